@@ -1,0 +1,5 @@
+install(DIRECTORY include/tern DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET tern)
+  set_target_properties(tern PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/tern")
+  install(TARGETS tern RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
