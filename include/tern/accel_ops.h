@@ -1,0 +1,586 @@
+/* Generated from ops/table.cpp by script/generate: do not edit.
+ * Shapes are row-major, the last dimension first in memory unless strides say otherwise. Matrix products
+ * accumulate in fp32; norms, softmax and losses compute in fp32; reductions have a fixed order. */
+#ifndef TERN_ACCEL_OPS_H
+#define TERN_ACCEL_OPS_H
+
+#include <stdint.h>
+
+typedef enum tern_act {
+  TERN_ACT_SILU = 0,
+  TERN_ACT_GELU_TANH = 1,
+  TERN_ACT_GELU_ERF = 2,
+  TERN_ACT_SIGMOID = 3
+} tern_act;
+
+/* cast_copy: y = x, rounded to nearest even in y's dtype (integers from floats: towards zero, saturating)
+ *   in x [...] any
+ *   out y [...] any, may accumulate
+ */
+enum {
+  TERN_OP_CAST_COPY = 1,
+  TERN_CAST_COPY_X = 0,
+  TERN_CAST_COPY_Y = 1,
+  TERN_CAST_COPY_NUM_ARGS = 2
+};
+
+/* gather_rows: y[r] = x[index[r]]; zeros where index[r] < 0
+ *   in x [n, ...] any
+ *   in index [rows] i32
+ *   out y [rows, ...] as x
+ */
+enum {
+  TERN_OP_GATHER_ROWS = 2,
+  TERN_GATHER_ROWS_X = 0,
+  TERN_GATHER_ROWS_INDEX = 1,
+  TERN_GATHER_ROWS_Y = 2,
+  TERN_GATHER_ROWS_NUM_ARGS = 3
+};
+
+/* scatter_add_rows: y[n] = sum over r with index[r] == n, in order of r, of x[r]; index < 0 is skipped
+ *   in x [rows, width] float
+ *   in index [rows] i32
+ *   out y [n, width] float, may accumulate
+ */
+enum {
+  TERN_OP_SCATTER_ADD_ROWS = 3,
+  TERN_SCATTER_ADD_ROWS_X = 0,
+  TERN_SCATTER_ADD_ROWS_INDEX = 1,
+  TERN_SCATTER_ADD_ROWS_Y = 2,
+  TERN_SCATTER_ADD_ROWS_NUM_ARGS = 3
+};
+
+/* axpby: out = a x + b y
+ *   in x [...] float
+ *   in y [...] float, optional
+ *   out out [...] float, may accumulate
+ */
+enum {
+  TERN_OP_AXPBY = 4,
+  TERN_AXPBY_X = 0,
+  TERN_AXPBY_Y = 1,
+  TERN_AXPBY_OUT = 2,
+  TERN_AXPBY_NUM_ARGS = 3
+};
+typedef struct tern_axpby_attrs {
+  float a; /* factor of x */
+  float b; /* factor of y */
+} tern_axpby_attrs;
+
+/* mul: out = x * y
+ *   in x [...] float
+ *   in y [...] (stride 0 broadcasts) float
+ *   out out [...] float, may accumulate
+ */
+enum {
+  TERN_OP_MUL = 5,
+  TERN_MUL_X = 0,
+  TERN_MUL_Y = 1,
+  TERN_MUL_OUT = 2,
+  TERN_MUL_NUM_ARGS = 3
+};
+
+/* row_sum: out = sum of x over one dimension
+ *   in x [rows, width] float
+ *   out out axis 1: [rows]; axis 0: [width] float, may accumulate
+ */
+enum {
+  TERN_OP_ROW_SUM = 6,
+  TERN_ROW_SUM_X = 0,
+  TERN_ROW_SUM_OUT = 1,
+  TERN_ROW_SUM_NUM_ARGS = 2
+};
+typedef struct tern_row_sum_attrs {
+  int32_t axis; /* the dimension summed away: 0 or 1 */
+} tern_row_sum_attrs;
+
+/* scale: y = x * factor[0]
+ *   in x [...] float
+ *   in factor [1] f32
+ *   out y [...] float, may accumulate
+ */
+enum {
+  TERN_OP_SCALE = 7,
+  TERN_SCALE_X = 0,
+  TERN_SCALE_FACTOR = 1,
+  TERN_SCALE_Y = 2,
+  TERN_SCALE_NUM_ARGS = 3
+};
+
+/* dropout: y = keep ? x / (1 - rate) : 0; keep = mask if given, else uniform24(philox(key = keys[row], counter = {feature / 4, site, 0, 0})[feature % 4]) >= rate
+ *   in x [rows, width] float
+ *   in keys [rows] i64
+ *   in mask [rows, width], 1 keeps u8, optional
+ *   out y [rows, width] float, may accumulate
+ */
+enum {
+  TERN_OP_DROPOUT = 8,
+  TERN_DROPOUT_X = 0,
+  TERN_DROPOUT_KEYS = 1,
+  TERN_DROPOUT_MASK = 2,
+  TERN_DROPOUT_Y = 3,
+  TERN_DROPOUT_NUM_ARGS = 4
+};
+typedef struct tern_dropout_attrs {
+  float rate; /* share dropped, in [0, 1) */
+  int32_t site; /* which dropout of the model: word 1 of the Philox counter */
+} tern_dropout_attrs;
+
+/* sum_squares: out = sum of x^2
+ *   in x [...] float
+ *   out out [1] f32, may accumulate
+ */
+enum {
+  TERN_OP_SUM_SQUARES = 9,
+  TERN_SUM_SQUARES_X = 0,
+  TERN_SUM_SQUARES_OUT = 1,
+  TERN_SUM_SQUARES_NUM_ARGS = 2
+};
+
+/* all_finite: out = 1 if no x is NaN or infinite, else 0; accumulating: logical and with what it holds
+ *   in x [...] float
+ *   out out [1] i32, may accumulate
+ */
+enum {
+  TERN_OP_ALL_FINITE = 10,
+  TERN_ALL_FINITE_X = 0,
+  TERN_ALL_FINITE_OUT = 1,
+  TERN_ALL_FINITE_NUM_ARGS = 2
+};
+
+/* matmul: out = op(a) op(b) + bias, accumulated in fp32
+ *   in a [m, k] or [k, m] if transpose_a; batched: [batch, ...] float
+ *   in b [k, n] or [n, k] if transpose_b; batched: [batch, ...] float, may have a private layout
+ *   in bias [n] float, optional
+ *   out out [m, n]; batched: [batch, m, n] float, may accumulate
+ */
+enum {
+  TERN_OP_MATMUL = 11,
+  TERN_MATMUL_A = 0,
+  TERN_MATMUL_B = 1,
+  TERN_MATMUL_BIAS = 2,
+  TERN_MATMUL_OUT = 3,
+  TERN_MATMUL_NUM_ARGS = 4
+};
+typedef struct tern_matmul_attrs {
+  int32_t transpose_a; /* 0 or 1 */
+  int32_t transpose_b; /* 0 or 1; 1 is a Hugging Face weight [out, in] */
+  int32_t compute; /* tern_dtype that a and b are rounded to before the product: f32, bf16 or f16 */
+} tern_matmul_attrs;
+
+/* matmul_q: y = x w^T + bias or x w, w expanded from its planes, accumulated in fp32
+ *   in x [rows, in]; [rows, out] if not transpose_w float
+ *   in w [out, in] float, may be quantised, may have a private layout
+ *   in bias [out]; absent if not transpose_w float, optional
+ *   out y [rows, out]; [rows, in] if not transpose_w float, may accumulate
+ */
+enum {
+  TERN_OP_MATMUL_Q = 12,
+  TERN_MATMUL_Q_X = 0,
+  TERN_MATMUL_Q_W = 1,
+  TERN_MATMUL_Q_BIAS = 2,
+  TERN_MATMUL_Q_Y = 3,
+  TERN_MATMUL_Q_NUM_ARGS = 4
+};
+typedef struct tern_matmul_q_attrs {
+  int32_t transpose_w; /* 1: y = x w^T (forward); 0: y = x w (gradient of the input) */
+  int32_t compute; /* tern_dtype that x and the expanded w are rounded to before the product: f32, bf16 or f16 */
+} tern_matmul_q_attrs;
+
+/* dequantize: y = w expanded
+ *   in w [out, in] float, may be quantised
+ *   out y [out, in] float
+ */
+enum {
+  TERN_OP_DEQUANTIZE = 13,
+  TERN_DEQUANTIZE_W = 0,
+  TERN_DEQUANTIZE_Y = 1,
+  TERN_DEQUANTIZE_NUM_ARGS = 2
+};
+
+/* embedding: y[r] = table[ids[r]]
+ *   in table [vocab, width] float, may be quantised
+ *   in ids [rows] i32
+ *   out y [rows, width] float
+ */
+enum {
+  TERN_OP_EMBEDDING = 14,
+  TERN_EMBEDDING_TABLE = 0,
+  TERN_EMBEDDING_IDS = 1,
+  TERN_EMBEDDING_Y = 2,
+  TERN_EMBEDDING_NUM_ARGS = 3
+};
+
+/* rms_norm: s = x + residual (rounded to sum's dtype); rstd = 1 / sqrt(mean(s^2) + eps); y = s rstd (weight + weight_offset)
+ *   in x [rows, width] float
+ *   in residual [rows, width] float, optional
+ *   in weight [width] float
+ *   out y [rows, width] float
+ *   out sum [rows, width]; present iff residual is float, optional
+ *   out rstd [rows] f32, optional
+ */
+enum {
+  TERN_OP_RMS_NORM = 15,
+  TERN_RMS_NORM_X = 0,
+  TERN_RMS_NORM_RESIDUAL = 1,
+  TERN_RMS_NORM_WEIGHT = 2,
+  TERN_RMS_NORM_Y = 3,
+  TERN_RMS_NORM_SUM = 4,
+  TERN_RMS_NORM_RSTD = 5,
+  TERN_RMS_NORM_NUM_ARGS = 6
+};
+typedef struct tern_rms_norm_attrs {
+  float eps; /* added to the mean square */
+  float weight_offset; /* added to the weight (Gemma: 1) */
+} tern_rms_norm_attrs;
+
+/* rms_norm_backward: g = dy (weight + weight_offset); dx = dsum + rstd (g - x rstd^2 mean(g x)); dweight = sum over rows of dy x rstd
+ *   in dy [rows, width] float
+ *   in x [rows, width]: what was normalised float
+ *   in weight [width] float
+ *   in rstd [rows] f32
+ *   in dsum [rows, width]: added to dx float, optional
+ *   out dx [rows, width] float
+ *   out dweight [width] f32, optional, may accumulate
+ */
+enum {
+  TERN_OP_RMS_NORM_BACKWARD = 16,
+  TERN_RMS_NORM_BACKWARD_DY = 0,
+  TERN_RMS_NORM_BACKWARD_X = 1,
+  TERN_RMS_NORM_BACKWARD_WEIGHT = 2,
+  TERN_RMS_NORM_BACKWARD_RSTD = 3,
+  TERN_RMS_NORM_BACKWARD_DSUM = 4,
+  TERN_RMS_NORM_BACKWARD_DX = 5,
+  TERN_RMS_NORM_BACKWARD_DWEIGHT = 6,
+  TERN_RMS_NORM_BACKWARD_NUM_ARGS = 7
+};
+typedef struct tern_rms_norm_backward_attrs {
+  float weight_offset; /* as forward */
+} tern_rms_norm_backward_attrs;
+
+/* rope: each pair (u, w) of the first `rotary` features becomes (u cos - w sin, w cos + u sin); the rest is kept
+ *   in x [rows, heads, head_dim] float
+ *   in positions [rows] i32
+ *   in cos [positions, rotary / 2] f32
+ *   in sin [positions, rotary / 2] f32
+ *   out y [rows, heads, head_dim] float, may accumulate
+ */
+enum {
+  TERN_OP_ROPE = 17,
+  TERN_ROPE_X = 0,
+  TERN_ROPE_POSITIONS = 1,
+  TERN_ROPE_COS = 2,
+  TERN_ROPE_SIN = 3,
+  TERN_ROPE_Y = 4,
+  TERN_ROPE_NUM_ARGS = 5
+};
+typedef struct tern_rope_attrs {
+  int32_t interleaved; /* 0: pairs (i, i + rotary/2); 1: pairs (2i, 2i + 1) */
+  int32_t inverse; /* 1: rotate back, which is the gradient */
+} tern_rope_attrs;
+
+/* qk_norm_rope: y = rope(rms_norm(x over head_dim))
+ *   in x [rows, heads, head_dim] float
+ *   in weight [head_dim] float
+ *   in positions [rows] i32
+ *   in cos [positions, rotary / 2] f32
+ *   in sin [positions, rotary / 2] f32
+ *   out y [rows, heads, head_dim] float
+ *   out rstd [rows, heads] f32, optional
+ */
+enum {
+  TERN_OP_QK_NORM_ROPE = 18,
+  TERN_QK_NORM_ROPE_X = 0,
+  TERN_QK_NORM_ROPE_WEIGHT = 1,
+  TERN_QK_NORM_ROPE_POSITIONS = 2,
+  TERN_QK_NORM_ROPE_COS = 3,
+  TERN_QK_NORM_ROPE_SIN = 4,
+  TERN_QK_NORM_ROPE_Y = 5,
+  TERN_QK_NORM_ROPE_RSTD = 6,
+  TERN_QK_NORM_ROPE_NUM_ARGS = 7
+};
+typedef struct tern_qk_norm_rope_attrs {
+  float eps; /* added to the mean square */
+  float weight_offset; /* added to the weight */
+  int32_t interleaved; /* as rope */
+} tern_qk_norm_rope_attrs;
+
+/* qk_norm_rope_backward: the gradient of qk_norm_rope
+ *   in dy [rows, heads, head_dim] float
+ *   in x [rows, heads, head_dim] float
+ *   in weight [head_dim] float
+ *   in rstd [rows, heads] f32
+ *   in positions [rows] i32
+ *   in cos [positions, rotary / 2] f32
+ *   in sin [positions, rotary / 2] f32
+ *   out dx [rows, heads, head_dim] float
+ *   out dweight [head_dim] f32, optional, may accumulate
+ */
+enum {
+  TERN_OP_QK_NORM_ROPE_BACKWARD = 19,
+  TERN_QK_NORM_ROPE_BACKWARD_DY = 0,
+  TERN_QK_NORM_ROPE_BACKWARD_X = 1,
+  TERN_QK_NORM_ROPE_BACKWARD_WEIGHT = 2,
+  TERN_QK_NORM_ROPE_BACKWARD_RSTD = 3,
+  TERN_QK_NORM_ROPE_BACKWARD_POSITIONS = 4,
+  TERN_QK_NORM_ROPE_BACKWARD_COS = 5,
+  TERN_QK_NORM_ROPE_BACKWARD_SIN = 6,
+  TERN_QK_NORM_ROPE_BACKWARD_DX = 7,
+  TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT = 8,
+  TERN_QK_NORM_ROPE_BACKWARD_NUM_ARGS = 9
+};
+typedef struct tern_qk_norm_rope_backward_attrs {
+  float weight_offset; /* as forward */
+  int32_t interleaved; /* as forward */
+} tern_qk_norm_rope_backward_attrs;
+
+/* act_mul: y = act(gate) * up
+ *   in gate [rows, width] float
+ *   in up [rows, width] float
+ *   out y [rows, width] float
+ */
+enum {
+  TERN_OP_ACT_MUL = 20,
+  TERN_ACT_MUL_GATE = 0,
+  TERN_ACT_MUL_UP = 1,
+  TERN_ACT_MUL_Y = 2,
+  TERN_ACT_MUL_NUM_ARGS = 3
+};
+typedef struct tern_act_mul_attrs {
+  int32_t kind; /* tern_act: silu, gelu_tanh, gelu_erf, sigmoid */
+} tern_act_mul_attrs;
+
+/* act_mul_backward: dgate = dy up act'(gate); dup = dy act(gate)
+ *   in dy [rows, width] float
+ *   in gate [rows, width] float
+ *   in up [rows, width] float
+ *   out dgate [rows, width] float
+ *   out dup [rows, width] float
+ */
+enum {
+  TERN_OP_ACT_MUL_BACKWARD = 21,
+  TERN_ACT_MUL_BACKWARD_DY = 0,
+  TERN_ACT_MUL_BACKWARD_GATE = 1,
+  TERN_ACT_MUL_BACKWARD_UP = 2,
+  TERN_ACT_MUL_BACKWARD_DGATE = 3,
+  TERN_ACT_MUL_BACKWARD_DUP = 4,
+  TERN_ACT_MUL_BACKWARD_NUM_ARGS = 5
+};
+typedef struct tern_act_mul_backward_attrs {
+  int32_t kind; /* tern_act: silu, gelu_tanh, gelu_erf, sigmoid */
+} tern_act_mul_backward_attrs;
+
+/* attention: p = softmax(mask(softcap(scale q k^T)) with sinks as one more logit of value 0); out = p v; lse = log sum exp, sinks included; query head h reads kv head h / (heads / kv_heads); rows outside of every sequence, and rows that see no key: out = 0, lse = -inf
+ *   in q [q_rows, heads, head_dim] float
+ *   in k [k_rows, kv_heads, head_dim] float
+ *   in v [k_rows, kv_heads, value_dim] float
+ *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
+ *   in cu_seqlens_k [sequences + 1] i32, lengths: also in host_args
+ *   in sinks [heads] f32, optional
+ *   out out [q_rows, heads, value_dim] float
+ *   out lse [q_rows, heads] f32, optional
+ */
+enum {
+  TERN_OP_ATTENTION = 22,
+  TERN_ATTENTION_Q = 0,
+  TERN_ATTENTION_K = 1,
+  TERN_ATTENTION_V = 2,
+  TERN_ATTENTION_CU_SEQLENS_Q = 3,
+  TERN_ATTENTION_CU_SEQLENS_K = 4,
+  TERN_ATTENTION_SINKS = 5,
+  TERN_ATTENTION_OUT = 6,
+  TERN_ATTENTION_LSE = 7,
+  TERN_ATTENTION_NUM_ARGS = 8
+};
+typedef struct tern_attention_attrs {
+  float scale; /* factor of q k^T */
+  float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
+  int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
+  int32_t window; /* 0: none; else only the last `window` of the visible keys */
+  int32_t max_seqlen_q; /* no sequence has more query rows */
+  int32_t max_seqlen_k; /* no sequence has more keys */
+} tern_attention_attrs;
+
+/* attention_backward: the gradient of attention from its out and lse; rows outside of every sequence: 0
+ *   in dout [q_rows, heads, value_dim] float
+ *   in q [q_rows, heads, head_dim] float
+ *   in k [k_rows, kv_heads, head_dim] float
+ *   in v [k_rows, kv_heads, value_dim] float
+ *   in out [q_rows, heads, value_dim] float
+ *   in lse [q_rows, heads] f32
+ *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
+ *   in cu_seqlens_k [sequences + 1] i32, lengths: also in host_args
+ *   in sinks [heads] f32, optional
+ *   out dq [q_rows, heads, head_dim] float
+ *   out dk [k_rows, kv_heads, head_dim] float
+ *   out dv [k_rows, kv_heads, value_dim] float
+ *   out dsinks [heads] f32, optional, may accumulate
+ */
+enum {
+  TERN_OP_ATTENTION_BACKWARD = 23,
+  TERN_ATTENTION_BACKWARD_DOUT = 0,
+  TERN_ATTENTION_BACKWARD_Q = 1,
+  TERN_ATTENTION_BACKWARD_K = 2,
+  TERN_ATTENTION_BACKWARD_V = 3,
+  TERN_ATTENTION_BACKWARD_OUT = 4,
+  TERN_ATTENTION_BACKWARD_LSE = 5,
+  TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q = 6,
+  TERN_ATTENTION_BACKWARD_CU_SEQLENS_K = 7,
+  TERN_ATTENTION_BACKWARD_SINKS = 8,
+  TERN_ATTENTION_BACKWARD_DQ = 9,
+  TERN_ATTENTION_BACKWARD_DK = 10,
+  TERN_ATTENTION_BACKWARD_DV = 11,
+  TERN_ATTENTION_BACKWARD_DSINKS = 12,
+  TERN_ATTENTION_BACKWARD_NUM_ARGS = 13
+};
+typedef struct tern_attention_backward_attrs {
+  float scale; /* factor of q k^T */
+  float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
+  int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
+  int32_t window; /* 0: none; else only the last `window` of the visible keys */
+  int32_t max_seqlen_q; /* no sequence has more query rows */
+  int32_t max_seqlen_k; /* no sequence has more keys */
+} tern_attention_backward_attrs;
+
+/* kv_write: k_cache[slot] = k, v_cache[slot] = v
+ *   in k [rows, kv_heads, head_dim] float
+ *   in v [rows, kv_heads, value_dim] float
+ *   in slots [rows]: block * block_size + offset; -1 skips i32
+ *   in/out k_cache [blocks, block_size, kv_heads, head_dim] float
+ *   in/out v_cache [blocks, block_size, kv_heads, value_dim] float
+ */
+enum {
+  TERN_OP_KV_WRITE = 24,
+  TERN_KV_WRITE_K = 0,
+  TERN_KV_WRITE_V = 1,
+  TERN_KV_WRITE_SLOTS = 2,
+  TERN_KV_WRITE_K_CACHE = 3,
+  TERN_KV_WRITE_V_CACHE = 4,
+  TERN_KV_WRITE_NUM_ARGS = 5
+};
+
+/* attention_paged: attention where sequence b's key j lies in block block_table[b, j / block_size]; query row i of b stands at kv_lens[b] - rows of b + i
+ *   in q [q_rows, heads, head_dim] float
+ *   in k_cache [blocks, block_size, kv_heads, head_dim] float
+ *   in v_cache [blocks, block_size, kv_heads, value_dim] float
+ *   in block_table [sequences, max_blocks] i32
+ *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
+ *   in kv_lens [sequences], this step's rows included i32, lengths: also in host_args
+ *   in sinks [heads] f32, optional
+ *   out out [q_rows, heads, value_dim] float
+ *   out lse [q_rows, heads] f32, optional
+ */
+enum {
+  TERN_OP_ATTENTION_PAGED = 25,
+  TERN_ATTENTION_PAGED_Q = 0,
+  TERN_ATTENTION_PAGED_K_CACHE = 1,
+  TERN_ATTENTION_PAGED_V_CACHE = 2,
+  TERN_ATTENTION_PAGED_BLOCK_TABLE = 3,
+  TERN_ATTENTION_PAGED_CU_SEQLENS_Q = 4,
+  TERN_ATTENTION_PAGED_KV_LENS = 5,
+  TERN_ATTENTION_PAGED_SINKS = 6,
+  TERN_ATTENTION_PAGED_OUT = 7,
+  TERN_ATTENTION_PAGED_LSE = 8,
+  TERN_ATTENTION_PAGED_NUM_ARGS = 9
+};
+typedef struct tern_attention_paged_attrs {
+  float scale; /* factor of q k^T */
+  float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
+  int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
+  int32_t window; /* 0: none; else only the last `window` of the visible keys */
+  int32_t max_seqlen_q; /* no sequence has more query rows */
+  int32_t max_seqlen_k; /* no sequence has more keys */
+} tern_attention_paged_attrs;
+
+/* linear_cross_entropy: z = softcap(h w^T); loss = sum over rows of weights (log sum exp(z) - z[target]); never holds rows x vocab; dh, dw are the loss's gradients for an upstream gradient of 1
+ *   in h [rows, width] float
+ *   in w [vocab, width] float, may be quantised, may have a private layout
+ *   in targets [rows]; -1: none in this shard i32
+ *   in weights [rows]: 0 leaves a row out f32
+ *   out loss [1] f32, may accumulate
+ *   out row_max [rows] f32, optional
+ *   out row_sum [rows]: sum of exp(logit - row_max) f32, optional
+ *   out row_target [rows]: the target's logit f32, optional
+ *   out dh [rows, width]: gradient of the loss float, optional
+ *   out dw [vocab, width]: gradient of the loss f32, optional, may accumulate
+ */
+enum {
+  TERN_OP_LINEAR_CROSS_ENTROPY = 26,
+  TERN_LINEAR_CROSS_ENTROPY_H = 0,
+  TERN_LINEAR_CROSS_ENTROPY_W = 1,
+  TERN_LINEAR_CROSS_ENTROPY_TARGETS = 2,
+  TERN_LINEAR_CROSS_ENTROPY_WEIGHTS = 3,
+  TERN_LINEAR_CROSS_ENTROPY_LOSS = 4,
+  TERN_LINEAR_CROSS_ENTROPY_ROW_MAX = 5,
+  TERN_LINEAR_CROSS_ENTROPY_ROW_SUM = 6,
+  TERN_LINEAR_CROSS_ENTROPY_ROW_TARGET = 7,
+  TERN_LINEAR_CROSS_ENTROPY_DH = 8,
+  TERN_LINEAR_CROSS_ENTROPY_DW = 9,
+  TERN_LINEAR_CROSS_ENTROPY_NUM_ARGS = 10
+};
+typedef struct tern_linear_cross_entropy_attrs {
+  int32_t compute; /* tern_dtype that h and w (and the logits' gradient) are rounded to before products */
+  float softcap; /* 0: none; else logits are softcap * tanh(z / softcap) */
+} tern_linear_cross_entropy_attrs;
+
+/* adamw: g = grad grad_scale; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; param = param (1 - lr weight_decay) - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
+ *   in/out param [...] f32
+ *   in/out m [...] f32
+ *   in/out v [...] f32
+ *   in grad [...] float
+ *   in hyper [8]: lr, beta1, beta2, eps, weight_decay, 1 - beta1^t, 1 - beta2^t, grad_scale f32
+ *   out copy [...]: param in its storage dtype float, optional
+ */
+enum {
+  TERN_OP_ADAMW = 27,
+  TERN_ADAMW_PARAM = 0,
+  TERN_ADAMW_M = 1,
+  TERN_ADAMW_V = 2,
+  TERN_ADAMW_GRAD = 3,
+  TERN_ADAMW_HYPER = 4,
+  TERN_ADAMW_COPY = 5,
+  TERN_ADAMW_NUM_ARGS = 6
+};
+
+/* sample: penalties over the history, then bias, then mask, then temperature, then top-k, top-p, min-p; ids drawn by inverse transform over the tokens in order of falling probability (ties: lower id first) with uniform24(philox(key = keys[row], counter = 0)[0]); logprob of the drawn token under log_softmax of the untouched logits
+ *   in logits [rows, vocab] f32
+ *   in temperature [rows]; 0: greedy f32
+ *   in top_k [rows]; 0: off i32
+ *   in top_p [rows]; 1: off f32
+ *   in min_p [rows]; 0: off f32
+ *   in repetition [rows]; 1: off f32
+ *   in presence [rows]; 0: off f32
+ *   in frequency [rows]; 0: off f32
+ *   in history [rows, history]: earlier tokens i32
+ *   in history_len [rows]: entries that count i32
+ *   in output_begin [rows]: history from here on was generated i32
+ *   in bias [rows, vocab] f32, optional
+ *   in mask [rows, ceil(vocab / 32)]: bit 1 allows u32, optional
+ *   in keys [rows] i64
+ *   out ids [rows] i32
+ *   out logprob [rows] f32
+ */
+enum {
+  TERN_OP_SAMPLE = 28,
+  TERN_SAMPLE_LOGITS = 0,
+  TERN_SAMPLE_TEMPERATURE = 1,
+  TERN_SAMPLE_TOP_K = 2,
+  TERN_SAMPLE_TOP_P = 3,
+  TERN_SAMPLE_MIN_P = 4,
+  TERN_SAMPLE_REPETITION = 5,
+  TERN_SAMPLE_PRESENCE = 6,
+  TERN_SAMPLE_FREQUENCY = 7,
+  TERN_SAMPLE_HISTORY = 8,
+  TERN_SAMPLE_HISTORY_LEN = 9,
+  TERN_SAMPLE_OUTPUT_BEGIN = 10,
+  TERN_SAMPLE_BIAS = 11,
+  TERN_SAMPLE_MASK = 12,
+  TERN_SAMPLE_KEYS = 13,
+  TERN_SAMPLE_IDS = 14,
+  TERN_SAMPLE_LOGPROB = 15,
+  TERN_SAMPLE_NUM_ARGS = 16
+};
+
+enum { TERN_OP_LIMIT = 29 }; /* ids are below */
+
+#endif

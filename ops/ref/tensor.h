@@ -1,0 +1,40 @@
+// Tensors of the fp64 oracles: every element decoded to a double (integers to int64), in logical row-major order.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/tensor_desc.h"
+#include "tern/accel.h"
+
+namespace tern::ops::ref {
+
+struct Tensor {
+  TensorDesc desc = absent_desc();
+  std::vector<double> real;           // floating dtypes
+  std::vector<std::int64_t> integer;  // integer dtypes and bool
+  // For outputs: the size of what was summed to make each element (sum of |terms|, with the rounding of intermediate
+  // storage amplified as the op's contract says); rounding errors are bounded by eps times it. Empty: |value|.
+  std::vector<double> magnitude;
+
+  [[nodiscard]] bool present() const { return is_present(desc); }
+  [[nodiscard]] std::int64_t size(int dim) const { return desc.shape[dim]; }
+};
+
+struct Call {
+  std::uint32_t op = 0;
+  std::span<const std::byte> attrs;
+  std::uint32_t accumulate = 0;
+  std::span<Tensor> args;  // the table's order; dynamic dimensions already cut to their actual counts
+};
+
+// Planes of bytes as a device holds them -> elements, quantised packings expanded. Throws std::invalid_argument where a
+// plane is too small.
+[[nodiscard]] Tensor decode(const TensorDesc& desc, std::span<const std::span<const std::byte>> planes);
+// Elements -> bytes, rounded to nearest even; only strided, unquantised descs. Bytes between elements are kept.
+void encode(const Tensor& tensor, const TensorDesc& desc, std::span<std::byte> plane);
+// `value` rounded as storage in `dtype` rounds it.
+[[nodiscard]] double round_to(tern_dtype dtype, double value);
+
+}  // namespace tern::ops::ref

@@ -1,0 +1,329 @@
+#include "ops/table.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace tern::ops {
+namespace {
+
+using enum Role;
+constexpr auto F = AttrType::f32;
+constexpr auto I = AttrType::i32;
+
+// One op a block: arguments in the order of tern_op_desc.args, then attributes. Ids are part of the ABI: never reused.
+
+constexpr ArgSpec kCastCopy[] = {{"x", input, "[...]", "any"}, {"y", output, "[...]", "any", kAccumulate}};
+
+constexpr ArgSpec kGatherRows[] = {
+    {"x", input, "[n, ...]", "any"}, {"index", input, "[rows]", "i32"}, {"y", output, "[rows, ...]", "as x"}};
+
+constexpr ArgSpec kScatterAddRows[] = {{"x", input, "[rows, width]", "float"},
+                                       {"index", input, "[rows]", "i32"},
+                                       {"y", output, "[n, width]", "float", kAccumulate}};
+
+constexpr ArgSpec kAxpby[] = {{"x", input, "[...]", "float"},
+                              {"y", input, "[...]", "float", kOptional},
+                              {"out", output, "[...]", "float", kAccumulate}};
+constexpr AttrSpec kAxpbyAttrs[] = {{"a", F, "factor of x"}, {"b", F, "factor of y"}};
+
+constexpr ArgSpec kMul[] = {{"x", input, "[...]", "float"},
+                            {"y", input, "[...] (stride 0 broadcasts)", "float"},
+                            {"out", output, "[...]", "float", kAccumulate}};
+
+constexpr ArgSpec kRowSum[] = {{"x", input, "[rows, width]", "float"},
+                               {"out", output, "axis 1: [rows]; axis 0: [width]", "float", kAccumulate}};
+constexpr AttrSpec kRowSumAttrs[] = {{"axis", I, "the dimension summed away: 0 or 1"}};
+
+constexpr ArgSpec kScale[] = {
+    {"x", input, "[...]", "float"}, {"factor", input, "[1]", "f32"}, {"y", output, "[...]", "float", kAccumulate}};
+
+constexpr ArgSpec kDropout[] = {{"x", input, "[rows, width]", "float"},
+                                {"keys", input, "[rows]", "i64"},
+                                {"mask", input, "[rows, width], 1 keeps", "u8", kOptional},
+                                {"y", output, "[rows, width]", "float", kAccumulate}};
+constexpr AttrSpec kDropoutAttrs[] = {{"rate", F, "share dropped, in [0, 1)"},
+                                      {"site", I, "which dropout of the model: word 1 of the Philox counter"}};
+
+constexpr ArgSpec kSumSquares[] = {{"x", input, "[...]", "float"}, {"out", output, "[1]", "f32", kAccumulate}};
+constexpr ArgSpec kAllFinite[] = {{"x", input, "[...]", "float"}, {"out", output, "[1]", "i32", kAccumulate}};
+
+constexpr ArgSpec kMatmul[] = {
+    {"a", input, "[m, k] or [k, m] if transpose_a; batched: [batch, ...]", "float"},
+    {"b", input, "[k, n] or [n, k] if transpose_b; batched: [batch, ...]", "float", kPackable},
+    {"bias", input, "[n]", "float", kOptional},
+    {"out", output, "[m, n]; batched: [batch, m, n]", "float", kAccumulate}};
+constexpr AttrSpec kMatmulAttrs[] = {
+    {"transpose_a", I, "0 or 1"},
+    {"transpose_b", I, "0 or 1; 1 is a Hugging Face weight [out, in]"},
+    {"compute", I, "tern_dtype that a and b are rounded to before the product: f32, bf16 or f16"}};
+
+constexpr ArgSpec kMatmulQ[] = {{"x", input, "[rows, in]; [rows, out] if not transpose_w", "float"},
+                                {"w", input, "[out, in]", "float", kQuantised | kPackable},
+                                {"bias", input, "[out]; absent if not transpose_w", "float", kOptional},
+                                {"y", output, "[rows, out]; [rows, in] if not transpose_w", "float", kAccumulate}};
+constexpr AttrSpec kMatmulQAttrs[] = {
+    {"transpose_w", I, "1: y = x w^T (forward); 0: y = x w (gradient of the input)"},
+    {"compute", I, "tern_dtype that x and the expanded w are rounded to before the product: f32, bf16 or f16"}};
+
+constexpr ArgSpec kDequantize[] = {{"w", input, "[out, in]", "float", kQuantised}, {"y", output, "[out, in]", "float"}};
+
+constexpr ArgSpec kEmbedding[] = {{"table", input, "[vocab, width]", "float", kQuantised},
+                                  {"ids", input, "[rows]", "i32"},
+                                  {"y", output, "[rows, width]", "float"}};
+
+constexpr ArgSpec kRmsNorm[] = {{"x", input, "[rows, width]", "float"},
+                                {"residual", input, "[rows, width]", "float", kOptional},
+                                {"weight", input, "[width]", "float"},
+                                {"y", output, "[rows, width]", "float"},
+                                {"sum", output, "[rows, width]; present iff residual is", "float", kOptional},
+                                {"rstd", output, "[rows]", "f32", kOptional}};
+constexpr AttrSpec kRmsNormAttrs[] = {{"eps", F, "added to the mean square"},
+                                      {"weight_offset", F, "added to the weight (Gemma: 1)"}};
+
+constexpr ArgSpec kRmsNormBackward[] = {{"dy", input, "[rows, width]", "float"},
+                                        {"x", input, "[rows, width]: what was normalised", "float"},
+                                        {"weight", input, "[width]", "float"},
+                                        {"rstd", input, "[rows]", "f32"},
+                                        {"dsum", input, "[rows, width]: added to dx", "float", kOptional},
+                                        {"dx", output, "[rows, width]", "float"},
+                                        {"dweight", output, "[width]", "f32", kOptional | kAccumulate}};
+constexpr AttrSpec kRmsNormBackwardAttrs[] = {{"weight_offset", F, "as forward"}};
+
+constexpr ArgSpec kRope[] = {{"x", input, "[rows, heads, head_dim]", "float"},
+                             {"positions", input, "[rows]", "i32"},
+                             {"cos", input, "[positions, rotary / 2]", "f32"},
+                             {"sin", input, "[positions, rotary / 2]", "f32"},
+                             {"y", output, "[rows, heads, head_dim]", "float", kAccumulate}};
+constexpr AttrSpec kRopeAttrs[] = {{"interleaved", I, "0: pairs (i, i + rotary/2); 1: pairs (2i, 2i + 1)"},
+                                   {"inverse", I, "1: rotate back, which is the gradient"}};
+
+constexpr ArgSpec kQkNormRope[] = {{"x", input, "[rows, heads, head_dim]", "float"},
+                                   {"weight", input, "[head_dim]", "float"},
+                                   {"positions", input, "[rows]", "i32"},
+                                   {"cos", input, "[positions, rotary / 2]", "f32"},
+                                   {"sin", input, "[positions, rotary / 2]", "f32"},
+                                   {"y", output, "[rows, heads, head_dim]", "float"},
+                                   {"rstd", output, "[rows, heads]", "f32", kOptional}};
+constexpr AttrSpec kQkNormRopeAttrs[] = {
+    {"eps", F, "added to the mean square"}, {"weight_offset", F, "added to the weight"}, {"interleaved", I, "as rope"}};
+
+constexpr ArgSpec kQkNormRopeBackward[] = {{"dy", input, "[rows, heads, head_dim]", "float"},
+                                           {"x", input, "[rows, heads, head_dim]", "float"},
+                                           {"weight", input, "[head_dim]", "float"},
+                                           {"rstd", input, "[rows, heads]", "f32"},
+                                           {"positions", input, "[rows]", "i32"},
+                                           {"cos", input, "[positions, rotary / 2]", "f32"},
+                                           {"sin", input, "[positions, rotary / 2]", "f32"},
+                                           {"dx", output, "[rows, heads, head_dim]", "float"},
+                                           {"dweight", output, "[head_dim]", "f32", kOptional | kAccumulate}};
+constexpr AttrSpec kQkNormRopeBackwardAttrs[] = {{"weight_offset", F, "as forward"}, {"interleaved", I, "as forward"}};
+
+constexpr ArgSpec kActMul[] = {{"gate", input, "[rows, width]", "float"},
+                               {"up", input, "[rows, width]", "float"},
+                               {"y", output, "[rows, width]", "float"}};
+constexpr AttrSpec kActMulAttrs[] = {{"kind", I, "tern_act: silu, gelu_tanh, gelu_erf, sigmoid"}};
+
+constexpr ArgSpec kActMulBackward[] = {{"dy", input, "[rows, width]", "float"},
+                                       {"gate", input, "[rows, width]", "float"},
+                                       {"up", input, "[rows, width]", "float"},
+                                       {"dgate", output, "[rows, width]", "float"},
+                                       {"dup", output, "[rows, width]", "float"}};
+
+constexpr ArgSpec kAttention[] = {{"q", input, "[q_rows, heads, head_dim]", "float"},
+                                  {"k", input, "[k_rows, kv_heads, head_dim]", "float"},
+                                  {"v", input, "[k_rows, kv_heads, value_dim]", "float"},
+                                  {"cu_seqlens_q", input, "[sequences + 1]", "i32", kLengths},
+                                  {"cu_seqlens_k", input, "[sequences + 1]", "i32", kLengths},
+                                  {"sinks", input, "[heads]", "f32", kOptional},
+                                  {"out", output, "[q_rows, heads, value_dim]", "float"},
+                                  {"lse", output, "[q_rows, heads]", "f32", kOptional}};
+constexpr AttrSpec kAttentionAttrs[] = {{"scale", F, "factor of q k^T"},
+                                        {"softcap", F, "0: none; else s = softcap * tanh(s / softcap)"},
+                                        {"causal", I, "1: row i of a sequence sees keys up to i + len_k - len_q"},
+                                        {"window", I, "0: none; else only the last `window` of the visible keys"},
+                                        {"max_seqlen_q", I, "no sequence has more query rows"},
+                                        {"max_seqlen_k", I, "no sequence has more keys"}};
+
+constexpr ArgSpec kAttentionBackward[] = {{"dout", input, "[q_rows, heads, value_dim]", "float"},
+                                          {"q", input, "[q_rows, heads, head_dim]", "float"},
+                                          {"k", input, "[k_rows, kv_heads, head_dim]", "float"},
+                                          {"v", input, "[k_rows, kv_heads, value_dim]", "float"},
+                                          {"out", input, "[q_rows, heads, value_dim]", "float"},
+                                          {"lse", input, "[q_rows, heads]", "f32"},
+                                          {"cu_seqlens_q", input, "[sequences + 1]", "i32", kLengths},
+                                          {"cu_seqlens_k", input, "[sequences + 1]", "i32", kLengths},
+                                          {"sinks", input, "[heads]", "f32", kOptional},
+                                          {"dq", output, "[q_rows, heads, head_dim]", "float"},
+                                          {"dk", output, "[k_rows, kv_heads, head_dim]", "float"},
+                                          {"dv", output, "[k_rows, kv_heads, value_dim]", "float"},
+                                          {"dsinks", output, "[heads]", "f32", kOptional | kAccumulate}};
+
+constexpr ArgSpec kKvWrite[] = {{"k", input, "[rows, kv_heads, head_dim]", "float"},
+                                {"v", input, "[rows, kv_heads, value_dim]", "float"},
+                                {"slots", input, "[rows]: block * block_size + offset; -1 skips", "i32"},
+                                {"k_cache", state, "[blocks, block_size, kv_heads, head_dim]", "float"},
+                                {"v_cache", state, "[blocks, block_size, kv_heads, value_dim]", "float"}};
+
+constexpr ArgSpec kAttentionPaged[] = {{"q", input, "[q_rows, heads, head_dim]", "float"},
+                                       {"k_cache", input, "[blocks, block_size, kv_heads, head_dim]", "float"},
+                                       {"v_cache", input, "[blocks, block_size, kv_heads, value_dim]", "float"},
+                                       {"block_table", input, "[sequences, max_blocks]", "i32"},
+                                       {"cu_seqlens_q", input, "[sequences + 1]", "i32", kLengths},
+                                       {"kv_lens", input, "[sequences], this step's rows included", "i32", kLengths},
+                                       {"sinks", input, "[heads]", "f32", kOptional},
+                                       {"out", output, "[q_rows, heads, value_dim]", "float"},
+                                       {"lse", output, "[q_rows, heads]", "f32", kOptional}};
+
+constexpr ArgSpec kLinearCrossEntropy[] = {
+    {"h", input, "[rows, width]", "float"},
+    {"w", input, "[vocab, width]", "float", kQuantised | kPackable},
+    {"targets", input, "[rows]; -1: none in this shard", "i32"},
+    {"weights", input, "[rows]: 0 leaves a row out", "f32"},
+    {"loss", output, "[1]", "f32", kAccumulate},
+    {"row_max", output, "[rows]", "f32", kOptional},
+    {"row_sum", output, "[rows]: sum of exp(logit - row_max)", "f32", kOptional},
+    {"row_target", output, "[rows]: the target's logit", "f32", kOptional},
+    {"dh", output, "[rows, width]: gradient of the loss", "float", kOptional},
+    {"dw", output, "[vocab, width]: gradient of the loss", "f32", kOptional | kAccumulate}};
+constexpr AttrSpec kLinearCrossEntropyAttrs[] = {
+    {"compute", I, "tern_dtype that h and w (and the logits' gradient) are rounded to before products"},
+    {"softcap", F, "0: none; else logits are softcap * tanh(z / softcap)"}};
+
+constexpr ArgSpec kAdamw[] = {
+    {"param", state, "[...]", "f32"},
+    {"m", state, "[...]", "f32"},
+    {"v", state, "[...]", "f32"},
+    {"grad", input, "[...]", "float"},
+    {"hyper", input, "[8]: lr, beta1, beta2, eps, weight_decay, 1 - beta1^t, 1 - beta2^t, grad_scale", "f32"},
+    {"copy", output, "[...]: param in its storage dtype", "float", kOptional}};
+
+constexpr ArgSpec kSample[] = {{"logits", input, "[rows, vocab]", "f32"},
+                               {"temperature", input, "[rows]; 0: greedy", "f32"},
+                               {"top_k", input, "[rows]; 0: off", "i32"},
+                               {"top_p", input, "[rows]; 1: off", "f32"},
+                               {"min_p", input, "[rows]; 0: off", "f32"},
+                               {"repetition", input, "[rows]; 1: off", "f32"},
+                               {"presence", input, "[rows]; 0: off", "f32"},
+                               {"frequency", input, "[rows]; 0: off", "f32"},
+                               {"history", input, "[rows, history]: earlier tokens", "i32"},
+                               {"history_len", input, "[rows]: entries that count", "i32"},
+                               {"output_begin", input, "[rows]: history from here on was generated", "i32"},
+                               {"bias", input, "[rows, vocab]", "f32", kOptional},
+                               {"mask", input, "[rows, ceil(vocab / 32)]: bit 1 allows", "u32", kOptional},
+                               {"keys", input, "[rows]", "i64"},
+                               {"ids", output, "[rows]", "i32"},
+                               {"logprob", output, "[rows]", "f32"}};
+
+constexpr OpSpec kTable[] = {
+    {1,
+     "cast_copy",
+     "y = x, rounded to nearest even in y's dtype (integers from floats: towards zero, saturating)",
+     kCastCopy,
+     {}},
+    {2, "gather_rows", "y[r] = x[index[r]]; zeros where index[r] < 0", kGatherRows, {}},
+    {3,
+     "scatter_add_rows",
+     "y[n] = sum over r with index[r] == n, in order of r, of x[r]; index < 0 is skipped",
+     kScatterAddRows,
+     {}},
+    {4, "axpby", "out = a x + b y", kAxpby, kAxpbyAttrs},
+    {5, "mul", "out = x * y", kMul, {}},
+    {6, "row_sum", "out = sum of x over one dimension", kRowSum, kRowSumAttrs},
+    {7, "scale", "y = x * factor[0]", kScale, {}},
+    {8, "dropout",
+     "y = keep ? x / (1 - rate) : 0; keep = mask if given, else uniform24(philox(key = keys[row], counter = {feature / "
+     "4, "
+     "site, 0, 0})[feature % 4]) >= rate",
+     kDropout, kDropoutAttrs},
+    {9, "sum_squares", "out = sum of x^2", kSumSquares, {}},
+    {10,
+     "all_finite",
+     "out = 1 if no x is NaN or infinite, else 0; accumulating: logical and with what it holds",
+     kAllFinite,
+     {}},
+    {11, "matmul", "out = op(a) op(b) + bias, accumulated in fp32", kMatmul, kMatmulAttrs},
+    {12, "matmul_q", "y = x w^T + bias or x w, w expanded from its planes, accumulated in fp32", kMatmulQ,
+     kMatmulQAttrs},
+    {13, "dequantize", "y = w expanded", kDequantize, {}},
+    {14, "embedding", "y[r] = table[ids[r]]", kEmbedding, {}},
+    {15, "rms_norm",
+     "s = x + residual (rounded to sum's dtype); rstd = 1 / sqrt(mean(s^2) + eps); y = s rstd (weight + weight_offset)",
+     kRmsNorm, kRmsNormAttrs},
+    {16, "rms_norm_backward",
+     "g = dy (weight + weight_offset); dx = dsum + rstd (g - x rstd^2 mean(g x)); dweight = sum over rows of dy x rstd",
+     kRmsNormBackward, kRmsNormBackwardAttrs},
+    {17, "rope",
+     "each pair (u, w) of the first `rotary` features becomes (u cos - w sin, w cos + u sin); the rest is kept", kRope,
+     kRopeAttrs},
+    {18, "qk_norm_rope", "y = rope(rms_norm(x over head_dim))", kQkNormRope, kQkNormRopeAttrs},
+    {19, "qk_norm_rope_backward", "the gradient of qk_norm_rope", kQkNormRopeBackward, kQkNormRopeBackwardAttrs},
+    {20, "act_mul", "y = act(gate) * up", kActMul, kActMulAttrs},
+    {21, "act_mul_backward", "dgate = dy up act'(gate); dup = dy act(gate)", kActMulBackward, kActMulAttrs},
+    {22, "attention",
+     "p = softmax(mask(softcap(scale q k^T)) with sinks as one more logit of value 0); out = p v; lse = log sum exp, "
+     "sinks "
+     "included; query head h reads kv head h / (heads / kv_heads); rows outside of every sequence, and rows that see "
+     "no "
+     "key: out = 0, lse = -inf",
+     kAttention, kAttentionAttrs},
+    {23, "attention_backward", "the gradient of attention from its out and lse; rows outside of every sequence: 0",
+     kAttentionBackward, kAttentionAttrs},
+    {24, "kv_write", "k_cache[slot] = k, v_cache[slot] = v", kKvWrite, {}},
+    {25, "attention_paged",
+     "attention where sequence b's key j lies in block block_table[b, j / block_size]; query row i of b stands at "
+     "kv_lens[b] - rows of b + i",
+     kAttentionPaged, kAttentionAttrs},
+    {26, "linear_cross_entropy",
+     "z = softcap(h w^T); loss = sum over rows of weights (log sum exp(z) - z[target]); never holds rows x vocab; dh, "
+     "dw are "
+     "the loss's gradients for an upstream gradient of 1",
+     kLinearCrossEntropy, kLinearCrossEntropyAttrs},
+    {27,
+     "adamw",
+     "g = grad grad_scale; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; param = param (1 - lr "
+     "weight_decay) - "
+     "lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)",
+     kAdamw,
+     {}},
+    {28,
+     "sample",
+     "penalties over the history, then bias, then mask, then temperature, then top-k, top-p, min-p; ids drawn by "
+     "inverse "
+     "transform over the tokens in order of falling probability (ties: lower id first) with uniform24(philox(key = "
+     "keys[row], counter = 0)[0]); logprob of the drawn token under log_softmax of the untouched logits",
+     kSample,
+     {}},
+};
+
+}  // namespace
+
+int OpSpec::arg_index(std::string_view arg) const {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (args[i].name == arg) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int OpSpec::num_lengths() const {
+  int count = 0;
+  for (const auto& arg : args) count += (arg.flags & kLengths) != 0 ? 1 : 0;
+  return count;
+}
+
+std::span<const OpSpec> op_table() { return kTable; }
+
+const OpSpec& op_spec(std::uint32_t id) {
+  for (const auto& op : kTable) {
+    if (op.id == id) return op;
+  }
+  throw std::out_of_range("no op has the id " + std::to_string(id));
+}
+
+const OpSpec* find_op(std::string_view name) {
+  for (const auto& op : kTable) {
+    if (op.name == name) return &op;
+  }
+  return nullptr;
+}
+
+}  // namespace tern::ops

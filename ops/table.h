@@ -1,0 +1,57 @@
+// The op table: every operation's arguments and attributes, once. include/tern/accel_ops.h is generated from it
+// (script/generate), and contracts, checks, oracles and docs refer to it by name.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace tern::ops {
+
+enum class Role {
+  input,
+  output,  // written; added to where the desc's `accumulate` bit is set and the op allows it
+  state,   // read and written in place
+};
+
+enum ArgFlags : std::uint32_t {
+  kOptional = 1,    // may be absent: rank 0
+  kLengths = 2,     // i32, made by the host, also in host_args
+  kAccumulate = 4,  // this output may be asked to accumulate
+  kQuantised = 8,   // may be a quantised tensor
+  kPackable = 16,   // a weight that may come in a private layout
+};
+
+struct ArgSpec {
+  std::string_view name;
+  Role role;
+  std::string_view shape;   // "[rows, in]"
+  std::string_view dtypes;  // "float" (f32 f16 bf16), "f32", "i32", ...
+  std::uint32_t flags = 0;
+};
+
+enum class AttrType { f32, i32 };
+
+struct AttrSpec {
+  std::string_view name;
+  AttrType type;
+  std::string_view meaning;
+};
+
+struct OpSpec {
+  std::uint32_t id;
+  std::string_view name;
+  std::string_view formula;
+  std::span<const ArgSpec> args;
+  std::span<const AttrSpec> attrs;
+
+  [[nodiscard]] int arg_index(std::string_view arg) const;  // -1: none
+  [[nodiscard]] int num_lengths() const;
+};
+
+[[nodiscard]] std::span<const OpSpec> op_table();
+[[nodiscard]] const OpSpec& op_spec(std::uint32_t id);  // throws std::out_of_range
+[[nodiscard]] const OpSpec* find_op(std::string_view name);
+
+}  // namespace tern::ops
