@@ -1,0 +1,128 @@
+#include "io/json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+#include <vector>
+
+#include "base/strings.h"
+#include "io/mapped_file.h"
+
+namespace tern::io {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string place(std::string_view text, std::size_t byte, const std::string& name) {
+  const std::size_t at = std::min(byte, text.size());
+  const auto before = text.substr(0, at);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  return cat(name, ":", static_cast<std::int64_t>(line), ":", at - start + (at < text.size() ? 1 : 0));
+}
+
+// Builds the value itself, as the library's own builder searches the whole object for each new key.
+class Builder : public nlohmann::json_sax<Json> {
+ public:
+  Builder(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(std::int64_t value) override { return add(value); }
+  bool number_unsigned(std::uint64_t value) override { return add(value); }
+  bool number_float(double value, const std::string& /*text*/) override { return add(value); }
+  bool string(std::string& value) override { return add(std::move(value)); }
+  bool binary(Json::binary_t& /*value*/) override { return false; }
+  bool start_object(std::size_t /*size*/) override { return open(Json::object()); }
+  bool start_array(std::size_t /*size*/) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(std::string& value) override {
+    Frame& frame = stack_.back();
+    if (!frame.keys.insert(value).second) {
+      error_ = data_error(cat(name_, ": key \"", value, "\""), "each key once", "the key twice in one object");
+      return false;
+    }
+    frame.key = std::move(value);
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::detail::exception& why) override {
+    std::string message = why.what();
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while ...; expected ..."
+    const std::size_t colon = message.find(": ");
+    if (colon != std::string::npos) message.erase(0, colon + 2);
+    std::string found = position > text_.size() ? "the end of the text" : cat("\"", token.substr(0, 40), "\"");
+    error_ = data_error(place(text_, position == 0 ? 0 : position - 1, name_), "JSON", cat(found, " (", message, ")"));
+    return false;
+  }
+
+  [[nodiscard]] const Error& error() const { return error_; }
+  Json take() { return std::move(root_); }
+
+ private:
+  struct Frame {
+    Json* value;
+    std::string key;
+    std::unordered_set<std::string> keys;
+  };
+
+  template <typename T>
+  bool add(T&& value) {
+    place_value(Json(std::forward<T>(value)));
+    return true;
+  }
+
+  Json* place_value(Json value) {
+    if (stack_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    Frame& frame = stack_.back();
+    if (frame.value->is_array()) {
+      auto& items = frame.value->get_ref<Json::array_t&>();
+      return &items.emplace_back(std::move(value));
+    }
+    std::vector<std::pair<const std::string, Json>>& members = frame.value->get_ref<Json::object_t&>();
+    return &members.emplace_back(std::move(frame.key), std::move(value)).second;
+  }
+
+  bool open(Json value) {
+    if (stack_.size() >= static_cast<std::size_t>(kMaxNesting)) {
+      error_ = data_error(name_, cat("JSON nested at most ", kMaxNesting, " deep"), "deeper nesting");
+      return false;
+    }
+    stack_.push_back({place_value(std::move(value)), {}, {}});
+    return true;
+  }
+
+  bool close() {
+    stack_.pop_back();
+    return true;
+  }
+
+  std::string_view text_;
+  const std::string& name_;
+  Json root_;
+  std::vector<Frame> stack_;
+  Error error_;
+};
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text, const std::string& name) {
+  Builder builder(text, name);
+  if (!Json::sax_parse(text.begin(), text.end(), &builder)) return builder.error();
+  return builder.take();
+}
+
+Result<Json> read_json_file(const std::filesystem::path& path) {
+  auto text = read_text_file(path);
+  if (!text) return text.error();
+  return parse_json(*text, path.string());
+}
+
+std::string write_json(const Json& value) { return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace tern::io
