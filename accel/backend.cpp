@@ -1,0 +1,122 @@
+#include "accel/backend.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace tern::accel {
+namespace {
+
+void forward_log(std::int32_t level, const char* line) {
+  log(static_cast<LogLevel>(std::clamp(level, 0, 3)), line == nullptr ? "" : line);
+}
+
+struct HostState {
+  std::string cache_dir;
+  tern_host host{};
+};
+
+// What plugins see of the host: one for the process, as a plugin keeps the pointer.
+HostState& host_state() {
+  static HostState state = [] {
+    HostState made;
+    made.host = {sizeof(tern_host), TERN_ABI_MAJOR, TERN_ABI_MINOR, 0, nullptr, forward_log};
+    return made;
+  }();
+  return state;
+}
+
+// The members that every plugin must have, whatever its capabilities.
+bool has_required(const Backend& backend) {
+  return backend.has(&tern_backend::device_count) && backend.has(&tern_backend::device_info) &&
+         backend.has(&tern_backend::device_open) && backend.has(&tern_backend::device_close) &&
+         backend.has(&tern_backend::memory_info) && backend.has(&tern_backend::last_error) &&
+         backend.has(&tern_backend::buffer_create) && backend.has(&tern_backend::buffer_destroy) &&
+         backend.has(&tern_backend::copy_to_device) && backend.has(&tern_backend::copy_to_host) &&
+         backend.has(&tern_backend::copy_on_device) && backend.has(&tern_backend::fill) &&
+         backend.has(&tern_backend::stream_create) && backend.has(&tern_backend::stream_destroy) &&
+         backend.has(&tern_backend::stream_synchronize) && backend.has(&tern_backend::supports);
+}
+
+}  // namespace
+
+void set_host_options(const HostOptions& options) {
+  auto& state = host_state();
+  state.cache_dir = options.cache_dir.string();
+  state.host.num_threads = options.num_threads;
+  state.host.cache_dir = state.cache_dir.empty() ? nullptr : state.cache_dir.c_str();
+}
+
+Result<std::shared_ptr<const Backend>> Backend::load(const std::filesystem::path& file) {
+  const std::string where = cat("backend ", file.string());
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* reason = dlerror();
+    return device_error(where, "a loadable backend plugin", reason == nullptr ? "an unknown loader error" : reason,
+                        "name a shared library that exports tern_backend_entry, built for this machine");
+  }
+  auto entry = reinterpret_cast<tern_backend_entry_fn>(dlsym(library, "tern_backend_entry"));
+  if (entry == nullptr) {
+    return device_error(where, "the symbol tern_backend_entry", "none", "this library is no tern backend");
+  }
+  const tern_backend* table = entry(&host_state().host);
+  if (table == nullptr) {
+    return device_error(where, "a backend table", "a refusal by the plugin",
+                        "use a plugin built for this version of tern");
+  }
+  if (table->abi_major != TERN_ABI_MAJOR) {
+    return device_error(where, cat("ABI ", TERN_ABI_MAJOR), cat("ABI ", table->abi_major),
+                        "rebuild the plugin against this version's include/tern/accel.h");
+  }
+  std::shared_ptr<const Backend> backend(new Backend(table, file));
+  if (!has_required(*backend)) {
+    return device_error(where, "every required function of tern_backend", "a table with some of them missing",
+                        "docs/backend-spec.md lists what is required");
+  }
+  return backend;
+}
+
+std::shared_ptr<const Backend> Backend::wrap(const tern_backend* table) {
+  return std::shared_ptr<const Backend>(new Backend(table, {}));
+}
+
+std::string Backend::last_error() const {
+  std::array<char, 1024> text{};
+  table_->last_error({text.data(), text.size()});
+  return text.data();
+}
+
+std::vector<std::filesystem::path> find_backend_files() {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> folders;
+  if (const char* path = std::getenv("TERN_BACKEND_PATH")) {
+    for (auto part : split(path, ':')) {
+      if (!part.empty()) folders.emplace_back(part);
+    }
+  }
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) folders.push_back(program.parent_path() / ".." / "lib" / "tern" / "backends");
+
+  std::vector<fs::path> files;
+  for (const auto& folder : folders) {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      if (entry.path().extension() == ".so") found.push_back(fs::weakly_canonical(entry.path(), error));
+    }
+    std::sort(found.begin(), found.end());
+    for (auto& file : found) {
+      const bool shadowed = std::any_of(files.begin(), files.end(),
+                                        [&](const fs::path& earlier) { return earlier.filename() == file.filename(); });
+      if (!shadowed) files.push_back(std::move(file));
+    }
+  }
+  return files;
+}
+
+}  // namespace tern::accel

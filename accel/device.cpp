@@ -1,0 +1,193 @@
+#include "accel/device.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+
+namespace tern::accel {
+
+const char* status_name(tern_status status) {
+  switch (status) {
+    case TERN_OK:
+      return "ok";
+    case TERN_UNSUPPORTED:
+      return "unsupported";
+    case TERN_INVALID_ARGUMENT:
+      return "invalid argument";
+    case TERN_OUT_OF_MEMORY:
+      return "out of device memory";
+    case TERN_OUT_OF_HOST_MEMORY:
+      return "out of host memory";
+    case TERN_DEVICE_LOST:
+      return "device lost";
+    case TERN_ASYNC_ERROR:
+      return "asynchronous error";
+    case TERN_NOT_READY:
+      return "not ready";
+    case TERN_TIMEOUT:
+      return "timeout";
+    default:
+      return "internal error";
+  }
+}
+
+void check(tern_status status, const Backend& backend, const std::string& where) {
+  if (status == TERN_OK) return;
+  std::string found = status_name(status);
+  if (const std::string detail = backend.last_error(); !detail.empty()) found += cat(" (", detail, ")");
+  switch (status) {
+    case TERN_OUT_OF_MEMORY:
+    case TERN_OUT_OF_HOST_MEMORY:
+      throw Failure(device_error(where, "enough memory", found,
+                                 "shorten max_length, lower the batch size or choose a device with more memory"));
+    case TERN_DEVICE_LOST:
+      throw Failure(device_error(where, "a working device", found, "check the device with `tern doctor`, then resume"));
+    default:
+      throw Failure(failed_error(where, "success", found));
+  }
+}
+
+bool Event::finished() const {
+  const tern_status status = device()->api().event_query(raw());
+  if (status == TERN_NOT_READY) return false;
+  check(status, device()->backend(), "waiting for an event");
+  return true;
+}
+
+void Event::synchronize() const {
+  check(device()->api().event_synchronize(raw()), device()->backend(), "waiting for an event");
+}
+
+float Event::elapsed_since(const Event& start) const {
+  float milliseconds = 0;
+  check(device()->api().event_elapsed(start.raw(), raw(), &milliseconds), device()->backend(), "timing events");
+  return milliseconds;
+}
+
+void Stream::synchronize() const {
+  check(device()->api().stream_synchronize(raw()), device()->backend(),
+        cat(device()->name(), ": waiting for a stream"));
+}
+void Stream::wait(const Event& event) const {
+  check(device()->api().stream_wait_event(raw(), event.raw()), device()->backend(), "ordering streams");
+}
+void Stream::record(const Event& event) const {
+  check(device()->api().event_record(event.raw(), raw()), device()->backend(), "recording an event");
+}
+
+HostBuffer::HostBuffer(DevicePtr device, std::uint64_t bytes) : device_(std::move(device)), bytes_(bytes) {
+  void* pointer = nullptr;
+  check(device_->api().host_alloc(device_->raw(), bytes, &pointer), device_->backend(),
+        cat(device_->name(), ": allocating ", human_bytes(bytes), " of pinned host memory"));
+  data_ = static_cast<std::byte*>(pointer);
+}
+HostBuffer::HostBuffer(HostBuffer&& other) noexcept
+    : device_(std::move(other.device_)), data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+HostBuffer::~HostBuffer() {
+  if (data_ != nullptr) device_->api().host_free(device_->raw(), data_);
+}
+
+Device::Device(std::shared_ptr<const Backend> backend, tern_device raw, int ordinal, const tern_device_info& info)
+    : backend_(std::move(backend)), raw_(raw), ordinal_(ordinal), info_(info) {}
+
+Device::~Device() { backend_->api().device_close(raw_); }
+
+Result<DevicePtr> Device::open(std::shared_ptr<const Backend> backend, int ordinal) {
+  const auto& api = backend->api();
+  const std::string where = cat("device ", backend->name(), ":", ordinal);
+  return catching([&]() -> DevicePtr {
+    std::int32_t count = 0;
+    char reason[512] = "";
+    const tern_status counted = api.device_count(&count, {reason, sizeof(reason)});
+    if (counted != TERN_OK || count == 0) {
+      throw Failure(device_error(where, cat("a device of backend ", backend->name()),
+                                 reason[0] != '\0' ? reason : "none", "see `tern devices`"));
+    }
+    if (ordinal < 0 || ordinal >= count) {
+      throw Failure(
+          device_error(where, cat("an ordinal from 0 to ", count - 1), std::to_string(ordinal), "see `tern devices`"));
+    }
+    tern_device_info info{};
+    info.size = sizeof(info);
+    check(api.device_info(ordinal, &info), *backend, where);
+    tern_device raw = nullptr;
+    check(api.device_open(ordinal, &raw), *backend, where);
+    return DevicePtr(new Device(backend, raw, ordinal, info));
+  });
+}
+
+std::string Device::name() const { return cat(backend_->name(), ":", ordinal_); }
+
+tern_memory_info Device::memory() const {
+  tern_memory_info info{};
+  info.size = sizeof(info);
+  check(api().memory_info(raw_, &info), *backend_, cat(name(), ": reading memory use"));
+  return info;
+}
+
+Buffer Device::allocate(std::uint64_t bytes, const std::string& what) {
+  tern_buffer raw = nullptr;
+  check(api().buffer_create(raw_, std::max<std::uint64_t>(bytes, 1), &raw), *backend_,
+        cat(name(), ": allocating ", human_bytes(bytes), " for ", what));
+  return {shared_from_this(), raw, bytes};
+}
+
+Result<Buffer> Device::import_host(std::span<const std::byte> bytes) {
+  if (!can(TERN_CAP_IMPORT_HOST)) {
+    return device_error(name(), "a device that maps host memory", "one that does not");
+  }
+  return catching([&]() -> Buffer {
+    tern_buffer raw = nullptr;
+    // The interface takes a mutable pointer as some vendors' calls do; imported weights are only read.
+    check(api().import_host(raw_, const_cast<std::byte*>(bytes.data()), bytes.size(), &raw), *backend_,
+          cat(name(), ": mapping ", human_bytes(bytes.size()), " of host memory"));
+    return {shared_from_this(), raw, bytes.size()};
+  });
+}
+
+HostBuffer Device::allocate_host(std::uint64_t bytes) { return {shared_from_this(), bytes}; }
+
+Stream Device::make_stream(int priority) {
+  tern_stream raw = nullptr;
+  check(api().stream_create(raw_, priority, &raw), *backend_, cat(name(), ": creating a stream"));
+  return {shared_from_this(), raw};
+}
+
+Event Device::make_event(bool timing) {
+  tern_event raw = nullptr;
+  check(api().event_create(raw_, timing ? 1 : 0, &raw), *backend_, cat(name(), ": creating an event"));
+  return {shared_from_this(), raw};
+}
+
+std::byte* Device::host_pointer(tern_plane plane) const {
+  if (!can(TERN_CAP_HOST_POINTER)) return nullptr;
+  void* pointer = nullptr;
+  check(api().buffer_host_pointer(plane.buffer, &pointer), *backend_, cat(name(), ": address of a buffer"));
+  return static_cast<std::byte*>(pointer) + plane.offset;
+}
+
+void Device::copy_to_device(tern_plane dst, std::span<const std::byte> src, const Stream& stream) const {
+  if (src.empty()) return;
+  check(api().copy_to_device(dst, src.data(), src.size(), stream.raw()), *backend_,
+        cat(name(), ": copying to the device"));
+}
+void Device::copy_to_host(std::span<std::byte> dst, tern_plane src, const Stream& stream) const {
+  if (dst.empty()) return;
+  check(api().copy_to_host(dst.data(), src, dst.size(), stream.raw()), *backend_, cat(name(), ": copying to the host"));
+}
+void Device::copy(tern_plane dst, tern_plane src, std::uint64_t bytes, const Stream& stream) const {
+  if (bytes == 0) return;
+  check(api().copy_on_device(dst, src, bytes, stream.raw()), *backend_, cat(name(), ": copying on the device"));
+}
+void Device::fill(tern_plane dst, std::uint8_t byte, std::uint64_t bytes, const Stream& stream) const {
+  if (bytes == 0) return;
+  check(api().fill(dst, byte, bytes, stream.raw()), *backend_, cat(name(), ": filling"));
+}
+
+}  // namespace tern::accel

@@ -1,0 +1,55 @@
+// One op planned for one device, and bound to memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "accel/device.h"
+#include "ops/tensor_desc.h"
+
+namespace tern::accel {
+
+// An op with the descs of its arguments in the table's order: owns what tern_op_desc points to.
+struct OpDesc {
+  std::uint32_t op = 0;
+  std::vector<TensorDesc> args;
+  std::vector<std::byte> attrs;
+  std::uint32_t needs = 0;
+  std::uint32_t accumulate = 0;
+  std::vector<std::int8_t> alias;  // empty: nothing shares memory
+
+  [[nodiscard]] tern_op_desc c_desc() const;
+  // A text that is equal exactly where the kernel to choose is: the key of remembered choices.
+  [[nodiscard]] std::string key() const;
+};
+
+// Whether the device runs the op as it stands; `reason` says why not.
+struct Verdict {
+  bool native = false;
+  std::string reason;
+};
+[[nodiscard]] Verdict supports(const Device& device, const OpDesc& desc);
+
+// A binding of a plan to memory; unbound when it goes. The caller sees to it that its last launch is over by then.
+class Bound : public Handle<tern_bound, &tern_backend::unbind> {
+ public:
+  using Handle::Handle;
+  // Node id of the launch where the stream is capturing.
+  std::uint64_t launch(const tern_host_args& host_args, const Stream& stream) const;
+};
+
+class Plan : public Handle<tern_plan, &tern_backend::plan_destroy> {
+ public:
+  Plan() = default;
+  // `choice` names the kernel as an earlier plan did; empty: the device chooses, and may measure once.
+  Plan(const DevicePtr& device, const OpDesc& desc, const std::string& choice);
+  [[nodiscard]] const tern_plan_info& info() const { return info_; }
+  [[nodiscard]] Bound bind(std::span<const tern_tensor> args, tern_plane workspace, void* host_scratch) const;
+
+ private:
+  tern_plan_info info_{};
+};
+
+}  // namespace tern::accel
