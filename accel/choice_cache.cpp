@@ -1,0 +1,69 @@
+#include "accel/choice_cache.h"
+
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/strings.h"
+
+namespace tern::accel {
+namespace {
+
+// A file name from a device's identity: what a choice must not outlive.
+std::string identity(const Device& device) {
+  std::string text = cat(device.backend().name(), "-", device.backend().api().version, "-", device.info().arch, "-",
+                         device.info().driver_version, "-", device.info().name);
+  for (char& c : text) {
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+    if (!plain) c = '_';
+  }
+  return text.substr(0, 200);
+}
+
+}  // namespace
+
+ChoiceCache::ChoiceCache(const Device& device, std::filesystem::path dir) {
+  if (dir.empty()) return;
+  file_ = dir / (identity(device) + ".choices");
+  std::ifstream in(file_);
+  std::string line;
+  while (std::getline(in, line)) {
+    const auto tab = line.find('\t');
+    if (tab != std::string::npos) known_[line.substr(0, tab)] = line.substr(tab + 1);
+  }
+}
+
+Plan ChoiceCache::plan(const DevicePtr& device, const OpDesc& desc) {
+  const std::string key = desc.key();
+  const auto known = known_.find(key);
+  Plan plan(device, desc, known == known_.end() ? std::string() : known->second);
+  const std::string choice = plan.info().choice;
+  if (!choice.empty()) {
+    used_[key] = choice;
+    if (known == known_.end()) {
+      known_[key] = choice;
+      changed_ = true;
+    }
+  }
+  return plan;
+}
+
+void ChoiceCache::replay(const std::map<std::string, std::string>& choices) {
+  for (const auto& [key, choice] : choices) known_[key] = choice;
+}
+
+void ChoiceCache::save() const {
+  if (file_.empty() || !changed_) return;
+  std::error_code error;
+  std::filesystem::create_directories(file_.parent_path(), error);
+  const std::filesystem::path scratch = cat(file_.string(), ".", static_cast<std::int64_t>(getpid()));
+  {
+    std::ofstream out(scratch);
+    for (const auto& [key, choice] : known_) out << key << '\t' << choice << '\n';
+    if (!out) return;  // a cache that cannot be written is measured again: no harm, nothing to report
+  }
+  std::filesystem::rename(scratch, file_, error);
+}
+
+}  // namespace tern::accel

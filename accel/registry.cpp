@@ -1,0 +1,118 @@
+#include "accel/registry.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "base/strings.h"
+
+namespace tern::accel {
+namespace {
+
+struct DeviceName {
+  std::string backend;
+  int ordinal = 0;
+};
+
+Result<DeviceName> parse_device_name(const std::string& text, const std::string& where) {
+  const auto colon = text.find(':');
+  DeviceName name{text.substr(0, colon), 0};
+  if (colon != std::string::npos) {
+    const std::string digits = text.substr(colon + 1);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), name.ordinal);
+    if (error != std::errc{} || end != digits.data() + digits.size() || name.ordinal < 0) {
+      return usage_error(where, "BACKEND or BACKEND:ORDINAL, such as cpu or npu:0", text);
+    }
+  }
+  if (name.backend.empty()) return usage_error(where, "BACKEND or BACKEND:ORDINAL, such as cpu or npu:0", text);
+  return name;
+}
+
+// --device, TERN_ACCELERATOR or its alias; "" where none names one.
+Result<std::pair<std::string, std::string>> named_device(const DeviceRequest& request) {
+  using Named = std::pair<std::string, std::string>;
+  if (!request.device.empty() && request.device != "auto") return Named{request.device, "--device"};
+  const char* tern = std::getenv("TERN_ACCELERATOR");
+  const char* deepspeed = std::getenv("DS_ACCELERATOR");
+  if (tern != nullptr && deepspeed != nullptr && std::string(tern) != deepspeed) {
+    return usage_error("TERN_ACCELERATOR and DS_ACCELERATOR", "the same device in both", cat(tern, " and ", deepspeed),
+                       "unset one");
+  }
+  if (tern != nullptr && *tern != '\0') return Named{tern, "TERN_ACCELERATOR"};
+  if (deepspeed != nullptr && *deepspeed != '\0') return Named{deepspeed, "DS_ACCELERATOR"};
+  return Named{"", ""};
+}
+
+std::string plugin_word(const std::filesystem::path& file) {
+  std::string stem = file.stem().string();  // libtern_cpu
+  const std::string prefix = "libtern_";
+  return stem.rfind(prefix, 0) == 0 ? stem.substr(prefix.size()) : stem;
+}
+
+// Opens a named device: its own plugin is loaded and no other is touched.
+Result<SelectedDevice> open_named(const DeviceName& name, const std::string& flag,
+                                  const std::filesystem::path& backend_file) {
+  std::vector<std::filesystem::path> files =
+      backend_file.empty() ? find_backend_files() : std::vector<std::filesystem::path>{backend_file};
+  // The file's name is a hint for the order only: the table's own name decides.
+  std::stable_partition(files.begin(), files.end(),
+                        [&](const auto& file) { return plugin_word(file) == name.backend; });
+  std::vector<std::string> known;
+  for (const auto& file : files) {
+    if (backend_file.empty() && plugin_word(file) != name.backend) {
+      known.push_back(plugin_word(file));
+      continue;
+    }
+    auto backend = Backend::load(file);
+    if (!backend) return backend.error();
+    if ((*backend)->name() != name.backend) {
+      known.push_back((*backend)->name());
+      continue;
+    }
+    auto device = Device::open(*backend, name.ordinal);
+    if (!device) return device.error();
+    return SelectedDevice{*device, true, cat("named by ", flag)};
+  }
+  return device_error(cat(flag, " ", name.backend), "an installed backend",
+                      known.empty() ? "none at all" : cat("only ", join(known, ", ")),
+                      "put its plugin into a folder of $TERN_BACKEND_PATH; `tern devices` shows what is found");
+}
+
+}  // namespace
+
+Result<SelectedDevice> select_device(const DeviceRequest& request, const ProbeOptions& options) {
+  auto named = named_device(request);
+  if (!named) return named.error();
+  if (!named->first.empty()) {
+    auto name = parse_device_name(named->first, named->second);
+    if (!name) return name.error();
+    return open_named(*name, named->second, request.backend_file);
+  }
+  if (!request.backend_file.empty()) {
+    auto backend = Backend::load(request.backend_file);
+    if (!backend) return backend.error();
+    auto device = Device::open(*backend, 0);
+    if (!device) return device.error();
+    return SelectedDevice{*device, true, "named by --backend"};
+  }
+  auto probed = probe_backends(find_backend_files(), options);
+  std::stable_sort(probed.begin(), probed.end(),
+                   [](const auto& a, const auto& b) { return a.probe_rank < b.probe_rank; });
+  std::vector<std::string> reasons;
+  for (const auto& candidate : probed) {
+    if (candidate.devices.empty()) {
+      reasons.push_back(cat(plugin_word(candidate.file), ": ", candidate.absent_reason));
+      continue;
+    }
+    if (candidate.probe_rank < 0) continue;
+    auto backend = Backend::load(candidate.file);
+    if (!backend) return backend.error();
+    auto device = Device::open(*backend, 0);
+    if (!device) return device.error();
+    return SelectedDevice{*device, false, "best that probing found"};
+  }
+  return device_error("device auto", "a usable device", reasons.empty() ? "no backend plugin" : join(reasons, "; "),
+                      "see `tern devices`");
+}
+
+}  // namespace tern::accel
