@@ -20,6 +20,9 @@ struct Value {
   friend bool operator==(Value, Value) = default;
 };
 
+// As a gradient: the constant 1 of the loss itself, which no tensor holds.
+inline constexpr Value kUnitGradient{-2};
+
 // One use of an op. Vectors are indexed by argument, in the table's order.
 struct OpCall {
   std::uint32_t op = 0;  // TERN_OP_*

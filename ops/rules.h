@@ -16,7 +16,7 @@ struct BackwardCall {
   Emitter& emitter;
   const OpCall& call;
   const std::vector<Value>& results;    // what emit gave
-  const std::vector<Value>& out_grads;  // gradient of each output; absent: no path to the loss
+  const std::vector<Value>& out_grads;  // of each output; absent: no path to the loss; the loss: kUnitGradient
   const std::vector<bool>& wanted;      // inputs whose gradient is asked for
   // Per input: a gradient already there that the rule may add to (by `accumulate`, consuming this version); absent:
   // none. A rule that does so sets `absorbed`; else the differentiator adds the two.
