@@ -1,0 +1,109 @@
+// A computation in SSA form. Building one allocates nothing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/emit.h"
+
+namespace tern::graph {
+
+using ops::OpCall;
+using ops::Value;
+
+enum class StorageKind {
+  input,         // filled from the host before each run
+  constant,      // a weight: bound from outside, only read
+  resource,      // mutable state bound from outside: each write yields the next version
+  intermediate,  // lives within a run, in the arena
+};
+
+enum class Lane : std::uint32_t { compute, comm, copy_in, copy_out };
+inline constexpr int kNumLanes = 4;
+
+// Memory that values share: versions of one state, views, and sums accumulated in place.
+struct Storage {
+  StorageKind kind = StorageKind::intermediate;
+  TensorDesc desc;  // of the first value
+  std::string name;
+  std::int32_t versions = 1;  // writes so far; a value of an earlier version can no longer be read
+  bool is_output = false;     // fetched by the host after a run: lives to its end
+};
+
+struct ValueInfo {
+  TensorDesc desc;
+  std::int32_t storage = -1;
+  std::int32_t version = 0;    // of the storage when this value was made
+  std::int64_t offset = 0;     // elements from the storage's begin
+  std::int32_t producer = -1;  // node; -1: none (inputs, constants, first versions)
+  std::int32_t base = -1;      // the value this is a view of
+};
+
+struct Node {
+  OpCall call;
+  std::vector<Value> results;  // per argument
+  Lane lane = Lane::compute;
+  bool on_host = false;  // bound to the host's kernel
+};
+
+struct Output {
+  std::string name;
+  Value value;
+};
+
+class Graph : public ops::Emitter {
+ public:
+  // Sources. Names are unique within a graph.
+  Value input(std::string name, const TensorDesc& desc);
+  Value constant(std::string name, const TensorDesc& desc);
+  Value resource(std::string name, const TensorDesc& desc);
+  // The newest version of what `value` names: itself unless something wrote on its storage.
+  [[nodiscard]] Value latest(Value value) const;
+  // Fetches `value` after each run. A later write on its storage is a logic error.
+  void output(std::string name, Value value);
+
+  // Emitter. Throws std::logic_error where the call breaks the op's contract or reads an overwritten version.
+  std::vector<Value> emit(const OpCall& call) override;
+  [[nodiscard]] const TensorDesc& desc(Value value) const override { return info(value).desc; }
+  Value view(Value value, const TensorDesc& desc, std::int64_t offset) override;
+
+  [[nodiscard]] const ValueInfo& info(Value value) const { return values_.at(static_cast<std::size_t>(value.id)); }
+  [[nodiscard]] const Storage& storage_of(Value value) const {
+    return storages_[static_cast<std::size_t>(info(value).storage)];
+  }
+  [[nodiscard]] std::span<const Node> nodes() const { return nodes_; }
+  [[nodiscard]] std::span<const Storage> storages() const { return storages_; }
+  [[nodiscard]] std::span<const ValueInfo> values() const { return values_; }
+  [[nodiscard]] std::span<const Output> outputs() const { return outputs_; }
+  [[nodiscard]] Value find(std::string_view name) const;  // a source by name; absent value: none
+  // Marks the last node emitted.
+  void set_last_on_host() { nodes_.back().on_host = true; }
+  void set_last_lane(Lane lane) { nodes_.back().lane = lane; }
+
+  // Descs of a call's arguments as the device sees them: inputs, else outputs.
+  [[nodiscard]] std::vector<TensorDesc> arg_descs(const OpCall& call) const;
+  [[nodiscard]] std::string to_text() const;  // one line a node, for debugging and golden tests of passes
+
+ private:
+  Value add_source(StorageKind kind, std::string name, const TensorDesc& desc);
+  Value add_value(const ValueInfo& info);
+  void require_current(Value value, const OpCall& call) const;
+
+  std::vector<ValueInfo> values_;
+  std::vector<Storage> storages_;
+  std::vector<Value> newest_;  // per storage
+  std::vector<Node> nodes_;
+  std::vector<Output> outputs_;
+};
+
+// Emits `node` of `from` into `to`; `map` holds the new value of each old one and is extended. Views are followed.
+void copy_node(const Graph& from, const Node& node, Graph& to, std::vector<Value>& map);
+[[nodiscard]] Value map_value(const Graph& from, Value value, Graph& to, std::vector<Value>& map);
+
+// A copy with only the nodes that outputs and resource writes need.
+[[nodiscard]] Graph remove_dead_nodes(const Graph& graph);
+
+}  // namespace tern::graph
