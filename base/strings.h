@@ -44,7 +44,8 @@ template <typename... Parts>
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
 [[nodiscard]] std::string_view trim(std::string_view text);     // ASCII whitespace off both ends
 
-// Levenshtein distance; `nearest` gives the closest candidate within a third of the word's length, or "".
+// Edits from one to the other, a swap of neighbours being one; `nearest` gives the closest candidate within a third of
+// the word's length, or "".
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 [[nodiscard]] std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 

@@ -1,0 +1,27 @@
+// How a command is written: one file `cli/<name>.cpp` that defines `run_<name>`, declared here and listed in
+// cli/commands.cpp; its flags stand in cli/command_table.cpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/arguments.h"
+
+namespace tern::cli {
+
+// Runs the command and gives its exit status. Results go to stdout, all else through base/log.h; a Failure ends it with
+// the error line and the status of its kind.
+using CommandFunction = int (*)(const Arguments& arguments);
+
+struct CommandEntry {
+  std::string_view name;
+  CommandFunction run;
+};
+
+[[nodiscard]] const std::vector<CommandEntry>& implemented_commands();
+[[nodiscard]] std::vector<std::string> implemented_names();
+
+int run_models(const Arguments& arguments);
+
+}  // namespace tern::cli

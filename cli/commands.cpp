@@ -1,0 +1,18 @@
+#include "cli/command.h"
+
+namespace tern::cli {
+
+const std::vector<CommandEntry>& implemented_commands() {
+  static const std::vector<CommandEntry> commands = {
+      {"models", run_models},
+  };
+  return commands;
+}
+
+std::vector<std::string> implemented_names() {
+  std::vector<std::string> names;
+  for (const auto& command : implemented_commands()) names.emplace_back(command.name);
+  return names;
+}
+
+}  // namespace tern::cli

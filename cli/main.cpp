@@ -1,0 +1,100 @@
+// The program: finds the command, runs it, and turns what goes wrong into one line and an exit status.
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "cli/command.h"
+#include "cli/command_line.h"
+#include "cli/help.h"
+#include "cli/interrupt.h"
+#include "cli/terminal.h"
+#include "cli/version.h"
+
+namespace tern::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::optional<std::string> variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+int print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+CommandFunction function_of(std::string_view name) {
+  for (const auto& command : implemented_commands()) {
+    if (command.name == name) return command.run;
+  }
+  return nullptr;
+}
+
+int run_command(const Words& words) {
+  const CommandSpec* spec = find_command(words[0]);
+  const CommandFunction function = spec == nullptr ? nullptr : function_of(spec->name);
+  // Before the flags are read: which of them work says nothing where the command does not.
+  const bool help = words.size() > 1 && (words[1] == "--help" || words[1] == "-h");
+  if (spec != nullptr && function == nullptr && !help) {
+    throw Failure(usage_error(cat("command \"", spec->name, "\""), "", "not implemented yet", "see tern --help"));
+  }
+  if (help && spec != nullptr) return print(help_command(*spec));
+  const auto invocation = parse_command_line(words, variable).value();
+  const auto& arguments = invocation.arguments;
+  if (invocation.help) return print(help_command(arguments.command()));
+  for (const auto& [name, value] : invocation.exports) setenv(name.c_str(), value.c_str(), 1);
+  install_log_sink(arguments.has("quiet") && arguments.boolean("quiet"));
+  for (const auto& line : arguments.notices()) log_info(line);
+  return function(arguments);
+}
+
+int dispatch(const Words& words) {
+  if (words.empty()) {
+    throw Failure(usage_error("tern", "a command", "none", "see tern --help"));
+  }
+  const auto& first = words[0];
+  if (first == "--help" || first == "-h" || first == "help") return print(help_overview(implemented_names()));
+  if (first == "--version") return print(version_text());
+  if (first == "--help-markdown") return print(help_markdown(implemented_names()));
+  if (first == "--help-not-implemented") return print(join(not_implemented(implemented_names()), "\n") + "\n");
+  install_interrupt_handler();
+  return run_command(words);
+}
+
+// Output that never arrived is a failure, not a success: a full disk, a closed pipe.
+int flushed(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  print_error("standard output: expected all of it to be written, found an error; check the space left");
+  return status == 0 ? static_cast<int>(ErrorKind::failed) : status;
+}
+
+int guarded(const Words& words) {
+  try {
+    return flushed(dispatch(words));
+  } catch (const Failure& failure) {
+    std::fflush(stdout);
+    print_error(failure.what());
+    return static_cast<int>(failure.error().kind);
+  } catch (const std::bad_alloc&) {
+    print_error("host memory: expected room for the run, found none left; use a smaller batch or a shorter length");
+    return static_cast<int>(ErrorKind::device);
+  } catch (const std::exception& error) {
+    print_error(Error{ErrorKind::failed, "tern", "no failure inside", error.what(), {}}.line());
+    return static_cast<int>(ErrorKind::failed);
+  }
+}
+
+}  // namespace
+}  // namespace tern::cli
+
+int main(int argc, char** argv) {
+  try {
+    return tern::cli::guarded({argv + (argc > 0 ? 1 : 0), argv + argc});
+  } catch (...) {
+    return static_cast<int>(tern::ErrorKind::failed);
+  }
+}

@@ -1,0 +1,9 @@
+# What `tern --version` tells of the build; git is asked where the tree is a checkout.
+set(TERN_REVISION "")
+find_package(Git QUIET)
+if(GIT_FOUND AND EXISTS ${PROJECT_SOURCE_DIR}/.git)
+  execute_process(COMMAND ${GIT_EXECUTABLE} describe --always --dirty --tags
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE TERN_REVISION OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+set_source_files_properties(${PROJECT_SOURCE_DIR}/cli/version.cpp PROPERTIES COMPILE_DEFINITIONS
+  "TERN_VERSION=\"${PROJECT_VERSION}\";TERN_REVISION=\"${TERN_REVISION}\";TERN_BUILD_TYPE=\"${CMAKE_BUILD_TYPE}\";TERN_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\"")

@@ -1,0 +1,312 @@
+#include "cli/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include <unistd.h>
+
+#include "base/strings.h"
+
+namespace tern::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+using Variables = std::map<std::string, std::string>;
+
+Result<Invocation> parse(const Words& words, const Variables& variables = {}) {
+  return parse_command_line(words, [&](const std::string& name) -> std::optional<std::string> {
+    const auto it = variables.find(name);
+    return it == variables.end() ? std::nullopt : std::optional(it->second);
+  });
+}
+
+// The error line of words that must be refused as bad usage.
+std::string refused(const Words& words, const Variables& variables = {}) {
+  const auto result = parse(words, variables);
+  if (result) return "accepted";
+  EXPECT_EQ(result.error().kind, ErrorKind::usage);
+  return result.error().line();
+}
+
+class ConfigOnDisk {
+ public:
+  ConfigOnDisk(const std::string& name, const std::string& text)
+      : path_(std::filesystem::path(::testing::TempDir()) / cat("tern-cli-", ::getpid(), "-", name)) {
+    std::ofstream(path_) << text;
+  }
+  ~ConfigOnDisk() { std::filesystem::remove(path_); }
+  ConfigOnDisk(const ConfigOnDisk&) = delete;
+  ConfigOnDisk& operator=(const ConfigOnDisk&) = delete;
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(CommandLine, ReadsEveryType) {
+  const auto run = parse({"sft", "--model", "m", "--lora_rank", "16", "--learning-rate=2e-4", "--packing", "false",
+                          "--dataset", "a.jsonl#10", "b.jsonl", "--max_shard_size", "2GiB", "--tuner_type", "full",
+                          "--create_checkpoint_symlink"});
+  ASSERT_TRUE(run) << run.error().line();
+  const auto& args = run->arguments;
+  EXPECT_EQ(args.string("model"), "m");
+  EXPECT_EQ(args.integer("lora_rank"), 16);
+  EXPECT_EQ(args.real("learning_rate"), 2e-4);
+  EXPECT_FALSE(args.boolean("packing"));
+  EXPECT_TRUE(args.boolean("create_checkpoint_symlink"));
+  EXPECT_EQ(args.list("dataset"), (Words{"a.jsonl#10", "b.jsonl"}));
+  EXPECT_EQ(args.integer("max_shard_size"), std::int64_t{2} << 30);
+  EXPECT_EQ(args.string("tuner_type"), "full");
+}
+
+TEST(CommandLine, KnowsWhatWasSet) {
+  const auto run = parse({"sft", "--seed", "42"});
+  ASSERT_TRUE(run);
+  EXPECT_TRUE(run->arguments.was_set("seed"));
+  EXPECT_FALSE(run->arguments.was_set("data_seed"));
+  EXPECT_TRUE(run->arguments.has("data_seed"));
+  EXPECT_FALSE(run->arguments.has("learning_rate"));
+  EXPECT_EQ(run->arguments.maybe_real("learning_rate"), std::nullopt);
+  EXPECT_THROW((void)run->arguments.real("learning_rate"), Failure);
+  EXPECT_THROW((void)run->arguments.string("no_such_flag"), Failure);
+}
+
+TEST(CommandLine, NegativeNumbersAreValues) {
+  const auto run = parse({"sft", "--max_steps", "-1"});
+  ASSERT_TRUE(run) << run.error().line();
+  EXPECT_EQ(run->arguments.integer("max_steps"), -1);
+}
+
+TEST(CommandLine, BareBooleanBeforeAPlaceIsTrue) {
+  const auto run = parse({"inspect", "--json", "model.gguf"});
+  ASSERT_TRUE(run) << run.error().line();
+  EXPECT_TRUE(run->arguments.boolean("json"));
+  EXPECT_EQ(run->arguments.string("model"), "model.gguf");
+}
+
+TEST(CommandLine, PlacesAreFilledInOrder) {
+  const auto run = parse({"convert", "in.gguf", "out.safetensors", "--outtype", "bf16"});
+  ASSERT_TRUE(run) << run.error().line();
+  EXPECT_EQ(run->arguments.string("model"), "in.gguf");
+  EXPECT_EQ(run->arguments.string("output"), "out.safetensors");
+}
+
+TEST(CommandLine, UnknownNamesTheNearest) {
+  EXPECT_EQ(refused({"stf"}), "command \"stf\": expected a command of tern, found an unknown one; did you mean sft?");
+  EXPECT_EQ(refused({"sft", "--learning_rat", "1"}),
+            "flag --learning_rat: expected a flag of tern sft, found an unknown one; did you mean --learning_rate?");
+  EXPECT_EQ(refused({"sft", "--zzzzzzzzzzzz"}),
+            "flag --zzzzzzzzzzzz: expected a flag of tern sft, found an unknown one; see tern sft --help");
+}
+
+TEST(CommandLine, AFlagOfAnotherCommandHasNoEffect) {
+  const auto line = refused({"sft", "--port", "80"});
+  EXPECT_NE(line.find("no effect in tern sft: it is a flag of tern deploy"), std::string::npos) << line;
+}
+
+TEST(CommandLine, AFlagOfTheGroupWithoutEffectSaysWhy) {
+  EXPECT_EQ(refused({"sft", "--max_model_len", "512"}),
+            "flag --max_model_len: no effect in tern sft, as samples are bounded by --max_length; remove it");
+}
+
+TEST(CommandLine, PendingFlagsAndValuesAreRefusedUnlessTheyChangeNothing) {
+  EXPECT_EQ(refused({"sft", "--deepspeed", "zero2"}), "flag --deepspeed: not implemented yet; remove it");
+  EXPECT_EQ(refused({"sft", "--report_to", "tensorboard"}),
+            "flag --report_to: \"tensorboard\" is not implemented yet; use --report_to none");
+  EXPECT_TRUE(parse({"sft", "--tensor_parallel_size", "1"}));
+  EXPECT_EQ(refused({"sft", "--tensor_parallel_size", "2"}),
+            "flag --tensor_parallel_size: not implemented yet; remove it");
+}
+
+TEST(CommandLine, AReplacedDefaultIsTold) {
+  const auto run = parse({"sft"});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->arguments.list("report_to"), Words{"none"});
+  ASSERT_EQ(run->arguments.notices().size(), 1U);
+  EXPECT_EQ(run->arguments.notices()[0], "--report_to is none: its default tensorboard is not implemented yet");
+  EXPECT_TRUE(parse({"sft", "--report_to", "none"})->arguments.notices().empty());
+}
+
+TEST(CommandLine, FlagsOfOtherToolsAreAnsweredByOneLine) {
+  const auto run = parse({"infer", "--infer_backend", "vllm", "--attn_impl", "flash_attention_2"});
+  ASSERT_TRUE(run) << run.error().line();
+  ASSERT_EQ(run->arguments.notices().size(), 2U);
+  EXPECT_EQ(run->arguments.notices()[0],
+            "--infer_backend vllm makes no difference: one engine serves what any of them would");
+  EXPECT_NE(refused({"infer", "--infer_backend", "tgi"}).find("expected one of pt, transformers, vllm, sglang"),
+            std::string::npos);
+}
+
+TEST(CommandLine, BadValuesSayWhatWasExpected) {
+  EXPECT_EQ(refused({"sft", "--lora_rank", "x"}), "flag --lora_rank: expected an integer in [1,inf), found \"x\"");
+  EXPECT_EQ(refused({"sft", "--lora_rank", "0"}), "flag --lora_rank: expected an integer in [1,inf), found \"0\"");
+  EXPECT_EQ(refused({"sft", "--lora_rank", "99999999999999999999"}),
+            "flag --lora_rank: expected an integer in [1,inf), found \"99999999999999999999\"");
+  EXPECT_EQ(refused({"sft", "--lora_rank", "8.5"}), "flag --lora_rank: expected an integer in [1,inf), found \"8.5\"");
+  EXPECT_EQ(refused({"sft", "--lora_rank"}), "flag --lora_rank: expected one value, found none");
+  EXPECT_EQ(refused({"sft", "--lora_rank="}), "flag --lora_rank: expected an integer in [1,inf), found \"\"");
+  EXPECT_EQ(refused({"sft", "--lora_dropout", "1"}), "flag --lora_dropout: expected a number in [0,1), found \"1\"");
+  EXPECT_EQ(refused({"sft", "--learning_rate", "nan"}),
+            "flag --learning_rate: expected a number in [0,inf), found \"nan\"");
+  EXPECT_EQ(refused({"sft", "--learning_rate", "inf"}),
+            "flag --learning_rate: expected a number in [0,inf), found \"inf\"");
+  EXPECT_EQ(refused({"sft", "--strict", "maybe"}), "flag --strict: expected true or false, found \"maybe\"");
+  EXPECT_EQ(refused({"sft", "--tuner_type", "lor"}),
+            "flag --tuner_type: expected one of lora, full, found \"lor\"; did you mean lora?");
+  EXPECT_EQ(refused({"sft", "--dataset"}), "flag --dataset: expected one value or more, found none");
+  EXPECT_EQ(refused({"sft", "--max_shard_size", "5 parsec"}),
+            "flag --max_shard_size: expected a size such as 500MB, 5GB or 2GiB, found \"5 parsec\"");
+  EXPECT_EQ(refused({"deploy", "--speculative_config", "{"}),
+            "flag --speculative_config: expected a JSON object, found \"{\"");
+  EXPECT_EQ(refused({"bench", "--batch_size", "1", "two"}),
+            "flag --batch_size: expected an integer in [1,65536], found \"two\"");
+  EXPECT_EQ(refused({"sft", "stray"}),
+            "argument \"stray\": expected a flag, found a word that belongs to none; see tern sft --help");
+}
+
+TEST(CommandLine, AValueWithControlCharactersStaysOneLine) {
+  EXPECT_EQ(refused({"sft", "--lora_rank", "1\n\x1b[31m"}).find('\n'), std::string::npos);
+}
+
+TEST(CommandLine, TheLastOfARepeatedFlagCountsAndIsTold) {
+  const auto run = parse({"models", "--json", "true", "--json", "false"});
+  ASSERT_TRUE(run);
+  EXPECT_FALSE(run->arguments.boolean("json"));
+  ASSERT_EQ(run->arguments.notices().size(), 1U);
+  EXPECT_EQ(run->arguments.notices()[0], "--json is given more than once: the last one counts");
+}
+
+TEST(CommandLine, SizesTakeUnits) {
+  const auto bytes = [](const std::string& word) {
+    return parse({"sft", "--max_shard_size", word})->arguments.integer("max_shard_size");
+  };
+  EXPECT_EQ(bytes("5GB"), 5'000'000'000);
+  EXPECT_EQ(bytes("1.5 KiB"), 1536);
+  EXPECT_EQ(bytes("100"), 100);
+  EXPECT_NE(refused({"sft", "--max_shard_size", "1e30GB"}).find("a size such as"), std::string::npos);
+  EXPECT_NE(refused({"sft", "--max_shard_size", "-1GB"}).find("a size such as"), std::string::npos);
+}
+
+TEST(CommandLine, HelpIsSeenAnywhere) {
+  EXPECT_TRUE(parse({"sft", "--help"})->help);
+  EXPECT_TRUE(parse({"sft", "--seed", "1", "-h"})->help);
+  EXPECT_FALSE(parse({"sft"})->help);
+}
+
+TEST(Config, KeysAreFlagsAndTheCommandLineWins) {
+  const ConfigOnDisk file("train.yaml",
+                          "model: m\nlora_rank: 4\nlearning-rate: 1e-5\ndataset: [a.jsonl, b.jsonl]\n"
+                          "strict: true\nsave_total_limit:\nENV:\n  TERN_TEST_ONE: 1\n  TERN_TEST_TWO: two\n");
+  const auto run = parse({"sft", file.path(), "--lora_rank", "16"});
+  ASSERT_TRUE(run) << run.error().line();
+  const auto& args = run->arguments;
+  EXPECT_EQ(args.string("model"), "m");
+  EXPECT_EQ(args.integer("lora_rank"), 16);
+  EXPECT_EQ(args.real("learning_rate"), 1e-5);
+  EXPECT_EQ(args.list("dataset"), (Words{"a.jsonl", "b.jsonl"}));
+  EXPECT_TRUE(args.boolean("strict"));
+  EXPECT_FALSE(args.has("save_total_limit"));
+  EXPECT_EQ(args.provenance("lora_rank"), Provenance::command_line);
+  EXPECT_EQ(args.provenance("model"), Provenance::config);
+  ASSERT_EQ(run->exports.size(), 2U);
+  EXPECT_EQ(run->exports[0], (std::pair<std::string, std::string>("TERN_TEST_ONE", "1")));
+  EXPECT_EQ(run->exports[1], (std::pair<std::string, std::string>("TERN_TEST_TWO", "two")));
+}
+
+TEST(Config, JsonHasTheSameMeaning) {
+  const ConfigOnDisk file("train.json",
+                          R"({"model": "m\u00e9", "lora_rank": 4, "learning_rate": 1e-5, "strict": true,
+                              "dataset": ["a.jsonl"], "ENV": {"TERN_TEST_ONE": 1}})");
+  const auto run = parse({"sft", file.path()});
+  ASSERT_TRUE(run) << run.error().line();
+  EXPECT_EQ(run->arguments.string("model"), "m\xc3\xa9");
+  EXPECT_EQ(run->arguments.integer("lora_rank"), 4);
+  EXPECT_EQ(run->arguments.real("learning_rate"), 1e-5);
+  EXPECT_EQ(run->exports.size(), 1U);
+}
+
+TEST(Config, ErrorsNameFileLineAndKey) {
+  const ConfigOnDisk unknown("u.yaml", "model: m\nlearning_rat: 1\n");
+  EXPECT_EQ(refused({"sft", unknown.path()}),
+            cat(unknown.path(), ":2: learning_rat: expected a flag of tern sft, found an unknown one; did you mean ",
+                "--learning_rate?"));
+  const ConfigOnDisk bad("b.yaml", "lora_rank: many\n");
+  EXPECT_EQ(refused({"sft", bad.path()}),
+            cat(bad.path(), ":1: lora_rank: expected an integer in [1,inf), found \"many\""));
+  const ConfigOnDisk list("l.yaml", "- a\n- b\n");
+  EXPECT_NE(refused({"sft", list.path()}).find("expected a map from flags to values"), std::string::npos);
+  const ConfigOnDisk broken("x.json", "{\"model\": ");
+  EXPECT_NE(refused({"sft", broken.path()}).find(broken.path()), std::string::npos);
+  EXPECT_EQ(refused({"sft", "absent.yaml"}),
+            "absent.yaml: expected a file of flags, found none that can be read; check the path");
+  const ConfigOnDisk exports("e.yaml", "ENV: [1]\n");
+  EXPECT_NE(refused({"sft", exports.path()}).find("expected a map of variables"), std::string::npos);
+}
+
+TEST(Config, ACommandThatTakesAFileTakesJsonAsThatFile) {
+  const auto run = parse({"inspect", "model.safetensors.index.json"});
+  ASSERT_TRUE(run) << run.error().line();
+  EXPECT_EQ(run->arguments.string("model"), "model.safetensors.index.json");
+}
+
+TEST(Variables, DeviceComesFromTheEnvironmentUnlessGiven) {
+  EXPECT_EQ(parse({"sft"}, {{"TERN_ACCELERATOR", "sim"}})->arguments.string("device"), "sim");
+  EXPECT_EQ(parse({"sft"}, {{"DS_ACCELERATOR", "npu"}})->arguments.string("device"), "npu");
+  EXPECT_EQ(parse({"sft", "--device", "cpu"}, {{"TERN_ACCELERATOR", "sim"}})->arguments.string("device"), "cpu");
+  EXPECT_EQ(parse({"sft"}, {{"TERN_ACCELERATOR", ""}})->arguments.string("device"), "auto");
+  EXPECT_TRUE(parse({"sft"}, {{"TERN_ACCELERATOR", "sim"}})->arguments.was_set("device"));
+}
+
+TEST(Variables, TwoThatDisagreeAreAnError) {
+  EXPECT_TRUE(parse({"sft"}, {{"TERN_ACCELERATOR", "cpu"}, {"DS_ACCELERATOR", "cpu"}}));
+  EXPECT_EQ(refused({"sft"}, {{"TERN_ACCELERATOR", "cpu"}, {"DS_ACCELERATOR", "npu"}}),
+            "variables TERN_ACCELERATOR and DS_ACCELERATOR: expected one value, found \"cpu\" and \"npu\"; unset one");
+}
+
+TEST(Variables, TheConfigsExportsCount) {
+  const ConfigOnDisk file("env.yaml", "ENV:\n  TERN_ACCELERATOR: sim\n");
+  EXPECT_EQ(parse({"sft", file.path()})->arguments.string("device"), "sim");
+}
+
+TEST(Arguments, JsonHoldsEveryFlagAndNoSecret) {
+  const auto run = parse({"deploy", "--api_key", "hidden", "--adapters", "a=b", "--max_num_seqs", "4", "--port", "1"});
+  ASSERT_TRUE(run) << run.error().line();
+  const auto json = run->arguments.to_json();
+  EXPECT_EQ(json.find("hidden"), std::string::npos);
+  EXPECT_NE(json.find("\"adapters\": [\"a=b\"]"), std::string::npos) << json;
+  EXPECT_NE(json.find("\"max_num_seqs\": 4"), std::string::npos);
+  EXPECT_NE(json.find("\"model\": null"), std::string::npos);
+  for (const auto* flag : command_flags(run->arguments.command())) {
+    EXPECT_NE(json.find(cat("\"", flag->name, "\": ")), std::string::npos) << flag->name;
+  }
+}
+
+TEST(Arguments, SavedOnesComeBackUnlessGiven) {
+  auto first = parse({"sft", "--model", "m", "--system", "be brief", "--seed", "7"});
+  ASSERT_TRUE(first);
+  auto second = parse({"infer", "--seed", "9"});
+  ASSERT_TRUE(second);
+  static constexpr std::string_view kNames[] = {"model", "system", "seed"};
+  const auto status = second->arguments.load_saved(first->arguments.to_json(), "args.json", kNames);
+  ASSERT_TRUE(status) << status.error().line();
+  EXPECT_EQ(second->arguments.string("model"), "m");
+  EXPECT_EQ(second->arguments.string("system"), "be brief");
+  EXPECT_EQ(second->arguments.integer("seed"), 9);
+  EXPECT_FALSE(second->arguments.was_set("model"));
+  EXPECT_FALSE(second->arguments.load_saved("[", "args.json", kNames));
+}
+
+TEST(Arguments, DerivedValuesStandInTheJson) {
+  auto run = parse({"sft"});
+  ASSERT_TRUE(run);
+  run->arguments.derive("learning_rate", 1e-4);
+  EXPECT_EQ(run->arguments.real("learning_rate"), 1e-4);
+  EXPECT_FALSE(run->arguments.was_set("learning_rate"));
+  EXPECT_NE(run->arguments.to_json().find("\"learning_rate\": 1e-04"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tern::cli
