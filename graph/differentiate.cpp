@@ -132,7 +132,12 @@ class Differentiator {
     for (Value& value : results) value = current(value);
     std::vector<Value> into(count);
     for (std::size_t i = 0; i < count; ++i) {
-      if (wanted[i]) into[i] = shaped_like(grads_[at(root(node.call.inputs[i]))], node.call.inputs[i]);
+      // A value used twice by one call is added to in place once; the second contribution is summed after.
+      bool earlier = false;
+      for (std::size_t j = 0; j < i; ++j) {
+        earlier = earlier || (wanted[j] && root(node.call.inputs[j]) == root(node.call.inputs[i]));
+      }
+      if (wanted[i] && !earlier) into[i] = shaped_like(grads_[at(root(node.call.inputs[i]))], node.call.inputs[i]);
     }
     std::vector<bool> absorbed(count, false);
     ops::BackwardCall backward{graph_, call, results, out_grads, wanted, into, absorbed};
@@ -150,9 +155,7 @@ class Differentiator {
       held = shaped_like(contribution, holder);
       return;
     }
-    // The same value may be used twice by one call: its accumulator was then read before the first was added.
-    const Value newest = graph_.latest(held);
-    const Value sum_into = graph_.info(newest).version == graph_.info(held).version ? held : newest;
+    const Value sum_into = held;
     OpCall call;
     call.op = TERN_OP_AXPBY;
     call.attrs = ops::pack_attrs(tern_axpby_attrs{1.0F, 0.0F});

@@ -39,8 +39,10 @@ Value Graph::add_source(StorageKind kind, std::string name, const TensorDesc& de
   return value;
 }
 
-Value Graph::input(std::string name, const TensorDesc& desc) {
-  return add_source(StorageKind::input, std::move(name), desc);
+Value Graph::input(std::string name, const TensorDesc& desc, Padding padding) {
+  const Value value = add_source(StorageKind::input, std::move(name), desc);
+  storages_.back().padding = padding;
+  return value;
 }
 Value Graph::constant(std::string name, const TensorDesc& desc) {
   return add_source(StorageKind::constant, std::move(name), desc);

@@ -21,6 +21,13 @@ enum class StorageKind {
   intermediate,  // lives within a run, in the arena
 };
 
+// What stands beyond the actual count of an input: harmless to a device that computes the whole capacity.
+enum class Padding {
+  zero,
+  minus_one,    // slots and targets: skipped
+  repeat_last,  // cumulative lengths: empty sequences
+};
+
 enum class Lane : std::uint32_t { compute, comm, copy_in, copy_out };
 inline constexpr int kNumLanes = 4;
 
@@ -31,6 +38,7 @@ struct Storage {
   std::string name;
   std::int32_t versions = 1;  // writes so far; a value of an earlier version can no longer be read
   bool is_output = false;     // fetched by the host after a run: lives to its end
+  Padding padding = Padding::zero;
 };
 
 struct ValueInfo {
@@ -57,7 +65,7 @@ struct Output {
 class Graph : public ops::Emitter {
  public:
   // Sources. Names are unique within a graph.
-  Value input(std::string name, const TensorDesc& desc);
+  Value input(std::string name, const TensorDesc& desc, Padding padding = Padding::zero);
   Value constant(std::string name, const TensorDesc& desc);
   Value resource(std::string name, const TensorDesc& desc);
   // The newest version of what `value` names: itself unless something wrote on its storage.

@@ -17,7 +17,7 @@ extern "C" {
 #define TERN_ABI_MINOR 0u /* grows when a table gains members at its end */
 #define TERN_MAX_RANK 6
 #define TERN_MAX_PLANES 4
-#define TERN_MAX_COUNTS 4
+#define TERN_MAX_COUNTS 8
 #define TERN_CHOICE_BYTES 96
 
 /* ---------------------------------------------------------------- status */
