@@ -1,0 +1,118 @@
+// The contract of docs/cli.md as a user meets it: exit statuses, the one error line, help, config files.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "run.h"
+
+namespace tern::e2e {
+namespace {
+
+// The run must end as bad usage with one line on stderr, and nothing on stdout.
+void expect_usage(const std::vector<std::string>& words, const std::string& line) {
+  const auto outcome = run(words);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.err, "tern: error: " + line + "\n");
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST(CommandLine, NothingTypedIsBadUsage) { expect_usage({}, "tern: expected a command, found none; see tern --help"); }
+
+TEST(CommandLine, AMistypedCommandNamesTheNearest) {
+  expect_usage({"modls"}, "command \"modls\": expected a command of tern, found an unknown one; did you mean models?");
+}
+
+TEST(CommandLine, AMistypedFlagNamesTheNearest) {
+  expect_usage({"models", "--jsn"},
+               "flag --jsn: expected a flag of tern models, found an unknown one; did you mean --json?");
+}
+
+TEST(CommandLine, ACommandToComeSaysSo) {
+  expect_usage({"rlhf", "--model", "m"}, "command \"rlhf\": not implemented yet; see tern --help");
+}
+
+TEST(CommandLine, DashAndUnderscoreNameTheSameCommand) { EXPECT_EQ(run({"web_ui"}).err, run({"web-ui"}).err); }
+
+TEST(CommandLine, ColourStaysOffAPipe) {
+  EXPECT_EQ(run({"modls"}).err.find('\x1b'), std::string::npos);
+  EXPECT_EQ(run({"models"}).out.find('\x1b'), std::string::npos);
+}
+
+TEST(CommandLine, VersionTellsBuildAndBackends) {
+  const auto outcome = run({"--version"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.out.rfind("tern " TERN_VERSION, 0), 0U) << outcome.out;
+  EXPECT_NE(outcome.out.find("\nbuild: "), std::string::npos);
+  EXPECT_NE(outcome.out.find("\nbackend"), std::string::npos);
+}
+
+TEST(CommandLine, VersionSeesABackendThatWasDroppedIn) {
+  const Scratch scratch;
+  const auto library = scratch.write("tern_backend_new.so", "");
+  Options options;
+  options.variables["TERN_BACKEND_PATH"] = scratch.path().string();
+  EXPECT_NE(run({"--version"}, options).out.find("backend: " + library + "\n"), std::string::npos);
+}
+
+TEST(CommandLine, HelpListsCommandsAndFlags) {
+  const auto overview = run({"--help"});
+  EXPECT_EQ(overview.status, 0);
+  for (const auto* name : {"sft", "infer", "merge-lora", "selftest"}) {
+    EXPECT_NE(overview.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
+  }
+  const auto sft = run({"sft", "--help"});
+  EXPECT_EQ(sft.status, 0);
+  EXPECT_NE(sft.out.find("--lora_rank INT"), std::string::npos);
+  EXPECT_NE(sft.out.find("[default: 8]"), std::string::npos);
+}
+
+TEST(CommandLine, DocsAreWhatTheProgramPrints) {
+  std::ifstream page(TERN_SOURCE_DIR "/docs/cli.md", std::ios::binary);
+  std::ostringstream text;
+  text << page.rdbuf();
+  EXPECT_EQ(run({"--help-markdown"}).out, text.str());
+}
+
+TEST(CommandLine, AConfigFileGivesFlags) {
+  const Scratch scratch;
+  const auto yaml = scratch.write("flags.yaml", "json: true\nENV:\n  TERN_HOME: /from/the/config\n");
+  const auto outcome = run({"models", yaml});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("\"path\": \"/from/the/config/models/smollm2-135m/"), std::string::npos) << outcome.out;
+  const auto plain = run({"models", yaml, "--json", "false"});
+  EXPECT_EQ(plain.out.rfind("smollm2-135m ", 0), 0U) << plain.out;
+}
+
+TEST(CommandLine, AMistakeInAConfigFileNamesItsLine) {
+  const Scratch scratch;
+  const auto json = scratch.write("flags.json", "{\n  \"jsn\": true\n}\n");
+  expect_usage({"models", json},
+               json + ":2: jsn: expected a flag of tern models, found an unknown one; did you mean --json?");
+  const auto broken = scratch.write("broken.yaml", "json: [true\n");
+  const auto outcome = run({"models", broken});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.err.rfind("tern: error: " + broken + ":", 0), 0U) << outcome.err;
+}
+
+TEST(CommandLine, OutputThatCannotBeWrittenIsAFailure) {
+  Options options;
+  options.stdout_path = "/dev/full";
+  const auto outcome = run({"models"}, options);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err.rfind("tern: error: standard output: ", 0), 0U) << outcome.err;
+}
+
+TEST(Models, SaysWhatIsAbsentAndHowToGetIt) {
+  const Scratch scratch;
+  Options options;
+  options.variables["TERN_HOME"] = scratch.path().string();
+  const auto outcome = run({"models"}, options);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_NE(outcome.out.find("absent: run script/bootstrap"), std::string::npos);
+  EXPECT_NE(run({"models", "--json"}, options).out.find("\"installed\": false"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tern::e2e
