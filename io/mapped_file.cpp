@@ -38,15 +38,18 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   } else if (g_previous.sa_handler != SIG_DFL && g_previous.sa_handler != SIG_IGN) {
     g_previous.sa_handler(signal);
   } else {
-    // Default again: the faulting instruction runs once more and ends the process as it would have without us.
+    // As it would have ended without us: the signal is pending until this handler returns.
     std::signal(signal, SIG_DFL);
+    std::raise(signal);
   }
 }
 
 void on_sigbus(int signal, siginfo_t* info, void* context) {
   const int saved = errno;
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  const bool fault = info->si_code > 0;  // else another process sent it, and there is no address
   for (Slot& slot : g_slots) {
+    if (!fault) break;
     const std::uintptr_t begin = slot.begin.load(std::memory_order_acquire);
     if (begin <= kClaimed || address < begin || address >= slot.end.load(std::memory_order_acquire)) continue;
     slot.damaged.store(true, std::memory_order_release);

@@ -1,0 +1,119 @@
+#include "io/atomic_dir.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "temp_dir.h"
+
+namespace tern::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+void put(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+TEST(AtomicDir, AppearsWholeWithASoundManifest) {
+  TempDir dir;
+  auto made = AtomicDir::begin(dir / "deep/out", AtomicDir::Existing::refuse);
+  ASSERT_TRUE(made.ok()) << made.error().line();
+  put(made->path() / "a.txt", "hello");
+  fs::create_directory(made->path() / "runs");
+  put(made->path() / "runs/b", "");
+  EXPECT_FALSE(fs::exists(dir / "deep/out"));
+  const auto status = made->commit();
+  ASSERT_TRUE(status.ok()) << status.error().line();
+  EXPECT_EQ(dir.read("deep/out/a.txt"), "hello");
+  EXPECT_TRUE(verify_manifest(dir / "deep/out").ok());
+  // xxh3_64 of "hello" and of nothing, from xxhsum.
+  const std::string manifest = dir.read("deep/out/manifest.json");
+  EXPECT_NE(manifest.find("9555e8555c62dcfd"), std::string::npos) << manifest;
+  EXPECT_NE(manifest.find("2d06800538d394c2"), std::string::npos) << manifest;
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir / "deep"), fs::directory_iterator()), 1);
+}
+
+TEST(AtomicDir, LeavesNothingWhenDropped) {
+  TempDir dir;
+  { put(AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse).value().path() / "a", "x"); }
+  EXPECT_TRUE(fs::is_empty(dir.path()));
+}
+
+TEST(AtomicDir, ReplacesOrRefusesAnExistingTarget) {
+  TempDir dir;
+  dir.write("out/old", "1");
+  const auto refused = AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+  auto made = AtomicDir::begin(dir / "out/", AtomicDir::Existing::replace).value();
+  put(made.path() / "new", "2");
+  ASSERT_TRUE(made.commit().ok());
+  EXPECT_FALSE(fs::exists(dir / "out/old"));
+  EXPECT_EQ(dir.read("out/new"), "2");
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 1);
+
+  // A target that came into being meanwhile is not overwritten.
+  auto late = AtomicDir::begin(dir / "late", AtomicDir::Existing::refuse).value();
+  dir.write("late/theirs", "3");
+  EXPECT_FALSE(late.commit().ok());
+  EXPECT_EQ(dir.read("late/theirs"), "3");
+}
+
+TEST(VerifyManifest, SeesEveryDamage) {
+  TempDir dir;
+  auto made = AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse).value();
+  put(made.path() / "a", "hello");
+  ASSERT_TRUE(made.commit().ok());
+  put(dir / "out/a", "hellp");
+  EXPECT_TRUE(verify_manifest(dir / "out", Verify::sizes).ok());
+  EXPECT_NE(verify_manifest(dir / "out").error().line().find("xxh3_64"), std::string::npos);
+  put(dir / "out/a", "hell");
+  EXPECT_FALSE(verify_manifest(dir / "out", Verify::sizes).ok());
+  fs::remove(dir / "out/a");
+  EXPECT_FALSE(verify_manifest(dir / "out").ok());
+  for (const char* text : {"", "[]", "{}", R"({"files":{"../x":{"size":1,"xxh3_64":"0"}}})", R"({"files":{"a":1}})"}) {
+    dir.write("out/manifest.json", text);
+    EXPECT_FALSE(verify_manifest(dir / "out").ok()) << text;
+  }
+}
+
+// Broken if a run that was killed leaves its directory for ever, or if a live run's directory is taken away.
+TEST(AtomicDir, StaleDirectoriesGoAndLiveOnesStay) {
+  TempDir dir;
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto made = AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse);
+    (void)!::write(ready[1], "x", 1);
+    for (;;) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_TRUE(remove_stale_directories(dir.path()).empty());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(remove_stale_directories(dir.path()), std::vector<std::string>{"out.tmp-" + std::to_string(child)});
+  EXPECT_TRUE(fs::is_empty(dir.path()));
+  fs::create_directory(dir / "out.tmp-x");  // not ours
+  fs::create_directory(dir / ".tmp-1");
+  EXPECT_TRUE(remove_stale_directories(dir.path()).empty());
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+// A full disk is one clear line: /dev/full answers every write so.
+TEST(AtomicDir, SaysThatTheDiskIsFull) {
+  TempDir dir;
+  auto made = AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse).value();
+  fs::create_symlink("/dev/full", made.path() / "manifest.json");
+  const auto status = made.commit();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::failed);
+  EXPECT_NE(status.error().line().find("disk is full"), std::string::npos) << status.error().line();
+  EXPECT_FALSE(fs::exists(dir / "out"));
+}
+
+}  // namespace
+}  // namespace tern::io

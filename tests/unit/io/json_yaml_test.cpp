@@ -1,0 +1,86 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "io/json.h"
+#include "io/yaml.h"
+
+namespace tern::io {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string json_error(const std::string& text) { return parse_json(text, "f").error().line(); }
+std::string yaml_error(const std::string& text) { return parse_yaml(text, "f").error().line(); }
+
+TEST(Json, KeepsOrderAndTypes) {
+  const std::string text = R"({"z":[1,-2,2.5,true,null,"x\u00e9\n"],"a":{"b":{}},"big":18446744073709551615})";
+  EXPECT_EQ(parse_json(text, "f").value().dump(), Json::parse(text).dump());
+  EXPECT_EQ(parse_json("\xEF\xBB\xBF[1]", "f").value().dump(), "[1]");
+  EXPECT_EQ(parse_json(" 3 ", "f").value(), 3);
+}
+
+TEST(Json, ErrorsSayWhere) {
+  EXPECT_EQ(json_error("{\n \"a\": nope}").substr(0, 6), "f:2:8:") << json_error("{\n \"a\": nope}");
+  EXPECT_EQ(json_error("[1,").substr(0, 6), "f:1:3:") << json_error("[1,");
+  EXPECT_EQ(json_error("").substr(0, 2), "f:") << json_error("");
+  EXPECT_FALSE(parse_json("[1] 2", "f").ok());
+  EXPECT_FALSE(parse_json("[\"\xff\"]", "f").ok());
+  EXPECT_NE(json_error(R"({"a":1,"b":{"a":1},"a":2})").find("key \"a\""), std::string::npos);
+}
+
+TEST(Json, BoundsDepthAndTakesLargeObjectsInLinearTime) {
+  EXPECT_TRUE(parse_json(std::string(256, '[') + std::string(256, ']'), "f").ok());
+  EXPECT_NE(json_error(std::string(257, '[') + std::string(257, ']')).find("256"), std::string::npos);
+  EXPECT_FALSE(parse_json(std::string(1'000'000, '['), "f").ok());
+  std::string text = "{";
+  for (int i = 0; i < 200'000; ++i)
+    text += (i != 0 ? ",\"k" : "\"k") + std::to_string(i) + "\":1";  // hours if quadratic
+  EXPECT_EQ(parse_json(text + "}", "f").value().size(), 200'000U);
+}
+
+TEST(Yaml, ReadsTheCoreSchema) {
+  const auto value = parse_yaml(
+      "a: 1\nb: -2.5e-3\nc: [true, null, ~, x]\nd: '1'\ne: 1e-5\nf: 0x10\ng: +7\nh: .inf\ni: yes\nj:\n  k: \"\\n\"\nl: "
+      "1.2.3\n"
+      "n: 18446744073709551615\n",
+      "f");
+  ASSERT_TRUE(value.ok()) << value.error().line();
+  EXPECT_EQ((*value)["a"], 1);
+  EXPECT_EQ((*value)["b"], -2.5e-3);
+  EXPECT_EQ((*value)["c"].dump(), R"([true,null,null,"x"])");
+  EXPECT_EQ((*value)["d"], "1");
+  EXPECT_EQ((*value)["e"], 1e-5);
+  EXPECT_EQ((*value)["f"], 16);
+  EXPECT_EQ((*value)["g"], 7);
+  EXPECT_GT((*value)["h"].get<double>(), 1e300);
+  EXPECT_EQ((*value)["i"], "yes");
+  EXPECT_EQ((*value)["j"]["k"], "\n");
+  EXPECT_EQ((*value)["l"], "1.2.3");
+  EXPECT_EQ((*value)["n"].get<std::uint64_t>(), 18446744073709551615ULL);
+  EXPECT_TRUE(parse_yaml("", "f").value().is_null());
+}
+
+TEST(Yaml, ErrorsSayWhere) {
+  EXPECT_EQ(yaml_error("a: 1\nb: [1\n").substr(0, 2), "f:") << yaml_error("a: 1\nb: [1\n");
+  EXPECT_EQ(yaml_error("a: 1\na: 2\n").substr(0, 6), "f:2:1:") << yaml_error("a: 1\na: 2\n");
+  EXPECT_EQ(yaml_error("a: 1\n---\nb: 2\n").substr(0, 4), "f:3:") << yaml_error("a: 1\n---\nb: 2\n");
+  EXPECT_FALSE(parse_yaml("? [a]\n: 1\n", "f").ok());
+  EXPECT_FALSE(parse_yaml("a: !!binary xx\n", "f").ok());
+}
+
+TEST(Yaml, BoundsAliasesAndDepth) {
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    const std::string last = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + last;
+    for (int k = 0; k < 9; ++k) bomb += ", " + last;
+    bomb += "]\n";
+  }
+  EXPECT_NE(yaml_error(bomb).find("aliases"), std::string::npos);
+  EXPECT_FALSE(parse_yaml("a: &a [*a]\n", "f").ok());
+  EXPECT_FALSE(parse_yaml(std::string(100'000, '['), "f").ok());
+}
+
+}  // namespace
+}  // namespace tern::io
