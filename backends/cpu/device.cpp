@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/interface.h"
+#include "backends/cpu/runtime.h"
+#include "backends/cpu/system.h"
+#include "base/strings.h"
+
+namespace tern::cpu {
+namespace {
+
+thread_local std::string last_error_text;
+
+// One pool a process, however many handles are open: two would fight for the same cores.
+std::shared_ptr<ThreadPool> shared_pool() {
+  static std::mutex mutex;
+  static std::weak_ptr<ThreadPool> alive;
+  const std::lock_guard lock(mutex);
+  auto pool = alive.lock();
+  if (!pool) {
+    pool = std::make_shared<ThreadPool>(host().num_threads);
+    alive = pool;
+  }
+  return pool;
+}
+
+bool has_bf16_products(Target target) { return target == Target::avx512_bf16; }
+
+void fill_info(tern_device_info& info, Target target) {
+  info.capabilities = TERN_CAP_CAPTURE | TERN_CAP_IMPORT_HOST | TERN_CAP_DYNAMIC_SHAPES | TERN_CAP_HOST_POINTER |
+                      TERN_CAP_PHILOX | TERN_CAP_EAGER;
+  put_text({info.name, sizeof info.name}, processor_name());
+  put_text({info.arch, sizeof info.arch}, target_name(target));
+  put_text({info.driver_version, sizeof info.driver_version}, "0.1.0");
+  const auto memory = system_memory();
+  info.memory_bytes = memory.total;
+  info.largest_allocation_bytes = memory.total;
+  info.alignment = 64;
+  info.storage_dtypes = (1U << TERN_DTYPE_COUNT) - 1;
+  info.matrix_units = TERN_MATRIX_UNITS_VECTOR;
+  info.matmul_rate[TERN_F32] = 1.0F;
+  info.matmul_rate[TERN_BF16] = has_bf16_products(target) ? 2.0F : 0.9F;  // without dot products: widened, then fp32
+  info.matmul_rate[TERN_F16] = 0.9F;
+  info.preferred_kv_block = 16;
+  info.compute_units = host().num_threads > 0 ? host().num_threads : usable_threads();
+  info.numa_node = -1;
+  put_text({info.link, sizeof info.link}, "host");
+}
+
+}  // namespace
+
+Host& host() {
+  static Host instance;
+  return instance;
+}
+
+tern_status fail(tern_status status, std::string text) {
+  last_error_text = std::move(text);
+  return status;
+}
+
+void put_text(tern_text out, std::string_view text) {
+  if (out.data == nullptr || out.capacity == 0) return;
+  const auto n = std::min<std::uint64_t>(text.size(), out.capacity - 1);
+  std::memcpy(out.data, text.data(), n);
+  out.data[n] = '\0';
+}
+
+void last_error(tern_text out) { put_text(out, last_error_text); }
+
+tern_status device_count(int32_t* count, tern_text reason) {
+  return guarded([&]() -> tern_status {
+    if (count == nullptr) return fail(TERN_INVALID_ARGUMENT, "device_count: no place for the count");
+    std::string why;
+    *count = choose_target(why) ? 1 : 0;
+    put_text(reason, why);
+    return TERN_OK;
+  });
+}
+
+tern_status device_info(int32_t ordinal, tern_device_info* info) {
+  return guarded([&]() -> tern_status {
+    std::string why;
+    const auto target = choose_target(why);
+    if (ordinal != 0 || info == nullptr)
+      return fail(TERN_INVALID_ARGUMENT, cat("cpu:", ordinal, ": the one device is cpu:0"));
+    if (!target) return fail(TERN_UNSUPPORTED, why);
+    tern_device_info filled{};
+    fill_info(filled, *target);
+    filled.size = std::min<std::uint32_t>(info->size, sizeof filled);
+    std::memcpy(info, &filled, filled.size);
+    return TERN_OK;
+  });
+}
+
+tern_status device_open(int32_t ordinal, tern_device* device) {
+  return guarded([&]() -> tern_status {
+    std::string why;
+    const auto target = choose_target(why);
+    if (ordinal != 0 || device == nullptr)
+      return fail(TERN_INVALID_ARGUMENT, cat("cpu:", ordinal, ": the one device is cpu:0"));
+    if (!target) return fail(TERN_UNSUPPORTED, why);
+    use_target(*target);
+    auto opened = std::make_unique<tern_device_s>();
+    opened->target = *target;
+    opened->pool = shared_pool();
+    *device = opened.release();
+    return TERN_OK;
+  });
+}
+
+tern_status device_close(tern_device device) {
+  const std::unique_ptr<tern_device_s> owner(device);
+  return TERN_OK;
+}
+
+tern_status device_health(tern_device device, int32_t* health, tern_text reason) {
+  if (device == nullptr || health == nullptr) return fail(TERN_INVALID_ARGUMENT, "device_health: a null argument");
+  *health = TERN_HEALTH_OK;
+  put_text(reason, "");
+  return TERN_OK;
+}
+
+tern_status doctor(uint32_t check, int32_t* level, tern_text line) {
+  return guarded([&]() -> tern_status {
+    if (level == nullptr) return fail(TERN_INVALID_ARGUMENT, "doctor: no place for the level");
+    *level = TERN_LOG_INFO;
+    switch (check) {
+      case 0: {
+        std::string why;
+        const auto target = choose_target(why);
+        if (!target) *level = TERN_LOG_ERROR;
+        if (target == Target::baseline) *level = TERN_LOG_WARN;
+        put_text(line, target
+                           ? cat("instruction set: ", target_name(*target),
+                                 *target == Target::baseline ? "; without AVX2 products are several times slower" : "")
+                           : why);
+        return TERN_OK;
+      }
+      case 1: {
+        const int usable = usable_threads();
+        const int used = host().num_threads > 0 ? host().num_threads : usable;
+        if (used > usable) *level = TERN_LOG_WARN;
+        put_text(line, cat("threads: ", used, " of ", usable, " usable",
+                           used > usable ? "; more threads than cores slow every loop down: lower --threads" : ""));
+        return TERN_OK;
+      }
+      case 2: {
+        const auto memory = system_memory();
+        if (memory.free < memory.total / 10) *level = TERN_LOG_WARN;
+        put_text(line, cat("memory: ", human_bytes(memory.free), " of ", human_bytes(memory.total), " available"));
+        return TERN_OK;
+      }
+      default:
+        return TERN_UNSUPPORTED;
+    }
+  });
+}
+
+tern_status memory_info(tern_device device, tern_memory_info* info) {
+  return guarded([&]() -> tern_status {
+    if (device == nullptr || info == nullptr) return fail(TERN_INVALID_ARGUMENT, "memory_info: a null argument");
+    const auto system = system_memory();
+    auto& held = memory();
+    const std::lock_guard lock(held.mutex);
+    tern_memory_info filled{};
+    filled.size = std::min<std::uint32_t>(info->size, sizeof filled);
+    filled.total = system.total;
+    filled.free = system.free;
+    filled.in_use_by_process = held.in_use;
+    filled.peak_by_process = held.peak;
+    std::memcpy(info, &filled, filled.size);
+    return TERN_OK;
+  });
+}
+
+}  // namespace tern::cpu

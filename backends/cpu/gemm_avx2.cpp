@@ -1,0 +1,33 @@
+// Matrix kernels for AVX2 with FMA and F16C.
+#include "backends/cpu/gemm_kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "base/half.h"
+
+#pragma GCC target("avx2,fma,f16c,bmi,bmi2")
+#include "backends/cpu/vec_x86_256.h"
+//
+#include "backends/cpu/gemm_kernels_inl.h"
+
+namespace tern::cpu {
+namespace {
+
+constexpr GemmKernels kKernels = make_kernels<Vec256, 6, 12>();
+
+}  // namespace
+
+const GemmKernels* gemm_kernels_avx2() { return &kKernels; }
+
+}  // namespace tern::cpu
+#else
+namespace tern::cpu {
+const GemmKernels* gemm_kernels_avx2() { return nullptr; }
+}  // namespace tern::cpu
+#endif

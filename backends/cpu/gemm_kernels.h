@@ -1,0 +1,55 @@
+// The innermost loops of matrix products, one table a target. Panels hold 32-bit elements: a float, or (where a target
+// multiplies bf16 pairs) two bf16 of neighbouring k, the lower k in the low half.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/target.h"
+#include "tern/accel.h"
+
+namespace tern::cpu {
+
+// c[m, n] (+)= a b over k elements of 32 bits, each output one chain in rising k: the bits of c depend neither on m, n
+// nor on how k is cut into calls.
+struct Tile {
+  std::int64_t k;               // 32-bit elements: pairs count once
+  const std::uint32_t* a;       // [k][mr]
+  const std::uint32_t* b;       // panels of [k][nr]
+  std::int64_t b_panel_stride;  // elements from a panel to the next
+  float* c;                     // [m, n]
+  std::int64_t ldc;
+  int m;     // 1 .. mr
+  int n;     // any; the last panel may be partial
+  bool add;  // c already holds a part of the sum
+};
+
+struct GemmKernels {
+  int mr;
+  int nr;
+  void (*multiply)(const Tile& tile);
+  void (*multiply_bf16)(const Tile& tile);  // pairs of bf16; null where the target has no such instruction
+
+  // Conversions of n neighbouring elements; `dtype` is f32, bf16 or f16.
+  void (*widen)(tern_dtype dtype, const void* src, float* dst, std::int64_t n);
+  void (*narrow)(tern_dtype dtype, const float* src, void* dst, std::int64_t n);
+  void (*round)(tern_dtype dtype, float* x, std::int64_t n);  // to the nearest value of dtype, in place
+  // `blocks` blocks of 32 elements of Q4_0, Q4_1 or Q8_0.
+  void (*expand)(tern_packing packing, const std::uint8_t* src, std::int64_t blocks, float* dst);
+
+  // dst[c * ld_dst + r] = src[r * ld_src + c] for r < rows, c < columns; 0 for rows <= r < ld_dst.
+  void (*transpose)(const std::uint32_t* src, std::int64_t ld_src, int rows, std::int64_t columns, std::uint32_t* dst,
+                    std::int64_t ld_dst);
+  // dst[i] = low[i] | high[i] << 16
+  void (*zip)(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst, std::int64_t n);
+  void (*add)(const float* x, float* y, std::int64_t n);  // y += x
+};
+
+[[nodiscard]] const GemmKernels& gemm_kernels(Target target);
+
+// One table per file; null where the compiler's machine has no such target.
+[[nodiscard]] const GemmKernels* gemm_kernels_baseline();
+[[nodiscard]] const GemmKernels* gemm_kernels_avx2();
+[[nodiscard]] const GemmKernels* gemm_kernels_avx512();
+[[nodiscard]] const GemmKernels* gemm_kernels_avx512_bf16();
+
+}  // namespace tern::cpu

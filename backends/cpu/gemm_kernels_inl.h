@@ -1,0 +1,234 @@
+// The kernels of gemm_kernels.h over the vectors of vec_*.h: included after them, in a file with its `#pragma GCC
+// target`.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "backends/cpu/gemm_kernels.h"
+#include "base/half.h"
+
+namespace tern::cpu {
+namespace {
+
+// Products of floats; DotBf16 of gemm_avx512_bf16.cpp is its twin for pairs.
+template <typename V>
+struct DotF32 {
+  using B = typename V::F;
+  using F = typename V::F;
+  static B load(const std::uint32_t* p) { return V::load(reinterpret_cast<const float*>(p)); }
+  static B broadcast(const std::uint32_t* p) { return V::set1(*reinterpret_cast<const float*>(p)); }
+  static F accumulate(F c, B a, B b) { return V::fma(a, b, c); }
+};
+
+// Panels that M rows take at once: few rows alone would wait for each product's latency.
+constexpr int panels_at_once(int accumulators, int m) {
+  const int fit = accumulators / (2 * m);
+  return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+}
+
+template <typename V, typename Dot, int MR, int M, int P>
+inline __attribute__((always_inline)) void full_tile(std::int64_t k, const std::uint32_t* a, const std::uint32_t* b,
+                                                     std::int64_t b_panel_stride, float* c, std::int64_t ldc,
+                                                     bool add) {
+  constexpr int W = V::width;
+  constexpr int N = 2 * P;  // vectors
+  typename V::F acc[M][N];
+#pragma GCC unroll 16
+  for (int i = 0; i < M; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) acc[i][j] = add ? V::load(c + i * ldc + j * W) : V::zero();
+  }
+  for (std::int64_t step = 0; step < k; ++step) {
+    typename Dot::B bv[N];
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) bv[j] = Dot::load(b + (j / 2) * b_panel_stride + (j % 2) * W);
+#pragma GCC unroll 16
+    for (int i = 0; i < M; ++i) {
+      const typename Dot::B av = Dot::broadcast(a + i);
+#pragma GCC unroll 8
+      for (int j = 0; j < N; ++j) acc[i][j] = Dot::accumulate(acc[i][j], av, bv[j]);
+    }
+    a += MR;
+    b += 2 * W;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < M; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < N; ++j) V::store(c + i * ldc + j * W, acc[i][j]);
+  }
+}
+
+template <typename V, typename Dot, int MR, int Accumulators, int M>
+void multiply_rows(const Tile& t) {
+  constexpr int NR = 2 * V::width;
+  constexpr int P = panels_at_once(Accumulators, M);
+  const std::uint32_t* b = t.b;
+  float* c = t.c;
+  int n = t.n;
+  if constexpr (P > 1) {
+    for (; n >= P * NR; n -= P * NR, c += P * NR, b += P * t.b_panel_stride) {
+      full_tile<V, Dot, MR, M, P>(t.k, t.a, b, t.b_panel_stride, c, t.ldc, t.add);
+    }
+  }
+  for (; n >= NR; n -= NR, c += NR, b += t.b_panel_stride) {
+    full_tile<V, Dot, MR, M, 1>(t.k, t.a, b, t.b_panel_stride, c, t.ldc, t.add);
+  }
+  if (n == 0) return;
+  float edge[M * NR] = {};
+  if (t.add) {
+    for (int i = 0; i < M; ++i) std::memcpy(edge + i * NR, c + i * t.ldc, static_cast<std::size_t>(n) * sizeof(float));
+  }
+  full_tile<V, Dot, MR, M, 1>(t.k, t.a, b, t.b_panel_stride, edge, NR, t.add);
+  for (int i = 0; i < M; ++i) std::memcpy(c + i * t.ldc, edge + i * NR, static_cast<std::size_t>(n) * sizeof(float));
+}
+
+template <typename V, typename Dot, int MR, int Accumulators>
+void multiply_any(const Tile& tile) {
+  static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
+    return std::array<void (*)(const Tile&), MR>{&multiply_rows<V, Dot, MR, Accumulators, I + 1>...};
+  }
+  (std::make_integer_sequence<int, MR>{});
+  table[static_cast<std::size_t>(tile.m - 1)](tile);
+}
+
+template <typename V>
+void widen_any(tern_dtype dtype, const void* src, float* dst, std::int64_t n) {
+  constexpr int W = V::width;
+  std::int64_t i = 0;
+  if (dtype == TERN_F32) {
+    std::memcpy(dst, src, static_cast<std::size_t>(n) * sizeof(float));
+  } else if (dtype == TERN_BF16) {
+    const auto* from = static_cast<const std::uint16_t*>(src);
+    for (; i + W <= n; i += W) V::store(dst + i, V::load_bf16(from + i));
+    for (; i < n; ++i) dst[i] = bf16_to_float(from[i]);
+  } else {
+    const auto* from = static_cast<const std::uint16_t*>(src);
+    for (; i + W <= n; i += W) V::store(dst + i, V::load_f16(from + i));
+    for (; i < n; ++i) dst[i] = fp16_to_float(from[i]);
+  }
+}
+
+template <typename V>
+void narrow_any(tern_dtype dtype, const float* src, void* dst, std::int64_t n) {
+  constexpr int W = V::width;
+  std::int64_t i = 0;
+  auto* to = static_cast<std::uint16_t*>(dst);
+  if (dtype == TERN_F32) {
+    std::memcpy(dst, src, static_cast<std::size_t>(n) * sizeof(float));
+  } else if (dtype == TERN_BF16) {
+    for (; i + W <= n; i += W) V::store_bf16(to + i, V::load(src + i));
+    for (; i < n; ++i) to[i] = float_to_bf16(src[i]);
+  } else {
+    for (; i + W <= n; i += W) V::store_f16(to + i, V::load(src + i));
+    for (; i < n; ++i) to[i] = float_to_fp16(src[i]);
+  }
+}
+
+template <typename V>
+void round_any(tern_dtype dtype, float* x, std::int64_t n) {
+  constexpr int W = V::width;
+  std::int64_t i = 0;
+  if (dtype == TERN_BF16) {
+    for (; i + W <= n; i += W) V::store(x + i, V::round_bf16(V::load(x + i)));
+    for (; i < n; ++i) x[i] = bf16_to_float(float_to_bf16(x[i]));
+  } else if (dtype == TERN_F16) {
+    for (; i + W <= n; i += W) V::store(x + i, V::round_f16(V::load(x + i)));
+    for (; i < n; ++i) x[i] = fp16_to_float(float_to_fp16(x[i]));
+  }
+}
+
+inline float half_at(const std::uint8_t* p) { return fp16_to_float(static_cast<std::uint16_t>(p[0] | (p[1] << 8))); }
+
+// Each product with the scale is exact in fp32, so every element is rounded once, by the addition of Q4_1's minimum.
+template <typename V>
+void expand_any(tern_packing packing, const std::uint8_t* src, std::int64_t blocks, float* dst) {
+  using F = typename V::F;
+  constexpr int W = V::width;
+  for (; blocks > 0; --blocks, dst += 32) {
+    const F scale = V::set1(half_at(src));
+    if (packing == TERN_PACK_GGUF_Q8_0) {
+      for (int i = 0; i < 32; i += W) {
+        V::store(dst + i, V::mul(scale, V::load_i8(reinterpret_cast<const std::int8_t*>(src + 2 + i))));
+      }
+      src += 34;
+      continue;
+    }
+    const bool has_minimum = packing == TERN_PACK_GGUF_Q4_1;
+    const std::uint8_t* data = src + (has_minimum ? 4 : 2);
+    const F shift = has_minimum ? V::set1(half_at(src + 2)) : V::mul(scale, V::set1(-8.0F));
+    for (int i = 0; i < 16; i += W) {
+      F low, high;
+      V::load_nibbles(data + i, &low, &high);
+      V::store(dst + i, V::add(V::mul(scale, low), shift));
+      V::store(dst + 16 + i, V::add(V::mul(scale, high), shift));
+    }
+    src = data + 16;
+  }
+}
+
+template <typename V>
+void transpose_any(const std::uint32_t* src, std::int64_t ld_src, int rows, std::int64_t columns, std::uint32_t* dst,
+                   std::int64_t ld_dst) {
+  constexpr int W = V::width;
+  for (std::int64_t c = 0; c < columns; c += W) {
+    for (int r = 0; r < ld_dst; r += W) {
+      const bool whole = columns - c >= W && rows - r >= W;
+      // A square wider than ld_dst spills into the next line of dst, which is written after it: but not past the last.
+      const bool direct = columns - c >= W && (ld_dst - r >= W || (r == 0 && columns - c > W));
+      const std::uint32_t* from = src + r * ld_src + c;
+      std::int64_t ld_from = ld_src;
+      std::uint32_t square[W * W];
+      if (!whole) {
+        std::memset(square, 0, sizeof square);
+        const auto wide = static_cast<std::size_t>(std::min<std::int64_t>(W, columns - c));
+        for (int i = 0; i < std::min(W, rows - r); ++i) std::memcpy(square + i * W, from + i * ld_src, wide * 4);
+        from = square;
+        ld_from = W;
+      }
+      if (direct) {
+        V::transpose(from, ld_from, dst + c * ld_dst + r, ld_dst);
+        continue;
+      }
+      std::uint32_t turned[W * W];
+      V::transpose(from, ld_from, turned, W);
+      const auto keep = static_cast<std::size_t>(std::min<std::int64_t>(W, ld_dst - r));
+      for (int i = 0; i < std::min<std::int64_t>(W, columns - c); ++i) {
+        std::memcpy(dst + (c + i) * ld_dst + r, turned + i * W, keep * 4);
+      }
+    }
+  }
+}
+
+template <typename V>
+void add_any(const float* x, float* y, std::int64_t n) {
+  constexpr int W = V::width;
+  std::int64_t i = 0;
+  for (; i + W <= n; i += W) V::store(y + i, V::add(V::load(x + i), V::load(y + i)));
+  for (; i < n; ++i) y[i] += x[i];
+}
+
+inline void zip_any(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) dst[i] = low[i] | static_cast<std::uint32_t>(high[i]) << 16;
+}
+
+// `Accumulators`: vectors of the register file that may hold sums.
+template <typename V, int MR, int Accumulators>
+constexpr GemmKernels make_kernels() {
+  return {MR,
+          2 * V::width,
+          &multiply_any<V, DotF32<V>, MR, Accumulators>,
+          nullptr,
+          &widen_any<V>,
+          &narrow_any<V>,
+          &round_any<V>,
+          &expand_any<V>,
+          &transpose_any<V>,
+          &zip_any,
+          &add_any<V>};
+}
+
+}  // namespace
+}  // namespace tern::cpu

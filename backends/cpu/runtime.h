@@ -1,0 +1,172 @@
+// The objects behind the C interface's handles.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "backends/cpu/kernel.h"
+#include "base/status.h"
+#include "tern/accel.h"
+
+namespace tern::cpu {
+
+// What tern_backend_entry was given; set once, before anything else runs.
+struct Host {
+  int num_threads = 0;
+  void (*log)(std::int32_t level, const char* line) = nullptr;
+};
+[[nodiscard]] Host& host();
+
+// Remembers `text` as the calling thread's last error and returns `status`.
+tern_status fail(tern_status status, std::string text);
+void put_text(tern_text out, std::string_view text);  // cut to fit, terminated
+void last_error(tern_text out);
+
+// Runs the body of an interface function: nothing thrown crosses the C border.
+template <typename Body>
+tern_status guarded(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail(TERN_OUT_OF_HOST_MEMORY, "the host has no memory left for this call's bookkeeping");
+  } catch (const Failure& failure) {
+    return fail(TERN_INVALID_ARGUMENT, failure.what());
+  } catch (const std::exception& error) {
+    return fail(TERN_INTERNAL, error.what());
+  }
+}
+
+// Bytes held by this process through this backend.
+struct Memory {
+  std::mutex mutex;
+  std::uint64_t in_use = 0;
+  std::uint64_t peak = 0;
+  void add(std::uint64_t bytes);
+  void remove(std::uint64_t bytes);
+};
+[[nodiscard]] Memory& memory();
+
+struct Device {
+  Target target = Target::baseline;
+  std::shared_ptr<ThreadPool> pool;  // shared by all open handles of the process
+  std::mutex mutex;
+  std::vector<std::pair<void*, std::uint64_t>> host_blocks;  // from host_alloc
+};
+
+struct Buffer {
+  std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t reserved = 0;  // bytes allocated; 0: imported, somebody else's
+};
+
+struct Plan {
+  Device* device = nullptr;
+  std::vector<tern_tensor_desc> args;
+  std::vector<std::byte> attrs;
+  std::vector<std::int8_t> alias;
+  tern_op_desc desc{};  // points into the members above
+  const KernelEntry* kernel = nullptr;
+  std::shared_ptr<void> state;
+  std::uint64_t workspace_bytes = 0;
+};
+
+struct Bound {
+  std::shared_ptr<const Plan> plan;
+  std::vector<TensorView> args;
+  std::byte* workspace = nullptr;
+};
+
+// A launch's lengths and counts, copied: nothing of the caller's is read later.
+struct HostArgs {
+  bool given = false;
+  std::vector<std::vector<std::int32_t>> arrays;
+  std::int64_t counts[TERN_MAX_COUNTS] = {};
+};
+
+struct EventTime {
+  bool recorded = false;
+  std::chrono::steady_clock::time_point time;
+};
+
+// A captured graph: a list run in order. Copies keep the addresses they were given, as a device's graph does.
+struct Capture {
+  struct Launch {
+    std::shared_ptr<const Bound> bound;
+    HostArgs host_args;
+  };
+  struct Copy {
+    void* dst;
+    const void* src;
+    std::uint64_t bytes;
+  };
+  struct Fill {
+    void* dst;
+    std::uint8_t byte;
+    std::uint64_t bytes;
+  };
+  struct Record {
+    std::shared_ptr<EventTime> event;
+  };
+  struct Pack {  // of a weight into a private layout, or back
+    TensorView packed, weight;
+    std::uint32_t uses;
+    bool back;
+    const Device* device;
+  };
+  using Node = std::variant<Launch, Copy, Fill, Record, Pack>;
+  std::mutex mutex;  // launches and updates of one capture exclude each other
+  std::vector<Node> nodes;
+  bool ended = false;
+};
+
+// Work runs on the thread that gives it, before the call returns: a stream is only where captures are recorded.
+struct Stream {
+  Device* device = nullptr;
+  bool origin = false;  // capture_begin was called on this stream; others join by waiting for a recorded event
+  [[nodiscard]] Capture* recording() {
+    if (capture && capture->ended) capture.reset();
+    return capture.get();
+  }
+  std::shared_ptr<Capture> capture;
+};
+
+struct Event {
+  bool timing = false;
+  std::shared_ptr<EventTime> state = std::make_shared<EventTime>();
+  std::weak_ptr<Capture> capture;  // of the stream that recorded it last, if that was recording
+};
+
+// Checks and copies a launch's host_args; throws Failure with what is wrong.
+[[nodiscard]] HostArgs copy_host_args(const Plan& plan, const tern_host_args* host_args);
+void run_bound(const Bound& bound, const HostArgs& host_args);
+void run_node(const Capture::Node& node);
+// Appends to the stream's capture, or runs at once. `node_id`, if given, takes the place in the capture.
+void submit(Stream& stream, Capture::Node node, std::uint64_t* node_id = nullptr);
+// The address of a plane, its range checked against the buffer; throws Failure.
+[[nodiscard]] std::byte* plane_data(const tern_plane& plane, std::uint64_t bytes, const char* what);
+// A tensor with its planes resolved and checked; throws Failure. `what` names it.
+[[nodiscard]] TensorView view_tensor(const tern_tensor& tensor, Target target, const std::string& what);
+
+}  // namespace tern::cpu
+
+struct tern_device_s : tern::cpu::Device {};
+struct tern_buffer_s : tern::cpu::Buffer {};
+struct tern_stream_s : tern::cpu::Stream {};
+struct tern_event_s : tern::cpu::Event {};
+struct tern_capture_s {
+  std::shared_ptr<tern::cpu::Capture> capture;
+};
+struct tern_plan_s {
+  std::shared_ptr<const tern::cpu::Plan> plan;
+};
+struct tern_bound_s {
+  std::shared_ptr<const tern::cpu::Bound> bound;
+};

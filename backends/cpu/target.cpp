@@ -1,0 +1,110 @@
+#include "backends/cpu/target.h"
+
+#include <hwy/highway.h>
+#include <hwy/targets.h>
+#include <cstdlib>
+
+#include "base/strings.h"
+
+namespace tern::cpu {
+namespace {
+
+struct Entry {
+  Target target;
+  std::string_view name;
+};
+
+// Best last.
+constexpr Entry kTargets[] = {
+    {Target::baseline, "baseline"},
+#if HWY_ARCH_X86
+    {Target::avx2, "avx2"},
+    {Target::avx512, "avx512"},
+    {Target::avx512_vnni, "avx512_vnni"},
+    {Target::avx512_bf16, "avx512_bf16"},
+#elif HWY_ARCH_ARM_A64
+    {Target::neon, "neon"},
+    {Target::sve, "sve"},
+    {Target::sve2, "sve2"},
+#endif
+};
+
+// Highway's targets that serve one of ours; 0: its static baseline.
+std::int64_t highway_targets(Target target) {
+  switch (target) {
+    case Target::avx2:
+      return HWY_AVX2;
+    case Target::avx512:
+      return HWY_AVX3;
+    case Target::avx512_vnni:
+    case Target::avx512_bf16:
+      return HWY_AVX3_DL;
+    case Target::sve:
+      return HWY_SVE | HWY_SVE_256;
+    case Target::sve2:
+      return HWY_SVE2 | HWY_SVE2_128;
+    case Target::neon:
+      return HWY_NEON;
+    case Target::baseline:
+      break;
+  }
+  return HWY_STATIC_TARGET;
+}
+
+// Asked once, before use_target narrows what Highway answers.
+std::int64_t highway_supported() {
+  static const std::int64_t supported = hwy::SupportedTargets();
+  return supported;
+}
+
+}  // namespace
+
+std::string_view target_name(Target target) {
+  for (const auto& entry : kTargets) {
+    if (entry.target == target) return entry.name;
+  }
+  return "unknown";
+}
+
+std::optional<Target> target_from_name(std::string_view name) {
+  for (const auto& entry : kTargets) {
+    if (entry.name == name) return entry.target;
+  }
+  return std::nullopt;
+}
+
+bool target_available(Target target) {
+  if (target == Target::baseline) return true;
+  if ((highway_supported() & highway_targets(target)) == 0) return false;
+#if HWY_ARCH_X86
+  if (target == Target::avx512_bf16) return __builtin_cpu_supports("avx512bf16") != 0;
+#endif
+  return true;
+}
+
+std::optional<Target> choose_target(std::string& reason) {
+  const char* forced = std::getenv("TERN_CPU_TARGET");
+  if (forced == nullptr || *forced == '\0') {
+    Target best = Target::baseline;
+    for (const auto& entry : kTargets) {
+      if (target_available(entry.target)) best = entry.target;
+    }
+    return best;
+  }
+  std::string available;
+  for (const auto& entry : kTargets) {
+    if (target_available(entry.target)) available += cat(available.empty() ? "" : ", ", entry.name);
+  }
+  const auto target = target_from_name(forced);
+  if (target && target_available(*target)) return target;
+  reason = cat("TERN_CPU_TARGET: expected one that this CPU runs (", available, "), found \"", forced,
+               "\"; unset it to use the best");
+  return std::nullopt;
+}
+
+void use_target(Target target) {
+  (void)highway_supported();
+  hwy::SetSupportedTargetsForTest(highway_targets(target) | HWY_STATIC_TARGET);
+}
+
+}  // namespace tern::cpu

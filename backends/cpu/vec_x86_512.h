@@ -1,0 +1,119 @@
+// AVX-512 vectors: included after `#pragma GCC target` of a file that may use them.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace tern::cpu {
+namespace {
+
+struct Vec512 {
+  using F = __m512;
+  static constexpr int width = 16;
+
+  static F zero() { return _mm512_setzero_ps(); }
+  static F set1(float x) { return _mm512_set1_ps(x); }
+  static F load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, F x) { _mm512_storeu_ps(p, x); }
+  static F load_part(const float* p, int n) { return _mm512_maskz_loadu_ps(mask(n), p); }
+  static void store_part(float* p, F x, int n) { _mm512_mask_storeu_ps(p, mask(n), x); }
+  static F add(F a, F b) { return _mm512_add_ps(a, b); }
+  static F sub(F a, F b) { return _mm512_sub_ps(a, b); }
+  static F mul(F a, F b) { return _mm512_mul_ps(a, b); }
+  static F div(F a, F b) { return _mm512_div_ps(a, b); }
+  static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  static F max(F a, F b) { return _mm512_max_ps(a, b); }  // b where either is NaN
+  static F min(F a, F b) { return _mm512_min_ps(a, b); }
+  static F abs(F a) { return _mm512_abs_ps(a); }
+  static F round(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static F less_select(F a, F b, F yes, F no) {  // a < b ? yes : no
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
+  }
+  static F pow2(F n) {  // 2^n for integral n in [-126, 127]
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
+  }
+  static F copy_sign(F magnitude, F sign) {
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(magnitude), _mm512_castps_si512(sign),
+                                                         _mm512_set1_epi32(static_cast<int>(0x80000000U)), 0xac));
+  }
+  static float sum(F a) { return _mm512_reduce_add_ps(a); }
+  static float largest(F a) { return _mm512_reduce_max_ps(a); }
+
+  static F load_bf16(const std::uint16_t* p) { return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+  static F load_f16(const std::uint16_t* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static void store_bf16(std::uint16_t* p, F x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(bf16_bits(x)));
+  }
+  static void store_f16(std::uint16_t* p, F x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  static F round_bf16(F x) { return _mm512_castsi512_ps(_mm512_slli_epi32(bf16_bits(x), 16)); }
+  static F round_f16(F x) { return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)); }
+  // 32 halves of 16 bytes, the low ones first: bytes & 15, then bytes >> 4; as floats.
+  static void load_nibbles(const std::uint8_t* p, F* low, F* high) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m512i wide = _mm512_cvtepu8_epi32(bytes);
+    *low = _mm512_cvtepi32_ps(_mm512_and_si512(wide, _mm512_set1_epi32(15)));
+    *high = _mm512_cvtepi32_ps(_mm512_srli_epi32(wide, 4));
+  }
+  static F load_i8(const std::int8_t* p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+  // dst[j * ld_dst + i] = src[i * ld_src + j] for i, j < 16: 32-bit elements.
+  static void transpose(const std::uint32_t* src, std::int64_t ld_src, std::uint32_t* dst, std::int64_t ld_dst) {
+    __m512i r[16], t[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_si512(src + i * ld_src);
+    transpose_registers(r, t);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) _mm512_storeu_si512(dst + i * ld_dst, r[i]);
+  }
+
+ private:
+  static __mmask16 mask(int n) { return static_cast<__mmask16>((1U << n) - 1U); }
+  static F widen(__m256i half) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16)); }
+  static __m512i bf16_bits(F x) {  // in the low half of each lane
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded =
+        _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd), 16);
+    const __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
+    return _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), rounded, quiet);
+  }
+  static void transpose_registers(__m512i (&r)[16], __m512i (&t)[16]) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+      t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+      r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+      r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+      r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+    }
+    // r[4 g + c] holds, in 128-bit lane l, column 4 l + c of rows 4 g .. 4 g + 3.
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) {
+      t[c] = _mm512_shuffle_i32x4(r[c], r[4 + c], 0x88);
+      t[4 + c] = _mm512_shuffle_i32x4(r[c], r[4 + c], 0xdd);
+      t[8 + c] = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0x88);
+      t[12 + c] = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) {
+      r[c] = _mm512_shuffle_i32x4(t[c], t[8 + c], 0x88);
+      r[8 + c] = _mm512_shuffle_i32x4(t[c], t[8 + c], 0xdd);
+      r[4 + c] = _mm512_shuffle_i32x4(t[4 + c], t[12 + c], 0x88);
+      r[12 + c] = _mm512_shuffle_i32x4(t[4 + c], t[12 + c], 0xdd);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace tern::cpu
