@@ -60,7 +60,7 @@ class [[nodiscard]] Result {
 
   // The value; throws Failure where there is none.
   T& value() & { return require(), *std::get_if<0>(&state_); }
-  const T& value() const& { return require(), *std::get_if<0>(&state_); }
+  const T& value() const& { return require(), *std::get_if<0>(&state_); }  // NOLINT(modernize-use-nodiscard)
   T value() && { return require(), std::move(*std::get_if<0>(&state_)); }
 
   T& operator*() & { return value(); }

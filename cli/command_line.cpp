@@ -59,12 +59,12 @@ class Parser {
   }
 
  private:
-  const CommandSpec& command() const { return arguments().command(); }
+  [[nodiscard]] const CommandSpec& command() const { return arguments().command(); }
   Arguments& arguments() { return invocation_.arguments; }
-  const Arguments& arguments() const { return invocation_.arguments; }
+  [[nodiscard]] const Arguments& arguments() const { return invocation_.arguments; }
 
   // A command that takes a file by place takes .json as that file.
-  bool is_config(std::string_view word) const {
+  [[nodiscard]] bool is_config(std::string_view word) const {
     if (is_flag(word) || !is_config_name(word)) return false;
     return command().positional.empty() || !word.ends_with(".json");
   }
@@ -110,7 +110,7 @@ class Parser {
     return next;
   }
 
-  std::size_t take_values(const Flag& flag, std::size_t next, Words& values) const {
+  [[nodiscard]] std::size_t take_values(const Flag& flag, std::size_t next, Words& values) const {
     const bool several = flag.type == FlagType::list;
     while (next < words_.size() && !is_flag(words_[next]) && (several || values.empty())) {
       // Where files are given by place, only true and false belong to a boolean: `tern inspect --json FILE`.
@@ -134,7 +134,7 @@ class Parser {
     return next;
   }
 
-  std::optional<std::string> variable(std::string_view name) const {
+  [[nodiscard]] std::optional<std::string> variable(std::string_view name) const {
     for (const auto& [exported, value] : invocation_.exports) {
       if (exported == name) return value;
     }

@@ -116,6 +116,7 @@ constexpr Flag kSave[] = {
      .help = "steps between evaluations",
      .computed = "save_steps",
      .range = "[1,inf)"},
+    {.name = "eval_on_start", .type = boolean, .fallback = "false", .help = "measure held-out loss before step 1 too"},
     {.name = "logging_steps",
      .type = integer,
      .fallback = "5",
