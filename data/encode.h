@@ -1,0 +1,44 @@
+// A canonical row to samples of token ids and loss weights.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "data/row.h"
+#include "data/sample.h"
+
+namespace tern::data {
+
+// Of a sample longer than max_length: drop it, keep its last or first max_length tokens, or cut it into pieces.
+enum class Truncation { remove, left, right, split };
+// Which targets count: each assistant turn, those after the last user message, every token.
+enum class LossScale { assistant, last_round, all };
+
+[[nodiscard]] Result<Truncation> parse_truncation(std::string_view value);  // delete left right split
+[[nodiscard]] Result<LossScale> parse_loss_scale(std::string_view value);   // default last_round all
+
+struct EncodedRow {
+  std::vector<Sample> samples;
+  bool too_long = false;        // dropped for its length
+  bool split_turns = false;     // each turn is a sample of its own, as the template demands
+  bool unsupervised = false;    // no token that is learned
+  std::uint32_t truncated = 0;  // samples shortened
+  bool split = false;           // cut into several
+};
+
+// Appends what truncation leaves of `sample` to `out`, each piece's first weight set to 0. max_length 0 is no limit.
+void append_truncated(EncodedRow& out, Sample sample, std::uint32_t max_length, Truncation truncation);
+
+class RowEncoder {
+ public:
+  virtual ~RowEncoder() = default;
+  // Safe to call from any number of threads at once. The Error names the row's file:line.
+  [[nodiscard]] virtual Result<EncodedRow> encode(const Row& row) const = 0;
+  // Everything that the samples depend on beside the row: part of the cache's key.
+  [[nodiscard]] virtual std::string fingerprint() const = 0;
+};
+
+}  // namespace tern::data

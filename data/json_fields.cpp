@@ -1,0 +1,126 @@
+#include "data/json_fields.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/strings.h"
+
+namespace tern::data {
+
+Place::Place(const std::string& file, std::uint64_t line) : row_(cat(file, ":", line)) {}
+
+Place Place::field(std::string_view name) const {
+  Place inner = *this;
+  if (!inner.path_.empty()) inner.path_ += '.';
+  constexpr std::size_t kShown = 64;  // a foreign key may be any length
+  inner.path_ += name.substr(0, kShown);
+  return inner;
+}
+
+Place Place::at(std::size_t index) const {
+  Place inner = *this;
+  inner.path_ += cat("[", index, "]");
+  return inner;
+}
+
+std::string Place::where() const { return path_.empty() ? row_ : cat(row_, ": field \"", path_, "\""); }
+
+Error Place::error(std::string expected, std::string found) const {
+  return data_error(where(), std::move(expected), std::move(found));
+}
+
+std::string kind_of(simdjson::dom::element value) {
+  switch (value.type()) {
+    case simdjson::dom::element_type::ARRAY:
+      return "an array";
+    case simdjson::dom::element_type::OBJECT:
+      return "an object";
+    case simdjson::dom::element_type::INT64:
+    case simdjson::dom::element_type::UINT64:
+    case simdjson::dom::element_type::DOUBLE:
+      return "a number";
+    case simdjson::dom::element_type::STRING:
+      return "a string";
+    case simdjson::dom::element_type::BOOL:
+      return "a boolean";
+    case simdjson::dom::element_type::NULL_VALUE:
+      return "null";
+  }
+  return "something else";
+}
+
+namespace {
+
+template <typename T>
+T must(simdjson::dom::element value, const char* kind) {
+  T out;
+  if (value.get(out) != simdjson::SUCCESS) {
+    throw Failure(failed_error("JSON value", kind, kind_of(value)));
+  }
+  return out;
+}
+
+}  // namespace
+
+simdjson::dom::array array_in(simdjson::dom::element value) { return must<simdjson::dom::array>(value, "an array"); }
+simdjson::dom::object object_in(simdjson::dom::element value) {
+  return must<simdjson::dom::object>(value, "an object");
+}
+std::string_view string_in(simdjson::dom::element value) { return must<std::string_view>(value, "a string"); }
+
+simdjson::dom::element element_at(simdjson::dom::array array, std::size_t index) {
+  simdjson::dom::element out;
+  if (array.at(index).get(out) != simdjson::SUCCESS) {
+    throw Failure(failed_error("JSON array", "an element", "none"));
+  }
+  return out;
+}
+
+std::string json_problem(simdjson::error_code error) {
+  switch (error) {
+    case simdjson::EMPTY:
+      return "nothing";
+    case simdjson::UTF8_ERROR:
+      return "bytes that are not UTF-8";
+    case simdjson::UNCLOSED_STRING:
+      return "a string without closing quote";
+    case simdjson::STRING_ERROR:
+      return "a string with a bad escape";
+    case simdjson::NUMBER_ERROR:
+      return "a malformed or too large number";
+    case simdjson::DEPTH_ERROR:
+      return "nesting too deep";
+    case simdjson::UNESCAPED_CHARS:
+      return "an unescaped control character in a string";
+    default:
+      return "a syntax error";
+  }
+}
+
+std::string text_of(simdjson::dom::element value, const Place& place) {
+  if (value.is_string()) return std::string(string_in(value));
+  if (value.is_number() || value.is_bool()) return simdjson::minify(value);
+  throw Failure(place.error("a string", kind_of(value)));
+}
+
+double number_of(simdjson::dom::element value, const Place& place) {
+  double number = 0;
+  if (value.get(number) == simdjson::SUCCESS) return number;
+  if (value.is_string()) {
+    const std::string_view text = trim(string_in(value));
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size() && std::isfinite(number)) return number;
+  }
+  throw Failure(place.error("a number", kind_of(value)));
+}
+
+bool flag_of(simdjson::dom::element value, const Place& place) {
+  bool flag = false;
+  if (value.get(flag) == simdjson::SUCCESS) return flag;
+  const std::string text = value.is_object() || value.is_array() ? std::string() : text_of(value, place);
+  if (text == "true" || text == "True" || text == "1" || text == "1.0") return true;
+  if (text == "false" || text == "False" || text == "0" || text == "0.0") return false;
+  throw Failure(place.error("true or false", text.empty() ? kind_of(value) : cat("\"", text.substr(0, 32), "\"")));
+}
+
+}  // namespace tern::data

@@ -1,0 +1,503 @@
+#include "data/row.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/strings.h"
+#include "data/json_fields.h"
+
+namespace tern::data {
+namespace {
+
+namespace dom = simdjson::dom;
+
+constexpr std::array<std::string_view, 3> kMessageKeys{"messages", "conversations", "conversation"};
+// First come, first served: of two answers in a row, `output` wins over `answer` (docs/cli.md).
+constexpr std::array<std::string_view, 4> kQueryKeys{"query", "prompt", "question", "problem"};
+constexpr std::array<std::string_view, 5> kResponseKeys{"response", "output", "answer", "solution", "completion"};
+
+std::string canonical_role(std::string_view role) {
+  if (role == "human") return "user";
+  if (role == "gpt" || role == "bot" || role == "model") return "assistant";
+  if (role == "function_call") return "tool_call";
+  if (role == "observation" || role == "function_response") return "tool_response";
+  if (role == "developer") return "system";
+  for (const std::string_view known : {"system", "user", "assistant", "tool_call", "tool_response", "tool"}) {
+    if (role == known) return std::string(known);
+  }
+  return {};
+}
+
+// The columns of one row under their contract names, in file order; of a name given twice the last counts.
+class Columns {
+ public:
+  Columns(const Place& place, dom::object object, const ColumnMap& map) : place_(place) {
+    for (const auto field : object) {
+      std::string_view key = field.key;
+      bool renamed = false;
+      for (const auto& [from, to] : map) {
+        if (from == key) {
+          key = to;
+          renamed = true;
+        }
+      }
+      Entry* same = find(key);
+      if (same == nullptr) {
+        entries_.push_back({key, field.value, renamed, false});
+      } else if (renamed || !same->renamed) {
+        *same = {key, field.value, renamed, false};
+      }
+    }
+  }
+
+  // The column's value, marked as used; nothing where it is absent or null.
+  std::optional<dom::element> take(std::string_view key) {
+    Entry* entry = find(key);
+    if (entry == nullptr) return std::nullopt;
+    entry->used = true;
+    if (entry->value.is_null()) return std::nullopt;
+    return entry->value;
+  }
+  [[nodiscard]] bool has(std::string_view key) {
+    const Entry* entry = find(key);
+    return entry != nullptr && !entry->value.is_null();
+  }
+  // The string of the first of `keys` that is there; later ones stay unused.
+  template <std::size_t N>
+  std::optional<std::string> first_text(const std::array<std::string_view, N>& keys) {
+    for (const auto key : keys) {
+      if (const auto value = take(key)) return text_of(*value, place_.field(key));
+    }
+    return std::nullopt;
+  }
+  // Columns for reward functions: all that the row's form did not use up. An answer's column is among them unless it
+  // has the form's own name, as accuracy rewards look for `solution` or `answer`.
+  [[nodiscard]] std::vector<Column> extra() const {
+    std::vector<Column> out;
+    for (const auto& entry : entries_) {
+      const bool answer = entry.key != kResponseKeys[0] &&
+                          std::find(kResponseKeys.begin(), kResponseKeys.end(), entry.key) != kResponseKeys.end();
+      if (!entry.used || answer) out.emplace_back(entry.key, simdjson::minify(entry.value));
+    }
+    return out;
+  }
+  [[nodiscard]] std::string names() const {
+    std::vector<std::string> all;
+    for (const auto& entry : entries_) all.emplace_back(entry.key);
+    return all.empty() ? "no column" : join(all, ", ");
+  }
+
+ private:
+  struct Entry {
+    std::string_view key;
+    dom::element value;
+    bool renamed = false;
+    bool used = false;
+  };
+  Entry* find(std::string_view key) {
+    for (auto& entry : entries_) {
+      if (entry.key == key) return &entry;
+    }
+    return nullptr;
+  }
+  const Place& place_;
+  std::vector<Entry> entries_;
+};
+
+struct MediaLists {
+  std::vector<std::string> images, videos, audios;
+};
+
+// A media value: a path, URL or base64 text, or an object that holds one as `url`, `path`, `data` or `bytes`.
+std::string media_value(dom::element value, const Place& place) {
+  if (value.is_string()) return std::string(string_in(value));
+  if (value.is_object()) {
+    for (const std::string_view key : {"url", "path", "image", "video", "audio", "data", "bytes"}) {
+      dom::element inner;
+      if (value.at_key(key).get(inner) == simdjson::SUCCESS && inner.is_string()) {
+        return std::string(string_in(inner));
+      }
+    }
+  }
+  throw Failure(place.error("a path, URL or base64 text", kind_of(value)));
+}
+
+// OpenAI content parts: text is joined, media leave their tag in it and go to the lists.
+std::string content_parts(dom::array parts, const Place& place, MediaLists& media) {
+  std::string out;
+  std::size_t index = 0;
+  for (const dom::element part : parts) {
+    const Place here = place.at(index++);
+    if (part.is_string()) {
+      out += string_in(part);
+      continue;
+    }
+    if (!part.is_object()) throw Failure(here.error("an object or a string", kind_of(part)));
+    dom::element type;
+    if (part.at_key("type").get(type) != simdjson::SUCCESS || !type.is_string()) {
+      throw Failure(
+          here.field("type").error("text, image, image_url, video, video_url, audio or audio_url", "no such string"));
+    }
+    const std::string_view kind = string_in(type);
+    const std::string_view base = kind.substr(0, kind.find('_'));
+    dom::element value;
+    const bool there =
+        part.at_key(kind).get(value) == simdjson::SUCCESS || part.at_key(base).get(value) == simdjson::SUCCESS ||
+        part.at_key("url").get(value) == simdjson::SUCCESS || part.at_key("path").get(value) == simdjson::SUCCESS;
+    if (!there) throw Failure(here.field(kind).error("a value", "none"));
+    if (kind == "text") {
+      out += text_of(value, here.field("text"));
+    } else if (base == "image" || base == "video" || base == "audio") {
+      auto& list = base == "image" ? media.images : base == "video" ? media.videos : media.audios;
+      list.push_back(media_value(value, here.field(kind)));
+      out += base == "image" ? "<image>" : base == "video" ? "<video>" : "<audio>";
+    } else {
+      throw Failure(here.field("type").error("text, image, image_url, video, video_url, audio or audio_url",
+                                             cat("\"", kind, "\"")));
+    }
+  }
+  return out;
+}
+
+// `loss`: a boolean or a weight.
+double loss_of(dom::element value, const Place& place) {
+  bool flag = false;
+  double weight = 0;
+  if (value.get(flag) == simdjson::SUCCESS) return flag ? 1.0 : 0.0;
+  if (value.get(weight) == simdjson::SUCCESS && weight >= 0) return weight;
+  throw Failure(place.error("true, false or a weight of at least 0", kind_of(value)));
+}
+
+// {human, assistant} (or user, assistant): two messages in one element.
+bool append_exchange(dom::object object, const Place& place, std::vector<Message>& out) {
+  dom::element question, answer;
+  if (object.at_key("human").get(question) != simdjson::SUCCESS &&
+      object.at_key("user").get(question) != simdjson::SUCCESS) {
+    return false;
+  }
+  if (object.at_key("assistant").get(answer) != simdjson::SUCCESS) {
+    throw Failure(place.field("assistant").error("a string", "nothing"));
+  }
+  out.push_back({"user", text_of(question, place.field("human")), {}, {}});
+  out.push_back({"assistant", text_of(answer, place.field("assistant")), {}, {}});
+  return true;
+}
+
+void append_member(std::string& json, std::string_view key, std::string_view value) {
+  json += json.empty() ? '{' : ',';
+  append_json_string(json, key);
+  json += ':';
+  json += value;
+}
+
+Message one_message(dom::object object, const Place& place, MediaLists& media) {
+  Message message;
+  bool has_role = false;
+  bool has_content = false;
+  bool has_calls = false;
+  for (const auto field : object) {
+    const std::string_view key = field.key;
+    const Place here = place.field(key);
+    if (key == "role" || key == "from") {
+      if (!field.value.is_string()) throw Failure(here.error("a string", kind_of(field.value)));
+      const std::string_view role = string_in(field.value);
+      message.role = canonical_role(role);
+      if (message.role.empty()) {
+        throw Failure(here.error("system, user, assistant, tool_call, tool_response or tool", cat("\"", role, "\"")));
+      }
+      has_role = true;
+    } else if (key == "content" || key == "value") {
+      has_content = !field.value.is_null();
+      if (field.value.is_string()) {
+        message.content = string_in(field.value);
+      } else if (field.value.is_array()) {
+        message.content = content_parts(array_in(field.value), here, media);
+      } else if (field.value.is_object()) {  // a tool's call or result written as JSON
+        message.content = simdjson::minify(field.value);
+      } else if (has_content) {
+        throw Failure(here.error("a string or an array of parts", kind_of(field.value)));
+      }
+    } else if (key == "loss") {
+      if (!field.value.is_null()) message.loss = loss_of(field.value, here);
+    } else if (!field.value.is_null()) {
+      if (key == "tool_calls") {
+        if (!field.value.is_array()) throw Failure(here.error("an array", kind_of(field.value)));
+        has_calls = true;
+      }
+      append_member(message.members_json, key, simdjson::minify(field.value));
+    }
+  }
+  if (!message.members_json.empty()) message.members_json += '}';
+  if (!has_role) throw Failure(place.error("\"role\" (or \"from\") in each message", "none"));
+  if (!has_content && !has_calls) {
+    throw Failure(place.error("\"content\" (or \"value\") in each message", "none"));
+  }
+  return message;
+}
+
+std::vector<Message> messages_of(dom::element value, const Place& place, MediaLists& media) {
+  if (!value.is_array()) throw Failure(place.error("an array", kind_of(value)));
+  std::vector<Message> out;
+  std::size_t index = 0;
+  for (const dom::element element : array_in(value)) {
+    const Place here = place.at(index++);
+    if (!element.is_object()) throw Failure(here.error("an object with role and content", kind_of(element)));
+    const dom::object object = object_in(element);
+    if (!append_exchange(object, here, out)) out.push_back(one_message(object, here, media));
+  }
+  if (out.empty()) throw Failure(place.error("at least one message", "an empty array"));
+  return out;
+}
+
+// `history`: [[query, response], ...].
+std::vector<Message> history_of(dom::element value, const Place& place) {
+  if (!value.is_array()) throw Failure(place.error("an array of [query, response]", kind_of(value)));
+  std::vector<Message> out;
+  std::size_t index = 0;
+  for (const dom::element pair : array_in(value)) {
+    const Place here = place.at(index++);
+    if (!pair.is_array() || array_in(pair).size() != 2) {
+      throw Failure(here.error("[query, response]", kind_of(pair)));
+    }
+    const dom::array both = array_in(pair);
+    out.push_back({"user", text_of(element_at(both, 0), here.at(0)), {}, {}});
+    out.push_back({"assistant", text_of(element_at(both, 1), here.at(1)), {}, {}});
+  }
+  return out;
+}
+
+std::size_t tags(const std::vector<Message>& messages, std::string_view tag) {
+  std::size_t count = 0;
+  for (const auto& message : messages) {
+    for (std::size_t at = message.content.find(tag); at != std::string::npos;
+         at = message.content.find(tag, at + tag.size())) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+// Every medium has its place in the text: those without a tag come before the first user message's text.
+void place_media(Row& row, const std::vector<std::string>& media, std::string_view tag, const Place& place) {
+  if (media.empty() || row.messages.empty()) return;
+  const std::size_t found = tags(row.messages, tag);
+  if (found > media.size()) {
+    throw Failure(place.error(cat("one for each ", tag, " in the text"), cat(media.size(), " for ", found)));
+  }
+  std::string missing;
+  for (std::size_t i = found; i < media.size(); ++i) missing += tag;
+  for (auto* dialogue : {&row.messages, &row.rejected}) {
+    for (auto& message : *dialogue) {
+      if (message.role == "user") {
+        message.content.insert(0, missing);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+struct Normalizer::State {
+  NormalizeOptions options;
+  dom::parser parser;
+  dom::parser inner;  // for JSON inside a string, as CSV cells and some exporters have it
+
+  dom::element parse(dom::parser& with, std::string_view text, const Place& place) {
+    dom::element element;
+    const auto error = with.parse(text.data(), text.size()).get(element);
+    if (error != simdjson::SUCCESS) throw Failure(place.error("valid JSON", json_problem(error)));
+    return element;
+  }
+
+  // A column that holds a structure, given as itself or as a string of JSON. Each call ends the life of the last one's
+  // element, so take what it says before the next.
+  dom::element structured(dom::element value, const Place& place) {
+    if (!value.is_string()) return value;
+    const std::string_view text = trim(string_in(value));
+    if (!text.starts_with('[') && !text.starts_with('{')) return value;
+    return parse(inner, text, place);
+  }
+
+  // The array of messages that an answer is given as, itself or as JSON in a string; nothing where it is plain text,
+  // which may well begin with a bracket.
+  std::optional<dom::element> message_list(dom::element value) {
+    if (value.is_array()) return value;
+    if (!value.is_string()) return std::nullopt;
+    const std::string_view text = trim(string_in(value));
+    dom::element list;
+    if (!text.starts_with('[') || inner.parse(text.data(), text.size()).get(list) != simdjson::SUCCESS) {
+      return std::nullopt;
+    }
+    const dom::array array = array_in(list);
+    if (array.size() == 0 || !element_at(array, 0).is_object()) return std::nullopt;
+    return list;
+  }
+
+  std::vector<std::string> media_list(Columns& columns, std::string_view plural, std::string_view one,
+                                      const Place& place) {
+    std::vector<std::string> out;
+    for (const auto key : {plural, one}) {
+      const auto value = columns.take(key);
+      if (!value) continue;
+      const dom::element list = structured(*value, place.field(key));
+      if (list.is_array()) {
+        std::size_t index = 0;
+        for (const dom::element item : array_in(list)) {
+          out.push_back(media_value(item, place.field(key).at(index++)));
+        }
+      } else {
+        out.push_back(media_value(list, place.field(key)));
+      }
+    }
+    return out;
+  }
+
+  // The dialogue, from whichever format the row has.
+  void dialogue(Columns& columns, const Place& place, Row& row, MediaLists& media) {
+    for (const auto key : kMessageKeys) {
+      if (const auto value = columns.take(key)) {
+        row.messages = messages_of(structured(*value, place.field(key)), place.field(key), media);
+        return;
+      }
+    }
+    if (columns.has("instruction") || (columns.has("input") && !has_any(columns, kQueryKeys))) {
+      alpaca(columns, place, row);
+      return;
+    }
+    if (columns.has("text") && !has_any(columns, kQueryKeys) && !has_any(columns, kResponseKeys)) {
+      row.text = text_of(*columns.take("text"), place.field("text"));
+      return;
+    }
+    if (const auto value = columns.take("history")) {
+      row.messages = history_of(structured(*value, place.field("history")), place.field("history"));
+    }
+    const auto query = columns.first_text(kQueryKeys);
+    if (query) row.messages.push_back({"user", *query, {}, {}});
+    const bool answered = answer(columns, row);
+    if (!query && !answered) {
+      throw Failure(data_error(place.where(), "a column of messages, query, response, instruction or text",
+                               columns.names(), "name yours with --columns '{\"theirs\": \"query\"}'"));
+    }
+  }
+
+  void alpaca(Columns& columns, const Place& place, Row& row) {
+    std::string query;
+    for (const std::string_view key : {"instruction", "input"}) {
+      const auto value = columns.take(key);
+      if (!value) continue;
+      const std::string text = text_of(*value, place.field(key));
+      if (!query.empty() && !text.empty()) query += '\n';
+      query += text;
+    }
+    if (const auto value = columns.take("history")) {
+      row.messages = history_of(structured(*value, place.field("history")), place.field("history"));
+    }
+    row.messages.push_back({"user", query, {}, {}});
+    answer(columns, row);
+  }
+
+  static bool answer(Columns& columns, Row& row) {
+    const auto response = columns.first_text(kResponseKeys);
+    if (response) row.messages.push_back({"assistant", *response, {}, {}});
+    return response.has_value();
+  }
+
+  template <std::size_t N>
+  static bool has_any(Columns& columns, const std::array<std::string_view, N>& keys) {
+    return std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return columns.has(key); });
+  }
+
+  void preference(Columns& columns, const Place& place, Row& row, MediaLists& media) {
+    if (const auto value = columns.take("rejected_messages")) {
+      row.rejected =
+          messages_of(structured(*value, place.field("rejected_messages")), place.field("rejected_messages"), media);
+    } else if (const auto response = columns.take("rejected_response")) {
+      const Place here = place.field("rejected_response");
+      if (!row.answered()) throw Failure(here.error("a chosen answer beside it", "a prompt only"));
+      row.rejected = row.messages;
+      // The turn that is answered anew: everything behind the last user message.
+      while (!row.rejected.empty() && row.rejected.back().role != "user") row.rejected.pop_back();
+      if (const auto list = message_list(*response)) {
+        auto answer = messages_of(*list, here, media);
+        if (answer.front().role == "user" || answer.front().role == "system") row.rejected.clear();
+        row.rejected.insert(row.rejected.end(), answer.begin(), answer.end());
+      } else {
+        row.rejected.push_back({"assistant", text_of(*response, here), {}, row.messages.back().loss});
+      }
+    }
+    if (const auto value = columns.take("margin")) row.margin = number_of(*value, place.field("margin"));
+    if (const auto value = columns.take("label")) row.label = flag_of(*value, place.field("label"));
+  }
+
+  void system(Columns& columns, const Place& place, Row& row) {
+    std::optional<std::string> text;
+    for (const std::string_view key : {"system", "system_prompt"}) {
+      const auto value = columns.take(key);
+      if (value && !text) text = text_of(*value, place.field(key));
+    }
+    if (row.messages.empty()) return;
+    if (!text && !options.system.empty()) text = options.system;
+    for (auto* dialogue : {&row.messages, &row.rejected}) {
+      if (!text || text->empty() || dialogue->empty() || dialogue->front().role == "system") continue;
+      dialogue->insert(dialogue->begin(), Message{"system", *text, {}, {}});
+    }
+  }
+};
+
+bool Row::answered() const {
+  return !messages.empty() && (messages.back().role == "assistant" || messages.back().role == "tool_call");
+}
+
+Normalizer::Normalizer(NormalizeOptions options) : state_(std::make_unique<State>()) {
+  state_->options = std::move(options);
+}
+Normalizer::~Normalizer() = default;
+Normalizer::Normalizer(Normalizer&&) noexcept = default;
+Normalizer& Normalizer::operator=(Normalizer&&) noexcept = default;
+
+Result<Row> Normalizer::row(const RawRow& raw, const std::string& file) {
+  if (raw.error) return *raw.error;
+  return catching([&] {
+    Row row;
+    row.file = file;
+    row.line = raw.line;
+    row.ordinal = raw.ordinal;
+    const Place place(file, raw.line);
+    const dom::element element = state_->parse(state_->parser, raw.json, place);
+    if (!element.is_object()) throw Failure(data_error(place.where(), "a JSON object", kind_of(element)));
+    Columns columns(place, object_in(element), state_->options.columns);
+    MediaLists media;
+    state_->dialogue(columns, place, row, media);
+    const std::size_t inside = media.images.size() + media.videos.size() + media.audios.size();
+    MediaLists discarded;  // the rejected dialogue shows the same media
+    state_->preference(columns, place, row, discarded);
+    state_->system(columns, place, row);
+    row.images = state_->media_list(columns, "images", "image", place);
+    row.videos = state_->media_list(columns, "videos", "video", place);
+    row.audios = state_->media_list(columns, "audios", "audio", place);
+    if (inside > 0) {
+      if (row.images.size() + row.videos.size() + row.audios.size() > 0) {
+        throw Failure(place.field("images").error("media in content parts or in columns", "both"));
+      }
+      row.images = std::move(media.images);
+      row.videos = std::move(media.videos);
+      row.audios = std::move(media.audios);
+    }
+    place_media(row, row.images, "<image>", place.field("images"));
+    place_media(row, row.videos, "<video>", place.field("videos"));
+    place_media(row, row.audios, "<audio>", place.field("audios"));
+    if (const auto value = columns.take("tools")) {
+      const dom::element tools = state_->structured(*value, place.field("tools"));
+      if (!tools.is_array()) throw Failure(place.field("tools").error("an array of tool definitions", kind_of(tools)));
+      if (array_in(tools).size() > 0) row.tools_json = simdjson::minify(tools);
+    }
+    row.extra = columns.extra();
+    return row;
+  });
+}
+
+}  // namespace tern::data

@@ -1,0 +1,86 @@
+// A dataset row in one canonical form, whatever format the file used (docs/cli.md, "Dataset rows").
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "data/reader.h"
+
+namespace tern::data {
+
+struct Message {
+  std::string role;     // system user assistant tool_call tool_response tool
+  std::string content;  // text; media stand in it as <image>, <video>, <audio>
+  std::string
+      members_json;  // the message's other members (tool_calls, name, reasoning_content) as one JSON object, or ""
+  std::optional<double> loss;  // the row's own weight for this message; true is 1, false 0
+
+  friend bool operator==(const Message&, const Message&) = default;
+};
+
+using Column = std::pair<std::string, std::string>;  // name, value as JSON text
+
+struct Row {
+  std::vector<Message> messages;
+  std::vector<Message> rejected;    // the whole dialogue with the rejected answer; empty unless a preference row
+  std::optional<bool> label;        // KTO: true where the answer is desirable
+  std::optional<double> margin;     // preference: by how much the chosen answer is better
+  std::optional<std::string> text;  // a pre-training row; `messages` is then empty
+  std::vector<std::string> images;  // paths, URLs or base64, in the order of their places in the text
+  std::vector<std::string> videos;
+  std::vector<std::string> audios;
+  std::string tools_json;     // array of tool definitions, or ""
+  std::vector<Column> extra;  // the other columns, in file order: reward functions get them
+
+  std::string file;
+  std::uint64_t line = 0;
+  std::uint64_t ordinal = 0;  // place among the file's rows, bad ones included
+
+  // True where the last message answers: a row without one is a prompt only.
+  [[nodiscard]] bool answered() const;
+};
+
+// `--columns '{"from": "to"}'`: names in the file to names of the contract.
+using ColumnMap = std::vector<std::pair<std::string, std::string>>;
+[[nodiscard]] Result<ColumnMap> parse_columns(std::string_view json);
+
+// The `system` flag: the system message of rows that bring none.
+struct NormalizeOptions {
+  ColumnMap columns;
+  std::string system;
+};
+
+// Normalises rows of any number of files; one per thread, as it keeps the JSON parser's buffers.
+class Normalizer {
+ public:
+  explicit Normalizer(NormalizeOptions options);
+  ~Normalizer();
+  Normalizer(Normalizer&&) noexcept;
+  Normalizer& operator=(Normalizer&&) noexcept;
+
+  // The Error names file:line, the field, what was expected and what was found.
+  [[nodiscard]] Result<Row> row(const RawRow& raw, const std::string& file);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The messages as the JSON array that chat templates take: tool_call messages become `tool_calls` of the assistant's
+// message (joined to the one before, as one turn), tool_response messages the role tool. `source[i]` is the index in
+// `messages` of the last message that went into the array's element i.
+struct TemplateMessages {
+  std::string json;
+  std::vector<std::size_t> source;
+};
+[[nodiscard]] Result<TemplateMessages> template_messages(const std::vector<Message>& messages);
+
+// One line of JSON (no newline) that the reader turns into an equal row: messages format, every field kept.
+[[nodiscard]] std::string to_json(const Row& row);
+
+}  // namespace tern::data

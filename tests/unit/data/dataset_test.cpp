@@ -1,0 +1,386 @@
+#include "data/dataset.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "tests/unit/data/scratch.h"
+
+namespace tern::data {
+namespace {
+
+// A token a byte, the answer supervised; counts its calls.
+class Bytes final : public RowEncoder {
+ public:
+  explicit Bytes(std::uint32_t max_length = 0, Truncation truncation = Truncation::remove, bool supervised = true)
+      : max_length_(max_length), truncation_(truncation), supervised_(supervised) {}
+
+  Result<EncodedRow> encode(const Row& row) const override {
+    ++calls;
+    if (delay.count() > 0) std::this_thread::sleep_for(delay);
+    if (row.text && *row.text == "refuse") return data_error(cat(row.file, ":", row.line), "another text", "refuse");
+    Sample sample;
+    for (const auto& message : row.messages) {
+      for (const char c : message.content) {
+        sample.ids.push_back(static_cast<unsigned char>(c));
+        sample.weights.push_back(supervised_ && message.role == "assistant" ? 1.0F : 0.0F);
+      }
+    }
+    EncodedRow out;
+    append_truncated(out, std::move(sample), max_length_, truncation_);
+    return out;
+  }
+  std::string fingerprint() const override { return cat("bytes ", max_length_, " ", static_cast<int>(truncation_)); }
+
+  mutable std::atomic<int> calls = 0;
+  std::chrono::milliseconds delay{0};
+
+ private:
+  std::uint32_t max_length_;
+  Truncation truncation_;
+  bool supervised_;
+};
+
+std::string rows(int count, int from = 0) {
+  std::string out;
+  for (int i = from; i < from + count; ++i) out += cat("{\"query\":\"q", i, "\",\"response\":\"r", i, "\"}\n");
+  return out;
+}
+
+LoadOptions options(const Scratch& scratch, std::vector<std::string> dataset) {
+  LoadOptions out;
+  out.dataset = std::move(dataset);
+  out.cache_directory = scratch.path() / "cache";
+  out.dataset_num_proc = 3;
+  return out;
+}
+
+std::string text(const EncodedDataset& data, std::uint32_t id) {
+  std::string out;
+  for (const auto token : data.sample(id).ids) out += static_cast<char>(token);
+  return out;
+}
+
+std::vector<std::string> texts(const EncodedDataset& data) {
+  std::vector<std::string> out;
+  for (std::uint32_t id = 0; id < data.size(); ++id) out.push_back(text(data, id));
+  return out;
+}
+
+// Collects log lines while it lives.
+class Lines {
+ public:
+  Lines() {
+    set_log_sink([this](LogLevel, std::string_view line) { all.emplace_back(line); });
+  }
+  ~Lines() { set_log_sink({}); }
+  std::vector<std::string> all;
+};
+
+TEST(Dataset, ThreadsKeepFileOrder) {
+  const Scratch scratch;
+  const auto file = scratch.file("a.jsonl", rows(2000));
+  const Bytes encoder;
+  const auto data = load_datasets(options(scratch, {file}), encoder).value();
+  ASSERT_EQ(data.train.size(), 2000U);
+  for (std::uint32_t i = 0; i < 2000; ++i) ASSERT_EQ(text(data.train, i), cat("q", i, "r", i));
+  EXPECT_EQ(data.train.info(7).line, 8U);
+  EXPECT_EQ(data.train.sample(3).weights[1], 0.0F);
+  EXPECT_EQ(data.train.sample(3).weights[2], 1.0F);
+  EXPECT_EQ(data.reports[0].line(), cat(file, ": 2000 rows; 2000 samples"));
+}
+
+TEST(Dataset, ACacheHitEqualsTheMiss) {
+  const Scratch scratch;
+  const auto file = scratch.file("a.jsonl", rows(300) + "{\"messages\":7}\n");
+  const Bytes encoder;
+  const Lines lines;
+  auto load = options(scratch, {file});
+  load.split_dataset_ratio = 0.1;
+  const auto miss = load_datasets(load, encoder).value();
+  const int calls = encoder.calls;
+  EXPECT_FALSE(miss.reports[0].cached);
+  const auto warned = lines.all;
+  const auto hit = load_datasets(load, encoder).value();
+  EXPECT_TRUE(hit.reports[0].cached);
+  EXPECT_EQ(encoder.calls, calls) << "tokenised again";
+  EXPECT_EQ(texts(hit.train), texts(miss.train));
+  EXPECT_EQ(texts(hit.validation), texts(miss.validation));
+  EXPECT_EQ(hit.held_out, miss.held_out);
+  EXPECT_EQ(hit.reports[0].counts.bad, 1U);
+  EXPECT_EQ(std::vector<std::string>(lines.all.begin() + static_cast<std::ptrdiff_t>(warned.size()), lines.all.end()),
+            warned);
+  // A copy of the file is the same content; its errors name it.
+  const auto copy = scratch.file("b.jsonl", rows(300) + "{\"messages\":7}\n");
+  load.dataset = {copy};
+  EXPECT_TRUE(load_datasets(load, encoder)->reports[0].cached);
+  EXPECT_NE(lines.all[lines.all.size() - 2].find("b.jsonl:301: field \"messages\""), std::string::npos);
+  load.load_from_cache_file = false;
+  EXPECT_FALSE(load_datasets(load, encoder)->reports[0].cached);
+}
+
+TEST(Dataset, TheKeyHoldsContentAndSettings) {
+  const Scratch scratch;
+  const auto file = scratch.file("a.jsonl", rows(20));
+  const Bytes plain;
+  const auto load = options(scratch, {file});
+  (void)load_datasets(load, plain).value();
+  EXPECT_FALSE(load_datasets(load, Bytes(3, Truncation::right))->reports[0].cached);
+  auto with_system = load;
+  with_system.normalize.system = "s";
+  EXPECT_FALSE(load_datasets(with_system, plain)->reports[0].cached);
+  scratch.file("a.jsonl", rows(21));
+  EXPECT_FALSE(load_datasets(load, plain)->reports[0].cached);
+  scratch.file("a.jsonl", rows(20));
+  EXPECT_TRUE(load_datasets(load, plain)->reports[0].cached);
+}
+
+TEST(Dataset, ADamagedCacheIsMadeAnew) {
+  const Scratch scratch;
+  const auto file = scratch.file("a.jsonl", rows(50));
+  const Bytes encoder;
+  const Lines lines;
+  const auto load = options(scratch, {file});
+  const auto want = texts(load_datasets(load, encoder)->train);
+  std::filesystem::path cache;
+  for (const auto& entry : std::filesystem::directory_iterator(load.cache_directory)) {
+    if (entry.path().extension() == ".tokens") cache = entry.path();
+  }
+  const auto size = std::filesystem::file_size(cache);
+  for (std::uintmax_t at = 0; at < size; at += 97) {
+    {
+      std::fstream out(cache, std::ios::in | std::ios::out | std::ios::binary);
+      out.seekp(static_cast<std::streamoff>(at));
+      const int old = out.peek();
+      out.seekp(static_cast<std::streamoff>(at));
+      out.put(static_cast<char>(old ^ 0x41));
+    }
+    EXPECT_FALSE(SampleCache::open(cache).ok()) << "byte " << at;
+    const auto again = load_datasets(load, encoder).value();
+    EXPECT_FALSE(again.reports[0].cached);
+    EXPECT_EQ(texts(again.train), want);
+  }
+  std::filesystem::resize_file(cache, size / 2);
+  EXPECT_FALSE(SampleCache::open(cache).ok());
+  std::filesystem::resize_file(cache, 3);
+  EXPECT_FALSE(SampleCache::open(cache).ok());
+}
+
+TEST(Dataset, KilledWritersLeaveASoundCache) {
+  const Scratch scratch;
+  const auto file = scratch.file("a.jsonl", rows(3000));
+  auto load = options(scratch, {file});
+  load.dataset_num_proc = 2;
+  Bytes slow;
+  slow.delay = std::chrono::milliseconds(1);
+  for (int round = 0; round < 6; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      (void)load_datasets(load, slow);
+      _exit(0);
+    }
+    usleep(static_cast<useconds_t>(20000 * (round + 1)));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    for (const auto& entry : std::filesystem::directory_iterator(load.cache_directory)) {
+      if (entry.path().extension() == ".tokens") {
+        EXPECT_TRUE(SampleCache::open(entry.path()).ok());
+      }
+    }
+  }
+  const auto leftover = [&] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(load.cache_directory)) {
+      if (entry.path().string().find(".tmp.") == std::string::npos) continue;
+      ++count;
+      std::filesystem::last_write_time(entry.path(),
+                                       std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    }
+    return count;
+  };
+  EXPECT_GT(leftover(), 0) << "no writer was killed in the middle";
+  const auto data = load_datasets(load, Bytes()).value();
+  EXPECT_EQ(data.train.size(), 3000U);
+  EXPECT_EQ(leftover(), 0);
+}
+
+TEST(Dataset, TwoProcessesMakeOneCache) {
+  const Scratch scratch;
+  const auto file = scratch.file("a.jsonl", rows(500));
+  auto load = options(scratch, {file});
+  Bytes slow;
+  slow.delay = std::chrono::milliseconds(1);
+  std::vector<pid_t> children;
+  for (int i = 0; i < 3; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const auto data = load_datasets(load, slow);
+      const bool right = data.ok() && data->train.size() == 500 && text(data->train, 499) == "q499r499";
+      _exit(right ? (slow.calls > 0 ? 1 : 0) : 2);
+    }
+    children.push_back(child);
+  }
+  int made = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    ASSERT_NE(WEXITSTATUS(status), 2);
+    made += WEXITSTATUS(status);
+  }
+  EXPECT_EQ(made, 1) << "processes that tokenised";
+}
+
+TEST(Dataset, BadRowsAreDroppedOrStopTheRun) {
+  const Scratch scratch;
+  const auto file = scratch.file(
+      "a.jsonl", rows(3) + "{\"query\":3,\"response\":[]}\n" + "oops\n" + rows(2) + "{\"text\":\"refuse\"}\n");
+  const Bytes encoder;
+  auto load = options(scratch, {file});
+  {
+    const Lines lines;
+    const auto data = load_datasets(load, encoder).value();
+    EXPECT_EQ(data.train.size(), 5U);
+    EXPECT_EQ(data.reports[0].counts.bad, 3U);
+    ASSERT_EQ(lines.all.size(), 4U);
+    EXPECT_EQ(lines.all[0], cat(file, ":4: field \"response\": expected a string, found an array"));
+    EXPECT_EQ(lines.all[3], cat(file, ": 3 bad rows dropped"));
+  }
+  load.strict = true;
+  for (const bool cached : {true, false}) {
+    load.load_from_cache_file = cached;
+    const auto strict = load_datasets(load, encoder);
+    ASSERT_FALSE(strict.ok());
+    EXPECT_EQ(strict.error().kind, ErrorKind::data);
+    EXPECT_EQ(strict.error().line(), cat(file, ":4: field \"response\": expected a string, found an array"));
+  }
+}
+
+TEST(Dataset, NoSupervisedTokenIsRefused) {
+  const Scratch scratch;
+  const auto file = scratch.file("a.jsonl", rows(3));
+  const auto data = load_datasets(options(scratch, {file}), Bytes(0, Truncation::remove, false));
+  ASSERT_FALSE(data.ok());
+  EXPECT_EQ(data.error().kind, ErrorKind::data);
+  EXPECT_NE(data.error().line().find("at least one supervised token"), std::string::npos);
+}
+
+TEST(Dataset, CountSamplesOrRepeats) {
+  const Scratch scratch;
+  const Lines lines;
+  const auto file = scratch.file("a.jsonl", rows(10) + "bad\n");
+  const Bytes encoder;
+  const auto few = load_datasets(options(scratch, {file + "#4"}), encoder).value();
+  const auto few_texts = texts(few.train);
+  EXPECT_EQ(few_texts.size(), 4U);
+  EXPECT_EQ(std::set<std::string>(few_texts.begin(), few_texts.end()).size(), 4U);
+  EXPECT_EQ(few.reports[0].counts.bad, 1U);
+  auto other = options(scratch, {file + "#4"});
+  other.data_seed = 7;
+  EXPECT_NE(texts(load_datasets(other, encoder)->train), few_texts);
+  const auto many = texts(load_datasets(options(scratch, {file + "#25"}), encoder)->train);
+  EXPECT_EQ(many.size(), 25U);
+  for (int i = 0; i < 10; ++i) {
+    const auto times = std::count(many.begin(), many.end(), cat("q", i, "r", i));
+    EXPECT_TRUE(times == 2 || times == 3);
+  }
+}
+
+TEST(Dataset, ForEachRowAgreesWithTheEncoded) {
+  const Scratch scratch;
+  const Lines lines;
+  const auto file = scratch.file("a.jsonl", rows(10) + "bad\n");
+  const Bytes encoder;
+  for (const std::string& spec : {file, file + "#4", file + "#10", file + "#20", file + "#23"}) {
+    const auto load = options(scratch, {spec});
+    std::vector<std::string> seen;
+    const auto report = for_each_row(spec, load, [&](Row&& row) {
+      seen.push_back(row.messages[0].content + row.messages[1].content);
+      return true;
+    });
+    EXPECT_EQ(seen, texts(load_datasets(load, encoder)->train)) << spec;
+    EXPECT_EQ(report->counts.bad, 1U);
+    EXPECT_EQ(report->counts.rows, 11U);
+  }
+  int taken = 0;
+  (void)for_each_row(file, options(scratch, {file}), [&](Row&&) { return ++taken < 3; });
+  EXPECT_EQ(taken, 3);
+}
+
+TEST(Dataset, HeldOutRowsAreNeverTrainedOn) {
+  const Scratch scratch;
+  const auto file = scratch.file("a.jsonl", rows(100));
+  const Bytes encoder(3, Truncation::split);  // several samples a row
+  for (const std::string& spec : {file, file + "#40", file + "#250"}) {
+    auto load = options(scratch, {spec});
+    load.split_dataset_ratio = 0.2;
+    const auto data = load_datasets(load, encoder).value();
+    std::set<std::uint64_t> train, held;
+    for (std::uint32_t i = 0; i < data.train.size(); ++i) train.insert(data.train.info(i).row);
+    for (std::uint32_t i = 0; i < data.validation.size(); ++i) held.insert(data.validation.info(i).row);
+    EXPECT_EQ(held.size(), spec == file + "#40" ? 8U : 20U);
+    for (const auto row : held) EXPECT_FALSE(train.contains(row));
+    EXPECT_EQ(data.held_out.size(), held.size());
+    const auto target = scratch.path() / "val_dataset.jsonl";
+    ASSERT_TRUE(write_held_out(load, data, target).ok());
+    auto again = options(scratch, {});
+    again.val_dataset = {target.string()};
+    EXPECT_EQ(texts(load_datasets(again, encoder)->validation), texts(data.validation));
+  }
+  auto wrong = options(scratch, {file});
+  wrong.split_dataset_ratio = 1;
+  EXPECT_EQ(load_datasets(wrong, encoder).error().kind, ErrorKind::usage);
+}
+
+TEST(Dataset, SeveralSetsAndDirectoriesMix) {
+  const Scratch scratch;
+  std::filesystem::create_directory(scratch.path() / "d");
+  scratch.file("d/1.jsonl", rows(3));
+  scratch.file("d/2.csv", "query,response\nx,y\n");
+  scratch.file("d/readme.md", "not data");
+  const auto other = scratch.file("b.json", "[{\"query\":\"m\",\"response\":\"n\"}]");
+  auto load = options(scratch, {(scratch.path() / "d").string(), other});
+  load.val_dataset = {other};
+  const auto data = load_datasets(load, Bytes()).value();
+  EXPECT_EQ(texts(data.train), (std::vector<std::string>{"q0r0", "q1r1", "q2r2", "xy", "mn"}));
+  EXPECT_EQ(texts(data.validation), (std::vector<std::string>{"mn"}));
+  EXPECT_EQ(load_datasets(options(scratch, {"absent.jsonl"}), Bytes()).error().kind, ErrorKind::data);
+  EXPECT_EQ(load_datasets(options(scratch, {"ORG/NAME"}), Bytes()).error().kind, ErrorKind::data);
+  auto hub = options(scratch, {"ORG/NAME#1"});
+  hub.hub = [&](const std::string& id) -> Result<std::vector<std::filesystem::path>> {
+    EXPECT_EQ(id, "ORG/NAME");
+    return std::vector<std::filesystem::path>{other};
+  };
+  EXPECT_EQ(load_datasets(hub, Bytes())->train.size(), 1U);
+}
+
+TEST(Truncate, EveryStrategy) {
+  const Sample sample{{1, 2, 3, 4, 5}, {0, 1, 1, 0, 0.5F}};
+  const auto cut = [&](std::uint32_t length, Truncation how) {
+    EncodedRow out;
+    append_truncated(out, sample, length, how);
+    return out;
+  };
+  EXPECT_EQ(cut(5, Truncation::remove).samples, (std::vector<Sample>{sample}));
+  EXPECT_EQ(cut(0, Truncation::remove).samples, (std::vector<Sample>{sample}));
+  EXPECT_TRUE(cut(4, Truncation::remove).samples.empty());
+  EXPECT_TRUE(cut(4, Truncation::remove).too_long);
+  EXPECT_EQ(cut(3, Truncation::right).samples, (std::vector<Sample>{{{1, 2, 3}, {0, 1, 1}}}));
+  EXPECT_EQ(cut(3, Truncation::left).samples, (std::vector<Sample>{{{3, 4, 5}, {0, 0, 0.5F}}}));
+  EXPECT_EQ(cut(3, Truncation::split).samples, (std::vector<Sample>{{{1, 2, 3}, {0, 1, 1}}, {{4, 5}, {0, 0.5F}}}));
+  EXPECT_EQ(cut(3, Truncation::right).truncated, 1U);
+  EXPECT_TRUE(cut(3, Truncation::split).split);
+}
+
+}  // namespace
+}  // namespace tern::data

@@ -1,0 +1,197 @@
+#include "data/row.h"
+
+#include <gtest/gtest.h>
+
+#include "base/strings.h"
+
+namespace tern::data {
+namespace {
+
+Result<Row> parse(std::string_view json, NormalizeOptions options = {}) {
+  RawRow raw;
+  raw.line = 17;
+  raw.json = json;
+  return Normalizer(std::move(options)).row(raw, "train.jsonl");
+}
+
+// "user:hi|assistant:ho".
+std::string dialogue(const std::vector<Message>& messages) {
+  std::string out;
+  for (const auto& message : messages) {
+    if (!out.empty()) out += '|';
+    out += cat(message.role, ":", message.content);
+  }
+  return out;
+}
+
+std::string dialogue(std::string_view json) {
+  const auto row = parse(json);
+  return row ? dialogue(row->messages) : row.error().line();
+}
+
+TEST(Row, EveryFormatOfTheContract) {
+  const std::string want = "user:hi|assistant:ho";
+  EXPECT_EQ(dialogue(R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}]})"), want);
+  EXPECT_EQ(dialogue(R"({"conversations":[{"from":"human","value":"hi"},{"from":"gpt","value":"ho"}]})"), want);
+  EXPECT_EQ(dialogue(R"({"conversation":[{"human":"hi","assistant":"ho"}]})"), want);
+  EXPECT_EQ(
+      dialogue(
+          R"({"messages":"[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\",\"content\":\"ho\"}]"})"),
+      want);
+  for (const auto* query : {"query", "prompt", "question", "problem"}) {
+    for (const auto* response : {"response", "answer", "output", "solution", "completion"}) {
+      EXPECT_EQ(dialogue(cat("{\"", query, "\":\"hi\",\"", response, "\":\"ho\"}")), want);
+    }
+  }
+  EXPECT_EQ(dialogue(R"({"instruction":"hi","output":"ho"})"), want);
+  EXPECT_EQ(dialogue(R"({"input":"hi","output":"ho"})"), want);
+  EXPECT_EQ(dialogue(R"({"instruction":"a","input":"b","output":"c"})"), "user:a\nb|assistant:c");
+  EXPECT_EQ(dialogue(R"({"instruction":"a","input":"","output":"c"})"), "user:a|assistant:c");
+  EXPECT_EQ(dialogue(R"({"query":"q","answer":"no","output":"yes"})"), "user:q|assistant:yes");
+  EXPECT_EQ(dialogue(R"({"system":"s","history":[["a","b"]],"query":"c","response":"d"})"),
+            "system:s|user:a|assistant:b|user:c|assistant:d");
+  EXPECT_EQ(dialogue(R"({"conversation":[{"human":"a","assistant":"b"},{"human":"c","assistant":"d"}],"system":"s"})"),
+            "system:s|user:a|assistant:b|user:c|assistant:d");
+  EXPECT_EQ(dialogue(R"({"query":"only a prompt"})"), "user:only a prompt");
+  EXPECT_EQ(parse(R"({"text":"words"})")->text, "words");
+}
+
+TEST(Row, RolesAliasesToolsAndLoss) {
+  const auto row = parse(R"({"messages":[{"role":"user","content":"w?"},
+      {"role":"assistant","content":"", "tool_calls":[{"function":{"name":"f","arguments":"{\"x\":1}"}}],"loss":false},
+      {"from":"observation","value":"5"},{"from":"function_call","value":"{\"name\":\"g\",\"arguments\":{}}"},
+      {"role":"tool","content":"6"},{"role":"assistant","content":"done","loss":0.5,"reasoning_content":"hm"}],
+      "tools":"[{\"type\":\"function\"}]"})");
+  ASSERT_TRUE(row.ok()) << row.error().line();
+  ASSERT_EQ(row->messages.size(), 6U);
+  EXPECT_EQ(row->messages[1].loss, 0.0);
+  EXPECT_EQ(row->messages[2].role, "tool_response");
+  EXPECT_EQ(row->messages[3].role, "tool_call");
+  EXPECT_EQ(row->messages[5].loss, 0.5);
+  EXPECT_EQ(row->messages[5].members_json, R"({"reasoning_content":"hm"})");
+  EXPECT_EQ(row->tools_json, R"([{"type":"function"}])");
+  const auto rendered = template_messages(row->messages).value();
+  EXPECT_EQ(
+      rendered.json,
+      R"([{"role":"user","content":"w?"},)"
+      R"({"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":{"x":1}}}]},)"
+      R"({"role":"tool","content":"5"},)"
+      R"({"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"g","arguments":{}}}]},)"
+      R"({"role":"tool","content":"6"},{"role":"assistant","content":"done","reasoning_content":"hm"}])");
+  EXPECT_EQ(rendered.source, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(Row, ToolCallsJoinTheAssistantsTurn) {
+  const auto row = parse(R"({"messages":[{"role":"user","content":"w?"},{"role":"assistant","content":"let me see"},
+      {"role":"tool_call","content":"{\"name\":\"f\",\"arguments\":{}}"},
+      {"role":"tool_call","content":"{\"name\":\"g\",\"arguments\":{}}"}]})");
+  const auto rendered = template_messages(row->messages).value();
+  EXPECT_EQ(rendered.source, (std::vector<std::size_t>{0, 3}));
+  EXPECT_NE(rendered.json.find(R"("content":"let me see","tool_calls":[{"type":"function","function":{"name":"f")"),
+            std::string::npos);
+  auto broken = row->messages;
+  broken[2].content = "not json";
+  EXPECT_FALSE(template_messages(broken).ok());
+}
+
+TEST(Row, PreferenceLabelAndMargin) {
+  auto row = parse(R"({"query":"q","response":"good","rejected_response":"[bad] one","margin":1.5})");
+  ASSERT_TRUE(row.ok()) << row.error().line();
+  EXPECT_EQ(dialogue(row->messages), "user:q|assistant:good");
+  EXPECT_EQ(dialogue(row->rejected), "user:q|assistant:[bad] one");
+  EXPECT_EQ(row->margin, 1.5);
+  row = parse(R"({"query":"q","response":"g","rejected_response":[{"role":"tool_call","content":"c"},
+                  {"role":"assistant","content":"b"}]})");
+  EXPECT_EQ(dialogue(row->rejected), "user:q|tool_call:c|assistant:b");
+  row = parse(R"({"query":"q","response":"g","rejected_messages":[{"role":"user","content":"q"},
+                  {"role":"assistant","content":"b"}],"system":"s"})");
+  EXPECT_EQ(dialogue(row->rejected), "system:s|user:q|assistant:b");
+  EXPECT_FALSE(parse(R"({"query":"q","rejected_response":"b"})").ok());
+  EXPECT_EQ(parse(R"({"query":"q","response":"r","label":false})")->label, false);
+  EXPECT_EQ(parse(R"({"query":"q","response":"r","label":"True"})")->label, true);
+  EXPECT_FALSE(parse(R"({"query":"q","response":"r","label":"maybe"})").ok());
+  EXPECT_FALSE(parse(R"({"query":"q","response":"r","rejected_response":"x","margin":"wide"})").ok());
+}
+
+TEST(Row, MediaKeepTheirPlaces) {
+  auto row = parse(R"({"messages":[{"role":"user","content":[{"type":"text","text":"see "},
+      {"type":"image_url","image_url":{"url":"a.png"}},{"type":"image","image":"b.png"},{"type":"audio","audio":"c.wav"}]},
+      {"role":"assistant","content":"yes"}]})");
+  ASSERT_TRUE(row.ok()) << row.error().line();
+  EXPECT_EQ(row->messages[0].content, "see <image><image><audio>");
+  EXPECT_EQ(row->images, (std::vector<std::string>{"a.png", "b.png"}));
+  EXPECT_EQ(row->audios, (std::vector<std::string>{"c.wav"}));
+  row = parse(R"({"query":"what <image>?","response":"r","images":["a.png","b.png"]})");
+  EXPECT_EQ(row->messages[0].content, "<image>what <image>?");
+  EXPECT_EQ(parse(R"({"query":"q","image":"one.png"})")->images.size(), 1U);
+  EXPECT_FALSE(parse(R"({"query":"<image><image>","response":"r","images":["a.png"]})").ok());
+}
+
+TEST(Row, ExtraColumnsAndAnswersReachRewards) {
+  const auto row = parse(R"({"query":"q","solution":"42","level":3,"tags":["a"],"id":null})");
+  EXPECT_EQ(row->extra,
+            (std::vector<Column>{{"solution", "\"42\""}, {"level", "3"}, {"tags", "[\"a\"]"}, {"id", "null"}}));
+  EXPECT_EQ(dialogue(row->messages), "user:q|assistant:42");
+}
+
+TEST(Row, ColumnsAndSystemFlags) {
+  NormalizeOptions options;
+  options.columns = parse_columns(R"({"ask":"query","reply":"response"})").value();
+  options.system = "be brief";
+  EXPECT_EQ(dialogue(parse(R"({"ask":"q","reply":"r"})", options)->messages), "system:be brief|user:q|assistant:r");
+  EXPECT_EQ(dialogue(parse(R"({"ask":"q","reply":"r","system":"own"})", options)->messages),
+            "system:own|user:q|assistant:r");
+  EXPECT_EQ(dialogue(parse(R"({"query":"old","ask":"new","response":"r"})", options)->messages),
+            "system:be brief|user:new|assistant:r");
+  EXPECT_FALSE(parse_columns("[1]").ok());
+  EXPECT_FALSE(parse_columns(R"({"a":1})").ok());
+}
+
+TEST(Row, BadRowsNameLineFieldExpectedAndFound) {
+  const auto line = [](std::string_view json) {
+    const auto row = parse(json);
+    return row ? std::string("accepted") : row.error().line();
+  };
+  EXPECT_EQ(line(R"({"messages":"hello"})"), "train.jsonl:17: field \"messages\": expected an array, found a string");
+  EXPECT_EQ(
+      line(R"({"messages":[{"role":"wizard","content":"x"}]})"),
+      "train.jsonl:17: field \"messages[0].role\": expected system, user, assistant, tool_call, tool_response or tool, "
+      "found \"wizard\"");
+  EXPECT_EQ(line(R"({"messages":[{"role":"user","content":7}]})"),
+            "train.jsonl:17: field \"messages[0].content\": expected a string or an array of parts, found a number");
+  EXPECT_EQ(line(R"({"messages":[{"role":"user"}]})"),
+            "train.jsonl:17: field \"messages[0]\": expected \"content\" (or \"value\") in each message, found none");
+  EXPECT_EQ(line("{\"query\":"), "train.jsonl:17: expected valid JSON, found a syntax error");
+  EXPECT_EQ(line("[1]"), "train.jsonl:17: expected a JSON object, found an array");
+  EXPECT_EQ(line(R"({"query":["a"]})"), "train.jsonl:17: field \"query\": expected a string, found an array");
+  EXPECT_EQ(line("{\"query\":\"\xff\xfe\"}"), "train.jsonl:17: expected valid JSON, found bytes that are not UTF-8");
+  EXPECT_NE(line(R"({"foo":1})").find("found foo"), std::string::npos);
+  EXPECT_NE(line(R"({})").find("found no column"), std::string::npos);
+}
+
+TEST(Row, JsonOfARowReadsBackEqual) {
+  for (
+      const auto* json :
+      {R"({"query":"q \"x\"\n","response":"r","level":3})", R"({"text":"some\ttext"})",
+       R"({"messages":[{"role":"user","content":"w?"},{"role":"assistant","content":"a","loss":0.25,"name":"n"}],"tools":[{"a":1}]})",
+       R"({"query":"q <image>","response":"g","rejected_response":"b","margin":0.5,"images":["a.png"]})",
+       R"({"query":"q","solution":"s","label":true,"videos":["v"],"audios":["a"],"query2":"x"})"}) {
+    const auto once = parse(json);
+    ASSERT_TRUE(once.ok()) << once.error().line();
+    const auto twice = parse(to_json(*once));
+    ASSERT_TRUE(twice.ok()) << twice.error().line() << " in " << to_json(*once);
+    EXPECT_EQ(twice->messages, once->messages);
+    EXPECT_EQ(twice->rejected, once->rejected);
+    EXPECT_EQ(twice->text, once->text);
+    EXPECT_EQ(twice->label, once->label);
+    EXPECT_EQ(twice->margin, once->margin);
+    EXPECT_EQ(twice->tools_json, once->tools_json);
+    EXPECT_EQ(twice->images, once->images);
+    EXPECT_EQ(twice->videos, once->videos);
+    EXPECT_EQ(twice->audios, once->audios);
+    EXPECT_EQ(twice->extra, once->extra);
+  }
+}
+
+}  // namespace
+}  // namespace tern::data
