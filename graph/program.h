@@ -14,48 +14,13 @@
 #include "graph/bind.h"
 #include "graph/graph.h"
 #include "graph/memory_plan.h"
+#include "graph/tensor_store.h"
 
 namespace tern::graph {
 
-// Constants and resources on a device, by the names that graphs use.
-class TensorStore {
- public:
-  explicit TensorStore(accel::DevicePtr device) : device_(std::move(device)) {}
-
-  // Allocates and leaves the memory as it is. The name must be new.
-  tern_tensor& create(const std::string& name, const TensorDesc& desc);
-  // A tensor in memory that the caller keeps alive (a mapped file's pages).
-  tern_tensor& adopt(const std::string& name, const tern_tensor& tensor);
-  tern_tensor& adopt(const std::string& name, const TensorDesc& desc, accel::Buffer buffer);
-  void erase(const std::string& name);
-
-  [[nodiscard]] const tern_tensor* find(const std::string& name) const;
-  [[nodiscard]] const tern_tensor& at(const std::string& name) const;  // throws std::logic_error
-  [[nodiscard]] const accel::DevicePtr& device() const { return device_; }
-  [[nodiscard]] std::uint64_t bytes() const;  // allocated here, packed copies included
-
-  // Host <-> device, waiting for the copy. Spans hold the tensor's elements, contiguous, plane after plane.
-  void upload(const std::string& name, std::span<const std::byte> bytes);
-  void download(const std::string& name, std::span<std::byte> bytes) const;
-  void fill_zero(const std::string& name);
-
-  // The weight in the device's private layout for those uses: packed once and kept until the weight is written or
-  // erased. Null where the device has none for it.
-  [[nodiscard]] const tern_tensor* packed(const std::string& name, std::uint32_t uses);
-
- private:
-  struct Entry {
-    tern_tensor tensor{};
-    accel::Buffer buffer;
-    std::map<std::uint32_t, std::pair<tern_tensor, accel::Buffer>> packs;  // by uses
-  };
-  accel::DevicePtr device_;
-  std::map<std::string, std::unique_ptr<Entry>> entries_;
-};
-
 struct ProgramOptions {
   BindOptions bind;
-  bool capture = true;  // where the device can
+  bool capture = false;  // record the launches once and replay them, where the device can
   bool pack_weights = true;
 };
 
@@ -92,8 +57,9 @@ class Program {
   [[nodiscard]] const std::vector<BindingRow>& bindings() const;
   [[nodiscard]] const Graph& graph() const;
 
- private:
   struct Impl;
+
+ private:
   explicit Program(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -218,8 +218,9 @@ enum { TERN_LANE_COMPUTE = 0, TERN_LANE_COMM = 1, TERN_LANE_COPY_IN = 2, TERN_LA
 typedef struct tern_graph_value {
   tern_tensor_desc desc;
   int32_t kind;
-  int32_t state;   /* for TERN_VALUE_STATE: which resource; versions of one share memory */
+  int32_t state;   /* values of one state share memory: versions of a resource, views, sums in place */
   int32_t version; /* of that resource */
+  int64_t offset;  /* elements from the begin of what it shares memory with: views */
   int32_t argument; /* where launch_recipe finds it, -1 for intermediates; versions of a state share one */
 } tern_graph_value;
 

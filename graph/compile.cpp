@@ -1,0 +1,136 @@
+// Segments for devices that take only whole graphs: the C description of one, and its compilation.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/strings.h"
+#include "graph/program_impl.h"
+#include "ops/table.h"
+
+namespace tern::graph {
+namespace {
+
+std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
+
+}  // namespace
+
+std::vector<std::int32_t> recipe_arguments(const Graph& graph, std::span<const std::int32_t> nodes) {
+  std::set<std::int32_t> inside(nodes.begin(), nodes.end());
+  std::set<std::int32_t> touched;
+  for (std::int32_t n : nodes) {
+    const Node& node = graph.nodes()[index(n)];
+    for (Value value : node.call.inputs) {
+      if (value.present()) touched.insert(graph.info(value).storage);
+    }
+    for (Value value : node.results) {
+      if (value.present()) touched.insert(graph.info(value).storage);
+    }
+  }
+  // Storages that other nodes or the host touch as well.
+  std::set<std::int32_t> outside;
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    if (inside.contains(static_cast<std::int32_t>(n))) continue;
+    const Node& node = graph.nodes()[n];
+    for (Value value : node.call.inputs) {
+      if (value.present()) outside.insert(graph.info(value).storage);
+    }
+    for (Value value : node.results) {
+      if (value.present()) outside.insert(graph.info(value).storage);
+    }
+  }
+  std::vector<std::int32_t> out;
+  for (std::int32_t storage : touched) {
+    const Storage& info = graph.storages()[index(storage)];
+    if (info.kind != StorageKind::intermediate || info.is_output || outside.contains(storage)) out.push_back(storage);
+  }
+  return out;
+}
+
+CompiledSegment compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
+                                const accel::DevicePtr& device) {
+  const std::vector<std::int32_t> arguments = recipe_arguments(graph, nodes);
+  std::map<std::int32_t, std::int32_t> argument_of;
+  for (std::size_t a = 0; a < arguments.size(); ++a) argument_of[arguments[a]] = static_cast<std::int32_t>(a);
+
+  std::vector<tern_graph_value> values;
+  std::map<std::int32_t, std::int32_t> value_of;
+  const auto value_index = [&](Value value) {
+    if (!value.present()) return std::int32_t{-1};
+    const auto [place, is_new] = value_of.try_emplace(value.id, static_cast<std::int32_t>(values.size()));
+    if (!is_new) return place->second;
+    const ValueInfo& info = graph.info(value);
+    const Storage& storage = graph.storages()[index(info.storage)];
+    tern_graph_value made{};
+    made.desc = info.desc;
+    made.state = info.storage;
+    made.version = info.version;
+    made.offset = info.offset;
+    const auto argument = argument_of.find(info.storage);
+    made.argument = argument == argument_of.end() ? -1 : argument->second;
+    switch (storage.kind) {
+      case StorageKind::input:
+        made.kind = TERN_VALUE_INPUT;
+        break;
+      case StorageKind::constant:
+        made.kind = TERN_VALUE_CONSTANT;
+        break;
+      case StorageKind::resource:
+        made.kind = TERN_VALUE_STATE;
+        break;
+      case StorageKind::intermediate:
+        made.kind = storage.is_output    ? TERN_VALUE_OUTPUT
+                    : made.argument >= 0 ? TERN_VALUE_STATE
+                                         : TERN_VALUE_INTERMEDIATE;
+        break;
+    }
+    values.push_back(made);
+    return place->second;
+  };
+
+  std::vector<std::vector<std::int32_t>> wires;
+  wires.reserve(2 * nodes.size());
+  std::vector<tern_graph_node> made_nodes;
+  std::uint32_t host_arrays = 0;
+  for (std::int32_t n : nodes) {
+    const Node& node = graph.nodes()[index(n)];
+    std::vector<std::int32_t> inputs;
+    std::vector<std::int32_t> outputs;
+    for (Value value : node.call.inputs) inputs.push_back(value_index(value));
+    for (Value value : node.results) outputs.push_back(value_index(value));
+    wires.push_back(std::move(inputs));
+    wires.push_back(std::move(outputs));
+    tern_graph_node made{};
+    made.op = {sizeof(tern_op_desc),
+               node.call.op,
+               node.call.needs,
+               node.call.accumulate,
+               static_cast<std::uint32_t>(node.call.inputs.size()),
+               static_cast<std::uint32_t>(node.call.attrs.size()),
+               nullptr,
+               node.call.attrs.empty() ? nullptr : node.call.attrs.data(),
+               nullptr};
+    made.lane = static_cast<std::uint32_t>(node.lane);
+    made.first_host_array = host_arrays;
+    made.inputs = wires[wires.size() - 2].data();
+    made.outputs = wires.back().data();
+    host_arrays += static_cast<std::uint32_t>(ops::op_spec(node.call.op).num_lengths());
+    made_nodes.push_back(made);
+  }
+  tern_graph_desc desc{};
+  desc.size = sizeof(desc);
+  desc.num_values = static_cast<std::uint32_t>(values.size());
+  desc.num_nodes = static_cast<std::uint32_t>(made_nodes.size());
+  desc.num_arguments = static_cast<std::uint32_t>(arguments.size());
+  desc.values = values.data();
+  desc.nodes = made_nodes.data();
+
+  CompiledSegment out;
+  out.info.size = sizeof(out.info);
+  tern_recipe raw = nullptr;
+  accel::check(device->api().compile(device->raw(), &desc, nullptr, &raw, &out.info), device->backend(),
+               cat(device->name(), ": compiling a graph of ", made_nodes.size(), " ops"));
+  out.recipe = accel::Recipe(device, raw);
+  return out;
+}
+
+}  // namespace tern::graph

@@ -1,0 +1,388 @@
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "base/strings.h"
+#include "graph/program_impl.h"
+#include "ops/table.h"
+
+namespace tern::graph {
+namespace {
+
+std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
+
+// Builds a Program step by step; each method is one stage.
+class Builder {
+ public:
+  Builder(Program::Impl& program, accel::ChoiceCache& choices) : p_(program), choices_(choices) {}
+
+  void build() {
+    check_store();
+    choose_packs();
+    make_steps();
+    plan_kernels();
+    plan_memory_and_order();
+    allocate();
+    bind_steps();
+    create_lanes();
+  }
+
+ private:
+  // A packed weight in place of the stored one, for one argument of one node.
+  struct PackedArg {
+    std::int32_t node;
+    std::size_t arg;
+    std::string name;
+    std::uint32_t uses;
+  };
+
+  [[nodiscard]] const Node& node(std::int32_t n) const { return p_.graph().nodes()[index(n)]; }
+
+  void check_store() {
+    std::set<std::string> written;
+    for (std::size_t s = 0; s < p_.graph().storages().size(); ++s) {
+      const Storage& storage = p_.graph().storages()[s];
+      if (storage.kind != StorageKind::constant && storage.kind != StorageKind::resource) continue;
+      const TensorDesc& stored = p_.store->at(storage.name).desc;
+      if (!same_shape(stored, storage.desc) || stored.dtype != storage.desc.dtype ||
+          stored.scheme.packing != storage.desc.scheme.packing) {
+        throw std::logic_error(cat("program: ", storage.name, " is ", to_string(stored), " in the store and ",
+                                   to_string(storage.desc), " in the graph"));
+      }
+      if (storage.versions > 1) p_.written.push_back(storage.name);
+    }
+  }
+
+  // What a packable argument of this node is used for; 0: not packable here.
+  [[nodiscard]] static std::uint32_t uses_of(const Node& node, std::size_t arg) {
+    const ops::OpSpec& spec = ops::op_spec(node.call.op);
+    if ((spec.args[arg].flags & ops::kPackable) == 0 || node.on_host) return 0;
+    switch (node.call.op) {
+      case TERN_OP_MATMUL:
+        return ops::unpack_attrs<tern_matmul_attrs>(node.call.attrs).transpose_b != 0 ? TERN_USE_FORWARD
+                                                                                      : TERN_USE_INPUT_GRAD;
+      case TERN_OP_MATMUL_Q:
+        return ops::unpack_attrs<tern_matmul_q_attrs>(node.call.attrs).transpose_w != 0 ? TERN_USE_FORWARD
+                                                                                        : TERN_USE_INPUT_GRAD;
+      default: {  // linear_cross_entropy: the gradient of h reads the weight the other way
+        const bool backward = node.results[TERN_LINEAR_CROSS_ENTROPY_DH].present();
+        return backward ? std::uint32_t{TERN_USE_FORWARD} | TERN_USE_INPUT_GRAD : std::uint32_t{TERN_USE_FORWARD};
+      }
+    }
+  }
+
+  void choose_packs() {
+    if (!p_.options.pack_weights || !p_.device->can(TERN_CAP_EAGER)) return;
+    std::map<std::string, std::vector<PackedArg>> by_weight;
+    for (std::size_t n = 0; n < p_.graph().nodes().size(); ++n) {
+      const Node& candidate = p_.graph().nodes()[n];
+      for (std::size_t a = 0; a < candidate.call.inputs.size(); ++a) {
+        const Value value = candidate.call.inputs[a];
+        if (!value.present() || p_.graph().storage_of(value).kind != StorageKind::constant) continue;
+        if (p_.graph().info(value).base >= 0) continue;
+        if (const std::uint32_t uses = uses_of(candidate, a); uses != 0) {
+          const std::string& name = p_.graph().storage_of(value).name;
+          by_weight[name].push_back({static_cast<std::int32_t>(n), a, name, uses});
+        }
+      }
+    }
+    for (auto& [name, args] : by_weight) {
+      std::uint32_t all = 0;
+      for (const PackedArg& arg : args) all |= arg.uses;
+      const bool one_for_all = p_.store->packed(name, all) != nullptr;
+      for (PackedArg& arg : args) {
+        if (one_for_all) arg.uses = all;
+        if (one_for_all || p_.store->packed(name, arg.uses) != nullptr) packed_args_.push_back(arg);
+      }
+    }
+    for (const PackedArg& arg : packed_args_) p_.packs.emplace_back(arg.name, arg.uses);
+    std::sort(p_.packs.begin(), p_.packs.end());
+    p_.packs.erase(std::unique(p_.packs.begin(), p_.packs.end()), p_.packs.end());
+  }
+
+  void add_transfer(StepKind kind, std::int32_t storage, const std::string& name, const TensorDesc& desc) {
+    Step step;
+    step.kind = kind;
+    step.lane = kind == StepKind::upload ? Lane::copy_in : Lane::copy_out;
+    step.transfer = static_cast<std::int32_t>(p_.transfers.size());
+    p_.steps.push_back(std::move(step));
+    step_storage_.push_back(storage);
+    Transfer transfer;
+    transfer.name = name;
+    transfer.desc = desc;
+    transfer.padding = p_.graph().storages()[index(storage)].padding;
+    (kind == StepKind::upload ? p_.uploads : p_.downloads)[name] = p_.transfers.size();
+    p_.transfers.push_back(std::move(transfer));
+  }
+
+  void make_steps() {
+    const Graph& graph = p_.graph();
+    for (std::size_t s = 0; s < graph.storages().size(); ++s) {
+      const Storage& storage = graph.storages()[s];
+      if (storage.kind == StorageKind::input) {
+        add_transfer(StepKind::upload, static_cast<std::int32_t>(s), storage.name, storage.desc);
+      }
+    }
+    const bool whole_graphs = !p_.device->can(TERN_CAP_EAGER);
+    for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+      const Node& next = graph.nodes()[n];
+      const bool joins = whole_graphs && !next.on_host && !p_.steps.empty() &&
+                         p_.steps.back().kind == StepKind::recipe && p_.steps.back().lane == next.lane;
+      if (!joins) {
+        Step step;
+        step.kind = next.on_host ? StepKind::host : whole_graphs ? StepKind::recipe : StepKind::launch;
+        step.lane = next.lane;
+        p_.steps.push_back(std::move(step));
+        step_storage_.push_back(-1);
+      }
+      p_.steps.back().nodes.push_back(static_cast<std::int32_t>(n));
+    }
+    for (const Output& output : graph.outputs()) {
+      add_transfer(StepKind::download, graph.info(output.value).storage, output.name, graph.desc(output.value));
+    }
+  }
+
+  [[nodiscard]] accel::OpDesc planned_desc(std::int32_t n) const {
+    accel::OpDesc desc = op_desc(p_.graph(), node(n).call);
+    for (const PackedArg& arg : packed_args_) {
+      if (arg.node == n) desc.args[arg.arg] = p_.store->packed(arg.name, arg.uses)->desc;
+    }
+    return desc;
+  }
+
+  void plan_kernels() {
+    infos_.resize(p_.steps.size());
+    for (std::size_t s = 0; s < p_.steps.size(); ++s) {
+      Step& step = p_.steps[s];
+      if (step.kind == StepKind::launch) {
+        const accel::OpDesc desc = planned_desc(step.nodes[0]);
+        const std::string key = desc.key();
+        auto known = p_.plans.find(key);
+        if (known == p_.plans.end()) {
+          known = p_.plans.emplace(key, choices_.plan(p_.device, desc)).first;
+          p_.report.library += known->second.info().library_bytes;
+        }
+        infos_[s] = known->second.info();
+        step_plan_[s] = &known->second;
+      } else if (step.kind == StepKind::recipe) {
+        CompiledSegment compiled = compile_segment(p_.graph(), step.nodes, p_.device);
+        step.recipe = std::move(compiled.recipe);
+        infos_[s] = compiled.info;
+        p_.report.library += compiled.info.library_bytes;
+      }
+      step.scratch.resize(infos_[s].host_scratch_bytes);
+      p_.report.host_scratch += step.scratch.size();
+    }
+  }
+
+  // Storages that a step reads or writes; those inside a recipe alone are the recipe's own business.
+  [[nodiscard]] Task task_of(std::size_t s) const {
+    const Step& step = p_.steps[s];
+    Task task;
+    task.lane = step.lane;
+    if (step.transfer >= 0) {
+      task.accesses.push_back({step_storage_[s], step.kind == StepKind::upload});
+      return task;
+    }
+    std::map<std::int32_t, bool> accesses;
+    for (std::int32_t n : step.nodes) {
+      for (Value value : node(n).call.inputs) {
+        if (value.present()) accesses.emplace(p_.graph().info(value).storage, false);
+      }
+      for (Value value : node(n).results) {
+        if (value.present()) accesses[p_.graph().info(value).storage] = true;
+      }
+    }
+    if (step.kind == StepKind::recipe) {
+      const auto outside = recipe_arguments(p_.graph(), step.nodes);
+      std::erase_if(accesses, [&](const auto& access) {
+        return std::find(outside.begin(), outside.end(), access.first) == outside.end();
+      });
+    }
+    for (const auto& [storage, writes] : accesses) task.accesses.push_back({storage, writes});
+    return task;
+  }
+
+  void plan_memory_and_order() {
+    std::vector<Task> tasks;
+    for (std::size_t s = 0; s < p_.steps.size(); ++s) tasks.push_back(task_of(s));
+    const Schedule schedule = make_schedule(tasks);
+    const auto storages = p_.graph().storages();
+    std::vector<MemoryItem> items(storages.size() + p_.steps.size());
+    for (std::size_t s = 0; s < tasks.size(); ++s) {
+      for (const Access& access : tasks[s].accesses) {
+        const Storage& storage = storages[index(access.memory)];
+        if (storage.kind == StorageKind::constant || storage.kind == StorageKind::resource) continue;
+        MemoryItem& item = items[index(access.memory)];
+        item.bytes = total_bytes(storage.desc);
+        item.tasks.push_back(static_cast<std::int32_t>(s));
+      }
+      MemoryItem& workspace = items[storages.size() + s];
+      workspace.bytes = infos_[s].workspace_bytes;
+      workspace.tasks = {static_cast<std::int32_t>(s)};
+    }
+    const auto& info = p_.device->info();
+    plan_ =
+        plan_memory(items, tasks, schedule, std::max<std::uint64_t>(info.alignment, 1), info.largest_allocation_bytes);
+    for (std::size_t s = 0; s < p_.steps.size(); ++s) {
+      p_.steps[s].waits = schedule.waits[s];
+      if (schedule.records[s]) p_.steps[s].event = p_.device->make_event();
+    }
+    p_.report.arenas = plan_.total_bytes();
+    p_.report.live_peak = plan_.live_peak;
+  }
+
+  void allocate() {
+    for (std::uint64_t bytes : plan_.arena_bytes)
+      p_.arenas.push_back(p_.device->allocate(bytes, "intermediate values"));
+    for (std::size_t s = 0; s < p_.steps.size(); ++s) {
+      if (p_.steps[s].transfer < 0) continue;
+      Transfer& transfer = p_.transfers[index(p_.steps[s].transfer)];
+      transfer.device = place(step_storage_[s]);
+      if (p_.steps[s].kind == StepKind::download) {
+        for (const Output& output : p_.graph().outputs()) {
+          if (output.name == transfer.name) transfer.device = tensor_of(output.value).planes[0];
+        }
+      }
+      transfer.staging = p_.device->allocate_host(total_bytes(transfer.desc));
+      p_.report.staging += transfer.staging.bytes();
+    }
+  }
+
+  [[nodiscard]] tern_plane place(std::int32_t storage) const {
+    const Storage& info = p_.graph().storages()[index(storage)];
+    if (info.kind == StorageKind::constant || info.kind == StorageKind::resource) {
+      return p_.store->at(info.name).planes[0];
+    }
+    const MemoryPlace& at = plan_.places[index(storage)];
+    if (at.arena < 0) return {};
+    return p_.arenas[index(at.arena)].plane(at.offset);
+  }
+
+  [[nodiscard]] tern_plane workspace_place(std::size_t step) const {
+    const MemoryPlace& at = plan_.places[p_.graph().storages().size() + step];
+    if (at.arena < 0) return {};
+    return p_.arenas[index(at.arena)].plane(at.offset);
+  }
+
+  [[nodiscard]] tern_tensor tensor_of(Value value) const {
+    const ValueInfo& info = p_.graph().info(value);
+    const Storage& storage = p_.graph().storage_of(value);
+    tern_tensor tensor{};
+    if (storage.kind == StorageKind::constant || storage.kind == StorageKind::resource) {
+      tensor = p_.store->at(storage.name);
+    } else {
+      tensor.planes[0] = place(info.storage);
+    }
+    tensor.desc = info.desc;
+    tensor.planes[0].offset += static_cast<std::uint64_t>(info.offset) * dtype_bytes_of(info.desc);
+    return tensor;
+  }
+
+  static std::uint64_t dtype_bytes_of(const TensorDesc& desc) { return total_bytes(make_desc(desc.dtype, {1})); }
+
+  [[nodiscard]] std::vector<tern_tensor> node_tensors(std::int32_t n) const {
+    const OpCall& call = node(n).call;
+    std::vector<tern_tensor> tensors(call.inputs.size());
+    for (std::size_t a = 0; a < tensors.size(); ++a) {
+      const Value value = node(n).results[a].present() ? node(n).results[a] : call.inputs[a];
+      tensors[a].desc = absent_desc();
+      if (value.present()) tensors[a] = tensor_of(value);
+    }
+    for (const PackedArg& arg : packed_args_) {
+      if (arg.node == n) tensors[arg.arg] = *p_.store->packed(arg.name, arg.uses);
+    }
+    return tensors;
+  }
+
+  void bind_steps() {
+    for (std::size_t s = 0; s < p_.steps.size(); ++s) {
+      Step& step = p_.steps[s];
+      if (step.kind == StepKind::launch) {
+        step.tensors = node_tensors(step.nodes[0]);
+        step.bound = step_plan_.at(s)->bind(step.tensors, workspace_place(s), step.scratch.data());
+      } else if (step.kind == StepKind::recipe) {
+        for (std::int32_t storage : recipe_arguments(p_.graph(), step.nodes)) {
+          const Storage& info = p_.graph().storages()[index(storage)];
+          tern_tensor tensor{};
+          if (info.kind == StorageKind::constant || info.kind == StorageKind::resource)
+            tensor = p_.store->at(info.name);
+          tensor.desc = info.desc;
+          if (info.kind == StorageKind::input || info.kind == StorageKind::intermediate)
+            tensor.planes[0] = place(storage);
+          step.tensors.push_back(tensor);
+        }
+        // The workspace is handed over at each launch; it is kept behind the arguments.
+        tern_tensor workspace{};
+        workspace.planes[0] = workspace_place(s);
+        step.tensors.push_back(workspace);
+      } else if (step.kind == StepKind::host) {
+        bind_on_host(step);
+      }
+    }
+  }
+
+  void bind_on_host(Step& step) {
+    step.tensors = node_tensors(step.nodes[0]);
+    step.host = std::make_unique<HostCall>();
+    const accel::OpDesc desc = op_desc(p_.graph(), node(step.nodes[0]).call);
+    step.host->plan = choices_.plan(p_.host, desc);
+    const accel::Plan& plan = step.host->plan;
+    step.host->scratch.resize(plan.info().host_scratch_bytes);
+    if (plan.info().workspace_bytes > 0) {
+      step.host->workspace = p_.host->allocate(plan.info().workspace_bytes, "a host fallback's workspace");
+    }
+    std::vector<tern_tensor> tensors = step.tensors;
+    for (tern_tensor& tensor : tensors) {
+      const PlaneBytes planes = is_present(tensor.desc) ? plane_bytes(tensor.desc) : PlaneBytes{};
+      for (int p = 0; p < TERN_MAX_PLANES; ++p) {
+        tensor.planes[p] = {};
+        if (planes.bytes[p] == 0) continue;
+        step.host->memory.push_back(p_.host->allocate(planes.bytes[p], "a host fallback's argument"));
+        step.host->staging.push_back(p_.device->allocate_host(planes.bytes[p]));
+        tensor.planes[p] = step.host->memory.back().plane();
+      }
+    }
+    const tern_plane workspace = step.host->workspace ? step.host->workspace.plane() : tern_plane{};
+    step.host->bound = plan.bind(tensors, workspace, step.host->scratch.data());
+  }
+
+  void create_lanes() {
+    for (const Step& step : p_.steps) {
+      auto& stream = p_.streams[static_cast<std::size_t>(step.lane)];
+      if (!stream) stream = p_.device->make_stream();
+    }
+  }
+
+  Program::Impl& p_;
+  accel::ChoiceCache& choices_;
+  std::vector<PackedArg> packed_args_;
+  std::vector<std::int32_t> step_storage_;  // per step: of an upload or download, else -1
+  std::vector<tern_plan_info> infos_;       // per step
+  std::map<std::size_t, const accel::Plan*> step_plan_;
+  MemoryPlan plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Program> Program::build(const Graph& graph, const std::shared_ptr<TensorStore>& store,
+                                        accel::ChoiceCache& choices, const ProgramOptions& options,
+                                        const accel::DevicePtr& host) {
+  auto impl = std::make_unique<Impl>();
+  impl->device = store->device();
+  impl->host = host;
+  impl->store = store;
+  impl->options = options;
+  impl->bound = bind_graph(remove_dead_nodes(graph), *impl->device, host.get(), options.bind);
+  Builder(*impl, choices).build();
+  return std::unique_ptr<Program>(new Program(std::move(impl)));
+}
+
+Program::Program(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Program::~Program() = default;
+
+const MemoryReport& Program::memory() const { return impl_->report; }
+const std::vector<BindingRow>& Program::bindings() const { return impl_->bound.table; }
+const Graph& Program::graph() const { return impl_->bound.graph; }
+
+}  // namespace tern::graph

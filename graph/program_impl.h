@@ -1,0 +1,98 @@
+// The inside of Program, shared by its building and its running.
+#pragma once
+
+#include <optional>
+
+#include "graph/program.h"
+
+namespace tern::graph {
+
+// What one task of the schedule does.
+enum class StepKind { upload, launch, recipe, host, download };
+
+// A kernel of the host run in place of one of the device: its arguments are copied there and back.
+struct HostCall {
+  accel::Plan plan;  // outlives what was bound from it
+  accel::Bound bound;
+  std::vector<accel::Buffer> memory;       // per argument, on the host's device
+  std::vector<accel::HostBuffer> staging;  // per argument
+  accel::Buffer workspace;
+  std::vector<std::byte> scratch;
+};
+
+struct Step {
+  StepKind kind = StepKind::launch;
+  Lane lane = Lane::compute;
+  std::vector<std::int32_t> nodes;   // launch, host: one; recipe: several
+  std::int32_t transfer = -1;        // upload, download: which of Impl::transfers
+  std::vector<tern_tensor> tensors;  // of the node's arguments, or of the recipe's
+  accel::Bound bound;
+  accel::Recipe recipe;
+  std::vector<std::byte> scratch;  // host memory the kernel asked for
+  std::unique_ptr<HostCall> host;
+  std::vector<std::int32_t> waits;    // steps
+  std::optional<accel::Event> event;  // recorded after it where another step waits
+  // Captured launches: a step that begins a captured segment holds it.
+  std::int32_t captured_until = -1;  // one past the last step of the segment
+  std::optional<accel::Capture> capture;
+  std::uint64_t captured_node = 0;
+};
+
+// A host copy of an input or an output at its planned capacity.
+struct Transfer {
+  std::string name;
+  TensorDesc desc;
+  tern_plane device{};
+  accel::HostBuffer staging;
+  Padding padding = Padding::zero;
+  std::uint64_t actual_bytes = 0;  // of the last run
+};
+
+struct Program::Impl {
+  accel::DevicePtr device;
+  accel::DevicePtr host;
+  std::shared_ptr<TensorStore> store;
+  ProgramOptions options;
+  BoundGraph bound;
+  std::map<std::string, accel::Plan> plans;  // by OpDesc::key: equal calls share one
+  std::vector<accel::Buffer> arenas;
+  std::vector<Transfer> transfers;
+  std::map<std::string, std::size_t> uploads;                // by input name
+  std::map<std::string, std::size_t> downloads;              // by output name
+  std::vector<std::pair<std::string, std::uint32_t>> packs;  // weights read in a private layout, and for which uses
+  std::array<std::optional<accel::Stream>, kNumLanes> streams;
+  std::vector<std::string> written;  // resources that a run changes
+  // Steps are destroyed before what they are bound to.
+  std::vector<Step> steps;
+  MemoryReport report;
+
+  [[nodiscard]] const Graph& graph() const { return bound.graph; }
+  [[nodiscard]] const accel::Stream& stream(Lane lane) const { return *streams[static_cast<std::size_t>(lane)]; }
+};
+
+// Lengths and counts of one run, as launches take them.
+class HostArgs {
+ public:
+  HostArgs(const Program::Impl& program, const RunInputs& inputs) : program_(program), inputs_(inputs) {}
+  // Valid until the next call.
+  const tern_host_args& of(const Step& step);
+
+ private:
+  void append(const Node& node);
+  const Program::Impl& program_;
+  const RunInputs& inputs_;
+  std::vector<tern_host_array> arrays_;
+  tern_host_args args_{};
+};
+
+// Compiles the nodes of a step into one recipe (devices without single ops). `arguments` are the storages, in the
+// recipe's order, that its tensors must be given for.
+struct CompiledSegment {
+  accel::Recipe recipe;
+  tern_plan_info info{};
+};
+[[nodiscard]] std::vector<std::int32_t> recipe_arguments(const Graph& graph, std::span<const std::int32_t> nodes);
+[[nodiscard]] CompiledSegment compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
+                                              const accel::DevicePtr& device);
+
+}  // namespace tern::graph
