@@ -12,8 +12,9 @@ namespace tern::cpu {
 // c[m, n] (+)= a b over k elements of 32 bits, each output one chain in rising k: the bits of c depend neither on m, n
 // nor on how k is cut into calls.
 struct Tile {
-  std::int64_t k;               // 32-bit elements: pairs count once
-  const std::uint32_t* a;       // [k][mr]
+  std::int64_t k;          // 32-bit elements: pairs count once
+  const std::uint32_t* a;  // [k][a_stride], of which the first m count
+  std::int64_t a_stride;
   const std::uint32_t* b;       // panels of [k][nr]
   std::int64_t b_panel_stride;  // elements from a panel to the next
   float* c;                     // [m, n]

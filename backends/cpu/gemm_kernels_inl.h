@@ -29,19 +29,20 @@ constexpr int panels_at_once(int accumulators, int m) {
   return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
 }
 
-template <typename V, typename Dot, int MR, int M, int P>
-inline __attribute__((always_inline)) void full_tile(std::int64_t k, const std::uint32_t* a, const std::uint32_t* b,
-                                                     std::int64_t b_panel_stride, float* c, std::int64_t ldc,
-                                                     bool add) {
+template <typename V, typename Dot, int M, int P>
+inline __attribute__((always_inline)) void full_tile(const Tile& t, const std::uint32_t* b, float* c,
+                                                     std::int64_t ldc) {
+  const std::uint32_t* a = t.a;
+  const std::int64_t b_panel_stride = t.b_panel_stride, a_stride = t.a_stride;
   constexpr int W = V::width;
   constexpr int N = 2 * P;  // vectors
   typename V::F acc[M][N];
 #pragma GCC unroll 16
   for (int i = 0; i < M; ++i) {
 #pragma GCC unroll 8
-    for (int j = 0; j < N; ++j) acc[i][j] = add ? V::load(c + i * ldc + j * W) : V::zero();
+    for (int j = 0; j < N; ++j) acc[i][j] = t.add ? V::load(c + i * ldc + j * W) : V::zero();
   }
-  for (std::int64_t step = 0; step < k; ++step) {
+  for (std::int64_t step = 0; step < t.k; ++step) {
     typename Dot::B bv[N];
 #pragma GCC unroll 8
     for (int j = 0; j < N; ++j) bv[j] = Dot::load(b + (j / 2) * b_panel_stride + (j % 2) * W);
@@ -51,7 +52,7 @@ inline __attribute__((always_inline)) void full_tile(std::int64_t k, const std::
 #pragma GCC unroll 8
       for (int j = 0; j < N; ++j) acc[i][j] = Dot::accumulate(acc[i][j], av, bv[j]);
     }
-    a += MR;
+    a += a_stride;
     b += 2 * W;
   }
 #pragma GCC unroll 16
@@ -61,7 +62,7 @@ inline __attribute__((always_inline)) void full_tile(std::int64_t k, const std::
   }
 }
 
-template <typename V, typename Dot, int MR, int Accumulators, int M>
+template <typename V, typename Dot, int Accumulators, int M>
 void multiply_rows(const Tile& t) {
   constexpr int NR = 2 * V::width;
   constexpr int P = panels_at_once(Accumulators, M);
@@ -70,25 +71,25 @@ void multiply_rows(const Tile& t) {
   int n = t.n;
   if constexpr (P > 1) {
     for (; n >= P * NR; n -= P * NR, c += P * NR, b += P * t.b_panel_stride) {
-      full_tile<V, Dot, MR, M, P>(t.k, t.a, b, t.b_panel_stride, c, t.ldc, t.add);
+      full_tile<V, Dot, M, P>(t, b, c, t.ldc);
     }
   }
   for (; n >= NR; n -= NR, c += NR, b += t.b_panel_stride) {
-    full_tile<V, Dot, MR, M, 1>(t.k, t.a, b, t.b_panel_stride, c, t.ldc, t.add);
+    full_tile<V, Dot, M, 1>(t, b, c, t.ldc);
   }
   if (n == 0) return;
   float edge[M * NR] = {};
   if (t.add) {
     for (int i = 0; i < M; ++i) std::memcpy(edge + i * NR, c + i * t.ldc, static_cast<std::size_t>(n) * sizeof(float));
   }
-  full_tile<V, Dot, MR, M, 1>(t.k, t.a, b, t.b_panel_stride, edge, NR, t.add);
+  full_tile<V, Dot, M, 1>(t, b, edge, NR);
   for (int i = 0; i < M; ++i) std::memcpy(c + i * t.ldc, edge + i * NR, static_cast<std::size_t>(n) * sizeof(float));
 }
 
 template <typename V, typename Dot, int MR, int Accumulators>
 void multiply_any(const Tile& tile) {
   static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-    return std::array<void (*)(const Tile&), MR>{&multiply_rows<V, Dot, MR, Accumulators, I + 1>...};
+    return std::array<void (*)(const Tile&), MR>{&multiply_rows<V, Dot, Accumulators, I + 1>...};
   }
   (std::make_integer_sequence<int, MR>{});
   table[static_cast<std::size_t>(tile.m - 1)](tile);
@@ -176,8 +177,8 @@ void transpose_any(const std::uint32_t* src, std::int64_t ld_src, int rows, std:
   for (std::int64_t c = 0; c < columns; c += W) {
     for (int r = 0; r < ld_dst; r += W) {
       const bool whole = columns - c >= W && rows - r >= W;
-      // A square wider than ld_dst spills into the next line of dst, which is written after it: but not past the last.
-      const bool direct = columns - c >= W && (ld_dst - r >= W || (r == 0 && columns - c > W));
+      // A square wider than ld_dst spills into lines of dst that are written after it, but never past the last.
+      const bool direct = columns - c >= W && (ld_dst - r >= W || (r == 0 && (columns - c - W + 1) * ld_dst >= W));
       const std::uint32_t* from = src + r * ld_src + c;
       std::int64_t ld_from = ld_src;
       std::uint32_t square[W * W];

@@ -1,0 +1,256 @@
+#include "backends/cpu/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/half.h"
+
+namespace tern::cpu {
+namespace {
+
+constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
+constexpr std::int64_t kMaxRows = 768;           // of the left side that are packed at once
+constexpr std::int64_t kMaxPackedA = 1LL << 20;  // 32-bit elements of them
+constexpr std::int64_t kChunkSteps = 256;        // of k: a panel of the right side stays in the first cache
+constexpr std::int64_t kMaxTileColumns = 128;
+
+struct Blocking {
+  std::int64_t rows;        // packed at once, a multiple of the panel's rows unless there is one panel
+  std::int64_t panel_rows;  // of the left side
+  std::int64_t super_k;     // k of the left side that is packed at once
+  std::int64_t chunk_k;     // k of the right side that is packed at once
+  std::int64_t columns;     // of a task
+};
+
+Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t k) {
+  const GemmKernels& kernels = *format.kernels;
+  Blocking b{};
+  b.panel_rows = std::min<std::int64_t>(m, kernels.mr);
+  const std::int64_t blocks = std::max<std::int64_t>(1, (m + kMaxRows - 1) / kMaxRows);
+  b.rows = round_up((m + blocks - 1) / blocks, b.panel_rows);
+  b.chunk_k = kChunkSteps * (format.pairs ? 2 : 1);
+  const std::int64_t fit = kMaxPackedA / b.rows * (format.pairs ? 2 : 1);
+  b.super_k = std::max<std::int64_t>(b.chunk_k, std::min(round_up(k, b.chunk_k), fit / b.chunk_k * b.chunk_k));
+  // Few rows take several panels at once (panels_at_once), and a quantised row is cut at blocks of 32.
+  b.columns = m <= 6 ? kMaxTileColumns : std::max(32, kernels.nr);
+  return b;
+}
+
+bool is_direct(const GemmOutput& out) { return out.dtype == TERN_F32 && out.stride_n == 1; }
+
+struct Layout {  // of the workspace, in 32-bit elements
+  std::int64_t a, sums, thread, packed_b, tile, scratch, lines, thread_total, total;
+};
+
+Layout lay_out(const PanelFormat& format, const Blocking& b, std::int64_t m, std::int64_t n, std::int64_t k,
+               bool direct, int num_threads) {
+  Layout l{};
+  const std::int64_t rows = std::min(b.rows, round_up(m, b.panel_rows));
+  l.a = 0;
+  l.sums = round_up(rows * format.steps(b.super_k), 16);
+  l.thread = l.sums + (direct || k <= b.super_k ? 0 : round_up(rows * n, 16));
+  l.packed_b = 0;
+  l.tile = kChunkSteps * kMaxTileColumns;
+  l.scratch = l.tile + round_up(rows * b.columns, 16);
+  l.lines = l.scratch + kPackScratch;  // two rows of a task: bias, and the output's old values
+  l.thread_total = l.lines + 2 * kMaxTileColumns;
+  l.total = l.thread + l.thread_total * num_threads;
+  return l;
+}
+
+// Everything that the tasks of one product share.
+struct Job {
+  const PanelFormat format;
+  const Gemm& g;
+  const Blocking b;
+  const Layout l;
+  std::uint32_t* workspace;
+  bool direct;
+
+  [[nodiscard]] std::uint32_t* thread_space(int thread) const { return workspace + l.thread + l.thread_total * thread; }
+};
+
+struct Part {  // the rows and the k that are packed now
+  std::int64_t row0, rows, k0, kn;
+  [[nodiscard]] bool first() const { return k0 == 0; }
+};
+
+void pack_left(const Job& job, const Part& part, ThreadPool& pool) {
+  const std::int64_t panel = job.b.panel_rows * job.format.steps(job.b.super_k);
+  const std::int64_t panels = (part.rows + job.b.panel_rows - 1) / job.b.panel_rows;
+  const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (job.b.panel_rows * part.kn));
+  pool.parallel_for(panels, grain, [&](std::int64_t begin, std::int64_t end, int thread) {
+    const std::int64_t first = begin * job.b.panel_rows;
+    const std::int64_t rows = std::min(end * job.b.panel_rows, part.rows) - first;
+    pack_panels(job.format, job.g.a, part.row0 + first, rows, part.k0, part.kn, job.b.panel_rows,
+                job.workspace + job.l.a + begin * panel, panel,
+                reinterpret_cast<float*>(job.thread_space(thread) + job.l.scratch));
+  });
+}
+
+// Rounds sums to the output's dtype, with bias and what the output held.
+void finish_row(const Job& job, float* sums, std::int64_t row, std::int64_t column, std::int64_t n, const float* bias,
+                float* line) {
+  const GemmOutput& out = job.g.out;
+  const GemmKernels& kernels = *job.format.kernels;
+  if (bias != nullptr) kernels.add(bias, sums, n);
+  if (job.direct) return;
+  const std::int64_t at = row * out.stride_m + column * out.stride_n;
+  if (out.stride_n == 1) {
+    auto* to = static_cast<std::uint16_t*>(out.data) + at;
+    if (out.accumulate) {
+      kernels.widen(out.dtype, to, line, n);
+      kernels.add(line, sums, n);
+    }
+    kernels.narrow(out.dtype, sums, to, n);
+    return;
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t index = at + i * out.stride_n;
+    if (out.dtype == TERN_F32) {
+      float& to = static_cast<float*>(out.data)[index];
+      to = out.accumulate ? to + sums[i] : sums[i];
+      continue;
+    }
+    std::uint16_t& to = static_cast<std::uint16_t*>(out.data)[index];
+    const bool bf16 = out.dtype == TERN_BF16;
+    const float old = !out.accumulate ? 0.0F : bf16 ? bf16_to_float(to) : fp16_to_float(to);
+    const float sum = out.accumulate ? old + sums[i] : sums[i];
+    to = bf16 ? float_to_bf16(sum) : float_to_fp16(sum);
+  }
+}
+
+const float* bias_line(const Job& job, std::int64_t column, std::int64_t n, float* line) {
+  const GemmOutput& out = job.g.out;
+  if (out.bias == nullptr) return nullptr;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t index = (column + i) * out.bias_stride;
+    if (out.bias_dtype == TERN_F32) {
+      line[i] = static_cast<const float*>(out.bias)[index];
+    } else {
+      const std::uint16_t bits = static_cast<const std::uint16_t*>(out.bias)[index];
+      line[i] = out.bias_dtype == TERN_BF16 ? bf16_to_float(bits) : fp16_to_float(bits);
+    }
+  }
+  return line;
+}
+
+// Rows [row, row + rows) of the part by columns [column, column + n).
+void run_task(const Job& job, const Part& part, std::int64_t row, std::int64_t rows, std::int64_t column,
+              std::int64_t n, int thread) {
+  const GemmKernels& kernels = *job.format.kernels;
+  std::uint32_t* mine = job.thread_space(thread);
+  float* sums = reinterpret_cast<float*>(mine + job.l.tile);
+  std::int64_t ld = job.b.columns;
+  if (job.direct) {
+    ld = job.g.out.stride_m;
+    sums = static_cast<float*>(job.g.out.data) + (part.row0 + row) * ld + column;
+  } else if (job.g.k > job.b.super_k) {
+    ld = job.g.n;
+    sums = reinterpret_cast<float*>(job.workspace + job.l.sums) + row * ld + column;
+  }
+  const std::int64_t panel_a = job.b.panel_rows * job.format.steps(job.b.super_k);
+  for (std::int64_t k = 0; k < part.kn; k += job.b.chunk_k) {
+    const std::int64_t kn = std::min(job.b.chunk_k, part.kn - k);
+    const std::int64_t steps = job.format.steps(kn), first_step = job.format.steps(k);
+    const std::uint32_t* b = mine + job.l.packed_b;
+    std::int64_t panel_b = steps * kernels.nr;
+    if (job.g.b.kind == GemmOperand::Kind::panels) {
+      panel_b = job.format.steps(job.g.k) * kernels.nr;
+      b = static_cast<const std::uint32_t*>(job.g.b.data) + column / kernels.nr * panel_b +
+          job.format.steps(part.k0 + k) * kernels.nr;
+    } else {
+      pack_panels(job.format, job.g.b, column, n, part.k0 + k, kn, kernels.nr, mine + job.l.packed_b, panel_b,
+                  reinterpret_cast<float*>(mine + job.l.scratch));
+    }
+    const bool add = !(part.first() && k == 0) || (job.direct && job.g.out.accumulate);
+    for (std::int64_t r = 0; r < rows; r += job.b.panel_rows) {
+      const std::uint32_t* a =
+          job.workspace + job.l.a + (row + r) / job.b.panel_rows * panel_a + first_step * job.b.panel_rows;
+      job.format.multiply({.k = steps,
+                           .a = a,
+                           .a_stride = job.b.panel_rows,
+                           .b = b,
+                           .b_panel_stride = panel_b,
+                           .c = sums + r * ld,
+                           .ldc = ld,
+                           .m = static_cast<int>(std::min(job.b.panel_rows, rows - r)),
+                           .n = static_cast<int>(n),
+                           .add = add});
+    }
+  }
+  if (part.k0 + part.kn < job.g.k) return;
+  float* lines = reinterpret_cast<float*>(mine + job.l.lines);
+  const float* bias = bias_line(job, column, n, lines);
+  if (job.direct && bias == nullptr) return;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    finish_row(job, sums + r * ld, part.row0 + row + r, column, n, bias, lines + kMaxTileColumns);
+  }
+}
+
+// The product of nothing: the bias, added or stored.
+void run_empty(const Job& job) {
+  float* lines = reinterpret_cast<float*>(job.thread_space(0) + job.l.lines);
+  float* sums = reinterpret_cast<float*>(job.thread_space(0) + job.l.tile);
+  for (std::int64_t column = 0; column < job.g.n; column += job.b.columns) {
+    const std::int64_t n = std::min(job.b.columns, job.g.n - column);
+    const float* bias = bias_line(job, column, n, lines);
+    for (std::int64_t row = 0; row < job.g.m; ++row) {
+      float* to = sums;
+      if (job.direct) to = static_cast<float*>(job.g.out.data) + row * job.g.out.stride_m + column;
+      if (!job.direct || !job.g.out.accumulate) std::fill_n(to, n, 0.0F);
+      finish_row(job, to, row, column, n, bias, lines + kMaxTileColumns);
+    }
+  }
+}
+
+}  // namespace
+
+std::uint64_t gemm_workspace(Target target, std::int64_t m, std::int64_t n, std::int64_t k, tern_dtype compute,
+                             int num_threads) {
+  const PanelFormat format = panel_format(target, compute);
+  // A smaller m may take wider tasks or more k at once: the largest of each bound holds for all.
+  const std::int64_t rows = round_up(std::min(m, kMaxRows), format.kernels->mr);
+  const std::int64_t k_steps = round_up(std::max<std::int64_t>(format.steps(k), 1), kChunkSteps);
+  const std::int64_t packed = std::min(rows * k_steps, std::max(kMaxPackedA, rows * kChunkSteps));
+  const std::int64_t tile = std::max(rows * std::max(32, format.kernels->nr), 8 * kMaxTileColumns);
+  const bool may_split = rows * k_steps > kMaxPackedA;
+  const std::int64_t sums = may_split ? rows * n : 0;
+  const std::int64_t thread = kChunkSteps * kMaxTileColumns + tile + kPackScratch + 2 * kMaxTileColumns + 64;
+  return static_cast<std::uint64_t>(packed + sums + thread * num_threads + 64) * 4;
+}
+
+void gemm(Target target, const Gemm& g, std::byte* workspace, ThreadPool& pool) {
+  if (g.m == 0 || g.n == 0) return;
+  const PanelFormat format = panel_format(target, g.compute);
+  const Blocking b = choose_blocking(format, g.m, g.k);
+  const bool direct = is_direct(g.out);
+  const Job job{format,
+                g,
+                b,
+                lay_out(format, b, g.m, g.n, g.k, direct, pool.num_threads()),
+                reinterpret_cast<std::uint32_t*>(workspace),
+                direct};
+  if (g.k == 0) return run_empty(job);
+  const std::int64_t column_tasks = (g.n + b.columns - 1) / b.columns;
+  for (std::int64_t row0 = 0; row0 < g.m; row0 += b.rows) {
+    const std::int64_t rows = std::min(b.rows, g.m - row0);
+    // Few columns: rows are split too, by no less than four panels.
+    const std::int64_t wanted = (4 * pool.num_threads() + column_tasks - 1) / column_tasks;
+    const std::int64_t panels = (rows + b.panel_rows - 1) / b.panel_rows;
+    const std::int64_t row_tasks = std::max<std::int64_t>(1, std::min(wanted, panels / 4));
+    const std::int64_t task_rows = (panels + row_tasks - 1) / row_tasks * b.panel_rows;
+    for (std::int64_t k0 = 0; k0 < g.k; k0 += b.super_k) {
+      const Part part{row0, rows, k0, std::min(b.super_k, g.k - k0)};
+      pack_left(job, part, pool);
+      pool.parallel_tasks(column_tasks * row_tasks, [&](std::int64_t task, int thread) {
+        const std::int64_t row = task % row_tasks * task_rows;
+        if (row >= rows) return;
+        const std::int64_t column = task / row_tasks * b.columns;
+        run_task(job, part, row, std::min(task_rows, rows - row), column, std::min(b.columns, g.n - column), thread);
+      });
+    }
+  }
+}
+
+}  // namespace tern::cpu

@@ -1,0 +1,75 @@
+// Matrix products over packed panels: c = a b with every output one chain of products in rising k, so that its bits
+// depend neither on the other rows and columns, nor on their number, nor on the number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/gemm_kernels.h"
+#include "base/thread_pool.h"
+#include "tern/accel.h"
+
+namespace tern::cpu {
+
+// One side of a product, addressed by (outer, k): outer is a row of the left side, a column of the right side.
+struct GemmOperand {
+  enum class Kind {
+    strided,       // element (outer, k) at outer * stride_outer + k * stride_k
+    blocks_k,      // GGUF blocks of 32 along k: row `outer` begins at outer * row_bytes
+    blocks_outer,  // GGUF blocks of 32 along outer: row k begins at k * row_bytes
+    panels,        // right side only: what pack_panels made for the same target and compute dtype
+  };
+  Kind kind = Kind::strided;
+  const void* data = nullptr;
+  tern_dtype dtype = TERN_F32;
+  std::int64_t stride_outer = 0;  // elements
+  std::int64_t stride_k = 0;
+  tern_packing packing = TERN_PACK_NONE;
+  std::int64_t row_bytes = 0;
+};
+
+struct GemmOutput {
+  void* data = nullptr;  // [m, n]
+  tern_dtype dtype = TERN_F32;
+  std::int64_t stride_m = 0;  // elements
+  std::int64_t stride_n = 1;
+  bool accumulate = false;
+  const void* bias = nullptr;  // [n], may be null
+  tern_dtype bias_dtype = TERN_F32;
+  std::int64_t bias_stride = 1;
+};
+
+struct Gemm {
+  std::int64_t m = 0, n = 0, k = 0;
+  tern_dtype compute = TERN_F32;  // f32, bf16 or f16: what both sides are rounded to
+  GemmOperand a, b;
+  GemmOutput out;
+};
+
+// How values of a compute dtype lie in panels on a target.
+struct PanelFormat {
+  const GemmKernels* kernels;
+  tern_dtype compute;
+  bool pairs;  // bf16 pairs; else floats rounded to `compute`
+
+  [[nodiscard]] std::int64_t steps(std::int64_t k) const { return pairs ? (k + 1) / 2 : k; }
+  void multiply(const Tile& tile) const { (pairs ? kernels->multiply_bf16 : kernels->multiply)(tile); }
+};
+[[nodiscard]] PanelFormat panel_format(Target target, tern_dtype compute);
+
+// Bytes of workspace for products of at most these sizes.
+[[nodiscard]] std::uint64_t gemm_workspace(Target target, std::int64_t m, std::int64_t n, std::int64_t k,
+                                           tern_dtype compute, int num_threads);
+void gemm(Target target, const Gemm& product, std::byte* workspace, ThreadPool& pool);
+
+// Floats of scratch that pack_panels needs.
+inline constexpr std::int64_t kPackScratch = 8192;
+// Rounds and packs elements [outer0, outer0 + outer_n) x [k0, k0 + kn) into panels of `width` outer elements:
+// dst[p * panel_stride + step * width + i]. Missing outer elements of the last panel and the odd half of a last pair
+// are 0. blocks_k: k0 is a multiple of 32; blocks_outer: outer0 and width are such that each panel group begins on a
+// block.
+void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
+                 std::int64_t k0, std::int64_t kn, std::int64_t width, std::uint32_t* dst, std::int64_t panel_stride,
+                 float* scratch);
+
+}  // namespace tern::cpu

@@ -1,0 +1,160 @@
+// Rounding and packing one side of a product into panels.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/gemm.h"
+#include "base/half.h"
+
+namespace tern::cpu {
+namespace {
+
+constexpr std::int64_t kStripK = 128;      // elements of k that are turned at once: their rows stay in the first cache
+constexpr std::int64_t kStripOuter = 512;  // elements of a row that are spread over panels at once
+static_assert(kPackScratch >= 32 * kStripK + 32 * kStripK / 2);
+static_assert(kPackScratch >= 3 * kStripOuter);
+
+std::int64_t block_bytes(tern_packing packing) {
+  return packing == TERN_PACK_GGUF_Q8_0 ? 34 : packing == TERN_PACK_GGUF_Q4_1 ? 20 : 18;
+}
+
+float element(const GemmOperand& from, std::int64_t index) {
+  switch (from.dtype) {
+    case TERN_F32:
+      return static_cast<const float*>(from.data)[index];
+    case TERN_BF16:
+      return bf16_to_float(static_cast<const std::uint16_t*>(from.data)[index]);
+    default:
+      return fp16_to_float(static_cast<const std::uint16_t*>(from.data)[index]);
+  }
+}
+
+// n values from element `index` on, `stride` apart, as floats: in place where they already are, else in `buffer`.
+const float* floats(const GemmKernels& kernels, const GemmOperand& from, std::int64_t index, std::int64_t stride,
+                    std::int64_t n, float* buffer) {
+  if (stride != 1) {
+    for (std::int64_t i = 0; i < n; ++i) buffer[i] = element(from, index + i * stride);
+    return buffer;
+  }
+  if (from.dtype == TERN_F32) return static_cast<const float*>(from.data) + index;
+  kernels.widen(from.dtype, static_cast<const std::byte*>(from.data) + index * 2, buffer, n);
+  return buffer;
+}
+
+// n values of row `row` from column `column` (a multiple of 32) on.
+const float* expanded(const GemmKernels& kernels, const GemmOperand& from, std::int64_t row, std::int64_t column,
+                      std::int64_t n, float* buffer) {
+  const auto* at =
+      static_cast<const std::uint8_t*>(from.data) + row * from.row_bytes + column / 32 * block_bytes(from.packing);
+  kernels.expand(from.packing, at, (n + 31) / 32, buffer);
+  return buffer;
+}
+
+// One panel whose source has neighbouring k next to each other: rows are converted, then turned.
+void pack_turned(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, int rows, std::int64_t k0,
+                 std::int64_t kn, std::int64_t width, std::uint32_t* dst, float* scratch) {
+  const GemmKernels& kernels = *format.kernels;
+  const bool quantised = from.kind == GemmOperand::Kind::blocks_k;
+  const std::int64_t first = outer0 * from.stride_outer + k0 * from.stride_k;
+  const bool plain = !quantised && from.stride_k == 1;
+  if (plain && !format.pairs && from.dtype == TERN_F32 && format.compute == TERN_F32) {
+    kernels.transpose(static_cast<const std::uint32_t*>(from.data) + first, from.stride_outer, rows, kn, dst, width);
+    return;
+  }
+  if (plain && format.pairs && from.dtype == TERN_BF16 && from.stride_outer % 2 == 0 && kn % 2 == 0) {
+    const auto* pairs = reinterpret_cast<const std::uint32_t*>(static_cast<const std::uint16_t*>(from.data) + first);
+    kernels.transpose(pairs, from.stride_outer / 2, rows, kn / 2, dst, width);
+    return;
+  }
+  float* wide = scratch;
+  auto* narrow = reinterpret_cast<std::uint16_t*>(scratch + 32 * kStripK);
+  for (std::int64_t k = 0; k < kn; k += kStripK) {
+    const std::int64_t n = std::min(kStripK, kn - k);
+    for (int r = 0; r < rows; ++r) {
+      float* buffer = wide + r * kStripK;
+      const float* row = quantised ? expanded(kernels, from, outer0 + r, k0 + k, n, buffer)
+                                   : floats(kernels, from, first + r * from.stride_outer + k * from.stride_k,
+                                            from.stride_k, n, buffer);
+      if (format.pairs) {
+        kernels.narrow(TERN_BF16, row, narrow + r * kStripK, n);
+        if (n % 2 != 0) narrow[r * kStripK + n] = 0;
+      } else {
+        if (row != buffer) std::memcpy(buffer, row, static_cast<std::size_t>(n) * sizeof(float));
+        kernels.round(format.compute, buffer, n);
+      }
+    }
+    if (format.pairs) {
+      kernels.transpose(reinterpret_cast<const std::uint32_t*>(narrow), kStripK / 2, rows, (n + 1) / 2,
+                        dst + k / 2 * width, width);
+    } else {
+      kernels.transpose(reinterpret_cast<const std::uint32_t*>(wide), kStripK, rows, n, dst + k * width, width);
+    }
+  }
+}
+
+// Panels whose source has neighbouring outer elements next to each other: each k is a row spread over the panels.
+void pack_spread(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
+                 std::int64_t k0, std::int64_t kn, std::int64_t width, std::uint32_t* dst, std::int64_t panel_stride,
+                 float* scratch) {
+  const GemmKernels& kernels = *format.kernels;
+  const auto row = [&](std::int64_t k, float* buffer) {
+    return from.kind == GemmOperand::Kind::blocks_outer
+               ? expanded(kernels, from, k0 + k, outer0, outer_n, buffer)
+               : floats(kernels, from, outer0 * from.stride_outer + (k0 + k) * from.stride_k, from.stride_outer,
+                        outer_n, buffer);
+  };
+  auto* low = reinterpret_cast<std::uint16_t*>(scratch + kStripOuter);
+  std::uint16_t* high = low + kStripOuter;
+  const std::int64_t step = format.pairs ? 2 : 1;
+  for (std::int64_t k = 0; k < kn; k += step) {
+    const float* values = row(k, scratch);
+    if (format.pairs) {
+      kernels.narrow(TERN_BF16, values, low, outer_n);
+      if (k + 1 < kn) {
+        kernels.narrow(TERN_BF16, row(k + 1, scratch), high, outer_n);
+      } else {
+        std::fill_n(high, outer_n, std::uint16_t{0});
+      }
+    } else if (format.compute != TERN_F32) {
+      if (values != scratch) std::memcpy(scratch, values, static_cast<std::size_t>(outer_n) * sizeof(float));
+      kernels.round(format.compute, scratch, outer_n);
+      values = scratch;
+    }
+    std::uint32_t* line = dst + k / step * width;
+    for (std::int64_t i = 0; i < outer_n; i += width, line += panel_stride) {
+      const std::int64_t n = std::min(width, outer_n - i);
+      if (format.pairs) {
+        kernels.zip(low + i, high + i, line, n);
+      } else {
+        std::memcpy(line, values + i, static_cast<std::size_t>(n) * sizeof(float));
+      }
+      std::fill(line + n, line + width, 0U);
+    }
+  }
+}
+
+}  // namespace
+
+PanelFormat panel_format(Target target, tern_dtype compute) {
+  const GemmKernels& kernels = gemm_kernels(target);
+  return {&kernels, compute, compute == TERN_BF16 && kernels.multiply_bf16 != nullptr};
+}
+
+void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
+                 std::int64_t k0, std::int64_t kn, std::int64_t width, std::uint32_t* dst, std::int64_t panel_stride,
+                 float* scratch) {
+  const bool spread = from.kind == GemmOperand::Kind::blocks_outer ||
+                      (from.kind == GemmOperand::Kind::strided && from.stride_outer == 1 && from.stride_k != 1);
+  if (!spread) {
+    for (std::int64_t i = 0; i < outer_n; i += width, dst += panel_stride) {
+      const int rows = static_cast<int>(std::min(width, outer_n - i));
+      pack_turned(format, from, outer0 + i, rows, k0, kn, width, dst, scratch);
+    }
+    return;
+  }
+  const std::int64_t strip = kStripOuter / width * width;
+  for (std::int64_t i = 0; i < outer_n; i += strip, dst += strip / width * panel_stride) {
+    pack_spread(format, from, outer0 + i, std::min(strip, outer_n - i), k0, kn, width, dst, panel_stride, scratch);
+  }
+}
+
+}  // namespace tern::cpu
