@@ -22,6 +22,7 @@ struct CommandEntry {
 [[nodiscard]] const std::vector<CommandEntry>& implemented_commands();
 [[nodiscard]] std::vector<std::string> implemented_names();
 
+int run_devices(const Arguments& arguments);
 int run_models(const Arguments& arguments);
 
 }  // namespace tern::cli

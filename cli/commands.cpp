@@ -5,6 +5,7 @@ namespace tern::cli {
 const std::vector<CommandEntry>& implemented_commands() {
   static const std::vector<CommandEntry> commands = {
       {"models", run_models},
+      {"devices", run_devices},
   };
   return commands;
 }
