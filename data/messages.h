@@ -1,0 +1,31 @@
+// Dialogues and media as the formats write them; only for sources that include simdjson.
+#pragma once
+
+#include <simdjson.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/json_fields.h"
+#include "data/row.h"
+
+namespace tern::data {
+
+struct MediaLists {
+  std::vector<std::string> images, videos, audios;
+};
+
+// A media value: a path, URL or base64 text, or an object that holds one as `url`, `path`, `data` or `bytes`.
+[[nodiscard]] std::string media_value(simdjson::dom::element value, const Place& place);
+
+// An array of messages in any of the contract's spellings; media of content parts are appended to `media`.
+[[nodiscard]] std::vector<Message> messages_of(simdjson::dom::element value, const Place& place, MediaLists& media);
+
+// `history`: [[query, response], ...].
+[[nodiscard]] std::vector<Message> history_of(simdjson::dom::element value, const Place& place);
+
+// Every medium has its place in the text: those without a tag come before the first user message's text.
+void place_media(Row& row, const std::vector<std::string>& media, std::string_view tag, const Place& place);
+
+}  // namespace tern::data
