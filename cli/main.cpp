@@ -8,7 +8,6 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/help.h"
-#include "cli/interrupt.h"
 #include "cli/terminal.h"
 #include "cli/version.h"
 
@@ -61,7 +60,6 @@ int dispatch(const Words& words) {
   if (first == "--version") return print(version_text());
   if (first == "--help-markdown") return print(help_markdown(implemented_names()));
   if (first == "--help-not-implemented") return print(join(not_implemented(implemented_names()), "\n") + "\n");
-  install_interrupt_handler();
   return run_command(words);
 }
 

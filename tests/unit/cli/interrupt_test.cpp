@@ -1,0 +1,34 @@
+#include "cli/interrupt.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace tern::cli {
+namespace {
+
+// Each signal stays inside the child process of a death test.
+TEST(InterruptDeathTest, TheFirstSignalOnlyAsksToStop) {
+  EXPECT_EXIT(
+      {
+        install_interrupt_handler();
+        if (interrupted()) _exit(1);
+        (void)raise(SIGINT);
+        _exit(interrupted() ? 75 : 2);
+      },
+      ::testing::ExitedWithCode(75), "stopping after this step");
+}
+
+TEST(InterruptDeathTest, TheSecondEndsAtOnce) {
+  EXPECT_EXIT(
+      {
+        install_interrupt_handler();
+        (void)raise(SIGINT);
+        (void)raise(SIGTERM);
+        _exit(0);
+      },
+      ::testing::ExitedWithCode(128 + SIGTERM), "");
+}
+
+}  // namespace
+}  // namespace tern::cli
