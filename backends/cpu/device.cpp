@@ -36,6 +36,7 @@ void fill_info(tern_device_info& info, Target target) {
   info.memory_bytes = memory.total;
   info.largest_allocation_bytes = memory.total;
   info.alignment = 64;
+  info.import_alignment = 1;  // kernels load unaligned; a file's tensors are where they are
   info.storage_dtypes = (1U << TERN_DTYPE_COUNT) - 1;
   info.matrix_units = TERN_MATRIX_UNITS_VECTOR;
   info.matmul_rate[TERN_F32] = 1.0F;

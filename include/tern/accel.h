@@ -149,7 +149,8 @@ typedef struct tern_device_info {
   char driver_version[64]; /* with the vendor library's: keys the cache of choices */
   uint64_t memory_bytes;
   uint64_t largest_allocation_bytes;
-  uint64_t alignment;       /* every plane's offset is a multiple */
+  uint64_t alignment;        /* every plane's offset is a multiple */
+  uint64_t import_alignment; /* the same in imported host memory: a file lays its tensors out as it likes */
   uint32_t storage_dtypes;  /* bit per tern_dtype */
   uint32_t matrix_units;    /* TERN_MATRIX_UNITS_* */
   float matmul_rate[TERN_DTYPE_COUNT]; /* relative to F32 = 1; 0: no products in this dtype */
