@@ -1,0 +1,76 @@
+#include "nn/attention.h"
+
+#include <cmath>
+
+#include "ops/attention.h"
+#include "ops/attention_paged.h"
+#include "ops/kv_write.h"
+#include "ops/rope.h"
+
+namespace tern::nn {
+namespace {
+
+// [tokens, heads * head_dim] seen as [tokens, heads, head_dim], or back.
+Value split_heads(Context& context, Value x, std::int64_t heads, std::int64_t head_dim) {
+  const TensorDesc& flat = context.graph().desc(x);
+  TensorDesc desc = make_desc(flat.dtype, {flat.shape[0], heads, head_dim});
+  desc.dynamic_dim = flat.dynamic_dim;
+  desc.count_slot = flat.count_slot;
+  return context.graph().view(x, desc, 0);
+}
+
+Value merge_heads(Context& context, Value x) {
+  const TensorDesc& split = context.graph().desc(x);
+  TensorDesc desc = make_desc(split.dtype, {split.shape[0], split.shape[1] * split.shape[2]});
+  desc.dynamic_dim = split.dynamic_dim;
+  desc.count_slot = split.count_slot;
+  return context.graph().view(x, desc, 0);
+}
+
+Value rotate(Context& context, Value x, Value positions) {
+  ops::RopeOptions options;
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  return ops::rope(context.graph(), x, positions, context.weight("rope.cos"), context.weight("rope.sin"), options);
+}
+
+Value attend_paged(Context& context, const std::string& module, const AttentionConfig& config,
+                   const TokenInputs& inputs, Value q, Value k, Value v, const ops::AttentionOptions& options) {
+  const TensorDesc cache =
+      make_desc(inputs.cache_dtype, {inputs.num_blocks, inputs.block_size, config.kv_heads, config.head_dim});
+  const Value k_before = context.state(module + ".k_cache", cache);
+  const Value v_before = context.state(module + ".v_cache", cache);
+  const auto [k_cache, v_cache] = ops::kv_write(context.graph(), k, v, inputs.slots, k_before, v_before);
+  return ops::attention_paged(context.graph(), q, k_cache, v_cache, inputs.block_table, inputs.cu_seqlens,
+                              inputs.kv_lens, options)
+      .out;
+}
+
+}  // namespace
+
+Value attention(Context& context, const std::string& module, const AttentionConfig& config, const TokenInputs& inputs,
+                Value x) {
+  const Value v = split_heads(context, context.linear(module + ".v_proj", x), config.kv_heads, config.head_dim);
+  const Value q =
+      rotate(context, split_heads(context, context.linear(module + ".q_proj", x), config.heads, config.head_dim),
+             inputs.positions);
+  const Value k =
+      rotate(context, split_heads(context, context.linear(module + ".k_proj", x), config.kv_heads, config.head_dim),
+             inputs.positions);
+
+  ops::AttentionOptions options;
+  options.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
+  options.causal = true;
+  options.window = static_cast<std::int32_t>(config.window);
+  options.max_seqlen_q = static_cast<std::int32_t>(inputs.max_seqlen);
+  options.max_seqlen_k = static_cast<std::int32_t>(inputs.paged() ? inputs.max_kv_len : inputs.max_seqlen);
+  options.keep_lse = context.options().training;
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  const Value out = inputs.paged()
+                        ? attend_paged(context, module, config, inputs, q, k, v, options)
+                        : ops::attention(context.graph(), q, k, v, inputs.cu_seqlens, inputs.cu_seqlens, options).out;
+  return context.linear(module + ".o_proj", merge_heads(context, out));
+}
+
+}  // namespace tern::nn

@@ -1,0 +1,91 @@
+// What layers need while they add themselves to a graph: parameters by name, adapters, and how to compute.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "graph/differentiate.h"
+#include "graph/graph.h"
+#include "graph/tensor_store.h"
+#include "ops/emit.h"
+
+namespace tern::nn {
+
+using ops::Value;
+
+// A low-rank adapter of one linear layer (Hu et al., "LoRA", 2021): y += scaling * (dropout(x) A^T) B^T.
+struct LoraLayer {
+  std::int64_t rank = 0;
+  float scaling = 1.0F;  // alpha / rank, or alpha / sqrt(rank)
+  std::string lora_a;    // stored name, [rank, in] f32
+  std::string lora_b;    // stored name, [out, rank] f32
+};
+
+struct BuildOptions {
+  tern_dtype compute = TERN_F32;      // what products round their inputs to
+  tern_dtype activations = TERN_F32;  // storage of intermediates
+  bool training = false;
+  float lora_dropout = 0.0F;
+  std::uint32_t needs = TERN_NEED_DETERMINISTIC;
+  std::map<std::string, LoraLayer> adapters;  // by module, "model.layers.0.self_attn.q_proj"
+};
+
+// The tokens of one run, padding-free: sequences end to end.
+struct TokenInputs {
+  Value ids;           // [tokens] i32
+  Value positions;     // [tokens] i32
+  Value cu_seqlens;    // [sequences + 1] i32
+  Value dropout_keys;  // [tokens] i64; absent: no dropout
+  std::int64_t max_seqlen = 0;
+  // Paged key-value cache; absent slots: keys are those of this run.
+  Value slots;        // [tokens] i32
+  Value block_table;  // [sequences, max_blocks] i32
+  Value kv_lens;      // [sequences] i32
+  std::int64_t max_kv_len = 0;
+  std::int64_t num_blocks = 0;
+  std::int64_t block_size = 0;
+  tern_dtype cache_dtype = TERN_F32;
+
+  [[nodiscard]] bool paged() const { return slots.present(); }
+};
+
+class Context {
+ public:
+  Context(graph::Graph& graph, const graph::TensorStore& store, BuildOptions options)
+      : graph_(graph), store_(store), options_(std::move(options)) {}
+
+  // The stored tensor as a constant of the graph, one value however often it is asked for.
+  Value weight(const std::string& name);
+  [[nodiscard]] bool has(const std::string& name) const { return store_.find(name) != nullptr; }
+  // A cache of one layer: state of the graph, bound by name.
+  Value state(const std::string& name, const TensorDesc& desc);
+
+  // y = x W^T (+ b) (+ adapter), [rows, in] -> [rows, out]; `module` names the layer as Hugging Face does.
+  Value linear(const std::string& module, Value x);
+
+  // A number of its own for each dropout of the model, in the order in which the model is written.
+  std::int32_t next_dropout_site() { return site_++; }
+
+  [[nodiscard]] graph::Graph& graph() { return graph_; }
+  [[nodiscard]] const BuildOptions& options() const { return options_; }
+  // A model brackets each of its layers: what lies between may be computed again in the backward.
+  void begin_layer() { layers_.push_back({num_nodes(), num_nodes()}); }
+  void end_layer() { layers_.back().end = num_nodes(); }
+  [[nodiscard]] const std::vector<graph::RecomputeSegment>& layers() const { return layers_; }
+
+  Value dropout_keys;  // of the current tokens; absent: no dropout
+
+ private:
+  Value add_adapter(const LoraLayer& adapter, Value x, Value y);
+  [[nodiscard]] std::int32_t num_nodes() const { return static_cast<std::int32_t>(graph_.nodes().size()); }
+
+  graph::Graph& graph_;
+  const graph::TensorStore& store_;
+  BuildOptions options_;
+  std::map<std::string, Value> weights_;
+  std::vector<graph::RecomputeSegment> layers_;
+  std::int32_t site_ = 0;
+};
+
+}  // namespace tern::nn
