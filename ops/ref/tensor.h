@@ -34,7 +34,13 @@ struct Call {
 [[nodiscard]] Tensor decode(const TensorDesc& desc, std::span<const std::span<const std::byte>> planes);
 // Elements -> bytes, rounded to nearest even; only strided, unquantised descs. Bytes between elements are kept.
 void encode(const Tensor& tensor, const TensorDesc& desc, std::span<std::byte> plane);
-// `value` rounded as storage in `dtype` rounds it.
+// `value` rounded as storage in `dtype` rounds it: to nearest even, past the largest finite number to infinity (E4M3,
+// which has none: to NaN).
 [[nodiscard]] double round_to(tern_dtype dtype, double value);
+// Half of the distance between neighbours of `value` in `dtype`; at least half of the smallest subnormal.
+[[nodiscard]] double half_ulp(tern_dtype dtype, double value);
+[[nodiscard]] double largest_finite(tern_dtype dtype);
+// The largest relative error of one rounding to `dtype`: 2^-24 for f32.
+[[nodiscard]] double unit_roundoff(tern_dtype dtype);
 
 }  // namespace tern::ops::ref

@@ -1,0 +1,24 @@
+#include "ops/all_finite.h"
+
+#include "ops/build.h"
+#include "ops/check.h"
+#include "ops/ref/oracle.h"
+#include "ops/registry.h"
+
+namespace tern::ops {
+namespace {
+
+std::string check(Args, AttrBytes) { return {}; }
+
+}  // namespace
+
+Value all_finite(Emitter& emitter, Value x, Value into, std::uint32_t needs) {
+  return CallBuilder(TERN_OP_ALL_FINITE, needs)
+      .in(TERN_ALL_FINITE_X, x)
+      .out(emitter, TERN_ALL_FINITE_OUT, make_desc(TERN_I32, {1}), into)
+      .emit(emitter, TERN_ALL_FINITE_OUT);
+}
+
+const OpRules all_finite_rules = {check, nullptr, nullptr, ref::all_finite};
+
+}  // namespace tern::ops

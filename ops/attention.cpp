@@ -1,0 +1,94 @@
+#include "ops/attention.h"
+
+#include <stdexcept>
+
+#include "ops/attention_check.h"
+#include "ops/build.h"
+#include "ops/ref/oracle.h"
+#include "ops/registry.h"
+
+namespace tern::ops {
+namespace {
+
+std::string check(Args args, AttrBytes bytes) {
+  return check_attention(unpack_attrs<tern_attention_attrs>(bytes), args[TERN_ATTENTION_Q].shape[1],
+                         args[TERN_ATTENTION_K].shape[1]);
+}
+
+std::string check_backward(Args args, AttrBytes bytes) {
+  return check_attention(unpack_attrs<tern_attention_attrs>(bytes), args[TERN_ATTENTION_BACKWARD_Q].shape[1],
+                         args[TERN_ATTENTION_BACKWARD_K].shape[1]);
+}
+
+std::vector<Value> backward(BackwardCall& call) {
+  Gradients grads(call);
+  if (grads.of_output(TERN_ATTENTION_LSE).present()) throw std::logic_error("attention: lse has no gradient");
+  if (!grads.result(TERN_ATTENTION_LSE).present())
+    throw std::logic_error("attention: lse was not kept for the backward");
+  const TensorDesc q = grads.desc(TERN_ATTENTION_Q);
+  const TensorDesc k = grads.desc(TERN_ATTENTION_K);
+  const TensorDesc v = grads.desc(TERN_ATTENTION_V);
+  const bool want_sinks = grads.wanted(TERN_ATTENTION_SINKS);
+  CallBuilder builder(TERN_OP_ATTENTION_BACKWARD, grads.needs());
+  builder.attrs(unpack_attrs<tern_attention_backward_attrs>(call.call.attrs))
+      .in(TERN_ATTENTION_BACKWARD_DOUT, grads.of_output(TERN_ATTENTION_OUT))
+      .in(TERN_ATTENTION_BACKWARD_Q, grads.input(TERN_ATTENTION_Q))
+      .in(TERN_ATTENTION_BACKWARD_K, grads.input(TERN_ATTENTION_K))
+      .in(TERN_ATTENTION_BACKWARD_V, grads.input(TERN_ATTENTION_V))
+      .in(TERN_ATTENTION_BACKWARD_OUT, grads.result(TERN_ATTENTION_OUT))
+      .in(TERN_ATTENTION_BACKWARD_LSE, grads.result(TERN_ATTENTION_LSE))
+      .in(TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q, grads.input(TERN_ATTENTION_CU_SEQLENS_Q))
+      .in(TERN_ATTENTION_BACKWARD_CU_SEQLENS_K, grads.input(TERN_ATTENTION_CU_SEQLENS_K))
+      .in(TERN_ATTENTION_BACKWARD_SINKS, grads.input(TERN_ATTENTION_SINKS))
+      .out(TERN_ATTENTION_BACKWARD_DQ, like(q, q.dtype))
+      .out(TERN_ATTENTION_BACKWARD_DK, like(k, k.dtype))
+      .out(TERN_ATTENTION_BACKWARD_DV, like(v, v.dtype));
+  if (want_sinks) {
+    builder.out(grads.emitter(), TERN_ATTENTION_BACKWARD_DSINKS, make_desc(TERN_F32, {q.shape[1]}),
+                grads.absorb(TERN_ATTENTION_SINKS));
+  }
+  const std::vector<Value> out = builder.emit(grads.emitter());
+  if (grads.wanted(TERN_ATTENTION_Q)) grads.give(TERN_ATTENTION_Q, out[TERN_ATTENTION_BACKWARD_DQ]);
+  if (grads.wanted(TERN_ATTENTION_K)) grads.give(TERN_ATTENTION_K, out[TERN_ATTENTION_BACKWARD_DK]);
+  if (grads.wanted(TERN_ATTENTION_V)) grads.give(TERN_ATTENTION_V, out[TERN_ATTENTION_BACKWARD_DV]);
+  if (want_sinks) grads.give(TERN_ATTENTION_SINKS, out[TERN_ATTENTION_BACKWARD_DSINKS]);
+  return grads.take();
+}
+
+}  // namespace
+
+std::string check_attention(const tern_attention_attrs& attrs, std::int64_t heads, std::int64_t kv_heads) {
+  return first_problem(require_flag("causal", attrs.causal),
+                       require(attrs.softcap >= 0.0F, "softcap: expected no negative number"),
+                       require(attrs.window >= 0 && attrs.max_seqlen_q >= 0 && attrs.max_seqlen_k >= 0,
+                               "window, max_seqlen_q, max_seqlen_k: expected no negative number"),
+                       require(kv_heads >= 1 && heads % kv_heads == 0,
+                               cat("heads: expected a multiple of ", kv_heads, ", found ", heads)));
+}
+
+AttentionOut attention(Emitter& emitter, Value q, Value k, Value v, Value cu_seqlens_q, Value cu_seqlens_k,
+                       const AttentionOptions& options) {
+  const TensorDesc query = emitter.desc(q);
+  CallBuilder builder(TERN_OP_ATTENTION, options.needs);
+  builder
+      .attrs(tern_attention_attrs{options.scale, options.softcap, options.causal ? 1 : 0, options.window,
+                                  options.max_seqlen_q, options.max_seqlen_k})
+      .in(TERN_ATTENTION_Q, q)
+      .in(TERN_ATTENTION_K, k)
+      .in(TERN_ATTENTION_V, v)
+      .in(TERN_ATTENTION_CU_SEQLENS_Q, cu_seqlens_q)
+      .in(TERN_ATTENTION_CU_SEQLENS_K, cu_seqlens_k)
+      .in(TERN_ATTENTION_SINKS, options.sinks)
+      .out(TERN_ATTENTION_OUT,
+           rows_like(make_desc(options.out, {query.shape[0], query.shape[1], emitter.desc(v).shape[2]}), query));
+  if (options.keep_lse) {
+    builder.out(TERN_ATTENTION_LSE, rows_like(make_desc(TERN_F32, {query.shape[0], query.shape[1]}), query));
+  }
+  const std::vector<Value> out = builder.emit(emitter);
+  return {out[TERN_ATTENTION_OUT], out[TERN_ATTENTION_LSE]};
+}
+
+const OpRules attention_rules = {check, backward, nullptr, ref::attention};
+const OpRules attention_backward_rules = {check_backward, nullptr, decompose_accumulate, ref::attention_backward};
+
+}  // namespace tern::ops

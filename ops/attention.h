@@ -1,0 +1,53 @@
+// attention: for each row of a query head: s_j = softcap(scale q k_j); p = softmax of s over the visible keys, with the
+// head's sink as one more logit that has no value; out = sum p_j v_j; lse = log sum exp s, sink included.
+// Vaswani et al., 2017; online softmax: Dao et al., "FlashAttention", 2022.
+//
+// Shapes: q [q_rows, heads, head_dim], k [k_rows, kv_heads, head_dim], v [k_rows, kv_heads, value_dim], cu_seqlens_q
+// and
+//   cu_seqlens_k [sequences + 1] i32 (also in host_args), rising, first 0; sinks [heads] f32; out [q_rows, heads,
+//   value_dim]; lse [q_rows, heads] f32. heads is a multiple of kv_heads; head h reads kv head h / (heads / kv_heads).
+// Visible: row i of a sequence sees keys j <= i + len_k - len_q if causal, else all; with a window only the last
+// `window`
+//   of those. Rows that see no key and rows outside of every sequence: out = 0, lse = -inf.
+// Dtypes: float; scores, softmax and sums in fp32; p may be rounded to q's dtype before the product with v.
+// Dynamic: q_rows and k_rows; nothing beyond the last sequence is read.
+// Aliasing: none. Determinism: a fixed order where asked. Row invariant where asked: a row's bits depend on its own
+//   sequence alone.
+// Backward: attention_backward from out and lse. Decomposition: none.
+// Tolerance: u(out) |out| + u32 growth(max(head_dim, max_seqlen_k)) sum p |v| (8 + narrowing + error of s + error of
+// lse),
+//   where the error of s_j is |scale| sum |q k_j| + |s_j|.
+//
+// attention_backward: with delta = sum dout out, p = exp(s - lse), ds = p (dout v - delta) softcap':
+//   dq = scale sum ds k; dk = scale sum ds q; dv = sum p dout; dsinks = - sum exp(sink - lse) delta.
+//
+// Shapes: as above; dq, dk, dv as q, k, v; dsinks [heads] f32, may accumulate. lse is needed.
+// Rows outside of every sequence get 0. p and ds may be rounded to q's dtype before their products.
+// Aliasing: none. Determinism: a fixed order where asked. Backward: none. Decomposition: none.
+// Tolerance: propagated in ops/ref/attention_backward.cpp.
+#pragma once
+
+#include "ops/emit.h"
+
+namespace tern::ops {
+
+struct AttentionOptions {
+  float scale = 1.0F;
+  float softcap = 0.0F;
+  bool causal = true;
+  std::int32_t window = 0;        // 0: none
+  std::int32_t max_seqlen_q = 0;  // no sequence has more query rows
+  std::int32_t max_seqlen_k = 0;
+  Value sinks;           // may be absent
+  bool keep_lse = true;  // a backward needs it
+  tern_dtype out = TERN_F32;
+  std::uint32_t needs = 0;
+};
+struct AttentionOut {
+  Value out;
+  Value lse;  // absent unless kept
+};
+[[nodiscard]] AttentionOut attention(Emitter& emitter, Value q, Value k, Value v, Value cu_seqlens_q,
+                                     Value cu_seqlens_k, const AttentionOptions& options);
+
+}  // namespace tern::ops

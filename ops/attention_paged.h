@@ -1,0 +1,34 @@
+// attention_paged: attention over keys and values that lie in blocks: prefill chunks and decode in one batch.
+// Kwon et al., "Efficient Memory Management for LLM Serving with PagedAttention", SOSP 2023.
+//
+// Shapes: q [q_rows, heads, head_dim]; k_cache [blocks, block_size, kv_heads, head_dim], v_cache [..., value_dim];
+//   block_table [sequences, max_blocks] i32; cu_seqlens_q [sequences + 1] i32 and kv_lens [sequences] i32 (both also in
+//   host_args); sinks [heads] f32; out [q_rows, heads, value_dim]; lse [q_rows, heads] f32.
+// Key j of sequence b lies in block block_table[b, j / block_size] at j % block_size. kv_lens counts this step's rows,
+//   which kv_write has stored: query row i of b stands at kv_lens[b] - rows of b + i. Visible keys, heads, window,
+//   sinks and empty rows as in attention. Entries of the table beyond kv_lens, and memory of the caches beyond it, are
+//   not read.
+// Dtypes: float; fp32 inside; p may be rounded to q's dtype before the product with v.
+// Aliasing: none. Determinism: a fixed order where asked. Row invariant where asked.
+// Backward: none. Decomposition: none.
+// Tolerance: as attention, with growth(max(head_dim, max_seqlen_k)).
+#pragma once
+
+#include "ops/attention.h"
+
+namespace tern::ops {
+
+struct KvCache {
+  Value k;  // [blocks, block_size, kv_heads, head_dim]
+  Value v;  // [blocks, block_size, kv_heads, value_dim]
+};
+struct PagedLengths {
+  Value block_table;   // [sequences, max_blocks] i32
+  Value cu_seqlens_q;  // [sequences + 1] i32
+  Value kv_lens;       // [sequences] i32
+};
+// `options.keep_lse` asks for lse.
+[[nodiscard]] AttentionOut attention_paged(Emitter& emitter, Value q, const KvCache& cache, const PagedLengths& lengths,
+                                           const AttentionOptions& options);
+
+}  // namespace tern::ops

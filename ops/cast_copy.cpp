@@ -1,0 +1,35 @@
+#include "ops/cast_copy.h"
+
+#include "base/dtype.h"
+#include "ops/build.h"
+#include "ops/check.h"
+#include "ops/ref/oracle.h"
+#include "ops/registry.h"
+
+namespace tern::ops {
+namespace {
+
+std::string check(Args, AttrBytes) { return {}; }
+
+std::vector<Value> backward(BackwardCall& call) {
+  Gradients grads(call);
+  if (!grads.wanted(TERN_CAST_COPY_X)) return grads.take();
+  grads.give(TERN_CAST_COPY_X, cast_copy(grads.emitter(), grads.of_output(TERN_CAST_COPY_Y),
+                                         {.out = grads.desc(TERN_CAST_COPY_X).dtype,
+                                          .into = grads.absorb(TERN_CAST_COPY_X),
+                                          .needs = grads.needs()}));
+  return grads.take();
+}
+
+}  // namespace
+
+Value cast_copy(Emitter& emitter, Value x, const CastCopyOptions& options) {
+  return CallBuilder(TERN_OP_CAST_COPY, options.needs)
+      .in(TERN_CAST_COPY_X, x)
+      .out(emitter, TERN_CAST_COPY_Y, like(emitter.desc(x), options.out), options.into)
+      .emit(emitter, TERN_CAST_COPY_Y);
+}
+
+const OpRules cast_copy_rules = {check, backward, decompose_accumulate, ref::cast_copy};
+
+}  // namespace tern::ops

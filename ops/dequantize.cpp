@@ -1,0 +1,24 @@
+#include "ops/dequantize.h"
+
+#include "ops/build.h"
+#include "ops/check.h"
+#include "ops/ref/oracle.h"
+#include "ops/registry.h"
+
+namespace tern::ops {
+namespace {
+
+std::string check(Args, AttrBytes) { return {}; }
+
+}  // namespace
+
+Value dequantize(Emitter& emitter, Value w, tern_dtype out, std::uint32_t needs) {
+  return CallBuilder(TERN_OP_DEQUANTIZE, needs)
+      .in(TERN_DEQUANTIZE_W, w)
+      .out(TERN_DEQUANTIZE_Y, like(emitter.desc(w), out))
+      .emit(emitter, TERN_DEQUANTIZE_Y);
+}
+
+const OpRules dequantize_rules = {check, nullptr, nullptr, ref::dequantize};
+
+}  // namespace tern::ops

@@ -1,0 +1,92 @@
+#include "ops/matmul_q.h"
+
+#include <stdexcept>
+
+#include "ops/build.h"
+#include "ops/check.h"
+#include "ops/dequantize.h"
+#include "ops/matmul.h"
+#include "ops/ref/oracle.h"
+#include "ops/registry.h"
+#include "ops/row_sum.h"
+
+namespace tern::ops {
+namespace {
+
+std::string check(Args args, AttrBytes bytes) {
+  const auto attrs = unpack_attrs<tern_matmul_q_attrs>(bytes);
+  if (std::string problem =
+          first_problem(require_flag("transpose_w", attrs.transpose_w), require_compute(attrs.compute));
+      !problem.empty()) {
+    return problem;
+  }
+  const TensorDesc& x = args[TERN_MATMUL_Q_X];
+  const TensorDesc& w = args[TERN_MATMUL_Q_W];
+  const TensorDesc& bias = args[TERN_MATMUL_Q_BIAS];
+  const TensorDesc& y = args[TERN_MATMUL_Q_Y];
+  const std::int64_t from = w.shape[attrs.transpose_w != 0 ? 1 : 0];
+  const std::int64_t to = w.shape[attrs.transpose_w != 0 ? 0 : 1];
+  return first_problem(
+      require(x.rank == 2 && x.shape[1] == from, cat("x: expected [rows,", from, "], found ", to_string(x))),
+      require(y.rank == 2 && y.shape[1] == to && y.shape[0] == x.shape[0],
+              cat("y: expected [", x.shape[0], ",", to, "], found ", to_string(y))),
+      require(!is_present(bias) || attrs.transpose_w != 0, "bias: only with transpose_w"),
+      require(!is_present(bias) || (bias.rank == 1 && bias.shape[0] == to),
+              cat("bias: expected [", to, "], found ", to_string(bias))));
+}
+
+std::vector<Value> backward(BackwardCall& call) {
+  Gradients grads(call);
+  const auto attrs = unpack_attrs<tern_matmul_q_attrs>(call.call.attrs);
+  if (grads.wanted(TERN_MATMUL_Q_W)) throw std::logic_error("matmul_q: a quantised weight has no gradient");
+  const Value dy = grads.of_output(TERN_MATMUL_Q_Y);
+  if (grads.wanted(TERN_MATMUL_Q_X)) {
+    grads.give(TERN_MATMUL_Q_X, matmul_q(grads.emitter(), dy, grads.input(TERN_MATMUL_Q_W),
+                                         {.transpose_w = attrs.transpose_w == 0,
+                                          .compute = attrs.compute,
+                                          .out = grads.desc(TERN_MATMUL_Q_X).dtype,
+                                          .into = grads.absorb(TERN_MATMUL_Q_X),
+                                          .needs = grads.needs()}));
+  }
+  if (grads.wanted(TERN_MATMUL_Q_BIAS)) {
+    grads.give(
+        TERN_MATMUL_Q_BIAS,
+        row_sum(grads.emitter(), dy, {.axis = 0, .into = grads.absorb(TERN_MATMUL_Q_BIAS), .needs = grads.needs()}));
+  }
+  return grads.take();
+}
+
+std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
+  const auto attrs = unpack_attrs<tern_matmul_q_attrs>(call.attrs);
+  Value w = arg(call, TERN_MATMUL_Q_W);
+  if (emitter.desc(w).layout != 0) return {};
+  if (is_quantised(emitter.desc(w))) w = dequantize(emitter, w, attrs.compute, call.needs);
+  return {{},
+          {},
+          {},
+          matmul(emitter, arg(call, TERN_MATMUL_Q_X), w,
+                 {.transpose_b = attrs.transpose_w != 0,
+                  .compute = attrs.compute,
+                  .out = call.outputs[TERN_MATMUL_Q_Y].dtype,
+                  .bias = arg(call, TERN_MATMUL_Q_BIAS),
+                  .into = arg(call, TERN_MATMUL_Q_Y),
+                  .needs = call.needs})};
+}
+
+}  // namespace
+
+Value matmul_q(Emitter& emitter, Value x, Value w, const MatmulQOptions& options) {
+  const TensorDesc& from = emitter.desc(x);
+  const TensorDesc out = make_desc(options.out, {from.shape[0], emitter.desc(w).shape[options.transpose_w ? 0 : 1]});
+  return CallBuilder(TERN_OP_MATMUL_Q, options.needs)
+      .attrs(tern_matmul_q_attrs{options.transpose_w ? 1 : 0, options.compute})
+      .in(TERN_MATMUL_Q_X, x)
+      .in(TERN_MATMUL_Q_W, w)
+      .in(TERN_MATMUL_Q_BIAS, options.bias)
+      .out(emitter, TERN_MATMUL_Q_Y, rows_like(out, from), options.into)
+      .emit(emitter, TERN_MATMUL_Q_Y);
+}
+
+const OpRules matmul_q_rules = {check, backward, decompose, ref::matmul_q};
+
+}  // namespace tern::ops

@@ -1,0 +1,134 @@
+#include "ops/qk_norm_rope.h"
+
+#include <stdexcept>
+
+#include "ops/build.h"
+#include "ops/check.h"
+#include "ops/ref/oracle.h"
+#include "ops/registry.h"
+#include "ops/rms_norm.h"
+#include "ops/rope.h"
+
+namespace tern::ops {
+namespace {
+
+std::string check(Args args, AttrBytes bytes) {
+  const auto attrs = unpack_attrs<tern_qk_norm_rope_attrs>(bytes);
+  const TensorDesc& x = args[TERN_QK_NORM_ROPE_X];
+  return first_problem(require_flag("interleaved", attrs.interleaved),
+                       require(attrs.eps >= 0.0F, "eps: expected no negative number"),
+                       require(x.shape[2] >= 1, "x: expected a head_dim of at least 1"),
+                       require(args[TERN_QK_NORM_ROPE_COS].shape[1] * 2 <= x.shape[2],
+                               "cos: more features are rotated than a head has"));
+}
+
+std::string check_backward(Args args, AttrBytes bytes) {
+  const auto attrs = unpack_attrs<tern_qk_norm_rope_backward_attrs>(bytes);
+  const TensorDesc& x = args[TERN_QK_NORM_ROPE_BACKWARD_X];
+  return first_problem(require_flag("interleaved", attrs.interleaved),
+                       require(x.shape[2] >= 1, "x: expected a head_dim of at least 1"),
+                       require(args[TERN_QK_NORM_ROPE_BACKWARD_COS].shape[1] * 2 <= x.shape[2],
+                               "cos: more features are rotated than a head has"));
+}
+
+std::vector<Value> backward(BackwardCall& call) {
+  Gradients grads(call);
+  const auto attrs = unpack_attrs<tern_qk_norm_rope_attrs>(call.call.attrs);
+  const bool want_weight = grads.wanted(TERN_QK_NORM_ROPE_WEIGHT);
+  if (!grads.result(TERN_QK_NORM_ROPE_RSTD).present()) {
+    throw std::logic_error("qk_norm_rope: rstd was not kept for the backward");
+  }
+  const TensorDesc x = grads.desc(TERN_QK_NORM_ROPE_X);
+  CallBuilder builder(TERN_OP_QK_NORM_ROPE_BACKWARD, grads.needs());
+  builder.attrs(tern_qk_norm_rope_backward_attrs{attrs.weight_offset, attrs.interleaved})
+      .in(TERN_QK_NORM_ROPE_BACKWARD_DY, grads.of_output(TERN_QK_NORM_ROPE_Y))
+      .in(TERN_QK_NORM_ROPE_BACKWARD_X, grads.input(TERN_QK_NORM_ROPE_X))
+      .in(TERN_QK_NORM_ROPE_BACKWARD_WEIGHT, grads.input(TERN_QK_NORM_ROPE_WEIGHT))
+      .in(TERN_QK_NORM_ROPE_BACKWARD_RSTD, grads.result(TERN_QK_NORM_ROPE_RSTD))
+      .in(TERN_QK_NORM_ROPE_BACKWARD_POSITIONS, grads.input(TERN_QK_NORM_ROPE_POSITIONS))
+      .in(TERN_QK_NORM_ROPE_BACKWARD_COS, grads.input(TERN_QK_NORM_ROPE_COS))
+      .in(TERN_QK_NORM_ROPE_BACKWARD_SIN, grads.input(TERN_QK_NORM_ROPE_SIN))
+      .out(TERN_QK_NORM_ROPE_BACKWARD_DX, like(x, x.dtype));
+  if (want_weight) {
+    builder.out(grads.emitter(), TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT, make_desc(TERN_F32, {x.shape[2]}),
+                grads.absorb(TERN_QK_NORM_ROPE_WEIGHT));
+  }
+  const std::vector<Value> out = builder.emit(grads.emitter());
+  if (grads.wanted(TERN_QK_NORM_ROPE_X)) grads.give(TERN_QK_NORM_ROPE_X, out[TERN_QK_NORM_ROPE_BACKWARD_DX]);
+  if (want_weight) grads.give(TERN_QK_NORM_ROPE_WEIGHT, out[TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT]);
+  return grads.take();
+}
+
+// [rows, heads, head_dim] seen as [rows * heads, head_dim] at full capacity: a norm of rows beyond the count is
+// harmless.
+Value flat(Emitter& emitter, Value x) {
+  const TensorDesc desc = emitter.desc(x);
+  return emitter.view(x, make_desc(desc.dtype, {desc.shape[0] * desc.shape[1], desc.shape[2]}), 0);
+}
+
+std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
+  const auto attrs = unpack_attrs<tern_qk_norm_rope_attrs>(call.attrs);
+  const TensorDesc x = emitter.desc(arg(call, TERN_QK_NORM_ROPE_X));
+  if (!is_contiguous(x)) return {};
+  const bool keep = is_present(call.outputs[TERN_QK_NORM_ROPE_RSTD]);
+  const RmsNormOut norm =
+      rms_norm(emitter, flat(emitter, arg(call, TERN_QK_NORM_ROPE_X)), arg(call, TERN_QK_NORM_ROPE_WEIGHT),
+               {.eps = attrs.eps, .weight_offset = attrs.weight_offset, .keep_rstd = keep, .needs = call.needs});
+  std::vector<Value> out(TERN_QK_NORM_ROPE_NUM_ARGS);
+  out[TERN_QK_NORM_ROPE_Y] = rope(
+      emitter, emitter.view(norm.y, like(x, TERN_F32), 0), arg(call, TERN_QK_NORM_ROPE_POSITIONS),
+      arg(call, TERN_QK_NORM_ROPE_COS), arg(call, TERN_QK_NORM_ROPE_SIN),
+      {.interleaved = attrs.interleaved != 0, .out = call.outputs[TERN_QK_NORM_ROPE_Y].dtype, .needs = call.needs});
+  if (keep) out[TERN_QK_NORM_ROPE_RSTD] = emitter.view(norm.rstd, call.outputs[TERN_QK_NORM_ROPE_RSTD], 0);
+  return out;
+}
+
+std::vector<Value> decompose_backward(Emitter& emitter, const OpCall& call) {
+  const auto attrs = unpack_attrs<tern_qk_norm_rope_backward_attrs>(call.attrs);
+  const Value x = arg(call, TERN_QK_NORM_ROPE_BACKWARD_X);
+  const Value rstd = arg(call, TERN_QK_NORM_ROPE_BACKWARD_RSTD);
+  const TensorDesc desc = emitter.desc(x);
+  if (!is_contiguous(desc) || !is_contiguous(emitter.desc(rstd)) || is_dynamic(desc)) return {};
+  const Value dnormal =
+      rope(emitter, arg(call, TERN_QK_NORM_ROPE_BACKWARD_DY), arg(call, TERN_QK_NORM_ROPE_BACKWARD_POSITIONS),
+           arg(call, TERN_QK_NORM_ROPE_BACKWARD_COS), arg(call, TERN_QK_NORM_ROPE_BACKWARD_SIN),
+           {.interleaved = attrs.interleaved != 0, .inverse = true, .needs = call.needs});
+  const TensorDesc& dx = call.outputs[TERN_QK_NORM_ROPE_BACKWARD_DX];
+  const RmsNormGrads grads =
+      rms_norm_backward(emitter, flat(emitter, dnormal), flat(emitter, x), arg(call, TERN_QK_NORM_ROPE_BACKWARD_WEIGHT),
+                        emitter.view(rstd, make_desc(TERN_F32, {desc.shape[0] * desc.shape[1]}), 0),
+                        {.weight_offset = attrs.weight_offset,
+                         .dweight = is_present(call.outputs[TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT]),
+                         .dweight_into = arg(call, TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT),
+                         .out = dx.dtype,
+                         .needs = call.needs});
+  std::vector<Value> out(TERN_QK_NORM_ROPE_BACKWARD_NUM_ARGS);
+  out[TERN_QK_NORM_ROPE_BACKWARD_DX] = emitter.view(grads.dx, like(desc, dx.dtype), 0);
+  out[TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT] = grads.dweight;
+  return out;
+}
+
+}  // namespace
+
+QkNormRopeOut qk_norm_rope(Emitter& emitter, Value x, Value weight, Value positions, Value cos, Value sin,
+                           const QkNormRopeOptions& options) {
+  const TensorDesc from = emitter.desc(x);
+  CallBuilder builder(TERN_OP_QK_NORM_ROPE, options.needs);
+  builder.attrs(tern_qk_norm_rope_attrs{options.eps, options.weight_offset, options.interleaved ? 1 : 0})
+      .in(TERN_QK_NORM_ROPE_X, x)
+      .in(TERN_QK_NORM_ROPE_WEIGHT, weight)
+      .in(TERN_QK_NORM_ROPE_POSITIONS, positions)
+      .in(TERN_QK_NORM_ROPE_COS, cos)
+      .in(TERN_QK_NORM_ROPE_SIN, sin)
+      .out(TERN_QK_NORM_ROPE_Y, like(from, options.out));
+  if (options.keep_rstd) {
+    builder.out(TERN_QK_NORM_ROPE_RSTD, rows_like(make_desc(TERN_F32, {from.shape[0], from.shape[1]}), from));
+  }
+  const std::vector<Value> out = builder.emit(emitter);
+  return {out[TERN_QK_NORM_ROPE_Y], out[TERN_QK_NORM_ROPE_RSTD]};
+}
+
+const OpRules qk_norm_rope_rules = {check, backward, decompose, ref::qk_norm_rope};
+const OpRules qk_norm_rope_backward_rules = {check_backward, nullptr, decompose_backward, ref::qk_norm_rope_backward};
+
+}  // namespace tern::ops

@@ -1,0 +1,18 @@
+// Expanding quantised packings to numbers that fp32 holds: the meaning of each format, element by element.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "ops/tensor_desc.h"
+
+namespace tern::ops::ref {
+
+// Whether expand_packing knows the scheme's packing.
+[[nodiscard]] bool packing_is_known(const tern_scheme& scheme);
+
+// Planes of `desc` [rows, columns] -> its elements in row-major order, each rounded once to fp32. The planes are large
+// enough (plane_bytes). Throws std::invalid_argument for a packing that it does not know.
+void expand_packing(const TensorDesc& desc, std::span<const std::span<const std::byte>> planes, std::span<double> out);
+
+}  // namespace tern::ops::ref

@@ -1,0 +1,47 @@
+#include "ops/sample.h"
+
+#include "ops/build.h"
+#include "ops/check.h"
+#include "ops/ref/oracle.h"
+#include "ops/registry.h"
+
+namespace tern::ops {
+namespace {
+
+std::string check(Args args, AttrBytes) {
+  const std::int64_t vocab = args[TERN_SAMPLE_LOGITS].shape[1];
+  const TensorDesc& mask = args[TERN_SAMPLE_MASK];
+  return first_problem(require(vocab >= 1, "logits: expected a vocab of at least 1"),
+                       require(!is_present(mask) || mask.shape[1] == (vocab + 31) / 32,
+                               cat("mask: expected ", (vocab + 31) / 32, " words, found ", mask.shape[1])));
+}
+
+}  // namespace
+
+SampleOut sample(Emitter& emitter, const SampleInputs& inputs, std::uint32_t needs) {
+  const TensorDesc logits = emitter.desc(inputs.logits);
+  const std::vector<Value> out =
+      CallBuilder(TERN_OP_SAMPLE, needs)
+          .in(TERN_SAMPLE_LOGITS, inputs.logits)
+          .in(TERN_SAMPLE_TEMPERATURE, inputs.temperature)
+          .in(TERN_SAMPLE_TOP_K, inputs.top_k)
+          .in(TERN_SAMPLE_TOP_P, inputs.top_p)
+          .in(TERN_SAMPLE_MIN_P, inputs.min_p)
+          .in(TERN_SAMPLE_REPETITION, inputs.repetition)
+          .in(TERN_SAMPLE_PRESENCE, inputs.presence)
+          .in(TERN_SAMPLE_FREQUENCY, inputs.frequency)
+          .in(TERN_SAMPLE_HISTORY, inputs.history)
+          .in(TERN_SAMPLE_HISTORY_LEN, inputs.history_len)
+          .in(TERN_SAMPLE_OUTPUT_BEGIN, inputs.output_begin)
+          .in(TERN_SAMPLE_BIAS, inputs.bias)
+          .in(TERN_SAMPLE_MASK, inputs.mask)
+          .in(TERN_SAMPLE_KEYS, inputs.keys)
+          .out(TERN_SAMPLE_IDS, rows_like(make_desc(TERN_I32, {logits.shape[0]}), logits))
+          .out(TERN_SAMPLE_LOGPROB, rows_like(make_desc(TERN_F32, {logits.shape[0]}), logits))
+          .emit(emitter);
+  return {out[TERN_SAMPLE_IDS], out[TERN_SAMPLE_LOGPROB]};
+}
+
+const OpRules sample_rules = {check, nullptr, nullptr, ref::sample};
+
+}  // namespace tern::ops

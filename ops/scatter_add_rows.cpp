@@ -1,0 +1,39 @@
+#include "ops/scatter_add_rows.h"
+
+#include "ops/build.h"
+#include "ops/cast_copy.h"
+#include "ops/check.h"
+#include "ops/gather_rows.h"
+#include "ops/ref/oracle.h"
+#include "ops/registry.h"
+
+namespace tern::ops {
+namespace {
+
+std::string check(Args, AttrBytes) { return {}; }
+
+std::vector<Value> backward(BackwardCall& call) {
+  Gradients grads(call);
+  if (!grads.wanted(TERN_SCATTER_ADD_ROWS_X)) return grads.take();
+  Emitter& emitter = grads.emitter();
+  const Value dy = grads.of_output(TERN_SCATTER_ADD_ROWS_Y);
+  const Value dx = gather_rows(emitter, dy, grads.input(TERN_SCATTER_ADD_ROWS_INDEX), grads.needs());
+  const tern_dtype dtype = grads.desc(TERN_SCATTER_ADD_ROWS_X).dtype;
+  grads.give(TERN_SCATTER_ADD_ROWS_X,
+             emitter.desc(dx).dtype == dtype ? dx : cast_copy(emitter, dx, {.out = dtype, .needs = grads.needs()}));
+  return grads.take();
+}
+
+}  // namespace
+
+Value scatter_add_rows(Emitter& emitter, Value x, Value index, std::int64_t n, const ScatterAddRowsOptions& options) {
+  return CallBuilder(TERN_OP_SCATTER_ADD_ROWS, options.needs)
+      .in(TERN_SCATTER_ADD_ROWS_X, x)
+      .in(TERN_SCATTER_ADD_ROWS_INDEX, index)
+      .out(emitter, TERN_SCATTER_ADD_ROWS_Y, make_desc(options.out, {n, emitter.desc(x).shape[1]}), options.into)
+      .emit(emitter, TERN_SCATTER_ADD_ROWS_Y);
+}
+
+const OpRules scatter_add_rows_rules = {check, backward, decompose_accumulate, ref::scatter_add_rows};
+
+}  // namespace tern::ops
