@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes examples/gsm8k: a slice of GSM8K as query/response rows, and preference pairs with a planted wrong step.
+"""Writes examples/gsm8k: a slice of GSM8K as it is, and preference pairs made from it with a planted wrong step.
 
 Usage: gsm8k_slice.py GSM8K OUTPUT
 
-GSM8K holds train.jsonl, test.jsonl and LICENSE of https://github.com/openai/grade-school-math (MIT). Rows are taken at even
-distances, their texts unchanged. In a pair the chosen answer is the data set's own; the rejected one has the result of one
+GSM8K holds train.jsonl, test.jsonl and LICENSE of https://github.com/openai/grade-school-math (MIT). The slice is the first rows of
+each file, byte for byte; pairs are taken at even distances of all that can be made. In a pair the chosen answer is the data set's own; the rejected one has the result of one
 step changed, every later step computed on from the wrong value, so that it is wrong in its final answer and nowhere else
 than where the mistake leads.
 """
@@ -18,7 +18,7 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
-TRAIN, TEST, PAIRS = 400, 60, 200
+TRAIN, TEST, PAIRS = 512, 64, 200
 STEP = re.compile(r"<<([^<>=]*)=([^<>=]*)>>(\$?)([\d,]*\.?\d+)?")
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w])")
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
@@ -101,9 +101,10 @@ def main():
     read = lambda name: [json.loads(line) for line in (source / name).open(encoding="utf-8")]
     spread = lambda rows, count: [rows[i * len(rows) // count] for i in range(count)]
     row = lambda r: {"query": r["question"], "response": r["answer"]}
+    for name, count in (("train.jsonl", TRAIN), ("test.jsonl", TEST)):
+        with (source / name).open("rb") as lines:
+            (output / name).write_bytes(b"".join(line for line, _ in zip(lines, range(count))))
     train = read("train.jsonl")
-    write(output / "train.jsonl", map(row, spread(train, TRAIN)))
-    write(output / "test.jsonl", map(row, spread(read("test.jsonl"), TEST)))
     pairs = [(r, plant(r["question"], r["answer"])) for r in train]
     pairs = [row(r) | {"rejected_response": wrong} for r, wrong in pairs if wrong]
     write(output / "pairs.jsonl", spread(pairs, PAIRS))

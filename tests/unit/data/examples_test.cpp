@@ -24,8 +24,8 @@ std::string final_answer(const std::string& text) { return text.substr(text.rfin
 TEST(Examples, TrainAndTestShareNoQuestion) {
   const auto train = rows("train.jsonl");
   const auto test = rows("test.jsonl");
-  EXPECT_EQ(train.size(), 400U);
-  EXPECT_EQ(test.size(), 60U);
+  EXPECT_EQ(train.size(), 512U);
+  EXPECT_EQ(test.size(), 64U);
   std::set<std::string> seen;
   for (const auto& row : train) EXPECT_TRUE(seen.insert(row.messages[0].content).second);
   for (const auto& row : test) EXPECT_TRUE(seen.insert(row.messages[0].content).second);
