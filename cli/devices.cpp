@@ -96,8 +96,8 @@ std::string device_json(const accel::ProbedBackend& backend, int ordinal) {
   const auto& info = backend.devices[static_cast<std::size_t>(ordinal)];
   const auto health = health_of(backend, ordinal);
   const auto quoted_list = [](const std::vector<std::string>& words) {
-    std::vector<std::string> quoted;
-    for (const auto& word : words) quoted.push_back(json_quote(word));
+    std::vector<std::string> quoted(words.size());
+    std::transform(words.begin(), words.end(), quoted.begin(), json_quote);
     return cat("[", join(quoted, ", "), "]");
   };
   std::vector<std::string> rates;

@@ -6,7 +6,7 @@
 namespace tern::cli {
 
 std::string version_text() {
-  const std::string_view revision = TERN_REVISION;  // empty: not built from a checkout
+  constexpr std::string_view revision{TERN_REVISION};  // empty: not built from a checkout
   std::string out = cat("tern ", TERN_VERSION, revision.empty() ? "" : " (", revision, revision.empty() ? "" : ")");
   out += cat("\nbuild: ", TERN_BUILD_TYPE, ", ", TERN_COMPILER, "\n");
   const auto files = accel::find_backend_files();

@@ -45,12 +45,14 @@ std::vector<std::string> environment_of(const Options& options) {
     if (const char* value = std::getenv(name); value != nullptr) all.emplace(name, value);
   }
   std::vector<std::string> lines;
-  for (const auto& [name, value] : all) lines.push_back(name + "=" + value);
+  lines.reserve(all.size());
+  for (const auto& [name, value] : all) lines.emplace_back(name).append("=").append(value);
   return lines;
 }
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> out;
+  out.reserve(words.size() + 1);
   for (auto& word : words) out.push_back(word.data());
   out.push_back(nullptr);
   return out;

@@ -23,7 +23,7 @@ void close_over(const std::string& folder, const std::map<std::string, std::vect
   if (!open.insert(folder).second) throw std::runtime_error("docs/layers.txt: a cycle through " + folder);
   reached.insert(folder);
   for (const auto& below : rows.at(folder)) {
-    if (!rows.contains(below)) throw std::runtime_error("docs/layers.txt: " + folder + " names unknown " + below);
+    if (!rows.contains(below)) throw std::runtime_error(std::string("docs/layers.txt: unknown folder ").append(below));
     close_over(below, rows, reached, open);
   }
   open.erase(folder);
