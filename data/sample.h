@@ -72,6 +72,8 @@ class EncodedDataset {
     const Where& where = places_.at(id);
     return stores_[where.store]->info(where.index);
   }
+  // Which of the add() calls, from 0, brought the sample.
+  [[nodiscard]] std::uint32_t part(std::uint32_t id) const { return places_.at(id).store; }
   [[nodiscard]] std::uint64_t tokens() const { return tokens_; }
   [[nodiscard]] std::uint64_t supervised() const { return supervised_; }
   [[nodiscard]] std::uint32_t longest() const { return longest_; }
