@@ -121,6 +121,14 @@ class Differentiator {
       wanted[i] = used.present() && spec.args[i].role == ops::Role::input && needed_[at(used)];
       any_wanted = any_wanted || wanted[i];
     }
+    // What an output was added to has the output's own gradient.
+    const auto passes_through = [&](std::size_t i) {
+      return spec.args[i].role == ops::Role::output && (node.call.accumulate >> i & 1U) != 0 &&
+             needed_[at(node.call.inputs[i])] && out_grads[i].present();
+    };
+    for (std::size_t i = 0; reached && i < count; ++i) {
+      if (passes_through(i)) add_gradient(node.call.inputs[i], out_grads[i], false);
+    }
     if (!reached || !any_wanted) return;
     const auto rule = ops::op_rules(node.call.op).backward;
     if (rule == nullptr) throw std::logic_error(cat("differentiate: ", spec.name, " has no gradient"));

@@ -38,11 +38,10 @@ Value attend_paged(Context& context, const std::string& module, const AttentionC
                    const TokenInputs& inputs, Value q, Value k, Value v, const ops::AttentionOptions& options) {
   const TensorDesc cache =
       make_desc(inputs.cache_dtype, {inputs.num_blocks, inputs.block_size, config.kv_heads, config.head_dim});
-  const Value k_before = context.state(module + ".k_cache", cache);
-  const Value v_before = context.state(module + ".v_cache", cache);
-  const auto [k_cache, v_cache] = ops::kv_write(context.graph(), k, v, inputs.slots, k_before, v_before);
-  return ops::attention_paged(context.graph(), q, k_cache, v_cache, inputs.block_table, inputs.cu_seqlens,
-                              inputs.kv_lens, options)
+  const ops::KvCache before{context.state(module + ".k_cache", cache), context.state(module + ".v_cache", cache)};
+  const ops::KvCache written = ops::kv_write(context.graph(), k, v, inputs.slots, before, context.options().needs);
+  return ops::attention_paged(context.graph(), q, written, {inputs.block_table, inputs.cu_seqlens, inputs.kv_lens},
+                              options)
       .out;
 }
 

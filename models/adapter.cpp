@@ -1,0 +1,235 @@
+#include "models/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/strings.h"
+#include "io/file_writer.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+
+namespace tern::models {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kConfigFile = "adapter_config.json";
+
+[[noreturn]] void refuse(const std::filesystem::path& file, const char* key, const std::string& expected,
+                         const std::string& found, const std::string& mend = {}) {
+  throw Failure(data_error(cat(file.string(), ": key \"", key, "\""), expected, found, mend));
+}
+
+// Features of PEFT that change the computation and are not served: silently ignoring one would give wrong answers.
+void refuse_unserved(const Json& json, const std::filesystem::path& file) {
+  const auto is_set = [&](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && !found->is_null() && *found != Json(false) &&
+           !(found->is_structured() && found->empty());
+  };
+  for (const char* key : {"use_dora", "modules_to_save", "layers_to_transform", "rank_pattern", "alpha_pattern",
+                          "fan_in_fan_out", "target_parameters", "trainable_token_indices", "use_qalora"}) {
+    if (is_set(key)) refuse(file, key, "an adapter without it", json[key].dump(), "merge that adapter with PEFT first");
+  }
+  if (json.value("peft_type", "LORA") != "LORA") refuse(file, "peft_type", "LORA", json["peft_type"].dump());
+  if (json.contains("bias") && json["bias"] != "none") refuse(file, "bias", "none", json["bias"].dump());
+}
+
+std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+
+std::string tensor_shape(const io::SafetensorsTensor& tensor) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) out += cat(i == 0 ? "" : ", ", tensor.shape[i]);
+  return out + "]";
+}
+
+}  // namespace
+
+float AdapterConfig::scaling() const {
+  const double divisor = use_rslora ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank);
+  return static_cast<float>(alpha / divisor);
+}
+
+Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory) {
+  return catching([&] {
+    const std::filesystem::path file = directory / kConfigFile;
+    const Json json = io::read_json_file(file).value();
+    if (!json.is_object()) throw Failure(data_error(file.string(), "a JSON object", json.type_name()));
+    refuse_unserved(json, file);
+    AdapterConfig config;
+    const auto number = [&](const char* key, double otherwise) {
+      if (!json.contains(key)) return otherwise;
+      if (!json[key].is_number()) refuse(file, key, "a number", json[key].dump());
+      return json[key].get<double>();
+    };
+    config.rank = static_cast<std::int64_t>(number("r", 8));
+    if (config.rank <= 0 || config.rank > 65536) refuse(file, "r", "a rank from 1 to 65536", json["r"].dump());
+    config.alpha = number("lora_alpha", 8);
+    config.dropout = number("lora_dropout", 0);
+    config.use_rslora = json.value("use_rslora", false);
+    if (json.contains("target_modules") && json["target_modules"].is_array()) {
+      for (const Json& target : json["target_modules"]) {
+        if (!target.is_string()) refuse(file, "target_modules", "a list of strings", json["target_modules"].dump());
+        config.target_modules.push_back(target.get<std::string>());
+      }
+    } else if (json.contains("target_modules") && json["target_modules"].is_string()) {
+      config.target_modules = {json["target_modules"].get<std::string>()};
+    }
+    if (json.contains("base_model_name_or_path") && json["base_model_name_or_path"].is_string()) {
+      config.base_model = json["base_model_name_or_path"].get<std::string>();
+    }
+    return config;
+  });
+}
+
+std::string adapter_config_json(const AdapterConfig& config) {
+  Json json;
+  json["peft_type"] = "LORA";
+  json["task_type"] = "CAUSAL_LM";
+  json["base_model_name_or_path"] = config.base_model;
+  json["r"] = config.rank;
+  json["lora_alpha"] = config.alpha;
+  json["lora_dropout"] = config.dropout;
+  json["use_rslora"] = config.use_rslora;
+  json["target_modules"] = config.target_modules;
+  json["bias"] = "none";
+  json["fan_in_fan_out"] = false;
+  json["inference_mode"] = true;
+  json["init_lora_weights"] = true;
+  return io::write_json(json);
+}
+
+std::vector<LinearModule> linear_modules(const LoadedModel& model) {
+  std::vector<LinearModule> out;
+  for (const auto& spec : model.architecture->parameters(model.config)) {
+    const bool is_layer = spec.name.starts_with("model.layers.") && spec.name.ends_with(".weight");
+    if (!is_layer || spec.shape.size() != 2) continue;
+    out.push_back({spec.name.substr(0, spec.name.size() - 7), spec.shape[1], spec.shape[0]});
+  }
+  return out;
+}
+
+Result<std::vector<LinearModule>> select_modules(const LoadedModel& model, const std::vector<std::string>& targets) {
+  const auto all = linear_modules(model);
+  if (std::find(targets.begin(), targets.end(), "all-linear") != targets.end()) return all;
+  std::vector<LinearModule> chosen;
+  std::set<std::string> parts;
+  for (const auto& module : all) parts.insert(last_part(module.name));
+  for (const auto& target : targets) {
+    const bool matches = std::any_of(all.begin(), all.end(), [&](const LinearModule& module) {
+      return module.name == target || module.name.ends_with("." + target);
+    });
+    if (!matches) {
+      return usage_error(cat("target_modules ", target),
+                         cat("all-linear or one of ", join({parts.begin(), parts.end()}, ", ")),
+                         "a name that no linear layer has");
+    }
+  }
+  for (const auto& module : all) {
+    const bool taken = std::any_of(targets.begin(), targets.end(), [&](const std::string& target) {
+      return module.name == target || module.name.ends_with("." + target);
+    });
+    if (taken) chosen.push_back(module);
+  }
+  return chosen;
+}
+
+nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module, const AdapterConfig& config) {
+  return {config.rank, config.scaling(), cat(adapter, "/", module, ".lora_A.weight"),
+          cat(adapter, "/", module, ".lora_B.weight")};
+}
+
+std::map<std::string, nn::LoraLayer> create_adapter(LoadedModel& model, const std::string& adapter,
+                                                    const AdapterConfig& config,
+                                                    const std::vector<LinearModule>& modules) {
+  std::map<std::string, nn::LoraLayer> layers;
+  for (const auto& module : modules) {
+    const nn::LoraLayer layer = lora_layer(adapter, module.name, config);
+    model.store->create(layer.lora_a, make_desc(TERN_F32, {config.rank, module.in}));
+    model.store->create(layer.lora_b, make_desc(TERN_F32, {module.out, config.rank}));
+    layers[module.name] = layer;
+  }
+  return layers;
+}
+
+std::string peft_name(const std::string& module, const char* part) {
+  return cat("base_model.model.", module, ".", part, ".weight");
+}
+
+Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,
+                                   const std::filesystem::path& directory) {
+  return catching([&] {
+    LoadedAdapter loaded;
+    loaded.config = read_adapter_config(directory).value();
+    const auto file = io::Safetensors::open_directory(directory, "adapter_model").value();
+    const std::string where = (directory / "adapter_model.safetensors").string();
+    std::set<std::string> used;
+    std::vector<LinearModule> modules;
+    for (const auto& module : linear_modules(model)) {
+      const auto* a = file.tensor(peft_name(module.name, "lora_A"));
+      const auto* b = file.tensor(peft_name(module.name, "lora_B"));
+      if (a == nullptr && b == nullptr) continue;
+      if (a == nullptr || b == nullptr) {
+        throw Failure(data_error(cat(where, ": module ", module.name), "both lora_A and lora_B", "one of them"));
+      }
+      if (a->shape != std::vector{loaded.config.rank, module.in} ||
+          b->shape != std::vector{module.out, loaded.config.rank}) {
+        throw Failure(data_error(
+            cat(where, ": module ", module.name),
+            cat("[", loaded.config.rank, ", ", module.in, "] and [", module.out, ", ", loaded.config.rank, "]"),
+            cat(tensor_shape(*a), " and ", tensor_shape(*b)), "the adapter is of another model"));
+      }
+      used.insert(a->name);
+      used.insert(b->name);
+      modules.push_back(module);
+    }
+    for (const auto& tensor : file.tensors()) {
+      if (!used.contains(tensor.name)) {
+        throw Failure(data_error(cat(where, ": tensor ", tensor.name),
+                                 cat("a LoRA pair of a linear layer of ", model.config.architecture),
+                                 "one that this model has no place for"));
+      }
+    }
+    loaded.layers = create_adapter(model, adapter, loaded.config, modules);
+    for (const auto& [module, layer] : loaded.layers) {
+      for (const auto& [part, name] : {std::pair{"lora_A", layer.lora_a}, std::pair{"lora_B", layer.lora_b}}) {
+        const auto& tensor = *file.tensor(peft_name(module, part));
+        std::vector<float> values(static_cast<std::size_t>(num_elements(model.store->at(name).desc)));
+        if (!tensor.dtype->dtype)
+          throw Failure(
+              data_error(cat(where, ": tensor ", tensor.name), "a float dtype", std::string(tensor.dtype->name)));
+        io::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
+        model.store->upload(name, std::as_bytes(std::span(values)));
+      }
+    }
+    file.intact().value();
+    return loaded;
+  });
+}
+
+void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
+                  const std::filesystem::path& directory) {
+  std::vector<io::TensorSpec> specs;
+  std::vector<std::string> stored;
+  for (const auto& [module, layer] : adapter.layers) {
+    for (const auto& [part, name] : {std::pair{"lora_A", layer.lora_a}, std::pair{"lora_B", layer.lora_b}}) {
+      const auto shape = shape_of(store.at(name).desc);
+      specs.push_back({peft_name(module, part), "F32", {shape.begin(), shape.end()}});
+      stored.push_back(name);
+    }
+  }
+  io::SafetensorsWriteOptions options;
+  options.stem = "adapter_model";
+  auto writer = io::SafetensorsWriter::create(directory, specs, options).value();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    std::vector<std::byte> bytes(total_bytes(store.at(stored[i]).desc));
+    store.download(stored[i], bytes);
+    writer.write(specs[i].name, bytes).value();
+  }
+  writer.finish().value();
+  io::write_file(directory / kConfigFile, adapter_config_json(adapter.config)).value();
+}
+
+}  // namespace tern::models

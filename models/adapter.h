@@ -1,0 +1,67 @@
+// LoRA adapters in PEFT's format: adapter_config.json and adapter_model.safetensors.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "models/loader.h"
+#include "nn/context.h"
+
+namespace tern::models {
+
+struct AdapterConfig {
+  std::int64_t rank = 8;
+  double alpha = 32;
+  double dropout = 0.0;
+  bool use_rslora = false;
+  std::vector<std::string> target_modules;  // last parts of module names, "q_proj"
+  std::string base_model;                   // as the run was given it
+
+  [[nodiscard]] float scaling() const;  // alpha / rank, or alpha / sqrt(rank) (rank-stabilised)
+};
+
+// Errors (data): absent or malformed files, and PEFT features that are not served (bias, DoRA, modules_to_save), named.
+[[nodiscard]] Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory);
+// adapter_config.json as PEFT reads it.
+[[nodiscard]] std::string adapter_config_json(const AdapterConfig& config);
+
+// A linear layer of the model that an adapter can sit on.
+struct LinearModule {
+  std::string name;  // "model.layers.0.self_attn.q_proj"
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+};
+// Every linear layer but the head: what `all-linear` means.
+[[nodiscard]] std::vector<LinearModule> linear_modules(const LoadedModel& model);
+// Those chosen by `targets` (last parts of names, or "all-linear"). Errors (usage): a target that matches nothing.
+[[nodiscard]] Result<std::vector<LinearModule>> select_modules(const LoadedModel& model,
+                                                               const std::vector<std::string>& targets);
+
+// Stored names of a module's pair; `adapter` keeps several apart in one store.
+[[nodiscard]] nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module,
+                                       const AdapterConfig& config);
+
+// Creates the pairs in the store, uninitialised.
+[[nodiscard]] std::map<std::string, nn::LoraLayer> create_adapter(LoadedModel& model, const std::string& adapter,
+                                                                  const AdapterConfig& config,
+                                                                  const std::vector<LinearModule>& modules);
+
+struct LoadedAdapter {
+  AdapterConfig config;
+  std::map<std::string, nn::LoraLayer> layers;  // by module
+};
+// Reads PEFT's files into the store. Errors (data): a module that the model lacks, a wrong shape, half a pair.
+[[nodiscard]] Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,
+                                                 const std::filesystem::path& directory);
+
+// PEFT's name of a stored adapter tensor: "base_model.model.<module>.lora_A.weight".
+[[nodiscard]] std::string peft_name(const std::string& module, const char* part);
+
+// Writes both files into an existing directory; tensors as fp32, bit by bit what is on the device.
+void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
+                  const std::filesystem::path& directory);
+
+}  // namespace tern::models

@@ -1,0 +1,44 @@
+// The graph of one micro-batch: forward, loss, and (for training) the backward into gradient accumulators.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "models/loader.h"
+#include "nn/context.h"
+
+namespace tern::train {
+
+// Count slots of run-time sizes (tern_host_args.counts).
+enum CountSlot { kTokens = 0, kSequenceBounds = 1, kLossRows = 2 };
+
+// The largest micro-batch that a program is planned for.
+struct Capacity {
+  std::int64_t tokens = 0;
+  std::int64_t sequences = 0;
+  std::int64_t loss_rows = 0;   // supervised positions
+  std::int64_t max_seqlen = 0;  // of one sequence
+};
+
+struct TrainingGraphOptions {
+  Capacity capacity;
+  tern_dtype compute = TERN_F32;
+  float lora_dropout = 0.0F;
+  std::map<std::string, nn::LoraLayer> adapters;  // by module
+  std::vector<std::string> trainable;             // stored names whose gradient is taken; empty: evaluation
+  bool gradient_checkpointing = false;            // layers are computed again in the backward
+  bool dropout = false;                           // draw dropout at all
+};
+
+// Inputs: ids, positions [tokens] i32; cu_seqlens [sequences + 1] i32; loss_rows [rows] i32 (which tokens predict a
+// supervised one), targets [rows] i32, loss_weights [rows] f32; dropout_keys [tokens] i64 where dropout is drawn.
+// Output: loss [1], the sum over rows of weight * cross entropy. Gradients are added to the resources
+// `gradient_name(trainable)`.
+[[nodiscard]] graph::Graph build_training_graph(const models::LoadedModel& model, const TrainingGraphOptions& options);
+
+[[nodiscard]] std::string gradient_name(const std::string& parameter);
+
+}  // namespace tern::train
