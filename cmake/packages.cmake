@@ -15,7 +15,7 @@ find_package(CURL REQUIRED)
 find_package(OpenSSL REQUIRED)
 
 set(TERN_IO_PACKAGES nlohmann_json::nlohmann_json yaml-cpp PkgConfig::XXHASH CURL::libcurl OpenSSL::Crypto)
-set(TERN_TEXT_PACKAGES PkgConfig::PCRE2 PkgConfig::UTF8PROC)
+set(TERN_TEXT_PACKAGES PkgConfig::PCRE2 PkgConfig::UTF8PROC simdjson::simdjson)
 set(TERN_DATA_PACKAGES simdjson::simdjson ZLIB::ZLIB PkgConfig::ZSTD)
 set(TERN_TRAIN_PACKAGES)
 set(TERN_CLI_PACKAGES spdlog::spdlog fmt::fmt PkgConfig::EDIT)

@@ -117,9 +117,8 @@ class IncrementalDecoder {
  private:
   Tokenizer tokenizer_;
   bool skip_special_;
-  std::vector<TokenId> pending_;  // ids from the last stable border on
-  std::size_t emitted_ = 0;       // bytes of decode(pending_) already returned
-  bool begun_ = false;            // an id came before pending_: its leading-space rules no longer apply
+  std::vector<TokenId> pending_;  // enough of the last ids to decode the next ones in their place
+  std::size_t emitted_ = 0;       // bytes of their text already returned
 };
 
 }  // namespace tern::text

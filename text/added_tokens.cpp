@@ -1,0 +1,127 @@
+#include "text/added_tokens.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "text/utf8.h"
+
+namespace tern::text {
+
+void LongestMatcher::add(std::string_view text, int value) {
+  if (text.empty()) return;
+  const auto lead = static_cast<unsigned char>(text[0]);
+  first_[lead] = true;
+  only_first_ = only_first_ == -1 || only_first_ == lead ? lead : -2;
+  std::uint32_t at = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    auto& children = nodes_[at].children;
+    auto found = std::lower_bound(children.begin(), children.end(), byte,
+                                  [](const auto& a, unsigned char b) { return a.first < b; });
+    if (found == children.end() || found->first != byte) {
+      const auto fresh = static_cast<std::uint32_t>(nodes_.size());
+      children.insert(found, {byte, fresh});
+      nodes_.emplace_back();
+      at = fresh;
+    } else {
+      at = found->second;
+    }
+  }
+  nodes_[at].value = value;
+}
+
+LongestMatcher::Match LongestMatcher::find(std::string_view text, std::size_t from) const {
+  for (std::size_t begin = from; begin < text.size(); ++begin) {
+    if (only_first_ >= 0) {
+      const void* hit = std::memchr(text.data() + begin, only_first_, text.size() - begin);
+      if (hit == nullptr) break;
+      begin = static_cast<std::size_t>(static_cast<const char*>(hit) - text.data());
+    } else if (!first_[static_cast<unsigned char>(text[begin])]) {
+      continue;
+    }
+    Match match{begin, 0, -1};
+    std::uint32_t at = 0;
+    for (std::size_t i = begin; i < text.size(); ++i) {
+      const auto& children = nodes_[at].children;
+      const auto byte = static_cast<unsigned char>(text[i]);
+      const auto found = std::lower_bound(children.begin(), children.end(), byte,
+                                          [](const auto& a, unsigned char b) { return a.first < b; });
+      if (found == children.end() || found->first != byte) break;
+      at = found->second;
+      if (nodes_[at].value >= 0) match = {begin, i + 1, nodes_[at].value};
+    }
+    if (match.value >= 0) return match;
+  }
+  return {std::string_view::npos, 0, -1};
+}
+
+void AddedTokens::add(AddedToken token) {
+  const int index = static_cast<int>(tokens_.size());
+  if (token.normalized) {
+    normalized_.add(token.normalized_content, index);
+  } else {
+    plain_.add(token.content, index);
+  }
+  tokens_.push_back(std::move(token));
+}
+
+void AddedTokens::split(AlignedText& text, bool normalized) const {
+  const LongestMatcher& matcher = normalized ? normalized_ : plain_;
+  std::vector<Split> out;
+  out.reserve(text.splits().size());
+  for (const Split& split : text.splits()) {
+    if (split.token >= 0) {
+      out.push_back(split);
+    } else if (split.begin < split.end) {
+      split_one(text, split, matcher, out);
+    }
+  }
+  text.splits() = std::move(out);
+}
+
+void AddedTokens::split_one(const AlignedText& text, const Split& split, const LongestMatcher& matcher,
+                            std::vector<Split>& out) const {
+  const std::string_view piece = text.text(split);
+  const auto word_at = [&](std::size_t at) { return (char_flags(next_char(piece, at)) & kWord) != 0; };
+  const auto push = [&](std::size_t begin, std::size_t end, TokenId token) {
+    if (begin < end) out.push_back(text.slice(split, split.begin + begin, split.begin + end, token));
+  };
+  std::size_t done = 0;
+  std::size_t stripped = 0;  // how far rstrip has looked: runs of white space are read once
+  for (auto match = matcher.empty() ? LongestMatcher::Match{std::string_view::npos, 0, -1} : matcher.find(piece, 0);
+       match.begin != std::string_view::npos; match = matcher.find(piece, match.end)) {
+    const AddedToken& token = tokens_[static_cast<std::size_t>(match.value)];
+    std::size_t begin = match.begin;
+    std::size_t end = match.end;
+    if (token.single_word) {
+      const bool left = begin > 0 && word_at(previous_char(piece, begin));
+      const bool right = end < piece.size() && word_at(end);
+      if (left || right) continue;
+    }
+    if (token.lstrip) {
+      while (begin > done) {
+        const std::size_t before = previous_char(piece, begin);
+        std::size_t next = before;
+        if (!is_white(next_char(piece, next))) break;
+        begin = before;
+      }
+      begin = std::max(begin, done);
+      end = std::max(begin, end);
+    }
+    if (token.rstrip) {
+      end = std::max(end, stripped);
+      while (end < piece.size()) {
+        std::size_t next = end;
+        if (!is_white(next_char(piece, next))) break;
+        end = next;
+      }
+      stripped = end;
+    }
+    push(done, begin, -1);
+    push(begin, end, token.id);
+    done = end;
+  }
+  if (done < piece.size()) push(done, piece.size(), -1);
+}
+
+}  // namespace tern::text

@@ -1,0 +1,174 @@
+#include "text/regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "base/status.h"
+#include "base/strings.h"
+#include "text/unicode.h"
+#include "text/utf8.h"
+
+namespace tern::text {
+
+struct Regex::Code {
+  pcre2_code* code = nullptr;
+  ~Code() { pcre2_code_free(code); }
+};
+
+namespace {
+
+constexpr std::string_view kOnigWord = "\\p{L}\\p{M}\\p{N}\\p{Pc}";  // PCRE2's own \w lacks marks and connectors
+
+// Rewrites what Oniguruma's Ruby syntax means otherwise than PCRE2: \w, \W, \h (hexadecimal there), && is refused.
+std::string from_oniguruma(std::string_view pattern, const std::string& where) {
+  std::string out;
+  int depth = 0;  // of character classes
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\' && i + 1 < pattern.size()) {
+      const char e = pattern[++i];
+      if (e == 'w') {
+        out += depth > 0 ? std::string(kOnigWord) : cat("[", kOnigWord, "]");
+      } else if (e == 'W' && depth == 0) {
+        out += cat("[^", kOnigWord, "]");
+      } else if (e == 'h') {
+        out += depth > 0 ? "0-9a-fA-F" : "[0-9a-fA-F]";
+      } else if (e == 'H' && depth == 0) {
+        out += "[^0-9a-fA-F]";
+      } else if ((e == 'b' || e == 'B') && depth == 0) {
+        const std::string w = cat("[", kOnigWord, "]");
+        out += e == 'b' ? cat("(?:(?<=", w, ")(?!", w, ")|(?<!", w, ")(?=", w, "))")
+                        : cat("(?:(?<=", w, ")(?=", w, ")|(?<!", w, ")(?!", w, "))");
+      } else if (e == 'Z' || e == 'z' || e == 'A' || e == 'G' || depth == 0 || (e != 'W' && e != 'H')) {
+        out += c;
+        out += e;
+      } else {
+        throw Failure(
+            data_error(where, "a regular expression without \\W or \\H inside a class", std::string(pattern)));
+      }
+      continue;
+    }
+    if (c == '[') {
+      if (depth > 0 && i + 1 < pattern.size() && pattern[i + 1] != ':') {
+        throw Failure(data_error(where, "a regular expression without nested character classes", std::string(pattern)));
+      }
+      if (depth > 0) {  // a POSIX class, copied to its end
+        const std::size_t end = pattern.find(":]", i + 2);
+        if (end == std::string_view::npos) {
+          throw Failure(data_error(where, "a regular expression whose classes end", std::string(pattern)));
+        }
+        out += pattern.substr(i, end + 2 - i);
+        i = end + 1;
+        continue;
+      }
+      depth = 1;
+      out += c;
+      if (i + 1 < pattern.size() && pattern[i + 1] == '^') out += pattern[++i];
+      if (i + 1 < pattern.size() && pattern[i + 1] == ']') {
+        out += "\\]";
+        ++i;
+      }
+      continue;
+    }
+    if (c == ']' && depth > 0) depth = 0;
+    if (c == '&' && depth > 0 && i + 1 < pattern.size() && pattern[i + 1] == '&') {
+      throw Failure(data_error(where, "a regular expression without && inside a class", std::string(pattern)));
+    }
+    out += c;
+  }
+  return out;
+}
+
+struct MatchData {
+  pcre2_match_data* data;
+  pcre2_match_context* context;
+  pcre2_jit_stack* stack;
+  explicit MatchData(const pcre2_code* code)
+      : data(pcre2_match_data_create_from_pattern(code, nullptr)),
+        context(pcre2_match_context_create(nullptr)),
+        stack(pcre2_jit_stack_create(std::size_t{32} << 10, std::size_t{64} << 20, nullptr)) {
+    if (context != nullptr && stack != nullptr) pcre2_jit_stack_assign(context, nullptr, stack);
+  }
+  ~MatchData() {
+    pcre2_jit_stack_free(stack);
+    pcre2_match_context_free(context);
+    pcre2_match_data_free(data);
+  }
+  MatchData(const MatchData&) = delete;
+  MatchData& operator=(const MatchData&) = delete;
+};
+
+std::string pcre_message(int code) {
+  PCRE2_UCHAR text[160];
+  if (pcre2_get_error_message(code, text, sizeof text) < 0) return cat("error ", code);
+  return reinterpret_cast<const char*>(text);
+}
+
+}  // namespace
+
+Regex::Regex(std::string_view pattern, bool literal, const std::string& where) : where_(where) {
+  if (literal) {
+    literal_ = pattern;
+    may_match_empty_ = literal_.empty();
+    if (!literal_.empty()) return;
+  }
+  const std::string rewritten = literal ? std::string() : from_oniguruma(pattern, where);
+  int error = 0;
+  PCRE2_SIZE at = 0;
+  code_ = std::make_unique<Code>();
+  code_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
+                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
+  if (code_->code == nullptr) {
+    throw Failure(data_error(where, "a regular expression that PCRE2 compiles",
+                             cat('"', rewritten, "\": ", pcre_message(error), " at byte ", at)));
+  }
+  (void)pcre2_jit_compile(code_->code, PCRE2_JIT_COMPLETE);  // where there is no JIT, the interpreter answers
+  std::uint32_t minimum = 0;
+  (void)pcre2_pattern_info(code_->code, PCRE2_INFO_MATCHEMPTY, &minimum);
+  may_match_empty_ = minimum != 0;
+}
+
+Regex::~Regex() = default;
+
+void Regex::find_all(std::string_view text, std::vector<Range>& out) const {
+  if (!literal_.empty()) {
+    for (std::size_t at = text.find(literal_); at != std::string_view::npos;
+         at = text.find(literal_, at + literal_.size())) {
+      out.emplace_back(at, at + literal_.size());
+    }
+    return;
+  }
+  if (text.empty()) return;
+  std::string shadow;
+  if (pcre_shadow(text, shadow)) text = shadow;
+  const MatchData match(code_->code);
+  if (match.data == nullptr) throw Failure(failed_error(where_, "memory for a match", "none"));
+  const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  std::size_t at = 0;
+  std::size_t last_end = SIZE_MAX;
+  while (at <= text.size()) {
+    int found = pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, match.data, match.context);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
+      found =
+          pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match.data, nullptr);
+    }
+    if (found == PCRE2_ERROR_NOMATCH) return;
+    if (found < 0) {
+      throw Failure(data_error(where_, "a regular expression that can be matched", pcre_message(found)));
+    }
+    const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match.data);
+    const std::size_t begin = bounds[0];
+    const std::size_t end = bounds[1];
+    if (end < begin) throw Failure(data_error(where_, "a match that ends after its start", "\\K in a lookahead"));
+    if (begin == end && end == last_end) {
+      if (at >= text.size()) return;
+      at = end + utf8_length(static_cast<unsigned char>(text[end < text.size() ? end : at]));
+      continue;
+    }
+    out.emplace_back(begin, end);
+    at = end;
+    last_end = end;
+  }
+}
+
+}  // namespace tern::text

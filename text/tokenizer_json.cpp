@@ -1,0 +1,125 @@
+// Reads tokenizer.json, the format of Hugging Face's `tokenizers`.
+#include "text/tokenizer_json.h"
+
+#include "text/bpe.h"
+#include "text/json_read.h"
+#include "text/tokenizer_parts.h"
+
+namespace tern::text {
+
+namespace {
+
+Vocabulary read_vocabulary(const JsonValue& json) {
+  Vocabulary vocabulary;
+  const simdjson::dom::object members = json.object();
+  vocabulary.reserve(members.size());
+  for (const auto member : members) {
+    std::int64_t id = 0;
+    if (member.value.get(id) != simdjson::SUCCESS || id < 0 || id > INT32_MAX) {
+      throw Failure(
+          data_error(json.where(), "token ids from 0 to 2147483647", cat("another value for \"", member.key, '"')));
+    }
+    vocabulary.emplace_back(std::string(member.key), static_cast<TokenId>(id));
+  }
+  return vocabulary;
+}
+
+BpeModel::Merges read_merges(const JsonValue& json) {
+  BpeModel::Merges merges;
+  const simdjson::dom::array rows = json.array();
+  std::size_t index = 0;
+  for (const simdjson::dom::element row : rows) {
+    const JsonValue value = json.child(row, index++);
+    if (value.is_string()) {
+      const std::string_view line = value.text();
+      if (line.starts_with("#version")) continue;
+      const std::size_t blank = line.find(' ');
+      if (blank == std::string_view::npos || line.find(' ', blank + 1) != std::string_view::npos) {
+        throw value.wrong("two tokens with a space between");
+      }
+      merges.emplace_back(line.substr(0, blank), line.substr(blank + 1));
+      continue;
+    }
+    const simdjson::dom::array pair = value.array();
+    std::string_view left;
+    std::string_view right;
+    if (pair.size() != 2 || pair.at(0).get(left) != simdjson::SUCCESS || pair.at(1).get(right) != simdjson::SUCCESS) {
+      throw value.wrong("two tokens");
+    }
+    merges.emplace_back(left, right);
+  }
+  return merges;
+}
+
+std::unique_ptr<TokenModel> read_bpe(const JsonValue& json, bool wants_bytes) {
+  BpeOptions options;
+  if (const auto dropout = json.get("dropout"); dropout && dropout->number() != 0) {
+    throw Failure(data_error(dropout->where(), "no dropout", simdjson::minify(dropout->raw()),
+                             "encoding would be random: set it to null"));
+  }
+  if (const auto unk = json.get("unk_token")) options.unk_token = std::string(unk->text());
+  options.continuing_subword_prefix = json.text("continuing_subword_prefix", "");
+  options.end_of_word_suffix = json.text("end_of_word_suffix", "");
+  options.fuse_unk = json.boolean("fuse_unk", false);
+  options.byte_fallback = json.boolean("byte_fallback", false);
+  options.ignore_merges = json.boolean("ignore_merges", false);
+  options.wants_bytes = wants_bytes;
+  return std::make_unique<BpeModel>(read_vocabulary(json.at("vocab")), read_merges(json.at("merges")),
+                                    std::move(options), json.where());
+}
+
+// Files older than the "type" field are told apart by their other fields, in the reference's order.
+std::string model_type(const JsonValue& json) {
+  if (const auto type = json.get("type")) return std::string(type->text());
+  if (json.get("merges")) return "BPE";
+  if (json.get("continuing_subword_prefix")) return "WordPiece";
+  if (json.is_object() && json.at("vocab").is_array()) return "Unigram";
+  return "WordLevel";
+}
+
+std::unique_ptr<TokenModel> read_model(const JsonValue& json, bool wants_bytes) {
+  const std::string type = model_type(json);
+  if (type == "BPE") return read_bpe(json, wants_bytes);
+  throw Failure(data_error(json.where(), "a model of type BPE, Unigram, WordPiece or WordLevel", cat('"', type, '"')));
+}
+
+void read_added_tokens(const JsonValue& json, TokenizerImpl& impl) {
+  std::size_t index = 0;
+  for (const simdjson::dom::element element : json.array()) {
+    const JsonValue value = json.child(element, index++);
+    AddedToken token;
+    token.content = std::string(value.at("content").text());
+    token.special = value.boolean("special", false);
+    token.single_word = value.boolean("single_word", false);
+    token.lstrip = value.boolean("lstrip", false);
+    token.rstrip = value.boolean("rstrip", false);
+    token.normalized = value.boolean("normalized", !token.special);
+    impl.add_token(std::move(token));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<TokenizerImpl> read_tokenizer_json(std::string_view text, const std::string& where) {
+  simdjson::dom::parser parser;
+  const JsonValue json = parse_json(parser, text, where);
+  if (const auto version = json.get("version"); version && version->text() != "1.0")
+    throw version->wrong("version \"1.0\"");
+  auto impl = std::make_shared<TokenizerImpl>();
+  impl->where = where;
+  if (const auto part = json.get("normalizer")) read_normalizer(*part, impl->normalizers);
+  const auto pre_tokenizer = json.get("pre_tokenizer");
+  impl->model = read_model(json.at("model"), pre_tokenizer && ends_in_byte_level(*pre_tokenizer));
+  const auto* bpe = dynamic_cast<const BpeModel*>(impl->model.get());
+  if (pre_tokenizer) read_pre_tokenizer(*pre_tokenizer, bpe == nullptr || !bpe->takes_bytes(), impl->pre_tokenizers);
+  if (const auto part = json.get("post_processor")) read_post_processor(*part, impl->post_processors);
+  if (const auto part = json.get("decoder")) {
+    read_decoder(*part, impl->decoders);
+    impl->has_decoder = true;
+  }
+  if (const auto part = json.get("added_tokens")) read_added_tokens(*part, *impl);
+  impl->finish();
+  return impl;
+}
+
+}  // namespace tern::text
