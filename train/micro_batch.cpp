@@ -1,0 +1,101 @@
+#include "train/micro_batch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/philox.h"
+
+namespace tern::train {
+namespace {
+
+constexpr std::int64_t kSmallestBucket = 128;  // tokens
+
+template <typename T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+}  // namespace
+
+std::int64_t dropout_key(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample, std::uint64_t position) {
+  return static_cast<std::int64_t>(mix_key(mix_key(mix_key(seed, epoch), sample), position));
+}
+
+MicroBatchRunner::MicroBatchRunner(const models::LoadedModel& model, TrainingGraphOptions options,
+                                   accel::ChoiceCache& choices, graph::ProgramOptions program_options,
+                                   accel::DevicePtr host)
+    : model_(model),
+      options_(std::move(options)),
+      choices_(choices),
+      program_options_(program_options),
+      host_(std::move(host)) {}
+
+graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
+  Capacity capacity = options_.capacity;
+  if (!model_.store->device()->can(TERN_CAP_DYNAMIC_SHAPES)) {
+    // Doubling buckets: at most half of what is computed is padding, and few programs are compiled.
+    std::int64_t tokens = kSmallestBucket;
+    while (tokens < needed.tokens) tokens *= 2;
+    capacity.tokens = std::min(capacity.tokens, tokens);
+    capacity.loss_rows = std::min(capacity.loss_rows, capacity.tokens);
+    capacity.max_seqlen = std::min(capacity.max_seqlen, capacity.tokens);
+  }
+  auto& program = programs_[capacity.tokens];
+  if (!program) {
+    TrainingGraphOptions options = options_;
+    options.capacity = capacity;
+    program =
+        graph::Program::build(build_training_graph(model_, options), model_.store, choices_, program_options_, host_);
+  }
+  return *program;
+}
+
+const graph::Program& MicroBatchRunner::prepare() { return program_for(options_.capacity); }
+
+double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInputs& inputs) {
+  std::vector<std::int32_t> rows;
+  std::vector<std::int32_t> targets;
+  std::vector<float> weights;
+  for (std::size_t t = 0; t < batch.labels.size(); ++t) {
+    if (batch.labels[t] == data::kNoLabel || batch.label_weights[t] == 0.0F) continue;
+    rows.push_back(static_cast<std::int32_t>(t));
+    targets.push_back(batch.labels[t]);
+    weights.push_back(static_cast<float>(static_cast<double>(batch.label_weights[t]) / inputs.loss_divisor));
+  }
+  std::vector<std::int64_t> keys;
+  if (options_.dropout) {
+    for (std::size_t t = 0; t < batch.ids.size(); ++t) {
+      keys.push_back(dropout_key(inputs.seed, inputs.epoch, batch.token_samples[t],
+                                 static_cast<std::uint64_t>(batch.positions[t])));
+    }
+  }
+  Capacity needed;
+  needed.tokens = static_cast<std::int64_t>(batch.ids.size());
+  graph::Program& program = program_for(needed);
+  graph::RunInputs run;
+  run.inputs["ids"] = bytes_of(batch.ids);
+  run.inputs["positions"] = bytes_of(batch.positions);
+  run.inputs["cu_seqlens"] = bytes_of(batch.cu_seqlens);
+  run.inputs["loss_rows"] = bytes_of(rows);
+  run.inputs["targets"] = bytes_of(targets);
+  run.inputs["loss_weights"] = bytes_of(weights);
+  if (options_.dropout) run.inputs["dropout_keys"] = bytes_of(keys);
+  run.counts[kTokens] = needed.tokens;
+  run.counts[kSequenceBounds] = static_cast<std::int64_t>(batch.cu_seqlens.size());
+  run.counts[kLossRows] = static_cast<std::int64_t>(rows.size());
+  program.run(run);
+  float loss = 0;
+  std::memcpy(&loss, program.output("loss").data(), sizeof(loss));
+  return loss;
+}
+
+std::uint64_t MicroBatchRunner::memory_bytes() const {
+  std::uint64_t total = 0;
+  for (const auto& [tokens, program] : programs_) {
+    total += program->memory().arenas + program->memory().library + program->memory().host_scratch +
+             program->memory().staging;
+  }
+  return total;
+}
+
+}  // namespace tern::train

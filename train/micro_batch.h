@@ -1,0 +1,51 @@
+// One micro-batch through a training or evaluation program.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "accel/choice_cache.h"
+#include "data/batch.h"
+#include "graph/program.h"
+#include "train/training_graph.h"
+
+namespace tern::train {
+
+struct MicroBatchInputs {
+  std::uint64_t seed = 42;  // of dropout
+  std::uint64_t epoch = 0;
+  double loss_divisor = 1;  // the whole step's sum of weights, over every micro-batch and rank
+};
+
+// Keeps programs for the sizes that occur: one at the largest size where the device computes no padding, else one a
+// bucket.
+class MicroBatchRunner {
+ public:
+  MicroBatchRunner(const models::LoadedModel& model, TrainingGraphOptions options, accel::ChoiceCache& choices,
+                   graph::ProgramOptions program_options, accel::DevicePtr host);
+
+  // Runs forward (and backward); gives the sum over supervised tokens of weight / divisor * cross entropy.
+  double run(const data::MicroBatch& batch, const MicroBatchInputs& inputs);
+
+  // Builds the program of the largest size now, so that what it lacks shows before the first step.
+  const graph::Program& prepare();
+  [[nodiscard]] std::uint64_t memory_bytes() const;
+
+ private:
+  graph::Program& program_for(const Capacity& needed);
+
+  const models::LoadedModel& model_;
+  TrainingGraphOptions options_;  // capacity: the largest
+  accel::ChoiceCache& choices_;
+  graph::ProgramOptions program_options_;
+  accel::DevicePtr host_;
+  std::map<std::int64_t, std::unique_ptr<graph::Program>> programs_;  // by tokens
+};
+
+// The key of a token's dropout: depends on what it is, never on the batch that it lies in.
+[[nodiscard]] std::int64_t dropout_key(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample,
+                                       std::uint64_t position);
+
+}  // namespace tern::train

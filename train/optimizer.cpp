@@ -1,0 +1,117 @@
+#include "train/optimizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "ops/adamw.h"
+#include "ops/sum_squares.h"
+#include "train/training_graph.h"
+
+namespace tern::train {
+namespace {
+
+using ops::Value;
+
+}  // namespace
+
+Optimizer::Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters,
+                     const AdamwOptions& options, accel::ChoiceCache& choices,
+                     const graph::ProgramOptions& program_options, const accel::DevicePtr& host)
+    : store_(std::move(store)), parameters_(std::move(parameters)), options_(options) {
+  for (const std::string& name : parameters_) {
+    const TensorDesc desc = make_desc(TERN_F32, shape_of(store_->at(name).desc));
+    for (const std::string& extra : {gradient_name(name), first_moment(name), second_moment(name)}) {
+      store_->create(extra, desc);
+      store_->fill_zero(extra);
+    }
+  }
+  norm_ = graph::Program::build(norm_graph(), store_, choices, program_options, host);
+  update_ = graph::Program::build(update_graph(), store_, choices, program_options, host);
+}
+
+graph::Graph Optimizer::norm_graph() const {
+  graph::Graph graph;
+  Value sum;
+  for (const std::string& name : parameters_) {
+    const Value grad = graph.constant(gradient_name(name), store_->at(gradient_name(name)).desc);
+    sum = ops::sum_squares(graph, grad, sum, TERN_NEED_DETERMINISTIC);
+  }
+  if (sum.present()) graph.output("sum_squares", sum);
+  return graph;
+}
+
+graph::Graph Optimizer::update_graph() const {
+  graph::Graph graph;
+  // Norm weights and biases are not decayed: two sets of hyper-parameters, one for each kind.
+  const Value decayed = graph.input("hyper", make_desc(TERN_F32, {8}));
+  const Value undecayed = graph.input("hyper_no_decay", make_desc(TERN_F32, {8}));
+  for (const std::string& name : parameters_) {
+    const TensorDesc& desc = store_->at(name).desc;
+    ops::AdamwState state;
+    state.param = graph.resource(name, desc);
+    state.m = graph.resource(first_moment(name), store_->at(first_moment(name)).desc);
+    state.v = graph.resource(second_moment(name), store_->at(second_moment(name)).desc);
+    const Value grad = graph.constant(gradient_name(name), store_->at(gradient_name(name)).desc);
+    (void)ops::adamw(graph, state, grad, desc.rank >= 2 ? decayed : undecayed, TERN_F32, TERN_NEED_DETERMINISTIC);
+  }
+  return graph;
+}
+
+StepResult Optimizer::step(double lr, std::int64_t step) {
+  StepResult result;
+  if (parameters_.empty()) return result;
+  norm_->run({});
+  float sum = 0;
+  std::memcpy(&sum, norm_->output("sum_squares").data(), sizeof(sum));
+  result.grad_norm = std::sqrt(static_cast<double>(sum));
+  if (std::isfinite(result.grad_norm)) {
+    double grad_scale = 1.0;
+    // torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), never above 1.
+    if (options_.max_grad_norm > 0) grad_scale = std::min(1.0, options_.max_grad_norm / (result.grad_norm + 1e-6));
+    const auto t = static_cast<double>(step);
+    std::array<float, 8> hyper = {static_cast<float>(lr),
+                                  static_cast<float>(options_.beta1),
+                                  static_cast<float>(options_.beta2),
+                                  static_cast<float>(options_.epsilon),
+                                  static_cast<float>(options_.weight_decay),
+                                  static_cast<float>(1.0 - std::pow(options_.beta1, t)),
+                                  static_cast<float>(1.0 - std::pow(options_.beta2, t)),
+                                  static_cast<float>(grad_scale)};
+    std::array<float, 8> no_decay = hyper;
+    no_decay[4] = 0.0F;
+    graph::RunInputs inputs;
+    inputs.inputs["hyper"] = std::as_bytes(std::span(hyper));
+    inputs.inputs["hyper_no_decay"] = std::as_bytes(std::span(no_decay));
+    update_->run(inputs);
+  } else {
+    result.skipped = true;
+  }
+  for (const std::string& name : parameters_) store_->fill_zero(gradient_name(name));
+  return result;
+}
+
+std::uint64_t Optimizer::memory_bytes() const {
+  return norm_->memory().arenas + update_->memory().arenas + norm_->memory().library + update_->memory().library;
+}
+
+double LearningRateSchedule::at(std::int64_t step) const {
+  const std::int64_t done = step - 1;  // transformers steps its scheduler after the optimizer
+  if (done < warmup_steps)
+    return peak * static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(warmup_steps, 1));
+  const double x = static_cast<double>(done - warmup_steps) /
+                   static_cast<double>(std::max<std::int64_t>(total_steps - warmup_steps, 1));
+  switch (kind) {
+    case ScheduleKind::constant:
+      return peak;
+    case ScheduleKind::linear:
+      return peak * std::max(0.0, 1.0 - x);
+    case ScheduleKind::cosine:
+      return peak * std::max(0.0, 0.5 * (1.0 + std::cos(std::numbers::pi * x)));
+  }
+  return peak;
+}
+
+}  // namespace tern::train

@@ -1,0 +1,66 @@
+// AdamW over fp32 masters on the device (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019), with
+// clipping by the global norm.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "accel/choice_cache.h"
+#include "graph/program.h"
+#include "graph/tensor_store.h"
+
+namespace tern::train {
+
+struct AdamwOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+  double max_grad_norm = 1.0;  // 0: no clipping
+};
+
+struct StepResult {
+  double grad_norm = 0;  // before clipping
+  bool skipped = false;  // the norm was not finite: nothing was changed
+};
+
+class Optimizer {
+ public:
+  // Creates gradients (zero) and moments (zero) in the store for each trained parameter. `decays` tells which of them
+  // weight decay applies to: matrices, never norms and biases.
+  Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters, const AdamwOptions& options,
+            accel::ChoiceCache& choices, const graph::ProgramOptions& program_options, const accel::DevicePtr& host);
+
+  // Applies the accumulated gradients with learning rate `lr` as step `step` (from 1), then zeroes them.
+  StepResult step(double lr, std::int64_t step);
+
+  [[nodiscard]] const std::vector<std::string>& parameters() const { return parameters_; }
+  // Stored names of a parameter's moments: what a checkpoint keeps.
+  [[nodiscard]] static std::string first_moment(const std::string& parameter) { return "adam_m/" + parameter; }
+  [[nodiscard]] static std::string second_moment(const std::string& parameter) { return "adam_v/" + parameter; }
+  [[nodiscard]] std::uint64_t memory_bytes() const;
+
+ private:
+  [[nodiscard]] graph::Graph norm_graph() const;
+  [[nodiscard]] graph::Graph update_graph() const;
+
+  std::shared_ptr<graph::TensorStore> store_;
+  std::vector<std::string> parameters_;
+  AdamwOptions options_;
+  std::unique_ptr<graph::Program> norm_;
+  std::unique_ptr<graph::Program> update_;
+};
+
+// cos: 0.5 (1 + cos(pi x)) from the end of the warm-up on; linear: 1 - x; constant: 1. The warm-up rises from 0.
+enum class ScheduleKind { constant, linear, cosine };
+struct LearningRateSchedule {
+  ScheduleKind kind = ScheduleKind::cosine;
+  double peak = 1e-4;
+  std::int64_t warmup_steps = 0;
+  std::int64_t total_steps = 1;
+  // The rate that step `step` (from 1) is taken with, as transformers' schedulers give it.
+  [[nodiscard]] double at(std::int64_t step) const;
+};
+
+}  // namespace tern::train
