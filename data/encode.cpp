@@ -14,13 +14,6 @@ Result<Truncation> parse_truncation(std::string_view value) {
   return usage_error("--truncation_strategy", "delete, left, right or split", std::string(value));
 }
 
-Result<LossScale> parse_loss_scale(std::string_view value) {
-  if (value == "default") return LossScale::assistant;
-  if (value == "last_round") return LossScale::last_round;
-  if (value == "all") return LossScale::all;
-  return usage_error("--loss_scale", "default, last_round or all", std::string(value));
-}
-
 void append_truncated(EncodedRow& out, Sample sample, std::uint32_t max_length, Truncation truncation) {
   const std::size_t length = sample.ids.size();
   const auto keep = [&](std::size_t begin, std::size_t end) {

@@ -14,17 +14,13 @@ namespace tern::data {
 
 // Of a sample longer than max_length: drop it, keep its last or first max_length tokens, or cut it into pieces.
 enum class Truncation { remove, left, right, split };
-// Which targets count: each assistant turn, those after the last user message, every token.
-enum class LossScale { assistant, last_round, all };
 
 [[nodiscard]] Result<Truncation> parse_truncation(std::string_view value);  // delete left right split
-[[nodiscard]] Result<LossScale> parse_loss_scale(std::string_view value);   // default last_round all
 
 struct EncodedRow {
   std::vector<Sample> samples;
   bool too_long = false;        // dropped for its length
   bool split_turns = false;     // each turn is a sample of its own, as the template demands
-  bool unsupervised = false;    // no token that is learned
   std::uint32_t truncated = 0;  // samples shortened
   bool split = false;           // cut into several
 };

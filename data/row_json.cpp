@@ -96,6 +96,7 @@ void append_calls(std::string& out, std::string_view text, const Place& place) {
 // The element of the template's array that is being put together.
 struct Draft {
   std::string role, content, members, calls;
+  std::optional<double> loss;
   std::size_t source = 0;
 };
 
@@ -119,6 +120,15 @@ void append_members(Draft& draft, const Message& message, const Place& place) {
   }
 }
 
+// Prompts are not learned, so that a weight of 0 says nothing there and another cannot be met.
+std::optional<double> weight_of(const Message& message, const Draft& draft, const Place& place) {
+  if (!message.loss || draft.role == "assistant") return message.loss;
+  if (*message.loss > 0) {
+    throw Failure(place.field("loss").error(cat("no weight for the role ", message.role), cat(*message.loss)));
+  }
+  return std::nullopt;
+}
+
 void finish(TemplateMessages& out, const Draft& draft) {
   out.json += out.source.empty() ? "[" : ",";
   out.json += R"({"role":)";
@@ -126,6 +136,7 @@ void finish(TemplateMessages& out, const Draft& draft) {
   out.json += R"(,"content":)";
   append_json_string(out.json, draft.content);
   out.json += draft.members;
+  if (draft.loss) out.json += cat(R"(,"loss":)", *draft.loss);
   if (!draft.calls.empty()) out.json += cat(R"(,"tool_calls":[)", draft.calls, "]");
   out.json += '}';
   out.source.push_back(draft.source);
@@ -188,6 +199,7 @@ Result<TemplateMessages> template_messages(const std::vector<Message>& messages)
       }
       append_members(draft, message, place);
       draft.source = i;
+      draft.loss = weight_of(message, draft, place);
     }
     if (open) finish(out, draft);
     out.json += out.json.empty() ? "[]" : "]";

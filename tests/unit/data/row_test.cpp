@@ -74,10 +74,10 @@ TEST(Row, RolesAliasesToolsAndLoss) {
   EXPECT_EQ(
       rendered.json,
       R"([{"role":"user","content":"w?"},)"
-      R"({"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":{"x":1}}}]},)"
+      R"({"role":"assistant","content":"","loss":0,"tool_calls":[{"function":{"name":"f","arguments":{"x":1}}}]},)"
       R"({"role":"tool","content":"5"},)"
       R"({"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"g","arguments":{}}}]},)"
-      R"({"role":"tool","content":"6"},{"role":"assistant","content":"done","reasoning_content":"hm"}])");
+      R"({"role":"tool","content":"6"},{"role":"assistant","content":"done","reasoning_content":"hm","loss":0.5}])");
   EXPECT_EQ(rendered.source, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5}));
 }
 

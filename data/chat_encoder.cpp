@@ -1,0 +1,185 @@
+#include "data/chat_encoder.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
+#include "io/checksum.h"
+#include "io/json.h"
+#include "io/mapped_file.h"
+
+namespace tern::data {
+
+using Json = nlohmann::ordered_json;
+
+struct ChatEncoder::State {
+  text::Tokenizer tokenizer;
+  std::optional<text::ChatTemplate> chat_template;
+  ChatEncoderOptions options;
+  Json kwargs;
+  text::TokenId eos = -1;
+
+  [[nodiscard]] Json messages_json(const std::vector<Message>& messages) const;
+  void add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const;
+  void add_plain(EncodedRow& out, const std::vector<Message>& messages) const;
+  void add(EncodedRow& out, Sample sample) const {
+    if (!sample.weights.empty()) sample.weights.front() = 0;
+    append_truncated(out, std::move(sample), options.max_length, options.truncation);
+  }
+};
+
+namespace {
+
+// The Error of something inside the row, with the row's place before it.
+Error in_row(const Row& row, Error error) {
+  error.kind = ErrorKind::data;
+  error.where = error.where.empty() ? cat(row.file, ":", row.line) : cat(row.file, ":", row.line, ": ", error.where);
+  return error;
+}
+
+bool learned(const Message& message) { return message.role == "assistant" || message.role == "tool_call"; }
+
+}  // namespace
+
+// Most rows have nothing but roles and texts: they need no detour over JSON text.
+Json ChatEncoder::State::messages_json(const std::vector<Message>& messages) const {
+  const bool plain = std::all_of(messages.begin(), messages.end(), [](const Message& message) {
+    return message.members_json.empty() && !message.loss && !message.role.starts_with("tool_");
+  });
+  if (!plain) return io::parse_json(template_messages(messages).value().json, "messages").value();
+  Json out = Json::array();
+  for (const auto& message : messages) out.push_back({{"role", message.role}, {"content", message.content}});
+  return out;
+}
+
+void ChatEncoder::State::add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const {
+  const Json dialogue = messages_json(messages);
+  Json tools;
+  text::ChatInput input;
+  input.messages = &dialogue;
+  if (!row.tools_json.empty()) {
+    tools = io::parse_json(row.tools_json, "tools").value();
+    input.tools = &tools;
+  }
+  if (!kwargs.empty()) input.kwargs = &kwargs;
+  const text::TokenizerConfig& config = tokenizer.config();
+  input.bos_token = config.bos.content;
+  input.eos_token = config.eos.content;
+  input.unk_token = config.unk.content;
+  input.pad_token = config.pad.content;
+  auto supervised = text::supervised_samples(*chat_template, tokenizer, input, {options.loss_scale, {}}).value();
+  out.split_turns = supervised.samples.size() > 1;
+  for (auto& sample : supervised.samples) add(out, {std::move(sample.ids), std::move(sample.weights)});
+}
+
+void ChatEncoder::State::add_plain(EncodedRow& out, const std::vector<Message>& messages) const {
+  text::SupervisedText joined;
+  std::size_t last_user = 0;
+  for (std::size_t i = 0; i < messages.size(); ++i) last_user = messages[i].role == "user" ? i : last_user;
+  float last_weight = 0;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    const bool round = options.loss_scale != text::LossScale::last_round || i >= last_user;
+    float weight = options.loss_scale == text::LossScale::all || (learned(message) && round) ? 1.0F : 0.0F;
+    if (message.loss && learned(message)) weight = static_cast<float>(*message.loss);
+    const std::size_t begin = joined.text.size();
+    joined.text += message.content;
+    if (weight > 0 && joined.text.size() > begin) joined.spans.push_back({begin, joined.text.size(), weight});
+    last_weight = weight;
+  }
+  auto encoding = tokenizer.encode_with_offsets(joined.text, true);
+  Sample sample{std::move(encoding.ids), text::token_weights(joined, encoding.offsets)};
+  if (eos >= 0) {
+    if (sample.ids.empty() || sample.ids.back() != eos) {
+      sample.ids.push_back(eos);
+      sample.weights.push_back(0);
+    }
+    sample.weights.back() = last_weight;
+  }
+  add(out, std::move(sample));
+}
+
+ChatEncoder::ChatEncoder(std::unique_ptr<const State> state) : state_(std::move(state)) {}
+ChatEncoder::~ChatEncoder() = default;
+
+Result<std::shared_ptr<const ChatEncoder>> ChatEncoder::create(text::Tokenizer tokenizer,
+                                                               std::optional<text::ChatTemplate> chat_template,
+                                                               ChatEncoderOptions options) {
+  return catching([&] {
+    if (options.use_chat_template && !chat_template) {
+      throw Failure(data_error("the model's tokenizer", "a chat template", "none",
+                               "give --template, or --use_chat_template false to train on plain text"));
+    }
+    if (options.identity.empty()) throw Failure(failed_error("encoder", "the tokenizer's identity", "none"));
+    Json kwargs = Json::object();
+    if (!options.template_kwargs.empty()) {
+      kwargs = io::parse_json(options.template_kwargs, "template variables").value();
+      if (!kwargs.is_object()) throw Failure(usage_error("template variables", "a JSON object", kwargs.type_name()));
+    }
+    const text::TokenId eos = tokenizer.config().eos.id;
+    auto state = std::make_unique<State>(
+        State{std::move(tokenizer), std::move(chat_template), std::move(options), std::move(kwargs), eos});
+    return std::shared_ptr<const ChatEncoder>(new ChatEncoder(std::move(state)));
+  });
+}
+
+Result<EncodedRow> ChatEncoder::encode(const Row& row) const {
+  if (!row.text) return encode(row, row.messages);
+  return encode(row, {{"assistant", *row.text, {}, {}}});
+}
+
+Result<EncodedRow> ChatEncoder::encode(const Row& row, const std::vector<Message>& messages) const {
+  if (row.images.size() + row.videos.size() + row.audios.size() > 0) {
+    const std::string_view field = !row.images.empty() ? "images" : !row.videos.empty() ? "videos" : "audios";
+    return data_error(cat(row.file, ":", row.line, ": field \"", field, "\""), "text only, as the model reads no media",
+                      "media", "take the column out, or choose a model that reads it");
+  }
+  auto out = catching([&] {
+    EncodedRow encoded;
+    if (state_->options.use_chat_template) {
+      state_->add_chat(encoded, row, messages);
+    } else {
+      state_->add_plain(encoded, messages);
+    }
+    return encoded;
+  });
+  if (!out) return in_row(row, out.error());
+  return out;
+}
+
+std::string ChatEncoder::fingerprint() const {
+  const ChatEncoderOptions& options = state_->options;
+  return cat("chat 1|", options.identity, "|", options.max_length, "|", static_cast<int>(options.truncation), "|",
+             static_cast<int>(options.loss_scale), "|", options.use_chat_template, "|", options.template_kwargs, "|",
+             state_->eos, "|", state_->tokenizer.config().bos.content, "|",
+             state_->chat_template ? state_->chat_template->source() : std::string());
+}
+
+Result<std::string> tokenizer_identity(const std::filesystem::path& model) {
+  return catching([&] {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(model, ignored)) {
+      constexpr std::size_t kHead = std::size_t{64} << 20;  // a GGUF's vocabulary lies before its tensors
+      const auto file = io::MappedFile::open(model).value();
+      const auto head = file->bytes().first(std::min(file->bytes().size(), kHead));
+      std::string identity = io::xxh3_64(head);
+      file->intact().value();
+      return identity;
+    }
+    std::string identity;
+    static constexpr std::array kFiles{"tokenizer.json",          "tokenizer.model",     "tokenizer_config.json",
+                                       "special_tokens_map.json", "chat_template.jinja", "chat_template.json"};
+    for (const auto* name : kFiles) {
+      if (std::filesystem::exists(model / name, ignored)) {
+        identity += cat(name, "=", io::xxh3_64_of_file(model / name).value(), ";");
+      }
+    }
+    if (identity.empty()) {
+      throw Failure(data_error(model.string(), "tokenizer.json or tokenizer.model", "neither"));
+    }
+    return identity;
+  });
+}
+
+}  // namespace tern::data

@@ -1,0 +1,51 @@
+// The encoder of supervised training: dialogues through the model's chat template, or plain text.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "data/encode.h"
+#include "text/chat_template.h"
+#include "text/supervised.h"
+#include "text/tokenizer.h"
+
+namespace tern::data {
+
+struct ChatEncoderOptions {
+  std::uint32_t max_length = 0;  // tokens; 0: no limit
+  Truncation truncation = Truncation::remove;
+  text::LossScale loss_scale = text::LossScale::every_turn;
+  // false (`tern pt`): the contents are joined as they are, the tokenizer's own first tokens put before them and its
+  // end token behind.
+  bool use_chat_template = true;
+  std::string template_kwargs;  // JSON object of the template's variables: {"enable_thinking": false}
+  // What tells this tokenizer and template from others (tokenizer_identity()): caches depend on it.
+  std::string identity;
+};
+
+class ChatEncoder final : public RowEncoder {
+ public:
+  // Errors: no chat template where one is to be used; template_kwargs that is no JSON object.
+  [[nodiscard]] static Result<std::shared_ptr<const ChatEncoder>> create(
+      text::Tokenizer tokenizer, std::optional<text::ChatTemplate> chat_template, ChatEncoderOptions options);
+  ~ChatEncoder() override;
+
+  [[nodiscard]] Result<EncodedRow> encode(const Row& row) const override;
+  // One dialogue of the row, its `messages` or its `rejected`.
+  [[nodiscard]] Result<EncodedRow> encode(const Row& row, const std::vector<Message>& messages) const;
+  [[nodiscard]] std::string fingerprint() const override;
+
+ private:
+  struct State;
+  explicit ChatEncoder(std::unique_ptr<const State> state);
+  std::unique_ptr<const State> state_;
+};
+
+// Of the files that make a tokenizer and its template: those of a Hugging Face directory, or the head of a GGUF file.
+[[nodiscard]] Result<std::string> tokenizer_identity(const std::filesystem::path& model);
+
+}  // namespace tern::data
