@@ -133,6 +133,8 @@ const std::map<std::string, std::string>& CheckpointSource::safetensors_metadata
   return state_->safetensors ? state_->safetensors->metadata() : state_->no_metadata;
 }
 
+const std::vector<std::shared_ptr<const MappedFile>>& CheckpointSource::files() const { return state_->files(); }
+
 const SourceTensor* CheckpointSource::find(std::string_view name) const {
   const auto found = state_->index.find(std::string(name));
   return found == state_->index.end() ? nullptr : &state_->tensors[found->second];

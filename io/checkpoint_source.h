@@ -56,6 +56,8 @@ class CheckpointSource {
   [[nodiscard]] const nlohmann::ordered_json* config() const;  // config.json, null where there is none
   [[nodiscard]] const std::map<std::string, std::string>& safetensors_metadata() const;
 
+  [[nodiscard]] const std::vector<std::shared_ptr<const MappedFile>>& files() const;
+
   // Expands a tensor to fp32: floating dtypes and every GGUF type that `dequantize` serves.
   [[nodiscard]] Status read_f32(const SourceTensor& tensor, std::span<float> values) const;
   // Starts reading a tensor ahead of its use; gives its pages back after.
