@@ -46,6 +46,34 @@ class ConfigOnDisk {
   std::filesystem::path path_;
 };
 
+// Words as a shell would split them: spaces part, single quotes hold together.
+Words shell_words(std::string_view line) {
+  Words words(1);
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '\'') {
+      quoted = !quoted;
+    } else if (c == ' ' && !quoted) {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+TEST(CommandLine, EveryExampleOfTheHelpIsAccepted) {
+  for (const auto& command : command_table()) {
+    if (command.example.empty()) continue;
+    const auto begin = command.example.rfind("tern ");
+    ASSERT_NE(begin, std::string_view::npos) << command.example;
+    auto words = shell_words(command.example.substr(begin + 5));
+    const auto run = parse(words);
+    ASSERT_TRUE(run) << command.example << ": " << run.error().line();
+    EXPECT_EQ(run->arguments.command().name, command.name);
+  }
+}
+
 TEST(CommandLine, ReadsEveryType) {
   const auto run = parse({"sft", "--model", "m", "--lora_rank", "16", "--learning-rate=2e-4", "--packing", "false",
                           "--dataset", "a.jsonl#10", "b.jsonl", "--max_shard_size", "2GiB", "--tuner_type", "full",
