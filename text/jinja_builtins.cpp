@@ -150,7 +150,7 @@ const std::map<std::string_view, Test>& test_table() {
          return v.is_text() || v.is_list() || v.is_dict() || v.is_undefined() || v.as<Range>();
        }>},
       {"iterable", plain<[](const Value& v) { return iterable(v); }>},
-      {"callable", plain<[](const Value& v) { return v.is_object() && v.object().callable(); }>},
+      {"callable", plain<[](const Value& v) { return v.is_undefined() || (v.is_object() && v.object().callable()); }>},
       {"escaped", plain<[](const Value& v) { return v.markup(); }>},
       {"lower", plain<[](const Value& v) { return all_case(v.str(), CharacterClass::lower, CharacterClass::upper); }>},
       {"upper", plain<[](const Value& v) { return all_case(v.str(), CharacterClass::upper, CharacterClass::lower); }>},

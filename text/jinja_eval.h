@@ -147,7 +147,7 @@ class Namespace final : public Object {
 [[nodiscard]] Value negated(const Value& operand, bool plus);
 [[nodiscard]] bool contains(Evaluator& evaluator, const Value& container, const Value& item);
 [[nodiscard]] bool compared(Evaluator& evaluator, CompareOp op, const Value& left, const Value& right);
-// Python's obj[start:stop:step]; none where the type has no slices.
+// Python's obj[start:stop:step].
 [[nodiscard]] Value sliced(Evaluator& evaluator, const Value& object, const Value& start, const Value& stop,
                            const Value& step);
 

@@ -33,10 +33,12 @@ std::int64_t read_count(std::string_view text, std::size_t& at) {
 Spec parse_spec(std::string_view text) {
   Spec spec;
   std::size_t at = 0;
+  bool filled = false;
   const auto is_align = [](char c) { return c == '<' || c == '>' || c == '=' || c == '^'; };
   const std::size_t head = byte_offset(text, 1);
   if (head < text.size() && head > 0 && is_align(text[head])) {
     spec.fill = text.substr(0, head);
+    filled = true;
     spec.align = text[head];
     at = head + 1;
   } else if (!text.empty() && is_align(text[0])) {
@@ -47,10 +49,8 @@ Spec parse_spec(std::string_view text) {
   if (at < text.size() && text[at] == '#') spec.alternate = (++at, true);
   if (at < text.size() && text[at] == '0') {
     spec.zero = (++at, true);
-    if (!spec.align) {
-      spec.fill = "0";
-      spec.align = '=';
-    }
+    if (!filled) spec.fill.assign(1, '0');
+    if (!spec.align) spec.align = '=';
   }
   spec.width = read_count(text, at);
   if (at < text.size() && (text[at] == ',' || text[at] == '_')) spec.grouping = text[at++];

@@ -209,8 +209,9 @@ Value sliced(Evaluator& evaluator, const Value& object, const Value& start, cons
   const auto* range = object.as<Range>();
   const bool integral = (start.is_none() || start.is_integral()) && (stop.is_none() || stop.is_integral()) &&
                         (step.is_none() || step.is_integral());
-  if (!integral || !(object.is_text() || object.is_list() || range)) {
-    return Value::undefined({}, {}, cat(object.type_name(), " object has no such slice"));  // Jinja catches TypeError
+  if (!integral) throw Problem{"integers as a slice's bounds", "other values"};
+  if (!(object.is_text() || object.is_list() || range)) {
+    throw Problem{"a string, list or tuple to slice", cat("a ", object.type_name())};
   }
   const std::int64_t length = object.is_text()   ? static_cast<std::int64_t>(code_point_count(object.text()))
                               : object.is_list() ? static_cast<std::int64_t>(object.items().size())
