@@ -1,0 +1,148 @@
+#include "train/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "io/atomic_dir.h"
+#include "io/file_writer.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+
+namespace tern::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kStateFile = "trainer_state.json";
+constexpr const char* kOptimizerStem = "optimizer";
+
+Json state_json(const TrainState& state) {
+  Json json;
+  json["global_step"] = state.global_step;
+  json["max_steps"] = state.max_steps;
+  json["epoch"] = state.epoch_progress;
+  json["best_metric"] = state.best_metric ? Json(*state.best_metric) : Json(nullptr);
+  json["best_model_checkpoint"] = state.best_checkpoint.empty() ? Json(nullptr) : Json(state.best_checkpoint);
+  json["num_input_tokens_seen"] = state.tokens;
+  json["next_epoch"] = state.epoch;
+  json["next_step_in_epoch"] = state.step_in_epoch;
+  json["log_window"] = {{"loss", state.window_loss}, {"steps", state.window_steps}};
+  json["kernel_choices"] = state.kernel_choices;
+  return json;
+}
+
+void write_optimizer(const fs::path& directory, const CheckpointContent& content) {
+  std::vector<io::TensorSpec> specs;
+  for (const std::string& name : content.optimizer_tensors) {
+    const auto shape = shape_of(content.store->at(name).desc);
+    specs.push_back({name, "F32", {shape.begin(), shape.end()}});
+  }
+  io::SafetensorsWriteOptions options;
+  options.stem = kOptimizerStem;
+  auto writer = io::SafetensorsWriter::create(directory, specs, options).value();
+  for (const std::string& name : content.optimizer_tensors) {
+    std::vector<std::byte> bytes(total_bytes(content.store->at(name).desc));
+    content.store->download(name, bytes);
+    writer.write(name, bytes).value();
+  }
+  writer.finish().value();
+}
+
+}  // namespace
+
+Status write_checkpoint(const fs::path& directory, const TrainState& state, const CheckpointContent& content) {
+  return catching([&] {
+    auto target = io::AtomicDir::begin(directory, io::AtomicDir::Existing::replace).value();
+    content.model->save(target.path());
+    if (!content.optimizer_tensors.empty()) {
+      write_optimizer(target.path(), content);
+      // Random bits are Philox keyed by data: the seed and the place in the data are the whole state.
+      const Json rng = {{"generator", "philox4x32-10"}, {"seed", content.seed}, {"epoch", state.epoch}};
+      io::write_file(target.path() / "rng_state.json", io::write_json(rng)).value();
+    }
+    io::write_file(target.path() / kStateFile, io::write_json(state_json(state))).value();
+    io::write_file(target.path() / "args.json", content.args_json).value();
+    target.commit().value();
+    return Unit{};
+  });
+}
+
+Result<TrainState> read_train_state(const fs::path& directory) {
+  return catching([&] {
+    io::verify_manifest(directory).value();
+    const fs::path file = directory / kStateFile;
+    const Json json = io::read_json_file(file).value();
+    TrainState state;
+    try {
+      state.global_step = json.at("global_step").get<std::int64_t>();
+      state.max_steps = json.at("max_steps").get<std::int64_t>();
+      state.epoch_progress = json.at("epoch").get<double>();
+      if (!json.at("best_metric").is_null()) state.best_metric = json["best_metric"].get<double>();
+      if (!json.at("best_model_checkpoint").is_null())
+        state.best_checkpoint = json["best_model_checkpoint"].get<std::string>();
+      state.tokens = json.at("num_input_tokens_seen").get<std::int64_t>();
+      state.epoch = json.at("next_epoch").get<std::int64_t>();
+      state.step_in_epoch = json.at("next_step_in_epoch").get<std::int64_t>();
+      state.window_loss = json.at("log_window").at("loss").get<double>();
+      state.window_steps = json.at("log_window").at("steps").get<std::int64_t>();
+      state.kernel_choices = json.at("kernel_choices").get<std::map<std::string, std::string>>();
+    } catch (const nlohmann::json::exception& error) {
+      throw Failure(data_error(file.string(), "the state of a tern run", error.what(),
+                               "resume from a checkpoint that tern wrote"));
+    }
+    return state;
+  });
+}
+
+Status read_optimizer(const fs::path& directory, graph::TensorStore& store, const std::vector<std::string>& tensors) {
+  return catching([&] {
+    const auto file = io::Safetensors::open_directory(directory, kOptimizerStem).value();
+    for (const std::string& name : tensors) {
+      const auto* tensor = file.tensor(name);
+      const std::string where = cat((directory / "optimizer.safetensors").string(), ": tensor ", name);
+      if (tensor == nullptr) {
+        throw Failure(
+            data_error(where, "its optimizer state", "none", "resume with the flags the checkpoint was made with"));
+      }
+      if (tensor->dtype->name != "F32" || tensor->bytes.size() != total_bytes(store.at(name).desc)) {
+        throw Failure(data_error(where, to_string(store.at(name).desc),
+                                 cat(tensor->dtype->name, ", ", tensor->bytes.size(), " bytes"),
+                                 "resume with the flags the checkpoint was made with"));
+      }
+      store.upload(name, tensor->bytes);
+    }
+    file.intact().value();
+    return Unit{};
+  });
+}
+
+std::vector<std::pair<std::int64_t, fs::path>> list_checkpoints(const fs::path& output_dir) {
+  std::vector<std::pair<std::int64_t, fs::path>> out;
+  const std::string prefix = "checkpoint-";
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(output_dir, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix) || !entry.is_directory(error)) continue;
+    std::int64_t step = 0;
+    const auto [end, failure] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), step);
+    if (failure == std::errc{} && end == name.data() + name.size()) out.emplace_back(step, entry.path());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+fs::path newest_sound_checkpoint(const fs::path& output_dir) {
+  auto checkpoints = list_checkpoints(output_dir);
+  for (auto it = checkpoints.rbegin(); it != checkpoints.rend(); ++it) {
+    const Status sound = io::verify_manifest(it->second);
+    if (sound.ok()) return it->second;
+    log_warn(cat("checkpoint passed over: ", sound.error().line()));
+  }
+  return {};
+}
+
+}  // namespace tern::train

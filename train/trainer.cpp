@@ -1,0 +1,339 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace tern::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The largest micro-batch that any epoch can put together.
+Capacity capacity_of(const data::EncodedDataset& dataset, const data::BatchOptions& batches,
+                     std::int64_t supervised_limit) {
+  Capacity capacity;
+  const auto per_batch = std::min<std::int64_t>(batches.per_device_batch_size, dataset.size());
+  // The longest samples could fall into one micro-batch.
+  std::vector<std::uint32_t> lengths;
+  std::vector<std::uint32_t> supervised;
+  for (std::uint32_t i = 0; i < dataset.size(); ++i) {
+    lengths.push_back(dataset.info(i).length);
+    supervised.push_back(dataset.info(i).supervised);
+  }
+  const auto top_sum = [&](std::vector<std::uint32_t>& values) {
+    std::partial_sort(values.begin(), values.begin() + per_batch, values.end(), std::greater<>());
+    std::int64_t sum = 0;
+    for (std::int64_t i = 0; i < per_batch; ++i) sum += values[static_cast<std::size_t>(i)];
+    return sum;
+  };
+  if (batches.packing) {
+    capacity.tokens = per_batch * std::max<std::int64_t>(batches.packing_length, dataset.longest());
+    capacity.sequences = capacity.tokens;
+    capacity.loss_rows = capacity.tokens;
+  } else {
+    capacity.tokens = top_sum(lengths);
+    capacity.sequences = per_batch;
+    capacity.loss_rows = std::min(top_sum(supervised), supervised_limit);
+  }
+  capacity.max_seqlen = dataset.longest();
+  return capacity;
+}
+
+}  // namespace
+
+Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, const data::EncodedDataset& training,
+                 const data::EncodedDataset& validation, TrainerOptions options, accel::ChoiceCache& choices,
+                 graph::ProgramOptions program_options, accel::DevicePtr host, TrainerHooks hooks)
+    : model_(model),
+      saver_(saver),
+      training_(training),
+      validation_(validation),
+      options_(std::move(options)),
+      choices_(choices),
+      hooks_(std::move(hooks)),
+      planner_(data::BatchPlanner::create(training, options_.batches).value()) {
+  if (!options_.resume_from.empty()) {
+    state_ = read_train_state(options_.resume_from).value();
+    choices_.replay(state_.kernel_choices);  // before anything is planned
+  }
+  const auto per_epoch = static_cast<std::int64_t>(planner_.steps_per_epoch());
+  total_steps_ = options_.max_steps > 0
+                     ? options_.max_steps
+                     : static_cast<std::int64_t>(std::ceil(options_.num_train_epochs * static_cast<double>(per_epoch)));
+  schedule_.kind = options_.schedule;
+  schedule_.peak = options_.learning_rate;
+  schedule_.total_steps = total_steps_;
+  schedule_.warmup_steps =
+      options_.warmup_steps > 0
+          ? options_.warmup_steps
+          : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
+  constexpr std::int64_t kNoLimit = std::int64_t{1} << 40;
+  options_.graph.capacity = capacity_of(training, options_.batches, kNoLimit);
+  optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, choices,
+                                           program_options, host);
+  runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, choices, program_options, host);
+  if (validation.size() > 0) {
+    eval_planner_ = data::BatchPlanner::create(validation, options_.eval_batches).value();
+    TrainingGraphOptions eval = options_.graph;
+    eval.trainable.clear();
+    eval.dropout = false;
+    eval.capacity = capacity_of(validation, options_.eval_batches, kNoLimit);
+    eval_runner_ = std::make_unique<MicroBatchRunner>(model, eval, choices, program_options, host);
+  }
+  if (options_.resume_from.empty()) {
+    state_.max_steps = total_steps_;
+  } else {
+    resume();
+  }
+}
+
+void Trainer::resume() {
+  if (state_.max_steps != total_steps_) {
+    log_warn(cat("resuming a run of ", state_.max_steps, " steps as one of ", total_steps_,
+                 ": the learning rate follows the new length"));
+    state_.max_steps = total_steps_;
+  }
+  std::vector<std::string> tensors;
+  for (const std::string& name : optimizer_->parameters()) {
+    tensors.push_back(Optimizer::first_moment(name));
+    tensors.push_back(Optimizer::second_moment(name));
+  }
+  read_optimizer(options_.resume_from, *model_.store, tensors).value();
+  window_loss_ = state_.window_loss;
+  window_steps_ = state_.window_steps;
+}
+
+double Trainer::seconds_since_start() const { return now_seconds() - start_time_; }
+
+bool Trainer::is_due(When when, std::int64_t every, bool epoch_end) const {
+  switch (when) {
+    case When::no:
+      return false;
+    case When::epoch:
+      return epoch_end;
+    case When::steps:
+      return every > 0 && state_.global_step % every == 0;
+  }
+  return false;
+}
+
+double Trainer::evaluate() {
+  double loss = 0;
+  double weight = 0;
+  for (std::uint64_t step = 0; step < eval_planner_->steps_per_epoch(); ++step) {
+    const data::StepPlan plan = eval_planner_->plan(0, step);
+    for (const auto& micro : plan.micro_batches) {
+      loss += eval_runner_->run(data::gather(validation_, micro), {options_.seed, 0, 1.0});
+    }
+    weight += plan.weight;
+  }
+  return weight > 0 ? loss / weight : 0;
+}
+
+void Trainer::train_step(const data::StepPlan& plan) {
+  MicroBatchInputs inputs;
+  inputs.seed = options_.seed;
+  inputs.epoch = plan.epoch;
+  inputs.loss_divisor = plan.weight > 0 ? plan.weight : 1.0;
+  double loss = 0;
+  for (const auto& micro : plan.micro_batches) {
+    if (micro.samples.empty()) continue;
+    loss += runner_->run(data::gather(training_, micro), inputs);
+    tokens_seen_ += micro.tokens;
+    state_.tokens += micro.tokens;
+  }
+  const double lr = schedule_.at(state_.global_step + 1);
+  const StepResult result = optimizer_->step(lr, state_.global_step + 1);
+  if (result.skipped) {
+    log_warn(cat("step ", state_.global_step + 1, ": the gradient's norm is not finite; the step was left out"));
+  }
+  ++state_.global_step;
+  ++steps_here_;
+  window_loss_ += loss;
+  ++window_steps_;
+  window_grad_norm_ = result.grad_norm;
+  window_lr_ = lr;
+  if (hooks_.on_step) hooks_.on_step(state_.global_step, total_steps_, loss);
+}
+
+void Trainer::append_log(const std::string& json_line) {
+  std::ofstream out(options_.output_dir / "logging.jsonl", std::ios::app);
+  out << json_line << '\n';
+  if (!out.flush())
+    log_warn(cat((options_.output_dir / "logging.jsonl").string(), ": a log line could not be written"));
+}
+
+void Trainer::write_log(const LogRow& row) {
+  Json json;
+  if (row.loss) json["loss"] = *row.loss;
+  if (row.eval_loss) json["eval_loss"] = *row.eval_loss;
+  if (row.loss) {
+    json["grad_norm"] = row.grad_norm;
+    json["learning_rate"] = row.learning_rate;
+  }
+  json["epoch"] = row.epoch;
+  json["global_step/max_steps"] = cat(row.step, "/", row.total_steps);
+  json["elapsed_time"] = row.elapsed_seconds;
+  json["remaining_time"] = row.remaining_seconds;
+  json["memory(GiB)"] = row.memory_gib;
+  json["train_speed(s/it)"] = row.seconds_per_step;
+  json["tokens_per_second"] = row.tokens_per_second;
+  append_log(json.dump());
+  if (hooks_.on_log) hooks_.on_log(row);
+}
+
+void Trainer::log_step(const data::StepPlan& plan, double epoch_progress) {
+  (void)plan;
+  const bool due = options_.logging_steps > 0 && state_.global_step % options_.logging_steps == 0;
+  const bool first = options_.logging_first_step && state_.global_step == 1;
+  if (!due && !first && state_.global_step != total_steps_) return;
+  LogRow row;
+  row.step = state_.global_step;
+  row.total_steps = total_steps_;
+  row.epoch = epoch_progress;
+  row.loss = window_loss_ / static_cast<double>(std::max<std::int64_t>(window_steps_, 1));
+  row.grad_norm = window_grad_norm_;
+  row.learning_rate = window_lr_;
+  row.elapsed_seconds = seconds_since_start();
+  row.seconds_per_step = row.elapsed_seconds / static_cast<double>(std::max<std::int64_t>(steps_here_, 1));
+  row.remaining_seconds = row.seconds_per_step * static_cast<double>(total_steps_ - state_.global_step);
+  row.tokens_per_second = static_cast<double>(tokens_seen_) / std::max(row.elapsed_seconds, 1e-9);
+  row.memory_gib = static_cast<double>(model_.store->device()->memory().peak_by_process) / (1024.0 * 1024.0 * 1024.0);
+  write_log(row);
+  window_loss_ = 0;
+  window_steps_ = 0;
+}
+
+void Trainer::maybe_evaluate(bool epoch_end) {
+  if (!eval_runner_) return;
+  const bool last = state_.global_step == total_steps_ && options_.eval_strategy != When::no;
+  if (!is_due(options_.eval_strategy, options_.eval_steps, epoch_end) && !last) return;
+  LogRow row;
+  row.step = state_.global_step;
+  row.total_steps = total_steps_;
+  row.epoch = state_.epoch_progress;
+  row.eval_loss = evaluate();
+  row.elapsed_seconds = seconds_since_start();
+  write_log(row);
+  if (!state_.best_metric || *row.eval_loss < *state_.best_metric) {
+    state_.best_metric = row.eval_loss;
+    state_.best_checkpoint = (options_.output_dir / cat("checkpoint-", state_.global_step)).string();
+  }
+}
+
+void Trainer::save_checkpoint() {
+  const fs::path directory = options_.output_dir / cat("checkpoint-", state_.global_step);
+  CheckpointContent content;
+  content.model = &saver_;
+  content.store = model_.store.get();
+  content.args_json = options_.args_json;
+  content.seed = options_.seed;
+  if (!options_.save_only_model) {
+    for (const std::string& name : optimizer_->parameters()) {
+      content.optimizer_tensors.push_back(Optimizer::first_moment(name));
+      content.optimizer_tensors.push_back(Optimizer::second_moment(name));
+    }
+  }
+  state_.window_loss = window_loss_;
+  state_.window_steps = window_steps_;
+  state_.kernel_choices = choices_.used();
+  const Status saved = write_checkpoint(directory, state_, content);
+  save_failed_ = !saved.ok();
+  if (!saved.ok()) {
+    log_warn(cat("checkpoint not saved, training goes on: ", saved.error().line()));
+    return;
+  }
+  if (hooks_.on_note) hooks_.on_note(cat("saved ", directory.string()));
+  prune_checkpoints();
+  if (options_.create_checkpoint_symlink) {
+    std::error_code error;
+    fs::remove(options_.output_dir / "last", error);
+    fs::create_directory_symlink(directory.filename(), options_.output_dir / "last", error);
+    if (!state_.best_checkpoint.empty() && fs::exists(state_.best_checkpoint, error)) {
+      fs::remove(options_.output_dir / "best", error);
+      fs::create_directory_symlink(fs::path(state_.best_checkpoint).filename(), options_.output_dir / "best", error);
+    }
+  }
+}
+
+void Trainer::prune_checkpoints() {
+  if (options_.save_total_limit <= 0) return;
+  auto checkpoints = list_checkpoints(options_.output_dir);
+  auto excess = static_cast<std::int64_t>(checkpoints.size()) - options_.save_total_limit;
+  for (const auto& [step, path] : checkpoints) {
+    if (excess <= 0) return;
+    if (step == state_.global_step || path.string() == state_.best_checkpoint) continue;
+    std::error_code error;
+    fs::remove_all(path, error);
+    --excess;
+  }
+}
+
+TrainResult Trainer::run() {
+  start_time_ = now_seconds();
+  TrainResult result;
+  if (options_.eval_on_start && state_.global_step == 0 && eval_runner_) {
+    LogRow row;
+    row.total_steps = total_steps_;
+    row.eval_loss = evaluate();
+    row.elapsed_seconds = seconds_since_start();
+    write_log(row);
+  }
+  const auto per_epoch = static_cast<std::int64_t>(planner_.steps_per_epoch());
+  bool saved_here = false;
+  while (state_.global_step < total_steps_) {
+    if (hooks_.should_stop()) {
+      result.interrupted = true;
+      break;
+    }
+    const data::StepPlan plan =
+        planner_.plan(static_cast<std::uint64_t>(state_.epoch), static_cast<std::uint64_t>(state_.step_in_epoch));
+    train_step(plan);
+    if (++state_.step_in_epoch == per_epoch) {
+      state_.step_in_epoch = 0;
+      ++state_.epoch;
+    }
+    const bool epoch_end = state_.step_in_epoch == 0;
+    state_.epoch_progress =
+        static_cast<double>(state_.epoch) + static_cast<double>(state_.step_in_epoch) / static_cast<double>(per_epoch);
+    log_step(plan, state_.epoch_progress);
+    maybe_evaluate(epoch_end);
+    const bool last = state_.global_step == total_steps_;
+    saved_here =
+        is_due(options_.save_strategy, options_.save_steps, epoch_end) || (last && options_.save_strategy != When::no);
+    if (saved_here) save_checkpoint();
+  }
+  if (result.interrupted && !saved_here && state_.global_step > 0) save_checkpoint();
+  finish(result);
+  return result;
+}
+
+void Trainer::finish(TrainResult& result) {
+  choices_.save();
+  const auto checkpoints = list_checkpoints(options_.output_dir);
+  if (!checkpoints.empty()) result.last_checkpoint = checkpoints.back().second.string();
+  std::error_code error;
+  if (fs::exists(state_.best_checkpoint, error)) result.best_checkpoint = state_.best_checkpoint;
+  result.best_metric = state_.best_metric;
+  result.save_failed = save_failed_;
+  Json json;
+  json["last_model_checkpoint"] = result.last_checkpoint.empty() ? Json(nullptr) : Json(result.last_checkpoint);
+  json["best_model_checkpoint"] = result.best_checkpoint.empty() ? Json(nullptr) : Json(result.best_checkpoint);
+  json["best_metric"] = result.best_metric ? Json(*result.best_metric) : Json(nullptr);
+  json["global_step/max_steps"] = cat(state_.global_step, "/", total_steps_);
+  json["elapsed_time"] = seconds_since_start();
+  if (!result.interrupted) append_log(json.dump());
+}
+
+}  // namespace tern::train

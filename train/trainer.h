@@ -1,0 +1,134 @@
+// The training loop: steps, evaluation, checkpoints and logs, resumable to the bit.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/batch.h"
+#include "models/adapter.h"
+#include "train/checkpoint.h"
+#include "train/micro_batch.h"
+#include "train/optimizer.h"
+
+namespace tern::train {
+
+enum class When { no, steps, epoch };
+
+struct TrainerOptions {
+  std::filesystem::path output_dir;  // of this run: holds checkpoints and logging.jsonl
+  double num_train_epochs = 3;
+  std::int64_t max_steps = -1;  // above 0: wins over epochs
+  std::int64_t logging_steps = 5;
+  bool logging_first_step = true;
+  When save_strategy = When::steps;
+  std::int64_t save_steps = 500;
+  std::int64_t save_total_limit = 0;  // 0: all are kept
+  bool save_only_model = false;
+  When eval_strategy = When::no;
+  std::int64_t eval_steps = 500;
+  bool eval_on_start = false;
+  bool create_checkpoint_symlink = false;
+  std::uint64_t seed = 42;
+  AdamwOptions adamw;
+  ScheduleKind schedule = ScheduleKind::cosine;
+  double learning_rate = 1e-4;
+  double warmup_ratio = 0;
+  std::int64_t warmup_steps = 0;      // above 0: wins over the ratio
+  std::filesystem::path resume_from;  // a checkpoint; empty: from the beginning
+  std::string args_json;              // args.json of the run, copied into each checkpoint
+  data::BatchOptions batches;
+  data::BatchOptions eval_batches;
+  TrainingGraphOptions graph;  // trainable and adapters are filled in; capacity from the data
+};
+
+struct LogRow {
+  std::int64_t step = 0;
+  std::int64_t total_steps = 0;
+  double epoch = 0;
+  std::optional<double> loss;
+  std::optional<double> eval_loss;
+  double grad_norm = 0;
+  double learning_rate = 0;
+  double elapsed_seconds = 0;
+  double remaining_seconds = 0;
+  double memory_gib = 0;
+  double seconds_per_step = 0;
+  double tokens_per_second = 0;
+};
+
+struct TrainerHooks {
+  std::function<void(const LogRow&)> on_log;
+  std::function<void(std::int64_t step, std::int64_t total, double loss)> on_step;  // for a progress line
+  std::function<void(const std::string&)> on_note;                                  // a saved checkpoint, a full disk
+  std::function<bool()> should_stop = [] { return false; };                         // polled between micro-batches
+};
+
+struct TrainResult {
+  std::string last_checkpoint;  // "" where none was saved
+  std::string best_checkpoint;
+  std::optional<double> best_metric;
+  bool interrupted = false;  // stopped after saving
+  bool save_failed = false;  // a save failed (a full disk) and no later one succeeded
+};
+
+class Trainer {
+ public:
+  // `model` and `saver` outlive the trainer. `validation` may be empty. Resuming takes optimizer state, place in the
+  // data and kernel choices from the checkpoint; the weights themselves are loaded with the model.
+  Trainer(models::LoadedModel& model, const ModelSaver& saver, const data::EncodedDataset& training,
+          const data::EncodedDataset& validation, TrainerOptions options, accel::ChoiceCache& choices,
+          graph::ProgramOptions program_options, accel::DevicePtr host, TrainerHooks hooks);
+
+  TrainResult run();
+
+  [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
+  [[nodiscard]] const graph::Program& training_program() { return runner_->prepare(); }
+  // Sum of weighted cross entropy over the validation set divided by its weights.
+  double evaluate();
+
+ private:
+  void resume();
+  void train_step(const data::StepPlan& plan);
+  void log_step(const data::StepPlan& plan, double epoch_progress);
+  void append_log(const std::string& json_line);
+  void write_log(const LogRow& row);
+  void maybe_evaluate(bool epoch_end);
+  void save_checkpoint();
+  void prune_checkpoints();
+  void finish(TrainResult& result);
+  [[nodiscard]] bool is_due(When when, std::int64_t every, bool epoch_end) const;
+  [[nodiscard]] double seconds_since_start() const;
+
+  models::LoadedModel& model_;
+  const ModelSaver& saver_;
+  const data::EncodedDataset& training_;
+  const data::EncodedDataset& validation_;
+  TrainerOptions options_;
+  accel::ChoiceCache& choices_;
+  TrainerHooks hooks_;
+  data::BatchPlanner planner_;
+  std::optional<data::BatchPlanner> eval_planner_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<MicroBatchRunner> runner_;
+  std::unique_ptr<MicroBatchRunner> eval_runner_;
+  LearningRateSchedule schedule_;
+  std::int64_t total_steps_ = 0;
+
+  TrainState state_;
+  // Since the last log line.
+  double window_loss_ = 0;
+  std::int64_t window_steps_ = 0;
+  double window_grad_norm_ = 0;
+  double window_lr_ = 0;
+  std::int64_t tokens_seen_ = 0;  // in this process
+  std::int64_t steps_here_ = 0;
+  double start_time_ = 0;
+  bool save_failed_ = false;
+};
+
+}  // namespace tern::train
