@@ -27,7 +27,8 @@ struct BackwardCall {
 struct OpRules {
   // Why the descs and attributes break the contract, or "" where they do not. `args` in the table's order.
   std::string (*check)(std::span<const TensorDesc> args, std::span<const std::byte> attrs);
-  // Gradient per argument (absent where not wanted). Null: the op has no gradient.
+  // Gradient per argument (absent where not wanted); inputs may share one value, or an out_grad itself, so that adding
+  // to it in place needs a look at who else holds it. Null: the op has no gradient.
   std::vector<Value> (*backward)(BackwardCall& call);
   // Emits the same in other ops and gives the values per argument; an empty vector: not for this call. Null: none.
   std::vector<Value> (*decompose)(Emitter& emitter, const OpCall& call);

@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "conformance/recipe.h"
+#include "ops/rules.h"
+#include "tern/accel_ops.h"
+
+namespace tern::conformance {
+namespace {
+
+using Shape = CaseBuilder::Shape;
+
+struct AttentionSize {
+  std::int64_t rows;  // of queries, all sequences together
+  std::int64_t sequences;
+  std::int64_t heads;
+  std::int64_t kv_heads;
+  std::int64_t head_dim;
+  std::int64_t value_dim;
+};
+
+// Middling, odd with a value size of its own, prime, one row, no row, one long sequence, many heads.
+constexpr std::array<AttentionSize, 7> kSizes = {{{24, 3, 4, 2, 32, 32},
+                                                  {17, 4, 3, 1, 10, 14},
+                                                  {37, 2, 6, 3, 64, 64},
+                                                  {1, 1, 1, 1, 8, 8},
+                                                  {0, 1, 2, 1, 16, 16},
+                                                  {301, 1, 2, 1, 16, 16},
+                                                  {61, 5, 9, 3, 64, 64}}};
+
+// Options: causal and grouped; a prefix of keys, or fewer keys than rows, with a window; not causal with soft cap and
+// sinks; causal without lse.
+struct AttentionOption {
+  bool causal;
+  bool other_keys;
+  bool window;
+  bool softcap;
+  bool sinks;
+  bool lse;
+};
+constexpr std::array<AttentionOption, 4> kOptions = {{{true, false, false, false, false, true},
+                                                      {true, true, true, false, false, true},
+                                                      {false, true, false, true, true, true},
+                                                      {true, false, false, false, true, false}}};
+
+// Rising sums of `parts` lengths that fill `total`, but for a tail that belongs to no sequence now and then.
+std::vector<std::int64_t> cumulative(CaseBuilder& b, std::int64_t parts, std::int64_t total) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(parts + 1));
+  for (std::size_t i = 1; i < out.size(); ++i) out[i] = b.random().below(total + 1);
+  std::sort(out.begin(), out.end());
+  if (b.random().below(3) != 0) out.back() = total;
+  return out;
+}
+
+template <typename Attrs>
+Attrs attention_attrs(const AttentionSize& size, const AttentionOption& option, std::int64_t k_rows) {
+  Attrs attrs{};
+  attrs.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(size.head_dim)));
+  attrs.softcap = option.softcap ? 2.0F : 0.0F;
+  attrs.causal = option.causal ? 1 : 0;
+  attrs.window = option.window ? 5 : 0;
+  attrs.max_seqlen_q = static_cast<std::int32_t>(size.rows);
+  attrs.max_seqlen_k = static_cast<std::int32_t>(k_rows);
+  return attrs;
+}
+
+struct Inputs {
+  AttentionSize size;
+  AttentionOption option;
+  std::int64_t k_rows;
+  std::int64_t rows;  // valid
+  std::int64_t keys;  // valid
+  std::vector<std::int64_t> cu_q;
+  std::vector<std::int64_t> cu_k;
+};
+
+Inputs attention_inputs(CaseBuilder& b) {
+  Inputs in;
+  in.size = kSizes[static_cast<std::size_t>(b.variant().size)];
+  in.option = kOptions[static_cast<std::size_t>(b.variant().option)];
+  in.k_rows = in.option.other_keys ? in.size.rows + 11 : in.size.rows;
+  in.rows = b.count_for(in.size.rows, 0);
+  in.keys = in.option.other_keys ? b.count_for(in.k_rows, 1) : b.count_for(0, 1) + in.rows;
+  in.cu_q = cumulative(b, in.size.sequences, in.rows);
+  in.cu_k = in.option.other_keys ? cumulative(b, in.size.sequences, in.keys) : in.cu_q;
+  return in;
+}
+
+// q, k, v, lengths and sinks at the arguments from `q`, `lengths` on.
+void fill_attention(CaseBuilder& b, const Inputs& in, int q, int lengths) {
+  const AttentionSize& size = in.size;
+  const int k_slot = in.option.other_keys ? 1 : 0;
+  b.real(q, b.variant().in, {size.rows, size.heads, size.head_dim}, 0, 0);
+  b.real(q + 1, b.variant().in, {in.k_rows, size.kv_heads, size.head_dim}, 0, k_slot);
+  b.real(q + 2, b.variant().in, {in.k_rows, size.kv_heads, size.value_dim}, 0, k_slot);
+  b.integers(lengths, TERN_I32, {size.sequences + 1}, in.cu_q);
+  b.integers(lengths + 1, TERN_I32, {size.sequences + 1}, in.cu_k);
+  if (in.option.sinks) b.real(lengths + 2, TERN_F32, {size.heads});
+}
+
+void make_attention(CaseBuilder& b) {
+  const Inputs in = attention_inputs(b);
+  b.attrs(attention_attrs<tern_attention_attrs>(in.size, in.option, in.k_rows));
+  fill_attention(b, in, TERN_ATTENTION_Q, TERN_ATTENTION_CU_SEQLENS_Q);
+  b.out(TERN_ATTENTION_OUT, b.variant().out, {in.size.rows, in.size.heads, in.size.value_dim}, 0);
+  if (in.option.lse) b.out(TERN_ATTENTION_LSE, TERN_F32, {in.size.rows, in.size.heads}, 0);
+}
+
+void make_attention_backward(CaseBuilder& b) {
+  const Inputs in = attention_inputs(b);
+  const AttentionSize& size = in.size;
+  fill_attention(b, in, TERN_ATTENTION_BACKWARD_Q, TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q);
+  b.real(TERN_ATTENTION_BACKWARD_DOUT, b.variant().in, {size.rows, size.heads, size.value_dim}, 0);
+
+  // The forward's out and lse come from the oracle, rounded as a device would keep them.
+  std::vector<ops::ref::Tensor> args(TERN_ATTENTION_NUM_ARGS);
+  args[TERN_ATTENTION_Q] = b.decoded(TERN_ATTENTION_BACKWARD_Q);
+  args[TERN_ATTENTION_K] = b.decoded(TERN_ATTENTION_BACKWARD_K);
+  args[TERN_ATTENTION_V] = b.decoded(TERN_ATTENTION_BACKWARD_V);
+  args[TERN_ATTENTION_CU_SEQLENS_Q] = b.decoded(TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q);
+  args[TERN_ATTENTION_CU_SEQLENS_K] = b.decoded(TERN_ATTENTION_BACKWARD_CU_SEQLENS_K);
+  if (in.option.sinks) args[TERN_ATTENTION_SINKS] = b.decoded(TERN_ATTENTION_BACKWARD_SINKS);
+  args[TERN_ATTENTION_OUT].desc = make_desc(b.variant().in, {in.rows, size.heads, size.value_dim});
+  args[TERN_ATTENTION_LSE].desc = make_desc(TERN_F32, {in.rows, size.heads});
+  const auto attrs = attention_attrs<tern_attention_attrs>(size, in.option, in.k_rows);
+  ops::ref::Call call{TERN_OP_ATTENTION, std::as_bytes(std::span(&attrs, 1)), 0, args};
+  ops::op_rules(TERN_OP_ATTENTION).reference(call);
+
+  b.attrs(attention_attrs<tern_attention_backward_attrs>(size, in.option, in.k_rows));
+  b.values(TERN_ATTENTION_BACKWARD_OUT, b.variant().in, {size.rows, size.heads, size.value_dim},
+           args[TERN_ATTENTION_OUT].real, 0);
+  b.values(TERN_ATTENTION_BACKWARD_LSE, TERN_F32, {size.rows, size.heads}, args[TERN_ATTENTION_LSE].real, 0);
+  const int k_slot = in.option.other_keys ? 1 : 0;
+  b.out(TERN_ATTENTION_BACKWARD_DQ, b.variant().out, {size.rows, size.heads, size.head_dim}, 0, 0);
+  b.out(TERN_ATTENTION_BACKWARD_DK, b.variant().out, {in.k_rows, size.kv_heads, size.head_dim}, 0, k_slot);
+  b.out(TERN_ATTENTION_BACKWARD_DV, b.variant().out, {in.k_rows, size.kv_heads, size.value_dim}, 0, k_slot);
+  if (in.option.sinks) b.out(TERN_ATTENTION_BACKWARD_DSINKS, TERN_F32, {size.heads});
+}
+
+void make_kv_write(CaseBuilder& b) {
+  const AttentionSize& size = kSizes[static_cast<std::size_t>(b.variant().size)];
+  const std::int64_t rows = b.count_for(size.rows);
+  const std::int64_t block = b.kv_block();
+  const std::int64_t blocks = size.rows / block + 2;
+  std::vector<std::int64_t> slots(static_cast<std::size_t>(blocks * block));
+  std::iota(slots.begin(), slots.end(), 0);
+  for (std::size_t i = slots.size(); i > 1; --i) {
+    std::swap(slots[i - 1], slots[static_cast<std::size_t>(b.random().below(static_cast<std::int64_t>(i)))]);
+  }
+  slots.resize(static_cast<std::size_t>(rows));
+  for (std::int64_t& slot : slots) slot = b.random().below(6) == 0 ? -1 : slot;
+  b.real(TERN_KV_WRITE_K, b.variant().in, {size.rows, size.kv_heads, size.head_dim}, 0);
+  b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
+  b.integers(TERN_KV_WRITE_SLOTS, TERN_I32, {size.rows}, slots, 0);
+  b.real(TERN_KV_WRITE_K_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.head_dim});
+  b.real(TERN_KV_WRITE_V_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.value_dim});
+}
+
+void make_attention_paged(CaseBuilder& b) {
+  const AttentionSize& size = kSizes[static_cast<std::size_t>(b.variant().size)];
+  const AttentionOption& option = kOptions[static_cast<std::size_t>(b.variant().option)];
+  const std::int64_t block = b.kv_block();
+  constexpr std::int64_t kHistory = 45;  // tokens stored earlier, at most
+  const std::int64_t rows = b.count_for(size.rows);
+  const std::vector<std::int64_t> cu_q = cumulative(b, size.sequences, rows);
+  const std::int64_t longest = size.rows + kHistory;
+  const std::int64_t max_blocks = (longest + block - 1) / block;
+  const std::int64_t blocks = size.sequences * max_blocks + 1;
+  std::vector<std::int64_t> order(static_cast<std::size_t>(blocks));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[static_cast<std::size_t>(b.random().below(static_cast<std::int64_t>(i)))]);
+  }
+  std::vector<std::int64_t> table;
+  std::vector<std::int64_t> lens;
+  for (std::int64_t s = 0; s < size.sequences; ++s) {
+    const auto at = static_cast<std::size_t>(s);
+    const std::int64_t own = cu_q[at + 1] - cu_q[at];
+    lens.push_back(own + (own > 0 ? b.random().below(kHistory + 1) : 0));
+    for (std::int64_t i = 0; i < max_blocks; ++i) {
+      const bool used = i * block < lens.back();
+      table.push_back(used ? order[static_cast<std::size_t>(s * max_blocks + i)] : std::int64_t{1} << 30);
+    }
+  }
+  b.attrs(attention_attrs<tern_attention_paged_attrs>(size, option, longest));
+  b.real(TERN_ATTENTION_PAGED_Q, b.variant().in, {size.rows, size.heads, size.head_dim}, 0);
+  b.real(TERN_ATTENTION_PAGED_K_CACHE, b.variant().in, {blocks, block, size.kv_heads, size.head_dim});
+  b.real(TERN_ATTENTION_PAGED_V_CACHE, b.variant().in, {blocks, block, size.kv_heads, size.value_dim});
+  b.integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, TERN_I32, {size.sequences, max_blocks}, table);
+  b.integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, TERN_I32, {size.sequences + 1}, cu_q);
+  b.integers(TERN_ATTENTION_PAGED_KV_LENS, TERN_I32, {size.sequences}, lens);
+  if (option.sinks) b.real(TERN_ATTENTION_PAGED_SINKS, TERN_F32, {size.heads});
+  b.out(TERN_ATTENTION_PAGED_OUT, b.variant().out, {size.rows, size.heads, size.value_dim}, 0);
+  if (option.lse) b.out(TERN_ATTENTION_PAGED_LSE, TERN_F32, {size.rows, size.heads}, 0);
+}
+
+constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kMixed;
+constexpr int kCount = static_cast<int>(kSizes.size());
+
+constexpr Recipe kRecipes[] = {
+    {TERN_OP_ATTENTION, kCount, 4, kUsual | kSpecials | kReduces, make_attention},
+    {TERN_OP_ATTENTION_BACKWARD, kCount, 4, kUsual | kAccumulates | kReduces, make_attention_backward},
+    {TERN_OP_KV_WRITE, kCount, 1, kUsual, make_kv_write},
+    {TERN_OP_ATTENTION_PAGED, kCount, 4, kUsual | kSpecials | kReduces, make_attention_paged},
+};
+
+}  // namespace
+
+std::span<const Recipe> attention_recipes() { return kRecipes; }
+
+}  // namespace tern::conformance

@@ -1,0 +1,183 @@
+#include "conformance/case_builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/dtype.h"
+#include "base/half.h"
+#include "base/strings.h"
+
+namespace tern::conformance {
+namespace {
+
+constexpr double kTail = 3.0e4;  // beyond a count: finite, and it shows
+
+Bytes blank(const TensorDesc& desc) {
+  return Bytes(static_cast<std::size_t>(plane_bytes(desc).bytes[0]), std::byte{0xff});
+}
+
+// A tensor of `desc` at capacity whose first elements of the dynamic dimension are `valid`'s.
+ops::ref::Tensor at_capacity(const TensorDesc& desc, const ops::ref::Tensor& valid) {
+  ops::ref::Tensor whole;
+  whole.desc = desc;
+  const auto count = static_cast<std::size_t>(num_elements(desc));
+  const bool real = dtype_info(desc.dtype).floating;
+  if (real) whole.real.assign(count, kTail);
+  if (!real) whole.integer.assign(count, 0);
+  const std::int64_t have = valid.desc.rank == 0 ? 0 : num_elements(valid.desc);
+  std::int64_t index[TERN_MAX_RANK] = {};
+  for (std::int64_t i = 0; i < have; ++i) {
+    std::int64_t to = 0;
+    for (int d = 0; d < desc.rank; ++d) to = to * desc.shape[d] + index[d];
+    const auto from = static_cast<std::size_t>(i);
+    if (real) {
+      whole.real[static_cast<std::size_t>(to)] = valid.real[from];
+    } else {
+      whole.integer[static_cast<std::size_t>(to)] = valid.integer[from];
+    }
+    for (int d = desc.rank - 1; d >= 0 && ++index[d] == valid.desc.shape[d]; --d) index[d] = 0;
+  }
+  return whole;
+}
+
+}  // namespace
+
+std::string label_of(const Variant& v) {
+  std::string out = cat("size ", v.size, ", option ", v.option, ", ", dtype_name(v.in));
+  if (v.out != v.in) out += cat(" to ", dtype_name(v.out));
+  if (v.layout == Layout::padded_rows) out += ", padded rows";
+  if (v.layout == Layout::inner_stride) out += ", inner stride";
+  if (v.accumulate) out += ", accumulate";
+  if (v.alias) out += ", alias";
+  if (v.dynamic) out += ", dynamic";
+  if (v.packed) out += ", packed";
+  if (v.special == 1) out += ", NaN";
+  if (v.special == 2) out += ", infinity";
+  if ((v.needs & TERN_NEED_DETERMINISTIC) != 0) out += ", deterministic";
+  if ((v.needs & TERN_NEED_ROW_INVARIANT) != 0) out += ", row invariant";
+  return out;
+}
+
+CaseBuilder::CaseBuilder(std::uint32_t op, const Variant& variant, std::uint64_t seed)
+    : variant_(variant), random_(mix_key(seed, op)), special_pending_(variant.special != 0) {
+  case_.op = op;
+  case_.label = label_of(variant);
+  case_.needs = variant.needs;
+  case_.special = variant.special != 0;
+  case_.args.resize(case_.spec().args.size());
+  case_.alias.assign(case_.args.size(), -1);
+}
+
+ops::ref::Tensor CaseBuilder::decoded(int arg) { return decode(at(arg).desc, at(arg).planes, case_.counts); }
+
+std::int64_t CaseBuilder::count_for(std::int64_t capacity, int slot) {
+  const std::int64_t count = variant_.dynamic ? 1 + random_.below(std::max<std::int64_t>(1, capacity - 1)) : capacity;
+  case_.counts[static_cast<std::size_t>(slot)] = std::min(count, capacity);
+  return case_.counts[static_cast<std::size_t>(slot)];
+}
+
+TensorDesc CaseBuilder::lay_out(tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot, bool plain) const {
+  TensorDesc desc = make_desc(dtype, shape);
+  if (!plain && variant_.layout == Layout::padded_rows && desc.rank >= 2) {
+    // one more element than the row needs, rounded up so that rows of 2-byte elements stay 4-byte aligned
+    for (int d = desc.rank - 2; d >= 0; --d)
+      desc.strides[d] =
+          (d == desc.rank - 2 ? desc.shape[d + 1] + 6 : desc.strides[d + 1] * desc.shape[d + 1]) & ~std::int64_t{1};
+  }
+  if (!plain && variant_.layout == Layout::inner_stride) {
+    for (int d = 0; d < desc.rank; ++d) desc.strides[d] *= 3;
+  }
+  return variant_.dynamic && dynamic_dim >= 0 ? with_dynamic(desc, dynamic_dim, slot) : desc;
+}
+
+void CaseBuilder::fill(Argument& arg, const ops::ref::Tensor& valid) {
+  arg.planes[0] = blank(arg.desc);
+  ops::ref::encode(at_capacity(arg.desc, valid), arg.desc, arg.planes[0]);
+}
+
+void CaseBuilder::real(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot) {
+  const TensorDesc desc = lay_out(dtype, shape, dynamic_dim, slot, false);
+  std::vector<double> elements(static_cast<std::size_t>(num_elements(cut(desc, case_.counts))));
+  for (double& x : elements) x = random_.term();
+  if (special_pending_ && !elements.empty()) {
+    special_pending_ = false;
+    elements[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(elements.size())))] =
+        variant_.special == 1 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+  }
+  values(arg, dtype, shape, elements, dynamic_dim, slot);
+}
+
+void CaseBuilder::values(int arg, tern_dtype dtype, const Shape& shape, const std::vector<double>& elements,
+                         int dynamic_dim, int slot) {
+  at(arg).desc = lay_out(dtype, shape, dynamic_dim, slot, false);
+  ops::ref::Tensor valid;
+  valid.desc = cut(at(arg).desc, case_.counts);
+  valid.real = elements;
+  fill(at(arg), valid);
+}
+
+void CaseBuilder::integers(int arg, tern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& elements,
+                           int dynamic_dim, int slot) {
+  at(arg).desc = lay_out(dtype, shape, dynamic_dim, slot, true);
+  ops::ref::Tensor valid;
+  valid.desc = cut(at(arg).desc, case_.counts);
+  valid.integer = elements;
+  fill(at(arg), valid);
+}
+
+void CaseBuilder::quantised(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns) {
+  at(arg).desc = make_quantised_desc(TERN_F32, gguf_scheme(packing), rows, columns);
+  Bytes& data = at(arg).planes[0];
+  data.resize(static_cast<std::size_t>(plane_bytes(at(arg).desc).bytes[0]));
+  for (std::byte& byte : data) byte = static_cast<std::byte>(random_.bits());
+  // The scales of a block are fp16: small normal numbers in place of random bits. Q6_K keeps its one at the end.
+  const BlockSize block = packing_block(packing);
+  auto put = [&](std::size_t place) {
+    const std::uint16_t bits = float_to_fp16(static_cast<float>(random_.term() / 16.0));
+    data[place] = static_cast<std::byte>(bits & 0xff);
+    data[place + 1] = static_cast<std::byte>(bits >> 8);
+  };
+  const bool two = packing == TERN_PACK_GGUF_Q4_1 || packing == TERN_PACK_GGUF_Q5_1 || packing == TERN_PACK_GGUF_Q4_K;
+  for (std::size_t at = 0; at < data.size(); at += static_cast<std::size_t>(block.bytes)) {
+    put(packing == TERN_PACK_GGUF_Q6_K ? at + 208 : at);
+    if (two) put(at + 2);
+  }
+}
+
+void CaseBuilder::out(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot) {
+  const ops::ArgSpec& spec = case_.spec().args[static_cast<std::size_t>(arg)];
+  if (variant_.accumulate && (spec.flags & ops::kAccumulate) != 0) {
+    case_.accumulate |= 1U << arg;
+    if (dtype_info(dtype).floating) {
+      real(arg, dtype, shape, dynamic_dim, slot);
+    } else {
+      integers(arg, dtype, shape, {1}, dynamic_dim, slot);
+    }
+    return;
+  }
+  at(arg).desc = lay_out(dtype, shape, dynamic_dim, slot, !dtype_info(dtype).floating);
+  at(arg).planes[0] = blank(at(arg).desc);
+  if (variant_.dynamic && dynamic_dim >= 0 && dtype_info(dtype).floating) {
+    // what stays untouched beyond the count is finite; the valid part is poisoned
+    ops::ref::Tensor poison;
+    poison.desc = cut(at(arg).desc, case_.counts);
+    poison.real.assign(static_cast<std::size_t>(num_elements(poison.desc)), std::numeric_limits<double>::quiet_NaN());
+    fill(at(arg), poison);
+  }
+}
+
+void CaseBuilder::share(int out, int in) {
+  case_.alias[static_cast<std::size_t>(out)] = static_cast<std::int8_t>(in);
+  at(out).desc = at(in).desc;
+  at(out).planes = at(in).planes;
+}
+
+void CaseBuilder::broadcast(int arg, int dim, std::int64_t size) {
+  at(arg).desc.shape[dim] = size;
+  at(arg).desc.strides[dim] = 0;
+}
+
+Case CaseBuilder::take() { return std::move(case_); }
+
+}  // namespace tern::conformance

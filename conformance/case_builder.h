@@ -1,0 +1,89 @@
+// Filling a case with data: reproducible from a seed, rounded to each argument's dtype.
+#pragma once
+
+#include "base/philox.h"
+#include "conformance/case.h"
+
+namespace tern::conformance {
+
+// splitmix64 over a counter.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : seed_(seed) {}
+  std::uint64_t bits() { return mix_key(seed_, count_++); }
+  double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // [0, 1)
+  std::int64_t below(std::int64_t n) {
+    return n <= 0 ? 0 : static_cast<std::int64_t>(bits() % static_cast<std::uint64_t>(n));
+  }
+  // Sizes of one order and both signs: no term of a sum is small enough to be missed unseen.
+  double term() { return (0.5 + uniform()) * (bits() % 2 == 0 ? 1.0 : -1.0); }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t count_ = 0;
+};
+
+enum class Layout { contiguous, padded_rows, inner_stride };
+
+// One way to vary a call. A generator says no to what its op does not have.
+struct Variant {
+  int size = 0;    // which of the op's shapes
+  int option = 0;  // which of the op's attributes and optional arguments
+  tern_dtype in = TERN_F32;
+  tern_dtype out = TERN_F32;
+  Layout layout = Layout::contiguous;
+  bool accumulate = false;
+  bool alias = false;
+  bool dynamic = false;
+  bool packed = false;
+  int special = 0;  // 1: a NaN, 2: an infinity in the first floating input
+  std::uint32_t needs = 0;
+  std::int64_t kv_block = 16;  // tokens in a block of a paged cache: what the device prefers
+};
+[[nodiscard]] std::string label_of(const Variant& variant);
+
+class CaseBuilder {
+ public:
+  CaseBuilder(std::uint32_t op, const Variant& variant, std::uint64_t seed);
+  [[nodiscard]] const Variant& variant() const { return variant_; }
+  [[nodiscard]] Random& random() { return random_; }
+
+  template <typename Attrs>
+  void attrs(const Attrs& attrs) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&attrs);
+    case_.attrs.assign(bytes, bytes + sizeof(Attrs));
+  }
+  // An argument filled before, as the oracle reads it.
+  [[nodiscard]] ops::ref::Tensor decoded(int arg);
+  [[nodiscard]] std::int64_t kv_block() const { return variant_.kv_block; }
+  // Sizes of a dynamic dimension: `capacity` if the variant is dynamic, of which some are valid; else all.
+  std::int64_t count_for(std::int64_t capacity, int slot = 0);
+
+  using Shape = std::vector<std::int64_t>;
+  // `dynamic_dim`: which dimension is cut where the variant is dynamic.
+  void real(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim = -1, int slot = 0);
+  // Elements in logical order of the valid part; the rest is finite junk.
+  void values(int arg, tern_dtype dtype, const Shape& shape, const std::vector<double>& elements, int dynamic_dim = -1,
+              int slot = 0);
+  void integers(int arg, tern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& elements,
+                int dynamic_dim = -1, int slot = 0);
+  void quantised(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns);
+  // An output; `accumulates` where the variant says so and the table allows it.
+  void out(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim = -1, int slot = 0);
+  void share(int out, int in);                          // output and input are the same memory
+  void broadcast(int arg, int dim, std::int64_t size);  // `dim`, filled with size 1, becomes `size` with stride 0
+  void mark_packed(int arg) { at(arg).packed = variant_.packed; }
+  [[nodiscard]] Case take();
+
+ private:
+  Argument& at(int arg) { return case_.args[static_cast<std::size_t>(arg)]; }
+  [[nodiscard]] TensorDesc lay_out(tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot, bool plain) const;
+  void fill(Argument& arg, const ops::ref::Tensor& valid);
+
+  Variant variant_;
+  Random random_;
+  Case case_;
+  bool special_pending_;
+};
+
+}  // namespace tern::conformance

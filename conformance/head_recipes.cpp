@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "conformance/recipe.h"
+#include "tern/accel_ops.h"
+
+namespace tern::conformance {
+namespace {
+
+using Shape = CaseBuilder::Shape;
+
+// rows, vocab, width.
+constexpr std::array<std::array<std::int64_t, 3>, 7> kLosses = {
+    {{12, 96, 32}, {7, 131, 33}, {13, 517, 64}, {1, 1, 1}, {0, 16, 8}, {3, 4099, 32}, {67, 257, 160}}};
+
+void make_linear_cross_entropy(CaseBuilder& b) {
+  const Variant& v = b.variant();
+  const auto [capacity, vocab, size] = kLosses[static_cast<std::size_t>(v.size)];
+  // options: everything; loss alone; soft cap and bf16 products; a quantised head
+  const bool all = v.option != 1;
+  const std::int64_t width = v.option == 3 ? (size + 31) / 32 * 32 : size;
+  const std::int64_t rows = b.count_for(capacity);
+  b.attrs(tern_linear_cross_entropy_attrs{v.option == 2 ? TERN_BF16 : v.in, v.option == 2 ? 4.0F : 0.0F});
+  b.real(TERN_LINEAR_CROSS_ENTROPY_H, v.in, {capacity, width}, 0);
+  if (v.option == 3) {
+    b.quantised(TERN_LINEAR_CROSS_ENTROPY_W, TERN_PACK_GGUF_Q8_0, vocab, width);
+  } else {
+    // logits of a trained model's spread: an order or two, not `width`
+    std::vector<double> w(static_cast<std::size_t>(vocab * width));
+    for (double& x : w) x = 2.0 * b.random().term() / std::sqrt(static_cast<double>(width));
+    b.values(TERN_LINEAR_CROSS_ENTROPY_W, v.in, {vocab, width}, w);
+  }
+  b.mark_packed(TERN_LINEAR_CROSS_ENTROPY_W);
+  std::vector<std::int64_t> targets(static_cast<std::size_t>(rows));
+  std::vector<double> weights(static_cast<std::size_t>(rows));
+  for (std::size_t r = 0; r < targets.size(); ++r) {
+    targets[r] = b.random().below(7) == 0 ? -1 : b.random().below(vocab);
+    weights[r] = b.random().below(4) == 0 ? 0.0 : 0.25 + b.random().uniform();
+  }
+  b.integers(TERN_LINEAR_CROSS_ENTROPY_TARGETS, TERN_I32, {capacity}, targets, 0);
+  b.values(TERN_LINEAR_CROSS_ENTROPY_WEIGHTS, TERN_F32, {capacity}, weights, 0);
+  b.out(TERN_LINEAR_CROSS_ENTROPY_LOSS, TERN_F32, {1});
+  if (!all) return;
+  for (int arg :
+       {TERN_LINEAR_CROSS_ENTROPY_ROW_MAX, TERN_LINEAR_CROSS_ENTROPY_ROW_SUM, TERN_LINEAR_CROSS_ENTROPY_ROW_TARGET}) {
+    b.out(arg, TERN_F32, {capacity}, 0);
+  }
+  b.out(TERN_LINEAR_CROSS_ENTROPY_DH, v.out, {capacity, width}, 0);
+  if (v.option != 3) b.out(TERN_LINEAR_CROSS_ENTROPY_DW, TERN_F32, {vocab, width});
+}
+
+constexpr std::array<std::int64_t, 6> kLengths1 = {1024, 33, 1031, 1, 0, 300007};
+
+void make_adamw(CaseBuilder& b) {
+  const Variant& v = b.variant();
+  const Shape shape = {kLengths1[static_cast<std::size_t>(v.size)]};
+  const auto count = static_cast<std::size_t>(shape[0]);
+  std::vector<double> m(count);
+  std::vector<double> second(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    m[i] = 0.1 * b.random().term();
+    second[i] = 0.01 * (0.5 + b.random().uniform());
+  }
+  b.real(TERN_ADAMW_GRAD, v.in, shape);
+  b.real(TERN_ADAMW_PARAM, TERN_F32, shape);
+  b.values(TERN_ADAMW_M, TERN_F32, shape, m);
+  b.values(TERN_ADAMW_V, TERN_F32, shape, second);
+  const double step = 1.0 + static_cast<double>(b.random().below(50));
+  b.values(TERN_ADAMW_HYPER, TERN_F32, {8},
+           {0.01 + 0.01 * b.random().uniform(), 0.9, 0.95, 1e-8, 0.1, 1.0 - std::pow(0.9, step),
+            1.0 - std::pow(0.95, step), 0.5 + b.random().uniform()});
+  if (v.option == 1) b.out(TERN_ADAMW_COPY, TERN_BF16, shape);
+}
+
+// rows, vocab, history.
+constexpr std::array<std::array<std::int64_t, 3>, 6> kSamples = {
+    {{9, 128, 12}, {5, 1031, 7}, {13, 333, 40}, {1, 1, 1}, {0, 8, 4}, {3, 40009, 20}}};
+
+std::vector<double> per_row(CaseBuilder& b, std::int64_t rows, double off, double low, double high) {
+  std::vector<double> out(static_cast<std::size_t>(rows));
+  for (double& x : out) x = b.random().below(3) == 0 ? off : low + (high - low) * b.random().uniform();
+  return out;
+}
+
+void make_sample(CaseBuilder& b) {
+  const auto [capacity, vocab, history] = kSamples[static_cast<std::size_t>(b.variant().size)];
+  const std::int64_t rows = b.count_for(capacity);
+  const int option = b.variant().option;
+  auto row_reals = [&, n = capacity](int arg, std::vector<double> values) { b.values(arg, TERN_F32, {n}, values, 0); };
+  auto row_integers = [&, n = capacity](int arg, std::vector<std::int64_t> values) {
+    b.integers(arg, TERN_I32, {n}, values, 0);
+  };
+  std::vector<double> logits(static_cast<std::size_t>(rows * vocab));
+  for (double& x : logits) x = 6.0 * b.random().uniform() * b.random().uniform();
+  b.values(TERN_SAMPLE_LOGITS, TERN_F32, {capacity, vocab}, logits, 0);
+  // options: everything at random; greedy; plain temperature
+  row_reals(TERN_SAMPLE_TEMPERATURE,
+            per_row(b, rows, option == 2 ? 1.0 : 0.0, option == 1 ? 0.0 : 0.5, option == 1 ? 0.0 : 1.5));
+  std::vector<std::int64_t> top_k(static_cast<std::size_t>(rows));
+  for (std::int64_t& k : top_k) k = option == 2 || b.random().below(3) == 0 ? 0 : 1 + b.random().below(50);
+  row_integers(TERN_SAMPLE_TOP_K, top_k);
+  const bool filters = option == 0;
+  row_reals(TERN_SAMPLE_TOP_P, per_row(b, rows, 1.0, filters ? 0.3 : 1.0, filters ? 0.99 : 1.0));
+  row_reals(TERN_SAMPLE_MIN_P, per_row(b, rows, 0.0, 0.0, filters ? 0.2 : 0.0));
+  row_reals(TERN_SAMPLE_REPETITION, per_row(b, rows, 1.0, 1.05, 1.4));
+  row_reals(TERN_SAMPLE_PRESENCE, per_row(b, rows, 0.0, 0.1, 0.9));
+  row_reals(TERN_SAMPLE_FREQUENCY, per_row(b, rows, 0.0, 0.1, 0.5));
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(rows * history));
+  for (std::int64_t& token : tokens)
+    token = b.random().below(std::min<std::int64_t>(vocab, 25)) - (b.random().below(9) == 0 ? 30 : 0);
+  b.integers(TERN_SAMPLE_HISTORY, TERN_I32, {capacity, history}, tokens, 0);
+  std::vector<std::int64_t> lens(static_cast<std::size_t>(rows));
+  std::vector<std::int64_t> begins(lens.size());
+  std::vector<std::int64_t> keys(lens.size());
+  for (std::size_t r = 0; r < lens.size(); ++r) {
+    lens[r] = b.random().below(history + 1);
+    begins[r] = b.random().below(lens[r] + 1);
+    keys[r] = static_cast<std::int64_t>(b.random().bits());
+  }
+  row_integers(TERN_SAMPLE_HISTORY_LEN, lens);
+  row_integers(TERN_SAMPLE_OUTPUT_BEGIN, begins);
+  b.integers(TERN_SAMPLE_KEYS, TERN_I64, {capacity}, keys, 0);
+  if (option != 2) {
+    b.real(TERN_SAMPLE_BIAS, TERN_F32, {capacity, vocab}, 0);
+    const std::int64_t words = (vocab + 31) / 32;
+    std::vector<std::int64_t> mask(static_cast<std::size_t>(rows * words));
+    for (std::int64_t& word : mask) word = static_cast<std::int64_t>(b.random().bits() & 0xffffffffU);
+    if (!mask.empty()) mask[0] = 0;  // a row, or a stretch of one, with nothing allowed
+    b.integers(TERN_SAMPLE_MASK, TERN_U32, {capacity, words}, mask, 0);
+  }
+  b.out(TERN_SAMPLE_IDS, TERN_I32, {capacity}, 0);
+  b.out(TERN_SAMPLE_LOGPROB, TERN_F32, {capacity}, 0);
+}
+
+constexpr Recipe kRecipes[] = {
+    {TERN_OP_LINEAR_CROSS_ENTROPY, kLosses.size(), 4,
+     kDtypes | kMixed | kLayouts | kAccumulates | kDynamic | kSpecials | kPacks | kReduces | kRows,
+     make_linear_cross_entropy},
+    {TERN_OP_ADAMW, kLengths1.size(), 2, kDtypes | kLayouts | kSpecials, make_adamw},
+    {TERN_OP_SAMPLE, kSamples.size(), 3, kDynamic | kRows, make_sample},
+};
+
+}  // namespace
+
+std::span<const Recipe> head_recipes() { return kRecipes; }
+
+}  // namespace tern::conformance

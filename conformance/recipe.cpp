@@ -1,0 +1,96 @@
+#include "conformance/recipe.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "base/strings.h"
+
+namespace tern::conformance {
+namespace {
+
+std::vector<Recipe> collect() {
+  std::vector<Recipe> all;
+  for (auto part : {element_recipes(), layer_recipes(), attention_recipes(), head_recipes()}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  std::sort(all.begin(), all.end(), [](const Recipe& a, const Recipe& b) { return a.op < b.op; });
+  return all;
+}
+
+// Every size and option in each dtype, then each feature on one middling size.
+std::vector<Variant> variants_of(const Recipe& recipe) {
+  std::vector<Variant> out;
+  auto has = [&](Feature feature) { return (recipe.features & feature) != 0; };
+  std::vector<tern_dtype> dtypes = {TERN_F32};
+  if (has(kDtypes)) dtypes = {TERN_F32, TERN_BF16, TERN_F16};
+  for (int size = 0; size < recipe.sizes; ++size) {
+    for (int option = 0; option < recipe.options; ++option) {
+      // options on the first three sizes only: the rest vary the shape
+      if (option > 0 && size > 2) continue;
+      for (tern_dtype dtype : dtypes) out.push_back({.size = size, .option = option, .in = dtype, .out = dtype});
+    }
+  }
+  auto add = [&](Variant variant) {
+    for (tern_dtype dtype : dtypes) {
+      if (dtype == TERN_F16) continue;
+      variant.in = variant.out = dtype;
+      for (int option = 0; option < std::min(recipe.options, 3); ++option) {
+        variant.option = option;
+        out.push_back(variant);
+      }
+    }
+  };
+  const int middle = std::min(1, recipe.sizes - 1);
+  const int last = std::min(2, recipe.sizes - 1);
+  if (has(kLayouts)) add({.size = middle, .layout = Layout::padded_rows});
+  if (has(kLayouts)) add({.size = last, .layout = Layout::inner_stride});
+  if (has(kAccumulates)) add({.size = middle, .accumulate = true});
+  if (has(kAccumulates)) add({.size = last, .accumulate = true});
+  if (has(kAccumulates) && has(kLayouts)) add({.size = middle, .layout = Layout::padded_rows, .accumulate = true});
+  if (has(kAliases)) add({.size = middle, .alias = true});
+  if (has(kDynamic)) add({.size = middle, .dynamic = true});
+  if (has(kDynamic)) add({.size = last, .dynamic = true});
+  if (has(kDynamic) && has(kAccumulates)) add({.size = last, .accumulate = true, .dynamic = true});
+  if (has(kPacks)) add({.size = middle, .packed = true});
+  if (has(kPacks)) add({.size = last, .packed = true});
+  if (has(kSpecials)) add({.size = middle, .special = 1});
+  if (has(kSpecials)) add({.size = last, .special = 2});
+  add({.size = middle, .needs = TERN_NEED_DETERMINISTIC});
+  if (has(kRows)) add({.size = middle, .needs = TERN_NEED_ROW_INVARIANT});
+  if (has(kMixed)) {
+    out.push_back({.size = middle, .in = TERN_BF16, .out = TERN_F32});
+    out.push_back({.size = middle, .in = TERN_F32, .out = TERN_BF16});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const Recipe> recipes() {
+  static const std::vector<Recipe> all = collect();
+  return all;
+}
+
+const Recipe& recipe_of(std::uint32_t op) {
+  for (const Recipe& recipe : recipes()) {
+    if (recipe.op == op) return recipe;
+  }
+  throw std::out_of_range(cat("no cases are known for op ", op));
+}
+
+Case CaseSource::make(std::uint64_t data_seed) const {
+  CaseBuilder builder(op, variant, mix_key(shape_seed, data_seed));
+  recipe_of(op).make(builder);
+  return builder.take();
+}
+
+std::vector<CaseSource> case_sources(std::uint32_t op, std::int64_t kv_block) {
+  std::vector<CaseSource> out;
+  for (Variant variant : variants_of(recipe_of(op))) {
+    variant.kv_block = kv_block;
+    out.push_back({op, variant, out.size()});
+  }
+  return out;
+}
+
+}  // namespace tern::conformance

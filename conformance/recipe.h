@@ -1,0 +1,51 @@
+// How to make cases of each op: shapes, options and what can be varied.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "conformance/case_builder.h"
+
+namespace tern::conformance {
+
+enum Feature : std::uint32_t {
+  kDtypes = 1,   // f32, bf16 and f16 as the main dtype
+  kMixed = 2,    // output and input dtypes may differ
+  kLayouts = 4,  // strides
+  kAccumulates = 8,
+  kAliases = 16,
+  kDynamic = 32,
+  kSpecials = 64,  // NaN and infinity make sense
+  kPacks = 128,    // a weight in a private layout
+  kRows = 256,     // rows are independent: row_invariant can be asked
+  kReduces = 512,  // deterministic can be told from not
+};
+
+struct Recipe {
+  std::uint32_t op;
+  int sizes;
+  int options;
+  std::uint32_t features;
+  void (*make)(CaseBuilder& builder);
+};
+
+[[nodiscard]] std::span<const Recipe> recipes();
+[[nodiscard]] const Recipe& recipe_of(std::uint32_t op);
+
+// A case for every seed with the same descs, so that data can change under one plan.
+struct CaseSource {
+  std::uint32_t op = 0;
+  Variant variant;
+  std::uint64_t shape_seed = 0;
+  [[nodiscard]] Case make(std::uint64_t data_seed) const;
+};
+
+// Every variant of an op's recipe; paged caches in blocks of `kv_block` tokens.
+[[nodiscard]] std::vector<CaseSource> case_sources(std::uint32_t op, std::int64_t kv_block = 16);
+
+std::span<const Recipe> element_recipes();  // movement and arithmetic
+std::span<const Recipe> layer_recipes();    // products, norms, rotations, activations
+std::span<const Recipe> attention_recipes();
+std::span<const Recipe> head_recipes();  // loss, optimizer, sampler
+
+}  // namespace tern::conformance
