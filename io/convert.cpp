@@ -200,7 +200,8 @@ class Converter {
   void advance(std::uint64_t bytes) {
     done_ += bytes;
     if (options_.progress && !options_.progress(std::min(done_, total_), total_)) {
-      throw Failure(failed_error(target_.string(), "to be written whole", "a request to stop", "nothing was left; run it again"));
+      throw Failure(
+          failed_error(target_.string(), "to be written whole", "a request to stop", "nothing was left; run it again"));
     }
   }
 
