@@ -101,7 +101,6 @@ tern_status device_open(int32_t ordinal, tern_device* device) {
     if (ordinal != 0 || device == nullptr)
       return fail(TERN_INVALID_ARGUMENT, cat("cpu:", ordinal, ": the one device is cpu:0"));
     if (!target) return fail(TERN_UNSUPPORTED, why);
-    use_target(*target);
     auto opened = std::make_unique<tern_device_s>();
     opened->target = *target;
     opened->pool = shared_pool();

@@ -9,6 +9,24 @@ std::span<const KernelEntry* const> kernel_entries() {
   static const std::vector<const KernelEntry*> all = [] {
     std::vector<const KernelEntry*> entries;
     for (const auto& list : {
+             act_mul_kernels(),
+             adamw_kernels(),
+             all_finite_kernels(),
+             axpby_kernels(),
+             cast_copy_kernels(),
+             dequantize_kernels(),
+             dropout_kernels(),
+             embedding_kernels(),
+             gather_rows_kernels(),
+             kv_write_kernels(),
+             mul_kernels(),
+             row_sum_kernels(),
+             scale_kernels(),
+             scatter_add_rows_kernels(),
+             sum_squares_kernels(),
+             rms_norm_kernels(),
+             rope_kernels(),
+             sample_kernels(),
              KernelList{},
          }) {
       for (const KernelEntry& entry : list) entries.push_back(&entry);

@@ -63,12 +63,6 @@ TensorView view_tensor(const tern_tensor& tensor, Target target, const std::stri
   view.desc = tensor.desc;
   if (!view.present()) return view;
   view.planes[0] = plane_data(tensor.planes[0], needed_bytes(tensor.desc, target, what), what.c_str());
-  const auto size = static_cast<std::uintptr_t>(dtype_bytes(tensor.desc.dtype));
-  const bool plain = tensor.desc.layout == 0 && tensor.desc.scheme.packing == TERN_PACK_NONE;
-  if (plain && reinterpret_cast<std::uintptr_t>(view.planes[0]) % size != 0) {
-    throw Failure(
-        failed_error(what, cat("an address that is a multiple of ", size), cat("offset ", tensor.planes[0].offset)));
-  }
   for (int p = 1; p < TERN_MAX_PLANES; ++p) {
     if (tensor.planes[p].buffer != nullptr) view.planes[p] = plane_data(tensor.planes[p], 0, what.c_str());
   }

@@ -40,21 +40,15 @@ std::int64_t highway_targets(Target target) {
     case Target::avx512_bf16:
       return HWY_AVX3_DL;
     case Target::sve:
-      return HWY_SVE | HWY_SVE_256;
+      return HWY_SVE;
     case Target::sve2:
-      return HWY_SVE2 | HWY_SVE2_128;
+      return HWY_SVE2;
     case Target::neon:
       return HWY_NEON;
     case Target::baseline:
       break;
   }
   return HWY_STATIC_TARGET;
-}
-
-// Asked once, before use_target narrows what Highway answers.
-std::int64_t highway_supported() {
-  static const std::int64_t supported = hwy::SupportedTargets();
-  return supported;
 }
 
 }  // namespace
@@ -75,7 +69,7 @@ std::optional<Target> target_from_name(std::string_view name) {
 
 bool target_available(Target target) {
   if (target == Target::baseline) return true;
-  if ((highway_supported() & highway_targets(target)) == 0) return false;
+  if ((hwy::SupportedTargets() & highway_targets(target)) == 0) return false;
 #if HWY_ARCH_X86
   if (target == Target::avx512_bf16) return __builtin_cpu_supports("avx512bf16") != 0;
 #endif
@@ -100,11 +94,6 @@ std::optional<Target> choose_target(std::string& reason) {
   reason = cat("TERN_CPU_TARGET: expected one that this CPU runs (", available, "), found \"", forced,
                "\"; unset it to use the best");
   return std::nullopt;
-}
-
-void use_target(Target target) {
-  (void)highway_supported();
-  hwy::SetSupportedTargetsForTest(highway_targets(target) | HWY_STATIC_TARGET);
 }
 
 }  // namespace tern::cpu

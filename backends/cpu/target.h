@@ -29,7 +29,4 @@ enum class Target {
 // not available, none, and `reason` says so with the mend.
 [[nodiscard]] std::optional<Target> choose_target(std::string& reason);
 
-// Makes Highway's dynamic dispatch answer with `target`'s code for the rest of the process.
-void use_target(Target target);
-
 }  // namespace tern::cpu

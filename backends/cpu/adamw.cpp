@@ -1,0 +1,53 @@
+#include "backends/cpu/check.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/tile_math.h"
+#include "backends/cpu/walk.h"
+
+namespace tern::cpu {
+namespace {
+
+bool supports(const PlanDesc& desc, std::string& reason) {
+  return Check(desc, reason)
+      .dtype(TERN_ADAMW_PARAM, TERN_F32)
+      .dtype(TERN_ADAMW_M, TERN_F32)
+      .dtype(TERN_ADAMW_V, TERN_F32)
+      .dtype(TERN_ADAMW_HYPER, TERN_F32)
+      .floats({TERN_ADAMW_GRAD, TERN_ADAMW_COPY})
+      .dim(TERN_ADAMW_HYPER, 0, 8)
+      .same_shape({TERN_ADAMW_PARAM, TERN_ADAMW_M, TERN_ADAMW_V, TERN_ADAMW_GRAD, TERN_ADAMW_COPY})
+      .ok();
+}
+
+void run(const KernelArgs& args) {
+  const TensorView &param = args[TERN_ADAMW_PARAM], &m = args[TERN_ADAMW_M], &v = args[TERN_ADAMW_V];
+  const TensorView &grad = args[TERN_ADAMW_GRAD], &hyper = args[TERN_ADAMW_HYPER], &copy = args[TERN_ADAMW_COPY];
+  const auto value = [&](int i) { return hyper.data<const float>()[i * hyper.stride(0)]; };
+  const AdamwStep step{value(0), value(1), value(2), value(3), value(4), value(5), value(6), value(7)};
+  const auto walk = make_walk<5>({&param, &m, &v, &grad, &copy});
+  const auto& stride = walk.inner_stride;
+  const TileIo io(args);
+  const TileMath& math = tile_math(args.target);
+  for_tiles(*args.pool, walk, [&](const std::int64_t* at, std::int64_t n) {
+    alignas(64) TileBuffer buffers[5];
+    const float* g = io.load(grad, at[3], stride[3], n, buffers[3].data());
+    const TensorView* states[3] = {&param, &m, &v};
+    float* values[3];
+    for (int s = 0; s < 3; ++s) {  // in place, or a tile that is put back
+      values[s] = TileIo::place(*states[s], at[s], stride[s], false, buffers[s].data());
+      io.load(*states[s], at[s], stride[s], n, buffers[s].data());
+    }
+    math.adamw(step, g, static_cast<std::size_t>(n), values[0], values[1], values[2]);
+    for (int s = 0; s < 3; ++s) io.store(*states[s], at[s], stride[s], n, false, values[s]);
+    if (!copy.present()) return;
+    std::copy(values[0], values[0] + n, buffers[4].data());
+    io.store(copy, at[4], stride[4], n, false, buffers[4].data());
+  });
+}
+
+constexpr KernelEntry kKernels[] = {{TERN_OP_ADAMW, "adamw", supports, nullptr, nullptr, run}};
+
+}  // namespace
+
+KernelList adamw_kernels() { return kKernels; }
+
+}  // namespace tern::cpu

@@ -1,0 +1,35 @@
+#include "backends/cpu/check.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/tile_math.h"
+#include "backends/cpu/walk.h"
+
+namespace tern::cpu {
+namespace {
+
+bool supports(const PlanDesc& desc, std::string& reason) {
+  return Check(desc, reason).floats({0, 1, 2}).same_shape({TERN_MUL_X, TERN_MUL_Y, TERN_MUL_OUT}).ok();
+}
+
+void run(const KernelArgs& args) {
+  const TensorView &x = args[TERN_MUL_X], &y = args[TERN_MUL_Y], &out = args[TERN_MUL_OUT];
+  const bool accumulate = args.accumulates(TERN_MUL_OUT);
+  const auto walk = make_walk<3>({&out, &x, &y});
+  const TileIo io(args);
+  const TileMath& math = tile_math(args.target);
+  for_tiles(*args.pool, walk, [&](const std::int64_t* at, std::int64_t n) {
+    alignas(64) TileBuffer bx, by, bo;
+    const float* px = io.load(x, at[1], walk.inner_stride[1], n, bx.data());
+    const float* py = io.load(y, at[2], walk.inner_stride[2], n, by.data());
+    float* po = TileIo::place(out, at[0], walk.inner_stride[0], accumulate, bo.data());
+    math.mul(px, py, static_cast<std::size_t>(n), po);
+    io.store(out, at[0], walk.inner_stride[0], n, accumulate, po);
+  });
+}
+
+constexpr KernelEntry kKernels[] = {{TERN_OP_MUL, "mul", supports, nullptr, nullptr, run}};
+
+}  // namespace
+
+KernelList mul_kernels() { return kKernels; }
+
+}  // namespace tern::cpu

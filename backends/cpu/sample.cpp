@@ -1,0 +1,223 @@
+// Tokens from logits. Ranks are found lazily, from a heap over the likely tokens first: a draw seldom needs more.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/cpu/check.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/norm.h"
+#include "backends/cpu/tile_math.h"
+#include "backends/cpu/walk.h"
+#include "base/philox.h"
+
+namespace tern::cpu {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+bool supports(const PlanDesc& desc, std::string& reason) {
+  const auto& logits = desc.arg(TERN_SAMPLE_LOGITS);
+  Check check(desc, reason);
+  check.rank(TERN_SAMPLE_LOGITS, 2).rank(TERN_SAMPLE_HISTORY, 2).rank(TERN_SAMPLE_MASK, 2);
+  check.same_shape({TERN_SAMPLE_LOGITS, TERN_SAMPLE_BIAS})
+      .dtype(TERN_SAMPLE_MASK, TERN_U32)
+      .dtype(TERN_SAMPLE_KEYS, TERN_I64);
+  for (const int arg :
+       {TERN_SAMPLE_LOGITS, TERN_SAMPLE_TEMPERATURE, TERN_SAMPLE_TOP_P, TERN_SAMPLE_MIN_P, TERN_SAMPLE_REPETITION,
+        TERN_SAMPLE_PRESENCE, TERN_SAMPLE_FREQUENCY, TERN_SAMPLE_BIAS, TERN_SAMPLE_LOGPROB}) {
+    check.dtype(arg, TERN_F32);
+  }
+  for (const int arg :
+       {TERN_SAMPLE_TOP_K, TERN_SAMPLE_HISTORY, TERN_SAMPLE_HISTORY_LEN, TERN_SAMPLE_OUTPUT_BEGIN, TERN_SAMPLE_IDS}) {
+    check.dtype(arg, TERN_I32);
+  }
+  for (int arg = 1; arg < TERN_SAMPLE_NUM_ARGS; ++arg) check.dim(arg, 0, logits.shape[0]);
+  check.dim(TERN_SAMPLE_MASK, 1, (logits.shape[1] + 31) / 32);
+  return check.ok();
+}
+
+// The row's logits as they are changed, and scaled, for each thread.
+std::uint64_t workspace(const PlanDesc& desc) {
+  return float_rows(desc.arg(TERN_SAMPLE_LOGITS).shape[1], std::int64_t{2} * desc.num_threads);
+}
+
+struct Row {
+  const KernelArgs& args;
+  std::int64_t r;
+  template <typename T>
+  [[nodiscard]] T value(int arg) const {
+    return args[arg].data<const T>()[r * args[arg].stride(0)];
+  }
+};
+
+void penalise(const Row& row, float* z, std::int64_t vocab) {
+  const auto repetition = row.value<float>(TERN_SAMPLE_REPETITION);
+  const auto presence = row.value<float>(TERN_SAMPLE_PRESENCE);
+  const auto frequency = row.value<float>(TERN_SAMPLE_FREQUENCY);
+  if (repetition == 1.0F && presence == 0.0F && frequency == 0.0F) return;
+  const TensorView& history = row.args[TERN_SAMPLE_HISTORY];
+  const std::int64_t length = std::min<std::int64_t>(row.value<std::int32_t>(TERN_SAMPLE_HISTORY_LEN), history.dim(1));
+  const std::int64_t begin = row.value<std::int32_t>(TERN_SAMPLE_OUTPUT_BEGIN);
+  std::unordered_map<std::int32_t, int> generated;  // token -> times; 0: in the prompt alone
+  for (std::int64_t i = 0; i < length; ++i) {
+    const auto token = history.data<const std::int32_t>()[row.r * history.stride(0) + i * history.stride(1)];
+    if (token >= 0 && token < vocab) generated[token] += i >= begin ? 1 : 0;
+  }
+  for (const auto& [token, count] : generated) {
+    float& value = z[token];
+    value = value > 0.0F ? value / repetition : value * repetition;
+    value -= frequency * static_cast<float>(count) + (count > 0 ? presence : 0.0F);
+  }
+}
+
+void bias_and_mask(const Row& row, float* z, std::int64_t vocab) {
+  const TensorView &bias = row.args[TERN_SAMPLE_BIAS], &mask = row.args[TERN_SAMPLE_MASK];
+  for (std::int64_t j = 0; bias.present() && j < vocab; ++j) {
+    z[j] += bias.data<const float>()[row.r * bias.stride(0) + j * bias.stride(1)];
+  }
+  for (std::int64_t j = 0; mask.present() && j < vocab; ++j) {
+    const auto word = mask.data<const std::uint32_t>()[row.r * mask.stride(0) + j / 32 * mask.stride(1)];
+    if ((word >> (j % 32) & 1U) == 0) z[j] = kNever;
+  }
+}
+
+// Tokens in order of falling value, ties by rising id, found as they are asked for.
+class Ranking {
+  [[nodiscard]] auto later() const {
+    return [this](std::int32_t a, std::int32_t b) {
+      return scaled_[a] < scaled_[b] || (scaled_[a] == scaled_[b] && a > b);
+    };
+  }
+
+ public:
+  // `scaled` holds (z - max) / temperature.
+  Ranking(const float* scaled, std::int64_t vocab) : scaled_(scaled), vocab_(vocab) { take(kLikely, 1.0F); }
+
+  // The token of this rank, -1 past the last that is possible at all.
+  std::int32_t at(std::size_t rank) {
+    while (rank >= ranked_.size()) {
+      if (heap_.empty() && !complete_) {
+        complete_ = true;
+        take(kNever, kLikely);
+      }
+      if (heap_.empty()) return -1;
+      std::pop_heap(heap_.begin(), heap_.end(), later());
+      ranked_.push_back(heap_.back());
+      heap_.pop_back();
+    }
+    return ranked_[rank];
+  }
+
+ private:
+  static constexpr float kLikely = -12.0F;  // e^-12 of the best one's probability
+
+  // Those with low < value <= high.
+  void take(float low, float high) {
+    for (std::int64_t j = 0; j < vocab_; ++j) {
+      if (scaled_[j] > low && scaled_[j] <= high) heap_.push_back(static_cast<std::int32_t>(j));
+    }
+    std::make_heap(heap_.begin(), heap_.end(), later());
+  }
+
+  const float* scaled_;
+  std::int64_t vocab_;
+  bool complete_ = false;
+  std::vector<std::int32_t> heap_;
+  std::vector<std::int32_t> ranked_;
+};
+
+double sum_exp(const TileMath& math, const float* x, float shift, std::int64_t n) {
+  double total = 0.0;
+  for (std::int64_t first = 0; first < n; first += kTile) {
+    total += static_cast<double>(math.sum_exp(x + first, shift, static_cast<std::size_t>(std::min(kTile, n - first))));
+  }
+  return total;
+}
+
+// The id drawn from z, which holds no token above `best`; `scaled` is scratch.
+std::int32_t draw(const Row& row, const float* z, float best, std::int64_t vocab, float* scaled) {
+  const float temperature = row.value<float>(TERN_SAMPLE_TEMPERATURE);
+  for (std::int64_t j = 0; j < vocab; ++j) scaled[j] = (z[j] - best) / temperature;
+  Ranking ranking(scaled, vocab);
+  std::vector<double> weights;  // by rank
+  const auto weight = [&](std::size_t rank) {
+    while (weights.size() <= rank) {
+      const std::int32_t token = ranking.at(weights.size());
+      weights.push_back(token < 0 ? -1.0 : std::exp(static_cast<double>(scaled[token])));
+    }
+    return weights[rank];
+  };
+  const std::int32_t top_k = row.value<std::int32_t>(TERN_SAMPLE_TOP_K);
+  const float top_p = row.value<float>(TERN_SAMPLE_TOP_P), min_p = row.value<float>(TERN_SAMPLE_MIN_P);
+  std::size_t kept = top_k > 0 && top_k < vocab ? static_cast<std::size_t>(top_k) : static_cast<std::size_t>(vocab);
+  double mass = 0.0;
+  if (kept < static_cast<std::size_t>(vocab)) {
+    for (std::size_t i = 0; i < kept && weight(i) >= 0.0; ++i) mass += weight(i);
+  } else {
+    mass = sum_exp(tile_math(row.args.target), scaled, 0.0F, vocab);
+  }
+  if (top_p < 1.0F || min_p > 0.0F) {
+    const double border = top_p < 1.0F ? static_cast<double>(top_p) * mass : std::numeric_limits<double>::infinity();
+    double before = 0.0;
+    std::size_t n = 0;
+    for (; n < kept && weight(n) >= 0.0; ++n) {
+      if (n > 0 && (before >= border || weight(n) < static_cast<double>(min_p) * weight(0))) break;
+      before += weight(n);
+    }
+    kept = n;
+    mass = before;
+  }
+  const auto key = static_cast<std::uint64_t>(row.value<std::int64_t>(TERN_SAMPLE_KEYS));
+  const double point = static_cast<double>(uniform24(philox(key, {0, 0, 0, 0})[0])) * mass;
+  double before = 0.0;
+  std::int32_t id = ranking.at(0);
+  for (std::size_t i = 0; i < kept && weight(i) >= 0.0; ++i) {
+    id = ranking.at(i);
+    before += weight(i);
+    if (before > point) break;
+  }
+  return id;
+}
+
+void run(const KernelArgs& args) {
+  const TensorView &logits = args[TERN_SAMPLE_LOGITS], &ids = args[TERN_SAMPLE_IDS],
+                   &logprob = args[TERN_SAMPLE_LOGPROB];
+  const std::int64_t vocab = logits.dim(1);
+  const TileIo io(args);
+  const TileMath& math = tile_math(args.target);
+  args.pool->parallel_for(logits.dim(0), 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+    float* z = float_row(args, vocab, std::int64_t{2} * thread);
+    float* scaled = float_row(args, vocab, std::int64_t{2} * thread + 1);
+    for (std::int64_t r = begin; r < end; ++r) {
+      const Row row{args, r};
+      const float* raw = io.load(logits, r * logits.stride(0), logits.stride(1), vocab, scaled);
+      std::copy(raw, raw + vocab, z);
+      const float largest = math.max(raw, static_cast<std::size_t>(vocab));
+      const double log_sum = std::log(sum_exp(math, raw, largest, vocab));
+      penalise(row, z, vocab);
+      bias_and_mask(row, z, vocab);
+      const float best = math.max(z, static_cast<std::size_t>(vocab));
+      std::int32_t id = -1;
+      if (best == kNever) {  // nothing is allowed
+      } else if (row.value<float>(TERN_SAMPLE_TEMPERATURE) <= 0.0F) {
+        id = static_cast<std::int32_t>(std::find(z, z + vocab, best) - z);
+      } else {
+        id = draw(row, z, best, vocab, scaled);
+      }
+      ids.data<std::int32_t>()[r * ids.stride(0)] = id;
+      const auto chosen = [&] { return logits.data<const float>()[r * logits.stride(0) + id * logits.stride(1)]; };
+      logprob.data<float>()[r * logprob.stride(0)] =
+          id < 0 ? kNever : static_cast<float>(static_cast<double>(chosen() - largest) - log_sum);
+    }
+  });
+}
+
+constexpr KernelEntry kKernels[] = {{TERN_OP_SAMPLE, "sample", supports, workspace, nullptr, run}};
+
+}  // namespace
+
+KernelList sample_kernels() { return kKernels; }
+
+}  // namespace tern::cpu

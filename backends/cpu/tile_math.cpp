@@ -1,0 +1,450 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/tile_math.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/tile_math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using One = hn::CappedTag<float, 1>;
+
+// f(d, i) for each whole vector, then for each element left over: an element sees the same operations either way.
+template <typename F>
+HWY_INLINE void each(std::size_t n, F&& f) {
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) f(d, i);
+  const One one;
+  for (; i < n; ++i) f(one, i);
+}
+
+// Four chains of vectors, then what is left over, added up in this order.
+template <typename Term>
+HWY_INLINE float total(std::size_t n, Term&& term) {
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  auto a0 = hn::Zero(d), a1 = hn::Zero(d), a2 = hn::Zero(d), a3 = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    a0 = term(d, i, a0);
+    a1 = term(d, i + lanes, a1);
+    a2 = term(d, i + 2 * lanes, a2);
+    a3 = term(d, i + 3 * lanes, a3);
+  }
+  for (; i + lanes <= n; i += lanes) a0 = term(d, i, a0);
+  const One one;
+  auto rest = hn::Zero(one);
+  for (; i < n; ++i) rest = term(one, i, rest);
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a0, a1), hn::Add(a2, a3)))) + hn::GetLane(rest);
+}
+
+void axpby(float a, const float* x, float b, const float* y, std::size_t n, float* out) {
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto by = hn::Mul(hn::Set(d, b), hn::LoadU(d, y + i));
+    hn::StoreU(hn::MulAdd(hn::Set(d, a), hn::LoadU(d, x + i), by), d, out + i);
+  });
+}
+
+void scale(float factor, const float* x, std::size_t n, float* out) {
+  each(n, [=](auto d, std::size_t i)
+              HWY_ATTR { hn::StoreU(hn::Mul(hn::Set(d, factor), hn::LoadU(d, x + i)), d, out + i); });
+}
+
+void mul(const float* x, const float* y, std::size_t n, float* out) {
+  each(n, [=](auto d, std::size_t i)
+              HWY_ATTR { hn::StoreU(hn::Mul(hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, out + i); });
+}
+
+void add(const float* x, const float* y, std::size_t n, float* out) {
+  each(n, [=](auto d, std::size_t i)
+              HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, out + i); });
+}
+
+void mul_add(float factor, const float* x, const float* y, std::size_t n, float* out) {
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto fx = hn::Mul(hn::Set(d, factor), hn::LoadU(d, x + i));
+    hn::StoreU(hn::MulAdd(fx, hn::LoadU(d, y + i), hn::LoadU(d, out + i)), d, out + i);
+  });
+}
+
+void select(const std::uint8_t* keep, const float* x, float factor, std::size_t n, float* out) {
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    const hn::Rebind<std::int32_t, decltype(d)> di;
+    const hn::Rebind<std::uint8_t, decltype(d)> db;
+    const auto dropped = hn::Eq(hn::PromoteTo(di, hn::LoadU(db, keep + i)), hn::Zero(di));
+    const auto kept = hn::Mul(hn::Set(d, factor), hn::LoadU(d, x + i));
+    hn::StoreU(hn::IfThenElse(hn::RebindMask(d, dropped), hn::Zero(d), kept), d, out + i);
+  });
+}
+
+float sum(const float* x, std::size_t n) {
+  return total(n, [=](auto d, std::size_t i, auto acc) HWY_ATTR { return hn::Add(acc, hn::LoadU(d, x + i)); });
+}
+
+float dot(const float* x, const float* y, std::size_t n) {
+  return total(n, [=](auto d, std::size_t i, auto acc)
+                      HWY_ATTR { return hn::MulAdd(hn::LoadU(d, x + i), hn::LoadU(d, y + i), acc); });
+}
+
+float dot3(const float* x, const float* y, const float* z, std::size_t n) {
+  return total(n, [=](auto d, std::size_t i, auto acc) HWY_ATTR {
+    return hn::MulAdd(hn::Mul(hn::LoadU(d, x + i), hn::LoadU(d, y + i)), hn::LoadU(d, z + i), acc);
+  });
+}
+
+float max(const float* x, std::size_t n) {
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  auto best = hn::Set(d, -HUGE_VALF);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, x + i);
+    best = hn::IfThenElse(hn::Gt(v, best), v, best);
+  }
+  float result = hn::GetLane(hn::MaxOfLanes(d, best));
+  for (; i < n; ++i) result = x[i] > result ? x[i] : result;
+  return result;
+}
+
+// e^x for x <= 0 (Cody and Waite's reduction, degree 6): within 2 ulp, gradual underflow, 0 below -104, NaN kept.
+template <typename D, typename V>
+HWY_INLINE V exp_negative(D d, V x) {
+  const hn::Rebind<std::int32_t, D> di;
+  const V clamped = hn::IfThenElse(hn::Lt(x, hn::Set(d, -104.0F)), hn::Set(d, -104.0F), x);
+  const V n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504F)));
+  V r = hn::MulAdd(n, hn::Set(d, -0.693359375F), clamped);  // ln 2 in two parts, the first exact in few bits
+  r = hn::MulAdd(n, hn::Set(d, 2.12194440e-4F), r);
+  V p = hn::Set(d, 1.0F / 5040.0F);
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 720.0F));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 120.0F));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 24.0F));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 6.0F));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.5F));
+  p = hn::MulAdd(hn::Mul(p, r), r, hn::Add(r, hn::Set(d, 1.0F)));
+  const auto power = hn::ConvertTo(di, n);  // down to -150: applied in two halves, each a normal float
+  const auto half = hn::ShiftRight<1>(power);
+  const auto bias = hn::Set(di, 127);
+  const V low = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
+  const V high = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(power, half), bias)));
+  const V y = hn::Mul(hn::Mul(p, low), high);
+  return hn::IfThenElse(hn::Eq(x, x), hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -104.0F)), y), x);
+}
+
+float sum_exp(const float* x, float shift, std::size_t n) {
+  return total(n, [=](auto d, std::size_t i, auto acc) HWY_ATTR {
+    return hn::Add(acc, exp_negative(d, hn::Sub(hn::LoadU(d, x + i), hn::Set(d, shift))));
+  });
+}
+
+bool all_finite(const float* x, std::size_t n) {
+  bool finite = true;
+  each(n, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto v = hn::LoadU(d, x + i);
+    const auto zero = hn::Zero(d);  // 0 * v is 0 for every finite v and NaN for the others
+    finite = finite && hn::AllTrue(d, hn::Eq(hn::Mul(v, zero), zero));
+  });
+  return finite;
+}
+
+void norm(const float* x, float rstd, const float* w, std::size_t n, float* out) {
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto normal = hn::Mul(hn::LoadU(d, x + i), hn::Set(d, rstd));
+    hn::StoreU(hn::Mul(normal, hn::LoadU(d, w + i)), d, out + i);
+  });
+}
+
+void norm_backward(const float* dy, const float* w, const float* x, float rstd, float pull, const float* carried,
+                   std::size_t n, float* out) {
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto g = hn::Mul(hn::LoadU(d, dy + i), hn::LoadU(d, w + i));
+    const auto inner = hn::NegMulAdd(hn::LoadU(d, x + i), hn::Set(d, pull), g);
+    const auto pushed = hn::Mul(hn::Set(d, rstd), inner);
+    hn::StoreU(carried != nullptr ? hn::Add(hn::LoadU(d, carried + i), pushed) : pushed, d, out + i);
+  });
+}
+
+void rotate(const float* x, const float* cos, const float* sin, float sign, std::size_t half, bool interleaved,
+            float* out) {
+  if (!interleaved) {
+    each(half, [=](auto d, std::size_t i) HWY_ATTR {
+      const auto u = hn::LoadU(d, x + i), w = hn::LoadU(d, x + half + i);
+      const auto c = hn::LoadU(d, cos + i), s = hn::Mul(hn::Set(d, sign), hn::LoadU(d, sin + i));
+      hn::StoreU(hn::NegMulAdd(w, s, hn::Mul(u, c)), d, out + i);
+      hn::StoreU(hn::MulAdd(u, s, hn::Mul(w, c)), d, out + half + i);
+    });
+    return;
+  }
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= half; i += lanes) {
+    hn::Vec<Floats> u, w;
+    hn::LoadInterleaved2(d, x + 2 * i, u, w);
+    const auto c = hn::LoadU(d, cos + i), s = hn::Mul(hn::Set(d, sign), hn::LoadU(d, sin + i));
+    hn::StoreInterleaved2(hn::NegMulAdd(w, s, hn::Mul(u, c)), hn::MulAdd(u, s, hn::Mul(w, c)), d, out + 2 * i);
+  }
+  const One one;
+  for (; i < half; ++i) {
+    const auto u = hn::LoadU(one, x + 2 * i), w = hn::LoadU(one, x + 2 * i + 1);
+    const auto c = hn::LoadU(one, cos + i), s = hn::Mul(hn::Set(one, sign), hn::LoadU(one, sin + i));
+    hn::StoreU(hn::NegMulAdd(w, s, hn::Mul(u, c)), one, out + 2 * i);
+    hn::StoreU(hn::MulAdd(u, s, hn::Mul(w, c)), one, out + 2 * i + 1);
+  }
+}
+
+template <typename V>
+struct Sigmoids {
+  V s;     // sigmoid(x)
+  V rest;  // sigmoid(-x), without the cancellation of 1 - s
+};
+
+template <typename D, typename V>
+HWY_INLINE Sigmoids<V> sigmoids(D d, V x) {
+  const V one = hn::Set(d, 1.0F);
+  const V e = exp_negative(d, hn::Neg(hn::Abs(x)));
+  const V large = hn::Div(one, hn::Add(one, e));
+  const V small = hn::Mul(e, large);
+  const auto negative = hn::Lt(x, hn::Zero(d));
+  return {hn::IfThenElse(negative, small, large), hn::IfThenElse(negative, large, small)};
+}
+
+// The normal distribution's Phi(x) = erfc(-x / sqrt 2) / 2, erfc to a relative 1.2e-7 by the Chebyshev fit of Press et
+// al., "Numerical Recipes", 6.2.2.
+template <typename D, typename V>
+HWY_INLINE V normal_cdf(D d, V x) {
+  const V z = hn::Mul(hn::Abs(x), hn::Set(d, 0.70710678F));
+  const V t = hn::Div(hn::Set(d, 1.0F), hn::MulAdd(hn::Set(d, 0.5F), z, hn::Set(d, 1.0F)));
+  V p = hn::Set(d, 0.17087277F);
+  p = hn::MulAdd(p, t, hn::Set(d, -0.82215223F));
+  p = hn::MulAdd(p, t, hn::Set(d, 1.48851587F));
+  p = hn::MulAdd(p, t, hn::Set(d, -1.13520398F));
+  p = hn::MulAdd(p, t, hn::Set(d, 0.27886807F));
+  p = hn::MulAdd(p, t, hn::Set(d, -0.18628806F));
+  p = hn::MulAdd(p, t, hn::Set(d, 0.09678418F));
+  p = hn::MulAdd(p, t, hn::Set(d, 0.37409196F));
+  p = hn::MulAdd(p, t, hn::Set(d, 1.00002368F));
+  p = hn::MulAdd(p, t, hn::Set(d, -1.26551223F));
+  const V tail = hn::Mul(hn::Set(d, 0.5F), hn::Mul(t, exp_negative(d, hn::NegMulAdd(z, z, p))));
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, 1.0F), tail));
+}
+
+template <typename V>
+struct Act {
+  V value, slope;
+};
+
+constexpr float kGeluTanh = 0.797884561F;  // sqrt(2 / pi)
+constexpr float kGeluCube = 0.044715F;
+
+// |x| beyond 16 changes nothing in a gelu's slope but could overflow on the way; NaN passes.
+template <typename D, typename V>
+HWY_INLINE V limit16(D d, V x) {
+  const V top = hn::Set(d, 16.0F), bottom = hn::Set(d, -16.0F);
+  return hn::IfThenElse(hn::Gt(x, top), top, hn::IfThenElse(hn::Lt(x, bottom), bottom, x));
+}
+
+template <std::int32_t kKind, bool kSlope, typename D, typename V>
+HWY_INLINE Act<V> activate(D d, V x) {
+  const V one = hn::Set(d, 1.0F);
+  if constexpr (kKind == TERN_ACT_SILU) {
+    const auto [s, rest] = sigmoids(d, x);
+    return {hn::Mul(x, s), kSlope ? hn::Mul(s, hn::MulAdd(x, rest, one)) : x};
+  } else if constexpr (kKind == TERN_ACT_SIGMOID) {
+    const auto [s, rest] = sigmoids(d, x);
+    return {s, kSlope ? hn::Mul(s, rest) : x};
+  } else if constexpr (kKind == TERN_ACT_GELU_TANH) {
+    const V l = limit16(d, x);  // 1 + tanh u = 2 sigmoid(2 u)
+    const V square = hn::Mul(l, l);
+    const V u2 = hn::Mul(hn::Mul(hn::Set(d, 2.0F * kGeluTanh), l), hn::MulAdd(hn::Set(d, kGeluCube), square, one));
+    const auto [s, rest] = sigmoids(d, u2);
+    const V inner = hn::MulAdd(hn::Set(d, 6.0F * kGeluTanh * kGeluCube), square, hn::Set(d, 2.0F * kGeluTanh));
+    return {hn::Mul(x, s), kSlope ? hn::MulAdd(hn::Mul(l, s), hn::Mul(rest, inner), s) : x};
+  } else {
+    const V l = limit16(d, x);
+    const V phi = normal_cdf(d, l);
+    if constexpr (!kSlope) return {hn::Mul(x, phi), x};
+    const V density = hn::Mul(hn::Set(d, 0.398942280F), exp_negative(d, hn::Mul(hn::Set(d, -0.5F), hn::Mul(l, l))));
+    return {hn::Mul(x, phi), hn::MulAdd(l, density, phi)};
+  }
+}
+
+template <std::int32_t kKind>
+void act_mul_of(const float* gate, const float* up, std::size_t n, float* out) {
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto act = activate<kKind, false>(d, hn::LoadU(d, gate + i));
+    hn::StoreU(hn::Mul(act.value, hn::LoadU(d, up + i)), d, out + i);
+  });
+}
+
+template <std::int32_t kKind>
+void act_mul_backward_of(const float* dy, const float* gate, const float* up, std::size_t n, float* dgate, float* dup) {
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto act = activate<kKind, true>(d, hn::LoadU(d, gate + i));
+    const auto g = hn::LoadU(d, dy + i);
+    const auto u = hn::LoadU(d, up + i);
+    hn::StoreU(hn::Mul(hn::Mul(g, u), act.slope), d, dgate + i);
+    hn::StoreU(hn::Mul(g, act.value), d, dup + i);
+  });
+}
+
+void act_mul(std::int32_t kind, const float* gate, const float* up, std::size_t n, float* out) {
+  switch (kind) {
+    case TERN_ACT_SILU:
+      return act_mul_of<TERN_ACT_SILU>(gate, up, n, out);
+    case TERN_ACT_SIGMOID:
+      return act_mul_of<TERN_ACT_SIGMOID>(gate, up, n, out);
+    case TERN_ACT_GELU_TANH:
+      return act_mul_of<TERN_ACT_GELU_TANH>(gate, up, n, out);
+    default:
+      return act_mul_of<TERN_ACT_GELU_ERF>(gate, up, n, out);
+  }
+}
+
+void act_mul_backward(std::int32_t kind, const float* dy, const float* gate, const float* up, std::size_t n,
+                      float* dgate, float* dup) {
+  switch (kind) {
+    case TERN_ACT_SILU:
+      return act_mul_backward_of<TERN_ACT_SILU>(dy, gate, up, n, dgate, dup);
+    case TERN_ACT_SIGMOID:
+      return act_mul_backward_of<TERN_ACT_SIGMOID>(dy, gate, up, n, dgate, dup);
+    case TERN_ACT_GELU_TANH:
+      return act_mul_backward_of<TERN_ACT_GELU_TANH>(dy, gate, up, n, dgate, dup);
+    default:
+      return act_mul_backward_of<TERN_ACT_GELU_ERF>(dy, gate, up, n, dgate, dup);
+  }
+}
+
+// High 32 bits of each lane's product.
+template <typename D, typename V>
+HWY_INLINE V mul_high(D d, V a, V b) {
+  const hn::Repartition<std::uint64_t, D> d64;
+  const auto even = hn::MulEven(a, b);
+  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, a))),
+                               hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, b))));
+  const auto upper = hn::And(odd, hn::Set(d64, 0xFFFFFFFF00000000ULL));
+  return hn::BitCast(d, hn::Or(hn::ShiftRight<32>(even), upper));
+}
+
+// Philox 4x32-10 as base/philox.h, a vector of counters at once.
+void philox_keep(std::uint64_t key, std::uint32_t first_block, std::uint32_t site, float rate, std::size_t blocks,
+                 std::uint8_t* keep) {
+  const hn::ScalableTag<std::uint32_t> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const std::size_t lanes = hn::Lanes(d);
+  HWY_ALIGN std::uint32_t bytes[4][HWY_MAX_BYTES / 4];
+  const auto m0 = hn::Set(d, 0xD2511F53U), m1 = hn::Set(d, 0xCD9E8D57U);
+  for (std::size_t b = 0; b < blocks; b += lanes) {
+    auto c0 = hn::Add(hn::Iota(d, 0), hn::Set(d, first_block + static_cast<std::uint32_t>(b)));
+    auto c1 = hn::Set(d, site), c2 = hn::Zero(d), c3 = hn::Zero(d);
+    auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+    for (int round = 0; round < 10; ++round) {
+      const auto high0 = mul_high(d, m0, c0), high1 = mul_high(d, m1, c2);
+      const auto low0 = hn::Mul(m0, c0), low1 = hn::Mul(m1, c2);
+      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
+      c1 = low1;
+      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
+      c3 = low0;
+      k0 += 0x9E3779B9U;
+      k1 += 0xBB67AE85U;
+    }
+    const auto store = [&](auto bits, int word) HWY_ATTR {
+      const hn::Rebind<std::int32_t, decltype(d)> di;
+      const auto uniform = hn::Mul(hn::ConvertTo(df, hn::BitCast(di, hn::ShiftRight<8>(bits))), hn::Set(df, 0x1p-24F));
+      const auto kept = hn::RebindMask(d, hn::Ge(uniform, hn::Set(df, rate)));
+      hn::Store(hn::IfThenElseZero(kept, hn::Set(d, 1)), d, bytes[word]);
+    };
+    store(c0, 0);
+    store(c1, 1);
+    store(c2, 2);
+    store(c3, 3);
+    const std::size_t count = blocks - b < lanes ? blocks - b : lanes;
+    for (std::size_t i = 0; i < count; ++i) {
+      for (int word = 0; word < 4; ++word) keep[4 * (b + i) + word] = static_cast<std::uint8_t>(bytes[word][i]);
+    }
+  }
+}
+
+void adamw(const AdamwStep& step, const float* grad, std::size_t n, float* param, float* m, float* v) {
+  const float keep = 1.0F - step.lr * step.decay;
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto g = hn::Mul(hn::LoadU(d, grad + i), hn::Set(d, step.grad_scale));
+    const auto m1 = hn::MulAdd(hn::Set(d, step.beta1), hn::LoadU(d, m + i), hn::Mul(hn::Set(d, 1.0F - step.beta1), g));
+    const auto v1 =
+        hn::MulAdd(hn::Set(d, step.beta2), hn::LoadU(d, v + i), hn::Mul(hn::Set(d, 1.0F - step.beta2), hn::Mul(g, g)));
+    hn::StoreU(m1, d, m + i);
+    hn::StoreU(v1, d, v + i);
+    const auto root = hn::Sqrt(hn::Div(v1, hn::Set(d, step.correction2)));
+    const auto move = hn::Div(hn::Mul(hn::Set(d, step.lr), hn::Div(m1, hn::Set(d, step.correction1))),
+                              hn::Add(root, hn::Set(d, step.eps)));
+    hn::StoreU(hn::MulSub(hn::LoadU(d, param + i), hn::Set(d, keep), move), d, param + i);
+  });
+}
+
+constexpr TileMath kTable = {
+    .axpby = axpby,
+    .scale = scale,
+    .mul = mul,
+    .add = add,
+    .mul_add = mul_add,
+    .select = select,
+    .sum = sum,
+    .dot = dot,
+    .dot3 = dot3,
+    .max = max,
+    .sum_exp = sum_exp,
+    .all_finite = all_finite,
+    .norm = norm,
+    .norm_backward = norm_backward,
+    .rotate = rotate,
+    .act_mul = act_mul,
+    .act_mul_backward = act_mul_backward,
+    .philox_keep = philox_keep,
+    .adamw = adamw,
+};
+
+}  // namespace
+
+const TileMath& table() { return kTable; }
+
+}  // namespace tern::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::cpu {
+
+const TileMath& tile_math(Target target) {
+  switch (target) {
+#if HWY_TARGETS & HWY_AVX2
+    case Target::avx2:
+      return N_AVX2::table();
+#endif
+#if HWY_TARGETS & HWY_AVX3
+    case Target::avx512:
+      return N_AVX3::table();
+#endif
+#if HWY_TARGETS & HWY_AVX3_DL
+    case Target::avx512_vnni:
+    case Target::avx512_bf16:
+      return N_AVX3_DL::table();
+#endif
+#if HWY_TARGETS & HWY_SVE
+    case Target::sve:
+      return N_SVE::table();
+#endif
+#if HWY_TARGETS & HWY_SVE2
+    case Target::sve2:
+      return N_SVE2::table();
+#endif
+    default:
+      return HWY_STATIC_DISPATCH(table)();
+  }
+}
+
+}  // namespace tern::cpu
+#endif

@@ -1,0 +1,57 @@
+// Loops over contiguous fp32 arrays, one table for each target. Outputs may be inputs.
+// An element's bits do not depend on where in the array it stands, but sums add in an order fixed by n.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/target.h"
+#include "tern/accel_ops.h"
+
+namespace tern::cpu {
+
+struct AdamwStep {
+  float lr, beta1, beta2, eps, decay, correction1, correction2, grad_scale;
+};
+
+struct TileMath {
+  void (*axpby)(float a, const float* x, float b, const float* y, std::size_t n, float* out);  // a x + b y
+  void (*scale)(float factor, const float* x, std::size_t n, float* out);
+  void (*mul)(const float* x, const float* y, std::size_t n, float* out);
+  void (*add)(const float* x, const float* y, std::size_t n, float* out);
+  void (*mul_add)(float factor, const float* x, const float* y, std::size_t n, float* out);  // out += factor x y
+  void (*select)(const std::uint8_t* keep, const float* x, float factor, std::size_t n,
+                 float* out);  // keep ? factor x : 0
+
+  float (*sum)(const float* x, std::size_t n);
+  float (*dot)(const float* x, const float* y, std::size_t n);
+  float (*dot3)(const float* x, const float* y, const float* z, std::size_t n);
+  float (*max)(const float* x, std::size_t n);                   // -inf where n == 0; NaN elements are passed over
+  float (*sum_exp)(const float* x, float shift, std::size_t n);  // sum of exp(x - shift), x <= shift
+  bool (*all_finite)(const float* x, std::size_t n);
+
+  // x rstd w
+  void (*norm)(const float* x, float rstd, const float* w, std::size_t n, float* out);
+  // carried + rstd (dy w - x pull); `carried` may be null
+  void (*norm_backward)(const float* dy, const float* w, const float* x, float rstd, float pull, const float* carried,
+                        std::size_t n, float* out);
+
+  // Pairs (u, w) become (u cos - w sin, w cos + u sin): (x[i], x[i + half]), or (x[2i], x[2i + 1]) if interleaved.
+  // `sign` is a factor of sin.
+  void (*rotate)(const float* x, const float* cos, const float* sin, float sign, std::size_t half, bool interleaved,
+                 float* out);
+
+  void (*act_mul)(std::int32_t kind, const float* gate, const float* up, std::size_t n, float* out);
+  void (*act_mul_backward)(std::int32_t kind, const float* dy, const float* gate, const float* up, std::size_t n,
+                           float* dgate, float* dup);
+
+  // keep[4 b + i] = uniform24(philox(key, {first_block + b, site, 0, 0})[i]) >= rate, for whole blocks b < blocks.
+  void (*philox_keep)(std::uint64_t key, std::uint32_t first_block, std::uint32_t site, float rate, std::size_t blocks,
+                      std::uint8_t* keep);
+
+  void (*adamw)(const AdamwStep& step, const float* grad, std::size_t n, float* param, float* m, float* v);
+};
+
+[[nodiscard]] const TileMath& tile_math(Target target);
+
+}  // namespace tern::cpu
