@@ -182,36 +182,52 @@ TEST(Dataset, KilledWritersLeaveASoundCache) {
   load.dataset_num_proc = 2;
   Bytes slow;
   slow.delay = std::chrono::milliseconds(1);
+  std::filesystem::create_directories(load.cache_directory);
+  const auto temporaries = [&] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(load.cache_directory)) {
+      count += entry.path().string().find(".tmp.") != std::string::npos ? 1 : 0;
+    }
+    return count;
+  };
+  const auto age = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(load.cache_directory)) {
+      std::filesystem::last_write_time(entry.path(),
+                                       std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    }
+  };
   for (int round = 0; round < 6; ++round) {
     const pid_t child = fork();
     if (child == 0) {
       (void)load_datasets(load, slow);
       _exit(0);
     }
-    usleep(static_cast<useconds_t>(20000 * (round + 1)));
-    kill(child, SIGKILL);
     int status = 0;
+    bool running = true;
+    while (running && temporaries() == 0) {
+      running = waitpid(child, &status, WNOHANG) == 0;
+      usleep(500);
+    }
+    ASSERT_TRUE(running) << "the writer ended before it could be killed";
+    usleep(static_cast<useconds_t>(20000 * round));
+    kill(child, SIGKILL);
     waitpid(child, &status, 0);
     for (const auto& entry : std::filesystem::directory_iterator(load.cache_directory)) {
       if (entry.path().extension() == ".tokens") {
         EXPECT_TRUE(SampleCache::open(entry.path()).ok());
       }
     }
-  }
-  const auto leftover = [&] {
-    int count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(load.cache_directory)) {
-      if (entry.path().string().find(".tmp.") == std::string::npos) continue;
-      ++count;
-      std::filesystem::last_write_time(entry.path(),
-                                       std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+      if (round + 1 < 6 && entry.path().string().find(".tmp.") != std::string::npos) {
+        std::filesystem::remove(entry.path());
+      }
     }
-    return count;
-  };
-  EXPECT_GT(leftover(), 0) << "no writer was killed in the middle";
+  }
+  EXPECT_GT(temporaries(), 0) << "no writer was killed in the middle";
+  age();
   const auto data = load_datasets(load, Bytes()).value();
   EXPECT_EQ(data.train.size(), 3000U);
-  EXPECT_EQ(leftover(), 0);
+  EXPECT_EQ(temporaries(), 0);
 }
 
 TEST(Dataset, TwoProcessesMakeOneCache) {
