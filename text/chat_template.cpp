@@ -182,7 +182,13 @@ Result<Rendered> ChatTemplate::render_with_generation(const ChatInput& input) co
     Rendered out;
     jinja::Evaluator evaluator(parsed_->where, limits, clock);
     out.text = evaluator.render(parsed_->body, std::move(given), &out.generation);
-    if (input.continue_final_message) cut_at_tag(out.text, final_text);
+    if (input.continue_final_message) {
+      cut_at_tag(out.text, final_text);
+      for (auto& [begin, end] : out.generation) {
+        begin = std::min(begin, out.text.size());
+        end = std::min(end, out.text.size());
+      }
+    }
     return out;
   });
 }

@@ -89,30 +89,48 @@ class Renderer {
 
   // Where message i's own text begins in `through`, the rendering that ends with it.
   [[nodiscard]] std::size_t begin_of(std::size_t i, const std::string& through) const {
-    auto prompt = i > 0 ? prefix(i, true) : Result<std::string>(std::string());
+    const auto prompt = i > 0 ? prefix(i, true) : Result<std::string>(std::string());
     if (i > 0 && prompt && through.starts_with(*prompt)) return prompt->size();
-    // The prompt asks for more than the turn keeps (a thinking block that is dropped), or cannot be rendered alone:
-    // the turn begins where its content could differ.
-    const auto probed = [&](const char* content) {
-      ordered_json part = ordered_json::array();
-      for (std::size_t j = 0; j <= i; ++j) part.push_back(messages_[j]);
-      part.back() = {{"role", "assistant"}, {"content", content}};
-      return render(part, false);
-    };
-    const auto a = probed(probe_a);
-    if (!a) throw Failure(a.error());
-    std::size_t begin = 0;
-    if (i > 0 && prompt) {
-      begin = common_prefix(*prompt, *a);
-    } else {
-      const auto b = probed(probe_b);
-      if (!b) throw Failure(b.error());
-      begin = common_prefix(*a, *b);
+    // The prompt asks for more than the turn keeps (a thinking block that is dropped), is rendered otherwise once the
+    // turn is there, or cannot be rendered alone. The turn's content lies where two contents make a difference.
+    const std::string a = probed(i, probe_a);
+    const std::size_t content = common_prefix(a, probed(i, probe_b));
+    std::size_t begin = content;
+    if (const auto base = prefix(i, false); i > 0 && prompt && base && prompt->starts_with(*base)) {
+      if (const auto after = behind_header(a, content, prompt->substr(base->size()), i)) {
+        begin = *after;
+      } else if (a.starts_with(*base)) {
+        begin = std::min(content, std::max(base->size(), common_prefix(*prompt, a)));
+      }
     }
-    return std::min(begin, common_prefix(*a, through));
+    return std::min(begin, common_prefix(a, through));
   }
 
  private:
+  // The rendering up to and with message i, `content` in the place of what it says.
+  [[nodiscard]] std::string probed(std::size_t i, const char* content) const {
+    ordered_json part = ordered_json::array();
+    for (std::size_t j = 0; j < i; ++j) part.push_back(messages_[j]);
+    part.push_back({{"role", "assistant"}, {"content", content}});
+    return render(part, false).value();
+  }
+
+  // Behind the last generation prompt before the content, none where the message before lies between.
+  [[nodiscard]] std::optional<std::size_t> behind_header(const std::string& text, std::size_t content,
+                                                         const std::string& header, std::size_t i) const {
+    if (header.empty() || content < header.size()) return std::nullopt;
+    const std::size_t at = text.rfind(header, content - header.size());
+    if (at == std::string::npos) return std::nullopt;
+    const std::size_t begin = at + header.size();
+    const auto before = messages_[i - 1].find("content");
+    if (before != messages_[i - 1].end() && before->is_string()) {
+      const auto said = jinja::strip(before->get_ref<const std::string&>(), true, true);
+      const std::string_view between = std::string_view(text).substr(begin, content - begin);
+      if (!said.empty() && between.find(said) != std::string_view::npos) return std::nullopt;
+    }
+    return begin;
+  }
+
   void weigh(LossScale scale) {
     std::size_t last_user = 0;
     for (std::size_t i = 0; i < messages_.size(); ++i) {
