@@ -145,7 +145,8 @@ class Differentiator {
       for (std::size_t j = 0; j < i; ++j) {
         earlier = earlier || (wanted[j] && root(node.call.inputs[j]) == root(node.call.inputs[i]));
       }
-      if (wanted[i] && !earlier) into[i] = shaped_like(grads_[at(root(node.call.inputs[i]))], node.call.inputs[i]);
+      const Value held = grads_[at(root(node.call.inputs[i]))];
+      if (wanted[i] && !earlier && is_exclusive(held)) into[i] = shaped_like(held, node.call.inputs[i]);
     }
     std::vector<bool> absorbed(count, false);
     ops::BackwardCall backward{graph_, call, results, out_grads, wanted, into, absorbed};
@@ -155,12 +156,33 @@ class Differentiator {
     }
   }
 
+  // Whether nothing but one value holds this gradient: a rule may give one gradient to several inputs (rms_norm's x and
+  // residual), and adding to it in place would change the other's.
+  [[nodiscard]] bool is_exclusive(Value held) const {
+    if (!held.present()) return true;
+    const Value memory = root(held);
+    return std::count_if(grads_.begin(), grads_.end(),
+                         [&](Value other) { return other.present() && root(other) == memory; }) <= 1;
+  }
+
   // Adds a contribution to the gradient held for `value`'s root.
   void add_gradient(Value value, Value contribution, bool absorbed) {
     const Value holder = root(value);
     Value& held = grads_[at(holder)];
     if (absorbed || !held.present()) {
       held = shaped_like(contribution, holder);
+      return;
+    }
+    if (!is_exclusive(held)) {
+      OpCall sum;
+      sum.op = TERN_OP_AXPBY;
+      sum.attrs = ops::pack_attrs(tern_axpby_attrs{1.0F, 1.0F});
+      sum.inputs = {shaped_like(contribution, holder), held, {}};
+      TensorDesc desc = make_desc(graph_.desc(held).dtype, shape_of(graph_.desc(held)));
+      desc.dynamic_dim = graph_.desc(held).dynamic_dim;
+      desc.count_slot = graph_.desc(held).count_slot;
+      sum.outputs = {absent_desc(), absent_desc(), desc};
+      held = graph_.emit(sum)[TERN_AXPBY_OUT];
       return;
     }
     const Value sum_into = held;
