@@ -23,6 +23,9 @@ struct CommandEntry {
 [[nodiscard]] std::vector<std::string> implemented_names();
 
 int run_devices(const Arguments& arguments);
+int run_inspect_data(const Arguments& arguments);
 int run_models(const Arguments& arguments);
+int run_pt(const Arguments& arguments);
+int run_sft(const Arguments& arguments);
 
 }  // namespace tern::cli

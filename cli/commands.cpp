@@ -6,6 +6,9 @@ const std::vector<CommandEntry>& implemented_commands() {
   static const std::vector<CommandEntry> commands = {
       {"models", run_models},
       {"devices", run_devices},
+      {"pt", run_pt},
+      {"sft", run_sft},
+      {"inspect-data", run_inspect_data},
   };
   return commands;
 }

@@ -1,0 +1,85 @@
+#include "cli/data_setup.h"
+
+#include <filesystem>
+#include <optional>
+
+#include "base/strings.h"
+#include "cli/terminal.h"
+#include "io/mapped_file.h"
+#include "text/model_text.h"
+
+namespace tern::cli {
+namespace {
+
+bool has(const Arguments& arguments, std::string_view name) {
+  return find_flag(arguments.command(), name) != nullptr && arguments.has(name);
+}
+
+// `--system` holds the message, or names a file that does.
+std::string system_message(const Arguments& arguments) {
+  if (!has(arguments, "system")) return {};
+  const std::string& given = arguments.string("system");
+  std::error_code ignored;
+  if (given.find('\n') == std::string::npos && std::filesystem::is_regular_file(given, ignored)) {
+    return io::read_text_file(given).value();
+  }
+  return given;
+}
+
+// One line a file, redrawn as it goes.
+data::Progress file_progress() {
+  return [bar = std::shared_ptr<Progress>(), label = std::string()](const data::ProgressEvent& event) mutable {
+    if (!bar || label != event.what) {
+      label = event.what;
+      bar = std::make_shared<Progress>(label, event.total, "B");
+    }
+    const double rate = event.seconds > 0 ? static_cast<double>(event.rows) / event.seconds : 0;
+    bar->update(event.done, cat(event.rows, " rows, ", fixed(rate, 0), "/s"));
+    if (event.last) {
+      bar->finish();
+      bar.reset();
+    }
+  };
+}
+
+}  // namespace
+
+data::LoadOptions load_options(const Arguments& arguments) {
+  data::LoadOptions options;
+  options.dataset = arguments.list("dataset");
+  if (has(arguments, "val_dataset")) options.val_dataset = arguments.list("val_dataset");
+  if (has(arguments, "split_dataset_ratio")) options.split_dataset_ratio = arguments.real("split_dataset_ratio");
+  if (has(arguments, "data_seed")) options.data_seed = static_cast<std::uint64_t>(arguments.integer("data_seed"));
+  if (has(arguments, "dataset_num_proc")) {
+    options.dataset_num_proc = static_cast<unsigned>(arguments.integer("dataset_num_proc"));
+  }
+  if (has(arguments, "strict")) options.strict = arguments.boolean("strict");
+  if (has(arguments, "load_from_cache_file")) options.load_from_cache_file = arguments.boolean("load_from_cache_file");
+  if (has(arguments, "columns")) {
+    options.normalize.columns = data::parse_columns(arguments.string("columns")).value();
+  }
+  options.normalize.system = system_message(arguments);
+  options.progress = file_progress();
+  return options;
+}
+
+Encoding make_encoding(const Arguments& arguments, const std::string& path, std::uint32_t longest) {
+  text::ModelText model = text::load_model_text(path).value();
+  if (has(arguments, "template")) {
+    const std::string& file = arguments.string("template");
+    model.chat_template = text::ChatTemplate::parse(io::read_text_file(file).value(), file).value();
+  }
+  data::ChatEncoderOptions options;
+  options.max_length =
+      has(arguments, "max_length") ? static_cast<std::uint32_t>(arguments.integer("max_length")) : longest;
+  options.truncation = data::parse_truncation(arguments.string("truncation_strategy")).value();
+  options.loss_scale = text::parse_loss_scale(arguments.string("loss_scale")).value();
+  options.use_chat_template = arguments.boolean("use_chat_template");
+  if (has(arguments, "enable_thinking")) {
+    options.template_kwargs = cat("{\"enable_thinking\": ", arguments.boolean("enable_thinking"), "}");
+  }
+  options.identity = data::tokenizer_identity(path).value();
+  return {model.tokenizer, data::ChatEncoder::create(model.tokenizer, model.chat_template, options).value()};
+}
+
+}  // namespace tern::cli

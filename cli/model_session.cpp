@@ -1,0 +1,71 @@
+#include "cli/model_session.h"
+
+#include "base/dtype.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "cli/device_setup.h"
+#include "cli/model_names.h"
+#include "cli/terminal.h"
+
+namespace tern::cli {
+namespace {
+
+graph::Fallback fallback_policy(const Arguments& arguments, bool explicitly_named) {
+  const auto word = arguments.maybe_string("fallback");
+  if (!word) return explicitly_named ? graph::Fallback::forbid : graph::Fallback::warn;
+  if (*word == "allow") return graph::Fallback::allow;
+  return *word == "warn" ? graph::Fallback::warn : graph::Fallback::forbid;
+}
+
+// The cpu backend beside the device, for ops that may fall back.
+accel::DevicePtr open_host(const accel::DevicePtr& device) {
+  if (device->backend().name() == "cpu") return nullptr;
+  accel::DeviceRequest request;
+  request.device = "cpu";
+  auto host = accel::select_device(request, probe_options());
+  return host.ok() ? host->device : nullptr;
+}
+
+tern_dtype compute_dtype(const Arguments& arguments, const accel::Device& device) {
+  const auto named = arguments.maybe_string("torch_dtype");
+  if (!named) return models::fastest_compute_dtype(device);
+  const auto dtype = dtype_from_name(*named);
+  if (!dtype || (*dtype != TERN_F32 && *dtype != TERN_BF16 && *dtype != TERN_F16)) {
+    throw Failure(usage_error("--torch_dtype", "float32, bfloat16 or float16", *named));
+  }
+  return *dtype;
+}
+
+}  // namespace
+
+std::unique_ptr<ModelSession> open_session(const Arguments& arguments, const std::string& model) {
+  auto session = std::make_unique<ModelSession>();
+  session->path = resolve_model(model).value();
+  session->source = std::make_shared<io::CheckpointSource>(io::CheckpointSource::open(session->path).value());
+  session->text = text::load_model_text(session->path).value();
+  (void)models::read_config(*session->source).value();
+  session->selected = open_device(arguments);
+  const auto& device = session->selected.device;
+  session->choices = accel::ChoiceCache(*device, std::filesystem::path(tern_home()) / "choices");
+  session->program.bind.fallback = fallback_policy(arguments, session->selected.explicitly_named);
+  session->program.bind.prefer_decomposition = arguments.string("kernels") == "reference";
+  if (session->program.bind.fallback != graph::Fallback::forbid) session->host = open_host(device);
+  session->compute = compute_dtype(arguments, *device);
+  return session;
+}
+
+void load_weights(ModelSession& session, const Arguments& arguments, const models::LoadOptions& options) {
+  models::LoadOptions with_progress = options;
+  Progress progress("loading", 0, "B");
+  const bool quiet = arguments.boolean("quiet");
+  if (!quiet && stderr_is_terminal()) {
+    with_progress.progress = [&](std::uint64_t done, std::uint64_t) { progress.update(done); };
+  }
+  session.model = models::load_model(session.source, session.selected.device, with_progress).value();
+  for (const std::string& note : session.model.notes) log_info(note);
+  log_info(cat("model: ", session.path.string(), ", ", session.model.config.architecture, ", ",
+               fixed(static_cast<double>(session.model.config.num_parameters()) / 1e6, 1), "M parameters, products in ",
+               dtype_name(session.compute)));
+}
+
+}  // namespace tern::cli

@@ -1,0 +1,36 @@
+// What every command with a model begins with: a device, the checkpoint, its text, its weights.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "accel/choice_cache.h"
+#include "accel/registry.h"
+#include "cli/arguments.h"
+#include "graph/program.h"
+#include "models/adapter.h"
+#include "models/loader.h"
+#include "text/model_text.h"
+
+namespace tern::cli {
+
+struct ModelSession {
+  accel::SelectedDevice selected;
+  accel::DevicePtr host;  // runs what the device cannot; null: nothing may
+  accel::ChoiceCache choices;
+  graph::ProgramOptions program;
+  std::filesystem::path path;  // of the model
+  std::shared_ptr<io::CheckpointSource> source;
+  std::optional<text::ModelText> text;
+  models::LoadedModel model;
+  tern_dtype compute = TERN_F32;
+};
+
+// Opens device, checkpoint and text; weights are not read yet, so that bad data is refused before they are.
+[[nodiscard]] std::unique_ptr<ModelSession> open_session(const Arguments& arguments, const std::string& model);
+// Reads the weights, with a progress line, and settles the compute dtype (printed).
+void load_weights(ModelSession& session, const Arguments& arguments, const models::LoadOptions& options);
+
+}  // namespace tern::cli

@@ -1,0 +1,26 @@
+// The tokenizer and chat template that come with a model, wherever they are kept.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "base/status.h"
+#include "io/gguf.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace tern::text {
+
+struct ModelText {
+  Tokenizer tokenizer;
+  std::optional<ChatTemplate> chat_template;  // none: the model has no dialogue format
+};
+
+// From a GGUF file's metadata, or a directory's tokenizer.json and its companions. Errors (data): absent or malformed
+// files; a template that does not parse.
+[[nodiscard]] Result<ModelText> load_model_text(const std::filesystem::path& model);
+
+// The metadata keys tokenizer.* of a GGUF file.
+[[nodiscard]] Result<GgufVocabulary> read_gguf_vocabulary(const io::Gguf& gguf);
+
+}  // namespace tern::text

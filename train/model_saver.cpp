@@ -1,0 +1,101 @@
+#include "train/model_saver.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
+#include "io/file_writer.h"
+#include "io/json.h"
+#include "io/safetensors.h"
+#include "text/tokenizer_files.h"
+
+namespace tern::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+class AdapterSaver : public ModelSaver {
+ public:
+  AdapterSaver(const models::LoadedModel& model, const models::LoadedAdapter& adapter)
+      : model_(model), adapter_(adapter) {}
+  void save(const fs::path& directory) const override { models::save_adapter(*model_.store, adapter_, directory); }
+
+ private:
+  const models::LoadedModel& model_;
+  const models::LoadedAdapter& adapter_;
+};
+
+class FullModelSaver : public ModelSaver {
+ public:
+  FullModelSaver(const models::LoadedModel& model, fs::path model_path, std::uint64_t max_shard_size)
+      : model_(model), model_path_(std::move(model_path)), max_shard_size_(max_shard_size) {}
+
+  void save(const fs::path& directory) const override {
+    std::vector<io::TensorSpec> specs;
+    for (const auto& spec : model_.architecture->parameters(model_.config))
+      specs.push_back({spec.name, "F32", spec.shape});
+    io::SafetensorsWriteOptions options;
+    options.max_shard_size = max_shard_size_;
+    auto writer = io::SafetensorsWriter::create(directory, specs, options).value();
+    for (const auto& spec : specs) {
+      std::vector<std::byte> bytes(total_bytes(model_.store->at(spec.name).desc));
+      model_.store->download(spec.name, bytes);
+      writer.write(spec.name, bytes).value();
+    }
+    writer.finish().value();
+    write_model_files(model_, model_path_, "float32", directory);
+  }
+
+ private:
+  const models::LoadedModel& model_;
+  fs::path model_path_;
+  std::uint64_t max_shard_size_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelSaver> adapter_saver(const models::LoadedModel& model, const models::LoadedAdapter& adapter) {
+  return std::make_unique<AdapterSaver>(model, adapter);
+}
+
+std::unique_ptr<ModelSaver> full_model_saver(const models::LoadedModel& model, fs::path model_path,
+                                             std::uint64_t max_shard_size) {
+  return std::make_unique<FullModelSaver>(model, std::move(model_path), max_shard_size);
+}
+
+void load_full_checkpoint(models::LoadedModel& model, const fs::path& directory) {
+  const auto file = io::Safetensors::open_directory(directory).value();
+  for (const auto& spec : model.architecture->parameters(model.config)) {
+    const auto* tensor = file.tensor(spec.name);
+    if (tensor == nullptr || tensor->shape != spec.shape || !tensor->dtype->dtype) {
+      throw Failure(data_error(cat(directory.string(), ": tensor ", spec.name), "the weight of this model",
+                               tensor == nullptr ? "none" : "another shape or dtype",
+                               "resume with the flags the checkpoint was made with"));
+    }
+    std::vector<float> values(static_cast<std::size_t>(num_elements(model.store->at(spec.name).desc)));
+    io::to_f32(*tensor->dtype->dtype, tensor->bytes, values).value();
+    model.store->upload(spec.name, std::as_bytes(std::span(values)));
+  }
+  file.intact().value();
+}
+
+void write_model_files(const models::LoadedModel& model, const fs::path& model_path, const std::string& torch_dtype,
+                       const fs::path& directory) {
+  io::write_file(directory / "config.json", io::write_json(models::config_json(model.config, torch_dtype))).value();
+  const fs::path generation = model_path / "generation_config.json";
+  if (fs::is_directory(model_path) && fs::exists(generation)) {
+    const Json json = io::read_json_file(generation).value();
+    io::write_file(directory / "generation_config.json", io::write_json(json)).value();
+  } else {
+    Json json;
+    if (model.config.bos_token_id >= 0) json["bos_token_id"] = model.config.bos_token_id;
+    if (model.config.eos_token_ids.size() == 1) json["eos_token_id"] = model.config.eos_token_ids[0];
+    if (model.config.eos_token_ids.size() > 1) json["eos_token_id"] = model.config.eos_token_ids;
+    if (model.config.pad_token_id >= 0) json["pad_token_id"] = model.config.pad_token_id;
+    io::write_file(directory / "generation_config.json", io::write_json(json)).value();
+  }
+  text::write_tokenizer_files(model_path, directory).value();
+}
+
+}  // namespace tern::train

@@ -1,0 +1,26 @@
+// Weights on disk: adapters in PEFT's format, full models as Hugging Face directories.
+#pragma once
+
+#include <memory>
+
+#include "models/adapter.h"
+#include "train/checkpoint.h"
+
+namespace tern::train {
+
+// Both keep references: model and adapter outlive the saver.
+[[nodiscard]] std::unique_ptr<ModelSaver> adapter_saver(const models::LoadedModel& model,
+                                                        const models::LoadedAdapter& adapter);
+// Writes fp32 weights, config.json and the tokenizer's files, so that what was trained resumes to the bit.
+[[nodiscard]] std::unique_ptr<ModelSaver> full_model_saver(const models::LoadedModel& model,
+                                                           std::filesystem::path model_path,
+                                                           std::uint64_t max_shard_size);
+// Fills the store's fp32 masters from a checkpoint that full_model_saver wrote.
+void load_full_checkpoint(models::LoadedModel& model, const std::filesystem::path& directory);
+
+// config.json, generation_config.json and the tokenizer's files of `model_path` into `directory`: copied from a
+// Hugging Face directory, made from a GGUF's metadata.
+void write_model_files(const models::LoadedModel& model, const std::filesystem::path& model_path,
+                       const std::string& torch_dtype, const std::filesystem::path& directory);
+
+}  // namespace tern::train
