@@ -155,8 +155,8 @@ void run_task(const Job& job, const Part& part, std::int64_t row, std::int64_t r
     const std::int64_t steps = job.format.steps(kn), first_step = job.format.steps(k);
     const std::uint32_t* b = mine + job.l.packed_b;
     std::int64_t panel_b = steps * kernels.nr;
-    if (job.g.b.kind == GemmOperand::Kind::panels) {
-      panel_b = job.format.steps(job.g.k) * kernels.nr;
+    if (job.format.reads(job.g.b)) {
+      panel_b = job.g.b.stride_outer;
       b = static_cast<const std::uint32_t*>(job.g.b.data) + column / kernels.nr * panel_b +
           job.format.steps(part.k0 + k) * kernels.nr;
     } else {

@@ -17,7 +17,7 @@ struct GemmOperand {
     strided,       // element (outer, k) at outer * stride_outer + k * stride_k
     blocks_k,      // GGUF blocks of 32 along k: row `outer` begins at outer * row_bytes
     blocks_outer,  // GGUF blocks of 32 along outer: row k begins at k * row_bytes
-    panels,        // right side only: what pack_panels made for the same target and compute dtype
+    panels,        // right side only: what pack.cpp made for the same target, `stride_outer` 32-bit words each
   };
   Kind kind = Kind::strided;
   const void* data = nullptr;
@@ -53,6 +53,11 @@ struct PanelFormat {
   bool pairs;  // bf16 pairs; else floats rounded to `compute`
 
   [[nodiscard]] std::int64_t steps(std::int64_t k) const { return pairs ? (k + 1) / 2 : k; }
+  // Whether the operand's panels can be multiplied as they lie.
+  [[nodiscard]] bool reads(const GemmOperand& b) const {
+    return b.kind == GemmOperand::Kind::panels &&
+           (pairs ? b.dtype == TERN_BF16 : b.dtype == TERN_F32 && compute == TERN_F32);
+  }
   void multiply(const Tile& tile) const { (pairs ? kernels->multiply_bf16 : kernels->multiply)(tile); }
 };
 [[nodiscard]] PanelFormat panel_format(Target target, tern_dtype compute);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -19,7 +20,7 @@ struct DotF32 {
   using B = typename V::F;
   using F = typename V::F;
   static B load(const std::uint32_t* p) { return V::load(reinterpret_cast<const float*>(p)); }
-  static B broadcast(const std::uint32_t* p) { return V::set1(*reinterpret_cast<const float*>(p)); }
+  static B broadcast(const std::uint32_t* p) { return V::set1(std::bit_cast<float>(*p)); }
   static F accumulate(F c, B a, B b) { return V::fma(a, b, c); }
 };
 

@@ -132,6 +132,39 @@ void pack_spread(const PanelFormat& format, const GemmOperand& from, std::int64_
   }
 }
 
+// Panels of a weight in another dtype than the product's (pack.cpp made them): k by k, as they lie.
+void pack_panelled(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
+                   std::int64_t k0, std::int64_t kn, std::int64_t width, std::uint32_t* dst, std::int64_t panel_stride,
+                   float* scratch) {
+  const GemmKernels& kernels = *format.kernels;
+  auto* halves = reinterpret_cast<std::uint16_t*>(scratch + kStripOuter);
+  for (std::int64_t i = 0; i < outer_n; i += width, dst += panel_stride) {
+    const auto* panel = static_cast<const std::uint32_t*>(from.data) + (outer0 + i) / width * from.stride_outer;
+    const auto row = [&](std::int64_t k, float* to) {  // `width` floats, rounded to the product's dtype
+      if (from.dtype == TERN_F32) {
+        std::memcpy(to, panel + k * width, static_cast<std::size_t>(width) * sizeof(float));
+      } else {
+        const std::uint32_t* words = panel + k / 2 * width;
+        for (std::int64_t j = 0; j < width; ++j) halves[j] = static_cast<std::uint16_t>(words[j] >> (k % 2 * 16));
+        kernels.widen(from.dtype, halves, to, width);
+      }
+      kernels.round(format.compute, to, width);
+    };
+    for (std::int64_t k = 0; k < kn; ++k) {
+      if (!format.pairs) {
+        row(k0 + k, reinterpret_cast<float*>(dst + k * width));
+        continue;
+      }
+      row(k0 + k, scratch);
+      auto* pairs = reinterpret_cast<std::uint16_t*>(dst + k / 2 * width);
+      for (std::int64_t j = 0; j < width; ++j) {
+        pairs[2 * j + k % 2] = float_to_bf16(scratch[j]);
+        if (k % 2 == 0) pairs[2 * j + 1] = 0;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 PanelFormat panel_format(Target target, tern_dtype compute) {
@@ -142,6 +175,9 @@ PanelFormat panel_format(Target target, tern_dtype compute) {
 void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
                  std::int64_t k0, std::int64_t kn, std::int64_t width, std::uint32_t* dst, std::int64_t panel_stride,
                  float* scratch) {
+  if (from.kind == GemmOperand::Kind::panels) {
+    return pack_panelled(format, from, outer0, outer_n, k0, kn, width, dst, panel_stride, scratch);
+  }
   const bool spread = from.kind == GemmOperand::Kind::blocks_outer ||
                       (from.kind == GemmOperand::Kind::strided && from.stride_outer == 1 && from.stride_k != 1);
   if (!spread) {

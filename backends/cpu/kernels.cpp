@@ -9,6 +9,10 @@ std::span<const KernelEntry* const> kernel_entries() {
   static const std::vector<const KernelEntry*> all = [] {
     std::vector<const KernelEntry*> entries;
     for (const auto& list : {
+             attention_backward_kernels(),
+             attention_kernels(),
+             linear_cross_entropy_kernels(),
+             matmul_kernels(),
              act_mul_kernels(),
              adamw_kernels(),
              all_finite_kernels(),

@@ -20,9 +20,13 @@ KernelList row_sum_kernels();
 KernelList scale_kernels();
 KernelList scatter_add_rows_kernels();
 KernelList sum_squares_kernels();
+KernelList attention_backward_kernels();
+KernelList attention_kernels();
 KernelList rms_norm_kernels();
 KernelList rope_kernels();
 KernelList sample_kernels();
+KernelList linear_cross_entropy_kernels();
+KernelList matmul_kernels();
 KernelList mul_kernels();
 
 }  // namespace tern::cpu

@@ -89,10 +89,12 @@ struct Vec256 {
       r[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
       r[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
     }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      _mm256_storeu_ps(reinterpret_cast<float*>(dst + i * ld_dst), _mm256_permute2f128_ps(r[i], r[4 + i], 0x20));
-      _mm256_storeu_ps(reinterpret_cast<float*>(dst + (4 + i) * ld_dst), _mm256_permute2f128_ps(r[i], r[4 + i], 0x31));
+    // In rising order: callers let a line spill into the next.
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      const __m256 line = i < 4 ? _mm256_permute2f128_ps(r[i % 4], r[4 + i % 4], 0x20)
+                                : _mm256_permute2f128_ps(r[i % 4], r[4 + i % 4], 0x31);
+      _mm256_storeu_ps(reinterpret_cast<float*>(dst + i * ld_dst), line);
     }
   }
 

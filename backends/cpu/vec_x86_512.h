@@ -35,7 +35,7 @@ struct Vec512 {
   }
   static F copy_sign(F magnitude, F sign) {
     return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(magnitude), _mm512_castps_si512(sign),
-                                                         _mm512_set1_epi32(static_cast<int>(0x80000000U)), 0xac));
+                                                         _mm512_set1_epi32(static_cast<int>(0x80000000U)), 0xd8));
   }
   static float sum(F a) { return _mm512_reduce_add_ps(a); }
   static float largest(F a) { return _mm512_reduce_max_ps(a); }

@@ -1,0 +1,370 @@
+// attention and attention_paged: flash attention (Dao et al., arXiv:2205.14135) over tiles of query rows.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/attention_tile.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/matmul_operand.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "base/strings.h"
+
+namespace tern::cpu {
+namespace {
+
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
+
+// One thread's memory, in floats.
+struct Space {
+  std::int64_t rows, value_ld;
+  std::int64_t q, k, v, p, scores, block_out, out, stats, gathered, scratch, total;
+};
+
+Space lay_out(const PanelFormat& format, std::int64_t head_dim, std::int64_t value_dim) {
+  const GemmKernels& kernels = *format.kernels;
+  Space s{};
+  s.rows = kernels.mr * kTilePanels;
+  s.value_ld = round_up(value_dim, 16);
+  std::int64_t at = 0;
+  const auto take = [&at](std::int64_t floats) {
+    const std::int64_t begin = at;
+    at += round_up(floats, 16);
+    return begin;
+  };
+  s.q = take(s.rows * format.steps(head_dim));
+  s.k = take(kKeyBlock * format.steps(head_dim));
+  s.v = take(round_up(value_dim, kernels.nr) * format.steps(kKeyBlock));
+  s.p = take(s.rows * format.steps(kKeyBlock));
+  s.scores = take(s.rows * kKeyBlock);
+  s.block_out = take(s.rows * s.value_ld);
+  s.out = take(s.rows * s.value_ld);
+  s.stats = take(6 * s.rows);
+  s.gathered = take(std::max(kKeyBlock, s.rows) * std::max(head_dim, value_dim));
+  s.scratch = take(kPackScratch);
+  s.total = at;
+  return s;
+}
+
+// Inputs and outputs of one launch.
+struct Forward {
+  const PanelFormat format;
+  const RowKernels& rows;
+  const Geometry geometry;
+  const Space space;
+  std::vector<Sequence> sequences;
+  std::vector<HeadRows> keys, values;  // by sequence
+  HeadRows queries;
+  const TensorView& sinks;
+  const TensorView& out;
+  const TensorView& lse;
+  float* workspace;
+};
+
+// Per-row arrays of a tile.
+struct Stats {
+  float *max, *sum, *block_max, *block_sum;
+  Stats(float* at, std::int64_t rows) : max(at), sum(at + rows), block_max(at + 2 * rows), block_sum(at + 3 * rows) {}
+};
+
+void gather_queries(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width, float* mine) {
+  float* rows = mine + f.space.gathered;
+  const std::int64_t d = f.geometry.head_dim;
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const std::int64_t row = tile.first + r;
+    read_row(*f.format.kernels, f.queries, s.q0 + row / f.geometry.group,
+             tile.kv_head * f.geometry.group + row % f.geometry.group, d, rows + r * d);
+  }
+  GemmOperand operand;
+  operand.data = rows;
+  operand.stride_outer = d;
+  operand.stride_k = 1;
+  pack_panels(f.format, operand, 0, tile.count, 0, d, width, reinterpret_cast<std::uint32_t*>(mine + f.space.q),
+              width * f.format.steps(d), mine + f.space.scratch);
+}
+
+// 0 times a NaN or an infinity is NaN: values that are not finite are taken out of the product, whose masked rows would
+// catch them, and added to the rows that do see them. Called where block_out turned out not finite.
+void multiply_unclean_values(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width,
+                             std::int64_t begin, std::int64_t n, const float* scores, float* mine) {
+  const Geometry& g = f.geometry;
+  const std::int64_t nr = f.format.kernels->nr, panel = nr * f.format.steps(n);
+  auto* words = reinterpret_cast<std::uint32_t*>(mine + f.space.v);
+  float* out = mine + f.space.block_out;
+  std::vector<float> value(static_cast<std::size_t>(g.value_dim));
+  std::vector<std::pair<std::int64_t, std::vector<float>>> unclean;
+  for (std::int64_t j = 0; j < n; ++j) {
+    read_row(*f.format.kernels, f.values[static_cast<std::size_t>(tile.sequence)], begin + j, tile.kv_head, g.value_dim,
+             value.data());
+    if (f.rows.finite(value.data(), g.value_dim)) continue;
+    unclean.emplace_back(j, value);
+    for (std::int64_t c = 0; c < g.value_dim; ++c) {
+      std::uint32_t& word = words[c / nr * panel + (f.format.pairs ? j / 2 : j) * nr + c % nr];
+      word &= !f.format.pairs ? 0U : j % 2 == 0 ? 0xffff0000U : 0xffffU;
+    }
+  }
+  multiply_panels(f.format, n, reinterpret_cast<const std::uint32_t*>(mine + f.space.p), width, words, out,
+                  f.space.value_ld, tile.count, g.value_dim, false);
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const Geometry::Range seen = g.visible(s, (tile.first + r) / g.group);
+    for (const auto& [j, row] : unclean) {
+      if (begin + j < seen.lo || begin + j >= seen.hi) continue;
+      for (std::int64_t c = 0; c < g.value_dim; ++c) {
+        out[r * f.space.value_ld + c] += scores[r * kKeyBlock + j] * row[static_cast<std::size_t>(c)];
+      }
+    }
+  }
+}
+
+// A block of keys [k0, end), of which those before `begin` (even) are seen by no row of the tile.
+struct KeyBlock {
+  std::int64_t k0, begin, end;
+};
+
+// All rows of the tile by one block: block_out, and block_max and block_sum of stats.
+void run_block(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width, const KeyBlock& block,
+               const Stats& stats, float* mine) {
+  const Geometry& g = f.geometry;
+  const std::int64_t nr = f.format.kernels->nr, n = block.end - block.begin;
+  auto* gathered = reinterpret_cast<std::byte*>(mine + f.space.gathered);
+  float* scratch = mine + f.space.scratch;
+  const auto words = [mine](std::int64_t at) { return reinterpret_cast<std::uint32_t*>(mine + at); };
+  const auto sequence = static_cast<std::size_t>(tile.sequence);
+  pack_rows_outer(f.format, f.keys[sequence], tile.kv_head, block.begin, n, g.head_dim, nr, words(f.space.k), gathered,
+                  scratch);
+  float* scores = mine + f.space.scores;  // column c is key k0 + c, whatever `begin` is
+  float* seen_scores = scores + (block.begin - block.k0);
+  multiply_panels(f.format, g.head_dim, words(f.space.q), width, words(f.space.k), seen_scores, kKeyBlock, tile.count,
+                  n, false);
+  const std::int64_t columns = block.end - block.k0;
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const Geometry::Range seen = g.visible(s, (tile.first + r) / g.group);
+    f.rows.softmax(scores + r * kKeyBlock, columns, std::clamp<std::int64_t>(seen.lo - block.k0, 0, columns),
+                   std::clamp<std::int64_t>(seen.hi - block.k0, 0, columns), g.logits, stats.block_max + r,
+                   stats.block_sum + r);
+  }
+  GemmOperand p;
+  p.data = seen_scores;
+  p.stride_outer = kKeyBlock;
+  p.stride_k = 1;
+  pack_panels(f.format, p, 0, tile.count, 0, n, width, words(f.space.p), width * f.format.steps(n), scratch);
+  pack_rows_k(f.format, f.values[sequence], tile.kv_head, block.begin, n, g.value_dim, nr, words(f.space.v), gathered,
+              scratch);
+  multiply_panels(f.format, n, words(f.space.p), width, words(f.space.v), mine + f.space.block_out, f.space.value_ld,
+                  tile.count, g.value_dim, false);
+  if (!f.rows.finite(mine + f.space.block_out, tile.count * f.space.value_ld)) {
+    multiply_unclean_values(f, s, tile, width, block.begin, n, seen_scores, mine);
+  }
+}
+
+void finish_rows(const Forward& f, const Sequence& s, const QueryTile& tile, const Stats& stats, float* out) {
+  const Geometry& g = f.geometry;
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const std::int64_t row = s.q0 + (tile.first + r) / g.group;
+    const std::int64_t head = tile.kv_head * g.group + (tile.first + r) % g.group;
+    const Geometry::Range seen = g.visible(s, (tile.first + r) / g.group);
+    float lse = kNothing;
+    float* line = out + r * f.space.value_ld;
+    if (seen.lo < seen.hi) {
+      float max = stats.max[r], sum = stats.sum[r], factor = 1.0F;
+      if (f.sinks.present()) {
+        const float sink = f.sinks.data<float>()[head * f.sinks.stride(0)];
+        const float both = std::max(max, sink);
+        factor = std::exp(max - both);
+        sum = sum * factor + std::exp(sink - both);
+        max = both;
+      }
+      f.rows.scale(line, factor / sum, g.value_dim);
+      lse = max + std::log(sum);
+    }
+    write_row(*f.format.kernels, f.out, row, head, line, g.value_dim);
+    if (f.lse.present()) f.lse.data<float>()[row * f.lse.stride(0) + head * f.lse.stride(1)] = lse;
+  }
+}
+
+void run_tile(const Forward& f, const QueryTile& tile, int thread) {
+  const Geometry& g = f.geometry;
+  const Sequence& s = f.sequences[static_cast<std::size_t>(tile.sequence)];
+  float* mine = f.workspace + thread * f.space.total;
+  const Stats stats(mine + f.space.stats, f.space.rows);
+  float* out = mine + f.space.out;
+  std::fill_n(stats.max, tile.count, kNothing);
+  std::fill_n(stats.sum, tile.count, 0.0F);
+  std::fill_n(out, tile.count * f.space.value_ld, 0.0F);
+  std::fill_n(mine + f.space.block_out, tile.count * f.space.value_ld, 0.0F);  // the padding of its rows too
+  const std::int64_t first_row = tile.first / g.group, last_row = (tile.first + tile.count - 1) / g.group;
+  const std::int64_t lo = g.visible(s, first_row).lo, hi = g.visible(s, last_row).hi;
+  const std::int64_t width = std::min<std::int64_t>(tile.count, f.format.kernels->mr);
+  if (lo < hi) gather_queries(f, s, tile, width, mine);
+  for (std::int64_t k0 = lo / kKeyBlock * kKeyBlock; k0 < hi; k0 += kKeyBlock) {
+    const KeyBlock block{k0, std::max(k0, lo / 2 * 2), std::min(k0 + kKeyBlock, hi)};
+    run_block(f, s, tile, width, block, stats, mine);
+    f.rows.merge(tile.count, g.value_dim, f.space.value_ld, stats.block_max, stats.block_sum, mine + f.space.block_out,
+                 stats.max, stats.sum, out);
+  }
+  finish_rows(f, s, tile, stats, out);
+}
+
+void run_forward(const Forward& f, ThreadPool& pool) {
+  const std::vector<QueryTile> tiles = query_tiles(f.sequences, f.geometry, f.space.rows);
+  pool.parallel_tasks(static_cast<std::int64_t>(tiles.size()), [&](std::int64_t task, int thread) {
+    run_tile(f, tiles[static_cast<std::size_t>(task)], thread);
+  });
+}
+
+template <typename Attrs>
+Geometry geometry_of(const Attrs& attrs, const tern_tensor_desc& q, std::int64_t kv_heads, std::int64_t value_dim) {
+  return {q.shape[1],        kv_heads,    q.shape[1] / kv_heads, q.shape[2], value_dim, {attrs.scale, attrs.softcap},
+          attrs.causal != 0, attrs.window};
+}
+
+bool check_outputs(const tern_tensor_desc& q, const tern_tensor_desc& out, std::int64_t value_dim,
+                   const tern_tensor_desc& lse, const tern_tensor_desc& sinks, std::string& reason) {
+  const bool fits = is_product_dtype(out.dtype) && out.rank == 3 && out.shape[0] == q.shape[0] &&
+                    out.shape[1] == q.shape[1] && out.shape[2] == value_dim;
+  const bool lse_fits = lse.rank == 0 || (lse.dtype == TERN_F32 && lse.rank == 2 && lse.shape[0] == q.shape[0] &&
+                                          lse.shape[1] == q.shape[1]);
+  const bool sinks_fit =
+      sinks.rank == 0 || (sinks.dtype == TERN_F32 && sinks.rank == 1 && sinks.shape[0] == q.shape[1]);
+  if (fits && lse_fits && sinks_fit) return true;
+  reason = "the dtype or the shape of out, lse or sinks does not fit q and v";
+  return false;
+}
+
+bool attention_supports(const PlanDesc& desc, std::string& reason) {
+  const auto& v = desc.arg(TERN_ATTENTION_V);
+  return check_attention(desc.arg(TERN_ATTENTION_Q), desc.arg(TERN_ATTENTION_K), v, 3, reason) &&
+         check_outputs(desc.arg(TERN_ATTENTION_Q), desc.arg(TERN_ATTENTION_OUT), v.shape[2],
+                       desc.arg(TERN_ATTENTION_LSE), desc.arg(TERN_ATTENTION_SINKS), reason);
+}
+
+bool paged_supports(const PlanDesc& desc, std::string& reason) {
+  const auto& v = desc.arg(TERN_ATTENTION_PAGED_V_CACHE);
+  return check_attention(desc.arg(TERN_ATTENTION_PAGED_Q), desc.arg(TERN_ATTENTION_PAGED_K_CACHE), v, 4, reason) &&
+         check_outputs(desc.arg(TERN_ATTENTION_PAGED_Q), desc.arg(TERN_ATTENTION_PAGED_OUT), v.shape[3],
+                       desc.arg(TERN_ATTENTION_PAGED_LSE), desc.arg(TERN_ATTENTION_PAGED_SINKS), reason);
+}
+
+// attention and attention_paged have q, k and v in the same places.
+std::uint64_t forward_workspace(const PlanDesc& desc) {
+  const auto& q = desc.arg(TERN_ATTENTION_Q);
+  const auto& v = desc.arg(TERN_ATTENTION_V);
+  const PanelFormat format =
+      panel_format(desc.target, attention_compute(q.dtype, desc.arg(TERN_ATTENTION_K).dtype, v.dtype));
+  return static_cast<std::uint64_t>(lay_out(format, q.shape[2], v.shape[v.rank - 1]).total * desc.num_threads) * 4;
+}
+
+void attention_run(const KernelArgs& args) {
+  const TensorView& q = args[TERN_ATTENTION_Q];
+  const TensorView& k = args[TERN_ATTENTION_K];
+  const TensorView& v = args[TERN_ATTENTION_V];
+  const PanelFormat format = panel_format(args.target, attention_compute(q.dtype(), k.dtype(), v.dtype()));
+  Forward f{format,
+            row_kernels(args.target),
+            geometry_of(args.attr<tern_attention_attrs>(), q.desc, k.dim(1), v.dim(2)),
+            lay_out(format, q.dim(2), v.dim(2)),
+            {},
+            {},
+            {},
+            head_rows(q, 0),
+            args[TERN_ATTENTION_SINKS],
+            args[TERN_ATTENTION_OUT],
+            args[TERN_ATTENTION_LSE],
+            reinterpret_cast<float*>(args.workspace)};
+  const auto cu_q = read_lengths(args, 0, TERN_ATTENTION_CU_SEQLENS_Q);
+  const auto cu_k = read_lengths(args, 1, TERN_ATTENTION_CU_SEQLENS_K);
+  check_cumulated(cu_q, q.dim(0), "cu_seqlens_q");
+  check_cumulated(cu_k, k.dim(0), "cu_seqlens_k");
+  f.sequences = packed_sequences(cu_q, cu_k);
+  for (const Sequence& s : f.sequences) {
+    f.keys.push_back(head_rows(k, s.k0));
+    f.values.push_back(head_rows(v, s.k0));
+  }
+  fill_outside(f.out, cu_q, 0.0F);
+  fill_outside(f.lse, cu_q, kNothing);
+  run_forward(f, *args.pool);
+}
+
+HeadRows paged_rows(const TensorView& cache, const TensorView& table, std::int64_t sequence) {
+  HeadRows rows;
+  rows.data = cache.data<std::byte>();
+  rows.dtype = cache.dtype();
+  rows.stride_block = cache.stride(0);
+  rows.stride_row = cache.stride(1);
+  rows.stride_head = cache.stride(2);
+  rows.stride_element = cache.stride(3);
+  rows.block_size = cache.dim(1);
+  rows.table = table.data<std::int32_t>() + sequence * table.stride(0);
+  rows.table_stride = table.stride(1);
+  return rows;
+}
+
+// Pages of keys that only rows before `first_seen` saw may be gone.
+void check_pages(const TensorView& cache, const TensorView& table, std::int64_t sequence, std::int64_t length,
+                 std::int64_t first_seen) {
+  const std::int64_t page = cache.dim(1);
+  const std::int64_t pages = length <= 0 || page == 0 ? 0 : (length - 1) / page + 1;
+  if (length < 0 || pages > table.dim(1) || (length > 0 && page == 0)) {
+    throw Failure(
+        failed_error(cat("kv_lens[", sequence, "]"), cat("0 to ", table.dim(1) * page, " keys"), cat(length)));
+  }
+  for (std::int64_t b = first_seen / std::max<std::int64_t>(page, 1); b < pages; ++b) {
+    const std::int32_t block = table.data<std::int32_t>()[sequence * table.stride(0) + b * table.stride(1)];
+    if (block >= 0 && block < cache.dim(0)) continue;
+    throw Failure(
+        failed_error(cat("block_table[", sequence, ", ", b, "]"), cat("0 to ", cache.dim(0) - 1), cat(block)));
+  }
+}
+
+void paged_run(const KernelArgs& args) {
+  const TensorView& q = args[TERN_ATTENTION_PAGED_Q];
+  const TensorView& k = args[TERN_ATTENTION_PAGED_K_CACHE];
+  const TensorView& v = args[TERN_ATTENTION_PAGED_V_CACHE];
+  const TensorView& table = args[TERN_ATTENTION_PAGED_BLOCK_TABLE];
+  const PanelFormat format = panel_format(args.target, attention_compute(q.dtype(), k.dtype(), v.dtype()));
+  Forward f{format,
+            row_kernels(args.target),
+            geometry_of(args.attr<tern_attention_paged_attrs>(), q.desc, k.dim(2), v.dim(3)),
+            lay_out(format, q.dim(2), v.dim(3)),
+            {},
+            {},
+            {},
+            head_rows(q, 0),
+            args[TERN_ATTENTION_PAGED_SINKS],
+            args[TERN_ATTENTION_PAGED_OUT],
+            args[TERN_ATTENTION_PAGED_LSE],
+            reinterpret_cast<float*>(args.workspace)};
+  const auto cu_q = read_lengths(args, 0, TERN_ATTENTION_PAGED_CU_SEQLENS_Q);
+  const auto kv_lens = read_lengths(args, 1, TERN_ATTENTION_PAGED_KV_LENS);
+  check_cumulated(cu_q, q.dim(0), "cu_seqlens_q");
+  for (std::size_t s = 0; s + 1 < cu_q.size() && s < kv_lens.size(); ++s) {
+    const Sequence sequence{cu_q[s], cu_q[s + 1] - cu_q[s], 0, kv_lens[s]};
+    f.sequences.push_back(sequence);
+    if (sequence.len_q > 0) {
+      const std::int64_t first_seen = sequence.len_k > 0 ? f.geometry.visible(sequence, 0).lo : 0;
+      check_pages(k, table, static_cast<std::int64_t>(s), kv_lens[s], first_seen);
+    }
+    f.keys.push_back(paged_rows(k, table, static_cast<std::int64_t>(s)));
+    f.values.push_back(paged_rows(v, table, static_cast<std::int64_t>(s)));
+  }
+  fill_outside(f.out, cu_q, 0.0F);
+  fill_outside(f.lse, cu_q, kNothing);
+  run_forward(f, *args.pool);
+}
+
+constexpr std::array kKernels = {
+    KernelEntry{TERN_OP_ATTENTION, "flash", attention_supports, forward_workspace, nullptr, attention_run},
+    KernelEntry{TERN_OP_ATTENTION_PAGED, "flash", paged_supports, forward_workspace, nullptr, paged_run},
+};
+static_assert(static_cast<int>(TERN_ATTENTION_Q) == static_cast<int>(TERN_ATTENTION_PAGED_Q) &&
+              static_cast<int>(TERN_ATTENTION_V) == static_cast<int>(TERN_ATTENTION_PAGED_V_CACHE));
+
+}  // namespace
+
+KernelList attention_kernels() { return kKernels; }
+
+}  // namespace tern::cpu

@@ -1,0 +1,43 @@
+// Row loops of attention and of the cross entropy, one table a target.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/target.h"
+
+namespace tern::cpu {
+
+// Scores to logits: z = scale s, then z = softcap tanh(z / softcap) where softcap > 0.
+struct Logits {
+  float scale;
+  float softcap;
+};
+
+struct RowKernels {
+  // s[lo, hi) becomes exp(z - max) and the rest of s[0, width) 0; the maximum and the sum of them. Nothing visible:
+  // *max = -inf, *sum = 0. Lanes are places of s, so that zeros around [lo, hi) leave the sum's bits alone.
+  void (*softmax)(float* s, std::int64_t width, std::int64_t lo, std::int64_t hi, Logits logits, float* max,
+                  float* sum);
+  // Joins a block's (max, sum, out = sum of p v, [rows, width] with stride ld) to what came before it.
+  void (*merge)(std::int64_t rows, std::int64_t width, std::int64_t ld, const float* block_max, const float* block_sum,
+                const float* block_out, float* max, float* sum, float* out);
+  // s[lo, hi) becomes p = exp(z - lse), dp[lo, hi) the score's gradient p (dp - delta) dz/ds; the rest of [0, width) 0.
+  void (*softmax_backward)(float* s, float* dp, std::int64_t width, std::int64_t lo, std::int64_t hi, Logits logits,
+                           float lse, float delta);
+  float (*dot)(const float* x, const float* y, std::int64_t n);
+  void (*scale)(float* x, float factor, std::int64_t n);
+  bool (*finite)(const float* x, std::int64_t n);
+  // A row of logits' own: z in place, its maximum, and the sum of exp(z - max).
+  void (*logits_row)(float* z, std::int64_t n, float softcap, float* max, float* sum);
+  // z[i] becomes weight (exp(z - max) / sum), times dz/ds where softcap > 0.
+  void (*logits_gradient)(float* z, std::int64_t n, float softcap, float max, float inverse_sum, float weight);
+};
+
+[[nodiscard]] const RowKernels& row_kernels(Target target);
+
+// One table per file; null where the compiler's machine has no such target.
+[[nodiscard]] const RowKernels* row_kernels_baseline();
+[[nodiscard]] const RowKernels* row_kernels_avx2();
+[[nodiscard]] const RowKernels* row_kernels_avx512();
+
+}  // namespace tern::cpu

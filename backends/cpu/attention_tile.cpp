@@ -1,0 +1,215 @@
+#include "backends/cpu/attention_tile.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/matmul_operand.h"
+#include "base/dtype.h"
+#include "base/half.h"
+#include "base/status.h"
+#include "base/strings.h"
+
+namespace tern::cpu {
+namespace {
+
+// The rows of a head side by side, as they are stored: [count, dim].
+GemmOperand gather(const HeadRows& rows, std::int64_t head, std::int64_t first, std::int64_t count, std::int64_t dim,
+                   std::byte* to) {
+  GemmOperand operand;
+  operand.dtype = rows.dtype;
+  if (rows.table == nullptr) {
+    operand.data = rows.at(first, head);
+    operand.stride_outer = rows.stride_row;
+    operand.stride_k = rows.stride_element;
+    return operand;
+  }
+  const std::int64_t size = dtype_size(rows.dtype);
+  for (std::int64_t r = 0; r < count; ++r) {
+    const std::byte* from = rows.at(first + r, head);
+    std::byte* line = to + r * dim * size;
+    if (rows.stride_element == 1) {
+      std::memcpy(line, from, static_cast<std::size_t>(dim * size));
+      continue;
+    }
+    for (std::int64_t i = 0; i < dim; ++i) {
+      std::memcpy(line + i * size, from + i * rows.stride_element * size, static_cast<std::size_t>(size));
+    }
+  }
+  operand.data = to;
+  operand.stride_outer = dim;
+  operand.stride_k = 1;
+  return operand;
+}
+
+void store(tern_dtype dtype, void* data, std::int64_t index, float value) {
+  if (dtype == TERN_F32) {
+    static_cast<float*>(data)[index] = value;
+  } else {
+    static_cast<std::uint16_t*>(data)[index] = dtype == TERN_BF16 ? float_to_bf16(value) : float_to_fp16(value);
+  }
+}
+
+}  // namespace
+
+const std::byte* HeadRows::at(std::int64_t row, std::int64_t head) const {
+  return data + offset(row, head) * dtype_size(dtype);
+}
+
+HeadRows head_rows(const TensorView& tensor, std::int64_t first) {
+  HeadRows rows;
+  rows.dtype = tensor.dtype();
+  rows.data = tensor.data<std::byte>() + first * tensor.stride(0) * dtype_size(rows.dtype);
+  rows.stride_row = tensor.stride(0);
+  rows.stride_head = tensor.stride(1);
+  rows.stride_element = tensor.stride(2);
+  return rows;
+}
+
+void read_row(const GemmKernels& kernels, const HeadRows& rows, std::int64_t row, std::int64_t head, std::int64_t n,
+              float* to) {
+  const std::byte* from = rows.at(row, head);
+  if (rows.stride_element == 1) return kernels.widen(rows.dtype, from, to, n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    kernels.widen(rows.dtype, from + i * rows.stride_element * dtype_size(rows.dtype), to + i, 1);
+  }
+}
+
+void write_row(const GemmKernels& kernels, const TensorView& tensor, std::int64_t row, std::int64_t head,
+               const float* from, std::int64_t n) {
+  const std::int64_t at = row * tensor.stride(0) + head * tensor.stride(1);
+  if (tensor.stride(2) == 1) {
+    kernels.narrow(tensor.dtype(), from, tensor.data<std::byte>() + at * dtype_size(tensor.dtype()), n);
+    return;
+  }
+  for (std::int64_t i = 0; i < n; ++i) store(tensor.dtype(), tensor.planes[0], at + i * tensor.stride(2), from[i]);
+}
+
+Geometry::Range Geometry::visible(const Sequence& s, std::int64_t i) const {
+  const std::int64_t hi = causal ? std::clamp<std::int64_t>(i + s.len_k - s.len_q + 1, 0, s.len_k) : s.len_k;
+  return {window > 0 ? std::max<std::int64_t>(0, hi - window) : 0, hi};
+}
+
+std::vector<QueryTile> query_tiles(const std::vector<Sequence>& sequences, const Geometry& geometry,
+                                   std::int64_t tile_rows) {
+  std::vector<QueryTile> tiles;
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    const std::int64_t rows = sequences[s].len_q * geometry.group;
+    // The last rows of a causal sequence see the most keys: they begin first.
+    for (std::int64_t tile = (rows + tile_rows - 1) / tile_rows - 1; tile >= 0; --tile) {
+      const std::int64_t first = tile * tile_rows;
+      for (std::int64_t h = 0; h < geometry.kv_heads; ++h) {
+        tiles.push_back(
+            {static_cast<std::int32_t>(s), static_cast<std::int32_t>(h), first, std::min(tile_rows, rows - first)});
+      }
+    }
+  }
+  return tiles;
+}
+
+std::vector<std::int32_t> read_lengths(const KernelArgs& args, std::size_t array, int arg) {
+  if (array < args.arrays.size()) {
+    const tern_host_array& given = args.arrays[array];
+    return {given.data, given.data + given.count};
+  }
+  const TensorView& tensor = args[arg];
+  std::vector<std::int32_t> lengths;
+  for (std::int64_t i = 0; i < tensor.dim(0); ++i) {
+    lengths.push_back(tensor.data<std::int32_t>()[i * tensor.stride(0)]);
+  }
+  return lengths;
+}
+
+void check_cumulated(const std::vector<std::int32_t>& lengths, std::int64_t rows, const char* name) {
+  std::int64_t last = 0;
+  for (const std::int32_t at : lengths) {
+    if (at < last || at > rows) {
+      throw Failure(failed_error(name, cat("numbers that rise from 0 to at most ", rows), cat(at, " after ", last)));
+    }
+    last = at;
+  }
+}
+
+std::vector<Sequence> packed_sequences(const std::vector<std::int32_t>& cu_q, const std::vector<std::int32_t>& cu_k) {
+  if (cu_q.size() != cu_k.size()) {
+    throw Failure(failed_error("cu_seqlens_k", cat(cu_q.size(), " entries, as cu_seqlens_q"), cat(cu_k.size())));
+  }
+  std::vector<Sequence> sequences;
+  for (std::size_t s = 0; s + 1 < cu_q.size(); ++s) {
+    sequences.push_back({cu_q[s], cu_q[s + 1] - cu_q[s], cu_k[s], cu_k[s + 1] - cu_k[s]});
+  }
+  return sequences;
+}
+
+void fill_rows(const TensorView& tensor, std::int64_t begin, std::int64_t end, float value) {
+  if (!tensor.present()) return;
+  const bool flat = tensor.desc.rank == 2;
+  for (std::int64_t r = begin; r < end; ++r) {
+    for (std::int64_t h = 0; h < tensor.dim(1); ++h) {
+      const std::int64_t at = r * tensor.stride(0) + h * tensor.stride(1);
+      for (std::int64_t i = 0; i < (flat ? 1 : tensor.dim(2)); ++i) {
+        store(tensor.dtype(), tensor.planes[0], at + (flat ? 0 : i * tensor.stride(2)), value);
+      }
+    }
+  }
+}
+
+void fill_outside(const TensorView& tensor, const std::vector<std::int32_t>& cumulated, float value) {
+  if (!tensor.present()) return;
+  fill_rows(tensor, 0, cumulated.empty() ? tensor.dim(0) : cumulated.front(), value);
+  if (!cumulated.empty()) fill_rows(tensor, cumulated.back(), tensor.dim(0), value);
+}
+
+void pack_rows_outer(const PanelFormat& format, const HeadRows& rows, std::int64_t head, std::int64_t first,
+                     std::int64_t count, std::int64_t dim, std::int64_t width, std::uint32_t* dst, std::byte* gathered,
+                     float* scratch) {
+  const GemmOperand operand = gather(rows, head, first, count, dim, gathered);
+  pack_panels(format, operand, 0, count, 0, dim, width, dst, width * format.steps(dim), scratch);
+}
+
+void pack_rows_k(const PanelFormat& format, const HeadRows& rows, std::int64_t head, std::int64_t first,
+                 std::int64_t count, std::int64_t dim, std::int64_t width, std::uint32_t* dst, std::byte* gathered,
+                 float* scratch) {
+  GemmOperand operand = gather(rows, head, first, count, dim, gathered);
+  std::swap(operand.stride_outer, operand.stride_k);
+  pack_panels(format, operand, 0, dim, 0, count, width, dst, width * format.steps(count), scratch);
+}
+
+void multiply_panels(const PanelFormat& format, std::int64_t k, const std::uint32_t* a, std::int64_t a_width,
+                     const std::uint32_t* b, float* c, std::int64_t ldc, std::int64_t m, std::int64_t n, bool add) {
+  const std::int64_t steps = format.steps(k);
+  for (std::int64_t r = 0; r < m; r += a_width) {
+    format.multiply({.k = steps,
+                     .a = a + r * steps,
+                     .a_stride = a_width,
+                     .b = b,
+                     .b_panel_stride = steps * format.kernels->nr,
+                     .c = c + r * ldc,
+                     .ldc = ldc,
+                     .m = static_cast<int>(std::min(a_width, m - r)),
+                     .n = static_cast<int>(n),
+                     .add = add});
+  }
+}
+
+bool check_attention(const tern_tensor_desc& q, const tern_tensor_desc& k, const tern_tensor_desc& v, int kv_rank,
+                     std::string& reason) {
+  for (const auto* desc : {&q, &k, &v}) {
+    if (is_product_dtype(desc->dtype)) continue;
+    reason = cat("an input is ", dtype_name(desc->dtype), ", attention takes f32, bf16 and f16");
+    return false;
+  }
+  if (q.rank != 3 || k.rank != kv_rank || v.rank != kv_rank) {
+    reason = "q, k or v has the wrong rank";
+    return false;
+  }
+  const std::int64_t kv_heads = k.shape[kv_rank - 2];
+  bool fit = k.shape[kv_rank - 1] == q.shape[2];
+  for (int d = 0; d + 1 < kv_rank; ++d) fit = fit && k.shape[d] == v.shape[d];
+  if (!fit || kv_heads == 0 || q.shape[1] % kv_heads != 0) {
+    reason = "the shapes of q, k and v do not fit each other";
+    return false;
+  }
+  return true;
+}
+
+}  // namespace tern::cpu

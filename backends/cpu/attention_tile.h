@@ -1,0 +1,109 @@
+// What the attention kernels share: sequences cut into tiles of query rows, and the packing of rows for products.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/attention_kernels.h"
+#include "backends/cpu/gemm.h"
+#include "backends/cpu/kernel.h"
+
+namespace tern::cpu {
+
+// Keys are taken in blocks at fixed places of their sequence, each with a softmax of its own that is joined to those
+// before it: a row's bits then depend on nothing but its own keys.
+inline constexpr std::int64_t kKeyBlock = 256;
+inline constexpr std::int64_t kTilePanels = 8;  // of the product's rows: a tile is that many times GemmKernels::mr
+
+// Rows of heads, one after the other or in the blocks of a paged cache.
+struct HeadRows {
+  const std::byte* data = nullptr;  // row 0 of the sequence, head 0
+  tern_dtype dtype = TERN_F32;
+  std::int64_t stride_row = 0;  // elements
+  std::int64_t stride_head = 0;
+  std::int64_t stride_element = 0;
+  const std::int32_t* table = nullptr;  // paged: row j lies in block table[j / block_size]
+  std::int64_t table_stride = 0;
+  std::int64_t block_size = 0;
+  std::int64_t stride_block = 0;
+
+  [[nodiscard]] std::int64_t offset(std::int64_t row, std::int64_t head) const {
+    const std::int64_t place =
+        table == nullptr ? row * stride_row
+                         : table[row / block_size * table_stride] * stride_block + row % block_size * stride_row;
+    return place + head * stride_head;
+  }
+  [[nodiscard]] const std::byte* at(std::int64_t row, std::int64_t head) const;
+};
+// [rows, heads, dim] from row `first` on.
+[[nodiscard]] HeadRows head_rows(const TensorView& tensor, std::int64_t first);
+// One row of one head as floats, and the other way round.
+void read_row(const GemmKernels& kernels, const HeadRows& rows, std::int64_t row, std::int64_t head, std::int64_t n,
+              float* to);
+void write_row(const GemmKernels& kernels, const TensorView& tensor, std::int64_t row, std::int64_t head,
+               const float* from, std::int64_t n);
+
+struct Sequence {
+  std::int64_t q0, len_q, k0, len_k;
+};
+
+struct Geometry {
+  std::int64_t heads, kv_heads, group, head_dim, value_dim;
+  Logits logits;
+  bool causal;
+  std::int64_t window;
+
+  struct Range {
+    std::int64_t lo, hi;
+  };
+  // The keys that row i of the sequence sees.
+  [[nodiscard]] Range visible(const Sequence& s, std::int64_t i) const;
+};
+
+// Rows [first, first + count) of one kv head's queries; row r is query row r / group of head kv_head * group + r %
+// group.
+struct QueryTile {
+  std::int32_t sequence;
+  std::int32_t kv_head;
+  std::int64_t first, count;
+};
+[[nodiscard]] std::vector<QueryTile> query_tiles(const std::vector<Sequence>& sequences, const Geometry& geometry,
+                                                 std::int64_t tile_rows);
+
+// What the host said, or the tensor itself.
+[[nodiscard]] std::vector<std::int32_t> read_lengths(const KernelArgs& args, std::size_t array, int arg);
+// Checks that cumulated lengths rise within [0, rows]; throws Failure naming `name`.
+void check_cumulated(const std::vector<std::int32_t>& lengths, std::int64_t rows, const char* name);
+[[nodiscard]] std::vector<Sequence> packed_sequences(const std::vector<std::int32_t>& cu_q,
+                                                     const std::vector<std::int32_t>& cu_k);
+
+// Fills rows [begin, end) of [rows, heads, dim] (or [rows, heads]) with `value`.
+void fill_rows(const TensorView& tensor, std::int64_t begin, std::int64_t end, float value);
+// The same for rows that no sequence holds.
+void fill_outside(const TensorView& tensor, const std::vector<std::int32_t>& cumulated, float value);
+
+// Whether products of these inputs may be computed in bf16 without rounding any of them.
+[[nodiscard]] inline tern_dtype attention_compute(tern_dtype q, tern_dtype k, tern_dtype v) {
+  return q == TERN_BF16 && k == TERN_BF16 && v == TERN_BF16 ? TERN_BF16 : TERN_F32;
+}
+
+// Packs rows [first, first + count) of one head for a product in which they are `outer` (scores) or `k` (values).
+// `gathered` holds count * dim elements of 4 bytes.
+void pack_rows_outer(const PanelFormat& format, const HeadRows& rows, std::int64_t head, std::int64_t first,
+                     std::int64_t count, std::int64_t dim, std::int64_t width, std::uint32_t* dst, std::byte* gathered,
+                     float* scratch);
+void pack_rows_k(const PanelFormat& format, const HeadRows& rows, std::int64_t head, std::int64_t first,
+                 std::int64_t count, std::int64_t dim, std::int64_t width, std::uint32_t* dst, std::byte* gathered,
+                 float* scratch);
+
+// c[m, n] = a b for packed panels of a; `add` as Tile.
+void multiply_panels(const PanelFormat& format, std::int64_t k, const std::uint32_t* a, std::int64_t a_width,
+                     const std::uint32_t* b, float* c, std::int64_t ldc, std::int64_t m, std::int64_t n, bool add);
+
+[[nodiscard]] bool check_attention(const tern_tensor_desc& q, const tern_tensor_desc& k, const tern_tensor_desc& v,
+                                   int kv_rank, std::string& reason);
+
+}  // namespace tern::cpu

@@ -1,0 +1,221 @@
+// attention, its backward and attention_paged against the oracle, on every instruction set.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "ops/ref/tensor.h"
+#include "tests/unit/backend_cpu/op_harness.h"
+
+namespace tern::test {
+namespace {
+
+struct Problem {
+  std::vector<std::int32_t> len_q, len_k;
+  std::int64_t heads = 6, kv_heads = 2, head_dim = 24, value_dim = 40;
+  bool causal = true;
+  int window = 0;
+  float softcap = 0;
+  bool sinks = false;
+  tern_dtype dtype = TERN_F32;
+  std::int64_t spare = 2;  // rows outside of every sequence
+};
+
+std::vector<std::int32_t> cumulated(const std::vector<std::int32_t>& lengths) {
+  std::vector<std::int32_t> sums{0};
+  for (const std::int32_t n : lengths) sums.push_back(sums.back() + n);
+  return sums;
+}
+
+template <typename Attrs>
+Attrs attrs_of(const Problem& s) {
+  return {0.3F,
+          s.softcap,
+          s.causal ? 1 : 0,
+          s.window,
+          *std::max_element(s.len_q.begin(), s.len_q.end()),
+          *std::max_element(s.len_k.begin(), s.len_k.end())};
+}
+
+OpCase forward_case(const Problem& s) {
+  OpCase c(TERN_OP_ATTENTION);
+  c.set_attrs(attrs_of<tern_attention_attrs>(s));
+  const auto cu_q = cumulated(s.len_q), cu_k = cumulated(s.len_k);
+  const std::int64_t rows_q = cu_q.back() + s.spare, rows_k = cu_k.back() + s.spare;
+  c.random(TERN_ATTENTION_Q, padded(make_desc(s.dtype, {rows_q, s.heads, s.head_dim}), 4), 1);
+  c.random(TERN_ATTENTION_K, make_desc(s.dtype, {rows_k, s.kv_heads, s.head_dim}), 2);
+  c.random(TERN_ATTENTION_V, padded(make_desc(s.dtype, {rows_k, s.kv_heads, s.value_dim}), 2), 3);
+  c.integers(TERN_ATTENTION_CU_SEQLENS_Q, cu_q);
+  c.integers(TERN_ATTENTION_CU_SEQLENS_K, cu_k);
+  if (s.sinks) c.random(TERN_ATTENTION_SINKS, make_desc(TERN_F32, {s.heads}), 4);
+  c.output(TERN_ATTENTION_OUT, make_desc(s.dtype, {rows_q, s.heads, s.value_dim}));
+  c.output(TERN_ATTENTION_LSE, make_desc(TERN_F32, {rows_q, s.heads}));
+  return c;
+}
+
+OpCase backward_case(const Problem& s) {
+  const OpCase forward = forward_case(s);
+  const Outcome made = run_on(targets().back(), forward);
+  OpCase c(TERN_OP_ATTENTION_BACKWARD);
+  c.set_attrs(attrs_of<tern_attention_backward_attrs>(s));
+  const auto take = [&](int to, int from) { c.args[to] = forward.args[from]; };
+  take(TERN_ATTENTION_BACKWARD_Q, TERN_ATTENTION_Q);
+  take(TERN_ATTENTION_BACKWARD_K, TERN_ATTENTION_K);
+  take(TERN_ATTENTION_BACKWARD_V, TERN_ATTENTION_V);
+  take(TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q, TERN_ATTENTION_CU_SEQLENS_Q);
+  take(TERN_ATTENTION_BACKWARD_CU_SEQLENS_K, TERN_ATTENTION_CU_SEQLENS_K);
+  take(TERN_ATTENTION_BACKWARD_SINKS, TERN_ATTENTION_SINKS);
+  take(TERN_ATTENTION_BACKWARD_OUT, TERN_ATTENTION_OUT);
+  take(TERN_ATTENTION_BACKWARD_LSE, TERN_ATTENTION_LSE);
+  c.args[TERN_ATTENTION_BACKWARD_OUT].bytes = made.bytes[TERN_ATTENTION_OUT];
+  c.args[TERN_ATTENTION_BACKWARD_LSE].bytes = made.bytes[TERN_ATTENTION_LSE];
+  c.random(TERN_ATTENTION_BACKWARD_DOUT, forward.args[TERN_ATTENTION_OUT].desc, 5);
+  c.output(TERN_ATTENTION_BACKWARD_DQ, forward.args[TERN_ATTENTION_Q].desc);
+  c.output(TERN_ATTENTION_BACKWARD_DK, forward.args[TERN_ATTENTION_K].desc);
+  c.output(TERN_ATTENTION_BACKWARD_DV, forward.args[TERN_ATTENTION_V].desc);
+  if (s.sinks) {
+    c.random(TERN_ATTENTION_BACKWARD_DSINKS, make_desc(TERN_F32, {s.heads}), 6);
+    c.accumulate = 1U << TERN_ATTENTION_BACKWARD_DSINKS;
+  }
+  return c;
+}
+
+std::vector<Problem> problems() {
+  std::vector<Problem> all;
+  all.push_back({.len_q = {5, 0, 37}, .len_k = {5, 0, 37}});
+  all.push_back({.len_q = {7}, .len_k = {300}});                    // a chunk at the end of its keys
+  all.push_back({.len_q = {9, 3}, .len_k = {4, 3}});                // rows that see no key
+  all.push_back({.len_q = {70}, .len_k = {530}, .causal = false});  // three blocks of keys
+  all.push_back({.len_q = {290}, .len_k = {290}, .window = 33});    // blocks that no row of a tile sees
+  all.push_back({.len_q = {20, 11}, .len_k = {20, 17}, .causal = false, .window = 6, .softcap = 1.5F, .sinks = true});
+  all.push_back(
+      {.len_q = {31}, .len_k = {31}, .heads = 5, .kv_heads = 5, .head_dim = 7, .value_dim = 3, .sinks = true});
+  all.push_back({.len_q = {9, 3}, .len_k = {4, 3}, .sinks = true});
+  return all;
+}
+
+TEST(Attention, Forward) {
+  for (Problem s : problems()) {
+    for (const tern_dtype dtype : {TERN_F32, TERN_BF16, TERN_F16}) {
+      s.dtype = dtype;
+      check_everywhere(forward_case(s), "problem with " + std::to_string(s.len_q[0]) + " rows");
+    }
+  }
+}
+
+TEST(Attention, Backward) {
+  for (Problem s : problems()) {
+    for (const tern_dtype dtype : {TERN_F32, TERN_BF16, TERN_F16}) {
+      s.dtype = dtype;
+      check_everywhere(backward_case(s), "problem with " + std::to_string(s.len_q[0]) + " rows");
+    }
+  }
+}
+
+TEST(Attention, NoSequencesAtAll) {
+  Problem s{.len_q = {3}, .len_k = {3}};
+  OpCase c = forward_case(s);
+  c.integers(TERN_ATTENTION_CU_SEQLENS_Q, {0});
+  c.integers(TERN_ATTENTION_CU_SEQLENS_K, {0});
+  check_everywhere(c, "none");
+}
+
+TEST(Attention, LengthsOutOfRangeAreErrors) {
+  Problem s{.len_q = {3}, .len_k = {3}};
+  OpCase c = forward_case(s);
+  c.integers(TERN_ATTENTION_CU_SEQLENS_Q, {0, 9});
+  EXPECT_THROW((void)run_on(targets().back(), c), std::runtime_error);
+  c.integers(TERN_ATTENTION_CU_SEQLENS_Q, {3, 0});
+  EXPECT_THROW((void)run_on(targets().back(), c), std::runtime_error);
+}
+
+// A NaN may reach only the rows that see it.
+TEST(Attention, NaNOfUnseenKeysStaysUnseen) {
+  for (const tern_dtype dtype : {TERN_F32, TERN_BF16}) {
+    Problem s{.len_q = {40}, .len_k = {40}, .dtype = dtype};
+    OpCase c = forward_case(s);
+    const auto& v = c.args[TERN_ATTENTION_V].desc;
+    const std::int64_t size = dtype == TERN_F32 ? 4 : 2;
+    std::memset(c.args[TERN_ATTENTION_V].bytes.data() + 25 * v.strides[0] * size, 0xff, static_cast<std::size_t>(size));
+    check_everywhere(c, "NaN in v");
+    OpCase b = backward_case(s);
+    const auto& dout = b.args[TERN_ATTENTION_BACKWARD_DOUT].desc;
+    std::memset(b.args[TERN_ATTENTION_BACKWARD_DOUT].bytes.data() + 13 * dout.strides[0] * size, 0xff,
+                static_cast<std::size_t>(size));
+    check_everywhere(b, "NaN in dout");
+  }
+}
+
+OpCase paged_case(const Problem& s, std::int64_t block_size) {
+  OpCase c(TERN_OP_ATTENTION_PAGED);
+  c.set_attrs(attrs_of<tern_attention_paged_attrs>(s));
+  const auto cu_q = cumulated(s.len_q);
+  const auto sequences = static_cast<std::int64_t>(s.len_q.size());
+  const std::int64_t pages = *std::max_element(s.len_k.begin(), s.len_k.end()) / block_size + 1;
+  std::vector<std::int32_t> table(static_cast<std::size_t>(sequences * pages));
+  for (std::size_t i = 0; i < table.size(); ++i) {  // neighbours in a sequence are strangers in the cache
+    table[i] = static_cast<std::int32_t>((i * 7 + 3) % table.size());
+  }
+  const std::int64_t blocks = sequences * pages;
+  c.random(TERN_ATTENTION_PAGED_Q, make_desc(s.dtype, {cu_q.back() + s.spare, s.heads, s.head_dim}), 1);
+  c.random(TERN_ATTENTION_PAGED_K_CACHE, make_desc(s.dtype, {blocks, block_size, s.kv_heads, s.head_dim}), 2);
+  c.random(TERN_ATTENTION_PAGED_V_CACHE, make_desc(s.dtype, {blocks, block_size, s.kv_heads, s.value_dim}), 3);
+  c.integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, table, {sequences, pages});
+  c.integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, cu_q);
+  c.integers(TERN_ATTENTION_PAGED_KV_LENS, s.len_k);
+  if (s.sinks) c.random(TERN_ATTENTION_PAGED_SINKS, make_desc(TERN_F32, {s.heads}), 4);
+  c.output(TERN_ATTENTION_PAGED_OUT, make_desc(s.dtype, {cu_q.back() + s.spare, s.heads, s.value_dim}));
+  c.output(TERN_ATTENTION_PAGED_LSE, make_desc(TERN_F32, {cu_q.back() + s.spare, s.heads}));
+  return c;
+}
+
+TEST(AttentionPaged, PrefillAndDecodeInOneBatch) {
+  for (const tern_dtype dtype : {TERN_F32, TERN_BF16, TERN_F16}) {
+    for (const int window : {0, 50}) {
+      for (const std::int64_t block_size : {1, 5, 16}) {
+        Problem s{.len_q = {1, 19, 1, 0}, .len_k = {613, 40, 1, 7}, .window = window, .dtype = dtype};
+        s.sinks = window != 0;
+        check_everywhere(paged_case(s, block_size), "block size " + std::to_string(block_size));
+      }
+    }
+  }
+}
+
+TEST(AttentionPaged, PagesOutOfRangeAreErrors) {
+  Problem s{.len_q = {2}, .len_k = {20}};
+  OpCase c = paged_case(s, 16);
+  c.integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, {0, 99}, {1, 2});
+  EXPECT_THROW((void)run_on(targets().back(), c), std::runtime_error);
+}
+
+// Decoding a row alone must give the bits of the prefill that held it among others.
+TEST(AttentionPaged, DecodeEqualsPrefillBitForBit) {
+  for (const tern_dtype dtype : {TERN_F32, TERN_BF16}) {
+    for (const std::string& target : targets()) {
+      Problem s{.len_q = {80}, .len_k = {600}, .dtype = dtype, .spare = 0};
+      const OpCase all = paged_case(s, 16);
+      const Outcome together = run_on(target, all);
+      const std::size_t row = static_cast<std::size_t>(s.heads * s.value_dim) * (dtype == TERN_F32 ? 4 : 2);
+      const std::size_t q_row = static_cast<std::size_t>(s.heads * s.head_dim) * (dtype == TERN_F32 ? 4 : 2);
+      for (const int i : {0, 41, 79}) {
+        OpCase one = paged_case(s, 16);
+        auto& q = one.args[TERN_ATTENTION_PAGED_Q];
+        q.desc.shape[0] = 1;
+        q.bytes = {all.args[TERN_ATTENTION_PAGED_Q].bytes.begin() + static_cast<std::ptrdiff_t>(i * q_row),
+                   all.args[TERN_ATTENTION_PAGED_Q].bytes.begin() + static_cast<std::ptrdiff_t>((i + 1) * q_row)};
+        one.integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, {0, 1});
+        one.integers(TERN_ATTENTION_PAGED_KV_LENS, {600 - 79 + i});
+        one.output(TERN_ATTENTION_PAGED_OUT, make_desc(dtype, {1, s.heads, s.value_dim}));
+        one.output(TERN_ATTENTION_PAGED_LSE, make_desc(TERN_F32, {1, s.heads}));
+        const Outcome alone = run_on(target, one);
+        EXPECT_EQ(std::memcmp(alone.bytes[TERN_ATTENTION_PAGED_OUT].data(),
+                              together.bytes[TERN_ATTENTION_PAGED_OUT].data() + static_cast<std::size_t>(i) * row, row),
+                  0)
+            << target << ", row " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tern::test

@@ -1,0 +1,158 @@
+// matmul, matmul_q and the private layouts of weights against the oracle, on every instruction set.
+#include <gtest/gtest.h>
+
+#include "ops/ref/tensor.h"
+#include "tests/unit/backend_cpu/op_harness.h"
+
+namespace tern::test {
+namespace {
+
+struct Shape {
+  std::int64_t m, n, k;
+};
+
+OpCase matmul_case(Shape s, tern_dtype a, tern_dtype b, tern_dtype out, tern_dtype compute, bool ta, bool tb) {
+  OpCase c(TERN_OP_MATMUL);
+  c.set_attrs(tern_matmul_attrs{ta ? 1 : 0, tb ? 1 : 0, compute});
+  c.random(TERN_MATMUL_A, make_desc(a, {ta ? s.k : s.m, ta ? s.m : s.k}), 1);
+  c.random(TERN_MATMUL_B, make_desc(b, {tb ? s.n : s.k, tb ? s.k : s.n}), 2);
+  c.output(TERN_MATMUL_OUT, make_desc(out, {s.m, s.n}));
+  return c;
+}
+
+constexpr tern_dtype kFloats[] = {TERN_F32, TERN_BF16, TERN_F16};
+
+TEST(Matmul, EveryDtypeAndTransposeAtOddSizes) {
+  for (const Shape s : {Shape{37, 53, 71}, Shape{1, 131, 67}, Shape{5, 7, 3}}) {
+    for (const tern_dtype storage : kFloats) {
+      for (const tern_dtype compute : kFloats) {
+        for (int t = 0; t < 4; ++t) {
+          const auto out = storage == TERN_F16 ? TERN_F32 : storage;
+          check_everywhere(matmul_case(s, storage, storage, out, compute, (t & 1) != 0, (t & 2) != 0),
+                           "storage " + std::to_string(storage) + " compute " + std::to_string(compute));
+        }
+      }
+    }
+  }
+}
+
+TEST(Matmul, MixedStorages) {
+  for (const tern_dtype a : kFloats) {
+    for (const tern_dtype b : kFloats) {
+      check_everywhere(matmul_case({17, 33, 40}, a, b, a, TERN_F32, false, true), "mixed");
+    }
+  }
+}
+
+// More than one block of rows, of columns, of k, and of k that is packed at once.
+TEST(Matmul, CrossesEveryBlockBorder) {
+  for (const tern_dtype compute : {TERN_F32, TERN_BF16}) {
+    check_everywhere(matmul_case({787, 65, 523}, TERN_F32, TERN_F32, TERN_F32, compute, false, true), "rows");
+    check_everywhere(matmul_case({701, 37, 1601}, TERN_BF16, TERN_F32, TERN_BF16, compute, true, false), "long k");
+    check_everywhere(matmul_case({3, 385, 2049}, TERN_F32, TERN_BF16, TERN_F16, compute, false, true), "few rows");
+  }
+}
+
+TEST(Matmul, NothingToDo) {
+  for (const Shape s : {Shape{0, 5, 7}, Shape{5, 0, 7}, Shape{5, 7, 0}}) {
+    OpCase c = matmul_case(s, TERN_F32, TERN_F32, TERN_BF16, TERN_F32, false, true);
+    c.random(TERN_MATMUL_BIAS, make_desc(TERN_F32, {s.n}), 3);
+    check_everywhere(c, "empty");
+  }
+}
+
+TEST(Matmul, BiasAccumulateAndStrides) {
+  for (const tern_dtype out : kFloats) {
+    for (const std::int64_t m : {1, 29}) {
+      OpCase c = matmul_case({m, 45, 64}, TERN_F32, TERN_F32, out, TERN_F32, false, true);
+      c.random(TERN_MATMUL_A, padded(make_desc(TERN_F32, {m, 64}), 5), 1);
+      c.random(TERN_MATMUL_B, padded(make_desc(TERN_BF16, {45, 64}), 3), 2);
+      c.random(TERN_MATMUL_BIAS, make_desc(TERN_BF16, {45}), 3);
+      c.random(TERN_MATMUL_OUT, padded(make_desc(out, {m, 45}), 7), 4);
+      c.accumulate = 1U << TERN_MATMUL_OUT;
+      check_everywhere(c, "accumulate");
+      c.accumulate = 0;
+      check_everywhere(c, "replace");
+      TensorDesc turned = make_desc(out, {m, 45});  // columns of a larger matrix
+      turned.strides[0] = 2;
+      turned.strides[1] = 2 * m + 1;
+      c.random(TERN_MATMUL_OUT, turned, 4);
+      check_everywhere(c, "turned");
+    }
+  }
+}
+
+TEST(Matmul, Batches) {
+  OpCase c(TERN_OP_MATMUL);
+  c.set_attrs(tern_matmul_attrs{0, 1, TERN_F32});
+  c.random(TERN_MATMUL_A, make_desc(TERN_F32, {3, 11, 20}), 1);
+  TensorDesc shared = make_desc(TERN_BF16, {3, 9, 20});
+  shared.strides[0] = 0;
+  c.random(TERN_MATMUL_B, shared, 2);
+  c.output(TERN_MATMUL_OUT, make_desc(TERN_BF16, {3, 11, 9}));
+  check_everywhere(c, "batched");
+}
+
+// If a row's bits depended on the rows beside it, decoding one by one would differ from the prefill of all.
+TEST(Matmul, RowsAreIndependent) {
+  for (const tern_dtype compute : {TERN_F32, TERN_BF16}) {
+    for (const std::string& target : targets()) {
+      const OpCase all = matmul_case({40, 203, 700}, TERN_F32, TERN_BF16, TERN_F32, compute, false, true);
+      const Outcome together = run_on(target, all);
+      for (const std::int64_t m : {1, 3, 5, 9, 17}) {
+        OpCase few = matmul_case({m, 203, 700}, TERN_F32, TERN_BF16, TERN_F32, compute, false, true);
+        few.args[TERN_MATMUL_A].bytes = {all.args[TERN_MATMUL_A].bytes.begin(),
+                                         all.args[TERN_MATMUL_A].bytes.begin() + m * 700 * 4};
+        const Outcome alone = run_on(target, few);
+        EXPECT_EQ(std::memcmp(alone.bytes[TERN_MATMUL_OUT].data(), together.bytes[TERN_MATMUL_OUT].data(),
+                              static_cast<std::size_t>(m * 203 * 4)),
+                  0)
+            << target << ", " << m << " rows";
+      }
+    }
+  }
+}
+
+TEST(Matmul, PrivateLayouts) {
+  for (const tern_dtype weight : kFloats) {
+    for (const tern_dtype compute : kFloats) {
+      for (const std::int64_t m : {1, 30}) {
+        for (const bool forward : {true, false}) {
+          const OpCase c = matmul_case({m, 75, 601}, TERN_F32, weight, TERN_F32, compute, false, forward);
+          for (const std::string& target : targets()) {
+            const Outcome packed =
+                run_packed(target, c, TERN_MATMUL_B, forward ? TERN_USE_FORWARD : TERN_USE_INPUT_GRAD);
+            expect_oracle(c, packed, "packed on " + target);
+            EXPECT_EQ(packed.bytes[TERN_MATMUL_OUT], run_on(target, c).bytes[TERN_MATMUL_OUT])
+                << "packing changed the bits on " << target;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MatmulQ, EveryPackingBothWays) {
+  for (const tern_packing packing : {TERN_PACK_GGUF_Q4_0, TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_NONE}) {
+    for (const tern_dtype compute : kFloats) {
+      for (const std::int64_t m : {1, 4, 23}) {
+        for (const bool forward : {true, false}) {
+          const std::int64_t out = 77, in = 352;
+          OpCase c(TERN_OP_MATMUL_Q);
+          c.set_attrs(tern_matmul_q_attrs{forward ? 1 : 0, compute});
+          c.random(TERN_MATMUL_Q_X, make_desc(TERN_F32, {m, forward ? in : out}), 1);
+          c.random(TERN_MATMUL_Q_W,
+                   packing == TERN_PACK_NONE ? make_desc(TERN_BF16, {out, in})
+                                             : make_quantised_desc(TERN_F32, gguf_scheme(packing), out, in),
+                   2);
+          if (forward) c.random(TERN_MATMUL_Q_BIAS, make_desc(TERN_F32, {out}), 3);
+          c.output(TERN_MATMUL_Q_Y, make_desc(TERN_BF16, {m, forward ? out : in}));
+          check_everywhere(c, "packing " + std::to_string(packing) + (forward ? " forward" : " backward"));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tern::test
