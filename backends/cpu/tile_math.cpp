@@ -198,20 +198,16 @@ void rotate(const float* x, const float* cos, const float* sin, float sign, std:
   }
 }
 
-template <typename V>
-struct Sigmoids {
-  V s;     // sigmoid(x)
-  V rest;  // sigmoid(-x), without the cancellation of 1 - s
-};
-
+// s = sigmoid(x) and rest = sigmoid(-x), which 1 - s would cancel in. Vectors are no members: SVE's have no size.
 template <typename D, typename V>
-HWY_INLINE Sigmoids<V> sigmoids(D d, V x) {
+HWY_INLINE void sigmoids(D d, V x, V& s, V& rest) {
   const V one = hn::Set(d, 1.0F);
   const V e = exp_negative(d, hn::Neg(hn::Abs(x)));
   const V large = hn::Div(one, hn::Add(one, e));
   const V small = hn::Mul(e, large);
   const auto negative = hn::Lt(x, hn::Zero(d));
-  return {hn::IfThenElse(negative, small, large), hn::IfThenElse(negative, large, small)};
+  s = hn::IfThenElse(negative, small, large);
+  rest = hn::IfThenElse(negative, large, small);
 }
 
 // The normal distribution's Phi(x) = erfc(-x / sqrt 2) / 2, erfc to a relative 1.2e-7 by the Chebyshev fit of Press et
@@ -234,11 +230,6 @@ HWY_INLINE V normal_cdf(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, 1.0F), tail));
 }
 
-template <typename V>
-struct Act {
-  V value, slope;
-};
-
 constexpr float kGeluTanh = 0.797884561F;  // sqrt(2 / pi)
 constexpr float kGeluCube = 0.044715F;
 
@@ -249,47 +240,56 @@ HWY_INLINE V limit16(D d, V x) {
   return hn::IfThenElse(hn::Gt(x, top), top, hn::IfThenElse(hn::Lt(x, bottom), bottom, x));
 }
 
+// The activation, and its derivative if kSlope.
 template <std::int32_t kKind, bool kSlope, typename D, typename V>
-HWY_INLINE Act<V> activate(D d, V x) {
+HWY_INLINE V activate(D d, V x, V& slope) {
   const V one = hn::Set(d, 1.0F);
+  V s = x, rest = x;
   if constexpr (kKind == TERN_ACT_SILU) {
-    const auto [s, rest] = sigmoids(d, x);
-    return {hn::Mul(x, s), kSlope ? hn::Mul(s, hn::MulAdd(x, rest, one)) : x};
+    sigmoids(d, x, s, rest);
+    if constexpr (kSlope) slope = hn::Mul(s, hn::MulAdd(x, rest, one));
+    return hn::Mul(x, s);
   } else if constexpr (kKind == TERN_ACT_SIGMOID) {
-    const auto [s, rest] = sigmoids(d, x);
-    return {s, kSlope ? hn::Mul(s, rest) : x};
+    sigmoids(d, x, s, rest);
+    if constexpr (kSlope) slope = hn::Mul(s, rest);
+    return s;
   } else if constexpr (kKind == TERN_ACT_GELU_TANH) {
     const V l = limit16(d, x);  // 1 + tanh u = 2 sigmoid(2 u)
     const V square = hn::Mul(l, l);
     const V u2 = hn::Mul(hn::Mul(hn::Set(d, 2.0F * kGeluTanh), l), hn::MulAdd(hn::Set(d, kGeluCube), square, one));
-    const auto [s, rest] = sigmoids(d, u2);
+    sigmoids(d, u2, s, rest);
     const V inner = hn::MulAdd(hn::Set(d, 6.0F * kGeluTanh * kGeluCube), square, hn::Set(d, 2.0F * kGeluTanh));
-    return {hn::Mul(x, s), kSlope ? hn::MulAdd(hn::Mul(l, s), hn::Mul(rest, inner), s) : x};
+    if constexpr (kSlope) slope = hn::MulAdd(hn::Mul(l, s), hn::Mul(rest, inner), s);
+    return hn::Mul(x, s);
   } else {
     const V l = limit16(d, x);
     const V phi = normal_cdf(d, l);
-    if constexpr (!kSlope) return {hn::Mul(x, phi), x};
-    const V density = hn::Mul(hn::Set(d, 0.398942280F), exp_negative(d, hn::Mul(hn::Set(d, -0.5F), hn::Mul(l, l))));
-    return {hn::Mul(x, phi), hn::MulAdd(l, density, phi)};
+    if constexpr (kSlope) {
+      const V density = hn::Mul(hn::Set(d, 0.398942280F), exp_negative(d, hn::Mul(hn::Set(d, -0.5F), hn::Mul(l, l))));
+      slope = hn::MulAdd(l, density, phi);
+    }
+    return hn::Mul(x, phi);
   }
 }
 
 template <std::int32_t kKind>
 void act_mul_of(const float* gate, const float* up, std::size_t n, float* out) {
   each(n, [=](auto d, std::size_t i) HWY_ATTR {
-    const auto act = activate<kKind, false>(d, hn::LoadU(d, gate + i));
-    hn::StoreU(hn::Mul(act.value, hn::LoadU(d, up + i)), d, out + i);
+    auto unused = hn::Zero(d);
+    const auto value = activate<kKind, false>(d, hn::LoadU(d, gate + i), unused);
+    hn::StoreU(hn::Mul(value, hn::LoadU(d, up + i)), d, out + i);
   });
 }
 
 template <std::int32_t kKind>
 void act_mul_backward_of(const float* dy, const float* gate, const float* up, std::size_t n, float* dgate, float* dup) {
   each(n, [=](auto d, std::size_t i) HWY_ATTR {
-    const auto act = activate<kKind, true>(d, hn::LoadU(d, gate + i));
+    auto slope = hn::Zero(d);
+    const auto value = activate<kKind, true>(d, hn::LoadU(d, gate + i), slope);
     const auto g = hn::LoadU(d, dy + i);
     const auto u = hn::LoadU(d, up + i);
-    hn::StoreU(hn::Mul(hn::Mul(g, u), act.slope), d, dgate + i);
-    hn::StoreU(hn::Mul(g, act.value), d, dup + i);
+    hn::StoreU(hn::Mul(hn::Mul(g, u), slope), d, dgate + i);
+    hn::StoreU(hn::Mul(g, value), d, dup + i);
   });
 }
 

@@ -95,7 +95,7 @@ void compare(const Call& call, const std::vector<Arg>& before, const std::vector
 Plugin::Plugin(const std::string& target, int num_threads) {
   const tern_host host = {sizeof(tern_host), TERN_ABI_MAJOR, TERN_ABI_MINOR, num_threads, nullptr, nullptr};
   table = tern_backend_entry(&host);
-  setenv("TERN_CPU_TARGET", target.c_str(), 1);
+  if (!target.empty()) setenv("TERN_CPU_TARGET", target.c_str(), 1);
   if (table->device_open(0, &device) == TERN_OK) table->stream_create(device, 0, &stream);
   unsetenv("TERN_CPU_TARGET");
 }
