@@ -79,6 +79,16 @@ std::string from_oniguruma(std::string_view pattern, const std::string& where) {
   return out;
 }
 
+// True where the pattern asks for properties of characters: explicit ranges must see the text as it is.
+bool asks_properties(std::string_view pattern) {
+  for (std::size_t i = 0; i + 1 < pattern.size(); ++i) {
+    if (pattern[i] != '\\') continue;
+    if (std::string_view("pPwWsSdDbBX").find(pattern[i + 1]) != std::string_view::npos) return true;
+    ++i;
+  }
+  return pattern.find("[:") != std::string_view::npos;
+}
+
 struct MatchData {
   pcre2_match_data* data;
   pcre2_match_context* context;
@@ -113,6 +123,7 @@ Regex::Regex(std::string_view pattern, bool literal, const std::string& where) :
     if (!literal_.empty()) return;
   }
   const std::string rewritten = literal ? std::string() : from_oniguruma(pattern, where);
+  asks_properties_ = asks_properties(pattern);
   int error = 0;
   PCRE2_SIZE at = 0;
   code_ = std::make_unique<Code>();
@@ -140,7 +151,7 @@ void Regex::find_all(std::string_view text, std::vector<Range>& out) const {
   }
   if (text.empty()) return;
   std::string shadow;
-  if (pcre_shadow(text, shadow)) text = shadow;
+  if (asks_properties_ && pcre_shadow(text, shadow)) text = shadow;
   const MatchData match(code_->code);
   if (match.data == nullptr) throw Failure(failed_error(where_, "memory for a match", "none"));
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());

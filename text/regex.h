@@ -32,6 +32,7 @@ class Regex {
   std::string literal_;
   std::string where_;
   bool may_match_empty_ = false;
+  bool asks_properties_ = false;
 };
 
 }  // namespace tern::text

@@ -4,6 +4,8 @@
 #include "text/bpe.h"
 #include "text/json_read.h"
 #include "text/tokenizer_parts.h"
+#include "text/unigram.h"
+#include "text/word_models.h"
 
 namespace tern::text {
 
@@ -77,9 +79,50 @@ std::string model_type(const JsonValue& json) {
   return "WordLevel";
 }
 
+std::unique_ptr<TokenModel> read_unigram(const JsonValue& json) {
+  Vocabulary vocabulary;
+  std::vector<double> scores;
+  const JsonValue rows = json.at("vocab");
+  std::size_t index = 0;
+  for (const simdjson::dom::element row : rows.array()) {
+    const JsonValue value = rows.child(row, index);
+    const simdjson::dom::array pair = value.array();
+    std::string_view piece;
+    double score = 0;
+    if (pair.size() != 2 || pair.at(0).get(piece) != simdjson::SUCCESS || pair.at(1).get(score) != simdjson::SUCCESS) {
+      throw value.wrong("a piece and its score");
+    }
+    vocabulary.emplace_back(std::string(piece), static_cast<TokenId>(index++));
+    scores.push_back(score);
+  }
+  UnigramOptions options;
+  if (const auto unk = json.get("unk_id")) {
+    const std::int64_t id = unk->integer();
+    options.unk_id = id >= 0 && id <= INT32_MAX ? static_cast<TokenId>(id) : -1;
+  }
+  options.byte_fallback = json.boolean("byte_fallback", false);
+  return std::make_unique<UnigramModel>(std::move(vocabulary), std::move(scores), options, json.where());
+}
+
+std::unique_ptr<TokenModel> read_word_piece(const JsonValue& json) {
+  WordPieceOptions options;
+  options.unk_token = json.text("unk_token", options.unk_token);
+  options.continuing_subword_prefix = json.text("continuing_subword_prefix", options.continuing_subword_prefix);
+  if (const auto longest = json.get("max_input_chars_per_word")) {
+    if (longest->integer() < 0) throw longest->wrong("a count of characters");
+    options.max_input_chars_per_word = static_cast<std::size_t>(longest->integer());
+  }
+  return std::make_unique<WordPieceModel>(read_vocabulary(json.at("vocab")), std::move(options));
+}
+
 std::unique_ptr<TokenModel> read_model(const JsonValue& json, bool wants_bytes) {
   const std::string type = model_type(json);
   if (type == "BPE") return read_bpe(json, wants_bytes);
+  if (type == "Unigram") return read_unigram(json);
+  if (type == "WordPiece") return read_word_piece(json);
+  if (type == "WordLevel") {
+    return std::make_unique<WordLevelModel>(read_vocabulary(json.at("vocab")), json.text("unk_token", "<unk>"));
+  }
   throw Failure(data_error(json.where(), "a model of type BPE, Unigram, WordPiece or WordLevel", cat('"', type, '"')));
 }
 
