@@ -1,0 +1,59 @@
+// Rows of one `--dataset` entry, through threads: what loading, streaming and plain reading share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/pipeline.h"
+
+namespace tern::data {
+
+// A row behind normalisation and, where there is an encoder, behind encoding: an Error, a row or its samples; nothing
+// of them where the row was not wanted.
+struct Normalized final : RowProduct {
+  std::optional<Row> row;
+  std::optional<Error> error;
+  std::optional<EncodedRow> encoded;
+  std::uint64_t ordinal = 0;
+  std::uint64_t line = 0;
+};
+
+// Rows of all files of one dataset; ordinals run on from file to file.
+struct Source {
+  DatasetSpec spec;
+  std::vector<std::string> files;
+};
+// Throws Failure.
+[[nodiscard]] Source find_source(const std::string& spec, const LoadOptions& options);
+
+using TakeProduct = std::function<Status(Normalized&)>;
+
+// Runs every row through normalisation, and through `encoder` where one is given and `wanted` says so. `take` gets all
+// rows in file order. Throws Failure.
+void run_source(const Source& source, const LoadOptions& options, std::string_view verb, const RowEncoder* encoder,
+                const std::function<bool(std::uint64_t ordinal)>& wanted, const TakeProduct& take);
+
+// Counts a bad row and keeps the first errors; throws where `strict`. Kept errors name files by number, `{0}`, as a
+// cache may be found again by a copy of the file; name_files() puts the names in.
+void count_bad(RowCounts& counts, const Source& source, const Error& error, bool strict);
+void name_files(RowCounts& counts, const Source& source);
+void count_encoded(RowCounts& counts, const EncodedRow& encoded);
+
+// Ordinals of the rows that `#N` keeps of the good ones; nothing where it keeps all. Reads the file where there is an
+// N.
+[[nodiscard]] std::optional<std::vector<std::uint64_t>> chosen_rows(const Source& source, const LoadOptions& options,
+                                                                    RowCounts& counts);
+
+// The good rows that `#N` selects, in order, repeats included, without a cache. `take` returns false to stop. Throws
+// Failure.
+void take_rows(const Source& source, const LoadOptions& options, const RowEncoder* encoder, RowCounts& counts,
+               const std::function<bool(Normalized&)>& take);
+
+// Logs what was dropped, or throws where `strict`.
+void warn_bad(const DatasetReport& report, bool strict);
+
+}  // namespace tern::data
