@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accel/kernel.h"
+#include "ops/emit.h"
 #include "ops/ref/tensor.h"
 #include "ops/table.h"
 #include "ops/tensor_desc.h"

@@ -1,0 +1,64 @@
+// One op on a device, eagerly or as a graph of one node where the device only compiles graphs.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "accel/kernel.h"
+#include "conformance/memory.h"
+
+namespace tern::conformance {
+
+// host_args in pages of their own, which `unmap` takes away: whoever reads them later crashes or reads what it must
+// not.
+class HostArgs {
+ public:
+  explicit HostArgs(const Case& c);
+  HostArgs(const HostArgs&) = delete;
+  HostArgs& operator=(const HostArgs&) = delete;
+  ~HostArgs();
+  [[nodiscard]] const tern_host_args& get() const { return *args_; }
+  void unmap();
+
+ private:
+  void* pages_ = nullptr;
+  std::size_t bytes_ = 0;
+  const tern_host_args* args_ = nullptr;
+};
+
+// What is planned: the kernel itself or a compiled graph.
+class Kernel {
+ public:
+  // `choice`: as an earlier plan named it, or "". `whole_graph`: as a graph of one node although the device is eager.
+  Kernel(const accel::DevicePtr& device, const accel::OpDesc& desc, const std::string& choice,
+         bool whole_graph = false);
+  [[nodiscard]] const tern_plan_info& info() const { return info_; }
+
+  // Bound to one memory, with a poisoned workspace of its own.
+  class Instance {
+   public:
+    // Fills the workspace with `poison`, then launches. Node id where the stream is capturing (then nothing is filled).
+    std::uint64_t launch(const tern_host_args& host_args, const accel::Stream& stream, int poison);
+    // After the stream is idle: "" or what was written outside of the workspace.
+    [[nodiscard]] std::string check_workspace(const accel::Stream& stream);
+
+   private:
+    friend class Kernel;
+    const Kernel* kernel_ = nullptr;
+    std::optional<Guarded> workspace_;
+    Bytes scratch_;
+    accel::Bound bound_;
+    std::vector<tern_tensor> arguments_;  // of a recipe
+  };
+  [[nodiscard]] std::unique_ptr<Instance> bind(const std::vector<tern_tensor>& tensors, int shift) const;
+
+ private:
+  void compile(const accel::OpDesc& desc, const std::string& choice);
+  accel::DevicePtr device_;
+  tern_plan_info info_{};
+  accel::Plan plan_;
+  accel::Recipe recipe_;
+  std::vector<std::size_t> recipe_args_;  // argument of the op by argument of the recipe
+};
+
+}  // namespace tern::conformance

@@ -1,0 +1,51 @@
+// What every kernel must keep, each as one check over a source of cases.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "conformance/kernel_run.h"
+#include "conformance/recipe.h"
+
+namespace tern::conformance {
+
+struct Finding {
+  std::string law;      // which one broke
+  std::string problem;  // how
+  Case failing;         // what to replay
+};
+
+struct LawResult {
+  double worst = 0.0;
+  std::vector<Finding> findings;
+};
+
+struct Bench {
+  accel::DevicePtr device;
+  accel::Stream stream;
+  accel::Stream other;
+};
+[[nodiscard]] Bench make_bench(const accel::DevicePtr& device);
+
+// One run against the oracle, on memory of its own. Also the law of a replayed case.
+void check_values(Bench& bench, const Case& c, LawResult& result);
+// The plan named by the first plan's choice, on other buffers, other data: the oracle again; workspace poisoned
+// otherwise.
+void check_reuse(Bench& bench, const CaseSource& source, LawResult& result);
+// Two micro-steps into the same outputs.
+void check_accumulation(Bench& bench, const CaseSource& source, LawResult& result);
+// The same data twice at other addresses: the same bits. Where `deterministic` is asked.
+void check_repetition(Bench& bench, const Case& c, LawResult& result);
+// Some of the rows alone have the bits that they have among the others. Where `row_invariant` is asked.
+void check_row_invariance(Bench& bench, const Case& c, LawResult& result);
+// Work of two data sets queued on one stream without waiting, and across streams by events.
+void check_stream_order(Bench& bench, const CaseSource& source, LawResult& result);
+// A captured launch, replayed on other inputs and lengths; host_args gone before.
+void check_capture(Bench& bench, const CaseSource& source, LawResult& result);
+// TERN_CAP_HOST_LENGTHS: the device's copy of the lengths may be stale.
+void check_stale_lengths(Bench& bench, const CaseSource& source, LawResult& result);
+
+// Rows [begin, begin + count) of a case whose rows are independent; false where it has none.
+[[nodiscard]] bool slice_rows(const Case& c, std::int64_t begin, std::int64_t count, Case& out);
+
+}  // namespace tern::conformance

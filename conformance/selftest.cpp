@@ -1,0 +1,180 @@
+#include "conformance/selftest.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/strings.h"
+#include "conformance/compare.h"
+#include "conformance/device_emitter.h"
+#include "conformance/oracle_laws.h"
+#include "ops/rules.h"
+
+namespace tern::conformance {
+namespace {
+
+std::string pad(std::string text, std::size_t width, bool left = false) {
+  if (text.size() < width) text.insert(left ? 0 : text.size(), width - text.size(), ' ');
+  return text;
+}
+
+void take(OpReport& report, LawResult&& result) {
+  report.worst = std::max(report.worst, result.worst);
+  for (Finding& finding : result.findings) report.findings.push_back(std::move(finding));
+}
+
+// The op's decomposition on the device's kernels; false where some part has none.
+bool run_decomposed(Bench& bench, const Case& c, const std::string& reason, OpReport& report) {
+  const auto decompose = ops::op_rules(c.op).decompose;
+  if (report.host_reason.empty()) report.host_reason = reason;
+  if (decompose == nullptr) return false;
+  DeviceEmitter emitter(bench, c);
+  const std::vector<ops::Value> results = decompose(emitter, emitter.call());
+  if (results.empty()) return false;
+  if (emitter.stuck()) {
+    report.host_reason = emitter.stuck_on();
+    return false;
+  }
+  const std::vector<ops::ref::Tensor> expected = run_oracle(c);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (!c.written(i) || !expected[i].present()) continue;
+    const Comparison comparison = compare(c, static_cast<int>(i), expected[i], emitter.read(results[i]));
+    report.worst = std::max(report.worst, comparison.worst);
+    if (!comparison.problem.empty()) report.findings.push_back({"decomposed", comparison.problem, c});
+  }
+  return true;
+}
+
+void run_native(Bench& bench, const CaseSource& source, const Case& c, const SelftestOptions& options,
+                OpReport& report) {
+  LawResult result;
+  check_values(bench, c, result);
+  if (options.laws && result.findings.empty()) {
+    const Variant& variant = source.variant;
+    check_accumulation(bench, source, result);
+    check_repetition(bench, c, result);
+    check_row_invariance(bench, c, result);
+    // the rest on the smaller shapes: they are about memory and order, not about sizes
+    if (variant.size <= 2 && variant.in != TERN_F16) {
+      check_reuse(bench, source, result);
+      check_stream_order(bench, source, result);
+      check_capture(bench, source, result);
+      check_stale_lengths(bench, source, result);
+    }
+  }
+  take(report, std::move(result));
+}
+
+// A dropped NaN stays NaN in dropout's decomposition, as its contract says.
+bool may_decompose(const Case& c) { return !(c.special && c.op == TERN_OP_DROPOUT); }
+
+void check_rules(const CaseSource& source, const Case& c, OpReport& report) {
+  if (source.variant.in != TERN_F32 || source.variant.out != TERN_F32 || source.variant.size > 1) return;
+  int checked = 0;
+  const std::string problem = check_gradient(c, checked);
+  if (!problem.empty()) report.findings.push_back({"finite differences of the oracle", problem, c});
+}
+
+}  // namespace
+
+OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options) {
+  OpReport report;
+  report.op = op;
+  for (const CaseSource& source : case_sources(op, std::max(1, bench.device->info().preferred_kv_block))) {
+    if (options.stop_after > 0 && static_cast<int>(report.findings.size()) >= options.stop_after) break;
+    const Case c = source.make(1);
+    if (source.variant.alias && !bench.device->can(TERN_CAP_EAGER)) continue;  // graphs decide on memory themselves
+    try {
+      accel::OpDesc desc = op_desc(c);
+      const bool packed = std::any_of(c.args.begin(), c.args.end(), [](const Argument& arg) { return arg.packed; });
+      if (packed) {
+        const CaseMemory memory(bench.device, c, 0);
+        if (memory.lacks_layout()) continue;
+        desc = memory.op_desc();
+      }
+      ++report.cases;
+      if (options.laws) check_rules(source, c, report);
+      const accel::Verdict verdict = accel::supports(*bench.device, desc);
+      if (verdict.native) {
+        ++report.native;
+        run_native(bench, source, c, options, report);
+      } else if (may_decompose(c) && !packed && run_decomposed(bench, c, verdict.reason, report)) {
+        ++report.decomposed;
+      } else {
+        ++report.host;
+      }
+    } catch (const Failure& failure) {
+      report.findings.push_back({"values", failure.what(), c});
+    }
+  }
+  return report;
+}
+
+SelftestReport run_selftest(const accel::DevicePtr& device, const SelftestOptions& options,
+                            const std::function<void(const OpReport&)>& progress) {
+  SelftestReport out;
+  Bench bench = make_bench(device);
+  if (options.ops.empty()) out.capabilities = check_capabilities(bench);
+  std::vector<std::uint32_t> ops = options.ops;
+  if (ops.empty()) {
+    for (const ops::OpSpec& spec : ops::op_table()) ops.push_back(spec.id);
+  }
+  for (std::uint32_t op : ops) {
+    out.ops.push_back(test_op(bench, op, options));
+    if (progress) progress(out.ops.back());
+  }
+  return out;
+}
+
+std::string replay(const accel::DevicePtr& device, const Case& c) {
+  Bench bench = make_bench(device);
+  accel::OpDesc desc = op_desc(c);
+  const CaseMemory memory(device, c, 0);
+  if (memory.lacks_layout()) return "the device has no private layout for this case";
+  const accel::Verdict verdict = accel::supports(*device, memory.op_desc());
+  if (!verdict.native) return cat("the device has no kernel for this case: ", verdict.reason);
+  LawResult result;
+  check_values(bench, c, result);
+  check_repetition(bench, c, result);
+  check_row_invariance(bench, c, result);
+  return result.findings.empty() ? std::string() : cat(result.findings[0].law, ": ", result.findings[0].problem);
+}
+
+bool SelftestReport::passed() const {
+  const bool kernels = std::all_of(ops.begin(), ops.end(), [](const OpReport& op) { return op.findings.empty(); });
+  return kernels && std::all_of(capabilities.begin(), capabilities.end(),
+                                [](const CapabilityResult& result) { return result.problem.empty(); });
+}
+
+std::string table_header() {
+  return cat(pad("op", 24), pad("cases", 7, true), pad("native", 8, true), pad("decomposed", 12, true),
+             pad("host", 6, true), pad("worst", 8, true), "  result\n");
+}
+
+std::string table_line(const OpReport& report) {
+  const std::string worst = std::isinf(report.worst) ? "inf" : fixed(report.worst, 2);
+  std::string out = cat(pad(std::string(ops::op_spec(report.op).name), 24), pad(cat(report.cases), 7, true),
+                        pad(cat(report.native), 8, true), pad(cat(report.decomposed), 12, true),
+                        pad(cat(report.host), 6, true), pad(worst, 8, true), "  ");
+  if (report.findings.empty()) {
+    out += "ok";
+    if (report.native == 0 && !report.host_reason.empty()) out += cat(" (", report.host_reason, ")");
+  } else {
+    out += cat(report.findings.size(), " failed; ", report.findings[0].law, " (", report.findings[0].failing.label,
+               "): ", report.findings[0].problem);
+  }
+  return out + "\n";
+}
+
+std::string SelftestReport::table() const {
+  std::string out = table_header();
+  for (const OpReport& report : ops) out += table_line(report);
+  if (capabilities.empty()) return out;
+  out += "\ncapability              flag    result\n";
+  for (const CapabilityResult& result : capabilities) {
+    out += cat(pad(result.name, 24), pad(result.set ? "set" : "clear", 8),
+               result.problem.empty() ? "ok" : result.problem, "\n");
+  }
+  return out;
+}
+
+}  // namespace tern::conformance

@@ -1,0 +1,47 @@
+// `tern selftest`: every op on a device against the oracle, and what the runtime promises.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "conformance/capabilities.h"
+#include "conformance/laws.h"
+
+namespace tern::conformance {
+
+struct SelftestOptions {
+  std::vector<std::uint32_t> ops;  // empty: all
+  bool laws = true;                // false: values only
+  int stop_after = 0;              // findings of one op; 0: go through all of its cases
+};
+
+struct OpReport {
+  std::uint32_t op = 0;
+  int cases = 0;            // variants that the device could be asked
+  int native = 0;           // ran by the device's kernel
+  int decomposed = 0;       // ran as other ops of the device
+  int host = 0;             // would need the host's kernel
+  double worst = 0.0;       // largest error as a share of the tolerance
+  std::string host_reason;  // the first op that had no kernel, and why
+  std::vector<Finding> findings;
+};
+
+struct SelftestReport {
+  std::vector<OpReport> ops;
+  std::vector<CapabilityResult> capabilities;
+  [[nodiscard]] bool passed() const;
+  [[nodiscard]] std::string table() const;
+};
+
+[[nodiscard]] OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options);
+// `progress` hears each op's report as it is done.
+[[nodiscard]] SelftestReport run_selftest(const accel::DevicePtr& device, const SelftestOptions& options,
+                                          const std::function<void(const OpReport&)>& progress = {});
+// A case from a file: what is wrong with it on this device, or "".
+[[nodiscard]] std::string replay(const accel::DevicePtr& device, const Case& c);
+
+[[nodiscard]] std::string table_header();
+[[nodiscard]] std::string table_line(const OpReport& report);
+
+}  // namespace tern::conformance
