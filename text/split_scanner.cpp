@@ -15,15 +15,20 @@ struct Known {
 };
 
 const Known kKnown[] = {
-    {kGpt2Pattern, {true, false, 0}},
+    {kGpt2Pattern, {true, false, false, 0}},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     {false, true, 3}},
+     {false, true, true, 3}},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     {false, true, 1}},
+     {false, true, true, 1}},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)",
-     {false, true, 3}},
+     {false, true, true, 3}},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     {false, true, 0}},
+     {false, true, true, 0}},
+    // llama.cpp's spelling of the second and third.
+    {R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     {false, true, false, 3}},
+    {R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     {false, true, false, 1}},
 };
 
 enum Class : unsigned char { kSpace, kAlpha, kDigit, kOther };
@@ -93,7 +98,7 @@ class Scanner {
     if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
     if ((first == 'r' || first == 'v') && second == 'e') return 3;
     if (first == 'l' && second == 'l') return 3;
-    if (grammar_.any_case && text_.substr(at + 1, 2) == "\xC5\xBF") return 3;
+    if (grammar_.long_s && text_.substr(at + 1, 2) == "\xC5\xBF") return 3;
     return 0;
   }
 

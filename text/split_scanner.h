@@ -15,6 +15,7 @@ namespace tern::text {
 struct SplitGrammar {
   bool gpt2 = false;           // only a space may lead a word or a number, and newlines are not special
   bool any_case = false;       // contractions in either case
+  bool long_s = false;         // and so is \"'s\" with the long s
   std::size_t max_digits = 0;  // longest number; 0: no limit
 };
 

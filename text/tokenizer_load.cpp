@@ -2,6 +2,7 @@
 #include "io/mapped_file.h"
 #include "text/json_read.h"
 #include "text/tokenizer_config.h"
+#include "text/tokenizer_gguf.h"
 #include "text/tokenizer_json.h"
 
 namespace tern::text {
@@ -42,6 +43,10 @@ Result<Tokenizer> Tokenizer::from_directory(const std::filesystem::path& directo
 
 Result<Tokenizer> Tokenizer::from_json(std::string_view json, std::string where) {
   return catching([&] { return Tokenizer(read_tokenizer_json(json, where)); });
+}
+
+Result<Tokenizer> Tokenizer::from_gguf(const GgufVocabulary& vocabulary) {
+  return catching([&] { return Tokenizer(make_gguf_tokenizer(vocabulary)); });
 }
 
 }  // namespace tern::text

@@ -1,0 +1,24 @@
+// The pre-tokenizers that a GGUF file names by `tokenizer.ggml.pre`, as llama.cpp defines them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tern::text {
+
+struct GgufPre {
+  std::vector<std::string_view> names;
+  std::vector<std::string> patterns;  // applied in turn, each isolating its matches
+  bool ignore_merges = false;         // a word that is a token is that token
+  bool add_bos = false;               // where the file does not say
+  bool add_sep = false;
+  bool bytes = true;           // byte-level alphabet; else UTF-8 with <0x..> for the rest
+  bool escape_spaces = false;  // "▁" for spaces first
+};
+
+// Null where llama.cpp knows no such name.
+[[nodiscard]] const GgufPre* find_gguf_pre(std::string_view name);
+[[nodiscard]] std::vector<std::string_view> gguf_pre_names();
+
+}  // namespace tern::text

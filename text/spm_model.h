@@ -1,0 +1,28 @@
+// sentencepiece's BPE as llama.cpp runs it: of all neighbouring pairs whose join is a token, the best-scored join
+// first.
+#pragma once
+
+#include <array>
+
+#include "text/token_model.h"
+
+namespace tern::text {
+
+class SpmModel final : public TokenModel {
+ public:
+  // `scores` by id, higher joins first; of equal scores the leftmost. Characters outside the vocabulary become <0x..>
+  // tokens, or `unk_id` where those are missing too.
+  SpmModel(Vocabulary vocabulary, std::vector<float> scores, TokenId unk_id);
+  void tokenize(std::string_view piece, Workspace& work, std::vector<Token>& out) const override;
+
+ private:
+  void word(std::string_view text, std::uint32_t base, Workspace& work, std::vector<Token>& out) const;
+  void join(std::string_view text, Workspace& work) const;
+  void add_bytes(std::string_view text, std::uint32_t at, std::vector<Token>& out) const;
+  std::vector<std::uint32_t> ranks_;  // by id; 0 is the best score, equal scores share a rank
+  std::array<TokenId, 256> byte_ids_{};
+  TokenId unk_id_;
+  bool cut_words_ = false;  // no token reaches over the start of a "▁" word
+};
+
+}  // namespace tern::text
