@@ -16,7 +16,6 @@ void attention(Call& call) {
   const std::int64_t head_dim = q.size(2);
   const std::int64_t kv_heads = k.size(1);
   const std::int64_t value_dim = v.size(2);
-  const double narrow = narrowing(q.desc.dtype);
   Tensor& lse_tensor = call.args[TERN_ATTENTION_LSE];
   if (lse_tensor.present()) {
     lse_tensor.real.assign(lse_tensor.real.size(), -std::numeric_limits<double>::infinity());
@@ -38,7 +37,7 @@ void attention(Call& call) {
         if (row.empty()) continue;
         if (lse_tensor.present()) lse_tensor.real[static_cast<std::size_t>(at)] = 0.0;
         finish_attention_row(
-            row, value_dim, narrow,
+            row, value_dim, q.desc.dtype,
             [&](std::int64_t j) { return v.real.data() + ((k0 + j) * kv_heads + kv_head) * value_dim; }, out,
             at * value_dim, lse, at);
       }

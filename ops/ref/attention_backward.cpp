@@ -18,7 +18,7 @@ struct Backward {
   const tern_attention_attrs& attrs;
   std::int64_t head_dim;
   std::int64_t value_dim;
-  double narrow;
+  tern_dtype narrow;
   Output& dq;
   Output& dk;
   Output& dv;
@@ -32,14 +32,16 @@ struct Backward {
     for (std::size_t n = 0; n < scores.score.size(); ++n) {
       const std::int64_t j = scores.mask.first + static_cast<std::int64_t>(n);
       const double p = std::exp(scores.score[n] - lse);
-      const double p_error = 8.0 + narrow + scores.error[n] + std::fabs(lse);
+      const double p_error = p * (8.0 + scores.error[n] + std::fabs(lse));
       double dp_magnitude = 0.0;
       const double dp = dot(dout, v.real.data() + v_at(j), value_dim, dp_magnitude);
-      const double ds = p * (dp - delta) * scores.slope[n] * scale;
+      const double unscaled = p * (dp - delta) * scores.slope[n];
+      const double ds = unscaled * scale;
       const double ds_error =
-          std::fabs(ds) * (p_error + narrow) + p * (dp_magnitude + delta_magnitude) * std::fabs(scale) * 4.0;
+          std::fabs(scale) * (p_error * std::fabs((dp - delta) * scores.slope[n]) +
+                              4.0 * p * (dp_magnitude + delta_magnitude) + 2.0 * narrowing(narrow, unscaled));
       for (std::int64_t d = 0; d < value_dim; ++d) {
-        dv.add(v_at(j) + d, p * dout[d], std::fabs(p * dout[d]) * p_error);
+        dv.add(v_at(j) + d, p * dout[d], std::fabs(dout[d]) * (p_error + 2.0 * narrowing(narrow, p)));
       }
       for (std::int64_t d = 0; d < head_dim; ++d) {
         const double key = k.real[static_cast<std::size_t>(k_at(j) + d)];
@@ -72,7 +74,7 @@ void attention_backward(Call& call) {
   Output dsinks(call, TERN_ATTENTION_BACKWARD_DSINKS);
   const std::int64_t heads = q.size(1);
   const std::int64_t kv_heads = k.size(1);
-  const Backward backward = {attrs, q.size(2), v.size(2), narrowing(q.desc.dtype), dq, dk, dv};
+  const Backward backward = {attrs, q.size(2), v.size(2), q.desc.dtype, dq, dk, dv};
   for (std::int64_t s = 0; s + 1 < cu_q.size(0); ++s) {
     const std::int64_t q0 = cu_q.integer[static_cast<std::size_t>(s)];
     const std::int64_t k0 = cu_k.integer[static_cast<std::size_t>(s)];

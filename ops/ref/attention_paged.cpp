@@ -44,7 +44,7 @@ void attention_paged(Call& call) {
         if (row.empty()) continue;
         if (lse_tensor.present()) lse_tensor.real[static_cast<std::size_t>(at)] = 0.0;
         finish_attention_row(
-            row, value_dim, narrowing(q.desc.dtype),
+            row, value_dim, q.desc.dtype,
             [&](std::int64_t j) { return v.real.data() + (token(j) * kv_heads + kv_head) * value_dim; }, out,
             at * value_dim, lse, at);
       }

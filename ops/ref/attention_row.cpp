@@ -33,7 +33,7 @@ AttentionRow attention_row(const double* query, std::int64_t head_dim,
     if (cap > 0.0) {
       const double t = std::tanh(score / cap);
       slope = 1.0 - t * t;
-      error = error * slope + 8.0 * std::fabs(cap * t);
+      error = (slope > 0.0 ? error * slope : 0.0) + 8.0 * std::fabs(cap * t);
       score = cap * t;
     }
     row.score.push_back(score);
@@ -53,15 +53,16 @@ AttentionRow attention_row(const double* query, std::int64_t head_dim,
   return row;
 }
 
-void finish_attention_row(const AttentionRow& row, std::int64_t value_dim, double narrow,
+void finish_attention_row(const AttentionRow& row, std::int64_t value_dim, tern_dtype narrow,
                           const std::function<const double*(std::int64_t)>& value, Output& out, std::int64_t begin,
                           Output& lse, std::int64_t lse_at) {
   lse.add(lse_at, row.lse, row.lse_error);
   for (std::size_t j = 0; j < row.score.size(); ++j) {
     const double p = std::exp(row.score[j] - row.lse);
-    const double error = 8.0 + narrow + row.error[j] + row.lse_error;
+    // before it is divided by the sum, p is larger: its rounding then weighs no more than twice
+    const double error = p * (8.0 + row.error[j] + row.lse_error) + 2.0 * narrowing(narrow, p);
     const double* v = value(row.mask.first + static_cast<std::int64_t>(j));
-    for (std::int64_t d = 0; d < value_dim; ++d) out.add(begin + d, p * v[d], std::fabs(p * v[d]) * error);
+    for (std::int64_t d = 0; d < value_dim; ++d) out.add(begin + d, p * v[d], std::fabs(v[d]) * error);
   }
 }
 

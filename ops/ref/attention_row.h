@@ -33,9 +33,9 @@ struct AttentionRow {
                                          const std::function<const double*(std::int64_t)>& key, AttentionMask mask,
                                          const tern_attention_attrs& attrs, const double* sink);
 
-// Writes out[begin + d] = sum over keys of p value(j)[d], and lse[lse_at]. `narrow`: roundings that storing p in the
-// inputs' dtype weighs.
-void finish_attention_row(const AttentionRow& row, std::int64_t value_dim, double narrow,
+// Writes out[begin + d] = sum over keys of p value(j)[d], and lse[lse_at]. p may be stored in
+// `narrow`.
+void finish_attention_row(const AttentionRow& row, std::int64_t value_dim, tern_dtype narrow,
                           const std::function<const double*(std::int64_t)>& value, Output& out, std::int64_t begin,
                           Output& lse, std::int64_t lse_at);
 

@@ -30,7 +30,7 @@ Logits logits_of(const double* h, const std::vector<double>& w, std::int64_t voc
     if (cap > 0.0) {
       const double t = std::tanh(z / cap);
       slope = 1.0 - t * t;
-      error = error * slope + 8.0 * std::fabs(cap * t);
+      error = (slope > 0.0 ? error * slope : 0.0) + 8.0 * std::fabs(cap * t);
       z = cap * t;
     }
     out.value.push_back(z);
@@ -71,7 +71,6 @@ void linear_cross_entropy(Call& call) {
   Output dw(call, TERN_LINEAR_CROSS_ENTROPY_DW);
   const std::int64_t width = input(call, TERN_LINEAR_CROSS_ENTROPY_H).size(1);
   const std::int64_t vocab = input(call, TERN_LINEAR_CROSS_ENTROPY_W).size(0);
-  const double narrow = narrowing(attrs.compute);
   for (std::int64_t r = 0; r < targets.size(0); ++r) {
     const double weight = weights.real[static_cast<std::size_t>(r)];
     const std::int64_t target = targets.integer[static_cast<std::size_t>(r)];
@@ -93,7 +92,7 @@ void linear_cross_entropy(Call& call) {
       const double dz = weight * z.slope[at] * (p - (j == target ? 1.0 : 0.0));
       const double p_error = 8.0 + z.error[at] + z.largest_error + sum_relative + std::fabs(z.value[at] - lse);
       const double dz_error =
-          std::fabs(weight) * (p * p_error + 2.0 * (j == target ? 1.0 : 0.0)) + std::fabs(dz) * narrow;
+          std::fabs(weight) * (p * p_error + 2.0 * (j == target ? 1.0 : 0.0)) + 2.0 * narrowing(attrs.compute, dz);
       for (std::int64_t c = 0; c < width; ++c) {
         const double x = w[static_cast<std::size_t>(j * width + c)];
         dh.add(r * width + c, dz * x, dz_error * std::fabs(x));

@@ -2,7 +2,7 @@
 //
 // A magnitude is counted in roundings of fp32: a kernel that computes in fp32 as the contract says errs by at most
 // u32 * growth(length) * magnitude before it rounds to the output's dtype (ops/tolerance.h). Where a contract allows an
-// intermediate in a narrower dtype, the oracle multiplies that term by narrowing().
+// intermediate in a narrower dtype, the oracle adds narrowing() of that term.
 #pragma once
 
 #include <cmath>
@@ -46,8 +46,11 @@ class Output {
   bool accumulate_;
 };
 
-// How many fp32 roundings one rounding to `dtype` weighs.
-[[nodiscard]] inline double narrowing(tern_dtype dtype) { return unit_roundoff(dtype) / unit_roundoff(TERN_F32); }
+// How many fp32 roundings of 1 the rounding of `value` to `dtype` weighs: subnormals of fp16 weigh more than their
+// size.
+[[nodiscard]] inline double narrowing(tern_dtype dtype, double value) {
+  return half_ulp(dtype, value) / unit_roundoff(TERN_F32);
+}
 
 [[nodiscard]] inline const Tensor& input(const Call& call, int arg) { return call.args[static_cast<std::size_t>(arg)]; }
 
