@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxFiles = 100'000;
+constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 46;  // so that no sum of sizes overflows
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -34,7 +35,9 @@ std::string without_slash(std::string url) {
 }
 
 bool name_part(std::string_view part) {
-  if (part.empty() || part == "." || part == ".." || part.size() > 96) return false;
+  if (part.empty() || part.size() > 96 || part.front() == '.' || part.front() == '-' ||
+      part.find("..") != std::string_view::npos)
+    return false;
   return std::all_of(part.begin(), part.end(),
                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; });
 }
@@ -71,6 +74,7 @@ void add_file(HubListing& listing, HubFile file, std::set<std::string>& seen, co
   if (!safe_path(file.path))
     throw Failure(data_error(name, "file names inside the repository", cat("\"", file.path, "\"")));
   if (!seen.insert(file.path).second) return;
+  if (file.size > kMaxSize) throw Failure(data_error(cat(name, ": ", file.path), "a size below 2^46", cat(file.size)));
   if (listing.files.size() >= kMaxFiles) throw Failure(data_error(name, cat("at most ", kMaxFiles, " files"), "more"));
   if (!hexadecimal(file.sha256, 64)) file.sha256.clear();
   if (!hexadecimal(file.git_sha1, 40)) file.git_sha1.clear();

@@ -1,10 +1,14 @@
 #include "io/yaml.h"
 
-#include <yaml-cpp/yaml.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
 
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/strings.h"
@@ -65,78 +69,150 @@ Json plain_scalar(const std::string& text) {
   return text;
 }
 
-class Converter {
- public:
-  explicit Converter(const std::string& name) : name_(name) {}
-
-  Json convert(const YAML::Node& node, int depth) {
-    if (depth > kMaxNesting) {
-      throw Failure(data_error(place(name_, node.Mark()), cat("YAML nested at most ", kMaxNesting, " deep"),
-                               "deeper nesting or an alias of itself"));
-    }
-    if (++nodes_ > kMaxNodes) {
-      throw Failure(
-          data_error(place(name_, node.Mark()), cat("at most ", kMaxNodes, " values"), "more, with aliases expanded"));
-    }
-    switch (node.Type()) {
-      case YAML::NodeType::Scalar:
-        return scalar(node);
-      case YAML::NodeType::Sequence:
-        return sequence(node, depth);
-      case YAML::NodeType::Map:
-        return map(node, depth);
-      default:
-        return nullptr;
-    }
+// YAML has no control characters but tab and line ends (1.2.2, 5.1), and none of them belongs in a configuration.
+void refuse_controls(std::string_view text, const std::string& name) {
+  std::size_t line = 1;
+  std::size_t start = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte == '\n') ++line, start = i + 1;
+    if ((byte >= 0x20 && byte != 0x7f) || byte == '\t' || byte == '\n' || byte == '\r') continue;
+    throw Failure(data_error(cat(name, ":", line, ":", i - start + 1), "UTF-8 text",
+                             cat("the control character ", static_cast<int>(byte))));
   }
+}
+
+// Builds the value from the parser's events, so that aliases, depth and documents are counted as they come.
+class Builder : public YAML::EventHandler {
+ public:
+  explicit Builder(const std::string& name) : name_(name) {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override { document_ = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add(mark, anchor, nullptr, "", 1); }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
+    if (tag == "?" || tag.empty()) return add(mark, anchor, plain_scalar(text), text, 1);
+    if (tag == "!" || tag == "tag:yaml.org,2002:str") return add(mark, anchor, text, text, 1);
+    throw Failure(data_error(place(name_, mark), "a value without a tag", cat("the tag ", tag)));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end())
+      throw Failure(data_error(place(name_, mark), "an alias of a value before it", "an alias of itself"));
+    const Anchored known = found->second;
+    add(mark, 0, known.value, known.value.is_string() ? known.value.get<std::string>() : std::string(), known.nodes);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    open(mark, tag, anchor, Json::array());
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    open(mark, tag, anchor, Json::object());
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapEnd() override { close(); }
+
+  [[nodiscard]] Json take() { return std::move(root_); }
+  [[nodiscard]] const YAML::Mark& document() const { return document_; }
 
  private:
-  Json scalar(const YAML::Node& node) const {
-    const std::string& tag = node.Tag();
-    if (tag == "?" || tag.empty()) return plain_scalar(node.Scalar());
-    if (tag == "!" || tag == "tag:yaml.org,2002:str") return node.Scalar();
-    throw Failure(data_error(place(name_, node.Mark()), "a value without a tag", cat("the tag ", tag)));
-  }
+  struct Frame {
+    Json value;
+    YAML::Mark mark;
+    YAML::anchor_t anchor;
+    std::size_t nodes;
+    bool has_key;
+    std::string key;
+    std::unordered_set<std::string> keys;
+  };
+  struct Anchored {
+    Json value;
+    std::size_t nodes;
+  };
 
-  Json sequence(const YAML::Node& node, int depth) {
-    Json out = Json::array();
-    for (const auto& item : node) out.push_back(convert(item, depth + 1));
-    return out;
-  }
-
-  Json map(const YAML::Node& node, int depth) {
-    Json out = Json::object();
-    std::vector<std::pair<const std::string, Json>>& members = out.get_ref<Json::object_t&>();
-    std::unordered_set<std::string> seen;
-    for (const auto& item : node) {
-      if (!item.first.IsScalar()) {
-        throw Failure(data_error(place(name_, item.first.Mark()), "a key that is text", "a list, map or null"));
-      }
-      const std::string& key = item.first.Scalar();
-      if (!seen.insert(key).second) {
-        throw Failure(
-            data_error(cat(place(name_, item.first.Mark()), ": key \"", key, "\""), "each key once", "the key twice"));
-      }
-      members.emplace_back(key, convert(item.second, depth + 1));
+  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Json value) {
+    if (tag.size() > 1) throw Failure(data_error(place(name_, mark), "a value without a tag", cat("the tag ", tag)));
+    if (stack_.size() >= static_cast<std::size_t>(kMaxNesting)) {
+      throw Failure(
+          data_error(place(name_, mark), cat("YAML nested at most ", kMaxNesting, " deep"), "deeper nesting"));
     }
-    return out;
+    if (!stack_.empty() && stack_.back().value.is_object() && !stack_.back().has_key) {
+      throw Failure(data_error(place(name_, mark), "a key that is text", "a list or map"));
+    }
+    stack_.push_back({std::move(value), mark, anchor, 0, false, {}, {}});
+  }
+
+  void close() {
+    Frame frame = std::move(stack_.back());
+    stack_.pop_back();
+    add(frame.mark, frame.anchor, std::move(frame.value), {}, frame.nodes + 1, true);
+  }
+
+  // A whole value: a map's next key, its value, a list's next item, or the document. `nodes` were counted where
+  // `counted`; else they are now, as an alias brings all of its value again.
+  void add(const YAML::Mark& mark, YAML::anchor_t anchor, Json value, const std::string& text, std::size_t nodes,
+           bool counted = false) {
+    total_ += counted ? 1 : nodes;
+    if (total_ > kMaxNodes)
+      throw Failure(
+          data_error(place(name_, mark), cat("at most ", kMaxNodes, " values"), "more, with aliases expanded"));
+    if (anchor != 0) anchors_.insert_or_assign(anchor, Anchored{value, nodes});
+    if (stack_.empty()) {
+      root_ = std::move(value);
+      return;
+    }
+    Frame& frame = stack_.back();
+    frame.nodes += nodes;
+    if (frame.value.is_array()) {
+      frame.value.push_back(std::move(value));
+    } else if (!frame.has_key) {
+      take_key(frame, mark, value, text);
+    } else {
+      std::vector<std::pair<const std::string, Json>>& members = frame.value.get_ref<Json::object_t&>();
+      members.emplace_back(std::move(frame.key), std::move(value));
+      frame.has_key = false;
+    }
+  }
+
+  void take_key(Frame& frame, const YAML::Mark& mark, const Json& value, const std::string& text) const {
+    if (value.is_structured() || (value.is_null() && text.empty())) {
+      throw Failure(data_error(place(name_, mark), "a key that is text", "a list, map or null"));
+    }
+    if (text == "<<")
+      throw Failure(data_error(place(name_, mark), "plain keys", "the merge key <<", "write its keys out"));
+    if (!frame.keys.insert(text).second) {
+      throw Failure(data_error(cat(place(name_, mark), ": key \"", text, "\""), "each key once", "the key twice"));
+    }
+    frame.key = text;
+    frame.has_key = true;
   }
 
   const std::string& name_;
-  std::size_t nodes_ = 0;
+  Json root_;
+  YAML::Mark document_;
+  std::vector<Frame> stack_;
+  std::unordered_map<YAML::anchor_t, Anchored> anchors_;
+  std::size_t total_ = 0;
 };
 
 }  // namespace
 
 Result<Json> parse_yaml(std::string_view text, const std::string& name) {
   return catching([&]() -> Json {
+    refuse_controls(text, name);
     try {
-      const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-      if (documents.empty()) return nullptr;
-      if (documents.size() > 1) {
-        throw Failure(data_error(place(name, documents[1].Mark()), "one YAML document", "a second one"));
+      std::istringstream stream{std::string(text)};
+      YAML::Parser parser(stream);
+      Builder builder(name);
+      if (!parser.HandleNextDocument(builder)) return nullptr;
+      // The library stays where it is on some malformed text, and would give the same document for ever.
+      Builder second(name);
+      if (parser.HandleNextDocument(second)) {
+        throw Failure(data_error(place(name, second.document()), "one YAML document", "a second one"));
       }
-      return Converter(name).convert(documents[0], 0);
+      return builder.take();
     } catch (const YAML::Exception& why) {
       throw Failure(data_error(place(name, why.mark), "YAML", why.msg));
     }

@@ -279,7 +279,7 @@ TEST(Hub, SaysThatTheDiskIsTooSmallBeforeFetching) {
   TempDir dir;
   FakeHuggingFace fake;
   fake.listing =
-      R"({"sha":")" + kCommit + R"(","siblings":[{"rfilename":"model.safetensors","size":4000000000000000000}]})";
+      R"({"sha":")" + kCommit + R"(","siblings":[{"rfilename":"model.safetensors","size":70000000000000}]})";
   const auto path = fetch_repository(model(), fake.options(dir));
   ASSERT_FALSE(path.ok());
   EXPECT_EQ(path.error().kind, ErrorKind::failed);
