@@ -17,7 +17,8 @@ Bound::Bound(const char* function, const Arguments& arguments, std::initializer_
   }
   for (std::size_t i = 0; i < arguments.positional.size(); ++i) values_[i] = &arguments.positional[i];
   for (const auto& [name, value] : arguments.keyword) {
-    const auto at = std::find_if(names_.begin(), names_.end(), [&](const char* known) { return name == known; });
+    const auto at =
+        std::find_if(names_.begin(), names_.end(), [&name = name](const char* known) { return name == known; });
     if (at == names_.end()) throw Problem{cat("an argument that ", function, " takes"), string_repr(name)};
     const Value*& slot = values_[static_cast<std::size_t>(at - names_.begin())];
     if (slot) throw Problem{cat("each argument of ", function, " once"), string_repr(name)};
@@ -199,14 +200,16 @@ bool has_test(std::string_view name) { return test_table().contains(name); }
 Value call_filter(Evaluator& evaluator, std::string_view name, const Value& operand, const Arguments& arguments) {
   const auto found = filter_table().find(name);
   if (found == filter_table().end()) throw unknown_attribute("filter", name);
-  evaluator.step();
+  evaluator.step_over(operand);
+  for (const Value& value : arguments.positional) evaluator.step_over(value);
   return found->second(evaluator, operand, arguments);
 }
 
 bool call_test(Evaluator& evaluator, std::string_view name, const Value& operand, const Arguments& arguments) {
   const auto found = test_table().find(name);
   if (found == test_table().end()) throw unknown_attribute("test", name);
-  evaluator.step();
+  evaluator.step_over(operand);
+  for (const Value& value : arguments.positional) evaluator.step_over(value);
   return found->second(evaluator, operand, arguments);
 }
 

@@ -230,6 +230,7 @@ Evaluator::Flow Evaluator::exec(const Output& node, const ScopePtr& scope) {
     if (value.is_text()) {
       write(value.text());
     } else {
+      step_over(value);
       write(value.str());
     }
   }
@@ -445,6 +446,8 @@ Value Evaluator::call(const Value& callee, const Arguments& arguments) {
   if (!callee.is_object() || !callee.object().callable()) {
     throw Problem{"something that can be called", cat("a ", callee.type_name())};
   }
+  for (const Value& value : arguments.positional) step_over(value);
+  for (const auto& entry : arguments.keyword) step_over(entry.second);
   step();
   const ObjectPtr held = std::get<ObjectPtr>(callee.rep());  // the call may overwrite the variable it came from
   return held->call(*this, arguments);

@@ -49,7 +49,8 @@ class Evaluator {
 
   // ---- for builtins; each throws Problem
   void step(std::uint64_t count = 1);
-  void charge(std::size_t bytes);  // counts memory and the time to fill it
+  void step_over(const Value& value) { step(1 + value.weight() / 8); }  // for walking over all of it
+  void charge(std::size_t bytes);                                       // counts memory and the time to fill it
   [[nodiscard]] Value attribute(const Value& object, const std::string& name);
   [[nodiscard]] Value item(const Value& object, const Value& key);
   [[nodiscard]] Value call(const Value& callee, const Arguments& arguments);

@@ -45,6 +45,7 @@ Value Evaluator::eval(const DictExpr& node, const ScopePtr& scope) {
   entries.reserve(node.entries.size());
   for (const auto& [key, value] : node.entries) {
     Value name = eval(*key, scope);
+    step_over(name);
     entries.emplace_back(std::move(name), eval(*value, scope));
   }
   charge(entries.size() * 2 * sizeof(Value) + sizeof(Dict));
@@ -77,7 +78,11 @@ Value Evaluator::eval(const Compare& node, const ScopePtr& scope) {
 
 Value Evaluator::eval(const Concat& node, const ScopePtr& scope) {
   std::string out;
-  for (const ExprPtr& part : node.parts) out += eval(*part, scope).str();
+  for (const ExprPtr& part : node.parts) {
+    const Value value = eval(*part, scope);
+    step_over(value);
+    out += value.str();
+  }
   return text(std::move(out));
 }
 

@@ -324,7 +324,7 @@ Value format_map_method(Evaluator& evaluator, const Value& self, const Arguments
 
 Value list_count(Evaluator& evaluator, const Value& self, const Arguments& arguments) {
   const Bound bound("count", arguments, {"value"}, 1);
-  evaluator.step(self.items().size());
+  evaluator.step_over(self);
   return Value(std::count_if(self.items().begin(), self.items().end(),
                              [&](const Value& item) { return equal(item, *bound[0]); }));
 }
@@ -335,7 +335,7 @@ Value list_index(Evaluator& evaluator, const Value& self, const Arguments& argum
   const auto clamp = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + length : at, 0, length); };
   const std::int64_t end = clamp(bound.integer(2, length));
   for (std::int64_t i = clamp(bound.integer(1, 0)); i < end; ++i) {
-    evaluator.step();
+    evaluator.step_over(self.items()[static_cast<std::size_t>(i)]);
     if (equal(self.items()[static_cast<std::size_t>(i)], *bound[0])) return Value(i);
   }
   throw Problem{"a value that is in the list", bound[0]->repr()};

@@ -91,6 +91,22 @@ Value abs_filter(Evaluator&, const Value& value, const Arguments&) {
   return number < 0 ? negated(value, false) : Value(number);
 }
 
+// To a multiple of 10 ** digits, ties to the even one.
+Value rounded_integer(std::int64_t value, std::int64_t digits) {
+  if (digits > 19) return Value(0);
+  __int128 power = 1;
+  for (std::int64_t i = 0; i < digits; ++i) power *= 10;
+  __int128 quotient = value / power, rest = value % power;
+  if (rest < 0) {
+    rest += power;
+    --quotient;
+  }
+  if (2 * rest > power || (2 * rest == power && quotient % 2 != 0)) ++quotient;
+  const __int128 result = quotient * power;
+  if (result > INT64_MAX || result < INT64_MIN) throw Problem{"integers within 64 bits", "a larger result"};
+  return Value(static_cast<std::int64_t>(result));
+}
+
 // Python rounds the exact binary value, ties to even: printf's digits do the same.
 Value round_filter(Evaluator& evaluator, const Value& value, const Arguments& arguments) {
   const Bound bound("round", arguments, {"precision", "method"});
@@ -110,10 +126,10 @@ Value round_filter(Evaluator& evaluator, const Value& value, const Arguments& ar
     return binary(evaluator, BinaryOp::div, Value(*whole), power);
   }
   if (value.is_integral() && precision >= 0) return Value(value.integer());
+  if (precision < 0 && value.is_integral()) return rounded_integer(value.integer(), -precision);
   if (precision < 0) {
     const double power = std::pow(10.0, static_cast<double>(-precision));
     const double rounded = std::nearbyint(value.real() / power) * power;
-    if (value.is_integral()) return Value(static_cast<std::int64_t>(rounded));
     return Value(rounded);
   }
   if (!std::isfinite(value.real())) return value;

@@ -143,6 +143,8 @@ Value binary(Evaluator& evaluator, BinaryOp op, const Value& left, const Value& 
     if (left.is_integral() && right.is_integral()) return integers(op, left.integer(), right.integer());
     return reals(op, left.real(), right.real());
   }
+  evaluator.step_over(left);
+  evaluator.step_over(right);
   if (op == BinaryOp::add) return added(evaluator, left, right);
   if (op == BinaryOp::mod && left.is_text()) return percent_format(evaluator, left.text(), right);
   if (op == BinaryOp::mul) {
@@ -172,13 +174,14 @@ bool contains(Evaluator& evaluator, const Value& container, const Value& item) {
     return container.dict().find(item) != nullptr;
   }
   for (const Value& value : evaluator.iterate(container)) {
-    evaluator.step();
+    evaluator.step_over(value);
     if (equal(value, item)) return true;
   }
   return false;
 }
 
 bool compared(Evaluator& evaluator, CompareOp op, const Value& left, const Value& right) {
+  evaluator.step_over(left);
   switch (op) {
     case CompareOp::eq:
       return equal(left, right);

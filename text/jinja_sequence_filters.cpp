@@ -54,7 +54,7 @@ class KeyOf {
   }
 
   Value operator()(Evaluator& evaluator, const Value& item, const Value* otherwise = nullptr) const {
-    evaluator.step();
+    evaluator.step_over(item);
     if (paths_.empty()) return folded(item);
     if (paths_.size() == 1) return folded(along(evaluator, item, paths_.front(), otherwise));
     Values keys;
@@ -75,7 +75,7 @@ Values sorted(Evaluator& evaluator, const Values& items, const std::vector<Value
   std::vector<std::size_t> order(items.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    evaluator.step();
+    evaluator.step_over(keys[a]);
     return compare(keys[reverse ? b : a], keys[reverse ? a : b], "<") == -1;
   });
   Values out;

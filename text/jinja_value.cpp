@@ -19,10 +19,18 @@ unsigned deepest(unsigned below) {
   return below + 1;
 }
 
+std::size_t heavier(std::size_t weight, std::size_t more) {
+  if (weight + more > max_value_weight) throw Problem{cat("values of at most ", max_value_weight, " parts"), "more"};
+  return weight + more;
+}
+
 ListPtr make_list(Values items, bool tuple) {
   auto list = std::make_shared<List>();
   unsigned below = 0;
-  for (const Value& item : items) below = std::max(below, item.depth());
+  for (const Value& item : items) {
+    below = std::max(below, item.depth());
+    list->weight = heavier(list->weight, item.weight());
+  }
   list->depth = deepest(below);
   list->items = std::move(items);
   list->tuple = tuple;
@@ -153,6 +161,13 @@ unsigned Value::depth() const {
   return 0;
 }
 
+std::size_t Value::weight() const {
+  if (is_text()) return 1 + text().size() / 64;
+  if (is_list()) return list().weight;
+  if (is_dict()) return dict().weight;
+  return 1;
+}
+
 const Value* Dict::find(const Value& key) const {
   if (index_.empty()) {
     for (const auto& entry : entries) {
@@ -178,6 +193,7 @@ const Value* Dict::get(std::string_view key) const {
 void Dict::set(Value key, Value value) {
   std::string hash = hash_key(key);
   depth = std::max(depth, deepest(std::max(key.depth(), value.depth())));
+  weight = heavier(weight, key.weight() + value.weight());
   std::size_t at = entries.size();
   if (index_.empty()) {
     for (std::size_t i = 0; i < entries.size() && at == entries.size(); ++i) {

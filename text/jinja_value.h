@@ -100,6 +100,7 @@ class Value {
   [[nodiscard]] std::string str() const;        // Python's str()
   [[nodiscard]] std::string repr() const;       // Python's repr()
   [[nodiscard]] unsigned depth() const;         // how deep containers nest below this value
+  [[nodiscard]] std::size_t weight() const;  // what walking over all of it costs: values, and 64 bytes of text as one
 
  private:
   Rep rep_;
@@ -107,17 +108,21 @@ class Value {
 
 // Deeper nesting than this is refused where a container is made, so that no walk over values can exhaust the stack.
 inline constexpr unsigned max_value_depth = 200;
+// And heavier ones too: a list that holds one list many times is small, but all that is printed of it is not.
+inline constexpr std::size_t max_value_weight = std::size_t{1} << 20;
 
 struct List {
   Values items;
   bool tuple = false;
   unsigned depth = 1;
+  std::size_t weight = 1;
 };
 
 // Insertion-ordered, as Python's; keys compare as Python's do (1 == 1.0 == True).
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
   unsigned depth = 1;
+  std::size_t weight = 1;
 
   [[nodiscard]] const Value* find(const Value& key) const;
   [[nodiscard]] const Value* get(std::string_view key) const;
@@ -169,7 +174,10 @@ class Range final : public Object {
   [[nodiscard]] bool iterate(Values& out) override;
   [[nodiscard]] std::int64_t length() const override { return length_; }
   [[nodiscard]] bool item(std::int64_t index, Value& out) const override;
-  [[nodiscard]] std::int64_t at(std::int64_t index) const { return start_ + index * step_; }
+  [[nodiscard]] std::int64_t at(std::int64_t index) const {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(start_) +
+                                     static_cast<std::uint64_t>(index) * static_cast<std::uint64_t>(step_));
+  }
   [[nodiscard]] std::int64_t start() const { return start_; }
   [[nodiscard]] std::int64_t step() const { return step_; }
 

@@ -60,6 +60,9 @@ TEST(Jinja, WorkIsBounded) {
             std::string::npos);
   EXPECT_NE(rendered("{{ 'x' * 99999999999 }}").find("t:1:"), std::string::npos);
   EXPECT_NE(rendered("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").find("nested at most"), std::string::npos);
+  std::string doubling = "{% set x = [1] %}";
+  for (int i = 0; i < 60; ++i) doubling += "{% set x = [x, x] %}";
+  EXPECT_NE(rendered(doubling + "{{ x }}").find("values of at most"), std::string::npos);
   EXPECT_NE(rendered("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}").find("nested at most"),
             std::string::npos);
 }

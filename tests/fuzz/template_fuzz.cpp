@@ -1,0 +1,49 @@
+// Any bytes as a chat template: parsing and rendering end with a text or an error, within their bounds.
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/status.h"
+#include "text/jinja_eval.h"
+#include "text/jinja_parser.h"
+
+namespace {
+
+using nlohmann::ordered_json;
+
+const ordered_json& messages() {
+  static const ordered_json json = ordered_json::parse(R"([
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": [{"type": "text", "text": "Grüße 🎉"}, {"type": "image"}]},
+    {"role": "assistant", "content": "<think>\nhm\n</think>\n\n42", "reasoning_content": "hm",
+     "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {"x": 1.5, "y": [null, true, -7]}}}]},
+    {"role": "tool", "content": "3", "name": "f"}])");
+  return json;
+}
+
+// The limits of a fuzzed run: small, so that an input that uses them up does not take long.
+void render_bounded(const std::string& source) {
+  using namespace tern::text::jinja;
+  const std::string where = "fuzz";
+  Limits limits;
+  limits.steps = 20000;
+  limits.memory = std::size_t{8} << 20;
+  limits.output = std::size_t{1} << 20;
+  const Clock clock{2026, 7, 26, 13, 5, 9};
+  try {
+    const Body body = parse(source, where);
+    Evaluator evaluator(where, limits, clock);
+    std::vector<std::pair<std::size_t, std::size_t>> spans;
+    (void)evaluator.render(body, {{"messages", from_json(messages())}, {"bos_token", Value("<s>")}}, &spans);
+  } catch (const tern::Failure&) {
+    return;
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size > 4096) return 0;
+  render_bounded(std::string(reinterpret_cast<const char*>(data), size));
+  return 0;
+}
