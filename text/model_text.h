@@ -20,7 +20,4 @@ struct ModelText {
 // files; a template that does not parse.
 [[nodiscard]] Result<ModelText> load_model_text(const std::filesystem::path& model);
 
-// The metadata keys tokenizer.* of a GGUF file.
-[[nodiscard]] Result<GgufVocabulary> read_gguf_vocabulary(const io::Gguf& gguf);
-
 }  // namespace tern::text

@@ -6,7 +6,7 @@
 #include "base/strings.h"
 #include "io/file_writer.h"
 #include "io/json.h"
-#include "text/model_text.h"
+#include "text/tokenizer_gguf.h"
 
 namespace tern::text {
 namespace {
