@@ -18,8 +18,10 @@ class Differentiator {
       : graph_(graph), loss_(loss), recompute_(recompute), num_values_(graph.values().size()) {
     grads_.resize(num_values_);
     needed_.assign(num_values_, false);
+    is_target_.assign(num_values_, false);
     for (const GradTarget& target : targets) {
       needed_[at(target.value)] = true;
+      is_target_[at(root(target.value))] = true;
       grads_[at(root(target.value))] = target.into;
     }
     mark_needed();
@@ -33,6 +35,10 @@ class Differentiator {
         if (n == segment.end - 1) recompute_segment(segment);
       }
       differentiate_node(n);
+      // Nothing before this node adds to the gradient of what it made: what shares that memory may be added to again.
+      for (Value result : graph_.nodes()[static_cast<std::size_t>(n)].results) {
+        if (result.present() && !is_target_[at(result)]) grads_[at(result)] = {};
+      }
     }
     std::vector<Value> out;
     for (const GradTarget& target : targets) {
@@ -145,8 +151,9 @@ class Differentiator {
       for (std::size_t j = 0; j < i; ++j) {
         earlier = earlier || (wanted[j] && root(node.call.inputs[j]) == root(node.call.inputs[i]));
       }
+      if (!wanted[i] || earlier) continue;
       const Value held = grads_[at(root(node.call.inputs[i]))];
-      if (wanted[i] && !earlier && is_exclusive(held)) into[i] = shaped_like(held, node.call.inputs[i]);
+      if (is_exclusive(held)) into[i] = shaped_like(held, node.call.inputs[i]);
     }
     std::vector<bool> absorbed(count, false);
     ops::BackwardCall backward{graph_, call, results, out_grads, wanted, into, absorbed};
@@ -198,8 +205,9 @@ class Differentiator {
   Graph& graph_;
   Value loss_;
   std::span<const RecomputeSegment> recompute_;
-  std::size_t num_values_;          // values of the forward: those the backward appends have no gradient
-  std::vector<Value> grads_;        // per root value
+  std::size_t num_values_;    // values of the forward: those the backward appends have no gradient
+  std::vector<Value> grads_;  // per root value
+  std::vector<bool> is_target_;
   std::vector<bool> needed_;        // a path leads from a target to this value
   std::vector<Value> replacement_;  // recomputed twins
 };
