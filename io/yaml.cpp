@@ -69,16 +69,36 @@ Json plain_scalar(const std::string& text) {
   return text;
 }
 
-// YAML has no control characters but tab and line ends (1.2.2, 5.1), and none of them belongs in a configuration.
-void refuse_controls(std::string_view text, const std::string& name) {
+// Bytes of the UTF-8 character at `i` (Unicode 15, table 3-7), or 0 where there is none.
+std::size_t character_at(std::string_view text, std::size_t i) {
+  const auto byte = [&](std::size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0U; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  if (byte(1) < least || byte(1) > most) return 0;
+  for (std::size_t k = 2; k < size; ++k) {
+    if ((byte(k) & 0xc0U) != 0x80) return 0;
+  }
+  return size;
+}
+
+// YAML is Unicode without control characters but tab and line ends (1.2.2, 5.1); the library takes any bytes.
+void require_text(std::string_view text, const std::string& name) {
   std::size_t line = 1;
   std::size_t start = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  for (std::size_t i = 0; i < text.size();) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte == '\n') ++line, start = i + 1;
-    if ((byte >= 0x20 && byte != 0x7f) || byte == '\t' || byte == '\n' || byte == '\r') continue;
-    throw Failure(data_error(cat(name, ":", line, ":", i - start + 1), "UTF-8 text",
-                             cat("the control character ", static_cast<int>(byte))));
+    const std::size_t size = character_at(text, i);
+    const bool control = (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7f;
+    if (control || size == 0) {
+      throw Failure(data_error(cat(name, ":", line, ":", i - start + 1), "UTF-8 text",
+                               cat(control ? "the control character " : "the byte ", static_cast<int>(byte))));
+    }
+    i += size;
+    if (byte == '\n') ++line, start = i;
   }
 }
 
@@ -201,7 +221,7 @@ class Builder : public YAML::EventHandler {
 
 Result<Json> parse_yaml(std::string_view text, const std::string& name) {
   return catching([&]() -> Json {
-    refuse_controls(text, name);
+    require_text(text, name);
     try {
       std::istringstream stream{std::string(text)};
       YAML::Parser parser(stream);

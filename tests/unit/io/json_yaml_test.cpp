@@ -72,7 +72,12 @@ TEST(Yaml, ErrorsSayWhere) {
             R"({"a":{"b":[1]},"c":{"b":[1]},"1":"t"})");
 }
 
-TEST(Yaml, RefusesControlCharacters) {
+TEST(Yaml, RefusesWhatIsNoText) {
+  for (const char* text :
+       {"a: \xff", "a: \xc0\x80", "a: \xed\xa0\x80", "a: \xf4\x90\x80\x80", "a: \xe2\x82", "a: \x80"}) {
+    EXPECT_FALSE(parse_yaml(text, "f").ok()) << text;
+  }
+  EXPECT_EQ(parse_yaml("a: \xe2\x82\xac\xf0\x9f\x98\x80", "f").value()["a"], "\xe2\x82\xac\xf0\x9f\x98\x80");
   EXPECT_FALSE(parse_yaml(",: &a [*afal]", "f").ok());  // yaml-cpp finds documents in it for ever
   EXPECT_EQ(yaml_error("x: 1\n,a: \va0[*kM").substr(0, 6), "f:2:5:");
   EXPECT_FALSE(parse_yaml(std::string("a: b\0c", 6), "f").ok());
