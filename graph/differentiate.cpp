@@ -147,11 +147,12 @@ class Differentiator {
     std::vector<Value> into(count);
     for (std::size_t i = 0; i < count; ++i) {
       // A value used twice by one call is added to in place once; the second contribution is summed after.
+      if (!wanted[i]) continue;
       bool earlier = false;
       for (std::size_t j = 0; j < i; ++j) {
         earlier = earlier || (wanted[j] && root(node.call.inputs[j]) == root(node.call.inputs[i]));
       }
-      if (!wanted[i] || earlier) continue;
+      if (earlier) continue;
       const Value held = grads_[at(root(node.call.inputs[i]))];
       if (is_exclusive(held)) into[i] = shaped_like(held, node.call.inputs[i]);
     }
