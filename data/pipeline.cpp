@@ -89,7 +89,9 @@ class Ring {
 
 class Reporter {
  public:
-  Reporter(const PipelineOptions& options, const RowReader& reader) : options_(options), reader_(reader) {}
+  Reporter(const PipelineOptions& options, const RowReader& reader) : options_(options), reader_(reader) {
+    report(false);  // whoever shows rates counts from here
+  }
   void rows(std::uint64_t count) {
     rows_ += count;
     if (options_.progress && Clock::now() - last_ > std::chrono::milliseconds(200)) report(false);
