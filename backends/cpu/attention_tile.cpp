@@ -183,11 +183,12 @@ void multiply_panels(const PanelFormat& format, std::int64_t k, const std::uint3
                      .a_stride = a_width,
                      .b = b,
                      .b_panel_stride = steps * format.kernels->nr,
+                     .from = add ? c + r * ldc : nullptr,
+                     .ld_from = ldc,
                      .c = c + r * ldc,
                      .ldc = ldc,
                      .m = static_cast<int>(std::min(a_width, m - r)),
-                     .n = static_cast<int>(n),
-                     .add = add});
+                     .n = static_cast<int>(n)});
   }
 }
 

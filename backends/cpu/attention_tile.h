@@ -99,7 +99,7 @@ void pack_rows_k(const PanelFormat& format, const HeadRows& rows, std::int64_t h
                  std::int64_t count, std::int64_t dim, std::int64_t width, std::uint32_t* dst, std::byte* gathered,
                  float* scratch);
 
-// c[m, n] = a b for packed panels of a; `add` as Tile.
+// c[m, n] = a b for packed panels of a, or c + a b.
 void multiply_panels(const PanelFormat& format, std::int64_t k, const std::uint32_t* a, std::int64_t a_width,
                      const std::uint32_t* b, float* c, std::int64_t ldc, std::int64_t m, std::int64_t n, bool add);
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 constexpr std::int64_t kMaxRows = 768;           // of the left side that are packed at once
 constexpr std::int64_t kMaxPackedA = 1LL << 20;  // 32-bit elements of them
-constexpr std::int64_t kChunkSteps = 256;        // of k: a panel of the right side stays in the first cache
+constexpr std::int64_t kChunkSteps = 320;        // of k: a panel of the right side stays in the first cache
 constexpr std::int64_t kMaxTileColumns = 128;
 
 struct Blocking {
@@ -28,9 +28,12 @@ Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t
   b.panel_rows = std::min<std::int64_t>(m, kernels.mr);
   const std::int64_t blocks = std::max<std::int64_t>(1, (m + kMaxRows - 1) / kMaxRows);
   b.rows = round_up((m + blocks - 1) / blocks, b.panel_rows);
-  b.chunk_k = kChunkSteps * (format.pairs ? 2 : 1);
-  const std::int64_t fit = kMaxPackedA / b.rows * (format.pairs ? 2 : 1);
-  b.super_k = std::max<std::int64_t>(b.chunk_k, std::min(round_up(k, b.chunk_k), fit / b.chunk_k * b.chunk_k));
+  // Chunks of about equal length. A row's sums are one chain, so cutting them elsewhere changes no bit.
+  const std::int64_t pair = format.pairs ? 2 : 1, steps = std::max<std::int64_t>(1, format.steps(k));
+  const std::int64_t chunks = (steps + kChunkSteps - 1) / kChunkSteps;
+  b.chunk_k = std::min(kChunkSteps, round_up((steps + chunks - 1) / chunks, 32)) * pair;
+  const std::int64_t fit = std::max<std::int64_t>(1, kMaxPackedA / b.rows / (b.chunk_k / pair));
+  b.super_k = b.chunk_k * std::min(fit, chunks);
   // Few rows take several panels at once (panels_at_once), and a quantised row is cut at blocks of 32.
   b.columns = m <= 6 ? kMaxTileColumns : std::max(32, kernels.nr);
   return b;
@@ -72,7 +75,6 @@ struct Job {
 
 struct Part {  // the rows and the k that are packed now
   std::int64_t row0, rows, k0, kn;
-  [[nodiscard]] bool first() const { return k0 == 0; }
 };
 
 void pack_left(const Job& job, const Part& part, ThreadPool& pool) {
@@ -135,19 +137,25 @@ const float* bias_line(const Job& job, std::int64_t column, std::int64_t n, floa
   return line;
 }
 
+struct Sums {
+  float* at;
+  std::int64_t ld;
+};
+
 // Rows [row, row + rows) of the part by columns [column, column + n).
 void run_task(const Job& job, const Part& part, std::int64_t row, std::int64_t rows, std::int64_t column,
               std::int64_t n, int thread) {
   const GemmKernels& kernels = *job.format.kernels;
   std::uint32_t* mine = job.thread_space(thread);
-  float* sums = reinterpret_cast<float*>(mine + job.l.tile);
-  std::int64_t ld = job.b.columns;
+  const Sums tile{reinterpret_cast<float*>(mine + job.l.tile), job.b.columns};
+  // Sums of a chunk of k stay in the tile: rows of a large output may share a set of the cache.
+  Sums home = tile;
   if (job.direct) {
-    ld = job.g.out.stride_m;
-    sums = static_cast<float*>(job.g.out.data) + (part.row0 + row) * ld + column;
+    home.ld = job.g.out.stride_m;
+    home.at = static_cast<float*>(job.g.out.data) + (part.row0 + row) * home.ld + column;
   } else if (job.g.k > job.b.super_k) {
-    ld = job.g.n;
-    sums = reinterpret_cast<float*>(job.workspace + job.l.sums) + row * ld + column;
+    home.ld = job.g.n;
+    home.at = reinterpret_cast<float*>(job.workspace + job.l.sums) + row * home.ld + column;
   }
   const std::int64_t panel_a = job.b.panel_rows * job.format.steps(job.b.super_k);
   for (std::int64_t k = 0; k < part.kn; k += job.b.chunk_k) {
@@ -163,7 +171,9 @@ void run_task(const Job& job, const Part& part, std::int64_t row, std::int64_t r
       pack_panels(job.format, job.g.b, column, n, part.k0 + k, kn, kernels.nr, mine + job.l.packed_b, panel_b,
                   reinterpret_cast<float*>(mine + job.l.scratch));
     }
-    const bool add = !(part.first() && k == 0) || (job.direct && job.g.out.accumulate);
+    const bool none = part.k0 + k == 0 && !(job.direct && job.g.out.accumulate);
+    const Sums from = k == 0 ? home : tile;
+    const Sums to = k + kn == part.kn ? home : tile;
     for (std::int64_t r = 0; r < rows; r += job.b.panel_rows) {
       const std::uint32_t* a =
           job.workspace + job.l.a + (row + r) / job.b.panel_rows * panel_a + first_step * job.b.panel_rows;
@@ -172,11 +182,12 @@ void run_task(const Job& job, const Part& part, std::int64_t row, std::int64_t r
                            .a_stride = job.b.panel_rows,
                            .b = b,
                            .b_panel_stride = panel_b,
-                           .c = sums + r * ld,
-                           .ldc = ld,
+                           .from = none ? nullptr : from.at + r * from.ld,
+                           .ld_from = from.ld,
+                           .c = to.at + r * to.ld,
+                           .ldc = to.ld,
                            .m = static_cast<int>(std::min(job.b.panel_rows, rows - r)),
-                           .n = static_cast<int>(n),
-                           .add = add});
+                           .n = static_cast<int>(n)});
     }
   }
   if (part.k0 + part.kn < job.g.k) return;
@@ -184,7 +195,7 @@ void run_task(const Job& job, const Part& part, std::int64_t row, std::int64_t r
   const float* bias = bias_line(job, column, n, lines);
   if (job.direct && bias == nullptr) return;
   for (std::int64_t r = 0; r < rows; ++r) {
-    finish_row(job, sums + r * ld, part.row0 + row + r, column, n, bias, lines + kMaxTileColumns);
+    finish_row(job, home.at + r * home.ld, part.row0 + row + r, column, n, bias, lines + kMaxTileColumns);
   }
 }
 
@@ -211,7 +222,7 @@ std::uint64_t gemm_workspace(Target target, std::int64_t m, std::int64_t n, std:
   const PanelFormat format = panel_format(target, compute);
   // A smaller m may take wider tasks or more k at once: the largest of each bound holds for all.
   const std::int64_t rows = round_up(std::min(m, kMaxRows), format.kernels->mr);
-  const std::int64_t k_steps = round_up(std::max<std::int64_t>(format.steps(k), 1), kChunkSteps);
+  const std::int64_t k_steps = round_up(std::max<std::int64_t>(format.steps(k), 1), 32) + kChunkSteps;
   const std::int64_t packed = std::min(rows * k_steps, std::max(kMaxPackedA, rows * kChunkSteps));
   const std::int64_t tile = std::max(rows * std::max(32, format.kernels->nr), 8 * kMaxTileColumns);
   const bool may_split = rows * k_steps > kMaxPackedA;

@@ -9,19 +9,20 @@
 
 namespace tern::cpu {
 
-// c[m, n] (+)= a b over k elements of 32 bits, each output one chain in rising k: the bits of c depend neither on m, n
-// nor on how k is cut into calls.
+// c[m, n] = from + a b over k elements of 32 bits, each output one chain in rising k: the bits of c depend neither on
+// m, n nor on how k is cut into calls.
 struct Tile {
   std::int64_t k;          // 32-bit elements: pairs count once
   const std::uint32_t* a;  // [k][a_stride], of which the first m count
   std::int64_t a_stride;
   const std::uint32_t* b;       // panels of [k][nr]
   std::int64_t b_panel_stride;  // elements from a panel to the next
-  float* c;                     // [m, n]
+  const float* from;            // [m, n]: the sums so far, or null for none; may be c
+  std::int64_t ld_from;
+  float* c;  // [m, n]
   std::int64_t ldc;
-  int m;     // 1 .. mr
-  int n;     // any; the last panel may be partial
-  bool add;  // c already holds a part of the sum
+  int m;  // 1 .. mr
+  int n;  // any; the last panel may be partial
 };
 
 struct GemmKernels {
@@ -36,6 +37,9 @@ struct GemmKernels {
   void (*round)(tern_dtype dtype, float* x, std::int64_t n);  // to the nearest value of dtype, in place
   // `blocks` blocks of 32 elements of Q4_0, Q4_1 or Q8_0.
   void (*expand)(tern_packing packing, const std::uint8_t* src, std::int64_t blocks, float* dst);
+
+  // The same, rounded to bf16.
+  void (*expand_bf16)(tern_packing packing, const std::uint8_t* src, std::int64_t blocks, std::uint16_t* dst);
 
   // dst[c * ld_dst + r] = src[r * ld_src + c] for r < rows, c < columns; 0 for rows <= r < ld_dst.
   void (*transpose)(const std::uint32_t* src, std::int64_t ld_src, int rows, std::int64_t columns, std::uint32_t* dst,

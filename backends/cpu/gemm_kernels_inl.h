@@ -31,8 +31,8 @@ constexpr int panels_at_once(int accumulators, int m) {
 }
 
 template <typename V, typename Dot, int M, int P>
-inline __attribute__((always_inline)) void full_tile(const Tile& t, const std::uint32_t* b, float* c,
-                                                     std::int64_t ldc) {
+inline __attribute__((always_inline)) void full_tile(const Tile& t, const std::uint32_t* b, const float* from,
+                                                     std::int64_t ld_from, float* c, std::int64_t ldc) {
   const std::uint32_t* a = t.a;
   const std::int64_t b_panel_stride = t.b_panel_stride, a_stride = t.a_stride;
   constexpr int W = V::width;
@@ -41,7 +41,7 @@ inline __attribute__((always_inline)) void full_tile(const Tile& t, const std::u
 #pragma GCC unroll 16
   for (int i = 0; i < M; ++i) {
 #pragma GCC unroll 8
-    for (int j = 0; j < N; ++j) acc[i][j] = t.add ? V::load(c + i * ldc + j * W) : V::zero();
+    for (int j = 0; j < N; ++j) acc[i][j] = from != nullptr ? V::load(from + i * ld_from + j * W) : V::zero();
   }
   for (std::int64_t step = 0; step < t.k; ++step) {
     typename Dot::B bv[N];
@@ -67,24 +67,22 @@ template <typename V, typename Dot, int Accumulators, int M>
 void multiply_rows(const Tile& t) {
   constexpr int NR = 2 * V::width;
   constexpr int P = panels_at_once(Accumulators, M);
-  const std::uint32_t* b = t.b;
-  float* c = t.c;
-  int n = t.n;
+  int column = 0, panel = 0;
+  const auto from = [&](int at) { return t.from == nullptr ? nullptr : t.from + at; };
   if constexpr (P > 1) {
-    for (; n >= P * NR; n -= P * NR, c += P * NR, b += P * t.b_panel_stride) {
-      full_tile<V, Dot, M, P>(t, b, c, t.ldc);
+    for (; t.n - column >= P * NR; column += P * NR, panel += P) {
+      full_tile<V, Dot, M, P>(t, t.b + panel * t.b_panel_stride, from(column), t.ld_from, t.c + column, t.ldc);
     }
   }
-  for (; n >= NR; n -= NR, c += NR, b += t.b_panel_stride) {
-    full_tile<V, Dot, M, 1>(t, b, c, t.ldc);
+  for (; t.n - column >= NR; column += NR, ++panel) {
+    full_tile<V, Dot, M, 1>(t, t.b + panel * t.b_panel_stride, from(column), t.ld_from, t.c + column, t.ldc);
   }
-  if (n == 0) return;
+  if (column == t.n) return;
   float edge[M * NR] = {};
-  if (t.add) {
-    for (int i = 0; i < M; ++i) std::memcpy(edge + i * NR, c + i * t.ldc, static_cast<std::size_t>(n) * sizeof(float));
-  }
-  full_tile<V, Dot, M, 1>(t, b, edge, NR);
-  for (int i = 0; i < M; ++i) std::memcpy(c + i * t.ldc, edge + i * NR, static_cast<std::size_t>(n) * sizeof(float));
+  const auto bytes = static_cast<std::size_t>(t.n - column) * sizeof(float);
+  for (int i = 0; t.from != nullptr && i < M; ++i) std::memcpy(edge + i * NR, from(column) + i * t.ld_from, bytes);
+  full_tile<V, Dot, M, 1>(t, t.b + panel * t.b_panel_stride, edge, NR, edge, NR);
+  for (int i = 0; i < M; ++i) std::memcpy(t.c + column + i * t.ldc, edge + i * NR, bytes);
 }
 
 template <typename V, typename Dot, int MR, int Accumulators>
@@ -142,32 +140,33 @@ void round_any(tern_dtype dtype, float* x, std::int64_t n) {
   }
 }
 
-inline float half_at(const std::uint8_t* p) { return fp16_to_float(static_cast<std::uint16_t>(p[0] | (p[1] << 8))); }
-
-// Each product with the scale is exact in fp32, so every element is rounded once, by the addition of Q4_1's minimum.
 template <typename V>
 void expand_any(tern_packing packing, const std::uint8_t* src, std::int64_t blocks, float* dst) {
-  using F = typename V::F;
   constexpr int W = V::width;
   for (; blocks > 0; --blocks, dst += 32) {
-    const F scale = V::set1(half_at(src));
+    const float scale = V::half(src);
     if (packing == TERN_PACK_GGUF_Q8_0) {
       for (int i = 0; i < 32; i += W) {
-        V::store(dst + i, V::mul(scale, V::load_i8(reinterpret_cast<const std::int8_t*>(src + 2 + i))));
+        V::store(dst + i, V::mul(V::set1(scale), V::load_i8(reinterpret_cast<const std::int8_t*>(src + 2 + i))));
       }
       src += 34;
       continue;
     }
     const bool has_minimum = packing == TERN_PACK_GGUF_Q4_1;
     const std::uint8_t* data = src + (has_minimum ? 4 : 2);
-    const F shift = has_minimum ? V::set1(half_at(src + 2)) : V::mul(scale, V::set1(-8.0F));
-    for (int i = 0; i < 16; i += W) {
-      F low, high;
-      V::load_nibbles(data + i, &low, &high);
-      V::store(dst + i, V::add(V::mul(scale, low), shift));
-      V::store(dst + 16 + i, V::add(V::mul(scale, high), shift));
-    }
+    V::expand_nibbles(scale, has_minimum ? V::half(src + 2) : -8.0F * scale, data, dst);
     src = data + 16;
+  }
+}
+
+// The same, rounded to bf16.
+template <typename V>
+void expand_bf16_any(tern_packing packing, const std::uint8_t* src, std::int64_t blocks, std::uint16_t* dst) {
+  const std::int64_t bytes = packing == TERN_PACK_GGUF_Q8_0 ? 34 : packing == TERN_PACK_GGUF_Q4_1 ? 20 : 18;
+  for (; blocks > 0; --blocks, dst += 32, src += bytes) {
+    float wide[32];
+    expand_any<V>(packing, src, 1, wide);
+    narrow_any<V>(TERN_BF16, wide, dst, 32);
   }
 }
 
@@ -175,30 +174,22 @@ template <typename V>
 void transpose_any(const std::uint32_t* src, std::int64_t ld_src, int rows, std::int64_t columns, std::uint32_t* dst,
                    std::int64_t ld_dst) {
   constexpr int W = V::width;
-  for (std::int64_t c = 0; c < columns; c += W) {
-    for (int r = 0; r < ld_dst; r += W) {
-      const bool whole = columns - c >= W && rows - r >= W;
-      // A square wider than ld_dst spills into lines of dst that are written after it, but never past the last.
-      const bool direct = columns - c >= W && (ld_dst - r >= W || (r == 0 && (columns - c - W + 1) * ld_dst >= W));
+  for (int r = 0; r < ld_dst; r += W) {
+    const int have = std::clamp(rows - r, 0, W);
+    const auto keep = static_cast<std::size_t>(std::min<std::int64_t>(W, ld_dst - r));
+    for (std::int64_t c = 0; c < columns; c += W) {
       const std::uint32_t* from = src + r * ld_src + c;
-      std::int64_t ld_from = ld_src;
-      std::uint32_t square[W * W];
-      if (!whole) {
-        std::memset(square, 0, sizeof square);
-        const auto wide = static_cast<std::size_t>(std::min<std::int64_t>(W, columns - c));
-        for (int i = 0; i < std::min(W, rows - r); ++i) std::memcpy(square + i * W, from + i * ld_src, wide * 4);
-        from = square;
-        ld_from = W;
-      }
-      if (direct) {
-        V::transpose(from, ld_from, dst + c * ld_dst + r, ld_dst);
+      // A square wider than ld_dst spills into lines of dst that are written after it, but never past the last.
+      if (columns - c >= W && (keep == W || (r == 0 && ld_dst <= W && (columns - c - W + 1) * ld_dst >= W))) {
+        V::transpose(from, ld_src, have, dst + c * ld_dst + r, ld_dst);
         continue;
       }
-      std::uint32_t turned[W * W];
-      V::transpose(from, ld_from, turned, W);
-      const auto keep = static_cast<std::size_t>(std::min<std::int64_t>(W, ld_dst - r));
-      for (int i = 0; i < std::min<std::int64_t>(W, columns - c); ++i) {
-        std::memcpy(dst + (c + i) * ld_dst + r, turned + i * W, keep * 4);
+      std::uint32_t square[W * W] = {}, turned[W * W];
+      const auto wide = static_cast<std::size_t>(std::min<std::int64_t>(W, columns - c));
+      for (int i = 0; i < have; ++i) std::memcpy(square + i * W, from + i * ld_src, wide * 4);
+      V::transpose(square, W, W, turned, W);
+      for (std::size_t i = 0; i < wide; ++i) {
+        std::memcpy(dst + (c + static_cast<std::int64_t>(i)) * ld_dst + r, turned + i * W, keep * 4);
       }
     }
   }
@@ -212,8 +203,12 @@ void add_any(const float* x, float* y, std::int64_t n) {
   for (; i < n; ++i) y[i] += x[i];
 }
 
-inline void zip_any(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) dst[i] = low[i] | static_cast<std::uint32_t>(high[i]) << 16;
+template <typename V>
+void zip_any(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst, std::int64_t n) {
+  constexpr int W = V::width;
+  std::int64_t i = 0;
+  for (; i + W <= n; i += W) V::zip(low + i, high + i, dst + i);
+  for (; i < n; ++i) dst[i] = low[i] | static_cast<std::uint32_t>(high[i]) << 16;
 }
 
 // `Accumulators`: vectors of the register file that may hold sums.
@@ -227,8 +222,9 @@ constexpr GemmKernels make_kernels() {
           &narrow_any<V>,
           &round_any<V>,
           &expand_any<V>,
+          &expand_bf16_any<V>,
           &transpose_any<V>,
-          &zip_any,
+          &zip_any<V>,
           &add_any<V>};
 }
 

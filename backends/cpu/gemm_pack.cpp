@@ -40,6 +40,10 @@ const float* floats(const GemmKernels& kernels, const GemmOperand& from, std::in
   return buffer;
 }
 
+const std::uint8_t* block_at(const GemmOperand& from, std::int64_t row, std::int64_t column) {
+  return static_cast<const std::uint8_t*>(from.data) + row * from.row_bytes + column / 32 * block_bytes(from.packing);
+}
+
 // n values of row `row` from column `column` (a multiple of 32) on.
 const float* expanded(const GemmKernels& kernels, const GemmOperand& from, std::int64_t row, std::int64_t column,
                       std::int64_t n, float* buffer) {
@@ -70,6 +74,15 @@ void pack_turned(const PanelFormat& format, const GemmOperand& from, std::int64_
   for (std::int64_t k = 0; k < kn; k += kStripK) {
     const std::int64_t n = std::min(kStripK, kn - k);
     for (int r = 0; r < rows; ++r) {
+      if (quantised) {  // the next panel's row: too far for the processor to guess
+        const std::uint8_t* next = block_at(from, outer0 + r + rows, k0 + k);
+        for (std::int64_t i = 0; i < (n + 31) / 32 * block_bytes(from.packing); i += 64)
+          __builtin_prefetch(next + i, 0, 2);
+      }
+      if (quantised && format.pairs) {
+        kernels.expand_bf16(from.packing, block_at(from, outer0 + r, k0 + k), (n + 31) / 32, narrow + r * kStripK);
+        continue;
+      }
       float* buffer = wide + r * kStripK;
       const float* row = quantised ? expanded(kernels, from, outer0 + r, k0 + k, n, buffer)
                                    : floats(kernels, from, first + r * from.stride_outer + k * from.stride_k,
@@ -104,17 +117,30 @@ void pack_spread(const PanelFormat& format, const GemmOperand& from, std::int64_
   };
   auto* low = reinterpret_cast<std::uint16_t*>(scratch + kStripOuter);
   std::uint16_t* high = low + kStripOuter;
+  const auto half_row = [&](std::int64_t k, std::uint16_t* to) -> const std::uint16_t* {
+    if (k >= kn) {
+      std::fill_n(to, outer_n, std::uint16_t{0});
+    } else if (from.kind == GemmOperand::Kind::blocks_outer) {
+      kernels.expand_bf16(from.packing, block_at(from, k0 + k, outer0), (outer_n + 31) / 32, to);
+    } else if (from.dtype == TERN_BF16 && from.stride_outer == 1) {
+      return static_cast<const std::uint16_t*>(from.data) + outer0 + (k0 + k) * from.stride_k;
+    } else {
+      kernels.narrow(TERN_BF16, row(k, scratch), to, outer_n);
+    }
+    return to;
+  };
   const std::int64_t step = format.pairs ? 2 : 1;
   for (std::int64_t k = 0; k < kn; k += step) {
-    const float* values = row(k, scratch);
+    const float* values = nullptr;
+    const std::uint16_t* even = nullptr;
+    const std::uint16_t* odd = nullptr;
     if (format.pairs) {
-      kernels.narrow(TERN_BF16, values, low, outer_n);
-      if (k + 1 < kn) {
-        kernels.narrow(TERN_BF16, row(k + 1, scratch), high, outer_n);
-      } else {
-        std::fill_n(high, outer_n, std::uint16_t{0});
-      }
-    } else if (format.compute != TERN_F32) {
+      even = half_row(k, low);
+      odd = half_row(k + 1, high);
+    } else {
+      values = row(k, scratch);
+    }
+    if (!format.pairs && format.compute != TERN_F32) {
       if (values != scratch) std::memcpy(scratch, values, static_cast<std::size_t>(outer_n) * sizeof(float));
       kernels.round(format.compute, scratch, outer_n);
       values = scratch;
@@ -123,7 +149,7 @@ void pack_spread(const PanelFormat& format, const GemmOperand& from, std::int64_
     for (std::int64_t i = 0; i < outer_n; i += width, line += panel_stride) {
       const std::int64_t n = std::min(width, outer_n - i);
       if (format.pairs) {
-        kernels.zip(low + i, high + i, line, n);
+        kernels.zip(even + i, odd + i, line, n);
       } else {
         std::memcpy(line, values + i, static_cast<std::size_t>(n) * sizeof(float));
       }

@@ -2,6 +2,7 @@
 // the instruction.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -127,19 +128,27 @@ struct Vec128 : Raw128 {
     store_f16(bits, x);
     return load_f16(bits);
   }
-  static void load_nibbles(const std::uint8_t* p, F* low, F* high) {
-    std::int8_t lanes[8];
-    for (int i = 0; i < 4; ++i) {
-      lanes[i] = static_cast<std::int8_t>(p[i] & 15);
-      lanes[4 + i] = static_cast<std::int8_t>(p[i] >> 4);
-    }
-    *low = load_i8(lanes);
-    *high = load_i8(lanes + 4);
+  static float half(const std::uint8_t* p) {  // one fp16, at any address
+    return fp16_to_float(static_cast<std::uint16_t>(p[0] | (p[1] << 8)));
   }
-  // dst[j * ld_dst + i] = src[i * ld_src + j] for i, j < 4: 32-bit elements.
-  static void transpose(const std::uint32_t* src, std::int64_t ld_src, std::uint32_t* dst, std::int64_t ld_dst) {
-    std::uint32_t r[4][4];
-    for (int i = 0; i < 4; ++i) std::memcpy(r[i], src + i * ld_src, sizeof r[i]);
+  // scale q + shift for the low, then the high halves of 16 bytes: each product is exact in fp32.
+  static void expand_nibbles(float scale, float shift, const std::uint8_t* p, float* dst) {
+    const F factor = set1(scale), offset = set1(shift);
+    std::int8_t lanes[32];
+    for (int i = 0; i < 16; ++i) {
+      lanes[i] = static_cast<std::int8_t>(p[i] & 15);
+      lanes[16 + i] = static_cast<std::int8_t>(p[i] >> 4);
+    }
+    for (int i = 0; i < 32; i += 4) store(dst + i, add(mul(factor, load_i8(lanes + i)), offset));
+  }
+  static void zip(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst) {
+    for (int i = 0; i < 4; ++i) dst[i] = low[i] | static_cast<std::uint32_t>(high[i]) << 16;
+  }
+  // dst[j * ld_dst + i] = src[i * ld_src + j] for i, j < 4: 32-bit elements; rows from `rows` on count as 0.
+  static void transpose(const std::uint32_t* src, std::int64_t ld_src, int rows, std::uint32_t* dst,
+                        std::int64_t ld_dst) {
+    std::uint32_t r[4][4] = {};
+    for (int i = 0; i < std::min(rows, 4); ++i) std::memcpy(r[i], src + i * ld_src, sizeof r[i]);
     for (int i = 0; i < 4; ++i) {
       const std::uint32_t column[4] = {r[0][i], r[1][i], r[2][i], r[3][i]};
       std::memcpy(dst + i * ld_dst, column, sizeof column);

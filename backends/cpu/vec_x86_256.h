@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace tern::cpu {
 namespace {
@@ -66,17 +67,33 @@ struct Vec256 {
   static F load_i8(const std::int8_t* p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
   }
-  // `width` bytes: low[i] = byte & 15, high[i] = byte >> 4; as floats.
-  static void load_nibbles(const std::uint8_t* p, F* low, F* high) {
-    const __m256i wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-    *low = _mm256_cvtepi32_ps(_mm256_and_si256(wide, _mm256_set1_epi32(15)));
-    *high = _mm256_cvtepi32_ps(_mm256_srli_epi32(wide, 4));
+  static float half(const std::uint8_t* p) {  // one fp16, at any address
+    std::uint16_t bits;
+    std::memcpy(&bits, p, 2);
+    return _cvtsh_ss(bits);
   }
-  // dst[j * ld_dst + i] = src[i * ld_src + j] for i, j < 8: 32-bit elements.
-  static void transpose(const std::uint32_t* src, std::int64_t ld_src, std::uint32_t* dst, std::int64_t ld_dst) {
+  // scale q + shift for the low, then the high halves of 16 bytes: each product is exact in fp32.
+  static void expand_nibbles(float scale, float shift, const std::uint8_t* p, float* dst) {
+    const F factor = set1(scale), offset = set1(shift);
+    for (int i = 0; i < 16; i += 8) {
+      const __m256i wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + i)));
+      store(dst + i, fma(factor, _mm256_cvtepi32_ps(_mm256_and_si256(wide, _mm256_set1_epi32(15))), offset));
+      store(dst + 16 + i, fma(factor, _mm256_cvtepi32_ps(_mm256_srli_epi32(wide, 4)), offset));
+    }
+  }
+  static void zip(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst) {
+    const __m256i l = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(low)));
+    const __m256i h = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(high)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), _mm256_or_si256(l, _mm256_slli_epi32(h, 16)));
+  }
+  // dst[j * ld_dst + i] = src[i * ld_src + j] for i, j < 8: 32-bit elements; rows from `rows` on count as 0.
+  static void transpose(const std::uint32_t* src, std::int64_t ld_src, int rows, std::uint32_t* dst,
+                        std::int64_t ld_dst) {
     __m256 r[8], t[8];
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(reinterpret_cast<const float*>(src + i * ld_src));
+    for (int i = 0; i < 8; ++i) {
+      r[i] = i < rows ? _mm256_loadu_ps(reinterpret_cast<const float*>(src + i * ld_src)) : _mm256_setzero_ps();
+    }
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace tern::cpu {
 namespace {
@@ -53,24 +54,50 @@ struct Vec512 {
   }
   static F round_bf16(F x) { return _mm512_castsi512_ps(_mm512_slli_epi32(bf16_bits(x), 16)); }
   static F round_f16(F x) { return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)); }
-  // 32 halves of 16 bytes, the low ones first: bytes & 15, then bytes >> 4; as floats.
-  static void load_nibbles(const std::uint8_t* p, F* low, F* high) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    const __m512i wide = _mm512_cvtepu8_epi32(bytes);
-    *low = _mm512_cvtepi32_ps(_mm512_and_si512(wide, _mm512_set1_epi32(15)));
-    *high = _mm512_cvtepi32_ps(_mm512_srli_epi32(wide, 4));
+  // A table of 16 floats, looked up by the low, then by the high halves of 16 bytes.
+  static void lookup_nibbles(F table, const std::uint8_t* p, float* dst) {
+    const __m512i wide = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    store(dst, _mm512_permutexvar_ps(wide, table));  // by the low four bits of each lane
+    store(dst + 16, _mm512_permutexvar_ps(_mm512_srli_epi32(wide, 4), table));
+  }
+  // scale q + shift for the 16 nibbles of Q4 blocks: each product is exact in fp32.
+  static void expand_nibbles(float scale, float shift, const std::uint8_t* p, float* dst) {
+    const F steps = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    lookup_nibbles(fma(set1(scale), steps, set1(shift)), p, dst);
+  }
+  static float half(const std::uint8_t* p) {  // one fp16, at any address
+    std::uint16_t bits;
+    std::memcpy(&bits, p, 2);
+    return _cvtsh_ss(bits);
   }
   static F load_i8(const std::int8_t* p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
   }
-  // dst[j * ld_dst + i] = src[i * ld_src + j] for i, j < 16: 32-bit elements.
-  static void transpose(const std::uint32_t* src, std::int64_t ld_src, std::uint32_t* dst, std::int64_t ld_dst) {
-    __m512i r[16], t[16];
+  static void zip(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst) {
+    const __m512i l = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low)));
+    const __m512i h = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(high)));
+    _mm512_storeu_si512(dst, _mm512_or_si512(l, _mm512_slli_epi32(h, 16)));
+  }
+  // dst[j * ld_dst + i] = src[i * ld_src + j] for i, j < 16: 32-bit elements; rows from `rows` on count as 0.
+  static void transpose(const std::uint32_t* src, std::int64_t ld_src, int rows, std::uint32_t* dst,
+                        std::int64_t ld_dst) {
+    __m512i r[16];
+    const auto ahead = static_cast<std::uintptr_t>(64 * ld_src);
+    if (rows >= 16) {
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_si512(src + i * ld_src);
-    transpose_registers(r, t);
+      for (int i = 0; i < 16; ++i) {
+        r[i] = _mm512_loadu_si512(src + i * ld_src);
+        // Rows lie far apart: the processor does not see that the next sixteen are wanted soon.
+        _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(src + i * ld_src) + ahead),
+                     _MM_HINT_T1);
+      }
+    } else {
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) _mm512_storeu_si512(dst + i * ld_dst, r[i]);
+      for (int i = 0; i < 16; ++i) {
+        r[i] = _mm512_maskz_loadu_epi32(i < rows ? 0xffff : 0, src + (i < rows ? i * ld_src : 0));
+      }
+    }
+    transpose_registers(r, dst, ld_dst);
   }
 
  private:
@@ -84,7 +111,9 @@ struct Vec512 {
     const __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
     return _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), rounded, quiet);
   }
-  static void transpose_registers(__m512i (&r)[16], __m512i (&t)[16]) {
+  static inline __attribute__((always_inline)) void transpose_registers(__m512i (&r)[16], std::uint32_t* dst,
+                                                                        std::int64_t ld_dst) {
+    __m512i t[16];
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) {
       t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
@@ -105,12 +134,18 @@ struct Vec512 {
       t[8 + c] = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0x88);
       t[12 + c] = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0xdd);
     }
+    // In rising order: callers let a line spill into the next.
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) _mm512_storeu_si512(dst + c * ld_dst, _mm512_shuffle_i32x4(t[c], t[8 + c], 0x88));
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) {
-      r[c] = _mm512_shuffle_i32x4(t[c], t[8 + c], 0x88);
-      r[8 + c] = _mm512_shuffle_i32x4(t[c], t[8 + c], 0xdd);
-      r[4 + c] = _mm512_shuffle_i32x4(t[4 + c], t[12 + c], 0x88);
-      r[12 + c] = _mm512_shuffle_i32x4(t[4 + c], t[12 + c], 0xdd);
+      _mm512_storeu_si512(dst + (4 + c) * ld_dst, _mm512_shuffle_i32x4(t[4 + c], t[12 + c], 0x88));
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) _mm512_storeu_si512(dst + (8 + c) * ld_dst, _mm512_shuffle_i32x4(t[c], t[8 + c], 0xdd));
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c) {
+      _mm512_storeu_si512(dst + (12 + c) * ld_dst, _mm512_shuffle_i32x4(t[4 + c], t[12 + c], 0xdd));
     }
   }
 };
