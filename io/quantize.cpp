@@ -81,6 +81,29 @@ void to_q4_1(const float* x, Byte* out) {
   }
 }
 
+// Four lanes, as every CPU that tern runs on has: the searches below spend all their time in these.
+using Lanes = float __attribute__((vector_size(16)));
+
+Lanes spread(float value) { return Lanes{value, value, value, value}; }
+Lanes load(const float* from) {
+  Lanes out;
+  std::memcpy(&out, from, sizeof(out));
+  return out;
+}
+double sum(Lanes v) {
+  return static_cast<double>(v[0]) + static_cast<double>(v[1]) + static_cast<double>(v[2]) + static_cast<double>(v[3]);
+}
+
+// Nearest integers in [least, most], ties to even; what is no number becomes `least`. Adding 1.5 * 2^23 rounds.
+Lanes round_codes(Lanes value, float least, float most) {
+  const Lanes low = spread(least);
+  const Lanes high = spread(most);
+  value = value > low ? value : low;
+  value = value < high ? value : high;
+  const Lanes magic = spread(0x1.8p23F);
+  return (value + magic) - magic;
+}
+
 // x ~ scale * q - minimum, q in [0, 15], scale and minimum >= 0.
 struct Affine {
   float scale = 0;
@@ -88,50 +111,61 @@ struct Affine {
   double error = 0;
 };
 
-int affine_code(float x, float minimum, float inverse_scale) {
-  return clamp_code(std::nearbyint((x + minimum) * inverse_scale), 0, 15);
+Lanes affine_codes(Lanes x, float minimum, float inverse_scale) {
+  return round_codes((x + spread(minimum)) * spread(inverse_scale), 0.0F, 15.0F);
 }
 
 double affine_error(const float* x, float scale, float minimum) {
   const float is = inverse(scale);
-  double error = 0;
-  for (int i = 0; i < 32; ++i) {
-    const double gap = static_cast<double>(scale * static_cast<float>(affine_code(x[i], minimum, is)) - minimum) -
-                       static_cast<double>(x[i]);
+  Lanes error = spread(0);
+  for (int i = 0; i < 32; i += 4) {
+    const Lanes part = load(x + i);
+    const Lanes gap = spread(scale) * affine_codes(part, minimum, is) - spread(minimum) - part;
     error += gap * gap;
   }
-  return error;
+  return sum(error);
 }
 
-// The least-squares line through the codes that a candidate gives; minimum held at 0 where it would turn negative.
-Affine refit(const float* x, float scale, float minimum) {
+struct Moments {
+  double x = 0;
+  double xx = 0;
+};
+
+// The least-squares line through the codes that a candidate gives, and its error with those codes; the minimum is held
+// at 0 where it would turn negative.
+Affine refit(const float* x, const Moments& of_x, float scale, float minimum) {
   const float is = inverse(scale);
-  double sum_q = 0;
-  double sum_qq = 0;
-  double sum_x = 0;
-  double sum_qx = 0;
-  for (int i = 0; i < 32; ++i) {
-    const double q = affine_code(x[i], minimum, is);
-    sum_q += q;
-    sum_qq += q * q;
-    sum_x += static_cast<double>(x[i]);
-    sum_qx += q * static_cast<double>(x[i]);
+  Lanes sums = spread(0);
+  Lanes squares = spread(0);
+  Lanes products = spread(0);
+  for (int i = 0; i < 32; i += 4) {
+    const Lanes part = load(x + i);
+    const Lanes q = affine_codes(part, minimum, is);
+    sums += q;
+    squares += q * q;
+    products += q * part;
   }
+  const double sum_q = sum(sums);
+  const double sum_qq = sum(squares);
+  const double sum_qx = sum(products);
   const double determinant = 32 * sum_qq - sum_q * sum_q;
-  Affine fit{scale, minimum, 0};
+  double slope = static_cast<double>(scale);
+  double offset = static_cast<double>(minimum);
   if (determinant > 0) {
-    const double slope = (32 * sum_qx - sum_q * sum_x) / determinant;
-    const double offset = (sum_qq * sum_x - sum_q * sum_qx) / determinant;
-    fit.scale = static_cast<float>(slope);
-    fit.minimum = static_cast<float>(-offset);
-    if (fit.minimum < 0) {
-      fit.minimum = 0;
-      fit.scale = sum_qq > 0 ? static_cast<float>(sum_qx / sum_qq) : 0;
+    slope = (32 * sum_qx - sum_q * of_x.x) / determinant;
+    offset = -(sum_qq * of_x.x - sum_q * sum_qx) / determinant;
+    if (offset < 0) {
+      offset = 0;
+      slope = sum_qx / sum_qq;
     }
   }
-  if (!(fit.scale > 0)) fit = {scale, minimum, 0};
-  fit.error = affine_error(x, fit.scale, fit.minimum);
-  return fit;
+  if (!(slope > 0)) {
+    slope = static_cast<double>(scale);
+    offset = static_cast<double>(minimum);
+  }
+  const double error = slope * slope * sum_qq + 32 * offset * offset + of_x.xx - 2 * slope * offset * sum_q -
+                       2 * slope * sum_qx + 2 * offset * of_x.x;
+  return {static_cast<float>(slope), static_cast<float>(offset), error};
 }
 
 Affine fit_affine(const float* x) {
@@ -139,15 +173,17 @@ Affine fit_affine(const float* x) {
   const float minimum = std::max(0.0F, -*least);
   const float range = *most + minimum;
   if (!(range > 0)) return {0, minimum, 0};
+  Moments of_x;
+  for (int i = 0; i < 32; ++i) {
+    of_x.x += static_cast<double>(x[i]);
+    of_x.xx += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  }
   Affine best{range / 15.0F, minimum, affine_error(x, range / 15.0F, minimum)};
   for (int step = -10; step <= 24; ++step) {
-    const float scale = range / (15.0F + 0.1F * static_cast<float>(step));
-    Affine fit = refit(x, scale, minimum);
-    for (int round = 0; round < 2; ++round) {
-      if (fit.error < best.error) best = fit;
-      fit = refit(x, fit.scale, fit.minimum);
-    }
-    if (fit.error < best.error) best = fit;
+    const Affine once = refit(x, of_x, range / (15.0F + 0.1F * static_cast<float>(step)), minimum);
+    if (once.error < best.error) best = once;
+    const Affine twice = refit(x, of_x, once.scale, once.minimum);
+    if (twice.error < best.error) best = twice;
   }
   return best;
 }
@@ -192,24 +228,28 @@ void to_q4_k(const float* x, Byte* out) {
     const float is = inverse(d * static_cast<float>(scales[group]));
     const float offset = dmin * static_cast<float>(minima[group]);
     for (int i = 0; i < 32; ++i) {
-      out[16 + group / 2 * 32 + i] |= static_cast<Byte>(affine_code(part[i], offset, is) << (4 * (group % 2)));
+      const Lanes codes = affine_codes(load(part + i / 4 * 4), offset, is);
+      out[16 + group / 2 * 32 + i] |= static_cast<Byte>(static_cast<int>(codes[i % 4]) << (4 * (group % 2)));
     }
   }
   pack_scale_min(scales, minima, out + 4);
 }
 
 // x ~ scale * q, q in [-32, 31].
-int symmetric_code(float x, float inverse_scale) { return clamp_code(std::nearbyint(x * inverse_scale), -32, 31); }
+Lanes symmetric_codes(Lanes x, float inverse_scale) {
+  const Lanes value = x * spread(inverse_scale);
+  return round_codes(value == value ? value : spread(0), -32.0F, 31.0F);
+}
 
 double symmetric_error(const float* x, float scale) {
   const float is = inverse(scale);
-  double error = 0;
-  for (int i = 0; i < 16; ++i) {
-    const double gap =
-        static_cast<double>(scale * static_cast<float>(symmetric_code(x[i], is))) - static_cast<double>(x[i]);
+  Lanes error = spread(0);
+  for (int i = 0; i < 16; i += 4) {
+    const Lanes part = load(x + i);
+    const Lanes gap = spread(scale) * symmetric_codes(part, is) - part;
     error += gap * gap;
   }
-  return error;
+  return sum(error);
 }
 
 // The signed scale with the least squared error; the extreme value may take either end of the codes.
@@ -225,13 +265,16 @@ float fit_symmetric(const float* x) {
     for (const float sign : {-1.0F, 1.0F}) {
       float scale = sign * extreme / (32.0F + 0.1F * static_cast<float>(step));
       const float is = inverse(scale);
-      double sum_qx = 0;
-      double sum_qq = 0;
-      for (int i = 0; i < 16; ++i) {
-        const double q = symmetric_code(x[i], is);
-        sum_qx += q * static_cast<double>(x[i]);
-        sum_qq += q * q;
+      Lanes products = spread(0);
+      Lanes squares = spread(0);
+      for (int i = 0; i < 16; i += 4) {
+        const Lanes part = load(x + i);
+        const Lanes q = symmetric_codes(part, is);
+        products += q * part;
+        squares += q * q;
       }
+      const double sum_qx = sum(products);
+      const double sum_qq = sum(squares);
       if (sum_qq > 0) scale = static_cast<float>(sum_qx / sum_qq);
       const double error = symmetric_error(x, scale);
       if (error < best_error) best = scale, best_error = error;
@@ -262,7 +305,7 @@ void to_q6_k(const float* x, Byte* out) {
     const float is = inverse(d * static_cast<float>(chosen));
     for (int i = 0; i < 16; ++i) {
       const int e = group * 16 + i;
-      const int q = symmetric_code(part[i], is) + 32;
+      const int q = static_cast<int>(symmetric_codes(load(part + i / 4 * 4), is)[i % 4]) + 32;
       out[e / 128 * 64 + e % 64] |= static_cast<Byte>((q & 15) << (4 * (e % 128 / 64)));
       out[128 + e / 128 * 32 + e % 32] |= static_cast<Byte>((q >> 4) << (2 * (e % 128 / 32)));
     }
