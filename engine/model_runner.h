@@ -1,0 +1,59 @@
+// One step of the model over a batch of prefill chunks and decodes, with the next tokens drawn on the device.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "accel/choice_cache.h"
+#include "engine/scheduler.h"
+#include "graph/program.h"
+#include "models/loader.h"
+#include "nn/context.h"
+
+namespace tern::engine {
+
+struct RunnerOptions {
+  std::int64_t max_num_seqs = 1;
+  std::int64_t max_num_batched_tokens = 512;
+  std::int64_t max_model_len = 2048;  // tokens of one sequence
+  std::int64_t num_blocks = 0;
+  std::int64_t block_size = 16;
+  tern_dtype compute = TERN_F32;
+  tern_dtype cache_dtype = TERN_F32;
+  std::map<std::string, nn::LoraLayer> adapters;
+  bool return_logits = false;  // copies the logits of each drawn token to the host
+};
+
+struct SampledToken {
+  std::int32_t id = 0;
+  float logprob = 0;
+};
+
+class ModelRunner {
+ public:
+  // Creates the key-value cache in the model's store. Throws Failure (device) where memory does not suffice.
+  ModelRunner(models::LoadedModel& model, const RunnerOptions& options, accel::ChoiceCache& choices,
+              graph::ProgramOptions program_options, accel::DevicePtr host);
+
+  // Computes the batch; gives a token for each entry that samples, in order.
+  std::vector<SampledToken> run(const std::vector<ScheduledSequence>& batch);
+  // Of the last run, where asked for: [sampled, vocab_size].
+  [[nodiscard]] std::span<const float> logits() const { return logits_; }
+  [[nodiscard]] const graph::MemoryReport& memory() const { return program_->memory(); }
+  [[nodiscard]] const graph::Program& program() const { return *program_; }
+
+ private:
+  [[nodiscard]] graph::Graph build_graph() const;
+  void create_cache();
+
+  models::LoadedModel& model_;
+  RunnerOptions options_;
+  std::int64_t max_blocks_;  // of one sequence
+  std::unique_ptr<graph::Program> program_;
+  std::vector<float> logits_;
+};
+
+}  // namespace tern::engine

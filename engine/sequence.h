@@ -1,0 +1,28 @@
+// One request's tokens and what has been computed of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/sampling_params.h"
+
+namespace tern::engine {
+
+using SequenceId = std::int64_t;
+
+enum class FinishReason { none, stop, length, aborted };
+
+struct Sequence {
+  SequenceId id = 0;
+  std::vector<std::int32_t> tokens;  // prompt, then what was drawn
+  std::int64_t prompt_length = 0;
+  std::int64_t computed = 0;         // tokens whose keys and values are in the cache
+  std::vector<std::int32_t> blocks;  // of the cache, in order
+  SamplingParams params;
+  FinishReason finish = FinishReason::none;
+
+  [[nodiscard]] std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
+  [[nodiscard]] std::int64_t generated() const { return length() - prompt_length; }
+};
+
+}  // namespace tern::engine
