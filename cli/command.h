@@ -26,6 +26,7 @@ int run_devices(const Arguments& arguments);
 int run_inspect_data(const Arguments& arguments);
 int run_models(const Arguments& arguments);
 int run_pt(const Arguments& arguments);
+int run_selftest(const Arguments& arguments);
 int run_sft(const Arguments& arguments);
 
 }  // namespace tern::cli

@@ -188,6 +188,9 @@ std::vector<CommandSpec> machine_commands() {
        .summary = "check every op of a device against the oracle",
        .groups = {"selftest", "model_file", "runtime", "json", "output"},
        .pending = {"model", "model_revision"},
+       .no_effect = {{"fallback", "nothing falls back in it"},
+                     {"kernels", "the device's own kernels are what it tests"},
+                     {"enable_npu_model_patch", "the device's own kernels are what it tests"}},
        .example = "tern selftest --device cpu --op rms_norm"},
   };
 }

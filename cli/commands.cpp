@@ -8,6 +8,7 @@ const std::vector<CommandEntry>& implemented_commands() {
       {"devices", run_devices},
       {"pt", run_pt},
       {"sft", run_sft},
+      {"selftest", run_selftest},
       {"inspect-data", run_inspect_data},
   };
   return commands;

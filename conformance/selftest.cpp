@@ -120,6 +120,7 @@ SelftestReport run_selftest(const accel::DevicePtr& device, const SelftestOption
     for (const ops::OpSpec& spec : ops::op_table()) ops.push_back(spec.id);
   }
   for (std::uint32_t op : ops) {
+    if (options.stopped != nullptr && options.stopped()) break;
     out.ops.push_back(test_op(bench, op, options));
     if (progress) progress(out.ops.back());
   }

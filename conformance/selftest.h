@@ -13,6 +13,7 @@ namespace tern::conformance {
 struct SelftestOptions {
   std::vector<std::uint32_t> ops;  // empty: all
   bool laws = true;                // false: values only
+  bool (*stopped)() = nullptr;  // asked between ops: true ends the run
   int stop_after = 0;              // findings of one op; 0: go through all of its cases
 };
 
