@@ -1,0 +1,79 @@
+// The table that tern_backend_entry gives.
+#include "backends/sim/interface.h"
+#include "backends/sim/world.h"
+
+namespace tern::sim {
+namespace {
+
+constexpr const char* kEnvPrefixes[] = {"TERN_SIM", nullptr};
+
+tern_backend make_table() {
+  tern_backend t{};
+  t.size = sizeof t;
+  t.abi_major = TERN_ABI_MAJOR;
+  t.abi_minor = TERN_ABI_MINOR;
+  t.probe_rank = -1;
+  t.name = "sim";
+  t.version = "0.1.0";
+  t.inherited_env_prefixes = kEnvPrefixes;
+  t.device_count = device_count;
+  t.device_info = device_info;
+  t.device_open = device_open;
+  t.device_close = device_close;
+  t.device_health = device_health;
+  t.doctor = doctor;
+  t.memory_info = memory_info;
+  t.last_error = last_error;
+  t.buffer_create = buffer_create;
+  t.buffer_destroy = buffer_destroy;
+  t.buffer_host_pointer = buffer_host_pointer;
+  t.host_alloc = host_alloc;
+  t.host_free = host_free;
+  t.import_host = import_host;
+  t.ipc_export = [](tern_buffer, uint8_t*) { return remember(TERN_UNSUPPORTED, "simulated memory has no handles"); };
+  t.ipc_import = [](tern_device, const uint8_t*, uint64_t, tern_buffer*) {
+    return remember(TERN_UNSUPPORTED, "simulated memory has no handles");
+  };
+  t.copy_to_device = copy_to_device;
+  t.copy_to_host = copy_to_host;
+  t.copy_on_device = copy_on_device;
+  t.copy_peer = copy_peer;
+  t.fill = fill;
+  t.stream_create = stream_create;
+  t.stream_destroy = stream_destroy;
+  t.stream_synchronize = stream_synchronize;
+  t.stream_wait_event = stream_wait_event;
+  t.event_create = event_create;
+  t.event_destroy = event_destroy;
+  t.event_record = event_record;
+  t.event_query = event_query;
+  t.event_synchronize = event_synchronize;
+  t.event_elapsed = event_elapsed;
+  t.capture_begin = capture_begin;
+  t.capture_end = capture_end;
+  t.capture_launch = capture_launch;
+  t.capture_update = capture_update;
+  t.capture_destroy = capture_destroy;
+  t.packed_info = packed_info;
+  t.pack = pack;
+  t.unpack = unpack;
+  t.supports = supports;
+  t.plan = plan;
+  t.plan_destroy = plan_destroy;
+  t.bind = bind;
+  t.launch = launch;
+  t.unbind = unbind;
+  t.compile = compile;
+  t.launch_recipe = launch_recipe;
+  t.recipe_destroy = recipe_destroy;
+  return t;
+}
+
+}  // namespace
+}  // namespace tern::sim
+
+extern "C" const tern_backend* tern_backend_entry(const tern_host* host) {
+  if (host == nullptr || host->size < sizeof(tern_host) || host->abi_major != TERN_ABI_MAJOR) return nullptr;
+  static const tern_backend table = tern::sim::make_table();
+  return &table;
+}

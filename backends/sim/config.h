@@ -1,0 +1,39 @@
+// What the environment asks of the simulated device.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "tern/accel.h"
+
+namespace tern::sim {
+
+enum class Personality { discrete, ascend, graph, embedded };
+[[nodiscard]] std::string_view personality_name(Personality personality);
+
+struct Fault {
+  enum class Kind { oom, async, lost };
+  Kind kind = Kind::oom;
+  std::uint64_t at = 0;  // counted from 1
+  int ordinal = -1;      // -1: every device
+};
+
+struct Config {
+  Personality personality = Personality::discrete;
+  int devices = 1;
+  std::uint64_t seed = 0;
+  std::vector<Fault> faults;
+  std::chrono::milliseconds timeout{20'000};
+};
+
+// TERN_SIM and its fellows; see README.md. Errors (usage): a value that is none of those allowed.
+[[nodiscard]] Result<Config> read_config();
+
+// What a personality is: capabilities and limits. `devices` of them are linked.
+[[nodiscard]] tern_device_info describe(const Config& config, int ordinal);
+
+}  // namespace tern::sim

@@ -1,0 +1,89 @@
+// The functions behind tern_backend's table; tern/accel.h says what each does.
+#pragma once
+
+#include "tern/accel.h"
+
+namespace tern::sim {
+
+// device.cpp
+tern_status device_count(int32_t* count, tern_text reason);
+tern_status device_info(int32_t ordinal, tern_device_info* info);
+tern_status device_open(int32_t ordinal, tern_device* device);
+tern_status device_close(tern_device device);
+tern_status device_health(tern_device device, int32_t* health, tern_text reason);
+tern_status doctor(uint32_t check, int32_t* level, tern_text line);
+tern_status memory_info(tern_device device, tern_memory_info* info);
+
+// memory.cpp
+tern_status buffer_create(tern_device device, uint64_t bytes, tern_buffer* buffer);
+tern_status buffer_destroy(tern_buffer buffer);
+tern_status buffer_host_pointer(tern_buffer buffer, void** pointer);
+tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer);
+tern_status host_free(tern_device device, void* pointer);
+tern_status import_host(tern_device device, void* pointer, uint64_t bytes, tern_buffer* buffer);
+tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern_stream stream);
+tern_status copy_to_host(void* dst, tern_plane src, uint64_t bytes, tern_stream stream);
+tern_status copy_on_device(tern_plane dst, tern_plane src, uint64_t bytes, tern_stream stream);
+tern_status copy_peer(tern_plane dst, tern_plane src, uint64_t bytes, tern_stream stream);
+tern_status fill(tern_plane dst, uint8_t byte, uint64_t bytes, tern_stream stream);
+
+// stream.cpp
+tern_status stream_create(tern_device device, int32_t priority, tern_stream* stream);
+tern_status stream_destroy(tern_stream stream);
+tern_status stream_synchronize(tern_stream stream);
+tern_status stream_wait_event(tern_stream stream, tern_event event);
+tern_status event_create(tern_device device, int32_t timing, tern_event* event);
+tern_status event_destroy(tern_event event);
+tern_status event_record(tern_event event, tern_stream stream);
+tern_status event_query(tern_event event);
+tern_status event_synchronize(tern_event event);
+tern_status event_elapsed(tern_event start, tern_event end, float* milliseconds);
+tern_status capture_begin(tern_stream stream);
+tern_status capture_end(tern_stream stream, tern_capture* capture);
+tern_status capture_launch(tern_capture capture, tern_stream stream);
+tern_status capture_update(tern_capture capture, uint64_t node, const tern_host_args* host_args);
+tern_status capture_destroy(tern_capture capture);
+
+// layout.cpp
+tern_status packed_info(tern_device device, const tern_tensor_desc* weight, uint32_t uses, tern_packed_info* info);
+tern_status pack(tern_tensor packed, tern_tensor weight, uint32_t uses, tern_stream stream);
+tern_status unpack(tern_tensor weight, tern_tensor packed, uint32_t uses, tern_stream stream);
+
+// plan.cpp
+tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason);
+tern_status plan(tern_device device, const tern_op_desc* desc, const char* choice, tern_plan* plan,
+                 tern_plan_info* info);
+tern_status plan_destroy(tern_plan plan);
+tern_status bind(tern_plan plan, const tern_tensor* args, tern_plane workspace, void* host_scratch, tern_bound* bound);
+tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_stream stream, uint64_t* node);
+tern_status unbind(tern_bound bound);
+
+// recipe.cpp
+tern_status compile(tern_device device, const tern_graph_desc* graph, const char* choice, tern_recipe* recipe,
+                    tern_plan_info* info);
+tern_status launch_recipe(tern_recipe recipe, const tern_tensor* arguments, tern_plane workspace,
+                          const tern_host_args* host_args, tern_stream stream);
+tern_status recipe_destroy(tern_recipe recipe);
+
+// comm.cpp
+tern_status comm_unique_id(tern_comm_id* id);
+tern_status comm_init(tern_device device, const tern_comm_id* id, int32_t ranks, int32_t rank, tern_comm* comm);
+tern_status all_reduce(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype, int32_t reduce,
+                       tern_stream stream);
+tern_status all_gather(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype,
+                       tern_stream stream);
+tern_status reduce_scatter(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype,
+                           int32_t reduce, tern_stream stream);
+tern_status broadcast(tern_comm comm, tern_plane data, uint64_t count, tern_dtype dtype, int32_t root,
+                      tern_stream stream);
+tern_status all_to_all(tern_comm comm, tern_plane dst, tern_plane src, const uint64_t* send_counts,
+                       const uint64_t* receive_counts, tern_dtype dtype, tern_stream stream);
+tern_status send(tern_comm comm, tern_plane src, uint64_t count, tern_dtype dtype, int32_t peer, tern_stream stream);
+tern_status receive(tern_comm comm, tern_plane dst, uint64_t count, tern_dtype dtype, int32_t peer, tern_stream stream);
+tern_status group_begin(tern_comm comm);
+tern_status group_end(tern_comm comm);
+tern_status comm_async_error(tern_comm comm, tern_text reason);
+tern_status comm_abort(tern_comm comm);
+tern_status comm_destroy(tern_comm comm);
+
+}  // namespace tern::sim

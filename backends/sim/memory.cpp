@@ -1,0 +1,190 @@
+// Buffers, pinned memory, copies.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/sim/interface.h"
+#include "backends/sim/world.h"
+#include "base/strings.h"
+
+namespace tern::sim {
+namespace {
+
+constexpr std::byte kPoison{0xff};  // NaN in every float, -1 in every integer
+
+// Pinned memory is read when a copy runs; pageable memory when it is queued, unless it is recorded: a captured copy
+// keeps its address.
+bool is_pinned(const Device& device, const std::byte* pointer, std::uint64_t bytes) {
+  return std::any_of(device.pinned.begin(), device.pinned.end(), [&](const auto& block) {
+    return pointer >= block.first && pointer + bytes <= block.first + block.second;
+  });
+}
+
+std::shared_ptr<Stream> stream_of(tern_stream stream) { return world().streams.at(stream); }
+
+void require_device(const tern_plane& plane, const Device& device, const char* what) {
+  if (plane.buffer == nullptr || world().buffers.at(plane.buffer)->device.get() == &device) return;
+  fail(TERN_INVALID_ARGUMENT, cat(what, ": the buffer is of another device than the stream; use copy_peer"));
+}
+
+void queue_copy_on_device(tern_plane dst, tern_plane src, std::uint64_t bytes, Stream& stream, const char* name) {
+  (void)world().plane(dst, bytes, cat(name, ": destination"));
+  (void)world().plane(src, bytes, cat(name, ": source"));
+  Work work;
+  work.what = name;
+  work.run = [dst, src, bytes, what = std::string(name)](const HostArgs&) {
+    const auto from = world().plane(src, bytes, cat(what, ": source"));
+    const auto to = world().plane(dst, bytes, cat(what, ": destination"));
+    if (bytes > 0) std::memmove(to.data(), from.data(), bytes);
+  };
+  submit(stream, std::move(work));
+}
+
+}  // namespace
+
+tern_status buffer_create(tern_device device, uint64_t bytes, tern_buffer* buffer) {
+  return guarded([&](auto&) {
+    require(buffer != nullptr, "buffer_create: no place for the buffer");
+    const auto& d = world().devices.at(device);
+    require_alive(*d);
+    if (d->struck(Fault::Kind::oom, ++d->allocations)) {
+      fail(TERN_OUT_OF_MEMORY, cat(d->name(), ": allocation ", d->allocations, " fails, as TERN_SIM_FAULT asked"));
+    }
+    if (bytes > d->info.largest_allocation_bytes) {
+      fail(TERN_OUT_OF_MEMORY, cat(d->name(), ": ", human_bytes(bytes), " asked for at once, at most ",
+                                   human_bytes(d->info.largest_allocation_bytes), " can be"));
+    }
+    if (bytes > d->info.memory_bytes - std::min(d->in_use, d->info.memory_bytes)) {
+      fail(TERN_OUT_OF_MEMORY, cat(d->name(), ": ", human_bytes(bytes), " asked for, ", human_bytes(d->in_use), " of ",
+                                   human_bytes(d->info.memory_bytes), " in use"));
+    }
+    auto made = std::make_shared<Buffer>();
+    made->device = d;
+    made->bytes = bytes;
+    made->memory = make_zoned(bytes, kPoison);
+    d->take(bytes);
+    *buffer = world().buffers.add(std::move(made));
+  });
+}
+
+tern_status buffer_destroy(tern_buffer buffer) {
+  return guarded([&](auto&) {
+    if (buffer == nullptr) return;
+    const auto gone = world().buffers.remove(buffer);
+    if (gone->imported == nullptr) gone->device->give(gone->bytes);
+    if (!gone->zones_intact()) fail(TERN_INTERNAL, "memory before or after a buffer was written");
+  });
+}
+
+tern_status buffer_host_pointer(tern_buffer, void**) {
+  return remember(TERN_UNSUPPORTED, "the host cannot touch the simulated device's memory");
+}
+
+tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer) {
+  return guarded([&](auto&) {
+    require(pointer != nullptr, "host_alloc: no place for the pointer");
+    const auto& d = world().devices.at(device);
+    auto memory = std::make_unique<std::byte[]>(std::max<std::uint64_t>(bytes, 1));
+    std::fill_n(memory.get(), bytes, kPoison);
+    d->pinned.emplace_back(memory.get(), bytes);
+    *pointer = memory.release();
+  });
+}
+
+tern_status host_free(tern_device device, void* pointer) {
+  return guarded([&](auto&) {
+    if (pointer == nullptr) return;
+    auto& pinned = world().devices.at(device)->pinned;
+    const auto found =
+        std::find_if(pinned.begin(), pinned.end(), [&](const auto& block) { return block.first == pointer; });
+    require(found != pinned.end(), "host_free: not a pointer that host_alloc gave");
+    const std::unique_ptr<std::byte[]> owner(found->first);
+    pinned.erase(found);
+  });
+}
+
+tern_status import_host(tern_device device, void* pointer, uint64_t bytes, tern_buffer* buffer) {
+  return guarded([&](auto&) {
+    require(buffer != nullptr && (pointer != nullptr || bytes == 0), "import_host: a null argument");
+    const auto& d = world().devices.at(device);
+    require_alive(*d);
+    if (!d->can(TERN_CAP_IMPORT_HOST)) fail(TERN_UNSUPPORTED, cat(d->name(), " does not map host memory"));
+    auto made = std::make_shared<Buffer>();
+    made->device = d;
+    made->bytes = bytes;
+    made->imported = static_cast<std::byte*>(pointer);
+    *buffer = world().buffers.add(std::move(made));
+  });
+}
+
+tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern_stream stream) {
+  return guarded([&](auto&) {
+    const auto s = stream_of(stream);
+    require(src != nullptr || bytes == 0, "copy_to_device: no source");
+    require_device(dst, *s->device, "copy_to_device");
+    (void)world().plane(dst, bytes, "copy_to_device");
+    const auto* from = static_cast<const std::byte*>(src);
+    std::shared_ptr<std::vector<std::byte>> snapshot;
+    if (s->open_recording() == nullptr && !is_pinned(*s->device, from, bytes)) {
+      snapshot = std::make_shared<std::vector<std::byte>>(from, from + bytes);
+    }
+    Work work;
+    work.what = "copy_to_device";
+    work.run = [dst, from, bytes, snapshot](const HostArgs&) {
+      const auto to = world().plane(dst, bytes, "destination");
+      std::copy_n(snapshot ? snapshot->data() : from, bytes, to.data());
+    };
+    submit(*s, std::move(work));
+  });
+}
+
+tern_status copy_to_host(void* dst, tern_plane src, uint64_t bytes, tern_stream stream) {
+  return guarded([&](auto&) {
+    const auto s = stream_of(stream);
+    require(dst != nullptr || bytes == 0, "copy_to_host: no destination");
+    require_device(src, *s->device, "copy_to_host");
+    (void)world().plane(src, bytes, "copy_to_host");
+    Work work;
+    work.what = "copy_to_host";
+    work.run = [dst, src, bytes](const HostArgs&) {
+      const auto from = world().plane(src, bytes, "source");
+      std::copy_n(from.data(), bytes, static_cast<std::byte*>(dst));
+    };
+    submit(*s, std::move(work));
+  });
+}
+
+tern_status copy_on_device(tern_plane dst, tern_plane src, uint64_t bytes, tern_stream stream) {
+  return guarded([&](auto&) {
+    const auto s = stream_of(stream);
+    require_device(dst, *s->device, "copy_on_device: destination");
+    require_device(src, *s->device, "copy_on_device: source");
+    queue_copy_on_device(dst, src, bytes, *s, "copy_on_device");
+  });
+}
+
+tern_status copy_peer(tern_plane dst, tern_plane src, uint64_t bytes, tern_stream stream) {
+  return guarded([&](auto&) {
+    const auto s = stream_of(stream);
+    if (!s->device->can(TERN_CAP_PEER_COPY)) {
+      fail(TERN_UNSUPPORTED, cat(s->device->name(), " does not reach other devices"));
+    }
+    queue_copy_on_device(dst, src, bytes, *s, "copy_peer");
+  });
+}
+
+tern_status fill(tern_plane dst, uint8_t byte, uint64_t bytes, tern_stream stream) {
+  return guarded([&](auto&) {
+    const auto s = stream_of(stream);
+    require_device(dst, *s->device, "fill");
+    (void)world().plane(dst, bytes, "fill");
+    Work work;
+    work.what = "fill";
+    work.run = [dst, byte, bytes](const HostArgs&) {
+      const auto to = world().plane(dst, bytes, "destination");
+      std::fill(to.begin(), to.end(), static_cast<std::byte>(byte));
+    };
+    submit(*s, std::move(work));
+  });
+}
+
+}  // namespace tern::sim

@@ -1,0 +1,238 @@
+// Kernels from desc to launch: supports, plan, bind, launch.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/sim/interface.h"
+#include "backends/sim/kernel.h"
+#include "base/strings.h"
+#include "ops/table.h"
+#include "tern/accel_ops.h"
+
+namespace tern::sim {
+namespace {
+
+constexpr std::byte kPoison{0xff};
+
+std::span<const TensorDesc> args_of(const tern_op_desc& desc) { return {desc.args, desc.num_args}; }
+std::span<const std::byte> attrs_of(const tern_op_desc& desc) {
+  return {static_cast<const std::byte*>(desc.attrs), desc.attrs == nullptr ? 0 : desc.attrs_size};
+}
+
+void require_desc(const tern_op_desc* desc) {
+  require(desc != nullptr && desc->size >= sizeof *desc && (desc->args != nullptr || desc->num_args == 0),
+          "no desc, or a desc of an older version");
+}
+
+std::string refusal(const Device& device, const tern_op_desc& desc) {
+  return why_not(device, desc.op, args_of(desc), attrs_of(desc), desc.needs, desc.accumulate);
+}
+
+std::string choice_of(const Device& device) { return cat("oracle@", personality_name(device.config.personality)); }
+
+// Memory that such kernels take on real devices; what they find there is poison.
+void size_memory(Plan& plan) {
+  const bool ascend = plan.device->config.personality == Personality::ascend;
+  switch (plan.op) {
+    case TERN_OP_MATMUL:
+    case TERN_OP_MATMUL_Q:
+      plan.workspace_bytes = 4096;
+      plan.library_bytes = ascend ? 32768 : 8192;
+      break;
+    case TERN_OP_ATTENTION:
+    case TERN_OP_ATTENTION_BACKWARD:
+    case TERN_OP_ATTENTION_PAGED:
+      plan.workspace_bytes = 8192;
+      plan.host_scratch_bytes = ascend ? 512 : 0;
+      break;
+    case TERN_OP_LINEAR_CROSS_ENTROPY:
+      plan.workspace_bytes = 16384;
+      break;
+    default:
+      break;
+  }
+}
+
+bool same_desc(const TensorDesc& a, const TensorDesc& b) {
+  if (a.rank != b.rank) return false;
+  if (a.rank == 0) return true;
+  if (a.dtype != b.dtype || a.layout != b.layout || a.scheme.packing != b.scheme.packing) return false;
+  if (a.dynamic_dim != b.dynamic_dim || (a.dynamic_dim >= 0 && a.count_slot != b.count_slot)) return false;
+  const bool is_strided = a.layout == 0 && !is_quantised(a);
+  for (int d = 0; d < a.rank; ++d) {
+    if (a.shape[d] != b.shape[d]) return false;
+    if (is_strided && a.shape[d] > 1 && a.strides[d] != b.strides[d]) return false;
+  }
+  return true;
+}
+
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
+
+bool is_dense(const TensorDesc& desc) { return desc.layout != 0 || is_quantised(desc) || is_contiguous(desc); }
+
+// What is written may share memory with nothing else of the call, unless the desc says that it does.
+void check_overlap(const Plan& plan, const std::vector<Operand>& args, std::span<const std::byte> workspace) {
+  const ops::OpSpec& spec = ops::op_spec(plan.op);
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    for (const auto& plane : args[i].planes) {
+      if (overlap(plane, workspace)) {
+        fail(TERN_INVALID_ARGUMENT, cat(spec.name, ": ", spec.args[i].name, " overlaps the workspace"));
+      }
+    }
+    if (spec.args[i].role == ops::Role::input || !is_dense(args[i].desc)) continue;
+    for (std::size_t j = 0; j < args.size(); ++j) {
+      const bool shared = !plan.alias.empty() && plan.alias[i] == static_cast<int>(j);
+      if (i == j || shared || !is_dense(args[j].desc)) continue;
+      for (const auto& plane : args[j].planes) {
+        if (overlap(args[i].planes[0], plane)) {
+          fail(TERN_INVALID_ARGUMENT,
+               cat(spec.name, ": ", spec.args[i].name, ", which is written, overlaps ", spec.args[j].name));
+        }
+      }
+    }
+  }
+}
+
+std::vector<Operand> find_operands(const Bound& bound) {
+  const Plan& plan = *bound.plan;
+  const ops::OpSpec& spec = ops::op_spec(plan.op);
+  std::vector<Operand> operands;
+  for (std::size_t i = 0; i < bound.args.size(); ++i) {
+    operands.push_back(find_operand(*plan.device, bound.args[i], cat(spec.name, ": ", spec.args[i].name), true));
+  }
+  return operands;
+}
+
+void run_bound(const Bound& bound, const HostArgs& host_args) {
+  const Plan& plan = *bound.plan;
+  const auto workspace = world().plane(bound.workspace, plan.workspace_bytes, "workspace");
+  std::fill(workspace.begin(), workspace.end(), kPoison);
+  if (bound.host_scratch != nullptr) std::fill_n(bound.host_scratch, plan.host_scratch_bytes, kPoison);
+  KernelCall call;
+  call.device = plan.device.get();
+  call.op = plan.op;
+  call.attrs = plan.attrs;
+  call.accumulate = plan.accumulate;
+  call.args = find_operands(bound);
+  call.host_args = &host_args;
+  run_kernel(call);
+}
+
+}  // namespace
+
+tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
+  tern_status status = TERN_OK;
+  const tern_status called = guarded([&](auto&) {
+    require_desc(desc);
+    std::string why;
+    try {
+      why = refusal(*world().devices.at(device), *desc);
+    } catch (const SimError& error) {
+      put_text(reason, error.what());
+      throw;
+    }
+    put_text(reason, why);
+    if (!why.empty()) status = remember(TERN_UNSUPPORTED, why);
+  });
+  return called == TERN_OK ? status : called;
+}
+
+tern_status plan(tern_device device, const tern_op_desc* desc, const char* choice, tern_plan* out,
+                 tern_plan_info* info) {
+  return guarded([&](auto&) {
+    require(out != nullptr && info != nullptr, "plan: no place for the result");
+    require_desc(desc);
+    const auto d = world().devices.at(device);
+    require_alive(*d);
+    if (!d->can(TERN_CAP_EAGER)) fail(TERN_UNSUPPORTED, cat(d->name(), " runs whole graphs only"));
+    if (std::string why = refusal(*d, *desc); !why.empty()) fail(TERN_UNSUPPORTED, std::move(why));
+    const std::string name = choice_of(*d);
+    if (choice != nullptr && *choice != '\0' && name != choice) {
+      fail(TERN_UNSUPPORTED, cat("no kernel is called \"", choice, "\" here"));
+    }
+    auto made = std::make_shared<Plan>();
+    made->device = d;
+    made->op = desc->op;
+    made->args.assign(desc->args, desc->args + desc->num_args);
+    made->attrs.assign(attrs_of(*desc).begin(), attrs_of(*desc).end());
+    made->needs = desc->needs;
+    made->accumulate = desc->accumulate;
+    if (desc->alias != nullptr) made->alias.assign(desc->alias, desc->alias + desc->num_args);
+    size_memory(*made);
+    d->take(made->library_bytes);
+    tern_plan_info filled{};
+    filled.size = std::min<std::uint32_t>(info->size, sizeof filled);
+    filled.workspace_bytes = made->workspace_bytes;
+    filled.host_scratch_bytes = made->host_scratch_bytes;
+    filled.library_bytes = made->library_bytes;
+    put_text({filled.choice, sizeof filled.choice}, name);
+    std::memcpy(info, &filled, filled.size);
+    *out = world().plans.add(std::move(made));
+  });
+}
+
+tern_status plan_destroy(tern_plan plan) {
+  return guarded([&](auto&) {
+    if (plan != nullptr) world().plans.remove(plan);
+  });
+}
+
+tern_status bind(tern_plan plan, const tern_tensor* args, tern_plane workspace, void* host_scratch, tern_bound* out) {
+  return guarded([&](auto&) {
+    require(args != nullptr && out != nullptr, "bind: a null argument");
+    auto made = std::make_shared<Bound>();
+    made->plan = world().plans.at(plan);
+    const Plan& planned = *made->plan;
+    const ops::OpSpec& spec = ops::op_spec(planned.op);
+    made->args.assign(args, args + planned.args.size());
+    for (std::size_t i = 0; i < made->args.size(); ++i) {
+      if (!same_desc(planned.args[i], args[i].desc)) {
+        fail(TERN_INVALID_ARGUMENT, cat(spec.name, ": ", spec.args[i].name, ": planned as ", to_string(planned.args[i]),
+                                        ", bound as ", to_string(args[i].desc)));
+      }
+    }
+    const auto place = world().plane(workspace, planned.workspace_bytes, "workspace");
+    if (!place.empty()) {
+      made->workspace = workspace;
+      if (workspace.offset % planned.device->info.alignment != 0) {
+        fail(TERN_INVALID_ARGUMENT, cat(spec.name, ": the workspace's offset ", workspace.offset, " is no multiple of ",
+                                        planned.device->info.alignment));
+      }
+    }
+    require(planned.host_scratch_bytes == 0 || host_scratch != nullptr, "bind: no host scratch");
+    if (planned.host_scratch_bytes > 0) made->host_scratch = static_cast<std::byte*>(host_scratch);
+    check_overlap(planned, find_operands(*made), place);
+    *out = world().bounds.add(std::move(made));
+  });
+}
+
+tern_status unbind(tern_bound bound) {
+  return guarded([&](auto&) {
+    if (bound != nullptr) world().bounds.remove(bound);
+  });
+}
+
+tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_stream stream, uint64_t* node) {
+  return guarded([&](auto&) {
+    const auto b = world().bounds.at(bound);
+    const auto s = world().streams.at(stream);
+    require(s->device == b->plan->device, "launch: the stream is another device's");
+    const ops::OpSpec& spec = ops::op_spec(b->plan->op);
+    Work work;
+    work.what = spec.name;
+    work.is_launch = true;
+    work.check_args = [plan = b->plan,
+                       arrays = static_cast<std::size_t>(spec.num_lengths())](const tern_host_args* given) {
+      return copy_host_args(*plan->device, given, arrays, plan->args);
+    };
+    work.args = work.check_args(host_args);
+    work.run = [bound](const HostArgs& args) {
+      if (!world().bounds.contains(bound)) fail(TERN_INVALID_ARGUMENT, "its binding was undone before it ran");
+      run_bound(*world().bounds.at(bound), args);
+    };
+    submit(*s, std::move(work), node);
+  });
+}
+
+}  // namespace tern::sim

@@ -1,0 +1,217 @@
+// Streams, events, captures.
+#include <algorithm>
+
+#include "backends/sim/interface.h"
+#include "backends/sim/world.h"
+#include "base/strings.h"
+
+namespace tern::sim {
+namespace {
+
+void require_not_recording(Stream& stream, const char* what) {
+  if (stream.open_recording() != nullptr) {
+    fail(TERN_INVALID_ARGUMENT, cat(what, ": the stream is being captured"));
+  }
+}
+
+void require_outside(const Event& event, const char* what) {
+  const auto recording = event.recording.lock();
+  if (recording && !recording->ended) fail(TERN_INVALID_ARGUMENT, cat(what, ": the event is part of a capture"));
+}
+
+void check_zones(const Device& device) {
+  world().buffers.each([&](const Buffer& buffer) {
+    if (buffer.device.get() == &device && !buffer.zones_intact()) {
+      fail(TERN_ASYNC_ERROR, "memory before or after a buffer was written");
+    }
+  });
+}
+
+}  // namespace
+
+tern_status stream_create(tern_device device, int32_t /*priority*/, tern_stream* stream) {
+  return guarded([&](auto&) {
+    require(stream != nullptr, "stream_create: no place for the stream");
+    auto made = std::make_shared<Stream>();
+    made->device = world().devices.at(device);
+    require_alive(*made->device);
+    made->priority = world().random();
+    world().queues.push_back(made);
+    *stream = world().streams.add(std::move(made));
+  });
+}
+
+tern_status stream_destroy(tern_stream stream) {
+  return guarded([&](auto& lock) {
+    if (stream == nullptr) return;
+    const auto gone = world().streams.remove(stream);
+    const auto forget = [&] {
+      auto& queues = world().queues;
+      queues.erase(std::remove(queues.begin(), queues.end(), gone), queues.end());
+    };
+    try {
+      world().drive(lock, gone->device->config.timeout, [&] { return gone->queue.empty(); });
+    } catch (const SimError&) {
+      forget();
+      throw;
+    }
+    forget();
+  });
+}
+
+tern_status stream_synchronize(tern_stream stream) {
+  return guarded([&](auto& lock) {
+    const auto s = world().streams.at(stream);
+    require_not_recording(*s, "stream_synchronize");
+    world().drive(lock, s->device->config.timeout, [&] { return s->queue.empty(); });
+    require_alive(*s->device);
+    if (s->status != TERN_OK) fail(s->status, s->error);
+    check_zones(*s->device);
+  });
+}
+
+tern_status stream_wait_event(tern_stream stream, tern_event event) {
+  return guarded([&](auto&) {
+    const auto s = world().streams.at(stream);
+    const auto e = world().events.at(event);
+    const auto recording = e->recording.lock();
+    if (recording && !recording->ended) {
+      if (s->open_recording() != nullptr && s->recording != recording) {
+        fail(TERN_INVALID_ARGUMENT, "stream_wait_event: the event belongs to another stream's capture");
+      }
+      s->recording = recording;  // joins it
+      return;
+    }
+    require_not_recording(*s, "stream_wait_event: the event was recorded outside of the capture");
+    if (!e->ticket) return;  // never recorded
+    Work work;
+    work.what = "stream_wait_event";
+    work.ready = [ticket = e->ticket] { return ticket->done; };
+    submit(*s, std::move(work));
+  });
+}
+
+tern_status event_create(tern_device device, int32_t timing, tern_event* event) {
+  return guarded([&](auto&) {
+    require(event != nullptr, "event_create: no place for the event");
+    auto made = std::make_shared<Event>();
+    made->device = world().devices.at(device);
+    made->timing = timing != 0;
+    *event = world().events.add(std::move(made));
+  });
+}
+
+tern_status event_destroy(tern_event event) {
+  return guarded([&](auto&) {
+    if (event != nullptr) world().events.remove(event);
+  });
+}
+
+tern_status event_record(tern_event event, tern_stream stream) {
+  return guarded([&](auto&) {
+    const auto e = world().events.at(event);
+    const auto s = world().streams.at(stream);
+    if (s->open_recording() != nullptr) {
+      e->recording = s->recording;
+      return;  // within a capture, order is all that an event gives
+    }
+    Work work;
+    work.what = "event_record";
+    work.ticket = std::make_shared<Ticket>();
+    auto ticket = work.ticket;
+    submit(*s, std::move(work));
+    e->recording.reset();
+    e->ticket = std::move(ticket);
+  });
+}
+
+tern_status event_query(tern_event event) {
+  tern_status status = TERN_OK;
+  const tern_status called = guarded([&](auto&) {
+    const auto e = world().events.at(event);
+    require_outside(*e, "event_query");
+    if (!e->ticket) return;
+    if (!e->ticket->done) (void)world().step();  // asking again and again must end
+    if (!e->ticket->done) {
+      status = TERN_NOT_READY;
+      return;
+    }
+    require_alive(*e->device);
+    if (e->ticket->failed) fail(TERN_ASYNC_ERROR, "the work before the event failed");
+  });
+  return called == TERN_OK ? status : called;
+}
+
+tern_status event_synchronize(tern_event event) {
+  return guarded([&](auto& lock) {
+    const auto e = world().events.at(event);
+    require_outside(*e, "event_synchronize");
+    const auto ticket = e->ticket;
+    if (!ticket) return;
+    world().drive(lock, e->device->config.timeout, [&] { return ticket->done; });
+    require_alive(*e->device);
+    if (ticket->failed) fail(TERN_ASYNC_ERROR, "the work before the event failed");
+  });
+}
+
+tern_status event_elapsed(tern_event start, tern_event end, float* milliseconds) {
+  return guarded([&](auto&) {
+    require(milliseconds != nullptr, "event_elapsed: no place for the time");
+    const auto& from = *world().events.at(start);
+    const auto& to = *world().events.at(end);
+    require(from.timing && to.timing, "event_elapsed: an event without timing");
+    require(from.ticket && from.ticket->done && to.ticket && to.ticket->done,
+            "event_elapsed: an event that was never reached");
+    *milliseconds = std::chrono::duration<float, std::milli>(to.ticket->time - from.ticket->time).count();
+  });
+}
+
+tern_status capture_begin(tern_stream stream) {
+  return guarded([&](auto&) {
+    const auto s = world().streams.at(stream);
+    if (!s->device->can(TERN_CAP_CAPTURE)) fail(TERN_UNSUPPORTED, cat(s->device->name(), " captures nothing"));
+    require_alive(*s->device);
+    require_not_recording(*s, "capture_begin");
+    s->recording = std::make_shared<Recording>();
+    s->origin = true;
+  });
+}
+
+tern_status capture_end(tern_stream stream, tern_capture* capture) {
+  return guarded([&](auto&) {
+    require(capture != nullptr, "capture_end: no place for the graph");
+    const auto s = world().streams.at(stream);
+    require(s->open_recording() != nullptr && s->origin, "capture_end: capture_begin was not called on this stream");
+    s->recording->ended = true;
+    s->origin = false;
+    *capture = world().captures.add(std::move(s->recording));
+    s->recording.reset();
+  });
+}
+
+tern_status capture_launch(tern_capture capture, tern_stream stream) {
+  return guarded([&](auto&) {
+    const auto recording = world().captures.at(capture);
+    const auto s = world().streams.at(stream);
+    if (s->open_recording() != nullptr) fail(TERN_UNSUPPORTED, "capture_launch: captures do not nest");
+    for (const Work& node : recording->nodes) submit(*s, node);
+  });
+}
+
+tern_status capture_update(tern_capture capture, uint64_t node, const tern_host_args* host_args) {
+  return guarded([&](auto&) {
+    auto& nodes = world().captures.at(capture)->nodes;
+    if (node >= nodes.size() || !nodes[node].check_args) {
+      fail(TERN_INVALID_ARGUMENT, cat("capture_update: node ", node, " is no launch"));
+    }
+    nodes[node].args = nodes[node].check_args(host_args);
+  });
+}
+
+tern_status capture_destroy(tern_capture capture) {
+  return guarded([&](auto&) {
+    if (capture != nullptr) world().captures.remove(capture);
+  });
+}
+
+}  // namespace tern::sim

@@ -1,0 +1,186 @@
+// Everything that the handles stand for, and the order in which queued work runs. One world a process: devices meet in
+// peer copies and collectives. One lock guards it all.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/sim/config.h"
+#include "backends/sim/handles.h"
+#include "ops/tensor_desc.h"
+#include "tern/accel.h"
+
+namespace tern::sim {
+
+struct Device {
+  int ordinal = 0;
+  Config config;
+  tern_device_info info{};
+  bool lost = false;
+  std::uint64_t allocations = 0;  // counted for faults
+  std::uint64_t launches = 0;
+  std::uint64_t in_use = 0;  // bytes
+  std::uint64_t peak = 0;
+  std::vector<std::pair<std::byte*, std::uint64_t>> pinned;  // from host_alloc
+
+  [[nodiscard]] bool can(std::uint32_t capability) const { return (info.capabilities & capability) != 0; }
+  [[nodiscard]] std::string name() const;
+  void take(std::uint64_t bytes);
+  void give(std::uint64_t bytes) { in_use -= bytes; }
+  // Whether the fault strikes at the `count`th event of its kind.
+  [[nodiscard]] bool struck(Fault::Kind kind, std::uint64_t count) const;
+};
+
+// Device memory between red zones; imported: somebody else's pages.
+struct Buffer {
+  std::shared_ptr<Device> device;
+  std::vector<std::byte> memory;  // zone, content, zone
+  std::byte* imported = nullptr;
+  std::uint64_t bytes = 0;
+  [[nodiscard]] std::span<std::byte> content();
+  [[nodiscard]] bool zones_intact() const;
+};
+
+// One record of an event.
+struct Ticket {
+  bool done = false;
+  bool failed = false;  // the work before it did not succeed
+  std::chrono::steady_clock::time_point time;
+};
+
+// A launch's lengths and counts, copied: nothing of the caller's is read later.
+struct HostArgs {
+  bool given = false;
+  std::vector<std::vector<std::int32_t>> arrays;
+  std::array<std::int64_t, TERN_MAX_COUNTS> counts{};
+};
+
+// One entry of a stream's queue.
+struct Work {
+  std::string what;                               // "matmul", in messages
+  std::function<void(const HostArgs& args)> run;  // null: nothing to do but be reached; throws where it fails
+  std::function<bool()> ready;                    // null: always
+  std::function<HostArgs(const tern_host_args*)> check_args;  // launches: checks and copies new lengths
+  HostArgs args;
+  std::shared_ptr<Ticket> ticket;  // done once this is reached
+  bool is_launch = false;
+  std::optional<Fault::Kind> fault;  // strikes when this is reached
+  const void* meets = nullptr;       // what entries of other streams must be reached together with this
+};
+
+struct Recording {  // of a stream, or of several that joined
+  std::vector<Work> nodes;
+  bool ended = false;
+};
+
+struct Stream {
+  std::shared_ptr<Device> device;
+  std::deque<Work> queue;
+  std::uint64_t priority = 0;  // among streams, redrawn at random
+  tern_status status = TERN_OK;
+  std::string error;
+  std::shared_ptr<Recording> recording;
+  bool origin = false;  // capture_begin was called on this one
+  [[nodiscard]] Recording* open_recording();
+};
+
+struct Event {
+  std::shared_ptr<Device> device;
+  bool timing = false;
+  std::shared_ptr<Ticket> ticket;      // of the last record; null: never recorded
+  std::weak_ptr<Recording> recording;  // that the last record went into
+};
+
+struct Plan {
+  std::shared_ptr<Device> device;
+  std::uint32_t op = 0;
+  std::vector<tern_tensor_desc> args;
+  std::vector<std::byte> attrs;
+  std::uint32_t needs = 0;
+  std::uint32_t accumulate = 0;
+  std::vector<std::int8_t> alias;  // empty: nothing shares memory
+  std::uint64_t workspace_bytes = 0;
+  std::uint64_t host_scratch_bytes = 0;
+  std::uint64_t library_bytes = 0;
+  ~Plan() { device->give(library_bytes); }
+};
+
+struct Bound {
+  std::shared_ptr<const Plan> plan;
+  std::vector<tern_tensor> args;
+  tern_plane workspace{};
+  std::byte* host_scratch = nullptr;
+};
+
+struct Recipe;  // recipe.cpp
+struct Comm;    // comm.cpp
+
+struct World {
+  std::mutex mutex;
+  std::condition_variable changed;  // work was queued or done
+  Handles<Device, tern_device> devices{"device"};
+  Handles<Buffer, tern_buffer> buffers{"buffer"};
+  Handles<Stream, tern_stream> streams{"stream"};
+  Handles<Event, tern_event> events{"event"};
+  Handles<Recording, tern_capture> captures{"captured graph"};
+  Handles<Plan, tern_plan> plans{"plan"};
+  Handles<Bound, tern_bound> bounds{"binding"};
+  Handles<Recipe, tern_recipe> recipes{"recipe"};
+  Handles<Comm, tern_comm> comms{"communicator"};
+
+  std::vector<std::shared_ptr<Stream>> queues;  // in order of creation
+  std::mt19937_64 random;
+  double redraw = 0.5;  // how often priorities change
+  double early = 0.0;   // how often work runs before somebody waits
+
+  void seed(std::uint64_t seed);
+  // Runs one ready entry of a queue; false where none is ready.
+  bool step();
+  // Steps until done() holds, waiting for other threads where nothing is ready. Throws TERN_TIMEOUT.
+  void drive(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout, const std::function<bool()>& done);
+
+  // A plane's bytes; throws where its buffer is gone, or too small. `what` names it.
+  [[nodiscard]] std::span<std::byte> plane(const tern_plane& plane, std::uint64_t bytes, const std::string& what) const;
+
+ private:
+  void run_front(Stream& stream);
+};
+[[nodiscard]] World& world();
+
+// `bytes` of poison between red zones.
+[[nodiscard]] std::vector<std::byte> make_zoned(std::uint64_t bytes, std::byte poison);
+
+// Appends to the stream's recording or queue. `node` takes the place in the recording. Throws where the stream or its
+// device has failed for good.
+void submit(Stream& stream, Work work, std::uint64_t* node = nullptr);
+// Throws TERN_DEVICE_LOST where it is.
+void require_alive(const Device& device);
+
+// Runs the body of an interface function under the world's lock: nothing thrown crosses the C border.
+template <typename Body>
+tern_status guarded(Body&& body) noexcept {
+  try {
+    std::unique_lock lock(world().mutex);
+    body(lock);
+    return TERN_OK;
+  } catch (const SimError& error) {
+    return remember(error.status(), error.what());
+  } catch (const std::bad_alloc&) {
+    return remember(TERN_OUT_OF_HOST_MEMORY, "the host has no memory left for the simulated device");
+  } catch (const Failure& failure) {
+    return remember(TERN_INVALID_ARGUMENT, failure.what());
+  } catch (const std::exception& error) {
+    return remember(TERN_INTERNAL, error.what());
+  }
+}
+
+}  // namespace tern::sim
