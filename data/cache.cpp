@@ -248,7 +248,8 @@ std::filesystem::path default_cache_directory() {
   if (const auto own = variable("TERN_CACHE_DIR"); !own.empty()) return std::filesystem::path(own) / "datasets";
   if (const auto xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return std::filesystem::path(xdg) / "tern/datasets";
   if (const auto home = variable("HOME"); !home.empty()) return std::filesystem::path(home) / ".cache/tern/datasets";
-  return std::filesystem::temp_directory_path() / "tern/datasets";
+  std::error_code ignored;
+  return std::filesystem::temp_directory_path(ignored) / "tern/datasets";
 }
 
 }  // namespace tern::data

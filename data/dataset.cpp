@@ -69,7 +69,8 @@ std::shared_ptr<const SampleCache> encoded_source(const Source& source, const Lo
                                                   const RowEncoder& encoder, DatasetReport& report) {
   const fs::path target = options.cache_directory / cat(cache_key(source, options, encoder), ".tokens");
   const auto cached = [&]() -> std::shared_ptr<const SampleCache> {
-    if (!options.load_from_cache_file || !fs::exists(target)) return nullptr;
+    std::error_code ignored;
+    if (!options.load_from_cache_file || !fs::exists(target, ignored)) return nullptr;
     auto cache = SampleCache::open(target);
     if (!cache) {
       log_warn(cat(cache.error().line(), "; it is made anew"));
@@ -174,7 +175,7 @@ std::string DatasetReport::line() const {
 }
 
 Result<LoadedData> load_datasets(const LoadOptions& options, const RowEncoder& encoder) {
-  return catching([&] {
+  return guarded("loading datasets", [&] {
     if (!(options.split_dataset_ratio >= 0 && options.split_dataset_ratio < 1)) {
       throw Failure(usage_error("--split_dataset_ratio", "at least 0 and below 1", cat(options.split_dataset_ratio)));
     }
@@ -197,7 +198,7 @@ Result<LoadedData> load_datasets(const LoadOptions& options, const RowEncoder& e
 
 Result<RowsReport> for_each_row(const std::string& spec, const LoadOptions& options,
                                 const std::function<bool(Row&&)>& take) {
-  return catching([&] {
+  return guarded("reading rows", [&] {
     const Source source = find_source(spec, options);
     RowsReport report;
     take_rows(source, options, nullptr, report.counts,

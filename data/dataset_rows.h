@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -36,6 +37,18 @@ using TakeProduct = std::function<Status(Normalized&)>;
 // rows in file order. Throws Failure.
 void run_source(const Source& source, const LoadOptions& options, std::string_view verb, const RowEncoder* encoder,
                 const std::function<bool(std::uint64_t ordinal)>& wanted, const TakeProduct& take);
+
+// catching(), also for what the standard library throws: no memory, an unreadable directory.
+template <typename Body>
+auto guarded(const char* what, Body&& body) -> Result<decltype(body())> {
+  try {
+    return body();
+  } catch (const Failure& failure) {
+    return failure.error();
+  } catch (const std::exception& failure) {
+    return failed_error(what, "enough memory and readable folders", failure.what());
+  }
+}
 
 // Counts a bad row and keeps the first errors; throws where `strict`. Kept errors name files by number, `{0}`, as a
 // cache may be found again by a copy of the file; name_files() puts the names in.

@@ -18,7 +18,7 @@ Result<DatasetSpec> parse_dataset_spec(std::string_view spec) {
     const bool all_digits =
         !digits.empty() && std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (all_digits) {
-      constexpr std::uint64_t kMost = 0xffffffffU;
+      constexpr std::uint64_t kMost = std::uint64_t{1} << 28;  // their places must fit in memory
       if (error != std::errc() || count == 0 || count > kMost) {
         return usage_error(cat("--dataset ", spec), cat("a number of rows from 1 to ", kMost, " after #"),
                            std::string(digits));

@@ -88,6 +88,7 @@ TEST(DatasetSpec, SplitsAtTheLastHash) {
   EXPECT_EQ(parse_dataset_spec("a#1#2")->path, "a#1");
   EXPECT_FALSE(parse_dataset_spec("a.jsonl#0").ok());
   EXPECT_FALSE(parse_dataset_spec("a.jsonl#99999999999999999999999").ok());
+  EXPECT_FALSE(parse_dataset_spec("a.jsonl#4000000000").ok()) << "places would not fit in memory";
   EXPECT_FALSE(parse_dataset_spec("").ok());
   EXPECT_FALSE(parse_dataset_spec("#5").ok());
 }
