@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,12 @@ Space lay_out(const PanelFormat& format, std::int64_t head_dim, std::int64_t val
   s.scratch = take(kPackScratch);
   s.total = at;
   return s;
+}
+
+// Sums of single blocks of keys: a tile of at most one panel's rows each.
+constexpr std::int64_t kSlots = 256;
+std::int64_t slot_floats(const PanelFormat& format, std::int64_t value_ld) {
+  return format.kernels->mr * (value_ld + 2);
 }
 
 // Inputs and outputs of one launch.
@@ -186,33 +193,99 @@ void finish_rows(const Forward& f, const Sequence& s, const QueryTile& tile, con
   }
 }
 
-void run_tile(const Forward& f, const QueryTile& tile, int thread) {
+// The keys that some row of the tile sees.
+Geometry::Range tile_keys(const Forward& f, const QueryTile& tile) {
   const Geometry& g = f.geometry;
+  const Sequence& s = f.sequences[static_cast<std::size_t>(tile.sequence)];
+  return {g.visible(s, tile.first / g.group).lo, g.visible(s, (tile.first + tile.count - 1) / g.group).hi};
+}
+
+void clear_sums(const Forward& f, std::int64_t rows, const Stats& stats, float* out) {
+  std::fill_n(stats.max, rows, kNothing);
+  std::fill_n(stats.sum, rows, 0.0F);
+  std::fill_n(out, rows * f.space.value_ld, 0.0F);
+}
+
+// A tile, or one block of keys of it, whose sums go to a slot.
+struct Piece {
+  const QueryTile* tile;
+  std::int64_t k0;
+  float* slot;  // [rows of a panel] maxima, sums and outputs; null: the whole tile
+};
+
+void run_piece(const Forward& f, const Piece& piece, int thread) {
+  const QueryTile& tile = *piece.tile;
   const Sequence& s = f.sequences[static_cast<std::size_t>(tile.sequence)];
   float* mine = f.workspace + thread * f.space.total;
   const Stats stats(mine + f.space.stats, f.space.rows);
   float* out = mine + f.space.out;
-  std::fill_n(stats.max, tile.count, kNothing);
-  std::fill_n(stats.sum, tile.count, 0.0F);
-  std::fill_n(out, tile.count * f.space.value_ld, 0.0F);
-  std::fill_n(mine + f.space.block_out, tile.count * f.space.value_ld, 0.0F);  // the padding of its rows too
-  const std::int64_t first_row = tile.first / g.group, last_row = (tile.first + tile.count - 1) / g.group;
-  const std::int64_t lo = g.visible(s, first_row).lo, hi = g.visible(s, last_row).hi;
+  float* block_out = mine + f.space.block_out;
+  clear_sums(f, tile.count, stats, out);
+  std::fill_n(block_out, tile.count * f.space.value_ld, 0.0F);  // the padding of its rows too
+  const auto [lo, hi] = tile_keys(f, tile);
   const std::int64_t width = std::min<std::int64_t>(tile.count, f.format.kernels->mr);
   if (lo < hi) gather_queries(f, s, tile, width, mine);
+  const auto block_at = [lo = lo, hi = hi](std::int64_t k0) {
+    return KeyBlock{k0, std::max(k0, lo / 2 * 2), std::min(k0 + kKeyBlock, hi)};
+  };
+  if (piece.slot != nullptr) {
+    run_block(f, s, tile, width, block_at(piece.k0), stats, mine);
+    std::copy_n(stats.block_max, tile.count, piece.slot);
+    std::copy_n(stats.block_sum, tile.count, piece.slot + tile.count);
+    std::copy_n(block_out, tile.count * f.space.value_ld, piece.slot + 2 * tile.count);
+    return;
+  }
   for (std::int64_t k0 = lo / kKeyBlock * kKeyBlock; k0 < hi; k0 += kKeyBlock) {
-    const KeyBlock block{k0, std::max(k0, lo / 2 * 2), std::min(k0 + kKeyBlock, hi)};
-    run_block(f, s, tile, width, block, stats, mine);
-    f.rows.merge(tile.count, g.value_dim, f.space.value_ld, stats.block_max, stats.block_sum, mine + f.space.block_out,
+    run_block(f, s, tile, width, block_at(k0), stats, mine);
+    f.rows.merge(tile.count, f.geometry.value_dim, f.space.value_ld, stats.block_max, stats.block_sum, block_out,
                  stats.max, stats.sum, out);
   }
   finish_rows(f, s, tile, stats, out);
 }
 
+// Joins the blocks of a tile, in the order in which run_piece alone would have.
+void join_pieces(const Forward& f, std::span<const Piece> pieces, int thread) {
+  const QueryTile& tile = *pieces.front().tile;
+  float* mine = f.workspace + thread * f.space.total;
+  const Stats stats(mine + f.space.stats, f.space.rows);
+  float* out = mine + f.space.out;
+  clear_sums(f, tile.count, stats, out);
+  for (const Piece& piece : pieces) {
+    f.rows.merge(tile.count, f.geometry.value_dim, f.space.value_ld, piece.slot, piece.slot + tile.count,
+                 piece.slot + 2 * tile.count, stats.max, stats.sum, out);
+  }
+  finish_rows(f, f.sequences[static_cast<std::size_t>(tile.sequence)], tile, stats, out);
+}
+
+// Where there are too few tiles for the threads, those of few rows (decoding) are split by blocks of keys. Every block
+// has a softmax of its own anyway, so the bits are the same, split or not.
 void run_forward(const Forward& f, ThreadPool& pool) {
   const std::vector<QueryTile> tiles = query_tiles(f.sequences, f.geometry, f.space.rows);
-  pool.parallel_tasks(static_cast<std::int64_t>(tiles.size()), [&](std::int64_t task, int thread) {
-    run_tile(f, tiles[static_cast<std::size_t>(task)], thread);
+  const bool few = pool.num_threads() > 1 && static_cast<std::int64_t>(tiles.size()) < 4 * pool.num_threads();
+  const std::int64_t slot_size = slot_floats(f.format, f.space.value_ld);
+  float* slots = f.workspace + f.space.total * pool.num_threads();
+  std::vector<Piece> pieces;
+  std::vector<std::pair<std::size_t, std::size_t>> split;  // first piece, number of them
+  std::int64_t used = 0;
+  for (const QueryTile& tile : tiles) {
+    const auto [lo, hi] = tile_keys(f, tile);
+    const std::int64_t first = lo / kKeyBlock, blocks = lo < hi ? (hi + kKeyBlock - 1) / kKeyBlock - first : 0;
+    if (!few || blocks < 2 || tile.count > f.format.kernels->mr || used + blocks > kSlots) {
+      pieces.push_back({&tile, 0, nullptr});
+      continue;
+    }
+    split.emplace_back(pieces.size(), static_cast<std::size_t>(blocks));
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      pieces.push_back({&tile, (first + b) * kKeyBlock, slots + (used + b) * slot_size});
+    }
+    used += blocks;
+  }
+  pool.parallel_tasks(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t task, int thread) {
+    run_piece(f, pieces[static_cast<std::size_t>(task)], thread);
+  });
+  pool.parallel_tasks(static_cast<std::int64_t>(split.size()), [&](std::int64_t task, int thread) {
+    const auto [begin, count] = split[static_cast<std::size_t>(task)];
+    join_pieces(f, std::span(pieces).subspan(begin, count), thread);
   });
 }
 
@@ -255,7 +328,8 @@ std::uint64_t forward_workspace(const PlanDesc& desc) {
   const auto& v = desc.arg(TERN_ATTENTION_V);
   const PanelFormat format =
       panel_format(desc.target, attention_compute(q.dtype, desc.arg(TERN_ATTENTION_K).dtype, v.dtype));
-  return static_cast<std::uint64_t>(lay_out(format, q.shape[2], v.shape[v.rank - 1]).total * desc.num_threads) * 4;
+  const Space space = lay_out(format, q.shape[2], v.shape[v.rank - 1]);
+  return static_cast<std::uint64_t>(space.total * desc.num_threads + kSlots * slot_floats(format, space.value_ld)) * 4;
 }
 
 void attention_run(const KernelArgs& args) {

@@ -13,6 +13,10 @@ constexpr std::int64_t kStripOuter = 512;  // elements of a row that are spread 
 static_assert(kPackScratch >= 32 * kStripK + 32 * kStripK / 2);
 static_assert(kPackScratch >= 3 * kStripOuter);
 
+constexpr std::int64_t kRowsAhead = 24;
+
+std::int64_t element_bytes(tern_dtype dtype) { return dtype == TERN_F32 ? 4 : 2; }
+
 std::int64_t block_bytes(tern_packing packing) {
   return packing == TERN_PACK_GGUF_Q8_0 ? 34 : packing == TERN_PACK_GGUF_Q4_1 ? 20 : 18;
 }
@@ -130,7 +134,20 @@ void pack_spread(const PanelFormat& format, const GemmOperand& from, std::int64_
     return to;
   };
   const std::int64_t step = format.pairs ? 2 : 1;
+  // Neighbouring k lie a row of the whole matrix apart: the lines are asked for some rows early.
+  const std::int64_t row_stride =
+      from.kind == GemmOperand::Kind::blocks_outer ? from.row_bytes : from.stride_k * element_bytes(from.dtype);
+  const std::byte* first = static_cast<const std::byte*>(from.data) +
+                           (from.kind == GemmOperand::Kind::blocks_outer
+                                ? outer0 / 32 * block_bytes(from.packing) + k0 * row_stride
+                                : outer0 * from.stride_outer * element_bytes(from.dtype) + k0 * row_stride);
+  const std::int64_t line_bytes = from.kind == GemmOperand::Kind::blocks_outer
+                                      ? (outer_n + 31) / 32 * block_bytes(from.packing)
+                                      : outer_n * element_bytes(from.dtype);
   for (std::int64_t k = 0; k < kn; k += step) {
+    for (std::int64_t ahead = k + kRowsAhead; ahead < k + kRowsAhead + step; ++ahead) {
+      for (std::int64_t i = 0; i < line_bytes; i += 64) __builtin_prefetch(first + ahead * row_stride + i);
+    }
     const float* values = nullptr;
     const std::uint16_t* even = nullptr;
     const std::uint16_t* odd = nullptr;

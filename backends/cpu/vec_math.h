@@ -6,7 +6,7 @@ namespace {
 
 // e^x within 2 ulp; 0 below -87.33 (the results there would be subnormal), inf above 88.72, NaN kept.
 template <typename V>
-typename V::F vexp(typename V::F x) {
+inline __attribute__((always_inline)) typename V::F vexp(typename V::F x) {
   using F = typename V::F;
   const F clamped = V::min(V::set1(88.8F), V::max(V::set1(-88.0F), x));
   const F n = V::round(V::mul(clamped, V::set1(1.44269504F)));
@@ -24,7 +24,7 @@ typename V::F vexp(typename V::F x) {
 
 // tanh x; a polynomial near 0 keeps the relative error there (S. Moshier, Cephes tanhf).
 template <typename V>
-typename V::F vtanh(typename V::F x) {
+inline __attribute__((always_inline)) typename V::F vtanh(typename V::F x) {
   using F = typename V::F;
   const F magnitude = V::abs(x);
   const F e = vexp<V>(V::mul(magnitude, V::set1(2.0F)));
