@@ -66,7 +66,7 @@ void BpeModel::prepare_bytes() {
     character.clear();
     append_char(character, byte_to_char(static_cast<unsigned char>(b)));
     const TokenId id = table_.find(character);
-    if (id < 0) return;
+    if (id < 0 && !options_.keep_unknown) return;
     byte_ids_[static_cast<std::size_t>(b)] = id;
   }
   bytes_ = true;
@@ -123,7 +123,7 @@ std::uint32_t BpeModel::word(std::string_view text, std::uint32_t base, Workspac
       for (std::uint32_t i = 0; i < entry->count; ++i) {
         out.push_back({tokens[i].id, tokens[i].begin + base, tokens[i].end + base});
       }
-      return entry->count == 0 ? 0 : tokens[entry->count - 1].end;
+      return entry->count == 0 ? 0 : tokens[entry->count - 1].end;  // what is dropped at the end moves nothing after it
     }
   }
   symbols_of(text, work);
@@ -136,7 +136,7 @@ std::uint32_t BpeModel::word(std::string_view text, std::uint32_t base, Workspac
   std::uint32_t at = 0;
   for (const Workspace::Symbol& symbol : work.symbols) {
     if (symbol.size == 0) continue;
-    out.push_back({symbol.id, at, at + symbol.size});
+    if (symbol.id >= 0) out.push_back({symbol.id, at, at + symbol.size});
     at += symbol.size;
   }
   if (cached) work.cache.put(text, hash, out.data() + first, out.size() - first);
@@ -144,7 +144,7 @@ std::uint32_t BpeModel::word(std::string_view text, std::uint32_t base, Workspac
     out[i].begin += base;
     out[i].end += base;
   }
-  return at;
+  return out.size() == first ? 0 : out.back().end - base;
 }
 
 void BpeModel::symbols_of(std::string_view text, Workspace& work) const {
@@ -191,7 +191,10 @@ void BpeModel::character_symbols(std::string_view text, Workspace& work) const {
       continue;
     }
     if (options_.byte_fallback && fallback_symbols(character, work)) continue;
-    if (!options_.unk_token) continue;
+    if (!options_.unk_token) {
+      if (options_.keep_unknown) add(-1, size);
+      continue;
+    }
     if (unk_id_ < 0) {
       throw Failure(data_error("vocabulary", cat("the unknown token \"", *options_.unk_token, '"'), "none",
                                "add it to the vocabulary"));

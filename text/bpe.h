@@ -16,6 +16,7 @@ struct BpeOptions {
   bool fuse_unk = false;
   bool byte_fallback = false;
   bool ignore_merges = false;
+  bool keep_unknown = false;    // without unk_token, unknown characters part their neighbours before they are dropped
   bool wants_bytes = false;  // the text was to pass a ByteLevel pre-tokenizer: see takes_bytes()
 };
 
@@ -26,7 +27,7 @@ class BpeModel final : public TokenModel {
   void tokenize(std::string_view piece, Workspace& work, std::vector<Token>& out) const override;
 
   // True where pieces are to be given as plain bytes: the model maps them to the byte-level alphabet by itself. Only if
-  // asked for, and the vocabulary holds that whole alphabet, so that no byte can be unknown.
+  // asked for, and either no byte can be unknown or unknown ones are kept apart.
   [[nodiscard]] bool takes_bytes() const { return bytes_; }
 
  private:

@@ -91,14 +91,9 @@ bool asks_properties(std::string_view pattern) {
 
 struct MatchData {
   pcre2_match_data* data;
-  pcre2_match_context* context;
-  pcre2_jit_stack* stack;
-  explicit MatchData(const pcre2_code* code)
-      : data(pcre2_match_data_create_from_pattern(code, nullptr)),
-        context(pcre2_match_context_create(nullptr)),
-        stack(pcre2_jit_stack_create(std::size_t{32} << 10, std::size_t{64} << 20, nullptr)) {
-    if (context != nullptr && stack != nullptr) pcre2_jit_stack_assign(context, nullptr, stack);
-  }
+  pcre2_match_context* context = nullptr;
+  pcre2_jit_stack* stack = nullptr;
+  explicit MatchData(const pcre2_code* code) : data(pcre2_match_data_create_from_pattern(code, nullptr)) {}
   ~MatchData() {
     pcre2_jit_stack_free(stack);
     pcre2_match_context_free(context);
@@ -106,6 +101,14 @@ struct MatchData {
   }
   MatchData(const MatchData&) = delete;
   MatchData& operator=(const MatchData&) = delete;
+
+  // A stack for matches that need more than the JIT's own 32 KiB; mapped only then, as few do.
+  void enlarge() {
+    if (stack != nullptr) return;
+    context = pcre2_match_context_create(nullptr);
+    stack = pcre2_jit_stack_create(std::size_t{32} << 10, std::size_t{64} << 20, nullptr);
+    if (context != nullptr && stack != nullptr) pcre2_jit_stack_assign(context, nullptr, stack);
+  }
 };
 
 std::string pcre_message(int code) {
@@ -152,13 +155,17 @@ void Regex::find_all(std::string_view text, std::vector<Range>& out) const {
   if (text.empty()) return;
   std::string shadow;
   if (asks_properties_ && pcre_shadow(text, shadow)) text = shadow;
-  const MatchData match(code_->code);
+  MatchData match(code_->code);
   if (match.data == nullptr) throw Failure(failed_error(where_, "memory for a match", "none"));
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   std::size_t at = 0;
   std::size_t last_end = SIZE_MAX;
   while (at <= text.size()) {
     int found = pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, match.data, match.context);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
+      match.enlarge();
+      found = pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, match.data, match.context);
+    }
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
       found =
           pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match.data, nullptr);

@@ -161,7 +161,7 @@ bool TokenizerImpl::is_special(TokenId id) const {
 Encoded TokenizerImpl::encode(std::string_view input, bool add_special_tokens, bool with_offsets) const {
   std::string repaired;
   if (valid_prefix(input) != input.size()) {
-    repaired = to_valid_utf8(input);
+    repaired = to_valid_utf8(input, replace_each_byte);
     input = repaired;
   }
   AlignedText text(input, with_offsets || track_always_);

@@ -67,6 +67,7 @@ class Builder {
   std::shared_ptr<TokenizerImpl> build() {
     impl_->where = file_.where;
     impl_->has_decoder = true;
+    impl_->replace_each_byte = true;
     if (file_.tokens.empty()) throw wrong("tokenizer.ggml.tokens", "a vocabulary", "none");
     if (!file_.token_types.empty() && file_.token_types.size() < file_.tokens.size()) {
       throw wrong("tokenizer.ggml.token_type", cat(file_.tokens.size(), " entries"), cat(file_.token_types.size()));
@@ -195,6 +196,7 @@ class Builder {
     options.ignore_merges = pre->ignore_merges;
     options.byte_fallback = !pre->bytes;
     options.wants_bytes = pre->bytes;
+    options.keep_unknown = true;
     auto model =
         std::make_unique<BpeModel>(vocabulary(), merges(), options, cat(file_.where, ": tokenizer.ggml.merges"));
     const bool map_bytes = pre->bytes && !model->takes_bytes();

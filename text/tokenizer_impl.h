@@ -27,6 +27,7 @@ class TokenizerImpl {
   std::unique_ptr<TokenModel> model;
   PostProcessors post_processors;
   TokenDecoders decoders;
+  bool replace_each_byte = false;  // of broken UTF-8, in place of each broken sequence
   bool has_decoder = false;  // without one, tokens are joined by spaces
   TokenizerConfig config;
 

@@ -1,6 +1,7 @@
 // The ways to a Tokenizer.
 #include "io/mapped_file.h"
 #include "text/json_read.h"
+#include "text/sentencepiece.h"
 #include "text/tokenizer_config.h"
 #include "text/tokenizer_gguf.h"
 #include "text/tokenizer_json.h"
@@ -10,6 +11,14 @@ namespace tern::text {
 namespace {
 
 std::string read_file(const std::filesystem::path& path) { return io::read_text_file(path).value(); }
+
+// The model's own roles, where the configuration names none.
+void keep_roles(const TokenizerConfig& model, TokenizerConfig& config) {
+  if (config.bos.content.empty()) config.bos = model.bos;
+  if (config.eos.content.empty()) config.eos = model.eos;
+  if (config.unk.content.empty()) config.unk = model.unk;
+  if (config.pad.content.empty()) config.pad = model.pad;
+}
 
 std::shared_ptr<TokenizerImpl> load_directory(const std::filesystem::path& directory) {
   const auto exists = [&](const char* name) {
@@ -26,6 +35,11 @@ std::shared_ptr<TokenizerImpl> load_directory(const std::filesystem::path& direc
   if (exists("tokenizer.json")) {
     const auto path = directory / "tokenizer.json";
     impl = read_tokenizer_json(read_file(path), path.string());
+  } else if (exists("tokenizer.model")) {
+    const auto path = directory / "tokenizer.model";
+    const SentencePieceFile file = parse_sentencepiece(read_file(path), path.string());
+    impl = make_sentencepiece_tokenizer(file, config, path.string());
+    keep_roles(impl->config, config);
   } else {
     throw Failure(data_error(directory.string(), "tokenizer.json or tokenizer.model", "neither",
                              "name a model directory that has its tokenizer's files"));
@@ -43,6 +57,12 @@ Result<Tokenizer> Tokenizer::from_directory(const std::filesystem::path& directo
 
 Result<Tokenizer> Tokenizer::from_json(std::string_view json, std::string where) {
   return catching([&] { return Tokenizer(read_tokenizer_json(json, where)); });
+}
+
+Result<Tokenizer> Tokenizer::from_sentencepiece(std::string_view model, std::string where) {
+  return catching([&] {
+    return Tokenizer(make_sentencepiece_tokenizer(parse_sentencepiece(model, where), TokenizerConfig{}, where));
+  });
 }
 
 Result<Tokenizer> Tokenizer::from_gguf(const GgufVocabulary& vocabulary) {

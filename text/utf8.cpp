@@ -80,7 +80,7 @@ std::size_t valid_prefix(std::string_view bytes) {
   return at;
 }
 
-std::string to_valid_utf8(std::string_view bytes) {
+std::string to_valid_utf8(std::string_view bytes, bool each_byte) {
   std::string out;
   out.reserve(bytes.size());
   while (!bytes.empty()) {
@@ -91,7 +91,7 @@ std::string to_valid_utf8(std::string_view bytes) {
     std::size_t broken = 0;
     (void)valid_sequence(bytes, 0, broken);
     out += "\xEF\xBF\xBD";
-    bytes.remove_prefix(broken);
+    bytes.remove_prefix(each_byte ? 1 : broken);
   }
   return out;
 }

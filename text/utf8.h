@@ -50,8 +50,9 @@ void append_char(std::string& out, char32_t c);
 // Where the first broken sequence begins, or bytes.size().
 [[nodiscard]] std::size_t valid_prefix(std::string_view bytes);
 
-// Each maximal broken part replaced by U+FFFD, as Rust's from_utf8_lossy and Python's errors="replace" do.
-[[nodiscard]] std::string to_valid_utf8(std::string_view bytes);
+// Each maximal broken part replaced by U+FFFD, as Rust's from_utf8_lossy and Python's errors="replace" do; or each byte of
+// it, as llama.cpp does.
+[[nodiscard]] std::string to_valid_utf8(std::string_view bytes, bool each_byte = false);
 
 // How many bytes at the end begin a sequence that further bytes may complete (0 to 3).
 [[nodiscard]] std::size_t incomplete_tail(std::string_view bytes);
