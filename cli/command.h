@@ -24,9 +24,12 @@ struct CommandEntry {
 
 int run_devices(const Arguments& arguments);
 int run_inspect_data(const Arguments& arguments);
+int run_infer(const Arguments& arguments);
+int run_merge_lora(const Arguments& arguments);
 int run_models(const Arguments& arguments);
 int run_pt(const Arguments& arguments);
 int run_selftest(const Arguments& arguments);
+int run_score(const Arguments& arguments);
 int run_sft(const Arguments& arguments);
 
 }  // namespace tern::cli

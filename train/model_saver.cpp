@@ -44,7 +44,7 @@ class FullModelSaver : public ModelSaver {
       writer.write(spec.name, bytes).value();
     }
     writer.finish().value();
-    write_model_files(model_, model_path_, "float32", directory);
+    write_model_files(model_.config, model_path_, "float32", directory);
   }
 
  private:
@@ -80,19 +80,19 @@ void load_full_checkpoint(models::LoadedModel& model, const fs::path& directory)
   file.intact().value();
 }
 
-void write_model_files(const models::LoadedModel& model, const fs::path& model_path, const std::string& torch_dtype,
+void write_model_files(const models::ModelConfig& config, const fs::path& model_path, const std::string& torch_dtype,
                        const fs::path& directory) {
-  io::write_file(directory / "config.json", io::write_json(models::config_json(model.config, torch_dtype))).value();
+  io::write_file(directory / "config.json", io::write_json(models::config_json(config, torch_dtype))).value();
   const fs::path generation = model_path / "generation_config.json";
   if (fs::is_directory(model_path) && fs::exists(generation)) {
     const Json json = io::read_json_file(generation).value();
     io::write_file(directory / "generation_config.json", io::write_json(json)).value();
   } else {
     Json json;
-    if (model.config.bos_token_id >= 0) json["bos_token_id"] = model.config.bos_token_id;
-    if (model.config.eos_token_ids.size() == 1) json["eos_token_id"] = model.config.eos_token_ids[0];
-    if (model.config.eos_token_ids.size() > 1) json["eos_token_id"] = model.config.eos_token_ids;
-    if (model.config.pad_token_id >= 0) json["pad_token_id"] = model.config.pad_token_id;
+    if (config.bos_token_id >= 0) json["bos_token_id"] = config.bos_token_id;
+    if (config.eos_token_ids.size() == 1) json["eos_token_id"] = config.eos_token_ids[0];
+    if (config.eos_token_ids.size() > 1) json["eos_token_id"] = config.eos_token_ids;
+    if (config.pad_token_id >= 0) json["pad_token_id"] = config.pad_token_id;
     io::write_file(directory / "generation_config.json", io::write_json(json)).value();
   }
   text::write_tokenizer_files(model_path, directory).value();

@@ -20,7 +20,7 @@ void load_full_checkpoint(models::LoadedModel& model, const std::filesystem::pat
 
 // config.json, generation_config.json and the tokenizer's files of `model_path` into `directory`: copied from a
 // Hugging Face directory, made from a GGUF's metadata.
-void write_model_files(const models::LoadedModel& model, const std::filesystem::path& model_path,
+void write_model_files(const models::ModelConfig& config, const std::filesystem::path& model_path,
                        const std::string& torch_dtype, const std::filesystem::path& directory);
 
 }  // namespace tern::train

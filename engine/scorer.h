@@ -1,0 +1,36 @@
+// Log-probabilities of given tokens.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "accel/choice_cache.h"
+#include "graph/program.h"
+#include "models/loader.h"
+#include "nn/context.h"
+
+namespace tern::engine {
+
+struct ScorerOptions {
+  std::int64_t max_tokens = 2048;  // of one text
+  tern_dtype compute = TERN_F32;
+  std::map<std::string, nn::LoraLayer> adapters;
+};
+
+class Scorer {
+ public:
+  Scorer(models::LoadedModel& model, const ScorerOptions& options, accel::ChoiceCache& choices,
+         const graph::ProgramOptions& program_options, accel::DevicePtr host);
+
+  // Log-probability of each token but the first, given all before it: ids.size() - 1 numbers. At most max_tokens.
+  std::vector<double> score(std::span<const std::int32_t> ids);
+
+ private:
+  std::int64_t max_tokens_;
+  std::unique_ptr<graph::Program> program_;
+};
+
+}  // namespace tern::engine

@@ -1,0 +1,28 @@
+// Folding adapters into the weights that they sit on.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "models/adapter.h"
+
+namespace tern::models {
+
+struct MergeOptions {
+  std::vector<std::filesystem::path> adapters;  // folded in one after another
+  tern_dtype dtype = TERN_BF16;                 // of the written weights
+  std::uint64_t max_shard_size = 5'000'000'000;
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // parameters
+};
+
+// Writes W + scaling B A for every linear layer, and all other weights as they are, into model.safetensors of an
+// existing directory. Sums are made in fp32 from the stored (expanded) weights and rounded once.
+// Errors (data): an adapter of another model.
+[[nodiscard]] Status merge_weights(const io::CheckpointSource& source, const MergeOptions& options,
+                                   const std::filesystem::path& directory);
+
+}  // namespace tern::models
