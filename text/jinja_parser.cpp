@@ -109,9 +109,11 @@ class Parser : private ExpressionParser {
       ExprPtr test = tuple(false);
       Body body = block({"elif", "else", "endif"});
       chain.branches.emplace_back(std::move(test), std::move(body));
-      const std::string end = next().text;
-      if (end == "elif") continue;
-      if (end == "else") chain.otherwise = block_through("endif");
+      const bool again = now().text == "elif";
+      const bool otherwise = now().text == "else";
+      (void)next();
+      if (again) continue;
+      if (otherwise) chain.otherwise = block_through("endif");
       --conditional_depth_;
       return chain;
     }
