@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "base/strings.h"
+
 namespace tern::io {
 namespace {
 
@@ -139,6 +141,12 @@ std::optional<std::uint64_t> ggml_tensor_bytes(GgmlType type, std::span<const st
     return std::nullopt;
   }
   return bytes;
+}
+
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) out += cat(i == 0 ? "" : ", ", shape[i]);
+  return out + "]";
 }
 
 }  // namespace tern::io

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -73,5 +74,7 @@ struct GgmlTypeInfo {
 // a row is no multiple of the block.
 [[nodiscard]] std::optional<std::uint64_t> element_count(std::span<const std::int64_t> shape);
 [[nodiscard]] std::optional<std::uint64_t> ggml_tensor_bytes(GgmlType type, std::span<const std::int64_t> shape);
+
+[[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);  // "[2, 32]", for messages
 
 }  // namespace tern::io

@@ -148,6 +148,7 @@ class GgufParser {
     if (tensor_count > in.left() / 24) {
       throw Failure(data_error(path, cat(tensor_count, " tensors"), cat("only ", in.left(), " bytes left for them")));
     }
+    pending.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(tensor_count, 1U << 16)));
     for (std::uint64_t i = 0; i < tensor_count; ++i) pending.push_back(read_tensor(in, alignment));
     place_tensors(in, pending, alignment);
   }
@@ -254,12 +255,6 @@ class GgufParser {
     }
     entry.size = *size;
     return entry;
-  }
-
-  static std::string shape_text(const std::vector<std::int64_t>& shape) {
-    std::vector<std::string> parts;
-    for (std::int64_t size : shape) parts.push_back(cat(size));
-    return cat("[", join(parts, ", "), "]");
   }
 
   void place_tensors(const ByteReader& in, std::vector<Pending>& pending, std::uint64_t alignment) {

@@ -56,12 +56,6 @@ std::string describe_scheme(const LogicalTensor& tensor) {
   return out;
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::vector<std::string> parts;
-  for (std::int64_t size : shape) parts.push_back(cat(size));
-  return cat("[", join(parts, ", "), "]");
-}
-
 void describe_source(const CheckpointSource& source, Inspection& out) {
   if (const Gguf* gguf = source.gguf()) {
     out.format = cat("GGUF v", gguf->version());

@@ -14,12 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::vector<std::string> parts;
-  for (std::int64_t size : shape) parts.push_back(cat(size));
-  return cat("[", join(parts, ", "), "]");
-}
-
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Gathers the planes of one checkpoint; consumed names do not appear on their own.

@@ -53,7 +53,7 @@ void on_sigbus(int signal, siginfo_t* info, void* context) {
     const std::uintptr_t begin = slot.begin.load(std::memory_order_acquire);
     if (begin <= kClaimed || address < begin || address >= slot.end.load(std::memory_order_acquire)) continue;
     slot.damaged.store(true, std::memory_order_release);
-    void* page = reinterpret_cast<void*>(address & ~(g_page - 1));
+    void* page = static_cast<std::byte*>(info->si_addr) - (address & (g_page - 1));
     void* zeros = mmap(page, g_page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     errno = saved;
     if (zeros != MAP_FAILED) return;
