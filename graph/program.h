@@ -22,6 +22,8 @@ struct ProgramOptions {
   BindOptions bind;
   bool capture = false;  // record the launches once and replay them, where the device can
   bool pack_weights = true;
+  // For tests: the wait between lanes, counted over the steps, that is left out.
+  std::int32_t drop_wait = -1;
 };
 
 // What the host gives for one run. Inputs may hold fewer entries of their dynamic dimension than planned: the rest is
@@ -56,6 +58,7 @@ class Program {
   [[nodiscard]] const MemoryReport& memory() const;
   [[nodiscard]] const std::vector<BindingRow>& bindings() const;
   [[nodiscard]] const Graph& graph() const;
+  [[nodiscard]] std::int32_t num_waits() const;  // between lanes, in one run
 
   struct Impl;
 

@@ -225,7 +225,9 @@ class Builder {
     plan_ =
         plan_memory(items, tasks, schedule, std::max<std::uint64_t>(info.alignment, 1), info.largest_allocation_bytes);
     for (std::size_t s = 0; s < p_.steps.size(); ++s) {
-      p_.steps[s].waits = schedule.waits[s];
+      for (std::int32_t other : schedule.waits[s]) {
+        if (p_.num_waits++ != p_.options.drop_wait) p_.steps[s].waits.push_back(other);
+      }
       if (schedule.records[s]) p_.steps[s].event = p_.device->make_event();
     }
     p_.report.arenas = plan_.total_bytes();
@@ -384,5 +386,6 @@ Program::~Program() = default;
 const MemoryReport& Program::memory() const { return impl_->report; }
 const std::vector<BindingRow>& Program::bindings() const { return impl_->bound.table; }
 const Graph& Program::graph() const { return impl_->bound.graph; }
+std::int32_t Program::num_waits() const { return impl_->num_waits; }
 
 }  // namespace tern::graph

@@ -64,6 +64,7 @@ struct Program::Impl {
   std::vector<std::string> written;  // resources that a run changes
   // Steps are destroyed before what they are bound to.
   std::vector<Step> steps;
+  std::int32_t num_waits = 0;
   MemoryReport report;
 
   [[nodiscard]] const Graph& graph() const { return bound.graph; }

@@ -1,0 +1,285 @@
+// A small model built from ops alone, its weights and batches, and one program of it on one device.
+#pragma once
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/differentiate.h"
+#include "graph/program.h"
+#include "ops/act_mul.h"
+#include "ops/attention.h"
+#include "ops/axpby.h"
+#include "ops/dropout.h"
+#include "ops/embedding.h"
+#include "ops/linear_cross_entropy.h"
+#include "ops/matmul.h"
+#include "ops/rms_norm.h"
+#include "ops/rope.h"
+#include "tests/unit/backend_sim/sim_device.h"
+
+namespace tern::test {
+
+using graph::Graph;
+using ops::Value;
+
+struct TinyOptions {
+  std::int64_t tokens = 16;  // capacity
+  std::int64_t sequences = 3;
+  bool train = true;
+  bool recompute = false;
+  float dropout = 0.0F;
+  bool comm_lane = false;  // the residual sums run on the communication lane
+  bool dynamic = true;
+  int layers = 2;
+};
+
+// Names and shapes of the weights, and the gradients' resources behind "grad.".
+class TinyModel {
+ public:
+  static constexpr std::int64_t kVocab = 29;
+  static constexpr std::int64_t kWidth = 16;
+  static constexpr std::int64_t kHeads = 4;
+  static constexpr std::int64_t kKvHeads = 2;
+  static constexpr std::int64_t kHeadDim = 4;
+  static constexpr std::int64_t kInner = 24;
+  static constexpr std::int64_t kPositions = 32;
+
+  explicit TinyModel(const TinyOptions& options) : options_(options) { build(); }
+
+  Graph graph;
+  std::map<std::string, TensorDesc> weights;  // trained ones and tables
+  std::vector<std::string> trained;
+
+ private:
+  Value weight(const std::string& name, std::initializer_list<std::int64_t> shape, bool is_trained = true) {
+    const TensorDesc desc = make_desc(TERN_F32, shape);
+    weights[name] = desc;
+    if (is_trained) trained.push_back(name);
+    values_[name] = graph.constant(name, desc);
+    return values_[name];
+  }
+
+  [[nodiscard]] TensorDesc rows(tern_dtype dtype, std::initializer_list<std::int64_t> shape, int slot = 0) const {
+    const TensorDesc desc = make_desc(dtype, shape);
+    return options_.dynamic ? with_dynamic(desc, 0, slot) : desc;
+  }
+
+  Value heads(Value x, std::int64_t count) {
+    return graph.view(x, rows(TERN_F32, {options_.tokens, count, kHeadDim}), 0);
+  }
+
+  Value linear(Value x, const std::string& name, std::int64_t out, std::int64_t in) {
+    ops::MatmulOptions options;
+    options.transpose_b = true;
+    return ops::matmul(graph, x, weight(name, {out, in}), options);
+  }
+
+  Value norm(Value x, const std::string& name) { return ops::rms_norm(graph, x, weight(name, {kWidth}), {}).y; }
+
+  Value add(Value x, Value y) {
+    const Value sum = ops::axpby(graph, x, y, {});
+    if (options_.comm_lane) graph.set_last_lane(graph::Lane::comm);
+    return sum;
+  }
+
+  Value attend(Value x, const std::string& layer) {
+    const Value normed = norm(x, layer + "norm1");
+    Value q = heads(linear(normed, layer + "q", kWidth, kWidth), kHeads);
+    Value k = heads(linear(normed, layer + "k", kKvHeads * kHeadDim, kWidth), kKvHeads);
+    const Value v = heads(linear(normed, layer + "v", kKvHeads * kHeadDim, kWidth), kKvHeads);
+    q = ops::rope(graph, q, positions_, cos_, sin_, {});
+    k = ops::rope(graph, k, positions_, cos_, sin_, {});
+    ops::AttentionOptions options;
+    options.scale = 0.5F;
+    options.max_seqlen_q = options.max_seqlen_k = static_cast<std::int32_t>(options_.tokens);
+    const Value out = ops::attention(graph, q, k, v, cu_seqlens_, cu_seqlens_, options).out;
+    const Value flat = graph.view(out, rows(TERN_F32, {options_.tokens, kWidth}), 0);
+    return add(linear(flat, layer + "o", kWidth, kWidth), x);
+  }
+
+  Value feed_forward(Value x, const std::string& layer) {
+    const Value normed = norm(x, layer + "norm2");
+    const Value gate = linear(normed, layer + "gate", kInner, kWidth);
+    const Value up = linear(normed, layer + "up", kInner, kWidth);
+    Value inner = ops::act_mul(graph, gate, up, {});
+    if (options_.dropout > 0.0F) {
+      ops::DropoutOptions dropout;
+      dropout.rate = options_.dropout;
+      inner = ops::dropout(graph, inner, graph.find("keys"), dropout);
+    }
+    return add(linear(inner, layer + "down", kWidth, kInner), x);
+  }
+
+  void build() {
+    const std::int64_t t = options_.tokens;
+    const Value ids = graph.input("ids", rows(TERN_I32, {t}));
+    positions_ = graph.input("positions", rows(TERN_I32, {t}));
+    cu_seqlens_ = graph.input("cu_seqlens", rows(TERN_I32, {options_.sequences + 1}, 1), graph::Padding::repeat_last);
+    const Value targets = graph.input("targets", rows(TERN_I32, {t}), graph::Padding::minus_one);
+    const Value row_weights = graph.input("weights", rows(TERN_F32, {t}));
+    if (options_.dropout > 0.0F) (void)graph.input("keys", rows(TERN_I64, {t}));
+    cos_ = weight("cos", {kPositions, kHeadDim / 2}, false);
+    sin_ = weight("sin", {kPositions, kHeadDim / 2}, false);
+    Value x = ops::embedding(graph, weight("embedding", {kVocab, kWidth}, false), ids, TERN_F32);
+    std::vector<graph::RecomputeSegment> segments;
+    for (int layer = 0; layer < options_.layers; ++layer) {
+      const auto begin = static_cast<std::int32_t>(graph.nodes().size());
+      const std::string prefix = "layer" + std::to_string(layer) + ".";
+      x = feed_forward(attend(x, prefix), prefix);
+      segments.push_back({begin, static_cast<std::int32_t>(graph.nodes().size())});
+    }
+    x = norm(x, "norm");
+    graph.output("hidden", x);
+    ops::LinearCrossEntropyOptions head;
+    head.dh = head.dw = options_.train;
+    const Value loss =
+        ops::linear_cross_entropy(graph, x, weight("head", {kVocab, kWidth}), targets, row_weights, head).loss;
+    if (options_.train) {
+      std::vector<graph::GradTarget> grads;
+      for (const std::string& name : trained) {
+        grads.push_back({values_.at(name), graph.resource("grad." + name, weights.at(name))});
+      }
+      (void)graph::differentiate(graph, loss, grads,
+                                 options_.recompute ? segments : std::vector<graph::RecomputeSegment>{});
+    }
+    graph.output("loss", loss);
+  }
+
+  TinyOptions options_;
+  std::map<std::string, Value> values_;
+  Value positions_;
+  Value cu_seqlens_;
+  Value cos_;
+  Value sin_;
+};
+
+inline std::vector<float> weight_data(const std::string& name, const TensorDesc& desc) {
+  std::vector<float> out(static_cast<std::size_t>(num_elements(desc)));
+  std::uint64_t state = 1469598103934665603ULL;
+  for (char c : name) state = (state ^ static_cast<std::uint64_t>(c)) * 1099511628211ULL;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    const double uniform = static_cast<double>(state >> 11) * 0x1p-53;
+    const double angle = static_cast<double>(i / 2) * (i % 2 == 0 ? 1.0 : 0.01);
+    out[i] = static_cast<float>(name == "cos"   ? std::cos(angle)
+                                : name == "sin" ? std::sin(angle)
+                                                : (uniform - 0.5) * 0.8 + (name.find("norm") != name.npos ? 1.0 : 0.0));
+  }
+  return out;
+}
+
+struct Batch {
+  std::vector<std::int32_t> ids, positions, cu_seqlens, targets;
+  std::vector<float> weights;
+  std::vector<std::int64_t> keys;
+
+  // Sequences of those lengths; `first` numbers the first one, so that batches of other sequences differ.
+  static Batch of(const std::vector<std::int32_t>& lengths, int first = 0) {
+    Batch batch;
+    batch.cu_seqlens = {0};
+    for (std::size_t s = 0; s < lengths.size(); ++s) {
+      const int sequence = first + static_cast<int>(s);
+      for (std::int32_t i = 0; i < lengths[s]; ++i) {
+        batch.ids.push_back((7 * i + 13 * sequence + 3) % TinyModel::kVocab);
+        batch.positions.push_back(i);
+        batch.targets.push_back((5 * i + 11 * sequence + 1) % TinyModel::kVocab);
+        batch.weights.push_back(i % 3 == 1 ? 0.0F : 0.125F);
+        batch.keys.push_back(1000 * sequence + i);
+      }
+      batch.cu_seqlens.push_back(static_cast<std::int32_t>(batch.ids.size()));
+    }
+    return batch;
+  }
+};
+
+// What a run leaves, by name: outputs and gradients.
+using Results = std::map<std::string, std::vector<float>>;
+
+// A program of the model on a device, with a store of its own.
+class TinyProgram {
+ public:
+  TinyProgram(const accel::DevicePtr& device, const TinyOptions& options, graph::ProgramOptions program = {},
+              const accel::DevicePtr& host = nullptr)
+      : options_(options), model_(options), store_(std::make_shared<graph::TensorStore>(device)) {
+    for (const auto& [name, desc] : model_.weights) {
+      store_->create(name, desc);
+      store_->upload(name, bytes_of(weight_data(name, desc)));
+    }
+    for (const std::string& name : model_.trained) {
+      if (!options.train) break;
+      store_->create("grad." + name, model_.weights.at(name));
+      store_->fill_zero("grad." + name);
+    }
+    program_ = graph::Program::build(model_.graph, store_, choices_, program, host);
+  }
+
+  void run(const Batch& batch) {
+    graph::RunInputs inputs;
+    inputs.inputs = {{"ids", bytes_of(batch.ids)},
+                     {"positions", bytes_of(batch.positions)},
+                     {"cu_seqlens", bytes_of(batch.cu_seqlens)},
+                     {"targets", bytes_of(batch.targets)},
+                     {"weights", bytes_of(batch.weights)}};
+    if (options_.dropout > 0.0F) inputs.inputs["keys"] = bytes_of(batch.keys);
+    inputs.counts[0] = static_cast<std::int64_t>(batch.ids.size());
+    inputs.counts[1] = static_cast<std::int64_t>(batch.cu_seqlens.size());
+    program_->run(inputs);
+  }
+
+  [[nodiscard]] std::vector<float> output(const std::string& name) const {
+    const auto bytes = program_->output(name);
+    std::vector<float> out(bytes.size() / 4);
+    std::copy(bytes.begin(), bytes.end(), writable_bytes_of(out).begin());
+    return out;
+  }
+  [[nodiscard]] std::vector<float> stored(const std::string& name) const {
+    std::vector<float> out(static_cast<std::size_t>(num_elements(store_->at(name).desc)));
+    store_->download(name, writable_bytes_of(out));
+    return out;
+  }
+  [[nodiscard]] Results results() const {
+    Results out{{"loss", output("loss")}, {"hidden", output("hidden")}};
+    for (const std::string& name : model_.trained) {
+      if (options_.train) out["grad." + name] = stored("grad." + name);
+    }
+    return out;
+  }
+
+  [[nodiscard]] graph::Program& program() { return *program_; }
+  [[nodiscard]] graph::TensorStore& store() { return *store_; }
+  [[nodiscard]] const TinyModel& model() const { return model_; }
+
+ private:
+  TinyOptions options_;
+  TinyModel model_;
+  std::shared_ptr<graph::TensorStore> store_;
+  accel::ChoiceCache choices_;
+  std::unique_ptr<graph::Program> program_;
+};
+
+// The largest |a - b| over the larger of the tensor's largest magnitude and 1e-3; infinite where sizes differ or a
+// value is no number.
+inline double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return HUGE_VAL;
+  double size = 1e-3;
+  double worst = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return HUGE_VAL;
+    size = std::max(size, std::fabs(static_cast<double>(a[i])));
+    worst = std::max(worst, std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  }
+  return worst / size;
+}
+
+inline double distance(const Results& a, const Results& b) {
+  if (a.size() != b.size()) return HUGE_VAL;
+  double worst = 0.0;
+  for (const auto& [name, values] : a)
+    worst = std::max(worst, b.contains(name) ? distance(values, b.at(name)) : HUGE_VAL);
+  return worst;
+}
+
+}  // namespace tern::test
