@@ -61,6 +61,19 @@ class Device {
   std::vector<tern_buffer> buffers_;
 };
 
+// What a call holds; let go of where it fails too.
+struct Held {
+  tern_plan plan = nullptr;
+  tern_bound bound = nullptr;
+  Held() = default;
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() {
+    if (bound != nullptr) backend().unbind(bound);
+    if (plan != nullptr) backend().plan_destroy(plan);
+  }
+};
+
 Outcome launch(Device& device, const OpCase& c, std::vector<tern_tensor>& tensors) {
   std::vector<tern_tensor_desc> descs;
   for (const auto& tensor : tensors) descs.push_back(tensor.desc);
@@ -75,16 +88,15 @@ Outcome launch(Device& device, const OpCase& c, std::vector<tern_tensor>& tensor
   desc.args = descs.data();
   desc.attrs = c.attrs.data();
   desc.alias = alias.data();
-  tern_plan plan = nullptr;
+  Held held;
   tern_plan_info info{};
   info.size = sizeof info;
-  must(backend().plan(device.get(), &desc, nullptr, &plan, &info), "plan");
+  must(backend().plan(device.get(), &desc, nullptr, &held.plan, &info), "plan");
   const tern_plane workspace = device.plane(info.workspace_bytes + 4096, nullptr);
   auto* space = static_cast<std::uint8_t*>(Device::pointer(workspace));
   std::memset(space, 0xff, info.workspace_bytes);
   std::memset(space + info.workspace_bytes, 0x5a, 4096);
-  tern_bound bound = nullptr;
-  must(backend().bind(plan, tensors.data(), workspace, nullptr, &bound), "bind");
+  must(backend().bind(held.plan, tensors.data(), workspace, nullptr, &held.bound), "bind");
   std::vector<tern_host_array> arrays;
   const auto& spec = ops::op_spec(c.op);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -95,7 +107,7 @@ Outcome launch(Device& device, const OpCase& c, std::vector<tern_tensor>& tensor
   host_args.size = sizeof host_args;
   host_args.num_arrays = static_cast<std::uint32_t>(arrays.size());
   host_args.arrays = arrays.data();
-  must(backend().launch(bound, &host_args, device.stream(), nullptr), "launch");
+  must(backend().launch(held.bound, &host_args, device.stream(), nullptr), "launch");
   must(backend().stream_synchronize(device.stream()), "synchronize");
   for (int i = 0; i < 4096; ++i) {
     if (space[info.workspace_bytes + static_cast<std::uint64_t>(i)] == 0x5a) continue;
@@ -111,8 +123,6 @@ Outcome launch(Device& device, const OpCase& c, std::vector<tern_tensor>& tensor
     }
     outcome.bytes.push_back(std::move(bytes));
   }
-  backend().unbind(bound);
-  backend().plan_destroy(plan);
   return outcome;
 }
 
