@@ -35,7 +35,9 @@ struct BertOptions {
 [[nodiscard]] std::unique_ptr<Normalizer> make_lowercase();
 [[nodiscard]] std::unique_ptr<Normalizer> make_nmt();
 // `charsmap`: sentencepiece's double-array trie and its table of replacements. Throws Failure where it is damaged.
-[[nodiscard]] std::unique_ptr<Normalizer> make_precompiled(std::string_view charsmap, const std::string& where);
+// tokenizer.json applies it cluster by cluster; `longest` takes the longest match at each place, as sentencepiece does.
+[[nodiscard]] std::unique_ptr<Normalizer> make_precompiled(std::string_view charsmap, const std::string& where,
+                                                           bool longest = false);
 [[nodiscard]] std::unique_ptr<Normalizer> make_replace(std::string_view pattern, bool literal, std::string content,
                                                        const std::string& where);
 [[nodiscard]] std::unique_ptr<Normalizer> make_prepend(std::string prefix);

@@ -12,7 +12,7 @@ namespace {
 
 class Precompiled final : public Normalizer {
  public:
-  Precompiled(std::string_view charsmap, const std::string& where) {
+  Precompiled(std::string_view charsmap, const std::string& where, bool longest) : longest_(longest) {
     const auto damaged = [&](std::string_view found) {
       return Failure(
           data_error(cat(where, ": precompiled_charsmap"), "a trie and its replacements", std::string(found)));
@@ -48,27 +48,32 @@ class Precompiled final : public Normalizer {
     return out;
   }
 
-  // The replacement of the shortest prefix of `part` in the map: it stands for the whole part, as in the reference.
-  [[nodiscard]] bool find(std::string_view part, std::string_view& replacement) const {
+  // The length of a prefix of `part` that is in the map and its replacement: the longest one, or the shortest, which in
+  // the reference stands for the whole part. 0 where there is none.
+  [[nodiscard]] std::size_t find(std::string_view part, std::string_view& replacement) const {
+    std::size_t found = 0;
+    std::size_t length = 0;
     const auto offset = [](std::uint32_t unit) { return (unit >> 10) << ((unit & (1U << 9)) >> 6); };
     std::size_t at = offset(units_[0]);
     for (const char c : part) {
       const auto byte = static_cast<unsigned char>(c);
-      if (byte == 0) return false;
+      if (byte == 0) break;
       at ^= byte;
-      if (at >= units_.size() || (units_[at] & ((1U << 31) | 0xFF)) != byte) return false;
+      ++length;
+      if (at >= units_.size() || (units_[at] & ((1U << 31) | 0xFF)) != byte) break;
       const std::uint32_t unit = units_[at];
       at ^= offset(unit);
       if (((unit >> 8) & 1) == 0) continue;
-      if (at >= units_.size()) return false;
+      if (at >= units_.size()) break;
       const std::size_t begin = units_[at] & 0x7FFFFFFF;
       if (begin > replacements_.size() || (begin < replacements_.size() && is_continuation(replacements_[begin])))
-        return false;
+        break;
       const std::size_t end = std::min(replacements_.find('\0', begin), replacements_.size());
       replacement = std::string_view(replacements_).substr(begin, end - begin);
-      return true;
+      found = length;
+      if (!longest_) break;
     }
-    return false;
+    return found;
   }
 
   // Characters one for one as far as they go; the surplus is inserted, or the shortfall dropped after the last one.
@@ -80,7 +85,25 @@ class Precompiled final : public Normalizer {
     if (surplus < 0 && !changes.empty()) changes.back().change += surplus;
   }
 
+  [[nodiscard]] bool change_longest(std::string_view piece, std::vector<CharChange>& changes) const {
+    bool modified = false;
+    for (std::size_t at = 0; at < piece.size();) {
+      std::string_view replacement;
+      const std::size_t length = find(piece.substr(at), replacement);
+      // A map may hold parts of characters only if it is damaged.
+      if (length > 0 && (at + length == piece.size() || !is_continuation(piece[at + length]))) {
+        modified = true;
+        replace(piece.substr(at, length), replacement, changes);
+        at += length;
+      } else {
+        changes.push_back({next_char(piece, at), 0});
+      }
+    }
+    return modified;
+  }
+
   [[nodiscard]] bool change(std::string_view piece, std::vector<CharChange>& changes) const {
+    if (longest_) return change_longest(piece, changes);
     bool modified = false;
     constexpr std::size_t kLongest = 6;  // bytes: longer clusters are looked up character by character
     for (std::size_t at = 0; at < piece.size();) {
@@ -88,7 +111,7 @@ class Precompiled final : public Normalizer {
       const std::string_view cluster = piece.substr(at, end - at);
       at = end;
       std::string_view replacement;
-      if (cluster.size() < kLongest && find(cluster, replacement)) {
+      if (cluster.size() < kLongest && find(cluster, replacement) > 0) {
         modified = true;
         replace(cluster, replacement, changes);
         continue;
@@ -96,7 +119,7 @@ class Precompiled final : public Normalizer {
       for (std::size_t i = 0; i < cluster.size();) {
         const std::size_t begin = i;
         const char32_t c = next_char(cluster, i);
-        if (find(cluster.substr(begin, i - begin), replacement)) {
+        if (find(cluster.substr(begin, i - begin), replacement) > 0) {
           modified = true;
           replace(cluster.substr(begin, i - begin), replacement, changes);
         } else {
@@ -122,14 +145,15 @@ class Precompiled final : public Normalizer {
     return at;
   }
 
+  bool longest_;
   std::vector<std::uint32_t> units_;
   std::string replacements_;
 };
 
 }  // namespace
 
-std::unique_ptr<Normalizer> make_precompiled(std::string_view charsmap, const std::string& where) {
-  return std::make_unique<Precompiled>(charsmap, where);
+std::unique_ptr<Normalizer> make_precompiled(std::string_view charsmap, const std::string& where, bool longest) {
+  return std::make_unique<Precompiled>(charsmap, where, longest);
 }
 
 }  // namespace tern::text

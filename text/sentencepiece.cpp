@@ -159,9 +159,9 @@ void add_bos_and_eos(const SentencePieceFile& file, const TokenizerConfig& confi
 }
 
 void add_normalizers(const SentencePieceFile& file, const std::string& where, TokenizerImpl& impl) {
-  if (!file.charsmap.empty()) impl.normalizers.push_back(make_precompiled(file.charsmap, where));
+  if (!file.charsmap.empty()) impl.normalizers.push_back(make_precompiled(file.charsmap, where, true));
   if (file.remove_extra_whitespaces) {
-    impl.normalizers.push_back(make_strip(true, true));
+    impl.normalizers.push_back(make_replace("\\A +| +\\z", false, "", where));
     impl.normalizers.push_back(make_replace(" {2,}", false, " ", where));
   }
   if (file.add_dummy_prefix) impl.normalizers.push_back(make_prepend(std::string(kMetaspace)));
@@ -204,6 +204,10 @@ std::shared_ptr<TokenizerImpl> make_sentencepiece_tokenizer(const SentencePieceF
     UnigramOptions options;
     if (has_unk) options.unk_id = file.unk_id;
     options.byte_fallback = file.byte_fallback;
+    for (const SentencePieceFile::Piece& piece : file.pieces) {
+      options.hidden.push_back(piece.type != SentencePieceFile::kNormal &&
+                               piece.type != SentencePieceFile::kUserDefined);
+    }
     std::vector<double> wide(scores.begin(), scores.end());
     impl->model = std::make_unique<UnigramModel>(std::move(vocabulary), std::move(wide), options, where);
   }

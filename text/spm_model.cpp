@@ -79,11 +79,16 @@ void SpmModel::word(std::string_view text, std::uint32_t base, Workspace& work, 
   }
 }
 
+// A character without a token of its own: its bytes, or the unknown token, one for a run of such characters.
 void SpmModel::add_bytes(std::string_view text, std::uint32_t at, std::vector<Token>& out) const {
   const auto end = at + static_cast<std::uint32_t>(text.size());
-  for (const char c : text) {
-    const TokenId id = byte_ids_[static_cast<unsigned char>(c)];
-    out.push_back({id >= 0 ? id : unk_id_, at, end});
+  const auto id = [&](char c) { return byte_ids_[static_cast<unsigned char>(c)]; };
+  if (std::all_of(text.begin(), text.end(), [&](char c) { return id(c) >= 0; })) {
+    for (const char c : text) out.push_back({id(c), at, end});
+  } else if (at > 0 && !out.empty() && out.back().id == unk_id_ && out.back().end == at) {
+    out.back().end = end;
+  } else {
+    out.push_back({unk_id_, at, end});
   }
 }
 

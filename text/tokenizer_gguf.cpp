@@ -8,6 +8,7 @@
 #include "text/bpe.h"
 #include "text/gguf_pre.h"
 #include "text/spm_model.h"
+#include "text/unigram.h"
 #include "text/utf8.h"
 #include "text/word_models.h"
 
@@ -81,8 +82,10 @@ class Builder {
       build_spm();
     } else if (file_.model == "bert") {
       build_bert();
+    } else if (file_.model == "t5") {
+      build_unigram();
     } else {
-      throw wrong("tokenizer.ggml.model", "gpt2, gemma4, llama or bert", cat('"', file_.model, '"'));
+      throw wrong("tokenizer.ggml.model", "gpt2, gemma4, llama, bert or t5", cat('"', file_.model, '"'));
     }
     return impl_;
   }
@@ -254,6 +257,35 @@ class Builder {
     impl_->decoders.push_back(make_strip_decoder(U' ', 1, 0));
     add_specials();
     finish({101, std::nullopt, 100, 0, 102, true, false, true, false});
+  }
+
+  void build_unigram() {
+    UnigramOptions options;
+    const auto unk = checked(file_.unk_id, 2);
+    if (unk) options.unk_id = *unk;
+    std::vector<double> scores(file_.scores.begin(), file_.scores.end());
+    scores.resize(file_.tokens.size());
+    for (std::size_t id = 0; id < scores.size(); ++id) {
+      const std::int32_t kind = type(id);
+      options.hidden.push_back(kind != kNormal && kind != kUserDefined && kind != kUnused);
+      if (kind == kUserDefined) scores[id] = 0;  // preferred to any sum of log probabilities
+    }
+    impl_->model = std::make_unique<UnigramModel>(vocabulary(), std::move(scores), std::move(options), file_.where);
+    if (!file_.precompiled_charsmap.empty()) {
+      impl_->normalizers.push_back(make_precompiled(file_.precompiled_charsmap, file_.where, true));
+    }
+    if (file_.remove_extra_whitespaces.value_or(false)) {
+      impl_->normalizers.push_back(make_replace("\\A +| +\\z", false, "", file_.where));
+      impl_->normalizers.push_back(make_replace(" {2,}", false, " ", file_.where));
+    }
+    const bool prefix = file_.add_space_prefix.value_or(false);
+    if (prefix) impl_->normalizers.push_back(make_prepend("\xE2\x96\x81"));
+    impl_->normalizers.push_back(make_replace(" ", true, "\xE2\x96\x81", file_.where));
+    add_spaced_decoders(prefix);
+    add_specials();
+    Defaults defaults{std::nullopt, 1, 2, 0, std::nullopt};
+    defaults.add_eos = true;
+    finish(defaults);
   }
 
   const GgufVocabulary& file_;

@@ -39,7 +39,7 @@ void PrefixTrie::build(std::vector<std::pair<std::string_view, TokenId>> entries
 
 UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores, UnigramOptions options,
                            const std::string& where)
-    : scores_(std::move(scores)), options_(options) {
+    : scores_(std::move(scores)), options_(std::move(options)) {
   if (options_.unk_id && (*options_.unk_id < 0 || static_cast<std::size_t>(*options_.unk_id) >= vocabulary.size())) {
     throw Failure(data_error(cat(where, ": unk_id"), cat("an id below ", vocabulary.size()), cat(*options_.unk_id)));
   }
@@ -50,7 +50,8 @@ UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores, Un
   unk_score_ = lowest - kUnkPenalty;
   std::vector<std::pair<std::string_view, TokenId>> entries;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
-    if (!pieces_[id].empty()) entries.emplace_back(pieces_[id], static_cast<TokenId>(id));
+    const bool hidden = id < options_.hidden.size() && options_.hidden[id];
+    if (!pieces_[id].empty() && !hidden) entries.emplace_back(pieces_[id], static_cast<TokenId>(id));
   }
   trie_.build(std::move(entries));
   constexpr std::string_view digits = "0123456789ABCDEF";

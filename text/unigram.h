@@ -48,6 +48,7 @@ class PrefixTrie {
 struct UnigramOptions {
   std::optional<TokenId> unk_id;
   bool byte_fallback = false;
+  std::vector<bool> hidden;  // by id: pieces that never stand for their own text (bytes, control); empty: none
 };
 
 class UnigramModel final : public TokenModel {
