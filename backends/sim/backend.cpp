@@ -66,6 +66,20 @@ tern_backend make_table() {
   t.compile = compile;
   t.launch_recipe = launch_recipe;
   t.recipe_destroy = recipe_destroy;
+  t.comm_unique_id = comm_unique_id;
+  t.comm_init = comm_init;
+  t.all_reduce = all_reduce;
+  t.all_gather = all_gather;
+  t.reduce_scatter = reduce_scatter;
+  t.broadcast = broadcast;
+  t.all_to_all = all_to_all;
+  t.send = send;
+  t.receive = receive;
+  t.group_begin = group_begin;
+  t.group_end = group_end;
+  t.comm_async_error = comm_async_error;
+  t.comm_abort = comm_abort;
+  t.comm_destroy = comm_destroy;
   return t;
 }
 
