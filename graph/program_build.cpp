@@ -236,7 +236,7 @@ class Builder {
 
   void allocate() {
     for (std::uint64_t bytes : plan_.arena_bytes)
-      p_.arenas.push_back(p_.device->allocate(bytes, "intermediate values"));
+      p_.arenas.push_back(p_.store->allocator()->allocate(bytes, "intermediate values"));
     for (std::size_t s = 0; s < p_.steps.size(); ++s) {
       if (p_.steps[s].transfer < 0) continue;
       Transfer& transfer = p_.transfers[index(p_.steps[s].transfer)];

@@ -55,7 +55,7 @@ struct Program::Impl {
   ProgramOptions options;
   BoundGraph bound;
   std::map<std::string, accel::Plan> plans;  // by OpDesc::key: equal calls share one
-  std::vector<accel::Buffer> arenas;
+  std::vector<accel::CachingAllocator::Block> arenas;
   std::vector<Transfer> transfers;
   std::map<std::string, std::size_t> uploads;                // by input name
   std::map<std::string, std::size_t> downloads;              // by output name

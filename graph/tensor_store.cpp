@@ -27,7 +27,10 @@ tern_tensor lay_out(const TensorDesc& desc, tern_buffer buffer, std::uint64_t al
 tern_tensor& TensorStore::create(const std::string& name, const TensorDesc& desc) {
   std::uint64_t total = 0;
   (void)lay_out(desc, nullptr, device_->info().alignment, &total);
-  return adopt(name, desc, device_->allocate(total, name));
+  accel::CachingAllocator::Block block = allocator_->allocate(total, name);
+  tern_tensor& stored = adopt(name, lay_out(desc, block.plane().buffer, device_->info().alignment, &total));
+  entries_.at(name)->block = std::move(block);
+  return stored;
 }
 
 tern_tensor& TensorStore::adopt(const std::string& name, const tern_tensor& tensor) {
@@ -62,7 +65,7 @@ const tern_tensor& TensorStore::at(const std::string& name) const {
 std::uint64_t TensorStore::bytes() const {
   std::uint64_t total = 0;
   for (const auto& [name, entry] : entries_) {
-    total += entry->buffer.bytes();
+    total += entry->block.bytes();
     for (const auto& [uses, pack] : entry->packs) total += pack.memory.bytes();
   }
   return total;
@@ -131,7 +134,7 @@ const tern_tensor* TensorStore::packed(const std::string& name, std::uint32_t us
   if (status == TERN_UNSUPPORTED) return nullptr;
   accel::check(status, device_->backend(), cat(device_->name(), ": layout of ", name));
   Pack made;
-  made.memory = device_->allocate(info.bytes, cat(name, " in the device's layout"));
+  made.memory = allocator_->allocate(info.bytes, cat(name, " in the device's layout"));
   made.tensor.desc = entry.tensor.desc;
   made.tensor.desc.layout = info.layout;
   made.tensor.planes[0] = made.memory.plane();

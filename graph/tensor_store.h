@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "accel/allocator.h"
 #include "accel/device.h"
 #include "ops/tensor_desc.h"
 
@@ -15,7 +16,8 @@ namespace tern::graph {
 // Constants and resources on a device, by the names that graphs use.
 class TensorStore {
  public:
-  explicit TensorStore(accel::DevicePtr device) : device_(std::move(device)) {}
+  explicit TensorStore(accel::DevicePtr device)
+      : device_(std::move(device)), allocator_(accel::CachingAllocator::create(device_)) {}
 
   // Allocates and leaves the memory as it is. The name must be new.
   tern_tensor& create(const std::string& name, const TensorDesc& desc);
@@ -27,6 +29,8 @@ class TensorStore {
   [[nodiscard]] const tern_tensor* find(const std::string& name) const;
   [[nodiscard]] const tern_tensor& at(const std::string& name) const;  // throws std::logic_error
   [[nodiscard]] const accel::DevicePtr& device() const { return device_; }
+  // What the store and the programs over it take memory from.
+  [[nodiscard]] const std::shared_ptr<accel::CachingAllocator>& allocator() const { return allocator_; }
   [[nodiscard]] std::uint64_t bytes() const;  // allocated here, packed copies included
 
   // Host <-> device, waiting for the copy. Spans hold the tensor's elements, contiguous, plane after plane.
@@ -44,16 +48,18 @@ class TensorStore {
  private:
   struct Pack {
     tern_tensor tensor{};
-    accel::Buffer memory;
+    accel::CachingAllocator::Block memory;
     bool stale = true;
   };
   struct Entry {
     tern_tensor tensor{};
-    accel::Buffer buffer;
-    std::map<std::uint32_t, Pack> packs;  // by uses
+    accel::CachingAllocator::Block block;  // created here
+    accel::Buffer buffer;                  // or adopted
+    std::map<std::uint32_t, Pack> packs;   // by uses
   };
   void pack(const Entry& entry, Pack& pack, std::uint32_t uses) const;
   accel::DevicePtr device_;
+  std::shared_ptr<accel::CachingAllocator> allocator_;
   std::map<std::string, std::unique_ptr<Entry>> entries_;
 };
 

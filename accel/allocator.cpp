@@ -1,0 +1,117 @@
+#include "accel/allocator.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/strings.h"
+
+namespace tern::accel {
+namespace {
+
+constexpr std::uint64_t kGranule = std::uint64_t{2} << 20;  // large requests are rounded up to it, to be found again
+constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;    // smaller ones to a power of two
+
+std::uint64_t rounded(std::uint64_t bytes, std::uint64_t limit) {
+  std::uint64_t size = 512;
+  if (bytes > kSmall) {
+    size = (bytes + kGranule - 1) / kGranule * kGranule;
+  } else {
+    while (size < bytes) size *= 2;
+  }
+  return std::max(bytes, std::min(size, limit));  // rounding never makes a request too large for the device
+}
+
+}  // namespace
+
+std::shared_ptr<CachingAllocator> CachingAllocator::create(DevicePtr device) {
+  return std::shared_ptr<CachingAllocator>(new CachingAllocator(std::move(device)));
+}
+
+CachingAllocator::Block& CachingAllocator::Block::operator=(Block&& other) noexcept {
+  if (this != &other) {
+    give_back();
+    owner_ = std::move(other.owner_);
+    buffer_ = std::move(other.buffer_);
+  }
+  return *this;
+}
+
+CachingAllocator::Block::~Block() { give_back(); }
+
+void CachingAllocator::Block::give_back() noexcept {
+  if (owner_ && buffer_) owner_->take_back(std::move(buffer_));
+  owner_.reset();
+}
+
+CachingAllocator::Block CachingAllocator::allocate(std::uint64_t bytes, const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t size = rounded(bytes, device_->info().largest_allocation_bytes);
+  Buffer buffer;
+  // A cached block may be an eighth larger than asked: more would waste what another request needs.
+  if (const auto found = cached_.lower_bound(size); found != cached_.end() && found->first <= size + size / 8) {
+    buffer = std::move(found->second);
+    cached_.erase(found);
+    ++statistics_.hits;
+  } else {
+    buffer = reserve(size, what);
+    ++statistics_.misses;
+  }
+  statistics_.in_use += buffer.bytes();
+  statistics_.peak_in_use = std::max(statistics_.peak_in_use, statistics_.in_use);
+  return {shared_from_this(), std::move(buffer)};
+}
+
+Buffer CachingAllocator::reserve(std::uint64_t bytes, const std::string& what) {
+  const auto attempt = [&]() -> std::optional<Buffer> {
+    tern_buffer raw = nullptr;
+    const tern_status status = device_->api().buffer_create(device_->raw(), std::max<std::uint64_t>(bytes, 1), &raw);
+    if (status == TERN_OUT_OF_MEMORY) return std::nullopt;
+    check(status, device_->backend(), cat(device_->name(), ": allocating ", human_bytes(bytes), " for ", what));
+    return Buffer(device_, raw, bytes);
+  };
+  std::optional<Buffer> buffer = attempt();
+  if (!buffer && !cached_.empty()) {
+    drop_cache();
+    buffer = attempt();
+    if (buffer) ++statistics_.retries;
+  }
+  if (!buffer) {
+    throw Failure(device_error(
+        cat(device_->name(), ": allocating ", human_bytes(bytes), " for ", what), "enough device memory",
+        cat(human_bytes(statistics_.in_use), " in use by this run, ", human_bytes(device_->memory().free), " free"),
+        "shorten max_length, lower the batch size or choose a device with more memory"));
+  }
+  statistics_.reserved += bytes;
+  statistics_.peak_reserved = std::max(statistics_.peak_reserved, statistics_.reserved);
+  return std::move(*buffer);
+}
+
+void CachingAllocator::take_back(Buffer buffer) noexcept {
+  const std::lock_guard lock(mutex_);
+  statistics_.in_use -= buffer.bytes();
+  const std::uint64_t size = buffer.bytes();
+  cached_.emplace(size, std::move(buffer));
+}
+
+void CachingAllocator::drop_cache() {
+  for (const auto& [size, buffer] : cached_) statistics_.reserved -= size;
+  cached_.clear();
+}
+
+void CachingAllocator::empty_cache() {
+  const std::lock_guard lock(mutex_);
+  drop_cache();
+}
+
+AllocatorStatistics CachingAllocator::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return statistics_;
+}
+
+void CachingAllocator::reset_peaks() {
+  const std::lock_guard lock(mutex_);
+  statistics_.peak_in_use = statistics_.in_use;
+  statistics_.peak_reserved = statistics_.reserved;
+}
+
+}  // namespace tern::accel

@@ -1,0 +1,71 @@
+// Device memory that is kept for the next request instead of being given back: vendors' allocations are slow and some
+// synchronise the device.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "accel/device.h"
+
+namespace tern::accel {
+
+// Bytes, since the allocator was made or its peaks were reset.
+struct AllocatorStatistics {
+  std::uint64_t in_use = 0;    // held by blocks
+  std::uint64_t reserved = 0;  // held from the device: in use and cached
+  std::uint64_t peak_in_use = 0;
+  std::uint64_t peak_reserved = 0;
+  std::uint64_t hits = 0;  // requests served from the cache
+  std::uint64_t misses = 0;
+  std::uint64_t retries = 0;  // requests that succeeded only after the cache was emptied
+};
+
+class CachingAllocator : public std::enable_shared_from_this<CachingAllocator> {
+ public:
+  static std::shared_ptr<CachingAllocator> create(DevicePtr device);
+
+  // A piece of device memory; goes back to the cache with its owner.
+  class Block {
+   public:
+    Block() = default;
+    Block(std::shared_ptr<CachingAllocator> owner, Buffer buffer)
+        : owner_(std::move(owner)), buffer_(std::move(buffer)) {}
+    Block(Block&&) noexcept = default;
+    Block& operator=(Block&& other) noexcept;
+    ~Block();
+    [[nodiscard]] tern_plane plane(std::uint64_t offset = 0) const { return buffer_.plane(offset); }
+    [[nodiscard]] std::uint64_t bytes() const { return buffer_.bytes(); }
+    explicit operator bool() const { return static_cast<bool>(buffer_); }
+
+   private:
+    void give_back() noexcept;
+    std::shared_ptr<CachingAllocator> owner_;
+    Buffer buffer_;
+  };
+
+  // At least `bytes`, uninitialised. Out of memory empties the cache and asks once more; then Failure (device) with
+  // what was asked for, in use and free. The caller sees to it that no work queued before still uses what a block gave
+  // back.
+  [[nodiscard]] Block allocate(std::uint64_t bytes, const std::string& what);
+  // Gives everything cached back to the device.
+  void empty_cache();
+  [[nodiscard]] AllocatorStatistics statistics() const;
+  void reset_peaks();
+  [[nodiscard]] const DevicePtr& device() const { return device_; }
+
+ private:
+  explicit CachingAllocator(DevicePtr device) : device_(std::move(device)) {}
+  [[nodiscard]] Buffer reserve(std::uint64_t bytes, const std::string& what);
+  void take_back(Buffer buffer) noexcept;
+  void drop_cache();
+
+  DevicePtr device_;
+  mutable std::mutex mutex_;
+  std::multimap<std::uint64_t, Buffer> cached_;  // by size
+  AllocatorStatistics statistics_;
+};
+
+}  // namespace tern::accel

@@ -1,0 +1,27 @@
+// A backend in the test's own process: host memory with a limit, so that what the layer above asks for can be counted.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "accel/device.h"
+
+namespace tern::accel::test {
+
+// Reset before each test.
+struct FakeState {
+  std::uint64_t limit = std::uint64_t{64} << 20;
+  std::uint64_t allocated = 0;
+  int creates = 0;
+  int destroys = 0;
+  int plans_measured = 0;  // plan calls without a choice
+  std::string error;
+  std::map<tern_buffer, std::uint64_t> sizes;
+};
+FakeState& fake_state();
+
+[[nodiscard]] DevicePtr open_fake();
+
+}  // namespace tern::accel::test

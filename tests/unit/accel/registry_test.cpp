@@ -1,0 +1,54 @@
+// If these fail, a user's explicit device is not what the run takes, or the reason why is lost.
+#include "accel/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace tern::accel::test {
+namespace {
+
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Environment() { unsetenv(name_); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  const char* name_;
+};
+
+TEST(Registry, AMalformedNameIsAUsageError) {
+  for (const char* name : {"cpu:x", "cpu:-1", ":0", "cpu:1:2"}) {
+    const auto selected = select_device({name, {}}, {});
+    ASSERT_FALSE(selected.ok()) << name;
+    EXPECT_EQ(selected.error().kind, ErrorKind::usage) << name;
+  }
+}
+
+TEST(Registry, AnAbsentBackendIsADeviceErrorThatNamesTheFlag) {
+  const auto selected = select_device({"warp9:0", {}}, {});
+  ASSERT_FALSE(selected.ok());
+  EXPECT_EQ(selected.error().kind, ErrorKind::device);
+  EXPECT_NE(selected.error().where.find("--device warp9"), std::string::npos);
+}
+
+TEST(Registry, TheAliasMustAgree) {
+  const Environment a("TERN_ACCELERATOR", "cpu");
+  const Environment b("DS_ACCELERATOR", "npu");
+  const auto selected = select_device({}, {});
+  ASSERT_FALSE(selected.ok());
+  EXPECT_EQ(selected.error().kind, ErrorKind::usage);
+  EXPECT_NE(selected.error().found.find("cpu and npu"), std::string::npos);
+}
+
+TEST(Registry, AFileThatIsNoPluginKeepsItsReason) {
+  const auto probed = probe_backends({"/proc/self/cmdline"}, {});
+  ASSERT_EQ(probed.size(), 1U);
+  EXPECT_TRUE(probed[0].devices.empty());
+  EXPECT_NE(probed[0].absent_reason.find("a loadable backend plugin"), std::string::npos) << probed[0].absent_reason;
+}
+
+}  // namespace
+}  // namespace tern::accel::test
