@@ -152,8 +152,10 @@ void make_kv_write(CaseBuilder& b) {
   }
   slots.resize(static_cast<std::size_t>(rows));
   for (std::int64_t& slot : slots) slot = b.random().below(6) == 0 ? -1 : slot;
+  const bool values_first = b.variant().option == 1;  // what comes first gets the NaN
+  if (values_first) b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
   b.real(TERN_KV_WRITE_K, b.variant().in, {size.rows, size.kv_heads, size.head_dim}, 0);
-  b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
+  if (!values_first) b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
   b.integers(TERN_KV_WRITE_SLOTS, TERN_I32, {size.rows}, slots, 0);
   b.real(TERN_KV_WRITE_K_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.head_dim});
   b.real(TERN_KV_WRITE_V_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.value_dim});
@@ -203,7 +205,7 @@ constexpr int kCount = static_cast<int>(kSizes.size());
 constexpr Recipe kRecipes[] = {
     {TERN_OP_ATTENTION, kCount, 4, kUsual | kSpecials | kReduces, make_attention},
     {TERN_OP_ATTENTION_BACKWARD, kCount, 4, kUsual | kAccumulates | kReduces, make_attention_backward},
-    {TERN_OP_KV_WRITE, kCount, 1, kUsual, make_kv_write},
+    {TERN_OP_KV_WRITE, kCount, 2, kUsual | kSpecials, make_kv_write},
     {TERN_OP_ATTENTION_PAGED, kCount, 4, kUsual | kSpecials | kReduces, make_attention_paged},
 };
 

@@ -99,6 +99,7 @@ std::string check_peer(Bench& bench, bool set) {
     return expect_unsupported(bench.device->api().copy_peer(here.plane(), here.plane(), 1, bench.stream.raw()),
                               "copy_peer");
   }
+  if (bench.device->info().peer_mask == 0) return "no peer in peer_mask";
   for (int ordinal = 0; ordinal < 64; ++ordinal) {
     if ((bench.device->info().peer_mask >> ordinal & 1U) == 0) continue;
     auto self = std::shared_ptr<const accel::Backend>(accel::Backend::wrap(&bench.device->api()));

@@ -102,6 +102,7 @@ void CaseBuilder::real(int arg, tern_dtype dtype, const Shape& shape, int dynami
   for (double& x : elements) x = random_.term();
   if (special_pending_ && !elements.empty()) {
     special_pending_ = false;
+    if (random_.below(6) == 0) return values(arg, dtype, shape, elements, dynamic_dim, slot);  // and sometimes none
     elements[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(elements.size())))] =
         variant_.special == 1 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
   }
@@ -152,7 +153,7 @@ void CaseBuilder::out(int arg, tern_dtype dtype, const Shape& shape, int dynamic
     if (dtype_info(dtype).floating) {
       real(arg, dtype, shape, dynamic_dim, slot);
     } else {
-      integers(arg, dtype, shape, {1}, dynamic_dim, slot);
+      integers(arg, dtype, shape, {random_.below(2)}, dynamic_dim, slot);  // all_finite's
     }
     return;
   }

@@ -11,9 +11,9 @@ namespace {
 
 using Shape = CaseBuilder::Shape;
 
-// [rows, width]: middling, odd, prime, one element, empty, tall, wide and huge.
-constexpr std::array<std::array<std::int64_t, 2>, 8> kMatrices = {
-    {{16, 64}, {7, 33}, {13, 131}, {1, 1}, {0, 8}, {1031, 3}, {3, 4099}, {211, 1009}}};
+// [rows, width]: middling, odd, prime, one element, empty, tall, wide, huge and square.
+constexpr std::array<std::array<std::int64_t, 2>, 9> kMatrices = {
+    {{16, 64}, {7, 33}, {13, 131}, {1, 1}, {0, 8}, {1031, 3}, {3, 4099}, {211, 1009}, {32, 32}}};
 
 Shape matrix(const CaseBuilder& b) {
   const auto& shape = kMatrices[static_cast<std::size_t>(b.variant().size)];
@@ -163,8 +163,15 @@ void make_sum_squares(CaseBuilder& b) {
 
 void make_all_finite(CaseBuilder& b) {
   const Shape shape = matrix(b);
-  b.count_for(shape[0]);
-  b.real(TERN_ALL_FINITE_X, b.variant().in, shape, 0);
+  const std::int64_t rows = b.count_for(shape[0]);
+  if (b.variant().option == 0) {
+    b.real(TERN_ALL_FINITE_X, b.variant().in, shape, 0);
+  } else {
+    // all is well but for the very last element, in most cases
+    std::vector<double> elements(static_cast<std::size_t>(rows * shape[1]), 1.5);
+    if (!elements.empty() && b.random().below(4) != 0) elements.back() = -std::numeric_limits<double>::infinity();
+    b.values(TERN_ALL_FINITE_X, b.variant().in, shape, elements, 0);
+  }
   b.out(TERN_ALL_FINITE_OUT, TERN_I32, {1});
 }
 
@@ -182,7 +189,7 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_SCALE, kSizes, 1, kUsual | kDtypes | kMixed | kAccumulates | kAliases | kRows, make_scale},
     {TERN_OP_DROPOUT, kSizes, 3, kUsual | kDtypes | kMixed | kAccumulates | kAliases | kRows, make_dropout},
     {TERN_OP_SUM_SQUARES, kSizes, 1, kUsual | kDtypes | kAccumulates | kReduces, make_sum_squares},
-    {TERN_OP_ALL_FINITE, kSizes, 1, kUsual | kDtypes | kAccumulates, make_all_finite},
+    {TERN_OP_ALL_FINITE, kSizes, 2, kUsual | kDtypes | kAccumulates, make_all_finite},
 };
 
 }  // namespace

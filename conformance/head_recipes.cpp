@@ -75,8 +75,8 @@ void make_adamw(CaseBuilder& b) {
 }
 
 // rows, vocab, history.
-constexpr std::array<std::array<std::int64_t, 3>, 6> kSamples = {
-    {{9, 128, 12}, {5, 1031, 7}, {13, 333, 40}, {1, 1, 1}, {0, 8, 4}, {3, 40009, 20}}};
+constexpr std::array<std::array<std::int64_t, 3>, 7> kSamples = {
+    {{9, 128, 12}, {5, 1031, 7}, {13, 333, 40}, {31, 5, 3}, {0, 8, 4}, {3, 40009, 20}, {1, 1, 1}}};
 
 std::vector<double> per_row(CaseBuilder& b, std::int64_t rows, double off, double low, double high) {
   std::vector<double> out(static_cast<std::size_t>(rows));
@@ -92,9 +92,6 @@ void make_sample(CaseBuilder& b) {
   auto row_integers = [&, n = capacity](int arg, std::vector<std::int64_t> values) {
     b.integers(arg, TERN_I32, {n}, values, 0);
   };
-  std::vector<double> logits(static_cast<std::size_t>(rows * vocab));
-  for (double& x : logits) x = 6.0 * b.random().uniform() * b.random().uniform();
-  b.values(TERN_SAMPLE_LOGITS, TERN_F32, {capacity, vocab}, logits, 0);
   // options: everything at random; greedy; plain temperature
   row_reals(TERN_SAMPLE_TEMPERATURE,
             per_row(b, rows, option == 2 ? 1.0 : 0.0, option == 1 ? 0.0 : 0.5, option == 1 ? 0.0 : 1.5));
@@ -111,6 +108,20 @@ void make_sample(CaseBuilder& b) {
   for (std::int64_t& token : tokens)
     token = b.random().below(std::min<std::int64_t>(vocab, 25)) - (b.random().below(9) == 0 ? 30 : 0);
   b.integers(TERN_SAMPLE_HISTORY, TERN_I32, {capacity, history}, tokens, 0);
+  std::vector<double> logits(static_cast<std::size_t>(rows * vocab));
+  for (double& x : logits) {
+    x = b.random().below(50) == 0 ? -std::numeric_limits<double>::infinity()
+                                  : 6.0 * b.random().uniform() * b.random().uniform();
+  }
+  for (std::int64_t r = 0; r < rows; ++r) logits[static_cast<std::size_t>(r * vocab)] = 1.0;  // one is finite
+  // tokens of the history are likely, so that penalties decide
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t i = 0; i < history; ++i) {
+      const std::int64_t token = tokens[static_cast<std::size_t>(r * history + i)];
+      if (token >= 0 && token < vocab) logits[static_cast<std::size_t>(r * vocab + token)] = 5.0 + b.random().uniform();
+    }
+  }
+  b.values(TERN_SAMPLE_LOGITS, TERN_F32, {capacity, vocab}, logits, 0);
   std::vector<std::int64_t> lens(static_cast<std::size_t>(rows));
   std::vector<std::int64_t> begins(lens.size());
   std::vector<std::int64_t> keys(lens.size());

@@ -10,16 +10,17 @@ namespace {
 
 using Shape = CaseBuilder::Shape;
 
-// m, n, k of products: middling, odd, prime, a vector, no rows, no inner, a long inner, wide and tall.
-constexpr std::array<std::array<std::int64_t, 3>, 9> kProducts = {{{16, 48, 32},
-                                                                   {7, 33, 65},
-                                                                   {13, 37, 101},
-                                                                   {1, 131, 96},
-                                                                   {0, 8, 8},
-                                                                   {3, 5, 0},
-                                                                   {5, 9, 4099},
-                                                                   {3, 1031, 64},
-                                                                   {259, 67, 130}}};
+// m, n, k of products: middling, odd, prime, a vector, no rows, no inner, a long inner, wide, tall and square.
+constexpr std::array<std::array<std::int64_t, 3>, 10> kProducts = {{{16, 48, 32},
+                                                                    {7, 33, 65},
+                                                                    {13, 37, 101},
+                                                                    {1, 131, 96},
+                                                                    {0, 8, 8},
+                                                                    {3, 5, 0},
+                                                                    {5, 9, 4099},
+                                                                    {3, 1031, 64},
+                                                                    {259, 67, 130},
+                                                                    {24, 24, 24}}};
 
 void make_matmul(CaseBuilder& b) {
   const Variant& v = b.variant();
@@ -52,8 +53,8 @@ constexpr std::array<tern_packing, 5> kPackings = {TERN_PACK_GGUF_Q4_1, TERN_PAC
                                                    TERN_PACK_GGUF_Q5_0, TERN_PACK_GGUF_Q5_1};
 
 // rows, out, in: in is a multiple of the block.
-constexpr std::array<std::array<std::int64_t, 3>, 7> kQuantised = {
-    {{9, 48, 64}, {7, 33, 96}, {13, 37, 160}, {1, 131, 576}, {0, 8, 32}, {3, 1031, 64}, {65, 67, 1056}}};
+constexpr std::array<std::array<std::int64_t, 3>, 8> kQuantised = {
+    {{9, 48, 64}, {7, 33, 96}, {13, 37, 160}, {1, 131, 576}, {0, 8, 32}, {3, 1031, 64}, {65, 67, 1056}, {5, 64, 64}}};
 
 void make_matmul_q(CaseBuilder& b) {
   const Variant& v = b.variant();
@@ -149,10 +150,10 @@ void rotation_tables(CaseBuilder& b, int positions, std::int64_t capacity, std::
   b.integers(positions, TERN_I32, {capacity}, at, 0);
   std::vector<double> cos;
   std::vector<double> sin;
+  const double base = 10000.0 * (1.0 + b.random().uniform());
   for (std::int64_t p = 0; p < kPositions; ++p) {
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle =
-          static_cast<double>(p) * std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(half));
+      const double angle = static_cast<double>(p) * std::pow(base, -static_cast<double>(i) / static_cast<double>(half));
       cos.push_back(std::cos(angle));
       sin.push_back(std::sin(angle));
     }
@@ -233,7 +234,8 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_MATMUL, kProducts.size(), 6, kUsual | kAccumulates | kPacks | kReduces, make_matmul},
     {TERN_OP_MATMUL_Q, kQuantised.size(), 12, kUsual | kAccumulates | kPacks | kReduces, make_matmul_q},
     {TERN_OP_DEQUANTIZE, kQuantised.size(), 5, kDtypes | kLayouts, make_dequantize},
-    {TERN_OP_EMBEDDING, kQuantised.size(), 4, kDtypes | kLayouts | kDynamic | kMixed | kRows, make_embedding},
+    {TERN_OP_EMBEDDING, kQuantised.size(), 4, kDtypes | kLayouts | kDynamic | kMixed | kRows | kSpecials,
+     make_embedding},
     {TERN_OP_RMS_NORM, kRowsWidth.size(), 3, kUsual | kAliases | kReduces, make_rms_norm},
     {TERN_OP_RMS_NORM_BACKWARD, kRowsWidth.size(), 3, kUsual | kAliases | kAccumulates | kReduces,
      make_rms_norm_backward},

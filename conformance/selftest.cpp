@@ -81,6 +81,7 @@ OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options)
   report.op = op;
   for (const CaseSource& source : case_sources(op, std::max(1, bench.device->info().preferred_kv_block))) {
     if (options.stop_after > 0 && static_cast<int>(report.findings.size()) >= options.stop_after) break;
+    if (options.only && !options.only(source.variant)) continue;
     const Case c = source.make(1);
     if (source.variant.alias && !bench.device->can(TERN_CAP_EAGER)) continue;  // graphs decide on memory themselves
     try {
@@ -94,7 +95,7 @@ OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options)
       const accel::Verdict verdict = accel::supports(*bench.device, desc);
       if (packed && !verdict.native) continue;  // a device need not take its layouts everywhere
       ++report.cases;
-      if (options.laws) check_rules(source, c, report);
+      if (options.laws && options.rules) check_rules(source, c, report);
       if (verdict.native) {
         ++report.native;
         run_native(bench, source, c, options, report);

@@ -11,10 +11,12 @@
 namespace tern::conformance {
 
 struct SelftestOptions {
-  std::vector<std::uint32_t> ops;  // empty: all
-  bool laws = true;                // false: values only
-  bool (*stopped)() = nullptr;  // asked between ops: true ends the run
-  int stop_after = 0;              // findings of one op; 0: go through all of its cases
+  std::vector<std::uint32_t> ops;            // empty: all
+  bool laws = true;                          // false: values only
+  bool rules = true;                         // the oracle's finite differences as well
+  std::function<bool(const Variant&)> only;  // absent: every variant
+  bool (*stopped)() = nullptr;               // asked between ops: true ends the run
+  int stop_after = 0;                        // findings of one op; 0: go through all of its cases
 };
 
 struct OpReport {

@@ -107,11 +107,10 @@ double slack_of(double magnitude, std::int64_t length) {
 
 double error_share(tern_dtype dtype, double exact, double slack, double got, bool strict) {
   const double rounded = ref::round_to(dtype, exact);
-  if (slack == kInfinity) return 0.0;
-  if (std::isnan(rounded) || std::isnan(slack))
-    return strict ? (std::isnan(got) ? 0.0 : kInfinity) : (std::isfinite(got) ? kInfinity : 0.0);
-  if (got == rounded) return 0.0;
-  if (std::isinf(exact)) return strict || std::isfinite(got) ? kInfinity : 0.0;
+  if (got == rounded || (std::isnan(got) && std::isnan(rounded))) return 0.0;
+  if (!std::isfinite(exact)) return strict || std::isfinite(got) ? kInfinity : 0.0;
+  if (slack == kInfinity) return 0.0;  // the op's contract leaves this element open
+  if (std::isnan(rounded) || std::isnan(slack)) return strict || std::isfinite(got) ? kInfinity : 0.0;
   if (std::isnan(got)) return std::isinf(rounded) && !strict ? 0.0 : kInfinity;
   const double bound = got > exact ? ref::round_to(dtype, exact + slack) : ref::round_to(dtype, exact - slack);
   if (std::isinf(got) || std::isinf(bound)) return got == bound || std::fabs(got) < std::fabs(bound) ? 1.0 : kInfinity;

@@ -1,0 +1,83 @@
+// What a mutant does around one launch.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "mutant/memory.h"
+#include "mutant/mutant.h"
+#include "ops/table.h"
+
+namespace tern::mutant {
+
+// Lengths and counts, copied out of host_args.
+struct Lengths {
+  std::vector<std::vector<std::int32_t>> arrays;
+  std::array<std::int64_t, TERN_MAX_COUNTS> counts{};
+  Lengths() = default;
+  explicit Lengths(const tern_host_args& args);
+  friend bool operator==(const Lengths&, const Lengths&) = default;
+};
+
+// The same as the C structs, alive as long as this is.
+class LengthsView {
+ public:
+  explicit LengthsView(const Lengths& lengths);
+  [[nodiscard]] const tern_host_args* get() const { return &args_; }
+
+ private:
+  std::vector<tern_host_array> arrays_;
+  tern_host_args args_{};
+};
+
+// A bound kernel of the wrapped backend, with what its first launch saw.
+struct Bound {
+  tern_bound inner = nullptr;
+  tern_bound other = nullptr;  // with another attribute
+  tern_op_desc desc{};
+  std::vector<tern_tensor> args;
+  std::vector<std::int8_t> alias;
+  std::optional<tern_plane> extra;  // the byte of the workspace that stale_workspace looks at
+  int launches = 0;
+  std::optional<Lengths> first_lengths;
+  std::vector<Bytes> first_inputs;  // memory of each argument at the first launch
+};
+
+class Launch {
+ public:
+  using Run = std::function<tern_status(tern_bound bound, const Lengths& lengths)>;
+  Launch(const Plan& plan, Bound& bound, const Memory& memory, Run run, int& made);
+  tern_status go(const Lengths& lengths);
+
+ private:
+  [[nodiscard]] const ops::OpSpec& spec() const { return ops::op_spec(bound_.desc.op); }
+  [[nodiscard]] bool written(std::size_t arg) const { return spec().args[arg].role != ops::Role::input; }
+  [[nodiscard]] bool present(std::size_t arg) const { return bound_.args[arg].desc.rank > 0; }
+  [[nodiscard]] bool shares() const;
+  [[nodiscard]] std::int64_t size(std::size_t arg) const;  // elements of the valid part
+  [[nodiscard]] Bytes whole(std::size_t arg) const;        // a plane's bytes
+  [[nodiscard]] std::vector<Bytes> outputs() const;
+  void restore(const std::vector<Bytes>& outputs) const;
+  [[nodiscard]] std::int64_t largest(std::size_t arg) const;  // element of the largest finite size; -1: none
+  void nudge(std::size_t arg, std::int64_t element, double factor);
+  [[nodiscard]] std::size_t some_output() const;
+
+  tern_status spoil_output(const Lengths& lengths);
+  tern_status spoil_input(const Lengths& lengths);
+  tern_status spoil_block(const Lengths& lengths);
+  tern_status spoil_lengths(const Lengths& lengths);
+  tern_status use_other_attribute(const Lengths& lengths);
+  // Runs as it should and then with `change` in place; keeps the second result. True where they differ.
+  bool runs_differently(const Lengths& lengths, const Lengths& changed, const std::function<void()>& change,
+                        const std::function<void()>& undo, tern_status& status);
+  void after(const std::vector<Bytes>& before);
+
+  const Plan& plan_;
+  Bound& bound_;
+  const Memory& memory_;
+  Run run_;
+  int& made_;
+  Lengths lengths_;
+};
+
+}  // namespace tern::mutant

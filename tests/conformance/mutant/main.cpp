@@ -1,0 +1,268 @@
+// mutants BACKEND.so EQUIVALENT.txt [OP...]: makes every mistake in every op of a sound backend and lets the
+// conformance suite find it. Fails where one that changed something is not found, unless EQUIVALENT.txt lists it with
+// the proof that it is none; and where that list names one that is found.
+#include <array>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <set>
+
+#include "base/strings.h"
+#include "conformance/selftest.h"
+#include "mutant/mutant.h"
+
+namespace {
+
+using namespace tern;
+using mutant::Mistake;
+
+struct Tally {
+  int made = 0;
+  int found = 0;
+  std::vector<std::string> survivors;
+  std::set<std::string> unmade;
+};
+
+// What a mistake can be made in: arguments of the right kind, attributes, or the op as a whole (-1).
+std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
+  std::vector<int> out;
+  for (int i = 0; i < static_cast<int>(spec.args.size()); ++i) {
+    const ops::ArgSpec& arg = spec.args[static_cast<std::size_t>(i)];
+    const bool written = arg.role != ops::Role::input;
+    const bool lengths = (arg.flags & ops::kLengths) != 0;
+    const bool integer = arg.dtypes == "i32" || arg.dtypes == "i64" || arg.dtypes == "u8" || arg.dtypes == "u32";
+    const bool adds = (arg.flags & ops::kAccumulate) != 0;
+    const std::uint32_t features = conformance::recipe_of(spec.id).features;
+    bool fits = false;
+    switch (mistake) {
+      case Mistake::missed_tail:
+      case Mistake::wrong_element:
+      case Mistake::write_past_end:
+        fits = written;
+        break;
+      case Mistake::wrong_stride:  // there are rows to be padded
+        fits = written && (arg.shape.find(',') != std::string_view::npos || arg.shape.substr(0, 5) == "[...]") &&
+               (features & conformance::kLayouts) != 0 && spec.id != TERN_OP_ADAMW && spec.id != TERN_OP_ROW_SUM;
+        break;
+      case Mistake::lost_special:
+        fits = written && !integer && (features & conformance::kSpecials) != 0;
+        break;
+      case Mistake::not_deterministic:
+        fits = written && !integer;
+        break;
+      case Mistake::row_variant:
+        fits = written && !integer && (features & conformance::kRows) != 0 && arg.shape != "[1]" &&
+               arg.shape != "[width]" && arg.shape != "[head_dim]" && arg.shape.substr(0, 6) != "[vocab";
+        break;
+      case Mistake::wrong_rounding:  // into something narrower than fp32
+        fits = written && (arg.dtypes == "float" || arg.dtypes == "any");
+        break;
+      case Mistake::no_accumulate:
+        fits = adds;
+        break;
+      case Mistake::always_accumulate:
+        fits = arg.role == ops::Role::output;
+        break;
+      case Mistake::lost_term:
+        fits = !written && !integer;
+        break;
+      case Mistake::read_past_end:
+      case Mistake::write_input:
+      case Mistake::stale_input:
+        fits = !written && !lengths;
+        break;
+      case Mistake::wrong_index:
+        fits = !written && integer && !lengths;
+        break;
+      case Mistake::wrong_length:
+        fits = lengths;
+        break;
+      default:
+        break;
+    }
+    if (fits) out.push_back(i);
+  }
+  switch (mistake) {
+    case Mistake::stale_lengths:
+    case Mistake::short_count:
+    case Mistake::long_count:
+      if ((conformance::recipe_of(spec.id).features & conformance::kDynamic) == 0) return {};
+      return {-1};
+    case Mistake::stale_workspace:
+    case Mistake::ignored_stream:
+    case Mistake::other_choice:
+      return {-1};
+    case Mistake::wrong_attribute:
+      for (int i = 0; i < static_cast<int>(spec.attrs.size()); ++i) {
+        // bounds on lengths change nothing by themselves
+        if (spec.attrs[static_cast<std::size_t>(i)].name.substr(0, 10) != "max_seqlen") out.push_back(i);
+      }
+      return out;
+    default:
+      return out;
+  }
+}
+
+// Only cases on which the mistake can show are run.
+bool shows(std::uint32_t op, Mistake mistake, const conformance::Variant& v) {
+  switch (mistake) {
+    case Mistake::wrong_stride:
+      return v.layout == conformance::Layout::padded_rows;
+    case Mistake::no_accumulate:
+      return v.accumulate;
+    case Mistake::short_count:
+    case Mistake::long_count:
+      return v.dynamic;
+    case Mistake::lost_special:
+      return v.special != 0 || v.size <= 3;
+    case Mistake::not_deterministic:
+      return (v.needs & TERN_NEED_DETERMINISTIC) != 0;
+    case Mistake::row_variant:
+      return (v.needs & TERN_NEED_ROW_INVARIANT) != 0;
+    case Mistake::wrong_rounding:
+      return v.in != TERN_F32 || v.out != TERN_F32 || op == TERN_OP_CAST_COPY || op == TERN_OP_ADAMW;
+    case Mistake::wrong_attribute:
+      return true;
+    default:
+      return v.size <= 4;
+  }
+}
+
+bool needs_laws(Mistake mistake) {
+  switch (mistake) {
+    case Mistake::stale_workspace:
+    case Mistake::stale_lengths:
+    case Mistake::stale_input:
+    case Mistake::not_deterministic:
+    case Mistake::row_variant:
+    case Mistake::ignored_stream:
+    case Mistake::other_choice:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string place_name(const ops::OpSpec& spec, Mistake mistake, int place) {
+  if (place < 0) return std::string(spec.name);
+  const auto at = static_cast<std::size_t>(place);
+  return cat(spec.name, ".", mistake == Mistake::wrong_attribute ? spec.attrs[at].name : spec.args[at].name);
+}
+
+void try_kernels(const std::shared_ptr<const accel::Backend>& sound, const ops::OpSpec& spec, Tally& tally) {
+  for (Mistake mistake : mutant::kernel_mistakes()) {
+    for (int place : places(spec, mistake)) {
+      const std::string name = cat(mutant::name_of(mistake), " ", place_name(spec, mistake, place));
+      const auto backend = mutant::mutate(sound, {.mistake = mistake, .op = spec.id, .arg = place});
+      const accel::DevicePtr device = accel::Device::open(backend, 0).value();
+      conformance::Bench bench = conformance::make_bench(device);
+      conformance::SelftestOptions options;
+      options.stop_after = 1;
+      options.laws = needs_laws(mistake);
+      options.rules = false;
+      options.only = [mistake, op = spec.id](const conformance::Variant& v) { return shows(op, mistake, v); };
+      const conformance::OpReport report = conformance::test_op(bench, spec.id, options);
+      if (mutant::times_made() == 0) {
+        tally.unmade.insert(name);
+        continue;
+      }
+      ++tally.made;
+      if (report.findings.empty()) {
+        tally.survivors.push_back(name);
+      } else {
+        ++tally.found;
+      }
+    }
+  }
+}
+
+void try_capabilities(const std::shared_ptr<const accel::Backend>& sound, Tally& tally) {
+  const std::map<std::string, std::uint32_t> flags = {{"capture", TERN_CAP_CAPTURE},
+                                                      {"peer_copy", TERN_CAP_PEER_COPY},
+                                                      {"import_host", TERN_CAP_IMPORT_HOST},
+                                                      {"whole_graph", TERN_CAP_WHOLE_GRAPH},
+                                                      {"host_pointer", TERN_CAP_HOST_POINTER},
+                                                      {"ipc", TERN_CAP_IPC},
+                                                      {"collectives", TERN_CAP_COLLECTIVES},
+                                                      {"philox", TERN_CAP_PHILOX},
+                                                      {"eager", TERN_CAP_EAGER},
+                                                      {"host_lengths", TERN_CAP_HOST_LENGTHS}};
+  for (Mistake mistake : {Mistake::capability_set, Mistake::capability_clear}) {
+    for (const auto& [flag, bit] : flags) {
+      const std::string name = cat(mutant::name_of(mistake), " ", flag);
+      const auto backend = mutant::mutate(sound, {.mistake = mistake, .capability = bit});
+      const accel::DevicePtr device = accel::Device::open(backend, 0).value();
+      if (mutant::times_made() == 0) continue;
+      ++tally.made;
+      conformance::Bench bench = conformance::make_bench(device);
+      bool found = false;
+      for (const auto& result : conformance::check_capabilities(bench)) found = found || !result.problem.empty();
+      if (!found && device->can(TERN_CAP_EAGER)) {
+        conformance::SelftestOptions options;
+        options.stop_after = 1;
+        options.rules = false;
+        options.only = [](const conformance::Variant& v) { return v.size <= 1 && v.in == TERN_F32; };
+        for (const std::uint32_t op : std::array<std::uint32_t, 2>{TERN_OP_ATTENTION, TERN_OP_AXPBY}) {
+          found = found || !conformance::test_op(bench, op, options).findings.empty();
+        }
+      }
+      found ? static_cast<void>(++tally.found) : tally.survivors.push_back(name);
+    }
+  }
+}
+
+// `mistake place: proof`, a line each; # begins a comment.
+std::set<std::string> read_equivalent(const char* file) {
+  std::set<std::string> out;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(": ");
+    if (!line.empty() && line[0] != '#' && colon != std::string::npos) out.insert(line.substr(0, colon));
+  }
+  return out;
+}
+
+int run(int argc, char** argv) {
+  if (argc < 3) {
+    std::cerr << "usage: mutants BACKEND.so EQUIVALENT.txt [OP...]\n";
+    return 2;
+  }
+  const auto sound = accel::Backend::load(argv[1]).value();
+  std::set<std::string> equivalent = read_equivalent(argv[2]);
+  std::set<std::string> wanted(argv + 3, argv + argc);
+  Tally tally;
+  for (const ops::OpSpec& spec : ops::op_table()) {
+    if (wanted.empty() || wanted.count(std::string(spec.name)) != 0) try_kernels(sound, spec, tally);
+  }
+  if (wanted.empty() || wanted.count("capabilities") != 0) try_capabilities(sound, tally);
+  int bad = 0;
+  for (const std::string& name : tally.survivors) {
+    if (equivalent.erase(name) != 0) continue;
+    std::cout << "survived: " << name << "\n";
+    ++bad;
+  }
+  for (const std::string& name : tally.unmade) {
+    if (equivalent.erase(name) != 0) continue;
+    std::cout << "could not be made: " << name << "\n";
+    ++bad;
+  }
+  for (const std::string& name : equivalent) {
+    if (!wanted.empty()) break;
+    std::cout << "listed, but made and found: " << name << "\n";
+    ++bad;
+  }
+  std::cout << tally.made << " mutants, " << tally.found << " found, " << tally.survivors.size() << " survived, "
+            << tally.unmade.size() << " could not be made here\n";
+  return bad == 0 && tally.made > 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,58 @@
+// A backend with one mistake in it: the table of a sound one, wrapped. Each mistake changes one element or one tail of
+// one argument, and only where the class says; the conformance suite must find every one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "accel/backend.h"
+
+namespace tern::mutant {
+
+enum class Mistake {
+  none,
+  missed_tail,        // the last element of an output is not written
+  wrong_element,      // one element is off by a hundredth
+  wrong_rounding,     // one element of a 2-byte float output is rounded the other way
+  wrong_stride,       // the first element of the last row lands where the row would begin without padding
+  lost_term,          // the last element of an input counts as zero: a carry of a reduction lost
+  no_accumulate,      // one element replaces what it should add to
+  always_accumulate,  // one element adds to what it should replace
+  write_past_end,     // a byte after an output
+  read_past_end,      // one element depends on the byte after an input
+  write_input,        // one element of an input is changed
+  stale_workspace,    // one element depends on what the workspace held
+  stale_lengths,      // lengths and counts are those of the first launch
+  stale_input,        // one element of an input is that of the first launch
+  short_count,        // the last row below a dynamic count is not computed
+  long_count,         // one row beyond a dynamic count takes part
+  wrong_index,        // the last element of an integer input is off by one
+  wrong_length,       // a boundary between two sequences is off by one
+  wrong_attribute,    // one element comes from a kernel with another attribute: masks off by one, another eps, ...
+  lost_special,       // a NaN or infinity of an output becomes a number
+  not_deterministic,  // every other launch differs in one bit
+  row_variant,        // one row alone differs in one bit from the same row among others
+  ignored_stream,     // the kernel does not wait for earlier work of its stream
+  other_choice,       // a choice given to plan is not kept
+  capability_set,     // a clear flag is said to be set
+  capability_clear,   // a set flag is said to be clear
+};
+[[nodiscard]] const char* name_of(Mistake mistake);
+[[nodiscard]] const std::vector<Mistake>& kernel_mistakes();  // those made in an op
+
+struct Plan {
+  Mistake mistake = Mistake::none;
+  std::uint32_t op = 0;  // only there
+  int arg = -1;          // the argument, or attribute for wrong_attribute
+  std::uint32_t capability = 0;
+};
+
+// Wraps `inner`. One mutant lives at a time: plugins have no closure.
+[[nodiscard]] std::shared_ptr<const accel::Backend> mutate(std::shared_ptr<const accel::Backend> inner,
+                                                           const Plan& plan);
+// How often the mistake changed anything since then.
+[[nodiscard]] int times_made();
+
+}  // namespace tern::mutant
