@@ -130,6 +130,11 @@ void require_peer(const Comm& comm, int peer, const char* what) {
 tern_status comm_unique_id(tern_comm_id* id) {
   return guarded([&](auto&) {
     require(id != nullptr, "comm_unique_id: no place for the id");
+    const auto config = read_config();
+    if (!config) fail(TERN_INVALID_ARGUMENT, config.error().line());
+    if ((describe(config.value(), 0).capabilities & TERN_CAP_COLLECTIVES) == 0) {
+      fail(TERN_UNSUPPORTED, "this device has no collectives of its own");
+    }
     static std::uint64_t next = 1;
     *id = {};
     const std::uint64_t number = next++;

@@ -152,6 +152,7 @@ tern_device_info describe(const Config& config, int ordinal) {
   if (config.personality != Personality::discrete && config.personality != Personality::embedded) {
     info.largest_allocation_bytes = info.memory_bytes / 2;
   }
+  if (config.devices < 2) info.capabilities &= ~std::uint32_t{TERN_CAP_PEER_COPY};  // no peer is there
   if ((info.capabilities & TERN_CAP_PEER_COPY) != 0) {
     for (int d = 0; d < config.devices; ++d) info.peer_mask |= d == ordinal ? 0 : std::uint64_t{1} << d;
   }

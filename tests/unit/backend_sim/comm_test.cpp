@@ -72,8 +72,11 @@ TEST(SimComm, AllReduceOnEveryPersonalityThatHasIt) {
   }
   const auto embedded = open_sim({{"TERN_SIM", "embedded"}});
   tern_comm comm = nullptr;
-  const tern_comm_id id{};
+  tern_comm_id id{};
   EXPECT_EQ(embedded->api().comm_init(embedded->raw(), &id, 1, 0, &comm), TERN_UNSUPPORTED);
+  const Environment variables{{"TERN_SIM", "embedded"}};
+  const SimEnvironment environment(variables);
+  EXPECT_EQ(embedded->api().comm_unique_id(&id), TERN_UNSUPPORTED);
 }
 
 TEST(SimComm, TheOtherCollectives) {
