@@ -25,7 +25,7 @@ using TokenId = std::int32_t;
 struct Encoding {
   std::vector<TokenId> ids;
   // [begin, end) in code points of the input, as Hugging Face reports them: tokens that a post-processor adds are (0,
-  // 0). A byte that is not UTF-8 counts as one code point (U+FFFD), as it does in Python's errors="replace".
+  // 0). Each maximal broken part of UTF-8 counts as one code point (U+FFFD), as it does in Python's errors="replace".
   std::vector<std::pair<std::uint32_t, std::uint32_t>> offsets;
 };
 
@@ -84,6 +84,9 @@ class Tokenizer {
   // Token ids of `text`. Special tokens written out in the text are always recognised (as HF does);
   // `add_special_tokens` runs the post-processor (BOS, EOS, [CLS]). Bytes that are not UTF-8 are read as U+FFFD. Linear
   // in the length of text.
+  // Truncation and padding that tokenizer.json asks for are the caller's business, as in transformers. Throws Failure
+  // where the reference has no answer either: an unknown word without an unknown token, a regular expression beyond its
+  // limits, a text of 2 GiB.
   [[nodiscard]] std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const;
   [[nodiscard]] Encoding encode_with_offsets(std::string_view text, bool add_special_tokens) const;
   // Text of the ids; an id outside the vocabulary contributes nothing. Valid UTF-8: broken byte runs become U+FFFD.
