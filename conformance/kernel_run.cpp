@@ -70,7 +70,13 @@ void Kernel::compile(const accel::OpDesc& desc, const std::string& choice) {
     const bool written = spec.args[i].role != ops::Role::input;
     const bool read = spec.args[i].role != ops::Role::output || (desc.accumulate >> i & 1U) != 0;
     auto add = [&](std::int32_t kind, std::int32_t version) {
-      values.push_back({desc.args[i], kind, kind == TERN_VALUE_STATE ? argument : -1, version, 0, argument});
+      tern_graph_value value{};
+      value.desc = desc.args[i];
+      value.kind = kind;
+      value.state = kind == TERN_VALUE_STATE ? argument : -1;
+      value.version = version;
+      value.argument = argument;
+      values.push_back(value);
       return static_cast<std::int32_t>(values.size()) - 1;
     };
     if (read) inputs[i] = add(written ? TERN_VALUE_STATE : TERN_VALUE_INPUT, 0);
