@@ -31,18 +31,6 @@ HostState& host_state() {
   return state;
 }
 
-// The members that every plugin must have, whatever its capabilities.
-bool has_required(const Backend& backend) {
-  return backend.has(&tern_backend::device_count) && backend.has(&tern_backend::device_info) &&
-         backend.has(&tern_backend::device_open) && backend.has(&tern_backend::device_close) &&
-         backend.has(&tern_backend::memory_info) && backend.has(&tern_backend::last_error) &&
-         backend.has(&tern_backend::buffer_create) && backend.has(&tern_backend::buffer_destroy) &&
-         backend.has(&tern_backend::copy_to_device) && backend.has(&tern_backend::copy_to_host) &&
-         backend.has(&tern_backend::copy_on_device) && backend.has(&tern_backend::fill) &&
-         backend.has(&tern_backend::stream_create) && backend.has(&tern_backend::stream_destroy) &&
-         backend.has(&tern_backend::stream_synchronize) && backend.has(&tern_backend::supports);
-}
-
 }  // namespace
 
 void set_host_options(const HostOptions& options) {
@@ -74,8 +62,12 @@ Result<std::shared_ptr<const Backend>> Backend::load(const std::filesystem::path
                         "rebuild the plugin against this version's include/tern/accel.h");
   }
   std::shared_ptr<const Backend> backend(new Backend(table, file));
-  if (!has_required(*backend)) {
-    return device_error(where, "every required function of tern_backend", "a table with some of them missing",
+  if (table->name == nullptr || *table->name == '\0' || table->version == nullptr) {
+    return device_error(where, "a backend with a name and a version", "a table without",
+                        "docs/backend-spec.md lists what is required");
+  }
+  if (const std::string missing = backend->missing_functions(0); !missing.empty()) {
+    return device_error(where, "every required function of tern_backend", cat("a table without ", missing),
                         "docs/backend-spec.md lists what is required");
   }
   return backend;
@@ -87,8 +79,16 @@ std::shared_ptr<const Backend> Backend::wrap(const tern_backend* table) {
 
 std::string Backend::last_error() const {
   std::array<char, 1024> text{};
-  table_->last_error({text.data(), text.size()});
+  table_->last_error({text.data(), text.size() - 1});
   return text.data();
+}
+
+void terminate_texts(tern_device_info& info) {
+  info.name[sizeof(info.name) - 1] = '\0';
+  info.arch[sizeof(info.arch) - 1] = '\0';
+  info.driver_version[sizeof(info.driver_version) - 1] = '\0';
+  info.pci_address[sizeof(info.pci_address) - 1] = '\0';
+  info.link[sizeof(info.link) - 1] = '\0';
 }
 
 std::vector<std::filesystem::path> find_backend_files() {

@@ -30,6 +30,8 @@ class Backend {
   [[nodiscard]] std::string name() const { return table_->name; }
   [[nodiscard]] const std::filesystem::path& file() const { return file_; }
   [[nodiscard]] std::string last_error() const;
+  // The functions that a backend with devices of these capabilities must have and this one lacks, separated by commas.
+  [[nodiscard]] std::string missing_functions(std::uint32_t capabilities) const;
 
   // True where this plugin's table is long enough to hold the member and it is not null.
   template <typename Function>
@@ -48,5 +50,8 @@ class Backend {
 // Plugin files in the order searched: $TERN_BACKEND_PATH (colon-separated folders), then ../lib/tern/backends beside
 // the program. A later file of the same name as an earlier one is left out.
 [[nodiscard]] std::vector<std::filesystem::path> find_backend_files();
+
+// A plugin's texts end where their arrays do, whatever the plugin wrote.
+void terminate_texts(tern_device_info& info);
 
 }  // namespace tern::accel

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <optional>
 
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace tern::accel {
@@ -37,15 +39,23 @@ ChoiceCache::ChoiceCache(const Device& device, std::filesystem::path dir) {
 Plan ChoiceCache::plan(const DevicePtr& device, const OpDesc& desc) {
   const std::string key = desc.key();
   const auto known = known_.find(key);
-  Plan plan(device, desc, known == known_.end() ? std::string() : known->second);
-  const std::string choice = plan.info().choice;
-  if (!choice.empty()) {
-    used_[key] = choice;
-    if (known == known_.end()) {
-      known_[key] = choice;
-      changed_ = true;
+  std::optional<Plan> remembered;
+  if (known != known_.end()) {
+    remembered = Plan::of_choice(device, desc, known->second);
+    if (!remembered && !told_) {
+      log_warn(
+          cat(device->name(), ": a remembered kernel choice, ", known->second,
+              ", is not there any more; such choices are made anew, so the last bits may differ from earlier runs"));
+      told_ = true;
     }
   }
+  Plan plan = remembered ? std::move(*remembered) : Plan(device, desc, {});
+  const std::string choice = plan.info().choice;
+  if (choice.empty()) return plan;
+  used_[key] = choice;
+  std::string& kept = known_[key];
+  changed_ = changed_ || kept != choice;
+  kept = choice;
   return plan;
 }
 

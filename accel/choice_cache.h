@@ -16,7 +16,8 @@ class ChoiceCache {
   // Reads the choices of `device` kept under `dir`; a missing or broken file is an empty cache.
   ChoiceCache(const Device& device, std::filesystem::path dir);
 
-  // Plans with the remembered choice, if any, and remembers what came out.
+  // Plans with the remembered choice, if any, and remembers what came out. A choice that the device no longer has (a
+  // checkpoint of another machine, a broken cache) is made anew, with a line that says so.
   [[nodiscard]] Plan plan(const DevicePtr& device, const OpDesc& desc);
 
   // What this run chose, by OpDesc::key: goes into a checkpoint, and comes back from it before the first plan.
@@ -31,6 +32,7 @@ class ChoiceCache {
   std::map<std::string, std::string> known_;
   std::map<std::string, std::string> used_;
   bool changed_ = false;
+  bool told_ = false;  // that some choice was made anew
 };
 
 }  // namespace tern::accel

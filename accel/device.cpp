@@ -93,6 +93,22 @@ HostBuffer::~HostBuffer() {
   if (data_ != nullptr) device_->api().host_free(device_->raw(), data_);
 }
 
+namespace {
+
+// A flag that is set promises functions: said here, not found out in the middle of a run.
+void require_functions(const Backend& backend, const tern_device_info& info, const std::string& where) {
+  if ((info.capabilities & (TERN_CAP_EAGER | TERN_CAP_WHOLE_GRAPH)) == 0) {
+    throw Failure(device_error(where, "a device that runs single ops or whole graphs", "one that says neither",
+                               "mend the plugin: docs/backend-spec.md, section 6"));
+  }
+  if (const std::string missing = backend.missing_functions(info.capabilities); !missing.empty()) {
+    throw Failure(device_error(where, "the functions that its capabilities promise", cat("a table without ", missing),
+                               "mend the plugin: docs/backend-spec.md, section 4"));
+  }
+}
+
+}  // namespace
+
 Device::Device(std::shared_ptr<const Backend> backend, tern_device raw, int ordinal, const tern_device_info& info)
     : backend_(std::move(backend)), raw_(raw), ordinal_(ordinal), info_(info) {}
 
@@ -104,8 +120,8 @@ Result<DevicePtr> Device::open(std::shared_ptr<const Backend> backend, int ordin
   return catching([&]() -> DevicePtr {
     std::int32_t count = 0;
     char reason[512] = "";
-    const tern_status counted = api.device_count(&count, {reason, sizeof(reason)});
-    if (counted != TERN_OK || count == 0) {
+    const tern_status counted = api.device_count(&count, {reason, sizeof(reason) - 1});
+    if (counted != TERN_OK || count <= 0) {
       throw Failure(device_error(where, cat("a device of backend ", backend->name()),
                                  reason[0] != '\0' ? reason : "none", "see `tern devices`"));
     }
@@ -116,6 +132,8 @@ Result<DevicePtr> Device::open(std::shared_ptr<const Backend> backend, int ordin
     tern_device_info info{};
     info.size = sizeof(info);
     check(api.device_info(ordinal, &info), *backend, where);
+    terminate_texts(info);
+    require_functions(*backend, info, where);
     tern_device raw = nullptr;
     check(api.device_open(ordinal, &raw), *backend, where);
     return DevicePtr(new Device(backend, raw, ordinal, info));

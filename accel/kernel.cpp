@@ -53,13 +53,27 @@ std::uint64_t Bound::launch(const tern_host_args& host_args, const Stream& strea
   return node;
 }
 
-Plan::Plan(const DevicePtr& device, const OpDesc& desc, const std::string& choice) {
+tern_status Plan::make(const DevicePtr& device, const OpDesc& desc, const std::string& choice) {
   info_.size = sizeof(info_);
   const tern_op_desc c = desc.c_desc();
   tern_plan raw = nullptr;
-  check(device->api().plan(device->raw(), &c, choice.empty() ? nullptr : choice.c_str(), &raw, &info_),
-        device->backend(), cat(device->name(), ": planning ", desc.key()));
-  static_cast<Handle&>(*this) = Handle(device, raw);
+  const tern_status status =
+      device->api().plan(device->raw(), &c, choice.empty() ? nullptr : choice.c_str(), &raw, &info_);
+  if (status == TERN_OK) static_cast<Handle&>(*this) = Handle(device, raw);
+  info_.choice[sizeof(info_.choice) - 1] = '\0';
+  return status;
+}
+
+Plan::Plan(const DevicePtr& device, const OpDesc& desc, const std::string& choice) {
+  check(make(device, desc, choice), device->backend(), cat(device->name(), ": planning ", desc.key()));
+}
+
+std::optional<Plan> Plan::of_choice(const DevicePtr& device, const OpDesc& desc, const std::string& choice) {
+  Plan plan;
+  const tern_status status = plan.make(device, desc, choice);
+  if (status == TERN_UNSUPPORTED) return std::nullopt;
+  check(status, device->backend(), cat(device->name(), ": planning ", desc.key(), " by the choice ", choice));
+  return plan;
 }
 
 Bound Plan::bind(std::span<const tern_tensor> args, tern_plane workspace, void* host_scratch) const {

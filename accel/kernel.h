@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,10 +46,13 @@ class Plan : public Handle<tern_plan, &tern_backend::plan_destroy> {
   Plan() = default;
   // `choice` names the kernel as an earlier plan did; empty: the device chooses, and may measure once.
   Plan(const DevicePtr& device, const OpDesc& desc, const std::string& choice);
+  // The plan of a remembered choice; none where the device no longer has it.
+  static std::optional<Plan> of_choice(const DevicePtr& device, const OpDesc& desc, const std::string& choice);
   [[nodiscard]] const tern_plan_info& info() const { return info_; }
   [[nodiscard]] Bound bind(std::span<const tern_tensor> args, tern_plane workspace, void* host_scratch) const;
 
  private:
+  tern_status make(const DevicePtr& device, const OpDesc& desc, const std::string& choice);
   tern_plan_info info_{};
 };
 

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
@@ -17,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
+
+constexpr std::int32_t kMaxDevices = 64;  // as many as peer_mask can name
 
 // The fixed part of a child's answer; device infos follow.
 struct ProbeAnswer {
@@ -56,11 +59,19 @@ void answer_in_child(const fs::path& file, int fd) {
     put(answer.version, sizeof(answer.version), api.version);
     answer.probe_rank = api.probe_rank;
     std::int32_t count = 0;
-    const tern_status status = api.device_count(&count, {answer.reason, sizeof(answer.reason)});
-    for (std::int32_t i = 0; status == TERN_OK && i < count; ++i) {
+    const tern_status status = api.device_count(&count, {answer.reason, sizeof(answer.reason) - 1});
+    if (status != TERN_OK && answer.reason[0] == '\0') {
+      put(answer.reason, sizeof(answer.reason), (*backend)->last_error());
+    }
+    for (std::int32_t i = 0; status == TERN_OK && i < std::min(count, kMaxDevices); ++i) {
       tern_device_info info{};
       info.size = sizeof(info);
-      if (api.device_info(i, &info) == TERN_OK) infos.push_back(info);
+      if (api.device_info(i, &info) != TERN_OK) {
+        // The list's places are the ordinals: it ends where one of them cannot be described.
+        put(answer.reason, sizeof(answer.reason), cat("device ", i, ": ", (*backend)->last_error()));
+        break;
+      }
+      infos.push_back(info);
     }
   }
   answer.devices = static_cast<std::int32_t>(infos.size());
@@ -124,6 +135,9 @@ ProbedBackend read_answer(const fs::path& file, const std::string& bytes) {
   out.file = file;
   ProbeAnswer answer{};
   std::memcpy(&answer, bytes.data(), sizeof(answer));
+  answer.name[sizeof(answer.name) - 1] = '\0';
+  answer.version[sizeof(answer.version) - 1] = '\0';
+  answer.reason[sizeof(answer.reason) - 1] = '\0';
   out.name = answer.name;
   out.version = answer.version;
   out.probe_rank = answer.probe_rank;
@@ -132,6 +146,7 @@ ProbedBackend read_answer(const fs::path& file, const std::string& bytes) {
   for (std::int32_t i = 0; i < answer.devices; ++i) {
     tern_device_info info{};
     std::memcpy(&info, at + static_cast<std::size_t>(i) * sizeof(info), sizeof(info));
+    terminate_texts(info);
     out.devices.push_back(info);
   }
   if (out.devices.empty() && out.absent_reason.empty()) out.absent_reason = "no device found";

@@ -49,14 +49,11 @@ std::string plugin_word(const std::filesystem::path& file) {
   return stem.rfind(prefix, 0) == 0 ? stem.substr(prefix.size()) : stem;
 }
 
-// Opens a named device: its own plugin is loaded and no other is touched.
+// Opens a named device: its own plugin, libtern_NAME.so, is loaded and no other is touched.
 Result<SelectedDevice> open_named(const DeviceName& name, const std::string& flag,
                                   const std::filesystem::path& backend_file) {
-  std::vector<std::filesystem::path> files =
+  const std::vector<std::filesystem::path> files =
       backend_file.empty() ? find_backend_files() : std::vector<std::filesystem::path>{backend_file};
-  // The file's name is a hint for the order only: the table's own name decides.
-  std::stable_partition(files.begin(), files.end(),
-                        [&](const auto& file) { return plugin_word(file) == name.backend; });
   std::vector<std::string> known;
   for (const auto& file : files) {
     if (backend_file.empty() && plugin_word(file) != name.backend) {

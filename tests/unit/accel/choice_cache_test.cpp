@@ -51,5 +51,16 @@ TEST_F(Choices, OfACheckpointWinOverNewOnes) {
   EXPECT_EQ(fake_state().plans_measured, 0);
 }
 
+TEST_F(Choices, ThatTheDeviceNoLongerHasAreMadeAnew) {
+  const auto device = open_fake();
+  fake_state().forgotten_choices = {"gone"};
+  ChoiceCache cache;
+  cache.replay({{scale_of(4).key(), "gone"}});
+  EXPECT_STREQ(cache.plan(device, scale_of(4)).info().choice, "fast");
+  EXPECT_EQ(cache.used().at(scale_of(4).key()), "fast");
+  (void)cache.plan(device, scale_of(4));
+  EXPECT_EQ(fake_state().plans_measured, 1) << "the new choice is remembered";
+}
+
 }  // namespace
 }  // namespace tern::accel::test

@@ -14,6 +14,35 @@ void put(tern_text to, const std::string& text) {
   to.data[n] = '\0';
 }
 
+// What every backend must have and these tests never call.
+template <typename... Args>
+tern_status unsupported(Args...) {
+  return TERN_UNSUPPORTED;
+}
+
+void add_rest(tern_backend& t) {
+  t.device_health = unsupported;
+  t.host_alloc = unsupported;
+  t.host_free = unsupported;
+  t.copy_to_device = unsupported;
+  t.copy_to_host = unsupported;
+  t.copy_on_device = unsupported;
+  t.fill = unsupported;
+  t.stream_create = unsupported;
+  t.stream_destroy = unsupported;
+  t.stream_synchronize = unsupported;
+  t.stream_wait_event = unsupported;
+  t.event_create = unsupported;
+  t.event_destroy = unsupported;
+  t.event_record = unsupported;
+  t.event_query = unsupported;
+  t.event_synchronize = unsupported;
+  t.event_elapsed = unsupported;
+  t.bind = unsupported;
+  t.launch = unsupported;
+  t.unbind = unsupported;
+}
+
 tern_backend make_table() {
   tern_backend t{};
   t.size = sizeof(t);
@@ -69,6 +98,7 @@ tern_backend make_table() {
               tern_plan_info* info) -> tern_status {
     FakeState& s = fake_state();
     if (choice == nullptr) ++s.plans_measured;
+    if (choice != nullptr && s.forgotten_choices.contains(choice)) return TERN_UNSUPPORTED;
     std::strcpy(info->choice, choice == nullptr ? "fast" : choice);
     *plan = reinterpret_cast<tern_plan>(std::malloc(1));
     return TERN_OK;
@@ -81,6 +111,7 @@ tern_backend make_table() {
     put(reason, "the fake has no kernels");
     return TERN_UNSUPPORTED;
   };
+  add_rest(t);
   return t;
 }
 
@@ -91,9 +122,11 @@ FakeState& fake_state() {
   return state;
 }
 
-DevicePtr open_fake() {
+const tern_backend& fake_table() {
   static const tern_backend table = make_table();
-  return Device::open(Backend::wrap(&table), 0).value();
+  return table;
 }
+
+DevicePtr open_fake() { return Device::open(Backend::wrap(&fake_table()), 0).value(); }
 
 }  // namespace tern::accel::test

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "accel/device.h"
@@ -16,12 +17,14 @@ struct FakeState {
   std::uint64_t allocated = 0;
   int creates = 0;
   int destroys = 0;
-  int plans_measured = 0;  // plan calls without a choice
+  int plans_measured = 0;                   // plan calls without a choice
+  std::set<std::string> forgotten_choices;  // kernels that an update of the driver took away
   std::string error;
   std::map<tern_buffer, std::uint64_t> sizes;
 };
 FakeState& fake_state();
 
+[[nodiscard]] const tern_backend& fake_table();
 [[nodiscard]] DevicePtr open_fake();
 
 }  // namespace tern::accel::test
