@@ -18,7 +18,6 @@ bool present(const Backend& backend) {
   return backend.has(Member);
 }
 
-{ #member, capability, present < &tern_backend::member> }
 constexpr Requirement kRequirements[] = {
     {"device_count", 0, present<&tern_backend::device_count>},
     {"device_info", 0, present<&tern_backend::device_info>},
