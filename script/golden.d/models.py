@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Makes tests/data/golden: tiny random models and what transformers, PyTorch and PEFT compute with them.
+
+Usage: models.py OUTPUT [MODEL.gguf]      needs: torch transformers peft safetensors gguf
+
+OUTPUT/<model>/ holds config.json and model.safetensors (the model), adapter/ (a LoRA that PEFT wrote, both halves random)
+and golden.safetensors:
+  tokens [300]; logits [300, vocab]
+  ids, supervised [tokens], lengths [samples]: training samples end to end; supervised[t] is 1 where token t is a target
+  loss [1], gradient/<parameter>: of the first step's samples, the sum of cross entropies over the number of targets
+  lora.logits [64, vocab]: of the first tokens, with the adapter
+  lora.loss, lora.gradient/<PEFT's name>: the same loss with the adapter, and of its parameters
+  full.losses, full.grad_norms, lora.losses, lora.grad_norms [20]: 20 steps of AdamW, norms before clipping
+Samples go through the model one by one, without padding. Versions stand in each file's metadata.
+
+With MODEL.gguf, OUTPUT/smollm2.safetensors: 320 tokens of GSM8K, and at each of `positions` the distribution of the
+next token: its `top` ids with their log-probabilities, and the log of the mass that is left in each class id mod 16.
+"""
+import json
+import math
+import os
+import sys
+from importlib.metadata import version
+
+sys.path.pop(0)  # beside this file lies a tokenizers.py
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import save_file
+import transformers
+from transformers import (AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, get_cosine_schedule_with_warmup)
+
+VOCAB, HIDDEN, LAYERS, TOKENS, LORA_TOKENS = 160, 64, 2, 300, 64
+STEPS, SAMPLES, PER_STEP = 20, 8, 4
+PEAK, BETAS, EPS, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
+TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+COMMON = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=96, num_hidden_layers=LAYERS,
+              num_attention_heads=4, max_position_embeddings=512, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
+              initializer_range=0.125, attn_implementation="eager")
+
+MODELS = {
+    # Scaled rope whose bands lie within the text; grouped heads; one matrix for embedding and head.
+    "llama-tied": lambda: LlamaForCausalLM(LlamaConfig(
+        **COMMON, num_key_value_heads=2, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
+                         "high_freq_factor": 4.0, "original_max_position_embeddings": 64})),
+    # A head size of its own, one key-value head, biases everywhere.
+    "llama-untied": lambda: LlamaForCausalLM(LlamaConfig(
+        **COMMON, num_key_value_heads=1, head_dim=24, tie_word_embeddings=False, attention_bias=True, mlp_bias=True)),
+    # A window that the text and some training samples exceed.
+    "mistral": lambda: MistralForCausalLM(MistralConfig(
+        **COMMON, num_key_value_heads=2, tie_word_embeddings=False, sliding_window=37)),
+}
+
+
+def versions():
+    names = ("torch", "transformers", "peft", "safetensors", "gguf")
+    return {"made_by": "script/golden.d/models.py", **{name: version(name) for name in names}}
+
+
+def random_model(name, seed):
+    torch.manual_seed(seed)
+    model = MODELS[name]().float().eval()
+    with torch.no_grad():  # transformers starts norms at one and biases at zero, which would hide mistakes
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.2 * torch.randn_like(parameter))
+    return model
+
+
+def random_samples():
+    """Samples of very different lengths and shares of targets, as (ids, 0/1 per token)."""
+    samples = []
+    for length in (23, 60, 9, 41, 52, 14, 33, 5):
+        ids = torch.randint(3, VOCAB, (length,))
+        begin = int(torch.randint(1, length, ()))
+        supervised = torch.arange(length) >= begin
+        if length > 40:  # two turns
+            supervised |= (torch.arange(length) >= 4) & (torch.arange(length) < 11)
+        samples.append((ids, supervised))
+    return samples
+
+
+def step_loss(model, samples):
+    targets = sum(int(supervised[1:].sum()) for _, supervised in samples)
+    total = 0.0
+    for ids, supervised in samples:
+        logits = model(input_ids=ids[None]).logits[0, :-1]
+        losses = torch.nn.functional.cross_entropy(logits, ids[1:], reduction="none")
+        total = total + losses[supervised[1:]].sum()
+    return total / targets
+
+
+def gradients(model, samples):
+    model.zero_grad()
+    loss = step_loss(model, samples)
+    loss.backward()
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.requires_grad}
+    model.zero_grad()
+    return loss.detach(), found
+
+
+def train(model, samples):
+    trained = [p for p in model.parameters() if p.requires_grad]
+    groups = [{"params": [p for p in trained if p.dim() >= 2], "weight_decay": DECAY},
+              {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW([g for g in groups if g["params"]], lr=PEAK, betas=BETAS, eps=EPS)
+    schedule = get_cosine_schedule_with_warmup(optimizer, 0, STEPS)
+    losses, norms = [], []
+    for step in range(STEPS):
+        begin = step * PER_STEP % SAMPLES
+        loss = step_loss(model, samples[begin:begin + PER_STEP])
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(trained, CLIP).item())
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return torch.tensor(losses), torch.tensor(norms)
+
+
+def write(tensors, path, metadata):
+    save_file({n: t.contiguous() for n, t in tensors.items()}, path, metadata={**versions(), **metadata})
+    os.chmod(path, 0o644)
+
+
+def peft_name(name):
+    return name.replace(".default.", ".")
+
+
+def make_tiny(output, name, seed):
+    folder = os.path.join(output, name)
+    model = random_model(name, seed)
+    model.save_pretrained(folder)
+    os.remove(os.path.join(folder, "generation_config.json"))
+    samples = random_samples()
+    tokens = torch.randint(3, VOCAB, (TOKENS,))
+    out = {"tokens": tokens.int()}
+    with torch.no_grad():
+        out["logits"] = model(input_ids=tokens[None]).logits[0].contiguous()
+    out["ids"] = torch.cat([ids for ids, _ in samples]).int()
+    out["supervised"] = torch.cat([supervised for _, supervised in samples]).int()
+    out["lengths"] = torch.tensor([len(ids) for ids, _ in samples], dtype=torch.int32)
+    loss, found = gradients(model, samples[:PER_STEP])
+    out["loss"] = loss[None]
+    out.update({f"gradient/{n}": g for n, g in found.items()})
+
+    # Random halves (B is not zero), so that the gradient of A is not zero at the first step.
+    peft = get_peft_model(load(folder), LoraConfig(
+        r=4, lora_alpha=8, lora_dropout=0.0, target_modules=TARGETS, init_lora_weights=False, task_type="CAUSAL_LM"))
+    with torch.no_grad():
+        for n, p in peft.named_parameters():
+            if "lora_" in n:
+                p.copy_(torch.randn_like(p) * 0.08)
+    peft.save_pretrained(os.path.join(folder, "adapter"))
+    settle_adapter(os.path.join(folder, "adapter"))
+    with torch.no_grad():
+        out["lora.logits"] = peft.eval()(input_ids=tokens[None, :LORA_TOKENS]).logits[0].contiguous()
+    peft.train()
+    loss, found = gradients(peft, samples[:PER_STEP])
+    out["lora.loss"] = loss[None]
+    out.update({f"lora.gradient/{peft_name(n)}": g for n, g in found.items()})
+    out["lora.losses"], out["lora.grad_norms"] = train(peft, samples)
+    out["full.losses"], out["full.grad_norms"] = train(model, samples)
+    write(out, os.path.join(folder, "golden.safetensors"), {"seed": str(seed)})
+    print(f"{name}: loss {out['loss'].item():.4f}, logits to {out['logits'].abs().max():.2f}, 20 steps full "
+          f"{out['full.losses'][0]:.4f} to {out['full.losses'][-1]:.4f}, LoRA {out['lora.losses'][0]:.4f} to "
+          f"{out['lora.losses'][-1]:.4f}")
+
+
+def load(folder):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+
+
+def settle_adapter(folder):
+    """Takes out of PEFT's files what differs from one machine and run to the next."""
+    os.remove(os.path.join(folder, "README.md"))
+    path = os.path.join(folder, "adapter_config.json")
+    with open(path) as file:
+        config = json.load(file)
+    config["base_model_name_or_path"] = None
+    config["target_modules"] = sorted(config["target_modules"])
+    with open(path, "w") as file:
+        json.dump(config, file, indent=2)
+        file.write("\n")
+
+
+CLASSES, TOP, SMOL_TOKENS, EVERY = 16, 256, 320, 4
+
+
+def coarse(logprobs, top):
+    """Log-probabilities of `top`, and of the rest by class of id mod CLASSES."""
+    rest = logprobs.clone().scatter_(1, top, -math.inf)
+    classes = torch.stack([torch.logsumexp(rest[:, c::CLASSES], 1) for c in range(CLASSES)], 1)
+    return torch.gather(logprobs, 1, top), classes
+
+
+def divergence(p, q):
+    return (p.exp() * (p - q)).sum(1).mean().item()
+
+
+def make_smollm2(output, gguf):
+    where = dict(pretrained_model_name_or_path=os.path.dirname(os.path.abspath(gguf)), gguf_file=os.path.basename(gguf))
+    tokenizer = AutoTokenizer.from_pretrained(**where)
+    model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32, attn_implementation="eager").eval()
+    examples = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "gsm8k")
+    text = gsm8k_text(examples)
+    tokens = torch.tensor(tokenizer.encode(text, add_special_tokens=False))[:SMOL_TOKENS]
+    positions = torch.arange(EVERY - 1, len(tokens), EVERY)
+    with torch.no_grad():
+        logits = model(input_ids=tokens[None]).logits[0, positions].double()
+        bf16 = model.bfloat16()(input_ids=tokens[None]).logits[0, positions].double()
+    reference = torch.log_softmax(logits, 1)
+    top = reference.topk(TOP, 1).indices.sort(1).values
+    fine, classes = coarse(reference, top)
+    other = torch.log_softmax(bf16, 1)
+    seen = divergence(torch.cat([fine, classes], 1), torch.cat(coarse(other, top), 1))
+    whole = divergence(reference, other)
+    print(f"smollm2: {len(tokens)} tokens; PyTorch's own bfloat16 is at a mean KL of {whole:.3e}, of which the file "
+          f"shows {seen:.3e}")
+    write({"tokens": tokens.int(), "positions": positions.int(), "top": top.int(), "top_logprobs": fine.float(),
+           "class_logprobs": classes.float()}, os.path.join(output, "smollm2.safetensors"),
+          {"bf16_kl": f"{whole:.6e}", "bf16_kl_seen": f"{seen:.6e}"})
+
+
+def gsm8k_text(examples):
+    with open(os.path.join(examples, "test.jsonl")) as file:
+        rows = [json.loads(line) for line in file]
+    return "\n".join(f"{row['question']}\n{row['answer']}" for row in rows[:6])
+
+
+def main():
+    output = sys.argv[1]
+    transformers.utils.logging.disable_progress_bar()
+    torch.use_deterministic_algorithms(True)
+    for seed, name in enumerate(MODELS):
+        make_tiny(output, name, seed + 1)
+    if len(sys.argv) > 2:
+        make_smollm2(output, sys.argv[2])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+#include "golden.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "accel/backend.h"
+#include "base/strings.h"
+#include "engine/model_runner.h"
+#include "ops/gather_rows.h"
+#include "ops/matmul.h"
+#include "ops/matmul_q.h"
+#include "train/optimizer.h"
+
+namespace tern::golden {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <typename T>
+std::vector<T> copy_as(std::span<const std::byte> bytes) {
+  std::vector<T> out(bytes.size() / sizeof(T));
+  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(T));
+  return out;
+}
+
+template <typename T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+ops::Value head_logits(graph::Graph& graph, nn::Context& context, const models::ModelConfig& config, ops::Value rows,
+                       tern_dtype compute) {
+  const ops::Value head = context.weight(models::lm_head_weight(config));
+  if (is_quantised(graph.desc(head))) {
+    ops::MatmulQOptions options;
+    options.compute = compute;
+    return ops::matmul_q(graph, rows, head, options);
+  }
+  ops::MatmulOptions options;
+  options.transpose_b = true;
+  options.compute = compute;
+  return ops::matmul(graph, rows, head, options);
+}
+
+}  // namespace
+
+accel::DevicePtr cpu_device() {
+  static const auto backend = accel::Backend::load(TERN_CPU_PLUGIN).value();
+  return accel::Device::open(backend, 0).value();
+}
+
+std::filesystem::path fixture(const std::string& name) {
+  return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
+}
+
+Numbers::Numbers(const std::filesystem::path& file) : file_(io::Safetensors::open(file).value()) {}
+
+const io::SafetensorsTensor& Numbers::at(const std::string& name) const {
+  const auto* tensor = file_.tensor(name);
+  if (tensor == nullptr) throw std::logic_error("the fixture has no " + name);
+  return *tensor;
+}
+
+std::vector<float> Numbers::floats(const std::string& name) const {
+  const auto& tensor = at(name);
+  if (tensor.dtype->name != "F32") throw std::logic_error(name + " is not F32");
+  return copy_as<float>(tensor.bytes);
+}
+
+std::vector<std::int32_t> Numbers::ints(const std::string& name) const {
+  const auto& tensor = at(name);
+  if (tensor.dtype->name != "I32") throw std::logic_error(name + " is not I32");
+  return copy_as<std::int32_t>(tensor.bytes);
+}
+
+std::vector<std::int64_t> Numbers::shape(const std::string& name) const { return at(name).shape; }
+
+std::map<std::string, std::vector<float>> Numbers::with_prefix(const std::string& prefix) const {
+  std::map<std::string, std::vector<float>> out;
+  for (const auto& tensor : file_.tensors()) {
+    if (tensor.name.starts_with(prefix)) out[tensor.name.substr(prefix.size())] = copy_as<float>(tensor.bytes);
+  }
+  return out;
+}
+
+models::LoadedModel load(const std::filesystem::path& path, bool fp32_masters) {
+  models::LoadOptions options;
+  options.fp32_masters = fp32_masters;
+  auto source = std::make_shared<io::CheckpointSource>(io::CheckpointSource::open(path).value());
+  return models::load_model(std::move(source), cpu_device(), options).value();
+}
+
+std::vector<float> download(const graph::TensorStore& store, const std::string& name) {
+  std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(name).desc)));
+  store.download(name, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+data::EncodedDataset samples(const Numbers& numbers) {
+  const auto ids = numbers.ints("ids");
+  const auto supervised = numbers.ints("supervised");
+  auto store = std::make_shared<data::MemoryStore>();
+  std::size_t begin = 0;
+  for (const std::int32_t length : numbers.ints("lengths")) {
+    data::Sample sample;
+    for (std::size_t t = begin; t < begin + static_cast<std::size_t>(length); ++t) {
+      sample.ids.push_back(ids.at(t));
+      sample.weights.push_back(t == begin ? 0.0F : static_cast<float>(supervised.at(t)));
+    }
+    begin += static_cast<std::size_t>(length);
+    store->add(std::move(sample));
+  }
+  data::EncodedDataset dataset;
+  dataset.add(store);
+  return dataset;
+}
+
+std::vector<float> prefill_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
+                                  const std::vector<std::int32_t>& rows, tern_dtype compute, const Adapters& adapters) {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  graph::Graph graph;
+  nn::BuildOptions build;
+  build.compute = compute;
+  build.adapters = adapters;
+  nn::Context context(graph, *model.store, build);
+  nn::TokenInputs inputs;
+  inputs.ids = graph.input("ids", make_desc(TERN_I32, {count}));
+  inputs.positions = graph.input("positions", make_desc(TERN_I32, {count}));
+  inputs.cu_seqlens = graph.input("cu_seqlens", make_desc(TERN_I32, {2}));
+  inputs.max_seqlen = count;
+  const ops::Value hidden = model.architecture->hidden_states(context, model.config, inputs);
+  const ops::Value wanted = graph.input("rows", make_desc(TERN_I32, {static_cast<std::int64_t>(rows.size())}));
+  const ops::Value chosen = ops::gather_rows(graph, hidden, wanted, build.needs);
+  graph.output("logits", head_logits(graph, context, model.config, chosen, compute));
+
+  accel::ChoiceCache choices;
+  const auto program = graph::Program::build(graph, model.store, choices, {});
+  std::vector<std::int32_t> positions(tokens.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  const std::vector<std::int32_t> cu_seqlens = {0, static_cast<std::int32_t>(count)};
+  graph::RunInputs run;
+  run.inputs = {{"ids", bytes_of(tokens)},
+                {"positions", bytes_of(positions)},
+                {"cu_seqlens", bytes_of(cu_seqlens)},
+                {"rows", bytes_of(rows)}};
+  program->run(run);
+  return copy_as<float>(program->output("logits"));
+}
+
+std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
+                                const std::vector<std::int64_t>& chunks, tern_dtype compute, const Adapters& adapters) {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  engine::RunnerOptions options;
+  options.max_num_batched_tokens = *std::max_element(chunks.begin(), chunks.end());
+  options.max_model_len = count;
+  options.num_blocks = (count + options.block_size - 1) / options.block_size + 1;
+  options.compute = compute;
+  options.adapters = adapters;
+  options.return_logits = true;
+  accel::ChoiceCache choices;
+  engine::ModelRunner runner(model, options, choices, {}, nullptr);
+
+  engine::Sequence sequence;
+  sequence.tokens = tokens;
+  sequence.prompt_length = count;
+  for (std::int64_t block = options.num_blocks - 1; block > 0; --block)
+    sequence.blocks.push_back(static_cast<std::int32_t>(block));
+  std::vector<float> out;
+  std::size_t step = 0;
+  for (std::int64_t begin = 0; begin < count;) {
+    const std::int64_t size = std::min(count - begin, chunks[std::min(step++, chunks.size() - 1)]);
+    (void)runner.run({{&sequence, begin, size, true}});
+    out.insert(out.end(), runner.logits().begin(), runner.logits().end());
+    begin += size;
+  }
+  return out;
+}
+
+Gradients step_gradients(models::LoadedModel& model, const data::EncodedDataset& dataset, const StepOptions& options) {
+  auto planner = data::BatchPlanner::create(dataset, options.batches).value();
+  const data::StepPlan plan = planner.plan(0, 0);
+  train::TrainingGraphOptions graph = options.graph;
+  graph.capacity = {static_cast<std::int64_t>(dataset.tokens()), static_cast<std::int64_t>(dataset.size()),
+                    static_cast<std::int64_t>(dataset.tokens()), static_cast<std::int64_t>(dataset.longest())};
+  for (const auto& name : graph.trainable) {
+    const std::string gradient = train::gradient_name(name);
+    if (model.store->find(gradient) == nullptr)
+      model.store->create(gradient, make_desc(TERN_F32, shape_of(model.store->at(name).desc)));
+    model.store->fill_zero(gradient);
+  }
+  accel::ChoiceCache choices;
+  train::MicroBatchRunner runner(model, graph, choices, {}, nullptr);
+  Gradients out;
+  for (const auto& micro : plan.micro_batches) {
+    if (micro.samples.empty()) continue;
+    const data::MicroBatch batch = data::gather(dataset, micro);
+    train::MicroBatchInputs inputs;
+    inputs.loss_divisor = plan.weight;
+    if (options.average_micro_batches) {
+      const double own = std::accumulate(batch.label_weights.begin(), batch.label_weights.end(), 0.0);
+      inputs.loss_divisor = own * static_cast<double>(plan.micro_batches.size());
+    }
+    out.loss += runner.run(batch, inputs);
+  }
+  for (const auto& name : graph.trainable) out.by_parameter[name] = download(*model.store, train::gradient_name(name));
+  return out;
+}
+
+double max_difference(std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) return kInfinity;
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    if (!std::isfinite(difference)) return kInfinity;
+    worst = std::max(worst, difference);
+  }
+  return worst;
+}
+
+double relative_error(std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) return kInfinity;
+  double difference = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    difference += d * d;
+    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  if (!std::isfinite(difference) || !std::isfinite(norm)) return kInfinity;
+  if (norm == 0) return difference == 0 ? 0 : kInfinity;
+  return std::sqrt(difference / norm);
+}
+
+double worst_error(const Gradients& a, const Gradients& b) {
+  if (a.by_parameter.size() != b.by_parameter.size()) return kInfinity;
+  double worst = 0;
+  for (const auto& [name, values] : a.by_parameter) {
+    const auto other = b.by_parameter.find(name);
+    if (other == b.by_parameter.end()) return kInfinity;
+    worst = std::max(worst, relative_error(values, other->second));
+  }
+  return worst;
+}
+
+}  // namespace tern::golden

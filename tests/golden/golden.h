@@ -1,0 +1,77 @@
+// What the golden tests share: fixtures made by script/golden, the device, and tern's numbers for them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "accel/choice_cache.h"
+#include "data/batch.h"
+#include "graph/program.h"
+#include "io/safetensors.h"
+#include "models/adapter.h"
+#include "models/loader.h"
+#include "train/micro_batch.h"
+
+namespace tern::golden {
+
+// The cpu plugin of this build.
+[[nodiscard]] accel::DevicePtr cpu_device();
+[[nodiscard]] std::filesystem::path fixture(const std::string& name);  // under tests/data/golden
+
+// Numbers of a .safetensors fixture.
+class Numbers {
+ public:
+  explicit Numbers(const std::filesystem::path& file);
+  [[nodiscard]] std::vector<float> floats(const std::string& name) const;
+  [[nodiscard]] std::vector<std::int32_t> ints(const std::string& name) const;
+  [[nodiscard]] std::vector<std::int64_t> shape(const std::string& name) const;
+  // Those whose name begins with `prefix`, by the rest of their name.
+  [[nodiscard]] std::map<std::string, std::vector<float>> with_prefix(const std::string& prefix) const;
+
+ private:
+  const io::SafetensorsTensor& at(const std::string& name) const;
+  io::Safetensors file_;
+};
+
+[[nodiscard]] models::LoadedModel load(const std::filesystem::path& path, bool fp32_masters = false);
+[[nodiscard]] std::vector<float> download(const graph::TensorStore& store, const std::string& name);
+// The training samples of a tiny model's golden.safetensors.
+[[nodiscard]] data::EncodedDataset samples(const Numbers& numbers);
+
+using Adapters = std::map<std::string, nn::LoraLayer>;
+
+// Logits of one text in one run without a cache: [rows, vocab], `rows` being positions in the text.
+[[nodiscard]] std::vector<float> prefill_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
+                                                const std::vector<std::int32_t>& rows, tern_dtype compute,
+                                                const Adapters& adapters = {});
+// The same through the engine's paged cache, in steps of `chunks` tokens (the last size repeats): the logits of each
+// step's last token, [steps, vocab]. Blocks of the cache are taken out of order.
+[[nodiscard]] std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
+                                              const std::vector<std::int64_t>& chunks, tern_dtype compute,
+                                              const Adapters& adapters = {});
+
+// Loss and gradients of one optimizer step.
+struct Gradients {
+  double loss = 0;
+  std::map<std::string, std::vector<float>> by_parameter;
+};
+struct StepOptions {
+  data::BatchOptions batches;
+  train::TrainingGraphOptions graph;   // capacity is filled in
+  bool average_micro_batches = false;  // the mistake that the split law exists to catch
+};
+[[nodiscard]] Gradients step_gradients(models::LoadedModel& model, const data::EncodedDataset& dataset,
+                                       const StepOptions& options);
+
+[[nodiscard]] double max_difference(std::span<const float> a, std::span<const float> b);
+// |a - b| / |b| in the Euclidean norm; infinite where the sizes differ or something is not finite.
+[[nodiscard]] double relative_error(std::span<const float> a, std::span<const float> b);
+// The largest relative error over the parameters; infinite where their names differ.
+[[nodiscard]] double worst_error(const Gradients& a, const Gradients& b);
+
+}  // namespace tern::golden

@@ -1,0 +1,232 @@
+// Tiny random models of transformers: logits, loss, gradients, 20 steps of training.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "base/strings.h"
+#include "golden.h"
+#include "train/model_saver.h"
+#include "train/trainer.h"
+
+namespace tern::golden {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSteps = 20;
+constexpr double kLogits = 1e-4;         // absolute
+constexpr double kFirstStep = 1e-5;      // relative
+constexpr double kTwentiethStep = 1e-3;  // relative
+
+std::vector<std::int32_t> all_rows(std::size_t count) {
+  std::vector<std::int32_t> rows(count);
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+// A folder that is gone after the test.
+class Scratch {
+ public:
+  Scratch() : path_(fs::path(testing::TempDir()) / cat("tern-golden-", ::getpid())) { fs::create_directories(path_); }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+class TinyModel : public testing::TestWithParam<const char*> {
+ protected:
+  TinyModel() : folder_(fixture(GetParam())), numbers_(folder_ / "golden.safetensors") {}
+
+  [[nodiscard]] StepOptions first_step() const {
+    StepOptions options;
+    options.batches.per_device_batch_size = 2;
+    options.batches.accumulation = 2;
+    options.batches.shuffle = false;
+    return options;
+  }
+  [[nodiscard]] static std::vector<std::string> parameters(const models::LoadedModel& model) {
+    std::vector<std::string> names;
+    for (const auto& spec : model.architecture->parameters(model.config)) names.push_back(spec.name);
+    return names;
+  }
+  [[nodiscard]] static std::vector<std::string> parameters(const models::LoadedAdapter& adapter) {
+    std::vector<std::string> names;
+    for (const auto& [module, layer] : adapter.layers) {
+      names.push_back(layer.lora_a);
+      names.push_back(layer.lora_b);
+    }
+    return names;
+  }
+  // Our name of a fixture's adapter tensor, "base_model.model.<module>.lora_A.weight".
+  [[nodiscard]] static std::string stored_name(const std::string& peft) {
+    const std::string prefix = "base_model.model.";
+    EXPECT_TRUE(peft.starts_with(prefix)) << peft;
+    return "lora/" + peft.substr(prefix.size());
+  }
+  void expect_gradients(const Gradients& got, const std::map<std::string, std::vector<float>>& want, double loss) {
+    EXPECT_NEAR(got.loss, loss, kFirstStep * loss);
+    EXPECT_EQ(got.by_parameter.size(), want.size());
+    for (const auto& [name, values] : want) {
+      ASSERT_TRUE(got.by_parameter.contains(name)) << name;
+      EXPECT_LE(relative_error(got.by_parameter.at(name), values), kFirstStep) << name;
+    }
+  }
+  void expect_training(models::LoadedModel& model, const train::ModelSaver& saver, train::TrainingGraphOptions graph,
+                       const std::string& kind);
+
+  fs::path folder_;
+  Numbers numbers_;
+};
+
+// The whole Trainer, whose losses and norms by step must be PyTorch's.
+void TinyModel::expect_training(models::LoadedModel& model, const train::ModelSaver& saver,
+                                train::TrainingGraphOptions graph, const std::string& kind) {
+  const Scratch scratch;
+  train::TrainerOptions options;  // AdamW, clipping and schedule as they are by default
+  options.output_dir = scratch.path();
+  options.max_steps = kSteps;
+  options.logging_steps = 1;
+  options.save_strategy = train::When::no;
+  options.learning_rate = 1e-3;
+  options.batches = first_step().batches;
+  options.graph = std::move(graph);
+  std::vector<double> losses;
+  std::vector<double> norms;
+  train::TrainerHooks hooks;
+  hooks.on_log = [&](const train::LogRow& row) {
+    losses.push_back(row.loss.value());
+    norms.push_back(row.grad_norm);
+  };
+  accel::ChoiceCache choices;
+  const auto dataset = samples(numbers_);
+  train::Trainer trainer(model, saver, dataset, {}, std::move(options), choices, {}, nullptr, std::move(hooks));
+  (void)trainer.run();
+  const auto want_losses = numbers_.floats(kind + ".losses");
+  const auto want_norms = numbers_.floats(kind + ".grad_norms");
+  ASSERT_EQ(losses.size(), kSteps);
+  ASSERT_EQ(want_losses.size(), kSteps);
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    const double tolerance = i == 0 ? kFirstStep : kTwentiethStep;
+    EXPECT_NEAR(losses[i], want_losses[i], tolerance * want_losses[i]) << "loss of step " << i + 1;
+    EXPECT_NEAR(norms[i], want_norms[i], tolerance * want_norms[i]) << "gradient norm of step " << i + 1;
+  }
+  EXPECT_LT(losses.back(), losses.front());
+}
+
+TEST_P(TinyModel, PrefillLogits) {
+  auto model = load(folder_);
+  const auto tokens = numbers_.ints("tokens");
+  const auto got = prefill_logits(model, tokens, all_rows(tokens.size()), TERN_F32);
+  EXPECT_LE(max_difference(got, numbers_.floats("logits")), kLogits);
+}
+
+TEST_P(TinyModel, LogitsTokenByToken) {
+  auto model = load(folder_);
+  const auto got = paged_logits(model, numbers_.ints("tokens"), {1}, TERN_F32);
+  EXPECT_LE(max_difference(got, numbers_.floats("logits")), kLogits);
+}
+
+TEST_P(TinyModel, LogitsInChunksThroughThePagedCache) {
+  auto model = load(folder_);
+  const auto tokens = numbers_.ints("tokens");
+  const std::vector<std::int64_t> chunks = {5, 1, 70, 16, 1, 33, 100, 2, 41, 31};
+  ASSERT_EQ(std::accumulate(chunks.begin(), chunks.end(), std::int64_t{0}), static_cast<std::int64_t>(tokens.size()));
+  const auto got = paged_logits(model, tokens, chunks, TERN_F32);
+  const auto all = numbers_.floats("logits");
+  const auto vocab = static_cast<std::size_t>(model.config.vocab_size);
+  ASSERT_EQ(got.size(), chunks.size() * vocab);
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    end += static_cast<std::size_t>(chunks[i]);
+    EXPECT_LE(
+        max_difference(std::span(got).subspan(i * vocab, vocab), std::span(all).subspan((end - 1) * vocab, vocab)),
+        kLogits)
+        << "after " << end << " tokens";
+  }
+}
+
+TEST_P(TinyModel, LogitsWithAnAdapterOfPeft) {
+  auto model = load(folder_);
+  const auto adapter = models::load_adapter(model, "lora", folder_ / "adapter").value();
+  const auto want = numbers_.floats("lora.logits");
+  auto tokens = numbers_.ints("tokens");
+  tokens.resize(want.size() / static_cast<std::size_t>(model.config.vocab_size));
+  const auto prefill = prefill_logits(model, tokens, all_rows(tokens.size()), TERN_F32, adapter.layers);
+  EXPECT_LE(max_difference(prefill, want), kLogits);
+  EXPECT_LE(max_difference(paged_logits(model, tokens, {1}, TERN_F32, adapter.layers), want), kLogits);
+}
+
+TEST_P(TinyModel, EveryGradient) {
+  auto model = load(folder_, true);
+  StepOptions options = first_step();
+  options.graph.trainable = parameters(model);
+  const auto got = step_gradients(model, samples(numbers_), options);
+  expect_gradients(got, numbers_.with_prefix("gradient/"), numbers_.floats("loss")[0]);
+}
+
+TEST_P(TinyModel, EveryGradientOfTheAdapter) {
+  auto model = load(folder_);
+  const auto adapter = models::load_adapter(model, "lora", folder_ / "adapter").value();
+  StepOptions options = first_step();
+  options.graph.adapters = adapter.layers;
+  options.graph.trainable = parameters(adapter);
+  const auto got = step_gradients(model, samples(numbers_), options);
+  std::map<std::string, std::vector<float>> want;
+  for (auto& [name, values] : numbers_.with_prefix("lora.gradient/")) want[stored_name(name)] = values;
+  expect_gradients(got, want, numbers_.floats("lora.loss")[0]);
+}
+
+TEST_P(TinyModel, TwentyFullSteps) {
+  auto model = load(folder_, true);
+  const auto saver = train::full_model_saver(model, folder_, 1'000'000'000);
+  train::TrainingGraphOptions graph;
+  graph.trainable = parameters(model);
+  expect_training(model, *saver, graph, "full");
+}
+
+TEST_P(TinyModel, TwentyLoraSteps) {
+  auto model = load(folder_);
+  const auto adapter = models::load_adapter(model, "lora", folder_ / "adapter").value();
+  const auto saver = train::adapter_saver(model, adapter);
+  train::TrainingGraphOptions graph;
+  graph.adapters = adapter.layers;
+  graph.trainable = parameters(adapter);
+  expect_training(model, *saver, graph, "lora");
+}
+
+// What PEFT wrote, loaded and written again, has PEFT's names and bits.
+TEST_P(TinyModel, AdapterKeepsItsNamesAndBits) {
+  auto model = load(folder_);
+  const auto adapter = models::load_adapter(model, "lora", folder_ / "adapter").value();
+  const Scratch scratch;
+  models::save_adapter(*model.store, adapter, scratch.path());
+  const Numbers ours(scratch.path() / "adapter_model.safetensors");
+  const Numbers theirs(folder_ / "adapter" / "adapter_model.safetensors");
+  const auto want = theirs.with_prefix("");
+  EXPECT_EQ(want.size(), 2 * 7 * static_cast<std::size_t>(model.config.num_hidden_layers));
+  EXPECT_EQ(ours.with_prefix(""), want);
+  for (const auto& [name, values] : want) EXPECT_EQ(ours.shape(name), theirs.shape(name)) << name;
+  const auto read = models::read_adapter_config(scratch.path()).value();
+  EXPECT_EQ(read.rank, adapter.config.rank);
+  EXPECT_EQ(read.alpha, adapter.config.alpha);
+  EXPECT_EQ(read.target_modules, adapter.config.target_modules);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TinyModel, testing::Values("llama-tied", "llama-untied", "mistral"),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace tern::golden

@@ -1,0 +1,98 @@
+// SmolLM2 from its GGUF against transformers' load of the same file: the divergence of next-token distributions.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <vector>
+
+#include "cli/model_names.h"
+#include "golden.h"
+
+namespace tern::golden {
+namespace {
+
+constexpr double kExact = 1e-5;    // products in fp32
+constexpr double kShipped = 1e-3;  // as tern computes unless told otherwise; PyTorch's bfloat16 is at 1.1e-3
+
+double log_sum_exp(const std::vector<double>& values) {
+  const double top = *std::max_element(values.begin(), values.end());
+  double sum = 0;
+  for (const double value : values) sum += std::exp(value - top);
+  return top + std::log(sum);
+}
+
+class SmolLM2 : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto path = cli::resolve_model("smollm2-135m");
+    if (!path.ok()) GTEST_SKIP() << path.error().line();
+    model_ = load(path.value());
+  }
+
+  // Mean over `positions` of KL(transformers || tern). A distribution is seen through the fixture's 256 likeliest ids,
+  // one by one, and the rest in classes of id modulo the number of classes.
+  [[nodiscard]] double divergence(std::span<const float> logits) const {
+    const auto top = numbers_.ints("top");
+    const auto top_logprobs = numbers_.floats("top_logprobs");
+    const auto class_logprobs = numbers_.floats("class_logprobs");
+    const auto rows = static_cast<std::size_t>(numbers_.shape("top").at(0));
+    const auto count = static_cast<std::size_t>(numbers_.shape("top").at(1));
+    const auto classes = static_cast<std::size_t>(numbers_.shape("class_logprobs").at(1));
+    const auto vocab = static_cast<std::size_t>(model_.config.vocab_size);
+    if (logits.size() != rows * vocab) return std::numeric_limits<double>::infinity();
+    double total = 0;
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::vector<double> values(logits.begin() + static_cast<std::ptrdiff_t>(row * vocab),
+                                 logits.begin() + static_cast<std::ptrdiff_t>((row + 1) * vocab));
+      const double normalizer = log_sum_exp(values);
+      double sum = 0;
+      const auto add = [&](double p, double q) { sum += std::exp(p) * (p - q); };
+      for (std::size_t i = row * count; i < (row + 1) * count; ++i) {
+        auto& value = values.at(static_cast<std::size_t>(top[i]));
+        add(top_logprobs[i], value - normalizer);
+        value = -std::numeric_limits<double>::infinity();
+      }
+      for (std::size_t c = 0; c < classes; ++c) {
+        std::vector<double> members;
+        for (std::size_t id = c; id < vocab; id += classes) members.push_back(values[id]);
+        add(class_logprobs[row * classes + c], log_sum_exp(members) - normalizer);
+      }
+      total += sum;
+    }
+    return total / static_cast<double>(rows);
+  }
+
+  [[nodiscard]] double prefill(tern_dtype compute) {
+    return divergence(prefill_logits(model_, tokens_, numbers_.ints("positions"), compute));
+  }
+  [[nodiscard]] double token_by_token(tern_dtype compute) {
+    const auto all = paged_logits(model_, tokens_, {1}, compute);
+    const auto vocab = static_cast<std::ptrdiff_t>(model_.config.vocab_size);
+    std::vector<float> chosen;
+    for (const std::int32_t position : numbers_.ints("positions"))
+      chosen.insert(chosen.end(), all.begin() + position * vocab, all.begin() + (position + 1) * vocab);
+    return divergence(chosen);
+  }
+  void expect_below(double measured, double limit) {
+    std::printf("mean KL per token %.3g, limit %g\n", measured, limit);
+    EXPECT_LT(measured, limit);
+    EXPECT_GT(measured, -1e-9);  // a divergence: below zero only by rounding
+  }
+  Numbers numbers_{fixture("smollm2.safetensors")};
+  std::vector<std::int32_t> tokens_ = numbers_.ints("tokens");
+  models::LoadedModel model_;
+};
+
+TEST_F(SmolLM2, PrefillInFp32) { expect_below(prefill(TERN_F32), kExact); }
+TEST_F(SmolLM2, TokenByTokenInFp32) { expect_below(token_by_token(TERN_F32), kExact); }
+TEST_F(SmolLM2, PrefillAsShipped) {
+  expect_below(prefill(models::fastest_compute_dtype(*model_.store->device())), kShipped);
+}
+TEST_F(SmolLM2, TokenByTokenAsShipped) {
+  expect_below(token_by_token(models::fastest_compute_dtype(*model_.store->device())), kShipped);
+}
+
+}  // namespace
+}  // namespace tern::golden
