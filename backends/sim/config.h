@@ -17,12 +17,14 @@ enum class Personality { discrete, ascend, graph, embedded };
 
 struct Fault {
   enum class Kind { oom, async, lost };
+  friend bool operator==(const Fault&, const Fault&) = default;
   Kind kind = Kind::oom;
   std::uint64_t at = 0;  // counted from 1
   int ordinal = -1;      // -1: every device
 };
 
 struct Config {
+  friend bool operator==(const Config&, const Config&) = default;
   Personality personality = Personality::discrete;
   int devices = 1;
   std::uint64_t seed = 0;

@@ -46,18 +46,33 @@ tern_status device_info(int32_t ordinal, tern_device_info* info) {
 tern_status device_open(int32_t ordinal, tern_device* device) {
   return guarded([&](auto&) {
     require(device != nullptr, "device_open: no place for the device");
-    auto opened = std::make_shared<Device>();
-    opened->config = require_config();
-    require_ordinal(opened->config, ordinal);
-    opened->ordinal = ordinal;
-    opened->info = describe(opened->config, ordinal);
-    world().seed(opened->config.seed);
+    const Config config = require_config();
+    require_ordinal(config, ordinal);
+    // Opened twice, a device is shared; another environment asks for another device.
+    auto& open = world().open;
+    std::shared_ptr<Device> opened;
+    for (const auto& other : open) {
+      const auto alive = other.lock();
+      if (alive && alive->ordinal == ordinal && alive->config == config) opened = alive;
+    }
+    if (!opened) {
+      opened = std::make_shared<Device>();
+      opened->config = config;
+      opened->ordinal = ordinal;
+      opened->info = describe(config, ordinal);
+      open.erase(std::remove_if(open.begin(), open.end(), [](const auto& other) { return other.expired(); }),
+                 open.end());
+      open.push_back(opened);
+      world().seed(config.seed);
+    }
     *device = world().devices.add(std::move(opened));
   });
 }
 
 tern_status device_close(tern_device device) {
-  return guarded([&](auto&) { world().devices.remove(device); });
+  return guarded([&](auto&) {
+    if (device != nullptr) world().devices.remove(device);
+  });
 }
 
 tern_status device_health(tern_device device, int32_t* health, tern_text reason) {

@@ -157,6 +157,10 @@ std::string why_not(const Device& device, std::uint32_t op, std::span<const Tens
     fail(TERN_INVALID_ARGUMENT, std::move(problem));
   }
   const OpSpec& spec = ops::op_spec(op);
+  const auto surplus = attrs.subspan(spec.attrs.size() * 4);
+  if (std::any_of(surplus.begin(), surplus.end(), [](std::byte b) { return b != std::byte{0}; })) {
+    return cat(spec.name, ": attributes of a newer version");
+  }
   if ((needs & ~(std::uint32_t{TERN_NEED_DETERMINISTIC} | TERN_NEED_ROW_INVARIANT)) != 0) {
     return cat(spec.name, ": an unknown need");
   }
@@ -198,7 +202,9 @@ HostArgs copy_host_args(const Device& device, const tern_host_args* given, std::
                         std::span<const TensorDesc> args) {
   HostArgs copy;
   if (given == nullptr) {
-    if (arrays > 0 && device.can(TERN_CAP_HOST_LENGTHS)) fail(TERN_INVALID_ARGUMENT, "host_args are missing");
+    const bool dynamic = std::any_of(args.begin(), args.end(),
+                                     [](const TensorDesc& desc) { return is_present(desc) && desc.dynamic_dim >= 0; });
+    if (arrays > 0 || dynamic) fail(TERN_INVALID_ARGUMENT, "host_args are missing");
     return copy;
   }
   copy.given = true;

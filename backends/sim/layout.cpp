@@ -90,8 +90,7 @@ void copy_reversed(const std::array<std::span<std::byte>, TERN_MAX_PLANES>& plan
 
 tern_status give_pack(const tern_tensor& packed, const tern_tensor& weight, std::uint32_t uses, tern_stream stream,
                       bool back) {
-  return guarded([&](auto&) {
-    const auto s = world().streams.at(stream);
+  const auto queue = [&](const std::shared_ptr<Stream>& s) {
     if (std::string why = refusal(*s->device, weight.desc, uses); !why.empty()) fail(TERN_UNSUPPORTED, std::move(why));
     if (packed.desc.layout == 0 || layout_uses(packed.desc.layout) != uses || !same_shape(packed.desc, weight.desc) ||
         packed_bytes(*s->device, packed.desc) == 0) {
@@ -115,7 +114,8 @@ tern_status give_pack(const tern_tensor& packed, const tern_tensor& weight, std:
       }
     };
     submit(*s, std::move(work));
-  });
+  };
+  return guarded([&](auto&) { on_stream(stream, queue); });
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Buffers, pinned memory, copies.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "backends/sim/interface.h"
 #include "backends/sim/world.h"
@@ -9,17 +11,22 @@
 namespace tern::sim {
 namespace {
 
+constexpr std::uint64_t kPinnedAlignment = 64;
+constexpr std::uint64_t kHostLimit = std::uint64_t{1} << 40;
 constexpr std::byte kPoison{0xff};  // NaN in every float, -1 in every integer
 
 // Pinned memory is read when a copy runs; pageable memory when it is queued, unless it is recorded: a captured copy
 // keeps its address.
 bool is_pinned(const Device& device, const std::byte* pointer, std::uint64_t bytes) {
   return std::any_of(device.pinned.begin(), device.pinned.end(), [&](const auto& block) {
-    return pointer >= block.first && pointer + bytes <= block.first + block.second;
+    return pointer >= block.data && pointer + bytes <= block.data + block.bytes;
   });
 }
 
-std::shared_ptr<Stream> stream_of(tern_stream stream) { return world().streams.at(stream); }
+template <typename Body>
+tern_status guarded_on(tern_stream stream, Body&& body) {
+  return guarded([&](auto&) { on_stream(stream, body); });
+}
 
 void require_device(const tern_plane& plane, const Device& device, const char* what) {
   if (plane.buffer == nullptr || world().buffers.at(plane.buffer)->device.get() == &device) return;
@@ -27,8 +34,11 @@ void require_device(const tern_plane& plane, const Device& device, const char* w
 }
 
 void queue_copy_on_device(tern_plane dst, tern_plane src, std::uint64_t bytes, Stream& stream, const char* name) {
-  (void)world().plane(dst, bytes, cat(name, ": destination"));
-  (void)world().plane(src, bytes, cat(name, ": source"));
+  const auto target = world().plane(dst, bytes, cat(name, ": destination"));
+  const auto origin = world().plane(src, bytes, cat(name, ": source"));
+  if (bytes > 0 && target.data() < origin.data() + bytes && origin.data() < target.data() + bytes) {
+    fail(TERN_INVALID_ARGUMENT, cat(name, ": source and destination overlap"));
+  }
   Work work;
   work.what = name;
   work.run = [dst, src, bytes, what = std::string(name)](const HostArgs&) {
@@ -83,10 +93,14 @@ tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer) {
   return guarded([&](auto&) {
     require(pointer != nullptr, "host_alloc: no place for the pointer");
     const auto& d = world().devices.at(device);
-    auto memory = std::make_unique<std::byte[]>(std::max<std::uint64_t>(bytes, 1));
-    std::fill_n(memory.get(), bytes, kPoison);
-    d->pinned.emplace_back(memory.get(), bytes);
-    *pointer = memory.release();
+    if (bytes > kHostLimit) fail(TERN_OUT_OF_HOST_MEMORY, cat(bytes, " bytes are more than the host has"));
+    d->pinned.reserve(d->pinned.size() + 1);
+    const std::uint64_t whole = bytes / kPinnedAlignment * kPinnedAlignment + kPinnedAlignment;
+    auto* data = static_cast<std::byte*>(std::aligned_alloc(kPinnedAlignment, whole));
+    if (data == nullptr) throw std::bad_alloc();
+    std::fill_n(data, bytes, kPoison);
+    d->pinned.push_back({data, bytes});
+    *pointer = data;
   });
 }
 
@@ -95,10 +109,10 @@ tern_status host_free(tern_device device, void* pointer) {
     if (pointer == nullptr) return;
     auto& pinned = world().devices.at(device)->pinned;
     const auto found =
-        std::find_if(pinned.begin(), pinned.end(), [&](const auto& block) { return block.first == pointer; });
+        std::find_if(pinned.begin(), pinned.end(), [&](const auto& block) { return block.data == pointer; });
     require(found != pinned.end(), "host_free: not a pointer that host_alloc gave");
-    const std::unique_ptr<std::byte[]> owner(found->first);
     pinned.erase(found);
+    std::free(pointer);
   });
 }
 
@@ -117,8 +131,7 @@ tern_status import_host(tern_device device, void* pointer, uint64_t bytes, tern_
 }
 
 tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern_stream stream) {
-  return guarded([&](auto&) {
-    const auto s = stream_of(stream);
+  return guarded_on(stream, [&](const std::shared_ptr<Stream>& s) {
     require(src != nullptr || bytes == 0, "copy_to_device: no source");
     require_device(dst, *s->device, "copy_to_device");
     (void)world().plane(dst, bytes, "copy_to_device");
@@ -138,8 +151,7 @@ tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern
 }
 
 tern_status copy_to_host(void* dst, tern_plane src, uint64_t bytes, tern_stream stream) {
-  return guarded([&](auto&) {
-    const auto s = stream_of(stream);
+  return guarded_on(stream, [&](const std::shared_ptr<Stream>& s) {
     require(dst != nullptr || bytes == 0, "copy_to_host: no destination");
     require_device(src, *s->device, "copy_to_host");
     (void)world().plane(src, bytes, "copy_to_host");
@@ -154,8 +166,7 @@ tern_status copy_to_host(void* dst, tern_plane src, uint64_t bytes, tern_stream 
 }
 
 tern_status copy_on_device(tern_plane dst, tern_plane src, uint64_t bytes, tern_stream stream) {
-  return guarded([&](auto&) {
-    const auto s = stream_of(stream);
+  return guarded_on(stream, [&](const std::shared_ptr<Stream>& s) {
     require_device(dst, *s->device, "copy_on_device: destination");
     require_device(src, *s->device, "copy_on_device: source");
     queue_copy_on_device(dst, src, bytes, *s, "copy_on_device");
@@ -163,18 +174,20 @@ tern_status copy_on_device(tern_plane dst, tern_plane src, uint64_t bytes, tern_
 }
 
 tern_status copy_peer(tern_plane dst, tern_plane src, uint64_t bytes, tern_stream stream) {
-  return guarded([&](auto&) {
-    const auto s = stream_of(stream);
+  return guarded_on(stream, [&](const std::shared_ptr<Stream>& s) {
     if (!s->device->can(TERN_CAP_PEER_COPY)) {
       fail(TERN_UNSUPPORTED, cat(s->device->name(), " does not reach other devices"));
     }
+    const auto is_here = [&](const tern_plane& plane) {
+      return plane.buffer != nullptr && world().buffers.at(plane.buffer)->device == s->device;
+    };
+    require(bytes == 0 || is_here(dst) || is_here(src), "copy_peer: the stream is of a third device");
     queue_copy_on_device(dst, src, bytes, *s, "copy_peer");
   });
 }
 
 tern_status fill(tern_plane dst, uint8_t byte, uint64_t bytes, tern_stream stream) {
-  return guarded([&](auto&) {
-    const auto s = stream_of(stream);
+  return guarded_on(stream, [&](const std::shared_ptr<Stream>& s) {
     require_device(dst, *s->device, "fill");
     (void)world().plane(dst, bytes, "fill");
     Work work;

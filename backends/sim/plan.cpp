@@ -200,7 +200,9 @@ tern_status bind(tern_plan plan, const tern_tensor* args, tern_plane workspace, 
                                         planned.device->info.alignment));
       }
     }
-    require(planned.host_scratch_bytes == 0 || host_scratch != nullptr, "bind: no host scratch");
+    require(planned.host_scratch_bytes == 0 ||
+                (host_scratch != nullptr && reinterpret_cast<std::uintptr_t>(host_scratch) % 16 == 0),
+            "bind: expected host scratch aligned to 16 bytes");
     if (planned.host_scratch_bytes > 0) made->host_scratch = static_cast<std::byte*>(host_scratch);
     check_overlap(planned, find_operands(*made), place);
     *out = world().bounds.add(std::move(made));
@@ -214,9 +216,8 @@ tern_status unbind(tern_bound bound) {
 }
 
 tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_stream stream, uint64_t* node) {
-  return guarded([&](auto&) {
+  const auto queue = [&](const std::shared_ptr<Stream>& s) {
     const auto b = world().bounds.at(bound);
-    const auto s = world().streams.at(stream);
     require(s->device == b->plan->device, "launch: the stream is another device's");
     const ops::OpSpec& spec = ops::op_spec(b->plan->op);
     Work work;
@@ -232,7 +233,8 @@ tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_strea
       run_bound(*world().bounds.at(bound), args);
     };
     submit(*s, std::move(work), node);
-  });
+  };
+  return guarded([&](auto&) { on_stream(stream, queue); });
 }
 
 }  // namespace tern::sim

@@ -1,5 +1,6 @@
 // Streams, events, captures.
 #include <algorithm>
+#include <utility>
 
 #include "backends/sim/interface.h"
 #include "backends/sim/world.h"
@@ -182,10 +183,13 @@ tern_status capture_end(tern_stream stream, tern_capture* capture) {
     require(capture != nullptr, "capture_end: no place for the graph");
     const auto s = world().streams.at(stream);
     require(s->open_recording() != nullptr && s->origin, "capture_end: capture_begin was not called on this stream");
-    s->recording->ended = true;
+    const auto recording = std::exchange(s->recording, nullptr);
+    recording->ended = true;
     s->origin = false;
-    *capture = world().captures.add(std::move(s->recording));
-    s->recording.reset();
+    if (!recording->spoiled.empty()) {
+      fail(TERN_INVALID_ARGUMENT, cat("capture_end: a call in the capture failed: ", recording->spoiled));
+    }
+    *capture = world().captures.add(recording);
   });
 }
 

@@ -30,7 +30,11 @@ struct Device {
   std::uint64_t launches = 0;
   std::uint64_t in_use = 0;  // bytes
   std::uint64_t peak = 0;
-  std::vector<std::pair<std::byte*, std::uint64_t>> pinned;  // from host_alloc
+  struct Pinned {  // from host_alloc
+    std::byte* data;
+    std::uint64_t bytes;
+  };
+  std::vector<Pinned> pinned;
 
   [[nodiscard]] bool can(std::uint32_t capability) const { return (info.capabilities & capability) != 0; }
   [[nodiscard]] std::string name() const;
@@ -79,6 +83,7 @@ struct Work {
 
 struct Recording {  // of a stream, or of several that joined
   std::vector<Work> nodes;
+  std::string spoiled;  // the first failed call, or ""
   bool ended = false;
 };
 
@@ -137,6 +142,7 @@ struct World {
   Handles<Recipe, tern_recipe> recipes{"recipe"};
   Handles<Comm, tern_comm> comms{"communicator"};
 
+  std::vector<std::weak_ptr<Device>> open;
   std::vector<std::shared_ptr<Stream>> queues;  // in order of creation
   std::mt19937_64 random;
   double redraw = 0.5;  // how often priorities change
@@ -162,6 +168,19 @@ struct World {
 // Appends to the stream's recording or queue. `node` takes the place in the recording. Throws where the stream or its
 // device has failed for good.
 void submit(Stream& stream, Work work, std::uint64_t* node = nullptr);
+// Runs `body` on the stream of a handle; where it fails, a capture under way is spoiled.
+template <typename Body>
+void on_stream(tern_stream handle, Body&& body) {
+  const std::shared_ptr<Stream> stream = world().streams.at(handle);
+  try {
+    body(stream);
+  } catch (const SimError& error) {
+    Recording* recording = stream->open_recording();
+    if (recording != nullptr && recording->spoiled.empty()) recording->spoiled = error.what();
+    throw;
+  }
+}
+
 // Throws TERN_DEVICE_LOST where it is.
 void require_alive(const Device& device);
 

@@ -232,6 +232,46 @@ TEST(SimCapture, ALaunchOfSomethingUnboundIsTold) {
   EXPECT_TRUE(contains(failure_of([&] { stream.synchronize(); }), "binding was undone"));
 }
 
+TEST(SimCapture, AFailedCallSpoilsIt) {
+  const auto device = open_sim();
+  const accel::Stream stream = device->make_stream();
+  const Scaling twice(device, 2.0F);
+  const auto& api = device->api();
+  ASSERT_EQ(api.capture_begin(stream.raw()), TERN_OK);
+  EXPECT_EQ(api.fill(twice.buffer.plane(1000), 0, 4, stream.raw()), TERN_INVALID_ARGUMENT);
+  twice.launch(stream);
+  tern_capture raw = nullptr;
+  EXPECT_EQ(api.capture_end(stream.raw(), &raw), TERN_INVALID_ARGUMENT);
+  EXPECT_TRUE(contains(device->backend().last_error(), "inside its buffer"));
+  EXPECT_EQ(raw, nullptr);
+  twice.launch(stream);  // usable again
+  stream.synchronize();
+}
+
+TEST(SimDevice, OpenedTwiceIsShared) {
+  const auto first = open_sim();
+  const auto second = open_sim();
+  const accel::Buffer buffer = first->allocate(4096, "a test");
+  EXPECT_EQ(second->memory().in_use_by_process, 4096U);
+  const accel::Stream stream = second->make_stream();
+  second->fill(buffer.plane(), 0, 4096, stream);
+  stream.synchronize();
+}
+
+TEST(SimDevice, NothingIsDestroyedByANullHandle) {
+  const tern_backend& api = load_plugin("sim")->api();
+  EXPECT_EQ(api.device_close(nullptr), TERN_OK);
+  EXPECT_EQ(api.buffer_destroy(nullptr), TERN_OK);
+  EXPECT_EQ(api.stream_destroy(nullptr), TERN_OK);
+  EXPECT_EQ(api.event_destroy(nullptr), TERN_OK);
+  EXPECT_EQ(api.capture_destroy(nullptr), TERN_OK);
+  EXPECT_EQ(api.plan_destroy(nullptr), TERN_OK);
+  EXPECT_EQ(api.unbind(nullptr), TERN_OK);
+  EXPECT_EQ(api.recipe_destroy(nullptr), TERN_OK);
+  EXPECT_EQ(api.comm_destroy(nullptr), TERN_OK);
+  EXPECT_EQ(api.stream_synchronize(nullptr), TERN_INVALID_ARGUMENT);
+}
+
 TEST(SimFault, OutOfMemoryAtTheNthAllocation) {
   const auto device = open_sim({{"TERN_SIM_FAULT", "oom@2"}});
   const accel::Buffer first = device->allocate(16, "a test");
