@@ -194,6 +194,8 @@ Gradients step_gradients(models::LoadedModel& model, const data::EncodedDataset&
   accel::ChoiceCache choices;
   train::MicroBatchRunner runner(model, graph, choices, {}, nullptr);
   Gradients out;
+  out.num_nodes = runner.prepare().graph().nodes().size();
+  out.arenas = runner.prepare().memory().arenas;
   for (const auto& micro : plan.micro_batches) {
     if (micro.samples.empty()) continue;
     const data::MicroBatch batch = data::gather(dataset, micro);
