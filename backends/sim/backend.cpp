@@ -88,6 +88,7 @@ tern_backend make_table() {
 
 extern "C" const tern_backend* tern_backend_entry(const tern_host* host) {
   if (host == nullptr || host->size < sizeof(tern_host) || host->abi_major != TERN_ABI_MAJOR) return nullptr;
+  tern::sim::set_log(host->log);
   static const tern_backend table = tern::sim::make_table();
   return &table;
 }

@@ -30,6 +30,8 @@ inline void require(bool ok, std::string_view text) {
 // Remembers `text` as the calling thread's last error; gives `status` back.
 tern_status remember(tern_status status, std::string text);
 void last_error(tern_text out);
+void log(std::int32_t level, const std::string& line);  // to the host, where it listens
+void set_log(void (*log)(std::int32_t level, const char* line));
 void put_text(tern_text out, std::string_view text);  // cut to fit, terminated
 
 }  // namespace tern::sim

@@ -46,6 +46,7 @@ tern_status stream_destroy(tern_stream stream) {
   return guarded([&](auto& lock) {
     if (stream == nullptr) return;
     const auto gone = world().streams.remove(stream);
+    const bool was_sound = gone->status == TERN_OK;
     const auto forget = [&] {
       auto& queues = world().queues;
       queues.erase(std::remove(queues.begin(), queues.end(), gone), queues.end());
@@ -57,6 +58,10 @@ tern_status stream_destroy(tern_stream stream) {
       throw;
     }
     forget();
+    if (was_sound && gone->status != TERN_OK && !gone->device->lost) {
+      log(TERN_LOG_WARN,
+          cat(gone->device->name(), ": a stream went before its work, which then failed: ", gone->error));
+    }
   });
 }
 

@@ -26,6 +26,16 @@ tern_status remember(tern_status status, std::string text) {
   return status;
 }
 
+namespace {
+void (*host_log)(std::int32_t level, const char* line) = nullptr;
+}  // namespace
+
+void set_log(void (*log)(std::int32_t level, const char* line)) { host_log = log; }
+
+void log(std::int32_t level, const std::string& line) {
+  if (host_log != nullptr) host_log(level, line.c_str());
+}
+
 void put_text(tern_text out, std::string_view text) {
   if (out.data == nullptr || out.capacity == 0) return;
   const auto n = std::min<std::uint64_t>(text.size(), out.capacity - 1);

@@ -148,6 +148,7 @@ float read_across(int seed, bool with_event) {
   std::vector<float> found(Scaling::kCount);
   device->copy_to_host(writable_bytes_of(found), twice.buffer.plane(Scaling::kBytes), reader);
   reader.synchronize();
+  writer.synchronize();
   return found[3];
 }
 
