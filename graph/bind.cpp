@@ -26,7 +26,9 @@ class Binder : public ops::Emitter {
     const accel::Verdict native = verdict(device_, desc, native_);
     if (native.native) {
       if (depth_ == 0) count(call, "native", {});
-      return out_.graph.emit(call);
+      auto results = out_.graph.emit(call);
+      out_.graph.set_last_lane(lane_);
+      return results;
     }
     if (auto results = try_decompose(call); !results.empty()) {
       count(call, "decomposed", native.reason);
@@ -40,6 +42,8 @@ class Binder : public ops::Emitter {
     return out_.graph.view(value, desc, offset);
   }
   BoundGraph& out() { return out_; }
+  // Of what is emitted from here on.
+  void set_lane(Lane lane) { lane_ = lane; }
 
  private:
   std::vector<Value> try_decompose(const OpCall& call) {
@@ -65,6 +69,7 @@ class Binder : public ops::Emitter {
     }
     count(call, "host", reason);
     auto results = out_.graph.emit(call);
+    out_.graph.set_last_lane(lane_);
     out_.graph.set_last_on_host();
     return results;
   }
@@ -95,6 +100,7 @@ class Binder : public ops::Emitter {
   std::map<std::string, accel::Verdict> native_;
   std::map<std::string, accel::Verdict> host_verdicts_;
   int depth_ = 0;
+  Lane lane_ = Lane::compute;
 };
 
 }  // namespace
@@ -117,6 +123,7 @@ BoundGraph bind_graph(const Graph& graph, const accel::Device& device, const acc
   for (const Node& node : graph.nodes()) {
     OpCall call = node.call;
     for (Value& value : call.inputs) value = map_value(graph, value, to, map);
+    binder.set_lane(node.lane);
     const std::vector<Value> results = binder.emit(call);
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (node.results[i].present()) map[static_cast<std::size_t>(node.results[i].id)] = results[i];

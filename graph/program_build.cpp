@@ -235,8 +235,11 @@ class Builder {
   }
 
   void allocate() {
-    for (std::uint64_t bytes : plan_.arena_bytes)
+    p_.report.arenas = 0;  // with what the allocator rounds up to
+    for (std::uint64_t bytes : plan_.arena_bytes) {
       p_.arenas.push_back(p_.store->allocator()->allocate(bytes, "intermediate values"));
+      p_.report.arenas += p_.arenas.back().bytes();
+    }
     for (std::size_t s = 0; s < p_.steps.size(); ++s) {
       if (p_.steps[s].transfer < 0) continue;
       Transfer& transfer = p_.transfers[index(p_.steps[s].transfer)];

@@ -242,7 +242,15 @@ const tern_host_args& HostArgs::of(const Step& step) {
 
 void Program::run(const RunInputs& inputs) {
   for (const auto& [name, uses] : impl_->packs) (void)impl_->store->packed(name, uses);
-  Runner(*impl_, inputs).run();
+  try {
+    Runner(*impl_, inputs).run();
+  } catch (...) {
+    // What was queued before the error still uses memory that the caller may now give to another.
+    for (const auto& stream : impl_->streams) {
+      if (stream) (void)impl_->device->api().stream_synchronize(stream->raw());
+    }
+    throw;
+  }
   for (const std::string& name : impl_->written) impl_->store->wrote(name);
 }
 

@@ -1,6 +1,7 @@
 // One graph, the same numbers on every device, whatever way it is bound, ordered, split or placed.
 #include <gtest/gtest.h>
 
+#include "base/log.h"
 #include "tests/unit/graph/tiny_model.h"
 
 namespace tern::test {
@@ -41,8 +42,20 @@ TEST(Program, EveryPersonalityAgreesWithTheCpu) {
   }
 }
 
+TEST(Program, EveryPersonalityFusesResidualsAlike) {
+  TinyOptions options;
+  options.fused_residual = true;
+  for (const char* personality : {"discrete", "ascend", "graph", "embedded"}) {
+    SCOPED_TRACE(personality);
+    TinyProgram program(open_sim(sim(personality)), options);
+    EXPECT_LT(distance(on_cpu(), run_both(program)), kTolerance);
+  }
+}
+
 TEST(Program, GradientsAreSlopesOfTheLoss) {
-  TinyProgram program(open_sim(), {});
+  TinyOptions options;
+  options.fused_residual = true;
+  TinyProgram program(open_sim(), options);
   const Batch batch = Batch::of({5, 6});
   program.run(batch);
   const Results grads = program.results();
@@ -174,7 +187,7 @@ TEST(Program, PacksFollowTheirWeights) {
 
 TEST(Program, FaultsEndTheRunWithAClearError) {
   for (const auto& [fault, expected] :
-       {std::pair{"oom@3", "expected enough memory"}, std::pair{"async@20", "asynchronous error"},
+       {std::pair{"oom@3", "expected enough device memory"}, std::pair{"async@20", "asynchronous error"},
         std::pair{"lost@20", "device lost"}}) {
     SCOPED_TRACE(fault);
     const std::string found = failure_of([&, f = fault] {
@@ -183,6 +196,25 @@ TEST(Program, FaultsEndTheRunWithAClearError) {
     });
     EXPECT_TRUE(contains(found, expected)) << found;
   }
+}
+
+// A run that fails leaves nothing queued that would use the program's memory after it.
+TEST(Program, AFailedRunComesToRest) {
+  std::string warnings;
+  set_log_sink([&](LogLevel, std::string_view line) { warnings += line; });
+  TinyOptions options;
+  options.comm_lane = true;
+  for (int seed = 0; seed < 16; ++seed) {
+    Environment environment = sim("discrete", seed);
+    environment["TERN_SIM_FAULT"] = "async@5";
+    EXPECT_NE(failure_of([&] {
+                TinyProgram program(open_sim(environment), options);
+                program.run(Batch::of({5, 6}));
+              }),
+              "");
+  }
+  set_log_sink({});
+  EXPECT_EQ(warnings, "");
 }
 
 // Each event that the planner emits matters: without it some legal order gives other numbers or an error.
@@ -202,7 +234,7 @@ TEST(Program, EveryEventIsNeeded) {
   };
   TinyProgram whole(open_sim(), options);
   const std::int32_t waits = whole.program().num_waits();
-  EXPECT_GE(waits, 6);  // after uploads, to the communication lane and back, before downloads
+  EXPECT_GE(waits, 10);  // after uploads, to the communication lane and back, before downloads
   const Results expected = run(0, -1);
   EXPECT_LT(distance(expected, run_both(whole)), 1e-12);
   for (int seed = 1; seed < 16; ++seed) EXPECT_EQ(run(seed, -1), expected) << "seed " << seed;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/differentiate.h"
@@ -31,7 +32,8 @@ struct TinyOptions {
   bool train = true;
   bool recompute = false;
   float dropout = 0.0F;
-  bool comm_lane = false;  // the residual sums run on the communication lane
+  bool comm_lane = false;       // the residual sums run on the communication lane
+  bool fused_residual = false;  // the last sum is the norm's own
   bool dynamic = true;
   int layers = 2;
 };
@@ -77,7 +79,14 @@ class TinyModel {
     return ops::matmul(graph, x, weight(name, {out, in}), options);
   }
 
-  Value norm(Value x, const std::string& name) { return ops::rms_norm(graph, x, weight(name, {kWidth}), {}).y; }
+  // Normalises x, and what a layer has left to be added to it; `sum` becomes both.
+  Value norm(Value& sum, const std::string& name) {
+    ops::RmsNormOptions options;
+    options.residual = std::exchange(residual_, {});
+    const ops::RmsNormOut out = ops::rms_norm(graph, sum, weight(name, {kWidth}), options);
+    sum = out.sum;
+    return out.y;
+  }
 
   Value add(Value x, Value y) {
     const Value sum = ops::axpby(graph, x, y, {});
@@ -110,7 +119,10 @@ class TinyModel {
       dropout.rate = options_.dropout;
       inner = ops::dropout(graph, inner, graph.find("keys"), dropout);
     }
-    return add(linear(inner, layer + "down", kWidth, kInner), x);
+    const Value out = linear(inner, layer + "down", kWidth, kInner);
+    if (!options_.fused_residual) return add(out, x);
+    residual_ = x;
+    return out;
   }
 
   void build() {
@@ -150,6 +162,7 @@ class TinyModel {
 
   TinyOptions options_;
   std::map<std::string, Value> values_;
+  Value residual_;
   Value positions_;
   Value cu_seqlens_;
   Value cos_;
