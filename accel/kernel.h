@@ -37,7 +37,8 @@ struct Verdict {
 class Bound : public Handle<tern_bound, &tern_backend::unbind> {
  public:
   using Handle::Handle;
-  // Node id of the launch where the stream is capturing.
+  // Node id of the launch where the stream is capturing; of no use elsewhere.
+  // NOLINTNEXTLINE(modernize-use-nodiscard)
   std::uint64_t launch(const tern_host_args& host_args, const Stream& stream) const;
 };
 
