@@ -95,6 +95,7 @@ std::string check_peer(Bench& bench, bool set) {
   const Bytes data = pattern(1000, 9);
   const Buffer here = bench.device->allocate(data.size(), "peer");
   bench.device->copy_to_device(here.plane(), data, bench.stream);
+  bench.stream.synchronize();  // the buffer goes before the stream does
   if (!set) {
     return expect_unsupported(bench.device->api().copy_peer(here.plane(), here.plane(), 1, bench.stream.raw()),
                               "copy_peer");
