@@ -203,10 +203,10 @@ constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kMixed;
 constexpr int kCount = static_cast<int>(kSizes.size());
 
 constexpr Recipe kRecipes[] = {
-    {TERN_OP_ATTENTION, kCount, 4, kUsual | kSpecials | kReduces, make_attention},
+    {TERN_OP_ATTENTION, kCount, 4, kUsual | kSpecials | kReduces | kRows, make_attention},
     {TERN_OP_ATTENTION_BACKWARD, kCount, 4, kUsual | kAccumulates | kReduces, make_attention_backward},
     {TERN_OP_KV_WRITE, kCount, 2, kUsual | kSpecials, make_kv_write},
-    {TERN_OP_ATTENTION_PAGED, kCount, 4, kUsual | kSpecials | kReduces, make_attention_paged},
+    {TERN_OP_ATTENTION_PAGED, kCount, 4, kUsual | kSpecials | kReduces | kRows, make_attention_paged},
 };
 
 }  // namespace

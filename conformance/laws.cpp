@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/strings.h"
+#include "conformance/rows.h"
 
 namespace tern::conformance {
 namespace {
@@ -22,11 +23,12 @@ void note(LawResult& result, const char* law, const Case& c, const std::string& 
 
 // Runs one law; a backend's error is a finding too.
 template <typename Body>
-void under(LawResult& result, const char* law, const Case& c, Body&& body) {
+void under(Bench& bench, LawResult& result, const char* law, const Case& c, Body&& body) {
   try {
     body();
   } catch (const Failure& failure) {
     result.findings.push_back({law, failure.what(), c});
+    renew_streams(bench);  // an asynchronous error is final for its stream
   }
 }
 
@@ -57,53 +59,17 @@ bool uses_lengths(const Case& c) {
   return false;
 }
 
-// The dimension of an argument that counts independent rows, or -1.
-int row_dim(const Case& c, std::size_t arg) {
-  switch (c.op) {
-    case TERN_OP_CAST_COPY:
-    case TERN_OP_AXPBY:
-    case TERN_OP_MUL:
-      return 0;
-    case TERN_OP_SCALE:
-      return arg == TERN_SCALE_FACTOR ? -1 : 0;
-    case TERN_OP_MATMUL: {
-      const auto attrs = ops::unpack_attrs<tern_matmul_attrs>(c.attrs);
-      if (c.args[TERN_MATMUL_A].desc.rank != 2) return -1;
-      if (arg == TERN_MATMUL_A) return attrs.transpose_a;
-      return arg == TERN_MATMUL_OUT ? 0 : -1;
-    }
-    case TERN_OP_MATMUL_Q:
-      return arg == TERN_MATMUL_Q_X || arg == TERN_MATMUL_Q_Y ? 0 : -1;
-    default:
-      return c.spec().args[arg].shape.substr(0, 5) == "[rows" ? 0 : -1;
-  }
-}
-
 }  // namespace
+
+void renew_streams(Bench& bench) {
+  bench.stream = bench.device->make_stream();
+  bench.other = bench.device->make_stream();
+}
 
 Bench make_bench(const accel::DevicePtr& device) { return {device, device->make_stream(), device->make_stream()}; }
 
-bool slice_rows(const Case& c, std::int64_t begin, std::int64_t count, Case& out) {
-  out = c;
-  bool any = false;
-  for (std::size_t i = 0; i < c.args.size(); ++i) {
-    const TensorDesc& desc = c.args[i].desc;
-    const int dim = is_present(desc) ? row_dim(c, i) : -1;
-    if (dim < 0) continue;
-    if (desc.dynamic_dim >= 0 || is_quantised(desc) || begin + count > desc.shape[dim]) return false;
-    any = true;
-    TensorDesc& cut = out.args[i].desc;
-    cut.shape[dim] = count;
-    const auto from = static_cast<std::ptrdiff_t>(begin * desc.strides[dim] * dtype_bytes(desc.dtype));
-    const Bytes& plane = c.args[i].planes[0];
-    const auto size = static_cast<std::ptrdiff_t>(plane_bytes(cut).bytes[0]);
-    out.args[i].planes[0].assign(plane.begin() + from, plane.begin() + from + size);
-  }
-  return any;
-}
-
 void check_values(Bench& bench, const Case& c, LawResult& result) {
-  under(result, "values", c, [&] {
+  under(bench, result, "values", c, [&] {
     Placed placed(bench, c, 0);
     const Outputs found = run(bench, placed, c, kPoison);
     note(result, "values", c, judge(c, run_oracle(c), found));
@@ -114,7 +80,7 @@ void check_values(Bench& bench, const Case& c, LawResult& result) {
 void check_reuse(Bench& bench, const CaseSource& source, LawResult& result) {
   const Case first = source.make(1);
   const Case second = source.make(2);
-  under(result, "plan reused", first, [&] {
+  under(bench, result, "plan reused", first, [&] {
     Placed placed(bench, first, 0);
     note(result, "plan reused", first, judge(first, run_oracle(first), run(bench, placed, first, kPoison)));
     // other buffers under the same plan
@@ -138,7 +104,7 @@ void check_reuse(Bench& bench, const CaseSource& source, LawResult& result) {
 void check_accumulation(Bench& bench, const CaseSource& source, LawResult& result) {
   const Case first = source.make(1);
   if (first.accumulate == 0) return;
-  under(result, "accumulate over two micro-steps", first, [&] {
+  under(bench, result, "accumulate over two micro-steps", first, [&] {
     Placed placed(bench, first, 1);
     const Outputs half = run(bench, placed, first, kPoison);
     note(result, "accumulate over two micro-steps", first, judge(first, run_oracle(first), half));
@@ -159,7 +125,7 @@ void check_accumulation(Bench& bench, const CaseSource& source, LawResult& resul
 
 void check_repetition(Bench& bench, const Case& c, LawResult& result) {
   if ((c.needs & TERN_NEED_DETERMINISTIC) == 0) return;
-  under(result, "deterministic", c, [&] {
+  under(bench, result, "deterministic", c, [&] {
     Placed first(bench, c, 0);
     const std::string choice(first.kernel.info().choice);
     Placed second(bench, c, 5, choice);
@@ -172,41 +138,32 @@ void check_repetition(Bench& bench, const Case& c, LawResult& result) {
 
 void check_row_invariance(Bench& bench, const Case& c, LawResult& result) {
   if ((c.needs & TERN_NEED_ROW_INVARIANT) == 0) return;
-  std::int64_t rows = 0;
-  for (std::size_t i = 0; i < c.args.size(); ++i) {
-    const int dim = is_present(c.args[i].desc) ? row_dim(c, i) : -1;
-    if (dim >= 0) rows = c.args[i].desc.shape[dim];
-  }
-  under(result, "row invariant", c, [&] {
+  under(bench, result, "row invariant", c, [&] {
     Placed whole(bench, c, 0);
     const Outputs all = run(bench, whole, c, kPoison);
-    for (const auto& [begin, count] : {std::pair<std::int64_t, std::int64_t>{rows / 2, 1}, {1, rows - 1}}) {
-      Case part;
-      if (count < 1 || !slice_rows(c, begin, count, part)) continue;
-      Placed placed(bench, part, 0);
-      const Outputs alone = run(bench, placed, part, kPoison);
-      Case expected = c;  // the whole run's bytes, sliced alike
-      for (std::size_t i = 0; i < c.args.size(); ++i) expected.args[i].planes = all.planes[i];
-      Case sliced;
-      if (!slice_rows(expected, begin, count, sliced)) continue;
-      for (std::size_t i = 0; i < c.args.size(); ++i) {
-        if (!c.written(i) || !is_present(c.args[i].desc) || row_dim(c, i) < 0) continue;
-        const auto left = decode(sliced.args[i].desc, sliced.args[i].planes, part.counts);
-        const auto right = decode(part.args[i].desc, alone.planes[i], part.counts);
-        if (left.real != right.real || left.integer != right.integer) {
-          note(result, "row invariant", c,
-               cat(c.spec().args[i].name, ": rows from ", begin, ", ", count,
-                   " of them, have other bits alone than among ", rows));
-        }
-      }
+    for (const RowSlice& slice : row_slices(c)) {
+      Placed placed(bench, slice.part, 0);
+      const Outputs alone = run(bench, placed, slice.part, kPoison);
+      note(result, "row invariant", c, compare_rows(c, slice, all, alone));
     }
+  });
+}
+
+void check_packing(Bench& bench, const Case& c, LawResult& result) {
+  if (!bench.device->backend().has(&tern_backend::unpack)) return;
+  under(bench, result, "packing", c, [&] {
+    CaseMemory memory(bench.device, c, 0);
+    memory.upload(c, bench.stream);
+    const std::string problem = memory.check_unpack(c, bench.stream);
+    bench.stream.synchronize();
+    note(result, "packing", c, problem);
   });
 }
 
 void check_stream_order(Bench& bench, const CaseSource& source, LawResult& result) {
   const Case first = source.make(3);
   const Case second = source.make(4);
-  under(result, "stream order", first, [&] {
+  under(bench, result, "stream order", first, [&] {
     Placed placed(bench, first, 0);
     auto queue = [&](const Case& c) {
       placed.memory.upload(c, bench.stream);
@@ -241,7 +198,7 @@ void check_stream_order(Bench& bench, const CaseSource& source, LawResult& resul
 void check_capture(Bench& bench, const CaseSource& source, LawResult& result) {
   if (!bench.device->can(TERN_CAP_CAPTURE) || !bench.device->can(TERN_CAP_EAGER)) return;
   const Case first = source.make(5);
-  under(result, "capture", first, [&] {
+  under(bench, result, "capture", first, [&] {
     Placed placed(bench, first, 0);
     placed.memory.upload(first, bench.stream);
     bench.stream.synchronize();
@@ -282,7 +239,7 @@ void check_capture(Bench& bench, const CaseSource& source, LawResult& result) {
 void check_stale_lengths(Bench& bench, const CaseSource& source, LawResult& result) {
   const Case c = source.make(8);
   if (!bench.device->can(TERN_CAP_HOST_LENGTHS) || c.spec().num_lengths() == 0) return;
-  under(result, "lengths from the host", c, [&] {
+  under(bench, result, "lengths from the host", c, [&] {
     Case stale = c;
     for (std::size_t i = 0; i < c.args.size(); ++i) {
       if ((c.spec().args[i].flags & ops::kLengths) == 0) continue;

@@ -27,6 +27,9 @@ struct Bench {
 };
 [[nodiscard]] Bench make_bench(const accel::DevicePtr& device);
 
+// After an error that ended a stream.
+void renew_streams(Bench& bench);
+
 // One run against the oracle, on memory of its own. Also the law of a replayed case.
 void check_values(Bench& bench, const Case& c, LawResult& result);
 // The plan named by the first plan's choice, on other buffers, other data: the oracle again; workspace poisoned
@@ -38,14 +41,13 @@ void check_accumulation(Bench& bench, const CaseSource& source, LawResult& resul
 void check_repetition(Bench& bench, const Case& c, LawResult& result);
 // Some of the rows alone have the bits that they have among the others. Where `row_invariant` is asked.
 void check_row_invariance(Bench& bench, const Case& c, LawResult& result);
+// A packed weight, unpacked, is what it was.
+void check_packing(Bench& bench, const Case& c, LawResult& result);
 // Work of two data sets queued on one stream without waiting, and across streams by events.
 void check_stream_order(Bench& bench, const CaseSource& source, LawResult& result);
 // A captured launch, replayed on other inputs and lengths; host_args gone before.
 void check_capture(Bench& bench, const CaseSource& source, LawResult& result);
 // TERN_CAP_HOST_LENGTHS: the device's copy of the lengths may be stale.
 void check_stale_lengths(Bench& bench, const CaseSource& source, LawResult& result);
-
-// Rows [begin, begin + count) of a case whose rows are independent; false where it has none.
-[[nodiscard]] bool slice_rows(const Case& c, std::int64_t begin, std::int64_t count, Case& out);
 
 }  // namespace tern::conformance

@@ -165,6 +165,30 @@ void CaseMemory::upload(const Case& c, const accel::Stream& stream, bool keep_ou
   }
 }
 
+std::string CaseMemory::check_unpack(const Case& c, const accel::Stream& stream) const {
+  for (std::size_t i = 0; i < c.args.size(); ++i) {
+    if (packed_[i] == nullptr) continue;
+    const Bytes& original = c.args[i].planes[0];
+    Guarded plain(device_, original.size(), 2, "an unpacked weight");
+    plain.upload(Bytes(original.size(), std::byte{0xff}), stream);
+    tern_tensor tensor{};
+    tensor.desc = c.args[i].desc;
+    tensor.planes[0] = plain.plane();
+    accel::check(device_->api().unpack(tensor, tensors_[i], uses_[i], stream.raw()), device_->backend(),
+                 "unpacking a weight");
+    const Bytes image = plain.fetch(stream);
+    stream.synchronize();
+    const auto content = plain.content(image);
+    const std::string_view name = c.spec().args[i].name;
+    if (!plain.zones_intact(image)) return cat(name, ": unpacking wrote before or after it");
+    const std::vector<bool> mask = element_bytes(c.args[i].desc, original.size());
+    for (std::size_t b = 0; b < original.size(); ++b) {
+      if (mask[b] && content[b] != original[b]) return cat(name, ": unpacked, byte ", b, " is another");
+    }
+  }
+  return {};
+}
+
 Snapshot CaseMemory::fetch(const accel::Stream& stream) const {
   Snapshot out;
   out.images.resize(planes_.size());

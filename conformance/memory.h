@@ -62,6 +62,8 @@ class CaseMemory {
   [[nodiscard]] Outputs outputs(const Snapshot& snapshot) const;
   // Tensors for bind; packed arguments in the device's layout.
   [[nodiscard]] const std::vector<tern_tensor>& tensors() const { return tensors_; }
+  // Unpacks every packed argument into memory of its own; "" or what came back otherwise.
+  [[nodiscard]] std::string check_unpack(const Case& c, const accel::Stream& stream) const;
   // Descs as the device gets them: with private layouts.
   [[nodiscard]] accel::OpDesc op_desc() const { return desc_; }
   // The device has no private layout for an argument that asks for one.

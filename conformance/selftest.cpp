@@ -53,6 +53,7 @@ void run_native(Bench& bench, const CaseSource& source, const Case& c, const Sel
     check_accumulation(bench, source, result);
     check_repetition(bench, c, result);
     check_row_invariance(bench, c, result);
+    if (variant.packed) check_packing(bench, c, result);
     // the rest on the smaller shapes: they are about memory and order, not about sizes
     if (variant.size <= 2 && variant.in != TERN_F16) {
       check_reuse(bench, source, result);
@@ -106,6 +107,7 @@ OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options)
       }
     } catch (const Failure& failure) {
       report.findings.push_back({"values", failure.what(), c});
+      renew_streams(bench);
     }
   }
   return report;

@@ -1,0 +1,126 @@
+// The op table and its contracts: what a plugin's author reads must be what the checks enforce.
+#include "ops/table.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "base/strings.h"
+#include "ops/build.h"
+#include "ops/ref/executor.h"
+#include "ops/rules.h"
+
+namespace tern::ops {
+namespace {
+
+TEST(Table, IdsCountUpAndNamesAreUnique) {
+  std::set<std::string_view> names;
+  std::uint32_t id = 1;
+  for (const OpSpec& op : op_table()) {
+    EXPECT_EQ(op.id, id++);
+    EXPECT_TRUE(names.insert(op.name).second) << op.name;
+    std::set<std::string_view> args;
+    for (const ArgSpec& arg : op.args) EXPECT_TRUE(args.insert(arg.name).second) << op.name << "." << arg.name;
+  }
+  EXPECT_EQ(id, static_cast<std::uint32_t>(TERN_OP_LIMIT));
+}
+
+TEST(Table, EveryOpHasCheckOracleAndContract) {
+  for (const OpSpec& op : op_table()) {
+    EXPECT_NE(op_rules(op.id).check, nullptr) << op.name;
+    EXPECT_NE(op_rules(op.id).reference, nullptr) << op.name;
+    // a backward op's contract stands in its forward's header
+    std::string base(op.name);
+    if (const std::size_t at = base.find("_backward"); at != std::string::npos) base.resize(at);
+    std::ifstream header(cat(TERN_SOURCE_DIR, "/ops/", base, ".h"));
+    ASSERT_TRUE(header.good()) << base;
+    std::string text;
+    int lines = 0;
+    bool named = false;
+    while (std::getline(header, text)) {
+      ++lines;
+      named = named || text.rfind(cat("// ", op.name, ": "), 0) == 0;
+    }
+    EXPECT_TRUE(named) << op.name << " has no contract";
+    EXPECT_LE(lines, 80) << base;
+  }
+  EXPECT_THROW((void)op_rules(0), std::out_of_range);
+  EXPECT_THROW((void)op_rules(TERN_OP_LIMIT), std::out_of_range);
+}
+
+struct Norm {
+  std::vector<TensorDesc> args = std::vector<TensorDesc>(TERN_RMS_NORM_NUM_ARGS, absent_desc());
+  tern_rms_norm_attrs attrs = {1e-5F, 0.0F};
+  std::uint32_t accumulate = 0;
+  Norm() {
+    args[TERN_RMS_NORM_X] = args[TERN_RMS_NORM_Y] = make_desc(TERN_BF16, {4, 8});
+    args[TERN_RMS_NORM_WEIGHT] = make_desc(TERN_F32, {8});
+  }
+  [[nodiscard]] std::string check() const {
+    return check_call(TERN_OP_RMS_NORM, args, std::as_bytes(std::span(&attrs, 1)), accumulate);
+  }
+};
+
+TEST(Check, SaysWhatIsWrong) {
+  EXPECT_EQ(Norm().check(), "");
+  Norm absent;
+  absent.args[TERN_RMS_NORM_WEIGHT] = absent_desc();
+  EXPECT_EQ(absent.check(), "rms_norm: weight is absent");
+  Norm narrow;
+  narrow.args[TERN_RMS_NORM_WEIGHT] = make_desc(TERN_F32, {7});
+  EXPECT_EQ(narrow.check(), "rms_norm: weight: expected width = 8 as in an earlier argument, found 7");
+  Norm rank;
+  rank.args[TERN_RMS_NORM_Y] = make_desc(TERN_BF16, {4, 8, 1});
+  EXPECT_EQ(rank.check(), "rms_norm: y: expected [rows, width], found rank 3");
+  Norm dtype;
+  dtype.args[TERN_RMS_NORM_X].dtype = TERN_I32;
+  EXPECT_EQ(dtype.check(), "rms_norm: x: expected float, found i32");
+  Norm lonely;
+  lonely.args[TERN_RMS_NORM_SUM] = make_desc(TERN_BF16, {4, 8});
+  EXPECT_EQ(lonely.check(), "rms_norm: sum: expected exactly where residual is");
+  Norm shared;
+  shared.args[TERN_RMS_NORM_Y].strides[0] = 0;
+  EXPECT_NE(shared.check().find("must not share memory"), std::string::npos);
+  Norm adds;
+  adds.accumulate = 1U << TERN_RMS_NORM_Y;
+  EXPECT_EQ(adds.check(), "rms_norm: y cannot accumulate");
+  Norm layout;
+  layout.args[TERN_RMS_NORM_WEIGHT].layout = 3;
+  EXPECT_EQ(layout.check(), "rms_norm: weight: a private layout is not allowed here");
+  Norm packed;
+  packed.args[TERN_RMS_NORM_X] = make_quantised_desc(TERN_F32, gguf_scheme(TERN_PACK_GGUF_Q8_0), 4, 32);
+  EXPECT_NE(packed.check().find("expected an unquantised tensor"), std::string::npos);
+  EXPECT_EQ(check_call(TERN_OP_RMS_NORM, Norm().args, {}, 0), "rms_norm: attributes are cut short");
+  EXPECT_EQ(check_call(0, {}, {}, 0), "no op has the id 0");
+}
+
+TEST(Check, BlocksMustBeWhole) {
+  tern_matmul_q_attrs attrs = {1, TERN_F32};
+  std::vector<TensorDesc> args(TERN_MATMUL_Q_NUM_ARGS, absent_desc());
+  args[TERN_MATMUL_Q_X] = make_desc(TERN_F32, {2, 40});
+  args[TERN_MATMUL_Q_W] = make_quantised_desc(TERN_F32, gguf_scheme(TERN_PACK_GGUF_Q4_1), 3, 40);
+  args[TERN_MATMUL_Q_Y] = make_desc(TERN_F32, {2, 3});
+  EXPECT_NE(check_call(TERN_OP_MATMUL_Q, args, std::as_bytes(std::span(&attrs, 1)), 0).find("whole blocks of 32"),
+            std::string::npos);
+}
+
+TEST(Builders, DynamicRowsArePassedOn) {
+  ref::Executor executor;
+  executor.set_count(2, 3);
+  const Value x = executor.add(with_dynamic(make_desc(TERN_F32, {5, 2}), 0, 2), std::vector<double>(10, 1.0));
+  const TensorDesc y = like(executor.desc(x), TERN_BF16);
+  EXPECT_EQ(y.dynamic_dim, 0);
+  EXPECT_EQ(y.count_slot, 2);
+  EXPECT_EQ(executor.read(x).real.size(), 6U);
+}
+
+TEST(Builders, AViewMustStayInsideOfItsMemory) {
+  ref::Executor executor;
+  const Value x = executor.add(make_desc(TERN_F32, {4}), {1, 2, 3, 4});
+  EXPECT_EQ(executor.read(executor.view(x, make_desc(TERN_F32, {2}), 2)).real, (std::vector<double>{3, 4}));
+  EXPECT_THROW((void)executor.view(x, make_desc(TERN_F32, {2}), 3), std::logic_error);
+}
+
+}  // namespace
+}  // namespace tern::ops
