@@ -1,5 +1,6 @@
 #include "models/config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
@@ -57,7 +58,7 @@ class ConfigReader {
   std::string file_;
 };
 
-void read_rope(const ConfigReader& reader, const Json& json, const std::string& file, ModelConfig& config) {
+void read_rope(const ConfigReader& reader, const std::string& file, ModelConfig& config) {
   // transformers 5 writes rope_parameters; older ones rope_theta beside rope_scaling.
   config.rope_theta = reader.number_or("rope_theta", 10000.0);
   const char* key = reader.find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
@@ -80,7 +81,6 @@ void read_rope(const ConfigReader& reader, const Json& json, const std::string& 
     inner.fail("rope_type", "default, linear or llama3",
                &(*scaling)[scaling->contains("rope_type") ? "rope_type" : "type"]);
   }
-  (void)json;
 }
 
 std::vector<std::int64_t> token_ids(const ConfigReader& reader, const char* key) {
@@ -96,10 +96,64 @@ std::vector<std::int64_t> token_ids(const ConfigReader& reader, const char* key)
   return ids;
 }
 
+void require_sizes(const ModelConfig& config, const std::string& file) {
+  const auto positive = [&](const char* name, std::int64_t value) {
+    if (value <= 0 || value > (std::int64_t{1} << 31)) {
+      throw Failure(data_error(cat(file, ": ", name), "a positive size", std::to_string(value)));
+    }
+  };
+  positive("hidden_size", config.hidden_size);
+  positive("intermediate_size", config.intermediate_size);
+  positive("num_hidden_layers", config.num_hidden_layers);
+  positive("num_attention_heads", config.num_attention_heads);
+  positive("num_key_value_heads", config.num_key_value_heads);
+  positive("head_dim", config.head_dim);
+  positive("vocab_size", config.vocab_size);
+  positive("max_position_embeddings", config.max_position_embeddings);
+  if (config.head_dim % 2 != 0) {
+    throw Failure(data_error(cat(file, ": head_dim"), "an even size: rotary positions turn pairs",
+                             std::to_string(config.head_dim)));
+  }
+  if (config.num_attention_heads % config.num_key_value_heads != 0) {
+    throw Failure(data_error(cat(file, ": num_key_value_heads"),
+                             cat("a divisor of ", config.num_attention_heads, " heads"),
+                             std::to_string(config.num_key_value_heads)));
+  }
+}
+
+void require_sound(const ModelConfig& config, const std::string& file) {
+  require_sizes(config, file);
+  const auto positive = [&](const char* name, double value) {
+    if (!(std::isfinite(value) && value > 0.0))
+      throw Failure(data_error(cat(file, ": ", name), "a positive number", std::to_string(value)));
+  };
+  positive("rope_theta", config.rope_theta);
+  positive("rope factor", config.rope_factor);
+  if (config.rope_scaling == RopeScaling::llama3) {
+    positive("low_freq_factor", config.rope_low_freq_factor);
+    positive("high_freq_factor - low_freq_factor", config.rope_high_freq_factor - config.rope_low_freq_factor);
+    positive("original_max_position_embeddings", config.rope_original_max_position);
+  }
+  if (!(config.rms_norm_eps >= 0.0))
+    throw Failure(data_error(cat(file, ": rms_norm_eps"), "a number from 0 on", std::to_string(config.rms_norm_eps)));
+  if (config.sliding_window < 0) {
+    throw Failure(
+        data_error(cat(file, ": sliding_window"), "a number of tokens", std::to_string(config.sliding_window)));
+  }
+  if (find_architecture(config.architecture) == nullptr) {
+    throw Failure(data_error(cat(file, ": architecture"), cat("one of ", join(architecture_names(), ", ")),
+                             config.architecture.empty() ? "none" : config.architecture));
+  }
+  if (config.hidden_act != "silu") {
+    throw Failure(data_error(cat(file, ": key \"hidden_act\""), "silu", config.hidden_act));
+  }
+}
+
 ModelConfig from_json(const Json& json, const std::string& file) {
   const ConfigReader reader(json, file);
   ModelConfig config;
   if (const Json* names = reader.find("architectures"); names != nullptr && names->is_array() && !names->empty()) {
+    if (!(*names)[0].is_string()) reader.fail("architectures", "a list of strings", names);
     config.architecture = (*names)[0].get<std::string>();
   }
   config.model_type = reader.text_or("model_type", "");
@@ -115,7 +169,7 @@ ModelConfig from_json(const Json& json, const std::string& file) {
   config.max_position_embeddings = reader.integer_or("max_position_embeddings", 2048);
   if (reader.boolean_or("use_sliding_window", true)) config.sliding_window = reader.integer_or("sliding_window", 0);
   config.rms_norm_eps = reader.number_or("rms_norm_eps", 1e-6);
-  read_rope(reader, json, file, config);
+  read_rope(reader, file, config);
   config.tie_word_embeddings = reader.boolean_or("tie_word_embeddings", false);
   config.attention_bias = reader.boolean_or("attention_bias", false);
   config.mlp_bias = reader.boolean_or("mlp_bias", false);
@@ -125,6 +179,32 @@ ModelConfig from_json(const Json& json, const std::string& file) {
   config.eos_token_ids = token_ids(reader, "eos_token_id");
   config.pad_token_id = reader.integer_or("pad_token_id", -1);
   return config;
+}
+
+// Reads the divisors of the rope frequencies, which is how a GGUF holds Llama 3's scaling. Where they are that
+// formula's with the numbers that every Llama 3 has, the formula takes their place: config.json can only name a
+// formula.
+void read_rope_factors(const io::CheckpointSource& source, const io::SourceTensor& tensor, ModelConfig& config) {
+  const std::string where = cat(source.path().string(), ": tensor ", tensor.name);
+  if (tensor.shape != std::vector<std::int64_t>{config.head_dim / 2})
+    throw Failure(data_error(where, cat(config.head_dim / 2, " numbers, one a frequency"), "another shape"));
+  std::vector<float> factors(static_cast<std::size_t>(config.head_dim / 2));
+  source.read_f32(tensor, factors).value();
+  if (!std::all_of(factors.begin(), factors.end(), [](float f) { return std::isfinite(f) && f > 0.0F; }))
+    throw Failure(data_error(where, "positive numbers", "another"));
+  ModelConfig formula = config;
+  const std::vector<double> plain = rope_frequencies(config);
+  formula.rope_scaling = RopeScaling::llama3;
+  formula.rope_factor = factors.empty() ? 1.0 : *std::max_element(factors.begin(), factors.end());
+  const std::vector<double> scaled = rope_frequencies(formula);
+  bool same = config.rope_scaling == RopeScaling::none;
+  for (std::size_t i = 0; i < factors.size(); ++i)
+    same = same && std::abs(plain[i] / scaled[i] / static_cast<double>(factors[i]) - 1.0) < 1e-5;
+  if (same) {
+    config = formula;
+  } else {
+    config.rope_freq_factors = factors;
+  }
 }
 
 ModelConfig from_gguf(const io::CheckpointSource& source) {
@@ -165,38 +245,9 @@ ModelConfig from_gguf(const io::CheckpointSource& source) {
   if (const auto eos = gguf.integer_or("tokenizer.ggml.eos_token_id", -1).value(); eos >= 0)
     config.eos_token_ids = {eos};
   config.pad_token_id = gguf.integer_or("tokenizer.ggml.padding_token_id", -1).value();
-  if (const io::SourceTensor* factors = source.find("rope_freqs.weight")) {
-    config.rope_freq_factors.resize(static_cast<std::size_t>(factors->shape.at(0)));
-    source.read_f32(*factors, config.rope_freq_factors).value();
-  }
+  require_sizes(config, gguf.path());
+  if (const io::SourceTensor* factors = source.find("rope_freqs.weight")) read_rope_factors(source, *factors, config);
   return config;
-}
-
-void require_sound(const ModelConfig& config, const std::string& file) {
-  const auto positive = [&](const char* name, std::int64_t value) {
-    if (value <= 0 || value > (std::int64_t{1} << 31)) {
-      throw Failure(data_error(cat(file, ": ", name), "a positive size", std::to_string(value)));
-    }
-  };
-  positive("hidden_size", config.hidden_size);
-  positive("intermediate_size", config.intermediate_size);
-  positive("num_hidden_layers", config.num_hidden_layers);
-  positive("num_key_value_heads", config.num_key_value_heads);
-  positive("head_dim", config.head_dim);
-  positive("vocab_size", config.vocab_size);
-  positive("max_position_embeddings", config.max_position_embeddings);
-  if (config.num_attention_heads % config.num_key_value_heads != 0) {
-    throw Failure(data_error(cat(file, ": num_key_value_heads"),
-                             cat("a divisor of ", config.num_attention_heads, " heads"),
-                             std::to_string(config.num_key_value_heads)));
-  }
-  if (find_architecture(config.architecture) == nullptr) {
-    throw Failure(data_error(cat(file, ": architecture"), cat("one of ", join(architecture_names(), ", ")),
-                             config.architecture.empty() ? "none" : config.architecture));
-  }
-  if (config.hidden_act != "silu") {
-    throw Failure(data_error(cat(file, ": key \"hidden_act\""), "silu", config.hidden_act));
-  }
 }
 
 }  // namespace
@@ -223,6 +274,10 @@ Result<ModelConfig> read_config(const io::CheckpointSource& source) {
 }
 
 nlohmann::ordered_json config_json(const ModelConfig& config, const std::string& torch_dtype) {
+  if (!config.rope_freq_factors.empty()) {
+    throw Failure(data_error("rope_freqs.weight", "the scaling of a Llama 3, which config.json can name",
+                             "other divisors of the rope frequencies", "keep this model as a GGUF"));
+  }
   Json json;
   json["architectures"] = {config.architecture};
   json["model_type"] = model_type_of_architecture(config.architecture);

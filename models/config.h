@@ -32,7 +32,8 @@ struct ModelConfig {
   double rope_low_freq_factor = 1.0;   // llama3
   double rope_high_freq_factor = 4.0;  // llama3
   double rope_original_max_position = 8192;
-  std::vector<float> rope_freq_factors;  // [head_dim / 2] divisors of the frequencies, from a GGUF; empty: none
+  std::vector<float>
+      rope_freq_factors;  // [head_dim / 2] divisors of the frequencies, from a GGUF; empty: none, or a formula
   bool tie_word_embeddings = false;
   bool attention_bias = false;
   bool mlp_bias = false;
@@ -48,7 +49,8 @@ struct ModelConfig {
 
 // Errors (data): the file, the key, what was expected; an architecture or a scaling that is not served names itself.
 [[nodiscard]] Result<ModelConfig> read_config(const io::CheckpointSource& source);
-// config.json as transformers reads it, for a model stored in `torch_dtype`.
+// config.json as transformers reads it, for a model stored in `torch_dtype`. Throws Failure (data) where it has no
+// words for the model's rope scaling.
 [[nodiscard]] nlohmann::ordered_json config_json(const ModelConfig& config, const std::string& torch_dtype);
 
 // Inverse frequencies [head_dim / 2] with scaling applied (transformers' modeling_rope_utils; Llama 3.1's formula).

@@ -1,0 +1,225 @@
+#include "models/adapter.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/strings.h"
+#include "models/merge.h"
+#include "scratch_model.h"
+
+namespace tern::models {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+LoadedModel load(const ScratchModel& scratch) { return load_model(scratch.open(), cpu_device(), {}).value(); }
+
+std::vector<float> floats(const io::Safetensors& file, const std::string& name) {
+  const auto* tensor = file.tensor(name);
+  EXPECT_NE(tensor, nullptr) << name;
+  std::vector<float> values(tensor->bytes.size() / sizeof(float));
+  std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+  return values;
+}
+
+// Writes adapter_model.safetensors anew from PEFT's, with tensors left out, renamed or cut.
+void rewrite(const std::filesystem::path& adapter, const std::function<bool(io::TensorSpec&)>& keep) {
+  std::vector<io::TensorSpec> specs;
+  std::vector<std::vector<std::byte>> contents;
+  {
+    const auto file = io::Safetensors::open_directory(adapter, "adapter_model").value();
+    for (const auto& tensor : file.tensors()) {
+      io::TensorSpec spec{tensor.name, "F32", tensor.shape};
+      if (!keep(spec)) continue;
+      std::int64_t count = 4;
+      for (const std::int64_t size : spec.shape) count *= size;
+      contents.emplace_back(tensor.bytes.begin(), tensor.bytes.end());
+      contents.back().resize(static_cast<std::size_t>(count));
+      specs.push_back(std::move(spec));
+    }
+  }
+  std::filesystem::remove(adapter / "adapter_model.safetensors");
+  io::SafetensorsWriteOptions options;
+  options.stem = "adapter_model";
+  auto writer = io::SafetensorsWriter::create(adapter, specs, options).value();
+  for (std::size_t i = 0; i < specs.size(); ++i) writer.write(specs[i].name, contents[i]).value();
+  writer.finish().value();
+}
+
+std::string load_error(const ScratchModel& scratch) {
+  auto model = load(scratch);
+  const auto adapter = load_adapter(model, "lora", scratch.path() / "adapter");
+  return adapter.ok() ? "no error" : adapter.error().line();
+}
+
+TEST(AdapterConfig, ScalesAsPeftDoes) {
+  AdapterConfig config;
+  config.rank = 4;
+  config.alpha = 8;
+  EXPECT_FLOAT_EQ(config.scaling(), 2.0F);
+  config.use_rslora = true;
+  EXPECT_FLOAT_EQ(config.scaling(), 4.0F);
+}
+
+TEST(AdapterConfig, WritesWhatItReads) {
+  AdapterConfig config;
+  config.rank = 16;
+  config.alpha = 24;
+  config.dropout = 0.05;
+  config.use_rslora = true;
+  config.target_modules = {"q_proj", "v_proj"};
+  config.base_model = "somewhere/model";
+  const ScratchModel scratch;
+  std::ofstream(scratch.path() / "adapter_config.json") << adapter_config_json(config);
+  const AdapterConfig again = read_adapter_config(scratch.path()).value();
+  EXPECT_EQ(adapter_config_json(again), adapter_config_json(config));
+  EXPECT_EQ(again.rank, 16);
+  EXPECT_TRUE(again.use_rslora);
+}
+
+struct Feature {
+  const char* key;
+  Json value;
+};
+
+// What PEFT would compute differently is refused by name, never ignored.
+TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
+  const std::vector<Feature> features = {{"use_dora", true},
+                                         {"bias", "all"},
+                                         {"modules_to_save", {"lm_head"}},
+                                         {"rank_pattern", {{"q_proj", 8}}},
+                                         {"alpha_pattern", {{"q_proj", 8}}},
+                                         {"layers_to_transform", {0}},
+                                         {"fan_in_fan_out", true},
+                                         {"peft_type", "IA3"},
+                                         {"r", 0},
+                                         {"r", "eight"},
+                                         {"target_modules", {1, 2}}};
+  for (const auto& feature : features) {
+    const ScratchModel scratch;
+    scratch.edit("adapter/adapter_config.json", [&](Json& json) { json[feature.key] = feature.value; });
+    const auto config = read_adapter_config(scratch.path() / "adapter");
+    ASSERT_FALSE(config.ok()) << feature.key;
+    EXPECT_NE(config.error().line().find(cat('"', feature.key, '"')), std::string::npos) << config.error().line();
+  }
+}
+
+TEST(Adapter, RefusesTensorsOfAnotherModel) {
+  const std::string module = "base_model.model.model.layers.0.mlp.up_proj.";
+  {
+    const ScratchModel scratch;
+    rewrite(scratch.path() / "adapter", [&](io::TensorSpec& spec) { return spec.name != module + "lora_B.weight"; });
+    EXPECT_NE(load_error(scratch).find("layers.0.mlp.up_proj: expected both lora_A and lora_B"), std::string::npos);
+  }
+  {
+    const ScratchModel scratch;
+    rewrite(scratch.path() / "adapter", [&](io::TensorSpec& spec) {
+      if (spec.name == module + "lora_A.weight") spec.shape[1] -= 1;
+      return true;
+    });
+    EXPECT_NE(load_error(scratch).find("found [4, 63]"), std::string::npos) << load_error(scratch);
+  }
+  {
+    const ScratchModel scratch;
+    rewrite(scratch.path() / "adapter", [&](io::TensorSpec& spec) {
+      if (spec.name.find(".layers.0.") != std::string::npos)
+        spec.name.replace(spec.name.find(".layers.0."), 10, ".layers.7.");
+      return true;
+    });
+    EXPECT_NE(load_error(scratch).find("one that this model has no place for"), std::string::npos);
+  }
+}
+
+TEST(Adapter, ChoosesModulesByNameAndPart) {
+  const ScratchModel scratch;
+  const auto model = load(scratch);
+  EXPECT_EQ(select_modules(model, {"all-linear"}).value().size(), 14U);
+  EXPECT_EQ(select_modules(model, {"q_proj", "down_proj"}).value().size(), 4U);
+  EXPECT_EQ(select_modules(model, {"mlp.up_proj"}).value().size(), 2U);
+  EXPECT_EQ(select_modules(model, {"model.layers.1.self_attn.v_proj"}).value().size(), 1U);
+  const auto unknown = select_modules(model, {"q_proj", "c_attn"});
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().kind, ErrorKind::usage);
+  EXPECT_NE(unknown.error().line().find("c_attn"), std::string::npos);
+  EXPECT_FALSE(select_modules(model, {"proj"}).ok()) << "only whole parts of a name";
+}
+
+TEST(Merge, AddsTheScaledProductAndNothingElse) {
+  const ScratchModel scratch;
+  const ScratchModel target;
+  std::filesystem::remove(target.path() / "model.safetensors");
+  MergeOptions options;
+  options.adapters = {scratch.path() / "adapter"};
+  options.dtype = TERN_F32;
+  const auto source = scratch.open();
+  merge_weights(*source, options, target.path()).value();
+  const auto merged = io::Safetensors::open_directory(target.path()).value();
+  const auto base = io::Safetensors::open_directory(scratch.path()).value();
+  const auto adapter = io::Safetensors::open_directory(scratch.path() / "adapter", "adapter_model").value();
+  ASSERT_EQ(merged.tensors().size(), base.tensors().size());
+  std::size_t changed = 0;
+  for (const auto& tensor : base.tensors()) {
+    const auto before = floats(base, tensor.name);
+    const auto after = floats(merged, tensor.name);
+    const std::string module = tensor.name.substr(0, tensor.name.size() - 7);
+    if (adapter.tensor(peft_name(module, "lora_A")) == nullptr) {
+      EXPECT_EQ(after, before) << tensor.name;
+      continue;
+    }
+    ++changed;
+    const auto a = floats(adapter, peft_name(module, "lora_A"));
+    const auto b = floats(adapter, peft_name(module, "lora_B"));
+    const auto in = static_cast<std::size_t>(tensor.shape[1]);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      double want = before[i];
+      for (std::size_t r = 0; r < 4; ++r) want += 2.0 * b[i / in * 4 + r] * a[r * in + i % in];
+      ASSERT_NEAR(after[i], want, 1e-6) << tensor.name << " element " << i;
+    }
+  }
+  EXPECT_EQ(changed, 14U);
+}
+
+TEST(Merge, RefusesAnAdapterOfAnotherModel) {
+  const ScratchModel scratch;
+  const ScratchModel other("llama-untied");
+  MergeOptions options;
+  options.adapters = {other.path() / "adapter"};
+  const ScratchModel target;
+  const Status merged = merge_weights(*scratch.open(), options, target.path());
+  ASSERT_FALSE(merged.ok());
+  EXPECT_NE(merged.error().line().find("the adapter is of another model"), std::string::npos);
+}
+
+struct Stored {
+  const char* name;
+  std::function<void(const ScratchModel&)> spoil;
+  const char* says;
+};
+
+TEST(Loader, RefusesWeightsThatAreNotTheModels) {
+  const std::vector<Stored> cases = {
+      {"one layer too many",
+       [](const ScratchModel& m) { m.edit("config.json", [](Json& j) { j["num_hidden_layers"] = 3; }); },
+       "model.layers.2."},
+      {"one layer unused",
+       [](const ScratchModel& m) { m.edit("config.json", [](Json& j) { j["num_hidden_layers"] = 1; }); },
+       "only tensors that LlamaForCausalLM reads"},
+      {"another width",
+       [](const ScratchModel& m) { m.edit("config.json", [](Json& j) { j["intermediate_size"] = 97; }); },
+       "[97, 64], found [96, 64]"},
+      {"no head",
+       [](const ScratchModel& m) { m.edit("config.json", [](Json& j) { j["tie_word_embeddings"] = false; }); },
+       "lm_head.weight"},
+  };
+  for (const auto& each : cases) {
+    const ScratchModel scratch;
+    each.spoil(scratch);
+    const auto model = load_model(scratch.open(), cpu_device(), {});
+    ASSERT_FALSE(model.ok()) << each.name;
+    EXPECT_EQ(model.error().kind, ErrorKind::data);
+    EXPECT_NE(model.error().line().find(each.says), std::string::npos) << model.error().line();
+  }
+}
+
+}  // namespace
+}  // namespace tern::models

@@ -1,0 +1,59 @@
+// A tiny model in a folder of the test's own, whose config.json the test may spoil.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "accel/backend.h"
+#include "accel/device.h"
+#include "io/checkpoint_source.h"
+
+namespace tern::models {
+
+inline std::filesystem::path golden(const std::string& name) {
+  return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
+}
+
+inline accel::DevicePtr cpu_device() {
+  static const auto backend = accel::Backend::load(std::filesystem::path(TERN_PLUGIN_DIR) / "libtern_cpu.so").value();
+  return accel::Device::open(backend, 0).value();
+}
+
+class ScratchModel {
+ public:
+  explicit ScratchModel(const std::string& model = "llama-tied") {
+    std::string pattern = (std::filesystem::temp_directory_path() / "tern-model-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+    for (const char* part : {"config.json", "model.safetensors", "adapter"})
+      std::filesystem::copy(golden(model) / part, path_ / part, std::filesystem::copy_options::recursive);
+  }
+  ScratchModel(const ScratchModel&) = delete;
+  ScratchModel& operator=(const ScratchModel&) = delete;
+  ~ScratchModel() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  using Json = nlohmann::ordered_json;
+  void edit(const std::string& file, const std::function<void(Json&)>& change) const {
+    Json json = Json::parse(std::ifstream(path_ / file));
+    change(json);
+    std::ofstream(path_ / file) << json.dump(2);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::shared_ptr<io::CheckpointSource> open() const {
+    return std::make_shared<io::CheckpointSource>(io::CheckpointSource::open(path_).value());
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace tern::models
