@@ -294,10 +294,59 @@ tern_status Launch::spoil_output(const Lengths& lengths) {
 void Launch::after(const std::vector<Bytes>& before) {
   const auto arg = static_cast<std::size_t>(std::max(plan_.arg, 0));
   if (!present(arg) || bound_.args[arg].desc.layout != 0) return;
+  spoil_value();
+  spoil_against_before(before);
+  spoil_memory();
+}
+
+// Mistakes that look at the result alone.
+void Launch::spoil_value() {
+  const auto arg = static_cast<std::size_t>(std::max(plan_.arg, 0));
   const tern_tensor& tensor = bound_.args[arg];
   const std::int64_t count = size(arg);
-  const bool adds = (bound_.desc.accumulate >> arg & 1U) != 0;
   auto at = [&](std::int64_t n) { return element_at(tensor, lengths_.counts.data(), n); };
+  switch (plan_.mistake) {
+    case Mistake::wrong_element:
+      if (count > 0) nudge(arg, largest(arg), 1.01);
+      return;
+    case Mistake::wrong_rounding: {
+      if (dtype_bytes(tensor.desc.dtype) != 2 || count == 0) return;
+      const std::int64_t n = largest(arg);
+      if (n < 0) return;
+      store(memory_, at(n), neighbour(at(n), load(memory_, at(n))));
+      ++made_;
+      return;
+    }
+    case Mistake::lost_special:
+      for (std::int64_t n = 0; is_float(tensor.desc.dtype) && n < count; ++n) {
+        if (std::isfinite(to_value(at(n), load(memory_, at(n))).real[0])) continue;
+        store(memory_, at(n), from_real(at(n), 0.0));
+        ++made_;
+        return;
+      }
+      return;
+    case Mistake::not_deterministic:
+    case Mistake::row_variant: {
+      const bool now =
+          plan_.mistake == Mistake::not_deterministic ? bound_.launches % 2 == 0 : tensor.desc.shape[0] == 1;
+      const std::int64_t n = now && is_float(tensor.desc.dtype) && count > 0 ? largest(arg) : -1;
+      if (n < 0) return;
+      store(memory_, at(n), neighbour(at(n), load(memory_, at(n))));
+      ++made_;
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+// Mistakes that keep or add what the output held.
+void Launch::spoil_against_before(const std::vector<Bytes>& before) {
+  const auto arg = static_cast<std::size_t>(std::max(plan_.arg, 0));
+  const tern_tensor& tensor = bound_.args[arg];
+  const std::int64_t count = size(arg);
+  auto at = [&](std::int64_t n) { return element_at(tensor, lengths_.counts.data(), n); };
+  const bool adds = (bound_.desc.accumulate >> arg & 1U) != 0;
   auto old = [&](const Element& element) {
     const auto offset = static_cast<std::ptrdiff_t>(element.plane.offset - tensor.planes[0].offset);
     return Bytes(before[arg].begin() + offset, before[arg].begin() + offset + dtype_bytes(element.dtype));
@@ -312,17 +361,6 @@ void Launch::after(const std::vector<Bytes>& before) {
         return;
       }
       return;
-    case Mistake::wrong_element:
-      if (count > 0) nudge(arg, largest(arg), 1.01);
-      return;
-    case Mistake::wrong_rounding: {
-      if (dtype_bytes(tensor.desc.dtype) != 2 || count == 0) return;
-      const std::int64_t n = largest(arg);
-      if (n < 0) return;
-      store(memory_, at(n), neighbour(at(n), load(memory_, at(n))));
-      ++made_;
-      return;
-    }
     case Mistake::wrong_stride: {
       const int rank = tensor.desc.rank;
       if (rank < 2 || count == 0) return;
@@ -365,6 +403,18 @@ void Launch::after(const std::vector<Bytes>& before) {
       ++made_;
       return;
     }
+    default:
+      return;
+  }
+}
+
+// Mistakes in memory that is none of the output's.
+void Launch::spoil_memory() {
+  const auto arg = static_cast<std::size_t>(std::max(plan_.arg, 0));
+  const tern_tensor& tensor = bound_.args[arg];
+  const std::int64_t count = size(arg);
+  auto at = [&](std::int64_t n) { return element_at(tensor, lengths_.counts.data(), n); };
+  switch (plan_.mistake) {
     case Mistake::write_past_end: {
       tern_plane end = tensor.planes[0];
       end.offset += plane_bytes(tensor.desc).bytes[0];
@@ -394,24 +444,6 @@ void Launch::after(const std::vector<Bytes>& before) {
       Bytes bytes = load(memory_, at(count - 1));
       bytes[0] ^= std::byte{1};
       store(memory_, at(count - 1), bytes);
-      ++made_;
-      return;
-    }
-    case Mistake::lost_special:
-      for (std::int64_t n = 0; is_float(tensor.desc.dtype) && n < count; ++n) {
-        if (std::isfinite(to_value(at(n), load(memory_, at(n))).real[0])) continue;
-        store(memory_, at(n), from_real(at(n), 0.0));
-        ++made_;
-        return;
-      }
-      return;
-    case Mistake::not_deterministic:
-    case Mistake::row_variant: {
-      const bool now =
-          plan_.mistake == Mistake::not_deterministic ? bound_.launches % 2 == 0 : tensor.desc.shape[0] == 1;
-      const std::int64_t n = now && is_float(tensor.desc.dtype) && count > 0 ? largest(arg) : -1;
-      if (n < 0) return;
-      store(memory_, at(n), neighbour(at(n), load(memory_, at(n))));
       ++made_;
       return;
     }

@@ -71,6 +71,9 @@ class Launch {
   bool runs_differently(const Lengths& lengths, const Lengths& changed, const std::function<void()>& change,
                         const std::function<void()>& undo, tern_status& status);
   void after(const std::vector<Bytes>& before);
+  void spoil_value();
+  void spoil_against_before(const std::vector<Bytes>& before);
+  void spoil_memory();
 
   const Plan& plan_;
   Bound& bound_;
