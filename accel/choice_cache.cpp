@@ -50,13 +50,21 @@ Plan ChoiceCache::plan(const DevicePtr& device, const OpDesc& desc) {
     }
   }
   Plan plan = remembered ? std::move(*remembered) : Plan(device, desc, {});
-  const std::string choice = plan.info().choice;
-  if (choice.empty()) return plan;
+  remember(key, plan.info().choice);
+  return plan;
+}
+
+std::string ChoiceCache::remembered(const std::string& key) const {
+  const auto known = known_.find(key);
+  return known == known_.end() ? std::string() : known->second;
+}
+
+void ChoiceCache::remember(const std::string& key, const std::string& choice) {
+  if (choice.empty()) return;
   used_[key] = choice;
   std::string& kept = known_[key];
   changed_ = changed_ || kept != choice;
   kept = choice;
-  return plan;
 }
 
 void ChoiceCache::replay(const std::map<std::string, std::string>& choices) {

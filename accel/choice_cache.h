@@ -20,6 +20,11 @@ class ChoiceCache {
   // checkpoint of another machine, a broken cache) is made anew, with a line that says so.
   [[nodiscard]] Plan plan(const DevicePtr& device, const OpDesc& desc);
 
+  // The same for what is no single op, a compiled graph: the remembered choice of `key` ("" where there is none), and
+  // what came out.
+  [[nodiscard]] std::string remembered(const std::string& key) const;
+  void remember(const std::string& key, const std::string& choice);
+
   // What this run chose, by OpDesc::key: goes into a checkpoint, and comes back from it before the first plan.
   [[nodiscard]] const std::map<std::string, std::string>& used() const { return used_; }
   void replay(const std::map<std::string, std::string>& choices);

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "base/philox.h"
 #include "base/strings.h"
 #include "graph/program_impl.h"
 #include "ops/table.h"
@@ -11,6 +12,23 @@ namespace tern::graph {
 namespace {
 
 std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
+
+// Equal exactly where the compiled graph is: every node's op and descs, and how values run between them.
+std::string segment_key(const Graph& graph, std::span<const std::int32_t> nodes) {
+  std::uint64_t hash = nodes.size();
+  std::map<std::int32_t, std::int32_t> place;  // of a value among those met: ids themselves differ between graphs
+  for (std::int32_t n : nodes) {
+    const Node& node = graph.nodes()[index(n)];
+    for (char c : op_desc(graph, node.call).key()) hash = mix_key(hash, static_cast<unsigned char>(c));
+    for (const auto* values : {&node.call.inputs, &node.results}) {
+      for (Value value : *values) {
+        const auto at = place.try_emplace(value.id, static_cast<std::int32_t>(place.size())).first->second;
+        hash = mix_key(hash, static_cast<std::uint64_t>(at));
+      }
+    }
+  }
+  return cat("graph of ", nodes.size(), " ops, ", hash);
+}
 
 }  // namespace
 
@@ -46,8 +64,8 @@ std::vector<std::int32_t> recipe_arguments(const Graph& graph, std::span<const s
   return out;
 }
 
-CompiledSegment compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
-                                const accel::DevicePtr& device) {
+CompiledSegment compile_segment(const Graph& graph, std::span<const std::int32_t> nodes, const accel::DevicePtr& device,
+                                accel::ChoiceCache& choices) {
   const std::vector<std::int32_t> arguments = recipe_arguments(graph, nodes);
   std::map<std::int32_t, std::int32_t> argument_of;
   for (std::size_t a = 0; a < arguments.size(); ++a) argument_of[arguments[a]] = static_cast<std::int32_t>(a);
@@ -127,9 +145,12 @@ CompiledSegment compile_segment(const Graph& graph, std::span<const std::int32_t
   CompiledSegment out;
   out.info.size = sizeof(out.info);
   tern_recipe raw = nullptr;
-  accel::check(device->api().compile(device->raw(), &desc, nullptr, &raw, &out.info), device->backend(),
-               cat(device->name(), ": compiling a graph of ", made_nodes.size(), " ops"));
+  const std::string key = segment_key(graph, nodes);
+  const std::string choice = choices.remembered(key);
+  accel::check(device->api().compile(device->raw(), &desc, choice.empty() ? nullptr : choice.c_str(), &raw, &out.info),
+               device->backend(), cat(device->name(), ": compiling a graph of ", made_nodes.size(), " ops"));
   out.recipe = accel::Recipe(device, raw);
+  choices.remember(key, out.info.choice);
   return out;
 }
 

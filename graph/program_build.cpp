@@ -165,7 +165,7 @@ class Builder {
         infos_[s] = known->second.info();
         step_plan_[s] = &known->second;
       } else if (step.kind == StepKind::recipe) {
-        CompiledSegment compiled = compile_segment(p_.graph(), step.nodes, p_.device);
+        CompiledSegment compiled = compile_segment(p_.graph(), step.nodes, p_.device, choices_);
         step.recipe = std::move(compiled.recipe);
         infos_[s] = compiled.info;
         p_.report.library += compiled.info.library_bytes;

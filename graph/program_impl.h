@@ -93,7 +93,8 @@ struct CompiledSegment {
   tern_plan_info info{};
 };
 [[nodiscard]] std::vector<std::int32_t> recipe_arguments(const Graph& graph, std::span<const std::int32_t> nodes);
+// The recipe's choice is remembered and replayed as a kernel's is.
 [[nodiscard]] CompiledSegment compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
-                                              const accel::DevicePtr& device);
+                                              const accel::DevicePtr& device, accel::ChoiceCache& choices);
 
 }  // namespace tern::graph
