@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "io/file_writer.h"
 
 namespace tern::train {
 namespace {
@@ -54,7 +56,7 @@ Capacity capacity_of(const data::EncodedDataset& dataset, const data::BatchOptio
 
 Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, const data::EncodedDataset& training,
                  const data::EncodedDataset& validation, TrainerOptions options, accel::ChoiceCache& choices,
-                 graph::ProgramOptions program_options, accel::DevicePtr host, TrainerHooks hooks)
+                 const graph::ProgramOptions& program_options, const accel::DevicePtr& host, TrainerHooks hooks)
     : model_(model),
       saver_(saver),
       training_(training),
@@ -112,6 +114,25 @@ void Trainer::resume() {
   read_optimizer(options_.resume_from, *model_.store, tensors).value();
   window_loss_ = state_.window_loss;
   window_steps_ = state_.window_steps;
+  drop_later_log_rows();
+}
+
+// Steps behind the checkpoint are taken again: the rows that a killed run wrote of them would stand there twice.
+void Trainer::drop_later_log_rows() {
+  const fs::path file = options_.output_dir / "logging.jsonl";
+  std::ifstream in(file);
+  if (!in) return;
+  std::string kept;
+  for (std::string line; std::getline(in, line);) {
+    const Json row = Json::parse(line, nullptr, false);
+    if (!row.is_object() || row.contains("last_model_checkpoint")) continue;
+    const auto place = row.find("global_step/max_steps");
+    if (place == row.end() || !place->is_string()) continue;
+    if (std::strtoll(place->get_ref<const std::string&>().c_str(), nullptr, 10) > state_.global_step) continue;
+    kept += line + "\n";
+  }
+  const Status written = io::write_file(file, kept);
+  if (!written.ok()) log_warn(written.error().line());
 }
 
 double Trainer::seconds_since_start() const { return now_seconds() - start_time_; }
@@ -215,7 +236,7 @@ void Trainer::log_step(const data::StepPlan& plan, double epoch_progress) {
   window_steps_ = 0;
 }
 
-void Trainer::maybe_evaluate(bool epoch_end) {
+void Trainer::maybe_evaluate(bool epoch_end, bool saves) {
   if (!eval_runner_) return;
   const bool last = state_.global_step == total_steps_ && options_.eval_strategy != When::no;
   if (!is_due(options_.eval_strategy, options_.eval_steps, epoch_end) && !last) return;
@@ -226,7 +247,8 @@ void Trainer::maybe_evaluate(bool epoch_end) {
   row.eval_loss = evaluate();
   row.elapsed_seconds = seconds_since_start();
   write_log(row);
-  if (!state_.best_metric || *row.eval_loss < *state_.best_metric) {
+  // Only what is saved can be gone back to.
+  if (saves && (!state_.best_metric || *row.eval_loss < *state_.best_metric)) {
     state_.best_metric = row.eval_loss;
     state_.best_checkpoint = (options_.output_dir / cat("checkpoint-", state_.global_step)).string();
   }
@@ -308,13 +330,13 @@ TrainResult Trainer::run() {
     state_.epoch_progress =
         static_cast<double>(state_.epoch) + static_cast<double>(state_.step_in_epoch) / static_cast<double>(per_epoch);
     log_step(plan, state_.epoch_progress);
-    maybe_evaluate(epoch_end);
     const bool last = state_.global_step == total_steps_;
     saved_here =
         is_due(options_.save_strategy, options_.save_steps, epoch_end) || (last && options_.save_strategy != When::no);
+    maybe_evaluate(epoch_end, saved_here);
     if (saved_here) save_checkpoint();
   }
-  if (result.interrupted && !saved_here && state_.global_step > 0) save_checkpoint();
+  if (result.interrupted && !saved_here) save_checkpoint();
   finish(result);
   return result;
 }

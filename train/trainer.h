@@ -65,7 +65,7 @@ struct TrainerHooks {
   std::function<void(const LogRow&)> on_log;
   std::function<void(std::int64_t step, std::int64_t total, double loss)> on_step;  // for a progress line
   std::function<void(const std::string&)> on_note;                                  // a saved checkpoint, a full disk
-  std::function<bool()> should_stop = [] { return false; };                         // polled between micro-batches
+  std::function<bool()> should_stop = [] { return false; };                         // polled between steps
 };
 
 struct TrainResult {
@@ -82,7 +82,7 @@ class Trainer {
   // data and kernel choices from the checkpoint; the weights themselves are loaded with the model.
   Trainer(models::LoadedModel& model, const ModelSaver& saver, const data::EncodedDataset& training,
           const data::EncodedDataset& validation, TrainerOptions options, accel::ChoiceCache& choices,
-          graph::ProgramOptions program_options, accel::DevicePtr host, TrainerHooks hooks);
+          const graph::ProgramOptions& program_options, const accel::DevicePtr& host, TrainerHooks hooks);
 
   TrainResult run();
 
@@ -93,11 +93,12 @@ class Trainer {
 
  private:
   void resume();
+  void drop_later_log_rows();
   void train_step(const data::StepPlan& plan);
   void log_step(const data::StepPlan& plan, double epoch_progress);
   void append_log(const std::string& json_line);
   void write_log(const LogRow& row);
-  void maybe_evaluate(bool epoch_end);
+  void maybe_evaluate(bool epoch_end, bool saves);
   void save_checkpoint();
   void prune_checkpoints();
   void finish(TrainResult& result);
