@@ -1,11 +1,15 @@
 // mutants BACKEND.so EQUIVALENT.txt [OP...]: makes every mistake in every op of a sound backend and lets the
 // conformance suite find it. Fails where one that changed something is not found, unless EQUIVALENT.txt lists it with
 // the proof that it is none; and where that list names one that is found.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include "base/strings.h"
 #include "conformance/selftest.h"
@@ -176,6 +180,32 @@ void try_kernels(const std::shared_ptr<const accel::Backend>& sound, const ops::
   }
 }
 
+// In a process of its own, which loads the backend itself: what reads unmapped memory dies.
+void try_late_host_args(const char* file, const ops::OpSpec& spec, Tally& tally) {
+  constexpr int kMissed = 0;
+  constexpr int kFound = 1;
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("no process could be made");
+  if (child == 0) {
+    const auto backend =
+        mutant::mutate(accel::Backend::load(file).value(), {.mistake = Mistake::late_host_args, .op = spec.id});
+    conformance::Bench bench = conformance::make_bench(accel::Device::open(backend, 0).value());
+    conformance::SelftestOptions options;
+    options.stop_after = 1;
+    options.laws = false;
+    options.only = [](const conformance::Variant& v) { return v.size <= 1 && v.in == TERN_F32; };
+    _exit(conformance::test_op(bench, spec.id, options).findings.empty() ? kMissed : kFound);
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) throw std::runtime_error("a process was lost");
+  ++tally.made;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kMissed) {
+    tally.survivors.push_back(cat("late_host_args ", spec.name));
+  } else {
+    ++tally.found;
+  }
+}
+
 void try_capabilities(const std::shared_ptr<const accel::Backend>& sound, Tally& tally) {
   const std::map<std::string, std::uint32_t> flags = {{"capture", TERN_CAP_CAPTURE},
                                                       {"peer_copy", TERN_CAP_PEER_COPY},
@@ -232,10 +262,14 @@ int run(int argc, char** argv) {
     std::cerr << "usage: mutants BACKEND.so EQUIVALENT.txt [OP...]\n";
     return 2;
   }
-  const auto sound = accel::Backend::load(argv[1]).value();
   std::set<std::string> equivalent = read_equivalent(argv[2]);
   std::set<std::string> wanted(argv + 3, argv + argc);
   Tally tally;
+  // first, while this process has no threads
+  for (const ops::OpSpec& spec : ops::op_table()) {
+    if (wanted.empty() || wanted.count(std::string(spec.name)) != 0) try_late_host_args(argv[1], spec, tally);
+  }
+  const auto sound = accel::Backend::load(argv[1]).value();
   for (const ops::OpSpec& spec : ops::op_table()) {
     if (wanted.empty() || wanted.count(std::string(spec.name)) != 0) try_kernels(sound, spec, tally);
   }

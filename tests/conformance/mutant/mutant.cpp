@@ -48,7 +48,7 @@ struct World {
 };
 World* world = nullptr;
 
-bool late() { return world->plan.mistake == Mistake::ignored_stream; }
+bool late() { return world->plan.mistake == Mistake::ignored_stream || world->plan.mistake == Mistake::late_host_args; }
 
 tern_status flush() {
   tern_status status = TERN_OK;
@@ -196,6 +196,10 @@ tern_status launch(tern_bound raw, const tern_host_args* host_args, tern_stream 
     const tern_status status = world->inner->launch(bound, view.get(), stream, &ignored);
     return status != TERN_OK ? status : world->inner->stream_synchronize(stream);
   };
+  if (world->plan.mistake == Mistake::late_host_args && concerns(record->bound.desc.op)) {
+    ++world->made;
+    return enqueue([record, host_args, inner] { return inner(record->bound.inner, Lengths(*host_args)); });
+  }
   const Lengths lengths(*host_args);
   if (late() && concerns(record->bound.desc.op)) {
     if (!world->queue.empty()) ++world->made;
@@ -325,6 +329,7 @@ const char* name_of(Mistake mistake) {
                                            "row_variant",
                                            "ignored_stream",
                                            "other_choice",
+                                           "late_host_args",
                                            "capability_set",
                                            "capability_clear"};
   return kNames[static_cast<std::size_t>(mistake)];

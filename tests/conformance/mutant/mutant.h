@@ -36,8 +36,10 @@ enum class Mistake {
   row_variant,        // one row alone differs in one bit from the same row among others
   ignored_stream,     // the kernel does not wait for earlier work of its stream
   other_choice,       // a choice given to plan is not kept
-  capability_set,     // a clear flag is said to be set
-  capability_clear,   // a set flag is said to be clear
+  late_host_args,  // host_args are read after launch has returned: ends in a crash, so it is tried in a process of its
+                   // own
+  capability_set,  // a clear flag is said to be set
+  capability_clear,  // a set flag is said to be clear
 };
 [[nodiscard]] const char* name_of(Mistake mistake);
 [[nodiscard]] const std::vector<Mistake>& kernel_mistakes();  // those made in an op
