@@ -21,11 +21,6 @@ std::string ending(const std::string& name) {
   return fs::path(rest).extension().string();
 }
 
-bool is_data_file(const std::string& name) {
-  static const std::set<std::string> kEndings{".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet"};
-  return kEndings.contains(ending(name));
-}
-
 struct Stopped {};  // thrown by a taker that wants no more rows, on the caller's own thread
 
 void take_passes(const Source& source, const LoadOptions& options, const RowEncoder* encoder, RowCounts& counts,
@@ -176,6 +171,11 @@ void warn_bad(const DatasetReport& report, bool strict) {
   const std::uint64_t unnamed = counts.bad - std::min<std::uint64_t>(counts.bad, counts.first_errors.size());
   log_warn(cat(report.spec, ": ", counts.bad, " bad ", counts.bad == 1 ? "row" : "rows", " dropped",
                unnamed > 0 ? cat(" (", unnamed, " more than shown)") : std::string()));
+}
+
+bool is_data_file(const std::string& name) {
+  static const std::set<std::string> kEndings{".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet"};
+  return kEndings.contains(ending(name));
 }
 
 Result<std::vector<std::string>> dataset_files(const DatasetSpec& spec, const HubResolver& hub) {

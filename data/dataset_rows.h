@@ -31,6 +31,9 @@ struct Source {
 // Throws Failure.
 [[nodiscard]] Source find_source(const std::string& spec, const LoadOptions& options);
 
+// By its ending, that of a compression aside.
+[[nodiscard]] bool is_data_file(const std::string& name);
+
 using TakeProduct = std::function<Status(Normalized&)>;
 
 // Runs every row through normalisation, and through `encoder` where one is given and `wanted` says so. `take` gets all

@@ -31,6 +31,7 @@ struct Job {
   std::string name;
   bool copy = false;
   GgmlType type = GgmlType::f32;
+  std::vector<std::int64_t> order;  // row of the source for each row; empty: the same
 };
 
 class Converter {
@@ -47,6 +48,7 @@ class Converter {
       std::string name = options_.rename ? options_.rename(tensor.name) : tensor.name;
       if (name.empty()) continue;
       jobs_.push_back(plan(tensor, std::move(name)));
+      if (options_.row_order) jobs_.back().order = checked_order(tensor);
       total_ += jobs_.back().copy ? tensor.data->bytes.size() : tensor.stored_bytes();
     }
     if (container_ == Container::safetensors_directory) {
@@ -54,7 +56,7 @@ class Converter {
     } else {
       write_single();
     }
-    report_.tensors = jobs_.size();
+    report_.tensors = jobs_.size() + options_.added.size();
     return std::move(report_);
   }
 
@@ -89,8 +91,18 @@ class Converter {
     return cat(source_.path().string(), ": tensor \"", tensor.name, "\"");
   }
 
+  std::vector<std::int64_t> checked_order(const LogicalTensor& tensor) const {
+    auto order = options_.row_order(tensor.name);
+    if (order.empty()) return order;
+    const std::int64_t rows = tensor.shape.empty() ? 0 : tensor.shape[0];
+    const bool sound = static_cast<std::int64_t>(order.size()) == rows && tensor.shape.size() <= 2 &&
+                       std::all_of(order.begin(), order.end(), [&](std::int64_t r) { return r >= 0 && r < rows; });
+    if (!sound) throw Failure(data_error(where(tensor), cat(order.size(), " rows of one dimension"), cat(rows)));
+    return order;
+  }
+
   Job plan(const LogicalTensor& tensor, std::string name) {
-    Job job{&tensor, std::move(name), false, GgmlType::f32};
+    Job job{&tensor, std::move(name), false, GgmlType::f32, {}};
     const Storage& stored = tensor.data->storage;
     if (!outtype_ || !floating(tensor)) {
       job.copy = tensor.scale == nullptr &&
@@ -143,12 +155,26 @@ class Converter {
       }
       source_.intact().value();
     }
+    for (const AddedTensor& tensor : options_.added) {
+      writer.write(tensor.name, std::as_bytes(std::span(tensor.values))).value();
+      report_.bytes += tensor.values.size() * sizeof(float);
+    }
   }
 
   template <typename Writer>
   void copy_bytes(Writer& writer, const Job& job) {
     std::span<const std::byte> bytes = job.from->data->bytes;
     if (bytes.empty()) return;
+    std::vector<std::byte> reordered;
+    if (!job.order.empty()) {
+      reordered.reserve(bytes.size());
+      const std::size_t row = bytes.size() / job.order.size();
+      for (const std::int64_t from : job.order) {
+        const auto part = bytes.subspan(static_cast<std::size_t>(from) * row, row);
+        reordered.insert(reordered.end(), part.begin(), part.end());
+      }
+      bytes = reordered;
+    }
     constexpr std::size_t kPart = std::size_t{64} << 20;
     for (std::size_t at = 0; at < bytes.size(); at += kPart) {
       const auto part = bytes.subspan(at, std::min(kPart, bytes.size() - at));
@@ -178,7 +204,7 @@ class Converter {
                                                                 static_cast<std::size_t>((end - begin) * columns));
         const std::span<std::byte> out = std::span(packed).subspan(static_cast<std::size_t>(begin * row_bytes),
                                                                    static_cast<std::size_t>((end - begin) * row_bytes));
-        check(tensor, read_rows_f32(tensor, first + begin, end - begin, some));
+        read_rows(job, first + begin, end - begin, some);
         check(tensor, quantize(job.type, some, out));
       });
       writer.write(job.name, std::span(packed).first(static_cast<std::size_t>(here * row_bytes))).value();
@@ -187,6 +213,23 @@ class Converter {
           tensor.stored_bytes() / static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(first + here);
       advance(reached - counted);
       counted = reached;
+    }
+  }
+
+  // Rows of the target, wherever the source has them.
+  void read_rows(const Job& job, std::int64_t first, std::int64_t count, std::span<float> values) const {
+    const LogicalTensor& tensor = *job.from;
+    if (job.order.empty()) return check(tensor, read_rows_f32(tensor, first, count, values));
+    if (tensor.shape.size() == 1) {  // its elements are the rows
+      std::vector<float> stored(values.size());
+      check(tensor, read_rows_f32(tensor, 0, 1, stored));
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = stored[static_cast<std::size_t>(job.order[i])];
+      return;
+    }
+    const std::size_t columns = values.size() / static_cast<std::size_t>(count);
+    for (std::int64_t i = 0; i < count; ++i) {
+      check(tensor, read_rows_f32(tensor, job.order[static_cast<std::size_t>(first + i)], 1,
+                                  values.subspan(static_cast<std::size_t>(i) * columns, columns)));
     }
   }
 
@@ -212,6 +255,7 @@ class Converter {
       const std::string name = dtype ? std::string(dtype_info(*dtype).safetensors) : job.from->data->storage.name;
       specs.push_back({job.name, name, job.from->shape});
     }
+    for (const AddedTensor& tensor : options_.added) specs.push_back({tensor.name, "F32", tensor.shape});
     return specs;
   }
 
@@ -289,6 +333,7 @@ class Converter {
   [[nodiscard]] std::vector<GgufTensorSpec> gguf_specs() const {
     std::vector<GgufTensorSpec> specs;
     for (const Job& job : jobs_) specs.push_back({job.name, job.type, job.from->shape});
+    for (const AddedTensor& tensor : options_.added) specs.push_back({tensor.name, GgmlType::f32, tensor.shape});
     return specs;
   }
 

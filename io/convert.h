@@ -17,6 +17,13 @@
 
 namespace tern::io {
 
+// A tensor that the source lacks and the target wants.
+struct AddedTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+};
+
 enum class Container { gguf, safetensors_file, safetensors_directory };
 
 // By the target's name: .gguf, .safetensors, else a directory.
@@ -31,6 +38,10 @@ struct ConvertOptions {
   bool replace = false;
   int threads = 0;                                             // 0: all that may be used
   std::function<std::string(const std::string& name)> rename;  // an empty result leaves the tensor out
+  // Which row of the source is row r of the target, one entry a row, for a tensor of that name in the source whose rows
+  // change places; empty: they stay.
+  std::function<std::vector<std::int64_t>(const std::string& name)> row_order;
+  std::vector<AddedTensor> added;            // written as f32
   std::optional<GgufMetadata> metadata;      // of a GGUF target; absent: the source's own, if it is one
   std::map<std::string, std::string> files;  // further files of a directory target, by name
   bool copy_files = true;                    // a directory source's json, txt and model files, to a directory target

@@ -1,0 +1,173 @@
+#include "models/gguf_names.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "io/json.h"
+#include "models/loader.h"
+#include "models/registry.h"
+
+namespace tern::models {
+namespace {
+
+namespace fs = std::filesystem;
+using io::CheckpointSource;
+
+class GgufNames : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "tern-models-XXXXXX").string();
+    scratch_ = ::mkdtemp(pattern.data());
+  }
+  void TearDown() override { fs::remove_all(scratch_); }
+
+  static fs::path golden(const std::string& name) { return fs::path(TERN_TEST_DATA) / "golden" / name; }
+
+  // A copy of the tiny Llama with other keys in its config.json.
+  fs::path variant(const std::function<void(nlohmann::ordered_json&)>& change) {
+    const fs::path folder = scratch_ / "variant";
+    fs::create_directories(folder);
+    fs::copy_file(golden("llama-tied") / "model.safetensors", folder / "model.safetensors");
+    auto config = io::read_json_file(golden("llama-tied") / "config.json").value();
+    change(config);
+    std::ofstream(folder / "config.json") << config.dump();
+    return folder;
+  }
+
+  fs::path to_gguf(const fs::path& model, const std::string& outtype) {
+    const auto source = CheckpointSource::open(model).value();
+    io::ConvertOptions options;
+    options.outtype = outtype;
+    set_gguf_form(source, read_config(source).value(), "tiny", options).value();
+    const fs::path target = scratch_ / "model.gguf";
+    (void)io::convert_checkpoint(source, target, options).value();
+    return target;
+  }
+
+  static void expect_equal_weights(const fs::path& left, const fs::path& right) {
+    const auto a = CheckpointSource::open(left).value();
+    const auto b = CheckpointSource::open(right).value();
+    const ModelConfig config = read_config(a).value();
+    for (const auto& spec : find_architecture(config.architecture)->parameters(config)) {
+      EXPECT_EQ(read_parameter(a, spec).value(), read_parameter(b, spec).value()) << spec.name;
+    }
+  }
+
+  fs::path scratch_;
+};
+
+// Broken if a name, a shape or the order of a head's rows does not survive the way to GGUF and back.
+TEST_P(GgufNames, ThereAndBackIsTheSameModel) {
+  const fs::path model = golden(GetParam());
+  const fs::path gguf = to_gguf(model, "f32");
+  expect_equal_weights(model, gguf);
+
+  const auto source = CheckpointSource::open(gguf).value();
+  io::ConvertOptions options;
+  options.outtype = "f32";
+  const ModelConfig back = set_hugging_face_form(source, read_config(source).value(), options).value();
+  options.files["config.json"] = io::write_json(config_json(back, "float32"));
+  (void)io::convert_checkpoint(source, scratch_ / "back", options).value();
+  const auto written = CheckpointSource::open(scratch_ / "back").value();
+  const auto original = CheckpointSource::open(model).value();
+  EXPECT_EQ(written.tensors().size(), original.tensors().size());
+  for (const auto& tensor : original.tensors()) {
+    ASSERT_NE(written.find(tensor.name), nullptr) << tensor.name;
+    EXPECT_TRUE(std::ranges::equal(tensor.bytes, written.find(tensor.name)->bytes)) << tensor.name;
+  }
+  const ModelConfig before = read_config(original).value();
+  const ModelConfig after = read_config(written).value();
+  EXPECT_EQ(after.head_dim, before.head_dim);
+  EXPECT_EQ(after.num_key_value_heads, before.num_key_value_heads);
+  EXPECT_EQ(after.sliding_window, before.sliding_window);
+  EXPECT_EQ(after.tie_word_embeddings, before.tie_word_embeddings);
+  EXPECT_FLOAT_EQ(static_cast<float>(after.rms_norm_eps), static_cast<float>(before.rms_norm_eps));
+  EXPECT_EQ(rope_frequencies(after), rope_frequencies(before));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GgufNames, ::testing::Values("llama-tied", "llama-untied", "mistral"));
+
+// llama.cpp's converter: reshape(heads, 2, half, columns), swap the middle axes.
+TEST_F(GgufNames, PairsOfARotationStandSideBySide) {
+  const auto hf = CheckpointSource::open(golden("llama-tied")).value();
+  const ModelConfig config = read_config(hf).value();
+  const auto gguf = CheckpointSource::open(to_gguf(golden("llama-tied"), "f32")).value();
+  const auto& from = *hf.find("model.layers.0.self_attn.q_proj.weight");
+  const auto& to = *gguf.find("blk.0.attn_q.weight");
+  const auto columns = static_cast<std::size_t>(config.hidden_size);
+  const auto half = static_cast<std::size_t>(config.head_dim / 2);
+  std::vector<float> a(static_cast<std::size_t>(from.shape[0]) * columns);
+  std::vector<float> b(a.size());
+  ASSERT_TRUE(hf.read_f32(from, a).ok());
+  ASSERT_TRUE(gguf.read_f32(to, b).ok());
+  for (std::size_t head = 0; head < static_cast<std::size_t>(config.num_attention_heads); ++head) {
+    for (std::size_t i = 0; i < half; ++i) {
+      for (std::size_t part = 0; part < 2; ++part) {
+        const std::size_t target = (head * half * 2 + 2 * i + part) * columns;
+        const std::size_t stored = (head * half * 2 + part * half + i) * columns;
+        ASSERT_TRUE(std::equal(a.begin() + static_cast<std::ptrdiff_t>(stored),
+                               a.begin() + static_cast<std::ptrdiff_t>(stored + columns),
+                               b.begin() + static_cast<std::ptrdiff_t>(target)))
+            << head << ' ' << i << ' ' << part;
+      }
+    }
+  }
+  EXPECT_EQ(gguf.gguf()->text("general.architecture").value(), "llama");
+  EXPECT_EQ(gguf.gguf()->integer("llama.rope.dimension_count").value(), config.head_dim);
+}
+
+// A quantised target packs the rows after they moved, not before.
+TEST_F(GgufNames, QuantisedRowsMoveWhole) {
+  const fs::path gguf = to_gguf(golden("llama-tied"), "q8_0");
+  const auto a = CheckpointSource::open(golden("llama-tied")).value();
+  const auto b = CheckpointSource::open(gguf).value();
+  const ModelConfig config = read_config(a).value();
+  for (const auto& spec : find_architecture(config.architecture)->parameters(config)) {
+    const auto before = read_parameter(a, spec).value();
+    const auto after = read_parameter(b, spec).value();
+    float largest = 0;
+    for (const float value : before) largest = std::max(largest, std::fabs(value));
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      ASSERT_NEAR(after[i], before[i], largest / 127 + 1e-6F) << spec.name;  // half a step of the largest block
+    }
+  }
+}
+
+// Llama 3.1's scaling is a tensor in GGUF and four numbers in config.json.
+TEST_F(GgufNames, Llama3ScalingSurvives) {
+  const fs::path model = variant([](auto& config) {
+    config.erase("rope_parameters");
+    config["rope_theta"] = 500000.0;
+    config["rope_scaling"] = {{"rope_type", "llama3"},
+                              {"factor", 32.0},
+                              {"low_freq_factor", 1.0},
+                              {"high_freq_factor", 4.0},
+                              {"original_max_position_embeddings", 8192}};
+  });
+  const auto gguf = CheckpointSource::open(to_gguf(model, "f32")).value();
+  ASSERT_NE(gguf.find("rope_freqs.weight"), nullptr);
+  const auto before = rope_frequencies(read_config(CheckpointSource::open(model).value()).value());
+  const auto during = rope_frequencies(read_config(gguf).value());
+  io::ConvertOptions options;
+  const ModelConfig back = set_hugging_face_form(gguf, read_config(gguf).value(), options).value();
+  EXPECT_EQ(back.rope_scaling, RopeScaling::llama3);
+  EXPECT_EQ(back.rope_factor, 32.0);
+  ASSERT_EQ(during.size(), before.size());
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(during[i] / before[i], 1.0, 1e-6);
+}
+
+TEST_F(GgufNames, UnknownTensorsAndAbsentOnesAreNamed) {
+  const fs::path untied = variant([](auto& config) { config["tie_word_embeddings"] = false; });
+  const auto source = CheckpointSource::open(untied).value();
+  io::ConvertOptions options;
+  const auto status = set_gguf_form(source, read_config(source).value(), "tiny", options);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().line().find("lm_head.weight"), std::string::npos) << status.error().line();
+}
+
+}  // namespace
+}  // namespace tern::models
