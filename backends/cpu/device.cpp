@@ -5,6 +5,9 @@
 #include "backends/cpu/runtime.h"
 #include "backends/cpu/system.h"
 #include "base/strings.h"
+#ifdef TERN_CPU_ONEDNN
+#include "backends/cpu/onednn.h"
+#endif
 
 namespace tern::cpu {
 namespace {
@@ -24,6 +27,15 @@ std::shared_ptr<ThreadPool> shared_pool() {
   return pool;
 }
 
+// Keys the remembered choices, so it names the libraries whose kernels they may name.
+std::string driver_version() {
+#ifdef TERN_CPU_ONEDNN
+  return cat("0.1.0, oneDNN ", onednn_version());
+#else
+  return "0.1.0";
+#endif
+}
+
 bool has_bf16_products(Target target) { return target == Target::avx512_bf16; }
 
 void fill_info(tern_device_info& info, Target target) {
@@ -31,7 +43,7 @@ void fill_info(tern_device_info& info, Target target) {
                       TERN_CAP_PHILOX | TERN_CAP_EAGER;
   put_text({info.name, sizeof info.name}, processor_name());
   put_text({info.arch, sizeof info.arch}, target_name(target));
-  put_text({info.driver_version, sizeof info.driver_version}, "0.1.0");
+  put_text({info.driver_version, sizeof info.driver_version}, driver_version());
   const auto memory = system_memory();
   info.memory_bytes = memory.total;
   info.largest_allocation_bytes = memory.total;

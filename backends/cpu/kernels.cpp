@@ -3,6 +3,10 @@
 
 #include <vector>
 
+#ifdef TERN_CPU_ONEDNN
+#include "backends/cpu/onednn.h"
+#endif
+
 namespace tern::cpu {
 
 std::span<const KernelEntry* const> kernel_entries() {
@@ -13,6 +17,9 @@ std::span<const KernelEntry* const> kernel_entries() {
              attention_kernels(),
              linear_cross_entropy_kernels(),
              matmul_kernels(),
+#ifdef TERN_CPU_ONEDNN
+             onednn_kernels(),
+#endif
              act_mul_kernels(),
              adamw_kernels(),
              all_finite_kernels(),

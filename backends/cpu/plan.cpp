@@ -1,8 +1,10 @@
 // Kernels from desc to launch: supports, plan, bind, launch.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "backends/cpu/interface.h"
+#include "backends/cpu/measure.h"
 #include "backends/cpu/runtime.h"
 #include "backends/cpu/signature.h"
 #include "base/dtype.h"
@@ -13,17 +15,25 @@ namespace {
 
 std::string choice_of(const KernelEntry& kernel, Target target) { return cat(kernel.name, "@", target_name(target)); }
 
-// The first kernel that takes the desc, or the one that `choice` names; null with the reason.
-const KernelEntry* find_kernel(const PlanDesc& desc, std::string_view choice, std::string& reason) {
+// The kernels that take the desc, in order of preference, or the one that `choice` names; none with the reason.
+// `most`: the search ends there, as asking a library costs time.
+std::vector<const KernelEntry*> find_kernels(const PlanDesc& desc, std::string_view choice, std::size_t most,
+                                             std::string& reason) {
   std::string refusals;
+  std::vector<const KernelEntry*> found;
   for (const KernelEntry* kernel : kernel_entries()) {
     if (kernel->op != desc.op.op) continue;
     if (!choice.empty() && choice != choice_of(*kernel, desc.target)) continue;
     std::string why;
-    if (kernel->supports == nullptr || kernel->supports(desc, why)) return kernel;
+    if (kernel->supports == nullptr || kernel->supports(desc, why)) {
+      found.push_back(kernel);
+      if (found.size() == most) return found;
+      continue;
+    }
     if (!refusals.empty()) refusals += "; ";
     refusals += why;
   }
+  if (!found.empty()) return found;
   const char* name = find_signature(desc.op.op)->name;
   if (!refusals.empty()) {
     reason = cat(name, ": ", refusals);
@@ -33,7 +43,7 @@ const KernelEntry* find_kernel(const PlanDesc& desc, std::string_view choice, st
   } else {
     reason = cat(name, ": this device has no kernel for it");
   }
-  return nullptr;
+  return found;
 }
 
 tern_status check(const tern_device device, const tern_op_desc* desc, std::string& reason) {
@@ -93,7 +103,7 @@ tern_status supports(tern_device device, const tern_op_desc* desc, tern_text rea
   return guarded([&]() -> tern_status {
     std::string why;
     tern_status status = check(device, desc, why);
-    if (status == TERN_OK && find_kernel({*desc, device->target, device->pool->num_threads()}, {}, why) == nullptr) {
+    if (status == TERN_OK && find_kernels({*desc, device->target, device->pool->num_threads()}, {}, 1, why).empty()) {
       status = TERN_UNSUPPORTED;
     }
     put_text(reason, why);
@@ -107,28 +117,17 @@ tern_status plan(tern_device device, const tern_op_desc* desc, const char* choic
     std::string why;
     if (out == nullptr || info == nullptr) return fail(TERN_INVALID_ARGUMENT, "plan: no place for the result");
     if (const auto status = check(device, desc, why); status != TERN_OK) return fail(status, why);
-    const int threads = device->pool->num_threads();
-    const auto* kernel = find_kernel({*desc, device->target, threads}, choice == nullptr ? "" : choice, why);
-    if (kernel == nullptr) return fail(TERN_UNSUPPORTED, why);
-    auto made = std::make_shared<Plan>();
-    made->device = device;
-    made->kernel = kernel;
-    made->desc = *desc;
-    made->args.assign(desc->args, desc->args + desc->num_args);
-    made->desc.args = made->args.data();
-    const auto* attrs = static_cast<const std::byte*>(desc->attrs);
-    if (attrs != nullptr) made->attrs.assign(attrs, attrs + desc->attrs_size);
-    made->desc.attrs = made->attrs.data();
-    if (desc->alias != nullptr) made->alias.assign(desc->alias, desc->alias + desc->num_args);
-    made->desc.alias = desc->alias != nullptr ? made->alias.data() : nullptr;
-    const PlanDesc planned{made->desc, device->target, threads};
-    if (kernel->workspace != nullptr) made->workspace_bytes = kernel->workspace(planned);
-    if (kernel->prepare != nullptr) made->state = kernel->prepare(planned);
+    const std::string_view named = choice == nullptr ? "" : choice;
+    const PlanDesc asked{*desc, device->target, device->pool->num_threads()};
+    const auto kernels = find_kernels(asked, named, std::numeric_limits<std::size_t>::max(), why);
+    if (kernels.empty()) return fail(TERN_UNSUPPORTED, why);
+    const auto& kernel = fastest(*device, *desc, kernels);
+    auto made = make_plan(*device, *desc, kernel);
     const std::uint32_t size = std::min<std::uint32_t>(info->size, sizeof *info);
     tern_plan_info filled{};
     filled.size = size;
     filled.workspace_bytes = made->workspace_bytes;
-    put_text({filled.choice, sizeof filled.choice}, choice_of(*kernel, device->target));
+    put_text({filled.choice, sizeof filled.choice}, choice_of(kernel, device->target));
     std::memcpy(info, &filled, size);
     *out = std::make_unique<tern_plan_s>(tern_plan_s{std::move(made)}).release();
     return TERN_OK;

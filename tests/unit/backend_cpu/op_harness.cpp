@@ -32,7 +32,7 @@ void must(tern_status status, const char* what) {
 // An open device whose buffers live as long as it.
 class Device {
  public:
-  explicit Device(const std::string& target) : plugin_(target, 2) {
+  Device(const std::string& target, int num_threads) : plugin_(target, num_threads) {
     if (plugin_.device == nullptr) throw std::runtime_error("this CPU lacks " + target);
   }
   ~Device() {
@@ -81,7 +81,7 @@ Outcome launch(Device& device, const OpCase& c, std::vector<tern_tensor>& tensor
   tern_op_desc desc{};
   desc.size = sizeof desc;
   desc.op = c.op;
-  desc.needs = TERN_NEED_DETERMINISTIC | TERN_NEED_ROW_INVARIANT;
+  desc.needs = c.needs;
   desc.accumulate = c.accumulate;
   desc.num_args = static_cast<std::uint32_t>(descs.size());
   desc.attrs_size = static_cast<std::uint32_t>(c.attrs.size());
@@ -91,7 +91,8 @@ Outcome launch(Device& device, const OpCase& c, std::vector<tern_tensor>& tensor
   Held held;
   tern_plan_info info{};
   info.size = sizeof info;
-  must(backend().plan(device.get(), &desc, nullptr, &held.plan, &info), "plan");
+  const char* choice = c.choice.empty() ? nullptr : c.choice.c_str();
+  must(backend().plan(device.get(), &desc, choice, &held.plan, &info), "plan");
   const tern_plane workspace = device.plane(info.workspace_bytes + 4096, nullptr);
   auto* space = static_cast<std::uint8_t*>(Device::pointer(workspace));
   std::memset(space, 0xff, info.workspace_bytes);
@@ -225,13 +226,13 @@ const std::vector<std::string>& targets() {
 }
 
 Outcome run_on(const std::string& target, const OpCase& c) {
-  Device device(target);
+  Device device(target, c.num_threads);
   auto tensors = upload(device, c);
   return launch(device, c, tensors);
 }
 
 Outcome run_packed(const std::string& target, const OpCase& c, int arg, std::uint32_t use) {
-  Device device(target);
+  Device device(target, c.num_threads);
   auto tensors = upload(device, c);
   const tern_tensor plain = tensors[static_cast<std::size_t>(arg)];
   tern_tensor& packed = tensors[static_cast<std::size_t>(arg)];

@@ -22,6 +22,9 @@ struct OpCase {
   std::vector<Argument> args;
   std::vector<std::byte> attrs;
   std::uint32_t accumulate = 0;
+  std::uint32_t needs = TERN_NEED_DETERMINISTIC | TERN_NEED_ROW_INVARIANT;
+  std::string choice;  // of the kernel; empty: the device's
+  int num_threads = 2;
 
   explicit OpCase(std::uint32_t id);  // every argument absent
   template <typename Attrs>
