@@ -1,0 +1,87 @@
+// A tiny model of tests/data/golden on the cpu, with its training samples and PEFT's adapter.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "accel/backend.h"
+#include "data/batch.h"
+#include "models/adapter.h"
+#include "models/loader.h"
+
+namespace tern::train {
+
+inline std::filesystem::path golden(const std::string& name) {
+  return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
+}
+
+inline accel::DevicePtr cpu_device() {
+  static const auto backend = accel::Backend::load(std::filesystem::path(TERN_PLUGIN_DIR) / "libtern_cpu.so").value();
+  return accel::Device::open(backend, 0).value();
+}
+
+inline models::LoadedModel tiny_model() {
+  auto source = std::make_shared<io::CheckpointSource>(io::CheckpointSource::open(golden("llama-tied")).value());
+  return models::load_model(std::move(source), cpu_device(), {}).value();
+}
+
+inline data::EncodedDataset tiny_samples() {
+  const auto file = io::Safetensors::open(golden("llama-tied/golden.safetensors")).value();
+  const auto ints = [&](const char* name) {
+    const auto bytes = file.tensor(name)->bytes;
+    std::vector<std::int32_t> values(bytes.size() / sizeof(std::int32_t));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  };
+  const auto ids = ints("ids");
+  const auto supervised = ints("supervised");
+  auto store = std::make_shared<data::MemoryStore>();
+  std::size_t t = 0;
+  for (const std::int32_t length : ints("lengths")) {
+    data::Sample sample;
+    for (std::int32_t i = 0; i < length; ++i, ++t) {
+      sample.ids.push_back(ids.at(t));
+      sample.weights.push_back(i == 0 ? 0.0F : static_cast<float>(supervised.at(t)));
+    }
+    store->add(std::move(sample));
+  }
+  data::EncodedDataset dataset;
+  dataset.add(store);
+  return dataset;
+}
+
+inline std::vector<float> download(const graph::TensorStore& store, const std::string& name) {
+  std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(name).desc)));
+  store.download(name, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+inline void upload(graph::TensorStore& store, const std::string& name, const std::vector<float>& values) {
+  store.upload(name, std::as_bytes(std::span(values)));
+}
+
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "tern-train-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace tern::train
