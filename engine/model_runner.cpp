@@ -1,5 +1,7 @@
 #include "engine/model_runner.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/philox.h"
@@ -50,16 +52,32 @@ void append_sampling(StepInputs& in, const Sequence& sequence, std::int64_t hist
   in.keys.push_back(static_cast<std::int64_t>(mix_key(p.seed, static_cast<std::uint64_t>(sequence.length()))));
 }
 
+// The smallest power of two that holds `needed`, cut to `most`.
+std::int64_t bucket_of(std::int64_t needed, std::int64_t most) {
+  return std::min(
+      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(needed, 1)))), most);
+}
+
 }  // namespace
 
 ModelRunner::ModelRunner(models::LoadedModel& model, const RunnerOptions& options, accel::ChoiceCache& choices,
                          graph::ProgramOptions program_options, accel::DevicePtr host)
     : model_(model),
       options_(options),
-      max_blocks_((options.max_model_len + options.block_size - 1) / options.block_size) {
-  const graph::Graph graph = build_graph();
+      max_blocks_((options.max_model_len + options.block_size - 1) / options.block_size),
+      choices_(choices),
+      program_options_(std::move(program_options)),
+      host_(std::move(host)) {
   create_cache();
-  program_ = graph::Program::build(graph, model.store, choices, program_options, std::move(host));
+  (void)program_for({options.max_num_batched_tokens, options.max_num_seqs});  // a lack of memory shows now
+}
+
+graph::Program& ModelRunner::program_for(const Bucket& needed) {
+  const Bucket capacity = {bucket_of(needed.tokens, options_.max_num_batched_tokens),
+                           bucket_of(needed.sequences, options_.max_num_seqs)};
+  auto& program = programs_[capacity];
+  if (!program) program = graph::Program::build(build_graph(capacity), model_.store, choices_, program_options_, host_);
+  return *program;
 }
 
 void ModelRunner::create_cache() {
@@ -76,14 +94,14 @@ void ModelRunner::create_cache() {
   }
 }
 
-graph::Graph ModelRunner::build_graph() const {
+graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   graph::Graph graph;
   nn::BuildOptions build;
   build.compute = options_.compute;
   build.adapters = options_.adapters;
   nn::Context context(graph, *model_.store, build);
-  const std::int64_t tokens = options_.max_num_batched_tokens;
-  const std::int64_t sequences = options_.max_num_seqs;
+  const std::int64_t tokens = capacity.tokens;
+  const std::int64_t sequences = capacity.sequences;
   const auto ints = [&](const char* name, std::int64_t count, CountSlot slot, Padding padding = Padding::zero) {
     return graph.input(name, with_dynamic(make_desc(TERN_I32, {count}), 0, slot), padding);
   };
@@ -186,17 +204,18 @@ std::vector<SampledToken> ModelRunner::run(const std::vector<ScheduledSequence>&
   run.counts[kSequenceBounds] = static_cast<std::int64_t>(in.cu_seqlens.size());
   run.counts[kSequences] = static_cast<std::int64_t>(batch.size());
   run.counts[kSampled] = static_cast<std::int64_t>(in.logit_rows.size());
-  program_->run(run);
+  graph::Program& program = program_for({run.counts[kTokens], run.counts[kSequences]});
+  program.run(run);
 
   std::vector<SampledToken> out(in.logit_rows.size());
-  const auto ids = program_->output("token_ids");
-  const auto logprobs = program_->output("logprobs");
+  const auto ids = program.output("token_ids");
+  const auto logprobs = program.output("logprobs");
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::memcpy(&out[i].id, ids.data() + i * sizeof(std::int32_t), sizeof(std::int32_t));
     std::memcpy(&out[i].logprob, logprobs.data() + i * sizeof(float), sizeof(float));
   }
   if (options_.return_logits) {
-    const auto bytes = program_->output("logits");
+    const auto bytes = program.output("logits");
     logits_.resize(bytes.size() / sizeof(float));
     std::memcpy(logits_.data(), bytes.data(), bytes.size());
   }

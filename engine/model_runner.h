@@ -1,6 +1,7 @@
 // One step of the model over a batch of prefill chunks and decodes, with the next tokens drawn on the device.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -32,6 +33,8 @@ struct SampledToken {
   float logprob = 0;
 };
 
+// Keeps a program for each size that occurs, in doubling buckets: a step pays for what it computes, not for the largest
+// step that there may be.
 class ModelRunner {
  public:
   // Creates the key-value cache in the model's store. Throws Failure (device) where memory does not suffice.
@@ -42,17 +45,28 @@ class ModelRunner {
   std::vector<SampledToken> run(const std::vector<ScheduledSequence>& batch);
   // Of the last run, where asked for: [sampled, vocab_size].
   [[nodiscard]] std::span<const float> logits() const { return logits_; }
-  [[nodiscard]] const graph::MemoryReport& memory() const { return program_->memory(); }
-  [[nodiscard]] const graph::Program& program() const { return *program_; }
+  // Of the program of the largest step.
+  [[nodiscard]] const graph::MemoryReport& memory() const { return largest().memory(); }
+  [[nodiscard]] const graph::Program& program() const { return largest(); }
 
  private:
-  [[nodiscard]] graph::Graph build_graph() const;
+  struct Bucket {
+    std::int64_t tokens = 0;
+    std::int64_t sequences = 0;
+    friend auto operator<=>(const Bucket&, const Bucket&) = default;
+  };
+  [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;
   void create_cache();
+  graph::Program& program_for(const Bucket& needed);
+  [[nodiscard]] const graph::Program& largest() const { return *programs_.rbegin()->second; }
 
   models::LoadedModel& model_;
   RunnerOptions options_;
   std::int64_t max_blocks_;  // of one sequence
-  std::unique_ptr<graph::Program> program_;
+  accel::ChoiceCache& choices_;
+  graph::ProgramOptions program_options_;
+  accel::DevicePtr host_;
+  std::map<Bucket, std::unique_ptr<graph::Program>> programs_;
   std::vector<float> logits_;
 };
 

@@ -14,6 +14,7 @@
 #include "graph/bind.h"
 #include "graph/graph.h"
 #include "graph/memory_plan.h"
+#include "graph/profile.h"
 #include "graph/tensor_store.h"
 
 namespace tern::graph {
@@ -22,6 +23,7 @@ struct ProgramOptions {
   BindOptions bind;
   bool capture = false;  // record the launches once and replay them, where the device can
   bool pack_weights = true;
+  std::shared_ptr<Profile> profile;  // filled where given: every step is then waited for, and nothing is captured
   // For tests: the wait between lanes, counted over the steps, that is left out.
   std::int32_t drop_wait = -1;
 };
