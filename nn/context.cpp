@@ -1,5 +1,6 @@
 #include "nn/context.h"
 
+#include "base/strings.h"
 #include "ops/axpby.h"
 #include "ops/dropout.h"
 #include "ops/matmul.h"
@@ -42,12 +43,22 @@ Value Context::linear(const std::string& module, Value x) {
   return adapter == options_.adapters.end() ? y : add_adapter(adapter->second, x, y);
 }
 
+Value Context::dropout_mask(std::int32_t site, Value x) {
+  if (store_.device()->can(TERN_CAP_PHILOX)) return {};
+  TensorDesc desc = graph_.desc(x);
+  desc.dtype = TERN_U8;
+  return graph_.input(dropout_mask_name(site), desc);
+}
+
+std::string dropout_mask_name(std::int32_t site) { return cat("dropout_mask/", site); }
+
 Value Context::add_adapter(const LoraLayer& adapter, Value x, Value y) {
   const std::int32_t site = next_dropout_site();
   if (options_.training && options_.lora_dropout > 0.0F && dropout_keys.present()) {
     ops::DropoutOptions drop;
     drop.rate = options_.lora_dropout;
     drop.site = site;
+    drop.mask = dropout_mask(site, x);
     drop.out = options_.activations;
     drop.needs = options_.needs;
     x = ops::dropout(graph_, x, dropout_keys, drop);

@@ -50,6 +50,10 @@ struct TokenInputs {
   [[nodiscard]] bool paged() const { return slots.present(); }
 };
 
+// The graph input that holds a site's ready mask, [tokens, width] u8 with 1 for what is kept, on a device without
+// Philox.
+[[nodiscard]] std::string dropout_mask_name(std::int32_t site);
+
 class Context {
  public:
   Context(graph::Graph& graph, const graph::TensorStore& store, BuildOptions options)
@@ -78,6 +82,8 @@ class Context {
 
  private:
   Value add_adapter(const LoraLayer& adapter, Value x, Value y);
+  // Absent where the device draws dropout itself; else an input of x's shape that the host fills.
+  Value dropout_mask(std::int32_t site, Value x);
   [[nodiscard]] std::int32_t num_nodes() const { return static_cast<std::int32_t>(graph_.nodes().size()); }
 
   graph::Graph& graph_;

@@ -4,11 +4,34 @@
 #include <cstring>
 
 #include "base/philox.h"
+#include "nn/context.h"
 
 namespace tern::train {
 namespace {
 
 constexpr std::int64_t kSmallestBucket = 128;  // tokens
+
+// The masks that a device without Philox asks for, drawn as the op's contract says: the same bits as any other
+// device's.
+std::map<std::string, std::vector<std::uint8_t>> dropout_masks(const graph::Graph& graph, float rate,
+                                                               const std::vector<std::int64_t>& keys) {
+  std::map<std::string, std::vector<std::uint8_t>> masks;
+  const std::string prefix = nn::dropout_mask_name(0).substr(0, nn::dropout_mask_name(0).size() - 1);
+  for (const graph::Storage& storage : graph.storages()) {
+    if (storage.kind != graph::StorageKind::input || !storage.name.starts_with(prefix)) continue;
+    const auto site = static_cast<std::uint32_t>(std::stol(storage.name.substr(prefix.size())));
+    const std::int64_t width = storage.desc.shape[1];
+    auto& mask = masks[storage.name];
+    mask.reserve(keys.size() * static_cast<std::size_t>(width));
+    for (std::int64_t key : keys) {
+      for (std::int64_t f = 0; f < width; ++f) {
+        const auto block = philox(static_cast<std::uint64_t>(key), {static_cast<std::uint32_t>(f / 4), site, 0, 0});
+        mask.push_back(uniform24(block[static_cast<std::size_t>(f % 4)]) >= rate ? 1 : 0);
+      }
+    }
+  }
+  return masks;
+}
 
 template <typename T>
 std::span<const std::byte> bytes_of(const std::vector<T>& values) {
@@ -79,7 +102,12 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
   run.inputs["loss_rows"] = bytes_of(rows);
   run.inputs["targets"] = bytes_of(targets);
   run.inputs["loss_weights"] = bytes_of(weights);
-  if (options_.dropout) run.inputs["dropout_keys"] = bytes_of(keys);
+  std::map<std::string, std::vector<std::uint8_t>> masks;
+  if (options_.dropout) {
+    run.inputs["dropout_keys"] = bytes_of(keys);
+    masks = dropout_masks(program.graph(), options_.lora_dropout, keys);
+    for (const auto& [name, mask] : masks) run.inputs[name] = bytes_of(mask);
+  }
   run.counts[kTokens] = needed.tokens;
   run.counts[kSequenceBounds] = static_cast<std::int64_t>(batch.cu_seqlens.size());
   run.counts[kLossRows] = static_cast<std::int64_t>(rows.size());
