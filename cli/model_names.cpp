@@ -2,8 +2,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
+#include "base/log.h"
 #include "base/strings.h"
+#include "cli/interrupt.h"
+#include "cli/terminal.h"
+#include "io/hub.h"
 
 namespace tern::cli {
 namespace {
@@ -16,6 +21,27 @@ constexpr BundledModel kBundled[] = {
 
 bool is_short_name(std::string_view model) {
   return model.find('/') == std::string_view::npos && model.find('.') == std::string_view::npos;
+}
+
+Result<std::string> fetch_model(const std::string& model, const HubFlags& flags) {
+  const auto id = io::parse_hub_id(model, io::HubKind::model, flags.use_hf, flags.revision);
+  if (!id) return id.error();
+  io::HubOptions options = io::hub_options_from_environment(id->hub);
+  if (!flags.token.empty()) options.token = flags.token;
+  install_interrupt_handler();
+  std::unique_ptr<Progress> progress;
+  options.progress = [&](std::uint64_t done, std::uint64_t total) {
+    if (!progress) progress = std::make_unique<Progress>(cat("fetching ", model), total, "B");
+    progress->update(done);
+    return !interrupted();
+  };
+  const auto path = io::fetch_repository(*id, options);
+  if (interrupted()) {
+    return Error{ErrorKind::interrupted, "interrupted", {}, "what was fetched is kept", "run it again to go on"};
+  }
+  if (!path) return path.error();
+  if (progress) progress->finish();
+  return path->string();
 }
 
 }  // namespace
@@ -32,25 +58,42 @@ std::string bundled_path(const BundledModel& model) {
   return cat(tern_home(), "/models/", model.name, "/", model.file);
 }
 
-Result<std::string> resolve_model(const std::string& model) {
+HubFlags hub_flags(const Arguments& arguments) {
+  const auto has = [&](const char* name) {
+    return find_flag(arguments.command(), name) != nullptr && arguments.has(name);
+  };
+  HubFlags flags;
+  if (has("use_hf")) flags.use_hf = arguments.boolean("use_hf");
+  if (has("hub_token")) flags.token = arguments.string("hub_token");
+  if (has("model_revision")) flags.revision = arguments.string("model_revision");
+  return flags;
+}
+
+Result<std::string> resolve_model(const std::string& model, const HubFlags& hub) {
   std::error_code ignored;
-  if (std::filesystem::exists(model, ignored)) return model;
+  const auto local = [&](std::string path) -> Result<std::string> {
+    if (hub.revision.empty()) return path;
+    return usage_error("--model_revision", "a model from a hub", cat("the local ", path), "leave it away");
+  };
+  if (std::filesystem::exists(model, ignored)) return local(model);
   const auto where = cat("model \"", model, "\"");
   std::vector<std::string> names;
   for (const auto& bundled : bundled_models()) {
     names.emplace_back(bundled.name);
     if (bundled.name != model) continue;
     auto path = bundled_path(bundled);
-    if (std::filesystem::exists(path, ignored)) return path;
+    if (std::filesystem::exists(path, ignored)) return local(std::move(path));
     return data_error(where, cat("its file at ", path), "none", "run script/bootstrap, which fetches it");
   }
   if (is_short_name(model)) {
     const auto near = nearest(model, names);
-    return data_error(where, "a path that exists or a short name", "neither",
+    return data_error(where, "a path that exists, a short name or a hub id ORG/NAME", "neither",
                       near.empty() ? "see tern models" : cat("did you mean ", near, "?"));
   }
-  return data_error(where, "a directory or .gguf file that exists", "none",
-                    "check the path; hub ids are not implemented yet");
+  const bool path_like = model.starts_with('.') || model.starts_with('/') || model.starts_with('~') ||
+                         model.ends_with(".gguf") || model.ends_with(".safetensors");
+  if (!path_like && io::looks_like_hub_id(model)) return fetch_model(model, hub);
+  return data_error(where, "a directory or .gguf file that exists, or a hub id ORG/NAME", "none", "check the path");
 }
 
 }  // namespace tern::cli

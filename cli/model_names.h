@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "cli/arguments.h"
 
 namespace tern::cli {
 
@@ -27,8 +28,17 @@ struct BundledModel {
 // Where the bundled model's file is or would be.
 [[nodiscard]] std::string bundled_path(const BundledModel& model);
 
-// The directory or file that `model` names: a path that exists, or a bundled short name that is installed. Hub ids are
-// not fetched here. Errors are of kind data (exit 3).
-[[nodiscard]] Result<std::string> resolve_model(const std::string& model);
+// How a hub is asked, from the flags --use_hf, --hub_token and --model_revision, those that the command has.
+struct HubFlags {
+  bool use_hf = false;
+  std::string token;  // "": the hub's own variables
+  std::string revision;
+};
+[[nodiscard]] HubFlags hub_flags(const Arguments& arguments);
+
+// The directory or file that `model` names: a path that exists, a bundled short name that is installed, or a hub id,
+// whose files are fetched with progress on stderr. Errors are of kind data (exit 3); a revision of what is no hub id
+// and Ctrl-C are of their own.
+[[nodiscard]] Result<std::string> resolve_model(const std::string& model, const HubFlags& hub = {});
 
 }  // namespace tern::cli

@@ -45,15 +45,36 @@ TEST_F(ModelNames, AShortNameLeadsToItsFileOnceThere) {
 }
 
 TEST_F(ModelNames, AMistypedShortNameNamesTheNearest) {
-  EXPECT_EQ(refused("smollm2-153m"),
-            "model \"smollm2-153m\": expected a path that exists or a short name, found neither; did you mean "
-            "smollm2-135m?");
+  EXPECT_EQ(
+      refused("smollm2-153m"),
+      "model \"smollm2-153m\": expected a path that exists, a short name or a hub id ORG/NAME, found neither; did "
+      "you mean smollm2-135m?");
 }
 
-TEST_F(ModelNames, AbsentPathsAndHubIdsSaySo) {
-  EXPECT_NE(refused("./none.gguf").find("expected a directory or .gguf file that exists, found none"),
+TEST_F(ModelNames, AbsentPathsSaySo) {
+  EXPECT_NE(refused("./none.gguf").find("expected a directory or .gguf file that exists, or a hub id"),
             std::string::npos);
-  EXPECT_NE(refused("org/name").find("hub ids are not implemented yet"), std::string::npos);
+  EXPECT_NE(refused("org/name.gguf").find("found none"), std::string::npos) << "never asked of a hub";
+}
+
+TEST_F(ModelNames, ARevisionNeedsAHub) {
+  const auto result = resolve_model(home_.string(), {false, "", "v1"});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().kind, ErrorKind::usage);
+}
+
+// Offline, so that no request leaves this machine: the hub that is asked and the revision stand in the error.
+TEST_F(ModelNames, AHubIdGoesToItsHub) {
+  setenv("HF_HUB_OFFLINE", "1", 1);
+  setenv("HF_HUB_CACHE", home_.c_str(), 1);
+  setenv("MODELSCOPE_CACHE", home_.c_str(), 1);
+  EXPECT_NE(refused("org/name").find("ms::org/name"), std::string::npos);
+  EXPECT_NE(refused("hf::org/name").find("hf::org/name"), std::string::npos);
+  const auto result = resolve_model("org/name", {true, "", "v1"});
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().line().find("hf::org/name: expected revision v1"), std::string::npos)
+      << result.error().line();
+  for (const char* name : {"HF_HUB_OFFLINE", "HF_HUB_CACHE", "MODELSCOPE_CACHE"}) unsetenv(name);
 }
 
 }  // namespace
