@@ -94,5 +94,20 @@ TEST_F(SmolLM2, TokenByTokenAsShipped) {
   expect_below(token_by_token(models::fastest_compute_dtype(*model_.store->device())), kShipped);
 }
 
+// An adapter that `tern sft` wrote: PEFT took its tensors bit by bit, and computed these logits with it.
+TEST_F(SmolLM2, PeftsLogitsWithAnAdapterOfTern) {
+  const auto folder = fixture("smollm2-adapter");
+  const auto adapter = models::load_adapter(model_, "lora", folder).value();
+  const Numbers peft(folder / "peft.safetensors");
+  const auto logits = prefill_logits(model_, peft.ints("tokens"), peft.ints("positions"), TERN_F32, adapter.layers);
+  const auto vocab = static_cast<std::size_t>(model_.config.vocab_size);
+  std::vector<float> chosen;
+  for (std::size_t row = 0; row < peft.ints("positions").size(); ++row) {
+    for (const std::int32_t id : peft.ints("ids"))
+      chosen.push_back(logits.at(row * vocab + static_cast<std::size_t>(id)));
+  }
+  EXPECT_LE(max_difference(chosen, peft.floats("logits")), 1e-4);
+}
+
 }  // namespace
 }  // namespace tern::golden
