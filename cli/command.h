@@ -22,14 +22,19 @@ struct CommandEntry {
 [[nodiscard]] const std::vector<CommandEntry>& implemented_commands();
 [[nodiscard]] std::vector<std::string> implemented_names();
 
+int run_bench(const Arguments& arguments);
+int run_convert(const Arguments& arguments);
 int run_devices(const Arguments& arguments);
-int run_inspect_data(const Arguments& arguments);
+int run_doctor(const Arguments& arguments);
 int run_infer(const Arguments& arguments);
+int run_inspect(const Arguments& arguments);
+int run_inspect_data(const Arguments& arguments);
 int run_merge_lora(const Arguments& arguments);
 int run_models(const Arguments& arguments);
 int run_pt(const Arguments& arguments);
-int run_selftest(const Arguments& arguments);
 int run_score(const Arguments& arguments);
+int run_selftest(const Arguments& arguments);
 int run_sft(const Arguments& arguments);
+int run_tokenize(const Arguments& arguments);
 
 }  // namespace tern::cli

@@ -15,9 +15,6 @@ Names joined(std::initializer_list<Names> parts) {
 
 const Names kTrainGroups = {"model", "base",     "data",  "template", "quantization", "loop",  "optimizer",
                             "save",  "parallel", "tuner", "runtime",  "compat",       "output"};
-const Names kHubPending = {"model_revision", "use_hf", "hub_token"};
-const Names kTemplatePending = {"agent_template", "enable_thinking"};
-const Names kDataPending = {"streaming", "columns", "load_from_cache_file", "dataset_num_proc"};
 const Names kQuantPending = {"quant_method", "quant_bits", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -31,31 +28,17 @@ const Names kParallelPending = {"ddp_timeout",
 const Names kTunerPending = {"target_parameters",  "modules_to_save",     "use_dora",
                              "lora_bias=all",      "lora_bias=lora_only", "init_weights=gaussian",
                              "init_weights=pissa", "init_weights=olora"};
-const Names kLoopPending = {"group_by_length",
-                            "packing",
-                            "packing_length",
-                            "dataloader_num_workers",
-                            "neftune_noise_alpha",
-                            "lr_scheduler_type=cosine_with_restarts",
-                            "lr_scheduler_type=polynomial",
-                            "truncation_strategy=split",
-                            "report_to=tensorboard"};
-const Names kGenerationPending = {"num_beams", "logprobs", "top_logprobs"};
+const Names kLoopPending = {"neftune_noise_alpha", "lr_scheduler_type=cosine_with_restarts",
+                            "lr_scheduler_type=polynomial", "report_to=tensorboard"};
+const Names kGenerationPending = {"num_beams", "top_logprobs"};
 
-const Names kSftPending = joined({kHubPending,
-                                  kTemplatePending,
-                                  kDataPending,
-                                  kQuantPending,
+const Names kSftPending = joined({kQuantPending,
                                   kParallelPending,
                                   kTunerPending,
                                   kLoopPending,
-                                  {"load_args", "rope_scaling"}});
-const Names kInferPending = joined({kHubPending,
-                                    kTemplatePending,
-                                    kDataPending,
-                                    kQuantPending,
-                                    kGenerationPending,
-                                    {"ddp_timeout", "rope_scaling", "metric", "max_batch_size", "load_data_args"}});
+                                  {"agent_template", "streaming", "load_args", "rope_scaling"}});
+const Names kInferPending =
+    joined({kQuantPending, kGenerationPending, {"agent_template", "ddp_timeout", "rope_scaling", "metric=rouge"}});
 
 const std::vector<NoEffect> kTrainNoEffect = {
     {"max_model_len", "samples are bounded by --max_length"},
@@ -67,6 +50,9 @@ const std::vector<NoEffect> kInferNoEffect = {
     {"loss_scale", "nothing is trained"},
     {"split_dataset_ratio", "rows to answer come from --val_dataset"},
     {"dataset", "rows to answer come from --val_dataset"},
+    {"dataset_shuffle", "rows are answered in their order"},
+    {"streaming", "rows are read as they are needed"},
+    {"load_from_cache_file", "rows are read, not encoded"},
 };
 
 std::vector<CommandSpec> training_commands() {
@@ -122,12 +108,10 @@ std::vector<CommandSpec> serving_commands() {
       {.name = "score",
        .summary = "log-probability of every token of each text",
        .groups = {"model_file", "adapters", "hub", "text_rows", "runtime", "output"},
-       .pending = kHubPending,
        .example = "tern score --model smollm2-135m --dataset text.jsonl"},
       {.name = "bench",
        .summary = "measure prefill and decode on this machine",
        .groups = {"model_file", "adapters", "hub", "bench", "seed", "runtime", "json", "output"},
-       .pending = kHubPending,
        .example = "tern bench --model smollm2-135m --batch_size 1 16 --json"},
   };
 }
@@ -142,31 +126,28 @@ std::vector<CommandSpec> file_commands() {
        .summary = "fold adapters into a model and write it",
        .groups = {"model_file", "base", "merge", "output"},
        .defaults = {{"load_args", "true"}},
-       .pending = joined({kHubPending, {"ddp_timeout"}}),
+       .pending = Names{"ddp_timeout"},
        .no_effect = {{"seed", "nothing is random"}},
        .example = "tern merge-lora --adapters output/smollm2-135m/v0-20260101-000000/checkpoint-10"},
       {.name = "convert",
        .summary = "write a model in another format or dtype",
        .groups = {"model_file", "hub", "convert", "output"},
        .positional = {"model", "output"},
-       .pending = kHubPending,
-       .example = "tern convert smollm2-135m smollm2.safetensors --outtype bf16"},
+       .example = "tern convert smollm2-135m smollm2-135m-bf16 --outtype bf16"},
       {.name = "inspect",
        .summary = "what is in a model file",
        .groups = {"model_file", "hub", "json", "output"},
        .positional = {"model"},
-       .pending = kHubPending,
        .example = "tern inspect smollm2-135m --json"},
       {.name = "inspect-data",
        .summary = "what a dataset holds, and what of it would be learned",
        .groups = {"inspect_data", "model_file", "hub", "template", "json", "output"},
        .positional = {"dataset"},
-       .pending = joined({kHubPending, kTemplatePending}),
+       .pending = Names{"agent_template"},
        .example = "tern inspect-data examples/gsm8k/train.jsonl --model smollm2-135m"},
       {.name = "tokenize",
        .summary = "ids and pieces of texts",
        .groups = {"model_file", "hub", "tokenize", "text_rows", "json", "output"},
-       .pending = kHubPending,
        .example = "tern tokenize --model smollm2-135m --text 'Hello world'"},
       {.name = "models", .summary = "the models known by a short name", .groups = {"json"}, .example = "tern models"},
   };
@@ -183,7 +164,13 @@ std::vector<CommandSpec> machine_commands() {
                      {"enable_npu_model_patch", "nothing is computed"}},
        .example = "tern devices --json"},
       {.name = "topo", .summary = "links between devices and to the host", .groups = {"runtime", "json"}},
-      {.name = "doctor", .summary = "check drivers and libraries, and say what to mend", .groups = {"runtime", "json"}},
+      {.name = "doctor",
+       .summary = "check drivers and libraries, and say what to mend",
+       .groups = {"runtime", "json"},
+       .no_effect = {{"fallback", "nothing is computed"},
+                     {"kernels", "nothing is computed"},
+                     {"enable_npu_model_patch", "nothing is computed"}},
+       .example = "tern doctor"},
       {.name = "selftest",
        .summary = "check every op of a device against the oracle",
        .groups = {"selftest", "model_file", "runtime", "json", "output"},

@@ -4,15 +4,20 @@ namespace tern::cli {
 
 const std::vector<CommandEntry>& implemented_commands() {
   static const std::vector<CommandEntry> commands = {
-      {"models", run_models},
+      {"bench", run_bench},
+      {"convert", run_convert},
       {"devices", run_devices},
+      {"doctor", run_doctor},
       {"infer", run_infer},
+      {"inspect", run_inspect},
+      {"inspect-data", run_inspect_data},
       {"merge-lora", run_merge_lora},
+      {"models", run_models},
       {"pt", run_pt},
       {"score", run_score},
-      {"sft", run_sft},
       {"selftest", run_selftest},
-      {"inspect-data", run_inspect_data},
+      {"sft", run_sft},
+      {"tokenize", run_tokenize},
   };
   return commands;
 }

@@ -1,9 +1,11 @@
 #include "cli/data_setup.h"
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "base/strings.h"
+#include "cli/dataset_hub.h"
 #include "cli/terminal.h"
 #include "io/mapped_file.h"
 #include "text/model_text.h"
@@ -13,17 +15,6 @@ namespace {
 
 bool has(const Arguments& arguments, std::string_view name) {
   return find_flag(arguments.command(), name) != nullptr && arguments.has(name);
-}
-
-// `--system` holds the message, or names a file that does.
-std::string system_message(const Arguments& arguments) {
-  if (!has(arguments, "system")) return {};
-  const std::string& given = arguments.string("system");
-  std::error_code ignored;
-  if (given.find('\n') == std::string::npos && std::filesystem::is_regular_file(given, ignored)) {
-    return io::read_text_file(given).value();
-  }
-  return given;
 }
 
 // One line a file, redrawn as it goes.
@@ -59,27 +50,45 @@ data::LoadOptions load_options(const Arguments& arguments) {
     options.normalize.columns = data::parse_columns(arguments.string("columns")).value();
   }
   options.normalize.system = system_message(arguments);
+  options.hub = dataset_hub(arguments);
   options.progress = file_progress();
   return options;
 }
 
-Encoding make_encoding(const Arguments& arguments, const std::string& path, std::uint32_t longest) {
-  text::ModelText model = text::load_model_text(path).value();
-  if (has(arguments, "template")) {
-    const std::string& file = arguments.string("template");
-    model.chat_template = text::ChatTemplate::parse(io::read_text_file(file).value(), file).value();
+std::string system_message(const Arguments& arguments) {
+  if (!has(arguments, "system")) return {};
+  const std::string& given = arguments.string("system");
+  std::error_code ignored;
+  if (given.find('\n') == std::string::npos && std::filesystem::is_regular_file(given, ignored)) {
+    return io::read_text_file(given).value();
   }
+  return given;
+}
+
+void apply_template(const Arguments& arguments, text::ModelText& model) {
+  if (!has(arguments, "template")) return;
+  const std::string& file = arguments.string("template");
+  model.chat_template = text::ChatTemplate::parse(io::read_text_file(file).value(), file).value();
+}
+
+std::string template_kwargs(const Arguments& arguments) {
+  if (!has(arguments, "enable_thinking")) return {};
+  return cat("{\"enable_thinking\": ", arguments.boolean("enable_thinking"), "}");
+}
+
+std::shared_ptr<const data::ChatEncoder> make_encoder(const Arguments& arguments, const std::string& path,
+                                                      const text::ModelText& model, std::uint32_t longest) {
   data::ChatEncoderOptions options;
   options.max_length =
       has(arguments, "max_length") ? static_cast<std::uint32_t>(arguments.integer("max_length")) : longest;
   options.truncation = data::parse_truncation(arguments.string("truncation_strategy")).value();
   options.loss_scale = text::parse_loss_scale(arguments.string("loss_scale")).value();
   options.use_chat_template = arguments.boolean("use_chat_template");
-  if (has(arguments, "enable_thinking")) {
-    options.template_kwargs = cat("{\"enable_thinking\": ", arguments.boolean("enable_thinking"), "}");
-  }
-  options.identity = data::tokenizer_identity(path).value();
-  return {model.tokenizer, data::ChatEncoder::create(model.tokenizer, model.chat_template, options).value()};
+  options.template_kwargs = template_kwargs(arguments);
+  // A template of the user's own makes other samples of the same rows, so it belongs to the cache's key.
+  options.identity = cat(data::tokenizer_identity(path).value(),
+                         has(arguments, "template") ? cat("\n", model.chat_template->source()) : std::string());
+  return data::ChatEncoder::create(model.tokenizer, model.chat_template, options).value();
 }
 
 }  // namespace tern::cli

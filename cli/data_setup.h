@@ -1,4 +1,4 @@
-// The data and template flags as the data library takes them; shared by the commands that read datasets.
+// The data and template flags as the data and text libraries take them; shared by the commands that read datasets.
 #pragma once
 
 #include <memory>
@@ -8,21 +8,28 @@
 #include "cli/arguments.h"
 #include "data/chat_encoder.h"
 #include "data/dataset.h"
+#include "text/model_text.h"
 
 namespace tern::cli {
 
 // From --dataset, --val_dataset, --split_dataset_ratio, --data_seed, --dataset_num_proc, --strict, --columns, --system
-// and
-// --load_from_cache_file, those that the command has. Progress goes to stderr. Throws Failure.
+// and --load_from_cache_file, those that the command has. Progress goes to stderr. Throws Failure.
 [[nodiscard]] data::LoadOptions load_options(const Arguments& arguments);
 
-// The tokenizer, template and encoder of the model at `path`, from --template, --max_length, --truncation_strategy,
-// --loss_scale, --use_chat_template and --enable_thinking. `longest` stands where --max_length is not given; 0: no
-// limit. Throws Failure.
-struct Encoding {
-  text::Tokenizer tokenizer;
-  std::shared_ptr<const data::ChatEncoder> encoder;
-};
-[[nodiscard]] Encoding make_encoding(const Arguments& arguments, const std::string& path, std::uint32_t longest);
+// What --system says: the message, or the text of the file that it names; empty where it is not given.
+[[nodiscard]] std::string system_message(const Arguments& arguments);
+
+// Puts the template of --template, where given, in the place of the model's own. Throws Failure.
+void apply_template(const Arguments& arguments, text::ModelText& model);
+
+// The template's variables as a JSON object, from --enable_thinking; empty where it is not given.
+[[nodiscard]] std::string template_kwargs(const Arguments& arguments);
+
+// The encoder of the model at `path` with the text `model`, from --max_length, --truncation_strategy, --loss_scale,
+// --use_chat_template and --enable_thinking. `longest` stands where --max_length is not given; 0: no limit. Throws
+// Failure.
+[[nodiscard]] std::shared_ptr<const data::ChatEncoder> make_encoder(const Arguments& arguments, const std::string& path,
+                                                                    const text::ModelText& model,
+                                                                    std::uint32_t longest);
 
 }  // namespace tern::cli

@@ -47,8 +47,9 @@ constexpr Flag kLoop[] = {
     {.name = "dataloader_num_workers",
      .type = integer,
      .fallback = "1",
-     .help = "threads that prepare batches",
-     .range = "[0,4096]"},
+     .help = "accepted for ms-swift scripts",
+     .range = "[0,4096]",
+     .explanation = "batches are laid out of mapped tokens in microseconds: no thread could save time"},
 };
 
 constexpr Flag kOptimizer[] = {

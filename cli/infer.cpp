@@ -3,20 +3,26 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/command.h"
+#include "cli/data_setup.h"
 #include "cli/interrupt.h"
 #include "cli/model_session.h"
 #include "cli/terminal.h"
 #include "data/dataset.h"
 #include "engine/llm_engine.h"
 #include "io/json.h"
+#include "io/mapped_file.h"
 
 namespace tern::cli {
 namespace {
@@ -49,11 +55,122 @@ engine::SamplingParams sampling_params(const Arguments& arguments, const fs::pat
   return p;
 }
 
+// A question to the model and its answer as it grows.
+struct Request {
+  Json messages;  // of the prompt
+  std::string label;
+  engine::SequenceId id = 0;
+  std::string answer;
+  Json logprobs = Json::array();  // of the answer's tokens
+  bool finished = false;
+};
+
+// Turns messages into answers. Several may be on their way at once.
+class Answerer {
+ public:
+  Answerer(const Arguments& arguments, ModelSession& session, engine::LLMEngine& engine)
+      : session_(session),
+        engine_(engine),
+        params_(sampling_params(arguments, session.path)),
+        templated_(arguments.boolean("use_chat_template") && session.text->chat_template.has_value()) {
+    const std::string kwargs = template_kwargs(arguments);
+    kwargs_ = kwargs.empty() ? Json::object() : Json::parse(kwargs);
+  }
+
+  void submit(Request& request) {
+    const std::vector<std::int32_t> prompt = encode(request.messages);
+    engine::SamplingParams params = params_;
+    const auto room = engine_.max_model_len() - static_cast<std::int64_t>(prompt.size());
+    if (params.max_new_tokens <= 0 || params.max_new_tokens > room)
+      params.max_new_tokens = std::max<std::int64_t>(room, 1);
+    request.id = engine_.add_request(prompt, std::move(params)).value();
+  }
+
+  // One step of the engine; `requests` hold those on their way. What comes is also written to `out`, where given.
+  void step(const std::map<engine::SequenceId, Request*>& requests, std::ostream* out) {
+    for (const auto& [id, request] : requests) {
+      if (interrupted()) engine_.abort(id);
+    }
+    for (const auto& output : engine_.step()) {
+      Request& request = *requests.at(output.id);
+      request.answer += output.text;
+      request.finished = output.finished;
+      request.logprobs.push_back({{"token", session_.text->tokenizer.id_to_piece(output.token)},
+                                  {"id", output.token},
+                                  {"logprob", output.logprob}});
+      if (out != nullptr) *out << output.text << std::flush;
+    }
+  }
+
+  // The whole answer, written to `out` as it comes.
+  void answer(Request& request, std::ostream* out) {
+    submit(request);
+    while (!request.finished) step({{request.id, &request}}, out);
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::int32_t> encode(const Json& messages) const {
+    const text::Tokenizer& tokenizer = session_.text->tokenizer;
+    if (!templated_) {
+      std::string text;
+      for (const auto& message : messages) text += message["content"].get<std::string>();
+      return tokenizer.encode(text, true);
+    }
+    text::ChatInput input;
+    input.messages = &messages;
+    input.kwargs = &kwargs_;
+    input.add_generation_prompt = true;
+    const auto& config = tokenizer.config();
+    input.bos_token = config.bos.content;
+    input.eos_token = config.eos.content;
+    input.unk_token = config.unk.content;
+    input.pad_token = config.pad.content;
+    return tokenizer.encode(session_.text->chat_template->render(input).value(), false);
+  }
+
+  ModelSession& session_;
+  engine::LLMEngine& engine_;
+  engine::SamplingParams params_;
+  bool templated_;
+  Json kwargs_;
+};
+
+// Answers as rows of --result_path, else of standard output where `always`.
+class ResultWriter {
+ public:
+  ResultWriter(const Arguments& arguments, bool always)
+      : path_(arguments.maybe_string("result_path")), logprobs_(arguments.boolean("logprobs")), always_(always) {
+    if (!path_) return;
+    file_.open(*path_, std::ios::app);
+    if (!file_) throw Failure(failed_error(*path_, "a file that can be written", std::strerror(errno)));
+  }
+
+  void write(const Request& request) {
+    if (!path_ && !always_) return;
+    Json result;
+    result["response"] = request.answer;
+    result["labels"] = request.label.empty() ? Json(nullptr) : Json(request.label);
+    result["logprobs"] = logprobs_ ? Json{{"content", request.logprobs}} : Json(nullptr);
+    result["messages"] = request.messages;
+    std::ostream& out = path_ ? file_ : std::cout;
+    out << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
+    if (out) return;
+    throw Failure(failed_error(path_.value_or("standard output"), "room for the answers", "a write that failed",
+                               "check the space left"));
+  }
+
+ private:
+  std::optional<std::string> path_;
+  bool logprobs_;
+  bool always_;
+  std::ofstream file_;
+};
+
+// A dialogue: what was said so far goes with each question.
 class Chat {
  public:
-  Chat(const Arguments& arguments, ModelSession& session, engine::LLMEngine& engine)
-      : arguments_(arguments), session_(session), engine_(engine), params_(sampling_params(arguments, session.path)) {
-    system_ = arguments.maybe_string("system").value_or("");
+  Chat(const Arguments& arguments, Answerer& answerer)
+      : answerer_(answerer), results_(arguments, false), system_(system_message(arguments)) {
     reset();
   }
 
@@ -69,52 +186,17 @@ class Chat {
   // Answers `query` in the dialogue so far, writing to `out` as the text comes; the answer joins the dialogue.
   std::string ask(const std::string& query, std::ostream* out) {
     messages_.push_back({{"role", "user"}, {"content", query}});
-    std::string answer = generate(messages_, out);
-    messages_.push_back({{"role", "assistant"}, {"content", answer}});
-    return answer;
-  }
-
-  std::string generate(const Json& messages, std::ostream* out) {
-    const std::vector<std::int32_t> prompt = encode(messages);
-    engine::SamplingParams params = params_;
-    const auto room = engine_.max_model_len() - static_cast<std::int64_t>(prompt.size());
-    if (params.max_new_tokens <= 0 || params.max_new_tokens > room)
-      params.max_new_tokens = std::max<std::int64_t>(room, 1);
-    const auto id = engine_.add_request(prompt, std::move(params)).value();
-    std::string answer;
-    while (!engine_.idle()) {
-      if (interrupted()) engine_.abort(id);
-      for (const auto& output : engine_.step()) {
-        answer += output.text;
-        if (out != nullptr) *out << output.text << std::flush;
-      }
-    }
-    return answer;
+    Request request;
+    request.messages = messages_;
+    answerer_.answer(request, out);
+    results_.write(request);
+    messages_.push_back({{"role", "assistant"}, {"content", request.answer}});
+    return request.answer;
   }
 
  private:
-  [[nodiscard]] std::vector<std::int32_t> encode(const Json& messages) const {
-    const text::Tokenizer& tokenizer = session_.text->tokenizer;
-    if (!arguments_.boolean("use_chat_template") || !session_.text->chat_template) {
-      std::string text;
-      for (const auto& message : messages) text += message["content"].get<std::string>();
-      return tokenizer.encode(text, true);
-    }
-    text::ChatInput input;
-    input.messages = &messages;
-    input.add_generation_prompt = true;
-    const auto& config = tokenizer.config();
-    input.bos_token = config.bos.content;
-    input.eos_token = config.eos.content;
-    input.unk_token = config.unk.content;
-    input.pad_token = config.pad.content;
-    return tokenizer.encode(session_.text->chat_template->render(input).value(), false);
-  }
-
-  const Arguments& arguments_;
-  ModelSession& session_;
-  engine::LLMEngine& engine_;
-  engine::SamplingParams params_;
+  Answerer& answerer_;
+  ResultWriter results_;
   std::string system_;
   Json messages_;
 };
@@ -210,71 +292,149 @@ int answer_pipe(const Arguments& arguments, Chat& chat) {
   return 0;
 }
 
-// A row's messages without the answer at their end, and that answer.
-std::pair<Json, std::string> split_answer(const data::Row& row) {
-  Json messages = Json::array();
-  std::string label;
-  for (const auto& message : row.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
-  if (!messages.empty() && messages.back()["role"] == "assistant") {
-    label = messages.back()["content"].get<std::string>();
-    messages.erase(messages.size() - 1);
+// A row's messages without the answer at their end, and that answer as the label.
+Request request_of(const data::Row& row) {
+  Request request;
+  request.messages = Json::array();
+  if (row.text) request.messages.push_back({{"role", "user"}, {"content", *row.text}});
+  for (const auto& message : row.messages) {
+    request.messages.push_back({{"role", message.role}, {"content", message.content}});
   }
-  return {std::move(messages), std::move(label)};
+  if (!request.messages.empty() && request.messages.back()["role"] == "assistant") {
+    request.label = request.messages.back()["content"].get<std::string>();
+    request.messages.erase(request.messages.size() - 1);
+  }
+  return request;
 }
 
-int answer_rows(const Arguments& arguments, Chat& chat) {
-  data::LoadOptions options;
-  options.strict = arguments.boolean("strict");
-  options.normalize.system = arguments.maybe_string("system").value_or("");
-  const auto path = arguments.maybe_string("result_path");
-  std::ofstream file;
-  if (path) {
-    file.open(*path, std::ios::app);
-    if (!file) throw Failure(failed_error(*path, "a file that can be written", "none"));
+// The rows of --val_dataset, --max_batch_size of them on their way at once, their answers in the rows' order.
+class RowAnswers {
+ public:
+  RowAnswers(const Arguments& arguments, Answerer& answerer)
+      : arguments_(arguments),
+        answerer_(answerer),
+        results_(arguments, true),
+        most_(static_cast<std::size_t>(arguments.integer("max_batch_size"))) {}
+
+  int run() {
+    const data::LoadOptions options = load_options(arguments_);
+    for (const auto& spec : options.val_dataset) {
+      const auto report = data::for_each_row(spec, options, [&](data::Row&& row) {
+                            requests_.push_back(request_of(row));
+                            answerer_.submit(requests_.back());
+                            running_[requests_.back().id] = &requests_.back();
+                            while (running_.size() >= most_) step();
+                            return !interrupted();
+                          }).value();
+      for (const auto& line : report.counts.first_errors) log_warn(line);
+      if (report.counts.bad > 0) log_warn(cat(spec, ": ", report.counts.bad, " bad rows were left out"));
+    }
+    while (!running_.empty()) step();
+    if (interrupted()) throw Failure(failed_error("interrupted", {}, cat(rows_, " rows were answered and written")));
+    if (rows_ == 0) throw Failure(data_error("--val_dataset", "rows to answer", "none"));
+    if (arguments_.has("metric")) {
+      log_info(cat(
+          "acc: ", fixed(static_cast<double>(right_) / static_cast<double>(std::max<std::int64_t>(labelled_, 1)), 4),
+          " (", right_, " of ", labelled_, " rows with a label)"));
+    }
+    return 0;
   }
-  std::ostream& out = file.is_open() ? file : std::cout;
-  for (const auto& spec : arguments.list("val_dataset")) {
-    (void)data::for_each_row(spec, options, [&](data::Row&& row) {
-      auto [messages, label] = split_answer(row);
-      Json result;
-      result["response"] = chat.generate(messages, nullptr);
-      result["labels"] = label.empty() ? Json(nullptr) : Json(label);
-      result["messages"] = std::move(messages);
-      out << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
-      return !interrupted() && out.good();
-    }).value();
+
+ private:
+  void step() {
+    answerer_.step(running_, nullptr);
+    std::erase_if(running_, [](const auto& entry) { return entry.second->finished; });
+    for (; !requests_.empty() && requests_.front().finished; requests_.pop_front()) {
+      const Request& request = requests_.front();
+      if (interrupted()) continue;  // cut answers are not kept
+      results_.write(request);
+      ++rows_;
+      if (request.label.empty()) continue;
+      ++labelled_;
+      if (trim(request.answer) == trim(request.label)) ++right_;
+    }
   }
-  if (!out)
-    throw Failure(failed_error(path.value_or("standard output"), "room for the answers", "a write that failed"));
-  if (interrupted()) throw Failure(failed_error("interrupted", {}, "the rows so far were written"));
-  return 0;
+
+  const Arguments& arguments_;
+  Answerer& answerer_;
+  ResultWriter results_;
+  std::size_t most_;
+  std::deque<Request> requests_;  // in the rows' order
+  std::map<engine::SequenceId, Request*> running_;
+  std::int64_t rows_ = 0;
+  std::int64_t labelled_ = 0;
+  std::int64_t right_ = 0;
+};
+
+std::string folder_with_args(const Arguments& arguments) {
+  const auto& adapters = arguments.list("adapters");
+  if (!adapters.empty()) return adapters[0];
+  return arguments.maybe_string("model").value_or("");
+}
+
+// --load_args: what the training run was told, where the user says nothing else. --load_data_args: its held-out rows.
+void load_training_arguments(Arguments& arguments) {
+  const fs::path folder = folder_with_args(arguments);
+  const fs::path file = folder / "args.json";
+  std::error_code ignored;
+  const bool present = !folder.empty() && fs::is_regular_file(file, ignored);
+  if (arguments.boolean("load_args") && present) {
+    std::vector<std::string_view> names = {"template", "system", "enable_thinking", "use_chat_template"};
+    if (!arguments.list("adapters").empty()) names.emplace_back("model");  // a checkpoint is itself the model
+    arguments.load_saved(io::read_text_file(file).value(), file.string(), names).value();
+  }
+  if (!arguments.boolean("load_data_args")) return;
+  const fs::path split = fs::absolute(folder).lexically_normal().parent_path() / "val_dataset.jsonl";
+  if (!folder.empty() && fs::is_regular_file(split, ignored)) {
+    arguments.derive("val_dataset", FlagWord{split.string()});
+  } else if (present) {
+    constexpr std::string_view kNames[] = {"val_dataset"};
+    arguments.load_saved(io::read_text_file(file).value(), file.string(), kNames).value();
+  }
+  if (!arguments.list("val_dataset").empty()) return;
+  throw Failure(data_error("--load_data_args", "held-out rows of the training run", "none beside the checkpoint",
+                           "name them with --val_dataset"));
 }
 
 }  // namespace
 
 int run_infer(const Arguments& given) {
-  const auto& adapters = given.list("adapters");
-  std::string model = given.maybe_string("model").value_or("");
+  Arguments arguments = given;
+  load_training_arguments(arguments);
+  const auto& adapters = arguments.list("adapters");
+  std::string model = arguments.maybe_string("model").value_or("");
   if (model.empty() && !adapters.empty()) model = models::read_adapter_config(adapters[0]).value().base_model;
   if (model.empty()) throw Failure(usage_error("--model", "a model", "none", "name one, such as smollm2-135m"));
   if (adapters.size() > 1) throw Failure(usage_error("--adapters", "one adapter", std::to_string(adapters.size())));
-  auto session = open_session(given, model);
+  const bool rows = !arguments.list("val_dataset").empty();
+  for (const char* flag : {"metric", "logprobs", "max_batch_size"}) {
+    const bool has_effect = rows || (flag == std::string_view("logprobs") && arguments.has("result_path"));
+    if (has_effect || !arguments.was_set(flag)) continue;
+    throw Failure(usage_error(cat("flag --", flag), "rows to answer", "none", "give --val_dataset"));
+  }
+  auto session = open_session(arguments, model);
   const auto config = models::read_config(*session->source).value();
   engine::EngineOptions options;
-  options.max_model_len = std::min<std::int64_t>(
-      given.maybe_integer("max_model_len").value_or(config.max_position_embeddings), config.max_position_embeddings);
+  options.max_model_len = arguments.maybe_integer("max_model_len").value_or(config.max_position_embeddings);
+  if (options.max_model_len > config.max_position_embeddings) {
+    throw Failure(usage_error("flag --max_model_len", cat("at most the model's ", config.max_position_embeddings),
+                              cat(options.max_model_len)));
+  }
+  options.max_num_seqs = rows ? arguments.integer("max_batch_size") : 1;
   models::LoadOptions load;
   load.max_positions = options.max_model_len;
-  load_weights(*session, given, load);
+  load_weights(*session, arguments, load);
   if (!adapters.empty()) options.adapters = models::load_adapter(session->model, "lora", adapters[0]).value().layers;
   options.compute = session->compute;
   engine::LLMEngine engine(session->model, session->text->tokenizer, options, session->choices, session->program,
                            session->host);
+  keep_bindings(engine.runner().program());
   session->choices.save();
   install_interrupt_handler();
-  Chat chat(given, *session, engine);
-  if (!given.list("val_dataset").empty()) return answer_rows(given, chat);
-  return isatty(STDIN_FILENO) == 1 ? converse(chat) : answer_pipe(given, chat);
+  Answerer answerer(arguments, *session, engine);
+  if (rows) return RowAnswers(arguments, answerer).run();
+  Chat chat(arguments, answerer);
+  return isatty(STDIN_FILENO) == 1 ? converse(chat) : answer_pipe(arguments, chat);
 }
 
 }  // namespace tern::cli

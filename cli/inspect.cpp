@@ -13,7 +13,7 @@ int run_inspect(const Arguments& arguments) {
   if (!arguments.has("model")) {
     throw Failure(usage_error("--model", "a model to inspect", "none", "for example tern inspect smollm2-135m"));
   }
-  const std::string path = resolve_model(arguments.string("model")).value();
+  const std::string path = resolve_model(arguments.string("model"), hub_flags(arguments)).value();
   const io::Inspection inspection = io::inspect(path).value();
   const std::string text =
       arguments.boolean("json") ? io::write_json(io::to_json(inspection)) : io::to_text(inspection);

@@ -42,9 +42,11 @@ int run_inspect_data(const Arguments& arguments) {
                               "for example --model smollm2-135m"));
   }
   const data::LoadOptions options = load_options(arguments);
-  const std::string path = resolve_model(arguments.string("model")).value();
-  const Encoding encoding = make_encoding(arguments, path, 0);
-  const data::LoadedData loaded = data::load_datasets(options, *encoding.encoder).value();
+  const std::string path = resolve_model(arguments.string("model"), hub_flags(arguments)).value();
+  text::ModelText model = text::load_model_text(path).value();
+  apply_template(arguments, model);
+  const auto encoder = make_encoder(arguments, path, model, 0);
+  const data::LoadedData loaded = data::load_datasets(options, *encoder).value();
   std::uint32_t packing_length = 0;
   for (const auto* name : {"max_length", "packing_length"}) {
     if (arguments.has(name)) packing_length = static_cast<std::uint32_t>(arguments.integer(name));
@@ -52,7 +54,7 @@ int run_inspect_data(const Arguments& arguments) {
   const data::Inspection inspection = data::inspect(loaded.train, loaded.reports, packing_length);
 
   std::vector<data::ShownSample> shown;
-  const auto show = [&](std::uint32_t id) { return data::show(loaded.train, loaded.reports, id, encoding.tokenizer); };
+  const auto show = [&](std::uint32_t id) { return data::show(loaded.train, loaded.reports, id, model.tokenizer); };
   if (arguments.has("sample")) {
     const std::int64_t id = arguments.integer("sample");
     if (id >= static_cast<std::int64_t>(loaded.train.size())) {

@@ -1,4 +1,5 @@
 // The program: finds the command, runs it, and turns what goes wrong into one line and an exit status.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -90,6 +91,8 @@ int guarded(const Words& words) {
 }  // namespace tern::cli
 
 int main(int argc, char** argv) {
+  // A file that reaches the user's limit of size is a write that fails, not the end of the program.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return tern::cli::guarded({argv + (argc > 0 ? 1 : 0), argv + argc});
   } catch (...) {

@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 #include "io/atomic_dir.h"
 #include "io/json.h"
+#include "io/mapped_file.h"
 #include "models/merge.h"
 #include "train/model_saver.h"
 
@@ -16,8 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// --model, else what the adapter was trained on.
-std::string base_model(const Arguments& arguments, const fs::path& adapter) {
+// --model, else what the training run was given (--load_args), else what the adapter says it was trained on.
+std::string base_model(const Arguments& given, const fs::path& adapter) {
+  Arguments arguments = given;
+  const fs::path saved = adapter / "args.json";
+  std::error_code ignored;
+  if (arguments.boolean("load_args") && fs::is_regular_file(saved, ignored)) {
+    constexpr std::string_view kNames[] = {"model"};
+    arguments.load_saved(io::read_text_file(saved).value(), saved.string(), kNames).value();
+  }
   if (const auto model = arguments.maybe_string("model")) return *model;
   const auto config = models::read_adapter_config(adapter).value();
   if (config.base_model.empty()) {
@@ -38,7 +46,7 @@ int run_merge_lora(const Arguments& arguments) {
   const auto& adapters = arguments.list("adapters");
   if (adapters.empty()) throw Failure(usage_error("--adapters", "at least one adapter to merge", "none"));
   const fs::path first = fs::path(adapters[0]);
-  const fs::path model = resolve_model(base_model(arguments, first)).value();
+  const fs::path model = resolve_model(base_model(arguments, first), hub_flags(arguments)).value();
   const fs::path target =
       arguments.maybe_string("output_dir")
           .value_or((first.has_filename() ? first.string() : first.parent_path().string()) + "-merged");
@@ -51,9 +59,12 @@ int run_merge_lora(const Arguments& arguments) {
   for (const auto& adapter : adapters) options.adapters.emplace_back(adapter);
   options.dtype = output_dtype(arguments);
   options.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
-  Progress progress("merging", 0, "parameters");
+  std::unique_ptr<Progress> progress;
   if (stderr_is_terminal() && !arguments.boolean("quiet")) {
-    options.progress = [&](std::uint64_t done, std::uint64_t) { progress.update(done); };
+    options.progress = [&](std::uint64_t done, std::uint64_t total) {
+      if (!progress) progress = std::make_unique<Progress>("merging", total, "parameters");
+      progress->update(done);
+    };
   }
   models::merge_weights(source, options, directory.path()).value();
   const char* torch_dtype = options.dtype == TERN_F32 ? "float32" : options.dtype == TERN_F16 ? "float16" : "bfloat16";

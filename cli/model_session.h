@@ -17,6 +17,12 @@
 namespace tern::cli {
 
 struct ModelSession {
+  ModelSession() = default;
+  // Prints where the time of the programs went, where the variable TERN_PROFILE asked for it.
+  ~ModelSession();
+  ModelSession(const ModelSession&) = delete;
+  ModelSession& operator=(const ModelSession&) = delete;
+
   accel::SelectedDevice selected;
   accel::DevicePtr host;  // runs what the device cannot; null: nothing may
   accel::ChoiceCache choices;
@@ -32,5 +38,9 @@ struct ModelSession {
 [[nodiscard]] std::unique_ptr<ModelSession> open_session(const Arguments& arguments, const std::string& model);
 // Reads the weights, with a progress line, and settles the compute dtype (printed).
 void load_weights(ModelSession& session, const Arguments& arguments, const models::LoadOptions& options);
+
+// Tells where each op of the program runs: in full where one runs on the host, else as a debug line. With `file`, the
+// table is kept there.
+void keep_bindings(const graph::Program& program, const std::filesystem::path& file = {});
 
 }  // namespace tern::cli

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "cli/command.h"
+#include "cli/dataset_hub.h"
 #include "cli/interrupt.h"
 #include "cli/model_session.h"
 #include "data/dataset.h"
@@ -40,9 +41,13 @@ std::vector<std::vector<std::int32_t>> read_texts(const Arguments& arguments, co
   std::vector<std::vector<std::int32_t>> texts;
   data::LoadOptions options;
   options.strict = true;
+  options.hub = dataset_hub(arguments);
   for (const auto& spec : datasets) {
     (void)data::for_each_row(spec, options, [&](data::Row&& row) {
-      texts.push_back(tokenizer.encode(row.text.value_or(""), true));
+      if (!row.text) {
+        throw Failure(data_error(cat(row.file, ":", row.line), "a row {\"text\"}", "a row of another format"));
+      }
+      texts.push_back(tokenizer.encode(*row.text, true));
       return true;
     }).value();
   }
@@ -61,7 +66,9 @@ int run_score(const Arguments& arguments) {
     throw Failure(
         data_error("--dataset", cat("texts of at most ", limit, " tokens"), cat(longest, " tokens"), "split the text"));
   }
-  load_weights(*session, arguments, {});
+  models::LoadOptions load;
+  load.max_positions = static_cast<std::int64_t>(longest);
+  load_weights(*session, arguments, load);
   engine::ScorerOptions options;
   options.max_tokens = static_cast<std::int64_t>(longest);
   options.compute = session->compute;

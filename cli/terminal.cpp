@@ -141,7 +141,7 @@ void Progress::update(std::uint64_t done, std::string_view detail) {
 void Progress::finish() {
   if (finished_) return;
   finished_ = true;
-  if (options_.quiet) return;
+  if (options_.quiet || done_ == 0) return;
   draw(line(done_, detail_, options_.clock()));
   if (options_.terminal) options_.writer("\n");
 }

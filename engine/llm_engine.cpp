@@ -120,7 +120,10 @@ std::vector<RequestOutput> LLMEngine::step() {
     if (!part.samples) continue;
     RequestOutput output;
     output.id = sequence.id;
-    accept(sequence, decodings_.at(sequence.id), sampled[next++].id, output);
+    const SampledToken& drawn = sampled[next++];
+    output.token = drawn.id;
+    output.logprob = drawn.logprob;
+    accept(sequence, decodings_.at(sequence.id), drawn.id, output);
     output.finished = sequence.finish != FinishReason::none;
     output.reason = sequence.finish;
     output.prompt_tokens = sequence.prompt_length;

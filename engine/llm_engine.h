@@ -27,7 +27,9 @@ struct EngineOptions {
 // What one step added to a request.
 struct RequestOutput {
   SequenceId id = 0;
-  std::string text;  // new characters, none of a stop text
+  std::string text;        // new characters, none of a stop text
+  std::int32_t token = 0;  // that was drawn
+  float logprob = 0;       // of it, under the distribution before temperature and filters
   bool finished = false;
   FinishReason reason = FinishReason::none;
   std::int64_t prompt_tokens = 0;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,6 +69,12 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   dup2(options.stdout_path.empty() ? out.write_end : open(options.stdout_path.c_str(), O_WRONLY | O_CREAT, 0644),
        STDOUT_FILENO);
   dup2(err.write_end, STDERR_FILENO);
+  const auto limit = [](auto resource, std::uint64_t bytes) {
+    const rlimit value = {bytes, bytes};
+    if (bytes > 0 && setrlimit(resource, &value) != 0) _exit(126);
+  };
+  limit(RLIMIT_FSIZE, options.largest_file);
+  limit(RLIMIT_AS, options.address_space);
   if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) _exit(126);
   execve(argv[0], argv.data(), envp.data());
   _exit(127);
@@ -83,12 +90,17 @@ bool pump(int fd, std::string& into) {
 
 void exchange(const Options& options, Pipe& in, Pipe& out, Pipe& err, Outcome& outcome, pid_t child) {
   std::size_t sent = 0;
+  bool signalled = false;
   const auto deadline = Clock::now() + std::chrono::seconds(options.seconds);
   while (out.read_end >= 0 || err.read_end >= 0) {
     if (sent == options.input.size()) Pipe::close_end(in.write_end);
     std::array<pollfd, 3> ends = {pollfd{out.read_end, POLLIN, 0}, pollfd{err.read_end, POLLIN, 0},
                                   pollfd{in.write_end, POLLOUT, 0}};
-    poll(ends.data(), ends.size(), 200);
+    poll(ends.data(), ends.size(), options.signal_when && !signalled ? 1 : 200);
+    if (options.signal_when && !signalled && options.signal_when()) {
+      kill(child, options.signal);
+      signalled = true;
+    }
     if (Clock::now() > deadline) kill(child, SIGKILL);
     if (ends[0].revents != 0 && !pump(out.read_end, outcome.out)) Pipe::close_end(out.read_end);
     if (ends[1].revents != 0 && !pump(err.read_end, outcome.err)) Pipe::close_end(err.read_end);

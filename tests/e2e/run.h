@@ -1,7 +1,10 @@
 // Runs the built program as a user types it.
 #pragma once
 
+#include <csignal>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,6 +26,10 @@ struct Options {
   std::filesystem::path folder;                  // working directory; empty: this one
   std::string stdout_path;                       // stdout goes to this file (`/dev/full`) instead of `out`
   int seconds = 300;                             // a run that takes longer is killed: status 128 + 9
+  std::function<bool()> signal_when;             // asked every millisecond; at the first true `signal` is sent
+  int signal = SIGKILL;
+  std::uint64_t largest_file = 0;   // bytes that a file may have (RLIMIT_FSIZE): as if the disk were full; 0: any
+  std::uint64_t address_space = 0;  // bytes of it (RLIMIT_AS): as if memory were short; 0: any
 };
 
 [[nodiscard]] Outcome run(const std::vector<std::string>& words, const Options& options = {});

@@ -1,0 +1,108 @@
+#include "cli/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+#include "base/strings.h"
+#include "train/checkpoint.h"
+
+namespace tern::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// N of a name `vN-...`, else -1.
+std::int64_t version_of(const std::string& name) {
+  if (name.size() < 3 || name[0] != 'v') return -1;
+  std::int64_t version = -1;
+  const auto [end, failure] = std::from_chars(name.data() + 1, name.data() + name.size(), version);
+  return failure == std::errc{} && end != name.data() + name.size() && *end == '-' && version >= 0 ? version : -1;
+}
+
+std::string model_name(const std::string& model) {
+  const fs::path path(model);
+  const std::string name = path.filename().empty() ? path.parent_path().filename().string() : path.filename().string();
+  return name.empty() ? "model" : name;
+}
+
+Failure unwritable(const fs::path& directory, const std::string& reason) {
+  return Failure(failed_error(directory.string(), "a directory that can be written", reason, "choose --output_dir"));
+}
+
+void make_directories(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) throw unwritable(directory, error.message());
+}
+
+}  // namespace
+
+DirectoryLock::DirectoryLock(const fs::path& directory) {
+  make_directories(directory);
+  const fs::path file = directory / ".lock";
+  fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd_ < 0) throw unwritable(directory, std::strerror(errno));
+  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+  ::close(fd_);
+  throw Failure(failed_error(directory.string(), "a directory of this run alone", "another run that writes there",
+                             "wait for its end, or choose another --output_dir"));
+}
+
+DirectoryLock::~DirectoryLock() { ::close(fd_); }
+
+fs::path base_directory(const Arguments& arguments) {
+  if (const auto given = arguments.maybe_string("output_dir")) return *given;
+  return cat("output/", model_name(arguments.string("model")));
+}
+
+fs::path new_version(const fs::path& base) {
+  make_directories(base);
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char stamp[32];
+  std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    std::int64_t next = 0;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(base, error)) {
+      next = std::max(next, version_of(entry.path().filename().string()) + 1);
+    }
+    const fs::path directory = base / cat("v", next, "-", stamp);
+    if (fs::create_directory(directory, error)) return directory;
+    if (error) throw unwritable(directory, error.message());
+  }
+  throw unwritable(base, "no free version");
+}
+
+fs::path checkpoint_to_resume(const Arguments& arguments, const fs::path& base) {
+  const auto named = arguments.maybe_string("resume_from_checkpoint");
+  if (!named) return {};
+  std::error_code error;
+  if (*named != "last") {
+    if (fs::is_directory(*named, error)) return *named;
+    throw Failure(
+        data_error(cat("--resume_from_checkpoint ", *named), "a checkpoint directory", "none", "name one, or last"));
+  }
+  std::vector<std::pair<std::int64_t, fs::path>> folders = {{-1, base}};
+  for (const auto& entry : fs::directory_iterator(base, error)) {
+    const auto version = version_of(entry.path().filename().string());
+    if (version >= 0 && entry.is_directory(error)) folders.emplace_back(version, entry.path());
+  }
+  std::sort(folders.rbegin(), folders.rend());
+  for (const auto& [version, folder] : folders) {
+    if (fs::path found = train::newest_sound_checkpoint(folder); !found.empty()) return found;
+  }
+  throw Failure(data_error(cat("--resume_from_checkpoint last in ", base.string()), "a sound checkpoint", "none",
+                           "start anew without the flag"));
+}
+
+}  // namespace tern::cli

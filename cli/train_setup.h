@@ -1,0 +1,28 @@
+// From the flags of a training command to what train/ takes.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "cli/model_session.h"
+#include "models/adapter.h"
+#include "train/trainer.h"
+
+namespace tern::cli {
+
+// Throws Failure (usage) for a flag that the user set and that --tuner_type, --adapters or the lack of held-out rows
+// leaves without effect.
+void refuse_idle_flags(const Arguments& arguments);
+
+// An adapter from `resume` (a checkpoint) or --adapters, else a new one over --target_modules or --target_regex.
+[[nodiscard]] models::LoadedAdapter prepare_adapter(const Arguments& arguments, ModelSession& session,
+                                                    const std::filesystem::path& resume);
+
+// Names of the weights that --tuner_type full trains.
+[[nodiscard]] std::vector<std::string> trained_parameters(const Arguments& arguments, const models::LoadedModel& model);
+
+[[nodiscard]] train::TrainerOptions trainer_options(const Arguments& arguments, bool full);
+
+}  // namespace tern::cli

@@ -1,0 +1,166 @@
+// Every kind of failure as a user meets it: one line that says where, what was expected, what was found and the mend,
+// and the exit status of its kind.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <sstream>
+
+#include "run.h"
+#include "tiny_model.h"
+
+namespace tern::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Failures : public ::testing::Test {
+ protected:
+  Failures() {
+    write_tiny_model(path("model"));
+    rows_ = scratch_.write("rows.jsonl", sums(8));
+    options_.variables["TERN_HOME"] = path("home").string();
+    options_.variables["TERN_CACHE_DIR"] = path("cache").string();
+    options_.folder = scratch_.path();
+  }
+  [[nodiscard]] fs::path path(const std::string& name) const { return scratch_.path() / name; }
+  [[nodiscard]] std::string model() const { return path("model").string(); }
+
+  // `words` end with `status` and one error line that holds every one of `parts`.
+  void expect(const std::vector<std::string>& words, int status, const std::vector<std::string>& parts) const {
+    expect(words, status, parts, options_);
+  }
+  void expect(const std::vector<std::string>& words, int status, const std::vector<std::string>& parts,
+              const Options& options) const {
+    SCOPED_TRACE(words.size() > 2 ? words[0] + " " + words[1] + " " + words[2] : words[0]);
+    const auto outcome = run(words, options);
+    EXPECT_EQ(outcome.status, status) << outcome.err;
+    const std::string line = outcome.last_error_line();
+    EXPECT_EQ(line.rfind("tern: error: ", 0), 0U) << outcome.err;
+    for (const auto& part : parts) EXPECT_NE(line.find(part), std::string::npos) << line << "\nlacks: " << part;
+    std::size_t lines = 0;
+    for (std::size_t at = outcome.err.find("tern: error:"); at != std::string::npos;
+         at = outcome.err.find("tern: error:", at + 1)) {
+      ++lines;
+    }
+    EXPECT_EQ(lines, 1U) << outcome.err;
+  }
+  [[nodiscard]] std::vector<std::string> sft(std::vector<std::string> more) const {
+    std::vector<std::string> words = {"sft", "--max_steps", "1", "--output_dir", path("out").string()};
+    if (std::find(more.begin(), more.end(), "--model") == more.end()) more.insert(more.end(), {"--model", model()});
+    if (std::find(more.begin(), more.end(), "--dataset") == more.end()) more.insert(more.end(), {"--dataset", rows_});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // A copy of the model with one file changed.
+  std::string damaged(const std::string& file, const std::function<std::string(std::string)>& change) const {
+    const fs::path copy = path("damaged");
+    fs::remove_all(copy);
+    fs::copy(path("model"), copy);
+    std::ostringstream text;
+    text << std::ifstream(copy / file, std::ios::binary).rdbuf();
+    std::ofstream(copy / file, std::ios::binary) << change(text.str());
+    return copy.string();
+  }
+
+  Scratch scratch_;
+  Options options_;
+  std::string rows_;
+};
+
+TEST_F(Failures, UsageIsTwo) {
+  expect(sft({"--lora_rank", "many"}), 2, {"--lora_rank", "expected", "many"});
+  expect(sft({"--lora_rnk", "4"}), 2, {"--lora_rnk", "did you mean --lora_rank?"});
+  expect(sft({"--deepspeed", "zero3"}), 2, {"--deepspeed", "not implemented yet"});
+  expect(sft({"--temperature", "1"}), 2, {"--temperature", "no effect in tern sft", "infer"});
+  expect(sft({"--freeze_parameters", "model"}), 2, {"--freeze_parameters", "no effect", "tuner_type lora"});
+  expect(sft({"--tuner_type", "full", "--lora_rank", "4"}), 2, {"--lora_rank", "no effect", "remove it"});
+  expect(sft({"--eval_strategy", "epoch"}), 2, {"--eval_strategy", "held-out rows", "--val_dataset"});
+  expect(sft({"--packing_length", "64"}), 2, {"--packing_length", "no effect", "--packing"});
+  expect(sft({"--target_modules", "q_prj"}), 2, {"q_prj", "q_proj"});
+  expect(sft({"--target_regex", "("}), 2, {"--target_regex"});
+  expect(sft({"--target_regex", "nothing"}), 2, {"--target_regex", "matches none"});
+  expect(sft({"--model_type", "qwen3"}), 2, {"--model_type", "\"llama\"", "\"qwen3\""});
+  expect({"sft", "--model", model()}, 2, {"--dataset", "none"});
+  expect({"infer", "--model", model(), "--logprobs"}, 2, {"--logprobs", "--val_dataset"});
+  expect({"infer", "--model", model(), "--max_model_len", "100000"}, 2, {"--max_model_len", "at most the model's 512"});
+}
+
+TEST_F(Failures, AModelThatCannotBeReadIsThree) {
+  expect(sft({"--model", path("absent").string()}), 3, {path("absent").string(), "check the path"});
+  expect(sft({"--model", "smolm2-135m"}), 3, {"smolm2-135m", "did you mean smollm2-135m?"});
+  const auto cut = [](std::string text) { return text.substr(0, text.size() / 2); };
+  expect(sft({"--model", damaged("model.safetensors", cut)}), 3, {"model.safetensors"});
+  expect(sft({"--model", damaged("config.json", cut)}), 3, {"config.json"});
+  expect(sft({"--model", damaged("tokenizer.json", cut)}), 3, {"tokenizer.json"});
+  const auto other = [](const std::string& from, const std::string& to) {
+    return [=](std::string text) { return text.replace(text.find(from), from.size(), to); };
+  };
+  expect(sft({"--model", damaged("config.json", other("LlamaForCausalLM", "UnheardForCausalLM"))}), 3,
+         {"LlamaForCausalLM", "UnheardForCausalLM"});
+  expect(sft({"--model", damaged("config.json", other("\"hidden_size\":32", "\"hidden_size\":64"))}), 3, {"expected"});
+  expect(sft({"--model", damaged("model.safetensors", other("mlp.up_proj", "mlp.up_pork"))}), 3,
+         {"up_pork", "expected"});
+  const auto gguf = scratch_.write("model.gguf", "GGUF\x03");
+  expect(sft({"--model", gguf}), 3, {gguf});
+}
+
+TEST_F(Failures, DataThatCannotBeReadIsThree) {
+  const auto bad = scratch_.write("bad.jsonl", sums(2) + "{\"query\": [1], \"response\": \"2\"}\n");
+  expect(sft({"--dataset", path("absent.jsonl").string()}), 3, {"absent.jsonl"});
+  expect(sft({"--dataset", bad, "--strict"}), 3, {bad + ":3", "\"query\"", "expected", "found an array"});
+  const auto prompts = scratch_.write("prompts.jsonl", "{\"query\": \"1 + 1\"}\n");
+  expect(sft({"--dataset", prompts}), 3, {"supervised"});
+  expect(sft({"--resume_from_checkpoint", "last"}), 3, {"--resume_from_checkpoint last", "a sound checkpoint"});
+  expect({"infer", "--model", model(), "--adapters", path("model").string()}, 3, {"adapter_config.json"});
+  Options empty = options_;
+  empty.input = "\n";
+  expect({"infer", "--model", model()}, 3, {"standard input", "a question", "nothing"}, empty);
+}
+
+TEST_F(Failures, ACheckpointThatWasChangedIsPassedOver) {
+  ASSERT_EQ(run(sft({"--add_version", "false", "--max_steps", "2", "--save_steps", "1"}), options_).status, 0);
+  std::ofstream(path("out/checkpoint-2/optimizer.safetensors"), std::ios::binary | std::ios::app) << "x";
+  const auto resumed =
+      run(sft({"--add_version", "false", "--max_steps", "3", "--resume_from_checkpoint", "last"}), options_);
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("checkpoint passed over"), std::string::npos) << resumed.err;
+  std::ofstream(path("out/checkpoint-1/trainer_state.json"), std::ios::binary | std::ios::app) << " ";
+  expect(sft({"--resume_from_checkpoint", path("out/checkpoint-1").string()}), 3, {"trainer_state.json"});
+}
+
+TEST_F(Failures, ADeviceThatIsAbsentIsFour) {
+  expect(sft({"--device", "nosuch"}), 4, {"nosuch"});
+  expect({"infer", "--model", model(), "--device", "cpu:7"}, 4, {"cpu:7"});
+}
+
+TEST_F(Failures, MemoryThatIsShortIsFour) {
+  TinyModel large;
+  large.max_positions = 40'000'000;
+  write_tiny_model(path("large"), large);
+  Options little = options_;
+  little.input = "1 + 1";
+  little.address_space = std::uint64_t{2} << 30;
+  expect({"infer", "--model", path("large").string(), "--threads", "1"}, 4, {"memory"}, little);
+}
+
+TEST_F(Failures, ADirectoryThatCannotBeWrittenIsOne) {
+  const auto file = scratch_.write("file", "");
+  auto words = sft({});
+  words[4] = file + "/out";
+  expect(words, 1, {file, "--output_dir"});
+  expect({"infer", "--model", model(), "--val_dataset", rows_, "--result_path", file + "/answers"}, 1, {"answers"});
+}
+
+TEST_F(Failures, OutputThatIsFullIsOne) {
+  Options full = options_;
+  full.stdout_path = "/dev/full";
+  expect({"infer", "--model", model(), "--val_dataset", rows_, "--max_new_tokens", "2"}, 1, {"room for the answers"},
+         full);
+  expect({"inspect", model()}, 1, {"standard output"}, full);
+}
+
+}  // namespace
+}  // namespace tern::e2e

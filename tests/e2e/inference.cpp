@@ -1,0 +1,138 @@
+// infer, score, bench and the small tools on a tiny model: laws that hold whatever its weights are.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "run.h"
+#include "tiny_model.h"
+
+namespace tern::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Inference : public ::testing::Test {
+ protected:
+  Inference() {
+    write_tiny_model(path("model"));
+    rows_ = scratch_.write("rows.jsonl", sums(6));
+    options_.variables["TERN_HOME"] = path("home").string();
+    options_.variables["TERN_CACHE_DIR"] = path("cache").string();
+    options_.folder = scratch_.path();
+  }
+  [[nodiscard]] fs::path path(const std::string& name) const { return scratch_.path() / name; }
+
+  [[nodiscard]] std::string output(std::vector<std::string> words, const std::string& input = {}) const {
+    words.insert(words.begin() + 1, {"--model", path("model").string()});
+    Options options = options_;
+    options.input = input;
+    const auto outcome = run(words, options);
+    EXPECT_EQ(outcome.status, 0) << words[0] << ": " << outcome.err;
+    return outcome.out;
+  }
+  [[nodiscard]] std::string answer(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"infer", "--max_new_tokens", "24", "--torch_dtype", "float32"});
+    return output(std::move(more), "1 + 2");
+  }
+
+  Scratch scratch_;
+  Options options_;
+  std::string rows_;
+};
+
+TEST_F(Inference, TheSameSeedGivesTheSameAnswer) {
+  const auto first = answer({"--temperature", "1", "--seed", "3"});
+  EXPECT_EQ(answer({"--temperature", "1", "--seed", "3"}), first);
+  EXPECT_NE(answer({"--temperature", "1", "--seed", "4"}), first);
+  const auto greedy = answer({"--temperature", "0"});
+  EXPECT_EQ(answer({"--temperature", "0", "--seed", "9"}), greedy);
+  EXPECT_EQ(answer({"--temperature", "1", "--top_k", "1"}), greedy);
+  EXPECT_EQ(answer({"--temperature", "0", "--stream", "true"}), greedy);
+}
+
+TEST_F(Inference, AStopWordEndsTheAnswerAndIsNoPartOfIt) {
+  const auto whole = answer({"--temperature", "0"});
+  // A character in the middle that is ASCII: the answer of random weights may hold anything.
+  std::size_t at = whole.size() / 2;
+  while (at < whole.size() && (whole[at] < '!' || whole[at] > '~')) ++at;
+  ASSERT_LT(at, whole.size()) << whole;
+  const std::string stop(1, whole[at]);
+  EXPECT_EQ(answer({"--temperature", "0", "--stop_words", stop}), whole.substr(0, whole.find(stop)) + "\n");
+}
+
+TEST_F(Inference, RowsAnsweredTogetherEqualRowsAnsweredAlone) {
+  const std::vector<std::string> words = {"infer",         "--val_dataset", rows_,           "--max_new_tokens", "6",
+                                          "--temperature", "0.8",           "--torch_dtype", "float32"};
+  auto together = words;
+  together.insert(together.end(), {"--max_batch_size", "4"});
+  const auto alone = output(words);
+  EXPECT_EQ(std::count(alone.begin(), alone.end(), '\n'), 6);
+  EXPECT_EQ(output(together), alone);
+  EXPECT_NE(alone.find("\"labels\":\"4\""), std::string::npos) << alone;
+}
+
+TEST_F(Inference, ResultsGoToTheFileThatWasNamed) {
+  const auto file = path("answers.jsonl").string();
+  EXPECT_EQ(output({"infer", "--val_dataset", rows_, "--max_new_tokens", "2", "--temperature", "0", "--logprobs",
+                    "--result_path", file}),
+            "");
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  EXPECT_NE(text.str().find("\"logprob\":-"), std::string::npos) << text.str();
+  EXPECT_EQ(text.str().find("\"logprobs\":null"), std::string::npos);
+}
+
+TEST_F(Inference, TheTemplatesFlagsReachTheTemplate) {
+  const auto file =
+      scratch_.write("loud.jinja", "{% for m in messages %}{{ m['content'] }}{% endfor %}{{ enable_thinking }}");
+  const auto plain = answer({"--temperature", "0"});
+  const auto on = answer({"--temperature", "0", "--template", file, "--enable_thinking", "true"});
+  const auto off = answer({"--temperature", "0", "--template", file, "--enable_thinking", "false"});
+  EXPECT_NE(on, plain);
+  EXPECT_NE(on, off);
+  EXPECT_NE(answer({"--temperature", "0", "--system", "Be brief."}), plain);
+}
+
+TEST_F(Inference, TheLossIsTheMeanOfTheTokens) {
+  const auto file = scratch_.write("texts.jsonl", "{\"text\": \"one and two\"}\n");
+  const auto row = output({"score", "--dataset", file});
+  const std::regex number("\"logprob\":([-+.0-9eE]+)");
+  double sum = 0;
+  int count = 0;
+  for (std::sregex_iterator it(row.begin(), row.end(), number), end; it != end; ++it, ++count)
+    sum += std::stod((*it)[1]);
+  ASSERT_EQ(count, 10) << row;
+  EXPECT_NE(row.find("\"logprob\":null"), std::string::npos);
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(row, found, std::regex("\"loss\":([-+.0-9eE]+),\"perplexity\":([-+.0-9eE]+)"))) << row;
+  EXPECT_NEAR(std::stod(found[1]), -sum / count, 1e-9);
+  EXPECT_NEAR(std::stod(found[2]), std::exp(-sum / count), 1e-6 * std::exp(-sum / count));
+}
+
+TEST_F(Inference, TokensThereAndBack) {
+  const auto ids = output({"tokenize", "--text", "one two", "--json"});
+  EXPECT_NE(ids.find("\"ids\""), std::string::npos) << ids;
+  EXPECT_EQ(output({"tokenize", "--text", "111 110 101", "--decode"}), "one\n");
+}
+
+TEST_F(Inference, BenchTellsBothPhases) {
+  const auto rows =
+      output({"bench", "--prompt_length", "16", "--max_new_tokens", "4", "--batch_size", "1", "3", "--json"});
+  for (const char* part : {"\"phase\": \"prefill\", \"batch\": 1, \"tokens\": 16,",
+                           "\"phase\": \"decode\", \"batch\": 3, \"tokens\": 9,", "\"gflops\": "}) {
+    EXPECT_NE(rows.find(part), std::string::npos) << rows;
+  }
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 4);
+}
+
+TEST_F(Inference, DoctorTellsOfTheProcessor) {
+  const auto outcome = run({"doctor", "--device", "cpu"}, options_);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("cpu: instruction set: "), std::string::npos) << outcome.out;
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,25 @@
+// A tiny model with random weights and a tokenizer of bytes: what the commands need, in a second instead of a minute.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace tern::e2e {
+
+struct TinyModel {
+  int layers = 2;
+  int hidden = 32;
+  int intermediate = 64;
+  int heads = 4;
+  int kv_heads = 2;
+  int max_positions = 512;
+  unsigned seed = 1;
+};
+
+// Writes config.json, model.safetensors, tokenizer.json, tokenizer_config.json and generation_config.json.
+void write_tiny_model(const std::filesystem::path& directory, const TinyModel& model = {});
+
+// `rows` rows of question and answer that a model can learn: sums of two digits.
+[[nodiscard]] std::string sums(int rows);
+
+}  // namespace tern::e2e

@@ -1,0 +1,277 @@
+// Training as a user types it, on a tiny model: what is learned, saved, resumed and told.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <future>
+#include <regex>
+#include <sstream>
+
+#include "run.h"
+#include "tiny_model.h"
+
+namespace tern::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// The numbers of `key` in logging.jsonl, as written.
+std::vector<std::string> logged(const fs::path& file, const std::string& key) {
+  const std::string text = read(file);
+  const std::regex pattern("\"" + key + "\":([-+.0-9eE]+)");
+  std::vector<std::string> out;
+  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) out.push_back((*it)[1]);
+  return out;
+}
+
+class Training : public ::testing::Test {
+ protected:
+  Training() {
+    write_tiny_model(path("model"));
+    rows_ = scratch_.write("rows.jsonl", sums(96));
+    held_out_ = scratch_.write("held-out.jsonl", sums(24));
+    options_.variables["TERN_HOME"] = path("home").string();
+    options_.variables["TERN_CACHE_DIR"] = path("cache").string();
+    options_.folder = scratch_.path();
+  }
+  [[nodiscard]] fs::path path(const std::string& name) const { return scratch_.path() / name; }
+
+  // sft of the tiny model into `output` without a version folder.
+  [[nodiscard]] std::vector<std::string> sft(const std::string& output, std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {"sft",
+                                      "--model",
+                                      path("model").string(),
+                                      "--dataset",
+                                      rows_,
+                                      "--output_dir",
+                                      path(output).string(),
+                                      "--add_version",
+                                      "false",
+                                      "--torch_dtype",
+                                      "float32",
+                                      "--learning_rate",
+                                      "1e-2",
+                                      "--logging_steps",
+                                      "1",
+                                      "--per_device_train_batch_size",
+                                      "4",
+                                      "--threads",
+                                      "2",
+                                      "--gradient_accumulation_steps",
+                                      "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  [[nodiscard]] Outcome train(const std::string& output, std::vector<std::string> more) const {
+    return run(sft(output, std::move(more)), options_);
+  }
+  // Runs until `signal_when`, with `signal`.
+  [[nodiscard]] Outcome train_until(const std::string& output, std::vector<std::string> more,
+                                    std::function<bool()> signal_when, int signal) const {
+    Options options = options_;
+    options.signal_when = std::move(signal_when);
+    options.signal = signal;
+    return run(sft(output, std::move(more)), options);
+  }
+  [[nodiscard]] double score(const std::vector<std::string>& model) const {
+    std::vector<std::string> words = {"score", "--dataset", texts_};
+    words.insert(words.end(), model.begin(), model.end());
+    const auto outcome = run(words, options_);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(outcome.out, found, std::regex("\"loss\":([-+.0-9eE]+)"))) << outcome.out;
+    return found.empty() ? 0.0 : std::stod(found[1]);
+  }
+  void expect_same_checkpoint(const fs::path& one, const fs::path& other) const {
+    for (const char* file : {"adapter_model.safetensors", "optimizer.safetensors"}) {
+      const auto bytes = read(one / file);
+      EXPECT_FALSE(bytes.empty()) << one / file;
+      EXPECT_TRUE(bytes == read(other / file)) << file << " differs";
+    }
+  }
+
+  Scratch scratch_;
+  Options options_;
+  std::string rows_;
+  std::string held_out_;
+  std::string texts_ = scratch_.write("texts.jsonl", "{\"text\": \"1 + 2 is 3 and 3 + 4 is 7\"}\n");
+};
+
+TEST_F(Training, LearnsAndMergesToTheSameModel) {
+  const auto outcome = train("out", {"--max_steps", "30", "--val_dataset", held_out_, "--eval_on_start"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto losses = logged(path("out/logging.jsonl"), "eval_loss");
+  ASSERT_EQ(losses.size(), 2U) << read(path("out/logging.jsonl"));
+  EXPECT_LT(std::stod(losses[1]), 0.85 * std::stod(losses[0])) << "nothing was learned";
+  const fs::path checkpoint = path("out/checkpoint-30");
+  for (const char* file : {"adapter_config.json", "adapter_model.safetensors", "optimizer.safetensors", "args.json",
+                           "trainer_state.json", "rng_state.json", "manifest.json"}) {
+    EXPECT_TRUE(fs::exists(checkpoint / file)) << file;
+  }
+  EXPECT_TRUE(fs::exists(path("out/binding.txt")));
+  const auto merge = run({"merge-lora", "--adapters", checkpoint.string()}, options_);
+  ASSERT_EQ(merge.status, 0) << merge.err;
+  const std::string merged = checkpoint.string() + "-merged";
+  const double plain = score({"--model", path("model").string()});
+  const double adapter = score({"--model", path("model").string(), "--adapters", checkpoint.string()});
+  EXPECT_GT(std::abs(plain - adapter), 0.2) << "the adapter changes nothing";
+  // Weights are rounded to bf16 once: 2^-9 of each.
+  EXPECT_NEAR(score({"--model", merged}), adapter, 0.05);
+  Options ask = options_;
+  ask.input = "1 + 2\n";
+  const auto answer = run({"infer", "--model", merged, "--temperature", "0", "--max_new_tokens", "8"}, ask);
+  EXPECT_EQ(answer.status, 0) << answer.err;
+  EXPECT_GT(answer.out.size(), 1U);
+  const auto again = run({"merge-lora", "--adapters", checkpoint.string()}, options_);
+  EXPECT_EQ(again.status, 2) << "an existing directory was replaced";
+}
+
+TEST_F(Training, ALearningRateOfZeroGainsNothing) {
+  const auto outcome =
+      train("out", {"--max_steps", "4", "--val_dataset", held_out_, "--eval_on_start", "--learning_rate", "0"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto losses = logged(path("out/logging.jsonl"), "eval_loss");
+  ASSERT_EQ(losses.size(), 2U);
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
+TEST_F(Training, ResumesToTheBitAfterBeingKilled) {
+  const std::vector<std::string> flags = {"--max_steps", "40", "--save_steps", "10"};
+  ASSERT_EQ(train("whole", flags).status, 0);
+  ASSERT_EQ(train_until(
+                "cut", flags, [&] { return fs::exists(path("cut/checkpoint-10")); }, SIGKILL)
+                .status,
+            128 + 9);
+  auto resumed = flags;
+  resumed.insert(resumed.end(), {"--resume_from_checkpoint", "last"});
+  fs::remove_all(path("home/choices"));  // kernels are chosen by the checkpoint, not measured again
+  const auto saving = [&] {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(path("cut"), ignored)) {
+      if (entry.path().filename().string().find("checkpoint-30.tmp") == 0) return true;
+    }
+    return fs::exists(path("cut/checkpoint-30"));
+  };
+  ASSERT_EQ(train_until("cut", resumed, saving, SIGKILL).status, 128 + 9);
+  fs::remove_all(path("home/choices"));
+  const auto last = train("cut", resumed);
+  ASSERT_EQ(last.status, 0) << last.err;
+  expect_same_checkpoint(path("whole/checkpoint-40"), path("cut/checkpoint-40"));
+  EXPECT_EQ(logged(path("whole/logging.jsonl"), "loss"), logged(path("cut/logging.jsonl"), "loss"));
+  for (const auto& entry : fs::directory_iterator(path("cut"))) {
+    EXPECT_EQ(entry.path().string().find(".tmp-"), std::string::npos) << entry.path() << " was left";
+  }
+}
+
+TEST_F(Training, CtrlCSavesAndSaysHowToGoOn) {
+  const std::vector<std::string> flags = {"--max_steps", "200", "--save_steps", "100"};
+  const auto logs = [&] { return logged(path("cut/logging.jsonl"), "loss").size() >= 3; };
+  const auto cut = train_until("cut", flags, logs, SIGINT);
+  ASSERT_EQ(cut.status, 75) << cut.err;
+  std::smatch found;
+  const std::string line = cut.last_error_line();
+  ASSERT_TRUE(std::regex_match(line, found, std::regex("tern: error: interrupted: .*--resume_from_checkpoint (.*)")))
+      << line;
+  auto resumed = flags;
+  resumed.insert(resumed.end(), {"--resume_from_checkpoint", found[1]});
+  const auto rest = train("cut", resumed);
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  ASSERT_EQ(train("whole", flags).status, 0);
+  expect_same_checkpoint(path("whole/checkpoint-200"), path("cut/checkpoint-200"));
+}
+
+TEST_F(Training, FullTuningSavesAModelAndResumes) {
+  const std::vector<std::string> full = {"--tuner_type", "full", "--learning_rate", "1e-3", "--save_steps", "2"};
+  auto whole = full;
+  whole.insert(whole.end(), {"--max_steps", "4"});
+  ASSERT_EQ(train("whole", whole).status, 0);
+  fs::create_directories(path("cut"));
+  fs::copy(path("whole/checkpoint-2"), path("cut/checkpoint-2"), fs::copy_options::recursive);
+  whole.insert(whole.end(), {"--resume_from_checkpoint", "last"});
+  const auto rest = train("cut", whole);
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+    EXPECT_TRUE(read(path("whole/checkpoint-4") / file) == read(path("cut/checkpoint-4") / file)) << file;
+  }
+  EXPECT_EQ(run({"inspect", (path("whole") / "checkpoint-4").string()}, options_).status, 0);
+}
+
+TEST_F(Training, ADiskThatIsFullIsToldAndNothingHalfIsLeft) {
+  Options full = options_;
+  full.largest_file = 30'000;  // less than the adapter
+  const auto outcome = run(sft("out", {"--max_steps", "4", "--save_steps", "2"}), full);
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("checkpoint not saved, training goes on"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.last_error_line().rfind("tern: error: ", 0), 0U);
+  EXPECT_EQ(logged(path("out/logging.jsonl"), "loss").size(), 4U) << "training ended with the first failed save";
+  for (const auto& entry : fs::directory_iterator(path("out"))) {
+    EXPECT_EQ(entry.path().string().find("checkpoint-"), std::string::npos) << entry.path();
+  }
+}
+
+TEST_F(Training, ADirectoryHasOneWriter) {
+  std::atomic<bool> enough = false;
+  auto first = std::async(std::launch::async, [&] {
+    return train_until(
+        "out", {"--max_steps", "1000000", "--save_strategy", "no"}, [&] { return enough.load(); }, SIGKILL);
+  });
+  while (!fs::exists(path("out/logging.jsonl")) &&
+         first.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {
+  }
+  const auto second = train("out", {"--max_steps", "2"});
+  enough = true;
+  EXPECT_EQ(first.get().status, 128 + 9);
+  EXPECT_EQ(second.status, 1);
+  EXPECT_NE(second.last_error_line().find("another run that writes there"), std::string::npos) << second.err;
+}
+
+TEST_F(Training, KeepsTheHeldOutSplitAndEndsOnTheBest) {
+  const auto outcome =
+      train("out", {"--max_steps", "6", "--save_steps", "2", "--split_dataset_ratio", "0.25", "--learning_rate", "1e-2",
+                    "--load_best_model_at_end", "--create_checkpoint_symlink", "--save_total_limit", "2"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::string split = read(path("out/val_dataset.jsonl"));
+  EXPECT_EQ(std::count(split.begin(), split.end(), '\n'), 24);
+  EXPECT_TRUE(fs::exists(path("out/best/adapter_model.safetensors")));
+  EXPECT_TRUE(fs::exists(path("out/last/adapter_model.safetensors")));
+  const auto answers = run({"infer", "--adapters", path("out/last").string(), "--load_data_args", "--max_new_tokens",
+                            "4", "--temperature", "0", "--metric", "acc"},
+                           options_);
+  ASSERT_EQ(answers.status, 0) << answers.err;
+  EXPECT_EQ(std::count(answers.out.begin(), answers.out.end(), '\n'), 24);
+  EXPECT_NE(answers.err.find("of 24 rows with a label"), std::string::npos) << answers.err;
+}
+
+TEST_F(Training, FlagsChangeWhatTheySay) {
+  const auto loss = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), {"--max_steps", "2", "--save_strategy", "no"});
+    const auto outcome = train(name, std::move(more));
+    EXPECT_EQ(outcome.status, 0) << name << ": " << outcome.err;
+    const auto losses = logged(path(name + "/logging.jsonl"), "loss");
+    return losses.empty() ? std::string("none") : losses.back();
+  };
+  const auto plain = loss("plain", {});
+  EXPECT_EQ(loss("again", {"--dataset_num_proc", "3", "--load_from_cache_file", "false"}), plain);
+  EXPECT_NE(loss("grouped", {"--group_by_length"}), plain);
+  EXPECT_NE(loss("packed", {"--packing", "--packing_length", "64"}), plain);
+  EXPECT_NE(loss("system", {"--system", "Add."}), plain);
+  EXPECT_NE(loss("seed", {"--seed", "7"}), plain);
+  EXPECT_NE(loss("regex", {"--target_regex", ".*layers\\.0\\..*q_proj"}), plain);
+  const auto config = read(path("regex/args.json"));
+  EXPECT_NE(config.find("\"target_regex\": \".*layers"), std::string::npos);
+  const auto columns = scratch_.write("columns.jsonl", "{\"frage\": \"1 + 1\", \"antwort\": \"2\"}\n");
+  const auto mapped =
+      run({"sft", "--model", path("model").string(), "--dataset", columns, "--output_dir", path("columns").string(),
+           "--max_steps", "1", "--columns", R"({"frage": "query", "antwort": "response"})"},
+          options_);
+  EXPECT_EQ(mapped.status, 0) << mapped.err;
+}
+
+}  // namespace
+}  // namespace tern::e2e
