@@ -1,5 +1,7 @@
 // matmul and matmul_q.
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/matmul_operand.h"
@@ -67,7 +69,9 @@ std::uint64_t matmul_workspace(const PlanDesc& desc) {
   const auto& attrs = desc.attrs<tern_matmul_attrs>();
   const MatmulSizes s = matmul_sizes(
       [&](int i) -> const auto& { return desc.arg(i); }, attrs);
-  return gemm_workspace(desc.target, s.m, s.n, s.k, attrs.compute, desc.num_threads);
+  // Either way round: see turns.
+  return std::max(gemm_workspace(desc.target, s.m, s.n, s.k, attrs.compute, desc.num_threads),
+                  gemm_workspace(desc.target, s.n, s.m, s.k, attrs.compute, desc.num_threads));
 }
 
 void set_bias(GemmOutput& out, const TensorView& bias) {
@@ -80,6 +84,20 @@ void set_bias(GemmOutput& out, const TensorView& bias) {
 const void* batch_of(const TensorView& tensor, std::int64_t i) {
   const std::int64_t step = tensor.desc.rank == 3 ? tensor.stride(0) : 0;
   return tensor.data<std::byte>() + i * step * dtype_size(tensor.dtype());
+}
+
+// Few columns beside many rows that lie along k (the gradient of a low-rank factor): as out^T = b^T a^T the wide side
+// is spread over panels as it lies and the narrow one fills whole registers. Sums keep their order, so no bit changes.
+constexpr std::int64_t kFewColumns = 16;
+
+bool turns(const TensorView& b, const MatmulSizes& s, bool transpose_a, bool has_bias) {
+  return transpose_a && !has_bias && b.desc.layout == 0 && s.n <= kFewColumns && s.m >= 4 * s.n;
+}
+
+void turn(Gemm& g) {
+  std::swap(g.m, g.n);
+  std::swap(g.a, g.b);
+  std::swap(g.out.stride_m, g.out.stride_n);
 }
 
 void matmul_run(const KernelArgs& args) {
@@ -106,6 +124,7 @@ void matmul_run(const KernelArgs& args) {
     g.b = b.desc.layout != 0 ? weight_operand(b, args.target, tb)
                              : dense_operand(b, batch_of(b, i), tb ? last_b - 1 : last_b, tb ? last_b : last_b - 1);
     g.out.data = const_cast<void*>(batch_of(out, i));
+    if (turns(b, s, ta, args[TERN_MATMUL_BIAS].present())) turn(g);
     gemm(args.target, g, args.workspace, *args.pool);
   }
 }

@@ -3,6 +3,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "backends/cpu/tile_math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -320,32 +323,35 @@ void act_mul_backward(std::int32_t kind, const float* dy, const float* gate, con
   }
 }
 
-// High 32 bits of each lane's product.
+// Both halves of the 64-bit products of every lane with m: two multiplications of alternate lanes, put together.
 template <typename D, typename V>
-HWY_INLINE V mul_high(D d, V a, V b) {
+HWY_INLINE void multiply_wide(D d, V a, V m, V& high, V& low) {
   const hn::Repartition<std::uint64_t, D> d64;
-  const auto even = hn::MulEven(a, b);
-  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, a))),
-                               hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, b))));
-  const auto upper = hn::And(odd, hn::Set(d64, 0xFFFFFFFF00000000ULL));
-  return hn::BitCast(d, hn::Or(hn::ShiftRight<32>(even), upper));
+  const auto even = hn::MulEven(a, m);
+  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, a))), m);
+  const auto upper = hn::Set(d64, 0xFFFFFFFF00000000ULL);
+  high = hn::BitCast(d, hn::Or(hn::ShiftRight<32>(even), hn::And(odd, upper)));
+  low = hn::BitCast(d, hn::Or(hn::AndNot(upper, even), hn::ShiftLeft<32>(odd)));
 }
 
 // Philox 4x32-10 as base/philox.h, a vector of counters at once.
 void philox_keep(std::uint64_t key, std::uint32_t first_block, std::uint32_t site, float rate, std::size_t blocks,
                  std::uint8_t* keep) {
   const hn::ScalableTag<std::uint32_t> d;
-  const hn::Rebind<float, decltype(d)> df;
   const std::size_t lanes = hn::Lanes(d);
-  HWY_ALIGN std::uint32_t bytes[4][HWY_MAX_BYTES / 4];
+  HWY_ALIGN std::uint32_t rest[HWY_MAX_BYTES / 4];
   const auto m0 = hn::Set(d, 0xD2511F53U), m1 = hn::Set(d, 0xCD9E8D57U);
+  // uniform24 >= rate is a comparison of whole numbers: scaling by 2^24 is exact.
+  const hn::Rebind<std::int32_t, decltype(d)> di;
+  const auto bound = hn::Set(di, static_cast<std::int32_t>(std::ceil(static_cast<double>(rate) * 0x1p24)));
   for (std::size_t b = 0; b < blocks; b += lanes) {
     auto c0 = hn::Add(hn::Iota(d, 0), hn::Set(d, first_block + static_cast<std::uint32_t>(b)));
     auto c1 = hn::Set(d, site), c2 = hn::Zero(d), c3 = hn::Zero(d);
     auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
     for (int round = 0; round < 10; ++round) {
-      const auto high0 = mul_high(d, m0, c0), high1 = mul_high(d, m1, c2);
-      const auto low0 = hn::Mul(m0, c0), low1 = hn::Mul(m1, c2);
+      auto high0 = c0, low0 = c0, high1 = c2, low1 = c2;
+      multiply_wide(d, c0, m0, high0, low0);
+      multiply_wide(d, c2, m1, high1, low1);
       c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
       c1 = low1;
       c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
@@ -353,19 +359,18 @@ void philox_keep(std::uint64_t key, std::uint32_t first_block, std::uint32_t sit
       k0 += 0x9E3779B9U;
       k1 += 0xBB67AE85U;
     }
-    const auto store = [&](auto bits, int word) HWY_ATTR {
-      const hn::Rebind<std::int32_t, decltype(d)> di;
-      const auto uniform = hn::Mul(hn::ConvertTo(df, hn::BitCast(di, hn::ShiftRight<8>(bits))), hn::Set(df, 0x1p-24F));
-      const auto kept = hn::RebindMask(d, hn::Ge(uniform, hn::Set(df, rate)));
-      hn::Store(hn::IfThenElseZero(kept, hn::Set(d, 1)), d, bytes[word]);
+    // A block's four answers are the bytes of one lane.
+    const auto answer = [&](auto bits, std::uint32_t one) HWY_ATTR {
+      const auto dropped = hn::Lt(hn::BitCast(di, hn::ShiftRight<8>(bits)), bound);
+      return hn::IfThenZeroElse(hn::RebindMask(d, dropped), hn::Set(d, one));
     };
-    store(c0, 0);
-    store(c1, 1);
-    store(c2, 2);
-    store(c3, 3);
-    const std::size_t count = blocks - b < lanes ? blocks - b : lanes;
-    for (std::size_t i = 0; i < count; ++i) {
-      for (int word = 0; word < 4; ++word) keep[4 * (b + i) + word] = static_cast<std::uint8_t>(bytes[word][i]);
+    const auto kept =
+        hn::Or(hn::Or(answer(c0, 1U), answer(c1, 1U << 8U)), hn::Or(answer(c2, 1U << 16U), answer(c3, 1U << 24U)));
+    if (blocks - b >= lanes) {
+      hn::StoreU(kept, d, reinterpret_cast<std::uint32_t*>(keep + 4 * b));
+    } else {
+      hn::Store(kept, d, rest);
+      std::memcpy(keep + 4 * b, rest, 4 * (blocks - b));
     }
   }
 }
