@@ -195,7 +195,7 @@ Gradients step_gradients(models::LoadedModel& model, const data::EncodedDataset&
   train::MicroBatchRunner runner(model, graph, choices, {}, nullptr);
   Gradients out;
   out.num_nodes = runner.prepare().graph().nodes().size();
-  out.arenas = runner.prepare().memory().arenas;
+  out.live_peak = runner.prepare().memory().live_peak;
   for (const auto& micro : plan.micro_batches) {
     if (micro.samples.empty()) continue;
     const data::MicroBatch batch = data::gather(dataset, micro);

@@ -59,8 +59,8 @@ using Adapters = std::map<std::string, nn::LoraLayer>;
 struct Gradients {
   double loss = 0;
   std::map<std::string, std::vector<float>> by_parameter;
-  std::size_t num_nodes = 0;  // of the program that computed them
-  std::uint64_t arenas = 0;   // its memory, bytes
+  std::size_t num_nodes = 0;    // of the program that computed them
+  std::uint64_t live_peak = 0;  // bytes of intermediates that live at once
 };
 struct StepOptions {
   data::BatchOptions batches;
