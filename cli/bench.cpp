@@ -1,4 +1,5 @@
-// tern bench: tokens a second of prefill and decode on this machine, with the rate of its products.
+// tern bench: tokens a second of prefill and decode on this machine, with what products and memory gave of what they
+// can.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include "base/strings.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/machine_rates.h"
 #include "cli/model_session.h"
 #include "engine/llm_engine.h"
 
@@ -20,6 +22,7 @@ struct Row {
   std::int64_t tokens = 0;  // computed in this phase, of all sequences
   double seconds = 0;
   double gflops = 0;
+  double gbps = 0;  // of weights, once a step, and of the keys and values that are attended to
 };
 
 double seconds_now() {
@@ -37,6 +40,16 @@ double token_flops(const models::ModelConfig& config, double context, bool head)
   return 2.0 * layers + attention + (head ? 2.0 * embedding : 0.0);
 }
 
+// Bytes of weights that a step reads as they are stored: all but an embedding table of which it reads only rows.
+double weight_bytes(const models::LoadedModel& model) {
+  double bytes = 0;
+  for (const auto& spec : model.architecture->parameters(model.config)) {
+    if (spec.name == "model.embed_tokens.weight" && !model.config.tie_word_embeddings) continue;
+    bytes += static_cast<double>(total_bytes(model.store->at(spec.name).desc));
+  }
+  return bytes;
+}
+
 class Bench {
  public:
   Bench(const Arguments& arguments, ModelSession& session, std::int64_t prompt_length, std::int64_t batch)
@@ -45,6 +58,7 @@ class Bench {
         new_tokens_(arguments.integer("max_new_tokens")),
         batch_(batch),
         seed_(static_cast<std::uint64_t>(arguments.integer("seed"))),
+        weight_bytes_(weight_bytes(session.model)),
         engine_(session.model, session.text->tokenizer, engine_options(arguments, session), session.choices,
                 session.program, session.host) {}
 
@@ -54,14 +68,18 @@ class Bench {
     Row decode{"decode", batch_};
     for (std::int64_t i = 0; i < batch_; ++i) (void)engine_.add_request(prompt(i), params()).value();
     std::int64_t started = 0;
+    std::int64_t steps = 0;
+    std::int64_t prefill_steps = 0;
     double begin = seconds_now();
     while (!engine_.idle()) {
       if (interrupted()) throw Failure(failed_error("interrupted", {}, "the measurement is not complete"));
       const auto outputs = engine_.step();
+      ++steps;
       if (started == batch_) decode.tokens += static_cast<std::int64_t>(outputs.size());
       for (const auto& output : outputs) started += output.generated_tokens == 1 ? 1 : 0;
       if (started == batch_ && prefill.seconds == 0) {
         prefill.seconds = seconds_now() - begin;
+        prefill_steps = steps;
         begin = seconds_now();
       }
     }
@@ -70,7 +88,14 @@ class Bench {
     const double middle = static_cast<double>(prompt_length_) + static_cast<double>(new_tokens_) / 2;
     const double prefill_flops = token_flops(config_, half, false) * static_cast<double>(prefill.tokens);
     prefill.gflops = prefill_flops / prefill.seconds / 1e9;
+    prefill.gbps = static_cast<double>(prefill_steps) * weight_bytes_ / prefill.seconds / 1e9;
     if (decode.tokens == 0) return {prefill};
+    const double cache_bytes =
+        2.0 * sizeof(float) * middle *
+        static_cast<double>(config_.num_hidden_layers * config_.num_key_value_heads * config_.head_dim);
+    decode.gbps = (static_cast<double>(steps - prefill_steps) * weight_bytes_ +
+                   static_cast<double>(decode.tokens) * cache_bytes) /
+                  decode.seconds / 1e9;
     decode.gflops = token_flops(config_, middle, true) * static_cast<double>(decode.tokens) / decode.seconds / 1e9;
     return {prefill, decode};
   }
@@ -110,17 +135,21 @@ class Bench {
   std::int64_t new_tokens_;
   std::int64_t batch_;
   std::uint64_t seed_;
+  double weight_bytes_;
   engine::LLMEngine engine_;
 };
 
-std::string row_text(const Row& row, bool json) {
+std::string row_text(const Row& row, const MachineRates& machine, bool json) {
   const double rate = static_cast<double>(row.tokens) / row.seconds;
   if (json) {
     return cat("{\"phase\": \"", row.phase, "\", \"batch\": ", row.batch, ", \"tokens\": ", row.tokens,
-               ", \"tokens_per_second\": ", fixed(rate, 2), ", \"gflops\": ", fixed(row.gflops, 2), "}\n");
+               ", \"tokens_per_second\": ", fixed(rate, 2), ", \"gflops\": ", fixed(row.gflops, 2),
+               ", \"gbps\": ", fixed(row.gbps, 2), ", \"machine_gflops\": ", fixed(machine.gflops, 2),
+               ", \"machine_gbps\": ", fixed(machine.gbps, 2), "}\n");
   }
   return cat(row.phase, "  batch ", row.batch, "  ", row.tokens, " tokens  ", fixed(rate, 1), " tokens/s  ",
-             fixed(row.gflops, 1), " GFLOP/s\n");
+             fixed(row.gflops, 1), " of ", fixed(machine.gflops, 0), " GFLOP/s  ", fixed(row.gbps, 1), " of ",
+             fixed(machine.gbps, 0), " GB/s\n");
 }
 
 }  // namespace
@@ -136,11 +165,13 @@ int run_bench(const Arguments& arguments) {
   }
   load_weights(*session, arguments, {});
   install_interrupt_handler();
+  const MachineRates machine =
+      measure_machine(session->selected.device, session->choices, session->program, session->host, session->compute);
   for (const auto length : prompts) {
     for (const auto batch : arguments.integers("batch_size")) {
       Bench bench(arguments, *session, length, batch);
       (void)bench.run();  // memory is touched and caches are warm after it
-      for (const Row& row : bench.run()) std::fputs(row_text(row, arguments.boolean("json")).c_str(), stdout);
+      for (const Row& row : bench.run()) std::fputs(row_text(row, machine, arguments.boolean("json")).c_str(), stdout);
       std::fflush(stdout);
     }
   }
