@@ -1,0 +1,22 @@
+// What a device gives at best, measured here and now: the measure of what a model reaches on it.
+#pragma once
+
+#include <memory>
+
+#include "accel/choice_cache.h"
+#include "graph/program.h"
+
+namespace tern::cli {
+
+struct MachineRates {
+  double gflops = 0;  // GFLOP/s of products of [512, 576] by [1536, 576]^T and back, rounded to the compute dtype
+  double gbps = 0;    // GB/s of reading 128 MiB once
+};
+
+// Takes about half a second, and 160 MiB of the device for so long. Throws Failure (device) where they are not to be
+// had.
+[[nodiscard]] MachineRates measure_machine(const accel::DevicePtr& device, accel::ChoiceCache& choices,
+                                           const graph::ProgramOptions& options, const accel::DevicePtr& host,
+                                           tern_dtype compute);
+
+}  // namespace tern::cli
