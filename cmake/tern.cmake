@@ -15,17 +15,6 @@ if(TERN_SANITIZE)
   target_link_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE})
 endif()
 
-find_program(TERN_MOLD mold)
-if(TERN_MOLD)
-  target_link_options(tern_flags INTERFACE -fuse-ld=mold)
-  # mold 1 may begin the read-only-after-relocation pages outside of any segment where zeroed thread-local data come
-  # first; the loader then refuses the program.
-  execute_process(COMMAND ${TERN_MOLD} --version OUTPUT_VARIABLE mold_version ERROR_QUIET)
-  if(mold_version MATCHES "^mold 1\\.")
-    target_link_options(tern_flags INTERFACE -Wl,-z,norelro)
-  endif()
-endif()
-
 # tern_sources(<variable> <folder>...): every .cpp in the folders.
 function(tern_sources out)
   set(all)
