@@ -4,6 +4,7 @@
 
 #include "ops/attention.h"
 #include "ops/attention_paged.h"
+#include "ops/build.h"
 #include "ops/kv_write.h"
 #include "ops/rope.h"
 
@@ -13,18 +14,14 @@ namespace {
 // [tokens, heads * head_dim] seen as [tokens, heads, head_dim], or back.
 Value split_heads(Context& context, Value x, std::int64_t heads, std::int64_t head_dim) {
   const TensorDesc& flat = context.graph().desc(x);
-  TensorDesc desc = make_desc(flat.dtype, {flat.shape[0], heads, head_dim});
-  desc.dynamic_dim = flat.dynamic_dim;
-  desc.count_slot = flat.count_slot;
-  return context.graph().view(x, desc, 0);
+  const TensorDesc desc = make_desc(flat.dtype, {flat.shape[0], heads, head_dim});
+  return context.graph().view(x, ops::rows_like(desc, flat), 0);
 }
 
 Value merge_heads(Context& context, Value x) {
   const TensorDesc& split = context.graph().desc(x);
-  TensorDesc desc = make_desc(split.dtype, {split.shape[0], split.shape[1] * split.shape[2]});
-  desc.dynamic_dim = split.dynamic_dim;
-  desc.count_slot = split.count_slot;
-  return context.graph().view(x, desc, 0);
+  const TensorDesc desc = make_desc(split.dtype, {split.shape[0], split.shape[1] * split.shape[2]});
+  return context.graph().view(x, ops::rows_like(desc, split), 0);
 }
 
 Value rotate(Context& context, Value x, Value positions) {

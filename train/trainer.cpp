@@ -214,8 +214,7 @@ void Trainer::write_log(const LogRow& row) {
   if (hooks_.on_log) hooks_.on_log(row);
 }
 
-void Trainer::log_step(const data::StepPlan& plan, double epoch_progress) {
-  (void)plan;
+void Trainer::log_step(double epoch_progress) {
   const bool due = options_.logging_steps > 0 && state_.global_step % options_.logging_steps == 0;
   const bool first = options_.logging_first_step && state_.global_step == 1;
   if (!due && !first && state_.global_step != total_steps_) return;
@@ -329,7 +328,7 @@ TrainResult Trainer::run() {
     const bool epoch_end = state_.step_in_epoch == 0;
     state_.epoch_progress =
         static_cast<double>(state_.epoch) + static_cast<double>(state_.step_in_epoch) / static_cast<double>(per_epoch);
-    log_step(plan, state_.epoch_progress);
+    log_step(state_.epoch_progress);
     const bool last = state_.global_step == total_steps_;
     saved_here =
         is_due(options_.save_strategy, options_.save_steps, epoch_end) || (last && options_.save_strategy != When::no);

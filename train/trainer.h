@@ -95,7 +95,7 @@ class Trainer {
   void resume();
   void drop_later_log_rows();
   void train_step(const data::StepPlan& plan);
-  void log_step(const data::StepPlan& plan, double epoch_progress);
+  void log_step(double epoch_progress);
   void append_log(const std::string& json_line);
   void write_log(const LogRow& row);
   void maybe_evaluate(bool epoch_end, bool saves);
