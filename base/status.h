@@ -29,10 +29,27 @@ struct Error {
   [[nodiscard]] std::string line() const;
 };
 
-[[nodiscard]] Error usage_error(std::string where, std::string expected, std::string found, std::string mend = {});
-[[nodiscard]] Error data_error(std::string where, std::string expected, std::string found, std::string mend = {});
-[[nodiscard]] Error device_error(std::string where, std::string expected, std::string found, std::string mend = {});
-[[nodiscard]] Error failed_error(std::string where, std::string expected, std::string found, std::string mend = {});
+// Where the code makes an error. A function that makes errors for its callers takes `Site site = Site::current()` and
+// hands it on, so that each caller is a site of its own. With TERN_ERROR_SITES=FILE in the environment each error made
+// adds the line `file:line parts` to FILE, parts being letters of those that are not empty (w e f m): how the test
+// suite proves that it has made every error (tests/errors).
+struct Site {
+  const char* file;
+  unsigned line;
+  static constexpr Site current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    return {file, line};  // not std::source_location: clang 14 has none
+  }
+};
+
+[[nodiscard]] Error usage_error(std::string where, std::string expected, std::string found, std::string mend = {},
+                                Site site = Site::current());
+[[nodiscard]] Error data_error(std::string where, std::string expected, std::string found, std::string mend = {},
+                               Site site = Site::current());
+[[nodiscard]] Error device_error(std::string where, std::string expected, std::string found, std::string mend = {},
+                                 Site site = Site::current());
+[[nodiscard]] Error failed_error(std::string where, std::string expected, std::string found, std::string mend = {},
+                                 Site site = Site::current());
+[[nodiscard]] Error interrupted_error(std::string found, std::string mend, Site site = Site::current());
 
 // An Error on its way up, thrown only inside a folder and by Result::value().
 class Failure : public std::exception {

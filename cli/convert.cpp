@@ -121,7 +121,7 @@ int run_convert(const Arguments& arguments) {
   };
   const auto report = io::convert_checkpoint(source, target, options);
   if (interrupted() && !report.ok()) {
-    throw Failure(Error{ErrorKind::interrupted, "interrupted", {}, "nothing was written", "run it again"});
+    throw Failure(interrupted_error("nothing was written", "run it again"));
   }
   for (const std::string& note : report.value().notes) log_info(note);
   if (progress) progress->finish();

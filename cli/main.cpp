@@ -67,7 +67,7 @@ int dispatch(const Words& words) {
 // Output that never arrived is a failure, not a success: a full disk, a closed pipe.
 int flushed(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  print_error("standard output: expected all of it to be written, found an error; check the space left");
+  print_error(failed_error("standard output", "all of it to be written", "an error", "check the space left").line());
   return status == 0 ? static_cast<int>(ErrorKind::failed) : status;
 }
 
@@ -79,10 +79,12 @@ int guarded(const Words& words) {
     print_error(failure.what());
     return static_cast<int>(failure.error().kind);
   } catch (const std::bad_alloc&) {
-    print_error("host memory: expected room for the run, found none left; use a smaller batch or a shorter length");
+    print_error(
+        device_error("host memory", "room for the run", "none left", "use a smaller batch or a shorter length").line());
     return static_cast<int>(ErrorKind::device);
   } catch (const std::exception& error) {
-    print_error(Error{ErrorKind::failed, "tern", "no failure inside", error.what(), {}}.line());
+    print_error(
+        failed_error("tern", "no failure inside", error.what(), "report it with the command that led to it").line());
     return static_cast<int>(ErrorKind::failed);
   }
 }

@@ -37,7 +37,7 @@ Result<std::string> fetch_model(const std::string& model, const HubFlags& flags)
   };
   const auto path = io::fetch_repository(*id, options);
   if (interrupted()) {
-    return Error{ErrorKind::interrupted, "interrupted", {}, "what was fetched is kept", "run it again to go on"};
+    return interrupted_error("what was fetched is kept", "run it again to go on");
   }
   if (!path) return path.error();
   if (progress) progress->finish();

@@ -22,17 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-data::LoadedData load_data(const Arguments& arguments, const ModelSession& session, const data::LoadOptions& options) {
-  if (options.dataset.empty()) throw Failure(usage_error("--dataset", "at least one dataset", "none"));
-  const auto longest = models::read_config(*session.source).value().max_position_embeddings;
-  const auto encoder = make_encoder(arguments, session.path, *session.text,
-                                    static_cast<std::uint32_t>(std::max<std::int64_t>(longest, 1)));
-  auto loaded = data::load_datasets(options, *encoder).value();
-  for (const auto& report : loaded.reports) log_info(report.line());
-  if (!loaded.held_out.empty()) log_info(cat(loaded.held_out.size(), " rows held out for evaluation"));
-  return loaded;
-}
-
 std::string log_line(const train::LogRow& row) {
   if (row.eval_loss) return cat("step ", row.step, "/", row.total_steps, "  held-out loss ", fixed(*row.eval_loss, 4));
   return cat("step ", row.step, "/", row.total_steps, "  epoch ", fixed(row.epoch, 2), "  loss ",
@@ -51,7 +40,8 @@ class Run {
     const fs::path base = base_directory(arguments_);
     resume_ = checkpoint_to_resume(arguments_, base);
     const data::LoadOptions load = load_options(arguments_);
-    data_ = load_data(arguments_, *session_, load);
+    if (load.dataset.empty()) throw Failure(usage_error("--dataset", "at least one dataset", "none"));
+    load_data(load);
     load_model();
     train::TrainerOptions options = trainer_options(arguments_, full_);
     const bool only_model = arguments_.boolean("resume_only_model");
@@ -70,10 +60,38 @@ class Run {
   }
 
  private:
+  void load_data(const data::LoadOptions& options) {
+    const auto longest = static_cast<std::uint32_t>(
+        std::max<std::int64_t>(models::read_config(*session_->source).value().max_position_embeddings, 1));
+    encoder_ = make_encoder(arguments_, session_->path, *session_->text, longest);
+    const data::BatchOptions batches = batch_options(arguments_);
+    data::LoadOptions at_once = options;
+    if (arguments_.boolean("streaming")) {
+      steps_ = open_stream(options, batches, longest);
+      at_once.dataset.clear();
+    }
+    if (!at_once.dataset.empty() || !at_once.val_dataset.empty()) {
+      data_ = data::load_datasets(at_once, *encoder_).value();
+    }
+    for (const auto& report : data_.reports) log_info(report.line());
+    if (!data_.held_out.empty()) log_info(cat(data_.held_out.size(), " rows held out for evaluation"));
+    if (!steps_) steps_ = std::make_unique<data::SetSteps>(data::SetSteps::create(data_.train, batches).value());
+  }
+
+  std::unique_ptr<data::StepSource> open_stream(const data::LoadOptions& load, const data::BatchOptions& batches,
+                                                std::uint32_t longest) {
+    data::StreamStepOptions options;
+    options.batches = batches;
+    options.buffer = static_cast<std::uint32_t>(arguments_.integer("shuffle_buffer_size"));
+    options.longest = longest;
+    if (arguments_.has("max_length")) options.longest = static_cast<std::uint32_t>(arguments_.integer("max_length"));
+    return data::StreamSteps::open(load, *encoder_, options).value();
+  }
+
   void load_model() {
     models::LoadOptions load;
     load.fp32_masters = full_;
-    load.max_positions = std::max<std::int64_t>({1, data_.train.longest(), data_.validation.longest()});
+    load.max_positions = std::max<std::int64_t>({1, steps_->bounds().longest, data_.validation.longest()});
     load_weights(*session_, arguments_, load);
   }
 
@@ -99,15 +117,18 @@ class Run {
     }
     std::int64_t trained = 0;
     for (const auto& name : options.graph.trainable) trained += num_elements(model.store->at(name).desc);
+    const std::string data = arguments_.boolean("streaming")
+                                 ? std::string("a stream")
+                                 : cat(data_.train.size(), " samples, ", data_.train.tokens(), " tokens, ",
+                                       data_.train.supervised(), " supervised");
     log_info(cat("training ", trained, " of ", model.config.num_parameters() + (full_ ? 0 : trained), " parameters on ",
-                 data_.train.size(), " samples, ", data_.train.tokens(), " tokens, ", data_.train.supervised(),
-                 " supervised"));
+                 data));
   }
 
   void write_arguments(train::TrainerOptions& options) {
     arguments_.derive("output_dir", options.output_dir.string());
     arguments_.derive("learning_rate", options.learning_rate);
-    arguments_.derive("gradient_accumulation_steps", static_cast<std::int64_t>(options.batches.accumulation));
+    arguments_.derive("gradient_accumulation_steps", static_cast<std::int64_t>(batch_options(arguments_).accumulation));
     options.args_json = arguments_.to_json();
     io::write_file(options.output_dir / "args.json", options.args_json).value();
   }
@@ -124,8 +145,8 @@ class Run {
         progress->update(static_cast<std::uint64_t>(step), cat("loss ", fixed(loss, 4)));
       };
     }
-    train::Trainer trainer(session_->model, *saver_, data_.train, data_.validation, std::move(options),
-                           session_->choices, session_->program, session_->host, std::move(hooks));
+    train::Trainer trainer(session_->model, *saver_, *steps_, data_.validation, std::move(options), session_->choices,
+                           session_->program, session_->host, std::move(hooks));
     keep_bindings(trainer.training_program(), output / "binding.txt");
     // A closed pipe behind stderr must not end hours of work.
     std::signal(SIGPIPE, SIG_IGN);
@@ -144,11 +165,8 @@ class Run {
                            : cat("free disk space and go on with --resume_from_checkpoint ", result.last_checkpoint)));
     }
     if (result.interrupted) {
-      throw Failure(Error{ErrorKind::interrupted,
-                          "interrupted",
-                          {},
-                          cat("saved ", result.last_checkpoint),
-                          cat("go on with --resume_from_checkpoint ", result.last_checkpoint)});
+      throw Failure(interrupted_error(cat("saved ", result.last_checkpoint),
+                                      cat("go on with --resume_from_checkpoint ", result.last_checkpoint)));
     }
     if (arguments_.boolean("load_best_model_at_end")) end_on_best(trainer, result);
     if (!result.best_checkpoint.empty()) {
@@ -177,7 +195,9 @@ class Run {
   bool full_;
   std::unique_ptr<ModelSession> session_;
   fs::path resume_;
+  std::shared_ptr<const data::RowEncoder> encoder_;
   data::LoadedData data_;
+  std::unique_ptr<data::StepSource> steps_;
   models::LoadedAdapter adapter_;
   std::unique_ptr<train::ModelSaver> saver_;
 };

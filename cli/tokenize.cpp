@@ -123,7 +123,7 @@ int run_tokenize(const Arguments& arguments) {
         return !interrupted();
       }).value();
     }
-    if (interrupted()) throw Failure(Error{ErrorKind::interrupted, "interrupted", {}, "some rows were left", ""});
+    if (interrupted()) throw Failure(interrupted_error("some rows were left", "run it again"));
   }
   output.finish();
   return 0;

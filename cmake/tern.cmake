@@ -1,8 +1,10 @@
 # One folder is one static library; its sources are what lies in it, so adding a file touches no list.
 
 add_library(tern_flags INTERFACE)
-target_compile_options(tern_flags INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers
-  -ffp-contract=off -fvisibility=hidden)
+target_compile_options(tern_flags INTERFACE -Wall -Wextra $<$<CXX_COMPILER_ID:GNU>:-Werror>
+  -Wno-missing-field-initializers
+  -ffp-contract=off -fvisibility=hidden
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)  # errors know their place in the sources, not on the builder's disk
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # Baseline only: kernels dispatch at run time to AVX2, AVX-512, VNNI and bf16.
   target_compile_options(tern_flags INTERFACE -march=x86-64-v2)

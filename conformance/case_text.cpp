@@ -47,12 +47,13 @@ class Reader {
 
  private:
   [[noreturn]] void fail(const std::string& expected,
-                         const std::string& mend = "write the file again with tern selftest") {
-    throw Failure(data_error(cat(file_, ":", number_), expected, cat("\"", line_.substr(0, 60), "\""), mend));
+                         const std::string& mend = "write the file again with tern selftest",
+                         Site site = Site::current()) {
+    throw Failure(data_error(cat(file_, ":", number_), expected, cat("\"", line_.substr(0, 60), "\""), mend, site));
   }
   void require(bool ok, const std::string& expected,
-               const std::string& mend = "write the file again with tern selftest") {
-    if (!ok) fail(expected, mend);
+               const std::string& mend = "write the file again with tern selftest", Site site = Site::current()) {
+    if (!ok) fail(expected, mend, site);
   }
   std::string_view next() {
     require(number_ < lines_.size(), "more lines");

@@ -18,8 +18,8 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kConfigFile = "adapter_config.json";
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const char* key, const std::string& expected,
-                         const std::string& found, const std::string& mend = {}) {
-  throw Failure(data_error(cat(file.string(), ": key \"", key, "\""), expected, found, mend));
+                         const std::string& found, const std::string& mend = {}, Site site = Site::current()) {
+  throw Failure(data_error(cat(file.string(), ": key \"", key, "\""), expected, found, mend, site));
 }
 
 // Features of PEFT that change the computation and are not served: silently ignoring one would give wrong answers.

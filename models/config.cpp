@@ -48,9 +48,10 @@ class ConfigReader {
     if (!value->is_string()) fail(key, "a string", value);
     return value->get<std::string>();
   }
-  [[noreturn]] void fail(const char* key, const std::string& expected, const Json* value) const {
-    throw Failure(
-        data_error(cat(file_, ": key \"", key, "\""), expected, value == nullptr ? "nothing" : value->dump()));
+  [[noreturn]] void fail(const char* key, const std::string& expected, const Json* value, const std::string& mend = {},
+                         Site site = Site::current()) const {
+    throw Failure(data_error(cat(file_, ": key \"", key, "\""), expected, value == nullptr ? "nothing" : value->dump(),
+                             mend, site));
   }
 
  private:

@@ -58,9 +58,9 @@ void alias_reasoning(Entries& message) {
   set(message, "reasoning_content", content);
 }
 
-Error no_final_text(std::string found) {
+Error no_final_text(std::string found, Site site = Site::current()) {
   return data_error("continue_final_message", "text in the last message to go on with", std::move(found),
-                    "give the last message content, or leave continue_final_message out");
+                    "give the last message content, or leave continue_final_message out", site);
 }
 
 // Puts the tag behind the last message's text; gives the text.
@@ -175,7 +175,7 @@ Result<Rendered> ChatTemplate::render_with_generation(const ChatInput& input) co
     try {
       given = variables(input, final_text);
     } catch (const jinja::Problem& problem) {
-      throw Failure(data_error("messages", problem.expected, problem.found));
+      throw Failure(data_error("messages", problem.expected, problem.found, "correct the messages", problem.site));
     }
     const jinja::Clock clock = local_clock(input.now ? *input.now : std::chrono::system_clock::now());
     const jinja::Limits limits;

@@ -63,8 +63,8 @@ std::size_t length_of(const Value& value) {
   return static_cast<std::size_t>(length);
 }
 
-Problem unknown_attribute(const char* what, std::string_view name) {
-  return {cat("a ", what, " that Jinja knows"), cat("`", name, "`")};
+Problem unknown_attribute(const char* what, std::string_view name, Site site) {
+  return Problem{cat("a ", what, " that Jinja knows"), cat("`", name, "`"), site};
 }
 
 // ---- filters

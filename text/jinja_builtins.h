@@ -74,7 +74,7 @@ class Builtin final : public Object {
 [[nodiscard]] const std::string& text_of(const Value& value, const char* what);  // throws Problem unless a string
 [[nodiscard]] std::int64_t integer_of(const Value& value, const char* what);     // throws Problem unless integral
 [[nodiscard]] std::size_t length_of(const Value& value);                         // len(); throws Problem
-[[nodiscard]] Problem unknown_attribute(const char* what, std::string_view name);
+[[nodiscard]] Problem unknown_attribute(const char* what, std::string_view name, Site site = Site::current());
 
 // jinja_format.cpp
 [[nodiscard]] Value percent_format(Evaluator& evaluator, const std::string& format, const Value& arguments);

@@ -134,8 +134,9 @@ struct Evaluator::Deeper {
   Evaluator& evaluator_;
 };
 
-void Evaluator::fail(Position at, const Problem& problem) const {
-  throw Failure(data_error(cat(where_, ":", at.line, ":", at.column), problem.expected, problem.found));
+void Evaluator::place(Position at, const Problem& problem) const {
+  throw Failure(data_error(cat(where_, ":", at.line, ":", at.column), problem.expected, problem.found,
+                           "correct the template there, or choose another with --template", problem.site));
 }
 
 void Evaluator::step(std::uint64_t count) {
@@ -215,7 +216,7 @@ Evaluator::Flow Evaluator::run_one(const Stmt& stmt, const ScopePtr& scope) {
     const Deeper guard(*this);
     return std::visit([&](const auto& node) { return exec(node, scope); }, stmt.node);
   } catch (const Problem& problem) {
-    fail(stmt.at, problem);
+    place(stmt.at, problem);
   }
 }
 
@@ -352,7 +353,7 @@ void Evaluator::assign(const Target& target, const Value& value, const ScopePtr&
   if (target.tuple) {
     const Values items = iterate(value);
     if (items.size() != target.parts.size()) {
-      fail(target.at, {cat(target.parts.size(), " values to unpack"), cat(items.size())});
+      place(target.at, Problem{cat(target.parts.size(), " values to unpack"), cat(items.size())});
     }
     for (std::size_t i = 0; i < items.size(); ++i) assign(target.parts[i], items[i], scope);
   } else if (target.attribute.empty()) {
@@ -361,9 +362,9 @@ void Evaluator::assign(const Target& target, const Value& value, const ScopePtr&
     const Value* found = scope->find(target.name);
     auto* space = found ? found->as<Namespace>() : nullptr;
     if (!space)
-      fail(target.at, {cat("a namespace in ", string_repr(target.name)), found ? found->type_name() : "nothing"});
-    if (target.attribute[0] == '_') fail(target.at, {"an attribute without a leading underscore", target.attribute});
-    if (value.depth() >= max_value_depth) fail(target.at, {"less deeply nested values", "deeper ones"});
+      place(target.at, Problem{cat("a namespace in ", string_repr(target.name)), found ? found->type_name() : "nothing"});
+    if (target.attribute[0] == '_') place(target.at, Problem{"an attribute without a leading underscore", target.attribute});
+    if (value.depth() >= max_value_depth) place(target.at, Problem{"less deeply nested values", "deeper ones"});
     space->set(target.attribute, value);
   }
 }

@@ -111,7 +111,7 @@ class Evaluator {
   template <typename Body_>
   std::string captured(Body_&& body);
   ScopePtr inner(const ScopePtr& parent);
-  [[noreturn]] void fail(Position at, const Problem& problem) const;
+  [[noreturn]] void place(Position at, const Problem& problem) const;  // throws it with its place
 
   const std::string& where_;
   const Limits& limits_;

@@ -21,7 +21,7 @@ Value Evaluator::eval(const Expr& expr, const ScopePtr& scope) {
     }
     return std::visit([&](const auto& node) { return eval(node, scope); }, expr.node);
   } catch (const Problem& problem) {
-    fail(expr.at, problem);
+    place(expr.at, problem);
   }
 }
 

@@ -14,6 +14,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/status.h"
+
 namespace tern::text::jinja {
 
 class Value;
@@ -218,6 +220,7 @@ class DictView final : public Object {
 struct Problem {
   std::string expected;
   std::string found;
+  Site site = Site::current();
 };
 
 [[nodiscard]] bool equal(const Value& a, const Value& b);

@@ -57,9 +57,9 @@ class WireReader {
   }
 
  private:
-  [[nodiscard]] Failure wrong(std::string expected, std::string found) const {
+  [[nodiscard]] Failure wrong(std::string expected, std::string found, Site site = Site::current()) const {
     return Failure(data_error(cat(where_, ": byte ", base_ + at_), std::move(expected), std::move(found),
-                              "the file is damaged, or no sentencepiece model"));
+                              "the file is damaged, or no sentencepiece model", site));
   }
   std::uint64_t varint() {
     std::uint64_t value = 0;
