@@ -42,7 +42,8 @@ struct Pipe {
 
 std::vector<std::string> environment_of(const Options& options) {
   auto all = options.variables;
-  for (const char* name : {"PATH", "HOME", "TERN_HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
+  for (const char* name :
+       {"PATH", "HOME", "TERN_HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "TERN_ERROR_SITES"}) {
     if (const char* value = std::getenv(name); value != nullptr) all.emplace(name, value);
   }
   std::vector<std::string> lines;
