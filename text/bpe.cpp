@@ -92,7 +92,8 @@ bool BpeModel::words_are_independent() const {
 }
 
 void BpeModel::tokenize(std::string_view piece, Workspace& work, std::vector<Token>& out) const {
-  if (options_.ignore_merges) {
+  const bool newlines = options_.whole_newlines && piece.find_first_not_of('\n') == std::string_view::npos;
+  if (options_.ignore_merges || newlines) {
     const TokenId whole = bytes_ ? raw_table_.find(piece) : table_.find(piece);
     if (whole >= 0) {
       out.push_back({whole, 0, static_cast<std::uint32_t>(piece.size())});

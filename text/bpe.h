@@ -17,6 +17,7 @@ struct BpeOptions {
   bool byte_fallback = false;
   bool ignore_merges = false;
   bool keep_unknown = false;    // without unk_token, unknown characters part their neighbours before they are dropped
+  bool whole_newlines = false;  // a run of newlines that is a token is that token
   bool wants_bytes = false;  // the text was to pass a ByteLevel pre-tokenizer: see takes_bytes()
 };
 

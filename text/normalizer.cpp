@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "text/llama_chars.h"
 #include "text/pre_tokenizer.h"
 #include "text/regex.h"
 #include "text/utf8.h"
@@ -81,7 +82,7 @@ class BertChinese final : public CharNormalizer {
     bool changed = false;
     for (std::size_t at = 0; at < piece.size();) {
       const char32_t c = next_char(piece, at);
-      if (is_chinese(c)) {
+      if (is_bert_chinese(c)) {
         changed = true;
         changes.push_back({U' ', 0});
         changes.push_back({c, 1});
@@ -91,14 +92,6 @@ class BertChinese final : public CharNormalizer {
       }
     }
     return changed;
-  }
-
- private:
-  static bool is_chinese(char32_t c) {
-    if (c < 0x3400) return false;
-    return (c >= 0x4E00 && c <= 0x9FFF) || c <= 0x4DBF || (c >= 0xF900 && c <= 0xFAFF) ||
-           (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) ||
-           (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0x2F800 && c <= 0x2FA1F);
   }
 };
 
@@ -144,6 +137,35 @@ class Lowercase final : public CharNormalizer {
     }
     return changed;
   }
+};
+
+class LlamaLowercase final : public CharNormalizer {
+ protected:
+  bool change(std::string_view piece, std::vector<CharChange>& changes, std::size_t& removed_first) const override {
+    return filter_map(
+        piece, changes, removed_first, [](char32_t) { return false; }, llama_lower);
+  }
+};
+
+class LlamaBert final : public CharNormalizer {
+ public:
+  LlamaBert(bool lowercase, bool strip_accents) : lowercase_(lowercase), strip_accents_(strip_accents) {}
+
+ protected:
+  bool change(std::string_view piece, std::vector<CharChange>& changes, std::size_t& removed_first) const override {
+    const LlamaChars& chars = LlamaChars::get();
+    const auto base = [&](char32_t c) { return strip_accents_ ? llama_base(c) : c; };
+    const auto drop = [&](char32_t c) {
+      if (c >= 0x20 && c < 0x7F) return false;
+      const LlamaClass kind = chars[base(c)];
+      return c == 0 || c == 0xFFFD || kind == LlamaClass::control || (strip_accents_ && kind == LlamaClass::mark);
+    };
+    const auto map = [&](char32_t c) { return lowercase_ ? llama_lower(base(c)) : base(c); };
+    return filter_map(piece, changes, removed_first, drop, map);
+  }
+
+ private:
+  bool lowercase_, strip_accents_;
 };
 
 class Nmt final : public CharNormalizer {
@@ -262,6 +284,13 @@ class Replace final : public Normalizer {
 
 }  // namespace
 
+bool is_bert_chinese(char32_t c) {
+  if (c < 0x3400) return false;
+  return (c >= 0x4E00 && c <= 0x9FFF) || c <= 0x4DBF || (c >= 0xF900 && c <= 0xFAFF) ||
+         (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) ||
+         (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
 std::unique_ptr<Normalizer> make_bert_normalizer(const BertOptions& options) {
   Normalizers parts;
   if (options.clean_text) parts.push_back(std::make_unique<BertClean>());
@@ -278,6 +307,10 @@ std::unique_ptr<Normalizer> make_strip(bool left, bool right) { return std::make
 std::unique_ptr<Normalizer> make_strip_accents() { return std::make_unique<DropFlagged>(kCombining); }
 std::unique_ptr<Normalizer> make_form(NormalForm form) { return std::make_unique<Form>(form); }
 std::unique_ptr<Normalizer> make_lowercase() { return std::make_unique<Lowercase>(); }
+std::unique_ptr<Normalizer> make_llama_lowercase() { return std::make_unique<LlamaLowercase>(); }
+std::unique_ptr<Normalizer> make_llama_bert_normalizer(bool lowercase, bool strip_accents) {
+  return std::make_unique<LlamaBert>(lowercase, strip_accents);
+}
 std::unique_ptr<Normalizer> make_nmt() { return std::make_unique<Nmt>(); }
 std::unique_ptr<Normalizer> make_prepend(std::string prefix) { return std::make_unique<Prepend>(std::move(prefix)); }
 std::unique_ptr<Normalizer> make_byte_level_normalizer() { return std::make_unique<ByteLevelNormalizer>(); }

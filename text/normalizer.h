@@ -28,16 +28,21 @@ struct BertOptions {
   bool lowercase = true;
 };
 
+// The characters that BERT sets apart as Chinese.
+[[nodiscard]] bool is_bert_chinese(char32_t c);
 [[nodiscard]] std::unique_ptr<Normalizer> make_bert_normalizer(const BertOptions& options);
 [[nodiscard]] std::unique_ptr<Normalizer> make_strip(bool left, bool right);
 [[nodiscard]] std::unique_ptr<Normalizer> make_strip_accents();
 [[nodiscard]] std::unique_ptr<Normalizer> make_form(NormalForm form);
 [[nodiscard]] std::unique_ptr<Normalizer> make_lowercase();
+// llama.cpp's: one code point for one.
+[[nodiscard]] std::unique_ptr<Normalizer> make_llama_lowercase();
+// And what it does to a text before WordPiece.
+[[nodiscard]] std::unique_ptr<Normalizer> make_llama_bert_normalizer(bool lowercase, bool strip_accents);
 [[nodiscard]] std::unique_ptr<Normalizer> make_nmt();
 // `charsmap`: sentencepiece's double-array trie and its table of replacements. Throws Failure where it is damaged.
-// tokenizer.json applies it cluster by cluster; `longest` takes the longest match at each place, as sentencepiece does.
-[[nodiscard]] std::unique_ptr<Normalizer> make_precompiled(std::string_view charsmap, const std::string& where,
-                                                           bool longest = false);
+// Applied cluster by cluster, as tokenizer.json has it; sentencepiece's own way is in spm_normalizer.h.
+[[nodiscard]] std::unique_ptr<Normalizer> make_precompiled(std::string_view charsmap, const std::string& where);
 [[nodiscard]] std::unique_ptr<Normalizer> make_replace(std::string_view pattern, bool literal, std::string content,
                                                        const std::string& where);
 [[nodiscard]] std::unique_ptr<Normalizer> make_prepend(std::string prefix);

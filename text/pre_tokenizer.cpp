@@ -372,6 +372,10 @@ std::unique_ptr<PreTokenizer> make_regex_split(std::string_view pattern, bool li
   return std::make_unique<RegexSplit>(pattern, literal, behavior, invert, where);
 }
 
+std::unique_ptr<PreTokenizer> make_grammar_split(const SplitGrammar& grammar) {
+  return std::make_unique<GrammarSplit>(grammar, SplitBehavior::isolated, false);
+}
+
 std::unique_ptr<PreTokenizer> make_words_and_symbols() { return std::make_unique<WordsAndSymbols>(); }
 std::unique_ptr<PreTokenizer> make_unicode_scripts() { return std::make_unique<UnicodeScripts>(); }
 std::unique_ptr<PreTokenizer> make_fixed_length(std::size_t n) { return std::make_unique<FixedLength>(n); }

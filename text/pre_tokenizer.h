@@ -39,6 +39,7 @@ struct CharTest {
 [[nodiscard]] std::unique_ptr<PreTokenizer> make_regex_split(std::string_view pattern, bool literal,
                                                              SplitBehavior behavior, bool invert,
                                                              const std::string& where);
+[[nodiscard]] std::unique_ptr<PreTokenizer> make_grammar_split(const SplitGrammar& grammar);
 [[nodiscard]] std::unique_ptr<PreTokenizer> make_words_and_symbols();  // Whitespace: \w+|[^\w\s]+
 [[nodiscard]] std::unique_ptr<PreTokenizer> make_unicode_scripts();
 [[nodiscard]] std::unique_ptr<PreTokenizer> make_fixed_length(std::size_t characters);

@@ -1,5 +1,5 @@
-// sentencepiece's precompiled character map: a double-array trie of byte strings (Darts-clone's layout) and the
-// replacements that its leaves point at.
+#include "text/precompiled.h"
+
 #include <utf8proc.h>
 
 #include "base/strings.h"
@@ -10,21 +10,60 @@ namespace tern::text {
 
 namespace {
 
+std::uint32_t word(std::string_view bytes, std::size_t at) {
+  std::uint32_t out = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    out |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at + i])) << (8 * i);
+  return out;
+}
+
+}  // namespace
+
+CharsMap::CharsMap(std::string_view charsmap, const std::string& where) {
+  if (charsmap.empty()) return;
+  const auto damaged = [&](std::string_view found) {
+    return Failure(data_error(cat(where, ": precompiled_charsmap"), "a trie and its replacements", std::string(found)));
+  };
+  if (charsmap.size() < 4) throw damaged(cat(charsmap.size(), " bytes"));
+  const std::uint32_t bytes = word(charsmap, 0);
+  if (bytes % 4 != 0 || bytes == 0 || bytes > charsmap.size() - 4) throw damaged(cat("a trie of ", bytes, " bytes"));
+  units_.resize(bytes / 4);
+  for (std::size_t i = 0; i < units_.size(); ++i) units_[i] = word(charsmap, 4 + i * 4);
+  replacements_ = charsmap.substr(4 + bytes);
+  if (valid_prefix(replacements_) != replacements_.size()) throw damaged("replacements that are not UTF-8");
+}
+
+std::size_t CharsMap::find(std::string_view part, bool longest, std::string_view& replacement) const {
+  if (units_.empty()) return 0;
+  std::size_t found = 0;
+  std::size_t length = 0;
+  const auto offset = [](std::uint32_t unit) { return (unit >> 10) << ((unit & (1U << 9)) >> 6); };
+  std::size_t at = offset(units_[0]);
+  for (const char c : part) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte == 0) break;
+    at ^= byte;
+    ++length;
+    if (at >= units_.size() || (units_[at] & ((1U << 31) | 0xFF)) != byte) break;
+    const std::uint32_t unit = units_[at];
+    at ^= offset(unit);
+    if (((unit >> 8) & 1) == 0) continue;
+    if (at >= units_.size()) break;
+    const std::size_t begin = units_[at] & 0x7FFFFFFF;
+    if (begin > replacements_.size() || (begin < replacements_.size() && is_continuation(replacements_[begin]))) break;
+    const std::size_t end = std::min(replacements_.find('\0', begin), replacements_.size());
+    replacement = std::string_view(replacements_).substr(begin, end - begin);
+    found = length;
+    if (!longest) break;
+  }
+  return found;
+}
+
+namespace {
+
 class Precompiled final : public Normalizer {
  public:
-  Precompiled(std::string_view charsmap, const std::string& where, bool longest) : longest_(longest) {
-    const auto damaged = [&](std::string_view found) {
-      return Failure(
-          data_error(cat(where, ": precompiled_charsmap"), "a trie and its replacements", std::string(found)));
-    };
-    if (charsmap.size() < 4) throw damaged(cat(charsmap.size(), " bytes"));
-    const std::uint32_t bytes = word(charsmap, 0);
-    if (bytes % 4 != 0 || bytes == 0 || bytes > charsmap.size() - 4) throw damaged(cat("a trie of ", bytes, " bytes"));
-    units_.resize(bytes / 4);
-    for (std::size_t i = 0; i < units_.size(); ++i) units_[i] = word(charsmap, 4 + i * 4);
-    replacements_ = charsmap.substr(4 + bytes);
-    if (valid_prefix(replacements_) != replacements_.size()) throw damaged("replacements that are not UTF-8");
-  }
+  Precompiled(std::string_view charsmap, const std::string& where) : map_(charsmap, where) {}
 
   void apply(AlignedText& text) const override {
     std::vector<CharChange> changes;
@@ -41,41 +80,6 @@ class Precompiled final : public Normalizer {
   }
 
  private:
-  static std::uint32_t word(std::string_view bytes, std::size_t at) {
-    std::uint32_t out = 0;
-    for (std::size_t i = 0; i < 4; ++i)
-      out |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at + i])) << (8 * i);
-    return out;
-  }
-
-  // The length of a prefix of `part` that is in the map and its replacement: the longest one, or the shortest, which in
-  // the reference stands for the whole part. 0 where there is none.
-  [[nodiscard]] std::size_t find(std::string_view part, std::string_view& replacement) const {
-    std::size_t found = 0;
-    std::size_t length = 0;
-    const auto offset = [](std::uint32_t unit) { return (unit >> 10) << ((unit & (1U << 9)) >> 6); };
-    std::size_t at = offset(units_[0]);
-    for (const char c : part) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (byte == 0) break;
-      at ^= byte;
-      ++length;
-      if (at >= units_.size() || (units_[at] & ((1U << 31) | 0xFF)) != byte) break;
-      const std::uint32_t unit = units_[at];
-      at ^= offset(unit);
-      if (((unit >> 8) & 1) == 0) continue;
-      if (at >= units_.size()) break;
-      const std::size_t begin = units_[at] & 0x7FFFFFFF;
-      if (begin > replacements_.size() || (begin < replacements_.size() && is_continuation(replacements_[begin])))
-        break;
-      const std::size_t end = std::min(replacements_.find('\0', begin), replacements_.size());
-      replacement = std::string_view(replacements_).substr(begin, end - begin);
-      found = length;
-      if (!longest_) break;
-    }
-    return found;
-  }
-
   // Characters one for one as far as they go; the surplus is inserted, or the shortfall dropped after the last one.
   static void replace(std::string_view part, std::string_view replacement, std::vector<CharChange>& changes) {
     int surplus = 0;
@@ -85,25 +89,7 @@ class Precompiled final : public Normalizer {
     if (surplus < 0 && !changes.empty()) changes.back().change += surplus;
   }
 
-  [[nodiscard]] bool change_longest(std::string_view piece, std::vector<CharChange>& changes) const {
-    bool modified = false;
-    for (std::size_t at = 0; at < piece.size();) {
-      std::string_view replacement;
-      const std::size_t length = find(piece.substr(at), replacement);
-      // A map may hold parts of characters only if it is damaged.
-      if (length > 0 && (at + length == piece.size() || !is_continuation(piece[at + length]))) {
-        modified = true;
-        replace(piece.substr(at, length), replacement, changes);
-        at += length;
-      } else {
-        changes.push_back({next_char(piece, at), 0});
-      }
-    }
-    return modified;
-  }
-
   [[nodiscard]] bool change(std::string_view piece, std::vector<CharChange>& changes) const {
-    if (longest_) return change_longest(piece, changes);
     bool modified = false;
     constexpr std::size_t kLongest = 6;  // bytes: longer clusters are looked up character by character
     for (std::size_t at = 0; at < piece.size();) {
@@ -111,7 +97,7 @@ class Precompiled final : public Normalizer {
       const std::string_view cluster = piece.substr(at, end - at);
       at = end;
       std::string_view replacement;
-      if (cluster.size() < kLongest && find(cluster, replacement) > 0) {
+      if (cluster.size() < kLongest && map_.find(cluster, false, replacement) > 0) {
         modified = true;
         replace(cluster, replacement, changes);
         continue;
@@ -119,7 +105,7 @@ class Precompiled final : public Normalizer {
       for (std::size_t i = 0; i < cluster.size();) {
         const std::size_t begin = i;
         const char32_t c = next_char(cluster, i);
-        if (find(cluster.substr(begin, i - begin), replacement) > 0) {
+        if (map_.find(cluster.substr(begin, i - begin), false, replacement) > 0) {
           modified = true;
           replace(cluster.substr(begin, i - begin), replacement, changes);
         } else {
@@ -145,15 +131,16 @@ class Precompiled final : public Normalizer {
     return at;
   }
 
-  bool longest_;
-  std::vector<std::uint32_t> units_;
-  std::string replacements_;
+  CharsMap map_;
 };
 
 }  // namespace
 
-std::unique_ptr<Normalizer> make_precompiled(std::string_view charsmap, const std::string& where, bool longest) {
-  return std::make_unique<Precompiled>(charsmap, where, longest);
+std::unique_ptr<Normalizer> make_precompiled(std::string_view charsmap, const std::string& where) {
+  if (charsmap.empty()) {
+    throw Failure(data_error(cat(where, ": precompiled_charsmap"), "a trie and its replacements", "0 bytes"));
+  }
+  return std::make_unique<Precompiled>(charsmap, where);
 }
 
 }  // namespace tern::text

@@ -125,16 +125,29 @@ Regex::Regex(std::string_view pattern, bool literal, const std::string& where) :
     may_match_empty_ = literal_.empty();
     if (!literal_.empty()) return;
   }
-  const std::string rewritten = literal ? std::string() : from_oniguruma(pattern, where);
   asks_properties_ = asks_properties(pattern);
+  compile(literal ? std::string() : from_oniguruma(pattern, where), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE);
+}
+
+Regex::Regex(std::string_view pattern, RegexDialect dialect, const std::string& where)
+    : where_(where), bytes_(dialect == RegexDialect::bytes) {
+  if (dialect == RegexDialect::oniguruma) {
+    asks_properties_ = asks_properties(pattern);
+    compile(from_oniguruma(pattern, where), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE);
+  } else {
+    compile(pattern, bytes_ ? PCRE2_DOLLAR_ENDONLY : PCRE2_UTF | PCRE2_DOLLAR_ENDONLY);
+  }
+}
+
+void Regex::compile(std::string_view pattern, std::uint32_t options) {
   int error = 0;
   PCRE2_SIZE at = 0;
   code_ = std::make_unique<Code>();
-  code_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
-                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
+  code_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                              options | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
   if (code_->code == nullptr) {
-    throw Failure(data_error(where, "a regular expression that PCRE2 compiles",
-                             cat('"', rewritten, "\": ", pcre_message(error), " at byte ", at)));
+    throw Failure(data_error(where_, "a regular expression that PCRE2 compiles",
+                             cat('"', pattern, "\": ", pcre_message(error), " at byte ", at)));
   }
   (void)pcre2_jit_compile(code_->code, PCRE2_JIT_COMPLETE);  // where there is no JIT, the interpreter answers
   std::uint32_t minimum = 0;
@@ -180,7 +193,7 @@ void Regex::find_all(std::string_view text, std::vector<Range>& out) const {
     if (end < begin) throw Failure(data_error(where_, "a match that ends after its start", "\\K in a lookahead"));
     if (begin == end && end == last_end) {
       if (at >= text.size()) return;
-      at = end + utf8_length(static_cast<unsigned char>(text[end < text.size() ? end : at]));
+      at = bytes_ ? end + 1 : end + utf8_length(static_cast<unsigned char>(text[end]));
       continue;
     }
     out.emplace_back(begin, end);

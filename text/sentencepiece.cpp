@@ -159,7 +159,7 @@ void add_bos_and_eos(const SentencePieceFile& file, const TokenizerConfig& confi
 }
 
 void add_normalizers(const SentencePieceFile& file, const std::string& where, TokenizerImpl& impl) {
-  if (!file.charsmap.empty()) impl.normalizers.push_back(make_precompiled(file.charsmap, where, true));
+  if (!file.charsmap.empty()) impl.normalizers.push_back(make_precompiled(file.charsmap, where));
   if (file.remove_extra_whitespaces) {
     impl.normalizers.push_back(make_replace("\\A +| +\\z", false, "", where));
     impl.normalizers.push_back(make_replace(" {2,}", false, " ", where));

@@ -1,5 +1,6 @@
 #include "text/split_scanner.h"
 
+#include "text/llama_chars.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -24,11 +25,17 @@ const Known kKnown[] = {
      {false, true, true, 3}},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
      {false, true, true, 0}},
-    // llama.cpp's spelling of the second and third.
+};
+
+// llama.cpp's spelling of the first, second and third, and one whose letters include marks.
+const Known kLlama[] = {
+    {kGpt2Pattern, {true, false, false, 0, false, true}},
     {R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     {false, true, false, 3}},
+     {false, true, false, 3, false, true}},
     {R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     {false, true, false, 1}},
+     {false, true, false, 1, false, true}},
+    {R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     {false, true, false, 1, true, true}},
 };
 
 enum Class : unsigned char { kSpace, kAlpha, kDigit, kOther };
@@ -59,11 +66,28 @@ class Scanner {
       flags = table_.ascii()[lead];
       ++at;
     } else {
-      flags = table_[next_char(text_, at)];
+      const char32_t c = next_char(text_, at);
+      if (grammar_.llama) return classify_llama(c);
+      flags = table_[c];
     }
     if ((flags & kLetter) != 0) return kAlpha;
     if ((flags & kNumber) != 0) return kDigit;
     return (flags & kWhite) != 0 ? kSpace : kOther;
+  }
+
+  [[nodiscard]] Class classify_llama(char32_t c) const {
+    switch (llama_[c]) {
+      case LlamaClass::letter:
+        return kAlpha;
+      case LlamaClass::mark:
+        return grammar_.marks ? kAlpha : kOther;
+      case LlamaClass::number:
+        return kDigit;
+      case LlamaClass::white:
+        return kSpace;
+      default:
+        return kOther;
+    }
   }
 
   // End of the run of `kind` from `at` on.
@@ -146,12 +170,20 @@ class Scanner {
   const SplitGrammar& grammar_;
   std::string_view text_;
   const CharTable& table_ = CharTable::get();
+  const LlamaChars& llama_ = LlamaChars::get();
 };
 
 }  // namespace
 
 std::optional<SplitGrammar> known_grammar(std::string_view pattern) {
   for (const Known& known : kKnown) {
+    if (known.pattern == pattern) return known.grammar;
+  }
+  return std::nullopt;
+}
+
+std::optional<SplitGrammar> known_llama_grammar(std::string_view pattern) {
+  for (const Known& known : kLlama) {
     if (known.pattern == pattern) return known.grammar;
   }
   return std::nullopt;

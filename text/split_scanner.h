@@ -17,6 +17,8 @@ struct SplitGrammar {
   bool any_case = false;       // contractions in either case
   bool long_s = false;         // and so is \"'s\" with the long s
   std::size_t max_digits = 0;  // longest number; 0: no limit
+  bool marks = false;          // marks are letters
+  bool llama = false;          // characters are what llama.cpp takes them for
 };
 
 // GPT-2's expression, which the ByteLevel pre-tokenizer implies.
@@ -25,6 +27,8 @@ extern const std::string_view kGpt2Pattern;
 // The grammar whose expression is exactly `pattern`.
 [[nodiscard]] std::optional<SplitGrammar> known_grammar(std::string_view pattern);
 [[nodiscard]] std::vector<std::string_view> known_patterns();
+// The same for llama.cpp's spelling, its classes of characters included.
+[[nodiscard]] std::optional<SplitGrammar> known_llama_grammar(std::string_view pattern);
 
 // Appends the matches in `text` (valid UTF-8), positions shifted by `base`.
 void scan_splits(const SplitGrammar& grammar, std::string_view text, std::size_t base, std::vector<Range>& out);

@@ -95,6 +95,7 @@ void TokenizerImpl::add_token(AddedToken token) {
 }
 
 void TokenizerImpl::finish() {
+  if (longest_added_first) added_.set_longest_first();
   names_ = model->pieces();
   for (const AddedToken& token : added_.all()) {
     const auto at = static_cast<std::size_t>(token.id);
@@ -158,16 +159,17 @@ bool TokenizerImpl::is_special(TokenId id) const {
   return id >= 0 && static_cast<std::size_t>(id) < kinds_.size() && (kinds_[static_cast<std::size_t>(id)] & 4) != 0;
 }
 
-Encoded TokenizerImpl::encode(std::string_view input, bool add_special_tokens, bool with_offsets) const {
+Encoded TokenizerImpl::encode(std::string_view input, bool add_special_tokens, bool with_offsets,
+                              bool parse_special) const {
   std::string repaired;
   if (valid_prefix(input) != input.size()) {
     repaired = to_valid_utf8(input, replace_each_byte);
     input = repaired;
   }
   AlignedText text(input, with_offsets || track_always_);
-  added_.split(text, false);
+  added_.split(text, false, parse_special);
   for (const auto& normalizer : normalizers) normalizer->apply(text);
-  added_.split(text, true);
+  added_.split(text, true, parse_special);
   for (const auto& pre_tokenizer : pre_tokenizers) pre_tokenizer->apply(text);
 
   Encoded out;
@@ -230,8 +232,8 @@ std::string TokenizerImpl::decode(std::span<const TokenId> ids, bool skip_specia
   return out;
 }
 
-std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
-  return impl_->encode(text, add_special_tokens, false).ids;
+std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special_tokens, bool parse_special) const {
+  return impl_->encode(text, add_special_tokens, false, parse_special).ids;
 }
 
 Encoding Tokenizer::encode_with_offsets(std::string_view text, bool add_special_tokens) const {

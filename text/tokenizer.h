@@ -5,6 +5,7 @@
 // ids of the second kind equal llama.cpp's.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -50,7 +51,7 @@ struct TokenizerConfig {
 // The vocabulary inside a GGUF file, by the metadata keys that fill it. Vectors but `tokens` may be empty.
 struct GgufVocabulary {
   std::string where;                // names the file in errors
-  std::string model;                // tokenizer.ggml.model: gpt2, llama, bert, t5
+  std::string model;                // tokenizer.ggml.model: gpt2, gemma4, whitespace, llama, bert, t5
   std::string pre;                  // tokenizer.ggml.pre: smollm, llama-bpe, qwen2, ...
   std::vector<std::string> tokens;  // tokenizer.ggml.tokens
   std::vector<float> scores;        // tokenizer.ggml.scores
@@ -60,9 +61,12 @@ struct GgufVocabulary {
   std::optional<TokenId> bos_id, eos_id, unk_id, pad_id, sep_id, cls_id, mask_id;  // tokenizer.ggml.*_token_id
   std::optional<bool> add_bos, add_eos, add_sep;                                   // tokenizer.ggml.add_*_token
   std::optional<bool> add_space_prefix;                                            // tokenizer.ggml.add_space_prefix
-  std::optional<bool> remove_extra_whitespaces;  // tokenizer.ggml.remove_extra_whitespaces
-  std::string precompiled_charsmap;              // tokenizer.ggml.precompiled_charsmap, raw bytes
-  std::string chat_template;                     // tokenizer.chat_template
+  std::optional<bool> remove_extra_whitespaces;   // tokenizer.ggml.remove_extra_whitespaces
+  std::string precompiled_charsmap;               // tokenizer.ggml.precompiled_charsmap, raw bytes
+  std::optional<bool> lowercase, strip_accents;   // tokenizer.ggml.normalizer.*
+  std::string name, architecture;                 // general.*: some models' tokens take white space along
+  std::array<std::optional<TokenId>, 6> fim_ids;  // tokenizer.ggml.fim_{pre,suf,mid,pad,rep,sep}_token_id
+  std::string chat_template;                      // tokenizer.chat_template
   std::vector<std::pair<std::string, std::string>> named_chat_templates;  // tokenizer.chat_template.NAME
 };
 
@@ -81,13 +85,13 @@ class Tokenizer {
   [[nodiscard]] static Result<Tokenizer> from_sentencepiece(std::string_view model, std::string where);
   [[nodiscard]] static Result<Tokenizer> from_gguf(const GgufVocabulary& vocabulary);
 
-  // Token ids of `text`. Special tokens written out in the text are always recognised (as HF does);
-  // `add_special_tokens` runs the post-processor (BOS, EOS, [CLS]). Bytes that are not UTF-8 are read as U+FFFD. Linear
-  // in the length of text.
-  // Truncation and padding that tokenizer.json asks for are the caller's business, as in transformers. Throws Failure
-  // where the reference has no answer either: an unknown word without an unknown token, a regular expression beyond its
-  // limits, a text of 2 GiB.
-  [[nodiscard]] std::vector<TokenId> encode(std::string_view text, bool add_special_tokens) const;
+  // Token ids of `text`. Special tokens written out in the text are recognised, unless `parse_special` is false
+  // (transformers' split_special_tokens, llama.cpp's parse_special); `add_special_tokens` runs the post-processor (BOS,
+  // EOS, [CLS]). Bytes that are not UTF-8 are read as U+FFFD. Linear in the length of text. Truncation and padding that
+  // tokenizer.json asks for are the caller's business, as in transformers. Throws Failure where the reference has no
+  // answer either: an unknown word without an unknown token, a regular expression beyond its limits, a text of 2 GiB.
+  [[nodiscard]] std::vector<TokenId> encode(std::string_view text, bool add_special_tokens,
+                                            bool parse_special = true) const;
   [[nodiscard]] Encoding encode_with_offsets(std::string_view text, bool add_special_tokens) const;
   // Text of the ids; an id outside the vocabulary contributes nothing. Valid UTF-8: broken byte runs become U+FFFD.
   [[nodiscard]] std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const;

@@ -2,12 +2,15 @@
 #include "text/tokenizer_gguf.h"
 
 #include <algorithm>
-#include <array>
+#include <cfloat>
 
 #include "base/strings.h"
 #include "text/bpe.h"
 #include "text/gguf_pre.h"
+#include "text/gguf_roles.h"
+#include "text/llama_split.h"
 #include "text/spm_model.h"
+#include "text/spm_normalizer.h"
 #include "text/unigram.h"
 #include "text/utf8.h"
 #include "text/word_models.h"
@@ -16,49 +19,10 @@ namespace tern::text {
 
 namespace {
 
-enum TokenType : std::int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
-
-// Tokens that end a turn or mark a place in code: llama.cpp takes them for control tokens whatever the file says.
-constexpr std::array kAlwaysControl{std::string_view("<|eot_id|>"),
-                                    std::string_view("<|im_end|>"),
-                                    std::string_view("<|end|>"),
-                                    std::string_view("<|return|>"),
-                                    std::string_view("<|call|>"),
-                                    std::string_view("<|flush|>"),
-                                    std::string_view("<|calls|>"),
-                                    std::string_view("<end_of_turn>"),
-                                    std::string_view("<|endoftext|>"),
-                                    std::string_view("</s>"),
-                                    std::string_view("<|eom_id|>"),
-                                    std::string_view("<EOT>"),
-                                    std::string_view("_<EOT>"),
-                                    std::string_view("[EOT]"),
-                                    std::string_view("[EOS]"),
-                                    std::string_view("<|end_of_text|>"),
-                                    std::string_view("<end_of_utterance>"),
-                                    std::string_view("<eos>"),
-                                    std::string_view("<turn|>"),
-                                    std::string_view("<｜end▁of▁sentence｜>"),
-                                    std::string_view("[e~["),
-                                    std::string_view("<|fim_prefix|>"),
-                                    std::string_view("<|fim_suffix|>"),
-                                    std::string_view("<|fim_middle|>"),
-                                    std::string_view("<|fim_pad|>"),
-                                    std::string_view("<|repo_name|>"),
-                                    std::string_view("<|file_sep|>")};
-// Always shown, as gpt-oss's channels are part of its text.
-constexpr std::array kAlwaysShown{std::string_view("<|channel|>"), std::string_view("<|message|>"),
-                                  std::string_view("<|start|>"), std::string_view("<|constrain|>")};
-
-template <typename List>
-bool contains(const List& list, std::string_view text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
-
 // What llama.cpp assumes for a kind of vocabulary where the file is silent.
 struct Defaults {
   std::optional<TokenId> bos, eos, unk, pad, sep;
-  bool add_bos = false, add_eos = false, add_sep = false, add_space_prefix = false;
+  bool add_bos = false, add_eos = false, always_bos = false;
 };
 
 class Builder {
@@ -76,7 +40,9 @@ class Builder {
     if (!file_.scores.empty() && file_.scores.size() < file_.tokens.size()) {
       throw wrong("tokenizer.ggml.scores", cat(file_.tokens.size(), " entries"), cat(file_.scores.size()));
     }
-    if (file_.model == "gpt2" || file_.model == "gemma4") {
+    roles_ = gguf_token_roles(file_);
+    impl_->longest_added_first = true;
+    if (file_.model == "gpt2" || file_.model == "gemma4" || file_.model == "whitespace") {
       build_bpe();
     } else if (file_.model == "llama") {
       build_spm();
@@ -85,7 +51,7 @@ class Builder {
     } else if (file_.model == "t5") {
       build_unigram();
     } else {
-      throw wrong("tokenizer.ggml.model", "gpt2, gemma4, llama, bert or t5", cat('"', file_.model, '"'));
+      throw wrong("tokenizer.ggml.model", "gpt2, gemma4, whitespace, llama, bert or t5", cat('"', file_.model, '"'));
     }
     return impl_;
   }
@@ -109,22 +75,16 @@ class Builder {
     return all;
   }
 
-  [[nodiscard]] std::int32_t type(std::size_t id) const {
-    const std::string& text = file_.tokens[id];
-    if (contains(kAlwaysShown, text)) return kUserDefined;
-    if (contains(kAlwaysControl, text)) return kControl;
-    return file_.token_types.empty() ? static_cast<std::int32_t>(kNormal) : file_.token_types[id];
-  }
-
-  // Tokens that are looked for in the text before all else; `with_users` false leaves the user-defined ones to the
-  // model.
+  // Tokens that are looked for in the text before all else.
   void add_specials() {
     for (std::size_t id = 0; id < file_.tokens.size(); ++id) {
-      const std::int32_t kind = type(id);
-      if ((kind != kControl && kind != kUnknown && kind != kUserDefined) || file_.tokens[id].empty()) continue;
+      const GgufTokenRole& role = roles_[id];
+      if (!role.control && !role.unknown && !role.user_defined) continue;
       AddedToken token;
-      token.content = file_.tokens[id];
-      token.special = kind != kUserDefined;
+      token.content = file_.tokens[id].empty() ? cat("[EMPTY_", id, "]") : file_.tokens[id];
+      token.special = role.control || role.unknown;
+      token.lstrip = role.lstrip;
+      token.rstrip = role.rstrip;
       impl_->add_token(std::move(token));
     }
   }
@@ -146,10 +106,11 @@ class Builder {
       return TemplatePiece{false, {id}, {file_.tokens[static_cast<std::size_t>(id)]}};
     };
     std::vector<TemplatePiece> single;
-    if (file_.add_bos.value_or(defaults.add_bos) && bos) single.push_back(piece(*bos));
+    const bool bert = file_.model == "bert";  // which llama.cpp surrounds whatever the file says
+    if ((bert || defaults.always_bos || file_.add_bos.value_or(defaults.add_bos)) && bos) single.push_back(piece(*bos));
     single.push_back({true, {}, {}});
-    if (file_.model == "bert") {
-      if (file_.add_sep.value_or(defaults.add_sep) && sep) single.push_back(piece(*sep));
+    if (bert) {
+      if (sep) single.push_back(piece(*sep));
     } else if (file_.add_eos.value_or(defaults.add_eos) && eos) {
       single.push_back(piece(*eos));
     }
@@ -166,7 +127,7 @@ class Builder {
     config.unk = role(checked(file_.unk_id, defaults.unk));
     config.pad = role(checked(file_.pad_id, defaults.pad));
     // Tokens found in the text stand for themselves, not for the bytes of some alphabet.
-    if (file_.model != "gpt2") return;
+    if (!byte_level_) return;
     for (const AddedToken& token : impl_->added().all()) {
       std::string mapped;
       for (const char c : token.content) append_char(mapped, byte_to_char(static_cast<unsigned char>(c)));
@@ -202,14 +163,19 @@ class Builder {
     options.byte_fallback = !pre->bytes;
     options.wants_bytes = pre->bytes;
     options.keep_unknown = true;
+    options.whole_newlines = pre->gemma4;
     auto model =
         std::make_unique<BpeModel>(vocabulary(), merges(), options, cat(file_.where, ": tokenizer.ggml.merges"));
+    byte_level_ = pre->bytes;
     const bool map_bytes = pre->bytes && !model->takes_bytes();
     impl_->model = std::move(model);
     if (pre->escape_spaces) impl_->normalizers.push_back(make_replace(" ", true, "\xE2\x96\x81", file_.where));
+    if (file_.model == "whitespace") {
+      if (file_.lowercase.value_or(name != "whitespace")) impl_->normalizers.push_back(make_llama_lowercase());
+      impl_->pre_tokenizers.push_back(make_char_split({kWhite}, SplitBehavior::removed));
+    }
     for (const std::string& pattern : pre->patterns) {
-      impl_->pre_tokenizers.push_back(
-          make_regex_split(pattern, false, SplitBehavior::isolated, false, "tokenizer.ggml.pre"));
+      impl_->pre_tokenizers.push_back(make_llama_split(pattern, "tokenizer.ggml.pre"));
     }
     if (map_bytes) impl_->pre_tokenizers.push_back(make_byte_level(false, false, true));
     if (pre->bytes) {
@@ -220,6 +186,11 @@ class Builder {
     add_specials();
     Defaults defaults;
     defaults.add_bos = pre->add_bos;
+    defaults.always_bos = pre->gemma4;
+    if (file_.model != "gemma4") {
+      defaults.eos = 11;  // Falcon's, from when no other model had this kind
+      if (!pre->no_bos) defaults.bos = 11;
+    }
     finish(defaults);
   }
 
@@ -239,7 +210,7 @@ class Builder {
     impl_->normalizers.push_back(make_replace(" ", true, "\xE2\x96\x81", file_.where));
     add_spaced_decoders(prefix);
     add_specials();
-    finish({1, 2, 0, std::nullopt, std::nullopt, true, false, false, true});
+    finish({1, 2, 0, std::nullopt, std::nullopt, true});
   }
 
   void build_bert() {
@@ -250,39 +221,41 @@ class Builder {
     options.word_prefix = "\xE2\x96\x81";
     options.max_input_chars_per_word = SIZE_MAX;
     impl_->model = std::make_unique<WordPieceModel>(vocabulary(), std::move(options));
-    BertOptions bert;
-    impl_->normalizers.push_back(make_bert_normalizer(bert));
+    const bool lowercase = file_.lowercase.value_or(true);
+    impl_->normalizers.push_back(make_llama_bert_normalizer(lowercase, file_.strip_accents.value_or(lowercase)));
     impl_->pre_tokenizers.push_back(make_char_split({kWhite}, SplitBehavior::removed));
-    impl_->pre_tokenizers.push_back(make_char_split({kPunctuation}, SplitBehavior::isolated));
+    impl_->pre_tokenizers.push_back(make_llama_bert_split());
     impl_->decoders.push_back(make_replace_decoder("\xE2\x96\x81", true, " ", file_.where));
     impl_->decoders.push_back(make_fuse_decoder());
     impl_->decoders.push_back(make_strip_decoder(U' ', 1, 0));
     add_specials();
-    finish({101, std::nullopt, 100, 0, 102, true, false, true, false});
+    finish({101, std::nullopt, 100, 0, 102, true});
   }
 
   void build_unigram() {
     UnigramOptions options;
     const auto unk = checked(file_.unk_id, 2);
     if (unk) options.unk_id = *unk;
+    options.joined_unknowns = false;
     std::vector<double> scores(file_.scores.begin(), file_.scores.end());
     scores.resize(file_.tokens.size());
+    double lowest = FLT_MAX;
+    SpmNormalizerOptions normal;
     for (std::size_t id = 0; id < scores.size(); ++id) {
-      const std::int32_t kind = type(id);
-      options.hidden.push_back(kind != kNormal && kind != kUserDefined && kind != kUnused);
-      if (kind == kUserDefined) scores[id] = 0;  // preferred to any sum of log probabilities
+      const std::int32_t kind = file_.token_types.empty() ? kGgufNormal : file_.token_types[id];
+      if (kind == kGgufNormal) lowest = std::min(lowest, scores[id]);
+      options.hidden.push_back(kind != kGgufNormal && kind != kGgufUserDefined && kind != kGgufUnused);
+      if (kind == kGgufUserDefined) normal.symbols.push_back(file_.tokens[id]);
+      if (roles_[id].user_defined) scores[id] = 0;  // preferred to any sum of log probabilities
     }
+    options.unk_score = static_cast<float>(lowest) - 10.0F;
     impl_->model = std::make_unique<UnigramModel>(vocabulary(), std::move(scores), std::move(options), file_.where);
-    if (!file_.precompiled_charsmap.empty()) {
-      impl_->normalizers.push_back(make_precompiled(file_.precompiled_charsmap, file_.where, true));
-    }
-    if (file_.remove_extra_whitespaces.value_or(false)) {
-      impl_->normalizers.push_back(make_replace("\\A +| +\\z", false, "", file_.where));
-      impl_->normalizers.push_back(make_replace(" {2,}", false, " ", file_.where));
-    }
     const bool prefix = file_.add_space_prefix.value_or(false);
-    if (prefix) impl_->normalizers.push_back(make_prepend("\xE2\x96\x81"));
-    impl_->normalizers.push_back(make_replace(" ", true, "\xE2\x96\x81", file_.where));
+    normal.charsmap = file_.precompiled_charsmap;
+    normal.add_dummy_prefix = prefix;
+    normal.remove_extra_whitespaces = file_.remove_extra_whitespaces.value_or(false);
+    normal.llama = true;
+    impl_->normalizers.push_back(make_spm_normalizer(normal, file_.where));
     add_spaced_decoders(prefix);
     add_specials();
     Defaults defaults{std::nullopt, 1, 2, 0, std::nullopt};
@@ -292,6 +265,8 @@ class Builder {
 
   const GgufVocabulary& file_;
   std::shared_ptr<TokenizerImpl> impl_;
+  std::vector<GgufTokenRole> roles_;
+  bool byte_level_ = false;
 };
 
 std::optional<TokenId> read_id(const io::Gguf& file, std::string_view name) {
@@ -344,6 +319,16 @@ GgufVocabulary read_vocabulary(const io::Gguf& file) {
   out.add_sep = read_flag(file, "tokenizer.ggml.add_sep_token");
   out.add_space_prefix = read_flag(file, "tokenizer.ggml.add_space_prefix");
   out.remove_extra_whitespaces = read_flag(file, "tokenizer.ggml.remove_extra_whitespaces");
+  out.lowercase = read_flag(file, "tokenizer.ggml.normalizer.lowercase");
+  out.strip_accents = read_flag(file, "tokenizer.ggml.normalizer.strip_accents");
+  out.name = file.text_or("general.name", "").value();
+  out.architecture = file.text_or("general.architecture", "").value();
+  constexpr std::array kFim{"fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep", "fim_sep"};
+  constexpr std::array kOldFim{"prefix", "suffix", "middle"};
+  for (std::size_t i = 0; i < kFim.size(); ++i) out.fim_ids[i] = read_id(file, kFim[i]);
+  for (std::size_t i = 0; i < kOldFim.size(); ++i) {
+    if (const auto id = read_id(file, kOldFim[i])) out.fim_ids[i] = id;
+  }
   if (const io::GgufValue* map = file.find("tokenizer.ggml.precompiled_charsmap"); map != nullptr && map->is_array()) {
     out.precompiled_charsmap.assign(reinterpret_cast<const char*>(map->raw.data()), map->raw.size());
   }

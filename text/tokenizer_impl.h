@@ -28,6 +28,7 @@ class TokenizerImpl {
   PostProcessors post_processors;
   TokenDecoders decoders;
   bool replace_each_byte = false;  // of broken UTF-8, in place of each broken sequence
+  bool longest_added_first = false;  // as llama.cpp has it: see AddedTokens::set_longest_first
   bool has_decoder = false;  // without one, tokens are joined by spaces
   TokenizerConfig config;
 
@@ -36,7 +37,8 @@ class TokenizerImpl {
   // Call once when all parts are there.
   void finish();
 
-  [[nodiscard]] Encoded encode(std::string_view text, bool add_special_tokens, bool with_offsets) const;
+  [[nodiscard]] Encoded encode(std::string_view text, bool add_special_tokens, bool with_offsets,
+                               bool parse_special = true) const;
   [[nodiscard]] std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const;
   [[nodiscard]] std::string_view piece(TokenId id) const;
   [[nodiscard]] std::optional<TokenId> find(std::string_view piece) const;

@@ -47,7 +47,7 @@ UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores, Un
   double lowest = std::numeric_limits<double>::infinity();
   for (const double score : scores_) lowest = std::min(lowest, score);
   constexpr double kUnkPenalty = 10;
-  unk_score_ = lowest - kUnkPenalty;
+  unk_score_ = options_.unk_score.value_or(lowest - kUnkPenalty);
   std::vector<std::pair<std::string_view, TokenId>> entries;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     const bool hidden = id < options_.hidden.size() && options_.hidden[id];
@@ -66,27 +66,31 @@ void UnigramModel::best_path(std::string_view piece, Workspace& work) const {
     const std::size_t length = utf8_length(static_cast<unsigned char>(piece[at]));
     bool single = false;
     const auto offer = [&](std::size_t size, double score, TokenId id) {
+      score = options_.single_precision ? double{static_cast<float>(score) + static_cast<float>(here)} : score + here;
       Workspace::Best& best = work.best[at + size];
       if (best.begin == UINT32_MAX || score > best.score) best = {score, static_cast<std::uint32_t>(at), id};
     };
     trie_.each_prefix(piece.substr(at), [&](std::size_t size, TokenId id) {
-      offer(size, scores_[static_cast<std::size_t>(id)] + here, id);
+      offer(size, scores_[static_cast<std::size_t>(id)], id);
       single = single || size == length;
     });
     if (!single) {
       if (!options_.unk_id) {
         throw Failure(data_error("vocabulary", "an unk_id for characters outside it", "none", "set unk_id"));
       }
-      offer(length, unk_score_ + here, *options_.unk_id);
+      offer(length, unk_score_, *options_.unk_id);
     }
     at += length;
   }
 }
 
-// Adds the token for [begin, end): looked up anew, as neighbouring unknowns were joined.
-void UnigramModel::add(std::string_view piece, std::uint32_t begin, std::uint32_t end, std::vector<Token>& out) const {
+// Adds the token for [begin, end), `found` unless it is unknown (-1); looked up anew where neighbouring unknowns that
+// were joined may be a token.
+void UnigramModel::add(std::string_view piece, const Part& part, std::vector<Token>& out) const {
+  const auto [begin, end, found] = part;
   const std::string_view text = piece.substr(begin, end - begin);
-  const TokenId id = table_.find(text);
+  TokenId id = table_.find(text);
+  if (!options_.joined_unknowns) id = found;
   if (id >= 0) {
     out.push_back({id, begin, end});
     return;
@@ -113,20 +117,20 @@ void UnigramModel::tokenize(std::string_view piece, Workspace& work, std::vector
     }
   }
   best_path(piece, work);
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> parts;
+  std::vector<Part> parts;
   bool joining = false;  // the part before was unknown
   for (auto end = static_cast<std::uint32_t>(piece.size()); end > 0; end = work.best[end].begin) {
     const Workspace::Best& best = work.best[end];
     const bool unknown = options_.unk_id && best.id == *options_.unk_id;
     if (unknown && joining) {
-      parts.back().first = best.begin;
+      parts.back().begin = best.begin;
     } else {
-      parts.emplace_back(best.begin, end);
+      parts.push_back({best.begin, end, unknown ? -1 : best.id});
     }
     joining = unknown;
   }
   const std::size_t first = out.size();
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part) add(piece, part->first, part->second, out);
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) add(piece, *part, out);
   if (cached) work.cache.put(piece, hash, out.data() + first, out.size() - first);
 }
 

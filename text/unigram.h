@@ -48,7 +48,11 @@ class PrefixTrie {
 struct UnigramOptions {
   std::optional<TokenId> unk_id;
   bool byte_fallback = false;
-  std::vector<bool> hidden;  // by id: pieces that never stand for their own text (bytes, control); empty: none
+  // Unless false, neighbouring unknown characters whose joined text is a token become that token, as in tokenizer.json.
+  bool joined_unknowns = true;
+  std::optional<double> unk_score;  // of an unknown character; default: 10 below the lowest of all scores
+  bool single_precision = false;    // sums of scores, as in sentencepiece
+  std::vector<bool> hidden;         // by id: pieces that never stand for their own text (bytes, control); empty: none
 };
 
 class UnigramModel final : public TokenModel {
@@ -59,7 +63,11 @@ class UnigramModel final : public TokenModel {
 
  private:
   void best_path(std::string_view piece, Workspace& work) const;
-  void add(std::string_view piece, std::uint32_t begin, std::uint32_t end, std::vector<Token>& out) const;
+  struct Part {
+    std::uint32_t begin, end;
+    TokenId id;  // -1: unknown
+  };
+  void add(std::string_view piece, const Part& part, std::vector<Token>& out) const;
   std::vector<double> scores_;
   UnigramOptions options_;
   PrefixTrie trie_;
