@@ -32,11 +32,8 @@ const Names kLoopPending = {"neftune_noise_alpha", "lr_scheduler_type=cosine_wit
                             "lr_scheduler_type=polynomial", "report_to=tensorboard"};
 const Names kGenerationPending = {"num_beams", "top_logprobs"};
 
-const Names kSftPending = joined({kQuantPending,
-                                  kParallelPending,
-                                  kTunerPending,
-                                  kLoopPending,
-                                  {"agent_template", "streaming", "load_args", "rope_scaling"}});
+const Names kSftPending = joined(
+    {kQuantPending, kParallelPending, kTunerPending, kLoopPending, {"agent_template", "load_args", "rope_scaling"}});
 const Names kInferPending =
     joined({kQuantPending, kGenerationPending, {"agent_template", "ddp_timeout", "rope_scaling", "metric=rouge"}});
 
@@ -52,6 +49,7 @@ const std::vector<NoEffect> kInferNoEffect = {
     {"dataset", "rows to answer come from --val_dataset"},
     {"dataset_shuffle", "rows are answered in their order"},
     {"streaming", "rows are read as they are needed"},
+    {"shuffle_buffer_size", "rows are answered in their order"},
     {"load_from_cache_file", "rows are read, not encoded"},
 };
 
@@ -107,11 +105,11 @@ std::vector<CommandSpec> serving_commands() {
       {.name = "app", .summary = "chat in a browser", .groups = serve},
       {.name = "score",
        .summary = "log-probability of every token of each text",
-       .groups = {"model_file", "adapters", "hub", "text_rows", "runtime", "output"},
+       .groups = {"model_file", "compute", "adapters", "hub", "text_rows", "runtime", "output"},
        .example = "tern score --model smollm2-135m --dataset text.jsonl"},
       {.name = "bench",
        .summary = "measure prefill and decode on this machine",
-       .groups = {"model_file", "adapters", "hub", "bench", "seed", "runtime", "json", "output"},
+       .groups = {"model_file", "compute", "adapters", "hub", "bench", "seed", "runtime", "json", "output"},
        .example = "tern bench --model smollm2-135m --batch_size 1 16 --json"},
   };
 }
@@ -173,8 +171,7 @@ std::vector<CommandSpec> machine_commands() {
        .example = "tern doctor"},
       {.name = "selftest",
        .summary = "check every op of a device against the oracle",
-       .groups = {"selftest", "model_file", "runtime", "json", "output"},
-       .pending = {"model", "model_revision"},
+       .groups = {"selftest", "model_file", "compute", "hub", "runtime", "json", "output"},
        .no_effect = {{"fallback", "nothing falls back in it"},
                      {"kernels", "the device's own kernels are what it tests"},
                      {"enable_npu_model_patch", "the device's own kernels are what it tests"}},

@@ -81,6 +81,24 @@ void refuse(const Arguments& arguments, std::initializer_list<const char*> flags
   }
 }
 
+// What needs the whole set cannot be had of a stream.
+void refuse_with_streaming(const Arguments& arguments) {
+  if (arguments.integer("max_steps") <= 0) {
+    throw Failure(usage_error("flag --streaming", "--max_steps beside it, as the number of rows is not known", "none",
+                              "give --max_steps N"));
+  }
+  if (arguments.real("split_dataset_ratio") > 0) {
+    throw Failure(usage_error("flag --split_dataset_ratio", "0 with --streaming, as the number of rows is not known",
+                              cat(arguments.real("split_dataset_ratio")), "give --val_dataset"));
+  }
+  if (arguments.boolean("group_by_length")) {
+    throw Failure(usage_error("flag --group_by_length", "false with --streaming, as lengths are not known before",
+                              "true", "remove one of them"));
+  }
+  refuse(arguments, {"load_from_cache_file"}, "--streaming keeps no cache");
+  if (!arguments.boolean("dataset_shuffle")) refuse(arguments, {"shuffle_buffer_size"}, "--dataset_shuffle is false");
+}
+
 }  // namespace
 
 void refuse_idle_flags(const Arguments& arguments) {
@@ -106,6 +124,11 @@ void refuse_idle_flags(const Arguments& arguments) {
   }
   if (!held_out) refuse(arguments, {"eval_on_start"}, "there are no held-out rows: give --val_dataset");
   if (!arguments.boolean("packing")) refuse(arguments, {"packing_length"}, "--packing is not given");
+  if (arguments.boolean("streaming")) {
+    refuse_with_streaming(arguments);
+  } else {
+    refuse(arguments, {"shuffle_buffer_size"}, "--streaming is not given");
+  }
   if (!arguments.boolean("load_best_model_at_end")) return;
   if (!held_out) {
     throw Failure(usage_error("flag --load_best_model_at_end", "held-out rows to judge by", "none",
@@ -163,6 +186,22 @@ std::vector<std::string> trained_parameters(const Arguments& arguments, const mo
   return names;
 }
 
+data::BatchOptions batch_options(const Arguments& arguments) {
+  data::BatchOptions o;
+  const auto batch = static_cast<std::uint32_t>(arguments.integer("per_device_train_batch_size"));
+  o.per_device_batch_size = batch;
+  o.accumulation = static_cast<std::uint32_t>(arguments.maybe_integer("gradient_accumulation_steps")
+                                                  .value_or(std::max<std::int64_t>(1, (16 + batch - 1) / batch)));
+  o.shuffle = arguments.boolean("dataset_shuffle");
+  o.group_by_length = arguments.boolean("group_by_length");
+  o.packing = arguments.boolean("packing");
+  for (const char* name : {"max_length", "packing_length"}) {
+    if (o.packing && arguments.has(name)) o.packing_length = static_cast<std::uint32_t>(arguments.integer(name));
+  }
+  o.seed = static_cast<std::uint64_t>(arguments.integer("data_seed"));
+  return o;
+}
+
 train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   train::TrainerOptions o;
   o.num_train_epochs = arguments.real("num_train_epochs");
@@ -184,20 +223,6 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.learning_rate = arguments.maybe_real("learning_rate").value_or(full ? 1e-5 : 1e-4);
   o.warmup_ratio = arguments.real("warmup_ratio");
   o.warmup_steps = arguments.maybe_integer("warmup_steps").value_or(0);
-  const auto batch = static_cast<std::uint32_t>(arguments.integer("per_device_train_batch_size"));
-  o.batches.per_device_batch_size = batch;
-  o.batches.accumulation =
-      static_cast<std::uint32_t>(arguments.maybe_integer("gradient_accumulation_steps")
-                                     .value_or(std::max<std::int64_t>(1, (16 + batch - 1) / batch)));
-  o.batches.shuffle = arguments.boolean("dataset_shuffle");
-  o.batches.group_by_length = arguments.boolean("group_by_length");
-  o.batches.packing = arguments.boolean("packing");
-  for (const char* name : {"max_length", "packing_length"}) {
-    if (o.batches.packing && arguments.has(name)) {
-      o.batches.packing_length = static_cast<std::uint32_t>(arguments.integer(name));
-    }
-  }
-  o.batches.seed = static_cast<std::uint64_t>(arguments.integer("data_seed"));
   o.eval_batches.per_device_batch_size = static_cast<std::uint32_t>(arguments.integer("per_device_eval_batch_size"));
   o.eval_batches.shuffle = false;
   o.graph.gradient_checkpointing = arguments.boolean("gradient_checkpointing");

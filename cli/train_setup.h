@@ -23,6 +23,9 @@ void refuse_idle_flags(const Arguments& arguments);
 // Names of the weights that --tuner_type full trains.
 [[nodiscard]] std::vector<std::string> trained_parameters(const Arguments& arguments, const models::LoadedModel& model);
 
+// How samples become steps.
+[[nodiscard]] data::BatchOptions batch_options(const Arguments& arguments);
+
 [[nodiscard]] train::TrainerOptions trainer_options(const Arguments& arguments, bool full);
 
 }  // namespace tern::cli

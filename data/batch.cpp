@@ -181,6 +181,7 @@ StepPlan BatchPlanner::plan(std::uint64_t epoch, std::uint64_t step) {
   }
   const Permutation shuffled(units(), mix_key(options_.seed, kOrderStream), epoch);
   StepPlan out{epoch, step};
+  out.last = step + 1 == steps_per_epoch();
   const std::uint64_t first = source * step_units();
   const std::uint64_t last = std::min(units(), first + step_units());
   for (std::uint64_t place = first; place < last; ++place) {

@@ -38,6 +38,7 @@ struct StepPlan {
   std::uint64_t tokens = 0;             // over all micro-batches and ranks
   std::uint64_t supervised_tokens = 0;  // targets of weight above 0
   double weight = 0;                    // sum of the targets' weights: the token loss's divisor
+  bool last = false;                    // the epoch ends with it
 
   // Rank `rank`'s micro-batches in order. Ranks may differ by one at an epoch's end.
   [[nodiscard]] std::vector<const MicroBatchPlan*> of_rank(std::uint32_t rank, std::uint32_t world) const;

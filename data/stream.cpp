@@ -1,16 +1,16 @@
 #include "data/stream.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
+#include "base/log.h"
 #include "base/philox.h"
 #include "base/strings.h"
 #include "data/dataset_rows.h"
-#include "data/sampler.h"
 
 namespace tern::data {
 namespace {
@@ -55,34 +55,88 @@ class Queue {
   bool closed_ = false;
 };
 
-// One pass over all datasets. False where the stream was closed; throws Failure.
-bool produce_epoch(const LoadOptions& load, const RowEncoder& encoder, bool first, Queue& queue) {
-  std::uint64_t samples = 0;
-  bool open = true;
-  for (const auto& spec : load.dataset) {
-    const Source source = find_source(spec, load);
-    DatasetReport report{spec, source.files};
-    take_rows(source, load, &encoder, report.counts, [&](Normalized& product) {
-      for (auto& sample : product.encoded->samples) {
-        open = open && queue.push({std::move(sample), std::nullopt});
-        ++samples;
+struct Stopped {};  // thrown by a taker that wants no more rows, on its own thread
+
+// All epochs, one after the other, until the stream is closed.
+class Producer {
+ public:
+  Producer(const LoadOptions& load, const RowEncoder& encoder, Queue& queue)
+      : load_(load), encoder_(encoder), queue_(queue) {}
+
+  // Throws Failure.
+  void run() {
+    for (const auto& spec : load_.dataset) sources_.push_back(find_source(spec, load_));
+    while (pass()) first_ = false;
+  }
+
+ private:
+  // One epoch. False where the stream was closed.
+  bool pass() {
+    const std::uint64_t before = samples_;
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      DatasetReport report{load_.dataset[i], sources_[i].files};
+      if (!take_source(sources_[i], report)) return false;
+      if (first_) log_info(report.line());
+    }
+    if (samples_ == before) {
+      throw Failure(data_error(join(load_.dataset, ", "), "at least one supervised token", "none",
+                               "look at it with tern inspect-data"));
+    }
+    return queue_.push({});
+  }
+
+  // One pass over a dataset, or as many as `#N` rows take. False where the stream was closed.
+  bool take_source(const Source& source, DatasetReport& report) {
+    std::uint64_t left = source.spec.count.value_or(~std::uint64_t{0});
+    bool open = true;
+    const auto take = [&](Normalized& product) -> Status {
+      ++report.counts.rows;
+      if (product.error) {
+        count_bad(report.counts, source, *product.error, load_.strict);
+        if (first_) tell_bad(report.counts, source);
+        return Unit{};
       }
-      return open;
-    });
-    if (!open) return false;
-    name_files(report.counts, source);
-    if (first) warn_bad(report, load.strict);
+      count_encoded(report.counts, *product.encoded);
+      for (auto& sample : product.encoded->samples) {
+        open = open && queue_.push({std::move(sample), std::nullopt});
+        ++report.samples;
+        ++samples_;
+      }
+      if (!open || --left == 0) throw Stopped{};
+      return Unit{};
+    };
+    try {
+      for (bool again = true; again;) {
+        const std::uint64_t before = left;
+        run_source(
+            source, load_, "reading", &encoder_, [](std::uint64_t) { return true; }, take);
+        again = source.spec.count && left < before;
+      }
+    } catch (const Stopped&) {
+    }
+    return open;
   }
-  if (samples == 0) {
-    throw Failure(data_error(join(load.dataset, ", "), "at least one supervised token", "none",
-                             "look at it with tern inspect-data"));
+
+  // At once, as an epoch may take days. The line that counts them comes with its end.
+  static void tell_bad(const RowCounts& counts, const Source& source) {
+    if (counts.bad > RowCounts::kKeptErrors) return;
+    RowCounts last;
+    last.first_errors = {counts.first_errors.back()};
+    name_files(last, source);
+    log_warn(last.first_errors.front());
   }
-  return queue.push({});
-}
+
+  const LoadOptions& load_;
+  const RowEncoder& encoder_;
+  Queue& queue_;
+  std::vector<Source> sources_;
+  std::uint64_t samples_ = 0;
+  bool first_ = true;
+};
 
 void produce(const LoadOptions& load, const RowEncoder& encoder, Queue& queue) {
   try {
-    for (bool first = true; produce_epoch(load, encoder, first, queue);) first = false;
+    Producer(load, encoder, queue).run();
   } catch (const Failure& failure) {
     (void)queue.push({std::nullopt, failure.error()});
   } catch (const std::exception& failure) {
@@ -97,53 +151,44 @@ struct SampleStream::State {
   StreamOptions options;
   Queue queue;
   std::optional<Error> failed;
-  std::vector<Sample> window;
-  std::uint64_t window_number = 0;  // in its epoch
+  std::vector<StreamSample> buffer;
   std::uint64_t epoch = 0;
-  std::uint64_t next_epoch = 0;  // of the samples behind the window
-  std::size_t place = 0;         // in the window
-  std::uint64_t given = 0;       // samples of the epoch given so far
-  std::jthread producer;         // last: joined before what it uses goes
+  std::uint64_t given = 0;  // samples of the epoch
+  std::uint32_t read = 0;   // samples of the epoch
+  bool ended = false;       // the epoch was read to its end
+  std::jthread producer;    // last: joined before what it uses goes
 
   ~State() { queue.close(); }
 
-  // The next window's samples; throws the stream's Error.
-  void refill() {
-    window.clear();
-    place = 0;
-    if (next_epoch != epoch) {
-      epoch = next_epoch;
-      window_number = 0;
-      given = 0;
-    } else if (given > 0) {
-      ++window_number;
-    }
-    while (window.size() < options.shuffle_buffer) {
+  // Reads until the buffer is full or the epoch ends; throws the stream's Error.
+  void fill() {
+    while (!ended && buffer.size() < options.buffer) {
       Item item = queue.pop();
       if (item.error) {
         failed = std::move(item.error);
         throw Failure(*failed);
       }
-      if (item.sample) {
-        window.push_back(std::move(*item.sample));
-        continue;
-      }
-      next_epoch = epoch + 1;
-      if (!window.empty()) return;
-      epoch = next_epoch;  // the epoch ended with the last window
-      window_number = 0;
-      given = 0;
+      ended = !item.sample;
+      if (item.sample) buffer.push_back({std::move(*item.sample), epoch, read++});
     }
   }
 
   StreamSample take() {
     if (failed) throw Failure(*failed);
-    if (place == window.size()) refill();
-    constexpr std::uint64_t kWindowStream = 0x57fea3;
-    const Permutation order(window.size(), mix_key(mix_key(options.seed, kWindowStream), window_number), epoch);
-    const std::size_t index = options.shuffle_buffer > 1 ? static_cast<std::size_t>(order(place)) : place;
-    ++place;
-    return {std::move(window[index]), epoch, static_cast<std::uint32_t>(given++)};
+    fill();
+    if (buffer.empty()) {  // never of a whole epoch: one without samples is an Error
+      ++epoch;
+      given = 0;
+      read = 0;
+      ended = false;
+      fill();
+    }
+    constexpr std::uint64_t kDrawStream = 0x57fea3;
+    const std::uint64_t draw = mix_key(mix_key(mix_key(options.seed, kDrawStream), epoch), given++);
+    std::swap(buffer[draw % buffer.size()], buffer.back());
+    StreamSample drawn = std::move(buffer.back());
+    buffer.pop_back();
+    return drawn;
   }
 };
 
@@ -157,48 +202,18 @@ Result<std::unique_ptr<SampleStream>> SampleStream::open(const LoadOptions& load
     return usage_error("--split_dataset_ratio", "0 with --streaming, as the number of rows is not known",
                        cat(load.split_dataset_ratio), "give --val_dataset");
   }
-  if (options.shuffle_buffer == 0) return usage_error("the shuffle's window", "at least 1 sample", "0");
+  if (options.buffer == 0) return usage_error("the shuffle's buffer", "at least 1 sample", "0");
   auto state = std::make_unique<State>();
   state->load = load;
   state->load.progress = {};
   state->options = options;
+  state->epoch = options.first_epoch;
   state->producer = std::jthread([inner = state.get(), &encoder] { produce(inner->load, encoder, inner->queue); });
   return std::unique_ptr<SampleStream>(new SampleStream(std::move(state)));
 }
 
 Result<StreamSample> SampleStream::next() {
   return catching([&] { return state_->take(); });
-}
-
-Status SampleStream::skip(std::uint64_t samples) {
-  return catching([&] {
-    for (std::uint64_t i = 0; i < samples; ++i) (void)state_->take();
-    return Unit{};
-  });
-}
-
-Result<StreamStep> SampleStream::next_step(const BatchOptions& batch) {
-  if (batch.packing) return usage_error("--packing", "false with --streaming", "true");
-  if (batch.group_by_length) return usage_error("--group_by_length", "false with --streaming", "true");
-  return catching([&] {
-    StreamStep step;
-    auto store = std::make_shared<MemoryStore>();
-    const std::uint64_t count = std::uint64_t{batch.per_device_batch_size} * batch.accumulation * batch.world;
-    if (count == 0) throw Failure(usage_error("--per_device_train_batch_size", "at least 1", "0"));
-    for (std::uint64_t i = 0; i < count; ++i) {
-      StreamSample taken = state_->take();
-      if (i == 0) step.plan.epoch = taken.epoch;
-      step.ids.push_back(taken.id);
-      store->add(std::move(taken.sample));
-    }
-    step.samples.add(std::move(store));
-    BatchOptions in_order = batch;
-    in_order.shuffle = false;
-    const std::uint64_t epoch = step.plan.epoch;
-    step.plan = BatchPlanner::create(step.samples, in_order).value().plan(0, 0);
-    step.plan.epoch = epoch;
-    return step;
-  });
 }
 
 }  // namespace tern::data

@@ -30,6 +30,7 @@ Json state_json(const TrainState& state) {
   json["num_input_tokens_seen"] = state.tokens;
   json["next_epoch"] = state.epoch;
   json["next_step_in_epoch"] = state.step_in_epoch;
+  if (state.planned_tokens > 0) json["planned_tokens"] = state.planned_tokens;
   json["log_window"] = {{"loss", state.window_loss}, {"steps", state.window_steps}};
   json["kernel_choices"] = state.kernel_choices;
   return json;
@@ -87,6 +88,7 @@ Result<TrainState> read_train_state(const fs::path& directory) {
       state.tokens = json.at("num_input_tokens_seen").get<std::int64_t>();
       state.epoch = json.at("next_epoch").get<std::int64_t>();
       state.step_in_epoch = json.at("next_step_in_epoch").get<std::int64_t>();
+      if (json.contains("planned_tokens")) state.planned_tokens = json["planned_tokens"].get<std::int64_t>();
       state.window_loss = json.at("log_window").at("loss").get<double>();
       state.window_steps = json.at("log_window").at("steps").get<std::int64_t>();
       state.kernel_choices = json.at("kernel_choices").get<std::map<std::string, std::string>>();

@@ -20,7 +20,8 @@ struct TrainState {
   std::int64_t epoch = 0;  // of the next step
   std::int64_t step_in_epoch = 0;
   double epoch_progress = 0;
-  std::int64_t tokens = 0;  // trained on so far
+  std::int64_t tokens = 0;          // trained on so far
+  std::int64_t planned_tokens = 0;  // of a stream: MicroBatchRunner::grown()
   std::optional<double> best_metric;
   std::string best_checkpoint;
   // The open log window, so that a resumed run's next line equals the uninterrupted one's.

@@ -9,8 +9,6 @@
 namespace tern::train {
 namespace {
 
-constexpr std::int64_t kSmallestBucket = 128;  // tokens
-
 // The masks that a device without Philox asks for, drawn as the op's contract says: the same bits as any other
 // device's.
 std::map<std::string, std::vector<std::uint8_t>> dropout_masks(const graph::Graph& graph, float rate,
@@ -55,14 +53,17 @@ MicroBatchRunner::MicroBatchRunner(const models::LoadedModel& model, TrainingGra
 
 graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
   Capacity capacity = options_.capacity;
-  if (!model_.store->device()->can(TERN_CAP_DYNAMIC_SHAPES)) {
+  const bool dynamic = model_.store->device()->can(TERN_CAP_DYNAMIC_SHAPES);
+  if (!dynamic || grown_ > 0) {
     // Doubling buckets: at most half of what is computed is padding, and few programs are compiled.
-    std::int64_t tokens = kSmallestBucket;
-    while (tokens < needed.tokens) tokens *= 2;
+    std::int64_t tokens = dynamic ? grown_ : kSmallestBucket;
+    while (tokens < std::min(needed.tokens, capacity.tokens)) tokens *= 2;
+    if (dynamic) grown_ = tokens;
     capacity.tokens = std::min(capacity.tokens, tokens);
     capacity.loss_rows = std::min(capacity.loss_rows, capacity.tokens);
     capacity.max_seqlen = std::min(capacity.max_seqlen, capacity.tokens);
   }
+  if (dynamic && !programs_.contains(capacity.tokens)) programs_.clear();  // it is outgrown: its memory goes first
   auto& program = programs_[capacity.tokens];
   if (!program) {
     TrainingGraphOptions options = options_;
@@ -73,7 +74,7 @@ graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
   return *program;
 }
 
-const graph::Program& MicroBatchRunner::prepare() { return program_for(options_.capacity); }
+const graph::Program& MicroBatchRunner::prepare() { return program_for(grown_ > 0 ? Capacity{} : options_.capacity); }
 
 double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInputs& inputs) {
   std::vector<std::int32_t> rows;

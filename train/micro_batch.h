@@ -1,6 +1,7 @@
 // One micro-batch through a training or evaluation program.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -31,9 +32,15 @@ class MicroBatchRunner {
 
   // Builds the program of the largest size now, so that what it lacks shows before the first step.
   const graph::Program& prepare();
+  // Plans for no more than was met, from here up to the capacity: of a stream nobody knows its longest sample before
+  // its end. On a device that computes no padding, one program that is built anew as micro-batches grow.
+  void grow_from(std::int64_t tokens) { grown_ = std::max(tokens, kSmallestBucket); }
+  [[nodiscard]] std::int64_t grown() const { return grown_; }  // 0: does not grow
   [[nodiscard]] std::uint64_t memory_bytes() const;
 
  private:
+  static constexpr std::int64_t kSmallestBucket = 128;  // tokens
+
   graph::Program& program_for(const Capacity& needed);
 
   const models::LoadedModel& model_;
@@ -42,6 +49,7 @@ class MicroBatchRunner {
   graph::ProgramOptions program_options_;
   accel::DevicePtr host_;
   std::map<std::int64_t, std::unique_ptr<graph::Program>> programs_;  // by tokens
+  std::int64_t grown_ = 0;
 };
 
 // The key of a token's dropout: depends on what it is, never on the batch that it lies in.

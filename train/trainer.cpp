@@ -21,58 +21,36 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The largest micro-batch that any epoch can put together.
-Capacity capacity_of(const data::EncodedDataset& dataset, const data::BatchOptions& batches,
-                     std::int64_t supervised_limit) {
-  Capacity capacity;
-  const auto per_batch = std::min<std::int64_t>(batches.per_device_batch_size, dataset.size());
-  // The longest samples could fall into one micro-batch.
-  std::vector<std::uint32_t> lengths;
-  std::vector<std::uint32_t> supervised;
-  for (std::uint32_t i = 0; i < dataset.size(); ++i) {
-    lengths.push_back(dataset.info(i).length);
-    supervised.push_back(dataset.info(i).supervised);
-  }
-  const auto top_sum = [&](std::vector<std::uint32_t>& values) {
-    std::partial_sort(values.begin(), values.begin() + per_batch, values.end(), std::greater<>());
-    std::int64_t sum = 0;
-    for (std::int64_t i = 0; i < per_batch; ++i) sum += values[static_cast<std::size_t>(i)];
-    return sum;
-  };
-  if (batches.packing) {
-    capacity.tokens = per_batch * std::max<std::int64_t>(batches.packing_length, dataset.longest());
-    capacity.sequences = capacity.tokens;
-    capacity.loss_rows = capacity.tokens;
-  } else {
-    capacity.tokens = top_sum(lengths);
-    capacity.sequences = per_batch;
-    capacity.loss_rows = std::min(top_sum(supervised), supervised_limit);
-  }
-  capacity.max_seqlen = dataset.longest();
-  return capacity;
+Capacity capacity_of(const data::StepSource& steps) {
+  const data::MicroBatchBounds bounds = steps.bounds();
+  return {bounds.tokens, bounds.samples, bounds.supervised, bounds.longest};
 }
 
 }  // namespace
 
-Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, const data::EncodedDataset& training,
+Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::StepSource& training,
                  const data::EncodedDataset& validation, TrainerOptions options, accel::ChoiceCache& choices,
                  const graph::ProgramOptions& program_options, const accel::DevicePtr& host, TrainerHooks hooks)
     : model_(model),
       saver_(saver),
       training_(training),
-      validation_(validation),
       options_(std::move(options)),
       choices_(choices),
-      hooks_(std::move(hooks)),
-      planner_(data::BatchPlanner::create(training, options_.batches).value()) {
+      hooks_(std::move(hooks)) {
   if (!options_.resume_from.empty()) {
     state_ = read_train_state(options_.resume_from).value();
     choices_.replay(state_.kernel_choices);  // before anything is planned
   }
-  const auto per_epoch = static_cast<std::int64_t>(planner_.steps_per_epoch());
-  total_steps_ = options_.max_steps > 0
-                     ? options_.max_steps
-                     : static_cast<std::int64_t>(std::ceil(options_.num_train_epochs * static_cast<double>(per_epoch)));
+  const auto per_epoch = training.steps_per_epoch();
+  if (options_.max_steps <= 0 && !per_epoch) {
+    throw Failure(usage_error("--max_steps", "above 0 with --streaming, as the number of rows is not known",
+                              cat(options_.max_steps), "give --max_steps N"));
+  }
+  total_steps_ =
+      options_.max_steps > 0
+          ? options_.max_steps
+          : static_cast<std::int64_t>(std::ceil(options_.num_train_epochs * static_cast<double>(*per_epoch)));
+  per_epoch_ = per_epoch ? static_cast<std::int64_t>(*per_epoch) : total_steps_;
   schedule_.kind = options_.schedule;
   schedule_.peak = options_.learning_rate;
   schedule_.total_steps = total_steps_;
@@ -80,17 +58,17 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, const data
       options_.warmup_steps > 0
           ? options_.warmup_steps
           : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
-  constexpr std::int64_t kNoLimit = std::int64_t{1} << 40;
-  options_.graph.capacity = capacity_of(training, options_.batches, kNoLimit);
+  options_.graph.capacity = capacity_of(training);
   optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, choices,
                                            program_options, host);
   runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, choices, program_options, host);
+  if (!per_epoch) runner_->grow_from(state_.planned_tokens);
   if (validation.size() > 0) {
-    eval_planner_ = data::BatchPlanner::create(validation, options_.eval_batches).value();
+    validation_ = data::SetSteps::create(validation, options_.eval_batches).value();
     TrainingGraphOptions eval = options_.graph;
     eval.trainable.clear();
     eval.dropout = false;
-    eval.capacity = capacity_of(validation, options_.eval_batches, kNoLimit);
+    eval.capacity = capacity_of(*validation_);
     eval_runner_ = std::make_unique<MicroBatchRunner>(model, eval, choices, program_options, host);
   }
   if (options_.resume_from.empty()) {
@@ -152,10 +130,10 @@ bool Trainer::is_due(When when, std::int64_t every, bool epoch_end) const {
 double Trainer::evaluate() {
   double loss = 0;
   double weight = 0;
-  for (std::uint64_t step = 0; step < eval_planner_->steps_per_epoch(); ++step) {
-    const data::StepPlan plan = eval_planner_->plan(0, step);
+  for (std::uint64_t step = 0; step < *validation_->steps_per_epoch(); ++step) {
+    const data::StepPlan plan = validation_->plan(0, step);
     for (const auto& micro : plan.micro_batches) {
-      loss += eval_runner_->run(data::gather(validation_, micro), {options_.seed, 0, 1.0});
+      loss += eval_runner_->run(validation_->gather(micro), {options_.seed, 0, 1.0});
     }
     weight += plan.weight;
   }
@@ -170,7 +148,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
   double loss = 0;
   for (const auto& micro : plan.micro_batches) {
     if (micro.samples.empty()) continue;
-    loss += runner_->run(data::gather(training_, micro), inputs);
+    loss += runner_->run(training_.gather(micro), inputs);
     tokens_seen_ += micro.tokens;
     state_.tokens += micro.tokens;
   }
@@ -268,6 +246,7 @@ void Trainer::save_checkpoint() {
   }
   state_.window_loss = window_loss_;
   state_.window_steps = window_steps_;
+  state_.planned_tokens = runner_->grown();
   state_.kernel_choices = choices_.used();
   const Status saved = write_checkpoint(directory, state_, content);
   save_failed_ = !saved.ok();
@@ -311,7 +290,6 @@ TrainResult Trainer::run() {
     row.elapsed_seconds = seconds_since_start();
     write_log(row);
   }
-  const auto per_epoch = static_cast<std::int64_t>(planner_.steps_per_epoch());
   bool saved_here = false;
   while (state_.global_step < total_steps_) {
     if (hooks_.should_stop()) {
@@ -319,15 +297,16 @@ TrainResult Trainer::run() {
       break;
     }
     const data::StepPlan plan =
-        planner_.plan(static_cast<std::uint64_t>(state_.epoch), static_cast<std::uint64_t>(state_.step_in_epoch));
+        training_.plan(static_cast<std::uint64_t>(state_.epoch), static_cast<std::uint64_t>(state_.step_in_epoch));
     train_step(plan);
-    if (++state_.step_in_epoch == per_epoch) {
+    ++state_.step_in_epoch;
+    if (plan.last) {
       state_.step_in_epoch = 0;
       ++state_.epoch;
     }
-    const bool epoch_end = state_.step_in_epoch == 0;
+    const bool epoch_end = plan.last;
     state_.epoch_progress =
-        static_cast<double>(state_.epoch) + static_cast<double>(state_.step_in_epoch) / static_cast<double>(per_epoch);
+        static_cast<double>(state_.epoch) + static_cast<double>(state_.step_in_epoch) / static_cast<double>(per_epoch_);
     log_step(state_.epoch_progress);
     const bool last = state_.global_step == total_steps_;
     saved_here =

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "data/batch.h"
+#include "data/steps.h"
 #include "models/adapter.h"
 #include "train/checkpoint.h"
 #include "train/micro_batch.h"
@@ -22,7 +22,7 @@ enum class When { no, steps, epoch };
 struct TrainerOptions {
   std::filesystem::path output_dir;  // of this run: holds checkpoints and logging.jsonl
   double num_train_epochs = 3;
-  std::int64_t max_steps = -1;  // above 0: wins over epochs
+  std::int64_t max_steps = -1;  // above 0: wins over epochs, and what a stream needs
   std::int64_t logging_steps = 5;
   bool logging_first_step = true;
   When save_strategy = When::steps;
@@ -41,7 +41,6 @@ struct TrainerOptions {
   std::int64_t warmup_steps = 0;      // above 0: wins over the ratio
   std::filesystem::path resume_from;  // a checkpoint; empty: from the beginning
   std::string args_json;              // args.json of the run, copied into each checkpoint
-  data::BatchOptions batches;
   data::BatchOptions eval_batches;
   TrainingGraphOptions graph;  // trainable and adapters are filled in; capacity from the data
 };
@@ -78,9 +77,9 @@ struct TrainResult {
 
 class Trainer {
  public:
-  // `model` and `saver` outlive the trainer. `validation` may be empty. Resuming takes optimizer state, place in the
-  // data and kernel choices from the checkpoint; the weights themselves are loaded with the model.
-  Trainer(models::LoadedModel& model, const ModelSaver& saver, const data::EncodedDataset& training,
+  // `model`, `saver` and the data outlive the trainer. `validation` may be empty. Resuming takes optimizer state, place
+  // in the data and kernel choices from the checkpoint; the weights themselves are loaded with the model.
+  Trainer(models::LoadedModel& model, const ModelSaver& saver, data::StepSource& training,
           const data::EncodedDataset& validation, TrainerOptions options, accel::ChoiceCache& choices,
           const graph::ProgramOptions& program_options, const accel::DevicePtr& host, TrainerHooks hooks);
 
@@ -107,18 +106,17 @@ class Trainer {
 
   models::LoadedModel& model_;
   const ModelSaver& saver_;
-  const data::EncodedDataset& training_;
-  const data::EncodedDataset& validation_;
+  data::StepSource& training_;
   TrainerOptions options_;
   accel::ChoiceCache& choices_;
   TrainerHooks hooks_;
-  data::BatchPlanner planner_;
-  std::optional<data::BatchPlanner> eval_planner_;
+  std::optional<data::SetSteps> validation_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<MicroBatchRunner> runner_;
   std::unique_ptr<MicroBatchRunner> eval_runner_;
   LearningRateSchedule schedule_;
   std::int64_t total_steps_ = 0;
+  std::int64_t per_epoch_ = 0;  // steps; of a stream, whose epochs end where they end, all of the run's
 
   TrainState state_;
   // Since the last log line.

@@ -97,7 +97,6 @@ void TinyModel::expect_training(models::LoadedModel& model, const train::ModelSa
   options.logging_steps = 1;
   options.save_strategy = train::When::no;
   options.learning_rate = 1e-3;
-  options.batches = first_step().batches;
   options.graph = std::move(graph);
   std::vector<double> losses;
   std::vector<double> norms;
@@ -108,7 +107,8 @@ void TinyModel::expect_training(models::LoadedModel& model, const train::ModelSa
   };
   accel::ChoiceCache choices;
   const auto dataset = samples(numbers_);
-  train::Trainer trainer(model, saver, dataset, {}, std::move(options), choices, {}, nullptr, std::move(hooks));
+  auto steps = data::SetSteps::create(dataset, first_step().batches).value();
+  train::Trainer trainer(model, saver, steps, {}, std::move(options), choices, {}, nullptr, std::move(hooks));
   (void)trainer.run();
   const auto want_losses = numbers_.floats(kind + ".losses");
   const auto want_norms = numbers_.floats(kind + ".grad_norms");

@@ -1,8 +1,9 @@
-#include "data/stream.h"
+#include "data/steps.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 
 #include "base/strings.h"
@@ -41,6 +42,27 @@ std::vector<int> take(SampleStream& stream, int count) {
   return out;
 }
 
+// `count` steps from a place, as (epoch, step, whether it is the last, first tokens and keys of each micro-batch).
+std::vector<std::string> steps_of(StepSource& steps, std::uint64_t epoch, std::uint64_t step, int count) {
+  std::vector<std::string> out;
+  for (int i = 0; i < count; ++i) {
+    const StepPlan plan = steps.plan(epoch, step);
+    std::string line = cat(plan.epoch, ".", plan.step, plan.last ? " last" : "", " ", plan.weight);
+    for (const auto& micro : plan.micro_batches) {
+      const MicroBatch batch = steps.gather(micro);
+      EXPECT_EQ(batch.ids.size(), micro.tokens);
+      line += " |";
+      for (std::size_t at = 0; at < batch.ids.size(); ++at) {
+        line += cat(" ", batch.ids[at], ":", batch.token_samples[at]);
+      }
+    }
+    out.push_back(line);
+    step = plan.last ? 0 : step + 1;
+    epoch += plan.last ? 1 : 0;
+  }
+  return out;
+}
+
 TEST(Stream, EveryEpochTakesEverySampleOnceInItsOwnOrder) {
   const Scratch scratch;
   const Numbers encoder;
@@ -51,7 +73,8 @@ TEST(Stream, EveryEpochTakesEverySampleOnceInItsOwnOrder) {
     for (std::uint32_t i = 0; i < 1000; ++i) {
       const StreamSample sample = stream->next().value();
       ASSERT_EQ(sample.epoch, epoch);
-      ASSERT_EQ(sample.id, i);
+      ASSERT_EQ(static_cast<int>(sample.id), sample.sample.ids[0]) << "the key is the place in the files";
+      ASSERT_LT(sample.id, i + 64) << "a sample came before the buffer can have held it";
       seen.push_back(sample.sample.ids[0]);
     }
     EXPECT_EQ(std::set<int>(seen.begin(), seen.end()).size(), 1000U);
@@ -63,45 +86,119 @@ TEST(Stream, EveryEpochTakesEverySampleOnceInItsOwnOrder) {
   EXPECT_EQ(take(*again, 1000), epochs[0]);
 }
 
-TEST(Stream, AWindowThatDividesTheEpochEndsWithIt) {
+TEST(Stream, ASeedAndAnEpochAreAnOrder) {
   const Scratch scratch;
   const Numbers encoder;
-  auto stream = SampleStream::open(options({scratch.file("a.jsonl", rows(8))}), encoder, {4, 3}).value();
-  for (std::uint64_t i = 0; i < 40; ++i) {
-    const StreamSample sample = stream->next().value();
-    EXPECT_EQ(sample.epoch, i / 8);
-    EXPECT_EQ(sample.id, i % 8);
-  }
+  const auto load = options({scratch.file("a.jsonl", rows(200))});
+  auto stream = SampleStream::open(load, encoder, {32, 3}).value();
+  (void)take(*stream, 200);
+  const auto second = take(*stream, 200);
+  auto later = SampleStream::open(load, encoder, {32, 3, 1}).value();
+  EXPECT_EQ(take(*later, 200), second) << "an epoch's order depends on those before it";
+  auto other = SampleStream::open(load, encoder, {32, 4, 1}).value();
+  EXPECT_NE(take(*other, 200), second);
 }
 
-TEST(Stream, AWindowOfOneKeepsTheOrderAndSkipGoesOn) {
+TEST(Stream, ABufferOfOneKeepsTheOrderAndNumbersRepeat) {
   const Scratch scratch;
   const Numbers encoder;
   const auto a = scratch.file("a.jsonl", rows(3));
   const auto b = scratch.file("b.jsonl", rows(2));
-  auto stream = SampleStream::open(options({a, b + "#4"}), encoder, {1, 3}).value();
-  EXPECT_EQ(take(*stream, 9), (std::vector<int>{0, 1, 2, 0, 1, 0, 1, 0, 1}));
-  auto skipped = SampleStream::open(options({a, b + "#4"}), encoder, {1, 3}).value();
-  ASSERT_TRUE(skipped->skip(4).ok());
-  EXPECT_EQ(take(*skipped, 3), (std::vector<int>{1, 0, 1}));
+  auto stream = SampleStream::open(options({a + "#2", b + "#5"}), encoder, {1, 3}).value();
+  EXPECT_EQ(take(*stream, 9), (std::vector<int>{0, 1, 0, 1, 0, 1, 0, 0, 1}));
 }
 
-TEST(Stream, AStepKnowsItsTotalBeforeItRuns) {
+// An encoder that counts what it was given: reading runs ahead by a bounded number of rows.
+TEST(Stream, ReadsNoFurtherThanItsBuffers) {
+  class Counting final : public RowEncoder {
+   public:
+    Result<EncodedRow> encode(const Row& row) const override {
+      ++encoded;
+      return numbers.encode(row);
+    }
+    std::string fingerprint() const override { return "counting"; }
+    Numbers numbers;
+    mutable std::atomic<int> encoded = 0;
+  };
+  const Scratch scratch;
+  const Counting encoder;
+  auto stream = SampleStream::open(options({scratch.file("a.jsonl", rows(50000))}), encoder, {100, 3}).value();
+  (void)take(*stream, 500);
+  // 500 taken, 100 in the buffer, 256 waiting, 8 batches of 64 rows in the threads, and one row in hand.
+  EXPECT_GE(encoder.encoded, 600);
+  EXPECT_LE(encoder.encoded, 500 + 100 + 256 + 8 * 64 + 64);
+}
+
+TEST(StreamSteps, WithoutShufflingAreThoseOfTheSet) {
   const Scratch scratch;
   const Numbers encoder;
-  auto stream = SampleStream::open(options({scratch.file("a.jsonl", rows(10))}), encoder, {1, 3}).value();
-  BatchOptions batch;
-  batch.per_device_batch_size = 2;
-  batch.accumulation = 3;
-  const StreamStep first = stream->next_step(batch).value();
-  EXPECT_EQ(first.plan.micro_batches.size(), 3U);
-  EXPECT_EQ(first.plan.supervised_tokens, 12U);
-  EXPECT_EQ(gather(first.samples, first.plan.micro_batches[1]).ids, (std::vector<std::int32_t>{2, 1, 2, 3, 1, 2}));
-  const StreamStep second = stream->next_step(batch).value();
-  EXPECT_EQ(second.ids, (std::vector<std::uint32_t>{6, 7, 8, 9, 0, 1}));
-  EXPECT_EQ(second.plan.epoch, 0U);
-  batch.packing = true;
-  EXPECT_FALSE(stream->next_step(batch).ok());
+  auto load = options({scratch.file("a.jsonl", rows(23))});
+  load.cache_directory = scratch.path() / "cache";
+  const LoadedData data = load_datasets(load, encoder).value();
+  StreamStepOptions stream{{2, 3, 1, false, 0, false, false, 9}, 3};
+  auto set = SetSteps::create(data.train, stream.batches).value();
+  auto steps = StreamSteps::open(load, encoder, stream).value();
+  const auto want = steps_of(set, 0, 0, 10);
+  EXPECT_EQ(steps_of(*steps, 0, 0, 10), want);
+  EXPECT_NE(want[3].find("0.3 last"), std::string::npos) << want[3];
+  EXPECT_EQ(steps->bounds().tokens, set.bounds().tokens);
+}
+
+TEST(StreamSteps, GoOnFromAnyPlace) {
+  const Scratch scratch;
+  const Numbers encoder;
+  const auto load = options({scratch.file("a.jsonl", rows(500))});
+  for (const bool packing : {false, true}) {
+    const StreamStepOptions stream{{2, 2, 1, packing, packing ? 16U : 0U, false, true, 9}, 3, 50};
+    auto steps = StreamSteps::open(load, encoder, stream).value();
+    const auto whole = steps_of(*steps, 0, 0, packing ? 60 : 260);
+    std::uint64_t epoch = 0;
+    std::uint64_t step = 0;
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      if (i % 7 == 0) {
+        auto resumed = StreamSteps::open(load, encoder, stream).value();
+        ASSERT_EQ(steps_of(*resumed, epoch, step, 1)[0], whole[i]) << i;
+      }
+      const bool last = whole[i].find(" last") != std::string::npos;
+      step = last ? 0 : step + 1;
+      epoch += last ? 1 : 0;
+    }
+    EXPECT_GE(epoch, 1U) << "no epoch ended";
+  }
+}
+
+TEST(StreamSteps, PacksHoldEverySampleOnceAndAreFull) {
+  const Scratch scratch;
+  const Numbers encoder;
+  const StreamStepOptions stream{{1, 1, 1, true, 30, false, true, 9}, 3, 50};
+  auto steps = StreamSteps::open(options({scratch.file("a.jsonl", rows(1000))}), encoder, stream).value();
+  std::multiset<std::uint32_t> seen;
+  std::uint64_t packs = 0;
+  for (bool last = false; !last; ++packs) {
+    const StepPlan plan = steps->plan(0, packs);
+    ASSERT_EQ(plan.micro_batches.size(), 1U);
+    const MicroBatch batch = steps->gather(plan.micro_batches[0]);
+    ASSERT_LE(batch.ids.size(), 30U);
+    seen.insert(batch.sample_ids.begin(), batch.sample_ids.end());
+    last = plan.last;
+  }
+  EXPECT_EQ(seen.size(), 1000U);
+  EXPECT_EQ(std::set<std::uint32_t>(seen.begin(), seen.end()).size(), 1000U);
+  EXPECT_EQ(packs, 100U) << "ten samples of three tokens a pack, windows or not";
+}
+
+TEST(StreamSteps, RefuseWhatNeedsTheWholeSet) {
+  const Scratch scratch;
+  const Numbers encoder;
+  const auto load = options({scratch.file("a.jsonl", rows(10))});
+  StreamStepOptions stream{{1, 1, 1, false, 0, true, true, 9}, 3};
+  EXPECT_FALSE(StreamSteps::open(load, encoder, stream).ok()) << "group_by_length";
+  stream.batches = {1, 1, 1, true, 2, false, true, 9};
+  EXPECT_FALSE(StreamSteps::open(load, encoder, stream).ok()) << "packs smaller than a sample";
+  const auto nothing = options({scratch.file("b.jsonl", "{\"query\":\"-1\"}\n")});
+  EXPECT_FALSE(StreamSteps::open(nothing, encoder, {{}, 3}).ok()) << "told before the first step";
+  auto steps = StreamSteps::open(load, encoder, {{}, 3}).value();
+  EXPECT_THROW((void)steps->plan(0, 10), Failure) << "a place behind the epoch's end";
 }
 
 TEST(Stream, ErrorsArriveWhereTheSampleWould) {

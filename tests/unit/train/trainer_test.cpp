@@ -34,8 +34,8 @@ struct TinyRun {
     options.logging_steps = 2;
     options.save_steps = 2;
     options.learning_rate = 1e-2;
-    options.batches.per_device_batch_size = 2;
-    options.batches.accumulation = 2;
+    batches.per_device_batch_size = 2;
+    batches.accumulation = 2;
     options.graph.adapters = adapter.layers;
     options.graph.dropout = true;
     options.graph.lora_dropout = 0.05F;
@@ -47,7 +47,8 @@ struct TinyRun {
   TrainResult train() {
     const auto saver = adapter_saver(model, adapter);
     hooks.on_step = [this](std::int64_t, std::int64_t, double loss) { losses.push_back(loss); };
-    return Trainer(model, *saver, dataset, validation, options, choices, {}, nullptr, hooks).run();
+    auto steps = data::SetSteps::create(dataset, batches).value();
+    return Trainer(model, *saver, steps, validation, options, choices, {}, nullptr, hooks).run();
   }
   // Everything that training changes.
   [[nodiscard]] std::map<std::string, std::vector<float>> state() const {
@@ -64,6 +65,7 @@ struct TinyRun {
   models::LoadedAdapter adapter;
   data::EncodedDataset dataset = tiny_samples();
   data::EncodedDataset validation;
+  data::BatchOptions batches;
   TrainerOptions options;
   TrainerHooks hooks;
   accel::ChoiceCache choices;

@@ -1,0 +1,180 @@
+#include "data/steps.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/strings.h"
+
+namespace tern::data {
+namespace {
+
+std::int64_t largest_sum(std::vector<std::uint32_t> values, std::int64_t count) {
+  std::partial_sort(values.begin(), values.begin() + count, values.end(), std::greater<>());
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += values[static_cast<std::size_t>(i)];
+  return sum;
+}
+
+MicroBatchBounds packed_bounds(const BatchOptions& options, std::int64_t packs, std::int64_t longest) {
+  const std::int64_t tokens = packs * std::max<std::int64_t>(options.packing_length, longest);
+  return {tokens, tokens, tokens, longest};
+}
+
+}  // namespace
+
+Result<SetSteps> SetSteps::create(const EncodedDataset& dataset, const BatchOptions& options) {
+  auto planner = BatchPlanner::create(dataset, options);
+  if (!planner) return planner.error();
+  return SetSteps(dataset, options, std::move(*planner));
+}
+
+MicroBatchBounds SetSteps::bounds() const {
+  // The longest samples could fall into one micro-batch.
+  const auto count = std::min<std::int64_t>(options_.per_device_batch_size, dataset_->size());
+  if (options_.packing) return packed_bounds(options_, count, dataset_->longest());
+  std::vector<std::uint32_t> lengths;
+  std::vector<std::uint32_t> supervised;
+  for (std::uint32_t i = 0; i < dataset_->size(); ++i) {
+    lengths.push_back(dataset_->info(i).length);
+    supervised.push_back(dataset_->info(i).supervised);
+  }
+  return {largest_sum(std::move(lengths), count), count, largest_sum(std::move(supervised), count),
+          dataset_->longest()};
+}
+
+Result<std::unique_ptr<StreamSteps>> StreamSteps::open(const LoadOptions& load, const RowEncoder& encoder,
+                                                       const StreamStepOptions& options) {
+  const BatchOptions& batches = options.batches;
+  if (batches.group_by_length) return usage_error("--group_by_length", "false with --streaming", "true");
+  if (batches.per_device_batch_size == 0) return usage_error("--per_device_train_batch_size", "at least 1", "0");
+  if (batches.accumulation == 0) return usage_error("--gradient_accumulation_steps", "at least 1", "0");
+  if (options.longest == 0) return failed_error("a stream of samples", "a longest one", "none");
+  if (batches.packing && batches.packing_length < options.longest) {
+    return usage_error("--packing_length",
+                       cat("with --streaming at least the ", options.longest, " tokens of --max_length"),
+                       cat(batches.packing_length), "raise it, or lower --max_length");
+  }
+  return catching([&] {
+    auto steps = std::unique_ptr<StreamSteps>(new StreamSteps(load, encoder, options));
+    steps->seek(0);
+    return steps;
+  });
+}
+
+MicroBatchBounds StreamSteps::bounds() const {
+  const std::int64_t count = options_.batches.per_device_batch_size;
+  if (options_.batches.packing) return packed_bounds(options_.batches, count, options_.longest);
+  return {count * options_.longest, count, count * options_.longest, options_.longest};
+}
+
+std::uint64_t StreamSteps::step_units() const {
+  const BatchOptions& batches = options_.batches;
+  return std::uint64_t{batches.per_device_batch_size} * batches.accumulation * batches.world;
+}
+
+// To the beginning of an epoch.
+void StreamSteps::seek(std::uint64_t epoch) {
+  const StreamOptions stream{options_.batches.shuffle ? options_.buffer : 1, options_.batches.seed, epoch};
+  packs_.clear();
+  left_.clear();
+  stream_.reset();  // before another reads the same files
+  stream_ = SampleStream::open(load_, encoder_, stream).value();
+  ahead_ = stream_->next().value();
+  epoch_ = epoch;
+  step_ = 0;
+  unit_ = next_unit();
+}
+
+// Samples up to the window or the epoch's end become packs.
+void StreamSteps::pack_more() {
+  std::vector<StreamSample> window = std::move(left_);
+  left_.clear();
+  for (std::size_t fresh = 0; fresh < kPackWindow && ahead_->epoch == epoch_; ++fresh) {
+    window.push_back(std::move(*ahead_));
+    ahead_ = stream_->next().value();
+  }
+  std::vector<std::uint32_t> lengths;
+  for (const auto& sample : window) lengths.push_back(static_cast<std::uint32_t>(sample.sample.ids.size()));
+  const auto tokens = [&](const std::vector<std::uint32_t>& bin) {
+    std::uint64_t sum = 0;
+    for (const std::uint32_t i : bin) sum += lengths[i];
+    return sum;
+  };
+  auto bins = best_fit(lengths, options_.batches.packing_length);
+  const auto emptiest =
+      std::min_element(bins.begin(), bins.end(), [&](const auto& a, const auto& b) { return tokens(a) < tokens(b); });
+  for (auto bin = bins.begin(); bin != bins.end(); ++bin) {
+    StepUnit pack;
+    for (const std::uint32_t i : *bin) pack.push_back(std::move(window[i]));
+    if (bin == emptiest && ahead_->epoch == epoch_) {
+      left_ = std::move(pack);
+    } else {
+      packs_.push_back(std::move(pack));
+    }
+  }
+  std::reverse(packs_.begin(), packs_.end());
+}
+
+std::optional<StreamSteps::StepUnit> StreamSteps::next_unit() {
+  if (!options_.batches.packing) {
+    if (ahead_->epoch != epoch_) return std::nullopt;
+    StepUnit unit;
+    unit.push_back(std::move(*ahead_));
+    ahead_ = stream_->next().value();
+    return unit;
+  }
+  // A window that fits into one pack leaves none to give yet.
+  while (packs_.empty() && (ahead_->epoch == epoch_ || !left_.empty())) pack_more();
+  if (packs_.empty()) return std::nullopt;
+  StepUnit pack = std::move(packs_.back());
+  packs_.pop_back();
+  return pack;
+}
+
+StepPlan StreamSteps::plan(std::uint64_t epoch, std::uint64_t step) {
+  if (!unit_ && epoch == epoch_ + 1 && step == 0) {  // the next epoch, which the stream is in already
+    epoch_ = epoch;
+    step_ = 0;
+    unit_ = next_unit();
+  }
+  if (epoch != epoch_ || step < step_) seek(epoch);
+  StepPlan out;
+  do {
+    auto store = std::make_shared<MemoryStore>();
+    out = {epoch, step_++};
+    ids_.clear();
+    for (std::uint64_t place = 0; place < step_units() && unit_; ++place) {
+      if (place % options_.batches.per_device_batch_size == 0) out.micro_batches.emplace_back();
+      MicroBatchPlan& micro = out.micro_batches.back();
+      for (auto& taken : *unit_) {
+        const SampleInfo info = info_of({taken.sample.ids, taken.sample.weights});
+        micro.samples.push_back(static_cast<std::uint32_t>(ids_.size()));
+        micro.tokens += info.length;
+        out.tokens += info.length;
+        out.supervised_tokens += info.supervised;
+        out.weight += info.weight;
+        ids_.push_back(taken.id);
+        store->add(std::move(taken.sample));
+      }
+      unit_ = next_unit();
+    }
+    if (out.micro_batches.empty()) {
+      throw Failure(data_error(join(load_.dataset, ", "), cat("rows for step ", step, " of an epoch"), "fewer",
+                               "resume with the data and batch sizes that the checkpoint was made with"));
+    }
+    samples_ = EncodedDataset();
+    samples_.add(std::move(store));
+  } while (step_ <= step);
+  out.last = !unit_;
+  return out;
+}
+
+MicroBatch StreamSteps::gather(const MicroBatchPlan& plan) const {
+  MicroBatch batch = data::gather(samples_, plan);
+  for (auto* places : {&batch.sample_ids, &batch.token_samples}) {
+    for (auto& place : *places) place = ids_[place];
+  }
+  return batch;
+}
+
+}  // namespace tern::data

@@ -1,0 +1,163 @@
+// `--streaming` as a user types it: the same training, from rows that are read as they are needed.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "run.h"
+#include "tiny_model.h"
+
+namespace tern::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class Streaming : public ::testing::Test {
+ protected:
+  Streaming() {
+    write_tiny_model(path("model"));
+    std::string rows = sums(60);
+    // Longer than those before, so that the run plans for more while it goes on.
+    for (int i = 0; i < 5; ++i)
+      rows += R"({"query": "Say it.", "response": ")" + std::string(100 + 40 * i, 'a') + "\"}\n";
+    rows_ = scratch_.write("rows.jsonl", rows + sums(20));
+    options_.variables["TERN_HOME"] = path("home").string();
+    options_.variables["TERN_CACHE_DIR"] = path("cache").string();
+  }
+  [[nodiscard]] fs::path path(const std::string& name) const { return scratch_.path() / name; }
+
+  [[nodiscard]] Outcome train(const std::string& output, const std::vector<std::string>& more,
+                              const Options& options) const {
+    std::vector<std::string> words = {"sft",
+                                      "--model",
+                                      path("model").string(),
+                                      "--dataset",
+                                      rows_,
+                                      "--output_dir",
+                                      path(output).string(),
+                                      "--add_version",
+                                      "false",
+                                      "--torch_dtype",
+                                      "float32",
+                                      "--learning_rate",
+                                      "1e-2",
+                                      "--logging_steps",
+                                      "1",
+                                      "--per_device_train_batch_size",
+                                      "2",
+                                      "--gradient_accumulation_steps",
+                                      "4",
+                                      "--threads",
+                                      "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words, options);
+  }
+  [[nodiscard]] Outcome train(const std::string& output, const std::vector<std::string>& more) const {
+    return train(output, more, options_);
+  }
+  [[nodiscard]] std::vector<std::string> losses(const std::string& output) const {
+    const std::string text = read(path(output) / "logging.jsonl");
+    const std::regex pattern("\"loss\":([-+.0-9eE]+)");
+    std::vector<std::string> out;
+    for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) out.push_back((*it)[1]);
+    return out;
+  }
+  void expect_same(const fs::path& one, const fs::path& other) const {
+    for (const char* file : {"adapter_model.safetensors", "optimizer.safetensors"}) {
+      const auto bytes = read(path("") / one / file);
+      EXPECT_FALSE(bytes.empty()) << one / file;
+      EXPECT_TRUE(bytes == read(path("") / other / file)) << file << " differs";
+    }
+  }
+
+  Scratch scratch_;
+  Options options_;
+  std::string rows_;
+};
+
+// 85 rows are 11 steps an epoch: 30 steps cross two ends.
+TEST_F(Streaming, WithoutShufflingTrainsWhatTheSetTrains) {
+  const std::vector<std::string> flags = {"--max_steps", "30", "--dataset_shuffle", "false"};
+  const auto whole = train("whole", flags);
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  fs::remove_all(path("cache"));
+  auto stream = flags;
+  stream.insert(stream.end(), {"--streaming", "true"});
+  const auto outcome = train("stream", stream);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(losses("whole"), losses("stream"));
+  expect_same("whole/checkpoint-30", "stream/checkpoint-30");
+  EXPECT_FALSE(fs::exists(path("cache"))) << "a stream was cached";
+}
+
+TEST_F(Streaming, ResumesToTheBitAfterBeingKilled) {
+  for (const std::string packing : {"false", "true"}) {
+    const std::string whole = "whole-" + packing;
+    const std::string cut = "cut-" + packing;
+    const std::vector<std::string> flags = {
+        "--streaming", "true",  "--max_steps",  "36",  "--save_steps",   "4",  "--shuffle_buffer_size", "20",
+        "--packing",   packing, "--max_length", "400", "--lora_dropout", "0.1"};
+    const auto uninterrupted = train(whole, flags);
+    ASSERT_EQ(uninterrupted.status, 0) << uninterrupted.err;
+    auto resumed = flags;
+    // Twice, the second time in an epoch of its own.
+    for (const char* until : {"checkpoint-4", "checkpoint-24"}) {
+      Options options = options_;
+      options.signal_when = [&] { return fs::exists(path(cut) / until); };
+      ASSERT_EQ(train(cut, resumed, options).status, 128 + 9);
+      fs::remove_all(path("home/choices"));
+      if (resumed.size() == flags.size()) resumed.insert(resumed.end(), {"--resume_from_checkpoint", "last"});
+    }
+    const auto last = train(cut, resumed);
+    ASSERT_EQ(last.status, 0) << last.err;
+    expect_same(whole + "/checkpoint-36", cut + "/checkpoint-36");
+    EXPECT_EQ(losses(whole), losses(cut));
+  }
+}
+
+TEST_F(Streaming, TheSeedIsTheOrderAndHeldOutRowsAreTold) {
+  const std::string held_out = scratch_.write("held-out.jsonl", sums(24));
+  const auto loss = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), {"--streaming", "true", "--max_steps", "3", "--save_strategy", "no"});
+    const auto outcome = train(name, more);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return losses(name);
+  };
+  const auto plain = loss("plain", {});
+  EXPECT_EQ(loss("threads", {"--dataset_num_proc", "3"}), plain);
+  EXPECT_NE(loss("seed", {"--data_seed", "7"}), plain);
+  EXPECT_NE(loss("buffer", {"--shuffle_buffer_size", "2"}), plain);
+  EXPECT_EQ(loss("eval", {"--val_dataset", held_out, "--eval_strategy", "steps", "--eval_steps", "1"}), plain);
+  EXPECT_NE(read(path("eval/logging.jsonl")).find("eval_loss"), std::string::npos);
+}
+
+TEST_F(Streaming, WhatAStreamCannotDoIsRefusedBeforeTheModel) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> refused = {
+      {{}, "--max_steps"},
+      {{"--max_steps", "2", "--split_dataset_ratio", "0.1"}, "--split_dataset_ratio"},
+      {{"--max_steps", "2", "--group_by_length"}, "--group_by_length"},
+      {{"--max_steps", "2", "--load_from_cache_file", "true"}, "--load_from_cache_file"},
+      {{"--max_steps", "2", "--dataset_shuffle", "false", "--shuffle_buffer_size", "9"}, "--shuffle_buffer_size"},
+      {{"--max_steps", "2", "--packing", "--max_length", "400", "--packing_length", "100"}, "--packing_length"}};
+  for (auto [words, flag] : refused) {
+    words.insert(words.end(), {"--streaming", "true"});
+    const auto outcome = train("out", words);
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    EXPECT_NE(outcome.last_error_line().find(flag), std::string::npos) << outcome.err;
+  }
+  EXPECT_EQ(train("out", {"--max_steps", "2", "--shuffle_buffer_size", "9"}).status, 2) << "no stream";
+  rows_ = scratch_.write("unsupervised.jsonl", "{\"query\": \"1 + 1\"}\n");
+  const auto nothing = train("out", {"--streaming", "true", "--max_steps", "2"});
+  EXPECT_EQ(nothing.status, 3) << nothing.err;
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+}  // namespace
+}  // namespace tern::e2e
