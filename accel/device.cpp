@@ -1,6 +1,7 @@
 #include "accel/device.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "base/strings.h"
 
@@ -43,7 +44,7 @@ void check(tern_status status, const Backend& backend, const std::string& where)
     case TERN_DEVICE_LOST:
       throw Failure(device_error(where, "a working device", found, "check the device with `tern doctor`, then resume"));
     default:
-      throw Failure(failed_error(where, "success", found));
+      throw Failure(failed_error(where, "success", found, "check the device with `tern doctor`, then run it again"));
   }
 }
 
@@ -158,7 +159,7 @@ Buffer Device::allocate(std::uint64_t bytes, const std::string& what) {
 
 Result<Buffer> Device::import_host(std::span<const std::byte> bytes) {
   if (!can(TERN_CAP_IMPORT_HOST)) {
-    return device_error(name(), "a device that maps host memory", "one that does not");
+    throw std::logic_error(cat(name(), ": a device that does not map host memory was asked to"));
   }
   return catching([&]() -> Buffer {
     tern_buffer raw = nullptr;

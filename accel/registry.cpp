@@ -20,11 +20,12 @@ Result<DeviceName> parse_device_name(const std::string& text, const std::string&
   if (colon != std::string::npos) {
     const std::string digits = text.substr(colon + 1);
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), name.ordinal);
-    if (error != std::errc{} || end != digits.data() + digits.size() || name.ordinal < 0) {
-      return usage_error(where, "BACKEND or BACKEND:ORDINAL, such as cpu or npu:0", text);
-    }
+    if (error != std::errc{} || end != digits.data() + digits.size()) name.ordinal = -1;
   }
-  if (name.backend.empty()) return usage_error(where, "BACKEND or BACKEND:ORDINAL, such as cpu or npu:0", text);
+  if (name.backend.empty() || name.ordinal < 0) {
+    return usage_error(where, "BACKEND or BACKEND:ORDINAL, such as cpu or npu:0", text,
+                       "`tern devices` shows the names");
+  }
   return name;
 }
 

@@ -3,7 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/strings.h"
 
 namespace tern::accel::test {
 namespace {
@@ -24,6 +30,8 @@ TEST(Registry, AMalformedNameIsAUsageError) {
     const auto selected = select_device({name, {}}, {});
     ASSERT_FALSE(selected.ok()) << name;
     EXPECT_EQ(selected.error().kind, ErrorKind::usage) << name;
+    EXPECT_EQ(selected.error().line(), cat("--device: expected BACKEND or BACKEND:ORDINAL, such as cpu or npu:0, found ",
+                                           name, "; `tern devices` shows the names"));
   }
 }
 
@@ -32,6 +40,28 @@ TEST(Registry, AnAbsentBackendIsADeviceErrorThatNamesTheFlag) {
   ASSERT_FALSE(selected.ok());
   EXPECT_EQ(selected.error().kind, ErrorKind::device);
   EXPECT_NE(selected.error().where.find("--device warp9"), std::string::npos);
+}
+
+// Each installed plugin is shadowed by a file of its name that is none.
+TEST(Registry, WithoutAnyDeviceEachReasonIsTold) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / cat("tern-none-", getpid());
+  std::filesystem::create_directories(folder);
+  for (const auto& file : find_backend_files()) std::ofstream(folder / file.filename()) << "no library";
+  std::ofstream(folder / "libtern_broken.so") << "no library";
+  {
+    const Environment path("TERN_BACKEND_PATH", folder.c_str());
+    const auto selected = select_device({}, {});
+    ASSERT_FALSE(selected.ok());
+    EXPECT_EQ(selected.error().kind, ErrorKind::device);
+    const std::string line = selected.error().line();
+    EXPECT_EQ(line.rfind("device auto: expected a usable device, found ", 0), 0U) << line;
+    EXPECT_NE(line.find(cat("broken: backend ", (folder / "libtern_broken.so").string(),
+                            ": expected a loadable backend plugin")),
+              std::string::npos)
+        << line;
+    EXPECT_TRUE(line.ends_with("; see `tern devices`")) << line;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Registry, TheAliasMustAgree) {
