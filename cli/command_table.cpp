@@ -172,8 +172,7 @@ std::vector<CommandSpec> machine_commands() {
       {.name = "selftest",
        .summary = "check every op of a device against the oracle",
        .groups = {"selftest", "model_file", "compute", "hub", "runtime", "json", "output"},
-       .no_effect = {{"fallback", "nothing falls back in it"},
-                     {"kernels", "the device's own kernels are what it tests"},
+       .no_effect = {{"kernels", "the device's own kernels are what it tests"},
                      {"enable_npu_model_patch", "the device's own kernels are what it tests"}},
        .example = "tern selftest --device cpu --op rms_norm"},
   };

@@ -24,6 +24,14 @@ constexpr Flag kModelFile[] = {
     {.name = "model", .help = "a directory, a .gguf file, a bundled short name (`tern models`) or a hub id ORG/NAME"},
     {.name = "model_revision", .help = "branch, tag or commit of a hub id", .computed = "the hub's default branch"},
 };
+constexpr Flag kCompute[] = {
+    {.name = "torch_dtype",
+     .type = choice,
+     .help = "dtype in which products are computed",
+     .computed = "what the device computes fastest",
+     .choices = "bfloat16|float16|float32",
+     .aliases = "dtype"},
+};
 constexpr Flag kTextRows[] = {
     {.name = "dataset", .type = list, .help = "files or hub ids of rows {\"text\"}, each with #N to take N rows"},
     {.name = "result_path", .help = "file the rows go to", .computed = "standard output"},
@@ -147,12 +155,12 @@ constexpr Flag kWebUi[] = {
 }  // namespace
 
 std::vector<FlagGroup> tool_groups() {
-  return {{"adapters", "Adapters", kAdapters},    {"seed", "Randomness", kSeed},    {"hub", "Hub", kHub},
-          {"model_file", "Model", kModelFile},    {"text_rows", "Rows", kTextRows}, {"infer", "Inference", kInfer},
-          {"deploy", "Server", kDeploy},          {"merge", "Result", kMerge},      {"export", "Export", kExport},
-          {"eval", "Evaluation", kEval},          {"sample", "Sampling", kSample},  {"tokenize", "Text", kTokenize},
-          {"inspect_data", "Data", kInspectData}, {"bench", "Measurement", kBench}, {"convert", "Result", kConvert},
-          {"selftest", "Cases", kSelftest},       {"web_ui", "Server", kWebUi}};
+  return {{"adapters", "Adapters", kAdapters}, {"seed", "Randomness", kSeed},          {"hub", "Hub", kHub},
+          {"model_file", "Model", kModelFile}, {"compute", "Computing", kCompute},     {"text_rows", "Rows", kTextRows},
+          {"infer", "Inference", kInfer},      {"deploy", "Server", kDeploy},          {"merge", "Result", kMerge},
+          {"export", "Export", kExport},       {"eval", "Evaluation", kEval},          {"sample", "Sampling", kSample},
+          {"tokenize", "Text", kTokenize},     {"inspect_data", "Data", kInspectData}, {"bench", "Measurement", kBench},
+          {"convert", "Result", kConvert},     {"selftest", "Cases", kSelftest},       {"web_ui", "Server", kWebUi}};
 }
 
 }  // namespace tern::cli

@@ -10,6 +10,7 @@
 #include "cli/device_setup.h"
 #include "cli/interrupt.h"
 #include "cli/json_text.h"
+#include "cli/selftest_model.h"
 #include "cli/terminal.h"
 #include "conformance/selftest.h"
 
@@ -85,6 +86,10 @@ std::string to_json(const conformance::SelftestReport& report, const std::string
 }  // namespace
 
 int run_selftest(const Arguments& arguments) {
+  if (arguments.maybe_string("model")) return check_model(arguments);
+  if (arguments.maybe_string("fallback")) {
+    throw Failure(usage_error("--fallback", "--model beside it", "none", "remove it: ops alone fall back nowhere"));
+  }
   conformance::SelftestOptions options;
   options.ops = ops_of(arguments);
   options.stopped = interrupted;

@@ -14,6 +14,7 @@
 #include "graph/bind.h"
 #include "graph/graph.h"
 #include "graph/memory_plan.h"
+#include "graph/node_probe.h"
 #include "graph/profile.h"
 #include "graph/tensor_store.h"
 
@@ -24,6 +25,8 @@ struct ProgramOptions {
   bool capture = false;  // record the launches once and replay them, where the device can
   bool pack_weights = true;
   std::shared_ptr<Profile> profile;  // filled where given: every step is then waited for, and nothing is captured
+  // Sees every op alone where given: nothing is captured, and a device that compiles graphs compiles one an op.
+  std::shared_ptr<NodeProbe> probe;
   // For tests: the wait between lanes, counted over the steps, that is left out.
   std::int32_t drop_wait = -1;
 };

@@ -126,7 +126,7 @@ class Builder {
     const bool whole_graphs = !p_.device->can(TERN_CAP_EAGER);
     for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
       const Node& next = graph.nodes()[n];
-      const bool joins = whole_graphs && !next.on_host && !p_.steps.empty() &&
+      const bool joins = whole_graphs && !p_.options.probe && !next.on_host && !p_.steps.empty() &&
                          p_.steps.back().kind == StepKind::recipe && p_.steps.back().lane == next.lane;
       if (!joins) {
         Step step;
@@ -286,7 +286,7 @@ class Builder {
 
   static std::uint64_t dtype_bytes_of(const TensorDesc& desc) { return total_bytes(make_desc(desc.dtype, {1})); }
 
-  [[nodiscard]] std::vector<tern_tensor> node_tensors(std::int32_t n) const {
+  [[nodiscard]] std::vector<tern_tensor> stored_tensors(std::int32_t n) const {
     const OpCall& call = node(n).call;
     std::vector<tern_tensor> tensors(call.inputs.size());
     for (std::size_t a = 0; a < tensors.size(); ++a) {
@@ -294,6 +294,11 @@ class Builder {
       tensors[a].desc = absent_desc();
       if (value.present()) tensors[a] = tensor_of(value);
     }
+    return tensors;
+  }
+
+  [[nodiscard]] std::vector<tern_tensor> node_tensors(std::int32_t n) const {
+    std::vector<tern_tensor> tensors = stored_tensors(n);
     for (const PackedArg& arg : packed_args_) {
       if (arg.node == n) tensors[arg.arg] = *p_.store->packed(arg.name, arg.uses);
     }
@@ -303,6 +308,7 @@ class Builder {
   void bind_steps() {
     for (std::size_t s = 0; s < p_.steps.size(); ++s) {
       Step& step = p_.steps[s];
+      if (p_.options.probe && !step.nodes.empty()) show_to_probe(step);
       if (step.kind == StepKind::launch) {
         step.tensors = node_tensors(step.nodes[0]);
         step.bound = step_plan_.at(s)->bind(step.tensors, workspace_place(s), step.scratch.data());
@@ -324,6 +330,14 @@ class Builder {
       } else if (step.kind == StepKind::host) {
         bind_on_host(step);
       }
+    }
+  }
+
+  void show_to_probe(Step& step) {
+    step.stored = stored_tensors(step.nodes[0]);
+    step.packed = std::make_unique<bool[]>(step.stored.size());
+    for (const PackedArg& arg : packed_args_) {
+      if (arg.node == step.nodes[0]) step.packed[arg.arg] = true;
     }
   }
 

@@ -26,6 +26,8 @@ struct Step {
   std::vector<std::int32_t> nodes;   // launch, host: one; recipe: several
   std::int32_t transfer = -1;        // upload, download: which of Impl::transfers
   std::vector<tern_tensor> tensors;  // of the node's arguments, or of the recipe's
+  std::vector<tern_tensor> stored;   // with a probe: of the node's arguments, weights as stored
+  std::unique_ptr<bool[]> packed;    // with a probe: per argument
   accel::Bound bound;
   accel::Recipe recipe;
   std::vector<std::byte> scratch;  // host memory the kernel asked for

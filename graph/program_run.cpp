@@ -62,6 +62,10 @@ class Runner {
       p_.options.profile->add_run(now_seconds() - begin);
       return;
     }
+    if (p_.options.probe) {
+      for (std::size_t s = 0; s < p_.steps.size(); ++s) run_probed(s);
+      return;
+    }
     for (std::size_t s = 0; s < p_.steps.size();) {
       s = p_.options.capture && p_.device->can(TERN_CAP_CAPTURE) && p_.steps[s].kind == StepKind::launch
               ? run_captured(s)
@@ -145,6 +149,23 @@ class Runner {
     const tern_host_args& args = host_args_.of(step);
     profile.add(p_.graph(), node, inputs_.counts,
                 work_of(p_.graph(), node, inputs_.counts, {args.arrays, args.num_arrays}), seconds);
+  }
+
+  // Runs one step alone, its arguments shown before and after.
+  void run_probed(std::size_t s) {
+    const Step& step = p_.steps[s];
+    const accel::Stream& stream = p_.stream(step.lane);
+    if (step.nodes.empty()) {
+      (void)run_step(s);
+      stream.synchronize();
+      return;
+    }
+    const ProbedCall call{p_.graph(),  p_.graph().nodes()[index(step.nodes[0])], p_.device,     stream,
+                          step.stored, {step.packed.get(), step.stored.size()},  inputs_.counts};
+    p_.options.probe->before(call);
+    (void)run_step(s);
+    stream.synchronize();
+    p_.options.probe->after(call);
   }
 
   void launch_recipe(Step& step, const accel::Stream& stream) {

@@ -1,0 +1,50 @@
+// tern selftest --model: a model's own ops against the oracle, on every kind of device.
+#include <gtest/gtest.h>
+
+#include "run.h"
+#include "tiny_model.h"
+
+namespace tern::e2e {
+namespace {
+
+TEST(SelftestModel, PassesOnEveryKindOfDevice) {
+  const Scratch scratch;
+  write_tiny_model(scratch.path() / "tiny");
+  for (const std::string personality : {"", "discrete", "ascend", "graph", "embedded"}) {
+    SCOPED_TRACE(personality);
+    Options options;
+    options.folder = scratch.path();
+    options.variables["TERN_HOME"] = (scratch.path() / "home").string();
+    if (!personality.empty()) options.variables["TERN_SIM"] = personality;
+    // What a device cannot do at all may run on the host: this is about what it does.
+    const Outcome outcome = run({"selftest", "--model", "tiny", "--device", personality.empty() ? "cpu" : "sim:0",
+                                 "--fallback", "allow", "--json"},
+                                options);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("\"passed\": true, \"first\": null"), std::string::npos) << outcome.out;
+    // Training, its optimizer, the paged path and the draw of tokens all took part.
+    for (const char* op :
+         {"attention", "attention_backward", "attention_paged", "linear_cross_entropy", "adamw", "dropout", "sample"}) {
+      EXPECT_NE(outcome.out.find(std::string("{\"op\": \"") + op + "\", \"calls\": "), std::string::npos) << op;
+    }
+  }
+}
+
+TEST(SelftestModel, TakesAModelOrOps) {
+  const Outcome outcome = run({"selftest", "--model", "absent", "--op", "matmul"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(
+      outcome.last_error_line(),
+      "tern: error: --model: expected neither --op nor --replay beside it, found one of them; test a model's ops, "
+      "or ops by name, one at a time");
+}
+
+TEST(SelftestOps, FallBackNowhere) {
+  const Outcome outcome = run({"selftest", "--op", "matmul", "--fallback", "allow"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.last_error_line(),
+            "tern: error: --fallback: expected --model beside it, found none; remove it: ops alone fall back nowhere");
+}
+
+}  // namespace
+}  // namespace tern::e2e
