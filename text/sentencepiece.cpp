@@ -1,9 +1,11 @@
 #include "text/sentencepiece.h"
 
 #include <bit>
+#include <cfloat>
 
 #include "base/strings.h"
 #include "text/spm_model.h"
+#include "text/spm_normalizer.h"
 #include "text/unigram.h"
 #include "text/utf8.h"
 
@@ -113,6 +115,7 @@ void read_trainer(const WireReader::Field& message, const std::string& where, Se
       }
       out.model = static_cast<SentencePieceFile::Model>(field.value);
     }
+    if (field.number == 24) out.whitespace_as_suffix = field.value != 0;
     if (field.number == 35) out.byte_fallback = field.value != 0;
     if (field.number == 40) out.unk_id = id(field.value);
     if (field.number == 41) out.bos_id = id(field.value);
@@ -158,14 +161,54 @@ void add_bos_and_eos(const SentencePieceFile& file, const TokenizerConfig& confi
   impl.config.pad = role(file.pad_id);
 }
 
-void add_normalizers(const SentencePieceFile& file, const std::string& where, TokenizerImpl& impl) {
-  if (!file.charsmap.empty()) impl.normalizers.push_back(make_precompiled(file.charsmap, where));
-  if (file.remove_extra_whitespaces) {
-    impl.normalizers.push_back(make_replace("\\A +| +\\z", false, "", where));
-    impl.normalizers.push_back(make_replace(" {2,}", false, " ", where));
+std::vector<std::string> user_symbols(const SentencePieceFile& file) {
+  std::vector<std::string> symbols;
+  for (const SentencePieceFile::Piece& piece : file.pieces) {
+    if (piece.type == SentencePieceFile::kUserDefined) symbols.push_back(piece.text);
   }
-  if (file.add_dummy_prefix) impl.normalizers.push_back(make_prepend(std::string(kMetaspace)));
-  impl.normalizers.push_back(make_replace(" ", true, std::string(kMetaspace), where));
+  return symbols;
+}
+
+std::vector<bool> hidden_pieces(const SentencePieceFile& file) {
+  std::vector<bool> hidden;
+  for (const SentencePieceFile::Piece& piece : file.pieces) {
+    hidden.push_back(piece.type != SentencePieceFile::kNormal && piece.type != SentencePieceFile::kUserDefined);
+  }
+  return hidden;
+}
+
+// Scores as the search of sentencepiece 0.2 has them, measured for user-defined symbols: 0.1 for each byte but the
+// first.
+std::unique_ptr<UnigramModel> make_unigram(const SentencePieceFile& file, Vocabulary vocabulary,
+                                           std::optional<TokenId> unk, const std::string& where) {
+  UnigramOptions options;
+  options.unk_id = unk;
+  options.byte_fallback = file.byte_fallback;
+  options.joined_unknowns = false;
+  options.single_precision = true;
+  options.hidden = hidden_pieces(file);
+  float lowest = FLT_MAX;
+  for (const SentencePieceFile::Piece& piece : file.pieces) {
+    if (piece.type != SentencePieceFile::kNormal) continue;
+    lowest = std::min(lowest, piece.score);
+  }
+  options.unk_score = lowest - 10.0F;
+  std::vector<double> scores;
+  for (const SentencePieceFile::Piece& piece : file.pieces) {
+    const bool symbol = piece.type == SentencePieceFile::kUserDefined;
+    scores.push_back(symbol ? 0.1 * static_cast<double>(piece.text.size()) - 0.1 : double{piece.score});
+  }
+  return std::make_unique<UnigramModel>(std::move(vocabulary), std::move(scores), std::move(options), where);
+}
+
+std::unique_ptr<Normalizer> make_normalizer(const SentencePieceFile& file, const std::string& where) {
+  SpmNormalizerOptions options;
+  options.charsmap = file.charsmap;
+  options.symbols = user_symbols(file);
+  options.add_dummy_prefix = file.add_dummy_prefix;
+  options.remove_extra_whitespaces = file.remove_extra_whitespaces;
+  options.whitespace_as_suffix = file.whitespace_as_suffix;
+  return make_spm_normalizer(options, where);
 }
 
 }  // namespace
@@ -199,30 +242,24 @@ std::shared_ptr<TokenizerImpl> make_sentencepiece_tokenizer(const SentencePieceF
   }
   const bool has_unk = file.unk_id >= 0 && static_cast<std::size_t>(file.unk_id) < file.pieces.size();
   if (file.model == Model::bpe) {
-    impl->model = std::make_unique<SpmModel>(std::move(vocabulary), std::move(scores), has_unk ? file.unk_id : 0);
+    SpmOptions options{hidden_pieces(file), user_symbols(file), file.byte_fallback};
+    impl->model = std::make_unique<SpmModel>(std::move(vocabulary), std::move(scores), has_unk ? file.unk_id : 0,
+                                             std::move(options));
   } else {
-    UnigramOptions options;
-    if (has_unk) options.unk_id = file.unk_id;
-    options.byte_fallback = file.byte_fallback;
-    for (const SentencePieceFile::Piece& piece : file.pieces) {
-      options.hidden.push_back(piece.type != SentencePieceFile::kNormal &&
-                               piece.type != SentencePieceFile::kUserDefined);
-    }
-    std::vector<double> wide(scores.begin(), scores.end());
-    impl->model = std::make_unique<UnigramModel>(std::move(vocabulary), std::move(wide), options, where);
+    impl->model = make_unigram(file, std::move(vocabulary), has_unk ? std::optional(file.unk_id) : std::nullopt, where);
   }
-  add_normalizers(file, where, *impl);
+  impl->replace_each_byte = true;
+  impl->normalizers.push_back(make_normalizer(file, where));
   impl->has_decoder = true;
   impl->decoders.push_back(make_replace_decoder(kMetaspace, true, " ", where));
   impl->decoders.push_back(make_byte_fallback_decoder());
   impl->decoders.push_back(make_fuse_decoder());
   if (file.add_dummy_prefix) impl->decoders.push_back(make_strip_decoder(U' ', 1, 0));
   for (const SentencePieceFile::Piece& piece : file.pieces) {
-    const bool control = piece.type == SentencePieceFile::kControl || piece.type == SentencePieceFile::kUnknown;
-    if (!control && piece.type != SentencePieceFile::kUserDefined) continue;
+    if (piece.type != SentencePieceFile::kControl && piece.type != SentencePieceFile::kUnknown) continue;
     AddedToken token;
     token.content = piece.text;
-    token.special = control;
+    token.special = true;
     impl->add_token(std::move(token));
   }
   add_bos_and_eos(file, config, *impl);

@@ -24,6 +24,7 @@ struct SentencePieceFile {
   bool byte_fallback = false;
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
+  bool whitespace_as_suffix = false;
   std::string charsmap;
   TokenId unk_id = 0, bos_id = 1, eos_id = 2, pad_id = -1;
 };

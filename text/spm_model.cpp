@@ -11,10 +11,12 @@ namespace tern::text {
 namespace {
 
 constexpr std::string_view kMetaspace = "\xE2\x96\x81";
+constexpr TokenId kFrozen = -2;  // of a symbol that is never joined
 
 }  // namespace
 
-SpmModel::SpmModel(Vocabulary vocabulary, std::vector<float> scores, TokenId unk_id) : unk_id_(unk_id) {
+SpmModel::SpmModel(Vocabulary vocabulary, std::vector<float> scores, TokenId unk_id, SpmOptions options)
+    : hidden_(std::move(options.hidden)), symbols_(options.symbols), unk_id_(unk_id) {
   set_vocabulary(std::move(vocabulary));
   scores.resize(pieces_.size());
   for (float& score : scores) score = score == score ? score : -INFINITY;  // an order needs numbers
@@ -26,15 +28,17 @@ SpmModel::SpmModel(Vocabulary vocabulary, std::vector<float> scores, TokenId unk
     ranks_.push_back(static_cast<std::uint32_t>(place - order.begin()));
   }
   constexpr std::string_view digits = "0123456789ABCDEF";
-  for (std::size_t b = 0; b < 256; ++b) {
+  byte_ids_.fill(-1);
+  for (std::size_t b = 0; options.byte_fallback && b < 256; ++b) {
     byte_ids_[b] = table_.find(cat("<0x", digits[b >> 4], digits[b & 15], ">"));
     if (byte_ids_[b] < 0) byte_ids_[b] = table_.find(std::string(1, static_cast<char>(b)));
   }
-  cut_words_ = std::none_of(pieces_.begin(), pieces_.end(), [](const std::string& piece) {
-    std::size_t at = 0;
-    while (piece.compare(at, kMetaspace.size(), kMetaspace) == 0) at += kMetaspace.size();
-    return piece.find(kMetaspace, at) != std::string::npos;
-  });
+  cut_words_ =
+      table_.find(kMetaspace) >= 0 && std::none_of(pieces_.begin(), pieces_.end(), [](const std::string& piece) {
+        std::size_t at = 0;
+        while (piece.compare(at, kMetaspace.size(), kMetaspace) == 0) at += kMetaspace.size();
+        return piece.find(kMetaspace, at) != std::string::npos;
+      });
 }
 
 void SpmModel::tokenize(std::string_view piece, Workspace& work, std::vector<Token>& out) const {
@@ -63,7 +67,7 @@ void SpmModel::word(std::string_view text, std::uint32_t base, Workspace& work, 
     std::uint32_t at = 0;
     for (const Workspace::Symbol& symbol : work.symbols) {
       if (symbol.size == 0) continue;
-      const TokenId id = table_.find(text.substr(at, symbol.size));
+      const TokenId id = find(text.substr(at, symbol.size));
       if (id >= 0) {
         out.push_back({id, at, at + symbol.size});
       } else {
@@ -92,6 +96,11 @@ void SpmModel::add_bytes(std::string_view text, std::uint32_t at, std::vector<To
   }
 }
 
+TokenId SpmModel::find(std::string_view text) const {
+  const TokenId id = table_.find(text);
+  return id >= 0 && !hidden_.empty() && hidden_[static_cast<std::size_t>(id)] ? -1 : id;
+}
+
 // Joins until no two neighbours make a token. A candidate whose symbols have changed since is skipped: the place of the
 // next symbol and the joint size tell.
 void SpmModel::join(std::string_view text, Workspace& work) const {
@@ -100,10 +109,12 @@ void SpmModel::join(std::string_view text, Workspace& work) const {
   symbols.clear();
   heap.clear();
   for (std::size_t at = 0; at < text.size();) {
-    const auto size = static_cast<std::uint32_t>(utf8_length(static_cast<unsigned char>(text[at])));
+    const std::size_t symbol = symbols_.match(text.substr(at));
+    const auto size =
+        static_cast<std::uint32_t>(symbol > 0 ? symbol : utf8_length(static_cast<unsigned char>(text[at])));
     const auto index = static_cast<std::int32_t>(symbols.size());
-    symbols.push_back(
-        {-1, size, index - 1, index + 1, static_cast<std::uint32_t>(at), -1});  // rank: here the place in text
+    symbols.push_back({symbol > 0 ? kFrozen : -1, size, index - 1, index + 1, static_cast<std::uint32_t>(at),
+                       -1});  // rank: here the place in text
     at += size;
   }
   if (symbols.empty()) return;
@@ -115,8 +126,10 @@ void SpmModel::join(std::string_view text, Workspace& work) const {
     if (left < 0) return;
     const Workspace::Symbol& symbol = symbols[static_cast<std::size_t>(left)];
     if (symbol.next < 0) return;
-    const std::uint32_t size = symbol.size + symbols[static_cast<std::size_t>(symbol.next)].size;
-    const TokenId id = table_.find(text.substr(symbol.rank, size));
+    const Workspace::Symbol& right = symbols[static_cast<std::size_t>(symbol.next)];
+    if (symbol.id == kFrozen || right.id == kFrozen) return;
+    const std::uint32_t size = symbol.size + right.size;
+    const TokenId id = find(text.substr(symbol.rank, size));
     if (id < 0) return;
     heap.push_back(
         {ranks_[static_cast<std::size_t>(id)], static_cast<std::uint32_t>(left), static_cast<TokenId>(size)});

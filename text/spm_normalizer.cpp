@@ -99,23 +99,29 @@ class SpmNormalizer final : public Normalizer {
       at = after;
     }
     if (at == piece.size()) return;
+    std::size_t spaces = 0;  // held back where those at the end are dropped, the dummy and a "▁" of the text among them
+    const auto put = [&](char32_t c) {
+      if (trim && c == kMeta) {
+        ++spaces;
+        return;
+      }
+      for (; spaces > 0; --spaces) out.write(kMeta);
+      out.write(c);
+    };
     const bool dummy = options_.add_dummy_prefix;
-    if (dummy && !options_.whitespace_as_suffix) out.write(kMeta);
+    if (dummy && !options_.whitespace_as_suffix) put(kMeta);
     bool after_space = trim;
-    std::size_t spaces = 0;  // held back, as those at the end are dropped
     while (at < piece.size()) {
       const std::size_t begin = at;
       std::string_view part = next(piece, at);
       while (after_space && part.starts_with(' ')) part.remove_prefix(1);
       if (!part.empty()) after_space = part.ends_with(' ');
       if (!trim) after_space = false;
-      const std::size_t kept = trim ? part.find_last_not_of(' ') + 1 : part.size();
-      if (kept > 0) {
-        for (; spaces > 0; --spaces) out.write(kMeta);
-      }
       out.read(piece.substr(begin, at - begin));
-      put(part.substr(0, kept), out);
-      spaces += part.size() - kept;
+      for (std::size_t i = 0; i < part.size();) {
+        const char32_t c = next_char(part, i);
+        put(c == ' ' ? kMeta : c);
+      }
     }
     if (dummy && options_.whitespace_as_suffix) out.write(kMeta);
   }
@@ -144,13 +150,6 @@ class SpmNormalizer final : public Normalizer {
         in_word = true;
         out.write(c);
       }
-    }
-  }
-
-  static void put(std::string_view part, Rewriter& out) {
-    for (std::size_t i = 0; i < part.size();) {
-      const char32_t c = next_char(part, i);
-      out.write(c == ' ' ? kMeta : c);
     }
   }
 

@@ -95,3 +95,8 @@ def string(number):
     if number % 97 == 0:
         out += piece(r) * (50 + r.pick(400))
     return out
+
+
+def repaired(text):
+    """The bytes with U+FFFD for each byte that is no UTF-8, as llama.cpp and sentencepiece read them."""
+    return "".join("\ufffd" if "\udc80" <= c <= "\udcff" else c for c in text.decode("utf-8", "surrogateescape")).encode()

@@ -2,41 +2,20 @@
 // offsets and decoded text of 20,000 strings a tokenizer, by digest; and streaming equal to decoding at once.
 #include <gtest/gtest.h>
 #include <xxhash.h>
-#include <zstd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <sstream>
 
 #include "text/tokenizer.h"
 #include "tok_corpus.h"
+#include "tok_files.h"
 
 namespace tern::text {
 namespace {
 
 const std::filesystem::path kData = std::filesystem::path(TERN_TEST_DATA) / "tokenizers";
 constexpr std::uint64_t kBlock = 100;
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (path.extension() != ".zst") return bytes;
-  std::string out(ZSTD_getFrameContentSize(bytes.data(), bytes.size()), '\0');
-  out.resize(ZSTD_decompress(out.data(), out.size(), bytes.data(), bytes.size()));
-  return out;
-}
-
-std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (const auto& entry : std::filesystem::directory_iterator(kData)) {
-    if (entry.path().extension() == ".golden") all.push_back(entry.path().stem().string());
-  }
-  std::sort(all.begin(), all.end());
-  return all;
-}
 
 // The record of one encoding that the digests are over.
 std::string record(const Encoding& encoding, const std::string& decoded) {
@@ -73,9 +52,10 @@ class Golden : public testing::TestWithParam<std::string> {};
 TEST_P(Golden, EqualsTheReference) {
   const auto plain = kData / (GetParam() + ".json");
   const bool packed = !std::filesystem::exists(plain);
-  const auto tokenizer = Tokenizer::from_json(read(packed ? kData / (GetParam() + ".json.zst") : plain), GetParam());
+  const auto tokenizer =
+      Tokenizer::from_json(read_packed(packed ? kData / (GetParam() + ".json.zst") : plain), GetParam());
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().line();
-  std::istringstream lines(read(kData / (GetParam() + ".golden")));
+  std::istringstream lines(read_packed(kData / (GetParam() + ".golden")));
   std::uint64_t blocks = 0;
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
@@ -116,7 +96,8 @@ TEST_P(Golden, EqualsTheReference) {
 TEST_P(Golden, StreamsWhatItDecodes) {
   const auto plain = kData / (GetParam() + ".json");
   const bool packed = !std::filesystem::exists(plain);
-  const auto tokenizer = Tokenizer::from_json(read(packed ? kData / (GetParam() + ".json.zst") : plain), GetParam());
+  const auto tokenizer =
+      Tokenizer::from_json(read_packed(packed ? kData / (GetParam() + ".json.zst") : plain), GetParam());
   ASSERT_TRUE(tokenizer.ok());
   for (std::uint64_t n = 0; n < 500; ++n) {
     std::vector<TokenId> ids;
@@ -137,7 +118,7 @@ TEST_P(Golden, StreamsWhatItDecodes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tokenizers, Golden, testing::ValuesIn(names()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Tokenizers, Golden, testing::ValuesIn(stems(kData, ".golden")), [](const auto& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
