@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "data/parquet.h"
 #include "data/source.h"
 
 namespace tern::data {
@@ -347,11 +348,7 @@ std::string extension(std::string_view path) {
 }
 
 std::unique_ptr<RowReader> detect(const std::string& path, Cursor cursor, const ReaderLimits& limits) {
-  if (cursor.head(4).starts_with("PAR1")) {
-    throw Failure(
-        data_error(path, "JSON lines, a JSON array or CSV", "a Parquet file (this build has no libparquet)",
-                   "convert it, for example with Python: datasets.load_dataset(...).to_json(\"rows.jsonl\")"));
-  }
+  if (cursor.head(4).starts_with("PAR1")) return open_parquet(path, limits).value();
   if (cursor.head(3).starts_with("\xEF\xBB\xBF")) cursor.advance(3);
   cursor.skip_space();
   const int first = cursor.peek();
@@ -383,33 +380,10 @@ std::string_view name(FileFormat format) {
       return "JSON array";
     case FileFormat::csv:
       return "CSV";
+    case FileFormat::parquet:
+      return "Parquet";
   }
   return "";
-}
-
-void append_json_string(std::string& out, std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  out += '"';
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (byte < 0x20) {
-      out += "\\u00";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
 }
 
 Result<std::unique_ptr<RowReader>> open_rows(const std::string& path, const ReaderLimits& limits) {

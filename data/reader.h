@@ -1,6 +1,6 @@
-// Rows of a data file as JSON objects, one at a time: JSON lines, a JSON array of objects, or CSV (RFC 4180; its rows
-// become objects of strings). The format is taken from the content, and from the name only where the content does not
-// tell.
+// Rows of a data file as JSON objects, one at a time: JSON lines, a JSON array of objects, CSV (RFC 4180; its rows
+// become objects of strings), or Parquet (parquet.h). The format is taken from the content, and from the name only
+// where the content does not tell.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tern::data {
 
-enum class FileFormat { jsonl, json_array, csv };
+enum class FileFormat { jsonl, json_array, csv, parquet };
 [[nodiscard]] std::string_view name(FileFormat format);
 
 // A row as the file frames it. `error` is set where it could not be framed (a CSV row of the wrong width, an over-long

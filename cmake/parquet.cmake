@@ -1,0 +1,40 @@
+# Parquet is read where Apache Arrow's C++ libraries are: their CMake packages (CMAKE_PREFIX_PATH), or a folder that
+# holds include/ and the libraries, as the PyPI package pyarrow does. data/parquet/ has a source for either case. The
+# reader is a library of its own, as Arrow's may bring copies of OpenSSL, simdjson and others that must not meet ours.
+set(TERN_ARROW_ROOT "" CACHE PATH "folder with Apache Arrow's include/ and libraries where it has no CMake package")
+
+# tern_parquet(<target>): gives the target open_parquet().
+function(tern_parquet target)
+  set(packages)
+  if(TERN_ARROW_ROOT)
+    foreach(library parquet arrow)
+      file(GLOB found ${TERN_ARROW_ROOT}/lib${library}.so* ${TERN_ARROW_ROOT}/lib/lib${library}.so*)
+      if(NOT found)
+        message(FATAL_ERROR "TERN_ARROW_ROOT ${TERN_ARROW_ROOT}: expected lib${library}.so, found none")
+      endif()
+      list(GET found 0 first)
+      list(APPEND packages ${first})
+    endforeach()
+  else()
+    find_package(Arrow QUIET)
+    find_package(Parquet QUIET)
+    if(Arrow_FOUND AND Parquet_FOUND)
+      set(packages Parquet::parquet_shared Arrow::arrow_shared)
+    endif()
+  endif()
+  if(NOT packages)
+    message(STATUS "Parquet is not read: Apache Arrow is not installed")
+    target_sources(${target} PRIVATE data/parquet/absent.cpp)
+    return()
+  endif()
+  target_sources(${target} PRIVATE data/parquet/load.cpp)
+  add_library(tern_parquet_reader MODULE data/parquet/arrow.cpp data/json_string.cpp)
+  target_link_libraries(tern_parquet_reader PRIVATE tern_base ${packages})
+  if(TERN_ARROW_ROOT)
+    target_include_directories(tern_parquet_reader SYSTEM PRIVATE ${TERN_ARROW_ROOT}/include)
+  endif()
+  set_target_properties(tern_parquet_reader PROPERTIES PREFIX "" OUTPUT_NAME parquet INSTALL_RPATH_USE_LINK_PATH ON
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/tern/readers)
+  install(TARGETS tern_parquet_reader LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tern/readers)
+  add_dependencies(${target} tern_parquet_reader)  # loaded at run time, so nothing else would build it
+endfunction()
