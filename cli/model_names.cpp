@@ -1,5 +1,6 @@
 #include "cli/model_names.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -13,6 +14,8 @@
 namespace tern::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr BundledModel kBundled[] = {
     {"smollm2-135m", "SmolLM2-135M-Instruct.Q4_1.gguf", 98362432,
      "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
@@ -23,8 +26,40 @@ bool is_short_name(std::string_view model) {
   return model.find('/') == std::string_view::npos && model.find('.') == std::string_view::npos;
 }
 
+// "ORG/NAME:FILE", with or without a hub's prefix.
+struct HubModel {
+  std::string id;
+  std::string file;  // or a quantisation; "" where none is named
+};
+
+HubModel split_file(const std::string& model) {
+  const std::size_t prefix = model.starts_with("hf::") || model.starts_with("ms::") ? 4 : 0;
+  const std::size_t colon = model.find(':', prefix);
+  if (colon == std::string::npos) return {model, ""};
+  return {model.substr(0, colon), model.substr(colon + 1)};
+}
+
+// Whether the files are to be one GGUF model: the user names it, or there are no other weights.
+bool is_gguf_only(const std::vector<std::string>& files) {
+  const auto ends = [&](const char* ending) {
+    return std::any_of(files.begin(), files.end(), [&](const std::string& file) { return file.ends_with(ending); });
+  };
+  return ends(".gguf") && !ends(".safetensors");
+}
+
+// What lies in a snapshot, as the hub names it.
+std::vector<std::string> files_below(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored)) {
+    if (entry.is_regular_file(ignored)) names.push_back(fs::relative(entry.path(), folder).string());
+  }
+  return names;
+}
+
 Result<std::string> fetch_model(const std::string& model, const HubFlags& flags) {
-  const auto id = io::parse_hub_id(model, io::HubKind::model, flags.use_hf, flags.revision);
+  const HubModel named = split_file(model);
+  const auto id = io::parse_hub_id(named.id, io::HubKind::model, flags.use_hf, flags.revision);
   if (!id) return id.error();
   io::HubOptions options = io::hub_options_from_environment(id->hub);
   if (!flags.token.empty()) options.token = flags.token;
@@ -35,13 +70,25 @@ Result<std::string> fetch_model(const std::string& model, const HubFlags& flags)
     progress->update(done);
     return !interrupted();
   };
+  // A folder of GGUF files is many models, of which one is wanted.
+  const auto one_gguf = [&](const std::vector<std::string>& all) { return !named.file.empty() || is_gguf_only(all); };
+  options.wanted = [&](const std::string& path, const std::vector<std::string>& all) {
+    if (!one_gguf(all)) return io::wanted_file(path, all);
+    const auto parts = io::choose_gguf(all, named.file, named.id).value();
+    return std::find(parts.begin(), parts.end(), path) != parts.end();
+  };
   const auto path = io::fetch_repository(*id, options);
   if (interrupted()) {
     return interrupted_error("what was fetched is kept", "run it again to go on");
   }
   if (!path) return path.error();
   if (progress) progress->finish();
-  return path->string();
+  // Offline, the choice is among what lies there.
+  const auto present = files_below(*path);
+  if (!one_gguf(present)) return path->string();
+  const auto parts = io::choose_gguf(present, named.file, named.id);
+  if (!parts) return parts.error();
+  return (*path / parts->front()).string();
 }
 
 }  // namespace
@@ -90,9 +137,10 @@ Result<std::string> resolve_model(const std::string& model, const HubFlags& hub)
     return data_error(where, "a path that exists, a short name or a hub id ORG/NAME", "neither",
                       near.empty() ? "see tern models" : cat("did you mean ", near, "?"));
   }
+  const HubModel named = split_file(model);
   const bool path_like = model.starts_with('.') || model.starts_with('/') || model.starts_with('~') ||
-                         model.ends_with(".gguf") || model.ends_with(".safetensors");
-  if (!path_like && io::looks_like_hub_id(model)) return fetch_model(model, hub);
+                         named.id.ends_with(".gguf") || named.id.ends_with(".safetensors");
+  if (!path_like && io::looks_like_hub_id(named.id)) return fetch_model(model, hub);
   return data_error(where, "a directory or .gguf file that exists, or a hub id ORG/NAME", "none", "check the path");
 }
 

@@ -53,6 +53,13 @@ struct HubOptions {
 // Not fetched for a model: weights of other frameworks, pickles, and GGUF files beside safetensors.
 [[nodiscard]] bool wanted_file(const std::string& path, const std::vector<std::string>& all);
 
+// Of a repository's files the GGUF model that `select` means, all parts of a split one in order: a file's name, or the
+// quantisation at its name's end (Q4_K_M, in either case), as llama.cpp's -hf and vLLM take them behind ORG/NAME:. ""
+// where there is but one; projectors and importance matrices are meant by their whole name only. Errors (data): none
+// such, or several, which are listed. `name` is the repository's.
+[[nodiscard]] Result<std::vector<std::string>> choose_gguf(const std::vector<std::string>& all,
+                                                           const std::string& select, const std::string& name);
+
 // The directory that holds the repository's files, fetched where they are not there yet.
 [[nodiscard]] Result<std::filesystem::path> fetch_repository(const HubId& id, const HubOptions& options);
 

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "base/strings.h"
 #include "fake_hub.h"
 #include "io/checksum.h"
 #include "temp_dir.h"
@@ -278,13 +279,38 @@ TEST(Hub, StopsWhenAskedAndKeepsWhatCame) {
 TEST(Hub, SaysThatTheDiskIsTooSmallBeforeFetching) {
   TempDir dir;
   FakeHuggingFace fake;
-  fake.listing =
-      R"({"sha":")" + kCommit + R"(","siblings":[{"rfilename":"model.safetensors","size":70000000000000}]})";
+  fake.listing = R"({"sha":")" + kCommit + R"(","siblings":[{"rfilename":"model.safetensors","size":70000000000000}]})";
   const auto path = fetch_repository(model(), fake.options(dir));
   ASSERT_FALSE(path.ok());
   EXPECT_EQ(path.error().kind, ErrorKind::failed);
   EXPECT_NE(path.error().line().find("free disk"), std::string::npos) << path.error().line();
   EXPECT_EQ(fake.hub().requests().size(), 1U);
+}
+
+TEST(Hub, ChoosesOneOfManyGgufModels) {
+  const std::vector<std::string> all = {"README.md",
+                                        "m-Q4_K_M.gguf",
+                                        "m-q8_0.gguf",
+                                        "m-UD-Q8_0.gguf",
+                                        "BF16/m-BF16-00002-of-00002.gguf",
+                                        "BF16/m-BF16-00001-of-00002.gguf",
+                                        "mmproj-F16.gguf"};
+  const auto chosen = [&](const std::string& select) {
+    const auto parts = choose_gguf(all, select, "org/m");
+    return parts.ok() ? join(*parts, " ") : parts.error().line();
+  };
+  EXPECT_EQ(chosen("Q4_K_M"), "m-Q4_K_M.gguf");
+  EXPECT_EQ(chosen("q4_k_m"), "m-Q4_K_M.gguf");
+  EXPECT_EQ(chosen("m-q8_0.gguf"), "m-q8_0.gguf") << "a whole name is one file, though a quantisation ends two";
+  const std::string both = "BF16/m-BF16-00001-of-00002.gguf BF16/m-BF16-00002-of-00002.gguf";
+  for (const char* name : {"bf16", "BF16/m-BF16.gguf", "m-BF16-00002-of-00002.gguf"}) EXPECT_EQ(chosen(name), both);
+  EXPECT_EQ(chosen("mmproj-F16.gguf"), "mmproj-F16.gguf");
+  EXPECT_NE(chosen("Q8_0").find("m-UD-Q8_0.gguf, m-q8_0.gguf"), std::string::npos) << chosen("Q8_0");
+  EXPECT_NE(chosen("K_M").find("m-Q4_K_M.gguf"), std::string::npos);
+  EXPECT_NE(chosen("4_K_M").find("found none"), std::string::npos) << "half a word";
+  EXPECT_NE(chosen("").find("found 4 of them"), std::string::npos) << chosen("");
+  EXPECT_FALSE(choose_gguf({"a.json"}, "", "org/m").ok());
+  EXPECT_EQ(choose_gguf({"a.gguf", "mmproj.gguf"}, "", "org/m").value(), std::vector<std::string>{"a.gguf"});
 }
 
 TEST(Hub, ReadsIdsAndVariables) {
