@@ -26,6 +26,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kMark = ".tmp-";
 constexpr const char* kLock = ".lock";  // held by the writer while it lives, also across hosts
 constexpr const char* kManifest = "manifest.json";
+constexpr const char* kDamaged = "the manifest is damaged: save or fetch the directory again";
 
 // The pid of `<name>.tmp-<pid>`, or 0.
 int pid_of(const std::string& name) {
@@ -121,7 +122,8 @@ struct AtomicDir::State {
   void move_into_place() {
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) return;
     if (errno == EEXIST && existing == Existing::refuse) {
-      throw Failure(usage_error(target.string(), "a directory that does not exist", "one that does"));
+      throw Failure(usage_error(target.string(), "a directory that does not exist", "one that does",
+                                "another run made it meanwhile: name another"));
     }
     if (errno == EEXIST && ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
       std::error_code ignored;  // the old one now bears the temporary name: the next run removes it otherwise
@@ -185,15 +187,16 @@ Status verify_manifest(const fs::path& directory, Verify depth) {
     const Json manifest = read_json_file(path).value();
     const auto files = manifest.is_object() ? manifest.find("files") : manifest.end();
     if (!manifest.is_object() || files == manifest.end() || !files->is_object()) {
-      throw Failure(data_error(path.string(), "an object \"files\"", "none"));
+      throw Failure(data_error(path.string(), "an object \"files\"", "none", kDamaged));
     }
     for (const auto& [name, entry] : files->items()) {
       const std::string where = (directory / name).string();
       if (!safe_relative(name))
-        throw Failure(data_error(path.string(), "names inside the directory", cat("\"", name, "\"")));
+        throw Failure(data_error(path.string(), "names inside the directory", cat("\"", name, "\""), kDamaged));
       if (!entry.is_object() || !entry.contains("size") || !entry["size"].is_number_unsigned() ||
           !entry.contains("xxh3_64") || !entry["xxh3_64"].is_string()) {
-        throw Failure(data_error(cat(path.string(), ": \"", name, "\""), "size and xxh3_64", "something else"));
+        throw Failure(
+            data_error(cat(path.string(), ": \"", name, "\""), "size and xxh3_64", "something else", kDamaged));
       }
       std::error_code code;
       const std::uintmax_t size = fs::file_size(directory / name, code);

@@ -24,6 +24,9 @@ template <typename T>
   return value;
 }
 
+// The mend of a file that breaks its own format.
+inline constexpr const char* kCorruptFile = "the file is corrupt: fetch it again";
+
 class ByteReader {
  public:
   ByteReader(std::span<const std::byte> bytes, const std::string& name) : bytes_(bytes), name_(name) {}

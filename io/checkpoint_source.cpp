@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/dtype.h"
 #include "base/half.h"
@@ -60,7 +61,8 @@ struct CheckpointSource::State {
     directory = path;
     if (fs::exists(directory / "config.json")) config = read_json_file(directory / "config.json").value();
     if (config && !config->is_object()) {
-      throw Failure(data_error((directory / "config.json").string(), "an object", config->type_name()));
+      throw Failure(data_error((directory / "config.json").string(), "an object", config->type_name(),
+                               "restore the model's config.json"));
     }
     for (const char* stem : {"model", "adapter_model"}) {
       const std::string base = (directory / stem).string();
@@ -145,22 +147,23 @@ Result<const SourceTensor*> CheckpointSource::require(std::string_view name) con
   std::vector<std::string> names;
   for (const SourceTensor& tensor : state_->tensors) names.push_back(tensor.name);
   const std::string close = nearest(name, names);
-  return data_error(cat(state_->path.string(), ": tensor \"", name, "\""), "such a tensor", "none",
-                    close.empty() ? std::string() : cat("the nearest is \"", close, "\""));
+  return data_error(
+      cat(state_->path.string(), ": tensor \"", name, "\""), "such a tensor", "none",
+      close.empty() ? std::string("`tern inspect` lists those there are") : cat("the nearest is \"", close, "\""));
 }
 
 Status CheckpointSource::read_f32(const SourceTensor& tensor, std::span<float> values) const {
   const auto count = element_count(tensor.shape);
   const std::string where = cat(state_->path.string(), ": tensor \"", tensor.name, "\"");
   if (!count || *count != values.size())
-    return failed_error(where, cat(count.value_or(0), " values"), cat(values.size()));
+    throw std::logic_error(cat(where, ": ", values.size(), " values in place of ", count.value_or(0)));
   auto status = Status(Unit{});
   if (tensor.storage.block) {
     status = dequantize(*tensor.storage.block, tensor.bytes, values);
   } else if (tensor.storage.dtype) {
     status = to_f32(*tensor.storage.dtype, tensor.bytes, values);
   } else {
-    return data_error(where, "a dtype that can be read as numbers", tensor.storage.name);
+    return data_error(where, "a dtype that can be read as numbers", tensor.storage.name, "convert the file to BF16");
   }
   if (!status) {
     Error error = status.error();
@@ -197,8 +200,8 @@ void cast_all(std::span<const std::byte> bytes, std::span<float> values) {
 
 Status to_f32(tern_dtype dtype, std::span<const std::byte> bytes, std::span<float> values) {
   if (bytes.size() != values.size() * static_cast<std::size_t>(dtype_bytes(dtype))) {
-    return failed_error(cat("to_f32 of ", dtype_name(dtype)), cat(bytes.size(), " bytes"),
-                        cat(values.size(), " values"));
+    throw std::logic_error(
+        cat("to_f32 of ", dtype_name(dtype), ": ", bytes.size(), " bytes, ", values.size(), " values"));
   }
   switch (dtype) {
     case TERN_F32:
@@ -245,7 +248,7 @@ Status to_f32(tern_dtype dtype, std::span<const std::byte> bytes, std::span<floa
       cast_all<std::uint64_t>(bytes, values);
       break;
     default:
-      return data_error(cat("dtype ", dtype_name(dtype)), "one that reads as numbers", "another");
+      throw std::logic_error(cat("to_f32 of ", dtype_name(dtype), ": no file has it"));
   }
   return Unit{};
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <variant>
 
 #include "base/dtype.h"
@@ -65,7 +66,8 @@ class Converter {
     if (!options_.outtype.empty()) {
       outtype_ = ggml_type_from_name(options_.outtype);
       if (!outtype_ || !can_quantize(*outtype_)) {
-        throw Failure(usage_error("outtype", "f32, f16, bf16, q8_0, q4_0, q4_1, q4_k or q6_k", options_.outtype));
+        throw Failure(usage_error("outtype", "f32, f16, bf16, q8_0, q4_0, q4_1, q4_k or q6_k", options_.outtype,
+                                  "choose one of them"));
       }
       if (container_ != Container::gguf && !ggml_plain_dtype(*outtype_)) {
         throw Failure(
@@ -78,7 +80,7 @@ class Converter {
                                 "name another or allow replacing it"));
     }
     if (container_ == Container::gguf && !options_.metadata && source_.gguf() == nullptr) {
-      throw Failure(usage_error(target_.string(), "metadata for a GGUF file", "a source without any"));
+      throw std::logic_error(cat(target_.string(), ": no metadata for a GGUF file"));
     }
   }
 
@@ -97,7 +99,7 @@ class Converter {
     const std::int64_t rows = tensor.shape.empty() ? 0 : tensor.shape[0];
     const bool sound = static_cast<std::int64_t>(order.size()) == rows && tensor.shape.size() <= 2 &&
                        std::all_of(order.begin(), order.end(), [&](std::int64_t r) { return r >= 0 && r < rows; });
-    if (!sound) throw Failure(data_error(where(tensor), cat(order.size(), " rows of one dimension"), cat(rows)));
+    if (!sound) throw std::logic_error(cat(where(tensor), ": an order of ", order.size(), " rows for ", rows));
     return order;
   }
 
@@ -131,6 +133,7 @@ class Converter {
     if (tensor.shape.size() <= 1) return GgmlType::f32;
     for (const GgmlType finer : {GgmlType::q8_0, GgmlType::f16}) {
       if (columns % ggml_type_info(type).block_elements == 0) return type;
+      if (finer == type) continue;
       report_.notes.push_back(cat(tensor.name, ": ", ggml_type_info(finer).name, " in place of ",
                                   ggml_type_info(type).name, ", as rows of ", columns, " are no multiple of ",
                                   ggml_type_info(type).block_elements));

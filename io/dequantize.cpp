@@ -1,6 +1,7 @@
 #include "io/dequantize.h"
 
 #include <cstring>
+#include <stdexcept>
 
 #include "base/half.h"
 #include "base/strings.h"
@@ -93,8 +94,7 @@ Status dequantize(GgmlType type, std::span<const std::byte> bytes, std::span<flo
   const std::size_t count = bytes.size() / static_cast<std::size_t>(info.block_bytes);
   if (bytes.size() % static_cast<std::size_t>(info.block_bytes) != 0 ||
       values.size() != count * static_cast<std::size_t>(info.block_elements)) {
-    return failed_error(cat("dequantize ", info.name), "whole blocks and as many values",
-                        cat(bytes.size(), " bytes and ", values.size(), " values"));
+    throw std::logic_error(cat("dequantize ", info.name, ": ", bytes.size(), " bytes, ", values.size(), " values"));
   }
   const auto* from = reinterpret_cast<const Byte*>(bytes.data());
   float* to = values.data();

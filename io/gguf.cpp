@@ -72,10 +72,12 @@ Result<T> typed(const Gguf& file, std::string_view key, std::string_view expecte
   const GgufValue* value = file.find(key);
   if (value == nullptr) {
     if (otherwise != nullptr) return *otherwise;
-    return data_error(cat(file.path(), ": key \"", key, "\""), std::string(expected), "no such key");
+    return data_error(cat(file.path(), ": key \"", key, "\""), std::string(expected), "no such key",
+                      "convert the model to GGUF again, with a current converter");
   }
   if (auto got = (value->*get)()) return T(*std::move(got));
-  return data_error(cat(file.path(), ": key \"", key, "\""), std::string(expected), describe(*value));
+  return data_error(cat(file.path(), ": key \"", key, "\""), std::string(expected), describe(*value),
+                    "convert the model to GGUF again, with a current converter");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr std::uint64_t kDefaultAlignment = 32;
 GgufValueType value_type(ByteReader& in, const std::string& where) {
   const auto number = in.value<std::uint32_t>("a value type");
   if (number > static_cast<std::uint32_t>(GgufValueType::f64)) {
-    throw Failure(data_error(where, "a value type from 0 to 12", cat(number)));
+    throw Failure(data_error(where, "a value type from 0 to 12", cat(number), kCorruptFile));
   }
   return static_cast<GgufValueType>(number);
 }
@@ -35,19 +35,19 @@ GgufValue read_value(ByteReader& in, const std::string& where) {
   if (value.type != GgufValueType::array) {
     value.raw = in.take(gguf_scalar_bytes(value.type), "a value");
     if (value.type == GgufValueType::boolean && value.raw[0] > std::byte{1}) {
-      throw Failure(data_error(where, "a boolean of 0 or 1", cat(static_cast<int>(value.raw[0]))));
+      throw Failure(data_error(where, "a boolean of 0 or 1", cat(static_cast<int>(value.raw[0])), kCorruptFile));
     }
     return value;
   }
   value.element = value_type(in, where);
   value.count = in.value<std::uint64_t>("an array's length");
   if (value.element == GgufValueType::array) {
-    throw Failure(data_error(where, "an array of scalars or strings", "an array of arrays"));
+    throw Failure(data_error(where, "an array of scalars or strings", "an array of arrays", kCorruptFile));
   }
   const std::uint64_t smallest = value.element == GgufValueType::string ? 8 : gguf_scalar_bytes(value.element);
   if (value.count > in.left() / smallest) {
     throw Failure(data_error(where, cat("an array of ", value.count, " ", gguf_value_type_name(value.element)),
-                             cat(in.left(), " bytes before the end of the file")));
+                             cat(in.left(), " bytes before the end of the file"), kCorruptFile));
   }
   if (value.element != GgufValueType::string) {
     value.raw = in.take(value.count * smallest, "an array");
@@ -114,7 +114,9 @@ class GgufParser {
   void read_splits(const std::string& path, std::int64_t count) {
     const auto name = split_name(path);
     if (!name || name->count != count) {
-      throw Failure(data_error(path, cat("a name that ends in -00001-of-", count, ".gguf, as its key split.count says"),
+      throw Failure(data_error(path,
+                               cat("a name that ends in ", split_path({"", 1, static_cast<std::uint32_t>(count)}, 1),
+                                   ", as its key split.count says"),
                                "another name", "give the split files the names they had"));
     }
     if (name->number != 1 || split_key("split.no", 0) != 0) {
@@ -124,7 +126,8 @@ class GgufParser {
     const std::int64_t total = split_key("split.tensors.count", -1);
     for (std::uint32_t number = 2; number <= name->count; ++number) read_file(split_path(*name, number));
     if (total >= 0 && static_cast<std::uint64_t>(total) != out_.tensors_.size()) {
-      throw Failure(data_error(path, cat(total, " tensors in the split set"), cat(out_.tensors_.size())));
+      throw Failure(data_error(path, cat(total, " tensors in the split set"), cat(out_.tensors_.size()),
+                               "fetch the split files again: some are of another set"));
     }
   }
 
@@ -146,7 +149,8 @@ class GgufParser {
     std::vector<Pending> pending;
     // The smallest tensor entry: name length, a dimension count, a type and an offset.
     if (tensor_count > in.left() / 24) {
-      throw Failure(data_error(path, cat(tensor_count, " tensors"), cat("only ", in.left(), " bytes left for them")));
+      throw Failure(data_error(path, cat(tensor_count, " tensors"), cat("only ", in.left(), " bytes left for them"),
+                               kCorruptFile));
     }
     pending.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(tensor_count, 1U << 16)));
     for (std::uint64_t i = 0; i < tensor_count; ++i) pending.push_back(read_tensor(in, alignment));
@@ -156,7 +160,8 @@ class GgufParser {
   std::pair<std::uint64_t, std::uint64_t> read_header(ByteReader& in) {
     const auto magic = in.value<std::uint32_t>("the magic number");
     if (magic != kMagic) {
-      throw Failure(data_error(in.name(), "a GGUF file", "a file that does not start with \"GGUF\""));
+      throw Failure(
+          data_error(in.name(), "a GGUF file", "a file that does not start with \"GGUF\"", "name a .gguf file"));
     }
     const auto version = in.value<std::uint32_t>("the version");
     if ((version & 0xffffU) == 0 && version != 0) {
@@ -176,8 +181,8 @@ class GgufParser {
   std::vector<std::pair<std::string, GgufValue>> read_metadata(ByteReader& in, std::uint64_t count) {
     // The smallest entry: a key's length, a type and one byte.
     if (count > in.left() / 13) {
-      throw Failure(
-          data_error(in.name(), cat(count, " metadata keys"), cat("only ", in.left(), " bytes left for them")));
+      throw Failure(data_error(in.name(), cat(count, " metadata keys"), cat("only ", in.left(), " bytes left for them"),
+                               kCorruptFile));
     }
     std::vector<std::pair<std::string, GgufValue>> metadata;
     std::unordered_map<std::string, std::size_t> seen;
@@ -185,7 +190,8 @@ class GgufParser {
       std::string key(in.text("a key"));
       const std::string where = cat(in.name(), ": key \"", key, "\"");
       GgufValue value = read_value(in, where);
-      if (!seen.emplace(key, i).second) throw Failure(data_error(where, "each key once", "the key twice"));
+      if (!seen.emplace(key, i).second)
+        throw Failure(data_error(where, "each key once", "the key twice", kCorruptFile));
       metadata.emplace_back(std::move(key), value);
     }
     return metadata;
@@ -199,7 +205,8 @@ class GgufParser {
       if (!alignment || *alignment <= 0 || *alignment > (1 << 30) ||
           !std::has_single_bit(static_cast<std::uint64_t>(*alignment))) {
         throw Failure(data_error(cat(path, ": key \"general.alignment\""), "a power of two",
-                                 alignment ? cat(*alignment) : std::string(gguf_value_type_name(value.type))));
+                                 alignment ? cat(*alignment) : std::string(gguf_value_type_name(value.type)),
+                                 kCorruptFile));
       }
       return static_cast<std::uint64_t>(*alignment);
     }
@@ -227,12 +234,12 @@ class GgufParser {
     const std::string where = cat(in.name(), ": tensor \"", entry.tensor.name, "\"");
     const auto dimensions = in.value<std::uint32_t>("a dimension count");
     if (dimensions > kMaxDimensions) {
-      throw Failure(data_error(where, cat("at most ", kMaxDimensions, " dimensions"), cat(dimensions)));
+      throw Failure(data_error(where, cat("at most ", kMaxDimensions, " dimensions"), cat(dimensions), kCorruptFile));
     }
     for (std::uint32_t i = 0; i < dimensions; ++i) {
       const auto size = in.value<std::uint64_t>("a dimension");
       if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-        throw Failure(data_error(where, "dimensions below 2^63", cat(size)));
+        throw Failure(data_error(where, "dimensions below 2^63", cat(size), kCorruptFile));
       }
       entry.tensor.shape.insert(entry.tensor.shape.begin(), static_cast<std::int64_t>(size));
     }
@@ -245,13 +252,14 @@ class GgufParser {
     entry.tensor.type = type->type;
     entry.offset = in.value<std::uint64_t>("a tensor's offset");
     if (entry.offset % alignment != 0) {
-      throw Failure(data_error(where, cat("an offset that is a multiple of ", alignment), cat(entry.offset)));
+      throw Failure(
+          data_error(where, cat("an offset that is a multiple of ", alignment), cat(entry.offset), kCorruptFile));
     }
     const auto size = ggml_tensor_bytes(entry.tensor.type, entry.tensor.shape);
     if (!size) {
       throw Failure(data_error(
           where, cat("rows of whole ", type->name, " blocks (", type->block_elements, ") and a size below 2^62"),
-          shape_text(entry.tensor.shape)));
+          shape_text(entry.tensor.shape), kCorruptFile));
     }
     entry.size = *size;
     return entry;
@@ -275,7 +283,7 @@ class GgufParser {
       entry.tensor.file = out_.files_.size() - 1;
       if (entry.size != 0) ranges.emplace_back(entry.offset, entry.offset + entry.size);
       if (!out_.tensor_index_.emplace(entry.tensor.name, out_.tensors_.size()).second) {
-        throw Failure(data_error(where, "each tensor once", "the name twice"));
+        throw Failure(data_error(where, "each tensor once", "the name twice", kCorruptFile));
       }
       out_.tensors_.push_back(std::move(entry.tensor));
     }
@@ -283,7 +291,7 @@ class GgufParser {
     for (std::size_t i = 1; i < ranges.size(); ++i) {
       if (ranges[i].first < ranges[i - 1].second) {
         throw Failure(data_error(file->path(), "tensors that do not overlap",
-                                 cat("two that share the bytes at ", ranges[i].first)));
+                                 cat("two that share the bytes at ", ranges[i].first), kCorruptFile));
       }
     }
   }

@@ -1,6 +1,7 @@
 #include "io/gguf_writer.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <unordered_map>
 
 #include "base/strings.h"
@@ -131,11 +132,11 @@ struct GgufWriter::State {
       const std::string where = cat(path.string(), ": tensor \"", spec.name, "\"");
       const auto size = ggml_tensor_bytes(spec.type, spec.shape);
       if (!size) {
-        throw Failure(data_error(where, cat("rows of whole ", ggml_type_info(spec.type).name, " blocks"),
-                                 cat("rows of ", spec.shape.empty() ? 1 : spec.shape.back())));
+        throw std::logic_error(cat(where, ": rows of ", spec.shape.empty() ? 1 : spec.shape.back(), " in ",
+                                   ggml_type_info(spec.type).name, " blocks"));
       }
-      if (spec.shape.size() > 4) throw Failure(data_error(where, "at most 4 dimensions", cat(spec.shape.size())));
-      if (!index.emplace(spec.name, i).second) throw Failure(failed_error(where, "each tensor once", "the name twice"));
+      if (spec.shape.size() > 4) throw std::logic_error(cat(where, ": ", spec.shape.size(), " dimensions"));
+      if (!index.emplace(spec.name, i).second) throw std::logic_error(cat(where, ": the name twice"));
       put_text(head, spec.name);
       put_value<std::uint32_t>(head, static_cast<std::uint32_t>(spec.shape.size()));
       for (auto it = spec.shape.rbegin(); it != spec.shape.rend(); ++it)
@@ -172,11 +173,10 @@ Result<GgufWriter> GgufWriter::create(const std::filesystem::path& path, const G
 
 Status GgufWriter::write(std::string_view name, std::span<const std::byte> bytes) {
   const auto found = state_->index.find(std::string(name));
-  if (found == state_->index.end())
-    return failed_error(cat("tensor \"", name, "\""), "a tensor named at the start", "a new one");
+  if (found == state_->index.end()) throw std::logic_error(cat("tensor \"", name, "\": not named at the start"));
   State::Place& place = state_->places[found->second];
   if (bytes.size() > place.size - place.written) {
-    return failed_error(cat("tensor \"", name, "\""), cat(place.size, " bytes"), cat(place.written + bytes.size()));
+    throw std::logic_error(cat("tensor \"", name, "\": ", place.written + bytes.size(), " bytes for ", place.size));
   }
   auto status = state_->file->write_at(place.offset + place.written, bytes);
   if (status) place.written += bytes.size();
@@ -186,8 +186,8 @@ Status GgufWriter::write(std::string_view name, std::span<const std::byte> bytes
 Status GgufWriter::finish() {
   for (std::size_t i = 0; i < state_->specs.size(); ++i) {
     if (state_->places[i].written == state_->places[i].size) continue;
-    return failed_error(cat(state_->file->path(), ": tensor \"", state_->specs[i].name, "\""),
-                        cat(state_->places[i].size, " bytes"), cat(state_->places[i].written));
+    throw std::logic_error(cat(state_->file->path(), ": tensor \"", state_->specs[i].name, "\": ",
+                               state_->places[i].written, " of ", state_->places[i].size, " bytes were written"));
   }
   return state_->file->finish();
 }

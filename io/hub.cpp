@@ -76,7 +76,9 @@ class Fetcher {
                                         : id_.kind == HubKind::dataset || wanted_file(file.path, names);
       if (take) files_.push_back(file);
     }
-    if (files_.empty()) throw Failure(data_error(name_, "files to fetch", "none in the repository"));
+    if (files_.empty())
+      throw Failure(data_error(name_, "files to fetch", "none in the repository",
+                               "name a repository with a model's or a dataset's files"));
     for (const HubFile& file : files_) total_ += file.size;
     check_room();
     fetch_all();
@@ -170,7 +172,9 @@ class Fetcher {
         throw Failure(data_error(name_, cat("a repository with revision ", revision_), "404: none such",
                                  "check the name and the hub (hf:: or ms::)"));
       const bool passing = reply.status == 408 || reply.status == 429 || reply.status >= 500;
-      if (!passing) throw Failure(data_error(url, "status 200", cat(static_cast<std::int64_t>(reply.status))));
+      if (!passing)
+        throw Failure(data_error(url, "status 200", cat(static_cast<std::int64_t>(reply.status)),
+                                 "check the endpoint, and that the hub is well"));
     }
     const std::string problem =
         reply.failure.empty() ? cat("status ", static_cast<std::int64_t>(reply.status)) : reply.failure;
@@ -219,7 +223,7 @@ class Fetcher {
         } catch (const fs::filesystem_error& why) {
           fail(write_error(why.path1().string(), why.code().value()));
         } catch (const std::exception& why) {
-          fail(failed_error(name_, "to fetch", why.what()));
+          fail(failed_error(name_, "to fetch", why.what(), "run it again: what was fetched is kept"));
         }
       }
     };

@@ -41,7 +41,8 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(std::string& value) override {
     Frame& frame = stack_.back();
     if (!frame.keys.insert(value).second) {
-      error_ = data_error(cat(name_, ": key \"", value, "\""), "each key once", "the key twice in one object");
+      error_ = data_error(cat(name_, ": key \"", value, "\""), "each key once", "the key twice in one object",
+                          "keep one of the two");
       return false;
     }
     frame.key = std::move(value);
@@ -54,7 +55,8 @@ class Builder : public nlohmann::json_sax<Json> {
     const std::size_t colon = message.find(": ");
     if (colon != std::string::npos) message.erase(0, colon + 2);
     std::string found = position > text_.size() ? "the end of the text" : cat("\"", token.substr(0, 40), "\"");
-    error_ = data_error(place(text_, position == 0 ? 0 : position - 1, name_), "JSON", cat(found, " (", message, ")"));
+    error_ = data_error(place(text_, position == 0 ? 0 : position - 1, name_), "JSON", cat(found, " (", message, ")"),
+                        "correct the text there");
     return false;
   }
 
@@ -90,7 +92,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
   bool open(Json value) {
     if (stack_.size() >= static_cast<std::size_t>(kMaxNesting)) {
-      error_ = data_error(name_, cat("JSON nested at most ", kMaxNesting, " deep"), "deeper nesting");
+      error_ = data_error(name_, cat("JSON nested at most ", kMaxNesting, " deep"), "deeper nesting", "nest it less");
       return false;
     }
     stack_.push_back({place_value(std::move(value)), {}, {}});

@@ -1,6 +1,7 @@
 // The formulas of the formats: codes, scales and zero points to fp32.
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "base/dtype.h"
@@ -55,7 +56,7 @@ void read_plain(const LogicalTensor& tensor, const Rows& rows, std::span<float> 
     row_bytes = static_cast<std::size_t>(rows.columns * dtype_bytes(*tensor.data->storage.dtype));
   } else {
     throw Failure(data_error(cat("tensor \"", tensor.name, "\""), "a dtype that can be read as numbers",
-                             tensor.data->storage.name));
+                             tensor.data->storage.name, "convert the file to BF16"));
   }
   const auto bytes = tensor.data->bytes.subspan(static_cast<std::size_t>(rows.first) * row_bytes,
                                                 static_cast<std::size_t>(rows.count) * row_bytes);
@@ -126,7 +127,8 @@ void read_gptq(const LogicalTensor& tensor, const Rows& rows, std::span<float> v
         g = load_as<std::int32_t>(tensor.permutation->bytes.data() + in * 4);
         if (g < 0 || g >= groups) {
           throw Failure(data_error(cat("tensor \"", tensor.permutation->name, "\""),
-                                   cat("groups from 0 to ", groups - 1), cat(g)));
+                                   cat("groups from 0 to ", groups - 1), cat(g),
+                                   "fetch the checkpoint again, or use the unquantised one"));
         }
       }
       const auto code = static_cast<float>(field(*tensor.data, out, n, in * bits, bits));
@@ -187,7 +189,7 @@ void read_rows(const LogicalTensor& tensor, const Rows& rows, std::span<float> v
     case TERN_PACK_MXFP4:
       return read_mxfp4(tensor, rows, values);
     default:
-      throw Failure(failed_error(cat("tensor \"", tensor.name, "\""), "a known packing", cat(tensor.scheme.packing)));
+      throw std::logic_error(cat("tensor \"", tensor.name, "\": packing ", tensor.scheme.packing));
   }
 }
 
@@ -198,8 +200,7 @@ Status read_rows_f32(const LogicalTensor& tensor, std::int64_t first, std::int64
   const auto total = static_cast<std::int64_t>(element_count(tensor.shape).value_or(0));
   const std::int64_t rows = columns == 0 ? 0 : total / columns;
   if (first < 0 || count < 0 || count > rows - first || values.size() != static_cast<std::size_t>(count * columns)) {
-    return failed_error(cat("tensor \"", tensor.name, "\""), cat("rows inside ", rows, " and room for them"),
-                        cat(first, " + ", count));
+    throw std::logic_error(cat("tensor \"", tensor.name, "\": rows ", first, " + ", count, " of ", rows));
   }
   return catching([&] {
     read_rows(tensor, {first, count, columns}, values);

@@ -14,6 +14,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// The mend of planes that do not fit each other.
+constexpr const char* kRefetch = "fetch the checkpoint again, or use the unquantised one";
+
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Gathers the planes of one checkpoint; consumed names do not appear on their own.
@@ -77,7 +80,7 @@ class Gatherer {
     const SourceTensor* tensor = source_.require(name).value();
     for (std::int64_t size : tensor->shape) {  // an empty tensor may claim anything; what follows multiplies sizes
       if (size > std::numeric_limits<std::int32_t>::max())
-        throw Failure(data_error(where(name), "dimensions below 2^31", cat(size)));
+        throw Failure(data_error(where(name), "dimensions below 2^31", cat(size), kRefetch));
     }
     std::vector<std::string> names;
     for (tern_dtype dtype : dtypes) {
@@ -87,17 +90,18 @@ class Gatherer {
       }
       names.emplace_back(dtype_name(dtype));
     }
-    throw Failure(data_error(where(name), cat("dtype ", join(names, " or ")), tensor->storage.name));
+    throw Failure(data_error(where(name), cat("dtype ", join(names, " or ")), tensor->storage.name, kRefetch));
   }
 
   void expect_shape(const SourceTensor& tensor, const std::vector<std::int64_t>& shape) const {
     if (tensor.shape != shape)
-      throw Failure(data_error(where(tensor.name), cat("shape ", shape_text(shape)), shape_text(tensor.shape)));
+      throw Failure(
+          data_error(where(tensor.name), cat("shape ", shape_text(shape)), shape_text(tensor.shape), kRefetch));
   }
 
   void expect_rank(const SourceTensor& tensor, std::size_t rank) const {
     if (tensor.shape.size() != rank)
-      throw Failure(data_error(where(tensor.name), cat(rank, " dimensions"), shape_text(tensor.shape)));
+      throw Failure(data_error(where(tensor.name), cat(rank, " dimensions"), shape_text(tensor.shape), kRefetch));
   }
 
   [[nodiscard]] std::int64_t setting(const char* key, std::int64_t otherwise) const {
@@ -120,7 +124,7 @@ class Gatherer {
       if (!size.is_array() || size.size() != 2 || !size[0].is_number_unsigned() || !size[1].is_number_unsigned() ||
           size[0].get<std::uint64_t>() - 1 >= (1U << 30) || size[1].get<std::uint64_t>() - 1 >= (1U << 30)) {
         throw Failure(data_error(cat(source_.path().string(), ": weight_block_size"), "two positive integers",
-                                 size.dump().substr(0, 60)));
+                                 size.dump().substr(0, 60), "restore the model's config.json"));
       }
       rows = size[0].get<std::int64_t>();
       columns = size[1].get<std::int64_t>();
@@ -148,14 +152,15 @@ class Gatherer {
     const bool whole = scales == 1;
     if (!whole && (rows == 0 || scales == 0 || scales % rows != 0 || columns % (scales / rows) != 0)) {
       throw Failure(data_error(where(out.scale->name), "a scale of the tensor, of each row, or of equal groups",
-                               shape_text(out.scale->shape)));
+                               shape_text(out.scale->shape), kRefetch));
     }
     const auto group_rows = whole ? rows : 1;
     const auto group_columns = whole ? columns : columns / (scales / rows);
     if (source_.find(name + "_zero_point") != nullptr) {
       out.zero = &plane(name + "_zero_point", {TERN_I8});
       if (element_count(out.zero->shape) != scales) {
-        throw Failure(data_error(where(out.zero->name), cat(scales, " zero points"), shape_text(out.zero->shape)));
+        throw Failure(
+            data_error(where(out.zero->name), cat(scales, " zero points"), shape_text(out.zero->shape), kRefetch));
       }
     }
     for (const char* extra : {"_shape", "_observer"}) {  // described by the weight itself
@@ -179,12 +184,14 @@ class Gatherer {
     expect_rank(*out.data, 2);
     expect_rank(*out.scale, 2);
     const std::int64_t bits = setting("bits", 4);
-    if (bits != 4) throw Failure(data_error(where(out.data->name), "AWQ of 4 bits", cat(bits)));
+    if (bits != 4)
+      throw Failure(data_error(where(out.data->name), "AWQ of 4 bits", cat(bits),
+                               "use a checkpoint of 4 bits, or the unquantised one"));
     const std::int64_t k = out.data->shape[0];
     const std::int64_t n = out.scale->shape[1];
     const std::int64_t groups = out.scale->shape[0];
     expect_groups(*out.scale, k, groups);
-    if (n % 8 != 0) throw Failure(data_error(where(out.scale->name), "a multiple of 8 columns", cat(n)));
+    if (n % 8 != 0) throw Failure(data_error(where(out.scale->name), "a multiple of 8 columns", cat(n), kRefetch));
     expect_shape(*out.data, {k, n / 8});
     expect_shape(*out.zero, {groups, n / 8});
     out.shape = {n, k};
@@ -194,7 +201,7 @@ class Gatherer {
 
   void expect_groups(const SourceTensor& scale, std::int64_t k, std::int64_t groups) const {
     if (k > 0 && groups > 0 && k % groups == 0) return;
-    throw Failure(data_error(where(scale.name), cat("groups that divide ", k, " inputs"), cat(groups)));
+    throw Failure(data_error(where(scale.name), cat("groups that divide ", k, " inputs"), cat(groups), kRefetch));
   }
 
   // qweight i32 [k * bits / 32, n], qzeros i32 [groups, n * bits / 32], scales [groups, n], g_idx i32 [k].
@@ -202,7 +209,7 @@ class Gatherer {
     if (method_ != "gptq") {
       throw Failure(data_error(cat(source_.path().string(), ": config.json: quant_method"),
                                "gptq or awq, as there are .qweight tensors",
-                               method_.empty() ? std::string("none") : method_));
+                               method_.empty() ? std::string("none") : method_, "restore the model's config.json"));
     }
     LogicalTensor out{.name = module + ".weight"};
     out.data = &plane(module + ".qweight", {TERN_I32, TERN_U32});
@@ -212,16 +219,18 @@ class Gatherer {
     expect_rank(*out.scale, 2);
     const std::int64_t bits = setting("bits", 4);
     if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
-      throw Failure(data_error(where(out.data->name), "GPTQ of 2, 3, 4 or 8 bits", cat(bits)));
+      throw Failure(data_error(where(out.data->name), "GPTQ of 2, 3, 4 or 8 bits", cat(bits),
+                               "use a checkpoint of such bits, or the unquantised one"));
     const std::int64_t words = out.data->shape[0];
     if (words > (std::int64_t{1} << 40) || words * 32 % bits != 0)
-      throw Failure(data_error(where(out.data->name), "whole words", cat(words)));
+      throw Failure(data_error(where(out.data->name), "whole words", cat(words), kRefetch));
     const std::int64_t k = words * 32 / bits;
     const std::int64_t n = out.scale->shape[1];
     const std::int64_t groups = out.scale->shape[0];
     expect_groups(*out.scale, k, groups);
     expect_shape(*out.data, {words, n});
-    if (n * bits % 32 != 0) throw Failure(data_error(where(out.scale->name), "columns that fill whole words", cat(n)));
+    if (n * bits % 32 != 0)
+      throw Failure(data_error(where(out.scale->name), "columns that fill whole words", cat(n), kRefetch));
     expect_shape(*out.zero, {groups, n * bits / 32});
     if (source_.find(module + ".g_idx") != nullptr) {
       out.permutation = &plane(module + ".g_idx", {TERN_I32});
@@ -255,22 +264,22 @@ class Gatherer {
       const auto found = json.is_object() ? json.find(key) : json.end();
       if (!json.is_object() || found == json.end() || !found->is_number_unsigned() ||
           found->get<std::uint64_t>() - 1 >= (1U << 30)) {
-        throw Failure(data_error(where(state.name), cat("a positive \"", key, "\""), "none"));
+        throw Failure(data_error(where(state.name), cat("a positive \"", key, "\""), "none", kRefetch));
       }
       return found->get<std::int64_t>();
     };
     const std::int64_t block = natural("blocksize");
     if (!json.contains("shape") || !json["shape"].is_array())
-      throw Failure(data_error(where(state.name), "a shape", "none"));
+      throw Failure(data_error(where(state.name), "a shape", "none", kRefetch));
     for (const Json& size : json["shape"]) {
       if (!size.is_number_unsigned())
-        throw Failure(data_error(where(state.name), "a shape of integers", size.dump().substr(0, 40)));
+        throw Failure(data_error(where(state.name), "a shape of integers", size.dump().substr(0, 40), kRefetch));
       out.shape.push_back(size.get<std::int64_t>());
     }
     const auto count = element_count(out.shape);
     if (!count || out.shape.empty() || out.data->bytes.size() != (*count + 1) / 2) {
       throw Failure(data_error(where(name), cat("two codes a byte of ", shape_text(out.shape)),
-                               cat(out.data->bytes.size(), " bytes")));
+                               cat(out.data->bytes.size(), " bytes"), kRefetch));
     }
     const std::int64_t blocks = ceil_div(static_cast<std::int64_t>(*count), block);
     expect_shape(*out.scale, {blocks});
@@ -283,7 +292,7 @@ class Gatherer {
       expect_shape(*out.zero, {ceil_div(blocks, out.scale_block)});
       const auto offset = json.find("nested_offset");
       if (offset == json.end() || !offset->is_number())
-        throw Failure(data_error(where(state.name), "a \"nested_offset\"", "none"));
+        throw Failure(data_error(where(state.name), "a \"nested_offset\"", "none", kRefetch));
       out.scale_offset = offset->get<float>();
       out.scheme.flags = TERN_SCHEME_DOUBLE_QUANT;
     }
@@ -297,7 +306,7 @@ class Gatherer {
     out.scale = &plane(name + "_scales", {TERN_U8});
     std::vector<std::int64_t> shape = out.data->shape;
     if (shape.size() < 3 || shape.back() != 16)
-      throw Failure(data_error(where(out.data->name), "a shape [..., n, k/32, 16]", shape_text(shape)));
+      throw Failure(data_error(where(out.data->name), "a shape [..., n, k/32, 16]", shape_text(shape), kRefetch));
     shape.pop_back();
     expect_shape(*out.scale, shape);
     shape.back() *= 32;

@@ -95,7 +95,8 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   struct stat status = {};
   if (fstat(file->fd_, &status) != 0) return read_error(file->path_, errno);
   if (!S_ISREG(status.st_mode)) {
-    return data_error(file->path_, "a regular file", S_ISDIR(status.st_mode) ? "a directory" : "a special file");
+    return data_error(file->path_, "a regular file", S_ISDIR(status.st_mode) ? "a directory" : "a special file",
+                      S_ISDIR(status.st_mode) ? "name a file in it" : "name a regular file");
   }
   file->size_ = static_cast<std::size_t>(status.st_size);
   if (file->size_ == 0) return std::shared_ptr<const MappedFile>(std::move(file));
@@ -175,7 +176,8 @@ Result<std::string> read_text_file(const std::filesystem::path& path, std::uint6
     text.append(chunk.data(), static_cast<std::size_t>(count));
     if (text.size() > limit) {
       ::close(fd);
-      return data_error(path.string(), cat("at most ", human_bytes(limit)), "a larger file");
+      return data_error(path.string(), cat("at most ", human_bytes(limit)), "a larger file",
+                        "check that it is the file meant");
     }
   }
   ::close(fd);

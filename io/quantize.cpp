@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <stdexcept>
 
 #include "base/half.h"
 #include "base/strings.h"
@@ -346,13 +347,12 @@ Status quantize(GgmlType type, std::span<const float> values, std::span<std::byt
   const Pack pack = packer(type);
   if (pack == nullptr) {
     return usage_error(cat("type ", info.name), "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q4_K or Q6_K",
-                       "one that tern does not write");
+                       "one that tern does not write", "choose one of them");
   }
   const auto elements = static_cast<std::size_t>(info.block_elements);
   const auto size = static_cast<std::size_t>(info.block_bytes);
   if (values.size() % elements != 0 || bytes.size() != values.size() / elements * size) {
-    return failed_error(cat("quantize ", info.name), "whole blocks and room for them",
-                        cat(values.size(), " values and ", bytes.size(), " bytes"));
+    throw std::logic_error(cat("quantize ", info.name, ": ", values.size(), " values, ", bytes.size(), " bytes"));
   }
   if (elements > 1) {  // plain floats keep what they hold
     const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });

@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stdexcept>
 
 #include "base/strings.h"
 #include "io/byte_reader.h"
@@ -45,14 +46,14 @@ constexpr std::array kDtypes = std::to_array<SafetensorsDtype>({
 std::uint64_t natural(const Json& value, const std::string& where) {
   if (!value.is_number_unsigned()) {
     throw Failure(data_error(where, "a non-negative integer",
-                             value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60)));
+                             value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60), kCorruptFile));
   }
   return value.get<std::uint64_t>();
 }
 
 const Json& member(const Json& object, const char* key, const std::string& where) {
   const auto found = object.find(key);
-  if (found == object.end()) throw Failure(data_error(where, cat("the key \"", key, "\""), "none"));
+  if (found == object.end()) throw Failure(data_error(where, cat("the key \"", key, "\""), "none", kCorruptFile));
   return *found;
 }
 
@@ -73,7 +74,7 @@ const SafetensorsDtype* find_safetensors_dtype(std::string_view name) {
 
 const SafetensorsDtype& safetensors_dtype(tern_dtype dtype) {
   const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const auto& row) { return row.dtype == dtype; });
-  if (found == kDtypes.end()) throw Failure(failed_error("safetensors", "a known dtype", cat(dtype)));
+  if (found == kDtypes.end()) throw std::logic_error(cat("safetensors has no dtype ", dtype));
   return *found;
 }
 
@@ -113,19 +114,19 @@ class SafetensorsParser {
   void read_index(const std::filesystem::path& directory, const std::filesystem::path& index) {
     const Json json = read_json_file(index).value();
     const std::string name = index.string();
-    if (!json.is_object()) throw Failure(data_error(name, "an object", json.type_name()));
+    if (!json.is_object()) throw Failure(data_error(name, "an object", json.type_name(), kCorruptFile));
     const Json& map = member(json, "weight_map", name);
     if (!map.is_object() || map.empty()) {
       throw Failure(data_error(cat(name, ": key \"weight_map\""), "an object of tensor names and files",
-                               map.dump().substr(0, 60)));
+                               map.dump().substr(0, 60), kCorruptFile));
     }
     std::set<std::string> shards;
     for (const auto& [tensor, file] : map.items()) {
       const std::string where = cat(name, ": tensor \"", tensor, "\"");
-      if (!file.is_string()) throw Failure(data_error(where, "a file name", file.type_name()));
+      if (!file.is_string()) throw Failure(data_error(where, "a file name", file.type_name(), kCorruptFile));
       const auto& shard = file.get_ref<const std::string&>();
       if (!plain_file_name(shard)) {
-        throw Failure(data_error(where, "a file name inside the directory", cat("\"", shard, "\"")));
+        throw Failure(data_error(where, "a file name inside the directory", cat("\"", shard, "\""), kCorruptFile));
       }
       shards.insert(shard);
     }
@@ -153,7 +154,8 @@ class SafetensorsParser {
     }
     const auto header = in.take(length, "the header");
     const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
-    if (!text.starts_with('{')) throw Failure(data_error(file->path(), "a header that starts with {", "other bytes"));
+    if (!text.starts_with('{'))
+      throw Failure(data_error(file->path(), "a header that starts with {", "other bytes", "name a .safetensors file"));
     const Json json = parse_json(text, file->path()).value();
     const auto data = file->bytes().subspan(in.offset());
     const std::size_t first = out_.tensors_.size();
@@ -170,9 +172,10 @@ class SafetensorsParser {
 
   void read_metadata(const Json& value, const std::string& path) {
     const std::string where = cat(path, ": __metadata__");
-    if (!value.is_object()) throw Failure(data_error(where, "an object of strings", value.type_name()));
+    if (!value.is_object()) throw Failure(data_error(where, "an object of strings", value.type_name(), kCorruptFile));
     for (const auto& [key, text] : value.items()) {
-      if (!text.is_string()) throw Failure(data_error(cat(where, ": key \"", key, "\""), "a string", text.type_name()));
+      if (!text.is_string())
+        throw Failure(data_error(cat(where, ": key \"", key, "\""), "a string", text.type_name(), kCorruptFile));
       out_.metadata_[key] = text.get<std::string>();
     }
   }
@@ -180,7 +183,7 @@ class SafetensorsParser {
   void read_tensor(const std::string& name, const Json& value, std::span<const std::byte> data,
                    const std::string& path) {
     const std::string where = cat(path, ": tensor \"", name, "\"");
-    if (!value.is_object()) throw Failure(data_error(where, "an object", value.type_name()));
+    if (!value.is_object()) throw Failure(data_error(where, "an object", value.type_name(), kCorruptFile));
     SafetensorsTensor tensor;
     tensor.name = name;
     tensor.file = out_.files_.size() - 1;
@@ -188,18 +191,20 @@ class SafetensorsParser {
     tensor.dtype = dtype.is_string() ? find_safetensors_dtype(dtype.get_ref<const std::string&>()) : nullptr;
     if (tensor.dtype == nullptr)
       throw Failure(data_error(where, "a dtype of safetensors",
-                               dtype.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60)));
+                               dtype.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60),
+                               "convert the file to a dtype of the safetensors format"));
     const Json& shape = member(value, "shape", where);
-    if (!shape.is_array()) throw Failure(data_error(where, "a shape that is an array", shape.type_name()));
+    if (!shape.is_array())
+      throw Failure(data_error(where, "a shape that is an array", shape.type_name(), kCorruptFile));
     for (const Json& size : shape) {
       const std::uint64_t dimension = natural(size, where);
       if (dimension > (std::uint64_t{1} << 62))
-        throw Failure(data_error(where, "dimensions below 2^62", cat(dimension)));
+        throw Failure(data_error(where, "dimensions below 2^62", cat(dimension), kCorruptFile));
       tensor.shape.push_back(static_cast<std::int64_t>(dimension));
     }
     const Json& offsets = member(value, "data_offsets", where);
     if (!offsets.is_array() || offsets.size() != 2)
-      throw Failure(data_error(where, "two data_offsets", offsets.dump().substr(0, 60)));
+      throw Failure(data_error(where, "two data_offsets", offsets.dump().substr(0, 60), kCorruptFile));
     const std::uint64_t begin = natural(offsets[0], where);
     const std::uint64_t end = natural(offsets[1], where);
     if (begin > end || end > data.size()) {
@@ -210,7 +215,7 @@ class SafetensorsParser {
     if (!bytes || *bytes != end - begin) {
       throw Failure(data_error(
           where, bytes ? cat(*bytes, " bytes by its shape and dtype") : std::string("a shape that fits in memory"),
-          cat(end - begin, " bytes")));
+          cat(end - begin, " bytes"), kCorruptFile));
     }
     tensor.bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     out_.tensors_.push_back(std::move(tensor));
@@ -227,15 +232,15 @@ class SafetensorsParser {
       const SafetensorsTensor& tensor = out_.tensors_[i];
       const std::string where = cat(path, ": tensor \"", tensor.name, "\"");
       if (tensor.bytes.data() != at) {
-        throw Failure(data_error(where, "to begin where the tensor before it ends", "a gap or an overlap"));
+        throw Failure(
+            data_error(where, "to begin where the tensor before it ends", "a gap or an overlap", kCorruptFile));
       }
       at += tensor.bytes.size();
       if (!out_.index_.emplace(tensor.name, i).second)
-        throw Failure(data_error(where, "each tensor once", "it also in another shard"));
+        throw Failure(data_error(where, "each tensor once", "it also in another shard", "fetch the checkpoint again"));
     }
     if (at != data.data() + data.size()) {
-      throw Failure(data_error(path, cat(at - data.data(), " bytes of data"), cat(data.size()),
-                               "the file is corrupt: fetch it again"));
+      throw Failure(data_error(path, cat(at - data.data(), " bytes of data"), cat(data.size()), kCorruptFile));
     }
   }
 

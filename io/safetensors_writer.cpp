@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/strings.h"
 #include "io/file_writer.h"
@@ -54,10 +55,10 @@ struct SafetensorsWriter::State {
       const TensorSpec& spec = specs[i];
       const std::string where = cat((directory / options.stem).string(), ": tensor \"", spec.name, "\"");
       const SafetensorsDtype* dtype = find_safetensors_dtype(spec.dtype);
-      if (dtype == nullptr) throw Failure(failed_error(where, "a dtype of safetensors", spec.dtype));
+      if (dtype == nullptr) throw std::logic_error(cat(where, ": dtype ", spec.dtype));
       const auto size = safetensors_bytes(*dtype, spec.shape);
-      if (!size) throw Failure(failed_error(where, "a shape that fits in memory", "a larger one"));
-      if (!index.emplace(spec.name, i).second) throw Failure(failed_error(where, "each tensor once", "the name twice"));
+      if (!size) throw std::logic_error(cat(where, ": its bytes cannot be counted"));
+      if (!index.emplace(spec.name, i).second) throw std::logic_error(cat(where, ": the name twice"));
       if (used != 0 && used + *size > options.max_shard_size) {
         ++shard;
         used = 0;
@@ -103,9 +104,8 @@ struct SafetensorsWriter::State {
   std::vector<std::string> finish() {
     for (const Placed& one : placed) {
       if (one.written == one.size) continue;
-      throw Failure(
-          failed_error(cat((directory / names[one.shard]).string(), ": tensor \"", specs[one.spec].name, "\""),
-                       cat(one.size, " bytes"), cat(one.written)));
+      throw std::logic_error(cat((directory / names[one.shard]).string(), ": tensor \"", specs[one.spec].name,
+                                 "\": ", one.written, " of ", one.size, " bytes were written"));
     }
     for (FileWriter& file : files) file.finish().value();
     std::vector<std::string> made = names;
@@ -151,11 +151,10 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path&
 
 Status SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes) {
   const auto found = state_->index.find(std::string(name));
-  if (found == state_->index.end())
-    return failed_error(cat("tensor \"", name, "\""), "a tensor named at the start", "a new one");
+  if (found == state_->index.end()) throw std::logic_error(cat("tensor \"", name, "\": not named at the start"));
   Placed& one = state_->placed[found->second];
   if (bytes.size() > one.size - one.written) {
-    return failed_error(cat("tensor \"", name, "\""), cat(one.size, " bytes"), cat(one.written + bytes.size()));
+    throw std::logic_error(cat("tensor \"", name, "\": ", one.written + bytes.size(), " bytes for ", one.size));
   }
   auto status = state_->files[one.shard].write_at(one.offset + one.written, bytes);
   if (status) one.written += bytes.size();
@@ -184,7 +183,8 @@ Result<std::uint64_t> parse_size(std::string_view text) {
       return static_cast<std::uint64_t>(value * factor);
     }
   }
-  return usage_error(cat("size \"", text, "\""), "a size as 5GB, 500MB or 2GiB", "something else");
+  return usage_error(cat("size \"", text, "\""), "a size as 5GB, 500MB or 2GiB", "something else",
+                     "write a number and a unit");
 }
 
 }  // namespace tern::io

@@ -13,14 +13,14 @@ Error read_error(const std::string& path, int code) {
     case EACCES:
       return data_error(path, "a readable file", "permission denied", "grant read permission");
     case EISDIR:
-      return data_error(path, "a file", "a directory");
+      return data_error(path, "a file", "a directory", "name a file in it");
     case EMFILE:
     case ENFILE:
       return failed_error(path, "a free file descriptor", reason, "raise `ulimit -n`");
     case ENOMEM:
       return device_error(path, "memory to map the file", reason, "free memory or raise `ulimit -v`");
     default:
-      return data_error(path, "a readable file", reason);
+      return data_error(path, "a readable file", reason, "check the path and the disk");
   }
 }
 
@@ -35,7 +35,7 @@ Error write_error(const std::string& path, int code) {
     case EROFS:
       return failed_error(path, "a place that can be written", reason, "choose another or grant permission");
     default:
-      return failed_error(path, "to write", reason);
+      return failed_error(path, "to write", reason, "check the path and the disk");
   }
 }
 

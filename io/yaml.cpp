@@ -95,7 +95,8 @@ void require_text(std::string_view text, const std::string& name) {
     const bool control = (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7f;
     if (control || size == 0) {
       throw Failure(data_error(cat(name, ":", line, ":", i - start + 1), "UTF-8 text",
-                               cat(control ? "the control character " : "the byte ", static_cast<int>(byte))));
+                               cat(control ? "the control character " : "the byte ", static_cast<int>(byte)),
+                               "write the file as UTF-8 text"));
     }
     i += size;
     if (byte == '\n') ++line, start = i;
@@ -114,12 +115,13 @@ class Builder : public YAML::EventHandler {
                 const std::string& text) override {
     if (tag == "?" || tag.empty()) return add(mark, anchor, plain_scalar(text), text, 1);
     if (tag == "!" || tag == "tag:yaml.org,2002:str") return add(mark, anchor, text, text, 1);
-    throw Failure(data_error(place(name_, mark), "a value without a tag", cat("the tag ", tag)));
+    throw Failure(data_error(place(name_, mark), "a value without a tag", cat("the tag ", tag), "remove the tag"));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end())
-      throw Failure(data_error(place(name_, mark), "an alias of a value before it", "an alias of itself"));
+      throw Failure(
+          data_error(place(name_, mark), "an alias of a value before it", "an alias of itself", "write the value out"));
     const Anchored known = found->second;
     add(mark, 0, known.value, known.value.is_string() ? known.value.get<std::string>() : std::string(), known.nodes);
   }
@@ -153,13 +155,15 @@ class Builder : public YAML::EventHandler {
   };
 
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Json value) {
-    if (tag.size() > 1) throw Failure(data_error(place(name_, mark), "a value without a tag", cat("the tag ", tag)));
+    if (tag.size() > 1)
+      throw Failure(data_error(place(name_, mark), "a value without a tag", cat("the tag ", tag), "remove the tag"));
     if (stack_.size() >= static_cast<std::size_t>(kMaxNesting)) {
-      throw Failure(
-          data_error(place(name_, mark), cat("YAML nested at most ", kMaxNesting, " deep"), "deeper nesting"));
+      throw Failure(data_error(place(name_, mark), cat("YAML nested at most ", kMaxNesting, " deep"), "deeper nesting",
+                               "nest it less"));
     }
     if (!stack_.empty() && stack_.back().value.is_object() && !stack_.back().has_key) {
-      throw Failure(data_error(place(name_, mark), "a key that is text", "a list or map"));
+      throw Failure(
+          data_error(place(name_, mark), "a key that is text", "a list or map", "write the key as plain text"));
     }
     stack_.push_back({std::move(value), mark, anchor, 0, false, {}, {}});
   }
@@ -176,8 +180,8 @@ class Builder : public YAML::EventHandler {
            bool counted = false) {
     total_ += counted ? 1 : nodes;
     if (total_ > kMaxNodes)
-      throw Failure(
-          data_error(place(name_, mark), cat("at most ", kMaxNodes, " values"), "more, with aliases expanded"));
+      throw Failure(data_error(place(name_, mark), cat("at most ", kMaxNodes, " values"), "more, with aliases expanded",
+                               "use fewer aliases"));
     if (anchor != 0) anchors_.insert_or_assign(anchor, Anchored{value, nodes});
     if (stack_.empty()) {
       root_ = std::move(value);
@@ -198,12 +202,14 @@ class Builder : public YAML::EventHandler {
 
   void take_key(Frame& frame, const YAML::Mark& mark, const Json& value, const std::string& text) const {
     if (value.is_structured() || (value.is_null() && text.empty())) {
-      throw Failure(data_error(place(name_, mark), "a key that is text", "a list, map or null"));
+      throw Failure(
+          data_error(place(name_, mark), "a key that is text", "a list, map or null", "write the key as plain text"));
     }
     if (text == "<<")
       throw Failure(data_error(place(name_, mark), "plain keys", "the merge key <<", "write its keys out"));
     if (!frame.keys.insert(text).second) {
-      throw Failure(data_error(cat(place(name_, mark), ": key \"", text, "\""), "each key once", "the key twice"));
+      throw Failure(data_error(cat(place(name_, mark), ": key \"", text, "\""), "each key once", "the key twice",
+                               "keep one of the two"));
     }
     frame.key = text;
     frame.has_key = true;
@@ -230,11 +236,12 @@ Result<Json> parse_yaml(std::string_view text, const std::string& name) {
       // The library stays where it is on some malformed text, and would give the same document for ever.
       Builder second(name);
       if (parser.HandleNextDocument(second)) {
-        throw Failure(data_error(place(name, second.document()), "one YAML document", "a second one"));
+        throw Failure(data_error(place(name, second.document()), "one YAML document", "a second one",
+                                 "remove the line --- and what follows it"));
       }
       return builder.take();
     } catch (const YAML::Exception& why) {
-      throw Failure(data_error(place(name, why.mark), "YAML", why.msg));
+      throw Failure(data_error(place(name, why.mark), "YAML", why.msg, "correct the text there"));
     }
   });
 }

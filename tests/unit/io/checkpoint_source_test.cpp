@@ -56,7 +56,8 @@ TEST(CheckpointSource, ShowsAHuggingFaceDirectory) {
   EXPECT_EQ(values[0], 1.0F);
   ASSERT_TRUE(source->read_f32(*source->find("c"), values).ok());
   EXPECT_EQ(values[0], 1.0F);
-  EXPECT_FALSE(source->read_f32(*a, values).ok());
+  EXPECT_THROW((void)source->read_f32(*a, values), std::logic_error);
+  EXPECT_THROW((void)to_f32(TERN_F32, a->bytes, values), std::logic_error);
   EXPECT_FALSE(source->require("zzz").ok());
 }
 
@@ -96,6 +97,21 @@ TEST(CheckpointSource, SaysWhatADirectoryLacks) {
   dir.write("pytorch_model.bin", "x");
   EXPECT_NE(CheckpointSource::open(dir.path()).error().line().find("pickles"), std::string::npos);
   EXPECT_NE(CheckpointSource::open(dir / "absent").error().line().find("no such file"), std::string::npos);
+}
+
+TEST(CheckpointSource, NamesTheConfigurationAndTheDtypeThatItCannotRead) {
+  TempDir dir;
+  dir.write("model.safetensors",
+            safetensors_file(R"({"a":{"dtype":"F8_E8M0","shape":[1],"data_offsets":[0,1]}})", "x"));
+  const auto source = CheckpointSource::open(dir.path()).value();
+  std::vector<float> values(1);
+  EXPECT_EQ(dir.line(source.read_f32(source.tensors()[0], values).error()),
+            "DIR: tensor \"a\": expected a dtype that can be read as numbers, found F8_E8M0; convert the file to BF16");
+  EXPECT_EQ(dir.line(source.require("qqqqqqqq").error()),
+            "DIR: tensor \"qqqqqqqq\": expected such a tensor, found none; `tern inspect` lists those there are");
+  dir.write("config.json", "[]");
+  EXPECT_EQ(dir.line(CheckpointSource::open(dir.path()).error()),
+            "DIR/config.json: expected an object, found array; restore the model's config.json");
 }
 
 // OCP 8-bit Floating Point Specification, table 2.

@@ -86,7 +86,7 @@ TEST(Convert, WritesGgufWithFallbacksThatItNames) {
   const auto source = CheckpointSource::open(dir / "model").value();
   ConvertOptions options;
   options.outtype = "q4_k";
-  EXPECT_NE(convert_checkpoint(source, dir / "m.gguf", options).error().line().find("metadata"), std::string::npos);
+  EXPECT_THROW((void)convert_checkpoint(source, dir / "m.gguf", options), std::logic_error);  // of metadata
   options.metadata.emplace();
   options.metadata->set("general.architecture", "llama");
   options.rename = [](const std::string& name) { return name == "ids" ? std::string() : "x." + name; };
@@ -136,6 +136,49 @@ TEST(Convert, ExpandsAQuantisedCheckpoint) {
   const auto want = values_of(expected, "l.q_proj.weight");
   for (std::size_t i = 0; i < want.size(); ++i) ASSERT_FLOAT_EQ(got[i], want[i]);
   EXPECT_FALSE(written.config()->contains("quantization_config"));
+}
+
+TEST(Convert, SaysWhichOptionsDoNotFit) {
+  TempDir dir;
+  make_model(dir);
+  const auto source = CheckpointSource::open(dir / "model").value();
+  const auto attempt = [&](const char* outtype, const char* target) {
+    ConvertOptions options;
+    options.outtype = outtype;
+    options.metadata.emplace();
+    const auto report = convert_checkpoint(source, dir / target, options);
+    EXPECT_EQ(report.error().kind, ErrorKind::usage);
+    return dir.line(report.error());
+  };
+  EXPECT_EQ(attempt("q5_k", "m.gguf"),
+            "outtype: expected f32, f16, bf16, q8_0, q4_0, q4_1, q4_k or q6_k, found q5_k; choose one of them");
+  EXPECT_EQ(attempt("q8_0", "out"),
+            "outtype: expected f32, f16 or bf16 for safetensors, found q8_0; or write a .gguf file");
+  dir.write("m.gguf", "theirs");
+  EXPECT_EQ(attempt("q8_0", "m.gguf"),
+            "DIR/m.gguf: expected a file that does not exist, found one that does; name another or allow replacing it");
+  EXPECT_EQ(dir.read("m.gguf"), "theirs");
+  ConvertOptions options;
+  options.row_order = [](const std::string&) { return std::vector<std::int64_t>{5}; };
+  EXPECT_THROW((void)convert_checkpoint(source, dir / "out", options), std::logic_error);
+}
+
+// Broken if a note names a type in place of itself.
+TEST(Convert, NotesEachFallbackOnce) {
+  TempDir dir;
+  const std::vector<TensorSpec> specs = {{"a.weight", "F32", {2, 33}}};
+  fs::create_directories(dir / "model");
+  auto writer = SafetensorsWriter::create(dir / "model", specs).value();
+  const std::vector<float> values(66, 1.0F);
+  EXPECT_TRUE(writer.write("a.weight", std::as_bytes(std::span(values))).ok());
+  EXPECT_TRUE(writer.finish().ok());
+  ConvertOptions options;
+  options.outtype = "q8_0";
+  options.metadata.emplace();
+  const auto report = convert_checkpoint(CheckpointSource::open(dir / "model").value(), dir / "m.gguf", options);
+  ASSERT_TRUE(report.ok()) << report.error().line();
+  ASSERT_EQ(report->notes.size(), 1U);
+  EXPECT_EQ(report->notes[0].rfind("a.weight: F16 in place of Q8_0", 0), 0U) << report->notes[0];
 }
 
 // Broken if a stop, or a value that does not fit, leaves half a result under the target's name or beside it.

@@ -254,7 +254,18 @@ TEST(Gguf, JoinsSplitFiles) {
   EXPECT_FALSE(Gguf::open(first).ok());
   dir.write("m-00002-of-00002.gguf", split(1, 2, "b", 2));
   dir.write("m-00001-of-00002.gguf", split(0, 2, "a", 3));
-  EXPECT_FALSE(Gguf::open(first).ok());
+  EXPECT_EQ(
+      dir.line(Gguf::open(first).error()),
+      "DIR/m-00001-of-00002.gguf: expected 3 tensors in the split set, found 2; fetch the split files again: some "
+      "are of another set");
+  for (const char* name : {"m.gguf", "m-00001-of-00003.gguf"}) {
+    dir.write(name, split(0, 2, "a", 2));
+    EXPECT_EQ(
+        dir.line(Gguf::open(dir / name).error()),
+        std::string("DIR/") + name +
+            ": expected a name that ends in -00001-of-00002.gguf, as its key split.count says, found another name; "
+            "give the split files the names they had");
+  }
 }
 
 }  // namespace

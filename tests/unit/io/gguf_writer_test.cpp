@@ -31,9 +31,9 @@ TEST(GgufWriter, RoundTrips) {
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i);
   EXPECT_TRUE(writer->write("b", std::span(data).first(40)).ok());
   EXPECT_TRUE(writer->write("a", std::span(data).first(12)).ok());
-  EXPECT_FALSE(writer->finish().ok());
-  EXPECT_FALSE(writer->write("b", data).ok());
-  EXPECT_FALSE(writer->write("z", data).ok());
+  EXPECT_THROW((void)writer->finish(), std::logic_error);
+  EXPECT_THROW((void)writer->write("b", data), std::logic_error);
+  EXPECT_THROW((void)writer->write("z", data), std::logic_error);
   EXPECT_TRUE(writer->write("b", std::span(data).subspan(40)).ok());
   ASSERT_TRUE(writer->finish().ok());
 
@@ -56,9 +56,10 @@ TEST(GgufWriter, RoundTrips) {
 
 TEST(GgufWriter, RefusesWhatAFileCannotHold) {
   TempDir dir;
-  EXPECT_FALSE(GgufWriter::create(dir / "a", {}, {{"a", GgmlType::q8_0, {33}}}).ok());
-  EXPECT_FALSE(GgufWriter::create(dir / "a", {}, {{"a", GgmlType::f32, {1, 1, 1, 1, 1}}}).ok());
-  EXPECT_FALSE(GgufWriter::create(dir / "a", {}, {{"a", GgmlType::f32, {1}}, {"a", GgmlType::f32, {1}}}).ok());
+  const auto create = [&](const std::vector<GgufTensorSpec>& specs) { (void)GgufWriter::create(dir / "a", {}, specs); };
+  EXPECT_THROW(create({{"a", GgmlType::q8_0, {33}}}), std::logic_error);
+  EXPECT_THROW(create({{"a", GgmlType::f32, {1, 1, 1, 1, 1}}}), std::logic_error);
+  EXPECT_THROW(create({{"a", GgmlType::f32, {1}}, {"a", GgmlType::f32, {1}}}), std::logic_error);
   EXPECT_FALSE(GgufWriter::create(dir / "absent/a", {}, {}).ok());
 }
 

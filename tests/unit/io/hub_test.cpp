@@ -224,6 +224,53 @@ TEST(Hub, WritesNothingOutsideItsFolder) {
   }
 }
 
+TEST(Hub, SaysWhatItsReplyLacks) {
+  const std::string sha = R"({"sha":")" + kCommit + R"(",)";
+  const std::string no_hub = "; check the endpoint: it does not answer as the hub does";
+  const std::string report = "; report the repository to its hub";
+  std::string many = R"("siblings":[{"rfilename":"0"})";
+  for (int i = 1; i <= 100'000; ++i) many += R"(,{"rfilename":")" + std::to_string(i) + R"("})";
+  const std::pair<std::string, std::string> cases[] = {
+      {"[]", "hub: expected an object, found array" + no_hub},
+      {R"({"sha":"../x","siblings":[]})", R"(hub: expected a commit "sha", found "../x")" + no_hub},
+      {sha + R"("a":1})", R"(hub: expected an array "siblings", found none)" + no_hub},
+      {sha + R"("siblings":[{"rfilename":"../x"}]})",
+       R"(hub: expected file names inside the repository, found "../x")" + report},
+      {sha + R"("siblings":[{"rfilename":"x","size":80000000000000}]})",
+       "hub: x: expected a size below 2^46, found 80000000000000" + report},
+      {sha + many + "]}",
+       "hub: expected at most 100000 files, found more; fetch the files that are needed, and name their folder"},
+  };
+  for (const auto& [text, says] : cases) {
+    EXPECT_EQ(parse_hub_listing(Hub::hugging_face, text, "hub").error().line(), says);
+  }
+  EXPECT_EQ(parse_hub_listing(Hub::modelscope, "{}", "hub").error().line(),
+            R"(hub: expected an array "Data.Files", found none)" + no_hub);
+  EXPECT_EQ(parse_hub_listing(Hub::modelscope, R"({"Message":"gone"})", "hub").error().line(),
+            R"(hub: expected an array "Data.Files", found gone)" + no_hub);
+}
+
+TEST(Hub, SaysThatNothingIsToBeFetched) {
+  TempDir dir;
+  FakeHuggingFace fake;
+  HubOptions options = fake.options(dir);
+  options.wanted = [](const std::string&, const std::vector<std::string>&) { return false; };
+  EXPECT_EQ(fetch_repository(model(), options).error().line(),
+            "hf::org/name: expected files to fetch, found none in the repository; "
+            "name a repository with a model's or a dataset's files");
+}
+
+// A fault of the program itself in a fetching thread ends the fetch, not the process.
+TEST(Hub, ReportsWhatItsThreadsThrow) {
+  TempDir dir;
+  FakeHuggingFace fake;
+  HubOptions options = fake.options(dir);
+  options.parallel = 4;
+  options.progress = [](std::uint64_t, std::uint64_t) -> bool { throw std::runtime_error("no terminal"); };
+  EXPECT_EQ(fetch_repository(model(), options).error().line(),
+            "hf::org/name: expected to fetch, found no terminal; run it again: what was fetched is kept");
+}
+
 TEST(Hub, FillsModelScopesOwnCache) {
   TempDir dir;
   FakeHub fake([&](const FakeRequest& request) -> FakeReply {

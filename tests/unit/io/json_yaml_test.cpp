@@ -72,6 +72,24 @@ TEST(Yaml, ErrorsSayWhere) {
             R"({"a":{"b":[1]},"c":{"b":[1]},"1":"t"})");
 }
 
+TEST(Yaml, SaysWhatIsNotReadAndWhatToWrite) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"a: !!binary xx\n",
+       "f:1:4: expected a value without a tag, found the tag tag:yaml.org,2002:binary; remove the tag"},
+      {"a: !x [1]\n", "f:1:4: expected a value without a tag, found the tag !x; remove the tag"},
+      {std::string(300, '[') + std::string(300, ']'),
+       "f:1:257: expected YAML nested at most 256 deep, found deeper nesting; nest it less"},
+      {"? [a]\n: 1\n", "f:1:3: expected a key that is text, found a list or map; write the key as plain text"},
+      {": 1\n", "f:1:1: expected a key that is text, found a list, map or null; write the key as plain text"},
+      {"a: &x [1]\n? *x\n: 1\n",
+       "f:2:3: expected a key that is text, found a list, map or null; write the key as plain text"},
+      {"<<: {a: 1}\n", "f:1:1: expected plain keys, found the merge key <<; write its keys out"},
+      {"a: 1\na: 2\n", "f:2:1: key \"a\": expected each key once, found the key twice; keep one of the two"},
+      {"a: &a [*a]\n", "f:1:8: expected an alias of a value before it, found an alias of itself; write the value out"},
+  };
+  for (const auto& [text, says] : cases) EXPECT_EQ(yaml_error(text), says) << text;
+}
+
 TEST(Yaml, RefusesWhatIsNoText) {
   for (const char* text :
        {"a: \xff", "a: \xc0\x80", "a: \xed\xa0\x80", "a: \xf4\x90\x80\x80", "a: \xe2\x82", "a: \x80"}) {

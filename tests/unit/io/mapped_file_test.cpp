@@ -1,6 +1,7 @@
 #include "io/mapped_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -47,6 +48,31 @@ TEST(MappedFile, SurvivesAFileThatShrinks) {
   EXPECT_NE(status.error().line().find("unreadable page"), std::string::npos) << status.error().line();
   // A mapping opened later in the same slot starts sound.
   EXPECT_TRUE(MappedFile::open(dir.write("b", "abc")).value()->intact().ok());
+}
+
+// Broken if the file past the last slot is mapped without a guard against its shrinking.
+TEST(MappedFile, RefusesMoreFilesThanItCanGuard) {
+  rlimit old = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
+  const rlimit more = {std::min<rlim_t>(old.rlim_max, 8192), old.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &more), 0);
+  TempDir dir;
+  const auto path = dir.write("a", "x");
+  std::vector<std::shared_ptr<const MappedFile>> files;
+  std::string line;
+  while (line.empty() && files.size() < 5000) {
+    auto file = MappedFile::open(path);
+    if (file.ok()) {
+      files.push_back(*std::move(file));
+    } else {
+      line = dir.line(file.error());
+    }
+  }
+  EXPECT_EQ(line, "DIR/a: expected at most 4096 mapped files, found more; use fewer, larger shards");
+  files.pop_back();
+  EXPECT_TRUE(MappedFile::open(path).ok());
+  files.clear();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
 }
 
 TEST(MappedFileDeathTest, LeavesOtherBusErrorsAlone) {

@@ -72,6 +72,31 @@ TEST(Safetensors, RefusesBrokenHeaders) {
   EXPECT_EQ(error_of("{}", 0), "accepted");
 }
 
+TEST(Safetensors, SaysWhichPartOfAHeaderIsWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"a":5})", R"(tensor "a": expected an object, found number)"},
+      {R"({"a":{"dtype":"F32","shape":5,"data_offsets":[0,8]}})",
+       R"(tensor "a": expected a shape that is an array, found number)"},
+      {R"({"a":{"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,8]}})",
+       R"(tensor "a": expected dimensions below 2^62, found 9223372036854775808)"},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})",
+       R"(tensor "a": expected two data_offsets, found [0])"},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,-8]}})",
+       R"(tensor "a": expected a non-negative integer, found -8)"},
+      {R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})",
+       R"(tensor "a": expected 12 bytes by its shape and dtype, found 8 bytes)"},
+      {R"({"__metadata__":5})", "__metadata__: expected an object of strings, found number"},
+      {R"({"__metadata__":{"k":5}})", R"(__metadata__: key "k": expected a string, found number)"},
+  };
+  TempDir dir;
+  const auto path = dir / "a.safetensors";
+  for (const auto& [header, says] : cases) {
+    dir.write("a.safetensors", file(header, 8));
+    EXPECT_EQ(dir.line(Safetensors::open(path).error()),
+              std::string("DIR/a.safetensors: ") + says + "; the file is corrupt: fetch it again");
+  }
+}
+
 TEST(Safetensors, RefusesEveryTruncation) {
   TempDir dir;
   const std::string whole = file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8);
@@ -103,9 +128,9 @@ TEST(SafetensorsWriter, RoundTripsInShards) {
     EXPECT_TRUE(writer->write("b", numbered(10, 2)).ok());
     EXPECT_TRUE(writer->write("a", numbered(6, 1)).ok());
     EXPECT_TRUE(writer->write("b", numbered(6, 12)).ok());
-    EXPECT_FALSE(writer->finish().ok());  // c is missing
-    EXPECT_FALSE(writer->write("c", numbered(8, 0)).ok());
-    EXPECT_FALSE(writer->write("x", {}).ok());
+    EXPECT_THROW((void)writer->finish(), std::logic_error);  // c is missing
+    EXPECT_THROW((void)writer->write("c", numbered(8, 0)), std::logic_error);
+    EXPECT_THROW((void)writer->write("x", {}), std::logic_error);
     EXPECT_TRUE(writer->write("c", numbered(7, 4)).ok());
     const auto names = writer->finish();
     ASSERT_TRUE(names.ok()) << names.error().line();
@@ -143,6 +168,23 @@ TEST(Safetensors, HoldsTheIndexToTheShards) {
   EXPECT_NE(attempt(R"({"a":1})").find("a file name"), std::string::npos);
   EXPECT_NE(attempt(R"([])").find("weight_map"), std::string::npos);
   EXPECT_NE(attempt(R"({})").find("weight_map"), std::string::npos);
+  dir.write("two.safetensors", file(header, 1));
+  dir.write("model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  EXPECT_EQ(dir.line(Safetensors::open_directory(dir.path()).error()),
+            "DIR/two.safetensors: tensor \"a\": expected each tensor once, found it also in another shard; "
+            "fetch the checkpoint again");
+  dir.write("model.safetensors.index.json", "[]");
+  EXPECT_EQ(dir.line(Safetensors::open_directory(dir.path()).error()),
+            "DIR/model.safetensors.index.json: expected an object, found array; the file is corrupt: fetch it again");
+}
+
+TEST(SafetensorsWriter, HoldsItsCallersToTheContract) {
+  TempDir dir;
+  const std::vector<TensorSpec> bad[] = {
+      {{"a", "F33", {1}}}, {{"a", "F32", {1}}, {"a", "F32", {1}}}, {{"a", "F4", {1}}}};
+  for (const auto& specs : bad) {
+    EXPECT_THROW((void)SafetensorsWriter::create(dir.path(), specs, {}), std::logic_error);
+  }
 }
 
 TEST(ParseSize, ReadsHuggingFaceUnits) {

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <string>
 
+#include "base/status.h"
+
 namespace tern::io {
 
 class TempDir {
@@ -34,6 +36,15 @@ class TempDir {
     std::ostringstream out;
     out << std::ifstream(path_ / name, std::ios::binary).rdbuf();
     return out.str();
+  }
+  // An error's line with DIR in the place of this directory.
+  [[nodiscard]] std::string line(const Error& error) const {
+    std::string text = error.line();
+    const std::string own = path_.string();
+    for (std::size_t at = text.find(own); at != std::string::npos; at = text.find(own)) {
+      text.replace(at, own.size(), "DIR");
+    }
+    return text;
   }
 
  private:
