@@ -25,7 +25,7 @@ std::string identity(const Device& device) {
 
 }  // namespace
 
-ChoiceCache::ChoiceCache(const Device& device, std::filesystem::path dir) {
+ChoiceCache::ChoiceCache(const Device& device, const std::filesystem::path& dir) {
   if (dir.empty()) return;
   file_ = dir / (identity(device) + ".choices");
   std::ifstream in(file_);

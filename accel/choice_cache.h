@@ -14,7 +14,7 @@ class ChoiceCache {
  public:
   ChoiceCache() = default;
   // Reads the choices of `device` kept under `dir`; a missing or broken file is an empty cache.
-  ChoiceCache(const Device& device, std::filesystem::path dir);
+  ChoiceCache(const Device& device, const std::filesystem::path& dir);
 
   // Plans with the remembered choice, if any, and remembers what came out. A choice that the device no longer has (a
   // checkpoint of another machine, a broken cache) is made anew, with a line that says so.

@@ -70,6 +70,7 @@ int run_doctor(const Arguments& arguments) {
     throw Failure(device_error(cat("device ", device), "a backend", "none of that name", "see tern devices"));
   }
   std::vector<std::string> rows;
+  rows.reserve(checks.size());
   for (const auto& check : checks) {
     rows.push_back(arguments.boolean("json")
                        ? cat("{\"backend\": ", json_quote(check.backend), ", \"level\": ", json_quote(check.level),

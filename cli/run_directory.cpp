@@ -76,7 +76,7 @@ fs::path new_version(const fs::path& base) {
     for (const auto& entry : fs::directory_iterator(base, error)) {
       next = std::max(next, version_of(entry.path().filename().string()) + 1);
     }
-    const fs::path directory = base / cat("v", next, "-", stamp);
+    fs::path directory = base / cat("v", next, "-", stamp);
     if (fs::create_directory(directory, error)) return directory;
     if (error) throw unwritable(directory, error.message());
   }

@@ -180,7 +180,7 @@ std::string check_collectives(Bench& bench, bool set) {
                backend, "all_reduce of one rank");
   const Bytes found = fetch(bench, to.plane(), 12);
   accel::check(api.comm_destroy(comm), backend, "comm_destroy");
-  return std::memcmp(found.data(), data.data(), 12) == 0 ? "" : "the sum over one rank is not its own data";
+  return std::ranges::equal(found, std::as_bytes(std::span(data))) ? "" : "the sum over one rank is not its own data";
 }
 
 CaseSource plain_source(std::uint32_t op) { return {op, Variant{}, 0}; }

@@ -72,7 +72,7 @@ bool same_desc(const tern_tensor_desc& a, const tern_tensor_desc& b) {
 // What an output holds beyond its actual count must be finite, and its memory may have held anything before.
 void clear_tail(const TensorView& view, std::int64_t count) {
   const auto& desc = view.desc;
-  const int dynamic = desc.dynamic_dim;
+  const auto dynamic = static_cast<unsigned char>(desc.dynamic_dim);  // present: not -1
   const auto size = static_cast<std::size_t>(dtype_bytes(desc.dtype));
   std::int64_t index[TERN_MAX_RANK] = {};
   index[dynamic] = count;

@@ -88,7 +88,7 @@ bool check_desc(const tern_op_desc& desc, std::string& reason, bool& invalid) {
     reason = cat("no op of this version has the id ", desc.op);
     return false;
   }
-  auto broken = [&](std::string text) {
+  auto broken = [&](const std::string& text) {
     invalid = true;
     reason = cat(signature->name, ": ", text);
     return false;

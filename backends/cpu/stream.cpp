@@ -15,6 +15,8 @@ template <typename... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
 };
+template <typename... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
 
 tern_status give(tern_stream stream, Capture::Node node) {
   submit(*stream, std::move(node));
@@ -296,7 +298,7 @@ tern_status give_pack(const tern_tensor& packed, const tern_tensor& weight, uint
     Capture::Pack node{{}, view_tensor(weight, device.target, "pack: weight"), uses, back, &device};
     node.packed.desc = packed.desc;
     node.packed.planes[0] = plane_data(packed.planes[0], info.bytes, "pack: packed weight");
-    return give(stream, std::move(node));
+    return give(stream, node);
   });
 }
 

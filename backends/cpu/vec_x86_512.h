@@ -87,7 +87,8 @@ struct Vec512 {
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
         r[i] = _mm512_loadu_si512(src + i * ld_src);
-        // Rows lie far apart: the processor does not see that the next sixteen are wanted soon.
+        // Rows lie far apart: the processor does not see that the next sixteen are wanted soon. An integer, as the
+        // address may lie outside of the array. NOLINTNEXTLINE(performance-no-int-to-ptr)
         _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(src + i * ld_src) + ahead),
                      _MM_HINT_T1);
       }

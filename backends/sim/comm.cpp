@@ -43,7 +43,7 @@ std::map<std::uint64_t, std::weak_ptr<Group>>& groups() {
 
 std::shared_ptr<Stream> stream_of(const Comm& comm, tern_stream stream, const char* what) {
   if (!comm.group->error.empty()) fail(TERN_ASYNC_ERROR, comm.group->error);
-  const auto s = world().streams.at(stream);
+  auto s = world().streams.at(stream);
   require(s->device == comm.device, cat(what, ": the stream is another device's"));
   if (s->open_recording() != nullptr) fail(TERN_UNSUPPORTED, cat(what, ": collectives are not captured"));
   return s;

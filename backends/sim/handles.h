@@ -20,7 +20,7 @@ class Handles {
     // Above the addresses that x86-64 and Arm give to programs, and never used twice.
     const std::uintptr_t value = kFirst + (next_++ << 4);
     objects_.emplace(value, std::move(object));
-    return reinterpret_cast<Raw>(value);
+    return reinterpret_cast<Raw>(value);  // NOLINT(performance-no-int-to-ptr): a handle, never followed
   }
   // Throws where the handle was never given or has been destroyed.
   [[nodiscard]] const std::shared_ptr<Object>& at(Raw raw) const {
@@ -30,7 +30,7 @@ class Handles {
   }
   [[nodiscard]] bool contains(Raw raw) const { return objects_.count(reinterpret_cast<std::uintptr_t>(raw)) != 0; }
   std::shared_ptr<Object> remove(Raw raw) {
-    const auto object = at(raw);
+    auto object = at(raw);
     objects_.erase(reinterpret_cast<std::uintptr_t>(raw));
     return object;
   }

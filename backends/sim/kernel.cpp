@@ -11,7 +11,6 @@
 namespace tern::sim {
 namespace {
 
-using ops::ArgSpec;
 using ops::OpSpec;
 using ops::Role;
 using ops::ref::Tensor;
