@@ -16,9 +16,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kConfigFile = "adapter_config.json";
+constexpr const char* kAnew = "take the file from the adapter's repository or checkpoint again";
+constexpr const char* kOtherModel = "the adapter is of another model: name the one it was trained on";
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const char* key, const std::string& expected,
-                         const std::string& found, const std::string& mend = {}, Site site = Site::current()) {
+                         const std::string& found, const std::string& mend, Site site = Site::current()) {
   throw Failure(data_error(cat(file.string(), ": key \"", key, "\""), expected, found, mend, site));
 }
 
@@ -33,8 +35,10 @@ void refuse_unserved(const Json& json, const std::filesystem::path& file) {
                           "fan_in_fan_out", "target_parameters", "trainable_token_indices", "use_qalora"}) {
     if (is_set(key)) refuse(file, key, "an adapter without it", json[key].dump(), "merge that adapter with PEFT first");
   }
-  if (json.value("peft_type", "LORA") != "LORA") refuse(file, "peft_type", "LORA", json["peft_type"].dump());
-  if (json.contains("bias") && json["bias"] != "none") refuse(file, "bias", "none", json["bias"].dump());
+  for (const auto& [key, only] : {std::pair{"peft_type", "LORA"}, std::pair{"bias", "none"}}) {
+    if (!json.contains(key) || json[key] == only) continue;
+    refuse(file, key, only, json[key].dump(), "merge that adapter with PEFT first");
+  }
 }
 
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
@@ -56,22 +60,37 @@ Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory
   return catching([&] {
     const std::filesystem::path file = directory / kConfigFile;
     const Json json = io::read_json_file(file).value();
-    if (!json.is_object()) throw Failure(data_error(file.string(), "a JSON object", json.type_name()));
+    if (!json.is_object()) {
+      throw Failure(data_error(file.string(), "a JSON object", json.type_name(), kAnew));
+    }
     refuse_unserved(json, file);
     AdapterConfig config;
     const auto number = [&](const char* key, double otherwise) {
       if (!json.contains(key)) return otherwise;
-      if (!json[key].is_number()) refuse(file, key, "a number", json[key].dump());
+      if (!json[key].is_number()) refuse(file, key, "a number", json[key].dump(), kAnew);
       return json[key].get<double>();
     };
-    config.rank = static_cast<std::int64_t>(number("r", 8));
-    if (config.rank <= 0 || config.rank > 65536) refuse(file, "r", "a rank from 1 to 65536", json["r"].dump());
+    const double rank = number("r", 8);
+    if (!(rank >= 1 && rank <= 65536) || rank != std::floor(rank)) {
+      refuse(file, "r", "a rank from 1 to 65536", json["r"].dump(), kAnew);
+    }
+    config.rank = static_cast<std::int64_t>(rank);
     config.alpha = number("lora_alpha", 8);
     config.dropout = number("lora_dropout", 0);
-    config.use_rslora = json.value("use_rslora", false);
+    if (!(config.dropout >= 0 && config.dropout < 1)) {
+      refuse(file, "lora_dropout", "a share from 0 to below 1", json["lora_dropout"].dump(), kAnew);
+    }
+    if (json.contains("use_rslora")) {
+      if (!json["use_rslora"].is_boolean()) {
+        refuse(file, "use_rslora", "true or false", json["use_rslora"].dump(), kAnew);
+      }
+      config.use_rslora = json["use_rslora"].get<bool>();
+    }
     if (json.contains("target_modules") && json["target_modules"].is_array()) {
       for (const Json& target : json["target_modules"]) {
-        if (!target.is_string()) refuse(file, "target_modules", "a list of strings", json["target_modules"].dump());
+        if (!target.is_string()) {
+          refuse(file, "target_modules", "a list of strings", json["target_modules"].dump(), kAnew);
+        }
         config.target_modules.push_back(target.get<std::string>());
       }
     } else if (json.contains("target_modules") && json["target_modules"].is_string()) {
@@ -124,7 +143,7 @@ Result<std::vector<LinearModule>> select_modules(const LoadedModel& model, const
     if (!matches) {
       return usage_error(cat("target_modules ", target),
                          cat("all-linear or one of ", join({parts.begin(), parts.end()}, ", ")),
-                         "a name that no linear layer has");
+                         "a name that no linear layer has", "choose names of this model's layers");
     }
   }
   for (const auto& module : all) {
@@ -172,14 +191,15 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
       const auto* b = file.tensor(peft_name(module.name, "lora_B"));
       if (a == nullptr && b == nullptr) continue;
       if (a == nullptr || b == nullptr) {
-        throw Failure(data_error(cat(where, ": module ", module.name), "both lora_A and lora_B", "one of them"));
+        throw Failure(data_error(cat(where, ": module ", module.name), "both lora_A and lora_B", "one of them",
+                                 "the file is damaged: take it from the adapter's source again"));
       }
       if (a->shape != std::vector{loaded.config.rank, module.in} ||
           b->shape != std::vector{module.out, loaded.config.rank}) {
         throw Failure(data_error(
             cat(where, ": module ", module.name),
             cat("[", loaded.config.rank, ", ", module.in, "] and [", module.out, ", ", loaded.config.rank, "]"),
-            cat(tensor_shape(*a), " and ", tensor_shape(*b)), "the adapter is of another model"));
+            cat(tensor_shape(*a), " and ", tensor_shape(*b)), kOtherModel));
       }
       used.insert(a->name);
       used.insert(b->name);
@@ -189,7 +209,7 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
       if (!used.contains(tensor.name)) {
         throw Failure(data_error(cat(where, ": tensor ", tensor.name),
                                  cat("a LoRA pair of a linear layer of ", model.config.architecture),
-                                 "one that this model has no place for"));
+                                 "one that this model has no place for", kOtherModel));
       }
     }
     loaded.layers = create_adapter(model, adapter, loaded.config, modules);
@@ -197,9 +217,10 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
       for (const auto& [part, name] : {std::pair{"lora_A", layer.lora_a}, std::pair{"lora_B", layer.lora_b}}) {
         const auto& tensor = *file.tensor(peft_name(module, part));
         std::vector<float> values(static_cast<std::size_t>(num_elements(model.store->at(name).desc)));
-        if (!tensor.dtype->dtype)
-          throw Failure(
-              data_error(cat(where, ": tensor ", tensor.name), "a float dtype", std::string(tensor.dtype->name)));
+        if (!tensor.dtype->dtype) {
+          throw Failure(data_error(cat(where, ": tensor ", tensor.name), "a float dtype",
+                                   std::string(tensor.dtype->name), "save the adapter as float32"));
+        }
         io::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
         model.store->upload(name, std::as_bytes(std::span(values)));
       }

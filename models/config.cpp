@@ -13,6 +13,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::int64_t kMostLayers = 65536;  // beyond it the list of its weights alone would fill memory
+constexpr const char* kConfigAgain = "take config.json from the model's repository again";
+constexpr const char* kModelAgain = "what describes the model is damaged: take it from its repository again";
+constexpr const char* kOtherModel = "choose another model: this one computes what tern does not";
+
 // Typed reading of config.json with errors that name file and key.
 class ConfigReader {
  public:
@@ -48,10 +53,10 @@ class ConfigReader {
     if (!value->is_string()) fail(key, "a string", value);
     return value->get<std::string>();
   }
-  [[noreturn]] void fail(const char* key, const std::string& expected, const Json* value, const std::string& mend = {},
+  [[noreturn]] void fail(const char* key, const std::string& expected, const Json* value,
                          Site site = Site::current()) const {
-    throw Failure(data_error(cat(file_, ": key \"", key, "\""), expected, value == nullptr ? "nothing" : value->dump(),
-                             mend, site));
+    throw Failure(data_error(cat(file_, ": key \"", key, "\""), expected,
+                             value == nullptr ? "nothing" : value->dump().substr(0, 80), kConfigAgain, site));
   }
 
  private:
@@ -79,8 +84,8 @@ void read_rope(const ConfigReader& reader, const std::string& file, ModelConfig&
     config.rope_high_freq_factor = inner.number_or("high_freq_factor", 4.0);
     config.rope_original_max_position = inner.number_or("original_max_position_embeddings", 8192);
   } else {
-    inner.fail("rope_type", "default, linear or llama3",
-               &(*scaling)[scaling->contains("rope_type") ? "rope_type" : "type"]);
+    throw Failure(data_error(cat(file, ": key \"", key, "\""), "the rope_type default, linear or llama3",
+                             cat("\"", type, "\""), kOtherModel));
   }
 }
 
@@ -97,15 +102,30 @@ std::vector<std::int64_t> token_ids(const ConfigReader& reader, const char* key)
   return ids;
 }
 
+template <typename Number>
+Number count_parameters(const ModelConfig& config) {
+  const auto number = [](std::int64_t value) { return static_cast<Number>(value); };
+  const Number hidden = number(config.hidden_size);
+  const Number q = number(config.num_attention_heads) * number(config.head_dim);
+  const Number kv = number(config.num_key_value_heads) * number(config.head_dim);
+  const Number layer = hidden * (2 * q + 2 * kv) + 3 * hidden * number(config.intermediate_size) + 2 * hidden;
+  return number(config.num_hidden_layers) * layer +
+         number(config.vocab_size) * hidden * (config.tie_word_embeddings ? 1 : 2) + hidden;
+}
+
 void require_sizes(const ModelConfig& config, const std::string& file) {
   const auto positive = [&](const char* name, std::int64_t value) {
     if (value <= 0 || value > (std::int64_t{1} << 31)) {
-      throw Failure(data_error(cat(file, ": ", name), "a positive size", std::to_string(value)));
+      throw Failure(data_error(cat(file, ": ", name), "a positive size", std::to_string(value), kModelAgain));
     }
   };
   positive("hidden_size", config.hidden_size);
   positive("intermediate_size", config.intermediate_size);
   positive("num_hidden_layers", config.num_hidden_layers);
+  if (config.num_hidden_layers > kMostLayers) {
+    throw Failure(data_error(cat(file, ": num_hidden_layers"), cat("at most ", kMostLayers, " layers"),
+                             cat(config.num_hidden_layers), kModelAgain));
+  }
   positive("num_attention_heads", config.num_attention_heads);
   positive("num_key_value_heads", config.num_key_value_heads);
   positive("head_dim", config.head_dim);
@@ -113,12 +133,15 @@ void require_sizes(const ModelConfig& config, const std::string& file) {
   positive("max_position_embeddings", config.max_position_embeddings);
   if (config.head_dim % 2 != 0) {
     throw Failure(data_error(cat(file, ": head_dim"), "an even size: rotary positions turn pairs",
-                             std::to_string(config.head_dim)));
+                             std::to_string(config.head_dim), kModelAgain));
   }
   if (config.num_attention_heads % config.num_key_value_heads != 0) {
     throw Failure(data_error(cat(file, ": num_key_value_heads"),
                              cat("a divisor of ", config.num_attention_heads, " heads"),
-                             std::to_string(config.num_key_value_heads)));
+                             std::to_string(config.num_key_value_heads), kModelAgain));
+  }
+  if (count_parameters<double>(config) > 0x1p62) {  // so that they can be counted
+    throw Failure(data_error(cat(file, ": sizes of the model"), "fewer than 2^62 parameters", "more", kModelAgain));
   }
 }
 
@@ -126,7 +149,7 @@ void require_sound(const ModelConfig& config, const std::string& file) {
   require_sizes(config, file);
   const auto positive = [&](const char* name, double value) {
     if (!(std::isfinite(value) && value > 0.0))
-      throw Failure(data_error(cat(file, ": ", name), "a positive number", std::to_string(value)));
+      throw Failure(data_error(cat(file, ": ", name), "a positive number", cat(value), kModelAgain));
   };
   positive("rope_theta", config.rope_theta);
   positive("rope factor", config.rope_factor);
@@ -136,17 +159,17 @@ void require_sound(const ModelConfig& config, const std::string& file) {
     positive("original_max_position_embeddings", config.rope_original_max_position);
   }
   if (!(config.rms_norm_eps >= 0.0))
-    throw Failure(data_error(cat(file, ": rms_norm_eps"), "a number from 0 on", std::to_string(config.rms_norm_eps)));
+    throw Failure(data_error(cat(file, ": rms_norm_eps"), "a number from 0 on", cat(config.rms_norm_eps), kModelAgain));
   if (config.sliding_window < 0) {
-    throw Failure(
-        data_error(cat(file, ": sliding_window"), "a number of tokens", std::to_string(config.sliding_window)));
+    throw Failure(data_error(cat(file, ": sliding_window"), "a number of tokens", std::to_string(config.sliding_window),
+                             kModelAgain));
   }
   if (find_architecture(config.architecture) == nullptr) {
     throw Failure(data_error(cat(file, ": architecture"), cat("one of ", join(architecture_names(), ", ")),
-                             config.architecture.empty() ? "none" : config.architecture));
+                             config.architecture.empty() ? "none" : config.architecture, kOtherModel));
   }
   if (config.hidden_act != "silu") {
-    throw Failure(data_error(cat(file, ": key \"hidden_act\""), "silu", config.hidden_act));
+    throw Failure(data_error(cat(file, ": key \"hidden_act\""), "silu", config.hidden_act, kOtherModel));
   }
 }
 
@@ -164,7 +187,9 @@ ModelConfig from_json(const Json& json, const std::string& file) {
   config.num_hidden_layers = reader.integer("num_hidden_layers");
   config.num_attention_heads = reader.integer("num_attention_heads");
   config.num_key_value_heads = reader.integer_or("num_key_value_heads", config.num_attention_heads);
-  if (config.num_attention_heads <= 0) reader.fail("num_attention_heads", "a positive integer", nullptr);
+  if (config.num_attention_heads <= 0) {
+    reader.fail("num_attention_heads", "a positive integer", reader.find("num_attention_heads"));
+  }
   config.head_dim = reader.integer_or("head_dim", config.hidden_size / config.num_attention_heads);
   config.vocab_size = reader.integer("vocab_size");
   config.max_position_embeddings = reader.integer_or("max_position_embeddings", 2048);
@@ -188,11 +213,12 @@ ModelConfig from_json(const Json& json, const std::string& file) {
 void read_rope_factors(const io::CheckpointSource& source, const io::SourceTensor& tensor, ModelConfig& config) {
   const std::string where = cat(source.path().string(), ": tensor ", tensor.name);
   if (tensor.shape != std::vector<std::int64_t>{config.head_dim / 2})
-    throw Failure(data_error(where, cat(config.head_dim / 2, " numbers, one a frequency"), "another shape"));
+    throw Failure(
+        data_error(where, cat(config.head_dim / 2, " numbers, one a frequency"), "another shape", kModelAgain));
   std::vector<float> factors(static_cast<std::size_t>(config.head_dim / 2));
   source.read_f32(tensor, factors).value();
   if (!std::all_of(factors.begin(), factors.end(), [](float f) { return std::isfinite(f) && f > 0.0F; }))
-    throw Failure(data_error(where, "positive numbers", "another"));
+    throw Failure(data_error(where, "positive numbers", "another", kModelAgain));
   ModelConfig formula = config;
   const std::vector<double> plain = rope_frequencies(config);
   formula.rope_scaling = RopeScaling::llama3;
@@ -222,7 +248,7 @@ ModelConfig from_gguf(const io::CheckpointSource& source) {
   config.num_key_value_heads = gguf.integer_or(key("attention.head_count_kv"), config.num_attention_heads).value();
   if (config.num_attention_heads <= 0) {
     throw Failure(data_error(cat(gguf.path(), ": key \"", key("attention.head_count"), "\""), "a positive integer",
-                             std::to_string(config.num_attention_heads)));
+                             std::to_string(config.num_attention_heads), kModelAgain));
   }
   config.head_dim =
       gguf.integer_or(key("attention.key_length"), config.hidden_size / config.num_attention_heads).value();
@@ -235,10 +261,15 @@ ModelConfig from_gguf(const io::CheckpointSource& source) {
     config.rope_scaling = RopeScaling::linear;
     config.rope_factor = gguf.number_or(key("rope.scaling.factor"), 1.0).value();
   } else if (scaling != "none") {
-    throw Failure(data_error(cat(gguf.path(), ": key \"", key("rope.scaling.type"), "\""), "none or linear", scaling));
+    throw Failure(data_error(cat(gguf.path(), ": key \"", key("rope.scaling.type"), "\""), "none or linear", scaling,
+                             kOtherModel));
   }
   const io::SourceTensor* table = source.require("token_embd.weight").value();
-  config.vocab_size = table->shape.at(0);
+  if (table->shape.size() != 2) {
+    throw Failure(data_error(cat(gguf.path(), ": tensor token_embd.weight"), "a matrix",
+                             cat(table->shape.size(), " dimensions"), kModelAgain));
+  }
+  config.vocab_size = table->shape[0];
   config.tie_word_embeddings = source.find("output.weight") == nullptr;
   config.attention_bias = source.find("blk.0.attn_q.bias") != nullptr;
   config.mlp_bias = source.find("blk.0.ffn_up.bias") != nullptr;
@@ -253,18 +284,14 @@ ModelConfig from_gguf(const io::CheckpointSource& source) {
 
 }  // namespace
 
-std::int64_t ModelConfig::num_parameters() const {
-  const std::int64_t q = num_attention_heads * head_dim;
-  const std::int64_t kv = num_key_value_heads * head_dim;
-  const std::int64_t layer = hidden_size * (2 * q + 2 * kv) + 3 * hidden_size * intermediate_size + 2 * hidden_size;
-  return num_hidden_layers * layer + vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2) + hidden_size;
-}
+std::int64_t ModelConfig::num_parameters() const { return count_parameters<std::int64_t>(*this); }
 
 Result<ModelConfig> read_config(const io::CheckpointSource& source) {
   return catching([&] {
     const std::string file = source.path().string();
     if (source.gguf() == nullptr && source.config() == nullptr) {
-      throw Failure(data_error(source.directory().string(), "a config.json beside the weights", "none"));
+      throw Failure(data_error(source.directory().string(), "a config.json beside the weights", "none",
+                               "put it there from the model's repository"));
     }
     ModelConfig config = source.gguf() != nullptr
                              ? from_gguf(source)

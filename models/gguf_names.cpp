@@ -52,7 +52,8 @@ void set_names(const io::CheckpointSource& source, const ModelConfig& config, bo
   }
   if (!missing.empty()) {
     throw Failure(data_error(cat(source.path().string(), ": tensor ", missing.begin()->first),
-                             cat("all tensors of ", config.architecture), cat(missing.size(), " absent")));
+                             cat("all tensors of ", config.architecture), cat(missing.size(), " absent"),
+                             "the checkpoint is of another architecture, or its configuration is"));
   }
   const bool tied = config.tie_word_embeddings;
   options.rename = [specs, to_gguf, tied, where = source.path().string()](const std::string& name) -> std::string {
@@ -105,7 +106,7 @@ ModelConfig named_scaling(ModelConfig config, const std::string& where) {
     if (gives_them(context)) return config;
   }
   throw Failure(data_error(cat(where, ": tensor rope_freqs.weight"), "the factors of Llama 3.1's rope scaling",
-                           "others, which config.json cannot say"));
+                           "others, which config.json cannot say", "keep this model as a GGUF"));
 }
 
 std::string size_label(std::int64_t parameters) {

@@ -23,7 +23,7 @@ std::vector<float> read_f32(const HostAdapter& adapter, const io::SafetensorsTen
   if (tensor.shape != shape || !tensor.dtype->dtype) {
     throw Failure(data_error(cat(adapter.where, ": tensor ", tensor.name),
                              cat("a float matrix of ", shape[0], " x ", shape[1]), "another shape or dtype",
-                             "the adapter is of another model"));
+                             "the adapter is of another model: name the one it was trained on"));
   }
   std::vector<float> values(static_cast<std::size_t>(shape[0] * shape[1]));
   io::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
@@ -69,7 +69,7 @@ void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
   if (adapter.file.tensors().size() == 2 * modules_used) return;
   throw Failure(data_error(adapter.where, "only LoRA pairs of this model's linear layers",
                            cat(adapter.file.tensors().size(), " tensors, of which ", 2 * modules_used, " fit"),
-                           "the adapter is of another model"));
+                           "the adapter is of another model: name the one it was trained on"));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ void rewrite(const std::filesystem::path& adapter, const std::function<bool(io::
     for (const auto& tensor : file.tensors()) {
       io::TensorSpec spec{tensor.name, "F32", tensor.shape};
       if (!keep(spec)) continue;
-      std::int64_t count = 4;
+      std::int64_t count = spec.dtype == "F32" ? 4 : 1;
       for (const std::int64_t size : spec.shape) count *= size;
       contents.emplace_back(tensor.bytes.begin(), tensor.bytes.end());
       contents.back().resize(static_cast<std::size_t>(count));
@@ -94,6 +94,11 @@ TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
                                          {"peft_type", "IA3"},
                                          {"r", 0},
                                          {"r", "eight"},
+                                         {"r", 4.5},
+                                         {"r", 1e300},
+                                         {"peft_type", 7},
+                                         {"lora_dropout", 1.0},
+                                         {"use_rslora", "yes"},
                                          {"target_modules", {1, 2}}};
   for (const auto& feature : features) {
     const ScratchModel scratch;
@@ -101,7 +106,13 @@ TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
     const auto config = read_adapter_config(scratch.path() / "adapter");
     ASSERT_FALSE(config.ok()) << feature.key;
     EXPECT_NE(config.error().line().find(cat('"', feature.key, '"')), std::string::npos) << config.error().line();
+    EXPECT_NE(config.error().mend, "") << feature.key;
   }
+  const ScratchModel scratch;
+  scratch.edit("adapter/adapter_config.json", [](Json& json) { json = {1}; });
+  EXPECT_EQ(read_adapter_config(scratch.path() / "adapter").error().line(),
+            cat((scratch.path() / "adapter/adapter_config.json").string(),
+                ": expected a JSON object, found array; take the file from the adapter's repository or checkpoint again"));
 }
 
 TEST(Adapter, RefusesTensorsOfAnotherModel) {
@@ -126,7 +137,18 @@ TEST(Adapter, RefusesTensorsOfAnotherModel) {
         spec.name.replace(spec.name.find(".layers.0."), 10, ".layers.7.");
       return true;
     });
-    EXPECT_NE(load_error(scratch).find("one that this model has no place for"), std::string::npos);
+    EXPECT_NE(load_error(scratch).find("one that this model has no place for; the adapter is of another model"),
+              std::string::npos);
+  }
+  {
+    const ScratchModel scratch;
+    rewrite(scratch.path() / "adapter", [&](io::TensorSpec& spec) {
+      if (spec.name == module + "lora_A.weight") spec.dtype = "F8_E8M0";
+      return true;
+    });
+    EXPECT_TRUE(load_error(scratch).ends_with(
+        "lora_A.weight: expected a float dtype, found F8_E8M0; save the adapter as float32"))
+        << load_error(scratch);
   }
 }
 
@@ -188,6 +210,23 @@ TEST(Merge, RefusesAnAdapterOfAnotherModel) {
   const Status merged = merge_weights(*scratch.open(), options, target.path());
   ASSERT_FALSE(merged.ok());
   EXPECT_NE(merged.error().line().find("the adapter is of another model"), std::string::npos);
+}
+
+TEST(Merge, RefusesAnAdapterWithMoreThanTheModelHas) {
+  const ScratchModel scratch;
+  rewrite(scratch.path() / "adapter", [&](io::TensorSpec& spec) {
+    if (spec.name.find(".layers.0.mlp.up_proj.") != std::string::npos)
+      spec.name.replace(spec.name.find(".layers.0."), 10, ".layers.7.");
+    return true;
+  });
+  MergeOptions options;
+  options.adapters = {scratch.path() / "adapter"};
+  const ScratchModel target;
+  std::filesystem::remove(target.path() / "model.safetensors");
+  EXPECT_EQ(merge_weights(*scratch.open(), options, target.path()).error().line(),
+            cat((scratch.path() / "adapter/adapter_model.safetensors").string(),
+                ": expected only LoRA pairs of this model's linear layers, found 28 tensors, of which 26 fit; "
+                "the adapter is of another model: name the one it was trained on"));
 }
 
 struct Stored {

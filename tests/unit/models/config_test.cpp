@@ -75,6 +75,20 @@ TEST_P(SpoiledConfig, IsRefusedByName) {
   ASSERT_FALSE(config.ok());
   EXPECT_EQ(config.error().kind, ErrorKind::data);
   EXPECT_NE(config.error().line().find(GetParam().says), std::string::npos) << config.error().line();
+  EXPECT_NE(config.error().mend, "");
+}
+
+TEST(Config, AnErrorIsOneWholeLine) {
+  const ScratchModel model;
+  model.edit("config.json", [](Json& j) { j["num_attention_heads"] = -1; });
+  EXPECT_EQ(read_config(*model.open()).error().line(),
+            (model.path() / "config.json").string() +
+                ": key \"num_attention_heads\": expected a positive integer, found -1; "
+                "take config.json from the model's repository again");
+  std::filesystem::remove(model.path() / "config.json");
+  EXPECT_EQ(read_config(*model.open()).error().line(),
+            model.path().string() +
+                ": expected a config.json beside the weights, found none; put it there from the model's repository");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -82,6 +96,17 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Spoiled{"NoSize", [](Json& j) { j.erase("hidden_size"); }, "\"hidden_size\": expected an integer"},
         Spoiled{"TextForSize", [](Json& j) { j["vocab_size"] = "many"; }, "found \"many\""},
+        Spoiled{"TextForNumber", [](Json& j) { j["rms_norm_eps"] = "small"; }, "\"rms_norm_eps\": expected a number"},
+        Spoiled{"TextForTruth", [](Json& j) { j["attention_bias"] = "no"; }, "expected true or false, found \"no\""},
+        Spoiled{"NumberForText", [](Json& j) { j["model_type"] = 7; }, "\"model_type\": expected a string, found 7"},
+        Spoiled{"EndText", [](Json& j) { j["eos_token_id"] = "two"; }, "a list of integers, found \"two\""},
+        Spoiled{"ManyLayers", [](Json& j) { j["num_hidden_layers"] = 65537; }, "expected at most 65536 layers"},
+        Spoiled{"ManyParameters",
+                [](Json& j) {
+                  j["num_hidden_layers"] = 65536, j["intermediate_size"] = j["vocab_size"] = 1 << 30,
+                  j["hidden_size"] = 1 << 30;
+                },
+                "expected fewer than 2^62 parameters, found more"},
         Spoiled{"NegativeLayers", [](Json& j) { j["num_hidden_layers"] = -1; }, "num_hidden_layers"},
         Spoiled{"HugeSize", [](Json& j) { j["intermediate_size"] = std::int64_t{1} << 40; }, "intermediate_size"},
         Spoiled{"NoHeads", [](Json& j) { j["num_attention_heads"] = 0; }, "num_attention_heads"},
@@ -108,10 +133,12 @@ INSTANTIATE_TEST_SUITE_P(
 // A GGUF that holds a config and no layer.
 class GgufConfig : public testing::Test {
  protected:
+  using Change = std::function<void(io::GgufMetadata&)>;
   [[nodiscard]] ModelConfig read(const std::vector<float>& factors) const {
     return read_config(io::CheckpointSource::open(write(factors)).value()).value();
   }
-  [[nodiscard]] std::filesystem::path write(const std::vector<float>& factors) const {
+  [[nodiscard]] std::filesystem::path write(const std::vector<float>& factors, const Change& change = {},
+                                            const std::vector<std::int64_t>& table_shape = {32, 64}) const {
     io::GgufMetadata metadata;
     metadata.set("general.architecture", "llama");
     const auto number = [&](const char* key, std::uint32_t value) { metadata.set(key, value); };
@@ -123,10 +150,11 @@ class GgufConfig : public testing::Test {
     number("llama.context_length", 131072);
     metadata.set("llama.attention.layer_norm_rms_epsilon", 1e-5F);
     metadata.set("llama.rope.freq_base", 500000.0F);
+    if (change) change(metadata);
     const std::vector<float> table(32 * 64, 0.5F);
     auto writer =
         io::GgufWriter::create(scratch_.path() / "model.gguf", metadata,
-                               {{"token_embd.weight", io::GgmlType::f32, {32, 64}},
+                               {{"token_embd.weight", io::GgmlType::f32, table_shape},
                                 {"rope_freqs.weight", io::GgmlType::f32, {static_cast<std::int64_t>(factors.size())}}})
             .value();
     writer.write("token_embd.weight", std::as_bytes(std::span(table))).value();
@@ -171,6 +199,26 @@ TEST_F(GgufConfig, KeepsOtherDivisorsAndWillNotMisnameThem) {
   EXPECT_EQ(config.rope_freq_factors, factors);
   EXPECT_NEAR(rope_frequencies(config)[2], std::pow(500000.0, -2.0 / 8.0) / 1.5, 1e-9);
   EXPECT_THROW((void)config_json(config, "bfloat16"), Failure);
+}
+
+TEST_F(GgufConfig, RefusesMetadataOfNoModel) {
+  const auto refused = [&](const Change& change) {
+    const auto config = read_config(io::CheckpointSource::open(write(llama31(), change)).value());
+    return config.ok() ? "accepted" : config.error().line();
+  };
+  const std::string where = (scratch_.path() / "model.gguf").string();
+  EXPECT_EQ(refused([](auto& m) { m.set("llama.attention.head_count", std::uint32_t{0}); }),
+            where +
+                ": key \"llama.attention.head_count\": expected a positive integer, found 0; "
+                "what describes the model is damaged: take it from its repository again");
+  EXPECT_EQ(refused([](auto& m) { m.set("llama.rope.scaling.type", "yarn"); }),
+            where +
+                ": key \"llama.rope.scaling.type\": expected none or linear, found yarn; "
+                "choose another model: this one computes what tern does not");
+  EXPECT_EQ(read_config(io::CheckpointSource::open(write(llama31(), {}, {2048})).value()).error().line(),
+            where +
+                ": tensor token_embd.weight: expected a matrix, found 1 dimensions; "
+                "what describes the model is damaged: take it from its repository again");
 }
 
 TEST_F(GgufConfig, RefusesDivisorsThatAreNone) {

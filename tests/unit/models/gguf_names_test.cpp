@@ -30,6 +30,7 @@ class GgufNames : public ::testing::TestWithParam<const char*> {
   // A copy of the tiny Llama with other keys in its config.json.
   fs::path variant(const std::function<void(nlohmann::ordered_json&)>& change) {
     const fs::path folder = scratch_ / "variant";
+    fs::remove_all(folder);
     fs::create_directories(folder);
     fs::copy_file(golden("llama-tied") / "model.safetensors", folder / "model.safetensors");
     auto config = io::read_json_file(golden("llama-tied") / "config.json").value();
@@ -158,6 +159,50 @@ TEST_F(GgufNames, Llama3ScalingSurvives) {
   EXPECT_EQ(back.rope_factor, 32.0);
   ASSERT_EQ(during.size(), before.size());
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(during[i] / before[i], 1.0, 1e-6);
+}
+
+// The error of setting the form, else of the conversion that asks for each tensor's name.
+TEST_F(GgufNames, WhatIsNotTheModelsIsNamed) {
+  const auto refused = [&](const fs::path& model) {
+    const auto source = CheckpointSource::open(model).value();
+    io::ConvertOptions options;
+    options.outtype = "f32";
+    const auto status = set_gguf_form(source, read_config(source).value(), "tiny", options);
+    if (!status.ok()) return status.error().line();
+    const auto report = io::convert_checkpoint(source, scratch_ / "refused.gguf", options);
+    return report.ok() ? std::string("accepted") : report.error().line();
+  };
+  const fs::path wide = variant([](auto& config) { config["intermediate_size"] = 97; });
+  EXPECT_EQ(refused(wide), wide.string() +
+                               ": tensor model.layers.0.mlp.down_proj.weight: expected the shape that its configuration "
+                               "implies, found another; configuration and weights belong to different models");
+  const fs::path shallow = variant([](auto& config) { config["num_hidden_layers"] = 1; });
+  const std::string line = refused(shallow);
+  EXPECT_EQ(line.rfind(shallow.string() + ": tensor model.layers.1.", 0), 0U) << line;
+  EXPECT_TRUE(line.ends_with(": expected only tensors whose other name is known, found one without; the checkpoint is "
+                             "of another architecture, or its configuration is"))
+      << line;
+}
+
+// Divisors that no formula of config.json gives stay in the GGUF.
+TEST_F(GgufNames, DivisorsWithoutANameAreRefused) {
+  const auto hf = CheckpointSource::open(variant([](auto& config) { config.erase("rope_parameters"); })).value();
+  const ModelConfig config = read_config(hf).value();
+  io::ConvertOptions options;
+  options.outtype = "f32";
+  set_gguf_form(hf, config, "tiny", options).value();
+  std::vector<float> factors(static_cast<std::size_t>(config.head_dim / 2), 1.0F);
+  factors[1] = 1.5F;
+  options.added.push_back({"rope_freqs.weight", {config.head_dim / 2}, factors});
+  const fs::path file = scratch_ / "model.gguf";
+  (void)io::convert_checkpoint(hf, file, options).value();
+  const auto gguf = CheckpointSource::open(file).value();
+  io::ConvertOptions back;
+  const auto named = set_hugging_face_form(gguf, read_config(gguf).value(), back);
+  ASSERT_FALSE(named.ok());
+  EXPECT_EQ(named.error().line(), file.string() +
+                                      ": tensor rope_freqs.weight: expected the factors of Llama 3.1's rope scaling, "
+                                      "found others, which config.json cannot say; keep this model as a GGUF");
 }
 
 TEST_F(GgufNames, UnknownTensorsAndAbsentOnesAreNamed) {
