@@ -88,7 +88,9 @@ void make_sample(CaseBuilder& b) {
   const auto [capacity, vocab, history] = kSamples[static_cast<std::size_t>(b.variant().size)];
   const std::int64_t rows = b.count_for(capacity);
   const int option = b.variant().option;
-  auto row_reals = [&, n = capacity](int arg, const std::vector<double>& values) { b.values(arg, TERN_F32, {n}, values, 0); };
+  auto row_reals = [&, n = capacity](int arg, const std::vector<double>& values) {
+    b.values(arg, TERN_F32, {n}, values, 0);
+  };
   auto row_integers = [&, n = capacity](int arg, const std::vector<std::int64_t>& values) {
     b.integers(arg, TERN_I32, {n}, values, 0);
   };
