@@ -1,6 +1,8 @@
 // A failing case must run anywhere: what is written is what is read, and no foreign file makes it crash.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "conformance/memory.h"
 #include "conformance/recipe.h"
@@ -37,6 +39,57 @@ TEST(CaseText, EveryCaseComesBack) {
 std::string error_of(const std::string& text) {
   const auto result = read_case(text, "a.case");
   return result.ok() ? "" : result.error().line();
+}
+
+// Lines behind the first, and what the reader wants at the last of them.
+TEST(CaseText, EachWrongLineIsNamedWithWhatBelongsThere) {
+  const std::string add = "op axpby\n";
+  const std::string x = "arg x f32 2 2 3 3 1 -1 0 -1 0\n";
+  const std::pair<std::string, const char*> rows[] = {
+      {add.substr(0, add.size() - 1), "more lines"},
+      {"\n", "a word and its value"},
+      {"op\n", "a word and its value"},
+      {"op nothing\n", "an op of this version of tern"},
+      {"needs 1\n", "the op first"},
+      {add + "colour blue\n", "one of the words of a case"},
+      {add + "needs many\n", "a number"},
+      {add + "counts 1 2 3\n", "more numbers"},
+      {add + "attr alpha\n", "an attribute's name and value"},
+      {"op rms_norm\nattr eps x\n", "a number"},
+      {add + "attr gamma 1\n", "an attribute of the op"},
+      {"op attention\nattr causal 1.5\n", "a whole number"},
+      {add + "arg x f32\n", "an argument's name, dtype and rank"},
+      {add + "arg z f32 1\n", "an argument of the op"},
+      {add + "arg x f33 1\n", "a dtype"},
+      {add + "arg x f32 7\n", "a rank of 1 to 6"},
+      {add + "arg x f32 2 -1 3 3 1 -1 0 -1 0\n", "sizes and strides of 0 to 2^31"},
+      {add + "arg x f32 2 65536 65536 65536 1 -1 0 -1 0\n", "a tensor of less than 2^31 elements"},
+      {add + "arg x f32 2 2 3 3 1 2 0 -1 0\n", "a dynamic dimension and its slot"},
+      {add + "arg x f32 2 2 3 3 1 -1 0 9 0\n", "an argument's number or -1"},
+      {add + "scheme 1 4 0 32 1 0\n", "an arg first"},
+      {add + x + "scheme 1 4 0 32 99 0\n", "a scale's dtype"},
+      {add + x + "plane 4 00\n", "a plane of 0 to 3"},
+      {add + x + "plane 0 000\n", "whole bytes"},
+      {add + x + "plane 0 0g\n", "hexadecimal digits"},
+      {"end\n", "an op"},
+      {add + "end\n", "a call that keeps the op's contract ("},
+  };
+  for (const auto& [lines, expected] : rows) {
+    const auto result = read_case("tern case 1\n" + lines, "a.case");
+    ASSERT_FALSE(result.ok()) << lines;
+    const std::string text = "tern case 1\n" + lines;
+    const auto number = std::count(text.begin(), text.end(), '\n') + (text.ends_with('\n') ? 0 : 1);
+    EXPECT_EQ(result.error().line().rfind(cat("a.case:", number, ": expected ", expected), 0), 0U)
+        << lines << result.error().line();
+    EXPECT_EQ(result.error().mend, "write the file again with tern selftest");
+  }
+  const std::string whole = write_case(CaseSource{TERN_OP_AXPBY, {.size = 1}, 0}.make(1));
+  const auto at = whole.find("plane 0 ") + 8;
+  const auto cut = read_case(whole.substr(0, at) + whole.substr(at + 8), "a.case");
+  ASSERT_FALSE(cut.ok());
+  EXPECT_NE(cut.error().line().find(" bytes in plane 0 of "), std::string::npos) << cut.error().line();
+  EXPECT_EQ(read_case("hello", "a.case").error().line(),
+            "a.case:1: expected the line \"tern case 1\", found \"hello\"; this file is no case of tern selftest");
 }
 
 TEST(CaseText, AForeignFileIsAnErrorWithItsPlace) {
