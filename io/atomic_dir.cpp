@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -163,6 +164,7 @@ Result<AtomicDir> AtomicDir::begin(const fs::path& target, Existing existing) {
                                 "name another or allow replacing it"));
     }
     fs::create_directories(state->target.parent_path());
+    remove_stale_directories(state->target.parent_path(), state->target.filename().string());
     state->temporary = state->target;
     state->temporary += cat(kMark, static_cast<std::int64_t>(::getpid()));
     fs::remove_all(state->temporary);  // of a former process with this pid
@@ -217,19 +219,35 @@ Status verify_manifest(const fs::path& directory, Verify depth) {
   });
 }
 
-std::vector<std::string> remove_stale_directories(const fs::path& parent) {
+std::vector<std::string> remove_stale_directories(const fs::path& parent, const std::string& target) {
   std::vector<std::string> removed;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(parent, code)) {
     const std::string name = entry.path().filename().string();
     const int pid = pid_of(name);
     std::error_code ignored;
+    if (!target.empty() && name.substr(0, name.rfind(kMark)) != target) continue;
     if (pid == 0 || pid == ::getpid() || !entry.is_directory(ignored) || entry.is_symlink(ignored)) continue;
     if (!writer_is_gone(entry.path(), pid)) continue;
     fs::remove_all(entry.path(), ignored);
     if (!ignored) removed.push_back(name);
   }
   return removed;
+}
+
+void remove_stale_files(const fs::path& target) {
+  constexpr auto kQuiet = std::chrono::minutes(1);
+  const std::string prefix = cat(target.filename().string(), kMark);
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(fs::absolute(target).parent_path(), code)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    const int pid = pid_of(name.substr(0, name.find('.', prefix.size())));
+    std::error_code ignored;
+    if (pid == 0 || !entry.is_regular_file(ignored) || ::kill(pid, 0) == 0 || errno != ESRCH) continue;
+    const auto written = entry.last_write_time(ignored);
+    if (!ignored && fs::file_time_type::clock::now() - written > kQuiet) fs::remove(entry.path(), ignored);
+  }
 }
 
 }  // namespace tern::io

@@ -38,7 +38,12 @@ enum class Verify { sizes, checksums };
 // Every file of the directory's manifest.json is there with its size (and checksum), and the manifest itself is sound.
 [[nodiscard]] Status verify_manifest(const std::filesystem::path& directory, Verify depth = Verify::checksums);
 
-// Removes the temporary directories in `parent` whose writer is gone (a live one holds a lock); their names.
-std::vector<std::string> remove_stale_directories(const std::filesystem::path& parent);
+// Removes the temporary directories in `parent` whose writer is gone (a live one holds a lock); their names. With
+// `target`, those of this name only: begin() does so itself.
+std::vector<std::string> remove_stale_directories(const std::filesystem::path& parent, const std::string& target = {});
+
+// The same for a file that is written beside its target as `<name>.tmp-<pid>[.extension]`: gone is a writer of no
+// process here that has not written for a minute (on a shared disk it may be another host's).
+void remove_stale_files(const std::filesystem::path& target);
 
 }  // namespace tern::io

@@ -308,6 +308,7 @@ class Converter {
   void write_single() {
     // One file appears as a directory does: written beside its target, flushed, renamed.
     const fs::path parent = fs::absolute(target_).parent_path();
+    remove_stale_files(target_);
     const std::string stem = cat(target_.filename().string(), ".tmp-", static_cast<std::int64_t>(::getpid()));
     const fs::path temporary = parent / (container_ == Container::gguf ? stem : stem + ".safetensors");
     struct Remove {

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 
 #include "temp_dir.h"
@@ -101,6 +102,34 @@ TEST(AtomicDir, StaleDirectoriesGoAndLiveOnesStay) {
   EXPECT_TRUE(remove_stale_directories(dir.path()).empty());
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+// Broken if each killed run of a command leaves a directory or file as large as its result.
+TEST(AtomicDir, TheNextWriterOfATargetRemovesWhatAKilledOneLeft) {
+  TempDir dir;
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  const std::string gone = ".tmp-" + std::to_string(child);
+  const std::string live = ".tmp-" + std::to_string(::getppid());
+  for (const std::string& name : {"out" + gone, "other" + gone, "out" + live}) fs::create_directory(dir / name);
+  auto made = AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse).value();
+  EXPECT_FALSE(fs::exists(dir / ("out" + gone)));
+  EXPECT_TRUE(fs::exists(dir / ("out" + live))) << "of a process that lives";
+  EXPECT_TRUE(fs::exists(dir / ("other" + gone))) << "of another target";
+
+  const std::string files[] = {"m.gguf" + gone, "m.gguf" + gone + ".safetensors", "m.gguf" + live, "n.gguf" + gone};
+  for (const std::string& name : files) {
+    dir.write(name, "x");
+    fs::last_write_time(dir / name, fs::file_time_type::clock::now() - std::chrono::minutes(2));
+  }
+  dir.write("m.gguf.tmp-x", "not ours");
+  remove_stale_files(dir / "m.gguf");
+  for (const std::string& name : files) EXPECT_EQ(fs::exists(dir / name), name == files[2] || name == files[3]) << name;
+  EXPECT_TRUE(fs::exists(dir / "m.gguf.tmp-x"));
+  dir.write(files[0], "young");
+  remove_stale_files(dir / "m.gguf");
+  EXPECT_TRUE(fs::exists(dir / files[0])) << "it may be another host's";
 }
 
 // A full disk is one clear line: /dev/full answers every write so.
