@@ -286,15 +286,18 @@ std::vector<std::string> read_texts(const io::Gguf& file, const std::string& key
   return {texts.begin(), texts.end()};
 }
 
-template <typename T>
-std::vector<T> read_numbers(const io::Gguf& file, const std::string& key) {
+// `get` is GgufValue::numbers or GgufValue::integers: types read as numbers could be NaN.
+template <typename T, typename Wide>
+std::vector<T> read_numbers(const io::Gguf& file, const std::string& key,
+                            std::optional<std::vector<Wide>> (io::GgufValue::*get)() const) {
   const io::GgufValue* value = file.find(key);
   if (value == nullptr) return {};
-  const auto numbers = value->numbers();
+  const auto numbers = (value->*get)();
   if (!numbers) throw Failure(data_error(cat(file.path(), ": ", key), "an array of numbers", "another value"));
   std::vector<T> out;
   out.reserve(numbers->size());
-  for (const double number : *numbers) out.push_back(static_cast<T>(std::clamp(number, -2e9, 2e9)));
+  constexpr Wide kMost = 2'000'000'000;
+  for (const Wide number : *numbers) out.push_back(static_cast<T>(std::clamp(number, -kMost, kMost)));
   return out;
 }
 
@@ -305,8 +308,8 @@ GgufVocabulary read_vocabulary(const io::Gguf& file) {
   out.pre = file.text_or("tokenizer.ggml.pre", "").value();
   out.tokens = read_texts(file, "tokenizer.ggml.tokens");
   out.merges = read_texts(file, "tokenizer.ggml.merges");
-  out.scores = read_numbers<float>(file, "tokenizer.ggml.scores");
-  out.token_types = read_numbers<std::int32_t>(file, "tokenizer.ggml.token_type");
+  out.scores = read_numbers<float>(file, "tokenizer.ggml.scores", &io::GgufValue::numbers);
+  out.token_types = read_numbers<std::int32_t>(file, "tokenizer.ggml.token_type", &io::GgufValue::integers);
   out.bos_id = read_id(file, "bos");
   out.eos_id = read_id(file, "eos");
   out.unk_id = read_id(file, "unknown");
