@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "memory_file.h"
 #include "text/jinja_eval.h"
 #include "text/jinja_parser.h"
 
@@ -21,6 +22,20 @@ const ordered_json& messages() {
   return json;
 }
 
+const ordered_json& tools() {
+  static const ordered_json json = ordered_json::parse(R"([{"type": "function", "function": {"name": "f",
+    "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "number"}}}}}])");
+  return json;
+}
+
+// One of each kind of value, under the name that the snippets of the golden tests use.
+const ordered_json& kinds() {
+  static const ordered_json json = ordered_json::parse(
+      R"({"a": "str", "n": 3, "f": 1.0, "i": -7, "big": 9223372036854775807, "b": true, "nul": null, "l": [1, "a"],
+          "d": {"k": "v"}, "u": "é🎉 "})");
+  return json;
+}
+
 // The limits of a fuzzed run: small, so that an input that uses them up does not take long.
 void render_bounded(const std::string& source) {
   using namespace tern::text::jinja;
@@ -34,7 +49,15 @@ void render_bounded(const std::string& source) {
     const Body body = parse(source, where);
     Evaluator evaluator(where, limits, clock);
     std::vector<std::pair<std::size_t, std::size_t>> spans;
-    (void)evaluator.render(body, {{"messages", from_json(messages())}, {"bos_token", Value("<s>")}}, &spans);
+    const std::string text = evaluator.render(body,
+                                              {{"messages", from_json(messages())},
+                                               {"tools", from_json(tools())},
+                                               {"x", from_json(kinds())},
+                                               {"add_generation_prompt", Value(true)},
+                                               {"bos_token", Value("<s>")}},
+                                              &spans);
+    for (const auto& [begin, end] : spans)
+      tern::fuzz::require(begin <= end && end <= text.size(), "a generation block lies in the text");
   } catch (const tern::Failure&) {
     return;
   }
@@ -43,7 +66,7 @@ void render_bounded(const std::string& source) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size > 4096) return 0;
+  if (size > 16384) return 0;
   render_bounded(std::string(reinterpret_cast<const char*>(data), size));
   return 0;
 }
