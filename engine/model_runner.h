@@ -53,6 +53,7 @@ class ModelRunner {
   struct Bucket {
     std::int64_t tokens = 0;
     std::int64_t sequences = 0;
+    // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison for a null pointer
     friend auto operator<=>(const Bucket&, const Bucket&) = default;
   };
   [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;

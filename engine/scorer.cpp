@@ -60,9 +60,8 @@ float float_at(std::span<const std::byte> bytes, std::size_t index) {
 }  // namespace
 
 Scorer::Scorer(models::LoadedModel& model, const ScorerOptions& options, accel::ChoiceCache& choices,
-               const graph::ProgramOptions& program_options, accel::DevicePtr host)
-    : max_tokens_(options.max_tokens),
-      program_(graph::Program::build(build_graph(model, options), model.store, choices, program_options, host)) {}
+               const graph::ProgramOptions& program_options, const accel::DevicePtr& host)
+    : program_(graph::Program::build(build_graph(model, options), model.store, choices, program_options, host)) {}
 
 std::vector<double> Scorer::score(std::span<const std::int32_t> ids) {
   if (ids.size() < 2) return {};

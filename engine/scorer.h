@@ -23,13 +23,12 @@ struct ScorerOptions {
 class Scorer {
  public:
   Scorer(models::LoadedModel& model, const ScorerOptions& options, accel::ChoiceCache& choices,
-         const graph::ProgramOptions& program_options, accel::DevicePtr host);
+         const graph::ProgramOptions& program_options, const accel::DevicePtr& host);
 
   // Log-probability of each token but the first, given all before it: ids.size() - 1 numbers. At most max_tokens.
   std::vector<double> score(std::span<const std::int32_t> ids);
 
  private:
-  std::int64_t max_tokens_;
   std::unique_ptr<graph::Program> program_;
 };
 

@@ -48,7 +48,7 @@ MicroBatchRunner::MicroBatchRunner(const models::LoadedModel& model, TrainingGra
     : model_(model),
       options_(std::move(options)),
       choices_(choices),
-      program_options_(program_options),
+      program_options_(std::move(program_options)),
       host_(std::move(host)) {}
 
 graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
