@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <stdexcept>
 
 #include "base/philox.h"
 #include "base/strings.h"
@@ -78,9 +79,11 @@ std::vector<const MicroBatchPlan*> StepPlan::of_rank(std::uint32_t rank, std::ui
 }
 
 Result<BatchPlanner> BatchPlanner::create(const EncodedDataset& dataset, const BatchOptions& options) {
-  if (options.per_device_batch_size == 0) return usage_error("--per_device_train_batch_size", "at least 1", "0");
-  if (options.accumulation == 0) return usage_error("--gradient_accumulation_steps", "at least 1", "0");
-  if (options.world == 0) return failed_error("data-parallel ranks", "at least 1", "0");
+  if (options.per_device_batch_size == 0)
+    return usage_error("--per_device_train_batch_size", "at least 1", "0", "give it 1 or more");
+  if (options.accumulation == 0)
+    return usage_error("--gradient_accumulation_steps", "at least 1", "0", "give it 1 or more");
+  if (options.world == 0) throw std::logic_error("a batch plan of no data-parallel ranks");
   BatchPlanner planner(dataset, options);
   if (!options.packing) return planner;
   if (options.packing_length == 0) {
@@ -171,7 +174,7 @@ void BatchPlanner::group_by_length(std::uint64_t epoch) {
 
 StepPlan BatchPlanner::plan(std::uint64_t epoch, std::uint64_t step) {
   if (step >= steps_per_epoch()) {
-    throw Failure(failed_error(cat("step ", step), cat("one below ", steps_per_epoch()), cat(step)));
+    throw std::logic_error(cat("step ", step, " of ", steps_per_epoch()));
   }
   std::uint64_t source = step;
   if (options_.group_by_length) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/strings.h"
 #include "io/checksum.h"
@@ -111,11 +112,13 @@ Result<std::shared_ptr<const ChatEncoder>> ChatEncoder::create(text::Tokenizer t
       throw Failure(data_error("the model's tokenizer", "a chat template", "none",
                                "give --template, or --use_chat_template false to train on plain text"));
     }
-    if (options.identity.empty()) throw Failure(failed_error("encoder", "the tokenizer's identity", "none"));
+    if (options.identity.empty()) throw std::logic_error("a chat encoder without its tokenizer's identity");
     Json kwargs = Json::object();
     if (!options.template_kwargs.empty()) {
       kwargs = io::parse_json(options.template_kwargs, "template variables").value();
-      if (!kwargs.is_object()) throw Failure(usage_error("template variables", "a JSON object", kwargs.type_name()));
+      if (!kwargs.is_object())
+        throw Failure(usage_error("template variables", "a JSON object", kwargs.type_name(),
+                                  R"(write them as {"enable_thinking": false})"));
     }
     const text::TokenId eos = tokenizer.config().eos.id;
     auto state = std::make_unique<State>(
@@ -176,7 +179,8 @@ Result<std::string> tokenizer_identity(const std::filesystem::path& model) {
       }
     }
     if (identity.empty()) {
-      throw Failure(data_error(model.string(), "tokenizer.json or tokenizer.model", "neither"));
+      throw Failure(data_error(model.string(), "tokenizer.json or tokenizer.model", "neither",
+                               "name a model directory that has its tokenizer's files"));
     }
     return identity;
   });

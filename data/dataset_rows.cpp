@@ -190,7 +190,8 @@ Result<std::vector<std::string>> dataset_files(const DatasetSpec& spec, const Hu
     }
     std::sort(files.begin(), files.end());
     if (files.empty()) {
-      return data_error(directory.string(), "a directory with .jsonl, .json or .csv files", "none in it");
+      return data_error(directory.string(), "a directory with .jsonl, .json or .csv files", "none in it",
+                        "name the file, or the directory that holds the files");
     }
     return files;
   };
@@ -206,7 +207,9 @@ Result<std::vector<std::string>> dataset_files(const DatasetSpec& spec, const Hu
   if (!found) return found.error();
   std::vector<std::string> files;
   for (const auto& file : *found) files.push_back(file.string());
-  if (files.empty()) return data_error(spec.path, "a data set with .jsonl, .json or .csv files", "none in it");
+  if (files.empty())
+    return data_error(spec.path, "a data set with .jsonl, .json or .csv files", "none in it",
+                      "name a data set with rows in such files");
   return files;
 }
 

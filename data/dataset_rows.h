@@ -49,7 +49,8 @@ auto guarded(const char* what, Body&& body) -> Result<decltype(body())> {
   } catch (const Failure& failure) {
     return failure.error();
   } catch (const std::exception& failure) {
-    return failed_error(what, "enough memory and readable folders", failure.what());
+    return thrown_error(failure, what, "enough memory and readable folders",
+                        "free memory, or look at the folder that it names");
   }
 }
 

@@ -233,12 +233,16 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& fi
       const std::string name = fs::path(file).filename().string();
       return name == "dataset_infos.json" || name == "dataset_info.json" || name == "configuration.json";
     });
-    if (data.empty()) throw Failure(data_error(where, "a data set with .jsonl, .json, .csv or .parquet files", "none"));
+    if (data.empty())
+      throw Failure(data_error(where, "a data set with .jsonl, .json, .csv or .parquet files", "none",
+                               "name a data set with rows in such files"));
     const Json configs = read_configs(readme, where);
     std::vector<std::string> chosen;
     if (configs.is_array()) chosen = by_configs(data, configs, subset, where);
     if (chosen.empty()) chosen = training_files(of_subset(data, subset, where));
-    if (chosen.empty()) throw Failure(data_error(where, "files of a training split", "those of other splits alone"));
+    if (chosen.empty())
+      throw Failure(data_error(where, "files of a training split", "those of other splits alone",
+                               "fetch it, and name the file that is meant"));
     return chosen;
   });
 }

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <stdexcept>
 
 #include "base/strings.h"
 
@@ -55,7 +56,7 @@ template <typename T>
 T must(simdjson::dom::element value, const char* kind) {
   T out;
   if (value.get(out) != simdjson::SUCCESS) {
-    throw Failure(failed_error("JSON value", kind, kind_of(value)));
+    throw std::logic_error(cat("JSON: ", kind, " asked for, ", kind_of(value), " there"));
   }
   return out;
 }
@@ -71,7 +72,7 @@ std::string_view string_in(simdjson::dom::element value) { return must<std::stri
 simdjson::dom::element element_at(simdjson::dom::array array, std::size_t index) {
   simdjson::dom::element out;
   if (array.at(index).get(out) != simdjson::SUCCESS) {
-    throw Failure(failed_error("JSON array", "an element", "none"));
+    throw std::logic_error("JSON: an element behind the array's end");
   }
   return out;
 }
@@ -100,7 +101,7 @@ std::string json_problem(simdjson::error_code error) {
 std::string text_of(simdjson::dom::element value, const Place& place) {
   if (value.is_string()) return std::string(string_in(value));
   if (value.is_number() || value.is_bool()) return simdjson::minify(value);
-  throw Failure(place.error("a string", kind_of(value)));
+  throw Failure(place.error("a string", kind_of(value), "write the value in quotes"));
 }
 
 double number_of(simdjson::dom::element value, const Place& place) {
@@ -111,7 +112,7 @@ double number_of(simdjson::dom::element value, const Place& place) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error == std::errc() && end == text.data() + text.size() && std::isfinite(number)) return number;
   }
-  throw Failure(place.error("a number", kind_of(value)));
+  throw Failure(place.error("a number", kind_of(value), "write a number without quotes"));
 }
 
 bool flag_of(simdjson::dom::element value, const Place& place) {
@@ -120,7 +121,8 @@ bool flag_of(simdjson::dom::element value, const Place& place) {
   const std::string text = value.is_object() || value.is_array() ? std::string() : text_of(value, place);
   if (text == "true" || text == "True" || text == "1" || text == "1.0") return true;
   if (text == "false" || text == "False" || text == "0" || text == "0.0") return false;
-  throw Failure(place.error("true or false", text.empty() ? kind_of(value) : cat("\"", text.substr(0, 32), "\"")));
+  throw Failure(place.error("true or false", text.empty() ? kind_of(value) : cat("\"", text.substr(0, 32), "\""),
+                            "write true or false"));
 }
 
 }  // namespace tern::data

@@ -28,8 +28,8 @@ class Place {
 [[nodiscard]] std::string kind_of(simdjson::dom::element value);  // "a string", "an array", ...
 [[nodiscard]] std::string json_problem(simdjson::error_code error);
 
-// By value, for a type already checked (another throws Failure): simdjson's own accessors hand out references into
-// temporaries.
+// By value, for a type already checked (another throws std::logic_error): simdjson's own accessors hand out references
+// into temporaries.
 [[nodiscard]] simdjson::dom::array array_in(simdjson::dom::element value);
 [[nodiscard]] simdjson::dom::object object_in(simdjson::dom::element value);
 [[nodiscard]] std::string_view string_in(simdjson::dom::element value);

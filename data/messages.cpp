@@ -7,6 +7,9 @@ namespace {
 
 namespace dom = simdjson::dom;
 
+constexpr const char* kMessages = R"(write it as [{"role": "user", "content": "..."}, ...])";
+constexpr const char* kHistory = R"(write it as [["question", "answer"], ...])";
+
 std::string canonical_role(std::string_view role) {
   if (role == "human") return "user";
   if (role == "gpt" || role == "bot" || role == "model") return "assistant";
@@ -40,11 +43,13 @@ std::string content_parts(dom::array parts, const Place& place, MediaLists& medi
       out += string_in(part);
       continue;
     }
-    if (!part.is_object()) throw Failure(here.error("an object or a string", kind_of(part)));
+    if (!part.is_object())
+      throw Failure(
+          here.error("an object or a string", kind_of(part), R"(write it as {"type": "text", "text": "..."})"));
     dom::element type;
     if (part.at_key("type").get(type) != simdjson::SUCCESS || !type.is_string()) {
-      throw Failure(
-          here.field("type").error("text, image, image_url, video, video_url, audio or audio_url", "no such string"));
+      throw Failure(here.field("type").error("text, image, image_url, video, video_url, audio or audio_url",
+                                             "no such string", R"(write it as {"type": "text", "text": "..."})"));
     }
     const std::string_view kind = string_in(type);
     const std::string_view base = kind.substr(0, kind.find('_'));
@@ -52,7 +57,8 @@ std::string content_parts(dom::array parts, const Place& place, MediaLists& medi
     const bool there =
         part.at_key(kind).get(value) == simdjson::SUCCESS || part.at_key(base).get(value) == simdjson::SUCCESS ||
         part.at_key("url").get(value) == simdjson::SUCCESS || part.at_key("path").get(value) == simdjson::SUCCESS;
-    if (!there) throw Failure(here.field(kind).error("a value", "none"));
+    if (!there)
+      throw Failure(here.field(kind).error("a value", "none", R"(write it as {"type": "text", "text": "..."})"));
     if (kind == "text") {
       out += text_of(value, here.field("text"));
     } else if (base == "image" || base == "video" || base == "audio") {
@@ -61,7 +67,7 @@ std::string content_parts(dom::array parts, const Place& place, MediaLists& medi
       out += base == "image" ? "<image>" : base == "video" ? "<video>" : "<audio>";
     } else {
       throw Failure(here.field("type").error("text, image, image_url, video, video_url, audio or audio_url",
-                                             cat("\"", kind, "\"")));
+                                             cat("\"", kind, "\""), "leave the part out, or write it as one of these"));
     }
   }
   return out;
@@ -73,7 +79,8 @@ double loss_of(dom::element value, const Place& place) {
   double weight = 0;
   if (value.get(flag) == simdjson::SUCCESS) return flag ? 1.0 : 0.0;
   if (value.get(weight) == simdjson::SUCCESS && weight >= 0) return weight;
-  throw Failure(place.error("true, false or a weight of at least 0", kind_of(value)));
+  throw Failure(
+      place.error("true, false or a weight of at least 0", kind_of(value), "write true, false or a number as 0.5"));
 }
 
 // {human, assistant} (or user, assistant): two messages in one element.
@@ -84,7 +91,7 @@ bool append_exchange(dom::object object, const Place& place, std::vector<Message
     return false;
   }
   if (object.at_key("assistant").get(answer) != simdjson::SUCCESS) {
-    throw Failure(place.field("assistant").error("a string", "nothing"));
+    throw Failure(place.field("assistant").error("a string", "nothing", "add the answer, or leave the pair out"));
   }
   out.push_back({"user", text_of(question, place.field("human")), {}, {}});
   out.push_back({"assistant", text_of(answer, place.field("assistant")), {}, {}});
@@ -107,11 +114,13 @@ Message one_message(dom::object object, const Place& place, MediaLists& media) {
     const std::string_view key = field.key;
     const Place here = place.field(key);
     if (key == "role" || key == "from") {
-      if (!field.value.is_string()) throw Failure(here.error("a string", kind_of(field.value)));
+      if (!field.value.is_string())
+        throw Failure(here.error("a string", kind_of(field.value), "write the role in quotes"));
       const std::string_view role = string_in(field.value);
       message.role = canonical_role(role);
       if (message.role.empty()) {
-        throw Failure(here.error("system, user, assistant, tool_call, tool_response or tool", cat("\"", role, "\"")));
+        throw Failure(here.error("system, user, assistant, tool_call, tool_response or tool", cat("\"", role, "\""),
+                                 "rename the role to one of these"));
       }
       has_role = true;
     } else if (key == "content" || key == "value") {
@@ -123,22 +132,27 @@ Message one_message(dom::object object, const Place& place, MediaLists& media) {
       } else if (field.value.is_object()) {  // a tool's call or result written as JSON
         message.content = simdjson::minify(field.value);
       } else if (has_content) {
-        throw Failure(here.error("a string or an array of parts", kind_of(field.value)));
+        throw Failure(here.error("a string or an array of parts", kind_of(field.value), "write the text in quotes"));
       }
     } else if (key == "loss") {
       if (!field.value.is_null()) message.loss = loss_of(field.value, here);
     } else if (!field.value.is_null()) {
       if (key == "tool_calls") {
-        if (!field.value.is_array()) throw Failure(here.error("an array", kind_of(field.value)));
+        if (!field.value.is_array())
+          throw Failure(here.error("an array", kind_of(field.value),
+                                   R"(write it as [{"function": {"name": "...", "arguments": {}}}])"));
         has_calls = true;
       }
       append_member(message.members_json, key, simdjson::minify(field.value));
     }
   }
   if (!message.members_json.empty()) message.members_json += '}';
-  if (!has_role) throw Failure(place.error("\"role\" (or \"from\") in each message", "none"));
+  if (!has_role)
+    throw Failure(
+        place.error("\"role\" (or \"from\") in each message", "none", "add who speaks, as \"role\": \"user\""));
   if (!has_content && !has_calls) {
-    throw Failure(place.error("\"content\" (or \"value\") in each message", "none"));
+    throw Failure(
+        place.error("\"content\" (or \"value\") in each message", "none", "add the text, as \"content\": \"...\""));
   }
   return message;
 }
@@ -155,31 +169,32 @@ std::string media_value(dom::element value, const Place& place) {
       }
     }
   }
-  throw Failure(place.error("a path, URL or base64 text", kind_of(value)));
+  throw Failure(place.error("a path, URL or base64 text", kind_of(value), "write the path in quotes"));
 }
 
 std::vector<Message> messages_of(dom::element value, const Place& place, MediaLists& media) {
-  if (!value.is_array()) throw Failure(place.error("an array", kind_of(value)));
+  if (!value.is_array()) throw Failure(place.error("an array", kind_of(value), kMessages));
   std::vector<Message> out;
   std::size_t index = 0;
   for (const dom::element element : array_in(value)) {
     const Place here = place.at(index++);
-    if (!element.is_object()) throw Failure(here.error("an object with role and content", kind_of(element)));
+    if (!element.is_object()) throw Failure(here.error("an object with role and content", kind_of(element), kMessages));
     const dom::object object = object_in(element);
     if (!append_exchange(object, here, out)) out.push_back(one_message(object, here, media));
   }
-  if (out.empty()) throw Failure(place.error("at least one message", "an empty array"));
+  if (out.empty())
+    throw Failure(place.error("at least one message", "an empty array", "add its messages, or leave the row out"));
   return out;
 }
 
 std::vector<Message> history_of(dom::element value, const Place& place) {
-  if (!value.is_array()) throw Failure(place.error("an array of [query, response]", kind_of(value)));
+  if (!value.is_array()) throw Failure(place.error("an array of [query, response]", kind_of(value), kHistory));
   std::vector<Message> out;
   std::size_t index = 0;
   for (const dom::element pair : array_in(value)) {
     const Place here = place.at(index++);
     if (!pair.is_array() || array_in(pair).size() != 2) {
-      throw Failure(here.error("[query, response]", kind_of(pair)));
+      throw Failure(here.error("[query, response]", kind_of(pair), kHistory));
     }
     const dom::array both = array_in(pair);
     out.push_back({"user", text_of(element_at(both, 0), here.at(0)), {}, {}});
@@ -192,7 +207,8 @@ void place_media(Row& row, const std::vector<std::string>& media, std::string_vi
   if (media.empty() || row.messages.empty()) return;
   const std::size_t found = tags(row.messages, tag);
   if (found > media.size()) {
-    throw Failure(place.error(cat("one for each ", tag, " in the text"), cat(media.size(), " for ", found)));
+    throw Failure(place.error(cat("one for each ", tag, " in the text"), cat(media.size(), " for ", found),
+                              "add what is missing, or take its tag out of the text"));
   }
   std::string missing;
   for (std::size_t i = found; i < media.size(); ++i) missing += tag;

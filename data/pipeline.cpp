@@ -3,12 +3,20 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 
 #include "base/strings.h"
 
 namespace tern::data {
+
+Error thrown_error(const std::exception& thrown, std::string where, std::string expected, std::string mend, Site site) {
+  Error error = failed_error(std::move(where), std::move(expected), thrown.what(), std::move(mend), site);
+  if (dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr) error.kind = ErrorKind::device;
+  return error;
+}
+
 namespace {
 
 constexpr std::size_t kRowsPerBatch = 64;
@@ -75,7 +83,8 @@ class Ring {
     } catch (const Failure& failure) {
       slot.error = failure.error();
     } catch (const std::exception& failure) {
-      slot.error = failed_error("reading rows", "enough memory for a row", failure.what());
+      slot.error = thrown_error(failure, "reading rows", "no failure of a row",
+                                "free memory, or use fewer threads (--dataset_num_proc)");
     }
   }
 

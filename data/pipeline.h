@@ -1,6 +1,7 @@
 // Rows through a pool of threads, results in file order, with a bounded number of rows in flight.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -36,6 +37,10 @@ struct PipelineOptions {
   std::string what;
   Progress progress;
 };
+
+// What the standard library threw, as an Error: of the kind device where memory is short, else failed.
+[[nodiscard]] Error thrown_error(const std::exception& thrown, std::string where, std::string expected,
+                                 std::string mend, Site site = Site::current());
 
 // Reads all rows of the file. `make_work` is called once in each thread, `take` on the caller's thread in file order;
 // `take` may return an Error to stop. Exceptions of the work end the run with their Error.

@@ -94,7 +94,8 @@ class CursorReader : public RowReader {
  protected:
   virtual bool take(RawRow& row) = 0;
   [[nodiscard]] Error too_long(std::uint64_t line) const {
-    return data_error(cursor_.place(line), cat("a row of at most ", human_bytes(limits_.row_bytes)), "a longer one");
+    return data_error(cursor_.place(line), cat("a row of at most ", human_bytes(limits_.row_bytes)), "a longer one",
+                      "cut the row into several");
   }
 
   Cursor cursor_;
@@ -235,17 +236,16 @@ class Csv final : public CursorReader {
 
   void read_header() {
     RawRow row;
-    if (!cells(row, header_) || row.error) {
-      throw Failure(row.error ? *row.error : data_error(cursor_.path(), "a header line", "an empty file"));
-    }
+    (void)cells(row, header_);  // there is one: detection saw its first character
+    if (row.error) throw Failure(*row.error);
     std::set<std::string> seen;
     for (const auto& cell : header_) {
       if (cell.text.empty()) {
         throw Failure(data_error(cursor_.place(row.line), "a name for each column", "an empty one", "name it"));
       }
       if (!seen.insert(cell.text).second) {
-        throw Failure(
-            data_error(cursor_.place(row.line), "column names that differ", cat("\"", cell.text, "\" twice")));
+        throw Failure(data_error(cursor_.place(row.line), "column names that differ", cat("\"", cell.text, "\" twice"),
+                                 "rename one of the two"));
       }
     }
   }

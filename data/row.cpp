@@ -106,7 +106,8 @@ struct Normalizer::State {
   dom::element parse(dom::parser& with, std::string_view text, const Place& place) {
     dom::element element;
     const auto error = with.parse(text.data(), text.size()).get(element);
-    if (error != simdjson::SUCCESS) throw Failure(place.error("valid JSON", json_problem(error)));
+    if (error != simdjson::SUCCESS)
+      throw Failure(place.error("valid JSON", json_problem(error), "write the row as one JSON object"));
     return element;
   }
 
@@ -214,7 +215,8 @@ struct Normalizer::State {
           messages_of(structured(*value, place.field("rejected_messages")), place.field("rejected_messages"), media);
     } else if (const auto response = columns.take("rejected_response")) {
       const Place here = place.field("rejected_response");
-      if (!row.answered()) throw Failure(here.error("a chosen answer beside it", "a prompt only"));
+      if (!row.answered())
+        throw Failure(here.error("a chosen answer beside it", "a prompt only", "add \"response\", the better answer"));
       row.rejected = row.messages;
       // The turn that is answered anew: everything behind the last user message.
       while (!row.rejected.empty() && row.rejected.back().role != "user") row.rejected.pop_back();
@@ -265,7 +267,9 @@ Result<Row> Normalizer::row(const RawRow& raw, const std::string& file) {
     row.ordinal = raw.ordinal;
     const Place place(file, raw.line);
     const dom::element element = state_->parse(state_->parser, raw.json, place);
-    if (!element.is_object()) throw Failure(data_error(place.where(), "a JSON object", kind_of(element)));
+    if (!element.is_object())
+      throw Failure(
+          data_error(place.where(), "a JSON object", kind_of(element), R"(write the row as {"messages": [...]})"));
     Columns columns(place, object_in(element), state_->options.columns);
     MediaLists media;
     state_->dialogue(columns, place, row, media);
@@ -278,7 +282,8 @@ Result<Row> Normalizer::row(const RawRow& raw, const std::string& file) {
     row.audios = state_->media_list(columns, "audios", "audio", place);
     if (inside > 0) {
       if (row.images.size() + row.videos.size() + row.audios.size() > 0) {
-        throw Failure(place.field("images").error("media in content parts or in columns", "both"));
+        throw Failure(
+            place.field("images").error("media in content parts or in columns", "both", "keep one of the two"));
       }
       row.images = std::move(media.images);
       row.videos = std::move(media.videos);
@@ -289,7 +294,9 @@ Result<Row> Normalizer::row(const RawRow& raw, const std::string& file) {
     place_media(row, row.audios, "<audio>", place.field("audios"));
     if (const auto value = columns.take("tools")) {
       const dom::element tools = state_->structured(*value, place.field("tools"));
-      if (!tools.is_array()) throw Failure(place.field("tools").error("an array of tool definitions", kind_of(tools)));
+      if (!tools.is_array())
+        throw Failure(place.field("tools").error("an array of tool definitions", kind_of(tools),
+                                                 "write it as the array that the model's chat template takes"));
       if (array_in(tools).size() > 0) row.tools_json = simdjson::minify(tools);
     }
     row.extra = columns.extra();

@@ -1,6 +1,8 @@
 // Rows back to JSON: for chat templates, and for files that the reader reads again.
 #include <simdjson.h>
 
+#include <stdexcept>
+
 #include "base/strings.h"
 #include "data/json_fields.h"
 #include "data/row.h"
@@ -9,6 +11,8 @@ namespace tern::data {
 namespace {
 
 namespace dom = simdjson::dom;
+
+constexpr const char* kCall = R"(write it as {"name": "...", "arguments": {...}})";
 
 // A call's arguments as templates want them: an object. OpenAI's own format writes it as a string of JSON.
 void append_arguments(std::string& out, dom::element arguments) {
@@ -43,20 +47,20 @@ void append_function(std::string& out, dom::object function) {
 
 // One element of `tool_calls`; a bare {name, arguments} gets the wrapping that templates look for.
 void append_call(std::string& out, dom::element call, const Place& place) {
-  if (!call.is_object()) throw Failure(place.error("an object with name and arguments", kind_of(call)));
+  if (!call.is_object()) throw Failure(place.error("an object with name and arguments", kind_of(call), kCall));
   const dom::object object = object_in(call);
   dom::element function;
   if (object.at_key("function").get(function) != simdjson::SUCCESS) {
     dom::element name;
     if (object.at_key("name").get(name) != simdjson::SUCCESS) {
-      throw Failure(place.error("an object with name and arguments", "one without name"));
+      throw Failure(place.error("an object with name and arguments", "one without name", kCall));
     }
     out += R"({"type":"function","function":)";
     append_function(out, object);
     out += '}';
     return;
   }
-  if (!function.is_object()) throw Failure(place.field("function").error("an object", kind_of(function)));
+  if (!function.is_object()) throw Failure(place.field("function").error("an object", kind_of(function), kCall));
   out += '{';
   bool first = true;
   for (const auto field : object) {
@@ -79,7 +83,8 @@ void append_calls(std::string& out, std::string_view text, const Place& place) {
   dom::element value;
   const auto error = parser.parse(text.data(), text.size()).get(value);
   if (error != simdjson::SUCCESS) {
-    throw Failure(place.error("a call as JSON, {\"name\": ..., \"arguments\": {...}}", json_problem(error)));
+    throw Failure(place.error("a call as JSON, {\"name\": ..., \"arguments\": {...}}", json_problem(error),
+                              "quote its keys and strings as JSON does"));
   }
   if (!value.is_array()) {
     if (!out.empty()) out += ',';
@@ -106,7 +111,7 @@ void append_members(Draft& draft, const Message& message, const Place& place) {
   dom::element value;
   dom::object object;
   if (parser.parse(message.members_json).get(value) != simdjson::SUCCESS || value.get(object) != simdjson::SUCCESS) {
-    throw Failure(place.error("a JSON object of further members", "something else"));
+    throw std::logic_error(cat(place.where(), ": its further members are no JSON object"));
   }
   for (const auto field : object) {
     if (field.key == "tool_calls") {
@@ -124,7 +129,8 @@ void append_members(Draft& draft, const Message& message, const Place& place) {
 std::optional<double> weight_of(const Message& message, const Draft& draft, const Place& place) {
   if (!message.loss || draft.role == "assistant") return message.loss;
   if (*message.loss > 0) {
-    throw Failure(place.field("loss").error(cat("no weight for the role ", message.role), cat(*message.loss)));
+    throw Failure(place.field("loss").error(cat("no weight for the role ", message.role), cat(*message.loss),
+                                            "leave it out: prompts are not learned"));
   }
   return std::nullopt;
 }
@@ -183,8 +189,8 @@ Result<TemplateMessages> template_messages(const std::vector<Message>& messages)
       if (call && open && draft.role == "assistant") {
         const auto& before = messages[draft.source].loss;
         if (before != message.loss) {
-          throw Failure(
-              place.field("loss").error("one weight for an assistant's text and its tool calls", "different ones"));
+          throw Failure(place.field("loss").error("one weight for an assistant's text and its tool calls",
+                                                  "different ones", "give both messages the same \"loss\""));
         }
       } else {
         if (open) finish(out, draft);
@@ -242,8 +248,8 @@ Result<ColumnMap> parse_columns(std::string_view json) {
     if (trim(json).empty()) return map;
     dom::parser parser;
     dom::element value;
-    const Error wrong =
-        usage_error("--columns", R"(a JSON map as {"theirs": "query"})", std::string(json.substr(0, 64)));
+    const Error wrong = usage_error("--columns", R"(a JSON map as {"theirs": "query"})",
+                                    std::string(json.substr(0, 64)), "quote both names");
     if (parser.parse(json.data(), json.size()).get(value) != simdjson::SUCCESS || !value.is_object()) {
       throw Failure(wrong);
     }

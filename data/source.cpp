@@ -10,9 +10,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "base/strings.h"
+#include "io/system_error.h"
 
 namespace tern::data {
 namespace {
@@ -39,7 +41,7 @@ class File {
         consumed_ += static_cast<std::uint64_t>(got);
         return static_cast<std::size_t>(got);
       }
-      if (errno != EINTR) return data_error(path_, "a readable file", std::strerror(errno));
+      if (errno != EINTR) return io::read_error(path_, errno);
     }
   }
 
@@ -112,15 +114,12 @@ class GzipSource final : public FileSource {
  public:
   explicit GzipSource(std::unique_ptr<File> file) : FileSource(std::move(file)) {
     constexpr int kGzipOnly = 16;
-    ready_ = inflateInit2(&stream_, MAX_WBITS + kGzipOnly) == Z_OK;
+    if (inflateInit2(&stream_, MAX_WBITS + kGzipOnly) != Z_OK) throw std::bad_alloc();
   }
-  ~GzipSource() override {
-    if (ready_) inflateEnd(&stream_);
-  }
+  ~GzipSource() override { inflateEnd(&stream_); }
   [[nodiscard]] Compression compression() const override { return Compression::gzip; }
 
   Result<std::size_t> read(std::span<char> out) override {
-    if (!ready_) return failed_error(file_->path(), "memory for zlib", "none");
     while (true) {
       const auto more = refill();
       if (!more) return more.error();
@@ -156,19 +155,19 @@ class GzipSource final : public FileSource {
 
  private:
   z_stream stream_{};
-  bool ready_ = false;
   bool in_member_ = false;
   std::uint64_t members_ = 0;
 };
 
 class ZstdSource final : public FileSource {
  public:
-  explicit ZstdSource(std::unique_ptr<File> file) : FileSource(std::move(file)), stream_(ZSTD_createDStream()) {}
+  explicit ZstdSource(std::unique_ptr<File> file) : FileSource(std::move(file)), stream_(ZSTD_createDStream()) {
+    if (stream_ == nullptr) throw std::bad_alloc();
+  }
   ~ZstdSource() override { ZSTD_freeDStream(stream_); }
   [[nodiscard]] Compression compression() const override { return Compression::zstd; }
 
   Result<std::size_t> read(std::span<char> out) override {
-    if (stream_ == nullptr) return failed_error(file_->path(), "memory for zstd", "none");
     while (true) {
       const auto more = refill();
       if (!more) return more.error();

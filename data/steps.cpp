@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <stdexcept>
 
 #include "base/strings.h"
 
@@ -45,10 +46,13 @@ MicroBatchBounds SetSteps::bounds() const {
 Result<std::unique_ptr<StreamSteps>> StreamSteps::open(const LoadOptions& load, const RowEncoder& encoder,
                                                        const StreamStepOptions& options) {
   const BatchOptions& batches = options.batches;
-  if (batches.group_by_length) return usage_error("--group_by_length", "false with --streaming", "true");
-  if (batches.per_device_batch_size == 0) return usage_error("--per_device_train_batch_size", "at least 1", "0");
-  if (batches.accumulation == 0) return usage_error("--gradient_accumulation_steps", "at least 1", "0");
-  if (options.longest == 0) return failed_error("a stream of samples", "a longest one", "none");
+  if (batches.group_by_length)
+    return usage_error("--group_by_length", "false with --streaming", "true", "leave one of the two out");
+  if (batches.per_device_batch_size == 0)
+    return usage_error("--per_device_train_batch_size", "at least 1", "0", "give it 1 or more");
+  if (batches.accumulation == 0)
+    return usage_error("--gradient_accumulation_steps", "at least 1", "0", "give it 1 or more");
+  if (options.longest == 0) throw std::logic_error("a stream of samples without a bound on their length");
   if (batches.packing && batches.packing_length < options.longest) {
     return usage_error("--packing_length",
                        cat("with --streaming at least the ", options.longest, " tokens of --max_length"),

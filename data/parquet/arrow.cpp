@@ -94,7 +94,8 @@ void append_map(std::string& out, const arrow::MapArray& array, std::int64_t at,
 }
 
 void append_nested(std::string& out, const arrow::Array& array, std::int64_t at, std::size_t depth) {
-  if (depth > kDeepest) throw Failure(data_error("Parquet", cat("at most ", kDeepest, " nested levels"), "more"));
+  if (depth > kDeepest)
+    throw Failure(data_error("a Parquet value", cat("at most ", kDeepest, " nested levels"), "more", "write the rows flatter"));
   switch (array.type_id()) {
     case arrow::Type::LIST:
       return append_list<arrow::ListArray>(out, array, at, depth);
@@ -205,7 +206,7 @@ class ParquetRows final : public RowReader {
       if (row.json.size() > limits_.row_bytes) {
         row.json.clear();
         row.error = data_error(cat(path_, ":", row.line), cat("a row of at most ", human_bytes(limits_.row_bytes)),
-                               "a longer one");
+                               "a longer one", "cut the row into several");
       }
       return true;
     });

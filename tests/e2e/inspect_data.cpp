@@ -77,8 +77,9 @@ TEST_F(InspectData, BadInputEndsWithOneLineAndItsStatus) {
   const auto file = write("rows.jsonl", kRows);
   const auto strict = inspect({file, "--strict"});
   EXPECT_EQ(strict.status, 3);
-  EXPECT_EQ(strict.last_error_line(),
-            "tern: error: " + file + ":2: field \"response\": expected a string, found an array");
+  EXPECT_EQ(
+      strict.last_error_line(),
+      "tern: error: " + file + ":2: field \"response\": expected a string, found an array; write the value in quotes");
   EXPECT_EQ(inspect({path("absent.jsonl")}).status, 3);
   EXPECT_EQ(inspect({write("prompts.jsonl", "{\"query\": \"red\"}\n")}).status, 3) << "nothing to learn";
   EXPECT_EQ(inspect({file, "--sample", "99"}).status, 2);

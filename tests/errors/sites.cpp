@@ -41,7 +41,7 @@ std::string without_literals(const std::string& text) {
       const std::size_t open = text.find('(', i);
       const std::string close = ")" + text.substr(i + 2, open - i - 2) + "\"";
       const std::size_t end = std::min(text.find(close, open), text.size());
-      blank(open, end);
+      blank(open, end + 1);  // with its brackets
       i = end + close.size();
     } else if (text[i] == '"' ||
                (text[i] == '\'' && (i == 0 || std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0))) {

@@ -1,6 +1,7 @@
 #include "data/batch.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <numeric>
@@ -174,8 +175,29 @@ TEST(Batch, PacksHoldAtMostTheirLengthAndFillIt) {
   EXPECT_GT(planner.packing_efficiency(), 9.0 / 11.0);
   EXPECT_FALSE(BatchPlanner::create(data, {1, 1, 1, true, 20, false, true, 3}).ok()) << "a sample is longer";
   EXPECT_FALSE(BatchPlanner::create(data, {1, 1, 1, true, 0, false, true, 3}).ok());
-  EXPECT_FALSE(BatchPlanner::create(data, {0, 1, 1, false, 0, false, true, 3}).ok());
-  EXPECT_FALSE(BatchPlanner::create(data, {1, 0, 1, false, 0, false, true, 3}).ok());
+  EXPECT_EQ(BatchPlanner::create(data, {0, 1, 1, false, 0, false, true, 3}).error().line(),
+            "--per_device_train_batch_size: expected at least 1, found 0; give it 1 or more");
+  EXPECT_EQ(BatchPlanner::create(data, {1, 0, 1, false, 0, false, true, 3}).error().line(),
+            "--gradient_accumulation_steps: expected at least 1, found 0; give it 1 or more");
+  EXPECT_THROW((void)BatchPlanner::create(data, {1, 1, 0, false, 0, false, true, 3}), std::logic_error);
+  EXPECT_THROW((void)planner.plan(0, planner.steps_per_epoch()), std::logic_error);
+}
+
+// The ids of samples are one word of dropout's counter: a set must not outgrow it. The choice is never read.
+TEST(EncodedDataset, RefusesMoreSamplesThanItCanNumber) {
+  EncodedDataset data = dataset(1);
+  const std::size_t bytes = (std::size_t{1} << 32) * sizeof(std::uint32_t);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const std::span<const std::uint32_t> chosen(static_cast<const std::uint32_t*>(memory), bytes / sizeof(std::uint32_t));
+  try {
+    data.add(store(1), chosen);
+    ADD_FAILURE() << "accepted";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.error().line(),
+              "--dataset: expected at most 4294967295 samples in all, found 4294967297; lower N of path#N");
+  }
+  ::munmap(memory, bytes);
 }
 
 TEST(BestFit, TakesTheFullestBinThatFits) {

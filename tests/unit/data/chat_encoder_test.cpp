@@ -128,7 +128,10 @@ TEST(ChatEncoder, NeedsATemplateUnlessTextIsPlain) {
   options.use_chat_template = false;
   EXPECT_TRUE(ChatEncoder::create(byte_tokenizer(), std::nullopt, options).ok());
   options.template_kwargs = "[1]";
-  EXPECT_FALSE(ChatEncoder::create(byte_tokenizer(), std::nullopt, options).ok());
+  EXPECT_EQ(ChatEncoder::create(byte_tokenizer(), std::nullopt, options).error().line(),
+            R"(template variables: expected a JSON object, found array; write them as {"enable_thinking": false})");
+  options.identity.clear();
+  EXPECT_THROW((void)ChatEncoder::create(byte_tokenizer(), std::nullopt, options), std::logic_error);
 }
 
 TEST(ChatEncoder, TokenizerIdentityFollowsTheFiles) {

@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "io/checksum.h"
 #include "tests/unit/data/scratch.h"
 
 namespace tern::data {
@@ -175,6 +178,82 @@ TEST(Dataset, ADamagedCacheIsMadeAnew) {
   EXPECT_FALSE(SampleCache::open(cache).ok());
 }
 
+// Broken if an index with a good checksum can still lead outside the file.
+TEST(Dataset, ACacheThatLeadsOutsideItselfIsRefused) {
+  const Scratch scratch;
+  const auto file = (scratch.path() / "a.tokens").string();
+  auto writer = SampleCacheWriter::create(file).value();
+  ASSERT_TRUE(writer->add({{1, 2}, {0, 1}}, 0, 1).ok());
+  ASSERT_TRUE(writer->finish({}).ok());
+  std::ostringstream read;
+  read << std::ifstream(file, std::ios::binary).rdbuf();
+  std::string bytes = read.str();
+  std::uint64_t index = 0;  // the footer: index, samples, errors' place and size, 8 counts, checksum, magic
+  std::memcpy(&index, bytes.data() + bytes.size() - 120, sizeof(index));
+  SampleInfo info = {};
+  std::memcpy(&info, bytes.data() + index, sizeof(info));
+  info.length += 1;
+  std::memcpy(bytes.data() + index, &info, sizeof(info));
+  const std::string sum = io::xxh3_64(std::as_bytes(std::span(bytes)).first(bytes.size() - 24));
+  std::memcpy(bytes.data() + bytes.size() - 24, sum.data(), sum.size());
+  scratch.file("a.tokens", bytes);
+  EXPECT_EQ(scratch.line(SampleCache::open(file).error()),
+            "DIR/a.tokens: expected a whole cache of tokenised rows, found tokens outside the file; delete it");
+}
+
+TEST(Dataset, SaysWhichSettingsDoNotFit) {
+  const Scratch scratch;
+  const auto file = scratch.file("a.jsonl", rows(5));
+  const auto line = [&](const LoadOptions& load) { return scratch.line(load_datasets(load, Bytes()).error()); };
+  EXPECT_EQ(line(options(scratch, {})),
+            "--dataset: expected a data file, found none; name one, as --dataset train.jsonl");
+  auto split = options(scratch, {file});
+  split.split_dataset_ratio = 1;
+  EXPECT_EQ(line(split),
+            "--split_dataset_ratio: expected at least 0 and below 1, found 1; give a share of the rows, as 0.01");
+  split.split_dataset_ratio = 0.5;
+  split.val_dataset = {file};
+  EXPECT_EQ(line(split), "--split_dataset_ratio: expected no --val_dataset beside it, found both; give one of them");
+  EXPECT_EQ(line(options(scratch, {file + "#0"})),
+            "--dataset DIR/a.jsonl#0: expected a number of rows from 1 to 268435456 after #, found 0; leave #N out to "
+            "take every row once");
+  EXPECT_EQ(line(options(scratch, {"#3"})),
+            "--dataset: expected a path or a hub id, found \"#3\"; name a file, as train.jsonl#1000");
+  std::filesystem::create_directory(scratch.path() / "empty");
+  EXPECT_EQ(line(options(scratch, {(scratch.path() / "empty").string()})),
+            "DIR/empty: expected a directory with .jsonl, .json or .csv files, found none in it; name the file, or the "
+            "directory that holds the files");
+  auto hub = options(scratch, {"org/name"});
+  hub.hub = [](const std::string&) { return std::vector<std::filesystem::path>(); };
+  EXPECT_EQ(
+      line(hub),
+      "org/name: expected a data set with .jsonl, .json or .csv files, found none in it; name a data set with rows "
+      "in such files");
+  hub.hub = [](const std::string&) -> Result<std::vector<std::filesystem::path>> {
+    throw std::runtime_error("no folder");
+  };
+  EXPECT_EQ(
+      line(hub),
+      "loading datasets: expected enough memory and readable folders, found no folder; free memory, or look at the "
+      "folder that it names");
+}
+
+// Broken if a thread that runs out of memory takes the process with it, or ends with another status than 4.
+TEST(Dataset, TellsWhatItsThreadsThrow) {
+  class Throws final : public RowEncoder {
+   public:
+    Result<EncodedRow> encode(const Row&) const override { throw std::bad_alloc(); }
+    std::string fingerprint() const override { return "throws"; }
+  };
+  const Scratch scratch;
+  const auto loaded = load_datasets(options(scratch, {scratch.file("a.jsonl", rows(5))}), Throws());
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().kind, ErrorKind::device);
+  EXPECT_EQ(loaded.error().line(),
+            "reading rows: expected no failure of a row, found std::bad_alloc; free memory, or use fewer threads "
+            "(--dataset_num_proc)");
+}
+
 TEST(Dataset, KilledWritersLeaveASoundCache) {
   const Scratch scratch;
   const auto file = scratch.file("a.jsonl", rows(3000));
@@ -269,7 +348,8 @@ TEST(Dataset, BadRowsAreDroppedOrStopTheRun) {
     EXPECT_EQ(data.train.size(), 5U);
     EXPECT_EQ(data.reports[0].counts.bad, 3U);
     ASSERT_EQ(lines.all.size(), 4U);
-    EXPECT_EQ(lines.all[0], cat(file, ":4: field \"response\": expected a string, found an array"));
+    EXPECT_EQ(lines.all[0],
+              cat(file, ":4: field \"response\": expected a string, found an array; write the value in quotes"));
     EXPECT_EQ(lines.all[3], cat(file, ": 3 bad rows dropped"));
   }
   load.strict = true;
@@ -278,7 +358,8 @@ TEST(Dataset, BadRowsAreDroppedOrStopTheRun) {
     const auto strict = load_datasets(load, encoder);
     ASSERT_FALSE(strict.ok());
     EXPECT_EQ(strict.error().kind, ErrorKind::data);
-    EXPECT_EQ(strict.error().line(), cat(file, ":4: field \"response\": expected a string, found an array"));
+    EXPECT_EQ(strict.error().line(),
+              cat(file, ":4: field \"response\": expected a string, found an array; write the value in quotes"));
   }
 }
 
@@ -378,6 +459,11 @@ TEST(Dataset, SeveralSetsAndDirectoriesMix) {
     return std::vector<std::filesystem::path>{other};
   };
   EXPECT_EQ(load_datasets(hub, Bytes())->train.size(), 1U);
+}
+
+TEST(Truncate, NamesItsStrategies) {
+  EXPECT_EQ(parse_truncation("middle").error().line(),
+            "--truncation_strategy: expected delete, left, right or split, found middle; choose one of them");
 }
 
 TEST(Truncate, EveryStrategy) {

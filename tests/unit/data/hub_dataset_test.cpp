@@ -47,8 +47,13 @@ TEST(HubDataset, WithoutThemFoldersAndNamesDo) {
   EXPECT_EQ(chosen(files, "", "hard"), (Names{"hard_rows.csv"}));
   EXPECT_EQ(chosen({"rows.jsonl", "validation.jsonl"}, "no front matter", ""), (Names{"rows.jsonl"}));
   EXPECT_FALSE(choose_files(files, "", "none", "org/name").ok());
-  EXPECT_FALSE(choose_files({"README.md", "weights.bin"}, "", "", "org/name").ok());
-  EXPECT_FALSE(choose_files({"test.jsonl"}, "", "", "org/name").ok());
+  EXPECT_EQ(
+      choose_files({"README.md", "weights.bin"}, "", "", "org/name").error().line(),
+      "org/name: expected a data set with .jsonl, .json, .csv or .parquet files, found none; name a data set with "
+      "rows in such files");
+  EXPECT_EQ(choose_files({"test.jsonl"}, "", "", "org/name").error().line(),
+            "org/name: expected files of a training split, found those of other splits alone; fetch it, and name the "
+            "file that is meant");
   EXPECT_FALSE(choose_files({"a.jsonl"}, "---\nconfigs: [\n---\n", "", "org/name").ok()) << "broken YAML";
 }
 

@@ -155,6 +155,24 @@ TEST(Reader, OverlongRowIsBadAndTheNextOneIsRead) {
   EXPECT_EQ(texts(all_rows(scratch.file("a.json", array), {1000})), (Texts{"{\"a\":1}", "error", "{\"a\":2}"}));
 }
 
+TEST(Reader, TablesSayWhatTheyLack) {
+  const Scratch scratch;
+  const auto line = [&](const std::string& path) { return scratch.line(open_rows(path).error()); };
+  EXPECT_EQ(line(scratch.file("a.csv", "q,q\n1,2")),
+            "DIR/a.csv:1: expected column names that differ, found \"q\" twice; rename one of the two");
+  EXPECT_EQ(line(scratch.file("b.csv", "q,,r\n1,2,3")),
+            "DIR/b.csv:1: expected a name for each column, found an empty one; name it");
+  const auto table = open_rows(scratch.file("c.csv", cat("q,r\n\"", std::string(5000, 'x'))), {1000}).value();
+  RawRow row;
+  EXPECT_EQ(scratch.line(table->next(row).error()),
+            "DIR/c.csv:2: expected a row of at most 1000 B, found a longer one; look for a quote that is never closed");
+  const auto lines = open_rows(scratch.file("d.jsonl", cat("{\"a\":\"", std::string(5000, 'x'))), {1000}).value();
+  ASSERT_TRUE(lines->next(row).value());
+  ASSERT_TRUE(row.error.has_value());
+  EXPECT_EQ(scratch.line(*row.error),
+            "DIR/d.jsonl:1: expected a row of at most 1000 B, found a longer one; cut the row into several");
+}
+
 TEST(Reader, OtherFilesAreRefused) {
   const Scratch scratch;
   const auto parquet = open_rows(scratch.file("a.parquet", "PAR1\x15\x04"));

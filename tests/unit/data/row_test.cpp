@@ -152,21 +152,108 @@ TEST(Row, BadRowsNameLineFieldExpectedAndFound) {
     const auto row = parse(json);
     return row ? std::string("accepted") : row.error().line();
   };
-  EXPECT_EQ(line(R"({"messages":"hello"})"), "train.jsonl:17: field \"messages\": expected an array, found a string");
+  EXPECT_EQ(line(R"({"messages":"hello"})"),
+            "train.jsonl:17: field \"messages\": expected an array, found a string; "
+            R"(write it as [{"role": "user", "content": "..."}, ...])");
   EXPECT_EQ(
       line(R"({"messages":[{"role":"wizard","content":"x"}]})"),
       "train.jsonl:17: field \"messages[0].role\": expected system, user, assistant, tool_call, tool_response or tool, "
-      "found \"wizard\"");
-  EXPECT_EQ(line(R"({"messages":[{"role":"user","content":7}]})"),
-            "train.jsonl:17: field \"messages[0].content\": expected a string or an array of parts, found a number");
+      "found \"wizard\"; rename the role to one of these");
+  EXPECT_EQ(
+      line(R"({"messages":[{"role":"user","content":7}]})"),
+      "train.jsonl:17: field \"messages[0].content\": expected a string or an array of parts, found a number; write "
+      "the text in quotes");
   EXPECT_EQ(line(R"({"messages":[{"role":"user"}]})"),
-            "train.jsonl:17: field \"messages[0]\": expected \"content\" (or \"value\") in each message, found none");
-  EXPECT_EQ(line("{\"query\":"), "train.jsonl:17: expected valid JSON, found a syntax error");
-  EXPECT_EQ(line("[1]"), "train.jsonl:17: expected a JSON object, found an array");
-  EXPECT_EQ(line(R"({"query":["a"]})"), "train.jsonl:17: field \"query\": expected a string, found an array");
-  EXPECT_EQ(line("{\"query\":\"\xff\xfe\"}"), "train.jsonl:17: expected valid JSON, found bytes that are not UTF-8");
+            "train.jsonl:17: field \"messages[0]\": expected \"content\" (or \"value\") in each message, found none; "
+            "add the text, as \"content\": \"...\"");
+  EXPECT_EQ(line("{\"query\":"),
+            "train.jsonl:17: expected valid JSON, found a syntax error; write the row as one JSON object");
+  EXPECT_EQ(line("[1]"),
+            "train.jsonl:17: expected a JSON object, found an array; write the row as {\"messages\": [...]}");
+  EXPECT_EQ(line(R"({"query":["a"]})"),
+            "train.jsonl:17: field \"query\": expected a string, found an array; write the value in quotes");
+  EXPECT_EQ(line("{\"query\":\"\xff\xfe\"}"),
+            "train.jsonl:17: expected valid JSON, found bytes that are not UTF-8; write "
+            "the row as one JSON object");
   EXPECT_NE(line(R"({"foo":1})").find("found foo"), std::string::npos);
   EXPECT_NE(line(R"({})").find("found no column"), std::string::npos);
+}
+
+struct BadField {
+  const char* json;
+  const char* says;  // behind the row's place
+};
+
+// Broken if a row of another shape is taken for something, or its error does not name the field.
+TEST(Row, EveryFieldSaysWhatItShouldHold) {
+  const BadField cases[] = {
+      {R"({"messages":[7]})",
+       R"(field "messages[0]": expected an object with role and content, found a number; write it as [{"role": "user", "content": "..."}, ...])"},
+      {R"({"messages":[]})",
+       R"(field "messages": expected at least one message, found an empty array; add its messages, or leave the row out)"},
+      {R"({"messages":[{"content":"x"}]})",
+       R"(field "messages[0]": expected "role" (or "from") in each message, found none; add who speaks, as "role": "user")"},
+      {R"({"messages":[{"role":7,"content":"x"}]})",
+       R"(field "messages[0].role": expected a string, found a number; write the role in quotes)"},
+      {R"({"messages":[{"role":"assistant","tool_calls":7}]})",
+       R"(field "messages[0].tool_calls": expected an array, found a number; write it as [{"function": {"name": "...", "arguments": {}}}])"},
+      {R"({"messages":[{"role":"user","content":"x","loss":"x"}]})",
+       R"(field "messages[0].loss": expected true, false or a weight of at least 0, found a string; write true, false or a number as 0.5)"},
+      {R"({"messages":[{"role":"user","content":[7]}]})",
+       R"(field "messages[0].content[0]": expected an object or a string, found a number; write it as {"type": "text", "text": "..."})"},
+      {R"({"messages":[{"role":"user","content":[{"text":"x"}]}]})",
+       R"(field "messages[0].content[0].type": expected text, image, image_url, video, video_url, audio or audio_url, found no such string; write it as {"type": "text", "text": "..."})"},
+      {R"({"messages":[{"role":"user","content":[{"type":"text"}]}]})",
+       R"(field "messages[0].content[0].text": expected a value, found none; write it as {"type": "text", "text": "..."})"},
+      {R"({"messages":[{"role":"user","content":[{"type":"smell","smell":"x"}]}]})",
+       R"(field "messages[0].content[0].type": expected text, image, image_url, video, video_url, audio or audio_url, found "smell"; leave the part out, or write it as one of these)"},
+      {R"({"conversation":[{"human":"a"}]})",
+       R"(field "conversation[0].assistant": expected a string, found nothing; add the answer, or leave the pair out)"},
+      {R"({"query":"q","history":7})",
+       R"(field "history": expected an array of [query, response], found a number; write it as [["question", "answer"], ...])"},
+      {R"({"query":"q","history":[["a"]]})",
+       R"(field "history[0]": expected [query, response], found an array; write it as [["question", "answer"], ...])"},
+      {R"({"query":"q","image":7})",
+       R"(field "image": expected a path, URL or base64 text, found a number; write the path in quotes)"},
+      {R"({"query":"<image><image>","images":["a.png"]})",
+       R"(field "images": expected one for each <image> in the text, found 1 for 2; add what is missing, or take its tag out of the text)"},
+      {R"({"messages":[{"role":"user","content":[{"type":"image","image":"a"}]}],"images":["b"]})",
+       R"(field "images": expected media in content parts or in columns, found both; keep one of the two)"},
+      {R"({"query":"q","tools":7})",
+       R"(field "tools": expected an array of tool definitions, found a number; write it as the array that the model's chat template takes)"},
+      {R"({"query":"q","rejected_response":"b"})",
+       R"(field "rejected_response": expected a chosen answer beside it, found a prompt only; add "response", the better answer)"},
+      {R"({"query":"q","response":"r","margin":"wide"})",
+       R"(field "margin": expected a number, found a string; write a number without quotes)"},
+      {R"({"query":"q","response":"r","label":"maybe"})",
+       R"(field "label": expected true or false, found "maybe"; write true or false)"},
+  };
+  for (const BadField& one : cases) {
+    const auto row = parse(one.json);
+    ASSERT_FALSE(row.ok()) << one.json;
+    EXPECT_EQ(row.error().line(), cat("train.jsonl:17: ", one.says));
+    EXPECT_EQ(row.error().kind, ErrorKind::data);
+  }
+}
+
+TEST(Row, MessagesThatNoTemplateTakesAreNamed) {
+  const auto line = [](const std::vector<Message>& messages) { return template_messages(messages).error().line(); };
+  const auto call = [&](const char* content) { return line({{"tool_call", content, {}, {}}}); };
+  const std::string mend = R"(; write it as {"name": "...", "arguments": {...}})";
+  EXPECT_EQ(call("7"), "messages:1: expected an object with name and arguments, found a number" + mend);
+  EXPECT_EQ(call("{}"), "messages:1: expected an object with name and arguments, found one without name" + mend);
+  EXPECT_EQ(call(R"({"function":7})"), "messages:1: field \"function\": expected an object, found a number" + mend);
+  EXPECT_EQ(call("not json"),
+            R"(messages:1: expected a call as JSON, {"name": ..., "arguments": {...}}, found a syntax error; )"
+            "quote its keys and strings as JSON does");
+  EXPECT_EQ(
+      line({{"assistant", "a", {}, 1.0}, {"tool_call", R"({"name":"f"})", {}, 0.0}}),
+      "messages:2: field \"loss\": expected one weight for an assistant's text and its tool calls, found different "
+      "ones; give both messages the same \"loss\"");
+  EXPECT_EQ(line({{"user", "a", {}, 1.0}}),
+            "messages:1: field \"loss\": expected no weight for the role user, found 1; leave it out: prompts are not "
+            "learned");
+  EXPECT_THROW((void)template_messages({{"user", "a", "[1]", {}}}), std::logic_error);
 }
 
 TEST(Row, JsonOfARowReadsBackEqual) {
