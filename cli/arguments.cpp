@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <stdexcept>
 
 #include "base/strings.h"
 #include "cli/json_text.h"
@@ -62,7 +63,7 @@ Arguments::Arguments(const CommandSpec& command) : command_(&command), flags_(co
 const Arguments::Entry& Arguments::entry(std::string_view name) const {
   const auto it = entries_.find(name);
   if (it == entries_.end()) {
-    throw Failure(failed_error(cat("flag --", name), cat("a flag of tern ", command_->name), "none"));
+    throw std::logic_error(cat("tern ", command_->name, " has no flag --", name));
   }
   return it->second;
 }
@@ -103,10 +104,11 @@ const FlagWord& Arguments::list(std::string_view name) const {
 std::vector<std::int64_t> Arguments::integers(std::string_view name) const {
   std::vector<std::int64_t> numbers;
   for (const auto& word : list(name)) {
+    const char* digits = word.data() + (word.starts_with('+') ? 1 : 0);
     std::int64_t value = 0;
-    const auto result = std::from_chars(word.data(), word.data() + word.size(), value);
+    const auto result = std::from_chars(digits, word.data() + word.size(), value);
     if (result.ec != std::errc{} || result.ptr != word.data() + word.size()) {
-      throw Failure(usage_error(cat("flag --", name), "integers", cat("\"", word, "\"")));
+      throw std::logic_error(cat("flag table: --", name, " has no range, so \"", word, "\" was let through"));
     }
     numbers.push_back(value);
   }
@@ -125,16 +127,18 @@ Status Arguments::assign(const Flag& flag, std::span<const std::string> words, P
   auto parsed = parse_flag(flag, words, where);
   if (!parsed) return parsed.error();
   if (const auto why = why_no_effect(*command_, flag.name)) {
-    return usage_error(where, "", cat("no effect in tern ", command_->name, ", as ", *why), "remove it");
+    return usage_error(where, "a flag with an effect", cat("no effect in tern ", command_->name, ", as ", *why),
+                       "remove it");
   }
   const auto text = as_text(*parsed);
   for (const auto& word : words.empty() ? std::vector<std::string>{text} : FlagWord(words.begin(), words.end())) {
     if (is_pending_value(*command_, flag.name, word)) {
-      return usage_error(where, "", cat("\"", word, "\" is not implemented yet"), mend_of(*command_, flag));
+      return usage_error(where, "an implemented value", cat("\"", word, "\", not implemented yet"),
+                         mend_of(*command_, flag));
     }
   }
   if (is_pending(*command_, flag.name) && *parsed != slot.value) {
-    return usage_error(where, "", "not implemented yet", mend_of(*command_, flag));
+    return usage_error(where, "an implemented flag", "one not implemented yet", mend_of(*command_, flag));
   }
   if (!flag.explanation.empty()) notice(cat("--", flag.name, " ", text, " makes no difference: ", flag.explanation));
   slot.value = std::move(*parsed);

@@ -72,7 +72,7 @@ class Bench {
     std::int64_t prefill_steps = 0;
     double begin = seconds_now();
     while (!engine_.idle()) {
-      if (interrupted()) throw Failure(failed_error("interrupted", {}, "the measurement is not complete"));
+      if (interrupted()) throw Failure(interrupted_error("the measurement is not complete", "run it again"));
       const auto outputs = engine_.step();
       ++steps;
       if (started == batch_) decode.tokens += static_cast<std::int64_t>(outputs.size());
@@ -108,7 +108,6 @@ class Bench {
     options.max_num_batched_tokens = std::max<std::int64_t>(512, batch_);
     options.compute = session.compute;
     for (const auto& adapter : arguments.list("adapters")) {
-      if (!options.adapters.empty()) throw Failure(usage_error("--adapters", "one adapter", "several"));
       options.adapters =
           models::load_adapter(session.model, cat("lora", batch_, "x", prompt_length_), adapter).value().layers;
     }
@@ -156,15 +155,16 @@ std::string row_text(const Row& row, const MachineRates& machine, bool json) {
 
 int run_bench(const Arguments& arguments) {
   const auto prompts = arguments.integers("prompt_length");
+  install_interrupt_handler();
+  require_one_adapter(arguments);
   auto session = open_session(arguments, arguments.string("model"));
   const auto limit = models::read_config(*session->source).value().max_position_embeddings;
   const auto longest = *std::max_element(prompts.begin(), prompts.end()) + arguments.integer("max_new_tokens");
   if (longest > limit) {
     throw Failure(usage_error("flags --prompt_length and --max_new_tokens", cat("at most ", limit, " tokens together"),
-                              cat(longest)));
+                              cat(longest), "lower one of them"));
   }
   load_weights(*session, arguments, {});
-  install_interrupt_handler();
   const MachineRates machine =
       measure_machine(session->selected.device, session->choices, session->program, session->host, session->compute);
   for (const auto length : prompts) {

@@ -28,8 +28,9 @@ std::string shown(std::string_view typed) { return cat("flag --", typed); }
 Error unknown_flag(const CommandSpec& command, std::string_view typed, const std::string& where) {
   const auto others = commands_with(typed);
   if (!others.empty()) {
-    return usage_error(
-        where, "", cat("no effect in tern ", command.name, ": it is a flag of tern ", join(others, ", ")), "remove it");
+    return usage_error(where, "a flag with an effect",
+                       cat("no effect in tern ", command.name, ": it is a flag of tern ", join(others, ", ")),
+                       "remove it");
   }
   const auto near = nearest(flag_name(typed), flag_spellings(command));
   return usage_error(where, cat("a flag of tern ", command.name), "an unknown one",

@@ -43,11 +43,12 @@ ConfigFile parse(const std::string& text, const std::string& name) {
       continue;
     }
     if (field.words.empty()) continue;
-    if (!field.is_object) throw Failure(usage_error(where, "a map of variables", "another value"));
+    if (!field.is_object) throw Failure(usage_error(where, "a map of variables", "another value", "write NAME: value lines below it"));
     for (const auto& variable : fields_of(field.words[0], where)) {
       const bool named = !variable.key.empty() && variable.key.find('=') == std::string::npos;
       if (!named || variable.is_object || variable.words.size() != 1) {
-        throw Failure(usage_error(cat(where, ": ", variable.key), "a variable's name and one value", "another value"));
+        throw Failure(usage_error(cat(where, ": ", variable.key), "a variable's name and one value", "another value",
+                                  "write NAME: value"));
       }
       file.exports.emplace_back(variable.key, variable.words[0]);
     }
@@ -73,7 +74,7 @@ Result<ConfigFile> read_config_file(const std::string& path) {
   }
   if (text.view().size() > kLargest) {
     return usage_error(path, cat("a file of flags of at most ", human_bytes(kLargest)),
-                       human_bytes(text.view().size()));
+                       human_bytes(text.view().size()), "check the path");
   }
   return parse_config(text.str(), path);
 }

@@ -1,6 +1,8 @@
 // tern convert: a model in another container, in another dtype, or both.
 #include "io/convert.h"
 
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <memory>
 
@@ -48,8 +50,13 @@ std::string display_name(const fs::path& path) {
 // config.json, the tokenizer's files and what else a directory of the model holds beside its weights, by name.
 std::map<std::string, std::string> model_files(const models::ModelConfig& config, const fs::path& model,
                                                const std::string& torch_dtype) {
-  std::string folder = (fs::temp_directory_path() / "tern-convert-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) throw Failure(failed_error(folder, "a folder for small files", "none"));
+  std::error_code error;
+  std::string folder = (fs::temp_directory_path(error) / "tern-convert-XXXXXX").string();
+  if (error || ::mkdtemp(folder.data()) == nullptr) {
+    throw Failure(failed_error("the folder for small files", "one that can be written",
+                               error ? error.message() : cat(folder, ": ", std::strerror(errno)),
+                               "set TMPDIR to such a folder"));
+  }
   struct Remove {
     const fs::path path;
     ~Remove() {
@@ -100,7 +107,9 @@ int run_convert(const Arguments& arguments) {
     throw Failure(usage_error("--model", "a model to convert", "none",
                               "for example tern convert smollm2-135m smollm2-135m-bf16 --outtype bf16"));
   }
-  if (!arguments.has("output")) throw Failure(usage_error("--output", "a file or directory to write", "none"));
+  if (!arguments.has("output")) {
+    throw Failure(usage_error("--output", "a file or directory to write", "none", "name it after the model"));
+  }
   const fs::path model = resolve_model(arguments.string("model"), hub_flags(arguments)).value();
   const fs::path target = arguments.string("output");
   const auto source = io::CheckpointSource::open(model).value();

@@ -151,9 +151,13 @@ void require(const std::string& device, const std::vector<accel::ProbedBackend>&
     for (int i = 0; i < static_cast<int>(backend.devices.size()); ++i) {
       if (wanted(device, backend, i)) return;
     }
-    if (backend.name == name) reason = backend.absent_reason.empty() ? "no such ordinal" : backend.absent_reason;
+    if (backend.name == name || (backend.name.empty() && backend.file.stem() == cat("libtern_", name))) {
+      reason = backend.absent_reason.empty() ? "no such ordinal" : backend.absent_reason;
+    }
   }
-  if (!reason.empty()) throw Failure(device_error(cat("device ", device), "a device that is present", reason));
+  if (!reason.empty()) {
+    throw Failure(device_error(cat("device ", device), "a device that is present", reason, "see tern devices"));
+  }
   throw Failure(device_error(cat("device ", device), known.empty() ? "a backend" : cat("one of ", join(known, ", ")),
                              "none of that name", "see tern devices"));
 }
@@ -173,7 +177,8 @@ std::vector<accel::ProbedBackend> probe(const Arguments& arguments) {
   const auto file = arguments.maybe_string("backend");
   for (const auto& backend : backends) {
     if (file && backend.file == *file && backend.name.empty()) {
-      throw Failure(device_error(cat("flag --backend ", *file), "a plugin that loads", backend.absent_reason));
+      throw Failure(
+          device_error(cat("flag --backend ", *file), "a plugin that loads", backend.absent_reason, "check the path"));
     }
   }
   return backends;

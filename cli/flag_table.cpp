@@ -1,8 +1,8 @@
 #include "cli/flag_table.h"
 
 #include <algorithm>
+#include <stdexcept>
 
-#include "base/status.h"
 #include "base/strings.h"
 
 namespace tern::cli {
@@ -51,7 +51,7 @@ const FlagGroup& find_group(std::string_view name) {
   for (const auto& group : flag_groups()) {
     if (group.name == name) return group;
   }
-  throw Failure(failed_error(cat("flag table: group \"", name, "\""), "a group of the table", "none"));
+  throw std::logic_error(cat("flag table: no group ", name));
 }
 
 std::vector<const Flag*> command_flags(const CommandSpec& command) {

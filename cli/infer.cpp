@@ -23,6 +23,7 @@
 #include "engine/llm_engine.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
+#include "io/system_error.h"
 
 namespace tern::cli {
 namespace {
@@ -36,10 +37,21 @@ engine::SamplingParams sampling_params(const Arguments& arguments, const fs::pat
   Json config = Json::object();
   const fs::path file = model / "generation_config.json";
   if (fs::is_directory(model) && fs::exists(file)) config = io::read_json_file(file).value();
-  const auto number = [&](const char* key, double otherwise) {
-    return config.contains(key) && config[key].is_number() ? config[key].get<double>() : otherwise;
+  const auto require = [&](bool sound, const std::string& where, const char* expected, const Json& found) {
+    if (sound) return;
+    throw Failure(data_error(cat(file.string(), where), expected, found.dump(-1, ' ', true).substr(0, 60),
+                             "take the file from the model's repository, or remove it"));
   };
-  const bool samples = config.value("do_sample", false);
+  require(config.is_object(), "", "a JSON object", config);
+  const auto is_given = [&](const char* key) { return config.contains(key) && !config[key].is_null(); };
+  const auto number = [&](const char* key, double otherwise) {
+    if (!is_given(key)) return otherwise;
+    require(config[key].is_number(), cat(": key \"", key, "\""), "a number", config[key]);
+    return config[key].get<double>();
+  };
+  const bool draws = is_given("do_sample");
+  if (draws) require(config["do_sample"].is_boolean(), ": key \"do_sample\"", "true or false", config["do_sample"]);
+  const bool samples = draws && config["do_sample"].get<bool>();
   p.temperature =
       static_cast<float>(arguments.maybe_real("temperature").value_or(samples ? number("temperature", 1.0) : 0.0));
   p.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(
@@ -142,7 +154,7 @@ class ResultWriter {
       : path_(arguments.maybe_string("result_path")), logprobs_(arguments.boolean("logprobs")), always_(always) {
     if (!path_) return;
     file_.open(*path_, std::ios::app);
-    if (!file_) throw Failure(failed_error(*path_, "a file that can be written", std::strerror(errno)));
+    if (!file_) throw Failure(io::write_error(*path_, errno));
   }
 
   void write(const Request& request) {
@@ -288,7 +300,10 @@ int answer_pipe(const Arguments& arguments, Chat& chat) {
   const std::string answer = chat.ask(trimmed, stream ? &std::cout : nullptr);
   if (!stream) std::cout << answer;
   std::cout << '\n';
-  if (!std::cout.flush()) throw Failure(failed_error("standard output", "room for the answer", "a write that failed"));
+  if (!std::cout.flush()) {
+    throw Failure(
+        failed_error("standard output", "room for the answer", "a write that failed", "check the space left"));
+  }
   return 0;
 }
 
@@ -330,8 +345,8 @@ class RowAnswers {
       if (report.counts.bad > 0) log_warn(cat(spec, ": ", report.counts.bad, " bad rows were left out"));
     }
     while (!running_.empty()) step();
-    if (interrupted()) throw Failure(failed_error("interrupted", {}, cat(rows_, " rows were answered and written")));
-    if (rows_ == 0) throw Failure(data_error("--val_dataset", "rows to answer", "none"));
+    if (interrupted()) throw Failure(interrupted_error(cat(rows_, " rows were answered and written"), "run it again"));
+    if (rows_ == 0) throw Failure(data_error("--val_dataset", "rows to answer", "none", "see what was said of the rows"));
     if (arguments_.has("metric")) {
       log_info(cat(
           "acc: ", fixed(static_cast<double>(right_) / static_cast<double>(std::max<std::int64_t>(labelled_, 1)), 4),
@@ -400,12 +415,12 @@ void load_training_arguments(Arguments& arguments) {
 
 int run_infer(const Arguments& given) {
   Arguments arguments = given;
+  require_one_adapter(arguments);
   load_training_arguments(arguments);
   const auto& adapters = arguments.list("adapters");
   std::string model = arguments.maybe_string("model").value_or("");
   if (model.empty() && !adapters.empty()) model = models::read_adapter_config(adapters[0]).value().base_model;
   if (model.empty()) throw Failure(usage_error("--model", "a model", "none", "name one, such as smollm2-135m"));
-  if (adapters.size() > 1) throw Failure(usage_error("--adapters", "one adapter", std::to_string(adapters.size())));
   const bool rows = !arguments.list("val_dataset").empty();
   for (const char* flag : {"metric", "logprobs", "max_batch_size"}) {
     const bool has_effect = rows || (flag == std::string_view("logprobs") && arguments.has("result_path"));
@@ -418,7 +433,7 @@ int run_infer(const Arguments& given) {
   options.max_model_len = arguments.maybe_integer("max_model_len").value_or(config.max_position_embeddings);
   if (options.max_model_len > config.max_position_embeddings) {
     throw Failure(usage_error("flag --max_model_len", cat("at most the model's ", config.max_position_embeddings),
-                              cat(options.max_model_len)));
+                              cat(options.max_model_len), "lower it"));
   }
   options.max_num_seqs = rows ? arguments.integer("max_batch_size") : 1;
   models::LoadOptions load;

@@ -58,7 +58,8 @@ int run_inspect_data(const Arguments& arguments) {
   if (arguments.has("sample")) {
     const std::int64_t id = arguments.integer("sample");
     if (id >= static_cast<std::int64_t>(loaded.train.size())) {
-      throw Failure(usage_error("--sample", cat("one of the ", loaded.train.size(), " samples, from 0"), cat(id)));
+      throw Failure(usage_error("--sample", cat("one of the ", loaded.train.size(), " samples, from 0"), cat(id),
+                                "lower it"));
     }
     shown.push_back(show(static_cast<std::uint32_t>(id)));
   }

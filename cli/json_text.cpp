@@ -43,7 +43,8 @@ Result<std::vector<Field>> read_fields(std::string_view text, const std::string&
   std::vector<Field> fields;
   if (yaml && object->is_null()) return fields;
   if (!object->is_object())
-    return data_error(name, "a map from flags to values", cat("a single ", object->type_name()));
+    return data_error(name, "a map from flags to values", cat("a single ", object->type_name()),
+                      "write each flag as name: value");
   for (const auto& [key, value] : object->items()) fields.push_back(field(key, value));
   return fields;
 }

@@ -35,12 +35,13 @@ CommandFunction function_of(std::string_view name) {
 }
 
 int run_command(const Words& words) {
-  const CommandSpec* spec = find_command(words[0]);
+  const CommandSpec* spec = words.empty() ? nullptr : find_command(words[0]);
   const CommandFunction function = spec == nullptr ? nullptr : function_of(spec->name);
   // Before the flags are read: which of them work says nothing where the command does not.
   const bool help = words.size() > 1 && (words[1] == "--help" || words[1] == "-h");
   if (spec != nullptr && function == nullptr && !help) {
-    throw Failure(usage_error(cat("command \"", spec->name, "\""), "", "not implemented yet", "see tern --help"));
+    throw Failure(usage_error(cat("command \"", spec->name, "\""), "an implemented command", "one not implemented yet",
+                              "see tern --help"));
   }
   if (help && spec != nullptr) return print(help_command(*spec));
   const auto invocation = parse_command_line(words, variable).value();
@@ -53,10 +54,7 @@ int run_command(const Words& words) {
 }
 
 int dispatch(const Words& words) {
-  if (words.empty()) {
-    throw Failure(usage_error("tern", "a command", "none", "see tern --help"));
-  }
-  const auto& first = words[0];
+  const std::string first = words.empty() ? "" : words[0];
   if (first == "--help" || first == "-h" || first == "help") return print(help_overview(implemented_names()));
   if (first == "--version") return print(version_text());
   if (first == "--help-markdown") return print(help_markdown(implemented_names()));

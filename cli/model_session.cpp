@@ -36,11 +36,7 @@ accel::DevicePtr open_host(const accel::DevicePtr& device) {
 tern_dtype compute_dtype(const Arguments& arguments, const accel::Device& device) {
   const auto named = arguments.maybe_string("torch_dtype");
   if (!named) return models::fastest_compute_dtype(device);
-  const auto dtype = dtype_from_name(*named);
-  if (!dtype || (*dtype != TERN_F32 && *dtype != TERN_BF16 && *dtype != TERN_F16)) {
-    throw Failure(usage_error("--torch_dtype", "float32, bfloat16 or float16", *named));
-  }
-  return *dtype;
+  return dtype_from_name(*named).value();  // one of the flag's choices
 }
 
 // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
@@ -53,6 +49,12 @@ void check_model_type(const Arguments& arguments, const models::ModelConfig& con
 }
 
 }  // namespace
+
+void require_one_adapter(const Arguments& arguments) {
+  const auto& adapters = arguments.list("adapters");
+  if (adapters.size() <= 1) return;
+  throw Failure(usage_error("--adapters", "one adapter", cat(adapters.size()), "merge the others first: tern merge-lora"));
+}
 
 ModelSession::~ModelSession() {
   if (!program.profile || program.profile->runs() == 0) return;

@@ -39,6 +39,9 @@ struct ModelSession {
 // Reads the weights, with a progress line, and settles the compute dtype (printed).
 void load_weights(ModelSession& session, const Arguments& arguments, const models::LoadOptions& options);
 
+// The engine serves one adapter at a time: several in --adapters are an error (usage).
+void require_one_adapter(const Arguments& arguments);
+
 // Tells where each op of the program runs: in full where one runs on the host, else as a debug line. With `file`, the
 // table is kept there.
 void keep_bindings(const graph::Program& program, const std::filesystem::path& file = {});

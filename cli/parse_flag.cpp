@@ -1,6 +1,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "base/strings.h"
 #include "cli/arguments.h"
@@ -40,10 +41,38 @@ bool in_range(std::string_view range, double value) {
   const auto comma = range.find(',');
   const auto low = number<double>(range.substr(1, comma - 1));
   const auto high = number<double>(range.substr(comma + 1, range.size() - comma - 2));
-  if (!low || !high) throw Failure(failed_error(cat("flag table: range ", range), "two numbers", "other text"));
+  if (!low || !high) throw std::logic_error(cat("flag table: the range ", range, " is not of two numbers"));
   const bool above = range.front() == '[' ? value >= *low : value > *low;
   const bool below = range.back() == ']' ? value <= *high : value < *high;
   return above && below;
+}
+
+// A value that the flag takes, as an example: its default where it has one.
+std::string like(const Flag& flag) {
+  std::string value(flag.fallback);
+  if (value.empty()) {
+    switch (flag.type) {
+      case FlagType::integer:
+      case FlagType::real:
+        value = flag.range.starts_with('[') ? std::string(flag.range.substr(1, flag.range.find(',') - 1)) : "1";
+        break;
+      case FlagType::boolean:
+        value = "true";
+        break;
+      case FlagType::size:
+        value = "5GB";
+        break;
+      case FlagType::json:
+        value = "'{\"key\": \"value\"}'";
+        break;
+      case FlagType::choice:
+        value = split(flag.choices, '|')[0];
+        break;
+      default:
+        value = "VALUE";
+    }
+  }
+  return cat("for example --", flag.name, " ", value);
 }
 
 std::string in_words(std::string_view kind, std::string_view range) {
@@ -53,7 +82,7 @@ std::string in_words(std::string_view kind, std::string_view range) {
 Result<FlagData> parse_integer(const Flag& flag, const std::string& word, const std::string& where) {
   const auto value = number<std::int64_t>(word);
   if (!value || !in_range(flag.range, static_cast<double>(*value))) {
-    return usage_error(where, in_words("an integer", flag.range), quoted(word));
+    return usage_error(where, in_words("an integer", flag.range), quoted(word), like(flag));
   }
   return FlagData(*value);
 }
@@ -61,7 +90,7 @@ Result<FlagData> parse_integer(const Flag& flag, const std::string& word, const 
 Result<FlagData> parse_real(const Flag& flag, const std::string& word, const std::string& where) {
   const auto value = number<double>(word);
   if (!value || !std::isfinite(*value) || !in_range(flag.range, *value)) {
-    return usage_error(where, in_words("a number", flag.range), quoted(word));
+    return usage_error(where, in_words("a number", flag.range), quoted(word), like(flag));
   }
   return FlagData(*value);
 }
@@ -89,7 +118,7 @@ Result<FlagData> parse_size(const Flag& flag, const std::string& word, const std
     if (!(bytes >= 0) || bytes > 9e18 || !in_range(flag.range, bytes)) break;
     return FlagData(static_cast<std::int64_t>(bytes));
   }
-  return usage_error(where, "a size such as 500MB, 5GB or 2GiB", quoted(word));
+  return usage_error(where, "a size such as 500MB, 5GB or 2GiB", quoted(word), like(flag));
 }
 
 Result<FlagData> parse_json(const Flag& flag, const std::string& word, const std::string& where) {
@@ -97,13 +126,21 @@ Result<FlagData> parse_json(const Flag& flag, const std::string& word, const std
   if (is_json_object(word)) return FlagData(word);
   const auto expected =
       flag.choices.empty() ? std::string("a JSON object") : cat("a JSON object or ", one_of(flag.choices));
-  return usage_error(where, expected, quoted(word));
+  return usage_error(where, expected, quoted(word), like(flag));
+}
+
+Error no_choice(const Flag& flag, const std::string& word, const std::string& where, Site site = Site::current()) {
+  std::vector<std::string> choices;
+  for (const auto choice : split(flag.choices, '|')) choices.emplace_back(choice);
+  const auto near = nearest(word, choices);
+  return usage_error(where, one_of(flag.choices), quoted(word), near.empty() ? like(flag) : cat("did you mean ", near, "?"),
+                     site);
 }
 
 Result<FlagData> parse_list(const Flag& flag, std::span<const std::string> words, const std::string& where) {
   for (const auto& word : words) {
     if (!flag.choices.empty() && !is_choice(flag.choices, word)) {
-      return usage_error(where, one_of(flag.choices), quoted(word));
+      return no_choice(flag, word, where);
     }
     if (flag.range.empty()) continue;
     const auto checked = parse_integer(flag, word, where);
@@ -116,11 +153,13 @@ Result<FlagData> parse_list(const Flag& flag, std::span<const std::string> words
 
 Result<FlagData> parse_flag(const Flag& flag, std::span<const std::string> words, const std::string& where) {
   if (flag.type == FlagType::list) {
-    if (words.empty()) return usage_error(where, "one value or more", "none");
+    if (words.empty()) return usage_error(where, "one value or more", "none", like(flag));
     return parse_list(flag, words, where);
   }
   if (flag.type == FlagType::boolean && words.empty()) return FlagData(true);
-  if (words.size() != 1) return usage_error(where, "one value", words.empty() ? "none" : cat(words.size(), " values"));
+  if (words.size() != 1) {
+    return usage_error(where, "one value", words.empty() ? "none" : cat(words.size(), " values"), like(flag));
+  }
   const std::string& word = words[0];
   switch (flag.type) {
     case FlagType::integer:
@@ -133,17 +172,12 @@ Result<FlagData> parse_flag(const Flag& flag, std::span<const std::string> words
       return parse_json(flag, word, where);
     case FlagType::boolean: {
       const auto value = truth(word);
-      if (!value) return usage_error(where, "true or false", quoted(word));
+      if (!value) return usage_error(where, "true or false", quoted(word), like(flag));
       return FlagData(*value);
     }
-    case FlagType::choice: {
+    case FlagType::choice:
       if (is_choice(flag.choices, word)) return FlagData(word);
-      std::vector<std::string> choices;
-      for (const auto choice : split(flag.choices, '|')) choices.emplace_back(choice);
-      const auto near = nearest(word, choices);
-      return usage_error(where, one_of(flag.choices), quoted(word),
-                         near.empty() ? "" : cat("did you mean ", near, "?"));
-    }
+      return no_choice(flag, word, where);
     default:
       return FlagData(word);
   }

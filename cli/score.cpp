@@ -1,4 +1,5 @@
 // tern score: the log-probability of every token of each text.
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <iostream>
@@ -11,6 +12,7 @@
 #include "cli/model_session.h"
 #include "data/dataset.h"
 #include "engine/scorer.h"
+#include "io/system_error.h"
 
 namespace tern::cli {
 namespace {
@@ -37,7 +39,9 @@ Json score_row(engine::Scorer& scorer, const text::Tokenizer& tokenizer, const s
 // The rows' texts as ids, read before the model is.
 std::vector<std::vector<std::int32_t>> read_texts(const Arguments& arguments, const text::Tokenizer& tokenizer) {
   const auto& datasets = arguments.list("dataset");
-  if (datasets.empty()) throw Failure(usage_error("--dataset", "a file of rows {\"text\"}", "none"));
+  if (datasets.empty()) {
+    throw Failure(usage_error("--dataset", "a file of rows {\"text\"}", "none", "give --dataset FILE"));
+  }
   std::vector<std::vector<std::int32_t>> texts;
   data::LoadOptions options;
   options.strict = true;
@@ -45,7 +49,8 @@ std::vector<std::vector<std::int32_t>> read_texts(const Arguments& arguments, co
   for (const auto& spec : datasets) {
     (void)data::for_each_row(spec, options, [&](data::Row&& row) {
       if (!row.text) {
-        throw Failure(data_error(cat(row.file, ":", row.line), "a row {\"text\"}", "a row of another format"));
+        throw Failure(data_error(cat(row.file, ":", row.line), "a row {\"text\"}", "a row of another format",
+                                 "write the text to score as {\"text\": ...}"));
       }
       texts.push_back(tokenizer.encode(*row.text, true));
       return true;
@@ -57,6 +62,7 @@ std::vector<std::vector<std::int32_t>> read_texts(const Arguments& arguments, co
 }  // namespace
 
 int run_score(const Arguments& arguments) {
+  require_one_adapter(arguments);
   auto session = open_session(arguments, arguments.string("model"));
   const auto texts = read_texts(arguments, session->text->tokenizer);
   std::size_t longest = 2;
@@ -73,19 +79,18 @@ int run_score(const Arguments& arguments) {
   options.max_tokens = static_cast<std::int64_t>(longest);
   options.compute = session->compute;
   for (const auto& adapter : arguments.list("adapters")) {
-    if (!options.adapters.empty()) throw Failure(usage_error("--adapters", "one adapter", "several"));
     options.adapters = models::load_adapter(session->model, "lora", adapter).value().layers;
   }
   engine::Scorer scorer(session->model, options, session->choices, session->program, session->host);
   std::ofstream file;
   if (const auto path = arguments.maybe_string("result_path")) {
     file.open(*path);
-    if (!file) throw Failure(failed_error(*path, "a file that can be written", "none"));
+    if (!file) throw Failure(io::write_error(*path, errno));
   }
   std::ostream& out = file.is_open() ? file : std::cout;
   install_interrupt_handler();
   for (const auto& ids : texts) {
-    if (interrupted()) throw Failure(failed_error("interrupted", {}, "some rows were not scored"));
+    if (interrupted()) throw Failure(interrupted_error("some rows were not scored", "run it again"));
     out << score_row(scorer, session->text->tokenizer, ids).dump(-1, ' ', false, Json::error_handler_t::replace)
         << '\n';
   }

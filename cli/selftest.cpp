@@ -43,7 +43,8 @@ int replay_file(const accel::DevicePtr& device, const std::string& file) {
   const std::string problem = conformance::replay(device, c);
   if (!problem.empty()) {
     throw Failure(
-        failed_error(cat(file, ": ", c.spec().name, " on ", device->name()), "what the oracle says", problem));
+        failed_error(cat(file, ": ", c.spec().name, " on ", device->name()), "what the oracle says", problem,
+                     "mend the kernel, or run elsewhere with --device"));
   }
   std::printf("%s: %s passes on %s\n", file.c_str(), std::string(c.spec().name).c_str(), device->name().c_str());
   return 0;
@@ -93,9 +94,9 @@ int run_selftest(const Arguments& arguments) {
   conformance::SelftestOptions options;
   options.ops = ops_of(arguments);
   options.stopped = interrupted;
+  install_interrupt_handler();
   const accel::SelectedDevice selected = open_device(arguments);
   if (const auto file = arguments.maybe_string("replay")) return replay_file(selected.device, *file);
-  install_interrupt_handler();
   const bool json = arguments.boolean("json");
   Progress progress("selftest", options.ops.empty() ? ops::op_table().size() : options.ops.size(), "op");
   std::uint64_t done = 0;
@@ -106,7 +107,7 @@ int run_selftest(const Arguments& arguments) {
   progress.finish();
   const std::string out = json ? to_json(report, selected.device->name()) : report.table();
   std::fputs(out.c_str(), stdout);
-  if (interrupted()) return static_cast<int>(ErrorKind::interrupted);
+  if (interrupted()) throw Failure(interrupted_error("some ops were not tested", "run it again"));
   if (!report.passed()) {
     std::size_t failed = 0;
     for (const OpReport& op : report.ops) failed += op.findings.size();

@@ -40,7 +40,9 @@ class Run {
     const fs::path base = base_directory(arguments_);
     resume_ = checkpoint_to_resume(arguments_, base);
     const data::LoadOptions load = load_options(arguments_);
-    if (load.dataset.empty()) throw Failure(usage_error("--dataset", "at least one dataset", "none"));
+    if (load.dataset.empty()) {
+      throw Failure(usage_error("--dataset", "at least one dataset", "none", "give --dataset FILE or a hub id"));
+    }
     load_data(load);
     load_model();
     train::TrainerOptions options = trainer_options(arguments_, full_);

@@ -1,5 +1,6 @@
 // tern tokenize: texts to ids and pieces, or ids to text.
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include "cli/json_text.h"
 #include "cli/model_names.h"
 #include "data/dataset.h"
+#include "io/system_error.h"
 #include "text/model_text.h"
 
 namespace tern::cli {
@@ -33,7 +35,8 @@ std::vector<text::TokenId> read_ids(std::string_view words, const text::Tokenize
     const auto parsed = std::from_chars(word.data(), word.data() + word.size(), id);
     if (parsed.ec != std::errc() || parsed.ptr != word.data() + word.size() || id < 0 || id >= tokenizer.vocab_size()) {
       throw Failure(
-          usage_error("--decode", cat("token ids from 0 to ", tokenizer.vocab_size() - 1), std::string(word)));
+          usage_error("--decode", cat("token ids from 0 to ", tokenizer.vocab_size() - 1), std::string(word),
+                      "for example tern tokenize --decode --text '1 2 3'"));
     }
     ids.push_back(id);
     at = end;
@@ -47,7 +50,7 @@ class Output {
       : tokenizer_(tokenizer), json_(arguments.boolean("json")), decode_(arguments.boolean("decode")) {
     if (const auto path = arguments.maybe_string("result_path")) {
       file_.open(*path, std::ios::binary);
-      if (!file_) throw Failure(failed_error(*path, "a file that can be written", "none"));
+      if (!file_) throw Failure(io::write_error(*path, errno));
     }
   }
 
@@ -61,15 +64,18 @@ class Output {
     } else {
       for (const text::TokenId id : ids) out << id << '\t' << piece_text(id) << '\n';
     }
-    if (!out) throw Failure(failed_error("tokenize", "output that can be written", "a write that failed"));
+    require_written(out);
   }
 
-  void finish() {
-    std::ostream& out = file_.is_open() ? file_ : std::cout;
-    if (!out.flush()) throw Failure(failed_error("tokenize", "output that can be written", "a write that failed"));
-  }
+  void finish() { require_written((file_.is_open() ? file_ : std::cout).flush()); }
 
  private:
+  static void require_written(const std::ostream& out) {
+    if (out) return;
+    throw Failure(
+        failed_error("tokenize", "output that can be written", "a write that failed", "check the space left"));
+  }
+
   // What the token adds to the text; a part of a character as the vocabulary spells it.
   [[nodiscard]] std::string piece_text(text::TokenId id) const {
     const std::array<text::TokenId, 1> one = {id};

@@ -49,11 +49,12 @@ std::vector<models::LinearModule> modules_by_regex(const models::LoadedModel& mo
   });
   if (!matching) {
     const auto& error = matching.error();
-    throw Failure(usage_error(error.where, error.expected, error.found, error.mend));
+    throw Failure(usage_error(error.where, error.expected, error.found, "write a regular expression of Python's re"));
   }
   if (chosen.empty()) {
     throw Failure(usage_error("flag --target_regex", cat("an expression of layer names such as ", all.front().name),
-                              cat("\"", pattern, "\", which matches none")));
+                              cat("\"", pattern, "\", which matches none"),
+                              "it must match the whole name: begin with .* where any may come before"));
   }
   return chosen;
 }
@@ -77,7 +78,7 @@ std::vector<std::string> target_names(const models::LoadedModel& model,
 void refuse(const Arguments& arguments, std::initializer_list<const char*> flags, const std::string& why) {
   for (const char* flag : flags) {
     if (!arguments.was_set(flag)) continue;
-    throw Failure(usage_error(cat("flag --", flag), "", cat("no effect, as ", why), "remove it"));
+    throw Failure(usage_error(cat("flag --", flag), "a flag with an effect", cat("no effect, as ", why), "remove it"));
   }
 }
 
@@ -102,6 +103,7 @@ void refuse_with_streaming(const Arguments& arguments) {
 }  // namespace
 
 void refuse_idle_flags(const Arguments& arguments) {
+  require_one_adapter(arguments);
   if (arguments.string("tuner_type") == "full") {
     refuse(arguments,
            {"adapters", "lora_rank", "lora_alpha", "lora_dropout", "target_modules", "target_regex", "use_rslora"},
@@ -135,13 +137,13 @@ void refuse_idle_flags(const Arguments& arguments) {
                               "give --val_dataset or --split_dataset_ratio"));
   }
   if (arguments.string("save_strategy") == "no") {
-    throw Failure(usage_error("flag --load_best_model_at_end", "saved checkpoints", "--save_strategy no"));
+    throw Failure(usage_error("flag --load_best_model_at_end", "saved checkpoints", "--save_strategy no",
+                              "give --save_strategy epoch or steps"));
   }
 }
 
 models::LoadedAdapter prepare_adapter(const Arguments& arguments, ModelSession& session, const fs::path& resume) {
   const auto& given = arguments.list("adapters");
-  if (given.size() > 1) throw Failure(usage_error("--adapters", "one adapter to train", std::to_string(given.size())));
   const fs::path from = !resume.empty() ? resume : given.empty() ? fs::path() : fs::path(given[0]);
   if (!from.empty()) {
     auto adapter = models::load_adapter(session.model, "lora", from).value();
@@ -167,7 +169,7 @@ std::vector<std::string> trained_parameters(const Arguments& arguments, const mo
     for (const auto& prefix : arguments.list(flag)) {
       if (std::none_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name.starts_with(prefix); })) {
         throw Failure(usage_error(cat("flag --", flag), cat("a prefix of a weight's name, such as ", specs[0].name),
-                                  cat("\"", prefix, "\", which none begins with")));
+                                  cat("\"", prefix, "\", which none begins with"), "`tern inspect` lists the names"));
       }
     }
   }
@@ -181,7 +183,8 @@ std::vector<std::string> trained_parameters(const Arguments& arguments, const mo
     if (!frozen) names.push_back(spec.name);
   }
   if (names.empty()) {
-    throw Failure(usage_error("flag --freeze_parameters", "a weight that is trained", "every weight frozen"));
+    throw Failure(usage_error("flag --freeze_parameters", "a weight that is trained", "every weight frozen",
+                              "free some by --trainable_parameters"));
   }
   return names;
 }

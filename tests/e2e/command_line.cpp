@@ -29,7 +29,8 @@ TEST(CommandLine, AMistypedFlagNamesTheNearest) {
 }
 
 TEST(CommandLine, ACommandToComeSaysSo) {
-  expect_usage({"rlhf", "--model", "m"}, "command \"rlhf\": not implemented yet; see tern --help");
+  expect_usage({"rlhf", "--model", "m"},
+               "command \"rlhf\": expected an implemented command, found one not implemented yet; see tern --help");
 }
 
 TEST(CommandLine, DashAndUnderscoreNameTheSameCommand) { EXPECT_EQ(run({"web_ui"}).err, run({"web-ui"}).err); }

@@ -98,7 +98,9 @@ void exchange(const Options& options, Pipe& in, Pipe& out, Pipe& err, Outcome& o
     std::array<pollfd, 3> ends = {pollfd{out.read_end, POLLIN, 0}, pollfd{err.read_end, POLLIN, 0},
                                   pollfd{in.write_end, POLLOUT, 0}};
     poll(ends.data(), ends.size(), options.signal_when && !signalled ? 1 : 200);
-    if (options.signal_when && !signalled && options.signal_when()) {
+    const bool seen = !options.signal_after.empty() && (outcome.out.find(options.signal_after) != std::string::npos ||
+                                                        outcome.err.find(options.signal_after) != std::string::npos);
+    if (!signalled && (seen || (options.signal_when && options.signal_when()))) {
       kill(child, options.signal);
       signalled = true;
     }

@@ -27,6 +27,7 @@ struct Options {
   std::string stdout_path;                       // stdout goes to this file (`/dev/full`) instead of `out`
   int seconds = 300;                             // a run that takes longer is killed: status 128 + 9
   std::function<bool()> signal_when;             // asked every millisecond; at the first true `signal` is sent
+  std::string signal_after;                      // ... or once stdout or stderr holds this
   int signal = SIGKILL;
   std::uint64_t largest_file = 0;   // bytes that a file may have (RLIMIT_FSIZE): as if the disk were full; 0: any
   std::uint64_t address_space = 0;  // bytes of it (RLIMIT_AS): as if memory were short; 0: any

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <stdexcept>
 
 #include <unistd.h>
 
@@ -99,7 +100,7 @@ TEST(CommandLine, KnowsWhatWasSet) {
   EXPECT_FALSE(run->arguments.has("learning_rate"));
   EXPECT_EQ(run->arguments.maybe_real("learning_rate"), std::nullopt);
   EXPECT_THROW((void)run->arguments.real("learning_rate"), Failure);
-  EXPECT_THROW((void)run->arguments.string("no_such_flag"), Failure);
+  EXPECT_THROW((void)run->arguments.string("no_such_flag"), std::logic_error);
 }
 
 TEST(CommandLine, NegativeNumbersAreValues) {
@@ -137,16 +138,17 @@ TEST(CommandLine, AFlagOfAnotherCommandHasNoEffect) {
 
 TEST(CommandLine, AFlagOfTheGroupWithoutEffectSaysWhy) {
   EXPECT_EQ(refused({"sft", "--max_model_len", "512"}),
-            "flag --max_model_len: no effect in tern sft, as samples are bounded by --max_length; remove it");
+            "flag --max_model_len: expected a flag with an effect, found no effect in tern sft, as samples are bounded by "
+            "--max_length; remove it");
 }
 
 TEST(CommandLine, PendingFlagsAndValuesAreRefusedUnlessTheyChangeNothing) {
-  EXPECT_EQ(refused({"sft", "--deepspeed", "zero2"}), "flag --deepspeed: not implemented yet; remove it");
+  EXPECT_EQ(refused({"sft", "--deepspeed", "zero2"}), "flag --deepspeed: expected an implemented flag, found one not implemented yet; remove it");
   EXPECT_EQ(refused({"sft", "--report_to", "tensorboard"}),
-            "flag --report_to: \"tensorboard\" is not implemented yet; use --report_to none");
+            "flag --report_to: expected an implemented value, found \"tensorboard\", not implemented yet; use --report_to none");
   EXPECT_TRUE(parse({"sft", "--tensor_parallel_size", "1"}));
   EXPECT_EQ(refused({"sft", "--tensor_parallel_size", "2"}),
-            "flag --tensor_parallel_size: not implemented yet; remove it");
+            "flag --tensor_parallel_size: expected an implemented flag, found one not implemented yet; remove it");
 }
 
 TEST(CommandLine, AReplacedDefaultIsTold) {
@@ -168,31 +170,66 @@ TEST(CommandLine, FlagsOfOtherToolsAreAnsweredByOneLine) {
             std::string::npos);
 }
 
-TEST(CommandLine, BadValuesSayWhatWasExpected) {
-  EXPECT_EQ(refused({"sft", "--lora_rank", "x"}), "flag --lora_rank: expected an integer in [1,inf), found \"x\"");
-  EXPECT_EQ(refused({"sft", "--lora_rank", "0"}), "flag --lora_rank: expected an integer in [1,inf), found \"0\"");
-  EXPECT_EQ(refused({"sft", "--lora_rank", "99999999999999999999"}),
-            "flag --lora_rank: expected an integer in [1,inf), found \"99999999999999999999\"");
-  EXPECT_EQ(refused({"sft", "--lora_rank", "8.5"}), "flag --lora_rank: expected an integer in [1,inf), found \"8.5\"");
-  EXPECT_EQ(refused({"sft", "--lora_rank"}), "flag --lora_rank: expected one value, found none");
-  EXPECT_EQ(refused({"sft", "--lora_rank="}), "flag --lora_rank: expected an integer in [1,inf), found \"\"");
-  EXPECT_EQ(refused({"sft", "--lora_dropout", "1"}), "flag --lora_dropout: expected a number in [0,1), found \"1\"");
-  EXPECT_EQ(refused({"sft", "--learning_rate", "nan"}),
-            "flag --learning_rate: expected a number in [0,inf), found \"nan\"");
-  EXPECT_EQ(refused({"sft", "--learning_rate", "inf"}),
-            "flag --learning_rate: expected a number in [0,inf), found \"inf\"");
-  EXPECT_EQ(refused({"sft", "--strict", "maybe"}), "flag --strict: expected true or false, found \"maybe\"");
-  EXPECT_EQ(refused({"sft", "--tuner_type", "lor"}),
-            "flag --tuner_type: expected one of lora, full, found \"lor\"; did you mean lora?");
-  EXPECT_EQ(refused({"sft", "--dataset"}), "flag --dataset: expected one value or more, found none");
-  EXPECT_EQ(refused({"sft", "--max_shard_size", "5 parsec"}),
-            "flag --max_shard_size: expected a size such as 500MB, 5GB or 2GiB, found \"5 parsec\"");
-  EXPECT_EQ(refused({"deploy", "--speculative_config", "{"}),
-            "flag --speculative_config: expected a JSON object, found \"{\"");
-  EXPECT_EQ(refused({"bench", "--batch_size", "1", "two"}),
-            "flag --batch_size: expected an integer in [1,65536], found \"two\"");
+TEST(CommandLine, BadValuesSayWhatWasExpectedAndShowOneThatIsRight) {
+  struct Row {
+    Words words;
+    std::string line;  // behind the flag's name
+  };
+  const std::string rank = "; for example --lora_rank 8";
+  const Row rows[] = {
+      {{"sft", "--lora_rank", "x"}, "expected an integer in [1,inf), found \"x\"" + rank},
+      {{"sft", "--lora_rank", "0"}, "expected an integer in [1,inf), found \"0\"" + rank},
+      {{"sft", "--lora_rank", "99999999999999999999"},
+       "expected an integer in [1,inf), found \"99999999999999999999\"" + rank},
+      {{"sft", "--lora_rank", "8.5"}, "expected an integer in [1,inf), found \"8.5\"" + rank},
+      {{"sft", "--lora_rank"}, "expected one value, found none" + rank},
+      {{"sft", "--lora_rank="}, "expected an integer in [1,inf), found \"\"" + rank},
+      {{"sft", "--lora_dropout", "1"}, "expected a number in [0,1), found \"1\"; for example --lora_dropout 0.05"},
+      {{"sft", "--learning_rate", "nan"}, "expected a number in [0,inf), found \"nan\"; for example --learning_rate 0"},
+      {{"sft", "--learning_rate", "inf"}, "expected a number in [0,inf), found \"inf\"; for example --learning_rate 0"},
+      {{"sft", "--strict", "maybe"}, "expected true or false, found \"maybe\"; for example --strict false"},
+      {{"sft", "--tuner_type", "lor"}, "expected one of lora, full, found \"lor\"; did you mean lora?"},
+      {{"sft", "--tuner_type", "zzzzzzzz"},
+       "expected one of lora, full, found \"zzzzzzzz\"; for example --tuner_type lora"},
+      {{"sft", "--dataset"}, "expected one value or more, found none; for example --dataset VALUE"},
+      {{"sft", "--report_to", "tensorbord"},
+       "expected one of tensorboard, none, found \"tensorbord\"; did you mean tensorboard?"},
+      {{"sft", "--max_shard_size", "5 parsec"},
+       "expected a size such as 500MB, 5GB or 2GiB, found \"5 parsec\"; for example --max_shard_size 5GB"},
+      {{"deploy", "--speculative_config", "{"},
+       "expected a JSON object, found \"{\"; for example --speculative_config '{\"key\": \"value\"}'"},
+      {{"bench", "--batch_size", "1", "two"},
+       "expected an integer in [1,65536], found \"two\"; for example --batch_size 1"},
+  };
+  for (const auto& row : rows) {
+    const auto& flag = row.words[1];
+    EXPECT_EQ(refused(row.words), cat("flag ", flag.substr(0, flag.find('=')), ": ", row.line));
+  }
   EXPECT_EQ(refused({"sft", "stray"}),
             "argument \"stray\": expected a flag, found a word that belongs to none; see tern sft --help");
+  EXPECT_EQ(refused({}), "tern: expected a command, found none; see tern --help");
+}
+
+// What a bad value's mend shows is a good one, for every flag.
+TEST(CommandLine, EveryExampleOfAMendIsAccepted) {
+  for (const auto& group : flag_groups()) {
+    for (const auto& flag : group.flags) {
+      if (flag.type == FlagType::text || (flag.type == FlagType::list && flag.choices.empty() && flag.range.empty()))
+        continue;
+      const auto bad = parse_flag(flag, Words{std::string(40, '?')}, "x");
+      ASSERT_FALSE(bad.ok()) << flag.name;
+      const std::string lead = cat("for example --", flag.name, " ");
+      ASSERT_EQ(bad.error().mend.rfind(lead, 0), 0U) << bad.error().line();
+      const auto good = parse_flag(flag, shell_words(bad.error().mend.substr(lead.size())), "x");
+      EXPECT_TRUE(good.ok()) << bad.error().line();
+    }
+  }
+}
+
+TEST(CommandLine, NumbersOfAListMayHaveASign) {
+  const auto run = parse({"bench", "--batch_size", "+2", "3"});
+  ASSERT_TRUE(run) << run.error().line();
+  EXPECT_EQ(run->arguments.integers("batch_size"), (std::vector<std::int64_t>{2, 3}));
 }
 
 TEST(CommandLine, AValueWithControlCharactersStaysOneLine) {
@@ -263,15 +300,29 @@ TEST(Config, ErrorsNameFileLineAndKey) {
                 "--learning_rate?"));
   const ConfigOnDisk bad("b.yaml", "lora_rank: many\n");
   EXPECT_EQ(refused({"sft", bad.path()}),
-            cat(bad.path(), ":1: lora_rank: expected an integer in [1,inf), found \"many\""));
+            cat(bad.path(), ":1: lora_rank: expected an integer in [1,inf), found \"many\"; ",
+                "for example --lora_rank 8"));
   const ConfigOnDisk list("l.yaml", "- a\n- b\n");
-  EXPECT_NE(refused({"sft", list.path()}).find("expected a map from flags to values"), std::string::npos);
+  EXPECT_EQ(refused({"sft", list.path()}),
+            cat(list.path(), ": expected a map from flags to values, found a single array; ",
+                "write each flag as name: value"));
   const ConfigOnDisk broken("x.json", "{\"model\": ");
   EXPECT_NE(refused({"sft", broken.path()}).find(broken.path()), std::string::npos);
   EXPECT_EQ(refused({"sft", "absent.yaml"}),
             "absent.yaml: expected a file of flags, found none that can be read; check the path");
   const ConfigOnDisk exports("e.yaml", "ENV: [1]\n");
-  EXPECT_NE(refused({"sft", exports.path()}).find("expected a map of variables"), std::string::npos);
+  EXPECT_EQ(refused({"sft", exports.path()}),
+            cat(exports.path(), ":1: ENV: expected a map of variables, found another value; ",
+                "write NAME: value lines below it"));
+  for (const char* variable : {"TERN_TEST: [1, 2]", "TERN_TEST: {A: 1}", "TERN=TEST: 1"}) {
+    const ConfigOnDisk wrong("v.yaml", cat("ENV:\n  ", variable, "\n"));
+    const std::string line = refused({"sft", wrong.path()});
+    EXPECT_TRUE(line.ends_with(": expected a variable's name and one value, found another value; write NAME: value"))
+        << line;
+  }
+  const ConfigOnDisk large("large.yaml", std::string((std::size_t{1} << 20) + 1, ' '));
+  EXPECT_EQ(refused({"sft", large.path()}),
+            cat(large.path(), ": expected a file of flags of at most 1.00 MiB, found 1.00 MiB; check the path"));
 }
 
 TEST(Config, ACommandThatTakesAFileTakesJsonAsThatFile) {

@@ -1,0 +1,267 @@
+// The error line of each mistake, whole, and the exit status of its kind (docs/cli.md): what the command was given,
+// what was expected there, what was found, the mend.
+#include "failing.h"
+
+namespace tern::e2e {
+namespace {
+
+using Words = std::vector<std::string>;
+
+struct Row {
+  Words words;
+  std::string line;
+};
+
+class ErrorLines : public Failing {
+ protected:
+  void expect_all(int status, const std::vector<Row>& rows) const {
+    for (const auto& row : rows) expect_line(row.words, status, row.line);
+  }
+  // sft with the model and the rows, and nothing else.
+  [[nodiscard]] Words bare_sft(const Words& more) const {
+    Words words = {"sft", "--model", model(), "--dataset", rows_};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // The cpu backend, spoiled (tests/unit/accel/plugin).
+  [[nodiscard]] Options with_plugin(const std::string& fault) const {
+    Options options = options_;
+    options.variables["TERN_TEST_PLUGIN"] = fault + "=" TERN_PLUGIN_DIR "/libtern_cpu.so";
+    return options;
+  }
+};
+
+TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
+  const std::string m = model();
+  const std::string adapter = scratch_.write("adapter/adapter_config.json", "{\"r\": 8}");
+  const std::string folder = path("adapter").string();
+  expect_all(
+      2,
+      {
+          {{"convert"},
+           "--model: expected a model to convert, found none; for example tern convert smollm2-135m "
+           "smollm2-135m-bf16 --outtype bf16"},
+          {{"convert", m}, "--output: expected a file or directory to write, found none; name it after the model"},
+          {{"inspect"}, "--model: expected a model to inspect, found none; for example tern inspect smollm2-135m"},
+          {{"tokenize", "--text", "x"},
+           "--model: expected a model, whose tokenizer is used, found none; for example tern tokenize --model "
+           "smollm2-135m --text 'Hello world'"},
+          {{"tokenize", "--model", m, "--text", "x", "--dataset", rows_},
+           "--text: expected one of --text and --dataset, found both; leave one away"},
+          {{"tokenize", "--model", m, "--decode", "--text", "1 999"},
+           "--decode: expected token ids from 0 to 257, found 999; for example tern tokenize --decode --text '1 2 "
+           "3'"},
+          {{"score", "--model", m}, "--dataset: expected a file of rows {\"text\"}, found none; give --dataset FILE"},
+          {{"score", "--model", m, "--dataset", rows_, "--adapters", folder, folder},
+           "--adapters: expected one adapter, found 2; merge the others first: tern merge-lora"},
+          {{"infer"}, "--model: expected a model, found none; name one, such as smollm2-135m"},
+          {{"infer", "--model", m, "--max_model_len", "100000"},
+           "flag --max_model_len: expected at most the model's 512, found 100000; lower it"},
+          {{"infer", "--model", m, "--max_model_len", "4", "--val_dataset", rows_},
+           "prompt: expected fewer than 4 tokens, found 24 tokens; shorten it or raise --max_model_len"},
+          {{"bench", "--model", m, "--prompt_length", "600"},
+           "flags --prompt_length and --max_new_tokens: expected at most 512 tokens together, found 728; lower one "
+           "of them"},
+          {{"merge-lora"},
+           "--adapters: expected at least one adapter to merge, found none; name the folder of a checkpoint"},
+          {{"merge-lora", "--adapters", folder},
+           "--model: expected the model that the adapter was trained on, found none; give --model: "
+           "adapter_config.json does not name it"},
+          {{"inspect-data", "--dataset", rows_},
+           "--model: expected a model, whose tokenizer and template decide what is learned, found none; for "
+           "example --model smollm2-135m"},
+          {{"inspect-data", "--model", m, "--dataset", rows_, "--sample", "8"},
+           "--sample: expected one of the 8 samples, from 0, found 8; lower it"},
+          {{"selftest", "--op", "matmull"},
+           "flag --op: expected the name of an op, found matmull; did you mean matmul?"},
+          {{"selftest", "--model", m, "--op", "mul"},
+           "--model: expected neither --op nor --replay beside it, found one of them; test a model's ops, or ops "
+           "by name, one at a time"},
+      });
+}
+
+TEST_F(ErrorLines, OfFlagsThatDoNotGoTogetherEndWithTwo) {
+  const std::string none = "flag --freeze_parameters: expected ";
+  expect_all(
+      2, {
+             {{"sft", "--model", model()},
+              "--dataset: expected at least one dataset, found none; give --dataset FILE or a hub id"},
+             {bare_sft({"--streaming"}),
+              "flag --streaming: expected --max_steps beside it, as the number of rows is not known, found none; give "
+              "--max_steps N"},
+             {bare_sft({"--streaming", "--max_steps", "1", "--split_dataset_ratio", "0.1"}),
+              "flag --split_dataset_ratio: expected 0 with --streaming, as the number of rows is not known, found "
+              "0.1; give --val_dataset"},
+             {bare_sft({"--streaming", "--max_steps", "1", "--group_by_length"}),
+              "flag --group_by_length: expected false with --streaming, as lengths are not known before, found true; "
+              "remove one of them"},
+             {bare_sft({"--shuffle_buffer_size", "10"}),
+              "flag --shuffle_buffer_size: expected a flag with an effect, found no effect, as --streaming is not "
+              "given; remove it"},
+             {bare_sft({"--eval_strategy", "epoch"}),
+              "flag --eval_strategy: expected held-out rows to evaluate on, found none; give --val_dataset or "
+              "--split_dataset_ratio"},
+             {bare_sft({"--load_best_model_at_end"}),
+              "flag --load_best_model_at_end: expected held-out rows to judge by, found none; give --val_dataset or "
+              "--split_dataset_ratio"},
+             {bare_sft({"--load_best_model_at_end", "--val_dataset", rows_, "--save_strategy", "no"}),
+              "flag --load_best_model_at_end: expected saved checkpoints, found --save_strategy no; give "
+              "--save_strategy epoch or steps"},
+             {bare_sft({"--adapters", "a", "b"}),
+              "--adapters: expected one adapter, found 2; merge the others first: tern merge-lora"},
+             {bare_sft({"--tuner_type", "full", "--max_steps", "1", "--freeze_parameters", "modle"}),
+              none + "a prefix of a weight's name, such as model.embed_tokens.weight, found \"modle\", which none "
+                     "begins with; `tern inspect` lists the names"},
+             {bare_sft({"--tuner_type", "full", "--max_steps", "1", "--freeze_parameters", "model"}),
+              none + "a weight that is trained, found every weight frozen; free some by --trainable_parameters"},
+             {bare_sft({"--max_steps", "1", "--target_regex", "layers"}),
+              "flag --target_regex: expected an expression of layer names such as model.layers.0.self_attn.q_proj, "
+              "found \"layers\", which matches none; it must match the whole name: begin with .* where any may come "
+              "before"},
+         });
+  expect(bare_sft({"--max_steps", "1", "--target_regex", "("}), 2,
+         {"flag --target_regex", "; write a regular expression of Python's re"});
+}
+
+TEST_F(ErrorLines, OfBadDataEndWithThree) {
+  const std::string m = model();
+  const std::string prompts = scratch_.write("bad.jsonl", "{\"query\": [1]}\n");
+  const std::string text = scratch_.write("long.jsonl", "{\"text\": \"" + std::string(600, 'x') + "\"}\n");
+  expect_all(
+      3,
+      {
+          {{"score", "--model", m, "--dataset", rows_},
+           rows_ + ":1: expected a row {\"text\"}, found a row of another format; write the text to score as "
+                   "{\"text\": ...}"},
+          {{"score", "--model", m, "--dataset", text},
+           "--dataset: expected texts of at most 512 tokens, found 600 tokens; split the text"},
+          {{"tokenize", "--model", m, "--dataset", rows_},
+           rows_ + ": expected rows {\"text\"}, found a row of another form; see tern inspect-data for dialogues"},
+          {{"infer", "--model", m, "--val_dataset", prompts},
+           "--val_dataset: expected rows to answer, found none; see what was said of the rows"},
+          {{"infer", "--model", m, "--load_data_args"},
+           "--load_data_args: expected held-out rows of the training run, found none beside the checkpoint; name "
+           "them with --val_dataset"},
+          {bare_sft({"--resume_from_checkpoint", path("none").string()}),
+           "--resume_from_checkpoint " + path("none").string() +
+               ": expected a checkpoint directory, found none; name one, or last"},
+          {{"selftest", "--device", "cpu", "--replay", path("none.case").string()},
+           path("none.case").string() + ": expected a case of tern selftest, found no readable file; check the path"},
+      });
+  for (const auto& [content, said] :
+       {std::pair{"[1]", ": expected a JSON object, found [1]"},
+        {"{\"do_sample\": 1}", ": key \"do_sample\": expected true or false, found 1"},
+        {"{\"do_sample\": true, \"top_p\": \"all\"}", ": key \"top_p\": expected a number, found \"all\""}}) {
+    const std::string other = damaged("generation_config.json", [&](const std::string&) { return content; });
+    expect_line({"infer", "--model", other, "--val_dataset", rows_}, 3,
+                other + "/generation_config.json" + said + "; take the file from the model's repository, or remove it");
+  }
+}
+
+// A checkpoint of full tuning is one model's.
+TEST_F(ErrorLines, OfACheckpointOfAnotherModelEndWithThree) {
+  ASSERT_EQ(run(sft({"--tuner_type", "full", "--add_version", "false"}), options_).status, 0);
+  const std::string checkpoint = path("out/checkpoint-1").string();
+  TinyModel deep;
+  deep.layers = 3;
+  write_tiny_model(path("deep"), deep);
+  TinyModel wide;
+  wide.intermediate = 96;
+  write_tiny_model(path("wide"), wide);
+  for (const auto& [other, tensor, found] :
+       {std::tuple{"deep", "model.layers.2.input_layernorm.weight", "none"},
+        {"wide", "model.layers.0.mlp.gate_proj.weight", "another shape or dtype"}}) {
+    expect_line(sft({"--tuner_type", "full", "--model", path(other).string(), "--resume_from_checkpoint", checkpoint}),
+                3,
+                checkpoint + ": tensor " + tensor + ": expected the weight of this model, found " + found +
+                    "; resume with the flags the checkpoint was made with");
+  }
+}
+
+TEST_F(ErrorLines, OfDevicesEndWithFour) {
+  Options broken = options_;
+  broken.variables["TERN_BACKEND_PATH"] = fs::path(scratch_.write("plugins/libtern_broken.so", "x")).parent_path();
+  expect_line({"devices", "--device", "cpu:7"}, 4,
+              "device cpu:7: expected a device that is present, found no such ordinal; see tern devices");
+  expect({"devices", "--device", "broken"}, 4,
+         {"device broken: expected a device that is present, found backend ", "; see tern devices"}, broken);
+  expect({"devices", "--device", "nosuch"}, 4, {"device nosuch: expected one of ", "found none of that name; see"});
+  expect({"devices", "--backend", "/none.so"}, 4,
+         {"flag --backend /none.so: expected a plugin that loads, found ", "; check the path"});
+  expect_line({"doctor", "--device", "nosuch"}, 4,
+              "device nosuch: expected a backend, found none of that name; see tern devices");
+  expect({"infer", "--model", model(), "--device", "nosuch"}, 4, {"--device nosuch: expected an installed backend"});
+  for (const auto& plugin : {"sim", "cpu"}) {
+    const std::string shadow = std::string("none/libtern_") + plugin + ".so";
+    broken.variables["TERN_BACKEND_PATH"] = fs::path(scratch_.write(shadow, "x")).parent_path();
+  }
+  expect({"infer", "--model", model()}, 4, {"device auto: expected a usable device, found ", "; see `tern devices`"},
+         broken);
+  expect_line({"doctor", "--backend", TERN_FAULTY_PLUGIN, "--device", "cpu"}, 4,
+              "doctor: expected every check in order, found 1 that are not; mend what is said above",
+              with_plugin("sick"));
+}
+
+TEST_F(ErrorLines, OfAWrongDeviceEndWithOne) {
+  const Words selftest = {"selftest", "--backend", TERN_FAULTY_PLUGIN};
+  Words one = selftest;
+  one.insert(one.end(), {"--op", "mul"});
+  expect(one, 1, {"selftest of cpu:0: expected every case to pass, found ", " that do not; see the table above"},
+         with_plugin("wrong"));
+  Words replay = selftest;
+  replay.insert(replay.end(), {"--replay", path("selftest-mul.case").string()});
+  expect(replay, 1,
+         {"selftest-mul.case: mul on cpu:0: expected what the oracle says, found ",
+          "; mend the kernel, or run elsewhere with --device"},
+         with_plugin("wrong"));
+  expect({"selftest", "--backend", TERN_FAULTY_PLUGIN, "--model", model()}, 1,
+         {"expected what the oracle says, found ", "; look closer with tern selftest --replay "}, with_plugin("wrong"));
+}
+
+TEST_F(ErrorLines, OfWhatCannotBeWrittenEndWithOne) {
+  const std::string texts = scratch_.write("texts.jsonl", "{\"text\": \"one\"}\n");
+  const std::string place = scratch_.write("file", "") + "/out";
+  const Words score = {"score", "--model", model(), "--dataset", texts};
+  const Words tokenize = {"tokenize", "--model", model(), "--dataset", texts};
+  const Words infer = {"infer", "--model", model(), "--val_dataset", rows_, "--max_new_tokens", "1"};
+  for (const Words& command : {score, tokenize, infer}) {
+    Words words = command;
+    words.insert(words.end(), {"--result_path", place});
+    expect(words, 1, {place + ": expected to write, found Not a directory; "});
+  }
+  Options full = options_;
+  full.stdout_path = "/dev/full";
+  expect_line(score, 1, "score: expected results that can be written, found a write that failed; check the disk", full);
+  expect_line(tokenize, 1,
+              "tokenize: expected output that can be written, found a write that failed; check the space left", full);
+  full.input = "1 + 1";
+  expect_line({"infer", "--model", model(), "--max_new_tokens", "1"}, 1,
+              "standard output: expected room for the answer, found a write that failed; check the space left", full);
+  const std::string gguf = path("model.gguf").string();
+  ASSERT_EQ(run({"convert", model(), gguf}, options_).status, 0);
+  for (const auto& [folder, found] : {std::pair{std::string("/proc/self"), std::string("/proc/self/tern-convert-")},
+                                      {path("absent").string(), std::string("")}}) {
+    Options nowhere = options_;
+    nowhere.variables["TMPDIR"] = folder;
+    expect({"convert", gguf, path("back").string()}, 1,
+           {"the folder for small files: expected one that can be written, found " + found,
+            "; set TMPDIR to such a folder"},
+           nowhere);
+  }
+}
+
+// What no allocation of the host gives is told as the device's memory is.
+TEST_F(ErrorLines, OfHostMemoryEndWithFour) {
+  TinyModel large;
+  large.max_positions = 100'000'000;
+  write_tiny_model(path("large"), large);
+  Options little = options_;
+  little.input = "1 + 1";
+  little.address_space = std::uint64_t{1} << 30;
+  expect_line({"infer", "--model", path("large").string(), "--threads", "1"}, 4,
+              "host memory: expected room for the run, found none left; use a smaller batch or a shorter length",
+              little);
+}
+
+}  // namespace
+}  // namespace tern::e2e
