@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -43,8 +44,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   }
   const auto per_epoch = training.steps_per_epoch();
   if (options_.max_steps <= 0 && !per_epoch) {
-    throw Failure(usage_error("--max_steps", "above 0 with --streaming, as the number of rows is not known",
-                              cat(options_.max_steps), "give --max_steps N"));
+    throw std::logic_error("a stream has no epochs to count: max_steps is needed");
   }
   total_steps_ =
       options_.max_steps > 0

@@ -15,7 +15,6 @@ namespace tern::data {
 namespace {
 
 constexpr std::int64_t kRowsPerBatch = 256;
-constexpr std::size_t kDeepest = 64;  // nested lists and structs
 
 template <typename Array>
 const Array& as(const arrow::Array& array) {
@@ -47,37 +46,37 @@ void append_base64(std::string& out, const arrow::Array& array, std::int64_t at)
   append_json_string(out, arrow::util::base64_encode(as<Array>(array).GetView(at)));
 }
 
-void append_value(std::string& out, const arrow::Array& array, std::int64_t at, std::size_t depth);
+// Recursion is as deep as the schema, which Arrow bounds.
+void append_value(std::string& out, const arrow::Array& array, std::int64_t at);
 
-void append_items(std::string& out, const arrow::Array& items, std::int64_t begin, std::int64_t count,
-                  std::size_t depth) {
+void append_items(std::string& out, const arrow::Array& items, std::int64_t begin, std::int64_t count) {
   out += '[';
   for (std::int64_t i = 0; i < count; ++i) {
     if (i > 0) out += ',';
-    append_value(out, items, begin + i, depth + 1);
+    append_value(out, items, begin + i);
   }
   out += ']';
 }
 
 template <typename Array>
-void append_list(std::string& out, const arrow::Array& array, std::int64_t at, std::size_t depth) {
+void append_list(std::string& out, const arrow::Array& array, std::int64_t at) {
   const auto& list = as<Array>(array);
-  append_items(out, *list.values(), list.value_offset(at), list.value_length(at), depth);
+  append_items(out, *list.values(), list.value_offset(at), list.value_length(at));
 }
 
-void append_struct(std::string& out, const arrow::StructArray& array, std::int64_t at, std::size_t depth) {
+void append_struct(std::string& out, const arrow::StructArray& array, std::int64_t at) {
   out += '{';
   for (int i = 0; i < array.num_fields(); ++i) {
     if (i > 0) out += ',';
     append_json_string(out, array.struct_type()->field(i)->name());
     out += ':';
-    append_value(out, *array.field(i), at, depth + 1);  // field() minds the offset of a slice
+    append_value(out, *array.field(i), at);  // field() minds the offset of a slice
   }
   out += '}';
 }
 
 // Keys that are strings make an object; others make pairs.
-void append_map(std::string& out, const arrow::MapArray& array, std::int64_t at, std::size_t depth) {
+void append_map(std::string& out, const arrow::MapArray& array, std::int64_t at) {
   const auto& keys = *array.keys();
   const bool object = keys.type_id() == arrow::Type::STRING || keys.type_id() == arrow::Type::LARGE_STRING;
   const std::int64_t begin = array.value_offset(at);
@@ -85,40 +84,38 @@ void append_map(std::string& out, const arrow::MapArray& array, std::int64_t at,
   for (std::int64_t i = begin; i < begin + array.value_length(at); ++i) {
     if (i > begin) out += ',';
     if (!object) out += '[';
-    append_value(out, keys, i, depth + 1);
+    append_value(out, keys, i);
     out += object ? ':' : ',';
-    append_value(out, *array.items(), i, depth + 1);
+    append_value(out, *array.items(), i);
     if (!object) out += ']';
   }
   out += object ? '}' : ']';
 }
 
-void append_nested(std::string& out, const arrow::Array& array, std::int64_t at, std::size_t depth) {
-  if (depth > kDeepest)
-    throw Failure(data_error("a Parquet value", cat("at most ", kDeepest, " nested levels"), "more", "write the rows flatter"));
+void append_nested(std::string& out, const arrow::Array& array, std::int64_t at) {
   switch (array.type_id()) {
     case arrow::Type::LIST:
-      return append_list<arrow::ListArray>(out, array, at, depth);
+      return append_list<arrow::ListArray>(out, array, at);
     case arrow::Type::LARGE_LIST:
-      return append_list<arrow::LargeListArray>(out, array, at, depth);
+      return append_list<arrow::LargeListArray>(out, array, at);
     case arrow::Type::FIXED_SIZE_LIST:
-      return append_list<arrow::FixedSizeListArray>(out, array, at, depth);
+      return append_list<arrow::FixedSizeListArray>(out, array, at);
     case arrow::Type::STRUCT:
-      return append_struct(out, as<arrow::StructArray>(array), at, depth);
+      return append_struct(out, as<arrow::StructArray>(array), at);
     case arrow::Type::MAP:
-      return append_map(out, as<arrow::MapArray>(array), at, depth);
+      return append_map(out, as<arrow::MapArray>(array), at);
     case arrow::Type::DICTIONARY: {
       const auto& dictionary = as<arrow::DictionaryArray>(array);
-      return append_value(out, *dictionary.dictionary(), dictionary.GetValueIndex(at), depth + 1);
+      return append_value(out, *dictionary.dictionary(), dictionary.GetValueIndex(at));
     }
     case arrow::Type::EXTENSION:
-      return append_value(out, *as<arrow::ExtensionArray>(array).storage(), at, depth + 1);
+      return append_value(out, *as<arrow::ExtensionArray>(array).storage(), at);
     default:  // dates, times, decimals
       append_json_string(out, array.GetScalar(at).ValueOrDie()->ToString());
   }
 }
 
-void append_value(std::string& out, const arrow::Array& array, std::int64_t at, std::size_t depth) {
+void append_value(std::string& out, const arrow::Array& array, std::int64_t at) {
   if (array.IsNull(at)) {
     out += "null";
     return;
@@ -163,7 +160,7 @@ void append_value(std::string& out, const arrow::Array& array, std::int64_t at, 
     case arrow::Type::FIXED_SIZE_BINARY:
       return append_base64<arrow::FixedSizeBinaryArray>(out, array, at);
     default:
-      return append_nested(out, array, at, depth);
+      return append_nested(out, array, at);
   }
 }
 
@@ -197,7 +194,7 @@ class ParquetRows final : public RowReader {
         if (column > 0) row.json += ',';
         append_json_string(row.json, batch_->column_name(column));
         row.json += ':';
-        append_value(row.json, *batch_->column(column), at_, 0);
+        append_value(row.json, *batch_->column(column), at_);
       }
       row.json += '}';
       ++at_;

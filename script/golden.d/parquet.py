@@ -1,6 +1,6 @@
 """Parquet files and the same rows as JSON lines, written by pyarrow: parquet.py FOLDER
 With a tern: parquet.py FOLDER TERN also writes a file of some hundred megabytes and checks that reading it takes little
-memory. What JSON cannot say goes the way that tests/unit/data/parquet_test.cpp expects: binary as base64, dates, times
+memory, and that a tern whose library is gone says so. What JSON cannot say goes the way that tests/unit/data/parquet_test.cpp expects: binary as base64, dates, times
 and decimals as Arrow's own text, NaN as null."""
 import base64
 import datetime
@@ -8,6 +8,7 @@ import decimal
 import json
 import math
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -84,6 +85,10 @@ def main():
     write(folder, "messages-zstd", messages(6), compression="zstd")
     write(folder, "columns-gzip", columns(), compression="gzip", row_group_size=2)
     write(folder, "empty", messages(4).slice(0, 0))
+    value, kind = None, pa.int8()
+    for _ in range(70):
+        value, kind = [value], pa.list_(kind)
+    pq.write_table(pa.table({"text": pa.array([value], kind)}), folder / "too-deep.parquet")
     if len(sys.argv) > 2:
         bounded(sys.argv[2])
 
@@ -103,6 +108,12 @@ def bounded(tern):
             "normalizer": None, "pre_tokenizer": {"type": "Whitespace"}, "post_processor": None, "decoder": None,
             "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "lorem": 1, "ipsum": 2}}}))
         subprocess.run([tern, "tokenize", "--model", scratch, "--dataset", str(file), "--result_path", "/dev/null"], check=True)
+        alone = Path(scratch) / "bin" / "tern"
+        alone.parent.mkdir()
+        shutil.copy(tern, alone)
+        refused = subprocess.run([alone, "tokenize", "--model", scratch, "--dataset", str(file)], capture_output=True, text=True)
+        if refused.returncode != 1 or "the library that reads Parquet" not in refused.stderr:
+            sys.exit(f"parquet: without the library beside it: {refused}")
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
         print(f"parquet: {size >> 20} MiB read with {peak >> 20} MiB of memory")
         if peak > size // 2:
