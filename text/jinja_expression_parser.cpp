@@ -248,8 +248,12 @@ ExprPtr ExpressionParser::subscript(Position at, ExprPtr object) {
   ListExpr several;
   several.tuple = true;
   while (!is_op("]")) {
-    if (!several.items.empty()) expect_op(",");
-    if (several.items.empty() && is_slice(out)) break;
+    if (several.items.empty()) {
+      if (is_slice(out)) break;
+    } else {
+      expect_op(",");
+      out.index = expression();
+    }
     several.items.push_back(std::move(out.index));
   }
   expect_op("]");

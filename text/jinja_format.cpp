@@ -114,7 +114,10 @@ std::string format_real(double value, const Spec& spec) {
   const bool minus = std::signbit(value) && !std::isnan(value);
   const double magnitude = std::abs(value);
   std::string digits;
-  char type = spec.type;
+  const char type = spec.type;
+  // Checked before it becomes part of a format of printf.
+  if (type != '\0' && std::string_view("eEfFgGn%").find(type) == std::string_view::npos)
+    throw Problem{"a format of numbers", string_repr(std::string(1, type))};
   if (!std::isfinite(value)) {
     digits = std::isnan(value) ? "nan" : "inf";
     if (type == 'E' || type == 'F' || type == 'G') digits = to_upper(digits);

@@ -18,7 +18,7 @@ std::size_t PieceTable::place(std::string_view piece, std::uint64_t hash) const 
     const Slot& slot = slots_[i];
     if (slot.length_plus == 0) return i;
     if (slot.check == check && slot.length_plus - 1 == piece.size() &&
-        std::memcmp(bytes_.data() + slot.offset, piece.data(), piece.size()) == 0) {
+        std::string_view(bytes_.data() + slot.offset, piece.size()) == piece) {  // not memcmp: both may be null
       return i;
     }
   }

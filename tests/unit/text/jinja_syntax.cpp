@@ -48,6 +48,20 @@ TEST(Jinja, PythonPrintsItsValues) {
   EXPECT_EQ(rendered("{{ x.y is defined }}{{ z }}{{ 'é🎉b'[1] }}{{ 'abc'[::-1] }}", {{"x", {{"y", 1}}}}), "True🎉cba");
 }
 
+TEST(Jinja, SeveralIndicesAreATuple) {
+  EXPECT_EQ(rendered("{{ {(1, 2): 5}[1, 2] }}"), "5");
+  EXPECT_EQ(rendered("{{ x[1,] }}").substr(0, 6), "t:1:8:");
+}
+
+// Broken if a letter of the template reaches printf: %s of a number is a pointer to anywhere.
+TEST(Jinja, ANumberIsPrintedAsANumberOnly) {
+  EXPECT_EQ(rendered("{{ '{:.2f} {:g} {:n} {:.0%}'.format(1.5, 2.0, 3.0, 0.5) }}"), "1.50 2 3 50%");
+  for (const char letter : std::string("scdxXob&aAp"))
+    EXPECT_NE(rendered(std::string("{{ '{:") + letter + "}'.format(1.5) }}").find("expected a format of numbers"),
+              std::string::npos)
+        << letter;
+}
+
 TEST(Jinja, ErrorsNameTemplateLineAndColumn) {
   EXPECT_EQ(rendered("a\n {% frob %}").substr(0, 6), "t:2:5:");
   EXPECT_EQ(rendered("a\n{{ x | nosuch }}").substr(0, 6), "t:2:8:");
