@@ -32,8 +32,8 @@ const Names kLoopPending = {"neftune_noise_alpha", "lr_scheduler_type=cosine_wit
                             "lr_scheduler_type=polynomial", "report_to=tensorboard"};
 const Names kGenerationPending = {"num_beams", "top_logprobs"};
 
-const Names kSftPending = joined(
-    {kQuantPending, kParallelPending, kTunerPending, kLoopPending, {"agent_template", "load_args", "rope_scaling"}});
+const Names kSftPending =
+    joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending, {"agent_template", "rope_scaling"}});
 const Names kInferPending =
     joined({kQuantPending, kGenerationPending, {"agent_template", "ddp_timeout", "rope_scaling", "metric=rouge"}});
 

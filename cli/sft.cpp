@@ -206,7 +206,7 @@ class Run {
 
 }  // namespace
 
-int run_sft(const Arguments& arguments) { return Run(arguments).train(); }
-int run_pt(const Arguments& arguments) { return Run(arguments).train(); }
+int run_sft(const Arguments& arguments) { return Run(with_saved_arguments(arguments)).train(); }
+int run_pt(const Arguments& arguments) { return Run(with_saved_arguments(arguments)).train(); }
 
 }  // namespace tern::cli

@@ -202,6 +202,24 @@ TEST_F(Training, FullTuningSavesAModelAndResumes) {
   EXPECT_EQ(run({"inspect", (path("whole") / "checkpoint-4").string()}, options_).status, 0);
 }
 
+TEST_F(Training, LoadArgsGoesOnAsTheFirstRunWas) {
+  const std::vector<std::string> flags = {"--max_steps", "4",    "--save_steps", "2",
+                                          "--system",    "Add.", "--max_length", "100"};
+  ASSERT_EQ(train("whole", flags).status, 0);
+  const std::string checkpoint = path("whole/checkpoint-2").string();
+  fs::create_directories(path("cut"));
+  fs::copy(checkpoint, path("cut/checkpoint-2"), fs::copy_options::recursive);
+  std::vector<std::string> words = sft("cut", {"--load_args", "--resume_from_checkpoint", "last", "--max_steps", "4"});
+  words.erase(words.begin() + 1, words.begin() + 3);  // --model
+  const auto rest = run(words, options_);
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  expect_same_checkpoint(path("whole/checkpoint-4"), path("cut/checkpoint-4"));
+  EXPECT_NE(read(path("cut/args.json")).find("\"system\": \"Add.\""), std::string::npos);
+  const auto none = train("none", {"--load_args"});
+  EXPECT_EQ(none.status, 3);
+  EXPECT_NE(none.last_error_line().find("args.json"), std::string::npos) << none.last_error_line();
+}
+
 TEST_F(Training, ADiskThatIsFullIsToldAndNothingHalfIsLeft) {
   Options full = options_;
   full.largest_file = 30'000;  // less than the adapter
