@@ -336,7 +336,7 @@ class RowAnswers {
     for (const auto& spec : options.val_dataset) {
       const auto report = data::for_each_row(spec, options, [&](data::Row&& row) {
                             requests_.push_back(request_of(row));
-                            answerer_.submit(requests_.back());
+                            submit(requests_.back(), row);
                             running_[requests_.back().id] = &requests_.back();
                             while (running_.size() >= most_) step();
                             return !interrupted();
@@ -346,7 +346,8 @@ class RowAnswers {
     }
     while (!running_.empty()) step();
     if (interrupted()) throw Failure(interrupted_error(cat(rows_, " rows were answered and written"), "run it again"));
-    if (rows_ == 0) throw Failure(data_error("--val_dataset", "rows to answer", "none", "see what was said of the rows"));
+    if (rows_ == 0)
+      throw Failure(data_error("--val_dataset", "rows to answer", "none", "see what was said of the rows"));
     if (arguments_.has("metric")) {
       log_info(cat(
           "acc: ", fixed(static_cast<double>(right_) / static_cast<double>(std::max<std::int64_t>(labelled_, 1)), 4),
@@ -356,6 +357,15 @@ class RowAnswers {
   }
 
  private:
+  void submit(Request& request, const data::Row& row) {
+    try {
+      answerer_.submit(request);
+    } catch (const Failure& failure) {
+      Error error = failure.error();
+      error.where = cat(row.file, ":", row.line, ": ", error.where);
+      throw Failure(std::move(error));
+    }
+  }
   void step() {
     answerer_.step(running_, nullptr);
     std::erase_if(running_, [](const auto& entry) { return entry.second->finished; });

@@ -56,10 +56,10 @@ LLMEngine::LLMEngine(models::LoadedModel& model, text::Tokenizer tokenizer, cons
 
 Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, SamplingParams params) {
   const auto length = static_cast<std::int64_t>(prompt.size());
-  if (prompt.empty()) return usage_error("prompt", "at least one token", "none");
+  if (prompt.empty()) return data_error("prompt", "at least one token", "none", "give it some text");
   if (length >= options_.max_model_len) {
-    return usage_error("prompt", cat("fewer than ", options_.max_model_len, " tokens"), cat(length, " tokens"),
-                       "shorten it or raise --max_model_len");
+    return data_error("prompt", cat("fewer than ", options_.max_model_len, " tokens"), cat(length, " tokens"),
+                      "shorten it or raise --max_model_len");
   }
   auto sequence = std::make_unique<Sequence>();
   sequence->id = next_id_++;

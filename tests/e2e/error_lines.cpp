@@ -57,8 +57,6 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
           {{"infer"}, "--model: expected a model, found none; name one, such as smollm2-135m"},
           {{"infer", "--model", m, "--max_model_len", "100000"},
            "flag --max_model_len: expected at most the model's 512, found 100000; lower it"},
-          {{"infer", "--model", m, "--max_model_len", "4", "--val_dataset", rows_},
-           "prompt: expected fewer than 4 tokens, found 24 tokens; shorten it or raise --max_model_len"},
           {{"bench", "--model", m, "--prompt_length", "600"},
            "flags --prompt_length and --max_new_tokens: expected at most 512 tokens together, found 728; lower one "
            "of them"},
@@ -126,6 +124,7 @@ TEST_F(ErrorLines, OfFlagsThatDoNotGoTogetherEndWithTwo) {
 TEST_F(ErrorLines, OfBadDataEndWithThree) {
   const std::string m = model();
   const std::string prompts = scratch_.write("bad.jsonl", "{\"query\": [1]}\n");
+  const std::string empty = scratch_.write("empty.jsonl", "{\"query\": \"\"}\n");
   const std::string text = scratch_.write("long.jsonl", "{\"text\": \"" + std::string(600, 'x') + "\"}\n");
   expect_all(
       3,
@@ -139,6 +138,10 @@ TEST_F(ErrorLines, OfBadDataEndWithThree) {
            rows_ + ": expected rows {\"text\"}, found a row of another form; see tern inspect-data for dialogues"},
           {{"infer", "--model", m, "--val_dataset", prompts},
            "--val_dataset: expected rows to answer, found none; see what was said of the rows"},
+          {{"infer", "--model", m, "--max_model_len", "4", "--val_dataset", rows_},
+           rows_ + ":1: prompt: expected fewer than 4 tokens, found 24 tokens; shorten it or raise --max_model_len"},
+          {{"infer", "--model", m, "--use_chat_template", "false", "--val_dataset", empty},
+           empty + ":1: prompt: expected at least one token, found none; give it some text"},
           {{"infer", "--model", m, "--load_data_args"},
            "--load_data_args: expected held-out rows of the training run, found none beside the checkpoint; name "
            "them with --val_dataset"},

@@ -64,6 +64,12 @@ TEST_F(Interrupted, MeasurementsAndTestsStop) {
   expect_interrupted({"bench", "--model", model(), "--prompt_length", "16", "--max_new_tokens", "400", "--batch_size",
                       "1", "64", "64", "64"},
                      "model: ", {}, "the measurement is not complete; run it again");
+  TinyModel large;
+  large.hidden = 512;
+  large.intermediate = 2048;
+  write_tiny_model(path("large"), large);
+  expect_interrupted({"selftest", "--device", "cpu", "--model", path("large").string()}, "model: ", {},
+                     "not every op was checked; run it again");
   expect_interrupted({"selftest", "--device", "cpu"}, "device: ", {}, "some ops were not tested; run it again");
 }
 

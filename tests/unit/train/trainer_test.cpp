@@ -166,6 +166,25 @@ TEST(Checkpoint, AtFaultIsPassedOver) {
   EXPECT_TRUE(read_train_state(scratch.path() / "checkpoint-2").ok());
 }
 
+// Sound by its manifest, and yet not what this program writes.
+TEST(Checkpoint, RefusesStateOfAnotherProgram) {
+  const Scratch scratch;
+  for (const char* state : {"{}", "[1]", R"({"global_step": "three"})"}) {
+    const fs::path directory = scratch.path() / "checkpoint-1";
+    auto target = io::AtomicDir::begin(directory, io::AtomicDir::Existing::replace).value();
+    std::ofstream(target.path() / "trainer_state.json") << state;
+    target.commit().value();
+    const auto read = read_train_state(directory);
+    ASSERT_FALSE(read.ok()) << state;
+    EXPECT_EQ(read.error().kind, ErrorKind::data);
+    const std::string line = read.error().line();
+    EXPECT_EQ(line.rfind((directory / "trainer_state.json").string() + ": expected the state of a tern run, found ", 0),
+              0U)
+        << line;
+    EXPECT_TRUE(line.ends_with("; resume from a checkpoint that tern wrote")) << line;
+  }
+}
+
 TEST(Checkpoint, RefusesStateOfOtherParameters) {
   const Scratch scratch;
   TinyRun run(scratch.path());
