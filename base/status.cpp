@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 
 namespace tern {
 namespace {
@@ -26,11 +28,19 @@ void append_clean(std::string& out, const std::string& part) {
 void record(const Error& error, Site site) {
   static const char* const path = std::getenv("TERN_ERROR_SITES");
   if (path == nullptr) return;
+  std::string line = std::string(site.file) + ':' + std::to_string(site.line) + ' ';
+  if (!error.where.empty()) line += 'w';
+  if (!error.expected.empty()) line += 'e';
+  if (!error.found.empty()) line += 'f';
+  if (!error.mend.empty()) line += 'm';
+  // Once a process: a fuzzer makes some errors a million times.
+  static std::mutex mutex;
+  static std::set<std::string> known;
+  const std::lock_guard lock(mutex);
+  if (!known.insert(line).second) return;
   std::FILE* file = std::fopen(path, "a");
   if (file == nullptr) return;
-  // One write of one short line: lines of several processes do not mix.
-  std::fprintf(file, "%s:%u %s%s%s%s\n", site.file, site.line, error.where.empty() ? "" : "w",
-               error.expected.empty() ? "" : "e", error.found.empty() ? "" : "f", error.mend.empty() ? "" : "m");
+  std::fprintf(file, "%s\n", line.c_str());  // one write of one short line: lines of several processes do not mix
   std::fclose(file);
 }
 
