@@ -54,7 +54,7 @@ void BpeModel::read_merges(const Merges& merges, const std::string& where) {
     const TokenId ab = table_.find(merged);
     if (a < 0 || b < 0 || ab < 0 || right.size() < prefix) {
       throw Failure(data_error(cat(where, ": merge ", rank), "two tokens whose join is a token, all in the vocabulary",
-                               cat("\"", left, "\" \"", right, "\"")));
+                               cat("\"", left, "\" \"", right, "\""), "fetch the file again, or correct it"));
     }
     merges_.insert(a, b, {rank++, ab});
   }

@@ -58,6 +58,8 @@ void alias_reasoning(Entries& message) {
   set(message, "reasoning_content", content);
 }
 
+constexpr const char* as_messages = R"(give them as [{"role": "user", "content": "..."}, ...])";
+
 Error no_final_text(std::string found, Site site = Site::current()) {
   return data_error("continue_final_message", "text in the last message to go on with", std::move(found),
                     "give the last message content, or leave continue_final_message out", site);
@@ -93,12 +95,14 @@ std::string tag_final(Entries& message) {
 // The messages as values; `final_text` receives the last one's text where it is to be continued.
 Value message_values(const ChatInput& input, std::string& final_text) {
   if (!input.messages || !input.messages->is_array()) {
-    throw Failure(data_error("messages", "an array", input.messages ? input.messages->type_name() : "nothing"));
+    throw Failure(
+        data_error("messages", "an array", input.messages ? input.messages->type_name() : "nothing", as_messages));
   }
   jinja::Values out;
   for (std::size_t i = 0; i < input.messages->size(); ++i) {
     const ordered_json& json = (*input.messages)[i];
-    if (!json.is_object()) throw Failure(data_error(cat("messages[", i, "]"), "an object", json.type_name()));
+    if (!json.is_object())
+      throw Failure(data_error(cat("messages[", i, "]"), "an object", json.type_name(), as_messages));
     Entries message = jinja::from_json(json).dict().entries;
     alias_reasoning(message);
     if (input.continue_final_message && i + 1 == input.messages->size()) final_text = tag_final(message);
@@ -120,7 +124,8 @@ std::vector<std::pair<std::string, Value>> variables(const ChatInput& input, std
   }
   if (input.kwargs) {
     if (!input.kwargs->is_object()) {
-      throw Failure(data_error("chat_template_kwargs", "an object", input.kwargs->type_name()));
+      throw Failure(data_error("chat_template_kwargs", "an object", input.kwargs->type_name(),
+                               R"(write them as {"enable_thinking": false})"));
     }
     for (const auto& [name, value] : input.kwargs->items()) out.emplace_back(name, jinja::from_json(value));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 #include <unordered_map>
 
 #include "base/strings.h"
@@ -67,6 +68,9 @@ std::vector<std::string> candidates(const std::string& signature, bool ignore_me
   return out;
 }
 
+// The mend of a tokenizer that a GGUF file cannot say.
+constexpr const char* kKeep = "keep the model as safetensors";
+
 class Maker {
  public:
   Maker(const fs::path& directory, std::int64_t vocab_size)
@@ -80,8 +84,8 @@ class Maker {
     out_.where = file_;
     const JsonValue model = json_.at("model");
     if (model.text("type", "BPE") != "BPE" || !model.get("merges")) {
-      throw Failure(
-          data_error(file_, "a tokenizer of type BPE, which a GGUF file can hold", model.text("type", "another")));
+      throw Failure(data_error(file_, "a tokenizer of type BPE, which a GGUF file can hold",
+                               model.text("type", "another"), kKeep));
     }
     const bool byte_fallback = model.boolean("byte_fallback", false);
     put_tokens(byte_fallback);
@@ -170,7 +174,7 @@ class Maker {
       std::string_view left;
       std::string_view right;
       if (pair.size() != 2 || pair.at(0).get(left) != simdjson::SUCCESS || pair.at(1).get(right) != simdjson::SUCCESS) {
-        throw value.wrong("two tokens");
+        throw std::logic_error(value.where() + ": a merge that the tokenizer took");
       }
       take(cat(left, " ", right));
     }
@@ -206,7 +210,7 @@ class Maker {
       out_.add_space_prefix = prefix;
       if (gives_the_same_ids()) return;
     }
-    throw Failure(data_error(file_, "a tokenizer whose ids sentencepiece's way of merging gives", "other ids"));
+    throw Failure(data_error(file_, "a tokenizer whose ids sentencepiece's way of merging gives", "other ids", kKeep));
   }
 
   void settle_pre(bool ignore_merges) {
@@ -221,7 +225,7 @@ class Maker {
       out_.pre = name;
       if (gives_the_same_ids()) return;
     }
-    throw Failure(data_error(cat(file_, ": pre_tokenizer"), "a split that llama.cpp knows", parts));
+    throw Failure(data_error(cat(file_, ": pre_tokenizer"), "a split that llama.cpp knows", parts, kKeep));
   }
 
   std::string file_;

@@ -135,8 +135,8 @@ struct Evaluator::Deeper {
 };
 
 void Evaluator::place(Position at, const Problem& problem) const {
-  throw Failure(data_error(cat(where_, ":", at.line, ":", at.column), problem.expected, problem.found,
-                           "correct the template there, or choose another with --template", problem.site));
+  throw Failure(data_error(cat(where_, ":", at.line, ":", at.column), problem.expected, problem.found, correct_template,
+                           problem.site));
 }
 
 void Evaluator::step(std::uint64_t count) {
@@ -362,8 +362,10 @@ void Evaluator::assign(const Target& target, const Value& value, const ScopePtr&
     const Value* found = scope->find(target.name);
     auto* space = found ? found->as<Namespace>() : nullptr;
     if (!space)
-      place(target.at, Problem{cat("a namespace in ", string_repr(target.name)), found ? found->type_name() : "nothing"});
-    if (target.attribute[0] == '_') place(target.at, Problem{"an attribute without a leading underscore", target.attribute});
+      place(target.at,
+            Problem{cat("a namespace in ", string_repr(target.name)), found ? found->type_name() : "nothing"});
+    if (target.attribute[0] == '_')
+      place(target.at, Problem{"an attribute without a leading underscore", target.attribute});
     if (value.depth() >= max_value_depth) place(target.at, Problem{"less deeply nested values", "deeper ones"});
     space->set(target.attribute, value);
   }

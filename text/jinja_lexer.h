@@ -8,6 +8,9 @@
 
 namespace tern::text::jinja {
 
+// The mend of every error in a template.
+inline constexpr const char* correct_template = "correct the template there, or choose another with --template";
+
 struct Position {
   int line = 1;
   int column = 1;  // in code points, from 1

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/strings.h"
 #include "text/jinja_unicode.h"
@@ -223,7 +224,7 @@ Object::Object(unsigned depth) : depth_(depth) {
 std::string Object::repr() const { return cat("<", type_name(), ">"); }
 
 Value Object::call(Evaluator&, const Arguments&) {
-  throw Problem{"something that can be called", cat("a ", type_name())};
+  throw std::logic_error(type_name() + " is called and is not callable");
 }
 
 Range::Range(std::int64_t start, std::int64_t stop, std::int64_t step) : start_(start), stop_(stop), step_(step) {

@@ -19,7 +19,7 @@ Failure JsonValue::wrong(std::string_view expected, Site site) const {
     while (end > 0 && is_continuation(found[end])) --end;
     found = found.substr(0, end) + "...";
   }
-  return Failure(data_error(where_, std::string(expected), found, "fetch the file again, or correct it", site));
+  return Failure(data_error(where_, std::string(expected), found, kCorrectFile, site));
 }
 
 std::optional<JsonValue> JsonValue::get(std::string_view key) const {
@@ -32,7 +32,7 @@ std::optional<JsonValue> JsonValue::get(std::string_view key) const {
 
 JsonValue JsonValue::at(std::string_view key) const {
   auto member = get(key);
-  if (!member) throw Failure(data_error(where_, cat("a field \"", key, '"'), "none"));
+  if (!member) throw Failure(data_error(where_, cat("a field \"", key, '"'), "none", kCorrectFile));
   return *member;
 }
 

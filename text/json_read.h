@@ -13,6 +13,9 @@
 namespace tern::text {
 
 // A JSON value and the name of its place, `tokenizer.json: model.vocab`.
+// The mend of a tokenizer file with another form than it should have.
+inline constexpr const char* kCorrectFile = "fetch the file again, or correct it";
+
 class JsonValue {
  public:
   JsonValue(simdjson::dom::element value, std::string where) : value_(value), where_(std::move(where)) {}

@@ -1,6 +1,7 @@
 #include "text/llama_split.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "base/strings.h"
 #include "text/llama_chars.h"
@@ -98,7 +99,7 @@ std::string expand(std::string_view pattern, const std::string& where) {
       const auto* found = std::find_if(std::begin(kCategories), std::end(kCategories),
                                        [&](const Category& category) { return category.name == name; });
       if (found == std::end(kCategories)) {
-        throw Failure(data_error(where, "a category N, L, P, M, S, LU, LL or Han", std::string(name)));
+        throw std::logic_error(cat(where, ": no category ", name));
       }
       out += inside ? std::string(found->members) : cat("[", found->members, "]");
       i = end;

@@ -38,7 +38,7 @@ void PieceTable::grow(std::size_t slots) {
 void PieceTable::insert(std::string_view piece, std::int32_t id) {
   if ((count_ + 1) * 2 > slots_.size()) grow(std::bit_ceil((count_ + 4) * 4));
   if (bytes_.size() + piece.size() >= UINT32_MAX) {
-    throw Failure(data_error("vocabulary", "less than 4 GiB of pieces", "more"));
+    throw Failure(data_error("vocabulary", "less than 4 GiB of pieces", "more", "use a smaller vocabulary"));
   }
   const std::uint64_t hash = hash_bytes(piece);
   Slot& slot = slots_[place(piece, hash)];

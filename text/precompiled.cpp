@@ -2,6 +2,8 @@
 
 #include <utf8proc.h>
 
+#include <stdexcept>
+
 #include "base/strings.h"
 #include "text/normalizer.h"
 #include "text/utf8.h"
@@ -22,7 +24,8 @@ std::uint32_t word(std::string_view bytes, std::size_t at) {
 CharsMap::CharsMap(std::string_view charsmap, const std::string& where) {
   if (charsmap.empty()) return;
   const auto damaged = [&](std::string_view found) {
-    return Failure(data_error(cat(where, ": precompiled_charsmap"), "a trie and its replacements", std::string(found)));
+    return Failure(data_error(cat(where, ": precompiled_charsmap"), "a trie and its replacements", std::string(found),
+                              "fetch the file again, or correct it"));
   };
   if (charsmap.size() < 4) throw damaged(cat(charsmap.size(), " bytes"));
   const std::uint32_t bytes = word(charsmap, 0);
@@ -137,9 +140,7 @@ class Precompiled final : public Normalizer {
 }  // namespace
 
 std::unique_ptr<Normalizer> make_precompiled(std::string_view charsmap, const std::string& where) {
-  if (charsmap.empty()) {
-    throw Failure(data_error(cat(where, ": precompiled_charsmap"), "a trie and its replacements", "0 bytes"));
-  }
+  if (charsmap.empty()) throw std::logic_error(where + ": an empty precompiled_charsmap");
   return std::make_unique<Precompiled>(charsmap, where);
 }
 

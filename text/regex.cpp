@@ -3,6 +3,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <new>
+
 #include "base/status.h"
 #include "base/strings.h"
 #include "text/unicode.h"
@@ -16,6 +18,9 @@ struct Regex::Code {
 };
 
 namespace {
+
+// The mend of an expression that is not read: models that are in use have none such.
+constexpr const char* kPublished = "use the model's tokenizer.json as it was published";
 
 constexpr std::string_view kOnigWord = "\\p{L}\\p{M}\\p{N}\\p{Pc}";  // PCRE2's own \w lacks marks and connectors
 
@@ -43,19 +48,20 @@ std::string from_oniguruma(std::string_view pattern, const std::string& where) {
         out += c;
         out += e;
       } else {
-        throw Failure(
-            data_error(where, "a regular expression without \\W or \\H inside a class", std::string(pattern)));
+        throw Failure(data_error(where, "a regular expression without \\W or \\H inside a class", std::string(pattern),
+                                 kPublished));
       }
       continue;
     }
     if (c == '[') {
       if (depth > 0 && i + 1 < pattern.size() && pattern[i + 1] != ':') {
-        throw Failure(data_error(where, "a regular expression without nested character classes", std::string(pattern)));
+        throw Failure(data_error(where, "a regular expression without nested character classes", std::string(pattern),
+                                 kPublished));
       }
       if (depth > 0) {  // a POSIX class, copied to its end
         const std::size_t end = pattern.find(":]", i + 2);
         if (end == std::string_view::npos) {
-          throw Failure(data_error(where, "a regular expression whose classes end", std::string(pattern)));
+          throw Failure(data_error(where, "a regular expression whose classes end", std::string(pattern), kPublished));
         }
         out += pattern.substr(i, end + 2 - i);
         i = end + 1;
@@ -72,7 +78,8 @@ std::string from_oniguruma(std::string_view pattern, const std::string& where) {
     }
     if (c == ']' && depth > 0) depth = 0;
     if (c == '&' && depth > 0 && i + 1 < pattern.size() && pattern[i + 1] == '&') {
-      throw Failure(data_error(where, "a regular expression without && inside a class", std::string(pattern)));
+      throw Failure(
+          data_error(where, "a regular expression without && inside a class", std::string(pattern), kPublished));
     }
     out += c;
   }
@@ -147,7 +154,7 @@ void Regex::compile(std::string_view pattern, std::uint32_t options) {
                               options | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
   if (code_->code == nullptr) {
     throw Failure(data_error(where_, "a regular expression that PCRE2 compiles",
-                             cat('"', pattern, "\": ", pcre_message(error), " at byte ", at)));
+                             cat('"', pattern, "\": ", pcre_message(error), " at byte ", at), kPublished));
   }
   (void)pcre2_jit_compile(code_->code, PCRE2_JIT_COMPLETE);  // where there is no JIT, the interpreter answers
   std::uint32_t minimum = 0;
@@ -169,7 +176,7 @@ void Regex::find_all(std::string_view text, std::vector<Range>& out) const {
   std::string shadow;
   if (asks_properties_ && pcre_shadow(text, shadow)) text = shadow;
   MatchData match(code_->code);
-  if (match.data == nullptr) throw Failure(failed_error(where_, "memory for a match", "none"));
+  if (match.data == nullptr) throw std::bad_alloc();
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   std::size_t at = 0;
   std::size_t last_end = SIZE_MAX;
@@ -184,13 +191,13 @@ void Regex::find_all(std::string_view text, std::vector<Range>& out) const {
           pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match.data, nullptr);
     }
     if (found == PCRE2_ERROR_NOMATCH) return;
-    if (found < 0) {
-      throw Failure(data_error(where_, "a regular expression that can be matched", pcre_message(found)));
-    }
     const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match.data);
     const std::size_t begin = bounds[0];
     const std::size_t end = bounds[1];
-    if (end < begin) throw Failure(data_error(where_, "a match that ends after its start", "\\K in a lookahead"));
+    if (found < 0 || end < begin) {  // PCRE2 before 10.38 lets \K into a lookahead
+      throw Failure(data_error(where_, "a regular expression that can be matched",
+                               found < 0 ? pcre_message(found) : "\\K in a lookahead", kPublished));
+    }
     if (begin == end && end == last_end) {
       if (at >= text.size()) return;
       at = bytes_ ? end + 1 : end + utf8_length(static_cast<unsigned char>(text[end]));

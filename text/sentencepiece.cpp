@@ -13,6 +13,7 @@ namespace tern::text {
 
 namespace {
 
+constexpr const char* kDamaged = "the file is damaged, or no sentencepiece model";
 constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 
 // One message of a protocol buffer: calls back for each field.
@@ -60,8 +61,8 @@ class WireReader {
 
  private:
   [[nodiscard]] Failure wrong(std::string expected, std::string found, Site site = Site::current()) const {
-    return Failure(data_error(cat(where_, ": byte ", base_ + at_), std::move(expected), std::move(found),
-                              "the file is damaged, or no sentencepiece model", site));
+    return Failure(
+        data_error(cat(where_, ": byte ", base_ + at_), std::move(expected), std::move(found), kDamaged, site));
   }
   std::uint64_t varint() {
     std::uint64_t value = 0;
@@ -97,7 +98,7 @@ SentencePieceFile::Piece read_piece(const WireReader::Field& message, const std:
     if (field.number == 3) piece.type = static_cast<int>(field.value & 0xFF);
   }
   if (valid_prefix(piece.text) != piece.text.size()) {
-    throw Failure(data_error(cat(where, ": byte ", message.at), "a piece in UTF-8", "other bytes"));
+    throw Failure(data_error(cat(where, ": byte ", message.at), "a piece in UTF-8", "other bytes", kDamaged));
   }
   return piece;
 }
@@ -111,7 +112,7 @@ void read_trainer(const WireReader::Field& message, const std::string& where, Se
   for (WireReader::Field field; reader.next(field);) {
     if (field.number == 3) {
       if (field.value < 1 || field.value > 4) {
-        throw Failure(data_error(cat(where, ": trainer_spec.model_type"), "1 to 4", cat(field.value)));
+        throw Failure(data_error(cat(where, ": trainer_spec.model_type"), "1 to 4", cat(field.value), kDamaged));
       }
       out.model = static_cast<SentencePieceFile::Model>(field.value);
     }
@@ -221,7 +222,7 @@ SentencePieceFile parse_sentencepiece(std::string_view bytes, const std::string&
     if (field.number == 2) read_trainer(field, where, out);
     if (field.number == 3) read_normalizer_spec(field, where, out);
   }
-  if (out.pieces.empty()) throw Failure(data_error(where, "a sentencepiece model with pieces", "none"));
+  if (out.pieces.empty()) throw Failure(data_error(where, "a sentencepiece model with pieces", "none", kDamaged));
   return out;
 }
 
@@ -230,7 +231,8 @@ std::shared_ptr<TokenizerImpl> make_sentencepiece_tokenizer(const SentencePieceF
   using Model = SentencePieceFile::Model;
   if (file.model != Model::unigram && file.model != Model::bpe) {
     throw Failure(data_error(cat(where, ": trainer_spec.model_type"), "unigram or BPE",
-                             file.model == Model::word ? "word" : "char"));
+                             file.model == Model::word ? "word" : "char",
+                             "use a model of these kinds, or its tokenizer.json"));
   }
   auto impl = std::make_shared<TokenizerImpl>();
   impl->where = where;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 
 #include "base/strings.h"
 #include "text/jinja_unicode.h"
@@ -16,6 +17,8 @@ using nlohmann::ordered_json;
 // Stand in for a message's content to find where a template writes it: private-use characters that no text has.
 constexpr const char* probe_a = "\xEE\xA3\xBE";  // U+E8FE
 constexpr const char* probe_b = "\xEE\xA3\xBF";  // U+E8FF
+
+constexpr const char* kAsMessages = R"(give them as [{"role": "user", "content": "..."}, ...])";
 
 std::string role_of(const ordered_json& message) {
   if (!message.is_object()) return {};
@@ -31,7 +34,8 @@ std::optional<float> own_loss(const ordered_json& message, std::size_t index) {
   const bool number = loss->is_boolean() || loss->is_number();
   const double weight = loss->is_boolean() ? loss->get<bool>() : number ? loss->get<double>() : -1;
   if (!(weight >= 0) || !std::isfinite(weight)) {
-    throw Failure(data_error(where, "true, false or a weight of at least 0", loss->dump()));
+    throw Failure(data_error(where, "true, false or a weight of at least 0", loss->dump(),
+                             "write true, false or a number as 0.5"));
   }
   if (role_of(message) != "assistant") {
     if (weight == 0) return std::nullopt;
@@ -55,7 +59,8 @@ class Renderer {
   Renderer(const ChatTemplate& chat_template, const ChatInput& input, const SupervisedOptions& options)
       : template_(chat_template), input_(input) {
     if (!input.messages || !input.messages->is_array()) {
-      throw Failure(data_error("messages", "an array", input.messages ? input.messages->type_name() : "nothing"));
+      throw Failure(
+          data_error("messages", "an array", input.messages ? input.messages->type_name() : "nothing", kAsMessages));
     }
     const bool has_system = !input.messages->empty() && role_of(input.messages->front()) == "system";
     if (!options.system.empty() && !has_system) {
@@ -64,7 +69,8 @@ class Renderer {
     const std::size_t added = messages_.size();
     for (const ordered_json& message : *input.messages) {
       if (!message.is_object()) {
-        throw Failure(data_error(cat("messages[", messages_.size() - added, "]"), "an object", message.type_name()));
+        throw Failure(
+            data_error(cat("messages[", messages_.size() - added, "]"), "an object", message.type_name(), kAsMessages));
       }
       losses_.resize(messages_.size());
       losses_.push_back(own_loss(message, messages_.size() - added));
@@ -182,7 +188,7 @@ SupervisedText whole(const std::string& text, const std::vector<Turn>& turns) {
 Supervised<SupervisedText> supervise(const ChatTemplate& chat_template, const ChatInput& input,
                                      const SupervisedOptions& options) {
   if (input.add_generation_prompt || input.continue_final_message) {
-    throw Failure(failed_error("supervised text", "a finished conversation", "one to be continued"));
+    throw std::logic_error("a conversation to be continued has no supervised text");
   }
   const Renderer renderer(chat_template, input, options);
   auto full = renderer.prefix(renderer.size(), false);
@@ -229,7 +235,7 @@ Result<LossScale> parse_loss_scale(const std::string& name) {
   if (name == "default") return LossScale::every_turn;
   if (name == "last_round") return LossScale::last_round;
   if (name == "all") return LossScale::all;
-  return usage_error("loss_scale", "default, last_round or all", cat("\"", name, "\""));
+  return usage_error("loss_scale", "default, last_round or all", cat("\"", name, "\""), "choose one of them");
 }
 
 Result<Supervised<SupervisedText>> supervised_text(const ChatTemplate& chat_template, const ChatInput& input,

@@ -40,7 +40,8 @@ void TokenModel::set_vocabulary(Vocabulary vocabulary) {
     // Ids index arrays here and embedding rows elsewhere; a sparse vocabulary larger than this is a damaged file.
     if (id < 0 || static_cast<std::size_t>(id) > vocabulary.size() * 16 + 65536) {
       throw Failure(data_error("vocabulary", "token ids from 0 without large gaps",
-                               cat("id ", id, " of ", vocabulary.size(), " tokens")));
+                               cat("id ", id, " of ", vocabulary.size(), " tokens"),
+                               "fetch the file again, or correct it"));
     }
     bytes += piece.size();
     largest = std::max(largest, id);

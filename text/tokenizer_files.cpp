@@ -132,7 +132,9 @@ void copy_companions(const fs::path& model, const fs::path& directory) {
     if (!fs::exists(model / name)) continue;
     std::error_code error;
     fs::copy_file(model / name, directory / name, fs::copy_options::overwrite_existing, error);
-    if (error) throw Failure(failed_error((directory / name).string(), "a copied file", error.message()));
+    if (error)
+      throw Failure(
+          failed_error((directory / name).string(), "a copied file", error.message(), "check the place and the disk"));
   }
 }
 

@@ -18,8 +18,8 @@ Vocabulary read_vocabulary(const JsonValue& json) {
   for (const auto member : members) {
     std::int64_t id = 0;
     if (member.value.get(id) != simdjson::SUCCESS || id < 0 || id > INT32_MAX) {
-      throw Failure(
-          data_error(json.where(), "token ids from 0 to 2147483647", cat("another value for \"", member.key, '"')));
+      throw Failure(data_error(json.where(), "token ids from 0 to 2147483647",
+                               cat("another value for \"", member.key, '"'), kCorrectFile));
     }
     vocabulary.emplace_back(std::string(member.key), static_cast<TokenId>(id));
   }
@@ -123,7 +123,8 @@ std::unique_ptr<TokenModel> read_model(const JsonValue& json, bool wants_bytes) 
   if (type == "WordLevel") {
     return std::make_unique<WordLevelModel>(read_vocabulary(json.at("vocab")), json.text("unk_token", "<unk>"));
   }
-  throw Failure(data_error(json.where(), "a model of type BPE, Unigram, WordPiece or WordLevel", cat('"', type, '"')));
+  throw Failure(data_error(json.where(), "a model of type BPE, Unigram, WordPiece or WordLevel", cat('"', type, '"'),
+                           kCorrectFile));
 }
 
 void read_added_tokens(const JsonValue& json, TokenizerImpl& impl) {

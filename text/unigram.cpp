@@ -41,7 +41,8 @@ UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores, Un
                            const std::string& where)
     : scores_(std::move(scores)), options_(std::move(options)) {
   if (options_.unk_id && (*options_.unk_id < 0 || static_cast<std::size_t>(*options_.unk_id) >= vocabulary.size())) {
-    throw Failure(data_error(cat(where, ": unk_id"), cat("an id below ", vocabulary.size()), cat(*options_.unk_id)));
+    throw Failure(data_error(cat(where, ": unk_id"), cat("an id below ", vocabulary.size()), cat(*options_.unk_id),
+                             "fetch the file again, or correct it"));
   }
   set_vocabulary(std::move(vocabulary));
   double lowest = std::numeric_limits<double>::infinity();
@@ -100,10 +101,7 @@ void UnigramModel::add(std::string_view piece, const Part& part, std::vector<Tok
     for (const char c : text) out.push_back({byte_id(c), begin, end});
     return;
   }
-  if (!options_.unk_id) {
-    throw Failure(data_error("vocabulary", "an unk_id for characters outside it", "none", "set unk_id"));
-  }
-  out.push_back({*options_.unk_id, begin, end});
+  out.push_back({options_.unk_id.value(), begin, end});  // there is one: best_path() asked for it
 }
 
 void UnigramModel::tokenize(std::string_view piece, Workspace& work, std::vector<Token>& out) const {

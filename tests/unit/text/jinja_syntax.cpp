@@ -65,7 +65,9 @@ TEST(Jinja, ANumberIsPrintedAsANumberOnly) {
 TEST(Jinja, ErrorsNameTemplateLineAndColumn) {
   EXPECT_EQ(rendered("a\n {% frob %}").substr(0, 6), "t:2:5:");
   EXPECT_EQ(rendered("a\n{{ x | nosuch }}").substr(0, 6), "t:2:8:");
-  EXPECT_EQ(rendered("{{ raise_exception('no!') }}"), "t:1:19: expected what the template asks for, found no!");
+  EXPECT_EQ(rendered("{{ raise_exception('no!') }}"),
+            "t:1:19: expected what the template asks for, found no!; correct the template there, or choose another with "
+            "--template");
   EXPECT_NE(rendered("{{ missing + 1 }}").find("'missing' is undefined"), std::string::npos);
 }
 
