@@ -98,6 +98,7 @@ void StreamSteps::pack_more() {
     ahead_ = stream_->next().value();
   }
   std::vector<std::uint32_t> lengths;
+  lengths.reserve(window.size());
   for (const auto& sample : window) lengths.push_back(static_cast<std::uint32_t>(sample.sample.ids.size()));
   const auto tokens = [&](const std::vector<std::uint32_t>& bin) {
     std::uint64_t sum = 0;

@@ -103,7 +103,7 @@ class ModelScope : public ::testing::Test {
   [[nodiscard]] fs::path path(const std::string& name) const { return scratch_.path() / name; }
   void put(const std::string& name, const std::string& text) const { (void)scratch_.write("store/" + name, text); }
 
-  FakeReply answer(const FakeRequest& request) const {
+  [[nodiscard]] FakeReply answer(const FakeRequest& request) const {
     const auto token = request.headers.find("authorization");
     if (token == request.headers.end() || token->second != "Bearer secret") return {401, "", {}};
     const std::string api = "/api/v1/";
@@ -141,13 +141,13 @@ class ModelScope : public ::testing::Test {
     return R"({"Code":200,"Data":{"Files":[)" + files + "]}}";
   }
 
-  Outcome tern(const std::vector<std::string>& words, std::map<std::string, std::string> more = {}) {
+  Outcome tern(const std::vector<std::string>& words, const std::map<std::string, std::string>& more = {}) {
     Options options;
     options.variables = {{"MODELSCOPE_ENDPOINT", hub_.url()},
                          {"MODELSCOPE_CACHE", path("cache").string()},
                          {"MODELSCOPE_API_TOKEN", "secret"},
                          {"TERN_HOME", path("home").string()}};
-    for (auto& [name, value] : more) options.variables[name] = value;
+    for (const auto& [name, value] : more) options.variables[name] = value;
     options.folder = scratch_.path();
     options.input = "1 + 2\n";
     return run(words, options);

@@ -14,13 +14,13 @@ namespace {
 
 class Numbers final : public RowEncoder {
  public:
-  Result<EncodedRow> encode(const Row& row) const override {
+  [[nodiscard]] Result<EncodedRow> encode(const Row& row) const override {
     EncodedRow out;
     const int number = std::stoi(row.messages[0].content);
     if (number >= 0) append_truncated(out, {{number, 1, 2}, {0, 1, 1}}, 0, Truncation::remove);
     return out;
   }
-  std::string fingerprint() const override { return "numbers"; }
+  [[nodiscard]] std::string fingerprint() const override { return "numbers"; }
 };
 
 std::string rows(int count) {
@@ -38,6 +38,7 @@ LoadOptions options(std::vector<std::string> dataset) {
 
 std::vector<int> take(SampleStream& stream, int count) {
   std::vector<int> out;
+  out.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) out.push_back(stream.next()->sample.ids[0]);
   return out;
 }
