@@ -1,15 +1,23 @@
-// The text of a failing case. One thing a line:
+// The text of a failing case. One thing a line, tensors as `arg`, their `scheme` and `plane`s:
 //   tern case 1
-//   op <name> | label <text> | attr <name> <value> | accumulate <bits> | needs <bits> | special <0 or 1> | counts <4
-//   numbers> arg <name> <dtype> <rank> <shape...> <strides...> <dynamic_dim> <count_slot> <alias> <packed> scheme
-//   <packing> <bits> <group_rows> <group_cols> <scale dtype> <flags>      of the last arg plane <number> <hexadecimal
-//   bytes>                                           of the last arg end
+//   op <name>
+//   label <text>
+//   attr <name> <value>
+//   accumulate <bits>
+//   needs <bits>
+//   special <0 or 1>
+//   counts <4 numbers>
+//   arg <name> <dtype> <rank> <shape...> <strides...> <dynamic_dim> <count_slot> <alias> <packed>
+//   scheme <packing> <bits> <group_rows> <group_cols> <scale dtype> <flags>
+//   plane <number> <hexadecimal bytes>
+//   end
 #include <charconv>
 #include <cstring>
 
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "conformance/case.h"
+#include "conformance/index_check.h"
 #include "ops/rules.h"
 
 namespace tern::conformance {
@@ -198,6 +206,8 @@ class Reader {
                 cat(need.bytes[p], " bytes in plane ", p, " of ", case_.spec().args[i].name));
       }
     }
+    const std::string index = index_problem(case_);
+    require(index.empty(), cat("indices within their bounds (", index, ")"));
   }
 
   std::string file_;

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/strings.h"
+#include "conformance/index_check.h"
 #include "conformance/memory.h"
 #include "conformance/recipe.h"
 
@@ -115,6 +117,66 @@ TEST(CaseText, NoCutOrChangedFileCrashes) {
     changed[at] = "0123456789- \nx"[random.below(14)];
     (void)read_case(changed, "a.case");
   }
+}
+
+// Indices that leave their bounds are refused before an oracle or a kernel follows them.
+TEST(CaseText, IndicesOutOfBoundsAreRefused) {
+  struct Bad {
+    std::uint32_t op;
+    const char* arg;
+    std::size_t entry;
+    std::int32_t value;
+    const char* problem;
+  };
+  const Bad table[] = {
+      {TERN_OP_GATHER_ROWS, "index", 0, 1 << 20, "index[0]: expected -2147483648 to "},
+      {TERN_OP_SCATTER_ADD_ROWS, "index", 0, 1 << 20, "index[0]: expected "},
+      {TERN_OP_EMBEDDING, "ids", 0, -1, "ids[0]: expected 0 to "},
+      {TERN_OP_ROPE, "positions", 0, 1 << 20, "positions[0]: expected 0 to "},
+      {TERN_OP_QK_NORM_ROPE, "positions", 0, -5, "positions[0]: expected 0 to "},
+      {TERN_OP_QK_NORM_ROPE_BACKWARD, "positions", 0, 1 << 20, "positions[0]: expected 0 to "},
+      {TERN_OP_KV_WRITE, "slots", 0, 1 << 20, "slots[0]: expected -1 to "},
+      {TERN_OP_LINEAR_CROSS_ENTROPY, "targets", 0, 1 << 20, "targets[0]: expected -1 to "},
+      {TERN_OP_SAMPLE, "history_len", 0, 1 << 20, "history_len[0]: expected 0 to "},
+      {TERN_OP_ATTENTION, "cu_seqlens_q", 0, 1, "cu_seqlens_q[0]: expected 0, found 1"},
+      {TERN_OP_ATTENTION, "cu_seqlens_q", 1, 1 << 20, "cu_seqlens_q[1]: expected 0 to "},
+      {TERN_OP_ATTENTION_BACKWARD, "cu_seqlens_k", 1, -1, "cu_seqlens_k[1]: expected 0 to "},
+      {TERN_OP_ATTENTION_PAGED, "kv_lens", 0, 1 << 20, "kv_lens[0]: expected "},
+      {TERN_OP_ATTENTION_PAGED, "block_table", 0, 1 << 20, "block_table[0]: expected 0 to "},
+  };
+  for (const Bad& bad : table) {
+    Case c = CaseSource{bad.op, {.size = 2}, 0}.make(1);
+    ASSERT_EQ(index_problem(c), "") << bad.arg;
+    const auto arg = static_cast<std::size_t>(c.spec().arg_index(bad.arg));
+    std::memcpy(c.args[arg].planes[0].data() + 4 * bad.entry, &bad.value, 4);
+    EXPECT_EQ(index_problem(c).rfind(bad.problem, 0), 0U) << bad.arg << ": " << index_problem(c);
+    const auto read = read_case(write_case(c), "a.case");
+    ASSERT_FALSE(read.ok());
+    EXPECT_NE(read.error().line().find(bad.problem), std::string::npos) << read.error().line();
+  }
+  Case c = CaseSource{TERN_OP_ATTENTION, {.size = 2, .dynamic = true}, 0}.make(1);
+  c.counts.fill(1 << 20);
+  EXPECT_EQ(index_problem(c).rfind("counts[", 0), 0U) << index_problem(c);
+}
+
+TEST(CaseText, AChangedFileThatIsAcceptedRuns) {
+  Random random(11);
+  int accepted = 0;
+  for (const ops::OpSpec& spec : ops::op_table()) {
+    const std::string text = write_case(CaseSource{spec.id, {.size = 2}, 0}.make(1));
+    for (int i = 0; i < 100; ++i) {
+      std::string changed = text;
+      for (int k = 0; k < 3; ++k) {
+        changed[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(text.size())))] =
+            "0123456789abcdef"[random.below(16)];
+      }
+      const auto read = read_case(changed, "a.case");
+      if (!read.ok()) continue;
+      (void)run_oracle(*read);
+      ++accepted;
+    }
+  }
+  EXPECT_GT(accepted, 500);
 }
 
 TEST(Judge, SeesEveryKindOfDamage) {
