@@ -58,7 +58,8 @@ class CheckpointSource {
 
   [[nodiscard]] const std::vector<std::shared_ptr<const MappedFile>>& files() const;
 
-  // Expands a tensor to fp32: floating dtypes and every GGUF type that `dequantize` serves.
+  // Expands a tensor to fp32: floating dtypes and every GGUF type that `dequantize` serves; values.size() is
+  // the tensor's count (else std::logic_error).
   [[nodiscard]] Status read_f32(const SourceTensor& tensor, std::span<float> values) const;
   // Starts reading a tensor ahead of its use; gives its pages back after.
   void will_need(const SourceTensor& tensor) const;

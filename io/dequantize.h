@@ -14,7 +14,7 @@ namespace tern::io {
 [[nodiscard]] bool can_dequantize(GgmlType type);
 
 // Expands whole blocks: bytes.size() / block_bytes blocks to as many times block_elements values. An Error names the
-// type where it is not served, or where the sizes do not match.
+// type where it is not served. Throws std::logic_error where the sizes do not match.
 [[nodiscard]] Status dequantize(GgmlType type, std::span<const std::byte> bytes, std::span<float> values);
 
 }  // namespace tern::io

@@ -57,9 +57,10 @@ class GgufWriter {
   GgufWriter& operator=(GgufWriter&&) noexcept;
   ~GgufWriter();
 
-  // The next bytes of the tensor, in any order of tensors.
+  // The next bytes of the tensor, in any order of tensors. Throws std::logic_error for a tensor not named at the start,
+  // and for more bytes than it has.
   [[nodiscard]] Status write(std::string_view name, std::span<const std::byte> bytes);
-  // Onto the disk; an Error where a tensor has not had all its bytes.
+  // Onto the disk. Throws std::logic_error where a tensor has not had all its bytes.
   [[nodiscard]] Status finish();
 
  private:

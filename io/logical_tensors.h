@@ -41,7 +41,8 @@ struct LogicalTensor {
 [[nodiscard]] Result<std::vector<LogicalTensor>> logical_tensors(const CheckpointSource& source);
 
 // Expands rows [first, first + count) of the tensor seen as [product of leading dimensions, last dimension] to fp32 by
-// the formula of the format. values.size() is count times the last dimension.
+// the formula of the format. values.size() is count times the last dimension. Throws std::logic_error for rows that
+// are not there.
 [[nodiscard]] Status read_rows_f32(const LogicalTensor& tensor, std::int64_t first, std::int64_t count,
                                    std::span<float> values);
 

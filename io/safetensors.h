@@ -86,10 +86,11 @@ class SafetensorsWriter {
   SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;
   ~SafetensorsWriter();
 
-  // The whole tensor, or its next bytes, in any order of tensors.
+  // The whole tensor, or its next bytes, in any order of tensors. Throws std::logic_error for a tensor not named at the
+  // start, and for more bytes than it has.
   [[nodiscard]] Status write(std::string_view name, std::span<const std::byte> bytes);
-  // Flushes every file to the disk and writes the index of a sharded set; the names of the files made. An Error where
-  // a tensor has not had all its bytes.
+  // Flushes every file to the disk and writes the index of a sharded set; the names of the files made. Throws
+  // std::logic_error where a tensor has not had all its bytes.
   [[nodiscard]] Result<std::vector<std::string>> finish();
 
  private:
