@@ -16,8 +16,8 @@ namespace tern::io {
 [[nodiscard]] bool can_quantize(GgmlType type);
 
 // values.size() is a multiple of the type's block; bytes has room for exactly that many blocks. An Error where a value
-// is not finite or does not fit the type's scale, naming it, and for a type not written. Throws std::logic_error where the
-// sizes do not match.
+// is not finite or does not fit the type's scale, naming it, and for a type not written. Throws std::logic_error where
+// the sizes do not match.
 [[nodiscard]] Status quantize(GgmlType type, std::span<const float> values, std::span<std::byte> bytes);
 
 }  // namespace tern::io
