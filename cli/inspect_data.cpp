@@ -41,7 +41,8 @@ int run_inspect_data(const Arguments& arguments) {
     throw Failure(usage_error("--model", "a model, whose tokenizer and template decide what is learned", "none",
                               "for example --model smollm2-135m"));
   }
-  const data::LoadOptions options = load_options(arguments);
+  data::LoadOptions options = load_options(arguments);
+  options.needs_supervision = false;  // what is missing is seen here
   const std::string path = resolve_model(arguments.string("model"), hub_flags(arguments)).value();
   text::ModelText model = text::load_model_text(path).value();
   apply_template(arguments, model);
@@ -58,8 +59,8 @@ int run_inspect_data(const Arguments& arguments) {
   if (arguments.has("sample")) {
     const std::int64_t id = arguments.integer("sample");
     if (id >= static_cast<std::int64_t>(loaded.train.size())) {
-      throw Failure(usage_error("--sample", cat("one of the ", loaded.train.size(), " samples, from 0"), cat(id),
-                                "lower it"));
+      throw Failure(
+          usage_error("--sample", cat("one of the ", loaded.train.size(), " samples, from 0"), cat(id), "lower it"));
     }
     shown.push_back(show(static_cast<std::uint32_t>(id)));
   }

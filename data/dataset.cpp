@@ -189,7 +189,7 @@ Result<LoadedData> load_datasets(const LoadOptions& options, const RowEncoder& e
     LoadedData data;
     for (const auto& spec : options.dataset) load_one(spec, options, encoder, false, data);
     for (const auto& spec : options.val_dataset) load_one(spec, options, encoder, true, data);
-    if (!options.dataset.empty() && data.train.supervised() == 0) {
+    if (options.needs_supervision && !options.dataset.empty() && data.train.supervised() == 0) {
       throw Failure(data_error(join(options.dataset, ", "), "at least one supervised token",
                                data.reports.front().line(), "look at it with tern inspect-data"));
     }

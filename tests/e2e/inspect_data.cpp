@@ -58,6 +58,15 @@ TEST_F(InspectData, TellsNumbersBadRowsAndWhatIsLearned) {
       << outcome.err;
 }
 
+// Training refuses such data and sends the user here.
+TEST_F(InspectData, TellsThatNothingIsSupervised) {
+  const auto file = write("prompts.jsonl", "{\"query\": \"red blue\"}\n{\"prompt\": \"red\"}\n");
+  const auto outcome = inspect({file});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("2 rows, 2 without a supervised token (dropped); 0 samples"), std::string::npos)
+      << outcome.out;
+}
+
 TEST_F(InspectData, JsonIsAllThatStdoutHolds) {
   const auto outcome = inspect({write("rows.jsonl", kRows), "--json"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
