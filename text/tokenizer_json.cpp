@@ -3,6 +3,7 @@
 
 #include "text/bpe.h"
 #include "text/json_read.h"
+#include "text/serde_number.h"
 #include "text/tokenizer_parts.h"
 #include "text/unigram.h"
 #include "text/word_models.h"
@@ -93,7 +94,7 @@ std::unique_ptr<TokenModel> read_unigram(const JsonValue& json) {
       throw value.wrong("a piece and its score");
     }
     vocabulary.emplace_back(std::string(piece), static_cast<TokenId>(index++));
-    scores.push_back(score);
+    scores.push_back(serde_number(score));
   }
   UnigramOptions options;
   if (const auto unk = json.get("unk_id")) {
