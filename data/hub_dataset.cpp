@@ -108,7 +108,7 @@ std::vector<std::string> training_files(const std::vector<std::string>& files) {
   const std::string near = nearest(subset, known);
   throw Failure(data_error(where, cat("a subset \"", subset, "\""), "none such",
                            !near.empty()   ? cat("did you mean ", near, "?")
-                           : known.empty() ? std::string()
+                           : known.empty() ? std::string("it names none: leave the subset out")
                                            : cat("it has ", join(known, ", "))));
 }
 

@@ -75,7 +75,7 @@ class Columns {
   }
   [[nodiscard]] std::string names() const {
     std::vector<std::string> all;
-    for (const auto& entry : entries_) all.emplace_back(entry.key);
+    for (const auto& entry : entries_) all.emplace_back(entry.key.empty() ? "\"\"" : entry.key);
     return all.empty() ? "no column" : join(all, ", ");
   }
 

@@ -11,7 +11,7 @@ namespace tern::text::jinja {
 
 Bound::Bound(const char* function, const Arguments& arguments, std::initializer_list<const char*> names,
              std::size_t required)
-    : function_(function), names_(names), values_(names.size(), nullptr) {
+    : names_(names), values_(names.size(), nullptr) {
   if (arguments.positional.size() > names_.size()) {
     throw Problem{cat("at most ", names_.size(), " arguments for ", function), cat(arguments.positional.size())};
   }

@@ -39,7 +39,6 @@ class Bound {
   [[nodiscard]] bool given(std::size_t index) const { return values_[index] && !values_[index]->is_none(); }
 
  private:
-  const char* function_;
   std::vector<const char*> names_;
   std::vector<const Value*> values_;
 };

@@ -130,7 +130,7 @@ class Evaluator {
 // namespace(): the one value that a template can change.
 class Namespace final : public Object {
  public:
-  explicit Namespace(DictPtr first) : values_(std::make_shared<Dict>(*first)) {}
+  explicit Namespace(const DictPtr& first) : values_(std::make_shared<Dict>(*first)) {}
   [[nodiscard]] std::string type_name() const override { return "Namespace"; }
   [[nodiscard]] std::string repr() const override;
   [[nodiscard]] bool attribute(Evaluator&, std::string_view name, Value& out) override;
