@@ -39,6 +39,7 @@ BpeModel::BpeModel(Vocabulary vocabulary, const Merges& merges, BpeOptions optio
     for (std::size_t b = 0; b < 256; ++b) byte_ids_[b] = table_.find(cat("<0x", digits[b >> 4], digits[b & 15], ">"));
   }
   cut_words_ = !bytes_ && words_are_independent();
+  find_joins();
 }
 
 void BpeModel::read_merges(const Merges& merges, const std::string& where) {
@@ -74,6 +75,41 @@ void BpeModel::prepare_bytes() {
   raw_table_.reserve(table_.size(), table_.size() * 8);
   table_.each([&](std::string_view piece, TokenId id) {
     if (const auto raw = raw_bytes(piece)) raw_table_.insert(*raw, id);
+  });
+}
+
+// A merge of two tokens reaches across the border between the last symbol that the left one began as and the first of
+// the right one. Neighbours that are no such pair are never joined, whatever is merged round them: there a long text
+// may be cut, and what is merged alone is as it would be in the whole.
+void BpeModel::find_joins() {
+  struct Ends {
+    TokenId first, last;
+  };
+  std::vector<Ends> ends(pieces_.size());
+  for (std::size_t id = 0; id < ends.size(); ++id) ends[id] = {static_cast<TokenId>(id), static_cast<TokenId>(id)};
+  const auto at = [&](TokenId id) -> Ends& { return ends[static_cast<std::size_t>(id)]; };
+  bool changed = true;  // a token has as many levels of parts as characters at most
+  for (int pass = 0; changed && pass < 64; ++pass) {
+    changed = false;
+    merges_.each([&](TokenId left, TokenId right, PairTable::Merge merge) {
+      const Ends made{at(left).first, at(right).last};
+      changed = changed || made.first != at(merge.id).first || made.last != at(merge.id).last;
+      at(merge.id) = made;
+    });
+  }
+  const auto is_symbol = [&](TokenId id) { return id < 0 || (at(id).first == id && at(id).last == id); };
+  // Not where symbols change with their place in the word, nor where a text begins with tokens that merges make too.
+  cuts_ = !changed && options_.continuing_subword_prefix.empty() && options_.end_of_word_suffix.empty() &&
+          is_symbol(unk_id_) && std::all_of(byte_ids_.begin(), byte_ids_.end(), is_symbol);
+  for (std::size_t id = 0; cuts_ && id < pieces_.size(); ++id) {
+    const std::string& piece = pieces_[id];
+    const bool character = !piece.empty() && piece.size() == utf8_length(static_cast<unsigned char>(piece[0]));
+    cuts_ = !character || is_symbol(static_cast<TokenId>(id));
+  }
+  if (!cuts_) return;
+  joins_.reserve(merges_.size());
+  merges_.each([&](TokenId left, TokenId right, PairTable::Merge) {
+    joins_.insert(at(left).last, at(right).first, {0, 0});
   });
 }
 
@@ -131,7 +167,7 @@ std::uint32_t BpeModel::word(std::string_view text, std::uint32_t base, Workspac
   if (work.symbols.size() <= kShort) {
     merge_short(work.symbols);
   } else {
-    merge_long(work);
+    merge_parts(work);
   }
   const std::size_t first = out.size();
   std::uint32_t at = 0;
@@ -159,8 +195,6 @@ void BpeModel::symbols_of(std::string_view text, Workspace& work) const {
   const auto count = static_cast<std::int32_t>(work.symbols.size());
   for (std::int32_t i = 0; i < count; ++i) {
     Workspace::Symbol& symbol = work.symbols[static_cast<std::size_t>(i)];
-    symbol.previous = i - 1;
-    symbol.next = i + 1 < count ? i + 1 : -1;
     if (i + 1 == count) continue;
     const auto merge = merges_.find(symbol.id, work.symbols[static_cast<std::size_t>(i) + 1].id);
     symbol.rank = merge.rank;
@@ -244,6 +278,30 @@ void BpeModel::merge_short(std::vector<Workspace::Symbol>& symbols) const {
   }
 }
 
+// Merges each stretch that no merge leaves by itself: long texts take time in proportion to their length.
+void BpeModel::merge_parts(Workspace& work) const {
+  auto& whole = work.whole;
+  auto& part = work.symbols;
+  whole.swap(part);
+  std::size_t kept = 0;
+  for (std::size_t begin = 0; begin < whole.size();) {
+    std::size_t end = begin + 1;
+    while (end < whole.size() && (!cuts_ || joins_.find(whole[end - 1].id, whole[end].id).rank == 0)) ++end;
+    part.assign(whole.begin() + static_cast<std::ptrdiff_t>(begin), whole.begin() + static_cast<std::ptrdiff_t>(end));
+    if (part.size() <= kShort) {
+      merge_short(part);
+    } else {
+      merge_long(work);
+    }
+    for (const Workspace::Symbol& symbol : part) {
+      if (symbol.size > 0) whole[kept++] = symbol;
+    }
+    begin = end;
+  }
+  whole.resize(kept);
+  whole.swap(part);
+}
+
 // A heap of candidate merges by (rank, position); a candidate whose symbols have changed since is skipped.
 void BpeModel::merge_long(Workspace& work) const {
   auto& symbols = work.symbols;
@@ -253,6 +311,8 @@ void BpeModel::merge_long(Workspace& work) const {
   };
   heap.clear();
   for (std::size_t i = 0; i < symbols.size(); ++i) {
+    symbols[i].previous = static_cast<std::int32_t>(i) - 1;
+    symbols[i].next = i + 1 < symbols.size() ? static_cast<std::int32_t>(i) + 1 : -1;
     if (symbols[i].rank != UINT32_MAX)
       heap.push_back({symbols[i].rank, static_cast<std::uint32_t>(i), symbols[i].merged});
   }

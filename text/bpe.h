@@ -18,7 +18,7 @@ struct BpeOptions {
   bool ignore_merges = false;
   bool keep_unknown = false;    // without unk_token, unknown characters part their neighbours before they are dropped
   bool whole_newlines = false;  // a run of newlines that is a token is that token
-  bool wants_bytes = false;  // the text was to pass a ByteLevel pre-tokenizer: see takes_bytes()
+  bool wants_bytes = false;     // the text was to pass a ByteLevel pre-tokenizer: see takes_bytes()
 };
 
 class BpeModel final : public TokenModel {
@@ -42,9 +42,13 @@ class BpeModel final : public TokenModel {
   [[nodiscard]] bool fallback_symbols(std::string_view character, Workspace& work) const;
   void merge_short(std::vector<Workspace::Symbol>& symbols) const;
   void merge_long(Workspace& work) const;
+  void merge_parts(Workspace& work) const;
+  void find_joins();
 
   BpeOptions options_;
   PairTable merges_;
+  PairTable joins_;    // pairs of neighbouring first symbols that some merge reaches across
+  bool cuts_ = false;  // long texts are cut between all others
   bool bytes_ = false;
   std::array<TokenId, 256> byte_ids_{};  // takes_bytes: symbols; else the <0x..> tokens or -1
   PieceTable raw_table_;                 // takes_bytes and ignore_merges: pieces by their plain bytes

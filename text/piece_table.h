@@ -90,6 +90,7 @@ class PairTable {
     std::int32_t id;
   };
   void reserve(std::size_t pairs);
+  [[nodiscard]] std::size_t size() const { return count_; }
   void insert(std::int32_t left, std::int32_t right, Merge merge);  // a later one replaces an earlier
   [[nodiscard]] Merge find(std::int32_t left, std::int32_t right) const {
     if (slots_.empty()) return {UINT32_MAX, -1};

@@ -66,6 +66,7 @@ struct Workspace {
     TokenId merged;
   };
   std::vector<Symbol> symbols;
+  std::vector<Symbol> whole;  // those of a text that is merged in parts
   struct Candidate {
     std::uint32_t rank;
     std::uint32_t at;
