@@ -10,6 +10,7 @@
 #include "cli/device_setup.h"
 #include "cli/interrupt.h"
 #include "cli/json_text.h"
+#include "cli/kept_case.h"
 #include "cli/selftest_model.h"
 #include "cli/terminal.h"
 #include "conformance/selftest.h"
@@ -42,23 +43,21 @@ int replay_file(const accel::DevicePtr& device, const std::string& file) {
   const conformance::Case c = conformance::read_case(text, file).value();
   const std::string problem = conformance::replay(device, c);
   if (!problem.empty()) {
-    throw Failure(
-        failed_error(cat(file, ": ", c.spec().name, " on ", device->name()), "what the oracle says", problem,
-                     "mend the kernel, or run elsewhere with --device"));
+    throw Failure(failed_error(cat(file, ": ", c.spec().name, " on ", device->name()), "what the oracle says", problem,
+                               "mend the kernel, or run elsewhere with --device"));
   }
   std::printf("%s: %s passes on %s\n", file.c_str(), std::string(c.spec().name).c_str(), device->name().c_str());
   return 0;
 }
 
 // The first failing case of an op, kept beside the caller for --replay.
-void keep_case(const OpReport& report) {
-  const std::string file = cat("selftest-", ops::op_spec(report.op).name, ".case");
-  std::ofstream out(file, std::ios::binary);
-  out << conformance::write_case(report.findings[0].failing);
-  if (out.flush()) {
-    log_warn(cat(ops::op_spec(report.op).name, ": the failing case is in ", file, "; tern selftest --replay ", file));
+void tell_kept_case(const OpReport& report) {
+  const std::string_view op = ops::op_spec(report.op).name;
+  const KeptCase kept = keep_case(report.findings[0].failing);
+  if (kept.written) {
+    log_warn(cat(op, ": the failing case is in ", kept.file, "; tern selftest --replay ", kept.file));
   } else {
-    log_warn(cat(ops::op_spec(report.op).name, ": the failing case could not be written to ", file));
+    log_warn(cat(op, ": the failing case could not be written to ", kept.file));
   }
 }
 
@@ -102,7 +101,7 @@ int run_selftest(const Arguments& arguments) {
   std::uint64_t done = 0;
   const auto report = conformance::run_selftest(selected.device, options, [&](const OpReport& op) {
     progress.update(++done, ops::op_spec(op.op).name);
-    if (!op.findings.empty()) keep_case(op);
+    if (!op.findings.empty()) tell_kept_case(op);
   });
   progress.finish();
   const std::string out = json ? to_json(report, selected.device->name()) : report.table();

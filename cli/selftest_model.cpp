@@ -2,13 +2,13 @@
 
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <numeric>
 
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/interrupt.h"
 #include "cli/json_text.h"
+#include "cli/kept_case.h"
 #include "cli/model_session.h"
 #include "cli/terminal.h"
 #include "conformance/op_checker.h"
@@ -157,10 +157,9 @@ int check_model(const Arguments& arguments) {
 
   std::string file;
   if (checker.first()) {
-    file = cat("selftest-", checker.first()->failing.spec().name, ".case");
-    std::ofstream out(file, std::ios::binary);
-    out << conformance::write_case(checker.first()->failing);
-    if (!out.flush()) log_warn(cat(file, ": the failing case could not be written"));
+    const KeptCase kept = keep_case(checker.first()->failing);
+    file = kept.file;
+    if (!kept.written) log_warn(cat(file, ": the failing case could not be written"));
   }
   const std::string& device = session->selected.device->name();
   const std::string text = arguments.boolean("json") ? to_json(checker, device, file) : checker.table();
