@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "tests/unit/line_in.h"
 
 namespace tern::data {
 
@@ -27,14 +28,7 @@ class Scratch {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   // An error's line with DIR in the place of this directory.
-  [[nodiscard]] std::string line(const Error& error) const {
-    std::string text = error.line();
-    const std::string own = path_.string();
-    for (std::size_t at = text.find(own); at != std::string::npos; at = text.find(own)) {
-      text.replace(at, own.size(), "DIR");
-    }
-    return text;
-  }
+  [[nodiscard]] std::string line(const Error& error) const { return test::line_in(path_, error); }
   std::string file(const std::string& name, std::string_view text) const {
     const auto target = path_ / name;
     std::ofstream(target, std::ios::binary) << text;

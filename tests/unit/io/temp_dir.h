@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "tests/unit/line_in.h"
 
 namespace tern::io {
 
@@ -38,14 +39,7 @@ class TempDir {
     return out.str();
   }
   // An error's line with DIR in the place of this directory.
-  [[nodiscard]] std::string line(const Error& error) const {
-    std::string text = error.line();
-    const std::string own = path_.string();
-    for (std::size_t at = text.find(own); at != std::string::npos; at = text.find(own)) {
-      text.replace(at, own.size(), "DIR");
-    }
-    return text;
-  }
+  [[nodiscard]] std::string line(const Error& error) const { return test::line_in(path_, error); }
 
  private:
   std::filesystem::path path_;

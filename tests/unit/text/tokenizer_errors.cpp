@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "io/gguf_writer.h"
+#include "tests/unit/line_in.h"
 #include "text/aligned_text.h"
 #include "text/gguf_vocabulary.h"
 #include "text/regex.h"
@@ -252,14 +253,7 @@ class Folder : public testing::Test {
   }
   ~Folder() override { fs::remove_all(folder_); }
   void put(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
-  [[nodiscard]] std::string line(const Error& error) const {
-    std::string text = error.line();
-    const std::string own = folder_.string();
-    for (std::size_t at = text.find(own); at != std::string::npos; at = text.find(own)) {
-      text.replace(at, own.size(), "DIR");
-    }
-    return text;
-  }
+  [[nodiscard]] std::string line(const Error& error) const { return test::line_in(folder_, error); }
   fs::path folder_;
 };
 
