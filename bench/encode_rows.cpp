@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "chat/model_text.h"
 #include "data/chat_encoder.h"
 #include "data/dataset.h"
-#include "text/model_text.h"
 
 namespace {
 
 int run(const std::vector<std::string>& words) {
   const auto start = std::chrono::steady_clock::now();
-  tern::text::ModelText model = tern::text::load_model_text(words[1]).value();
+  tern::chat::ModelText model = tern::chat::load_model_text(words[1]).value();
   tern::data::ChatEncoderOptions encoding;
   encoding.identity = tern::data::tokenizer_identity(words[1]).value();
   const auto encoder =

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace {
 
@@ -31,7 +31,7 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-void time_documents(const tern::text::Tokenizer& tokenizer, const std::string& bytes, int rounds) {
+void time_documents(const tern::tokenizer::Tokenizer& tokenizer, const std::string& bytes, int rounds) {
   std::vector<std::string_view> documents;
   for (std::size_t at = 0; at < bytes.size();) {
     const std::size_t end = std::min(bytes.find('\0', at), bytes.size());
@@ -42,7 +42,7 @@ void time_documents(const tern::text::Tokenizer& tokenizer, const std::string& b
     XXH3_state_t* state = XXH3_createState();
     XXH3_64bits_reset(state);
     std::size_t total = 0;
-    std::vector<std::vector<tern::text::TokenId>> all;
+    std::vector<std::vector<tern::tokenizer::TokenId>> all;
     const double start = processor_seconds();
     for (const std::string_view document : documents) {
       all.push_back(tokenizer.encode(document, true));
@@ -81,7 +81,7 @@ std::string text_of(const std::string& kind, std::size_t size) {
   return out;
 }
 
-void time_lengths(const tern::text::Tokenizer& tokenizer, const std::string& kind, std::size_t size) {
+void time_lengths(const tern::tokenizer::Tokenizer& tokenizer, const std::string& kind, std::size_t size) {
   const std::string text = text_of(kind, size);
   double best = 1e30;
   std::size_t tokens = 0;
@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     std::fputs("usage: tokenize TOKENIZER.json DOCUMENTS ROUNDS | TOKENIZER.json --lengths KIND SIZE..\n", stderr);
     return 2;
   }
-  const auto tokenizer = tern::text::Tokenizer::from_json(read(argv[1]), words[1]);
+  const auto tokenizer = tern::tokenizer::Tokenizer::from_json(read(argv[1]), words[1]);
   if (!tokenizer.ok()) {
     std::fprintf(stderr, "%s\n", tokenizer.error().line().c_str());
     return 1;

@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "base/strings.h"
+#include "chat/model_text.h"
 #include "cli/dataset_hub.h"
 #include "cli/terminal.h"
 #include "io/mapped_file.h"
-#include "text/model_text.h"
 
 namespace tern::cli {
 namespace {
@@ -65,10 +65,10 @@ std::string system_message(const Arguments& arguments) {
   return given;
 }
 
-void apply_template(const Arguments& arguments, text::ModelText& model) {
+void apply_template(const Arguments& arguments, chat::ModelText& model) {
   if (!has(arguments, "template")) return;
   const std::string& file = arguments.string("template");
-  model.chat_template = text::ChatTemplate::parse(io::read_text_file(file).value(), file).value();
+  model.chat_template = chat::ChatTemplate::parse(io::read_text_file(file).value(), file).value();
 }
 
 std::string template_kwargs(const Arguments& arguments) {
@@ -77,12 +77,12 @@ std::string template_kwargs(const Arguments& arguments) {
 }
 
 std::shared_ptr<const data::ChatEncoder> make_encoder(const Arguments& arguments, const std::string& path,
-                                                      const text::ModelText& model, std::uint32_t longest) {
+                                                      const chat::ModelText& model, std::uint32_t longest) {
   data::ChatEncoderOptions options;
   options.max_length =
       has(arguments, "max_length") ? static_cast<std::uint32_t>(arguments.integer("max_length")) : longest;
   options.truncation = data::parse_truncation(arguments.string("truncation_strategy")).value();
-  options.loss_scale = text::parse_loss_scale(arguments.string("loss_scale")).value();
+  options.loss_scale = chat::parse_loss_scale(arguments.string("loss_scale")).value();
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);
   // A template of the user's own makes other samples of the same rows, so it belongs to the cache's key.

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "base/status.h"
-#include "cli/arguments.h"
+#include "chat/model_text.h"
+#include "cli/flags/arguments.h"
 #include "data/chat_encoder.h"
 #include "data/dataset.h"
-#include "text/model_text.h"
 
 namespace tern::cli {
 
@@ -20,7 +20,7 @@ namespace tern::cli {
 [[nodiscard]] std::string system_message(const Arguments& arguments);
 
 // Puts the template of --template, where given, in the place of the model's own. Throws Failure.
-void apply_template(const Arguments& arguments, text::ModelText& model);
+void apply_template(const Arguments& arguments, chat::ModelText& model);
 
 // The template's variables as a JSON object, from --enable_thinking; empty where it is not given.
 [[nodiscard]] std::string template_kwargs(const Arguments& arguments);
@@ -29,7 +29,7 @@ void apply_template(const Arguments& arguments, text::ModelText& model);
 // --use_chat_template and --enable_thinking. `longest` stands where --max_length is not given; 0: no limit. Throws
 // Failure.
 [[nodiscard]] std::shared_ptr<const data::ChatEncoder> make_encoder(const Arguments& arguments, const std::string& path,
-                                                                    const text::ModelText& model,
+                                                                    const chat::ModelText& model,
                                                                     std::uint32_t longest);
 
 }  // namespace tern::cli

@@ -1,7 +1,7 @@
 // Datasets of hubs, as the hub flags say.
 #pragma once
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "data/dataset.h"
 
 namespace tern::cli {

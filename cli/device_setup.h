@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "accel/registry.h"
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 
 namespace tern::cli {
 

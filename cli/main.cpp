@@ -6,9 +6,9 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "cli/command.h"
-#include "cli/command_line.h"
-#include "cli/help.h"
+#include "cli/commands/command.h"
+#include "cli/flags/command_line.h"
+#include "cli/flags/help.h"
 #include "cli/terminal.h"
 #include "cli/version.h"
 

@@ -9,7 +9,7 @@
 #include "base/strings.h"
 #include "cli/interrupt.h"
 #include "cli/terminal.h"
-#include "io/hub.h"
+#include "hub/hub.h"
 
 namespace tern::cli {
 namespace {
@@ -59,9 +59,9 @@ std::vector<std::string> files_below(const fs::path& folder) {
 
 Result<std::string> fetch_model(const std::string& model, const HubFlags& flags) {
   const HubModel named = split_file(model);
-  const auto id = io::parse_hub_id(named.id, io::HubKind::model, flags.use_hf, flags.revision);
+  const auto id = hub::parse_hub_id(named.id, hub::HubKind::model, flags.use_hf, flags.revision);
   if (!id) return id.error();
-  io::HubOptions options = io::hub_options_from_environment(id->hub);
+  hub::HubOptions options = hub::hub_options_from_environment(id->hub);
   if (!flags.token.empty()) options.token = flags.token;
   install_interrupt_handler();
   std::unique_ptr<Progress> progress;
@@ -73,11 +73,11 @@ Result<std::string> fetch_model(const std::string& model, const HubFlags& flags)
   // A folder of GGUF files is many models, of which one is wanted.
   const auto one_gguf = [&](const std::vector<std::string>& all) { return !named.file.empty() || is_gguf_only(all); };
   options.wanted = [&](const std::string& path, const std::vector<std::string>& all) {
-    if (!one_gguf(all)) return io::wanted_file(path, all);
-    const auto parts = io::choose_gguf(all, named.file, named.id).value();
+    if (!one_gguf(all)) return hub::wanted_file(path, all);
+    const auto parts = hub::choose_gguf(all, named.file, named.id).value();
     return std::find(parts.begin(), parts.end(), path) != parts.end();
   };
-  const auto path = io::fetch_repository(*id, options);
+  const auto path = hub::fetch_repository(*id, options);
   if (interrupted()) {
     return interrupted_error("what was fetched is kept", "run it again to go on");
   }
@@ -86,7 +86,7 @@ Result<std::string> fetch_model(const std::string& model, const HubFlags& flags)
   // Offline, the choice is among what lies there.
   const auto present = files_below(*path);
   if (!one_gguf(present)) return path->string();
-  const auto parts = io::choose_gguf(present, named.file, named.id);
+  const auto parts = hub::choose_gguf(present, named.file, named.id);
   if (!parts) return parts.error();
   return (*path / parts->front()).string();
 }
@@ -140,7 +140,7 @@ Result<std::string> resolve_model(const std::string& model, const HubFlags& hub)
   const HubModel named = split_file(model);
   const bool path_like = model.starts_with('.') || model.starts_with('/') || model.starts_with('~') ||
                          named.id.ends_with(".gguf") || named.id.ends_with(".safetensors");
-  if (!path_like && io::looks_like_hub_id(named.id)) return fetch_model(model, hub);
+  if (!path_like && hub::looks_like_hub_id(named.id)) return fetch_model(model, hub);
   return data_error(where, "a directory or .gguf file that exists, or a hub id ORG/NAME", "none", "check the path");
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 
 namespace tern::cli {
 

@@ -53,7 +53,8 @@ void check_model_type(const Arguments& arguments, const models::ModelConfig& con
 void require_one_adapter(const Arguments& arguments) {
   const auto& adapters = arguments.list("adapters");
   if (adapters.size() <= 1) return;
-  throw Failure(usage_error("--adapters", "one adapter", cat(adapters.size()), "merge the others first: tern merge-lora"));
+  throw Failure(
+      usage_error("--adapters", "one adapter", cat(adapters.size()), "merge the others first: tern merge-lora"));
 }
 
 ModelSession::~ModelSession() {
@@ -66,8 +67,9 @@ ModelSession::~ModelSession() {
 std::unique_ptr<ModelSession> open_session(const Arguments& arguments, const std::string& model) {
   auto session = std::make_unique<ModelSession>();
   session->path = resolve_model(model, hub_flags(arguments)).value();
-  session->source = std::make_shared<io::CheckpointSource>(io::CheckpointSource::open(session->path).value());
-  session->text = text::load_model_text(session->path).value();
+  session->source =
+      std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(session->path).value());
+  session->text = chat::load_model_text(session->path).value();
   if (find_flag(arguments.command(), "template") != nullptr) apply_template(arguments, *session->text);
   check_model_type(arguments, models::read_config(*session->source).value());
   session->selected = open_device(arguments);

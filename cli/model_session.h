@@ -8,11 +8,11 @@
 
 #include "accel/choice_cache.h"
 #include "accel/registry.h"
-#include "cli/arguments.h"
+#include "chat/model_text.h"
+#include "cli/flags/arguments.h"
 #include "graph/program.h"
 #include "models/adapter.h"
 #include "models/loader.h"
-#include "text/model_text.h"
 
 namespace tern::cli {
 
@@ -28,8 +28,8 @@ struct ModelSession {
   accel::ChoiceCache choices;
   graph::ProgramOptions program;
   std::filesystem::path path;  // of the model
-  std::shared_ptr<io::CheckpointSource> source;
-  std::optional<text::ModelText> text;
+  std::shared_ptr<checkpoint::CheckpointSource> source;
+  std::optional<chat::ModelText> text;
   models::LoadedModel model;
   tern_dtype compute = TERN_F32;
 };

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 
 namespace tern::cli {
 

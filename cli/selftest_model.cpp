@@ -45,7 +45,7 @@ class Watched : public graph::NodeProbe {
   OpChecker& checker_;
 };
 
-std::vector<std::int32_t> prompt_ids(const text::Tokenizer& tokenizer) {
+std::vector<std::int32_t> prompt_ids(const tokenizer::Tokenizer& tokenizer) {
   auto ids = tokenizer.encode(
       "The quick brown fox jumps over the lazy dog; 3.14159 * 2 = 6.28318, and the answer is a number.", true);
   ids.resize(std::min<std::size_t>(ids.size(), 24));

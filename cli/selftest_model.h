@@ -1,7 +1,7 @@
 // tern selftest --model: a model's own ops against the oracle.
 #pragma once
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 
 namespace tern::cli {
 

@@ -7,7 +7,7 @@
 #include "base/strings.h"
 #include "cli/run_directory.h"
 #include "io/mapped_file.h"
-#include "text/regex.h"
+#include "tokenizer/regex.h"
 #include "train/lora_init.h"
 
 namespace tern::cli {
@@ -41,9 +41,9 @@ std::vector<models::LinearModule> modules_by_regex(const models::LoadedModel& mo
   const auto all = models::linear_modules(model);
   std::vector<models::LinearModule> chosen;
   const auto matching = catching([&] {
-    const text::Regex regex(cat("\\A(?:", pattern, ")\\z"), false, "flag --target_regex");
+    const tokenizer::Regex regex(cat("\\A(?:", pattern, ")\\z"), false, "flag --target_regex");
     for (const auto& module : all) {
-      std::vector<text::Range> found;
+      std::vector<tokenizer::Range> found;
       regex.find_all(module.name, found);
       if (!found.empty()) chosen.push_back(module);
     }

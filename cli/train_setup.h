@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "cli/model_session.h"
 #include "models/adapter.h"
 #include "train/trainer.h"

@@ -27,10 +27,11 @@ function(tern_sources out)
   set(${out} ${all} PARENT_SCOPE)
 endfunction()
 
-# tern_folder(<name> [DEPENDS folder...] [PACKAGES target...]): library tern_<name>.
+# tern_folder(<name> [ROOMS subfolder...] [DEPENDS folder...] [PACKAGES target...]): library tern_<name>.
 function(tern_folder name)
-  cmake_parse_arguments(F "" "" "DEPENDS;PACKAGES" ${ARGN})
-  tern_sources(sources ${name} ${name}/ref)
+  cmake_parse_arguments(F "" "" "ROOMS;DEPENDS;PACKAGES" ${ARGN})
+  list(TRANSFORM F_ROOMS PREPEND ${name}/)
+  tern_sources(sources ${name} ${F_ROOMS})
   if(NOT sources)
     add_library(tern_${name} INTERFACE)
     set(kind INTERFACE)
@@ -45,13 +46,14 @@ function(tern_folder name)
   target_link_libraries(tern_${name} ${kind} ${F_PACKAGES})
 endfunction()
 
-# tern_program(<target> <folder> ...): the folder without main.cpp is a library, so that tests can link it.
+# tern_program(<target> <folder> [ROOMS subfolder...] ...): the folder without main.cpp is a library, so that tests can link it.
 function(tern_program target folder)
-  cmake_parse_arguments(F "" "" "DEPENDS;PACKAGES" ${ARGN})
+  cmake_parse_arguments(F "" "" "ROOMS;DEPENDS;PACKAGES" ${ARGN})
+  list(TRANSFORM F_ROOMS PREPEND ${folder}/)
   if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${folder}/main.cpp)
     return()
   endif()
-  tern_sources(sources ${folder})
+  tern_sources(sources ${folder} ${F_ROOMS})
   list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/${folder}/main.cpp)
   add_library(tern_${folder} STATIC ${sources})
   target_link_libraries(tern_${folder} PUBLIC tern_flags ${F_PACKAGES})

@@ -15,11 +15,11 @@ namespace tern::data {
 using Json = nlohmann::ordered_json;
 
 struct ChatEncoder::State {
-  text::Tokenizer tokenizer;
-  std::optional<text::ChatTemplate> chat_template;
+  tokenizer::Tokenizer tokenizer;
+  std::optional<chat::ChatTemplate> chat_template;
   ChatEncoderOptions options;
   Json kwargs;
-  text::TokenId eos = -1;
+  tokenizer::TokenId eos = -1;
 
   [[nodiscard]] Json messages_json(const std::vector<Message>& messages) const;
   void add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const;
@@ -57,32 +57,32 @@ Json ChatEncoder::State::messages_json(const std::vector<Message>& messages) con
 void ChatEncoder::State::add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const {
   const Json dialogue = messages_json(messages);
   Json tools;
-  text::ChatInput input;
+  chat::ChatInput input;
   input.messages = &dialogue;
   if (!row.tools_json.empty()) {
     tools = io::parse_json(row.tools_json, "tools").value();
     input.tools = &tools;
   }
   if (!kwargs.empty()) input.kwargs = &kwargs;
-  const text::TokenizerConfig& config = tokenizer.config();
+  const tokenizer::TokenizerConfig& config = tokenizer.config();
   input.bos_token = config.bos.content;
   input.eos_token = config.eos.content;
   input.unk_token = config.unk.content;
   input.pad_token = config.pad.content;
-  auto supervised = text::supervised_samples(*chat_template, tokenizer, input, {options.loss_scale, {}}).value();
+  auto supervised = chat::supervised_samples(*chat_template, tokenizer, input, {options.loss_scale, {}}).value();
   out.split_turns = supervised.samples.size() > 1;
   for (auto& sample : supervised.samples) add(out, {std::move(sample.ids), std::move(sample.weights)});
 }
 
 void ChatEncoder::State::add_plain(EncodedRow& out, const std::vector<Message>& messages) const {
-  text::SupervisedText joined;
+  chat::SupervisedText joined;
   std::size_t last_user = 0;
   for (std::size_t i = 0; i < messages.size(); ++i) last_user = messages[i].role == "user" ? i : last_user;
   float last_weight = 0;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const Message& message = messages[i];
-    const bool round = options.loss_scale != text::LossScale::last_round || i >= last_user;
-    float weight = options.loss_scale == text::LossScale::all || (learned(message) && round) ? 1.0F : 0.0F;
+    const bool round = options.loss_scale != chat::LossScale::last_round || i >= last_user;
+    float weight = options.loss_scale == chat::LossScale::all || (learned(message) && round) ? 1.0F : 0.0F;
     if (message.loss && learned(message)) weight = static_cast<float>(*message.loss);
     const std::size_t begin = joined.text.size();
     joined.text += message.content;
@@ -90,7 +90,7 @@ void ChatEncoder::State::add_plain(EncodedRow& out, const std::vector<Message>& 
     last_weight = weight;
   }
   auto encoding = tokenizer.encode_with_offsets(joined.text, true);
-  Sample sample{std::move(encoding.ids), text::token_weights(joined, encoding.offsets)};
+  Sample sample{std::move(encoding.ids), chat::token_weights(joined, encoding.offsets)};
   if (eos >= 0) {
     if (sample.ids.empty() || sample.ids.back() != eos) {
       sample.ids.push_back(eos);
@@ -104,8 +104,8 @@ void ChatEncoder::State::add_plain(EncodedRow& out, const std::vector<Message>& 
 ChatEncoder::ChatEncoder(std::unique_ptr<const State> state) : state_(std::move(state)) {}
 ChatEncoder::~ChatEncoder() = default;
 
-Result<std::shared_ptr<const ChatEncoder>> ChatEncoder::create(text::Tokenizer tokenizer,
-                                                               std::optional<text::ChatTemplate> chat_template,
+Result<std::shared_ptr<const ChatEncoder>> ChatEncoder::create(tokenizer::Tokenizer tokenizer,
+                                                               std::optional<chat::ChatTemplate> chat_template,
                                                                ChatEncoderOptions options) {
   return catching([&] {
     if (options.use_chat_template && !chat_template) {
@@ -120,7 +120,7 @@ Result<std::shared_ptr<const ChatEncoder>> ChatEncoder::create(text::Tokenizer t
         throw Failure(usage_error("template variables", "a JSON object", kwargs.type_name(),
                                   R"(write them as {"enable_thinking": false})"));
     }
-    const text::TokenId eos = tokenizer.config().eos.id;
+    const tokenizer::TokenId eos = tokenizer.config().eos.id;
     auto state = std::make_unique<State>(
         State{std::move(tokenizer), std::move(chat_template), std::move(options), std::move(kwargs), eos});
     return std::shared_ptr<const ChatEncoder>(new ChatEncoder(std::move(state)));

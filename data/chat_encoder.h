@@ -8,17 +8,17 @@
 #include <string>
 
 #include "base/status.h"
+#include "chat/chat_template.h"
+#include "chat/supervised.h"
 #include "data/encode.h"
-#include "text/chat_template.h"
-#include "text/supervised.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tern::data {
 
 struct ChatEncoderOptions {
   std::uint32_t max_length = 0;  // tokens; 0: no limit
   Truncation truncation = Truncation::remove;
-  text::LossScale loss_scale = text::LossScale::every_turn;
+  chat::LossScale loss_scale = chat::LossScale::every_turn;
   // false (`tern pt`): the contents are joined as they are, the tokenizer's own first tokens put before them and its
   // end token behind.
   bool use_chat_template = true;
@@ -31,7 +31,7 @@ class ChatEncoder final : public RowEncoder {
  public:
   // Errors: no chat template where one is to be used; template_kwargs that is no JSON object.
   [[nodiscard]] static Result<std::shared_ptr<const ChatEncoder>> create(
-      text::Tokenizer tokenizer, std::optional<text::ChatTemplate> chat_template, ChatEncoderOptions options);
+      tokenizer::Tokenizer tokenizer, std::optional<chat::ChatTemplate> chat_template, ChatEncoderOptions options);
   ~ChatEncoder() override;
 
   [[nodiscard]] Result<EncodedRow> encode(const Row& row) const override;

@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 #include "data/dataset_rows.h"
-#include "io/hub.h"
+#include "hub/hub.h"
 #include "io/mapped_file.h"
 #include "io/yaml.h"
 
@@ -168,8 +168,8 @@ class Fetcher {
       subset_ = id.substr(colon + 1);
       id.resize(colon);
     }
-    id_ = io::parse_hub_id(id, io::HubKind::dataset, settings.use_hf).value();
-    options_ = io::hub_options_from_environment(id_.hub);
+    id_ = hub::parse_hub_id(id, hub::HubKind::dataset, settings.use_hf).value();
+    options_ = hub::hub_options_from_environment(id_.hub);
     if (!settings.token.empty()) options_.token = settings.token;
     options_.progress = settings.progress;
   }
@@ -185,7 +185,7 @@ class Fetcher {
     options_.wanted = [&](const std::string& path, const std::vector<std::string>&) {
       return std::find(chosen.begin(), chosen.end(), path) != chosen.end();
     };
-    const fs::path root = io::fetch_repository(id_, options_).value();
+    const fs::path root = hub::fetch_repository(id_, options_).value();
     std::vector<fs::path> out;
     for (const auto& name : chosen) out.push_back(root / name);
     return out;
@@ -194,13 +194,13 @@ class Fetcher {
  private:
   // The names of all files, and the README; offline, what an earlier run left.
   fs::path first_look() {
-    io::HubOptions look = options_;
+    hub::HubOptions look = options_;
     look.progress = nullptr;
     look.wanted = [&](const std::string& path, const std::vector<std::string>& all) {
       names_ = all;
       return path == "README.md";
     };
-    auto folder = io::fetch_repository(id_, look);
+    auto folder = hub::fetch_repository(id_, look);
     if (!folder && names_.empty()) throw Failure(folder.error());
     const bool has_readme = std::find(names_.begin(), names_.end(), "README.md") != names_.end();
     if (!folder && has_readme) throw Failure(folder.error());
@@ -216,8 +216,8 @@ class Fetcher {
 
   std::string where_;
   std::string subset_;
-  io::HubId id_;
-  io::HubOptions options_;
+  hub::HubId id_;
+  hub::HubOptions options_;
   std::vector<std::string> names_;
 };
 

@@ -120,12 +120,12 @@ Inspection inspect(const EncodedDataset& data, std::vector<DatasetReport> report
 }
 
 ShownSample show(const EncodedDataset& data, const std::vector<DatasetReport>& reports, std::uint32_t id,
-                 const text::Tokenizer& tokenizer) {
+                 const tokenizer::Tokenizer& tokenizer) {
   ShownSample out;
   out.sample = id;
   out.place = place_of(data, reports, id);
   const SampleView sample = data.sample(id);
-  text::IncrementalDecoder decoder(tokenizer, false);
+  tokenizer::IncrementalDecoder decoder(tokenizer, false);
   for (std::size_t t = 0; t < sample.ids.size(); ++t) {
     const std::int32_t token = sample.ids[t];
     out.tokens.push_back({token, decoder.push(token), std::string(tokenizer.id_to_piece(token)), sample.weights[t],

@@ -8,7 +8,7 @@
 
 #include "data/dataset.h"
 #include "data/sample.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tern::data {
 
@@ -67,7 +67,7 @@ struct ShownSample {
   std::vector<ShownToken> tokens;
 };
 [[nodiscard]] ShownSample show(const EncodedDataset& data, const std::vector<DatasetReport>& reports, std::uint32_t id,
-                               const text::Tokenizer& tokenizer);
+                               const tokenizer::Tokenizer& tokenizer);
 
 // For a terminal: the numbers, the histogram in bars of at most `width` columns, the remarks.
 [[nodiscard]] std::string to_text(const Inspection& inspection, std::size_t width);

@@ -35,7 +35,7 @@ std::size_t possible_stop(const std::string& text, const std::vector<std::string
 
 }  // namespace
 
-LLMEngine::LLMEngine(models::LoadedModel& model, text::Tokenizer tokenizer, const EngineOptions& options,
+LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
                      accel::ChoiceCache& choices, const graph::ProgramOptions& program_options, accel::DevicePtr host)
     : options_(completed(options)),
       tokenizer_(std::move(tokenizer)),

@@ -10,7 +10,7 @@
 
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tern::engine {
 
@@ -38,7 +38,7 @@ struct RequestOutput {
 
 class LLMEngine {
  public:
-  LLMEngine(models::LoadedModel& model, text::Tokenizer tokenizer, const EngineOptions& options,
+  LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
             accel::ChoiceCache& choices, const graph::ProgramOptions& program_options, accel::DevicePtr host);
 
   // Errors (usage): a prompt that leaves no room for an answer.
@@ -55,9 +55,9 @@ class LLMEngine {
  private:
   // A request's text so far: decoded, and held back while it may still become a stop text.
   struct Decoding {
-    explicit Decoding(const text::Tokenizer& tokenizer) : decoder(tokenizer, true) {}
+    explicit Decoding(const tokenizer::Tokenizer& tokenizer) : decoder(tokenizer, true) {}
     Sequence* sequence = nullptr;
-    text::IncrementalDecoder decoder;
+    tokenizer::IncrementalDecoder decoder;
     std::string held;
     bool aborted = false;
   };
@@ -65,7 +65,7 @@ class LLMEngine {
   [[nodiscard]] bool is_end(const Sequence& sequence, std::int32_t token) const;
 
   EngineOptions options_;
-  text::Tokenizer tokenizer_;
+  tokenizer::Tokenizer tokenizer_;
   std::vector<std::int64_t> eos_ids_;
   CacheEngine cache_;
   Scheduler scheduler_;

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "base/strings.h"
+#include "checkpoint/safetensors.h"
 #include "io/file_writer.h"
 #include "io/json.h"
-#include "io/safetensors.h"
 
 namespace tern::models {
 namespace {
@@ -43,7 +43,7 @@ void refuse_unserved(const Json& json, const std::filesystem::path& file) {
 
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
-std::string tensor_shape(const io::SafetensorsTensor& tensor) {
+std::string tensor_shape(const checkpoint::SafetensorsTensor& tensor) {
   std::string out = "[";
   for (std::size_t i = 0; i < tensor.shape.size(); ++i) out += cat(i == 0 ? "" : ", ", tensor.shape[i]);
   return out + "]";
@@ -182,7 +182,7 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
   return catching([&] {
     LoadedAdapter loaded;
     loaded.config = read_adapter_config(directory).value();
-    const auto file = io::Safetensors::open_directory(directory, "adapter_model").value();
+    const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
     const std::string where = (directory / "adapter_model.safetensors").string();
     std::set<std::string> used;
     std::vector<LinearModule> modules;
@@ -221,7 +221,7 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
           throw Failure(data_error(cat(where, ": tensor ", tensor.name), "a float dtype",
                                    std::string(tensor.dtype->name), "save the adapter as float32"));
         }
-        io::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
+        checkpoint::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
         model.store->upload(name, std::as_bytes(std::span(values)));
       }
     }
@@ -232,7 +232,7 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
 
 void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
                   const std::filesystem::path& directory) {
-  std::vector<io::TensorSpec> specs;
+  std::vector<checkpoint::TensorSpec> specs;
   std::vector<std::string> stored;
   for (const auto& [module, layer] : adapter.layers) {
     for (const auto& [part, name] : {std::pair{"lora_A", layer.lora_a}, std::pair{"lora_B", layer.lora_b}}) {
@@ -241,9 +241,9 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
       stored.push_back(name);
     }
   }
-  io::SafetensorsWriteOptions options;
+  checkpoint::SafetensorsWriteOptions options;
   options.stem = "adapter_model";
-  auto writer = io::SafetensorsWriter::create(directory, specs, options).value();
+  auto writer = checkpoint::SafetensorsWriter::create(directory, specs, options).value();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     std::vector<std::byte> bytes(total_bytes(store.at(stored[i]).desc));
     store.download(stored[i], bytes);

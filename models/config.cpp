@@ -210,7 +210,8 @@ ModelConfig from_json(const Json& json, const std::string& file) {
 // Reads the divisors of the rope frequencies, which is how a GGUF holds Llama 3's scaling. Where they are that
 // formula's with the numbers that every Llama 3 has, the formula takes their place: config.json can only name a
 // formula.
-void read_rope_factors(const io::CheckpointSource& source, const io::SourceTensor& tensor, ModelConfig& config) {
+void read_rope_factors(const checkpoint::CheckpointSource& source, const checkpoint::SourceTensor& tensor,
+                       ModelConfig& config) {
   const std::string where = cat(source.path().string(), ": tensor ", tensor.name);
   if (tensor.shape != std::vector<std::int64_t>{config.head_dim / 2})
     throw Failure(
@@ -234,8 +235,8 @@ void read_rope_factors(const io::CheckpointSource& source, const io::SourceTenso
   }
 }
 
-ModelConfig from_gguf(const io::CheckpointSource& source) {
-  const io::Gguf& gguf = *source.gguf();
+ModelConfig from_gguf(const checkpoint::CheckpointSource& source) {
+  const checkpoint::Gguf& gguf = *source.gguf();
   ModelConfig config;
   const std::string arch = gguf.text("general.architecture").value();
   config.model_type = arch;
@@ -264,7 +265,7 @@ ModelConfig from_gguf(const io::CheckpointSource& source) {
     throw Failure(data_error(cat(gguf.path(), ": key \"", key("rope.scaling.type"), "\""), "none or linear", scaling,
                              kOtherModel));
   }
-  const io::SourceTensor* table = source.require("token_embd.weight").value();
+  const checkpoint::SourceTensor* table = source.require("token_embd.weight").value();
   if (table->shape.size() != 2) {
     throw Failure(data_error(cat(gguf.path(), ": tensor token_embd.weight"), "a matrix",
                              cat(table->shape.size(), " dimensions"), kModelAgain));
@@ -278,7 +279,8 @@ ModelConfig from_gguf(const io::CheckpointSource& source) {
     config.eos_token_ids = {eos};
   config.pad_token_id = gguf.integer_or("tokenizer.ggml.padding_token_id", -1).value();
   require_sizes(config, gguf.path());
-  if (const io::SourceTensor* factors = source.find("rope_freqs.weight")) read_rope_factors(source, *factors, config);
+  if (const checkpoint::SourceTensor* factors = source.find("rope_freqs.weight"))
+    read_rope_factors(source, *factors, config);
   return config;
 }
 
@@ -286,7 +288,7 @@ ModelConfig from_gguf(const io::CheckpointSource& source) {
 
 std::int64_t ModelConfig::num_parameters() const { return count_parameters<std::int64_t>(*this); }
 
-Result<ModelConfig> read_config(const io::CheckpointSource& source) {
+Result<ModelConfig> read_config(const checkpoint::CheckpointSource& source) {
   return catching([&] {
     const std::string file = source.path().string();
     if (source.gguf() == nullptr && source.config() == nullptr) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "io/checkpoint_source.h"
+#include "checkpoint/checkpoint_source.h"
 
 namespace tern::models {
 
@@ -48,7 +48,7 @@ struct ModelConfig {
 };
 
 // Errors (data): the file, the key, what was expected; an architecture or a scaling that is not served names itself.
-[[nodiscard]] Result<ModelConfig> read_config(const io::CheckpointSource& source);
+[[nodiscard]] Result<ModelConfig> read_config(const checkpoint::CheckpointSource& source);
 // config.json as transformers reads it, for a model stored in `torch_dtype`. Throws Failure (data) where it has no
 // words for the model's rope scaling.
 [[nodiscard]] nlohmann::ordered_json config_json(const ModelConfig& config, const std::string& torch_dtype);

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/strings.h"
-#include "io/logical_tensors.h"
+#include "checkpoint/logical_tensors.h"
 #include "models/registry.h"
 
 namespace tern::models {
@@ -33,14 +33,14 @@ std::vector<std::int64_t> row_order(std::int64_t rows, std::int64_t heads, bool 
 using SpecsByName = std::map<std::string, ParameterSpec>;
 
 // Sets `rename` and `row_order` once every parameter was found with its shape.
-void set_names(const io::CheckpointSource& source, const ModelConfig& config, bool to_gguf,
-               io::ConvertOptions& options) {
+void set_names(const checkpoint::CheckpointSource& source, const ModelConfig& config, bool to_gguf,
+               checkpoint::ConvertOptions& options) {
   auto specs = std::make_shared<SpecsByName>();
   for (const auto& spec : find_architecture(config.architecture)->parameters(config)) {
     (*specs)[to_gguf ? spec.name : spec.gguf_name] = spec;
   }
   SpecsByName missing = *specs;
-  for (const auto& tensor : io::logical_tensors(source).value()) {
+  for (const auto& tensor : checkpoint::logical_tensors(source).value()) {
     const auto found = missing.find(tensor.name);
     if (found == missing.end()) continue;
     if (tensor.shape != found->second.shape) {
@@ -114,8 +114,8 @@ std::string size_label(std::int64_t parameters) {
   return millions < 1000 ? cat(std::llround(millions), "M") : cat(fixed(millions / 1000, 1), "B");
 }
 
-io::GgufMetadata metadata_of(const ModelConfig& config, const std::string& name) {
-  io::GgufMetadata out;
+checkpoint::GgufMetadata metadata_of(const ModelConfig& config, const std::string& name) {
+  checkpoint::GgufMetadata out;
   const std::string architecture = gguf_architecture(config);
   const auto key = [&](const char* last) { return cat(architecture, ".", last); };
   const auto count = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
@@ -150,8 +150,8 @@ std::string gguf_architecture(const ModelConfig& config) {
   return type == "mistral" ? "llama" : type;
 }
 
-Status set_gguf_form(const io::CheckpointSource& source, const ModelConfig& config, const std::string& name,
-                     io::ConvertOptions& options) {
+Status set_gguf_form(const checkpoint::CheckpointSource& source, const ModelConfig& config, const std::string& name,
+                     checkpoint::ConvertOptions& options) {
   return catching([&] {
     set_names(source, config, true, options);
     options.metadata = metadata_of(config, name);
@@ -162,8 +162,8 @@ Status set_gguf_form(const io::CheckpointSource& source, const ModelConfig& conf
   });
 }
 
-Result<ModelConfig> set_hugging_face_form(const io::CheckpointSource& source, const ModelConfig& config,
-                                          io::ConvertOptions& options) {
+Result<ModelConfig> set_hugging_face_form(const checkpoint::CheckpointSource& source, const ModelConfig& config,
+                                          checkpoint::ConvertOptions& options) {
   return catching([&] {
     set_names(source, config, false, options);
     return named_scaling(config, source.path().string());

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/status.h"
-#include "io/checkpoint_source.h"
-#include "io/convert.h"
+#include "checkpoint/checkpoint_source.h"
+#include "checkpoint/convert.h"
 #include "models/config.h"
 
 namespace tern::models {
@@ -15,13 +15,13 @@ namespace tern::models {
 // Sets names, row orders, added tensors and the general.* and <architecture>.* metadata (never the tokenizer's) by
 // which convert_checkpoint writes a Hugging Face source as GGUF. `name` becomes general.name.
 // Errors (data): a tensor that the architecture lacks or does not know.
-[[nodiscard]] Status set_gguf_form(const io::CheckpointSource& source, const ModelConfig& config,
-                                   const std::string& name, io::ConvertOptions& options);
+[[nodiscard]] Status set_gguf_form(const checkpoint::CheckpointSource& source, const ModelConfig& config,
+                                   const std::string& name, checkpoint::ConvertOptions& options);
 
 // Sets names and row orders by which convert_checkpoint writes a GGUF source with Hugging Face's names, and gives the
 // configuration to write beside it: rope factors of a tensor become the llama3 scaling that they came from.
 // Errors (data): the same, and rope factors that no scaling of config.json expresses.
-[[nodiscard]] Result<ModelConfig> set_hugging_face_form(const io::CheckpointSource& source, const ModelConfig& config,
-                                                        io::ConvertOptions& options);
+[[nodiscard]] Result<ModelConfig> set_hugging_face_form(const checkpoint::CheckpointSource& source,
+                                                        const ModelConfig& config, checkpoint::ConvertOptions& options);
 
 }  // namespace tern::models

@@ -15,21 +15,21 @@ namespace tern::models {
 namespace {
 
 // GGUF block types that the interface knows as one-plane packings.
-tern_packing packing_of(io::GgmlType type) {
+tern_packing packing_of(checkpoint::GgmlType type) {
   switch (type) {
-    case io::GgmlType::q4_0:
+    case checkpoint::GgmlType::q4_0:
       return TERN_PACK_GGUF_Q4_0;
-    case io::GgmlType::q4_1:
+    case checkpoint::GgmlType::q4_1:
       return TERN_PACK_GGUF_Q4_1;
-    case io::GgmlType::q8_0:
+    case checkpoint::GgmlType::q8_0:
       return TERN_PACK_GGUF_Q8_0;
-    case io::GgmlType::q5_0:
+    case checkpoint::GgmlType::q5_0:
       return TERN_PACK_GGUF_Q5_0;
-    case io::GgmlType::q5_1:
+    case checkpoint::GgmlType::q5_1:
       return TERN_PACK_GGUF_Q5_1;
-    case io::GgmlType::q4_k:
+    case checkpoint::GgmlType::q4_k:
       return TERN_PACK_GGUF_Q4_K;
-    case io::GgmlType::q6_k:
+    case checkpoint::GgmlType::q6_k:
       return TERN_PACK_GGUF_Q6_K;
     default:
       return TERN_PACK_NONE;
@@ -60,9 +60,9 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return out + "]";
 }
 
-const io::SourceTensor& find_tensor(const io::CheckpointSource& source, const ParameterSpec& spec) {
+const checkpoint::SourceTensor& find_tensor(const checkpoint::CheckpointSource& source, const ParameterSpec& spec) {
   const std::string& name = source.gguf() != nullptr ? spec.gguf_name : spec.name;
-  const io::SourceTensor* tensor = source.require(name).value();
+  const checkpoint::SourceTensor* tensor = source.require(name).value();
   if (tensor->shape != spec.shape) {
     throw Failure(data_error(cat(source.path().string(), ": tensor ", name), cat("the shape ", shape_text(spec.shape)),
                              shape_text(tensor->shape), "config.json and the weights belong to different models"));
@@ -70,7 +70,7 @@ const io::SourceTensor& find_tensor(const io::CheckpointSource& source, const Pa
   return *tensor;
 }
 
-bool is_interleaved(const io::CheckpointSource& source, const ParameterSpec& spec) {
+bool is_interleaved(const checkpoint::CheckpointSource& source, const ParameterSpec& spec) {
   return source.gguf() != nullptr && spec.interleaved_heads > 0;
 }
 
@@ -92,7 +92,7 @@ class Loader {
     for (const auto& spec : specs) total += find_tensor(*m_.source, spec).bytes.size();
     std::uint64_t done = 0;
     for (const auto& spec : specs) {
-      const io::SourceTensor& tensor = find_tensor(*m_.source, spec);
+      const checkpoint::SourceTensor& tensor = find_tensor(*m_.source, spec);
       load(spec, tensor);
       done += tensor.bytes.size();
       if (options_.progress) options_.progress(done, total);
@@ -117,7 +117,7 @@ class Loader {
     }
   }
 
-  void load(const ParameterSpec& spec, const io::SourceTensor& tensor) {
+  void load(const ParameterSpec& spec, const checkpoint::SourceTensor& tensor) {
     if (options_.fp32_masters) return load_f32(spec);
     const tern_packing packing = tensor.storage.block ? packing_of(*tensor.storage.block) : TERN_PACK_NONE;
     if (packing != TERN_PACK_NONE && spec.shape.size() == 2) {
@@ -146,7 +146,7 @@ class Loader {
   }
 
   // As stored: mapped without a copy where the device and the file's layout allow it.
-  void place(const ParameterSpec& spec, const io::SourceTensor& tensor, const TensorDesc& desc) {
+  void place(const ParameterSpec& spec, const checkpoint::SourceTensor& tensor, const TensorDesc& desc) {
     if (is_interleaved(*m_.source, spec)) {
       const auto bytes = uninterleave_rows(tensor.bytes, spec.shape[0], spec.interleaved_heads);
       m_.store->create(spec.name, desc);
@@ -173,7 +173,7 @@ class Loader {
     m_.store->upload(spec.name, std::as_bytes(std::span(values)));
   }
 
-  void load_expanded(const ParameterSpec& spec, const io::SourceTensor& tensor) {
+  void load_expanded(const ParameterSpec& spec, const checkpoint::SourceTensor& tensor) {
     expanded_.insert(tensor.storage.name);
     const std::vector<float> values = read_parameter(*m_.source, spec).value();
     std::vector<std::uint16_t> narrow(values.size());
@@ -211,9 +211,9 @@ class Loader {
 
 }  // namespace
 
-Result<std::vector<float>> read_parameter(const io::CheckpointSource& source, const ParameterSpec& spec) {
+Result<std::vector<float>> read_parameter(const checkpoint::CheckpointSource& source, const ParameterSpec& spec) {
   return catching([&] {
-    const io::SourceTensor& tensor = find_tensor(source, spec);
+    const checkpoint::SourceTensor& tensor = find_tensor(source, spec);
     std::int64_t count = 1;
     for (std::int64_t size : spec.shape) count *= size;
     std::vector<float> values(static_cast<std::size_t>(count));
@@ -233,7 +233,7 @@ tern_dtype fastest_compute_dtype(const accel::Device& device) {
   return TERN_F32;
 }
 
-Result<LoadedModel> load_model(std::shared_ptr<io::CheckpointSource> source, accel::DevicePtr device,
+Result<LoadedModel> load_model(std::shared_ptr<checkpoint::CheckpointSource> source, accel::DevicePtr device,
                                const LoadOptions& options) {
   return catching([&] {
     LoadedModel model;

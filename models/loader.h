@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "accel/device.h"
+#include "checkpoint/checkpoint_source.h"
 #include "graph/tensor_store.h"
-#include "io/checkpoint_source.h"
 #include "models/registry.h"
 
 namespace tern::models {
@@ -22,19 +22,20 @@ struct LoadOptions {
 struct LoadedModel {
   ModelConfig config;
   const Architecture* architecture = nullptr;
-  std::shared_ptr<io::CheckpointSource> source;  // keeps mapped weights alive
+  std::shared_ptr<checkpoint::CheckpointSource> source;  // keeps mapped weights alive
   std::shared_ptr<graph::TensorStore> store;
   std::vector<std::string> notes;  // what was decided about storage, to be printed
 };
 
 // Errors (data): an absent or misshapen tensor, one that the model has no use for; (device): no memory.
-[[nodiscard]] Result<LoadedModel> load_model(std::shared_ptr<io::CheckpointSource> source, accel::DevicePtr device,
-                                             const LoadOptions& options);
+[[nodiscard]] Result<LoadedModel> load_model(std::shared_ptr<checkpoint::CheckpointSource> source,
+                                             accel::DevicePtr device, const LoadOptions& options);
 
 // The dtype in which the device multiplies fastest, no wider than needed: what `--torch_dtype` absent means.
 [[nodiscard]] tern_dtype fastest_compute_dtype(const accel::Device& device);
 
 // A parameter as fp32 [shape], in the model's own row order, whatever the file holds.
-[[nodiscard]] Result<std::vector<float>> read_parameter(const io::CheckpointSource& source, const ParameterSpec& spec);
+[[nodiscard]] Result<std::vector<float>> read_parameter(const checkpoint::CheckpointSource& source,
+                                                        const ParameterSpec& spec);
 
 }  // namespace tern::models

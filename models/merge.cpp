@@ -6,7 +6,7 @@
 #include "base/dtype.h"
 #include "base/half.h"
 #include "base/strings.h"
-#include "io/safetensors.h"
+#include "checkpoint/safetensors.h"
 
 namespace tern::models {
 namespace {
@@ -14,11 +14,11 @@ namespace {
 // One adapter's tensors, read on the host.
 struct HostAdapter {
   AdapterConfig config;
-  io::Safetensors file;
+  checkpoint::Safetensors file;
   std::string where;
 };
 
-std::vector<float> read_f32(const HostAdapter& adapter, const io::SafetensorsTensor& tensor,
+std::vector<float> read_f32(const HostAdapter& adapter, const checkpoint::SafetensorsTensor& tensor,
                             std::vector<std::int64_t> shape) {
   if (tensor.shape != shape || !tensor.dtype->dtype) {
     throw Failure(data_error(cat(adapter.where, ": tensor ", tensor.name),
@@ -26,7 +26,7 @@ std::vector<float> read_f32(const HostAdapter& adapter, const io::SafetensorsTen
                              "the adapter is of another model: name the one it was trained on"));
   }
   std::vector<float> values(static_cast<std::size_t>(shape[0] * shape[1]));
-  io::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
+  checkpoint::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
   return values;
 }
 
@@ -74,7 +74,7 @@ void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
 
 }  // namespace
 
-Status merge_weights(const io::CheckpointSource& source, const MergeOptions& options,
+Status merge_weights(const checkpoint::CheckpointSource& source, const MergeOptions& options,
                      const std::filesystem::path& directory) {
   return catching([&] {
     const ModelConfig config = read_config(source).value();
@@ -82,18 +82,18 @@ Status merge_weights(const io::CheckpointSource& source, const MergeOptions& opt
     std::vector<HostAdapter> adapters;
     for (const auto& path : options.adapters) {
       adapters.push_back({read_adapter_config(path).value(),
-                          io::Safetensors::open_directory(path, "adapter_model").value(),
+                          checkpoint::Safetensors::open_directory(path, "adapter_model").value(),
                           (path / "adapter_model.safetensors").string()});
     }
-    std::vector<io::TensorSpec> tensors;
+    std::vector<checkpoint::TensorSpec> tensors;
     std::uint64_t total = 0;
     for (const auto& spec : specs) {
       tensors.push_back({spec.name, std::string(dtype_info(options.dtype).safetensors), spec.shape});
       total += static_cast<std::uint64_t>(num_elements(make_desc(TERN_F32, spec.shape)));
     }
-    io::SafetensorsWriteOptions write;
+    checkpoint::SafetensorsWriteOptions write;
     write.max_shard_size = options.max_shard_size;
-    auto writer = io::SafetensorsWriter::create(directory, tensors, write).value();
+    auto writer = checkpoint::SafetensorsWriter::create(directory, tensors, write).value();
     std::vector<std::size_t> used(adapters.size(), 0);
     std::uint64_t done = 0;
     for (const auto& spec : specs) {

@@ -22,7 +22,7 @@ struct MergeOptions {
 // Writes W + scaling B A for every linear layer, and all other weights as they are, into model.safetensors of an
 // existing directory. Sums are made in fp32 from the stored (expanded) weights and rounded once.
 // Errors (data): an adapter of another model.
-[[nodiscard]] Status merge_weights(const io::CheckpointSource& source, const MergeOptions& options,
+[[nodiscard]] Status merge_weights(const checkpoint::CheckpointSource& source, const MergeOptions& options,
                                    const std::filesystem::path& directory);
 
 }  // namespace tern::models

@@ -6,10 +6,10 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "checkpoint/safetensors.h"
 #include "io/atomic_dir.h"
 #include "io/file_writer.h"
 #include "io/json.h"
-#include "io/safetensors.h"
 
 namespace tern::train {
 namespace {
@@ -37,14 +37,14 @@ Json state_json(const TrainState& state) {
 }
 
 void write_optimizer(const fs::path& directory, const CheckpointContent& content) {
-  std::vector<io::TensorSpec> specs;
+  std::vector<checkpoint::TensorSpec> specs;
   for (const std::string& name : content.optimizer_tensors) {
     const auto shape = shape_of(content.store->at(name).desc);
     specs.push_back({name, "F32", {shape.begin(), shape.end()}});
   }
-  io::SafetensorsWriteOptions options;
+  checkpoint::SafetensorsWriteOptions options;
   options.stem = kOptimizerStem;
-  auto writer = io::SafetensorsWriter::create(directory, specs, options).value();
+  auto writer = checkpoint::SafetensorsWriter::create(directory, specs, options).value();
   for (const std::string& name : content.optimizer_tensors) {
     std::vector<std::byte> bytes(total_bytes(content.store->at(name).desc));
     content.store->download(name, bytes);
@@ -102,7 +102,7 @@ Result<TrainState> read_train_state(const fs::path& directory) {
 
 Status read_optimizer(const fs::path& directory, graph::TensorStore& store, const std::vector<std::string>& tensors) {
   return catching([&] {
-    const auto file = io::Safetensors::open_directory(directory, kOptimizerStem).value();
+    const auto file = checkpoint::Safetensors::open_directory(directory, kOptimizerStem).value();
     for (const std::string& name : tensors) {
       const auto* tensor = file.tensor(name);
       const std::string where = cat((directory / "optimizer.safetensors").string(), ": tensor ", name);

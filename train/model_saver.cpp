@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "checkpoint/safetensors.h"
 #include "io/file_writer.h"
 #include "io/json.h"
-#include "io/safetensors.h"
-#include "text/tokenizer_files.h"
+#include "tokenizer/tokenizer_files.h"
 
 namespace tern::train {
 namespace {
@@ -32,12 +32,12 @@ class FullModelSaver : public ModelSaver {
       : model_(model), model_path_(std::move(model_path)), max_shard_size_(max_shard_size) {}
 
   void save(const fs::path& directory) const override {
-    std::vector<io::TensorSpec> specs;
+    std::vector<checkpoint::TensorSpec> specs;
     for (const auto& spec : model_.architecture->parameters(model_.config))
       specs.push_back({spec.name, "F32", spec.shape});
-    io::SafetensorsWriteOptions options;
+    checkpoint::SafetensorsWriteOptions options;
     options.max_shard_size = max_shard_size_;
-    auto writer = io::SafetensorsWriter::create(directory, specs, options).value();
+    auto writer = checkpoint::SafetensorsWriter::create(directory, specs, options).value();
     for (const auto& spec : specs) {
       std::vector<std::byte> bytes(total_bytes(model_.store->at(spec.name).desc));
       model_.store->download(spec.name, bytes);
@@ -65,7 +65,7 @@ std::unique_ptr<ModelSaver> full_model_saver(const models::LoadedModel& model, f
 }
 
 void load_full_checkpoint(models::LoadedModel& model, const fs::path& directory) {
-  const auto file = io::Safetensors::open_directory(directory).value();
+  const auto file = checkpoint::Safetensors::open_directory(directory).value();
   for (const auto& spec : model.architecture->parameters(model.config)) {
     const auto* tensor = file.tensor(spec.name);
     if (tensor == nullptr || tensor->shape != spec.shape || !tensor->dtype->dtype) {
@@ -74,7 +74,7 @@ void load_full_checkpoint(models::LoadedModel& model, const fs::path& directory)
                                "resume with the flags the checkpoint was made with"));
     }
     std::vector<float> values(static_cast<std::size_t>(num_elements(model.store->at(spec.name).desc)));
-    io::to_f32(*tensor->dtype->dtype, tensor->bytes, values).value();
+    checkpoint::to_f32(*tensor->dtype->dtype, tensor->bytes, values).value();
     model.store->upload(spec.name, std::as_bytes(std::span(values)));
   }
   file.intact().value();
@@ -95,7 +95,7 @@ void write_model_files(const models::ModelConfig& config, const fs::path& model_
     if (config.pad_token_id >= 0) json["pad_token_id"] = config.pad_token_id;
     io::write_file(directory / "generation_config.json", io::write_json(json)).value();
   }
-  text::write_tokenizer_files(model_path, directory).value();
+  tokenizer::write_tokenizer_files(model_path, directory).value();
 }
 
 }  // namespace tern::train

@@ -47,7 +47,7 @@ def texts():
     rows = [json.loads(line) for line in open(ROOT / "examples/gsm8k/train.jsonl", encoding="utf-8")]
     english = ["\n".join(row.values()) for row in rows]
     english += [part for path in sorted(ROOT.glob("docs/**/*.md")) for part in path.read_text().split("\n\n")]
-    code = [path.read_text() for folder in ("text", "io", "data", "base", "cli", "graph") for path in sorted((ROOT / folder).glob("*.[ch]*"))]
+    code = [path.read_text() for folder in ("tokenizer", "jinja", "chat", "io", "checkpoint", "hub", "data", "base", "cli", "graph") for path in sorted((ROOT / folder).rglob("*.[ch]*"))]
     scripts = [tokenizer_corpus.string(n).decode("utf-8", "replace").replace("\0", "") for n in range(1, 20000)]
     for name, parts in {"English": english, "code": code, "all scripts": scripts}.items():
         size = sum(map(len, parts))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/io/dequantize.json: what the PyPI package `gguf` makes of pseudo-random blocks of every type.
+"""Writes tests/data/checkpoint/dequantize.json: what the PyPI package `gguf` makes of pseudo-random blocks of every type.
 
 Usage: gguf_dequantize.py OUTPUT      needs: gguf numpy xxhash
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes io/iq_grids.cpp: the codebooks of the IQ block formats, from the PyPI package `gguf` (MIT, the ggml authors).
+"""Writes checkpoint/iq_grids.cpp: the codebooks of the IQ block formats, from the PyPI package `gguf` (MIT, the ggml authors).
 
-Usage: gguf_grids.py > io/iq_grids.cpp
+Usage: gguf_grids.py > checkpoint/iq_grids.cpp
 """
 import gguf
 import numpy as np
@@ -20,7 +20,7 @@ TABLES = [
 def main():
     print("// Made by script/golden.d/gguf_grids.py: the codebooks that define the IQ formats. They are data of the format,")
     print("// Copyright (c) 2023-2024 The ggml authors, MIT licence.")
-    print('#include "io/iq_grids.h"\n\nnamespace tern::io::blocks {\n\n// clang-format off')
+    print('#include "checkpoint/iq_grids.h"\n\nnamespace tern::checkpoint::blocks {\n\n// clang-format off')
     for name, kind, bits in TABLES:
         kind.init_grid()
         grid = kind.grid.reshape(kind.grid_shape)
@@ -30,7 +30,7 @@ def main():
         for i in range(0, len(words), 16):
             print("  " + ",".join(f"0x{w:04x}" for w in words[i:i + 16]) + ",")
         print("};")
-    print("// clang-format on\n\n}  // namespace tern::io::blocks")
+    print("// clang-format on\n\n}  // namespace tern::checkpoint::blocks")
 
 
 if __name__ == "__main__":

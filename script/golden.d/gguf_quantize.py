@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/io/quantize.json: what the references make of pseudo-random values.
+"""Writes tests/data/checkpoint/quantize.json: what the references make of pseudo-random values.
 
 Usage: gguf_quantize.py OUTPUT LIBGGML      needs: gguf numpy xxhash, and libggml-base.so of llama-cpp-python
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/io/quantized/: a tiny checkpoint of each quantisation method, with what its formula gives.
+"""Writes tests/data/checkpoint/quantized/: a tiny checkpoint of each quantisation method, with what its formula gives.
 
 Usage: quantized_checkpoints.py OUTPUT_DIRECTORY      needs: numpy ml_dtypes safetensors
 

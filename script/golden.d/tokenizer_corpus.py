@@ -1,4 +1,4 @@
-"""The strings that tokenizers are compared on: tests/unit/text/tok_corpus.h makes the same ones in C++.
+"""The strings that tokenizers are compared on: tests/unit/tokenizer/tok_corpus.h makes the same ones in C++.
 
 Every string is a function of its number, by integer arithmetic alone.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write text/unicode_tables.cpp: the character properties that Hugging Face's `tokenizers` really uses.
+"""Write tokenizer/unicode/unicode_tables.cpp: the character properties that Hugging Face's `tokenizers` really uses.
 
 Its parts carry tables of different Unicode versions (Oniguruma and the regex crate a recent one, unicode_categories 8,
 unicode-normalization-alignments 9, Rust's std the compiler's), so each property is asked of the library itself, for every
@@ -192,8 +192,8 @@ def main():
     scripts = script_runs()
     lines = [
         "// Made by script/golden.d/unicode_tables.py from tokenizers " + version + ": do not edit.",
-        '#include "text/unicode_tables.h"',
-        "namespace tern::text {",
+        '#include "tokenizer/unicode/unicode_tables.h"',
+        "namespace tern::tokenizer {",
         "// clang-format off",
     ]
 
@@ -212,7 +212,7 @@ def main():
     array("CharRange", "lower_exceptions", ["{%#x,%#x,%d}" % tuple(r) for r in deltas(lower_exceptions())])
     array("CharRange", "pcre_shadows", ["{%#x,%#x,%#x}" % tuple(r) for r in ranges(shadows())])
     array("std::uint32_t", "script_runs", [hex(r) for r in scripts])
-    lines += ["// clang-format on", "}  // namespace tern::text", ""]
+    lines += ["// clang-format on", "}  // namespace tern::tokenizer", ""]
     open(sys.argv[1], "w").write("\n".join(lines))
     print(len(classes), "classes", len(runs), "runs", len(scripts), "script runs")
 

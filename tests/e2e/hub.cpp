@@ -4,15 +4,15 @@
 #include <fstream>
 #include <iterator>
 
-#include "../unit/io/fake_hub.h"
+#include "../unit/hub/fake_hub.h"
 #include "run.h"
 #include "tiny_model.h"
 
 namespace tern::e2e {
 namespace {
 
-using io::FakeReply;
-using io::FakeRequest;
+using hub::FakeReply;
+using hub::FakeRequest;
 
 const std::string kCommit(40, 'c');
 constexpr char kTokenizer[] =
@@ -53,7 +53,7 @@ class Hub : public ::testing::Test {
   }
 
   Scratch scratch_;
-  io::FakeHub hub_{answer};
+  hub::FakeHub hub_{answer};
 };
 
 TEST_F(Hub, ModelAndDatasetComeFromIt) {
@@ -160,7 +160,7 @@ class ModelScope : public ::testing::Test {
   }
 
   Scratch scratch_;
-  io::FakeHub hub_{[this](const FakeRequest& request) { return answer(request); }};
+  hub::FakeHub hub_{[this](const FakeRequest& request) { return answer(request); }};
 };
 
 TEST_F(ModelScope, ModelsOfEveryCommandComeFromItOnce) {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "../unit/io/fake_hub.h"
+#include "../unit/hub/fake_hub.h"
 #include "failing.h"
 
 namespace tern::e2e {
@@ -77,7 +77,7 @@ TEST_F(Interrupted, WhatWasFetchedIsKept) {
   std::atomic<bool> asked = false;
   const std::string commit(40, 'c');
   const std::string body(std::size_t{1} << 22, ' ');
-  io::FakeHub hub([&](const io::FakeRequest& request) -> io::FakeReply {
+  hub::FakeHub hub([&](const hub::FakeRequest& request) -> hub::FakeReply {
     if (request.target.starts_with("/api/models/org/words/revision/main")) {
       return {200, R"({"sha":")" + commit + R"(","siblings":[{"rfilename":"tokenizer.json","size":4194304}]})", {}};
     }

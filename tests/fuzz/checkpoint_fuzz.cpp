@@ -5,13 +5,13 @@
 #include <string_view>
 #include <vector>
 
-#include "io/logical_tensors.h"
+#include "checkpoint/logical_tensors.h"
 #include "memory_file.h"
 
 namespace {
 
 namespace fs = std::filesystem;
-using namespace tern::io;
+using namespace tern::checkpoint;
 
 const fs::path& scratch() {
   static const fs::path path = fs::temp_directory_path() / ("tern-fuzz-checkpoint-" + std::to_string(::getpid()));

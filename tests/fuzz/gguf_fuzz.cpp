@@ -1,14 +1,14 @@
 // Bytes as a GGUF file: opening ends with an Error or with views that can all be read.
 #include <vector>
 
-#include "io/dequantize.h"
-#include "io/gguf.h"
-#include "io/gguf_writer.h"
+#include "checkpoint/dequantize.h"
+#include "checkpoint/gguf.h"
+#include "checkpoint/gguf_writer.h"
 #include "memory_file.h"
 
 namespace {
 
-using namespace tern::io;
+using namespace tern::checkpoint;
 
 void read_value(const GgufValue& value) {
   const auto integers = value.integers();

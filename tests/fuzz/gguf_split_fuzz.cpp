@@ -1,13 +1,13 @@
 // Bytes as the second file of a split GGUF set whose first is sound: an Error, or tensors that can all be read.
-#include "io/dequantize.h"
-#include "io/gguf.h"
-#include "io/gguf_writer.h"
+#include "checkpoint/dequantize.h"
+#include "checkpoint/gguf.h"
+#include "checkpoint/gguf_writer.h"
 #include "memory_file.h"
 #include "scratch_folder.h"
 
 namespace {
 
-using namespace tern::io;
+using namespace tern::checkpoint;
 
 constexpr const char* kFirst = "set-00001-of-00002.gguf";
 constexpr const char* kSecond = "set-00002-of-00002.gguf";

@@ -1,11 +1,11 @@
 // Bytes as a hub's reply (and as a hub id): an Error, or file names that stay in their folder.
 #include <filesystem>
 
-#include "io/hub.h"
+#include "hub/hub.h"
 #include "memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace tern::io;
+  using namespace tern::hub;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const Hub hub : {Hub::hugging_face, Hub::modelscope}) {
     const auto listing = parse_hub_listing(hub, text, "f");

@@ -1,5 +1,5 @@
 // Bytes as the index of a sharded checkpoint whose two shards are sound: an Error, or every tensor once, read from it.
-#include "io/logical_tensors.h"
+#include "checkpoint/logical_tensors.h"
 #include "memory_file.h"
 #include "scratch_folder.h"
 
@@ -28,7 +28,7 @@ const tern::fuzz::ScratchFolder& folder() {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace tern::io;
+  using namespace tern::checkpoint;
   folder().put("model.safetensors.index.json", {reinterpret_cast<const char*>(data), size});
   const auto source = CheckpointSource::open(folder().path());
   if (!source) {

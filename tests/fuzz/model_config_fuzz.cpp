@@ -31,7 +31,7 @@ void check(const ModelConfig& config) {
 }
 
 tern::Result<ModelConfig> read(const std::filesystem::path& path) {
-  const auto source = tern::io::CheckpointSource::open(path);
+  const auto source = tern::checkpoint::CheckpointSource::open(path);
   if (!source) return source.error();
   return read_config(*source);
 }

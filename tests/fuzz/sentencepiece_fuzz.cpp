@@ -3,6 +3,6 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  tern::fuzz::check(tern::text::Tokenizer::from_sentencepiece(bytes, "fuzz"));
+  tern::fuzz::check(tern::tokenizer::Tokenizer::from_sentencepiece(bytes, "fuzz"));
   return 0;
 }

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "base/status.h"
+#include "jinja/eval.h"
+#include "jinja/parser.h"
 #include "memory_file.h"
-#include "text/jinja_eval.h"
-#include "text/jinja_parser.h"
 
 namespace {
 
@@ -38,7 +38,7 @@ const ordered_json& kinds() {
 
 // The limits of a fuzzed run: small, so that an input that uses them up does not take long.
 void render_bounded(const std::string& source) {
-  using namespace tern::text::jinja;
+  using namespace tern::jinja;
   const std::string where = "fuzz";
   Limits limits;
   limits.steps = 20000;

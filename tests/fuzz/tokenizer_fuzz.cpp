@@ -4,7 +4,7 @@
 
 namespace {
 
-using tern::text::Tokenizer;
+using tern::tokenizer::Tokenizer;
 
 constexpr std::string_view kByteLevel =
     R"({"normalizer": {"type": "NFKC"}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true},

@@ -5,21 +5,21 @@
 #include <string_view>
 
 #include "memory_file.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tern::fuzz {
 
 inline constexpr std::string_view kSample = "Hello w\xC3\xB6rld 123\n  <s> x\xFF";
 
 // Encoding does not depend on whether offsets are asked for, and a stream gives what decoding at once gives.
-inline void check(const text::Tokenizer& tokenizer, std::string_view text) {
+inline void check(const tokenizer::Tokenizer& tokenizer, std::string_view text) {
   try {
     const auto encoding = tokenizer.encode_with_offsets(text, true);
     require(encoding.ids == tokenizer.encode(text, true), "offsets change no id");
     require(encoding.ids.size() == encoding.offsets.size(), "each id has an offset");
-    text::IncrementalDecoder decoder(tokenizer, false);
+    tokenizer::IncrementalDecoder decoder(tokenizer, false);
     std::string streamed;
-    for (const text::TokenId id : encoding.ids) streamed += decoder.push(id);
+    for (const tokenizer::TokenId id : encoding.ids) streamed += decoder.push(id);
     streamed += decoder.flush();
     require(streamed == tokenizer.decode(encoding.ids, false), "a stream gives what decoding at once gives");
   } catch (const Failure&) {
@@ -28,7 +28,7 @@ inline void check(const text::Tokenizer& tokenizer, std::string_view text) {
 }
 
 // An Error that says something, or a tokenizer that keeps the laws.
-inline void check(const Result<text::Tokenizer>& tokenizer) {
+inline void check(const Result<tokenizer::Tokenizer>& tokenizer) {
   if (tokenizer.ok()) return check(*tokenizer, kSample);
   require(!tokenizer.error().line().empty(), "an error says something");
 }

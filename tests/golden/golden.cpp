@@ -56,9 +56,9 @@ std::filesystem::path fixture(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
 }
 
-Numbers::Numbers(const std::filesystem::path& file) : file_(io::Safetensors::open(file).value()) {}
+Numbers::Numbers(const std::filesystem::path& file) : file_(checkpoint::Safetensors::open(file).value()) {}
 
-const io::SafetensorsTensor& Numbers::at(const std::string& name) const {
+const checkpoint::SafetensorsTensor& Numbers::at(const std::string& name) const {
   const auto* tensor = file_.tensor(name);
   if (tensor == nullptr) throw std::logic_error("the fixture has no " + name);
   return *tensor;
@@ -89,7 +89,7 @@ std::map<std::string, std::vector<float>> Numbers::with_prefix(const std::string
 models::LoadedModel load(const std::filesystem::path& path, bool fp32_masters) {
   models::LoadOptions options;
   options.fp32_masters = fp32_masters;
-  auto source = std::make_shared<io::CheckpointSource>(io::CheckpointSource::open(path).value());
+  auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(path).value());
   return models::load_model(std::move(source), cpu_device(), options).value();
 }
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "accel/choice_cache.h"
+#include "checkpoint/safetensors.h"
 #include "data/batch.h"
 #include "graph/program.h"
-#include "io/safetensors.h"
 #include "models/adapter.h"
 #include "models/loader.h"
 #include "train/micro_batch.h"
@@ -34,8 +34,8 @@ class Numbers {
   [[nodiscard]] std::map<std::string, std::vector<float>> with_prefix(const std::string& prefix) const;
 
  private:
-  const io::SafetensorsTensor& at(const std::string& name) const;
-  io::Safetensors file_;
+  const checkpoint::SafetensorsTensor& at(const std::string& name) const;
+  checkpoint::Safetensors file_;
 };
 
 [[nodiscard]] models::LoadedModel load(const std::filesystem::path& path, bool fp32_masters = false);

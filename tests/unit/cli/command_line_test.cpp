@@ -1,4 +1,4 @@
-#include "cli/command_line.h"
+#include "cli/flags/command_line.h"
 
 #include <gtest/gtest.h>
 
@@ -137,15 +137,18 @@ TEST(CommandLine, AFlagOfAnotherCommandHasNoEffect) {
 }
 
 TEST(CommandLine, AFlagOfTheGroupWithoutEffectSaysWhy) {
-  EXPECT_EQ(refused({"sft", "--max_model_len", "512"}),
-            "flag --max_model_len: expected a flag with an effect, found no effect in tern sft, as samples are bounded by "
-            "--max_length; remove it");
+  EXPECT_EQ(
+      refused({"sft", "--max_model_len", "512"}),
+      "flag --max_model_len: expected a flag with an effect, found no effect in tern sft, as samples are bounded by "
+      "--max_length; remove it");
 }
 
 TEST(CommandLine, PendingFlagsAndValuesAreRefusedUnlessTheyChangeNothing) {
-  EXPECT_EQ(refused({"sft", "--deepspeed", "zero2"}), "flag --deepspeed: expected an implemented flag, found one not implemented yet; remove it");
+  EXPECT_EQ(refused({"sft", "--deepspeed", "zero2"}),
+            "flag --deepspeed: expected an implemented flag, found one not implemented yet; remove it");
   EXPECT_EQ(refused({"sft", "--report_to", "tensorboard"}),
-            "flag --report_to: expected an implemented value, found \"tensorboard\", not implemented yet; use --report_to none");
+            "flag --report_to: expected an implemented value, found \"tensorboard\", not implemented yet; use "
+            "--report_to none");
   EXPECT_TRUE(parse({"sft", "--tensor_parallel_size", "1"}));
   EXPECT_EQ(refused({"sft", "--tensor_parallel_size", "2"}),
             "flag --tensor_parallel_size: expected an implemented flag, found one not implemented yet; remove it");
@@ -299,9 +302,9 @@ TEST(Config, ErrorsNameFileLineAndKey) {
             cat(unknown.path(), ":2: learning_rat: expected a flag of tern sft, found an unknown one; did you mean ",
                 "--learning_rate?"));
   const ConfigOnDisk bad("b.yaml", "lora_rank: many\n");
-  EXPECT_EQ(refused({"sft", bad.path()}),
-            cat(bad.path(), ":1: lora_rank: expected an integer in [1,inf), found \"many\"; ",
-                "for example --lora_rank 8"));
+  EXPECT_EQ(
+      refused({"sft", bad.path()}),
+      cat(bad.path(), ":1: lora_rank: expected an integer in [1,inf), found \"many\"; ", "for example --lora_rank 8"));
   const ConfigOnDisk list("l.yaml", "- a\n- b\n");
   EXPECT_EQ(refused({"sft", list.path()}),
             cat(list.path(), ": expected a map from flags to values, found a single array; ",

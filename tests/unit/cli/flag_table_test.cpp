@@ -1,5 +1,5 @@
 // The table itself: every row must be usable, as parsing, help and the docs are made from it.
-#include "cli/flag_table.h"
+#include "cli/flags/flag_table.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "base/strings.h"
-#include "cli/arguments.h"
-#include "cli/command.h"
-#include "cli/help.h"
+#include "cli/commands/command.h"
+#include "cli/flags/arguments.h"
+#include "cli/flags/help.h"
 
 namespace tern::cli {
 namespace {

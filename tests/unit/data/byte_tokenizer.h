@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 #include "data/reader.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tern::data {
 
@@ -29,7 +29,7 @@ inline std::string byte_stand_in(int byte) {
 
 inline constexpr int kStart = 256, kEnd = 257;  // <|im_start|>, <|im_end|>
 
-inline text::Tokenizer byte_tokenizer() {
+inline tokenizer::Tokenizer byte_tokenizer() {
   std::string vocab;
   for (int byte = 0; byte < 256; ++byte) {
     if (byte > 0) vocab += ',';
@@ -44,7 +44,7 @@ inline text::Tokenizer byte_tokenizer() {
       R"("post_processor":null,"decoder":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false},)",
       R"("model":{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,"end_of_word_suffix":null,)",
       R"("fuse_unk":false,"byte_fallback":false,"vocab":{)", vocab, R"(},"merges":[]}})");
-  return text::Tokenizer::from_json(json, "byte tokenizer").value();
+  return tokenizer::Tokenizer::from_json(json, "byte tokenizer").value();
 }
 
 }  // namespace tern::data

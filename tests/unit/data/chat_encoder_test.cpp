@@ -16,7 +16,7 @@ constexpr std::string_view kChatMl =
 
 std::shared_ptr<const ChatEncoder> encoder(ChatEncoderOptions options = {}) {
   options.identity = "test";
-  return ChatEncoder::create(byte_tokenizer(), text::ChatTemplate::parse(std::string(kChatMl), "test").value(), options)
+  return ChatEncoder::create(byte_tokenizer(), chat::ChatTemplate::parse(std::string(kChatMl), "test").value(), options)
       .value();
 }
 
@@ -29,7 +29,7 @@ Row parse(std::string_view json) {
 
 // The sample's text with what is learned in brackets, a weight other than 1 before them.
 std::string shown(const Sample& sample) {
-  text::IncrementalDecoder decoder(byte_tokenizer(), false);
+  tokenizer::IncrementalDecoder decoder(byte_tokenizer(), false);
   std::string out;
   float open = 0;
   for (std::size_t t = 0; t < sample.ids.size(); ++t) {
@@ -63,11 +63,11 @@ TEST(ChatEncoder, EachAssistantTurnIsLearnedWithItsEnd) {
 
 TEST(ChatEncoder, LossScaleAndMessageWeights) {
   ChatEncoderOptions options;
-  options.loss_scale = text::LossScale::last_round;
+  options.loss_scale = chat::LossScale::last_round;
   EXPECT_EQ(shown(*encoder(options), R"({"history":[["a","b"]],"query":"c","response":"d"})"),
             "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
             "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n[d<|im_end|>\n]");
-  options.loss_scale = text::LossScale::all;
+  options.loss_scale = chat::LossScale::all;
   const auto all = encoder(options)->encode(parse(kTwoRounds)).value();
   for (std::size_t t = 0; t < all.samples[0].weights.size(); ++t) EXPECT_EQ(all.samples[0].weights[t], t == 0 ? 0 : 1);
   EXPECT_EQ(shown(*encoder(), R"({"messages":[{"role":"user","content":"a","loss":false},
@@ -84,12 +84,12 @@ TEST(ChatEncoder, LossScaleAndMessageWeights) {
 TEST(ChatEncoder, PlainTextGetsItsEndAndIsLearnedWhole) {
   ChatEncoderOptions options;
   options.use_chat_template = false;
-  options.loss_scale = text::LossScale::all;
+  options.loss_scale = chat::LossScale::all;
   const auto plain = encoder(options);
   EXPECT_EQ(shown(*plain, R"({"text":"words"})"), "w[ords]");  // this tokenizer names no end token
   EXPECT_EQ(shown(*plain, R"({"messages":[{"role":"assistant","content":"words"}]})"), "w[ords]");
   EXPECT_EQ(shown(*plain, R"({"query":"ab","response":"cd"})"), "a[bcd]");
-  options.loss_scale = text::LossScale::every_turn;
+  options.loss_scale = chat::LossScale::every_turn;
   EXPECT_EQ(shown(*encoder(options), R"({"query":"ab","response":"cd"})"), "ab[cd]");
 }
 
@@ -112,7 +112,7 @@ TEST(ChatEncoder, EverySettingIsInTheFingerprint) {
   std::vector<ChatEncoderOptions> all(6);
   all[1].max_length = 7;
   all[2].truncation = Truncation::left;
-  all[3].loss_scale = text::LossScale::all;
+  all[3].loss_scale = chat::LossScale::all;
   all[4].use_chat_template = false;
   all[5].template_kwargs = R"({"enable_thinking": false})";
   std::vector<std::string> prints;

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "../io/fake_hub.h"
+#include "../hub/fake_hub.h"
 
 namespace tern::data {
 namespace {
@@ -61,7 +61,7 @@ TEST(HubDataset, WithoutThemFoldersAndNamesDo) {
 TEST(HubDataset, FetchesTheChosenFilesAlone) {
   const std::string commit(40, 'a');
   const std::string rows = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
-  io::FakeHub hub([&](const io::FakeRequest& request) -> io::FakeReply {
+  hub::FakeHub hub([&](const hub::FakeRequest& request) -> hub::FakeReply {
     if (request.target.starts_with("/api/datasets/org/rows/revision/main")) {
       return {200,
               R"({"sha":")" + commit +

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "temp_dir.h"
+#include "tests/unit/temp_dir.h"
 
 namespace tern::io {
 namespace {
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 void put(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
 TEST(AtomicDir, AppearsWholeWithASoundManifest) {
-  TempDir dir;
+  test::TempDir dir;
   auto made = AtomicDir::begin(dir / "deep/out", AtomicDir::Existing::refuse);
   ASSERT_TRUE(made.ok()) << made.error().line();
   put(made->path() / "a.txt", "hello");
@@ -36,13 +36,13 @@ TEST(AtomicDir, AppearsWholeWithASoundManifest) {
 }
 
 TEST(AtomicDir, LeavesNothingWhenDropped) {
-  TempDir dir;
+  test::TempDir dir;
   { put(AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse).value().path() / "a", "x"); }
   EXPECT_TRUE(fs::is_empty(dir.path()));
 }
 
 TEST(AtomicDir, ReplacesOrRefusesAnExistingTarget) {
-  TempDir dir;
+  test::TempDir dir;
   dir.write("out/old", "1");
   const auto refused = AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse);
   ASSERT_FALSE(refused.ok());
@@ -62,7 +62,7 @@ TEST(AtomicDir, ReplacesOrRefusesAnExistingTarget) {
 }
 
 TEST(VerifyManifest, SeesEveryDamage) {
-  TempDir dir;
+  test::TempDir dir;
   auto made = AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse).value();
   put(made.path() / "a", "hello");
   ASSERT_TRUE(made.commit().ok());
@@ -81,7 +81,7 @@ TEST(VerifyManifest, SeesEveryDamage) {
 
 // Broken if a run that was killed leaves its directory for ever, or if a live run's directory is taken away.
 TEST(AtomicDir, StaleDirectoriesGoAndLiveOnesStay) {
-  TempDir dir;
+  test::TempDir dir;
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = ::fork();
@@ -106,7 +106,7 @@ TEST(AtomicDir, StaleDirectoriesGoAndLiveOnesStay) {
 
 // Broken if each killed run of a command leaves a directory or file as large as its result.
 TEST(AtomicDir, TheNextWriterOfATargetRemovesWhatAKilledOneLeft) {
-  TempDir dir;
+  test::TempDir dir;
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   ::waitpid(child, nullptr, 0);
@@ -134,7 +134,7 @@ TEST(AtomicDir, TheNextWriterOfATargetRemovesWhatAKilledOneLeft) {
 
 // A full disk is one clear line: /dev/full answers every write so.
 TEST(AtomicDir, SaysThatTheDiskIsFull) {
-  TempDir dir;
+  test::TempDir dir;
   auto made = AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse).value();
   fs::create_symlink("/dev/full", made.path() / "manifest.json");
   const auto status = made.commit();

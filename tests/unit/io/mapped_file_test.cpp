@@ -8,13 +8,13 @@
 #include <csignal>
 #include <numeric>
 
-#include "temp_dir.h"
+#include "tests/unit/temp_dir.h"
 
 namespace tern::io {
 namespace {
 
 TEST(MappedFile, MapsAndHints) {
-  TempDir dir;
+  test::TempDir dir;
   const auto file = MappedFile::open(dir.write("a", "hello")).value();
   EXPECT_EQ(file->bytes().size(), 5U);
   EXPECT_EQ(static_cast<char>(file->bytes()[4]), 'o');
@@ -26,7 +26,7 @@ TEST(MappedFile, MapsAndHints) {
 }
 
 TEST(MappedFile, RefusesWhatIsNoFile) {
-  TempDir dir;
+  test::TempDir dir;
   EXPECT_NE(MappedFile::open(dir / "absent").error().line().find("no such file"), std::string::npos);
   EXPECT_NE(MappedFile::open(dir.path()).error().line().find("a directory"), std::string::npos);
   ASSERT_EQ(::mkfifo((dir / "fifo").c_str(), 0600), 0);
@@ -35,7 +35,7 @@ TEST(MappedFile, RefusesWhatIsNoFile) {
 
 // Broken if reading a file that shrank under its mapping kills the process, or goes unnoticed.
 TEST(MappedFile, SurvivesAFileThatShrinks) {
-  TempDir dir;
+  test::TempDir dir;
   const auto path = dir.write("a", std::string(1 << 16, 'x'));
   const auto file = MappedFile::open(path).value();
   std::filesystem::resize_file(path, 5000);
@@ -56,7 +56,7 @@ TEST(MappedFile, RefusesMoreFilesThanItCanGuard) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
   const rlimit more = {std::min<rlim_t>(old.rlim_max, 8192), old.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &more), 0);
-  TempDir dir;
+  test::TempDir dir;
   const auto path = dir.write("a", "x");
   std::vector<std::shared_ptr<const MappedFile>> files;
   std::string line;
@@ -76,13 +76,13 @@ TEST(MappedFile, RefusesMoreFilesThanItCanGuard) {
 }
 
 TEST(MappedFileDeathTest, LeavesOtherBusErrorsAlone) {
-  TempDir dir;
+  test::TempDir dir;
   (void)MappedFile::open(dir.write("a", "x")).value();
   EXPECT_EXIT(std::raise(SIGBUS), testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST(ReadTextFile, IsBounded) {
-  TempDir dir;
+  test::TempDir dir;
   const auto path = dir.write("a", "12345");
   EXPECT_EQ(read_text_file(path).value(), "12345");
   EXPECT_FALSE(read_text_file(path, 4).ok());

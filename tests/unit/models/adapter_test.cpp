@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 LoadedModel load(const ScratchModel& scratch) { return load_model(scratch.open(), cpu_device(), {}).value(); }
 
-std::vector<float> floats(const io::Safetensors& file, const std::string& name) {
+std::vector<float> floats(const checkpoint::Safetensors& file, const std::string& name) {
   const auto* tensor = file.tensor(name);
   EXPECT_NE(tensor, nullptr) << name;
   std::vector<float> values(tensor->bytes.size() / sizeof(float));
@@ -23,13 +23,13 @@ std::vector<float> floats(const io::Safetensors& file, const std::string& name) 
 }
 
 // Writes adapter_model.safetensors anew from PEFT's, with tensors left out, renamed or cut.
-void rewrite(const std::filesystem::path& adapter, const std::function<bool(io::TensorSpec&)>& keep) {
-  std::vector<io::TensorSpec> specs;
+void rewrite(const std::filesystem::path& adapter, const std::function<bool(checkpoint::TensorSpec&)>& keep) {
+  std::vector<checkpoint::TensorSpec> specs;
   std::vector<std::vector<std::byte>> contents;
   {
-    const auto file = io::Safetensors::open_directory(adapter, "adapter_model").value();
+    const auto file = checkpoint::Safetensors::open_directory(adapter, "adapter_model").value();
     for (const auto& tensor : file.tensors()) {
-      io::TensorSpec spec{tensor.name, "F32", tensor.shape};
+      checkpoint::TensorSpec spec{tensor.name, "F32", tensor.shape};
       if (!keep(spec)) continue;
       std::int64_t count = spec.dtype == "F32" ? 4 : 1;
       for (const std::int64_t size : spec.shape) count *= size;
@@ -39,9 +39,9 @@ void rewrite(const std::filesystem::path& adapter, const std::function<bool(io::
     }
   }
   std::filesystem::remove(adapter / "adapter_model.safetensors");
-  io::SafetensorsWriteOptions options;
+  checkpoint::SafetensorsWriteOptions options;
   options.stem = "adapter_model";
-  auto writer = io::SafetensorsWriter::create(adapter, specs, options).value();
+  auto writer = checkpoint::SafetensorsWriter::create(adapter, specs, options).value();
   for (std::size_t i = 0; i < specs.size(); ++i) writer.write(specs[i].name, contents[i]).value();
   writer.finish().value();
 }
@@ -110,21 +110,23 @@ TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
   }
   const ScratchModel scratch;
   scratch.edit("adapter/adapter_config.json", [](Json& json) { json = {1}; });
-  EXPECT_EQ(read_adapter_config(scratch.path() / "adapter").error().line(),
-            cat((scratch.path() / "adapter/adapter_config.json").string(),
-                ": expected a JSON object, found array; take the file from the adapter's repository or checkpoint again"));
+  EXPECT_EQ(
+      read_adapter_config(scratch.path() / "adapter").error().line(),
+      cat((scratch.path() / "adapter/adapter_config.json").string(),
+          ": expected a JSON object, found array; take the file from the adapter's repository or checkpoint again"));
 }
 
 TEST(Adapter, RefusesTensorsOfAnotherModel) {
   const std::string module = "base_model.model.model.layers.0.mlp.up_proj.";
   {
     const ScratchModel scratch;
-    rewrite(scratch.path() / "adapter", [&](io::TensorSpec& spec) { return spec.name != module + "lora_B.weight"; });
+    rewrite(scratch.path() / "adapter",
+            [&](checkpoint::TensorSpec& spec) { return spec.name != module + "lora_B.weight"; });
     EXPECT_NE(load_error(scratch).find("layers.0.mlp.up_proj: expected both lora_A and lora_B"), std::string::npos);
   }
   {
     const ScratchModel scratch;
-    rewrite(scratch.path() / "adapter", [&](io::TensorSpec& spec) {
+    rewrite(scratch.path() / "adapter", [&](checkpoint::TensorSpec& spec) {
       if (spec.name == module + "lora_A.weight") spec.shape[1] -= 1;
       return true;
     });
@@ -132,7 +134,7 @@ TEST(Adapter, RefusesTensorsOfAnotherModel) {
   }
   {
     const ScratchModel scratch;
-    rewrite(scratch.path() / "adapter", [&](io::TensorSpec& spec) {
+    rewrite(scratch.path() / "adapter", [&](checkpoint::TensorSpec& spec) {
       if (spec.name.find(".layers.0.") != std::string::npos)
         spec.name.replace(spec.name.find(".layers.0."), 10, ".layers.7.");
       return true;
@@ -142,7 +144,7 @@ TEST(Adapter, RefusesTensorsOfAnotherModel) {
   }
   {
     const ScratchModel scratch;
-    rewrite(scratch.path() / "adapter", [&](io::TensorSpec& spec) {
+    rewrite(scratch.path() / "adapter", [&](checkpoint::TensorSpec& spec) {
       if (spec.name == module + "lora_A.weight") spec.dtype = "F8_E8M0";
       return true;
     });
@@ -175,9 +177,9 @@ TEST(Merge, AddsTheScaledProductAndNothingElse) {
   options.dtype = TERN_F32;
   const auto source = scratch.open();
   merge_weights(*source, options, target.path()).value();
-  const auto merged = io::Safetensors::open_directory(target.path()).value();
-  const auto base = io::Safetensors::open_directory(scratch.path()).value();
-  const auto adapter = io::Safetensors::open_directory(scratch.path() / "adapter", "adapter_model").value();
+  const auto merged = checkpoint::Safetensors::open_directory(target.path()).value();
+  const auto base = checkpoint::Safetensors::open_directory(scratch.path()).value();
+  const auto adapter = checkpoint::Safetensors::open_directory(scratch.path() / "adapter", "adapter_model").value();
   ASSERT_EQ(merged.tensors().size(), base.tensors().size());
   std::size_t changed = 0;
   for (const auto& tensor : base.tensors()) {
@@ -214,7 +216,7 @@ TEST(Merge, RefusesAnAdapterOfAnotherModel) {
 
 TEST(Merge, RefusesAnAdapterWithMoreThanTheModelHas) {
   const ScratchModel scratch;
-  rewrite(scratch.path() / "adapter", [&](io::TensorSpec& spec) {
+  rewrite(scratch.path() / "adapter", [&](checkpoint::TensorSpec& spec) {
     if (spec.name.find(".layers.0.mlp.up_proj.") != std::string::npos)
       spec.name.replace(spec.name.find(".layers.0."), 10, ".layers.7.");
     return true;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "io/gguf_writer.h"
+#include "checkpoint/gguf_writer.h"
 #include "scratch_model.h"
 
 namespace tern::models {
@@ -133,13 +133,13 @@ INSTANTIATE_TEST_SUITE_P(
 // A GGUF that holds a config and no layer.
 class GgufConfig : public testing::Test {
  protected:
-  using Change = std::function<void(io::GgufMetadata&)>;
+  using Change = std::function<void(checkpoint::GgufMetadata&)>;
   [[nodiscard]] ModelConfig read(const std::vector<float>& factors) const {
-    return read_config(io::CheckpointSource::open(write(factors)).value()).value();
+    return read_config(checkpoint::CheckpointSource::open(write(factors)).value()).value();
   }
   [[nodiscard]] std::filesystem::path write(const std::vector<float>& factors, const Change& change = {},
                                             const std::vector<std::int64_t>& table_shape = {32, 64}) const {
-    io::GgufMetadata metadata;
+    checkpoint::GgufMetadata metadata;
     metadata.set("general.architecture", "llama");
     const auto number = [&](const char* key, std::uint32_t value) { metadata.set(key, value); };
     number("llama.embedding_length", 64);
@@ -152,11 +152,11 @@ class GgufConfig : public testing::Test {
     metadata.set("llama.rope.freq_base", 500000.0F);
     if (change) change(metadata);
     const std::vector<float> table(32 * 64, 0.5F);
-    auto writer =
-        io::GgufWriter::create(scratch_.path() / "model.gguf", metadata,
-                               {{"token_embd.weight", io::GgmlType::f32, table_shape},
-                                {"rope_freqs.weight", io::GgmlType::f32, {static_cast<std::int64_t>(factors.size())}}})
-            .value();
+    auto writer = checkpoint::GgufWriter::create(
+                      scratch_.path() / "model.gguf", metadata,
+                      {{"token_embd.weight", checkpoint::GgmlType::f32, table_shape},
+                       {"rope_freqs.weight", checkpoint::GgmlType::f32, {static_cast<std::int64_t>(factors.size())}}})
+                      .value();
     writer.write("token_embd.weight", std::as_bytes(std::span(table))).value();
     writer.write("rope_freqs.weight", std::as_bytes(std::span(factors))).value();
     writer.finish().value();
@@ -203,7 +203,7 @@ TEST_F(GgufConfig, KeepsOtherDivisorsAndWillNotMisnameThem) {
 
 TEST_F(GgufConfig, RefusesMetadataOfNoModel) {
   const auto refused = [&](const Change& change) {
-    const auto config = read_config(io::CheckpointSource::open(write(llama31(), change)).value());
+    const auto config = read_config(checkpoint::CheckpointSource::open(write(llama31(), change)).value());
     return config.ok() ? "accepted" : config.error().line();
   };
   const std::string where = (scratch_.path() / "model.gguf").string();
@@ -215,7 +215,7 @@ TEST_F(GgufConfig, RefusesMetadataOfNoModel) {
             where +
                 ": key \"llama.rope.scaling.type\": expected none or linear, found yarn; "
                 "choose another model: this one computes what tern does not");
-  EXPECT_EQ(read_config(io::CheckpointSource::open(write(llama31(), {}, {2048})).value()).error().line(),
+  EXPECT_EQ(read_config(checkpoint::CheckpointSource::open(write(llama31(), {}, {2048})).value()).error().line(),
             where +
                 ": tensor token_embd.weight: expected a matrix, found 1 dimensions; "
                 "what describes the model is damaged: take it from its repository again");
@@ -223,7 +223,7 @@ TEST_F(GgufConfig, RefusesMetadataOfNoModel) {
 
 TEST_F(GgufConfig, RefusesDivisorsThatAreNone) {
   for (const auto& factors : {std::vector<float>(7, 1.0F), std::vector<float>(8, 0.0F)}) {
-    const auto config = read_config(io::CheckpointSource::open(write(factors)).value());
+    const auto config = read_config(checkpoint::CheckpointSource::open(write(factors)).value());
     ASSERT_FALSE(config.ok());
     EXPECT_NE(config.error().line().find("rope_freqs.weight"), std::string::npos) << config.error().line();
   }

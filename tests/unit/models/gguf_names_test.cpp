@@ -15,7 +15,7 @@ namespace tern::models {
 namespace {
 
 namespace fs = std::filesystem;
-using io::CheckpointSource;
+using checkpoint::CheckpointSource;
 
 class GgufNames : public ::testing::TestWithParam<const char*> {
  protected:
@@ -41,11 +41,11 @@ class GgufNames : public ::testing::TestWithParam<const char*> {
 
   fs::path to_gguf(const fs::path& model, const std::string& outtype) {
     const auto source = CheckpointSource::open(model).value();
-    io::ConvertOptions options;
+    checkpoint::ConvertOptions options;
     options.outtype = outtype;
     set_gguf_form(source, read_config(source).value(), "tiny", options).value();
     const fs::path target = scratch_ / "model.gguf";
-    (void)io::convert_checkpoint(source, target, options).value();
+    (void)checkpoint::convert_checkpoint(source, target, options).value();
     return target;
   }
 
@@ -68,11 +68,11 @@ TEST_P(GgufNames, ThereAndBackIsTheSameModel) {
   expect_equal_weights(model, gguf);
 
   const auto source = CheckpointSource::open(gguf).value();
-  io::ConvertOptions options;
+  checkpoint::ConvertOptions options;
   options.outtype = "f32";
   const ModelConfig back = set_hugging_face_form(source, read_config(source).value(), options).value();
   options.files["config.json"] = io::write_json(config_json(back, "float32"));
-  (void)io::convert_checkpoint(source, scratch_ / "back", options).value();
+  (void)checkpoint::convert_checkpoint(source, scratch_ / "back", options).value();
   const auto written = CheckpointSource::open(scratch_ / "back").value();
   const auto original = CheckpointSource::open(model).value();
   EXPECT_EQ(written.tensors().size(), original.tensors().size());
@@ -153,7 +153,7 @@ TEST_F(GgufNames, Llama3ScalingSurvives) {
   ASSERT_NE(gguf.find("rope_freqs.weight"), nullptr);
   const auto before = rope_frequencies(read_config(CheckpointSource::open(model).value()).value());
   const auto during = rope_frequencies(read_config(gguf).value());
-  io::ConvertOptions options;
+  checkpoint::ConvertOptions options;
   const ModelConfig back = set_hugging_face_form(gguf, read_config(gguf).value(), options).value();
   EXPECT_EQ(back.rope_scaling, RopeScaling::llama3);
   EXPECT_EQ(back.rope_factor, 32.0);
@@ -165,22 +165,24 @@ TEST_F(GgufNames, Llama3ScalingSurvives) {
 TEST_F(GgufNames, WhatIsNotTheModelsIsNamed) {
   const auto refused = [&](const fs::path& model) {
     const auto source = CheckpointSource::open(model).value();
-    io::ConvertOptions options;
+    checkpoint::ConvertOptions options;
     options.outtype = "f32";
     const auto status = set_gguf_form(source, read_config(source).value(), "tiny", options);
     if (!status.ok()) return status.error().line();
-    const auto report = io::convert_checkpoint(source, scratch_ / "refused.gguf", options);
+    const auto report = checkpoint::convert_checkpoint(source, scratch_ / "refused.gguf", options);
     return report.ok() ? std::string("accepted") : report.error().line();
   };
   const fs::path wide = variant([](auto& config) { config["intermediate_size"] = 97; });
-  EXPECT_EQ(refused(wide), wide.string() +
-                               ": tensor model.layers.0.mlp.down_proj.weight: expected the shape that its configuration "
-                               "implies, found another; configuration and weights belong to different models");
+  EXPECT_EQ(refused(wide),
+            wide.string() +
+                ": tensor model.layers.0.mlp.down_proj.weight: expected the shape that its configuration "
+                "implies, found another; configuration and weights belong to different models");
   const fs::path shallow = variant([](auto& config) { config["num_hidden_layers"] = 1; });
   const std::string line = refused(shallow);
   EXPECT_EQ(line.rfind(shallow.string() + ": tensor model.layers.1.", 0), 0U) << line;
-  EXPECT_TRUE(line.ends_with(": expected only tensors whose other name is known, found one without; the checkpoint is "
-                             "of another architecture, or its configuration is"))
+  EXPECT_TRUE(
+      line.ends_with(": expected only tensors whose other name is known, found one without; the checkpoint is "
+                     "of another architecture, or its configuration is"))
       << line;
 }
 
@@ -188,16 +190,16 @@ TEST_F(GgufNames, WhatIsNotTheModelsIsNamed) {
 TEST_F(GgufNames, DivisorsWithoutANameAreRefused) {
   const auto hf = CheckpointSource::open(variant([](auto& config) { config.erase("rope_parameters"); })).value();
   const ModelConfig config = read_config(hf).value();
-  io::ConvertOptions options;
+  checkpoint::ConvertOptions options;
   options.outtype = "f32";
   set_gguf_form(hf, config, "tiny", options).value();
   std::vector<float> factors(static_cast<std::size_t>(config.head_dim / 2), 1.0F);
   factors[1] = 1.5F;
   options.added.push_back({"rope_freqs.weight", {config.head_dim / 2}, factors});
   const fs::path file = scratch_ / "model.gguf";
-  (void)io::convert_checkpoint(hf, file, options).value();
+  (void)checkpoint::convert_checkpoint(hf, file, options).value();
   const auto gguf = CheckpointSource::open(file).value();
-  io::ConvertOptions back;
+  checkpoint::ConvertOptions back;
   const auto named = set_hugging_face_form(gguf, read_config(gguf).value(), back);
   ASSERT_FALSE(named.ok());
   EXPECT_EQ(named.error().line(), file.string() +
@@ -208,7 +210,7 @@ TEST_F(GgufNames, DivisorsWithoutANameAreRefused) {
 TEST_F(GgufNames, UnknownTensorsAndAbsentOnesAreNamed) {
   const fs::path untied = variant([](auto& config) { config["tie_word_embeddings"] = false; });
   const auto source = CheckpointSource::open(untied).value();
-  io::ConvertOptions options;
+  checkpoint::ConvertOptions options;
   const auto status = set_gguf_form(source, read_config(source).value(), "tiny", options);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().line().find("lm_head.weight"), std::string::npos) << status.error().line();

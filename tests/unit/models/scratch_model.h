@@ -13,7 +13,7 @@
 
 #include "accel/backend.h"
 #include "accel/device.h"
-#include "io/checkpoint_source.h"
+#include "checkpoint/checkpoint_source.h"
 
 namespace tern::models {
 
@@ -48,8 +48,8 @@ class ScratchModel {
     std::ofstream(path_ / file) << json.dump(2);
   }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] std::shared_ptr<io::CheckpointSource> open() const {
-    return std::make_shared<io::CheckpointSource>(io::CheckpointSource::open(path_).value());
+  [[nodiscard]] std::shared_ptr<checkpoint::CheckpointSource> open() const {
+    return std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(path_).value());
   }
 
  private:

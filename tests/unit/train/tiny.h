@@ -27,12 +27,13 @@ inline accel::DevicePtr cpu_device() {
 }
 
 inline models::LoadedModel tiny_model() {
-  auto source = std::make_shared<io::CheckpointSource>(io::CheckpointSource::open(golden("llama-tied")).value());
+  auto source =
+      std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(golden("llama-tied")).value());
   return models::load_model(std::move(source), cpu_device(), {}).value();
 }
 
 inline data::EncodedDataset tiny_samples() {
-  const auto file = io::Safetensors::open(golden("llama-tied/golden.safetensors")).value();
+  const auto file = checkpoint::Safetensors::open(golden("llama-tied/golden.safetensors")).value();
   const auto ints = [&](const char* name) {
     const auto bytes = file.tensor(name)->bytes;
     std::vector<std::int32_t> values(bytes.size() / sizeof(std::int32_t));

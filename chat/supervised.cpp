@@ -1,0 +1,291 @@
+#include "chat/supervised.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+#include "base/strings.h"
+#include "jinja/unicode.h"
+
+namespace tern::chat {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Stand in for a message's content to find where a template writes it: private-use characters that no text has.
+constexpr const char* probe_a = "\xEE\xA3\xBE";  // U+E8FE
+constexpr const char* probe_b = "\xEE\xA3\xBF";  // U+E8FF
+
+constexpr const char* kAsMessages = R"(give them as [{"role": "user", "content": "..."}, ...])";
+
+std::string role_of(const ordered_json& message) {
+  if (!message.is_object()) return {};
+  const auto role = message.find("role");
+  return role != message.end() && role->is_string() ? role->get<std::string>() : std::string();
+}
+
+// A message's own `loss`, none where it has none.
+std::optional<float> own_loss(const ordered_json& message, std::size_t index) {
+  const auto loss = message.find("loss");
+  if (loss == message.end() || loss->is_null()) return std::nullopt;
+  const std::string where = cat("messages[", index, "].loss");
+  const bool number = loss->is_boolean() || loss->is_number();
+  const double weight = loss->is_boolean() ? loss->get<bool>() : number ? loss->get<double>() : -1;
+  if (!(weight >= 0) || !std::isfinite(weight)) {
+    throw Failure(data_error(where, "true, false or a weight of at least 0", loss->dump(),
+                             "write true, false or a number as 0.5"));
+  }
+  if (role_of(message) != "assistant") {
+    if (weight == 0) return std::nullopt;
+    throw Failure(data_error(where, "a weight at an assistant's message", cat("one at role \"", role_of(message), "\""),
+                             "only what the assistant says is learned"));
+  }
+  return static_cast<float>(weight);
+}
+
+std::size_t common_prefix(std::string_view a, std::string_view b) {
+  const auto at =
+      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin());
+  auto size = static_cast<std::size_t>(at.first - a.begin());
+  // Two characters may share their first bytes: go back to where the differing one begins.
+  while (size > 0 && size < a.size() && (static_cast<unsigned char>(a[size]) & 0xC0U) == 0x80) --size;
+  return size;
+}
+
+class Renderer {
+ public:
+  Renderer(const ChatTemplate& chat_template, const ChatInput& input, const SupervisedOptions& options)
+      : template_(chat_template), input_(input) {
+    if (!input.messages || !input.messages->is_array()) {
+      throw Failure(
+          data_error("messages", "an array", input.messages ? input.messages->type_name() : "nothing", kAsMessages));
+    }
+    const bool has_system = !input.messages->empty() && role_of(input.messages->front()) == "system";
+    if (!options.system.empty() && !has_system) {
+      messages_.push_back({{"role", "system"}, {"content", options.system}});
+    }
+    const std::size_t added = messages_.size();
+    for (const ordered_json& message : *input.messages) {
+      if (!message.is_object()) {
+        throw Failure(
+            data_error(cat("messages[", messages_.size() - added, "]"), "an object", message.type_name(), kAsMessages));
+      }
+      losses_.resize(messages_.size());
+      losses_.push_back(own_loss(message, messages_.size() - added));
+      messages_.push_back(message);
+      messages_.back().erase("loss");
+    }
+    weigh(options.loss_scale);
+  }
+
+  // What learning says of message i: its weight, 0 for every role but assistant.
+  [[nodiscard]] float weight(std::size_t i) const { return weights_[i]; }
+  [[nodiscard]] std::size_t size() const { return messages_.size(); }
+  [[nodiscard]] bool is_assistant(std::size_t i) const { return role_of(messages_[i]) == "assistant"; }
+  [[nodiscard]] bool has_own_loss(std::size_t i) const { return losses_[i].has_value(); }
+
+  // The first `count` messages.
+  [[nodiscard]] Result<std::string> prefix(std::size_t count, bool generation_prompt) const {
+    ordered_json part = ordered_json::array();
+    for (std::size_t i = 0; i < count; ++i) part.push_back(messages_[i]);
+    return render(part, generation_prompt);
+  }
+
+  // Where message i's own text begins in `through`, the rendering that ends with it.
+  [[nodiscard]] std::size_t begin_of(std::size_t i, const std::string& through) const {
+    const auto prompt = i > 0 ? prefix(i, true) : Result<std::string>(std::string());
+    if (i > 0 && prompt && through.starts_with(*prompt)) return prompt->size();
+    // The prompt asks for more than the turn keeps (a thinking block that is dropped), is rendered otherwise once the
+    // turn is there, or cannot be rendered alone. The turn's content lies where two contents make a difference.
+    const std::string a = probed(i, probe_a);
+    const std::size_t content = common_prefix(a, probed(i, probe_b));
+    std::size_t begin = content;
+    if (const auto base = prefix(i, false); i > 0 && prompt && base && prompt->starts_with(*base)) {
+      if (const auto after = behind_header(a, content, prompt->substr(base->size()), i)) {
+        begin = *after;
+      } else if (a.starts_with(*base)) {
+        begin = std::min(content, std::max(base->size(), common_prefix(*prompt, a)));
+      }
+    }
+    return std::min(begin, common_prefix(a, through));
+  }
+
+ private:
+  // The rendering up to and with message i, `content` in the place of what it says.
+  [[nodiscard]] std::string probed(std::size_t i, const char* content) const {
+    ordered_json part = ordered_json::array();
+    for (std::size_t j = 0; j < i; ++j) part.push_back(messages_[j]);
+    part.push_back({{"role", "assistant"}, {"content", content}});
+    return render(part, false).value();
+  }
+
+  // Behind the last generation prompt before the content, none where the message before lies between.
+  [[nodiscard]] std::optional<std::size_t> behind_header(const std::string& text, std::size_t content,
+                                                         const std::string& header, std::size_t i) const {
+    if (header.empty() || content < header.size()) return std::nullopt;
+    const std::size_t at = text.rfind(header, content - header.size());
+    if (at == std::string::npos) return std::nullopt;
+    const std::size_t begin = at + header.size();
+    const auto before = messages_[i - 1].find("content");
+    if (before != messages_[i - 1].end() && before->is_string()) {
+      const auto said = jinja::strip(before->get_ref<const std::string&>(), true, true);
+      const std::string_view between = std::string_view(text).substr(begin, content - begin);
+      if (!said.empty() && between.find(said) != std::string_view::npos) return std::nullopt;
+    }
+    return begin;
+  }
+
+  void weigh(LossScale scale) {
+    std::size_t last_user = 0;
+    for (std::size_t i = 0; i < messages_.size(); ++i) {
+      if (role_of(messages_[i]) == "user") last_user = i;
+    }
+    for (std::size_t i = 0; i < messages_.size(); ++i) {
+      const bool learned = is_assistant(i) && (scale != LossScale::last_round || i >= last_user);
+      weights_.push_back(losses_[i].value_or(learned ? 1.0F : 0.0F));
+    }
+  }
+
+  [[nodiscard]] Result<std::string> render(const ordered_json& messages, bool generation_prompt) const {
+    ChatInput input = input_;
+    input.messages = &messages;
+    input.add_generation_prompt = generation_prompt;
+    return template_.render(input);
+  }
+
+  const ChatTemplate& template_;
+  const ChatInput& input_;
+  std::vector<ordered_json> messages_;
+  std::vector<std::optional<float>> losses_;
+  std::vector<float> weights_;
+};
+
+struct Turn {
+  std::string through;  // the rendering up to and with this message
+  SupervisedSpan span;
+};
+
+void add_span(SupervisedText& text, SupervisedSpan span) {
+  if (!text.spans.empty()) span.begin = std::max(span.begin, text.spans.back().end);
+  if (span.begin < span.end) text.spans.push_back(span);
+}
+
+// loss_scale all: everything counts 1, but an assistant's turn with a `loss` of its own.
+SupervisedText whole(const std::string& text, const std::vector<Turn>& turns) {
+  SupervisedText out{text, {}};
+  std::size_t at = 0;
+  for (const Turn& turn : turns) {
+    add_span(out, {at, turn.span.begin, 1});
+    if (turn.span.weight > 0) add_span(out, turn.span);
+    at = turn.span.end;
+  }
+  add_span(out, {at, text.size(), 1});
+  return out;
+}
+
+Supervised<SupervisedText> supervise(const ChatTemplate& chat_template, const ChatInput& input,
+                                     const SupervisedOptions& options) {
+  if (input.add_generation_prompt || input.continue_final_message) {
+    throw std::logic_error("a conversation to be continued has no supervised text");
+  }
+  const Renderer renderer(chat_template, input, options);
+  auto full = renderer.prefix(renderer.size(), false);
+  if (!full) throw Failure(full.error());
+  const bool all = options.loss_scale == LossScale::all;
+  std::vector<Turn> turns;
+  bool nested = true;
+  for (std::size_t i = 0; i < renderer.size(); ++i) {
+    const bool wanted = all ? renderer.has_own_loss(i) : renderer.weight(i) > 0;
+    if (!wanted || !renderer.is_assistant(i)) continue;
+    auto through = i + 1 == renderer.size() ? full : renderer.prefix(i + 1, false);
+    if (!through) throw Failure(through.error());
+    const std::size_t begin = renderer.begin_of(i, *through);
+    nested = nested && full->starts_with(*through);
+    turns.push_back({std::move(*through), {begin, 0, renderer.weight(i)}});
+    turns.back().span.end = turns.back().through.size();
+  }
+  Supervised<SupervisedText> out;
+  if (all) {
+    if (!nested) {
+      throw Failure(data_error(chat_template.where(),
+                               "a template that renders a turn alike as the conversation goes on", "one that does not",
+                               "leave `loss` out of the messages, or use loss_scale default"));
+    }
+    out.samples.push_back(whole(*full, turns));
+  } else if (nested) {
+    out.samples.push_back({std::move(*full), {}});
+    for (const Turn& turn : turns) add_span(out.samples.back(), turn.span);
+  } else {
+    out.note = cat(chat_template.where(),
+                   ": a turn is rendered otherwise once the conversation goes on, so each "
+                   "assistant turn becomes a sample of its own");
+    for (Turn& turn : turns) {
+      out.samples.push_back({std::move(turn.through), {}});
+      add_span(out.samples.back(), turn.span);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<LossScale> parse_loss_scale(const std::string& name) {
+  if (name == "default") return LossScale::every_turn;
+  if (name == "last_round") return LossScale::last_round;
+  if (name == "all") return LossScale::all;
+  return usage_error("loss_scale", "default, last_round or all", cat("\"", name, "\""), "choose one of them");
+}
+
+Result<Supervised<SupervisedText>> supervised_text(const ChatTemplate& chat_template, const ChatInput& input,
+                                                   const SupervisedOptions& options) {
+  return catching([&] { return supervise(chat_template, input, options); });
+}
+
+std::vector<float> token_weights(const SupervisedText& text,
+                                 const std::vector<std::pair<std::uint32_t, std::uint32_t>>& offsets) {
+  // Spans in code points, counted in one pass over the text.
+  struct Span {
+    std::uint32_t begin, end;
+    float weight;
+  };
+  std::vector<Span> spans;
+  std::size_t byte = 0;
+  std::uint32_t point = 0;
+  const auto points_until = [&](std::size_t end) {
+    for (std::size_t size = 0; byte < end; byte += size, ++point) (void)jinja::code_point_at(text.text, byte, size);
+    return point;
+  };
+  for (const SupervisedSpan& span : text.spans) {
+    const std::uint32_t begin = points_until(span.begin);
+    spans.push_back({begin, points_until(span.end), span.weight});
+  }
+  std::vector<float> weights(offsets.size(), 0);
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const std::uint32_t begin = offsets[i].first;
+    const auto after = std::upper_bound(spans.begin(), spans.end(), begin,
+                                        [](std::uint32_t at, const Span& span) { return at < span.begin; });
+    if (after != spans.begin() && begin < std::prev(after)->end) weights[i] = std::prev(after)->weight;
+  }
+  return weights;
+}
+
+Result<Supervised<SupervisedSample>> supervised_samples(const ChatTemplate& chat_template,
+                                                        const tokenizer::Tokenizer& tokenizer, const ChatInput& input,
+                                                        const SupervisedOptions& options) {
+  auto texts = supervised_text(chat_template, input, options);
+  if (!texts) return texts.error();
+  Supervised<SupervisedSample> out;
+  out.note = std::move(texts->note);
+  for (const SupervisedText& text : texts->samples) {
+    tokenizer::Encoding encoding = tokenizer.encode_with_offsets(text.text, false);
+    SupervisedSample sample;
+    sample.weights = token_weights(text, encoding.offsets);
+    sample.ids = std::move(encoding.ids);
+    out.samples.push_back(std::move(sample));
+  }
+  return out;
+}
+
+}  // namespace tern::chat

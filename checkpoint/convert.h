@@ -1,0 +1,62 @@
+// A checkpoint written anew: in another container, in other dtypes, or both, without ever holding more of it than a few
+// rows. Names and metadata change only as the caller says, since only models/ knows what a name means.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "checkpoint/checkpoint_source.h"
+#include "checkpoint/gguf_writer.h"
+
+namespace tern::checkpoint {
+
+// A tensor that the source lacks and the target wants.
+struct AddedTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+};
+
+enum class Container { gguf, safetensors_file, safetensors_directory };
+
+// By the target's name: .gguf, .safetensors, else a directory.
+[[nodiscard]] Container container_of(const std::filesystem::path& target);
+
+struct ConvertOptions {
+  std::optional<Container> container;  // absent: container_of(target)
+  // f32, f16, bf16, q8_0, q4_0, q4_1, q4_k, q6_k; empty: as stored. Tensors of one dimension keep f32 in a GGUF file
+  // that holds block types, as llama.cpp expects.
+  std::string outtype;
+  std::uint64_t max_shard_size = 5'000'000'000;
+  bool replace = false;
+  int threads = 0;                                             // 0: all that may be used
+  std::function<std::string(const std::string& name)> rename;  // an empty result leaves the tensor out
+  // Which row of the source is row r of the target, one entry a row, for a tensor of that name in the source whose rows
+  // change places; empty: they stay.
+  std::function<std::vector<std::int64_t>(const std::string& name)> row_order;
+  std::vector<AddedTensor> added;            // written as f32
+  std::optional<GgufMetadata> metadata;      // of a GGUF target; absent: the source's own, if it is one
+  std::map<std::string, std::string> files;  // further files of a directory target, by name
+  bool copy_files = true;                    // a directory source's json, txt and model files, to a directory target
+  std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // bytes read; false stops and leaves nothing
+};
+
+struct ConvertReport {
+  std::uint64_t tensors = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::string>
+      notes;  // "blk.0.ffn_down.weight: q8_0 in place of q4_k, as rows of 576 are no multiple of 256"
+};
+
+[[nodiscard]] Result<ConvertReport> convert_checkpoint(const CheckpointSource& source,
+                                                       const std::filesystem::path& target,
+                                                       const ConvertOptions& options);
+
+}  // namespace tern::checkpoint

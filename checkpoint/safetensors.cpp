@@ -1,0 +1,272 @@
+#include "checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "base/strings.h"
+#include "checkpoint/ggml_types.h"
+#include "io/byte_reader.h"
+#include "io/json.h"
+
+namespace tern::checkpoint {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kMaxHeader = 100'000'000;  // the reference implementation's bound
+
+constexpr std::array kDtypes = std::to_array<SafetensorsDtype>({
+    {"F64", 64, TERN_F64},
+    {"F32", 32, TERN_F32},
+    {"F16", 16, TERN_F16},
+    {"BF16", 16, TERN_BF16},
+    {"I64", 64, TERN_I64},
+    {"I32", 32, TERN_I32},
+    {"I16", 16, TERN_I16},
+    {"I8", 8, TERN_I8},
+    {"U64", 64, TERN_U64},
+    {"U32", 32, TERN_U32},
+    {"U16", 16, TERN_U16},
+    {"U8", 8, TERN_U8},
+    {"BOOL", 8, TERN_BOOL},
+    {"F8_E4M3", 8, TERN_F8_E4M3},
+    {"F8_E5M2", 8, TERN_F8_E5M2},
+    {"F8_E8M0", 8, std::nullopt},
+    {"F8_E4M3FNUZ", 8, std::nullopt},
+    {"F8_E5M2FNUZ", 8, std::nullopt},
+    {"C64", 64, std::nullopt},
+    {"F4", 4, std::nullopt},
+    {"F6_E2M3", 6, std::nullopt},
+    {"F6_E3M2", 6, std::nullopt},
+});
+
+std::uint64_t natural(const Json& value, const std::string& where) {
+  if (!value.is_number_unsigned()) {
+    throw Failure(data_error(where, "a non-negative integer",
+                             value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60),
+                             io::kCorruptFile));
+  }
+  return value.get<std::uint64_t>();
+}
+
+const Json& member(const Json& object, const char* key, const std::string& where) {
+  const auto found = object.find(key);
+  if (found == object.end()) throw Failure(data_error(where, cat("the key \"", key, "\""), "none", io::kCorruptFile));
+  return *found;
+}
+
+// A shard's name stays in its directory: no separator, no "..".
+bool plain_file_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find_first_of("/\\") == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+}  // namespace
+
+std::span<const SafetensorsDtype> safetensors_dtypes() { return kDtypes; }
+
+const SafetensorsDtype* find_safetensors_dtype(std::string_view name) {
+  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const auto& row) { return row.name == name; });
+  return found == kDtypes.end() ? nullptr : found;
+}
+
+const SafetensorsDtype& safetensors_dtype(tern_dtype dtype) {
+  const auto* found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const auto& row) { return row.dtype == dtype; });
+  if (found == kDtypes.end()) throw std::logic_error(cat("safetensors has no dtype ", dtype));
+  return *found;
+}
+
+std::optional<std::uint64_t> safetensors_bytes(const SafetensorsDtype& dtype, std::span<const std::int64_t> shape) {
+  const auto count = element_count(shape);
+  std::uint64_t bits = 0;
+  if (!count || __builtin_mul_overflow(*count, static_cast<std::uint64_t>(dtype.bits), &bits) || bits % 8 != 0) {
+    return std::nullopt;
+  }
+  return bits / 8;
+}
+
+class SafetensorsParser {
+ public:
+  static Safetensors open(const std::filesystem::path& path) {
+    SafetensorsParser parser;
+    parser.read_file(path);
+    return parser.finish();
+  }
+
+  static Safetensors open_directory(const std::filesystem::path& directory, const std::string& stem) {
+    const std::filesystem::path single = directory / (stem + ".safetensors");
+    const std::filesystem::path index = directory / (stem + ".safetensors.index.json");
+    std::error_code ignored;
+    if (!std::filesystem::exists(index, ignored)) return open(single);
+    SafetensorsParser parser;
+    parser.read_index(directory, index);
+    return parser.finish();
+  }
+
+ private:
+  Safetensors finish() {
+    if (auto status = out_.intact(); !status) throw Failure(status.error());
+    return std::move(out_);
+  }
+
+  void read_index(const std::filesystem::path& directory, const std::filesystem::path& index) {
+    const Json json = io::read_json_file(index).value();
+    const std::string name = index.string();
+    if (!json.is_object()) throw Failure(data_error(name, "an object", json.type_name(), io::kCorruptFile));
+    const Json& map = member(json, "weight_map", name);
+    if (!map.is_object() || map.empty()) {
+      throw Failure(data_error(cat(name, ": key \"weight_map\""), "an object of tensor names and files",
+                               map.dump().substr(0, 60), io::kCorruptFile));
+    }
+    std::set<std::string> shards;
+    for (const auto& [tensor, file] : map.items()) {
+      const std::string where = cat(name, ": tensor \"", tensor, "\"");
+      if (!file.is_string()) throw Failure(data_error(where, "a file name", file.type_name(), io::kCorruptFile));
+      const auto& shard = file.get_ref<const std::string&>();
+      if (!plain_file_name(shard)) {
+        throw Failure(data_error(where, "a file name inside the directory", cat("\"", shard, "\""), io::kCorruptFile));
+      }
+      shards.insert(shard);
+    }
+    for (const std::string& shard : shards) read_file(directory / shard);
+    for (const auto& [tensor, file] : map.items()) {
+      const auto found = out_.index_.find(tensor);
+      const auto& shard = file.get_ref<const std::string&>();
+      if (found != out_.index_.end() &&
+          out_.files_[out_.tensors_[found->second].file]->path() == (directory / shard).string()) {
+        continue;
+      }
+      throw Failure(data_error(cat((directory / shard).string(), ": tensor \"", tensor, "\""),
+                               "a tensor that the index names", "none",
+                               "the index and the shards are of different checkpoints: fetch them again"));
+    }
+  }
+
+  void read_file(const std::filesystem::path& path) {
+    const std::shared_ptr<const io::MappedFile> file = io::MappedFile::open(path).value();
+    io::ByteReader in(file->bytes(), file->path());
+    const auto length = in.value<std::uint64_t>("the header's length");
+    if (length > kMaxHeader) {
+      throw Failure(data_error(file->path(), cat("a header of at most ", kMaxHeader, " bytes"), cat(length),
+                               "is it a safetensors file?"));
+    }
+    const auto header = in.take(length, "the header");
+    const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
+    if (!text.starts_with('{'))
+      throw Failure(data_error(file->path(), "a header that starts with {", "other bytes", "name a .safetensors file"));
+    const Json json = io::parse_json(text, file->path()).value();
+    const auto data = file->bytes().subspan(in.offset());
+    const std::size_t first = out_.tensors_.size();
+    out_.files_.push_back(file);
+    for (const auto& [name, value] : json.items()) {
+      if (name == "__metadata__") {
+        read_metadata(value, file->path());
+      } else {
+        read_tensor(name, value, data, file->path());
+      }
+    }
+    order_and_check(first, data, file->path());
+  }
+
+  void read_metadata(const Json& value, const std::string& path) {
+    const std::string where = cat(path, ": __metadata__");
+    if (!value.is_object())
+      throw Failure(data_error(where, "an object of strings", value.type_name(), io::kCorruptFile));
+    for (const auto& [key, text] : value.items()) {
+      if (!text.is_string())
+        throw Failure(data_error(cat(where, ": key \"", key, "\""), "a string", text.type_name(), io::kCorruptFile));
+      out_.metadata_[key] = text.get<std::string>();
+    }
+  }
+
+  void read_tensor(const std::string& name, const Json& value, std::span<const std::byte> data,
+                   const std::string& path) {
+    const std::string where = cat(path, ": tensor \"", name, "\"");
+    if (!value.is_object()) throw Failure(data_error(where, "an object", value.type_name(), io::kCorruptFile));
+    SafetensorsTensor tensor;
+    tensor.name = name;
+    tensor.file = out_.files_.size() - 1;
+    const Json& dtype = member(value, "dtype", where);
+    tensor.dtype = dtype.is_string() ? find_safetensors_dtype(dtype.get_ref<const std::string&>()) : nullptr;
+    if (tensor.dtype == nullptr)
+      throw Failure(data_error(where, "a dtype of safetensors",
+                               dtype.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60),
+                               "convert the file to a dtype of the safetensors format"));
+    const Json& shape = member(value, "shape", where);
+    if (!shape.is_array())
+      throw Failure(data_error(where, "a shape that is an array", shape.type_name(), io::kCorruptFile));
+    for (const Json& size : shape) {
+      const std::uint64_t dimension = natural(size, where);
+      if (dimension > (std::uint64_t{1} << 62))
+        throw Failure(data_error(where, "dimensions below 2^62", cat(dimension), io::kCorruptFile));
+      tensor.shape.push_back(static_cast<std::int64_t>(dimension));
+    }
+    const Json& offsets = member(value, "data_offsets", where);
+    if (!offsets.is_array() || offsets.size() != 2)
+      throw Failure(data_error(where, "two data_offsets", offsets.dump().substr(0, 60), io::kCorruptFile));
+    const std::uint64_t begin = natural(offsets[0], where);
+    const std::uint64_t end = natural(offsets[1], where);
+    if (begin > end || end > data.size()) {
+      throw Failure(data_error(where, cat("offsets inside the data of ", data.size(), " bytes"),
+                               cat(begin, " to ", end), "the file is truncated or corrupt: fetch it again"));
+    }
+    const auto bytes = safetensors_bytes(*tensor.dtype, tensor.shape);
+    if (!bytes || *bytes != end - begin) {
+      throw Failure(data_error(
+          where, bytes ? cat(*bytes, " bytes by its shape and dtype") : std::string("a shape that fits in memory"),
+          cat(end - begin, " bytes"), io::kCorruptFile));
+    }
+    tensor.bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    out_.tensors_.push_back(std::move(tensor));
+  }
+
+  // Sorted by offset, the tensors lie end to end and fill the data.
+  void order_and_check(std::size_t first, std::span<const std::byte> data, const std::string& path) {
+    const auto begin = out_.tensors_.begin() + static_cast<std::ptrdiff_t>(first);
+    std::stable_sort(begin, out_.tensors_.end(), [](const auto& a, const auto& b) {
+      return a.bytes.data() != b.bytes.data() ? a.bytes.data() < b.bytes.data() : a.bytes.size() < b.bytes.size();
+    });
+    const std::byte* at = data.data();
+    for (std::size_t i = first; i < out_.tensors_.size(); ++i) {
+      const SafetensorsTensor& tensor = out_.tensors_[i];
+      const std::string where = cat(path, ": tensor \"", tensor.name, "\"");
+      if (tensor.bytes.data() != at) {
+        throw Failure(
+            data_error(where, "to begin where the tensor before it ends", "a gap or an overlap", io::kCorruptFile));
+      }
+      at += tensor.bytes.size();
+      if (!out_.index_.emplace(tensor.name, i).second)
+        throw Failure(data_error(where, "each tensor once", "it also in another shard", "fetch the checkpoint again"));
+    }
+    if (at != data.data() + data.size()) {
+      throw Failure(data_error(path, cat(at - data.data(), " bytes of data"), cat(data.size()), io::kCorruptFile));
+    }
+  }
+
+  Safetensors out_;
+};
+
+Result<Safetensors> Safetensors::open(const std::filesystem::path& path) {
+  return catching([&] { return SafetensorsParser::open(path); });
+}
+
+Result<Safetensors> Safetensors::open_directory(const std::filesystem::path& directory, const std::string& stem) {
+  return catching([&] { return SafetensorsParser::open_directory(directory, stem); });
+}
+
+const SafetensorsTensor* Safetensors::tensor(std::string_view name) const {
+  const auto found = index_.find(std::string(name));
+  return found == index_.end() ? nullptr : &tensors_[found->second];
+}
+
+Status Safetensors::intact() const {
+  for (const auto& file : files_) {
+    if (auto status = file->intact(); !status) return status;
+  }
+  return Unit{};
+}
+
+}  // namespace tern::checkpoint

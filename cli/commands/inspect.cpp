@@ -1,0 +1,24 @@
+// tern inspect: what is in a model file.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/inspect.h"
+#include "cli/commands/command.h"
+#include "cli/model_names.h"
+#include "io/json.h"
+
+namespace tern::cli {
+
+int run_inspect(const Arguments& arguments) {
+  if (!arguments.has("model")) {
+    throw Failure(usage_error("--model", "a model to inspect", "none", "for example tern inspect smollm2-135m"));
+  }
+  const std::string path = resolve_model(arguments.string("model"), hub_flags(arguments)).value();
+  const checkpoint::Inspection inspection = checkpoint::inspect(path).value();
+  const std::string text =
+      arguments.boolean("json") ? io::write_json(checkpoint::to_json(inspection)) : checkpoint::to_text(inspection);
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace tern::cli

@@ -1,0 +1,81 @@
+// tern merge-lora: folds adapters into their base model and writes a Hugging Face directory.
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "cli/commands/command.h"
+#include "cli/model_names.h"
+#include "cli/terminal.h"
+#include "io/atomic_dir.h"
+#include "io/json.h"
+#include "io/mapped_file.h"
+#include "models/merge.h"
+#include "train/model_saver.h"
+
+namespace tern::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// --model, else what the training run was given (--load_args), else what the adapter says it was trained on.
+std::string base_model(const Arguments& given, const fs::path& adapter) {
+  Arguments arguments = given;
+  const fs::path saved = adapter / "args.json";
+  std::error_code ignored;
+  if (arguments.boolean("load_args") && fs::is_regular_file(saved, ignored)) {
+    constexpr std::string_view kNames[] = {"model"};
+    arguments.load_saved(io::read_text_file(saved).value(), saved.string(), kNames).value();
+  }
+  if (const auto model = arguments.maybe_string("model")) return *model;
+  const auto config = models::read_adapter_config(adapter).value();
+  if (config.base_model.empty()) {
+    throw Failure(usage_error("--model", "the model that the adapter was trained on", "none",
+                              "give --model: adapter_config.json does not name it"));
+  }
+  return config.base_model;
+}
+
+tern_dtype output_dtype(const Arguments& arguments) {
+  const std::string name = arguments.maybe_string("torch_dtype").value_or("bfloat16");
+  if (name == "float32") return TERN_F32;
+  return name == "float16" ? TERN_F16 : TERN_BF16;
+}
+
+}  // namespace
+
+int run_merge_lora(const Arguments& arguments) {
+  const auto& adapters = arguments.list("adapters");
+  if (adapters.empty()) {
+    throw Failure(
+        usage_error("--adapters", "at least one adapter to merge", "none", "name the folder of a checkpoint"));
+  }
+  const fs::path first = fs::path(adapters[0]);
+  const fs::path model = resolve_model(base_model(arguments, first), hub_flags(arguments)).value();
+  const fs::path target =
+      arguments.maybe_string("output_dir")
+          .value_or((first.has_filename() ? first.string() : first.parent_path().string()) + "-merged");
+  const auto source = checkpoint::CheckpointSource::open(model).value();
+
+  auto directory = io::AtomicDir::begin(target, arguments.boolean("exist_ok") ? io::AtomicDir::Existing::replace
+                                                                              : io::AtomicDir::Existing::refuse)
+                       .value();
+  models::MergeOptions options;
+  for (const auto& adapter : adapters) options.adapters.emplace_back(adapter);
+  options.dtype = output_dtype(arguments);
+  options.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
+  std::unique_ptr<Progress> progress;
+  if (stderr_is_terminal() && !arguments.boolean("quiet")) {
+    options.progress = [&](std::uint64_t done, std::uint64_t total) {
+      if (!progress) progress = std::make_unique<Progress>("merging", total, "parameters");
+      progress->update(done);
+    };
+  }
+  models::merge_weights(source, options, directory.path()).value();
+  const char* torch_dtype = options.dtype == TERN_F32 ? "float32" : options.dtype == TERN_F16 ? "float16" : "bfloat16";
+  train::write_model_files(models::read_config(source).value(), model, torch_dtype, directory.path());
+  directory.commit().value();
+  log_info(cat("merged model: ", target.string()));
+  return 0;
+}
+
+}  // namespace tern::cli

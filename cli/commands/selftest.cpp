@@ -1,0 +1,120 @@
+// tern selftest: every op of a device against the fp64 oracle, and what its runtime promises.
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "cli/commands/command.h"
+#include "cli/device_setup.h"
+#include "cli/interrupt.h"
+#include "cli/json_text.h"
+#include "cli/kept_case.h"
+#include "cli/selftest_model.h"
+#include "cli/terminal.h"
+#include "conformance/selftest.h"
+
+namespace tern::cli {
+namespace {
+
+using conformance::OpReport;
+
+std::vector<std::uint32_t> ops_of(const Arguments& arguments) {
+  std::vector<std::uint32_t> out;
+  for (const std::string& name : arguments.list("op")) {
+    const ops::OpSpec* spec = ops::find_op(name);
+    if (spec == nullptr) {
+      std::vector<std::string> names;
+      for (const ops::OpSpec& op : ops::op_table()) names.emplace_back(op.name);
+      const std::string close = nearest(name, names);
+      throw Failure(usage_error("flag --op", "the name of an op", name,
+                                close.empty() ? cat("one of ", join(names, ", ")) : cat("did you mean ", close, "?")));
+    }
+    out.push_back(spec->id);
+  }
+  return out;
+}
+
+int replay_file(const accel::DevicePtr& device, const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw Failure(data_error(file, "a case of tern selftest", "no readable file", "check the path"));
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const conformance::Case c = conformance::read_case(text, file).value();
+  const std::string problem = conformance::replay(device, c);
+  if (!problem.empty()) {
+    throw Failure(failed_error(cat(file, ": ", c.spec().name, " on ", device->name()), "what the oracle says", problem,
+                               "mend the kernel, or run elsewhere with --device"));
+  }
+  std::printf("%s: %s passes on %s\n", file.c_str(), std::string(c.spec().name).c_str(), device->name().c_str());
+  return 0;
+}
+
+// The first failing case of an op, kept beside the caller for --replay.
+void tell_kept_case(const OpReport& report) {
+  const std::string_view op = ops::op_spec(report.op).name;
+  const KeptCase kept = keep_case(report.findings[0].failing);
+  if (kept.written) {
+    log_warn(cat(op, ": the failing case is in ", kept.file, "; tern selftest --replay ", kept.file));
+  } else {
+    log_warn(cat(op, ": the failing case could not be written to ", kept.file));
+  }
+}
+
+std::string to_json(const conformance::SelftestReport& report, const std::string& device) {
+  std::vector<std::string> ops;
+  for (const OpReport& op : report.ops) {
+    std::vector<std::string> findings;
+    for (const auto& finding : op.findings) {
+      findings.push_back(cat("{\"law\": ", json_quote(finding.law), ", \"case\": ", json_quote(finding.failing.label),
+                             ", \"problem\": ", json_quote(finding.problem), "}"));
+    }
+    ops.push_back(cat("{\"op\": ", json_quote(ops::op_spec(op.op).name), ", \"cases\": ", op.cases,
+                      ", \"native\": ", op.native, ", \"decomposed\": ", op.decomposed, ", \"host\": ", op.host,
+                      ", \"worst\": ", std::isfinite(op.worst) ? cat(op.worst) : "null", ", \"failed\": [",
+                      join(findings, ", "), "]}"));
+  }
+  std::vector<std::string> capabilities;
+  for (const auto& result : report.capabilities) {
+    capabilities.push_back(cat("{\"name\": ", json_quote(result.name), ", \"set\": ", result.set,
+                               ", \"problem\": ", result.problem.empty() ? "null" : json_quote(result.problem), "}"));
+  }
+  return cat("{\"device\": ", json_quote(device), ", \"passed\": ", report.passed(), ", \"ops\": [", join(ops, ",\n "),
+             "],\n \"capabilities\": [", join(capabilities, ", "), "]}\n");
+}
+
+}  // namespace
+
+int run_selftest(const Arguments& arguments) {
+  if (arguments.maybe_string("model")) return check_model(arguments);
+  if (arguments.maybe_string("fallback")) {
+    throw Failure(usage_error("--fallback", "--model beside it", "none", "remove it: ops alone fall back nowhere"));
+  }
+  conformance::SelftestOptions options;
+  options.ops = ops_of(arguments);
+  options.stopped = interrupted;
+  install_interrupt_handler();
+  const accel::SelectedDevice selected = open_device(arguments);
+  if (const auto file = arguments.maybe_string("replay")) return replay_file(selected.device, *file);
+  const bool json = arguments.boolean("json");
+  Progress progress("selftest", options.ops.empty() ? ops::op_table().size() : options.ops.size(), "op");
+  std::uint64_t done = 0;
+  const auto report = conformance::run_selftest(selected.device, options, [&](const OpReport& op) {
+    progress.update(++done, ops::op_spec(op.op).name);
+    if (!op.findings.empty()) tell_kept_case(op);
+  });
+  progress.finish();
+  const std::string out = json ? to_json(report, selected.device->name()) : report.table();
+  std::fputs(out.c_str(), stdout);
+  if (interrupted()) throw Failure(interrupted_error("some ops were not tested", "run it again"));
+  if (!report.passed()) {
+    std::size_t failed = 0;
+    for (const OpReport& op : report.ops) failed += op.findings.size();
+    for (const auto& result : report.capabilities) failed += result.problem.empty() ? 0 : 1;
+    throw Failure(failed_error(cat("selftest of ", selected.device->name()), "every case to pass",
+                               cat(failed, " that do not"), "see the table above"));
+  }
+  return 0;
+}
+
+}  // namespace tern::cli

@@ -1,0 +1,204 @@
+// The commands: which groups of flags each has, its own defaults, and what of them is not implemented yet.
+#include "cli/flags/flag_groups.h"
+#include "cli/flags/flag_table.h"
+
+namespace tern::cli {
+namespace {
+
+using Names = std::vector<std::string_view>;
+
+Names joined(std::initializer_list<Names> parts) {
+  Names all;
+  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+const Names kTrainGroups = {"model", "base",     "data",  "template", "quantization", "loop",  "optimizer",
+                            "save",  "parallel", "tuner", "runtime",  "compat",       "output"};
+const Names kQuantPending = {"quant_method", "quant_bits", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant"};
+const Names kParallelPending = {"ddp_timeout",
+                                "deepspeed",
+                                "fsdp",
+                                "tensor_parallel_size",
+                                "pipeline_parallel_size",
+                                "sequence_parallel_size",
+                                "expert_parallel_size",
+                                "context_parallel_size",
+                                "expert_tensor_parallel_size"};
+const Names kTunerPending = {"target_parameters",  "modules_to_save",     "use_dora",
+                             "lora_bias=all",      "lora_bias=lora_only", "init_weights=gaussian",
+                             "init_weights=pissa", "init_weights=olora"};
+const Names kLoopPending = {"neftune_noise_alpha", "lr_scheduler_type=cosine_with_restarts",
+                            "lr_scheduler_type=polynomial", "report_to=tensorboard"};
+const Names kGenerationPending = {"num_beams", "top_logprobs"};
+
+const Names kSftPending =
+    joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending, {"agent_template", "rope_scaling"}});
+const Names kInferPending =
+    joined({kQuantPending, kGenerationPending, {"agent_template", "ddp_timeout", "rope_scaling", "metric=rouge"}});
+
+const std::vector<NoEffect> kTrainNoEffect = {
+    {"max_model_len", "samples are bounded by --max_length"},
+};
+const std::vector<NoEffect> kInferNoEffect = {
+    {"max_length", "sequences are bounded by --max_model_len"},
+    {"truncation_strategy", "nothing is truncated"},
+    {"padding_free", "nothing is trained"},
+    {"loss_scale", "nothing is trained"},
+    {"split_dataset_ratio", "rows to answer come from --val_dataset"},
+    {"dataset", "rows to answer come from --val_dataset"},
+    {"dataset_shuffle", "rows are answered in their order"},
+    {"streaming", "rows are read as they are needed"},
+    {"shuffle_buffer_size", "rows are answered in their order"},
+    {"load_from_cache_file", "rows are read, not encoded"},
+};
+
+std::vector<CommandSpec> training_commands() {
+  return {
+      {.name = "pt",
+       .summary = "pre-train on plain text",
+       .groups = kTrainGroups,
+       .defaults = {{"use_chat_template", "false"}, {"loss_scale", "all"}},
+       .pending = kSftPending,
+       .replaced = {{"report_to", "none"}},
+       .no_effect = kTrainNoEffect,
+       .example = "tern pt --model smollm2-135m --dataset text.jsonl --max_steps 10"},
+      {.name = "sft",
+       .summary = "fine-tune on dialogues, with LoRA or in full",
+       .groups = kTrainGroups,
+       .pending = kSftPending,
+       .replaced = {{"report_to", "none"}},
+       .no_effect = kTrainNoEffect,
+       .example = "tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl --max_steps 10"},
+      {.name = "rlhf",
+       .summary = "align by preferences or rewards",
+       .groups = joined({kTrainGroups, {"align", "policy"}})},
+      {.name = "plan",
+       .summary = "what a training run would hold in memory, before it runs",
+       .groups = joined({kTrainGroups, {"json"}})},
+  };
+}
+
+std::vector<CommandSpec> serving_commands() {
+  const Names infer = {"model",        "base",  "data",    "template", "generation",
+                       "quantization", "infer", "runtime", "compat",   "output"};
+  const Names serve = {"model",  "base",    "template", "generation", "quantization",
+                       "deploy", "runtime", "compat",   "output"};
+  return {
+      {.name = "infer",
+       .summary = "chat, or answer the rows of a file",
+       .groups = infer,
+       .defaults = {{"load_args", "true"}},
+       .pending = kInferPending,
+       .no_effect = kInferNoEffect,
+       .example = "echo 'What is 12 times 7?' | tern infer --model smollm2-135m --temperature 0"},
+      {.name = "deploy", .summary = "serve by the OpenAI protocol", .groups = serve},
+      {.name = "rollout", .summary = "serve rollouts to a trainer", .groups = serve},
+      {.name = "sample",
+       .summary = "draw answers to the rows of a file",
+       .groups = {"model", "base", "data", "template", "generation", "quantization", "sample", "runtime", "compat",
+                  "output"}},
+      {.name = "eval",
+       .summary = "run benchmarks",
+       .groups = {"model", "base", "template", "generation", "quantization", "eval", "runtime", "compat", "output"}},
+      {.name = "web-ui", .summary = "train and chat in a browser", .groups = {"web_ui", "output"}},
+      {.name = "app", .summary = "chat in a browser", .groups = serve},
+      {.name = "score",
+       .summary = "log-probability of every token of each text",
+       .groups = {"model_file", "compute", "adapters", "hub", "text_rows", "runtime", "output"},
+       .example = "tern score --model smollm2-135m --dataset text.jsonl"},
+      {.name = "bench",
+       .summary = "measure prefill and decode on this machine",
+       .groups = {"model_file", "compute", "adapters", "hub", "bench", "seed", "runtime", "json", "output"},
+       .example = "tern bench --model smollm2-135m --batch_size 1 16 --json"},
+  };
+}
+
+std::vector<CommandSpec> file_commands() {
+  return {
+      {.name = "export",
+       .summary = "quantise, merge or upload a model",
+       .groups = {"model", "base", "data", "template", "export", "merge", "runtime", "compat", "output"},
+       .defaults = {{"load_args", "true"}}},
+      {.name = "merge-lora",
+       .summary = "fold adapters into a model and write it",
+       .groups = {"model_file", "base", "merge", "output"},
+       .defaults = {{"load_args", "true"}},
+       .pending = Names{"ddp_timeout"},
+       .no_effect = {{"seed", "nothing is random"}},
+       .example = "tern merge-lora --adapters output/smollm2-135m/v0-20260101-000000/checkpoint-10"},
+      {.name = "convert",
+       .summary = "write a model in another format or dtype",
+       .groups = {"model_file", "hub", "convert", "output"},
+       .positional = {"model", "output"},
+       .example = "tern convert smollm2-135m smollm2-135m-bf16 --outtype bf16"},
+      {.name = "inspect",
+       .summary = "what is in a model file",
+       .groups = {"model_file", "hub", "json", "output"},
+       .positional = {"model"},
+       .example = "tern inspect smollm2-135m --json"},
+      {.name = "inspect-data",
+       .summary = "what a dataset holds, and what of it would be learned",
+       .groups = {"inspect_data", "model_file", "hub", "template", "json", "output"},
+       .positional = {"dataset"},
+       .pending = Names{"agent_template"},
+       .example = "tern inspect-data examples/gsm8k/train.jsonl --model smollm2-135m"},
+      {.name = "tokenize",
+       .summary = "ids and pieces of texts",
+       .groups = {"model_file", "hub", "tokenize", "text_rows", "json", "output"},
+       .example = "tern tokenize --model smollm2-135m --text 'Hello world'"},
+      {.name = "models", .summary = "the models known by a short name", .groups = {"json"}, .example = "tern models"},
+  };
+}
+
+std::vector<CommandSpec> machine_commands() {
+  return {
+      {.name = "devices",
+       .summary = "every backend and device, and why an absent one is absent",
+       .groups = {"runtime", "json"},
+       .no_effect = {{"threads", "nothing is computed"},
+                     {"fallback", "nothing is computed"},
+                     {"kernels", "nothing is computed"},
+                     {"enable_npu_model_patch", "nothing is computed"}},
+       .example = "tern devices --json"},
+      {.name = "topo", .summary = "links between devices and to the host", .groups = {"runtime", "json"}},
+      {.name = "doctor",
+       .summary = "check drivers and libraries, and say what to mend",
+       .groups = {"runtime", "json"},
+       .no_effect = {{"fallback", "nothing is computed"},
+                     {"kernels", "nothing is computed"},
+                     {"enable_npu_model_patch", "nothing is computed"}},
+       .example = "tern doctor"},
+      {.name = "selftest",
+       .summary = "check every op of a device against the oracle",
+       .groups = {"selftest", "model_file", "compute", "hub", "runtime", "json", "output"},
+       .no_effect = {{"kernels", "the device's own kernels are what it tests"},
+                     {"enable_npu_model_patch", "the device's own kernels are what it tests"}},
+       .example = "tern selftest --device cpu --op rms_norm"},
+  };
+}
+
+}  // namespace
+
+const std::vector<FlagGroup>& flag_groups() {
+  static const std::vector<FlagGroup> groups = [] {
+    auto all = shared_groups();
+    for (const auto& group : train_groups()) all.push_back(group);
+    for (const auto& group : tool_groups()) all.push_back(group);
+    return all;
+  }();
+  return groups;
+}
+
+const std::vector<CommandSpec>& command_table() {
+  static const std::vector<CommandSpec> commands = [] {
+    auto all = training_commands();
+    for (auto& command : serving_commands()) all.push_back(std::move(command));
+    for (auto& command : file_commands()) all.push_back(std::move(command));
+    for (auto& command : machine_commands()) all.push_back(std::move(command));
+    return all;
+  }();
+  return commands;
+}
+
+}  // namespace tern::cli

@@ -1,0 +1,111 @@
+#include "hub/http.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+#include <mutex>
+
+#include "base/strings.h"
+
+namespace tern::hub {
+namespace {
+
+constexpr std::size_t kMaxText = std::size_t{64} << 20;
+
+struct Exchange {
+  const HttpRequest* request = nullptr;
+  HttpReply* reply = nullptr;
+  CURL* handle = nullptr;
+  bool begun = false;
+};
+
+std::size_t on_header(char* data, std::size_t size, std::size_t count, void* context) {
+  auto& exchange = *static_cast<Exchange*>(context);
+  const std::string_view line(data, size * count);
+  const std::size_t colon = line.find(':');
+  if (colon != std::string_view::npos) {
+    std::string name(line.substr(0, colon));
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (exchange.reply->headers.size() < 1000)
+      exchange.reply->headers.emplace(std::move(name), trim(line.substr(colon + 1)));
+  }
+  return size * count;
+}
+
+std::size_t on_body(char* data, std::size_t size, std::size_t count, void* context) {
+  auto& exchange = *static_cast<Exchange*>(context);
+  const std::size_t bytes = size * count;
+  long status = 0;
+  curl_easy_getinfo(exchange.handle, CURLINFO_RESPONSE_CODE, &status);
+  const HttpRequest& request = *exchange.request;
+  if (!request.sink || (status != 200 && status != 206)) {
+    if (exchange.reply->text.size() + bytes > kMaxText) return 0;
+    exchange.reply->text.append(data, bytes);
+    return bytes;
+  }
+  const bool go_on = (exchange.begun || !request.begin || request.begin(status)) &&
+                     request.sink({reinterpret_cast<const std::byte*>(data), bytes});
+  exchange.begun = true;
+  exchange.reply->aborted = !go_on;
+  return go_on ? bytes : 0;
+}
+
+}  // namespace
+
+HttpReply http_get(const HttpRequest& request) {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  HttpReply reply;
+  const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> handle(curl_easy_init(), curl_easy_cleanup);
+  if (handle == nullptr) {
+    reply.failure = "no HTTP client";
+    return reply;
+  }
+  curl_slist* list = nullptr;
+  for (const std::string& header : request.headers) list = curl_slist_append(list, header.c_str());
+  const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(list, curl_slist_free_all);
+  Exchange exchange{&request, &reply, handle.get(), false};
+  CURL* h = handle.get();
+  const bool secure = request.url.starts_with("https:");
+  curl_easy_setopt(h, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(h, CURLOPT_REDIR_PROTOCOLS_STR, secure ? "https" : "http,https");  // never down to plain text
+  curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, 1L);
+  curl_easy_setopt(h, CURLOPT_MAXREDIRS, 10L);
+  curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(h, CURLOPT_USERAGENT, "tern/0.1");
+  curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers.get());
+  curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_timeout * 1000));
+  curl_easy_setopt(h, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(h, CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(request.stall_timeout)));
+  curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
+  curl_easy_setopt(h, CURLOPT_HEADERDATA, &exchange);
+  curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
+  curl_easy_setopt(h, CURLOPT_WRITEDATA, &exchange);
+  const std::string range = cat(request.resume_from, "-");
+  if (request.resume_from > 0) curl_easy_setopt(h, CURLOPT_RANGE, range.c_str());
+  const CURLcode code = curl_easy_perform(h);
+  curl_easy_getinfo(h, CURLINFO_RESPONSE_CODE, &reply.status);
+  if (code != CURLE_OK && !reply.aborted) reply.failure = curl_easy_strerror(code);
+  return reply;
+}
+
+std::string url_encode(std::string_view text, bool keep_slash) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  std::string out;
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || c == '-' || c == '.' || c == '_' || c == '~' || (keep_slash && c == '/')) {
+      out += c;
+    } else {
+      out += '%';
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    }
+  }
+  return out;
+}
+
+}  // namespace tern::hub

@@ -1,0 +1,127 @@
+#include "jinja/loop.h"
+
+#include "base/strings.h"
+#include "jinja/builtins.h"
+
+namespace tern::jinja {
+namespace {
+
+unsigned depth_over(const Values& items) {
+  unsigned below = 0;
+  for (const Value& item : items) below = std::max(below, item.depth());
+  return below + 1;
+}
+
+}  // namespace
+
+Loop::Loop(const For& node, ScopePtr scope, std::shared_ptr<const Values> items, int depth)
+    : Object(depth_over(*items)), node_(node), scope_(std::move(scope)), items_(std::move(items)), depth_(depth) {}
+
+bool Loop::pull(Value& out) {
+  if (ahead_) {
+    if (ahead_at_ >= ahead_->size()) return false;
+    out = (*ahead_)[ahead_at_++];
+    return true;
+  }
+  while (at_ < items_->size()) {
+    const Value& item = (*items_)[at_++];
+    if (test_ && !test_(item)) continue;
+    out = item;
+    return true;
+  }
+  return false;
+}
+
+bool Loop::advance(Value& out) {
+  if (after_) {
+    out = std::move(*after_);
+    after_.reset();
+  } else if (!pull(out)) {
+    return false;
+  }
+  ++index0_;
+  before_ = std::move(current_);
+  current_ = out;
+  return true;
+}
+
+void Loop::finish() {
+  ended_ = true;
+  scope_.reset();
+  test_ = nullptr;
+}
+
+const Value* Loop::peek() {
+  if (after_) return &*after_;
+  Value next;
+  if (ended_ || !pull(next)) return nullptr;
+  after_ = std::move(next);
+  return &*after_;
+}
+
+std::int64_t Loop::count() {
+  if (length_) return *length_;
+  if (!test_) {
+    length_ = static_cast<std::int64_t>(items_->size());
+    return *length_;
+  }
+  Values rest;
+  for (Value item; pull(item);) rest.push_back(item);
+  length_ = static_cast<std::int64_t>(rest.size()) + index0_ + 1 + (after_ ? 1 : 0);
+  ahead_ = std::move(rest);
+  ahead_at_ = 0;
+  return *length_;
+}
+
+std::string Loop::repr() const { return cat("<LoopContext ", index0_ + 1, "/", length(), ">"); }
+
+Value Loop::changed(const Arguments& arguments) {
+  Value now = Value::tuple(arguments.positional);
+  const bool differs = !last_changed_ || !equal(*last_changed_, now);
+  if (differs) last_changed_ = std::move(now);
+  return Value(differs);
+}
+
+bool Loop::attribute(Evaluator&, std::string_view name, Value& out) {
+  if (name == "index") return out = Value(index0_ + 1), true;
+  if (name == "index0") return out = Value(index0_), true;
+  if (name == "first") return out = Value(index0_ == 0), true;
+  if (name == "last") return out = Value(peek() == nullptr), true;
+  if (name == "length") return out = Value(count()), true;
+  if (name == "revindex") return out = Value(count() - index0_), true;
+  if (name == "revindex0") return out = Value(count() - index0_ - 1), true;
+  if (name == "depth") return out = Value(depth_ + 1), true;
+  if (name == "depth0") return out = Value(depth_), true;
+  if (name == "previtem") {
+    out = index0_ == 0 || !before_ ? Value::undefined("previtem", {}, "there is no previous item") : *before_;
+    return true;
+  }
+  if (name == "nextitem") {
+    const Value* next = peek();
+    out = next ? *next : Value::undefined("nextitem", {}, "there is no next item");
+    return true;
+  }
+  if (name != "cycle" && name != "changed") return false;
+  // The function holds the loop weakly: stored in a namespace, it must not keep a ring alive.
+  const bool cycle = name == "cycle";
+  auto function = std::make_shared<Builtin>(
+      std::string(name), [cycle, self = weak_from_this()](Evaluator&, const Arguments& given) {
+        const auto loop = self.lock();
+        if (!loop) throw Problem{"a loop that still runs", "one that has ended"};
+        if (!cycle) return loop->changed(given);
+        if (given.positional.empty()) throw Problem{"values to cycle through", "none"};
+        return given.positional[static_cast<std::size_t>(loop->index0_) % given.positional.size()];
+      });
+  out = Value(ObjectPtr(std::move(function)));
+  return true;
+}
+
+Value Loop::call(Evaluator& evaluator, const Arguments& arguments) {
+  if (!node_.recursive) throw Problem{"a loop marked `recursive`", "a call of another"};
+  if (!scope_) throw Problem{"a loop that still runs", "one that has ended"};
+  const Bound bound("loop", arguments, {"iterable"}, 1);
+  const ScopePtr scope = scope_;
+  return evaluator.text(evaluator.run_loop(node_, scope, evaluator.iterate(*bound[0]), depth_ + 1));
+}
+
+}  // namespace tern::jinja

@@ -1,0 +1,141 @@
+// Renderings equal transformers' to the byte: every template family over every dialogue, and single constructs.
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "chat/chat_template.h"
+#include "io/checksum.h"
+#include "jinja/unicode.h"
+
+namespace tern::chat {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string read(const std::string& name) {
+  const std::ifstream file(std::string(TERN_TEST_DATA "/templates/") + name, std::ios::binary);
+  EXPECT_TRUE(file) << name;
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::chrono::system_clock::time_point local_time(const ordered_json& now) {
+  std::tm parts{};
+  parts.tm_year = now[0].get<int>() - 1900;
+  parts.tm_mon = now[1].get<int>() - 1;
+  parts.tm_mday = now[2].get<int>();
+  parts.tm_hour = now[3].get<int>();
+  parts.tm_min = now[4].get<int>();
+  parts.tm_sec = now[5].get<int>();
+  parts.tm_isdst = -1;
+  return std::chrono::system_clock::from_time_t(std::mktime(&parts));
+}
+
+struct Golden {
+  ordered_json renderings = ordered_json::parse(read("renderings.json"));
+  ordered_json dialogues = ordered_json::parse(read("dialogues.json"));
+
+  [[nodiscard]] ChatInput input(const ordered_json& dialogue) const {
+    ChatInput input;
+    const auto at = [&](const char* key) { return dialogue.contains(key) ? &dialogue[key] : nullptr; };
+    input.messages = at("messages");
+    input.tools = at("tools");
+    input.documents = at("documents");
+    input.kwargs = at("kwargs");
+    input.add_generation_prompt = dialogue.value("add_generation_prompt", false);
+    input.continue_final_message = dialogue.value("continue_final_message", false);
+    input.bos_token = renderings["bos_token"];
+    input.eos_token = renderings["eos_token"];
+    input.now = local_time(renderings["now"]);
+    return input;
+  }
+};
+
+std::string digest(const std::string& text) { return io::xxh3_64(std::as_bytes(std::span(text))); }
+
+TEST(TemplateGolden, EveryFamilyRendersEveryDialogueAsTransformersDoes) {
+  const Golden golden;
+  std::size_t compared = 0, refused = 0;
+  for (const auto& [name, digests] : golden.renderings["renderings"].items()) {
+    const auto chat_template = ChatTemplate::parse(read(name + ".jinja"), name + ".jinja");
+    ASSERT_TRUE(chat_template) << chat_template.error().line();
+    for (const ordered_json& dialogue : golden.dialogues) {
+      const std::string title = dialogue["name"];
+      const auto text = chat_template->render(golden.input(dialogue));
+      if (digests[title] == "error") {
+        EXPECT_FALSE(text) << name << ", " << title << ": transformers refuses this, here it rendered\n" << *text;
+        ++refused;
+        continue;
+      }
+      ASSERT_TRUE(text) << name << ", " << title << ": " << text.error().line();
+      EXPECT_EQ(digest(*text), digests[title]) << name << ", " << title << " rendered\n" << *text;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 1000U);
+  EXPECT_GT(refused, 100U);
+}
+
+TEST(TemplateGolden, WholeTextsAreEqual) {
+  const Golden golden;
+  const ordered_json full = ordered_json::parse(read("full.json"));
+  for (const auto& [name, texts] : full.items()) {
+    const auto chat_template = ChatTemplate::parse(read(name + ".jinja"), name + ".jinja");
+    ASSERT_TRUE(chat_template);
+    for (const ordered_json& dialogue : golden.dialogues) {
+      if (!texts.contains(dialogue["name"])) continue;
+      const auto text = chat_template->render(golden.input(dialogue));
+      ASSERT_TRUE(text) << text.error().line();
+      EXPECT_EQ(*text, texts[dialogue["name"].get<std::string>()]) << name;
+    }
+  }
+}
+
+TEST(TemplateGolden, GenerationBlocksLieWhereTransformersSeesThem) {
+  const Golden golden;
+  ASSERT_FALSE(golden.renderings["generation"].empty());
+  for (const auto& [name, by_dialogue] : golden.renderings["generation"].items()) {
+    const auto chat_template = ChatTemplate::parse(read(name + ".jinja"), name + ".jinja");
+    ASSERT_TRUE(chat_template && chat_template->has_generation());
+    for (const ordered_json& dialogue : golden.dialogues) {
+      const std::string title = dialogue["name"];
+      if (!by_dialogue.contains(title)) continue;
+      const auto rendered = chat_template->render_with_generation(golden.input(dialogue));
+      ASSERT_TRUE(rendered);
+      ordered_json spans = ordered_json::array();
+      const std::string_view text = rendered->text;
+      for (const auto& [begin, end] : rendered->generation) {
+        spans.push_back({jinja::code_point_count(text.substr(0, begin)), jinja::code_point_count(text.substr(0, end))});
+      }
+      // transformers leaves a span as it was where the text is cut to be continued; here it ends with the text.
+      ordered_json expected = by_dialogue[title];
+      for (ordered_json& span : expected) span[1] = std::min(span[1].get<std::size_t>(), jinja::code_point_count(text));
+      EXPECT_EQ(spans, expected) << name << ", " << title;
+    }
+  }
+}
+
+TEST(TemplateGolden, SingleConstructsGiveWhatJinjaGives) {
+  const Golden golden;
+  const ordered_json file = ordered_json::parse(read("snippets.json"));
+  const ordered_json dialogue = {{"messages", {{{"role", "user"}, {"content", "q"}}}}, {"kwargs", file["variables"]}};
+  for (const ordered_json& pair : file["snippets"]) {
+    const std::string source = pair[0];
+    const auto chat_template = ChatTemplate::parse(source, "snippet");
+    if (pair[1].is_null()) {
+      EXPECT_FALSE(chat_template && chat_template->render(golden.input(dialogue))) << source;
+      continue;
+    }
+    ASSERT_TRUE(chat_template) << source << "\n" << chat_template.error().line();
+    const auto text = chat_template->render(golden.input(dialogue));
+    ASSERT_TRUE(text) << source << "\n" << text.error().line();
+    EXPECT_EQ(*text, pair[1]) << source;
+  }
+}
+
+}  // namespace
+}  // namespace tern::chat

@@ -1,0 +1,248 @@
+#include "checkpoint/logical_tensors.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "tests/unit/temp_dir.h"
+
+namespace tern::checkpoint {
+namespace {
+
+const LogicalTensor* find(const std::vector<LogicalTensor>& all, const std::string& name) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+class Quantized : public testing::TestWithParam<const char*> {};
+
+// Broken if packing, order of nibbles, zero points, scales, groups or permutation of a method are misread. The bound is
+// the rounding of the reference's own products in fp32.
+TEST_P(Quantized, GivesWhatTheFormulaGives) {
+  const std::filesystem::path directory = std::filesystem::path(TERN_TEST_DATA "/checkpoint/quantized") / GetParam();
+  const auto source = CheckpointSource::open(directory);
+  ASSERT_TRUE(source.ok()) << source.error().line();
+  const auto all = logical_tensors(*source);
+  ASSERT_TRUE(all.ok()) << all.error().line();
+  const auto expected = Safetensors::open(directory / "expected.safetensors").value();
+  EXPECT_EQ(all->size(), expected.tensors().size());
+  for (const SafetensorsTensor& wanted : expected.tensors()) {
+    const LogicalTensor* tensor = find(*all, wanted.name);
+    ASSERT_NE(tensor, nullptr) << wanted.name;
+    ASSERT_EQ(tensor->shape, wanted.shape);
+    const std::int64_t columns = tensor->shape.back();
+    const auto rows = static_cast<std::int64_t>(*element_count(tensor->shape)) / columns;
+    std::vector<float> want(wanted.bytes.size() / 4);
+    std::memcpy(want.data(), wanted.bytes.data(), wanted.bytes.size());
+    std::vector<float> got(want.size());
+    const auto status = read_rows_f32(*tensor, 0, rows, got);
+    ASSERT_TRUE(status.ok()) << status.error().line();
+    for (std::size_t i = 0; i < want.size(); ++i) ASSERT_FLOAT_EQ(got[i], want[i]) << wanted.name << " " << i;
+    // A part of the rows is that part of the whole.
+    std::vector<float> part(static_cast<std::size_t>(columns));
+    ASSERT_TRUE(read_rows_f32(*tensor, rows - 1, 1, part).ok());
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), got.end() - columns));
+    EXPECT_THROW((void)read_rows_f32(*tensor, rows, 1, part), std::logic_error);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Quantized,
+                         testing::Values("fp8", "awq", "gptq2", "gptq3", "gptq4", "gptq8", "compressed", "nf4",
+                                         "mxfp4"),
+                         [](const auto& info) { return std::string(info.param); });
+
+void copy_with_config(const test::TempDir& dir, const char* method, const std::string& config) {
+  std::filesystem::copy(std::filesystem::path(TERN_TEST_DATA "/checkpoint/quantized") / method / "model.safetensors",
+                        dir / "model.safetensors");
+  dir.write("config.json", config);
+}
+
+std::string error_of(const char* method, const std::string& config) {
+  test::TempDir dir;
+  copy_with_config(dir, method, config);
+  const auto source = CheckpointSource::open(dir.path()).value();
+  const auto all = logical_tensors(source);
+  return all.ok() ? "accepted" : all.error().line();
+}
+
+TEST(LogicalTensors, RefusesSettingsThatDoNotFitThePlanes) {
+  EXPECT_NE(error_of("fp8", R"({"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}})")
+                .find("shape [1, 1]"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of("fp8", R"({"quantization_config":{"quant_method":"fp8","weight_block_size":[0,1]}})").find("positive"),
+      std::string::npos);
+  EXPECT_NE(error_of("awq", R"({})").find("gptq or awq"), std::string::npos);
+  EXPECT_NE(error_of("awq", R"({"quantization_config":{"quant_method":"awq","bits":8}})").find("4 bits"),
+            std::string::npos);
+  EXPECT_NE(error_of("gptq4", R"({"quantization_config":{"quant_method":"gptq","bits":3}})").find("whole words"),
+            std::string::npos);
+  EXPECT_NE(error_of("gptq4", R"({"quantization_config":{"quant_method":"gptq","bits":8}})").find("shape"),
+            std::string::npos);
+  EXPECT_NE(error_of("fp8", R"({"quantization_config":{"quant_method":"hqq"}})").find("hqq"), std::string::npos);
+}
+
+// Tensors of zeros, or of the text given.
+struct Plane {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::string text;
+};
+
+void write_planes(const test::TempDir& dir, const std::vector<Plane>& planes, const std::string& quantization) {
+  std::vector<TensorSpec> specs;
+  for (const Plane& plane : planes) specs.push_back({plane.name, plane.dtype, plane.shape});
+  auto writer = SafetensorsWriter::create(dir.path(), specs).value();
+  for (const Plane& plane : planes) {
+    std::vector<std::byte> bytes(*safetensors_bytes(*find_safetensors_dtype(plane.dtype), plane.shape));
+    std::memcpy(bytes.data(), plane.text.data(), std::min(bytes.size(), plane.text.size()));
+    EXPECT_TRUE(writer.write(plane.name, bytes).ok());
+  }
+  EXPECT_TRUE(writer.finish().ok());
+  dir.write("config.json", R"({"quantization_config":{"quant_method":)" + quantization + "}}");
+}
+
+struct Misfit {
+  const char* quantization;
+  std::vector<Plane> planes;
+  const char* says;
+};
+
+class Misfits : public testing::TestWithParam<Misfit> {};
+
+// Broken if planes that do not fit each other are read as if they did, which would read past one of them.
+TEST_P(Misfits, AreNamed) {
+  test::TempDir dir;
+  write_planes(dir, GetParam().planes, GetParam().quantization);
+  const auto all = logical_tensors(CheckpointSource::open(dir.path()).value());
+  ASSERT_FALSE(all.ok());
+  EXPECT_EQ(all.error().kind, ErrorKind::data);
+  EXPECT_EQ(dir.line(all.error()), std::string("DIR") + GetParam().says);
+}
+
+#define OR_PLAIN "; fetch the checkpoint again, or use the unquantised one"
+constexpr const char* kFp8 = R"("fp8")";
+constexpr const char* kPacked = R"("compressed-tensors")";
+constexpr const char* kAwq = R"("awq")";
+constexpr const char* kGptq = R"("gptq")";
+constexpr const char* kNf4 = R"("bitsandbytes")";
+
+INSTANTIATE_TEST_SUITE_P(
+    Fp8AndCompressed, Misfits,
+    testing::Values(
+        Misfit{kFp8,
+               {{"w.weight", "F8_E4M3", {0, 3'000'000'000}}, {"w.weight_scale_inv", "F32", {1, 1}}},
+               ": tensor \"w.weight\": expected dimensions below 2^31, found 3000000000" OR_PLAIN},
+        Misfit{kFp8,
+               {{"w.weight", "BF16", {2, 2}}, {"w.weight_scale_inv", "F32", {1, 1}}},
+               ": tensor \"w.weight\": expected dtype f8_e4m3 or f8_e5m2, found BF16" OR_PLAIN},
+        Misfit{kFp8,
+               {{"w.weight", "F8_E4M3", {4}}, {"w.weight_scale_inv", "F32", {1, 1}}},
+               ": tensor \"w.weight\": expected 2 dimensions, found [4]" OR_PLAIN},
+        Misfit{R"("fp8","weight_block_size":[128])",
+               {{"w.weight", "F8_E4M3", {2, 2}}, {"w.weight_scale_inv", "F32", {1, 1}}},
+               ": weight_block_size: expected two positive integers, found [128]; restore the model's config.json"},
+        Misfit{kFp8,
+               {{"w.weight", "F8_E4M3", {2, 2}}, {"w.weight_scale_inv", "F32", {2, 1}}},
+               ": tensor \"w.weight_scale_inv\": expected shape [1, 1], found [2, 1]" OR_PLAIN},
+        Misfit{kPacked,
+               {{"w.weight_packed", "I32", {2, 2}}, {"w.weight_scale", "F32", {2, 1}}},
+               ": tensor \"w.weight_scale\": expected int8 or fp8 weights beside it, found none; packed int4 of "
+               "compressed-tensors is not read"},
+        Misfit{kPacked,
+               {{"w.weight", "I8", {2, 4}}, {"w.weight_scale", "F32", {3}}},
+               ": tensor \"w.weight_scale\": expected a scale of the tensor, of each row, or of equal groups, found "
+               "[3]" OR_PLAIN},
+        Misfit{kPacked,
+               {{"w.weight", "I8", {2, 4}}, {"w.weight_scale", "F32", {2}}, {"w.weight_zero_point", "I8", {1}}},
+               ": tensor \"w.weight_zero_point\": expected 2 zero points, found [1]" OR_PLAIN},
+        Misfit{R"("mxfp4")",
+               {{"w_blocks", "U8", {2, 4}}, {"w_scales", "U8", {2}}},
+               ": tensor \"w_blocks\": expected a shape [..., n, k/32, 16], found [2, 4]" OR_PLAIN}));
+
+INSTANTIATE_TEST_SUITE_P(
+    AwqAndGptq, Misfits,
+    testing::Values(
+        Misfit{R"("awq","bits":8)",
+               {{"w.qweight", "I32", {8, 1}}, {"w.scales", "F16", {1, 8}}, {"w.qzeros", "I32", {1, 1}}},
+               ": tensor \"w.qweight\": expected AWQ of 4 bits, found 8; use a checkpoint of 4 bits, or the "
+               "unquantised one"},
+        Misfit{kAwq,
+               {{"w.qweight", "I32", {8, 1}}, {"w.scales", "F16", {1, 9}}, {"w.qzeros", "I32", {1, 1}}},
+               ": tensor \"w.scales\": expected a multiple of 8 columns, found 9" OR_PLAIN},
+        Misfit{kAwq,
+               {{"w.qweight", "I32", {8, 1}}, {"w.scales", "F16", {3, 8}}, {"w.qzeros", "I32", {3, 1}}},
+               ": tensor \"w.scales\": expected groups that divide 8 inputs, found 3" OR_PLAIN},
+        Misfit{kPacked,
+               {{"w.qweight", "I32", {8, 1}}, {"w.scales", "F16", {1, 8}}, {"w.qzeros", "I32", {1, 1}}},
+               ": config.json: quant_method: expected gptq or awq, as there are .qweight tensors, found "
+               "compressed-tensors; restore the model's config.json"},
+        Misfit{R"("gptq","bits":5)",
+               {{"w.qweight", "I32", {1, 8}}, {"w.scales", "F16", {1, 8}}, {"w.qzeros", "I32", {1, 1}}},
+               ": tensor \"w.qweight\": expected GPTQ of 2, 3, 4 or 8 bits, found 5; use a checkpoint of such bits, or "
+               "the unquantised one"},
+        Misfit{R"("gptq","bits":3)",
+               {{"w.qweight", "I32", {1, 8}}, {"w.scales", "F16", {1, 8}}, {"w.qzeros", "I32", {1, 1}}},
+               ": tensor \"w.qweight\": expected whole words, found 1" OR_PLAIN},
+        Misfit{kGptq,
+               {{"w.qweight", "I32", {1, 9}}, {"w.scales", "F16", {1, 9}}, {"w.qzeros", "I32", {1, 1}}},
+               ": tensor \"w.scales\": expected columns that fill whole words, found 9" OR_PLAIN}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Nf4, Misfits, testing::ValuesIn([] {
+      const auto planes = [](const std::string& state, const char* scale) {
+        return std::vector<Plane>{
+            {"w", "U8", {32, 1}, {}},
+            {"w.absmax", scale, {1}, {}},
+            {"w.quant_map", "F32", {16}, {}},
+            {"w.nested_absmax", "F32", {1}, {}},
+            {"w.nested_quant_map", "F32", {256}, {}},
+            {"w.quant_state.bitsandbytes__nf4", "U8", {static_cast<std::int64_t>(state.size())}, state}};
+      };
+      return std::vector<Misfit>{
+          {kNf4, planes(R"({"shape":[8,8]})", "F32"),
+           ": tensor \"w.quant_state.bitsandbytes__nf4\": expected a positive \"blocksize\", found none" OR_PLAIN},
+          {kNf4, planes(R"({"blocksize":64})", "F32"),
+           ": tensor \"w.quant_state.bitsandbytes__nf4\": expected a shape, found none" OR_PLAIN},
+          {kNf4, planes(R"({"blocksize":64,"shape":[8,-8]})", "F32"),
+           ": tensor \"w.quant_state.bitsandbytes__nf4\": expected a shape of integers, found -8" OR_PLAIN},
+          {kNf4, planes(R"({"blocksize":64,"shape":[8,9]})", "F32"),
+           ": tensor \"w\": expected two codes a byte of [8, 9], found 32 bytes" OR_PLAIN},
+          {kNf4, planes(R"({"blocksize":64,"shape":[8,8],"nested_blocksize":256})", "U8"),
+           ": tensor \"w.quant_state.bitsandbytes__nf4\": expected a \"nested_offset\", found none" OR_PLAIN},
+      };
+    }()));
+#undef OR_PLAIN
+
+TEST(LogicalTensors, ReadsNoGroupThatIsNotThere) {
+  test::TempDir dir;
+  const std::int32_t group = 7;
+  write_planes(dir,
+               {{"w.qweight", "I32", {1, 8}, {}},
+                {"w.scales", "F16", {1, 8}, {}},
+                {"w.qzeros", "I32", {1, 1}, {}},
+                {"w.g_idx", "I32", {8}, std::string(reinterpret_cast<const char*>(&group), sizeof(group))}},
+               kGptq);
+  const auto source = CheckpointSource::open(dir.path()).value();
+  const auto all = logical_tensors(source).value();
+  std::vector<float> values(64);
+  EXPECT_EQ(read_rows_f32(all.at(0), 0, 8, values).error().line(),
+            "tensor \"w.g_idx\": expected groups from 0 to 0, found 7; fetch the checkpoint again, or use the "
+            "unquantised one");
+}
+
+TEST(LogicalTensors, ReadsNoDtypeThatIsNoNumber) {
+  test::TempDir dir;
+  write_planes(dir, {{"w", "F8_E8M0", {2, 2}, {}}}, kFp8);
+  const auto source = CheckpointSource::open(dir.path()).value();
+  const auto all = logical_tensors(source).value();
+  std::vector<float> values(4);
+  EXPECT_EQ(read_rows_f32(all.at(0), 0, 2, values).error().line(),
+            "tensor \"w\": expected a dtype that can be read as numbers, found F8_E8M0; convert the file to BF16");
+}
+
+}  // namespace
+}  // namespace tern::checkpoint

@@ -1,0 +1,157 @@
+#include "tokenizer/tokenizer_files.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
+#include "io/file_writer.h"
+#include "io/json.h"
+#include "tokenizer/gguf/tokenizer_gguf.h"
+
+namespace tern::tokenizer {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kCompanions = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+    "merges.txt",     "tokenizer.model",       "chat_template.jinja",     "chat_template.json"};
+
+// token_type of a GGUF's tokens.
+constexpr std::int32_t kControl = 3;
+constexpr std::int32_t kUserDefined = 4;
+
+// The split expressions of the vocabularies that name themselves in tokenizer.ggml.pre, as their own tokenizer.json
+// files hold them.
+constexpr const char* kLlama3Split =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kQwen2Split =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+Json byte_level(bool use_regex) {
+  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
+}
+
+Json split_then_bytes(const char* expression) {
+  const Json split = {
+      {"type", "Split"}, {"pattern", {{"Regex", expression}}}, {"behavior", "Isolated"}, {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", Json::array({split, byte_level(false)})}};
+}
+
+Json pre_tokenizer(const GgufVocabulary& vocabulary) {
+  const std::string& pre = vocabulary.pre;
+  if (pre == "smollm") {
+    return {{"type", "Sequence"},
+            {"pretokenizers", Json::array({Json{{"type", "Digits"}, {"individual_digits", true}}, byte_level(true)})}};
+  }
+  if (pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3") return split_then_bytes(kLlama3Split);
+  if (pre == "qwen2") return split_then_bytes(kQwen2Split);
+  if (pre == "gpt-2" || pre == "default" || pre.empty()) return byte_level(true);
+  throw Failure(data_error(cat(vocabulary.where, ": key \"tokenizer.ggml.pre\""),
+                           "smollm, llama-bpe, qwen2 or gpt-2, whose tokenizer.json can be written", pre,
+                           "put the model's own tokenizer.json beside the result"));
+}
+
+Json added_tokens(const GgufVocabulary& vocabulary) {
+  Json added = Json::array();
+  for (std::size_t id = 0; id < vocabulary.tokens.size() && id < vocabulary.token_types.size(); ++id) {
+    const std::int32_t type = vocabulary.token_types[id];
+    if (type != kControl && type != kUserDefined) continue;
+    added.push_back({{"id", id},
+                     {"content", vocabulary.tokens[id]},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", type == kControl}});
+  }
+  return added;
+}
+
+Json tokenizer_json(const GgufVocabulary& vocabulary) {
+  if (vocabulary.model != "gpt2") {
+    throw Failure(data_error(cat(vocabulary.where, ": key \"tokenizer.ggml.model\""),
+                             "gpt2, the byte-level kind whose tokenizer.json can be written", vocabulary.model,
+                             "put the model's own tokenizer.json beside the result"));
+  }
+  Json vocab = Json::object();
+  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) vocab.push_back({vocabulary.tokens[id], id});
+  Json model = {{"type", "BPE"},
+                {"dropout", nullptr},
+                {"unk_token", nullptr},
+                {"continuing_subword_prefix", nullptr},
+                {"end_of_word_suffix", nullptr},
+                {"fuse_unk", false},
+                {"byte_fallback", false},
+                {"ignore_merges", vocabulary.pre == "llama-bpe"}};
+  model["vocab"] = std::move(vocab);
+  model["merges"] = vocabulary.merges;
+  Json post = byte_level(true);
+  if (vocabulary.add_bos.value_or(false) && vocabulary.bos_id) {
+    const std::string& bos = vocabulary.tokens.at(static_cast<std::size_t>(*vocabulary.bos_id));
+    const Json first = {{"SpecialToken", {{"id", bos}, {"type_id", 0}}}};
+    const auto sequence = [](const char* id, int type) { return Json{{"Sequence", {{"id", id}, {"type_id", type}}}}; };
+    const Json second = {{"SpecialToken", {{"id", bos}, {"type_id", 1}}}};
+    post = {{"type", "TemplateProcessing"},
+            {"single", Json::array({first, sequence("A", 0)})},
+            {"pair", Json::array({first, sequence("A", 0), second, sequence("B", 1)})},
+            {"special_tokens",
+             {{bos, {{"id", bos}, {"ids", Json::array({*vocabulary.bos_id})}, {"tokens", Json::array({bos})}}}}}};
+  }
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", added_tokens(vocabulary)},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", pre_tokenizer(vocabulary)},
+          {"post_processor", std::move(post)},
+          {"decoder", byte_level(true)},
+          {"model", std::move(model)}};
+}
+
+Json tokenizer_config(const GgufVocabulary& vocabulary) {
+  Json config;
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  config["add_bos_token"] = vocabulary.add_bos.value_or(false);
+  config["clean_up_tokenization_spaces"] = false;
+  const auto role = [&](const char* key, const std::optional<TokenId>& id) {
+    if (id && static_cast<std::size_t>(*id) < vocabulary.tokens.size())
+      config[key] = vocabulary.tokens[static_cast<std::size_t>(*id)];
+  };
+  role("bos_token", vocabulary.bos_id);
+  role("eos_token", vocabulary.eos_id);
+  role("unk_token", vocabulary.unk_id);
+  role("pad_token", vocabulary.pad_id);
+  if (!vocabulary.chat_template.empty()) config["chat_template"] = vocabulary.chat_template;
+  return config;
+}
+
+void copy_companions(const fs::path& model, const fs::path& directory) {
+  for (const char* name : kCompanions) {
+    if (!fs::exists(model / name)) continue;
+    std::error_code error;
+    fs::copy_file(model / name, directory / name, fs::copy_options::overwrite_existing, error);
+    if (error)
+      throw Failure(
+          failed_error((directory / name).string(), "a copied file", error.message(), "check the place and the disk"));
+  }
+}
+
+}  // namespace
+
+Status write_tokenizer_files(const fs::path& model, const fs::path& directory) {
+  return catching([&] {
+    if (fs::is_directory(model)) {
+      copy_companions(model, directory);
+      return Unit{};
+    }
+    const checkpoint::Gguf gguf = checkpoint::Gguf::open(model).value();
+    const GgufVocabulary vocabulary = read_gguf_vocabulary(gguf).value();
+    io::write_file(directory / "tokenizer.json", io::write_json(tokenizer_json(vocabulary))).value();
+    io::write_file(directory / "tokenizer_config.json", io::write_json(tokenizer_config(vocabulary))).value();
+    return Unit{};
+  });
+}
+
+}  // namespace tern::tokenizer
