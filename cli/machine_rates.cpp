@@ -34,15 +34,14 @@ double best_seconds(graph::Program& program) {
 
 }  // namespace
 
-MachineRates measure_machine(const accel::DevicePtr& device, accel::ChoiceCache& choices,
-                             const graph::ProgramOptions& options, const accel::DevicePtr& host, tern_dtype compute) {
-  const auto store = std::make_shared<graph::TensorStore>(device);
+MachineRates measure_machine(session::Runtime& runtime, tern_dtype compute) {
+  const auto store = std::make_shared<graph::TensorStore>(runtime.device);
   const auto zeros = [&](graph::Graph& graph, const char* name, std::initializer_list<std::int64_t> shape) {
     store->create(name, make_desc(TERN_F32, shape));
     store->fill_zero(name);
     return graph.constant(name, store->at(name).desc);
   };
-  graph::ProgramOptions plain = options;
+  graph::ProgramOptions plain = runtime.program;
   plain.profile = nullptr;
 
   graph::Graph products;
@@ -59,9 +58,11 @@ MachineRates measure_machine(const accel::DevicePtr& device, accel::ChoiceCache&
 
   MachineRates rates;
   const double flops = 2.0 * 2.0 * kPairs * static_cast<double>(kRows * kNarrow * kWide);
-  rates.gflops = flops / best_seconds(*graph::Program::build(products, store, choices, plain, host)) * 1e-9;
+  rates.gflops =
+      flops / best_seconds(*graph::Program::build(products, store, runtime.choices, plain, runtime.host)) * 1e-9;
   const double bytes = 4.0 * static_cast<double>(kRead);
-  rates.gbps = bytes / best_seconds(*graph::Program::build(reading, store, choices, plain, host)) * 1e-9;
+  rates.gbps =
+      bytes / best_seconds(*graph::Program::build(reading, store, runtime.choices, plain, runtime.host)) * 1e-9;
   return rates;
 }
 

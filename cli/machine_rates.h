@@ -1,10 +1,7 @@
 // What a device gives at best, measured here and now: the measure of what a model reaches on it.
 #pragma once
 
-#include <memory>
-
-#include "accel/choice_cache.h"
-#include "graph/program.h"
+#include "session/runtime.h"
 
 namespace tern::cli {
 
@@ -15,8 +12,6 @@ struct MachineRates {
 
 // Takes about half a second, and 160 MiB of the device for so long. Throws Failure (device) where they are not to be
 // had.
-[[nodiscard]] MachineRates measure_machine(const accel::DevicePtr& device, accel::ChoiceCache& choices,
-                                           const graph::ProgramOptions& options, const accel::DevicePtr& host,
-                                           tern_dtype compute);
+[[nodiscard]] MachineRates measure_machine(session::Runtime& runtime, tern_dtype compute);
 
 }  // namespace tern::cli

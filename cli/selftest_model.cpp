@@ -9,7 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/json_text.h"
 #include "cli/kept_case.h"
-#include "cli/model_session.h"
+#include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "conformance/op_checker.h"
 #include "engine/llm_engine.h"
@@ -81,7 +81,7 @@ models::LoadedAdapter make_adapter(models::LoadedModel& model) {
   return adapter;
 }
 
-void train(ModelSession& session, const models::LoadedAdapter& adapter, const std::vector<std::int32_t>& ids) {
+void train(session::Session& session, const models::LoadedAdapter& adapter, const std::vector<std::int32_t>& ids) {
   const data::MicroBatch batch = batch_of(ids);
   train::TrainingGraphOptions options;
   options.capacity = {static_cast<std::int64_t>(ids.size()), 2, static_cast<std::int64_t>(ids.size()),
@@ -94,24 +94,22 @@ void train(ModelSession& session, const models::LoadedAdapter& adapter, const st
     options.trainable.push_back(layer.lora_a);
     options.trainable.push_back(layer.lora_b);
   }
-  train::Optimizer optimizer(session.model.store, options.trainable, {}, session.choices, session.program,
-                             session.host);
-  train::MicroBatchRunner runner(session.model, options, session.choices, session.program, session.host);
+  train::Optimizer optimizer(session.model.store, options.trainable, {}, *session.runtime);
+  train::MicroBatchRunner runner(session.model, options, *session.runtime);
   for (int step = 1; step <= kSteps; ++step) {
     (void)runner.run(batch, {42, 0, static_cast<double>(ids.size())});
     (void)optimizer.step(1e-2, step);
   }
 }
 
-void generate(ModelSession& session, const models::LoadedAdapter& adapter, const std::vector<std::int32_t>& ids) {
+void generate(session::Session& session, const models::LoadedAdapter& adapter, const std::vector<std::int32_t>& ids) {
   engine::EngineOptions options;
   options.max_num_batched_tokens = 16;  // the prompt comes in two chunks
   options.max_model_len = static_cast<std::int64_t>(ids.size()) + kGenerated;
   options.compute = session.compute;
   options.cache_dtype = session.compute;
   options.adapters = adapter.layers;
-  engine::LLMEngine engine(session.model, session.text->tokenizer, options, session.choices, session.program,
-                           session.host);
+  engine::LLMEngine engine(session.model, session.text->tokenizer, options, *session.runtime);
   engine::SamplingParams params;
   params.max_new_tokens = kGenerated;
   params.temperature = 0.8F;
@@ -146,7 +144,7 @@ int check_model(const Arguments& arguments) {
   const auto ids = prompt_ids(session->text->tokenizer);
   install_interrupt_handler();
   OpChecker checker;
-  session->program.probe = std::make_shared<Watched>(checker);
+  session->runtime->program.probe = std::make_shared<Watched>(checker);
   models::LoadOptions load;
   load.max_positions = static_cast<std::int64_t>(ids.size()) + kGenerated;
   load_weights(*session, arguments, load);
@@ -161,7 +159,7 @@ int check_model(const Arguments& arguments) {
     file = kept.file;
     if (!kept.written) log_warn(cat(file, ": the failing case could not be written"));
   }
-  const std::string& device = session->selected.device->name();
+  const std::string& device = session->runtime->device->name();
   const std::string text = arguments.boolean("json") ? to_json(checker, device, file) : checker.table();
   std::fputs(text.c_str(), stdout);
   if (checker.first()) {

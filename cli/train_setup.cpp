@@ -168,7 +168,7 @@ void refuse_idle_flags(const Arguments& arguments) {
   }
 }
 
-models::LoadedAdapter prepare_adapter(const Arguments& arguments, ModelSession& session, const fs::path& resume) {
+models::LoadedAdapter prepare_adapter(const Arguments& arguments, session::Session& session, const fs::path& resume) {
   const auto& given = arguments.list("adapters");
   const fs::path from = !resume.empty() ? resume : given.empty() ? fs::path() : fs::path(given[0]);
   if (!from.empty()) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/flags/arguments.h"
-#include "cli/model_session.h"
+#include "cli/session_flags.h"
 #include "models/adapter.h"
 #include "train/trainer.h"
 
@@ -21,7 +21,7 @@ namespace tern::cli {
 void refuse_idle_flags(const Arguments& arguments);
 
 // An adapter from `resume` (a checkpoint) or --adapters, else a new one over --target_modules or --target_regex.
-[[nodiscard]] models::LoadedAdapter prepare_adapter(const Arguments& arguments, ModelSession& session,
+[[nodiscard]] models::LoadedAdapter prepare_adapter(const Arguments& arguments, session::Session& session,
                                                     const std::filesystem::path& resume);
 
 // Names of the weights that --tuner_type full trains.

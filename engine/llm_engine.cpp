@@ -36,7 +36,7 @@ std::size_t possible_stop(const std::string& text, const std::vector<std::string
 }  // namespace
 
 LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
-                     accel::ChoiceCache& choices, const graph::ProgramOptions& program_options, accel::DevicePtr host)
+                     session::Runtime& runtime)
     : options_(completed(options)),
       tokenizer_(std::move(tokenizer)),
       eos_ids_(model.config.eos_token_ids),
@@ -51,7 +51,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
   runner.compute = options_.compute;
   runner.cache_dtype = options_.cache_dtype;
   runner.adapters = options_.adapters;
-  runner_ = std::make_unique<ModelRunner>(model, runner, choices, program_options, std::move(host));
+  runner_ = std::make_unique<ModelRunner>(model, runner, runtime);
 }
 
 Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, SamplingParams params) {

@@ -10,6 +10,7 @@
 
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
+#include "session/runtime.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tern::engine {
@@ -39,7 +40,7 @@ struct RequestOutput {
 class LLMEngine {
  public:
   LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
-            accel::ChoiceCache& choices, const graph::ProgramOptions& program_options, accel::DevicePtr host);
+            session::Runtime& runtime);
 
   // Errors (usage): a prompt that leaves no room for an answer.
   [[nodiscard]] Result<SequenceId> add_request(std::vector<std::int32_t> prompt, SamplingParams params);

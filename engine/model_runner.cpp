@@ -60,14 +60,11 @@ std::int64_t bucket_of(std::int64_t needed, std::int64_t most) {
 
 }  // namespace
 
-ModelRunner::ModelRunner(models::LoadedModel& model, const RunnerOptions& options, accel::ChoiceCache& choices,
-                         graph::ProgramOptions program_options, accel::DevicePtr host)
+ModelRunner::ModelRunner(models::LoadedModel& model, const RunnerOptions& options, session::Runtime& runtime)
     : model_(model),
       options_(options),
       max_blocks_((options.max_model_len + options.block_size - 1) / options.block_size),
-      choices_(choices),
-      program_options_(std::move(program_options)),
-      host_(std::move(host)) {
+      runtime_(runtime) {
   create_cache();
   (void)program_for({options.max_num_batched_tokens, options.max_num_seqs});  // a lack of memory shows now
 }
@@ -76,7 +73,7 @@ graph::Program& ModelRunner::program_for(const Bucket& needed) {
   const Bucket capacity = {bucket_of(needed.tokens, options_.max_num_batched_tokens),
                            bucket_of(needed.sequences, options_.max_num_seqs)};
   auto& program = programs_[capacity];
-  if (!program) program = graph::Program::build(build_graph(capacity), model_.store, choices_, program_options_, host_);
+  if (!program) program = runtime_.build(build_graph(capacity), model_.store);
   return *program;
 }
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "accel/choice_cache.h"
 #include "engine/scheduler.h"
 #include "graph/program.h"
 #include "models/loader.h"
 #include "nn/context.h"
+#include "session/runtime.h"
 
 namespace tern::engine {
 
@@ -38,8 +38,7 @@ struct SampledToken {
 class ModelRunner {
  public:
   // Creates the key-value cache in the model's store. Throws Failure (device) where memory does not suffice.
-  ModelRunner(models::LoadedModel& model, const RunnerOptions& options, accel::ChoiceCache& choices,
-              graph::ProgramOptions program_options, accel::DevicePtr host);
+  ModelRunner(models::LoadedModel& model, const RunnerOptions& options, session::Runtime& runtime);
 
   // Computes the batch; gives a token for each entry that samples, in order.
   std::vector<SampledToken> run(const std::vector<ScheduledSequence>& batch);
@@ -64,9 +63,7 @@ class ModelRunner {
   models::LoadedModel& model_;
   RunnerOptions options_;
   std::int64_t max_blocks_;  // of one sequence
-  accel::ChoiceCache& choices_;
-  graph::ProgramOptions program_options_;
-  accel::DevicePtr host_;
+  session::Runtime& runtime_;
   std::map<Bucket, std::unique_ptr<graph::Program>> programs_;
   std::vector<float> logits_;
 };

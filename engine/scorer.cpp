@@ -59,9 +59,8 @@ float float_at(std::span<const std::byte> bytes, std::size_t index) {
 
 }  // namespace
 
-Scorer::Scorer(models::LoadedModel& model, const ScorerOptions& options, accel::ChoiceCache& choices,
-               const graph::ProgramOptions& program_options, const accel::DevicePtr& host)
-    : program_(graph::Program::build(build_graph(model, options), model.store, choices, program_options, host)) {}
+Scorer::Scorer(models::LoadedModel& model, const ScorerOptions& options, session::Runtime& runtime)
+    : program_(runtime.build(build_graph(model, options), model.store)) {}
 
 std::vector<double> Scorer::score(std::span<const std::int32_t> ids) {
   if (ids.size() < 2) return {};

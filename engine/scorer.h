@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "accel/choice_cache.h"
 #include "graph/program.h"
 #include "models/loader.h"
 #include "nn/context.h"
+#include "session/runtime.h"
 
 namespace tern::engine {
 
@@ -22,8 +22,7 @@ struct ScorerOptions {
 
 class Scorer {
  public:
-  Scorer(models::LoadedModel& model, const ScorerOptions& options, accel::ChoiceCache& choices,
-         const graph::ProgramOptions& program_options, const accel::DevicePtr& host);
+  Scorer(models::LoadedModel& model, const ScorerOptions& options, session::Runtime& runtime);
 
   // Log-probability of each token but the first, given all before it: ids.size() - 1 numbers. At most max_tokens.
   std::vector<double> score(std::span<const std::int32_t> ids);

@@ -43,13 +43,8 @@ std::int64_t dropout_key(std::uint64_t seed, std::uint64_t epoch, std::uint64_t 
 }
 
 MicroBatchRunner::MicroBatchRunner(const models::LoadedModel& model, TrainingGraphOptions options,
-                                   accel::ChoiceCache& choices, graph::ProgramOptions program_options,
-                                   accel::DevicePtr host)
-    : model_(model),
-      options_(std::move(options)),
-      choices_(choices),
-      program_options_(std::move(program_options)),
-      host_(std::move(host)) {}
+                                   session::Runtime& runtime)
+    : model_(model), options_(std::move(options)), runtime_(runtime) {}
 
 graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
   Capacity capacity = options_.capacity;
@@ -68,8 +63,7 @@ graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
   if (!program) {
     TrainingGraphOptions options = options_;
     options.capacity = capacity;
-    program =
-        graph::Program::build(build_training_graph(model_, options), model_.store, choices_, program_options_, host_);
+    program = runtime_.build(build_training_graph(model_, options), model_.store);
   }
   return *program;
 }

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "accel/choice_cache.h"
 #include "data/batch.h"
 #include "graph/program.h"
+#include "session/runtime.h"
 #include "train/training_graph.h"
 
 namespace tern::train {
@@ -24,8 +24,7 @@ struct MicroBatchInputs {
 // bucket.
 class MicroBatchRunner {
  public:
-  MicroBatchRunner(const models::LoadedModel& model, TrainingGraphOptions options, accel::ChoiceCache& choices,
-                   graph::ProgramOptions program_options, accel::DevicePtr host);
+  MicroBatchRunner(const models::LoadedModel& model, TrainingGraphOptions options, session::Runtime& runtime);
 
   // Runs forward (and backward); gives the sum over supervised tokens of weight / divisor * cross entropy.
   double run(const data::MicroBatch& batch, const MicroBatchInputs& inputs);
@@ -45,9 +44,7 @@ class MicroBatchRunner {
 
   const models::LoadedModel& model_;
   TrainingGraphOptions options_;  // capacity: the largest
-  accel::ChoiceCache& choices_;
-  graph::ProgramOptions program_options_;
-  accel::DevicePtr host_;
+  session::Runtime& runtime_;
   std::map<std::int64_t, std::unique_ptr<graph::Program>> programs_;  // by tokens
   std::int64_t grown_ = 0;
 };

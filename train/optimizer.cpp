@@ -18,8 +18,7 @@ using ops::Value;
 }  // namespace
 
 Optimizer::Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters,
-                     const AdamwOptions& options, accel::ChoiceCache& choices,
-                     const graph::ProgramOptions& program_options, const accel::DevicePtr& host)
+                     const AdamwOptions& options, session::Runtime& runtime)
     : store_(std::move(store)), parameters_(std::move(parameters)), options_(options) {
   for (const std::string& name : parameters_) {
     const TensorDesc desc = make_desc(TERN_F32, shape_of(store_->at(name).desc));
@@ -28,8 +27,8 @@ Optimizer::Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std:
       store_->fill_zero(extra);
     }
   }
-  norm_ = graph::Program::build(norm_graph(), store_, choices, program_options, host);
-  update_ = graph::Program::build(update_graph(), store_, choices, program_options, host);
+  norm_ = runtime.build(norm_graph(), store_);
+  update_ = runtime.build(update_graph(), store_);
 }
 
 graph::Graph Optimizer::norm_graph() const {

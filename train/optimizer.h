@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "accel/choice_cache.h"
 #include "graph/program.h"
 #include "graph/tensor_store.h"
+#include "session/runtime.h"
 
 namespace tern::train {
 
@@ -30,7 +30,7 @@ class Optimizer {
   // Creates gradients (zero) and moments (zero) in the store for each trained parameter. `decays` tells which of them
   // weight decay applies to: matrices, never norms and biases.
   Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters, const AdamwOptions& options,
-            accel::ChoiceCache& choices, const graph::ProgramOptions& program_options, const accel::DevicePtr& host);
+            session::Runtime& runtime);
 
   // Applies the accumulated gradients with learning rate `lr` as step `step` (from 1), then zeroes them.
   StepResult step(double lr, std::int64_t step);

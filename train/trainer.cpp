@@ -30,17 +30,17 @@ Capacity capacity_of(const data::StepSource& steps) {
 }  // namespace
 
 Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::StepSource& training,
-                 const data::EncodedDataset& validation, TrainerOptions options, accel::ChoiceCache& choices,
-                 const graph::ProgramOptions& program_options, const accel::DevicePtr& host, TrainerHooks hooks)
+                 const data::EncodedDataset& validation, TrainerOptions options, session::Runtime& runtime,
+                 TrainerHooks hooks)
     : model_(model),
       saver_(saver),
       training_(training),
       options_(std::move(options)),
-      choices_(choices),
+      runtime_(runtime),
       hooks_(std::move(hooks)) {
   if (!options_.resume_from.empty()) {
     state_ = read_train_state(options_.resume_from).value();
-    choices_.replay(state_.kernel_choices);  // before anything is planned
+    runtime_.choices.replay(state_.kernel_choices);  // before anything is planned
   }
   const auto per_epoch = training.steps_per_epoch();
   if (options_.max_steps <= 0 && !per_epoch) {
@@ -59,9 +59,8 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
           ? options_.warmup_steps
           : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
   options_.graph.capacity = capacity_of(training);
-  optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, choices,
-                                           program_options, host);
-  runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, choices, program_options, host);
+  optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, runtime);
+  runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime);
   if (!per_epoch) runner_->grow_from(state_.planned_tokens);
   if (validation.size() > 0) {
     validation_ = data::SetSteps::create(validation, options_.eval_batches).value();
@@ -69,7 +68,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
     eval.trainable.clear();
     eval.dropout = false;
     eval.capacity = capacity_of(*validation_);
-    eval_runner_ = std::make_unique<MicroBatchRunner>(model, eval, choices, program_options, host);
+    eval_runner_ = std::make_unique<MicroBatchRunner>(model, eval, runtime);
   }
   if (options_.resume_from.empty()) {
     state_.max_steps = total_steps_;
@@ -247,7 +246,7 @@ void Trainer::save_checkpoint() {
   state_.window_loss = window_loss_;
   state_.window_steps = window_steps_;
   state_.planned_tokens = runner_->grown();
-  state_.kernel_choices = choices_.used();
+  state_.kernel_choices = runtime_.choices.used();
   const Status saved = write_checkpoint(directory, state_, content);
   save_failed_ = !saved.ok();
   if (!saved.ok()) {
@@ -320,7 +319,7 @@ TrainResult Trainer::run() {
 }
 
 void Trainer::finish(TrainResult& result) {
-  choices_.save();
+  runtime_.choices.save();
   const auto checkpoints = list_checkpoints(options_.output_dir);
   if (!checkpoints.empty()) result.last_checkpoint = checkpoints.back().second.string();
   std::error_code error;

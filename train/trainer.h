@@ -11,6 +11,7 @@
 
 #include "data/steps.h"
 #include "models/adapter.h"
+#include "session/runtime.h"
 #include "train/checkpoint.h"
 #include "train/micro_batch.h"
 #include "train/optimizer.h"
@@ -80,8 +81,8 @@ class Trainer {
   // `model`, `saver` and the data outlive the trainer. `validation` may be empty. Resuming takes optimizer state, place
   // in the data and kernel choices from the checkpoint; the weights themselves are loaded with the model.
   Trainer(models::LoadedModel& model, const ModelSaver& saver, data::StepSource& training,
-          const data::EncodedDataset& validation, TrainerOptions options, accel::ChoiceCache& choices,
-          const graph::ProgramOptions& program_options, const accel::DevicePtr& host, TrainerHooks hooks);
+          const data::EncodedDataset& validation, TrainerOptions options, session::Runtime& runtime,
+          TrainerHooks hooks);
 
   TrainResult run();
 
@@ -108,7 +109,7 @@ class Trainer {
   const ModelSaver& saver_;
   data::StepSource& training_;
   TrainerOptions options_;
-  accel::ChoiceCache& choices_;
+  session::Runtime& runtime_;
   TrainerHooks hooks_;
   std::optional<data::SetSteps> validation_;
   std::unique_ptr<Optimizer> optimizer_;

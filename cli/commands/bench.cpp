@@ -10,7 +10,7 @@
 #include "cli/commands/command.h"
 #include "cli/interrupt.h"
 #include "cli/machine_rates.h"
-#include "cli/model_session.h"
+#include "cli/session_flags.h"
 #include "engine/llm_engine.h"
 
 namespace tern::cli {
@@ -52,15 +52,14 @@ double weight_bytes(const models::LoadedModel& model) {
 
 class Bench {
  public:
-  Bench(const Arguments& arguments, ModelSession& session, std::int64_t prompt_length, std::int64_t batch)
+  Bench(const Arguments& arguments, session::Session& session, std::int64_t prompt_length, std::int64_t batch)
       : config_(session.model.config),
         prompt_length_(prompt_length),
         new_tokens_(arguments.integer("max_new_tokens")),
         batch_(batch),
         seed_(static_cast<std::uint64_t>(arguments.integer("seed"))),
         weight_bytes_(weight_bytes(session.model)),
-        engine_(session.model, session.text->tokenizer, engine_options(arguments, session), session.choices,
-                session.program, session.host) {}
+        engine_(session.model, session.text->tokenizer, engine_options(arguments, session), *session.runtime) {}
 
   // One round of both phases.
   std::vector<Row> run() {
@@ -101,7 +100,7 @@ class Bench {
   }
 
  private:
-  engine::EngineOptions engine_options(const Arguments& arguments, ModelSession& session) const {
+  engine::EngineOptions engine_options(const Arguments& arguments, session::Session& session) const {
     engine::EngineOptions options;
     options.max_num_seqs = batch_;
     options.max_model_len = prompt_length_ + new_tokens_;
@@ -158,15 +157,14 @@ int run_bench(const Arguments& arguments) {
   install_interrupt_handler();
   require_one_adapter(arguments);
   auto session = open_session(arguments, arguments.string("model"));
-  const auto limit = models::read_config(*session->source).value().max_position_embeddings;
+  const auto limit = session->config.max_position_embeddings;
   const auto longest = *std::max_element(prompts.begin(), prompts.end()) + arguments.integer("max_new_tokens");
   if (longest > limit) {
     throw Failure(usage_error("flags --prompt_length and --max_new_tokens", cat("at most ", limit, " tokens together"),
                               cat(longest), "lower one of them"));
   }
   load_weights(*session, arguments, {});
-  const MachineRates machine =
-      measure_machine(session->selected.device, session->choices, session->program, session->host, session->compute);
+  const MachineRates machine = measure_machine(*session->runtime, session->compute);
   for (const auto length : prompts) {
     for (const auto batch : arguments.integers("batch_size")) {
       Bench bench(arguments, *session, length, batch);
@@ -175,7 +173,7 @@ int run_bench(const Arguments& arguments) {
       std::fflush(stdout);
     }
   }
-  session->choices.save();
+  session->runtime->choices.save();
   return 0;
 }
 

@@ -11,7 +11,7 @@
 #include "checkpoint/logical_tensors.h"
 #include "cli/commands/command.h"
 #include "cli/interrupt.h"
-#include "cli/model_names.h"
+#include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "io/mapped_file.h"
 #include "models/gguf_names.h"
@@ -112,7 +112,7 @@ int run_convert(const Arguments& arguments) {
   if (!arguments.has("output")) {
     throw Failure(usage_error("--output", "a file or directory to write", "none", "name it after the model"));
   }
-  const fs::path model = resolve_model(arguments.string("model"), hub_flags(arguments)).value();
+  const fs::path model = model_path(arguments, arguments.string("model"));
   const fs::path target = arguments.string("output");
   const auto source = checkpoint::CheckpointSource::open(model).value();
   checkpoint::ConvertOptions options;

@@ -7,8 +7,8 @@
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
-#include "cli/device_setup.h"
 #include "cli/json_text.h"
+#include "cli/session_flags.h"
 
 namespace tern::cli {
 namespace {
@@ -165,7 +165,7 @@ void require(const std::string& device, const std::vector<accel::ProbedBackend>&
 // A named device probes only its own plugin, where the file's name tells which that is; a plugin that was named must
 // load.
 std::vector<accel::ProbedBackend> probe(const Arguments& arguments) {
-  auto options = probe_options();
+  auto options = session::probe_options();
   options.forget = true;
   auto files = backend_files(arguments);
   const auto named = cat("libtern_", split(arguments.string("device"), ':')[0]);
@@ -187,7 +187,7 @@ std::vector<accel::ProbedBackend> probe(const Arguments& arguments) {
 }  // namespace
 
 int run_devices(const Arguments& arguments) {
-  set_up_host(arguments);
+  session::set_up_host(runtime_options(arguments).num_threads);
   const auto& device = arguments.string("device");
   const auto backends = probe(arguments);
   require(device, backends);

@@ -6,8 +6,8 @@
 #include "accel/device.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
-#include "cli/device_setup.h"
 #include "cli/json_text.h"
+#include "cli/session_flags.h"
 
 namespace tern::cli {
 namespace {
@@ -54,8 +54,8 @@ void append_checks(const accel::ProbedBackend& probed, std::vector<Check>& check
 }  // namespace
 
 int run_doctor(const Arguments& arguments) {
-  set_up_host(arguments);
-  auto options = probe_options();
+  session::set_up_host(runtime_options(arguments).num_threads);
+  auto options = session::probe_options();
   options.forget = true;
   const auto& device = arguments.string("device");
   const std::string wanted = device.substr(0, device.find(':'));

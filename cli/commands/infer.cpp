@@ -17,7 +17,7 @@
 #include "cli/commands/command.h"
 #include "cli/data_setup.h"
 #include "cli/interrupt.h"
-#include "cli/model_session.h"
+#include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "data/dataset.h"
 #include "engine/llm_engine.h"
@@ -80,7 +80,7 @@ struct Request {
 // Turns messages into answers. Several may be on their way at once.
 class Answerer {
  public:
-  Answerer(const Arguments& arguments, ModelSession& session, engine::LLMEngine& engine)
+  Answerer(const Arguments& arguments, session::Session& session, engine::LLMEngine& engine)
       : session_(session),
         engine_(engine),
         params_(sampling_params(arguments, session.path)),
@@ -140,7 +140,7 @@ class Answerer {
     return tokenizer.encode(session_.text->chat_template->render(input).value(), false);
   }
 
-  ModelSession& session_;
+  session::Session& session_;
   engine::LLMEngine& engine_;
   engine::SamplingParams params_;
   bool templated_;
@@ -438,7 +438,7 @@ int run_infer(const Arguments& given) {
     throw Failure(usage_error(cat("flag --", flag), "rows to answer", "none", "give --val_dataset"));
   }
   auto session = open_session(arguments, model);
-  const auto config = models::read_config(*session->source).value();
+  const auto config = session->config;
   engine::EngineOptions options;
   options.max_model_len = arguments.maybe_integer("max_model_len").value_or(config.max_position_embeddings);
   if (options.max_model_len > config.max_position_embeddings) {
@@ -451,10 +451,9 @@ int run_infer(const Arguments& given) {
   load_weights(*session, arguments, load);
   if (!adapters.empty()) options.adapters = models::load_adapter(session->model, "lora", adapters[0]).value().layers;
   options.compute = session->compute;
-  engine::LLMEngine engine(session->model, session->text->tokenizer, options, session->choices, session->program,
-                           session->host);
-  keep_bindings(engine.runner().program());
-  session->choices.save();
+  engine::LLMEngine engine(session->model, session->text->tokenizer, options, *session->runtime);
+  session::keep_bindings(engine.runner().program());
+  session->runtime->choices.save();
   install_interrupt_handler();
   Answerer answerer(arguments, *session, engine);
   if (rows) return RowAnswers(arguments, answerer).run();

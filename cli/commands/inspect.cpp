@@ -4,7 +4,7 @@
 
 #include "checkpoint/inspect.h"
 #include "cli/commands/command.h"
-#include "cli/model_names.h"
+#include "cli/session_flags.h"
 #include "io/json.h"
 
 namespace tern::cli {
@@ -13,7 +13,7 @@ int run_inspect(const Arguments& arguments) {
   if (!arguments.has("model")) {
     throw Failure(usage_error("--model", "a model to inspect", "none", "for example tern inspect smollm2-135m"));
   }
-  const std::string path = resolve_model(arguments.string("model"), hub_flags(arguments)).value();
+  const std::string path = model_path(arguments, arguments.string("model"));
   const checkpoint::Inspection inspection = checkpoint::inspect(path).value();
   const std::string text =
       arguments.boolean("json") ? io::write_json(checkpoint::to_json(inspection)) : checkpoint::to_text(inspection);

@@ -11,7 +11,7 @@
 #include "base/strings.h"
 #include "cli/commands/command.h"
 #include "cli/data_setup.h"
-#include "cli/model_names.h"
+#include "cli/session_flags.h"
 #include "data/inspect.h"
 #include "io/system_error.h"
 
@@ -43,7 +43,7 @@ int run_inspect_data(const Arguments& arguments) {
   }
   data::LoadOptions options = load_options(arguments);
   options.needs_supervision = false;  // what is missing is seen here
-  const std::string path = resolve_model(arguments.string("model"), hub_flags(arguments)).value();
+  const std::string path = model_path(arguments, arguments.string("model"));
   chat::ModelText model = chat::load_model_text(path).value();
   apply_template(arguments, model);
   const auto encoder = make_encoder(arguments, path, model, 0);

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
-#include "cli/model_names.h"
+#include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "io/atomic_dir.h"
 #include "io/json.h"
@@ -50,7 +50,7 @@ int run_merge_lora(const Arguments& arguments) {
         usage_error("--adapters", "at least one adapter to merge", "none", "name the folder of a checkpoint"));
   }
   const fs::path first = fs::path(adapters[0]);
-  const fs::path model = resolve_model(base_model(arguments, first), hub_flags(arguments)).value();
+  const fs::path model = model_path(arguments, base_model(arguments, first));
   const fs::path target =
       arguments.maybe_string("output_dir")
           .value_or((first.has_filename() ? first.string() : first.parent_path().string()) + "-merged");

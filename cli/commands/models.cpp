@@ -5,7 +5,7 @@
 #include "base/strings.h"
 #include "cli/commands/command.h"
 #include "cli/json_text.h"
-#include "cli/model_names.h"
+#include "cli/session_flags.h"
 
 namespace tern::cli {
 
@@ -13,8 +13,8 @@ int run_models(const Arguments& arguments) {
   const bool json = arguments.boolean("json");
   std::string out = json ? "[" : "";
   bool first = true;
-  for (const auto& model : bundled_models()) {
-    const auto path = bundled_path(model);
+  for (const auto& model : session::bundled_models()) {
+    const auto path = session::bundled_path(model);
     std::error_code error;
     const auto bytes = std::filesystem::file_size(path, error);
     const bool installed = !error && bytes == model.bytes;

@@ -9,7 +9,7 @@
 #include "cli/commands/command.h"
 #include "cli/dataset_hub.h"
 #include "cli/interrupt.h"
-#include "cli/model_session.h"
+#include "cli/session_flags.h"
 #include "data/dataset.h"
 #include "engine/scorer.h"
 #include "io/system_error.h"
@@ -67,7 +67,7 @@ int run_score(const Arguments& arguments) {
   const auto texts = read_texts(arguments, session->text->tokenizer);
   std::size_t longest = 2;
   for (const auto& ids : texts) longest = std::max(longest, ids.size());
-  const auto limit = models::read_config(*session->source).value().max_position_embeddings;
+  const auto limit = session->config.max_position_embeddings;
   if (static_cast<std::int64_t>(longest) > limit) {
     throw Failure(
         data_error("--dataset", cat("texts of at most ", limit, " tokens"), cat(longest, " tokens"), "split the text"));
@@ -81,7 +81,7 @@ int run_score(const Arguments& arguments) {
   for (const auto& adapter : arguments.list("adapters")) {
     options.adapters = models::load_adapter(session->model, "lora", adapter).value().layers;
   }
-  engine::Scorer scorer(session->model, options, session->choices, session->program, session->host);
+  engine::Scorer scorer(session->model, options, *session->runtime);
   std::ofstream file;
   if (const auto path = arguments.maybe_string("result_path")) {
     file.open(*path);
@@ -96,7 +96,7 @@ int run_score(const Arguments& arguments) {
   }
   if (!out.flush())
     throw Failure(failed_error("score", "results that can be written", "a write that failed", "check the disk"));
-  session->choices.save();
+  session->runtime->choices.save();
   return 0;
 }
 

@@ -7,11 +7,11 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
-#include "cli/device_setup.h"
 #include "cli/interrupt.h"
 #include "cli/json_text.h"
 #include "cli/kept_case.h"
 #include "cli/selftest_model.h"
+#include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "conformance/selftest.h"
 
@@ -94,7 +94,7 @@ int run_selftest(const Arguments& arguments) {
   options.ops = ops_of(arguments);
   options.stopped = interrupted;
   install_interrupt_handler();
-  const accel::SelectedDevice selected = open_device(arguments);
+  const accel::SelectedDevice selected = session::open_device(runtime_options(arguments)).value();
   if (const auto file = arguments.maybe_string("replay")) return replay_file(selected.device, *file);
   const bool json = arguments.boolean("json");
   Progress progress("selftest", options.ops.empty() ? ops::op_table().size() : options.ops.size(), "op");

@@ -9,8 +9,8 @@
 #include "cli/commands/command.h"
 #include "cli/data_setup.h"
 #include "cli/interrupt.h"
-#include "cli/model_session.h"
 #include "cli/run_directory.h"
+#include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "cli/train_setup.h"
 #include "io/atomic_dir.h"
@@ -63,8 +63,8 @@ class Run {
 
  private:
   void load_data(const data::LoadOptions& options) {
-    const auto longest = static_cast<std::uint32_t>(
-        std::max<std::int64_t>(models::read_config(*session_->source).value().max_position_embeddings, 1));
+    const auto longest =
+        static_cast<std::uint32_t>(std::max<std::int64_t>(session_->config.max_position_embeddings, 1));
     encoder_ = make_encoder(arguments_, session_->path, *session_->text, longest);
     const data::BatchOptions batches = batch_options(arguments_);
     data::LoadOptions at_once = options;
@@ -147,9 +147,9 @@ class Run {
         progress->update(static_cast<std::uint64_t>(step), cat("loss ", fixed(loss, 4)));
       };
     }
-    train::Trainer trainer(session_->model, *saver_, *steps_, data_.validation, std::move(options), session_->choices,
-                           session_->program, session_->host, std::move(hooks));
-    keep_bindings(trainer.training_program(), output / "binding.txt");
+    train::Trainer trainer(session_->model, *saver_, *steps_, data_.validation, std::move(options), *session_->runtime,
+                           std::move(hooks));
+    session::keep_bindings(trainer.training_program(), output / "binding.txt");
     // A closed pipe behind stderr must not end hours of work.
     std::signal(SIGPIPE, SIG_IGN);
     install_interrupt_handler();
@@ -195,7 +195,7 @@ class Run {
 
   Arguments arguments_;
   bool full_;
-  std::unique_ptr<ModelSession> session_;
+  std::unique_ptr<session::Session> session_;
   fs::path resume_;
   std::shared_ptr<const data::RowEncoder> encoder_;
   data::LoadedData data_;

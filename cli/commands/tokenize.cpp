@@ -15,7 +15,7 @@
 #include "cli/dataset_hub.h"
 #include "cli/interrupt.h"
 #include "cli/json_text.h"
-#include "cli/model_names.h"
+#include "cli/session_flags.h"
 #include "data/dataset.h"
 #include "io/system_error.h"
 
@@ -106,7 +106,7 @@ int run_tokenize(const Arguments& arguments) {
   if (arguments.has("text") && !datasets.empty()) {
     throw Failure(usage_error("--text", "one of --text and --dataset", "both", "leave one away"));
   }
-  const std::string path = resolve_model(arguments.string("model"), hub_flags(arguments)).value();
+  const std::string path = model_path(arguments, arguments.string("model"));
   const chat::ModelText model = chat::load_model_text(path).value();
   Output output(arguments, model.tokenizer);
   if (arguments.has("text")) {

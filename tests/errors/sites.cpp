@@ -86,9 +86,9 @@ unsigned line_of(const std::string& text, std::size_t at) {
 }  // namespace
 
 const std::vector<std::string>& folders() {
-  static const std::vector<std::string> list{"base",       "accel",  "graph", "conformance", "io",
-                                             "checkpoint", "hub",    "jinja", "tokenizer",   "chat",
-                                             "data",       "models", "train", "engine",      "cli"};
+  static const std::vector<std::string> list{"base",    "accel", "graph",     "conformance", "io",   "checkpoint",
+                                             "hub",     "jinja", "tokenizer", "chat",        "data", "models",
+                                             "session", "train", "engine",    "cli"};
   return list;
 }
 

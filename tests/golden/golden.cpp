@@ -136,8 +136,8 @@ std::vector<float> prefill_logits(models::LoadedModel& model, const std::vector<
   const ops::Value chosen = ops::gather_rows(graph, hidden, wanted, build.needs);
   graph.output("logits", head_logits(graph, context, model.config, chosen, compute));
 
-  accel::ChoiceCache choices;
-  const auto program = graph::Program::build(graph, model.store, choices, {});
+  session::Runtime runtime;
+  const auto program = runtime.build(graph, model.store);
   std::vector<std::int32_t> positions(tokens.size());
   std::iota(positions.begin(), positions.end(), 0);
   const std::vector<std::int32_t> cu_seqlens = {0, static_cast<std::int32_t>(count)};
@@ -160,8 +160,8 @@ std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<st
   options.compute = compute;
   options.adapters = adapters;
   options.return_logits = true;
-  accel::ChoiceCache choices;
-  engine::ModelRunner runner(model, options, choices, {}, nullptr);
+  session::Runtime runtime;
+  engine::ModelRunner runner(model, options, runtime);
 
   engine::Sequence sequence;
   sequence.tokens = tokens;
@@ -191,8 +191,8 @@ Gradients step_gradients(models::LoadedModel& model, const data::EncodedDataset&
       model.store->create(gradient, make_desc(TERN_F32, shape_of(model.store->at(name).desc)));
     model.store->fill_zero(gradient);
   }
-  accel::ChoiceCache choices;
-  train::MicroBatchRunner runner(model, graph, choices, {}, nullptr);
+  session::Runtime runtime;
+  train::MicroBatchRunner runner(model, graph, runtime);
   Gradients out;
   out.num_nodes = runner.prepare().graph().nodes().size();
   out.live_peak = runner.prepare().memory().live_peak;

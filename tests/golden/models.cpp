@@ -105,10 +105,10 @@ void TinyModel::expect_training(models::LoadedModel& model, const train::ModelSa
     losses.push_back(row.loss.value());
     norms.push_back(row.grad_norm);
   };
-  accel::ChoiceCache choices;
+  session::Runtime runtime;
   const auto dataset = samples(numbers_);
   auto steps = data::SetSteps::create(dataset, first_step().batches).value();
-  train::Trainer trainer(model, saver, steps, {}, std::move(options), choices, {}, nullptr, std::move(hooks));
+  train::Trainer trainer(model, saver, steps, {}, std::move(options), runtime, std::move(hooks));
   (void)trainer.run();
   const auto want_losses = numbers_.floats(kind + ".losses");
   const auto want_norms = numbers_.floats(kind + ".grad_norms");

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "cli/model_names.h"
+#include "cli/session_flags.h"
 #include "golden.h"
 
 namespace tern::golden {
@@ -26,7 +26,7 @@ double log_sum_exp(const std::vector<double>& values) {
 class SmolLM2 : public testing::Test {
  protected:
   void SetUp() override {
-    const auto path = cli::resolve_model("smollm2-135m");
+    const auto path = session::resolve_model("smollm2-135m");
     if (!path.ok()) GTEST_SKIP() << path.error().line();
     model_ = load(path.value());
   }

@@ -60,9 +60,7 @@ class OptimizerTest : public testing::Test {
     parameters_.push_back(
         {name, shape, {values.begin(), values.end()}, std::vector<double>(count), std::vector<double>(count)});
   }
-  [[nodiscard]] Optimizer make(const AdamwOptions& options) {
-    return {store_, {"matrix", "norm"}, options, choices_, {}, nullptr};
-  }
+  [[nodiscard]] Optimizer make(const AdamwOptions& options) { return {store_, {"matrix", "norm"}, options, runtime_}; }
   std::vector<std::vector<double>> set_gradients(double size, int t) {
     std::vector<std::vector<double>> out;
     for (const auto& parameter : parameters_) {
@@ -84,7 +82,7 @@ class OptimizerTest : public testing::Test {
 
   std::shared_ptr<graph::TensorStore> store_;
   std::vector<Parameter> parameters_;
-  accel::ChoiceCache choices_;
+  session::Runtime runtime_;
 };
 
 TEST_F(OptimizerTest, TakesTheStepsOfAdamW) {

@@ -48,7 +48,7 @@ struct TinyRun {
     const auto saver = adapter_saver(model, adapter);
     hooks.on_step = [this](std::int64_t, std::int64_t, double loss) { losses.push_back(loss); };
     auto steps = data::SetSteps::create(dataset, batches).value();
-    return Trainer(model, *saver, steps, validation, options, choices, {}, nullptr, hooks).run();
+    return Trainer(model, *saver, steps, validation, options, runtime, hooks).run();
   }
   // Everything that training changes.
   [[nodiscard]] std::map<std::string, std::vector<float>> state() const {
@@ -68,7 +68,7 @@ struct TinyRun {
   data::BatchOptions batches;
   TrainerOptions options;
   TrainerHooks hooks;
-  accel::ChoiceCache choices;
+  session::Runtime runtime;
   std::vector<double> losses;
 };
 

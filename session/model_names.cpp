@@ -1,17 +1,13 @@
-#include "cli/model_names.h"
+#include "session/model_names.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <memory>
 
-#include "base/log.h"
 #include "base/strings.h"
-#include "cli/interrupt.h"
-#include "cli/terminal.h"
 #include "hub/hub.h"
+#include "session/runtime.h"
 
-namespace tern::cli {
+namespace tern::session {
 namespace {
 
 namespace fs = std::filesystem;
@@ -57,18 +53,16 @@ std::vector<std::string> files_below(const fs::path& folder) {
   return names;
 }
 
-Result<std::string> fetch_model(const std::string& model, const HubFlags& flags) {
+Result<std::string> fetch_model(const std::string& model, const HubOptions& flags) {
   const HubModel named = split_file(model);
   const auto id = hub::parse_hub_id(named.id, hub::HubKind::model, flags.use_hf, flags.revision);
   if (!id) return id.error();
   hub::HubOptions options = hub::hub_options_from_environment(id->hub);
   if (!flags.token.empty()) options.token = flags.token;
-  install_interrupt_handler();
-  std::unique_ptr<Progress> progress;
+  bool stopped = false;
   options.progress = [&](std::uint64_t done, std::uint64_t total) {
-    if (!progress) progress = std::make_unique<Progress>(cat("fetching ", model), total, "B");
-    progress->update(done);
-    return !interrupted();
+    stopped = flags.progress && !flags.progress(done, total);
+    return !stopped;
   };
   // A folder of GGUF files is many models, of which one is wanted.
   const auto one_gguf = [&](const std::vector<std::string>& all) { return !named.file.empty() || is_gguf_only(all); };
@@ -78,11 +72,8 @@ Result<std::string> fetch_model(const std::string& model, const HubFlags& flags)
     return std::find(parts.begin(), parts.end(), path) != parts.end();
   };
   const auto path = hub::fetch_repository(*id, options);
-  if (interrupted()) {
-    return interrupted_error("what was fetched is kept", "run it again to go on");
-  }
+  if (stopped) return interrupted_error("what was fetched is kept", "run it again to go on");
   if (!path) return path.error();
-  if (progress) progress->finish();
   // Offline, the choice is among what lies there.
   const auto present = files_below(*path);
   if (!one_gguf(present)) return path->string();
@@ -95,28 +86,11 @@ Result<std::string> fetch_model(const std::string& model, const HubFlags& flags)
 
 std::span<const BundledModel> bundled_models() { return kBundled; }
 
-std::string tern_home() {
-  if (const char* home = std::getenv("TERN_HOME"); home != nullptr && *home != '\0') return home;
-  const char* home = std::getenv("HOME");
-  return cat(home != nullptr && *home != '\0' ? home : ".", "/.cache/tern");
-}
-
 std::string bundled_path(const BundledModel& model) {
-  return cat(tern_home(), "/models/", model.name, "/", model.file);
+  return (tern_home() / "models" / model.name / model.file).string();
 }
 
-HubFlags hub_flags(const Arguments& arguments) {
-  const auto has = [&](const char* name) {
-    return find_flag(arguments.command(), name) != nullptr && arguments.has(name);
-  };
-  HubFlags flags;
-  if (has("use_hf")) flags.use_hf = arguments.boolean("use_hf");
-  if (has("hub_token")) flags.token = arguments.string("hub_token");
-  if (has("model_revision")) flags.revision = arguments.string("model_revision");
-  return flags;
-}
-
-Result<std::string> resolve_model(const std::string& model, const HubFlags& hub) {
+Result<std::string> resolve_model(const std::string& model, const HubOptions& hub) {
   std::error_code ignored;
   const auto local = [&](std::string path) -> Result<std::string> {
     if (hub.revision.empty()) return path;
@@ -144,4 +118,4 @@ Result<std::string> resolve_model(const std::string& model, const HubFlags& hub)
   return data_error(where, "a directory or .gguf file that exists, or a hub id ORG/NAME", "none", "check the path");
 }
 
-}  // namespace tern::cli
+}  // namespace tern::session

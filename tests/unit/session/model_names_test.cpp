@@ -1,4 +1,4 @@
-#include "cli/model_names.h"
+#include "session/model_names.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 #include "base/strings.h"
 
-namespace tern::cli {
+namespace tern::session {
 namespace {
 
 class ModelNames : public ::testing::Test {
@@ -58,7 +58,7 @@ TEST_F(ModelNames, AbsentPathsSaySo) {
 }
 
 TEST_F(ModelNames, ARevisionNeedsAHub) {
-  const auto result = resolve_model(home_.string(), {false, "", "v1"});
+  const auto result = resolve_model(home_.string(), {.revision = "v1"});
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().kind, ErrorKind::usage);
 }
@@ -70,7 +70,7 @@ TEST_F(ModelNames, AHubIdGoesToItsHub) {
   setenv("MODELSCOPE_CACHE", home_.c_str(), 1);
   EXPECT_NE(refused("org/name").find("ms::org/name"), std::string::npos);
   EXPECT_NE(refused("hf::org/name").find("hf::org/name"), std::string::npos);
-  const auto result = resolve_model("org/name", {true, "", "v1"});
+  const auto result = resolve_model("org/name", {.use_hf = true, .revision = "v1"});
   ASSERT_FALSE(result.ok());
   EXPECT_NE(result.error().line().find("hf::org/name: expected revision v1"), std::string::npos)
       << result.error().line();
@@ -78,4 +78,4 @@ TEST_F(ModelNames, AHubIdGoesToItsHub) {
 }
 
 }  // namespace
-}  // namespace tern::cli
+}  // namespace tern::session

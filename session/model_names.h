@@ -2,14 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
-#include "cli/flags/arguments.h"
 
-namespace tern::cli {
+namespace tern::session {
 
 struct BundledModel {
   std::string_view name;
@@ -22,23 +22,21 @@ struct BundledModel {
 
 [[nodiscard]] std::span<const BundledModel> bundled_models();
 
-// $TERN_HOME, else $HOME/.cache/tern.
-[[nodiscard]] std::string tern_home();
-
 // Where the bundled model's file is or would be.
 [[nodiscard]] std::string bundled_path(const BundledModel& model);
 
-// How a hub is asked, from the flags --use_hf, --hub_token and --model_revision, those that the command has.
-struct HubFlags {
-  bool use_hf = false;
-  std::string token;  // "": the hub's own variables
-  std::string revision;
+// How a hub is asked.
+struct HubOptions {
+  bool use_hf = false;   // a bare ORG/NAME is Hugging Face's
+  std::string token;     // "": the hub's own variables
+  std::string revision;  // branch, tag or commit; "": the hub's default branch
+  // Called as bytes arrive; false stops the download, and what was fetched is kept.
+  std::function<bool(std::uint64_t done, std::uint64_t total)> progress;
 };
-[[nodiscard]] HubFlags hub_flags(const Arguments& arguments);
 
 // The directory or file that `model` names: a path that exists, a bundled short name that is installed, or a hub id,
-// whose files are fetched with progress on stderr. Errors are of kind data (exit 3); a revision of what is no hub id
-// and Ctrl-C are of their own.
-[[nodiscard]] Result<std::string> resolve_model(const std::string& model, const HubFlags& hub = {});
+// whose files are fetched. Errors: data; usage for a revision of what is no hub id; interrupted where progress stopped
+// it.
+[[nodiscard]] Result<std::string> resolve_model(const std::string& model, const HubOptions& hub = {});
 
-}  // namespace tern::cli
+}  // namespace tern::session

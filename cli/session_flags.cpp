@@ -1,0 +1,95 @@
+#include "cli/session_flags.h"
+
+#include "base/dtype.h"
+#include "base/strings.h"
+#include "cli/interrupt.h"
+#include "cli/terminal.h"
+
+namespace tern::cli {
+namespace {
+
+bool has(const Arguments& arguments, std::string_view name) {
+  return find_flag(arguments.command(), name) != nullptr && arguments.has(name);
+}
+
+std::optional<graph::Fallback> fallback_policy(const Arguments& arguments) {
+  if (!has(arguments, "fallback")) return std::nullopt;
+  const std::string& word = arguments.string("fallback");
+  if (word == "allow") return graph::Fallback::allow;
+  return word == "warn" ? graph::Fallback::warn : graph::Fallback::forbid;
+}
+
+}  // namespace
+
+session::RuntimeOptions runtime_options(const Arguments& arguments) {
+  session::RuntimeOptions options;
+  options.device = arguments.string("device");
+  options.backend_file = arguments.maybe_string("backend").value_or("");
+  options.num_threads = static_cast<int>(arguments.maybe_integer("threads").value_or(0));
+  options.fallback = fallback_policy(arguments);
+  options.reference_kernels =
+      arguments.string("kernels") == "reference" || !arguments.boolean("enable_npu_model_patch");
+  return options;
+}
+
+std::vector<std::filesystem::path> backend_files(const Arguments& arguments) {
+  auto files = accel::find_backend_files();
+  if (const auto named = arguments.maybe_string("backend")) files.insert(files.begin(), *named);
+  return files;
+}
+
+session::HubOptions hub_options(const Arguments& arguments) {
+  session::HubOptions options;
+  if (has(arguments, "use_hf")) options.use_hf = arguments.boolean("use_hf");
+  if (has(arguments, "hub_token")) options.token = arguments.string("hub_token");
+  if (has(arguments, "model_revision")) options.revision = arguments.string("model_revision");
+  options.progress = [bar = std::shared_ptr<Progress>()](std::uint64_t done, std::uint64_t total) mutable {
+    if (!bar) {
+      install_interrupt_handler();
+      bar = std::make_shared<Progress>("fetching", total, "B");
+    }
+    bar->update(done);
+    if (done == total) bar->finish();
+    return !interrupted();
+  };
+  return options;
+}
+
+std::string model_path(const Arguments& arguments, const std::string& model) {
+  return session::resolve_model(model, hub_options(arguments)).value();
+}
+
+std::unique_ptr<session::Session> open_session(const Arguments& arguments, const std::string& model) {
+  session::SessionOptions options;
+  options.runtime = runtime_options(arguments);
+  options.model = model;
+  options.hub = hub_options(arguments);
+  if (has(arguments, "model_type")) options.model_type = arguments.string("model_type");
+  if (has(arguments, "template")) options.chat_template = arguments.string("template");
+  // One of the flag's choices.
+  if (has(arguments, "torch_dtype")) options.compute = dtype_from_name(arguments.string("torch_dtype")).value();
+  return session::open_session(options).value();
+}
+
+void load_weights(session::Session& session, const Arguments& arguments, const models::LoadOptions& options) {
+  models::LoadOptions with_progress = options;
+  std::unique_ptr<Progress> progress;
+  if (!arguments.boolean("quiet") && stderr_is_terminal()) {
+    with_progress.progress = [&](std::uint64_t done, std::uint64_t total) {
+      if (!progress) progress = std::make_unique<Progress>("loading", total, "B");
+      progress->update(done);
+    };
+  }
+  const Status loaded = session::load_weights(session, with_progress);
+  progress.reset();
+  loaded.value();
+}
+
+void require_one_adapter(const Arguments& arguments) {
+  const auto& adapters = arguments.list("adapters");
+  if (adapters.size() <= 1) return;
+  throw Failure(
+      usage_error("--adapters", "one adapter", cat(adapters.size()), "merge the others first: tern merge-lora"));
+}
+
+}  // namespace tern::cli

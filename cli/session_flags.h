@@ -1,0 +1,35 @@
+// From the flags of devices, models and hubs to what session/ takes, with progress on the terminal.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "cli/flags/arguments.h"
+#include "session/session.h"
+
+namespace tern::cli {
+
+// --device, --backend, --threads, --fallback, --kernels and --enable_npu_model_patch, those that the command has.
+[[nodiscard]] session::RuntimeOptions runtime_options(const Arguments& arguments);
+
+// Plugins to look at: `--backend`, then the installed ones.
+[[nodiscard]] std::vector<std::filesystem::path> backend_files(const Arguments& arguments);
+
+// --use_hf, --hub_token and --model_revision, those that the command has. What is fetched shows its progress on stderr;
+// Ctrl-C stops it.
+[[nodiscard]] session::HubOptions hub_options(const Arguments& arguments);
+
+// The path of --model, or of `model`, fetched where it is a hub id. Throws Failure.
+[[nodiscard]] std::string model_path(const Arguments& arguments, const std::string& model);
+
+// Opens device, checkpoint and text; weights are not read yet, so that bad data is refused before they are. Throws
+// Failure.
+[[nodiscard]] std::unique_ptr<session::Session> open_session(const Arguments& arguments, const std::string& model);
+// Reads the weights, with a progress line. Throws Failure.
+void load_weights(session::Session& session, const Arguments& arguments, const models::LoadOptions& options);
+
+// The engine serves one adapter at a time: several in --adapters are an error (usage).
+void require_one_adapter(const Arguments& arguments);
+
+}  // namespace tern::cli

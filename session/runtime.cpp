@@ -1,0 +1,84 @@
+#include "session/runtime.h"
+
+#include <cstdlib>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "graph/bind.h"
+
+namespace tern::session {
+namespace {
+
+// The cpu backend beside the device, for ops that may fall back.
+accel::DevicePtr open_host(const accel::DevicePtr& device) {
+  if (device->backend().name() == "cpu") return nullptr;
+  accel::DeviceRequest request;
+  request.device = "cpu";
+  auto host = accel::select_device(request, probe_options());
+  return host.ok() ? host->device : nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<graph::Program> Runtime::build(const graph::Graph& graph,
+                                               const std::shared_ptr<graph::TensorStore>& store) {
+  return graph::Program::build(graph, store, choices, program, host);
+}
+
+std::filesystem::path tern_home() {
+  if (const char* home = std::getenv("TERN_HOME"); home != nullptr && *home != '\0') return home;
+  const char* home = std::getenv("HOME");
+  return cat(home != nullptr && *home != '\0' ? home : ".", "/.cache/tern");
+}
+
+void set_up_host(int num_threads) {
+  accel::HostOptions options;
+  options.num_threads = num_threads;
+  options.cache_dir = tern_home() / "choices";
+  accel::set_host_options(options);
+}
+
+accel::ProbeOptions probe_options() {
+  accel::ProbeOptions options;
+  options.verdict_dir = tern_home() / "probes";
+  return options;
+}
+
+Result<accel::SelectedDevice> open_device(const RuntimeOptions& options) {
+  set_up_host(options.num_threads);
+  accel::DeviceRequest request;
+  request.device = options.device;
+  request.backend_file = options.backend_file;
+  auto selected = accel::select_device(request, probe_options());
+  if (selected) {
+    const auto& device = *selected->device;
+    log_info(cat("device: ", device.name(), " (", device.info().name, "), ", selected->why));
+  }
+  return selected;
+}
+
+Result<std::unique_ptr<Runtime>> open_runtime(const RuntimeOptions& options) {
+  return catching([&] {
+    const accel::SelectedDevice selected = open_device(options).value();
+    auto runtime = std::make_unique<Runtime>();
+    runtime->device = selected.device;
+    runtime->choices = accel::ChoiceCache(*selected.device, tern_home() / "choices");
+    auto& bind = runtime->program.bind;
+    bind.fallback =
+        options.fallback.value_or(selected.explicitly_named ? graph::Fallback::forbid : graph::Fallback::warn);
+    bind.prefer_decomposition = options.reference_kernels;
+    if (bind.fallback != graph::Fallback::forbid) runtime->host = open_host(selected.device);
+    const char* profile = std::getenv("TERN_PROFILE");
+    if (profile != nullptr && *profile != '\0') runtime->program.profile = std::make_shared<graph::Profile>();
+    return runtime;
+  });
+}
+
+void show_profile(const Runtime& runtime) {
+  if (!runtime.program.profile || runtime.program.profile->runs() == 0) return;
+  const graph::Profile& profile = *runtime.program.profile;
+  log_info(cat("time by op:\n", profile.to_text(profile.by_op())));
+  log_info(cat("time by op and shape:\n", profile.to_text(profile.by_shape())));
+}
+
+}  // namespace tern::session

@@ -1,0 +1,60 @@
+#include "session/session.h"
+
+#include <algorithm>
+
+#include "base/dtype.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "graph/bind.h"
+#include "io/file_writer.h"
+#include "io/mapped_file.h"
+
+namespace tern::session {
+
+Session::~Session() {
+  if (runtime) show_profile(*runtime);
+}
+
+Result<std::unique_ptr<Session>> open_session(const SessionOptions& options) {
+  return catching([&] {
+    auto session = std::make_unique<Session>();
+    session->path = resolve_model(options.model, options.hub).value();
+    session->source =
+        std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(session->path).value());
+    session->text = chat::load_model_text(session->path).value();
+    if (!options.chat_template.empty()) {
+      session->text->chat_template =
+          chat::ChatTemplate::parse(io::read_text_file(options.chat_template).value(), options.chat_template).value();
+    }
+    session->config = models::read_config(*session->source).value();
+    // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
+    if (!options.model_type.empty() && options.model_type != session->config.model_type) {
+      throw Failure(usage_error("flag --model_type", cat("\"", session->config.model_type, "\", as the model says"),
+                                cat("\"", options.model_type, "\""), "remove it"));
+    }
+    session->runtime = open_runtime(options.runtime).value();
+    session->compute = options.compute.value_or(models::fastest_compute_dtype(*session->runtime->device));
+    return session;
+  });
+}
+
+Status load_weights(Session& session, const models::LoadOptions& options) {
+  return catching([&] {
+    session.model = models::load_model(session.source, session.runtime->device, options).value();
+    for (const std::string& note : session.model.notes) log_info(note);
+    log_info(cat("model: ", session.path.string(), ", ", session.config.architecture, ", ",
+                 fixed(static_cast<double>(session.config.num_parameters()) / 1e6, 1), "M parameters, products in ",
+                 dtype_name(session.compute)));
+    return Unit{};
+  });
+}
+
+void keep_bindings(const graph::Program& program, const std::filesystem::path& file) {
+  const auto& table = program.bindings();
+  const bool on_host = std::any_of(table.begin(), table.end(), [](const auto& row) { return row.how == "host"; });
+  const std::string text = graph::to_text(table);
+  log(on_host ? LogLevel::info : LogLevel::debug, cat("where each op runs:\n", text));
+  if (!file.empty()) io::write_file(file, text).value();
+}
+
+}  // namespace tern::session

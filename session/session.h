@@ -1,0 +1,52 @@
+// What every run with a model begins with: a runtime, the checkpoint, its text, its weights.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "chat/model_text.h"
+#include "models/adapter.h"
+#include "models/loader.h"
+#include "session/model_names.h"
+#include "session/runtime.h"
+
+namespace tern::session {
+
+struct SessionOptions {
+  RuntimeOptions runtime;
+  std::string model;  // a directory, a .gguf file, a bundled short name or a hub id
+  HubOptions hub;
+  std::string model_type;             // "": as the model says; another than it says is an error (usage)
+  std::string chat_template;          // file of a template in the place of the model's own; "": its own
+  std::optional<tern_dtype> compute;  // what products round to; none: what the device multiplies fastest
+};
+
+struct Session {
+  Session() = default;
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  std::unique_ptr<Runtime> runtime;
+  std::filesystem::path path;  // of the model
+  std::shared_ptr<checkpoint::CheckpointSource> source;
+  models::ModelConfig config;  // known before the weights are read
+  std::optional<chat::ModelText> text;
+  models::LoadedModel model;  // after load_weights
+  tern_dtype compute = TERN_F32;
+};
+
+// Opens model, text and device, in this order: bad data is refused before a device is touched. Weights are not read.
+// Errors: what is wrong with the model (data), the device (device) or the options (usage).
+[[nodiscard]] Result<std::unique_ptr<Session>> open_session(const SessionOptions& options);
+
+// Reads the weights onto the device and tells what was loaded. Errors (data): a tensor; (device): no memory.
+[[nodiscard]] Status load_weights(Session& session, const models::LoadOptions& options);
+
+// Tells where each op of the program runs: in full where one runs on the host, else as a debug line. With `file`, the
+// table is kept there. Throws Failure where it cannot be written.
+void keep_bindings(const graph::Program& program, const std::filesystem::path& file = {});
+
+}  // namespace tern::session
