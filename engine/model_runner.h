@@ -57,6 +57,7 @@ class ModelRunner {
   };
   [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;
   void create_cache();
+  void append_sequence(nn::TokenColumns& columns, const ScheduledSequence& part) const;
   graph::Program& program_for(const Bucket& needed);
   [[nodiscard]] const graph::Program& largest() const { return *programs_.rbegin()->second; }
 
