@@ -8,18 +8,19 @@ namespace tern::engine {
 namespace {
 
 EngineOptions completed(EngineOptions options) {
-  if (options.kv_cache_tokens == 0) options.kv_cache_tokens = options.max_model_len * options.max_num_seqs;
   options.max_num_batched_tokens = std::max(options.max_num_batched_tokens, options.max_num_seqs);
   return options;
 }
 
-std::int64_t kv_block(const models::LoadedModel& model) {
-  return std::max<std::int64_t>(1, model.store->device()->info().preferred_kv_block);
-}
-
-std::int64_t num_blocks(const EngineOptions& options, std::int64_t block) {
-  const std::int64_t per_sequence = (options.max_model_len + block - 1) / block;
-  return std::max((options.kv_cache_tokens + block - 1) / block, per_sequence);
+CacheOptions cache_options(const EngineOptions& options, const models::LoadedModel& model) {
+  CacheOptions cache;
+  cache.dtype = options.cache_dtype.value_or(default_cache_dtype(model.config, *model.store->device()));
+  cache.max_model_len = options.max_model_len;
+  cache.max_num_seqs = options.max_num_seqs;
+  cache.shorten = options.shorten;
+  cache.memory = options.kv_cache_memory;
+  cache.share = options.kv_cache_share;
+  return cache;
 }
 
 // How many of the last characters of `text` could begin one of the stop texts.
@@ -40,25 +41,21 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
     : options_(completed(options)),
       tokenizer_(std::move(tokenizer)),
       eos_ids_(model.config.eos_token_ids),
-      cache_(num_blocks(options_, kv_block(model)), kv_block(model)),
-      scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_) {
+      cache_(model.store, model.architecture->cache_specs(model.config), cache_options(options_, model)),
+      scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()) {
   RunnerOptions runner;
   runner.max_num_seqs = options_.max_num_seqs;
   runner.max_num_batched_tokens = options_.max_num_batched_tokens;
-  runner.max_model_len = options_.max_model_len;
-  runner.num_blocks = cache_.num_blocks();
-  runner.block_size = cache_.block_size();
   runner.compute = options_.compute;
-  runner.cache_dtype = options_.cache_dtype;
   runner.adapters = options_.adapters;
-  runner_ = std::make_unique<ModelRunner>(model, runner, runtime);
+  runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
 }
 
 Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, SamplingParams params) {
   const auto length = static_cast<std::int64_t>(prompt.size());
   if (prompt.empty()) return data_error("prompt", "at least one token", "none", "give it some text");
-  if (length >= options_.max_model_len) {
-    return data_error("prompt", cat("fewer than ", options_.max_model_len, " tokens"), cat(length, " tokens"),
+  if (length >= max_model_len()) {
+    return data_error("prompt", cat("fewer than ", max_model_len(), " tokens"), cat(length, " tokens"),
                       "shorten it or raise --max_model_len");
   }
   auto sequence = std::make_unique<Sequence>();
@@ -88,8 +85,7 @@ void LLMEngine::accept(Sequence& sequence, Decoding& decoding, std::int32_t toke
   sequence.tokens.push_back(token);
   const bool ended = is_end(sequence, token);
   if (!ended) decoding.held += decoding.decoder.push(token);
-  const bool full =
-      sequence.generated() >= sequence.params.max_new_tokens || sequence.length() >= options_.max_model_len;
+  const bool full = sequence.generated() >= sequence.params.max_new_tokens || sequence.length() >= max_model_len();
   if (ended)
     sequence.finish = FinishReason::stop;
   else if (full)

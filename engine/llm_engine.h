@@ -5,9 +5,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/cache_engine.h"
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
 #include "session/runtime.h"
@@ -18,10 +20,12 @@ namespace tern::engine {
 struct EngineOptions {
   std::int64_t max_num_seqs = 1;
   std::int64_t max_num_batched_tokens = 512;
-  std::int64_t max_model_len = 2048;
-  std::int64_t kv_cache_tokens = 0;  // 0: max_model_len for each seat
+  std::int64_t max_model_len = 2048;  // tokens of a prompt and its answer
+  bool shorten = false;               // fewer, with a line that says so, where the cache's memory does not hold them
   tern_dtype compute = TERN_F32;
-  tern_dtype cache_dtype = TERN_F32;
+  std::optional<tern_dtype> cache_dtype;  // none: as default_cache_dtype says
+  std::uint64_t kv_cache_memory = 0;      // bytes; 0: a share of what the device has free
+  double kv_cache_share = 0.8;
   std::map<std::string, nn::LoraLayer> adapters;
 };
 
@@ -39,6 +43,8 @@ struct RequestOutput {
 
 class LLMEngine {
  public:
+  // Any number of engines may stand over one model: each has a cache of its own. Throws what CacheEngine and
+  // ModelRunner throw.
   LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
             session::Runtime& runtime);
 
@@ -50,7 +56,8 @@ class LLMEngine {
   // Ends a request at the next step.
   void abort(SequenceId id);
 
-  [[nodiscard]] std::int64_t max_model_len() const { return options_.max_model_len; }
+  [[nodiscard]] std::int64_t max_model_len() const { return cache_.max_model_len(); }
+  [[nodiscard]] const CacheEngine& cache() const { return cache_; }
   [[nodiscard]] const ModelRunner& runner() const { return *runner_; }
 
  private:

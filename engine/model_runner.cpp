@@ -52,12 +52,9 @@ std::int64_t bucket_of(std::int64_t needed, std::int64_t most) {
 
 }  // namespace
 
-ModelRunner::ModelRunner(models::LoadedModel& model, const RunnerOptions& options, session::Runtime& runtime)
-    : model_(model),
-      options_(options),
-      max_blocks_((options.max_model_len + options.block_size - 1) / options.block_size),
-      runtime_(runtime) {
-  create_cache();
+ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, const RunnerOptions& options,
+                         session::Runtime& runtime)
+    : model_(model), options_(options), cache_(cache.capacity()), runtime_(runtime) {
   (void)program_for({options.max_num_batched_tokens, options.max_num_seqs});  // a lack of memory shows now
 }
 
@@ -67,20 +64,6 @@ graph::Program& ModelRunner::program_for(const Bucket& needed) {
   auto& program = programs_[capacity];
   if (!program) program = runtime_.build(build_graph(capacity), model_.store);
   return *program;
-}
-
-void ModelRunner::create_cache() {
-  const auto& config = model_.config;
-  const TensorDesc desc = make_desc(
-      options_.cache_dtype, {options_.num_blocks, options_.block_size, config.num_key_value_heads, config.head_dim});
-  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    for (const char* part : {".self_attn.k_cache", ".self_attn.v_cache"}) {
-      const std::string name = cat("model.layers.", layer, part);
-      if (model_.store->find(name) != nullptr) model_.store->erase(name);
-      model_.store->create(name, desc);
-      model_.store->fill_zero(name);  // rows that no sequence reads must still be finite
-    }
-  }
 }
 
 graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
@@ -94,8 +77,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   largest.sequences = capacity.sequences;
   largest.rows = capacity.sequences;
   largest.max_seqlen = capacity.tokens;
-  largest.paged = {options_.max_model_len, max_blocks_,          options_.num_blocks,
-                   options_.block_size,    options_.cache_dtype, {}};
+  largest.paged = cache_;
   const nn::TokenInputs inputs = nn::declare_tokens(graph, largest);
   const Value hidden = model_.architecture->hidden_states(context, model_.config, inputs);
   // Only the rows that a token is drawn for go through the head.
@@ -126,7 +108,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   sample.repetition = of_rows("repetition", TERN_F32);
   sample.presence = of_rows("presence", TERN_F32);
   sample.frequency = of_rows("frequency", TERN_F32);
-  sample.history = of_rows("history", TERN_I32, options_.max_model_len);
+  sample.history = of_rows("history", TERN_I32, cache_.max_kv_len);
   sample.history_len = of_rows("history_len", TERN_I32);
   sample.output_begin = of_rows("output_begin", TERN_I32);
   sample.keys = of_rows("keys", TERN_I64);
@@ -139,7 +121,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
 
 void ModelRunner::append_sequence(nn::TokenColumns& columns, const ScheduledSequence& part) const {
   const Sequence& sequence = *part.sequence;
-  const std::int64_t block_size = options_.block_size;
+  const std::int64_t block_size = cache_.block_size;
   for (std::int64_t i = part.begin; i < part.begin + part.count; ++i) {
     const std::int64_t block = sequence.blocks[static_cast<std::size_t>(i / block_size)];
     columns.ids.push_back(sequence.tokens[static_cast<std::size_t>(i)]);
@@ -149,7 +131,7 @@ void ModelRunner::append_sequence(nn::TokenColumns& columns, const ScheduledSequ
   columns.cu_seqlens.push_back(static_cast<std::int32_t>(columns.ids.size()));
   columns.kv_lens.push_back(static_cast<std::int32_t>(part.begin + part.count));
   const std::size_t row = columns.block_table.size();
-  columns.block_table.resize(row + static_cast<std::size_t>(max_blocks_), 0);
+  columns.block_table.resize(row + static_cast<std::size_t>(cache_.max_blocks), 0);
   std::copy(sequence.blocks.begin(), sequence.blocks.end(),
             columns.block_table.begin() + static_cast<std::ptrdiff_t>(row));
   if (part.samples) columns.rows.push_back(static_cast<std::int32_t>(columns.ids.size()) - 1);
@@ -159,7 +141,7 @@ std::vector<SampledToken> ModelRunner::run(const std::vector<ScheduledSequence>&
   StepInputs in;
   for (const ScheduledSequence& part : batch) {
     append_sequence(in.tokens, part);
-    if (part.samples) append_sampling(in, *part.sequence, options_.max_model_len);
+    if (part.samples) append_sampling(in, *part.sequence, cache_.max_kv_len);
   }
   graph::RunInputs run;
   run.inputs = {{"temperature", nn::bytes_of(in.temperature)},

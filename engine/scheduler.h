@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/cache_engine.h"
+#include "engine/block_pool.h"
 #include "engine/sequence.h"
 
 namespace tern::engine {
@@ -26,7 +26,7 @@ struct ScheduledSequence {
 
 class Scheduler {
  public:
-  Scheduler(SchedulerOptions options, CacheEngine& cache) : options_(options), cache_(cache) {}
+  Scheduler(SchedulerOptions options, BlockPool& cache) : options_(options), cache_(cache) {}
 
   void add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
   [[nodiscard]] bool idle() const { return waiting_.empty() && running_.empty(); }
@@ -45,7 +45,7 @@ class Scheduler {
   void preempt_newest();
 
   SchedulerOptions options_;
-  CacheEngine& cache_;
+  BlockPool& cache_;
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
   std::int64_t preemptions_ = 0;

@@ -29,8 +29,8 @@ void carry_out(const std::vector<ScheduledSequence>& batch, std::int64_t new_tok
   }
 }
 
-TEST(CacheEngine, GrowsOnlyAsFarAsBlocksAreFree) {
-  CacheEngine cache(4, 16);
+TEST(BlockPool, GrowsOnlyAsFarAsBlocksAreFree) {
+  BlockPool cache(4, 16);
   std::vector<std::int32_t> a;
   std::vector<std::int32_t> b;
   EXPECT_TRUE(cache.grow(a, 33));
@@ -42,7 +42,7 @@ TEST(CacheEngine, GrowsOnlyAsFarAsBlocksAreFree) {
 }
 
 TEST(Scheduler, ComputesALongPromptInChunksAndDrawsAfterTheLast) {
-  CacheEngine cache(64, 16);
+  BlockPool cache(64, 16);
   Scheduler scheduler({4, 100}, cache);
   scheduler.add(prompt(0, 250));
   for (const auto& [count, samples] : {std::pair{100, false}, std::pair{100, false}, std::pair{50, true}}) {
@@ -55,7 +55,7 @@ TEST(Scheduler, ComputesALongPromptInChunksAndDrawsAfterTheLast) {
 }
 
 TEST(Scheduler, DecodesGoBeforeNewPrompts) {
-  CacheEngine cache(64, 16);
+  BlockPool cache(64, 16);
   Scheduler scheduler({4, 32}, cache);
   scheduler.add(prompt(0, 8));
   carry_out(scheduler.schedule(), 10);
@@ -68,7 +68,7 @@ TEST(Scheduler, DecodesGoBeforeNewPrompts) {
 }
 
 TEST(Scheduler, GivesTheNewestOnesBlocksUpWhenTheCacheIsFull) {
-  CacheEngine cache(4, 4);
+  BlockPool cache(4, 4);
   Scheduler scheduler({4, 64}, cache);
   scheduler.add(prompt(0, 8));
   scheduler.add(prompt(1, 8));
@@ -83,7 +83,7 @@ TEST(Scheduler, GivesTheNewestOnesBlocksUpWhenTheCacheIsFull) {
 // Whatever arrives, every sequence ends with all its tokens, no block has two owners, and all blocks come back.
 TEST(Scheduler, AnyArrivalsEndAndNoBlockIsShared) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    CacheEngine cache(12, 4);
+    BlockPool cache(12, 4);
     Scheduler scheduler({5, 16}, cache);
     std::int64_t added = 0;
     std::int64_t finished = 0;
