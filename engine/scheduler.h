@@ -32,8 +32,12 @@ class Scheduler {
   [[nodiscard]] bool idle() const { return waiting_.empty() && running_.empty(); }
 
   // Running sequences first, in order of arrival, then waiting ones while tokens, seats and blocks last. Where a
-  // running one gets no block, the newest running sequence gives its blocks up and is computed again later.
+  // running one gets no block, the newest running sequence gives its blocks up and is computed again later: in such a
+  // step nobody is admitted. Who is admitted gets blocks for all tokens that it has, and leaves one for each sequence
+  // that runs already, so that it isn't thrown out again by their next tokens. The first in line is never passed over.
   [[nodiscard]] std::vector<ScheduledSequence> schedule();
+  // Takes a sequence out, waiting or running, and frees its blocks; null where there is none of that id.
+  [[nodiscard]] std::unique_ptr<Sequence> remove(SequenceId id);
   // Takes finished sequences out and frees their blocks.
   [[nodiscard]] std::vector<std::unique_ptr<Sequence>> collect_finished();
 
@@ -43,6 +47,7 @@ class Scheduler {
 
  private:
   void preempt_newest();
+  [[nodiscard]] bool admit_next();
 
   SchedulerOptions options_;
   BlockPool& cache_;
