@@ -12,6 +12,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
@@ -421,6 +422,13 @@ void load_training_arguments(Arguments& arguments) {
                            "name them with --val_dataset"));
 }
 
+// --kv_cache_dtype; auto: that of --torch_dtype, none where neither is given.
+std::optional<tern_dtype> cache_dtype(const Arguments& arguments) {
+  const std::string& word = arguments.string("kv_cache_dtype");
+  if (word != "auto") return dtype_from_name(word);
+  return arguments.has("torch_dtype") ? dtype_from_name(arguments.string("torch_dtype")) : std::nullopt;
+}
+
 }  // namespace
 
 int run_infer(const Arguments& given) {
@@ -445,7 +453,10 @@ int run_infer(const Arguments& given) {
     throw Failure(usage_error("flag --max_model_len", cat("at most the model's ", config.max_position_embeddings),
                               cat(options.max_model_len), "lower it"));
   }
+  options.shorten = !arguments.has("max_model_len");
   options.max_num_seqs = rows ? arguments.integer("max_batch_size") : 1;
+  options.cache_dtype = cache_dtype(arguments);
+  options.kv_cache_memory = static_cast<std::uint64_t>(arguments.maybe_integer("kv_cache_memory").value_or(0));
   models::LoadOptions load;
   load.max_positions = options.max_model_len;
   load_weights(*session, arguments, load);

@@ -87,6 +87,11 @@ TEST_F(Failures, MemoryThatIsShortIsFour) {
   expect({"infer", "--model", path("large").string(), "--threads", "1"}, 4, {"memory"}, little);
 }
 
+TEST_F(Failures, ACacheThatHoldsNoSequenceIsFour) {
+  expect({"infer", "--model", model(), "--max_model_len", "512", "--kv_cache_memory", "20KB"}, 4,
+         {"key-value cache", "for one sequence of 512 tokens", "a budget of 19.5 KiB", "raise --kv_cache_memory"});
+}
+
 TEST_F(Failures, ADirectoryThatCannotBeWrittenIsOne) {
   const auto file = scratch_.write("file", "");
   auto words = sft({});

@@ -74,6 +74,20 @@ TEST_F(Inference, RowsAnsweredTogetherEqualRowsAnsweredAlone) {
   EXPECT_NE(alone.find("\"labels\":\"4\""), std::string::npos) << alone;
 }
 
+// The cache's dtype is that of the weights: told so, nothing changes, and a small cache gives the same answers later.
+TEST_F(Inference, TheCacheIsAsItIsTold) {
+  const std::vector<std::string> words = {"infer",         "--val_dataset", rows_,           "--max_new_tokens", "6",
+                                          "--temperature", "0.8",           "--torch_dtype", "float32"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return output(std::move(more));
+  };
+  const auto plain = with({});
+  EXPECT_EQ(with({"--kv_cache_dtype", "float32"}), plain);
+  EXPECT_EQ(with({"--kv_cache_dtype", "auto", "--kv_cache_memory", "20KB", "--max_batch_size", "4"}), plain);
+  EXPECT_NE(with({"--kv_cache_dtype", "bfloat16", "--logprobs"}), with({"--kv_cache_dtype", "float32", "--logprobs"}));
+}
+
 TEST_F(Inference, ResultsGoToTheFileThatWasNamed) {
   const auto file = path("answers.jsonl").string();
   EXPECT_EQ(output({"infer", "--val_dataset", rows_, "--max_new_tokens", "2", "--temperature", "0", "--logprobs",
