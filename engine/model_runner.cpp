@@ -40,8 +40,8 @@ void append_sampling(StepInputs& in, const Sequence& sequence, std::int64_t hist
             in.history.begin() + static_cast<std::ptrdiff_t>(begin));
   in.history_len.push_back(static_cast<std::int32_t>(length));
   in.output_begin.push_back(static_cast<std::int32_t>(std::max<std::int64_t>(0, length - sequence.generated())));
-  // The draw depends on the request and the position alone, not on the batch around it.
-  in.keys.push_back(static_cast<std::int64_t>(mix_key(p.seed, static_cast<std::uint64_t>(sequence.length()))));
+  in.keys.push_back(static_cast<std::int64_t>(
+      mix_key(mix_key(mix_key(p.seed, p.request), p.sample), static_cast<std::uint64_t>(sequence.length()))));
 }
 
 // The smallest power of two that holds `needed`, cut to `most`.

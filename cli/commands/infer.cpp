@@ -90,11 +90,13 @@ class Answerer {
     kwargs_ = kwargs.empty() ? Json::object() : Json::parse(kwargs);
   }
 
-  void submit(Request& request) {
+  // `row`: which of several requests with one seed this is.
+  void submit(Request& request, std::uint64_t row = 0) {
     const std::vector<std::int32_t> prompt = encode(request.messages);
     engine::SamplingParams params = params_;
     const auto room = engine_.max_model_len() - static_cast<std::int64_t>(prompt.size());
     if (params.max_new_tokens <= 0 || params.max_new_tokens > room)
+    params.request = row;
       params.max_new_tokens = std::max<std::int64_t>(room, 1);
     request.id = engine_.add_request(prompt, std::move(params)).value();
   }
@@ -360,7 +362,7 @@ class RowAnswers {
  private:
   void submit(Request& request, const data::Row& row) {
     try {
-      answerer_.submit(request);
+      answerer_.submit(request, submitted_++);
     } catch (const Failure& failure) {
       Error error = failure.error();
       error.where = cat(row.file, ":", row.line, ": ", error.where);
@@ -400,6 +402,7 @@ std::string folder_with_args(const Arguments& arguments) {
 
 // --load_args: what the training run was told, where the user says nothing else. --load_data_args: its held-out rows.
 void load_training_arguments(Arguments& arguments) {
+  std::uint64_t submitted_ = 0;
   const fs::path folder = folder_with_args(arguments);
   const fs::path file = folder / "args.json";
   std::error_code ignored;
