@@ -32,11 +32,12 @@ struct EngineOptions {
 // What one step added to a request.
 struct RequestOutput {
   SequenceId id = 0;
-  std::string text;        // new characters, none of a stop text
-  std::int32_t token = 0;  // that was drawn
-  float logprob = 0;       // of it, under the distribution before temperature and filters
+  std::string text;         // new characters, none of a stop text
+  std::int32_t token = -1;  // that was drawn; -1: none, the request was aborted or failed
+  float logprob = 0;        // of it, under the distribution before temperature and filters
   bool finished = false;
   FinishReason reason = FinishReason::none;
+  std::optional<Error> error;  // failed: which numbers were not finite, and where
   std::int64_t prompt_tokens = 0;
   std::int64_t generated_tokens = 0;
 };
@@ -53,7 +54,8 @@ class LLMEngine {
   // Computes one step and gives what it added, for every request that it touched.
   [[nodiscard]] std::vector<RequestOutput> step();
   [[nodiscard]] bool idle() const { return scheduler_.idle(); }
-  // Ends a request at the next step.
+  // Ends a request at the next step, before anything is computed, whether it waits or runs. What was held back of its
+  // text comes with that step.
   void abort(SequenceId id);
 
   [[nodiscard]] std::int64_t max_model_len() const { return cache_.max_model_len(); }
@@ -64,12 +66,12 @@ class LLMEngine {
   // A request's text so far: decoded, and held back while it may still become a stop text.
   struct Decoding {
     explicit Decoding(const tokenizer::Tokenizer& tokenizer) : decoder(tokenizer, true) {}
-    Sequence* sequence = nullptr;
     tokenizer::IncrementalDecoder decoder;
     std::string held;
     bool aborted = false;
   };
-  void accept(Sequence& sequence, Decoding& decoding, std::int32_t token, RequestOutput& output);
+  void end_aborted(std::vector<RequestOutput>& outputs);
+  void accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output);
   [[nodiscard]] bool is_end(const Sequence& sequence, std::int32_t token) const;
 
   EngineOptions options_;

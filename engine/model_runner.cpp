@@ -9,6 +9,7 @@
 #include "ops/gather_rows.h"
 #include "ops/matmul.h"
 #include "ops/matmul_q.h"
+#include "ops/row_sum.h"
 #include "ops/sample.h"
 
 namespace tern::engine {
@@ -115,6 +116,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   const ops::SampleOut drawn = ops::sample(graph, sample, build.needs);
   graph.output("token_ids", drawn.ids);
   graph.output("logprobs", drawn.logprob);
+  graph.output("logit_sums", ops::row_sum(graph, logits, {.needs = build.needs}));
   if (options_.return_logits) graph.output("logits", logits);
   return graph;
 }
@@ -162,9 +164,11 @@ std::vector<SampledToken> ModelRunner::run(const std::vector<ScheduledSequence>&
   std::vector<SampledToken> out(in.tokens.rows.size());
   const auto ids = program.output("token_ids");
   const auto logprobs = program.output("logprobs");
+  const auto sums = program.output("logit_sums");
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::memcpy(&out[i].id, ids.data() + i * sizeof(std::int32_t), sizeof(std::int32_t));
     std::memcpy(&out[i].logprob, logprobs.data() + i * sizeof(float), sizeof(float));
+    std::memcpy(&out[i].logit_sum, sums.data() + i * sizeof(float), sizeof(float));
   }
   if (options_.return_logits) {
     const auto bytes = program.output("logits");

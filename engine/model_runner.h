@@ -28,6 +28,7 @@ struct RunnerOptions {
 struct SampledToken {
   std::int32_t id = 0;
   float logprob = 0;
+  float logit_sum = 0;  // of the row it was drawn from: finite where every logit is
 };
 
 // Keeps a program for each size that occurs, in doubling buckets: a step pays for what it computes, not for the largest

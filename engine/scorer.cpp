@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/strings.h"
 #include "nn/token_inputs.h"
 #include "ops/gather_rows.h"
 #include "ops/linear_cross_entropy.h"
@@ -72,6 +73,10 @@ std::vector<double> Scorer::score(std::span<const std::int32_t> ids) {
     out[i] = static_cast<double>(float_at(program_->output("row_target"), i)) -
              static_cast<double>(float_at(program_->output("row_max"), i)) -
              std::log(static_cast<double>(float_at(program_->output("row_sum"), i)));
+    if (std::isfinite(out[i])) continue;
+    throw Failure(failed_error(cat("token ", i + 1, ": logits"), "finite numbers",
+                               std::isnan(out[i]) ? "NaN" : "an infinity",
+                               "try --torch_dtype float32; if that fails too, the weights or the adapter are broken"));
   }
   return out;
 }
