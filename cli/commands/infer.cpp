@@ -12,6 +12,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
@@ -75,6 +76,8 @@ struct Request {
   std::string answer;
   Json logprobs = Json::array();  // of the answer's tokens
   bool finished = false;
+  std::string place;           // of a row: its file and line
+  std::optional<Error> error;  // why it ended early
 };
 
 // Turns messages into answers. Several may be on their way at once.
@@ -89,9 +92,11 @@ class Answerer {
     kwargs_ = kwargs.empty() ? Json::object() : Json::parse(kwargs);
   }
 
-  void submit(Request& request) {
+  // `row`: which of several requests with one seed this is.
+  void submit(Request& request, std::uint64_t row = 0) {
     const std::vector<std::int32_t> prompt = encode(request.messages);
     engine::SamplingParams params = params_;
+    params.request = row;
     const auto room = engine_.max_model_len() - static_cast<std::int64_t>(prompt.size());
     if (params.max_new_tokens <= 0 || params.max_new_tokens > room)
       params.max_new_tokens = std::max<std::int64_t>(room, 1);
@@ -106,11 +111,13 @@ class Answerer {
     for (const auto& output : engine_.step()) {
       Request& request = *requests.at(output.id);
       request.answer += output.text;
+      if (out != nullptr) *out << output.text << std::flush;
       request.finished = output.finished;
+      if (output.error) fail(request, *output.error);
+      if (output.token < 0) continue;
       request.logprobs.push_back({{"token", session_.text->tokenizer.id_to_piece(output.token)},
                                   {"id", output.token},
                                   {"logprob", output.logprob}});
-      if (out != nullptr) *out << output.text << std::flush;
     }
   }
 
@@ -118,9 +125,14 @@ class Answerer {
   void answer(Request& request, std::ostream* out) {
     submit(request);
     while (!request.finished) step({{request.id, &request}}, out);
+    if (request.error) throw Failure(*request.error);
   }
 
  private:
+  static void fail(Request& request, Error error) {
+    if (!request.place.empty()) error.where = cat(request.place, ": ", error.where);
+    request.error = std::move(error);
+  }
   [[nodiscard]] std::vector<std::int32_t> encode(const Json& messages) const {
     const tokenizer::Tokenizer& tokenizer = session_.text->tokenizer;
     if (!templated_) {
@@ -164,6 +176,7 @@ class ResultWriter {
     result["labels"] = request.label.empty() ? Json(nullptr) : Json(request.label);
     result["logprobs"] = logprobs_ ? Json{{"content", request.logprobs}} : Json(nullptr);
     result["messages"] = request.messages;
+    if (request.error) result["error"] = request.error->line();
     std::ostream& out = path_ ? file_ : std::cout;
     out << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
     if (out) return;
@@ -336,6 +349,7 @@ class RowAnswers {
     for (const auto& spec : options.val_dataset) {
       const auto report = data::for_each_row(spec, options, [&](data::Row&& row) {
                             requests_.push_back(request_of(row));
+                            requests_.back().place = cat(row.file, ":", row.line);
                             submit(requests_.back(), row);
                             running_[requests_.back().id] = &requests_.back();
                             while (running_.size() >= most_) step();
@@ -348,6 +362,7 @@ class RowAnswers {
     if (interrupted()) throw Failure(interrupted_error(cat(rows_, " rows were answered and written"), "run it again"));
     if (rows_ == 0)
       throw Failure(data_error("--val_dataset", "rows to answer", "none", "see what was said of the rows"));
+    if (failed_ > 0) log_warn(cat(failed_, " of ", rows_, " rows have an error in the place of their answer's end"));
     if (arguments_.has("metric")) {
       log_info(cat(
           "acc: ", fixed(static_cast<double>(right_) / static_cast<double>(std::max<std::int64_t>(labelled_, 1)), 4),
@@ -359,7 +374,7 @@ class RowAnswers {
  private:
   void submit(Request& request, const data::Row& row) {
     try {
-      answerer_.submit(request);
+      answerer_.submit(request, submitted_++);
     } catch (const Failure& failure) {
       Error error = failure.error();
       error.where = cat(row.file, ":", row.line, ": ", error.where);
@@ -374,6 +389,7 @@ class RowAnswers {
       if (interrupted()) continue;  // cut answers are not kept
       results_.write(request);
       ++rows_;
+      if (request.error) ++failed_;
       if (request.label.empty()) continue;
       ++labelled_;
       if (trim(request.answer) == trim(request.label)) ++right_;
@@ -386,7 +402,9 @@ class RowAnswers {
   std::size_t most_;
   std::deque<Request> requests_;  // in the rows' order
   std::map<engine::SequenceId, Request*> running_;
+  std::uint64_t submitted_ = 0;
   std::int64_t rows_ = 0;
+  std::int64_t failed_ = 0;
   std::int64_t labelled_ = 0;
   std::int64_t right_ = 0;
 };
@@ -421,6 +439,13 @@ void load_training_arguments(Arguments& arguments) {
                            "name them with --val_dataset"));
 }
 
+// --kv_cache_dtype; auto: that of --torch_dtype, none where neither is given.
+std::optional<tern_dtype> cache_dtype(const Arguments& arguments) {
+  const std::string& word = arguments.string("kv_cache_dtype");
+  if (word != "auto") return dtype_from_name(word);
+  return arguments.has("torch_dtype") ? dtype_from_name(arguments.string("torch_dtype")) : std::nullopt;
+}
+
 }  // namespace
 
 int run_infer(const Arguments& given) {
@@ -445,7 +470,10 @@ int run_infer(const Arguments& given) {
     throw Failure(usage_error("flag --max_model_len", cat("at most the model's ", config.max_position_embeddings),
                               cat(options.max_model_len), "lower it"));
   }
+  options.shorten = !arguments.has("max_model_len");
   options.max_num_seqs = rows ? arguments.integer("max_batch_size") : 1;
+  options.cache_dtype = cache_dtype(arguments);
+  options.kv_cache_memory = static_cast<std::uint64_t>(arguments.maybe_integer("kv_cache_memory").value_or(0));
   models::LoadOptions load;
   load.max_positions = options.max_model_len;
   load_weights(*session, arguments, load);

@@ -19,8 +19,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json score_row(engine::Scorer& scorer, const tokenizer::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
-  const std::vector<double> logprobs = scorer.score(ids);
+struct Text {
+  std::string place;  // file and line
+  std::vector<std::int32_t> ids;
+};
+
+// Throws Failure, with the text's place, where it cannot be scored.
+std::vector<double> score(engine::Scorer& scorer, const Text& text) {
+  try {
+    return scorer.score(text.ids);
+  } catch (const Failure& failure) {
+    Error error = failure.error();
+    error.where = cat(text.place, ": ", error.where);
+    throw Failure(std::move(error));
+  }
+}
+
+Json score_row(engine::Scorer& scorer, const tokenizer::Tokenizer& tokenizer, const Text& text) {
+  const std::vector<std::int32_t>& ids = text.ids;
+  const std::vector<double> logprobs = score(scorer, text);
   Json tokens = Json::array();
   double sum = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -37,12 +54,12 @@ Json score_row(engine::Scorer& scorer, const tokenizer::Tokenizer& tokenizer, co
 }
 
 // The rows' texts as ids, read before the model is.
-std::vector<std::vector<std::int32_t>> read_texts(const Arguments& arguments, const tokenizer::Tokenizer& tokenizer) {
+std::vector<Text> read_texts(const Arguments& arguments, const tokenizer::Tokenizer& tokenizer) {
   const auto& datasets = arguments.list("dataset");
   if (datasets.empty()) {
     throw Failure(usage_error("--dataset", "a file of rows {\"text\"}", "none", "give --dataset FILE"));
   }
-  std::vector<std::vector<std::int32_t>> texts;
+  std::vector<Text> texts;
   data::LoadOptions options;
   options.strict = true;
   options.hub = dataset_hub(arguments);
@@ -52,7 +69,7 @@ std::vector<std::vector<std::int32_t>> read_texts(const Arguments& arguments, co
         throw Failure(data_error(cat(row.file, ":", row.line), "a row {\"text\"}", "a row of another format",
                                  "write the text to score as {\"text\": ...}"));
       }
-      texts.push_back(tokenizer.encode(*row.text, true));
+      texts.push_back({cat(row.file, ":", row.line), tokenizer.encode(*row.text, true)});
       return true;
     }).value();
   }
@@ -66,7 +83,7 @@ int run_score(const Arguments& arguments) {
   auto session = open_session(arguments, arguments.string("model"));
   const auto texts = read_texts(arguments, session->text->tokenizer);
   std::size_t longest = 2;
-  for (const auto& ids : texts) longest = std::max(longest, ids.size());
+  for (const auto& text : texts) longest = std::max(longest, text.ids.size());
   const auto limit = session->config.max_position_embeddings;
   if (static_cast<std::int64_t>(longest) > limit) {
     throw Failure(
@@ -89,9 +106,9 @@ int run_score(const Arguments& arguments) {
   }
   std::ostream& out = file.is_open() ? file : std::cout;
   install_interrupt_handler();
-  for (const auto& ids : texts) {
+  for (const auto& text : texts) {
     if (interrupted()) throw Failure(interrupted_error("some rows were not scored", "run it again"));
-    out << score_row(scorer, session->text->tokenizer, ids).dump(-1, ' ', false, Json::error_handler_t::replace)
+    out << score_row(scorer, session->text->tokenizer, text).dump(-1, ' ', false, Json::error_handler_t::replace)
         << '\n';
   }
   if (!out.flush())
