@@ -6,9 +6,8 @@
 
 #include "base/philox.h"
 #include "base/strings.h"
+#include "nn/linear.h"
 #include "ops/gather_rows.h"
-#include "ops/matmul.h"
-#include "ops/matmul_q.h"
 #include "ops/sample.h"
 
 namespace tern::engine {
@@ -122,20 +121,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   // Only the rows that a token is drawn for go through the head.
   const Value last =
       ops::gather_rows(graph, hidden, ints("logit_rows", sequences, kSampled, Padding::minus_one), build.needs);
-  const Value head = context.weight(models::lm_head_weight(model_.config));
-  Value logits;
-  if (is_quantised(graph.desc(head))) {
-    ops::MatmulQOptions options;
-    options.compute = options_.compute;
-    options.needs = build.needs;
-    logits = ops::matmul_q(graph, last, head, options);
-  } else {
-    ops::MatmulOptions options;
-    options.transpose_b = true;
-    options.compute = options_.compute;
-    options.needs = build.needs;
-    logits = ops::matmul(graph, last, head, options);
-  }
+  const Value logits = nn::logits(context, models::lm_head_weight(model_.config), last);
   const auto reals = [&](const char* name) {
     return graph.input(name, with_dynamic(make_desc(TERN_F32, {sequences}), 0, kSampled));
   };

@@ -6,6 +6,7 @@
 #include "memory_file.h"
 #include "models/adapter.h"
 #include "models/config.h"
+#include "models/rope.h"
 #include "scratch_folder.h"
 
 namespace {

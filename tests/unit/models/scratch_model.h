@@ -17,6 +17,9 @@
 
 namespace tern::models {
 
+// Those of tests/data/golden.
+inline constexpr const char* kTinyModels[] = {"llama-tied", "llama-untied", "mistral"};
+
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
 }
