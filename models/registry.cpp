@@ -6,6 +6,8 @@
 #include "base/strings.h"
 #include "models/llama.h"
 #include "models/mistral.h"
+#include "models/qwen2.h"
+#include "models/qwen3.h"
 #include "models/rope.h"
 #include "nn/rope.h"
 
@@ -17,6 +19,8 @@ const auto& table() {
   static const std::array rows = {
       llama_architecture(),
       mistral_architecture(),
+      qwen2_architecture(),
+      qwen3_architecture(),
   };
   return rows;
 }

@@ -247,7 +247,10 @@ TEST_P(TinyModel, AdapterKeepsItsNamesAndBits) {
 INSTANTIATE_TEST_SUITE_P(Models, TinyModel,
                          testing::Values(Tiny{"llama-tied", false}, Tiny{"llama-tied", true},
                                          Tiny{"llama-untied", false}, Tiny{"llama-untied", true},
-                                         Tiny{"mistral", false}, Tiny{"mistral", true}),
+                                         Tiny{"mistral", false}, Tiny{"mistral", true}, Tiny{"qwen2-tied", false},
+                                         Tiny{"qwen2-tied", true}, Tiny{"qwen2-untied", false},
+                                         Tiny{"qwen3-tied", false}, Tiny{"qwen3-tied", true},
+                                         Tiny{"qwen3-untied", false}, Tiny{"qwen3-untied", true}),
                          [](const auto& tested) {
                            std::string name = tested.param.model;
                            std::erase(name, '-');

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "checkpoint/gguf_writer.h"
+#include "models/layer_windows.h"
 #include "models/registry.h"
 #include "scratch_model.h"
 
@@ -137,6 +138,34 @@ TEST(Config, FieldsWithoutEffectAreKnownAndOthersNamed) {
   EXPECT_EQ(refused("attention_dropout", 0.1),
             "/config.json: key \"attention_dropout\": expected 0.0, found 0.1; "
             "choose another model: this one computes what tern does not");
+}
+
+// transformers' Qwen2Config: windows from max_window_layers on, unless layer_types says it.
+TEST(Config, WindowsOfSomeLayers) {
+  const ScratchModel model("qwen2-untied");
+  const auto windows = [&] { return layer_windows(read_config(*model.open()).value()); };
+  using Windows = std::vector<std::int64_t>;
+  EXPECT_EQ(windows(), (Windows{0, 37}));
+  model.edit("config.json", [](Json& json) { json["layer_types"] = nullptr; });
+  EXPECT_EQ(windows(), (Windows{0, 37}));  // of max_window_layers
+  model.edit("config.json", [](Json& json) { json["max_window_layers"] = 0; });
+  EXPECT_EQ(windows(), (Windows{37, 37}));
+  model.edit("config.json", [](Json& json) { json["layer_types"] = {"sliding_attention", "full_attention"}; });
+  EXPECT_EQ(windows(), (Windows{37, 0}));
+  const auto specs = find_architecture("Qwen2ForCausalLM")->cache_specs(read_config(*model.open()).value());
+  EXPECT_EQ(specs[0].window, 37);
+  EXPECT_EQ(specs[1].kind, nn::CacheKind::full);
+  model.edit("config.json", [](Json& json) { json["use_sliding_window"] = false; });
+  EXPECT_EQ(windows(), (Windows{0, 0}));
+  model.edit("config.json", [](Json& json) { json["layer_types"] = {"sliding_attention"}; });
+  EXPECT_NE(read_config(*model.open())
+                .error()
+                .line()
+                .find("\"layer_types\": expected full_attention or sliding_attention for each of 2 layers"),
+            std::string::npos);
+  model.edit("config.json", [](Json& json) { json["layer_types"] = 1; });
+  EXPECT_NE(read_config(*model.open()).error().line().find("\"layer_types\": expected a list of strings, found 1"),
+            std::string::npos);
 }
 
 struct Spoiled {

@@ -93,7 +93,9 @@ TEST_P(GgufNames, ThereAndBackIsTheSameModel) {
   EXPECT_EQ(rope_frequencies(after), rope_frequencies(before));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GgufNames, ::testing::Values("llama-tied", "llama-untied", "mistral"));
+INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
+                         ::testing::Values("llama-tied", "llama-untied", "mistral", "qwen2-tied", "qwen3-tied",
+                                           "qwen3-untied"));
 
 // The law of the tables: config -> GGUF -> config -> config.json loses no field.
 TEST_P(GgufNames, EveryFieldSurvivesAGguf) {
@@ -223,6 +225,29 @@ TEST_F(GgufNames, DivisorsWithoutANameAreRefused) {
   EXPECT_EQ(named.error().line(), file.string() +
                                       ": tensor rope_freqs.weight: expected the factors of Llama 3.1's rope scaling, "
                                       "found others, which config.json cannot say; keep this model as a GGUF");
+}
+
+// What GGUF has no word for stays a directory: windows of some layers, and a scaling that llama.cpp would not read.
+TEST_F(GgufNames, WhatGgufCannotSayIsRefused) {
+  const auto refused = [&](const fs::path& model) {
+    const auto source = CheckpointSource::open(model).value();
+    checkpoint::ConvertOptions options;
+    const auto status = set_gguf_form(source, read_config(source).value(), "tiny", options);
+    return status.ok() ? std::string("accepted") : status.error().line();
+  };
+  EXPECT_EQ(refused(golden("qwen2-untied")),
+            "key \"use_sliding_window\": expected false, as a GGUF has no word for it, found true; "
+            "keep this model as a directory");
+  const fs::path folder = scratch_ / "scaled";
+  fs::create_directories(folder);
+  fs::copy_file(golden("qwen2-tied") / "model.safetensors", folder / "model.safetensors");
+  auto config = io::read_json_file(golden("qwen2-tied") / "config.json").value();
+  config["rope_parameters"] = io::read_json_file(golden("llama-tied") / "config.json").value()["rope_parameters"];
+  std::ofstream(folder / "config.json") << config.dump();
+  EXPECT_EQ(refused(folder),
+            folder.string() +
+                ": the rope_type: expected default or linear for a GGUF, found llama3, which llama.cpp "
+                "does not read from one of this architecture; keep this model as a directory");
 }
 
 TEST_F(GgufNames, UnknownTensorsAndAbsentOnesAreNamed) {
