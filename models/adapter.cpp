@@ -123,8 +123,7 @@ std::string adapter_config_json(const AdapterConfig& config) {
 std::vector<LinearModule> linear_modules(const LoadedModel& model) {
   std::vector<LinearModule> out;
   for (const auto& spec : model.architecture->parameters(model.config)) {
-    const bool is_layer = spec.name.starts_with("model.layers.") && spec.name.ends_with(".weight");
-    if (!is_layer || spec.shape.size() != 2) continue;
+    if (!spec.is_linear) continue;
     out.push_back({spec.name.substr(0, spec.name.size() - 7), spec.shape[1], spec.shape[0]});
   }
   return out;

@@ -1,27 +1,38 @@
-// What a checkpoint says of its model, read from config.json or a GGUF's metadata, and written back as config.json.
+// What a checkpoint says of its model, read from config.json or a GGUF's metadata by the architecture's own table of
+// fields (config_fields.h), and written back to either.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <stdexcept>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/status.h"
 #include "checkpoint/checkpoint_source.h"
+#include "checkpoint/gguf_writer.h"
 
 namespace tern::models {
 
 enum class RopeScaling { none, linear, llama3 };
 
+using FieldValue =
+    std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, std::vector<std::string>>;
+
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM": chooses the model file
-  std::string model_type;    // "llama"
+  std::string model_type;    // "llama", as the architecture has it
+  // What more than one architecture has, or what others than the model's own file read.
   std::int64_t hidden_size = 0;
   std::int64_t intermediate_size = 0;
   std::int64_t num_hidden_layers = 0;
   std::int64_t num_attention_heads = 0;
   std::int64_t num_key_value_heads = 0;
   std::int64_t head_dim = 0;
+  std::int64_t rotary_dim = 0;  // features of a head that positions turn; the rest is kept
   std::int64_t vocab_size = 0;
   std::int64_t max_position_embeddings = 0;
   std::int64_t sliding_window = 0;  // 0: none
@@ -33,27 +44,42 @@ struct ModelConfig {
   double rope_high_freq_factor = 4.0;  // llama3
   double rope_original_max_position = 8192;
   std::vector<float>
-      rope_freq_factors;  // [head_dim / 2] divisors of the frequencies, from a GGUF; empty: none, or a formula
+      rope_freq_factors;  // [rotary_dim / 2] divisors of the frequencies, from a GGUF; empty: none, or a formula
   bool tie_word_embeddings = false;
   bool attention_bias = false;
   bool mlp_bias = false;
-  std::string hidden_act = "silu";
   std::string torch_dtype;  // as config.json names it, "" unknown
   std::int64_t bos_token_id = -1;
   std::vector<std::int64_t> eos_token_ids;
   std::int64_t pad_token_id = -1;
+  // Fields that only the architecture's own file reads, by their key in config.json (in GGUF where they have none).
+  std::map<std::string, FieldValue> own;
+  // config.json as it was read, which is what is written again; null where the model came from a GGUF.
+  std::shared_ptr<const nlohmann::ordered_json> json;
 
-  // Parameters that follow from the shapes: of the dense decoder alone.
+  // Of the architecture's own fields; throws std::logic_error where its table has none of that key and type.
+  template <typename T>
+  [[nodiscard]] const T& own_field(const std::string& key) const {
+    const auto found = own.find(key);
+    const T* value = found == own.end() ? nullptr : std::get_if<T>(&found->second);
+    if (value == nullptr) throw std::logic_error("the architecture's table has no such field: " + key);
+    return *value;
+  }
+  // Elements of the architecture's parameters.
   [[nodiscard]] std::int64_t num_parameters() const;
 };
 
-// Errors (data): the file, the key, what was expected; an architecture or a scaling that is not served names itself.
+// Errors (data): the file, the key, what was expected; an architecture, a scaling or a field that is not served names
+// itself.
 [[nodiscard]] Result<ModelConfig> read_config(const checkpoint::CheckpointSource& source);
-// config.json as transformers reads it, for a model stored in `torch_dtype`. Throws Failure (data) where it has no
-// words for the model's rope scaling.
+
+// config.json as transformers reads it, for a model whose weights are stored in `torch_dtype`: the one that was read,
+// with that dtype and without quantization_config; of a model from a GGUF, every field of the architecture's table.
+// Throws Failure (data) where config.json has no word for something.
 [[nodiscard]] nlohmann::ordered_json config_json(const ModelConfig& config, const std::string& torch_dtype);
 
-// Inverse frequencies [head_dim / 2] with scaling applied (transformers' modeling_rope_utils; Llama 3.1's formula).
-[[nodiscard]] std::vector<double> rope_frequencies(const ModelConfig& config);
+// Sets the metadata <architecture>.* of a GGUF as llama.cpp reads it. Throws Failure (data) where a field is not at its
+// default and GGUF has no key for it.
+void set_gguf_config(const ModelConfig& config, checkpoint::GgufMetadata& metadata);
 
 }  // namespace tern::models

@@ -9,17 +9,16 @@
 
 namespace tern::models {
 
-// What GGUF calls the computation of `config.architecture`: "llama" for Llama and Mistral.
-[[nodiscard]] std::string gguf_architecture(const ModelConfig& config);
+// The options refer to the source, which must outlive them.
 
 // Sets names, row orders, added tensors and the general.* and <architecture>.* metadata (never the tokenizer's) by
 // which convert_checkpoint writes a Hugging Face source as GGUF. `name` becomes general.name.
-// Errors (data): a tensor that the architecture lacks or does not know.
+// Errors (data): a tensor that the architecture lacks or does not know, and a field that GGUF has no word for.
 [[nodiscard]] Status set_gguf_form(const checkpoint::CheckpointSource& source, const ModelConfig& config,
                                    const std::string& name, checkpoint::ConvertOptions& options);
 
 // Sets names and row orders by which convert_checkpoint writes a GGUF source with Hugging Face's names, and gives the
-// configuration to write beside it: rope factors of a tensor become the llama3 scaling that they came from.
+// configuration to write beside it.
 // Errors (data): the same, and rope factors that no scaling of config.json expresses.
 [[nodiscard]] Result<ModelConfig> set_hugging_face_form(const checkpoint::CheckpointSource& source,
                                                         const ModelConfig& config, checkpoint::ConvertOptions& options);

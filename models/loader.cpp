@@ -1,7 +1,6 @@
 #include "models/loader.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -9,131 +8,105 @@
 #include "base/dtype.h"
 #include "base/half.h"
 #include "base/strings.h"
+#include "models/parameter_reader.h"
+#include "nn/rope.h"
 #include "ops/emit.h"
+#include "ops/ref/packing.h"
 
 namespace tern::models {
 namespace {
 
-// GGUF block types that the interface knows as one-plane packings.
-tern_packing packing_of(checkpoint::GgmlType type) {
-  switch (type) {
-    case checkpoint::GgmlType::q4_0:
-      return TERN_PACK_GGUF_Q4_0;
-    case checkpoint::GgmlType::q4_1:
-      return TERN_PACK_GGUF_Q4_1;
-    case checkpoint::GgmlType::q8_0:
-      return TERN_PACK_GGUF_Q8_0;
-    case checkpoint::GgmlType::q5_0:
-      return TERN_PACK_GGUF_Q5_0;
-    case checkpoint::GgmlType::q5_1:
-      return TERN_PACK_GGUF_Q5_1;
-    case checkpoint::GgmlType::q4_k:
-      return TERN_PACK_GGUF_Q4_K;
-    case checkpoint::GgmlType::q6_k:
-      return TERN_PACK_GGUF_Q6_K;
-    default:
-      return TERN_PACK_NONE;
-  }
-}
+using checkpoint::LogicalTensor;
 
-// GGUF's rows (head, i, half) in the model's order (head, half, i). Rows are whole, so a quantised tensor permutes
-// alike.
-std::vector<std::byte> uninterleave_rows(std::span<const std::byte> bytes, std::int64_t rows, std::int64_t heads) {
-  const std::size_t row_bytes = bytes.size() / static_cast<std::size_t>(rows);
-  const std::int64_t per_head = rows / heads;
-  const std::int64_t half = per_head / 2;
+// Rows of whole bytes in the order that `order` names. Rows are whole, so a quantised tensor permutes alike.
+std::vector<std::byte> reordered(std::span<const std::byte> bytes, const std::vector<std::int64_t>& order) {
+  const std::size_t row_bytes = bytes.size() / order.size();
   std::vector<std::byte> out(bytes.size());
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t head = row / per_head;
-    const std::int64_t part = row % per_head / half;
-    const std::int64_t i = row % half;
-    const std::int64_t from = head * per_head + i * 2 + part;
-    std::memcpy(out.data() + static_cast<std::size_t>(row) * row_bytes,
-                bytes.data() + static_cast<std::size_t>(from) * row_bytes, row_bytes);
+  for (std::size_t row = 0; row < order.size(); ++row) {
+    std::memcpy(out.data() + row * row_bytes, bytes.data() + static_cast<std::size_t>(order[row]) * row_bytes,
+                row_bytes);
   }
   return out;
 }
 
-std::string shape_text(std::span<const std::int64_t> shape) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) out += cat(i == 0 ? "" : ", ", shape[i]);
-  return out + "]";
-}
-
-const checkpoint::SourceTensor& find_tensor(const checkpoint::CheckpointSource& source, const ParameterSpec& spec) {
-  const std::string& name = source.gguf() != nullptr ? spec.gguf_name : spec.name;
-  const checkpoint::SourceTensor* tensor = source.require(name).value();
-  if (tensor->shape != spec.shape) {
-    throw Failure(data_error(cat(source.path().string(), ": tensor ", name), cat("the shape ", shape_text(spec.shape)),
-                             shape_text(tensor->shape), "config.json and the weights belong to different models"));
+// How the tensor is described to a device where it can stay as it is stored; absent where its planes have no meaning
+// fixed by ops/ref/packing.h, or not the one that they have here.
+TensorDesc stored_desc(const LogicalTensor& tensor) {
+  const checkpoint::Storage& storage = tensor.data->storage;
+  if (tensor.scheme.packing == TERN_PACK_NONE) {
+    const auto dtype = storage.dtype;
+    const bool plain =
+        tensor.scale == nullptr && dtype && (*dtype == TERN_F32 || *dtype == TERN_BF16 || *dtype == TERN_F16);
+    return plain ? make_desc(*dtype, tensor.shape) : absent_desc();
   }
-  return *tensor;
+  if (tensor.shape.size() != 2 || tensor.zero != nullptr || !ops::ref::packing_is_known(tensor.scheme))
+    return absent_desc();
+  if (tensor.scale == nullptr)
+    return make_quantised_desc(TERN_F32, gguf_scheme(static_cast<tern_packing>(tensor.scheme.packing)), tensor.shape[0],
+                               tensor.shape[1]);
+  if (tensor.scheme.packing == TERN_PACK_F8_BLOCK && storage.dtype != TERN_F8_E4M3) return absent_desc();
+  const TensorDesc desc = make_quantised_desc(TERN_F32, tensor.scheme, tensor.shape[0], tensor.shape[1]);
+  const bool fits = total_bytes(desc) == tensor.stored_bytes();  // one scale for all rows has no place in ROW_INT8
+  return fits ? desc : absent_desc();
 }
 
-bool is_interleaved(const checkpoint::CheckpointSource& source, const ParameterSpec& spec) {
-  return source.gguf() != nullptr && spec.interleaved_heads > 0;
-}
-
-// Tensors that some exporters write and no computation reads.
-bool is_harmless(const std::string& name, const ModelConfig& config) {
-  if (name == "rope_freqs.weight") return true;  // read with the config
-  if (name.ends_with(".rotary_emb.inv_freq")) return true;
-  return config.tie_word_embeddings && (name == "lm_head.weight");
-}
+std::string megabytes(std::uint64_t bytes) { return cat(fixed(static_cast<double>(bytes) / 1e6, 1), " MB"); }
 
 class Loader {
  public:
-  Loader(LoadedModel& model, const LoadOptions& options) : m_(model), options_(options) {}
+  Loader(LoadedModel& model, const LoadOptions& options) : m_(model), reader_(*model.source), options_(options) {}
 
   void run() {
     const auto specs = m_.architecture->parameters(m_.config);
     refuse_unused(specs);
     std::uint64_t total = 0;
-    for (const auto& spec : specs) total += find_tensor(*m_.source, spec).bytes.size();
+    for (const auto& spec : specs) total += reader_.find(spec).stored_bytes();
     std::uint64_t done = 0;
     for (const auto& spec : specs) {
-      const checkpoint::SourceTensor& tensor = find_tensor(*m_.source, spec);
+      const LogicalTensor& tensor = reader_.find(spec);
       load(spec, tensor);
-      done += tensor.bytes.size();
+      done += tensor.stored_bytes();
       if (options_.progress) options_.progress(done, total);
     }
     m_.source->intact().value();
-    add_rope_tables();
-    if (!expanded_.empty()) {
-      m_.notes.push_back(cat("weights of type ", join({expanded_.begin(), expanded_.end()}, ", "),
-                             " were expanded to bf16: ", m_.store->device()->name(), " has no product for them"));
+    const std::int64_t rows = options_.max_positions > 0 ? options_.max_positions : m_.config.max_position_embeddings;
+    for (const RopeTable& table : m_.architecture->rope_tables(m_.config)) {
+      nn::add_rope_table(*m_.store, table.kind, table.frequencies, rows);
     }
+    if (expanded_.empty()) return;
+    m_.notes.push_back(cat("weights of type ", join({expanded_.begin(), expanded_.end()}, ", "),
+                           " were expanded to bf16, ", megabytes(expanded_bytes_), " in place of ",
+                           megabytes(stored_bytes_), ": ", m_.store->device()->name(), " has no product for them"));
   }
 
  private:
   void refuse_unused(const std::vector<ParameterSpec>& specs) const {
     std::set<std::string> known;
-    for (const auto& spec : specs) known.insert(m_.source->gguf() != nullptr ? spec.gguf_name : spec.name);
-    for (const auto& tensor : m_.source->tensors()) {
-      if (known.contains(tensor.name) || is_harmless(tensor.name, m_.config)) continue;
-      throw Failure(data_error(cat(m_.source->path().string(), ": tensor ", tensor.name),
+    for (const auto& spec : specs) known.insert(stored_name(*m_.source, spec));
+    for (const auto& [name, tensor] : reader_.all()) {
+      if (known.contains(name) || is_needless(*m_.source, name, m_.config)) continue;
+      throw Failure(data_error(cat(m_.source->path().string(), ": tensor ", name),
                                cat("only tensors that ", m_.config.architecture, " reads"), "one that it does not",
                                "the checkpoint is of another architecture, or its config.json is"));
     }
   }
 
-  void load(const ParameterSpec& spec, const checkpoint::SourceTensor& tensor) {
-    if (options_.fp32_masters) return load_f32(spec);
-    const tern_packing packing = tensor.storage.block ? packing_of(*tensor.storage.block) : TERN_PACK_NONE;
-    if (packing != TERN_PACK_NONE && spec.shape.size() == 2) {
-      const TensorDesc desc = make_quantised_desc(TERN_F32, gguf_scheme(packing), spec.shape[0], spec.shape[1]);
-      if (multiplies(desc)) return place(spec, tensor, desc);
+  void load(const ParameterSpec& spec, const LogicalTensor& tensor) {
+    if (options_.fp32_masters) {
+      const std::vector<float> values = reader_.read(spec);
+      return add(spec, make_desc(TERN_F32, spec.shape), std::as_bytes(std::span(values)));
     }
-    if (tensor.storage.dtype && (*tensor.storage.dtype == TERN_F32 || *tensor.storage.dtype == TERN_BF16 ||
-                                 *tensor.storage.dtype == TERN_F16)) {
-      return place(spec, tensor, make_desc(*tensor.storage.dtype, spec.shape));
-    }
+    const TensorDesc desc = stored_desc(tensor);
+    if (is_present(desc) && (!is_quantised(desc) || multiplies(desc))) return place(spec, tensor, desc);
     load_expanded(spec, tensor);
   }
 
-  // Whether the device multiplies by weights of this scheme, asked once for each.
+  // Whether the device multiplies by weights of this scheme and shape, asked once for each.
   bool multiplies(const TensorDesc& weight) {
-    const auto [known, is_new] = multiplies_.try_emplace(weight.scheme.packing, false);
+    const auto [known, is_new] =
+        multiplies_.try_emplace(cat(to_string(weight), " ", weight.scheme.group_rows, " ", weight.scheme.group_cols,
+                                    " ", dtype_name(weight.scheme.scale_dtype)),
+                                false);
     if (!is_new) return known->second;
     accel::OpDesc desc;
     desc.op = TERN_OP_MATMUL_Q;
@@ -146,85 +119,52 @@ class Loader {
   }
 
   // As stored: mapped without a copy where the device and the file's layout allow it.
-  void place(const ParameterSpec& spec, const checkpoint::SourceTensor& tensor, const TensorDesc& desc) {
-    if (is_interleaved(*m_.source, spec)) {
-      const auto bytes = uninterleave_rows(tensor.bytes, spec.shape[0], spec.interleaved_heads);
-      m_.store->create(spec.name, desc);
-      m_.store->upload(spec.name, bytes);
-      return;
+  void place(const ParameterSpec& spec, const LogicalTensor& tensor, const TensorDesc& desc) {
+    const auto order = reader_.rows(spec);
+    if (!order.empty()) return add(spec, desc, reordered(tensor.data->bytes, order));
+    if (tensor.scale != nullptr) {
+      std::vector<std::byte> planes(tensor.data->bytes.begin(), tensor.data->bytes.end());
+      planes.insert(planes.end(), tensor.scale->bytes.begin(), tensor.scale->bytes.end());
+      return add(spec, desc, planes);
     }
     const auto& device = m_.store->device();
-    const auto address = reinterpret_cast<std::uintptr_t>(tensor.bytes.data());
+    const auto address = reinterpret_cast<std::uintptr_t>(tensor.data->bytes.data());
     const std::uint64_t alignment = std::max<std::uint64_t>(device->info().import_alignment, 1);
     if (device->can(TERN_CAP_IMPORT_HOST) && address % alignment == 0) {
-      auto buffer = device->import_host(tensor.bytes);
+      auto buffer = device->import_host(tensor.data->bytes);
       if (buffer.ok()) {
         m_.store->adopt(spec.name, desc, std::move(*buffer));
         return;
       }
     }
+    add(spec, desc, tensor.data->bytes);
+  }
+
+  void add(const ParameterSpec& spec, const TensorDesc& desc, std::span<const std::byte> bytes) {
     m_.store->create(spec.name, desc);
-    m_.store->upload(spec.name, tensor.bytes);
+    m_.store->upload(spec.name, bytes);
   }
 
-  void load_f32(const ParameterSpec& spec) {
-    const std::vector<float> values = read_parameter(*m_.source, spec).value();
-    m_.store->create(spec.name, make_desc(TERN_F32, spec.shape));
-    m_.store->upload(spec.name, std::as_bytes(std::span(values)));
-  }
-
-  void load_expanded(const ParameterSpec& spec, const checkpoint::SourceTensor& tensor) {
-    expanded_.insert(tensor.storage.name);
-    const std::vector<float> values = read_parameter(*m_.source, spec).value();
+  void load_expanded(const ParameterSpec& spec, const LogicalTensor& tensor) {
+    expanded_.insert(tensor.storage_name());
+    const std::vector<float> values = reader_.read(spec);
     std::vector<std::uint16_t> narrow(values.size());
     std::transform(values.begin(), values.end(), narrow.begin(), float_to_bf16);
-    m_.store->create(spec.name, make_desc(TERN_BF16, spec.shape));
-    m_.store->upload(spec.name, std::as_bytes(std::span(narrow)));
-  }
-
-  // cos and sin of position x frequency, in fp64 before rounding: the phase of position 100,000 keeps its digits.
-  void add_rope_tables() {
-    const std::vector<double> frequencies = rope_frequencies(m_.config);
-    const std::int64_t rows = options_.max_positions > 0 ? options_.max_positions : m_.config.max_position_embeddings;
-    const auto half = static_cast<std::int64_t>(frequencies.size());
-    std::vector<float> cosines(static_cast<std::size_t>(rows * half));
-    std::vector<float> sines(cosines.size());
-    for (std::int64_t p = 0; p < rows; ++p) {
-      for (std::int64_t i = 0; i < half; ++i) {
-        const double phase = static_cast<double>(p) * frequencies[static_cast<std::size_t>(i)];
-        cosines[static_cast<std::size_t>(p * half + i)] = static_cast<float>(std::cos(phase));
-        sines[static_cast<std::size_t>(p * half + i)] = static_cast<float>(std::sin(phase));
-      }
-    }
-    const TensorDesc desc = make_desc(TERN_F32, {rows, half});
-    m_.store->create("rope.cos", desc);
-    m_.store->create("rope.sin", desc);
-    m_.store->upload("rope.cos", std::as_bytes(std::span(cosines)));
-    m_.store->upload("rope.sin", std::as_bytes(std::span(sines)));
+    add(spec, make_desc(TERN_BF16, spec.shape), std::as_bytes(std::span(narrow)));
+    stored_bytes_ += tensor.stored_bytes();
+    expanded_bytes_ += narrow.size() * sizeof(std::uint16_t);
   }
 
   LoadedModel& m_;
+  ParameterReader reader_;
   const LoadOptions& options_;
-  std::map<tern_packing, bool> multiplies_;
-  std::set<std::string> expanded_;
+  std::map<std::string, bool> multiplies_;
+  std::set<std::string> expanded_;  // names of storages
+  std::uint64_t stored_bytes_ = 0;
+  std::uint64_t expanded_bytes_ = 0;
 };
 
 }  // namespace
-
-Result<std::vector<float>> read_parameter(const checkpoint::CheckpointSource& source, const ParameterSpec& spec) {
-  return catching([&] {
-    const checkpoint::SourceTensor& tensor = find_tensor(source, spec);
-    std::int64_t count = 1;
-    for (std::int64_t size : spec.shape) count *= size;
-    std::vector<float> values(static_cast<std::size_t>(count));
-    source.read_f32(tensor, values).value();
-    if (is_interleaved(source, spec)) {
-      const auto bytes = uninterleave_rows(std::as_bytes(std::span(values)), spec.shape[0], spec.interleaved_heads);
-      std::memcpy(values.data(), bytes.data(), bytes.size());
-    }
-    return values;
-  });
-}
 
 tern_dtype fastest_compute_dtype(const accel::Device& device) {
   const float* rate = device.info().matmul_rate;

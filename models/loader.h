@@ -1,4 +1,5 @@
-// From a checkpoint to tensors on a device, by the names that the model uses.
+// From a checkpoint to tensors on a device, by the names that the model uses. What a quantiser split comes together
+// again: AWQ, GPTQ, FP8, nf4, MXFP4 and int8 checkpoints load like any other.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@ namespace tern::models {
 
 struct LoadOptions {
   // Weights become fp32 masters: for training all of them. Else they stay as stored, mapped without a copy where the
-  // device can.
+  // device can; a quantised weight that the device has no product for is expanded to bf16.
   bool fp32_masters = false;
   std::int64_t max_positions = 0;  // rows of the rope tables; 0: as the config says
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes
@@ -33,9 +34,5 @@ struct LoadedModel {
 
 // The dtype in which the device multiplies fastest, no wider than needed: what `--torch_dtype` absent means.
 [[nodiscard]] tern_dtype fastest_compute_dtype(const accel::Device& device);
-
-// A parameter as fp32 [shape], in the model's own row order, whatever the file holds.
-[[nodiscard]] Result<std::vector<float>> read_parameter(const checkpoint::CheckpointSource& source,
-                                                        const ParameterSpec& spec);
 
 }  // namespace tern::models

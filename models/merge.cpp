@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
+#include "models/parameter_reader.h"
 
 namespace tern::models {
 namespace {
@@ -94,12 +95,12 @@ Status merge_weights(const checkpoint::CheckpointSource& source, const MergeOpti
     checkpoint::SafetensorsWriteOptions write;
     write.max_shard_size = options.max_shard_size;
     auto writer = checkpoint::SafetensorsWriter::create(directory, tensors, write).value();
+    ParameterReader reader(source);
     std::vector<std::size_t> used(adapters.size(), 0);
     std::uint64_t done = 0;
     for (const auto& spec : specs) {
-      std::vector<float> values = read_parameter(source, spec).value();
-      const bool is_matrix = spec.shape.size() == 2 && spec.name.ends_with(".weight");
-      for (std::size_t i = 0; is_matrix && i < adapters.size(); ++i) {
+      std::vector<float> values = reader.read(spec);
+      for (std::size_t i = 0; spec.is_linear && i < adapters.size(); ++i) {
         const std::string module = spec.name.substr(0, spec.name.size() - 7);
         if (add_adapter(adapters[i], module, spec.shape[0], spec.shape[1], values)) ++used[i];
       }

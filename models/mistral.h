@@ -1,4 +1,4 @@
-// Mistral 7B (Jiang et al., 2023): Llama's computation with a sliding window over the keys.
+// Mistral 7B (Jiang et al., 2023): a decoder whose layers all see a sliding window of keys.
 #pragma once
 
 #include "models/registry.h"

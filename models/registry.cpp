@@ -1,46 +1,84 @@
 #include "models/registry.h"
 
+#include <algorithm>
 #include <array>
 
+#include "base/strings.h"
 #include "models/llama.h"
 #include "models/mistral.h"
+#include "models/qwen2.h"
+#include "models/qwen3.h"
+#include "models/rope.h"
+#include "nn/rope.h"
 
 namespace tern::models {
 namespace {
 
-const std::array<Architecture, 2>& table() {
-  static const std::array<Architecture, 2> architectures = {llama_architecture(), mistral_architecture()};
-  return architectures;
+// Where several share a name in GGUF, the one that knows fewer fields stands first.
+const auto& table() {
+  static const std::array rows = {
+      llama_architecture(),
+      mistral_architecture(),
+      qwen2_architecture(),
+      qwen3_architecture(),
+  };
+  return rows;
 }
 
-}  // namespace
-
-const Architecture* find_architecture(const std::string& name) {
+std::vector<std::string> each(std::string Architecture::*member) {
+  std::vector<std::string> values;
   for (const auto& architecture : table()) {
-    if (architecture.name == name) return &architecture;
+    const std::string& value = architecture.*member;
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+  }
+  return values;
+}
+
+const Architecture* find(std::string Architecture::*member, const std::string& value) {
+  for (const auto& architecture : table()) {
+    if (architecture.*member == value) return &architecture;
   }
   return nullptr;
 }
 
-std::vector<std::string> architecture_names() {
-  std::vector<std::string> names;
-  for (const auto& architecture : table()) names.push_back(architecture.name);
-  return names;
+}  // namespace
+
+std::span<const Architecture> architectures() { return table(); }
+const Architecture* find_architecture(const std::string& name) { return find(&Architecture::name, name); }
+const Architecture* find_model_type(const std::string& model_type) {
+  return find(&Architecture::model_type, model_type);
+}
+std::vector<std::string> architecture_names() { return each(&Architecture::name); }
+std::vector<std::string> model_types() { return each(&Architecture::model_type); }
+std::vector<std::string> gguf_names() { return each(&Architecture::gguf); }
+
+std::string lm_head_weight(const ModelConfig& config) { return find_architecture(config.architecture)->head(config); }
+
+std::vector<RopeTable> one_rope_table(const ModelConfig& config) {
+  return {{nn::kDefaultRope, rope_frequencies(config)}};
 }
 
-std::string architecture_of_model_type(const std::string& model_type) {
-  for (const auto& architecture : table()) {
-    if (architecture.model_type == model_type) return architecture.name;
+std::vector<nn::CacheSpec> attention_caches(const ModelConfig& config, const std::vector<std::int64_t>& windows) {
+  std::vector<nn::CacheSpec> specs;
+  for (std::size_t layer = 0; layer < windows.size(); ++layer) {
+    nn::CacheSpec spec;
+    spec.kind = windows[layer] > 0 ? nn::CacheKind::window : nn::CacheKind::full;
+    spec.module = cat("model.layers.", layer, ".self_attn");
+    spec.kv_heads = config.num_key_value_heads;
+    spec.key_dim = config.head_dim;
+    spec.value_dim = config.head_dim;
+    spec.window = windows[layer];
+    specs.push_back(std::move(spec));
   }
-  return {};
+  return specs;
 }
 
-std::string model_type_of_architecture(const std::string& name) {
-  const Architecture* architecture = find_architecture(name);
-  return architecture == nullptr ? std::string() : architecture->model_type;
+std::vector<nn::CacheSpec> even_caches(const ModelConfig& config) {
+  return attention_caches(
+      config, std::vector<std::int64_t>(static_cast<std::size_t>(config.num_hidden_layers), config.sliding_window));
 }
 
-std::string lm_head_weight(const ModelConfig& config) {
+std::string tied_or_own_head(const ModelConfig& config) {
   return config.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
 }
 

@@ -1,41 +1,58 @@
-// The architectures that are served, one file each.
+// The architectures that are served, one file each, which describes itself.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
-#include "models/config.h"
+#include "models/config_fields.h"
+#include "models/parameters.h"
 #include "nn/cache_spec.h"
 #include "nn/context.h"
 
 namespace tern::models {
 
-// A parameter as the model names it (Hugging Face's names), its shape, and where a GGUF keeps it.
-struct ParameterSpec {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  std::string gguf_name;
-  // Rows of each head are stored in pairs (2i, 2i + 1) by GGUF's conversion of this model: put back on loading.
-  std::int64_t interleaved_heads = 0;
+// A table of rotary phases that layers of one kind read (nn/rope.h).
+struct RopeTable {
+  std::string kind;
+  std::vector<double> frequencies;  // radians a position
 };
 
 struct Architecture {
-  std::string name;        // "LlamaForCausalLM"
-  std::string model_type;  // "llama"
+  std::string name;           // "LlamaForCausalLM"
+  std::string model_type;     // "llama"
+  std::string gguf;           // general.architecture
+  std::vector<Field> fields;  // of the configuration, read from above
+  bool gguf_rope_factors;  // whether llama.cpp reads rope_freqs.weight of it, which is how a GGUF says llama3 scaling
+  std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);
+  std::vector<RopeTable> (*rope_tables)(const ModelConfig& config);
   // Hidden states after the final norm, [tokens, hidden_size].
   ops::Value (*hidden_states)(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs);
-  std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);
   // What each layer keeps of the tokens it has seen, in the layers' order.
   std::vector<nn::CacheSpec> (*cache_specs)(const ModelConfig& config);
+  std::string (*head)(const ModelConfig& config);  // name of the output projection's weight [vocab, hidden]
 };
 
+[[nodiscard]] std::span<const Architecture> architectures();
 [[nodiscard]] const Architecture* find_architecture(const std::string& name);  // null: not served
+[[nodiscard]] const Architecture* find_model_type(const std::string& model_type);
+// What there is, for errors and lists.
 [[nodiscard]] std::vector<std::string> architecture_names();
-// "" where no architecture has that model type ("llama", also a GGUF's general.architecture).
-[[nodiscard]] std::string architecture_of_model_type(const std::string& model_type);
-[[nodiscard]] std::string model_type_of_architecture(const std::string& architecture);
+[[nodiscard]] std::vector<std::string> model_types();
+[[nodiscard]] std::vector<std::string> gguf_names();
 
 // The weight of the output projection: lm_head's, or the tied embedding's.
 [[nodiscard]] std::string lm_head_weight(const ModelConfig& config);
+
+// One table for all layers.
+[[nodiscard]] std::vector<RopeTable> one_rope_table(const ModelConfig& config);
+// Keys and values of `num_key_value_heads` in each layer's self_attn, of the last windows[layer] tokens; of all where
+// that is 0.
+[[nodiscard]] std::vector<nn::CacheSpec> attention_caches(const ModelConfig& config,
+                                                          const std::vector<std::int64_t>& windows);
+// The same window in every layer: ModelConfig::sliding_window.
+[[nodiscard]] std::vector<nn::CacheSpec> even_caches(const ModelConfig& config);
+// lm_head.weight, or model.embed_tokens.weight where they are tied.
+[[nodiscard]] std::string tied_or_own_head(const ModelConfig& config);
 
 }  // namespace tern::models

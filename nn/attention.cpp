@@ -2,12 +2,13 @@
 
 #include <cmath>
 
+#include "base/strings.h"
 #include "nn/cache_spec.h"
+#include "nn/linear.h"
 #include "ops/attention.h"
 #include "ops/attention_paged.h"
 #include "ops/build.h"
 #include "ops/kv_write.h"
-#include "ops/rope.h"
 
 namespace tern::nn {
 namespace {
@@ -25,11 +26,14 @@ Value merge_heads(Context& context, Value x) {
   return context.graph().view(x, ops::rows_like(desc, split), 0);
 }
 
-Value rotate(Context& context, Value x, Value positions) {
-  ops::RopeOptions options;
-  options.out = context.options().activations;
-  options.needs = context.options().needs;
-  return ops::rope(context.graph(), x, positions, context.weight("rope.cos"), context.weight("rope.sin"), options);
+// The projection `part` ("q" or "k") of x, split by heads and turned by its positions.
+Value rotated(Context& context, const std::string& module, const char* part, const AttentionConfig& config,
+              std::int64_t heads, Value positions, Value x) {
+  const Value split = split_heads(context, linear(context, cat(module, ".", part, "_proj"), x), heads, config.head_dim);
+  if (config.qk_norm) {
+    return norm_rope(context, cat(module, ".", part, "_norm"), config.eps, split, positions, config.rope);
+  }
+  return rope(context, split, positions, config.rope);
 }
 
 Value attend_paged(Context& context, const std::string& module, const AttentionConfig& config,
@@ -48,13 +52,9 @@ Value attend_paged(Context& context, const std::string& module, const AttentionC
 
 Value attention(Context& context, const std::string& module, const AttentionConfig& config, const TokenInputs& inputs,
                 Value x) {
-  const Value v = split_heads(context, context.linear(module + ".v_proj", x), config.kv_heads, config.head_dim);
-  const Value q =
-      rotate(context, split_heads(context, context.linear(module + ".q_proj", x), config.heads, config.head_dim),
-             inputs.positions);
-  const Value k =
-      rotate(context, split_heads(context, context.linear(module + ".k_proj", x), config.kv_heads, config.head_dim),
-             inputs.positions);
+  const Value v = split_heads(context, linear(context, module + ".v_proj", x), config.kv_heads, config.head_dim);
+  const Value q = rotated(context, module, "q", config, config.heads, inputs.positions, x);
+  const Value k = rotated(context, module, "k", config, config.kv_heads, inputs.positions, x);
 
   ops::AttentionOptions options;
   options.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
@@ -68,7 +68,7 @@ Value attention(Context& context, const std::string& module, const AttentionConf
   const Value out = inputs.paged()
                         ? attend_paged(context, module, config, inputs, q, k, v, options)
                         : ops::attention(context.graph(), q, k, v, inputs.cu_seqlens, inputs.cu_seqlens, options).out;
-  return context.linear(module + ".o_proj", merge_heads(context, out));
+  return linear(context, module + ".o_proj", merge_heads(context, out));
 }
 
 }  // namespace tern::nn

@@ -45,15 +45,13 @@ class Context {
   // A cache of one layer: state of the graph, bound by name.
   Value state(const std::string& name, const TensorDesc& desc);
 
-  // y = x W^T (+ b) (+ adapter), [rows, in] -> [rows, out]; `module` names the layer as Hugging Face does.
-  Value linear(const std::string& module, Value x);
-
   // A number of its own for each dropout of the model, in the order in which the model is written.
   std::int32_t next_dropout_site() { return site_++; }
 
   [[nodiscard]] graph::Graph& graph() { return graph_; }
   [[nodiscard]] const BuildOptions& options() const { return options_; }
-  // A model brackets each of its layers: what lies between may be computed again in the backward.
+  [[nodiscard]] const accel::Device& device() const { return *store_.device(); }
+  // A decoder brackets each of its layers: what lies between may be computed again in the backward.
   void begin_layer() { layers_.push_back({num_nodes(), num_nodes()}); }
   void end_layer() { layers_.back().end = num_nodes(); }
   [[nodiscard]] const std::vector<graph::RecomputeSegment>& layers() const { return layers_; }
@@ -61,9 +59,6 @@ class Context {
   Value dropout_keys;  // of the current tokens; absent: no dropout
 
  private:
-  Value add_adapter(const LoraLayer& adapter, Value x, Value y);
-  // Absent where the device draws dropout itself; else an input of x's shape that the host fills.
-  Value dropout_mask(std::int32_t site, Value x);
   [[nodiscard]] std::int32_t num_nodes() const { return static_cast<std::int32_t>(graph_.nodes().size()); }
 
   graph::Graph& graph_;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/data/golden: tiny random models and what transformers, PyTorch and PEFT compute with them.
 
-Usage: models.py OUTPUT [MODEL.gguf]      needs: torch transformers peft safetensors gguf
+Usage: models.py OUTPUT [MODEL.gguf [NAME...]]      needs: torch transformers peft safetensors gguf
 
 OUTPUT/<model>/ holds config.json and model.safetensors (the model), adapter/ (a LoRA that PEFT wrote, both halves random)
 and golden.safetensors:
@@ -13,7 +13,7 @@ and golden.safetensors:
   full.losses, full.grad_norms, lora.losses, lora.grad_norms [20]: 20 steps of AdamW, norms before clipping
 Samples go through the model one by one, without padding. Versions stand in each file's metadata.
 
-With MODEL.gguf, OUTPUT/smollm2.safetensors: 320 tokens of GSM8K, and at each of `positions` the distribution of the
+With NAMEs, only those tiny models. With MODEL.gguf alone, OUTPUT/smollm2.safetensors: 320 tokens of GSM8K, and at each of `positions` the distribution of the
 next token: its `top` ids with their log-probabilities, and the log of the mass that is left in each class id mod 16.
 """
 import json
@@ -28,7 +28,8 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import save_file
 import transformers
 from transformers import (AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, get_cosine_schedule_with_warmup)
+                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM,
+                          get_cosine_schedule_with_warmup)
 
 VOCAB, HIDDEN, LAYERS, TOKENS, LORA_TOKENS = 160, 64, 2, 300, 64
 STEPS, SAMPLES, PER_STEP = 20, 8, 4
@@ -50,6 +51,20 @@ MODELS = {
     # A window that the text and some training samples exceed.
     "mistral": lambda: MistralForCausalLM(MistralConfig(
         **COMMON, num_key_value_heads=2, tie_word_embeddings=False, sliding_window=37)),
+    # Biases on q, k and v alone.
+    "qwen2-tied": lambda: Qwen2ForCausalLM(Qwen2Config(
+        **COMMON, num_key_value_heads=2, tie_word_embeddings=True)),
+    # The second layer alone has a window, which the text exceeds.
+    "qwen2-untied": lambda: Qwen2ForCausalLM(Qwen2Config(
+        **COMMON, num_key_value_heads=1, tie_word_embeddings=False, use_sliding_window=True, sliding_window=37,
+        max_window_layers=1, rope_parameters={"rope_type": "default", "rope_theta": 1000000.0})),
+    # Norms over each head, whose size is its own.
+    "qwen3-tied": lambda: Qwen3ForCausalLM(Qwen3Config(
+        **COMMON, num_key_value_heads=2, head_dim=24, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0})),
+    # Biases on every projection of attention.
+    "qwen3-untied": lambda: Qwen3ForCausalLM(Qwen3Config(
+        **COMMON, num_key_value_heads=4, head_dim=32, tie_word_embeddings=False, attention_bias=True)),
 }
 
 
@@ -234,8 +249,9 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     torch.use_deterministic_algorithms(True)
     for seed, name in enumerate(MODELS):
-        make_tiny(output, name, seed + 1)
-    if len(sys.argv) > 2:
+        if len(sys.argv) < 4 or name in sys.argv[3:]:
+            make_tiny(output, name, seed + 1)
+    if len(sys.argv) == 3:
         make_smollm2(output, sys.argv[2])
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/checkpoint/quantized/: a tiny checkpoint of each quantisation method, with what its formula gives.
+"""Writes tests/data/checkpoint/quantized/: a tiny checkpoint of each quantisation method, with what its formula gives, and
+under models/ a tiny Llama whose linear layers are quantised so.
 
 Usage: quantized_checkpoints.py OUTPUT_DIRECTORY      needs: numpy ml_dtypes safetensors
 
@@ -140,6 +141,79 @@ def mxfp4(directory):
          {"quant_method": "mxfp4"}, {"m.gate_up_proj": expected})
 
 
+def awq_linear(name, n, k):
+    shuffle = lambda x: x.reshape(x.shape[0], -1, 8)[:, :, [0, 2, 4, 6, 1, 3, 5, 7]].reshape(x.shape)
+    return {f"{name}.qweight": pack(shuffle(RNG.integers(0, 16, (k, n))), 4, 1),
+            f"{name}.qzeros": pack(shuffle(RNG.integers(6, 10, (k // 32, n))), 4, 1),
+            f"{name}.scales": RNG.uniform(0.02, 0.05, (k // 32, n)).astype(np.float16)}
+
+
+def gptq_linear(name, n, k):
+    return {f"{name}.qweight": pack(RNG.integers(0, 16, (k, n)), 4, 0),
+            f"{name}.qzeros": pack(RNG.integers(5, 9, (k // 32, n)), 4, 1),
+            f"{name}.scales": RNG.uniform(0.02, 0.05, (k // 32, n)).astype(np.float16),
+            f"{name}.g_idx": RNG.permutation(np.arange(k) // 32).astype(np.int32),
+            f"{name}.bias": np.zeros(n, dtype=np.float16)}  # AutoGPTQ writes them where the model has none
+
+
+def fp8_linear(name, n, k):
+    return {f"{name}.weight": RNG.normal(0, 50, (n, k)).astype(ml_dtypes.float8_e4m3fn),
+            f"{name}.weight_scale_inv": RNG.uniform(2e-3, 4e-3, (-(-n // 16), -(-k // 16))).astype(np.float32)}
+
+
+def int8_linear(name, n, k):
+    return {f"{name}.weight": RNG.integers(-128, 128, (n, k)).astype(np.int8),
+            f"{name}.weight_scale": RNG.uniform(1e-3, 3e-3, (n, 1)).astype(np.float32)}
+
+
+def nf4_linear(name, n, k):
+    state = {"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [n, k], "nested_blocksize": 4,
+             "nested_offset": 0.2, "nested_dtype": "float32"}
+    blocks = n * k // 64
+    return {f"{name}.weight": RNG.integers(0, 256, (n * k // 2, 1)).astype(np.uint8),
+            f"{name}.weight.absmax": RNG.integers(0, 256, blocks).astype(np.uint8),
+            f"{name}.weight.nested_absmax": RNG.uniform(0.05, 0.1, -(-blocks // 4)).astype(np.float32),
+            f"{name}.weight.nested_quant_map": np.sort(RNG.uniform(-1, 1, 256)).astype(np.float32),
+            f"{name}.weight.quant_map": np.array(NF4, dtype=np.float32),
+            f"{name}.weight.quant_state.bitsandbytes__nf4": np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)}
+
+
+def mxfp4_linear(name, n, k):
+    return {f"{name}.weight_blocks": RNG.integers(0, 256, (n, k // 32, 16)).astype(np.uint8),
+            f"{name}.weight_scales": RNG.integers(121, 124, (n, k // 32)).astype(np.uint8)}
+
+
+LINEARS = {"awq": (awq_linear, {"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm"}),
+           "gptq": (gptq_linear, {"quant_method": "gptq", "bits": 4, "group_size": 32, "checkpoint_format": "gptq"}),
+           "fp8": (fp8_linear, {"quant_method": "fp8", "weight_block_size": [16, 16]}),
+           "int8": (int8_linear, {"quant_method": "compressed-tensors", "format": "int-quantized"}),
+           "nf4": (nf4_linear, {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}),
+           "mxfp4": (mxfp4_linear, {"quant_method": "mxfp4"})}
+
+
+def tiny_model(directory, method):
+    """A Llama of one layer whose linear layers are quantised."""
+    hidden, wide, kv, vocab = 32, 64, 16, 48
+    linear, quantization = LINEARS[method]
+    tensors = {}
+    for name, n, k in (("self_attn.q_proj", hidden, hidden), ("self_attn.k_proj", kv, hidden), ("self_attn.v_proj", kv, hidden),
+                       ("self_attn.o_proj", hidden, hidden), ("mlp.gate_proj", wide, hidden), ("mlp.up_proj", wide, hidden),
+                       ("mlp.down_proj", hidden, wide)):
+        tensors |= linear(f"model.layers.0.{name}", n, k)
+    for name, size in (("layers.0.input_layernorm", hidden), ("layers.0.post_attention_layernorm", hidden), ("norm", hidden)):
+        tensors[f"model.{name}.weight"] = RNG.normal(1, 0.2, (size,)).astype(ml_dtypes.bfloat16)
+    tensors["model.embed_tokens.weight"] = RNG.normal(0, 1, (vocab, hidden)).astype(ml_dtypes.bfloat16)
+    os.makedirs(directory, exist_ok=True)
+    save_file({k: np.ascontiguousarray(v) for k, v in tensors.items()}, os.path.join(directory, "model.safetensors"))
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": hidden, "intermediate_size": wide,
+              "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": vocab,
+              "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+              "quantization_config": quantization}
+    with open(os.path.join(directory, "config.json"), "w") as file:
+        json.dump(config, file, indent=1)
+        file.write("\n")
+
+
 def main():
     out = sys.argv[1]
     fp8(os.path.join(out, "fp8"))
@@ -149,6 +223,8 @@ def main():
     compressed(os.path.join(out, "compressed"))
     nf4(os.path.join(out, "nf4"))
     mxfp4(os.path.join(out, "mxfp4"))
+    for method in LINEARS:
+        tiny_model(os.path.join(out, "models", method), method)
 
 
 if __name__ == "__main__":

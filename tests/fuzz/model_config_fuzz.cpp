@@ -6,6 +6,7 @@
 #include "memory_file.h"
 #include "models/adapter.h"
 #include "models/config.h"
+#include "models/rope.h"
 #include "scratch_folder.h"
 
 namespace {
@@ -27,7 +28,7 @@ void check(const ModelConfig& config) {
   constexpr std::int64_t kLargest = 65536;  // keeps the frequencies small
   (void)config.num_parameters();
   if (config.head_dim <= kLargest)
-    require(rope_frequencies(config).size() == static_cast<std::size_t>(config.head_dim) / 2, "a frequency a pair");
+    require(rope_frequencies(config).size() == static_cast<std::size_t>(config.rotary_dim) / 2, "a frequency a pair");
 }
 
 tern::Result<ModelConfig> read(const std::filesystem::path& path) {

@@ -9,9 +9,8 @@
 #include "accel/backend.h"
 #include "base/strings.h"
 #include "engine/model_runner.h"
+#include "nn/linear.h"
 #include "ops/gather_rows.h"
-#include "ops/matmul.h"
-#include "ops/matmul_q.h"
 #include "train/optimizer.h"
 
 namespace tern::golden {
@@ -29,20 +28,6 @@ std::vector<T> copy_as(std::span<const std::byte> bytes) {
 template <typename T>
 std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
-}
-
-ops::Value head_logits(graph::Graph& graph, nn::Context& context, const models::ModelConfig& config, ops::Value rows,
-                       tern_dtype compute) {
-  const ops::Value head = context.weight(models::lm_head_weight(config));
-  if (is_quantised(graph.desc(head))) {
-    ops::MatmulQOptions options;
-    options.compute = compute;
-    return ops::matmul_q(graph, rows, head, options);
-  }
-  ops::MatmulOptions options;
-  options.transpose_b = true;
-  options.compute = compute;
-  return ops::matmul(graph, rows, head, options);
 }
 
 }  // namespace
@@ -134,7 +119,7 @@ std::vector<float> prefill_logits(models::LoadedModel& model, const std::vector<
   const ops::Value hidden = model.architecture->hidden_states(context, model.config, inputs);
   const ops::Value wanted = graph.input("rows", make_desc(TERN_I32, {static_cast<std::int64_t>(rows.size())}));
   const ops::Value chosen = ops::gather_rows(graph, hidden, wanted, build.needs);
-  graph.output("logits", head_logits(graph, context, model.config, chosen, compute));
+  graph.output("logits", nn::logits(context, models::lm_head_weight(model.config), chosen));
 
   session::Runtime runtime;
   const auto program = runtime.build(graph, model.store);

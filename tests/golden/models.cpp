@@ -6,7 +6,9 @@
 #include <numeric>
 
 #include "base/strings.h"
+#include "checkpoint/convert.h"
 #include "golden.h"
+#include "models/gguf_names.h"
 #include "train/model_saver.h"
 #include "train/trainer.h"
 
@@ -29,7 +31,9 @@ std::vector<std::int32_t> all_rows(std::size_t count) {
 // A folder that is gone after the test.
 class Scratch {
  public:
-  Scratch() : path_(fs::path(testing::TempDir()) / cat("tern-golden-", ::getpid())) { fs::create_directories(path_); }
+  Scratch() : path_(fs::path(testing::TempDir()) / cat("tern-golden-", ::getpid(), "-", made_++)) {
+    fs::create_directories(path_);
+  }
   ~Scratch() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
@@ -39,12 +43,28 @@ class Scratch {
   [[nodiscard]] const fs::path& path() const { return path_; }
 
  private:
+  static inline int made_ = 0;
   fs::path path_;
 };
 
-class TinyModel : public testing::TestWithParam<const char*> {
+// A tiny model, from its directory or from the GGUF that tern makes of it.
+struct Tiny {
+  const char* model;
+  bool gguf;
+};
+void PrintTo(const Tiny& tiny, std::ostream* out) { *out << tiny.model << (tiny.gguf ? " as GGUF" : ""); }
+
+class TinyModel : public testing::TestWithParam<Tiny> {
  protected:
-  TinyModel() : folder_(fixture(GetParam())), numbers_(folder_ / "golden.safetensors") {}
+  TinyModel() : folder_(fixture(GetParam().model)), path_(folder_), numbers_(folder_ / "golden.safetensors") {
+    if (!GetParam().gguf) return;
+    path_ = twin_.path() / "model.gguf";
+    const auto source = checkpoint::CheckpointSource::open(folder_).value();
+    checkpoint::ConvertOptions options;
+    options.outtype = "f32";
+    models::set_gguf_form(source, models::read_config(source).value(), "tiny", options).value();
+    (void)checkpoint::convert_checkpoint(source, path_, options).value();
+  }
 
   [[nodiscard]] StepOptions first_step() const {
     StepOptions options;
@@ -83,7 +103,9 @@ class TinyModel : public testing::TestWithParam<const char*> {
   void expect_training(models::LoadedModel& model, const train::ModelSaver& saver, train::TrainingGraphOptions graph,
                        const std::string& kind);
 
-  fs::path folder_;
+  const Scratch twin_;
+  fs::path folder_;  // of the fixture
+  fs::path path_;    // of the model
   Numbers numbers_;
 };
 
@@ -123,20 +145,20 @@ void TinyModel::expect_training(models::LoadedModel& model, const train::ModelSa
 }
 
 TEST_P(TinyModel, PrefillLogits) {
-  auto model = load(folder_);
+  auto model = load(path_);
   const auto tokens = numbers_.ints("tokens");
   const auto got = prefill_logits(model, tokens, all_rows(tokens.size()), TERN_F32);
   EXPECT_LE(max_difference(got, numbers_.floats("logits")), kLogits);
 }
 
 TEST_P(TinyModel, LogitsTokenByToken) {
-  auto model = load(folder_);
+  auto model = load(path_);
   const auto got = paged_logits(model, numbers_.ints("tokens"), {1}, TERN_F32);
   EXPECT_LE(max_difference(got, numbers_.floats("logits")), kLogits);
 }
 
 TEST_P(TinyModel, LogitsInChunksThroughThePagedCache) {
-  auto model = load(folder_);
+  auto model = load(path_);
   const auto tokens = numbers_.ints("tokens");
   const std::vector<std::int64_t> chunks = {5, 1, 70, 16, 1, 33, 100, 2, 41, 31};
   ASSERT_EQ(std::accumulate(chunks.begin(), chunks.end(), std::int64_t{0}), static_cast<std::int64_t>(tokens.size()));
@@ -155,7 +177,7 @@ TEST_P(TinyModel, LogitsInChunksThroughThePagedCache) {
 }
 
 TEST_P(TinyModel, LogitsWithAnAdapterOfPeft) {
-  auto model = load(folder_);
+  auto model = load(path_);
   const auto adapter = models::load_adapter(model, "lora", folder_ / "adapter").value();
   const auto want = numbers_.floats("lora.logits");
   auto tokens = numbers_.ints("tokens");
@@ -166,7 +188,7 @@ TEST_P(TinyModel, LogitsWithAnAdapterOfPeft) {
 }
 
 TEST_P(TinyModel, EveryGradient) {
-  auto model = load(folder_, true);
+  auto model = load(path_, true);
   StepOptions options = first_step();
   options.graph.trainable = parameters(model);
   const auto got = step_gradients(model, samples(numbers_), options);
@@ -174,7 +196,7 @@ TEST_P(TinyModel, EveryGradient) {
 }
 
 TEST_P(TinyModel, EveryGradientOfTheAdapter) {
-  auto model = load(folder_);
+  auto model = load(path_);
   const auto adapter = models::load_adapter(model, "lora", folder_ / "adapter").value();
   StepOptions options = first_step();
   options.graph.adapters = adapter.layers;
@@ -186,15 +208,15 @@ TEST_P(TinyModel, EveryGradientOfTheAdapter) {
 }
 
 TEST_P(TinyModel, TwentyFullSteps) {
-  auto model = load(folder_, true);
-  const auto saver = train::full_model_saver(model, folder_, 1'000'000'000);
+  auto model = load(path_, true);
+  const auto saver = train::full_model_saver(model, path_, 1'000'000'000);
   train::TrainingGraphOptions graph;
   graph.trainable = parameters(model);
   expect_training(model, *saver, graph, "full");
 }
 
 TEST_P(TinyModel, TwentyLoraSteps) {
-  auto model = load(folder_);
+  auto model = load(path_);
   const auto adapter = models::load_adapter(model, "lora", folder_ / "adapter").value();
   const auto saver = train::adapter_saver(model, adapter);
   train::TrainingGraphOptions graph;
@@ -205,7 +227,7 @@ TEST_P(TinyModel, TwentyLoraSteps) {
 
 // What PEFT wrote, loaded and written again, has PEFT's names and bits.
 TEST_P(TinyModel, AdapterKeepsItsNamesAndBits) {
-  auto model = load(folder_);
+  auto model = load(path_);
   const auto adapter = models::load_adapter(model, "lora", folder_ / "adapter").value();
   const Scratch scratch;
   models::save_adapter(*model.store, adapter, scratch.path());
@@ -221,11 +243,18 @@ TEST_P(TinyModel, AdapterKeepsItsNamesAndBits) {
   EXPECT_EQ(read.target_modules, adapter.config.target_modules);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TinyModel, testing::Values("llama-tied", "llama-untied", "mistral"),
+// A GGUF has no word for windows of some layers only, so qwen2-untied has no twin.
+INSTANTIATE_TEST_SUITE_P(Models, TinyModel,
+                         testing::Values(Tiny{"llama-tied", false}, Tiny{"llama-tied", true},
+                                         Tiny{"llama-untied", false}, Tiny{"llama-untied", true},
+                                         Tiny{"mistral", false}, Tiny{"mistral", true}, Tiny{"qwen2-tied", false},
+                                         Tiny{"qwen2-tied", true}, Tiny{"qwen2-untied", false},
+                                         Tiny{"qwen3-tied", false}, Tiny{"qwen3-tied", true},
+                                         Tiny{"qwen3-untied", false}, Tiny{"qwen3-untied", true}),
                          [](const auto& tested) {
-                           std::string name = tested.param;
+                           std::string name = tested.param.model;
                            std::erase(name, '-');
-                           return name;
+                           return name + (tested.param.gguf ? "AsGguf" : "");
                          });
 
 }  // namespace

@@ -161,6 +161,10 @@ TEST(Adapter, ChoosesModulesByNameAndPart) {
   EXPECT_EQ(select_modules(model, {"q_proj", "down_proj"}).value().size(), 4U);
   EXPECT_EQ(select_modules(model, {"mlp.up_proj"}).value().size(), 2U);
   EXPECT_EQ(select_modules(model, {"model.layers.1.self_attn.v_proj"}).value().size(), 1U);
+  for (const char* name : {"qwen2-tied", "qwen3-untied"}) {
+    const ScratchModel qwen(name);
+    EXPECT_EQ(select_modules(load(qwen), {"all-linear"}).value().size(), 14U) << name;  // no norm, no bias, no head
+  }
   const auto unknown = select_modules(model, {"q_proj", "c_attn"});
   ASSERT_FALSE(unknown.ok());
   EXPECT_EQ(unknown.error().kind, ErrorKind::usage);
@@ -236,6 +240,17 @@ struct Stored {
   std::function<void(const ScratchModel&)> spoil;
   const char* says;
 };
+
+// AutoGPTQ's biases of nothing but zeros may be passed over; others are numbers that would be lost.
+TEST(Loader, RefusesBiasesThatTheConfigurationDenies) {
+  const ScratchModel scratch("llama-untied");
+  scratch.edit("config.json", [](Json& j) { j["attention_bias"] = false; });
+  const auto model = load_model(scratch.open(), cpu_device(), {});
+  ASSERT_FALSE(model.ok());
+  EXPECT_NE(model.error().line().find("_proj.bias: expected only tensors that LlamaForCausalLM reads"),
+            std::string::npos)
+      << model.error().line();
+}
 
 TEST(Loader, RefusesWeightsThatAreNotTheModels) {
   const std::vector<Stored> cases = {

@@ -8,8 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "io/json.h"
-#include "models/loader.h"
+#include "models/parameter_reader.h"
 #include "models/registry.h"
+#include "models/rope.h"
 
 namespace tern::models {
 namespace {
@@ -53,8 +54,10 @@ class GgufNames : public ::testing::TestWithParam<const char*> {
     const auto a = CheckpointSource::open(left).value();
     const auto b = CheckpointSource::open(right).value();
     const ModelConfig config = read_config(a).value();
+    ParameterReader first(a);
+    ParameterReader second(b);
     for (const auto& spec : find_architecture(config.architecture)->parameters(config)) {
-      EXPECT_EQ(read_parameter(a, spec).value(), read_parameter(b, spec).value()) << spec.name;
+      EXPECT_EQ(first.read(spec), second.read(spec)) << spec.name;
     }
   }
 
@@ -90,7 +93,22 @@ TEST_P(GgufNames, ThereAndBackIsTheSameModel) {
   EXPECT_EQ(rope_frequencies(after), rope_frequencies(before));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GgufNames, ::testing::Values("llama-tied", "llama-untied", "mistral"));
+INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
+                         ::testing::Values("llama-tied", "llama-untied", "mistral", "qwen2-tied", "qwen3-tied",
+                                           "qwen3-untied"));
+
+// The law of the tables: config -> GGUF -> config -> config.json loses no field.
+TEST_P(GgufNames, EveryFieldSurvivesAGguf) {
+  const auto original = CheckpointSource::open(golden(GetParam())).value();
+  const ModelConfig config = read_config(original).value();
+  const ModelConfig back = read_config(CheckpointSource::open(to_gguf(golden(GetParam()), "f32")).value()).value();
+  EXPECT_EQ(back.architecture, config.architecture);
+  for (const Field& field : find_architecture(config.architecture)->fields) {
+    const std::string key = field.gguf;
+    if (key == kImplied || key.starts_with("tokenizer.")) continue;  // the vocabulary writes those
+    EXPECT_EQ(value_text(field_value(back, field)), value_text(field_value(config, field))) << field.json << key;
+  }
+}
 
 // llama.cpp's converter: reshape(heads, 2, half, columns), swap the middle axes.
 TEST_F(GgufNames, PairsOfARotationStandSideBySide) {
@@ -127,9 +145,11 @@ TEST_F(GgufNames, QuantisedRowsMoveWhole) {
   const auto a = CheckpointSource::open(golden("llama-tied")).value();
   const auto b = CheckpointSource::open(gguf).value();
   const ModelConfig config = read_config(a).value();
+  ParameterReader first(a);
+  ParameterReader second(b);
   for (const auto& spec : find_architecture(config.architecture)->parameters(config)) {
-    const auto before = read_parameter(a, spec).value();
-    const auto after = read_parameter(b, spec).value();
+    const auto before = first.read(spec);
+    const auto after = second.read(spec);
     float largest = 0;
     for (const float value : before) largest = std::max(largest, std::fabs(value));
     for (std::size_t i = 0; i < before.size(); ++i) {
@@ -205,6 +225,29 @@ TEST_F(GgufNames, DivisorsWithoutANameAreRefused) {
   EXPECT_EQ(named.error().line(), file.string() +
                                       ": tensor rope_freqs.weight: expected the factors of Llama 3.1's rope scaling, "
                                       "found others, which config.json cannot say; keep this model as a GGUF");
+}
+
+// What GGUF has no word for stays a directory: windows of some layers, and a scaling that llama.cpp would not read.
+TEST_F(GgufNames, WhatGgufCannotSayIsRefused) {
+  const auto refused = [&](const fs::path& model) {
+    const auto source = CheckpointSource::open(model).value();
+    checkpoint::ConvertOptions options;
+    const auto status = set_gguf_form(source, read_config(source).value(), "tiny", options);
+    return status.ok() ? std::string("accepted") : status.error().line();
+  };
+  EXPECT_EQ(refused(golden("qwen2-untied")),
+            "key \"use_sliding_window\": expected false, as a GGUF has no word for it, found true; "
+            "keep this model as a directory");
+  const fs::path folder = scratch_ / "scaled";
+  fs::create_directories(folder);
+  fs::copy_file(golden("qwen2-tied") / "model.safetensors", folder / "model.safetensors");
+  auto config = io::read_json_file(golden("qwen2-tied") / "config.json").value();
+  config["rope_parameters"] = io::read_json_file(golden("llama-tied") / "config.json").value()["rope_parameters"];
+  std::ofstream(folder / "config.json") << config.dump();
+  EXPECT_EQ(refused(folder),
+            folder.string() +
+                ": the rope_type: expected default or linear for a GGUF, found llama3, which llama.cpp "
+                "does not read from one of this architecture; keep this model as a directory");
 }
 
 TEST_F(GgufNames, UnknownTensorsAndAbsentOnesAreNamed) {

@@ -17,6 +17,10 @@
 
 namespace tern::models {
 
+// Those of tests/data/golden.
+inline constexpr const char* kTinyModels[] = {"llama-tied",   "llama-untied", "mistral",     "qwen2-tied",
+                                              "qwen2-untied", "qwen3-tied",   "qwen3-untied"};
+
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
 }

@@ -1,0 +1,141 @@
+// The metadata of a GGUF, read and written by the table of its architecture.
+#include <algorithm>
+#include <charconv>
+
+#include "base/strings.h"
+#include "models/config_read.h"
+#include "models/registry.h"
+#include "models/rope.h"
+
+namespace tern::models {
+namespace {
+
+constexpr const char* kAgain = "what describes the model is damaged: take it from its repository again";
+constexpr const char* kOtherModel = "choose another model: this one computes what tern does not";
+
+bool is_named_whole(const char* key) { return std::string_view(key).starts_with("tokenizer."); }
+
+std::string full_key(const Architecture& architecture, const char* key) {
+  return is_named_whole(key) ? std::string(key) : cat(architecture.gguf, ".", key);
+}
+
+// Keys of the file below "<architecture>." that neither the table nor anything else knows.
+std::vector<std::string> unknown_keys(const checkpoint::Gguf& gguf, const Architecture& architecture) {
+  std::vector<std::string> unknown;
+  const std::string prefix = architecture.gguf + ".";
+  for (const auto& [key, value] : gguf.metadata()) {
+    if (!key.starts_with(prefix)) continue;
+    const std::string last = key.substr(prefix.size());
+    const bool known = std::any_of(architecture.fields.begin(), architecture.fields.end(),
+                                   [&](const Field& field) { return last == field.gguf; });
+    if (!known && !is_rope_gguf_key(last) && !gguf_key_has_no_effect(last)) unknown.push_back(key);
+  }
+  return unknown;
+}
+
+// Several architectures may share a name in GGUF: the first whose table knows every key is the one.
+const Architecture& architecture_of(const checkpoint::Gguf& gguf) {
+  const std::string name = gguf.text("general.architecture").value();
+  std::string unknown;
+  for (const Architecture& architecture : architectures()) {
+    if (architecture.gguf != name) continue;
+    const auto keys = unknown_keys(gguf, architecture);
+    if (keys.empty()) return architecture;
+    unknown = keys.front();
+  }
+  if (!unknown.empty()) {
+    throw Failure(data_error(cat(gguf.path(), ": key \"", unknown, "\""), cat("only fields that ", name, " has"),
+                             "one that it has not", kOtherModel));
+  }
+  throw Failure(data_error(cat(gguf.path(), ": key \"general.architecture\""), cat("one of ", join(gguf_names(), ", ")),
+                           cat("\"", name, "\""), kOtherModel));
+}
+
+// Metadata holds fp32: 1e-05 is meant where the nearest fp32 of it is held.
+double shortest(double value) {
+  const auto narrow = static_cast<float>(value);
+  if (static_cast<double>(narrow) != value) return value;
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), narrow).ptr;
+  double out = value;
+  (void)std::from_chars(text, end, out);
+  return out;
+}
+
+FieldValue typed(const checkpoint::Gguf& gguf, const std::string& key, const FieldValue& like) {
+  if (std::holds_alternative<double>(like)) return shortest(gguf.number(key).value());
+  if (std::holds_alternative<bool>(like)) return gguf.boolean(key).value();
+  if (std::holds_alternative<std::string>(like)) return gguf.text(key).value();
+  const std::int64_t integer = gguf.integer(key).value();
+  if (std::holds_alternative<std::vector<std::int64_t>>(like)) return std::vector<std::int64_t>{integer};
+  return integer;
+}
+
+FieldValue said_by_tensor(const checkpoint::CheckpointSource& source, const GgufTensorSays& says) {
+  if (says.what != GgufTensorSays::What::rows) {
+    return (source.find(says.tensor) != nullptr) == (says.what == GgufTensorSays::What::present);
+  }
+  const checkpoint::SourceTensor* table = source.require(says.tensor).value();
+  if (table->shape.size() != 2) {
+    throw Failure(data_error(cat(source.path().string(), ": tensor ", says.tensor), "a matrix",
+                             cat(table->shape.size(), " dimensions"), kAgain));
+  }
+  return table->shape[0];
+}
+
+void write_value(const std::string& key, const FieldValue& value, checkpoint::GgufMetadata& metadata) {
+  if (const auto* number = std::get_if<double>(&value)) {
+    metadata.set(key, static_cast<float>(*number));
+  } else if (const auto* truth = std::get_if<bool>(&value)) {
+    metadata.set(key, *truth);
+  } else if (const auto* text = std::get_if<std::string>(&value)) {
+    metadata.set(key, *text);
+  } else {
+    metadata.set(key, static_cast<std::uint32_t>(std::get<std::int64_t>(value)));
+  }
+}
+
+}  // namespace
+
+ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
+  const checkpoint::Gguf& gguf = *source.gguf();
+  const Architecture& architecture = architecture_of(gguf);
+  ModelConfig config;
+  config.architecture = architecture.name;
+  config.model_type = architecture.model_type;
+  for (const Field& field : architecture.fields) {
+    const bool has_key = *field.gguf != '\0' && field.gguf != kImplied;
+    const std::string key = has_key ? full_key(architecture, field.gguf) : field.json;
+    const std::string where = cat(gguf.path(), ": key \"", key, "\"");
+    if (field.tensor.what != GgufTensorSays::What::nothing) {
+      set_field(config, field, said_by_tensor(source, field.tensor));
+    } else if (has_key && gguf.find(key) != nullptr) {
+      set_field(config, field, typed(gguf, key, field_type(field)));
+    } else {
+      stand_in(config, field, field.otherwise.gguf, where);
+    }
+    require_law(config, field, where);
+  }
+  read_rope_gguf(source, architecture.gguf, config);
+  return config;
+}
+
+void set_gguf_config(const ModelConfig& config, checkpoint::GgufMetadata& metadata) {
+  const Architecture& architecture = *find_architecture(config.architecture);
+  for (const Field& field : architecture.fields) {
+    if (field.tensor.what != GgufTensorSays::What::nothing || field.gguf == kImplied || is_named_whole(field.gguf))
+      continue;
+    if (*field.gguf == '\0') {
+      require_default(config, field, field.otherwise.gguf, field.json, "a GGUF", "keep this model as a directory");
+      continue;
+    }
+    const FieldValue value = field_value(config, field);
+    const auto* none = std::get_if<FieldValue>(&field.otherwise.gguf);
+    if (field.otherwise.is_null && none != nullptr && *none == value) continue;
+    write_value(full_key(architecture, field.gguf), value, metadata);
+  }
+  metadata.set(cat(architecture.gguf, ".vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
+  write_rope_gguf(config, architecture.gguf, metadata);
+}
+
+}  // namespace tern::models

@@ -1,0 +1,49 @@
+#include "models/layer_windows.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+
+namespace tern::models {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+constexpr const char* kSliding = "sliding_attention";
+
+std::string is_layer_types(const ModelConfig& config, const FieldValue& value) {
+  const auto& types = std::get<Texts>(value);
+  const bool known = std::all_of(types.begin(), types.end(),
+                                 [](const auto& type) { return type == kSliding || type == "full_attention"; });
+  const bool fits = types.empty() || types.size() == static_cast<std::size_t>(config.num_hidden_layers);
+  return known && fits ? ""
+                       : cat("full_attention or sliding_attention for each of ", config.num_hidden_layers, " layers");
+}
+
+}  // namespace
+
+std::vector<Field> layer_window_fields() {
+  const FieldValue none = Texts();
+  return {
+      {"use_sliding_window", "", FieldValue(false), otherwise(FieldValue(false))},
+      {"sliding_window", kImplied, &ModelConfig::sliding_window,
+       otherwise(FieldValue(std::int64_t{4096}), FieldValue(std::int64_t{0})), is_count},
+      {"max_window_layers", kImplied, FieldValue(std::int64_t{0}), otherwise(FieldValue(std::int64_t{28})), is_count},
+      {"layer_types", kImplied, none, otherwise(none, none), is_layer_types},
+  };
+}
+
+std::vector<std::int64_t> layer_windows(const ModelConfig& config) {
+  const auto layers = static_cast<std::size_t>(config.num_hidden_layers);
+  std::vector<std::int64_t> windows(layers, 0);
+  if (!config.own_field<bool>("use_sliding_window")) return windows;
+  const auto& types = config.own_field<Texts>("layer_types");
+  const auto first = static_cast<std::size_t>(config.own_field<std::int64_t>("max_window_layers"));
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const bool slides = types.empty() ? layer >= first : types[layer] == kSliding;
+    if (slides) windows[layer] = config.sliding_window;
+  }
+  return windows;
+}
+
+}  // namespace tern::models

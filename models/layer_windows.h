@@ -1,0 +1,18 @@
+// Sliding windows that some layers have and others do not, as transformers' later configurations say it.
+#pragma once
+
+#include <vector>
+
+#include "models/config_fields.h"
+
+namespace tern::models {
+
+// use_sliding_window, sliding_window, max_window_layers and layer_types. A GGUF can say none of them: only a model
+// without windows has a form there.
+[[nodiscard]] std::vector<Field> layer_window_fields();
+
+// The window of each layer, 0 where it sees every key: what layer_types says, else every layer from max_window_layers
+// on; none without use_sliding_window.
+[[nodiscard]] std::vector<std::int64_t> layer_windows(const ModelConfig& config);
+
+}  // namespace tern::models

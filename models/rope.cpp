@@ -1,0 +1,223 @@
+#include "models/rope.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "base/strings.h"
+
+namespace tern::models {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kAgain = "take what describes the model from its repository again";
+constexpr const char* kOtherModel = "choose another model: this one computes what tern does not";
+constexpr const char* kFactors = "rope_freqs.weight";  // the tensor in a GGUF
+
+struct Number {
+  const char* json;
+  const char* gguf;  // after "<architecture>.rope.scaling."; "": the factors' tensor says it
+  double ModelConfig::*member;
+};
+struct Type {
+  RopeScaling scaling;
+  const char* name;
+  std::vector<Number> numbers;
+};
+
+const std::vector<Type>& types() {
+  static const std::vector<Type> table = {
+      {RopeScaling::none, "default", {}},
+      {RopeScaling::linear, "linear", {{"factor", "factor", &ModelConfig::rope_factor}}},
+      {RopeScaling::llama3,
+       "llama3",
+       {{"factor", "", &ModelConfig::rope_factor},
+        {"low_freq_factor", "", &ModelConfig::rope_low_freq_factor},
+        {"high_freq_factor", "", &ModelConfig::rope_high_freq_factor},
+        {"original_max_position_embeddings", "", &ModelConfig::rope_original_max_position}}}};
+  return table;
+}
+
+const Type& type_of(RopeScaling scaling) {
+  return *std::find_if(types().begin(), types().end(), [&](const Type& type) { return type.scaling == scaling; });
+}
+
+double number(const Json& json, const char* key, const std::string& where) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_number()) {
+    throw Failure(data_error(cat(where, ": key \"", key, "\""), "a number",
+                             found == json.end() ? "nothing" : found->dump().substr(0, 80), kAgain));
+  }
+  return found->get<double>();
+}
+
+void require_sound(const ModelConfig& config, const std::string& where) {
+  const auto positive = [&](const char* name, double value) {
+    if (std::isfinite(value) && value > 0.0) return;
+    throw Failure(data_error(cat(where, ": ", name), "a positive number", cat(value), kAgain));
+  };
+  positive("rope_theta", config.rope_theta);
+  positive("factor", config.rope_factor);
+  if (config.rope_scaling != RopeScaling::llama3) return;
+  positive("low_freq_factor", config.rope_low_freq_factor);
+  positive("high_freq_factor - low_freq_factor", config.rope_high_freq_factor - config.rope_low_freq_factor);
+  positive("original_max_position_embeddings", config.rope_original_max_position);
+}
+
+// Where the factors that a GGUF holds are those of Llama 3.1's formula, sets its numbers. The bounds of the frequencies
+// are those of Llama 3.1 and all later models (1 and 4); the context it was first trained on is 8192 there, a power of
+// two anyhow.
+bool name_scaling(const std::vector<float>& held, ModelConfig& config) {
+  if (std::all_of(held.begin(), held.end(), [](float factor) { return factor == 1.0F; })) return true;
+  if (config.rope_scaling != RopeScaling::none) return false;
+  ModelConfig named = config;
+  named.rope_scaling = RopeScaling::llama3;
+  named.rope_factor = *std::max_element(held.begin(), held.end());
+  named.rope_low_freq_factor = 1.0;
+  named.rope_high_freq_factor = 4.0;
+  const auto gives_them = [&](std::int64_t first_context) {
+    named.rope_original_max_position = static_cast<double>(first_context);
+    const std::vector<float> made = rope_factors(named);
+    return std::equal(made.begin(), made.end(), held.begin(), held.end(),
+                      [](float a, float b) { return std::fabs(a - b) <= 1e-4F * std::fabs(b); });
+  };
+  bool found = gives_them(8192);
+  for (std::int64_t context = 16; !found && context <= (std::int64_t{1} << 24); context *= 2) {
+    found = gives_them(context);
+  }
+  if (found) config = named;
+  return found;
+}
+
+void read_factors(const checkpoint::CheckpointSource& source, const checkpoint::SourceTensor& tensor,
+                  ModelConfig& config) {
+  const std::string where = cat(source.path().string(), ": tensor ", tensor.name);
+  const std::int64_t count = config.rotary_dim / 2;
+  if (tensor.shape != std::vector<std::int64_t>{count})
+    throw Failure(data_error(where, cat(count, " numbers, one a frequency"), "another shape", kAgain));
+  std::vector<float> factors(static_cast<std::size_t>(count));
+  source.read_f32(tensor, factors).value();
+  if (!std::all_of(factors.begin(), factors.end(), [](float f) { return std::isfinite(f) && f > 0.0F; }))
+    throw Failure(data_error(where, "positive numbers", "another", kAgain));
+  if (!name_scaling(factors, config)) config.rope_freq_factors = factors;
+}
+
+// By Llama 3.1's formula.
+double llama3_frequency(const ModelConfig& config, double frequency) {
+  const double wavelength = 2.0 * std::numbers::pi / frequency;
+  const double low = config.rope_original_max_position / config.rope_low_freq_factor;
+  const double high = config.rope_original_max_position / config.rope_high_freq_factor;
+  if (wavelength > low) return frequency / config.rope_factor;
+  if (wavelength < high) return frequency;
+  const double smooth = (config.rope_original_max_position / wavelength - config.rope_low_freq_factor) /
+                        (config.rope_high_freq_factor - config.rope_low_freq_factor);
+  return (1.0 - smooth) * frequency / config.rope_factor + smooth * frequency;
+}
+
+}  // namespace
+
+std::vector<double> rope_frequencies(const ModelConfig& config) {
+  const auto half = static_cast<std::size_t>(config.rotary_dim / 2);
+  std::vector<double> out(half);
+  for (std::size_t i = 0; i < half; ++i) {
+    out[i] = std::pow(config.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(config.rotary_dim));
+    if (i < config.rope_freq_factors.size()) {
+      out[i] /= config.rope_freq_factors[i];
+    } else if (config.rope_scaling == RopeScaling::linear) {
+      out[i] /= config.rope_factor;
+    } else if (config.rope_scaling == RopeScaling::llama3) {
+      out[i] = llama3_frequency(config, out[i]);
+    }
+  }
+  return out;
+}
+
+std::vector<float> rope_factors(const ModelConfig& config) {
+  const std::vector<double> scaled = rope_frequencies(config);
+  ModelConfig unscaled = config;
+  unscaled.rope_scaling = RopeScaling::none;
+  unscaled.rope_freq_factors.clear();
+  const std::vector<double> plain = rope_frequencies(unscaled);
+  std::vector<float> factors(plain.size());
+  for (std::size_t i = 0; i < plain.size(); ++i) factors[i] = static_cast<float>(plain[i] / scaled[i]);
+  return factors;
+}
+
+bool is_rope_json_key(const std::string& key) { return key == "rope_parameters" || key == "rope_scaling"; }
+
+void read_rope_json(const Json& json, const std::string& file, ModelConfig& config) {
+  const auto given = [&](const char* key) { return json.contains(key) && !json[key].is_null(); };
+  const char* key = given("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!given(key)) return;
+  const std::string where = cat(file, ": key \"", key, "\"");
+  const Json& inner = json[key];
+  if (!inner.is_object()) throw Failure(data_error(where, "an object", inner.dump().substr(0, 80), kAgain));
+  const auto named = inner.contains("rope_type") ? inner["rope_type"] : inner.value("type", Json("default"));
+  const auto type = std::find_if(types().begin(), types().end(), [&](const Type& each) { return named == each.name; });
+  if (type == types().end()) {
+    throw Failure(
+        data_error(where, "the rope_type default, linear or llama3", named.dump().substr(0, 80), kOtherModel));
+  }
+  config.rope_scaling = type->scaling;
+  if (inner.contains("rope_theta")) config.rope_theta = number(inner, "rope_theta", where);
+  for (const Number& each : type->numbers) config.*each.member = number(inner, each.json, where);
+  for (const auto& [name, value] : inner.items()) {
+    const bool known = name == "rope_type" || name == "type" || name == "rope_theta" ||
+                       std::any_of(type->numbers.begin(), type->numbers.end(),
+                                   [&name = name](const Number& each) { return name == each.json; });
+    if (known) continue;
+    throw Failure(data_error(cat(where, ": key \"", name, "\""), cat("only what the rope_type ", type->name, " has"),
+                             value.dump().substr(0, 80), kOtherModel));
+  }
+  require_sound(config, where);
+}
+
+void write_rope_json(const ModelConfig& config, Json& json) {
+  require_named_rope(config, kFactors);
+  const Type& type = type_of(config.rope_scaling);
+  if (type.scaling == RopeScaling::none) return;
+  Json inner;
+  inner["rope_type"] = type.name;
+  for (const Number& each : type.numbers) inner[each.json] = config.*each.member;
+  json["rope_scaling"] = inner;
+}
+
+bool is_rope_gguf_key(const std::string& key) {
+  return key == "rope.scaling.type" || key == "rope.scaling.factor" ||
+         // Notes on a scaling's making, which its formula does not read.
+         key == "rope.scaling.original_context_length" || key == "rope.scaling.finetuned";
+}
+
+void read_rope_gguf(const checkpoint::CheckpointSource& source, const std::string& architecture, ModelConfig& config) {
+  const checkpoint::Gguf& gguf = *source.gguf();
+  const std::string prefix = cat(architecture, ".rope.scaling.");
+  const std::string scaling = gguf.text_or(prefix + "type", "none").value();
+  if (scaling == "linear") {
+    config.rope_scaling = RopeScaling::linear;
+    config.rope_factor = gguf.number_or(prefix + "factor", 1.0).value();
+  } else if (scaling != "none") {
+    throw Failure(data_error(cat(gguf.path(), ": key \"", prefix, "type\""), "none or linear", scaling, kOtherModel));
+  }
+  require_sound(config, gguf.path());
+  if (const checkpoint::SourceTensor* factors = source.find(kFactors)) read_factors(source, *factors, config);
+}
+
+void write_rope_gguf(const ModelConfig& config, const std::string& architecture, checkpoint::GgufMetadata& metadata) {
+  const Type& type = type_of(config.rope_scaling);
+  for (const Number& each : type.numbers) {
+    if (*each.gguf == '\0') continue;
+    metadata.set(cat(architecture, ".rope.scaling.type"), type.name);
+    metadata.set(cat(architecture, ".rope.scaling.", each.gguf), static_cast<float>(config.*each.member));
+  }
+}
+
+void require_named_rope(const ModelConfig& config, const std::string& where) {
+  if (config.rope_freq_factors.empty()) return;
+  throw Failure(data_error(where, "the factors of Llama 3.1's rope scaling", "others, which config.json cannot say",
+                           "keep this model as a GGUF"));
+}
+
+}  // namespace tern::models

@@ -1,0 +1,35 @@
+// The scalings of rotary frequencies: their fields in config.json and GGUF, and their formulas.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "models/config.h"
+
+namespace tern::models {
+
+// Inverse frequencies [rotary_dim / 2], radians a position, with scaling applied (transformers' modeling_rope_utils;
+// Llama 3.1's formula).
+[[nodiscard]] std::vector<double> rope_frequencies(const ModelConfig& config);
+// What scaling divides the frequencies by, [rotary_dim / 2]; all one without scaling.
+[[nodiscard]] std::vector<float> rope_factors(const ModelConfig& config);
+
+// "rope_parameters" (transformers 5) or "rope_scaling" with what lies in it; sets theta and the scaling. `file` names
+// config.json in errors. Throws Failure (data), also for a field that its rope_type does not have.
+void read_rope_json(const nlohmann::ordered_json& json, const std::string& file, ModelConfig& config);
+// Whether `key` of config.json is one that read_rope_json reads.
+[[nodiscard]] bool is_rope_json_key(const std::string& key);
+// Adds "rope_scaling" where the model scales. Throws Failure (data) for divisors of no formula.
+void write_rope_json(const ModelConfig& config, nlohmann::ordered_json& json);
+
+// <architecture>.rope.scaling.* and the divisors in rope_freqs.weight. Where those are of Llama 3's formula, it takes
+// their place: config.json can only name a formula. Throws Failure (data).
+void read_rope_gguf(const checkpoint::CheckpointSource& source, const std::string& architecture, ModelConfig& config);
+[[nodiscard]] bool is_rope_gguf_key(const std::string& key);  // without its architecture
+void write_rope_gguf(const ModelConfig& config, const std::string& architecture, checkpoint::GgufMetadata& metadata);
+
+// Throws Failure (data) where the model divides its frequencies by numbers of no formula that config.json can name.
+void require_named_rope(const ModelConfig& config, const std::string& where);
+
+}  // namespace tern::models

@@ -1,0 +1,25 @@
+// A stack of layers between embedding and final norm. What must never be forgotten happens here, not in a model's file:
+// the keys of dropout, and the brackets by which a layer is computed again in the backward.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "nn/context.h"
+#include "nn/norm.h"
+
+namespace tern::nn {
+
+struct DecoderConfig {
+  std::int64_t layers = 0;
+  double eps = 1e-6;             // of the final norm
+  std::string module = "model";  // holds embed_tokens, layers.<i> and norm
+};
+
+// One layer: adds its branches to the stream x. `module` is its name, "model.layers.7".
+using DecoderLayer = std::function<void(std::int64_t layer, const std::string& module, Residual& x)>;
+
+// inputs.ids [tokens] -> hidden states after the final norm, [tokens, hidden].
+Value decoder(Context& context, const DecoderConfig& config, const TokenInputs& inputs, const DecoderLayer& layer);
+
+}  // namespace tern::nn

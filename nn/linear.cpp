@@ -1,0 +1,87 @@
+#include "nn/linear.h"
+
+#include "ops/axpby.h"
+#include "ops/dropout.h"
+#include "ops/matmul.h"
+#include "ops/matmul_q.h"
+
+namespace tern::nn {
+namespace {
+
+// x [rows, in] times w [out, in], dense or quantised.
+Value product(Context& context, Value x, Value w, Value bias, tern_dtype out) {
+  const BuildOptions& build = context.options();
+  if (is_quantised(context.graph().desc(w))) {
+    ops::MatmulQOptions options;
+    options.compute = build.compute;
+    options.out = out;
+    options.bias = bias;
+    options.needs = build.needs;
+    return ops::matmul_q(context.graph(), x, w, options);
+  }
+  ops::MatmulOptions options;
+  options.transpose_b = true;
+  options.compute = build.compute;
+  options.out = out;
+  options.bias = bias;
+  options.needs = build.needs;
+  return ops::matmul(context.graph(), x, w, options);
+}
+
+// Absent where the device draws dropout itself; else an input of x's shape that the host fills.
+Value dropout_mask(Context& context, std::int32_t site, Value x) {
+  if (context.device().can(TERN_CAP_PHILOX)) return {};
+  TensorDesc desc = context.graph().desc(x);
+  desc.dtype = TERN_U8;
+  return context.graph().input(dropout_mask_name(site), desc);
+}
+
+Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) {
+  graph::Graph& graph = context.graph();
+  const BuildOptions& build = context.options();
+  const std::int32_t site = context.next_dropout_site();
+  if (build.training && build.lora_dropout > 0.0F && context.dropout_keys.present()) {
+    ops::DropoutOptions drop;
+    drop.rate = build.lora_dropout;
+    drop.site = site;
+    drop.mask = dropout_mask(context, site, x);
+    drop.out = build.activations;
+    drop.needs = build.needs;
+    x = ops::dropout(graph, x, context.dropout_keys, drop);
+  }
+  // Adapters are small and carry the whole training signal: their products stay in fp32.
+  ops::MatmulOptions down;
+  down.transpose_b = true;
+  down.compute = TERN_F32;
+  down.needs = build.needs;
+  Value low = ops::matmul(graph, x, context.weight(adapter.lora_a), down);  // [rows, rank]
+  if (adapter.scaling != 1.0F) {
+    ops::AxpbyOptions scale;
+    scale.a = adapter.scaling;
+    scale.needs = build.needs;
+    low = ops::axpby(graph, low, {}, scale);
+  }
+  ops::MatmulOptions up;
+  up.transpose_b = true;
+  up.compute = TERN_F32;
+  up.out = build.activations;
+  up.into = y;
+  up.needs = build.needs;
+  return ops::matmul(graph, low, context.weight(adapter.lora_b), up);
+}
+
+}  // namespace
+
+Value linear(Context& context, const std::string& module, Value x) {
+  const Value w = context.weight(module + ".weight");
+  const Value bias = context.has(module + ".bias") ? context.weight(module + ".bias") : Value{};
+  const Value y = product(context, x, w, bias, context.options().activations);
+  const auto adapter = context.options().adapters.find(module);
+  return adapter == context.options().adapters.end() ? y : add_adapter(context, adapter->second, x, y);
+}
+
+Value logits(Context& context, const std::string& weight, Value rows) {
+  return product(context, rows, context.weight(weight), {}, TERN_F32);
+}
+
+}  // namespace tern::nn

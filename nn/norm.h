@@ -1,0 +1,29 @@
+// Root mean square norms, and the stream of residuals that they read.
+#pragma once
+
+#include <string>
+
+#include "nn/context.h"
+
+namespace tern::nn {
+
+// The residual stream of a decoder, [tokens, hidden]. A branch that is added to it is summed by the norm that reads the
+// stream next: one pass over memory instead of two.
+class Residual {
+ public:
+  // `embedding` [tokens, hidden] begins the stream.
+  explicit Residual(Value embedding) : branch_(embedding) {}
+  // Adds a branch [tokens, hidden]. A norm stands between two of them; throws std::logic_error where none does.
+  void add(Value branch);
+
+ private:
+  friend Value norm(Context& context, const std::string& module, double eps, Residual& x);
+  Value stream_;  // absent before the first norm
+  Value branch_;  // not yet in the stream
+};
+
+// y = x / sqrt(mean(x^2) + eps) * weight of the stream, [tokens, hidden] -> [tokens, hidden]; "<module>.weight"
+// [hidden]. Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
+Value norm(Context& context, const std::string& module, double eps, Residual& x);
+
+}  // namespace tern::nn

@@ -1,0 +1,56 @@
+#include "nn/rope.h"
+
+#include <cmath>
+
+#include "base/strings.h"
+#include "ops/qk_norm_rope.h"
+#include "ops/rope.h"
+
+namespace tern::nn {
+namespace {
+
+std::string table_name(const std::string& kind, const char* part) { return cat("rope.", kind, ".", part); }
+
+}  // namespace
+
+void add_rope_table(graph::TensorStore& store, const std::string& kind, std::span<const double> frequencies,
+                    std::int64_t rows) {
+  const auto width = static_cast<std::int64_t>(frequencies.size());
+  std::vector<float> cosines(static_cast<std::size_t>(rows * width));
+  std::vector<float> sines(cosines.size());
+  std::size_t at = 0;
+  for (std::int64_t position = 0; position < rows; ++position) {
+    for (const double frequency : frequencies) {
+      const double phase = static_cast<double>(position) * frequency;
+      cosines[at] = static_cast<float>(std::cos(phase));
+      sines[at++] = static_cast<float>(std::sin(phase));
+    }
+  }
+  const TensorDesc desc = make_desc(TERN_F32, {rows, width});
+  store.create(table_name(kind, "cos"), desc);
+  store.create(table_name(kind, "sin"), desc);
+  store.upload(table_name(kind, "cos"), std::as_bytes(std::span(cosines)));
+  store.upload(table_name(kind, "sin"), std::as_bytes(std::span(sines)));
+}
+
+Value rope(Context& context, Value x, Value positions, const std::string& kind) {
+  ops::RopeOptions options;
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  return ops::rope(context.graph(), x, positions, context.weight(table_name(kind, "cos")),
+                   context.weight(table_name(kind, "sin")), options);
+}
+
+Value norm_rope(Context& context, const std::string& module, double eps, Value x, Value positions,
+                const std::string& kind) {
+  ops::QkNormRopeOptions options;
+  options.eps = static_cast<float>(eps);
+  options.keep_rstd = context.options().training;
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  return ops::qk_norm_rope(context.graph(), x, context.weight(module + ".weight"), positions,
+                           context.weight(table_name(kind, "cos")), context.weight(table_name(kind, "sin")), options)
+      .y;
+}
+
+}  // namespace tern::nn

@@ -1,0 +1,27 @@
+// Rotary positions (Su et al., "RoFormer", 2021), by tables of cosines and sines that outlive a run.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "nn/context.h"
+
+namespace tern::nn {
+
+// The table that layers read unless their model has several kinds of layers.
+inline constexpr const char* kDefaultRope = "default";
+
+// Puts "rope.<kind>.cos" and "rope.<kind>.sin" [rows, frequencies.size()] f32 into the store: of position x frequency
+// (radians a position), in fp64 before rounding, so that the phase of position 100,000 keeps its digits.
+void add_rope_table(graph::TensorStore& store, const std::string& kind, std::span<const double> frequencies,
+                    std::int64_t rows);
+
+// Turns the pairs (i, i + n) of each head's first 2n features, n being the table's width: x [tokens, heads, head_dim]
+// -> the same, by positions [tokens].
+Value rope(Context& context, Value x, Value positions, const std::string& kind);
+
+// The same after a norm over each head, "<module>.weight" [head_dim], as Qwen3 has it.
+Value norm_rope(Context& context, const std::string& module, double eps, Value x, Value positions,
+                const std::string& kind);
+
+}  // namespace tern::nn
