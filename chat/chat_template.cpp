@@ -22,14 +22,11 @@ constexpr std::string_view continue_tag = "CONTINUE_FINAL_MESSAGE_TAG ";
 // Names under which a message's reasoning is passed: the first is what templates read.
 constexpr std::array<std::string_view, 3> reasoning_fields{"reasoning_content", "thinking", "reasoning"};
 
-jinja::Clock local_clock(std::chrono::system_clock::time_point now) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(now);
-  const std::time_t time = std::chrono::system_clock::to_time_t(seconds);
+std::tm local_time(std::chrono::system_clock::time_point now) {
+  const std::time_t time = std::chrono::system_clock::to_time_t(now);
   std::tm parts{};
-  if (!localtime_r(&time, &parts)) return {};
-  jinja::Clock clock{parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec};
-  clock.microsecond = static_cast<int>(std::chrono::duration_cast<std::chrono::microseconds>(now - seconds).count());
-  return clock;
+  (void)localtime_r(&time, &parts);
+  return parts;
 }
 
 void set(Entries& entries, std::string_view key, Value value) {
@@ -182,7 +179,7 @@ Result<Rendered> ChatTemplate::render_with_generation(const ChatInput& input) co
     } catch (const jinja::Problem& problem) {
       throw Failure(data_error("messages", problem.expected, problem.found, "correct the messages", problem.site));
     }
-    const jinja::Clock clock = local_clock(input.now ? *input.now : std::chrono::system_clock::now());
+    const std::tm clock = local_time(input.now ? *input.now : std::chrono::system_clock::now());
     const jinja::Limits limits;
     Rendered out;
     jinja::Evaluator evaluator(parsed_->where, limits, clock);
