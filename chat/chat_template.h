@@ -12,12 +12,20 @@
 
 #include "base/status.h"
 
+namespace tern::jinja {
+class Value;
+}  // namespace tern::jinja
+
 namespace tern::chat {
+
+struct Dialogue;
 
 // What the template sees. JSON is passed by pointer so that a dataset's rows need no copy; null: absent.
 struct ChatInput {
-  const nlohmann::ordered_json* messages = nullptr;   // array of {role, content, ...}
-  const nlohmann::ordered_json* tools = nullptr;      // array of JSON schemas; null is None
+  const nlohmann::ordered_json* messages = nullptr;  // array of {role, content, ...}
+  const std::vector<jinja::Value>* values =
+      nullptr;                                    // in the place of `messages`: from make_message, as rows give them
+  const nlohmann::ordered_json* tools = nullptr;  // array of JSON schemas; null is None
   const nlohmann::ordered_json* documents = nullptr;  // array of {title, text}; null is None
   const nlohmann::ordered_json* kwargs = nullptr;     // object: chat_template_kwargs, enable_thinking and the like
   bool add_generation_prompt = false;
@@ -44,6 +52,10 @@ class ChatTemplate {
   // and recursion (Limits in jinja_eval.h).
   [[nodiscard]] Result<std::string> render(const ChatInput& input) const;
   [[nodiscard]] Result<Rendered> render_with_generation(const ChatInput& input) const;
+  // The first `count` messages of `dialogue`, which read_dialogue(input) gave; of `input` only the clock and
+  // add_generation_prompt count. Copies no message. Fails as render().
+  [[nodiscard]] Result<std::string> render_prefix(const Dialogue& dialogue, std::size_t count,
+                                                  const ChatInput& input) const;
 
   [[nodiscard]] const std::string& source() const;
   [[nodiscard]] const std::string& where() const;
@@ -51,6 +63,8 @@ class ChatTemplate {
 
  private:
   struct Parsed;
+  [[nodiscard]] std::string evaluated(const Dialogue& dialogue, std::size_t count, const ChatInput& input,
+                                      std::vector<std::pair<std::size_t, std::size_t>>* generation) const;
   explicit ChatTemplate(std::shared_ptr<const Parsed> parsed) : parsed_(std::move(parsed)) {}
   std::shared_ptr<const Parsed> parsed_;
 };

@@ -2,39 +2,36 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "chat/dialogue.h"
 #include "jinja/unicode.h"
 
 namespace tern::chat {
 namespace {
 
-using nlohmann::ordered_json;
+using jinja::Value;
 
 // Stand in for a message's content to find where a template writes it: private-use characters that no text has.
 constexpr const char* probe_a = "\xEE\xA3\xBE";  // U+E8FE
 constexpr const char* probe_b = "\xEE\xA3\xBF";  // U+E8FF
 
-constexpr const char* kAsMessages = R"(give them as [{"role": "user", "content": "..."}, ...])";
-
-std::string role_of(const ordered_json& message) {
-  if (!message.is_object()) return {};
-  const auto role = message.find("role");
-  return role != message.end() && role->is_string() ? role->get<std::string>() : std::string();
+std::string text_of(const Value& message, std::string_view key) {
+  const Value* found = message.dict().get(key);
+  return found && found->is_text() ? found->text() : std::string();
 }
+std::string role_of(const Value& message) { return text_of(message, "role"); }
 
 // A message's own `loss`, none where it has none.
-std::optional<float> own_loss(const ordered_json& message, std::size_t index) {
-  const auto loss = message.find("loss");
-  if (loss == message.end() || loss->is_null()) return std::nullopt;
+std::optional<float> own_loss(const Value& message, std::size_t index) {
+  const Value* loss = message.dict().get("loss");
+  if (!loss || loss->is_none()) return std::nullopt;
   const std::string where = cat("messages[", index, "].loss");
-  const bool number = loss->is_boolean() || loss->is_number();
-  const double weight = loss->is_boolean() ? loss->get<bool>() : number ? loss->get<double>() : -1;
+  const double weight = loss->is_number() ? loss->real() : -1;
   if (!(weight >= 0) || !std::isfinite(weight)) {
-    throw Failure(data_error(where, "true, false or a weight of at least 0", loss->dump(),
+    throw Failure(data_error(where, "true, false or a weight of at least 0", loss->repr(),
                              "write true, false or a number as 0.5"));
   }
   if (role_of(message) != "assistant") {
@@ -43,6 +40,17 @@ std::optional<float> own_loss(const ordered_json& message, std::size_t index) {
                              "only what the assistant says is learned"));
   }
   return static_cast<float>(weight);
+}
+
+Value without_loss(const Value& message) {
+  if (!message.dict().get("loss")) return message;
+  auto members = message.dict().entries;
+  std::erase_if(members, [](const auto& member) { return member.first.text() == "loss"; });
+  return jinja::make_dict(std::move(members));
+}
+
+Value message_of(const char* role, std::string content) {
+  return make_message({{Value("role"), Value(role)}, {Value("content"), Value(std::move(content))}});
 }
 
 std::size_t common_prefix(std::string_view a, std::string_view b) {
@@ -57,40 +65,29 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
 class Renderer {
  public:
   Renderer(const ChatTemplate& chat_template, const ChatInput& input, const SupervisedOptions& options)
-      : template_(chat_template), input_(input) {
-    if (!input.messages || !input.messages->is_array()) {
-      throw Failure(
-          data_error("messages", "an array", input.messages ? input.messages->type_name() : "nothing", kAsMessages));
+      : template_(chat_template), input_(input), dialogue_(read_dialogue(input).value()) {
+    jinja::Values& messages = dialogue_.messages;
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      losses_.push_back(own_loss(messages[i], i));
+      messages[i] = without_loss(messages[i]);
     }
-    const bool has_system = !input.messages->empty() && role_of(input.messages->front()) == "system";
+    const bool has_system = !messages.empty() && role_of(messages.front()) == "system";
     if (!options.system.empty() && !has_system) {
-      messages_.push_back({{"role", "system"}, {"content", options.system}});
-    }
-    const std::size_t added = messages_.size();
-    for (const ordered_json& message : *input.messages) {
-      if (!message.is_object()) {
-        throw Failure(
-            data_error(cat("messages[", messages_.size() - added, "]"), "an object", message.type_name(), kAsMessages));
-      }
-      losses_.resize(messages_.size());
-      losses_.push_back(own_loss(message, messages_.size() - added));
-      messages_.push_back(message);
-      messages_.back().erase("loss");
+      messages.insert(messages.begin(), message_of("system", options.system));
+      losses_.insert(losses_.begin(), std::nullopt);
     }
     weigh(options.loss_scale);
   }
 
   // What learning says of message i: its weight, 0 for every role but assistant.
   [[nodiscard]] float weight(std::size_t i) const { return weights_[i]; }
-  [[nodiscard]] std::size_t size() const { return messages_.size(); }
-  [[nodiscard]] bool is_assistant(std::size_t i) const { return role_of(messages_[i]) == "assistant"; }
+  [[nodiscard]] std::size_t size() const { return dialogue_.messages.size(); }
+  [[nodiscard]] bool is_assistant(std::size_t i) const { return role_of(dialogue_.messages[i]) == "assistant"; }
   [[nodiscard]] bool has_own_loss(std::size_t i) const { return losses_[i].has_value(); }
 
   // The first `count` messages.
   [[nodiscard]] Result<std::string> prefix(std::size_t count, bool generation_prompt) const {
-    ordered_json part = ordered_json::array();
-    for (std::size_t i = 0; i < count; ++i) part.push_back(messages_[i]);
-    return render(part, generation_prompt);
+    return render(dialogue_, count, generation_prompt);
   }
 
   // Where message i's own text begins in `through`, the rendering that ends with it.
@@ -115,10 +112,10 @@ class Renderer {
  private:
   // The rendering up to and with message i, `content` in the place of what it says.
   [[nodiscard]] std::string probed(std::size_t i, const char* content) const {
-    ordered_json part = ordered_json::array();
-    for (std::size_t j = 0; j < i; ++j) part.push_back(messages_[j]);
-    part.push_back({{"role", "assistant"}, {"content", content}});
-    return render(part, false).value();
+    const auto end = dialogue_.messages.begin() + static_cast<std::ptrdiff_t>(i);
+    Dialogue part{{dialogue_.messages.begin(), end}, dialogue_.variables};
+    part.messages.push_back(message_of("assistant", content));
+    return render(part, i + 1, false).value();
   }
 
   // Behind the last generation prompt before the content, none where the message before lies between.
@@ -128,36 +125,33 @@ class Renderer {
     const std::size_t at = text.rfind(header, content - header.size());
     if (at == std::string::npos) return std::nullopt;
     const std::size_t begin = at + header.size();
-    const auto before = messages_[i - 1].find("content");
-    if (before != messages_[i - 1].end() && before->is_string()) {
-      const auto said = jinja::strip(before->get_ref<const std::string&>(), true, true);
-      const std::string_view between = std::string_view(text).substr(begin, content - begin);
-      if (!said.empty() && between.find(said) != std::string_view::npos) return std::nullopt;
-    }
+    const std::string before = text_of(dialogue_.messages[i - 1], "content");
+    const std::string_view said = jinja::strip(before, true, true);
+    const std::string_view between = std::string_view(text).substr(begin, content - begin);
+    if (!said.empty() && between.find(said) != std::string_view::npos) return std::nullopt;
     return begin;
   }
 
   void weigh(LossScale scale) {
     std::size_t last_user = 0;
-    for (std::size_t i = 0; i < messages_.size(); ++i) {
-      if (role_of(messages_[i]) == "user") last_user = i;
+    for (std::size_t i = 0; i < size(); ++i) {
+      if (role_of(dialogue_.messages[i]) == "user") last_user = i;
     }
-    for (std::size_t i = 0; i < messages_.size(); ++i) {
+    for (std::size_t i = 0; i < size(); ++i) {
       const bool learned = is_assistant(i) && (scale != LossScale::last_round || i >= last_user);
       weights_.push_back(losses_[i].value_or(learned ? 1.0F : 0.0F));
     }
   }
 
-  [[nodiscard]] Result<std::string> render(const ordered_json& messages, bool generation_prompt) const {
+  [[nodiscard]] Result<std::string> render(const Dialogue& dialogue, std::size_t count, bool generation_prompt) const {
     ChatInput input = input_;
-    input.messages = &messages;
     input.add_generation_prompt = generation_prompt;
-    return template_.render(input);
+    return template_.render_prefix(dialogue, count, input);
   }
 
   const ChatTemplate& template_;
   const ChatInput& input_;
-  std::vector<ordered_json> messages_;
+  Dialogue dialogue_;
   std::vector<std::optional<float>> losses_;
   std::vector<float> weights_;
 };

@@ -5,7 +5,6 @@
 // whole one (Qwen3 drops earlier thinking), each turn becomes a sample of its own.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>

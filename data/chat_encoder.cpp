@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "data/template_messages.h"
 #include "io/checksum.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
@@ -21,7 +22,6 @@ struct ChatEncoder::State {
   Json kwargs;
   tokenizer::TokenId eos = -1;
 
-  [[nodiscard]] Json messages_json(const std::vector<Message>& messages) const;
   void add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const;
   void add_plain(EncodedRow& out, const std::vector<Message>& messages) const;
   void add(EncodedRow& out, Sample sample) const {
@@ -43,22 +43,11 @@ bool learned(const Message& message) { return message.role == "assistant" || mes
 
 }  // namespace
 
-// Most rows have nothing but roles and texts: they need no detour over JSON text.
-Json ChatEncoder::State::messages_json(const std::vector<Message>& messages) const {
-  const bool plain = std::all_of(messages.begin(), messages.end(), [](const Message& message) {
-    return message.members_json.empty() && !message.loss && !message.role.starts_with("tool_");
-  });
-  if (!plain) return io::parse_json(template_messages(messages).value().json, "messages").value();
-  Json out = Json::array();
-  for (const auto& message : messages) out.push_back({{"role", message.role}, {"content", message.content}});
-  return out;
-}
-
 void ChatEncoder::State::add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const {
-  const Json dialogue = messages_json(messages);
+  const jinja::Values dialogue = template_messages(messages).value();
   Json tools;
   chat::ChatInput input;
-  input.messages = &dialogue;
+  input.values = &dialogue;
   if (!row.tools_json.empty()) {
     tools = io::parse_json(row.tools_json, "tools").value();
     input.tools = &tools;

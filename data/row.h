@@ -71,16 +71,6 @@ class Normalizer {
   std::unique_ptr<State> state_;
 };
 
-// The messages as the JSON array that chat templates take: tool_call messages become `tool_calls` of the assistant's
-// message (joined to the one before, as one turn), tool_response messages the role tool. An assistant's weight stands
-// there as `loss`; another role's weight above 0 is an Error. `source[i]` is the index in `messages` of the last
-// message that went into the array's element i.
-struct TemplateMessages {
-  std::string json;
-  std::vector<std::size_t> source;
-};
-[[nodiscard]] Result<TemplateMessages> template_messages(const std::vector<Message>& messages);
-
 // One line of JSON (no newline) that the reader turns into an equal row: messages format, every field kept.
 [[nodiscard]] std::string to_json(const Row& row);
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -31,23 +30,33 @@ struct ListExpr {
 struct DictExpr {
   std::vector<std::pair<ExprPtr, ExprPtr>> entries;
 };
-enum class UnaryOp { negate, plus, logical_not };
+enum class UnaryOp { negate, logical_not };
 struct Unary {
   UnaryOp op;
   ExprPtr operand;
 };
-enum class BinaryOp { add, sub, mul, div, floor_div, mod, pow, logical_and, logical_or };
+enum class BinaryOp {
+  add,
+  sub,
+  mul,
+  div,
+  floor_div,
+  mod,
+  concat,
+  logical_and,
+  logical_or,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,
+  in,
+  not_in
+};
 struct Binary {
   BinaryOp op;
   ExprPtr left, right;
-};
-enum class CompareOp { eq, ne, lt, le, gt, ge, in, not_in };
-struct Compare {  // a < b < c, each operand evaluated once
-  ExprPtr first;
-  std::vector<std::pair<CompareOp, ExprPtr>> rest;
-};
-struct Concat {  // a ~ b ~ c
-  std::vector<ExprPtr> parts;
 };
 struct Conditional {
   ExprPtr test, then, otherwise;  // `otherwise` may be null: undefined
@@ -56,18 +65,15 @@ struct GetAttr {
   ExprPtr object;
   std::string name;
 };
-struct Slice {
-  ExprPtr start, stop, step;  // each may be null
-};
 struct GetItem {
-  ExprPtr object;
-  ExprPtr index;  // null where it is a slice
-  std::optional<Slice> slice;
+  ExprPtr object, index;
+};
+struct Slice {
+  ExprPtr object, start, stop, step;  // the last three may be null
 };
 struct CallArguments {
   std::vector<ExprPtr> positional;
   std::vector<std::pair<std::string, ExprPtr>> keyword;
-  ExprPtr star, double_star;  // may be null
 };
 struct Call {
   ExprPtr callee;
@@ -86,8 +92,8 @@ struct TestExpr {
 
 struct Expr {
   Position at;
-  std::variant<Literal, Name, ListExpr, DictExpr, Unary, Binary, Compare, Concat, Conditional, GetAttr, GetItem, Call,
-               FilterExpr, TestExpr>
+  std::variant<Literal, Name, ListExpr, DictExpr, Unary, Binary, Conditional, GetAttr, GetItem, Slice, Call, FilterExpr,
+               TestExpr>
       node;
 };
 
@@ -109,14 +115,13 @@ struct Data {
   std::string text;
 };
 struct Output {
-  std::vector<ExprPtr> values;
+  ExprPtr value;
 };
 struct For {
   Target target;
   ExprPtr iterable;
   ExprPtr test;  // may be null
-  bool recursive = false;
-  std::shared_ptr<const Body> body, otherwise;
+  Body body, otherwise;
 };
 struct If {
   std::vector<std::pair<ExprPtr, Body>> branches;
@@ -128,31 +133,18 @@ struct Set {
 };
 struct SetBlock {
   Target target;
-  ExprPtr filter;  // may be null
   Body body;
 };
 struct Function {
+  std::string name;
   std::vector<Parameter> parameters;
   Body body;
-  bool takes_caller = false, takes_kwargs = false, takes_varargs = false;
 };
 struct MacroDef {
-  std::string name;
   std::shared_ptr<const Function> function;
-};
-struct CallBlock {
-  ExprPtr call;                              // a Call
-  std::shared_ptr<const Function> function;  // what the macro gets as `caller`
 };
 struct FilterBlock {
   ExprPtr filter;
-  Body body;
-};
-struct With {
-  std::vector<std::pair<Target, ExprPtr>> bindings;
-  Body body;
-};
-struct Scoped {  // autoescape false, block
   Body body;
 };
 struct Generation {  // what the assistant wrote, as transformers' own tag marks it
@@ -163,9 +155,7 @@ struct Continue {};
 
 struct Stmt {
   Position at;
-  std::variant<Data, Output, For, If, Set, SetBlock, MacroDef, CallBlock, FilterBlock, With, Scoped, Generation, Break,
-               Continue>
-      node;
+  std::variant<Data, Output, For, If, Set, SetBlock, MacroDef, FilterBlock, Generation, Break, Continue> node;
 };
 
 }  // namespace tern::jinja

@@ -1,4 +1,4 @@
-// Jinja's filters, tests and globals, and Python's methods of str, list, tuple and dict.
+// Filters, tests and functions of Jinja, and methods of Python's str and dict.
 #pragma once
 
 #include <functional>
@@ -27,11 +27,11 @@ namespace tern::jinja {
 // ---- for their implementation
 
 // Arguments by the names of a signature: bound("center", arguments, {"width", "fillchar"}, 1)[0] is the width. Throws
-// Problem for one too many, one unknown, one twice, or fewer than `required`.
+// Problem for one too many, one unknown, one twice, or fewer than `required`. The last `named_only` are given by name.
 class Bound {
  public:
   Bound(const char* function, const Arguments& arguments, std::initializer_list<const char*> names,
-        std::size_t required = 0);
+        std::size_t required = 0, std::size_t named_only = 0);
   [[nodiscard]] const Value* operator[](std::size_t index) const { return values_[index]; }  // null: not given
   [[nodiscard]] std::int64_t integer(std::size_t index, std::int64_t otherwise) const;
   [[nodiscard]] const std::string& text(std::size_t index) const;  // must be given, as a string
@@ -42,16 +42,6 @@ class Bound {
   std::vector<const char*> names_;
   std::vector<const Value*> values_;
 };
-
-using Filter = Value (*)(Evaluator&, const Value& operand, const Arguments&);
-using Test = bool (*)(Evaluator&, const Value& operand, const Arguments&);
-struct FilterRow {
-  std::string_view name;
-  Filter filter;
-};
-[[nodiscard]] std::vector<FilterRow> text_filters();
-[[nodiscard]] std::vector<FilterRow> sequence_filters();
-[[nodiscard]] std::vector<FilterRow> number_filters();
 
 class Builtin final : public Object {
  public:
@@ -68,19 +58,14 @@ class Builtin final : public Object {
   Body body_;
 };
 
-// The string, or str() of another value: Jinja's soft_str.
-[[nodiscard]] std::string soft_text(const Value& value);
 [[nodiscard]] const std::string& text_of(const Value& value, const char* what);  // throws Problem unless a string
 [[nodiscard]] std::int64_t integer_of(const Value& value, const char* what);     // throws Problem unless integral
 [[nodiscard]] std::size_t length_of(const Value& value);                         // len(); throws Problem
-[[nodiscard]] Problem unknown_attribute(const char* what, std::string_view name, Site site = Site::current());
 
-// jinja_format.cpp
-[[nodiscard]] Value percent_format(Evaluator& evaluator, const std::string& format, const Value& arguments);
-[[nodiscard]] std::string brace_format(Evaluator& evaluator, const std::string& format, const Arguments& arguments);
-// jinja_json.cpp: transformers' tojson (json.dumps with its arguments).
+// format.cpp: "%s %d" % values, and "{} {}".format(values).
+[[nodiscard]] Value percent_format(Evaluator& evaluator, std::string_view format, const Values& values);
+[[nodiscard]] std::string brace_format(Evaluator& evaluator, std::string_view format, const Values& values);
+// json.cpp: transformers' tojson (json.dumps with its arguments).
 [[nodiscard]] Value to_json(Evaluator& evaluator, const Value& value, const Arguments& arguments);
-// jinja_globals.cpp: strftime over a given time, as the C locale writes it.
-[[nodiscard]] std::string format_time(const Clock& clock, std::string_view format);
 
 }  // namespace tern::jinja

@@ -11,23 +11,19 @@
 namespace tern::jinja {
 namespace {
 
-// A macro, or the body of a call block as its `caller`.
 class Macro final : public Object {
  public:
-  Macro(std::string name, std::shared_ptr<const Function> function, ScopePtr scope)
-      : name_(std::move(name)), function_(std::move(function)), scope_(std::move(scope)) {}
+  Macro(std::shared_ptr<const Function> function, ScopePtr scope)
+      : function_(std::move(function)), scope_(std::move(scope)) {}
   [[nodiscard]] std::string type_name() const override { return "Macro"; }
-  [[nodiscard]] std::string repr() const override { return cat("<Macro ", string_repr(name_), ">"); }
+  [[nodiscard]] std::string repr() const override { return cat("<Macro ", string_repr(function_->name), ">"); }
   [[nodiscard]] bool callable() const override { return true; }
-  [[nodiscard]] bool attribute(Evaluator&, std::string_view name, Value& out) override {
-    if (name != "name") return false;
-    out = Value(name_);
-    return true;
+  [[nodiscard]] bool attribute(Evaluator&, std::string_view name, Value&) override {
+    throw Problem{"a macro that is called", cat("`", name, "` of it")};
   }
   Value call(Evaluator& evaluator, const Arguments& arguments) override;
 
  private:
-  std::string name_;
   std::shared_ptr<const Function> function_;
   ScopePtr scope_;
 };
@@ -35,42 +31,24 @@ class Macro final : public Object {
 Value Macro::call(Evaluator& evaluator, const Arguments& arguments) {
   auto scope = std::make_shared<Scope>();
   scope->parent = scope_;
-  auto named = arguments.keyword;
-  const auto take = [&named](std::string_view name, Value& out) {
-    const auto at = std::find_if(named.begin(), named.end(), [&](const auto& entry) { return entry.first == name; });
-    if (at == named.end()) return false;
-    out = std::move(at->second);
-    named.erase(at);
-    return true;
-  };
   const auto& parameters = function_->parameters;
-  bool explicit_caller = false;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    Value value;
-    const bool given =
-        i < arguments.positional.size() ? (value = arguments.positional[i], true) : take(parameters[i].name, value);
-    explicit_caller = explicit_caller || parameters[i].name == "caller";
-    evaluator.bind_parameter(parameters[i], scope, given ? &value : nullptr);
-  }
-  if (function_->takes_caller && !explicit_caller) {
-    Value caller;
-    if (!take("caller", caller) || caller.is_none()) caller = Value::undefined("caller", {}, "No caller defined");
-    scope->set("caller", std::move(caller));
-  }
-  if (function_->takes_kwargs) {
-    std::vector<std::pair<Value, Value>> entries;
-    for (auto& [name, value] : named) entries.emplace_back(Value(name), std::move(value));
-    scope->set("kwargs", make_dict(std::move(entries)));
-  } else if (!named.empty()) {
-    throw Problem{cat("an argument that macro ", string_repr(name_), " takes"), string_repr(named.front().first)};
-  }
-  const std::size_t taken = std::min(parameters.size(), arguments.positional.size());
-  if (function_->takes_varargs) {
-    scope->set("varargs", Value::tuple(Values(arguments.positional.begin() + static_cast<std::ptrdiff_t>(taken),
-                                              arguments.positional.end())));
-  } else if (taken < arguments.positional.size()) {
-    throw Problem{cat("at most ", parameters.size(), " arguments for macro ", string_repr(name_)),
+  if (arguments.positional.size() > parameters.size()) {
+    throw Problem{cat("at most ", parameters.size(), " arguments for macro ", string_repr(function_->name)),
                   cat(arguments.positional.size())};
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Value* given = i < arguments.positional.size() ? &arguments.positional[i] : nullptr;
+    for (const auto& [name, value] : arguments.keyword) {
+      if (name == parameters[i].name && !given) given = &value;
+    }
+    evaluator.bind_parameter(parameters[i], scope, given);
+  }
+  for (const auto& [name, value] : arguments.keyword) {
+    const auto same = [&name = name](const Parameter& parameter) { return parameter.name == name; };
+    const auto at = std::find_if(parameters.begin(), parameters.end(), same);
+    if (at - parameters.begin() < static_cast<std::ptrdiff_t>(arguments.positional.size()) || at == parameters.end()) {
+      throw Problem{cat("an argument that macro ", string_repr(function_->name), " takes"), string_repr(name)};
+    }
   }
   return evaluator.text(evaluator.run_function(*function_, scope));
 }
@@ -121,18 +99,12 @@ Evaluator::~Evaluator() {
   }
 }
 
-struct Evaluator::Deeper {
-  explicit Deeper(Evaluator& evaluator) : evaluator_(evaluator) {
-    if (++evaluator_.depth_ > evaluator_.limits_.depth) {
-      --evaluator_.depth_;
-      throw Problem{cat("evaluations nested at most ", evaluator_.limits_.depth, " deep"), "endless recursion"};
-    }
+Evaluator::Deeper::Deeper(Evaluator& evaluator) : depth(evaluator.depth_) {
+  if (depth >= evaluator.limits_.depth) {
+    throw Problem{cat("evaluations nested at most ", evaluator.limits_.depth, " deep"), "deeper recursion"};
   }
-  ~Deeper() { --evaluator_.depth_; }
-  Deeper(const Deeper&) = delete;
-  Deeper& operator=(const Deeper&) = delete;
-  Evaluator& evaluator_;
-};
+  ++depth;
+}
 
 void Evaluator::place(Position at, const Problem& problem) const {
   throw Failure(data_error(cat(where_, ":", at.line, ":", at.column), problem.expected, problem.found, correct_template,
@@ -226,29 +198,21 @@ Evaluator::Flow Evaluator::exec(const Data& node, const ScopePtr&) {
 }
 
 Evaluator::Flow Evaluator::exec(const Output& node, const ScopePtr& scope) {
-  for (const ExprPtr& expr : node.values) {
-    const Value value = eval(*expr, scope);
-    if (value.is_text()) {
-      write(value.text());
-    } else {
-      step_over(value);
-      write(value.str());
-    }
+  const Value value = eval(*node.value, scope);
+  if (value.is_text()) {
+    write(value.text());
+  } else {
+    step_over(value);
+    write(value.str());
   }
   return Flow::normal;
 }
 
 Evaluator::Flow Evaluator::exec(const For& node, const ScopePtr& scope) {
-  loop(node, scope, iterate(eval(*node.iterable, scope)), 0);
-  return Flow::normal;
-}
-
-void Evaluator::loop(const For& node, const ScopePtr& scope, Values items, int depth) {
   // The test runs when an item is asked for, not before: it may read what the body has set.
-  auto source = std::make_shared<const Values>(std::move(items));
-  auto state = std::make_shared<Loop>(node, scope, source, depth);
+  auto state = std::make_shared<Loop>(iterate(eval(*node.iterable, scope)));
   if (node.test) {
-    state->set_test([this, &node, scope](const Value& item) {
+    state->set_test([this, &node, &scope](const Value& item) {
       const ScopePtr test = inner(scope);
       assign(node.target, item, test);
       return eval(*node.test, test).truthy();
@@ -267,14 +231,11 @@ void Evaluator::loop(const For& node, const ScopePtr& scope, Values items, int d
     }
     assign(node.target, item, body);
     body->set("loop", Value(ObjectPtr(state)));
-    if (run(*node.body, body) == Flow::broken) break;
+    if (run(node.body, body) == Flow::broken) break;
   }
   state->finish();
-  if (!any && !node.otherwise->empty()) (void)run(*node.otherwise, inner(scope));
-}
-
-std::string Evaluator::run_loop(const For& node, const ScopePtr& scope, Values items, int depth) {
-  return captured([&] { loop(node, scope, std::move(items), depth); });
+  if (!any) (void)run(node.otherwise, inner(scope));
+  return Flow::normal;
 }
 
 std::string Evaluator::run_function(const Function& function, const ScopePtr& scope) {
@@ -305,42 +266,29 @@ Evaluator::Flow Evaluator::exec(const Set& node, const ScopePtr& scope) {
 }
 
 Evaluator::Flow Evaluator::exec(const SetBlock& node, const ScopePtr& scope) {
-  Value value = text(captured([&] { (void)run(node.body, inner(scope)); }));
-  if (node.filter) value = apply_filter(*node.filter, value, scope);
-  assign(node.target, value, scope);
+  assign(node.target, text(captured([&] { (void)run(node.body, inner(scope)); })), scope);
   return Flow::normal;
 }
 
 Evaluator::Flow Evaluator::exec(const MacroDef& node, const ScopePtr& scope) {
   scopes_.push_back(scope);
   charge(sizeof(Macro));
-  scope->set(node.name, Value(ObjectPtr(std::make_shared<Macro>(node.name, node.function, scope))));
+  scope->set(node.function->name, Value(ObjectPtr(std::make_shared<Macro>(node.function, scope))));
   return Flow::normal;
 }
 
-Evaluator::Flow Evaluator::exec(const CallBlock& node, const ScopePtr& scope) {
-  const auto& called = std::get<Call>(node.call->node);
-  const Value callee = eval(*called.callee, scope);
-  Arguments given = arguments(called.arguments, scope);
-  scopes_.push_back(scope);
-  given.keyword.emplace_back("caller", Value(ObjectPtr(std::make_shared<Macro>("caller", node.function, scope))));
-  write(call(callee, given).str());
-  return Flow::normal;
-}
-
+// The innermost filter of a block's chain has no operand of its own: it is the block's text.
 Evaluator::Flow Evaluator::exec(const FilterBlock& node, const ScopePtr& scope) {
   const Value value = text(captured([&] { (void)run(node.body, inner(scope)); }));
-  write(apply_filter(*node.filter, value, scope).str());
+  struct Restore {
+    const Value*& slot;
+    const Value* before;
+    ~Restore() { slot = before; }
+  } restore{filter_operand_, filter_operand_};
+  filter_operand_ = &value;
+  write(eval(*node.filter, scope).str());
   return Flow::normal;
 }
-
-Evaluator::Flow Evaluator::exec(const With& node, const ScopePtr& scope) {
-  const ScopePtr body = inner(scope);
-  for (const auto& [target, value] : node.bindings) assign(target, eval(*value, scope), body);
-  return run(node.body, body);
-}
-
-Evaluator::Flow Evaluator::exec(const Scoped& node, const ScopePtr& scope) { return run(node.body, inner(scope)); }
 
 Evaluator::Flow Evaluator::exec(const Generation& node, const ScopePtr& scope) {
   const std::size_t begin = root_.size(), before = out_->size();
@@ -410,23 +358,20 @@ Value Evaluator::item(const Value& object, const Value& key) {
     const bool unhashable = (key.is_list() && !key.list().tuple) || key.is_dict();
     if (const Value* found = unhashable ? nullptr : object.dict().find(key)) return *found;
   } else if (key.is_integral()) {
+    if (const auto* walked = object.as<Iterable>(); walked && walked->is_range()) {
+      throw Problem{"a range that is walked over", "an index into it; `|list` makes a list of it"};
+    }
     std::int64_t index = key.integer();
-    const bool sized = object.is_list() || object.is_text() || object.is_object();
     const std::int64_t length = object.is_list()   ? static_cast<std::int64_t>(object.items().size())
                                 : object.is_text() ? static_cast<std::int64_t>(code_point_count(object.text()))
-                                : sized            ? object.object().length()
                                                    : -1;
     if (object.is_text()) step(object.text().size() / 64);
     if (index < 0) index += length;
-    if (length >= 0 && index >= 0 && index < length) {
+    if (index >= 0 && index < length) {
       if (object.is_list()) return object.items()[static_cast<std::size_t>(index)];
-      if (object.is_text()) {
-        const std::string_view bytes = object.text();
-        const std::size_t begin = byte_offset(bytes, static_cast<std::size_t>(index));
-        return text(std::string(bytes.substr(begin, byte_offset(bytes.substr(begin), 1))));
-      }
-      Value out;
-      if (object.object().item(index, out)) return out;
+      const std::string_view bytes = object.text();
+      const std::size_t begin = byte_offset(bytes, static_cast<std::size_t>(index));
+      return text(std::string(bytes.substr(begin, byte_offset(bytes.substr(begin), 1))));
     }
   }
   if (const auto* space = object.as<Namespace>()) {

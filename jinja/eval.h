@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <ctime>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,11 +20,6 @@ struct Limits {
   unsigned depth = 600;                        // nested evaluations; a macro calling itself takes some six a call
 };
 
-struct Clock {
-  int year = 1970, month = 1, day = 1, hour = 0, minute = 0, second = 0;  // local time
-  int microsecond = 0;
-};
-
 struct Scope {
   std::shared_ptr<Scope> parent;
   std::vector<std::pair<std::string, Value>> variables;
@@ -37,7 +32,7 @@ using ScopePtr = std::shared_ptr<Scope>;
 // One rendering. Problems become Failures that name the template, line and column.
 class Evaluator {
  public:
-  Evaluator(const std::string& where, const Limits& limits, const Clock& clock)
+  Evaluator(const std::string& where, const Limits& limits, const std::tm& clock)
       : where_(where), limits_(limits), clock_(clock) {}
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
@@ -57,17 +52,21 @@ class Evaluator {
   [[nodiscard]] Values iterate(const Value& value);
   [[nodiscard]] Value text(std::string bytes, bool markup = false);  // charged
   [[nodiscard]] Value list(Values items);                            // charged
-  [[nodiscard]] const Clock& clock() const { return clock_; }
+  [[nodiscard]] const std::tm& clock() const { return clock_; }
   void keep(ObjectPtr object) { kept_.push_back(std::move(object)); }  // its references are cut at the end
 
-  // The text of a macro or a recursive loop.
-  [[nodiscard]] std::string run_function(const Function& function, const ScopePtr& scope);
-  [[nodiscard]] std::string run_loop(const For& loop, const ScopePtr& scope, Values items, int depth);
+  [[nodiscard]] std::string run_function(const Function& function, const ScopePtr& scope);  // a macro's text
   void bind_parameter(const Parameter& parameter, const ScopePtr& scope, const Value* given);
 
  private:
   enum class Flow { normal, broken, continued };
-  struct Deeper;
+  struct Deeper {
+    explicit Deeper(Evaluator& evaluator);
+    ~Deeper() { --depth; }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+    unsigned& depth;
+  };
 
   Flow run(const Body& body, const ScopePtr& scope);
   Flow run_one(const Stmt& stmt, const ScopePtr& scope);
@@ -78,14 +77,10 @@ class Evaluator {
   Flow exec(const Set& node, const ScopePtr& scope);
   Flow exec(const SetBlock& node, const ScopePtr& scope);
   Flow exec(const MacroDef& node, const ScopePtr& scope);
-  Flow exec(const CallBlock& node, const ScopePtr& scope);
   Flow exec(const FilterBlock& node, const ScopePtr& scope);
-  Flow exec(const With& node, const ScopePtr& scope);
-  Flow exec(const Scoped& node, const ScopePtr& scope);
   Flow exec(const Generation& node, const ScopePtr& scope);
   Flow exec(const Break&, const ScopePtr&) { return Flow::broken; }
   Flow exec(const Continue&, const ScopePtr&) { return Flow::continued; }
-  void loop(const For& node, const ScopePtr& scope, Values items, int depth);
 
   Value eval(const Expr& expr, const ScopePtr& scope);
   Value eval(const Literal& node, const ScopePtr& scope);
@@ -94,17 +89,14 @@ class Evaluator {
   Value eval(const DictExpr& node, const ScopePtr& scope);
   Value eval(const Unary& node, const ScopePtr& scope);
   Value eval(const Binary& node, const ScopePtr& scope);
-  Value eval(const Compare& node, const ScopePtr& scope);
-  Value eval(const Concat& node, const ScopePtr& scope);
   Value eval(const Conditional& node, const ScopePtr& scope);
   Value eval(const GetAttr& node, const ScopePtr& scope);
   Value eval(const GetItem& node, const ScopePtr& scope);
+  Value eval(const Slice& node, const ScopePtr& scope);
   Value eval(const Call& node, const ScopePtr& scope);
   Value eval(const FilterExpr& node, const ScopePtr& scope);
   Value eval(const TestExpr& node, const ScopePtr& scope);
-  Value apply_filter(const Expr& filter, const Value& operand, const ScopePtr& scope);
   Arguments arguments(const CallArguments& node, const ScopePtr& scope);
-  Value slice(const Value& object, const Slice& slice, const ScopePtr& scope);
 
   void assign(const Target& target, const Value& value, const ScopePtr& scope);
   void write(std::string_view text);
@@ -115,7 +107,7 @@ class Evaluator {
 
   const std::string& where_;
   const Limits& limits_;
-  const Clock& clock_;
+  const std::tm& clock_;  // local time
   std::uint64_t steps_ = 0;
   std::size_t bytes_ = 0;
   unsigned depth_ = 0;
@@ -143,11 +135,9 @@ class Namespace final : public Object {
   mutable bool printing_ = false;
 };
 
-// jinja_operators.cpp. Each throws Problem.
+// operators.cpp. Each throws Problem.
 [[nodiscard]] Value binary(Evaluator& evaluator, BinaryOp op, const Value& left, const Value& right);
-[[nodiscard]] Value negated(const Value& operand, bool plus);
-[[nodiscard]] bool contains(Evaluator& evaluator, const Value& container, const Value& item);
-[[nodiscard]] bool compared(Evaluator& evaluator, CompareOp op, const Value& left, const Value& right);
+[[nodiscard]] Value negated(const Value& operand);
 // Python's obj[start:stop:step].
 [[nodiscard]] Value sliced(Evaluator& evaluator, const Value& object, const Value& start, const Value& stop,
                            const Value& step);

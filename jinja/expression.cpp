@@ -9,16 +9,9 @@
 namespace tern::jinja {
 
 Value Evaluator::eval(const Expr& expr, const ScopePtr& scope) {
-  struct Depth {
-    unsigned& depth;
-    ~Depth() { --depth; }
-  };
   try {
     step();
-    const Depth guard{++depth_};
-    if (depth_ > limits_.depth) {
-      throw Problem{cat("evaluations nested at most ", limits_.depth, " deep"), "deeper recursion"};
-    }
+    const Deeper guard(*this);
     return std::visit([&](const auto& node) { return eval(node, scope); }, expr.node);
   } catch (const Problem& problem) {
     place(expr.at, problem);
@@ -28,8 +21,13 @@ Value Evaluator::eval(const Expr& expr, const ScopePtr& scope) {
 Value Evaluator::eval(const Literal& node, const ScopePtr&) { return node.value; }
 
 Value Evaluator::eval(const Name& node, const ScopePtr& scope) {
-  const Value* found = scope->find(node.name);
-  return found ? *found : Value::undefined(node.name);
+  if (const Value* found = scope->find(node.name)) return *found;
+  static constexpr std::string_view unused[] = {"dict", "cycler", "joiner",  "lipsum",
+                                                "self", "caller", "varargs", "kwargs"};
+  if (std::find(std::begin(unused), std::end(unused), node.name) != std::end(unused)) {
+    throw Problem{"a name that chat templates use", cat("Jinja's `", node.name, "`")};
+  }
+  return Value::undefined(node.name);
 }
 
 Value Evaluator::eval(const ListExpr& node, const ScopePtr& scope) {
@@ -55,7 +53,7 @@ Value Evaluator::eval(const DictExpr& node, const ScopePtr& scope) {
 Value Evaluator::eval(const Unary& node, const ScopePtr& scope) {
   const Value operand = eval(*node.operand, scope);
   if (node.op == UnaryOp::logical_not) return Value(!operand.truthy());
-  return negated(operand, node.op == UnaryOp::plus);
+  return negated(operand);
 }
 
 Value Evaluator::eval(const Binary& node, const ScopePtr& scope) {
@@ -64,26 +62,6 @@ Value Evaluator::eval(const Binary& node, const ScopePtr& scope) {
   if (node.op == BinaryOp::logical_or) return left.truthy() ? left : eval(*node.right, scope);
   const Value right = eval(*node.right, scope);
   return binary(*this, node.op, left, right);
-}
-
-Value Evaluator::eval(const Compare& node, const ScopePtr& scope) {
-  Value left = eval(*node.first, scope);
-  for (const auto& [op, operand] : node.rest) {
-    Value right = eval(*operand, scope);
-    if (!compared(*this, op, left, right)) return Value(false);
-    left = std::move(right);
-  }
-  return Value(true);
-}
-
-Value Evaluator::eval(const Concat& node, const ScopePtr& scope) {
-  std::string out;
-  for (const ExprPtr& part : node.parts) {
-    const Value value = eval(*part, scope);
-    step_over(value);
-    out += value.str();
-  }
-  return text(std::move(out));
 }
 
 Value Evaluator::eval(const Conditional& node, const ScopePtr& scope) {
@@ -98,13 +76,13 @@ Value Evaluator::eval(const GetAttr& node, const ScopePtr& scope) {
 
 Value Evaluator::eval(const GetItem& node, const ScopePtr& scope) {
   const Value object = eval(*node.object, scope);
-  if (node.slice) return slice(object, *node.slice, scope);
   return item(object, eval(*node.index, scope));
 }
 
-Value Evaluator::slice(const Value& object, const Slice& slice, const ScopePtr& scope) {
+Value Evaluator::eval(const Slice& node, const ScopePtr& scope) {
+  const Value object = eval(*node.object, scope);
   const auto bound = [&](const ExprPtr& expr) { return expr ? eval(*expr, scope) : Value(); };
-  const Value start = bound(slice.start), stop = bound(slice.stop), step = bound(slice.step);
+  const Value start = bound(node.start), stop = bound(node.stop), step = bound(node.step);
   return sliced(*this, object, start, stop, step);
 }
 
@@ -113,17 +91,6 @@ Arguments Evaluator::arguments(const CallArguments& node, const ScopePtr& scope)
   out.positional.reserve(node.positional.size());
   for (const ExprPtr& expr : node.positional) out.positional.push_back(eval(*expr, scope));
   for (const auto& [name, expr] : node.keyword) out.keyword.emplace_back(name, eval(*expr, scope));
-  if (node.star) {
-    for (Value& value : iterate(eval(*node.star, scope))) out.positional.push_back(std::move(value));
-  }
-  if (node.double_star) {
-    const Value more = eval(*node.double_star, scope);
-    if (!more.is_dict()) throw Problem{"a dict behind **", cat("a ", more.type_name())};
-    for (const auto& [name, value] : more.dict().entries) {
-      if (!name.is_text()) throw Problem{"strings as names of arguments", cat("a ", name.type_name())};
-      out.keyword.emplace_back(name.text(), value);
-    }
-  }
   for (std::size_t i = 0; i < out.keyword.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       step();
@@ -141,17 +108,6 @@ Value Evaluator::eval(const Call& node, const ScopePtr& scope) {
 Value Evaluator::eval(const FilterExpr& node, const ScopePtr& scope) {
   const Value operand = node.operand ? eval(*node.operand, scope) : *filter_operand_;
   return call_filter(*this, node.name, operand, arguments(node.arguments, scope));
-}
-
-// The innermost filter of a block's chain has no operand of its own: it is the block's text.
-Value Evaluator::apply_filter(const Expr& filter, const Value& operand, const ScopePtr& scope) {
-  struct Restore {
-    const Value*& slot;
-    const Value* before;
-    ~Restore() { slot = before; }
-  } restore{filter_operand_, filter_operand_};
-  filter_operand_ = &operand;
-  return eval(filter, scope);
 }
 
 Value Evaluator::eval(const TestExpr& node, const ScopePtr& scope) {

@@ -75,10 +75,10 @@ ExprPtr ExpressionParser::logical_not() {
   return make(at, Unary{UnaryOp::logical_not, logical_not()});
 }
 
-bool ExpressionParser::comparison_operator(CompareOp& op) {
-  static constexpr std::pair<std::string_view, CompareOp> table[] = {{"==", CompareOp::eq}, {"!=", CompareOp::ne},
-                                                                     {"<", CompareOp::lt},  {"<=", CompareOp::le},
-                                                                     {">", CompareOp::gt},  {">=", CompareOp::ge}};
+bool ExpressionParser::comparison_operator(BinaryOp& op) {
+  static constexpr std::pair<std::string_view, BinaryOp> table[] = {{"==", BinaryOp::eq}, {"!=", BinaryOp::ne},
+                                                                    {"<", BinaryOp::lt},  {"<=", BinaryOp::le},
+                                                                    {">", BinaryOp::gt},  {">=", BinaryOp::ge}};
   for (const auto& [text, code] : table) {
     if (skip_op(text)) {
       op = code;
@@ -86,13 +86,13 @@ bool ExpressionParser::comparison_operator(CompareOp& op) {
     }
   }
   if (skip_name("in")) {
-    op = CompareOp::in;
+    op = BinaryOp::in;
     return true;
   }
   if (is_name("not") && ahead().kind == TokenKind::name && ahead().text == "in") {
     next();
     next();
-    op = CompareOp::not_in;
+    op = BinaryOp::not_in;
     return true;
   }
   return false;
@@ -100,11 +100,13 @@ bool ExpressionParser::comparison_operator(CompareOp& op) {
 
 ExprPtr ExpressionParser::comparison() {
   const Position at = now().at;
-  Compare out;
-  out.first = sum();
-  CompareOp op{};
-  while (comparison_operator(op)) out.rest.emplace_back(op, sum());
-  return out.rest.empty() ? std::move(out.first) : make(at, std::move(out));
+  ExprPtr left = sum();
+  BinaryOp op{};
+  if (!comparison_operator(op)) return left;
+  ExprPtr node = binary(at, op, std::move(left), sum());
+  const Position second = now().at;
+  if (comparison_operator(op)) fail(second, "one comparison; `and` joins two", "a second one behind it");
+  return node;
 }
 
 ExprPtr ExpressionParser::sum() {
@@ -118,17 +120,18 @@ ExprPtr ExpressionParser::sum() {
 }
 
 ExprPtr ExpressionParser::concat() {
-  const Position at = now().at;
-  Concat out;
-  out.parts.push_back(product());
-  while (skip_op("~")) out.parts.push_back(product());
-  return out.parts.size() == 1 ? std::move(out.parts.front()) : make(at, std::move(out));
+  ExprPtr left = product();
+  for (Position at = now().at; skip_op("~"); at = now().at) {
+    chained();
+    left = binary(at, BinaryOp::concat, std::move(left), product());
+  }
+  return left;
 }
 
 ExprPtr ExpressionParser::product() {
   static constexpr std::pair<std::string_view, BinaryOp> table[] = {
       {"*", BinaryOp::mul}, {"/", BinaryOp::div}, {"//", BinaryOp::floor_div}, {"%", BinaryOp::mod}};
-  ExprPtr left = power();
+  ExprPtr left = unary(true);
   while (true) {
     const Position at = now().at;
     const auto* found =
@@ -136,26 +139,16 @@ ExprPtr ExpressionParser::product() {
     if (found == std::end(table)) return left;
     chained();
     next();
-    left = binary(at, found->second, std::move(left), power());
+    left = binary(at, found->second, std::move(left), unary(true));
   }
-}
-
-ExprPtr ExpressionParser::power() {
-  ExprPtr left = unary(true);
-  for (Position at = now().at; skip_op("**"); at = now().at) {
-    chained();
-    left = binary(at, BinaryOp::pow, std::move(left), unary(true));
-  }
-  return left;
 }
 
 ExprPtr ExpressionParser::unary(bool with_filter) {
   auto guard = deeper();
   const Position at = now().at;
   ExprPtr node;
-  if (is_op("-") || is_op("+")) {
-    const UnaryOp op = next().text == "-" ? UnaryOp::negate : UnaryOp::plus;
-    node = make(at, Unary{op, unary(false)});
+  if (skip_op("-")) {
+    node = make(at, Unary{UnaryOp::negate, unary(false)});
   } else {
     node = primary();
   }
@@ -170,7 +163,6 @@ ExprPtr ExpressionParser::primary() {
       if (token.text == "true" || token.text == "True") return make(token.at, Literal{Value(true)});
       if (token.text == "false" || token.text == "False") return make(token.at, Literal{Value(false)});
       if (token.text == "none" || token.text == "None") return make(token.at, Literal{Value()});
-      note_special(token.text);
       return make(token.at, Name{token.text});
     case TokenKind::string: {
       std::string text = token.text;
@@ -236,83 +228,38 @@ ExprPtr ExpressionParser::postfix(ExprPtr node) {
 }
 
 ExprPtr ExpressionParser::subscript(Position at, ExprPtr object) {
-  if (skip_op(".")) {
-    const Token name = next();
-    if (name.kind == TokenKind::name) return make(at, GetAttr{std::move(object), name.text});
-    if (name.kind != TokenKind::integer) fail(name.at, "a name or a number after `.`", described(name));
-    return make(at, GetItem{std::move(object), make(name.at, Literal{Value(name.integer)}), std::nullopt});
-  }
+  if (skip_op(".")) return make(at, GetAttr{std::move(object), expect_name("a name after `.`")});
   expect_op("[");
-  GetItem out;
-  out.object = std::move(object);
-  ListExpr several;
-  several.tuple = true;
-  while (!is_op("]")) {
-    if (several.items.empty()) {
-      if (is_slice(out)) break;
-    } else {
-      expect_op(",");
-      out.index = expression();
-    }
-    several.items.push_back(std::move(out.index));
-  }
+  ExprPtr node = index(at, std::move(object));
   expect_op("]");
-  if (!out.slice) {
-    if (several.items.empty()) fail(at, "an index", "`[]`");
-    out.index = several.items.size() == 1 ? std::move(several.items.front()) : make(at, std::move(several));
-  }
-  return make(at, std::move(out));
+  return node;
 }
 
-// Reads an index into out.index, or a slice into out.slice.
-bool ExpressionParser::is_slice(GetItem& out) {
-  ExprPtr start;
-  if (!is_op(":")) {
-    start = expression();
-    if (!is_op(":")) {
-      out.index = std::move(start);
-      return false;
-    }
-  }
-  expect_op(":");
-  Slice slice;
-  slice.start = std::move(start);
-  const auto ended = [&] { return is_op(":") || is_op("]") || is_op(","); };
+// What stands between brackets: an index, or a slice.
+ExprPtr ExpressionParser::index(Position at, ExprPtr object) {
+  ExprPtr start = is_op(":") ? nullptr : expression();
+  if (!skip_op(":")) return make(at, GetItem{std::move(object), std::move(start)});
+  Slice slice{std::move(object), std::move(start), nullptr, nullptr};
+  const auto ended = [&] { return is_op(":") || is_op("]"); };
   if (!ended()) slice.stop = expression();
   if (skip_op(":") && !ended()) slice.step = expression();
-  out.slice = std::move(slice);
-  return true;
+  return make(at, std::move(slice));
 }
 
 CallArguments ExpressionParser::call_arguments() {
   CallArguments out;
   const Position at = now().at;
   expect_op("(");
-  const auto ordered = [&](bool right) {
-    if (!right) fail(at, "arguments in the order positional, named, *, **", "another order");
-  };
-  bool comma = false;
   while (!is_op(")")) {
-    if (comma) {
-      expect_op(",");
-      if (is_op(")")) break;
-    }
-    if (skip_op("*")) {
-      ordered(!out.star && !out.double_star);
-      out.star = expression();
-    } else if (skip_op("**")) {
-      ordered(!out.double_star);
-      out.double_star = expression();
-    } else if (now().kind == TokenKind::name && ahead().kind == TokenKind::op && ahead().text == "=") {
-      ordered(!out.double_star);
+    if (now().kind == TokenKind::name && ahead().kind == TokenKind::op && ahead().text == "=") {
       std::string name = next().text;
       next();
       out.keyword.emplace_back(std::move(name), expression());
     } else {
-      ordered(!out.star && !out.double_star && out.keyword.empty());
+      if (!out.keyword.empty()) fail(at, "arguments in the order positional, named", "another order");
       out.positional.push_back(expression());
     }
-    comma = true;
+    if (!skip_op(",")) break;
   }
   expect_op(")");
   return out;
@@ -345,17 +292,12 @@ ExprPtr ExpressionParser::filters(ExprPtr node) {
   return node;
 }
 
-std::string ExpressionParser::dotted_name(const char* what) {
-  std::string name = expect_name(what);
-  while (skip_op(".")) name += "." + expect_name(what);
-  return name;
-}
-
 // As in Jinja, one that is unknown is an error at once, but inside a condition only where it is reached.
 ExprPtr ExpressionParser::one_filter(ExprPtr operand) {
   const Position at = now().at;
-  FilterExpr out{std::move(operand), dotted_name("a filter's name"), {}};
-  if (!conditional_depth_ && !has_filter(out.name)) fail(at, "a filter that Jinja knows", cat("`", out.name, "`"));
+  FilterExpr out{std::move(operand), expect_name("a filter's name"), {}};
+  if (!conditional_depth_ && !has_filter(out.name))
+    fail(at, "a filter that chat templates use", cat("`", out.name, "`"));
   if (is_op("(")) out.arguments = call_arguments();
   return make(at, std::move(out));
 }
@@ -363,8 +305,9 @@ ExprPtr ExpressionParser::one_filter(ExprPtr operand) {
 ExprPtr ExpressionParser::test(Position at, ExprPtr operand) {
   const bool negated = skip_name("not");
   const Position named = now().at;
-  TestExpr out{std::move(operand), dotted_name("a test's name"), {}};
-  if (!conditional_depth_ && !has_test(out.name)) fail(named, "a test that Jinja knows", cat("`", out.name, "`"));
+  TestExpr out{std::move(operand), expect_name("a test's name"), {}};
+  if (!conditional_depth_ && !has_test(out.name))
+    fail(named, "a test that chat templates use", cat("`", out.name, "`"));
   const Token& token = now();
   const bool literal = token.kind == TokenKind::name || token.kind == TokenKind::string ||
                        token.kind == TokenKind::integer || token.kind == TokenKind::real || is_op("[") || is_op("{");

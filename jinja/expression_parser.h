@@ -102,13 +102,6 @@ class ExpressionParser {
     if (++links_ > max_links) fail(now().at, cat("at most ", max_links, " operators in one tag"), "more");
   }
 
-  // What a macro takes beyond its parameters follows from the names that its body reads.
-  void note_special(std::string_view name) {
-    if (name == "caller") special_.caller = true;
-    if (name == "kwargs") special_.kwargs = true;
-    if (name == "varargs") special_.varargs = true;
-  }
-
   [[nodiscard]] bool tuple_ends(std::string_view end) const;
   ExprPtr tuple(bool with_conditional, std::string_view end = {}, bool parentheses = false);
   ExprPtr expression();
@@ -116,23 +109,21 @@ class ExpressionParser {
   ExprPtr logical_or();
   ExprPtr logical_and();
   ExprPtr logical_not();
-  bool comparison_operator(CompareOp& op);
+  bool comparison_operator(BinaryOp& op);
   ExprPtr comparison();
   ExprPtr sum();
   ExprPtr concat();
   ExprPtr product();
-  ExprPtr power();
   ExprPtr unary(bool with_filter);
   ExprPtr primary();
   ExprPtr list(Position at);
   ExprPtr dict(Position at);
   ExprPtr postfix(ExprPtr node);
   ExprPtr subscript(Position at, ExprPtr object);
-  bool is_slice(GetItem& out);
+  ExprPtr index(Position at, ExprPtr object);
   CallArguments call_arguments();
   ExprPtr filters_and_tests(ExprPtr node);
   ExprPtr filters(ExprPtr node);
-  std::string dotted_name(const char* what);
   ExprPtr one_filter(ExprPtr operand);
   ExprPtr test(Position at, ExprPtr operand);
 
@@ -142,10 +133,6 @@ class ExpressionParser {
   int expression_depth_ = 0;
   int conditional_depth_ = 0;
   int links_ = 0;
-  struct Special {
-    bool caller = false, kwargs = false, varargs = false;
-  };
-  Special special_;
 };
 
 }  // namespace tern::jinja

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
 
 #include "base/status.h"
 #include "base/strings.h"
@@ -13,6 +12,7 @@ namespace tern::jinja {
 namespace {
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
+bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 std::string normalized_newlines(std::string_view source) {
   std::string out;
@@ -85,17 +85,6 @@ class Lexer {
     return at;
   }
 
-  // Where `{% raw %}` opens at `at`: the offset behind it, else 0.
-  [[nodiscard]] std::size_t raw_opening(std::size_t at) const {
-    std::size_t i = at + 2;
-    if (i < source_.size() && (source_[i] == '-' || source_[i] == '+')) ++i;
-    i = skip_space(i);
-    if (!starts("raw", i)) return 0;
-    i = skip_space(i + 3);
-    if (starts("%}", i)) return i + 2;
-    return starts("-%}", i) ? skip_space(i + 3) : 0;
-  }
-
   // The text before a tag, less what the tag's sign and lstrip_blocks take off its end.
   void push_text(std::size_t begin, std::size_t end, char sign, bool variable) {
     std::string_view text = std::string_view(source_).substr(begin, end - begin);
@@ -137,9 +126,6 @@ class Lexer {
     push_text(at_, open, sign, kind == '{');
     const std::size_t inside = open + 2 + (sign ? 1 : 0);
     if (kind == '#') return read_comment(open, inside);
-    if (kind == '%') {
-      if (const std::size_t raw = raw_opening(open)) return read_raw(open, raw);
-    }
     push(kind == '{' ? TokenKind::variable_begin : TokenKind::block_begin, {}, open);
     after_match(inside);
     read_tag(kind == '{', open);
@@ -158,20 +144,6 @@ class Lexer {
       if (const std::size_t end = block_close("#}", i)) return after_match(end);
     }
     fail(open, "`#}` to end the comment", "the end of the template");
-  }
-
-  void read_raw(std::size_t open, std::size_t begin) {
-    line_starting_ = source_[begin - 1] == '\n';
-    for (std::size_t i = source_.find("{%", begin); i != std::string::npos; i = source_.find("{%", i + 2)) {
-      const char sign = sign_at(i + 2);
-      std::size_t word = skip_space(i + 2 + (sign ? 1 : 0));
-      if (!starts("endraw", word)) continue;
-      const std::size_t end = block_close("%}", skip_space(word + 6));
-      if (!end) continue;
-      push_text(begin, i, sign, false);
-      return after_match(end);
-    }
-    fail(open, "`{% endraw %}`", "the end of the template");
   }
 
   void read_tag(bool variable, std::size_t open) {
@@ -195,7 +167,7 @@ class Lexer {
         at_ += size;
       } else if (digit(source_[at_])) {
         read_number();
-      } else if (in_class(c, CharacterClass::identifier_start)) {
+      } else if (letter(source_[at_])) {
         read_name();
       } else if (c == '\'' || c == '"') {
         read_string();
@@ -208,61 +180,30 @@ class Lexer {
 
   void read_name() {
     const std::size_t begin = at_;
-    for (std::size_t size = 0; at_ < source_.size(); at_ += size) {
-      if (!in_class(code_point_at(source_, at_, size), CharacterClass::identifier)) break;
-    }
+    while (at_ < source_.size() && (letter(source_[at_]) || digit(source_[at_]))) ++at_;
     push(TokenKind::name, source_.substr(begin, at_ - begin), begin);
   }
 
-  // Digits with single underscores between; the offset behind them.
-  [[nodiscard]] std::size_t digits_end(std::size_t at) const {
-    while (at < source_.size() &&
-           (digit(source_[at]) || (source_[at] == '_' && at + 1 < source_.size() && digit(source_[at + 1])))) {
-      ++at;
-    }
-    return at;
-  }
-
+  // Digits, or digits with a fraction.
   void read_number() {
     const std::size_t begin = at_;
-    std::size_t end = begin;
-    int base = 10;
-    const char second = begin + 1 < source_.size() ? static_cast<char>(source_[begin + 1] | 0x20) : '\0';
-    if (source_[begin] == '0' && (second == 'x' || second == 'o' || second == 'b')) {
-      base = second == 'x' ? 16 : second == 'o' ? 8 : 2;
-      end = begin + 2;
-      while (end < source_.size() && (std::isalnum(static_cast<unsigned char>(source_[end])) || source_[end] == '_'))
-        ++end;
-    } else {
-      end = digits_end(begin);
+    const auto digits = [&] {
+      while (at_ < source_.size() && digit(source_[at_])) ++at_;
+    };
+    digits();
+    const bool real = at_ + 1 < source_.size() && source_[at_] == '.' && digit(source_[at_ + 1]);
+    if (real) {
+      ++at_;
+      digits();
     }
-    bool real = false;
-    if (base == 10) {
-      if (end + 1 < source_.size() && source_[end] == '.' && digit(source_[end + 1])) {
-        real = true;
-        end = digits_end(end + 1);
-      }
-      if (end < source_.size() && (source_[end] | 0x20) == 'e') {
-        std::size_t power = end + 1;
-        if (power < source_.size() && (source_[power] == '+' || source_[power] == '-')) ++power;
-        if (power < source_.size() && digit(source_[power])) {
-          real = true;
-          end = digits_end(power);
-        }
-      }
-    }
-    std::string text = source_.substr(begin + (base == 10 ? 0 : 2), end - begin - (base == 10 ? 0 : 2));
-    std::erase(text, '_');
-    at_ = end;
+    const std::string text = source_.substr(begin, at_ - begin);
     Token& token = push(real ? TokenKind::real : TokenKind::integer, {}, begin);
     const char* last = text.data() + text.size();
     if (real) {
-      token.real = std::strtod(text.c_str(), nullptr);
-      return;
+      std::from_chars(text.data(), last, token.real);
+    } else if (std::from_chars(text.data(), last, token.integer).ec != std::errc{}) {
+      fail(begin, "an integer within 64 bits", text);
     }
-    const auto read = std::from_chars(text.data(), last, token.integer, base);
-    if (read.ec != std::errc{} || read.ptr != last)
-      fail(begin, "an integer within 64 bits", source_.substr(begin, end - begin));
   }
 
   void read_string() {
@@ -281,55 +222,31 @@ class Lexer {
     push(TokenKind::string, std::move(text), begin);
   }
 
-  // Python's string escapes; an unknown one stays as it is written.
   void read_escape(std::string& out) {
     const std::size_t begin = at_++;
     if (at_ >= source_.size()) return;
-    const char c = source_[at_++];
-    static constexpr std::string_view names = "abfnrtv\\'\"", codes = "\a\b\f\n\r\t\v\\'\"";
-    if (const std::size_t i = names.find(c); i != std::string_view::npos) {
-      out += codes[i];
-    } else if (c == '\n') {
-      return;  // a line continued
-    } else if (c >= '0' && c <= '7') {
-      --at_;
-      std::uint32_t value = 0;
-      for (int i = 0; i < 3 && at_ < source_.size() && source_[at_] >= '0' && source_[at_] <= '7'; ++i) {
-        value = value * 8 + static_cast<std::uint32_t>(source_[at_++] - '0');
-      }
-      append_code_point(out, value);
-    } else if (c == 'x' || c == 'u' || c == 'U') {
-      append_code_point(out, read_hex(c == 'x' ? 2 : c == 'u' ? 4 : 8, begin));
-    } else if (c == 'N') {
-      fail(begin, "an escape without a character's name", "`\\N`");
-    } else {
-      --at_;
-      out += '\\';
+    static constexpr std::string_view names = "nrt\\'\"", codes = "\n\r\t\\'\"";
+    std::size_t size = 0;
+    (void)code_point_at(source_, at_, size);
+    const std::size_t i = names.find(source_[at_]);
+    if (i == std::string_view::npos) {
+      fail(begin, R"(one of the escapes \n \r \t \\ \' \")", cat("`", source_.substr(begin, size + 1), "`"));
     }
-  }
-
-  std::uint32_t read_hex(std::size_t digits, std::size_t begin) {
-    std::uint32_t value = 0;
-    const std::size_t end = std::min(source_.size(), at_ + digits);
-    const auto read = std::from_chars(source_.data() + at_, source_.data() + end, value, 16);
-    if (read.ptr != source_.data() + at_ + digits || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) {
-      fail(begin, cat(digits, " hexadecimal digits of a code point"), source_.substr(begin, end - begin));
-    }
-    at_ += digits;
-    return value;
+    out += codes[i];
+    ++at_;
   }
 
   void read_operator(std::string& closers) {
-    static constexpr std::array<std::string_view, 27> operators{"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
-                                                                "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
-                                                                ">",  "<",  "=",  ".",  ":",  "|",  ",", ";", ""};
+    static constexpr std::array<std::string_view, 26> operators{"//", "==", "!=", ">=", "<=", "+", "-", "/", "*",
+                                                                "%",  "~",  "[",  "]",  "(",  ")", "{", "}", ">",
+                                                                "<",  "=",  ".",  ":",  "|",  ",", ";", ""};
     const std::size_t begin = at_;
     const auto* found =
         std::find_if(operators.begin(), operators.end(), [&](std::string_view op) { return starts(op, begin); });
     if (found->empty()) {
       std::size_t size = 0;
       (void)code_point_at(source_, begin, size);
-      fail(begin, "a name, a value or an operator", string_repr_of(begin, size));
+      fail(begin, "a name, a value or an operator", cat("`", source_.substr(begin, size), "`"));
     }
     const char c = (*found)[0];
     if (found->size() == 1 && (c == '(' || c == '[' || c == '{')) {
@@ -341,10 +258,6 @@ class Lexer {
     }
     at_ += found->size();
     push(TokenKind::op, std::string(*found), begin);
-  }
-
-  [[nodiscard]] std::string string_repr_of(std::size_t at, std::size_t size) const {
-    return cat("`", source_.substr(at, size), "`");
   }
 
   std::string source_;

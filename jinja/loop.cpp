@@ -14,8 +14,7 @@ unsigned depth_over(const Values& items) {
 
 }  // namespace
 
-Loop::Loop(const For& node, ScopePtr scope, std::shared_ptr<const Values> items, int depth)
-    : Object(depth_over(*items)), node_(node), scope_(std::move(scope)), items_(std::move(items)), depth_(depth) {}
+Loop::Loop(Values items) : Object(depth_over(items)), items_(std::move(items)) {}
 
 bool Loop::pull(Value& out) {
   if (ahead_) {
@@ -23,8 +22,8 @@ bool Loop::pull(Value& out) {
     out = (*ahead_)[ahead_at_++];
     return true;
   }
-  while (at_ < items_->size()) {
-    const Value& item = (*items_)[at_++];
+  while (at_ < items_.size()) {
+    const Value& item = items_[at_++];
     if (test_ && !test_(item)) continue;
     out = item;
     return true;
@@ -47,7 +46,6 @@ bool Loop::advance(Value& out) {
 
 void Loop::finish() {
   ended_ = true;
-  scope_.reset();
   test_ = nullptr;
 }
 
@@ -62,7 +60,7 @@ const Value* Loop::peek() {
 std::int64_t Loop::count() {
   if (length_) return *length_;
   if (!test_) {
-    length_ = static_cast<std::int64_t>(items_->size());
+    length_ = static_cast<std::int64_t>(items_.size());
     return *length_;
   }
   Values rest;
@@ -73,14 +71,7 @@ std::int64_t Loop::count() {
   return *length_;
 }
 
-std::string Loop::repr() const { return cat("<LoopContext ", index0_ + 1, "/", length(), ">"); }
-
-Value Loop::changed(const Arguments& arguments) {
-  Value now = Value::tuple(arguments.positional);
-  const bool differs = !last_changed_ || !equal(*last_changed_, now);
-  if (differs) last_changed_ = std::move(now);
-  return Value(differs);
-}
+std::string Loop::repr() const { throw Problem{"a value that can be printed", "the loop itself"}; }
 
 bool Loop::attribute(Evaluator&, std::string_view name, Value& out) {
   if (name == "index") return out = Value(index0_ + 1), true;
@@ -90,8 +81,6 @@ bool Loop::attribute(Evaluator&, std::string_view name, Value& out) {
   if (name == "length") return out = Value(count()), true;
   if (name == "revindex") return out = Value(count() - index0_), true;
   if (name == "revindex0") return out = Value(count() - index0_ - 1), true;
-  if (name == "depth") return out = Value(depth_ + 1), true;
-  if (name == "depth0") return out = Value(depth_), true;
   if (name == "previtem") {
     out = index0_ == 0 || !before_ ? Value::undefined("previtem", {}, "there is no previous item") : *before_;
     return true;
@@ -101,27 +90,10 @@ bool Loop::attribute(Evaluator&, std::string_view name, Value& out) {
     out = next ? *next : Value::undefined("nextitem", {}, "there is no next item");
     return true;
   }
-  if (name != "cycle" && name != "changed") return false;
-  // The function holds the loop weakly: stored in a namespace, it must not keep a ring alive.
-  const bool cycle = name == "cycle";
-  auto function = std::make_shared<Builtin>(
-      std::string(name), [cycle, self = weak_from_this()](Evaluator&, const Arguments& given) {
-        const auto loop = self.lock();
-        if (!loop) throw Problem{"a loop that still runs", "one that has ended"};
-        if (!cycle) return loop->changed(given);
-        if (given.positional.empty()) throw Problem{"values to cycle through", "none"};
-        return given.positional[static_cast<std::size_t>(loop->index0_) % given.positional.size()];
-      });
-  out = Value(ObjectPtr(std::move(function)));
-  return true;
-}
-
-Value Loop::call(Evaluator& evaluator, const Arguments& arguments) {
-  if (!node_.recursive) throw Problem{"a loop marked `recursive`", "a call of another"};
-  if (!scope_) throw Problem{"a loop that still runs", "one that has ended"};
-  const Bound bound("loop", arguments, {"iterable"}, 1);
-  const ScopePtr scope = scope_;
-  return evaluator.text(evaluator.run_loop(node_, scope, evaluator.iterate(*bound[0]), depth_ + 1));
+  for (const std::string_view unused : {"cycle", "changed", "depth", "depth0"}) {
+    if (name == unused) throw Problem{"a part of `loop` that chat templates use", cat("`loop.", name, "`")};
+  }
+  return false;
 }
 
 }  // namespace tern::jinja

@@ -21,14 +21,8 @@ const char* symbol(BinaryOp op) {
       return "/";
     case BinaryOp::floor_div:
       return "//";
-    case BinaryOp::mod:
-      return "%";
-    case BinaryOp::pow:
-      return "**";
-    case BinaryOp::logical_and:
-      return "and";
     default:
-      return "or";
+      return "%";
   }
 }
 
@@ -46,20 +40,6 @@ std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-Value integer_power(std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0) {
-    if (base == 0) throw Problem{"a power other than 0 to a negative exponent", "0"};
-    return Value(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
-  }
-  std::int64_t result = 1;
-  while (exponent > 0) {
-    if ((exponent & 1) && __builtin_mul_overflow(result, base, &result)) overflow();
-    exponent >>= 1;
-    if (exponent && __builtin_mul_overflow(base, base, &base)) overflow();
-  }
-  return Value(result);
-}
-
 Value integers(BinaryOp op, std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
   switch (op) {
@@ -69,8 +49,6 @@ Value integers(BinaryOp op, std::int64_t a, std::int64_t b) {
       return __builtin_sub_overflow(a, b, &out) ? (overflow(), Value()) : Value(out);
     case BinaryOp::mul:
       return __builtin_mul_overflow(a, b, &out) ? (overflow(), Value()) : Value(out);
-    case BinaryOp::pow:
-      return integer_power(a, b);
     default:
       break;
   }
@@ -88,9 +66,6 @@ Value reals(BinaryOp op, double a, double b) {
       return Value(a - b);
     case BinaryOp::mul:
       return Value(a * b);
-    case BinaryOp::pow:
-      if (a < 0 && b != std::floor(b)) throw Problem{"a real power", "a complex one"};
-      return Value(std::pow(a, b));
     default:
       break;
   }
@@ -136,33 +111,6 @@ Value added(Evaluator& evaluator, const Value& left, const Value& right) {
   unsupported(BinaryOp::add, left, right);
 }
 
-}  // namespace
-
-Value binary(Evaluator& evaluator, BinaryOp op, const Value& left, const Value& right) {
-  if (left.is_number() && right.is_number()) {
-    if (left.is_integral() && right.is_integral()) return integers(op, left.integer(), right.integer());
-    return reals(op, left.real(), right.real());
-  }
-  evaluator.step_over(left);
-  evaluator.step_over(right);
-  if (op == BinaryOp::add) return added(evaluator, left, right);
-  if (op == BinaryOp::mod && left.is_text()) return percent_format(evaluator, left.text(), right);
-  if (op == BinaryOp::mul) {
-    if ((left.is_text() || left.is_list()) && right.is_integral()) return repeated(evaluator, left, right.integer());
-    if ((right.is_text() || right.is_list()) && left.is_integral()) return repeated(evaluator, right, left.integer());
-  }
-  unsupported(op, left, right);
-}
-
-Value negated(const Value& operand, bool plus) {
-  if (operand.is_undefined()) throw Problem{"a defined value", operand.undefined().message()};
-  if (!operand.is_number()) throw Problem{"a number", cat("a ", operand.type_name())};
-  if (operand.is_float()) return Value(plus ? operand.real() : -operand.real());
-  if (plus) return Value(operand.integer());
-  if (operand.integer() == INT64_MIN) overflow();
-  return Value(-operand.integer());
-}
-
 bool contains(Evaluator& evaluator, const Value& container, const Value& item) {
   if (container.is_text()) {
     if (!item.is_text()) throw Problem{"a string to look for in a string", cat("a ", item.type_name())};
@@ -180,45 +128,77 @@ bool contains(Evaluator& evaluator, const Value& container, const Value& item) {
   return false;
 }
 
-bool compared(Evaluator& evaluator, CompareOp op, const Value& left, const Value& right) {
+bool compared(Evaluator& evaluator, BinaryOp op, const Value& left, const Value& right) {
   evaluator.step_over(left);
   switch (op) {
-    case CompareOp::eq:
+    case BinaryOp::eq:
       return equal(left, right);
-    case CompareOp::ne:
+    case BinaryOp::ne:
       return !equal(left, right);
-    case CompareOp::in:
+    case BinaryOp::in:
       return contains(evaluator, right, left);
-    case CompareOp::not_in:
+    case BinaryOp::not_in:
       return !contains(evaluator, right, left);
-    case CompareOp::lt:
+    case BinaryOp::lt:
       return compare(left, right, "<") == -1;
-    case CompareOp::gt:
+    case BinaryOp::gt:
       return compare(left, right, ">") == 1;
-    case CompareOp::le: {
+    case BinaryOp::le: {
       const int order = compare(left, right, "<=");
       return order == -1 || order == 0;
     }
-    case CompareOp::ge: {
+    default: {
       const int order = compare(left, right, ">=");
       return order == 1 || order == 0;
     }
   }
-  return false;
+}
+
+}  // namespace
+
+Value binary(Evaluator& evaluator, BinaryOp op, const Value& left, const Value& right) {
+  if (op >= BinaryOp::eq) return Value(compared(evaluator, op, left, right));
+  if (op == BinaryOp::concat) {
+    evaluator.step_over(left);
+    evaluator.step_over(right);
+    return evaluator.text(left.str() + right.str());
+  }
+  if (left.is_number() && right.is_number()) {
+    if (left.is_integral() && right.is_integral()) return integers(op, left.integer(), right.integer());
+    return reals(op, left.real(), right.real());
+  }
+  evaluator.step_over(left);
+  evaluator.step_over(right);
+  if (op == BinaryOp::add) return added(evaluator, left, right);
+  if (op == BinaryOp::mod && left.is_text()) {
+    const bool several = right.is_list() && right.list().tuple;
+    return percent_format(evaluator, left.text(), several ? right.items() : Values{right});
+  }
+  if (op == BinaryOp::mul) {
+    if ((left.is_text() || left.is_list()) && right.is_integral()) return repeated(evaluator, left, right.integer());
+    if ((right.is_text() || right.is_list()) && left.is_integral()) return repeated(evaluator, right, left.integer());
+  }
+  unsupported(op, left, right);
+}
+
+Value negated(const Value& operand) {
+  if (operand.is_undefined()) throw Problem{"a defined value", operand.undefined().message()};
+  if (!operand.is_number()) throw Problem{"a number", cat("a ", operand.type_name())};
+  if (operand.is_float()) return Value(-operand.real());
+  if (operand.integer() == INT64_MIN) overflow();
+  return Value(-operand.integer());
 }
 
 Value sliced(Evaluator& evaluator, const Value& object, const Value& start, const Value& stop, const Value& step) {
   if (object.is_undefined()) throw Problem{"a defined value", object.undefined().message()};
-  const auto* range = object.as<Range>();
   const bool integral = (start.is_none() || start.is_integral()) && (stop.is_none() || stop.is_integral()) &&
                         (step.is_none() || step.is_integral());
   if (!integral) throw Problem{"integers as a slice's bounds", "other values"};
-  if (!(object.is_text() || object.is_list() || range)) {
+  if (!object.is_text() && !object.is_list()) {
     throw Problem{"a string, list or tuple to slice", cat("a ", object.type_name())};
   }
-  const std::int64_t length = object.is_text()   ? static_cast<std::int64_t>(code_point_count(object.text()))
-                              : object.is_list() ? static_cast<std::int64_t>(object.items().size())
-                                                 : range->length();
+  const std::int64_t length = object.is_text() ? static_cast<std::int64_t>(code_point_count(object.text()))
+                                               : static_cast<std::int64_t>(object.items().size());
   const std::int64_t stride = step.is_none() ? 1 : step.integer();
   if (stride == 0) throw Problem{"a slice's step other than 0", "0"};
   // Python's PySlice_AdjustIndices.
@@ -245,10 +225,8 @@ Value sliced(Evaluator& evaluator, const Value& object, const Value& start, cons
     return evaluator.text(std::move(out), object.markup());
   }
   Values out;
-  for (const std::size_t at : picked) {
-    out.push_back(object.is_list() ? object.items()[at] : Value(range->at(static_cast<std::int64_t>(at))));
-  }
-  return object.is_list() && object.list().tuple ? Value::tuple(std::move(out)) : Value::list(std::move(out));
+  for (const std::size_t at : picked) out.push_back(object.items()[at]);
+  return object.list().tuple ? Value::tuple(std::move(out)) : Value::list(std::move(out));
 }
 
 }  // namespace tern::jinja

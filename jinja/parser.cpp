@@ -31,10 +31,9 @@ class Parser : private ExpressionParser {
         body.push_back({at, Data{next().text}});
       } else if (now().kind == TokenKind::variable_begin) {
         next();
-        Output output;
-        output.values.push_back(tuple(true));
+        ExprPtr value = tuple(true);
         expect_kind(TokenKind::variable_end, "`}}`");
-        body.push_back({at, std::move(output)});
+        body.push_back({at, Output{std::move(value)}});
       } else {
         expect_kind(TokenKind::block_begin, "`{%`");
         if (std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return is_name(end); })) return body;
@@ -67,21 +66,14 @@ class Parser : private ExpressionParser {
     if (name == "if") return {tag.at, if_chain()};
     if (name == "set") return set(tag.at);
     if (name == "macro") return {tag.at, macro()};
-    if (name == "call") return {tag.at, call_block(tag.at)};
     if (name == "filter") return {tag.at, filter_block()};
-    if (name == "with") return {tag.at, with()};
-    if (name == "print") return {tag.at, print()};
     if (name == "generation") return {tag.at, Generation{own_block("endgeneration")}};
-    if (name == "autoescape") return {tag.at, autoescape()};
     if (name == "break" || name == "continue") {
       if (loop_depth_ == 0) fail(tag.at, cat("`", name, "` inside a loop"), "none around it");
       if (name == "break") return {tag.at, Break{}};
       return {tag.at, Continue{}};
     }
-    for (const std::string_view other : {"include", "import", "from", "extends", "block"}) {
-      if (name == other) fail(tag.at, "a tag that stays within one template", cat("`", name, "`"));
-    }
-    std::string expected = "a tag that Jinja knows";
+    std::string expected = "a tag that chat templates use";
     if (ends.size()) expected += cat(", or `", *(ends.end() - 1), "`");
     fail(tag.at, std::move(expected), cat("`", name, "`"));
   }
@@ -90,15 +82,12 @@ class Parser : private ExpressionParser {
     For loop;
     loop.target = target(false, "in");
     expect_keyword("in");
-    loop.iterable = tuple(false, "recursive");
+    loop.iterable = tuple(false);
     if (skip_name("if")) loop.test = expression();
-    loop.recursive = skip_name("recursive");
     ++loop_depth_;
-    loop.body = std::make_shared<const Body>(block({"else", "endfor"}));
+    loop.body = block({"else", "endfor"});
     --loop_depth_;
-    Body otherwise;
-    if (next().text == "else") otherwise = block_through("endfor");
-    loop.otherwise = std::make_shared<const Body>(std::move(otherwise));
+    if (next().text == "else") loop.otherwise = block_through("endfor");
     return loop;
   }
 
@@ -125,17 +114,18 @@ class Parser : private ExpressionParser {
       ExprPtr value = tuple(true);
       return {at, Set{std::move(into), std::move(value)}};
     }
-    ExprPtr filter = is_op("|") ? filters(nullptr) : nullptr;
-    return {at, SetBlock{std::move(into), std::move(filter), block_through("endset")}};
+    return {at, SetBlock{std::move(into), block_through("endset")}};
   }
 
   MacroDef macro() {
-    MacroDef macro;
-    macro.name = assignable_name();
-    macro.function = function(signature(), "endmacro");
-    return macro;
+    auto function = std::make_shared<Function>();
+    function->name = assignable_name();
+    function->parameters = signature();
+    function->body = own_block("endmacro");
+    return MacroDef{std::move(function)};
   }
 
+  // The loops around a tag's body are not its own.
   Body own_block(std::string_view end) {
     const int loops = std::exchange(loop_depth_, 0);
     Body body = block_through(end);
@@ -143,64 +133,11 @@ class Parser : private ExpressionParser {
     return body;
   }
 
-  // The loops around a function's body are not its own.
-  std::shared_ptr<const Function> function(std::vector<Parameter> parameters, std::string_view end) {
-    const Special outer = std::exchange(special_, Special{});
-    auto function = std::make_shared<Function>();
-    function->parameters = std::move(parameters);
-    function->body = own_block(end);
-    function->takes_caller = special_.caller;
-    function->takes_kwargs = special_.kwargs;
-    function->takes_varargs = special_.varargs;
-    special_ = {special_.caller || outer.caller, special_.kwargs || outer.kwargs, special_.varargs || outer.varargs};
-    return function;
-  }
-
-  CallBlock call_block(Position at) {
-    CallBlock call;
-    std::vector<Parameter> parameters;
-    if (is_op("(")) parameters = signature();
-    call.call = expression();
-    if (!std::holds_alternative<Call>(call.call->node)) fail(at, "a call of a macro", "another expression");
-    call.function = function(std::move(parameters), "endcall");
-    return call;
-  }
-
   FilterBlock filter_block() {
     FilterBlock out;
     out.filter = filters(one_filter(nullptr));
     out.body = block_through("endfilter");
     return out;
-  }
-
-  With with() {
-    With out;
-    while (now().kind != TokenKind::block_end) {
-      if (!out.bindings.empty()) expect_op(",");
-      Target into = target(false);
-      expect_op("=");
-      ExprPtr value = expression();
-      out.bindings.emplace_back(std::move(into), std::move(value));
-    }
-    out.body = block_through("endwith");
-    return out;
-  }
-
-  Output print() {
-    Output out;
-    while (now().kind != TokenKind::block_end) {
-      if (!out.values.empty()) expect_op(",");
-      out.values.push_back(expression());
-    }
-    return out;
-  }
-
-  Scoped autoescape() {
-    const Position at = now().at;
-    const ExprPtr value = expression();
-    const auto* literal = std::get_if<Literal>(&value->node);
-    if (!literal || literal->value.truthy()) fail(at, "`autoescape false`: a prompt is not HTML", "another value");
-    return Scoped{block_through("endautoescape")};
   }
 
   std::string assignable_name() {

@@ -207,20 +207,8 @@ bool is_space(std::uint32_t c) {
 }
 
 bool is_printable(std::uint32_t c) {
-  if (c == ' ') return true;
-  switch (category(c)) {
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CN:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS:
-      return false;
-    default:
-      return true;
-  }
+  const auto kind = category(c);
+  return c == ' ' || !(kind == UTF8PROC_CATEGORY_CN || kind >= UTF8PROC_CATEGORY_ZS);  // CN 0, then Zs Zl Zp Cc Cf Cs Co
 }
 
 std::string to_lower(std::string_view text) {
@@ -243,45 +231,6 @@ std::string to_capitalized(std::string_view text) {
   return mapped(text, [&](std::string& out, std::uint32_t c, std::size_t at) {
     at == 0 ? append_title(out, c) : append_lower(out, text, at, c);
   });
-}
-
-std::string swap_case(std::string_view text) {
-  return mapped(text, [&](std::string& out, std::uint32_t c, std::size_t at) {
-    category(c) == UTF8PROC_CATEGORY_LU ? append_lower(out, text, at, c) : append_upper(out, c);
-  });
-}
-
-bool in_class(std::uint32_t c, CharacterClass which) {
-  const auto kind = category(c);
-  const bool letter = kind == UTF8PROC_CATEGORY_LU || kind == UTF8PROC_CATEGORY_LL || kind == UTF8PROC_CATEGORY_LT ||
-                      kind == UTF8PROC_CATEGORY_LM || kind == UTF8PROC_CATEGORY_LO;
-  const bool number = kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_NL || kind == UTF8PROC_CATEGORY_NO;
-  switch (which) {
-    case CharacterClass::alpha:
-      return letter;
-    case CharacterClass::decimal:
-      return kind == UTF8PROC_CATEGORY_ND;
-    case CharacterClass::digit:  // and the superscripts and circled digits
-      return kind == UTF8PROC_CATEGORY_ND || c == 0xB2 || c == 0xB3 || c == 0xB9 || c == 0x2070 ||
-             (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468) ||
-             (c >= 0x2474 && c <= 0x247C) || (c >= 0x2488 && c <= 0x2490);
-    case CharacterClass::numeric:
-      return number;
-    case CharacterClass::alnum:
-      return letter || number;
-    case CharacterClass::lower:
-      return kind == UTF8PROC_CATEGORY_LL;
-    case CharacterClass::upper:
-      return kind == UTF8PROC_CATEGORY_LU;
-    case CharacterClass::title:
-      return kind == UTF8PROC_CATEGORY_LT;
-    case CharacterClass::identifier_start:
-      return letter || kind == UTF8PROC_CATEGORY_NL || c == '_';
-    case CharacterClass::identifier:
-      return letter || kind == UTF8PROC_CATEGORY_NL || kind == UTF8PROC_CATEGORY_ND || kind == UTF8PROC_CATEGORY_MN ||
-             kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_PC;
-  }
-  return false;
 }
 
 namespace {
@@ -316,7 +265,7 @@ std::string_view strip(std::string_view text, std::string_view chars, bool left,
   });
 }
 
-std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends) {
+std::vector<std::string_view> split_lines(std::string_view text) {
   std::vector<std::string_view> out;
   std::size_t begin = 0;
   for (std::size_t at = 0, size = 0; at < text.size(); at += size) {
@@ -325,7 +274,7 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
     if (!ends) continue;
     const std::size_t content = at;
     if (c == '\r' && at + 1 < text.size() && text[at + 1] == '\n') size = 2;
-    out.push_back(text.substr(begin, (keep_ends ? at + size : content) - begin));
+    out.push_back(text.substr(begin, content - begin));
     begin = at + size;
   }
   if (begin < text.size()) out.push_back(text.substr(begin));
@@ -333,28 +282,13 @@ std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends)
 }
 
 std::string html_escape(std::string_view text) {
+  static constexpr std::pair<char, std::string_view> table[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
   std::string out;
-  out.reserve(text.size());
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      case '"':
-        out += "&#34;";
-        break;
-      default:
-        out += c;
-    }
+    const auto* found =
+        std::find_if(std::begin(table), std::end(table), [c](const auto& row) { return row.first == c; });
+    found == std::end(table) ? out += c : out += found->second;
   }
   return out;
 }

@@ -27,16 +27,12 @@ void append_code_point(std::string& out, std::uint32_t code_point);
 [[nodiscard]] std::string to_upper(std::string_view text);
 [[nodiscard]] std::string to_title(std::string_view text);        // str.title
 [[nodiscard]] std::string to_capitalized(std::string_view text);  // str.capitalize
-[[nodiscard]] std::string swap_case(std::string_view text);
-
-enum class CharacterClass { alpha, decimal, digit, numeric, alnum, lower, upper, title, identifier_start, identifier };
-[[nodiscard]] bool in_class(std::uint32_t code_point, CharacterClass which);
 
 // The text without leading (left) and trailing (right) white space, or code points of `chars` where given.
 [[nodiscard]] std::string_view strip(std::string_view text, bool left, bool right);
 [[nodiscard]] std::string_view strip(std::string_view text, std::string_view chars, bool left, bool right);
 
-[[nodiscard]] std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
+[[nodiscard]] std::vector<std::string_view> split_lines(std::string_view text);
 
 [[nodiscard]] std::string html_escape(std::string_view text);  // & < > ' " as markupsafe writes them
 

@@ -1,5 +1,6 @@
 #include "jinja/value.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -227,30 +228,6 @@ Value Object::call(Evaluator&, const Arguments&) {
   throw std::logic_error(type_name() + " is called and is not callable");
 }
 
-Range::Range(std::int64_t start, std::int64_t stop, std::int64_t step) : start_(start), stop_(stop), step_(step) {
-  // In 128 bits: the span of two int64 does not fit in one.
-  const __int128 span = step > 0 ? static_cast<__int128>(stop) - start : static_cast<__int128>(start) - stop;
-  const __int128 stride = step > 0 ? step : -static_cast<__int128>(step);
-  const __int128 length = span <= 0 ? 0 : (span + stride - 1) / stride;
-  if (length > 100000) throw Problem{"a range of at most 100000 items", "a longer one"};  // Jinja's MAX_RANGE
-  length_ = static_cast<std::int64_t>(length);
-}
-
-std::string Range::repr() const {
-  return step_ == 1 ? cat("range(", start_, ", ", stop_, ")") : cat("range(", start_, ", ", stop_, ", ", step_, ")");
-}
-
-bool Range::iterate(Values& out) {
-  out.reserve(out.size() + static_cast<std::size_t>(length_));
-  for (std::int64_t i = 0; i < length_; ++i) out.emplace_back(at(i));
-  return true;
-}
-
-bool Range::item(std::int64_t index, Value& out) const {
-  out = Value(at(index));
-  return true;
-}
-
 namespace {
 unsigned depth_over(const Values& items) {
   unsigned below = 0;
@@ -259,53 +236,26 @@ unsigned depth_over(const Values& items) {
 }
 }  // namespace
 
-Iterator::Iterator(Values items, std::string type)
-    : Object(depth_over(items)), items_(std::move(items)), type_(std::move(type)) {}
+Iterable::Iterable(std::string type, Values items)
+    : Object(depth_over(items)), type_(std::move(type)), items_(std::move(items)) {}
 
-bool Iterator::iterate(Values& out) {
+std::string Iterable::repr() const {
+  if (is_generator()) return Object::repr();
+  // A range prints its bounds in Python, which nobody has use for in a prompt.
+  if (is_range()) throw Problem{"a value that can be printed", "a range; `|list` makes a list of it"};
+  return cat(type_, "(", Value::list(items_).repr(), ")");
+}
+
+bool Iterable::iterate(Values& out) {
   out.insert(out.end(), items_.begin() + static_cast<std::ptrdiff_t>(at_), items_.end());
-  at_ = items_.size();
+  if (is_generator()) at_ = items_.size();
   return true;
 }
 
-bool Iterator::next(Value& out) {
+bool Iterable::next(Value& out) {
   if (at_ >= items_.size()) return false;
   out = items_[at_++];
   return true;
-}
-
-DictView::DictView(DictPtr dict, std::string type)
-    : Object(dict->depth + 1), dict_(std::move(dict)), type_(std::move(type)) {}
-
-std::string DictView::repr() const {
-  Values items;
-  (void)const_cast<DictView*>(this)->iterate(items);
-  return cat(type_, "(", Value::list(std::move(items)).repr(), ")");
-}
-
-bool DictView::iterate(Values& out) {
-  for (const auto& [key, value] : dict_->entries) {
-    if (type_ == "dict_keys") {
-      out.push_back(key);
-    } else if (type_ == "dict_values") {
-      out.push_back(value);
-    } else {
-      out.push_back(Value::tuple({key, value}));
-    }
-  }
-  return true;
-}
-
-bool identical(const Value& a, const Value& b) {
-  if (a.rep().index() != b.rep().index()) return false;
-  if (a.is_none()) return true;
-  if (a.is_bool() || a.is_int()) return a.integer() == b.integer();
-  if (a.is_float()) return a.real() == b.real();
-  if (a.is_text()) return a.text() == b.text();  // CPython interns what templates compare so
-  if (a.is_list()) return &a.list() == &b.list();
-  if (a.is_dict()) return &a.dict() == &b.dict();
-  if (a.is_object()) return &a.object() == &b.object();
-  return &a.undefined() == &b.undefined();
 }
 
 bool equal(const Value& a, const Value& b) {
@@ -331,10 +281,10 @@ bool equal(const Value& a, const Value& b) {
     }
     return true;
   }
-  if (const auto* left = a.as<Range>(), *right = b.as<Range>(); left && right) {
-    if (left->length() != right->length()) return false;
-    if (left->length() == 0) return true;
-    return left->start() == right->start() && (left->length() == 1 || left->step() == right->step());
+  if (const auto* left = a.as<Iterable>(), *right = b.as<Iterable>();
+      left && right && left->is_range() && right->is_range()) {
+    return left->items().size() == right->items().size() &&
+           std::equal(left->items().begin(), left->items().end(), right->items().begin(), equal);
   }
   return a.is_object() && b.is_object() && &a.object() == &b.object();
 }

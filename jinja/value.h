@@ -34,7 +34,7 @@ struct Undefined {
 
 struct Text {
   std::string bytes;
-  bool markup = false;  // came from |safe or |escape: joined with plain text, the plain text is HTML-escaped
+  bool markup = false;  // came from |safe: added to plain text, the plain text is HTML-escaped
 };
 
 struct List;
@@ -157,63 +157,33 @@ class Object {
   // Items to iterate over; false where the object cannot be iterated. An iterator is used up by it.
   [[nodiscard]] virtual bool iterate(Values&) { return false; }
   [[nodiscard]] virtual std::int64_t length() const { return -1; }  // -1: has none
-  [[nodiscard]] virtual bool item(std::int64_t, Value&) const {
-    return false;
-  }  // subscript by integer, 0 <= i < length
   [[nodiscard]] unsigned depth() const { return depth_; }
 
  private:
   unsigned depth_;
 };
 
-// range(): a lazy sequence.
-class Range final : public Object {
+// A range, what dict.keys(), .values() and .items() give, or a generator: Python objects that are walked over. A
+// generator is walked once, is always true and has no length.
+class Iterable final : public Object {
  public:
-  Range(std::int64_t start, std::int64_t stop, std::int64_t step);
-  [[nodiscard]] std::string type_name() const override { return "range"; }
-  [[nodiscard]] std::string repr() const override;
-  [[nodiscard]] bool truthy() const override { return length_ > 0; }
-  [[nodiscard]] bool iterate(Values& out) override;
-  [[nodiscard]] std::int64_t length() const override { return length_; }
-  [[nodiscard]] bool item(std::int64_t index, Value& out) const override;
-  [[nodiscard]] std::int64_t at(std::int64_t index) const {
-    return static_cast<std::int64_t>(static_cast<std::uint64_t>(start_) +
-                                     static_cast<std::uint64_t>(index) * static_cast<std::uint64_t>(step_));
-  }
-  [[nodiscard]] std::int64_t start() const { return start_; }
-  [[nodiscard]] std::int64_t step() const { return step_; }
-
- private:
-  std::int64_t start_, stop_, step_, length_;
-};
-
-// A generator's result: it can be walked once, and has no length.
-class Iterator final : public Object {
- public:
-  explicit Iterator(Values items, std::string type = "generator");
+  Iterable(std::string type, Values items);
   [[nodiscard]] std::string type_name() const override { return type_; }
+  [[nodiscard]] std::string repr() const override;
+  [[nodiscard]] bool truthy() const override { return is_generator() || !items_.empty(); }
   [[nodiscard]] bool iterate(Values& out) override;
+  [[nodiscard]] std::int64_t length() const override {
+    return is_generator() ? -1 : static_cast<std::int64_t>(items_.size());
+  }
+  [[nodiscard]] bool is_generator() const { return type_ == "generator"; }
+  [[nodiscard]] bool is_range() const { return type_ == "range"; }
+  [[nodiscard]] const Values& items() const { return items_; }
   [[nodiscard]] bool next(Value& out);
 
  private:
+  std::string type_;  // range, generator, dict_keys, dict_values, dict_items
   Values items_;
-  std::size_t at_ = 0;
-  std::string type_;
-};
-
-// What dict.keys(), .values() and .items() give.
-class DictView final : public Object {
- public:
-  DictView(DictPtr dict, std::string type);
-  [[nodiscard]] std::string type_name() const override { return type_; }
-  [[nodiscard]] std::string repr() const override;
-  [[nodiscard]] bool truthy() const override { return !dict_->entries.empty(); }
-  [[nodiscard]] bool iterate(Values& out) override;
-  [[nodiscard]] std::int64_t length() const override { return static_cast<std::int64_t>(dict_->entries.size()); }
-
- private:
-  DictPtr dict_;
-  std::string type_;  // dict_keys, dict_values, dict_items
+  std::size_t at_ = 0;  // of a generator: how many were walked over
 };
 
 // A Python exception on its way to the place that knows the template's line.
@@ -227,7 +197,6 @@ struct Problem {
 // -1, 0, 1; 2 for NaN. Throws Problem where Python's `<` raises TypeError.
 [[nodiscard]] int compare(const Value& a, const Value& b, const char* symbol);
 [[nodiscard]] std::string hash_key(const Value& value);  // equal keys have equal text; throws Problem if unhashable
-[[nodiscard]] bool identical(const Value& a, const Value& b);  // Python's `is`
 
 [[nodiscard]] std::string float_repr(double value);
 [[nodiscard]] std::string string_repr(std::string_view text);

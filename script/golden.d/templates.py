@@ -3,7 +3,7 @@
 
 Usage: templates.py DIRECTORY        (needs transformers and jinja2; no torch)
 
-DIRECTORY holds *.jinja, dialogues.json and snippets.txt (one template a line). It gets
+DIRECTORY holds *.jinja, published/*.jinja, dialogues.json and snippets.txt (one template a line). It gets
   renderings.json  for each template and dialogue the XXH3 (64 bits) of the text, or "error" where transformers raises;
                    character spans of {% generation %} blocks where a template has them
   full.json        some of the texts whole
@@ -61,7 +61,8 @@ def main():
     out = {"versions": {"transformers": transformers.__version__, "jinja2": jinja2.__version__}, "now": NOW,
            **TOKENS, "renderings": {}, "generation": {}}
     full = {}
-    for path in sorted(folder.glob("*.jinja")):
+    for path in sorted(folder.glob("*.jinja")) + sorted(folder.glob("published/*.jinja")):
+        stem = path.relative_to(folder).with_suffix("").as_posix()
         template = path.read_text(encoding="utf-8")
         digests = {}
         for dialogue in dialogues:
@@ -69,10 +70,10 @@ def main():
             name = dialogue["name"]
             digests[name] = "error" if rendered is None else xxhash.xxh3_64_hexdigest(rendered[0].encode())
             if rendered and rendered[1]:
-                out["generation"].setdefault(path.stem, {})[name] = rendered[1]
-            if rendered and name in FULL:
-                full.setdefault(path.stem, {})[name] = rendered[0]
-        out["renderings"][path.stem] = digests
+                out["generation"].setdefault(stem, {})[name] = rendered[1]
+            if rendered and name in FULL and path.parent == folder:
+                full.setdefault(stem, {})[name] = rendered[0]
+        out["renderings"][stem] = digests
     dump(folder / "renderings.json", out)
     dump(folder / "full.json", full)
     snippets = []

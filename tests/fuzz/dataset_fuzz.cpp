@@ -9,6 +9,7 @@
 
 #include "data/dataset_spec.h"
 #include "data/row.h"
+#include "data/template_messages.h"
 
 namespace {
 

@@ -44,7 +44,8 @@ void render_bounded(const std::string& source) {
   limits.steps = 20000;
   limits.memory = std::size_t{8} << 20;
   limits.output = std::size_t{1} << 20;
-  const Clock clock{2026, 7, 26, 13, 5, 9};
+  std::tm clock{};
+  clock.tm_year = 126, clock.tm_mon = 6, clock.tm_mday = 26, clock.tm_hour = 13;
   try {
     const Body body = parse(source, where);
     Evaluator evaluator(where, limits, clock);

@@ -271,7 +271,7 @@ TEST(SupervisedErrors, NameTheMessage) {
   EXPECT_EQ(line(plain, &number, "default"), "messages[0]: expected an object, found number" + array);
   const ordered_json loss = ordered_json::parse(R"([{"role":"assistant","content":"a","loss":"x"}])");
   EXPECT_EQ(line(plain, &loss, "default"),
-            "messages[0].loss: expected true, false or a weight of at least 0, found \"x\"; write true, false or a "
+            "messages[0].loss: expected true, false or a weight of at least 0, found 'x'; write true, false or a "
             "number as 0.5");
   const ordered_json user = ordered_json::parse(R"([{"role":"user","content":"a","loss":1}])");
   EXPECT_EQ(line(plain, &user, "default"),

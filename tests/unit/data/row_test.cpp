@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
+#include "chat/chat_template.h"
+#include "data/template_messages.h"
 
 namespace tern::data {
 namespace {
@@ -22,6 +24,14 @@ std::string dialogue(const std::vector<Message>& messages) {
     out += cat(message.role, ":", message.content);
   }
   return out;
+}
+
+// The messages as JSON, from within a template.
+std::string as_templates_see(const std::vector<Message>& messages) {
+  const jinja::Values values = template_messages(messages).value();
+  chat::ChatInput input;
+  input.values = &values;
+  return chat::ChatTemplate::parse("{{ messages|tojson(separators=(',', ':')) }}", "t").value().render(input).value();
 }
 
 std::string dialogue(std::string_view json) {
@@ -70,24 +80,22 @@ TEST(Row, RolesAliasesToolsAndLoss) {
   EXPECT_EQ(row->messages[5].loss, 0.5);
   EXPECT_EQ(row->messages[5].members_json, R"({"reasoning_content":"hm"})");
   EXPECT_EQ(row->tools_json, R"([{"type":"function"}])");
-  const auto rendered = template_messages(row->messages).value();
   EXPECT_EQ(
-      rendered.json,
+      as_templates_see(row->messages),
       R"([{"role":"user","content":"w?"},)"
-      R"({"role":"assistant","content":"","loss":0,"tool_calls":[{"function":{"name":"f","arguments":{"x":1}}}]},)"
+      R"({"role":"assistant","content":"","loss":0.0,"tool_calls":[{"function":{"name":"f","arguments":{"x":1}}}]},)"
       R"({"role":"tool","content":"5"},)"
       R"({"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"g","arguments":{}}}]},)"
-      R"({"role":"tool","content":"6"},{"role":"assistant","content":"done","reasoning_content":"hm","loss":0.5}])");
-  EXPECT_EQ(rendered.source, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5}));
+      R"({"role":"tool","content":"6"},)"
+      R"({"thinking":"hm","role":"assistant","content":"done","reasoning_content":"hm","loss":0.5}])");
 }
 
 TEST(Row, ToolCallsJoinTheAssistantsTurn) {
   const auto row = parse(R"({"messages":[{"role":"user","content":"w?"},{"role":"assistant","content":"let me see"},
       {"role":"tool_call","content":"{\"name\":\"f\",\"arguments\":{}}"},
       {"role":"tool_call","content":"{\"name\":\"g\",\"arguments\":{}}"}]})");
-  const auto rendered = template_messages(row->messages).value();
-  EXPECT_EQ(rendered.source, (std::vector<std::size_t>{0, 3}));
-  EXPECT_NE(rendered.json.find(R"("content":"let me see","tool_calls":[{"type":"function","function":{"name":"f")"),
+  const std::string rendered = as_templates_see(row->messages);
+  EXPECT_NE(rendered.find(R"("content":"let me see","tool_calls":[{"type":"function","function":{"name":"f")"),
             std::string::npos);
   auto broken = row->messages;
   broken[2].content = "not json";
@@ -253,6 +261,12 @@ TEST(Row, MessagesThatNoTemplateTakesAreNamed) {
   EXPECT_EQ(line({{"user", "a", {}, 1.0}}),
             "messages:1: field \"loss\": expected no weight for the role user, found 1; leave it out: prompts are not "
             "learned");
+  EXPECT_EQ(call(R"({"name":"f","name":"g"})"),
+            "messages:1: expected each key once, found a key twice in one object; keep one of the two");
+  std::string deep = "7";
+  for (int i = 0; i < 250; ++i) deep = "[" + deep + "]";
+  EXPECT_EQ(call((R"({"name":"f","arguments":)" + deep + "}").c_str()),
+            "messages: expected values nested at most 200 deep, found deeper nesting; correct the messages");
   EXPECT_THROW((void)template_messages({{"user", "a", "[1]", {}}}), std::logic_error);
 }
 
