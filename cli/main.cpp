@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "cli/commands/command.h"
 #include "cli/flags/command_line.h"
 #include "cli/flags/help.h"
 #include "cli/terminal.h"
@@ -27,19 +26,11 @@ int print(const std::string& text) {
   return 0;
 }
 
-CommandFunction function_of(std::string_view name) {
-  for (const auto& command : implemented_commands()) {
-    if (command.name == name) return command.run;
-  }
-  return nullptr;
-}
-
 int run_command(const Words& words) {
   const CommandSpec* spec = words.empty() ? nullptr : find_command(words[0]);
-  const CommandFunction function = spec == nullptr ? nullptr : function_of(spec->name);
   // Before the flags are read: which of them work says nothing where the command does not.
   const bool help = words.size() > 1 && (words[1] == "--help" || words[1] == "-h");
-  if (spec != nullptr && function == nullptr && !help) {
+  if (spec != nullptr && spec->run == nullptr && !help) {
     throw Failure(usage_error(cat("command \"", spec->name, "\""), "an implemented command", "one not implemented yet",
                               "see tern --help"));
   }
@@ -50,15 +41,15 @@ int run_command(const Words& words) {
   for (const auto& [name, value] : invocation.exports) setenv(name.c_str(), value.c_str(), 1);
   install_log_sink(arguments.has("quiet") && arguments.boolean("quiet"));
   for (const auto& line : arguments.notices()) log_info(line);
-  return function(arguments);
+  return arguments.command().run(arguments);
 }
 
 int dispatch(const Words& words) {
   const std::string first = words.empty() ? "" : words[0];
-  if (first == "--help" || first == "-h" || first == "help") return print(help_overview(implemented_names()));
+  if (first == "--help" || first == "-h" || first == "help") return print(help_overview());
   if (first == "--version") return print(version_text());
-  if (first == "--help-markdown") return print(help_markdown(implemented_names()));
-  if (first == "--help-not-implemented") return print(join(not_implemented(implemented_names()), "\n") + "\n");
+  if (first == "--help-markdown") return print(help_markdown());
+  if (first == "--help-not-implemented") return print(join(not_implemented(), "\n") + "\n");
   return run_command(words);
 }
 

@@ -7,6 +7,12 @@
 
 namespace tern::cli {
 
+class Arguments;
+
+// Runs a command and gives its exit status. Results go to stdout, all else through base/log.h; a Failure ends it with
+// the error line and the status of its kind.
+using CommandFunction = int (*)(const Arguments& arguments);
+
 enum class FlagType {
   text,
   integer,
@@ -60,6 +66,7 @@ struct CommandSpec {
   std::vector<FlagValue> replaced = {};           // stands in for a default whose value is pending; printed
   std::vector<NoEffect> no_effect = {};           // in a group of the command, yet without effect in it
   std::string_view example = {};                  // runs on the embedded model
+  CommandFunction run = nullptr;                  // null: not implemented yet
 };
 
 }  // namespace tern::cli

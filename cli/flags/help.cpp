@@ -1,6 +1,5 @@
 #include "cli/flags/help.h"
 
-#include <algorithm>
 
 #include "base/strings.h"
 
@@ -9,10 +8,6 @@ namespace {
 
 constexpr std::size_t kIndent = 34;
 constexpr std::size_t kWidth = 118;
-
-bool holds(const std::vector<std::string>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 std::string_view type_name(FlagType type) {
   switch (type) {
@@ -133,7 +128,8 @@ std::string table_text(std::string_view text) {
   return out;
 }
 
-void append_markdown(const CommandSpec& command, bool implemented, std::string& out) {
+void append_markdown(const CommandSpec& command, std::string& out) {
+  const bool implemented = command.run != nullptr;
   out += cat("\n## tern ", command.name, "\n\n", command.summary, ".");
   out += implemented ? "\n" : " Not implemented yet.\n";
   out += cat("\n```\n", usage_line(command), "\n", command.example, command.example.empty() ? "" : "\n", "```\n");
@@ -155,11 +151,11 @@ void append_markdown(const CommandSpec& command, bool implemented, std::string& 
 
 }  // namespace
 
-std::string help_overview(const std::vector<std::string>& implemented) {
+std::string help_overview() {
   std::string out = "tern fine-tunes, runs and serves large language models on any accelerator.\n\n";
   out += "usage: tern COMMAND [CONFIG.yaml|.yml|.json] [--flag value]...\n\ncommands\n";
   for (const auto& command : command_table()) {
-    const auto state = holds(implemented, command.name) ? "" : " [not implemented yet]";
+    const auto state = command.run != nullptr ? "" : " [not implemented yet]";
     out += wrapped(std::string(command.name), cat(command.summary, state));
   }
   out += "\n  tern COMMAND --help               the command's flags\n";
@@ -180,7 +176,7 @@ std::string help_command(const CommandSpec& command) {
   return out;
 }
 
-std::string help_markdown(const std::vector<std::string>& implemented) {
+std::string help_markdown() {
   std::string out =
       "# Commands and flags\n\nMade by `tern --help-markdown` from the flag table; a test compares them.\n\n";
   out +=
@@ -198,7 +194,7 @@ std::string help_markdown(const std::vector<std::string>& implemented) {
       "A failure ends with one line on stderr that starts `tern: error:`. Exit status: 0 done; 1 failed; 2 bad usage; "
       "3 bad\n"
       "input data or model; 4 no such device or out of memory; 75 interrupted after saving, resumable.\n";
-  for (const auto& command : command_table()) append_markdown(command, holds(implemented, command.name), out);
+  for (const auto& command : command_table()) append_markdown(command, out);
   return out;
 }
 
