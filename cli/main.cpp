@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/flags/command_line.h"
+#include "cli/flags/condition.h"
 #include "cli/flags/help.h"
 #include "cli/terminal.h"
 #include "cli/version.h"
@@ -36,12 +37,15 @@ int run_command(const Words& words) {
   }
   if (help && spec != nullptr) return print(help_command(*spec));
   const auto invocation = parse_command_line(words, variable).value();
-  const auto& arguments = invocation.arguments;
-  if (invocation.help) return print(help_command(arguments.command()));
+  const CommandSpec& command = invocation.arguments.command();
+  if (invocation.help) return print(help_command(command));
   for (const auto& [name, value] : invocation.exports) setenv(name.c_str(), value.c_str(), 1);
-  install_log_sink(arguments.has("quiet") && arguments.boolean("quiet"));
+  const Arguments& given = invocation.arguments;
+  install_log_sink(given.has("quiet") && given.boolean("quiet"));
+  Arguments arguments = command.prepare != nullptr ? command.prepare(given) : given;
+  check_effects(arguments).value();
   for (const auto& line : arguments.notices()) log_info(line);
-  return arguments.command().run(arguments);
+  return command.run(arguments);
 }
 
 int dispatch(const Words& words) {

@@ -2,6 +2,7 @@
 #include "cli/commands/command.h"
 #include "cli/flags/flag_groups.h"
 #include "cli/flags/flag_table.h"
+#include "cli/saved_arguments.h"
 
 namespace tern::cli {
 namespace {
@@ -64,6 +65,7 @@ std::vector<CommandSpec> training_commands() {
        .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .example = "tern pt --model smollm2-135m --dataset text.jsonl --max_steps 10",
+       .prepare = with_saved_arguments,
        .run = run_pt},
       {.name = "sft",
        .summary = "fine-tune on dialogues, with LoRA or in full",
@@ -72,6 +74,7 @@ std::vector<CommandSpec> training_commands() {
        .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .example = "tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl --max_steps 10",
+       .prepare = with_saved_arguments,
        .run = run_sft},
       {.name = "rlhf",
        .summary = "align by preferences or rewards",
@@ -94,6 +97,12 @@ std::vector<CommandSpec> serving_commands() {
        .defaults = {{"load_args", "true"}},
        .pending = kInferPending,
        .no_effect = kInferNoEffect,
+       .effects = {{"columns", "rows"},
+                   {"strict", "rows"},
+                   {"dataset_num_proc", "rows"},
+                   {"data_seed", "rows"},
+                   {"logprobs", "kept_answers"},
+                   {"stream", "", "dialogue"}},
        .example = "echo 'What is 12 times 7?' | tern infer --model smollm2-135m --temperature 0",
        .run = run_infer},
       {.name = "deploy", .summary = "serve by the OpenAI protocol", .groups = serve},
@@ -138,6 +147,7 @@ std::vector<CommandSpec> file_commands() {
        .summary = "write a model in another format or dtype",
        .groups = {"model_file", "hub", "convert", "output"},
        .positional = {"model", "output"},
+       .effects = {{"max_shard_size", "shards"}},
        .example = "tern convert smollm2-135m smollm2-135m-bf16 --outtype bf16",
        .run = run_convert},
       {.name = "inspect",
@@ -151,6 +161,7 @@ std::vector<CommandSpec> file_commands() {
        .groups = {"inspect_data", "model_file", "hub", "template", "json", "output"},
        .positional = {"dataset"},
        .pending = Names{"agent_template"},
+       .effects = {{"truncation_strategy", "bounded"}},
        .example = "tern inspect-data examples/gsm8k/train.jsonl --model smollm2-135m",
        .run = run_inspect_data},
       {.name = "tokenize",
@@ -191,6 +202,12 @@ std::vector<CommandSpec> machine_commands() {
        .groups = {"selftest", "model_file", "compute", "hub", "runtime", "json", "output"},
        .no_effect = {{"kernels", "the device's own kernels are what it tests"},
                      {"enable_npu_model_patch", "the device's own kernels are what it tests"}},
+       .effects = {{"torch_dtype", "model_run"},
+                   {"fallback", "model_run"},
+                   {"model_revision", "model_run"},
+                   {"use_hf", "model_run"},
+                   {"hub_token", "model_run"},
+                   {"json", "new_cases"}},
        .example = "tern selftest --device cpu --op rms_norm",
        .run = run_selftest},
   };
