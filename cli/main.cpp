@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "cli/commands/command.h"
 #include "cli/flags/command_line.h"
+#include "cli/flags/condition.h"
 #include "cli/flags/help.h"
 #include "cli/terminal.h"
 #include "cli/version.h"
@@ -27,38 +27,33 @@ int print(const std::string& text) {
   return 0;
 }
 
-CommandFunction function_of(std::string_view name) {
-  for (const auto& command : implemented_commands()) {
-    if (command.name == name) return command.run;
-  }
-  return nullptr;
-}
-
 int run_command(const Words& words) {
   const CommandSpec* spec = words.empty() ? nullptr : find_command(words[0]);
-  const CommandFunction function = spec == nullptr ? nullptr : function_of(spec->name);
   // Before the flags are read: which of them work says nothing where the command does not.
   const bool help = words.size() > 1 && (words[1] == "--help" || words[1] == "-h");
-  if (spec != nullptr && function == nullptr && !help) {
+  if (spec != nullptr && spec->run == nullptr && !help) {
     throw Failure(usage_error(cat("command \"", spec->name, "\""), "an implemented command", "one not implemented yet",
                               "see tern --help"));
   }
   if (help && spec != nullptr) return print(help_command(*spec));
   const auto invocation = parse_command_line(words, variable).value();
-  const auto& arguments = invocation.arguments;
-  if (invocation.help) return print(help_command(arguments.command()));
+  const CommandSpec& command = invocation.arguments.command();
+  if (invocation.help) return print(help_command(command));
   for (const auto& [name, value] : invocation.exports) setenv(name.c_str(), value.c_str(), 1);
-  install_log_sink(arguments.has("quiet") && arguments.boolean("quiet"));
+  const Arguments& given = invocation.arguments;
+  install_log_sink(given.has("quiet") && given.boolean("quiet"));
+  Arguments arguments = command.prepare != nullptr ? command.prepare(given) : given;
+  check_effects(arguments).value();
   for (const auto& line : arguments.notices()) log_info(line);
-  return function(arguments);
+  return command.run(arguments);
 }
 
 int dispatch(const Words& words) {
   const std::string first = words.empty() ? "" : words[0];
-  if (first == "--help" || first == "-h" || first == "help") return print(help_overview(implemented_names()));
+  if (first == "--help" || first == "-h" || first == "help") return print(help_overview());
   if (first == "--version") return print(version_text());
-  if (first == "--help-markdown") return print(help_markdown(implemented_names()));
-  if (first == "--help-not-implemented") return print(join(not_implemented(implemented_names()), "\n") + "\n");
+  if (first == "--help-markdown") return print(help_markdown());
+  if (first == "--help-not-implemented") return print(join(not_implemented(), "\n") + "\n");
   return run_command(words);
 }
 

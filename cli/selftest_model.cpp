@@ -136,10 +136,6 @@ std::string to_json(const OpChecker& checker, const std::string& device, const s
 }  // namespace
 
 int check_model(const Arguments& arguments) {
-  if (!arguments.list("op").empty() || arguments.maybe_string("replay")) {
-    throw Failure(usage_error("--model", "neither --op nor --replay beside it", "one of them",
-                              "test a model's ops, or ops by name, one at a time"));
-  }
   auto session = open_session(arguments, arguments.string("model"));
   const auto ids = prompt_ids(session->text->tokenizer);
   install_interrupt_handler();

@@ -5,8 +5,6 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "cli/run_directory.h"
-#include "io/mapped_file.h"
 #include "tokenizer/regex.h"
 #include "train/lora_init.h"
 
@@ -77,96 +75,7 @@ std::vector<std::string> target_names(const models::LoadedModel& model,
   return matched == chosen.size() ? short_names : names;
 }
 
-void refuse(const Arguments& arguments, std::initializer_list<const char*> flags, const std::string& why) {
-  for (const char* flag : flags) {
-    if (!arguments.was_set(flag)) continue;
-    throw Failure(usage_error(cat("flag --", flag), "a flag with an effect", cat("no effect, as ", why), "remove it"));
-  }
-}
-
-// What needs the whole set cannot be had of a stream.
-void refuse_with_streaming(const Arguments& arguments) {
-  if (arguments.integer("max_steps") <= 0) {
-    throw Failure(usage_error("flag --streaming", "--max_steps beside it, as the number of rows is not known", "none",
-                              "give --max_steps N"));
-  }
-  if (arguments.real("split_dataset_ratio") > 0) {
-    throw Failure(usage_error("flag --split_dataset_ratio", "0 with --streaming, as the number of rows is not known",
-                              cat(arguments.real("split_dataset_ratio")), "give --val_dataset"));
-  }
-  if (arguments.boolean("group_by_length")) {
-    throw Failure(usage_error("flag --group_by_length", "false with --streaming, as lengths are not known before",
-                              "true", "remove one of them"));
-  }
-  refuse(arguments, {"load_from_cache_file"}, "--streaming keeps no cache");
-  if (!arguments.boolean("dataset_shuffle")) refuse(arguments, {"shuffle_buffer_size"}, "--dataset_shuffle is false");
-}
-
 }  // namespace
-
-Arguments with_saved_arguments(const Arguments& given) {
-  Arguments arguments = given;
-  if (!given.boolean("load_args")) return arguments;
-  const auto& adapters = given.list("adapters");
-  fs::path folder = adapters.empty() ? fs::path(given.maybe_string("model").value_or("")) : fs::path(adapters[0]);
-  if (given.has("resume_from_checkpoint")) {
-    const bool last = given.string("resume_from_checkpoint") == "last";
-    folder = checkpoint_to_resume(given, last ? base_directory(given) : fs::path());
-  }
-  const fs::path file = folder / "args.json";
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) {
-    throw Failure(data_error("--load_args", "an args.json in what the run goes on from",
-                             folder.empty() ? "nothing that it goes on from" : cat("none in ", folder.string()),
-                             "give --resume_from_checkpoint or --adapters, or leave --load_args away"));
-  }
-  std::vector<std::string_view> names = {"tuner_type", "torch_dtype",       "max_length", "truncation_strategy",
-                                         "template",   "use_chat_template", "system",     "enable_thinking",
-                                         "loss_scale"};
-  if (!adapters.empty() || given.has("resume_from_checkpoint")) names.emplace_back("model");
-  arguments.load_saved(io::read_text_file(file).value(), file.string(), names).value();
-  return arguments;
-}
-
-void refuse_idle_flags(const Arguments& arguments) {
-  require_one_adapter(arguments);
-  if (arguments.string("tuner_type") == "full") {
-    refuse(arguments,
-           {"adapters", "lora_rank", "lora_alpha", "lora_dropout", "target_modules", "target_regex", "use_rslora"},
-           "--tuner_type full trains no adapter");
-  } else {
-    refuse(arguments, {"freeze_parameters", "trainable_parameters", "max_shard_size"},
-           "--tuner_type lora trains adapters only");
-  }
-  if (!arguments.list("adapters").empty()) {
-    refuse(arguments, {"lora_rank", "lora_alpha", "lora_dropout", "target_modules", "target_regex", "use_rslora"},
-           "the adapter of --adapters brings its own");
-  }
-  if (arguments.boolean("use_chat_template") == false) {
-    refuse(arguments, {"template", "enable_thinking"}, "--use_chat_template is false");
-  }
-  const bool held_out = !arguments.list("val_dataset").empty() || arguments.real("split_dataset_ratio") > 0;
-  if (!held_out && arguments.maybe_string("eval_strategy").value_or("no") != "no") {
-    throw Failure(usage_error("flag --eval_strategy", "held-out rows to evaluate on", "none",
-                              "give --val_dataset or --split_dataset_ratio"));
-  }
-  if (!held_out) refuse(arguments, {"eval_on_start"}, "there are no held-out rows: give --val_dataset");
-  if (!arguments.boolean("packing")) refuse(arguments, {"packing_length"}, "--packing is not given");
-  if (arguments.boolean("streaming")) {
-    refuse_with_streaming(arguments);
-  } else {
-    refuse(arguments, {"shuffle_buffer_size"}, "--streaming is not given");
-  }
-  if (!arguments.boolean("load_best_model_at_end")) return;
-  if (!held_out) {
-    throw Failure(usage_error("flag --load_best_model_at_end", "held-out rows to judge by", "none",
-                              "give --val_dataset or --split_dataset_ratio"));
-  }
-  if (arguments.string("save_strategy") == "no") {
-    throw Failure(usage_error("flag --load_best_model_at_end", "saved checkpoints", "--save_strategy no",
-                              "give --save_strategy epoch or steps"));
-  }
-}
 
 models::LoadedAdapter prepare_adapter(const Arguments& arguments, session::Session& session, const fs::path& resume) {
   const auto& given = arguments.list("adapters");

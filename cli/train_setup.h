@@ -12,14 +12,6 @@
 
 namespace tern::cli {
 
-// The flags as given, and with --load_args true what the run of the checkpoint, adapter or model that this one goes on
-// from was told of model, template and lengths, where the user says nothing else. Throws Failure where no args.json is.
-[[nodiscard]] Arguments with_saved_arguments(const Arguments& given);
-
-// Throws Failure (usage) for a flag that the user set and that --tuner_type, --adapters or the lack of held-out rows
-// leaves without effect.
-void refuse_idle_flags(const Arguments& arguments);
-
 // An adapter from `resume` (a checkpoint) or --adapters, else a new one over --target_modules or --target_regex.
 [[nodiscard]] models::LoadedAdapter prepare_adapter(const Arguments& arguments, session::Session& session,
                                                     const std::filesystem::path& resume);

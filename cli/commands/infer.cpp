@@ -457,11 +457,6 @@ int run_infer(const Arguments& given) {
   if (model.empty() && !adapters.empty()) model = models::read_adapter_config(adapters[0]).value().base_model;
   if (model.empty()) throw Failure(usage_error("--model", "a model", "none", "name one, such as smollm2-135m"));
   const bool rows = !arguments.list("val_dataset").empty();
-  for (const char* flag : {"metric", "logprobs", "max_batch_size"}) {
-    const bool has_effect = rows || (flag == std::string_view("logprobs") && arguments.has("result_path"));
-    if (has_effect || !arguments.was_set(flag)) continue;
-    throw Failure(usage_error(cat("flag --", flag), "rows to answer", "none", "give --val_dataset"));
-  }
   auto session = open_session(arguments, model);
   const auto config = session->config;
   engine::EngineOptions options;

@@ -87,9 +87,6 @@ std::string to_json(const conformance::SelftestReport& report, const std::string
 
 int run_selftest(const Arguments& arguments) {
   if (arguments.maybe_string("model")) return check_model(arguments);
-  if (arguments.maybe_string("fallback")) {
-    throw Failure(usage_error("--fallback", "--model beside it", "none", "remove it: ops alone fall back nowhere"));
-  }
   conformance::SelftestOptions options;
   options.ops = ops_of(arguments);
   options.stopped = interrupted;

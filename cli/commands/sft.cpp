@@ -35,7 +35,7 @@ class Run {
   explicit Run(const Arguments& given) : arguments_(given), full_(given.string("tuner_type") == "full") {}
 
   int train() {
-    refuse_idle_flags(arguments_);
+    require_one_adapter(arguments_);
     session_ = open_session(arguments_, arguments_.string("model"));
     const fs::path base = base_directory(arguments_);
     resume_ = checkpoint_to_resume(arguments_, base);
@@ -206,7 +206,7 @@ class Run {
 
 }  // namespace
 
-int run_sft(const Arguments& arguments) { return Run(with_saved_arguments(arguments)).train(); }
-int run_pt(const Arguments& arguments) { return Run(with_saved_arguments(arguments)).train(); }
+int run_sft(const Arguments& arguments) { return Run(arguments).train(); }
+int run_pt(const Arguments& arguments) { return Run(arguments).train(); }
 
 }  // namespace tern::cli

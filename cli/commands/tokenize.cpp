@@ -103,9 +103,6 @@ int run_tokenize(const Arguments& arguments) {
                               "for example tern tokenize --model smollm2-135m --text 'Hello world'"));
   }
   const auto& datasets = arguments.list("dataset");
-  if (arguments.has("text") && !datasets.empty()) {
-    throw Failure(usage_error("--text", "one of --text and --dataset", "both", "leave one away"));
-  }
   const std::string path = model_path(arguments, arguments.string("model"));
   const chat::ModelText model = chat::load_model_text(path).value();
   Output output(arguments, model.tokenizer);

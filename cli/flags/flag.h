@@ -7,6 +7,12 @@
 
 namespace tern::cli {
 
+class Arguments;
+
+// Runs a command and gives its exit status. Results go to stdout, all else through base/log.h; a Failure ends it with
+// the error line and the status of its kind.
+using CommandFunction = int (*)(const Arguments& arguments);
+
 enum class FlagType {
   text,
   integer,
@@ -30,6 +36,8 @@ struct Flag {
   std::string_view aliases = {};      // `dtype`
   std::string_view env = {};          // variables that set it where nothing else does: `USE_HF`
   std::string_view explanation = {};  // the flag is accepted, changes nothing, and this line says why
+  std::string_view effect = {};       // conditions (condition.h) without which it is refused: `lora new_adapter`
+  std::string_view told = {};         // ... answered by a line: other tools' scripts pass such a flag always
   bool secret = false;                // never written to args.json
 };
 
@@ -49,6 +57,13 @@ struct NoEffect {
   std::string_view why;
 };
 
+// When a flag of a shared group has an effect in one command, beside what its own row says.
+struct FlagEffect {
+  std::string_view flag;
+  std::string_view effect;
+  std::string_view told = {};
+};
+
 // One command: the groups it shares with others and how it differs from them.
 struct CommandSpec {
   std::string_view name;
@@ -59,7 +74,10 @@ struct CommandSpec {
   std::vector<std::string_view> pending = {};     // not implemented yet: `deepspeed`, or one value: `optim=sgd`
   std::vector<FlagValue> replaced = {};           // stands in for a default whose value is pending; printed
   std::vector<NoEffect> no_effect = {};           // in a group of the command, yet without effect in it
-  std::string_view example = {};                  // runs on the embedded model
+  std::vector<FlagEffect> effects = {};
+  std::string_view example = {};                           // runs on the embedded model
+  Arguments (*prepare)(const Arguments& given) = nullptr;  // fills in what other flags name, before effects are judged
+  CommandFunction run = nullptr;                           // null: not implemented yet
 };
 
 }  // namespace tern::cli

@@ -119,12 +119,10 @@ std::optional<std::string_view> why_no_effect(const CommandSpec& command, std::s
   return std::nullopt;
 }
 
-std::vector<std::string> not_implemented(const std::vector<std::string>& implemented) {
+std::vector<std::string> not_implemented() {
   std::vector<std::string> lines;
   for (const auto& command : command_table()) {
-    if (std::find(implemented.begin(), implemented.end(), command.name) == implemented.end()) {
-      lines.emplace_back(command.name);
-    }
+    if (command.run == nullptr) lines.emplace_back(command.name);
     for (const auto entry : command.pending) lines.push_back(cat(command.name, " --", entry));
   }
   return lines;

@@ -41,8 +41,8 @@ namespace tern::cli {
 [[nodiscard]] bool is_pending_value(const CommandSpec& command, std::string_view flag, std::string_view value);
 [[nodiscard]] std::optional<std::string_view> why_no_effect(const CommandSpec& command, std::string_view flag);
 
-// The lines of docs/not-implemented.txt: `rlhf`, `sft --deepspeed`, `sft --report_to=tensorboard`. `implemented` names
-// the commands that have a function; the others are listed with those of their flags that will still be missing.
-[[nodiscard]] std::vector<std::string> not_implemented(const std::vector<std::string>& implemented);
+// The lines of docs/not-implemented.txt: `rlhf`, `sft --deepspeed`, `sft --report_to=tensorboard`. A command without a
+// function is listed with those of its flags that will still be missing.
+[[nodiscard]] std::vector<std::string> not_implemented();
 
 }  // namespace tern::cli

@@ -1,18 +1,13 @@
 #include "cli/flags/help.h"
 
-#include <algorithm>
-
 #include "base/strings.h"
+#include "cli/flags/condition.h"
 
 namespace tern::cli {
 namespace {
 
 constexpr std::size_t kIndent = 34;
 constexpr std::size_t kWidth = 118;
-
-bool holds(const std::vector<std::string>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 std::string_view type_name(FlagType type) {
   switch (type) {
@@ -62,6 +57,20 @@ std::string status_text(const CommandSpec& command, const Flag& flag) {
   return values.empty() ? std::string() : cat("not implemented yet: ", join(values, ", "));
 }
 
+// What the flag needs beside it to be taken, and to do anything where it is always taken.
+std::string needs_text(const CommandSpec& command, const Flag& flag) {
+  const EffectOf effect = effect_of(command, flag);
+  const auto joined = [](const std::vector<const Condition*>& all) {
+    std::vector<std::string> parts;
+    for (const Condition* condition : all) parts.emplace_back(condition->needs);
+    return join(parts, " and ");
+  };
+  std::string out;
+  if (!effect.refused.empty()) out += cat("needs ", joined(effect.refused));
+  if (!effect.told.empty()) out += cat(out.empty() ? "" : ", ", "only with ", joined(effect.told));
+  return out;
+}
+
 std::string description(const CommandSpec& command, const Flag& flag) {
   std::string out(flag.help);
   if (!flag.choices.empty()) out += cat(" (", bars(flag.choices, ", "), ")");
@@ -70,8 +79,9 @@ std::string description(const CommandSpec& command, const Flag& flag) {
   if (!value.empty()) out += cat(" [default: ", value, "]");
   if (!flag.env.empty()) out += cat(" [variable: ", bars(flag.env, ", "), "]");
   if (!flag.aliases.empty()) out += cat(" [also: --", bars(flag.aliases, ", --"), "]");
-  const auto status = status_text(command, flag);
-  if (!status.empty()) out += cat(" [", status, "]");
+  for (const auto& note : {needs_text(command, flag), status_text(command, flag)}) {
+    if (!note.empty()) out += cat(" [", note, "]");
+  }
   return out;
 }
 
@@ -133,7 +143,8 @@ std::string table_text(std::string_view text) {
   return out;
 }
 
-void append_markdown(const CommandSpec& command, bool implemented, std::string& out) {
+void append_markdown(const CommandSpec& command, std::string& out) {
+  const bool implemented = command.run != nullptr;
   out += cat("\n## tern ", command.name, "\n\n", command.summary, ".");
   out += implemented ? "\n" : " Not implemented yet.\n";
   out += cat("\n```\n", usage_line(command), "\n", command.example, command.example.empty() ? "" : "\n", "```\n");
@@ -145,6 +156,8 @@ void append_markdown(const CommandSpec& command, bool implemented, std::string& 
       if (!flag->explanation.empty()) meaning += cat("; no difference: ", flag->explanation);
       if (!flag->env.empty()) meaning += cat("; variable ", bars(flag->env, ", "));
       if (!flag->aliases.empty()) meaning += cat("; also `", bars(flag->aliases, "`, `"), "`");
+      const auto needs = needs_text(command, *flag);
+      if (!needs.empty()) meaning += cat("; ", needs);
       const auto status = implemented ? status_text(command, *flag) : std::string();
       if (!status.empty()) meaning += cat("; *", status, "*");
       out +=
@@ -155,11 +168,11 @@ void append_markdown(const CommandSpec& command, bool implemented, std::string& 
 
 }  // namespace
 
-std::string help_overview(const std::vector<std::string>& implemented) {
+std::string help_overview() {
   std::string out = "tern fine-tunes, runs and serves large language models on any accelerator.\n\n";
   out += "usage: tern COMMAND [CONFIG.yaml|.yml|.json] [--flag value]...\n\ncommands\n";
   for (const auto& command : command_table()) {
-    const auto state = holds(implemented, command.name) ? "" : " [not implemented yet]";
+    const auto state = command.run != nullptr ? "" : " [not implemented yet]";
     out += wrapped(std::string(command.name), cat(command.summary, state));
   }
   out += "\n  tern COMMAND --help               the command's flags\n";
@@ -180,7 +193,7 @@ std::string help_command(const CommandSpec& command) {
   return out;
 }
 
-std::string help_markdown(const std::vector<std::string>& implemented) {
+std::string help_markdown() {
   std::string out =
       "# Commands and flags\n\nMade by `tern --help-markdown` from the flag table; a test compares them.\n\n";
   out +=
@@ -192,13 +205,17 @@ std::string help_markdown(const std::vector<std::string>& implemented) {
       "flags on\n"
       "the command line win, and `ENV:` inside it exports variables. vLLM's spellings with the prefix `vllm_` are "
       "aliases.\n"
-      "An unknown flag, one without effect in the command, and one not implemented yet are errors; what is not "
-      "implemented\n"
-      "yet is listed in `not-implemented.txt`.\n\n"
+      "An unknown flag, one without effect, and one not implemented yet are errors; what is not implemented yet is "
+      "listed "
+      "in\n"
+      "`not-implemented.txt`. Each row says what its flag needs beside it. Scripts for ms-swift pass some flags "
+      "always: "
+      "where\n"
+      "such a flag has no effect, one line says so.\n\n"
       "A failure ends with one line on stderr that starts `tern: error:`. Exit status: 0 done; 1 failed; 2 bad usage; "
       "3 bad\n"
       "input data or model; 4 no such device or out of memory; 75 interrupted after saving, resumable.\n";
-  for (const auto& command : command_table()) append_markdown(command, holds(implemented, command.name), out);
+  for (const auto& command : command_table()) append_markdown(command, out);
   return out;
 }
 

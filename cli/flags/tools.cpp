@@ -41,13 +41,19 @@ constexpr Flag kInfer[] = {
      .type = integer,
      .fallback = "1",
      .help = "rows of val_dataset at once",
-     .range = "[1,inf)"},
+     .range = "[1,inf)",
+     .effect = "rows"},
     {.name = "result_path", .help = "JSONL file of the answers"},
-    {.name = "metric", .type = choice, .help = "judges the answers to val_dataset", .choices = "acc|rouge"},
+    {.name = "metric",
+     .type = choice,
+     .help = "judges the answers to val_dataset",
+     .choices = "acc|rouge",
+     .effect = "rows"},
     {.name = "load_data_args",
      .type = boolean,
      .fallback = "false",
-     .help = "answer the split that the training run's args.json recorded"},
+     .help = "answer the split that the training run's args.json recorded",
+     .effect = "recorded_rows"},
 };
 constexpr Flag kCache[] = {
     {.name = "kv_cache_dtype",
@@ -115,7 +121,7 @@ constexpr Flag kSample[] = {
     {.name = "output_dir", .fallback = "sample_output", .help = "where rows go"},
 };
 constexpr Flag kTokenize[] = {
-    {.name = "text", .help = "text to encode", .computed = "standard input"},
+    {.name = "text", .help = "text to encode", .computed = "standard input", .effect = "one_text"},
     {.name = "decode", .type = boolean, .fallback = "false", .help = "ids in, text out"},
 };
 constexpr Flag kInspectData[] = {
@@ -155,8 +161,8 @@ constexpr Flag kConvert[] = {
     {.name = "exist_ok", .type = boolean, .fallback = "false", .help = "replace what exists"},
 };
 constexpr Flag kSelftest[] = {
-    {.name = "op", .type = list, .help = "ops to test", .computed = "all"},
-    {.name = "replay", .help = "run the failing case that this file holds"},
+    {.name = "op", .type = list, .help = "ops to test", .computed = "all", .effect = "ops_alone new_cases"},
+    {.name = "replay", .help = "run the failing case that this file holds", .effect = "ops_alone"},
 };
 constexpr Flag kWebUi[] = {
     {.name = "host", .fallback = "0.0.0.0", .help = "address"},

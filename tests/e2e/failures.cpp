@@ -19,10 +19,10 @@ TEST_F(Failures, UsageIsTwo) {
   expect(sft({"--lora_rnk", "4"}), 2, {"--lora_rnk", "did you mean --lora_rank?"});
   expect(sft({"--deepspeed", "zero3"}), 2, {"--deepspeed", "not implemented yet"});
   expect(sft({"--temperature", "1"}), 2, {"--temperature", "no effect in tern sft", "infer"});
-  expect(sft({"--freeze_parameters", "model"}), 2, {"--freeze_parameters", "no effect", "tuner_type lora"});
-  expect(sft({"--tuner_type", "full", "--lora_rank", "4"}), 2, {"--lora_rank", "no effect", "remove it"});
-  expect(sft({"--eval_strategy", "epoch"}), 2, {"--eval_strategy", "held-out rows", "--val_dataset"});
-  expect(sft({"--packing_length", "64"}), 2, {"--packing_length", "no effect", "--packing"});
+  expect(sft({"--freeze_parameters", "model"}), 2, {"--freeze_parameters", "--tuner_type full", "--tuner_type lora"});
+  expect(sft({"--tuner_type", "full", "--lora_rank", "4"}), 2,
+         {"--lora_rank", "--tuner_type lora", "--tuner_type full", "remove it"});
+  expect(sft({"--packing_length", "64"}), 2, {"--packing_length", "nothing packed", "--packing"});
   expect(sft({"--target_modules", "q_prj"}), 2, {"q_prj", "q_proj"});
   expect(sft({"--target_regex", "("}), 2, {"--target_regex"});
   expect(sft({"--target_regex", "nothing"}), 2, {"--target_regex", "matches none"});

@@ -35,7 +35,7 @@ TEST(SelftestModel, TakesAModelOrOps) {
   EXPECT_EQ(outcome.status, 2);
   EXPECT_EQ(
       outcome.last_error_line(),
-      "tern: error: --model: expected neither --op nor --replay beside it, found one of them; test a model's ops, "
+      "tern: error: flag --op: expected no --model beside it, found --model, whose ops are tested; test a model's ops, "
       "or ops by name, one at a time");
 }
 
@@ -43,7 +43,7 @@ TEST(SelftestOps, FallBackNowhere) {
   const Outcome outcome = run({"selftest", "--op", "matmul", "--fallback", "allow"});
   EXPECT_EQ(outcome.status, 2);
   EXPECT_EQ(outcome.last_error_line(),
-            "tern: error: --fallback: expected --model beside it, found none; remove it: ops alone fall back nowhere");
+            "tern: error: flag --fallback: expected --model beside it, found ops alone; give --model, or remove it");
 }
 
 }  // namespace

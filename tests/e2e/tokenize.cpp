@@ -53,7 +53,7 @@ TEST_F(Tokenize, EachRowOfADataset) {
   EXPECT_EQ(output({"--dataset", rows}), "97\t\"a\"\n98\t\"b\"\n99\t\"c\"\n");
   const auto both = tokenize({"--dataset", rows, "--text", "a"});
   EXPECT_EQ(both.status, 2);
-  EXPECT_NE(both.last_error_line().find("--text: expected one of --text and --dataset, found both"), std::string::npos)
+  EXPECT_NE(both.last_error_line().find("--text: expected no --dataset beside it, found --dataset"), std::string::npos)
       << both.err;
 }
 

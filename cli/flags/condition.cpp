@@ -1,0 +1,231 @@
+#include "cli/flags/condition.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+
+#include "base/strings.h"
+
+namespace tern::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_flag(const CommandSpec& command, std::string_view name) {
+  const Flag* flag = find_flag(command, name);
+  return flag != nullptr && !why_no_effect(command, flag->name);
+}
+
+bool has(const Arguments& a, std::string_view name) { return has_flag(a.command(), name) && a.has(name); }
+bool given(const Arguments& a, std::string_view name) { return has(a, name) && a.was_set(name); }
+bool on(const Arguments& a, std::string_view name) { return has(a, name) && a.boolean(name); }
+bool is(const Arguments& a, std::string_view name, std::string_view value) {
+  return has(a, name) && a.string(name) == value;
+}
+
+bool has_held_out_rows(const Arguments& a) {
+  return has(a, "val_dataset") || (has(a, "split_dataset_ratio") && a.real("split_dataset_ratio") > 0);
+}
+
+// eval_strategy is save_strategy's where nobody gives it.
+bool evaluates(const Arguments& a, std::string_view when) {
+  return is(a, has(a, "eval_strategy") ? "eval_strategy" : "save_strategy", when);
+}
+
+bool answers_rows(const Arguments& a) { return has(a, "val_dataset") || on(a, "load_data_args"); }
+
+// A checkpoint that is named says where the run goes on.
+bool writes_to_output_dir(const Arguments& a) {
+  if (!has(a, "resume_from_checkpoint") || is(a, "resume_from_checkpoint", "last") || on(a, "resume_only_model")) {
+    return true;
+  }
+  const auto folder = [](const fs::path& path) {
+    const fs::path clean = fs::absolute(path).lexically_normal();
+    return clean.has_filename() ? clean : clean.parent_path();
+  };
+  const fs::path base = folder(a.string("output_dir"));
+  const fs::path run = folder(a.string("resume_from_checkpoint")).parent_path();
+  return std::mismatch(base.begin(), base.end(), run.begin(), run.end()).first == base.end();
+}
+
+// Only a directory of safetensors is cut into files.
+bool writes_shards(const Arguments& a) {
+  const fs::path target = a.maybe_string("output").value_or("");
+  const bool gguf = a.maybe_string("format").value_or(target.extension() == ".gguf" ? "gguf" : "") == "gguf";
+  return !gguf && target.extension() != ".safetensors";
+}
+
+constexpr std::string_view kDropOne = "drop one of them";
+
+std::vector<Condition> training_conditions() {
+  return {
+      {"lora", "tuner_type", [](const Arguments& a) { return is(a, "tuner_type", "lora"); }, "--tuner_type lora",
+       "--tuner_type full, which trains no adapter"},
+      {"full", "tuner_type", [](const Arguments& a) { return is(a, "tuner_type", "full"); }, "--tuner_type full",
+       "--tuner_type lora, which trains adapters only"},
+      {"new_adapter", "adapters", [](const Arguments& a) { return !has(a, "adapters"); }, "a new adapter",
+       "--adapters, which brings its own"},
+      {"by_name", "target_regex", [](const Arguments& a) { return !has(a, "target_regex"); }, "no --target_regex",
+       "--target_regex, which chooses the layers", kDropOne},
+      {"freezes", "freeze_parameters", [](const Arguments& a) { return has(a, "freeze_parameters"); },
+       "--freeze_parameters", "nothing frozen", "add --freeze_parameters, or remove it: all weights are trained"},
+      {"starts", "resume_from_checkpoint", [](const Arguments& a) { return !has(a, "resume_from_checkpoint"); },
+       "no --resume_from_checkpoint", "--resume_from_checkpoint, which brings its own weights", kDropOne},
+      {"resumes", "resume_from_checkpoint", [](const Arguments& a) { return has(a, "resume_from_checkpoint"); },
+       "--resume_from_checkpoint", "nothing to go on from", "give --resume_from_checkpoint, or remove it"},
+      {"writes_there", "resume_from_checkpoint", writes_to_output_dir, "no checkpoint of another folder",
+       "the run goes on beside the checkpoint that --resume_from_checkpoint names"},
+      {"by_epochs", "max_steps", [](const Arguments& a) { return a.integer("max_steps") <= 0; }, "no --max_steps",
+       "--max_steps ends the run"},
+      {"by_ratio", "warmup_steps", [](const Arguments& a) { return a.maybe_integer("warmup_steps").value_or(0) <= 0; },
+       "no --warmup_steps", "--warmup_steps, which wins", kDropOne},
+      {"packs", "packing", [](const Arguments& a) { return on(a, "packing"); }, "--packing", "nothing packed",
+       "give --packing, or remove it"},
+      {"streams", "streaming", [](const Arguments& a) { return on(a, "streaming"); }, "--streaming", "no stream",
+       "give --streaming, or remove it"},
+      {"bounded_stream", "max_steps", [](const Arguments& a) { return a.integer("max_steps") > 0; }, "--max_steps",
+       "none, and a stream does not tell its length", "give --max_steps N"},
+      {"whole_set", "streaming", [](const Arguments& a) { return !on(a, "streaming"); }, "no --streaming",
+       "--streaming, which does not know all rows before", kDropOne},
+      {"whole_split", "streaming", [](const Arguments& a) { return !on(a, "streaming"); }, "no --streaming",
+       "--streaming, which does not know the number of rows", "give --val_dataset"},
+      {"split_only", "val_dataset", [](const Arguments& a) { return !has(a, "val_dataset"); }, "no --val_dataset",
+       "--val_dataset, which is held out already", kDropOne},
+      {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || has(a, "val_dataset"); },
+       "no --streaming", "--streaming, which keeps no cache"},
+      {"shuffles", "dataset_shuffle", [](const Arguments& a) { return on(a, "dataset_shuffle"); },
+       "--dataset_shuffle true", "--dataset_shuffle false"},
+  };
+}
+
+std::vector<Condition> saving_conditions() {
+  return {
+      {"held_out", "val_dataset|split_dataset_ratio", has_held_out_rows, "held-out rows", "no held-out rows",
+       "add --split_dataset_ratio 0.01"},
+      {"saves", "save_strategy", [](const Arguments& a) { return !is(a, "save_strategy", "no"); },
+       "--save_strategy steps or epoch", "--save_strategy no", "give --save_strategy steps or epoch"},
+      {"saves_by_steps", "save_strategy",
+       [](const Arguments& a) {
+         return is(a, "save_strategy", "steps") ||
+                (has_held_out_rows(a) && evaluates(a, "steps") && !given(a, "eval_steps"));
+       },
+       "--save_strategy steps", "nothing is saved by steps", "give --save_strategy steps"},
+      {"evaluates", "eval_strategy", [](const Arguments& a) { return !evaluates(a, "no") || on(a, "eval_on_start"); },
+       "--eval_strategy steps or epoch", "nothing is evaluated", "give --eval_strategy steps or epoch"},
+      {"judges", "eval_strategy", [](const Arguments& a) { return !evaluates(a, "no"); },
+       "--eval_strategy steps or epoch", "--eval_strategy no", "give --eval_strategy steps or epoch"},
+      {"evaluates_by_steps", "eval_strategy", [](const Arguments& a) { return evaluates(a, "steps"); },
+       "--eval_strategy steps", "nothing is evaluated by steps", "give --eval_strategy steps"},
+  };
+}
+
+std::vector<Condition> other_conditions() {
+  return {
+      {"templated", "use_chat_template", [](const Arguments& a) { return on(a, "use_chat_template"); },
+       "--use_chat_template true", "--use_chat_template false", kDropOne},
+      {"rows", "val_dataset", answers_rows, "rows to answer", "none", "give --val_dataset"},
+      {"kept_answers", "val_dataset", [](const Arguments& a) { return answers_rows(a) || has(a, "result_path"); },
+       "rows to answer or --result_path", "neither", "give --val_dataset or --result_path"},
+      {"dialogue", "val_dataset", [](const Arguments& a) { return !answers_rows(a); }, "a dialogue",
+       "rows are answered as a whole"},
+      {"recorded_rows", "val_dataset", [](const Arguments& a) { return !has(a, "val_dataset"); }, "no --val_dataset",
+       "--val_dataset, which names other rows", kDropOne},
+      {"draws", "temperature", [](const Arguments& a) { return !given(a, "temperature") || a.real("temperature") > 0; },
+       "a --temperature above 0", "--temperature 0, which takes the likeliest token", kDropOne},
+      {"one_kernel_word", "kernels",
+       [](const Arguments& a) {
+         return on(a, "enable_npu_model_patch") || !given(a, "kernels") || is(a, "kernels", "reference");
+       },
+       "no --kernels native", "--kernels native", kDropOne},
+      {"one_text", "dataset", [](const Arguments& a) { return !has(a, "dataset"); }, "no --dataset", "--dataset",
+       kDropOne},
+      {"ops_alone", "model", [](const Arguments& a) { return !has(a, "model"); }, "no --model",
+       "--model, whose ops are tested", "test a model's ops, or ops by name, one at a time"},
+      {"model_run", "model", [](const Arguments& a) { return has(a, "model"); }, "--model", "ops alone",
+       "give --model, or remove it"},
+      {"new_cases", "replay", [](const Arguments& a) { return !has(a, "replay"); }, "no --replay",
+       "--replay, which runs one case and tells it in a line", kDropOne},
+      {"bounded", "max_length", [](const Arguments& a) { return has(a, "max_length"); }, "--max_length",
+       "no bound on the length", "give --max_length, or remove it"},
+      {"shards", "output", writes_shards, "a directory of safetensors to write", "one file"},
+  };
+}
+
+// Nothing is asked for by it.
+bool is_off(const CommandSpec& command, const Flag& flag, const Arguments& arguments) {
+  if (!arguments.has(flag.name)) return true;
+  switch (flag.type) {
+    case FlagType::boolean:
+      return !arguments.boolean(flag.name) && contract_default(command, flag) == "false";
+    case FlagType::real:
+      return arguments.real(flag.name) == 0 && contract_default(command, flag) == "0";
+    case FlagType::choice:
+      return arguments.string(flag.name) == "no";
+    default:
+      return false;
+  }
+}
+
+void append(const CommandSpec& command, std::string_view names, std::vector<const Condition*>& out) {
+  if (names.empty()) return;
+  for (const auto name : split(names, ' ')) {
+    const auto& table = conditions();
+    const auto row = std::find_if(table.begin(), table.end(), [&](const Condition& c) { return c.name == name; });
+    if (row == table.end()) throw std::logic_error(cat("flag table: no condition ", name));
+    const auto flags = split(row->flags, '|');
+    if (std::any_of(flags.begin(), flags.end(), [&](auto flag) { return has_flag(command, flag); })) {
+      out.push_back(&*row);
+    }
+  }
+}
+
+}  // namespace
+
+const std::vector<Condition>& conditions() {
+  static const std::vector<Condition> table = [] {
+    auto all = training_conditions();
+    for (const auto& part : {saving_conditions(), other_conditions()}) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }();
+  return table;
+}
+
+EffectOf effect_of(const CommandSpec& command, const Flag& flag) {
+  EffectOf out;
+  append(command, flag.effect, out.refused);
+  append(command, flag.told, out.told);
+  for (const auto& row : command.effects) {
+    if (row.flag != flag.name) continue;
+    append(command, row.effect, out.refused);
+    append(command, row.told, out.told);
+  }
+  return out;
+}
+
+Status check_effects(Arguments& arguments) {
+  const CommandSpec& command = arguments.command();
+  const auto failed = [&](const std::vector<const Condition*>& asked) -> const Condition* {
+    const auto it = std::find_if(asked.begin(), asked.end(), [&](const Condition* c) { return !c->holds(arguments); });
+    return it == asked.end() ? nullptr : *it;
+  };
+  std::vector<std::pair<const Condition*, std::vector<std::string>>> lines;  // flags of one reason share a line
+  for (const Flag* flag : command_flags(command)) {
+    if (arguments.provenance(flag->name) < Provenance::config || is_off(command, *flag, arguments)) continue;
+    const EffectOf effect = effect_of(command, *flag);
+    if (const Condition* lacks = failed(effect.told)) {
+      auto line = std::find_if(lines.begin(), lines.end(), [&](const auto& entry) { return entry.first == lacks; });
+      if (line == lines.end()) line = lines.insert(lines.end(), {lacks, {}});
+      line->second.push_back(cat("--", flag->name));
+    } else if (const Condition* lacks = failed(effect.refused)) {
+      return usage_error(cat("flag --", flag->name), cat(lacks->needs, " beside it"), std::string(lacks->found),
+                         std::string(lacks->mend));
+    }
+  }
+  for (const auto& [lacks, flags] : lines) {
+    arguments.notice(cat(lacks->found, ": ", join(flags, ", "), flags.size() == 1 ? " has" : " have", " no effect; ",
+                         lacks->mend == "remove it" && flags.size() > 1 ? "remove them" : lacks->mend));
+  }
+  return Unit{};
+}
+
+}  // namespace tern::cli

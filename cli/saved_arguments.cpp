@@ -1,0 +1,37 @@
+#include "cli/saved_arguments.h"
+
+#include <filesystem>
+
+#include "base/strings.h"
+#include "cli/run_directory.h"
+#include "io/mapped_file.h"
+
+namespace tern::cli {
+
+namespace fs = std::filesystem;
+
+Arguments with_saved_arguments(const Arguments& given) {
+  Arguments arguments = given;
+  if (!given.boolean("load_args")) return arguments;
+  const auto& adapters = given.list("adapters");
+  fs::path folder = adapters.empty() ? fs::path(given.maybe_string("model").value_or("")) : fs::path(adapters[0]);
+  if (given.has("resume_from_checkpoint")) {
+    const bool last = given.string("resume_from_checkpoint") == "last";
+    folder = checkpoint_to_resume(given, last ? base_directory(given) : fs::path());
+  }
+  const fs::path file = folder / "args.json";
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) {
+    throw Failure(data_error("--load_args", "an args.json in what the run goes on from",
+                             folder.empty() ? "nothing that it goes on from" : cat("none in ", folder.string()),
+                             "give --resume_from_checkpoint or --adapters, or leave --load_args away"));
+  }
+  std::vector<std::string_view> names = {"tuner_type", "torch_dtype",       "max_length", "truncation_strategy",
+                                         "template",   "use_chat_template", "system",     "enable_thinking",
+                                         "loss_scale"};
+  if (!adapters.empty() || given.has("resume_from_checkpoint")) names.emplace_back("model");
+  arguments.load_saved(io::read_text_file(file).value(), file.string(), names).value();
+  return arguments;
+}
+
+}  // namespace tern::cli

@@ -1,0 +1,263 @@
+// When a flag has an effect: every condition of the table, each way, and what the user reads.
+#include "cli/flags/condition.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/strings.h"
+#include "cli/flags/command_line.h"
+
+namespace tern::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// "" where the command line is taken, else the error; `lines` gets the notices.
+std::string judged(
+    const Words& words, Words* lines = nullptr,
+    const Environment& environment = [](const std::string&) { return std::nullopt; }) {
+  auto invocation = parse_command_line(words, environment);
+  if (!invocation) return invocation.error().line();
+  const std::size_t before = invocation->arguments.notices().size();
+  const Status status = check_effects(invocation->arguments);
+  const auto& notices = invocation->arguments.notices();
+  if (lines != nullptr) lines->assign(notices.begin() + static_cast<std::ptrdiff_t>(before), notices.end());
+  return status.ok() ? std::string() : status.error().line();
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+struct Case {
+  const char* condition;
+  const char* flag;
+  Words words;     // the flag without effect
+  Words remedied;  // ... and with it
+};
+
+const std::vector<Case>& refused() {
+  static const std::vector<Case> cases = {
+      {"lora", "lora_rank", {"sft", "--lora_rank", "4", "--tuner_type", "full"}, {"sft", "--lora_rank", "4"}},
+      {"lora", "adapters", {"sft", "--adapters", "a", "--tuner_type", "full"}, {"sft", "--adapters", "a"}},
+      {"full",
+       "freeze_parameters",
+       {"sft", "--freeze_parameters", "m"},
+       {"sft", "--freeze_parameters", "m", "--tuner_type", "full"}},
+      {"new_adapter", "lora_alpha", {"sft", "--lora_alpha", "8", "--adapters", "a"}, {"sft", "--lora_alpha", "8"}},
+      {"by_name",
+       "target_modules",
+       {"sft", "--target_modules", "q_proj", "--target_regex", ".*"},
+       {"sft", "--target_modules", "q_proj"}},
+      {"freezes",
+       "trainable_parameters",
+       {"sft", "--tuner_type", "full", "--trainable_parameters", "m"},
+       {"sft", "--tuner_type", "full", "--trainable_parameters", "m", "--freeze_parameters", "l"}},
+      {"starts",
+       "adapters",
+       {"sft", "--adapters", "a", "--resume_from_checkpoint", "last"},
+       {"sft", "--adapters", "a"}},
+      {"resumes",
+       "resume_only_model",
+       {"sft", "--resume_only_model"},
+       {"sft", "--resume_only_model", "--resume_from_checkpoint", "last"}},
+      {"by_ratio",
+       "warmup_ratio",
+       {"sft", "--warmup_ratio", "0.1", "--warmup_steps", "2"},
+       {"sft", "--warmup_ratio", "0.1", "--warmup_steps", "0"}},
+      {"packs", "packing_length", {"sft", "--packing_length", "64"}, {"sft", "--packing_length", "64", "--packing"}},
+      {"streams",
+       "shuffle_buffer_size",
+       {"sft", "--shuffle_buffer_size", "9"},
+       {"sft", "--shuffle_buffer_size", "9", "--streaming", "--max_steps", "1"}},
+      {"bounded_stream", "streaming", {"sft", "--streaming"}, {"sft", "--streaming", "--max_steps", "1"}},
+      {"whole_set",
+       "group_by_length",
+       {"sft", "--group_by_length", "--streaming", "--max_steps", "1"},
+       {"sft", "--group_by_length", "false", "--streaming", "--max_steps", "1"}},
+      {"whole_split",
+       "split_dataset_ratio",
+       {"sft", "--split_dataset_ratio", "0.1", "--streaming", "--max_steps", "1"},
+       {"sft", "--split_dataset_ratio", "0", "--streaming", "--max_steps", "1"}},
+      {"split_only",
+       "split_dataset_ratio",
+       {"sft", "--split_dataset_ratio", "0.1", "--val_dataset", "v"},
+       {"sft", "--split_dataset_ratio", "0.1"}},
+      {"cached",
+       "load_from_cache_file",
+       {"sft", "--load_from_cache_file", "true", "--streaming", "--max_steps", "1"},
+       {"sft", "--load_from_cache_file", "true", "--streaming", "--max_steps", "1", "--val_dataset", "v"}},
+      {"shuffles",
+       "shuffle_buffer_size",
+       {"sft", "--shuffle_buffer_size", "9", "--streaming", "--max_steps", "1", "--dataset_shuffle", "false"},
+       {"sft", "--shuffle_buffer_size", "9", "--streaming", "--max_steps", "1", "--dataset_shuffle", "true"}},
+      {"saves",
+       "load_best_model_at_end",
+       {"sft", "--load_best_model_at_end", "--val_dataset", "v", "--save_strategy", "no"},
+       {"sft", "--load_best_model_at_end", "--val_dataset", "v"}},
+      {"judges",
+       "load_best_model_at_end",
+       {"sft", "--load_best_model_at_end", "--val_dataset", "v", "--eval_strategy", "no"},
+       {"sft", "--load_best_model_at_end", "--val_dataset", "v", "--eval_strategy", "epoch"}},
+      {"templated", "template", {"pt", "--template", "t"}, {"sft", "--template", "t"}},
+      {"templated",
+       "enable_thinking",
+       {"infer", "--enable_thinking", "false", "--use_chat_template", "false"},
+       {"infer", "--enable_thinking", "false"}},
+      {"rows", "metric", {"infer", "--metric", "acc"}, {"infer", "--metric", "acc", "--load_data_args"}},
+      {"rows", "strict", {"infer", "--strict"}, {"infer", "--strict", "--val_dataset", "v"}},
+      {"kept_answers", "logprobs", {"infer", "--logprobs"}, {"infer", "--logprobs", "--result_path", "r"}},
+      {"recorded_rows",
+       "load_data_args",
+       {"infer", "--load_data_args", "--val_dataset", "v"},
+       {"infer", "--load_data_args"}},
+      {"draws", "top_k", {"infer", "--top_k", "5", "--temperature", "0"}, {"infer", "--top_k", "5"}},
+      {"one_kernel_word",
+       "enable_npu_model_patch",
+       {"score", "--kernels", "native", "--enable_npu_model_patch", "false"},
+       {"score", "--kernels", "reference", "--enable_npu_model_patch", "false"}},
+      {"one_text", "text", {"tokenize", "--text", "x", "--dataset", "d"}, {"tokenize", "--text", "x"}},
+      {"ops_alone", "op", {"selftest", "--op", "mul", "--model", "m"}, {"selftest", "--op", "mul"}},
+      {"model_run", "fallback", {"selftest", "--fallback", "warn"}, {"selftest", "--fallback", "warn", "--model", "m"}},
+      {"new_cases", "json", {"selftest", "--json", "--replay", "f"}, {"selftest", "--replay", "f"}},
+      {"bounded",
+       "truncation_strategy",
+       {"inspect-data", "d", "--truncation_strategy", "left"},
+       {"inspect-data", "d", "--truncation_strategy", "left", "--max_length", "9"}},
+      {"shards",
+       "max_shard_size",
+       {"convert", "m", "o.gguf", "--max_shard_size", "1GB"},
+       {"convert", "m", "o", "--max_shard_size", "1GB"}},
+      {"shards",
+       "max_shard_size",
+       {"convert", "m", "o", "--format", "gguf", "--max_shard_size", "1GB"},
+       {"convert", "m", "o", "--format", "safetensors", "--max_shard_size", "1GB"}},
+  };
+  return cases;
+}
+
+const std::vector<Case>& told() {
+  static const std::vector<Case> cases = {
+      {"held_out",
+       "eval_strategy",
+       {"sft", "--eval_strategy", "epoch"},
+       {"sft", "--eval_strategy", "epoch", "--split_dataset_ratio", "0.01"}},
+      {"held_out",
+       "load_best_model_at_end",
+       {"sft", "--load_best_model_at_end"},
+       {"sft", "--load_best_model_at_end", "--val_dataset", "v"}},
+      {"evaluates",
+       "per_device_eval_batch_size",
+       {"sft", "--val_dataset", "v", "--per_device_eval_batch_size", "2", "--eval_strategy", "no"},
+       {"sft", "--val_dataset", "v", "--per_device_eval_batch_size", "2", "--eval_strategy", "no", "--eval_on_start"}},
+      {"evaluates_by_steps",
+       "eval_steps",
+       {"sft", "--val_dataset", "v", "--eval_steps", "2", "--eval_strategy", "epoch"},
+       {"sft", "--val_dataset", "v", "--eval_steps", "2", "--eval_strategy", "steps", "--save_strategy", "no"}},
+      {"saves",
+       "save_total_limit",
+       {"sft", "--save_total_limit", "2", "--save_strategy", "no"},
+       {"sft", "--save_total_limit", "2"}},
+      {"saves_by_steps",
+       "save_steps",
+       {"sft", "--save_steps", "2", "--save_strategy", "epoch"},
+       {"sft", "--save_steps", "2", "--save_strategy", "epoch", "--eval_strategy", "steps", "--val_dataset", "v"}},
+      {"full",
+       "max_shard_size",
+       {"sft", "--max_shard_size", "1GB"},
+       {"sft", "--max_shard_size", "1GB", "--tuner_type", "full"}},
+      {"by_epochs",
+       "num_train_epochs",
+       {"sft", "--num_train_epochs", "2", "--max_steps", "1"},
+       {"sft", "--num_train_epochs", "2", "--max_steps", "-1"}},
+      {"writes_there",
+       "output_dir",
+       {"sft", "--output_dir", "a", "--resume_from_checkpoint", "b/checkpoint-1"},
+       {"sft", "--output_dir", "b", "--resume_from_checkpoint", "b/checkpoint-1/"}},
+      {"dialogue", "stream", {"infer", "--stream", "--val_dataset", "v"}, {"infer", "--stream"}},
+  };
+  return cases;
+}
+
+const Condition& named(std::string_view name) {
+  for (const auto& condition : conditions()) {
+    if (condition.name == name) return condition;
+  }
+  throw std::logic_error(cat("no condition ", name));
+}
+
+TEST(Conditions, AFlagWithoutEffectIsRefusedAndTheMendHelps) {
+  for (const auto& row : refused()) {
+    SCOPED_TRACE(cat(row.condition, " --", row.flag));
+    const Condition& lacks = named(row.condition);
+    EXPECT_EQ(judged(row.words), cat("flag --", row.flag, ": expected ", lacks.needs, " beside it, found ", lacks.found,
+                                     "; ", lacks.mend));
+    EXPECT_EQ(judged(row.remedied), "");
+  }
+}
+
+TEST(Conditions, WhatOtherToolsScriptsPassAlwaysGetsALine) {
+  for (const auto& row : told()) {
+    SCOPED_TRACE(cat(row.condition, " --", row.flag));
+    const Condition& lacks = named(row.condition);
+    Words lines;
+    EXPECT_EQ(judged(row.words, &lines), "");
+    EXPECT_EQ(lines, Words{cat(lacks.found, ": --", row.flag, " has no effect; ", lacks.mend)});
+    EXPECT_EQ(judged(row.remedied, &lines), "");
+    EXPECT_EQ(lines, Words{});
+  }
+}
+
+TEST(Conditions, FlagsOfOneReasonShareALine) {
+  Words lines;
+  EXPECT_EQ(judged({"sft", "--eval_steps", "50", "--eval_strategy", "steps", "--load_best_model_at_end"}, &lines), "");
+  EXPECT_EQ(lines,
+            Words{"no held-out rows: --eval_strategy, --eval_steps, --load_best_model_at_end have no effect; add "
+                  "--split_dataset_ratio 0.01"});
+  EXPECT_EQ(judged({"sft", "--eval_steps", "50"}, &lines), "");
+  EXPECT_EQ(lines, Words{"no held-out rows: --eval_steps has no effect; add --split_dataset_ratio 0.01"});
+}
+
+TEST(Conditions, WhatAsksForNothingIsTaken) {
+  const Words full = {"sft", "--tuner_type", "full"};
+  EXPECT_EQ(judged(with(full, {"--use_rslora", "false"})), "");
+  EXPECT_NE(judged(with(full, {"--lora_dropout", "0.05"})), "") << "a default that is given is still no effect";
+  Words lines;
+  EXPECT_EQ(judged({"sft", "--eval_strategy", "no", "--eval_on_start", "false"}, &lines), "");
+  EXPECT_EQ(lines, Words{});
+}
+
+TEST(Conditions, AVariableOfTheEnvironmentIsForEveryCommand) {
+  const Environment hub = [](const std::string& name) {
+    return name == "USE_HF" ? std::optional<std::string>("true") : std::nullopt;
+  };
+  EXPECT_EQ(judged({"selftest", "--op", "mul"}, nullptr, hub), "");
+  EXPECT_NE(judged({"selftest", "--op", "mul", "--use_hf"}), "");
+}
+
+// Each condition of the table is named by a row, judged above, and looks at flags of the command that names it.
+TEST(Conditions, AreAllUsedAndTested) {
+  std::set<std::string_view> tested;
+  for (const auto* cases : {&refused(), &told()}) {
+    for (const auto& row : *cases) tested.insert(row.condition);
+  }
+  std::set<std::string_view> used;
+  for (const auto& command : command_table()) {
+    for (const Flag* flag : command_flags(command)) {
+      const EffectOf effect = effect_of(command, *flag);
+      for (const auto* asked : {&effect.refused, &effect.told}) {
+        for (const Condition* condition : *asked) used.insert(condition->name);
+      }
+    }
+    for (const auto& row : command.effects) EXPECT_NE(find_flag(command, row.flag), nullptr) << row.flag;
+  }
+  for (const auto& condition : conditions()) {
+    EXPECT_TRUE(used.contains(condition.name)) << condition.name;
+    EXPECT_TRUE(tested.contains(condition.name)) << condition.name;
+  }
+}
+
+}  // namespace
+}  // namespace tern::cli
