@@ -118,7 +118,7 @@ class Loader {
   }
 
   void load(const ParameterSpec& spec, const checkpoint::SourceTensor& tensor) {
-    if (options_.fp32_masters) return load_f32(spec);
+    if (options_.fp32_masters) return load_f32(spec, tensor);
     const tern_packing packing = tensor.storage.block ? packing_of(*tensor.storage.block) : TERN_PACK_NONE;
     if (packing != TERN_PACK_NONE && spec.shape.size() == 2) {
       const TensorDesc desc = make_quantised_desc(TERN_F32, gguf_scheme(packing), spec.shape[0], spec.shape[1]);
@@ -145,12 +145,14 @@ class Loader {
     return known->second = accel::supports(device, desc).native;
   }
 
-  // As stored: mapped without a copy where the device and the file's layout allow it.
+  // As stored: mapped without a copy where the device and the file's layout allow it. The file's pages of what was
+  // copied, here and below, need not stay in memory.
   void place(const ParameterSpec& spec, const checkpoint::SourceTensor& tensor, const TensorDesc& desc) {
     if (is_interleaved(*m_.source, spec)) {
       const auto bytes = uninterleave_rows(tensor.bytes, spec.shape[0], spec.interleaved_heads);
       m_.store->create(spec.name, desc);
       m_.store->upload(spec.name, bytes);
+      m_.source->done_with(tensor);
       return;
     }
     const auto& device = m_.store->device();
@@ -159,18 +161,21 @@ class Loader {
     if (device->can(TERN_CAP_IMPORT_HOST) && address % alignment == 0) {
       auto buffer = device->import_host(tensor.bytes);
       if (buffer.ok()) {
-        m_.store->adopt(spec.name, desc, std::move(*buffer));
+        m_.store->adopt(spec.name, desc, std::move(*buffer),
+                        [source = m_.source, &tensor] { source->done_with(tensor); });
         return;
       }
     }
     m_.store->create(spec.name, desc);
     m_.store->upload(spec.name, tensor.bytes);
+    m_.source->done_with(tensor);
   }
 
-  void load_f32(const ParameterSpec& spec) {
+  void load_f32(const ParameterSpec& spec, const checkpoint::SourceTensor& tensor) {
     const std::vector<float> values = read_parameter(*m_.source, spec).value();
     m_.store->create(spec.name, make_desc(TERN_F32, spec.shape));
     m_.store->upload(spec.name, std::as_bytes(std::span(values)));
+    m_.source->done_with(tensor);
   }
 
   void load_expanded(const ParameterSpec& spec, const checkpoint::SourceTensor& tensor) {
@@ -180,6 +185,7 @@ class Loader {
     std::transform(values.begin(), values.end(), narrow.begin(), float_to_bf16);
     m_.store->create(spec.name, make_desc(TERN_BF16, spec.shape));
     m_.store->upload(spec.name, std::as_bytes(std::span(narrow)));
+    m_.source->done_with(tensor);
   }
 
   // cos and sin of position x frequency, in fp64 before rounding: the phase of position 100,000 keeps its digits.
