@@ -1,6 +1,7 @@
 #include "accel/allocator.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "base/strings.h"
@@ -8,16 +9,13 @@
 namespace tern::accel {
 namespace {
 
-constexpr std::uint64_t kGranule = std::uint64_t{2} << 20;  // large requests are rounded up to it, to be found again
-constexpr std::uint64_t kSmall = std::uint64_t{1} << 20;    // smaller ones to a power of two
+constexpr std::uint64_t kSmallest = 512;
 
+// Up to a sixteenth of its magnitude, so that requests of about one size find each other's memory and no weight takes
+// much more than it holds.
 std::uint64_t rounded(std::uint64_t bytes, std::uint64_t limit) {
-  std::uint64_t size = 512;
-  if (bytes > kSmall) {
-    size = (bytes + kGranule - 1) / kGranule * kGranule;
-  } else {
-    while (size < bytes) size *= 2;
-  }
+  const std::uint64_t granule = std::max(kSmallest, std::bit_floor(bytes) / 16);
+  const std::uint64_t size = (std::max<std::uint64_t>(bytes, 1) + granule - 1) / granule * granule;
   return std::max(bytes, std::min(size, limit));  // rounding never makes a request too large for the device
 }
 

@@ -15,6 +15,7 @@
 #include "graph/graph.h"
 #include "graph/memory_plan.h"
 #include "graph/node_probe.h"
+#include "graph/pack_choice.h"
 #include "graph/profile.h"
 #include "graph/tensor_store.h"
 
@@ -22,9 +23,9 @@ namespace tern::graph {
 
 struct ProgramOptions {
   BindOptions bind;
-  bool capture = false;  // record the launches once and replay them, where the device can
-  bool pack_weights = true;
-  std::shared_ptr<Profile> profile;  // filled where given: every step is then waited for, and nothing is captured
+  bool capture = false;                 // record the launches once and replay them, where the device can
+  Packing packing = Packing::measured;  // of weights, into the device's private layout
+  std::shared_ptr<Profile> profile;     // filled where given: every step is then waited for, and nothing is captured
   // Sees every op alone where given: nothing is captured, and a device that compiles graphs compiles one an op.
   std::shared_ptr<NodeProbe> probe;
   // For tests: the wait between lanes, counted over the steps, that is left out.
@@ -42,6 +43,7 @@ struct MemoryReport {
   std::uint64_t arenas = 0;     // intermediates, inputs, workspaces
   std::uint64_t live_peak = 0;  // floor under any plan
   std::uint64_t library = 0;    // taken by the vendor's library
+  std::uint64_t packs = 0;      // weights in a private layout that this program reads; others may share them
   std::uint64_t host_scratch = 0;
   std::uint64_t staging = 0;  // pinned host copies of inputs and outputs
 };

@@ -18,7 +18,7 @@ class Builder {
 
   void build() {
     check_store();
-    choose_packs();
+    choose_weights();
     make_steps();
     plan_kernels();
     plan_memory_and_order();
@@ -28,14 +28,6 @@ class Builder {
   }
 
  private:
-  // A packed weight in place of the stored one, for one argument of one node.
-  struct PackedArg {
-    std::int32_t node;
-    std::size_t arg;
-    std::string name;
-    std::uint32_t uses;
-  };
-
   [[nodiscard]] const Node& node(std::int32_t n) const { return p_.graph().nodes()[index(n)]; }
 
   void check_store() {
@@ -53,51 +45,21 @@ class Builder {
     }
   }
 
-  // What a packable argument of this node is used for; 0: not packable here.
-  [[nodiscard]] static std::uint32_t uses_of(const Node& node, std::size_t arg) {
-    const ops::OpSpec& spec = ops::op_spec(node.call.op);
-    if ((spec.args[arg].flags & ops::kPackable) == 0 || node.on_host) return 0;
-    switch (node.call.op) {
-      case TERN_OP_MATMUL:
-        return ops::unpack_attrs<tern_matmul_attrs>(node.call.attrs).transpose_b != 0 ? TERN_USE_FORWARD
-                                                                                      : TERN_USE_INPUT_GRAD;
-      case TERN_OP_MATMUL_Q:
-        return ops::unpack_attrs<tern_matmul_q_attrs>(node.call.attrs).transpose_w != 0 ? TERN_USE_FORWARD
-                                                                                        : TERN_USE_INPUT_GRAD;
-      default: {  // linear_cross_entropy: the gradient of h reads the weight the other way
-        const bool backward = node.results[TERN_LINEAR_CROSS_ENTROPY_DH].present();
-        return backward ? std::uint32_t{TERN_USE_FORWARD} | TERN_USE_INPUT_GRAD : std::uint32_t{TERN_USE_FORWARD};
-      }
+  // What steps read as stored is held where it lies; the rest is packed, and each pack takes its weight's place before
+  // the next one is made.
+  void choose_weights() {
+    packed_args_ = choose_packs(p_.graph(), *p_.store, choices_, p_.options.packing);
+    for (const PackedArg& arg : packed_args_) p_.packs[arg.name] = arg.uses;
+    for (const Storage& storage : p_.graph().storages()) {
+      if (storage.kind != StorageKind::constant && storage.kind != StorageKind::resource) continue;
+      if (p_.options.probe || !p_.packs.contains(storage.name)) p_.holds.push_back(p_.store->hold_plain(storage.name));
     }
-  }
-
-  void choose_packs() {
-    if (!p_.options.pack_weights || !p_.device->can(TERN_CAP_EAGER)) return;
-    std::map<std::string, std::vector<PackedArg>> by_weight;
-    for (std::size_t n = 0; n < p_.graph().nodes().size(); ++n) {
-      const Node& candidate = p_.graph().nodes()[n];
-      for (std::size_t a = 0; a < candidate.call.inputs.size(); ++a) {
-        const Value value = candidate.call.inputs[a];
-        if (!value.present() || p_.graph().storage_of(value).kind != StorageKind::constant) continue;
-        if (p_.graph().info(value).base >= 0) continue;
-        if (const std::uint32_t uses = uses_of(candidate, a); uses != 0) {
-          const std::string& name = p_.graph().storage_of(value).name;
-          by_weight[name].push_back({static_cast<std::int32_t>(n), a, name, uses});
-        }
-      }
+    for (const auto& [name, uses] : p_.packs) {
+      p_.holds.push_back(p_.store->hold_packed(name, uses));
+      (void)p_.store->packed(name, uses);
+      p_.report.packs += p_.store->packed_memory(name, uses);
     }
-    for (auto& [name, args] : by_weight) {
-      std::uint32_t all = 0;
-      for (const PackedArg& arg : args) all |= arg.uses;
-      const bool one_for_all = p_.store->packed(name, all) != nullptr;
-      for (PackedArg& arg : args) {
-        if (one_for_all) arg.uses = all;
-        if (one_for_all || p_.store->packed(name, arg.uses) != nullptr) packed_args_.push_back(arg);
-      }
-    }
-    for (const PackedArg& arg : packed_args_) p_.packs.emplace_back(arg.name, arg.uses);
-    std::sort(p_.packs.begin(), p_.packs.end());
-    p_.packs.erase(std::unique(p_.packs.begin(), p_.packs.end()), p_.packs.end());
+    if (!p_.packs.empty()) p_.store->allocator()->empty_cache();  // of plain forms: nothing else has their sizes
   }
 
   void add_transfer(StepKind kind, std::int32_t storage, const std::string& name, const TensorDesc& desc) {
@@ -145,7 +107,7 @@ class Builder {
   [[nodiscard]] accel::OpDesc planned_desc(std::int32_t n) const {
     accel::OpDesc desc = op_desc(p_.graph(), node(n).call);
     for (const PackedArg& arg : packed_args_) {
-      if (arg.node == n) desc.args[arg.arg] = p_.store->packed(arg.name, arg.uses)->desc;
+      if (arg.node == n) desc.args[arg.arg] = p_.store->packed(arg.name, arg.uses).desc;
     }
     return desc;
   }
@@ -300,7 +262,7 @@ class Builder {
   [[nodiscard]] std::vector<tern_tensor> node_tensors(std::int32_t n) const {
     std::vector<tern_tensor> tensors = stored_tensors(n);
     for (const PackedArg& arg : packed_args_) {
-      if (arg.node == n) tensors[arg.arg] = *p_.store->packed(arg.name, arg.uses);
+      if (arg.node == n) tensors[arg.arg] = p_.store->packed(arg.name, arg.uses);
     }
     return tensors;
   }

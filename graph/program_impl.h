@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "graph/pack_choice.h"
 #include "graph/program.h"
 
 namespace tern::graph {
@@ -59,9 +60,10 @@ struct Program::Impl {
   std::map<std::string, accel::Plan> plans;  // by OpDesc::key: equal calls share one
   std::vector<accel::CachingAllocator::Block> arenas;
   std::vector<Transfer> transfers;
-  std::map<std::string, std::size_t> uploads;                // by input name
-  std::map<std::string, std::size_t> downloads;              // by output name
-  std::vector<std::pair<std::string, std::uint32_t>> packs;  // weights read in a private layout, and for which uses
+  std::map<std::string, std::size_t> uploads;    // by input name
+  std::map<std::string, std::size_t> downloads;  // by output name
+  std::map<std::string, std::uint32_t> packs;    // weights read in a private layout, and for which uses
+  std::vector<TensorStore::Hold> holds;          // of what the steps are bound to
   std::array<std::optional<accel::Stream>, kNumLanes> streams;
   std::vector<std::string> written;  // resources that a run changes
   // Steps are destroyed before what they are bound to.

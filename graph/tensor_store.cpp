@@ -24,11 +24,18 @@ tern_tensor lay_out(const TensorDesc& desc, tern_buffer buffer, std::uint64_t al
 
 }  // namespace
 
-tern_tensor& TensorStore::create(const std::string& name, const TensorDesc& desc) {
+// Memory for a tensor, and its planes there.
+tern_tensor TensorStore::place(const TensorDesc& desc, const std::string& name,
+                               accel::CachingAllocator::Block& memory) const {
   std::uint64_t total = 0;
   (void)lay_out(desc, nullptr, device_->info().alignment, &total);
-  accel::CachingAllocator::Block block = allocator_->allocate(total, name);
-  tern_tensor& stored = adopt(name, lay_out(desc, block.plane().buffer, device_->info().alignment, &total));
+  memory = allocator_->allocate(total, name);
+  return lay_out(desc, memory.plane().buffer, device_->info().alignment, &total);
+}
+
+tern_tensor& TensorStore::create(const std::string& name, const TensorDesc& desc) {
+  accel::CachingAllocator::Block block;
+  tern_tensor& stored = adopt(name, place(desc, name, block));
   entries_.at(name)->block = std::move(block);
   return stored;
 }
@@ -41,11 +48,13 @@ tern_tensor& TensorStore::adopt(const std::string& name, const tern_tensor& tens
   return place->second->tensor;
 }
 
-tern_tensor& TensorStore::adopt(const std::string& name, const TensorDesc& desc, accel::Buffer buffer) {
+tern_tensor& TensorStore::adopt(const std::string& name, const TensorDesc& desc, accel::Buffer buffer,
+                                std::function<void()> let_go) {
   std::uint64_t total = 0;
   const tern_tensor tensor = lay_out(desc, buffer.raw(), device_->info().alignment, &total);
   tern_tensor& stored = adopt(name, tensor);
   entries_.at(name)->buffer = std::move(buffer);
+  entries_.at(name)->let_go = std::move(let_go);
   return stored;
 }
 
@@ -64,14 +73,20 @@ const tern_tensor& TensorStore::at(const std::string& name) const {
 
 std::uint64_t TensorStore::bytes() const {
   std::uint64_t total = 0;
+  for (const auto& [name, entry] : entries_) total += entry->block.bytes();
+  return total + packed_bytes();
+}
+
+std::uint64_t TensorStore::packed_bytes() const {
+  std::uint64_t total = 0;
   for (const auto& [name, entry] : entries_) {
-    total += entry->block.bytes();
     for (const auto& [uses, pack] : entry->packs) total += pack.memory.bytes();
   }
   return total;
 }
 
 void TensorStore::upload(const std::string& name, std::span<const std::byte> bytes) {
+  const Hold held = hold_plain(name);
   const tern_tensor& tensor = at(name);
   const PlaneBytes planes = plane_bytes(tensor.desc);
   if (bytes.size() != total_bytes(tensor.desc)) {
@@ -89,7 +104,9 @@ void TensorStore::upload(const std::string& name, std::span<const std::byte> byt
 }
 
 void TensorStore::download(const std::string& name, std::span<std::byte> bytes) const {
-  const tern_tensor& tensor = at(name);
+  accel::CachingAllocator::Block memory;
+  const Entry& entry = entry_of(name);
+  const tern_tensor tensor = entry.gone && !entry.buffer ? unpacked(entry, name, memory) : entry.tensor;
   const PlaneBytes planes = plane_bytes(tensor.desc);
   if (bytes.size() != total_bytes(tensor.desc)) {
     throw std::logic_error(
@@ -105,6 +122,7 @@ void TensorStore::download(const std::string& name, std::span<std::byte> bytes) 
 }
 
 void TensorStore::fill_zero(const std::string& name) {
+  const Hold held = hold_plain(name);
   const tern_tensor& tensor = at(name);
   const PlaneBytes planes = plane_bytes(tensor.desc);
   const accel::Stream stream = device_->make_stream();
@@ -119,27 +137,91 @@ void TensorStore::wrote(const std::string& name) {
   for (auto& [uses, pack] : found->second->packs) pack.stale = true;
 }
 
-const tern_tensor* TensorStore::packed(const std::string& name, std::uint32_t uses) {
-  Entry& entry = *entries_.at(name);
-  const auto known = entry.packs.find(uses);
-  if (known != entry.packs.end()) {
-    if (known->second.stale) pack(entry, known->second, uses);
-    return &known->second.tensor;
-  }
-  const auto& api = device_->api();
-  if (!device_->backend().has(&tern_backend::packed_info)) return nullptr;
+TensorStore::Entry& TensorStore::entry_of(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) throw std::logic_error(cat("tensor store: no tensor ", name));
+  return *found->second;
+}
+
+std::optional<tern_packed_info> TensorStore::packed_info(const std::string& name, std::uint32_t uses) const {
+  if (!device_->backend().has(&tern_backend::packed_info)) return std::nullopt;
   tern_packed_info info{};
   info.size = sizeof(info);
-  const tern_status status = api.packed_info(device_->raw(), &entry.tensor.desc, uses, &info);
-  if (status == TERN_UNSUPPORTED) return nullptr;
+  const tern_status status = device_->api().packed_info(device_->raw(), &entry_of(name).tensor.desc, uses, &info);
+  if (status == TERN_UNSUPPORTED) return std::nullopt;
   accel::check(status, device_->backend(), cat(device_->name(), ": layout of ", name));
+  return info;
+}
+
+bool TensorStore::has_pack(const std::string& name, std::uint32_t uses) const {
+  return entry_of(name).packs.contains(uses);
+}
+
+std::uint64_t TensorStore::packed_memory(const std::string& name, std::uint32_t uses) const {
+  return entry_of(name).packs.at(uses).memory.bytes();
+}
+
+bool TensorStore::plain_is_held(const std::string& name) const { return entry_of(name).hold.use_count() > 1; }
+
+TensorStore::Hold TensorStore::hold_plain(const std::string& name) {
+  Entry& entry = entry_of(name);
+  make_plain(entry, name);
+  return entry.hold;
+}
+
+// The plain form in memory, and no packs that nobody reads.
+void TensorStore::make_plain(Entry& entry, const std::string& name) {
+  if (entry.gone && !entry.buffer) entry.tensor = unpacked(entry, name, entry.block);
+  entry.gone = false;
+  std::erase_if(entry.packs, [](const auto& pack) { return pack.second.hold.use_count() == 1; });
+}
+
+// What a pack holds in its plain form, in new memory. While the plain form is gone every pack is up to date.
+tern_tensor TensorStore::unpacked(const Entry& entry, const std::string& name,
+                                  accel::CachingAllocator::Block& memory) const {
+  const tern_tensor plain = place(entry.tensor.desc, name, memory);
+  const auto& [uses, pack] = *entry.packs.begin();
+  const accel::Stream stream = device_->make_stream();
+  accel::check(device_->api().unpack(plain, pack.tensor, uses, stream.raw()), device_->backend(),
+               cat(device_->name(), ": unpacking ", name));
+  stream.synchronize();
+  return plain;
+}
+
+// Where packs hold all that the plain form does, and nobody reads that.
+void TensorStore::let_plain_go(Entry& entry) {
+  if (entry.gone || entry.hold.use_count() > 1) return;
+  for (const auto& [uses, pack] : entry.packs) {
+    if (pack.stale) return;
+  }
+  if (!entry.block && !entry.let_go) return;  // memory that only its owner could give back
+  entry.gone = true;
+  if (entry.let_go) entry.let_go();
+  if (!entry.block) return;
+  entry.block = {};
+  for (tern_plane& plane : entry.tensor.planes) plane = {};
+}
+
+TensorStore::Hold TensorStore::hold_packed(const std::string& name, std::uint32_t uses) {
+  Entry& entry = entry_of(name);
+  if (const auto known = entry.packs.find(uses); known != entry.packs.end()) return known->second.hold;
+  const auto info = packed_info(name, uses);
+  if (!info) throw std::logic_error(cat("tensor store: ", name, " has no private layout for the uses ", uses));
+  const Hold held = hold_plain(name);
   Pack made;
-  made.memory = allocator_->allocate(info.bytes, cat(name, " in the device's layout"));
+  made.memory = allocator_->allocate(info->bytes, cat(name, " in the device's layout"));
   made.tensor.desc = entry.tensor.desc;
-  made.tensor.desc.layout = info.layout;
+  made.tensor.desc.layout = info->layout;
   made.tensor.planes[0] = made.memory.plane();
-  pack(entry, made, uses);
-  return &entry.packs.emplace(uses, std::move(made)).first->second.tensor;
+  return entry.packs.emplace(uses, std::move(made)).first->second.hold;
+}
+
+const tern_tensor& TensorStore::packed(const std::string& name, std::uint32_t uses) {
+  Entry& entry = entry_of(name);
+  Pack& known = entry.packs.at(uses);
+  if (known.stale) pack(entry, known, uses);
+  let_plain_go(entry);
+  return known.tensor;
 }
 
 void TensorStore::pack(const Entry& entry, Pack& pack, std::uint32_t uses) const {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -21,26 +23,43 @@ class TensorStore {
 
   // Allocates and leaves the memory as it is. The name must be new.
   tern_tensor& create(const std::string& name, const TensorDesc& desc);
-  // A tensor in memory that the caller keeps alive (a mapped file's pages).
+  // A tensor in memory that the caller keeps alive (a mapped file's pages). `let_go`, where given, is called once a
+  // pack has taken its place: its pages need not stay, but must come back when they are read.
   tern_tensor& adopt(const std::string& name, const tern_tensor& tensor);
-  tern_tensor& adopt(const std::string& name, const TensorDesc& desc, accel::Buffer buffer);
+  tern_tensor& adopt(const std::string& name, const TensorDesc& desc, accel::Buffer buffer,
+                     std::function<void()> let_go = {});
   void erase(const std::string& name);
 
+  // The planes are those of the plain form: null while a pack has taken its place, which a Hold prevents.
   [[nodiscard]] const tern_tensor* find(const std::string& name) const;
   [[nodiscard]] const tern_tensor& at(const std::string& name) const;  // throws std::logic_error
   [[nodiscard]] const accel::DevicePtr& device() const { return device_; }
   // What the store and the programs over it take memory from.
   [[nodiscard]] const std::shared_ptr<accel::CachingAllocator>& allocator() const { return allocator_; }
-  [[nodiscard]] std::uint64_t bytes() const;  // allocated here, packed copies included
+  [[nodiscard]] std::uint64_t bytes() const;         // allocated here, packs included
+  [[nodiscard]] std::uint64_t packed_bytes() const;  // of them, packs
 
   // Host <-> device, waiting for the copy. Spans hold the tensor's elements, contiguous, plane after plane.
   void upload(const std::string& name, std::span<const std::byte> bytes);
   void download(const std::string& name, std::span<std::byte> bytes) const;
   void fill_zero(const std::string& name);
 
-  // The weight in the device's private layout for those uses, packed again where the weight was written since. Null
-  // where the device has none for it.
-  [[nodiscard]] const tern_tensor* packed(const std::string& name, std::uint32_t uses);
+  // While one lives, what it was taken for stays where it is in memory.
+  using Hold = std::shared_ptr<const void>;
+  // For those who read or write a tensor as it was stored. Where a pack had taken its place it is unpacked first; packs
+  // that nobody holds then go. Throws Failure (device) where memory does not suffice.
+  [[nodiscard]] Hold hold_plain(const std::string& name);
+  [[nodiscard]] bool plain_is_held(const std::string& name) const;
+
+  // The device's private layout of the weight for those uses; none where it has none. Makes nothing.
+  [[nodiscard]] std::optional<tern_packed_info> packed_info(const std::string& name, std::uint32_t uses) const;
+  [[nodiscard]] bool has_pack(const std::string& name, std::uint32_t uses) const;
+  [[nodiscard]] std::uint64_t packed_memory(const std::string& name, std::uint32_t uses) const;  // bytes of that pack
+  // The weight in that layout, made where it is new (the device must have it). It takes the plain form's place, which
+  // goes unless it is held.
+  [[nodiscard]] Hold hold_packed(const std::string& name, std::uint32_t uses);
+  // The same while a hold on it lives, packed again where the weight was written since.
+  [[nodiscard]] const tern_tensor& packed(const std::string& name, std::uint32_t uses);
 
   // Something wrote on the tensor: its packed copies are made again before their next use.
   void wrote(const std::string& name);
@@ -50,13 +69,24 @@ class TensorStore {
     tern_tensor tensor{};
     accel::CachingAllocator::Block memory;
     bool stale = true;
+    Hold hold = std::make_shared<char>();  // shared by those who read it
   };
   struct Entry {
     tern_tensor tensor{};
     accel::CachingAllocator::Block block;  // created here
     accel::Buffer buffer;                  // or adopted
+    std::function<void()> let_go;          // of what was adopted
     std::map<std::uint32_t, Pack> packs;   // by uses
+    Hold hold = std::make_shared<char>();  // shared by those who read the plain form
+    bool gone = false;                     // packs have taken the plain form's place
   };
+  [[nodiscard]] Entry& entry_of(const std::string& name) const;
+  [[nodiscard]] tern_tensor place(const TensorDesc& desc, const std::string& name,
+                                  accel::CachingAllocator::Block& memory) const;
+  void make_plain(Entry& entry, const std::string& name);
+  static void let_plain_go(Entry& entry);
+  [[nodiscard]] tern_tensor unpacked(const Entry& entry, const std::string& name,
+                                     accel::CachingAllocator::Block& memory) const;
   void pack(const Entry& entry, Pack& pack, std::uint32_t uses) const;
   accel::DevicePtr device_;
   std::shared_ptr<accel::CachingAllocator> allocator_;

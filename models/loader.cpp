@@ -94,7 +94,7 @@ class Loader {
   void load(const ParameterSpec& spec, const LogicalTensor& tensor) {
     if (options_.fp32_masters) {
       const std::vector<float> values = reader_.read(spec);
-      return add(spec, make_desc(TERN_F32, spec.shape), std::as_bytes(std::span(values)));
+      return add(spec, tensor, make_desc(TERN_F32, spec.shape), std::as_bytes(std::span(values)));
     }
     const TensorDesc desc = stored_desc(tensor);
     if (is_present(desc) && (!is_quantised(desc) || multiplies(desc))) return place(spec, tensor, desc);
@@ -121,11 +121,11 @@ class Loader {
   // As stored: mapped without a copy where the device and the file's layout allow it.
   void place(const ParameterSpec& spec, const LogicalTensor& tensor, const TensorDesc& desc) {
     const auto order = reader_.rows(spec);
-    if (!order.empty()) return add(spec, desc, reordered(tensor.data->bytes, order));
+    if (!order.empty()) return add(spec, tensor, desc, reordered(tensor.data->bytes, order));
     if (tensor.scale != nullptr) {
       std::vector<std::byte> planes(tensor.data->bytes.begin(), tensor.data->bytes.end());
       planes.insert(planes.end(), tensor.scale->bytes.begin(), tensor.scale->bytes.end());
-      return add(spec, desc, planes);
+      return add(spec, tensor, desc, planes);
     }
     const auto& device = m_.store->device();
     const auto address = reinterpret_cast<std::uintptr_t>(tensor.data->bytes.data());
@@ -133,16 +133,20 @@ class Loader {
     if (device->can(TERN_CAP_IMPORT_HOST) && address % alignment == 0) {
       auto buffer = device->import_host(tensor.data->bytes);
       if (buffer.ok()) {
-        m_.store->adopt(spec.name, desc, std::move(*buffer));
+        m_.store->adopt(spec.name, desc, std::move(*buffer),
+                        [source = m_.source, data = tensor.data] { source->done_with(*data); });
         return;
       }
     }
-    add(spec, desc, tensor.data->bytes);
+    add(spec, tensor, desc, tensor.data->bytes);
   }
 
-  void add(const ParameterSpec& spec, const TensorDesc& desc, std::span<const std::byte> bytes) {
+  // The file's pages of what was copied need not stay in memory.
+  void add(const ParameterSpec& spec, const LogicalTensor& tensor, const TensorDesc& desc,
+           std::span<const std::byte> bytes) {
     m_.store->create(spec.name, desc);
     m_.store->upload(spec.name, bytes);
+    m_.source->done_with(*tensor.data);
   }
 
   void load_expanded(const ParameterSpec& spec, const LogicalTensor& tensor) {
@@ -150,7 +154,7 @@ class Loader {
     const std::vector<float> values = reader_.read(spec);
     std::vector<std::uint16_t> narrow(values.size());
     std::transform(values.begin(), values.end(), narrow.begin(), float_to_bf16);
-    add(spec, make_desc(TERN_BF16, spec.shape), std::as_bytes(std::span(narrow)));
+    add(spec, tensor, make_desc(TERN_BF16, spec.shape), std::as_bytes(std::span(narrow)));
     stored_bytes_ += tensor.stored_bytes();
     expanded_bytes_ += narrow.size() * sizeof(std::uint16_t);
   }

@@ -35,7 +35,7 @@ Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t
   const std::int64_t fit = std::max<std::int64_t>(1, kMaxPackedA / b.rows / (b.chunk_k / pair));
   b.super_k = b.chunk_k * std::min(fit, chunks);
   // Few rows take several panels at once (panels_at_once), and a quantised row is cut at blocks of 32.
-  b.columns = m <= 6 ? kMaxTileColumns : std::max(32, kernels.nr);
+  b.columns = m <= kPlainRows ? kMaxTileColumns : std::max(32, kernels.nr);
   return b;
 }
 
@@ -69,6 +69,7 @@ struct Job {
   const Layout l;
   std::uint32_t* workspace;
   bool direct;
+  bool plain;  // the right side is read as it is stored
 
   [[nodiscard]] std::uint32_t* thread_space(int thread) const { return workspace + l.thread + l.thread_total * thread; }
 };
@@ -142,21 +143,46 @@ struct Sums {
   std::int64_t ld;
 };
 
-// Rows [row, row + rows) of the part by columns [column, column + n).
-void run_task(const Job& job, const Part& part, std::int64_t row, std::int64_t rows, std::int64_t column,
-              std::int64_t n, int thread) {
-  const GemmKernels& kernels = *job.format.kernels;
-  std::uint32_t* mine = job.thread_space(thread);
-  const Sums tile{reinterpret_cast<float*>(mine + job.l.tile), job.b.columns};
-  // Sums of a chunk of k stay in the tile: rows of a large output may share a set of the cache.
-  Sums home = tile;
+// What a task computes: rows [row, row + rows) of the part by columns [column, column + n).
+struct Task {
+  std::int64_t row, rows, column, n;
+  int thread;
+};
+
+// Where the sums of a task are kept from one part's k to the next, or end.
+Sums home_of(const Job& job, const Part& part, const Task& task, const Sums& tile) {
   if (job.direct) {
-    home.ld = job.g.out.stride_m;
-    home.at = static_cast<float*>(job.g.out.data) + (part.row0 + row) * home.ld + column;
-  } else if (job.g.k > job.b.super_k) {
-    home.ld = job.g.n;
-    home.at = reinterpret_cast<float*>(job.workspace + job.l.sums) + row * home.ld + column;
+    const std::int64_t ld = job.g.out.stride_m;
+    return {static_cast<float*>(job.g.out.data) + (part.row0 + task.row) * ld + task.column, ld};
   }
+  if (job.g.k <= job.b.super_k) return tile;
+  return {reinterpret_cast<float*>(job.workspace + job.l.sums) + task.row * job.g.n + task.column, job.g.n};
+}
+
+// Few rows by the right side as it is stored.
+void multiply_plain(const Job& job, const Part& part, const Task& task, const Sums& home, bool none) {
+  const GemmOperand& b = job.g.b;
+  const std::int64_t words = job.format.pairs ? 2 : 1;
+  const auto* data = static_cast<const std::byte*>(b.data);
+  job.format.multiply_plain(
+      {.k = job.format.steps(part.kn),
+       .half = job.format.pairs && part.kn % 2 != 0,
+       .a = job.workspace + job.l.a,
+       .a_stride = job.b.panel_rows,
+       .b = reinterpret_cast<const std::uint32_t*>(data + (task.column * b.stride_outer + part.k0) * (4 / words)),
+       .b_stride = b.stride_outer / words,
+       .from = none ? nullptr : home.at,
+       .ld_from = home.ld,
+       .c = home.at,
+       .ldc = home.ld,
+       .m = static_cast<int>(task.rows),
+       .n = static_cast<int>(task.n)});
+}
+
+void multiply_panels(const Job& job, const Part& part, const Task& task, const Sums& home, const Sums& tile,
+                     bool none) {
+  const GemmKernels& kernels = *job.format.kernels;
+  std::uint32_t* mine = job.thread_space(task.thread);
   const std::int64_t panel_a = job.b.panel_rows * job.format.steps(job.b.super_k);
   for (std::int64_t k = 0; k < part.kn; k += job.b.chunk_k) {
     const std::int64_t kn = std::min(job.b.chunk_k, part.kn - k);
@@ -165,37 +191,50 @@ void run_task(const Job& job, const Part& part, std::int64_t row, std::int64_t r
     std::int64_t panel_b = steps * kernels.nr;
     if (job.format.reads(job.g.b)) {
       panel_b = job.g.b.stride_outer;
-      b = static_cast<const std::uint32_t*>(job.g.b.data) + column / kernels.nr * panel_b +
+      b = static_cast<const std::uint32_t*>(job.g.b.data) + task.column / kernels.nr * panel_b +
           job.format.steps(part.k0 + k) * kernels.nr;
     } else {
-      pack_panels(job.format, job.g.b, column, n, part.k0 + k, kn, kernels.nr, mine + job.l.packed_b, panel_b,
+      pack_panels(job.format, job.g.b, task.column, task.n, part.k0 + k, kn, kernels.nr, mine + job.l.packed_b, panel_b,
                   reinterpret_cast<float*>(mine + job.l.scratch));
     }
-    const bool none = part.k0 + k == 0 && !(job.direct && job.g.out.accumulate);
+    // Sums of a chunk of k stay in the tile: rows of a large output may share a set of the cache.
     const Sums from = k == 0 ? home : tile;
     const Sums to = k + kn == part.kn ? home : tile;
-    for (std::int64_t r = 0; r < rows; r += job.b.panel_rows) {
+    for (std::int64_t r = 0; r < task.rows; r += job.b.panel_rows) {
       const std::uint32_t* a =
-          job.workspace + job.l.a + (row + r) / job.b.panel_rows * panel_a + first_step * job.b.panel_rows;
+          job.workspace + job.l.a + (task.row + r) / job.b.panel_rows * panel_a + first_step * job.b.panel_rows;
       job.format.multiply({.k = steps,
                            .a = a,
                            .a_stride = job.b.panel_rows,
                            .b = b,
                            .b_panel_stride = panel_b,
-                           .from = none ? nullptr : from.at + r * from.ld,
+                           .from = none && k == 0 ? nullptr : from.at + r * from.ld,
                            .ld_from = from.ld,
                            .c = to.at + r * to.ld,
                            .ldc = to.ld,
-                           .m = static_cast<int>(std::min(job.b.panel_rows, rows - r)),
-                           .n = static_cast<int>(n)});
+                           .m = static_cast<int>(std::min(job.b.panel_rows, task.rows - r)),
+                           .n = static_cast<int>(task.n)});
     }
+  }
+}
+
+void run_task(const Job& job, const Part& part, const Task& task) {
+  std::uint32_t* mine = job.thread_space(task.thread);
+  const Sums tile{reinterpret_cast<float*>(mine + job.l.tile), job.b.columns};
+  const Sums home = home_of(job, part, task, tile);
+  const bool none = part.k0 == 0 && !(job.direct && job.g.out.accumulate);
+  if (job.plain) {
+    multiply_plain(job, part, task, home, none);
+  } else {
+    multiply_panels(job, part, task, home, tile, none);
   }
   if (part.k0 + part.kn < job.g.k) return;
   float* lines = reinterpret_cast<float*>(mine + job.l.lines);
-  const float* bias = bias_line(job, column, n, lines);
+  const float* bias = bias_line(job, task.column, task.n, lines);
   if (job.direct && bias == nullptr) return;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    finish_row(job, home.at + r * home.ld, part.row0 + row + r, column, n, bias, lines + kMaxTileColumns);
+  for (std::int64_t r = 0; r < task.rows; ++r) {
+    finish_row(job, home.at + r * home.ld, part.row0 + task.row + r, task.column, task.n, bias,
+               lines + kMaxTileColumns);
   }
 }
 
@@ -241,7 +280,8 @@ void gemm(Target target, const Gemm& g, std::byte* workspace, ThreadPool& pool) 
                 b,
                 lay_out(format, b, g.m, g.n, g.k, direct, pool.num_threads()),
                 reinterpret_cast<std::uint32_t*>(workspace),
-                direct};
+                direct,
+                g.m <= kPlainRows && format.reads_plain(g.b)};
   if (g.k == 0) return run_empty(job);
   const std::int64_t column_tasks = (g.n + b.columns - 1) / b.columns;
   for (std::int64_t row0 = 0; row0 < g.m; row0 += b.rows) {
@@ -258,7 +298,7 @@ void gemm(Target target, const Gemm& g, std::byte* workspace, ThreadPool& pool) 
         const std::int64_t row = task % row_tasks * task_rows;
         if (row >= rows) return;
         const std::int64_t column = task / row_tasks * b.columns;
-        run_task(job, part, row, std::min(task_rows, rows - row), column, std::min(b.columns, g.n - column), thread);
+        run_task(job, part, {row, std::min(task_rows, rows - row), column, std::min(b.columns, g.n - column), thread});
       });
     }
   }

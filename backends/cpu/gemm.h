@@ -58,6 +58,14 @@ struct PanelFormat {
     return b.kind == GemmOperand::Kind::panels &&
            (pairs ? b.dtype == TERN_BF16 : b.dtype == TERN_F32 && compute == TERN_F32);
   }
+  // Whether few rows can be multiplied by the operand as it is stored: rounding would change nothing.
+  [[nodiscard]] bool reads_plain(const GemmOperand& b) const {
+    return b.kind == GemmOperand::Kind::strided && b.stride_k == 1 &&
+           (pairs ? b.dtype == TERN_BF16 && b.stride_outer % 2 == 0 : b.dtype == TERN_F32 && compute == TERN_F32);
+  }
+  void multiply_plain(const PlainTile& tile) const {
+    (pairs ? kernels->multiply_plain_bf16 : kernels->multiply_plain)(tile);
+  }
   void multiply(const Tile& tile) const { (pairs ? kernels->multiply_bf16 : kernels->multiply)(tile); }
 };
 [[nodiscard]] PanelFormat panel_format(Target target, tern_dtype compute);

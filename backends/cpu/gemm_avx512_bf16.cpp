@@ -52,6 +52,7 @@ struct DotBf16 {
   using B = __m512bh;
   static B load(const std::uint32_t* p) { return (__m512bh)_mm512_loadu_si512(p); }
   static B broadcast(const std::uint32_t* p) { return (__m512bh)_mm512_set1_epi32(static_cast<int>(*p)); }
+  static B of(__m512 pairs) { return (__m512bh)pairs; }
   static __m512 accumulate(__m512 c, B a, B b) { return _mm512_dpbf16_ps(c, a, b); }
 };
 
@@ -59,6 +60,7 @@ constexpr GemmKernels with_pairs() {
   GemmKernels kernels = make_kernels<Vec512Bf16, 14, 24>();
   kernels.expand_bf16 = &expand_bf16;
   kernels.multiply_bf16 = &multiply_any<Vec512Bf16, DotBf16, 14, 24>;
+  kernels.multiply_plain_bf16 = &multiply_plain_any<Vec512Bf16, DotBf16, 24>;
   return kernels;
 }
 constexpr GemmKernels kKernels = with_pairs();

@@ -25,11 +25,31 @@ struct Tile {
   int n;  // any; the last panel may be partial
 };
 
+// Few rows by a right side that lies as it is stored, each column's k side by side: turned in registers on the way, so
+// that nothing is packed. The sums are those of Tile, to the bit.
+struct PlainTile {
+  std::int64_t k;          // 32-bit elements: pairs count once
+  bool half;               // the last pair has only its lower k: the other counts as 0
+  const std::uint32_t* a;  // [k][a_stride], of which the first m count
+  std::int64_t a_stride;
+  const std::uint32_t* b;  // [n][b_stride], of which the first k count
+  std::int64_t b_stride;   // elements from a column to the next
+  const float* from;       // [m, n]: the sums so far, or null for none; may be c
+  std::int64_t ld_from;
+  float* c;  // [m, n]
+  std::int64_t ldc;
+  int m;  // 1 .. kPlainRows
+  int n;  // any
+};
+inline constexpr int kPlainRows = 6;
+
 struct GemmKernels {
   int mr;
   int nr;
   void (*multiply)(const Tile& tile);
   void (*multiply_bf16)(const Tile& tile);  // pairs of bf16; null where the target has no such instruction
+  void (*multiply_plain)(const PlainTile& tile);
+  void (*multiply_plain_bf16)(const PlainTile& tile);  // null where multiply_bf16 is
 
   // Conversions of n neighbouring elements; `dtype` is f32, bf16 or f16.
   void (*widen)(tern_dtype dtype, const void* src, float* dst, std::int64_t n);

@@ -2,6 +2,8 @@
 // and unpack gives back every bit. 16-bit elements lie in pairs of neighbouring k.
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include "backends/cpu/matmul_operand.h"
 #include "base/dtype.h"
@@ -41,6 +43,17 @@ void for_panel(const Panels& p, std::int64_t panel, bool halves, const TensorVie
   }
 }
 
+// The weight as a side of a product whose panels are those of the layout, bit for bit; none where rounding or gaps are
+// in the way. Halves travel as bf16, whatever they are: pairs of them are only moved.
+std::optional<GemmOperand> moved_whole(const Panels& p, const TensorView& weight) {
+  GemmOperand from = dense_operand(weight, weight.planes[0], p.outer_dim, p.k_dim);
+  if (weight.dtype() == TERN_F32) return from;
+  from.dtype = TERN_BF16;
+  const bool turned = from.stride_k == 1 && from.stride_outer % 2 == 0 && p.k % 2 == 0;
+  const bool spread = from.stride_outer == 1 && from.stride_k != 1;
+  return turned || spread ? std::optional(from) : std::nullopt;
+}
+
 }  // namespace
 
 bool packed_info(const tern_tensor_desc& weight, std::uint32_t uses, Target target, tern_packed_info& info,
@@ -73,6 +86,16 @@ std::uint64_t packed_bytes(const tern_tensor_desc& packed, Target target) {
 void pack(const TensorView& packed, const TensorView& weight, std::uint32_t uses, Target target, ThreadPool& pool) {
   const Panels p = panels_of(weight.desc, uses, target);
   const bool halves = weight.dtype() != TERN_F32;
+  if (const auto from = moved_whole(p, weight); from) {
+    const PanelFormat format{&gemm_kernels(target), halves ? TERN_BF16 : TERN_F32, halves};
+    pool.parallel_for(p.count(), 1, [&](std::int64_t begin, std::int64_t end, int) {
+      std::vector<float> scratch(kPackScratch);
+      const std::int64_t n = std::min(end * p.nr, p.outer) - begin * p.nr;
+      pack_panels(format, *from, begin * p.nr, n, 0, p.k, p.nr, packed.data<std::uint32_t>() + begin * p.steps * p.nr,
+                  p.steps * p.nr, scratch.data());
+    });
+    return;
+  }
   pool.parallel_for(p.count(), 1, [&](std::int64_t begin, std::int64_t end, int) {
     std::memset(packed.data<std::uint32_t>() + begin * p.steps * p.nr, 0,
                 static_cast<std::size_t>((end - begin) * p.steps * p.nr) * 4);

@@ -37,6 +37,8 @@ struct Raw128 {
   static F less_select(F a, F b, F yes, F no) { return vbslq_f32(vcltq_f32(a, b), yes, no); }
   static F pow2(F n) { return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)), 23)); }
   static F copy_sign(F magnitude, F sign) { return vbslq_f32(vdupq_n_u32(0x80000000U), sign, magnitude); }
+  static F interleave_low(F a, F b) { return vzip1q_f32(a, b); }
+  static F interleave_high(F a, F b) { return vzip2q_f32(a, b); }
   static float sum(F a) { return vaddvq_f32(a); }
   static float largest(F a) { return vmaxvq_f32(a); }
   static F load_i8(const std::int8_t* p) {
@@ -60,7 +62,9 @@ struct Raw128 {
   static F mul(F a, F b) { return _mm_mul_ps(a, b); }
   static F div(F a, F b) { return _mm_div_ps(a, b); }
   static F fma(F a, F b, F c) { return _mm_add_ps(_mm_mul_ps(a, b), c); }  // the baseline has no fused one
-  static F max(F a, F b) { return _mm_max_ps(a, b); }                      // b where either is NaN
+  static F interleave_low(F a, F b) { return _mm_unpacklo_ps(a, b); }
+  static F interleave_high(F a, F b) { return _mm_unpackhi_ps(a, b); }
+  static F max(F a, F b) { return _mm_max_ps(a, b); }  // b where either is NaN
   static F min(F a, F b) { return _mm_min_ps(a, b); }
   static F abs(F a) { return _mm_andnot_ps(_mm_set1_ps(-0.0F), a); }
   static F round(F a) { return _mm_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
@@ -143,6 +147,17 @@ struct Vec128 : Raw128 {
   }
   static void zip(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst) {
     for (int i = 0; i < 4; ++i) dst[i] = low[i] | static_cast<std::uint32_t>(high[i]) << 16;
+  }
+  // out[j] = the j-th of the four 32-bit elements at each of `width` rows, ld apart.
+  static inline __attribute__((always_inline)) void turn4(const std::uint32_t* p, std::int64_t ld, F (&out)[4]) {
+    F r[4];
+    for (int i = 0; i < 4; ++i) r[i] = load(reinterpret_cast<const float*>(p + i * ld));
+    const F a = interleave_low(r[0], r[2]), b = interleave_high(r[0], r[2]);
+    const F c = interleave_low(r[1], r[3]), d = interleave_high(r[1], r[3]);
+    out[0] = interleave_low(a, c);
+    out[1] = interleave_high(a, c);
+    out[2] = interleave_low(b, d);
+    out[3] = interleave_high(b, d);
   }
   // dst[j * ld_dst + i] = src[i * ld_src + j] for i, j < 4: 32-bit elements; rows from `rows` on count as 0.
   static void transpose(const std::uint32_t* src, std::int64_t ld_src, int rows, std::uint32_t* dst,

@@ -86,6 +86,21 @@ struct Vec256 {
     const __m256i h = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(high)));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst), _mm256_or_si256(l, _mm256_slli_epi32(h, 16)));
   }
+  // out[j] = the j-th of the four 32-bit elements at each of `width` rows, ld apart.
+  static inline __attribute__((always_inline)) void turn4(const std::uint32_t* p, std::int64_t ld, F (&out)[4]) {
+    __m256 r[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {  // rows i and 4 + i
+      const auto row = [&](int at) { return _mm_loadu_ps(reinterpret_cast<const float*>(p + (i + at) * ld)); };
+      r[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(row(0)), row(4), 1);
+    }
+    const __m256 a = _mm256_unpacklo_ps(r[0], r[1]), b = _mm256_unpackhi_ps(r[0], r[1]);
+    const __m256 c = _mm256_unpacklo_ps(r[2], r[3]), d = _mm256_unpackhi_ps(r[2], r[3]);
+    out[0] = _mm256_shuffle_ps(a, c, 0x44);
+    out[1] = _mm256_shuffle_ps(a, c, 0xee);
+    out[2] = _mm256_shuffle_ps(b, d, 0x44);
+    out[3] = _mm256_shuffle_ps(b, d, 0xee);
+  }
   // dst[j * ld_dst + i] = src[i * ld_src + j] for i, j < 8: 32-bit elements; rows from `rows` on count as 0.
   static void transpose(const std::uint32_t* src, std::int64_t ld_src, int rows, std::uint32_t* dst,
                         std::int64_t ld_dst) {

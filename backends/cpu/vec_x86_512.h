@@ -78,6 +78,24 @@ struct Vec512 {
     const __m512i h = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(high)));
     _mm512_storeu_si512(dst, _mm512_or_si512(l, _mm512_slli_epi32(h, 16)));
   }
+  // out[j] = the j-th of the four 32-bit elements at each of `width` rows, ld apart.
+  static inline __attribute__((always_inline)) void turn4(const std::uint32_t* p, std::int64_t ld, F (&out)[4]) {
+    __m512i r[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {  // rows i, 4 + i, 8 + i, 12 + i: loads under a mask spare the one port that shuffles
+      const auto row = [&](int at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + (i + at) * ld)); };
+      r[i] = _mm512_castsi128_si512(row(0));
+      r[i] = _mm512_mask_broadcast_i32x4(r[i], 0x00f0, row(4));
+      r[i] = _mm512_mask_broadcast_i32x4(r[i], 0x0f00, row(8));
+      r[i] = _mm512_mask_broadcast_i32x4(r[i], 0xf000, row(12));
+    }
+    const __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpackhi_epi32(r[0], r[1]);
+    const __m512i c = _mm512_unpacklo_epi32(r[2], r[3]), d = _mm512_unpackhi_epi32(r[2], r[3]);
+    out[0] = _mm512_castsi512_ps(_mm512_unpacklo_epi64(a, c));
+    out[1] = _mm512_castsi512_ps(_mm512_unpackhi_epi64(a, c));
+    out[2] = _mm512_castsi512_ps(_mm512_unpacklo_epi64(b, d));
+    out[3] = _mm512_castsi512_ps(_mm512_unpackhi_epi64(b, d));
+  }
   // dst[j * ld_dst + i] = src[i * ld_src + j] for i, j < 16: 32-bit elements; rows from `rows` on count as 0.
   static void transpose(const std::uint32_t* src, std::int64_t ld_src, int rows, std::uint32_t* dst,
                         std::int64_t ld_dst) {

@@ -40,6 +40,16 @@ TEST_F(Allocator, CountsInUseReservedAndPeaks) {
   EXPECT_EQ(fake_state().allocated, 4 * kMiB);
 }
 
+// A model is thousands of blocks of a few sizes: what rounding adds to each, it adds to the whole model.
+TEST_F(Allocator, TakesLittleMoreThanAskedFor) {
+  auto allocator = CachingAllocator::create(open_fake());
+  for (const std::uint64_t bytes : {513ULL, 100'000ULL, 576ULL * 576 * 2, 1536ULL * 576 * 2, 1536ULL * 576 * 4}) {
+    const auto block = allocator->allocate(bytes, "a weight");
+    EXPECT_GE(block.bytes(), bytes);
+    EXPECT_LE(block.bytes(), bytes + std::max<std::uint64_t>(511, bytes / 16)) << bytes;
+  }
+}
+
 TEST_F(Allocator, EmptiesTheCacheAndAsksOnceMoreWhenTheDeviceIsFull) {
   auto allocator = CachingAllocator::create(open_fake());
   { const auto block = allocator->allocate(40 * kMiB, "a"); }

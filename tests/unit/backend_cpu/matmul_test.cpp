@@ -113,12 +113,41 @@ TEST(Matmul, RowsAreIndependent) {
   }
 }
 
+// Few rows read a weight where it lies and many pack it first: a sum must not show which it was, or a sequence that is
+// decoded beside others would go another way than alone.
+TEST(Matmul, FewRowsByAWeightAsItIsStored) {
+  for (const tern_dtype dtype : {TERN_F32, TERN_BF16}) {
+    for (const Shape s : {Shape{40, 203, 700}, Shape{40, 64, 31}, Shape{40, 5, 96}, Shape{40, 131, 1}}) {
+      for (const std::string& target : targets()) {
+        const auto padded_case = [&](std::int64_t m) {
+          OpCase c = matmul_case({m, s.n, s.k}, TERN_F32, dtype, TERN_F32, dtype, false, true);
+          c.random(TERN_MATMUL_B, padded(make_desc(dtype, {s.n, s.k}), 2 + s.k % 2), 2);
+          return c;
+        };
+        const OpCase all = padded_case(s.m);
+        const Outcome together = run_on(target, all);
+        for (std::int64_t m = 1; m < 8; ++m) {
+          OpCase few = padded_case(m);
+          few.args[TERN_MATMUL_A].bytes = {all.args[TERN_MATMUL_A].bytes.begin(),
+                                           all.args[TERN_MATMUL_A].bytes.begin() + m * s.k * 4};
+          const Outcome alone = run_on(target, few);
+          expect_oracle(few, alone, "as stored on " + target);
+          EXPECT_EQ(std::memcmp(alone.bytes[TERN_MATMUL_OUT].data(), together.bytes[TERN_MATMUL_OUT].data(),
+                                static_cast<std::size_t>(m * s.n * 4)),
+                    0)
+              << target << ", " << m << " rows";
+        }
+      }
+    }
+  }
+}
+
 TEST(Matmul, PrivateLayouts) {
   for (const tern_dtype weight : kFloats) {
     for (const tern_dtype compute : kFloats) {
       for (const std::int64_t m : {1, 30}) {
-        for (const bool forward : {true, false}) {
-          const OpCase c = matmul_case({m, 75, 601}, TERN_F32, weight, TERN_F32, compute, false, forward);
+        for (const auto& [forward, k] : {std::pair{true, 601}, std::pair{true, 128}, std::pair{false, 601}}) {
+          const OpCase c = matmul_case({m, 75, k}, TERN_F32, weight, TERN_F32, compute, false, forward);
           for (const std::string& target : targets()) {
             const Outcome packed =
                 run_packed(target, c, TERN_MATMUL_B, forward ? TERN_USE_FORWARD : TERN_USE_INPUT_GRAD);

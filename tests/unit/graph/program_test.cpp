@@ -16,6 +16,12 @@ Environment sim(const char* personality, int seed = 0) {
   return {{"TERN_SIM", personality}, {"TERN_SIM_SEED", std::to_string(seed)}};
 }
 
+graph::ProgramOptions packing(graph::Packing how) {
+  graph::ProgramOptions options;
+  options.packing = how;
+  return options;
+}
+
 const Results& on_cpu() {
   static const Results results = [] {
     TinyProgram program(open_cpu(), {});
@@ -157,7 +163,7 @@ TEST(Program, MemoryIsWhatWasPredicted) {
   for (const char* personality : {"discrete", "ascend", "graph", "embedded"}) {
     SCOPED_TRACE(personality);
     const auto device = open_sim(sim(personality));
-    TinyProgram program(device, {});
+    TinyProgram program(device, {}, packing(graph::Packing::always));
     (void)run_both(program);
     const graph::MemoryReport& report = program.program().memory();
     EXPECT_EQ(device->memory().peak_by_process, program.store().bytes() + report.arenas + report.library);
@@ -170,11 +176,11 @@ TEST(Program, PacksFollowTheirWeights) {
   const auto device = open_sim(sim("ascend"));
   TinyOptions options;
   options.train = false;
-  TinyProgram packed(device, options);
-  graph::ProgramOptions unpacked_options;
-  unpacked_options.pack_weights = false;
-  TinyProgram unpacked(device, options, unpacked_options);
-  EXPECT_GT(packed.store().bytes(), unpacked.store().bytes());
+  TinyProgram packed(device, options, packing(graph::Packing::always));
+  TinyProgram unpacked(device, options, packing(graph::Packing::never));
+  EXPECT_GT(packed.store().packed_bytes(), packed.store().bytes() / 2);
+  EXPECT_EQ(packed.store().packed_bytes(), packed.program().memory().packs);
+  EXPECT_EQ(unpacked.store().packed_bytes(), 0U);
   const Batch batch = Batch::of({5, 6});
   for (int round = 0; round < 2; ++round) {
     packed.run(batch);
@@ -186,6 +192,165 @@ TEST(Program, PacksFollowTheirWeights) {
     packed.store().upload(name, bytes_of(moved));
     unpacked.store().upload(name, bytes_of(moved));
   }
+}
+
+// Weights in a private layout must not be kept twice: neither as stored beside it, nor in memory that waits for another
+// use. What is held after loading and a step is what is stored, and little more.
+TEST(Program, APackTakesItsWeightsPlace) {
+  constexpr std::int64_t kSize = 96;
+  constexpr int kLayers = 4;
+  for (const graph::Packing how : {graph::Packing::always, graph::Packing::never}) {
+    const auto device = open_sim(sim("ascend"));
+    const auto store = std::make_shared<graph::TensorStore>(device);
+    Graph graph;
+    Value x = graph.input("x", with_dynamic(make_desc(TERN_F32, {8, kSize}), 0, 0));
+    std::uint64_t stored = 0;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const std::string name = "w" + std::to_string(layer);
+      const TensorDesc desc = make_desc(TERN_F32, {kSize, kSize});
+      store->create(name, desc);
+      store->upload(name, bytes_of(weight_data(name, desc)));
+      ops::MatmulOptions options;
+      options.transpose_b = true;
+      x = ops::matmul(graph, x, graph.constant(name, desc), options);
+      stored += total_bytes(desc);
+    }
+    graph.output("y", x);
+    accel::ChoiceCache choices;
+    const auto program = graph::Program::build(graph, store, choices, packing(how), nullptr);
+    const std::vector<float> rows(8 * kSize, 0.5F);
+    graph::RunInputs inputs;
+    inputs.inputs["x"] = bytes_of(rows);
+    inputs.counts[0] = 8;
+    program->run(inputs);
+    const graph::MemoryReport& report = program->memory();
+    EXPECT_EQ(report.packs > 0, how == graph::Packing::always);
+    const std::uint64_t held = device->memory().in_use_by_process - report.arenas - report.library;
+    EXPECT_GE(held, stored);
+    EXPECT_LE(static_cast<double>(held), 1.15 * static_cast<double>(stored));
+    // Each pack was made before its weight went, but only one at a time.
+    EXPECT_LE(device->memory().peak_by_process, held + stored / kLayers * 2 + report.arenas + report.library);
+  }
+}
+
+// Who reads a weight as it was stored finds it so, whatever others read.
+TEST(Program, PackedWeightsComeBack) {
+  const auto device = open_sim(sim("ascend"));
+  TinyOptions options;
+  options.train = false;
+  TinyProgram packed(device, options, packing(graph::Packing::always));
+  const Batch batch = Batch::of({5, 6});
+  packed.run(batch);
+  const std::string name = "layer0.gate";
+  EXPECT_EQ(packed.stored(name), weight_data(name, TinyModel(options).weights.at(name)));
+  const std::uint64_t once = packed.store().bytes();
+  {
+    // Another program over the same weights, which reads them as stored.
+    accel::ChoiceCache choices;
+    const TinyModel model(options);
+    const auto plain =
+        graph::Program::build(model.graph, packed.shared_store(), choices, packing(graph::Packing::never), nullptr);
+    EXPECT_GT(packed.store().bytes(), once);
+    EXPECT_EQ(plain->memory().packs, 0U);
+    const std::vector<float> before = packed.output("loss");
+    packed.run(batch);
+    EXPECT_EQ(packed.output("loss"), before);
+  }
+  packed.run(batch);  // nobody reads them as stored any more
+  EXPECT_EQ(packed.store().bytes(), once);
+}
+
+// A weight that somebody reads as stored already would be kept a second time: a pack is not worth that.
+TEST(Program, WhatIsReadAsStoredIsNotPacked) {
+  const auto device = open_sim(sim("ascend"));
+  TinyOptions options;
+  options.train = false;
+  TinyProgram first(device, options, packing(graph::Packing::never));
+  accel::ChoiceCache choices;
+  const auto second = graph::Program::build(TinyModel(options).graph, first.shared_store(), choices,
+                                            packing(graph::Packing::always), nullptr);
+  EXPECT_EQ(second->memory().packs, 0U);
+  EXPECT_EQ(first.store().packed_bytes(), 0U);
+}
+
+// x W^T by a weight of that size, which rows of are looked up too where `tied`.
+Graph product_graph(std::int64_t out, std::int64_t in, bool tied) {
+  Graph graph;
+  const Value w = graph.constant("w", make_desc(TERN_F32, {out, in}));
+  const Value x =
+      tied ? ops::embedding(graph, w, graph.input("ids", with_dynamic(make_desc(TERN_I32, {8}), 0, 0)), TERN_F32)
+           : graph.input("x", with_dynamic(make_desc(TERN_F32, {8, in}), 0, 0));
+  ops::MatmulOptions options;
+  options.transpose_b = true;
+  graph.output("y", ops::matmul(graph, x, w, options));
+  return graph;
+}
+
+std::uint64_t packs_of(const Graph& graph, std::int64_t out, std::int64_t in, accel::ChoiceCache& choices,
+                       graph::Packing how) {
+  const auto store = std::make_shared<graph::TensorStore>(open_sim(sim("ascend")));
+  store->create("w", make_desc(TERN_F32, {out, in}));
+  store->fill_zero("w");
+  return graph::Program::build(graph, store, choices, packing(how), nullptr)->memory().packs;
+}
+
+TEST(Program, OneFormServesATiedEmbedding) {
+  accel::ChoiceCache choices;
+  EXPECT_GT(packs_of(product_graph(64, 32, false), 64, 32, choices, graph::Packing::always), 0U);
+  EXPECT_EQ(packs_of(product_graph(64, 32, true), 64, 32, choices, graph::Packing::always), 0U);
+}
+
+// What was measured once decides: on disk for the next run, in a checkpoint for a resumed one.
+TEST(Program, WhetherAPackPaysIsMeasuredOnceAndReplayed) {
+  const std::int64_t out = 256, in = 128;
+  const Graph graph = product_graph(out, in, false);
+  accel::ChoiceCache first;
+  const bool packed = packs_of(graph, out, in, first, graph::Packing::measured) > 0;
+  std::string key;
+  for (const auto& [name, choice] : first.used()) {
+    if (name.starts_with("pack ")) key = name;
+  }
+  ASSERT_NE(key, "");
+  EXPECT_EQ(first.used().at(key), packed ? "packed" : "stored");
+  for (const bool other : {true, false}) {
+    accel::ChoiceCache replayed;
+    replayed.replay({{key, other ? "packed" : "stored"}});
+    EXPECT_EQ(packs_of(graph, out, in, replayed, graph::Packing::measured) > 0, other);
+    EXPECT_EQ(replayed.used().at(key), other ? "packed" : "stored");
+  }
+  accel::ChoiceCache small;  // a weight of a few pages is not worth asking
+  EXPECT_EQ(packs_of(product_graph(64, 32, false), 64, 32, small, graph::Packing::measured), 0U);
+  for (const auto& [name, choice] : small.used()) EXPECT_FALSE(name.starts_with("pack ")) << name;
+}
+
+TEST(TensorStore, AFrozenWeightIsPackedOnce) {
+  const auto device = open_sim(sim("ascend"));
+  graph::TensorStore store(device);
+  const TensorDesc desc = make_desc(TERN_F32, {32, 16});
+  store.create("w", desc);
+  const std::vector<float> values = weight_data("w", desc);
+  store.upload("w", bytes_of(values));
+  const auto hold = store.hold_packed("w", TERN_USE_FORWARD);
+  const tern_tensor pack = store.packed("w", TERN_USE_FORWARD);
+  EXPECT_EQ(store.at("w").planes[0].buffer, nullptr);  // the pack has its place
+  const auto read = [&] {
+    std::vector<float> found(values.size());
+    store.download("w", writable_bytes_of(found));
+    return found;
+  };
+  EXPECT_EQ(read(), values);
+  // Were it packed again, this mark would go.
+  const accel::Stream stream = device->make_stream();
+  device->fill(pack.planes[0], 0, 4, stream);
+  stream.synchronize();
+  (void)store.packed("w", TERN_USE_FORWARD);
+  EXPECT_NE(read(), values);
+  store.upload("w", bytes_of(values));  // written: packed again
+  (void)store.packed("w", TERN_USE_FORWARD);
+  EXPECT_EQ(read(), values);
+  EXPECT_THROW((void)store.hold_packed("absent", TERN_USE_FORWARD), std::logic_error);
+  store.create("vector", make_desc(TERN_F32, {16}));
+  EXPECT_THROW((void)store.hold_packed("vector", TERN_USE_FORWARD), std::logic_error);
 }
 
 TEST(Program, FaultsEndTheRunWithAClearError) {

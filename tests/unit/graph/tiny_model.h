@@ -263,6 +263,7 @@ class TinyProgram {
 
   [[nodiscard]] graph::Program& program() { return *program_; }
   [[nodiscard]] graph::TensorStore& store() { return *store_; }
+  [[nodiscard]] const std::shared_ptr<graph::TensorStore>& shared_store() const { return store_; }
   [[nodiscard]] const TinyModel& model() const { return model_; }
 
  private:
