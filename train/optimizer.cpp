@@ -97,6 +97,7 @@ std::uint64_t Optimizer::memory_bytes() const {
 }
 
 double LearningRateSchedule::at(std::int64_t step) const {
+  if (kind == ScheduleKind::constant) return peak;
   const std::int64_t done = step - 1;  // transformers steps its scheduler after the optimizer
   if (done < warmup_steps)
     return peak * static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(warmup_steps, 1));
@@ -104,6 +105,7 @@ double LearningRateSchedule::at(std::int64_t step) const {
                    static_cast<double>(std::max<std::int64_t>(total_steps - warmup_steps, 1));
   switch (kind) {
     case ScheduleKind::constant:
+    case ScheduleKind::constant_with_warmup:
       return peak;
     case ScheduleKind::linear:
       return peak * std::max(0.0, 1.0 - x);

@@ -52,8 +52,9 @@ class Optimizer {
   std::unique_ptr<graph::Program> update_;
 };
 
-// cos: 0.5 (1 + cos(pi x)) from the end of the warm-up on; linear: 1 - x; constant: 1. The warm-up rises from 0.
-enum class ScheduleKind { constant, linear, cosine };
+// cosine: 0.5 (1 + cos(pi x)) from the end of the warm-up on; linear: 1 - x; constant_with_warmup: 1. The warm-up rises
+// from 0. constant: 1 from the first step on, whatever the warm-up.
+enum class ScheduleKind { constant, constant_with_warmup, linear, cosine };
 struct LearningRateSchedule {
   ScheduleKind kind = ScheduleKind::cosine;
   double peak = 1e-4;

@@ -58,6 +58,11 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
       options_.warmup_steps > 0
           ? options_.warmup_steps
           : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
+  if (schedule_.kind == ScheduleKind::constant && schedule_.warmup_steps > 0) {
+    log_warn(
+        "--lr_scheduler_type constant never warms up: --warmup_ratio and --warmup_steps have no effect; give "
+        "constant_with_warmup for a warm-up");
+  }
   options_.graph.capacity = capacity_of(training);
   optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, runtime);
   runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime);

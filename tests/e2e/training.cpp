@@ -141,6 +141,20 @@ TEST_F(Training, ALearningRateOfZeroGainsNothing) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
+TEST_F(Training, OnlyConstantWithWarmupWarmsUp) {
+  const std::vector<std::string> flags = {"--max_steps", "4", "--save_strategy", "no", "--warmup_steps", "2"};
+  const auto rates = [&](const std::string& kind) {
+    auto more = flags;
+    more.insert(more.end(), {"--lr_scheduler_type", kind});
+    const auto outcome = train(kind, more);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.err.find("never warms up") != std::string::npos, kind == "constant") << outcome.err;
+    return logged(path(kind + "/logging.jsonl"), "learning_rate");
+  };
+  EXPECT_EQ(rates("constant"), (std::vector<std::string>{"0.01", "0.01", "0.01", "0.01"}));
+  EXPECT_EQ(rates("constant_with_warmup"), (std::vector<std::string>{"0.0", "0.005", "0.01", "0.01"}));
+}
+
 TEST_F(Training, ResumesToTheBitAfterBeingKilled) {
   const std::vector<std::string> flags = {"--max_steps", "40", "--save_steps", "10"};
   ASSERT_EQ(train("whole", flags).status, 0);
