@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/file_writer.h"
+#include "train/non_finite.h"
 
 namespace tern::train {
 namespace {
@@ -136,8 +137,13 @@ double Trainer::evaluate() {
   double weight = 0;
   for (std::uint64_t step = 0; step < *validation_->steps_per_epoch(); ++step) {
     const data::StepPlan plan = validation_->plan(0, step);
+    const MicroBatchInputs inputs{options_.seed, 0, 1.0};
     for (const auto& micro : plan.micro_batches) {
-      loss += eval_runner_->run(validation_->gather(micro), {options_.seed, 0, 1.0});
+      const double part = eval_runner_->run(validation_->gather(micro), inputs);
+      if (!std::isfinite(part)) {
+        throw Failure(non_finite_loss({state_.global_step, *eval_runner_, *validation_, inputs, true}, micro, part));
+      }
+      loss += part;
     }
     weight += plan.weight;
   }
@@ -149,18 +155,23 @@ void Trainer::train_step(const data::StepPlan& plan) {
   inputs.seed = options_.seed;
   inputs.epoch = plan.epoch;
   inputs.loss_divisor = plan.weight > 0 ? plan.weight : 1.0;
+  const FailedStep failed{state_.global_step + 1, *runner_, training_, inputs, false};  // if it fails
   double loss = 0;
   for (const auto& micro : plan.micro_batches) {
     if (micro.samples.empty()) continue;
-    loss += runner_->run(training_.gather(micro), inputs);
+    const double part = runner_->run(training_.gather(micro), inputs);
+    if (!std::isfinite(part)) {
+      Error error = non_finite_loss(failed, micro, part);
+      optimizer_->clear_gradients();
+      throw Failure(std::move(error));
+    }
+    loss += part;
     tokens_seen_ += micro.tokens;
     state_.tokens += micro.tokens;
   }
   const double lr = schedule_.at(state_.global_step + 1);
   const StepResult result = optimizer_->step(lr, state_.global_step + 1);
-  if (result.skipped) {
-    log_warn(cat("step ", state_.global_step + 1, ": the gradient's norm is not finite; the step was left out"));
-  }
+  if (result.skipped) throw Failure(non_finite_gradient(failed, plan, *optimizer_, result.grad_norm));
   ++state_.global_step;
   ++steps_here_;
   window_loss_ += loss;

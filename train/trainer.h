@@ -84,11 +84,12 @@ class Trainer {
           const data::EncodedDataset& validation, TrainerOptions options, session::Runtime& runtime,
           TrainerHooks hooks);
 
+  // Throws Failure (failed) where a loss or a gradient isn't finite: the weights stay as the step before left them.
   TrainResult run();
 
   [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
   [[nodiscard]] const graph::Program& training_program() { return runner_->prepare(); }
-  // Sum of weighted cross entropy over the validation set divided by its weights.
+  // Sum of weighted cross entropy over the validation set divided by its weights. Throws Failure where it isn't finite.
   double evaluate();
 
  private:

@@ -130,7 +130,9 @@ TEST_F(OptimizerTest, LeavesEverythingAsItWasWhereTheNormIsNotFinite) {
     EXPECT_TRUE(optimizer.step(0.1, 2).skipped);
     EXPECT_EQ(download(*store_, "matrix"), before);
     EXPECT_EQ(download(*store_, Optimizer::first_moment("matrix")), moment);
-    EXPECT_EQ(download(*store_, gradient_name("norm")).back(), 0.0F) << "the next step must not see it";
+    EXPECT_FALSE(std::isfinite(download(*store_, gradient_name("norm")).back())) << "whoever looks for its cause";
+    optimizer.clear_gradients();
+    EXPECT_EQ(download(*store_, gradient_name("norm")).back(), 0.0F);
   }
 }
 
