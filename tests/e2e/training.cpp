@@ -168,7 +168,7 @@ TEST_F(Training, ResumesToTheBitAfterBeingKilled) {
   const auto saving = [&] {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(path("cut"), ignored)) {
-      if (entry.path().filename().string().find("checkpoint-30.tmp") == 0) return true;
+      if (entry.path().filename().string().find(".checkpoint-30.tmp") == 0) return true;
     }
     return fs::exists(path("cut/checkpoint-30"));
   };
@@ -244,6 +244,23 @@ TEST_F(Training, ADiskThatIsFullIsToldAndNothingHalfIsLeft) {
   EXPECT_EQ(logged(path("out/logging.jsonl"), "loss").size(), 4U) << "training ended with the first failed save";
   for (const auto& entry : fs::directory_iterator(path("out"))) {
     EXPECT_EQ(entry.path().string().find("checkpoint-"), std::string::npos) << entry.path();
+  }
+}
+
+TEST_F(Training, AnotherRunsCheckpointIsLeftAlone) {
+  ASSERT_EQ(train("out", {"--max_steps", "4", "--save_steps", "2"}).status, 0);
+  const std::string before = read(path("out/args.json")) + read(path("out/logging.jsonl"));
+  const auto refused = train("out", {"--max_steps", "3", "--seed", "7"});
+  EXPECT_EQ(refused.status, 2) << refused.err;
+  EXPECT_NE(refused.last_error_line().find(path("out/checkpoint-2").string() + ": expected no checkpoint of another "),
+            std::string::npos)
+      << refused.err;
+  EXPECT_EQ(read(path("out/args.json")) + read(path("out/logging.jsonl")), before);
+  const auto beside = train("out", {"--max_steps", "1", "--save_total_limit", "1"});
+  EXPECT_EQ(beside.status, 0) << beside.err;
+  EXPECT_NE(beside.err.find("last checkpoint: " + path("out/checkpoint-1").string()), std::string::npos) << beside.err;
+  for (const char* name : {"out/checkpoint-1", "out/checkpoint-2", "out/checkpoint-4"}) {
+    EXPECT_TRUE(fs::exists(path(name))) << name;
   }
 }
 
