@@ -20,8 +20,8 @@ train::When when(const std::string& word) {
 
 train::ScheduleKind schedule_kind(const std::string& word) {
   if (word == "linear") return train::ScheduleKind::linear;
-  return word == "constant" || word == "constant_with_warmup" ? train::ScheduleKind::constant
-                                                              : train::ScheduleKind::cosine;
+  if (word == "constant") return train::ScheduleKind::constant;
+  return word == "constant_with_warmup" ? train::ScheduleKind::constant_with_warmup : train::ScheduleKind::cosine;
 }
 
 models::AdapterConfig adapter_config(const Arguments& arguments) {

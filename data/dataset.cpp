@@ -154,8 +154,9 @@ void load_one(const std::string& text, const LoadOptions& options, const RowEnco
   report.samples = part.train.size() + part.validation.size();
   for (const std::uint64_t ordinal : held_out) data.held_out.emplace_back(data.reports.size(), ordinal);
   data.reports.push_back(std::move(report));
-  (validation ? data.validation : data.train).add(cache, part.train);
-  if (!part.validation.empty()) data.validation.add(cache, part.validation);
+  const std::string name = source.name();
+  (validation ? data.validation : data.train).add(cache, part.train, name);
+  if (!part.validation.empty()) data.validation.add(cache, part.validation, name);
 }
 
 }  // namespace

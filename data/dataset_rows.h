@@ -27,6 +27,9 @@ struct Normalized final : RowProduct {
 struct Source {
   DatasetSpec spec;
   std::vector<std::string> files;
+
+  // What a line is a line of: the file, or the whole where there are several.
+  [[nodiscard]] std::string name() const { return files.size() == 1 ? files[0] : spec.path; }
 };
 // Throws Failure.
 [[nodiscard]] Source find_source(const std::string& spec, const LoadOptions& options);

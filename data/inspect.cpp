@@ -13,13 +13,6 @@ namespace {
 
 constexpr std::size_t kBins = 24;
 
-std::string place_of(const EncodedDataset& data, const std::vector<DatasetReport>& reports, std::uint32_t id) {
-  const std::uint32_t part = data.part(id);
-  const std::string spec = part < reports.size() ? reports[part].spec : std::string("row");
-  const std::string file = part < reports.size() && reports[part].files.size() == 1 ? reports[part].files[0] : spec;
-  return cat(file, ":", data.info(id).line);
-}
-
 // Nearest rank: the smallest length that at least the share `q` of all do not exceed.
 std::uint32_t quantile(const std::vector<std::uint32_t>& sorted, double q) {
   if (sorted.empty()) return 0;
@@ -68,8 +61,7 @@ void find_duplicates(const EncodedDataset& data, Inspection& out) {
       seen.emplace(hash, id);
       continue;
     }
-    remark(out.duplicate_rows, out.duplicates,
-           {id, place_of(data, out.reports, id), cat("the same as ", place_of(data, out.reports, same->second))});
+    remark(out.duplicate_rows, out.duplicates, {id, data.place(id), cat("the same as ", data.place(same->second))});
   }
 }
 
@@ -81,11 +73,11 @@ void find_extremes(const EncodedDataset& data, const std::vector<std::uint32_t>&
     const SampleInfo& info = data.info(id);
     if (info.supervised <= Inspection::kNearEmpty) {
       remark(out.near_empty_rows, out.near_empty,
-             {id, place_of(data, out.reports, id), cat(info.supervised, " supervised tokens of ", info.length)});
+             {id, data.place(id), cat(info.supervised, " supervised tokens of ", info.length)});
     }
     if (info.length > border) {
       remark(out.very_long_rows, out.very_long,
-             {id, place_of(data, out.reports, id), cat(info.length, " tokens, the median is ", out.p50)});
+             {id, data.place(id), cat(info.length, " tokens, the median is ", out.p50)});
     }
   }
 }
@@ -119,11 +111,10 @@ Inspection inspect(const EncodedDataset& data, std::vector<DatasetReport> report
   return out;
 }
 
-ShownSample show(const EncodedDataset& data, const std::vector<DatasetReport>& reports, std::uint32_t id,
-                 const tokenizer::Tokenizer& tokenizer) {
+ShownSample show(const EncodedDataset& data, std::uint32_t id, const tokenizer::Tokenizer& tokenizer) {
   ShownSample out;
   out.sample = id;
-  out.place = place_of(data, reports, id);
+  out.place = data.place(id);
   const SampleView sample = data.sample(id);
   tokenizer::IncrementalDecoder decoder(tokenizer, false);
   for (std::size_t t = 0; t < sample.ids.size(); ++t) {

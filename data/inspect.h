@@ -66,8 +66,7 @@ struct ShownSample {
   std::string place;
   std::vector<ShownToken> tokens;
 };
-[[nodiscard]] ShownSample show(const EncodedDataset& data, const std::vector<DatasetReport>& reports, std::uint32_t id,
-                               const tokenizer::Tokenizer& tokenizer);
+[[nodiscard]] ShownSample show(const EncodedDataset& data, std::uint32_t id, const tokenizer::Tokenizer& tokenizer);
 
 // For a terminal: the numbers, the histogram in bars of at most `width` columns, the remarks.
 [[nodiscard]] std::string to_text(const Inspection& inspection, std::size_t width);

@@ -26,13 +26,14 @@ void MemoryStore::add(Sample sample, std::uint64_t row, std::uint64_t line) {
   infos_.push_back(info);
 }
 
-void EncodedDataset::add(std::shared_ptr<const SampleStore> store) {
+void EncodedDataset::add(std::shared_ptr<const SampleStore> store, std::string name) {
   std::vector<std::uint32_t> all(store->size());
   std::iota(all.begin(), all.end(), 0U);
-  add(std::move(store), all);
+  add(std::move(store), all, std::move(name));
 }
 
-void EncodedDataset::add(std::shared_ptr<const SampleStore> store, std::span<const std::uint32_t> chosen) {
+void EncodedDataset::add(std::shared_ptr<const SampleStore> store, std::span<const std::uint32_t> chosen,
+                         std::string name) {
   constexpr std::uint64_t kMost = 0xffffffffU;  // sample ids are one word of dropout's counter
   if (places_.size() + chosen.size() > kMost) {
     throw Failure(data_error("--dataset", cat("at most ", kMost, " samples in all"),
@@ -47,6 +48,11 @@ void EncodedDataset::add(std::shared_ptr<const SampleStore> store, std::span<con
     longest_ = std::max(longest_, info.length);
   }
   stores_.push_back(std::move(store));
+  names_.push_back(std::move(name));
+}
+
+std::string EncodedDataset::place(std::uint32_t id) const {
+  return cat(names_[places_.at(id).store], ":", info(id).line);
 }
 
 }  // namespace tern::data

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -60,8 +61,9 @@ class MemoryStore final : public SampleStore {
 // are the sample ids that key dropout: they do not depend on batching.
 class EncodedDataset {
  public:
-  void add(std::shared_ptr<const SampleStore> store);  // all of it, in order
-  void add(std::shared_ptr<const SampleStore> store, std::span<const std::uint32_t> chosen);
+  // `name`: what the rows' lines are lines of, for errors.
+  void add(std::shared_ptr<const SampleStore> store, std::string name = "row");  // all of it, in order
+  void add(std::shared_ptr<const SampleStore> store, std::span<const std::uint32_t> chosen, std::string name = "row");
 
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(places_.size()); }
   [[nodiscard]] SampleView sample(std::uint32_t id) const {
@@ -72,8 +74,7 @@ class EncodedDataset {
     const Where& where = places_.at(id);
     return stores_[where.store]->info(where.index);
   }
-  // Which of the add() calls, from 0, brought the sample.
-  [[nodiscard]] std::uint32_t part(std::uint32_t id) const { return places_.at(id).store; }
+  [[nodiscard]] std::string place(std::uint32_t id) const;  // of its row: `data/train.jsonl:17`
   [[nodiscard]] std::uint64_t tokens() const { return tokens_; }
   [[nodiscard]] std::uint64_t supervised() const { return supervised_; }
   [[nodiscard]] std::uint32_t longest() const { return longest_; }
@@ -84,6 +85,7 @@ class EncodedDataset {
     std::uint32_t index;
   };
   std::vector<std::shared_ptr<const SampleStore>> stores_;
+  std::vector<std::string> names_;  // of the stores
   std::vector<Where> places_;
   std::uint64_t tokens_ = 0;
   std::uint64_t supervised_ = 0;

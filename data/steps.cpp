@@ -148,6 +148,7 @@ StepPlan StreamSteps::plan(std::uint64_t epoch, std::uint64_t step) {
     auto store = std::make_shared<MemoryStore>();
     out = {epoch, step_++};
     ids_.clear();
+    places_.clear();
     for (std::uint64_t place = 0; place < step_units() && unit_; ++place) {
       if (place % options_.batches.per_device_batch_size == 0) out.micro_batches.emplace_back();
       MicroBatchPlan& micro = out.micro_batches.back();
@@ -159,6 +160,7 @@ StepPlan StreamSteps::plan(std::uint64_t epoch, std::uint64_t step) {
         out.supervised_tokens += info.supervised;
         out.weight += info.weight;
         ids_.push_back(taken.id);
+        places_.push_back(std::move(taken.place));
         store->add(std::move(taken.sample));
       }
       unit_ = next_unit();

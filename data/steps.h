@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -30,6 +31,8 @@ class StepSource {
   [[nodiscard]] virtual StepPlan plan(std::uint64_t epoch, std::uint64_t step) = 0;
   // The tokens of a micro-batch of the newest plan.
   [[nodiscard]] virtual MicroBatch gather(const MicroBatchPlan& plan) const = 0;
+  // Where a sample of the newest plan (MicroBatchPlan::samples) came from: `data/train.jsonl:17`.
+  [[nodiscard]] virtual std::string place(std::uint32_t sample) const = 0;
 };
 
 // The steps of a set, which outlives them.
@@ -42,6 +45,7 @@ class SetSteps final : public StepSource {
   [[nodiscard]] std::optional<std::uint64_t> steps_per_epoch() const override { return planner_.steps_per_epoch(); }
   [[nodiscard]] StepPlan plan(std::uint64_t epoch, std::uint64_t step) override { return planner_.plan(epoch, step); }
   [[nodiscard]] MicroBatch gather(const MicroBatchPlan& plan) const override { return data::gather(*dataset_, plan); }
+  [[nodiscard]] std::string place(std::uint32_t sample) const override { return dataset_->place(sample); }
 
  private:
   SetSteps(const EncodedDataset& dataset, BatchOptions options, BatchPlanner planner)
@@ -73,6 +77,7 @@ class StreamSteps final : public StepSource {
   // A place behind what was given is gone to by reading the epoch from its beginning.
   [[nodiscard]] StepPlan plan(std::uint64_t epoch, std::uint64_t step) override;
   [[nodiscard]] MicroBatch gather(const MicroBatchPlan& plan) const override;
+  [[nodiscard]] std::string place(std::uint32_t sample) const override { return places_.at(sample); }
 
  private:
   // What fills one place of a micro-batch: a sample, or a pack of them.
@@ -95,8 +100,9 @@ class StreamSteps final : public StepSource {
   std::optional<StepUnit> unit_;       // the next step's first
   std::uint64_t epoch_ = 0;            // of `unit_`, the step `step_`
   std::uint64_t step_ = 0;
-  EncodedDataset samples_;          // of the newest plan
-  std::vector<std::uint32_t> ids_;  // [samples] their places in the epoch: these key dropout
+  EncodedDataset samples_;           // of the newest plan
+  std::vector<std::uint32_t> ids_;   // [samples] their places in the epoch: these key dropout
+  std::vector<std::string> places_;  // [samples] of their rows
 };
 
 }  // namespace tern::data

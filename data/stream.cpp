@@ -21,6 +21,7 @@ constexpr std::size_t kAhead = 256;  // encoded samples that wait for the reader
 struct Item {
   std::optional<Sample> sample;
   std::optional<Error> error;
+  std::string place;  // of the sample's row
 };
 
 class Queue {
@@ -89,6 +90,7 @@ class Producer {
   bool take_source(const Source& source, DatasetReport& report) {
     std::uint64_t left = source.spec.count.value_or(~std::uint64_t{0});
     bool open = true;
+    const std::string name = source.name();
     const auto take = [&](Normalized& product) -> Status {
       ++report.counts.rows;
       if (product.error) {
@@ -98,7 +100,7 @@ class Producer {
       }
       count_encoded(report.counts, *product.encoded);
       for (auto& sample : product.encoded->samples) {
-        open = open && queue_.push({std::move(sample), std::nullopt});
+        open = open && queue_.push({std::move(sample), std::nullopt, cat(name, ":", product.line)});
         ++report.samples;
         ++samples_;
       }
@@ -138,10 +140,12 @@ void produce(const LoadOptions& load, const RowEncoder& encoder, Queue& queue) {
   try {
     Producer(load, encoder, queue).run();
   } catch (const Failure& failure) {
-    (void)queue.push({std::nullopt, failure.error()});
+    (void)queue.push({std::nullopt, failure.error(), {}});
   } catch (const std::exception& failure) {
-    (void)queue.push({std::nullopt, thrown_error(failure, "streaming rows", "enough memory and readable folders",
-                                                 "free memory, or lower --shuffle_buffer_size")});
+    (void)queue.push({std::nullopt,
+                      thrown_error(failure, "streaming rows", "enough memory and readable folders",
+                                   "free memory, or lower --shuffle_buffer_size"),
+                      {}});
   }
 }
 
@@ -170,7 +174,7 @@ struct SampleStream::State {
         throw Failure(*failed);
       }
       ended = !item.sample;
-      if (item.sample) buffer.push_back({std::move(*item.sample), epoch, read++});
+      if (item.sample) buffer.push_back({std::move(*item.sample), epoch, read++, std::move(item.place)});
     }
   }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/status.h"
 #include "data/dataset.h"
@@ -24,6 +25,7 @@ struct StreamSample {
   Sample sample;
   std::uint64_t epoch = 0;
   std::uint32_t id = 0;  // place among the samples that its epoch reads: keys dropout, as sample ids do elsewhere
+  std::string place;     // of its row: `data/train.jsonl:17`
 };
 
 class SampleStream {

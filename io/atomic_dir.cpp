@@ -29,7 +29,12 @@ constexpr const char* kLock = ".lock";  // held by the writer while it lives, al
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kDamaged = "the manifest is damaged: save or fetch the directory again";
 
-// The pid of `<name>.tmp-<pid>`, or 0.
+// `.<name>.tmp-<pid>` beside it.
+fs::path temporary_for(const fs::path& target) {
+  return target.parent_path() / cat(".", target.filename().string(), kMark, static_cast<std::int64_t>(::getpid()));
+}
+
+// The pid of `.<name>.tmp-<pid>`, or 0.
 int pid_of(const std::string& name) {
   const std::size_t at = name.rfind(kMark);
   if (at == std::string::npos || at == 0) return 0;
@@ -165,8 +170,7 @@ Result<AtomicDir> AtomicDir::begin(const fs::path& target, Existing existing) {
     }
     fs::create_directories(state->target.parent_path());
     remove_stale_directories(state->target.parent_path(), state->target.filename().string());
-    state->temporary = state->target;
-    state->temporary += cat(kMark, static_cast<std::int64_t>(::getpid()));
+    state->temporary = temporary_for(state->target);
     fs::remove_all(state->temporary);  // of a former process with this pid
     fs::create_directory(state->temporary);
     state->lock = ::open((state->temporary / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -181,6 +185,15 @@ const fs::path& AtomicDir::path() const { return state_->temporary; }
 
 Status AtomicDir::commit() {
   return guarded([&] { state_->commit(); });
+}
+
+Status remove_directory(const fs::path& directory) {
+  return guarded([&] {
+    const fs::path temporary = temporary_for(fs::absolute(directory).lexically_normal());
+    fs::remove_all(temporary);  // of a former process with this pid
+    fs::rename(directory, temporary);
+    fs::remove_all(temporary);
+  });
 }
 
 Status verify_manifest(const fs::path& directory, Verify depth) {
@@ -226,7 +239,7 @@ std::vector<std::string> remove_stale_directories(const fs::path& parent, const 
     const std::string name = entry.path().filename().string();
     const int pid = pid_of(name);
     std::error_code ignored;
-    if (!target.empty() && name.substr(0, name.rfind(kMark)) != target) continue;
+    if (!target.empty() && name.substr(0, name.rfind(kMark)) != cat(".", target)) continue;
     if (pid == 0 || pid == ::getpid() || !entry.is_directory(ignored) || entry.is_symlink(ignored)) continue;
     if (!writer_is_gone(entry.path(), pid)) continue;
     fs::remove_all(entry.path(), ignored);

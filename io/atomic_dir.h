@@ -1,5 +1,6 @@
-// A directory that appears whole or not at all: it is written beside its target as `<name>.tmp-<pid>`, flushed,
-// described by manifest.json, and renamed. A crash leaves at most the temporary one, which the next run removes.
+// A directory that appears whole or not at all: it is written beside its target as `.<name>.tmp-<pid>`, flushed,
+// described by manifest.json, and renamed. A crash leaves at most the temporary one, which the next run removes. Its
+// name is hidden, so that no pattern of the targets' names matches it. A directory goes in the same way.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +38,9 @@ enum class Verify { sizes, checksums };
 
 // Every file of the directory's manifest.json is there with its size (and checksum), and the manifest itself is sound.
 [[nodiscard]] Status verify_manifest(const std::filesystem::path& directory, Verify depth = Verify::checksums);
+
+// Removes a directory: it is renamed to a temporary name first, so that it is whole or gone. Errors: the file system's.
+[[nodiscard]] Status remove_directory(const std::filesystem::path& directory);
 
 // Removes the temporary directories in `parent` whose writer is gone (a live one holds a lock); their names. With
 // `target`, those of this name only: begin() does so itself.

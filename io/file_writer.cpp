@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/strings.h"
 #include "io/system_error.h"
 
 namespace tern::io {
@@ -71,6 +72,22 @@ Status write_file(const std::filesystem::path& path, std::string_view text) {
   if (!file) return file.error();
   if (auto status = file->append(text); !status) return status;
   return file->finish();
+}
+
+Status replace_file(const std::filesystem::path& path, std::string_view text) {
+  std::filesystem::path temporary = path;
+  temporary += cat(".tmp-", static_cast<std::int64_t>(::getpid()));
+  auto status = write_file(temporary, text);
+  std::error_code code;
+  if (status) {
+    std::filesystem::rename(temporary, path, code);
+    if (code) status = write_error(path.string(), code.value());
+  }
+  if (!status) {
+    std::filesystem::remove(temporary, code);
+    return status;
+  }
+  return sync_directory(path.has_parent_path() ? path.parent_path() : ".");
 }
 
 namespace {

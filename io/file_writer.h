@@ -42,6 +42,8 @@ class FileWriter {
 
 // Writes, flushes to disk and closes in one go.
 [[nodiscard]] Status write_file(const std::filesystem::path& path, std::string_view text);
+// The same, beside the file as `<name>.tmp-<pid>`, then put in its place: a crash leaves the old text or the new.
+[[nodiscard]] Status replace_file(const std::filesystem::path& path, std::string_view text);
 // Makes the entries of a directory durable.
 [[nodiscard]] Status sync_directory(const std::filesystem::path& directory);
 // Flushes a finished file that another writer made.

@@ -22,6 +22,7 @@ constexpr const char* kOptimizerStem = "optimizer";
 
 Json state_json(const TrainState& state) {
   Json json;
+  json["run_id"] = state.run_id;
   json["global_step"] = state.global_step;
   json["max_steps"] = state.max_steps;
   json["epoch"] = state.epoch_progress;
@@ -79,6 +80,7 @@ Result<TrainState> read_train_state(const fs::path& directory) {
     const Json json = io::read_json_file(file).value();
     TrainState state;
     try {
+      if (json.contains("run_id")) state.run_id = json["run_id"].get<std::string>();
       state.global_step = json.at("global_step").get<std::int64_t>();
       state.max_steps = json.at("max_steps").get<std::int64_t>();
       state.epoch_progress = json.at("epoch").get<double>();
@@ -120,6 +122,13 @@ Status read_optimizer(const fs::path& directory, graph::TensorStore& store, cons
     file.intact().value();
     return Unit{};
   });
+}
+
+std::string run_of(const fs::path& directory) {
+  const auto json = io::read_json_file(directory / kStateFile);
+  if (!json.ok() || !json->is_object()) return {};
+  const auto id = json->find("run_id");
+  return id != json->end() && id->is_string() ? id->get<std::string>() : std::string();
 }
 
 std::vector<std::pair<std::int64_t, fs::path>> list_checkpoints(const fs::path& output_dir) {

@@ -15,6 +15,7 @@ namespace tern::train {
 
 // trainer_state.json: where training stands, in ms-swift's and transformers' keys, and what resuming replays.
 struct TrainState {
+  std::string run_id;            // of the run that wrote it: inherited by one that resumes
   std::int64_t global_step = 0;  // optimizer steps done
   std::int64_t max_steps = 0;
   std::int64_t epoch = 0;  // of the next step
@@ -55,7 +56,10 @@ struct CheckpointContent {
 [[nodiscard]] Status read_optimizer(const std::filesystem::path& directory, graph::TensorStore& store,
                                     const std::vector<std::string>& tensors);
 
-// checkpoint-N folders by rising N.
+// The id of the run that wrote a checkpoint; empty where it doesn't tell.
+[[nodiscard]] std::string run_of(const std::filesystem::path& directory);
+
+// checkpoint-N folders by rising N, of any run.
 [[nodiscard]] std::vector<std::pair<std::int64_t, std::filesystem::path>> list_checkpoints(
     const std::filesystem::path& output_dir);
 // The newest whose manifest and checksums hold; broken ones are warned of. None: empty path.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/philox.h"
 #include "nn/context.h"
@@ -110,6 +111,22 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
   float loss = 0;
   std::memcpy(&loss, program.output("loss").data(), sizeof(loss));
   return loss;
+}
+
+std::optional<graph::NonFinite> MicroBatchRunner::first_non_finite(const data::MicroBatch& batch,
+                                                                   const MicroBatchInputs& inputs) {
+  struct Probed {
+    session::Runtime& runtime;
+    std::shared_ptr<graph::NodeProbe> other;
+    ~Probed() { runtime.program.probe = std::move(other); }
+  };
+  const auto probe = std::make_shared<graph::FiniteProbe>();
+  const Probed probed{runtime_, std::exchange(runtime_.program.probe, probe)};
+  const auto tokens = static_cast<std::int64_t>(batch.ids.size());
+  TrainingGraphOptions options = options_;
+  options.capacity = {tokens, static_cast<std::int64_t>(batch.sample_ids.size()), tokens, batch.longest};
+  (void)MicroBatchRunner(model_, std::move(options), runtime_).run(batch, inputs);
+  return probe->first();
 }
 
 std::uint64_t MicroBatchRunner::memory_bytes() const {

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/batch.h"
+#include "graph/finite_probe.h"
 #include "graph/program.h"
 #include "session/runtime.h"
 #include "train/training_graph.h"
@@ -28,6 +30,11 @@ class MicroBatchRunner {
 
   // Runs forward (and backward); gives the sum over supervised tokens of weight / divisor * cross entropy.
   double run(const data::MicroBatch& batch, const MicroBatchInputs& inputs);
+
+  // Runs it once more, each op alone, and gives the first result that isn't finite; none where all are. Gradients are
+  // added to again. Throws Failure where the device lacks memory for another program.
+  [[nodiscard]] std::optional<graph::NonFinite> first_non_finite(const data::MicroBatch& batch,
+                                                                 const MicroBatchInputs& inputs);
 
   // Builds the program of the largest size now, so that what it lacks shows before the first step.
   const graph::Program& prepare();

@@ -59,36 +59,45 @@ graph::Graph Optimizer::update_graph() const {
   return graph;
 }
 
-StepResult Optimizer::step(double lr, std::int64_t step) {
-  StepResult result;
-  if (parameters_.empty()) return result;
+double Optimizer::gradient_norm() {
+  if (parameters_.empty()) return 0;
   norm_->run({});
   float sum = 0;
   std::memcpy(&sum, norm_->output("sum_squares").data(), sizeof(sum));
-  result.grad_norm = std::sqrt(static_cast<double>(sum));
-  if (std::isfinite(result.grad_norm)) {
-    double grad_scale = 1.0;
-    // torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), never above 1.
-    if (options_.max_grad_norm > 0) grad_scale = std::min(1.0, options_.max_grad_norm / (result.grad_norm + 1e-6));
-    const auto t = static_cast<double>(step);
-    std::array<float, 8> hyper = {static_cast<float>(lr),
-                                  static_cast<float>(options_.beta1),
-                                  static_cast<float>(options_.beta2),
-                                  static_cast<float>(options_.epsilon),
-                                  static_cast<float>(options_.weight_decay),
-                                  static_cast<float>(1.0 - std::pow(options_.beta1, t)),
-                                  static_cast<float>(1.0 - std::pow(options_.beta2, t)),
-                                  static_cast<float>(grad_scale)};
-    std::array<float, 8> no_decay = hyper;
-    no_decay[4] = 0.0F;
-    graph::RunInputs inputs;
-    inputs.inputs["hyper"] = std::as_bytes(std::span(hyper));
-    inputs.inputs["hyper_no_decay"] = std::as_bytes(std::span(no_decay));
-    update_->run(inputs);
-  } else {
-    result.skipped = true;
-  }
+  return std::sqrt(static_cast<double>(sum));
+}
+
+void Optimizer::clear_gradients() {
   for (const std::string& name : parameters_) store_->fill_zero(gradient_name(name));
+}
+
+StepResult Optimizer::step(double lr, std::int64_t step) {
+  StepResult result;
+  if (parameters_.empty()) return result;
+  result.grad_norm = gradient_norm();
+  if (!std::isfinite(result.grad_norm)) {
+    result.skipped = true;
+    return result;
+  }
+  double grad_scale = 1.0;
+  // torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), never above 1.
+  if (options_.max_grad_norm > 0) grad_scale = std::min(1.0, options_.max_grad_norm / (result.grad_norm + 1e-6));
+  const auto t = static_cast<double>(step);
+  std::array<float, 8> hyper = {static_cast<float>(lr),
+                                static_cast<float>(options_.beta1),
+                                static_cast<float>(options_.beta2),
+                                static_cast<float>(options_.epsilon),
+                                static_cast<float>(options_.weight_decay),
+                                static_cast<float>(1.0 - std::pow(options_.beta1, t)),
+                                static_cast<float>(1.0 - std::pow(options_.beta2, t)),
+                                static_cast<float>(grad_scale)};
+  std::array<float, 8> no_decay = hyper;
+  no_decay[4] = 0.0F;
+  graph::RunInputs inputs;
+  inputs.inputs["hyper"] = std::as_bytes(std::span(hyper));
+  inputs.inputs["hyper_no_decay"] = std::as_bytes(std::span(no_decay));
+  update_->run(inputs);
+  clear_gradients();
   return result;
 }
 
@@ -97,6 +106,7 @@ std::uint64_t Optimizer::memory_bytes() const {
 }
 
 double LearningRateSchedule::at(std::int64_t step) const {
+  if (kind == ScheduleKind::constant) return peak;
   const std::int64_t done = step - 1;  // transformers steps its scheduler after the optimizer
   if (done < warmup_steps)
     return peak * static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(warmup_steps, 1));
@@ -104,6 +114,7 @@ double LearningRateSchedule::at(std::int64_t step) const {
                    static_cast<double>(std::max<std::int64_t>(total_steps - warmup_steps, 1));
   switch (kind) {
     case ScheduleKind::constant:
+    case ScheduleKind::constant_with_warmup:
       return peak;
     case ScheduleKind::linear:
       return peak * std::max(0.0, 1.0 - x);

@@ -22,7 +22,7 @@ struct AdamwOptions {
 
 struct StepResult {
   double grad_norm = 0;  // before clipping
-  bool skipped = false;  // the norm was not finite: nothing was changed
+  bool skipped = false;  // the norm isn't finite: nothing was changed, the gradients neither
 };
 
 class Optimizer {
@@ -34,8 +34,11 @@ class Optimizer {
 
   // Applies the accumulated gradients with learning rate `lr` as step `step` (from 1), then zeroes them.
   StepResult step(double lr, std::int64_t step);
+  [[nodiscard]] double gradient_norm();  // of the accumulated gradients
+  void clear_gradients();
 
   [[nodiscard]] const std::vector<std::string>& parameters() const { return parameters_; }
+  [[nodiscard]] const graph::TensorStore& store() const { return *store_; }
   // Stored names of a parameter's moments: what a checkpoint keeps.
   [[nodiscard]] static std::string first_moment(const std::string& parameter) { return "adam_m/" + parameter; }
   [[nodiscard]] static std::string second_moment(const std::string& parameter) { return "adam_v/" + parameter; }
@@ -52,8 +55,9 @@ class Optimizer {
   std::unique_ptr<graph::Program> update_;
 };
 
-// cos: 0.5 (1 + cos(pi x)) from the end of the warm-up on; linear: 1 - x; constant: 1. The warm-up rises from 0.
-enum class ScheduleKind { constant, linear, cosine };
+// cosine: 0.5 (1 + cos(pi x)) from the end of the warm-up on; linear: 1 - x; constant_with_warmup: 1. The warm-up rises
+// from 0. constant: 1 from the first step on, whatever the warm-up.
+enum class ScheduleKind { constant, constant_with_warmup, linear, cosine };
 struct LearningRateSchedule {
   ScheduleKind kind = ScheduleKind::cosine;
   double peak = 1e-4;

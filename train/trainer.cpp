@@ -3,20 +3,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "io/file_writer.h"
+#include "train/non_finite.h"
 
 namespace tern::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -25,6 +21,14 @@ double now_seconds() {
 Capacity capacity_of(const data::StepSource& steps) {
   const data::MicroBatchBounds bounds = steps.bounds();
   return {bounds.tokens, bounds.samples, bounds.supervised, bounds.longest};
+}
+
+// Of the checkpoint that is resumed, else a new run's.
+TrainState first_state(const TrainerOptions& options) {
+  TrainState state;
+  if (!options.resume_from.empty()) state = read_train_state(options.resume_from).value();
+  if (state.run_id.empty()) state.run_id = new_run_id();
+  return state;
 }
 
 }  // namespace
@@ -37,11 +41,11 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
       training_(training),
       options_(std::move(options)),
       runtime_(runtime),
-      hooks_(std::move(hooks)) {
-  if (!options_.resume_from.empty()) {
-    state_ = read_train_state(options_.resume_from).value();
-    runtime_.choices.replay(state_.kernel_choices);  // before anything is planned
-  }
+      hooks_(std::move(hooks)),
+      state_(first_state(options_)),
+      checkpoints_(options_.output_dir, state_.run_id),
+      log_(options_.output_dir) {
+  runtime_.choices.replay(state_.kernel_choices);  // before anything is planned
   const auto per_epoch = training.steps_per_epoch();
   if (options_.max_steps <= 0 && !per_epoch) {
     throw std::logic_error("a stream has no epochs to count: max_steps is needed");
@@ -50,6 +54,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
       options_.max_steps > 0
           ? options_.max_steps
           : static_cast<std::int64_t>(std::ceil(options_.num_train_epochs * static_cast<double>(*per_epoch)));
+  checkpoints_.refuse_others(state_.global_step, total_steps_).value();
   per_epoch_ = per_epoch ? static_cast<std::int64_t>(*per_epoch) : total_steps_;
   schedule_.kind = options_.schedule;
   schedule_.peak = options_.learning_rate;
@@ -58,6 +63,11 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
       options_.warmup_steps > 0
           ? options_.warmup_steps
           : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
+  if (schedule_.kind == ScheduleKind::constant && schedule_.warmup_steps > 0) {
+    log_warn(
+        "--lr_scheduler_type constant never warms up: --warmup_ratio and --warmup_steps have no effect; give "
+        "constant_with_warmup for a warm-up");
+  }
   options_.graph.capacity = capacity_of(training);
   optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, runtime);
   runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime);
@@ -91,25 +101,20 @@ void Trainer::resume() {
   read_optimizer(options_.resume_from, *model_.store, tensors).value();
   window_loss_ = state_.window_loss;
   window_steps_ = state_.window_steps;
-  drop_later_log_rows();
+  find_best();
+  // Steps behind the checkpoint are taken again: the rows that a killed run wrote of them would stand there twice.
+  const Status dropped = log_.drop_after(state_.global_step);
+  if (!dropped.ok()) log_warn(dropped.error().line());
 }
 
-// Steps behind the checkpoint are taken again: the rows that a killed run wrote of them would stand there twice.
-void Trainer::drop_later_log_rows() {
-  const fs::path file = options_.output_dir / "logging.jsonl";
-  std::ifstream in(file);
-  if (!in) return;
-  std::string kept;
-  for (std::string line; std::getline(in, line);) {
-    const Json row = Json::parse(line, nullptr, false);
-    if (!row.is_object() || row.contains("last_model_checkpoint")) continue;
-    const auto place = row.find("global_step/max_steps");
-    if (place == row.end() || !place->is_string()) continue;
-    if (std::strtoll(place->get_ref<const std::string&>().c_str(), nullptr, 10) > state_.global_step) continue;
-    kept += line + "\n";
-  }
-  const Status written = io::write_file(file, kept);
-  if (!written.ok()) log_warn(written.error().line());
+// The directory may have moved since, and the best checkpoint may be gone: what can't be gone back to isn't the best.
+void Trainer::find_best() {
+  if (state_.best_checkpoint.empty()) return;
+  const fs::path here = options_.output_dir / fs::path(state_.best_checkpoint).filename();
+  const auto own = checkpoints_.own(state_.global_step);
+  const bool found = std::any_of(own.begin(), own.end(), [&](const auto& it) { return it.second == here; });
+  state_.best_checkpoint = found ? here.string() : std::string();
+  if (!found) state_.best_metric.reset();
 }
 
 double Trainer::seconds_since_start() const { return now_seconds() - start_time_; }
@@ -131,8 +136,13 @@ double Trainer::evaluate() {
   double weight = 0;
   for (std::uint64_t step = 0; step < *validation_->steps_per_epoch(); ++step) {
     const data::StepPlan plan = validation_->plan(0, step);
+    const MicroBatchInputs inputs{options_.seed, 0, 1.0};
     for (const auto& micro : plan.micro_batches) {
-      loss += eval_runner_->run(validation_->gather(micro), {options_.seed, 0, 1.0});
+      const double part = eval_runner_->run(validation_->gather(micro), inputs);
+      if (!std::isfinite(part)) {
+        throw Failure(non_finite_loss({state_.global_step, *eval_runner_, *validation_, inputs, true}, micro, part));
+      }
+      loss += part;
     }
     weight += plan.weight;
   }
@@ -144,18 +154,23 @@ void Trainer::train_step(const data::StepPlan& plan) {
   inputs.seed = options_.seed;
   inputs.epoch = plan.epoch;
   inputs.loss_divisor = plan.weight > 0 ? plan.weight : 1.0;
+  const FailedStep failed{state_.global_step + 1, *runner_, training_, inputs, false};  // if it fails
   double loss = 0;
   for (const auto& micro : plan.micro_batches) {
     if (micro.samples.empty()) continue;
-    loss += runner_->run(training_.gather(micro), inputs);
+    const double part = runner_->run(training_.gather(micro), inputs);
+    if (!std::isfinite(part)) {
+      Error error = non_finite_loss(failed, micro, part);
+      optimizer_->clear_gradients();
+      throw Failure(std::move(error));
+    }
+    loss += part;
     tokens_seen_ += micro.tokens;
     state_.tokens += micro.tokens;
   }
   const double lr = schedule_.at(state_.global_step + 1);
   const StepResult result = optimizer_->step(lr, state_.global_step + 1);
-  if (result.skipped) {
-    log_warn(cat("step ", state_.global_step + 1, ": the gradient's norm is not finite; the step was left out"));
-  }
+  if (result.skipped) throw Failure(non_finite_gradient(failed, plan, *optimizer_, result.grad_norm));
   ++state_.global_step;
   ++steps_here_;
   window_loss_ += loss;
@@ -165,29 +180,8 @@ void Trainer::train_step(const data::StepPlan& plan) {
   if (hooks_.on_step) hooks_.on_step(state_.global_step, total_steps_, loss);
 }
 
-void Trainer::append_log(const std::string& json_line) {
-  std::ofstream out(options_.output_dir / "logging.jsonl", std::ios::app);
-  out << json_line << '\n';
-  if (!out.flush())
-    log_warn(cat((options_.output_dir / "logging.jsonl").string(), ": a log line could not be written"));
-}
-
 void Trainer::write_log(const LogRow& row) {
-  Json json;
-  if (row.loss) json["loss"] = *row.loss;
-  if (row.eval_loss) json["eval_loss"] = *row.eval_loss;
-  if (row.loss) {
-    json["grad_norm"] = row.grad_norm;
-    json["learning_rate"] = row.learning_rate;
-  }
-  json["epoch"] = row.epoch;
-  json["global_step/max_steps"] = cat(row.step, "/", row.total_steps);
-  json["elapsed_time"] = row.elapsed_seconds;
-  json["remaining_time"] = row.remaining_seconds;
-  json["memory(GiB)"] = row.memory_gib;
-  json["train_speed(s/it)"] = row.seconds_per_step;
-  json["tokens_per_second"] = row.tokens_per_second;
-  append_log(json.dump());
+  log_.write(row);
   if (hooks_.on_log) hooks_.on_log(row);
 }
 
@@ -212,10 +206,10 @@ void Trainer::log_step(double epoch_progress) {
   window_steps_ = 0;
 }
 
-void Trainer::maybe_evaluate(bool epoch_end, bool saves) {
-  if (!eval_runner_) return;
+std::optional<double> Trainer::maybe_evaluate(bool epoch_end) {
+  if (!eval_runner_) return std::nullopt;
   const bool last = state_.global_step == total_steps_ && options_.eval_strategy != When::no;
-  if (!is_due(options_.eval_strategy, options_.eval_steps, epoch_end) && !last) return;
+  if (!is_due(options_.eval_strategy, options_.eval_steps, epoch_end) && !last) return std::nullopt;
   LogRow row;
   row.step = state_.global_step;
   row.total_steps = total_steps_;
@@ -223,15 +217,11 @@ void Trainer::maybe_evaluate(bool epoch_end, bool saves) {
   row.eval_loss = evaluate();
   row.elapsed_seconds = seconds_since_start();
   write_log(row);
-  // Only what is saved can be gone back to.
-  if (saves && (!state_.best_metric || *row.eval_loss < *state_.best_metric)) {
-    state_.best_metric = row.eval_loss;
-    state_.best_checkpoint = (options_.output_dir / cat("checkpoint-", state_.global_step)).string();
-  }
+  return row.eval_loss;
 }
 
-void Trainer::save_checkpoint() {
-  const fs::path directory = options_.output_dir / cat("checkpoint-", state_.global_step);
+void Trainer::save_checkpoint(std::optional<double> eval_loss) {
+  const fs::path directory = checkpoints_.at(state_.global_step);
   CheckpointContent content;
   content.model = &saver_;
   content.store = model_.store.get();
@@ -247,35 +237,23 @@ void Trainer::save_checkpoint() {
   state_.window_steps = window_steps_;
   state_.planned_tokens = runner_->grown();
   state_.kernel_choices = runtime_.choices.used();
-  const Status saved = write_checkpoint(directory, state_, content);
+  TrainState saved_state = state_;
+  if (eval_loss && (!state_.best_metric || *eval_loss < *state_.best_metric)) {
+    saved_state.best_metric = eval_loss;
+    saved_state.best_checkpoint = directory.string();
+  }
+  const Status saved = write_checkpoint(directory, saved_state, content);
   save_failed_ = !saved.ok();
   if (!saved.ok()) {
     log_warn(cat("checkpoint not saved, training goes on: ", saved.error().line()));
     return;
   }
+  state_ = std::move(saved_state);
   if (hooks_.on_note) hooks_.on_note(cat("saved ", directory.string()));
-  prune_checkpoints();
+  checkpoints_.prune(options_.save_total_limit, state_.global_step, state_.best_checkpoint);
   if (options_.create_checkpoint_symlink) {
-    std::error_code error;
-    fs::remove(options_.output_dir / "last", error);
-    fs::create_directory_symlink(directory.filename(), options_.output_dir / "last", error);
-    if (!state_.best_checkpoint.empty() && fs::exists(state_.best_checkpoint, error)) {
-      fs::remove(options_.output_dir / "best", error);
-      fs::create_directory_symlink(fs::path(state_.best_checkpoint).filename(), options_.output_dir / "best", error);
-    }
-  }
-}
-
-void Trainer::prune_checkpoints() {
-  if (options_.save_total_limit <= 0) return;
-  auto checkpoints = list_checkpoints(options_.output_dir);
-  auto excess = static_cast<std::int64_t>(checkpoints.size()) - options_.save_total_limit;
-  for (const auto& [step, path] : checkpoints) {
-    if (excess <= 0) return;
-    if (step == state_.global_step || path.string() == state_.best_checkpoint) continue;
-    std::error_code error;
-    fs::remove_all(path, error);
-    --excess;
+    checkpoints_.link("last", directory);
+    if (!state_.best_checkpoint.empty()) checkpoints_.link("best", state_.best_checkpoint);
   }
 }
 
@@ -310,29 +288,24 @@ TrainResult Trainer::run() {
     const bool last = state_.global_step == total_steps_;
     saved_here =
         is_due(options_.save_strategy, options_.save_steps, epoch_end) || (last && options_.save_strategy != When::no);
-    maybe_evaluate(epoch_end, saved_here);
-    if (saved_here) save_checkpoint();
+    const auto eval_loss = maybe_evaluate(epoch_end);
+    if (saved_here) save_checkpoint(eval_loss);
   }
-  if (result.interrupted && !saved_here) save_checkpoint();
+  if (result.interrupted && !saved_here) save_checkpoint(std::nullopt);
   finish(result);
   return result;
 }
 
 void Trainer::finish(TrainResult& result) {
   runtime_.choices.save();
-  const auto checkpoints = list_checkpoints(options_.output_dir);
+  const auto checkpoints = checkpoints_.own(state_.global_step);
   if (!checkpoints.empty()) result.last_checkpoint = checkpoints.back().second.string();
-  std::error_code error;
-  if (fs::exists(state_.best_checkpoint, error)) result.best_checkpoint = state_.best_checkpoint;
+  result.best_checkpoint = state_.best_checkpoint;
   result.best_metric = state_.best_metric;
   result.save_failed = save_failed_;
-  Json json;
-  json["last_model_checkpoint"] = result.last_checkpoint.empty() ? Json(nullptr) : Json(result.last_checkpoint);
-  json["best_model_checkpoint"] = result.best_checkpoint.empty() ? Json(nullptr) : Json(result.best_checkpoint);
-  json["best_metric"] = result.best_metric ? Json(*result.best_metric) : Json(nullptr);
-  json["global_step/max_steps"] = cat(state_.global_step, "/", total_steps_);
-  json["elapsed_time"] = seconds_since_start();
-  if (!result.interrupted) append_log(json.dump());
+  if (result.interrupted) return;
+  log_.write(LogEnd{state_.global_step, total_steps_, result.last_checkpoint, result.best_checkpoint,
+                    result.best_metric, seconds_since_start()});
 }
 
 }  // namespace tern::train

@@ -15,6 +15,8 @@
 #include "train/checkpoint.h"
 #include "train/micro_batch.h"
 #include "train/optimizer.h"
+#include "train/run_checkpoints.h"
+#include "train/training_log.h"
 
 namespace tern::train {
 
@@ -46,21 +48,6 @@ struct TrainerOptions {
   TrainingGraphOptions graph;  // trainable and adapters are filled in; capacity from the data
 };
 
-struct LogRow {
-  std::int64_t step = 0;
-  std::int64_t total_steps = 0;
-  double epoch = 0;
-  std::optional<double> loss;
-  std::optional<double> eval_loss;
-  double grad_norm = 0;
-  double learning_rate = 0;
-  double elapsed_seconds = 0;
-  double remaining_seconds = 0;
-  double memory_gib = 0;
-  double seconds_per_step = 0;
-  double tokens_per_second = 0;
-};
-
 struct TrainerHooks {
   std::function<void(const LogRow&)> on_log;
   std::function<void(std::int64_t step, std::int64_t total, double loss)> on_step;  // for a progress line
@@ -84,23 +71,24 @@ class Trainer {
           const data::EncodedDataset& validation, TrainerOptions options, session::Runtime& runtime,
           TrainerHooks hooks);
 
+  // Throws Failure (failed) where a loss or a gradient isn't finite: the weights stay as the step before left them.
   TrainResult run();
 
   [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
   [[nodiscard]] const graph::Program& training_program() { return runner_->prepare(); }
-  // Sum of weighted cross entropy over the validation set divided by its weights.
+  // Sum of weighted cross entropy over the validation set divided by its weights. Throws Failure where it isn't finite.
   double evaluate();
 
  private:
   void resume();
-  void drop_later_log_rows();
+  void find_best();
   void train_step(const data::StepPlan& plan);
   void log_step(double epoch_progress);
-  void append_log(const std::string& json_line);
   void write_log(const LogRow& row);
-  void maybe_evaluate(bool epoch_end, bool saves);
-  void save_checkpoint();
-  void prune_checkpoints();
+  // The held-out loss where it is due.
+  std::optional<double> maybe_evaluate(bool epoch_end);
+  // `eval_loss`: that of this step, where it was measured. It counts as the best only once it is saved.
+  void save_checkpoint(std::optional<double> eval_loss);
   void finish(TrainResult& result);
   [[nodiscard]] bool is_due(When when, std::int64_t every, bool epoch_end) const;
   [[nodiscard]] double seconds_since_start() const;
@@ -116,10 +104,12 @@ class Trainer {
   std::unique_ptr<MicroBatchRunner> runner_;
   std::unique_ptr<MicroBatchRunner> eval_runner_;
   LearningRateSchedule schedule_;
+  TrainState state_;
+  RunCheckpoints checkpoints_;
+  TrainingLog log_;
   std::int64_t total_steps_ = 0;
   std::int64_t per_epoch_ = 0;  // steps; of a stream, whose epochs end where they end, all of the run's
 
-  TrainState state_;
   // Since the last log line.
   double window_loss_ = 0;
   std::int64_t window_steps_ = 0;

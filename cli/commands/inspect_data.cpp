@@ -55,7 +55,7 @@ int run_inspect_data(const Arguments& arguments) {
   const data::Inspection inspection = data::inspect(loaded.train, loaded.reports, packing_length);
 
   std::vector<data::ShownSample> shown;
-  const auto show = [&](std::uint32_t id) { return data::show(loaded.train, loaded.reports, id, model.tokenizer); };
+  const auto show = [&](std::uint32_t id) { return data::show(loaded.train, id, model.tokenizer); };
   if (arguments.has("sample")) {
     const std::int64_t id = arguments.integer("sample");
     if (id >= static_cast<std::int64_t>(loaded.train.size())) {

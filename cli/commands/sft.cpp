@@ -56,9 +56,8 @@ class Run {
     for (const auto& name : io::remove_stale_directories(output))
       log_info(cat("removed what a killed run left: ", name));
     prepare(options);
-    write_arguments(options);
-    if (!data_.held_out.empty()) data::write_held_out(load, data_, output / "val_dataset.jsonl").value();
-    return run(std::move(options), output);
+    derive_arguments(options);
+    return run(std::move(options), load);
   }
 
  private:
@@ -127,15 +126,16 @@ class Run {
                  data));
   }
 
-  void write_arguments(train::TrainerOptions& options) {
+  void derive_arguments(train::TrainerOptions& options) {
     arguments_.derive("output_dir", options.output_dir.string());
     arguments_.derive("learning_rate", options.learning_rate);
     arguments_.derive("gradient_accumulation_steps", static_cast<std::int64_t>(batch_options(arguments_).accumulation));
     options.args_json = arguments_.to_json();
-    io::write_file(options.output_dir / "args.json", options.args_json).value();
   }
 
-  int run(train::TrainerOptions options, const fs::path& output) {
+  int run(train::TrainerOptions options, const data::LoadOptions& load) {
+    const fs::path output = options.output_dir;
+    const std::string args_json = options.args_json;
     train::TrainerHooks hooks;
     std::unique_ptr<Progress> progress;
     hooks.on_log = [](const train::LogRow& row) { log_info(log_line(row)); };
@@ -149,6 +149,9 @@ class Run {
     }
     train::Trainer trainer(session_->model, *saver_, *steps_, data_.validation, std::move(options), *session_->runtime,
                            std::move(hooks));
+    // Only now is it known that no other run's checkpoints are in the way: nothing of theirs is overwritten.
+    io::write_file(output / "args.json", args_json).value();
+    if (!data_.held_out.empty()) data::write_held_out(load, data_, output / "val_dataset.jsonl").value();
     session::keep_bindings(trainer.training_program(), output / "binding.txt");
     // A closed pipe behind stderr must not end hours of work.
     std::signal(SIGPIPE, SIG_IGN);

@@ -122,6 +122,27 @@ TEST_F(Failures, ACacheThatHoldsNoSequenceIsFour) {
          {"key-value cache", "for one sequence of 512 tokens", "a budget of 19.5 KiB", "raise --kv_cache_memory"});
 }
 
+// Bits that are a NaN, whatever the dtype is.
+std::string with_nan(std::string text) { return text.replace(text.size() - 4, 4, "\xff\xff\xff\x7f"); }
+
+TEST_F(Failures, ALossThatIsNotFiniteIsOne) {
+  const std::vector<std::string> flags = {"--dataset_shuffle", "false", "--per_device_train_batch_size", "2"};
+  auto words = sft({"--model", damaged("model.safetensors", with_nan)});
+  words.insert(words.end(), flags.begin(), flags.end());
+  expect(words, 1,
+         {"step 1, samples 0 (" + rows_ + ":1), 1 (" + rows_ + ":2): expected a finite loss, found nan: the weight ",
+          " holds nan; the model's file or the checkpoint is damaged"});
+  words.emplace_back("--streaming");
+  expect(words, 1, {"step 1, samples 0 (" + rows_ + ":1), 1 (" + rows_ + ":2): expected a finite loss, found nan"});
+  // What was saved before the weights ran away is kept.
+  words = sft({"--max_steps", "9", "--add_version", "false", "--save_steps", "1", "--max_grad_norm", "0",
+               "--learning_rate", "1e30"});
+  words.insert(words.end(), flags.begin(), flags.end());
+  expect(words, 1, {"step 2, samples ", "expected a finite loss, found nan: op ", "lower --learning_rate"});
+  EXPECT_TRUE(fs::exists(path("out/checkpoint-1/trainer_state.json")));
+  EXPECT_FALSE(fs::exists(path("out/checkpoint-2")));
+}
+
 TEST_F(Failures, ADirectoryThatCannotBeWrittenIsOne) {
   const auto file = scratch_.write("file", "");
   auto words = sft({});

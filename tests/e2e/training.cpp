@@ -141,6 +141,20 @@ TEST_F(Training, ALearningRateOfZeroGainsNothing) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
+TEST_F(Training, OnlyConstantWithWarmupWarmsUp) {
+  const std::vector<std::string> flags = {"--max_steps", "4", "--save_strategy", "no", "--warmup_steps", "2"};
+  const auto rates = [&](const std::string& kind) {
+    auto more = flags;
+    more.insert(more.end(), {"--lr_scheduler_type", kind});
+    const auto outcome = train(kind, more);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.err.find("never warms up") != std::string::npos, kind == "constant") << outcome.err;
+    return logged(path(kind + "/logging.jsonl"), "learning_rate");
+  };
+  EXPECT_EQ(rates("constant"), (std::vector<std::string>{"0.01", "0.01", "0.01", "0.01"}));
+  EXPECT_EQ(rates("constant_with_warmup"), (std::vector<std::string>{"0.0", "0.005", "0.01", "0.01"}));
+}
+
 TEST_F(Training, ResumesToTheBitAfterBeingKilled) {
   const std::vector<std::string> flags = {"--max_steps", "40", "--save_steps", "10"};
   ASSERT_EQ(train("whole", flags).status, 0);
@@ -154,7 +168,7 @@ TEST_F(Training, ResumesToTheBitAfterBeingKilled) {
   const auto saving = [&] {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(path("cut"), ignored)) {
-      if (entry.path().filename().string().find("checkpoint-30.tmp") == 0) return true;
+      if (entry.path().filename().string().find(".checkpoint-30.tmp") == 0) return true;
     }
     return fs::exists(path("cut/checkpoint-30"));
   };
@@ -230,6 +244,23 @@ TEST_F(Training, ADiskThatIsFullIsToldAndNothingHalfIsLeft) {
   EXPECT_EQ(logged(path("out/logging.jsonl"), "loss").size(), 4U) << "training ended with the first failed save";
   for (const auto& entry : fs::directory_iterator(path("out"))) {
     EXPECT_EQ(entry.path().string().find("checkpoint-"), std::string::npos) << entry.path();
+  }
+}
+
+TEST_F(Training, AnotherRunsCheckpointIsLeftAlone) {
+  ASSERT_EQ(train("out", {"--max_steps", "4", "--save_steps", "2"}).status, 0);
+  const std::string before = read(path("out/args.json")) + read(path("out/logging.jsonl"));
+  const auto refused = train("out", {"--max_steps", "3", "--seed", "7"});
+  EXPECT_EQ(refused.status, 2) << refused.err;
+  EXPECT_NE(refused.last_error_line().find(path("out/checkpoint-2").string() + ": expected no checkpoint of another "),
+            std::string::npos)
+      << refused.err;
+  EXPECT_EQ(read(path("out/args.json")) + read(path("out/logging.jsonl")), before);
+  const auto beside = train("out", {"--max_steps", "1", "--save_total_limit", "1"});
+  EXPECT_EQ(beside.status, 0) << beside.err;
+  EXPECT_NE(beside.err.find("last checkpoint: " + path("out/checkpoint-1").string()), std::string::npos) << beside.err;
+  for (const char* name : {"out/checkpoint-1", "out/checkpoint-2", "out/checkpoint-4"}) {
+    EXPECT_TRUE(fs::exists(path(name))) << name;
   }
 }
 

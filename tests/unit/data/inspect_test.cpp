@@ -31,7 +31,7 @@ struct Fixture {
     store->add(sample("short", ""), 41, 42);                       // learns only the end
     store->add(sample(std::string(500, 'x'), "answer"), 42, 43);   // far out
     store->add(sample("caf\xC3\xA9 <b>&\x1b[31m", "\xF0\x9F\x98\x80 ok"), 43, 44);
-    data.add(store);
+    data.add(store, "rows.jsonl");
     reports[0].counts.rows = 45;
     reports[0].counts.bad = 1;
     reports[0].counts.first_errors = {"rows.jsonl:45: expected <a>, found b"};
@@ -70,7 +70,7 @@ TEST(Inspect, AnEmptySetHasNumbersToo) {
 
 TEST(Inspect, ShownTokensSpellTheText) {
   const Fixture fixture;
-  const auto shown = show(fixture.data, fixture.reports, 43, byte_tokenizer());
+  const auto shown = show(fixture.data, 43, byte_tokenizer());
   EXPECT_EQ(shown.place, "rows.jsonl:44");
   std::string text;
   for (const auto& token : shown.tokens) text += token.text;
@@ -85,7 +85,7 @@ TEST(Inspect, ShownTokensSpellTheText) {
 
 TEST(Inspect, PagesEscapeForeignText) {
   const Fixture fixture;
-  const auto shown = show(fixture.data, fixture.reports, 43, byte_tokenizer());
+  const auto shown = show(fixture.data, 43, byte_tokenizer());
   const Inspection it = inspect(fixture.data, fixture.reports, 0);
   const std::string html = to_html(it, {shown});
   EXPECT_EQ(html.find("<b>"), std::string::npos);
@@ -97,7 +97,7 @@ TEST(Inspect, PagesEscapeForeignText) {
 
 TEST(Inspect, JsonReadsBack) {
   const Fixture fixture;
-  const auto shown = show(fixture.data, fixture.reports, 43, byte_tokenizer());
+  const auto shown = show(fixture.data, 43, byte_tokenizer());
   RawRow raw;
   raw.json = to_json(inspect(fixture.data, fixture.reports, 0), {shown});
   raw.json.insert(1, "\"text\": \"x\", ");

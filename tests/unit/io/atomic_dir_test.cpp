@@ -6,7 +6,10 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
+#include <string>
 
+#include "io/file_writer.h"
 #include "tests/unit/temp_dir.h"
 
 namespace tern::io {
@@ -95,13 +98,65 @@ TEST(AtomicDir, StaleDirectoriesGoAndLiveOnesStay) {
   EXPECT_TRUE(remove_stale_directories(dir.path()).empty());
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  EXPECT_EQ(remove_stale_directories(dir.path()), std::vector<std::string>{"out.tmp-" + std::to_string(child)});
+  EXPECT_EQ(remove_stale_directories(dir.path()), std::vector<std::string>{".out.tmp-" + std::to_string(child)});
   EXPECT_TRUE(fs::is_empty(dir.path()));
   fs::create_directory(dir / "out.tmp-x");  // not ours
   fs::create_directory(dir / ".tmp-1");
   EXPECT_TRUE(remove_stale_directories(dir.path()).empty());
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+// Broken if `checkpoint-*` takes what is still being written for a checkpoint.
+TEST(AtomicDir, WritesUnderAHiddenName) {
+  test::TempDir dir;
+  const auto made = AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse).value();
+  EXPECT_EQ(made.path().parent_path(), dir.path());
+  EXPECT_TRUE(made.path().filename().string().starts_with(".out.tmp-")) << made.path();
+}
+
+// Broken if a directory that is being removed can be met half removed under its own name.
+TEST(RemoveDirectory, KilledItLeavesTheWholeOrNothing) {
+  test::TempDir dir;
+  constexpr int kFiles = 4000;
+  fs::create_directory(dir / "out");
+  for (int i = 0; i < kFiles; ++i) put(dir / "out" / std::to_string(i), "");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    (void)remove_directory(dir / "out").ok();
+    ::_exit(0);
+  }
+  const auto begun = [&] {
+    int files = 0;
+    std::error_code gone;
+    for (auto it = fs::directory_iterator(dir / "out", gone); !gone && it != fs::directory_iterator(); ++files)
+      it.increment(gone);
+    return gone || files < kFiles;
+  };
+  while (!begun()) {
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(fs::exists(dir / "out")) << "partly removed";
+  (void)remove_stale_directories(dir.path());
+  EXPECT_TRUE(fs::is_empty(dir.path()));
+  EXPECT_FALSE(remove_directory(dir / "absent").ok());
+}
+
+// Broken if a crash while a file is written anew leaves a part of it: whoever opened the old one reads it whole.
+TEST(ReplaceFile, LeavesTheOldTextOrTheNew) {
+  test::TempDir dir;
+  dir.write("log", "old text");
+  std::ifstream reader(dir / "log");
+  ASSERT_TRUE(replace_file(dir / "log", "new").ok());
+  std::string line;
+  std::getline(reader, line);
+  EXPECT_EQ(line, "old text");
+  EXPECT_EQ(dir.read("log"), "new");
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 1);
+  fs::create_directory(dir / "folder");
+  EXPECT_EQ(replace_file(dir / "folder", "text").error().kind, ErrorKind::failed);
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 2) << "nothing is left";
 }
 
 // Broken if each killed run of a command leaves a directory or file as large as its result.
@@ -112,11 +167,11 @@ TEST(AtomicDir, TheNextWriterOfATargetRemovesWhatAKilledOneLeft) {
   ::waitpid(child, nullptr, 0);
   const std::string gone = ".tmp-" + std::to_string(child);
   const std::string live = ".tmp-" + std::to_string(::getppid());
-  for (const std::string& name : {"out" + gone, "other" + gone, "out" + live}) fs::create_directory(dir / name);
+  for (const std::string& name : {".out" + gone, ".other" + gone, ".out" + live}) fs::create_directory(dir / name);
   auto made = AtomicDir::begin(dir / "out", AtomicDir::Existing::refuse).value();
-  EXPECT_FALSE(fs::exists(dir / ("out" + gone)));
-  EXPECT_TRUE(fs::exists(dir / ("out" + live))) << "of a process that lives";
-  EXPECT_TRUE(fs::exists(dir / ("other" + gone))) << "of another target";
+  EXPECT_FALSE(fs::exists(dir / (".out" + gone)));
+  EXPECT_TRUE(fs::exists(dir / (".out" + live))) << "of a process that lives";
+  EXPECT_TRUE(fs::exists(dir / (".other" + gone))) << "of another target";
 
   const std::string files[] = {"m.gguf" + gone, "m.gguf" + gone + ".safetensors", "m.gguf" + live, "n.gguf" + gone};
   for (const std::string& name : files) {

@@ -26,10 +26,10 @@ inline accel::DevicePtr cpu_device() {
   return accel::Device::open(backend, 0).value();
 }
 
-inline models::LoadedModel tiny_model() {
+inline models::LoadedModel tiny_model(const models::LoadOptions& options = {}) {
   auto source =
       std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(golden("llama-tied")).value());
-  return models::load_model(std::move(source), cpu_device(), {}).value();
+  return models::load_model(std::move(source), cpu_device(), options).value();
 }
 
 inline data::EncodedDataset tiny_samples() {

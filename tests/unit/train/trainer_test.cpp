@@ -1,76 +1,14 @@
 #include "train/trainer.h"
 
-#include <cmath>
-#include <fstream>
 #include <set>
 
 #include "base/strings.h"
-#include "io/atomic_dir.h"
-#include "tiny.h"
-#include "train/lora_init.h"
-#include "train/model_saver.h"
+#include "tiny_run.h"
 
 namespace tern::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A model with an adapter of its own, trained into `output`.
-struct TinyRun {
-  explicit TinyRun(fs::path output_dir, const fs::path& resume_from = {}) : output(std::move(output_dir)) {
-    model = tiny_model();
-    if (resume_from.empty()) {
-      adapter.config.rank = 4;
-      adapter.config.dropout = 0.05;
-      const auto modules = models::select_modules(model, {"all-linear"}).value();
-      adapter.layers = models::create_adapter(model, "lora", adapter.config, modules);
-      init_adapter(*model.store, adapter, 42);
-    } else {
-      adapter = models::load_adapter(model, "lora", resume_from).value();
-    }
-    options.output_dir = output;
-    options.resume_from = resume_from;
-    options.max_steps = 6;
-    options.logging_steps = 2;
-    options.save_steps = 2;
-    options.learning_rate = 1e-2;
-    batches.per_device_batch_size = 2;
-    batches.accumulation = 2;
-    options.graph.adapters = adapter.layers;
-    options.graph.dropout = true;
-    options.graph.lora_dropout = 0.05F;
-    for (const auto& [module, layer] : adapter.layers) {
-      options.graph.trainable.push_back(layer.lora_a);
-      options.graph.trainable.push_back(layer.lora_b);
-    }
-  }
-  TrainResult train() {
-    const auto saver = adapter_saver(model, adapter);
-    hooks.on_step = [this](std::int64_t, std::int64_t, double loss) { losses.push_back(loss); };
-    auto steps = data::SetSteps::create(dataset, batches).value();
-    return Trainer(model, *saver, steps, validation, options, runtime, hooks).run();
-  }
-  // Everything that training changes.
-  [[nodiscard]] std::map<std::string, std::vector<float>> state() const {
-    std::map<std::string, std::vector<float>> out;
-    for (const auto& name : options.graph.trainable) {
-      for (const auto& stored : {name, Optimizer::first_moment(name), Optimizer::second_moment(name)})
-        out[stored] = download(*model.store, stored);
-    }
-    return out;
-  }
-
-  fs::path output;
-  models::LoadedModel model;
-  models::LoadedAdapter adapter;
-  data::EncodedDataset dataset = tiny_samples();
-  data::EncodedDataset validation;
-  data::BatchOptions batches;
-  TrainerOptions options;
-  TrainerHooks hooks;
-  session::Runtime runtime;
-  std::vector<double> losses;
-};
 
 TEST(Trainer, ResumesToTheBitFromEachCheckpoint) {
   const Scratch scratch;
@@ -144,98 +82,6 @@ TEST(Trainer, EvaluatesWithoutDropoutAndChangesNothingByIt) {
   EXPECT_EQ(watched.losses, plain.losses);
   ASSERT_EQ(held_out.size(), 4U);
   EXPECT_LT(held_out.back(), held_out.front());  // of the samples that it trains on
-}
-
-TEST(Checkpoint, AtFaultIsPassedOver) {
-  const Scratch scratch;
-  TinyRun run(scratch.path());
-  (void)run.train();
-  EXPECT_EQ(newest_sound_checkpoint(scratch.path()).filename(), "checkpoint-6");
-  // One bit of the newest, and the middle one cut short.
-  const fs::path weights = scratch.path() / "checkpoint-6" / "adapter_model.safetensors";
-  std::fstream file(weights, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(-5, std::ios::end);
-  const auto byte = static_cast<char>(file.get() ^ 1);
-  file.seekp(-5, std::ios::end);
-  file.put(byte);
-  file.close();
-  fs::resize_file(scratch.path() / "checkpoint-4" / "optimizer.safetensors", 100);
-  EXPECT_EQ(newest_sound_checkpoint(scratch.path()).filename(), "checkpoint-2");
-  EXPECT_FALSE(read_train_state(scratch.path() / "checkpoint-6").ok());
-  EXPECT_FALSE(read_train_state(scratch.path() / "checkpoint-4").ok());
-  EXPECT_TRUE(read_train_state(scratch.path() / "checkpoint-2").ok());
-}
-
-// Sound by its manifest, and yet not what this program writes.
-TEST(Checkpoint, RefusesStateOfAnotherProgram) {
-  const Scratch scratch;
-  for (const char* state : {"{}", "[1]", R"({"global_step": "three"})"}) {
-    const fs::path directory = scratch.path() / "checkpoint-1";
-    auto target = io::AtomicDir::begin(directory, io::AtomicDir::Existing::replace).value();
-    std::ofstream(target.path() / "trainer_state.json") << state;
-    target.commit().value();
-    const auto read = read_train_state(directory);
-    ASSERT_FALSE(read.ok()) << state;
-    EXPECT_EQ(read.error().kind, ErrorKind::data);
-    const std::string line = read.error().line();
-    EXPECT_EQ(line.rfind((directory / "trainer_state.json").string() + ": expected the state of a tern run, found ", 0),
-              0U)
-        << line;
-    EXPECT_TRUE(line.ends_with("; resume from a checkpoint that tern wrote")) << line;
-  }
-}
-
-TEST(Checkpoint, RefusesStateOfOtherParameters) {
-  const Scratch scratch;
-  TinyRun run(scratch.path());
-  (void)run.train();
-  const fs::path checkpoint = scratch.path() / "checkpoint-6";
-  graph::TensorStore store(cpu_device());
-  store.create("adam_m/nobody", make_desc(TERN_F32, {4}));
-  const Status missing = read_optimizer(checkpoint, store, {"adam_m/nobody"});
-  ASSERT_FALSE(missing.ok());
-  EXPECT_EQ(missing.error().kind, ErrorKind::data);
-  const std::string known = Optimizer::first_moment(run.options.graph.trainable[0]);
-  store.create(known, make_desc(TERN_F32, {3}));
-  EXPECT_FALSE(read_optimizer(checkpoint, store, {known}).ok()) << "another shape";
-}
-
-TEST(LoraInit, IsUniformAndBelongsToItsModule) {
-  auto model = tiny_model();
-  models::LoadedAdapter adapter;
-  adapter.config.rank = 32;
-  const auto modules = models::select_modules(model, {"all-linear"}).value();
-  adapter.layers = models::create_adapter(model, "lora", adapter.config, modules);
-  init_adapter(*model.store, adapter, 42);
-  std::set<std::vector<float>> distinct;
-  for (const auto& [module, layer] : adapter.layers) {
-    const auto a = download(*model.store, layer.lora_a);
-    const double bound = 1.0 / std::sqrt(static_cast<double>(model.store->at(layer.lora_a).desc.shape[1]));
-    double sum = 0;
-    double squares = 0;
-    for (const float value : a) {
-      EXPECT_LE(std::abs(value), bound * 1.000001);
-      sum += value;
-      squares += static_cast<double>(value) * value;
-    }
-    const auto count = static_cast<double>(a.size());
-    EXPECT_NEAR(sum / count, 0, 5 * bound / std::sqrt(3 * count)) << module;
-    EXPECT_NEAR(squares / count, bound * bound / 3, 0.1 * bound * bound) << module;
-    for (const float value : download(*model.store, layer.lora_b)) EXPECT_EQ(value, 0.0F);
-    distinct.insert(a);
-  }
-  EXPECT_EQ(distinct.size(), adapter.layers.size());
-  // One module alone starts as it does among others; another seed differs.
-  auto alone_model = tiny_model();
-  models::LoadedAdapter alone;
-  alone.config.rank = 32;
-  const auto one = models::select_modules(alone_model, {"model.layers.1.mlp.up_proj"}).value();
-  alone.layers = models::create_adapter(alone_model, "lora", alone.config, one);
-  const auto& name = alone.layers.begin()->second.lora_a;
-  init_adapter(*alone_model.store, alone, 42);
-  EXPECT_EQ(download(*alone_model.store, name), download(*model.store, name));
-  init_adapter(*alone_model.store, alone, 43);
-  EXPECT_NE(download(*alone_model.store, name), download(*model.store, name));
 }
 
 TEST(DropoutKey, DiffersInEachOfItsParts) {
