@@ -17,6 +17,27 @@ if(TERN_SANITIZE)
   target_link_options(tern_flags INTERFACE -fsanitize=${TERN_SANITIZE})
 endif()
 
+# The standard headers that nearly every source includes, compiled once: a third of the time of a clean build. Sources name
+# what they include all the same, and TERN_PCH=OFF builds without. ccache takes such objects only where it is told that it
+# may (CCACHE_SLOPPINESS in CMakePresets.json).
+option(TERN_PCH "precompile the standard headers" ON)
+set(TERN_PCH_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional> <limits> <map>
+  <memory> <optional> <set> <span> <sstream> <string> <string_view> <utility> <variant> <vector>)
+if(TERN_PCH)
+  add_library(tern_pch OBJECT ${CMAKE_CURRENT_LIST_DIR}/pch.cpp)
+  target_link_libraries(tern_pch PRIVATE tern_flags)
+  target_precompile_headers(tern_pch PRIVATE ${TERN_PCH_HEADERS})
+endif()
+
+# tern_precompiled(<target> [tern_test_pch]): the target's sources begin with the precompiled headers.
+function(tern_precompiled target)
+  set(from tern_pch ${ARGN})
+  list(GET from -1 from)
+  if(TERN_PCH)
+    target_precompile_headers(${target} REUSE_FROM ${from})
+  endif()
+endfunction()
+
 # tern_sources(<variable> <folder>...): every .cpp in the folders.
 function(tern_sources out)
   set(all)
@@ -37,6 +58,7 @@ function(tern_folder name)
     set(kind INTERFACE)
   else()
     add_library(tern_${name} STATIC ${sources})
+    tern_precompiled(tern_${name})
     set(kind PUBLIC)
   endif()
   target_link_libraries(tern_${name} ${kind} tern_flags)
@@ -56,6 +78,7 @@ function(tern_program target folder)
   tern_sources(sources ${folder} ${F_ROOMS})
   list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/${folder}/main.cpp)
   add_library(tern_${folder} STATIC ${sources})
+  tern_precompiled(tern_${folder})
   target_link_libraries(tern_${folder} PUBLIC tern_flags ${F_PACKAGES})
   foreach(dep ${F_DEPENDS})
     target_link_libraries(tern_${folder} PUBLIC tern_${dep})

@@ -1,0 +1,1 @@
+// What holds the precompiled headers: a target needs a source.
