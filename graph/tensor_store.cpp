@@ -65,11 +65,7 @@ const tern_tensor* TensorStore::find(const std::string& name) const {
   return found == entries_.end() ? nullptr : &found->second->tensor;
 }
 
-const tern_tensor& TensorStore::at(const std::string& name) const {
-  const tern_tensor* tensor = find(name);
-  if (tensor == nullptr) throw std::logic_error(cat("tensor store: no tensor ", name));
-  return *tensor;
-}
+const tern_tensor& TensorStore::at(const std::string& name) const { return entry_of(name).tensor; }
 
 std::uint64_t TensorStore::bytes() const {
   std::uint64_t total = 0;
