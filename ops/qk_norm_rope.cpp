@@ -4,10 +4,12 @@
 
 #include "ops/build.h"
 #include "ops/check.h"
+#include "ops/mul.h"
 #include "ops/ref/oracle.h"
 #include "ops/registry.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
+#include "ops/row_sum.h"
 
 namespace tern::ops {
 namespace {
@@ -83,12 +85,32 @@ std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
   return out;
 }
 
+// dweight = sum over rows and heads of dn x rstd, where rows are dynamic: those beyond the count hold anything, and a
+// sum over a dynamic dimension leaves them out. dn is fp32.
+Value dweight_of_valid_rows(Emitter& emitter, Value dn, Value x, Value rstd, const OpCall& call) {
+  const TensorDesc desc = emitter.desc(x);
+  const std::int64_t heads = desc.shape[1];
+  const std::int64_t head_dim = desc.shape[2];
+  TensorDesc wide = make_desc(TERN_F32, {desc.shape[0], heads, head_dim});
+  wide.strides[0] = heads;
+  wide.strides[1] = 1;
+  wide.strides[2] = 0;
+  const Value normal =
+      mul(emitter, x, emitter.view(rstd, rows_like(wide, desc), 0), {.out = TERN_F32, .needs = call.needs});
+  const Value terms = mul(emitter, dn, normal, {.out = TERN_F32, .needs = call.needs});
+  const Value by_head = row_sum(emitter, as_matrix(emitter, terms), {.axis = 0, .out = TERN_F32, .needs = call.needs});
+  return row_sum(
+      emitter, emitter.view(by_head, make_desc(TERN_F32, {heads, head_dim}), 0),
+      {.axis = 0, .out = TERN_F32, .into = arg(call, TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT), .needs = call.needs});
+}
+
 std::vector<Value> decompose_backward(Emitter& emitter, const OpCall& call) {
   const auto attrs = unpack_attrs<tern_qk_norm_rope_backward_attrs>(call.attrs);
   const Value x = arg(call, TERN_QK_NORM_ROPE_BACKWARD_X);
   const Value rstd = arg(call, TERN_QK_NORM_ROPE_BACKWARD_RSTD);
   const TensorDesc desc = emitter.desc(x);
-  if (!is_contiguous(desc) || !is_contiguous(emitter.desc(rstd)) || is_dynamic(desc)) return {};
+  if (!is_contiguous(desc) || !is_contiguous(emitter.desc(rstd))) return {};
+  const bool want_weight = is_present(call.outputs[TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT]);
   const Value dnormal =
       rope(emitter, arg(call, TERN_QK_NORM_ROPE_BACKWARD_DY), arg(call, TERN_QK_NORM_ROPE_BACKWARD_POSITIONS),
            arg(call, TERN_QK_NORM_ROPE_BACKWARD_COS), arg(call, TERN_QK_NORM_ROPE_BACKWARD_SIN),
@@ -98,13 +120,14 @@ std::vector<Value> decompose_backward(Emitter& emitter, const OpCall& call) {
       rms_norm_backward(emitter, flat(emitter, dnormal), flat(emitter, x), arg(call, TERN_QK_NORM_ROPE_BACKWARD_WEIGHT),
                         emitter.view(rstd, make_desc(TERN_F32, {desc.shape[0] * desc.shape[1]}), 0),
                         {.weight_offset = attrs.weight_offset,
-                         .dweight = is_present(call.outputs[TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT]),
-                         .dweight_into = arg(call, TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT),
+                         .dweight = want_weight && !is_dynamic(desc),
+                         .dweight_into = is_dynamic(desc) ? Value{} : arg(call, TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT),
                          .out = dx.dtype,
                          .needs = call.needs});
   std::vector<Value> out(TERN_QK_NORM_ROPE_BACKWARD_NUM_ARGS);
   out[TERN_QK_NORM_ROPE_BACKWARD_DX] = emitter.view(grads.dx, like(desc, dx.dtype), 0);
-  out[TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT] = grads.dweight;
+  out[TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT] =
+      want_weight && is_dynamic(desc) ? dweight_of_valid_rows(emitter, dnormal, x, rstd, call) : grads.dweight;
   return out;
 }
 

@@ -12,7 +12,8 @@
 //   dweight [head_dim] f32 sums over rows and heads and may accumulate.
 //
 // Shapes: dy, x, dx [rows, heads, head_dim]. Aliasing: dx may be dy. Determinism: as rms_norm_backward.
-// Backward: none. Decomposition: rope into fp32, then rms_norm_backward, for a contiguous x whose rows are static.
+// Backward: none. Decomposition: rope into fp32, then rms_norm_backward, for a contiguous x. Of
+//   dynamic rows dweight is summed apart, by mul and row_sum.
 // Tolerance: as rms_norm_backward, with the rotation's terms.
 #pragma once
 

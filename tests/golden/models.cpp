@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 
+#include "accel/backend.h"
 #include "base/strings.h"
 #include "checkpoint/convert.h"
 #include "golden.h"
@@ -241,6 +243,30 @@ TEST_P(TinyModel, AdapterKeepsItsNamesAndBits) {
   EXPECT_EQ(read.rank, adapter.config.rank);
   EXPECT_EQ(read.alpha, adapter.config.alpha);
   EXPECT_EQ(read.target_modules, adapter.config.target_modules);
+}
+
+// Norms of queries and keys where the device has no kernel for them: their parts give the same gradients, whatever the
+// number of tokens below the capacity.
+TEST(Qwen3, EveryGradientOnADeviceWithoutItsKernel) {
+  const auto folder = fixture("qwen3-tied");
+  const Numbers numbers(folder / "golden.safetensors");
+  ASSERT_EQ(::setenv("TERN_SIM", "ascend", 1), 0);
+  const auto backend = accel::Backend::load(TERN_SIM_PLUGIN).value();
+  auto device = accel::Device::open(backend, 0).value();
+  ASSERT_EQ(::unsetenv("TERN_SIM"), 0);
+  models::LoadOptions load;
+  load.fp32_masters = true;
+  auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(folder).value());
+  auto model = models::load_model(std::move(source), std::move(device), load).value();
+  StepOptions options;
+  options.batches.per_device_batch_size = 2;
+  options.batches.accumulation = 2;
+  options.batches.shuffle = false;
+  for (const auto& spec : model.architecture->parameters(model.config)) options.graph.trainable.push_back(spec.name);
+  const auto got = step_gradients(model, samples(numbers), options);
+  for (const auto& [name, values] : numbers.with_prefix("gradient/")) {
+    EXPECT_LE(relative_error(got.by_parameter.at(name), values), kFirstStep) << name;
+  }
 }
 
 // A GGUF has no word for windows of some layers only, so qwen2-untied has no twin.
