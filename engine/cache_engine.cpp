@@ -32,7 +32,7 @@ std::uint64_t bytes_per_token(const std::vector<nn::CacheSpec>& specs, tern_dtyp
 
 std::string free_scope(const graph::TensorStore& store, const std::string& module) {
   for (std::int64_t n = 0;; ++n) {
-    const std::string scope = cat("cache", n, "/");
+    std::string scope = cat("cache", n, "/");
     if (store.find(nn::key_cache_name(scope, module)) == nullptr) return scope;
   }
 }

@@ -14,7 +14,7 @@ TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity) {
   inputs.ids = column("ids", capacity.tokens, kTokens);
   inputs.positions = column("positions", capacity.tokens, kTokens);
   inputs.cu_seqlens = column("cu_seqlens", capacity.sequences + 1, kSequenceBounds, Padding::repeat_last);
-  inputs.rows = column("rows", capacity.rows, kRows, Padding::minus_one);
+  if (capacity.rows > 0) inputs.rows = column("rows", capacity.rows, kRows, Padding::minus_one);
   if (capacity.dropout) {
     inputs.dropout_keys = graph.input("dropout_keys", with_dynamic(make_desc(TERN_I64, {capacity.tokens}), 0, kTokens));
   }

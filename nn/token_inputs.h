@@ -41,7 +41,7 @@ struct PagedCapacity {
 struct TokenCapacity {
   std::int64_t tokens = 0;
   std::int64_t sequences = 0;
-  std::int64_t rows = 0;
+  std::int64_t rows = 0;        // 0: what reads the hidden states declares its own
   std::int64_t max_seqlen = 0;  // of one sequence
   bool dropout = false;
   std::optional<PagedCapacity> paged;  // none: keys are those of the run
@@ -52,7 +52,7 @@ struct TokenInputs {
   Value ids;           // [tokens] i32
   Value positions;     // [tokens] i32
   Value cu_seqlens;    // [sequences + 1] i32
-  Value rows;          // [rows] i32: which tokens go through the head
+  Value rows;          // [rows] i32: which tokens go through the head; may be absent
   Value dropout_keys;  // [tokens] i64; absent: no dropout
   std::int64_t max_seqlen = 0;
   // Paged key-value cache; absent slots: keys are those of this run.

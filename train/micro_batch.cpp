@@ -32,11 +32,6 @@ std::map<std::string, std::vector<std::uint8_t>> dropout_masks(const graph::Grap
   return masks;
 }
 
-template <typename T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
-}
-
 }  // namespace
 
 std::int64_t dropout_key(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample, std::uint64_t position) {
@@ -72,41 +67,35 @@ graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
 const graph::Program& MicroBatchRunner::prepare() { return program_for(grown_ > 0 ? Capacity{} : options_.capacity); }
 
 double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInputs& inputs) {
-  std::vector<std::int32_t> rows;
+  nn::TokenColumns tokens;
+  tokens.ids = batch.ids;
+  tokens.positions = batch.positions;
+  tokens.cu_seqlens = batch.cu_seqlens;
   std::vector<std::int32_t> targets;
   std::vector<float> weights;
   for (std::size_t t = 0; t < batch.labels.size(); ++t) {
     if (batch.labels[t] == data::kNoLabel || batch.label_weights[t] == 0.0F) continue;
-    rows.push_back(static_cast<std::int32_t>(t));
+    tokens.rows.push_back(static_cast<std::int32_t>(t));
     targets.push_back(batch.labels[t]);
     weights.push_back(static_cast<float>(static_cast<double>(batch.label_weights[t]) / inputs.loss_divisor));
   }
-  std::vector<std::int64_t> keys;
-  if (options_.dropout) {
-    for (std::size_t t = 0; t < batch.ids.size(); ++t) {
-      keys.push_back(dropout_key(inputs.seed, inputs.epoch, batch.token_samples[t],
-                                 static_cast<std::uint64_t>(batch.positions[t])));
-    }
+  for (std::size_t t = 0; options_.dropout && t < batch.ids.size(); ++t) {
+    tokens.dropout_keys.push_back(
+        dropout_key(inputs.seed, inputs.epoch, batch.token_samples[t], static_cast<std::uint64_t>(batch.positions[t])));
   }
   Capacity needed;
   needed.tokens = static_cast<std::int64_t>(batch.ids.size());
   graph::Program& program = program_for(needed);
   graph::RunInputs run;
-  run.inputs["ids"] = bytes_of(batch.ids);
-  run.inputs["positions"] = bytes_of(batch.positions);
-  run.inputs["cu_seqlens"] = bytes_of(batch.cu_seqlens);
-  run.inputs["loss_rows"] = bytes_of(rows);
-  run.inputs["targets"] = bytes_of(targets);
-  run.inputs["loss_weights"] = bytes_of(weights);
+  nn::give_tokens(run, tokens);
+  run.inputs["loss_rows"] = nn::bytes_of(tokens.rows);
+  run.inputs["targets"] = nn::bytes_of(targets);
+  run.inputs["loss_weights"] = nn::bytes_of(weights);
   std::map<std::string, std::vector<std::uint8_t>> masks;
   if (options_.dropout) {
-    run.inputs["dropout_keys"] = bytes_of(keys);
-    masks = dropout_masks(program.graph(), options_.lora_dropout, keys);
-    for (const auto& [name, mask] : masks) run.inputs[name] = bytes_of(mask);
+    masks = dropout_masks(program.graph(), options_.lora_dropout, tokens.dropout_keys);
+    for (const auto& [name, mask] : masks) run.inputs[name] = nn::bytes_of(mask);
   }
-  run.counts[kTokens] = needed.tokens;
-  run.counts[kSequenceBounds] = static_cast<std::int64_t>(batch.cu_seqlens.size());
-  run.counts[kLossRows] = static_cast<std::int64_t>(rows.size());
   program.run(run);
   float loss = 0;
   std::memcpy(&loss, program.output("loss").data(), sizeof(loss));

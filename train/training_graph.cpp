@@ -14,18 +14,12 @@ using graph::Padding;
 using ops::Value;
 
 nn::TokenInputs token_inputs(graph::Graph& graph, const TrainingGraphOptions& options) {
-  const Capacity& capacity = options.capacity;
-  nn::TokenInputs inputs;
-  inputs.ids = graph.input("ids", with_dynamic(make_desc(TERN_I32, {capacity.tokens}), 0, kTokens));
-  inputs.positions = graph.input("positions", with_dynamic(make_desc(TERN_I32, {capacity.tokens}), 0, kTokens));
-  inputs.cu_seqlens =
-      graph.input("cu_seqlens", with_dynamic(make_desc(TERN_I32, {capacity.sequences + 1}), 0, kSequenceBounds),
-                  Padding::repeat_last);
-  if (options.dropout) {
-    inputs.dropout_keys = graph.input("dropout_keys", with_dynamic(make_desc(TERN_I64, {capacity.tokens}), 0, kTokens));
-  }
-  inputs.max_seqlen = capacity.max_seqlen;
-  return inputs;
+  nn::TokenCapacity capacity;
+  capacity.tokens = options.capacity.tokens;
+  capacity.sequences = options.capacity.sequences;
+  capacity.max_seqlen = options.capacity.max_seqlen;
+  capacity.dropout = options.dropout;
+  return nn::declare_tokens(graph, capacity);
 }
 
 bool is_trained(const TrainingGraphOptions& options, const std::string& name) {

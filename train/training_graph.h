@@ -12,8 +12,8 @@
 
 namespace tern::train {
 
-// Count slots of run-time sizes (tern_host_args.counts).
-enum CountSlot { kTokens = 0, kSequenceBounds = 1, kLossRows = 2 };
+// Where the actual number of supervised positions lies in tern_host_args.counts.
+inline constexpr std::uint8_t kLossRows = nn::kRows;
 
 // The largest micro-batch that a program is planned for.
 struct Capacity {
