@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "golden.h"
+#include "tests/temp_dir.h"
 #include "train/model_saver.h"
 #include "train/trainer.h"
 
@@ -26,21 +27,7 @@ std::vector<std::int32_t> all_rows(std::size_t count) {
   return rows;
 }
 
-// A folder that is gone after the test.
-class Scratch {
- public:
-  Scratch() : path_(fs::path(testing::TempDir()) / cat("tern-golden-", ::getpid())) { fs::create_directories(path_); }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+using Scratch = test::TempDir;
 
 class TinyModel : public testing::TestWithParam<const char*> {
  protected:

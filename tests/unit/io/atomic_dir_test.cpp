@@ -7,7 +7,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "tests/unit/temp_dir.h"
+#include "tests/temp_dir.h"
 
 namespace tern::io {
 namespace {

@@ -10,6 +10,7 @@
 #include "io/json.h"
 #include "models/loader.h"
 #include "models/registry.h"
+#include "tests/temp_dir.h"
 
 namespace tern::models {
 namespace {
@@ -19,12 +20,6 @@ using checkpoint::CheckpointSource;
 
 class GgufNames : public ::testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "tern-models-XXXXXX").string();
-    scratch_ = ::mkdtemp(pattern.data());
-  }
-  void TearDown() override { fs::remove_all(scratch_); }
-
   static fs::path golden(const std::string& name) { return fs::path(TERN_TEST_DATA) / "golden" / name; }
 
   // A copy of the tiny Llama with other keys in its config.json.
@@ -58,7 +53,7 @@ class GgufNames : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  fs::path scratch_;
+  test::TempDir scratch_;
 };
 
 // Broken if a name, a shape or the order of a head's rows does not survive the way to GGUF and back.
