@@ -166,22 +166,4 @@ Outcome run(const std::vector<std::string>& words, const Options& options) {
   return outcome;
 }
 
-Scratch::Scratch() {
-  auto pattern = (std::filesystem::temp_directory_path() / "tern-e2e-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error(std::strerror(errno));
-  path_ = pattern;
-}
-
-Scratch::~Scratch() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::string Scratch::write(const std::string& name, const std::string& text) const {
-  const auto path = path_ / name;
-  std::filesystem::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << text;
-  return path.string();
-}
-
 }  // namespace tern::e2e

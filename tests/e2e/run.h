@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/temp_dir.h"
+
 namespace tern::e2e {
 
 struct Outcome {
@@ -35,20 +37,6 @@ struct Options {
 
 [[nodiscard]] Outcome run(const std::vector<std::string>& words, const Options& options = {});
 
-// A folder that vanishes with the object.
-class Scratch {
- public:
-  Scratch();
-  ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  // Writes a file below the folder and gives its path.
-  std::string write(const std::string& name, const std::string& text) const;
-
- private:
-  std::filesystem::path path_;
-};
+using Scratch = test::TempDir;
 
 }  // namespace tern::e2e

@@ -7,18 +7,15 @@
 
 #include "checkpoint/logical_tensors.h"
 #include "memory_file.h"
+#include "tests/temp_dir.h"
 
 namespace {
 
-namespace fs = std::filesystem;
 using namespace tern::checkpoint;
 
-const fs::path& scratch() {
-  static const fs::path path = fs::temp_directory_path() / ("tern-fuzz-checkpoint-" + std::to_string(::getpid()));
-  return path;
-}
-
-void put(const char* name, std::string_view text) { std::ofstream(scratch() / name, std::ios::binary) << text; }
+constexpr const char* kConfig = "config.json";
+constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kTensors = "model.safetensors";
 
 void read(const CheckpointSource& source) {
   const auto all = logical_tensors(source);
@@ -40,13 +37,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t first = text.find('\0');
   const std::size_t second = first == std::string_view::npos ? first : text.find('\0', first + 1);
   if (second == std::string_view::npos) return 0;
-  fs::create_directories(scratch());
-  put("config.json", text.substr(0, first));
+  static const tern::test::TempDir folder;
+  folder.write(kConfig, text.substr(0, first));
   const std::string_view index = text.substr(first + 1, second - first - 1);
-  if (!index.empty()) put("model.safetensors.index.json", index);
-  put("model.safetensors", text.substr(second + 1));
-  const auto source = CheckpointSource::open(scratch());
+  if (!index.empty()) folder.write(kIndex, index);
+  folder.write(kTensors, text.substr(second + 1));
+  const auto source = CheckpointSource::open(folder.path());
   if (source) read(*source);
-  fs::remove_all(scratch());
+  for (const char* name : {kConfig, kIndex, kTensors}) folder.remove(name);
   return 0;
 }

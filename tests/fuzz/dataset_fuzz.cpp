@@ -10,6 +10,7 @@
 #include "data/dataset_spec.h"
 #include "data/row.h"
 #include "data/template_messages.h"
+#include "tests/temp_dir.h"
 
 namespace {
 
@@ -33,24 +34,15 @@ void check_row(Normalizer& normalizer, const Row& row) {
           "a row's JSON reads back equal", again.json);
 }
 
-// One scratch file a process: the readers take paths.
-const std::string& scratch() {
-  static const std::string path =
-      (std::filesystem::temp_directory_path() / ("tern-fuzz-" + std::to_string(getpid()))).string();
-  return path;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::FILE* file = std::fopen(scratch().c_str(), "wb");
-  if (file == nullptr) return 0;
-  (void)std::fwrite(data, 1, size, file);
-  std::fclose(file);
+  static const tern::test::TempDir folder;  // the readers take paths
+  const std::string file = folder.write("rows", {reinterpret_cast<const char*>(data), size});
   NormalizeOptions options;
   options.columns = {{"renamed", "query"}};
   Normalizer normalizer(options);
-  auto reader = open_rows(scratch(), ReaderLimits{std::size_t{1} << 16});
+  auto reader = open_rows(file, ReaderLimits{std::size_t{1} << 16});
   RawRow raw;
   while (reader.ok()) {
     const auto more = (*reader)->next(raw);
@@ -64,6 +56,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   (void)parse_dataset_spec(std::string_view(reinterpret_cast<const char*>(data), size)).ok();
   (void)parse_columns(std::string_view(reinterpret_cast<const char*>(data), size)).ok();
-  std::filesystem::remove(scratch());
   return 0;
 }

@@ -3,7 +3,7 @@
 #include "checkpoint/gguf.h"
 #include "checkpoint/gguf_writer.h"
 #include "memory_file.h"
-#include "scratch_folder.h"
+#include "tests/temp_dir.h"
 
 namespace {
 
@@ -22,8 +22,8 @@ void write_first(const std::filesystem::path& path) {
   writer.finish().value();
 }
 
-const tern::fuzz::ScratchFolder& folder() {
-  static const tern::fuzz::ScratchFolder made("gguf-split");
+const tern::test::TempDir& folder() {
+  static const tern::test::TempDir made;
   static const bool filled = (write_first(made.path() / kFirst), true);
   (void)filled;
   return made;
@@ -32,7 +32,7 @@ const tern::fuzz::ScratchFolder& folder() {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  folder().put(kSecond, {reinterpret_cast<const char*>(data), size});
+  folder().write(kSecond, {reinterpret_cast<const char*>(data), size});
   const auto gguf = Gguf::open(folder().path() / kFirst);
   if (!gguf) {
     tern::fuzz::require(!gguf.error().line().empty(), "an error says something");

@@ -1,7 +1,7 @@
 // Bytes as the index of a sharded checkpoint whose two shards are sound: an Error, or every tensor once, read from it.
 #include "checkpoint/logical_tensors.h"
 #include "memory_file.h"
-#include "scratch_folder.h"
+#include "tests/temp_dir.h"
 
 namespace {
 
@@ -14,8 +14,8 @@ std::string shard(const std::string& tensor) {
   return size + header + std::string(8, '\x3f');
 }
 
-const tern::fuzz::ScratchFolder& folder() {
-  static const tern::fuzz::ScratchFolder made("index");
+const tern::test::TempDir& folder() {
+  static const tern::test::TempDir made;
   static const bool filled = [] {
     made.put("a.safetensors", shard("x"));
     made.put("b.safetensors", shard("y"));
@@ -29,7 +29,7 @@ const tern::fuzz::ScratchFolder& folder() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tern::checkpoint;
-  folder().put("model.safetensors.index.json", {reinterpret_cast<const char*>(data), size});
+  folder().write("model.safetensors.index.json", {reinterpret_cast<const char*>(data), size});
   const auto source = CheckpointSource::open(folder().path());
   if (!source) {
     tern::fuzz::require(!source.error().line().empty(), "an error says something");

@@ -7,15 +7,15 @@
 #include "models/adapter.h"
 #include "models/config.h"
 #include "models/rope.h"
-#include "scratch_folder.h"
+#include "tests/temp_dir.h"
 
 namespace {
 
 using namespace tern::models;
 using tern::fuzz::require;
 
-const tern::fuzz::ScratchFolder& folder() {
-  static const tern::fuzz::ScratchFolder made("model-config");
+const tern::test::TempDir& folder() {
+  static const tern::test::TempDir made;
   static const bool filled = [] {
     made.put("model.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10));
     return true;
@@ -39,8 +39,8 @@ tern::Result<ModelConfig> read(const std::filesystem::path& path) {
 
 void read_directory(std::string_view text) {
   const std::size_t end = std::min(text.find('\0'), text.size());
-  folder().put("config.json", text.substr(0, end));
-  folder().put("adapter_config.json", text.substr(std::min(end + 1, text.size())));
+  folder().write("config.json", text.substr(0, end));
+  folder().write("adapter_config.json", text.substr(std::min(end + 1, text.size())));
   if (const auto adapter = read_adapter_config(folder().path())) {
     const auto json = tern::io::parse_json(adapter_config_json(*adapter), "f");
     require(json.ok(), "an adapter's configuration is JSON");
@@ -52,7 +52,7 @@ void read_directory(std::string_view text) {
   }
   check(*config);
   const std::string written = tern::io::write_json(config_json(*config, "float32"));
-  folder().put("config.json", written);
+  folder().write("config.json", written);
   const auto again = read(folder().path());
   require(again.ok() && tern::io::write_json(config_json(*again, "float32")) == written, "what is written reads back");
 }

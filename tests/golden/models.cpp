@@ -11,6 +11,7 @@
 #include "checkpoint/convert.h"
 #include "golden.h"
 #include "models/gguf_names.h"
+#include "tests/temp_dir.h"
 #include "train/model_saver.h"
 #include "train/trainer.h"
 
@@ -30,24 +31,7 @@ std::vector<std::int32_t> all_rows(std::size_t count) {
   return rows;
 }
 
-// A folder that is gone after the test.
-class Scratch {
- public:
-  Scratch() : path_(fs::path(testing::TempDir()) / cat("tern-golden-", ::getpid(), "-", made_++)) {
-    fs::create_directories(path_);
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  static inline int made_ = 0;
-  fs::path path_;
-};
+using Scratch = test::TempDir;
 
 // A tiny model, from its directory or from the GGUF that tern makes of it.
 struct Tiny {

@@ -7,6 +7,7 @@
 
 #include "fake_backend.h"
 #include "tern/accel_ops.h"
+#include "tests/temp_dir.h"
 
 namespace tern::accel::test {
 namespace {
@@ -20,12 +21,9 @@ OpDesc scale_of(std::int64_t rows) {
 
 class Choices : public testing::Test {
  protected:
-  void SetUp() override {
-    fake_state() = FakeState{};
-    std::filesystem::remove_all(dir_);
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-  std::filesystem::path dir_ = std::filesystem::path(testing::TempDir()) / "tern_choices";
+  void SetUp() override { fake_state() = FakeState{}; }
+  ::tern::test::TempDir scratch_;
+  const std::filesystem::path dir_ = scratch_ / "choices";
 };
 
 TEST_F(Choices, AreMeasuredOnceAndThenRead) {

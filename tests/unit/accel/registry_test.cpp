@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "base/strings.h"
+#include "tests/temp_dir.h"
 
 namespace tern::accel::test {
 namespace {
@@ -30,8 +31,9 @@ TEST(Registry, AMalformedNameIsAUsageError) {
     const auto selected = select_device({name, {}}, {});
     ASSERT_FALSE(selected.ok()) << name;
     EXPECT_EQ(selected.error().kind, ErrorKind::usage) << name;
-    EXPECT_EQ(selected.error().line(), cat("--device: expected BACKEND or BACKEND:ORDINAL, such as cpu or npu:0, found ",
-                                           name, "; `tern devices` shows the names"));
+    EXPECT_EQ(selected.error().line(),
+              cat("--device: expected BACKEND or BACKEND:ORDINAL, such as cpu or npu:0, found ", name,
+                  "; `tern devices` shows the names"));
   }
 }
 
@@ -44,8 +46,8 @@ TEST(Registry, AnAbsentBackendIsADeviceErrorThatNamesTheFlag) {
 
 // Each installed plugin is shadowed by a file of its name that is none.
 TEST(Registry, WithoutAnyDeviceEachReasonIsTold) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / cat("tern-none-", getpid());
-  std::filesystem::create_directories(folder);
+  const ::tern::test::TempDir scratch;
+  const std::filesystem::path& folder = scratch.path();
   for (const auto& file : find_backend_files()) std::ofstream(folder / file.filename()) << "no library";
   std::ofstream(folder / "libtern_broken.so") << "no library";
   {
@@ -61,7 +63,6 @@ TEST(Registry, WithoutAnyDeviceEachReasonIsTold) {
         << line;
     EXPECT_TRUE(line.ends_with("; see `tern devices`")) << line;
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Registry, TheAliasMustAgree) {

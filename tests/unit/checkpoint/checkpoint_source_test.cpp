@@ -7,7 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/fp8.h"
-#include "tests/unit/temp_dir.h"
+#include "tests/temp_dir.h"
+#include "tests/unit/raw_bytes.h"
 
 namespace tern::checkpoint {
 namespace {
@@ -66,7 +67,7 @@ TEST(CheckpointSource, ShowsAGgufFileAndFindsItInADirectory) {
   std::string block("\x00\x3c", 2);  // d = 1, all q = 0 - 8
   block += std::string(16, '\0');
   const auto file = dir.write("m.gguf", gguf_file(2, 32, block));
-  for (const auto& path : {file, dir.path()}) {
+  for (const std::filesystem::path& path : {std::filesystem::path(file), dir.path()}) {
     const auto source = CheckpointSource::open(path);
     ASSERT_TRUE(source.ok()) << source.error().line();
     EXPECT_EQ(source->kind(), CheckpointSource::Kind::gguf);

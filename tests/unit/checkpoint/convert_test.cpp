@@ -8,7 +8,7 @@
 #include "checkpoint/inspect.h"
 #include "checkpoint/logical_tensors.h"
 #include "io/atomic_dir.h"
-#include "tests/unit/temp_dir.h"
+#include "tests/temp_dir.h"
 
 namespace tern::checkpoint {
 namespace {

@@ -4,7 +4,8 @@
 
 #include <functional>
 
-#include "tests/unit/temp_dir.h"
+#include "tests/temp_dir.h"
+#include "tests/unit/raw_bytes.h"
 
 namespace tern::checkpoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "tests/unit/temp_dir.h"
+#include "tests/temp_dir.h"
 
 namespace tern::checkpoint {
 namespace {

@@ -6,7 +6,8 @@
 #include <numeric>
 
 #include "io/json.h"
-#include "tests/unit/temp_dir.h"
+#include "tests/temp_dir.h"
+#include "tests/unit/raw_bytes.h"
 
 namespace tern::checkpoint {
 namespace {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/strings.h"
+#include "tests/temp_dir.h"
 
 namespace tern::cli {
 namespace {
@@ -34,17 +35,12 @@ std::string refused(const Words& words, const Variables& variables = {}) {
 
 class ConfigOnDisk {
  public:
-  ConfigOnDisk(const std::string& name, const std::string& text)
-      : path_(std::filesystem::path(::testing::TempDir()) / cat("tern-cli-", ::getpid(), "-", name)) {
-    std::ofstream(path_) << text;
-  }
-  ~ConfigOnDisk() { std::filesystem::remove(path_); }
-  ConfigOnDisk(const ConfigOnDisk&) = delete;
-  ConfigOnDisk& operator=(const ConfigOnDisk&) = delete;
-  [[nodiscard]] std::string path() const { return path_.string(); }
+  ConfigOnDisk(const std::string& name, const std::string& text) : path_(scratch_.write(name, text)) {}
+  [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  std::filesystem::path path_;
+  test::TempDir scratch_;
+  std::string path_;
 };
 
 // Words as a shell would split them: spaces part, single quotes hold together.

@@ -4,8 +4,8 @@
 
 #include "base/strings.h"
 #include "data/dataset.h"
+#include "tests/temp_dir.h"
 #include "tests/unit/data/byte_tokenizer.h"
-#include "tests/unit/data/scratch.h"
 
 namespace tern::data {
 namespace {
@@ -135,19 +135,19 @@ TEST(ChatEncoder, NeedsATemplateUnlessTextIsPlain) {
 }
 
 TEST(ChatEncoder, TokenizerIdentityFollowsTheFiles) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   EXPECT_FALSE(tokenizer_identity(scratch.path()).ok());
-  scratch.file("tokenizer.json", "{}");
+  scratch.write("tokenizer.json", "{}");
   const auto one = tokenizer_identity(scratch.path()).value();
-  scratch.file("chat_template.jinja", "x");
+  scratch.write("chat_template.jinja", "x");
   EXPECT_NE(tokenizer_identity(scratch.path()).value(), one);
-  const auto gguf = scratch.file("m.gguf", "GGUF....");
+  const auto gguf = scratch.write("m.gguf", "GGUF....");
   EXPECT_FALSE(tokenizer_identity(gguf)->empty());
 }
 
 // From the shipped file to a mapped cache, through threads.
 TEST(ChatEncoder, ShippedRowsEncodeWholeAndDecodeBack) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   LoadOptions load;
   load.dataset = {cat(TERN_SOURCE_DIR, "/examples/gsm8k/test.jsonl")};
   load.cache_directory = scratch.path();

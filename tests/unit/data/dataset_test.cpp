@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/checksum.h"
-#include "tests/unit/data/scratch.h"
+#include "tests/temp_dir.h"
 
 namespace tern::data {
 namespace {
@@ -59,7 +59,7 @@ std::string rows(int count, int from = 0) {
   return out;
 }
 
-LoadOptions options(const Scratch& scratch, std::vector<std::string> dataset) {
+LoadOptions options(const test::TempDir& scratch, std::vector<std::string> dataset) {
   LoadOptions out;
   out.dataset = std::move(dataset);
   out.cache_directory = scratch.path() / "cache";
@@ -90,8 +90,8 @@ class Lines {
 };
 
 TEST(Dataset, ThreadsKeepFileOrder) {
-  const Scratch scratch;
-  const auto file = scratch.file("a.jsonl", rows(2000));
+  const test::TempDir scratch;
+  const auto file = scratch.write("a.jsonl", rows(2000));
   const Bytes encoder;
   const auto data = load_datasets(options(scratch, {file}), encoder).value();
   ASSERT_EQ(data.train.size(), 2000U);
@@ -103,8 +103,8 @@ TEST(Dataset, ThreadsKeepFileOrder) {
 }
 
 TEST(Dataset, ACacheHitEqualsTheMiss) {
-  const Scratch scratch;
-  const auto file = scratch.file("a.jsonl", rows(300) + "{\"messages\":7}\n");
+  const test::TempDir scratch;
+  const auto file = scratch.write("a.jsonl", rows(300) + "{\"messages\":7}\n");
   const Bytes encoder;
   const Lines lines;
   auto load = options(scratch, {file});
@@ -123,7 +123,7 @@ TEST(Dataset, ACacheHitEqualsTheMiss) {
   EXPECT_EQ(std::vector<std::string>(lines.all.begin() + static_cast<std::ptrdiff_t>(warned.size()), lines.all.end()),
             warned);
   // A copy of the file is the same content; its errors name it.
-  const auto copy = scratch.file("b.jsonl", rows(300) + "{\"messages\":7}\n");
+  const auto copy = scratch.write("b.jsonl", rows(300) + "{\"messages\":7}\n");
   load.dataset = {copy};
   EXPECT_TRUE(load_datasets(load, encoder)->reports[0].cached);
   EXPECT_NE(lines.all[lines.all.size() - 2].find("b.jsonl:301: field \"messages\""), std::string::npos);
@@ -132,8 +132,8 @@ TEST(Dataset, ACacheHitEqualsTheMiss) {
 }
 
 TEST(Dataset, TheKeyHoldsContentAndSettings) {
-  const Scratch scratch;
-  const auto file = scratch.file("a.jsonl", rows(20));
+  const test::TempDir scratch;
+  const auto file = scratch.write("a.jsonl", rows(20));
   const Bytes plain;
   const auto load = options(scratch, {file});
   (void)load_datasets(load, plain).value();
@@ -141,15 +141,15 @@ TEST(Dataset, TheKeyHoldsContentAndSettings) {
   auto with_system = load;
   with_system.normalize.system = "s";
   EXPECT_FALSE(load_datasets(with_system, plain)->reports[0].cached);
-  scratch.file("a.jsonl", rows(21));
+  scratch.write("a.jsonl", rows(21));
   EXPECT_FALSE(load_datasets(load, plain)->reports[0].cached);
-  scratch.file("a.jsonl", rows(20));
+  scratch.write("a.jsonl", rows(20));
   EXPECT_TRUE(load_datasets(load, plain)->reports[0].cached);
 }
 
 TEST(Dataset, ADamagedCacheIsMadeAnew) {
-  const Scratch scratch;
-  const auto file = scratch.file("a.jsonl", rows(50));
+  const test::TempDir scratch;
+  const auto file = scratch.write("a.jsonl", rows(50));
   const Bytes encoder;
   const Lines lines;
   const auto load = options(scratch, {file});
@@ -180,7 +180,7 @@ TEST(Dataset, ADamagedCacheIsMadeAnew) {
 
 // Broken if an index with a good checksum can still lead outside the file.
 TEST(Dataset, ACacheThatLeadsOutsideItselfIsRefused) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const auto file = (scratch.path() / "a.tokens").string();
   auto writer = SampleCacheWriter::create(file).value();
   ASSERT_TRUE(writer->add({{1, 2}, {0, 1}}, 0, 1).ok());
@@ -196,14 +196,14 @@ TEST(Dataset, ACacheThatLeadsOutsideItselfIsRefused) {
   std::memcpy(bytes.data() + index, &info, sizeof(info));
   const std::string sum = io::xxh3_64(std::as_bytes(std::span(bytes)).first(bytes.size() - 24));
   std::memcpy(bytes.data() + bytes.size() - 24, sum.data(), sum.size());
-  scratch.file("a.tokens", bytes);
+  scratch.write("a.tokens", bytes);
   EXPECT_EQ(scratch.line(SampleCache::open(file).error()),
             "DIR/a.tokens: expected a whole cache of tokenised rows, found tokens outside the file; delete it");
 }
 
 TEST(Dataset, SaysWhichSettingsDoNotFit) {
-  const Scratch scratch;
-  const auto file = scratch.file("a.jsonl", rows(5));
+  const test::TempDir scratch;
+  const auto file = scratch.write("a.jsonl", rows(5));
   const auto line = [&](const LoadOptions& load) { return scratch.line(load_datasets(load, Bytes()).error()); };
   EXPECT_EQ(line(options(scratch, {})),
             "--dataset: expected a data file, found none; name one, as --dataset train.jsonl");
@@ -245,8 +245,8 @@ TEST(Dataset, TellsWhatItsThreadsThrow) {
     Result<EncodedRow> encode(const Row&) const override { throw std::bad_alloc(); }
     std::string fingerprint() const override { return "throws"; }
   };
-  const Scratch scratch;
-  const auto loaded = load_datasets(options(scratch, {scratch.file("a.jsonl", rows(5))}), Throws());
+  const test::TempDir scratch;
+  const auto loaded = load_datasets(options(scratch, {scratch.write("a.jsonl", rows(5))}), Throws());
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.error().kind, ErrorKind::device);
   EXPECT_EQ(loaded.error().line(),
@@ -255,8 +255,8 @@ TEST(Dataset, TellsWhatItsThreadsThrow) {
 }
 
 TEST(Dataset, KilledWritersLeaveASoundCache) {
-  const Scratch scratch;
-  const auto file = scratch.file("a.jsonl", rows(3000));
+  const test::TempDir scratch;
+  const auto file = scratch.write("a.jsonl", rows(3000));
   auto load = options(scratch, {file});
   load.dataset_num_proc = 2;
   Bytes slow;
@@ -310,8 +310,8 @@ TEST(Dataset, KilledWritersLeaveASoundCache) {
 }
 
 TEST(Dataset, TwoProcessesMakeOneCache) {
-  const Scratch scratch;
-  const auto file = scratch.file("a.jsonl", rows(500));
+  const test::TempDir scratch;
+  const auto file = scratch.write("a.jsonl", rows(500));
   auto load = options(scratch, {file});
   Bytes slow;
   slow.delay = std::chrono::milliseconds(1);
@@ -337,8 +337,8 @@ TEST(Dataset, TwoProcessesMakeOneCache) {
 }
 
 TEST(Dataset, BadRowsAreDroppedOrStopTheRun) {
-  const Scratch scratch;
-  const auto file = scratch.file(
+  const test::TempDir scratch;
+  const auto file = scratch.write(
       "a.jsonl", rows(3) + "{\"query\":3,\"response\":[]}\n" + "oops\n" + rows(2) + "{\"text\":\"refuse\"}\n");
   const Bytes encoder;
   auto load = options(scratch, {file});
@@ -364,8 +364,8 @@ TEST(Dataset, BadRowsAreDroppedOrStopTheRun) {
 }
 
 TEST(Dataset, NoSupervisedTokenIsRefused) {
-  const Scratch scratch;
-  const auto file = scratch.file("a.jsonl", rows(3));
+  const test::TempDir scratch;
+  const auto file = scratch.write("a.jsonl", rows(3));
   const auto data = load_datasets(options(scratch, {file}), Bytes(0, Truncation::remove, false));
   ASSERT_FALSE(data.ok());
   EXPECT_EQ(data.error().kind, ErrorKind::data);
@@ -373,9 +373,9 @@ TEST(Dataset, NoSupervisedTokenIsRefused) {
 }
 
 TEST(Dataset, CountSamplesOrRepeats) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Lines lines;
-  const auto file = scratch.file("a.jsonl", rows(10) + "bad\n");
+  const auto file = scratch.write("a.jsonl", rows(10) + "bad\n");
   const Bytes encoder;
   const auto few = load_datasets(options(scratch, {file + "#4"}), encoder).value();
   const auto few_texts = texts(few.train);
@@ -394,9 +394,9 @@ TEST(Dataset, CountSamplesOrRepeats) {
 }
 
 TEST(Dataset, ForEachRowAgreesWithTheEncoded) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Lines lines;
-  const auto file = scratch.file("a.jsonl", rows(10) + "bad\n");
+  const auto file = scratch.write("a.jsonl", rows(10) + "bad\n");
   const Bytes encoder;
   for (const std::string& spec : {file, file + "#4", file + "#10", file + "#20", file + "#23"}) {
     const auto load = options(scratch, {spec});
@@ -415,8 +415,8 @@ TEST(Dataset, ForEachRowAgreesWithTheEncoded) {
 }
 
 TEST(Dataset, HeldOutRowsAreNeverTrainedOn) {
-  const Scratch scratch;
-  const auto file = scratch.file("a.jsonl", rows(100));
+  const test::TempDir scratch;
+  const auto file = scratch.write("a.jsonl", rows(100));
   const Bytes encoder(3, Truncation::split);  // several samples a row
   for (const std::string& spec : {file, file + "#40", file + "#250"}) {
     auto load = options(scratch, {spec});
@@ -440,12 +440,12 @@ TEST(Dataset, HeldOutRowsAreNeverTrainedOn) {
 }
 
 TEST(Dataset, SeveralSetsAndDirectoriesMix) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   std::filesystem::create_directory(scratch.path() / "d");
-  scratch.file("d/1.jsonl", rows(3));
-  scratch.file("d/2.csv", "query,response\nx,y\n");
-  scratch.file("d/readme.md", "not data");
-  const auto other = scratch.file("b.json", "[{\"query\":\"m\",\"response\":\"n\"}]");
+  scratch.write("d/1.jsonl", rows(3));
+  scratch.write("d/2.csv", "query,response\nx,y\n");
+  scratch.write("d/readme.md", "not data");
+  const auto other = scratch.write("b.json", "[{\"query\":\"m\",\"response\":\"n\"}]");
   auto load = options(scratch, {(scratch.path() / "d").string(), other});
   load.val_dataset = {other};
   const auto data = load_datasets(load, Bytes()).value();

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "../hub/fake_hub.h"
+#include "tests/temp_dir.h"
 
 namespace tern::data {
 namespace {
@@ -74,10 +75,9 @@ TEST(HubDataset, FetchesTheChosenFilesAlone) {
     if (request.target == files + "train.jsonl") return {200, rows, {}};
     return {404, "", {}};
   });
-  std::string pattern = (fs::temp_directory_path() / "tern-hub-XXXXXX").string();
-  const fs::path cache = ::mkdtemp(pattern.data());
+  const test::TempDir cache;
   setenv("HF_ENDPOINT", hub.url().c_str(), 1);
-  setenv("HF_HUB_CACHE", cache.c_str(), 1);
+  setenv("HF_HUB_CACHE", cache.path().c_str(), 1);
   LoadOptions options;
   options.hub = hub_resolver({});
   Names texts;
@@ -93,7 +93,6 @@ TEST(HubDataset, FetchesTheChosenFilesAlone) {
   EXPECT_TRUE(for_each_row("hf::org/rows", options, [](Row&&) { return true; }).ok());
   EXPECT_EQ(hub.requests().size(), before) << "offline";
   for (const char* name : {"HF_ENDPOINT", "HF_HUB_CACHE", "HF_HUB_OFFLINE"}) unsetenv(name);
-  fs::remove_all(cache);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/row.h"
-#include "tests/unit/data/scratch.h"
+#include "tests/temp_dir.h"
 
 namespace tern::data {
 namespace {
@@ -74,10 +74,10 @@ TEST(Parquet, RowsAreThoseOfTheJsonLines) {
 
 TEST(Parquet, ADamagedFileIsAnError) {
   if (!reads_parquet()) GTEST_SKIP() << "built without Apache Arrow";
-  const Scratch scratch;
+  const test::TempDir scratch;
   const std::string whole = bytes_of(fixtures() / "messages-snappy.parquet");
   for (const std::size_t kept : {std::size_t{4}, std::size_t{5}, whole.size() / 2, whole.size() - 1}) {
-    const auto cut = open_rows(scratch.file("cut.parquet", whole.substr(0, kept)));
+    const auto cut = open_rows(scratch.write("cut.parquet", whole.substr(0, kept)));
     ASSERT_FALSE(cut.ok()) << kept;
     EXPECT_EQ(cut.error().line().find('\n'), std::string::npos);
   }
@@ -86,7 +86,7 @@ TEST(Parquet, ADamagedFileIsAnError) {
   EXPECT_NE(deep.error().line().find("too deeply nested"), std::string::npos) << deep.error().line();
   std::string scribbled = whole;  // the pages, not the footer
   for (std::size_t i = 4; i < whole.size() / 2; ++i) scribbled[i] = static_cast<char>(scribbled[i] ^ 0x5A);
-  const auto reader = open_rows(scratch.file("scribbled.parquet", scribbled));
+  const auto reader = open_rows(scratch.write("scribbled.parquet", scribbled));
   if (!reader.ok()) return;
   Result<bool> more = true;
   for (RawRow row; more.ok() && *more;) more = (*reader)->next(row);

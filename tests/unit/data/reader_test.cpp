@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 #include "data/source.h"
-#include "tests/unit/data/scratch.h"
+#include "tests/temp_dir.h"
 
 namespace tern::data {
 namespace {
@@ -48,8 +48,8 @@ std::string zstd(std::string_view text) {
 using Texts = std::vector<std::string>;
 
 TEST(Reader, JsonLinesSkipBlankLinesAndKeepLineNumbers) {
-  const Scratch scratch;
-  const auto rows = all_rows(scratch.file("a.jsonl", "\xEF\xBB\xBF{\"a\":1}\r\n\n  \n{\"a\":2}\nnot json\n{\"a\":3}"));
+  const test::TempDir scratch;
+  const auto rows = all_rows(scratch.write("a.jsonl", "\xEF\xBB\xBF{\"a\":1}\r\n\n  \n{\"a\":2}\nnot json\n{\"a\":3}"));
   EXPECT_EQ(texts(rows), (Texts{"{\"a\":1}", "{\"a\":2}", "not json", "{\"a\":3}"}));
   EXPECT_EQ(rows[1].line, 4U);
   EXPECT_EQ(rows[3].line, 6U);
@@ -57,17 +57,17 @@ TEST(Reader, JsonLinesSkipBlankLinesAndKeepLineNumbers) {
 }
 
 TEST(Reader, JsonArrayElementsWithBracketsAndQuotesInStrings) {
-  const Scratch scratch;
-  const auto rows = all_rows(scratch.file("a.json", "\n[ {\"a\":\"],\\\"[\"},\n {\"b\":[1,{\"c\":2}]} ,\n7 ]\n"));
+  const test::TempDir scratch;
+  const auto rows = all_rows(scratch.write("a.json", "\n[ {\"a\":\"],\\\"[\"},\n {\"b\":[1,{\"c\":2}]} ,\n7 ]\n"));
   EXPECT_EQ(texts(rows), (Texts{"{\"a\":\"],\\\"[\"}", "{\"b\":[1,{\"c\":2}]}", "7"}));
   EXPECT_EQ(rows[1].line, 3U);
-  EXPECT_TRUE(all_rows(scratch.file("b.json", "[ ]")).empty());
-  EXPECT_TRUE(all_rows(scratch.file("c.jsonl", "")).empty());
+  EXPECT_TRUE(all_rows(scratch.write("b.json", "[ ]")).empty());
+  EXPECT_TRUE(all_rows(scratch.write("c.jsonl", "")).empty());
 }
 
 TEST(Reader, TruncatedArrayReportsItsLastElement) {
-  const Scratch scratch;
-  const auto rows = all_rows(scratch.file("a.json", "[{\"a\":1},{\"a\":"));
+  const test::TempDir scratch;
+  const auto rows = all_rows(scratch.write("a.json", "[{\"a\":1},{\"a\":"));
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_FALSE(rows[0].error);
   ASSERT_TRUE(rows[1].error);
@@ -75,16 +75,16 @@ TEST(Reader, TruncatedArrayReportsItsLastElement) {
 }
 
 TEST(Reader, TextBehindTheArrayIsAnError) {
-  const Scratch scratch;
-  auto reader = open_rows(scratch.file("a.json", "[1] [2]")).value();
+  const test::TempDir scratch;
+  auto reader = open_rows(scratch.write("a.json", "[1] [2]")).value();
   RawRow row;
   EXPECT_FALSE(reader->next(row).ok());
 }
 
 TEST(Reader, CsvQuotesSeparatorsAndWidths) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const auto rows =
-      all_rows(scratch.file("a.csv", "query,response\r\n\"a, \"\"b\"\"\nline 2\",c\r\n\r\n,\"\"\r\nonly one\r\nx,y"));
+      all_rows(scratch.write("a.csv", "query,response\r\n\"a, \"\"b\"\"\nline 2\",c\r\n\r\n,\"\"\r\nonly one\r\nx,y"));
   EXPECT_EQ(texts(rows), (Texts{R"({"query":"a, \"b\"\nline 2","response":"c"})", R"({"query":null,"response":""})",
                                 "error", R"({"query":"x","response":"y"})"}));
   EXPECT_EQ(rows[0].line, 2U);
@@ -93,34 +93,34 @@ TEST(Reader, CsvQuotesSeparatorsAndWidths) {
 }
 
 TEST(Reader, CsvSeparatorIsTakenFromTheHeader) {
-  const Scratch scratch;
-  EXPECT_EQ(texts(all_rows(scratch.file("a.csv", "q;r\n1,5;2"))), (Texts{R"({"q":"1,5","r":"2"})"}));
-  EXPECT_EQ(texts(all_rows(scratch.file("b.tsv", "q\tr\na\tb"))), (Texts{R"({"q":"a","r":"b"})"}));
-  EXPECT_FALSE(open_rows(scratch.file("c.csv", "q,q\n1,2")).ok());
-  EXPECT_FALSE(open_rows(scratch.file("d.csv", "q,,r\n1,2,3")).ok());
-  const auto open_quote = all_rows(scratch.file("e.csv", "q,r\n\"never closed,1\n"));
+  const test::TempDir scratch;
+  EXPECT_EQ(texts(all_rows(scratch.write("a.csv", "q;r\n1,5;2"))), (Texts{R"({"q":"1,5","r":"2"})"}));
+  EXPECT_EQ(texts(all_rows(scratch.write("b.tsv", "q\tr\na\tb"))), (Texts{R"({"q":"a","r":"b"})"}));
+  EXPECT_FALSE(open_rows(scratch.write("c.csv", "q,q\n1,2")).ok());
+  EXPECT_FALSE(open_rows(scratch.write("d.csv", "q,,r\n1,2,3")).ok());
+  const auto open_quote = all_rows(scratch.write("e.csv", "q,r\n\"never closed,1\n"));
   ASSERT_EQ(open_quote.size(), 1U);
   EXPECT_TRUE(open_quote[0].error);
 }
 
 TEST(Reader, CompressedFilesGiveTheSameRows) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   std::string text;
   for (int i = 0; i < 50000; ++i) text += cat("{\"n\":", i, ",\"s\":\"", i % 7, "\"}\n");
-  const auto plain = texts(all_rows(scratch.file("a.jsonl", text)));
+  const auto plain = texts(all_rows(scratch.write("a.jsonl", text)));
   ASSERT_EQ(plain.size(), 50000U);
-  EXPECT_EQ(texts(all_rows(scratch.file("a.jsonl.gz", gzip(text)))), plain);
-  EXPECT_EQ(texts(all_rows(scratch.file("a.jsonl.zst", zstd(text)))), plain);
+  EXPECT_EQ(texts(all_rows(scratch.write("a.jsonl.gz", gzip(text)))), plain);
+  EXPECT_EQ(texts(all_rows(scratch.write("a.jsonl.zst", zstd(text)))), plain);
   // Names do not matter, and members and frames join.
   const std::string_view whole(text);
   const std::string half_a(whole.substr(0, 70001));
   const std::string half_b(whole.substr(70001));
-  EXPECT_EQ(texts(all_rows(scratch.file("b", gzip(half_a) + gzip(half_b) + std::string(5, '\0')))), plain);
-  EXPECT_EQ(texts(all_rows(scratch.file("c", zstd(half_a) + zstd(half_b)))), plain);
+  EXPECT_EQ(texts(all_rows(scratch.write("b", gzip(half_a) + gzip(half_b) + std::string(5, '\0')))), plain);
+  EXPECT_EQ(texts(all_rows(scratch.write("c", zstd(half_a) + zstd(half_b)))), plain);
 }
 
 TEST(Reader, BrokenCompressionNamesTheFile) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   std::string text;
   for (int i = 0; i < 5000; ++i) text += cat("{\"n\":", i * 7919, "}\n");
   for (const std::string& packed : {gzip(text), zstd(text)}) {
@@ -131,7 +131,7 @@ TEST(Reader, BrokenCompressionNamesTheFile) {
       } else {
         for (std::size_t i = 40; i < bytes.size(); i += 17) bytes[i] = static_cast<char>(bytes[i] ^ 0x5a);
       }
-      auto reader = open_rows(scratch.file("x", bytes));
+      auto reader = open_rows(scratch.write("x", bytes));
       bool failed = !reader.ok();
       RawRow row;
       while (!failed) {
@@ -148,25 +148,25 @@ TEST(Reader, BrokenCompressionNamesTheFile) {
 }
 
 TEST(Reader, OverlongRowIsBadAndTheNextOneIsRead) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const std::string lines = cat("{\"a\":1}\n{\"a\":\"", std::string(5000, 'x'), "\"}\n{\"a\":2}\n");
-  EXPECT_EQ(texts(all_rows(scratch.file("a.jsonl", lines), {1000})), (Texts{"{\"a\":1}", "error", "{\"a\":2}"}));
+  EXPECT_EQ(texts(all_rows(scratch.write("a.jsonl", lines), {1000})), (Texts{"{\"a\":1}", "error", "{\"a\":2}"}));
   const std::string array = cat("[{\"a\":1},{\"a\":\"", std::string(5000, 'x'), "\"},{\"a\":2}]");
-  EXPECT_EQ(texts(all_rows(scratch.file("a.json", array), {1000})), (Texts{"{\"a\":1}", "error", "{\"a\":2}"}));
+  EXPECT_EQ(texts(all_rows(scratch.write("a.json", array), {1000})), (Texts{"{\"a\":1}", "error", "{\"a\":2}"}));
 }
 
 TEST(Reader, TablesSayWhatTheyLack) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const auto line = [&](const std::string& path) { return scratch.line(open_rows(path).error()); };
-  EXPECT_EQ(line(scratch.file("a.csv", "q,q\n1,2")),
+  EXPECT_EQ(line(scratch.write("a.csv", "q,q\n1,2")),
             "DIR/a.csv:1: expected column names that differ, found \"q\" twice; rename one of the two");
-  EXPECT_EQ(line(scratch.file("b.csv", "q,,r\n1,2,3")),
+  EXPECT_EQ(line(scratch.write("b.csv", "q,,r\n1,2,3")),
             "DIR/b.csv:1: expected a name for each column, found an empty one; name it");
-  const auto table = open_rows(scratch.file("c.csv", cat("q,r\n\"", std::string(5000, 'x'))), {1000}).value();
+  const auto table = open_rows(scratch.write("c.csv", cat("q,r\n\"", std::string(5000, 'x'))), {1000}).value();
   RawRow row;
   EXPECT_EQ(scratch.line(table->next(row).error()),
             "DIR/c.csv:2: expected a row of at most 1000 B, found a longer one; look for a quote that is never closed");
-  const auto lines = open_rows(scratch.file("d.jsonl", cat("{\"a\":\"", std::string(5000, 'x'))), {1000}).value();
+  const auto lines = open_rows(scratch.write("d.jsonl", cat("{\"a\":\"", std::string(5000, 'x'))), {1000}).value();
   ASSERT_TRUE(lines->next(row).value());
   ASSERT_TRUE(row.error.has_value());
   EXPECT_EQ(scratch.line(*row.error),
@@ -174,12 +174,12 @@ TEST(Reader, TablesSayWhatTheyLack) {
 }
 
 TEST(Reader, OtherFilesAreRefused) {
-  const Scratch scratch;
-  const auto parquet = open_rows(scratch.file("a.parquet", "PAR1\x15\x04"));
+  const test::TempDir scratch;
+  const auto parquet = open_rows(scratch.write("a.parquet", "PAR1\x15\x04"));
   ASSERT_FALSE(parquet.ok());
   EXPECT_NE(parquet.error().line().find("Parquet"), std::string::npos);
-  EXPECT_FALSE(open_rows(scratch.file("a.bin", std::string("\0\1\2,", 4))).ok());
-  EXPECT_FALSE(open_rows(scratch.file("a.txt", "just prose\nand more")).ok());
+  EXPECT_FALSE(open_rows(scratch.write("a.bin", std::string("\0\1\2,", 4))).ok());
+  EXPECT_FALSE(open_rows(scratch.write("a.txt", "just prose\nand more")).ok());
   EXPECT_FALSE(open_rows((scratch.path() / "absent").string()).ok());
   EXPECT_FALSE(open_rows(scratch.path().string()).ok());
 }

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/strings.h"
-#include "tests/unit/data/scratch.h"
+#include "tests/temp_dir.h"
 
 namespace tern::data {
 namespace {
@@ -65,9 +65,9 @@ std::vector<std::string> steps_of(StepSource& steps, std::uint64_t epoch, std::u
 }
 
 TEST(Stream, EveryEpochTakesEverySampleOnceInItsOwnOrder) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Numbers encoder;
-  auto stream = SampleStream::open(options({scratch.file("a.jsonl", rows(1000))}), encoder, {64, 3}).value();
+  auto stream = SampleStream::open(options({scratch.write("a.jsonl", rows(1000))}), encoder, {64, 3}).value();
   std::vector<std::vector<int>> epochs;
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
     std::vector<int> seen;
@@ -83,14 +83,14 @@ TEST(Stream, EveryEpochTakesEverySampleOnceInItsOwnOrder) {
     epochs.push_back(seen);
   }
   EXPECT_NE(epochs[0], epochs[1]);
-  auto again = SampleStream::open(options({scratch.file("a.jsonl", rows(1000))}), encoder, {64, 3}).value();
+  auto again = SampleStream::open(options({scratch.write("a.jsonl", rows(1000))}), encoder, {64, 3}).value();
   EXPECT_EQ(take(*again, 1000), epochs[0]);
 }
 
 TEST(Stream, ASeedAndAnEpochAreAnOrder) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Numbers encoder;
-  const auto load = options({scratch.file("a.jsonl", rows(200))});
+  const auto load = options({scratch.write("a.jsonl", rows(200))});
   auto stream = SampleStream::open(load, encoder, {32, 3}).value();
   (void)take(*stream, 200);
   const auto second = take(*stream, 200);
@@ -101,10 +101,10 @@ TEST(Stream, ASeedAndAnEpochAreAnOrder) {
 }
 
 TEST(Stream, ABufferOfOneKeepsTheOrderAndNumbersRepeat) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Numbers encoder;
-  const auto a = scratch.file("a.jsonl", rows(3));
-  const auto b = scratch.file("b.jsonl", rows(2));
+  const auto a = scratch.write("a.jsonl", rows(3));
+  const auto b = scratch.write("b.jsonl", rows(2));
   auto stream = SampleStream::open(options({a + "#2", b + "#5"}), encoder, {1, 3}).value();
   EXPECT_EQ(take(*stream, 9), (std::vector<int>{0, 1, 0, 1, 0, 1, 0, 0, 1}));
 }
@@ -121,9 +121,9 @@ TEST(Stream, ReadsNoFurtherThanItsBuffers) {
     Numbers numbers;
     mutable std::atomic<int> encoded = 0;
   };
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Counting encoder;
-  auto stream = SampleStream::open(options({scratch.file("a.jsonl", rows(50000))}), encoder, {100, 3}).value();
+  auto stream = SampleStream::open(options({scratch.write("a.jsonl", rows(50000))}), encoder, {100, 3}).value();
   (void)take(*stream, 500);
   // 500 taken, 100 in the buffer, 256 waiting, 8 batches of 64 rows in the threads, and one row in hand.
   EXPECT_GE(encoder.encoded, 600);
@@ -131,9 +131,9 @@ TEST(Stream, ReadsNoFurtherThanItsBuffers) {
 }
 
 TEST(StreamSteps, WithoutShufflingAreThoseOfTheSet) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Numbers encoder;
-  auto load = options({scratch.file("a.jsonl", rows(23))});
+  auto load = options({scratch.write("a.jsonl", rows(23))});
   load.cache_directory = scratch.path() / "cache";
   const LoadedData data = load_datasets(load, encoder).value();
   StreamStepOptions stream{{2, 3, 1, false, 0, false, false, 9}, 3};
@@ -146,9 +146,9 @@ TEST(StreamSteps, WithoutShufflingAreThoseOfTheSet) {
 }
 
 TEST(StreamSteps, GoOnFromAnyPlace) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Numbers encoder;
-  const auto load = options({scratch.file("a.jsonl", rows(500))});
+  const auto load = options({scratch.write("a.jsonl", rows(500))});
   for (const bool packing : {false, true}) {
     const StreamStepOptions stream{{2, 2, 1, packing, packing ? 16U : 0U, false, true, 9}, 3, 50};
     auto steps = StreamSteps::open(load, encoder, stream).value();
@@ -169,10 +169,10 @@ TEST(StreamSteps, GoOnFromAnyPlace) {
 }
 
 TEST(StreamSteps, PacksHoldEverySampleOnceAndAreFull) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Numbers encoder;
   const StreamStepOptions stream{{1, 1, 1, true, 30, false, true, 9}, 3, 50};
-  auto steps = StreamSteps::open(options({scratch.file("a.jsonl", rows(1000))}), encoder, stream).value();
+  auto steps = StreamSteps::open(options({scratch.write("a.jsonl", rows(1000))}), encoder, stream).value();
   std::multiset<std::uint32_t> seen;
   std::uint64_t packs = 0;
   for (bool last = false; !last; ++packs) {
@@ -189,9 +189,9 @@ TEST(StreamSteps, PacksHoldEverySampleOnceAndAreFull) {
 }
 
 TEST(StreamSteps, RefuseWhatNeedsTheWholeSet) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Numbers encoder;
-  const auto load = options({scratch.file("a.jsonl", rows(10))});
+  const auto load = options({scratch.write("a.jsonl", rows(10))});
   StreamStepOptions stream{{1, 1, 1, false, 0, true, true, 9}, 3};
   EXPECT_FALSE(StreamSteps::open(load, encoder, stream).ok()) << "group_by_length";
   stream.batches = {1, 1, 1, true, 2, false, true, 9};
@@ -205,7 +205,7 @@ TEST(StreamSteps, RefuseWhatNeedsTheWholeSet) {
   EXPECT_THROW((void)StreamSteps::open(load, encoder, {{}, 0}), std::logic_error);
   EXPECT_EQ(SampleStream::open(options({}), encoder, {8, 9}).error().line(),
             "--dataset: expected a data file, found none; name one, as --dataset train.jsonl");
-  const auto nothing = options({scratch.file("b.jsonl", "{\"query\":\"-1\"}\n")});
+  const auto nothing = options({scratch.write("b.jsonl", "{\"query\":\"-1\"}\n")});
   EXPECT_FALSE(StreamSteps::open(nothing, encoder, {{}, 3}).ok()) << "told before the first step";
   auto steps = StreamSteps::open(load, encoder, {{}, 3}).value();
   EXPECT_THROW((void)steps->plan(0, 10), Failure) << "a place behind the epoch's end";
@@ -225,9 +225,9 @@ TEST(Stream, TellsWhatItsThreadThrows) {
 }
 
 TEST(Stream, ErrorsArriveWhereTheSampleWould) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Numbers encoder;
-  auto load = options({scratch.file("a.jsonl", rows(2) + "oops\n")});
+  auto load = options({scratch.write("a.jsonl", rows(2) + "oops\n")});
   load.strict = true;
   auto stream = SampleStream::open(load, encoder, {1, 3}).value();
   EXPECT_TRUE(stream->next().ok());
@@ -237,7 +237,7 @@ TEST(Stream, ErrorsArriveWhereTheSampleWould) {
     ASSERT_FALSE(end.ok());
     EXPECT_NE(end.error().line().find("a.jsonl:3: "), std::string::npos);
   }
-  const auto nothing = options({scratch.file("b.jsonl", "{\"query\":\"-1\"}\n")});
+  const auto nothing = options({scratch.write("b.jsonl", "{\"query\":\"-1\"}\n")});
   EXPECT_FALSE(SampleStream::open(nothing, encoder, {4, 3}).value()->next().ok());
   load.split_dataset_ratio = 0.1;
   EXPECT_FALSE(SampleStream::open(load, encoder, {}).ok());
@@ -247,10 +247,10 @@ TEST(Stream, ErrorsArriveWhereTheSampleWould) {
 
 // A stream that is given up lets its threads go.
 TEST(Stream, ClosesInTheMiddle) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Numbers encoder;
   for (int i = 0; i < 20; ++i) {
-    auto stream = SampleStream::open(options({scratch.file("a.jsonl", rows(3000))}), encoder, {16, 3}).value();
+    auto stream = SampleStream::open(options({scratch.write("a.jsonl", rows(3000))}), encoder, {16, 3}).value();
     if (i % 2 == 0) (void)take(*stream, i);
   }
 }

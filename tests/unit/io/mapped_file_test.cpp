@@ -8,7 +8,7 @@
 #include <csignal>
 #include <numeric>
 
-#include "tests/unit/temp_dir.h"
+#include "tests/temp_dir.h"
 
 namespace tern::io {
 namespace {

@@ -11,6 +11,7 @@
 #include "models/parameter_reader.h"
 #include "models/registry.h"
 #include "models/rope.h"
+#include "tests/temp_dir.h"
 
 namespace tern::models {
 namespace {
@@ -20,12 +21,6 @@ using checkpoint::CheckpointSource;
 
 class GgufNames : public ::testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "tern-models-XXXXXX").string();
-    scratch_ = ::mkdtemp(pattern.data());
-  }
-  void TearDown() override { fs::remove_all(scratch_); }
-
   static fs::path golden(const std::string& name) { return fs::path(TERN_TEST_DATA) / "golden" / name; }
 
   // A copy of the tiny Llama with other keys in its config.json.
@@ -61,7 +56,7 @@ class GgufNames : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  fs::path scratch_;
+  test::TempDir scratch_;
 };
 
 // Broken if a name, a shape or the order of a head's rows does not survive the way to GGUF and back.

@@ -14,6 +14,7 @@
 #include "accel/backend.h"
 #include "accel/device.h"
 #include "checkpoint/checkpoint_source.h"
+#include "tests/temp_dir.h"
 
 namespace tern::models {
 
@@ -33,16 +34,8 @@ inline accel::DevicePtr cpu_device() {
 class ScratchModel {
  public:
   explicit ScratchModel(const std::string& model = "llama-tied") {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tern-model-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
     for (const char* part : {"config.json", "model.safetensors", "adapter"})
       std::filesystem::copy(golden(model) / part, path_ / part, std::filesystem::copy_options::recursive);
-  }
-  ScratchModel(const ScratchModel&) = delete;
-  ScratchModel& operator=(const ScratchModel&) = delete;
-  ~ScratchModel() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
   }
 
   using Json = nlohmann::ordered_json;
@@ -57,7 +50,8 @@ class ScratchModel {
   }
 
  private:
-  std::filesystem::path path_;
+  test::TempDir scratch_;
+  const std::filesystem::path& path_ = scratch_.path();
 };
 
 }  // namespace tern::models

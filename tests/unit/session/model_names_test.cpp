@@ -8,28 +8,23 @@
 #include <fstream>
 
 #include "base/strings.h"
+#include "tests/temp_dir.h"
 
 namespace tern::session {
 namespace {
 
 class ModelNames : public ::testing::Test {
  protected:
-  void SetUp() override {
-    home_ = std::filesystem::path(::testing::TempDir()) / cat("tern-home-", ::getpid());
-    std::filesystem::create_directories(home_);
-    setenv("TERN_HOME", home_.c_str(), 1);
-  }
-  void TearDown() override {
-    unsetenv("TERN_HOME");
-    std::filesystem::remove_all(home_);
-  }
+  void SetUp() override { setenv("TERN_HOME", home_.c_str(), 1); }
+  void TearDown() override { unsetenv("TERN_HOME"); }
   static std::string refused(const std::string& model) {
     const auto result = resolve_model(model);
     if (result) return "accepted";
     EXPECT_EQ(result.error().kind, ErrorKind::data);
     return result.error().line();
   }
-  std::filesystem::path home_;
+  test::TempDir scratch_;
+  const std::filesystem::path& home_ = scratch_.path();
 };
 
 TEST_F(ModelNames, APathThatExistsIsItself) { EXPECT_EQ(*resolve_model(home_.string()), home_.string()); }

@@ -8,6 +8,7 @@
 
 #include "checkpoint/gguf.h"
 #include "io/mapped_file.h"
+#include "tests/temp_dir.h"
 #include "tokenizer/gguf/tokenizer_gguf.h"
 
 namespace tern::tokenizer {
@@ -17,12 +18,6 @@ namespace fs = std::filesystem;
 
 class GgufVocabularyTest : public ::testing::Test {
  protected:
-  GgufVocabularyTest() {
-    std::string pattern = (fs::temp_directory_path() / "tern-text-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~GgufVocabularyTest() override { fs::remove_all(folder_); }
-
   const fs::path& model(const std::string& name, const std::string& config = "{}") {
     fs::copy_file(fs::path(TERN_TEST_DATA) / "tokenizers" / (name + ".json"), folder_ / "tokenizer.json",
                   fs::copy_options::overwrite_existing);
@@ -30,7 +25,8 @@ class GgufVocabularyTest : public ::testing::Test {
     return folder_;
   }
 
-  fs::path folder_;
+  test::TempDir scratch_;
+  const fs::path& folder_ = scratch_.path();
 };
 
 // Broken if the split is taken for another model's.

@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "checkpoint/gguf.h"
+#include "tests/temp_dir.h"
 #include "tok_corpus.h"
 #include "tok_files.h"
 #include "tokenizer/gguf/pre.h"
@@ -47,12 +48,9 @@ const GgufVocabulary& vocabulary(const std::string& name) {
   const auto found = known.find(name);
   if (found != known.end()) return found->second;
   const std::string bytes = read_packed(kFolder / (name + ".gguf.zst"));
-  std::string path = (std::filesystem::temp_directory_path() / "tern-vocabulary-XXXXXX").string();
-  const int file = ::mkstemp(path.data());
-  if (file < 0 || ::write(file, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) std::abort();
-  ::close(file);
-  GgufVocabulary read = read_gguf_vocabulary(checkpoint::Gguf::open(path).value()).value();
-  std::filesystem::remove(path);
+  const test::TempDir scratch;
+  GgufVocabulary read =
+      read_gguf_vocabulary(checkpoint::Gguf::open(scratch.write("vocabulary.gguf", bytes)).value()).value();
   return known.emplace(name, std::move(read)).first->second;
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/strings.h"
 #include "checkpoint/gguf_writer.h"
-#include "tests/unit/line_in.h"
+#include "tests/temp_dir.h"
 #include "tokenizer/aligned_text.h"
 #include "tokenizer/gguf/tokenizer_gguf.h"
 #include "tokenizer/gguf/vocabulary.h"
@@ -246,14 +246,10 @@ TEST(GgufTokenizerErrors, NameTheKey) {
 
 class Folder : public testing::Test {
  protected:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "tern-text-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~Folder() override { fs::remove_all(folder_); }
-  void put(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
-  [[nodiscard]] std::string line(const Error& error) const { return test::line_in(folder_, error); }
-  fs::path folder_;
+  void put(const std::string& name, const std::string& text) const { scratch_.write(name, text); }
+  [[nodiscard]] std::string line(const Error& error) const { return scratch_.line(error); }
+  test::TempDir scratch_;
+  const fs::path& folder_ = scratch_.path();
 };
 
 class TokenizerFolder : public Folder {};

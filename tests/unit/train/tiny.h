@@ -14,6 +14,7 @@
 #include "data/batch.h"
 #include "models/adapter.h"
 #include "models/loader.h"
+#include "tests/temp_dir.h"
 
 namespace tern::train {
 
@@ -67,22 +68,6 @@ inline void upload(graph::TensorStore& store, const std::string& name, const std
   store.upload(name, std::as_bytes(std::span(values)));
 }
 
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tern-train-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using Scratch = test::TempDir;
 
 }  // namespace tern::train
