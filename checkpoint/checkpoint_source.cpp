@@ -56,7 +56,7 @@ struct CheckpointSource::State {
     }
   }
 
-  void open_directory() {
+  void open_directory(bool with_weights) {
     kind = Kind::hugging_face;
     directory = path;
     if (fs::exists(directory / "config.json")) config = io::read_json_file(directory / "config.json").value();
@@ -64,6 +64,7 @@ struct CheckpointSource::State {
       throw Failure(data_error((directory / "config.json").string(), "an object", config->type_name(),
                                "restore the model's config.json"));
     }
+    if (config && !with_weights) return;
     for (const char* stem : {"model", "adapter_model"}) {
       const std::string base = (directory / stem).string();
       if (!fs::exists(base + ".safetensors") && !fs::exists(base + ".safetensors.index.json")) continue;
@@ -90,12 +91,12 @@ struct CheckpointSource::State {
                    torch ? "convert them with `save_pretrained(safe_serialization=True)`" : "check the path"));
   }
 
-  void open() {
+  void open(bool with_weights) {
     std::error_code code;
     const fs::file_status status = fs::status(path, code);
     if (status.type() == fs::file_type::not_found) throw Failure(io::read_error(path.string(), ENOENT));
     if (fs::is_directory(status)) {
-      open_directory();
+      open_directory(with_weights);
     } else if (path.extension() == ".safetensors") {
       directory = path.parent_path();
       take(Safetensors::open(path).value());
@@ -111,18 +112,21 @@ CheckpointSource::CheckpointSource(CheckpointSource&&) noexcept = default;
 CheckpointSource& CheckpointSource::operator=(CheckpointSource&&) noexcept = default;
 CheckpointSource::~CheckpointSource() = default;
 
-Result<CheckpointSource> CheckpointSource::open(const fs::path& path) {
+Result<CheckpointSource> CheckpointSource::open_with(const fs::path& path, bool weights) {
   return catching([&] {
     auto state = std::make_unique<State>();
     state->path = path;
     try {
-      state->open();
+      state->open(weights);
     } catch (const fs::filesystem_error& why) {
       throw Failure(io::read_error(why.path1().string(), why.code().value()));
     }
     return CheckpointSource(std::move(state));
   });
 }
+
+Result<CheckpointSource> CheckpointSource::open(const fs::path& path) { return open_with(path, true); }
+Result<CheckpointSource> CheckpointSource::open_config(const fs::path& path) { return open_with(path, false); }
 
 CheckpointSource::Kind CheckpointSource::kind() const { return state_->kind; }
 const fs::path& CheckpointSource::path() const { return state_->path; }

@@ -40,6 +40,8 @@ class CheckpointSource {
   // A .gguf file, a directory (model.safetensors or its index, adapter_model.safetensors, or one .gguf file), or a
   // .safetensors file.
   static Result<CheckpointSource> open(const std::filesystem::path& path);
+  // As open, yet of a directory with a config.json that alone: tensors() is empty.
+  static Result<CheckpointSource> open_config(const std::filesystem::path& path);
   CheckpointSource(CheckpointSource&&) noexcept;
   CheckpointSource& operator=(CheckpointSource&&) noexcept;
   ~CheckpointSource();
@@ -69,6 +71,7 @@ class CheckpointSource {
 
  private:
   struct State;
+  static Result<CheckpointSource> open_with(const std::filesystem::path& path, bool weights);
   explicit CheckpointSource(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

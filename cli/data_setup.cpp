@@ -76,19 +76,14 @@ std::string template_kwargs(const Arguments& arguments) {
   return cat("{\"enable_thinking\": ", arguments.boolean("enable_thinking"), "}");
 }
 
-std::shared_ptr<const data::ChatEncoder> make_encoder(const Arguments& arguments, const std::string& path,
-                                                      const chat::ModelText& model, std::uint32_t longest) {
+data::ChatEncoderOptions encoder_options(const Arguments& arguments) {
   data::ChatEncoderOptions options;
-  options.max_length =
-      has(arguments, "max_length") ? static_cast<std::uint32_t>(arguments.integer("max_length")) : longest;
+  if (has(arguments, "max_length")) options.max_length = static_cast<std::uint32_t>(arguments.integer("max_length"));
   options.truncation = data::parse_truncation(arguments.string("truncation_strategy")).value();
   options.loss_scale = chat::parse_loss_scale(arguments.string("loss_scale")).value();
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);
-  // A template of the user's own makes other samples of the same rows, so it belongs to the cache's key.
-  options.identity = cat(data::tokenizer_identity(path).value(),
-                         has(arguments, "template") ? cat("\n", model.chat_template->source()) : std::string());
-  return data::ChatEncoder::create(model.tokenizer, model.chat_template, options).value();
+  return options;
 }
 
 }  // namespace tern::cli

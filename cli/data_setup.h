@@ -1,7 +1,6 @@
 // The data and template flags as the data and text libraries take them; shared by the commands that read datasets.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "base/status.h"
@@ -25,11 +24,8 @@ void apply_template(const Arguments& arguments, chat::ModelText& model);
 // The template's variables as a JSON object, from --enable_thinking; empty where it is not given.
 [[nodiscard]] std::string template_kwargs(const Arguments& arguments);
 
-// The encoder of the model at `path` with the text `model`, from --max_length, --truncation_strategy, --loss_scale,
-// --use_chat_template and --enable_thinking. `longest` stands where --max_length is not given; 0: no limit. Throws
-// Failure.
-[[nodiscard]] std::shared_ptr<const data::ChatEncoder> make_encoder(const Arguments& arguments, const std::string& path,
-                                                                    const chat::ModelText& model,
-                                                                    std::uint32_t longest);
+// From --max_length, --truncation_strategy, --loss_scale, --use_chat_template and --enable_thinking; `identity` is left
+// to whoever knows the model. Throws Failure.
+[[nodiscard]] data::ChatEncoderOptions encoder_options(const Arguments& arguments);
 
 }  // namespace tern::cli

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "base/strings.h"
-#include "cli/run_directory.h"
 #include "io/mapped_file.h"
+#include "train/run_directory.h"
 
 namespace tern::cli {
 
@@ -16,8 +16,13 @@ Arguments with_saved_arguments(const Arguments& given) {
   const auto& adapters = given.list("adapters");
   fs::path folder = adapters.empty() ? fs::path(given.maybe_string("model").value_or("")) : fs::path(adapters[0]);
   if (given.has("resume_from_checkpoint")) {
-    const bool last = given.string("resume_from_checkpoint") == "last";
-    folder = checkpoint_to_resume(given, last ? base_directory(given) : fs::path());
+    const std::string& from = given.string("resume_from_checkpoint");
+    const auto base = given.maybe_string("output_dir");
+    // Without --output_dir it is the model's name that leads to the last checkpoint.
+    folder = train::find_checkpoint(from, from != "last" ? ""
+                                          : base         ? fs::path(*base)
+                                                         : train::default_output_dir(given.string("model")))
+                 .value();
   }
   const fs::path file = folder / "args.json";
   std::error_code ignored;

@@ -59,7 +59,7 @@ std::string model_path(const Arguments& arguments, const std::string& model) {
   return session::resolve_model(model, hub_options(arguments)).value();
 }
 
-std::unique_ptr<session::Session> open_session(const Arguments& arguments, const std::string& model) {
+session::SessionOptions session_options(const Arguments& arguments, const std::string& model) {
   session::SessionOptions options;
   options.runtime = runtime_options(arguments);
   options.model = model;
@@ -68,21 +68,26 @@ std::unique_ptr<session::Session> open_session(const Arguments& arguments, const
   if (has(arguments, "template")) options.chat_template = arguments.string("template");
   // One of the flag's choices.
   if (has(arguments, "torch_dtype")) options.compute = dtype_from_name(arguments.string("torch_dtype")).value();
-  return session::open_session(options).value();
+  return options;
+}
+
+std::unique_ptr<session::Session> open_session(const Arguments& arguments, const std::string& model) {
+  return session::open_session(session_options(arguments, model)).value();
+}
+
+std::function<void(std::uint64_t, std::uint64_t)> weight_progress(const Arguments& arguments) {
+  if (arguments.boolean("quiet") || !stderr_is_terminal()) return {};
+  return [bar = std::shared_ptr<Progress>()](std::uint64_t done, std::uint64_t total) mutable {
+    if (!bar) bar = std::make_shared<Progress>("loading", total, "B");
+    bar->update(done);
+    if (done == total) bar->finish();
+  };
 }
 
 void load_weights(session::Session& session, const Arguments& arguments, const models::LoadOptions& options) {
   models::LoadOptions with_progress = options;
-  std::unique_ptr<Progress> progress;
-  if (!arguments.boolean("quiet") && stderr_is_terminal()) {
-    with_progress.progress = [&](std::uint64_t done, std::uint64_t total) {
-      if (!progress) progress = std::make_unique<Progress>("loading", total, "B");
-      progress->update(done);
-    };
-  }
-  const Status loaded = session::load_weights(session, with_progress);
-  progress.reset();
-  loaded.value();
+  with_progress.progress = weight_progress(arguments);
+  session::load_weights(session, with_progress).value();
 }
 
 void require_one_adapter(const Arguments& arguments) {

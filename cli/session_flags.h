@@ -1,7 +1,9 @@
 // From the flags of devices, models and hubs to what session/ takes, with progress on the terminal.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -22,6 +24,12 @@ namespace tern::cli {
 
 // The path of --model, or of `model`, fetched where it is a hub id. Throws Failure.
 [[nodiscard]] std::string model_path(const Arguments& arguments, const std::string& model);
+
+// --model (or `model`), --model_type, --template, --torch_dtype and the flags above, those that the command has.
+[[nodiscard]] session::SessionOptions session_options(const Arguments& arguments, const std::string& model);
+
+// A progress line for weights as they are read; empty where none is to be seen.
+[[nodiscard]] std::function<void(std::uint64_t done, std::uint64_t total)> weight_progress(const Arguments& arguments);
 
 // Opens device, checkpoint and text; weights are not read yet, so that bad data is refused before they are. Throws
 // Failure.

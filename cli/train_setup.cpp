@@ -1,17 +1,14 @@
 #include "cli/train_setup.h"
 
 #include <algorithm>
-#include <set>
+#include <memory>
 
-#include "base/log.h"
-#include "base/strings.h"
-#include "tokenizer/regex.h"
-#include "train/lora_init.h"
+#include "cli/data_setup.h"
+#include "cli/session_flags.h"
+#include "cli/terminal.h"
 
 namespace tern::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 train::When when(const std::string& word) {
   if (word == "steps") return train::When::steps;
@@ -24,104 +21,24 @@ train::ScheduleKind schedule_kind(const std::string& word) {
   return word == "constant_with_warmup" ? train::ScheduleKind::constant_with_warmup : train::ScheduleKind::cosine;
 }
 
-models::AdapterConfig adapter_config(const Arguments& arguments) {
-  models::AdapterConfig config;
-  config.rank = arguments.integer("lora_rank");
-  config.alpha = arguments.real("lora_alpha");
-  config.dropout = arguments.real("lora_dropout");
-  config.use_rslora = arguments.boolean("use_rslora");
-  config.base_model = arguments.string("model");
-  return config;
-}
-
-// Linear layers whose whole name matches, as PEFT takes an expression.
-std::vector<models::LinearModule> modules_by_regex(const models::LoadedModel& model, const std::string& pattern) {
-  const auto all = models::linear_modules(model);
-  std::vector<models::LinearModule> chosen;
-  const auto matching = catching([&] {
-    const tokenizer::Regex regex(cat("\\A(?:", pattern, ")\\z"), false, "flag --target_regex");
-    for (const auto& module : all) {
-      std::vector<tokenizer::Range> found;
-      regex.find_all(module.name, found);
-      if (!found.empty()) chosen.push_back(module);
-    }
-    return Unit{};
-  });
-  if (!matching) {
-    const auto& error = matching.error();
-    throw Failure(usage_error(error.where, error.expected, error.found, "write a regular expression of Python's re"));
-  }
-  if (chosen.empty()) {
-    throw Failure(usage_error("flag --target_regex", cat("an expression of layer names such as ", all.front().name),
-                              cat("\"", pattern, "\", which matches none"),
-                              "it must match the whole name: begin with .* where any may come before"));
-  }
-  return chosen;
-}
-
-// What PEFT selects the same layers by: last parts of names where those choose no more than was chosen, else names.
-std::vector<std::string> target_names(const models::LoadedModel& model,
-                                      const std::vector<models::LinearModule>& chosen) {
-  const auto last = [](const std::string& name) { return name.substr(name.rfind('.') + 1); };
-  std::set<std::string> parts;
-  std::vector<std::string> short_names;
-  std::vector<std::string> names;
-  for (const auto& module : chosen) {
-    if (parts.insert(last(module.name)).second) short_names.push_back(last(module.name));
-    names.push_back(module.name);
-  }
-  std::size_t matched = 0;
-  for (const auto& module : models::linear_modules(model)) matched += parts.count(last(module.name));
-  return matched == chosen.size() ? short_names : names;
-}
-
-}  // namespace
-
-models::LoadedAdapter prepare_adapter(const Arguments& arguments, session::Session& session, const fs::path& resume) {
-  const auto& given = arguments.list("adapters");
-  const fs::path from = !resume.empty() ? resume : given.empty() ? fs::path() : fs::path(given[0]);
-  if (!from.empty()) {
-    auto adapter = models::load_adapter(session.model, "lora", from).value();
-    adapter.config.base_model = arguments.string("model");
-    log_info(cat("adapter: ", from.string(), ", rank ", adapter.config.rank, ", alpha ", adapter.config.alpha,
-                 ", dropout ", adapter.config.dropout));
-    return adapter;
-  }
-  models::LoadedAdapter adapter;
-  adapter.config = adapter_config(arguments);
-  const auto regex = arguments.maybe_string("target_regex");
-  const auto modules = regex ? modules_by_regex(session.model, *regex)
-                             : models::select_modules(session.model, arguments.list("target_modules")).value();
-  adapter.config.target_modules = target_names(session.model, modules);
-  adapter.layers = models::create_adapter(session.model, "lora", adapter.config, modules);
-  train::init_adapter(*session.model.store, adapter, static_cast<std::uint64_t>(arguments.integer("seed")));
-  return adapter;
-}
-
-std::vector<std::string> trained_parameters(const Arguments& arguments, const models::LoadedModel& model) {
-  const auto specs = model.architecture->parameters(model.config);
-  for (const char* flag : {"freeze_parameters", "trainable_parameters"}) {
-    for (const auto& prefix : arguments.list(flag)) {
-      if (std::none_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name.starts_with(prefix); })) {
-        throw Failure(usage_error(cat("flag --", flag), cat("a prefix of a weight's name, such as ", specs[0].name),
-                                  cat("\"", prefix, "\", which none begins with"), "`tern inspect` lists the names"));
-      }
-    }
-  }
-  const auto matches = [](const std::string& name, const std::vector<std::string>& prefixes) {
-    return std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& p) { return name.starts_with(p); });
-  };
-  std::vector<std::string> names;
-  for (const auto& spec : specs) {
-    const bool frozen = matches(spec.name, arguments.list("freeze_parameters")) &&
-                        !matches(spec.name, arguments.list("trainable_parameters"));
-    if (!frozen) names.push_back(spec.name);
-  }
-  if (names.empty()) {
-    throw Failure(usage_error("flag --freeze_parameters", "a weight that is trained", "every weight frozen",
-                              "free some by --trainable_parameters"));
-  }
-  return names;
+train::TunerOptions tuner_options(const Arguments& arguments) {
+  train::TunerOptions o;
+  o.type = arguments.string("tuner_type") == "full" ? train::TunerType::full : train::TunerType::lora;
+  o.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
+  // A checkpoint brings its own settings; only what the user says is compared with them.
+  const bool resumes = arguments.has("resume_from_checkpoint");
+  const auto says = [&](const char* flag) { return arguments.has(flag) && (!resumes || arguments.was_set(flag)); };
+  if (says("lora_rank")) o.lora_rank = arguments.integer("lora_rank");
+  if (says("lora_alpha")) o.lora_alpha = arguments.real("lora_alpha");
+  if (says("lora_dropout")) o.lora_dropout = arguments.real("lora_dropout");
+  if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
+  if (says("target_modules")) o.target_modules = arguments.list("target_modules");
+  if (says("target_regex")) o.target_regex = arguments.string("target_regex");
+  if (!arguments.list("adapters").empty()) o.adapter = arguments.list("adapters")[0];
+  o.freeze_parameters = arguments.list("freeze_parameters");
+  o.trainable_parameters = arguments.list("trainable_parameters");
+  o.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
+  return o;
 }
 
 data::BatchOptions batch_options(const Arguments& arguments) {
@@ -133,9 +50,7 @@ data::BatchOptions batch_options(const Arguments& arguments) {
   o.shuffle = arguments.boolean("dataset_shuffle");
   o.group_by_length = arguments.boolean("group_by_length");
   o.packing = arguments.boolean("packing");
-  for (const char* name : {"max_length", "packing_length"}) {
-    if (o.packing && arguments.has(name)) o.packing_length = static_cast<std::uint32_t>(arguments.integer(name));
-  }
+  o.packing_length = static_cast<std::uint32_t>(arguments.maybe_integer("packing_length").value_or(0));
   o.seed = static_cast<std::uint64_t>(arguments.integer("data_seed"));
   return o;
 }
@@ -164,6 +79,35 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.eval_batches.per_device_batch_size = static_cast<std::uint32_t>(arguments.integer("per_device_eval_batch_size"));
   o.eval_batches.shuffle = false;
   o.graph.gradient_checkpointing = arguments.boolean("gradient_checkpointing");
+  return o;
+}
+
+}  // namespace
+
+train::RunOptions run_options(const Arguments& arguments) {
+  require_one_adapter(arguments);
+  train::RunOptions o;
+  o.session = session_options(arguments, arguments.string("model"));
+  o.data = load_options(arguments);
+  o.encoder = encoder_options(arguments);
+  o.batches = batch_options(arguments);
+  o.streaming = arguments.boolean("streaming");
+  o.shuffle_buffer_size = static_cast<std::uint32_t>(arguments.integer("shuffle_buffer_size"));
+  o.tuner = tuner_options(arguments);
+  o.trainer = trainer_options(arguments, o.tuner.type == train::TunerType::full);
+  o.output_dir = arguments.maybe_string("output_dir").value_or("");
+  o.add_version = arguments.boolean("add_version");
+  o.resume_from = arguments.maybe_string("resume_from_checkpoint").value_or("");
+  o.resume_only_model = arguments.boolean("resume_only_model");
+  o.load_best_model_at_end = arguments.boolean("load_best_model_at_end");
+  o.load_progress = weight_progress(arguments);
+  o.args_json = [told = arguments, learning_rate = o.trainer.learning_rate,
+                 accumulation = o.batches.accumulation](const std::filesystem::path& output_dir) mutable {
+    told.derive("output_dir", output_dir.string());
+    told.derive("learning_rate", learning_rate);
+    told.derive("gradient_accumulation_steps", static_cast<std::int64_t>(accumulation));
+    return told.to_json();
+  };
   return o;
 }
 

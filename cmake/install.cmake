@@ -1,10 +1,31 @@
-# What is installed: bin/tern, lib/tern/backends/*.so (by each backend), include/tern, and the CMake package with which a
-# backend is built anywhere: find_package(tern) gives tern::accel, the include directory and nothing else.
-# `cmake --install build --component sdk` installs the last two alone.
+# What is installed: bin/tern, lib/tern/backends/*.so (by each backend), include/tern, and the CMake package.
+#   find_package(tern) gives tern::accel, the include directory with which a backend is built anywhere, and nothing else.
+#   find_package(tern COMPONENTS engine train) gives the libraries as well, for programs that embed tern.
+# `cmake --install build --component sdk` installs include/tern/*.h and the package for backends alone.
 include(CMakePackageConfigHelpers)
 
 set(TERN_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tern)
 install(DIRECTORY include/tern DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT sdk FILES_MATCHING PATTERN "*.h")
+
+# The libraries: static, with the headers that those of session, engine and train include.
+if(TARGET tern_session)
+  set(libraries base ops accel comm graph io checkpoint hub tokenizer jinja chat data nn models session train engine)
+  foreach(folder ${libraries})
+    set_target_properties(tern_${folder} PROPERTIES EXPORT_NAME ${folder})
+    list(APPEND library_targets tern_${folder})
+    install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tern/library COMPONENT library
+      FILES_MATCHING PATTERN "*.h")
+  endforeach()
+  set_target_properties(tern_accel PROPERTIES EXPORT_NAME devices)  # tern::accel is the interface of backends
+  set_target_properties(tern_flags PROPERTIES EXPORT_NAME library)
+  target_include_directories(tern_flags INTERFACE
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/tern/library> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(tern_flags INTERFACE $<INSTALL_INTERFACE:cxx_std_20>)
+  install(TARGETS tern_flags ${library_targets} EXPORT ternLibraries
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/tern COMPONENT library)
+  install(EXPORT ternLibraries NAMESPACE tern:: DESTINATION ${TERN_PACKAGE_DIR} COMPONENT library)
+  install(FILES cmake/ternDependencies.cmake DESTINATION ${TERN_PACKAGE_DIR} COMPONENT library)
+endif()
 
 add_library(tern_accel_interface INTERFACE)
 set_target_properties(tern_accel_interface PROPERTIES EXPORT_NAME accel)

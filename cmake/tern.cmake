@@ -1,15 +1,17 @@
 # One folder is one static library; its sources are what lies in it, so adding a file touches no list.
 
 add_library(tern_flags INTERFACE)
-target_compile_options(tern_flags INTERFACE -Wall -Wextra $<$<CXX_COMPILER_ID:GNU>:-Werror>
-  -Wno-missing-field-initializers
-  -ffp-contract=off -fvisibility=hidden
-  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)  # errors know their place in the sources, not on the builder's disk
+# How tern itself is built; a program that links an installed tern chooses for itself.
+target_compile_options(tern_flags INTERFACE "$<BUILD_INTERFACE:-Wall;-Wextra;$<$<CXX_COMPILER_ID:GNU>:-Werror>>"
+  "$<BUILD_INTERFACE:-Wno-missing-field-initializers;-ffp-contract=off;-fvisibility=hidden>"
+  # Errors know their place in the sources, not on the builder's disk.
+  "$<BUILD_INTERFACE:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # Baseline only: kernels dispatch at run time to AVX2, AVX-512, VNNI and bf16.
-  target_compile_options(tern_flags INTERFACE -march=x86-64-v2)
+  target_compile_options(tern_flags INTERFACE $<BUILD_INTERFACE:-march=x86-64-v2>)
 endif()
-target_include_directories(tern_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+target_include_directories(tern_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 find_package(Threads REQUIRED)
 target_link_libraries(tern_flags INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
 if(TERN_SANITIZE)

@@ -175,4 +175,10 @@ Result<std::string> tokenizer_identity(const std::filesystem::path& model) {
   });
 }
 
+Result<std::string> tokenizer_identity(const std::filesystem::path& model, const chat::ChatTemplate& chat_template) {
+  auto identity = tokenizer_identity(model);
+  if (!identity) return identity;
+  return cat(*identity, "\n", chat_template.source());
+}
+
 }  // namespace tern::data

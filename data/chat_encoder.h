@@ -47,5 +47,9 @@ class ChatEncoder final : public RowEncoder {
 
 // Of the files that make a tokenizer and its template: those of a Hugging Face directory, or the head of a GGUF file.
 [[nodiscard]] Result<std::string> tokenizer_identity(const std::filesystem::path& model);
+// The same with the source of a template that stands in the place of the model's own: it makes other samples of the
+// same rows.
+[[nodiscard]] Result<std::string> tokenizer_identity(const std::filesystem::path& model,
+                                                     const chat::ChatTemplate& chat_template);
 
 }  // namespace tern::data

@@ -54,6 +54,7 @@ std::string cache_key(const Source& source, const LoadOptions& options, const Ro
   add(kFormat);
   add(encoder.fingerprint());
   add(options.normalize.system);
+  if (options.strict) add("strict");  // takes fewer rows
   for (const auto& [from, to] : options.normalize.columns) {
     add(from);
     add(to);

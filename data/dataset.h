@@ -25,7 +25,7 @@ struct LoadOptions {
   std::vector<std::string> val_dataset;
   double split_dataset_ratio = 0;  // share of the rows of `dataset` held out for evaluation
   std::uint64_t data_seed = 42;
-  bool strict = false;               // a bad row stops the run
+  bool strict = false;               // a bad row stops the run, and a null answer makes one
   bool needs_supervision = true;     // data without a supervised token is an error, not just told
   bool load_from_cache_file = true;  // false: tokenise anew
   unsigned dataset_num_proc = 1;     // threads

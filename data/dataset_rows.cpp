@@ -65,7 +65,9 @@ void run_source(const Source& source, const LoadOptions& options, std::string_vi
   for (const auto& file : source.files) {
     std::uint64_t rows = 0;
     const auto make_work = [&]() -> RowWork {
-      auto normalizer = std::make_shared<Normalizer>(options.normalize);
+      NormalizeOptions normalize = options.normalize;
+      normalize.strict = options.strict;
+      auto normalizer = std::make_shared<Normalizer>(std::move(normalize));
       return [&, normalizer](RawRow&& raw) -> std::unique_ptr<RowProduct> {
         auto product = std::make_unique<Normalized>();
         raw.ordinal += base;

@@ -54,6 +54,10 @@ class Columns {
     const Entry* entry = find(key);
     return entry != nullptr && !entry->value.is_null();
   }
+  [[nodiscard]] bool is_null(std::string_view key) {
+    const Entry* entry = find(key);
+    return entry != nullptr && entry->value.is_null();
+  }
   // The string of the first of `keys` that is there; later ones stay unused.
   template <std::size_t N>
   std::optional<std::string> first_text(const std::array<std::string_view, N>& keys) {
@@ -175,7 +179,7 @@ struct Normalizer::State {
     }
     const auto query = columns.first_text(kQueryKeys);
     if (query) row.messages.push_back({"user", *query, {}, {}});
-    const bool answered = answer(columns, row);
+    const bool answered = answer(columns, place, row);
     if (!query && !answered) {
       throw Failure(data_error(place.where(), "a column of messages, query, response, instruction or text",
                                columns.names(), "name yours with --columns '{\"theirs\": \"query\"}'"));
@@ -195,11 +199,18 @@ struct Normalizer::State {
       row.messages = history_of(structured(*value, place.field("history")), place.field("history"));
     }
     row.messages.push_back({"user", query, {}, {}});
-    answer(columns, row);
+    answer(columns, place, row);
   }
 
-  static bool answer(Columns& columns, Row& row) {
+  bool answer(Columns& columns, const Place& place, Row& row) const {
     const auto response = columns.first_text(kResponseKeys);
+    if (!response && options.strict) {
+      for (const auto key : kResponseKeys) {
+        if (columns.is_null(key)) {
+          throw Failure(place.field(key).error("a string", "null", "write the answer, or leave the column away"));
+        }
+      }
+    }
     if (response) row.messages.push_back({"assistant", *response, {}, {}});
     return response.has_value();
   }

@@ -49,10 +49,10 @@ struct Row {
 using ColumnMap = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] Result<ColumnMap> parse_columns(std::string_view json);
 
-// The `system` flag: the system message of rows that bring none.
 struct NormalizeOptions {
   ColumnMap columns;
-  std::string system;
+  std::string system;   // the system message of rows that bring none
+  bool strict = false;  // an answer's column that holds null is an error; else such a row is a prompt only
 };
 
 // Normalises rows of any number of files; one per thread, as it keeps the JSON parser's buffers.

@@ -15,25 +15,39 @@ Session::~Session() {
   if (runtime) show_profile(*runtime);
 }
 
-Result<std::unique_ptr<Session>> open_session(const SessionOptions& options) {
+Result<std::unique_ptr<Session>> open_text(const SessionOptions& options) {
   return catching([&] {
     auto session = std::make_unique<Session>();
     session->path = resolve_model(options.model, options.hub).value();
-    session->source =
-        std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(session->path).value());
     session->text = chat::load_model_text(session->path).value();
     if (!options.chat_template.empty()) {
       session->text->chat_template =
           chat::ChatTemplate::parse(io::read_text_file(options.chat_template).value(), options.chat_template).value();
     }
-    session->config = models::read_config(*session->source).value();
+    session->config = models::read_config(checkpoint::CheckpointSource::open_config(session->path).value()).value();
     // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
     if (!options.model_type.empty() && options.model_type != session->config.model_type) {
       throw Failure(usage_error("flag --model_type", cat("\"", session->config.model_type, "\", as the model says"),
                                 cat("\"", options.model_type, "\""), "remove it"));
     }
-    session->runtime = open_runtime(options.runtime).value();
-    session->compute = options.compute.value_or(models::fastest_compute_dtype(*session->runtime->device));
+    return session;
+  });
+}
+
+Status open_model(Session& session, const SessionOptions& options) {
+  return catching([&] {
+    session.source =
+        std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(session.path).value());
+    if (!session.runtime) session.runtime = open_runtime(options.runtime).value();
+    session.compute = options.compute.value_or(models::fastest_compute_dtype(*session.runtime->device));
+    return Unit{};
+  });
+}
+
+Result<std::unique_ptr<Session>> open_session(const SessionOptions& options) {
+  return catching([&] {
+    auto session = open_text(options).value();
+    open_model(*session, options).value();
     return session;
   });
 }

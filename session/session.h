@@ -42,6 +42,11 @@ struct Session {
 // Errors: what is wrong with the model (data), the device (device) or the options (usage).
 [[nodiscard]] Result<std::unique_ptr<Session>> open_session(const SessionOptions& options);
 
+// The same in two halves, for a run that looks at its data in between: path, text and config first, which need neither
+// weights nor a device; then the checkpoint and, where the caller has not opened it meanwhile, the runtime.
+[[nodiscard]] Result<std::unique_ptr<Session>> open_text(const SessionOptions& options);
+[[nodiscard]] Status open_model(Session& session, const SessionOptions& options);
+
 // Reads the weights onto the device and tells what was loaded. Errors (data): a tensor; (device): no memory.
 [[nodiscard]] Status load_weights(Session& session, const models::LoadOptions& options);
 

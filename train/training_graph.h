@@ -29,6 +29,7 @@ struct TrainingGraphOptions {
   float lora_dropout = 0.0F;
   std::map<std::string, nn::LoraLayer> adapters;  // by module
   std::vector<std::string> trainable;             // stored names whose gradient is taken; empty: evaluation
+  std::string loss = "cross_entropy";             // by name (loss.h)
   bool gradient_checkpointing = false;            // layers are computed again in the backward
   bool dropout = false;                           // draw dropout at all
 };

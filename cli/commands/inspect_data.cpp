@@ -46,7 +46,11 @@ int run_inspect_data(const Arguments& arguments) {
   const std::string path = model_path(arguments, arguments.string("model"));
   chat::ModelText model = chat::load_model_text(path).value();
   apply_template(arguments, model);
-  const auto encoder = make_encoder(arguments, path, model, 0);
+  data::ChatEncoderOptions encoding = encoder_options(arguments);
+  encoding.identity = (arguments.has("template") ? data::tokenizer_identity(path, *model.chat_template)
+                                                 : data::tokenizer_identity(path))
+                          .value();
+  const auto encoder = data::ChatEncoder::create(model.tokenizer, model.chat_template, encoding).value();
   const data::LoadedData loaded = data::load_datasets(options, *encoder).value();
   std::uint32_t packing_length = 0;
   for (const auto* name : {"max_length", "packing_length"}) {

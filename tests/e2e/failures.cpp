@@ -57,6 +57,13 @@ TEST_F(Failures, DataThatCannotBeReadIsThree) {
   expect(sft({"--dataset", bad, "--strict"}), 3, {bad + ":3", "\"query\"", "expected", "found an array"});
   const auto prompts = scratch_.write("prompts.jsonl", "{\"query\": \"1 + 1\"}\n");
   expect(sft({"--dataset", prompts}), 3, {"supervised"});
+  // Before the weights are opened: they may be large, and far away.
+  const auto cut = [](const std::string& text) { return text.substr(0, text.size() / 2); };
+  const auto torn = damaged("model.safetensors", cut);
+  expect(sft({"--dataset", prompts, "--model", torn}), 3, {prompts, "at least one supervised token"});
+  expect(sft({"--dataset", prompts, "--model", torn, "--streaming"}), 3, {prompts, "at least one supervised token"});
+  const auto null = scratch_.write("null.jsonl", "{\"query\": \"1 + 1\", \"response\": null}\n");
+  expect(sft({"--dataset", null, "--strict"}), 3, {null + ":1: field \"response\": expected a string, found null"});
   expect(sft({"--resume_from_checkpoint", "last"}), 3, {"--resume_from_checkpoint last", "a sound checkpoint"});
   expect({"infer", "--model", model(), "--adapters", path("model").string()}, 3, {"adapter_config.json"});
   Options empty = options_;

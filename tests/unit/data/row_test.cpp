@@ -66,6 +66,21 @@ TEST(Row, EveryFormatOfTheContract) {
   EXPECT_EQ(parse(R"({"text":"words"})")->text, "words");
 }
 
+TEST(Row, AnAnswerThatIsNullIsAPromptUnlessStrict) {
+  NormalizeOptions strict;
+  strict.strict = true;
+  for (const std::string row : {R"({"query":"hi","response":null})", R"({"instruction":"hi","response":null})"}) {
+    EXPECT_EQ(dialogue(row), "user:hi");
+    EXPECT_EQ(
+        parse(row, strict).error().line(),
+        "train.jsonl:17: field \"response\": expected a string, found null; write the answer, or leave the column "
+        "away");
+  }
+  EXPECT_EQ(dialogue(parse(R"({"query":"hi","answer":null,"response":"ho"})", strict)->messages),
+            "user:hi|assistant:ho");
+  EXPECT_TRUE(parse(R"({"query":"a prompt"})", strict));
+}
+
 TEST(Row, RolesAliasesToolsAndLoss) {
   const auto row = parse(R"({"messages":[{"role":"user","content":"w?"},
       {"role":"assistant","content":"", "tool_calls":[{"function":{"name":"f","arguments":"{\"x\":1}"}}],"loss":false},

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <string>
 
-#include "cli/flags/arguments.h"
+#include "base/status.h"
 
-namespace tern::cli {
+namespace tern::train {
 
 // Held while a run writes to its directory, so that a second run is refused; ends with the process, killed or not.
 class DirectoryLock {
@@ -21,14 +21,14 @@ class DirectoryLock {
   int fd_ = -1;
 };
 
-// --output_dir, else output/<name of the model>.
-[[nodiscard]] std::filesystem::path base_directory(const Arguments& arguments);
+// Where the runs of a model go that are told no place: output/<name of the model>.
+[[nodiscard]] std::filesystem::path default_output_dir(const std::string& model);
 
 // Makes base/vN-YYYYMMDD-HHMMSS, N one above the highest there; two runs that ask at once get two. Throws Failure.
 [[nodiscard]] std::filesystem::path new_version(const std::filesystem::path& base);
 
-// The checkpoint of --resume_from_checkpoint; `last` is the newest sound one, in the newest version directory that has
-// one. Empty where the flag is not given. Throws Failure (data) where there is none.
-[[nodiscard]] std::filesystem::path checkpoint_to_resume(const Arguments& arguments, const std::filesystem::path& base);
+// The checkpoint that `from` names: a directory, or `last`, the newest sound one of `base`, in the newest version
+// directory that has one. Errors (data): there is none.
+[[nodiscard]] Result<std::filesystem::path> find_checkpoint(const std::string& from, const std::filesystem::path& base);
 
-}  // namespace tern::cli
+}  // namespace tern::train

@@ -1,4 +1,4 @@
-#include "cli/run_directory.h"
+#include "train/run_directory.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,7 +14,7 @@
 #include "base/strings.h"
 #include "train/checkpoint.h"
 
-namespace tern::cli {
+namespace tern::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -58,10 +58,7 @@ DirectoryLock::DirectoryLock(const fs::path& directory) {
 
 DirectoryLock::~DirectoryLock() { ::close(fd_); }
 
-fs::path base_directory(const Arguments& arguments) {
-  if (const auto given = arguments.maybe_string("output_dir")) return *given;
-  return cat("output/", model_name(arguments.string("model")));
-}
+fs::path default_output_dir(const std::string& model) { return cat("output/", model_name(model)); }
 
 fs::path new_version(const fs::path& base) {
   make_directories(base);
@@ -83,14 +80,11 @@ fs::path new_version(const fs::path& base) {
   throw unwritable(base, "no free version");
 }
 
-fs::path checkpoint_to_resume(const Arguments& arguments, const fs::path& base) {
-  const auto named = arguments.maybe_string("resume_from_checkpoint");
-  if (!named) return {};
+Result<fs::path> find_checkpoint(const std::string& from, const fs::path& base) {
   std::error_code error;
-  if (*named != "last") {
-    if (fs::is_directory(*named, error)) return *named;
-    throw Failure(
-        data_error(cat("--resume_from_checkpoint ", *named), "a checkpoint directory", "none", "name one, or last"));
+  if (from != "last") {
+    if (fs::is_directory(from, error)) return fs::path(from);
+    return data_error(cat("--resume_from_checkpoint ", from), "a checkpoint directory", "none", "name one, or last");
   }
   std::vector<std::pair<std::int64_t, fs::path>> folders = {{-1, base}};
   for (const auto& entry : fs::directory_iterator(base, error)) {
@@ -99,10 +93,10 @@ fs::path checkpoint_to_resume(const Arguments& arguments, const fs::path& base) 
   }
   std::sort(folders.rbegin(), folders.rend());
   for (const auto& [version, folder] : folders) {
-    if (fs::path found = train::newest_sound_checkpoint(folder); !found.empty()) return found;
+    if (fs::path found = newest_sound_checkpoint(folder); !found.empty()) return found;
   }
-  throw Failure(data_error(cat("--resume_from_checkpoint last in ", base.string()), "a sound checkpoint", "none",
-                           "start anew without the flag"));
+  return data_error(cat("--resume_from_checkpoint last in ", base.string()), "a sound checkpoint", "none",
+                    "start a new run without the flag");
 }
 
-}  // namespace tern::cli
+}  // namespace tern::train

@@ -1,0 +1,145 @@
+// A whole fine-tuning run from C++, with nothing of cli/.
+#include "train/run.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/e2e/tiny_model.h"
+#include "tests/unit/train/tiny.h"
+#include "train/loss.h"
+
+namespace tern::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+class RunTest : public ::testing::Test {
+ protected:
+  RunTest() {
+    e2e::write_tiny_model(path("model"));
+    std::ofstream(path("rows.jsonl")) << e2e::sums(32);
+    // What no sum answers: the more sums are learned, the less likely it gets.
+    std::ofstream(path("held-out.jsonl"))
+        << "{\"query\": \"1 + 2\", \"response\": \"" << std::string(200, '~') << "\"}\n";
+  }
+  [[nodiscard]] fs::path path(const std::string& name) const { return scratch_.path() / name; }
+  [[nodiscard]] RunOptions options(const std::string& output) const {
+    RunOptions o;
+    o.session.model = path("model").string();
+    o.session.runtime.backend_file = fs::path(TERN_PLUGIN_DIR) / "libtern_cpu.so";
+    o.session.compute = TERN_F32;
+    o.data.dataset = {path("rows.jsonl").string()};
+    o.data.cache_directory = path("cache");
+    o.batches.per_device_batch_size = 4;
+    o.tuner.lora_rank = 4;
+    o.trainer.max_steps = 6;
+    o.trainer.save_steps = 3;
+    o.trainer.learning_rate = 1e-2;
+    o.trainer.eval_batches.shuffle = false;
+    o.output_dir = path(output);
+    o.add_version = false;
+    return o;
+  }
+  [[nodiscard]] static std::string refused(RunOptions o) {
+    const auto run = Run::open(std::move(o));
+    return run.ok() ? std::string() : run.error().line();
+  }
+  Scratch scratch_;
+};
+
+TEST_F(RunTest, TrainsAndResumesToTheBit) {
+  std::vector<double> losses;
+  TrainerHooks hooks;
+  hooks.on_step = [&](std::int64_t, std::int64_t, double loss) { losses.push_back(loss); };
+  const auto whole = Run::open(options("whole"), hooks).value();
+  EXPECT_EQ(whole->total_steps(), 6);
+  EXPECT_EQ(whole->tuner().adapter.config.rank, 4);
+  const TrainResult result = whole->train().value();
+  EXPECT_EQ(result.last_checkpoint, path("whole/checkpoint-6").string());
+  ASSERT_EQ(losses.size(), 6U);
+  EXPECT_LT(losses.back(), losses.front());
+  EXPECT_EQ(read(path("whole/args.json")), "{}\n");
+
+  fs::create_directories(path("cut"));
+  fs::copy(path("whole/checkpoint-3"), path("cut/checkpoint-3"), fs::copy_options::recursive);
+  auto resumed = options("cut");
+  resumed.resume_from = "last";
+  EXPECT_EQ(Run::open(resumed).value()->train().value().last_checkpoint, path("cut/checkpoint-6").string());
+  for (const char* file : {"adapter_model.safetensors", "optimizer.safetensors"}) {
+    EXPECT_TRUE(read(path("whole/checkpoint-6") / file) == read(path("cut/checkpoint-6") / file)) << file;
+  }
+}
+
+TEST_F(RunTest, EndsOnTheBestWeights) {
+  for (const TunerType type : {TunerType::lora, TunerType::full}) {
+    auto o = options(type == TunerType::full ? "full" : "lora");
+    o.tuner.type = type;
+    o.data.val_dataset = {path("held-out.jsonl").string()};
+    o.trainer.eval_strategy = When::steps;
+    o.trainer.eval_steps = 1;
+    o.trainer.save_steps = 1;
+    o.trainer.warmup_steps = 6;  // the first step changes nothing
+    o.load_best_model_at_end = true;
+    const auto run = Run::open(o).value();
+    const TrainResult result = run->train().value();
+    ASSERT_EQ(result.best_checkpoint, (o.output_dir / "checkpoint-1").string());
+    const std::string name = run->tuner().trainable.front();
+    const auto held = download(*run->session().model.store, name);
+    run->tuner().load(run->session().model, result.last_checkpoint);
+    EXPECT_NE(held, download(*run->session().model.store, name)) << "the last weights were kept";
+    run->tuner().load(run->session().model, result.best_checkpoint);
+    EXPECT_EQ(held, download(*run->session().model.store, name));
+  }
+}
+
+// A checkpoint of rank 4 cannot go on with another adapter: what was asked for would be silently left out.
+TEST_F(RunTest, ACheckpointKeepsItsAdapter) {
+  ASSERT_TRUE(Run::open(options("out")).value()->train().ok());
+  const auto changed = [&](const std::function<void(TunerOptions&)>& change) {
+    auto o = options("out");
+    o.resume_from = "last";
+    change(o.tuner);
+    return refused(o);
+  };
+  const std::string mend = ", as the checkpoint was trained with, found ";
+  EXPECT_EQ(changed([](TunerOptions& t) { t.lora_rank = 8; }),
+            "flag --lora_rank: expected 4" + mend + "8; remove it, or start a new run");
+  EXPECT_NE(changed([](TunerOptions& t) { t.lora_alpha = 7; }).find("--lora_alpha: expected 32"), std::string::npos);
+  EXPECT_NE(changed([](TunerOptions& t) { t.lora_dropout = 0.5; }).find("--lora_dropout"), std::string::npos);
+  EXPECT_NE(changed([](TunerOptions& t) { t.use_rslora = true; }).find("--use_rslora"), std::string::npos);
+  EXPECT_NE(changed([](TunerOptions& t) {
+              t.target_modules = {"q_proj"};
+            }).find("--target_modules: expected the 14 layers" + mend + "2 layers, not the same"),
+            std::string::npos);
+  EXPECT_EQ(changed([](TunerOptions& t) { t.target_modules = {"all-linear"}; }), "");
+}
+
+TEST_F(RunTest, PackingFillsTheLongestSampleWhereNoLengthIsGiven) {
+  auto o = options("packed");
+  o.batches.packing = true;
+  o.batches.accumulation = 1;
+  o.batches.per_device_batch_size = 1;
+  o.trainer.max_steps = -1;
+  o.trainer.num_train_epochs = 1;
+  // 32 samples of some 24 tokens in packs of 512.
+  EXPECT_LE(Run::open(o).value()->total_steps(), 3);
+}
+
+TEST_F(RunTest, ALossIsKnownByItsName) {
+  for (const Loss& loss : losses()) EXPECT_EQ(find_loss(loss.name).value()->build, loss.build);
+  auto o = options("out");
+  o.trainer.graph.loss = "cross-entropy";
+  EXPECT_EQ(refused(o), "loss: expected one of cross_entropy, found \"cross-entropy\"; name one of them");
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+}  // namespace
+}  // namespace tern::train

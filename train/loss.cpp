@@ -1,0 +1,58 @@
+#include "train/loss.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/strings.h"
+#include "ops/gather_rows.h"
+#include "ops/linear_cross_entropy.h"
+
+namespace tern::train {
+namespace {
+
+using graph::Padding;
+using ops::Value;
+
+bool is_trained(const TrainingGraphOptions& options, const std::string& name) {
+  return std::find(options.trainable.begin(), options.trainable.end(), name) != options.trainable.end();
+}
+
+// The sum over supervised tokens of weight * cross entropy. Inputs: loss_rows [rows] i32, which tokens predict a
+// supervised one; targets [rows] i32; loss_weights [rows] f32.
+Value cross_entropy(const LossContext& at) {
+  graph::Graph& graph = at.nn.graph();
+  const nn::BuildOptions& build = at.nn.options();
+  const std::int64_t rows = at.options.capacity.loss_rows;
+  const Value loss_rows =
+      graph.input("loss_rows", with_dynamic(make_desc(TERN_I32, {rows}), 0, kLossRows), Padding::minus_one);
+  const Value targets = graph.input("targets", with_dynamic(make_desc(TERN_I32, {rows}), 0, kLossRows));
+  const Value weights = graph.input("loss_weights", with_dynamic(make_desc(TERN_F32, {rows}), 0, kLossRows));
+  // Only positions that predict a supervised token go through the head: its cost is that of the answer, not the prompt.
+  const Value supervised = ops::gather_rows(graph, at.hidden, loss_rows, build.needs);
+  const std::string head = models::lm_head_weight(at.model.config);
+  ops::LinearCrossEntropyOptions options;
+  options.compute = at.options.compute;
+  options.dh = build.training;
+  options.needs = build.needs;
+  if (is_trained(at.options, head)) {
+    options.dw = true;
+    options.dw_into = at.accumulators.at(head);
+  }
+  return ops::linear_cross_entropy(graph, supervised, at.nn.weight(head), targets, weights, options).loss;
+}
+
+constexpr std::array kLosses = {Loss{"cross_entropy", cross_entropy}};
+
+}  // namespace
+
+std::span<const Loss> losses() { return kLosses; }
+
+Result<const Loss*> find_loss(std::string_view name) {
+  const auto* it = std::find_if(kLosses.begin(), kLosses.end(), [&](const Loss& loss) { return loss.name == name; });
+  if (it != kLosses.end()) return it;
+  std::vector<std::string> names;
+  for (const Loss& loss : kLosses) names.emplace_back(loss.name);
+  return usage_error("loss", cat("one of ", join(names, ", ")), cat("\"", name, "\""), "name one of them");
+}
+
+}  // namespace tern::train

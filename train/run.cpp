@@ -1,0 +1,128 @@
+#include "train/run.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "io/atomic_dir.h"
+#include "io/file_writer.h"
+#include "train/loss.h"
+
+namespace tern::train {
+
+namespace fs = std::filesystem;
+
+Result<std::unique_ptr<Run>> Run::open(RunOptions options, TrainerHooks hooks) {
+  return catching([&] {
+    auto run = std::unique_ptr<Run>(new Run(std::move(options)));
+    const RunOptions& o = run->options_;
+    (void)find_loss(o.trainer.graph.loss).value();
+    if (o.data.dataset.empty()) {
+      throw Failure(usage_error("--dataset", "at least one dataset", "none", "give --dataset FILE or a hub id"));
+    }
+    run->base_ = o.output_dir.empty() ? default_output_dir(o.session.model) : o.output_dir;
+    run->session_ = session::open_text(o.session).value();
+    run->session_->runtime = session::open_runtime(o.session.runtime).value();
+    if (!o.resume_from.empty()) run->resume_ = find_checkpoint(o.resume_from, run->base_).value();
+    run->load_data();
+    run->load_model();
+    run->choose_directory();
+    run->plan(std::move(hooks));
+    return run;
+  });
+}
+
+void Run::load_data() {
+  const auto longest = static_cast<std::uint32_t>(std::max<std::int64_t>(session_->config.max_position_embeddings, 1));
+  data::ChatEncoderOptions& encoding = options_.encoder;
+  if (encoding.max_length == 0) encoding.max_length = longest;
+  encoding.identity = (options_.session.chat_template.empty()
+                           ? data::tokenizer_identity(session_->path)
+                           : data::tokenizer_identity(session_->path, *session_->text->chat_template))
+                          .value();
+  encoder_ = data::ChatEncoder::create(session_->text->tokenizer, session_->text->chat_template, encoding).value();
+  data::BatchOptions& batches = options_.batches;
+  if (batches.packing && batches.packing_length == 0) batches.packing_length = encoding.max_length;
+
+  data::LoadOptions at_once = options_.data;
+  if (options_.streaming) {
+    data::StreamStepOptions stream;
+    stream.batches = batches;
+    stream.buffer = options_.shuffle_buffer_size;
+    stream.longest = encoding.max_length;
+    steps_ = data::StreamSteps::open(options_.data, *encoder_, stream).value();
+    at_once.dataset.clear();
+  }
+  if (!at_once.dataset.empty() || !at_once.val_dataset.empty()) {
+    data_ = data::load_datasets(at_once, *encoder_).value();
+  }
+  for (const auto& report : data_.reports) log_info(report.line());
+  if (!data_.held_out.empty()) log_info(cat(data_.held_out.size(), " rows held out for evaluation"));
+  if (!steps_) steps_ = std::make_unique<data::SetSteps>(data::SetSteps::create(data_.train, batches).value());
+}
+
+void Run::load_model() {
+  session::open_model(*session_, options_.session).value();
+  const bool full = options_.tuner.type == TunerType::full;
+  models::LoadOptions load;
+  load.fp32_masters = full;
+  load.max_positions = std::max<std::int64_t>({1, steps_->bounds().longest, data_.validation.longest()});
+  load.progress = options_.load_progress;
+  session::load_weights(*session_, load).value();
+  models::LoadedModel& model = session_->model;
+  tuner_ = make_tuner(options_.tuner, model, options_.session.model, session_->path, resume_).value();
+
+  std::int64_t trained = 0;
+  for (const auto& name : tuner_->trainable) trained += num_elements(model.store->at(name).desc);
+  const std::string data = options_.streaming ? std::string("a stream")
+                                              : cat(data_.train.size(), " samples, ", data_.train.tokens(), " tokens, ",
+                                                    data_.train.supervised(), " supervised");
+  log_info(
+      cat("training ", trained, " of ", model.config.num_parameters() + (full ? 0 : trained), " parameters on ", data));
+}
+
+// Where the run writes, which nobody else writes to from here on.
+void Run::choose_directory() {
+  const bool goes_on = !resume_.empty() && !options_.resume_only_model;
+  output_dir_ = goes_on                ? fs::absolute(resume_).lexically_normal().parent_path()
+                : options_.add_version ? new_version(base_)
+                                       : base_;
+  lock_ = std::make_unique<DirectoryLock>(output_dir_);
+  for (const auto& name : io::remove_stale_directories(output_dir_)) {
+    log_info(cat("removed what a killed run left: ", name));
+  }
+  TrainerOptions& trainer = options_.trainer;
+  trainer.output_dir = output_dir_;
+  if (goes_on) trainer.resume_from = resume_;
+  trainer.args_json = options_.args_json ? options_.args_json(output_dir_) : "{}\n";
+}
+
+void Run::plan(TrainerHooks hooks) {
+  TrainerOptions options = options_.trainer;
+  options.graph.compute = session_->compute;
+  tuner_->describe(options.graph);
+  trainer_ = std::make_unique<Trainer>(session_->model, *tuner_->saver, *steps_, data_.validation, std::move(options),
+                                       *session_->runtime, std::move(hooks));
+  // Only now is it known that no other run's checkpoints are in the way: nothing of theirs is overwritten.
+  io::write_file(output_dir_ / "args.json", options_.trainer.args_json).value();
+  if (!data_.held_out.empty()) {
+    data::write_held_out(options_.data, data_, output_dir_ / "val_dataset.jsonl").value();
+  }
+  session::keep_bindings(trainer_->training_program(), output_dir_ / "binding.txt");
+}
+
+Result<TrainResult> Run::train() {
+  return catching([&] {
+    const TrainResult result = trainer_->run();
+    if (options_.load_best_model_at_end && !result.interrupted && !result.save_failed) end_on_best(result);
+    return result;
+  });
+}
+
+void Run::end_on_best(const TrainResult& result) {
+  if (result.best_checkpoint.empty() || result.best_checkpoint == result.last_checkpoint) return;
+  tuner_->load(session_->model, result.best_checkpoint);
+  log_info(cat("best weights loaded: held-out loss ", fixed(trainer_->evaluate(), 4)));
+}
+
+}  // namespace tern::train

@@ -1,0 +1,59 @@
+// What a run trains, and what writes it: an adapter, or the model's own weights.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "models/adapter.h"
+#include "train/model_saver.h"
+#include "train/training_graph.h"
+
+namespace tern::train {
+
+enum class TunerType { lora, full };
+
+struct TunerOptions {
+  TunerType type = TunerType::lora;
+  // A new adapter. What is unset is models::AdapterConfig's default; beside a checkpoint it is what that was trained
+  // with, and another value is an error.
+  std::optional<std::int64_t> lora_rank;
+  std::optional<double> lora_alpha;
+  std::optional<double> lora_dropout;
+  std::optional<bool> use_rslora;
+  std::vector<std::string> target_modules;  // last parts of layer names, or "all-linear"; empty: all-linear
+  std::string target_regex;                 // of whole layer names, as PEFT takes it; wins
+  std::filesystem::path adapter;            // a directory in PEFT's format to go on training; "": a new one
+  // Full tuning: prefixes of weights' names.
+  std::vector<std::string> freeze_parameters;
+  std::vector<std::string> trainable_parameters;  // wins over freezing
+  std::uint64_t max_shard_size = 5'000'000'000;   // bytes of a saved model's file
+  std::uint64_t seed = 42;                        // of a new adapter
+};
+
+// Keeps references to the model.
+struct Tuner {
+  TunerType type = TunerType::lora;
+  models::LoadedAdapter adapter;       // of TunerType::lora
+  std::vector<std::string> trainable;  // stored names
+  std::unique_ptr<ModelSaver> saver;   // refers to `adapter`: a Tuner stays where it was made
+
+  // Says in the graph's options what is trained.
+  void describe(TrainingGraphOptions& graph) const;
+  // Takes the weights of a checkpoint that this tuner wrote. Throws Failure.
+  void load(models::LoadedModel& model, const std::filesystem::path& checkpoint) const;
+};
+
+// `checkpoint`: weights to go on from; "": none. `model_name` and `model_path`: as the run was given the model, and
+// where its files lie. Errors: usage (names that choose nothing, settings other than the checkpoint's), data (the
+// checkpoint or the adapter).
+[[nodiscard]] Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::LoadedModel& model,
+                                                        const std::string& model_name,
+                                                        const std::filesystem::path& model_path,
+                                                        const std::filesystem::path& checkpoint);
+
+}  // namespace tern::train
