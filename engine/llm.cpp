@@ -10,6 +10,20 @@
 #include "session/end_tokens.h"
 
 namespace tern::engine {
+namespace {
+
+// A name in the model's store that no other adapter has.
+std::string free_adapter_name(const models::LoadedModel& model) {
+  const auto modules = models::linear_modules(model);
+  std::string name = "lora";
+  const auto taken = [&](const models::LinearModule& module) {
+    return model.store->find(models::lora_layer(name, module.name, {}).lora_a) != nullptr;
+  };
+  for (int next = 2; std::any_of(modules.begin(), modules.end(), taken); ++next) name = cat("lora", next);
+  return name;
+}
+
+}  // namespace
 
 std::optional<double> TextScore::loss() const {
   if (logprobs.empty()) return std::nullopt;
@@ -47,7 +61,8 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
       session::load_weights(session, load).value();
     }
     if (!options.adapter.empty()) {
-      engine.adapters = models::load_adapter(session.model, "lora", options.adapter).value().layers;
+      engine.adapters =
+          models::load_adapter(session.model, free_adapter_name(session.model), options.adapter).value().layers;
     }
     return llm;
   });
