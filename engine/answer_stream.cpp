@@ -16,7 +16,7 @@ void AnswerStream::submit(const Prompt& prompt, Pending& pending) {
   if (ids) {
     pending.answer.prompt_tokens = static_cast<std::int64_t>(ids->size());
     SamplingParams sampling = sampling_;
-    const std::int64_t room = llm_.max_model_len() - pending.answer.prompt_tokens;
+    const std::int64_t room = llm_.engine().max_model_len() - pending.answer.prompt_tokens;
     if (sampling.max_new_tokens <= 0 || sampling.max_new_tokens > room) {
       sampling.max_new_tokens = std::max<std::int64_t>(room, 1);
     }

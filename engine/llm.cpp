@@ -127,7 +127,7 @@ std::vector<Result<TokenIds>> LLM::encode(std::span<const Dialogue> dialogues) c
   return out;
 }
 
-std::vector<TextScore> LLM::score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks) {
+std::size_t LLM::score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks) {
   std::int64_t longest = 2;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const auto length = static_cast<std::int64_t>(texts[i].size());
@@ -145,21 +145,28 @@ std::vector<TextScore> LLM::score(std::span<const TokenIds> texts, const ScoreCa
     scorer_ = std::make_unique<Scorer>(session_.model, options, *session_.runtime);
     scorer_tokens_ = longest;
   }
-  std::vector<TextScore> scores;
+  std::size_t scored = 0;
   for (const TokenIds& ids : texts) {
     if (callbacks.stopped && callbacks.stopped()) break;
-    scores.push_back({ids, scorer_->score(ids)});
-    if (callbacks.on_score) callbacks.on_score(scores.size() - 1, TextScore(scores.back()));
+    callbacks.on_score(scored++, {ids, scorer_->score(ids)});
   }
   session_.runtime->choices.save();
+  return scored;
+}
+
+std::vector<TextScore> LLM::score(std::span<const TokenIds> texts) {
+  std::vector<TextScore> scores;
+  ScoreCallbacks callbacks;
+  callbacks.on_score = [&](std::size_t, const TextScore& score) { scores.push_back(score); };
+  (void)score(texts, callbacks);
   return scores;
 }
 
-std::vector<TextScore> LLM::score(std::span<const std::string> texts, const ScoreCallbacks& callbacks) {
+std::vector<TextScore> LLM::score(std::span<const std::string> texts) {
   std::vector<TokenIds> ids;
   ids.reserve(texts.size());
   for (const std::string& text : texts) ids.push_back(encode(text).value());
-  return score(ids, callbacks);
+  return score(std::span<const TokenIds>(ids));
 }
 
 }  // namespace tern::engine

@@ -108,10 +108,12 @@ class LLM {
   // (data): a dialogue that the template refuses. (Pooled vectors come with embedding models.)
   [[nodiscard]] std::vector<Result<TokenIds>> encode(std::span<const Dialogue> dialogues) const;
   [[nodiscard]] Result<TokenIds> encode(const Prompt& prompt) const;
-  // The log-probabilities of texts, each at most model_len() tokens. Ends early where `stopped` says so: the result
-  // then holds those scored. Throws Failure (data) for a longer text, before any is scored.
-  std::vector<TextScore> score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks = {});
-  std::vector<TextScore> score(std::span<const std::string> texts, const ScoreCallbacks& callbacks = {});
+  // The log-probabilities of texts, each at most max_model_len() tokens. Throws Failure (data) for a longer one, before
+  // any is scored.
+  [[nodiscard]] std::vector<TextScore> score(std::span<const std::string> texts);
+  [[nodiscard]] std::vector<TextScore> score(std::span<const TokenIds> texts);
+  // The same told one by one; gives how many were scored.
+  std::size_t score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks);
 
   [[nodiscard]] std::int64_t max_model_len() const { return options_.engine.max_model_len; }
   [[nodiscard]] const session::Session& session() const { return session_; }

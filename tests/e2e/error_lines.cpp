@@ -130,12 +130,13 @@ TEST_F(ErrorLines, OfBadDataEndWithThree) {
       3,
       {
           {{"score", "--model", m, "--dataset", rows_},
-           rows_ + ":1: expected a row {\"text\"}, found a row of another format; write the text to score as "
-                   "{\"text\": ...}"},
+           rows_ + ":1: expected a row {\"text\"}, found a row of another format; write it as {\"text\": ...}; tern "
+                   "inspect-data shows dialogues"},
           {{"score", "--model", m, "--dataset", text},
            "--dataset: expected texts of at most 512 tokens, found 600 tokens; split the text"},
           {{"tokenize", "--model", m, "--dataset", rows_},
-           rows_ + ": expected rows {\"text\"}, found a row of another form; see tern inspect-data for dialogues"},
+           rows_ + ":1: expected a row {\"text\"}, found a row of another format; write it as {\"text\": ...}; tern "
+                   "inspect-data shows dialogues"},
           {{"infer", "--model", m, "--val_dataset", prompts},
            "--val_dataset: expected rows to answer, found none; see what was said of the rows"},
           {{"infer", "--model", m, "--max_model_len", "4", "--strict", "--val_dataset", rows_},
