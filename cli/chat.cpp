@@ -31,6 +31,7 @@ engine::Answer Chat::ask(const std::string& query, const std::function<void(std:
   callbacks.stopped = interrupted;
   if (on_text) callbacks.on_text = [&](std::size_t, std::string_view text) { on_text(text); };
   engine::Answer answer = llm_.chat(messages_, sampling_, callbacks);
+  ++sampling_.request;  // the same question asked again is another draw
   const bool stopped = answer.reason == engine::FinishReason::aborted;
   if (answer.error || (stopped && answer.text.empty())) {
     messages_.pop_back();

@@ -13,8 +13,8 @@ void load_training_arguments(Arguments& arguments);
 // --model, else what the adapter says it was trained on. Throws Failure (usage) where neither names one.
 [[nodiscard]] std::string generating_model(const Arguments& arguments);
 
-// --adapters, --max_model_len, --max_batch_size (where there are rows to answer), --use_chat_template and
-// --enable_thinking.
+// --adapters, --max_model_len, --max_batch_size (where there are rows to answer), --kv_cache_dtype, --kv_cache_memory,
+// --use_chat_template and --enable_thinking.
 [[nodiscard]] engine::LLMOptions llm_options(const Arguments& arguments);
 
 // `advised`, the flags winning over it.

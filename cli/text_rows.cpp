@@ -6,7 +6,8 @@
 
 namespace tern::cli {
 
-void for_each_text(const Arguments& arguments, const std::function<bool(const std::string& text)>& take) {
+void for_each_text(const Arguments& arguments,
+                   const std::function<bool(const std::string& text, const std::string& place)>& take) {
   const auto& datasets = arguments.list("dataset");
   if (datasets.empty()) {
     throw Failure(usage_error("--dataset", "a file of rows {\"text\"}", "none", "give --dataset FILE"));
@@ -18,11 +19,12 @@ void for_each_text(const Arguments& arguments, const std::function<bool(const st
   for (const auto& spec : datasets) {
     if (!goes_on) return;
     (void)data::for_each_row(spec, options, [&](const data::Row& row) {
+      const std::string place = cat(row.file, ":", row.line);
       if (!row.text) {
-        throw Failure(data_error(cat(row.file, ":", row.line), "a row {\"text\"}", "a row of another format",
+        throw Failure(data_error(place, "a row {\"text\"}", "a row of another format",
                                  "write it as {\"text\": ...}; tern inspect-data shows dialogues"));
       }
-      return goes_on = take(*row.text);
+      return goes_on = take(*row.text, place);
     }).value();
   }
 }

@@ -8,8 +8,9 @@
 
 namespace tern::cli {
 
-// Each text of --dataset in order, until `take` gives false. Throws Failure: no --dataset (usage), a row of another
-// format or one that cannot be read (data).
-void for_each_text(const Arguments& arguments, const std::function<bool(const std::string& text)>& take);
+// Each text of --dataset in order with its file:line, until `take` gives false. Throws Failure: no --dataset (usage), a
+// row of another format or one that cannot be read (data).
+void for_each_text(const Arguments& arguments,
+                   const std::function<bool(const std::string& text, const std::string& place)>& take);
 
 }  // namespace tern::cli

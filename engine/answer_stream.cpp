@@ -16,6 +16,7 @@ void AnswerStream::submit(const Prompt& prompt, Pending& pending) {
   if (ids) {
     pending.answer.prompt_tokens = static_cast<std::int64_t>(ids->size());
     SamplingParams sampling = sampling_;
+    sampling.request += index;
     const std::int64_t room = llm_.engine().max_model_len() - pending.answer.prompt_tokens;
     if (sampling.max_new_tokens <= 0 || sampling.max_new_tokens > room) {
       sampling.max_new_tokens = std::max<std::int64_t>(room, 1);
@@ -58,7 +59,8 @@ void AnswerStream::step() {
     const std::size_t index = found->second;
     Pending& pending = at(index);
     pending.answer.text += output.text;
-    pending.answer.tokens.push_back({output.token, output.logprob});
+    if (output.token >= 0) pending.answer.tokens.push_back({output.token, output.logprob});
+    if (output.error) pending.answer.error = output.error;
     if (callbacks_.on_text && !output.text.empty()) callbacks_.on_text(index, output.text);
     if (!output.finished) continue;
     pending.answer.reason = output.reason;

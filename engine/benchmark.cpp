@@ -81,7 +81,7 @@ class Round {
     prefill.gbps = static_cast<double>(prefill_steps) * weight_bytes_ / prefill.seconds / 1e9;
     if (decode.tokens == 0) return {prefill};
     const double cache_bytes =
-        2.0 * dtype_bytes(options_.engine.cache_dtype) * middle *
+        2.0 * static_cast<double>(dtype_bytes(engine_.cache().dtype())) * middle *
         static_cast<double>(config_.num_hidden_layers * config_.num_key_value_heads * config_.head_dim);
     decode.gbps = (static_cast<double>(steps - prefill_steps) * weight_bytes_ +
                    static_cast<double>(decode.tokens) * cache_bytes) /

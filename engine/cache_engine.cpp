@@ -1,26 +1,124 @@
 #include "engine/cache_engine.h"
 
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/dtype.h"
+#include "base/log.h"
+#include "base/strings.h"
+
 namespace tern::engine {
+namespace {
 
-CacheEngine::CacheEngine(std::int64_t num_blocks, std::int64_t block_size)
-    : num_blocks_(num_blocks), block_size_(block_size) {
-  free_.reserve(static_cast<std::size_t>(num_blocks));
-  for (std::int64_t b = num_blocks; b-- > 0;) free_.push_back(static_cast<std::int32_t>(b));
-}
+std::int64_t blocks_of(std::int64_t tokens, std::int64_t block_size) { return (tokens + block_size - 1) / block_size; }
 
-bool CacheEngine::grow(std::vector<std::int32_t>& blocks, std::int64_t tokens) {
-  const std::int64_t missing = blocks_for(tokens) - static_cast<std::int64_t>(blocks.size());
-  if (missing > num_free()) return false;
-  for (std::int64_t i = 0; i < missing; ++i) {
-    blocks.push_back(free_.back());
-    free_.pop_back();
+void require_served(const std::vector<nn::CacheSpec>& specs) {
+  for (const nn::CacheSpec& spec : specs) {
+    if (spec.kind == nn::CacheKind::full || spec.kind == nn::CacheKind::window) continue;
+    throw Failure(data_error(cat("layer ", spec.module), "a cache of kind full or window",
+                             cat("kind ", nn::cache_kind_name(spec.kind)), "generate with another model"));
   }
-  return true;
 }
 
-void CacheEngine::release(std::vector<std::int32_t>& blocks) {
-  for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) free_.push_back(*block);
-  blocks.clear();
+// Bytes of one token in the caches of all layers.
+std::uint64_t bytes_per_token(const std::vector<nn::CacheSpec>& specs, tern_dtype dtype) {
+  std::uint64_t bytes = 0;
+  for (const nn::CacheSpec& spec : specs) {
+    bytes += total_bytes(make_desc(dtype, {spec.kv_heads, spec.key_dim + spec.value_dim}));
+  }
+  return bytes;
+}
+
+std::string free_scope(const graph::TensorStore& store, const std::string& module) {
+  for (std::int64_t n = 0;; ++n) {
+    const std::string scope = cat("cache", n, "/");
+    if (store.find(nn::key_cache_name(scope, module)) == nullptr) return scope;
+  }
+}
+
+// Blocks that the budget holds, no tensor larger than the device allocates.
+std::int64_t affordable_blocks(const accel::Device& device, const std::vector<nn::CacheSpec>& specs, tern_dtype dtype,
+                               std::int64_t block_size, std::uint64_t budget) {
+  const std::uint64_t block = bytes_per_token(specs, dtype) * static_cast<std::uint64_t>(block_size);
+  std::uint64_t blocks = budget / std::max<std::uint64_t>(block, 1);
+  for (const nn::CacheSpec& spec : specs) {
+    const std::int64_t width = std::max(spec.key_dim, spec.value_dim);
+    const std::uint64_t part = total_bytes(make_desc(dtype, {block_size, spec.kv_heads, width}));
+    blocks = std::min(blocks, device.info().largest_allocation_bytes / std::max<std::uint64_t>(part, 1));
+  }
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(blocks, std::numeric_limits<std::int32_t>::max()));
+}
+
+// Lowers options.max_model_len where that is asked for and needed.
+std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::CacheSpec>& specs, CacheOptions& options,
+                         std::int64_t block_size) {
+  const auto free = static_cast<double>(device.memory().free);
+  const std::uint64_t budget = options.memory > 0 ? options.memory : static_cast<std::uint64_t>(free * options.share);
+  const std::int64_t affordable = affordable_blocks(device, specs, options.dtype, block_size, budget);
+  const std::int64_t of_one = blocks_of(options.max_model_len, block_size);
+  if (affordable >= of_one) return std::min(affordable, of_one * options.max_num_seqs);
+  const std::uint64_t needed = bytes_per_token(specs, options.dtype) * static_cast<std::uint64_t>(of_one * block_size);
+  const std::string wish = cat(human_bytes(needed), " for one sequence of ", options.max_model_len, " tokens");
+  if (!options.shorten || affordable == 0) {
+    throw Failure(device_error(
+        "key-value cache", wish, cat("a budget of ", human_bytes(budget)),
+        options.memory > 0 ? "raise --kv_cache_memory or lower --max_model_len" : "lower --max_model_len"));
+  }
+  options.max_model_len = affordable * block_size;
+  log_info(cat("key-value cache: ", human_bytes(budget), " hold ", options.max_model_len, " tokens; ", wish,
+               " would be needed"));
+  return affordable;
+}
+
+}  // namespace
+
+tern_dtype default_cache_dtype(const models::ModelConfig& config, const accel::Device& device) {
+  tern_dtype dtype = TERN_BF16;
+  if (const auto own = dtype_from_name(config.torch_dtype); own == TERN_F32 || own == TERN_F16) dtype = *own;
+  return (device.info().storage_dtypes & (1U << dtype)) != 0 ? dtype : TERN_F32;
+}
+
+CacheEngine::CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<nn::CacheSpec> specs,
+                         const CacheOptions& options)
+    : store_(std::move(store)), specs_(std::move(specs)), options_(options) {
+  require_served(specs_);
+  const accel::Device& device = *store_->device();
+  const std::int64_t block_size = std::max<std::int64_t>(1, device.info().preferred_kv_block);
+  pool_ = std::make_unique<BlockPool>(plan_blocks(device, specs_, options_, block_size), block_size);
+  scope_ = free_scope(*store_, specs_.empty() ? std::string() : specs_.front().module);
+  try {
+    for (const nn::CacheSpec& spec : specs_) {
+      for (const auto& [name, width] : {std::pair{nn::key_cache_name(scope_, spec.module), spec.key_dim},
+                                        {nn::value_cache_name(scope_, spec.module), spec.value_dim}}) {
+        store_->create(name, make_desc(options_.dtype, {pool_->num_blocks(), block_size, spec.kv_heads, width}));
+        tensors_.push_back(name);
+      }
+    }
+  } catch (...) {
+    for (const std::string& name : tensors_) store_->erase(name);
+    throw;
+  }
+}
+
+CacheEngine::~CacheEngine() {
+  for (const std::string& name : tensors_) store_->erase(name);
+  store_->allocator()->empty_cache();  // or a large cache would be held for whoever asks for its very size
+}
+
+std::uint64_t CacheEngine::bytes() const {
+  return bytes_per_token(specs_, options_.dtype) * static_cast<std::uint64_t>(num_blocks() * block_size());
+}
+
+nn::PagedCapacity CacheEngine::capacity() const {
+  nn::PagedCapacity capacity;
+  capacity.max_kv_len = options_.max_model_len;
+  capacity.max_blocks = blocks_of(options_.max_model_len, block_size());
+  capacity.num_blocks = num_blocks();
+  capacity.block_size = block_size();
+  capacity.dtype = options_.dtype;
+  capacity.scope = scope_;
+  return capacity;
 }
 
 }  // namespace tern::engine

@@ -1,30 +1,61 @@
-// Which blocks of the paged key-value cache are free, and who holds the others (Kwon et al., "Efficient Memory
-// Management for Large Language Model Serving with PagedAttention", 2023).
+// The key-value caches of one engine: tensors made from what the model's layers keep of past tokens, in blocks that
+// sequences hold.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
+
+#include "engine/block_pool.h"
+#include "graph/tensor_store.h"
+#include "models/config.h"
+#include "nn/cache_spec.h"
+#include "nn/token_inputs.h"
 
 namespace tern::engine {
 
+struct CacheOptions {
+  tern_dtype dtype = TERN_F32;
+  std::int64_t max_model_len = 2048;  // tokens of one sequence
+  std::int64_t max_num_seqs = 1;
+  bool shorten = false;  // where one sequence does not fit: fewer tokens instead of an error, and a line that says so
+  std::uint64_t memory = 0;  // bytes; 0: `share` of what the device has free
+  double share = 0.8;
+};
+
+// The dtype of a cache that nobody named: the model's own, bfloat16 where it has none (GGUF), float32 on a device that
+// does not store that.
+[[nodiscard]] tern_dtype default_cache_dtype(const models::ModelConfig& config, const accel::Device& device);
+
+// Owns the tensors, under names that no other engine over the same store uses; they go with it. Memory is taken as it
+// comes: no kernel reads what kv_write has not written, so nothing is cleared, and a page that no sequence reached
+// costs nothing where the device hands pages out at their first use.
 class CacheEngine {
  public:
-  CacheEngine(std::int64_t num_blocks, std::int64_t block_size);
+  // As many blocks as the memory holds, at most what `max_num_seqs` sequences of `max_model_len` tokens could use.
+  // Throws Failure: data (a kind of cache that is not served), device (no room for one sequence, or no memory).
+  CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<nn::CacheSpec> specs, const CacheOptions& options);
+  ~CacheEngine();
+  CacheEngine(const CacheEngine&) = delete;
+  CacheEngine& operator=(const CacheEngine&) = delete;
 
-  [[nodiscard]] std::int64_t block_size() const { return block_size_; }
-  [[nodiscard]] std::int64_t num_blocks() const { return num_blocks_; }
-  [[nodiscard]] std::int64_t num_free() const { return static_cast<std::int64_t>(free_.size()); }
-  [[nodiscard]] std::int64_t blocks_for(std::int64_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
-
-  // Grows `blocks` until it holds `tokens`; false, and nothing changed, where too few are free.
-  [[nodiscard]] bool grow(std::vector<std::int32_t>& blocks, std::int64_t tokens);
-  // Gives all of them back.
-  void release(std::vector<std::int32_t>& blocks);
+  [[nodiscard]] BlockPool& pool() { return *pool_; }
+  [[nodiscard]] std::int64_t num_blocks() const { return pool_->num_blocks(); }
+  [[nodiscard]] std::int64_t block_size() const { return pool_->block_size(); }  // tokens
+  [[nodiscard]] std::int64_t max_model_len() const { return options_.max_model_len; }
+  [[nodiscard]] tern_dtype dtype() const { return options_.dtype; }
+  [[nodiscard]] std::uint64_t bytes() const;  // of all tensors
+  // What graphs over this cache are declared with.
+  [[nodiscard]] nn::PagedCapacity capacity() const;
 
  private:
-  std::int64_t num_blocks_;
-  std::int64_t block_size_;
-  std::vector<std::int32_t> free_;  // taken from the end
+  std::shared_ptr<graph::TensorStore> store_;
+  std::vector<nn::CacheSpec> specs_;
+  CacheOptions options_;
+  std::string scope_;
+  std::unique_ptr<BlockPool> pool_;
+  std::vector<std::string> tensors_;
 };
 
 }  // namespace tern::engine

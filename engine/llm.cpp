@@ -49,6 +49,7 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     std::unique_ptr<LLM> llm(new LLM(session, options));
     EngineOptions& engine = llm->options_.engine;
     engine.max_model_len = model_len(session, options).value();
+    engine.shorten = options.max_model_len == 0;
     engine.compute = session.compute;
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids =
@@ -81,6 +82,8 @@ SamplingParams LLM::default_sampling() const {
   params.max_new_tokens = advice.max_new_tokens.value_or(0);
   return params;
 }
+
+std::int64_t LLM::max_model_len() const { return engine_ ? engine_->max_model_len() : options_.engine.max_model_len; }
 
 LLMEngine& LLM::engine() {
   if (!engine_) {
@@ -131,9 +134,9 @@ std::size_t LLM::score(std::span<const TokenIds> texts, const ScoreCallbacks& ca
   std::int64_t longest = 2;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const auto length = static_cast<std::int64_t>(texts[i].size());
-    if (length > max_model_len()) {
-      throw Failure(data_error(cat("text ", i), cat("at most ", max_model_len(), " tokens"), cat(length, " tokens"),
-                               "split the text"));
+    if (length > options_.engine.max_model_len) {
+      throw Failure(data_error(cat("text ", i), cat("at most ", options_.engine.max_model_len, " tokens"),
+                               cat(length, " tokens"), "split the text"));
     }
     longest = std::max(longest, length);
   }
@@ -148,7 +151,13 @@ std::size_t LLM::score(std::span<const TokenIds> texts, const ScoreCallbacks& ca
   std::size_t scored = 0;
   for (const TokenIds& ids : texts) {
     if (callbacks.stopped && callbacks.stopped()) break;
-    callbacks.on_score(scored++, {ids, scorer_->score(ids)});
+    TextScore score{ids, {}, {}};
+    if (auto logprobs = catching([&] { return scorer_->score(ids); })) {
+      score.logprobs = std::move(*logprobs);
+    } else {
+      score.error = logprobs.error();
+    }
+    callbacks.on_score(scored++, score);
   }
   session_.runtime->choices.save();
   return scored;

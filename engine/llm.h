@@ -32,13 +32,14 @@ using Dialogue = std::vector<Message>;
 using Prompt = std::variant<Dialogue, std::string, TokenIds>;
 
 struct LLMOptions {
-  // Seats, cache, adapters already in the session's store. `max_model_len`, `compute` and `end_token_ids` follow from
-  // the session.
+  // Seats, cache, adapters already in the session's store. `max_model_len`, `shorten`, `compute` and `end_token_ids`
+  // follow from the session and from below.
   EngineOptions engine;
-  std::int64_t max_model_len = 0;  // tokens of a prompt and its answer; 0: as many as the model was made for
-  std::filesystem::path adapter;   // a directory in PEFT's format, put over the weights; "": none
-  bool use_chat_template = true;   // false, or a model without a template: a dialogue's texts are joined as they are
-  std::string template_kwargs;     // the template's variables as a JSON object: {"enable_thinking": false}
+  std::int64_t max_model_len =
+      0;  // tokens of a prompt and its answer; 0: the model's own, or what the cache's memory holds
+  std::filesystem::path adapter;  // a directory in PEFT's format, put over the weights; "": none
+  bool use_chat_template = true;  // false, or a model without a template: a dialogue's texts are joined as they are
+  std::string template_kwargs;    // the template's variables as a JSON object: {"enable_thinking": false}
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes of weights, where they are read here
 };
 
@@ -52,7 +53,9 @@ struct Answer {
   std::vector<DrawnToken> tokens;  // an end token included
   FinishReason reason = FinishReason::none;
   std::int64_t prompt_tokens = 0;
-  std::optional<Error> error;  // why there is no answer: a prompt that does not fit, a message that cannot be rendered
+  // Why there is no answer, or where it broke off: a prompt that does not fit, a message that cannot be rendered,
+  // logits that are not finite.
+  std::optional<Error> error;
 };
 
 // What is told while answers come. An index counts the prompts of a call, or of a stream, from 0.
@@ -66,14 +69,15 @@ struct AnswerCallbacks {
 struct TextScore {
   TokenIds ids;                  // [tokens]
   std::vector<double> logprobs;  // [tokens - 1] of each token but the first, given those before it
+  std::optional<Error> error;    // why there are none: a number that is not finite
   // Of the tokens but the first; none where there is only one.
   [[nodiscard]] std::optional<double> loss() const;        // mean negative log-probability
   [[nodiscard]] std::optional<double> perplexity() const;  // exp of it
 };
 
 struct ScoreCallbacks {
-  std::function<void(std::size_t index, TextScore&& score)> on_score;  // in the texts' order
-  std::function<bool()> stopped;                                       // asked before each text
+  std::function<void(std::size_t index, const TextScore& score)> on_score;  // in the texts' order
+  std::function<bool()> stopped;                                            // asked before each text
 };
 
 class PromptEncoder;
@@ -95,9 +99,9 @@ class LLM {
   // as many as the context holds.
   [[nodiscard]] SamplingParams default_sampling() const;
 
-  // The answers to `dialogues`, as many at once as there are seats. Row i is sampled by (seed, i, position): neither
-  // the other rows nor the number of seats change it. What is wrong with one row is its answer's error; throws Failure
-  // (device) where memory does not suffice.
+  // The answers to `dialogues`, as many at once as there are seats. Row i is drawn by (seed, request + i, sample,
+  // position): neither the other rows nor the number of seats change it. What is wrong with one row is its answer's
+  // error; throws Failure (device) where memory does not suffice.
   std::vector<Answer> chat(std::span<const Dialogue> dialogues, const SamplingParams& sampling,
                            const AnswerCallbacks& callbacks = {});
   Answer chat(const Dialogue& dialogue, const SamplingParams& sampling, const AnswerCallbacks& callbacks = {});
@@ -115,7 +119,7 @@ class LLM {
   // The same told one by one; gives how many were scored.
   std::size_t score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks);
 
-  [[nodiscard]] std::int64_t max_model_len() const { return options_.engine.max_model_len; }
+  [[nodiscard]] std::int64_t max_model_len() const;
   [[nodiscard]] const session::Session& session() const { return session_; }
   // Made at the first use: scoring alone needs no cache. Throws Failure (device) where memory does not suffice.
   [[nodiscard]] LLMEngine& engine();

@@ -1,6 +1,7 @@
 #include "engine/llm_engine.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/strings.h"
 
@@ -8,18 +9,19 @@ namespace tern::engine {
 namespace {
 
 EngineOptions completed(EngineOptions options) {
-  if (options.kv_cache_tokens == 0) options.kv_cache_tokens = options.max_model_len * options.max_num_seqs;
   options.max_num_batched_tokens = std::max(options.max_num_batched_tokens, options.max_num_seqs);
   return options;
 }
 
-std::int64_t kv_block(const models::LoadedModel& model) {
-  return std::max<std::int64_t>(1, model.store->device()->info().preferred_kv_block);
-}
-
-std::int64_t num_blocks(const EngineOptions& options, std::int64_t block) {
-  const std::int64_t per_sequence = (options.max_model_len + block - 1) / block;
-  return std::max((options.kv_cache_tokens + block - 1) / block, per_sequence);
+CacheOptions cache_options(const EngineOptions& options, const models::LoadedModel& model) {
+  CacheOptions cache;
+  cache.dtype = options.cache_dtype.value_or(default_cache_dtype(model.config, *model.store->device()));
+  cache.max_model_len = options.max_model_len;
+  cache.max_num_seqs = options.max_num_seqs;
+  cache.shorten = options.shorten;
+  cache.memory = options.kv_cache_memory;
+  cache.share = options.kv_cache_share;
+  return cache;
 }
 
 // How many of the last characters of `text` could begin one of the stop texts.
@@ -33,6 +35,23 @@ std::size_t possible_stop(const std::string& text, const std::vector<std::string
   return longest;
 }
 
+// What a step says of every request that it touched.
+void describe(const Sequence& sequence, RequestOutput& output) {
+  output.id = sequence.id;
+  output.finished = sequence.finish != FinishReason::none;
+  output.reason = sequence.finish;
+  output.prompt_tokens = sequence.prompt_length;
+  output.generated_tokens = sequence.generated();
+}
+
+// Nothing can be drawn from logits that are not finite: the request ends, the others go on.
+void fail(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) {
+  sequence.finish = FinishReason::failed;
+  output.error = failed_error(cat("request ", sequence.id, ", token ", sequence.length(), ": logits"), "finite numbers",
+                              std::isnan(drawn.logit_sum) ? "NaN" : "an infinity",
+                              "try --torch_dtype float32; if that fails too, the weights or the adapter are broken");
+}
+
 }  // namespace
 
 LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
@@ -40,26 +59,22 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
     : options_(completed(options)),
       tokenizer_(std::move(tokenizer)),
       end_ids_(options.end_token_ids),
-      cache_(num_blocks(options_, kv_block(model)), kv_block(model)),
-      scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_) {
+      cache_(model.store, model.architecture->cache_specs(model.config), cache_options(options_, model)),
+      scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
   RunnerOptions runner;
   runner.max_num_seqs = options_.max_num_seqs;
   runner.max_num_batched_tokens = options_.max_num_batched_tokens;
-  runner.max_model_len = options_.max_model_len;
-  runner.num_blocks = cache_.num_blocks();
-  runner.block_size = cache_.block_size();
   runner.compute = options_.compute;
-  runner.cache_dtype = options_.cache_dtype;
   runner.adapters = options_.adapters;
-  runner_ = std::make_unique<ModelRunner>(model, runner, runtime);
+  runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
 }
 
 Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, SamplingParams params) {
   const auto length = static_cast<std::int64_t>(prompt.size());
   if (prompt.empty()) return data_error("prompt", "at least one token", "none", "give it some text");
-  if (length >= options_.max_model_len) {
-    return data_error("prompt", cat("fewer than ", options_.max_model_len, " tokens"), cat(length, " tokens"),
+  if (length >= max_model_len()) {
+    return data_error("prompt", cat("fewer than ", max_model_len(), " tokens"), cat(length, " tokens"),
                       "shorten it or raise --max_model_len");
   }
   for (const std::string& stop : params.stop) {
@@ -71,8 +86,7 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
   sequence->tokens = std::move(prompt);
   sequence->prompt_length = length;
   sequence->params = std::move(params);
-  auto [place, is_new] = decodings_.emplace(sequence->id, Decoding(tokenizer_));
-  place->second.sequence = sequence.get();
+  decodings_.emplace(sequence->id, Decoding(tokenizer_));
   const SequenceId id = sequence->id;
   scheduler_.add(std::move(sequence));
   return id;
@@ -89,17 +103,18 @@ bool LLMEngine::is_end(const Sequence& sequence, std::int32_t token) const {
   return !sequence.params.ignore_eos && std::find(end_ids_.begin(), end_ids_.end(), token) != end_ids_.end();
 }
 
-void LLMEngine::accept(Sequence& sequence, Decoding& decoding, std::int32_t token, RequestOutput& output) {
-  sequence.tokens.push_back(token);
-  const bool ended = is_end(sequence, token);
-  if (!ended) decoding.held += decoding.decoder.push(token);
-  const bool full =
-      sequence.generated() >= sequence.params.max_new_tokens || sequence.length() >= options_.max_model_len;
+void LLMEngine::accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) {
+  Decoding& decoding = decodings_.at(sequence.id);
+  output.token = drawn.id;
+  output.logprob = drawn.logprob;
+  sequence.tokens.push_back(drawn.id);
+  const bool ended = is_end(sequence, drawn.id);
+  if (!ended) decoding.held += decoding.decoder.push(drawn.id);
+  const bool full = sequence.generated() >= sequence.params.max_new_tokens || sequence.length() >= max_model_len();
   if (ended)
     sequence.finish = FinishReason::stop;
   else if (full)
     sequence.finish = FinishReason::length;
-  if (decoding.aborted) sequence.finish = FinishReason::aborted;
   if (sequence.finish != FinishReason::none) decoding.held += decoding.decoder.flush();
   for (const std::string& stop : sequence.params.stop) {
     const auto at = stop.empty() ? std::string::npos : decoding.held.find(stop);
@@ -113,9 +128,26 @@ void LLMEngine::accept(Sequence& sequence, Decoding& decoding, std::int32_t toke
   decoding.held.erase(0, output.text.size());
 }
 
+void LLMEngine::end_aborted(std::vector<RequestOutput>& outputs) {
+  for (auto entry = decodings_.begin(); entry != decodings_.end();) {
+    if (!entry->second.aborted) {
+      ++entry;
+      continue;
+    }
+    const std::unique_ptr<Sequence> sequence = scheduler_.remove(entry->first);
+    sequence->finish = FinishReason::aborted;
+    RequestOutput output;
+    output.text = entry->second.held + entry->second.decoder.flush();
+    describe(*sequence, output);
+    outputs.push_back(std::move(output));
+    entry = decodings_.erase(entry);
+  }
+}
+
 std::vector<RequestOutput> LLMEngine::step() {
-  const std::vector<ScheduledSequence> batch = scheduler_.schedule();
   std::vector<RequestOutput> outputs;
+  end_aborted(outputs);
+  const std::vector<ScheduledSequence> batch = scheduler_.schedule();
   if (batch.empty()) return outputs;
   const std::vector<SampledToken> sampled = runner_->run(batch);
   std::size_t next = 0;
@@ -124,15 +156,12 @@ std::vector<RequestOutput> LLMEngine::step() {
     sequence.computed = part.begin + part.count;
     if (!part.samples) continue;
     RequestOutput output;
-    output.id = sequence.id;
-    const SampledToken& drawn = sampled[next++];
-    output.token = drawn.id;
-    output.logprob = drawn.logprob;
-    accept(sequence, decodings_.at(sequence.id), drawn.id, output);
-    output.finished = sequence.finish != FinishReason::none;
-    output.reason = sequence.finish;
-    output.prompt_tokens = sequence.prompt_length;
-    output.generated_tokens = sequence.generated();
+    if (const SampledToken& drawn = sampled[next++]; std::isfinite(drawn.logit_sum)) {
+      accept(sequence, drawn, output);
+    } else {
+      fail(sequence, drawn, output);
+    }
+    describe(sequence, output);
     outputs.push_back(std::move(output));
   }
   for (const auto& sequence : scheduler_.collect_finished()) decodings_.erase(sequence->id);

@@ -5,9 +5,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/cache_engine.h"
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
 #include "session/runtime.h"
@@ -18,10 +20,12 @@ namespace tern::engine {
 struct EngineOptions {
   std::int64_t max_num_seqs = 1;
   std::int64_t max_num_batched_tokens = 512;
-  std::int64_t max_model_len = 2048;
-  std::int64_t kv_cache_tokens = 0;  // 0: max_model_len for each seat
+  std::int64_t max_model_len = 2048;  // tokens of a prompt and its answer
+  bool shorten = false;               // fewer, with a line that says so, where the cache's memory does not hold them
   tern_dtype compute = TERN_F32;
-  tern_dtype cache_dtype = TERN_F32;
+  std::optional<tern_dtype> cache_dtype;  // none: as default_cache_dtype says
+  std::uint64_t kv_cache_memory = 0;      // bytes; 0: a share of what the device has free
+  double kv_cache_share = 0.8;
   std::map<std::string, nn::LoraLayer> adapters;
   std::vector<std::int32_t> end_token_ids;  // beside those of the model's config (session/end_tokens.h)
 };
@@ -29,17 +33,20 @@ struct EngineOptions {
 // What one step added to a request.
 struct RequestOutput {
   SequenceId id = 0;
-  std::string text;        // new characters, none of a stop text
-  std::int32_t token = 0;  // that was drawn
-  float logprob = 0;       // of it, under the distribution before temperature and filters
+  std::string text;         // new characters, none of a stop text
+  std::int32_t token = -1;  // that was drawn; -1: none, the request was aborted or failed
+  float logprob = 0;        // of it, under the distribution before temperature and filters
   bool finished = false;
   FinishReason reason = FinishReason::none;
+  std::optional<Error> error;  // failed: which numbers were not finite, and where
   std::int64_t prompt_tokens = 0;
   std::int64_t generated_tokens = 0;
 };
 
 class LLMEngine {
  public:
+  // Any number of engines may stand over one model: each has a cache of its own. Throws what CacheEngine and
+  // ModelRunner throw.
   LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
             session::Runtime& runtime);
 
@@ -49,23 +56,25 @@ class LLMEngine {
   // Computes one step and gives what it added, for every request that it touched.
   [[nodiscard]] std::vector<RequestOutput> step();
   [[nodiscard]] bool idle() const { return scheduler_.idle(); }
-  // Ends a request at the next step.
+  // Ends a request at the next step, before anything is computed, whether it waits or runs. What was held back of its
+  // text comes with that step.
   void abort(SequenceId id);
 
   [[nodiscard]] std::int64_t max_num_seqs() const { return options_.max_num_seqs; }
-  [[nodiscard]] std::int64_t max_model_len() const { return options_.max_model_len; }
+  [[nodiscard]] std::int64_t max_model_len() const { return cache_.max_model_len(); }
+  [[nodiscard]] const CacheEngine& cache() const { return cache_; }
   [[nodiscard]] const ModelRunner& runner() const { return *runner_; }
 
  private:
   // A request's text so far: decoded, and held back while it may still become a stop text.
   struct Decoding {
     explicit Decoding(const tokenizer::Tokenizer& tokenizer) : decoder(tokenizer, true) {}
-    Sequence* sequence = nullptr;
     tokenizer::IncrementalDecoder decoder;
     std::string held;
     bool aborted = false;
   };
-  void accept(Sequence& sequence, Decoding& decoding, std::int32_t token, RequestOutput& output);
+  void end_aborted(std::vector<RequestOutput>& outputs);
+  void accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output);
   [[nodiscard]] bool is_end(const Sequence& sequence, std::int32_t token) const;
 
   EngineOptions options_;

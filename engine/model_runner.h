@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/cache_engine.h"
 #include "engine/scheduler.h"
 #include "graph/program.h"
 #include "models/loader.h"
@@ -19,11 +20,7 @@ namespace tern::engine {
 struct RunnerOptions {
   std::int64_t max_num_seqs = 1;
   std::int64_t max_num_batched_tokens = 512;
-  std::int64_t max_model_len = 2048;  // tokens of one sequence
-  std::int64_t num_blocks = 0;
-  std::int64_t block_size = 16;
   tern_dtype compute = TERN_F32;
-  tern_dtype cache_dtype = TERN_F32;
   std::map<std::string, nn::LoraLayer> adapters;
   bool return_logits = false;  // copies the logits of each drawn token to the host
 };
@@ -31,14 +28,16 @@ struct RunnerOptions {
 struct SampledToken {
   std::int32_t id = 0;
   float logprob = 0;
+  float logit_sum = 0;  // of the row it was drawn from: finite where every logit is
 };
 
 // Keeps a program for each size that occurs, in doubling buckets: a step pays for what it computes, not for the largest
 // step that there may be.
 class ModelRunner {
  public:
-  // Creates the key-value cache in the model's store. Throws Failure (device) where memory does not suffice.
-  ModelRunner(models::LoadedModel& model, const RunnerOptions& options, session::Runtime& runtime);
+  // `cache` is over the model's store and outlives the runner. Throws Failure (device) where memory does not suffice.
+  ModelRunner(models::LoadedModel& model, const CacheEngine& cache, const RunnerOptions& options,
+              session::Runtime& runtime);
 
   // Computes the batch; gives a token for each entry that samples, in order.
   std::vector<SampledToken> run(const std::vector<ScheduledSequence>& batch);
@@ -56,13 +55,13 @@ class ModelRunner {
     friend auto operator<=>(const Bucket&, const Bucket&) = default;
   };
   [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;
-  void create_cache();
+  void append_sequence(nn::TokenColumns& columns, const ScheduledSequence& part) const;
   graph::Program& program_for(const Bucket& needed);
   [[nodiscard]] const graph::Program& largest() const { return *programs_.rbegin()->second; }
 
   models::LoadedModel& model_;
   RunnerOptions options_;
-  std::int64_t max_blocks_;  // of one sequence
+  nn::PagedCapacity cache_;
   session::Runtime& runtime_;
   std::map<Bucket, std::unique_ptr<graph::Program>> programs_;
   std::vector<float> logits_;

@@ -19,7 +19,11 @@ struct SamplingParams {
   std::vector<std::string> stop;             // texts that end the answer and are not part of it
   std::vector<std::int32_t> stop_token_ids;  // beside the model's end tokens
   bool ignore_eos = false;
+  // A token is drawn by (seed, request, sample, position) and nothing else: equal prompts with other requests or
+  // samples get other answers, and neither the batch nor what ran before changes one.
   std::uint64_t seed = 42;
+  std::uint64_t request = 0;  // a row's number; a server, whose requests have seeds of their own, leaves 0
+  std::uint64_t sample = 0;   // of several answers to one request
 };
 
 }  // namespace tern::engine

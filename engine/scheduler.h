@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/cache_engine.h"
+#include "engine/block_pool.h"
 #include "engine/sequence.h"
 
 namespace tern::engine {
@@ -26,14 +26,18 @@ struct ScheduledSequence {
 
 class Scheduler {
  public:
-  Scheduler(SchedulerOptions options, CacheEngine& cache) : options_(options), cache_(cache) {}
+  Scheduler(SchedulerOptions options, BlockPool& cache) : options_(options), cache_(cache) {}
 
   void add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
   [[nodiscard]] bool idle() const { return waiting_.empty() && running_.empty(); }
 
   // Running sequences first, in order of arrival, then waiting ones while tokens, seats and blocks last. Where a
-  // running one gets no block, the newest running sequence gives its blocks up and is computed again later.
+  // running one gets no block, the newest running sequence gives its blocks up and is computed again later: in such a
+  // step nobody is admitted. Who is admitted gets blocks for all tokens that it has, and leaves one for each sequence
+  // that runs already, so that it isn't thrown out again by their next tokens. The first in line is never passed over.
   [[nodiscard]] std::vector<ScheduledSequence> schedule();
+  // Takes a sequence out, waiting or running, and frees its blocks; null where there is none of that id.
+  [[nodiscard]] std::unique_ptr<Sequence> remove(SequenceId id);
   // Takes finished sequences out and frees their blocks.
   [[nodiscard]] std::vector<std::unique_ptr<Sequence>> collect_finished();
 
@@ -43,9 +47,10 @@ class Scheduler {
 
  private:
   void preempt_newest();
+  [[nodiscard]] bool admit_next();
 
   SchedulerOptions options_;
-  CacheEngine& cache_;
+  BlockPool& cache_;
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
   std::int64_t preemptions_ = 0;

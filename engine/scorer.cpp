@@ -4,16 +4,15 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/strings.h"
+#include "nn/token_inputs.h"
 #include "ops/gather_rows.h"
 #include "ops/linear_cross_entropy.h"
 
 namespace tern::engine {
 namespace {
 
-using graph::Padding;
 using ops::Value;
-
-enum CountSlot { kTokens = 0, kSequenceBounds = 1, kRows = 2 };
 
 graph::Graph build_graph(const models::LoadedModel& model, const ScorerOptions& options) {
   graph::Graph graph;
@@ -21,19 +20,16 @@ graph::Graph build_graph(const models::LoadedModel& model, const ScorerOptions& 
   build.compute = options.compute;
   build.adapters = options.adapters;
   nn::Context context(graph, *model.store, build);
-  const auto ints = [&](const char* name, std::int64_t count, int slot, Padding padding) {
-    return graph.input(name, with_dynamic(make_desc(TERN_I32, {count}), 0, slot), padding);
-  };
-  nn::TokenInputs inputs;
-  inputs.ids = ints("ids", options.max_tokens, kTokens, Padding::zero);
-  inputs.positions = ints("positions", options.max_tokens, kTokens, Padding::zero);
-  inputs.cu_seqlens = ints("cu_seqlens", 2, kSequenceBounds, Padding::repeat_last);
-  inputs.max_seqlen = options.max_tokens;
+  nn::TokenCapacity capacity;
+  capacity.tokens = options.max_tokens;
+  capacity.sequences = 1;
+  capacity.rows = options.max_tokens;
+  capacity.max_seqlen = options.max_tokens;
+  const nn::TokenInputs inputs = nn::declare_tokens(graph, capacity);
   const Value hidden = model.architecture->hidden_states(context, model.config, inputs);
-  const Value rows =
-      ops::gather_rows(graph, hidden, ints("rows", options.max_tokens, kRows, Padding::minus_one), build.needs);
-  const Value targets = ints("targets", options.max_tokens, kRows, Padding::zero);
-  const Value weights = graph.input("weights", with_dynamic(make_desc(TERN_F32, {options.max_tokens}), 0, kRows));
+  const Value rows = ops::gather_rows(graph, hidden, inputs.rows, build.needs);
+  const Value targets = nn::declare_row_input(graph, "targets", TERN_I32, capacity.rows);
+  const Value weights = nn::declare_row_input(graph, "weights", TERN_F32, capacity.rows);
   ops::LinearCrossEntropyOptions loss;
   loss.compute = options.compute;
   loss.row_statistics = true;
@@ -44,11 +40,6 @@ graph::Graph build_graph(const models::LoadedModel& model, const ScorerOptions& 
   graph.output("row_sum", out.row_sum);
   graph.output("row_target", out.row_target);
   return graph;
-}
-
-template <typename T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
 }
 
 float float_at(std::span<const std::byte> bytes, std::size_t index) {
@@ -64,25 +55,28 @@ Scorer::Scorer(models::LoadedModel& model, const ScorerOptions& options, session
 
 std::vector<double> Scorer::score(std::span<const std::int32_t> ids) {
   if (ids.size() < 2) return {};
-  const std::vector<std::int32_t> tokens(ids.begin(), ids.end());
-  std::vector<std::int32_t> positions(ids.size());
-  std::iota(positions.begin(), positions.end(), 0);
-  const std::vector<std::int32_t> cu_seqlens = {0, static_cast<std::int32_t>(ids.size())};
-  const std::vector<std::int32_t> rows(positions.begin(), positions.end() - 1);
+  nn::TokenColumns columns;
+  columns.ids.assign(ids.begin(), ids.end());
+  columns.positions.resize(ids.size());
+  std::iota(columns.positions.begin(), columns.positions.end(), 0);
+  columns.cu_seqlens.push_back(static_cast<std::int32_t>(ids.size()));
+  columns.rows.assign(columns.positions.begin(), columns.positions.end() - 1);
   const std::vector<std::int32_t> targets(ids.begin() + 1, ids.end());
-  const std::vector<float> weights(rows.size(), 1.0F);
+  const std::vector<float> weights(columns.rows.size(), 1.0F);
   graph::RunInputs run;
-  run.inputs = {{"ids", bytes_of(tokens)}, {"positions", bytes_of(positions)}, {"cu_seqlens", bytes_of(cu_seqlens)},
-                {"rows", bytes_of(rows)},  {"targets", bytes_of(targets)},     {"weights", bytes_of(weights)}};
-  run.counts[kTokens] = static_cast<std::int64_t>(ids.size());
-  run.counts[kSequenceBounds] = 2;
-  run.counts[kRows] = static_cast<std::int64_t>(rows.size());
+  nn::give_tokens(run, columns);
+  run.inputs["targets"] = nn::bytes_of(targets);
+  run.inputs["weights"] = nn::bytes_of(weights);
   program_->run(run);
-  std::vector<double> out(rows.size());
+  std::vector<double> out(columns.rows.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = static_cast<double>(float_at(program_->output("row_target"), i)) -
              static_cast<double>(float_at(program_->output("row_max"), i)) -
              std::log(static_cast<double>(float_at(program_->output("row_sum"), i)));
+    if (std::isfinite(out[i])) continue;
+    throw Failure(failed_error(cat("token ", i + 1, ": logits"), "finite numbers",
+                               std::isnan(out[i]) ? "NaN" : "an infinity",
+                               "try --torch_dtype float32; if that fails too, the weights or the adapter are broken"));
   }
   return out;
 }

@@ -25,6 +25,7 @@ class Scorer {
   Scorer(models::LoadedModel& model, const ScorerOptions& options, session::Runtime& runtime);
 
   // Log-probability of each token but the first, given all before it: ids.size() - 1 numbers. At most max_tokens.
+  // Throws Failure (failed) where one of them is not finite, and names its token.
   std::vector<double> score(std::span<const std::int32_t> ids);
 
  private:

@@ -10,7 +10,7 @@ namespace tern::engine {
 
 using SequenceId = std::int64_t;
 
-enum class FinishReason { none, stop, length, aborted };
+enum class FinishReason { none, stop, length, aborted, failed };
 
 struct Sequence {
   SequenceId id = 0;

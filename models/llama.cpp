@@ -87,6 +87,23 @@ std::vector<ParameterSpec> llama_parameters(const ModelConfig& config) {
   return specs;
 }
 
-Architecture llama_architecture() { return {"LlamaForCausalLM", "llama", llama_hidden_states, llama_parameters}; }
+std::vector<nn::CacheSpec> llama_cache_specs(const ModelConfig& config) {
+  std::vector<nn::CacheSpec> specs;
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    nn::CacheSpec spec;
+    spec.kind = config.sliding_window > 0 ? nn::CacheKind::window : nn::CacheKind::full;
+    spec.module = cat("model.layers.", layer, ".self_attn");
+    spec.kv_heads = config.num_key_value_heads;
+    spec.key_dim = config.head_dim;
+    spec.value_dim = config.head_dim;
+    spec.window = config.sliding_window;
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+Architecture llama_architecture() {
+  return {"LlamaForCausalLM", "llama", llama_hidden_states, llama_parameters, llama_cache_specs};
+}
 
 }  // namespace tern::models

@@ -10,5 +10,6 @@ namespace tern::models {
 // Decoder of pre-normed attention and gated MLP blocks: [tokens] ids -> [tokens, hidden_size].
 ops::Value llama_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs);
 [[nodiscard]] std::vector<ParameterSpec> llama_parameters(const ModelConfig& config);
+[[nodiscard]] std::vector<nn::CacheSpec> llama_cache_specs(const ModelConfig& config);
 
 }  // namespace tern::models

@@ -4,6 +4,8 @@
 
 namespace tern::models {
 
-Architecture mistral_architecture() { return {"MistralForCausalLM", "mistral", llama_hidden_states, llama_parameters}; }
+Architecture mistral_architecture() {
+  return {"MistralForCausalLM", "mistral", llama_hidden_states, llama_parameters, llama_cache_specs};
+}
 
 }  // namespace tern::models

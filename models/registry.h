@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/config.h"
+#include "nn/cache_spec.h"
 #include "nn/context.h"
 
 namespace tern::models {
@@ -24,6 +25,8 @@ struct Architecture {
   // Hidden states after the final norm, [tokens, hidden_size].
   ops::Value (*hidden_states)(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs);
   std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);
+  // What each layer keeps of the tokens it has seen, in the layers' order.
+  std::vector<nn::CacheSpec> (*cache_specs)(const ModelConfig& config);
 };
 
 [[nodiscard]] const Architecture* find_architecture(const std::string& name);  // null: not served

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "nn/cache_spec.h"
 #include "ops/attention.h"
 #include "ops/attention_paged.h"
 #include "ops/build.h"
@@ -35,7 +36,8 @@ Value attend_paged(Context& context, const std::string& module, const AttentionC
                    const TokenInputs& inputs, Value q, Value k, Value v, const ops::AttentionOptions& options) {
   const TensorDesc cache =
       make_desc(inputs.cache_dtype, {inputs.num_blocks, inputs.block_size, config.kv_heads, config.head_dim});
-  const ops::KvCache before{context.state(module + ".k_cache", cache), context.state(module + ".v_cache", cache)};
+  const ops::KvCache before{context.state(key_cache_name(inputs.cache_scope, module), cache),
+                            context.state(value_cache_name(inputs.cache_scope, module), cache)};
   const ops::KvCache written = ops::kv_write(context.graph(), k, v, inputs.slots, before, context.options().needs);
   return ops::attention_paged(context.graph(), q, written, {inputs.block_table, inputs.cu_seqlens, inputs.kv_lens},
                               options)

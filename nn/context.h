@@ -8,11 +8,10 @@
 #include "graph/differentiate.h"
 #include "graph/graph.h"
 #include "graph/tensor_store.h"
+#include "nn/token_inputs.h"
 #include "ops/emit.h"
 
 namespace tern::nn {
-
-using ops::Value;
 
 // A low-rank adapter of one linear layer (Hu et al., "LoRA", 2021): y += scaling * (dropout(x) A^T) B^T.
 struct LoraLayer {
@@ -29,25 +28,6 @@ struct BuildOptions {
   float lora_dropout = 0.0F;
   std::uint32_t needs = TERN_NEED_DETERMINISTIC;
   std::map<std::string, LoraLayer> adapters;  // by module, "model.layers.0.self_attn.q_proj"
-};
-
-// The tokens of one run, padding-free: sequences end to end.
-struct TokenInputs {
-  Value ids;           // [tokens] i32
-  Value positions;     // [tokens] i32
-  Value cu_seqlens;    // [sequences + 1] i32
-  Value dropout_keys;  // [tokens] i64; absent: no dropout
-  std::int64_t max_seqlen = 0;
-  // Paged key-value cache; absent slots: keys are those of this run.
-  Value slots;        // [tokens] i32
-  Value block_table;  // [sequences, max_blocks] i32
-  Value kv_lens;      // [sequences] i32
-  std::int64_t max_kv_len = 0;
-  std::int64_t num_blocks = 0;
-  std::int64_t block_size = 0;
-  tern_dtype cache_dtype = TERN_F32;
-
-  [[nodiscard]] bool paged() const { return slots.present(); }
 };
 
 // The graph input that holds a site's ready mask, [tokens, width] u8 with 1 for what is kept, on a device without

@@ -36,9 +36,11 @@ int run_score(const Arguments& arguments) {
   const tokenizer::Tokenizer& tokenizer = session->text->tokenizer;
   // Read before the weights are: bad data is told at once.
   std::vector<engine::TokenIds> texts;
+  std::vector<std::string> places;
   std::size_t longest = 2;
-  for_each_text(arguments, [&](const std::string& text) {
+  for_each_text(arguments, [&](const std::string& text, const std::string& place) {
     texts.push_back(tokenizer.encode(text, true));
+    places.push_back(place);
     longest = std::max(longest, texts.back().size());
     return true;
   });
@@ -62,7 +64,12 @@ int run_score(const Arguments& arguments) {
   install_interrupt_handler();
   engine::ScoreCallbacks callbacks;
   callbacks.stopped = interrupted;
-  callbacks.on_score = [&](std::size_t, const engine::TextScore& score) {
+  callbacks.on_score = [&](std::size_t index, const engine::TextScore& score) {
+    if (score.error) {
+      Error error = *score.error;
+      error.where = cat(places[index], ": ", error.where);
+      throw Failure(std::move(error));
+    }
     out << json_of(score, tokenizer).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   };
   if (llm->score(texts, callbacks) < texts.size()) {

@@ -30,7 +30,7 @@ int run_tokenize(const Arguments& arguments) {
     output.write(std::string(std::istreambuf_iterator<char>(std::cin), {}));
   } else {
     install_interrupt_handler();
-    for_each_text(arguments, [&](const std::string& text) {
+    for_each_text(arguments, [&](const std::string& text, const std::string&) {
       output.write(text);
       return !interrupted();
     });

@@ -80,10 +80,10 @@ std::vector<CommandSpec> training_commands() {
 }
 
 std::vector<CommandSpec> serving_commands() {
-  const Names infer = {"model",        "base",  "data",    "template", "generation",
-                       "quantization", "infer", "runtime", "compat",   "output"};
-  const Names serve = {"model",  "base",    "template", "generation", "quantization",
-                       "deploy", "runtime", "compat",   "output"};
+  const Names infer = {"model", "base",  "data",    "template", "generation", "quantization",
+                       "infer", "cache", "runtime", "compat",   "output"};
+  const Names serve = {"model",  "base",  "template", "generation", "quantization",
+                       "deploy", "cache", "runtime",  "compat",     "output"};
   return {
       {.name = "infer",
        .summary = "chat, or answer the rows of a file",

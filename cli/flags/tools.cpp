@@ -49,6 +49,18 @@ constexpr Flag kInfer[] = {
      .fallback = "false",
      .help = "answer the split that the training run's args.json recorded"},
 };
+constexpr Flag kCache[] = {
+    {.name = "kv_cache_dtype",
+     .type = choice,
+     .fallback = "auto",
+     .help = "dtype of the KV cache; auto: --torch_dtype, else the model's own, bfloat16 for GGUF",
+     .choices = "auto|bfloat16|float16|float32"},
+    {.name = "kv_cache_memory",
+     .type = size,
+     .help = "most bytes of the KV cache",
+     .computed = "80% of the memory that the model leaves free",
+     .range = "[1,inf)"},
+};
 constexpr Flag kDeploy[] = {
     {.name = "host", .fallback = "0.0.0.0", .help = "address"},
     {.name = "port", .type = integer, .fallback = "8000", .help = "port", .range = "[0,65535]"},
@@ -63,7 +75,6 @@ constexpr Flag kDeploy[] = {
      .help = "most tokens of a step",
      .computed = "by the device",
      .range = "[1,inf)"},
-    {.name = "kv_cache_memory", .type = size, .help = "bytes of the KV cache", .computed = "what the model leaves"},
     {.name = "enable_prefix_caching", .type = boolean, .fallback = "true", .help = "reuse the KV of equal prefixes"},
     {.name = "tensor_parallel_size",
      .type = integer,
@@ -155,12 +166,14 @@ constexpr Flag kWebUi[] = {
 }  // namespace
 
 std::vector<FlagGroup> tool_groups() {
-  return {{"adapters", "Adapters", kAdapters}, {"seed", "Randomness", kSeed},          {"hub", "Hub", kHub},
-          {"model_file", "Model", kModelFile}, {"compute", "Computing", kCompute},     {"text_rows", "Rows", kTextRows},
-          {"infer", "Inference", kInfer},      {"deploy", "Server", kDeploy},          {"merge", "Result", kMerge},
-          {"export", "Export", kExport},       {"eval", "Evaluation", kEval},          {"sample", "Sampling", kSample},
-          {"tokenize", "Text", kTokenize},     {"inspect_data", "Data", kInspectData}, {"bench", "Measurement", kBench},
-          {"convert", "Result", kConvert},     {"selftest", "Cases", kSelftest},       {"web_ui", "Server", kWebUi}};
+  return {
+      {"adapters", "Adapters", kAdapters}, {"seed", "Randomness", kSeed},        {"hub", "Hub", kHub},
+      {"model_file", "Model", kModelFile}, {"compute", "Computing", kCompute},   {"text_rows", "Rows", kTextRows},
+      {"infer", "Inference", kInfer},      {"deploy", "Server", kDeploy},        {"merge", "Result", kMerge},
+      {"export", "Export", kExport},       {"cache", "Key-value cache", kCache}, {"eval", "Evaluation", kEval},
+      {"sample", "Sampling", kSample},     {"tokenize", "Text", kTokenize},      {"inspect_data", "Data", kInspectData},
+      {"bench", "Measurement", kBench},    {"convert", "Result", kConvert},      {"selftest", "Cases", kSelftest},
+      {"web_ui", "Server", kWebUi}};
 }
 
 }  // namespace tern::cli

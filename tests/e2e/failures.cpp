@@ -2,7 +2,10 @@
 // and the exit status of its kind.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <fstream>
+#include <limits>
 
 #include "failing.h"
 
@@ -72,6 +75,33 @@ TEST_F(Failures, ACheckpointThatWasChangedIsPassedOver) {
   expect(sft({"--resume_from_checkpoint", path("out/checkpoint-1").string()}), 3, {"trainer_state.json"});
 }
 
+// One row of the tied embedding is NaN, and with it one logit of every token.
+TEST_F(Failures, ANumberThatIsNotFiniteEndsItsRowAndNamesIt) {
+  const std::string broken = damaged("model.safetensors", [](std::string bytes) {
+    std::uint64_t header = 0;
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    const TinyModel tiny;
+    for (int i = 0; i < tiny.hidden; ++i) {  // the embedding stands first
+      const float nan = std::numeric_limits<float>::quiet_NaN();
+      std::memcpy(bytes.data() + sizeof(header) + header + sizeof(nan) * ('z' * tiny.hidden + i), &nan, sizeof(nan));
+    }
+    return bytes;
+  });
+  const std::string said =
+      ": logits: expected finite numbers, found NaN; try --torch_dtype float32; if that fails too, the "
+      "weights or the adapter are broken";
+  const auto texts = scratch_.write("texts.jsonl", "{\"text\": \"one\"}\n");
+  expect_line({"score", "--model", broken, "--dataset", texts}, 1, texts + ":1: token 1" + said);
+  Options one = options_;
+  one.input = "1 + 1";
+  expect({"infer", "--model", broken, "--max_new_tokens", "2"}, 1, {"request 0, token ", said}, one);
+  const auto rows = run({"infer", "--model", broken, "--val_dataset", rows_ + "#2", "--max_new_tokens", "2"}, options_);
+  EXPECT_EQ(rows.status, 0) << rows.err;
+  EXPECT_EQ(std::count(rows.out.begin(), rows.out.end(), '\n'), 2) << rows.out;
+  EXPECT_NE(rows.out.find("\"error\":\"" + rows_ + ":1: request 0, token "), std::string::npos) << rows.out;
+  EXPECT_NE(rows.err.find("2 of 2 rows have no answer; the first: "), std::string::npos) << rows.err;
+}
+
 TEST_F(Failures, ADeviceThatIsAbsentIsFour) {
   expect(sft({"--device", "nosuch"}), 4, {"nosuch"});
   expect({"infer", "--model", model(), "--device", "cpu:7"}, 4, {"cpu:7"});
@@ -85,6 +115,11 @@ TEST_F(Failures, MemoryThatIsShortIsFour) {
   little.input = "1 + 1";
   little.address_space = std::uint64_t{1} << 30;
   expect({"infer", "--model", path("large").string(), "--threads", "1"}, 4, {"memory"}, little);
+}
+
+TEST_F(Failures, ACacheThatHoldsNoSequenceIsFour) {
+  expect({"infer", "--model", model(), "--max_model_len", "512", "--kv_cache_memory", "20KB"}, 4,
+         {"key-value cache", "for one sequence of 512 tokens", "a budget of 19.5 KiB", "raise --kv_cache_memory"});
 }
 
 TEST_F(Failures, ADirectoryThatCannotBeWrittenIsOne) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "run.h"
@@ -103,6 +104,37 @@ TEST_F(Inference, ARowWithoutAnAnswerIsAResultRowWithItsError) {
   EXPECT_NE(outcome.out.find("],\"error\":\"" + error + "\"}\n"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.err.find("1 of 3 rows have no answer; the first: " + error), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find(" of 2 rows with a label"), std::string::npos) << outcome.err;
+}
+
+// Rows draw by their number: the same question again gets another answer, the same run again the same ones, and how
+// many are answered at once changes nothing.
+TEST_F(Inference, EqualRowsGetAnswersOfTheirOwn) {
+  const std::string question = "{\"query\": \"1 + 1\"}\n";
+  const auto rows = scratch_.write("equal.jsonl", question + question + question);
+  const std::vector<std::string> words = {"infer", "--val_dataset", rows,     "--max_new_tokens", "24", "--temperature",
+                                          "1",     "--torch_dtype", "float32"};
+  auto together = words;
+  together.insert(together.end(), {"--max_batch_size", "3"});
+  const auto answers = output(words);
+  EXPECT_EQ(output(together), answers);
+  std::set<std::string> lines;
+  std::istringstream text(answers);
+  for (std::string line; std::getline(text, line);) lines.insert(line);
+  EXPECT_EQ(lines.size(), 3U) << answers;
+}
+
+// The cache's dtype is that of the weights: told so, nothing changes, and a small cache gives the same answers later.
+TEST_F(Inference, TheCacheIsAsItIsTold) {
+  const std::vector<std::string> words = {"infer",         "--val_dataset", rows_,           "--max_new_tokens", "6",
+                                          "--temperature", "0.8",           "--torch_dtype", "float32"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return output(std::move(more));
+  };
+  const auto plain = with({});
+  EXPECT_EQ(with({"--kv_cache_dtype", "float32"}), plain);
+  EXPECT_EQ(with({"--kv_cache_dtype", "auto", "--kv_cache_memory", "20KB", "--max_batch_size", "4"}), plain);
+  EXPECT_NE(with({"--kv_cache_dtype", "bfloat16", "--logprobs"}), with({"--kv_cache_dtype", "float32", "--logprobs"}));
 }
 
 TEST_F(Inference, ResultsGoToTheFileThatWasNamed) {

@@ -155,18 +155,20 @@ std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<st
   const auto count = static_cast<std::int64_t>(tokens.size());
   engine::RunnerOptions options;
   options.max_num_batched_tokens = *std::max_element(chunks.begin(), chunks.end());
-  options.max_model_len = count;
-  options.num_blocks = (count + options.block_size - 1) / options.block_size + 1;
   options.compute = compute;
   options.adapters = adapters;
   options.return_logits = true;
   session::Runtime runtime;
-  engine::ModelRunner runner(model, options, runtime);
+  engine::CacheOptions cache_options;
+  cache_options.max_model_len = count;
+  cache_options.max_num_seqs = 2;  // blocks to choose from
+  engine::CacheEngine cache(model.store, model.architecture->cache_specs(model.config), cache_options);
+  engine::ModelRunner runner(model, cache, options, runtime);
 
   engine::Sequence sequence;
   sequence.tokens = tokens;
   sequence.prompt_length = count;
-  for (std::int64_t block = options.num_blocks - 1; block > 0; --block)
+  for (std::int64_t block = cache.num_blocks() - 1; block > 0; --block)
     sequence.blocks.push_back(static_cast<std::int32_t>(block));
   std::vector<float> out;
   std::size_t step = 0;

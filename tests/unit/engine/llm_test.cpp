@@ -128,6 +128,21 @@ TEST_F(OverATinyModel, WhoStopsGetsWhatThereIsAndMayAskAgain) {
   EXPECT_EQ(llm->chat(questions(1)[0], tokens(6)).text, open()->chat(questions(1)[0], tokens(6)).text);
 }
 
+// A row is drawn by its number: the same question again gets another answer, the same call again the same ones.
+TEST_F(OverATinyModel, EqualDialoguesDrawAnswersOfTheirOwn) {
+  const auto llm = open(seats(2));
+  const std::vector<Dialogue> equal(3, questions(1)[0]);
+  SamplingParams sampling = tokens(24);
+  sampling.temperature = 1;
+  const auto answers = llm->chat(equal, sampling);
+  EXPECT_NE(answers[0].text, answers[1].text);
+  EXPECT_NE(answers[1].text, answers[2].text);
+  const auto again = open()->chat(equal, sampling);
+  for (std::size_t i = 0; i < equal.size(); ++i) EXPECT_EQ(again[i].text, answers[i].text);
+  sampling.request = 2;
+  EXPECT_EQ(llm->chat(equal[0], sampling).text, answers[2].text);
+}
+
 TEST_F(OverATinyModel, TwoStreamsAtOnceAreAMistake) {
   const auto llm = open(seats(4));
   AnswerStream first(*llm.llm, tokens(3), {});

@@ -29,8 +29,8 @@ void carry_out(const std::vector<ScheduledSequence>& batch, std::int64_t new_tok
   }
 }
 
-TEST(CacheEngine, GrowsOnlyAsFarAsBlocksAreFree) {
-  CacheEngine cache(4, 16);
+TEST(BlockPool, GrowsOnlyAsFarAsBlocksAreFree) {
+  BlockPool cache(4, 16);
   std::vector<std::int32_t> a;
   std::vector<std::int32_t> b;
   EXPECT_TRUE(cache.grow(a, 33));
@@ -42,7 +42,7 @@ TEST(CacheEngine, GrowsOnlyAsFarAsBlocksAreFree) {
 }
 
 TEST(Scheduler, ComputesALongPromptInChunksAndDrawsAfterTheLast) {
-  CacheEngine cache(64, 16);
+  BlockPool cache(64, 16);
   Scheduler scheduler({4, 100}, cache);
   scheduler.add(prompt(0, 250));
   for (const auto& [count, samples] : {std::pair{100, false}, std::pair{100, false}, std::pair{50, true}}) {
@@ -55,7 +55,7 @@ TEST(Scheduler, ComputesALongPromptInChunksAndDrawsAfterTheLast) {
 }
 
 TEST(Scheduler, DecodesGoBeforeNewPrompts) {
-  CacheEngine cache(64, 16);
+  BlockPool cache(64, 16);
   Scheduler scheduler({4, 32}, cache);
   scheduler.add(prompt(0, 8));
   carry_out(scheduler.schedule(), 10);
@@ -68,11 +68,11 @@ TEST(Scheduler, DecodesGoBeforeNewPrompts) {
 }
 
 TEST(Scheduler, GivesTheNewestOnesBlocksUpWhenTheCacheIsFull) {
-  CacheEngine cache(4, 4);
+  BlockPool cache(5, 4);
   Scheduler scheduler({4, 64}, cache);
   scheduler.add(prompt(0, 8));
   scheduler.add(prompt(1, 8));
-  carry_out(scheduler.schedule(), 100);  // both prompts: all four blocks
+  carry_out(scheduler.schedule(), 100);  // both prompts: four blocks, and both need a further one
   const auto batch = scheduler.schedule();
   ASSERT_EQ(batch.size(), 1U);
   EXPECT_EQ(batch[0].sequence->id, 0);
@@ -80,35 +80,106 @@ TEST(Scheduler, GivesTheNewestOnesBlocksUpWhenTheCacheIsFull) {
   EXPECT_EQ(scheduler.num_preemptions(), 1);
 }
 
-// Whatever arrives, every sequence ends with all its tokens, no block has two owners, and all blocks come back.
-TEST(Scheduler, AnyArrivalsEndAndNoBlockIsShared) {
-  for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    CacheEngine cache(12, 4);
-    Scheduler scheduler({5, 16}, cache);
-    std::int64_t added = 0;
-    std::int64_t finished = 0;
-    for (std::uint32_t step = 0; step < 2000 && (added < 20 || !scheduler.idle()); ++step) {
-      const auto bits = philox(seed, {step, 0, 0, 0});
-      if (added < 20 && bits[0] % 3 == 0) scheduler.add(prompt(added++, 1 + bits[1] % 24));
-      const auto batch = scheduler.schedule();
-      std::set<std::int32_t> blocks;
-      std::size_t held = 0;
-      std::int64_t tokens = 0;
-      for (const auto& part : batch) {
-        blocks.insert(part.sequence->blocks.begin(), part.sequence->blocks.end());
-        held += part.sequence->blocks.size();
-        tokens += part.count;
-        EXPECT_GT(part.count, 0);
-        EXPECT_GE(static_cast<std::int64_t>(part.sequence->blocks.size()) * 4, part.begin + part.count);
-      }
-      ASSERT_EQ(blocks.size(), held) << "seed " << seed;
-      ASSERT_LE(tokens, 16);
-      carry_out(batch, 1 + static_cast<std::int64_t>(bits[2] % 20));
-      finished += static_cast<std::int64_t>(scheduler.collect_finished().size());
+// What a run of requests cost.
+struct Cost {
+  std::int64_t needed = 0;  // tokens of the finished sequences that keys and values are needed of
+  std::int64_t computed = 0;
+  std::int64_t preemptions = 0;
+};
+
+struct Load {
+  std::int64_t blocks = 12;  // of 4 tokens
+  std::int64_t seats = 5;
+  std::int64_t batch = 16;  // tokens of a step
+  std::int64_t longest_prompt = 24;
+  std::int64_t longest_answer = 20;
+};
+
+// Twenty requests at random times. Every one ends once with all its tokens, no block has two owners, and all blocks
+// come back.
+void run_load(const Load& load, std::uint64_t seed, Cost& cost) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << load.blocks << " blocks, " << load.seats << " seats");
+  constexpr std::int64_t kRequests = 20;
+  BlockPool cache(load.blocks, 4);
+  Scheduler scheduler({load.seats, load.batch}, cache);
+  std::int64_t added = 0;
+  std::set<SequenceId> finished;
+  std::vector<std::int64_t> answers;
+  for (std::uint32_t step = 0; step < 20000 && (added < kRequests || !scheduler.idle()); ++step) {
+    const auto bits = philox(seed, {step, 0, 0, 0});
+    if (added < kRequests && bits[0] % 3 == 0) {
+      scheduler.add(prompt(added++, 1 + bits[1] % load.longest_prompt));
+      answers.push_back(1 + bits[2] % load.longest_answer);
     }
-    EXPECT_EQ(finished, 20) << "seed " << seed;
-    EXPECT_EQ(cache.num_free(), 12) << "seed " << seed;
+    const std::int64_t preemptions = scheduler.num_preemptions();
+    const std::int64_t waiting = scheduler.num_waiting();
+    const auto batch = scheduler.schedule();
+    if (scheduler.num_preemptions() > preemptions) {
+      EXPECT_EQ(scheduler.num_waiting() - waiting, scheduler.num_preemptions() - preemptions)
+          << "admitted in a step that preempted";
+    }
+    std::set<std::int32_t> blocks;
+    std::size_t held = 0;
+    std::int64_t tokens = 0;
+    for (const auto& part : batch) {
+      Sequence& sequence = *part.sequence;
+      blocks.insert(sequence.blocks.begin(), sequence.blocks.end());
+      held += sequence.blocks.size();
+      tokens += part.count;
+      ASSERT_GT(part.count, 0);
+      ASSERT_GE(static_cast<std::int64_t>(sequence.blocks.size()) * 4, part.begin + part.count);
+      sequence.computed = part.begin + part.count;
+      if (!part.samples) continue;
+      sequence.tokens.push_back(2);
+      if (sequence.generated() >= answers[static_cast<std::size_t>(sequence.id)]) {
+        sequence.finish = FinishReason::length;
+      }
+    }
+    ASSERT_EQ(blocks.size(), held);
+    ASSERT_LE(tokens, load.batch);
+    cost.computed += tokens;
+    for (const auto& sequence : scheduler.collect_finished()) {
+      EXPECT_TRUE(finished.insert(sequence->id).second);
+      EXPECT_EQ(sequence->generated(), answers[static_cast<std::size_t>(sequence->id)]);
+      cost.needed += sequence->length() - 1;  // the last one drawn is not computed
+    }
   }
+  EXPECT_EQ(finished.size(), static_cast<std::size_t>(kRequests));
+  EXPECT_EQ(cache.num_free(), load.blocks);
+  cost.preemptions += scheduler.num_preemptions();
+}
+
+// What is thrown out is computed again: that must stay the exception, however tight the cache is.
+TEST(Scheduler, AnyArrivalsEndAndLittleIsComputedTwice) {
+  const Load loads[] = {{},
+                        {.blocks = 40, .seats = 16, .batch = 64, .longest_prompt = 40, .longest_answer = 100},
+                        {.blocks = 55, .seats = 16, .batch = 16, .longest_prompt = 200, .longest_answer = 16},
+                        {.blocks = 30, .seats = 20, .batch = 32, .longest_prompt = 4, .longest_answer = 110},
+                        {.blocks = 64, .seats = 8, .batch = 256, .longest_prompt = 120, .longest_answer = 120}};
+  for (const Load& load : loads) {
+    std::int64_t preemptions = 0;
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+      Cost cost;
+      run_load(load, seed, cost);
+      EXPECT_LE(cost.computed, 2 * cost.needed) << "seed " << seed << ", " << load.blocks << " blocks";
+      preemptions += cost.preemptions;
+    }
+    EXPECT_GT(preemptions, 0) << "nothing was tested of preemption with " << load.blocks << " blocks";
+  }
+}
+
+TEST(Scheduler, TakesOutWhatWaitsAndWhatRuns) {
+  BlockPool cache(8, 4);
+  Scheduler scheduler({1, 8}, cache);
+  scheduler.add(prompt(0, 20));
+  scheduler.add(prompt(1, 20));
+  carry_out(scheduler.schedule(), 10);  // a part of the first
+  EXPECT_EQ(scheduler.remove(1)->id, 1);
+  EXPECT_EQ(scheduler.num_waiting(), 0);
+  EXPECT_EQ(scheduler.remove(0)->computed, 8);
+  EXPECT_EQ(cache.num_free(), 8) << "its blocks stay taken";
+  EXPECT_TRUE(scheduler.idle());
+  EXPECT_EQ(scheduler.remove(0), nullptr);
 }
 
 }  // namespace

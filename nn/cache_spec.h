@@ -1,0 +1,51 @@
+// What a layer keeps of the tokens that it has seen. A model says it layer by layer; the engine makes caches from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tern::nn {
+
+enum class CacheKind {
+  full,    // keys and values of every token
+  window,  // of the last `window` tokens: the layer reads no others
+  latent,  // one vector a token, of which the values are a part (DeepSeek-V2's multi-head latent attention)
+  state,   // of a fixed size, whatever the number of tokens (linear attention)
+  shared,  // none of its own: the layer reads that of `shares_with`
+};
+
+[[nodiscard]] constexpr const char* cache_kind_name(CacheKind kind) {
+  switch (kind) {
+    case CacheKind::full:
+      return "full";
+    case CacheKind::window:
+      return "window";
+    case CacheKind::latent:
+      return "latent";
+    case CacheKind::state:
+      return "state";
+    case CacheKind::shared:
+      return "shared";
+  }
+  return "";
+}
+
+struct CacheSpec {
+  CacheKind kind = CacheKind::full;
+  std::string module;          // the layer's attention, "model.layers.0.self_attn"
+  std::int64_t kv_heads = 0;   // full, window
+  std::int64_t key_dim = 0;    // of one head
+  std::int64_t value_dim = 0;  // of one head
+  std::int64_t window = 0;     // window: tokens, the newest included; else 0
+  std::string shares_with;     // shared: the module that writes the cache
+};
+
+// The tensors of a module's cache, within a scope that keeps the caches of several engines apart.
+[[nodiscard]] inline std::string key_cache_name(const std::string& scope, const std::string& module) {
+  return scope + module + ".k_cache";
+}
+[[nodiscard]] inline std::string value_cache_name(const std::string& scope, const std::string& module) {
+  return scope + module + ".v_cache";
+}
+
+}  // namespace tern::nn

@@ -1,0 +1,99 @@
+// What a run is given of its tokens: graph inputs and the host's numbers for them, declared in one place for
+// generating, scoring and training.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tern::graph {
+struct RunInputs;
+}
+
+namespace tern::nn {
+
+using ops::Value;
+
+// Where a run's actual sizes lie in tern_host_args.counts.
+enum CountSlot : std::uint8_t {
+  kTokens,
+  kSequenceBounds,  // sequences + 1
+  kSequences,
+  kRows,  // tokens whose hidden states go through the head
+};
+
+// A key-value cache in blocks.
+struct PagedCapacity {
+  std::int64_t max_kv_len = 0;  // tokens of one sequence
+  std::int64_t max_blocks = 0;  // of one sequence
+  std::int64_t num_blocks = 0;
+  std::int64_t block_size = 0;  // tokens
+  tern_dtype dtype = TERN_F32;
+  std::string scope;  // before the names of the cache's tensors (nn/cache_spec.h)
+};
+
+// The largest run that a program is planned for.
+struct TokenCapacity {
+  std::int64_t tokens = 0;
+  std::int64_t sequences = 0;
+  std::int64_t rows = 0;
+  std::int64_t max_seqlen = 0;  // of one sequence
+  bool dropout = false;
+  std::optional<PagedCapacity> paged;  // none: keys are those of the run
+};
+
+// The tokens of one run, padding-free: sequences end to end.
+struct TokenInputs {
+  Value ids;           // [tokens] i32
+  Value positions;     // [tokens] i32
+  Value cu_seqlens;    // [sequences + 1] i32
+  Value rows;          // [rows] i32: which tokens go through the head
+  Value dropout_keys;  // [tokens] i64; absent: no dropout
+  std::int64_t max_seqlen = 0;
+  // Paged key-value cache; absent slots: keys are those of this run.
+  Value slots;        // [tokens] i32
+  Value block_table;  // [sequences, max_blocks] i32
+  Value kv_lens;      // [sequences] i32
+  std::int64_t max_kv_len = 0;
+  std::int64_t num_blocks = 0;
+  std::int64_t block_size = 0;
+  tern_dtype cache_dtype = TERN_F32;
+  std::string cache_scope;
+
+  [[nodiscard]] bool paged() const { return slots.present(); }
+};
+
+// Declares the inputs, each under its field's name; what stands beyond the actual counts is harmless: slots and rows
+// are skipped, sequences are empty.
+[[nodiscard]] TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity);
+
+// An input of one number, or one line of `width` numbers, for each of `rows`: [rows] or [rows, width].
+[[nodiscard]] Value declare_row_input(graph::Graph& graph, const std::string& name, tern_dtype dtype, std::int64_t rows,
+                                      std::int64_t width = 0, graph::Padding padding = graph::Padding::zero);
+
+// The host's numbers of one run, in the order of TokenInputs. Columns that a graph did not declare stay empty.
+struct TokenColumns {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> positions;
+  std::vector<std::int32_t> cu_seqlens = {0};
+  std::vector<std::int32_t> rows;
+  std::vector<std::int64_t> dropout_keys;
+  std::vector<std::int32_t> slots;
+  std::vector<std::int32_t> block_table;
+  std::vector<std::int32_t> kv_lens;
+};
+
+// Puts the columns and their counts into `run`, which reads them in place: they must live until the run is over.
+void give_tokens(graph::RunInputs& run, const TokenColumns& columns);
+
+template <typename T>
+[[nodiscard]] std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+}  // namespace tern::nn

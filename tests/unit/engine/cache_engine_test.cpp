@@ -1,0 +1,117 @@
+// If these fail, a cache takes more memory than it was given or can use, or answers hang on what lay in it before.
+#include "engine/cache_engine.h"
+
+#include <gtest/gtest.h>
+
+#include "base/dtype.h"
+#include "tiny.h"
+
+namespace tern::engine {
+namespace {
+
+std::vector<nn::CacheSpec> specs_of(const models::LoadedModel& model) {
+  return model.architecture->cache_specs(model.config);
+}
+
+template <typename Body>
+std::string error_of(Body&& body) {
+  try {
+    body();
+  } catch (const Failure& failure) {
+    return failure.error().line();
+  }
+  return "no error";
+}
+
+// 2 layers of 2 heads of 16: 128 numbers a token, keys and values together 256 bytes in bf16.
+TEST(CacheEngine, TakesWhatTheBudgetHoldsAndNoMoreThanTheSeatsCouldUse) {
+  const auto model = tiny_model();
+  CacheOptions options;
+  options.dtype = TERN_BF16;
+  options.max_model_len = 64;
+  options.max_num_seqs = 4;
+  const CacheEngine roomy(model.store, specs_of(model), options);
+  EXPECT_EQ(roomy.num_blocks() * roomy.block_size(), 4 * 64);
+  EXPECT_EQ(roomy.bytes(), 4U * 64 * 256);
+  options.memory = 100 * 256;  // a hundred tokens
+  const CacheEngine tight(model.store, specs_of(model), options);
+  EXPECT_EQ(tight.num_blocks(), 100 / tight.block_size());
+  EXPECT_LE(tight.bytes(), options.memory);
+  options.dtype = TERN_F32;
+  options.memory *= 2;
+  const CacheEngine wide(model.store, specs_of(model), options);
+  EXPECT_EQ(wide.num_blocks(), tight.num_blocks());
+}
+
+TEST(CacheEngine, ServesShorterSequencesWhereItMay) {
+  const auto model = tiny_model();
+  CacheOptions options;
+  options.max_model_len = 4096;
+  options.memory = 100 * 512;
+  EXPECT_EQ(error_of([&] { const CacheEngine cache(model.store, specs_of(model), options); }),
+            "key-value cache: expected 2.00 MiB for one sequence of 4096 tokens, found a budget of 50.0 KiB; raise "
+            "--kv_cache_memory or lower --max_model_len");
+  options.shorten = true;
+  const CacheEngine cache(model.store, specs_of(model), options);
+  EXPECT_EQ(cache.max_model_len(), 100 / cache.block_size() * cache.block_size());
+  EXPECT_EQ(cache.capacity().max_kv_len, cache.max_model_len());
+  EXPECT_EQ(cache.capacity().max_blocks, cache.num_blocks());
+  options.memory = 1;
+  EXPECT_NE(error_of([&] { const CacheEngine none(model.store, specs_of(model), options); }), "no error");
+}
+
+TEST(CacheEngine, RefusesTheKindsThatItDoesNotServe) {
+  const auto model = tiny_model();
+  for (const auto kind : {nn::CacheKind::latent, nn::CacheKind::state, nn::CacheKind::shared}) {
+    auto specs = specs_of(model);
+    specs[1].kind = kind;
+    EXPECT_EQ(error_of([&] { const CacheEngine cache(model.store, specs, {}); }),
+              std::string("layer model.layers.1.self_attn: expected a cache of kind full or window, found kind ") +
+                  nn::cache_kind_name(kind) + "; generate with another model");
+  }
+}
+
+TEST(CacheEngine, IsInTheModelsDtypeUnlessToldOtherwise) {
+  const auto model = tiny_model();
+  const accel::Device& device = *model.store->device();
+  models::ModelConfig config;
+  for (const auto& [name, dtype] : {std::pair{"float32", TERN_F32},
+                                    {"float16", TERN_F16},
+                                    {"bfloat16", TERN_BF16},
+                                    {"", TERN_BF16}}) {  // a GGUF says nothing
+    config.torch_dtype = name;
+    EXPECT_EQ(default_cache_dtype(config, device), dtype) << name;
+  }
+}
+
+// Memory is taken as it comes: what lay there before is never read.
+TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
+  auto model = tiny_model("mistral");
+  for (const tern_dtype dtype : {TERN_F32, TERN_BF16, TERN_F16}) {
+    EngineOptions options = small_engine();
+    options.cache_dtype = dtype;
+    std::vector<std::vector<std::int32_t>> answers;
+    for (const int byte : {0x00, 0xff}) {  // zeros, NaN
+      session::Runtime runtime;
+      LLMEngine engine(model, any_tokenizer(), options, runtime);
+      for (const auto& spec : specs_of(model)) {
+        const std::string& scope = engine.cache().capacity().scope;
+        for (const auto& name : {nn::key_cache_name(scope, spec.module), nn::value_cache_name(scope, spec.module)}) {
+          const std::vector<std::byte> rubbish(total_bytes(model.store->at(name).desc), std::byte(byte));
+          model.store->upload(name, rubbish);
+        }
+      }
+      std::vector<SequenceId> ids;
+      for (const std::int32_t length : {1, 15, 16, 17, 40}) {
+        ids.push_back(engine.add_request(prompt_of(length, length), greedy(10)).value());
+      }
+      Drawn drawn;
+      drawn.run(engine);
+      for (const SequenceId id : ids) answers.push_back(drawn.tokens.at(id));
+    }
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(answers[i], answers[i + 5]) << dtype_name(dtype) << " " << i;
+  }
+}
+
+}  // namespace
+}  // namespace tern::engine
