@@ -151,7 +151,8 @@ std::vector<float> prefill_logits(models::LoadedModel& model, const std::vector<
 }
 
 std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
-                                const std::vector<std::int64_t>& chunks, tern_dtype compute, const Adapters& adapters) {
+                                const std::vector<std::int64_t>& chunks, tern_dtype compute, const Adapters& adapters,
+                                tern_dtype cache_dtype) {
   const auto count = static_cast<std::int64_t>(tokens.size());
   engine::RunnerOptions options;
   options.max_num_batched_tokens = *std::max_element(chunks.begin(), chunks.end());
@@ -160,6 +161,7 @@ std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<st
   options.return_logits = true;
   session::Runtime runtime;
   engine::CacheOptions cache_options;
+  cache_options.dtype = cache_dtype;
   cache_options.max_model_len = count;
   cache_options.max_num_seqs = 2;  // blocks to choose from
   engine::CacheEngine cache(model.store, model.architecture->cache_specs(model.config), cache_options);
@@ -168,7 +170,7 @@ std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<st
   engine::Sequence sequence;
   sequence.tokens = tokens;
   sequence.prompt_length = count;
-  for (std::int64_t block = cache.num_blocks() - 1; block > 0; --block)
+  for (std::int64_t block = cache.num_blocks() - 1; block >= cache.num_blocks() / 2; --block)
     sequence.blocks.push_back(static_cast<std::int32_t>(block));
   std::vector<float> out;
   std::size_t step = 0;

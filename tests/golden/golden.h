@@ -50,10 +50,10 @@ using Adapters = std::map<std::string, nn::LoraLayer>;
                                                 const std::vector<std::int32_t>& rows, tern_dtype compute,
                                                 const Adapters& adapters = {});
 // The same through the engine's paged cache, in steps of `chunks` tokens (the last size repeats): the logits of each
-// step's last token, [steps, vocab]. Blocks of the cache are taken out of order.
+// step's last token, [steps, vocab]. Blocks of the cache are taken out of order; it holds `cache`.
 [[nodiscard]] std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
                                               const std::vector<std::int64_t>& chunks, tern_dtype compute,
-                                              const Adapters& adapters = {});
+                                              const Adapters& adapters = {}, tern_dtype cache = TERN_F32);
 
 // Loss and gradients of one optimizer step.
 struct Gradients {

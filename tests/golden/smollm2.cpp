@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/session_flags.h"
+#include "engine/cache_engine.h"
 #include "golden.h"
 
 namespace tern::golden {
@@ -67,8 +68,8 @@ class SmolLM2 : public testing::Test {
   [[nodiscard]] double prefill(tern_dtype compute) {
     return divergence(prefill_logits(model_, tokens_, numbers_.ints("positions"), compute));
   }
-  [[nodiscard]] double token_by_token(tern_dtype compute) {
-    const auto all = paged_logits(model_, tokens_, {1}, compute);
+  [[nodiscard]] double token_by_token(tern_dtype compute, tern_dtype cache) {
+    const auto all = paged_logits(model_, tokens_, {1}, compute, {}, cache);
     const auto vocab = static_cast<std::ptrdiff_t>(model_.config.vocab_size);
     std::vector<float> chosen;
     for (const std::int32_t position : numbers_.ints("positions"))
@@ -86,12 +87,15 @@ class SmolLM2 : public testing::Test {
 };
 
 TEST_F(SmolLM2, PrefillInFp32) { expect_below(prefill(TERN_F32), kExact); }
-TEST_F(SmolLM2, TokenByTokenInFp32) { expect_below(token_by_token(TERN_F32), kExact); }
+TEST_F(SmolLM2, TokenByTokenInFp32) { expect_below(token_by_token(TERN_F32, TERN_F32), kExact); }
 TEST_F(SmolLM2, PrefillAsShipped) {
   expect_below(prefill(models::fastest_compute_dtype(*model_.store->device())), kShipped);
 }
 TEST_F(SmolLM2, TokenByTokenAsShipped) {
-  expect_below(token_by_token(models::fastest_compute_dtype(*model_.store->device())), kShipped);
+  const accel::Device& device = *model_.store->device();
+  const tern_dtype cache = engine::default_cache_dtype(model_.config, device);
+  EXPECT_EQ(cache, TERN_BF16);
+  expect_below(token_by_token(models::fastest_compute_dtype(device), cache), kShipped);
 }
 
 // An adapter that `tern sft` wrote: PEFT took its tensors bit by bit, and computed these logits with it.
