@@ -10,6 +10,20 @@ AnswerStream::AnswerStream(LLM& llm, SamplingParams sampling, AnswerCallbacks ca
   if (!llm_.engine().idle()) throw std::logic_error("two streams of answers over one LLM");
 }
 
+AnswerStream::~AnswerStream() {
+  if (on_their_way_.empty()) return;
+  abort_all();
+  try {
+    (void)llm_.engine().step();  // takes them out
+  } catch (const std::exception&) {
+    // A device that fails again on the way out has been told of already.
+  }
+}
+
+void AnswerStream::abort_all() {
+  for (const auto& [id, index] : on_their_way_) llm_.engine().abort(id);
+}
+
 void AnswerStream::submit(const Prompt& prompt, Pending& pending) {
   const std::size_t index = first_ + pending_.size() - 1;
   auto ids = llm_.encode(prompt);
@@ -51,7 +65,7 @@ void AnswerStream::finish() {
 void AnswerStream::step() {
   if (!stopped_ && callbacks_.stopped && callbacks_.stopped()) {
     stopped_ = true;
-    for (const auto& [id, index] : on_their_way_) llm_.engine().abort(id);
+    abort_all();
   }
   for (const RequestOutput& output : llm_.engine().step()) {
     const auto found = on_their_way_.find(output.id);

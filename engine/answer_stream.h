@@ -14,6 +14,10 @@ class AnswerStream {
  public:
   // `llm` outlives the stream and serves one stream at a time.
   AnswerStream(LLM& llm, SamplingParams sampling, AnswerCallbacks callbacks);
+  // Ends what is on its way; nobody is told.
+  ~AnswerStream();
+  AnswerStream(const AnswerStream&) = delete;
+  AnswerStream& operator=(const AnswerStream&) = delete;
 
   // Takes the next prompt, and computes while every seat is taken. False, and nothing taken, once `stopped` said so.
   // What is wrong with the prompt is its answer's error. Throws Failure (device) where memory does not suffice.
@@ -29,6 +33,7 @@ class AnswerStream {
   };
   void submit(const Prompt& prompt, Pending& pending);
   void step();
+  void abort_all();
   void tell_finished();
   [[nodiscard]] Pending& at(std::size_t index) { return pending_[index - first_]; }
 

@@ -151,6 +151,16 @@ TEST_F(OverATinyModel, TwoStreamsAtOnceAreAMistake) {
   first.finish();
 }
 
+TEST_F(OverATinyModel, AStreamThatIsDroppedLeavesNothingBehind) {
+  const auto llm = open(seats(4));
+  {
+    AnswerStream dropped(*llm.llm, tokens(300), {});
+    for (const Dialogue& question : questions(3)) EXPECT_TRUE(dropped.push(question));
+  }
+  EXPECT_TRUE(llm->engine().idle());
+  EXPECT_EQ(llm->chat(questions(1)[0], tokens(6)).text, open()->chat(questions(1)[0], tokens(6)).text);
+}
+
 // Red before end tokens were read there: the answer went on.
 TEST_F(OverATinyModel, AnAnswerEndsWhereGenerationConfigSays) {
   const Answer whole = open()->chat(questions(1)[0], tokens(20));
