@@ -4,19 +4,22 @@
 
 #include <atomic>
 #include <csignal>
-#include <string_view>
+#include <cstring>
 
 namespace tern::cli {
 namespace {
 
 // A signal handler has no other way to reach the program.
 std::atomic<int> signals_seen{0};
-static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<bool> term_seen{false};
+std::atomic<const char*> first_line{"\ntern: stopping after this step; once more ends at once\n"};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
 
 void on_signal(int signal) {
   if (signals_seen.fetch_add(1) > 0) _exit(128 + signal);
-  constexpr std::string_view kLine = "\ntern: stopping after this step; once more ends at once\n";
-  (void)!write(STDERR_FILENO, kLine.data(), kLine.size());
+  if (signal == SIGTERM) term_seen = true;
+  const char* line = first_line;
+  (void)!write(STDERR_FILENO, line, std::strlen(line));
 }
 
 }  // namespace
@@ -31,5 +34,12 @@ void install_interrupt_handler() {
 }
 
 bool interrupted() noexcept { return signals_seen.load(std::memory_order_relaxed) > 0; }
+bool terminated() noexcept { return term_seen.load(std::memory_order_relaxed); }
+void set_interrupt_line(const char* line) noexcept { first_line = line; }
+
+void clear_interrupt() noexcept {
+  signals_seen = 0;
+  term_seen = false;
+}
 
 }  // namespace tern::cli

@@ -9,4 +9,13 @@ void install_interrupt_handler();
 // True once the user asked to stop: long work polls it and ends with ErrorKind::interrupted after saving.
 [[nodiscard]] bool interrupted() noexcept;
 
+// True where that was SIGTERM: who sent it wants the program to end, whatever it is doing.
+[[nodiscard]] bool terminated() noexcept;
+
+// What the first signal says from here on; it lives as long as the program. "": nothing.
+void set_interrupt_line(const char* line) noexcept;
+
+// Forgets the signals so far: for a program that goes on after the work that was stopped.
+void clear_interrupt() noexcept;
+
 }  // namespace tern::cli

@@ -1,29 +1,23 @@
 #include "cli/selftest_model.h"
 
-#include <cmath>
 #include <cstdio>
-#include <numeric>
 
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/interrupt.h"
-#include "cli/json_text.h"
 #include "cli/kept_case.h"
+#include "cli/selftest_report.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "conformance/op_checker.h"
-#include "engine/llm_engine.h"
-#include "train/lora_init.h"
-#include "train/micro_batch.h"
-#include "train/optimizer.h"
+#include "engine/llm.h"
+#include "train/rehearsal.h"
 
 namespace tern::cli {
 namespace {
 
 using conformance::OpChecker;
 
-constexpr std::size_t kFirst = 9;  // tokens of the first sample; the second has the rest: unequal ones
-constexpr int kSteps = 2;          // of training: at the first the adapter's B is zero, and so the gradient of A
 constexpr int kGenerated = 4;
 
 // Counts ops as they are checked, for whoever waits.
@@ -52,85 +46,19 @@ std::vector<std::int32_t> prompt_ids(const tokenizer::Tokenizer& tokenizer) {
   return ids;
 }
 
-// Two samples end to end, every token but the first of each predicted, with unequal weights.
-data::MicroBatch batch_of(const std::vector<std::int32_t>& ids) {
-  data::MicroBatch batch;
-  batch.ids = ids;
-  const std::size_t first = std::min(kFirst, ids.size() / 2);
-  batch.cu_seqlens = {0, static_cast<std::int32_t>(first), static_cast<std::int32_t>(ids.size())};
-  for (std::size_t t = 0; t < ids.size(); ++t) {
-    const bool second = t >= first;
-    const bool last = t + 1 == first || t + 1 == ids.size();
-    batch.positions.push_back(static_cast<std::int32_t>(second ? t - first : t));
-    batch.labels.push_back(last ? data::kNoLabel : ids[t + 1]);
-    batch.label_weights.push_back(last ? 0.0F : second ? 0.5F : 1.0F);
-    batch.token_samples.push_back(second ? 1 : 0);
-  }
-  batch.sample_ids = {0, 1};
-  batch.longest = static_cast<std::uint32_t>(std::max(first, ids.size() - first));
-  return batch;
-}
-
-models::LoadedAdapter make_adapter(models::LoadedModel& model) {
-  models::LoadedAdapter adapter;
-  adapter.config.rank = 8;
-  adapter.config.alpha = 32;
-  const auto modules = models::linear_modules(model);
-  adapter.layers = models::create_adapter(model, "lora", adapter.config, modules);
-  train::init_adapter(*model.store, adapter, 42);
-  return adapter;
-}
-
-void train(session::Session& session, const models::LoadedAdapter& adapter, const std::vector<std::int32_t>& ids) {
-  const data::MicroBatch batch = batch_of(ids);
-  train::TrainingGraphOptions options;
-  options.capacity = {static_cast<std::int64_t>(ids.size()), 2, static_cast<std::int64_t>(ids.size()),
-                      static_cast<std::int64_t>(batch.longest)};
-  options.compute = session.compute;
-  options.lora_dropout = 0.05F;
-  options.dropout = true;
-  options.adapters = adapter.layers;
-  for (const auto& [module, layer] : adapter.layers) {
-    options.trainable.push_back(layer.lora_a);
-    options.trainable.push_back(layer.lora_b);
-  }
-  train::Optimizer optimizer(session.model.store, options.trainable, {}, *session.runtime);
-  train::MicroBatchRunner runner(session.model, options, *session.runtime);
-  for (int step = 1; step <= kSteps; ++step) {
-    (void)runner.run(batch, {42, 0, static_cast<double>(ids.size())});
-    (void)optimizer.step(1e-2, step);
-  }
-}
-
-void generate(session::Session& session, const models::LoadedAdapter& adapter, const std::vector<std::int32_t>& ids) {
-  engine::EngineOptions options;
-  options.max_num_batched_tokens = 16;  // the prompt comes in two chunks
+// The prompt comes in two chunks; the paged path and the draw of tokens take part.
+void generate(session::Session& session, const models::LoadedAdapter& adapter, const engine::TokenIds& ids) {
+  engine::LLMOptions options;
+  options.engine.max_num_batched_tokens = 16;
+  options.engine.cache_dtype = session.compute;
+  options.engine.adapters = adapter.layers;
   options.max_model_len = static_cast<std::int64_t>(ids.size()) + kGenerated;
-  options.compute = session.compute;
-  options.cache_dtype = session.compute;
-  options.adapters = adapter.layers;
-  engine::LLMEngine engine(session.model, session.text->tokenizer, options, *session.runtime);
-  engine::SamplingParams params;
-  params.max_new_tokens = kGenerated;
-  params.temperature = 0.8F;
-  (void)engine.add_request(ids, params).value();
-  while (!engine.idle()) (void)engine.step();
-}
-
-std::string to_json(const OpChecker& checker, const std::string& device, const std::string& file) {
-  std::vector<std::string> ops;
-  for (const auto& [op, tally] : checker.tallies()) {
-    ops.push_back(cat("{\"op\": ", json_quote(ops::op_spec(op).name), ", \"calls\": ", tally.calls, ", \"wrong\": ",
-                      tally.wrong, ", \"worst\": ", std::isfinite(tally.worst) ? cat(tally.worst) : "null", "}"));
-  }
-  std::string first = "null";
-  if (checker.first()) {
-    first = cat("{\"call\": ", checker.first()->call, ", \"op\": ", json_quote(checker.first()->failing.spec().name),
-                ", \"weights\": ", json_quote(checker.first()->weights),
-                ", \"problem\": ", json_quote(checker.first()->problem), ", \"case\": ", json_quote(file), "}");
-  }
-  return cat("{\"device\": ", json_quote(device), ", \"passed\": ", !checker.first(), ", \"first\": ", first,
-             ", \"ops\": [", join(ops, ",\n "), "]}\n");
+  engine::SamplingParams sampling;
+  sampling.max_new_tokens = kGenerated;
+  sampling.temperature = 0.8F;
+  sampling.ignore_eos = true;
+  const std::vector<engine::Prompt> prompts = {ids};
+  (void)engine::LLM::open(session, options).value()->generate(prompts, sampling);
 }
 
 }  // namespace
@@ -144,8 +72,7 @@ int check_model(const Arguments& arguments) {
   models::LoadOptions load;
   load.max_positions = static_cast<std::int64_t>(ids.size()) + kGenerated;
   load_weights(*session, arguments, load);
-  const auto adapter = make_adapter(session->model);
-  train(*session, adapter, ids);
+  const models::LoadedAdapter adapter = train::rehearse(*session, ids);
   generate(*session, adapter, ids);
   if (stderr_is_terminal()) std::fprintf(stderr, "\r\033[K");
 

@@ -58,9 +58,10 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
                      session::Runtime& runtime)
     : options_(completed(options)),
       tokenizer_(std::move(tokenizer)),
-      eos_ids_(model.config.eos_token_ids),
+      end_ids_(options.end_token_ids),
       cache_(model.store, model.architecture->cache_specs(model.config), cache_options(options_, model)),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()) {
+  end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
   RunnerOptions runner;
   runner.max_num_seqs = options_.max_num_seqs;
   runner.max_num_batched_tokens = options_.max_num_batched_tokens;
@@ -75,6 +76,10 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
   if (length >= max_model_len()) {
     return data_error("prompt", cat("fewer than ", max_model_len(), " tokens"), cat(length, " tokens"),
                       "shorten it or raise --max_model_len");
+  }
+  for (const std::string& stop : params.stop) {
+    const auto id = tokenizer_.piece_to_id(stop);
+    if (id && tokenizer_.is_special(*id)) params.stop_token_ids.push_back(*id);
   }
   auto sequence = std::make_unique<Sequence>();
   sequence->id = next_id_++;
@@ -95,7 +100,7 @@ void LLMEngine::abort(SequenceId id) {
 bool LLMEngine::is_end(const Sequence& sequence, std::int32_t token) const {
   const auto& stops = sequence.params.stop_token_ids;
   if (std::find(stops.begin(), stops.end(), token) != stops.end()) return true;
-  return !sequence.params.ignore_eos && std::find(eos_ids_.begin(), eos_ids_.end(), token) != eos_ids_.end();
+  return !sequence.params.ignore_eos && std::find(end_ids_.begin(), end_ids_.end(), token) != end_ids_.end();
 }
 
 void LLMEngine::accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) {

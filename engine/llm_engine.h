@@ -27,6 +27,7 @@ struct EngineOptions {
   std::uint64_t kv_cache_memory = 0;      // bytes; 0: a share of what the device has free
   double kv_cache_share = 0.8;
   std::map<std::string, nn::LoraLayer> adapters;
+  std::vector<std::int32_t> end_token_ids;  // beside those of the model's config (session/end_tokens.h)
 };
 
 // What one step added to a request.
@@ -49,7 +50,8 @@ class LLMEngine {
   LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
             session::Runtime& runtime);
 
-  // Errors (usage): a prompt that leaves no room for an answer.
+  // A stop text of one special token stops by its id, as special tokens are no part of the text. Errors (data): a
+  // prompt that is empty or leaves no room for an answer.
   [[nodiscard]] Result<SequenceId> add_request(std::vector<std::int32_t> prompt, SamplingParams params);
   // Computes one step and gives what it added, for every request that it touched.
   [[nodiscard]] std::vector<RequestOutput> step();
@@ -58,6 +60,7 @@ class LLMEngine {
   // text comes with that step.
   void abort(SequenceId id);
 
+  [[nodiscard]] std::int64_t max_num_seqs() const { return options_.max_num_seqs; }
   [[nodiscard]] std::int64_t max_model_len() const { return cache_.max_model_len(); }
   [[nodiscard]] const CacheEngine& cache() const { return cache_; }
   [[nodiscard]] const ModelRunner& runner() const { return *runner_; }
@@ -76,7 +79,7 @@ class LLMEngine {
 
   EngineOptions options_;
   tokenizer::Tokenizer tokenizer_;
-  std::vector<std::int64_t> eos_ids_;
+  std::vector<std::int32_t> end_ids_;
   CacheEngine cache_;
   Scheduler scheduler_;
   std::unique_ptr<ModelRunner> runner_;

@@ -1,19 +1,15 @@
 #include "train/model_saver.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
-#include "io/file_writer.h"
-#include "io/json.h"
-#include "tokenizer/tokenizer_files.h"
+#include "session/save_model.h"
 
 namespace tern::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 class AdapterSaver : public ModelSaver {
  public:
@@ -44,7 +40,7 @@ class FullModelSaver : public ModelSaver {
       writer.write(spec.name, bytes).value();
     }
     writer.finish().value();
-    write_model_files(model_.config, model_path_, "float32", directory);
+    session::write_model_files(model_.config, model_path_, "float32", directory);
   }
 
  private:
@@ -78,24 +74,6 @@ void load_full_checkpoint(models::LoadedModel& model, const fs::path& directory)
     model.store->upload(spec.name, std::as_bytes(std::span(values)));
   }
   file.intact().value();
-}
-
-void write_model_files(const models::ModelConfig& config, const fs::path& model_path, const std::string& torch_dtype,
-                       const fs::path& directory) {
-  io::write_file(directory / "config.json", io::write_json(models::config_json(config, torch_dtype))).value();
-  const fs::path generation = model_path / "generation_config.json";
-  if (fs::is_directory(model_path) && fs::exists(generation)) {
-    const Json json = io::read_json_file(generation).value();
-    io::write_file(directory / "generation_config.json", io::write_json(json)).value();
-  } else {
-    Json json;
-    if (config.bos_token_id >= 0) json["bos_token_id"] = config.bos_token_id;
-    if (config.eos_token_ids.size() == 1) json["eos_token_id"] = config.eos_token_ids[0];
-    if (config.eos_token_ids.size() > 1) json["eos_token_id"] = config.eos_token_ids;
-    if (config.pad_token_id >= 0) json["pad_token_id"] = config.pad_token_id;
-    io::write_file(directory / "generation_config.json", io::write_json(json)).value();
-  }
-  tokenizer::write_tokenizer_files(model_path, directory).value();
 }
 
 }  // namespace tern::train

@@ -18,9 +18,4 @@ namespace tern::train {
 // Fills the store's fp32 masters from a checkpoint that full_model_saver wrote.
 void load_full_checkpoint(models::LoadedModel& model, const std::filesystem::path& directory);
 
-// config.json, generation_config.json and the tokenizer's files of `model_path` into `directory`: copied from a
-// Hugging Face directory, made from a GGUF's metadata.
-void write_model_files(const models::ModelConfig& config, const std::filesystem::path& model_path,
-                       const std::string& torch_dtype, const std::filesystem::path& directory);
-
 }  // namespace tern::train

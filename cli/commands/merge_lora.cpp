@@ -1,16 +1,11 @@
 // tern merge-lora: folds adapters into their base model and writes a Hugging Face directory.
-#include <nlohmann/json.hpp>
-
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
-#include "io/atomic_dir.h"
-#include "io/json.h"
 #include "io/mapped_file.h"
-#include "models/merge.h"
-#include "train/model_saver.h"
+#include "session/save_model.h"
 
 namespace tern::cli {
 namespace {
@@ -54,11 +49,6 @@ int run_merge_lora(const Arguments& arguments) {
   const fs::path target =
       arguments.maybe_string("output_dir")
           .value_or((first.has_filename() ? first.string() : first.parent_path().string()) + "-merged");
-  const auto source = checkpoint::CheckpointSource::open(model).value();
-
-  auto directory = io::AtomicDir::begin(target, arguments.boolean("exist_ok") ? io::AtomicDir::Existing::replace
-                                                                              : io::AtomicDir::Existing::refuse)
-                       .value();
   models::MergeOptions options;
   for (const auto& adapter : adapters) options.adapters.emplace_back(adapter);
   options.dtype = output_dtype(arguments);
@@ -70,10 +60,7 @@ int run_merge_lora(const Arguments& arguments) {
       progress->update(done);
     };
   }
-  models::merge_weights(source, options, directory.path()).value();
-  const char* torch_dtype = options.dtype == TERN_F32 ? "float32" : options.dtype == TERN_F16 ? "float16" : "bfloat16";
-  train::write_model_files(models::read_config(source).value(), model, torch_dtype, directory.path());
-  directory.commit().value();
+  session::merge_adapters(model, options, target, arguments.boolean("exist_ok")).value();
   log_info(cat("merged model: ", target.string()));
   return 0;
 }

@@ -1,5 +1,4 @@
 // tern selftest: every op of a device against the fp64 oracle, and what its runtime promises.
-#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -8,9 +7,9 @@
 #include "base/strings.h"
 #include "cli/commands/command.h"
 #include "cli/interrupt.h"
-#include "cli/json_text.h"
 #include "cli/kept_case.h"
 #include "cli/selftest_model.h"
+#include "cli/selftest_report.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "conformance/selftest.h"
@@ -59,28 +58,6 @@ void tell_kept_case(const OpReport& report) {
   } else {
     log_warn(cat(op, ": the failing case could not be written to ", kept.file));
   }
-}
-
-std::string to_json(const conformance::SelftestReport& report, const std::string& device) {
-  std::vector<std::string> ops;
-  for (const OpReport& op : report.ops) {
-    std::vector<std::string> findings;
-    for (const auto& finding : op.findings) {
-      findings.push_back(cat("{\"law\": ", json_quote(finding.law), ", \"case\": ", json_quote(finding.failing.label),
-                             ", \"problem\": ", json_quote(finding.problem), "}"));
-    }
-    ops.push_back(cat("{\"op\": ", json_quote(ops::op_spec(op.op).name), ", \"cases\": ", op.cases,
-                      ", \"native\": ", op.native, ", \"decomposed\": ", op.decomposed, ", \"host\": ", op.host,
-                      ", \"worst\": ", std::isfinite(op.worst) ? cat(op.worst) : "null", ", \"failed\": [",
-                      join(findings, ", "), "]}"));
-  }
-  std::vector<std::string> capabilities;
-  for (const auto& result : report.capabilities) {
-    capabilities.push_back(cat("{\"name\": ", json_quote(result.name), ", \"set\": ", result.set,
-                               ", \"problem\": ", result.problem.empty() ? "null" : json_quote(result.problem), "}"));
-  }
-  return cat("{\"device\": ", json_quote(device), ", \"passed\": ", report.passed(), ", \"ops\": [", join(ops, ",\n "),
-             "],\n \"capabilities\": [", join(capabilities, ", "), "]}\n");
 }
 
 }  // namespace

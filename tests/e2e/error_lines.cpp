@@ -110,18 +110,23 @@ TEST_F(ErrorLines, OfBadDataEndWithThree) {
       3,
       {
           {{"score", "--model", m, "--dataset", rows_},
-           rows_ + ":1: expected a row {\"text\"}, found a row of another format; write the text to score as "
-                   "{\"text\": ...}"},
+           rows_ + ":1: expected a row {\"text\"}, found a row of another format; write it as {\"text\": ...}; tern "
+                   "inspect-data shows dialogues"},
           {{"score", "--model", m, "--dataset", text},
            "--dataset: expected texts of at most 512 tokens, found 600 tokens; split the text"},
           {{"tokenize", "--model", m, "--dataset", rows_},
-           rows_ + ": expected rows {\"text\"}, found a row of another form; see tern inspect-data for dialogues"},
+           rows_ + ":1: expected a row {\"text\"}, found a row of another format; write it as {\"text\": ...}; tern "
+                   "inspect-data shows dialogues"},
           {{"infer", "--model", m, "--val_dataset", prompts},
            "--val_dataset: expected rows to answer, found none; see what was said of the rows"},
-          {{"infer", "--model", m, "--max_model_len", "4", "--val_dataset", rows_},
-           rows_ + ":1: prompt: expected fewer than 4 tokens, found 24 tokens; shorten it or raise --max_model_len"},
-          {{"infer", "--model", m, "--use_chat_template", "false", "--val_dataset", empty},
-           empty + ":1: prompt: expected at least one token, found none; give it some text"},
+          {{"infer", "--model", m, "--max_model_len", "4", "--strict", "--val_dataset", rows_},
+           "--val_dataset: expected an answer to every row, found 8 of 8 without one, the first " + rows_ +
+               ":1: prompt: expected fewer than 4 tokens, found 24 tokens; shorten it or raise --max_model_len; see "
+               "\"error\" in the result rows"},
+          {{"infer", "--model", m, "--use_chat_template", "false", "--strict", "--val_dataset", empty},
+           "--val_dataset: expected an answer to every row, found 1 of 1 without one, the first " + empty +
+               ":1: prompt: expected at least one token, found none; give it some text; see \"error\" in the result "
+               "rows"},
           {{"infer", "--model", m, "--load_data_args"},
            "--load_data_args: expected held-out rows of the training run, found none beside the checkpoint; name "
            "them with --val_dataset"},

@@ -75,6 +75,37 @@ TEST_F(Inference, RowsAnsweredTogetherEqualRowsAnsweredAlone) {
   EXPECT_NE(alone.find("\"labels\":\"4\""), std::string::npos) << alone;
 }
 
+// One row that is too long costs its own answer, not those of the others.
+TEST_F(Inference, ARowWithoutAnAnswerIsAResultRowWithItsError) {
+  const auto rows =
+      scratch_.write("mixed.jsonl", "{\"query\": \"1 + 1\", \"response\": \"2\"}\n{\"query\": \"" +
+                                        std::string(600, 'x') + "\", \"response\": \"3\"}\n{\"query\": \"2 + 2\"}\n");
+  const std::vector<std::string> words = {"infer",
+                                          "--model",
+                                          path("model").string(),
+                                          "--val_dataset",
+                                          rows,
+                                          "--max_new_tokens",
+                                          "3",
+                                          "--temperature",
+                                          "0",
+                                          "--max_batch_size",
+                                          "2",
+                                          "--metric",
+                                          "acc"};
+  const auto outcome = run(words, options_);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3) << outcome.out;
+  const std::string error = rows +
+                            ":2: prompt: expected fewer than 512 tokens, found 619 tokens; shorten it or raise "
+                            "--max_model_len";
+  const auto second = outcome.out.find('\n') + 1;
+  EXPECT_EQ(outcome.out.find("{\"response\":null,\"labels\":\"3\",\"logprobs\":null,\"messages\":[", second), second);
+  EXPECT_NE(outcome.out.find("],\"error\":\"" + error + "\"}\n"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.err.find("1 of 3 rows have no answer; the first: " + error), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(" of 2 rows with a label"), std::string::npos) << outcome.err;
+}
+
 // Rows draw by their number: the same question again gets another answer, the same run again the same ones, and how
 // many are answered at once changes nothing.
 TEST_F(Inference, EqualRowsGetAnswersOfTheirOwn) {

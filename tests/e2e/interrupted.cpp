@@ -43,6 +43,23 @@ TEST_F(Interrupted, RowsThatWereAnsweredAreKept) {
          75, {"tern: error: interrupted: ", " rows were answered and written; run it again"}, options);
 }
 
+TEST_F(Interrupted, AnAnswerToAPipeThatWasCutIsNoSuccess) {
+  TinyModel endless;
+  endless.max_positions = 20'000;
+  write_tiny_model(path("endless"), endless);
+  std::vector<std::string> words = {"infer",         "--model", path("endless").string(), "--stream",
+                                    "--temperature", "0",       "--max_new_tokens",       "8"};
+  Options options = options_;
+  options.input = "tell me all";
+  std::string begin = run(words, options).out;
+  begin.pop_back();  // the newline after it
+  ASSERT_FALSE(begin.empty());
+  words.back() = "19000";
+  options.signal = SIGINT;
+  options.signal_after = begin;
+  expect_line(words, 75, "interrupted: the answer is not complete; run it again", options);
+}
+
 TEST_F(Interrupted, ScoreTokenizeAndConvertStop) {
   expect_interrupted({"score", "--model", model(), "--dataset", texts(4000), "--result_path", path("scores").string()},
                      "", filled("scores"), "some rows were not scored; run it again");

@@ -19,6 +19,22 @@ TEST(InterruptDeathTest, TheFirstSignalOnlyAsksToStop) {
       ::testing::ExitedWithCode(75), "stopping after this step");
 }
 
+// A chat goes on after the answer that was stopped: the next signal is a first one again.
+TEST(InterruptDeathTest, WhatWasClearedIsForgotten) {
+  EXPECT_EXIT(
+      {
+        install_interrupt_handler();
+        set_interrupt_line("this answer stops");
+        (void)raise(SIGTERM);
+        if (!interrupted() || !terminated()) _exit(1);
+        clear_interrupt();
+        if (interrupted() || terminated()) _exit(2);
+        (void)raise(SIGINT);
+        _exit(interrupted() && !terminated() ? 75 : 3);
+      },
+      ::testing::ExitedWithCode(75), "^this answer stopsthis answer stops$");
+}
+
 TEST(InterruptDeathTest, TheSecondEndsAtOnce) {
   EXPECT_EXIT(
       {

@@ -3,7 +3,7 @@
 
 #include "session/runtime.h"
 
-namespace tern::cli {
+namespace tern::session {
 
 struct MachineRates {
   double gflops = 0;  // GFLOP/s of products of [512, 576] by [1536, 576]^T and back, rounded to the compute dtype
@@ -12,6 +12,6 @@ struct MachineRates {
 
 // Takes about half a second, and 160 MiB of the device for so long. Throws Failure (device) where they are not to be
 // had.
-[[nodiscard]] MachineRates measure_machine(session::Runtime& runtime, tern_dtype compute);
+[[nodiscard]] MachineRates measure_machine(Runtime& runtime, tern_dtype compute);
 
-}  // namespace tern::cli
+}  // namespace tern::session

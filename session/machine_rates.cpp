@@ -1,4 +1,4 @@
-#include "cli/machine_rates.h"
+#include "session/machine_rates.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,7 @@
 #include "ops/matmul.h"
 #include "ops/sum_squares.h"
 
-namespace tern::cli {
+namespace tern::session {
 namespace {
 
 using ops::Value;
@@ -34,7 +34,7 @@ double best_seconds(graph::Program& program) {
 
 }  // namespace
 
-MachineRates measure_machine(session::Runtime& runtime, tern_dtype compute) {
+MachineRates measure_machine(Runtime& runtime, tern_dtype compute) {
   const auto store = std::make_shared<graph::TensorStore>(runtime.device);
   const auto zeros = [&](graph::Graph& graph, const char* name, std::initializer_list<std::int64_t> shape) {
     store->create(name, make_desc(TERN_F32, shape));
@@ -66,4 +66,4 @@ MachineRates measure_machine(session::Runtime& runtime, tern_dtype compute) {
   return rates;
 }
 
-}  // namespace tern::cli
+}  // namespace tern::session

@@ -1,0 +1,157 @@
+#include "cli/chat.h"
+
+#include <iostream>
+#include <iterator>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "cli/interrupt.h"
+#include "cli/line_editor.h"
+
+namespace tern::cli {
+
+Chat::Chat(engine::LLM& llm, engine::SamplingParams sampling, std::string system, ResultWriter* results)
+    : llm_(llm), sampling_(std::move(sampling)), system_(std::move(system)), results_(results) {
+  reset();
+}
+
+void Chat::reset() {
+  messages_.clear();
+  if (!system_.empty()) messages_.push_back({"system", system_});
+}
+
+void Chat::set_system(const std::string& text) {
+  system_ = text;
+  reset();
+}
+
+engine::Answer Chat::ask(const std::string& query, const std::function<void(std::string_view)>& on_text) {
+  messages_.push_back({"user", query});
+  engine::AnswerCallbacks callbacks;
+  callbacks.stopped = interrupted;
+  if (on_text) callbacks.on_text = [&](std::size_t, std::string_view text) { on_text(text); };
+  engine::Answer answer = llm_.chat(messages_, sampling_, callbacks);
+  ++sampling_.request;  // the same question asked again is another draw
+  const bool stopped = answer.reason == engine::FinishReason::aborted;
+  if (answer.error || (stopped && answer.text.empty())) {
+    messages_.pop_back();
+    return answer;
+  }
+  if (results_ != nullptr && !stopped) results_->write({messages_, {}, answer});
+  messages_.push_back({"assistant", answer.text});
+  return answer;
+}
+
+namespace {
+
+// What the lines typed at the prompt make: words for the program, or a question, of one line or several.
+class Prompt {
+ public:
+  explicit Prompt(Chat& chat) : chat_(chat) {}
+
+  // Gives the question once it is complete.
+  std::optional<std::string> take(const std::string& line) {
+    const std::string word(trim(line));
+    if (expects_system_) {
+      chat_.set_system(word);
+      expects_system_ = false;
+      return std::nullopt;
+    }
+    if (query_.empty() && (word.empty() || is_word(word))) return std::nullopt;
+    query_ += (query_.empty() ? "" : "\n") + line;
+    if (multi_line_ && !word.ends_with('#')) return std::nullopt;
+    if (multi_line_) query_.erase(query_.rfind('#'));
+    return std::exchange(query_, {});
+  }
+  [[nodiscard]] bool leaves() const { return leaves_; }
+  // Whether nothing waits for more lines; drops what does.
+  bool drop() {
+    const bool was_empty = query_.empty() && !expects_system_;
+    query_.clear();
+    expects_system_ = false;
+    return was_empty;
+  }
+
+ private:
+  bool is_word(const std::string& word) {
+    if (word == "exit" || word == "quit") return leaves_ = true;
+    if (word == "multi-line" || word == "single-line") {
+      multi_line_ = word == "multi-line";
+      return true;
+    }
+    if (word == "clear") {
+      chat_.reset();
+      return true;
+    }
+    if (word != "reset-system") return false;
+    log_info("the next line is the system text");
+    return expects_system_ = true;
+  }
+
+  Chat& chat_;
+  std::string query_;
+  bool multi_line_ = false;
+  bool expects_system_ = false;
+  bool leaves_ = false;
+};
+
+void print(std::string_view text) { std::cout << text << std::flush; }
+
+void require_goes_on() {
+  if (terminated()) throw Failure(interrupted_error("the dialogue has ended", "begin another one"));
+}
+
+}  // namespace
+
+int converse(Chat& chat) {
+  log_info(
+      "exit or quit leaves; clear forgets the dialogue; multi-line ends a query with #; reset-system sets a new system "
+      "text");
+  LineEditor editor;
+  Prompt prompt(chat);
+  std::string line;
+  while (!prompt.leaves()) {
+    set_interrupt_line("\n");  // at the prompt
+    const auto read = editor.read(line);
+    if (read == LineEditor::Read::end) return 0;
+    if (read == LineEditor::Read::interrupted) {
+      require_goes_on();
+      clear_interrupt();
+      if (prompt.drop() && line.empty()) return 0;
+      continue;
+    }
+    const auto query = prompt.take(line);
+    if (!query) continue;
+    set_interrupt_line("\ntern: this answer stops; once more ends at once\n");
+    const engine::Answer answer = chat.ask(*query, print);
+    require_goes_on();
+    clear_interrupt();
+    if (answer.error) {
+      log_warn(cat("the question was left out: ", answer.error->line(), "; or type clear, which forgets the dialogue"));
+      continue;
+    }
+    print("\n");
+  }
+  return 0;
+}
+
+int answer_pipe(Chat& chat, bool stream) {
+  const std::string query{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  const std::string trimmed(trim(query));
+  if (trimmed.empty())
+    throw Failure(data_error("standard input", "a question", "nothing", "echo 'What is 12 times 7?' | tern infer ..."));
+  const engine::Answer answer = chat.ask(trimmed, stream ? print : std::function<void(std::string_view)>());
+  if (answer.error) throw Failure(*answer.error);
+  if (!stream) std::cout << answer.text;
+  std::cout << '\n';
+  if (!std::cout.flush()) {
+    throw Failure(
+        failed_error("standard output", "room for the answer", "a write that failed", "check the space left"));
+  }
+  if (answer.reason == engine::FinishReason::aborted) {
+    throw Failure(interrupted_error("the answer is not complete", "run it again"));
+  }
+  return 0;
+}
+
+}  // namespace tern::cli

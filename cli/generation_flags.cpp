@@ -1,0 +1,94 @@
+#include "cli/generation_flags.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/dtype.h"
+#include "base/strings.h"
+#include "cli/data_setup.h"
+#include "io/mapped_file.h"
+#include "models/adapter.h"
+
+namespace tern::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string folder_with_args(const Arguments& arguments) {
+  const auto& adapters = arguments.list("adapters");
+  if (!adapters.empty()) return adapters[0];
+  return arguments.maybe_string("model").value_or("");
+}
+
+// --kv_cache_dtype; auto: that of --torch_dtype, none where neither is given.
+std::optional<tern_dtype> cache_dtype(const Arguments& arguments) {
+  const std::string& word = arguments.string("kv_cache_dtype");
+  if (word != "auto") return dtype_from_name(word);
+  return arguments.has("torch_dtype") ? dtype_from_name(arguments.string("torch_dtype")) : std::nullopt;
+}
+
+}  // namespace
+
+void load_training_arguments(Arguments& arguments) {
+  const fs::path folder = folder_with_args(arguments);
+  const fs::path file = folder / "args.json";
+  std::error_code ignored;
+  const bool present = !folder.empty() && fs::is_regular_file(file, ignored);
+  if (arguments.boolean("load_args") && present) {
+    std::vector<std::string_view> names = {"template", "system", "enable_thinking", "use_chat_template"};
+    if (!arguments.list("adapters").empty()) names.emplace_back("model");  // a checkpoint is itself the model
+    arguments.load_saved(io::read_text_file(file).value(), file.string(), names).value();
+  }
+  if (!arguments.boolean("load_data_args")) return;
+  const fs::path split = fs::absolute(folder).lexically_normal().parent_path() / "val_dataset.jsonl";
+  if (!folder.empty() && fs::is_regular_file(split, ignored)) {
+    arguments.derive("val_dataset", FlagWord{split.string()});
+  } else if (present) {
+    constexpr std::string_view kNames[] = {"val_dataset"};
+    arguments.load_saved(io::read_text_file(file).value(), file.string(), kNames).value();
+  }
+  if (!arguments.list("val_dataset").empty()) return;
+  throw Failure(data_error("--load_data_args", "held-out rows of the training run", "none beside the checkpoint",
+                           "name them with --val_dataset"));
+}
+
+std::string generating_model(const Arguments& arguments) {
+  const auto& adapters = arguments.list("adapters");
+  std::string model = arguments.maybe_string("model").value_or("");
+  if (model.empty() && !adapters.empty()) model = models::read_adapter_config(adapters[0]).value().base_model;
+  if (model.empty()) throw Failure(usage_error("--model", "a model", "none", "name one, such as smollm2-135m"));
+  return model;
+}
+
+engine::LLMOptions llm_options(const Arguments& arguments) {
+  engine::LLMOptions options;
+  const auto& adapters = arguments.list("adapters");
+  if (!adapters.empty()) options.adapter = adapters[0];
+  options.max_model_len = arguments.maybe_integer("max_model_len").value_or(0);
+  if (!arguments.list("val_dataset").empty()) options.engine.max_num_seqs = arguments.integer("max_batch_size");
+  options.engine.cache_dtype = cache_dtype(arguments);
+  options.engine.kv_cache_memory = static_cast<std::uint64_t>(arguments.maybe_integer("kv_cache_memory").value_or(0));
+  options.use_chat_template = arguments.boolean("use_chat_template");
+  options.template_kwargs = template_kwargs(arguments);
+  return options;
+}
+
+engine::SamplingParams sampling_params(const Arguments& arguments, const engine::SamplingParams& advised) {
+  engine::SamplingParams p = advised;
+  const auto set = [&](const char* flag, float& value) {
+    if (const auto given = arguments.maybe_real(flag)) value = static_cast<float>(*given);
+  };
+  set("temperature", p.temperature);
+  set("top_p", p.top_p);
+  set("min_p", p.min_p);
+  set("repetition_penalty", p.repetition_penalty);
+  if (const auto given = arguments.maybe_integer("top_k")) {
+    p.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(0, *given));
+  }
+  p.max_new_tokens = arguments.maybe_integer("max_new_tokens").value_or(p.max_new_tokens);
+  p.stop = arguments.list("stop_words");
+  p.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
+  return p;
+}
+
+}  // namespace tern::cli

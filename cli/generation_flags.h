@@ -1,0 +1,23 @@
+// From the flags of generation to what the engine takes.
+#pragma once
+
+#include "cli/flags/arguments.h"
+#include "engine/llm.h"
+
+namespace tern::cli {
+
+// --load_args: what the training run of the adapter or model was told, where the user says nothing else.
+// --load_data_args: its held-out rows. Throws Failure (data) where there are none.
+void load_training_arguments(Arguments& arguments);
+
+// --model, else what the adapter says it was trained on. Throws Failure (usage) where neither names one.
+[[nodiscard]] std::string generating_model(const Arguments& arguments);
+
+// --adapters, --max_model_len, --max_batch_size (where there are rows to answer), --kv_cache_dtype, --kv_cache_memory,
+// --use_chat_template and --enable_thinking.
+[[nodiscard]] engine::LLMOptions llm_options(const Arguments& arguments);
+
+// `advised`, the flags winning over it.
+[[nodiscard]] engine::SamplingParams sampling_params(const Arguments& arguments, const engine::SamplingParams& advised);
+
+}  // namespace tern::cli

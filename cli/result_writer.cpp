@@ -1,0 +1,45 @@
+#include "cli/result_writer.h"
+
+#include <cerrno>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "io/system_error.h"
+
+namespace tern::cli {
+
+using Json = nlohmann::ordered_json;
+
+ResultWriter::ResultWriter(const Options& options, const tokenizer::Tokenizer& tokenizer)
+    : options_(options), tokenizer_(tokenizer) {
+  if (!options_.path) return;
+  file_.open(*options_.path, std::ios::app);
+  if (!file_) throw Failure(io::write_error(*options_.path, errno));
+}
+
+void ResultWriter::write(const ResultRow& row) {
+  const engine::Answer& answer = row.answer;
+  Json logprobs;
+  if (options_.logprobs && !answer.error) {
+    logprobs["content"] = Json::array();
+    for (const engine::DrawnToken& token : answer.tokens) {
+      logprobs["content"].push_back(
+          {{"token", tokenizer_.id_to_piece(token.id)}, {"id", token.id}, {"logprob", token.logprob}});
+    }
+  }
+  Json messages = Json::array();
+  for (const auto& message : row.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
+  Json result;
+  result["response"] = answer.error ? Json(nullptr) : Json(answer.text);
+  result["labels"] = row.label.empty() ? Json(nullptr) : Json(row.label);
+  result["logprobs"] = std::move(logprobs);
+  result["messages"] = std::move(messages);
+  if (answer.error) result["error"] = answer.error->line();
+  std::ostream& out = options_.path ? file_ : std::cout;
+  out << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
+  if (out) return;
+  throw Failure(failed_error(options_.path.value_or("standard output"), "room for the answers", "a write that failed",
+                             "check the space left"));
+}
+
+}  // namespace tern::cli

@@ -1,0 +1,37 @@
+// The answers of tern infer as rows of JSON.
+#pragma once
+
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "engine/llm.h"
+
+namespace tern::cli {
+
+struct ResultRow {
+  const engine::Dialogue& messages;  // of the prompt
+  const std::string& label;          // the answer that the row came with; "": none
+  const engine::Answer& answer;
+};
+
+class ResultWriter {
+ public:
+  struct Options {
+    std::optional<std::string> path;  // none: standard output
+    bool logprobs = false;            // of each token
+  };
+  // Rows join those that the file has. Throws Failure where it cannot be written. `tokenizer` outlives the writer.
+  ResultWriter(const Options& options, const tokenizer::Tokenizer& tokenizer);
+
+  // {"response", "labels", "logprobs", "messages"}, and "error" where there is no answer: `response` is then null.
+  // Throws Failure where the row could not be written.
+  void write(const ResultRow& row);
+
+ private:
+  Options options_;
+  const tokenizer::Tokenizer& tokenizer_;
+  std::ofstream file_;
+};
+
+}  // namespace tern::cli

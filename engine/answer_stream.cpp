@@ -1,0 +1,95 @@
+#include "engine/answer_stream.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace tern::engine {
+
+AnswerStream::AnswerStream(LLM& llm, SamplingParams sampling, AnswerCallbacks callbacks)
+    : llm_(llm), sampling_(std::move(sampling)), callbacks_(std::move(callbacks)) {
+  if (!llm_.engine().idle()) throw std::logic_error("two streams of answers over one LLM");
+}
+
+AnswerStream::~AnswerStream() {
+  if (on_their_way_.empty()) return;
+  abort_all();
+  try {
+    (void)llm_.engine().step();  // takes them out
+  } catch (const std::exception&) {
+    // A device that fails again on the way out has been told of already.
+  }
+}
+
+void AnswerStream::abort_all() {
+  for (const auto& [id, index] : on_their_way_) llm_.engine().abort(id);
+}
+
+void AnswerStream::submit(const Prompt& prompt, Pending& pending) {
+  const std::size_t index = first_ + pending_.size() - 1;
+  auto ids = llm_.encode(prompt);
+  if (ids) {
+    pending.answer.prompt_tokens = static_cast<std::int64_t>(ids->size());
+    SamplingParams sampling = sampling_;
+    sampling.request += index;
+    const std::int64_t room = llm_.engine().max_model_len() - pending.answer.prompt_tokens;
+    if (sampling.max_new_tokens <= 0 || sampling.max_new_tokens > room) {
+      sampling.max_new_tokens = std::max<std::int64_t>(room, 1);
+    }
+    const auto id = llm_.engine().add_request(std::move(*ids), std::move(sampling));
+    if (id) {
+      pending.id = *id;
+      on_their_way_[*id] = index;
+      return;
+    }
+    pending.answer.error = id.error();
+  } else {
+    pending.answer.error = ids.error();
+  }
+  pending.finished = true;
+}
+
+bool AnswerStream::push(const Prompt& prompt) {
+  const auto seats = static_cast<std::size_t>(llm_.engine().max_num_seqs());
+  while (!stopped_ && on_their_way_.size() >= seats) step();
+  if (stopped_) return false;
+  pending_.emplace_back();
+  submit(prompt, pending_.back());
+  tell_finished();
+  return true;
+}
+
+void AnswerStream::finish() {
+  while (!on_their_way_.empty()) step();
+}
+
+void AnswerStream::step() {
+  if (!stopped_ && callbacks_.stopped && callbacks_.stopped()) {
+    stopped_ = true;
+    abort_all();
+  }
+  for (const RequestOutput& output : llm_.engine().step()) {
+    const auto found = on_their_way_.find(output.id);
+    if (found == on_their_way_.end()) continue;
+    const std::size_t index = found->second;
+    Pending& pending = at(index);
+    pending.answer.text += output.text;
+    if (output.token >= 0) pending.answer.tokens.push_back({output.token, output.logprob});
+    if (output.error) pending.answer.error = output.error;
+    if (callbacks_.on_text && !output.text.empty()) callbacks_.on_text(index, output.text);
+    if (!output.finished) continue;
+    pending.answer.reason = output.reason;
+    pending.finished = true;
+    on_their_way_.erase(found);
+  }
+  tell_finished();
+}
+
+void AnswerStream::tell_finished() {
+  for (; !pending_.empty() && pending_.front().finished; ++first_) {
+    Answer answer = std::move(pending_.front().answer);
+    pending_.pop_front();
+    if (callbacks_.on_answer) callbacks_.on_answer(first_, std::move(answer));
+  }
+}
+
+}  // namespace tern::engine

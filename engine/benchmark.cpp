@@ -1,0 +1,125 @@
+#include "engine/benchmark.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/dtype.h"
+#include "base/philox.h"
+
+namespace tern::engine {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Floating-point operations of one token that attends to `context` tokens: two for each weight of a product, and four
+// for each key and channel (scores and their sum). `head` counts the output projection, made for drawn tokens alone.
+double token_flops(const models::ModelConfig& config, double context, bool head) {
+  const double embedding = static_cast<double>(config.vocab_size) * static_cast<double>(config.hidden_size);
+  const double layers =
+      static_cast<double>(config.num_parameters()) - embedding * (config.tie_word_embeddings ? 1.0 : 2.0);
+  const double attention = 4.0 * static_cast<double>(config.num_hidden_layers * config.num_attention_heads) *
+                           static_cast<double>(config.head_dim) * context;
+  return 2.0 * layers + attention + (head ? 2.0 * embedding : 0.0);
+}
+
+// Bytes of weights that a step reads as they are stored: all but an embedding table of which it reads only rows.
+double weight_bytes(const models::LoadedModel& model) {
+  double bytes = 0;
+  for (const auto& spec : model.architecture->parameters(model.config)) {
+    if (spec.name == "model.embed_tokens.weight" && !model.config.tie_word_embeddings) continue;
+    bytes += static_cast<double>(total_bytes(model.store->at(spec.name).desc));
+  }
+  return bytes;
+}
+
+EngineOptions engine_options(const session::Session& session, const BenchmarkOptions& options) {
+  EngineOptions engine = options.engine;
+  engine.max_num_seqs = options.batch;
+  engine.max_model_len = options.prompt_length + options.new_tokens;
+  engine.max_num_batched_tokens = std::max<std::int64_t>(512, options.batch);
+  engine.compute = session.compute;
+  return engine;
+}
+
+class Round {
+ public:
+  Round(session::Session& session, const BenchmarkOptions& options)
+      : config_(session.model.config),
+        options_(options),
+        weight_bytes_(weight_bytes(session.model)),
+        engine_(session.model, session.text->tokenizer, engine_options(session, options), *session.runtime) {}
+
+  // One round of both phases.
+  std::vector<PhaseRate> run() {
+    PhaseRate prefill{"prefill", options_.batch, options_.prompt_length * options_.batch};
+    PhaseRate decode{"decode", options_.batch};
+    for (std::int64_t i = 0; i < options_.batch; ++i) (void)engine_.add_request(prompt(i), params()).value();
+    std::int64_t started = 0;
+    std::int64_t steps = 0;
+    std::int64_t prefill_steps = 0;
+    double begin = seconds_now();
+    while (!engine_.idle()) {
+      if (options_.stopped && options_.stopped())
+        throw Failure(interrupted_error("the measurement is not complete", "run it again"));
+      const auto outputs = engine_.step();
+      ++steps;
+      if (started == options_.batch) decode.tokens += static_cast<std::int64_t>(outputs.size());
+      for (const auto& output : outputs) started += output.generated_tokens == 1 ? 1 : 0;
+      if (started == options_.batch && prefill.seconds == 0) {
+        prefill.seconds = seconds_now() - begin;
+        prefill_steps = steps;
+        begin = seconds_now();
+      }
+    }
+    decode.seconds = seconds_now() - begin;
+    const double half = static_cast<double>(options_.prompt_length) / 2;
+    const double middle = static_cast<double>(options_.prompt_length) + static_cast<double>(options_.new_tokens) / 2;
+    const double prefill_flops = token_flops(config_, half, false) * static_cast<double>(prefill.tokens);
+    prefill.gflops = prefill_flops / prefill.seconds / 1e9;
+    prefill.gbps = static_cast<double>(prefill_steps) * weight_bytes_ / prefill.seconds / 1e9;
+    if (decode.tokens == 0) return {prefill};
+    const double cache_bytes =
+        2.0 * static_cast<double>(dtype_bytes(engine_.cache().dtype())) * middle *
+        static_cast<double>(config_.num_hidden_layers * config_.num_key_value_heads * config_.head_dim);
+    decode.gbps = (static_cast<double>(steps - prefill_steps) * weight_bytes_ +
+                   static_cast<double>(decode.tokens) * cache_bytes) /
+                  decode.seconds / 1e9;
+    decode.gflops = token_flops(config_, middle, true) * static_cast<double>(decode.tokens) / decode.seconds / 1e9;
+    return {prefill, decode};
+  }
+
+ private:
+  // Words of chance: what a model does not expect, as no step may be saved by what is in them.
+  [[nodiscard]] std::vector<std::int32_t> prompt(std::int64_t sequence) const {
+    std::vector<std::int32_t> ids;
+    for (std::int64_t i = 0; i < options_.prompt_length; ++i) {
+      const auto key =
+          mix_key(mix_key(options_.seed, static_cast<std::uint64_t>(sequence)), static_cast<std::uint64_t>(i));
+      ids.push_back(static_cast<std::int32_t>(key % static_cast<std::uint64_t>(config_.vocab_size)));
+    }
+    return ids;
+  }
+  [[nodiscard]] SamplingParams params() const {
+    SamplingParams params;
+    params.max_new_tokens = options_.new_tokens;
+    params.ignore_eos = true;
+    return params;
+  }
+
+  const models::ModelConfig& config_;
+  const BenchmarkOptions& options_;
+  double weight_bytes_;
+  LLMEngine engine_;
+};
+
+}  // namespace
+
+std::vector<PhaseRate> measure_generation(session::Session& session, const BenchmarkOptions& options) {
+  Round round(session, options);
+  (void)round.run();
+  return round.run();
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,181 @@
+#include "engine/llm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/strings.h"
+#include "engine/answer_stream.h"
+#include "engine/prompt_encoder.h"
+#include "session/end_tokens.h"
+
+namespace tern::engine {
+namespace {
+
+// A name in the model's store that no other adapter has.
+std::string free_adapter_name(const models::LoadedModel& model) {
+  const auto modules = models::linear_modules(model);
+  std::string name = "lora";
+  const auto taken = [&](const models::LinearModule& module) {
+    return model.store->find(models::lora_layer(name, module.name, {}).lora_a) != nullptr;
+  };
+  for (int next = 2; std::any_of(modules.begin(), modules.end(), taken); ++next) name = cat("lora", next);
+  return name;
+}
+
+}  // namespace
+
+std::optional<double> TextScore::loss() const {
+  if (logprobs.empty()) return std::nullopt;
+  return -std::accumulate(logprobs.begin(), logprobs.end(), 0.0) / static_cast<double>(logprobs.size());
+}
+
+std::optional<double> TextScore::perplexity() const {
+  const auto mean = loss();
+  return mean ? std::optional(std::exp(*mean)) : std::nullopt;
+}
+
+LLM::LLM(session::Session& session, LLMOptions options) : session_(session), options_(std::move(options)) {}
+LLM::~LLM() = default;
+
+Result<std::int64_t> LLM::model_len(const session::Session& session, const LLMOptions& options) {
+  const std::int64_t most = session.config.max_position_embeddings;
+  if (options.max_model_len <= most) return options.max_model_len > 0 ? options.max_model_len : most;
+  return usage_error("flag --max_model_len", cat("at most the model's ", most), cat(options.max_model_len), "lower it");
+}
+
+Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptions& options) {
+  return catching([&] {
+    std::unique_ptr<LLM> llm(new LLM(session, options));
+    EngineOptions& engine = llm->options_.engine;
+    engine.max_model_len = model_len(session, options).value();
+    engine.shorten = options.max_model_len == 0;
+    engine.compute = session.compute;
+    llm->generation_ = session::read_generation_config(session.path).value();
+    engine.end_token_ids =
+        session::end_token_ids(session.config, llm->generation_, *session.source, *session.text).value();
+    llm->encoder_ = PromptEncoder::create(*session.text, options.use_chat_template, options.template_kwargs).value();
+    if (session.model.store == nullptr) {
+      models::LoadOptions load;
+      load.max_positions = engine.max_model_len;
+      load.progress = options.progress;
+      session::load_weights(session, load).value();
+    }
+    if (!options.adapter.empty()) {
+      engine.adapters =
+          models::load_adapter(session.model, free_adapter_name(session.model), options.adapter).value().layers;
+    }
+    return llm;
+  });
+}
+
+SamplingParams LLM::default_sampling() const {
+  const session::GenerationConfig& advice = generation_;
+  SamplingParams params;
+  if (advice.do_sample.value_or(false)) {
+    params.temperature = static_cast<float>(advice.temperature.value_or(1.0));
+    params.top_k = static_cast<std::int32_t>(advice.top_k.value_or(50));  // transformers' own default
+    params.top_p = static_cast<float>(advice.top_p.value_or(1.0));
+  }
+  params.min_p = static_cast<float>(advice.min_p.value_or(0.0));
+  params.repetition_penalty = static_cast<float>(advice.repetition_penalty.value_or(1.0));
+  params.max_new_tokens = advice.max_new_tokens.value_or(0);
+  return params;
+}
+
+std::int64_t LLM::max_model_len() const { return engine_ ? engine_->max_model_len() : options_.engine.max_model_len; }
+
+LLMEngine& LLM::engine() {
+  if (!engine_) {
+    engine_ = std::make_unique<LLMEngine>(session_.model, session_.text->tokenizer, options_.engine, *session_.runtime);
+    session_.runtime->choices.save();
+  }
+  return *engine_;
+}
+
+std::vector<Answer> LLM::generate(std::span<const Prompt> prompts, const SamplingParams& sampling,
+                                  const AnswerCallbacks& callbacks) {
+  std::vector<Answer> answers;
+  AnswerCallbacks kept = callbacks;
+  kept.on_answer = [&](std::size_t index, Answer&& answer) {
+    answers.push_back(answer);
+    if (callbacks.on_answer) callbacks.on_answer(index, std::move(answer));
+  };
+  AnswerStream stream(*this, sampling, kept);
+  for (const Prompt& prompt : prompts) {
+    if (!stream.push(prompt)) break;
+  }
+  stream.finish();
+  // Those that were never begun.
+  while (answers.size() < prompts.size()) kept.on_answer(answers.size(), Answer{.reason = FinishReason::aborted});
+  return answers;
+}
+
+std::vector<Answer> LLM::chat(std::span<const Dialogue> dialogues, const SamplingParams& sampling,
+                              const AnswerCallbacks& callbacks) {
+  const std::vector<Prompt> prompts(dialogues.begin(), dialogues.end());
+  return generate(prompts, sampling, callbacks);
+}
+
+Answer LLM::chat(const Dialogue& dialogue, const SamplingParams& sampling, const AnswerCallbacks& callbacks) {
+  return std::move(chat(std::span(&dialogue, 1), sampling, callbacks).front());
+}
+
+Result<TokenIds> LLM::encode(const Prompt& prompt) const { return encoder_->encode(prompt); }
+
+std::vector<Result<TokenIds>> LLM::encode(std::span<const Dialogue> dialogues) const {
+  std::vector<Result<TokenIds>> out;
+  out.reserve(dialogues.size());
+  for (const Dialogue& dialogue : dialogues) out.push_back(encode(Prompt(dialogue)));
+  return out;
+}
+
+std::size_t LLM::score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks) {
+  std::int64_t longest = 2;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const auto length = static_cast<std::int64_t>(texts[i].size());
+    if (length > options_.engine.max_model_len) {
+      throw Failure(data_error(cat("text ", i), cat("at most ", options_.engine.max_model_len, " tokens"),
+                               cat(length, " tokens"), "split the text"));
+    }
+    longest = std::max(longest, length);
+  }
+  if (longest > scorer_tokens_) {
+    ScorerOptions options;
+    options.max_tokens = longest;
+    options.compute = options_.engine.compute;
+    options.adapters = options_.engine.adapters;
+    scorer_ = std::make_unique<Scorer>(session_.model, options, *session_.runtime);
+    scorer_tokens_ = longest;
+  }
+  std::size_t scored = 0;
+  for (const TokenIds& ids : texts) {
+    if (callbacks.stopped && callbacks.stopped()) break;
+    TextScore score{ids, {}, {}};
+    if (auto logprobs = catching([&] { return scorer_->score(ids); })) {
+      score.logprobs = std::move(*logprobs);
+    } else {
+      score.error = logprobs.error();
+    }
+    callbacks.on_score(scored++, score);
+  }
+  session_.runtime->choices.save();
+  return scored;
+}
+
+std::vector<TextScore> LLM::score(std::span<const TokenIds> texts) {
+  std::vector<TextScore> scores;
+  ScoreCallbacks callbacks;
+  callbacks.on_score = [&](std::size_t, const TextScore& score) { scores.push_back(score); };
+  (void)score(texts, callbacks);
+  return scores;
+}
+
+std::vector<TextScore> LLM::score(std::span<const std::string> texts) {
+  std::vector<TokenIds> ids;
+  ids.reserve(texts.size());
+  for (const std::string& text : texts) ids.push_back(encode(text).value());
+  return score(std::span<const TokenIds>(ids));
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,139 @@
+// A model that answers: dialogues or texts in, answers out (vLLM's names: chat, generate, score, encode).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "engine/llm_engine.h"
+#include "engine/scorer.h"
+#include "session/generation_config.h"
+#include "session/session.h"
+
+namespace tern::engine {
+
+using TokenIds = std::vector<std::int32_t>;
+
+struct Message {
+  std::string role;  // system, user, assistant, tool, as the model's template knows it
+  std::string content;
+};
+using Dialogue = std::vector<Message>;
+
+// A dialogue goes through the model's template; a text gets the tokens that the tokenizer puts around it; ids are
+// taken as they are.
+using Prompt = std::variant<Dialogue, std::string, TokenIds>;
+
+struct LLMOptions {
+  // Seats, cache, adapters already in the session's store. `max_model_len`, `shorten`, `compute` and `end_token_ids`
+  // follow from the session and from below.
+  EngineOptions engine;
+  std::int64_t max_model_len =
+      0;  // tokens of a prompt and its answer; 0: the model's own, or what the cache's memory holds
+  std::filesystem::path adapter;  // a directory in PEFT's format, put over the weights; "": none
+  bool use_chat_template = true;  // false, or a model without a template: a dialogue's texts are joined as they are
+  std::string template_kwargs;    // the template's variables as a JSON object: {"enable_thinking": false}
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes of weights, where they are read here
+};
+
+struct DrawnToken {
+  std::int32_t id = 0;
+  float logprob = 0;  // under the model's distribution, before temperature and filters
+};
+
+struct Answer {
+  std::string text;
+  std::vector<DrawnToken> tokens;  // an end token included
+  FinishReason reason = FinishReason::none;
+  std::int64_t prompt_tokens = 0;
+  // Why there is no answer, or where it broke off: a prompt that does not fit, a message that cannot be rendered,
+  // logits that are not finite.
+  std::optional<Error> error;
+};
+
+// What is told while answers come. An index counts the prompts of a call, or of a stream, from 0.
+struct AnswerCallbacks {
+  std::function<void(std::size_t index, std::string_view text)> on_text;  // new characters of an answer
+  std::function<void(std::size_t index, Answer&& answer)> on_answer;      // a whole answer, in the prompts' order
+  std::function<bool()> stopped;  // asked before each step: true ends what is on its way (FinishReason::aborted)
+};
+
+// The log-probability of each token of a text.
+struct TextScore {
+  TokenIds ids;                  // [tokens]
+  std::vector<double> logprobs;  // [tokens - 1] of each token but the first, given those before it
+  std::optional<Error> error;    // why there are none: a number that is not finite
+  // Of the tokens but the first; none where there is only one.
+  [[nodiscard]] std::optional<double> loss() const;        // mean negative log-probability
+  [[nodiscard]] std::optional<double> perplexity() const;  // exp of it
+};
+
+struct ScoreCallbacks {
+  std::function<void(std::size_t index, const TextScore& score)> on_score;  // in the texts' order
+  std::function<bool()> stopped;                                            // asked before each text
+};
+
+class PromptEncoder;
+
+class LLM {
+ public:
+  // Reads the weights where the session has not read them yet, and the adapter. The session outlives the LLM. Errors:
+  // usage (a length beyond the model's, template_kwargs that is no JSON object), data (weights, adapter,
+  // generation_config.json), device (no memory).
+  [[nodiscard]] static Result<std::unique_ptr<LLM>> open(session::Session& session, const LLMOptions& options = {});
+  // The longest sequence that LLM::open would serve: what a caller that reads the weights itself asks for
+  // (models::LoadOptions::max_positions). Errors (usage) as open.
+  [[nodiscard]] static Result<std::int64_t> model_len(const session::Session& session, const LLMOptions& options);
+  ~LLM();
+  LLM(const LLM&) = delete;
+  LLM& operator=(const LLM&) = delete;
+
+  // What the model's authors advise (generation_config.json); without advice the likeliest token. `max_new_tokens` 0:
+  // as many as the context holds.
+  [[nodiscard]] SamplingParams default_sampling() const;
+
+  // The answers to `dialogues`, as many at once as there are seats. Row i is drawn by (seed, request + i, sample,
+  // position): neither the other rows nor the number of seats change it. What is wrong with one row is its answer's
+  // error; throws Failure (device) where memory does not suffice.
+  std::vector<Answer> chat(std::span<const Dialogue> dialogues, const SamplingParams& sampling,
+                           const AnswerCallbacks& callbacks = {});
+  Answer chat(const Dialogue& dialogue, const SamplingParams& sampling, const AnswerCallbacks& callbacks = {});
+  // The same for texts or ids that the model goes on with.
+  std::vector<Answer> generate(std::span<const Prompt> prompts, const SamplingParams& sampling,
+                               const AnswerCallbacks& callbacks = {});
+  // The ids of each dialogue as the model is asked it: rendered by its template, with the opening of the answer. Errors
+  // (data): a dialogue that the template refuses. (Pooled vectors come with embedding models.)
+  [[nodiscard]] std::vector<Result<TokenIds>> encode(std::span<const Dialogue> dialogues) const;
+  [[nodiscard]] Result<TokenIds> encode(const Prompt& prompt) const;
+  // The log-probabilities of texts, each at most max_model_len() tokens. Throws Failure (data) for a longer one, before
+  // any is scored.
+  [[nodiscard]] std::vector<TextScore> score(std::span<const std::string> texts);
+  [[nodiscard]] std::vector<TextScore> score(std::span<const TokenIds> texts);
+  // The same told one by one; gives how many were scored.
+  std::size_t score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks);
+
+  [[nodiscard]] std::int64_t max_model_len() const;
+  [[nodiscard]] const session::Session& session() const { return session_; }
+  // Made at the first use: scoring alone needs no cache. Throws Failure (device) where memory does not suffice.
+  [[nodiscard]] LLMEngine& engine();
+
+ private:
+  LLM(session::Session& session, LLMOptions options);
+
+  session::Session& session_;
+  LLMOptions options_;
+  session::GenerationConfig generation_;
+  std::unique_ptr<const PromptEncoder> encoder_;
+  std::unique_ptr<LLMEngine> engine_;
+  std::unique_ptr<Scorer> scorer_;
+  std::int64_t scorer_tokens_ = 0;
+};
+
+}  // namespace tern::engine

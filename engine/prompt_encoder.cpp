@@ -1,0 +1,58 @@
+#include "engine/prompt_encoder.h"
+
+#include <nlohmann/json.hpp>
+
+#include "io/json.h"
+
+namespace tern::engine {
+
+using Json = nlohmann::ordered_json;
+
+PromptEncoder::PromptEncoder(const chat::ModelText& text, bool templated)
+    : text_(text), templated_(templated), kwargs_(std::make_unique<Json>(Json::object())) {}
+PromptEncoder::~PromptEncoder() = default;
+
+Result<std::unique_ptr<const PromptEncoder>> PromptEncoder::create(const chat::ModelText& text, bool use_chat_template,
+                                                                   const std::string& template_kwargs) {
+  return catching([&] {
+    std::unique_ptr<PromptEncoder> encoder(
+        new PromptEncoder(text, use_chat_template && text.chat_template.has_value()));
+    if (!template_kwargs.empty()) *encoder->kwargs_ = io::parse_json(template_kwargs, "template variables").value();
+    if (!encoder->kwargs_->is_object()) {
+      throw Failure(usage_error("template variables", "a JSON object", encoder->kwargs_->type_name(),
+                                R"(write them as {"enable_thinking": false})"));
+    }
+    return std::unique_ptr<const PromptEncoder>(std::move(encoder));
+  });
+}
+
+TokenIds PromptEncoder::encode_dialogue(const Dialogue& dialogue) const {
+  const tokenizer::Tokenizer& tokenizer = text_.tokenizer;
+  if (!templated_) {
+    std::string joined;
+    for (const Message& message : dialogue) joined += message.content;
+    return tokenizer.encode(joined, true);
+  }
+  Json messages = Json::array();
+  for (const Message& message : dialogue) messages.push_back({{"role", message.role}, {"content", message.content}});
+  chat::ChatInput input;
+  input.messages = &messages;
+  input.kwargs = kwargs_.get();
+  input.add_generation_prompt = true;
+  const auto& config = tokenizer.config();
+  input.bos_token = config.bos.content;
+  input.eos_token = config.eos.content;
+  input.unk_token = config.unk.content;
+  input.pad_token = config.pad.content;
+  return tokenizer.encode(text_.chat_template->render(input).value(), false);
+}
+
+Result<TokenIds> PromptEncoder::encode(const Prompt& prompt) const {
+  return catching([&] {
+    if (const auto* dialogue = std::get_if<Dialogue>(&prompt)) return encode_dialogue(*dialogue);
+    if (const auto* text = std::get_if<std::string>(&prompt)) return text_.tokenizer.encode(*text, true);
+    return std::get<TokenIds>(prompt);
+  });
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,35 @@
+// Prompts to the ids that the model is asked.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "chat/model_text.h"
+#include "engine/llm.h"
+
+namespace tern::engine {
+
+class PromptEncoder {
+ public:
+  // `text` outlives the encoder. Errors (usage): `template_kwargs` that is no JSON object.
+  [[nodiscard]] static Result<std::unique_ptr<const PromptEncoder>> create(const chat::ModelText& text,
+                                                                           bool use_chat_template,
+                                                                           const std::string& template_kwargs);
+  ~PromptEncoder();
+  PromptEncoder(const PromptEncoder&) = delete;
+  PromptEncoder& operator=(const PromptEncoder&) = delete;
+
+  // Errors (data): a dialogue that the template refuses, a text that the tokenizer has no ids for.
+  [[nodiscard]] Result<TokenIds> encode(const Prompt& prompt) const;
+
+ private:
+  PromptEncoder(const chat::ModelText& text, bool templated);
+  [[nodiscard]] TokenIds encode_dialogue(const Dialogue& dialogue) const;
+
+  const chat::ModelText& text_;
+  bool templated_;
+  std::unique_ptr<nlohmann::ordered_json> kwargs_;
+};
+
+}  // namespace tern::engine

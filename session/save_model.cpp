@@ -1,0 +1,50 @@
+#include "session/save_model.h"
+
+#include <nlohmann/json.hpp>
+
+#include "io/atomic_dir.h"
+#include "io/file_writer.h"
+#include "io/json.h"
+#include "tokenizer/tokenizer_files.h"
+
+namespace tern::session {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+void write_model_files(const models::ModelConfig& config, const fs::path& model_path, const std::string& torch_dtype,
+                       const fs::path& directory) {
+  io::write_file(directory / "config.json", io::write_json(models::config_json(config, torch_dtype))).value();
+  const fs::path generation = model_path / "generation_config.json";
+  if (fs::is_directory(model_path) && fs::exists(generation)) {
+    const Json json = io::read_json_file(generation).value();
+    io::write_file(directory / "generation_config.json", io::write_json(json)).value();
+  } else {
+    Json json;
+    if (config.bos_token_id >= 0) json["bos_token_id"] = config.bos_token_id;
+    if (config.eos_token_ids.size() == 1) json["eos_token_id"] = config.eos_token_ids[0];
+    if (config.eos_token_ids.size() > 1) json["eos_token_id"] = config.eos_token_ids;
+    if (config.pad_token_id >= 0) json["pad_token_id"] = config.pad_token_id;
+    io::write_file(directory / "generation_config.json", io::write_json(json)).value();
+  }
+  tokenizer::write_tokenizer_files(model_path, directory).value();
+}
+
+Status merge_adapters(const fs::path& model, const models::MergeOptions& options, const fs::path& target,
+                      bool replace) {
+  return catching([&] {
+    const auto source = checkpoint::CheckpointSource::open(model).value();
+    auto directory =
+        io::AtomicDir::begin(target, replace ? io::AtomicDir::Existing::replace : io::AtomicDir::Existing::refuse)
+            .value();
+    models::merge_weights(source, options, directory.path()).value();
+    const char* torch_dtype = options.dtype == TERN_F32   ? "float32"
+                              : options.dtype == TERN_F16 ? "float16"
+                                                          : "bfloat16";
+    write_model_files(models::read_config(source).value(), model, torch_dtype, directory.path());
+    directory.commit().value();
+    return Unit{};
+  });
+}
+
+}  // namespace tern::session

@@ -1,0 +1,191 @@
+// tern infer at a terminal: what is typed, answered and stopped there.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include "run.h"
+#include "tiny_model.h"
+
+namespace tern::e2e {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The program at a terminal of its own; stderr goes there too, as a user sees it.
+class Terminal {
+ public:
+  Terminal(std::vector<std::string> words, const std::filesystem::path& home) {
+    screen_ = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (screen_ < 0 || grantpt(screen_) != 0 || unlockpt(screen_) != 0) throw std::runtime_error(std::strerror(errno));
+    const std::string name = ptsname(screen_);
+    words.insert(words.begin(), TERN_PROGRAM);
+    child_ = fork();
+    if (child_ != 0) return;
+    setsid();
+    const int terminal = open(name.c_str(), O_RDWR);
+    ioctl(terminal, TIOCSCTTY, 0);
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(terminal, fd);
+    setenv("TERN_HOME", home.c_str(), 1);
+    setenv("TERM", "dumb", 1);
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  ~Terminal() {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      waitpid(child_, nullptr, 0);
+    }
+    close(screen_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  // Types it as a user does; "\x03" is Ctrl-C.
+  void type(const std::string& text) const {
+    ASSERT_EQ(write(screen_, text.data(), text.size()), ssize_t(text.size()));
+  }
+  void send(int signal) const { kill(child_, signal); }
+
+  // Reads until `text` stands on the screen beyond what was waited for before.
+  void expect(const std::string& text) {
+    const auto deadline = Clock::now() + std::chrono::seconds(60);
+    std::size_t found = std::string::npos;
+    while ((found = seen_.find(text, at_)) == std::string::npos) {
+      if (Clock::now() > deadline || !read_more()) {
+        FAIL() << "never came: " << text << "\non the screen: " << seen_.substr(at_);
+      }
+    }
+    at_ = found + text.size();
+  }
+  // So many further bytes on the screen.
+  void expect_more(std::size_t bytes) {
+    const std::size_t until = seen_.size() + bytes;
+    while (seen_.size() < until) ASSERT_TRUE(read_more()) << seen_;
+    at_ = seen_.size();
+  }
+  // The exit status; 128 + signal where one ended it.
+  int wait() {
+    while (read_more()) {
+    }
+    int status = 0;
+    waitpid(child_, &status, 0);
+    child_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  [[nodiscard]] const std::string& seen() const { return seen_; }
+
+ private:
+  bool read_more() {
+    pollfd end = {screen_, POLLIN, 0};
+    if (poll(&end, 1, 60'000) <= 0) return false;
+    std::array<char, 4096> block{};
+    const auto count = read(screen_, block.data(), block.size());
+    if (count > 0) seen_.append(block.data(), static_cast<std::size_t>(count));
+    return count > 0;
+  }
+
+  int screen_ = -1;
+  pid_t child_ = -1;
+  std::string seen_;
+  std::size_t at_ = 0;
+};
+
+class AtATerminal : public ::testing::Test {
+ protected:
+  AtATerminal() {
+    TinyModel model;
+    model.max_positions = 20'000;
+    write_tiny_model(scratch_.path() / "model", model);
+  }
+  [[nodiscard]] std::vector<std::string> infer(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"infer", "--model", (scratch_.path() / "model").string(), "--temperature", "0"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  [[nodiscard]] Terminal start(const std::vector<std::string>& more) const {
+    return {infer(more), scratch_.path() / "home"};
+  }
+
+  Scratch scratch_;
+};
+
+constexpr const char* kPrompt = "<<< ";
+constexpr const char* kCtrlC = "\x03";
+
+TEST_F(AtATerminal, CtrlCStopsOneAnswerAndTheChatGoesOn) {
+  Terminal terminal = start({});
+  terminal.expect(kPrompt);
+  terminal.type("tell me all\n");
+  terminal.expect("tell me all\r\n");
+  terminal.expect_more(20);  // of an answer of many thousand tokens
+  terminal.type(kCtrlC);
+  terminal.expect("this answer stops");
+  terminal.expect(kPrompt);
+  terminal.type("and more\n");
+  terminal.expect("and more\r\n");
+  terminal.expect_more(20);
+  terminal.type(kCtrlC);
+  terminal.expect("this answer stops");
+  terminal.expect(kPrompt);
+  terminal.type("exit\n");
+  EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
+}
+
+TEST_F(AtATerminal, CtrlCDropsALineAndAtAnEmptyPromptLeaves) {
+  Terminal terminal = start({"--max_new_tokens", "4"});
+  terminal.expect(kPrompt);
+  terminal.type("half a quest");
+  terminal.expect("half a quest");
+  terminal.type(kCtrlC);
+  terminal.expect(kPrompt);
+  terminal.type("multi-line\n");
+  terminal.expect(kPrompt);
+  terminal.type("one line\n");
+  terminal.expect(kPrompt);
+  terminal.type(kCtrlC);  // drops the line before, too
+  terminal.expect(kPrompt);
+  terminal.type(kCtrlC);
+  EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
+}
+
+TEST_F(AtATerminal, AQuestionBeyondTheContextIsLeftOutAndTheChatGoesOn) {
+  Terminal terminal = start({"--max_model_len", "100", "--max_new_tokens", "4"});
+  terminal.expect(kPrompt);
+  terminal.type(std::string(90, 'x') + "\n");
+  terminal.expect("the question was left out: prompt: expected fewer than 100 tokens, found ");
+  terminal.expect(kPrompt);
+  terminal.type("short\n");  // which would not fit either, were the long one kept
+  terminal.expect("short\r\n");
+  terminal.expect(kPrompt);
+  EXPECT_EQ(terminal.seen().find("left out", terminal.seen().find("short")), std::string::npos) << terminal.seen();
+  terminal.type("quit\n");
+  EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
+}
+
+TEST_F(AtATerminal, SigtermEndsIt) {
+  Terminal terminal = start({});
+  terminal.expect(kPrompt);
+  terminal.type("tell me all\n");
+  terminal.expect("tell me all\r\n");
+  terminal.expect_more(20);
+  terminal.send(SIGTERM);
+  terminal.expect("interrupted: the dialogue has ended; begin another one");
+  EXPECT_EQ(terminal.wait(), 75) << terminal.seen();
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,290 @@
+// The LLM on a tiny model with random weights: laws that hold whatever they are.
+#include "engine/llm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/strings.h"
+#include "engine/answer_stream.h"
+#include "tests/e2e/tiny_model.h"
+#include "tests/unit/temp_dir.h"
+
+namespace tern::engine {
+namespace {
+
+class OverATinyModel : public ::testing::Test {
+ protected:
+  OverATinyModel() {
+    setenv("TERN_HOME", (dir_ / "home").c_str(), 1);
+    e2e::write_tiny_model(dir_ / "model");
+  }
+  ~OverATinyModel() override { unsetenv("TERN_HOME"); }
+
+  // A session and the LLM over it.
+  struct Opened {
+    std::unique_ptr<session::Session> session;
+    std::unique_ptr<LLM> llm;
+    LLM* operator->() const { return llm.get(); }
+  };
+  [[nodiscard]] Result<Opened> try_open(const LLMOptions& options = {}) const {
+    return catching([&] {
+      session::SessionOptions session;
+      session.model = (dir_ / "model").string();
+      session.runtime.backend_file = TERN_PLUGIN_DIR "/libtern_cpu.so";
+      session.compute = TERN_F32;
+      Opened opened;
+      opened.session = session::open_session(session).value();
+      opened.llm = LLM::open(*opened.session, options).value();
+      return opened;
+    });
+  }
+  [[nodiscard]] Opened open(const LLMOptions& options = {}) const { return try_open(options).value(); }
+  [[nodiscard]] static LLMOptions seats(std::int64_t count) {
+    LLMOptions options;
+    options.engine.max_num_seqs = count;
+    return options;
+  }
+  [[nodiscard]] static SamplingParams tokens(std::int64_t most) {
+    SamplingParams sampling;
+    sampling.max_new_tokens = most;
+    return sampling;
+  }
+  [[nodiscard]] static std::vector<Dialogue> questions(std::size_t count) {
+    std::vector<Dialogue> out;
+    for (std::size_t i = 0; i < count; ++i) out.push_back({{"user", std::string(i * 7, 'a') + "?"}});
+    return out;
+  }
+  [[nodiscard]] static Dialogue too_long() { return {{"user", std::string(600, 'x')}}; }
+
+  test::TempDir dir_;
+};
+
+TEST_F(OverATinyModel, DialoguesAnsweredTogetherEqualDialoguesAnsweredAlone) {
+  const auto all = questions(5);
+  const auto few = open(seats(2));
+  std::vector<std::string> told(all.size());
+  std::vector<std::size_t> order;
+  AnswerCallbacks callbacks;
+  callbacks.on_text = [&](std::size_t index, std::string_view text) { told[index] += text; };
+  callbacks.on_answer = [&](std::size_t index, Answer&&) { order.push_back(index); };
+  const auto together = few->chat(all, tokens(9), callbacks);
+  ASSERT_EQ(together.size(), 5U);
+  EXPECT_EQ(order, (std::vector<std::size_t>{0, 1, 2, 3, 4}));
+  const auto one = open();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Answer alone = one->chat(all[i], tokens(9));
+    EXPECT_EQ(together[i].text, alone.text);
+    EXPECT_EQ(together[i].text, told[i]);
+    EXPECT_EQ(together[i].tokens.size(), 9U);
+    EXPECT_EQ(together[i].reason, FinishReason::length);
+    const auto ids = one->encode(all[i]).value();
+    EXPECT_EQ(together[i].prompt_tokens, static_cast<std::int64_t>(ids.size()));
+    const std::vector<Prompt> prompts = {ids};
+    EXPECT_EQ(one->generate(prompts, tokens(9))[0].text, alone.text) << "ids are the prompt as they are";
+  }
+}
+
+TEST_F(OverATinyModel, ADialogueIsWhatTheTemplateMakesOfIt) {
+  const auto templated = open();
+  const Dialogue dialogue = {{"system", "s"}, {"user", "u"}};
+  const auto& tokenizer = templated.session->text->tokenizer;
+  const auto ids = templated->encode(std::vector<Dialogue>{dialogue});
+  EXPECT_EQ(tokenizer.decode(*ids[0], false),
+            "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\nu<|im_end|>\n"
+            "<|im_start|>assistant\n");
+  LLMOptions plain;
+  plain.use_chat_template = false;
+  EXPECT_EQ(tokenizer.decode(*open(plain)->encode(dialogue), false), "su");
+  dir_.write("model/chat_template.jinja", "{{ raise_exception('not today') }}");
+  EXPECT_NE(open()->encode(dialogue).error().line().find("not today"), std::string::npos);
+  plain.template_kwargs = "[1]";
+  EXPECT_EQ(try_open(plain).error().line(),
+            "template variables: expected a JSON object, found array; write them as {\"enable_thinking\": false}");
+}
+
+TEST_F(OverATinyModel, WhatIsWrongWithOnePromptIsItsOwnError) {
+  const auto llm = open(seats(2));
+  const std::vector<Dialogue> mixed = {questions(1)[0], too_long(), questions(2)[1]};
+  const auto answers = llm->chat(mixed, tokens(3));
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_FALSE(answers[0].error);
+  EXPECT_EQ(answers[1].error->line(),
+            "prompt: expected fewer than 512 tokens, found 619 tokens; shorten it or raise --max_model_len");
+  EXPECT_EQ(answers[1].text, "");
+  EXPECT_EQ(answers[2].text, llm->chat(mixed[2], tokens(3)).text);
+}
+
+TEST_F(OverATinyModel, WhoStopsGetsWhatThereIsAndMayAskAgain) {
+  const auto llm = open(seats(2));
+  AnswerCallbacks callbacks;
+  int steps = 0;
+  callbacks.stopped = [&] { return ++steps > 4; };
+  const auto answers = llm->chat(questions(5), tokens(400), callbacks);
+  ASSERT_EQ(answers.size(), 5U);
+  for (const Answer& answer : answers) {
+    EXPECT_EQ(answer.reason, FinishReason::aborted);
+    EXPECT_LT(answer.tokens.size(), 8U);
+  }
+  EXPECT_EQ(llm->chat(questions(1)[0], tokens(6)).text, open()->chat(questions(1)[0], tokens(6)).text);
+}
+
+// A row is drawn by its number: the same question again gets another answer, the same call again the same ones.
+TEST_F(OverATinyModel, EqualDialoguesDrawAnswersOfTheirOwn) {
+  const auto llm = open(seats(2));
+  const std::vector<Dialogue> equal(3, questions(1)[0]);
+  SamplingParams sampling = tokens(24);
+  sampling.temperature = 1;
+  const auto answers = llm->chat(equal, sampling);
+  EXPECT_NE(answers[0].text, answers[1].text);
+  EXPECT_NE(answers[1].text, answers[2].text);
+  const auto again = open()->chat(equal, sampling);
+  for (std::size_t i = 0; i < equal.size(); ++i) EXPECT_EQ(again[i].text, answers[i].text);
+  sampling.request = 2;
+  EXPECT_EQ(llm->chat(equal[0], sampling).text, answers[2].text);
+}
+
+TEST_F(OverATinyModel, TwoStreamsAtOnceAreAMistake) {
+  const auto llm = open(seats(4));
+  AnswerStream first(*llm.llm, tokens(3), {});
+  EXPECT_TRUE(first.push(questions(1)[0]));
+  EXPECT_THROW(AnswerStream(*llm.llm, tokens(3), {}), std::logic_error);
+  first.finish();
+}
+
+TEST_F(OverATinyModel, AStreamThatIsDroppedLeavesNothingBehind) {
+  const auto llm = open(seats(4));
+  {
+    AnswerStream dropped(*llm.llm, tokens(300), {});
+    for (const Dialogue& question : questions(3)) EXPECT_TRUE(dropped.push(question));
+  }
+  EXPECT_TRUE(llm->engine().idle());
+  EXPECT_EQ(llm->chat(questions(1)[0], tokens(6)).text, open()->chat(questions(1)[0], tokens(6)).text);
+}
+
+// Red before end tokens were read there: the answer went on.
+TEST_F(OverATinyModel, AnAnswerEndsWhereGenerationConfigSays) {
+  const Answer whole = open()->chat(questions(1)[0], tokens(20));
+  const std::int32_t end = whole.tokens[7].id;
+  const auto first = std::find_if(whole.tokens.begin(), whole.tokens.end(), [&](auto& t) { return t.id == end; });
+  dir_.write("model/generation_config.json", cat("{\"eos_token_id\": [300, ", end, "]}"));
+  const Answer ended = open()->chat(questions(1)[0], tokens(20));
+  EXPECT_EQ(ended.reason, FinishReason::stop);
+  EXPECT_EQ(static_cast<std::ptrdiff_t>(ended.tokens.size()), first - whole.tokens.begin() + 1);
+}
+
+// Red before: special tokens are no part of the text, in which stop words were looked for.
+TEST_F(OverATinyModel, AStopWordOfOneSpecialTokenStops) {
+  const Answer whole = open()->chat(questions(1)[0], tokens(20));
+  const auto plain = std::find_if(whole.tokens.begin() + 5, whole.tokens.end(), [](const DrawnToken& t) {
+    return t.id > ' ' && t.id <= '~' && t.id != '"' && t.id != '\\';
+  });
+  ASSERT_NE(plain, whole.tokens.end());
+  const auto llm = open();
+  const std::string word(llm.session->text->tokenizer.id_to_piece(plain->id));
+  std::string json = dir_.read("model/tokenizer.json");
+  const std::string list = "\"added_tokens\":[";
+  json.insert(json.find(list) + list.size(),
+              cat(R"({"id":)", plain->id, R"(,"content":")", word,
+                  R"(","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},)"));
+  dir_.write("model/tokenizer.json", json);
+  SamplingParams sampling = tokens(20);
+  EXPECT_EQ(open()->chat(questions(1)[0], sampling).tokens.size(), 20U);
+  sampling.stop = {word};
+  const Answer ended = open()->chat(questions(1)[0], sampling);
+  EXPECT_EQ(ended.reason, FinishReason::stop);
+  EXPECT_EQ(ended.tokens.back().id, plain->id);
+}
+
+TEST_F(OverATinyModel, TheAuthorsAdviceIsTheDefault) {
+  const auto quiet = open()->default_sampling();
+  EXPECT_EQ(quiet.temperature, 0);
+  EXPECT_EQ(quiet.max_new_tokens, 0) << "as many as there is room for";
+  dir_.write("model/generation_config.json", R"({"do_sample": false, "temperature": 0.7, "repetition_penalty": 1.1})");
+  const auto greedy = open()->default_sampling();
+  EXPECT_EQ(greedy.temperature, 0);
+  EXPECT_EQ(greedy.repetition_penalty, 1.1F);
+  dir_.write("model/generation_config.json", R"({"do_sample": true, "temperature": 0.7, "top_p": 0.8})");
+  const auto drawn = open()->default_sampling();
+  EXPECT_EQ(drawn.temperature, 0.7F);
+  EXPECT_EQ(drawn.top_k, 50);
+  EXPECT_EQ(drawn.top_p, 0.8F);
+  dir_.write("model/generation_config.json", "[1]");
+  EXPECT_FALSE(try_open().ok());
+}
+
+TEST_F(OverATinyModel, ScoresAreOfTheTextAlone) {
+  const auto llm = open();
+  const std::vector<std::string> texts = {"one", "", "a", "one and two"};
+  const auto scores = llm->score(texts);
+  ASSERT_EQ(scores.size(), 4U);
+  EXPECT_EQ(scores[0].logprobs.size(), 2U);
+  EXPECT_FALSE(scores[1].loss() || scores[2].perplexity());
+  EXPECT_NEAR(*scores[0].loss(), -(scores[0].logprobs[0] + scores[0].logprobs[1]) / 2, 1e-12);
+  EXPECT_NEAR(*scores[0].perplexity(), std::exp(*scores[0].loss()), 1e-9);
+  const std::vector<std::string> alone = {texts[0]};
+  EXPECT_EQ(open()->score(alone)[0].logprobs, scores[0].logprobs) << "a shorter capacity gives the same";
+  // The law that ties both halves together: a greedy answer's log-probabilities are the scores of its text.
+  const std::vector<Prompt> prompts = {TokenIds{104, 105}};
+  const Answer answer = llm->generate(prompts, tokens(5))[0];
+  TokenIds ids = {104, 105};
+  for (const DrawnToken& token : answer.tokens) ids.push_back(token.id);
+  const std::vector<TokenIds> whole = {ids};
+  const auto score = llm->score(whole)[0];
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(score.logprobs[i + 1], answer.tokens[i].logprob, 1e-4);
+  const std::vector<TokenIds> many(5, ids);
+  ScoreCallbacks callbacks;
+  std::size_t told = 0;
+  callbacks.on_score = [&](std::size_t index, const TextScore& one) {
+    EXPECT_EQ(index, told++);
+    EXPECT_EQ(one.logprobs, score.logprobs);
+  };
+  callbacks.stopped = [&] { return told == 2; };
+  EXPECT_EQ(llm->score(many, callbacks), 2U);
+  const std::vector<TokenIds> long_one = {ids, TokenIds(513, 1)};
+  try {
+    (void)llm->score(long_one);
+    FAIL() << "accepted";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.error().line(), "text 1: expected at most 512 tokens, found 513 tokens; split the text");
+  }
+}
+
+TEST_F(OverATinyModel, ALengthBeyondTheModelsIsRefused) {
+  LLMOptions options;
+  options.max_model_len = 513;
+  EXPECT_EQ(try_open(options).error().line(),
+            "flag --max_model_len: expected at most the model's 512, found 513; lower it");
+  options.max_model_len = 20;
+  EXPECT_EQ(open(options)->max_model_len(), 20);
+}
+
+// Two engines over one session, one of them with an adapter: each has its own weights.
+TEST_F(OverATinyModel, AnAdapterChangesItsOwnAnswersOnly) {
+  auto plain = open();
+  models::AdapterConfig config;
+  config.rank = 2;
+  models::LoadedModel& model = plain.session->model;
+  models::LoadedAdapter adapter{config, models::create_adapter(model, "made", config, models::linear_modules(model))};
+  for (const auto& [module, layer] : adapter.layers) {
+    for (const auto& part : {layer.lora_a, layer.lora_b}) {
+      std::vector<float> values(static_cast<std::size_t>(num_elements(model.store->at(part).desc)));
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.1F * std::sin(static_cast<float>(i));
+      model.store->upload(part, std::as_bytes(std::span(values)));
+    }
+    adapter.config.target_modules.push_back(module.substr(module.rfind('.') + 1));
+  }
+  std::filesystem::create_directories(dir_ / "adapter");
+  models::save_adapter(*model.store, adapter, dir_ / "adapter");
+  LLMOptions options;
+  options.adapter = dir_ / "adapter";
+  const std::string before = plain->chat(questions(1)[0], tokens(12)).text;
+  const auto first = LLM::open(*plain.session, options).value();
+  const auto second = LLM::open(*plain.session, options).value();
+  const std::string adapted = first->chat(questions(1)[0], tokens(12)).text;
+  EXPECT_NE(adapted, before);
+  EXPECT_EQ(second->chat(questions(1)[0], tokens(12)).text, adapted);
+  EXPECT_EQ(open()->chat(questions(1)[0], tokens(12)).text, before);
+}
+
+}  // namespace
+}  // namespace tern::engine
