@@ -1,0 +1,110 @@
+// Few rows by a right side as it is stored: PlainTile's loops, over the vectors of vec_*.h, for gemm_kernels_inl.h.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "backends/cpu/gemm_kernels.h"
+
+namespace tern::cpu {
+namespace {
+
+constexpr int kLineWords = 16;  // 32-bit elements of a line of the cache
+
+// G vectors of columns, n columns in all: four steps of k are turned in registers and taken for every row. Each
+// vector's sums are one chain, so several of them hide each other's latency.
+template <typename V, typename Dot, int M, int G>
+inline __attribute__((always_inline)) void plain_columns(const PlainTile& t, int column, int n) {
+  constexpr int W = V::width;
+  alignas(64) std::uint32_t square[W * W];
+  alignas(64) float edge[W];
+  typename V::F acc[G][M];
+  const auto each = [&](auto&& action) {
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) {
+#pragma GCC unroll 8
+      for (int i = 0; i < M; ++i) action(acc[g][i], i, g * W, static_cast<std::size_t>(std::min(W, n - g * W)) * 4);
+    }
+  };
+  each([&](typename V::F& sum, int row, int at, std::size_t bytes) {
+    sum = V::zero();
+    if (t.from == nullptr) return;
+    std::fill_n(edge, W, 0.0F);
+    std::memcpy(edge, t.from + row * t.ld_from + column + at, bytes);
+    sum = V::load(edge);
+  });
+  const auto add = [&](typename V::F(&sums)[M], const std::uint32_t* b, std::int64_t b_stride, const std::uint32_t* a) {
+    typename V::F turned[4];
+    V::turn4(b, b_stride, turned);
+#pragma GCC unroll 4
+    for (int s = 0; s < 4; ++s) {
+#pragma GCC unroll 8
+      for (int i = 0; i < M; ++i) {
+        sums[i] = Dot::accumulate(sums[i], Dot::broadcast(a + s * t.a_stride + i), Dot::of(turned[s]));
+      }
+    }
+  };
+  const std::uint32_t* b = t.b + column * t.b_stride;
+  const std::int64_t whole = n < G * W ? 0 : (t.half ? t.k - 1 : t.k) / kLineWords * kLineWords;
+  for (std::int64_t k = 0; k < whole; k += kLineWords) {
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) {
+      const std::uint32_t* from = b + g * W * t.b_stride + k;
+      // What comes after these columns, in the order in which it lies: only so does the processor fetch ahead of it.
+      const std::uint32_t* next = b + (G + g) * W * t.b_stride + k * W;
+#pragma GCC unroll 16
+      for (int i = 0; i < W; ++i) __builtin_prefetch(next + i * kLineWords, 0, 2);
+#pragma GCC unroll 4
+      for (int q = 0; q < kLineWords; q += 4) {
+        add(acc[g], from + q, t.b_stride, t.a + (k + q) * t.a_stride);
+      }
+    }
+  }
+  // What is left of k, or all of it where columns are missing: by way of a square with zeros.
+  for (std::int64_t k = whole; k < t.k; k += W) {
+    const auto steps = static_cast<int>(std::min<std::int64_t>(W, t.k - k));
+    const auto bytes = static_cast<std::size_t>(steps) * 4 - (t.half && k + steps == t.k ? 2 : 0);
+    for (int g = 0; g < G; ++g) {
+      std::fill_n(square, W * W, 0U);
+      for (int i = 0; i < std::min(W, n - g * W); ++i) {
+        std::memcpy(square + i * W, b + (g * W + i) * t.b_stride + k, bytes);
+      }
+      for (int s = 0; s < steps; s += 4) {
+        typename V::F turned[4];
+        V::turn4(square + s, W, turned);
+        for (int r = 0; r < std::min(4, steps - s); ++r) {
+          for (int i = 0; i < M; ++i) {
+            acc[g][i] =
+                Dot::accumulate(acc[g][i], Dot::broadcast(t.a + (k + s + r) * t.a_stride + i), Dot::of(turned[r]));
+          }
+        }
+      }
+    }
+  }
+  each([&](typename V::F& sum, int row, int at, std::size_t bytes) {
+    V::store(edge, sum);
+    std::memcpy(t.c + row * t.ldc + column + at, edge, bytes);
+  });
+}
+
+template <typename V, typename Dot, int Accumulators, int M>
+void multiply_plain_rows(const PlainTile& t) {
+  constexpr int W = V::width, G = Accumulators / M >= 4 ? 4 : Accumulators / M >= 2 ? 2 : 1;
+  int column = 0;
+  for (; t.n - column >= G * W; column += G * W) plain_columns<V, Dot, M, G>(t, column, G * W);
+  for (; column < t.n; column += W) plain_columns<V, Dot, M, 1>(t, column, std::min(W, t.n - column));
+}
+
+template <typename V, typename Dot, int Accumulators>
+void multiply_plain_any(const PlainTile& tile) {
+  static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
+    return std::array<void (*)(const PlainTile&), kPlainRows>{&multiply_plain_rows<V, Dot, Accumulators, I + 1>...};
+  }
+  (std::make_integer_sequence<int, kPlainRows>{});
+  table[static_cast<std::size_t>(tile.m - 1)](tile);
+}
+
+}  // namespace
+}  // namespace tern::cpu
