@@ -95,10 +95,6 @@ void Run::choose_directory() {
   trainer.output_dir = output_dir_;
   if (goes_on) trainer.resume_from = resume_;
   trainer.args_json = options_.args_json ? options_.args_json(output_dir_) : "{}\n";
-  io::write_file(output_dir_ / "args.json", trainer.args_json).value();
-  if (!data_.held_out.empty()) {
-    data::write_held_out(options_.data, data_, output_dir_ / "val_dataset.jsonl").value();
-  }
 }
 
 void Run::plan(TrainerHooks hooks) {
@@ -107,6 +103,11 @@ void Run::plan(TrainerHooks hooks) {
   tuner_->describe(options.graph);
   trainer_ = std::make_unique<Trainer>(session_->model, *tuner_->saver, *steps_, data_.validation, std::move(options),
                                        *session_->runtime, std::move(hooks));
+  // Only a trainer that took the checkpoint as its own may change what lies beside it.
+  io::write_file(output_dir_ / "args.json", options_.trainer.args_json).value();
+  if (!data_.held_out.empty()) {
+    data::write_held_out(options_.data, data_, output_dir_ / "val_dataset.jsonl").value();
+  }
   session::keep_bindings(trainer_->training_program(), output_dir_ / "binding.txt");
 }
 
