@@ -1,9 +1,8 @@
 // Streams an answer of a model, then trains an adapter of it for three steps: embed MODEL ROWS.jsonl OUTPUT
 #include <cstdlib>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
-#include "engine/llm_engine.h"
+#include "engine/llm.h"
 #include "train/run.h"
 
 int main(int argc, char** argv) try {
@@ -13,22 +12,13 @@ int main(int argc, char** argv) try {
   model.model = argv[1];
   {
     const auto session = tern::session::open_session(model).value();
-    tern::session::load_weights(*session, {}).value();
-    const nlohmann::ordered_json messages = {{{"role", "user"}, {"content", "What is 3 + 4?"}}};
-    tern::chat::ChatInput input;
-    input.messages = &messages;
-    input.add_generation_prompt = true;
-    const std::string prompt = session->text->chat_template.value().render(input).value();
-    tern::engine::EngineOptions options;
-    options.max_model_len = 128;
-    options.compute = session->compute;
-    tern::engine::LLMEngine engine(session->model, session->text->tokenizer, options, *session->runtime);
-    tern::engine::SamplingParams sampling;
+    const auto llm = tern::engine::LLM::open(*session).value();
+    auto sampling = llm->default_sampling();
     sampling.max_new_tokens = 16;
-    (void)engine.add_request(session->text->tokenizer.encode(prompt, false), sampling).value();
-    while (!engine.idle()) {
-      for (const auto& output : engine.step()) std::cout << output.text << std::flush;
-    }
+    tern::engine::AnswerCallbacks stream;
+    stream.on_text = [](std::size_t, std::string_view text) { std::cout << text << std::flush; };
+    const auto answer = llm->chat(tern::engine::Dialogue{{"user", "What is 3 + 4?"}}, sampling, stream);
+    if (answer.error) throw tern::Failure(*answer.error);
   }
   tern::train::RunOptions options;
   options.session = model;
