@@ -5,7 +5,9 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/data_setup.h"
 #include "cli/run_directory.h"
+#include "io/checksum.h"
 #include "io/mapped_file.h"
 #include "tokenizer/regex.h"
 #include "train/lora_init.h"
@@ -229,6 +231,25 @@ data::BatchOptions batch_options(const Arguments& arguments) {
   }
   o.seed = static_cast<std::uint64_t>(arguments.integer("data_seed"));
   return o;
+}
+
+data::Settings data_settings(const Arguments& arguments, const session::Session& session) {
+  const auto hash = [](const std::string& text) {
+    return cat("xxh3_64 ", io::xxh3_64(std::as_bytes(std::span(text))));
+  };
+  const auto text_of = [&](const char* flag) { return arguments.maybe_string(flag).value_or(""); };
+  const bool templated = arguments.boolean("use_chat_template") && session.text->chat_template.has_value();
+  const std::string system = system_message(arguments);
+  return {{"template", templated ? hash(session.text->chat_template->source()) : std::string()},
+          {"enable_thinking", template_kwargs(arguments)},
+          {"system", system.empty() ? system : hash(system)},
+          {"loss_scale", arguments.string("loss_scale")},
+          {"max_length", arguments.has("max_length") ? cat(arguments.integer("max_length"))
+                                                     : cat(session.config.max_position_embeddings)},
+          {"truncation_strategy", arguments.string("truncation_strategy")},
+          {"columns", text_of("columns")},
+          {"split_dataset_ratio", cat(arguments.real("split_dataset_ratio"))},
+          {"tokenizer of --model", hash(data::tokenizer_identity(session.path).value())}};
 }
 
 train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {

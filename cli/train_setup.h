@@ -30,6 +30,9 @@ void refuse_idle_flags(const Arguments& arguments);
 // How samples become steps.
 [[nodiscard]] data::BatchOptions batch_options(const Arguments& arguments);
 
+// How rows become samples: what a run that resumes must have been told too.
+[[nodiscard]] data::Settings data_settings(const Arguments& arguments, const session::Session& session);
+
 [[nodiscard]] train::TrainerOptions trainer_options(const Arguments& arguments, bool full);
 
 }  // namespace tern::cli

@@ -51,6 +51,7 @@ class Run {
                          : arguments_.boolean("add_version") ? new_version(base)
                                                              : base;
     if (!only_model) options.resume_from = resume_;
+    options.data_settings = data_settings(arguments_, *session_);
     const fs::path output = options.output_dir;
     const DirectoryLock lock(output);
     for (const auto& name : io::remove_stale_directories(output))

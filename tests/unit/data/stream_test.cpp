@@ -168,6 +168,38 @@ TEST(StreamSteps, GoOnFromAnyPlace) {
   }
 }
 
+// Broken if a stream goes on over other files than it began with, or an error names another row.
+TEST(StreamSteps, TellWhatTheyAreMadeOf) {
+  const Scratch scratch;
+  const Numbers encoder;
+  const std::string file = scratch.file("a.jsonl", rows(40));
+  const auto identity = [&](const std::string& spec, std::uint32_t batch, std::uint32_t buffer) {
+    const StreamStepOptions stream{{batch, 2, 1, false, 0, false, true, 9}, 3, buffer};
+    return StreamSteps::open(options({spec}), encoder, stream).value()->identity();
+  };
+  const Settings plain = identity(file, 2, 10);
+  EXPECT_EQ(identity(file, 2, 10), plain);
+  EXPECT_NE(identity(file, 3, 10), plain);
+  EXPECT_NE(identity(file, 2, 11), plain);
+  EXPECT_NE(identity(file + "#20", 2, 10), plain);
+  EXPECT_EQ(identity(scratch.file("moved.jsonl", rows(40)), 2, 10), plain);
+  std::string other = rows(40);
+  other[10] = '7';
+  EXPECT_NE(identity(scratch.file("b.jsonl", other), 2, 10), plain);
+  EXPECT_NE(identity(scratch.file("c.jsonl", rows(41)), 2, 10), plain);
+
+  auto steps = StreamSteps::open(options({file}), encoder, {{4, 2, 1, false, 0, false, true, 9}, 3, 10}).value();
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    for (const auto& micro : steps->plan(0, step).micro_batches) {
+      const MicroBatch batch = steps->gather(micro);
+      for (std::size_t i = 0; i < micro.samples.size(); ++i) {
+        const std::int32_t number = batch.ids[static_cast<std::size_t>(batch.cu_seqlens[i])];
+        EXPECT_EQ(steps->place(micro.samples[i]), cat(file, ":", number + 1));
+      }
+    }
+  }
+}
+
 TEST(StreamSteps, PacksHoldEverySampleOnceAndAreFull) {
   const Scratch scratch;
   const Numbers encoder;
