@@ -65,6 +65,7 @@ Settings SetSteps::identity() const {
     const SampleView sample = dataset_->sample(id);
     add(hash, sample.ids);
     add(hash, sample.weights);
+    for (std::size_t column = 0; column < dataset_->columns().size(); ++column) add(hash, dataset_->column(id, column));
   }
   Settings out = order_settings(options_);
   out.emplace_back(kDatasetSetting, cat(dataset_->size(), " samples, xxh3_64 ", hash.hex()));
@@ -96,16 +97,21 @@ Result<SetSteps> SetSteps::create(const EncodedDataset& dataset, const BatchOpti
 
 MicroBatchBounds SetSteps::bounds() const {
   // The longest samples could fall into one micro-batch.
-  const auto count = std::min<std::int64_t>(options_.per_device_batch_size, dataset_->size());
+  const auto count = std::min<std::int64_t>(options_.per_device_batch_size, dataset_->groups());
   if (options_.packing) return packed_bounds(options_, count, dataset_->longest());
   std::vector<std::uint32_t> lengths;
+  std::vector<std::uint32_t> samples;
   std::vector<std::uint32_t> supervised;
-  for (std::uint32_t i = 0; i < dataset_->size(); ++i) {
-    lengths.push_back(dataset_->info(i).length);
-    supervised.push_back(dataset_->info(i).supervised);
+  for (std::uint32_t group = 0; group < dataset_->groups(); ++group) {
+    const std::uint32_t first = dataset_->group_begin(group);
+    const std::uint32_t last = dataset_->group_begin(group + 1);
+    lengths.push_back(dataset_->group_length(group));
+    samples.push_back(last - first);
+    supervised.push_back(0);
+    for (std::uint32_t id = first; id < last; ++id) supervised.back() += dataset_->info(id).supervised;
   }
-  return {largest_sum(std::move(lengths), count), count, largest_sum(std::move(supervised), count),
-          dataset_->longest()};
+  return {largest_sum(std::move(lengths), count), largest_sum(std::move(samples), count),
+          largest_sum(std::move(supervised), count), dataset_->longest()};
 }
 
 Result<std::unique_ptr<StreamSteps>> StreamSteps::open(const LoadOptions& load, const RowEncoder& encoder,
@@ -243,9 +249,7 @@ StepPlan StreamSteps::plan(std::uint64_t epoch, std::uint64_t step) {
 
 MicroBatch StreamSteps::gather(const MicroBatchPlan& plan) const {
   MicroBatch batch = data::gather(samples_, plan);
-  for (auto* places : {&batch.sample_ids, &batch.token_samples}) {
-    for (auto& place : *places) place = ids_[place];
-  }
+  for (auto& id : batch.column(kSampleIds).values<std::uint32_t>()) id = ids_[id];
   return batch;
 }
 

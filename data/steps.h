@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "data/batch.h"
+#include "data/micro_batch.h"
 #include "data/stream.h"
 
 namespace tern::data {

@@ -51,10 +51,13 @@ std::vector<std::string> steps_of(StepSource& steps, std::uint64_t epoch, std::u
     std::string line = cat(plan.epoch, ".", plan.step, plan.last ? " last" : "", " ", plan.weight);
     for (const auto& micro : plan.micro_batches) {
       const MicroBatch batch = steps.gather(micro);
-      EXPECT_EQ(batch.ids.size(), micro.tokens);
+      EXPECT_EQ(batch.tokens(), micro.tokens);
       line += " |";
-      for (std::size_t at = 0; at < batch.ids.size(); ++at) {
-        line += cat(" ", batch.ids[at], ":", batch.token_samples[at]);
+      for (std::size_t i = 0; i < batch.samples(); ++i) {
+        for (std::int32_t at = batch.cu_seqlens[i]; at < batch.cu_seqlens[i + 1]; ++at) {
+          line += cat(" ", batch.values<std::int32_t>(kIds)[static_cast<std::size_t>(at)], ":",
+                      batch.values<std::uint32_t>(kSampleIds)[i]);
+        }
       }
     }
     out.push_back(line);
@@ -193,7 +196,7 @@ TEST(StreamSteps, TellWhatTheyAreMadeOf) {
     for (const auto& micro : steps->plan(0, step).micro_batches) {
       const MicroBatch batch = steps->gather(micro);
       for (std::size_t i = 0; i < micro.samples.size(); ++i) {
-        const std::int32_t number = batch.ids[static_cast<std::size_t>(batch.cu_seqlens[i])];
+        const auto number = batch.values<std::int32_t>(kIds)[static_cast<std::size_t>(batch.cu_seqlens[i])];
         EXPECT_EQ(steps->place(micro.samples[i]), cat(file, ":", number + 1));
       }
     }
@@ -211,8 +214,9 @@ TEST(StreamSteps, PacksHoldEverySampleOnceAndAreFull) {
     const StepPlan plan = steps->plan(0, packs);
     ASSERT_EQ(plan.micro_batches.size(), 1U);
     const MicroBatch batch = steps->gather(plan.micro_batches[0]);
-    ASSERT_LE(batch.ids.size(), 30U);
-    seen.insert(batch.sample_ids.begin(), batch.sample_ids.end());
+    ASSERT_LE(batch.tokens(), 30U);
+    const auto ids = batch.values<std::uint32_t>(kSampleIds);
+    seen.insert(ids.begin(), ids.end());
     last = plan.last;
   }
   EXPECT_EQ(seen.size(), 1000U);
