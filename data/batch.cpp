@@ -47,31 +47,6 @@ std::vector<std::vector<std::uint32_t>> best_fit(std::span<const std::uint32_t> 
   return bins;
 }
 
-MicroBatch gather(const EncodedDataset& dataset, const MicroBatchPlan& plan) {
-  MicroBatch batch;
-  batch.sample_ids = plan.samples;
-  batch.cu_seqlens.reserve(plan.samples.size() + 1);
-  batch.cu_seqlens.push_back(0);
-  for (auto* field : {&batch.ids, &batch.positions, &batch.labels}) field->reserve(plan.tokens);
-  batch.label_weights.reserve(plan.tokens);
-  batch.token_samples.reserve(plan.tokens);
-  for (const std::uint32_t id : plan.samples) {
-    const SampleView sample = dataset.sample(id);
-    const std::size_t length = sample.ids.size();
-    batch.ids.insert(batch.ids.end(), sample.ids.begin(), sample.ids.end());
-    for (std::size_t t = 0; t < length; ++t) {
-      const bool target = t + 1 < length && sample.weights[t + 1] > 0;
-      batch.positions.push_back(static_cast<std::int32_t>(t));
-      batch.labels.push_back(target ? sample.ids[t + 1] : kNoLabel);
-      batch.label_weights.push_back(target ? sample.weights[t + 1] : 0.0F);
-      batch.token_samples.push_back(id);
-    }
-    batch.cu_seqlens.push_back(static_cast<std::int32_t>(batch.ids.size()));
-    batch.longest = std::max(batch.longest, static_cast<std::uint32_t>(length));
-  }
-  return batch;
-}
-
 std::vector<const MicroBatchPlan*> StepPlan::of_rank(std::uint32_t rank, std::uint32_t world) const {
   std::vector<const MicroBatchPlan*> out;
   for (std::size_t i = rank; i < micro_batches.size(); i += world) out.push_back(&micro_batches[i]);
@@ -89,21 +64,21 @@ Result<BatchPlanner> BatchPlanner::create(const EncodedDataset& dataset, const B
   if (options.packing_length == 0) {
     return usage_error("--packing", "a length to pack to", "none", "give --packing_length or --max_length");
   }
-  if (dataset.longest() > options.packing_length) {
-    return usage_error("--packing_length", cat("at least the longest sample's ", dataset.longest(), " tokens"),
+  if (dataset.longest_group() > options.packing_length) {
+    return usage_error("--packing_length", cat("at least the longest sample's ", dataset.longest_group(), " tokens"),
                        cat(options.packing_length), "raise it, or lower --max_length");
   }
-  std::vector<std::uint32_t> lengths(dataset.size());
-  for (std::uint32_t id = 0; id < dataset.size(); ++id) lengths[id] = dataset.info(id).length;
+  std::vector<std::uint32_t> lengths(dataset.groups());
+  for (std::uint32_t group = 0; group < dataset.groups(); ++group) lengths[group] = dataset.group_length(group);
   planner.pack_begin_.push_back(0);
   for (const auto& bin : best_fit(lengths, options.packing_length)) {
-    planner.pack_samples_.insert(planner.pack_samples_.end(), bin.begin(), bin.end());
-    planner.pack_begin_.push_back(static_cast<std::uint32_t>(planner.pack_samples_.size()));
+    planner.pack_groups_.insert(planner.pack_groups_.end(), bin.begin(), bin.end());
+    planner.pack_begin_.push_back(static_cast<std::uint32_t>(planner.pack_groups_.size()));
   }
   return planner;
 }
 
-std::uint64_t BatchPlanner::units() const { return options_.packing ? pack_begin_.size() - 1 : dataset_->size(); }
+std::uint64_t BatchPlanner::units() const { return options_.packing ? pack_begin_.size() - 1 : dataset_->groups(); }
 
 std::uint64_t BatchPlanner::step_units() const {
   return std::uint64_t{options_.per_device_batch_size} * options_.accumulation * options_.world;
@@ -121,22 +96,22 @@ double BatchPlanner::packing_efficiency() const {
 }
 
 std::uint32_t BatchPlanner::unit_length(std::uint32_t unit) const {
-  if (!options_.packing) return dataset_->info(unit).length;
+  if (!options_.packing) return dataset_->group_length(unit);
   std::uint32_t tokens = 0;
   for (std::uint32_t i = pack_begin_[unit]; i < pack_begin_[unit + 1]; ++i) {
-    tokens += dataset_->info(pack_samples_[i]).length;
+    tokens += dataset_->group_length(pack_groups_[i]);
   }
   return tokens;
 }
 
 void BatchPlanner::append_unit(MicroBatchPlan& plan, std::uint32_t unit) const {
   plan.tokens += unit_length(unit);
-  if (!options_.packing) {
-    plan.samples.push_back(unit);
-    return;
-  }
-  plan.samples.insert(plan.samples.end(), pack_samples_.begin() + pack_begin_[unit],
-                      pack_samples_.begin() + pack_begin_[unit + 1]);
+  const auto append = [&](std::uint32_t group) {
+    for (std::uint32_t id = dataset_->group_begin(group); id < dataset_->group_begin(group + 1); ++id)
+      plan.samples.push_back(id);
+  };
+  if (!options_.packing) return append(unit);
+  for (std::uint32_t i = pack_begin_[unit]; i < pack_begin_[unit + 1]; ++i) append(pack_groups_[i]);
 }
 
 // Sorted by length, longest first, within groups; then the order of the steps within each group is shuffled, so that

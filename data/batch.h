@@ -1,4 +1,4 @@
-// Which samples make up an optimizer step, and their tokens laid end to end without padding.
+// Which samples make up an optimizer step. What is laid out as one unit is a group (data/column.h): mostly one sample.
 //
 // A step's plan is made before it runs and depends on (options, dataset lengths, epoch, step) only: it holds every
 // micro-batch of every rank and the step's total of loss weights, by which the loss is divided once. How a step's
@@ -15,7 +15,7 @@
 namespace tern::data {
 
 struct BatchOptions {
-  std::uint32_t per_device_batch_size = 1;  // samples a micro-batch; with packing, packs
+  std::uint32_t per_device_batch_size = 1;  // groups a micro-batch; with packing, packs
   std::uint32_t accumulation = 1;           // micro-batches a rank and step
   std::uint32_t world = 1;                  // data-parallel ranks
   bool packing = false;
@@ -26,7 +26,7 @@ struct BatchOptions {
 };
 
 struct MicroBatchPlan {
-  std::vector<std::uint32_t> samples;  // ids in the dataset
+  std::vector<std::uint32_t> samples;  // ids in the dataset; groups whole
   std::uint32_t tokens = 0;
 };
 
@@ -44,23 +44,6 @@ struct StepPlan {
   [[nodiscard]] std::vector<const MicroBatchPlan*> of_rank(std::uint32_t rank, std::uint32_t world) const;
 };
 
-// A micro-batch's tokens. Samples lie end to end; nothing attends across `cu_seqlens`.
-struct MicroBatch {
-  std::vector<std::int32_t> ids;             // [tokens]
-  std::vector<std::int32_t> positions;       // [tokens] from 0 in each sample
-  std::vector<std::int32_t> cu_seqlens;      // [samples + 1]
-  std::vector<std::int32_t> labels;          // [tokens] the next token of the sample; kNoLabel where weight is 0
-  std::vector<float> label_weights;          // [tokens] weight of `labels`
-  std::vector<std::uint32_t> sample_ids;     // [samples] ids in the dataset
-  std::vector<std::uint32_t> token_samples;  // [tokens] the id of each token's sample
-  std::uint32_t longest = 0;                 // tokens of the longest sample
-};
-
-inline constexpr std::int32_t kNoLabel = -100;
-
-// The tokens of a plan's micro-batch.
-[[nodiscard]] MicroBatch gather(const EncodedDataset& dataset, const MicroBatchPlan& plan);
-
 class BatchPlanner {
  public:
   // The dataset outlives the planner. Errors: zero sizes; packing without a length, or one that a sample exceeds.
@@ -72,7 +55,7 @@ class BatchPlanner {
   // The plan of step `step` < steps_per_epoch() of `epoch`. Remembers the epoch's order, so call it from one thread.
   [[nodiscard]] StepPlan plan(std::uint64_t epoch, std::uint64_t step);
 
-  // Packs (one sample each without packing) and the share of packing_length that they fill.
+  // Packs (one group each without packing) and the share of packing_length that they fill.
   [[nodiscard]] std::uint64_t packs() const { return units(); }
   [[nodiscard]] double packing_efficiency() const;
 
@@ -86,10 +69,10 @@ class BatchPlanner {
 
   const EncodedDataset* dataset_;
   BatchOptions options_;
-  std::vector<std::uint32_t> pack_begin_;    // [packs + 1] into pack_samples_; empty without packing
-  std::vector<std::uint32_t> pack_samples_;  // sample ids, ascending in each pack
-  std::vector<std::uint32_t> order_;         // units of epoch `ordered_`, only for group_by_length
-  std::vector<std::uint32_t> steps_;         // the steps' order among groups of that epoch
+  std::vector<std::uint32_t> pack_begin_;   // [packs + 1] into pack_samples_; empty without packing
+  std::vector<std::uint32_t> pack_groups_;  // groups, ascending in each pack
+  std::vector<std::uint32_t> order_;        // units of epoch `ordered_`, only for group_by_length
+  std::vector<std::uint32_t> steps_;        // the steps' order among groups of that epoch
   std::uint64_t ordered_ = ~std::uint64_t{0};
 };
 

@@ -1,10 +1,16 @@
 #include "data/steps.h"
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <span>
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "data/dataset_rows.h"
+#include "io/checksum.h"
 
 namespace tern::data {
 namespace {
@@ -21,7 +27,67 @@ MicroBatchBounds packed_bounds(const BatchOptions& options, std::int64_t packs, 
   return {tokens, tokens, tokens, longest};
 }
 
+Settings order_settings(const BatchOptions& options) {
+  const auto on = [](bool value) { return std::string(value ? "true" : "false"); };
+  const std::uint64_t samples = std::uint64_t{options.per_device_batch_size} * options.accumulation * options.world;
+  return {{"data_seed", cat(options.seed)},
+          {"dataset_shuffle", on(options.shuffle)},
+          {"group_by_length", on(options.group_by_length)},
+          {"packing_length", options.packing ? cat(options.packing_length) : std::string()},
+          {"per_device_train_batch_size x gradient_accumulation_steps x ranks", cat(samples)}};
+}
+
+template <typename T>
+void add(io::Xxh3& hash, std::span<const T> values) {
+  const std::array<std::uint64_t, 1> size = {values.size()};
+  hash.update(std::as_bytes(std::span(size)));
+  hash.update(std::as_bytes(values));
+}
+
+// Of what comes first in a file, with its size: a stream may be too long to be read twice.
+void add_beginning(io::Xxh3& hash, const std::string& file) {
+  constexpr std::size_t kRead = std::size_t{1} << 20;
+  std::error_code absent;
+  const std::array<std::uint64_t, 1> size = {std::filesystem::file_size(file, absent)};
+  add<std::uint64_t>(hash, size);
+  std::string text(kRead, '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  add<char>(hash, text);
+}
+
 }  // namespace
+
+Settings SetSteps::identity() const {
+  io::Xxh3 hash;
+  for (std::uint32_t id = 0; id < dataset_->size(); ++id) {
+    const SampleView sample = dataset_->sample(id);
+    add(hash, sample.ids);
+    add(hash, sample.weights);
+    for (std::size_t column = 0; column < dataset_->columns().size(); ++column) add(hash, dataset_->column(id, column));
+  }
+  Settings out = order_settings(options_);
+  out.emplace_back(kDatasetSetting, cat(dataset_->size(), " samples, xxh3_64 ", hash.hex()));
+  return out;
+}
+
+Settings StreamSteps::identity() const {
+  io::Xxh3 hash;
+  std::uint64_t files = 0;
+  for (const auto& text : load_.dataset) {
+    const Source source = find_source(text, load_);
+    const std::array<std::uint64_t, 1> count = {source.spec.count.value_or(0)};
+    add<std::uint64_t>(hash, count);
+    for (const auto& file : source.files) add_beginning(hash, file);
+    files += source.files.size();
+  }
+  Settings out = order_settings(options_.batches);
+  out.emplace_back("shuffle_buffer_size", options_.batches.shuffle ? cat(options_.buffer) : std::string());
+  out.emplace_back("streaming", "true");
+  out.emplace_back(kDatasetSetting, cat("a stream of ", files, " files, xxh3_64 of their beginnings ", hash.hex()));
+  return out;
+}
 
 Result<SetSteps> SetSteps::create(const EncodedDataset& dataset, const BatchOptions& options) {
   auto planner = BatchPlanner::create(dataset, options);
@@ -31,16 +97,21 @@ Result<SetSteps> SetSteps::create(const EncodedDataset& dataset, const BatchOpti
 
 MicroBatchBounds SetSteps::bounds() const {
   // The longest samples could fall into one micro-batch.
-  const auto count = std::min<std::int64_t>(options_.per_device_batch_size, dataset_->size());
+  const auto count = std::min<std::int64_t>(options_.per_device_batch_size, dataset_->groups());
   if (options_.packing) return packed_bounds(options_, count, dataset_->longest());
   std::vector<std::uint32_t> lengths;
+  std::vector<std::uint32_t> samples;
   std::vector<std::uint32_t> supervised;
-  for (std::uint32_t i = 0; i < dataset_->size(); ++i) {
-    lengths.push_back(dataset_->info(i).length);
-    supervised.push_back(dataset_->info(i).supervised);
+  for (std::uint32_t group = 0; group < dataset_->groups(); ++group) {
+    const std::uint32_t first = dataset_->group_begin(group);
+    const std::uint32_t last = dataset_->group_begin(group + 1);
+    lengths.push_back(dataset_->group_length(group));
+    samples.push_back(last - first);
+    supervised.push_back(0);
+    for (std::uint32_t id = first; id < last; ++id) supervised.back() += dataset_->info(id).supervised;
   }
-  return {largest_sum(std::move(lengths), count), count, largest_sum(std::move(supervised), count),
-          dataset_->longest()};
+  return {largest_sum(std::move(lengths), count), largest_sum(std::move(samples), count),
+          largest_sum(std::move(supervised), count), dataset_->longest()};
 }
 
 Result<std::unique_ptr<StreamSteps>> StreamSteps::open(const LoadOptions& load, const RowEncoder& encoder,
@@ -178,9 +249,7 @@ StepPlan StreamSteps::plan(std::uint64_t epoch, std::uint64_t step) {
 
 MicroBatch StreamSteps::gather(const MicroBatchPlan& plan) const {
   MicroBatch batch = data::gather(samples_, plan);
-  for (auto* places : {&batch.sample_ids, &batch.token_samples}) {
-    for (auto& place : *places) place = ids_[place];
-  }
+  for (auto& id : batch.column(kSampleIds).values<std::uint32_t>()) id = ids_[id];
   return batch;
 }
 

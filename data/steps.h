@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "data/batch.h"
+#include "data/micro_batch.h"
 #include "data/stream.h"
 
 namespace tern::data {
@@ -21,9 +23,17 @@ struct MicroBatchBounds {
   std::int64_t longest = 0;     // tokens of one sample
 };
 
+// What a run is told, by the names of flags.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+inline constexpr const char* kDatasetSetting = "dataset";  // its value tells the rows' content
+
 class StepSource {
  public:
   virtual ~StepSource() = default;
+  // What decides the sequence of steps: equal where it is. Reads the samples of a set, else the beginnings of the
+  // files.
+  [[nodiscard]] virtual Settings identity() const = 0;
+  [[nodiscard]] virtual const BatchOptions& batches() const = 0;
   [[nodiscard]] virtual MicroBatchBounds bounds() const = 0;
   // Steps an epoch; nothing where only its end will tell.
   [[nodiscard]] virtual std::optional<std::uint64_t> steps_per_epoch() const = 0;
@@ -41,6 +51,8 @@ class SetSteps final : public StepSource {
   // Errors: as BatchPlanner::create().
   [[nodiscard]] static Result<SetSteps> create(const EncodedDataset& dataset, const BatchOptions& options);
 
+  [[nodiscard]] Settings identity() const override;
+  [[nodiscard]] const BatchOptions& batches() const override { return options_; }
   [[nodiscard]] MicroBatchBounds bounds() const override;
   [[nodiscard]] std::optional<std::uint64_t> steps_per_epoch() const override { return planner_.steps_per_epoch(); }
   [[nodiscard]] StepPlan plan(std::uint64_t epoch, std::uint64_t step) override { return planner_.plan(epoch, step); }
@@ -72,6 +84,8 @@ class StreamSteps final : public StepSource {
   [[nodiscard]] static Result<std::unique_ptr<StreamSteps>> open(const LoadOptions& load, const RowEncoder& encoder,
                                                                  const StreamStepOptions& options);
 
+  [[nodiscard]] Settings identity() const override;
+  [[nodiscard]] const BatchOptions& batches() const override { return options_.batches; }
   [[nodiscard]] MicroBatchBounds bounds() const override;
   [[nodiscard]] std::optional<std::uint64_t> steps_per_epoch() const override { return std::nullopt; }
   // A place behind what was given is gone to by reading the epoch from its beginning.

@@ -20,9 +20,23 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kStateFile = "trainer_state.json";
 constexpr const char* kOptimizerStem = "optimizer";
 
+Json settings_json(const data::Settings& settings) {
+  Json json = Json::object();
+  for (const auto& [name, value] : settings) json[name] = value;
+  return json;
+}
+
+data::Settings read_settings(const Json& json) {
+  data::Settings out;
+  for (const auto& [name, value] : json.items()) out.emplace_back(name, value.get<std::string>());
+  return out;
+}
+
 Json state_json(const TrainState& state) {
   Json json;
   json["run_id"] = state.run_id;
+  json["fingerprint"] = {{"fixed", settings_json(state.fingerprint.fixed)},
+                         {"changeable", settings_json(state.fingerprint.changeable)}};
   json["global_step"] = state.global_step;
   json["max_steps"] = state.max_steps;
   json["epoch"] = state.epoch_progress;
@@ -81,6 +95,10 @@ Result<TrainState> read_train_state(const fs::path& directory) {
     TrainState state;
     try {
       if (json.contains("run_id")) state.run_id = json["run_id"].get<std::string>();
+      if (json.contains("fingerprint")) {
+        state.fingerprint = {read_settings(json["fingerprint"].at("fixed")),
+                             read_settings(json["fingerprint"].at("changeable"))};
+      }
       state.global_step = json.at("global_step").get<std::int64_t>();
       state.max_steps = json.at("max_steps").get<std::int64_t>();
       state.epoch_progress = json.at("epoch").get<double>();

@@ -10,12 +10,14 @@
 
 #include "base/status.h"
 #include "graph/tensor_store.h"
+#include "train/fingerprint.h"
 
 namespace tern::train {
 
 // trainer_state.json: where training stands, in ms-swift's and transformers' keys, and what resuming replays.
 struct TrainState {
   std::string run_id;            // of the run that wrote it: inherited by one that resumes
+  Fingerprint fingerprint;       // what a run that resumes is compared with
   std::int64_t global_step = 0;  // optimizer steps done
   std::int64_t max_steps = 0;
   std::int64_t epoch = 0;  // of the next step

@@ -32,6 +32,23 @@ std::map<std::string, std::vector<std::uint8_t>> dropout_masks(const graph::Grap
   return masks;
 }
 
+// [tokens] A token's place is that in its sample, whatever positions the model is told.
+std::vector<std::int64_t> dropout_keys(const data::MicroBatch& batch, const MicroBatchInputs& inputs) {
+  const auto samples = batch.values<std::uint32_t>(data::kSampleIds);
+  std::vector<std::int64_t> keys;
+  keys.reserve(batch.tokens());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto length = static_cast<std::uint64_t>(batch.cu_seqlens[i + 1] - batch.cu_seqlens[i]);
+    for (std::uint64_t t = 0; t < length; ++t) keys.push_back(dropout_key(inputs.seed, inputs.epoch, samples[i], t));
+  }
+  return keys;
+}
+
+template <typename T>
+std::vector<T> copied(std::span<const T> values) {
+  return {values.begin(), values.end()};
+}
+
 }  // namespace
 
 std::int64_t dropout_key(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample, std::uint64_t position) {
@@ -68,23 +85,22 @@ const graph::Program& MicroBatchRunner::prepare() { return program_for(grown_ > 
 
 double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInputs& inputs) {
   nn::TokenColumns tokens;
-  tokens.ids = batch.ids;
-  tokens.positions = batch.positions;
+  tokens.ids = copied(batch.values<std::int32_t>(data::kIds));
+  tokens.positions = copied(batch.values<std::int32_t>(data::kPositions));
   tokens.cu_seqlens = batch.cu_seqlens;
+  if (options_.dropout) tokens.dropout_keys = dropout_keys(batch, inputs);
   std::vector<std::int32_t> targets;
   std::vector<float> weights;
-  for (std::size_t t = 0; t < batch.labels.size(); ++t) {
-    if (batch.labels[t] == data::kNoLabel || batch.label_weights[t] == 0.0F) continue;
+  const auto labels = batch.values<std::int32_t>(data::kLabels);
+  const auto label_weights = batch.values<float>(data::kLossWeights);
+  for (std::size_t t = 0; t < labels.size(); ++t) {
+    if (labels[t] == data::kNoLabel || label_weights[t] == 0.0F) continue;
     tokens.rows.push_back(static_cast<std::int32_t>(t));
-    targets.push_back(batch.labels[t]);
-    weights.push_back(static_cast<float>(static_cast<double>(batch.label_weights[t]) / inputs.loss_divisor));
-  }
-  for (std::size_t t = 0; options_.dropout && t < batch.ids.size(); ++t) {
-    tokens.dropout_keys.push_back(
-        dropout_key(inputs.seed, inputs.epoch, batch.token_samples[t], static_cast<std::uint64_t>(batch.positions[t])));
+    targets.push_back(labels[t]);
+    weights.push_back(static_cast<float>(static_cast<double>(label_weights[t]) / inputs.loss_divisor));
   }
   Capacity needed;
-  needed.tokens = static_cast<std::int64_t>(batch.ids.size());
+  needed.tokens = static_cast<std::int64_t>(batch.tokens());
   graph::Program& program = program_for(needed);
   graph::RunInputs run;
   nn::give_tokens(run, tokens);
@@ -111,9 +127,9 @@ std::optional<graph::NonFinite> MicroBatchRunner::first_non_finite(const data::M
   };
   const auto probe = std::make_shared<graph::FiniteProbe>();
   const Probed probed{runtime_, std::exchange(runtime_.program.probe, probe)};
-  const auto tokens = static_cast<std::int64_t>(batch.ids.size());
+  const auto tokens = static_cast<std::int64_t>(batch.tokens());
   TrainingGraphOptions options = options_;
-  options.capacity = {tokens, static_cast<std::int64_t>(batch.sample_ids.size()), tokens, batch.longest};
+  options.capacity = {tokens, static_cast<std::int64_t>(batch.samples()), tokens, batch.longest};
   (void)MicroBatchRunner(model_, std::move(options), runtime_).run(batch, inputs);
   return probe->first();
 }

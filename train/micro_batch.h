@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "data/batch.h"
+#include "data/micro_batch.h"
 #include "graph/finite_probe.h"
 #include "graph/program.h"
 #include "session/runtime.h"

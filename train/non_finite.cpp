@@ -17,10 +17,11 @@ constexpr const char* kWeightMend =
     "the model's file or the checkpoint is damaged: fetch it again, or start from another";
 
 std::string where(const FailedStep& failed, const data::MicroBatch& batch, const data::MicroBatchPlan& micro) {
+  const auto ids = batch.values<std::uint32_t>(data::kSampleIds);
   std::vector<std::string> samples;
   const std::size_t named = std::min(kNamed, micro.samples.size());
   for (std::size_t i = 0; i < named; ++i) {
-    samples.push_back(cat(batch.sample_ids[i], " (", failed.source.place(micro.samples[i]), ")"));
+    samples.push_back(cat(ids[i], " (", failed.source.place(micro.samples[i]), ")"));
   }
   const std::size_t more = micro.samples.size() - named;
   return cat("step ", failed.step, failed.held_out ? ", held-out samples " : ", samples ", join(samples, ", "),

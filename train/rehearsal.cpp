@@ -1,6 +1,8 @@
 #include "train/rehearsal.h"
 
 #include <algorithm>
+#include <memory>
+#include <tuple>
 
 #include "train/lora_init.h"
 #include "train/micro_batch.h"
@@ -14,21 +16,17 @@ constexpr int kSteps = 2;
 
 // Two samples end to end, every token but the first of each predicted, with unequal weights.
 data::MicroBatch batch_of(const std::vector<std::int32_t>& ids) {
-  data::MicroBatch batch;
-  batch.ids = ids;
-  const std::size_t first = std::min(kFirst, ids.size() / 2);
-  batch.cu_seqlens = {0, static_cast<std::int32_t>(first), static_cast<std::int32_t>(ids.size())};
-  for (std::size_t t = 0; t < ids.size(); ++t) {
-    const bool second = t >= first;
-    const bool last = t + 1 == first || t + 1 == ids.size();
-    batch.positions.push_back(static_cast<std::int32_t>(second ? t - first : t));
-    batch.labels.push_back(last ? data::kNoLabel : ids[t + 1]);
-    batch.label_weights.push_back(last ? 0.0F : second ? 0.5F : 1.0F);
-    batch.token_samples.push_back(second ? 1 : 0);
+  const auto middle = ids.begin() + static_cast<std::ptrdiff_t>(std::min(kFirst, ids.size() / 2));
+  auto store = std::make_shared<data::MemoryStore>();
+  for (const auto& [begin, end, weight] :
+       {std::tuple{ids.begin(), middle, 1.0F}, std::tuple{middle, ids.end(), 0.5F}}) {
+    data::Sample sample{{begin, end}, std::vector<float>(static_cast<std::size_t>(end - begin), weight)};
+    sample.weights.front() = 0;
+    store->add(std::move(sample));
   }
-  batch.sample_ids = {0, 1};
-  batch.longest = static_cast<std::uint32_t>(std::max(first, ids.size() - first));
-  return batch;
+  data::EncodedDataset samples;
+  samples.add(std::move(store));
+  return data::gather(samples, {{0, 1}, static_cast<std::uint32_t>(ids.size())});
 }
 
 models::LoadedAdapter make_adapter(models::LoadedModel& model) {

@@ -5,12 +5,62 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/atomic_dir.h"
+#include "io/checksum.h"
 #include "io/file_writer.h"
 #include "train/loss.h"
 
 namespace tern::train {
 
 namespace fs = std::filesystem;
+namespace {
+
+std::string hash(const std::string& text) { return cat("xxh3_64 ", io::xxh3_64(std::as_bytes(std::span(text)))); }
+
+std::string_view word_of(chat::LossScale scale) {
+  switch (scale) {
+    case chat::LossScale::every_turn:
+      return "default";
+    case chat::LossScale::last_round:
+      return "last_round";
+    case chat::LossScale::all:
+      return "all";
+  }
+  return {};
+}
+
+std::string_view word_of(data::Truncation truncation) {
+  switch (truncation) {
+    case data::Truncation::remove:
+      return "delete";
+    case data::Truncation::left:
+      return "left";
+    case data::Truncation::right:
+      return "right";
+    case data::Truncation::split:
+      return "split";
+  }
+  return {};
+}
+
+// How rows become samples, under the names of the flags: what a run that resumes must have been told too.
+data::Settings data_settings(const RunOptions& options, const session::Session& session) {
+  const data::ChatEncoderOptions& encoding = options.encoder;
+  const bool templated = encoding.use_chat_template && session.text->chat_template.has_value();
+  const std::string& system = options.data.normalize.system;
+  std::string columns;
+  for (const auto& [theirs, ours] : options.data.normalize.columns) columns += cat(theirs, "=", ours, " ");
+  return {{"template", templated ? hash(session.text->chat_template->source()) : std::string()},
+          {"enable_thinking", encoding.template_kwargs},
+          {"system", system.empty() ? system : hash(system)},
+          {"loss_scale", std::string(word_of(encoding.loss_scale))},
+          {"max_length", cat(encoding.max_length)},
+          {"truncation_strategy", std::string(word_of(encoding.truncation))},
+          {"columns", columns},
+          {"split_dataset_ratio", cat(options.data.split_dataset_ratio)},
+          {"tokenizer of --model", hash(data::tokenizer_identity(session.path).value())}};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Run>> Run::open(RunOptions options, TrainerHooks hooks) {
   return catching([&] {
@@ -101,6 +151,7 @@ void Run::plan(TrainerHooks hooks) {
   TrainerOptions options = options_.trainer;
   options.graph.compute = session_->compute;
   tuner_->describe(options.graph);
+  options.data_settings = data_settings(options_, *session_);
   trainer_ = std::make_unique<Trainer>(session_->model, *tuner_->saver, *steps_, data_.validation, std::move(options),
                                        *session_->runtime, std::move(hooks));
   // Only now is it known that no other run's checkpoints are in the way: nothing of theirs is overwritten.

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "io/checksum.h"
 #include "train/non_finite.h"
 
 namespace tern::train {
@@ -21,6 +23,20 @@ double now_seconds() {
 Capacity capacity_of(const data::StepSource& steps) {
   const data::MicroBatchBounds bounds = steps.bounds();
   return {bounds.tokens, bounds.samples, bounds.supervised, bounds.longest};
+}
+
+std::string schedule_name(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::constant:
+      return "constant";
+    case ScheduleKind::constant_with_warmup:
+      return "constant_with_warmup";
+    case ScheduleKind::linear:
+      return "linear";
+    case ScheduleKind::cosine:
+      return "cosine";
+  }
+  return {};
 }
 
 // Of the checkpoint that is resumed, else a new run's.
@@ -63,6 +79,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
       options_.warmup_steps > 0
           ? options_.warmup_steps
           : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
+  require_same_run();
   if (schedule_.kind == ScheduleKind::constant && schedule_.warmup_steps > 0) {
     log_warn(
         "--lr_scheduler_type constant never warms up: --warmup_ratio and --warmup_steps have no effect; give "
@@ -80,19 +97,51 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
     eval.capacity = capacity_of(*validation_);
     eval_runner_ = std::make_unique<MicroBatchRunner>(model, eval, runtime);
   }
-  if (options_.resume_from.empty()) {
-    state_.max_steps = total_steps_;
-  } else {
-    resume();
+  if (!options_.resume_from.empty()) resume();
+}
+
+Fingerprint Trainer::fingerprint() const {
+  Fingerprint out;
+  out.fixed = options_.data_settings;
+  const data::Settings steps = training_.identity();
+  out.fixed.insert(out.fixed.end(), steps.begin(), steps.end());
+  out.fixed.emplace_back("seed", cat(options_.seed));
+  io::Xxh3 names;
+  for (const std::string& name : options_.graph.trainable) {
+    names.update(std::as_bytes(std::span(name.c_str(), name.size() + 1)));
   }
+  out.fixed.emplace_back("trained parameters", cat(options_.graph.trainable.size(), ", xxh3_64 ", names.hex()));
+  const AdamwOptions& adamw = options_.adamw;
+  const auto batch = training_.batches().per_device_batch_size;
+  out.changeable = {{"per_device_train_batch_size", cat(batch)},
+                    {"max_steps", cat(total_steps_)},
+                    {"learning_rate", cat(options_.learning_rate)},
+                    {"lr_scheduler_type", schedule_name(schedule_.kind)},
+                    {"warmup_steps", cat(schedule_.warmup_steps)},
+                    {"weight_decay", cat(adamw.weight_decay)},
+                    {"adam_beta1", cat(adamw.beta1)},
+                    {"adam_beta2", cat(adamw.beta2)},
+                    {"adam_epsilon", cat(adamw.epsilon)},
+                    {"max_grad_norm", cat(adamw.max_grad_norm)},
+                    {"torch_dtype", std::string(dtype_info(options_.graph.compute).torch)}};
+  return out;
+}
+
+void Trainer::require_same_run() {
+  Fingerprint is = fingerprint();
+  if (!options_.resume_from.empty()) {
+    if (state_.fingerprint.fixed.empty()) {
+      log_warn(cat(options_.resume_from.string(), " doesn't tell what it was trained on: nothing is compared"));
+    } else {
+      require_same(options_.resume_from, state_.fingerprint, is).value();
+      for (const std::string& line : changes(state_.fingerprint, is)) log_warn(line);
+    }
+  }
+  state_.fingerprint = std::move(is);
+  state_.max_steps = total_steps_;
 }
 
 void Trainer::resume() {
-  if (state_.max_steps != total_steps_) {
-    log_warn(cat("resuming a run of ", state_.max_steps, " steps as one of ", total_steps_,
-                 ": the learning rate follows the new length"));
-    state_.max_steps = total_steps_;
-  }
   std::vector<std::string> tensors;
   for (const std::string& name : optimizer_->parameters()) {
     tensors.push_back(Optimizer::first_moment(name));

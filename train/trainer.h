@@ -44,6 +44,7 @@ struct TrainerOptions {
   std::int64_t warmup_steps = 0;      // above 0: wins over the ratio
   std::filesystem::path resume_from;  // a checkpoint; empty: from the beginning
   std::string args_json;              // args.json of the run, copied into each checkpoint
+  data::Settings data_settings;       // how rows became samples: template, lengths; a run that resumes has the same
   data::BatchOptions eval_batches;
   TrainingGraphOptions graph;  // trainable and adapters are filled in; capacity from the data
 };
@@ -66,7 +67,9 @@ struct TrainResult {
 class Trainer {
  public:
   // `model`, `saver` and the data outlive the trainer. `validation` may be empty. Resuming takes optimizer state, place
-  // in the data and kernel choices from the checkpoint; the weights themselves are loaded with the model.
+  // in the data and kernel choices from the checkpoint; the weights themselves are loaded with the model. Throws
+  // Failure before it writes anything: the checkpoint isn't sound, or of a run with another fingerprint; another run's
+  // checkpoint is in the way.
   Trainer(models::LoadedModel& model, const ModelSaver& saver, data::StepSource& training,
           const data::EncodedDataset& validation, TrainerOptions options, session::Runtime& runtime,
           TrainerHooks hooks);
@@ -80,6 +83,8 @@ class Trainer {
   double evaluate();
 
  private:
+  [[nodiscard]] Fingerprint fingerprint() const;
+  void require_same_run();
   void resume();
   void find_best();
   void train_step(const data::StepPlan& plan);

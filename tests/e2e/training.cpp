@@ -200,6 +200,47 @@ TEST_F(Training, CtrlCSavesAndSaysHowToGoOn) {
   expect_same_checkpoint(path("whole/checkpoint-200"), path("cut/checkpoint-200"));
 }
 
+TEST_F(Training, ResumingComparesWhatTheStepsDependOn) {
+  const std::vector<std::string> flags = {"--max_steps", "4", "--save_steps", "2", "--max_length", "100"};
+  ASSERT_EQ(train("out", flags).status, 0);
+  const auto args = read(path("out/args.json"));
+  const auto resumed = [&](std::vector<std::string> more) {
+    auto words = flags;
+    words.insert(words.end(), {"--resume_from_checkpoint", path("out/checkpoint-2").string()});
+    words.insert(words.end(), more.begin(), more.end());
+    return train("out", words);
+  };
+  const std::string where = "--resume_from_checkpoint " + path("out/checkpoint-2").string() + ": expected ";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> other = {
+      {{"--seed", "7"}, "seed 42, as in the run that wrote it, found seed 7"},
+      {{"--data_seed", "7"}, "data_seed 42, as in the run that wrote it, found data_seed 7"},
+      {{"--max_length", "90"}, "max_length 100, as in the run that wrote it, found max_length 90"},
+      {{"--system", "Add."}, "system none, as in the run that wrote it, found system xxh3_64 "},
+      {{"--loss_scale", "all"}, "loss_scale default, as in the run that wrote it, found loss_scale all"},
+      {{"--packing", "--packing_length", "100"}, "packing_length none, as in the run that wrote it, found "},
+      {{"--gradient_accumulation_steps", "3"},
+       "per_device_train_batch_size x gradient_accumulation_steps x ranks 8, as in the run that wrote it, found "},
+  };
+  for (const auto& [more, line] : other) {
+    const auto outcome = resumed(more);
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    EXPECT_EQ(outcome.last_error_line().find("tern: error: " + where + line), 0U) << outcome.err;
+  }
+  EXPECT_EQ(read(path("out/args.json")), args) << "a run that was refused wrote";
+  const auto rows = read(rows_);
+  scratch_.write("rows.jsonl", rows.substr(0, rows.rfind('\n', rows.size() - 2) + 1));
+  const auto fewer = resumed({});
+  EXPECT_EQ(fewer.status, 3) << fewer.err;
+  EXPECT_NE(fewer.last_error_line().find("the data of the run that wrote it: 96 samples"), std::string::npos)
+      << fewer.err;
+  scratch_.write("rows.jsonl", rows);
+  const auto changed = resumed({"--learning_rate", "1e-3", "--max_steps", "5", "--num_train_epochs", "9"});
+  EXPECT_EQ(changed.status, 0) << changed.err;
+  EXPECT_NE(changed.err.find("the run goes on with learning_rate 0.001, which was 0.01"), std::string::npos)
+      << changed.err;
+  EXPECT_NE(changed.err.find("the run goes on with max_steps 5, which was 4"), std::string::npos) << changed.err;
+}
+
 TEST_F(Training, FullTuningSavesAModelAndResumes) {
   const std::vector<std::string> full = {"--tuner_type", "full", "--learning_rate", "1e-3", "--save_steps", "2"};
   auto whole = full;

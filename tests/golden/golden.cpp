@@ -191,7 +191,8 @@ Gradients step_gradients(models::LoadedModel& model, const data::EncodedDataset&
     train::MicroBatchInputs inputs;
     inputs.loss_divisor = plan.weight;
     if (options.average_micro_batches) {
-      const double own = std::accumulate(batch.label_weights.begin(), batch.label_weights.end(), 0.0);
+      const auto weights = batch.values<float>(data::kLossWeights);
+      const double own = std::accumulate(weights.begin(), weights.end(), 0.0);
       inputs.loss_divisor = own * static_cast<double>(plan.micro_batches.size());
     }
     out.loss += runner.run(batch, inputs);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/philox.h"
+#include "data/micro_batch.h"
 
 namespace tern::data {
 namespace {
@@ -39,6 +40,12 @@ std::multiset<std::uint32_t> samples_of(const StepPlan& plan) {
   return out;
 }
 
+template <typename T>
+std::vector<T> list(const MicroBatch& batch, const char* name) {
+  const auto values = batch.values<T>(name);
+  return {values.begin(), values.end()};
+}
+
 TEST(Batch, GatherLaysSamplesEndToEnd) {
   EncodedDataset data;
   auto memory = std::make_shared<MemoryStore>();
@@ -46,12 +53,13 @@ TEST(Batch, GatherLaysSamplesEndToEnd) {
   memory->add({{20, 21}, {0, 0.5F}});
   data.add(memory);
   const MicroBatch batch = gather(data, {{1, 0}, 5});
-  EXPECT_EQ(batch.ids, (std::vector<std::int32_t>{20, 21, 10, 11, 12}));
-  EXPECT_EQ(batch.positions, (std::vector<std::int32_t>{0, 1, 0, 1, 2}));
+  EXPECT_EQ(list<std::int32_t>(batch, kIds), (std::vector<std::int32_t>{20, 21, 10, 11, 12}));
+  EXPECT_EQ(list<std::int32_t>(batch, kPositions), (std::vector<std::int32_t>{0, 1, 0, 1, 2}));
   EXPECT_EQ(batch.cu_seqlens, (std::vector<std::int32_t>{0, 2, 5}));
-  EXPECT_EQ(batch.labels, (std::vector<std::int32_t>{21, kNoLabel, kNoLabel, 12, kNoLabel}));
-  EXPECT_EQ(batch.label_weights, (std::vector<float>{0.5F, 0, 0, 1, 0}));
-  EXPECT_EQ(batch.token_samples, (std::vector<std::uint32_t>{1, 1, 0, 0, 0}));
+  EXPECT_EQ(list<std::int32_t>(batch, kLabels), (std::vector<std::int32_t>{21, kNoLabel, kNoLabel, 12, kNoLabel}));
+  EXPECT_EQ(list<float>(batch, kLossWeights), (std::vector<float>{0.5F, 0, 0, 1, 0}));
+  EXPECT_EQ(list<std::uint32_t>(batch, kSampleIds), (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_EQ(batch.cu_groups, (std::vector<std::uint32_t>{0, 1, 2}));
   EXPECT_EQ(batch.longest, 3U);
 }
 
@@ -112,11 +120,13 @@ TEST(Batch, PlannedWeightsAreTheBatchesWeights) {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       for (const auto* micro : plan.of_rank(rank, 2)) {
         const MicroBatch batch = gather(data, *micro);
-        weight += std::accumulate(batch.label_weights.begin(), batch.label_weights.end(), 0.0);
+        const auto weights = batch.values<float>(kLossWeights);
+        const auto labels = batch.values<std::int32_t>(kLabels);
+        weight += std::accumulate(weights.begin(), weights.end(), 0.0);
         supervised += static_cast<std::uint64_t>(
-            std::count_if(batch.labels.begin(), batch.labels.end(), [](auto id) { return id != kNoLabel; }));
-        tokens += batch.ids.size();
-        EXPECT_EQ(micro->tokens, batch.ids.size());
+            std::count_if(labels.begin(), labels.end(), [](auto id) { return id != kNoLabel; }));
+        tokens += batch.tokens();
+        EXPECT_EQ(micro->tokens, batch.tokens());
         ++micro_batches;
       }
     }
@@ -155,7 +165,7 @@ TEST(Batch, GroupedByLengthWastesLessPadding) {
     for (std::uint64_t step = 0; step < planner.steps_per_epoch(); ++step) {
       const auto plan = planner.plan(0, step);
       const auto batch = gather(data, plan.micro_batches[0]);
-      padded += std::uint64_t{batch.longest} * batch.sample_ids.size() - batch.ids.size();
+      padded += std::uint64_t{batch.longest} * batch.samples() - batch.tokens();
       if (grouped && step == 0) {
         EXPECT_EQ(batch.longest, data.longest());
       }

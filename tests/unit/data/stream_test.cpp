@@ -51,10 +51,13 @@ std::vector<std::string> steps_of(StepSource& steps, std::uint64_t epoch, std::u
     std::string line = cat(plan.epoch, ".", plan.step, plan.last ? " last" : "", " ", plan.weight);
     for (const auto& micro : plan.micro_batches) {
       const MicroBatch batch = steps.gather(micro);
-      EXPECT_EQ(batch.ids.size(), micro.tokens);
+      EXPECT_EQ(batch.tokens(), micro.tokens);
       line += " |";
-      for (std::size_t at = 0; at < batch.ids.size(); ++at) {
-        line += cat(" ", batch.ids[at], ":", batch.token_samples[at]);
+      for (std::size_t i = 0; i < batch.samples(); ++i) {
+        for (std::int32_t at = batch.cu_seqlens[i]; at < batch.cu_seqlens[i + 1]; ++at) {
+          line += cat(" ", batch.values<std::int32_t>(kIds)[static_cast<std::size_t>(at)], ":",
+                      batch.values<std::uint32_t>(kSampleIds)[i]);
+        }
       }
     }
     out.push_back(line);
@@ -168,6 +171,38 @@ TEST(StreamSteps, GoOnFromAnyPlace) {
   }
 }
 
+// Broken if a stream goes on over other files than it began with, or an error names another row.
+TEST(StreamSteps, TellWhatTheyAreMadeOf) {
+  const Scratch scratch;
+  const Numbers encoder;
+  const std::string file = scratch.file("a.jsonl", rows(40));
+  const auto identity = [&](const std::string& spec, std::uint32_t batch, std::uint32_t buffer) {
+    const StreamStepOptions stream{{batch, 2, 1, false, 0, false, true, 9}, 3, buffer};
+    return StreamSteps::open(options({spec}), encoder, stream).value()->identity();
+  };
+  const Settings plain = identity(file, 2, 10);
+  EXPECT_EQ(identity(file, 2, 10), plain);
+  EXPECT_NE(identity(file, 3, 10), plain);
+  EXPECT_NE(identity(file, 2, 11), plain);
+  EXPECT_NE(identity(file + "#20", 2, 10), plain);
+  EXPECT_EQ(identity(scratch.file("moved.jsonl", rows(40)), 2, 10), plain);
+  std::string other = rows(40);
+  other[10] = '7';
+  EXPECT_NE(identity(scratch.file("b.jsonl", other), 2, 10), plain);
+  EXPECT_NE(identity(scratch.file("c.jsonl", rows(41)), 2, 10), plain);
+
+  auto steps = StreamSteps::open(options({file}), encoder, {{4, 2, 1, false, 0, false, true, 9}, 3, 10}).value();
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    for (const auto& micro : steps->plan(0, step).micro_batches) {
+      const MicroBatch batch = steps->gather(micro);
+      for (std::size_t i = 0; i < micro.samples.size(); ++i) {
+        const auto number = batch.values<std::int32_t>(kIds)[static_cast<std::size_t>(batch.cu_seqlens[i])];
+        EXPECT_EQ(steps->place(micro.samples[i]), cat(file, ":", number + 1));
+      }
+    }
+  }
+}
+
 TEST(StreamSteps, PacksHoldEverySampleOnceAndAreFull) {
   const test::TempDir scratch;
   const Numbers encoder;
@@ -179,8 +214,9 @@ TEST(StreamSteps, PacksHoldEverySampleOnceAndAreFull) {
     const StepPlan plan = steps->plan(0, packs);
     ASSERT_EQ(plan.micro_batches.size(), 1U);
     const MicroBatch batch = steps->gather(plan.micro_batches[0]);
-    ASSERT_LE(batch.ids.size(), 30U);
-    seen.insert(batch.sample_ids.begin(), batch.sample_ids.end());
+    ASSERT_LE(batch.tokens(), 30U);
+    const auto ids = batch.values<std::uint32_t>(kSampleIds);
+    seen.insert(ids.begin(), ids.end());
     last = plan.last;
   }
   EXPECT_EQ(seen.size(), 1000U);
