@@ -151,6 +151,8 @@ void Trainer::resume() {
   window_loss_ = state_.window_loss;
   window_steps_ = state_.window_steps;
   find_best();
+  // A run killed between a save and what follows it keeps one too many.
+  checkpoints_.prune(options_.save_total_limit, state_.global_step, state_.best_checkpoint);
   // Steps behind the checkpoint are taken again: the rows that a killed run wrote of them would stand there twice.
   const Status dropped = log_.drop_after(state_.global_step);
   if (!dropped.ok()) log_warn(dropped.error().line());
