@@ -173,9 +173,9 @@ TEST(StreamSteps, GoOnFromAnyPlace) {
 
 // Broken if a stream goes on over other files than it began with, or an error names another row.
 TEST(StreamSteps, TellWhatTheyAreMadeOf) {
-  const Scratch scratch;
+  const test::TempDir scratch;
   const Numbers encoder;
-  const std::string file = scratch.file("a.jsonl", rows(40));
+  const std::string file = scratch.write("a.jsonl", rows(40));
   const auto identity = [&](const std::string& spec, std::uint32_t batch, std::uint32_t buffer) {
     const StreamStepOptions stream{{batch, 2, 1, false, 0, false, true, 9}, 3, buffer};
     return StreamSteps::open(options({spec}), encoder, stream).value()->identity();
@@ -185,11 +185,11 @@ TEST(StreamSteps, TellWhatTheyAreMadeOf) {
   EXPECT_NE(identity(file, 3, 10), plain);
   EXPECT_NE(identity(file, 2, 11), plain);
   EXPECT_NE(identity(file + "#20", 2, 10), plain);
-  EXPECT_EQ(identity(scratch.file("moved.jsonl", rows(40)), 2, 10), plain);
+  EXPECT_EQ(identity(scratch.write("moved.jsonl", rows(40)), 2, 10), plain);
   std::string other = rows(40);
   other[10] = '7';
-  EXPECT_NE(identity(scratch.file("b.jsonl", other), 2, 10), plain);
-  EXPECT_NE(identity(scratch.file("c.jsonl", rows(41)), 2, 10), plain);
+  EXPECT_NE(identity(scratch.write("b.jsonl", other), 2, 10), plain);
+  EXPECT_NE(identity(scratch.write("c.jsonl", rows(41)), 2, 10), plain);
 
   auto steps = StreamSteps::open(options({file}), encoder, {{4, 2, 1, false, 0, false, true, 9}, 3, 10}).value();
   for (std::uint64_t step = 0; step < 3; ++step) {

@@ -1,13 +1,15 @@
 // The LLM on a tiny model with random weights: laws that hold whatever they are.
 #include "engine/llm.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "base/strings.h"
 #include "engine/answer_stream.h"
 #include "tests/e2e/tiny_model.h"
-#include "tests/unit/temp_dir.h"
+#include "tests/temp_dir.h"
 
 namespace tern::engine {
 namespace {

@@ -1,8 +1,10 @@
 #include "session/end_tokens.h"
 
+#include <gtest/gtest.h>
+
 #include "base/strings.h"
 #include "checkpoint/gguf_writer.h"
-#include "tests/unit/temp_dir.h"
+#include "tests/temp_dir.h"
 
 namespace tern::session {
 namespace {

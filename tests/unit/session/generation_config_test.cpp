@@ -1,7 +1,9 @@
 #include "session/generation_config.h"
 
+#include <gtest/gtest.h>
+
 #include "base/strings.h"
-#include "tests/unit/temp_dir.h"
+#include "tests/temp_dir.h"
 
 namespace tern::session {
 namespace {
