@@ -17,8 +17,8 @@ std::string shard(const std::string& tensor) {
 const tern::test::TempDir& folder() {
   static const tern::test::TempDir made;
   static const bool filled = [] {
-    made.put("a.safetensors", shard("x"));
-    made.put("b.safetensors", shard("y"));
+    made.write("a.safetensors", shard("x"));
+    made.write("b.safetensors", shard("y"));
     return true;
   }();
   (void)filled;

@@ -17,7 +17,7 @@ using tern::fuzz::require;
 const tern::test::TempDir& folder() {
   static const tern::test::TempDir made;
   static const bool filled = [] {
-    made.put("model.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10));
+    made.write("model.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10));
     return true;
   }();
   (void)filled;
