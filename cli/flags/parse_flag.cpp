@@ -10,7 +10,7 @@
 namespace tern::cli {
 namespace {
 
-std::string quoted(std::string_view word) { return cat("\"", word, "\""); }
+std::string in_quotes(std::string_view word) { return cat("\"", word, "\""); }
 
 std::string one_of(std::string_view choices) {
   std::vector<std::string> words;
@@ -82,7 +82,7 @@ std::string in_words(std::string_view kind, std::string_view range) {
 Result<FlagData> parse_integer(const Flag& flag, const std::string& word, const std::string& where) {
   const auto value = number<std::int64_t>(word);
   if (!value || !in_range(flag.range, static_cast<double>(*value))) {
-    return usage_error(where, in_words("an integer", flag.range), quoted(word), like(flag));
+    return usage_error(where, in_words("an integer", flag.range), in_quotes(word), like(flag));
   }
   return FlagData(*value);
 }
@@ -90,7 +90,7 @@ Result<FlagData> parse_integer(const Flag& flag, const std::string& word, const 
 Result<FlagData> parse_real(const Flag& flag, const std::string& word, const std::string& where) {
   const auto value = number<double>(word);
   if (!value || !std::isfinite(*value) || !in_range(flag.range, *value)) {
-    return usage_error(where, in_words("a number", flag.range), quoted(word), like(flag));
+    return usage_error(where, in_words("a number", flag.range), in_quotes(word), like(flag));
   }
   return FlagData(*value);
 }
@@ -118,7 +118,7 @@ Result<FlagData> parse_size(const Flag& flag, const std::string& word, const std
     if (!(bytes >= 0) || bytes > 9e18 || !in_range(flag.range, bytes)) break;
     return FlagData(static_cast<std::int64_t>(bytes));
   }
-  return usage_error(where, "a size such as 500MB, 5GB or 2GiB", quoted(word), like(flag));
+  return usage_error(where, "a size such as 500MB, 5GB or 2GiB", in_quotes(word), like(flag));
 }
 
 Result<FlagData> parse_json(const Flag& flag, const std::string& word, const std::string& where) {
@@ -126,14 +126,14 @@ Result<FlagData> parse_json(const Flag& flag, const std::string& word, const std
   if (is_json_object(word)) return FlagData(word);
   const auto expected =
       flag.choices.empty() ? std::string("a JSON object") : cat("a JSON object or ", one_of(flag.choices));
-  return usage_error(where, expected, quoted(word), like(flag));
+  return usage_error(where, expected, in_quotes(word), like(flag));
 }
 
 Error no_choice(const Flag& flag, const std::string& word, const std::string& where, Site site = Site::current()) {
   std::vector<std::string> choices;
   for (const auto choice : split(flag.choices, '|')) choices.emplace_back(choice);
   const auto near = nearest(word, choices);
-  return usage_error(where, one_of(flag.choices), quoted(word),
+  return usage_error(where, one_of(flag.choices), in_quotes(word),
                      near.empty() ? like(flag) : cat("did you mean ", near, "?"), site);
 }
 
@@ -172,7 +172,7 @@ Result<FlagData> parse_flag(const Flag& flag, std::span<const std::string> words
       return parse_json(flag, word, where);
     case FlagType::boolean: {
       const auto value = truth(word);
-      if (!value) return usage_error(where, "true or false", quoted(word), like(flag));
+      if (!value) return usage_error(where, "true or false", in_quotes(word), like(flag));
       return FlagData(*value);
     }
     case FlagType::choice:
