@@ -37,10 +37,6 @@ function(tern_precompiled target)
   list(GET from -1 from)
   if(TERN_PCH)
     target_precompile_headers(${target} REUSE_FROM ${from})
-    if(from STREQUAL tern_test_pch)
-      # gcc 12 sees ends of strings where there are none once <string> is precompiled (its bug 105329).
-      target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
-    endif()
   endif()
 endfunction()
 
