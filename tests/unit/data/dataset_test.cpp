@@ -30,7 +30,8 @@ class Bytes final : public RowEncoder {
   Result<EncodedRow> encode(const Row& row) const override {
     ++calls;
     if (delay.count() > 0) std::this_thread::sleep_for(delay);
-    if (row.text && *row.text == "refuse") return data_error(cat(row.file, ":", row.line), "another text", "refuse");
+    if (row.text && *row.text == "refuse")
+      return data_error(cat(row.file, ":", row.line), "another text", "refuse", "write another");
     Sample sample;
     for (const auto& message : row.messages) {
       for (const char c : message.content) {
