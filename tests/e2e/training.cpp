@@ -318,7 +318,7 @@ TEST_F(Training, ADirectoryHasOneWriter) {
   enough = true;
   EXPECT_EQ(first.get().status, 128 + 9);
   EXPECT_EQ(second.status, 1);
-  EXPECT_NE(second.last_error_line().find("another run that writes there"), std::string::npos) << second.err;
+  EXPECT_NE(second.last_error_line().find("another run is writing to "), std::string::npos) << second.err;
 }
 
 TEST_F(Training, KeepsTheHeldOutSplitAndEndsOnTheBest) {

@@ -233,10 +233,7 @@ TEST(Dataset, SaysWhichSettingsDoNotFit) {
   hub.hub = [](const std::string&) -> Result<std::vector<std::filesystem::path>> {
     throw std::runtime_error("no folder");
   };
-  EXPECT_EQ(
-      line(hub),
-      "loading datasets: expected enough memory and readable folders, found no folder; free memory, or look at the "
-      "folder that it names");
+  EXPECT_EQ(line(hub), "loading datasets failed: no folder; free memory, or look at the folder that it names.");
 }
 
 // Broken if a thread that runs out of memory takes the process with it, or ends with another status than 4.
