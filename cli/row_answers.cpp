@@ -73,7 +73,7 @@ class RowAnswers {
   }
   void keep(const Question& question, engine::Answer answer) {
     if (answer.error) {
-      answer.error->where = cat(question.place, ": ", answer.error->where);
+      answer.error = answer.error->inside(question.place);
       if (errors_++ == 0) first_error_ = answer.error->line();
     }
     results_.write({question.messages, question.label, answer});
