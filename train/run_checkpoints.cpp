@@ -34,9 +34,9 @@ Status RunCheckpoints::refuse_others(std::int64_t first, std::int64_t last) cons
   for (const auto& [step, path] : list_checkpoints(directory_)) {
     if (step <= first || step > last || run_of(path) == run_id_) continue;
     return usage_error(cat(path.string(), " is another run's checkpoint and in the way of this run"),
-                       cat("choose another --output_dir, leave --add_version true, move it away, or go on from it "
-                           "with --resume_from_checkpoint ",
-                           path.string()));
+                       cat("choose another --output_dir, leave --add_version true, move it away, or give "
+                           "--resume_from_checkpoint ",
+                           path.string(), " to go on from it"));
   }
   return Unit{};
 }

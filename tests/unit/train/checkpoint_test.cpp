@@ -128,11 +128,10 @@ TEST(Trainer, SeesOnlyTheCheckpointsOfItsRun) {
   TinyRun other(scratch.path());
   other.options.max_steps = 2;
   const std::string folder = (scratch.path() / "checkpoint-2").string();
-  EXPECT_EQ(line_of(other), folder +
-                                " is another run's checkpoint and in the way of this run; choose another "
-                                "--output_dir, leave --add_version true, move it away, or go on from it with "
-                                "--resume_from_checkpoint " +
-                                folder + ".");
+  EXPECT_EQ(line_of(other), cat(folder,
+                                " is another run's checkpoint and in the way of this run; choose another --output_dir, "
+                                "leave --add_version true, move it away, or give --resume_from_checkpoint ",
+                                folder, " to go on from it."));
   EXPECT_TRUE(other.losses.empty());
 
   // Not in the way: neither told nor deleted.
