@@ -16,27 +16,26 @@ bool has_flag(const CommandSpec& command, std::string_view name) {
   return flag != nullptr && !why_no_effect(command, flag->name);
 }
 
-bool has(const Arguments& a, std::string_view name) { return has_flag(a.command(), name) && a.has(name); }
-bool given(const Arguments& a, std::string_view name) { return has(a, name) && a.was_set(name); }
-bool on(const Arguments& a, std::string_view name) { return has(a, name) && a.boolean(name); }
+bool given(const Arguments& a, std::string_view name) { return a.has(name) && a.was_set(name); }
+bool on(const Arguments& a, std::string_view name) { return a.has(name) && a.boolean(name); }
 bool is(const Arguments& a, std::string_view name, std::string_view value) {
-  return has(a, name) && a.string(name) == value;
+  return a.has(name) && a.string(name) == value;
 }
 
 bool has_held_out_rows(const Arguments& a) {
-  return has(a, "val_dataset") || (has(a, "split_dataset_ratio") && a.real("split_dataset_ratio") > 0);
+  return a.has("val_dataset") || (a.has("split_dataset_ratio") && a.real("split_dataset_ratio") > 0);
 }
 
 // eval_strategy is save_strategy's where nobody gives it.
 bool evaluates(const Arguments& a, std::string_view when) {
-  return is(a, has(a, "eval_strategy") ? "eval_strategy" : "save_strategy", when);
+  return is(a, a.has("eval_strategy") ? "eval_strategy" : "save_strategy", when);
 }
 
-bool answers_rows(const Arguments& a) { return has(a, "val_dataset") || on(a, "load_data_args"); }
+bool answers_rows(const Arguments& a) { return a.has("val_dataset") || on(a, "load_data_args"); }
 
 // A checkpoint that is named says where the run goes on.
 bool writes_to_output_dir(const Arguments& a) {
-  if (!has(a, "resume_from_checkpoint") || is(a, "resume_from_checkpoint", "last") || on(a, "resume_only_model")) {
+  if (!a.has("resume_from_checkpoint") || is(a, "resume_from_checkpoint", "last") || on(a, "resume_only_model")) {
     return true;
   }
   const auto folder = [](const fs::path& path) {
@@ -63,15 +62,15 @@ std::vector<Condition> training_conditions() {
        "--tuner_type full, which trains no adapter"},
       {"full", "tuner_type", [](const Arguments& a) { return is(a, "tuner_type", "full"); }, "--tuner_type full",
        "--tuner_type lora, which trains adapters only"},
-      {"new_adapter", "adapters", [](const Arguments& a) { return !has(a, "adapters"); }, "a new adapter",
+      {"new_adapter", "adapters", [](const Arguments& a) { return !a.has("adapters"); }, "a new adapter",
        "--adapters, which brings its own"},
-      {"by_name", "target_regex", [](const Arguments& a) { return !has(a, "target_regex"); }, "no --target_regex",
+      {"by_name", "target_regex", [](const Arguments& a) { return !a.has("target_regex"); }, "no --target_regex",
        "--target_regex, which chooses the layers", kDropOne},
-      {"freezes", "freeze_parameters", [](const Arguments& a) { return has(a, "freeze_parameters"); },
+      {"freezes", "freeze_parameters", [](const Arguments& a) { return a.has("freeze_parameters"); },
        "--freeze_parameters", "nothing frozen", "add --freeze_parameters, or remove it: all weights are trained"},
-      {"starts", "resume_from_checkpoint", [](const Arguments& a) { return !has(a, "resume_from_checkpoint"); },
+      {"starts", "resume_from_checkpoint", [](const Arguments& a) { return !a.has("resume_from_checkpoint"); },
        "no --resume_from_checkpoint", "--resume_from_checkpoint, which brings its own weights", kDropOne},
-      {"resumes", "resume_from_checkpoint", [](const Arguments& a) { return has(a, "resume_from_checkpoint"); },
+      {"resumes", "resume_from_checkpoint", [](const Arguments& a) { return a.has("resume_from_checkpoint"); },
        "--resume_from_checkpoint", "nothing to go on from", "give --resume_from_checkpoint, or remove it"},
       {"writes_there", "resume_from_checkpoint", writes_to_output_dir, "no checkpoint of another folder",
        "the run goes on beside the checkpoint that --resume_from_checkpoint names"},
@@ -89,9 +88,9 @@ std::vector<Condition> training_conditions() {
        "--streaming, which does not know all rows before", kDropOne},
       {"whole_split", "streaming", [](const Arguments& a) { return !on(a, "streaming"); }, "no --streaming",
        "--streaming, which does not know the number of rows", "give --val_dataset"},
-      {"split_only", "val_dataset", [](const Arguments& a) { return !has(a, "val_dataset"); }, "no --val_dataset",
+      {"split_only", "val_dataset", [](const Arguments& a) { return !a.has("val_dataset"); }, "no --val_dataset",
        "--val_dataset, which is held out already", kDropOne},
-      {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || has(a, "val_dataset"); },
+      {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || a.has("val_dataset"); },
        "no --streaming", "--streaming, which keeps no cache"},
       {"shuffles", "dataset_shuffle", [](const Arguments& a) { return on(a, "dataset_shuffle"); },
        "--dataset_shuffle true", "--dataset_shuffle false"},
@@ -124,11 +123,11 @@ std::vector<Condition> other_conditions() {
       {"templated", "use_chat_template", [](const Arguments& a) { return on(a, "use_chat_template"); },
        "--use_chat_template true", "--use_chat_template false", kDropOne},
       {"rows", "val_dataset", answers_rows, "rows to answer", "none", "give --val_dataset"},
-      {"kept_answers", "val_dataset", [](const Arguments& a) { return answers_rows(a) || has(a, "result_path"); },
+      {"kept_answers", "val_dataset", [](const Arguments& a) { return answers_rows(a) || a.has("result_path"); },
        "rows to answer or --result_path", "neither", "give --val_dataset or --result_path"},
       {"dialogue", "val_dataset", [](const Arguments& a) { return !answers_rows(a); }, "a dialogue",
        "rows are answered as a whole"},
-      {"recorded_rows", "val_dataset", [](const Arguments& a) { return !has(a, "val_dataset"); }, "no --val_dataset",
+      {"recorded_rows", "val_dataset", [](const Arguments& a) { return !a.has("val_dataset"); }, "no --val_dataset",
        "--val_dataset, which names other rows", kDropOne},
       {"draws", "temperature", [](const Arguments& a) { return !given(a, "temperature") || a.real("temperature") > 0; },
        "a --temperature above 0", "--temperature 0, which takes the likeliest token", kDropOne},
@@ -137,15 +136,15 @@ std::vector<Condition> other_conditions() {
          return on(a, "enable_npu_model_patch") || !given(a, "kernels") || is(a, "kernels", "reference");
        },
        "no --kernels native", "--kernels native", kDropOne},
-      {"one_text", "dataset", [](const Arguments& a) { return !has(a, "dataset"); }, "no --dataset", "--dataset",
+      {"one_text", "dataset", [](const Arguments& a) { return !a.has("dataset"); }, "no --dataset", "--dataset",
        kDropOne},
-      {"ops_alone", "model", [](const Arguments& a) { return !has(a, "model"); }, "no --model",
+      {"ops_alone", "model", [](const Arguments& a) { return !a.has("model"); }, "no --model",
        "--model, whose ops are tested", "test a model's ops, or ops by name, one at a time"},
-      {"model_run", "model", [](const Arguments& a) { return has(a, "model"); }, "--model", "ops alone",
+      {"model_run", "model", [](const Arguments& a) { return a.has("model"); }, "--model", "ops alone",
        "give --model, or remove it"},
-      {"new_cases", "replay", [](const Arguments& a) { return !has(a, "replay"); }, "no --replay",
+      {"new_cases", "replay", [](const Arguments& a) { return !a.has("replay"); }, "no --replay",
        "--replay, which runs one case and tells it in a line", kDropOne},
-      {"bounded", "max_length", [](const Arguments& a) { return has(a, "max_length"); }, "--max_length",
+      {"bounded", "max_length", [](const Arguments& a) { return a.has("max_length"); }, "--max_length",
        "no bound on the length", "give --max_length, or remove it"},
       {"shards", "output", writes_shards, "a directory of safetensors to write", "one file"},
   };
