@@ -61,7 +61,8 @@ TEST_F(Tokenize, DialoguesAreRefusedByName) {
   const auto rows = scratch_.write("rows.jsonl", "{\"query\": \"a\", \"response\": \"b\"}\n");
   const auto outcome = tokenize({"--dataset", rows});
   EXPECT_EQ(outcome.status, 3);
-  EXPECT_NE(outcome.last_error_line().find("rows.jsonl:1: expected a row {\"text\"}"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.last_error_line().find("rows.jsonl:1: expected a row {\"text\"}"), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(Tokenize, IdsBackToText) {
