@@ -27,8 +27,7 @@ TEST(Load, SaysWhatThePluginLacks) {
   for (const Faulty& each :
        {Faulty{"refuses",
                "expected a backend table, found a refusal by the plugin; use a plugin built for this version of tern"},
-        {"other ABI",
-         "expected ABI 1, found ABI 2; rebuild the plugin against this version's include/tern/accel.h"},
+        {"other ABI", "expected ABI 1, found ABI 2; rebuild the plugin against this version's include/tern/accel.h"},
         {"nameless", "expected a backend with a name and a version, found a table without"},
         {"", "expected every required function of tern_backend, found a table without device_count, device_info, "}}) {
     setenv("TERN_TEST_PLUGIN", each.fault, 1);
@@ -98,7 +97,7 @@ TEST(Check, TellsMemoryAndLossFromOtherFailures) {
       FAIL() << each.says;
     } catch (const Failure& failure) {
       EXPECT_EQ(failure.error().kind, each.kind) << each.says;
-      const char* mend = each.kind == ErrorKind::failed     ? again
+      const char* mend = each.kind == ErrorKind::failed    ? again
                          : each.status == TERN_DEVICE_LOST ? "; check the device with `tern doctor`, then resume"
                                                            : memory;
       EXPECT_EQ(failure.what(), cat("a copy: ", each.says, " (its own words)", mend));
