@@ -7,7 +7,7 @@ target_compile_options(tern_flags INTERFACE "$<BUILD_INTERFACE:-Wall;-Wextra;$<$
   # gcc 12 sees overflows in std::string's own copies where none are, as the length of a path or the order of headers has it
   # (https://gcc.gnu.org/PR105651, mended in 13). clang and the sanitizers judge the same sources.
   "$<BUILD_INTERFACE:$<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread>>"
-  # Errors know their place in the sources, not on the builder's disk.
+  # A source is named by its path in the tree, not on the builder's disk.
   "$<BUILD_INTERFACE:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # Baseline only: kernels dispatch at run time to AVX2, AVX-512, VNNI and bf16.

@@ -57,10 +57,9 @@ class Builder {
   }
 
  private:
-  [[nodiscard]] Failure wrong(std::string_view key, std::string expected, std::string found,
-                              Site site = Site::current()) const {
-    return Failure(data_error(cat(file_.where, ": ", key), std::move(expected), std::move(found),
-                              "convert the model again", site));
+  [[nodiscard]] Failure wrong(std::string_view key, std::string expected, std::string found) const {
+    return Failure(
+        data_error(cat(file_.where, ": ", key), std::move(expected), std::move(found), "convert the model again"));
   }
 
   [[nodiscard]] Vocabulary vocabulary() const {
@@ -293,7 +292,9 @@ std::vector<T> read_numbers(const checkpoint::Gguf& file, const std::string& key
   const checkpoint::GgufValue* value = file.find(key);
   if (value == nullptr) return {};
   const auto numbers = (value->*get)();
-  if (!numbers) throw Failure(data_error(cat(file.path(), ": ", key), "an array of numbers", "another value"));
+  if (!numbers)
+    throw Failure(
+        data_error(cat(file.path(), ": ", key), "an array of numbers", "another value", "convert the model again"));
   std::vector<T> out;
   out.reserve(numbers->size());
   constexpr Wide kMost = 2'000'000'000;
