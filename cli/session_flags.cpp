@@ -62,9 +62,13 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   options.hub = hub_options(arguments);
   if (arguments.has("model_type")) options.model_type = arguments.string("model_type");
   if (arguments.has("template")) options.chat_template = arguments.string("template");
-  // One of the flag's choices.
-  if (arguments.has("torch_dtype")) options.compute = dtype_from_name(arguments.string("torch_dtype")).value();
+  options.dtype = torch_dtype(arguments);
   return options;
+}
+
+std::optional<tern_dtype> torch_dtype(const Arguments& arguments) {
+  if (!arguments.has("torch_dtype")) return std::nullopt;
+  return dtype_from_name(arguments.string("torch_dtype"));
 }
 
 std::unique_ptr<session::Session> open_session(const Arguments& arguments, const std::string& model) {

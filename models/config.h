@@ -73,7 +73,7 @@ struct ModelConfig {
 // itself.
 [[nodiscard]] Result<ModelConfig> read_config(const checkpoint::CheckpointSource& source);
 
-// config.json as transformers reads it, for a model whose weights are stored in `torch_dtype`: the one that was read,
+// config.json as transformers reads it, for a model of that `torch_dtype`: the one that was read,
 // with that dtype and without quantization_config; of a model from a GGUF, every field of the architecture's table.
 // Throws Failure (data) where config.json has no word for something.
 [[nodiscard]] nlohmann::ordered_json config_json(const ModelConfig& config, const std::string& torch_dtype);

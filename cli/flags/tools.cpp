@@ -24,14 +24,7 @@ constexpr Flag kModelFile[] = {
     {.name = "model", .help = "a directory, a .gguf file, a bundled short name (`tern models`) or a hub id ORG/NAME"},
     {.name = "model_revision", .help = "branch, tag or commit of a hub id", .computed = "the hub's default branch"},
 };
-constexpr Flag kCompute[] = {
-    {.name = "torch_dtype",
-     .type = choice,
-     .help = "dtype in which products are computed",
-     .computed = "what the device computes fastest",
-     .choices = "bfloat16|float16|float32",
-     .aliases = "dtype"},
-};
+constexpr Flag kCompute[] = {kTorchDtype};
 constexpr Flag kTextRows[] = {
     {.name = "dataset", .type = list, .help = "files or hub ids of rows {\"text\"}, each with #N to take N rows"},
     {.name = "result_path", .help = "file the rows go to", .computed = "standard output"},
@@ -59,7 +52,7 @@ constexpr Flag kCache[] = {
     {.name = "kv_cache_dtype",
      .type = choice,
      .fallback = "auto",
-     .help = "dtype of the KV cache; auto: --torch_dtype, else the model's own, bfloat16 for GGUF",
+     .help = "dtype of the KV cache; auto: that of --torch_dtype",
      .choices = "auto|bfloat16|float16|float32"},
     {.name = "kv_cache_memory",
      .type = size,
@@ -174,7 +167,7 @@ constexpr Flag kWebUi[] = {
 std::vector<FlagGroup> tool_groups() {
   return {
       {"adapters", "Adapters", kAdapters}, {"seed", "Randomness", kSeed},        {"hub", "Hub", kHub},
-      {"model_file", "Model", kModelFile}, {"compute", "Computing", kCompute},   {"text_rows", "Rows", kTextRows},
+      {"model_file", "Model", kModelFile}, {"compute", "Weights", kCompute},     {"text_rows", "Rows", kTextRows},
       {"infer", "Inference", kInfer},      {"deploy", "Server", kDeploy},        {"merge", "Result", kMerge},
       {"export", "Export", kExport},       {"cache", "Key-value cache", kCache}, {"eval", "Evaluation", kEval},
       {"sample", "Sampling", kSample},     {"tokenize", "Text", kTokenize},      {"inspect_data", "Data", kInspectData},

@@ -70,8 +70,17 @@ TEST_F(Training, LearnsAndMergesToTheSameModel) {
   const double plain = score({"--model", path("model").string()});
   const double adapter = score({"--model", path("model").string(), "--adapters", checkpoint.string()});
   EXPECT_GT(std::abs(plain - adapter), 0.2) << "the adapter changes nothing";
+  EXPECT_NEAR(score({"--model", merged}), adapter, 1e-4) << "merged in float32, as the model is";
+  EXPECT_NE(read(fs::path(merged) / "config.json").find("\"torch_dtype\": \"float32\""), std::string::npos);
+  const auto narrow = run({"merge-lora", "--adapters", checkpoint.string(), "--torch_dtype", "bfloat16", "--output_dir",
+                           path("narrow").string()},
+                          options_);
+  ASSERT_EQ(narrow.status, 0) << narrow.err;
+  EXPECT_NE(read(path("narrow/config.json")).find("\"torch_dtype\": \"bfloat16\""), std::string::npos);
+  EXPECT_LT(fs::file_size(path("narrow/model.safetensors")),
+            0.6 * static_cast<double>(fs::file_size(fs::path(merged) / "model.safetensors")));
   // Weights are rounded to bf16 once: 2^-9 of each.
-  EXPECT_NEAR(score({"--model", merged}), adapter, 0.05);
+  EXPECT_NEAR(score({"--model", path("narrow").string()}), adapter, 0.05);
   Options ask = options_;
   ask.input = "1 + 2\n";
   const auto answer = run({"infer", "--model", merged, "--temperature", "0", "--max_new_tokens", "8"}, ask);
@@ -205,6 +214,35 @@ TEST_F(Training, FullTuningSavesAModelAndResumes) {
         << file;
   }
   EXPECT_EQ(run({"inspect", (path("whole") / "checkpoint-4").string()}, options_).status, 0);
+}
+
+// Frozen weights are held in the flag's dtype, so training over a model that was rounded before is the same training;
+// what is trained is not rounded by it.
+TEST_F(Training, TorchDtypeIsThatOfFrozenWeights) {
+  const auto convert =
+      run({"convert", path("model").string(), path("narrow").string(), "--outtype", "bf16"}, options_);
+  ASSERT_EQ(convert.status, 0) << convert.err;
+  const std::vector<std::string> flags = {"--max_steps", "3", "--torch_dtype", "bfloat16"};
+  ASSERT_EQ(train("one", flags).status, 0);
+  auto other = flags;
+  other.insert(other.end(), {"--model", path("narrow").string()});
+  ASSERT_EQ(train("two", other).status, 0);
+  EXPECT_EQ(logged(path("one/logging.jsonl"), "loss"), logged(path("two/logging.jsonl"), "loss"));
+  EXPECT_TRUE(read(path("one/checkpoint-3/adapter_model.safetensors")) ==
+              read(path("two/checkpoint-3/adapter_model.safetensors")));
+  EXPECT_NE(read(path("one/checkpoint-3/adapter_model.safetensors")).find("\"F32\""), std::string::npos);
+  ASSERT_EQ(train("three", {"--max_steps", "3"}).status, 0);
+  EXPECT_NE(logged(path("one/logging.jsonl"), "loss"), logged(path("three/logging.jsonl"), "loss"));
+}
+
+// The masters that full tuning saves are fp32; the model that they are of keeps its dtype.
+TEST_F(Training, AFullCheckpointNamesTheModelsDtype) {
+  ASSERT_EQ(train("full", {"--tuner_type", "full", "--max_steps", "1", "--torch_dtype", "bfloat16"}).status, 0);
+  const fs::path checkpoint = path("full/checkpoint-1");
+  EXPECT_NE(read(checkpoint / "config.json").find("\"torch_dtype\": \"bfloat16\""), std::string::npos);
+  const std::string weights = read(checkpoint / "model.safetensors");
+  EXPECT_NE(weights.find("\"F32\""), std::string::npos);
+  EXPECT_EQ(weights.find("\"BF16\""), std::string::npos);
 }
 
 TEST_F(Training, LoadArgsGoesOnAsTheFirstRunWas) {

@@ -14,6 +14,7 @@
 #include "accel/backend.h"
 #include "accel/device.h"
 #include "checkpoint/checkpoint_source.h"
+#include "models/loader.h"
 #include "tests/temp_dir.h"
 
 namespace tern::models {
@@ -53,5 +54,10 @@ class ScratchModel {
   test::TempDir scratch_;
   const std::filesystem::path& path_ = scratch_.path();
 };
+
+inline Result<LoadedModel> load_scratch(const ScratchModel& scratch, const LoadOptions& options = {}) {
+  auto source = scratch.open();
+  return load_model(read_config(*source).value(), source, cpu_device(), options);
+}
 
 }  // namespace tern::models
