@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/dtype.h"
@@ -12,7 +11,7 @@
 namespace tern::checkpoint {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 // The mend of planes that do not fit each other.
 constexpr const char* kRefetch = "fetch the checkpoint again, or use the unquantised one";
@@ -24,11 +23,11 @@ class Gatherer {
  public:
   explicit Gatherer(const CheckpointSource& source) : source_(source) {
     if (source.config() == nullptr) return;
-    auto found = source.config()->find("quantization_config");
-    if (found == source.config()->end() || !found->is_object()) return;
-    quantization_ = &*found;
-    const auto method = found->find("quant_method");
-    if (method != found->end() && method->is_string()) method_ = method->get<std::string>();
+    const Json* found = source.config()->find("quantization_config");
+    if (found == nullptr || !found->is_object()) return;
+    quantization_ = found;
+    const Json* method = found->find("quant_method");
+    if (method != nullptr && method->is_string()) method_ = method->get<std::string>();
   }
 
   std::vector<LogicalTensor> run() {
@@ -106,8 +105,8 @@ class Gatherer {
 
   [[nodiscard]] std::int64_t setting(const char* key, std::int64_t otherwise) const {
     if (quantization_ == nullptr) return otherwise;
-    const auto found = quantization_->find(key);
-    return found != quantization_->end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
+    const Json* found = quantization_->find(key);
+    return found != nullptr && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
   }
 
   // weight f8 [n, k], scale [ceil(n / rows), ceil(k / columns)]: w = q * scale.
@@ -236,9 +235,8 @@ class Gatherer {
       out.permutation = &plane(module + ".g_idx", {TERN_I32});
       expect_shape(*out.permutation, {k});
     }
-    const auto format = quantization_ != nullptr ? quantization_->find("checkpoint_format") : Json::const_iterator();
-    const bool second = quantization_ != nullptr && format != quantization_->end() && format->is_string() &&
-                        format->get<std::string>() == "gptq_v2";
+    const Json* format = quantization_ != nullptr ? quantization_->find("checkpoint_format") : nullptr;
+    const bool second = format != nullptr && format->is_string() && format->get<std::string>() == "gptq_v2";
     out.zero_bias = second ? 0 : 1;
     out.shape = {n, k};
     out.scheme = {TERN_PACK_GPTQ_INT4,
@@ -261,9 +259,8 @@ class Gatherer {
     const std::string_view text(reinterpret_cast<const char*>(state.bytes.data()), state.bytes.size());
     const Json json = io::parse_json(text, where(state.name)).value();
     const auto natural = [&](const char* key) -> std::int64_t {
-      const auto found = json.is_object() ? json.find(key) : json.end();
-      if (!json.is_object() || found == json.end() || !found->is_number_unsigned() ||
-          found->get<std::uint64_t>() - 1 >= (1U << 30)) {
+      const Json* found = json.find(key);
+      if (found == nullptr || !found->is_number_unsigned() || found->get<std::uint64_t>() - 1 >= (1U << 30)) {
         throw Failure(data_error(where(state.name), cat("a positive \"", key, "\""), "none", kRefetch));
       }
       return found->get<std::int64_t>();
@@ -290,8 +287,8 @@ class Gatherer {
       expect_shape(*out.scale_codebook, {256});
       out.scale_block = static_cast<int>(natural("nested_blocksize"));
       expect_shape(*out.zero, {ceil_div(blocks, out.scale_block)});
-      const auto offset = json.find("nested_offset");
-      if (offset == json.end() || !offset->is_number())
+      const Json* offset = json.find("nested_offset");
+      if (offset == nullptr || !offset->is_number())
         throw Failure(data_error(where(state.name), "a \"nested_offset\"", "none", kRefetch));
       out.scale_offset = offset->get<float>();
       out.scheme.flags = TERN_SCHEME_DOUBLE_QUANT;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
@@ -14,7 +13,7 @@
 namespace tern::checkpoint {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the reference implementation's bound
 
@@ -45,16 +44,14 @@ constexpr std::array kDtypes = std::to_array<SafetensorsDtype>({
 
 std::uint64_t natural(const Json& value, const std::string& where) {
   if (!value.is_number_unsigned()) {
-    throw Failure(data_error(where, "a non-negative integer",
-                             value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60),
-                             io::kCorruptFile));
+    throw Failure(data_error(where, "a non-negative integer", value.dump_ascii().substr(0, 60), io::kCorruptFile));
   }
   return value.get<std::uint64_t>();
 }
 
 const Json& member(const Json& object, const char* key, const std::string& where) {
-  const auto found = object.find(key);
-  if (found == object.end()) throw Failure(data_error(where, cat("the key \"", key, "\""), "none", io::kCorruptFile));
+  const Json* found = object.find(key);
+  if (found == nullptr) throw Failure(data_error(where, cat("the key \"", key, "\""), "none", io::kCorruptFile));
   return *found;
 }
 
@@ -125,7 +122,7 @@ class SafetensorsParser {
     for (const auto& [tensor, file] : map.items()) {
       const std::string where = cat(name, ": tensor \"", tensor, "\"");
       if (!file.is_string()) throw Failure(data_error(where, "a file name", file.type_name(), io::kCorruptFile));
-      const auto& shard = file.get_ref<const std::string&>();
+      const auto& shard = file.text();
       if (!plain_file_name(shard)) {
         throw Failure(data_error(where, "a file name inside the directory", cat("\"", shard, "\""), io::kCorruptFile));
       }
@@ -134,7 +131,7 @@ class SafetensorsParser {
     for (const std::string& shard : shards) read_file(directory / shard);
     for (const auto& [tensor, file] : map.items()) {
       const auto found = out_.index_.find(tensor);
-      const auto& shard = file.get_ref<const std::string&>();
+      const auto& shard = file.text();
       if (found != out_.index_.end() &&
           out_.files_[out_.tensors_[found->second].file]->path() == (directory / shard).string()) {
         continue;
@@ -190,10 +187,9 @@ class SafetensorsParser {
     tensor.name = name;
     tensor.file = out_.files_.size() - 1;
     const Json& dtype = member(value, "dtype", where);
-    tensor.dtype = dtype.is_string() ? find_safetensors_dtype(dtype.get_ref<const std::string&>()) : nullptr;
+    tensor.dtype = dtype.is_string() ? find_safetensors_dtype(dtype.text()) : nullptr;
     if (tensor.dtype == nullptr)
-      throw Failure(data_error(where, "a dtype of safetensors",
-                               dtype.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60),
+      throw Failure(data_error(where, "a dtype of safetensors", dtype.dump_ascii().substr(0, 60),
                                "convert the file to a dtype of the safetensors format"));
     const Json& shape = member(value, "shape", where);
     if (!shape.is_array())

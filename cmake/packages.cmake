@@ -16,7 +16,7 @@ find_package(OpenSSL REQUIRED)
 
 set(TERN_IO_PACKAGES nlohmann_json::nlohmann_json yaml-cpp PkgConfig::XXHASH OpenSSL::Crypto)
 set(TERN_HUB_PACKAGES CURL::libcurl)
-set(TERN_JINJA_PACKAGES nlohmann_json::nlohmann_json PkgConfig::UTF8PROC)
+set(TERN_JINJA_PACKAGES PkgConfig::UTF8PROC)
 set(TERN_TOKENIZER_PACKAGES PkgConfig::PCRE2 PkgConfig::UTF8PROC simdjson::simdjson)
 set(TERN_DATA_PACKAGES simdjson::simdjson ZLIB::ZLIB PkgConfig::ZSTD)
 set(TERN_TRAIN_PACKAGES)

@@ -3,7 +3,6 @@
 #include <cctype>
 #include <cstdlib>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/strings.h"
@@ -15,7 +14,7 @@ namespace tern::hub {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr std::size_t kMaxFiles = 100'000;
 constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 46;  // so that no sum of sizes overflows
@@ -63,13 +62,13 @@ bool hexadecimal(const std::string& text, std::size_t size) {
 }
 
 std::string text_of(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+  const Json* found = object.find(key);
+  return found != nullptr && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 std::uint64_t natural_of(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+  const Json* found = object.find(key);
+  return found != nullptr && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
 void add_file(HubListing& listing, HubFile file, std::set<std::string>& seen, const std::string& name) {
@@ -94,8 +93,8 @@ HubListing hugging_face_listing(const Json& json, const std::string& name) {
   listing.commit = text_of(json, "sha");
   if (!hexadecimal(listing.commit, 40))
     throw Failure(data_error(name, "a commit \"sha\"", cat("\"", listing.commit.substr(0, 60), "\""), kNoHub));
-  const auto siblings = json.find("siblings");
-  if (siblings == json.end() || !siblings->is_array())
+  const Json* siblings = json.find("siblings");
+  if (siblings == nullptr || !siblings->is_array())
     throw Failure(data_error(name, "an array \"siblings\"", "none", kNoHub));
   for (const Json& entry : *siblings) {
     HubFile file{text_of(entry, "rfilename"), natural_of(entry, "size"), "", text_of(entry, "blobId")};

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "io/checksum.h"
@@ -22,7 +21,6 @@ namespace tern::io {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kMark = ".tmp-";
 constexpr const char* kLock = ".lock";  // held by the writer while it lives, also across hosts
@@ -199,8 +197,8 @@ Status verify_manifest(const fs::path& directory, Verify depth) {
   return guarded([&] {
     const fs::path path = directory / kManifest;
     const Json manifest = read_json_file(path).value();
-    const auto files = manifest.is_object() ? manifest.find("files") : manifest.end();
-    if (!manifest.is_object() || files == manifest.end() || !files->is_object()) {
+    const Json* files = manifest.find("files");
+    if (files == nullptr || !files->is_object()) {
       throw Failure(data_error(path.string(), "an object \"files\"", "none", kDamaged));
     }
     for (const auto& [name, entry] : files->items()) {
@@ -223,7 +221,7 @@ Status verify_manifest(const fs::path& directory, Verify depth) {
       }
       if (depth != Verify::checksums) continue;
       const std::string sum = xxh3_64_of_file(directory / name).value();
-      if (sum != entry["xxh3_64"].get_ref<const std::string&>()) {
+      if (sum != entry["xxh3_64"].text()) {
         throw Failure(
             data_error(where, cat("xxh3_64 ", entry["xxh3_64"].get<std::string>()), sum, "the file is damaged"));
       }

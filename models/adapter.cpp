@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/strings.h"
@@ -13,7 +12,7 @@
 namespace tern::models {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kAnew = "take the file from the adapter's repository or checkpoint again";
@@ -28,8 +27,7 @@ constexpr const char* kOtherModel = "the adapter is of another model: name the o
 void refuse_unserved(const Json& json, const std::filesystem::path& file) {
   const auto is_set = [&](const char* key) {
     const auto found = json.find(key);
-    return found != json.end() && !found->is_null() && *found != Json(false) &&
-           !(found->is_structured() && found->empty());
+    return found != nullptr && !found->is_null() && *found != false && !found->empty();
   };
   for (const char* key : {"use_dora", "modules_to_save", "layers_to_transform", "rank_pattern", "alpha_pattern",
                           "fan_in_fan_out", "target_parameters", "trainable_token_indices", "use_qalora"}) {

@@ -1,8 +1,8 @@
 // config.json, read and written by the table of its architecture.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "io/json.h"
 #include "models/config_read.h"
 #include "models/registry.h"
 #include "models/rope.h"
@@ -10,7 +10,7 @@
 namespace tern::models {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr const char* kAgain = "take config.json from the model's repository again";
 constexpr const char* kOtherModel = "choose another model: this one computes what tern does not";
@@ -26,7 +26,9 @@ std::vector<std::int64_t> integers(const Json& value, const std::string& where) 
   const bool is_list = value.is_array() && std::all_of(value.begin(), value.end(),
                                                        [](const Json& each) { return each.is_number_integer(); });
   if (!is_list) refuse(where, "an integer or a list of integers", shown(value));
-  return value.get<std::vector<std::int64_t>>();
+  std::vector<std::int64_t> out;
+  for (const Json& each : value) out.push_back(each.get<std::int64_t>());
+  return out;
 }
 
 // `value` in the type that the field has.
@@ -51,12 +53,14 @@ FieldValue typed(const Json& value, const FieldValue& like, const std::string& w
   const bool is_list =
       value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& each) { return each.is_string(); });
   if (!is_list) refuse(where, "a list of strings", shown(value));
-  return value.get<std::vector<std::string>>();
+  std::vector<std::string> out;
+  for (const Json& each : value) out.push_back(each.text());
+  return out;
 }
 
 std::string text_or_empty(const Json& json, const char* key, const std::string& file) {
-  const auto found = json.find(key);
-  if (found == json.end() || found->is_null()) return {};
+  const Json* found = json.find(key);
+  if (found == nullptr || found->is_null()) return {};
   if (!found->is_string()) refuse(cat(file, ": key \"", key, "\""), "a string", shown(*found));
   return found->get<std::string>();
 }
@@ -65,7 +69,7 @@ std::string text_or_empty(const Json& json, const char* key, const std::string& 
 const Architecture& architecture_of(const Json& json, const std::string& file) {
   const std::string type = text_or_empty(json, "model_type", file);
   std::string name;
-  if (const auto names = json.find("architectures"); names != json.end() && !names->is_null()) {
+  if (const Json* names = json.find("architectures"); names != nullptr && !names->is_null()) {
     if (!names->is_array() || (!names->empty() && !(*names)[0].is_string())) {
       refuse(cat(file, ": key \"architectures\""), "a list of strings", shown(*names));
     }
@@ -89,8 +93,8 @@ const Architecture& architecture_of(const Json& json, const std::string& file) {
 }
 
 void read_field(const Json& json, const std::string& where, const Field& field, ModelConfig& config) {
-  const auto found = *field.json == '\0' ? json.end() : json.find(field.json);
-  if (found == json.end()) return stand_in(config, field, field.otherwise.json, where);
+  const Json* found = *field.json == '\0' ? nullptr : json.find(field.json);
+  if (found == nullptr) return stand_in(config, field, field.otherwise.json, where);
   if (found->is_null()) return stand_in(config, field, field.otherwise.null, where);
   set_field(config, field, typed(*found, field_type(field), where));
 }
@@ -106,7 +110,7 @@ void refuse_unknown(const Json& json, const Architecture& architecture, const st
           cat(file, ": key \"", key, "\""), cat("only fields that ", architecture.name, " has"), shown(value),
           "if the field changes no number, remove it from config.json; else choose another model"));
     }
-    if (value.is_null() || value == Json::parse(only)) continue;
+    if (value.is_null() || value == io::parse_json(only, "only").value()) continue;
     throw Failure(data_error(cat(file, ": key \"", key, "\""), only, shown(value), kOtherModel));
   }
 }

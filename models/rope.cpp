@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "base/strings.h"
+#include "io/json.h"
 
 namespace tern::models {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr const char* kAgain = "take what describes the model from its repository again";
 constexpr const char* kOtherModel = "choose another model: this one computes what tern does not";
@@ -46,10 +46,10 @@ const Type& type_of(RopeScaling scaling) {
 }
 
 double number(const Json& json, const char* key, const std::string& where) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number()) {
+  const Json* found = json.find(key);
+  if (found == nullptr || !found->is_number()) {
     throw Failure(data_error(cat(where, ": key \"", key, "\""), "a number",
-                             found == json.end() ? "nothing" : found->dump().substr(0, 80), kAgain));
+                             found == nullptr ? "nothing" : found->dump().substr(0, 80), kAgain));
   }
   return found->get<double>();
 }
@@ -155,7 +155,8 @@ void read_rope_json(const Json& json, const std::string& file, ModelConfig& conf
   const std::string where = cat(file, ": key \"", key, "\"");
   const Json& inner = json[key];
   if (!inner.is_object()) throw Failure(data_error(where, "an object", inner.dump().substr(0, 80), kAgain));
-  const auto named = inner.contains("rope_type") ? inner["rope_type"] : inner.value("type", Json("default"));
+  const Json* given_type = inner.contains("rope_type") ? inner.find("rope_type") : inner.find("type");
+  const Json named = given_type ? *given_type : Json("default");
   const auto type = std::find_if(types().begin(), types().end(), [&](const Type& each) { return named == each.name; });
   if (type == types().end()) {
     throw Failure(

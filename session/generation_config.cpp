@@ -1,7 +1,6 @@
 #include "session/generation_config.h"
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "io/json.h"
@@ -10,7 +9,7 @@ namespace tern::session {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 class Reader {
  public:
@@ -55,13 +54,13 @@ class Reader {
 
  private:
   [[nodiscard]] const Json* find(const char* key) const {
-    const auto found = config_.find(key);
-    return found == config_.end() || found->is_null() ? nullptr : &*found;
+    const Json* found = config_.find(key);
+    return found == nullptr || found->is_null() ? nullptr : found;
   }
   void require(bool sound, std::string_view key, const char* expected, const Json& found) const {
     if (sound) return;
     const std::string where = key.empty() ? file_ : cat(file_, ": key \"", key, "\"");
-    throw Failure(data_error(where, expected, found.dump(-1, ' ', true).substr(0, 60),
+    throw Failure(data_error(where, expected, found.dump_ascii().substr(0, 60),
                              "take the file from the model's repository, or remove it"));
   }
 

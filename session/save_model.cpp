@@ -1,7 +1,5 @@
 #include "session/save_model.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/dtype.h"
 #include "io/atomic_dir.h"
 #include "io/file_writer.h"
@@ -12,7 +10,7 @@
 namespace tern::session {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 void write_model_files(const models::ModelConfig& config, const fs::path& model_path, const std::string& torch_dtype,
                        const fs::path& directory) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -15,7 +14,7 @@ namespace tern::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr const char* kStateFile = "trainer_state.json";
 constexpr const char* kOptimizerStem = "optimizer";
@@ -96,23 +95,23 @@ Result<TrainState> read_train_state(const fs::path& directory) {
     try {
       if (json.contains("run_id")) state.run_id = json["run_id"].get<std::string>();
       if (json.contains("fingerprint")) {
-        state.fingerprint = {read_settings(json["fingerprint"].at("fixed")),
-                             read_settings(json["fingerprint"].at("changeable"))};
+        state.fingerprint = {read_settings(json["fingerprint"]["fixed"]),
+                             read_settings(json["fingerprint"]["changeable"])};
       }
-      state.global_step = json.at("global_step").get<std::int64_t>();
-      state.max_steps = json.at("max_steps").get<std::int64_t>();
-      state.epoch_progress = json.at("epoch").get<double>();
-      if (!json.at("best_metric").is_null()) state.best_metric = json["best_metric"].get<double>();
-      if (!json.at("best_model_checkpoint").is_null())
+      state.global_step = json["global_step"].get<std::int64_t>();
+      state.max_steps = json["max_steps"].get<std::int64_t>();
+      state.epoch_progress = json["epoch"].get<double>();
+      if (!json["best_metric"].is_null()) state.best_metric = json["best_metric"].get<double>();
+      if (!json["best_model_checkpoint"].is_null())
         state.best_checkpoint = json["best_model_checkpoint"].get<std::string>();
-      state.tokens = json.at("num_input_tokens_seen").get<std::int64_t>();
-      state.epoch = json.at("next_epoch").get<std::int64_t>();
-      state.step_in_epoch = json.at("next_step_in_epoch").get<std::int64_t>();
+      state.tokens = json["num_input_tokens_seen"].get<std::int64_t>();
+      state.epoch = json["next_epoch"].get<std::int64_t>();
+      state.step_in_epoch = json["next_step_in_epoch"].get<std::int64_t>();
       if (json.contains("planned_tokens")) state.planned_tokens = json["planned_tokens"].get<std::int64_t>();
-      state.window_loss = json.at("log_window").at("loss").get<double>();
-      state.window_steps = json.at("log_window").at("steps").get<std::int64_t>();
-      state.kernel_choices = json.at("kernel_choices").get<std::map<std::string, std::string>>();
-    } catch (const nlohmann::json::exception& error) {
+      state.window_loss = json["log_window"]["loss"].get<double>();
+      state.window_steps = json["log_window"]["steps"].get<std::int64_t>();
+      for (const auto& [key, choice] : json["kernel_choices"].items()) state.kernel_choices[key] = choice.text();
+    } catch (const io::JsonError& error) {
       throw Failure(data_error(file.string(), "the state of a tern run", error.what(),
                                "resume from a checkpoint that tern wrote"));
     }
@@ -145,8 +144,8 @@ Status read_optimizer(const fs::path& directory, graph::TensorStore& store, cons
 std::string run_of(const fs::path& directory) {
   const auto json = io::read_json_file(directory / kStateFile);
   if (!json.ok() || !json->is_object()) return {};
-  const auto id = json->find("run_id");
-  return id != json->end() && id->is_string() ? id->get<std::string>() : std::string();
+  const Json* id = json->find("run_id");
+  return id != nullptr && id->is_string() ? id->get<std::string>() : std::string();
 }
 
 std::vector<std::pair<std::int64_t, fs::path>> list_checkpoints(const fs::path& output_dir) {

@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "cli/commands/command.h"
@@ -10,12 +9,13 @@
 #include "cli/session_flags.h"
 #include "cli/text_rows.h"
 #include "engine/llm.h"
+#include "io/json.h"
 #include "io/system_error.h"
 
 namespace tern::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 Json json_of(const engine::TextScore& score, const tokenizer::Tokenizer& tokenizer) {
   Json tokens = Json::array();
@@ -66,7 +66,7 @@ int run_score(const Arguments& arguments) {
   callbacks.stopped = interrupted;
   callbacks.on_score = [&](std::size_t index, const engine::TextScore& score) {
     if (score.error) throw Failure(score.error->inside(places[index]));
-    out << json_of(score, tokenizer).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+    out << json_of(score, tokenizer).dump() << '\n';
   };
   if (llm->score(texts, callbacks) < texts.size()) {
     throw Failure(interrupted_error("interrupted: some rows were not scored", "run it again"));

@@ -4,13 +4,14 @@
 #include <cstring>
 
 #include "base/strings.h"
+#include "io/json.h"
 #include "models/merge.h"
 #include "scratch_model.h"
 
 namespace tern::models {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 LoadedModel load(const ScratchModel& scratch) { return load_scratch(scratch).value(); }
 

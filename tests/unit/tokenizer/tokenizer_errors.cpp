@@ -6,10 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "checkpoint/gguf_writer.h"
+#include "io/json.h"
 #include "tests/temp_dir.h"
 #include "tokenizer/aligned_text.h"
 #include "tokenizer/gguf/tokenizer_gguf.h"
