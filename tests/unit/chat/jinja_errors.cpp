@@ -26,7 +26,7 @@ Error error_of(const std::string& source) {
   ChatInput input;
   input.messages = &messages;
   const auto text = parsed->render(input);
-  return text.ok() ? failed_error("rendered", "an error", *text, "none") : text.error();
+  return text.ok() ? failed_error(cat("it rendered ", *text), "expect it") : text.error();
 }
 
 class JinjaErrors : public testing::TestWithParam<std::vector<Case>> {};

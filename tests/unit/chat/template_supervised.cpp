@@ -283,7 +283,7 @@ TEST(SupervisedErrors, NameTheMessage) {
             "t: expected a template that renders a turn alike as the conversation goes on, found one that does not; "
             "leave `loss` out of the messages, or use loss_scale default");
   EXPECT_EQ(parse_loss_scale("some").error().line(),
-            "loss_scale: expected default, last_round or all, found \"some\"; choose one of them");
+            "--loss_scale \"some\" is unknown; choose default, last_round or all.");
   const auto templated = ChatTemplate::parse(plain, "t").value();
   ChatInput unfinished;
   unfinished.messages = &turns;

@@ -74,7 +74,7 @@ class FailingSaver : public ModelSaver {
   FailingSaver(const TinyRun& run, std::set<int> failing)
       : saver_(adapter_saver(run.model, run.adapter)), failing_(std::move(failing)) {}
   void save(const fs::path& directory) const override {
-    if (failing_.contains(++saves_)) throw Failure(failed_error("disk", "room", "none", "free some"));
+    if (failing_.contains(++saves_)) throw Failure(failed_error("the disk is full", "free some space"));
     saver_->save(directory);
   }
 
