@@ -53,7 +53,7 @@ int run_convert(const Arguments& arguments) {
   }
   for (const std::string& note : report.value().notes) log_info(note);
   if (progress) progress->finish();
-  log_info(cat("written: ", target.string(), ", ", report->tensors, " tensors, ", human_bytes(report->bytes)));
+  log_info(cat("wrote ", target.string(), ": ", report->tensors, " tensors, ", human_bytes(report->bytes)));
   return 0;
 }
 

@@ -31,7 +31,7 @@ void write_file(const std::string& path, const std::string& text) {
   out << text;
   out.close();
   if (!out) throw Failure(io::write_error(path, errno));
-  log_info(cat("written: ", path));
+  log_info(cat("wrote ", path));
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void tell_kept_case(const OpReport& report) {
   const std::string_view op = ops::op_spec(report.op).name;
   const KeptCase kept = keep_case(report.findings[0].failing);
   if (kept.written) {
-    log_warn(cat(op, ": the failing case is in ", kept.file, "; tern selftest --replay ", kept.file));
+    log_warn(cat(op, ": the failing case is in ", kept.file, "; run it again with tern selftest --replay ", kept.file));
   } else {
     log_warn(cat(op, ": the failing case could not be written to ", kept.file));
   }

@@ -63,7 +63,7 @@ std::vector<Condition> training_conditions() {
        "--tuner_type full, which trains no adapter"},
       {"full", "tuner_type", [](const Arguments& a) { return is(a, "tuner_type", "full"); }, "--tuner_type full",
        "--tuner_type lora, which trains adapters only"},
-      {"new_adapter", "adapters", [](const Arguments& a) { return !has(a, "adapters"); }, "a new adapter",
+      {"new_adapter", "adapters", [](const Arguments& a) { return !has(a, "adapters"); }, "no --adapters",
        "--adapters, which brings its own"},
       {"by_name", "target_regex", [](const Arguments& a) { return !has(a, "target_regex"); }, "no --target_regex",
        "--target_regex, which chooses the layers", kDropOne},
@@ -73,7 +73,7 @@ std::vector<Condition> training_conditions() {
        "no --resume_from_checkpoint", "--resume_from_checkpoint, which brings its own weights", kDropOne},
       {"resumes", "resume_from_checkpoint", [](const Arguments& a) { return has(a, "resume_from_checkpoint"); },
        "--resume_from_checkpoint", "nothing to go on from", "give --resume_from_checkpoint, or remove it"},
-      {"writes_there", "resume_from_checkpoint", writes_to_output_dir, "no checkpoint of another folder",
+      {"writes_there", "resume_from_checkpoint", writes_to_output_dir, "no --resume_from_checkpoint in another folder",
        "the run goes on beside the checkpoint that --resume_from_checkpoint names"},
       {"by_epochs", "max_steps", [](const Arguments& a) { return a.integer("max_steps") <= 0; }, "no --max_steps",
        "--max_steps ends the run"},
@@ -123,10 +123,10 @@ std::vector<Condition> other_conditions() {
   return {
       {"templated", "use_chat_template", [](const Arguments& a) { return on(a, "use_chat_template"); },
        "--use_chat_template true", "--use_chat_template false", kDropOne},
-      {"rows", "val_dataset", answers_rows, "rows to answer", "none", "give --val_dataset"},
+      {"rows", "val_dataset", answers_rows, "--val_dataset or --load_data_args", "none", "give --val_dataset"},
       {"kept_answers", "val_dataset", [](const Arguments& a) { return answers_rows(a) || has(a, "result_path"); },
-       "rows to answer or --result_path", "neither", "give --val_dataset or --result_path"},
-      {"dialogue", "val_dataset", [](const Arguments& a) { return !answers_rows(a); }, "a dialogue",
+       "--val_dataset, --load_data_args or --result_path", "neither", "give --val_dataset or --result_path"},
+      {"dialogue", "val_dataset", [](const Arguments& a) { return !answers_rows(a); }, "no --val_dataset",
        "rows are answered as a whole"},
       {"recorded_rows", "val_dataset", [](const Arguments& a) { return !has(a, "val_dataset"); }, "no --val_dataset",
        "--val_dataset, which names other rows", kDropOne},
@@ -147,7 +147,7 @@ std::vector<Condition> other_conditions() {
        "--replay, which runs one case and tells it in a line", kDropOne},
       {"bounded", "max_length", [](const Arguments& a) { return has(a, "max_length"); }, "--max_length",
        "no bound on the length", "give --max_length, or remove it"},
-      {"shards", "output", writes_shards, "a directory of safetensors to write", "one file"},
+      {"shards", "output", writes_shards, "a folder of safetensors as output", "one file"},
   };
 }
 

@@ -133,13 +133,13 @@ TEST_F(AtATerminal, CtrlCStopsOneAnswerAndTheChatGoesOn) {
   terminal.expect("tell me all\r\n");
   terminal.expect_more(20);  // of an answer of many thousand tokens
   terminal.type(kCtrlC);
-  terminal.expect("this answer stops");
+  terminal.expect("stopping this answer");
   terminal.expect(kPrompt);
   terminal.type("and more\n");
   terminal.expect("and more\r\n");
   terminal.expect_more(20);
   terminal.type(kCtrlC);
-  terminal.expect("this answer stops");
+  terminal.expect("stopping this answer");
   terminal.expect(kPrompt);
   terminal.type("exit\n");
   EXPECT_EQ(terminal.wait(), 0) << terminal.seen();

@@ -164,7 +164,7 @@ TEST(CommandLine, FlagsOfOtherToolsAreAnsweredByOneLine) {
   ASSERT_TRUE(run) << run.error().line();
   ASSERT_EQ(run->arguments.notices().size(), 2U);
   EXPECT_EQ(run->arguments.notices()[0],
-            "--infer_backend vllm makes no difference: one engine serves what any of them would");
+            "--infer_backend vllm makes no difference: tern has one engine for all of them");
   EXPECT_NE(refused({"infer", "--infer_backend", "tgi"}).find("expected one of pt, transformers, vllm, sglang"),
             std::string::npos);
 }
