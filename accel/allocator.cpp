@@ -74,10 +74,10 @@ Buffer CachingAllocator::reserve(std::uint64_t bytes, const std::string& what) {
     if (buffer) ++statistics_.retries;
   }
   if (!buffer) {
-    throw Failure(device_error(
-        cat(device_->name(), ": allocating ", human_bytes(bytes), " for ", what), "enough device memory",
-        cat(human_bytes(statistics_.in_use), " in use by this run, ", human_bytes(device_->memory().free), " free"),
-        "shorten max_length, lower the batch size or choose a device with more memory"));
+    throw Failure(
+        device_error(cat(device_->name(), " cannot allocate ", human_bytes(bytes), " for ", what, ": this run uses ",
+                         human_bytes(statistics_.in_use), ", and ", human_bytes(device_->memory().free), " are free"),
+                     "use shorter sequences, a smaller batch or a device with more memory"));
   }
   statistics_.reserved += bytes;
   statistics_.peak_reserved = std::max(statistics_.peak_reserved, statistics_.reserved);

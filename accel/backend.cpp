@@ -45,30 +45,29 @@ Result<std::shared_ptr<const Backend>> Backend::load(const std::filesystem::path
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
-    return device_error(where, "a loadable backend plugin", reason == nullptr ? "an unknown loader error" : reason,
-                        "name a shared library that exports tern_backend_entry, built for this machine");
+    return device_error(cat("cannot load ", where, ": ", reason == nullptr ? "the loader gives no reason" : reason),
+                        "name a shared library that exports tern_backend_entry and was built for this machine");
   }
   auto entry = reinterpret_cast<tern_backend_entry_fn>(dlsym(library, "tern_backend_entry"));
   if (entry == nullptr) {
-    return device_error(where, "the symbol tern_backend_entry", "none", "this library is no tern backend");
+    return device_error(cat(where, " exports no tern_backend_entry"), "name a backend of tern instead of this library");
   }
   const tern_backend* table = entry(&host_state().host);
   if (table == nullptr) {
-    return device_error(where, "a backend table", "a refusal by the plugin",
-                        "use a plugin built for this version of tern");
+    return device_error(cat(where, " refused to start"), "use a plugin built for this version of tern");
   }
   if (table->abi_major != TERN_ABI_MAJOR) {
-    return device_error(where, cat("ABI ", TERN_ABI_MAJOR), cat("ABI ", table->abi_major),
+    return device_error(cat(where, " has ABI ", table->abi_major, ", and this tern has ABI ", TERN_ABI_MAJOR),
                         "rebuild the plugin against this version's include/tern/accel.h");
   }
   std::shared_ptr<const Backend> backend(new Backend(table, file));
   if (table->name == nullptr || *table->name == '\0' || table->version == nullptr) {
-    return device_error(where, "a backend with a name and a version", "a table without",
-                        "docs/backend-spec.md lists what is required");
+    return device_error(cat(where, " has no name or no version"),
+                        "add them to its table, as docs/backend-spec.md says");
   }
   if (const std::string missing = backend->missing_functions(0); !missing.empty()) {
-    return device_error(where, "every required function of tern_backend", cat("a table without ", missing),
-                        "docs/backend-spec.md lists what is required");
+    return device_error(cat(where, " lacks required functions: ", missing),
+                        "add them to its table, as docs/backend-spec.md says");
   }
   return backend;
 }

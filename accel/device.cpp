@@ -39,12 +39,13 @@ void check(tern_status status, const Backend& backend, const std::string& where)
   switch (status) {
     case TERN_OUT_OF_MEMORY:
     case TERN_OUT_OF_HOST_MEMORY:
-      throw Failure(device_error(where, "enough memory", found,
-                                 "shorten max_length, lower the batch size or choose a device with more memory"));
+      throw Failure(device_error(cat(where, " failed: ", found),
+                                 "use shorter sequences, a smaller batch or a device with more memory"));
     case TERN_DEVICE_LOST:
-      throw Failure(device_error(where, "a working device", found, "check the device with `tern doctor`, then resume"));
+      throw Failure(device_error(cat(where, " failed: ", found), "check the device with `tern doctor`, then resume"));
     default:
-      throw Failure(failed_error(where, "success", found, "check the device with `tern doctor`, then run it again"));
+      throw Failure(
+          failed_error(cat(where, " failed: ", found), "check the device with `tern doctor`, then run it again"));
   }
 }
 
@@ -99,12 +100,12 @@ namespace {
 // A flag that is set promises functions: said here, not found out in the middle of a run.
 void require_functions(const Backend& backend, const tern_device_info& info, const std::string& where) {
   if ((info.capabilities & (TERN_CAP_EAGER | TERN_CAP_WHOLE_GRAPH)) == 0) {
-    throw Failure(device_error(where, "a device that runs single ops or whole graphs", "one that says neither",
-                               "mend the plugin: docs/backend-spec.md, section 6"));
+    throw Failure(device_error(cat(where, " says neither that it runs single ops nor that it runs whole graphs"),
+                               "mend the plugin: see docs/backend-spec.md, section 6"));
   }
   if (const std::string missing = backend.missing_functions(info.capabilities); !missing.empty()) {
-    throw Failure(device_error(where, "the functions that its capabilities promise", cat("a table without ", missing),
-                               "mend the plugin: docs/backend-spec.md, section 4"));
+    throw Failure(device_error(cat(where, " lacks functions that its capabilities promise: ", missing),
+                               "mend the plugin: see docs/backend-spec.md, section 4"));
   }
 }
 
@@ -123,12 +124,15 @@ Result<DevicePtr> Device::open(std::shared_ptr<const Backend> backend, int ordin
     char reason[512] = "";
     const tern_status counted = api.device_count(&count, {reason, sizeof(reason) - 1});
     if (counted != TERN_OK || count <= 0) {
-      throw Failure(device_error(where, cat("a device of backend ", backend->name()),
-                                 reason[0] != '\0' ? reason : "none", "see `tern devices`"));
+      throw Failure(device_error(
+          cat("backend ", backend->name(), " finds no device", reason[0] != '\0' ? cat(": ", reason) : std::string()),
+          "choose another: `tern devices` lists them"));
     }
     if (ordinal < 0 || ordinal >= count) {
       throw Failure(
-          device_error(where, cat("an ordinal from 0 to ", count - 1), std::to_string(ordinal), "see `tern devices`"));
+          device_error(cat(where, " does not exist: ", count == 1 ? "the only one is " : "they are ", backend->name(),
+                           ":0", count == 1 ? std::string() : cat(" to ", backend->name(), ":", count - 1)),
+                       "choose another: `tern devices` lists them"));
     }
     tern_device_info info{};
     info.size = sizeof(info);

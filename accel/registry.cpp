@@ -23,8 +23,8 @@ Result<DeviceName> parse_device_name(const std::string& text, const std::string&
     if (error != std::errc{} || end != digits.data() + digits.size()) name.ordinal = -1;
   }
   if (name.backend.empty() || name.ordinal < 0) {
-    return usage_error(where, "BACKEND or BACKEND:ORDINAL, such as cpu or npu:0", text,
-                       "`tern devices` shows the names");
+    return usage_error(cat(where, " \"", text, "\" is not the name of a device"),
+                       "write BACKEND or BACKEND:ORDINAL, such as cpu or npu:0");
   }
   return name;
 }
@@ -36,7 +36,7 @@ Result<std::pair<std::string, std::string>> named_device(const DeviceRequest& re
   const char* tern = std::getenv("TERN_ACCELERATOR");
   const char* deepspeed = std::getenv("DS_ACCELERATOR");
   if (tern != nullptr && deepspeed != nullptr && std::string(tern) != deepspeed) {
-    return usage_error("TERN_ACCELERATOR and DS_ACCELERATOR", "the same device in both", cat(tern, " and ", deepspeed),
+    return usage_error(cat("TERN_ACCELERATOR and DS_ACCELERATOR name different devices, ", tern, " and ", deepspeed),
                        "unset one");
   }
   if (tern != nullptr && *tern != '\0') return Named{tern, "TERN_ACCELERATOR"};
@@ -71,9 +71,10 @@ Result<SelectedDevice> open_named(const DeviceName& name, const std::string& fla
     if (!device) return device.error();
     return SelectedDevice{*device, true, cat("named by ", flag)};
   }
-  return device_error(cat(flag, " ", name.backend), "an installed backend",
-                      known.empty() ? "none at all" : cat("only ", join(known, ", ")),
-                      "put its plugin into a folder of $TERN_BACKEND_PATH; `tern devices` shows what is found");
+  return device_error(
+      cat(flag, " ", name.backend, " names a backend that is not installed",
+          known.empty() ? std::string() : cat(" (there are ", join(known, ", "), ")")),
+      "put its plugin into a folder of $TERN_BACKEND_PATH, or choose a device that `tern devices` lists");
 }
 
 }  // namespace
@@ -109,8 +110,9 @@ Result<SelectedDevice> select_device(const DeviceRequest& request, const ProbeOp
     if (!device) return device.error();
     return SelectedDevice{*device, false, "best that probing found"};
   }
-  return device_error("device auto", "a usable device", reasons.empty() ? "no backend plugin" : join(reasons, "; "),
-                      "see `tern devices`");
+  return device_error(
+      cat("there is no device to run on: ", reasons.empty() ? "no backend plugin was found" : join(reasons, "; ")),
+      "run `tern devices` to see each backend and what it lacks");
 }
 
 }  // namespace tern::accel

@@ -1,15 +1,10 @@
 #include "base/status.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <mutex>
-#include <set>
-
 namespace tern {
 namespace {
 
 // A message is one line: control characters of foreign text must not break it.
-void append_clean(std::string& out, const std::string& part) {
+void append_clean(std::string& out, std::string_view part) {
   static constexpr char kHex[] = "0123456789abcdef";
   for (char c : part) {
     const auto byte = static_cast<unsigned char>(c);
@@ -25,65 +20,53 @@ void append_clean(std::string& out, const std::string& part) {
   }
 }
 
-void record(const Error& error, Site site) {
-  static const char* const path = std::getenv("TERN_ERROR_SITES");
-  if (path == nullptr) return;
-  std::string line = std::string(site.file) + ':' + std::to_string(site.line) + ' ';
-  if (!error.where.empty()) line += 'w';
-  if (!error.expected.empty()) line += 'e';
-  if (!error.found.empty()) line += 'f';
-  if (!error.mend.empty()) line += 'm';
-  // Once a process: a fuzzer makes some errors a million times.
-  static std::mutex mutex;
-  static std::set<std::string> known;
-  const std::lock_guard lock(mutex);
-  if (!known.insert(line).second) return;
-  std::FILE* file = std::fopen(path, "a");
-  if (file == nullptr) return;
-  std::fprintf(file, "%s\n", line.c_str());  // one write of one short line: lines of several processes do not mix
-  std::fclose(file);
-}
-
-Error make(ErrorKind kind, std::string where, std::string expected, std::string found, std::string mend, Site site) {
-  Error error{kind, std::move(where), std::move(expected), std::move(found), std::move(mend)};
-  record(error, site);
-  return error;
+Error sentence(ErrorKind kind, std::string problem, std::string mend) {
+  return {kind, std::move(problem), {}, {}, {}, std::move(mend)};
 }
 
 }  // namespace
 
 std::string Error::line() const {
   std::string out;
-  append_clean(out, where);
-  if (!expected.empty()) {
-    out += out.empty() ? "expected " : ": expected ";
-    append_clean(out, expected);
-  }
-  if (!found.empty()) {
-    out += expected.empty() ? (out.empty() ? "" : ": ") : ", found ";
-    append_clean(out, found);
-  }
-  if (!mend.empty()) {
-    out += out.empty() ? "" : "; ";
+  if (!problem.empty()) {
+    append_clean(out, problem);
+    if (mend.empty()) return out;
+    out += "; ";
     append_clean(out, mend);
+    if (std::string_view(".?!").find(out.back()) == std::string_view::npos) out += '.';
+    return out;
   }
+  append_clean(out, where);
+  out += ": expected ";
+  append_clean(out, expected);
+  out += ", found ";
+  append_clean(out, found);
+  out += "; ";
+  append_clean(out, mend);
   return out;
 }
 
-Error usage_error(std::string where, std::string expected, std::string found, std::string mend, Site site) {
-  return make(ErrorKind::usage, std::move(where), std::move(expected), std::move(found), std::move(mend), site);
+Error Error::inside(std::string_view place) const {
+  Error out = *this;
+  auto& front = problem.empty() ? out.where : out.problem;
+  front.insert(0, ": ").insert(0, place);
+  return out;
 }
-Error data_error(std::string where, std::string expected, std::string found, std::string mend, Site site) {
-  return make(ErrorKind::data, std::move(where), std::move(expected), std::move(found), std::move(mend), site);
+
+Error usage_error(std::string problem, std::string mend) {
+  return sentence(ErrorKind::usage, std::move(problem), std::move(mend));
 }
-Error device_error(std::string where, std::string expected, std::string found, std::string mend, Site site) {
-  return make(ErrorKind::device, std::move(where), std::move(expected), std::move(found), std::move(mend), site);
+Error failed_error(std::string problem, std::string mend) {
+  return sentence(ErrorKind::failed, std::move(problem), std::move(mend));
 }
-Error failed_error(std::string where, std::string expected, std::string found, std::string mend, Site site) {
-  return make(ErrorKind::failed, std::move(where), std::move(expected), std::move(found), std::move(mend), site);
+Error device_error(std::string problem, std::string mend) {
+  return sentence(ErrorKind::device, std::move(problem), std::move(mend));
 }
-Error interrupted_error(std::string found, std::string mend, Site site) {
-  return make(ErrorKind::interrupted, "interrupted", {}, std::move(found), std::move(mend), site);
+Error interrupted_error(std::string problem, std::string mend) {
+  return sentence(ErrorKind::interrupted, std::move(problem), std::move(mend));
+}
+Error data_error(std::string where, std::string expected, std::string found, std::string mend) {
+  return {ErrorKind::data, {}, std::move(where), std::move(expected), std::move(found), std::move(mend)};
 }
 
 }  // namespace tern

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -17,39 +18,31 @@ enum class ErrorKind : int {
   interrupted = 75,  // stopped after saving; can be resumed
 };
 
-// Says where, what was expected, what was found and the mend. Empty parts are left out of the line.
+// What went wrong and what to do about it: a sentence (`problem`), or the place in data that is not what it should be
+// (`where`, `expected`, `found`). Make one with the functions below; a line that was kept as text is a `problem` alone.
 struct Error {
   ErrorKind kind = ErrorKind::failed;
+  std::string problem;   // `--text and --dataset cannot be used together`; empty where data is at fault
   std::string where;     // `data/train.jsonl:17: field "messages"`
   std::string expected;  // `an array`
   std::string found;     // `a string`
-  std::string mend;      // `quote the field as JSON`
+  std::string mend;      // `drop one`
 
-  // One line without newline: `<where>: expected <expected>, found <found>; <mend>`.
+  // One line without newline: `<problem>; <mend>.` or `<where>: expected <expected>, found <found>; <mend>`.
+  // A sentence whose mend already ends with `.`, `?` or `!` gets no second stop.
   [[nodiscard]] std::string line() const;
+
+  // The same error with `place: ` in front of its problem or its place.
+  [[nodiscard]] Error inside(std::string_view place) const;
 };
 
-// Where the code makes an error. A function that makes errors for its callers takes `Site site = Site::current()` and
-// hands it on, so that each caller is a site of its own. With TERN_ERROR_SITES=FILE in the environment each error made
-// adds the line `file:line parts` to FILE, parts being letters of those that are not empty (w e f m): how the test
-// suite proves that it has made every error (tests/errors).
-struct Site {
-  const char* file;
-  unsigned line;
-  static constexpr Site current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
-    return {file, line};  // not std::source_location: clang 14 has none
-  }
-};
-
-[[nodiscard]] Error usage_error(std::string where, std::string expected, std::string found, std::string mend = {},
-                                Site site = Site::current());
-[[nodiscard]] Error data_error(std::string where, std::string expected, std::string found, std::string mend = {},
-                               Site site = Site::current());
-[[nodiscard]] Error device_error(std::string where, std::string expected, std::string found, std::string mend = {},
-                                 Site site = Site::current());
-[[nodiscard]] Error failed_error(std::string where, std::string expected, std::string found, std::string mend = {},
-                                 Site site = Site::current());
-[[nodiscard]] Error interrupted_error(std::string found, std::string mend, Site site = Site::current());
+// No part may be left out: an error that does not say what to do does not compile. `problem` is a sentence without its
+// stop, `mend` is what the reader can do, as a request.
+[[nodiscard]] Error usage_error(std::string problem, std::string mend);
+[[nodiscard]] Error failed_error(std::string problem, std::string mend);
+[[nodiscard]] Error device_error(std::string problem, std::string mend);
+[[nodiscard]] Error interrupted_error(std::string problem, std::string mend);
+[[nodiscard]] Error data_error(std::string where, std::string expected, std::string found, std::string mend);
 
 // An Error on its way up, thrown only inside a folder and by Result::value().
 class Failure : public std::exception {

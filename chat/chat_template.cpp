@@ -25,9 +25,9 @@ std::tm local_time(std::chrono::system_clock::time_point now) {
   return parts;
 }
 
-Error no_final_text(std::string found, Site site = Site::current()) {
+Error no_final_text(std::string found) {
   return data_error("continue_final_message", "text in the last message to go on with", std::move(found),
-                    "give the last message content, or leave continue_final_message out", site);
+                    "give the last message content, or leave continue_final_message out");
 }
 
 // Puts the tag behind the last message's text; gives the text.

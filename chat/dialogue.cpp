@@ -68,7 +68,7 @@ Value make_message(Members members) {
 }
 
 Error messages_error(const jinja::Problem& problem) {
-  return data_error("messages", problem.expected, problem.found, "correct the messages", problem.site);
+  return data_error("messages", problem.expected, problem.found, "correct the messages");
 }
 
 Result<Dialogue> read_dialogue(const ChatInput& input) {

@@ -229,7 +229,7 @@ Result<LossScale> parse_loss_scale(const std::string& name) {
   if (name == "default") return LossScale::every_turn;
   if (name == "last_round") return LossScale::last_round;
   if (name == "all") return LossScale::all;
-  return usage_error("loss_scale", "default, last_round or all", cat("\"", name, "\""), "choose one of them");
+  return usage_error(cat("--loss_scale \"", name, "\" is unknown"), "choose default, last_round or all");
 }
 
 Result<Supervised<SupervisedText>> supervised_text(const ChatTemplate& chat_template, const ChatInput& input,

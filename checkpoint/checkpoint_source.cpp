@@ -169,11 +169,7 @@ Status CheckpointSource::read_f32(const SourceTensor& tensor, std::span<float> v
   } else {
     return data_error(where, "a dtype that can be read as numbers", tensor.storage.name, "convert the file to BF16");
   }
-  if (!status) {
-    Error error = status.error();
-    error.where = cat(where, ": ", error.where);
-    return error;
-  }
+  if (!status) return status.error().inside(where);
   return intact();
 }
 

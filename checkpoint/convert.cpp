@@ -66,18 +66,18 @@ class Converter {
     if (!options_.outtype.empty()) {
       outtype_ = ggml_type_from_name(options_.outtype);
       if (!outtype_ || !can_quantize(*outtype_)) {
-        throw Failure(usage_error("outtype", "f32, f16, bf16, q8_0, q4_0, q4_1, q4_k or q6_k", options_.outtype,
-                                  "choose one of them"));
+        throw Failure(usage_error(cat("tern does not write the type ", options_.outtype),
+                                  "choose f32, f16, bf16, q8_0, q4_0, q4_1, q4_k or q6_k as --outtype"));
       }
       if (container_ != Container::gguf && !ggml_plain_dtype(*outtype_)) {
-        throw Failure(
-            usage_error("outtype", "f32, f16 or bf16 for safetensors", options_.outtype, "or write a .gguf file"));
+        throw Failure(usage_error(cat("a safetensors file cannot hold ", options_.outtype),
+                                  "choose f32, f16 or bf16 as --outtype, or write a .gguf file"));
       }
     }
     std::error_code ignored;
     if (container_ != Container::safetensors_directory && fs::exists(target_, ignored) && !options_.replace) {
-      throw Failure(usage_error(target_.string(), "a file that does not exist", "one that does",
-                                "name another or allow replacing it"));
+      throw Failure(usage_error(cat(target_.string(), " already exists"),
+                                "name another file, or replace it with --exist_ok true"));
     }
     if (container_ == Container::gguf && !options_.metadata && source_.gguf() == nullptr) {
       throw std::logic_error(cat(target_.string(), ": no metadata for a GGUF file"));
@@ -115,8 +115,9 @@ class Converter {
         if (stored.dtype && ggml_type_of(*stored.dtype)) job.type = *ggml_type_of(*stored.dtype);
         return job;
       }
-      throw Failure(usage_error(where(tensor), "a storage that the target can hold", tensor.storage_name(),
-                                "choose --outtype, as bf16"));
+      throw Failure(
+          usage_error(cat(where(tensor), " is stored as ", tensor.storage_name(), ", which the target cannot hold"),
+                      "choose a type with --outtype, such as bf16"));
     }
     job.type = fitting_type(tensor);
     const auto plain = ggml_plain_dtype(job.type);
@@ -237,17 +238,14 @@ class Converter {
   }
 
   void check(const LogicalTensor& tensor, const Status& status) const {
-    if (status.ok()) return;
-    Error error = status.error();
-    error.where = cat(where(tensor), ": ", error.where);
-    throw Failure(std::move(error));
+    if (!status) throw Failure(status.error().inside(where(tensor)));
   }
 
   void advance(std::uint64_t bytes) {
     done_ += bytes;
     if (options_.progress && !options_.progress(std::min(done_, total_), total_)) {
-      throw Failure(
-          failed_error(target_.string(), "to be written whole", "a request to stop", "nothing was left; run it again"));
+      throw Failure(failed_error(cat("the conversion was stopped before ", target_.string(), " was written"),
+                                 "run it again; nothing was left behind"));
     }
   }
 

@@ -346,8 +346,8 @@ Status quantize(GgmlType type, std::span<const float> values, std::span<std::byt
   const GgmlTypeInfo& info = ggml_type_info(type);
   const Pack pack = packer(type);
   if (pack == nullptr) {
-    return usage_error(cat("type ", info.name), "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q4_K or Q6_K",
-                       "one that tern does not write", "choose one of them");
+    return usage_error(cat("tern does not write the type ", info.name),
+                       "choose F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q4_K or Q6_K");
   }
   const auto elements = static_cast<std::size_t>(info.block_elements);
   const auto size = static_cast<std::size_t>(info.block_bytes);

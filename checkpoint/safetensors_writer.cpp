@@ -183,8 +183,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
       return static_cast<std::uint64_t>(value * factor);
     }
   }
-  return usage_error(cat("size \"", text, "\""), "a size as 5GB, 500MB or 2GiB", "something else",
-                     "write a number and a unit");
+  return usage_error(cat("\"", text, "\" is not a size"), "write a number and a unit, such as 5GB, 500MB or 2GiB");
 }
 
 }  // namespace tern::checkpoint

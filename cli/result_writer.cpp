@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/strings.h"
 #include "io/system_error.h"
 
 namespace tern::cli {
@@ -38,8 +39,9 @@ void ResultWriter::write(const ResultRow& row) {
   std::ostream& out = options_.path ? file_ : std::cout;
   out << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
   if (out) return;
-  throw Failure(failed_error(options_.path.value_or("standard output"), "room for the answers", "a write that failed",
-                             "check the space left"));
+  throw Failure(failed_error(
+      cat(options_.path.value_or("standard output"), ": expected room for the answers, found a write that failed"),
+      "check the space left"));
 }
 
 }  // namespace tern::cli

@@ -43,7 +43,8 @@ class RowAnswers {
   void finish() { stream_.finish(); }
 
   void tell(bool with_metric, bool strict) const {
-    if (interrupted()) throw Failure(interrupted_error(cat(rows_, " rows were answered and written"), "run it again"));
+    if (interrupted())
+      throw Failure(interrupted_error(cat("interrupted: ", rows_, " rows were answered and written"), "run it again"));
     if (rows_ == 0)
       throw Failure(data_error("--val_dataset", "rows to answer", "none", "see what was said of the rows"));
     if (with_metric) {

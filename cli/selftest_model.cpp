@@ -25,7 +25,7 @@ class Watched : public graph::NodeProbe {
  public:
   explicit Watched(OpChecker& checker) : checker_(checker) {}
   void before(const graph::ProbedCall& call) override {
-    if (interrupted()) throw Failure(interrupted_error("not every op was checked", "run it again"));
+    if (interrupted()) throw Failure(interrupted_error("interrupted: not every op was checked", "run it again"));
     checker_.before(call);
   }
   void after(const graph::ProbedCall& call) override {
@@ -88,8 +88,8 @@ int check_model(const Arguments& arguments) {
   if (checker.first()) {
     const conformance::ModelFinding& first = *checker.first();
     throw Failure(failed_error(cat("selftest of ", session->path.string(), " on ", device, ": call ", first.call, ", ",
-                                   first.failing.spec().name, first.weights.empty() ? "" : cat(" of ", first.weights)),
-                               "what the oracle says", first.problem,
+                                   first.failing.spec().name, first.weights.empty() ? "" : cat(" of ", first.weights),
+                                   ": expected what the oracle says, found ", first.problem),
                                cat("look closer with tern selftest --replay ", file)));
   }
   return 0;

@@ -4,7 +4,7 @@ add_library(tern_flags INTERFACE)
 # How tern itself is built; a program that links an installed tern chooses for itself.
 target_compile_options(tern_flags INTERFACE "$<BUILD_INTERFACE:-Wall;-Wextra;$<$<CXX_COMPILER_ID:GNU>:-Werror>>"
   "$<BUILD_INTERFACE:-Wno-missing-field-initializers;-ffp-contract=off;-fvisibility=hidden>"
-  # Errors know their place in the sources, not on the builder's disk.
+  # A source is named by its path in the tree, not on the builder's disk.
   "$<BUILD_INTERFACE:-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # Baseline only: kernels dispatch at run time to AVX2, AVX-512, VNNI and bf16.

@@ -24,6 +24,7 @@ namespace tern::conformance {
 namespace {
 
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
+constexpr const char* kAgain = "write the file again with tern selftest";
 
 std::string hex(const Bytes& bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -41,7 +42,7 @@ class Reader {
   Reader(const std::string& text, const std::string& file) : file_(file), lines_(split(text, '\n')) {}
 
   Case read() {
-    require(next() == "tern case 1", "the line \"tern case 1\"", "this file is no case of tern selftest");
+    if (next() != "tern case 1") fail("the line \"tern case 1\"", "this file is no case of tern selftest");
     bool ended = false;
     while (!ended) {
       line_ = next();
@@ -54,17 +55,11 @@ class Reader {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& expected,
-                         const std::string& mend = "write the file again with tern selftest",
-                         Site site = Site::current()) {
-    throw Failure(data_error(cat(file_, ":", number_), expected, cat("\"", line_.substr(0, 60), "\""), mend, site));
-  }
-  void require(bool ok, const std::string& expected,
-               const std::string& mend = "write the file again with tern selftest", Site site = Site::current()) {
-    if (!ok) fail(expected, mend, site);
+  [[noreturn]] void fail(const std::string& expected, const std::string& mend = kAgain) {
+    throw Failure(data_error(cat(file_, ":", number_), expected, cat("\"", line_.substr(0, 60), "\""), mend));
   }
   std::string_view next() {
-    require(number_ < lines_.size(), "more lines");
+    if (number_ >= lines_.size()) fail("more lines");
     line_ = lines_[number_++];
     return line_;
   }
@@ -72,26 +67,26 @@ class Reader {
   Number number(std::string_view word, const char* what) {
     Number value{};
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    require(error == std::errc() && end == word.data() + word.size(), what);
+    if (error != std::errc() || end != word.data() + word.size()) fail(what);
     return value;
   }
   std::int64_t integer(const std::vector<std::string_view>& words, std::size_t at) {
-    require(at < words.size(), "more numbers");
+    if (at >= words.size()) fail("more numbers");
     return number<std::int64_t>(words[at], "a number");
   }
 
   void take(const std::vector<std::string_view>& words) {
-    require(words.size() >= 2, "a word and its value");
+    if (words.size() < 2) fail("a word and its value");
     if (words[0] == "op") {
       const ops::OpSpec* spec = ops::find_op(words[1]);
-      require(spec != nullptr, "an op of this version of tern");
+      if (spec == nullptr) fail("an op of this version of tern");
       case_.op = spec->id;
       case_.args.resize(spec->args.size());
       case_.alias.assign(spec->args.size(), -1);
       case_.attrs.assign(spec->attrs.size() * 4, std::byte{0});
       return;
     }
-    require(case_.op != 0, "the op first");
+    if (case_.op == 0) fail("the op first");
     if (words[0] == "label") {
       case_.label = line_.substr(6);
     } else if (words[0] == "attr") {
@@ -116,7 +111,7 @@ class Reader {
   }
 
   void attr(const std::vector<std::string_view>& words) {
-    require(words.size() == 3, "an attribute's name and value");
+    if (words.size() != 3) fail("an attribute's name and value");
     const auto& attrs = case_.spec().attrs;
     for (std::size_t i = 0; i < attrs.size(); ++i) {
       if (attrs[i].name != words[1]) continue;
@@ -133,81 +128,80 @@ class Reader {
   }
 
   void arg(const std::vector<std::string_view>& words) {
-    require(words.size() >= 4, "an argument's name, dtype and rank");
+    if (words.size() < 4) fail("an argument's name, dtype and rank");
     const int index = case_.spec().arg_index(words[1]);
-    require(index >= 0, "an argument of the op");
+    if (index < 0) fail("an argument of the op");
     current_ = static_cast<std::size_t>(index);
     const auto dtype = dtype_from_name(words[2]);
-    require(dtype.has_value(), "a dtype");
+    if (!dtype) fail("a dtype");
     TensorDesc desc = absent_desc();
     desc.dtype = *dtype;
     desc.rank = static_cast<std::int32_t>(integer(words, 3));
-    require(desc.rank >= 1 && desc.rank <= TERN_MAX_RANK, "a rank of 1 to 6");
+    if (desc.rank < 1 || desc.rank > TERN_MAX_RANK) fail("a rank of 1 to 6");
     std::size_t at = 4;
     double span = 1.0;
     for (int d = 0; d < desc.rank; ++d) desc.shape[d] = integer(words, at++);
     for (int d = 0; d < desc.rank; ++d) desc.strides[d] = integer(words, at++);
     for (int d = 0; d < desc.rank; ++d) {
-      require(desc.shape[d] >= 0 && desc.shape[d] <= kLargestSize && desc.strides[d] >= 0 &&
-                  desc.strides[d] <= kLargestSize,
-              "sizes and strides of 0 to 2^31");
+      if (desc.shape[d] < 0 || desc.shape[d] > kLargestSize || desc.strides[d] < 0 || desc.strides[d] > kLargestSize)
+        fail("sizes and strides of 0 to 2^31");
       span += static_cast<double>(desc.shape[d]) * static_cast<double>(desc.strides[d]);
     }
-    require(span < static_cast<double>(kLargestSize), "a tensor of less than 2^31 elements");
+    if (span >= static_cast<double>(kLargestSize)) fail("a tensor of less than 2^31 elements");
     desc.dynamic_dim = static_cast<std::int8_t>(integer(words, at++));
     desc.count_slot = static_cast<std::uint8_t>(integer(words, at++));
-    require(desc.dynamic_dim >= -1 && desc.dynamic_dim < desc.rank && desc.count_slot < TERN_MAX_COUNTS,
-            "a dynamic dimension and its slot");
+    if (desc.dynamic_dim < -1 || desc.dynamic_dim >= desc.rank || desc.count_slot >= TERN_MAX_COUNTS)
+      fail("a dynamic dimension and its slot");
     const std::int64_t alias = integer(words, at++);
-    require(alias >= -1 && alias < static_cast<std::int64_t>(case_.args.size()), "an argument's number or -1");
+    if (alias < -1 || alias >= static_cast<std::int64_t>(case_.args.size())) fail("an argument's number or -1");
     case_.alias[current_] = static_cast<std::int8_t>(alias);
     case_.args[current_].packed = integer(words, at++) != 0;
     case_.args[current_].desc = desc;
   }
 
   void scheme(const std::vector<std::string_view>& words) {
-    require(is_present(case_.args[current_].desc), "an arg first");
+    if (!is_present(case_.args[current_].desc)) fail("an arg first");
     tern_scheme scheme{};
     scheme.packing = static_cast<tern_packing>(integer(words, 1));
     scheme.bits = static_cast<std::int32_t>(integer(words, 2));
     scheme.group_rows = static_cast<std::int32_t>(integer(words, 3));
     scheme.group_cols = static_cast<std::int32_t>(integer(words, 4));
     scheme.scale_dtype = static_cast<tern_dtype>(integer(words, 5));
-    require(scheme.scale_dtype >= 0 && scheme.scale_dtype < TERN_DTYPE_COUNT, "a scale's dtype");
+    if (scheme.scale_dtype < 0 || scheme.scale_dtype >= TERN_DTYPE_COUNT) fail("a scale's dtype");
     scheme.flags = static_cast<std::int32_t>(integer(words, 6));
     case_.args[current_].desc.scheme = scheme;
   }
 
   void plane(const std::vector<std::string_view>& words) {
     const std::int64_t index = integer(words, 1);
-    require(index >= 0 && index < TERN_MAX_PLANES, "a plane of 0 to 3");
+    if (index < 0 || index >= TERN_MAX_PLANES) fail("a plane of 0 to 3");
     const std::string_view digits = words.size() > 2 ? words[2] : std::string_view();
-    require(digits.size() % 2 == 0, "whole bytes");
+    if (digits.size() % 2 != 0) fail("whole bytes");
     Bytes& bytes = case_.args[current_].planes[static_cast<std::size_t>(index)];
     bytes.resize(digits.size() / 2);
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       unsigned value = 0;
       const auto [end, error] = std::from_chars(digits.data() + 2 * i, digits.data() + 2 * i + 2, value, 16);
-      require(error == std::errc() && end == digits.data() + 2 * i + 2, "hexadecimal digits");
+      if (error != std::errc() || end != digits.data() + 2 * i + 2) fail("hexadecimal digits");
       bytes[i] = static_cast<std::byte>(value);
     }
   }
 
   void finish() {
-    require(case_.op != 0, "an op");
+    if (case_.op == 0) fail("an op");
     const accel::OpDesc desc = op_desc(case_);
     const std::string problem = ops::check_call(desc.op, desc.args, desc.attrs, desc.accumulate);
-    require(problem.empty(), problem.empty() ? "" : cat("a call that keeps the op's contract (", problem, ")"));
+    if (!problem.empty()) fail(cat("a call that keeps the op's contract (", problem, ")"));
     for (std::size_t i = 0; i < case_.args.size(); ++i) {
       const Argument& arg = case_.args[i];
       const PlaneBytes need = is_present(arg.desc) ? plane_bytes(arg.desc) : PlaneBytes{};
       for (std::size_t p = 0; p < TERN_MAX_PLANES; ++p) {
-        require(arg.planes[p].size() == need.bytes[p],
-                cat(need.bytes[p], " bytes in plane ", p, " of ", case_.spec().args[i].name));
+        if (arg.planes[p].size() != need.bytes[p])
+          fail(cat(need.bytes[p], " bytes in plane ", p, " of ", case_.spec().args[i].name));
       }
     }
     const std::string index = index_problem(case_);
-    require(index.empty(), cat("indices within their bounds (", index, ")"));
+    if (!index.empty()) fail(cat("indices within their bounds (", index, ")"));
   }
 
   std::string file_;

@@ -55,18 +55,19 @@ std::vector<const MicroBatchPlan*> StepPlan::of_rank(std::uint32_t rank, std::ui
 
 Result<BatchPlanner> BatchPlanner::create(const EncodedDataset& dataset, const BatchOptions& options) {
   if (options.per_device_batch_size == 0)
-    return usage_error("--per_device_train_batch_size", "at least 1", "0", "give it 1 or more");
+    return usage_error("--per_device_train_batch_size is 0, and a batch needs a sample", "give 1 or more");
   if (options.accumulation == 0)
-    return usage_error("--gradient_accumulation_steps", "at least 1", "0", "give it 1 or more");
+    return usage_error("--gradient_accumulation_steps is 0, and a step needs a batch", "give 1 or more");
   if (options.world == 0) throw std::logic_error("a batch plan of no data-parallel ranks");
   BatchPlanner planner(dataset, options);
   if (!options.packing) return planner;
   if (options.packing_length == 0) {
-    return usage_error("--packing", "a length to pack to", "none", "give --packing_length or --max_length");
+    return usage_error("--packing has no length to pack to", "give --packing_length or --max_length");
   }
   if (dataset.longest_group() > options.packing_length) {
-    return usage_error("--packing_length", cat("at least the longest sample's ", dataset.longest_group(), " tokens"),
-                       cat(options.packing_length), "raise it, or lower --max_length");
+    return usage_error(cat("--packing_length is ", options.packing_length, ", and the longest sample has ",
+                           dataset.longest_group(), " tokens"),
+                       "raise it, or lower --max_length");
   }
   std::vector<std::uint32_t> lengths(dataset.groups());
   for (std::uint32_t group = 0; group < dataset.groups(); ++group) lengths[group] = dataset.group_length(group);

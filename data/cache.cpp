@@ -39,8 +39,8 @@ std::array<std::uint64_t*, kCountFields> fields(RowCounts& counts) {
           &counts.split_rows, &counts.split_turns, &counts.unsupervised, &counts.selected};
 }
 
-Error unsound(const std::filesystem::path& path, std::string found, Site site = Site::current()) {
-  return data_error(path.string(), "a whole cache of tokenised rows", std::move(found), "delete it", site);
+Error unsound(const std::filesystem::path& path, std::string found) {
+  return data_error(path.string(), "a whole cache of tokenised rows", std::move(found), "delete it");
 }
 
 // Removes temporary files of writers that are gone: theirs are the ones that nobody locks. A young one is left alone,

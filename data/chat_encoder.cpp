@@ -35,8 +35,7 @@ namespace {
 // The Error of something inside the row, with the row's place before it.
 Error in_row(const Row& row, Error error) {
   error.kind = ErrorKind::data;
-  error.where = error.where.empty() ? cat(row.file, ":", row.line) : cat(row.file, ":", row.line, ": ", error.where);
-  return error;
+  return error.inside(cat(row.file, ":", row.line));
 }
 
 bool learned(const Message& message) { return message.role == "assistant" || message.role == "tool_call"; }
@@ -106,7 +105,7 @@ Result<std::shared_ptr<const ChatEncoder>> ChatEncoder::create(tokenizer::Tokeni
     if (!options.template_kwargs.empty()) {
       kwargs = io::parse_json(options.template_kwargs, "template variables").value();
       if (!kwargs.is_object())
-        throw Failure(usage_error("template variables", "a JSON object", kwargs.type_name(),
+        throw Failure(usage_error(cat("the template variables are a JSON ", kwargs.type_name(), ", not an object"),
                                   R"(write them as {"enable_thinking": false})"));
     }
     const tokenizer::TokenId eos = tokenizer.config().eos.id;

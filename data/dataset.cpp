@@ -179,14 +179,15 @@ std::string DatasetReport::line() const {
 Result<LoadedData> load_datasets(const LoadOptions& options, const RowEncoder& encoder) {
   return guarded("loading datasets", [&] {
     if (!(options.split_dataset_ratio >= 0 && options.split_dataset_ratio < 1)) {
-      throw Failure(usage_error("--split_dataset_ratio", "at least 0 and below 1", cat(options.split_dataset_ratio),
-                                "give a share of the rows, as 0.01"));
+      throw Failure(
+          usage_error(cat("--split_dataset_ratio ", options.split_dataset_ratio, " is not a share of the rows"),
+                      "give a number from 0 to below 1, such as 0.01"));
     }
     if (options.split_dataset_ratio > 0 && !options.val_dataset.empty()) {
-      throw Failure(usage_error("--split_dataset_ratio", "no --val_dataset beside it", "both", "give one of them"));
+      throw Failure(usage_error("--split_dataset_ratio and --val_dataset cannot be used together", "drop one"));
     }
     if (options.dataset.empty() && options.val_dataset.empty()) {
-      throw Failure(usage_error("--dataset", "a data file", "none", "name one, as --dataset train.jsonl"));
+      throw Failure(usage_error("no dataset was given", "name a file, as in --dataset train.jsonl"));
     }
     LoadedData data;
     for (const auto& spec : options.dataset) load_one(spec, options, encoder, false, data);

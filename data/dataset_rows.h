@@ -46,14 +46,13 @@ void run_source(const Source& source, const LoadOptions& options, std::string_vi
 
 // catching(), also for what the standard library throws: no memory, an unreadable directory.
 template <typename Body>
-auto guarded(const char* what, Body&& body) -> Result<decltype(body())> {
+auto guarded(const std::string& what, Body&& body) -> Result<decltype(body())> {
   try {
     return body();
   } catch (const Failure& failure) {
     return failure.error();
   } catch (const std::exception& failure) {
-    return thrown_error(failure, what, "enough memory and readable folders",
-                        "free memory, or look at the folder that it names");
+    return thrown_error(failure, what, "free memory, or look at the folder that it names");
   }
 }
 

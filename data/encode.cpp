@@ -11,7 +11,7 @@ Result<Truncation> parse_truncation(std::string_view value) {
   if (value == "left") return Truncation::left;
   if (value == "right") return Truncation::right;
   if (value == "split") return Truncation::split;
-  return usage_error("--truncation_strategy", "delete, left, right or split", std::string(value), "choose one of them");
+  return usage_error(cat("--truncation_strategy ", value, " is unknown"), "choose delete, left, right or split");
 }
 
 void append_truncated(EncodedRow& out, Sample sample, std::uint32_t max_length, Truncation truncation) {

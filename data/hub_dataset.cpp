@@ -249,7 +249,7 @@ Result<std::vector<std::string>> choose_files(const std::vector<std::string>& fi
 
 HubResolver hub_resolver(HubSettings settings) {
   return [settings = std::move(settings)](const std::string& id) {
-    return guarded(id.c_str(), [&] { return Fetcher(id, settings).run(); });
+    return guarded(cat("fetching ", id), [&] { return Fetcher(id, settings).run(); });
   };
 }
 

@@ -26,8 +26,8 @@ Place Place::at(std::size_t index) const {
 
 std::string Place::where() const { return path_.empty() ? row_ : cat(row_, ": field \"", path_, "\""); }
 
-Error Place::error(std::string expected, std::string found, std::string mend, Site site) const {
-  return data_error(where(), std::move(expected), std::move(found), std::move(mend), site);
+Error Place::error(std::string expected, std::string found, std::string mend) const {
+  return data_error(where(), std::move(expected), std::move(found), std::move(mend));
 }
 
 std::string kind_of(simdjson::dom::element value) {

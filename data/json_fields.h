@@ -17,8 +17,7 @@ class Place {
   [[nodiscard]] Place field(std::string_view name) const;  // .name
   [[nodiscard]] Place at(std::size_t index) const;         // [index]
   [[nodiscard]] std::string where() const;                 // `train.jsonl:17: field "messages[0].role"`
-  [[nodiscard]] Error error(std::string expected, std::string found, std::string mend = {},
-                            Site site = Site::current()) const;
+  [[nodiscard]] Error error(std::string expected, std::string found, std::string mend) const;
 
  private:
   std::string row_;

@@ -11,10 +11,11 @@
 
 namespace tern::data {
 
-Error thrown_error(const std::exception& thrown, std::string where, std::string expected, std::string mend, Site site) {
-  Error error = failed_error(std::move(where), std::move(expected), thrown.what(), std::move(mend), site);
-  if (dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr) error.kind = ErrorKind::device;
-  return error;
+Error thrown_error(const std::exception& thrown, std::string_view what, std::string mend) {
+  if (dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr) {
+    return device_error(cat(what, " failed: no memory is left"), std::move(mend));
+  }
+  return failed_error(cat(what, " failed: ", thrown.what()), std::move(mend));
 }
 
 namespace {
@@ -83,8 +84,7 @@ class Ring {
     } catch (const Failure& failure) {
       slot.error = failure.error();
     } catch (const std::exception& failure) {
-      slot.error = thrown_error(failure, "reading rows", "no failure of a row",
-                                "free memory, or use fewer threads (--dataset_num_proc)");
+      slot.error = thrown_error(failure, "reading rows", "free memory, or use fewer threads (--dataset_num_proc)");
     }
   }
 

@@ -38,9 +38,9 @@ struct PipelineOptions {
   Progress progress;
 };
 
-// What the standard library threw, as an Error: of the kind device where memory is short, else failed.
-[[nodiscard]] Error thrown_error(const std::exception& thrown, std::string where, std::string expected,
-                                 std::string mend, Site site = Site::current());
+// What the standard library threw while `what` ("reading rows") was done, as an Error: of the kind device where memory
+// is short, else failed.
+[[nodiscard]] Error thrown_error(const std::exception& thrown, std::string_view what, std::string mend);
 
 // Reads all rows of the file. `make_work` is called once in each thread, `take` on the caller's thread in file order;
 // `take` may return an Error to stop. Exceptions of the work end the run with their Error.

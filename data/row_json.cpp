@@ -74,13 +74,15 @@ Result<ColumnMap> parse_columns(std::string_view json) {
     if (trim(json).empty()) return map;
     dom::parser parser;
     dom::element value;
-    const Error wrong = usage_error("--columns", R"(a JSON map as {"theirs": "query"})",
-                                    std::string(json.substr(0, 64)), "quote both names");
+    const auto wrong = [&] {
+      return Failure(usage_error(cat("--columns ", json.substr(0, 64), " is not a JSON object of names"),
+                                 R"(write it as {"theirs": "query"})"));
+    };
     if (parser.parse(json.data(), json.size()).get(value) != simdjson::SUCCESS || !value.is_object()) {
-      throw Failure(wrong);
+      throw wrong();
     }
     for (const auto field : object_in(value)) {
-      if (!field.value.is_string()) throw Failure(wrong);
+      if (!field.value.is_string()) throw wrong();
       map.emplace_back(std::string(field.key), std::string(string_in(field.value)));
     }
     return map;

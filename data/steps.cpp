@@ -118,16 +118,17 @@ Result<std::unique_ptr<StreamSteps>> StreamSteps::open(const LoadOptions& load, 
                                                        const StreamStepOptions& options) {
   const BatchOptions& batches = options.batches;
   if (batches.group_by_length)
-    return usage_error("--group_by_length", "false with --streaming", "true", "leave one of the two out");
+    return usage_error("--group_by_length and --streaming cannot be used together", "drop one");
   if (batches.per_device_batch_size == 0)
-    return usage_error("--per_device_train_batch_size", "at least 1", "0", "give it 1 or more");
+    return usage_error("--per_device_train_batch_size is 0, and a batch needs a sample", "give 1 or more");
   if (batches.accumulation == 0)
-    return usage_error("--gradient_accumulation_steps", "at least 1", "0", "give it 1 or more");
+    return usage_error("--gradient_accumulation_steps is 0, and a step needs a batch", "give 1 or more");
   if (options.longest == 0) throw std::logic_error("a stream of samples without a bound on their length");
   if (batches.packing && batches.packing_length < options.longest) {
-    return usage_error("--packing_length",
-                       cat("with --streaming at least the ", options.longest, " tokens of --max_length"),
-                       cat(batches.packing_length), "raise it, or lower --max_length");
+    return usage_error(
+        cat("--packing_length is ", batches.packing_length, ", and with --streaming a sample may have all the ",
+            options.longest, " tokens of --max_length"),
+        "raise it, or lower --max_length");
   }
   return catching([&] {
     auto steps = std::unique_ptr<StreamSteps>(new StreamSteps(load, encoder, options));

@@ -142,10 +142,8 @@ void produce(const LoadOptions& load, const RowEncoder& encoder, Queue& queue) {
   } catch (const Failure& failure) {
     (void)queue.push({std::nullopt, failure.error(), {}});
   } catch (const std::exception& failure) {
-    (void)queue.push({std::nullopt,
-                      thrown_error(failure, "streaming rows", "enough memory and readable folders",
-                                   "free memory, or lower --shuffle_buffer_size"),
-                      {}});
+    (void)queue.push(
+        {std::nullopt, thrown_error(failure, "streaming rows", "free memory, or lower --shuffle_buffer_size"), {}});
   }
 }
 
@@ -202,13 +200,13 @@ SampleStream::~SampleStream() = default;
 
 Result<std::unique_ptr<SampleStream>> SampleStream::open(const LoadOptions& load, const RowEncoder& encoder,
                                                          const StreamOptions& options) {
-  if (load.dataset.empty())
-    return usage_error("--dataset", "a data file", "none", "name one, as --dataset train.jsonl");
+  if (load.dataset.empty()) return usage_error("no dataset was given", "name a file, as in --dataset train.jsonl");
   if (load.split_dataset_ratio > 0) {
-    return usage_error("--split_dataset_ratio", "0 with --streaming, as the number of rows is not known",
-                       cat(load.split_dataset_ratio), "give --val_dataset");
+    return usage_error("--split_dataset_ratio and --streaming cannot be used together: the number of rows is not known",
+                       "drop one, or give --val_dataset");
   }
-  if (options.buffer == 0) return usage_error("--shuffle_buffer_size", "at least 1", "0", "give it 1 or more");
+  if (options.buffer == 0)
+    return usage_error("--shuffle_buffer_size is 0, and the buffer needs room for a sample", "give 1 or more");
   auto state = std::make_unique<State>();
   state->load = load;
   state->load.progress = {};

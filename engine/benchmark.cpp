@@ -62,7 +62,7 @@ class Round {
     double begin = seconds_now();
     while (!engine_.idle()) {
       if (options_.stopped && options_.stopped())
-        throw Failure(interrupted_error("the measurement is not complete", "run it again"));
+        throw Failure(interrupted_error("the measurement was stopped before it was complete", "run it again"));
       const auto outputs = engine_.step();
       ++steps;
       if (started == options_.batch) decode.tokens += static_cast<std::int64_t>(outputs.size());

@@ -62,7 +62,9 @@ std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::Cach
   const std::string wish = cat(human_bytes(needed), " for one sequence of ", options.max_model_len, " tokens");
   if (!options.shorten || affordable == 0) {
     throw Failure(device_error(
-        "key-value cache", wish, cat("a budget of ", human_bytes(budget)),
+        cat("the key-value cache needs ", wish, ", and ",
+            options.memory > 0 ? cat("--kv_cache_memory allows ", human_bytes(budget))
+                               : cat(human_bytes(budget), " are free for it")),
         options.memory > 0 ? "raise --kv_cache_memory or lower --max_model_len" : "lower --max_model_len"));
   }
   options.max_model_len = affordable * block_size;

@@ -41,7 +41,8 @@ LLM::~LLM() = default;
 Result<std::int64_t> LLM::model_len(const session::Session& session, const LLMOptions& options) {
   const std::int64_t most = session.config.max_position_embeddings;
   if (options.max_model_len <= most) return options.max_model_len > 0 ? options.max_model_len : most;
-  return usage_error("flag --max_model_len", cat("at most the model's ", most), cat(options.max_model_len), "lower it");
+  return usage_error(
+      cat("--max_model_len is ", options.max_model_len, ", and the model takes at most ", most, " tokens"), "lower it");
 }
 
 Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptions& options) {

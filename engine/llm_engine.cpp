@@ -47,9 +47,9 @@ void describe(const Sequence& sequence, RequestOutput& output) {
 // Nothing can be drawn from logits that are not finite: the request ends, the others go on.
 void fail(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) {
   sequence.finish = FinishReason::failed;
-  output.error = failed_error(cat("request ", sequence.id, ", token ", sequence.length(), ": logits"), "finite numbers",
-                              std::isnan(drawn.logit_sum) ? "NaN" : "an infinity",
-                              "try --torch_dtype float32; if that fails too, the weights or the adapter are broken");
+  output.error = failed_error(cat("request ", sequence.id, ", token ", sequence.length(), ": a logit is ",
+                                  std::isnan(drawn.logit_sum) ? "NaN" : "an infinity"),
+                              "try --torch_dtype float32; if that fails too, the weights or the adapter are damaged");
 }
 
 }  // namespace

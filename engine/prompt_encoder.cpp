@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/strings.h"
 #include "io/json.h"
 
 namespace tern::engine {
@@ -19,8 +20,9 @@ Result<std::unique_ptr<const PromptEncoder>> PromptEncoder::create(const chat::M
         new PromptEncoder(text, use_chat_template && text.chat_template.has_value()));
     if (!template_kwargs.empty()) *encoder->kwargs_ = io::parse_json(template_kwargs, "template variables").value();
     if (!encoder->kwargs_->is_object()) {
-      throw Failure(usage_error("template variables", "a JSON object", encoder->kwargs_->type_name(),
-                                R"(write them as {"enable_thinking": false})"));
+      throw Failure(
+          usage_error(cat("the template variables are a JSON ", encoder->kwargs_->type_name(), ", not an object"),
+                      R"(write them as {"enable_thinking": false})"));
     }
     return std::unique_ptr<const PromptEncoder>(std::move(encoder));
   });

@@ -74,9 +74,8 @@ std::vector<double> Scorer::score(std::span<const std::int32_t> ids) {
              static_cast<double>(float_at(program_->output("row_max"), i)) -
              std::log(static_cast<double>(float_at(program_->output("row_sum"), i)));
     if (std::isfinite(out[i])) continue;
-    throw Failure(failed_error(cat("token ", i + 1, ": logits"), "finite numbers",
-                               std::isnan(out[i]) ? "NaN" : "an infinity",
-                               "try --torch_dtype float32; if that fails too, the weights or the adapter are broken"));
+    throw Failure(failed_error(cat("token ", i + 1, ": a logit is ", std::isnan(out[i]) ? "NaN" : "an infinity"),
+                               "try --torch_dtype float32; if that fails too, the weights or the adapter are damaged"));
   }
   return out;
 }

@@ -59,13 +59,15 @@ class Binder : public ops::Emitter {
     const auto name = ops::op_spec(call.op).name;
     const std::string where = cat("op ", name, " on ", device_.name());
     if (options_.fallback == Fallback::forbid || host_ == nullptr) {
-      throw Failure(device_error(where, "a kernel or a decomposition", reason.empty() ? "neither" : reason,
-                                 "run it on the host with --fallback warn, or choose another --device"));
+      throw Failure(device_error(
+          cat(where, " has neither a kernel nor a decomposition", reason.empty() ? std::string() : cat(": ", reason)),
+          "run it on the host with --fallback warn, or choose another --device"));
     }
     const accel::Verdict on_host = verdict(*host_, desc, host_verdicts_);
     if (!on_host.native) {
-      throw Failure(device_error(where, cat("a kernel of the device or of ", host_->name()),
-                                 cat(reason, "; ", on_host.reason), "choose another --device or --torch_dtype"));
+      throw Failure(device_error(
+          cat(where, " has no kernel (", reason, "), and neither has ", host_->name(), " (", on_host.reason, ")"),
+          "choose another --device or --torch_dtype"));
     }
     count(call, "host", reason);
     auto results = out_.graph.emit(call);

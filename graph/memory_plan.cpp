@@ -77,8 +77,9 @@ MemoryPlan plan_memory(std::span<const MemoryItem> items, std::span<const Task> 
     if (items[item].bytes == 0 || items[item].tasks.empty()) continue;
     const std::uint64_t bytes = (items[item].bytes + alignment - 1) / alignment * alignment;
     if (bytes > largest_allocation) {
-      throw Failure(device_error("memory plan", cat("tensors of at most ", human_bytes(largest_allocation)),
-                                 cat("one of ", human_bytes(bytes)), "lower max_length or the batch size"));
+      throw Failure(device_error(cat("one tensor needs ", human_bytes(bytes), ", and the device allocates at most ",
+                                     human_bytes(largest_allocation), " at a time"),
+                                 "use shorter sequences or a smaller batch"));
     }
     for (std::size_t a = 0; plan.places[item].arena < 0; ++a) {
       if (a == arenas.size()) {

@@ -28,6 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kFetchAgain = "run it again; what was fetched is kept";
+
 // Held while a file is fetched; the hubs' own tools lock the same file the same way.
 class FileLock {
  public:
@@ -179,8 +181,9 @@ class Fetcher {
     const std::string problem =
         reply.failure.empty() ? cat("status ", static_cast<std::int64_t>(reply.status)) : reply.failure;
     if (attempt >= options_.attempts) {
-      throw Failure(failed_error(url, "an answer", cat(problem, " after ", attempt, " attempts"),
-                                 "run it again: what was fetched is kept"));
+      throw Failure(
+          failed_error(cat("cannot fetch ", url, " in ", attempt, attempt == 1 ? " attempt: " : " attempts: ", problem),
+                       kFetchAgain));
     }
     double seconds =
         std::min(60.0, options_.first_wait * static_cast<double>(std::uint64_t{1} << std::min(attempt - 1, 20)));
@@ -207,8 +210,9 @@ class Fetcher {
     std::error_code code;
     const fs::space_info space = fs::space(root_, code);
     if (!code && missing > space.available) {
-      throw Failure(failed_error(root_.string(), cat(human_bytes(missing), " of free disk"),
-                                 human_bytes(space.available), "free space there, or move the cache"));
+      throw Failure(failed_error(cat("the download needs ", human_bytes(missing), ", and ",
+                                     human_bytes(space.available), " are free in ", root_.string()),
+                                 "free some space there, or move the cache"));
     }
   }
 
@@ -223,7 +227,7 @@ class Fetcher {
         } catch (const fs::filesystem_error& why) {
           fail(io::write_error(why.path1().string(), why.code().value()));
         } catch (const std::exception& why) {
-          fail(failed_error(name_, "to fetch", why.what(), "run it again: what was fetched is kept"));
+          fail(failed_error(cat("cannot fetch ", name_, ": ", why.what()), kFetchAgain));
         }
       }
     };
@@ -401,8 +405,7 @@ class Fetcher {
     done_ += bytes;
     if (!options_.progress || options_.progress(static_cast<std::uint64_t>(std::max<std::int64_t>(done_, 0)), total_))
       return true;
-    if (!failed_)
-      failed_ = failed_error(name_, "to be fetched", "a request to stop", "run it again: what was fetched is kept");
+    if (!failed_) failed_ = failed_error(cat("the download of ", name_, " was stopped"), kFetchAgain);
     stop_.notify_all();
     return false;
   }

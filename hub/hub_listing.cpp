@@ -190,8 +190,8 @@ Result<HubId> parse_hub_id(std::string_view text, HubKind kind, bool use_hf, std
                       "write it so, or check the path");
   const bool safe = revision.empty() || safe_path(std::string(revision));
   if (!safe)
-    return usage_error(cat("revision \"", revision, "\""), "a branch, tag or commit", "another form",
-                       "name one, as main or v1.0");
+    return usage_error(cat("revision \"", revision, "\" is not the name of a branch, tag or commit"),
+                       "name one, such as main or v1.0");
   HubId id{use_hf ? Hub::hugging_face : Hub::modelscope, kind, std::string(without_prefix(text)),
            std::string(revision)};
   if (text.starts_with("hf::")) id.hub = Hub::hugging_face;

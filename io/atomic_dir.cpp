@@ -128,8 +128,7 @@ struct AtomicDir::State {
   void move_into_place() {
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) return;
     if (errno == EEXIST && existing == Existing::refuse) {
-      throw Failure(usage_error(target.string(), "a directory that does not exist", "one that does",
-                                "another run made it meanwhile: name another"));
+      throw Failure(usage_error(cat("another run has just made ", target.string()), "name another directory"));
     }
     if (errno == EEXIST && ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
       std::error_code ignored;  // the old one now bears the temporary name: the next run removes it otherwise
@@ -165,8 +164,8 @@ Result<AtomicDir> AtomicDir::begin(const fs::path& target, Existing existing) {
     if (!state->target.has_filename()) state->target = state->target.parent_path();
     state->existing = existing;
     if (existing == Existing::refuse && fs::exists(state->target)) {
-      throw Failure(usage_error(state->target.string(), "a directory that does not exist", "one that does",
-                                "name another or allow replacing it"));
+      throw Failure(usage_error(cat(state->target.string(), " already exists"),
+                                "name another directory, or replace it with --exist_ok true"));
     }
     fs::create_directories(state->target.parent_path());
     remove_stale_directories(state->target.parent_path(), state->target.filename().string());

@@ -110,7 +110,8 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   file->data_ = static_cast<const std::byte*>(data);
   file->slot_ = claim_slot(reinterpret_cast<std::uintptr_t>(data), file->size_);
   if (file->slot_ < 0) {
-    return failed_error(file->path_, cat("at most ", kSlots, " mapped files"), "more", "use fewer, larger shards");
+    return failed_error(cat("cannot map ", file->path_, ": ", kSlots, " files are mapped already"),
+                        "use fewer, larger shards");
   }
   return std::shared_ptr<const MappedFile>(std::move(file));
 }

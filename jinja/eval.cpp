@@ -107,8 +107,8 @@ Evaluator::Deeper::Deeper(Evaluator& evaluator) : depth(evaluator.depth_) {
 }
 
 void Evaluator::place(Position at, const Problem& problem) const {
-  throw Failure(data_error(cat(where_, ":", at.line, ":", at.column), problem.expected, problem.found, correct_template,
-                           problem.site));
+  throw Failure(
+      data_error(cat(where_, ":", at.line, ":", at.column), problem.expected, problem.found, correct_template));
 }
 
 void Evaluator::step(std::uint64_t count) {

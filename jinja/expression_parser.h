@@ -36,9 +36,9 @@ class ExpressionParser {
   bool skip_op(std::string_view op) { return is_op(op) && (next(), true); }
   bool skip_name(std::string_view name) { return is_name(name) && (next(), true); }
 
-  [[noreturn]] void fail(Position at, std::string expected, std::string found, Site site = Site::current()) const {
-    throw Failure(data_error(cat(where_, ":", at.line, ":", at.column), std::move(expected), std::move(found),
-                             correct_template, site));
+  [[noreturn]] void fail(Position at, std::string expected, std::string found) const {
+    throw Failure(
+        data_error(cat(where_, ":", at.line, ":", at.column), std::move(expected), std::move(found), correct_template));
   }
   [[nodiscard]] static std::string described(const Token& token) {
     switch (token.kind) {

@@ -40,10 +40,10 @@ class Lexer {
   }
 
  private:
-  [[noreturn]] void fail(std::size_t at, std::string expected, std::string found, Site site = Site::current()) {
+  [[noreturn]] void fail(std::size_t at, std::string expected, std::string found) {
     const Position place = position(at);
     throw Failure(data_error(cat(where_, ":", place.line, ":", place.column), std::move(expected), std::move(found),
-                             correct_template, site));
+                             correct_template));
   }
 
   // Offsets mostly grow, so counting goes on from the last one.

@@ -190,7 +190,6 @@ class Iterable final : public Object {
 struct Problem {
   std::string expected;
   std::string found;
-  Site site = Site::current();
 };
 
 [[nodiscard]] bool equal(const Value& a, const Value& b);

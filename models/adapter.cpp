@@ -20,8 +20,8 @@ constexpr const char* kAnew = "take the file from the adapter's repository or ch
 constexpr const char* kOtherModel = "the adapter is of another model: name the one it was trained on";
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const char* key, const std::string& expected,
-                         const std::string& found, const std::string& mend, Site site = Site::current()) {
-  throw Failure(data_error(cat(file.string(), ": key \"", key, "\""), expected, found, mend, site));
+                         const std::string& found, const std::string& mend) {
+  throw Failure(data_error(cat(file.string(), ": key \"", key, "\""), expected, found, mend));
 }
 
 // Features of PEFT that change the computation and are not served: silently ignoring one would give wrong answers.
@@ -140,9 +140,8 @@ Result<std::vector<LinearModule>> select_modules(const LoadedModel& model, const
       return module.name == target || module.name.ends_with("." + target);
     });
     if (!matches) {
-      return usage_error(cat("target_modules ", target),
-                         cat("all-linear or one of ", join({parts.begin(), parts.end()}, ", ")),
-                         "a name that no linear layer has", "choose names of this model's layers");
+      return usage_error(cat("--target_modules ", target, " names no linear layer of this model"),
+                         cat("choose all-linear, or from ", join({parts.begin(), parts.end()}, ", ")));
     }
   }
   for (const auto& module : all) {

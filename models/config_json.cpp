@@ -17,9 +17,8 @@ constexpr const char* kOtherModel = "choose another model: this one computes wha
 
 std::string shown(const Json& value) { return value.dump().substr(0, 80); }
 
-[[noreturn]] void refuse(const std::string& where, const std::string& expected, const std::string& found,
-                         Site site = Site::current()) {
-  throw Failure(data_error(where, expected, found, kAgain, site));
+[[noreturn]] void refuse(const std::string& where, const std::string& expected, const std::string& found) {
+  throw Failure(data_error(where, expected, found, kAgain));
 }
 
 std::vector<std::int64_t> integers(const Json& value, const std::string& where) {

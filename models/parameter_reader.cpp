@@ -51,10 +51,7 @@ std::vector<float> ParameterReader::read(const ParameterSpec& spec) {
   for (const std::int64_t size : spec.shape) count *= size;
   std::vector<float> values(static_cast<std::size_t>(count));
   const auto check = [&](const Status& status) {
-    if (status.ok()) return;
-    Error error = status.error();
-    error.where = cat(source_.path().string(), ": ", error.where);
-    throw Failure(std::move(error));
+    if (!status) throw Failure(status.error().inside(source_.path().string()));
   };
   pool_.parallel_for(
       count / columns, std::max<std::int64_t>(kGrain / columns, 1),

@@ -47,9 +47,9 @@ std::map<std::string, std::string> model_files(const models::ModelConfig& config
   std::error_code error;
   std::string folder = (fs::temp_directory_path(error) / "tern-convert-XXXXXX").string();
   if (error || ::mkdtemp(folder.data()) == nullptr) {
-    throw Failure(failed_error("the folder for small files", "one that can be written",
-                               error ? error.message() : cat(folder, ": ", std::strerror(errno)),
-                               "set TMPDIR to such a folder"));
+    throw Failure(failed_error(cat("cannot make a folder for small files: ",
+                                   error ? error.message() : cat(folder, ": ", std::strerror(errno))),
+                               "set TMPDIR to a folder that can be written"));
   }
   struct Remove {
     const fs::path path;

@@ -72,7 +72,7 @@ Result<std::string> fetch_model(const std::string& model, const HubOptions& flag
     return std::find(parts.begin(), parts.end(), path) != parts.end();
   };
   const auto path = hub::fetch_repository(*id, options);
-  if (stopped) return interrupted_error("what was fetched is kept", "run it again to go on");
+  if (stopped) return interrupted_error("the download was stopped", "run it again to go on; what was fetched is kept");
   if (!path) return path.error();
   // Offline, the choice is among what lies there.
   const auto present = files_below(*path);
@@ -94,7 +94,8 @@ Result<std::string> resolve_model(const std::string& model, const HubOptions& hu
   std::error_code ignored;
   const auto local = [&](std::string path) -> Result<std::string> {
     if (hub.revision.empty()) return path;
-    return usage_error("--model_revision", "a model from a hub", cat("the local ", path), "leave it away");
+    return usage_error(cat("--model_revision is for models from a hub, and ", path, " is a local one"),
+                       "drop the flag");
   };
   if (std::filesystem::exists(model, ignored)) return local(model);
   const auto where = cat("model \"", model, "\"");

@@ -27,8 +27,9 @@ Result<std::unique_ptr<Session>> open_text(const SessionOptions& options) {
     session->config = models::read_config(checkpoint::CheckpointSource::open_config(session->path).value()).value();
     // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
     if (!options.model_type.empty() && options.model_type != session->config.model_type) {
-      throw Failure(usage_error("flag --model_type", cat("\"", session->config.model_type, "\", as the model says"),
-                                cat("\"", options.model_type, "\""), "remove it"));
+      throw Failure(usage_error(
+          cat("--model_type is ", options.model_type, ", and the model's own config says ", session->config.model_type),
+          "drop the flag"));
     }
     return session;
   });

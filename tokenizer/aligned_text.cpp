@@ -9,7 +9,8 @@ namespace tern::tokenizer {
 
 AlignedText::AlignedText(std::string_view original, bool track) : original_(original), track_(track) {
   if (original.size() >= INT32_MAX) {
-    throw Failure(usage_error("text to tokenize", "less than 2 GiB", cat(original.size(), " bytes"), "split it"));
+    throw Failure(usage_error(cat("a text of ", original.size(), " bytes is too long to tokenize: less than 2 GiB fit"),
+                              "split it"));
   }
   splits_.push_back({0, static_cast<std::uint32_t>(original.size()), 0, -1});
 }
@@ -78,7 +79,7 @@ void AlignedText::add_same(std::string_view bytes, Align align) {
 
 void AlignedText::close(const Split& split, std::size_t begin) {
   if (next_buffer_.size() >= INT32_MAX) {
-    throw Failure(usage_error("text to tokenize", "less than 2 GiB once normalized", "more", "split it"));
+    throw Failure(usage_error("a text that grows to 2 GiB once normalized is too long to tokenize", "split it"));
   }
   next_splits_.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(next_buffer_.size()),
                           split.original, split.token});

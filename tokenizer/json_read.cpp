@@ -12,14 +12,14 @@ JsonValue parse_json(simdjson::dom::parser& parser, std::string_view json, const
   return {root, where};
 }
 
-Failure JsonValue::wrong(std::string_view expected, Site site) const {
+Failure JsonValue::wrong(std::string_view expected) const {
   std::string found = simdjson::minify(value_);
   if (found.size() > 60) {
     std::size_t end = 57;
     while (end > 0 && is_continuation(found[end])) --end;
     found = found.substr(0, end) + "...";
   }
-  return Failure(data_error(where_, std::string(expected), found, kCorrectFile, site));
+  return Failure(data_error(where_, std::string(expected), found, kCorrectFile));
 }
 
 std::optional<JsonValue> JsonValue::get(std::string_view key) const {

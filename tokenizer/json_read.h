@@ -44,7 +44,7 @@ class JsonValue {
   [[nodiscard]] JsonValue child(simdjson::dom::element value, std::size_t index) const {
     return {value, cat(where_, "[", index, "]")};
   }
-  [[nodiscard]] Failure wrong(std::string_view expected, Site site = Site::current()) const;
+  [[nodiscard]] Failure wrong(std::string_view expected) const;
 
  private:
   simdjson::dom::element value_;

@@ -133,8 +133,9 @@ void copy_companions(const fs::path& model, const fs::path& directory) {
     std::error_code error;
     fs::copy_file(model / name, directory / name, fs::copy_options::overwrite_existing, error);
     if (error)
-      throw Failure(
-          failed_error((directory / name).string(), "a copied file", error.message(), "check the place and the disk"));
+      throw Failure(failed_error(
+          cat("cannot copy ", (model / name).string(), " to ", (directory / name).string(), ": ", error.message()),
+          "check the folder and the disk"));
   }
 }
 

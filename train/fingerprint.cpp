@@ -52,7 +52,8 @@ Status require_same(const std::filesystem::path& checkpoint, const Fingerprint& 
     before.push_back(cat(it.name, " ", it.was));
     now.push_back(cat(it.name, " ", it.is));
   }
-  return usage_error(where, cat(join(before, ", "), ", as in the run that wrote it"), join(now, ", "),
+  return usage_error(cat("cannot resume from ", checkpoint.string(), ": its run had ", join(before, ", "),
+                         ", and this one has ", join(now, ", ")),
                      "give the same, or start a new run from its weights with --resume_only_model");
 }
 

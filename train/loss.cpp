@@ -52,7 +52,7 @@ Result<const Loss*> find_loss(std::string_view name) {
   if (it != kLosses.end()) return it;
   std::vector<std::string> names;
   for (const Loss& loss : kLosses) names.emplace_back(loss.name);
-  return usage_error("loss", cat("one of ", join(names, ", ")), cat("\"", name, "\""), "name one of them");
+  return usage_error(cat("the loss \"", name, "\" is unknown"), cat("choose ", join(names, " or ")));
 }
 
 }  // namespace tern::train

@@ -59,9 +59,9 @@ BadGradient bad_gradient(const Optimizer& optimizer) {
 }
 
 std::string text(const BadGradient& bad, double norm) {
-  if (bad.count == 0) return cat("finite ones whose norm is ", graph::non_finite_name(norm), " in float32");
-  return cat(graph::non_finite_name(bad.value), " in that of ", bad.first,
-             bad.count > 1 ? cat(" and in ", bad.count - 1, " others") : std::string());
+  if (bad.count == 0) return cat("the gradients are finite, but their norm is ", graph::non_finite_name(norm));
+  return cat("the gradient of ", bad.first, " has ", graph::non_finite_name(bad.value),
+             bad.count > 1 ? cat(", and so have ", bad.count - 1, " others") : std::string());
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ std::string text(const BadGradient& bad, double norm) {
 Error non_finite_loss(const FailedStep& failed, const data::MicroBatchPlan& micro, double loss) {
   const data::MicroBatch batch = failed.source.gather(micro);
   const auto found = search(failed, batch);
-  return failed_error(where(failed, batch, micro), "a finite loss", cat(graph::non_finite_name(loss), origin(found)),
+  return failed_error(cat(where(failed, batch, micro), ": the loss is ", graph::non_finite_name(loss), origin(found)),
                       mend(found));
 }
 
@@ -85,12 +85,11 @@ Error non_finite_gradient(const FailedStep& failed, const data::StepPlan& plan, 
     const BadGradient bad = bad_gradient(optimizer);
     const auto found = search(failed, batch);
     optimizer.clear_gradients();
-    return failed_error(where(failed, batch, micro), "finite gradients", cat(text(bad, alone), origin(found)),
-                        mend(found));
+    return failed_error(cat(where(failed, batch, micro), ": ", text(bad, alone), origin(found)), mend(found));
   }
   optimizer.clear_gradients();
-  return failed_error(cat("step ", failed.step), "finite gradients",
-                      cat(text(sum, norm), ": only in the sum over ", plan.micro_batches.size(), " micro-batches"),
+  return failed_error(cat("step ", failed.step, ": ", text(sum, norm), ", though only in the sum over ",
+                          plan.micro_batches.size(), " micro-batches"),
                       kMend);
 }
 

@@ -68,7 +68,7 @@ Result<std::unique_ptr<Run>> Run::open(RunOptions options, TrainerHooks hooks) {
     const RunOptions& o = run->options_;
     (void)find_loss(o.trainer.graph.loss).value();
     if (o.data.dataset.empty()) {
-      throw Failure(usage_error("--dataset", "at least one dataset", "none", "give --dataset FILE or a hub id"));
+      throw Failure(usage_error("no dataset was given", "give --dataset a file or a hub id"));
     }
     run->base_ = o.output_dir.empty() ? default_output_dir(o.session.model) : o.output_dir;
     run->session_ = session::open_text(o.session).value();

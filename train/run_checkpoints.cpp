@@ -33,7 +33,7 @@ std::vector<std::pair<std::int64_t, fs::path>> RunCheckpoints::own(std::int64_t 
 Status RunCheckpoints::refuse_others(std::int64_t first, std::int64_t last) const {
   for (const auto& [step, path] : list_checkpoints(directory_)) {
     if (step <= first || step > last || run_of(path) == run_id_) continue;
-    return usage_error(path.string(), "no checkpoint of another run in the way of this one", "one",
+    return usage_error(cat(path.string(), " is another run's checkpoint and in the way of this run"),
                        cat("choose another --output_dir, leave --add_version true, move it away, or go on from it "
                            "with --resume_from_checkpoint ",
                            path.string()));

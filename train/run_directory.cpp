@@ -34,7 +34,8 @@ std::string model_name(const std::string& model) {
 }
 
 Failure unwritable(const fs::path& directory, const std::string& reason) {
-  return Failure(failed_error(directory.string(), "a directory that can be written", reason, "choose --output_dir"));
+  return Failure(
+      failed_error(cat("cannot write to ", directory.string(), ": ", reason), "choose another --output_dir"));
 }
 
 void make_directories(const fs::path& directory) {
@@ -52,8 +53,8 @@ DirectoryLock::DirectoryLock(const fs::path& directory) {
   if (fd_ < 0) throw unwritable(directory, std::strerror(errno));
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
   ::close(fd_);
-  throw Failure(failed_error(directory.string(), "a directory of this run alone", "another run that writes there",
-                             "wait for its end, or choose another --output_dir"));
+  throw Failure(failed_error(cat("another run is writing to ", directory.string()),
+                             "wait until it ends, or choose another --output_dir"));
 }
 
 DirectoryLock::~DirectoryLock() { ::close(fd_); }

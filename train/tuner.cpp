@@ -29,12 +29,14 @@ std::vector<models::LinearModule> modules_by_regex(const models::LoadedModel& mo
   });
   if (!matching) {
     const auto& error = matching.error();
-    throw Failure(usage_error(error.where, error.expected, error.found, "write a regular expression of Python's re"));
+    throw Failure(usage_error(cat("--target_regex \"", pattern, "\" is not a regular expression: it needs ",
+                                  error.expected, " and has ", error.found),
+                              "write it as Python's re takes it"));
   }
   if (chosen.empty()) {
-    throw Failure(usage_error("flag --target_regex", cat("an expression of layer names such as ", all.front().name),
-                              cat("\"", pattern, "\", which matches none"),
-                              "it must match the whole name: begin with .* where any may come before"));
+    throw Failure(usage_error(
+        cat("--target_regex \"", pattern, "\" matches no layer"),
+        cat("match a whole name such as ", all.front().name, "; begin with .* where anything may come before")));
   }
   return chosen;
 }
@@ -65,8 +67,8 @@ std::vector<models::LinearModule> chosen_modules(const TunerOptions& options, co
 void require_same(const TunerOptions& options, const models::LoadedModel& model, const models::LoadedAdapter& adapter) {
   const auto require = [](const char* flag, bool same, const std::string& had, const std::string& asked) {
     if (same) return;
-    throw Failure(usage_error(cat("flag --", flag), cat(had, ", as the checkpoint was trained with"), asked,
-                              "remove it, or start a new run"));
+    throw Failure(usage_error(cat("--", flag, " gives ", asked, ", and the checkpoint was trained with ", had),
+                              "drop the flag, or start a new run"));
   };
   const models::AdapterConfig& had = adapter.config;
   const auto compare = [&](const char* flag, const auto& asked, const auto& trained) {
@@ -82,7 +84,7 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
   std::set<std::string> trained;
   for (const auto& [module, layer] : adapter.layers) trained.insert(module);
   require(options.target_regex.empty() ? "target_modules" : "target_regex", asked == trained,
-          cat("the ", trained.size(), " layers"), cat(asked.size(), " layers, not the same"));
+          cat("another choice, of ", trained.size()), cat(asked.size(), " layers"));
 }
 
 models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedModel& model) {
@@ -116,8 +118,9 @@ std::vector<std::string> trained_parameters(const TunerOptions& options, const m
                                        {"trainable_parameters", &options.trainable_parameters}}) {
     for (const auto& prefix : *prefixes) {
       if (std::none_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name.starts_with(prefix); })) {
-        throw Failure(usage_error(cat("flag --", flag), cat("a prefix of a weight's name, such as ", specs[0].name),
-                                  cat("\"", prefix, "\", which none begins with"), "`tern inspect` lists the names"));
+        throw Failure(
+            usage_error(cat("--", flag, " \"", prefix, "\" begins no weight's name"),
+                        cat("give a prefix of a name such as ", specs[0].name, "; `tern inspect` lists them")));
       }
     }
   }
@@ -131,8 +134,8 @@ std::vector<std::string> trained_parameters(const TunerOptions& options, const m
     if (!frozen) names.push_back(spec.name);
   }
   if (names.empty()) {
-    throw Failure(usage_error("flag --freeze_parameters", "a weight that is trained", "every weight frozen",
-                              "free some by --trainable_parameters"));
+    throw Failure(
+        usage_error("--freeze_parameters freezes every weight", "let some be trained with --trainable_parameters"));
   }
   return names;
 }

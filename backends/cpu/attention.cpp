@@ -383,14 +383,14 @@ void check_pages(const TensorView& cache, const TensorView& table, std::int64_t 
   const std::int64_t page = cache.dim(1);
   const std::int64_t pages = length <= 0 || page == 0 ? 0 : (length - 1) / page + 1;
   if (length < 0 || pages > table.dim(1) || (length > 0 && page == 0)) {
-    throw Failure(
-        failed_error(cat("kv_lens[", sequence, "]"), cat("0 to ", table.dim(1) * page, " keys"), cat(length)));
+    throw Failure(data_error(cat("kv_lens[", sequence, "]"), cat("0 to ", table.dim(1) * page, " keys"), cat(length),
+                             kCallAsSpecified));
   }
   for (std::int64_t b = first_seen / std::max<std::int64_t>(page, 1); b < pages; ++b) {
     const std::int32_t block = table.data<std::int32_t>()[sequence * table.stride(0) + b * table.stride(1)];
     if (block >= 0 && block < cache.dim(0)) continue;
-    throw Failure(
-        failed_error(cat("block_table[", sequence, ", ", b, "]"), cat("0 to ", cache.dim(0) - 1), cat(block)));
+    throw Failure(data_error(cat("block_table[", sequence, ", ", b, "]"), cat("0 to ", cache.dim(0) - 1), cat(block),
+                             kCallAsSpecified));
   }
 }
 

@@ -358,8 +358,8 @@ void backward_run(const KernelArgs& args) {
   b.sequences = packed_sequences(cu_q, cu_k);
   for (const Sequence& s : b.sequences) {
     if (s.len_k <= keys) continue;
-    throw Failure(
-        failed_error("cu_seqlens_k", cat("sequences of at most max_seqlen_k = ", keys, " keys"), cat(s.len_k)));
+    throw Failure(data_error("cu_seqlens_k", cat("sequences of at most max_seqlen_k = ", keys, " keys"), cat(s.len_k),
+                             kCallAsSpecified));
   }
   fill_outside(args[TERN_ATTENTION_BACKWARD_DQ], cu_q, 0.0F);
   fill_outside(args[TERN_ATTENTION_BACKWARD_DK], cu_k, 0.0F);

@@ -123,7 +123,8 @@ void check_cumulated(const std::vector<std::int32_t>& lengths, std::int64_t rows
   std::int64_t last = 0;
   for (const std::int32_t at : lengths) {
     if (at < last || at > rows) {
-      throw Failure(failed_error(name, cat("numbers that rise from 0 to at most ", rows), cat(at, " after ", last)));
+      throw Failure(data_error(name, cat("numbers that rise from 0 to at most ", rows), cat(at, " after ", last),
+                               kCallAsSpecified));
     }
     last = at;
   }
@@ -131,7 +132,8 @@ void check_cumulated(const std::vector<std::int32_t>& lengths, std::int64_t rows
 
 std::vector<Sequence> packed_sequences(const std::vector<std::int32_t>& cu_q, const std::vector<std::int32_t>& cu_k) {
   if (cu_q.size() != cu_k.size()) {
-    throw Failure(failed_error("cu_seqlens_k", cat(cu_q.size(), " entries, as cu_seqlens_q"), cat(cu_k.size())));
+    throw Failure(
+        data_error("cu_seqlens_k", cat(cu_q.size(), " entries, as cu_seqlens_q"), cat(cu_k.size()), kCallAsSpecified));
   }
   std::vector<Sequence> sequences;
   for (std::size_t s = 0; s + 1 < cu_q.size(); ++s) {

@@ -62,7 +62,8 @@ Check& Check::that(bool good, const char* reason) {
 }
 
 void require_index(std::int64_t index, std::int64_t size, const char* what) {
-  if (index < 0 || index >= size) throw Failure(failed_error(what, cat("an index below ", size), cat(index)));
+  if (index < 0 || index >= size)
+    throw Failure(data_error(what, cat("an index below ", size), cat(index), kCallAsSpecified));
 }
 
 }  // namespace tern::cpu

@@ -19,6 +19,9 @@
 
 namespace tern::cpu {
 
+// What the caller does about an argument that a kernel refuses.
+inline constexpr const char* kCallAsSpecified = "call it as docs/backend-spec.md says";
+
 // An argument at launch. desc.shape has dynamic dimensions cut to their actual counts; strides are in elements.
 struct TensorView {
   tern_tensor_desc desc{};

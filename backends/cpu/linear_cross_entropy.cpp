@@ -258,8 +258,8 @@ void clear(const Work& work) {
     if (work.weight(r) != 0) {
       const std::int64_t target = work.target(r);
       if (target >= -1 && target < work.sizes.vocab) continue;
-      throw Failure(
-          failed_error(cat("linear_cross_entropy targets[", r, "]"), cat("-1 to ", work.sizes.vocab - 1), cat(target)));
+      throw Failure(data_error(cat("linear_cross_entropy targets[", r, "]"), cat("-1 to ", work.sizes.vocab - 1),
+                               cat(target), kCallAsSpecified));
     }
     put(work.arg(TERN_LINEAR_CROSS_ENTROPY_ROW_MAX), r, 0.0F);
     put(work.arg(TERN_LINEAR_CROSS_ENTROPY_ROW_SUM), r, 0.0F);

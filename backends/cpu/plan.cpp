@@ -189,20 +189,21 @@ HostArgs copy_host_args(const Plan& plan, const tern_host_args* given) {
     if (arg.rank == 0 || arg.dynamic_dim < 0) continue;
     const std::int64_t count = given->counts[arg.count_slot];
     if (count < 0 || count > arg.shape[arg.dynamic_dim]) {
-      throw Failure(failed_error(cat(signature.name, ": count of argument ", i),
-                                 cat("0 to ", arg.shape[arg.dynamic_dim]), cat(count)));
+      throw Failure(data_error(cat(signature.name, ": count of argument ", i), cat("0 to ", arg.shape[arg.dynamic_dim]),
+                               cat(count), kCallAsSpecified));
     }
   }
   std::copy(std::begin(given->counts), std::end(given->counts), std::begin(copy.counts));
   const auto expected = static_cast<std::uint32_t>(__builtin_popcount(signature.lengths));
   if (expected > 0 && given->num_arrays != 0) {
     if (given->num_arrays != expected || given->arrays == nullptr) {
-      throw Failure(failed_error(signature.name, cat(expected, " arrays of lengths"), cat(given->num_arrays)));
+      throw Failure(
+          data_error(signature.name, cat(expected, " arrays of lengths"), cat(given->num_arrays), kCallAsSpecified));
     }
     for (std::uint32_t i = 0; i < expected; ++i) {
       const auto& array = given->arrays[i];
       if (array.count < 0 || (array.count > 0 && array.data == nullptr)) {
-        throw Failure(failed_error(signature.name, "arrays of lengths", "a null or negative one"));
+        throw Failure(data_error(signature.name, "arrays of lengths", "a null or negative one", kCallAsSpecified));
       }
       copy.arrays.emplace_back(array.data, array.data + array.count);
     }

@@ -28,7 +28,8 @@ std::uint64_t needed_bytes(const tern_tensor_desc& desc, Target target, const st
   std::uint64_t bytes = 0;
   if (desc.layout != 0) {
     bytes = packed_bytes(desc, target);
-    if (bytes == 0) throw Failure(failed_error(what, "a private layout of this device", cat("layout ", desc.layout)));
+    if (bytes == 0)
+      throw Failure(data_error(what, "a private layout of this device", cat("layout ", desc.layout), kCallAsSpecified));
     return bytes;
   }
   const auto block = packing_block(desc.scheme.packing);
@@ -37,11 +38,13 @@ std::uint64_t needed_bytes(const tern_tensor_desc& desc, Target target, const st
     for (int d = 0; d < desc.rank; ++d) elements *= static_cast<std::uint64_t>(desc.shape[d]);
     const auto inner = desc.rank > 0 ? desc.shape[desc.rank - 1] : 0;
     if (inner % block.elements != 0) {
-      throw Failure(failed_error(what, cat("a last dimension of whole blocks of ", block.elements), cat(inner)));
+      throw Failure(
+          data_error(what, cat("a last dimension of whole blocks of ", block.elements), cat(inner), kCallAsSpecified));
     }
     return elements / static_cast<std::uint64_t>(block.elements) * static_cast<std::uint64_t>(block.bytes);
   }
-  if (!strided_extent(desc, bytes)) throw Failure(failed_error(what, "a size that fits 64 bits", "more"));
+  if (!strided_extent(desc, bytes))
+    throw Failure(data_error(what, "a size that fits 64 bits", "more", kCallAsSpecified));
   return bytes;
 }
 
@@ -50,12 +53,12 @@ std::uint64_t needed_bytes(const tern_tensor_desc& desc, Target target, const st
 std::byte* plane_data(const tern_plane& plane, std::uint64_t bytes, const char* what) {
   if (plane.buffer == nullptr) {
     if (bytes == 0) return nullptr;
-    throw Failure(failed_error(what, "a buffer", "none"));
+    throw Failure(data_error(what, "a buffer", "none", kCallAsSpecified));
   }
   const Buffer& buffer = *plane.buffer;
   if (plane.offset > buffer.bytes || bytes > buffer.bytes - plane.offset) {
-    throw Failure(failed_error(what, cat("a range inside its buffer of ", buffer.bytes, " bytes"),
-                               cat(bytes, " bytes at ", plane.offset)));
+    throw Failure(data_error(what, cat("a range inside its buffer of ", buffer.bytes, " bytes"),
+                             cat(bytes, " bytes at ", plane.offset), kCallAsSpecified));
   }
   return buffer.data + plane.offset;
 }

@@ -20,7 +20,8 @@ std::uint64_t number(const char* name, std::string_view text, std::uint64_t low,
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high) {
-    throw Failure(usage_error(name, cat("a number from ", low, " to ", high), cat('"', text, '"')));
+    throw Failure(
+        usage_error(cat(name, "=", text, " is not a number from ", low, " to ", high), "set it to one, or unset it"));
   }
   return value;
 }
@@ -35,7 +36,8 @@ Fault parse_fault(std::string_view text) {
   } else if (parts.size() == 2 && parts[0] == "lost") {
     fault.kind = Fault::Kind::lost;
   } else {
-    throw Failure(usage_error("TERN_SIM_FAULT", "oom@N, async@N or lost@N", cat('"', text, '"')));
+    throw Failure(usage_error(cat("TERN_SIM_FAULT=", text, " is not a fault"),
+                              "set it to oom@N, async@N or lost@N, or unset it"));
   }
   const auto place = split(parts[1], ':');
   fault.at = number("TERN_SIM_FAULT", place[0], 1, UINT64_MAX);
@@ -95,7 +97,8 @@ Result<Config> read_config() {
         known = true;
       }
       if (!known) {
-        throw Failure(usage_error("TERN_SIM", "discrete, ascend, graph or embedded", cat('"', name, '"')));
+        throw Failure(usage_error(cat("TERN_SIM=", name, " is not a kind of device"),
+                                  "set it to discrete, ascend, graph or embedded, or unset it"));
       }
     }
     if (const auto text = variable("TERN_SIM_DEVICES"); !text.empty()) {

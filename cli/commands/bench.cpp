@@ -36,8 +36,9 @@ int run_bench(const Arguments& arguments) {
   const auto limit = session->config.max_position_embeddings;
   const auto longest = *std::max_element(prompts.begin(), prompts.end()) + arguments.integer("max_new_tokens");
   if (longest > limit) {
-    throw Failure(usage_error("flags --prompt_length and --max_new_tokens", cat("at most ", limit, " tokens together"),
-                              cat(longest), "lower one of them"));
+    throw Failure(usage_error(cat("flags --prompt_length and --max_new_tokens: expected at most ", limit,
+                                  " tokens together, found ", longest),
+                              "lower one of them"));
   }
   load_weights(*session, arguments, {});
   const session::MachineRates machine = session::measure_machine(*session->runtime, session->compute);

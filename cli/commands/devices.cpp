@@ -27,10 +27,13 @@ void require(const std::string& device, const std::vector<accel::ProbedBackend>&
     }
   }
   if (!reason.empty()) {
-    throw Failure(device_error(cat("device ", device), "a device that is present", reason, "see tern devices"));
+    throw Failure(device_error(cat("device ", device, ": expected a device that is present, found ", reason),
+                               "see tern devices"));
   }
-  throw Failure(device_error(cat("device ", device), known.empty() ? "a backend" : cat("one of ", join(known, ", ")),
-                             "none of that name", "see tern devices"));
+  throw Failure(
+      device_error(cat("device ", device, ": expected ",
+                       known.empty() ? "a backend" : cat("one of ", join(known, ", ")), ", found none of that name"),
+                   "see tern devices"));
 }
 
 // A named device probes only its own plugin, where the file's name tells which that is; a plugin that was named must
@@ -49,7 +52,8 @@ std::vector<accel::ProbedBackend> probe(const Arguments& arguments) {
   for (const auto& backend : backends) {
     if (file && backend.file == *file && backend.name.empty()) {
       throw Failure(
-          device_error(cat("flag --backend ", *file), "a plugin that loads", backend.absent_reason, "check the path"));
+          device_error(cat("flag --backend ", *file, ": expected a plugin that loads, found ", backend.absent_reason),
+                       "check the path"));
     }
   }
   return backends;

@@ -67,7 +67,8 @@ int run_doctor(const Arguments& arguments) {
     append_checks(probed, checks);
   }
   if (!found) {
-    throw Failure(device_error(cat("device ", device), "a backend", "none of that name", "see tern devices"));
+    throw Failure(
+        device_error(cat("device ", device, ": expected a backend, found none of that name"), "see tern devices"));
   }
   std::vector<std::string> rows;
   rows.reserve(checks.size());
@@ -82,8 +83,8 @@ int run_doctor(const Arguments& arguments) {
   std::fputs(out.c_str(), stdout);
   const auto errors = std::count_if(checks.begin(), checks.end(), [](const Check& c) { return c.level == "error"; });
   if (errors == 0) return 0;
-  throw Failure(
-      device_error("doctor", "every check in order", cat(errors, " that are not"), "mend what is said above"));
+  throw Failure(device_error(cat("doctor: expected every check in order, found ", errors, " that are not"),
+                             "mend what is said above"));
 }
 
 }  // namespace tern::cli

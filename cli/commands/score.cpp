@@ -65,18 +65,15 @@ int run_score(const Arguments& arguments) {
   engine::ScoreCallbacks callbacks;
   callbacks.stopped = interrupted;
   callbacks.on_score = [&](std::size_t index, const engine::TextScore& score) {
-    if (score.error) {
-      Error error = *score.error;
-      error.where = cat(places[index], ": ", error.where);
-      throw Failure(std::move(error));
-    }
+    if (score.error) throw Failure(score.error->inside(places[index]));
     out << json_of(score, tokenizer).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
   };
   if (llm->score(texts, callbacks) < texts.size()) {
-    throw Failure(interrupted_error("some rows were not scored", "run it again"));
+    throw Failure(interrupted_error("interrupted: some rows were not scored", "run it again"));
   }
   if (!out.flush())
-    throw Failure(failed_error("score", "results that can be written", "a write that failed", "check the disk"));
+    throw Failure(
+        failed_error("score: expected results that can be written, found a write that failed", "check the disk"));
   return 0;
 }
 

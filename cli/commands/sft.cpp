@@ -35,11 +35,11 @@ train::TrainerHooks make_hooks(const Arguments& arguments, std::unique_ptr<Progr
 void report(const train::TrainResult& result, const std::filesystem::path& output) {
   const std::string go_on = cat("go on with --resume_from_checkpoint ", result.last_checkpoint);
   if (result.save_failed) {
-    throw Failure(failed_error(output.string(), "a saved checkpoint at the end", "a failed save",
+    throw Failure(failed_error(cat(output.string(), ": expected a saved checkpoint at the end, found a failed save"),
                                result.last_checkpoint.empty() ? std::string("free disk space and run again")
                                                               : cat("free disk space and ", go_on)));
   }
-  if (result.interrupted) throw Failure(interrupted_error(cat("saved ", result.last_checkpoint), go_on));
+  if (result.interrupted) throw Failure(interrupted_error(cat("interrupted: saved ", result.last_checkpoint), go_on));
   if (!result.best_checkpoint.empty()) {
     log_info(cat("best checkpoint: ", result.best_checkpoint, ", held-out loss ", fixed(*result.best_metric, 4)));
   }

@@ -28,12 +28,12 @@ std::string shown(std::string_view typed) { return cat("flag --", typed); }
 Error unknown_flag(const CommandSpec& command, std::string_view typed, const std::string& where) {
   const auto others = commands_with(typed);
   if (!others.empty()) {
-    return usage_error(where, "a flag with an effect",
-                       cat("no effect in tern ", command.name, ": it is a flag of tern ", join(others, ", ")),
+    return usage_error(cat(where, ": expected a flag with an effect, found no effect in tern ", command.name,
+                           ": it is a flag of tern ", join(others, ", ")),
                        "remove it");
   }
   const auto near = nearest(flag_name(typed), flag_spellings(command));
-  return usage_error(where, cat("a flag of tern ", command.name), "an unknown one",
+  return usage_error(cat(where, ": expected a flag of tern ", command.name, ", found an unknown one"),
                      near.empty() ? cat("see tern ", command.name, " --help") : cat("did you mean --", near, "?"));
 }
 
@@ -41,7 +41,7 @@ Error unknown_command(std::string_view typed) {
   Words names;
   for (const auto& command : command_table()) names.emplace_back(command.name);
   const auto near = nearest(command_name(typed), names);
-  return usage_error(cat("command \"", typed, "\""), "a command of tern", "an unknown one",
+  return usage_error(cat("command \"", typed, "\": expected a command of tern, found an unknown one"),
                      near.empty() ? "see tern --help" : cat("did you mean ", near, "?"));
 }
 
@@ -124,8 +124,9 @@ class Parser {
   std::size_t read_positional(std::size_t at) {
     const auto& names = command().positional;
     if (places_ >= names.size()) {
-      throw Failure(usage_error(cat("argument \"", words_[at], "\""), "a flag", "a word that belongs to none",
-                                cat("see tern ", command().name, " --help")));
+      throw Failure(
+          usage_error(cat("argument \"", words_[at], "\": expected a flag, found a word that belongs to none"),
+                      cat("see tern ", command().name, " --help")));
     }
     const Flag* flag = find_flag(command(), names[places_++]);
     Words values = {words_[at]};
@@ -151,8 +152,9 @@ class Parser {
         const auto found = variable(name);
         if (!found || found->empty()) continue;
         if (!from.empty() && *found != value) {
-          throw Failure(usage_error(cat("variables ", from, " and ", name), "one value",
-                                    cat("\"", value, "\" and \"", *found, "\""), "unset one"));
+          throw Failure(usage_error(cat("variables ", from, " and ", name, ": expected one value, found \"", value,
+                                        "\" and \"", *found, "\""),
+                                    "unset one"));
         }
         value = *found;
         from = name;
@@ -180,7 +182,7 @@ class Parser {
 
 Result<Invocation> parse_command_line(const Words& words, const Environment& environment) {
   return catching([&]() -> Invocation {
-    if (words.empty()) throw Failure(usage_error("tern", "a command", "none", "see tern --help"));
+    if (words.empty()) throw Failure(usage_error("tern: expected a command, found none", "see tern --help"));
     const CommandSpec* command = find_command(words[0]);
     if (command == nullptr) throw Failure(unknown_command(words[0]));
     return Parser(*command, words, environment).parse();

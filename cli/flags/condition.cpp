@@ -217,8 +217,9 @@ Status check_effects(Arguments& arguments) {
       if (line == lines.end()) line = lines.insert(lines.end(), {lacks, {}});
       line->second.push_back(cat("--", flag->name));
     } else if (const Condition* lacks = failed(effect.refused)) {
-      return usage_error(cat("flag --", flag->name), cat(lacks->needs, " beside it"), std::string(lacks->found),
-                         std::string(lacks->mend));
+      return usage_error(
+          cat("flag --", flag->name, ": expected ", lacks->needs, " beside it, found ", std::string(lacks->found)),
+          std::string(lacks->mend));
     }
   }
   for (const auto& [lacks, flags] : lines) {

@@ -44,12 +44,14 @@ ConfigFile parse(const std::string& text, const std::string& name) {
     }
     if (field.words.empty()) continue;
     if (!field.is_object)
-      throw Failure(usage_error(where, "a map of variables", "another value", "write NAME: value lines below it"));
+      throw Failure(usage_error(cat(where, ": expected a map of variables, found another value"),
+                                "write NAME: value lines below it"));
     for (const auto& variable : fields_of(field.words[0], where)) {
       const bool named = !variable.key.empty() && variable.key.find('=') == std::string::npos;
       if (!named || variable.is_object || variable.words.size() != 1) {
-        throw Failure(usage_error(cat(where, ": ", variable.key), "a variable's name and one value", "another value",
-                                  "write NAME: value"));
+        throw Failure(usage_error(
+            cat(where, ": ", variable.key, ": expected a variable's name and one value, found another value"),
+            "write NAME: value"));
       }
       file.exports.emplace_back(variable.key, variable.words[0]);
     }
@@ -71,10 +73,11 @@ Result<ConfigFile> read_config_file(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream text;
   if (!stream || !(text << stream.rdbuf())) {
-    return usage_error(path, "a file of flags", "none that can be read", "check the path");
+    return usage_error(cat(path, ": expected a file of flags, found none that can be read"), "check the path");
   }
   if (text.view().size() > kLargest) {
-    return usage_error(path, cat("a file of flags of at most ", human_bytes(kLargest)), human_bytes(text.view().size()),
+    return usage_error(cat(path, ": expected a file of flags of at most ", human_bytes(kLargest), ", found ",
+                           human_bytes(text.view().size())),
                        "check the path");
   }
   return parse_config(text.str(), path);

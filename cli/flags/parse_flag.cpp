@@ -82,7 +82,8 @@ std::string in_words(std::string_view kind, std::string_view range) {
 Result<FlagData> parse_integer(const Flag& flag, const std::string& word, const std::string& where) {
   const auto value = number<std::int64_t>(word);
   if (!value || !in_range(flag.range, static_cast<double>(*value))) {
-    return usage_error(where, in_words("an integer", flag.range), in_quotes(word), like(flag));
+    return usage_error(cat(where, ": expected ", in_words("an integer", flag.range), ", found ", in_quotes(word)),
+                       like(flag));
   }
   return FlagData(*value);
 }
@@ -90,7 +91,8 @@ Result<FlagData> parse_integer(const Flag& flag, const std::string& word, const 
 Result<FlagData> parse_real(const Flag& flag, const std::string& word, const std::string& where) {
   const auto value = number<double>(word);
   if (!value || !std::isfinite(*value) || !in_range(flag.range, *value)) {
-    return usage_error(where, in_words("a number", flag.range), in_quotes(word), like(flag));
+    return usage_error(cat(where, ": expected ", in_words("a number", flag.range), ", found ", in_quotes(word)),
+                       like(flag));
   }
   return FlagData(*value);
 }
@@ -118,7 +120,7 @@ Result<FlagData> parse_size(const Flag& flag, const std::string& word, const std
     if (!(bytes >= 0) || bytes > 9e18 || !in_range(flag.range, bytes)) break;
     return FlagData(static_cast<std::int64_t>(bytes));
   }
-  return usage_error(where, "a size such as 500MB, 5GB or 2GiB", in_quotes(word), like(flag));
+  return usage_error(cat(where, ": expected a size such as 500MB, 5GB or 2GiB, found ", in_quotes(word)), like(flag));
 }
 
 Result<FlagData> parse_json(const Flag& flag, const std::string& word, const std::string& where) {
@@ -126,15 +128,15 @@ Result<FlagData> parse_json(const Flag& flag, const std::string& word, const std
   if (is_json_object(word)) return FlagData(word);
   const auto expected =
       flag.choices.empty() ? std::string("a JSON object") : cat("a JSON object or ", one_of(flag.choices));
-  return usage_error(where, expected, in_quotes(word), like(flag));
+  return usage_error(cat(where, ": expected ", expected, ", found ", in_quotes(word)), like(flag));
 }
 
-Error no_choice(const Flag& flag, const std::string& word, const std::string& where, Site site = Site::current()) {
+Error no_choice(const Flag& flag, const std::string& word, const std::string& where) {
   std::vector<std::string> choices;
   for (const auto choice : split(flag.choices, '|')) choices.emplace_back(choice);
   const auto near = nearest(word, choices);
-  return usage_error(where, one_of(flag.choices), in_quotes(word),
-                     near.empty() ? like(flag) : cat("did you mean ", near, "?"), site);
+  return usage_error(cat(where, ": expected ", one_of(flag.choices), ", found ", in_quotes(word)),
+                     near.empty() ? like(flag) : cat("did you mean ", near, "?"));
 }
 
 Result<FlagData> parse_list(const Flag& flag, std::span<const std::string> words, const std::string& where) {
@@ -153,12 +155,13 @@ Result<FlagData> parse_list(const Flag& flag, std::span<const std::string> words
 
 Result<FlagData> parse_flag(const Flag& flag, std::span<const std::string> words, const std::string& where) {
   if (flag.type == FlagType::list) {
-    if (words.empty()) return usage_error(where, "one value or more", "none", like(flag));
+    if (words.empty()) return usage_error(cat(where, ": expected one value or more, found none"), like(flag));
     return parse_list(flag, words, where);
   }
   if (flag.type == FlagType::boolean && words.empty()) return FlagData(true);
   if (words.size() != 1) {
-    return usage_error(where, "one value", words.empty() ? "none" : cat(words.size(), " values"), like(flag));
+    return usage_error(
+        cat(where, ": expected one value, found ", words.empty() ? "none" : cat(words.size(), " values")), like(flag));
   }
   const std::string& word = words[0];
   switch (flag.type) {
@@ -172,7 +175,7 @@ Result<FlagData> parse_flag(const Flag& flag, std::span<const std::string> words
       return parse_json(flag, word, where);
     case FlagType::boolean: {
       const auto value = truth(word);
-      if (!value) return usage_error(where, "true or false", in_quotes(word), like(flag));
+      if (!value) return usage_error(cat(where, ": expected true or false, found ", in_quotes(word)), like(flag));
       return FlagData(*value);
     }
     case FlagType::choice:

@@ -18,7 +18,8 @@ Result<std::unique_ptr<RowReader>> open_parquet(const std::string& path, const R
   void* open = loaded != nullptr ? ::dlsym(loaded, "tern_open_parquet") : nullptr;
   if (open == nullptr) {
     const char* why = ::dlerror();
-    return failed_error(path, cat("the library that reads Parquet, ", library), why != nullptr ? why : "none",
+    return failed_error(cat("cannot read ", path, ": the library that reads Parquet, ", library, ", does not load",
+                            why != nullptr ? cat(" (", why, ")") : std::string()),
                         "install tern whole, and Apache Arrow as it was built with");
   }
   Result<std::unique_ptr<RowReader>> out = std::unique_ptr<RowReader>();

@@ -54,7 +54,7 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
            "--adapters: expected one adapter, found 2; merge the others first: tern merge-lora"},
           {{"infer"}, "--model: expected a model, found none; name one, such as smollm2-135m"},
           {{"infer", "--model", m, "--max_model_len", "100000"},
-           "flag --max_model_len: expected at most the model's 512, found 100000; lower it"},
+           "--max_model_len is 100000, and the model takes at most 512 tokens; lower it."},
           {{"bench", "--model", m, "--prompt_length", "600"},
            "flags --prompt_length and --max_new_tokens: expected at most 512 tokens together, found 728; lower one "
            "of them"},
@@ -74,11 +74,10 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
 }
 
 TEST_F(ErrorLines, OfFlagsThatDoNotGoTogetherEndWithTwo) {
-  const std::string none = "flag --freeze_parameters: expected ";
   expect_all(
       2, {
              {{"sft", "--model", model()},
-              "--dataset: expected at least one dataset, found none; give --dataset FILE or a hub id"},
+              "no dataset was given; give --dataset a file or a hub id."},
              {bare_sft({"--streaming"}),
               "flag --streaming: expected --max_steps beside it, found none, and a stream does not tell its length; "
               "give --max_steps N"},
@@ -88,17 +87,16 @@ TEST_F(ErrorLines, OfFlagsThatDoNotGoTogetherEndWithTwo) {
              {bare_sft({"--adapters", "a", "b"}),
               "--adapters: expected one adapter, found 2; merge the others first: tern merge-lora"},
              {bare_sft({"--tuner_type", "full", "--max_steps", "1", "--freeze_parameters", "modle"}),
-              none + "a prefix of a weight's name, such as model.embed_tokens.weight, found \"modle\", which none "
-                     "begins with; `tern inspect` lists the names"},
+              "--freeze_parameters \"modle\" begins no weight's name; give a prefix of a name such as "
+              "model.embed_tokens.weight; `tern inspect` lists them."},
              {bare_sft({"--tuner_type", "full", "--max_steps", "1", "--freeze_parameters", "model"}),
-              none + "a weight that is trained, found every weight frozen; free some by --trainable_parameters"},
+              "--freeze_parameters freezes every weight; let some be trained with --trainable_parameters."},
              {bare_sft({"--max_steps", "1", "--target_regex", "layers"}),
-              "flag --target_regex: expected an expression of layer names such as model.layers.0.self_attn.q_proj, "
-              "found \"layers\", which matches none; it must match the whole name: begin with .* where any may come "
-              "before"},
+              "--target_regex \"layers\" matches no layer; match a whole name such as model.layers.0.self_attn.q_proj; "
+              "begin with .* where anything may come before."},
          });
   expect(bare_sft({"--max_steps", "1", "--target_regex", "("}), 2,
-         {"flag --target_regex", "; write a regular expression of Python's re"});
+         {"--target_regex \"(\" is not a regular expression: it needs ", "; write it as Python's re takes it."});
 }
 
 TEST_F(ErrorLines, OfBadDataEndWithThree) {
@@ -178,12 +176,12 @@ TEST_F(ErrorLines, OfDevicesEndWithFour) {
          {"flag --backend /none.so: expected a plugin that loads, found ", "; check the path"});
   expect_line({"doctor", "--device", "nosuch"}, 4,
               "device nosuch: expected a backend, found none of that name; see tern devices");
-  expect({"infer", "--model", model(), "--device", "nosuch"}, 4, {"--device nosuch: expected an installed backend"});
+  expect({"infer", "--model", model(), "--device", "nosuch"}, 4, {"--device nosuch names a backend that is not installed"});
   for (const auto& plugin : {"sim", "cpu"}) {
     const std::string shadow = std::string("none/libtern_") + plugin + ".so";
     broken.variables["TERN_BACKEND_PATH"] = fs::path(scratch_.write(shadow, "x")).parent_path();
   }
-  expect({"infer", "--model", model()}, 4, {"device auto: expected a usable device, found ", "; see `tern devices`"},
+  expect({"infer", "--model", model()}, 4, {"there is no device to run on: ", "; run `tern devices` to see each"},
          broken);
   expect_line({"doctor", "--backend", TERN_FAULTY_PLUGIN, "--device", "cpu"}, 4,
               "doctor: expected every check in order, found 1 that are not; mend what is said above",
@@ -215,7 +213,7 @@ TEST_F(ErrorLines, OfWhatCannotBeWrittenEndWithOne) {
   for (const Words& command : {score, tokenize, infer}) {
     Words words = command;
     words.insert(words.end(), {"--result_path", place});
-    expect(words, 1, {place + ": expected to write, found Not a directory; "});
+    expect(words, 1, {"cannot write " + place + ": not a directory; "});
   }
   Options full = options_;
   full.stdout_path = "/dev/full";
@@ -232,8 +230,7 @@ TEST_F(ErrorLines, OfWhatCannotBeWrittenEndWithOne) {
     Options nowhere = options_;
     nowhere.variables["TMPDIR"] = folder;
     expect({"convert", gguf, path("back").string()}, 1,
-           {"the folder for small files: expected one that can be written, found " + found,
-            "; set TMPDIR to such a folder"},
+           {"cannot make a folder for small files: " + found, "; set TMPDIR to a folder that can be written."},
            nowhere);
   }
 }

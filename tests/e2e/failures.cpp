@@ -25,11 +25,12 @@ TEST_F(Failures, UsageIsTwo) {
   expect(sft({"--packing_length", "64"}), 2, {"--packing_length", "nothing packed", "--packing"});
   expect(sft({"--target_modules", "q_prj"}), 2, {"q_prj", "q_proj"});
   expect(sft({"--target_regex", "("}), 2, {"--target_regex"});
-  expect(sft({"--target_regex", "nothing"}), 2, {"--target_regex", "matches none"});
-  expect(sft({"--model_type", "qwen3"}), 2, {"--model_type", "\"llama\"", "\"qwen3\""});
-  expect({"sft", "--model", model()}, 2, {"--dataset", "none"});
+  expect(sft({"--target_regex", "nothing"}), 2, {"--target_regex", "matches no layer"});
+  expect(sft({"--model_type", "qwen3"}), 2, {"--model_type is qwen3", "config says llama", "drop the flag"});
+  expect({"sft", "--model", model()}, 2, {"no dataset was given", "give --dataset"});
   expect({"infer", "--model", model(), "--logprobs"}, 2, {"--logprobs", "--val_dataset"});
-  expect({"infer", "--model", model(), "--max_model_len", "100000"}, 2, {"--max_model_len", "at most the model's 512"});
+  expect({"infer", "--model", model(), "--max_model_len", "100000"}, 2,
+         {"--max_model_len is 100000", "at most 512 tokens", "lower it."});
 }
 
 TEST_F(Failures, AModelThatCannotBeReadIsThree) {
@@ -95,8 +96,7 @@ TEST_F(Failures, ANumberThatIsNotFiniteEndsItsRowAndNamesIt) {
     return bytes;
   });
   const std::string said =
-      ": logits: expected finite numbers, found NaN; try --torch_dtype float32; if that fails too, the "
-      "weights or the adapter are broken";
+      ": a logit is NaN; try --torch_dtype float32; if that fails too, the weights or the adapter are damaged.";
   const auto texts = scratch_.write("texts.jsonl", "{\"text\": \"one\"}\n");
   expect_line({"score", "--model", broken, "--dataset", texts}, 1, texts + ":1: token 1" + said);
   Options one = options_;
@@ -126,7 +126,8 @@ TEST_F(Failures, MemoryThatIsShortIsFour) {
 
 TEST_F(Failures, ACacheThatHoldsNoSequenceIsFour) {
   expect({"infer", "--model", model(), "--max_model_len", "512", "--kv_cache_memory", "20KB"}, 4,
-         {"key-value cache", "for one sequence of 512 tokens", "a budget of 19.5 KiB", "raise --kv_cache_memory"});
+         {"key-value cache", "for one sequence of 512 tokens", "--kv_cache_memory allows 19.5 KiB",
+          "raise --kv_cache_memory"});
 }
 
 // Bits that are a NaN, whatever the dtype is.

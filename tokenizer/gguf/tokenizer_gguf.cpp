@@ -57,10 +57,9 @@ class Builder {
   }
 
  private:
-  [[nodiscard]] Failure wrong(std::string_view key, std::string expected, std::string found,
-                              Site site = Site::current()) const {
-    return Failure(data_error(cat(file_.where, ": ", key), std::move(expected), std::move(found),
-                              "convert the model again", site));
+  [[nodiscard]] Failure wrong(std::string_view key, std::string expected, std::string found) const {
+    return Failure(
+        data_error(cat(file_.where, ": ", key), std::move(expected), std::move(found), "convert the model again"));
   }
 
   [[nodiscard]] Vocabulary vocabulary() const {

@@ -60,9 +60,8 @@ class WireReader {
   }
 
  private:
-  [[nodiscard]] Failure wrong(std::string expected, std::string found, Site site = Site::current()) const {
-    return Failure(
-        data_error(cat(where_, ": byte ", base_ + at_), std::move(expected), std::move(found), kDamaged, site));
+  [[nodiscard]] Failure wrong(std::string expected, std::string found) const {
+    return Failure(data_error(cat(where_, ": byte ", base_ + at_), std::move(expected), std::move(found), kDamaged));
   }
   std::uint64_t varint() {
     std::uint64_t value = 0;

@@ -65,8 +65,8 @@ TEST_F(Allocator, SaysWhatWasAskedForWhenMemoryDoesNotSuffice) {
     FAIL() << "100 MiB of 64 were given";
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.error().kind, ErrorKind::device);
-    EXPECT_NE(failure.error().where.find("the key-value cache"), std::string::npos);
-    EXPECT_NE(failure.error().found.find("64.0 MiB free"), std::string::npos) << failure.error().found;
+    EXPECT_EQ(failure.error().problem,
+              "fake:0 cannot allocate 100 MiB for the key-value cache: this run uses 0 B, and 64.0 MiB are free");
   }
 }
 
@@ -76,7 +76,7 @@ TEST_F(Allocator, ADeviceThatIsFullIsADeviceErrorInItsOwnWords) {
     FAIL();
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.error().kind, ErrorKind::device);
-    EXPECT_NE(failure.error().found.find("the fake device is full"), std::string::npos);
+    EXPECT_NE(failure.error().problem.find("the fake device is full"), std::string::npos);
   }
 }
 

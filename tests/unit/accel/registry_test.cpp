@@ -32,8 +32,8 @@ TEST(Registry, AMalformedNameIsAUsageError) {
     ASSERT_FALSE(selected.ok()) << name;
     EXPECT_EQ(selected.error().kind, ErrorKind::usage) << name;
     EXPECT_EQ(selected.error().line(),
-              cat("--device: expected BACKEND or BACKEND:ORDINAL, such as cpu or npu:0, found ", name,
-                  "; `tern devices` shows the names"));
+              cat("--device \"", name,
+                  "\" is not the name of a device; write BACKEND or BACKEND:ORDINAL, such as cpu or npu:0."));
   }
 }
 
@@ -41,7 +41,8 @@ TEST(Registry, AnAbsentBackendIsADeviceErrorThatNamesTheFlag) {
   const auto selected = select_device({"warp9:0", {}}, {});
   ASSERT_FALSE(selected.ok());
   EXPECT_EQ(selected.error().kind, ErrorKind::device);
-  EXPECT_NE(selected.error().where.find("--device warp9"), std::string::npos);
+  EXPECT_EQ(selected.error().problem.rfind("--device warp9 names a backend that is not installed (there are ", 0), 0U)
+      << selected.error().problem;
 }
 
 // Each installed plugin is shadowed by a file of its name that is none.
@@ -56,12 +57,11 @@ TEST(Registry, WithoutAnyDeviceEachReasonIsTold) {
     ASSERT_FALSE(selected.ok());
     EXPECT_EQ(selected.error().kind, ErrorKind::device);
     const std::string line = selected.error().line();
-    EXPECT_EQ(line.rfind("device auto: expected a usable device, found ", 0), 0U) << line;
-    EXPECT_NE(line.find(cat("broken: backend ", (folder / "libtern_broken.so").string(),
-                            ": expected a loadable backend plugin")),
+    EXPECT_EQ(line.rfind("there is no device to run on: ", 0), 0U) << line;
+    EXPECT_NE(line.find(cat("broken: cannot load backend ", (folder / "libtern_broken.so").string(), ": ")),
               std::string::npos)
         << line;
-    EXPECT_TRUE(line.ends_with("; see `tern devices`")) << line;
+    EXPECT_TRUE(line.ends_with("; run `tern devices` to see each backend and what it lacks.")) << line;
   }
 }
 
@@ -71,7 +71,7 @@ TEST(Registry, TheAliasMustAgree) {
   const auto selected = select_device({}, {});
   ASSERT_FALSE(selected.ok());
   EXPECT_EQ(selected.error().kind, ErrorKind::usage);
-  EXPECT_NE(selected.error().found.find("cpu and npu"), std::string::npos);
+  EXPECT_NE(selected.error().problem.find("cpu and npu"), std::string::npos);
 }
 
 TEST(Registry, AFileThatIsNoPluginKeepsItsReason) {

@@ -15,7 +15,7 @@ TEST(Required, AnOpenDeviceHasEveryFunctionThatItsFlagsPromise) {
   auto opened = Device::open(Backend::wrap(&table), 0);
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().kind, ErrorKind::device);
-  EXPECT_EQ(opened.error().found, "a table without launch");
+  EXPECT_EQ(opened.error().problem, "device fake:0 lacks functions that its capabilities promise: launch");
 
   table = fake_table();
   table.device_info = [](std::int32_t, tern_device_info* info) -> tern_status {
@@ -24,7 +24,7 @@ TEST(Required, AnOpenDeviceHasEveryFunctionThatItsFlagsPromise) {
   };
   opened = Device::open(Backend::wrap(&table), 0);
   ASSERT_FALSE(opened.ok());
-  EXPECT_NE(opened.error().found.find("capture_update"), std::string::npos) << opened.error().found;
+  EXPECT_NE(opened.error().problem.find("capture_update"), std::string::npos) << opened.error().problem;
 }
 
 TEST(Required, AMemberBeyondTheTablesSizeIsAbsent) {

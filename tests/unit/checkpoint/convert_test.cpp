@@ -151,12 +151,12 @@ TEST(Convert, SaysWhichOptionsDoNotFit) {
     return dir.line(report.error());
   };
   EXPECT_EQ(attempt("q5_k", "m.gguf"),
-            "outtype: expected f32, f16, bf16, q8_0, q4_0, q4_1, q4_k or q6_k, found q5_k; choose one of them");
+            "tern does not write the type q5_k; choose f32, f16, bf16, q8_0, q4_0, q4_1, q4_k or q6_k as --outtype.");
   EXPECT_EQ(attempt("q8_0", "out"),
-            "outtype: expected f32, f16 or bf16 for safetensors, found q8_0; or write a .gguf file");
+            "a safetensors file cannot hold q8_0; choose f32, f16 or bf16 as --outtype, or write a .gguf file.");
   dir.write("m.gguf", "theirs");
   EXPECT_EQ(attempt("q8_0", "m.gguf"),
-            "DIR/m.gguf: expected a file that does not exist, found one that does; name another or allow replacing it");
+            "DIR/m.gguf already exists; name another file, or replace it with --exist_ok true.");
   EXPECT_EQ(dir.read("m.gguf"), "theirs");
   ConvertOptions options;
   options.row_order = [](const std::string&) { return std::vector<std::int64_t>{5}; };

@@ -186,9 +186,9 @@ TEST(Batch, PacksHoldAtMostTheirLengthAndFillIt) {
   EXPECT_FALSE(BatchPlanner::create(data, {1, 1, 1, true, 20, false, true, 3}).ok()) << "a sample is longer";
   EXPECT_FALSE(BatchPlanner::create(data, {1, 1, 1, true, 0, false, true, 3}).ok());
   EXPECT_EQ(BatchPlanner::create(data, {0, 1, 1, false, 0, false, true, 3}).error().line(),
-            "--per_device_train_batch_size: expected at least 1, found 0; give it 1 or more");
+            "--per_device_train_batch_size is 0, and a batch needs a sample; give 1 or more.");
   EXPECT_EQ(BatchPlanner::create(data, {1, 0, 1, false, 0, false, true, 3}).error().line(),
-            "--gradient_accumulation_steps: expected at least 1, found 0; give it 1 or more");
+            "--gradient_accumulation_steps is 0, and a step needs a batch; give 1 or more.");
   EXPECT_THROW((void)BatchPlanner::create(data, {1, 1, 0, false, 0, false, true, 3}), std::logic_error);
   EXPECT_THROW((void)planner.plan(0, planner.steps_per_epoch()), std::logic_error);
 }

@@ -129,7 +129,7 @@ TEST(ChatEncoder, NeedsATemplateUnlessTextIsPlain) {
   EXPECT_TRUE(ChatEncoder::create(byte_tokenizer(), std::nullopt, options).ok());
   options.template_kwargs = "[1]";
   EXPECT_EQ(ChatEncoder::create(byte_tokenizer(), std::nullopt, options).error().line(),
-            R"(template variables: expected a JSON object, found array; write them as {"enable_thinking": false})");
+            R"(the template variables are a JSON array, not an object; write them as {"enable_thinking": false}.)");
   options.identity.clear();
   EXPECT_THROW((void)ChatEncoder::create(byte_tokenizer(), std::nullopt, options), std::logic_error);
 }

@@ -250,8 +250,7 @@ TEST(Dataset, TellsWhatItsThreadsThrow) {
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.error().kind, ErrorKind::device);
   EXPECT_EQ(loaded.error().line(),
-            "reading rows: expected no failure of a row, found std::bad_alloc; free memory, or use fewer threads "
-            "(--dataset_num_proc)");
+            "reading rows failed: no memory is left; free memory, or use fewer threads (--dataset_num_proc).");
 }
 
 TEST(Dataset, KilledWritersLeaveASoundCache) {
@@ -463,7 +462,7 @@ TEST(Dataset, SeveralSetsAndDirectoriesMix) {
 
 TEST(Truncate, NamesItsStrategies) {
   EXPECT_EQ(parse_truncation("middle").error().line(),
-            "--truncation_strategy: expected delete, left, right or split, found middle; choose one of them");
+            "--truncation_strategy middle is unknown; choose delete, left, right or split.");
 }
 
 TEST(Truncate, EveryStrategy) {

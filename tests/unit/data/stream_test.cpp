@@ -232,15 +232,18 @@ TEST(StreamSteps, RefuseWhatNeedsTheWholeSet) {
   EXPECT_FALSE(StreamSteps::open(load, encoder, stream).ok()) << "group_by_length";
   stream.batches = {1, 1, 1, true, 2, false, true, 9};
   EXPECT_FALSE(StreamSteps::open(load, encoder, stream).ok()) << "packs smaller than a sample";
-  const std::string none = ": expected at least 1, found 0; give it 1 or more";
+  const std::string more = "; give 1 or more.";
   stream.batches = {0, 1, 1, false, 0, false, true, 9};
-  EXPECT_EQ(StreamSteps::open(load, encoder, stream).error().line(), "--per_device_train_batch_size" + none);
+  EXPECT_EQ(StreamSteps::open(load, encoder, stream).error().line(),
+            "--per_device_train_batch_size is 0, and a batch needs a sample" + more);
   stream.batches = {1, 0, 1, false, 0, false, true, 9};
-  EXPECT_EQ(StreamSteps::open(load, encoder, stream).error().line(), "--gradient_accumulation_steps" + none);
-  EXPECT_EQ(SampleStream::open(load, encoder, {0, 9}).error().line(), "--shuffle_buffer_size" + none);
+  EXPECT_EQ(StreamSteps::open(load, encoder, stream).error().line(),
+            "--gradient_accumulation_steps is 0, and a step needs a batch" + more);
+  EXPECT_EQ(SampleStream::open(load, encoder, {0, 9}).error().line(),
+            "--shuffle_buffer_size is 0, and the buffer needs room for a sample" + more);
   EXPECT_THROW((void)StreamSteps::open(load, encoder, {{}, 0}), std::logic_error);
   EXPECT_EQ(SampleStream::open(options({}), encoder, {8, 9}).error().line(),
-            "--dataset: expected a data file, found none; name one, as --dataset train.jsonl");
+            "no dataset was given; name a file, as in --dataset train.jsonl.");
   const auto nothing = options({scratch.write("b.jsonl", "{\"query\":\"-1\"}\n")});
   EXPECT_FALSE(StreamSteps::open(nothing, encoder, {{}, 3}).ok()) << "told before the first step";
   auto steps = StreamSteps::open(load, encoder, {{}, 3}).value();
@@ -256,8 +259,7 @@ TEST(Stream, TellsWhatItsThreadThrows) {
   ASSERT_FALSE(sample.ok());
   EXPECT_EQ(sample.error().kind, ErrorKind::device);
   EXPECT_EQ(sample.error().line(),
-            "streaming rows: expected enough memory and readable folders, found std::bad_alloc; free memory, or lower "
-            "--shuffle_buffer_size");
+            "streaming rows failed: no memory is left; free memory, or lower --shuffle_buffer_size.");
 }
 
 TEST(Stream, ErrorsArriveWhereTheSampleWould) {

@@ -48,9 +48,10 @@ TEST(CacheEngine, ServesShorterSequencesWhereItMay) {
   CacheOptions options;
   options.max_model_len = 4096;
   options.memory = 100 * 512;
-  EXPECT_EQ(error_of([&] { const CacheEngine cache(model.store, specs_of(model), options); }),
-            "key-value cache: expected 2.00 MiB for one sequence of 4096 tokens, found a budget of 50.0 KiB; raise "
-            "--kv_cache_memory or lower --max_model_len");
+  EXPECT_EQ(
+      error_of([&] { const CacheEngine cache(model.store, specs_of(model), options); }),
+      "the key-value cache needs 2.00 MiB for one sequence of 4096 tokens, and --kv_cache_memory allows 50.0 KiB; "
+      "raise --kv_cache_memory or lower --max_model_len.");
   options.shorten = true;
   const CacheEngine cache(model.store, specs_of(model), options);
   EXPECT_EQ(cache.max_model_len(), 100 / cache.block_size() * cache.block_size());

@@ -101,7 +101,7 @@ TEST_F(OverATinyModel, ADialogueIsWhatTheTemplateMakesOfIt) {
   EXPECT_NE(open()->encode(dialogue).error().line().find("not today"), std::string::npos);
   plain.template_kwargs = "[1]";
   EXPECT_EQ(try_open(plain).error().line(),
-            "template variables: expected a JSON object, found array; write them as {\"enable_thinking\": false}");
+            "the template variables are a JSON array, not an object; write them as {\"enable_thinking\": false}.");
 }
 
 TEST_F(OverATinyModel, WhatIsWrongWithOnePromptIsItsOwnError) {
@@ -255,7 +255,7 @@ TEST_F(OverATinyModel, ALengthBeyondTheModelsIsRefused) {
   LLMOptions options;
   options.max_model_len = 513;
   EXPECT_EQ(try_open(options).error().line(),
-            "flag --max_model_len: expected at most the model's 512, found 513; lower it");
+            "--max_model_len is 513, and the model takes at most 512 tokens; lower it.");
   options.max_model_len = 20;
   EXPECT_EQ(open(options)->max_model_len(), 20);
 }

@@ -68,7 +68,7 @@ TEST(MappedFile, RefusesMoreFilesThanItCanGuard) {
       line = dir.line(file.error());
     }
   }
-  EXPECT_EQ(line, "DIR/a: expected at most 4096 mapped files, found more; use fewer, larger shards");
+  EXPECT_EQ(line, "cannot map DIR/a: 4096 files are mapped already; use fewer, larger shards.");
   files.pop_back();
   EXPECT_TRUE(MappedFile::open(path).ok());
   files.clear();

@@ -19,10 +19,10 @@ TEST(SystemError, SaysWhatCouldNotBeReadAndWhatToDo) {
       {ENOENT, ErrorKind::data, "p: expected a readable file, found no such file or directory; check the path"},
       {EACCES, ErrorKind::data, "p: expected a readable file, found permission denied; grant read permission"},
       {EISDIR, ErrorKind::data, "p: expected a file, found a directory; name a file in it"},
-      {EMFILE, ErrorKind::failed, "p: expected a free file descriptor, found Too many open files; raise `ulimit -n`"},
+      {EMFILE, ErrorKind::failed, "cannot open p: too many open files; raise the limit with `ulimit -n`."},
       {ENOMEM, ErrorKind::device,
-       "p: expected memory to map the file, found Cannot allocate memory; free memory or raise `ulimit -v`"},
-      {EIO, ErrorKind::data, "p: expected a readable file, found Input/output error; check the path and the disk"},
+       "cannot map p into memory: cannot allocate memory; free memory, or raise the limit with `ulimit -v`."},
+      {EIO, ErrorKind::data, "p: expected a readable file, found input/output error; check the path and the disk"},
   };
   for (const Case& one : cases) {
     EXPECT_EQ(read_error("p", one.code).line(), one.line);
@@ -33,10 +33,10 @@ TEST(SystemError, SaysWhatCouldNotBeReadAndWhatToDo) {
 TEST(SystemError, SaysWhatCouldNotBeWrittenAndWhatToDo) {
   const Case cases[] = {
       {ENOSPC, ErrorKind::failed,
-       "p: expected room to write, found the disk is full; free space there, or write elsewhere"},
+       "cannot write p: no space left on device; free some space there, or write elsewhere."},
       {EROFS, ErrorKind::failed,
-       "p: expected a place that can be written, found Read-only file system; choose another or grant permission"},
-      {EIO, ErrorKind::failed, "p: expected to write, found Input/output error; check the path and the disk"},
+       "cannot write p: read-only file system; choose another place, or grant permission to write there."},
+      {EIO, ErrorKind::failed, "cannot write p: input/output error; check the path and the disk."},
   };
   for (const Case& one : cases) {
     EXPECT_EQ(write_error("p", one.code).line(), one.line);

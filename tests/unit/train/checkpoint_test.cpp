@@ -129,10 +129,10 @@ TEST(Trainer, SeesOnlyTheCheckpointsOfItsRun) {
   other.options.max_steps = 2;
   const std::string folder = (scratch.path() / "checkpoint-2").string();
   EXPECT_EQ(line_of(other), folder +
-                                ": expected no checkpoint of another run in the way of this one, found one; choose "
-                                "another --output_dir, leave --add_version true, move it away, or go on from it with "
+                                " is another run's checkpoint and in the way of this run; choose another "
+                                "--output_dir, leave --add_version true, move it away, or go on from it with "
                                 "--resume_from_checkpoint " +
-                                folder);
+                                folder + ".");
   EXPECT_TRUE(other.losses.empty());
 
   // Not in the way: neither told nor deleted.

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kMend = "; give the same, or start a new run from its weights with --resume_only_model";
+constexpr const char* kMend = "; give the same, or start a new run from its weights with --resume_only_model.";
 
 class Resuming : public ::testing::Test {
  protected:
@@ -39,8 +39,7 @@ class Resuming : public ::testing::Test {
     return {};
   }
   [[nodiscard]] std::string line(const std::string& was, const std::string& is) const {
-    return cat("--resume_from_checkpoint ", checkpoint_.string(), ": expected ", was,
-               ", as in the run that wrote it, found ", is, kMend);
+    return cat("cannot resume from ", checkpoint_.string(), ": its run had ", was, ", and this one has ", is, kMend);
   }
 
   Scratch scratch_;
@@ -71,7 +70,7 @@ TEST_F(Resuming, NamesEachSettingThatIsAnother) {
             line("system none, seed 42, max_length 100", "system Add., seed 7, max_length none"));
   EXPECT_TRUE(resumed([](TinyRun& run) {
                 run.options.graph.trainable.pop_back();
-              }).starts_with(cat("--resume_from_checkpoint ", checkpoint_.string(), ": expected trained parameters ")));
+              }).starts_with(cat("cannot resume from ", checkpoint_.string(), ": its run had trained parameters ")));
 }
 
 // Where a flag is another too, the flag is told, not what came of it.

@@ -27,7 +27,7 @@ void scale_weight(graph::TensorStore& store, const std::string& name, float fact
 
 constexpr const char* kFiniteMend =
     "; look at these samples, lower --learning_rate or train in --torch_dtype float32; checkpoints saved before are "
-    "kept";
+    "kept.";
 
 TEST(Trainer, EndsWhereTheLossIsNotFiniteAndNamesTheWeight) {
   const Scratch scratch;
@@ -43,8 +43,8 @@ TEST(Trainer, EndsWhereTheLossIsNotFiniteAndNamesTheWeight) {
     upload(*run.model.store, name, weight);
   };
   EXPECT_EQ(failure_of(run),
-            "step 2, samples 4 (row:0), 5 (row:0): expected a finite loss, found nan: the weight " + name +
-                " holds nan; the model's file or the checkpoint is damaged: fetch it again, or start from another");
+            "step 2, samples 4 (row:0), 5 (row:0): the loss is nan: the weight " + name +
+                " holds nan; the model's file or the checkpoint is damaged: fetch it again, or start from another.");
   EXPECT_EQ(run.losses.size(), 1U);
   EXPECT_EQ(run.state(), before) << "the step that failed changed what is trained";
   EXPECT_EQ(newest_sound_checkpoint(scratch.path()).filename(), "checkpoint-1");
@@ -56,7 +56,7 @@ TEST(Trainer, EndsWhereAnOpOverflowsAndNamesIt) {
   run.batches.shuffle = false;
   scale_weight(*run.model.store, "model.layers.1.mlp.up_proj.weight", 1e38F);
   const std::string line = failure_of(run);
-  EXPECT_TRUE(line.starts_with("step 1, samples 0 (row:0), 1 (row:0): expected a finite loss, found nan: op ")) << line;
+  EXPECT_TRUE(line.starts_with("step 1, samples 0 (row:0), 1 (row:0): the loss is nan: op ")) << line;
   EXPECT_NE(line.find(" model.layers.1.mlp.up_proj.weight first gives "), std::string::npos) << line;
   EXPECT_TRUE(line.ends_with(kFiniteMend)) << line;
 }
@@ -73,8 +73,9 @@ TEST(Trainer, EndsWhereAGradientOverflowsAndNamesIt) {
   std::map<std::string, std::vector<float>> before;
   for (const auto& name : run.options.graph.trainable) before[name] = download(*run.model.store, name);
   const std::string line = failure_of(run);
-  EXPECT_TRUE(line.starts_with("step 1, samples 0 (row:0), 1 (row:0): expected finite gradients, found ")) << line;
-  EXPECT_NE(line.find(" in that of " + run.adapter.layers.at(module).lora_b), std::string::npos) << line;
+  EXPECT_TRUE(line.starts_with("step 1, samples 0 (row:0), 1 (row:0): the gradient of ")) << line;
+  EXPECT_NE(line.find(": the gradient of " + run.adapter.layers.at(module).lora_b + " has "), std::string::npos)
+      << line;
   EXPECT_NE(line.find(": op "), std::string::npos) << line;
   EXPECT_TRUE(line.ends_with(kFiniteMend)) << line;
   for (const auto& [name, values] : before) {
@@ -108,8 +109,8 @@ TEST(Trainer, EndsWhereOnlyTheSumOfGradientsOverflows) {
   }
   EXPECT_EQ(
       failure_of(*large),
-      "step 1: expected finite gradients, found finite ones whose norm is inf in float32: only in the sum over 8 "
-      "micro-batches; lower --learning_rate or train in --torch_dtype float32; checkpoints saved before are kept");
+      "step 1: the gradients are finite, but their norm is inf, though only in the sum over 8 micro-batches; lower "
+      "--learning_rate or train in --torch_dtype float32; checkpoints saved before are kept.");
 }
 
 TEST(Trainer, EndsWhereTheHeldOutLossIsNotFinite) {
@@ -123,7 +124,7 @@ TEST(Trainer, EndsWhereTheHeldOutLossIsNotFinite) {
   upload(*run.model.store, "model.norm.weight", weight);
   const std::string line = failure_of(run);
   EXPECT_TRUE(
-      line.starts_with("step 0, held-out samples 0 (row:0): expected a finite loss, found nan: the weight "
+      line.starts_with("step 0, held-out samples 0 (row:0): the loss is nan: the weight "
                        "model.norm.weight holds inf; "))
       << line;
 }
