@@ -292,7 +292,9 @@ std::vector<T> read_numbers(const checkpoint::Gguf& file, const std::string& key
   const checkpoint::GgufValue* value = file.find(key);
   if (value == nullptr) return {};
   const auto numbers = (value->*get)();
-  if (!numbers) throw Failure(data_error(cat(file.path(), ": ", key), "an array of numbers", "another value"));
+  if (!numbers)
+    throw Failure(
+        data_error(cat(file.path(), ": ", key), "an array of numbers", "another value", "convert the model again"));
   std::vector<T> out;
   out.reserve(numbers->size());
   constexpr Wide kMost = 2'000'000'000;
