@@ -98,7 +98,7 @@ class Prompt {
 void print(std::string_view text) { std::cout << text << std::flush; }
 
 void require_goes_on() {
-  if (terminated()) throw Failure(interrupted_error("interrupted: the dialogue has ended", "begin another one"));
+  if (terminated()) throw Failure(interrupted_error("the dialogue was stopped", "begin another one"));
 }
 
 }  // namespace
@@ -145,11 +145,10 @@ int answer_pipe(Chat& chat, bool stream) {
   if (!stream) std::cout << answer.text;
   std::cout << '\n';
   if (!std::cout.flush()) {
-    throw Failure(failed_error("standard output: expected room for the answer, found a write that failed",
-                               "check the space left"));
+    throw Failure(failed_error("the answer could not be written to standard output", "check the space left"));
   }
   if (answer.reason == engine::FinishReason::aborted) {
-    throw Failure(interrupted_error("interrupted: the answer is not complete", "run it again"));
+    throw Failure(interrupted_error("the answer was stopped before it was complete", "run it again"));
   }
   return 0;
 }

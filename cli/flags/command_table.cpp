@@ -52,7 +52,7 @@ const std::vector<NoEffect> kInferNoEffect = {
     {"dataset_shuffle", "rows are answered in their order"},
     {"streaming", "rows are read as they are needed"},
     {"shuffle_buffer_size", "rows are answered in their order"},
-    {"load_from_cache_file", "rows are read, not encoded"},
+    {"load_from_cache_file", "rows are answered, not tokenised in advance"},
 };
 
 std::vector<CommandSpec> training_commands() {

@@ -183,7 +183,7 @@ TEST_F(AtATerminal, SigtermEndsIt) {
   terminal.expect("tell me all\r\n");
   terminal.expect_more(20);
   terminal.send(SIGTERM);
-  terminal.expect("interrupted: the dialogue has ended; begin another one");
+  terminal.expect("the dialogue was stopped; begin another one.");
   EXPECT_EQ(terminal.wait(), 75) << terminal.seen();
 }
 
