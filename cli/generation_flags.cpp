@@ -49,8 +49,10 @@ std::string generating_model(const Arguments& arguments) {
   const auto& adapters = arguments.list("adapters");
   std::string model = arguments.maybe_string("model").value_or("");
   if (model.empty() && !adapters.empty()) model = models::read_adapter_config(adapters[0]).value().base_model;
-  if (model.empty())
-    throw Failure(usage_error("--model: expected a model, found none", "name one, such as smollm2-135m"));
+  if (model.empty()) {
+    throw Failure(usage_error(cat("tern ", arguments.command().name, " needs a model"),
+                              "name one, for example with --model smollm2-135m"));
+  }
   return model;
 }
 

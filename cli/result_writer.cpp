@@ -39,9 +39,8 @@ void ResultWriter::write(const ResultRow& row) {
   std::ostream& out = options_.path ? file_ : std::cout;
   out << result.dump() << '\n' << std::flush;
   if (out) return;
-  throw Failure(failed_error(
-      cat(options_.path.value_or("standard output"), ": expected room for the answers, found a write that failed"),
-      "check the space left"));
+  throw Failure(failed_error(cat("the answers could not be written to ", options_.path.value_or("standard output")),
+                             "check the space left"));
 }
 
 }  // namespace tern::cli

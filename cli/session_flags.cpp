@@ -93,8 +93,8 @@ void load_weights(session::Session& session, const Arguments& arguments, const m
 void require_one_adapter(const Arguments& arguments) {
   const auto& adapters = arguments.list("adapters");
   if (adapters.size() <= 1) return;
-  throw Failure(usage_error(cat("--adapters: expected one adapter, found ", adapters.size()),
-                            "merge the others first: tern merge-lora"));
+  throw Failure(usage_error(cat("--adapters takes one adapter here, not ", adapters.size()),
+                            "merge the others first with tern merge-lora"));
 }
 
 }  // namespace tern::cli

@@ -67,8 +67,8 @@ std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::Cach
         options.memory > 0 ? "raise --kv_cache_memory or lower --max_model_len" : "lower --max_model_len"));
   }
   options.max_model_len = affordable * block_size;
-  log_info(cat("key-value cache: ", human_bytes(budget), " hold ", options.max_model_len, " tokens; ", wish,
-               " would be needed"));
+  log_info(
+      cat("key-value cache: ", human_bytes(budget), " hold ", options.max_model_len, " tokens, less than the ", wish));
   return affordable;
 }
 

@@ -24,8 +24,8 @@ std::string base_model(const Arguments& given, const fs::path& adapter) {
   if (const auto model = arguments.maybe_string("model")) return *model;
   const auto config = models::read_adapter_config(adapter).value();
   if (config.base_model.empty()) {
-    throw Failure(usage_error("--model: expected the model that the adapter was trained on, found none",
-                              "give --model: adapter_config.json does not name it"));
+    throw Failure(usage_error("the adapter's adapter_config.json does not name the model that it was trained on",
+                              "name it with --model"));
   }
   return config.base_model;
 }
@@ -35,8 +35,7 @@ std::string base_model(const Arguments& given, const fs::path& adapter) {
 int run_merge_lora(const Arguments& arguments) {
   const auto& adapters = arguments.list("adapters");
   if (adapters.empty()) {
-    throw Failure(usage_error("--adapters: expected at least one adapter to merge, found none",
-                              "name the folder of a checkpoint"));
+    throw Failure(usage_error("tern merge-lora needs an adapter", "give --adapters and the folder of a checkpoint"));
   }
   const fs::path first = fs::path(adapters[0]);
   const fs::path model = model_path(arguments, base_model(arguments, first));

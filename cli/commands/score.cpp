@@ -69,11 +69,9 @@ int run_score(const Arguments& arguments) {
     out << json_of(score, tokenizer).dump() << '\n';
   };
   if (llm->score(texts, callbacks) < texts.size()) {
-    throw Failure(interrupted_error("interrupted: some rows were not scored", "run it again"));
+    throw Failure(interrupted_error("scoring was stopped before all rows had a score", "run it again"));
   }
-  if (!out.flush())
-    throw Failure(
-        failed_error("score: expected results that can be written, found a write that failed", "check the disk"));
+  if (!out.flush()) throw Failure(failed_error("the scores could not be written", "check the space left"));
   return 0;
 }
 

@@ -148,7 +148,9 @@ TEST_F(Training, CtrlCSavesAndSaysHowToGoOn) {
   ASSERT_EQ(cut.status, 75) << cut.err;
   std::smatch found;
   const std::string line = cut.last_error_line();
-  ASSERT_TRUE(std::regex_match(line, found, std::regex("tern: error: interrupted: .*--resume_from_checkpoint (.*)")))
+  ASSERT_TRUE(std::regex_match(
+      line, found,
+      std::regex("tern: error: training was stopped, and .* is saved; give --resume_from_checkpoint (.*) to go on\\.")))
       << line;
   auto resumed = flags;
   resumed.insert(resumed.end(), {"--resume_from_checkpoint", found[1]});

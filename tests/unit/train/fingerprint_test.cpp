@@ -143,7 +143,7 @@ TEST_F(Resuming, GoesOnFromACheckpointThatDoesNotTell) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(resumed([](TinyRun& run) { run.options.seed = 7; }), "");
   const std::string told = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(told.find(checkpoint_.string() + " doesn't tell what it was trained on: nothing is compared"),
+  EXPECT_NE(told.find(checkpoint_.string() + " doesn't say what it was trained on, so nothing is compared"),
             std::string::npos)
       << told;
 }
