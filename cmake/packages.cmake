@@ -14,7 +14,7 @@ find_package(ZLIB REQUIRED)
 find_package(CURL REQUIRED)
 find_package(OpenSSL REQUIRED)
 
-set(TERN_IO_PACKAGES nlohmann_json::nlohmann_json yaml-cpp PkgConfig::XXHASH OpenSSL::Crypto)
+set(TERN_IO_PACKAGES nlohmann_json::nlohmann_json simdjson::simdjson yaml-cpp PkgConfig::XXHASH OpenSSL::Crypto)
 set(TERN_HUB_PACKAGES CURL::libcurl)
 set(TERN_JINJA_PACKAGES PkgConfig::UTF8PROC)
 set(TERN_TOKENIZER_PACKAGES PkgConfig::PCRE2 PkgConfig::UTF8PROC simdjson::simdjson)

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "io/json.h"
+#include "io/json_field.h"
 #include "models/config.h"
 
 namespace tern::models {
@@ -15,9 +15,9 @@ namespace tern::models {
 // What scaling divides the frequencies by, [rotary_dim / 2]; all one without scaling.
 [[nodiscard]] std::vector<float> rope_factors(const ModelConfig& config);
 
-// "rope_parameters" (transformers 5) or "rope_scaling" with what lies in it; sets theta and the scaling. `file` names
-// config.json in errors. Throws Failure (data), also for a field that its rope_type does not have.
-void read_rope_json(const io::Json& json, const std::string& file, ModelConfig& config);
+// "rope_parameters" (transformers 5) or "rope_scaling" with what lies in it; sets theta and the scaling.
+// Throws Failure (data), also for a field that its rope_type does not have.
+void read_rope_json(const io::JsonField& json, ModelConfig& config);
 // Whether `key` of config.json is one that read_rope_json reads.
 [[nodiscard]] bool is_rope_json_key(const std::string& key);
 // Adds "rope_scaling" where the model scales. Throws Failure (data) for divisors of no formula.

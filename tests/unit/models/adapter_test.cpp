@@ -111,10 +111,9 @@ TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
   }
   const ScratchModel scratch;
   scratch.edit("adapter/adapter_config.json", [](Json& json) { json = {1}; });
-  EXPECT_EQ(
-      read_adapter_config(scratch.path() / "adapter").error().line(),
-      cat((scratch.path() / "adapter/adapter_config.json").string(),
-          ": expected a JSON object, found array; take the file from the adapter's repository or checkpoint again"));
+  EXPECT_EQ(read_adapter_config(scratch.path() / "adapter").error().line(),
+            cat((scratch.path() / "adapter/adapter_config.json").string(),
+                ": expected an object, found [1]; take the file from the adapter's repository or checkpoint again"));
 }
 
 TEST(Adapter, RefusesTensorsOfAnotherModel) {
