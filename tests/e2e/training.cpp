@@ -212,16 +212,16 @@ TEST_F(Training, ResumingComparesWhatTheStepsDependOn) {
     words.insert(words.end(), more.begin(), more.end());
     return train("out", words);
   };
-  const std::string where = "--resume_from_checkpoint " + path("out/checkpoint-2").string() + ": expected ";
+  const std::string where = "cannot resume from " + path("out/checkpoint-2").string() + ": its run had ";
   const std::vector<std::pair<std::vector<std::string>, std::string>> other = {
-      {{"--seed", "7"}, "seed 42, as in the run that wrote it, found seed 7"},
-      {{"--data_seed", "7"}, "data_seed 42, as in the run that wrote it, found data_seed 7"},
-      {{"--max_length", "90"}, "max_length 100, as in the run that wrote it, found max_length 90"},
-      {{"--system", "Add."}, "system none, as in the run that wrote it, found system xxh3_64 "},
-      {{"--loss_scale", "all"}, "loss_scale default, as in the run that wrote it, found loss_scale all"},
-      {{"--packing", "--packing_length", "100"}, "packing_length none, as in the run that wrote it, found "},
+      {{"--seed", "7"}, "seed 42, and this one has seed 7"},
+      {{"--data_seed", "7"}, "data_seed 42, and this one has data_seed 7"},
+      {{"--max_length", "90"}, "max_length 100, and this one has max_length 90"},
+      {{"--system", "Add."}, "system none, and this one has system xxh3_64 "},
+      {{"--loss_scale", "all"}, "loss_scale default, and this one has loss_scale all"},
+      {{"--packing", "--packing_length", "100"}, "packing_length none, and this one has "},
       {{"--gradient_accumulation_steps", "3"},
-       "per_device_train_batch_size x gradient_accumulation_steps x ranks 8, as in the run that wrote it, found "},
+       "per_device_train_batch_size x gradient_accumulation_steps x ranks 8, and this one has "},
   };
   for (const auto& [more, line] : other) {
     const auto outcome = resumed(more);
