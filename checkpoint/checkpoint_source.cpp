@@ -1,7 +1,6 @@
 #include "checkpoint/checkpoint_source.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/dtype.h"
@@ -16,7 +15,7 @@
 namespace tern::checkpoint {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 struct CheckpointSource::State {
   Kind kind = Kind::safetensors;

@@ -20,13 +20,6 @@ std::string folder_with_args(const Arguments& arguments) {
   return arguments.maybe_string("model").value_or("");
 }
 
-// --kv_cache_dtype; auto: that of --torch_dtype, none where neither is given.
-std::optional<tern_dtype> cache_dtype(const Arguments& arguments) {
-  const std::string& word = arguments.string("kv_cache_dtype");
-  if (word != "auto") return dtype_from_name(word);
-  return arguments.has("torch_dtype") ? dtype_from_name(arguments.string("torch_dtype")) : std::nullopt;
-}
-
 }  // namespace
 
 void load_training_arguments(Arguments& arguments) {
@@ -69,7 +62,7 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   if (!adapters.empty()) options.adapter = adapters[0];
   options.max_model_len = arguments.maybe_integer("max_model_len").value_or(0);
   if (!arguments.list("val_dataset").empty()) options.engine.max_num_seqs = arguments.integer("max_batch_size");
-  options.engine.cache_dtype = cache_dtype(arguments);
+  options.engine.cache_dtype = dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
   options.engine.kv_cache_memory = static_cast<std::uint64_t>(arguments.maybe_integer("kv_cache_memory").value_or(0));
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);

@@ -51,7 +51,6 @@ std::vector<std::int32_t> prompt_ids(const tokenizer::Tokenizer& tokenizer) {
 void generate(session::Session& session, const models::LoadedAdapter& adapter, const engine::TokenIds& ids) {
   engine::LLMOptions options;
   options.engine.max_num_batched_tokens = 16;
-  options.engine.cache_dtype = session.compute;
   options.engine.adapters = adapter.layers;
   options.max_model_len = static_cast<std::int64_t>(ids.size()) + kGenerated;
   engine::SamplingParams sampling;

@@ -4,16 +4,16 @@
 #include <cerrno>
 #include <charconv>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "cli/json_text.h"
+#include "io/json.h"
 #include "io/system_error.h"
 
 namespace tern::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 // Ids with blanks, commas or brackets around them, as this command writes them and as people copy them.
 std::vector<tokenizer::TokenId> read_ids(std::string_view words, const tokenizer::Tokenizer& tokenizer) {
@@ -68,7 +68,7 @@ std::ostream& TokenOutput::out() { return options_.path ? file_ : std::cout; }
 void TokenOutput::write(std::string_view text) {
   const auto ids = options_.decode ? read_ids(text, tokenizer_) : tokenizer_.encode(text, true);
   if (options_.json) {
-    out() << object(tokenizer_, ids).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+    out() << object(tokenizer_, ids).dump() << '\n';
   } else if (options_.decode) {
     out() << tokenizer_.decode(ids, false) << '\n';
   } else {

@@ -1,13 +1,13 @@
 #include "session/end_tokens.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "io/json.h"
 
 namespace tern::session {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 std::optional<std::int32_t> end_of_turn(const chat::ModelText& text) {
   if (!text.chat_template) return std::nullopt;

@@ -123,7 +123,8 @@ Fingerprint Trainer::fingerprint() const {
                     {"adam_beta2", cat(adamw.beta2)},
                     {"adam_epsilon", cat(adamw.epsilon)},
                     {"max_grad_norm", cat(adamw.max_grad_norm)},
-                    {"torch_dtype", std::string(dtype_info(options_.graph.compute).torch)}};
+                    {"torch_dtype", std::string(dtype_info(model_.dtype).torch)},
+                    {"products in", std::string(dtype_name(options_.graph.compute))}};
   return out;
 }
 

@@ -1,6 +1,5 @@
 // tern inspect: what is in a model file.
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "checkpoint/inspect.h"
 #include "cli/commands/command.h"

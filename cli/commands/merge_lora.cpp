@@ -30,12 +30,6 @@ std::string base_model(const Arguments& given, const fs::path& adapter) {
   return config.base_model;
 }
 
-tern_dtype output_dtype(const Arguments& arguments) {
-  const std::string name = arguments.maybe_string("torch_dtype").value_or("bfloat16");
-  if (name == "float32") return TERN_F32;
-  return name == "float16" ? TERN_F16 : TERN_BF16;
-}
-
 }  // namespace
 
 int run_merge_lora(const Arguments& arguments) {
@@ -50,7 +44,6 @@ int run_merge_lora(const Arguments& arguments) {
           .value_or((first.has_filename() ? first.string() : first.parent_path().string()) + "-merged");
   models::MergeOptions options;
   for (const auto& adapter : adapters) options.adapters.emplace_back(adapter);
-  options.dtype = output_dtype(arguments);
   options.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
   std::unique_ptr<Progress> progress;
   if (stderr_is_terminal() && !arguments.boolean("quiet")) {
@@ -59,7 +52,7 @@ int run_merge_lora(const Arguments& arguments) {
       progress->update(done);
     };
   }
-  session::merge_adapters(model, options, target, arguments.boolean("exist_ok")).value();
+  session::merge_adapters(model, options, torch_dtype(arguments), target, arguments.boolean("exist_ok")).value();
   log_info(cat("merged model: ", target.string()));
   return 0;
 }

@@ -137,7 +137,7 @@ std::vector<CommandSpec> file_commands() {
        .defaults = {{"load_args", "true"}}},
       {.name = "merge-lora",
        .summary = "merge adapters into a model and write it",
-       .groups = {"model_file", "base", "merge", "output"},
+       .groups = {"model_file", "compute", "base", "merge", "output"},
        .defaults = {{"load_args", "true"}},
        .pending = Names{"ddp_timeout"},
        .no_effect = {{"seed", "nothing is random"}},

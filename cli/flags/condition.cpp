@@ -16,27 +16,26 @@ bool has_flag(const CommandSpec& command, std::string_view name) {
   return flag != nullptr && !why_no_effect(command, flag->name);
 }
 
-bool has(const Arguments& a, std::string_view name) { return has_flag(a.command(), name) && a.has(name); }
-bool given(const Arguments& a, std::string_view name) { return has(a, name) && a.was_set(name); }
-bool on(const Arguments& a, std::string_view name) { return has(a, name) && a.boolean(name); }
+bool given(const Arguments& a, std::string_view name) { return a.has(name) && a.was_set(name); }
+bool on(const Arguments& a, std::string_view name) { return a.has(name) && a.boolean(name); }
 bool is(const Arguments& a, std::string_view name, std::string_view value) {
-  return has(a, name) && a.string(name) == value;
+  return a.has(name) && a.string(name) == value;
 }
 
 bool has_held_out_rows(const Arguments& a) {
-  return has(a, "val_dataset") || (has(a, "split_dataset_ratio") && a.real("split_dataset_ratio") > 0);
+  return a.has("val_dataset") || (a.has("split_dataset_ratio") && a.real("split_dataset_ratio") > 0);
 }
 
 // eval_strategy is save_strategy's where nobody gives it.
 bool evaluates(const Arguments& a, std::string_view when) {
-  return is(a, has(a, "eval_strategy") ? "eval_strategy" : "save_strategy", when);
+  return is(a, a.has("eval_strategy") ? "eval_strategy" : "save_strategy", when);
 }
 
-bool answers_rows(const Arguments& a) { return has(a, "val_dataset") || on(a, "load_data_args"); }
+bool answers_rows(const Arguments& a) { return a.has("val_dataset") || on(a, "load_data_args"); }
 
 // A checkpoint that is named says where the run goes on.
 bool writes_to_output_dir(const Arguments& a) {
-  if (!has(a, "resume_from_checkpoint") || is(a, "resume_from_checkpoint", "last") || on(a, "resume_only_model")) {
+  if (!a.has("resume_from_checkpoint") || is(a, "resume_from_checkpoint", "last") || on(a, "resume_only_model")) {
     return true;
   }
   const auto folder = [](const fs::path& path) {
@@ -63,16 +62,16 @@ std::vector<Condition> training_conditions() {
        "--tuner_type full trains no adapter"},
       {"full", "tuner_type", [](const Arguments& a) { return is(a, "tuner_type", "full"); }, "--tuner_type full",
        "--tuner_type lora trains only an adapter"},
-      {"new_adapter", "adapters", [](const Arguments& a) { return !has(a, "adapters"); }, "no --adapters",
+      {"new_adapter", "adapters", [](const Arguments& a) { return !a.has("adapters"); }, "no --adapters",
        "--adapters brings its own settings"},
-      {"by_name", "target_regex", [](const Arguments& a) { return !has(a, "target_regex"); }, "no --target_regex", "",
+      {"by_name", "target_regex", [](const Arguments& a) { return !a.has("target_regex"); }, "no --target_regex", "",
        kDropOne, "and --target_regex cannot be used together"},
-      {"freezes", "freeze_parameters", [](const Arguments& a) { return has(a, "freeze_parameters"); },
+      {"freezes", "freeze_parameters", [](const Arguments& a) { return a.has("freeze_parameters"); },
        "--freeze_parameters", "nothing is frozen", "give --freeze_parameters, or remove it"},
-      {"starts", "resume_from_checkpoint", [](const Arguments& a) { return !has(a, "resume_from_checkpoint"); },
+      {"starts", "resume_from_checkpoint", [](const Arguments& a) { return !a.has("resume_from_checkpoint"); },
        "no --resume_from_checkpoint", "a checkpoint has its own weights", kDropOne,
        "and --resume_from_checkpoint cannot be used together"},
-      {"resumes", "resume_from_checkpoint", [](const Arguments& a) { return has(a, "resume_from_checkpoint"); },
+      {"resumes", "resume_from_checkpoint", [](const Arguments& a) { return a.has("resume_from_checkpoint"); },
        "--resume_from_checkpoint", "nothing is resumed", "give --resume_from_checkpoint, or remove it"},
       {"writes_there", "resume_from_checkpoint", writes_to_output_dir, "no --resume_from_checkpoint in another folder",
        "a resumed run goes on in the folder of its checkpoint"},
@@ -90,9 +89,9 @@ std::vector<Condition> training_conditions() {
        "a stream does not know its rows in advance", kDropOne, "and --streaming cannot be used together"},
       {"whole_split", "streaming", [](const Arguments& a) { return !on(a, "streaming"); }, "no --streaming",
        "nobody knows how long a stream is", "give --val_dataset instead", "and --streaming cannot be used together"},
-      {"split_only", "val_dataset", [](const Arguments& a) { return !has(a, "val_dataset"); }, "no --val_dataset", "",
+      {"split_only", "val_dataset", [](const Arguments& a) { return !a.has("val_dataset"); }, "no --val_dataset", "",
        kDropOne, "and --val_dataset cannot be used together"},
-      {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || has(a, "val_dataset"); },
+      {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || a.has("val_dataset"); },
        "no --streaming", "--streaming keeps no cache"},
       {"shuffles", "dataset_shuffle", [](const Arguments& a) { return on(a, "dataset_shuffle"); },
        "--dataset_shuffle true", "--dataset_shuffle false keeps the rows in their order"},
@@ -126,13 +125,13 @@ std::vector<Condition> other_conditions() {
        "--use_chat_template true", "--use_chat_template is false", "give --use_chat_template true, or remove it"},
       {"rows", "val_dataset", answers_rows, "--val_dataset or --load_data_args", "there are no rows to answer",
        "give --val_dataset, or remove it"},
-      {"kept_answers", "val_dataset", [](const Arguments& a) { return answers_rows(a) || has(a, "result_path"); },
+      {"kept_answers", "val_dataset", [](const Arguments& a) { return answers_rows(a) || a.has("result_path"); },
        "--val_dataset, --load_data_args or --result_path", "no results are written",
        "give --val_dataset or --result_path"},
       {"dialogue", "val_dataset", [](const Arguments& a) { return !answers_rows(a); }, "no --val_dataset",
        "rows are answered as a whole"},
-      {"recorded_rows", "val_dataset", [](const Arguments& a) { return !has(a, "val_dataset"); }, "no --val_dataset",
-       "", kDropOne, "and --val_dataset cannot be used together"},
+      {"recorded_rows", "val_dataset", [](const Arguments& a) { return !a.has("val_dataset"); }, "no --val_dataset", "",
+       kDropOne, "and --val_dataset cannot be used together"},
       {"draws", "temperature", [](const Arguments& a) { return !given(a, "temperature") || a.real("temperature") > 0; },
        "a --temperature above 0", "temperature 0 always takes the likeliest token", kDropOne,
        "and --temperature 0 cannot be used together"},
@@ -141,15 +140,15 @@ std::vector<Condition> other_conditions() {
          return on(a, "enable_npu_model_patch") || !given(a, "kernels") || is(a, "kernels", "reference");
        },
        "no --kernels native", "", kDropOne, "false and --kernels native contradict each other"},
-      {"one_text", "dataset", [](const Arguments& a) { return !has(a, "dataset"); }, "no --dataset", "", kDropOne,
+      {"one_text", "dataset", [](const Arguments& a) { return !a.has("dataset"); }, "no --dataset", "", kDropOne,
        "and --dataset cannot be used together"},
-      {"ops_alone", "model", [](const Arguments& a) { return !has(a, "model"); }, "no --model",
+      {"ops_alone", "model", [](const Arguments& a) { return !a.has("model"); }, "no --model",
        "with a model, its own ops are tested", kDropOne, "and --model cannot be used together"},
-      {"model_run", "model", [](const Arguments& a) { return has(a, "model"); }, "--model", "no model is tested",
+      {"model_run", "model", [](const Arguments& a) { return a.has("model"); }, "--model", "no model is tested",
        "give --model, or remove it"},
-      {"new_cases", "replay", [](const Arguments& a) { return !has(a, "replay"); }, "no --replay",
+      {"new_cases", "replay", [](const Arguments& a) { return !a.has("replay"); }, "no --replay",
        "a replay runs one case and prints one line", kDropOne, "and --replay cannot be used together"},
-      {"bounded", "max_length", [](const Arguments& a) { return has(a, "max_length"); }, "--max_length",
+      {"bounded", "max_length", [](const Arguments& a) { return a.has("max_length"); }, "--max_length",
        "no sample is too long", "give --max_length, or remove it"},
       {"shards", "output", writes_shards, "a folder of safetensors as output", "the output is one file"},
   };

@@ -29,14 +29,7 @@ constexpr Flag kModelFile[] = {
      .help = "branch, tag or commit in the hub's repository",
      .computed = "the hub's default branch"},
 };
-constexpr Flag kCompute[] = {
-    {.name = "torch_dtype",
-     .type = choice,
-     .help = "dtype in which products are computed",
-     .computed = "what the device computes fastest",
-     .choices = "bfloat16|float16|float32",
-     .aliases = "dtype"},
-};
+constexpr Flag kCompute[] = {kTorchDtype};
 constexpr Flag kTextRows[] = {
     {.name = "dataset", .type = list, .help = "files or hub ids with rows {\"text\"}; add #N to take N rows"},
     {.name = "result_path", .help = "file to write the results to", .computed = "standard output"},
@@ -64,7 +57,7 @@ constexpr Flag kCache[] = {
     {.name = "kv_cache_dtype",
      .type = choice,
      .fallback = "auto",
-     .help = "dtype of the KV cache; auto: --torch_dtype, else the model's own, bfloat16 for GGUF",
+     .help = "dtype of the KV cache; auto: that of --torch_dtype",
      .choices = "auto|bfloat16|float16|float32"},
     {.name = "kv_cache_memory",
      .type = size,
@@ -217,7 +210,7 @@ std::vector<FlagGroup> tool_groups() {
           {"seed", "Randomness", kSeed},
           {"hub", "Hub", kHub},
           {"model_file", "Model", kModelFile},
-          {"compute", "Computing", kCompute},
+          {"compute", "Weights", kCompute},
           {"text_rows", "Rows", kTextRows},
           {"infer", "Inference", kInfer},
           {"deploy", "Server", kDeploy},

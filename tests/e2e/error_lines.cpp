@@ -130,9 +130,9 @@ TEST_F(ErrorLines, OfBadDataEndWithThree) {
            path("none.case").string() + ": expected a case of tern selftest, found no readable file; check the path"},
       });
   for (const auto& [content, said] :
-       {std::pair{"[1]", ": expected a JSON object, found [1]"},
-        {"{\"do_sample\": 1}", ": key \"do_sample\": expected true or false, found 1"},
-        {"{\"do_sample\": true, \"top_p\": \"all\"}", ": key \"top_p\": expected a number, found \"all\""}}) {
+       {std::pair{"[1]", ": expected an object, found [1]"},
+        {"{\"do_sample\": 1}", ": field \"do_sample\": expected true or false, found 1"},
+        {"{\"do_sample\": true, \"top_p\": \"all\"}", ": field \"top_p\": expected a number, found \"all\""}}) {
     const std::string other = damaged("generation_config.json", [&](const std::string&) { return content; });
     expect_line({"infer", "--model", other, "--val_dataset", rows_}, 3,
                 other + "/generation_config.json" + said + "; take the file from the model's repository, or remove it");

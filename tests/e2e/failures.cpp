@@ -1,5 +1,5 @@
-// Every kind of failure as a user meets it: one line that says where, what was expected, what was found and the mend,
-// and the exit status of its kind.
+// Every kind of failure as a user meets it: one line that says what is wrong and what to do, and the exit status of its
+// kind.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -40,28 +40,12 @@ struct Pipe {
   }
 };
 
-// Where the errors that the program makes are recorded (base/status.h). A program whose files are limited has a record
-// of its own, as the suite's is beyond the limit.
-std::string own_record(pid_t child) {
-  const char* suite = std::getenv("TERN_ERROR_SITES");
-  return suite == nullptr ? std::string() : suite + std::string(".") + std::to_string(child);
-}
-
-void join_record(pid_t child) {
-  const std::string own = own_record(child);
-  if (own.empty()) return;
-  std::ifstream in(own, std::ios::binary);
-  std::ofstream out(std::getenv("TERN_ERROR_SITES"), std::ios::binary | std::ios::app);
-  for (std::string line; std::getline(in, line);) out << line + '\n' << std::flush;
-  std::error_code ignored;
-  std::filesystem::remove(own, ignored);
-}
-
 std::vector<std::string> environment_of(const Options& options) {
   auto all = options.variables;
-  if (const auto own = own_record(getpid()); options.largest_file > 0 && !own.empty()) all["TERN_ERROR_SITES"] = own;
+  // A profile (script/full.d/coverage) is larger than the files that such a program may write.
+  if (options.largest_file > 0 && std::getenv("LLVM_PROFILE_FILE") != nullptr) all["LLVM_PROFILE_FILE"] = "/dev/null";
   for (const char* name :
-       {"PATH", "HOME", "TERN_HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "TERN_ERROR_SITES"}) {
+       {"PATH", "HOME", "TERN_HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LLVM_PROFILE_FILE"}) {
     if (const char* value = std::getenv(name); value != nullptr) all.emplace(name, value);
   }
   std::vector<std::string> lines;
@@ -161,7 +145,6 @@ Outcome run(const std::vector<std::string>& words, const Options& options) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (options.largest_file > 0) join_record(child);
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return outcome;
 }

@@ -3,21 +3,23 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
-#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 namespace tern::errors {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream out;
-  out << in.rdbuf();
-  return out.str();
+// Whether the quote belongs to a number such as 1'000; else it begins a character, as in U' '.
+bool separates_digits(const std::string& text, std::size_t quote) {
+  std::size_t begin = quote;
+  while (begin > 0 && (std::isalnum(static_cast<unsigned char>(text[begin - 1])) != 0 || text[begin - 1] == '\'')) {
+    --begin;
+  }
+  return begin < quote && std::isdigit(static_cast<unsigned char>(text[begin])) != 0;
 }
 
 // Comments and the insides of literals become blanks; every line stays where it is.
@@ -43,8 +45,7 @@ std::string without_literals(const std::string& text) {
       const std::size_t end = std::min(text.find(close, open), text.size());
       blank(open, end + 1);  // with its brackets
       i = end + close.size();
-    } else if (text[i] == '"' ||
-               (text[i] == '\'' && (i == 0 || std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0))) {
+    } else if (text[i] == '"' || (text[i] == '\'' && !separates_digits(text, i))) {
       const char quote = text[i];
       std::size_t end = i + 1;
       while (end < text.size() && text[end] != quote) end += text[end] == '\\' ? 2 : 1;
@@ -76,11 +77,62 @@ std::string squeezed(const std::string& text) {
       out += ' ';
     }
   }
+  while (!out.empty() && out.back() == ' ') out.pop_back();
   return out;
 }
 
 unsigned line_of(const std::string& text, std::size_t at) {
   return 1 + static_cast<unsigned>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+}
+
+// `std::string found`, `const Flag& flag`: a parameter of a declaration, not an argument of a call.
+bool is_parameter(const std::string& part) {
+  static const std::regex pattern(R"((?:const )?[\w:]+(?:<.*>)?[&*]? [&*]?\w+(?: = .*)?)");
+  return std::regex_match(part, pattern);
+}
+
+struct Span {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+// A function's body as a place in the text, by its name: of those that give back an error or never return.
+std::vector<std::pair<std::string, Span>> error_functions(const std::string& code) {
+  std::vector<std::pair<std::string, Span>> out;
+  static const std::regex head(R"((?:\bError|\bFailure|\[\[noreturn\]\] (?:static )?void)\s+(?:\w+::)*(\w+)\()");
+  for (auto match = std::sregex_iterator(code.begin(), code.end(), head); match != std::sregex_iterator(); ++match) {
+    const auto open = static_cast<std::size_t>(match->position() + match->length()) - 1;
+    const std::size_t behind = closed(code, open);
+    const std::size_t body = code.find_first_of("{;", behind);
+    if (body == std::string::npos || code[body] == ';') continue;  // declared, or a variable that is made by a call
+    out.emplace_back((*match)[1], Span{body, closed(code, body)});
+  }
+  return out;
+}
+
+// The arguments between the brackets at `begin` and `end`, as written.
+std::vector<std::string> arguments(const std::string& code, const std::string& text, std::size_t begin,
+                                   std::size_t end) {
+  std::vector<std::string> out;
+  std::size_t from = begin;
+  int depth = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    depth += std::string_view("({[").find(code[i]) != std::string_view::npos   ? 1
+             : std::string_view(")}]").find(code[i]) != std::string_view::npos ? -1
+                                                                               : 0;
+    if (code[i] != ',' || depth != 0) continue;
+    out.push_back(squeezed(text.substr(from, i - from)));
+    from = i + 1;
+  }
+  out.push_back(squeezed(text.substr(from, end - from)));
+  return out;
+}
+
+std::string folder_of(const std::string& file) { return file.substr(0, file.find('/')); }
+
+const std::regex& call() {
+  static const std::regex pattern(R"(\b(\w+)[({])");
+  return pattern;
 }
 
 }  // namespace
@@ -92,67 +144,97 @@ const std::vector<std::string>& folders() {
   return list;
 }
 
-std::vector<std::string> makers_in(const std::string& text) {
+const std::set<std::string>& general_makers() {
+  static const std::set<std::string> list{"usage_error", "failed_error", "device_error", "interrupted_error",
+                                          "data_error"};
+  return list;
+}
+
+std::set<Maker> makers_of(const std::string& list) {
+  std::set<Maker> out;
+  static const std::regex entry(R"((\S+): (\w+) (callers|itself))");
+  std::istringstream in(list);
+  for (std::string line; std::getline(in, line);) {
+    std::smatch match;
+    if (line.empty() || line[0] == '#') continue;
+    if (!std::regex_match(line, match, entry)) throw std::runtime_error("makers.txt: " + line);
+    out.insert({match[1], match[2], match[3] == "callers"});
+  }
+  return out;
+}
+
+std::set<Maker> makers_in(const std::string& file, const std::string& text) {
   const std::string code = without_literals(text);
-  std::vector<std::string> out;
-  static const std::regex call(R"((\w+)\()");
-  static const std::regex structure(R"(struct (\w+) \{)");
-  const std::string mark = "Site site = Site::current()";
-  for (std::size_t at = code.find(mark); at != std::string::npos; at = code.find(mark, at + 1)) {
-    // The nearest name before it whose brackets hold it.
-    for (std::size_t open = at; open-- > 0;) {
-      if ((code[open] != '(' && code[open] != '{') || closed(code, open) <= at) continue;
-      const std::string before = code.substr(0, open + 1);
-      std::smatch match;
-      const std::string tail = before.substr(before.size() - std::min<std::size_t>(before.size(), 80));
-      static const std::regex function_end(R"((\w+)\($)");
-      static const std::regex structure_end(R"(struct (\w+) \{$)");
-      if (std::regex_search(tail, match, code[open] == '(' ? function_end : structure_end)) out.push_back(match[1]);
-      break;
+  std::set<Maker> out;
+  for (const auto& [name, body] : error_functions(code)) {
+    const auto end = code.begin() + static_cast<std::ptrdiff_t>(body.end);
+    for (auto match = std::sregex_iterator(code.begin() + static_cast<std::ptrdiff_t>(body.begin), end, call());
+         match != std::sregex_iterator(); ++match) {
+      if (general_makers().count((*match)[1]) != 0) out.insert({file, name, false});
     }
   }
   return out;
 }
 
-std::vector<ErrorSite> error_sites_in(const std::string& file, const std::string& text,
-                                      const std::vector<std::string>& makers) {
+std::vector<ErrorSite> error_sites_in(const std::string& file, const std::string& text, const std::set<Maker>& makers) {
   const std::string code = without_literals(text);
+  std::set<std::string> wanted = general_makers();
+  std::vector<Span> bodies;  // of makers whose callers are the sites
+  for (const Maker& maker : makers) {
+    if (!maker.callers || folder_of(maker.file) != folder_of(file)) continue;
+    wanted.insert(maker.name);
+    if (maker.file != file) continue;
+    for (const auto& [name, body] : error_functions(code)) {
+      if (name == maker.name) bodies.push_back(body);
+    }
+  }
   std::vector<ErrorSite> out;
-  static const std::regex name(R"(\b(\w+)[({])");
-  static const std::regex handed_on(R"(\bsite\b)");
-  const std::set<std::string> wanted(makers.begin(), makers.end());
-  for (auto match = std::sregex_iterator(code.begin(), code.end(), name); match != std::sregex_iterator(); ++match) {
+  for (auto match = std::sregex_iterator(code.begin(), code.end(), call()); match != std::sregex_iterator(); ++match) {
     if (wanted.count((*match)[1]) == 0) continue;
     const auto begin = static_cast<std::size_t>(match->position());
+    if (std::any_of(bodies.begin(), bodies.end(), [&](Span s) { return s.begin <= begin && begin < s.end; })) continue;
     const auto open = begin + static_cast<std::size_t>(match->length()) - 1;
     const std::size_t end = closed(code, open);
-    const std::string arguments = code.substr(open + 1, end - open - 2);
-    if (squeezed(arguments).empty() || std::regex_search(arguments, handed_on)) continue;
-    out.push_back(
-        {file, line_of(code, begin), line_of(code, end), (*match)[1], squeezed(text.substr(begin, end - begin))});
+    const auto parts = arguments(code, text, open + 1, end - 1);
+    const std::size_t behind = code.find_first_not_of(" \n", end);
+    // A getter (`result.error()`), and the head of a definition or a declaration, make nothing.
+    const bool head = std::any_of(parts.begin(), parts.end(), is_parameter) ||
+                      (behind != std::string::npos && code[behind] == '{' && code[open] == '(');
+    if ((parts.size() == 1 && parts[0].empty()) || head) continue;
+    const std::size_t line = code.rfind('\n', begin);
+    out.push_back({file, line_of(code, begin), line_of(code, end),
+                   static_cast<unsigned>(begin - (line == std::string::npos ? 0 : line + 1)) + 1, (*match)[1],
+                   squeezed(text.substr(begin, end - begin)), parts});
   }
   return out;
 }
 
-std::vector<ErrorSite> error_sites(const fs::path& source) {
-  const auto general = makers_in(read(source / "base/status.h"));
-  std::vector<ErrorSite> out;
+std::string read_text(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+std::vector<std::pair<std::string, std::string>> source_files(const fs::path& source) {
+  std::vector<std::pair<std::string, std::string>> out;
   for (const auto& folder : folders()) {
-    std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(source / folder)) {
       const auto kind = entry.path().extension();
       if (kind != ".cpp" && kind != ".h") continue;
-      files[fs::relative(entry.path(), source).generic_string()] = read(entry.path());
+      out.emplace_back(fs::relative(entry.path(), source).generic_string(), read_text(entry.path()));
     }
-    std::vector<std::string> makers = general;
-    for (const auto& [file, text] : files) {
-      const auto own = makers_in(text);
-      makers.insert(makers.end(), own.begin(), own.end());
-    }
-    for (const auto& [file, text] : files) {
-      const auto sites = error_sites_in(file, text, makers);
-      out.insert(out.end(), sites.begin(), sites.end());
-    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::vector<ErrorSite> error_sites(const fs::path& source, const std::set<Maker>& makers) {
+  std::vector<ErrorSite> out;
+  for (const auto& [file, text] : source_files(source)) {
+    if (file.rfind("base/status.", 0) == 0) continue;  // the general makers themselves
+    const auto sites = error_sites_in(file, text, makers);
+    out.insert(out.end(), sites.begin(), sites.end());
   }
   return out;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,18 +12,39 @@ struct ErrorSite {
   std::string file;    // relative to the source folder
   unsigned first = 0;  // lines of the call, first and last
   unsigned last = 0;
-  std::string maker;  // `data_error`, or a function or struct that takes a Site of its caller
-  std::string text;   // the call as written, runs of blanks as one
+  unsigned column = 0;             // of the call's first letter, from 1
+  std::string maker;               // `data_error`, or a function of makers.txt
+  std::string text;                // the call as written, runs of blanks as one
+  std::vector<std::string> parts;  // its arguments as written
+};
+
+// A function that gives back an Error or a Failure, or throws one and never returns, and that calls a maker itself.
+struct Maker {
+  std::string file;
+  std::string name;
+  // Whether each of its callers is a site, as what they hand over makes the error. Else the calls in its body are.
+  bool callers = false;
+
+  auto operator<=>(const Maker&) const = default;
 };
 
 // The folders whose errors reach users.
 [[nodiscard]] const std::vector<std::string>& folders();
+// usage_error and its like, of base/status.h.
+[[nodiscard]] const std::set<std::string>& general_makers();
 
-// Calls of the makers of base/status.h, and of each function and struct of the same folder that declares
-// `Site site = Site::current()`. A call that hands on `site` is its caller's.
-[[nodiscard]] std::vector<ErrorSite> error_sites(const std::filesystem::path& source);
+// The lines of makers.txt, `file: name callers` or `file: name itself`. Throws std::runtime_error for another line.
+[[nodiscard]] std::set<Maker> makers_of(const std::string& list);
+// The makers that the text of a file defines; `callers` is false in each.
+[[nodiscard]] std::set<Maker> makers_in(const std::string& file, const std::string& text);
+
+// Calls of the general makers, and of those of the same folder whose callers are sites.
+[[nodiscard]] std::vector<ErrorSite> error_sites(const std::filesystem::path& source, const std::set<Maker>& makers);
 [[nodiscard]] std::vector<ErrorSite> error_sites_in(const std::string& file, const std::string& text,
-                                                    const std::vector<std::string>& makers);
-[[nodiscard]] std::vector<std::string> makers_in(const std::string& text);
+                                                    const std::set<Maker>& makers);
+
+// Every source and header of folders(), by its path relative to the source folder, with its text.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> source_files(const std::filesystem::path& source);
+[[nodiscard]] std::string read_text(const std::filesystem::path& path);
 
 }  // namespace tern::errors

@@ -4,9 +4,9 @@
 
 #include <bit>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "checkpoint/fp8.h"
+#include "io/json.h"
 #include "tests/temp_dir.h"
 #include "tests/unit/raw_bytes.h"
 

@@ -30,7 +30,8 @@ class Bytes final : public RowEncoder {
   Result<EncodedRow> encode(const Row& row) const override {
     ++calls;
     if (delay.count() > 0) std::this_thread::sleep_for(delay);
-    if (row.text && *row.text == "refuse") return data_error(cat(row.file, ":", row.line), "another text", "refuse");
+    if (row.text && *row.text == "refuse")
+      return data_error(cat(row.file, ":", row.line), "another text", "refuse", "write another");
     Sample sample;
     for (const auto& message : row.messages) {
       for (const char c : message.content) {
@@ -232,10 +233,7 @@ TEST(Dataset, SaysWhichSettingsDoNotFit) {
   hub.hub = [](const std::string&) -> Result<std::vector<std::filesystem::path>> {
     throw std::runtime_error("no folder");
   };
-  EXPECT_EQ(
-      line(hub),
-      "loading datasets: expected enough memory and readable folders, found no folder; free memory, or look at the "
-      "folder that it names");
+  EXPECT_EQ(line(hub), "loading datasets failed: no folder; free memory, or look at the folder that it names.");
 }
 
 // Broken if a thread that runs out of memory takes the process with it, or ends with another status than 4.

@@ -3,7 +3,6 @@
 
 #include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "io/atomic_dir.h"
