@@ -52,7 +52,7 @@ void answer_in_child(const fs::path& file, int fd) {
   std::vector<tern_device_info> infos;
   auto backend = Backend::load(file);
   if (!backend) {
-    put(answer.reason, sizeof(answer.reason), backend.error().line());
+    put(answer.reason, sizeof(answer.reason), backend.error().problem);  // its mend is for who named the file
   } else {
     const auto& api = (*backend)->api();
     put(answer.name, sizeof(answer.name), api.name);

@@ -206,20 +206,20 @@ TEST(Dataset, SaysWhichSettingsDoNotFit) {
   const test::TempDir scratch;
   const auto file = scratch.write("a.jsonl", rows(5));
   const auto line = [&](const LoadOptions& load) { return scratch.line(load_datasets(load, Bytes()).error()); };
-  EXPECT_EQ(line(options(scratch, {})),
-            "--dataset: expected a data file, found none; name one, as --dataset train.jsonl");
+  EXPECT_EQ(line(options(scratch, {})), "no dataset was given; name a file, as in --dataset train.jsonl.");
   auto split = options(scratch, {file});
   split.split_dataset_ratio = 1;
   EXPECT_EQ(line(split),
-            "--split_dataset_ratio: expected at least 0 and below 1, found 1; give a share of the rows, as 0.01");
+            "--split_dataset_ratio 1 is not a share of the rows; give a number from 0 to below 1, such as 0.01.");
   split.split_dataset_ratio = 0.5;
   split.val_dataset = {file};
-  EXPECT_EQ(line(split), "--split_dataset_ratio: expected no --val_dataset beside it, found both; give one of them");
-  EXPECT_EQ(line(options(scratch, {file + "#0"})),
-            "--dataset DIR/a.jsonl#0: expected a number of rows from 1 to 268435456 after #, found 0; leave #N out to "
-            "take every row once");
+  EXPECT_EQ(line(split), "--split_dataset_ratio and --val_dataset cannot be used together; drop one.");
+  EXPECT_EQ(
+      line(options(scratch, {file + "#0"})),
+      "--dataset DIR/a.jsonl#0 asks for 0 rows; write a number from 1 to 268435456 after #, or leave it out to take "
+      "every row once.");
   EXPECT_EQ(line(options(scratch, {"#3"})),
-            "--dataset: expected a path or a hub id, found \"#3\"; name a file, as train.jsonl#1000");
+            "--dataset \"#3\" names no file; name one, as in --dataset train.jsonl#1000.");
   std::filesystem::create_directory(scratch.path() / "empty");
   EXPECT_EQ(line(options(scratch, {(scratch.path() / "empty").string()})),
             "DIR/empty: expected a directory with .jsonl, .json or .csv files, found none in it; name the file, or the "
