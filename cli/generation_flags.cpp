@@ -28,7 +28,7 @@ void load_training_arguments(Arguments& arguments) {
   std::error_code ignored;
   const bool present = !folder.empty() && fs::is_regular_file(file, ignored);
   if (arguments.boolean("load_args") && present) {
-    std::vector<std::string_view> names = {"template", "system", "enable_thinking", "use_chat_template"};
+    std::vector<std::string_view> names = {"torch_dtype", "template", "system", "enable_thinking", "use_chat_template"};
     if (!arguments.list("adapters").empty()) names.emplace_back("model");  // a checkpoint is itself the model
     arguments.load_saved(io::read_text_file(file).value(), file.string(), names).value();
   }

@@ -53,8 +53,7 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     engine.shorten = options.max_model_len == 0;
     engine.compute = session.compute;
     llm->generation_ = session::read_generation_config(session.path).value();
-    engine.end_token_ids =
-        session::end_token_ids(session.model.config, llm->generation_, *session.source, *session.text).value();
+    engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
     llm->encoder_ = PromptEncoder::create(*session.text, options.use_chat_template, options.template_kwargs).value();
     if (session.model.store == nullptr) {
       models::LoadOptions load;

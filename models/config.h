@@ -50,7 +50,7 @@ struct ModelConfig {
   bool mlp_bias = false;
   std::string torch_dtype;  // as config.json names it, "" unknown
   std::int64_t bos_token_id = -1;
-  std::vector<std::int64_t> eos_token_ids;
+  std::vector<std::int64_t> eos_token_ids;  // of a GGUF: eos, then eot and eom
   std::int64_t pad_token_id = -1;
   // Fields that only the architecture's own file reads, by their key in config.json (in GGUF where they have none).
   std::map<std::string, FieldValue> own;

@@ -12,15 +12,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// --model, else what the training run was given (--load_args), else what the adapter says it was trained on.
-std::string base_model(const Arguments& given, const fs::path& adapter) {
+// --load_args: what the training run was told, where the user says nothing else.
+Arguments with_training_arguments(const Arguments& given, const fs::path& adapter) {
   Arguments arguments = given;
   const fs::path saved = adapter / "args.json";
   std::error_code ignored;
   if (arguments.boolean("load_args") && fs::is_regular_file(saved, ignored)) {
-    constexpr std::string_view kNames[] = {"model"};
+    constexpr std::string_view kNames[] = {"model", "torch_dtype"};
     arguments.load_saved(io::read_text_file(saved).value(), saved.string(), kNames).value();
   }
+  return arguments;
+}
+
+// --model, else what the adapter says it was trained on.
+std::string base_model(const Arguments& arguments, const fs::path& adapter) {
   if (const auto model = arguments.maybe_string("model")) return *model;
   const auto config = models::read_adapter_config(adapter).value();
   if (config.base_model.empty()) {
@@ -32,12 +37,13 @@ std::string base_model(const Arguments& given, const fs::path& adapter) {
 
 }  // namespace
 
-int run_merge_lora(const Arguments& arguments) {
-  const auto& adapters = arguments.list("adapters");
+int run_merge_lora(const Arguments& given) {
+  const auto& adapters = given.list("adapters");
   if (adapters.empty()) {
     throw Failure(usage_error("tern merge-lora needs an adapter", "give --adapters and the folder of a checkpoint"));
   }
   const fs::path first = fs::path(adapters[0]);
+  const Arguments arguments = with_training_arguments(given, first);
   const fs::path model = model_path(arguments, base_model(arguments, first));
   const fs::path target =
       arguments.maybe_string("output_dir")

@@ -141,8 +141,8 @@ TEST_F(Inference, TheCacheIsAsItIsTold) {
   EXPECT_NE(with({"--torch_dtype", "bfloat16", "--logprobs", "--kv_cache_dtype", "float32"}), narrow);
 }
 
-// The flag's dtype is that of the weights, wherever it comes from: rounded when they're loaded or when they were written,
-// they score alike to the last digit, and a wider dtype than the stored one adds nothing.
+// The flag's dtype is that of the weights, wherever it comes from: rounded when they're loaded or when they were
+// written, they score alike to the last digit, and a wider dtype than the stored one adds nothing.
 TEST_F(Inference, TorchDtypeIsWhatWeightsAreHeldIn) {
   const auto texts = scratch_.write("texts.jsonl", "{\"text\": \"one and two\"}\n");
   const auto score = [&](const std::string& model, std::vector<std::string> more) {
@@ -166,9 +166,9 @@ TEST_F(Inference, TorchDtypeIsWhatWeightsAreHeldIn) {
 }
 
 TEST_F(Inference, TheModelsDtypeIsTold) {
+  const auto texts = scratch_.write("texts.jsonl", "{\"text\": \"one\"}\n");
   const auto told = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"bench", "--model", path("model").string(), "--prompt_length", "4", "--max_new_tokens",
-                               "2", "--device", "cpu"});
+    more.insert(more.begin(), {"score", "--model", path("model").string(), "--dataset", texts, "--device", "cpu"});
     return run(more, options_).err;
   };
   EXPECT_NE(told({}).find("parameters, torch_dtype float32, products in f32\n"), std::string::npos) << told({});

@@ -221,8 +221,7 @@ TEST_F(Training, FullTuningSavesAModelAndResumes) {
 // Frozen weights are held in the flag's dtype, so training over a model that was rounded before is the same training;
 // what is trained is not rounded by it.
 TEST_F(Training, TorchDtypeIsThatOfFrozenWeights) {
-  const auto convert =
-      run({"convert", path("model").string(), path("narrow").string(), "--outtype", "bf16"}, options_);
+  const auto convert = run({"convert", path("model").string(), path("narrow").string(), "--outtype", "bf16"}, options_);
   ASSERT_EQ(convert.status, 0) << convert.err;
   const std::vector<std::string> flags = {"--max_steps", "3", "--torch_dtype", "bfloat16"};
   ASSERT_EQ(train("one", flags).status, 0);
@@ -235,6 +234,31 @@ TEST_F(Training, TorchDtypeIsThatOfFrozenWeights) {
   EXPECT_NE(read(path("one/checkpoint-3/adapter_model.safetensors")).find("\"F32\""), std::string::npos);
   ASSERT_EQ(train("three", {"--max_steps", "3"}).status, 0);
   EXPECT_NE(logged(path("one/logging.jsonl"), "loss"), logged(path("three/logging.jsonl"), "loss"));
+}
+
+// --load_args: an adapter is read over weights in the dtype that it was trained over, unless told otherwise.
+TEST_F(Training, TheDtypeOfTrainingIsThatOfItsAdapter) {
+  ASSERT_EQ(train("out", {"--max_steps", "1", "--torch_dtype", "bfloat16"}).status, 0);
+  const std::string checkpoint = path("out/checkpoint-1").string();
+  Options ask = options_;
+  ask.input = "1 + 2\n";
+  const auto told = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"infer", "--adapters", checkpoint, "--max_new_tokens", "1"});
+    return run(more, ask).err;
+  };
+  EXPECT_NE(told({}).find(", torch_dtype bfloat16, "), std::string::npos) << told({});
+  EXPECT_NE(told({"--load_args", "false"}).find(", torch_dtype float32, "), std::string::npos);
+  EXPECT_NE(told({"--torch_dtype", "float32"}).find(", torch_dtype float32, "), std::string::npos);
+  for (const auto& [folder, load_args, dtype] :
+       {std::tuple{"as-trained", "true", "bfloat16"}, {"as-stored", "false", "float32"}}) {
+    const auto merge =
+        run({"merge-lora", "--adapters", checkpoint, "--output_dir", path(folder).string(), "--load_args", load_args},
+            options_);
+    ASSERT_EQ(merge.status, 0) << merge.err;
+    EXPECT_NE(read(path(folder) / "config.json").find("\"torch_dtype\": \"" + std::string(dtype) + "\""),
+              std::string::npos)
+        << folder;
+  }
 }
 
 // The masters that full tuning saves are fp32; the model that they are of keeps its dtype.

@@ -66,7 +66,7 @@ TEST_F(Allocator, SaysWhatWasAskedForWhenMemoryDoesNotSuffice) {
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.error().kind, ErrorKind::device);
     EXPECT_EQ(failure.error().problem,
-              "fake:0 cannot allocate 100 MiB for the key-value cache: this run uses 0 B, and 64.0 MiB are free");
+              "fake:0 cannot allocate 100.0 MiB for the key-value cache: this run uses 0 B, and 64.0 MiB are free");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "base/strings.h"
 #include "tiny.h"
 
 namespace tern::engine {

@@ -339,6 +339,8 @@ TEST_F(GgufConfig, RefusesMetadataOfNoModel) {
             where +
                 ": key \"llama.rope.scaling.type\": expected none or linear, found yarn; "
                 "choose another model: this one computes what tern does not");
+  EXPECT_NE(refused([](auto& m) { m.set("tokenizer.ggml.eot_token_id", "end"); }).find("tokenizer.ggml.eot_token_id"),
+            std::string::npos);
   EXPECT_EQ(refused([](auto& m) { m.set("general.architecture", "mamba"); }),
             where + ": key \"general.architecture\": expected one of " + join(gguf_names(), ", ") +
                 ", found \"mamba\"; choose another model: this one computes what tern does not");
@@ -398,6 +400,18 @@ TEST_F(GgufConfig, AWindowMakesItMistral) {
   const ModelConfig config = read_config(checkpoint::CheckpointSource::open(file).value()).value();
   EXPECT_EQ(config.architecture, "MistralForCausalLM");
   EXPECT_EQ(config.sliding_window, 64);
+}
+
+// They go into config.json and generation_config.json of a directory that is made of the file.
+TEST_F(GgufConfig, NamesEveryEndOfAnAnswer) {
+  const auto file = write(llama31(), [](auto& m) {
+    m.set("tokenizer.ggml.eos_token_id", std::uint32_t{2});
+    m.set("tokenizer.ggml.eot_token_id", std::uint32_t{7});
+    m.set("tokenizer.ggml.eom_token_id", std::uint32_t{2});
+  });
+  const ModelConfig config = read_config(checkpoint::CheckpointSource::open(file).value()).value();
+  EXPECT_EQ(config.eos_token_ids, (std::vector<std::int64_t>{2, 7}));
+  EXPECT_EQ(config_json(config, "bfloat16")["eos_token_id"].dump(), "[2,7]");
 }
 
 TEST_F(GgufConfig, RefusesDivisorsThatAreNone) {

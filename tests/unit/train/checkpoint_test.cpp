@@ -158,7 +158,7 @@ TEST(Trainer, SeesOnlyTheCheckpointsOfItsRun) {
   fs::create_directory(scratch.path() / "checkpoint-7");
   TinyRun last(scratch.path(), scratch.path() / "checkpoint-6");
   last.options.max_steps = 8;
-  EXPECT_TRUE(line_of(last).starts_with((scratch.path() / "checkpoint-7").string() + ": "));
+  EXPECT_TRUE(line_of(last).starts_with((scratch.path() / "checkpoint-7").string() + " is another run's checkpoint "));
 }
 
 // Steps behind the checkpoint are logged again. Broken if the rows stand there twice, or a failed rewriting loses any.
