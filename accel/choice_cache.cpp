@@ -43,9 +43,8 @@ Plan ChoiceCache::plan(const DevicePtr& device, const OpDesc& desc) {
   if (known != known_.end()) {
     remembered = Plan::of_choice(device, desc, known->second);
     if (!remembered && !told_) {
-      log_warn(
-          cat(device->name(), ": a remembered kernel choice, ", known->second,
-              ", is not there any more; such choices are made anew, so the last bits may differ from earlier runs"));
+      log_warn(cat(device->name(), ": a remembered kernel choice, ", known->second,
+                   ", is gone; tern measures again, so the last bits may differ from earlier runs"));
       told_ = true;
     }
   }

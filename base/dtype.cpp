@@ -55,9 +55,7 @@ const PackingInfo& packing_info(tern_packing packing) {
 
 }  // namespace
 
-const DtypeInfo& dtype_info(tern_dtype dtype) {
-  return kDtypes.at(static_cast<std::size_t>(dtype));
-}
+const DtypeInfo& dtype_info(tern_dtype dtype) { return kDtypes.at(static_cast<std::size_t>(dtype)); }
 
 std::optional<tern_dtype> dtype_from_name(std::string_view name) {
   for (const auto& info : kDtypes) {

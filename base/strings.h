@@ -10,7 +10,7 @@
 namespace tern {
 
 void append_text(std::string& out, std::string_view text);
-void append_text(std::string& out, double value);        // shortest text that reads back to the same value
+void append_text(std::string& out, double value);  // shortest text that reads back to the same value
 void append_text(std::string& out, std::int64_t value);
 void append_text(std::string& out, std::uint64_t value);
 inline void append_text(std::string& out, bool value) { append_text(out, std::string_view(value ? "true" : "false")); }
@@ -38,11 +38,11 @@ template <typename... Parts>
   return out;
 }
 
-[[nodiscard]] std::string fixed(double value, int digits);      // fixed(1.25, 1) == "1.2"
-[[nodiscard]] std::string human_bytes(std::uint64_t bytes);     // "1.5 GiB"
+[[nodiscard]] std::string fixed(double value, int digits);   // fixed(1.25, 1) == "1.2"
+[[nodiscard]] std::string human_bytes(std::uint64_t bytes);  // "1.5 GiB"
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
-[[nodiscard]] std::string_view trim(std::string_view text);     // ASCII whitespace off both ends
+[[nodiscard]] std::string_view trim(std::string_view text);  // ASCII whitespace off both ends
 
 // Edits from one to the other, a swap of neighbours being one; `nearest` gives the closest candidate within a third of
 // the word's length, or "".

@@ -4,13 +4,13 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "io/json.h"
 
 namespace tern::jinja {
 class Value;
@@ -22,12 +22,12 @@ struct Dialogue;
 
 // What the template sees. JSON is passed by pointer so that a dataset's rows need no copy; null: absent.
 struct ChatInput {
-  const nlohmann::ordered_json* messages = nullptr;  // array of {role, content, ...}
+  const io::Json* messages = nullptr;  // array of {role, content, ...}
   const std::vector<jinja::Value>* values =
-      nullptr;                                    // in the place of `messages`: from make_message, as rows give them
-  const nlohmann::ordered_json* tools = nullptr;  // array of JSON schemas; null is None
-  const nlohmann::ordered_json* documents = nullptr;  // array of {title, text}; null is None
-  const nlohmann::ordered_json* kwargs = nullptr;     // object: chat_template_kwargs, enable_thinking and the like
+      nullptr;                          // in the place of `messages`: from make_message, as rows give them
+  const io::Json* tools = nullptr;      // array of JSON schemas; null is None
+  const io::Json* documents = nullptr;  // array of {title, text}; null is None
+  const io::Json* kwargs = nullptr;     // object: chat_template_kwargs, enable_thinking and the like
   bool add_generation_prompt = false;
   // Ends the text inside the last message, after its content, so that a model goes on with it.
   bool continue_final_message = false;

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "chat/chat_template.h"
+#include "io/json.h"
 
 namespace tern::chat {
 namespace {
 
 using jinja::Value;
-using nlohmann::ordered_json;
 using Members = std::vector<std::pair<Value, Value>>;
 
 // Names under which a message's reasoning is passed: the first is what templates read.
@@ -41,11 +40,11 @@ jinja::Values messages_of(const ChatInput& input) {
   }
   jinja::Values out;
   out.reserve(input.messages->size());
-  for (const ordered_json& json : *input.messages) {
+  for (const io::Json& json : *input.messages) {
     if (!json.is_object()) {
       throw Failure(data_error(cat("messages[", out.size(), "]"), "an object", json.type_name(), as_messages));
     }
-    out.push_back(make_message(jinja::from_json(json).dict().entries));
+    out.push_back(make_message(value_of(json).dict().entries));
   }
   return out;
 }
@@ -64,6 +63,30 @@ void set_member(Members& members, std::string_view key, Value value) {
 
 Value make_message(Members members) {
   alias_reasoning(members);
+  return jinja::make_dict(std::move(members));
+}
+
+Value value_of(const io::Json& json) {
+  if (json.is_boolean()) return Value(json.get<bool>());
+  if (json.is_string()) return Value(json.text());
+  if (json.is_number_float()) return Value(json.get<double>());
+  if (json.is_number()) {
+    // Beyond int64 a float keeps the magnitude; no template computes with such numbers.
+    if (json.is_number_unsigned() && json.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) {
+      return Value(json.get<double>());
+    }
+    return Value(json.get<std::int64_t>());
+  }
+  if (json.is_array()) {
+    jinja::Values items;
+    items.reserve(json.size());
+    for (const io::Json& item : json) items.push_back(value_of(item));
+    return Value::list(std::move(items));
+  }
+  if (!json.is_object()) return Value();
+  Members members;
+  members.reserve(json.size());
+  for (const auto& [key, value] : json.items()) members.emplace_back(Value(key), value_of(value));
   return jinja::make_dict(std::move(members));
 }
 
@@ -87,12 +110,11 @@ Result<Dialogue> read_dialogue(const ChatInput& input) {
     }
     try {
       if (input.kwargs) {
-        for (const auto& [name, value] : input.kwargs->items())
-          out.variables.emplace_back(name, jinja::from_json(value));
+        for (const auto& [name, value] : input.kwargs->items()) out.variables.emplace_back(name, value_of(value));
       }
       out.messages = messages_of(input);
-      out.variables.emplace_back("tools", input.tools ? jinja::from_json(*input.tools) : Value());
-      out.variables.emplace_back("documents", input.documents ? jinja::from_json(*input.documents) : Value());
+      out.variables.emplace_back("tools", input.tools ? value_of(*input.tools) : Value());
+      out.variables.emplace_back("documents", input.documents ? value_of(*input.documents) : Value());
     } catch (const jinja::Problem& problem) {
       throw Failure(messages_error(problem));
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "io/json.h"
 #include "jinja/value.h"
 
 namespace tern::chat {
@@ -21,6 +22,10 @@ struct Dialogue {
 // Fails with ErrorKind::data for messages that are no array of objects, kwargs that are no object, and values nested
 // too deep.
 [[nodiscard]] Result<Dialogue> read_dialogue(const ChatInput& input);
+
+// JSON's numbers stay integers or floats as they were written; order is kept. Throws jinja::Problem where it nests too
+// deep.
+[[nodiscard]] jinja::Value value_of(const io::Json& json);
 
 // A message from its members: what transformers' reasoning names stand for is given under each of them. Throws
 // jinja::Problem where it nests too deep.

@@ -1,7 +1,6 @@
 #include "checkpoint/checkpoint_source.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/dtype.h"
@@ -10,13 +9,13 @@
 #include "checkpoint/dequantize.h"
 #include "checkpoint/fp8.h"
 #include "io/byte_reader.h"
-#include "io/json.h"
+#include "io/json_field.h"
 #include "io/system_error.h"
 
 namespace tern::checkpoint {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 struct CheckpointSource::State {
   Kind kind = Kind::safetensors;
@@ -60,9 +59,9 @@ struct CheckpointSource::State {
     kind = Kind::hugging_face;
     directory = path;
     if (fs::exists(directory / "config.json")) config = io::read_json_file(directory / "config.json").value();
-    if (config && !config->is_object()) {
-      throw Failure(data_error((directory / "config.json").string(), "an object", config->type_name(),
-                               "restore the model's config.json"));
+    if (config) {
+      const std::string file = (directory / "config.json").string();
+      (void)io::JsonField(*config, file, "restore the model's config.json").object();
     }
     if (config && !with_weights) return;
     for (const char* stem : {"model", "adapter_model"}) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +15,7 @@
 #include "base/status.h"
 #include "checkpoint/gguf.h"
 #include "checkpoint/safetensors.h"
+#include "io/json.h"
 
 namespace tern::checkpoint {
 
@@ -54,8 +54,8 @@ class CheckpointSource {
   // The tensor, or an Error that names the file and the nearest name that it has.
   [[nodiscard]] Result<const SourceTensor*> require(std::string_view name) const;
 
-  [[nodiscard]] const Gguf* gguf() const;                      // null unless kind() is gguf
-  [[nodiscard]] const nlohmann::ordered_json* config() const;  // config.json, null where there is none
+  [[nodiscard]] const Gguf* gguf() const;        // null unless kind() is gguf
+  [[nodiscard]] const io::Json* config() const;  // config.json, null where there is none
   [[nodiscard]] const std::map<std::string, std::string>& safetensors_metadata() const;
 
   [[nodiscard]] const std::vector<std::shared_ptr<const io::MappedFile>>& files() const;

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <variant>
 
@@ -22,7 +21,7 @@ namespace tern::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr std::int64_t kChunkElements = std::int64_t{1} << 22;  // 16 MiB of fp32 at a time
 

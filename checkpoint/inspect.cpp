@@ -2,22 +2,22 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "checkpoint/checkpoint_source.h"
 #include "checkpoint/logical_tensors.h"
+#include "io/json.h"
 
 namespace tern::checkpoint {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr std::size_t kShownElements = 8;
 constexpr std::size_t kShownText = 200;
 
-std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump(const Json& value) { return value.dump(); }
 
 std::string shortened(std::string_view text) {
   if (text.size() <= kShownText) return dump(std::string(text));
@@ -71,8 +71,8 @@ void describe_source(const CheckpointSource& source, Inspection& out) {
     const std::string text = dump(value);
     out.metadata.emplace_back(key, text.size() > kShownText ? shortened(text) : text);
   }
-  const auto found = source.config()->find("model_type");
-  if (found != source.config()->end() && found->is_string()) out.architecture = found->get<std::string>();
+  const Json* found = source.config()->find("model_type");
+  if (found != nullptr && found->is_string()) out.architecture = found->get<std::string>();
 }
 
 Inspection inspect_source(const CheckpointSource& source) {
@@ -131,12 +131,10 @@ Json to_json(const Inspection& inspection) {
   }
   out["storage"] = std::move(totals);
   Json metadata = Json::object();
-  auto& members = metadata.get_ref<Json::object_t&>();
   for (const auto& [key, value] : inspection.metadata) {
     // A shortened array is no JSON any more: it stays text.
-    Json parsed = Json::parse(value, nullptr, false);
-    static_cast<std::vector<std::pair<const std::string, Json>>&>(members).emplace_back(
-        key, parsed.is_discarded() ? Json(value) : std::move(parsed));
+    auto parsed = io::parse_json(value, key);
+    metadata.append(key, parsed ? std::move(*parsed) : Json(value));
   }
   out["metadata"] = std::move(metadata);
   Json tensors = Json::array();

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "io/json.h"
 
 namespace tern::checkpoint {
 
@@ -42,7 +42,7 @@ struct Inspection {
 };
 
 [[nodiscard]] Result<Inspection> inspect(const std::filesystem::path& path);
-[[nodiscard]] nlohmann::ordered_json to_json(const Inspection& inspection);
+[[nodiscard]] io::Json to_json(const Inspection& inspection);
 // Lines for a terminal: a head, the metadata, one line a tensor, the totals.
 [[nodiscard]] std::string to_text(const Inspection& inspection);
 

@@ -2,33 +2,30 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/dtype.h"
 #include "base/strings.h"
-#include "io/json.h"
+#include "io/json_field.h"
 
 namespace tern::checkpoint {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // The mend of planes that do not fit each other.
 constexpr const char* kRefetch = "fetch the checkpoint again, or use the unquantised one";
+constexpr const char* kRestore = "restore the model's config.json";
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+bool is_block(std::int64_t size) { return size > 0 && size <= (std::int64_t{1} << 30); }
 
 // Gathers the planes of one checkpoint; consumed names do not appear on their own.
 class Gatherer {
  public:
   explicit Gatherer(const CheckpointSource& source) : source_(source) {
     if (source.config() == nullptr) return;
-    auto found = source.config()->find("quantization_config");
-    if (found == source.config()->end() || !found->is_object()) return;
-    quantization_ = &*found;
-    const auto method = found->find("quant_method");
-    if (method != found->end() && method->is_string()) method_ = method->get<std::string>();
+    quantization_ = io::JsonField(*source.config(), (source.directory() / "config.json").string(), kRestore)
+                        .find("quantization_config");
+    if (quantization_) method_ = quantization_->text("quant_method", "");
   }
 
   std::vector<LogicalTensor> run() {
@@ -105,9 +102,7 @@ class Gatherer {
   }
 
   [[nodiscard]] std::int64_t setting(const char* key, std::int64_t otherwise) const {
-    if (quantization_ == nullptr) return otherwise;
-    const auto found = quantization_->find(key);
-    return found != quantization_->end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
+    return quantization_ ? quantization_->integer(key, otherwise) : otherwise;
   }
 
   // weight f8 [n, k], scale [ceil(n / rows), ceil(k / columns)]: w = q * scale.
@@ -119,15 +114,11 @@ class Gatherer {
     out.shape = out.data->shape;
     std::int64_t rows = 128;
     std::int64_t columns = 128;
-    if (quantization_ != nullptr && quantization_->contains("weight_block_size")) {
-      const Json& size = (*quantization_)["weight_block_size"];
-      if (!size.is_array() || size.size() != 2 || !size[0].is_number_unsigned() || !size[1].is_number_unsigned() ||
-          size[0].get<std::uint64_t>() - 1 >= (1U << 30) || size[1].get<std::uint64_t>() - 1 >= (1U << 30)) {
-        throw Failure(data_error(cat(source_.path().string(), ": weight_block_size"), "two positive integers",
-                                 size.dump().substr(0, 60), "restore the model's config.json"));
-      }
-      rows = size[0].get<std::int64_t>();
-      columns = size[1].get<std::int64_t>();
+    if (const auto size = quantization_ ? quantization_->find("weight_block_size") : std::nullopt) {
+      const std::vector<std::int64_t> sizes = size->integers();
+      if (sizes.size() != 2 || !is_block(sizes[0]) || !is_block(sizes[1])) throw size->wrong("two positive integers");
+      rows = sizes[0];
+      columns = sizes[1];
     }
     expect_shape(*out.scale, {ceil_div(out.shape[0], rows), ceil_div(out.shape[1], columns)});
     out.scheme = {TERN_PACK_F8_BLOCK,        8, static_cast<std::int32_t>(rows), static_cast<std::int32_t>(columns),
@@ -207,9 +198,11 @@ class Gatherer {
   // qweight i32 [k * bits / 32, n], qzeros i32 [groups, n * bits / 32], scales [groups, n], g_idx i32 [k].
   void gptq(const std::string& module) {
     if (method_ != "gptq") {
-      throw Failure(data_error(cat(source_.path().string(), ": config.json: quant_method"),
-                               "gptq or awq, as there are .qweight tensors",
-                               method_.empty() ? std::string("none") : method_, "restore the model's config.json"));
+      const io::JsonPlace config((source_.directory() / "config.json").string());
+      throw Failure(
+          config.field("quantization_config")
+              .field("quant_method")
+              .error("gptq or awq, as there are .qweight tensors", method_.empty() ? "none" : method_, kRestore));
     }
     LogicalTensor out{.name = module + ".weight"};
     out.data = &plane(module + ".qweight", {TERN_I32, TERN_U32});
@@ -236,9 +229,7 @@ class Gatherer {
       out.permutation = &plane(module + ".g_idx", {TERN_I32});
       expect_shape(*out.permutation, {k});
     }
-    const auto format = quantization_ != nullptr ? quantization_->find("checkpoint_format") : Json::const_iterator();
-    const bool second = quantization_ != nullptr && format != quantization_->end() && format->is_string() &&
-                        format->get<std::string>() == "gptq_v2";
+    const bool second = quantization_ && quantization_->text("checkpoint_format", "") == "gptq_v2";
     out.zero_bias = second ? 0 : 1;
     out.shape = {n, k};
     out.scheme = {TERN_PACK_GPTQ_INT4,
@@ -259,22 +250,17 @@ class Gatherer {
     expect_shape(*out.codebook, {16});
     const SourceTensor& state = plane(name + ".quant_state.bitsandbytes__nf4", {TERN_U8});
     const std::string_view text(reinterpret_cast<const char*>(state.bytes.data()), state.bytes.size());
-    const Json json = io::parse_json(text, where(state.name)).value();
-    const auto natural = [&](const char* key) -> std::int64_t {
-      const auto found = json.is_object() ? json.find(key) : json.end();
-      if (!json.is_object() || found == json.end() || !found->is_number_unsigned() ||
-          found->get<std::uint64_t>() - 1 >= (1U << 30)) {
-        throw Failure(data_error(where(state.name), cat("a positive \"", key, "\""), "none", kRefetch));
-      }
-      return found->get<std::int64_t>();
+    const io::Json document = io::parse_json(text, where(state.name)).value();
+    const io::JsonField json(document, where(state.name), kRefetch);
+    const auto block_of = [&](const char* key) {
+      const io::JsonField size = json.at(key);
+      if (!is_block(size.integer())) throw size.wrong("an integer from 1 to 2^30");
+      return size.integer();
     };
-    const std::int64_t block = natural("blocksize");
-    if (!json.contains("shape") || !json["shape"].is_array())
-      throw Failure(data_error(where(state.name), "a shape", "none", kRefetch));
-    for (const Json& size : json["shape"]) {
-      if (!size.is_number_unsigned())
-        throw Failure(data_error(where(state.name), "a shape of integers", size.dump().substr(0, 40), kRefetch));
-      out.shape.push_back(size.get<std::int64_t>());
+    const std::int64_t block = block_of("blocksize");
+    for (const io::JsonField& size : json.at("shape").items()) {
+      if (size.integer() < 0) throw size.wrong("a size");
+      out.shape.push_back(size.integer());
     }
     const auto count = element_count(out.shape);
     if (!count || out.shape.empty() || out.data->bytes.size() != (*count + 1) / 2) {
@@ -288,12 +274,9 @@ class Gatherer {
       out.zero = &plane(name + ".nested_absmax", {TERN_F32});
       out.scale_codebook = &plane(name + ".nested_quant_map", {TERN_F32});
       expect_shape(*out.scale_codebook, {256});
-      out.scale_block = static_cast<int>(natural("nested_blocksize"));
+      out.scale_block = static_cast<int>(block_of("nested_blocksize"));
       expect_shape(*out.zero, {ceil_div(blocks, out.scale_block)});
-      const auto offset = json.find("nested_offset");
-      if (offset == json.end() || !offset->is_number())
-        throw Failure(data_error(where(state.name), "a \"nested_offset\"", "none", kRefetch));
-      out.scale_offset = offset->get<float>();
+      out.scale_offset = static_cast<float>(json.at("nested_offset").number());
       out.scheme.flags = TERN_SCHEME_DOUBLE_QUANT;
     }
     found_.push_back(std::move(out));
@@ -319,13 +302,12 @@ class Gatherer {
   void check_method() const {
     static const std::set<std::string> kKnown = {"fp8", "awq", "gptq", "compressed-tensors", "bitsandbytes", "mxfp4"};
     if (method_.empty() || kKnown.contains(method_)) return;
-    throw Failure(data_error(cat(source_.path().string(), ": config.json: quant_method"),
-                             "fp8, awq, gptq, compressed-tensors, bitsandbytes or mxfp4", method_,
-                             "use the unquantised checkpoint"));
+    throw quantization_->at("quant_method")
+        .wrong("fp8, awq, gptq, compressed-tensors, bitsandbytes or mxfp4", "use the unquantised checkpoint");
   }
 
   const CheckpointSource& source_;
-  const Json* quantization_ = nullptr;
+  std::optional<io::JsonField> quantization_;
   std::string method_;
   std::set<std::string> consumed_;
   std::vector<LogicalTensor> found_;

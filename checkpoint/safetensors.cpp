@@ -2,19 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
 #include "base/strings.h"
 #include "checkpoint/ggml_types.h"
 #include "io/byte_reader.h"
-#include "io/json.h"
+#include "io/json_field.h"
 
 namespace tern::checkpoint {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the reference implementation's bound
 
@@ -42,21 +41,6 @@ constexpr std::array kDtypes = std::to_array<SafetensorsDtype>({
     {"F6_E2M3", 6, std::nullopt},
     {"F6_E3M2", 6, std::nullopt},
 });
-
-std::uint64_t natural(const Json& value, const std::string& where) {
-  if (!value.is_number_unsigned()) {
-    throw Failure(data_error(where, "a non-negative integer",
-                             value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60),
-                             io::kCorruptFile));
-  }
-  return value.get<std::uint64_t>();
-}
-
-const Json& member(const Json& object, const char* key, const std::string& where) {
-  const auto found = object.find(key);
-  if (found == object.end()) throw Failure(data_error(where, cat("the key \"", key, "\""), "none", io::kCorruptFile));
-  return *found;
-}
 
 // A shard's name stays in its directory: no separator, no "..".
 bool plain_file_name(const std::string& name) {
@@ -114,27 +98,19 @@ class SafetensorsParser {
 
   void read_index(const std::filesystem::path& directory, const std::filesystem::path& index) {
     const Json json = io::read_json_file(index).value();
-    const std::string name = index.string();
-    if (!json.is_object()) throw Failure(data_error(name, "an object", json.type_name(), io::kCorruptFile));
-    const Json& map = member(json, "weight_map", name);
-    if (!map.is_object() || map.empty()) {
-      throw Failure(data_error(cat(name, ": key \"weight_map\""), "an object of tensor names and files",
-                               map.dump().substr(0, 60), io::kCorruptFile));
-    }
+    const io::JsonField names = io::JsonField(json, index.string(), io::kCorruptFile).at("weight_map");
+    const auto map = names.object();
+    if (map.empty()) throw names.wrong("tensor names and their files");
     std::set<std::string> shards;
-    for (const auto& [tensor, file] : map.items()) {
-      const std::string where = cat(name, ": tensor \"", tensor, "\"");
-      if (!file.is_string()) throw Failure(data_error(where, "a file name", file.type_name(), io::kCorruptFile));
-      const auto& shard = file.get_ref<const std::string&>();
-      if (!plain_file_name(shard)) {
-        throw Failure(data_error(where, "a file name inside the directory", cat("\"", shard, "\""), io::kCorruptFile));
-      }
-      shards.insert(shard);
+    for (const Json::Member& one : map) {
+      if (!one.value.is_string() || !plain_file_name(one.value.text()))
+        throw names.member(one).wrong("a file name inside the directory");
+      shards.insert(one.value.text());
     }
     for (const std::string& shard : shards) read_file(directory / shard);
-    for (const auto& [tensor, file] : map.items()) {
+    for (const auto& [tensor, file] : map) {
       const auto found = out_.index_.find(tensor);
-      const auto& shard = file.get_ref<const std::string&>();
+      const auto& shard = file.text();
       if (found != out_.index_.end() &&
           out_.files_[out_.tensors_[found->second].file]->path() == (directory / shard).string()) {
         continue;
@@ -172,43 +148,29 @@ class SafetensorsParser {
   }
 
   void read_metadata(const Json& value, const std::string& path) {
-    const std::string where = cat(path, ": __metadata__");
-    if (!value.is_object())
-      throw Failure(data_error(where, "an object of strings", value.type_name(), io::kCorruptFile));
-    for (const auto& [key, text] : value.items()) {
-      if (!text.is_string())
-        throw Failure(data_error(cat(where, ": key \"", key, "\""), "a string", text.type_name(), io::kCorruptFile));
-      out_.metadata_[key] = text.get<std::string>();
-    }
+    const io::JsonField metadata(value, cat(path, ": __metadata__"), io::kCorruptFile);
+    for (const Json::Member& one : metadata.object()) out_.metadata_[one.key] = metadata.member(one).text();
   }
 
   void read_tensor(const std::string& name, const Json& value, std::span<const std::byte> data,
                    const std::string& path) {
     const std::string where = cat(path, ": tensor \"", name, "\"");
-    if (!value.is_object()) throw Failure(data_error(where, "an object", value.type_name(), io::kCorruptFile));
+    const io::JsonField fields(value, where, io::kCorruptFile);
     SafetensorsTensor tensor;
     tensor.name = name;
     tensor.file = out_.files_.size() - 1;
-    const Json& dtype = member(value, "dtype", where);
-    tensor.dtype = dtype.is_string() ? find_safetensors_dtype(dtype.get_ref<const std::string&>()) : nullptr;
+    const io::JsonField dtype = fields.at("dtype");
+    tensor.dtype = find_safetensors_dtype(dtype.text());
     if (tensor.dtype == nullptr)
-      throw Failure(data_error(where, "a dtype of safetensors",
-                               dtype.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60),
-                               "convert the file to a dtype of the safetensors format"));
-    const Json& shape = member(value, "shape", where);
-    if (!shape.is_array())
-      throw Failure(data_error(where, "a shape that is an array", shape.type_name(), io::kCorruptFile));
-    for (const Json& size : shape) {
-      const std::uint64_t dimension = natural(size, where);
-      if (dimension > (std::uint64_t{1} << 62))
-        throw Failure(data_error(where, "dimensions below 2^62", cat(dimension), io::kCorruptFile));
-      tensor.shape.push_back(static_cast<std::int64_t>(dimension));
+      throw dtype.wrong("a dtype of safetensors", "convert the file to a dtype of the safetensors format");
+    for (const io::JsonField& size : fields.at("shape").items()) {
+      if (size.natural() > (std::uint64_t{1} << 62)) throw size.wrong("a dimension below 2^62");
+      tensor.shape.push_back(size.json().get<std::int64_t>());
     }
-    const Json& offsets = member(value, "data_offsets", where);
-    if (!offsets.is_array() || offsets.size() != 2)
-      throw Failure(data_error(where, "two data_offsets", offsets.dump().substr(0, 60), io::kCorruptFile));
-    const std::uint64_t begin = natural(offsets[0], where);
-    const std::uint64_t end = natural(offsets[1], where);
+    const std::vector<io::JsonField> offsets = fields.at("data_offsets").items();
+    if (offsets.size() != 2) throw fields.at("data_offsets").wrong("two offsets");
+    const std::uint64_t begin = offsets[0].natural();
+    const std::uint64_t end = offsets[1].natural();
     if (begin > end || end > data.size()) {
       throw Failure(data_error(where, cat("offsets inside the data of ", data.size(), " bytes"),
                                cat(begin, " to ", end), "the file is truncated or corrupt: fetch it again"));

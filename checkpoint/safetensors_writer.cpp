@@ -2,7 +2,6 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/strings.h"
@@ -13,7 +12,7 @@
 namespace tern::checkpoint {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 struct Placed {
   std::size_t spec = 0;
@@ -31,7 +30,7 @@ std::string shard_name(const std::string& stem, std::size_t number, std::size_t 
 }
 
 std::string header_of(const Json& tensors) {
-  std::string header = tensors.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string header = tensors.dump();
   header.append((8 - header.size() % 8) % 8, ' ');  // data begins on 8 bytes
   return header;
 }
@@ -79,7 +78,6 @@ struct SafetensorsWriter::State {
     });
     Json header = Json::object();
     if (!options.metadata.empty()) header["__metadata__"] = options.metadata;
-    std::vector<std::pair<const std::string, Json>>& entries = header.get_ref<Json::object_t&>();
     std::uint64_t end = 0;
     for (Placed* one : members) {
       const TensorSpec& spec = specs[one->spec];
@@ -87,7 +85,7 @@ struct SafetensorsWriter::State {
       entry["dtype"] = spec.dtype;
       entry["shape"] = spec.shape;
       entry["data_offsets"] = {end, end + one->size};
-      entries.emplace_back(spec.name, std::move(entry));
+      header.append(spec.name, std::move(entry));
       one->offset = end;
       end += one->size;
     }
@@ -112,10 +110,9 @@ struct SafetensorsWriter::State {
     if (names.size() > 1) {
       Json index_json = Json::object();
       Json map = Json::object();
-      std::vector<std::pair<const std::string, Json>>& entries = map.get_ref<Json::object_t&>();
       std::uint64_t total = 0;
       for (const Placed& one : placed) {
-        entries.emplace_back(specs[one.spec].name, names[one.shard]);
+        map.append(specs[one.spec].name, names[one.shard]);
         total += one.size;
       }
       index_json["metadata"] = {{"total_size", total}};

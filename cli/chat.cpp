@@ -84,7 +84,7 @@ class Prompt {
       return true;
     }
     if (word != "reset-system") return false;
-    log_info("the next line is the system text");
+    log_info("type the new system message");
     return expects_system_ = true;
   }
 
@@ -98,15 +98,15 @@ class Prompt {
 void print(std::string_view text) { std::cout << text << std::flush; }
 
 void require_goes_on() {
-  if (terminated()) throw Failure(interrupted_error("interrupted: the dialogue has ended", "begin another one"));
+  if (terminated()) throw Failure(interrupted_error("the dialogue was stopped", "begin another one"));
 }
 
 }  // namespace
 
 int converse(Chat& chat) {
   log_info(
-      "exit or quit leaves; clear forgets the dialogue; multi-line ends a query with #; reset-system sets a new system "
-      "text");
+      "exit or quit leaves; clear forgets the dialogue; multi-line takes questions of several lines, which end with #; "
+      "single-line goes back; reset-system asks for a new system message");
   LineEditor editor;
   Prompt prompt(chat);
   std::string line;
@@ -122,12 +122,12 @@ int converse(Chat& chat) {
     }
     const auto query = prompt.take(line);
     if (!query) continue;
-    set_interrupt_line("\ntern: this answer stops; once more ends at once\n");
+    set_interrupt_line("\ntern: stopping this answer; press Ctrl-C again to leave at once\n");
     const engine::Answer answer = chat.ask(*query, print);
     require_goes_on();
     clear_interrupt();
     if (answer.error) {
-      log_warn(cat("the question was left out: ", answer.error->line(), "; or type clear, which forgets the dialogue"));
+      log_warn(cat("the question was left out: ", answer.error->line(), "; or type clear to forget the dialogue"));
       continue;
     }
     print("\n");
@@ -145,11 +145,10 @@ int answer_pipe(Chat& chat, bool stream) {
   if (!stream) std::cout << answer.text;
   std::cout << '\n';
   if (!std::cout.flush()) {
-    throw Failure(failed_error("standard output: expected room for the answer, found a write that failed",
-                               "check the space left"));
+    throw Failure(failed_error("the answer could not be written to standard output", "check the space left"));
   }
   if (answer.reason == engine::FinishReason::aborted) {
-    throw Failure(interrupted_error("interrupted: the answer is not complete", "run it again"));
+    throw Failure(interrupted_error("the answer was stopped before it was complete", "run it again"));
   }
   return 0;
 }

@@ -13,10 +13,6 @@
 namespace tern::cli {
 namespace {
 
-bool has(const Arguments& arguments, std::string_view name) {
-  return find_flag(arguments.command(), name) != nullptr && arguments.has(name);
-}
-
 // One line a file, redrawn as it goes.
 data::Progress file_progress() {
   return [bar = std::shared_ptr<Progress>(), label = std::string()](const data::ProgressEvent& event) mutable {
@@ -38,15 +34,15 @@ data::Progress file_progress() {
 data::LoadOptions load_options(const Arguments& arguments) {
   data::LoadOptions options;
   options.dataset = arguments.list("dataset");
-  if (has(arguments, "val_dataset")) options.val_dataset = arguments.list("val_dataset");
-  if (has(arguments, "split_dataset_ratio")) options.split_dataset_ratio = arguments.real("split_dataset_ratio");
-  if (has(arguments, "data_seed")) options.data_seed = static_cast<std::uint64_t>(arguments.integer("data_seed"));
-  if (has(arguments, "dataset_num_proc")) {
+  if (arguments.has("val_dataset")) options.val_dataset = arguments.list("val_dataset");
+  if (arguments.has("split_dataset_ratio")) options.split_dataset_ratio = arguments.real("split_dataset_ratio");
+  if (arguments.has("data_seed")) options.data_seed = static_cast<std::uint64_t>(arguments.integer("data_seed"));
+  if (arguments.has("dataset_num_proc")) {
     options.dataset_num_proc = static_cast<unsigned>(arguments.integer("dataset_num_proc"));
   }
-  if (has(arguments, "strict")) options.strict = arguments.boolean("strict");
-  if (has(arguments, "load_from_cache_file")) options.load_from_cache_file = arguments.boolean("load_from_cache_file");
-  if (has(arguments, "columns")) {
+  if (arguments.has("strict")) options.strict = arguments.boolean("strict");
+  if (arguments.has("load_from_cache_file")) options.load_from_cache_file = arguments.boolean("load_from_cache_file");
+  if (arguments.has("columns")) {
     options.normalize.columns = data::parse_columns(arguments.string("columns")).value();
   }
   options.normalize.system = system_message(arguments);
@@ -56,7 +52,7 @@ data::LoadOptions load_options(const Arguments& arguments) {
 }
 
 std::string system_message(const Arguments& arguments) {
-  if (!has(arguments, "system")) return {};
+  if (!arguments.has("system")) return {};
   const std::string& given = arguments.string("system");
   std::error_code ignored;
   if (given.find('\n') == std::string::npos && std::filesystem::is_regular_file(given, ignored)) {
@@ -66,19 +62,19 @@ std::string system_message(const Arguments& arguments) {
 }
 
 void apply_template(const Arguments& arguments, chat::ModelText& model) {
-  if (!has(arguments, "template")) return;
+  if (!arguments.has("template")) return;
   const std::string& file = arguments.string("template");
   model.chat_template = chat::ChatTemplate::parse(io::read_text_file(file).value(), file).value();
 }
 
 std::string template_kwargs(const Arguments& arguments) {
-  if (!has(arguments, "enable_thinking")) return {};
+  if (!arguments.has("enable_thinking")) return {};
   return cat("{\"enable_thinking\": ", arguments.boolean("enable_thinking"), "}");
 }
 
 data::ChatEncoderOptions encoder_options(const Arguments& arguments) {
   data::ChatEncoderOptions options;
-  if (has(arguments, "max_length")) options.max_length = static_cast<std::uint32_t>(arguments.integer("max_length"));
+  if (arguments.has("max_length")) options.max_length = static_cast<std::uint32_t>(arguments.integer("max_length"));
   options.truncation = data::parse_truncation(arguments.string("truncation_strategy")).value();
   options.loss_scale = chat::parse_loss_scale(arguments.string("loss_scale")).value();
   options.use_chat_template = arguments.boolean("use_chat_template");

@@ -20,13 +20,6 @@ std::string folder_with_args(const Arguments& arguments) {
   return arguments.maybe_string("model").value_or("");
 }
 
-// --kv_cache_dtype; auto: that of --torch_dtype, none where neither is given.
-std::optional<tern_dtype> cache_dtype(const Arguments& arguments) {
-  const std::string& word = arguments.string("kv_cache_dtype");
-  if (word != "auto") return dtype_from_name(word);
-  return arguments.has("torch_dtype") ? dtype_from_name(arguments.string("torch_dtype")) : std::nullopt;
-}
-
 }  // namespace
 
 void load_training_arguments(Arguments& arguments) {
@@ -35,7 +28,7 @@ void load_training_arguments(Arguments& arguments) {
   std::error_code ignored;
   const bool present = !folder.empty() && fs::is_regular_file(file, ignored);
   if (arguments.boolean("load_args") && present) {
-    std::vector<std::string_view> names = {"template", "system", "enable_thinking", "use_chat_template"};
+    std::vector<std::string_view> names = {"torch_dtype", "template", "system", "enable_thinking", "use_chat_template"};
     if (!arguments.list("adapters").empty()) names.emplace_back("model");  // a checkpoint is itself the model
     arguments.load_saved(io::read_text_file(file).value(), file.string(), names).value();
   }
@@ -56,8 +49,10 @@ std::string generating_model(const Arguments& arguments) {
   const auto& adapters = arguments.list("adapters");
   std::string model = arguments.maybe_string("model").value_or("");
   if (model.empty() && !adapters.empty()) model = models::read_adapter_config(adapters[0]).value().base_model;
-  if (model.empty())
-    throw Failure(usage_error("--model: expected a model, found none", "name one, such as smollm2-135m"));
+  if (model.empty()) {
+    throw Failure(usage_error(cat("tern ", arguments.command().name, " needs a model"),
+                              "name one, for example with --model smollm2-135m"));
+  }
   return model;
 }
 
@@ -67,7 +62,7 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   if (!adapters.empty()) options.adapter = adapters[0];
   options.max_model_len = arguments.maybe_integer("max_model_len").value_or(0);
   if (!arguments.list("val_dataset").empty()) options.engine.max_num_seqs = arguments.integer("max_batch_size");
-  options.engine.cache_dtype = cache_dtype(arguments);
+  options.engine.cache_dtype = dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
   options.engine.kv_cache_memory = static_cast<std::uint64_t>(arguments.maybe_integer("kv_cache_memory").value_or(0));
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);

@@ -12,7 +12,7 @@ namespace {
 // A signal handler has no other way to reach the program.
 std::atomic<int> signals_seen{0};
 std::atomic<bool> term_seen{false};
-std::atomic<const char*> first_line{"\ntern: stopping after this step; once more ends at once\n"};
+std::atomic<const char*> first_line{"\ntern: stopping after this step; press Ctrl-C again to stop at once\n"};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<const char*>::is_always_lock_free);
 
 void on_signal(int signal) {

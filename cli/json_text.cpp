@@ -1,7 +1,5 @@
 #include "cli/json_text.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/strings.h"
 #include "io/json.h"
 #include "io/yaml.h"
@@ -9,11 +7,9 @@
 namespace tern::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
-std::string as_word(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string as_word(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 Field field(const std::string& key, const Json& value) {
   Field out{key, {}, value.is_object()};
@@ -32,9 +28,7 @@ bool is_json_object(std::string_view text) {
   return value && value->is_object();
 }
 
-std::string json_quote(std::string_view text) {
-  return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string json_quote(std::string_view text) { return Json(std::string(text)).dump(); }
 
 Result<std::vector<Field>> read_fields(std::string_view text, const std::string& name) {
   const bool yaml = name.ends_with(".yaml") || name.ends_with(".yml");

@@ -32,9 +32,7 @@ int run_command(const Words& words) {
   // Before the flags are read: which of them work says nothing where the command does not.
   const bool help = words.size() > 1 && (words[1] == "--help" || words[1] == "-h");
   if (spec != nullptr && spec->run == nullptr && !help) {
-    throw Failure(
-        usage_error(cat("command \"", spec->name, "\": expected an implemented command, found one not implemented yet"),
-                    "see tern --help"));
+    throw Failure(usage_error(cat("tern ", spec->name, " is not implemented yet"), "see tern --help"));
   }
   if (help && spec != nullptr) return print(help_command(*spec));
   const auto invocation = parse_command_line(words, variable).value();
@@ -61,8 +59,7 @@ int dispatch(const Words& words) {
 // Output that never arrived is a failure, not a success: a full disk, a closed pipe.
 int flushed(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  print_error(
-      failed_error("standard output: expected all of it to be written, found an error", "check the space left").line());
+  print_error(failed_error("standard output could not be written in full", "check the space left").line());
   return status == 0 ? static_cast<int>(ErrorKind::failed) : status;
 }
 
@@ -74,14 +71,13 @@ int guarded(const Words& words) {
     print_error(failure.what());
     return static_cast<int>(failure.error().kind);
   } catch (const std::bad_alloc&) {
-    print_error(device_error("host memory: expected room for the run, found none left",
-                             "use a smaller batch or a shorter length")
-                    .line());
+    print_error(
+        device_error("the host has no memory left for the run", "use a smaller batch or a shorter length").line());
     return static_cast<int>(ErrorKind::device);
   } catch (const std::exception& error) {
-    print_error(failed_error(cat("tern: expected no failure inside, found ", error.what()),
-                             "report it with the command that led to it")
-                    .line());
+    print_error(
+        failed_error(cat("tern made a mistake of its own: ", error.what()), "report it with the command that led to it")
+            .line());
     return static_cast<int>(ErrorKind::failed);
   }
 }

@@ -2,14 +2,14 @@
 
 #include <cerrno>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "io/json.h"
 #include "io/system_error.h"
 
 namespace tern::cli {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 ResultWriter::ResultWriter(const Options& options, const tokenizer::Tokenizer& tokenizer)
     : options_(options), tokenizer_(tokenizer) {
@@ -37,11 +37,10 @@ void ResultWriter::write(const ResultRow& row) {
   result["messages"] = std::move(messages);
   if (answer.error) result["error"] = answer.error->line();
   std::ostream& out = options_.path ? file_ : std::cout;
-  out << result.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
+  out << result.dump() << '\n' << std::flush;
   if (out) return;
-  throw Failure(failed_error(
-      cat(options_.path.value_or("standard output"), ": expected room for the answers, found a write that failed"),
-      "check the space left"));
+  throw Failure(failed_error(cat("the answers could not be written to ", options_.path.value_or("standard output")),
+                             "check the space left"));
 }
 
 }  // namespace tern::cli

@@ -44,9 +44,9 @@ class RowAnswers {
 
   void tell(bool with_metric, bool strict) const {
     if (interrupted())
-      throw Failure(interrupted_error(cat("interrupted: ", rows_, " rows were answered and written"), "run it again"));
-    if (rows_ == 0)
-      throw Failure(data_error("--val_dataset", "rows to answer", "none", "see what was said of the rows"));
+      throw Failure(interrupted_error(cat("the run was stopped after ", rows_, " rows were answered and written"),
+                                      "run it again"));
+    if (rows_ == 0) throw Failure(data_error("--val_dataset", "rows to answer", "none", "see the lines above"));
     if (with_metric) {
       log_info(cat(
           "acc: ", fixed(static_cast<double>(right_) / static_cast<double>(std::max<std::int64_t>(labelled_, 1)), 4),

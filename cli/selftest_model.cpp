@@ -25,7 +25,8 @@ class Watched : public graph::NodeProbe {
  public:
   explicit Watched(OpChecker& checker) : checker_(checker) {}
   void before(const graph::ProbedCall& call) override {
-    if (interrupted()) throw Failure(interrupted_error("interrupted: not every op was checked", "run it again"));
+    if (interrupted())
+      throw Failure(interrupted_error("the selftest was stopped before all ops were checked", "run it again"));
     checker_.before(call);
   }
   void after(const graph::ProbedCall& call) override {
@@ -50,7 +51,6 @@ std::vector<std::int32_t> prompt_ids(const tokenizer::Tokenizer& tokenizer) {
 void generate(session::Session& session, const models::LoadedAdapter& adapter, const engine::TokenIds& ids) {
   engine::LLMOptions options;
   options.engine.max_num_batched_tokens = 16;
-  options.engine.cache_dtype = session.compute;
   options.engine.adapters = adapter.layers;
   options.max_model_len = static_cast<std::int64_t>(ids.size()) + kGenerated;
   engine::SamplingParams sampling;
@@ -87,10 +87,10 @@ int check_model(const Arguments& arguments) {
   std::fputs(text.c_str(), stdout);
   if (checker.first()) {
     const conformance::ModelFinding& first = *checker.first();
-    throw Failure(failed_error(cat("selftest of ", session->path.string(), " on ", device, ": call ", first.call, ", ",
-                                   first.failing.spec().name, first.weights.empty() ? "" : cat(" of ", first.weights),
-                                   ": expected what the oracle says, found ", first.problem),
-                               cat("look closer with tern selftest --replay ", file)));
+    throw Failure(failed_error(
+        cat(device, " computes ", session->path.string(), " wrongly in call ", first.call, ", ",
+            first.failing.spec().name, first.weights.empty() ? "" : cat(" of ", first.weights), ": ", first.problem),
+        cat("run tern selftest --replay ", file, " to look closer")));
   }
   return 0;
 }

@@ -8,12 +8,8 @@
 namespace tern::cli {
 namespace {
 
-bool has(const Arguments& arguments, std::string_view name) {
-  return find_flag(arguments.command(), name) != nullptr && arguments.has(name);
-}
-
 std::optional<graph::Fallback> fallback_policy(const Arguments& arguments) {
-  if (!has(arguments, "fallback")) return std::nullopt;
+  if (!arguments.has("fallback")) return std::nullopt;
   const std::string& word = arguments.string("fallback");
   if (word == "allow") return graph::Fallback::allow;
   return word == "warn" ? graph::Fallback::warn : graph::Fallback::forbid;
@@ -40,9 +36,9 @@ std::vector<std::filesystem::path> backend_files(const Arguments& arguments) {
 
 session::HubOptions hub_options(const Arguments& arguments) {
   session::HubOptions options;
-  if (has(arguments, "use_hf")) options.use_hf = arguments.boolean("use_hf");
-  if (has(arguments, "hub_token")) options.token = arguments.string("hub_token");
-  if (has(arguments, "model_revision")) options.revision = arguments.string("model_revision");
+  if (arguments.has("use_hf")) options.use_hf = arguments.boolean("use_hf");
+  if (arguments.has("hub_token")) options.token = arguments.string("hub_token");
+  if (arguments.has("model_revision")) options.revision = arguments.string("model_revision");
   options.progress = [bar = std::shared_ptr<Progress>()](std::uint64_t done, std::uint64_t total) mutable {
     if (!bar) {
       install_interrupt_handler();
@@ -64,11 +60,15 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   options.runtime = runtime_options(arguments);
   options.model = model;
   options.hub = hub_options(arguments);
-  if (has(arguments, "model_type")) options.model_type = arguments.string("model_type");
-  if (has(arguments, "template")) options.chat_template = arguments.string("template");
-  // One of the flag's choices.
-  if (has(arguments, "torch_dtype")) options.compute = dtype_from_name(arguments.string("torch_dtype")).value();
+  if (arguments.has("model_type")) options.model_type = arguments.string("model_type");
+  if (arguments.has("template")) options.chat_template = arguments.string("template");
+  options.dtype = torch_dtype(arguments);
   return options;
+}
+
+std::optional<tern_dtype> torch_dtype(const Arguments& arguments) {
+  if (!arguments.has("torch_dtype")) return std::nullopt;
+  return dtype_from_name(arguments.string("torch_dtype"));
 }
 
 std::unique_ptr<session::Session> open_session(const Arguments& arguments, const std::string& model) {
@@ -93,8 +93,8 @@ void load_weights(session::Session& session, const Arguments& arguments, const m
 void require_one_adapter(const Arguments& arguments) {
   const auto& adapters = arguments.list("adapters");
   if (adapters.size() <= 1) return;
-  throw Failure(usage_error(cat("--adapters: expected one adapter, found ", adapters.size()),
-                            "merge the others first: tern merge-lora"));
+  throw Failure(usage_error(cat("--adapters takes one adapter here, not ", adapters.size()),
+                            "merge the others first with tern merge-lora"));
 }
 
 }  // namespace tern::cli

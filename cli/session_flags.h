@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cli/flags/arguments.h"
@@ -27,6 +28,9 @@ namespace tern::cli {
 
 // --model (or `model`), --model_type, --template, --torch_dtype and the flags above, those that the command has.
 [[nodiscard]] session::SessionOptions session_options(const Arguments& arguments, const std::string& model);
+
+// --torch_dtype; none where it isn't given, or the command has no such flag.
+[[nodiscard]] std::optional<tern_dtype> torch_dtype(const Arguments& arguments);
 
 // A progress line for weights as they are read; empty where none is to be seen.
 [[nodiscard]] std::function<void(std::uint64_t done, std::uint64_t total)> weight_progress(const Arguments& arguments);

@@ -10,7 +10,7 @@ void for_each_text(const Arguments& arguments,
                    const std::function<bool(const std::string& text, const std::string& place)>& take) {
   const auto& datasets = arguments.list("dataset");
   if (datasets.empty()) {
-    throw Failure(usage_error("--dataset: expected a file of rows {\"text\"}, found none", "give --dataset FILE"));
+    throw Failure(usage_error(cat("tern ", arguments.command().name, " needs rows {\"text\"}"), "give --dataset FILE"));
   }
   data::LoadOptions options;
   options.strict = true;

@@ -4,16 +4,16 @@
 #include <cerrno>
 #include <charconv>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "cli/json_text.h"
+#include "io/json.h"
 #include "io/system_error.h"
 
 namespace tern::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 // Ids with blanks, commas or brackets around them, as this command writes them and as people copy them.
 std::vector<tokenizer::TokenId> read_ids(std::string_view words, const tokenizer::Tokenizer& tokenizer) {
@@ -25,9 +25,9 @@ std::vector<tokenizer::TokenId> read_ids(std::string_view words, const tokenizer
     tokenizer::TokenId id = -1;
     const auto parsed = std::from_chars(word.data(), word.data() + word.size(), id);
     if (parsed.ec != std::errc() || parsed.ptr != word.data() + word.size() || id < 0 || id >= tokenizer.vocab_size()) {
-      throw Failure(usage_error(
-          cat("--decode: expected token ids from 0 to ", tokenizer.vocab_size() - 1, ", found ", std::string(word)),
-          "for example tern tokenize --decode --text '1 2 3'"));
+      throw Failure(
+          usage_error(cat("--decode takes token ids from 0 to ", tokenizer.vocab_size() - 1, ", not \"", word, "\""),
+                      "for example tern tokenize --decode --text '1 2 3'"));
     }
     ids.push_back(id);
     at = end;
@@ -51,8 +51,7 @@ Json object(const tokenizer::Tokenizer& tokenizer, const std::vector<tokenizer::
 
 void require_written(const std::ostream& out) {
   if (out) return;
-  throw Failure(
-      failed_error("tokenize: expected output that can be written, found a write that failed", "check the space left"));
+  throw Failure(failed_error("the tokens could not be written", "check the space left"));
 }
 
 }  // namespace
@@ -69,7 +68,7 @@ std::ostream& TokenOutput::out() { return options_.path ? file_ : std::cout; }
 void TokenOutput::write(std::string_view text) {
   const auto ids = options_.decode ? read_ids(text, tokenizer_) : tokenizer_.encode(text, true);
   if (options_.json) {
-    out() << object(tokenizer_, ids).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+    out() << object(tokenizer_, ids).dump() << '\n';
   } else if (options_.decode) {
     out() << tokenizer_.decode(ids, false) << '\n';
   } else {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/strings.h"
@@ -13,7 +12,7 @@
 
 namespace tern::data {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 struct ChatEncoder::State {
   tokenizer::Tokenizer tokenizer;

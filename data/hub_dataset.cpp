@@ -1,13 +1,13 @@
 #include "data/hub_dataset.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "base/strings.h"
 #include "data/dataset_rows.h"
 #include "hub/hub.h"
+#include "io/json.h"
 #include "io/mapped_file.h"
 #include "io/yaml.h"
 
@@ -15,7 +15,7 @@ namespace tern::data {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr std::uint64_t kMostReadme = std::uint64_t{4} << 20;  // bytes
 

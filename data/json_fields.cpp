@@ -8,28 +8,6 @@
 
 namespace tern::data {
 
-Place::Place(const std::string& file, std::uint64_t line) : row_(cat(file, ":", line)) {}
-
-Place Place::field(std::string_view name) const {
-  Place inner = *this;
-  if (!inner.path_.empty()) inner.path_ += '.';
-  constexpr std::size_t kShown = 64;  // a foreign key may be any length
-  inner.path_ += name.substr(0, kShown);
-  return inner;
-}
-
-Place Place::at(std::size_t index) const {
-  Place inner = *this;
-  inner.path_ += cat("[", index, "]");
-  return inner;
-}
-
-std::string Place::where() const { return path_.empty() ? row_ : cat(row_, ": field \"", path_, "\""); }
-
-Error Place::error(std::string expected, std::string found, std::string mend) const {
-  return data_error(where(), std::move(expected), std::move(found), std::move(mend));
-}
-
 std::string kind_of(simdjson::dom::element value) {
   switch (value.type()) {
     case simdjson::dom::element_type::ARRAY:

@@ -1,4 +1,6 @@
-// Reading foreign JSON values with the place of every error; only for sources that include simdjson.
+// Reading the values of rows, which are laxer than a file's fields (CSV holds numbers as text); the places and their
+// errors are those of io/json_field.h. Rows stream through simdjson's documents: read into io::Json they would take
+// fifteen times as long and more (io/json_tape.h). Only for sources that include simdjson.
 #pragma once
 
 #include <simdjson.h>
@@ -6,23 +8,11 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
+#include "io/json_field.h"
 
 namespace tern::data {
 
-// file:line and the field inside the row, for errors.
-class Place {
- public:
-  Place(const std::string& file, std::uint64_t line);
-  [[nodiscard]] Place field(std::string_view name) const;  // .name
-  [[nodiscard]] Place at(std::size_t index) const;         // [index]
-  [[nodiscard]] std::string where() const;                 // `train.jsonl:17: field "messages[0].role"`
-  [[nodiscard]] Error error(std::string expected, std::string found, std::string mend) const;
-
- private:
-  std::string row_;
-  std::string path_;
-};
+using Place = io::JsonPlace;  // of a row: file:line and the field inside it
 
 [[nodiscard]] std::string kind_of(simdjson::dom::element value);  // "a string", "an array", ...
 [[nodiscard]] std::string json_problem(simdjson::error_code error);

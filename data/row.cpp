@@ -276,7 +276,7 @@ Result<Row> Normalizer::row(const RawRow& raw, const std::string& file) {
     row.file = file;
     row.line = raw.line;
     row.ordinal = raw.ordinal;
-    const Place place(file, raw.line);
+    const Place place(cat(file, ":", raw.line));
     const dom::element element = state_->parse(state_->parser, raw.json, place);
     if (!element.is_object())
       throw Failure(

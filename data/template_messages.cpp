@@ -168,7 +168,7 @@ jinja::Values converted(const std::vector<Message>& messages) {
   bool open = false;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const Message& message = messages[i];
-    const Place place = Place("messages", i + 1);
+    const Place place = Place(cat("messages:", i + 1));
     const bool call = message.role == "tool_call";
     if (call && open && draft.role == "assistant") {
       const auto& before = messages[draft.source].loss;
@@ -191,7 +191,7 @@ jinja::Values converted(const std::vector<Message>& messages) {
     draft.source = i;
     draft.loss = weight_of(message, draft, place);
   }
-  if (open) finish(out, std::move(draft), Place("messages", messages.size()));
+  if (open) finish(out, std::move(draft), Place(cat("messages:", messages.size())));
   return out;
 }
 

@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
 
@@ -68,18 +67,12 @@ std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::Cach
         options.memory > 0 ? "raise --kv_cache_memory or lower --max_model_len" : "lower --max_model_len"));
   }
   options.max_model_len = affordable * block_size;
-  log_info(cat("key-value cache: ", human_bytes(budget), " hold ", options.max_model_len, " tokens; ", wish,
-               " would be needed"));
+  log_info(
+      cat("key-value cache: ", human_bytes(budget), " hold ", options.max_model_len, " tokens, less than the ", wish));
   return affordable;
 }
 
 }  // namespace
-
-tern_dtype default_cache_dtype(const models::ModelConfig& config, const accel::Device& device) {
-  tern_dtype dtype = TERN_BF16;
-  if (const auto own = dtype_from_name(config.torch_dtype); own == TERN_F32 || own == TERN_F16) dtype = *own;
-  return (device.info().storage_dtypes & (1U << dtype)) != 0 ? dtype : TERN_F32;
-}
 
 CacheEngine::CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<nn::CacheSpec> specs,
                          const CacheOptions& options)

@@ -9,7 +9,6 @@
 
 #include "engine/block_pool.h"
 #include "graph/tensor_store.h"
-#include "models/config.h"
 #include "nn/cache_spec.h"
 #include "nn/token_inputs.h"
 
@@ -23,10 +22,6 @@ struct CacheOptions {
   std::uint64_t memory = 0;  // bytes; 0: `share` of what the device has free
   double share = 0.8;
 };
-
-// The dtype of a cache that nobody named: the model's own, bfloat16 where it has none (GGUF), float32 on a device that
-// does not store that.
-[[nodiscard]] tern_dtype default_cache_dtype(const models::ModelConfig& config, const accel::Device& device);
 
 // Owns the tensors, under names that no other engine over the same store uses; they go with it. Memory is taken as it
 // comes: no kernel reads what kv_write has not written, so nothing is cleared, and a page that no sequence reached

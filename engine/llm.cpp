@@ -39,7 +39,7 @@ LLM::LLM(session::Session& session, LLMOptions options) : session_(session), opt
 LLM::~LLM() = default;
 
 Result<std::int64_t> LLM::model_len(const session::Session& session, const LLMOptions& options) {
-  const std::int64_t most = session.config.max_position_embeddings;
+  const std::int64_t most = session.model.config.max_position_embeddings;
   if (options.max_model_len <= most) return options.max_model_len > 0 ? options.max_model_len : most;
   return usage_error(
       cat("--max_model_len is ", options.max_model_len, ", and the model takes at most ", most, " tokens"), "lower it");
@@ -53,8 +53,7 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     engine.shorten = options.max_model_len == 0;
     engine.compute = session.compute;
     llm->generation_ = session::read_generation_config(session.path).value();
-    engine.end_token_ids =
-        session::end_token_ids(session.config, llm->generation_, *session.source, *session.text).value();
+    engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
     llm->encoder_ = PromptEncoder::create(*session.text, options.use_chat_template, options.template_kwargs).value();
     if (session.model.store == nullptr) {
       models::LoadOptions load;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "session/model_dtype.h"
 
 namespace tern::engine {
 namespace {
@@ -15,7 +16,7 @@ EngineOptions completed(EngineOptions options) {
 
 CacheOptions cache_options(const EngineOptions& options, const models::LoadedModel& model) {
   CacheOptions cache;
-  cache.dtype = options.cache_dtype.value_or(default_cache_dtype(model.config, *model.store->device()));
+  cache.dtype = options.cache_dtype.value_or(session::storable_dtype(model.store->device()->info(), model.dtype));
   cache.max_model_len = options.max_model_len;
   cache.max_num_seqs = options.max_num_seqs;
   cache.shorten = options.shorten;

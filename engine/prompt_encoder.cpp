@@ -1,13 +1,11 @@
 #include "engine/prompt_encoder.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/strings.h"
 #include "io/json.h"
 
 namespace tern::engine {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 PromptEncoder::PromptEncoder(const chat::ModelText& text, bool templated)
     : text_(text), templated_(templated), kwargs_(std::make_unique<Json>(Json::object())) {}

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "chat/model_text.h"
 #include "engine/llm.h"
+#include "io/json.h"
 
 namespace tern::engine {
 
@@ -29,7 +29,7 @@ class PromptEncoder {
 
   const chat::ModelText& text_;
   bool templated_;
-  std::unique_ptr<nlohmann::ordered_json> kwargs_;
+  std::unique_ptr<io::Json> kwargs_;
 };
 
 }  // namespace tern::engine

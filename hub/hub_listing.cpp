@@ -3,19 +3,17 @@
 #include <cctype>
 #include <cstdlib>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/strings.h"
 #include "hub/hub.h"
-#include "io/json.h"
+#include "io/json_field.h"
 #include "io/mapped_file.h"
 
 namespace tern::hub {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxFiles = 100'000;
 constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 46;  // so that no sum of sizes overflows
@@ -62,14 +60,9 @@ bool hexadecimal(const std::string& text, std::size_t size) {
   return text.size() == size && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-std::string text_of(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-std::uint64_t natural_of(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+std::uint64_t natural_of(const io::JsonField& object, const char* key) {
+  const auto found = object.find(key);
+  return found ? found->natural() : 0;
 }
 
 void add_file(HubListing& listing, HubFile file, std::set<std::string>& seen, const std::string& name) {
@@ -88,20 +81,17 @@ void add_file(HubListing& listing, HubFile file, std::set<std::string>& seen, co
   listing.files.push_back(std::move(file));
 }
 
-HubListing hugging_face_listing(const Json& json, const std::string& name) {
+HubListing hugging_face_listing(const io::JsonField& json, const std::string& name) {
   HubListing listing;
   std::set<std::string> seen;
-  listing.commit = text_of(json, "sha");
-  if (!hexadecimal(listing.commit, 40))
-    throw Failure(data_error(name, "a commit \"sha\"", cat("\"", listing.commit.substr(0, 60), "\""), kNoHub));
-  const auto siblings = json.find("siblings");
-  if (siblings == json.end() || !siblings->is_array())
-    throw Failure(data_error(name, "an array \"siblings\"", "none", kNoHub));
-  for (const Json& entry : *siblings) {
-    HubFile file{text_of(entry, "rfilename"), natural_of(entry, "size"), "", text_of(entry, "blobId")};
-    if (entry.is_object() && entry.contains("lfs")) {
-      file.sha256 = text_of(entry["lfs"], "sha256");
-      if (file.size == 0) file.size = natural_of(entry["lfs"], "size");
+  const io::JsonField commit = json.at("sha");
+  listing.commit = commit.text();
+  if (!hexadecimal(listing.commit, 40)) throw commit.wrong("a commit");
+  for (const io::JsonField& entry : json.at("siblings").items()) {
+    HubFile file{entry.text("rfilename", ""), natural_of(entry, "size"), "", entry.text("blobId", "")};
+    if (const auto lfs = entry.find("lfs")) {
+      file.sha256 = lfs->text("sha256", "");
+      if (file.size == 0) file.size = natural_of(*lfs, "size");
       file.git_sha1.clear();  // of the pointer, not of the content
     }
     add_file(listing, std::move(file), seen, name);
@@ -109,17 +99,18 @@ HubListing hugging_face_listing(const Json& json, const std::string& name) {
   return listing;
 }
 
-HubListing modelscope_listing(const Json& json, const std::string& name) {
+HubListing modelscope_listing(const io::JsonField& json, const std::string& name) {
   HubListing listing;
   std::set<std::string> seen;
-  const Json* data = json.contains("Data") ? &json["Data"] : nullptr;
-  if (data == nullptr || !data->is_object() || !data->contains("Files") || !(*data)["Files"].is_array()) {
-    const std::string message = text_of(json, "Message").substr(0, 100);
-    throw Failure(data_error(name, "an array \"Data.Files\"", message.empty() ? "none" : message, kNoHub));
+  const auto data = json.find("Data");
+  const auto files = data && data->json().is_object() ? data->find("Files") : std::nullopt;
+  if (!files) {
+    const std::string message = json.text("Message", "none").substr(0, 100);
+    throw Failure(json.place().error("an array \"Data.Files\"", message, kNoHub));
   }
-  for (const Json& entry : (*data)["Files"]) {
-    if (text_of(entry, "Type") == "tree") continue;
-    add_file(listing, {text_of(entry, "Path"), natural_of(entry, "Size"), text_of(entry, "Sha256"), ""}, seen, name);
+  for (const io::JsonField& entry : files->items()) {
+    if (entry.text("Type", "") == "tree") continue;
+    add_file(listing, {entry.text("Path", ""), natural_of(entry, "Size"), entry.text("Sha256", ""), ""}, seen, name);
   }
   return listing;
 }
@@ -241,8 +232,8 @@ bool wanted_file(const std::string& path, const std::vector<std::string>& all) {
 
 Result<HubListing> parse_hub_listing(Hub hub, std::string_view text, const std::string& name) {
   return catching([&] {
-    const Json json = io::parse_json(text, name).value();
-    if (!json.is_object()) throw Failure(data_error(name, "an object", json.type_name(), kNoHub));
+    const io::Json reply = io::parse_json(text, name).value();
+    const io::JsonField json(reply, name, kNoHub);
     return hub == Hub::hugging_face ? hugging_face_listing(json, name) : modelscope_listing(json, name);
   });
 }

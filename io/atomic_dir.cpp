@@ -10,19 +10,17 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "io/checksum.h"
 #include "io/file_writer.h"
-#include "io/json.h"
+#include "io/json_field.h"
 #include "io/system_error.h"
 
 namespace tern::io {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kMark = ".tmp-";
 constexpr const char* kLock = ".lock";  // held by the writer while it lives, also across hosts
@@ -199,34 +197,26 @@ Status verify_manifest(const fs::path& directory, Verify depth) {
   return guarded([&] {
     const fs::path path = directory / kManifest;
     const Json manifest = read_json_file(path).value();
-    const auto files = manifest.is_object() ? manifest.find("files") : manifest.end();
-    if (!manifest.is_object() || files == manifest.end() || !files->is_object()) {
-      throw Failure(data_error(path.string(), "an object \"files\"", "none", kDamaged));
-    }
-    for (const auto& [name, entry] : files->items()) {
+    const JsonField files = JsonField(manifest, path.string(), kDamaged).at("files");
+    for (const Json::Member& one : files.object()) {
+      const std::string& name = one.key;
+      const JsonField entry = files.member(one);
       const std::string where = (directory / name).string();
       if (!safe_relative(name))
-        throw Failure(data_error(path.string(), "names inside the directory", cat("\"", name, "\""), kDamaged));
-      if (!entry.is_object() || !entry.contains("size") || !entry["size"].is_number_unsigned() ||
-          !entry.contains("xxh3_64") || !entry["xxh3_64"].is_string()) {
-        throw Failure(
-            data_error(cat(path.string(), ": \"", name, "\""), "size and xxh3_64", "something else", kDamaged));
-      }
+        throw Failure(files.place().error("names inside the directory", cat("\"", name, "\""), kDamaged));
       std::error_code code;
       const std::uintmax_t size = fs::file_size(directory / name, code);
       if (code)
         throw Failure(
             data_error(where, "a file that the manifest names", code.message(), "the directory is incomplete"));
-      if (size != entry["size"].get<std::uint64_t>()) {
-        throw Failure(
-            data_error(where, cat(entry["size"].get<std::uint64_t>(), " bytes"), cat(size), "the file is damaged"));
+      const std::uint64_t named_size = entry.at("size").natural();
+      if (size != named_size) {
+        throw Failure(data_error(where, cat(named_size, " bytes"), cat(size), "the file is damaged"));
       }
+      const std::string_view named_sum = entry.at("xxh3_64").text();
       if (depth != Verify::checksums) continue;
       const std::string sum = xxh3_64_of_file(directory / name).value();
-      if (sum != entry["xxh3_64"].get_ref<const std::string&>()) {
-        throw Failure(
-            data_error(where, cat("xxh3_64 ", entry["xxh3_64"].get<std::string>()), sum, "the file is damaged"));
-      }
+      if (sum != named_sum) throw Failure(data_error(where, cat("xxh3_64 ", named_sum), sum, "the file is damaged"));
     }
   });
 }

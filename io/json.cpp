@@ -1,3 +1,4 @@
+// JSON text to values and back.
 #include "io/json.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace tern::io {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Library = nlohmann::ordered_json;
 
 std::string place(std::string_view text, std::size_t byte, const std::string& name) {
   const std::size_t at = std::min(byte, text.size());
@@ -22,7 +23,7 @@ std::string place(std::string_view text, std::size_t byte, const std::string& na
 }
 
 // Builds the value itself, as the library's own builder searches the whole object for each new key.
-class Builder : public nlohmann::json_sax<Json> {
+class Builder : public nlohmann::json_sax<Library> {
  public:
   Builder(std::string_view text, const std::string& name) : text_(text), name_(name) {}
 
@@ -32,7 +33,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool number_unsigned(std::uint64_t value) override { return add(value); }
   bool number_float(double value, const std::string& /*text*/) override { return add(value); }
   bool string(std::string& value) override { return add(std::move(value)); }
-  bool binary(Json::binary_t& /*value*/) override { return false; }
+  bool binary(Library::binary_t& /*value*/) override { return false; }
   bool start_object(std::size_t /*size*/) override { return open(Json::object()); }
   bool start_array(std::size_t /*size*/) override { return open(Json::array()); }
   bool end_object() override { return close(); }
@@ -82,12 +83,8 @@ class Builder : public nlohmann::json_sax<Json> {
       return &root_;
     }
     Frame& frame = stack_.back();
-    if (frame.value->is_array()) {
-      auto& items = frame.value->get_ref<Json::array_t&>();
-      return &items.emplace_back(std::move(value));
-    }
-    std::vector<std::pair<const std::string, Json>>& members = frame.value->get_ref<Json::object_t&>();
-    return &members.emplace_back(std::move(frame.key), std::move(value)).second;
+    if (frame.value->is_array()) return &frame.value->push_back(std::move(value));
+    return &frame.value->append(std::move(frame.key), std::move(value));
   }
 
   bool open(Json value) {
@@ -111,11 +108,75 @@ class Builder : public nlohmann::json_sax<Json> {
   Error error_;
 };
 
+// The library writes scalars: what other programs read stays as it always was, to the byte.
+void append_quoted(std::string& out, std::string_view text, bool ascii) {
+  const bool plain =
+      std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; });
+  out +=
+      plain ? cat('"', text, '"') : Library(std::string(text)).dump(-1, ' ', ascii, Library::error_handler_t::replace);
+}
+
+struct Style {
+  int indent = -1;
+  bool ascii = false;
+};
+
+void append(std::string& out, const Json& json, const Style& style, std::size_t level);
+
+void new_line(std::string& out, const Style& style, std::size_t level) {
+  if (style.indent < 0) return;
+  out += '\n';
+  out.append(level * static_cast<std::size_t>(style.indent), ' ');
+}
+
+void append_structure(std::string& out, const Json& json, const Style& style, std::size_t level) {
+  out += json.is_object() ? '{' : '[';
+  bool first = true;
+  const auto begin = [&] {
+    if (!first) out += ',';
+    first = false;
+    new_line(out, style, level + 1);
+  };
+  if (json.is_object()) {
+    for (const auto& [key, value] : json.items()) {
+      begin();
+      append_quoted(out, key, style.ascii);
+      out += style.indent < 0 ? ":" : ": ";
+      append(out, value, style, level + 1);
+    }
+  } else {
+    for (const Json& item : json) {
+      begin();
+      append(out, item, style, level + 1);
+    }
+  }
+  if (!first) new_line(out, style, level);
+  out += json.is_object() ? '}' : ']';
+}
+
+void append(std::string& out, const Json& json, const Style& style, std::size_t level) {
+  if (json.is_array() || json.is_object()) {
+    append_structure(out, json, style, level);
+  } else if (json.is_string()) {
+    append_quoted(out, json.text(), style.ascii);
+  } else if (json.is_null()) {
+    out += "null";
+  } else if (json.is_boolean()) {
+    out += json.get<bool>() ? "true" : "false";
+  } else if (json.is_number_float()) {
+    out += Library(json.get<double>()).dump();
+  } else if (json.is_number_unsigned()) {
+    append_text(out, json.get<std::uint64_t>());
+  } else {
+    append_text(out, json.get<std::int64_t>());
+  }
+}
+
 }  // namespace
 
 Result<Json> parse_json(std::string_view text, const std::string& name) {
   Builder builder(text, name);
-  if (!Json::sax_parse(text.begin(), text.end(), &builder)) return builder.error();
+  if (!Library::sax_parse(text.begin(), text.end(), &builder)) return builder.error();
   return builder.take();
 }
 
@@ -125,6 +186,18 @@ Result<Json> read_json_file(const std::filesystem::path& path) {
   return parse_json(*text, path.string());
 }
 
-std::string write_json(const Json& value) { return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string Json::dump(int indent) const {
+  std::string out;
+  io::append(out, *this, {indent, false}, 0);
+  return out;
+}
+
+std::string Json::dump_ascii() const {
+  std::string out;
+  io::append(out, *this, {-1, true}, 0);
+  return out;
+}
+
+std::string write_json(const Json& value) { return value.dump(2) + "\n"; }
 
 }  // namespace tern::io

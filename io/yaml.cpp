@@ -6,7 +6,6 @@
 
 #include <charconv>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,8 +16,6 @@
 
 namespace tern::io {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxNodes = 1'000'000;  // aliases can make a small text enormous
 
@@ -194,14 +191,13 @@ class Builder : public YAML::EventHandler {
     } else if (!frame.has_key) {
       take_key(frame, mark, value, text);
     } else {
-      std::vector<std::pair<const std::string, Json>>& members = frame.value.get_ref<Json::object_t&>();
-      members.emplace_back(std::move(frame.key), std::move(value));
+      frame.value.append(std::move(frame.key), std::move(value));
       frame.has_key = false;
     }
   }
 
   void take_key(Frame& frame, const YAML::Mark& mark, const Json& value, const std::string& text) const {
-    if (value.is_structured() || (value.is_null() && text.empty())) {
+    if (value.is_array() || value.is_object() || (value.is_null() && text.empty())) {
       throw Failure(
           data_error(place(name_, mark), "a key that is text", "a list, map or null", "write the key as plain text"));
     }

@@ -3,16 +3,16 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
+#include "io/json.h"
 
 namespace tern::io {
 
 // One document; errors are placed `name:line:column`.
-[[nodiscard]] Result<nlohmann::ordered_json> parse_yaml(std::string_view text, const std::string& name);
-[[nodiscard]] Result<nlohmann::ordered_json> read_yaml_file(const std::filesystem::path& path);
+[[nodiscard]] Result<Json> parse_yaml(std::string_view text, const std::string& name);
+[[nodiscard]] Result<Json> read_yaml_file(const std::filesystem::path& path);
 
 }  // namespace tern::io

@@ -208,7 +208,8 @@ bool is_space(std::uint32_t c) {
 
 bool is_printable(std::uint32_t c) {
   const auto kind = category(c);
-  return c == ' ' || !(kind == UTF8PROC_CATEGORY_CN || kind >= UTF8PROC_CATEGORY_ZS);  // CN 0, then Zs Zl Zp Cc Cf Cs Co
+  return c == ' ' ||
+         !(kind == UTF8PROC_CATEGORY_CN || kind >= UTF8PROC_CATEGORY_ZS);  // CN 0, then Zs Zl Zp Cc Cf Cs Co
 }
 
 std::string to_lower(std::string_view text) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/strings.h"
@@ -56,41 +55,6 @@ std::string repr_of(const Dict& dict) {
     out += key.repr() + ": " + value.repr();
   }
   return out + "}";
-}
-
-Value convert(const nlohmann::ordered_json& json, unsigned depth) {
-  using Type = nlohmann::ordered_json::value_t;
-  (void)deepest(depth);
-  switch (json.type()) {
-    case Type::boolean:
-      return Value(json.get<bool>());
-    case Type::number_integer:
-      return Value(json.get<std::int64_t>());
-    case Type::number_unsigned: {
-      const auto value = json.get<std::uint64_t>();
-      // Beyond int64 a float keeps the magnitude; no template computes with such numbers.
-      if (value > static_cast<std::uint64_t>(INT64_MAX)) return Value(static_cast<double>(value));
-      return Value(static_cast<std::int64_t>(value));
-    }
-    case Type::number_float:
-      return Value(json.get<double>());
-    case Type::string:
-      return Value(json.get_ref<const std::string&>());
-    case Type::array: {
-      Values items;
-      items.reserve(json.size());
-      for (const auto& item : json) items.push_back(convert(item, depth + 1));
-      return Value::list(std::move(items));
-    }
-    case Type::object: {
-      std::vector<std::pair<Value, Value>> entries;
-      entries.reserve(json.size());
-      for (const auto& [key, value] : json.items()) entries.emplace_back(Value(key), convert(value, depth + 1));
-      return make_dict(std::move(entries));
-    }
-    default:
-      return Value();
-  }
 }
 
 }  // namespace
@@ -378,8 +342,6 @@ std::string string_repr(std::string_view text) {
   }
   return out + quote;
 }
-
-Value from_json(const nlohmann::ordered_json& json) { return convert(json, 0); }
 
 Value make_dict(std::vector<std::pair<Value, Value>> entries) {
   auto dict = std::make_shared<Dict>();

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -199,9 +198,6 @@ struct Problem {
 
 [[nodiscard]] std::string float_repr(double value);
 [[nodiscard]] std::string string_repr(std::string_view text);
-
-// JSON's numbers stay integers or floats as they were written; order is kept. Throws Problem where it nests too deep.
-[[nodiscard]] Value from_json(const nlohmann::ordered_json& json);
 
 [[nodiscard]] Value make_dict(std::vector<std::pair<Value, Value>> entries);
 

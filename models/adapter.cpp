@@ -2,42 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
 #include "io/file_writer.h"
-#include "io/json.h"
+#include "io/json_field.h"
 
 namespace tern::models {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kAnew = "take the file from the adapter's repository or checkpoint again";
 constexpr const char* kOtherModel = "the adapter is of another model: name the one it was trained on";
 
-[[noreturn]] void refuse(const std::filesystem::path& file, const char* key, const std::string& expected,
-                         const std::string& found, const std::string& mend) {
-  throw Failure(data_error(cat(file.string(), ": key \"", key, "\""), expected, found, mend));
-}
-
 // Features of PEFT that change the computation and are not served: silently ignoring one would give wrong answers.
-void refuse_unserved(const Json& json, const std::filesystem::path& file) {
-  const auto is_set = [&](const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && !found->is_null() && *found != Json(false) &&
-           !(found->is_structured() && found->empty());
-  };
+void refuse_unserved(const io::JsonField& json) {
+  constexpr const char* kMerge = "merge that adapter with PEFT first";
   for (const char* key : {"use_dora", "modules_to_save", "layers_to_transform", "rank_pattern", "alpha_pattern",
                           "fan_in_fan_out", "target_parameters", "trainable_token_indices", "use_qalora"}) {
-    if (is_set(key)) refuse(file, key, "an adapter without it", json[key].dump(), "merge that adapter with PEFT first");
+    const auto feature = json.find(key);
+    if (feature && feature->json() != false && !feature->json().empty())
+      throw feature->wrong("an adapter without it", kMerge);
   }
   for (const auto& [key, only] : {std::pair{"peft_type", "LORA"}, std::pair{"bias", "none"}}) {
-    if (!json.contains(key) || json[key] == only) continue;
-    refuse(file, key, only, json[key].dump(), "merge that adapter with PEFT first");
+    const auto given = json.find(key);
+    if (given && given->json() != only) throw given->wrong(only, kMerge);
   }
 }
 
@@ -59,46 +51,25 @@ float AdapterConfig::scaling() const {
 Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory) {
   return catching([&] {
     const std::filesystem::path file = directory / kConfigFile;
-    const Json json = io::read_json_file(file).value();
-    if (!json.is_object()) {
-      throw Failure(data_error(file.string(), "a JSON object", json.type_name(), kAnew));
-    }
-    refuse_unserved(json, file);
+    const Json text = io::read_json_file(file).value();
+    const io::JsonField json(text, file.string(), kAnew);
+    refuse_unserved(json);
     AdapterConfig config;
-    const auto number = [&](const char* key, double otherwise) {
-      if (!json.contains(key)) return otherwise;
-      if (!json[key].is_number()) refuse(file, key, "a number", json[key].dump(), kAnew);
-      return json[key].get<double>();
-    };
-    const double rank = number("r", 8);
-    if (!(rank >= 1 && rank <= 65536) || rank != std::floor(rank)) {
-      refuse(file, "r", "a rank from 1 to 65536", json["r"].dump(), kAnew);
-    }
+    const double rank = json.number("r", 8);
+    if (!(rank >= 1 && rank <= 65536) || rank != std::floor(rank)) throw json.at("r").wrong("a rank from 1 to 65536");
     config.rank = static_cast<std::int64_t>(rank);
-    config.alpha = number("lora_alpha", 8);
-    config.dropout = number("lora_dropout", 0);
-    if (!(config.dropout >= 0 && config.dropout < 1)) {
-      refuse(file, "lora_dropout", "a share from 0 to below 1", json["lora_dropout"].dump(), kAnew);
-    }
-    if (json.contains("use_rslora")) {
-      if (!json["use_rslora"].is_boolean()) {
-        refuse(file, "use_rslora", "true or false", json["use_rslora"].dump(), kAnew);
+    config.alpha = json.number("lora_alpha", 8);
+    config.dropout = json.number("lora_dropout", 0);
+    if (!(config.dropout >= 0 && config.dropout < 1)) throw json.at("lora_dropout").wrong("a share from 0 to below 1");
+    config.use_rslora = json.boolean("use_rslora", false);
+    if (const auto targets = json.find("target_modules")) {
+      if (targets->json().is_string()) {
+        config.target_modules = {std::string(targets->text())};
+      } else {
+        config.target_modules = targets->texts();
       }
-      config.use_rslora = json["use_rslora"].get<bool>();
     }
-    if (json.contains("target_modules") && json["target_modules"].is_array()) {
-      for (const Json& target : json["target_modules"]) {
-        if (!target.is_string()) {
-          refuse(file, "target_modules", "a list of strings", json["target_modules"].dump(), kAnew);
-        }
-        config.target_modules.push_back(target.get<std::string>());
-      }
-    } else if (json.contains("target_modules") && json["target_modules"].is_string()) {
-      config.target_modules = {json["target_modules"].get<std::string>()};
-    }
-    if (json.contains("base_model_name_or_path") && json["base_model_name_or_path"].is_string()) {
-      config.base_model = json["base_model_name_or_path"].get<std::string>();
-    }
+    config.base_model = json.text("base_model_name_or_path", "");
     return config;
   });
 }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <stdexcept>
 #include <string>
 #include <variant>
@@ -14,6 +13,7 @@
 #include "base/status.h"
 #include "checkpoint/checkpoint_source.h"
 #include "checkpoint/gguf_writer.h"
+#include "io/json.h"
 
 namespace tern::models {
 
@@ -50,12 +50,12 @@ struct ModelConfig {
   bool mlp_bias = false;
   std::string torch_dtype;  // as config.json names it, "" unknown
   std::int64_t bos_token_id = -1;
-  std::vector<std::int64_t> eos_token_ids;
+  std::vector<std::int64_t> eos_token_ids;  // of a GGUF: eos, then eot and eom
   std::int64_t pad_token_id = -1;
   // Fields that only the architecture's own file reads, by their key in config.json (in GGUF where they have none).
   std::map<std::string, FieldValue> own;
   // config.json as it was read, which is what is written again; null where the model came from a GGUF.
-  std::shared_ptr<const nlohmann::ordered_json> json;
+  std::shared_ptr<const io::Json> json;
 
   // Of the architecture's own fields; throws std::logic_error where its table has none of that key and type.
   template <typename T>
@@ -73,10 +73,10 @@ struct ModelConfig {
 // itself.
 [[nodiscard]] Result<ModelConfig> read_config(const checkpoint::CheckpointSource& source);
 
-// config.json as transformers reads it, for a model whose weights are stored in `torch_dtype`: the one that was read,
+// config.json as transformers reads it, for a model of that `torch_dtype`: the one that was read,
 // with that dtype and without quantization_config; of a model from a GGUF, every field of the architecture's table.
 // Throws Failure (data) where config.json has no word for something.
-[[nodiscard]] nlohmann::ordered_json config_json(const ModelConfig& config, const std::string& torch_dtype);
+[[nodiscard]] io::Json config_json(const ModelConfig& config, const std::string& torch_dtype);
 
 // Sets the metadata <architecture>.* of a GGUF as llama.cpp reads it. Throws Failure (data) where a field is not at its
 // default and GGUF has no key for it.

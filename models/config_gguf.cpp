@@ -83,6 +83,14 @@ FieldValue said_by_tensor(const checkpoint::CheckpointSource& source, const Gguf
   return table->shape[0];
 }
 
+// A GGUF names further ends of an answer beside eos: of a turn, and of a message that calls a tool.
+void add_end_ids(const checkpoint::Gguf& gguf, std::vector<std::int64_t>& ids) {
+  for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    const std::int64_t id = gguf.integer_or(key, -1).value();
+    if (id >= 0 && std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  }
+}
+
 void write_value(const std::string& key, const FieldValue& value, checkpoint::GgufMetadata& metadata) {
   if (const auto* number = std::get_if<double>(&value)) {
     metadata.set(key, static_cast<float>(*number));
@@ -116,6 +124,7 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
     }
     require_law(config, field, where);
   }
+  add_end_ids(gguf, config.eos_token_ids);
   read_rope_gguf(source, architecture.gguf, config);
   return config;
 }

@@ -6,7 +6,6 @@
 
 #include "accel/kernel.h"
 #include "base/dtype.h"
-#include "base/half.h"
 #include "base/strings.h"
 #include "models/parameter_reader.h"
 #include "nn/rope.h"
@@ -17,6 +16,8 @@ namespace tern::models {
 namespace {
 
 using checkpoint::LogicalTensor;
+
+constexpr std::uint64_t kWorthALine = 1'000'000;  // bytes of memory
 
 // Rows of whole bytes in the order that `order` names. Rows are whole, so a quantised tensor permutes alike.
 std::vector<std::byte> reordered(std::span<const std::byte> bytes, const std::vector<std::int64_t>& order) {
@@ -73,13 +74,25 @@ class Loader {
     for (const RopeTable& table : m_.architecture->rope_tables(m_.config)) {
       nn::add_rope_table(*m_.store, table.kind, table.frequencies, rows);
     }
-    if (expanded_.empty()) return;
-    m_.notes.push_back(cat("weights of type ", join({expanded_.begin(), expanded_.end()}, ", "),
-                           " were expanded to bf16, ", megabytes(expanded_bytes_), " in place of ",
-                           megabytes(stored_bytes_), ": ", m_.store->device()->name(), " has no product for them"));
+    write_notes();
   }
 
  private:
+  void write_notes() const {
+    if (!expanded_.empty()) {
+      m_.notes.push_back(cat("weights of type ", join({expanded_.begin(), expanded_.end()}, ", "), " were expanded to ",
+                             dtype_name(options_.dtype), ", ", megabytes(expanded_bytes_), " in place of ",
+                             megabytes(stored_bytes_), ": ", m_.store->device()->name(), " has no product for them"));
+    }
+    if (copied_bytes_ >= kWorthALine) {
+      std::vector<std::string> types;
+      for (const tern_dtype dtype : copied_) types.emplace_back(dtype_info(dtype).torch);
+      m_.notes.push_back(cat("weights in ", join(types, " and "), " are held in ", dtype_info(options_.dtype).torch,
+                             ": a copy of ", megabytes(copied_bytes_), ", where --torch_dtype ", types.front(),
+                             " reads them from the file's own pages"));
+    }
+  }
+
   void refuse_unused(const std::vector<ParameterSpec>& specs) const {
     std::set<std::string> known;
     for (const auto& spec : specs) known.insert(stored_name(*m_.source, spec));
@@ -92,13 +105,20 @@ class Loader {
   }
 
   void load(const ParameterSpec& spec, const LogicalTensor& tensor) {
-    if (options_.fp32_masters) {
-      const std::vector<float> values = reader_.read(spec);
-      return add(spec, tensor, make_desc(TERN_F32, spec.shape), std::as_bytes(std::span(values)));
-    }
+    if (options_.fp32_masters) return (void)load_rounded(spec, tensor, TERN_F32);
     const TensorDesc desc = stored_desc(tensor);
-    if (is_present(desc) && (!is_quantised(desc) || multiplies(desc))) return place(spec, tensor, desc);
-    load_expanded(spec, tensor);
+    const bool is_plain = is_present(desc) && !is_quantised(desc);
+    const bool stays = is_plain ? desc.dtype == options_.dtype : is_present(desc) && multiplies(desc);
+    if (stays) return place(spec, tensor, desc);
+    const std::uint64_t bytes = load_rounded(spec, tensor, options_.dtype);
+    if (!is_plain) {
+      expanded_.insert(tensor.storage_name());
+      stored_bytes_ += tensor.stored_bytes();
+      expanded_bytes_ += bytes;
+    } else if (can_map(spec, tensor)) {
+      copied_.insert(static_cast<tern_dtype>(desc.dtype));
+      copied_bytes_ += bytes;
+    }
   }
 
   // Whether the device multiplies by weights of this scheme and shape, asked once for each.
@@ -118,6 +138,15 @@ class Loader {
     return known->second = accel::supports(device, desc).native;
   }
 
+  // Whether the device can read the file's pages as this parameter.
+  [[nodiscard]] bool can_map(const ParameterSpec& spec, const LogicalTensor& tensor) const {
+    const auto& device = m_.store->device();
+    const auto address = reinterpret_cast<std::uintptr_t>(tensor.data->bytes.data());
+    const std::uint64_t alignment = std::max<std::uint64_t>(device->info().import_alignment, 1);
+    return device->can(TERN_CAP_IMPORT_HOST) && address % alignment == 0 && tensor.scale == nullptr &&
+           reader_.rows(spec).empty();
+  }
+
   // As stored: mapped without a copy where the device and the file's layout allow it.
   void place(const ParameterSpec& spec, const LogicalTensor& tensor, const TensorDesc& desc) {
     const auto order = reader_.rows(spec);
@@ -127,11 +156,8 @@ class Loader {
       planes.insert(planes.end(), tensor.scale->bytes.begin(), tensor.scale->bytes.end());
       return add(spec, tensor, desc, planes);
     }
-    const auto& device = m_.store->device();
-    const auto address = reinterpret_cast<std::uintptr_t>(tensor.data->bytes.data());
-    const std::uint64_t alignment = std::max<std::uint64_t>(device->info().import_alignment, 1);
-    if (device->can(TERN_CAP_IMPORT_HOST) && address % alignment == 0) {
-      auto buffer = device->import_host(tensor.data->bytes);
+    if (can_map(spec, tensor)) {
+      auto buffer = m_.store->device()->import_host(tensor.data->bytes);
       if (buffer.ok()) {
         m_.store->adopt(spec.name, desc, std::move(*buffer),
                         [source = m_.source, data = tensor.data] { source->done_with(*data); });
@@ -149,14 +175,16 @@ class Loader {
     m_.source->done_with(*tensor.data);
   }
 
-  void load_expanded(const ParameterSpec& spec, const LogicalTensor& tensor) {
-    expanded_.insert(tensor.storage_name());
+  // Gives the bytes that it takes.
+  std::uint64_t load_rounded(const ParameterSpec& spec, const LogicalTensor& tensor, tern_dtype dtype) {
     const std::vector<float> values = reader_.read(spec);
-    std::vector<std::uint16_t> narrow(values.size());
-    std::transform(values.begin(), values.end(), narrow.begin(), float_to_bf16);
-    add(spec, tensor, make_desc(TERN_BF16, spec.shape), std::as_bytes(std::span(narrow)));
-    stored_bytes_ += tensor.stored_bytes();
-    expanded_bytes_ += narrow.size() * sizeof(std::uint16_t);
+    const TensorDesc desc = make_desc(dtype, spec.shape);
+    if (dtype == TERN_F32) {
+      add(spec, tensor, desc, std::as_bytes(std::span(values)));
+    } else {
+      add(spec, tensor, desc, rounded(values, dtype));
+    }
+    return total_bytes(desc);
   }
 
   LoadedModel& m_;
@@ -164,24 +192,20 @@ class Loader {
   const LoadOptions& options_;
   std::map<std::string, bool> multiplies_;
   std::set<std::string> expanded_;  // names of storages
+  std::set<tern_dtype> copied_;     // as stored: what could be mapped, but for its dtype
   std::uint64_t stored_bytes_ = 0;
   std::uint64_t expanded_bytes_ = 0;
+  std::uint64_t copied_bytes_ = 0;
 };
 
 }  // namespace
 
-tern_dtype fastest_compute_dtype(const accel::Device& device) {
-  const float* rate = device.info().matmul_rate;
-  if (rate[TERN_BF16] > rate[TERN_F32]) return TERN_BF16;
-  if (rate[TERN_F16] > rate[TERN_F32]) return TERN_F16;
-  return TERN_F32;
-}
-
-Result<LoadedModel> load_model(std::shared_ptr<checkpoint::CheckpointSource> source, accel::DevicePtr device,
-                               const LoadOptions& options) {
+Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::CheckpointSource> source,
+                               accel::DevicePtr device, const LoadOptions& options) {
   return catching([&] {
     LoadedModel model;
-    model.config = read_config(*source).value();
+    model.config = std::move(config);
+    model.dtype = options.dtype;
     model.architecture = find_architecture(model.config.architecture);
     model.source = std::move(source);
     model.store = std::make_shared<graph::TensorStore>(std::move(device));

@@ -13,26 +13,27 @@
 namespace tern::models {
 
 struct LoadOptions {
-  // Weights become fp32 masters: for training all of them. Else they stay as stored, mapped without a copy where the
-  // device can; a quantised weight that the device has no product for is expanded to bf16.
-  bool fp32_masters = false;
+  // Of the model: f32, bf16 or f16. Unquantised weights are held in it: mapped without a copy where they are stored so
+  // and the device can, else rounded once. Quantised weights stay as stored; where the device has no product for them,
+  // they are expanded to it.
+  tern_dtype dtype = TERN_F32;
+  bool fp32_masters = false;       // for training all weights: they become fp32 masters, whatever the dtype
   std::int64_t max_positions = 0;  // rows of the rope tables; 0: as the config says
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes
 };
 
 struct LoadedModel {
   ModelConfig config;
+  tern_dtype dtype = TERN_F32;  // as LoadOptions had it
   const Architecture* architecture = nullptr;
   std::shared_ptr<checkpoint::CheckpointSource> source;  // keeps mapped weights alive
   std::shared_ptr<graph::TensorStore> store;
   std::vector<std::string> notes;  // what was decided about storage, to be printed
 };
 
-// Errors (data): an absent or misshapen tensor, one that the model has no use for; (device): no memory.
-[[nodiscard]] Result<LoadedModel> load_model(std::shared_ptr<checkpoint::CheckpointSource> source,
+// `config` is what read_config made of the source. Errors (data): an absent or misshapen tensor, one that the model has
+// no use for; (device): no memory.
+[[nodiscard]] Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::CheckpointSource> source,
                                              accel::DevicePtr device, const LoadOptions& options);
-
-// The dtype in which the device multiplies fastest, no wider than needed: what `--torch_dtype` absent means.
-[[nodiscard]] tern_dtype fastest_compute_dtype(const accel::Device& device);
 
 }  // namespace tern::models

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "base/dtype.h"
-#include "base/half.h"
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
 #include "models/parameter_reader.h"
@@ -55,17 +54,6 @@ bool add_adapter(const HostAdapter& adapter, const std::string& module, std::int
   return true;
 }
 
-std::vector<std::byte> narrowed(const std::vector<float>& values, tern_dtype dtype) {
-  if (dtype == TERN_F32) {
-    const auto bytes = std::as_bytes(std::span(values));
-    return {bytes.begin(), bytes.end()};
-  }
-  std::vector<std::uint16_t> narrow(values.size());
-  std::transform(values.begin(), values.end(), narrow.begin(), dtype == TERN_BF16 ? float_to_bf16 : float_to_fp16);
-  const auto bytes = std::as_bytes(std::span(narrow));
-  return {bytes.begin(), bytes.end()};
-}
-
 void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
   if (adapter.file.tensors().size() == 2 * modules_used) return;
   throw Failure(data_error(adapter.where, "only LoRA pairs of this model's linear layers",
@@ -75,10 +63,9 @@ void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
 
 }  // namespace
 
-Status merge_weights(const checkpoint::CheckpointSource& source, const MergeOptions& options,
+Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConfig& config, const MergeOptions& options,
                      const std::filesystem::path& directory) {
   return catching([&] {
-    const ModelConfig config = read_config(source).value();
     const auto specs = find_architecture(config.architecture)->parameters(config);
     std::vector<HostAdapter> adapters;
     for (const auto& path : options.adapters) {
@@ -104,7 +91,7 @@ Status merge_weights(const checkpoint::CheckpointSource& source, const MergeOpti
         const std::string module = spec.name.substr(0, spec.name.size() - 7);
         if (add_adapter(adapters[i], module, spec.shape[0], spec.shape[1], values)) ++used[i];
       }
-      writer.write(spec.name, narrowed(values, options.dtype)).value();
+      writer.write(spec.name, rounded(values, options.dtype)).value();
       done += values.size();
       if (options.progress) options.progress(done, total);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/half.h"
 #include "base/strings.h"
 
 namespace tern::models {
@@ -70,6 +71,17 @@ std::vector<float> ParameterReader::read(const ParameterSpec& spec) {
                 ordered.begin() + static_cast<std::ptrdiff_t>(row * width));
   }
   return ordered;
+}
+
+std::vector<std::byte> rounded(const std::vector<float>& values, tern_dtype dtype) {
+  if (dtype == TERN_F32) {
+    const auto bytes = std::as_bytes(std::span(values));
+    return {bytes.begin(), bytes.end()};
+  }
+  std::vector<std::uint16_t> narrow(values.size());
+  std::transform(values.begin(), values.end(), narrow.begin(), dtype == TERN_BF16 ? float_to_bf16 : float_to_fp16);
+  const auto bytes = std::as_bytes(std::span(narrow));
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace tern::models

@@ -33,4 +33,7 @@ class ParameterReader {
   ThreadPool pool_;
 };
 
+// The values as bytes in f32, bf16 or f16, each rounded once, to nearest even.
+[[nodiscard]] std::vector<std::byte> rounded(const std::vector<float>& values, tern_dtype dtype);
+
 }  // namespace tern::models

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "base/strings.h"
@@ -11,7 +10,7 @@
 namespace tern::models {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr const char* kAgain = "take what describes the model from its repository again";
 constexpr const char* kOtherModel = "choose another model: this one computes what tern does not";
@@ -43,15 +42,6 @@ const std::vector<Type>& types() {
 
 const Type& type_of(RopeScaling scaling) {
   return *std::find_if(types().begin(), types().end(), [&](const Type& type) { return type.scaling == scaling; });
-}
-
-double number(const Json& json, const char* key, const std::string& where) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number()) {
-    throw Failure(data_error(cat(where, ": key \"", key, "\""), "a number",
-                             found == json.end() ? "nothing" : found->dump().substr(0, 80), kAgain));
-  }
-  return found->get<double>();
 }
 
 void require_sound(const ModelConfig& config, const std::string& where) {
@@ -148,31 +138,26 @@ std::vector<float> rope_factors(const ModelConfig& config) {
 
 bool is_rope_json_key(const std::string& key) { return key == "rope_parameters" || key == "rope_scaling"; }
 
-void read_rope_json(const Json& json, const std::string& file, ModelConfig& config) {
-  const auto given = [&](const char* key) { return json.contains(key) && !json[key].is_null(); };
-  const char* key = given("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  if (!given(key)) return;
-  const std::string where = cat(file, ": key \"", key, "\"");
-  const Json& inner = json[key];
-  if (!inner.is_object()) throw Failure(data_error(where, "an object", inner.dump().substr(0, 80), kAgain));
-  const auto named = inner.contains("rope_type") ? inner["rope_type"] : inner.value("type", Json("default"));
-  const auto type = std::find_if(types().begin(), types().end(), [&](const Type& each) { return named == each.name; });
-  if (type == types().end()) {
-    throw Failure(
-        data_error(where, "the rope_type default, linear or llama3", named.dump().substr(0, 80), kOtherModel));
-  }
+void read_rope_json(const io::JsonField& json, ModelConfig& config) {
+  auto inner = json.find("rope_parameters");
+  if (!inner) inner = json.find("rope_scaling");
+  if (!inner) return;
+  auto named = inner->find("rope_type");
+  if (!named) named = inner->find("type");
+  const std::string_view name = named ? named->text() : "default";
+  const auto type = std::find_if(types().begin(), types().end(), [&](const Type& each) { return name == each.name; });
+  if (type == types().end()) throw named->wrong("default, linear or llama3", kOtherModel);
   config.rope_scaling = type->scaling;
-  if (inner.contains("rope_theta")) config.rope_theta = number(inner, "rope_theta", where);
-  for (const Number& each : type->numbers) config.*each.member = number(inner, each.json, where);
-  for (const auto& [name, value] : inner.items()) {
-    const bool known = name == "rope_type" || name == "type" || name == "rope_theta" ||
-                       std::any_of(type->numbers.begin(), type->numbers.end(),
-                                   [&name = name](const Number& each) { return name == each.json; });
-    if (known) continue;
-    throw Failure(data_error(cat(where, ": key \"", name, "\""), cat("only what the rope_type ", type->name, " has"),
-                             value.dump().substr(0, 80), kOtherModel));
+  config.rope_theta = inner->number("rope_theta", config.rope_theta);
+  for (const Number& each : type->numbers) config.*each.member = inner->at(each.json).number();
+  for (const Json::Member& one : inner->object()) {
+    const std::string& key = one.key;
+    const bool known =
+        key == "rope_type" || key == "type" || key == "rope_theta" ||
+        std::any_of(type->numbers.begin(), type->numbers.end(), [&](const Number& each) { return key == each.json; });
+    if (!known) throw inner->member(one).wrong(cat("only what the rope_type ", type->name, " has"), kOtherModel);
   }
-  require_sound(config, where);
+  require_sound(config, inner->where());
 }
 
 void write_rope_json(const ModelConfig& config, Json& json) {

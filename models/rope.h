@@ -1,10 +1,10 @@
 // The scalings of rotary frequencies: their fields in config.json and GGUF, and their formulas.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "io/json_field.h"
 #include "models/config.h"
 
 namespace tern::models {
@@ -15,13 +15,13 @@ namespace tern::models {
 // What scaling divides the frequencies by, [rotary_dim / 2]; all one without scaling.
 [[nodiscard]] std::vector<float> rope_factors(const ModelConfig& config);
 
-// "rope_parameters" (transformers 5) or "rope_scaling" with what lies in it; sets theta and the scaling. `file` names
-// config.json in errors. Throws Failure (data), also for a field that its rope_type does not have.
-void read_rope_json(const nlohmann::ordered_json& json, const std::string& file, ModelConfig& config);
+// "rope_parameters" (transformers 5) or "rope_scaling" with what lies in it; sets theta and the scaling.
+// Throws Failure (data), also for a field that its rope_type does not have.
+void read_rope_json(const io::JsonField& json, ModelConfig& config);
 // Whether `key` of config.json is one that read_rope_json reads.
 [[nodiscard]] bool is_rope_json_key(const std::string& key);
 // Adds "rope_scaling" where the model scales. Throws Failure (data) for divisors of no formula.
-void write_rope_json(const ModelConfig& config, nlohmann::ordered_json& json);
+void write_rope_json(const ModelConfig& config, io::Json& json);
 
 // <architecture>.rope.scaling.* and the divisors in rope_freqs.weight. Where those are of Llama 3's formula, it takes
 // their place: config.json can only name a formula. Throws Failure (data).

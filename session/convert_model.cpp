@@ -3,11 +3,13 @@
 #include <cstring>
 #include <map>
 
+#include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "checkpoint/logical_tensors.h"
 #include "io/mapped_file.h"
 #include "models/gguf_names.h"
+#include "session/model_dtype.h"
 #include "session/save_model.h"
 #include "tokenizer/gguf/vocabulary.h"
 
@@ -16,18 +18,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The plain dtype in which most of the source's bytes are; bf16 where they are quantised.
-std::string stored_outtype(const checkpoint::CheckpointSource& source) {
+// The plain dtype in which most of the source's bytes are; the model's own where they are quantised.
+std::string stored_outtype(const checkpoint::CheckpointSource& source, const models::ModelConfig& config) {
   std::map<std::string, std::uint64_t> bytes;
   for (const auto& tensor : checkpoint::logical_tensors(source).value())
     bytes[tensor.storage_name()] += tensor.stored_bytes();
-  std::string most = "BF16";
+  std::string most;
   std::uint64_t largest = 0;
   for (const auto& [name, size] : bytes) {
     if (size > largest) most = name;
     largest = std::max(largest, size);
   }
-  return most == "F32" ? "f32" : most == "F16" ? "f16" : "bf16";
+  const auto stored = dtype_from_name(most);
+  const bool plain = stored == TERN_F32 || stored == TERN_F16 || stored == TERN_BF16;
+  return std::string(dtype_name(plain ? *stored : model_dtype(config, source)));
 }
 
 std::string torch_name(const std::string& outtype) {
@@ -73,7 +77,7 @@ void set_form(const checkpoint::CheckpointSource& source, const fs::path& model,
   if (from_gguf == to_gguf) return;
   const models::ModelConfig config = models::read_config(source).value();
   if (options.outtype.empty()) {
-    options.outtype = stored_outtype(source);
+    options.outtype = stored_outtype(source, config);
     log_info(cat("outtype: ", options.outtype));
   }
   if (to_gguf) {

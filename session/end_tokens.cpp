@@ -1,13 +1,13 @@
 #include "session/end_tokens.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
+#include "io/json.h"
 
 namespace tern::session {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 std::optional<std::int32_t> end_of_turn(const chat::ModelText& text) {
   if (!text.chat_template) return std::nullopt;
@@ -31,24 +31,16 @@ std::optional<std::int32_t> end_of_turn(const chat::ModelText& text) {
   return ids.front();
 }
 
-Result<std::vector<std::int32_t>> end_token_ids(const models::ModelConfig& config, const GenerationConfig& generation,
-                                                const checkpoint::CheckpointSource& source,
-                                                const chat::ModelText& text) {
-  return catching([&] {
-    std::vector<std::int32_t> ids = generation.eos_token_ids;
-    for (const std::int64_t id : config.eos_token_ids) ids.push_back(static_cast<std::int32_t>(id));
-    ids.push_back(text.tokenizer.config().eos.id);
-    ids.push_back(end_of_turn(text).value_or(-1));
-    if (const checkpoint::Gguf* gguf = source.gguf()) {
-      for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-        ids.push_back(static_cast<std::int32_t>(gguf->integer_or(key, -1).value()));
-      }
-    }
-    std::sort(ids.begin(), ids.end());
-    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-    std::erase_if(ids, [](std::int32_t id) { return id < 0; });
-    return ids;
-  });
+std::vector<std::int32_t> end_token_ids(const models::ModelConfig& config, const GenerationConfig& generation,
+                                        const chat::ModelText& text) {
+  std::vector<std::int32_t> ids = generation.eos_token_ids;
+  for (const std::int64_t id : config.eos_token_ids) ids.push_back(static_cast<std::int32_t>(id));
+  ids.push_back(text.tokenizer.config().eos.id);
+  ids.push_back(end_of_turn(text).value_or(-1));
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  std::erase_if(ids, [](std::int32_t id) { return id < 0; });
+  return ids;
 }
 
 }  // namespace tern::session

@@ -5,9 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/status.h"
 #include "chat/model_text.h"
-#include "checkpoint/checkpoint_source.h"
 #include "models/config.h"
 #include "session/generation_config.h"
 
@@ -17,12 +15,10 @@ namespace tern::session {
 // special one: the end of a turn. None: the model has no template, or its template marks no end.
 [[nodiscard]] std::optional<std::int32_t> end_of_turn(const chat::ModelText& text);
 
-// Every token that the model's authors name as an end, ascending, each once: `eos_token_id` of config.json (a number or
-// a list), of generation_config.json and of the tokenizer; a GGUF's eos, eot and eom ids; the template's end of turn.
-// Errors (data): a GGUF's key that is no id.
-[[nodiscard]] Result<std::vector<std::int32_t>> end_token_ids(const models::ModelConfig& config,
-                                                              const GenerationConfig& generation,
-                                                              const checkpoint::CheckpointSource& source,
-                                                              const chat::ModelText& text);
+// Every token that the model's authors name as an end, ascending, each once: the model's own (`eos_token_id` of
+// config.json, a number or a list; a GGUF's eos, eot and eom ids), those of generation_config.json and of the
+// tokenizer, and the template's end of turn.
+[[nodiscard]] std::vector<std::int32_t> end_token_ids(const models::ModelConfig& config,
+                                                      const GenerationConfig& generation, const chat::ModelText& text);
 
 }  // namespace tern::session

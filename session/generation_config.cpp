@@ -1,73 +1,31 @@
 #include "session/generation_config.h"
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
-#include "base/strings.h"
-#include "io/json.h"
+#include "io/json_field.h"
 
 namespace tern::session {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
-class Reader {
- public:
-  explicit Reader(const fs::path& file) : file_(file.string()), config_(io::read_json_file(file).value()) {
-    require(config_.is_object(), "", "a JSON object", config_);
-  }
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
-  [[nodiscard]] std::optional<bool> boolean(const char* key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return std::nullopt;
-    require(value->is_boolean(), key, "true or false", *value);
-    return value->get<bool>();
-  }
-  [[nodiscard]] std::optional<double> number(const char* key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return std::nullopt;
-    require(value->is_number(), key, "a number", *value);
-    return value->get<double>();
-  }
-  // Some files write a count as 50.0.
-  [[nodiscard]] std::optional<std::int64_t> count(const char* key) const {
-    const auto value = number(key);
-    if (!value) return std::nullopt;
-    require(*value >= 0 && *value <= std::numeric_limits<std::int32_t>::max(), key, "a count", *find(key));
-    return static_cast<std::int64_t>(*value);
-  }
-  [[nodiscard]] std::vector<std::int32_t> ids(const char* key) const {
-    const Json* value = find(key);
-    std::vector<std::int32_t> out;
-    if (value == nullptr) return out;
-    const auto add = [&](const Json& id) {
-      const bool sound = id.is_number_unsigned() && id.get<std::uint64_t>() <= std::numeric_limits<std::int32_t>::max();
-      require(sound, key, "a token id or a list of them", *value);
-      out.push_back(id.get<std::int32_t>());
-    };
-    if (!value->is_array()) add(*value);
-    if (value->is_array()) {
-      for (const Json& id : *value) add(id);
-    }
-    return out;
-  }
+// Some files write a count as 50.0.
+std::int64_t count(const io::JsonField& value) {
+  const double number = value.number();
+  if (!(number >= 0 && number <= static_cast<double>(kMost))) throw value.wrong("a count");
+  return static_cast<std::int64_t>(number);
+}
 
- private:
-  [[nodiscard]] const Json* find(const char* key) const {
-    const auto found = config_.find(key);
-    return found == config_.end() || found->is_null() ? nullptr : &*found;
+std::vector<std::int32_t> ids(const io::JsonField& value) {
+  std::vector<std::int32_t> out;
+  for (const std::int64_t id : value.integers()) {
+    if (id < 0 || id > kMost) throw value.wrong("a token id or a list of them");
+    out.push_back(static_cast<std::int32_t>(id));
   }
-  void require(bool sound, std::string_view key, const char* expected, const Json& found) const {
-    if (sound) return;
-    const std::string where = key.empty() ? file_ : cat(file_, ": key \"", key, "\"");
-    throw Failure(data_error(where, expected, found.dump(-1, ' ', true).substr(0, 60),
-                             "take the file from the model's repository, or remove it"));
-  }
-
-  std::string file_;
-  Json config_;
-};
+  return out;
+}
 
 }  // namespace
 
@@ -77,15 +35,16 @@ Result<GenerationConfig> read_generation_config(const fs::path& model) {
     const fs::path file = model / "generation_config.json";
     std::error_code ignored;
     if (!fs::is_directory(model, ignored) || !fs::exists(file, ignored)) return out;
-    const Reader reader(file);
-    out.do_sample = reader.boolean("do_sample");
-    out.temperature = reader.number("temperature");
-    out.top_k = reader.count("top_k");
-    out.top_p = reader.number("top_p");
-    out.min_p = reader.number("min_p");
-    out.repetition_penalty = reader.number("repetition_penalty");
-    out.max_new_tokens = reader.count("max_new_tokens");
-    out.eos_token_ids = reader.ids("eos_token_id");
+    const io::Json json = io::read_json_file(file).value();
+    const io::JsonField config(json, file.string(), "take the file from the model's repository, or remove it");
+    if (const auto value = config.find("do_sample")) out.do_sample = value->boolean();
+    if (const auto value = config.find("temperature")) out.temperature = value->number();
+    if (const auto value = config.find("top_k")) out.top_k = count(*value);
+    if (const auto value = config.find("top_p")) out.top_p = value->number();
+    if (const auto value = config.find("min_p")) out.min_p = value->number();
+    if (const auto value = config.find("repetition_penalty")) out.repetition_penalty = value->number();
+    if (const auto value = config.find("max_new_tokens")) out.max_new_tokens = count(*value);
+    if (const auto value = config.find("eos_token_id")) out.eos_token_ids = ids(*value);
     return out;
   });
 }

@@ -1,16 +1,16 @@
 #include "session/save_model.h"
 
-#include <nlohmann/json.hpp>
-
+#include "base/dtype.h"
 #include "io/atomic_dir.h"
 #include "io/file_writer.h"
 #include "io/json.h"
+#include "session/model_dtype.h"
 #include "tokenizer/tokenizer_files.h"
 
 namespace tern::session {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 void write_model_files(const models::ModelConfig& config, const fs::path& model_path, const std::string& torch_dtype,
                        const fs::path& directory) {
@@ -30,18 +30,18 @@ void write_model_files(const models::ModelConfig& config, const fs::path& model_
   tokenizer::write_tokenizer_files(model_path, directory).value();
 }
 
-Status merge_adapters(const fs::path& model, const models::MergeOptions& options, const fs::path& target,
-                      bool replace) {
+Status merge_adapters(const fs::path& model, const models::MergeOptions& options, std::optional<tern_dtype> dtype,
+                      const fs::path& target, bool replace) {
   return catching([&] {
     const auto source = checkpoint::CheckpointSource::open(model).value();
     auto directory =
         io::AtomicDir::begin(target, replace ? io::AtomicDir::Existing::replace : io::AtomicDir::Existing::refuse)
             .value();
-    models::merge_weights(source, options, directory.path()).value();
-    const char* torch_dtype = options.dtype == TERN_F32   ? "float32"
-                              : options.dtype == TERN_F16 ? "float16"
-                                                          : "bfloat16";
-    write_model_files(models::read_config(source).value(), model, torch_dtype, directory.path());
+    const models::ModelConfig config = models::read_config(source).value();
+    models::MergeOptions in_dtype = options;
+    in_dtype.dtype = model_dtype(config, source, dtype);
+    models::merge_weights(source, config, in_dtype, directory.path()).value();
+    write_model_files(config, model, std::string(dtype_info(in_dtype.dtype).torch), directory.path());
     directory.commit().value();
     return Unit{};
   });

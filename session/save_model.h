@@ -22,7 +22,7 @@ void write_model_files(const models::ModelConfig& config, const std::filesystem:
 struct ConvertModelOptions {
   std::optional<checkpoint::Container> container;  // none: as the target's name says
   // As checkpoint::ConvertOptions; "": as stored, and from GGUF to safetensors or back the plain dtype that most of the
-  // model is stored in, bf16 where that is quantised.
+  // model is stored in, the model's own (model_dtype.h) where that is quantised.
   std::string outtype;
   std::uint64_t max_shard_size = 5'000'000'000;
   bool replace = false;
@@ -36,8 +36,9 @@ struct ConvertModelOptions {
                                                               const ConvertModelOptions& options);
 
 // Adapters folded into the model's weights, as a directory `target` that is there whole or not at all; one that exists
-// is an error unless `replace`. Errors (data): an adapter of another model; (failed): a write.
+// is an error unless `replace`. It's written in the model's dtype (model_dtype.h), which `dtype` sets and
+// `options.dtype` doesn't. Errors (data): an adapter of another model; (failed): a write.
 [[nodiscard]] Status merge_adapters(const std::filesystem::path& model, const models::MergeOptions& options,
-                                    const std::filesystem::path& target, bool replace);
+                                    std::optional<tern_dtype> dtype, const std::filesystem::path& target, bool replace);
 
 }  // namespace tern::session

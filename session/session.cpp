@@ -8,6 +8,7 @@
 #include "graph/bind.h"
 #include "io/file_writer.h"
 #include "io/mapped_file.h"
+#include "session/model_dtype.h"
 
 namespace tern::session {
 
@@ -24,11 +25,12 @@ Result<std::unique_ptr<Session>> open_text(const SessionOptions& options) {
       session->text->chat_template =
           chat::ChatTemplate::parse(io::read_text_file(options.chat_template).value(), options.chat_template).value();
     }
-    session->config = models::read_config(checkpoint::CheckpointSource::open_config(session->path).value()).value();
+    models::ModelConfig& config = session->model.config;
+    config = models::read_config(checkpoint::CheckpointSource::open_config(session->path).value()).value();
     // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
-    if (!options.model_type.empty() && options.model_type != session->config.model_type) {
+    if (!options.model_type.empty() && options.model_type != config.model_type) {
       throw Failure(usage_error(
-          cat("--model_type is ", options.model_type, ", and the model's own config says ", session->config.model_type),
+          cat("--model_type is ", options.model_type, ", and the model's own config says ", config.model_type),
           "drop the flag"));
     }
     return session;
@@ -40,7 +42,10 @@ Status open_model(Session& session, const SessionOptions& options) {
     session.source =
         std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(session.path).value());
     if (!session.runtime) session.runtime = open_runtime(options.runtime).value();
-    session.compute = options.compute.value_or(models::fastest_compute_dtype(*session.runtime->device));
+    const tern_device_info& device = session.runtime->device->info();
+    session.model.dtype = model_dtype(session.model.config, *session.source, options.dtype);
+    if (!options.dtype) session.model.dtype = storable_dtype(device, session.model.dtype);
+    session.compute = compute_dtype(device, session.model.dtype);
     return Unit{};
   });
 }
@@ -55,10 +60,13 @@ Result<std::unique_ptr<Session>> open_session(const SessionOptions& options) {
 
 Status load_weights(Session& session, const models::LoadOptions& options) {
   return catching([&] {
-    session.model = models::load_model(session.source, session.runtime->device, options).value();
+    models::LoadOptions in_dtype = options;
+    in_dtype.dtype = session.model.dtype;
+    session.model = models::load_model(session.model.config, session.source, session.runtime->device, in_dtype).value();
     for (const std::string& note : session.model.notes) log_info(note);
-    log_info(cat("model: ", session.path.string(), ", ", session.config.architecture, ", ",
-                 fixed(static_cast<double>(session.config.num_parameters()) / 1e6, 1), "M parameters, products in ",
+    log_info(cat("model: ", session.path.string(), ", ", session.model.config.architecture, ", ",
+                 fixed(static_cast<double>(session.model.config.num_parameters()) / 1e6, 1),
+                 "M parameters, torch_dtype ", dtype_info(session.model.dtype).torch, ", products in ",
                  dtype_name(session.compute)));
     return Unit{};
   });

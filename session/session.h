@@ -18,9 +18,9 @@ struct SessionOptions {
   RuntimeOptions runtime;
   std::string model;  // a directory, a .gguf file, a bundled short name or a hub id
   HubOptions hub;
-  std::string model_type;             // "": as the model says; another than it says is an error (usage)
-  std::string chat_template;          // file of a template in the place of the model's own; "": its own
-  std::optional<tern_dtype> compute;  // what products round to; none: what the device multiplies fastest
+  std::string model_type;           // "": as the model says; another than it says is an error (usage)
+  std::string chat_template;        // file of a template in the place of the model's own; "": its own
+  std::optional<tern_dtype> dtype;  // of the model (model_dtype.h); none: as the model says
 };
 
 struct Session {
@@ -32,10 +32,9 @@ struct Session {
   std::unique_ptr<Runtime> runtime;
   std::filesystem::path path;  // of the model
   std::shared_ptr<checkpoint::CheckpointSource> source;
-  models::ModelConfig config;  // known before the weights are read
   std::optional<chat::ModelText> text;
-  models::LoadedModel model;  // after load_weights
-  tern_dtype compute = TERN_F32;
+  models::LoadedModel model;      // its config and, from open_model on, its dtype come before its weights
+  tern_dtype compute = TERN_F32;  // what products round to, after open_model
 };
 
 // Opens model, text and device, in this order: bad data is refused before a device is touched. Weights are not read.
@@ -47,7 +46,8 @@ struct Session {
 [[nodiscard]] Result<std::unique_ptr<Session>> open_text(const SessionOptions& options);
 [[nodiscard]] Status open_model(Session& session, const SessionOptions& options);
 
-// Reads the weights onto the device and tells what was loaded. Errors (data): a tensor; (device): no memory.
+// Reads the weights onto the device in the session's dtype, whatever the options say of it, and tells what was loaded.
+// Errors (data): a tensor; (device): no memory.
 [[nodiscard]] Status load_weights(Session& session, const models::LoadOptions& options);
 
 // Tells where each op of the program runs: in full where one runs on the host, else as a debug line. With `file`, the

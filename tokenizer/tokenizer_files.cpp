@@ -1,7 +1,7 @@
 #include "tokenizer/tokenizer_files.h"
 
 #include <array>
-#include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "base/strings.h"
 #include "io/file_writer.h"
@@ -12,7 +12,7 @@ namespace tern::tokenizer {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr std::array kCompanions = {
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
@@ -76,7 +76,10 @@ Json tokenizer_json(const GgufVocabulary& vocabulary) {
                              "put the model's own tokenizer.json beside the result"));
   }
   Json vocab = Json::object();
-  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) vocab.push_back({vocabulary.tokens[id], id});
+  std::unordered_set<std::string_view> known;  // of a token that stands there twice the first id counts
+  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    if (known.insert(vocabulary.tokens[id]).second) vocab.append(vocabulary.tokens[id], id);
+  }
   Json model = {{"type", "BPE"},
                 {"dropout", nullptr},
                 {"unk_token", nullptr},

@@ -1,7 +1,6 @@
 // The ways to a Tokenizer.
 #include "io/mapped_file.h"
 #include "tokenizer/gguf/tokenizer_gguf.h"
-#include "tokenizer/json_read.h"
 #include "tokenizer/sentencepiece/sentencepiece.h"
 #include "tokenizer/tokenizer_config.h"
 #include "tokenizer/tokenizer_json.h"

@@ -1,5 +1,7 @@
 #include "tokenizer/tokenizer_parts.h"
 
+#include "tokenizer/unicode/utf8.h"
+
 namespace tern::tokenizer {
 
 namespace {
@@ -9,14 +11,22 @@ struct PatternText {
   bool literal;
 };
 
+char32_t character(const TapeField& json) {
+  const std::string_view whole = json.text();
+  std::size_t at = 0;
+  const char32_t c = whole.empty() ? 0 : next_char(whole, at);
+  if (whole.empty() || at != whole.size()) throw json.wrong("one character");
+  return c;
+}
+
 // {"String": s} or {"Regex": s}.
-PatternText read_pattern(const JsonValue& json) {
-  if (const auto literal = json.get("String")) return {std::string(literal->text()), true};
-  if (const auto regex = json.get("Regex")) return {std::string(regex->text()), false};
+PatternText read_pattern(const TapeField& json) {
+  if (const auto literal = json.find("String")) return {std::string(literal->text()), true};
+  if (const auto regex = json.find("Regex")) return {std::string(regex->text()), false};
   throw json.wrong("an object with \"String\" or \"Regex\"");
 }
 
-SplitBehavior read_behavior(const JsonValue& json) {
+SplitBehavior read_behavior(const TapeField& json) {
   const std::string_view name = json.text();
   if (name == "Removed") return SplitBehavior::removed;
   if (name == "Isolated") return SplitBehavior::isolated;
@@ -26,9 +36,9 @@ SplitBehavior read_behavior(const JsonValue& json) {
   throw json.wrong("Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
-PrependScheme read_prepend_scheme(const JsonValue& json) {
+PrependScheme read_prepend_scheme(const TapeField& json) {
   PrependScheme scheme = PrependScheme::always;
-  if (const auto name = json.get("prepend_scheme")) {
+  if (const auto name = json.find("prepend_scheme")) {
     if (name->text() == "first") {
       scheme = PrependScheme::first;
     } else if (name->text() == "never") {
@@ -38,7 +48,7 @@ PrependScheme read_prepend_scheme(const JsonValue& json) {
     }
   }
   if (!json.boolean("add_prefix_space", true)) {
-    if (json.get("prepend_scheme") && scheme != PrependScheme::never) {
+    if (json.find("prepend_scheme") && scheme != PrependScheme::never) {
       throw json.wrong("a prepend_scheme that agrees with add_prefix_space");
     }
     scheme = PrependScheme::never;
@@ -48,13 +58,11 @@ PrependScheme read_prepend_scheme(const JsonValue& json) {
 
 // Calls `each` for the members of the sequence's array `key`.
 template <typename Each>
-void for_each_part(const JsonValue& json, std::string_view key, Each each) {
-  const JsonValue parts = json.at(key);
-  std::size_t index = 0;
-  for (const simdjson::dom::element part : parts.array()) each(parts.child(part, index++));
+void for_each_part(const TapeField& json, std::string_view key, Each each) {
+  for (const TapeField& part : json.at(key).items()) each(part);
 }
 
-std::string decode_base64(const JsonValue& json) {
+std::string decode_base64(const TapeField& json) {
   std::string out;
   std::uint32_t bits = 0;
   int count = 0;
@@ -73,7 +81,7 @@ std::string decode_base64(const JsonValue& json) {
   return out;
 }
 
-void require_pair(const JsonValue& json, std::string& token, TokenId& id) {
+void require_pair(const TapeField& json, std::string& token, TokenId& id) {
   const simdjson::dom::array pair = json.array();
   std::string_view content;
   std::int64_t number = 0;
@@ -85,29 +93,29 @@ void require_pair(const JsonValue& json, std::string& token, TokenId& id) {
   id = static_cast<TokenId>(number);
 }
 
-void read_template(const JsonValue& json, PostProcessors& out) {
-  const JsonValue special = json.at("special_tokens");
+void read_template(const TapeField& json, PostProcessors& out) {
+  const TapeField special = json.at("special_tokens");
   std::vector<TemplatePiece> single;
-  for_each_part(json, "single", [&](const JsonValue& piece) {
-    if (const auto sequence = piece.get("Sequence")) {
+  for_each_part(json, "single", [&](const TapeField& piece) {
+    if (const auto sequence = piece.find("Sequence")) {
       if (sequence->at("id").text() != "A") throw sequence->wrong("sequence A in the template for one text");
       single.push_back({true, {}, {}});
       return;
     }
     TemplatePiece added;
-    const JsonValue token = special.at(piece.at("SpecialToken").at("id").text());
-    for_each_part(token, "ids", [&](const JsonValue& id) {
+    const TapeField token = special.at(piece.at("SpecialToken").at("id").text());
+    for_each_part(token, "ids", [&](const TapeField& id) {
       const std::int64_t number = id.integer();
       if (number < 0 || number > INT32_MAX) throw id.wrong("a token id");
       added.ids.push_back(static_cast<TokenId>(number));
     });
-    for_each_part(token, "tokens", [&](const JsonValue& name) { added.tokens.emplace_back(name.text()); });
+    for_each_part(token, "tokens", [&](const TapeField& name) { added.tokens.emplace_back(name.text()); });
     single.push_back(std::move(added));
   });
   out.push_back(make_template(std::move(single)));
 }
 
-void read_bert_like(const JsonValue& json, PostProcessors& out) {
+void read_bert_like(const TapeField& json, PostProcessors& out) {
   TemplatePiece cls{false, {-1}, {""}};
   TemplatePiece sep{false, {-1}, {""}};
   require_pair(json.at("cls"), cls.tokens[0], cls.ids[0]);
@@ -121,10 +129,10 @@ void read_bert_like(const JsonValue& json, PostProcessors& out) {
 
 }  // namespace
 
-void read_normalizer(const JsonValue& json, Normalizers& out) {
+void read_normalizer(const TapeField& json, Normalizers& out) {
   const std::string_view type = json.at("type").text();
   if (type == "Sequence") {
-    for_each_part(json, "normalizers", [&](const JsonValue& part) { read_normalizer(part, out); });
+    for_each_part(json, "normalizers", [&](const TapeField& part) { read_normalizer(part, out); });
   } else if (type == "BertNormalizer" || type == "Bert") {
     BertOptions options;
     options.clean_text = json.at("clean_text").boolean();
@@ -149,7 +157,7 @@ void read_normalizer(const JsonValue& json, Normalizers& out) {
   } else if (type == "Nmt") {
     out.push_back(make_nmt());
   } else if (type == "Precompiled") {
-    const auto charsmap = json.get("precompiled_charsmap");
+    const auto charsmap = json.find("precompiled_charsmap");
     const std::string bytes = charsmap ? decode_base64(*charsmap) : std::string();
     if (!bytes.empty()) out.push_back(make_precompiled(bytes, json.where()));
   } else if (type == "Replace") {
@@ -164,12 +172,12 @@ void read_normalizer(const JsonValue& json, Normalizers& out) {
   }
 }
 
-bool ends_in_byte_level(const JsonValue& json) {
+bool ends_in_byte_level(const TapeField& json) {
   std::size_t count = 0;
   bool last = false;
-  const auto visit = [&](const auto& self, const JsonValue& part) -> void {
+  const auto visit = [&](const auto& self, const TapeField& part) -> void {
     if (part.at("type").text() == "Sequence") {
-      for_each_part(part, "pretokenizers", [&](const JsonValue& inner) { self(self, inner); });
+      for_each_part(part, "pretokenizers", [&](const TapeField& inner) { self(self, inner); });
       return;
     }
     last = part.at("type").text() == "ByteLevel";
@@ -179,20 +187,20 @@ bool ends_in_byte_level(const JsonValue& json) {
   return last && count == 1;
 }
 
-void read_pre_tokenizer(const JsonValue& json, bool map_bytes, PreTokenizers& out) {
+void read_pre_tokenizer(const TapeField& json, bool map_bytes, PreTokenizers& out) {
   const std::string_view type = json.at("type").text();
   if (type == "Sequence") {
-    for_each_part(json, "pretokenizers", [&](const JsonValue& part) { read_pre_tokenizer(part, map_bytes, out); });
+    for_each_part(json, "pretokenizers", [&](const TapeField& part) { read_pre_tokenizer(part, map_bytes, out); });
   } else if (type == "BertPreTokenizer") {
     out.push_back(make_char_split({kWhite}, SplitBehavior::removed));
     out.push_back(make_char_split({kPunctuation}, SplitBehavior::isolated));
   } else if (type == "ByteLevel") {
     out.push_back(make_byte_level(json.at("add_prefix_space").boolean(), json.boolean("use_regex", true), map_bytes));
   } else if (type == "Delimiter" || type == "CharDelimiterSplit") {
-    out.push_back(make_char_split({0, json.at("delimiter").character()}, SplitBehavior::removed));
+    out.push_back(make_char_split({0, character(json.at("delimiter"))}, SplitBehavior::removed));
   } else if (type == "Metaspace") {
     out.push_back(
-        make_metaspace(json.at("replacement").character(), read_prepend_scheme(json), json.boolean("split", true)));
+        make_metaspace(character(json.at("replacement")), read_prepend_scheme(json), json.boolean("split", true)));
   } else if (type == "Whitespace") {
     out.push_back(make_words_and_symbols());
   } else if (type == "WhitespaceSplit") {
@@ -202,7 +210,7 @@ void read_pre_tokenizer(const JsonValue& json, bool map_bytes, PreTokenizers& ou
     out.push_back(make_regex_split(pattern.text, pattern.literal, read_behavior(json.at("behavior")),
                                    json.boolean("invert", false), json.where()));
   } else if (type == "Punctuation") {
-    const auto behavior = json.get("behavior");
+    const auto behavior = json.find("behavior");
     out.push_back(make_char_split({kPunctuation}, behavior ? read_behavior(*behavior) : SplitBehavior::isolated));
   } else if (type == "Digits") {
     const bool single = json.at("individual_digits").boolean();
@@ -210,7 +218,7 @@ void read_pre_tokenizer(const JsonValue& json, bool map_bytes, PreTokenizers& ou
   } else if (type == "UnicodeScripts") {
     out.push_back(make_unicode_scripts());
   } else if (type == "FixedLength") {
-    const auto length = json.get("length");
+    const auto length = json.find("length");
     const std::int64_t characters = length ? length->integer() : 5;
     if (characters < 1) throw json.wrong("a length of at least 1");
     out.push_back(make_fixed_length(static_cast<std::size_t>(characters)));
@@ -219,10 +227,10 @@ void read_pre_tokenizer(const JsonValue& json, bool map_bytes, PreTokenizers& ou
   }
 }
 
-void read_post_processor(const JsonValue& json, PostProcessors& out) {
+void read_post_processor(const TapeField& json, PostProcessors& out) {
   const std::string_view type = json.at("type").text();
   if (type == "Sequence") {
-    for_each_part(json, "processors", [&](const JsonValue& part) { read_post_processor(part, out); });
+    for_each_part(json, "processors", [&](const TapeField& part) { read_post_processor(part, out); });
   } else if (type == "TemplateProcessing") {
     read_template(json, out);
   } else if (type == "BertProcessing") {
@@ -237,15 +245,15 @@ void read_post_processor(const JsonValue& json, PostProcessors& out) {
   }
 }
 
-void read_decoder(const JsonValue& json, TokenDecoders& out) {
+void read_decoder(const TapeField& json, TokenDecoders& out) {
   const std::string_view type = json.at("type").text();
   const auto count = [&](std::string_view key) {
-    const JsonValue value = json.at(key);
+    const TapeField value = json.at(key);
     if (value.integer() < 0) throw value.wrong("a count");
     return static_cast<std::size_t>(value.integer());
   };
   if (type == "Sequence") {
-    for_each_part(json, "decoders", [&](const JsonValue& part) { read_decoder(part, out); });
+    for_each_part(json, "decoders", [&](const TapeField& part) { read_decoder(part, out); });
   } else if (type == "ByteLevel") {
     out.push_back(make_byte_level_decoder());
   } else if (type == "ByteFallback") {
@@ -253,14 +261,14 @@ void read_decoder(const JsonValue& json, TokenDecoders& out) {
   } else if (type == "Fuse") {
     out.push_back(make_fuse_decoder());
   } else if (type == "Strip") {
-    out.push_back(make_strip_decoder(json.at("content").character(), count("start"), count("stop")));
+    out.push_back(make_strip_decoder(character(json.at("content")), count("start"), count("stop")));
   } else if (type == "Replace") {
     const PatternText pattern = read_pattern(json.at("pattern"));
     out.push_back(
         make_replace_decoder(pattern.text, pattern.literal, std::string(json.at("content").text()), json.where()));
   } else if (type == "Metaspace") {
     out.push_back(
-        make_metaspace_decoder(json.at("replacement").character(), read_prepend_scheme(json) != PrependScheme::never));
+        make_metaspace_decoder(character(json.at("replacement")), read_prepend_scheme(json) != PrependScheme::never));
   } else if (type == "WordPiece") {
     out.push_back(make_word_piece_decoder(std::string(json.at("prefix").text()), json.boolean("cleanup", true)));
   } else if (type == "BPEDecoder") {

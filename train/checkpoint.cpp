@@ -2,20 +2,19 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
 #include "io/atomic_dir.h"
 #include "io/file_writer.h"
-#include "io/json.h"
+#include "io/json_field.h"
 
 namespace tern::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr const char* kStateFile = "trainer_state.json";
 constexpr const char* kOptimizerStem = "optimizer";
@@ -26,9 +25,9 @@ Json settings_json(const data::Settings& settings) {
   return json;
 }
 
-data::Settings read_settings(const Json& json) {
+data::Settings read_settings(const io::JsonField& json) {
   data::Settings out;
-  for (const auto& [name, value] : json.items()) out.emplace_back(name, value.get<std::string>());
+  for (const Json::Member& one : json.object()) out.emplace_back(one.key, json.member(one).text());
   return out;
 }
 
@@ -91,31 +90,24 @@ Result<TrainState> read_train_state(const fs::path& directory) {
   return catching([&] {
     io::verify_manifest(directory).value();
     const fs::path file = directory / kStateFile;
-    const Json json = io::read_json_file(file).value();
+    const Json text = io::read_json_file(file).value();
+    const io::JsonField json(text, file.string(), "resume from a checkpoint that tern wrote");
     TrainState state;
-    try {
-      if (json.contains("run_id")) state.run_id = json["run_id"].get<std::string>();
-      if (json.contains("fingerprint")) {
-        state.fingerprint = {read_settings(json["fingerprint"].at("fixed")),
-                             read_settings(json["fingerprint"].at("changeable"))};
-      }
-      state.global_step = json.at("global_step").get<std::int64_t>();
-      state.max_steps = json.at("max_steps").get<std::int64_t>();
-      state.epoch_progress = json.at("epoch").get<double>();
-      if (!json.at("best_metric").is_null()) state.best_metric = json["best_metric"].get<double>();
-      if (!json.at("best_model_checkpoint").is_null())
-        state.best_checkpoint = json["best_model_checkpoint"].get<std::string>();
-      state.tokens = json.at("num_input_tokens_seen").get<std::int64_t>();
-      state.epoch = json.at("next_epoch").get<std::int64_t>();
-      state.step_in_epoch = json.at("next_step_in_epoch").get<std::int64_t>();
-      if (json.contains("planned_tokens")) state.planned_tokens = json["planned_tokens"].get<std::int64_t>();
-      state.window_loss = json.at("log_window").at("loss").get<double>();
-      state.window_steps = json.at("log_window").at("steps").get<std::int64_t>();
-      state.kernel_choices = json.at("kernel_choices").get<std::map<std::string, std::string>>();
-    } catch (const nlohmann::json::exception& error) {
-      throw Failure(data_error(file.string(), "the state of a tern run", error.what(),
-                               "resume from a checkpoint that tern wrote"));
-    }
+    state.run_id = json.text("run_id", "");
+    if (const auto print = json.find("fingerprint"))
+      state.fingerprint = {read_settings(print->at("fixed")), read_settings(print->at("changeable"))};
+    state.global_step = json.at("global_step").integer();
+    state.max_steps = json.at("max_steps").integer();
+    state.epoch_progress = json.at("epoch").number();
+    if (const auto best = json.find("best_metric")) state.best_metric = best->number();
+    state.best_checkpoint = json.text("best_model_checkpoint", "");
+    state.tokens = json.at("num_input_tokens_seen").integer();
+    state.epoch = json.at("next_epoch").integer();
+    state.step_in_epoch = json.at("next_step_in_epoch").integer();
+    state.planned_tokens = json.integer("planned_tokens", state.planned_tokens);
+    state.window_loss = json.at("log_window").at("loss").number();
+    state.window_steps = json.at("log_window").at("steps").integer();
+    for (const auto& [name, choice] : read_settings(json.at("kernel_choices"))) state.kernel_choices[name] = choice;
     return state;
   });
 }
@@ -145,8 +137,8 @@ Status read_optimizer(const fs::path& directory, graph::TensorStore& store, cons
 std::string run_of(const fs::path& directory) {
   const auto json = io::read_json_file(directory / kStateFile);
   if (!json.ok() || !json->is_object()) return {};
-  const auto id = json->find("run_id");
-  return id != json->end() && id->is_string() ? id->get<std::string>() : std::string();
+  const Json* id = json->find("run_id");
+  return id != nullptr && id->is_string() ? id->get<std::string>() : std::string();
 }
 
 std::vector<std::pair<std::int64_t, fs::path>> list_checkpoints(const fs::path& output_dir) {

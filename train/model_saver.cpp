@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/dtype.h"
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
 #include "session/save_model.h"
@@ -40,7 +41,7 @@ class FullModelSaver : public ModelSaver {
       writer.write(spec.name, bytes).value();
     }
     writer.finish().value();
-    session::write_model_files(model_.config, model_path_, "float32", directory);
+    session::write_model_files(model_.config, model_path_, std::string(dtype_info(model_.dtype).torch), directory);
   }
 
  private:

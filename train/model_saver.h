@@ -11,7 +11,8 @@ namespace tern::train {
 // Both keep references: model and adapter outlive the saver.
 [[nodiscard]] std::unique_ptr<ModelSaver> adapter_saver(const models::LoadedModel& model,
                                                         const models::LoadedAdapter& adapter);
-// Writes fp32 weights, config.json and the tokenizer's files, so that what was trained resumes to the bit.
+// Writes fp32 weights, so that what was trained resumes to the bit, config.json with the model's dtype, in which the
+// weights are held when they are only read, and the tokenizer's files.
 [[nodiscard]] std::unique_ptr<ModelSaver> full_model_saver(const models::LoadedModel& model,
                                                            std::filesystem::path model_path,
                                                            std::uint64_t max_shard_size);

@@ -83,7 +83,8 @@ Result<std::unique_ptr<Run>> Run::open(RunOptions options, TrainerHooks hooks) {
 }
 
 void Run::load_data() {
-  const auto longest = static_cast<std::uint32_t>(std::max<std::int64_t>(session_->config.max_position_embeddings, 1));
+  const auto longest =
+      static_cast<std::uint32_t>(std::max<std::int64_t>(session_->model.config.max_position_embeddings, 1));
   data::ChatEncoderOptions& encoding = options_.encoder;
   if (encoding.max_length == 0) encoding.max_length = longest;
   encoding.identity = (options_.session.chat_template.empty()

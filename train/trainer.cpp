@@ -82,7 +82,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   require_same_run();
   if (schedule_.kind == ScheduleKind::constant && schedule_.warmup_steps > 0) {
     log_warn(
-        "--lr_scheduler_type constant never warms up: --warmup_ratio and --warmup_steps have no effect; give "
+        "--lr_scheduler_type constant never warms up, so --warmup_ratio and --warmup_steps have no effect; give "
         "constant_with_warmup for a warm-up");
   }
   options_.graph.capacity = capacity_of(training);
@@ -123,7 +123,8 @@ Fingerprint Trainer::fingerprint() const {
                     {"adam_beta2", cat(adamw.beta2)},
                     {"adam_epsilon", cat(adamw.epsilon)},
                     {"max_grad_norm", cat(adamw.max_grad_norm)},
-                    {"torch_dtype", std::string(dtype_info(options_.graph.compute).torch)}};
+                    {"torch_dtype", std::string(dtype_info(model_.dtype).torch)},
+                    {"products in", std::string(dtype_name(options_.graph.compute))}};
   return out;
 }
 
@@ -131,7 +132,7 @@ void Trainer::require_same_run() {
   Fingerprint is = fingerprint();
   if (!options_.resume_from.empty()) {
     if (state_.fingerprint.fixed.empty()) {
-      log_warn(cat(options_.resume_from.string(), " doesn't tell what it was trained on: nothing is compared"));
+      log_warn(cat(options_.resume_from.string(), " doesn't say what it was trained on, so nothing is compared"));
     } else {
       require_same(options_.resume_from, state_.fingerprint, is).value();
       for (const std::string& line : changes(state_.fingerprint, is)) log_warn(line);

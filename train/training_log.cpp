@@ -2,16 +2,16 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/file_writer.h"
+#include "io/json.h"
 
 namespace tern::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 constexpr const char* kPlace = "global_step/max_steps";
 constexpr const char* kLast = "last_model_checkpoint";
@@ -59,11 +59,12 @@ Status TrainingLog::drop_after(std::int64_t step) const {
   if (!in) return Unit{};
   std::string kept;
   for (std::string line; std::getline(in, line);) {
-    const Json row = Json::parse(line, nullptr, false);
+    const auto parsed = io::parse_json(line, "log");
+    const Json row = parsed ? *parsed : Json();
     if (!row.is_object() || row.contains(kLast)) continue;
-    const auto place = row.find(kPlace);
-    if (place == row.end() || !place->is_string()) continue;
-    if (std::strtoll(place->get_ref<const std::string&>().c_str(), nullptr, 10) > step) continue;
+    const Json* place = row.find(kPlace);
+    if (place == nullptr || !place->is_string()) continue;
+    if (std::strtoll(place->text().c_str(), nullptr, 10) > step) continue;
     kept += line + "\n";
   }
   return io::replace_file(file_, kept);

@@ -26,7 +26,8 @@ void run(const KernelArgs& args) {
     if (!finite.load(std::memory_order_relaxed)) return;
     alignas(64) TileBuffer buffer;
     const float* px = io.load(x, at[0], walk.inner_stride[0], n, buffer.data());
-    if (!tile_math(args.target).all_finite(px, static_cast<std::size_t>(n))) finite.store(false, std::memory_order_relaxed);
+    if (!tile_math(args.target).all_finite(px, static_cast<std::size_t>(n)))
+      finite.store(false, std::memory_order_relaxed);
   });
   const bool before = !args.accumulates(TERN_ALL_FINITE_OUT) || out != 0;
   out = before && finite.load() ? 1 : 0;

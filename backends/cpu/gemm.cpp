@@ -22,7 +22,14 @@ struct Blocking {
   std::int64_t columns;     // of a task
 };
 
-Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t k) {
+// Columns of a task of few rows. They take several panels at once (panels_at_once), are cut at blocks of 32, as
+// quantised rows are, and give each thread as many tasks: there is too little work for threads to even it out.
+std::int64_t few_rows_columns(const PanelFormat& format, std::int64_t n, int num_threads) {
+  const std::int64_t tasks = round_up((n + kMaxTileColumns - 1) / kMaxTileColumns, num_threads);
+  return std::min(kMaxTileColumns, round_up((n + tasks - 1) / tasks, std::max(32, format.kernels->nr)));
+}
+
+Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t n, std::int64_t k, int num_threads) {
   const GemmKernels& kernels = *format.kernels;
   Blocking b{};
   b.panel_rows = std::min<std::int64_t>(m, kernels.mr);
@@ -34,8 +41,7 @@ Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t
   b.chunk_k = std::min(kChunkSteps, round_up((steps + chunks - 1) / chunks, 32)) * pair;
   const std::int64_t fit = std::max<std::int64_t>(1, kMaxPackedA / b.rows / (b.chunk_k / pair));
   b.super_k = b.chunk_k * std::min(fit, chunks);
-  // Few rows take several panels at once (panels_at_once), and a quantised row is cut at blocks of 32.
-  b.columns = m <= kPlainRows ? kMaxTileColumns : std::max(32, kernels.nr);
+  b.columns = m <= kPlainRows ? few_rows_columns(format, n, num_threads) : std::max(32, kernels.nr);
   return b;
 }
 
@@ -273,7 +279,7 @@ std::uint64_t gemm_workspace(Target target, std::int64_t m, std::int64_t n, std:
 void gemm(Target target, const Gemm& g, std::byte* workspace, ThreadPool& pool) {
   if (g.m == 0 || g.n == 0) return;
   const PanelFormat format = panel_format(target, g.compute);
-  const Blocking b = choose_blocking(format, g.m, g.k);
+  const Blocking b = choose_blocking(format, g.m, g.n, g.k, pool.num_threads());
   const bool direct = is_direct(g.out);
   const Job job{format,
                 g,

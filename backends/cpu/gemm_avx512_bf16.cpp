@@ -60,7 +60,7 @@ constexpr GemmKernels with_pairs() {
   GemmKernels kernels = make_kernels<Vec512Bf16, 14, 24>();
   kernels.expand_bf16 = &expand_bf16;
   kernels.multiply_bf16 = &multiply_any<Vec512Bf16, DotBf16, 14, 24>;
-  kernels.multiply_plain_bf16 = &multiply_plain_any<Vec512Bf16, DotBf16, 24>;
+  kernels.multiply_plain_bf16 = &multiply_plain_any<Vec512Bf16, DotBf16>;
   return kernels;
 }
 constexpr GemmKernels kKernels = with_pairs();

@@ -220,7 +220,7 @@ constexpr GemmKernels make_kernels() {
           2 * V::width,
           &multiply_any<V, DotF32<V>, MR, Accumulators>,
           nullptr,
-          &multiply_plain_any<V, DotF32<V>, Accumulators>,
+          &multiply_plain_any<V, DotF32<V>>,
           nullptr,
           &widen_any<V>,
           &narrow_any<V>,

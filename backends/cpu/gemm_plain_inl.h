@@ -13,6 +13,12 @@ namespace {
 
 constexpr int kLineWords = 16;  // 32-bit elements of a line of the cache
 
+// Asks for `lines` lines of the cache, side by side.
+inline __attribute__((always_inline)) void fetch(const std::uint32_t* from, std::int64_t lines) {
+#pragma GCC unroll 16
+  for (std::int64_t i = 0; i < lines; ++i) __builtin_prefetch(from + i * kLineWords, 0, 3);
+}
+
 // G vectors of columns, n columns in all: four steps of k are turned in registers and taken for every row. Each
 // vector's sums are one chain, so several of them hide each other's latency.
 template <typename V, typename Dot, int M, int G>
@@ -48,16 +54,15 @@ inline __attribute__((always_inline)) void plain_columns(const PlainTile& t, int
   };
   const std::uint32_t* b = t.b + column * t.b_stride;
   const std::int64_t whole = n < G * W ? 0 : (t.half ? t.k - 1 : t.k) / kLineWords * kLineWords;
+  const bool is_last = t.n - column < 2 * G * W;  // no such columns come after these
   for (std::int64_t k = 0; k < whole; k += kLineWords) {
 #pragma GCC unroll 4
     for (int g = 0; g < G; ++g) {
       const std::uint32_t* from = b + g * W * t.b_stride + k;
-      // What comes after these columns, in the order in which it lies: only so does the processor fetch ahead of it.
-      const std::uint32_t* next = b + (G + g) * W * t.b_stride + k * W;
-#pragma GCC unroll 16
-      for (int i = 0; i < W; ++i) __builtin_prefetch(next + i * kLineWords, 0, 2);
+      // The columns that come next are fetched in the order in which they lie: the processor then reads on by itself.
 #pragma GCC unroll 4
       for (int q = 0; q < kLineWords; q += 4) {
+        if (!is_last) fetch(b + (G + g) * W * t.b_stride + (k + q) * W, W / 4);
         add(acc[g], from + q, t.b_stride, t.a + (k + q) * t.a_stride);
       }
     }
@@ -89,18 +94,21 @@ inline __attribute__((always_inline)) void plain_columns(const PlainTile& t, int
   });
 }
 
-template <typename V, typename Dot, int Accumulators, int M>
+// One vector of columns at a time: few enough that the first cache holds what is fetched ahead. A single row takes two,
+// as its sums would wait for each other.
+template <typename V, typename Dot, int M>
 void multiply_plain_rows(const PlainTile& t) {
-  constexpr int W = V::width, G = Accumulators / M >= 4 ? 4 : Accumulators / M >= 2 ? 2 : 1;
+  constexpr int W = V::width, G = M == 1 ? 2 : 1;
+  fetch(t.b, std::min<std::int64_t>(G * W, t.n) * t.b_stride / kLineWords);
   int column = 0;
   for (; t.n - column >= G * W; column += G * W) plain_columns<V, Dot, M, G>(t, column, G * W);
   for (; column < t.n; column += W) plain_columns<V, Dot, M, 1>(t, column, std::min(W, t.n - column));
 }
 
-template <typename V, typename Dot, int Accumulators>
+template <typename V, typename Dot>
 void multiply_plain_any(const PlainTile& tile) {
   static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
-    return std::array<void (*)(const PlainTile&), kPlainRows>{&multiply_plain_rows<V, Dot, Accumulators, I + 1>...};
+    return std::array<void (*)(const PlainTile&), kPlainRows>{&multiply_plain_rows<V, Dot, I + 1>...};
   }
   (std::make_integer_sequence<int, kPlainRows>{});
   table[static_cast<std::size_t>(tile.m - 1)](tile);

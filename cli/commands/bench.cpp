@@ -33,11 +33,11 @@ int run_bench(const Arguments& arguments) {
   install_interrupt_handler();
   require_one_adapter(arguments);
   auto session = open_session(arguments, arguments.string("model"));
-  const auto limit = session->config.max_position_embeddings;
+  const auto limit = session->model.config.max_position_embeddings;
   const auto longest = *std::max_element(prompts.begin(), prompts.end()) + arguments.integer("max_new_tokens");
   if (longest > limit) {
-    throw Failure(usage_error(cat("flags --prompt_length and --max_new_tokens: expected at most ", limit,
-                                  " tokens together, found ", longest),
+    throw Failure(usage_error(cat("--prompt_length and --max_new_tokens make ", longest,
+                                  " tokens together, and the model computes at most ", limit),
                               "lower one of them"));
   }
   load_weights(*session, arguments, {});

@@ -26,12 +26,11 @@ std::optional<checkpoint::Container> target_container(const Arguments& arguments
 
 int run_convert(const Arguments& arguments) {
   if (!arguments.has("model")) {
-    throw Failure(usage_error("--model: expected a model to convert, found none",
+    throw Failure(usage_error("tern convert needs a model to convert",
                               "for example tern convert smollm2-135m smollm2-135m-bf16 --outtype bf16"));
   }
   if (!arguments.has("output")) {
-    throw Failure(
-        usage_error("--output: expected a file or directory to write, found none", "name it after the model"));
+    throw Failure(usage_error("tern convert needs an output", "name a file or directory after the model"));
   }
   const fs::path model = model_path(arguments, arguments.string("model"));
   const fs::path target = arguments.string("output");
@@ -50,11 +49,11 @@ int run_convert(const Arguments& arguments) {
   };
   const auto report = session::convert_model(model, target, options);
   if (interrupted() && !report.ok()) {
-    throw Failure(interrupted_error("interrupted: nothing was written", "run it again"));
+    throw Failure(interrupted_error("the conversion was stopped, and nothing was written", "run it again"));
   }
   for (const std::string& note : report.value().notes) log_info(note);
   if (progress) progress->finish();
-  log_info(cat("written: ", target.string(), ", ", report->tensors, " tensors, ", human_bytes(report->bytes)));
+  log_info(cat("wrote ", target.string(), ": ", report->tensors, " tensors, ", human_bytes(report->bytes)));
   return 0;
 }
 

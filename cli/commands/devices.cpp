@@ -23,17 +23,17 @@ void require(const std::string& device, const std::vector<accel::ProbedBackend>&
       if (is_wanted(device, backend, i)) return;
     }
     if (backend.name == name || (backend.name.empty() && backend.file.stem() == cat("libtern_", name))) {
-      reason = backend.absent_reason.empty() ? "no such ordinal" : backend.absent_reason;
+      reason = backend.absent_reason.empty() ? cat("backend ", name, " has ", backend.devices.size(),
+                                                   backend.devices.size() == 1 ? " device" : " devices")
+                                             : backend.absent_reason;
     }
   }
   if (!reason.empty()) {
-    throw Failure(device_error(cat("device ", device, ": expected a device that is present, found ", reason),
-                               "see tern devices"));
+    throw Failure(device_error(cat("there is no device ", device, ": ", reason), "see tern devices"));
   }
-  throw Failure(
-      device_error(cat("device ", device, ": expected ",
-                       known.empty() ? "a backend" : cat("one of ", join(known, ", ")), ", found none of that name"),
-                   "see tern devices"));
+  throw Failure(device_error(cat("no backend is called ", name),
+                             known.empty() ? "put its library into a folder of $TERN_BACKEND_PATH"
+                                           : cat("choose one of ", join(known, ", "))));
 }
 
 // A named device probes only its own plugin, where the file's name tells which that is; a plugin that was named must
@@ -52,8 +52,7 @@ std::vector<accel::ProbedBackend> probe(const Arguments& arguments) {
   for (const auto& backend : backends) {
     if (file && backend.file == *file && backend.name.empty()) {
       throw Failure(
-          device_error(cat("flag --backend ", *file, ": expected a plugin that loads, found ", backend.absent_reason),
-                       "check the path"));
+          device_error(cat("--backend ", *file, " cannot be loaded: ", backend.absent_reason), "check the path"));
     }
   }
   return backends;
@@ -73,7 +72,7 @@ int run_devices(const Arguments& arguments) {
     parts.push_back(json ? backend_json(backend, device) : backend_text(backend, device));
   }
   auto out = json ? cat("[", join(parts, ",\n "), "]\n") : join(parts, "");
-  if (parts.empty() && !json) out = "no backend found; put plugins into a folder of $TERN_BACKEND_PATH\n";
+  if (parts.empty() && !json) out = "no backend was found; put plugins into a folder of $TERN_BACKEND_PATH\n";
   std::fputs(out.c_str(), stdout);
   return 0;
 }

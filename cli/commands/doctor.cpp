@@ -67,8 +67,7 @@ int run_doctor(const Arguments& arguments) {
     append_checks(probed, checks);
   }
   if (!found) {
-    throw Failure(
-        device_error(cat("device ", device, ": expected a backend, found none of that name"), "see tern devices"));
+    throw Failure(device_error(cat("no backend is called ", wanted), "see tern devices"));
   }
   std::vector<std::string> rows;
   rows.reserve(checks.size());
@@ -83,8 +82,9 @@ int run_doctor(const Arguments& arguments) {
   std::fputs(out.c_str(), stdout);
   const auto errors = std::count_if(checks.begin(), checks.end(), [](const Check& c) { return c.level == "error"; });
   if (errors == 0) return 0;
-  throw Failure(device_error(cat("doctor: expected every check in order, found ", errors, " that are not"),
-                             "mend what is said above"));
+  throw Failure(
+      device_error(cat(errors, errors == 1 ? " check of tern doctor failed" : " checks of tern doctor failed"),
+                   "fix what the lines above say"));
 }
 
 }  // namespace tern::cli

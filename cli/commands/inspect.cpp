@@ -1,6 +1,5 @@
 // tern inspect: what is in a model file.
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "checkpoint/inspect.h"
 #include "cli/commands/command.h"
@@ -11,8 +10,7 @@ namespace tern::cli {
 
 int run_inspect(const Arguments& arguments) {
   if (!arguments.has("model")) {
-    throw Failure(
-        usage_error("--model: expected a model to inspect, found none", "for example tern inspect smollm2-135m"));
+    throw Failure(usage_error("tern inspect needs a model", "for example tern inspect smollm2-135m"));
   }
   const std::string path = model_path(arguments, arguments.string("model"));
   const checkpoint::Inspection inspection = checkpoint::inspect(path).value();

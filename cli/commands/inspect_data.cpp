@@ -31,16 +31,15 @@ void write_file(const std::string& path, const std::string& text) {
   out << text;
   out.close();
   if (!out) throw Failure(io::write_error(path, errno));
-  log_info(cat("written: ", path));
+  log_info(cat("wrote ", path));
 }
 
 }  // namespace
 
 int run_inspect_data(const Arguments& arguments) {
   if (!arguments.has("model")) {
-    throw Failure(
-        usage_error("--model: expected a model, whose tokenizer and template decide what is learned, found none",
-                    "for example --model smollm2-135m"));
+    throw Failure(usage_error("tern inspect-data needs a model, whose tokenizer and template decide what is learned",
+                              "for example --model smollm2-135m"));
   }
   data::LoadOptions options = load_options(arguments);
   options.needs_supervision = false;  // what is missing is seen here
@@ -64,8 +63,9 @@ int run_inspect_data(const Arguments& arguments) {
   if (arguments.has("sample")) {
     const std::int64_t id = arguments.integer("sample");
     if (id >= static_cast<std::int64_t>(loaded.train.size())) {
-      throw Failure(usage_error(
-          cat("--sample: expected one of the ", loaded.train.size(), " samples, from 0, found ", id), "lower it"));
+      throw Failure(
+          usage_error(cat("--sample is ", id, ", and there are ", loaded.train.size(), " samples, counted from 0"),
+                      "give a lower number"));
     }
     shown.push_back(show(static_cast<std::uint32_t>(id)));
   }

@@ -12,46 +12,44 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// --model, else what the training run was given (--load_args), else what the adapter says it was trained on.
-std::string base_model(const Arguments& given, const fs::path& adapter) {
+// --load_args: what the training run was told, where the user says nothing else.
+Arguments with_training_arguments(const Arguments& given, const fs::path& adapter) {
   Arguments arguments = given;
   const fs::path saved = adapter / "args.json";
   std::error_code ignored;
   if (arguments.boolean("load_args") && fs::is_regular_file(saved, ignored)) {
-    constexpr std::string_view kNames[] = {"model"};
+    constexpr std::string_view kNames[] = {"model", "torch_dtype"};
     arguments.load_saved(io::read_text_file(saved).value(), saved.string(), kNames).value();
   }
+  return arguments;
+}
+
+// --model, else what the adapter says it was trained on.
+std::string base_model(const Arguments& arguments, const fs::path& adapter) {
   if (const auto model = arguments.maybe_string("model")) return *model;
   const auto config = models::read_adapter_config(adapter).value();
   if (config.base_model.empty()) {
-    throw Failure(usage_error("--model: expected the model that the adapter was trained on, found none",
-                              "give --model: adapter_config.json does not name it"));
+    throw Failure(usage_error("the adapter's adapter_config.json does not name the model that it was trained on",
+                              "name it with --model"));
   }
   return config.base_model;
 }
 
-tern_dtype output_dtype(const Arguments& arguments) {
-  const std::string name = arguments.maybe_string("torch_dtype").value_or("bfloat16");
-  if (name == "float32") return TERN_F32;
-  return name == "float16" ? TERN_F16 : TERN_BF16;
-}
-
 }  // namespace
 
-int run_merge_lora(const Arguments& arguments) {
-  const auto& adapters = arguments.list("adapters");
+int run_merge_lora(const Arguments& given) {
+  const auto& adapters = given.list("adapters");
   if (adapters.empty()) {
-    throw Failure(usage_error("--adapters: expected at least one adapter to merge, found none",
-                              "name the folder of a checkpoint"));
+    throw Failure(usage_error("tern merge-lora needs an adapter", "give --adapters and the folder of a checkpoint"));
   }
   const fs::path first = fs::path(adapters[0]);
+  const Arguments arguments = with_training_arguments(given, first);
   const fs::path model = model_path(arguments, base_model(arguments, first));
   const fs::path target =
       arguments.maybe_string("output_dir")
           .value_or((first.has_filename() ? first.string() : first.parent_path().string()) + "-merged");
   models::MergeOptions options;
   for (const auto& adapter : adapters) options.adapters.emplace_back(adapter);
-  options.dtype = output_dtype(arguments);
   options.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
   std::unique_ptr<Progress> progress;
   if (stderr_is_terminal() && !arguments.boolean("quiet")) {
@@ -60,7 +58,7 @@ int run_merge_lora(const Arguments& arguments) {
       progress->update(done);
     };
   }
-  session::merge_adapters(model, options, target, arguments.boolean("exist_ok")).value();
+  session::merge_adapters(model, options, torch_dtype(arguments), target, arguments.boolean("exist_ok")).value();
   log_info(cat("merged model: ", target.string()));
   return 0;
 }

@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "cli/commands/command.h"
@@ -10,12 +9,13 @@
 #include "cli/session_flags.h"
 #include "cli/text_rows.h"
 #include "engine/llm.h"
+#include "io/json.h"
 #include "io/system_error.h"
 
 namespace tern::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 Json json_of(const engine::TextScore& score, const tokenizer::Tokenizer& tokenizer) {
   Json tokens = Json::array();
@@ -46,7 +46,7 @@ int run_score(const Arguments& arguments) {
   });
   engine::LLMOptions options;
   options.max_model_len = static_cast<std::int64_t>(longest);
-  if (const auto limit = session->config.max_position_embeddings; options.max_model_len > limit) {
+  if (const auto limit = session->model.config.max_position_embeddings; options.max_model_len > limit) {
     throw Failure(
         data_error("--dataset", cat("texts of at most ", limit, " tokens"), cat(longest, " tokens"), "split the text"));
   }
@@ -66,14 +66,12 @@ int run_score(const Arguments& arguments) {
   callbacks.stopped = interrupted;
   callbacks.on_score = [&](std::size_t index, const engine::TextScore& score) {
     if (score.error) throw Failure(score.error->inside(places[index]));
-    out << json_of(score, tokenizer).dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+    out << json_of(score, tokenizer).dump() << '\n';
   };
   if (llm->score(texts, callbacks) < texts.size()) {
-    throw Failure(interrupted_error("interrupted: some rows were not scored", "run it again"));
+    throw Failure(interrupted_error("scoring was stopped before all rows had a score", "run it again"));
   }
-  if (!out.flush())
-    throw Failure(
-        failed_error("score: expected results that can be written, found a write that failed", "check the disk"));
+  if (!out.flush()) throw Failure(failed_error("the scores could not be written", "check the space left"));
   return 0;
 }
 

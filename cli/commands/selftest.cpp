@@ -27,8 +27,8 @@ std::vector<std::uint32_t> ops_of(const Arguments& arguments) {
       std::vector<std::string> names;
       for (const ops::OpSpec& op : ops::op_table()) names.emplace_back(op.name);
       const std::string close = nearest(name, names);
-      throw Failure(usage_error(cat("flag --op: expected the name of an op, found ", name),
-                                close.empty() ? cat("one of ", join(names, ", ")) : cat("did you mean ", close, "?")));
+      throw Failure(usage_error(cat("no op is called ", name), close.empty() ? cat("choose one of ", join(names, ", "))
+                                                                             : cat("did you mean ", close, "?")));
     }
     out.push_back(spec->id);
   }
@@ -42,9 +42,8 @@ int replay_file(const accel::DevicePtr& device, const std::string& file) {
   const conformance::Case c = conformance::read_case(text, file).value();
   const std::string problem = conformance::replay(device, c);
   if (!problem.empty()) {
-    throw Failure(failed_error(
-        cat(file, ": ", c.spec().name, " on ", device->name(), ": expected what the oracle says, found ", problem),
-        "mend the kernel, or run elsewhere with --device"));
+    throw Failure(failed_error(cat(c.spec().name, " on ", device->name(), " is wrong for ", file, ": ", problem),
+                               "fix the kernel, or choose another device with --device"));
   }
   std::printf("%s: %s passes on %s\n", file.c_str(), std::string(c.spec().name).c_str(), device->name().c_str());
   return 0;
@@ -55,7 +54,7 @@ void tell_kept_case(const OpReport& report) {
   const std::string_view op = ops::op_spec(report.op).name;
   const KeptCase kept = keep_case(report.findings[0].failing);
   if (kept.written) {
-    log_warn(cat(op, ": the failing case is in ", kept.file, "; tern selftest --replay ", kept.file));
+    log_warn(cat(op, ": the failing case is in ", kept.file, "; run it again with tern selftest --replay ", kept.file));
   } else {
     log_warn(cat(op, ": the failing case could not be written to ", kept.file));
   }
@@ -81,13 +80,14 @@ int run_selftest(const Arguments& arguments) {
   progress.finish();
   const std::string out = json ? to_json(report, selected.device->name()) : report.table();
   std::fputs(out.c_str(), stdout);
-  if (interrupted()) throw Failure(interrupted_error("interrupted: some ops were not tested", "run it again"));
+  if (interrupted())
+    throw Failure(interrupted_error("the selftest was stopped before all ops were tested", "run it again"));
   if (!report.passed()) {
     std::size_t failed = 0;
     for (const OpReport& op : report.ops) failed += op.findings.size();
     for (const auto& result : report.capabilities) failed += result.problem.empty() ? 0 : 1;
     throw Failure(failed_error(
-        cat("selftest of ", selected.device->name(), ": expected every case to pass, found ", failed, " that do not"),
+        cat("the selftest of ", selected.device->name(), " found ", failed, failed == 1 ? " mistake" : " mistakes"),
         "see the table above"));
   }
   return 0;

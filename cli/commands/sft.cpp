@@ -33,13 +33,14 @@ train::TrainerHooks make_hooks(const Arguments& arguments, std::unique_ptr<Progr
 }
 
 void report(const train::TrainResult& result, const std::filesystem::path& output) {
-  const std::string go_on = cat("go on with --resume_from_checkpoint ", result.last_checkpoint);
+  const std::string go_on = cat("give --resume_from_checkpoint ", result.last_checkpoint, " to go on");
   if (result.save_failed) {
-    throw Failure(failed_error(cat(output.string(), ": expected a saved checkpoint at the end, found a failed save"),
+    throw Failure(failed_error(cat("the last checkpoint could not be saved in ", output.string()),
                                result.last_checkpoint.empty() ? std::string("free disk space and run again")
                                                               : cat("free disk space and ", go_on)));
   }
-  if (result.interrupted) throw Failure(interrupted_error(cat("interrupted: saved ", result.last_checkpoint), go_on));
+  if (result.interrupted)
+    throw Failure(interrupted_error(cat("training was stopped, and ", result.last_checkpoint, " is saved"), go_on));
   if (!result.best_checkpoint.empty()) {
     log_info(cat("best checkpoint: ", result.best_checkpoint, ", held-out loss ", fixed(*result.best_metric, 4)));
   }

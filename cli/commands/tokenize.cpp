@@ -13,7 +13,7 @@ namespace tern::cli {
 
 int run_tokenize(const Arguments& arguments) {
   if (!arguments.has("model")) {
-    throw Failure(usage_error("--model: expected a model, whose tokenizer is used, found none",
+    throw Failure(usage_error("tern tokenize needs a model, whose tokenizer it uses",
                               "for example tern tokenize --model smollm2-135m --text 'Hello world'"));
   }
   const auto& datasets = arguments.list("dataset");
@@ -31,7 +31,8 @@ int run_tokenize(const Arguments& arguments) {
       output.write(text);
       return !interrupted();
     });
-    if (interrupted()) throw Failure(interrupted_error("interrupted: some rows were left", "run it again"));
+    if (interrupted())
+      throw Failure(interrupted_error("tokenising was stopped before all rows were written", "run it again"));
   }
   output.finish();
   return 0;

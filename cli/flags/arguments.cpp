@@ -80,7 +80,8 @@ template <typename T>
 const T& Arguments::get(std::string_view name) const {
   const auto* value = std::get_if<T>(&entry(name).value);
   if (value == nullptr) {
-    throw Failure(usage_error(cat("flag --", name, ": expected a value, found none"), cat("give --", name)));
+    throw Failure(
+        usage_error(cat("tern ", command_->name, " needs --", name), cat("see tern ", command_->name, " --help")));
   }
   return *value;
 }
@@ -127,20 +128,17 @@ Status Arguments::assign(const Flag& flag, std::span<const std::string> words, P
   auto parsed = parse_flag(flag, words, where);
   if (!parsed) return parsed.error();
   if (const auto why = why_no_effect(*command_, flag.name)) {
-    return usage_error(
-        cat(where, ": expected a flag with an effect, found no effect in tern ", command_->name, ", as ", *why),
-        "remove it");
+    return usage_error(cat(where, " has no effect in tern ", command_->name, ": ", *why), "remove it");
   }
   const auto text = as_text(*parsed);
   for (const auto& word : words.empty() ? std::vector<std::string>{text} : FlagWord(words.begin(), words.end())) {
     if (is_pending_value(*command_, flag.name, word)) {
-      return usage_error(cat(where, ": expected an implemented value, found \"", word, "\", not implemented yet"),
+      return usage_error(cat(where, " cannot be \"", word, "\", which is not implemented yet"),
                          mend_of(*command_, flag));
     }
   }
   if (is_pending(*command_, flag.name) && *parsed != slot.value) {
-    return usage_error(cat(where, ": expected an implemented flag, found one not implemented yet"),
-                       mend_of(*command_, flag));
+    return usage_error(cat(where, " is not implemented yet"), mend_of(*command_, flag));
   }
   if (!flag.explanation.empty()) notice(cat("--", flag.name, " ", text, " makes no difference: ", flag.explanation));
   slot.value = std::move(*parsed);

@@ -33,7 +33,7 @@ class Arguments {
 
   [[nodiscard]] const CommandSpec& command() const { return *command_; }
 
-  [[nodiscard]] bool has(std::string_view name) const;      // a value is there, be it the default
+  [[nodiscard]] bool has(std::string_view name) const;      // the command has the flag, and a value, be it the default
   [[nodiscard]] bool was_set(std::string_view name) const;  // by the user: command line, config, environment
   [[nodiscard]] Provenance provenance(std::string_view name) const;
 

@@ -23,17 +23,17 @@ bool is_truth(std::string_view word) {
   return kTruths.contains(word);
 }
 
-std::string shown(std::string_view typed) { return cat("flag --", typed); }
+std::string shown(std::string_view typed) { return cat("--", typed); }
 
 Error unknown_flag(const CommandSpec& command, std::string_view typed, const std::string& where) {
   const auto others = commands_with(typed);
   if (!others.empty()) {
-    return usage_error(cat(where, ": expected a flag with an effect, found no effect in tern ", command.name,
-                           ": it is a flag of tern ", join(others, ", ")),
-                       "remove it");
+    return usage_error(
+        cat(where, " has no effect in tern ", command.name, ": it is a flag of tern ", join(others, ", ")),
+        "remove it");
   }
   const auto near = nearest(flag_name(typed), flag_spellings(command));
-  return usage_error(cat(where, ": expected a flag of tern ", command.name, ", found an unknown one"),
+  return usage_error(cat(where, " is not a flag of tern ", command.name),
                      near.empty() ? cat("see tern ", command.name, " --help") : cat("did you mean --", near, "?"));
 }
 
@@ -41,7 +41,7 @@ Error unknown_command(std::string_view typed) {
   Words names;
   for (const auto& command : command_table()) names.emplace_back(command.name);
   const auto near = nearest(command_name(typed), names);
-  return usage_error(cat("command \"", typed, "\": expected a command of tern, found an unknown one"),
+  return usage_error(cat("tern has no command \"", typed, "\""),
                      near.empty() ? "see tern --help" : cat("did you mean ", near, "?"));
 }
 
@@ -105,7 +105,7 @@ class Parser {
     std::size_t next = at + 1;
     if (values.empty() || flag->type == FlagType::list) next = take_values(*flag, next, values);
     if (!seen_.insert(flag->name).second) {
-      arguments().notice(cat("--", flag->name, " is given more than once: the last one counts"));
+      arguments().notice(cat("--", flag->name, " is given more than once, and the last one counts"));
     }
     assign(*flag, values, Provenance::command_line, where);
     return next;
@@ -125,8 +125,7 @@ class Parser {
     const auto& names = command().positional;
     if (places_ >= names.size()) {
       throw Failure(
-          usage_error(cat("argument \"", words_[at], "\": expected a flag, found a word that belongs to none"),
-                      cat("see tern ", command().name, " --help")));
+          usage_error(cat("\"", words_[at], "\" belongs to no flag"), cat("see tern ", command().name, " --help")));
     }
     const Flag* flag = find_flag(command(), names[places_++]);
     Words values = {words_[at]};
@@ -152,14 +151,14 @@ class Parser {
         const auto found = variable(name);
         if (!found || found->empty()) continue;
         if (!from.empty() && *found != value) {
-          throw Failure(usage_error(cat("variables ", from, " and ", name, ": expected one value, found \"", value,
-                                        "\" and \"", *found, "\""),
-                                    "unset one"));
+          throw Failure(usage_error(cat("the variables ", from, " and ", name, " mean the same, but one is \"", value,
+                                        "\" and the other is \"", *found, "\""),
+                                    "unset one of them"));
         }
         value = *found;
         from = name;
       }
-      if (!from.empty()) assign(*flag, Words{value}, Provenance::environment, cat("variable ", from));
+      if (!from.empty()) assign(*flag, Words{value}, Provenance::environment, cat("the variable ", from));
     }
   }
 
@@ -167,7 +166,8 @@ class Parser {
     for (const auto& row : command().replaced) {
       if (arguments().provenance(row.flag) != Provenance::fallback) continue;
       const auto wanted = contract_default(command(), *find_flag(command(), row.flag));
-      arguments().notice(cat("--", row.flag, " is ", row.value, ": its default ", wanted, " is not implemented yet"));
+      arguments().notice(
+          cat("--", row.flag, " is ", row.value, ", as its default ", wanted, " is not implemented yet"));
     }
   }
 
@@ -182,7 +182,7 @@ class Parser {
 
 Result<Invocation> parse_command_line(const Words& words, const Environment& environment) {
   return catching([&]() -> Invocation {
-    if (words.empty()) throw Failure(usage_error("tern: expected a command, found none", "see tern --help"));
+    if (words.empty()) throw Failure(usage_error("tern needs a command", "see tern --help"));
     const CommandSpec* command = find_command(words[0]);
     if (command == nullptr) throw Failure(unknown_command(words[0]));
     return Parser(*command, words, environment).parse();

@@ -16,27 +16,26 @@ bool has_flag(const CommandSpec& command, std::string_view name) {
   return flag != nullptr && !why_no_effect(command, flag->name);
 }
 
-bool has(const Arguments& a, std::string_view name) { return has_flag(a.command(), name) && a.has(name); }
-bool given(const Arguments& a, std::string_view name) { return has(a, name) && a.was_set(name); }
-bool on(const Arguments& a, std::string_view name) { return has(a, name) && a.boolean(name); }
+bool given(const Arguments& a, std::string_view name) { return a.has(name) && a.was_set(name); }
+bool on(const Arguments& a, std::string_view name) { return a.has(name) && a.boolean(name); }
 bool is(const Arguments& a, std::string_view name, std::string_view value) {
-  return has(a, name) && a.string(name) == value;
+  return a.has(name) && a.string(name) == value;
 }
 
 bool has_held_out_rows(const Arguments& a) {
-  return has(a, "val_dataset") || (has(a, "split_dataset_ratio") && a.real("split_dataset_ratio") > 0);
+  return a.has("val_dataset") || (a.has("split_dataset_ratio") && a.real("split_dataset_ratio") > 0);
 }
 
 // eval_strategy is save_strategy's where nobody gives it.
 bool evaluates(const Arguments& a, std::string_view when) {
-  return is(a, has(a, "eval_strategy") ? "eval_strategy" : "save_strategy", when);
+  return is(a, a.has("eval_strategy") ? "eval_strategy" : "save_strategy", when);
 }
 
-bool answers_rows(const Arguments& a) { return has(a, "val_dataset") || on(a, "load_data_args"); }
+bool answers_rows(const Arguments& a) { return a.has("val_dataset") || on(a, "load_data_args"); }
 
 // A checkpoint that is named says where the run goes on.
 bool writes_to_output_dir(const Arguments& a) {
-  if (!has(a, "resume_from_checkpoint") || is(a, "resume_from_checkpoint", "last") || on(a, "resume_only_model")) {
+  if (!a.has("resume_from_checkpoint") || is(a, "resume_from_checkpoint", "last") || on(a, "resume_only_model")) {
     return true;
   }
   const auto folder = [](const fs::path& path) {
@@ -55,46 +54,47 @@ bool writes_shards(const Arguments& a) {
   return !gguf && target.extension() != ".safetensors";
 }
 
-constexpr std::string_view kDropOne = "drop one of them";
+constexpr std::string_view kDropOne = "drop one";
 
 std::vector<Condition> training_conditions() {
   return {
       {"lora", "tuner_type", [](const Arguments& a) { return is(a, "tuner_type", "lora"); }, "--tuner_type lora",
-       "--tuner_type full, which trains no adapter"},
+       "--tuner_type full trains no adapter"},
       {"full", "tuner_type", [](const Arguments& a) { return is(a, "tuner_type", "full"); }, "--tuner_type full",
-       "--tuner_type lora, which trains adapters only"},
-      {"new_adapter", "adapters", [](const Arguments& a) { return !has(a, "adapters"); }, "a new adapter",
-       "--adapters, which brings its own"},
-      {"by_name", "target_regex", [](const Arguments& a) { return !has(a, "target_regex"); }, "no --target_regex",
-       "--target_regex, which chooses the layers", kDropOne},
-      {"freezes", "freeze_parameters", [](const Arguments& a) { return has(a, "freeze_parameters"); },
-       "--freeze_parameters", "nothing frozen", "add --freeze_parameters, or remove it: all weights are trained"},
-      {"starts", "resume_from_checkpoint", [](const Arguments& a) { return !has(a, "resume_from_checkpoint"); },
-       "no --resume_from_checkpoint", "--resume_from_checkpoint, which brings its own weights", kDropOne},
-      {"resumes", "resume_from_checkpoint", [](const Arguments& a) { return has(a, "resume_from_checkpoint"); },
-       "--resume_from_checkpoint", "nothing to go on from", "give --resume_from_checkpoint, or remove it"},
-      {"writes_there", "resume_from_checkpoint", writes_to_output_dir, "no checkpoint of another folder",
-       "the run goes on beside the checkpoint that --resume_from_checkpoint names"},
+       "--tuner_type lora trains only an adapter"},
+      {"new_adapter", "adapters", [](const Arguments& a) { return !a.has("adapters"); }, "no --adapters",
+       "--adapters brings its own settings"},
+      {"by_name", "target_regex", [](const Arguments& a) { return !a.has("target_regex"); }, "no --target_regex", "",
+       kDropOne, "and --target_regex cannot be used together"},
+      {"freezes", "freeze_parameters", [](const Arguments& a) { return a.has("freeze_parameters"); },
+       "--freeze_parameters", "nothing is frozen", "give --freeze_parameters, or remove it"},
+      {"starts", "resume_from_checkpoint", [](const Arguments& a) { return !a.has("resume_from_checkpoint"); },
+       "no --resume_from_checkpoint", "a checkpoint has its own weights", kDropOne,
+       "and --resume_from_checkpoint cannot be used together"},
+      {"resumes", "resume_from_checkpoint", [](const Arguments& a) { return a.has("resume_from_checkpoint"); },
+       "--resume_from_checkpoint", "nothing is resumed", "give --resume_from_checkpoint, or remove it"},
+      {"writes_there", "resume_from_checkpoint", writes_to_output_dir, "no --resume_from_checkpoint in another folder",
+       "a resumed run goes on in the folder of its checkpoint"},
       {"by_epochs", "max_steps", [](const Arguments& a) { return a.integer("max_steps") <= 0; }, "no --max_steps",
        "--max_steps ends the run"},
       {"by_ratio", "warmup_steps", [](const Arguments& a) { return a.maybe_integer("warmup_steps").value_or(0) <= 0; },
-       "no --warmup_steps", "--warmup_steps, which wins", kDropOne},
-      {"packs", "packing", [](const Arguments& a) { return on(a, "packing"); }, "--packing", "nothing packed",
+       "no --warmup_steps", "", kDropOne, "and --warmup_steps cannot be used together"},
+      {"packs", "packing", [](const Arguments& a) { return on(a, "packing"); }, "--packing", "nothing is packed",
        "give --packing, or remove it"},
-      {"streams", "streaming", [](const Arguments& a) { return on(a, "streaming"); }, "--streaming", "no stream",
-       "give --streaming, or remove it"},
+      {"streams", "streaming", [](const Arguments& a) { return on(a, "streaming"); }, "--streaming",
+       "nothing is streamed", "give --streaming, or remove it"},
       {"bounded_stream", "max_steps", [](const Arguments& a) { return a.integer("max_steps") > 0; }, "--max_steps",
-       "none, and a stream does not tell its length", "give --max_steps N"},
+       "nobody knows how long a stream is", "give --max_steps N", "needs --max_steps"},
       {"whole_set", "streaming", [](const Arguments& a) { return !on(a, "streaming"); }, "no --streaming",
-       "--streaming, which does not know all rows before", kDropOne},
+       "a stream does not know its rows in advance", kDropOne, "and --streaming cannot be used together"},
       {"whole_split", "streaming", [](const Arguments& a) { return !on(a, "streaming"); }, "no --streaming",
-       "--streaming, which does not know the number of rows", "give --val_dataset"},
-      {"split_only", "val_dataset", [](const Arguments& a) { return !has(a, "val_dataset"); }, "no --val_dataset",
-       "--val_dataset, which is held out already", kDropOne},
-      {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || has(a, "val_dataset"); },
-       "no --streaming", "--streaming, which keeps no cache"},
+       "nobody knows how long a stream is", "give --val_dataset instead", "and --streaming cannot be used together"},
+      {"split_only", "val_dataset", [](const Arguments& a) { return !a.has("val_dataset"); }, "no --val_dataset", "",
+       kDropOne, "and --val_dataset cannot be used together"},
+      {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || a.has("val_dataset"); },
+       "no --streaming", "--streaming keeps no cache"},
       {"shuffles", "dataset_shuffle", [](const Arguments& a) { return on(a, "dataset_shuffle"); },
-       "--dataset_shuffle true", "--dataset_shuffle false"},
+       "--dataset_shuffle true", "--dataset_shuffle false keeps the rows in their order"},
   };
 }
 
@@ -103,7 +103,7 @@ std::vector<Condition> saving_conditions() {
       {"held_out", "val_dataset|split_dataset_ratio", has_held_out_rows, "held-out rows", "no held-out rows",
        "add --split_dataset_ratio 0.01"},
       {"saves", "save_strategy", [](const Arguments& a) { return !is(a, "save_strategy", "no"); },
-       "--save_strategy steps or epoch", "--save_strategy no", "give --save_strategy steps or epoch"},
+       "--save_strategy steps or epoch", "nothing is saved", "give --save_strategy steps or epoch"},
       {"saves_by_steps", "save_strategy",
        [](const Arguments& a) {
          return is(a, "save_strategy", "steps") ||
@@ -113,7 +113,7 @@ std::vector<Condition> saving_conditions() {
       {"evaluates", "eval_strategy", [](const Arguments& a) { return !evaluates(a, "no") || on(a, "eval_on_start"); },
        "--eval_strategy steps or epoch", "nothing is evaluated", "give --eval_strategy steps or epoch"},
       {"judges", "eval_strategy", [](const Arguments& a) { return !evaluates(a, "no"); },
-       "--eval_strategy steps or epoch", "--eval_strategy no", "give --eval_strategy steps or epoch"},
+       "--eval_strategy steps or epoch", "no checkpoint is evaluated", "give --eval_strategy steps or epoch"},
       {"evaluates_by_steps", "eval_strategy", [](const Arguments& a) { return evaluates(a, "steps"); },
        "--eval_strategy steps", "nothing is evaluated by steps", "give --eval_strategy steps"},
   };
@@ -122,32 +122,35 @@ std::vector<Condition> saving_conditions() {
 std::vector<Condition> other_conditions() {
   return {
       {"templated", "use_chat_template", [](const Arguments& a) { return on(a, "use_chat_template"); },
-       "--use_chat_template true", "--use_chat_template false", kDropOne},
-      {"rows", "val_dataset", answers_rows, "rows to answer", "none", "give --val_dataset"},
-      {"kept_answers", "val_dataset", [](const Arguments& a) { return answers_rows(a) || has(a, "result_path"); },
-       "rows to answer or --result_path", "neither", "give --val_dataset or --result_path"},
-      {"dialogue", "val_dataset", [](const Arguments& a) { return !answers_rows(a); }, "a dialogue",
+       "--use_chat_template true", "--use_chat_template is false", "give --use_chat_template true, or remove it"},
+      {"rows", "val_dataset", answers_rows, "--val_dataset or --load_data_args", "there are no rows to answer",
+       "give --val_dataset, or remove it"},
+      {"kept_answers", "val_dataset", [](const Arguments& a) { return answers_rows(a) || a.has("result_path"); },
+       "--val_dataset, --load_data_args or --result_path", "no results are written",
+       "give --val_dataset or --result_path"},
+      {"dialogue", "val_dataset", [](const Arguments& a) { return !answers_rows(a); }, "no --val_dataset",
        "rows are answered as a whole"},
-      {"recorded_rows", "val_dataset", [](const Arguments& a) { return !has(a, "val_dataset"); }, "no --val_dataset",
-       "--val_dataset, which names other rows", kDropOne},
+      {"recorded_rows", "val_dataset", [](const Arguments& a) { return !a.has("val_dataset"); }, "no --val_dataset", "",
+       kDropOne, "and --val_dataset cannot be used together"},
       {"draws", "temperature", [](const Arguments& a) { return !given(a, "temperature") || a.real("temperature") > 0; },
-       "a --temperature above 0", "--temperature 0, which takes the likeliest token", kDropOne},
+       "a --temperature above 0", "temperature 0 always takes the likeliest token", kDropOne,
+       "and --temperature 0 cannot be used together"},
       {"one_kernel_word", "kernels",
        [](const Arguments& a) {
          return on(a, "enable_npu_model_patch") || !given(a, "kernels") || is(a, "kernels", "reference");
        },
-       "no --kernels native", "--kernels native", kDropOne},
-      {"one_text", "dataset", [](const Arguments& a) { return !has(a, "dataset"); }, "no --dataset", "--dataset",
-       kDropOne},
-      {"ops_alone", "model", [](const Arguments& a) { return !has(a, "model"); }, "no --model",
-       "--model, whose ops are tested", "test a model's ops, or ops by name, one at a time"},
-      {"model_run", "model", [](const Arguments& a) { return has(a, "model"); }, "--model", "ops alone",
+       "no --kernels native", "", kDropOne, "false and --kernels native contradict each other"},
+      {"one_text", "dataset", [](const Arguments& a) { return !a.has("dataset"); }, "no --dataset", "", kDropOne,
+       "and --dataset cannot be used together"},
+      {"ops_alone", "model", [](const Arguments& a) { return !a.has("model"); }, "no --model",
+       "with a model, its own ops are tested", kDropOne, "and --model cannot be used together"},
+      {"model_run", "model", [](const Arguments& a) { return a.has("model"); }, "--model", "no model is tested",
        "give --model, or remove it"},
-      {"new_cases", "replay", [](const Arguments& a) { return !has(a, "replay"); }, "no --replay",
-       "--replay, which runs one case and tells it in a line", kDropOne},
-      {"bounded", "max_length", [](const Arguments& a) { return has(a, "max_length"); }, "--max_length",
-       "no bound on the length", "give --max_length, or remove it"},
-      {"shards", "output", writes_shards, "a directory of safetensors to write", "one file"},
+      {"new_cases", "replay", [](const Arguments& a) { return !a.has("replay"); }, "no --replay",
+       "a replay runs one case and prints one line", kDropOne, "and --replay cannot be used together"},
+      {"bounded", "max_length", [](const Arguments& a) { return a.has("max_length"); }, "--max_length",
+       "no sample is too long", "give --max_length, or remove it"},
+      {"shards", "output", writes_shards, "a folder of safetensors as output", "the output is one file"},
   };
 }
 
@@ -217,13 +220,12 @@ Status check_effects(Arguments& arguments) {
       if (line == lines.end()) line = lines.insert(lines.end(), {lacks, {}});
       line->second.push_back(cat("--", flag->name));
     } else if (const Condition* lacks = failed(effect.refused)) {
-      return usage_error(
-          cat("flag --", flag->name, ": expected ", lacks->needs, " beside it, found ", std::string(lacks->found)),
-          std::string(lacks->mend));
+      return usage_error(cat("--", flag->name, " ", lacks->verb, lacks->why.empty() ? "" : ": ", lacks->why),
+                         std::string(lacks->mend));
     }
   }
   for (const auto& [lacks, flags] : lines) {
-    arguments.notice(cat(lacks->found, ": ", join(flags, ", "), flags.size() == 1 ? " has" : " have", " no effect; ",
+    arguments.notice(cat(lacks->why, ": ", join(flags, ", "), flags.size() == 1 ? " has" : " have", " no effect; ",
                          lacks->mend == "remove it" && flags.size() > 1 ? "remove them" : lacks->mend));
   }
   return Unit{};

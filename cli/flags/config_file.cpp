@@ -44,14 +44,12 @@ ConfigFile parse(const std::string& text, const std::string& name) {
     }
     if (field.words.empty()) continue;
     if (!field.is_object)
-      throw Failure(usage_error(cat(where, ": expected a map of variables, found another value"),
-                                "write NAME: value lines below it"));
+      throw Failure(usage_error(cat(where, " must be a map of variables"), "write lines NAME: value below it"));
     for (const auto& variable : fields_of(field.words[0], where)) {
       const bool named = !variable.key.empty() && variable.key.find('=') == std::string::npos;
       if (!named || variable.is_object || variable.words.size() != 1) {
-        throw Failure(usage_error(
-            cat(where, ": ", variable.key, ": expected a variable's name and one value, found another value"),
-            "write NAME: value"));
+        throw Failure(usage_error(cat(where, ": ", variable.key, " must be a variable's name with one value"),
+                                  "write NAME: value"));
       }
       file.exports.emplace_back(variable.key, variable.words[0]);
     }
@@ -73,11 +71,10 @@ Result<ConfigFile> read_config_file(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream text;
   if (!stream || !(text << stream.rdbuf())) {
-    return usage_error(cat(path, ": expected a file of flags, found none that can be read"), "check the path");
+    return usage_error(cat(path, " cannot be read as a file of flags"), "check the path");
   }
   if (text.view().size() > kLargest) {
-    return usage_error(cat(path, ": expected a file of flags of at most ", human_bytes(kLargest), ", found ",
-                           human_bytes(text.view().size())),
+    return usage_error(cat(path, " is larger than ", human_bytes(kLargest), ", the most that a file of flags may have"),
                        "check the path");
   }
   return parse_config(text.str(), path);

@@ -7,6 +7,15 @@
 
 namespace tern::cli {
 
+// Of every command that opens a model's weights.
+inline constexpr Flag kTorchDtype = {
+    .name = "torch_dtype",
+    .type = FlagType::choice,
+    .help = "dtype of the weights: unquantised ones are held in it, products use at most its precision",
+    .computed = "config.json's; bfloat16 for a GGUF file",
+    .choices = "bfloat16|float16|float32",
+    .aliases = "dtype"};
+
 [[nodiscard]] std::vector<FlagGroup> shared_groups();
 [[nodiscard]] std::vector<FlagGroup> train_groups();
 [[nodiscard]] std::vector<FlagGroup> tool_groups();

@@ -9,6 +9,25 @@ namespace {
 constexpr std::size_t kIndent = 34;
 constexpr std::size_t kWidth = 118;
 
+constexpr std::string_view kPageHead = R"(# Commands and flags
+
+Made by `tern --help-markdown` from the flag table; a test compares them.
+
+In commands and flags, `_` and `-` mean the same. Booleans are `--flag true|false`; a bare `--flag` is true.
+Lists take several values (`--adapters a b`). `--flag=value` works too. The first argument after the command may be
+a `.yaml`, `.yml` or `.json` file whose keys are flags (only YAML if the command takes a file as its first argument).
+Flags on the command line override those in the file. The file's key `ENV` sets environment variables. vLLM's flag
+names work with the prefix `vllm_`.
+
+A flag that is unknown, has no effect or isn't implemented yet is an error; `not-implemented.txt` lists what isn't
+implemented yet. Each row says which other flags its flag needs. Scripts for ms-swift always pass some flags: if one
+of these has no effect, tern says so in one line and goes on.
+
+If a command fails, the last line on stderr starts with `tern: error:`. The exit status is 0 if all went well, 1 for a
+failure, 2 for bad usage, 3 for bad data or a bad model, 4 if the device is absent or out of memory, and 75 if you
+interrupted the command (a training run saves first and can be resumed).
+)";
+
 std::string_view type_name(FlagType type) {
   switch (type) {
     case FlagType::integer:
@@ -48,7 +67,7 @@ std::string default_text(const CommandSpec& command, const Flag& flag) {
   const auto value = contract_default(command, flag);
   if (value.empty()) return std::string(flag.computed);
   const auto stand_in = effective_default(command, flag);
-  return stand_in == value ? std::string(value) : cat(value, ", until then ", stand_in);
+  return stand_in == value ? std::string(value) : cat(stand_in, " (", value, " once it is implemented)");
 }
 
 std::string status_text(const CommandSpec& command, const Flag& flag) {
@@ -57,18 +76,24 @@ std::string status_text(const CommandSpec& command, const Flag& flag) {
   return values.empty() ? std::string() : cat("not implemented yet: ", join(values, ", "));
 }
 
-// What the flag needs beside it to be taken, and to do anything where it is always taken.
+// What the flag needs beside it, and what must not be there.
 std::string needs_text(const CommandSpec& command, const Flag& flag) {
   const EffectOf effect = effect_of(command, flag);
-  const auto joined = [](const std::vector<const Condition*>& all) {
-    std::vector<std::string> parts;
-    for (const Condition* condition : all) parts.emplace_back(condition->needs);
-    return join(parts, " and ");
+  std::vector<std::string> notes;
+  const auto tell = [&](const std::vector<const Condition*>& all, std::string_view with, std::string_view without) {
+    constexpr std::string_view kNo = "no ";
+    std::vector<std::string> wanted;
+    std::vector<std::string> unwanted;
+    for (const Condition* condition : all) {
+      const bool no = condition->needs.starts_with("no --");
+      (no ? unwanted : wanted).emplace_back(condition->needs.substr(no ? kNo.size() : 0));
+    }
+    if (!wanted.empty()) notes.push_back(cat(with, join(wanted, " and ")));
+    if (!unwanted.empty()) notes.push_back(cat(without, join(unwanted, " or ")));
   };
-  std::string out;
-  if (!effect.refused.empty()) out += cat("needs ", joined(effect.refused));
-  if (!effect.told.empty()) out += cat(out.empty() ? "" : ", ", "only with ", joined(effect.told));
-  return out;
+  tell(effect.refused, "needs ", "not with ");
+  tell(effect.told, "only with ", "no effect with ");
+  return join(notes, ", ");
 }
 
 std::string description(const CommandSpec& command, const Flag& flag) {
@@ -153,7 +178,7 @@ void append_markdown(const CommandSpec& command, std::string& out) {
     for (const Flag* flag : flags) {
       std::string meaning(flag->help);
       if (!flag->choices.empty()) meaning += cat(" (", bars(flag->choices, ", "), ")");
-      if (!flag->explanation.empty()) meaning += cat("; no difference: ", flag->explanation);
+      if (!flag->explanation.empty()) meaning += cat("; makes no difference: ", flag->explanation);
       if (!flag->env.empty()) meaning += cat("; variable ", bars(flag->env, ", "));
       if (!flag->aliases.empty()) meaning += cat("; also `", bars(flag->aliases, "`, `"), "`");
       const auto needs = needs_text(command, *flag);
@@ -169,14 +194,14 @@ void append_markdown(const CommandSpec& command, std::string& out) {
 }  // namespace
 
 std::string help_overview() {
-  std::string out = "tern fine-tunes, runs and serves large language models on any accelerator.\n\n";
+  std::string out = "tern fine-tunes and runs large language models.\n\n";
   out += "usage: tern COMMAND [CONFIG.yaml|.yml|.json] [--flag value]...\n\ncommands\n";
   for (const auto& command : command_table()) {
     const auto state = command.run != nullptr ? "" : " [not implemented yet]";
     out += wrapped(std::string(command.name), cat(command.summary, state));
   }
-  out += "\n  tern COMMAND --help               the command's flags\n";
-  out += "  tern --version                    the build and its backends\n";
+  out += "\n  tern COMMAND --help               shows a command's flags\n";
+  out += "  tern --version                    shows the build and its backends\n";
   return out;
 }
 
@@ -194,27 +219,7 @@ std::string help_command(const CommandSpec& command) {
 }
 
 std::string help_markdown() {
-  std::string out =
-      "# Commands and flags\n\nMade by `tern --help-markdown` from the flag table; a test compares them.\n\n";
-  out +=
-      "`_` and `-` are interchangeable in commands and flags. Booleans are `--flag true|false`; a bare `--flag` is "
-      "true.\n"
-      "Lists take several values (`--adapters a b`); `--flag=value` works too. The first argument after the command "
-      "may be\n"
-      "a `.yaml`, `.yml` or `.json` file whose keys are flags (only YAML where the command takes a file by place); "
-      "flags on\n"
-      "the command line win, and `ENV:` inside it exports variables. vLLM's spellings with the prefix `vllm_` are "
-      "aliases.\n"
-      "An unknown flag, one without effect, and one not implemented yet are errors; what is not implemented yet is "
-      "listed "
-      "in\n"
-      "`not-implemented.txt`. Each row says what its flag needs beside it. Scripts for ms-swift pass some flags "
-      "always: "
-      "where\n"
-      "such a flag has no effect, one line says so.\n\n"
-      "A failure ends with one line on stderr that starts `tern: error:`. Exit status: 0 done; 1 failed; 2 bad usage; "
-      "3 bad\n"
-      "input data or model; 4 no such device or out of memory; 75 interrupted after saving, resumable.\n";
+  std::string out(kPageHead);
   for (const auto& command : command_table()) append_markdown(command, out);
   return out;
 }

@@ -35,6 +35,9 @@ std::optional<Number> number(std::string_view word) {
   return value;
 }
 
+// A number as it is, any other word in quotes.
+std::string as_typed(std::string_view word) { return number<double>(word) ? std::string(word) : in_quotes(word); }
+
 // `[0,1)`: a bracket includes its bound.
 bool in_range(std::string_view range, double value) {
   if (range.empty()) return true;
@@ -75,15 +78,27 @@ std::string like(const Flag& flag) {
   return cat("for example --", flag.name, " ", value);
 }
 
+// "an integer from 1 to 4096": the range as one says it.
 std::string in_words(std::string_view kind, std::string_view range) {
-  return range.empty() ? std::string(kind) : cat(kind, " in ", range);
+  if (range.empty()) return std::string(kind);
+  const auto comma = range.find(',');
+  const std::string_view low = range.substr(1, comma - 1);
+  const std::string_view high = range.substr(comma + 1, range.size() - comma - 2);
+  const bool with_low = range.front() == '[';
+  const bool with_high = range.back() == ']';
+  if (high == "inf") return cat(kind, with_low ? " of at least " : " above ", low);
+  if (with_low && with_high) return cat(kind, " from ", low, " to ", high);
+  return cat(kind, with_low ? " of at least " : " above ", low, with_high ? " and at most " : " and below ", high);
+}
+
+Error wrong_value(const Flag& flag, const std::string& word, const std::string& where, std::string_view wanted) {
+  return usage_error(cat(where, " is ", as_typed(word), ", and must be ", wanted), like(flag));
 }
 
 Result<FlagData> parse_integer(const Flag& flag, const std::string& word, const std::string& where) {
   const auto value = number<std::int64_t>(word);
   if (!value || !in_range(flag.range, static_cast<double>(*value))) {
-    return usage_error(cat(where, ": expected ", in_words("an integer", flag.range), ", found ", in_quotes(word)),
-                       like(flag));
+    return wrong_value(flag, word, where, in_words("an integer", flag.range));
   }
   return FlagData(*value);
 }
@@ -91,8 +106,7 @@ Result<FlagData> parse_integer(const Flag& flag, const std::string& word, const 
 Result<FlagData> parse_real(const Flag& flag, const std::string& word, const std::string& where) {
   const auto value = number<double>(word);
   if (!value || !std::isfinite(*value) || !in_range(flag.range, *value)) {
-    return usage_error(cat(where, ": expected ", in_words("a number", flag.range), ", found ", in_quotes(word)),
-                       like(flag));
+    return wrong_value(flag, word, where, in_words("a number", flag.range));
   }
   return FlagData(*value);
 }
@@ -120,7 +134,7 @@ Result<FlagData> parse_size(const Flag& flag, const std::string& word, const std
     if (!(bytes >= 0) || bytes > 9e18 || !in_range(flag.range, bytes)) break;
     return FlagData(static_cast<std::int64_t>(bytes));
   }
-  return usage_error(cat(where, ": expected a size such as 500MB, 5GB or 2GiB, found ", in_quotes(word)), like(flag));
+  return wrong_value(flag, word, where, "a size such as 500MB, 5GB or 2GiB");
 }
 
 Result<FlagData> parse_json(const Flag& flag, const std::string& word, const std::string& where) {
@@ -128,14 +142,14 @@ Result<FlagData> parse_json(const Flag& flag, const std::string& word, const std
   if (is_json_object(word)) return FlagData(word);
   const auto expected =
       flag.choices.empty() ? std::string("a JSON object") : cat("a JSON object or ", one_of(flag.choices));
-  return usage_error(cat(where, ": expected ", expected, ", found ", in_quotes(word)), like(flag));
+  return wrong_value(flag, word, where, expected);
 }
 
 Error no_choice(const Flag& flag, const std::string& word, const std::string& where) {
   std::vector<std::string> choices;
   for (const auto choice : split(flag.choices, '|')) choices.emplace_back(choice);
   const auto near = nearest(word, choices);
-  return usage_error(cat(where, ": expected ", one_of(flag.choices), ", found ", in_quotes(word)),
+  return usage_error(cat(where, " is ", in_quotes(word), ", and must be ", one_of(flag.choices)),
                      near.empty() ? like(flag) : cat("did you mean ", near, "?"));
 }
 
@@ -155,13 +169,13 @@ Result<FlagData> parse_list(const Flag& flag, std::span<const std::string> words
 
 Result<FlagData> parse_flag(const Flag& flag, std::span<const std::string> words, const std::string& where) {
   if (flag.type == FlagType::list) {
-    if (words.empty()) return usage_error(cat(where, ": expected one value or more, found none"), like(flag));
+    if (words.empty()) return usage_error(cat(where, " needs at least one value"), like(flag));
     return parse_list(flag, words, where);
   }
   if (flag.type == FlagType::boolean && words.empty()) return FlagData(true);
   if (words.size() != 1) {
-    return usage_error(
-        cat(where, ": expected one value, found ", words.empty() ? "none" : cat(words.size(), " values")), like(flag));
+    return usage_error(cat(where, words.empty() ? " needs a value" : cat(" takes one value, not ", words.size())),
+                       like(flag));
   }
   const std::string& word = words[0];
   switch (flag.type) {
@@ -175,7 +189,7 @@ Result<FlagData> parse_flag(const Flag& flag, std::span<const std::string> words
       return parse_json(flag, word, where);
     case FlagType::boolean: {
       const auto value = truth(word);
-      if (!value) return usage_error(cat(where, ": expected true or false, found ", in_quotes(word)), like(flag));
+      if (!value) return wrong_value(flag, word, where, "true or false");
       return FlagData(*value);
     }
     case FlagType::choice:

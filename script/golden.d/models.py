@@ -13,6 +13,8 @@ and golden.safetensors:
   full.losses, full.grad_norms, lora.losses, lora.grad_norms [20]: 20 steps of AdamW, norms before clipping
 Samples go through the model one by one, without padding. Versions stand in each file's metadata.
 
+OUTPUT/<model>/bf16.safetensors: logits [64, vocab] of the first tokens, of the model stored in bfloat16 and loaded in float32.
+
 With NAMEs, only those tiny models. With MODEL.gguf alone, OUTPUT/smollm2.safetensors: 320 tokens of GSM8K, and at each of `positions` the distribution of the
 next token: its `top` ids with their log-probabilities, and the log of the mass that is left in each class id mod 16.
 """
@@ -20,12 +22,13 @@ import json
 import math
 import os
 import sys
+import tempfile
 from importlib.metadata import version
 
 sys.path.pop(0)  # beside this file lies a tokenizers.py
 import torch
 from peft import LoraConfig, get_peft_model
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 import transformers
 from transformers import (AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, MistralConfig,
                           MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM,
@@ -187,6 +190,17 @@ def load(folder):
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
 
 
+def make_bf16(output, name):
+    folder = os.path.join(output, name)
+    tokens = load_file(os.path.join(folder, "golden.safetensors"))["tokens"].long()[:LORA_TOKENS]
+    with tempfile.TemporaryDirectory() as stored, torch.no_grad():
+        load(folder).bfloat16().save_pretrained(stored)
+        model = load(stored).eval()
+        assert all(p.dtype == torch.float32 for p in model.parameters())
+        logits = model(input_ids=tokens[None]).logits[0]
+    write({"logits": logits}, os.path.join(folder, "bf16.safetensors"), {})
+
+
 def settle_adapter(folder):
     """Takes out of PEFT's files what differs from one machine and run to the next."""
     os.remove(os.path.join(folder, "README.md"))
@@ -251,6 +265,7 @@ def main():
     for seed, name in enumerate(MODELS):
         if len(sys.argv) < 4 or name in sys.argv[3:]:
             make_tiny(output, name, seed + 1)
+            make_bf16(output, name)
     if len(sys.argv) == 3:
         make_smollm2(output, sys.argv[2])
 

@@ -133,13 +133,13 @@ TEST_F(AtATerminal, CtrlCStopsOneAnswerAndTheChatGoesOn) {
   terminal.expect("tell me all\r\n");
   terminal.expect_more(20);  // of an answer of many thousand tokens
   terminal.type(kCtrlC);
-  terminal.expect("this answer stops");
+  terminal.expect("stopping this answer");
   terminal.expect(kPrompt);
   terminal.type("and more\n");
   terminal.expect("and more\r\n");
   terminal.expect_more(20);
   terminal.type(kCtrlC);
-  terminal.expect("this answer stops");
+  terminal.expect("stopping this answer");
   terminal.expect(kPrompt);
   terminal.type("exit\n");
   EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
@@ -183,7 +183,7 @@ TEST_F(AtATerminal, SigtermEndsIt) {
   terminal.expect("tell me all\r\n");
   terminal.expect_more(20);
   terminal.send(SIGTERM);
-  terminal.expect("interrupted: the dialogue has ended; begin another one");
+  terminal.expect("the dialogue was stopped; begin another one.");
   EXPECT_EQ(terminal.wait(), 75) << terminal.seen();
 }
 

@@ -42,10 +42,7 @@ TEST(Devices, TheVariableNamesADeviceAndTwoMustAgree) {
 TEST(Devices, AFlagWithoutEffectHereSaysSo) {
   const auto outcome = run({"devices", "--threads", "2"});
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_EQ(
-      outcome.err,
-      "tern: error: flag --threads: expected a flag with an effect, found no effect in tern devices, as nothing is "
-      "computed; remove it\n");
+  EXPECT_EQ(outcome.err, "tern: error: --threads has no effect in tern devices: nothing is computed; remove it.\n");
 }
 
 }  // namespace

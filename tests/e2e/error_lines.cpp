@@ -39,53 +39,48 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
       2,
       {
           {{"convert"},
-           "--model: expected a model to convert, found none; for example tern convert smollm2-135m "
-           "smollm2-135m-bf16 --outtype bf16"},
-          {{"convert", m}, "--output: expected a file or directory to write, found none; name it after the model"},
-          {{"inspect"}, "--model: expected a model to inspect, found none; for example tern inspect smollm2-135m"},
+           "tern convert needs a model to convert; for example tern convert smollm2-135m smollm2-135m-bf16 --outtype "
+           "bf16."},
+          {{"convert", m}, "tern convert needs an output; name a file or directory after the model."},
+          {{"inspect"}, "tern inspect needs a model; for example tern inspect smollm2-135m."},
           {{"tokenize", "--text", "x"},
-           "--model: expected a model, whose tokenizer is used, found none; for example tern tokenize --model "
-           "smollm2-135m --text 'Hello world'"},
+           "tern tokenize needs a model, whose tokenizer it uses; for example tern tokenize --model smollm2-135m "
+           "--text "
+           "'Hello world'."},
           {{"tokenize", "--model", m, "--decode", "--text", "1 999"},
-           "--decode: expected token ids from 0 to 257, found 999; for example tern tokenize --decode --text '1 2 "
-           "3'"},
-          {{"score", "--model", m}, "--dataset: expected a file of rows {\"text\"}, found none; give --dataset FILE"},
+           "--decode takes token ids from 0 to 257, not \"999\"; for example tern tokenize --decode --text '1 2 3'."},
+          {{"score", "--model", m}, "tern score needs rows {\"text\"}; give --dataset FILE."},
           {{"score", "--model", m, "--dataset", rows_, "--adapters", folder, folder},
-           "--adapters: expected one adapter, found 2; merge the others first: tern merge-lora"},
-          {{"infer"}, "--model: expected a model, found none; name one, such as smollm2-135m"},
+           "--adapters takes one adapter here, not 2; merge the others first with tern merge-lora."},
+          {{"infer"}, "tern infer needs a model; name one, for example with --model smollm2-135m."},
           {{"infer", "--model", m, "--max_model_len", "100000"},
            "--max_model_len is 100000, and the model takes at most 512 tokens; lower it."},
           {{"bench", "--model", m, "--prompt_length", "600"},
-           "flags --prompt_length and --max_new_tokens: expected at most 512 tokens together, found 728; lower one "
-           "of them"},
-          {{"merge-lora"},
-           "--adapters: expected at least one adapter to merge, found none; name the folder of a checkpoint"},
+           "--prompt_length and --max_new_tokens make 728 tokens together, and the model computes at most 512; lower "
+           "one "
+           "of them."},
+          {{"merge-lora"}, "tern merge-lora needs an adapter; give --adapters and the folder of a checkpoint."},
           {{"merge-lora", "--adapters", folder},
-           "--model: expected the model that the adapter was trained on, found none; give --model: "
-           "adapter_config.json does not name it"},
+           "the adapter's adapter_config.json does not name the model that it was trained on; name it with --model."},
           {{"inspect-data", "--dataset", rows_},
-           "--model: expected a model, whose tokenizer and template decide what is learned, found none; for "
-           "example --model smollm2-135m"},
+           "tern inspect-data needs a model, whose tokenizer and template decide what is learned; for example --model "
+           "smollm2-135m."},
           {{"inspect-data", "--model", m, "--dataset", rows_, "--sample", "8"},
-           "--sample: expected one of the 8 samples, from 0, found 8; lower it"},
-          {{"selftest", "--op", "matmull"},
-           "flag --op: expected the name of an op, found matmull; did you mean matmul?"},
+           "--sample is 8, and there are 8 samples, counted from 0; give a lower number."},
+          {{"selftest", "--op", "matmull"}, "no op is called matmull; did you mean matmul?"},
       });
 }
 
 TEST_F(ErrorLines, OfFlagsThatDoNotGoTogetherEndWithTwo) {
   expect_all(
       2, {
-             {{"sft", "--model", model()},
-              "no dataset was given; give --dataset a file or a hub id."},
+             {{"sft", "--model", model()}, "no dataset was given; give --dataset a file or a hub id."},
              {bare_sft({"--streaming"}),
-              "flag --streaming: expected --max_steps beside it, found none, and a stream does not tell its length; "
-              "give --max_steps N"},
+              "--streaming needs --max_steps: nobody knows how long a stream is; give --max_steps N."},
              {bare_sft({"--load_best_model_at_end", "--val_dataset", rows_, "--save_strategy", "no"}),
-              "flag --load_best_model_at_end: expected --save_strategy steps or epoch beside it, found --save_strategy "
-              "no; give --save_strategy steps or epoch"},
+              "--load_best_model_at_end has no effect: nothing is saved; give --save_strategy steps or epoch."},
              {bare_sft({"--adapters", "a", "b"}),
-              "--adapters: expected one adapter, found 2; merge the others first: tern merge-lora"},
+              "--adapters takes one adapter here, not 2; merge the others first with tern merge-lora."},
              {bare_sft({"--tuner_type", "full", "--max_steps", "1", "--freeze_parameters", "modle"}),
               "--freeze_parameters \"modle\" begins no weight's name; give a prefix of a name such as "
               "model.embed_tokens.weight; `tern inspect` lists them."},
@@ -116,7 +111,7 @@ TEST_F(ErrorLines, OfBadDataEndWithThree) {
            rows_ + ":1: expected a row {\"text\"}, found a row of another format; write it as {\"text\": ...}; tern "
                    "inspect-data shows dialogues"},
           {{"infer", "--model", m, "--val_dataset", prompts},
-           "--val_dataset: expected rows to answer, found none; see what was said of the rows"},
+           "--val_dataset: expected rows to answer, found none; see the lines above"},
           {{"infer", "--model", m, "--max_model_len", "4", "--strict", "--val_dataset", rows_},
            "--val_dataset: expected an answer to every row, found 8 of 8 without one, the first " + rows_ +
                ":1: prompt: expected fewer than 4 tokens, found 24 tokens; shorten it or raise --max_model_len; see "
@@ -135,9 +130,9 @@ TEST_F(ErrorLines, OfBadDataEndWithThree) {
            path("none.case").string() + ": expected a case of tern selftest, found no readable file; check the path"},
       });
   for (const auto& [content, said] :
-       {std::pair{"[1]", ": expected a JSON object, found [1]"},
-        {"{\"do_sample\": 1}", ": key \"do_sample\": expected true or false, found 1"},
-        {"{\"do_sample\": true, \"top_p\": \"all\"}", ": key \"top_p\": expected a number, found \"all\""}}) {
+       {std::pair{"[1]", ": expected an object, found [1]"},
+        {"{\"do_sample\": 1}", ": field \"do_sample\": expected true or false, found 1"},
+        {"{\"do_sample\": true, \"top_p\": \"all\"}", ": field \"top_p\": expected a number, found \"all\""}}) {
     const std::string other = damaged("generation_config.json", [&](const std::string&) { return content; });
     expect_line({"infer", "--model", other, "--val_dataset", rows_}, 3,
                 other + "/generation_config.json" + said + "; take the file from the model's repository, or remove it");
@@ -168,15 +163,13 @@ TEST_F(ErrorLines, OfDevicesEndWithFour) {
   Options broken = options_;
   broken.variables["TERN_BACKEND_PATH"] = fs::path(scratch_.write("plugins/libtern_broken.so", "x")).parent_path();
   expect_line({"devices", "--device", "cpu:7"}, 4,
-              "device cpu:7: expected a device that is present, found no such ordinal; see tern devices");
-  expect({"devices", "--device", "broken"}, 4,
-         {"device broken: expected a device that is present, found backend ", "; see tern devices"}, broken);
-  expect({"devices", "--device", "nosuch"}, 4, {"device nosuch: expected one of ", "found none of that name; see"});
-  expect({"devices", "--backend", "/none.so"}, 4,
-         {"flag --backend /none.so: expected a plugin that loads, found ", "; check the path"});
-  expect_line({"doctor", "--device", "nosuch"}, 4,
-              "device nosuch: expected a backend, found none of that name; see tern devices");
-  expect({"infer", "--model", model(), "--device", "nosuch"}, 4, {"--device nosuch names a backend that is not installed"});
+              "there is no device cpu:7: backend cpu has 1 device; see tern devices.");
+  expect({"devices", "--device", "broken"}, 4, {"there is no device broken: ", "; see tern devices."}, broken);
+  expect({"devices", "--device", "nosuch"}, 4, {"no backend is called nosuch; choose one of "});
+  expect({"devices", "--backend", "/none.so"}, 4, {"--backend /none.so cannot be loaded: ", "; check the path."});
+  expect_line({"doctor", "--device", "nosuch"}, 4, "no backend is called nosuch; see tern devices.");
+  expect({"infer", "--model", model(), "--device", "nosuch"}, 4,
+         {"--device nosuch names a backend that is not installed"});
   for (const auto& plugin : {"sim", "cpu"}) {
     const std::string shadow = std::string("none/libtern_") + plugin + ".so";
     broken.variables["TERN_BACKEND_PATH"] = fs::path(scratch_.write(shadow, "x")).parent_path();
@@ -184,24 +177,22 @@ TEST_F(ErrorLines, OfDevicesEndWithFour) {
   expect({"infer", "--model", model()}, 4, {"there is no device to run on: ", "; run `tern devices` to see each"},
          broken);
   expect_line({"doctor", "--backend", TERN_FAULTY_PLUGIN, "--device", "cpu"}, 4,
-              "doctor: expected every check in order, found 1 that are not; mend what is said above",
-              with_plugin("sick"));
+              "1 check of tern doctor failed; fix what the lines above say.", with_plugin("sick"));
 }
 
 TEST_F(ErrorLines, OfAWrongDeviceEndWithOne) {
   const Words selftest = {"selftest", "--backend", TERN_FAULTY_PLUGIN};
   Words one = selftest;
   one.insert(one.end(), {"--op", "mul"});
-  expect(one, 1, {"selftest of cpu:0: expected every case to pass, found ", " that do not; see the table above"},
-         with_plugin("wrong"));
+  expect(one, 1, {"the selftest of cpu:0 found ", "; see the table above."}, with_plugin("wrong"));
   Words replay = selftest;
   replay.insert(replay.end(), {"--replay", path("selftest-mul.case").string()});
   expect(replay, 1,
-         {"selftest-mul.case: mul on cpu:0: expected what the oracle says, found ",
-          "; mend the kernel, or run elsewhere with --device"},
+         {"mul on cpu:0 is wrong for ",
+          "selftest-mul.case: ", "; fix the kernel, or choose another device with --device."},
          with_plugin("wrong"));
   expect({"selftest", "--backend", TERN_FAULTY_PLUGIN, "--model", model()}, 1,
-         {"expected what the oracle says, found ", "; look closer with tern selftest --replay "}, with_plugin("wrong"));
+         {"cpu:0 computes ", " wrongly in call ", "; run tern selftest --replay "}, with_plugin("wrong"));
 }
 
 TEST_F(ErrorLines, OfWhatCannotBeWrittenEndWithOne) {
@@ -217,12 +208,11 @@ TEST_F(ErrorLines, OfWhatCannotBeWrittenEndWithOne) {
   }
   Options full = options_;
   full.stdout_path = "/dev/full";
-  expect_line(score, 1, "score: expected results that can be written, found a write that failed; check the disk", full);
-  expect_line(tokenize, 1,
-              "tokenize: expected output that can be written, found a write that failed; check the space left", full);
+  expect_line(score, 1, "the scores could not be written; check the space left.", full);
+  expect_line(tokenize, 1, "the tokens could not be written; check the space left.", full);
   full.input = "1 + 1";
   expect_line({"infer", "--model", model(), "--max_new_tokens", "1"}, 1,
-              "standard output: expected room for the answer, found a write that failed; check the space left", full);
+              "the answer could not be written to standard output; check the space left.", full);
   const std::string gguf = path("model.gguf").string();
   ASSERT_EQ(run({"convert", model(), gguf}, options_).status, 0);
   for (const auto& [folder, found] : {std::pair{std::string("/proc/self"), std::string("/proc/self/tern-convert-")},
@@ -244,8 +234,7 @@ TEST_F(ErrorLines, OfHostMemoryEndWithFour) {
   little.input = "1 + 1";
   little.address_space = std::uint64_t{1} << 30;
   expect_line({"infer", "--model", path("large").string(), "--threads", "1"}, 4,
-              "host memory: expected room for the run, found none left; use a smaller batch or a shorter length",
-              little);
+              "the host has no memory left for the run; use a smaller batch or a shorter length.", little);
 }
 
 }  // namespace

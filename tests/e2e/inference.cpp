@@ -123,7 +123,7 @@ TEST_F(Inference, EqualRowsGetAnswersOfTheirOwn) {
   EXPECT_EQ(lines.size(), 3U) << answers;
 }
 
-// The cache's dtype is that of the weights: told so, nothing changes, and a small cache gives the same answers later.
+// The cache's dtype is that of the model: told so, nothing changes, and a small cache gives the same answers later.
 TEST_F(Inference, TheCacheIsAsItIsTold) {
   const std::vector<std::string> words = {"infer",         "--val_dataset", rows_,           "--max_new_tokens", "6",
                                           "--temperature", "0.8",           "--torch_dtype", "float32"};
@@ -135,6 +135,48 @@ TEST_F(Inference, TheCacheIsAsItIsTold) {
   EXPECT_EQ(with({"--kv_cache_dtype", "float32"}), plain);
   EXPECT_EQ(with({"--kv_cache_dtype", "auto", "--kv_cache_memory", "20KB", "--max_batch_size", "4"}), plain);
   EXPECT_NE(with({"--kv_cache_dtype", "bfloat16", "--logprobs"}), with({"--kv_cache_dtype", "float32", "--logprobs"}));
+  // Of the words for one flag the last counts.
+  const auto narrow = with({"--torch_dtype", "bfloat16", "--logprobs"});
+  EXPECT_EQ(with({"--torch_dtype", "bfloat16", "--logprobs", "--kv_cache_dtype", "bfloat16"}), narrow);
+  EXPECT_NE(with({"--torch_dtype", "bfloat16", "--logprobs", "--kv_cache_dtype", "float32"}), narrow);
+}
+
+// The flag's dtype is that of the weights, wherever it comes from: rounded when they're loaded or when they were
+// written, they score alike to the last digit, and a wider dtype than the stored one adds nothing.
+TEST_F(Inference, TorchDtypeIsWhatWeightsAreHeldIn) {
+  const auto texts = scratch_.write("texts.jsonl", "{\"text\": \"one and two\"}\n");
+  const auto score = [&](const std::string& model, std::vector<std::string> more) {
+    more.insert(more.begin(), {"score", "--model", path(model).string(), "--dataset", texts});
+    const auto outcome = run(more, options_);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.out;
+  };
+  for (const auto& [from, to, outtype] : {std::tuple{"model", "narrow", "bf16"}, {"narrow", "widened", "f32"}}) {
+    const auto outcome = run({"convert", path(from).string(), path(to).string(), "--outtype", outtype}, options_);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+  }
+  const auto plain = score("model", {});
+  EXPECT_EQ(score("model", {"--torch_dtype", "float32"}), plain) << "config.json's";
+  const auto narrow = score("model", {"--torch_dtype", "bfloat16"});
+  EXPECT_NE(narrow, plain);
+  EXPECT_EQ(score("narrow", {}), narrow) << "config.json's";
+  const auto widened = score("narrow", {"--torch_dtype", "float32"});
+  EXPECT_EQ(score("widened", {}), widened);
+  EXPECT_NE(widened, plain);
+}
+
+TEST_F(Inference, TheModelsDtypeIsTold) {
+  const auto texts = scratch_.write("texts.jsonl", "{\"text\": \"one\"}\n");
+  const auto told = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"score", "--model", path("model").string(), "--dataset", texts, "--device", "cpu"});
+    return run(more, options_).err;
+  };
+  EXPECT_NE(told({}).find("parameters, torch_dtype float32, products in f32\n"), std::string::npos) << told({});
+  // What products round to hangs on the processor; the line says which it is.
+  EXPECT_TRUE(std::regex_search(told({"--torch_dtype", "bfloat16"}),
+                                std::regex("parameters, torch_dtype bfloat16, products in (bf16|f32)\n")));
+  EXPECT_TRUE(std::regex_search(told({"--torch_dtype", "float16"}),
+                                std::regex("parameters, torch_dtype float16, products in (f16|f32)\n")));
 }
 
 TEST_F(Inference, ResultsGoToTheFileThatWasNamed) {

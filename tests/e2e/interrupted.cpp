@@ -19,7 +19,7 @@ class Interrupted : public Failing {
     options.signal = SIGINT;
     options.signal_after = text;
     options.signal_when = begun;
-    expect_line(words, 75, "interrupted: " + line, options);
+    expect_line(words, 75, line, options);
   }
   [[nodiscard]] std::function<bool()> filled(const std::string& file) const {
     return [file = path(file)] {
@@ -40,7 +40,7 @@ TEST_F(Interrupted, RowsThatWereAnsweredAreKept) {
   options.signal_when = filled("answers");
   expect({"infer", "--model", model(), "--val_dataset", scratch_.write("many.jsonl", sums(4000)), "--max_new_tokens",
           "8", "--result_path", path("answers").string()},
-         75, {"tern: error: interrupted: ", " rows were answered and written; run it again"}, options);
+         75, {"tern: error: the run was stopped after ", " rows were answered and written; run it again."}, options);
 }
 
 TEST_F(Interrupted, AnAnswerToAPipeThatWasCutIsNoSuccess) {
@@ -57,15 +57,15 @@ TEST_F(Interrupted, AnAnswerToAPipeThatWasCutIsNoSuccess) {
   words.back() = "19000";
   options.signal = SIGINT;
   options.signal_after = begin;
-  expect_line(words, 75, "interrupted: the answer is not complete; run it again", options);
+  expect_line(words, 75, "the answer was stopped before it was complete; run it again.", options);
 }
 
 TEST_F(Interrupted, ScoreTokenizeAndConvertStop) {
   expect_interrupted({"score", "--model", model(), "--dataset", texts(4000), "--result_path", path("scores").string()},
-                     "", filled("scores"), "some rows were not scored; run it again");
+                     "", filled("scores"), "scoring was stopped before all rows had a score; run it again.");
   expect_interrupted(
       {"tokenize", "--model", model(), "--dataset", texts(400'000), "--result_path", path("ids").string()}, "",
-      filled("ids"), "some rows were left; run it again");
+      filled("ids"), "tokenising was stopped before all rows were written; run it again.");
   TinyModel large;
   large.hidden = 512;
   large.intermediate = 2048;
@@ -73,21 +73,22 @@ TEST_F(Interrupted, ScoreTokenizeAndConvertStop) {
   const auto begun = [this] { return !fs::is_empty(path("converted")); };
   fs::create_directory(path("converted"));
   expect_interrupted({"convert", path("large").string(), path("converted/model.gguf").string(), "--outtype", "q4_k"},
-                     "", begun, "nothing was written; run it again");
+                     "", begun, "the conversion was stopped, and nothing was written; run it again.");
   EXPECT_TRUE(fs::is_empty(path("converted")));
 }
 
 TEST_F(Interrupted, MeasurementsAndTestsStop) {
   expect_interrupted({"bench", "--model", model(), "--prompt_length", "16", "--max_new_tokens", "400", "--batch_size",
                       "1", "64", "64", "64"},
-                     "model: ", {}, "the measurement is not complete; run it again");
+                     "model: ", {}, "the measurement was stopped before it was complete; run it again.");
   TinyModel large;
   large.hidden = 512;
   large.intermediate = 2048;
   write_tiny_model(path("large"), large);
   expect_interrupted({"selftest", "--device", "cpu", "--model", path("large").string()}, "model: ", {},
-                     "not every op was checked; run it again");
-  expect_interrupted({"selftest", "--device", "cpu"}, "device: ", {}, "some ops were not tested; run it again");
+                     "the selftest was stopped before all ops were checked; run it again.");
+  expect_interrupted({"selftest", "--device", "cpu"}, "device: ", {},
+                     "the selftest was stopped before all ops were tested; run it again.");
 }
 
 TEST_F(Interrupted, WhatWasFetchedIsKept) {
@@ -108,7 +109,7 @@ TEST_F(Interrupted, WhatWasFetchedIsKept) {
   options.signal = SIGINT;
   options.signal_when = [&] { return asked.load(); };
   expect_line({"tokenize", "--model", "hf::org/words", "--text", "x"}, 75,
-              "interrupted: what was fetched is kept; run it again to go on", options);
+              "the download was stopped; run it again to go on; what was fetched is kept.", options);
 }
 
 }  // namespace

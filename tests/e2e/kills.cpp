@@ -11,20 +11,13 @@
 #include <regex>
 #include <sstream>
 
-#include "run.h"
-#include "tiny_model.h"
+#include "tiny_training.h"
 
 namespace tern::e2e {
 namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-std::string read(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 // The largest N of checkpoint-N in `text`, or of the folders in a directory; 0 where there is none.
 int newest_in(const std::string& text, const char* before) {
@@ -45,45 +38,14 @@ int newest_folder(const fs::path& directory) {
   return newest;
 }
 
-class Kills : public ::testing::Test {
+class Kills : public TinyTraining {
  protected:
-  Kills() {
-    write_tiny_model(path("model"));
-    rows_ = scratch_.write("rows.jsonl", sums(64));
-    options_.variables["TERN_HOME"] = path("home").string();
-    options_.variables["TERN_CACHE_DIR"] = path("cache").string();
-    options_.folder = scratch_.path();
-  }
-  [[nodiscard]] fs::path path(const std::string& name) const { return scratch_.path() / name; }
-  [[nodiscard]] std::vector<std::string> sft(const std::string& output) const {
-    return {"sft",
-            "--model",
-            path("model").string(),
-            "--dataset",
-            rows_,
-            "--output_dir",
-            path(output).string(),
-            "--add_version",
-            "false",
-            "--torch_dtype",
-            "float32",
-            "--max_steps",
-            "12",
-            "--save_steps",
-            "1",
-            "--logging_steps",
-            "1",
-            "--threads",
-            "1",
-            "--save_total_limit",
-            "2",
-            "--gradient_accumulation_steps",
-            "2"};
-  }
+  Kills() : TinyTraining(sums(64)) {}
 
-  Scratch scratch_;
-  Options options_;
-  std::string rows_;
+  [[nodiscard]] std::vector<std::string> sft(const std::string& output) const {
+    return TinyTraining::sft(output, {"--max_steps", "12", "--save_steps", "1", "--threads", "1", "--save_total_limit",
+                                      "2", "--gradient_accumulation_steps", "2"});
+  }
 };
 
 TEST_F(Kills, LoseNothingThatWasReportedSaved) {
@@ -118,10 +80,8 @@ TEST_F(Kills, LoseNothingThatWasReportedSaved) {
     }
     ASSERT_EQ(outcome.status, 0) << "after " << killed << " kills: " << outcome.err;
     ++ended;
-    for (const char* file : {"adapter_model.safetensors", "optimizer.safetensors"}) {
-      EXPECT_TRUE(read(path("whole/checkpoint-12") / file) == read(path("cut/checkpoint-12") / file))
-          << file << " differs after " << killed << " kills";
-    }
+    SCOPED_TRACE(std::to_string(killed) + " kills");
+    expect_same_checkpoint("whole/checkpoint-12", "cut/checkpoint-12");
     int folders = 0;
     std::string names;
     for (const auto& entry : fs::directory_iterator(path("cut"))) {

@@ -33,17 +33,15 @@ TEST(SelftestModel, PassesOnEveryKindOfDevice) {
 TEST(SelftestModel, TakesAModelOrOps) {
   const Outcome outcome = run({"selftest", "--model", "absent", "--op", "matmul"});
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_EQ(
-      outcome.last_error_line(),
-      "tern: error: flag --op: expected no --model beside it, found --model, whose ops are tested; test a model's ops, "
-      "or ops by name, one at a time");
+  EXPECT_EQ(outcome.last_error_line(),
+            "tern: error: --op and --model cannot be used together: with a model, its own ops are tested; drop one.");
 }
 
 TEST(SelftestOps, FallBackNowhere) {
   const Outcome outcome = run({"selftest", "--op", "matmul", "--fallback", "allow"});
   EXPECT_EQ(outcome.status, 2);
   EXPECT_EQ(outcome.last_error_line(),
-            "tern: error: flag --fallback: expected --model beside it, found ops alone; give --model, or remove it");
+            "tern: error: --fallback has no effect: no model is tested; give --model, or remove it.");
 }
 
 }  // namespace

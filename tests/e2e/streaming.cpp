@@ -5,81 +5,38 @@
 #include <regex>
 #include <sstream>
 
-#include "run.h"
-#include "tiny_model.h"
+#include "tiny_training.h"
 
 namespace tern::e2e {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string read(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
+// Rows longer than those before, so that the run plans for more while it goes on.
+std::string growing_rows() {
+  std::string rows = sums(60);
+  for (int i = 0; i < 5; ++i)
+    rows += R"({"query": "Say it.", "response": ")" + std::string(100 + 40 * i, 'a') + "\"}\n";
+  return rows + sums(20);
 }
 
-class Streaming : public ::testing::Test {
+class Streaming : public TinyTraining {
  protected:
-  Streaming() {
-    write_tiny_model(path("model"));
-    std::string rows = sums(60);
-    // Longer than those before, so that the run plans for more while it goes on.
-    for (int i = 0; i < 5; ++i)
-      rows += R"({"query": "Say it.", "response": ")" + std::string(100 + 40 * i, 'a') + "\"}\n";
-    rows_ = scratch_.write("rows.jsonl", rows + sums(20));
-    options_.variables["TERN_HOME"] = path("home").string();
-    options_.variables["TERN_CACHE_DIR"] = path("cache").string();
-  }
-  [[nodiscard]] fs::path path(const std::string& name) const { return scratch_.path() / name; }
+  Streaming() : TinyTraining(growing_rows()) {}
 
   [[nodiscard]] Outcome train(const std::string& output, const std::vector<std::string>& more,
                               const Options& options) const {
-    std::vector<std::string> words = {"sft",
-                                      "--model",
-                                      path("model").string(),
-                                      "--dataset",
-                                      rows_,
-                                      "--output_dir",
-                                      path(output).string(),
-                                      "--add_version",
-                                      "false",
-                                      "--torch_dtype",
-                                      "float32",
-                                      "--learning_rate",
-                                      "1e-2",
-                                      "--logging_steps",
-                                      "1",
-                                      "--per_device_train_batch_size",
-                                      "2",
-                                      "--gradient_accumulation_steps",
-                                      "4",
-                                      "--threads",
-                                      "2"};
+    // clang-format off
+    std::vector<std::string> words = sft(output, {
+        "--learning_rate", "1e-2", "--per_device_train_batch_size", "2", "--gradient_accumulation_steps", "4",
+        "--threads", "2"});
+    // clang-format on
     words.insert(words.end(), more.begin(), more.end());
     return run(words, options);
   }
   [[nodiscard]] Outcome train(const std::string& output, const std::vector<std::string>& more) const {
     return train(output, more, options_);
   }
-  [[nodiscard]] std::vector<std::string> losses(const std::string& output) const {
-    const std::string text = read(path(output) / "logging.jsonl");
-    const std::regex pattern("\"loss\":([-+.0-9eE]+)");
-    std::vector<std::string> out;
-    for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) out.push_back((*it)[1]);
-    return out;
-  }
-  void expect_same(const fs::path& one, const fs::path& other) const {
-    for (const char* file : {"adapter_model.safetensors", "optimizer.safetensors"}) {
-      const auto bytes = read(path("") / one / file);
-      EXPECT_FALSE(bytes.empty()) << one / file;
-      EXPECT_TRUE(bytes == read(path("") / other / file)) << file << " differs";
-    }
-  }
-
-  Scratch scratch_;
-  Options options_;
-  std::string rows_;
 };
 
 // 85 rows are 11 steps an epoch: 30 steps cross two ends.
@@ -92,8 +49,8 @@ TEST_F(Streaming, WithoutShufflingTrainsWhatTheSetTrains) {
   stream.insert(stream.end(), {"--streaming", "true"});
   const auto outcome = train("stream", stream);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_EQ(losses("whole"), losses("stream"));
-  expect_same("whole/checkpoint-30", "stream/checkpoint-30");
+  EXPECT_EQ(logged("whole", "loss"), logged("stream", "loss"));
+  expect_same_checkpoint("whole/checkpoint-30", "stream/checkpoint-30");
   EXPECT_FALSE(fs::exists(path("cache"))) << "a stream was cached";
 }
 
@@ -117,8 +74,8 @@ TEST_F(Streaming, ResumesToTheBitAfterBeingKilled) {
     }
     const auto last = train(cut, resumed);
     ASSERT_EQ(last.status, 0) << last.err;
-    expect_same(whole + "/checkpoint-36", cut + "/checkpoint-36");
-    EXPECT_EQ(losses(whole), losses(cut));
+    expect_same_checkpoint(whole + "/checkpoint-36", cut + "/checkpoint-36");
+    EXPECT_EQ(logged(whole, "loss"), logged(cut, "loss"));
   }
 }
 
@@ -135,8 +92,8 @@ TEST_F(Streaming, ResumesWithTheSizesThatItHadGrownTo) {
   const std::regex planned("\"planned_tokens\": ?([0-9]+)");
   std::smatch whole;
   std::smatch cut;
-  const std::string whole_state = read(path("whole/checkpoint-10/trainer_state.json"));
-  const std::string cut_state = read(path("cut/checkpoint-10/trainer_state.json"));
+  const std::string whole_state = read("whole/checkpoint-10/trainer_state.json");
+  const std::string cut_state = read("cut/checkpoint-10/trainer_state.json");
   ASSERT_TRUE(std::regex_search(whole_state, whole, planned)) << whole_state;
   ASSERT_TRUE(std::regex_search(cut_state, cut, planned)) << cut_state;
   EXPECT_EQ(cut[1], whole[1]);
@@ -149,14 +106,14 @@ TEST_F(Streaming, TheSeedIsTheOrderAndHeldOutRowsAreTold) {
     more.insert(more.end(), {"--streaming", "true", "--max_steps", "3", "--save_strategy", "no"});
     const auto outcome = train(name, more);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
-    return losses(name);
+    return logged(name, "loss");
   };
   const auto plain = loss("plain", {});
   EXPECT_EQ(loss("threads", {"--dataset_num_proc", "3"}), plain);
   EXPECT_NE(loss("seed", {"--data_seed", "7"}), plain);
   EXPECT_NE(loss("buffer", {"--shuffle_buffer_size", "2"}), plain);
   EXPECT_EQ(loss("eval", {"--val_dataset", held_out, "--eval_strategy", "steps", "--eval_steps", "1"}), plain);
-  EXPECT_NE(read(path("eval/logging.jsonl")).find("eval_loss"), std::string::npos);
+  EXPECT_NE(read("eval/logging.jsonl").find("eval_loss"), std::string::npos);
 }
 
 TEST_F(Streaming, WhatAStreamCannotDoIsRefusedBeforeTheModel) {

@@ -7,64 +7,24 @@
 #include <regex>
 #include <sstream>
 
-#include "run.h"
-#include "tiny_model.h"
+#include "tiny_training.h"
 
 namespace tern::e2e {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string read(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-// The numbers of `key` in logging.jsonl, as written.
-std::vector<std::string> logged(const fs::path& file, const std::string& key) {
-  const std::string text = read(file);
-  const std::regex pattern("\"" + key + "\":([-+.0-9eE]+)");
-  std::vector<std::string> out;
-  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) out.push_back((*it)[1]);
-  return out;
-}
-
-class Training : public ::testing::Test {
+class Training : public TinyTraining {
  protected:
-  Training() {
-    write_tiny_model(path("model"));
-    rows_ = scratch_.write("rows.jsonl", sums(96));
-    held_out_ = scratch_.write("held-out.jsonl", sums(24));
-    options_.variables["TERN_HOME"] = path("home").string();
-    options_.variables["TERN_CACHE_DIR"] = path("cache").string();
-    options_.folder = scratch_.path();
-  }
-  [[nodiscard]] fs::path path(const std::string& name) const { return scratch_.path() / name; }
+  Training() : TinyTraining(sums(96)) {}
 
-  // sft of the tiny model into `output` without a version folder.
-  [[nodiscard]] std::vector<std::string> sft(const std::string& output, std::vector<std::string> more = {}) const {
-    std::vector<std::string> words = {"sft",
-                                      "--model",
-                                      path("model").string(),
-                                      "--dataset",
-                                      rows_,
-                                      "--output_dir",
-                                      path(output).string(),
-                                      "--add_version",
-                                      "false",
-                                      "--torch_dtype",
-                                      "float32",
-                                      "--learning_rate",
-                                      "1e-2",
-                                      "--logging_steps",
-                                      "1",
-                                      "--per_device_train_batch_size",
-                                      "4",
-                                      "--threads",
-                                      "2",
-                                      "--gradient_accumulation_steps",
-                                      "2"};
+  [[nodiscard]] std::vector<std::string> sft(const std::string& output,
+                                             const std::vector<std::string>& more = {}) const {
+    // clang-format off
+    std::vector<std::string> words = TinyTraining::sft(output, {
+        "--learning_rate", "1e-2", "--per_device_train_batch_size", "4", "--threads", "2",
+        "--gradient_accumulation_steps", "2"});
+    // clang-format on
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
@@ -88,26 +48,15 @@ class Training : public ::testing::Test {
     EXPECT_TRUE(std::regex_search(outcome.out, found, std::regex("\"loss\":([-+.0-9eE]+)"))) << outcome.out;
     return found.empty() ? 0.0 : std::stod(found[1]);
   }
-  void expect_same_checkpoint(const fs::path& one, const fs::path& other) const {
-    for (const char* file : {"adapter_model.safetensors", "optimizer.safetensors"}) {
-      const auto bytes = read(one / file);
-      EXPECT_FALSE(bytes.empty()) << one / file;
-      EXPECT_TRUE(bytes == read(other / file)) << file << " differs";
-    }
-  }
-
-  Scratch scratch_;
-  Options options_;
-  std::string rows_;
-  std::string held_out_;
+  std::string held_out_ = scratch_.write("held-out.jsonl", sums(24));
   std::string texts_ = scratch_.write("texts.jsonl", "{\"text\": \"1 + 2 is 3 and 3 + 4 is 7\"}\n");
 };
 
 TEST_F(Training, LearnsAndMergesToTheSameModel) {
   const auto outcome = train("out", {"--max_steps", "30", "--val_dataset", held_out_, "--eval_on_start"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  const auto losses = logged(path("out/logging.jsonl"), "eval_loss");
-  ASSERT_EQ(losses.size(), 2U) << read(path("out/logging.jsonl"));
+  const auto losses = logged("out", "eval_loss");
+  ASSERT_EQ(losses.size(), 2U) << read("out/logging.jsonl");
   EXPECT_LT(std::stod(losses[1]), 0.85 * std::stod(losses[0])) << "nothing was learned";
   const fs::path checkpoint = path("out/checkpoint-30");
   for (const char* file : {"adapter_config.json", "adapter_model.safetensors", "optimizer.safetensors", "args.json",
@@ -121,8 +70,17 @@ TEST_F(Training, LearnsAndMergesToTheSameModel) {
   const double plain = score({"--model", path("model").string()});
   const double adapter = score({"--model", path("model").string(), "--adapters", checkpoint.string()});
   EXPECT_GT(std::abs(plain - adapter), 0.2) << "the adapter changes nothing";
+  EXPECT_NEAR(score({"--model", merged}), adapter, 1e-4) << "merged in float32, as the model is";
+  EXPECT_NE(read(fs::path(merged) / "config.json").find("\"torch_dtype\": \"float32\""), std::string::npos);
+  const auto narrow = run({"merge-lora", "--adapters", checkpoint.string(), "--torch_dtype", "bfloat16", "--output_dir",
+                           path("narrow").string()},
+                          options_);
+  ASSERT_EQ(narrow.status, 0) << narrow.err;
+  EXPECT_NE(read(path("narrow/config.json")).find("\"torch_dtype\": \"bfloat16\""), std::string::npos);
+  EXPECT_LT(fs::file_size(path("narrow/model.safetensors")),
+            0.6 * static_cast<double>(fs::file_size(fs::path(merged) / "model.safetensors")));
   // Weights are rounded to bf16 once: 2^-9 of each.
-  EXPECT_NEAR(score({"--model", merged}), adapter, 0.05);
+  EXPECT_NEAR(score({"--model", path("narrow").string()}), adapter, 0.05);
   Options ask = options_;
   ask.input = "1 + 2\n";
   const auto answer = run({"infer", "--model", merged, "--temperature", "0", "--max_new_tokens", "8"}, ask);
@@ -136,7 +94,7 @@ TEST_F(Training, ALearningRateOfZeroGainsNothing) {
   const auto outcome =
       train("out", {"--max_steps", "4", "--val_dataset", held_out_, "--eval_on_start", "--learning_rate", "0"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  const auto losses = logged(path("out/logging.jsonl"), "eval_loss");
+  const auto losses = logged("out", "eval_loss");
   ASSERT_EQ(losses.size(), 2U);
   EXPECT_EQ(losses[0], losses[1]);
 }
@@ -149,7 +107,7 @@ TEST_F(Training, OnlyConstantWithWarmupWarmsUp) {
     const auto outcome = train(kind, more);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_EQ(outcome.err.find("never warms up") != std::string::npos, kind == "constant") << outcome.err;
-    return logged(path(kind + "/logging.jsonl"), "learning_rate");
+    return logged(kind, "learning_rate");
   };
   EXPECT_EQ(rates("constant"), (std::vector<std::string>{"0.01", "0.01", "0.01", "0.01"}));
   EXPECT_EQ(rates("constant_with_warmup"), (std::vector<std::string>{"0.0", "0.005", "0.01", "0.01"}));
@@ -176,8 +134,8 @@ TEST_F(Training, ResumesToTheBitAfterBeingKilled) {
   fs::remove_all(path("home/choices"));
   const auto last = train("cut", resumed);
   ASSERT_EQ(last.status, 0) << last.err;
-  expect_same_checkpoint(path("whole/checkpoint-40"), path("cut/checkpoint-40"));
-  EXPECT_EQ(logged(path("whole/logging.jsonl"), "loss"), logged(path("cut/logging.jsonl"), "loss"));
+  expect_same_checkpoint("whole/checkpoint-40", "cut/checkpoint-40");
+  EXPECT_EQ(logged("whole", "loss"), logged("cut", "loss"));
   for (const auto& entry : fs::directory_iterator(path("cut"))) {
     EXPECT_EQ(entry.path().string().find(".tmp-"), std::string::npos) << entry.path() << " was left";
   }
@@ -185,25 +143,27 @@ TEST_F(Training, ResumesToTheBitAfterBeingKilled) {
 
 TEST_F(Training, CtrlCSavesAndSaysHowToGoOn) {
   const std::vector<std::string> flags = {"--max_steps", "200", "--save_steps", "100"};
-  const auto logs = [&] { return logged(path("cut/logging.jsonl"), "loss").size() >= 3; };
+  const auto logs = [&] { return logged("cut", "loss").size() >= 3; };
   const auto cut = train_until("cut", flags, logs, SIGINT);
   ASSERT_EQ(cut.status, 75) << cut.err;
   std::smatch found;
   const std::string line = cut.last_error_line();
-  ASSERT_TRUE(std::regex_match(line, found, std::regex("tern: error: interrupted: .*--resume_from_checkpoint (.*)")))
+  ASSERT_TRUE(std::regex_match(
+      line, found,
+      std::regex("tern: error: training was stopped, and .* is saved; give --resume_from_checkpoint (.*) to go on\\.")))
       << line;
   auto resumed = flags;
   resumed.insert(resumed.end(), {"--resume_from_checkpoint", found[1]});
   const auto rest = train("cut", resumed);
   ASSERT_EQ(rest.status, 0) << rest.err;
   ASSERT_EQ(train("whole", flags).status, 0);
-  expect_same_checkpoint(path("whole/checkpoint-200"), path("cut/checkpoint-200"));
+  expect_same_checkpoint("whole/checkpoint-200", "cut/checkpoint-200");
 }
 
 TEST_F(Training, ResumingComparesWhatTheStepsDependOn) {
   const std::vector<std::string> flags = {"--max_steps", "4", "--save_steps", "2", "--max_length", "100"};
   ASSERT_EQ(train("out", flags).status, 0);
-  const auto args = read(path("out/args.json"));
+  const auto args = read("out/args.json");
   const auto resumed = [&](std::vector<std::string> more) {
     auto words = flags;
     words.insert(words.end(), {"--resume_from_checkpoint", path("out/checkpoint-2").string()});
@@ -226,8 +186,8 @@ TEST_F(Training, ResumingComparesWhatTheStepsDependOn) {
     EXPECT_EQ(outcome.status, 2) << outcome.err;
     EXPECT_EQ(outcome.last_error_line().find("tern: error: " + where + line), 0U) << outcome.err;
   }
-  EXPECT_EQ(read(path("out/args.json")), args) << "a run that was refused wrote";
-  const auto rows = read(rows_);
+  EXPECT_EQ(read("out/args.json"), args) << "a run that was refused wrote";
+  const auto rows = read("rows.jsonl");
   scratch_.write("rows.jsonl", rows.substr(0, rows.rfind('\n', rows.size() - 2) + 1));
   const auto fewer = resumed({});
   EXPECT_EQ(fewer.status, 3) << fewer.err;
@@ -252,9 +212,63 @@ TEST_F(Training, FullTuningSavesAModelAndResumes) {
   const auto rest = train("cut", whole);
   ASSERT_EQ(rest.status, 0) << rest.err;
   for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
-    EXPECT_TRUE(read(path("whole/checkpoint-4") / file) == read(path("cut/checkpoint-4") / file)) << file;
+    EXPECT_TRUE(read(std::string("whole/checkpoint-4/") + file) == read(std::string("cut/checkpoint-4/") + file))
+        << file;
   }
   EXPECT_EQ(run({"inspect", (path("whole") / "checkpoint-4").string()}, options_).status, 0);
+}
+
+// Frozen weights are held in the flag's dtype, so training over a model that was rounded before is the same training;
+// what is trained is not rounded by it.
+TEST_F(Training, TorchDtypeIsThatOfFrozenWeights) {
+  const auto convert = run({"convert", path("model").string(), path("narrow").string(), "--outtype", "bf16"}, options_);
+  ASSERT_EQ(convert.status, 0) << convert.err;
+  const std::vector<std::string> flags = {"--max_steps", "3", "--torch_dtype", "bfloat16"};
+  ASSERT_EQ(train("one", flags).status, 0);
+  auto other = flags;
+  other.insert(other.end(), {"--model", path("narrow").string()});
+  ASSERT_EQ(train("two", other).status, 0);
+  EXPECT_EQ(logged(path("one/logging.jsonl"), "loss"), logged(path("two/logging.jsonl"), "loss"));
+  EXPECT_TRUE(read(path("one/checkpoint-3/adapter_model.safetensors")) ==
+              read(path("two/checkpoint-3/adapter_model.safetensors")));
+  EXPECT_NE(read(path("one/checkpoint-3/adapter_model.safetensors")).find("\"F32\""), std::string::npos);
+  ASSERT_EQ(train("three", {"--max_steps", "3"}).status, 0);
+  EXPECT_NE(logged(path("one/logging.jsonl"), "loss"), logged(path("three/logging.jsonl"), "loss"));
+}
+
+// --load_args: an adapter is read over weights in the dtype that it was trained over, unless told otherwise.
+TEST_F(Training, TheDtypeOfTrainingIsThatOfItsAdapter) {
+  ASSERT_EQ(train("out", {"--max_steps", "1", "--torch_dtype", "bfloat16"}).status, 0);
+  const std::string checkpoint = path("out/checkpoint-1").string();
+  Options ask = options_;
+  ask.input = "1 + 2\n";
+  const auto told = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"infer", "--adapters", checkpoint, "--max_new_tokens", "1"});
+    return run(more, ask).err;
+  };
+  EXPECT_NE(told({}).find(", torch_dtype bfloat16, "), std::string::npos) << told({});
+  EXPECT_NE(told({"--load_args", "false"}).find(", torch_dtype float32, "), std::string::npos);
+  EXPECT_NE(told({"--torch_dtype", "float32"}).find(", torch_dtype float32, "), std::string::npos);
+  for (const auto& [folder, load_args, dtype] :
+       {std::tuple{"as-trained", "true", "bfloat16"}, {"as-stored", "false", "float32"}}) {
+    const auto merge =
+        run({"merge-lora", "--adapters", checkpoint, "--output_dir", path(folder).string(), "--load_args", load_args},
+            options_);
+    ASSERT_EQ(merge.status, 0) << merge.err;
+    EXPECT_NE(read(path(folder) / "config.json").find("\"torch_dtype\": \"" + std::string(dtype) + "\""),
+              std::string::npos)
+        << folder;
+  }
+}
+
+// The masters that full tuning saves are fp32; the model that they are of keeps its dtype.
+TEST_F(Training, AFullCheckpointNamesTheModelsDtype) {
+  ASSERT_EQ(train("full", {"--tuner_type", "full", "--max_steps", "1", "--torch_dtype", "bfloat16"}).status, 0);
+  const fs::path checkpoint = path("full/checkpoint-1");
+  EXPECT_NE(read(checkpoint / "config.json").find("\"torch_dtype\": \"bfloat16\""), std::string::npos);
+  const std::string weights = read(checkpoint / "model.safetensors");
+  EXPECT_NE(weights.find("\"F32\""), std::string::npos);
+  EXPECT_EQ(weights.find("\"BF16\""), std::string::npos);
 }
 
 TEST_F(Training, LoadArgsGoesOnAsTheFirstRunWas) {
@@ -268,8 +282,8 @@ TEST_F(Training, LoadArgsGoesOnAsTheFirstRunWas) {
   words.erase(words.begin() + 1, words.begin() + 3);  // --model
   const auto rest = run(words, options_);
   ASSERT_EQ(rest.status, 0) << rest.err;
-  expect_same_checkpoint(path("whole/checkpoint-4"), path("cut/checkpoint-4"));
-  EXPECT_NE(read(path("cut/args.json")).find("\"system\": \"Add.\""), std::string::npos);
+  expect_same_checkpoint("whole/checkpoint-4", "cut/checkpoint-4");
+  EXPECT_NE(read("cut/args.json").find("\"system\": \"Add.\""), std::string::npos);
   const auto none = train("none", {"--load_args"});
   EXPECT_EQ(none.status, 3);
   EXPECT_NE(none.last_error_line().find("args.json"), std::string::npos) << none.last_error_line();
@@ -282,7 +296,7 @@ TEST_F(Training, ADiskThatIsFullIsToldAndNothingHalfIsLeft) {
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("checkpoint not saved, training goes on"), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.last_error_line().rfind("tern: error: ", 0), 0U);
-  EXPECT_EQ(logged(path("out/logging.jsonl"), "loss").size(), 4U) << "training ended with the first failed save";
+  EXPECT_EQ(logged("out", "loss").size(), 4U) << "training ended with the first failed save";
   for (const auto& entry : fs::directory_iterator(path("out"))) {
     EXPECT_EQ(entry.path().string().find("checkpoint-"), std::string::npos) << entry.path();
   }
@@ -290,13 +304,13 @@ TEST_F(Training, ADiskThatIsFullIsToldAndNothingHalfIsLeft) {
 
 TEST_F(Training, AnotherRunsCheckpointIsLeftAlone) {
   ASSERT_EQ(train("out", {"--max_steps", "4", "--save_steps", "2"}).status, 0);
-  const std::string before = read(path("out/args.json")) + read(path("out/logging.jsonl"));
+  const std::string before = read("out/args.json") + read("out/logging.jsonl");
   const auto refused = train("out", {"--max_steps", "3", "--seed", "7"});
   EXPECT_EQ(refused.status, 2) << refused.err;
   EXPECT_NE(refused.last_error_line().find(path("out/checkpoint-2").string() + " is another run's checkpoint"),
             std::string::npos)
       << refused.err;
-  EXPECT_EQ(read(path("out/args.json")) + read(path("out/logging.jsonl")), before);
+  EXPECT_EQ(read("out/args.json") + read("out/logging.jsonl"), before);
   const auto beside = train("out", {"--max_steps", "1", "--save_total_limit", "1"});
   EXPECT_EQ(beside.status, 0) << beside.err;
   EXPECT_NE(beside.err.find("last checkpoint: " + path("out/checkpoint-1").string()), std::string::npos) << beside.err;
@@ -326,7 +340,7 @@ TEST_F(Training, KeepsTheHeldOutSplitAndEndsOnTheBest) {
       train("out", {"--max_steps", "6", "--save_steps", "2", "--split_dataset_ratio", "0.25", "--learning_rate", "1e-2",
                     "--load_best_model_at_end", "--create_checkpoint_symlink", "--save_total_limit", "2"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  const std::string split = read(path("out/val_dataset.jsonl"));
+  const std::string split = read("out/val_dataset.jsonl");
   EXPECT_EQ(std::count(split.begin(), split.end(), '\n'), 24);
   EXPECT_TRUE(fs::exists(path("out/best/adapter_model.safetensors")));
   EXPECT_TRUE(fs::exists(path("out/last/adapter_model.safetensors")));
@@ -343,7 +357,7 @@ TEST_F(Training, FlagsChangeWhatTheySay) {
     more.insert(more.end(), {"--max_steps", "2", "--save_strategy", "no"});
     const auto outcome = train(name, std::move(more));
     EXPECT_EQ(outcome.status, 0) << name << ": " << outcome.err;
-    const auto losses = logged(path(name + "/logging.jsonl"), "loss");
+    const auto losses = logged(name, "loss");
     return losses.empty() ? std::string("none") : losses.back();
   };
   const auto plain = loss("plain", {});
@@ -353,7 +367,7 @@ TEST_F(Training, FlagsChangeWhatTheySay) {
   EXPECT_NE(loss("system", {"--system", "Add."}), plain);
   EXPECT_NE(loss("seed", {"--seed", "7"}), plain);
   EXPECT_NE(loss("regex", {"--target_regex", ".*layers\\.0\\..*q_proj"}), plain);
-  const auto config = read(path("regex/args.json"));
+  const auto config = read("regex/args.json");
   EXPECT_NE(config.find("\"target_regex\": \".*layers"), std::string::npos);
   const auto columns = scratch_.write("columns.jsonl", "{\"frage\": \"1 + 1\", \"antwort\": \"2\"}\n");
   const auto mapped =

@@ -1,8 +1,6 @@
 // Bytes as JSON: an Error with a place, or a value that reads back equal from what is written of it.
 #include "io/json.h"
 
-#include <nlohmann/json.hpp>
-
 #include "memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,6 +1,5 @@
 // Bytes as what says how a model is built: a GGUF file, else config.json up to the first NUL and adapter_config.json
 // behind it. An Error, or a configuration that is written as config.json and read again is the same.
-#include <nlohmann/json.hpp>
 
 #include "io/json.h"
 #include "memory_file.h"

@@ -1,19 +1,21 @@
 // Any bytes as a chat template: parsing and rendering end with a text or an error, within their bounds.
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/status.h"
+#include "chat/dialogue.h"
+#include "io/json.h"
 #include "jinja/eval.h"
 #include "jinja/parser.h"
 #include "memory_file.h"
+#include "tests/parsed_json.h"
 
 namespace {
 
-using nlohmann::ordered_json;
+using Json = tern::io::Json;
 
-const ordered_json& messages() {
-  static const ordered_json json = ordered_json::parse(R"([
+const Json& messages() {
+  static const Json json = tern::test::parsed_json(R"([
     {"role": "system", "content": "Be kind."},
     {"role": "user", "content": [{"type": "text", "text": "Grüße 🎉"}, {"type": "image"}]},
     {"role": "assistant", "content": "<think>\nhm\n</think>\n\n42", "reasoning_content": "hm",
@@ -22,15 +24,15 @@ const ordered_json& messages() {
   return json;
 }
 
-const ordered_json& tools() {
-  static const ordered_json json = ordered_json::parse(R"([{"type": "function", "function": {"name": "f",
+const Json& tools() {
+  static const Json json = tern::test::parsed_json(R"([{"type": "function", "function": {"name": "f",
     "description": "d", "parameters": {"type": "object", "properties": {"x": {"type": "number"}}}}}])");
   return json;
 }
 
 // One of each kind of value, under the name that the snippets of the golden tests use.
-const ordered_json& kinds() {
-  static const ordered_json json = ordered_json::parse(
+const Json& kinds() {
+  static const Json json = tern::test::parsed_json(
       R"({"a": "str", "n": 3, "f": 1.0, "i": -7, "big": 9223372036854775807, "b": true, "nul": null, "l": [1, "a"],
           "d": {"k": "v"}, "u": "é🎉 "})");
   return json;
@@ -51,9 +53,9 @@ void render_bounded(const std::string& source) {
     Evaluator evaluator(where, limits, clock);
     std::vector<std::pair<std::size_t, std::size_t>> spans;
     const std::string text = evaluator.render(body,
-                                              {{"messages", from_json(messages())},
-                                               {"tools", from_json(tools())},
-                                               {"x", from_json(kinds())},
+                                              {{"messages", tern::chat::value_of(messages())},
+                                               {"tools", tern::chat::value_of(tools())},
+                                               {"x", tern::chat::value_of(kinds())},
                                                {"add_generation_prompt", Value(true)},
                                                {"bos_token", Value("<s>")}},
                                               &spans);

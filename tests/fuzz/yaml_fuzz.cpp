@@ -1,8 +1,6 @@
 // Bytes as YAML: an Error with a place, or a value that JSON can hold.
 #include "io/yaml.h"
 
-#include <nlohmann/json.hpp>
-
 #include "io/json.h"
 #include "memory_file.h"
 

@@ -71,11 +71,12 @@ std::map<std::string, std::vector<float>> Numbers::with_prefix(const std::string
   return out;
 }
 
-models::LoadedModel load(const std::filesystem::path& path, bool fp32_masters) {
+models::LoadedModel load(const std::filesystem::path& path, bool fp32_masters, tern_dtype dtype) {
   models::LoadOptions options;
+  options.dtype = dtype;
   options.fp32_masters = fp32_masters;
   auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(path).value());
-  return models::load_model(std::move(source), cpu_device(), options).value();
+  return models::load_model(models::read_config(*source).value(), source, cpu_device(), options).value();
 }
 
 std::vector<float> download(const graph::TensorStore& store, const std::string& name) {

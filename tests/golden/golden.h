@@ -38,7 +38,8 @@ class Numbers {
   checkpoint::Safetensors file_;
 };
 
-[[nodiscard]] models::LoadedModel load(const std::filesystem::path& path, bool fp32_masters = false);
+[[nodiscard]] models::LoadedModel load(const std::filesystem::path& path, bool fp32_masters = false,
+                                       tern_dtype dtype = TERN_F32);
 [[nodiscard]] std::vector<float> download(const graph::TensorStore& store, const std::string& name);
 // The training samples of a tiny model's golden.safetensors.
 [[nodiscard]] data::EncodedDataset samples(const Numbers& numbers);

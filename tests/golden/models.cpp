@@ -137,6 +137,24 @@ TEST_P(TinyModel, PrefillLogits) {
   EXPECT_LE(max_difference(got, numbers_.floats("logits")), kLogits);
 }
 
+// A dtype is that of the weights alone: a directory in bf16 that is loaded in float32, and a model in float32 that is
+// loaded in bfloat16, hold the same numbers, and give transformers' float32 logits of them.
+TEST_P(TinyModel, LogitsOfWeightsRoundedToBf16) {
+  const Scratch rounded;
+  const auto bf16 = rounded.path() / "bf16";
+  checkpoint::ConvertOptions options;
+  options.outtype = "bf16";
+  (void)checkpoint::convert_checkpoint(checkpoint::CheckpointSource::open(folder_).value(), bf16, options).value();
+  auto tokens = numbers_.ints("tokens");
+  const Numbers numbers(folder_ / "bf16.safetensors");
+  tokens.resize(static_cast<std::size_t>(numbers.shape("logits")[0]));
+  for (const auto& [path, dtype] : {std::pair{bf16, TERN_F32}, {path_, TERN_BF16}}) {
+    auto model = load(path, false, dtype);
+    const auto got = prefill_logits(model, tokens, all_rows(tokens.size()), TERN_F32);
+    EXPECT_LE(max_difference(got, numbers.floats("logits")), kLogits) << path;
+  }
+}
+
 TEST_P(TinyModel, LogitsTokenByToken) {
   auto model = load(path_);
   const auto got = paged_logits(model, numbers_.ints("tokens"), {1}, TERN_F32);
@@ -241,7 +259,7 @@ TEST(Qwen3, EveryGradientOnADeviceWithoutItsKernel) {
   models::LoadOptions load;
   load.fp32_masters = true;
   auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(folder).value());
-  auto model = models::load_model(std::move(source), std::move(device), load).value();
+  auto model = models::load_model(models::read_config(*source).value(), source, std::move(device), load).value();
   StepOptions options;
   options.batches.per_device_batch_size = 2;
   options.batches.accumulation = 2;

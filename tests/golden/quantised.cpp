@@ -19,11 +19,13 @@ accel::DevicePtr sim_device() {
   return accel::Device::open(backend, 0).value();
 }
 
-models::LoadedModel load_on(const fs::path& path, accel::DevicePtr device, bool fp32_masters = false) {
+models::LoadedModel load_on(const fs::path& path, accel::DevicePtr device, tern_dtype dtype,
+                            bool fp32_masters = false) {
   models::LoadOptions options;
+  options.dtype = dtype;
   options.fp32_masters = fp32_masters;
   auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(path).value());
-  return models::load_model(std::move(source), std::move(device), options).value();
+  return models::load_model(models::read_config(*source).value(), source, std::move(device), options).value();
 }
 
 class Quantised : public testing::TestWithParam<const char*> {
@@ -58,8 +60,8 @@ class Quantised : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(Quantised, EqualsItsTwinWhereItIsExpanded) {
-  auto model = load_on(path_, cpu_device());
-  auto other = load_on(twin("bf16"), cpu_device());
+  auto model = load_on(path_, cpu_device(), TERN_BF16);
+  auto other = load_on(twin("bf16"), cpu_device(), TERN_BF16);
   ASSERT_FALSE(is_quantised(model.store->at(kLinear).desc)) << "the cpu has no product for it";
   ASSERT_EQ(model.notes.size(), 1U);
   EXPECT_NE(model.notes[0].find(" were expanded to bf16, 0.0 MB in place of 0.0 MB: cpu:0 has no product for them"),
@@ -73,16 +75,16 @@ TEST_P(Quantised, EqualsItsTwinWhereItIsExpanded) {
 
 // Full training begins from the same numbers, in fp32.
 TEST_P(Quantised, MastersAreItsTwins) {
-  const auto model = load_on(path_, cpu_device(), true);
-  const auto other = load_on(twin("f32"), cpu_device(), true);
+  const auto model = load_on(path_, cpu_device(), TERN_BF16, true);
+  const auto other = load_on(twin("f32"), cpu_device(), TERN_F32, true);
   for (const auto& spec : model.architecture->parameters(model.config))
     EXPECT_EQ(download(*model.store, spec.name), download(*other.store, spec.name)) << spec.name;
 }
 
 // Broken if a device that has the packing got expanded weights, or planes in another order.
 TEST_P(Quantised, StaysAsStoredWhereTheDeviceHasThePacking) {
-  auto model = load_on(path_, sim_device());
-  auto other = load_on(twin("f32"), sim_device());
+  auto model = load_on(path_, sim_device(), TERN_F32);
+  auto other = load_on(twin("f32"), sim_device(), TERN_F32);
   const std::string method = GetParam();
   const bool has = method == "fp8" || method == "int8";
   EXPECT_EQ(is_quantised(model.store->at(kLinear).desc), has);

@@ -1,23 +1,6 @@
 # Installs tern, takes include/ and the CMake package alone into a bare root, builds plugin/ there, and shows the result
 # to the installed program, which was built before the plugin was.
-execute_process(COMMAND mktemp -d OUTPUT_VARIABLE root OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-
-function(finish message)
-  file(REMOVE_RECURSE ${root})
-  message(FATAL_ERROR "${message}")
-endfunction()
-
-# run(<what it does> <command...>): sets `out`.
-function(run what)
-  execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${root} RESULT_VARIABLE status OUTPUT_VARIABLE text
-    ERROR_VARIABLE errors)
-  if(NOT status EQUAL 0)
-    finish("${what}: ${ARGN}\nended with ${status}\n${text}\n${errors}")
-  endif()
-  set(out "${text}" PARENT_SCOPE)
-endfunction()
-
-run("installing" ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${root}/installed)
+include(${SOURCE_DIR}/tests/installed.cmake)
 file(GLOB backends RELATIVE ${root}/installed ${root}/installed/lib/tern/backends/*.so)
 if(NOT EXISTS ${root}/installed/bin/tern OR NOT backends)
   finish("installing: expected bin/tern and lib/tern/backends/*.so, found ${backends}")

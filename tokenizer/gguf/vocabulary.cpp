@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "io/mapped_file.h"
 #include "tokenizer/gguf/pre.h"
-#include "tokenizer/json_read.h"
+#include "tokenizer/tokenizer_parts.h"
 
 namespace tern::tokenizer {
 namespace {
@@ -31,22 +31,20 @@ constexpr std::string_view kProbe =
     "\xE0\xA5\xA7\xE0\xA5\xA8\xE0\xA5\xA9 end";
 
 // A pre-tokenizer's parts in a line, by which the usual ones are told.
-std::string signature(const JsonValue& json) {
+std::string signature(const TapeField& json) {
   const std::string type(json.at("type").text());
   if (type == "Sequence") {
     std::string out;
-    std::size_t index = 0;
-    const JsonValue parts = json.at("pretokenizers");
-    for (const simdjson::dom::element part : parts.array()) {
-      out += cat(out.empty() ? "" : " + ", signature(parts.child(part, index++)));
+    for (const TapeField& part : json.at("pretokenizers").items()) {
+      out += cat(out.empty() ? "" : " + ", signature(part));
     }
     return out;
   }
   if (type == "Digits") return json.boolean("individual_digits", false) ? "Digits, each" : "Digits";
   if (type == "ByteLevel") return json.boolean("use_regex", true) ? "ByteLevel" : "bytes";
   if (type == "Split") {
-    const JsonValue pattern = json.at("pattern");
-    const auto regex = pattern.get("Regex");
+    const TapeField pattern = json.at("pattern");
+    const auto regex = pattern.find("Regex");
     return cat("Split ", regex ? regex->text() : pattern.at("String").text());
   }
   return type;
@@ -76,14 +74,14 @@ class Maker {
   Maker(const fs::path& directory, std::int64_t vocab_size)
       : file_((directory / "tokenizer.json").string()),
         text_(io::read_text_file(file_).value()),
-        json_(parse_json(parser_, text_, file_)),
+        json_(io::parse_tape(parser_, text_, file_, kCorrectFile)),
         tokenizer_(Tokenizer::from_directory(directory).value()),
         vocab_size_(vocab_size) {}
 
   GgufVocabulary make() {
     out_.where = file_;
-    const JsonValue model = json_.at("model");
-    if (model.text("type", "BPE") != "BPE" || !model.get("merges")) {
+    const TapeField model = json_.at("model");
+    if (model.text("type", "BPE") != "BPE" || !model.find("merges")) {
       throw Failure(data_error(file_, "a tokenizer of type BPE, which a GGUF file can hold",
                                model.text("type", "another"), kKeep));
     }
@@ -108,10 +106,8 @@ class Maker {
   void put_tokens(bool byte_fallback) {
     const auto size = std::max<std::int64_t>(vocab_size_, tokenizer_.vocab_size());
     std::unordered_map<std::string, bool> added;  // content: special
-    if (const auto rows = json_.get("added_tokens")) {
-      std::size_t index = 0;
-      for (const simdjson::dom::element row : rows->array()) {
-        const JsonValue token = rows->child(row, index++);
+    if (const auto rows = json_.find("added_tokens")) {
+      for (const TapeField& token : rows->items()) {
         added[std::string(token.at("content").text())] = token.boolean("special", false);
       }
     }
@@ -150,8 +146,10 @@ class Maker {
     out_.add_eos = with.size() > without.size() && config.eos.id >= 0 && with.back() == config.eos.id;
     if (*out_.add_eos) with.pop_back();
     if (with != without) {
-      throw Failure(data_error(cat(file_, ": post_processor"), "one that adds bos_token before and eos_token after",
-                               "other tokens", "name bos_token and eos_token in tokenizer_config.json"));
+      throw Failure(json_.place()
+                        .field("post_processor")
+                        .error("one that adds bos_token before and eos_token after", "other tokens",
+                               "name bos_token and eos_token in tokenizer_config.json"));
     }
   }
 
@@ -161,31 +159,30 @@ class Maker {
   }
 
   template <typename Take>
-  void each_merge(const JsonValue& model, const Take& take) const {
-    const JsonValue merges = model.at("merges");
-    std::size_t index = 0;
-    for (const simdjson::dom::element row : merges.array()) {
-      const JsonValue value = merges.child(row, index++);
-      if (value.is_string()) {
-        if (!value.text().starts_with("#version")) take(std::string(value.text()));
+  void each_merge(const TapeField& model, const Take& take) const {
+    for (const simdjson::dom::element row : model.at("merges").array()) {
+      std::string_view line;
+      if (row.get(line) == simdjson::SUCCESS) {
+        if (!line.starts_with("#version")) take(std::string(line));
         continue;
       }
-      const simdjson::dom::array pair = value.array();
+      simdjson::dom::array pair;
       std::string_view left;
       std::string_view right;
-      if (pair.size() != 2 || pair.at(0).get(left) != simdjson::SUCCESS || pair.at(1).get(right) != simdjson::SUCCESS) {
-        throw std::logic_error(value.where() + ": a merge that the tokenizer took");
+      if (row.get(pair) != simdjson::SUCCESS || pair.size() != 2 || pair.at(0).get(left) != simdjson::SUCCESS ||
+          pair.at(1).get(right) != simdjson::SUCCESS) {
+        throw std::logic_error(file_ + ": a merge that the tokenizer took");
       }
       take(cat(left, " ", right));
     }
   }
 
-  void put_merges(const JsonValue& model) {
+  void put_merges(const TapeField& model) {
     each_merge(model, [&](std::string merge) { out_.merges.push_back(std::move(merge)); });
   }
 
   // sentencepiece merges the pair of the highest score: minus the rank of the first merge that makes a token.
-  void put_scores(const JsonValue& model) {
+  void put_scores(const TapeField& model) {
     std::unordered_map<std::string, float> ranks;
     float rank = 0;
     each_merge(model, [&](std::string merge) {
@@ -214,7 +211,7 @@ class Maker {
   }
 
   void settle_pre(bool ignore_merges) {
-    const auto pre = json_.get("pre_tokenizer");
+    const auto pre = json_.find("pre_tokenizer");
     const std::string parts = pre ? signature(*pre) : "none";
     std::vector<std::vector<std::string>> tried;
     for (const std::string& name : candidates(parts, ignore_merges)) {
@@ -225,13 +222,13 @@ class Maker {
       out_.pre = name;
       if (gives_the_same_ids()) return;
     }
-    throw Failure(data_error(cat(file_, ": pre_tokenizer"), "a split that llama.cpp knows", parts, kKeep));
+    throw Failure(json_.place().field("pre_tokenizer").error("a split that llama.cpp knows", parts, kKeep));
   }
 
   std::string file_;
   std::string text_;
   simdjson::dom::parser parser_;
-  JsonValue json_;
+  TapeField json_;
   Tokenizer tokenizer_;
   std::int64_t vocab_size_;
   GgufVocabulary out_;

@@ -1,15 +1,15 @@
 // Every error that a template can make: what Jinja or Python would refuse, and what the bounds of the work refuse.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/strings.h"
 #include "chat/chat_template.h"
+#include "io/json.h"
+#include "tests/parsed_json.h"
 
 namespace tern::chat {
 namespace {
 
-using nlohmann::ordered_json;
+using Json = io::Json;
 
 struct Case {
   std::string source;
@@ -22,7 +22,7 @@ void PrintTo(const Case& one, std::ostream* out) { *out << one.source.substr(0, 
 Error error_of(const std::string& source) {
   auto parsed = ChatTemplate::parse(source, "t");
   if (!parsed) return parsed.error();
-  const ordered_json messages = ordered_json::array();
+  const Json messages = Json::array();
   ChatInput input;
   input.messages = &messages;
   const auto text = parsed->render(input);
@@ -190,8 +190,8 @@ INSTANTIATE_TEST_SUITE_P(Bounds, JinjaErrors, testing::Values(kBounds));
 TEST(ChatTemplateErrors, NameTheInput) {
   const auto chat = ChatTemplate::parse("{% for m in messages %}{{ m.content }}{% endfor %}", "t").value();
   const auto line = [&](const char* json, bool proceed, const char* kwargs) {
-    const ordered_json messages = ordered_json::parse(json);
-    const ordered_json variables = ordered_json::parse(kwargs);
+    const Json messages = test::parsed_json(json);
+    const Json variables = test::parsed_json(kwargs);
     ChatInput input;
     if (!messages.is_null()) input.messages = &messages;
     input.kwargs = &variables;

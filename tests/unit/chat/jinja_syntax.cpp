@@ -1,20 +1,19 @@
 // What Jinja's statements, operators, filters and methods give; every expected text is Jinja's own.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "chat/chat_template.h"
+#include "io/json.h"
 
 namespace tern::chat {
 namespace {
 
-using nlohmann::ordered_json;
+using Json = io::Json;
 
 // The rendering of `source` over `variables`, or the error's line.
-std::string rendered(const std::string& source, const ordered_json& variables = ordered_json::object()) {
+std::string rendered(const std::string& source, const Json& variables = Json::object()) {
   auto parsed = ChatTemplate::parse(source, "t");
   if (!parsed) return parsed.error().line();
-  const ordered_json messages = ordered_json::array();
+  const Json messages = Json::array();
   ChatInput input;
   input.messages = &messages;
   input.kwargs = &variables;

@@ -3,17 +3,18 @@
 
 #include <ctime>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "chat/chat_template.h"
 #include "io/checksum.h"
+#include "io/json.h"
 #include "jinja/unicode.h"
+#include "tests/parsed_json.h"
 
 namespace tern::chat {
 namespace {
 
-using nlohmann::ordered_json;
+using Json = io::Json;
 
 std::string read(const std::string& name) {
   const std::ifstream file(std::string(TERN_TEST_DATA "/templates/") + name, std::ios::binary);
@@ -23,7 +24,7 @@ std::string read(const std::string& name) {
   return text.str();
 }
 
-std::chrono::system_clock::time_point local_time(const ordered_json& now) {
+std::chrono::system_clock::time_point local_time(const Json& now) {
   std::tm parts{};
   parts.tm_year = now[0].get<int>() - 1900;
   parts.tm_mon = now[1].get<int>() - 1;
@@ -36,20 +37,20 @@ std::chrono::system_clock::time_point local_time(const ordered_json& now) {
 }
 
 struct Golden {
-  ordered_json renderings = ordered_json::parse(read("renderings.json"));
-  ordered_json dialogues = ordered_json::parse(read("dialogues.json"));
+  Json renderings = test::parsed_json(read("renderings.json"));
+  Json dialogues = test::parsed_json(read("dialogues.json"));
 
-  [[nodiscard]] ChatInput input(const ordered_json& dialogue) const {
+  [[nodiscard]] ChatInput input(const Json& dialogue) const {
     ChatInput input;
-    const auto at = [&](const char* key) { return dialogue.contains(key) ? &dialogue[key] : nullptr; };
-    input.messages = at("messages");
-    input.tools = at("tools");
-    input.documents = at("documents");
-    input.kwargs = at("kwargs");
-    input.add_generation_prompt = dialogue.value("add_generation_prompt", false);
-    input.continue_final_message = dialogue.value("continue_final_message", false);
-    input.bos_token = renderings["bos_token"];
-    input.eos_token = renderings["eos_token"];
+    const auto is_set = [&](const char* key) { return dialogue.contains(key) && dialogue[key].get<bool>(); };
+    input.messages = dialogue.find("messages");
+    input.tools = dialogue.find("tools");
+    input.documents = dialogue.find("documents");
+    input.kwargs = dialogue.find("kwargs");
+    input.add_generation_prompt = is_set("add_generation_prompt");
+    input.continue_final_message = is_set("continue_final_message");
+    input.bos_token = renderings["bos_token"].text();
+    input.eos_token = renderings["eos_token"].text();
     input.now = local_time(renderings["now"]);
     return input;
   }
@@ -63,8 +64,8 @@ TEST(TemplateGolden, EveryFamilyRendersEveryDialogueAsTransformersDoes) {
   for (const auto& [name, digests] : golden.renderings["renderings"].items()) {
     const auto chat_template = ChatTemplate::parse(read(name + ".jinja"), name + ".jinja");
     ASSERT_TRUE(chat_template) << chat_template.error().line();
-    for (const ordered_json& dialogue : golden.dialogues) {
-      const std::string title = dialogue["name"];
+    for (const Json& dialogue : golden.dialogues) {
+      const std::string title = dialogue["name"].text();
       const auto text = chat_template->render(golden.input(dialogue));
       if (digests[title] == "error") {
         EXPECT_FALSE(text) << name << ", " << title << ": transformers refuses this, here it rendered\n" << *text;
@@ -82,12 +83,12 @@ TEST(TemplateGolden, EveryFamilyRendersEveryDialogueAsTransformersDoes) {
 
 TEST(TemplateGolden, WholeTextsAreEqual) {
   const Golden golden;
-  const ordered_json full = ordered_json::parse(read("full.json"));
+  const Json full = test::parsed_json(read("full.json"));
   for (const auto& [name, texts] : full.items()) {
     const auto chat_template = ChatTemplate::parse(read(name + ".jinja"), name + ".jinja");
     ASSERT_TRUE(chat_template);
-    for (const ordered_json& dialogue : golden.dialogues) {
-      if (!texts.contains(dialogue["name"])) continue;
+    for (const Json& dialogue : golden.dialogues) {
+      if (!texts.contains(dialogue["name"].text())) continue;
       const auto text = chat_template->render(golden.input(dialogue));
       ASSERT_TRUE(text) << text.error().line();
       EXPECT_EQ(*text, texts[dialogue["name"].get<std::string>()]) << name;
@@ -101,19 +102,20 @@ TEST(TemplateGolden, GenerationBlocksLieWhereTransformersSeesThem) {
   for (const auto& [name, by_dialogue] : golden.renderings["generation"].items()) {
     const auto chat_template = ChatTemplate::parse(read(name + ".jinja"), name + ".jinja");
     ASSERT_TRUE(chat_template && chat_template->has_generation());
-    for (const ordered_json& dialogue : golden.dialogues) {
-      const std::string title = dialogue["name"];
+    for (const Json& dialogue : golden.dialogues) {
+      const std::string title = dialogue["name"].text();
       if (!by_dialogue.contains(title)) continue;
       const auto rendered = chat_template->render_with_generation(golden.input(dialogue));
       ASSERT_TRUE(rendered);
-      ordered_json spans = ordered_json::array();
+      Json spans = Json::array();
       const std::string_view text = rendered->text;
       for (const auto& [begin, end] : rendered->generation) {
         spans.push_back({jinja::code_point_count(text.substr(0, begin)), jinja::code_point_count(text.substr(0, end))});
       }
       // transformers leaves a span as it was where the text is cut to be continued; here it ends with the text.
-      ordered_json expected = by_dialogue[title];
-      for (ordered_json& span : expected) span[1] = std::min(span[1].get<std::size_t>(), jinja::code_point_count(text));
+      Json expected = by_dialogue[title];
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        expected[i][1] = std::min(expected[i][1].get<std::size_t>(), jinja::code_point_count(text));
       EXPECT_EQ(spans, expected) << name << ", " << title;
     }
   }
@@ -121,10 +123,10 @@ TEST(TemplateGolden, GenerationBlocksLieWhereTransformersSeesThem) {
 
 TEST(TemplateGolden, SingleConstructsGiveWhatJinjaGives) {
   const Golden golden;
-  const ordered_json file = ordered_json::parse(read("snippets.json"));
-  const ordered_json dialogue = {{"messages", {{{"role", "user"}, {"content", "q"}}}}, {"kwargs", file["variables"]}};
-  for (const ordered_json& pair : file["snippets"]) {
-    const std::string source = pair[0];
+  const Json file = test::parsed_json(read("snippets.json"));
+  const Json dialogue = {{"messages", {{{"role", "user"}, {"content", "q"}}}}, {"kwargs", file["variables"]}};
+  for (const Json& pair : file["snippets"]) {
+    const std::string source = pair[0].text();
     const auto chat_template = ChatTemplate::parse(source, "snippet");
     if (pair[1].is_null()) {
       EXPECT_FALSE(chat_template && chat_template->render(golden.input(dialogue))) << source;
@@ -140,8 +142,8 @@ TEST(TemplateGolden, SingleConstructsGiveWhatJinjaGives) {
 // What Jinja can and no published template uses: an error that names the place, and never another text.
 TEST(TemplateGolden, WhatIsCutIsRefused) {
   const Golden golden;
-  const ordered_json file = ordered_json::parse(read("snippets.json"));
-  const ordered_json dialogue = {{"messages", {{{"role", "user"}, {"content", "q"}}}}, {"kwargs", file["variables"]}};
+  const Json file = test::parsed_json(read("snippets.json"));
+  const Json dialogue = {{"messages", {{{"role", "user"}, {"content", "q"}}}}, {"kwargs", file["variables"]}};
   std::istringstream lines(read("refused.txt"));
   std::size_t refused = 0;
   for (std::string source; std::getline(lines, source); ++refused) {
@@ -156,18 +158,18 @@ TEST(TemplateGolden, WhatIsCutIsRefused) {
 // Jinja's own lists against what published templates use: each filter, test and method is either read or refused by
 // name, in a place where Jinja would take it.
 TEST(TemplateGolden, EveryConstructOfPublishedTemplatesIsRead) {
-  const ordered_json constructs = ordered_json::parse(read("constructs.json"));
+  const Json constructs = test::parsed_json(read("constructs.json"));
   const auto error = [](const std::string& source) {
     const auto chat_template = ChatTemplate::parse(source, "t");
     if (!chat_template) return chat_template.error().expected;
-    const ordered_json messages = ordered_json::array();
+    const Json messages = Json::array();
     ChatInput input;
     input.messages = &messages;
     const auto text = chat_template->render(input);
     return text ? std::string() : text.error().expected;
   };
   const auto check = [&](const char* kind, const std::string& prefix, const std::string& suffix) {
-    const ordered_json &used = constructs[kind], &beside = constructs["beside"][kind];
+    const Json &used = constructs[kind], &beside = constructs["beside"][kind];
     for (const auto& [name, where] : constructs["jinja"][kind].items()) {
       const bool known = used.contains(name) || beside.contains(name);
       EXPECT_EQ(error(prefix + name + suffix).find("chat templates use") == std::string::npos, known)

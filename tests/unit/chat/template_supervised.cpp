@@ -3,15 +3,16 @@
 
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "chat/supervised.h"
+#include "io/json.h"
+#include "tests/parsed_json.h"
 
 namespace tern::chat {
 namespace {
 
-using nlohmann::ordered_json;
+using Json = io::Json;
 
 // What stands around an answer in its supervised span, by the families' documented formats.
 struct Around {
@@ -59,7 +60,7 @@ ChatTemplate load(const std::string& name) {
   return ChatTemplate::parse(text.str(), name).value();
 }
 
-Result<Supervised<SupervisedText>> supervise(const ChatTemplate& chat_template, const ordered_json& messages,
+Result<Supervised<SupervisedText>> supervise(const ChatTemplate& chat_template, const Json& messages,
                                              const SupervisedOptions& options = {}) {
   ChatInput input;
   input.messages = &messages;
@@ -85,7 +86,7 @@ std::size_t count(const std::vector<std::string>& texts, const std::string& want
   return found;
 }
 
-const ordered_json two_turns = ordered_json::parse(R"([
+const Json two_turns = test::parsed_json(R"([
   {"role": "user", "content": "USER-0"}, {"role": "assistant", "content": "ANSWER-0"},
   {"role": "user", "content": "USER-1"}, {"role": "assistant", "content": "ANSWER-1"}])");
 
@@ -102,27 +103,27 @@ TEST(Supervised, EachFamilysTurnIsWhatItAddsToThePrompt) {
 }
 
 // Other shapes of conversation; ANSWER, CALL and THOUGHT are what the assistant writes.
-const std::map<std::string, ordered_json>& shapes() {
-  static const std::map<std::string, ordered_json> table{
-      {"system", ordered_json::parse(R"([{"role": "system", "content": "SYSTEM"}, {"role": "user", "content": "USER-0"},
+const std::map<std::string, Json>& shapes() {
+  static const std::map<std::string, Json> table{
+      {"system", test::parsed_json(R"([{"role": "system", "content": "SYSTEM"}, {"role": "user", "content": "USER-0"},
           {"role": "assistant", "content": "ANSWER-0"}, {"role": "user", "content": "USER-1"},
           {"role": "assistant", "content": "ANSWER-1"}, {"role": "user", "content": "USER-2"}])")},
-      {"tools", ordered_json::parse(R"([{"role": "user", "content": "USER-0"},
+      {"tools", test::parsed_json(R"([{"role": "user", "content": "USER-0"},
           {"role": "assistant", "content": "", "tool_calls": [{"id": "abcdefghi", "type": "function",
            "function": {"name": "f", "arguments": {"x": "CALL-0"}}}]},
           {"role": "tool", "content": "RESULT", "name": "f", "tool_call_id": "abcdefghi"},
           {"role": "assistant", "content": "ANSWER-0"}, {"role": "user", "content": "USER-1"},
           {"role": "assistant", "content": "ANSWER-1"}])")},
-      {"thinking", ordered_json::parse(R"([{"role": "user", "content": "USER-0"},
+      {"thinking", test::parsed_json(R"([{"role": "user", "content": "USER-0"},
           {"role": "assistant", "content": "<think>\nTHOUGHT-0\n</think>\n\nANSWER-0"},
           {"role": "user", "content": "USER-1"},
           {"role": "assistant", "content": "<think>\nTHOUGHT-1\n</think>\n\nANSWER-1"}])")},
-      {"assistant first", ordered_json::parse(R"([{"role": "assistant", "content": "ANSWER-0"},
+      {"assistant first", test::parsed_json(R"([{"role": "assistant", "content": "ANSWER-0"},
           {"role": "user", "content": "USER-0"}, {"role": "assistant", "content": "ANSWER-1"}])")},
-      {"two in a row", ordered_json::parse(R"([{"role": "user", "content": "USER-0"},
+      {"two in a row", test::parsed_json(R"([{"role": "user", "content": "USER-0"},
           {"role": "assistant", "content": "ANSWER-0"}, {"role": "assistant", "content": "ANSWER-1"}])")},
       {"parts",
-       ordered_json::parse(R"([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "USER-0"}]},
+       test::parsed_json(R"([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "USER-0"}]},
           {"role": "assistant", "content": [{"type": "text", "text": "ANSWER-0"}]}])")},
   };
   return table;
@@ -174,7 +175,7 @@ TEST(Supervised, LossScaleAndTheMessagesOwnLossDecide) {
   EXPECT_EQ(pieces(all), std::vector<std::string>{all.samples[0].text});
   EXPECT_FALSE(parse_loss_scale("some"));
 
-  ordered_json messages = two_turns;
+  Json messages = two_turns;
   messages[1]["loss"] = false;
   messages[3]["loss"] = 0.5;
   const auto own = supervise(chat_template, messages).value();
@@ -197,39 +198,37 @@ TEST(Supervised, TheSystemOptionStandsInForAnAbsentOne) {
   const auto added = supervise(chat_template, two_turns, options).value();
   EXPECT_TRUE(added.samples[0].text.starts_with("<|im_start|>system\nSYSTEM<|im_end|>\n"));
   EXPECT_EQ(pieces(added).size(), 2U);
-  ordered_json own = two_turns;
-  const ordered_json system = {{"role", "system"}, {"content", "OWN"}};
-  own.insert(own.begin(), system);
+  Json own = Json::array({{{"role", "system"}, {"content", "OWN"}}});
+  for (const Json& message : two_turns) own.push_back(message);
   EXPECT_EQ(supervise(chat_template, own, options).value().samples[0].text.find("SYSTEM"), std::string::npos);
 }
 
 // Characters as tokens, with the two markers of ChatML.
 tokenizer::Tokenizer character_tokenizer() {
-  ordered_json vocab = {{"<unk>", 0}, {"\n", 1}, {"é", 2}};
+  Json vocab = {{"<unk>", 0}, {"\n", 1}, {"é", 2}};
   for (char c = ' '; c < 127; ++c) vocab[std::string(1, c)] = vocab.size();
   const auto special = [&](const char* content, int offset) {
-    return ordered_json{{"id", static_cast<int>(vocab.size()) + offset},
-                        {"content", content},
-                        {"single_word", false},
-                        {"lstrip", false},
-                        {"rstrip", false},
-                        {"normalized", false},
-                        {"special", true}};
+    return Json{{"id", static_cast<int>(vocab.size()) + offset},
+                {"content", content},
+                {"single_word", false},
+                {"lstrip", false},
+                {"rstrip", false},
+                {"normalized", false},
+                {"special", true}};
   };
-  ordered_json json = {
-      {"version", "1.0"},
-      {"added_tokens", {special("<|im_start|>", 0), special("<|im_end|>", 1)}},
-      {"normalizer", nullptr},
-      {"pre_tokenizer", nullptr},
-      {"post_processor", nullptr},
-      {"decoder", {{"type", "Fuse"}}},
-      {"model", {{"type", "BPE"}, {"unk_token", "<unk>"}, {"vocab", vocab}, {"merges", ordered_json::array()}}}};
+  Json json = {{"version", "1.0"},
+               {"added_tokens", {special("<|im_start|>", 0), special("<|im_end|>", 1)}},
+               {"normalizer", nullptr},
+               {"pre_tokenizer", nullptr},
+               {"post_processor", nullptr},
+               {"decoder", {{"type", "Fuse"}}},
+               {"model", {{"type", "BPE"}, {"unk_token", "<unk>"}, {"vocab", vocab}, {"merges", Json::array()}}}};
   return tokenizer::Tokenizer::from_json(json.dump(), "characters").value();
 }
 
 TEST(Supervised, TokensOfTheWholeTextCarryTheSpansWeights) {
   const tokenizer::Tokenizer tokenizer = character_tokenizer();
-  const ordered_json messages = ordered_json::parse(R"([{"role": "user", "content": "é?"},
+  const Json messages = test::parsed_json(R"([{"role": "user", "content": "é?"},
     {"role": "assistant", "content": "é<|im_end|>!"}, {"role": "user", "content": "x"},
     {"role": "assistant", "content": "42"}])");
   ChatInput input;
@@ -256,7 +255,7 @@ TEST(Supervised, ATokenOnABorderBelongsWhereItBegins) {
 
 // A conversation that cannot be taught from says what is wrong with it.
 TEST(SupervisedErrors, NameTheMessage) {
-  const auto line = [](const char* source, const ordered_json* messages, const char* scale) {
+  const auto line = [](const char* source, const Json* messages, const char* scale) {
     const auto templated = ChatTemplate::parse(source, "t").value();
     ChatInput input;
     input.messages = messages;
@@ -267,18 +266,18 @@ TEST(SupervisedErrors, NameTheMessage) {
   const char* plain = "{% for m in messages %}{{ m.content }};{% endfor %}";
   const std::string array = R"(; give them as [{"role": "user", "content": "..."}, ...])";
   EXPECT_EQ(line(plain, nullptr, "default"), "messages: expected an array, found nothing" + array);
-  const ordered_json number = ordered_json::parse("[7]");
+  const Json number = test::parsed_json("[7]");
   EXPECT_EQ(line(plain, &number, "default"), "messages[0]: expected an object, found number" + array);
-  const ordered_json loss = ordered_json::parse(R"([{"role":"assistant","content":"a","loss":"x"}])");
+  const Json loss = test::parsed_json(R"([{"role":"assistant","content":"a","loss":"x"}])");
   EXPECT_EQ(line(plain, &loss, "default"),
             "messages[0].loss: expected true, false or a weight of at least 0, found 'x'; write true, false or a "
             "number as 0.5");
-  const ordered_json user = ordered_json::parse(R"([{"role":"user","content":"a","loss":1}])");
+  const Json user = test::parsed_json(R"([{"role":"user","content":"a","loss":1}])");
   EXPECT_EQ(line(plain, &user, "default"),
             "messages[0].loss: expected a weight at an assistant's message, found one at role \"user\"; only what the "
             "assistant says is learned");
   const char* changing = "{% for m in messages %}{{ m.content }}{{ '!' if loop.last else '?' }}{% endfor %}";
-  const ordered_json turns = ordered_json::parse(
+  const Json turns = test::parsed_json(
       R"([{"role":"user","content":"a"},{"role":"assistant","content":"b","loss":0.5},{"role":"user","content":"c"}])");
   EXPECT_EQ(line(changing, &turns, "all"),
             "t: expected a template that renders a turn alike as the conversation goes on, found one that does not; "

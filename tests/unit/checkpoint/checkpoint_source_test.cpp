@@ -4,9 +4,9 @@
 
 #include <bit>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "checkpoint/fp8.h"
+#include "io/json.h"
 #include "tests/temp_dir.h"
 #include "tests/unit/raw_bytes.h"
 
@@ -112,7 +112,7 @@ TEST(CheckpointSource, NamesTheConfigurationAndTheDtypeThatItCannotRead) {
             "DIR: tensor \"qqqqqqqq\": expected such a tensor, found none; `tern inspect` lists those there are");
   dir.write("config.json", "[]");
   EXPECT_EQ(dir.line(CheckpointSource::open(dir.path()).error()),
-            "DIR/config.json: expected an object, found array; restore the model's config.json");
+            "DIR/config.json: expected an object, found []; restore the model's config.json");
 }
 
 // OCP 8-bit Floating Point Specification, table 2.

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "checkpoint/inspect.h"
 #include "checkpoint/logical_tensors.h"
 #include "io/atomic_dir.h"
+#include "io/json.h"
 #include "tests/temp_dir.h"
 
 namespace tern::checkpoint {

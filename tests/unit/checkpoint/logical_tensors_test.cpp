@@ -144,7 +144,8 @@ INSTANTIATE_TEST_SUITE_P(
                ": tensor \"w.weight\": expected 2 dimensions, found [4]" OR_PLAIN},
         Misfit{R"("fp8","weight_block_size":[128])",
                {{"w.weight", "F8_E4M3", {2, 2}}, {"w.weight_scale_inv", "F32", {1, 1}}},
-               ": weight_block_size: expected two positive integers, found [128]; restore the model's config.json"},
+               "/config.json: field \"quantization_config.weight_block_size\": expected two positive integers, found "
+               "[128]; restore the model's config.json"},
         Misfit{kFp8,
                {{"w.weight", "F8_E4M3", {2, 2}}, {"w.weight_scale_inv", "F32", {2, 1}}},
                ": tensor \"w.weight_scale_inv\": expected shape [1, 1], found [2, 1]" OR_PLAIN},
@@ -178,7 +179,8 @@ INSTANTIATE_TEST_SUITE_P(
                ": tensor \"w.scales\": expected groups that divide 8 inputs, found 3" OR_PLAIN},
         Misfit{kPacked,
                {{"w.qweight", "I32", {8, 1}}, {"w.scales", "F16", {1, 8}}, {"w.qzeros", "I32", {1, 1}}},
-               ": config.json: quant_method: expected gptq or awq, as there are .qweight tensors, found "
+               "/config.json: field \"quantization_config.quant_method\": expected gptq or awq, as there are .qweight "
+               "tensors, found "
                "compressed-tensors; restore the model's config.json"},
         Misfit{R"("gptq","bits":5)",
                {{"w.qweight", "I32", {1, 8}}, {"w.scales", "F16", {1, 8}}, {"w.qzeros", "I32", {1, 1}}},
@@ -204,15 +206,18 @@ INSTANTIATE_TEST_SUITE_P(
       };
       return std::vector<Misfit>{
           {kNf4, planes(R"({"shape":[8,8]})", "F32"),
-           ": tensor \"w.quant_state.bitsandbytes__nf4\": expected a positive \"blocksize\", found none" OR_PLAIN},
+           ": tensor \"w.quant_state.bitsandbytes__nf4\": expected a field \"blocksize\", found none" OR_PLAIN},
+          {kNf4, planes(R"({"blocksize":0,"shape":[8,8]})", "F32"),
+           ": tensor \"w.quant_state.bitsandbytes__nf4\": field \"blocksize\": expected an integer from 1 to 2^30, "
+           "found 0" OR_PLAIN},
           {kNf4, planes(R"({"blocksize":64})", "F32"),
-           ": tensor \"w.quant_state.bitsandbytes__nf4\": expected a shape, found none" OR_PLAIN},
+           ": tensor \"w.quant_state.bitsandbytes__nf4\": expected a field \"shape\", found none" OR_PLAIN},
           {kNf4, planes(R"({"blocksize":64,"shape":[8,-8]})", "F32"),
-           ": tensor \"w.quant_state.bitsandbytes__nf4\": expected a shape of integers, found -8" OR_PLAIN},
+           ": tensor \"w.quant_state.bitsandbytes__nf4\": field \"shape[1]\": expected a size, found -8" OR_PLAIN},
           {kNf4, planes(R"({"blocksize":64,"shape":[8,9]})", "F32"),
            ": tensor \"w\": expected two codes a byte of [8, 9], found 32 bytes" OR_PLAIN},
           {kNf4, planes(R"({"blocksize":64,"shape":[8,8],"nested_blocksize":256})", "U8"),
-           ": tensor \"w.quant_state.bitsandbytes__nf4\": expected a \"nested_offset\", found none" OR_PLAIN},
+           ": tensor \"w.quant_state.bitsandbytes__nf4\": expected a field \"nested_offset\", found none" OR_PLAIN},
       };
     }()));
 #undef OR_PLAIN

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "checkpoint/dequantize.h"

@@ -120,11 +120,10 @@ TEST(CommandLine, PlacesAreFilledInOrder) {
 }
 
 TEST(CommandLine, UnknownNamesTheNearest) {
-  EXPECT_EQ(refused({"stf"}), "command \"stf\": expected a command of tern, found an unknown one; did you mean sft?");
+  EXPECT_EQ(refused({"stf"}), "tern has no command \"stf\"; did you mean sft?");
   EXPECT_EQ(refused({"sft", "--learning_rat", "1"}),
-            "flag --learning_rat: expected a flag of tern sft, found an unknown one; did you mean --learning_rate?");
-  EXPECT_EQ(refused({"sft", "--zzzzzzzzzzzz"}),
-            "flag --zzzzzzzzzzzz: expected a flag of tern sft, found an unknown one; see tern sft --help");
+            "--learning_rat is not a flag of tern sft; did you mean --learning_rate?");
+  EXPECT_EQ(refused({"sft", "--zzzzzzzzzzzz"}), "--zzzzzzzzzzzz is not a flag of tern sft; see tern sft --help.");
 }
 
 TEST(CommandLine, AFlagOfAnotherCommandHasNoEffect) {
@@ -133,21 +132,17 @@ TEST(CommandLine, AFlagOfAnotherCommandHasNoEffect) {
 }
 
 TEST(CommandLine, AFlagOfTheGroupWithoutEffectSaysWhy) {
-  EXPECT_EQ(
-      refused({"sft", "--max_model_len", "512"}),
-      "flag --max_model_len: expected a flag with an effect, found no effect in tern sft, as samples are bounded by "
-      "--max_length; remove it");
+  EXPECT_EQ(refused({"sft", "--max_model_len", "512"}),
+            "--max_model_len has no effect in tern sft: samples are bounded by --max_length; remove it.");
 }
 
 TEST(CommandLine, PendingFlagsAndValuesAreRefusedUnlessTheyChangeNothing) {
-  EXPECT_EQ(refused({"sft", "--deepspeed", "zero2"}),
-            "flag --deepspeed: expected an implemented flag, found one not implemented yet; remove it");
+  EXPECT_EQ(refused({"sft", "--deepspeed", "zero2"}), "--deepspeed is not implemented yet; remove it.");
   EXPECT_EQ(refused({"sft", "--report_to", "tensorboard"}),
-            "flag --report_to: expected an implemented value, found \"tensorboard\", not implemented yet; use "
-            "--report_to none");
+            "--report_to cannot be \"tensorboard\", which is not implemented yet; use --report_to none.");
   EXPECT_TRUE(parse({"sft", "--tensor_parallel_size", "1"}));
   EXPECT_EQ(refused({"sft", "--tensor_parallel_size", "2"}),
-            "flag --tensor_parallel_size: expected an implemented flag, found one not implemented yet; remove it");
+            "--tensor_parallel_size is not implemented yet; remove it.");
 }
 
 TEST(CommandLine, AReplacedDefaultIsTold) {
@@ -155,7 +150,7 @@ TEST(CommandLine, AReplacedDefaultIsTold) {
   ASSERT_TRUE(run);
   EXPECT_EQ(run->arguments.list("report_to"), Words{"none"});
   ASSERT_EQ(run->arguments.notices().size(), 1U);
-  EXPECT_EQ(run->arguments.notices()[0], "--report_to is none: its default tensorboard is not implemented yet");
+  EXPECT_EQ(run->arguments.notices()[0], "--report_to is none, as its default tensorboard is not implemented yet");
   EXPECT_TRUE(parse({"sft", "--report_to", "none"})->arguments.notices().empty());
 }
 
@@ -164,8 +159,9 @@ TEST(CommandLine, FlagsOfOtherToolsAreAnsweredByOneLine) {
   ASSERT_TRUE(run) << run.error().line();
   ASSERT_EQ(run->arguments.notices().size(), 2U);
   EXPECT_EQ(run->arguments.notices()[0],
-            "--infer_backend vllm makes no difference: one engine serves what any of them would");
-  EXPECT_NE(refused({"infer", "--infer_backend", "tgi"}).find("expected one of pt, transformers, vllm, sglang"),
+            "--infer_backend vllm makes no difference: tern has one engine for all of them");
+  EXPECT_NE(refused({"infer", "--infer_backend", "tgi"})
+                .find("--infer_backend is \"tgi\", and must be one of pt, transformers, vllm, sglang; "),
             std::string::npos);
 }
 
@@ -174,39 +170,42 @@ TEST(CommandLine, BadValuesSayWhatWasExpectedAndShowOneThatIsRight) {
     Words words;
     std::string line;  // behind the flag's name
   };
-  const std::string rank = "; for example --lora_rank 8";
+  const std::string rank = "; for example --lora_rank 8.";
   const Row rows[] = {
-      {{"sft", "--lora_rank", "x"}, "expected an integer in [1,inf), found \"x\"" + rank},
-      {{"sft", "--lora_rank", "0"}, "expected an integer in [1,inf), found \"0\"" + rank},
+      {{"sft", "--lora_rank", "x"}, " is \"x\", and must be an integer of at least 1" + rank},
+      {{"sft", "--lora_rank", "0"}, " is 0, and must be an integer of at least 1" + rank},
       {{"sft", "--lora_rank", "99999999999999999999"},
-       "expected an integer in [1,inf), found \"99999999999999999999\"" + rank},
-      {{"sft", "--lora_rank", "8.5"}, "expected an integer in [1,inf), found \"8.5\"" + rank},
-      {{"sft", "--lora_rank"}, "expected one value, found none" + rank},
-      {{"sft", "--lora_rank="}, "expected an integer in [1,inf), found \"\"" + rank},
-      {{"sft", "--lora_dropout", "1"}, "expected a number in [0,1), found \"1\"; for example --lora_dropout 0.05"},
-      {{"sft", "--learning_rate", "nan"}, "expected a number in [0,inf), found \"nan\"; for example --learning_rate 0"},
-      {{"sft", "--learning_rate", "inf"}, "expected a number in [0,inf), found \"inf\"; for example --learning_rate 0"},
-      {{"sft", "--strict", "maybe"}, "expected true or false, found \"maybe\"; for example --strict false"},
-      {{"sft", "--tuner_type", "lor"}, "expected one of lora, full, found \"lor\"; did you mean lora?"},
+       " is 99999999999999999999, and must be an integer of at least 1" + rank},
+      {{"sft", "--lora_rank", "8.5"}, " is 8.5, and must be an integer of at least 1" + rank},
+      {{"sft", "--lora_rank"}, " needs a value" + rank},
+      {{"sft", "--lora_rank="}, " is \"\", and must be an integer of at least 1" + rank},
+      {{"sft", "--lora_dropout", "1"},
+       " is 1, and must be a number of at least 0 and below 1; for example --lora_dropout 0.05."},
+      {{"sft", "--learning_rate", "nan"},
+       " is nan, and must be a number of at least 0; for example --learning_rate 0."},
+      {{"sft", "--learning_rate", "inf"},
+       " is inf, and must be a number of at least 0; for example --learning_rate 0."},
+      {{"sft", "--strict", "maybe"}, " is \"maybe\", and must be true or false; for example --strict false."},
+      {{"sft", "--tuner_type", "lor"}, " is \"lor\", and must be one of lora, full; did you mean lora?"},
       {{"sft", "--tuner_type", "zzzzzzzz"},
-       "expected one of lora, full, found \"zzzzzzzz\"; for example --tuner_type lora"},
-      {{"sft", "--dataset"}, "expected one value or more, found none; for example --dataset VALUE"},
+       " is \"zzzzzzzz\", and must be one of lora, full; for example --tuner_type lora."},
+      {{"sft", "--dataset"}, " needs at least one value; for example --dataset VALUE."},
       {{"sft", "--report_to", "tensorbord"},
-       "expected one of tensorboard, none, found \"tensorbord\"; did you mean tensorboard?"},
+       " is \"tensorbord\", and must be one of tensorboard, none; did you mean tensorboard?"},
       {{"sft", "--max_shard_size", "5 parsec"},
-       "expected a size such as 500MB, 5GB or 2GiB, found \"5 parsec\"; for example --max_shard_size 5GB"},
+       " is \"5 parsec\", and must be a size such as 500MB, 5GB or 2GiB; for example --max_shard_size 5GB."},
       {{"deploy", "--speculative_config", "{"},
-       "expected a JSON object, found \"{\"; for example --speculative_config '{\"key\": \"value\"}'"},
+       " is \"{\", and must be a JSON object; for example --speculative_config '{\"key\": \"value\"}'."},
+      {{"infer", "--top_p", "0"}, " is 0, and must be a number above 0 and at most 1; for example --top_p 1."},
       {{"bench", "--batch_size", "1", "two"},
-       "expected an integer in [1,65536], found \"two\"; for example --batch_size 1"},
+       " is \"two\", and must be an integer from 1 to 65536; for example --batch_size 1."},
   };
   for (const auto& row : rows) {
     const auto& flag = row.words[1];
-    EXPECT_EQ(refused(row.words), cat("flag ", flag.substr(0, flag.find('=')), ": ", row.line));
+    EXPECT_EQ(refused(row.words), cat(flag.substr(0, flag.find('=')), row.line));
   }
-  EXPECT_EQ(refused({"sft", "stray"}),
-            "argument \"stray\": expected a flag, found a word that belongs to none; see tern sft --help");
-  EXPECT_EQ(refused({}), "tern: expected a command, found none; see tern --help");
+  EXPECT_EQ(refused({"sft", "stray"}), "\"stray\" belongs to no flag; see tern sft --help.");
+  EXPECT_EQ(refused({}), "tern needs a command; see tern --help.");
 }
 
 // What a bad value's mend shows is a good one, for every flag.
@@ -240,7 +239,7 @@ TEST(CommandLine, TheLastOfARepeatedFlagCountsAndIsTold) {
   ASSERT_TRUE(run);
   EXPECT_FALSE(run->arguments.boolean("json"));
   ASSERT_EQ(run->arguments.notices().size(), 1U);
-  EXPECT_EQ(run->arguments.notices()[0], "--json is given more than once: the last one counts");
+  EXPECT_EQ(run->arguments.notices()[0], "--json is given more than once, and the last one counts");
 }
 
 TEST(CommandLine, SizesTakeUnits) {
@@ -295,33 +294,29 @@ TEST(Config, JsonHasTheSameMeaning) {
 TEST(Config, ErrorsNameFileLineAndKey) {
   const ConfigOnDisk unknown("u.yaml", "model: m\nlearning_rat: 1\n");
   EXPECT_EQ(refused({"sft", unknown.path()}),
-            cat(unknown.path(), ":2: learning_rat: expected a flag of tern sft, found an unknown one; did you mean ",
-                "--learning_rate?"));
+            cat(unknown.path(), ":2: learning_rat is not a flag of tern sft; did you mean --learning_rate?"));
   const ConfigOnDisk bad("b.yaml", "lora_rank: many\n");
   EXPECT_EQ(
       refused({"sft", bad.path()}),
-      cat(bad.path(), ":1: lora_rank: expected an integer in [1,inf), found \"many\"; ", "for example --lora_rank 8"));
+      cat(bad.path(), ":1: lora_rank is \"many\", and must be an integer of at least 1; for example --lora_rank 8."));
   const ConfigOnDisk list("l.yaml", "- a\n- b\n");
   EXPECT_EQ(refused({"sft", list.path()}),
             cat(list.path(), ": expected a map from flags to values, found a single array; ",
                 "write each flag as name: value"));
   const ConfigOnDisk broken("x.json", "{\"model\": ");
   EXPECT_NE(refused({"sft", broken.path()}).find(broken.path()), std::string::npos);
-  EXPECT_EQ(refused({"sft", "absent.yaml"}),
-            "absent.yaml: expected a file of flags, found none that can be read; check the path");
+  EXPECT_EQ(refused({"sft", "absent.yaml"}), "absent.yaml cannot be read as a file of flags; check the path.");
   const ConfigOnDisk exports("e.yaml", "ENV: [1]\n");
   EXPECT_EQ(refused({"sft", exports.path()}),
-            cat(exports.path(), ":1: ENV: expected a map of variables, found another value; ",
-                "write NAME: value lines below it"));
+            cat(exports.path(), ":1: ENV must be a map of variables; write lines NAME: value below it."));
   for (const char* variable : {"TERN_TEST: [1, 2]", "TERN_TEST: {A: 1}", "TERN=TEST: 1"}) {
     const ConfigOnDisk wrong("v.yaml", cat("ENV:\n  ", variable, "\n"));
     const std::string line = refused({"sft", wrong.path()});
-    EXPECT_TRUE(line.ends_with(": expected a variable's name and one value, found another value; write NAME: value"))
-        << line;
+    EXPECT_TRUE(line.ends_with(" must be a variable's name with one value; write NAME: value.")) << line;
   }
   const ConfigOnDisk large("large.yaml", std::string((std::size_t{1} << 20) + 1, ' '));
   EXPECT_EQ(refused({"sft", large.path()}),
-            cat(large.path(), ": expected a file of flags of at most 1.00 MiB, found 1.00 MiB; check the path"));
+            cat(large.path(), " is larger than 1.00 MiB, the most that a file of flags may have; check the path."));
 }
 
 TEST(Config, ACommandThatTakesAFileTakesJsonAsThatFile) {
@@ -341,7 +336,9 @@ TEST(Variables, DeviceComesFromTheEnvironmentUnlessGiven) {
 TEST(Variables, TwoThatDisagreeAreAnError) {
   EXPECT_TRUE(parse({"sft"}, {{"TERN_ACCELERATOR", "cpu"}, {"DS_ACCELERATOR", "cpu"}}));
   EXPECT_EQ(refused({"sft"}, {{"TERN_ACCELERATOR", "cpu"}, {"DS_ACCELERATOR", "npu"}}),
-            "variables TERN_ACCELERATOR and DS_ACCELERATOR: expected one value, found \"cpu\" and \"npu\"; unset one");
+            "the variables TERN_ACCELERATOR and DS_ACCELERATOR mean the same, but one is \"cpu\" and the other is "
+            "\"npu\"; unset one "
+            "of them.");
 }
 
 TEST(Variables, TheConfigsExportsCount) {

@@ -192,10 +192,20 @@ TEST(Conditions, AFlagWithoutEffectIsRefusedAndTheMendHelps) {
   for (const auto& row : refused()) {
     SCOPED_TRACE(cat(row.condition, " --", row.flag));
     const Condition& lacks = named(row.condition);
-    EXPECT_EQ(judged(row.words), cat("flag --", row.flag, ": expected ", lacks.needs, " beside it, found ", lacks.found,
-                                     "; ", lacks.mend));
+    EXPECT_EQ(judged(row.words),
+              cat("--", row.flag, " ", lacks.verb, lacks.why.empty() ? "" : ": ", lacks.why, "; ", lacks.mend, "."));
     EXPECT_EQ(judged(row.remedied), "");
   }
+}
+
+// Whole, as users read them: one without effect, two that contradict each other, one that needs another.
+TEST(Conditions, AreRefusedInASentence) {
+  EXPECT_EQ(judged({"tokenize", "--text", "x", "--dataset", "d"}),
+            "--text and --dataset cannot be used together; drop one.");
+  EXPECT_EQ(judged({"sft", "--lora_rank", "4", "--tuner_type", "full"}),
+            "--lora_rank has no effect: --tuner_type full trains no adapter; remove it.");
+  EXPECT_EQ(judged({"sft", "--streaming"}),
+            "--streaming needs --max_steps: nobody knows how long a stream is; give --max_steps N.");
 }
 
 TEST(Conditions, WhatOtherToolsScriptsPassAlwaysGetsALine) {
@@ -204,7 +214,7 @@ TEST(Conditions, WhatOtherToolsScriptsPassAlwaysGetsALine) {
     const Condition& lacks = named(row.condition);
     Words lines;
     EXPECT_EQ(judged(row.words, &lines), "");
-    EXPECT_EQ(lines, Words{cat(lacks.found, ": --", row.flag, " has no effect; ", lacks.mend)});
+    EXPECT_EQ(lines, Words{cat(lacks.why, ": --", row.flag, " has no effect; ", lacks.mend)});
     EXPECT_EQ(judged(row.remedied, &lines), "");
     EXPECT_EQ(lines, Words{});
   }

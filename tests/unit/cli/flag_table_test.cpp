@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "cli/flags/arguments.h"
+#include "cli/flags/flag_groups.h"
 #include "cli/flags/help.h"
 
 namespace tern::cli {
@@ -111,6 +112,21 @@ TEST(FlagTable, AliasesLeadToTheirFlag) {
   EXPECT_EQ(find_flag(deploy, "vllm_max_num_seqs")->name, "max_num_seqs");
   EXPECT_EQ(find_flag(deploy, "vllm_dtype")->name, "torch_dtype");
   EXPECT_EQ(find_flag(deploy, "vllm_nonsense"), nullptr);
+}
+
+// It says and does the same everywhere: where a command opens weights, it has this very row.
+TEST(FlagTable, TorchDtypeIsOneRow) {
+  std::set<std::string_view> with;
+  for (const auto& command : command_table()) {
+    const Flag* flag = find_flag(command, "torch_dtype");
+    if (flag == nullptr) continue;
+    with.insert(command.name);
+    EXPECT_EQ(flag->help, kTorchDtype.help) << command.name;
+    EXPECT_EQ(flag->computed, kTorchDtype.computed) << command.name;
+    EXPECT_EQ(flag->choices, kTorchDtype.choices) << command.name;
+  }
+  for (const char* name : {"pt", "sft", "infer", "score", "bench", "selftest", "merge-lora", "deploy"})
+    EXPECT_TRUE(with.contains(name)) << name;
 }
 
 // What sft's users rely on: the defaults of the contract.

@@ -8,16 +8,17 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "data/row.h"
+#include "io/json.h"
+#include "tests/parsed_json.h"
 #include "tests/temp_dir.h"
 
 namespace tern::data {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 fs::path fixtures() {
   const char* made_here = std::getenv("TERN_PARQUET_FIXTURES");
@@ -56,14 +57,14 @@ TEST(Parquet, RowsAreThoseOfTheJsonLines) {
     ASSERT_EQ(rows.size(), want.size());
     Normalizer normalizer({});
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      EXPECT_EQ(Json::parse(rows[i].json), Json::parse(want[i].json));
+      EXPECT_EQ(test::parsed_json(rows[i].json), test::parsed_json(want[i].json));
       EXPECT_EQ(rows[i].ordinal, i);
       EXPECT_EQ(rows[i].line, want[i].line);
       const auto row = normalizer.row(rows[i], "rows");
       const auto twin = normalizer.row(want[i], "rows");
       ASSERT_EQ(row.ok(), twin.ok());
       if (row.ok()) {
-        EXPECT_EQ(Json::parse(to_json(*row)), Json::parse(to_json(*twin)));
+        EXPECT_EQ(test::parsed_json(to_json(*row)), test::parsed_json(to_json(*twin)));
       } else {
         EXPECT_EQ(row.error().line(), twin.error().line());
       }

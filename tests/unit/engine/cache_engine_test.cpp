@@ -73,15 +73,15 @@ TEST(CacheEngine, RefusesTheKindsThatItDoesNotServe) {
 }
 
 TEST(CacheEngine, IsInTheModelsDtypeUnlessToldOtherwise) {
-  const auto model = tiny_model();
-  const accel::Device& device = *model.store->device();
-  models::ModelConfig config;
-  for (const auto& [name, dtype] : {std::pair{"float32", TERN_F32},
-                                    {"float16", TERN_F16},
-                                    {"bfloat16", TERN_BF16},
-                                    {"", TERN_BF16}}) {  // a GGUF says nothing
-    config.torch_dtype = name;
-    EXPECT_EQ(default_cache_dtype(config, device), dtype) << name;
+  for (const tern_dtype dtype : {TERN_F32, TERN_BF16, TERN_F16}) {
+    auto model = tiny_model("llama-tied", dtype);
+    session::Runtime runtime;
+    EngineOptions options = small_engine();
+    EXPECT_EQ(LLMEngine(model, any_tokenizer(), options, runtime).cache().dtype(), dtype);
+    for (const tern_dtype told : {TERN_F32, TERN_BF16, TERN_F16}) {
+      options.cache_dtype = told;
+      EXPECT_EQ(LLMEngine(model, any_tokenizer(), options, runtime).cache().dtype(), told);
+    }
   }
 }
 

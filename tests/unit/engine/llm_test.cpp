@@ -33,7 +33,7 @@ class OverATinyModel : public ::testing::Test {
       session::SessionOptions session;
       session.model = (dir_ / "model").string();
       session.runtime.backend_file = TERN_PLUGIN_DIR "/libtern_cpu.so";
-      session.compute = TERN_F32;
+      session.dtype = TERN_F32;
       Opened opened;
       opened.session = session::open_session(session).value();
       opened.llm = LLM::open(*opened.session, options).value();

@@ -231,11 +231,13 @@ TEST(Hub, SaysWhatItsReplyLacks) {
   std::string many = R"("siblings":[{"rfilename":"0"})";
   for (int i = 1; i <= 100'000; ++i) many += R"(,{"rfilename":")" + std::to_string(i) + R"("})";
   const std::pair<std::string, std::string> cases[] = {
-      {"[]", "hub: expected an object, found array" + no_hub},
-      {R"({"sha":"../x","siblings":[]})", R"(hub: expected a commit "sha", found "../x")" + no_hub},
-      {sha + R"("a":1})", R"(hub: expected an array "siblings", found none)" + no_hub},
+      {"[]", "hub: expected an object, found []" + no_hub},
+      {R"({"sha":"../x","siblings":[]})", R"(hub: field "sha": expected a commit, found "../x")" + no_hub},
+      {sha + R"("a":1})", R"(hub: expected a field "siblings", found none)" + no_hub},
       {sha + R"("siblings":[{"rfilename":"../x"}]})",
        R"(hub: expected file names inside the repository, found "../x")" + report},
+      {sha + R"("siblings":[{"rfilename":"x","lfs":{"size":-1}}]})",
+       R"(hub: field "siblings[0].lfs.size": expected an integer of at least 0, found -1)" + no_hub},
       {sha + R"("siblings":[{"rfilename":"x","size":80000000000000}]})",
        "hub: x: expected a size below 2^46, found 80000000000000" + report},
       {sha + many + "]}",

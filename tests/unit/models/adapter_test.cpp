@@ -4,15 +4,16 @@
 #include <cstring>
 
 #include "base/strings.h"
+#include "io/json.h"
 #include "models/merge.h"
 #include "scratch_model.h"
 
 namespace tern::models {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
-LoadedModel load(const ScratchModel& scratch) { return load_model(scratch.open(), cpu_device(), {}).value(); }
+LoadedModel load(const ScratchModel& scratch) { return load_scratch(scratch).value(); }
 
 std::vector<float> floats(const checkpoint::Safetensors& file, const std::string& name) {
   const auto* tensor = file.tensor(name);
@@ -110,10 +111,9 @@ TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
   }
   const ScratchModel scratch;
   scratch.edit("adapter/adapter_config.json", [](Json& json) { json = {1}; });
-  EXPECT_EQ(
-      read_adapter_config(scratch.path() / "adapter").error().line(),
-      cat((scratch.path() / "adapter/adapter_config.json").string(),
-          ": expected a JSON object, found array; take the file from the adapter's repository or checkpoint again"));
+  EXPECT_EQ(read_adapter_config(scratch.path() / "adapter").error().line(),
+            cat((scratch.path() / "adapter/adapter_config.json").string(),
+                ": expected an object, found [1]; take the file from the adapter's repository or checkpoint again"));
 }
 
 TEST(Adapter, RefusesTensorsOfAnotherModel) {
@@ -180,7 +180,7 @@ TEST(Merge, AddsTheScaledProductAndNothingElse) {
   options.adapters = {scratch.path() / "adapter"};
   options.dtype = TERN_F32;
   const auto source = scratch.open();
-  merge_weights(*source, options, target.path()).value();
+  merge_weights(*source, read_config(*source).value(), options, target.path()).value();
   const auto merged = checkpoint::Safetensors::open_directory(target.path()).value();
   const auto base = checkpoint::Safetensors::open_directory(scratch.path()).value();
   const auto adapter = checkpoint::Safetensors::open_directory(scratch.path() / "adapter", "adapter_model").value();
@@ -207,13 +207,18 @@ TEST(Merge, AddsTheScaledProductAndNothingElse) {
   EXPECT_EQ(changed, 14U);
 }
 
+Status merge(const ScratchModel& scratch, const MergeOptions& options, const ScratchModel& target) {
+  const auto source = scratch.open();
+  return merge_weights(*source, read_config(*source).value(), options, target.path());
+}
+
 TEST(Merge, RefusesAnAdapterOfAnotherModel) {
   const ScratchModel scratch;
   const ScratchModel other("llama-untied");
   MergeOptions options;
   options.adapters = {other.path() / "adapter"};
   const ScratchModel target;
-  const Status merged = merge_weights(*scratch.open(), options, target.path());
+  const Status merged = merge(scratch, options, target);
   ASSERT_FALSE(merged.ok());
   EXPECT_NE(merged.error().line().find("the adapter is of another model"), std::string::npos);
 }
@@ -229,7 +234,7 @@ TEST(Merge, RefusesAnAdapterWithMoreThanTheModelHas) {
   options.adapters = {scratch.path() / "adapter"};
   const ScratchModel target;
   std::filesystem::remove(target.path() / "model.safetensors");
-  EXPECT_EQ(merge_weights(*scratch.open(), options, target.path()).error().line(),
+  EXPECT_EQ(merge(scratch, options, target).error().line(),
             cat((scratch.path() / "adapter/adapter_model.safetensors").string(),
                 ": expected only LoRA pairs of this model's linear layers, found 28 tensors, of which 26 fit; "
                 "the adapter is of another model: name the one it was trained on"));
@@ -245,7 +250,7 @@ struct Stored {
 TEST(Loader, RefusesBiasesThatTheConfigurationDenies) {
   const ScratchModel scratch("llama-untied");
   scratch.edit("config.json", [](Json& j) { j["attention_bias"] = false; });
-  const auto model = load_model(scratch.open(), cpu_device(), {});
+  const auto model = load_scratch(scratch);
   ASSERT_FALSE(model.ok());
   EXPECT_NE(model.error().line().find("_proj.bias: expected only tensors that LlamaForCausalLM reads"),
             std::string::npos)
@@ -270,7 +275,7 @@ TEST(Loader, RefusesWeightsThatAreNotTheModels) {
   for (const auto& each : cases) {
     const ScratchModel scratch;
     each.spoil(scratch);
-    const auto model = load_model(scratch.open(), cpu_device(), {});
+    const auto model = load_scratch(scratch);
     ASSERT_FALSE(model.ok()) << each.name;
     EXPECT_EQ(model.error().kind, ErrorKind::data);
     EXPECT_NE(model.error().line().find(each.says), std::string::npos) << model.error().line();

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "checkpoint/gguf_writer.h"
+#include "io/json.h"
 #include "models/layer_windows.h"
 #include "models/registry.h"
 #include "scratch_model.h"
@@ -13,7 +14,7 @@
 namespace tern::models {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = io::Json;
 
 TEST(Config, ReadsBothSpellingsOfRopeScaling) {
   const ScratchModel new_style;  // rope_parameters, as transformers 5 writes
@@ -103,7 +104,7 @@ TEST(Config, SavedConfigIsTheSourcesOwn) {
   EXPECT_FALSE(after.contains("quantization_config"));
   after["dtype"] = before["dtype"];
   after["quantization_config"] = before["quantization_config"];
-  EXPECT_EQ(Json::diff(before, after), Json::array());
+  EXPECT_EQ(before, after);
   config.json = nullptr;
   const Json made = config_json(config, "bfloat16");
   ASSERT_TRUE(made.contains("sliding_window"));
@@ -130,13 +131,13 @@ TEST(Config, FieldsWithoutEffectAreKnownAndOthersNamed) {
   };
   EXPECT_EQ(
       refused("logit_scale", 0.5),
-      "/config.json: key \"logit_scale\": expected only fields that LlamaForCausalLM has, found 0.5; if the field "
+      "/config.json: field \"logit_scale\": expected only fields that LlamaForCausalLM has, found 0.5; if the field "
       "changes no number, remove it from config.json; else choose another model");
   EXPECT_EQ(refused("rope_interleaved", true),
-            "/config.json: key \"rope_interleaved\": expected false, found true; "
+            "/config.json: field \"rope_interleaved\": expected false, found true; "
             "choose another model: this one computes what tern does not");
   EXPECT_EQ(refused("attention_dropout", 0.1),
-            "/config.json: key \"attention_dropout\": expected 0.0, found 0.1; "
+            "/config.json: field \"attention_dropout\": expected 0.0, found 0.1; "
             "choose another model: this one computes what tern does not");
 }
 
@@ -192,7 +193,7 @@ TEST(Config, AnErrorIsOneWholeLine) {
   model.edit("config.json", [](Json& j) { j["num_attention_heads"] = -1; });
   EXPECT_EQ(read_config(*model.open()).error().line(),
             (model.path() / "config.json").string() +
-                ": key \"num_attention_heads\": expected a size from 1 to 2^31, found -1; "
+                ": field \"num_attention_heads\": expected a size from 1 to 2^31, found -1; "
                 "take what describes the model from its repository again, or choose another model");
   std::filesystem::remove(model.path() / "config.json");
   EXPECT_EQ(read_config(*model.open()).error().line(),
@@ -233,9 +234,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "expected \"llama\", as LlamaForCausalLM has, found \"mistral\""},
         Spoiled{"ActivationNumber", [](Json& j) { j["hidden_act"] = 7; }, "\"hidden_act\": expected a string, found 7"},
         Spoiled{"RopeMore", [](Json& j) { j["rope_parameters"]["beta_fast"] = 32; },
-                "key \"beta_fast\": expected only what the rope_type llama3 has, found 32"},
+                "field \"rope_parameters.beta_fast\": expected only what the rope_type llama3 has, found 32"},
         Spoiled{"RopeLess", [](Json& j) { j["rope_parameters"].erase("low_freq_factor"); },
-                "key \"low_freq_factor\": expected a number, found nothing"},
+                "field \"rope_parameters\": expected a field \"low_freq_factor\", found none"},
         Spoiled{"ArchitectureNumber", [](Json& j) { j["architectures"] = {7}; }, "a list of strings"},
         Spoiled{"Activation", [](Json& j) { j["hidden_act"] = "gelu"; }, "expected \"silu\", found \"gelu\""},
         Spoiled{"Yarn", [](Json& j) { j["rope_parameters"]["rope_type"] = "yarn"; }, "default, linear or llama3"},
@@ -338,6 +339,8 @@ TEST_F(GgufConfig, RefusesMetadataOfNoModel) {
             where +
                 ": key \"llama.rope.scaling.type\": expected none or linear, found yarn; "
                 "choose another model: this one computes what tern does not");
+  EXPECT_NE(refused([](auto& m) { m.set("tokenizer.ggml.eot_token_id", "end"); }).find("tokenizer.ggml.eot_token_id"),
+            std::string::npos);
   EXPECT_EQ(refused([](auto& m) { m.set("general.architecture", "mamba"); }),
             where + ": key \"general.architecture\": expected one of " + join(gguf_names(), ", ") +
                 ", found \"mamba\"; choose another model: this one computes what tern does not");
@@ -397,6 +400,18 @@ TEST_F(GgufConfig, AWindowMakesItMistral) {
   const ModelConfig config = read_config(checkpoint::CheckpointSource::open(file).value()).value();
   EXPECT_EQ(config.architecture, "MistralForCausalLM");
   EXPECT_EQ(config.sliding_window, 64);
+}
+
+// They go into config.json and generation_config.json of a directory that is made of the file.
+TEST_F(GgufConfig, NamesEveryEndOfAnAnswer) {
+  const auto file = write(llama31(), [](auto& m) {
+    m.set("tokenizer.ggml.eos_token_id", std::uint32_t{2});
+    m.set("tokenizer.ggml.eot_token_id", std::uint32_t{7});
+    m.set("tokenizer.ggml.eom_token_id", std::uint32_t{2});
+  });
+  const ModelConfig config = read_config(checkpoint::CheckpointSource::open(file).value()).value();
+  EXPECT_EQ(config.eos_token_ids, (std::vector<std::int64_t>{2, 7}));
+  EXPECT_EQ(config_json(config, "bfloat16")["eos_token_id"].dump(), "[2,7]");
 }
 
 TEST_F(GgufConfig, RefusesDivisorsThatAreNone) {

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "io/json.h"
 #include "models/parameter_reader.h"
@@ -24,7 +23,7 @@ class GgufNames : public ::testing::TestWithParam<const char*> {
   static fs::path golden(const std::string& name) { return fs::path(TERN_TEST_DATA) / "golden" / name; }
 
   // A copy of the tiny Llama with other keys in its config.json.
-  fs::path variant(const std::function<void(nlohmann::ordered_json&)>& change) {
+  fs::path variant(const std::function<void(io::Json&)>& change) {
     const fs::path folder = scratch_ / "variant";
     fs::remove_all(folder);
     fs::create_directories(folder);

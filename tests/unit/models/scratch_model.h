@@ -8,12 +8,14 @@
 #include <fstream>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "accel/backend.h"
 #include "accel/device.h"
 #include "checkpoint/checkpoint_source.h"
+#include "io/json.h"
+#include "models/loader.h"
+#include "tests/parsed_json.h"
 #include "tests/temp_dir.h"
 
 namespace tern::models {
@@ -38,9 +40,9 @@ class ScratchModel {
       std::filesystem::copy(golden(model) / part, path_ / part, std::filesystem::copy_options::recursive);
   }
 
-  using Json = nlohmann::ordered_json;
+  using Json = io::Json;
   void edit(const std::string& file, const std::function<void(Json&)>& change) const {
-    Json json = Json::parse(std::ifstream(path_ / file));
+    Json json = test::parsed_json(std::ifstream(path_ / file));
     change(json);
     std::ofstream(path_ / file) << json.dump(2);
   }
@@ -53,5 +55,10 @@ class ScratchModel {
   test::TempDir scratch_;
   const std::filesystem::path& path_ = scratch_.path();
 };
+
+inline Result<LoadedModel> load_scratch(const ScratchModel& scratch, const LoadOptions& options = {}) {
+  auto source = scratch.open();
+  return load_model(read_config(*source).value(), source, cpu_device(), options);
+}
 
 }  // namespace tern::models

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
-#include "checkpoint/gguf_writer.h"
 #include "tests/temp_dir.h"
 
 namespace tern::session {
@@ -53,62 +52,30 @@ TEST(EndOfTurn, IsTheSpecialTokenBehindTheAnswer) {
   EXPECT_EQ(end_of_turn(with_template("{{ messages[0]['content'] }}<|end|>")), std::nullopt) << "no answer in it";
 }
 
-class EndTokens : public ::testing::Test {
- protected:
-  EndTokens() {
-    checkpoint::GgufMetadata metadata;
-    metadata.set("general.architecture", "llama");
-    write_gguf(metadata);
-  }
-  void write_gguf(const checkpoint::GgufMetadata& metadata) {
-    auto writer = checkpoint::GgufWriter::create(dir_ / "m.gguf", metadata, {{"t", checkpoint::GgmlType::f32, {1}}});
-    const std::array<std::byte, 4> zero{};
-    writer->write("t", zero).value();
-    writer->finish().value();
-  }
-  [[nodiscard]] Result<Ids> ids(const std::string& chat_template = {}) const {
-    const auto source = checkpoint::CheckpointSource::open(dir_ / "m.gguf").value();
-    return end_token_ids(config_, generation_, source, with_template(chat_template));
-  }
-
-  test::TempDir dir_;
-  models::ModelConfig config_;
-  GenerationConfig generation_;
-};
-
-TEST_F(EndTokens, ComeFromEveryPlaceThatNamesOne) {
-  EXPECT_EQ(*ids(), Ids{});
-  config_.eos_token_ids = {4, 9};
-  EXPECT_EQ(*ids(), (Ids{4, 9}));
-  generation_.eos_token_ids = {1, 4};
-  EXPECT_EQ(*ids(), (Ids{1, 4, 9}));
-  EXPECT_EQ(*ids("{{ messages[-1]['content'] }}<|eot|>"), (Ids{1, 2, 4, 9}));
-  checkpoint::GgufMetadata metadata;
-  metadata.set("tokenizer.ggml.eot_token_id", std::uint32_t{7});
-  metadata.set("tokenizer.ggml.eom_token_id", std::uint32_t{8});
-  write_gguf(metadata);
-  EXPECT_EQ(*ids(), (Ids{1, 4, 7, 8, 9}));
-}
-
-TEST_F(EndTokens, AGgufsKeyThatIsNoIdIsAnError) {
-  checkpoint::GgufMetadata metadata;
-  metadata.set("tokenizer.ggml.eot_token_id", "end");
-  write_gguf(metadata);
-  const auto refused = ids();
-  ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().line().find("tokenizer.ggml.eot_token_id"), std::string::npos) << refused.error().line();
+TEST(EndTokens, ComeFromEveryPlaceThatNamesOne) {
+  models::ModelConfig config;
+  GenerationConfig generation;
+  const auto ids = [&](const std::string& chat_template = {}) {
+    return end_token_ids(config, generation, with_template(chat_template));
+  };
+  EXPECT_EQ(ids(), Ids{});
+  config.eos_token_ids = {4, 9};
+  EXPECT_EQ(ids(), (Ids{4, 9}));
+  generation.eos_token_ids = {1, 4};
+  EXPECT_EQ(ids(), (Ids{1, 4, 9}));
+  EXPECT_EQ(ids("{{ messages[-1]['content'] }}<|eot|>"), (Ids{1, 2, 4, 9}));
 }
 
 // The tokenizer's own is one of them too (tokenizer_config.json).
-TEST_F(EndTokens, ComeFromTheTokenizer) {
-  dir_.write("model/tokenizer.json",
-             R"({"version":"1.0","added_tokens":[{"id":1,"content":"<|end|>","single_word":false,)"
-             R"("lstrip":false,"rstrip":false,"normalized":false,"special":true}],"model":)"
-             R"({"type":"BPE","vocab":{"a":0},"merges":[]}})");
-  dir_.write("model/tokenizer_config.json", R"({"eos_token": "<|end|>"})");
-  const auto source = checkpoint::CheckpointSource::open(dir_ / "m.gguf").value();
-  const auto text = chat::load_model_text(dir_ / "model").value();
-  EXPECT_EQ(*end_token_ids(config_, generation_, source, text), Ids{1});
+TEST(EndTokens, ComeFromTheTokenizer) {
+  const test::TempDir dir;
+  dir.write("model/tokenizer.json",
+            R"({"version":"1.0","added_tokens":[{"id":1,"content":"<|end|>","single_word":false,)"
+            R"("lstrip":false,"rstrip":false,"normalized":false,"special":true}],"model":)"
+            R"({"type":"BPE","vocab":{"a":0},"merges":[]}})");
+  dir.write("model/tokenizer_config.json", R"({"eos_token": "<|end|>"})");
+  const auto text = chat::load_model_text(dir / "model").value();
+  EXPECT_EQ(end_token_ids({}, {}, text), Ids{1});
 }
 
 }  // namespace

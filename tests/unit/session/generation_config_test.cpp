@@ -35,18 +35,21 @@ TEST(GenerationConfigFile, TellsWhatItCannotRead) {
     return config.ok() ? "accepted" : dir.line(config.error());
   };
   const std::string mend = "; take the file from the model's repository, or remove it";
-  EXPECT_EQ(refused("[1]"), "DIR/generation_config.json: expected a JSON object, found [1]" + mend);
+  EXPECT_EQ(refused("[1]"), "DIR/generation_config.json: expected an object, found [1]" + mend);
   EXPECT_EQ(refused(R"({"do_sample": 1})"),
-            "DIR/generation_config.json: key \"do_sample\": expected true or false, found 1" + mend);
+            "DIR/generation_config.json: field \"do_sample\": expected true or false, found 1" + mend);
   EXPECT_EQ(refused(R"({"top_p": "all"})"),
-            "DIR/generation_config.json: key \"top_p\": expected a number, found \"all\"" + mend);
+            "DIR/generation_config.json: field \"top_p\": expected a number, found \"all\"" + mend);
   EXPECT_EQ(refused(R"({"top_k": -1})"),
-            "DIR/generation_config.json: key \"top_k\": expected a count, found -1" + mend);
-  for (const char* ids : {R"("two")", "[2, -1]", "[[2]]", "1e99"}) {
-    EXPECT_NE(refused(cat(R"({"eos_token_id": )", ids, "}")).find("expected a token id or a list of them, found "),
+            "DIR/generation_config.json: field \"top_k\": expected a count, found -1" + mend);
+  for (const char* ids : {R"("two")", "[[2]]", "1e99"}) {
+    EXPECT_NE(refused(cat(R"({"eos_token_id": )", ids, "}")).find("expected an integer or a list of integers, found "),
               std::string::npos)
         << ids;
   }
+  EXPECT_EQ(
+      refused(R"({"eos_token_id": [2, -1]})"),
+      "DIR/generation_config.json: field \"eos_token_id\": expected a token id or a list of them, found [2,-1]" + mend);
 }
 
 }  // namespace

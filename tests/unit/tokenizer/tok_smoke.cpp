@@ -45,7 +45,7 @@ TEST(Tokenizer, NamesTheFieldThatIsWrong) {
       Tokenizer::from_json(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}})", "f.json");
   ASSERT_FALSE(bad.ok());
   EXPECT_EQ(bad.error().kind, ErrorKind::data);
-  EXPECT_NE(bad.error().line().find("f.json: model: merge 0"), std::string::npos) << bad.error().line();
+  EXPECT_NE(bad.error().line().find("f.json: field \"model\": merge 0"), std::string::npos) << bad.error().line();
   const auto dropout =
       Tokenizer::from_json(R"({"model": {"type": "BPE", "dropout": 0.1, "vocab": {"a": 0}, "merges": []}})", "f.json");
   ASSERT_FALSE(dropout.ok());

@@ -6,10 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "checkpoint/gguf_writer.h"
+#include "io/json.h"
 #include "tests/temp_dir.h"
 #include "tokenizer/aligned_text.h"
 #include "tokenizer/gguf/tokenizer_gguf.h"
@@ -56,72 +56,74 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(std::vector<Case>{
         {"[]", ": expected an object, found []"},
         {"{}", R"(: expected a field "model", found none)"},
-        {R"({"version":"2.0"})", R"(: version: expected version "1.0", found "2.0")"},
-        {R"({"version":2})", ": version: expected a string, found 2"},
-        {with(R"("added_tokens":7)"), ": added_tokens: expected an array, found 7"},
+        {R"({"version":"2.0"})", R"(: field "version": expected version "1.0", found "2.0")"},
+        {R"({"version":2})", ": field \"version\": expected a string, found 2"},
+        {with(R"("added_tokens":7)"), ": field \"added_tokens\": expected an array, found 7"},
         {with(R"("added_tokens":[{"content":"x","special":7}])"),
-         ": added_tokens[0].special: expected true or false, found 7"},
+         ": field \"added_tokens[0].special\": expected true or false, found 7"},
         {model(R"("type":"BPE","dropout":"x","vocab":{},"merges":[])"),
-         R"(: model.dropout: expected a number, found "x")"},
-        {model(R"("type":"BPE","vocab":7,"merges":[])"), ": model.vocab: expected an object, found 7"},
+         R"(: field "model.dropout": expected a number, found "x")"},
+        {model(R"("type":"BPE","vocab":7,"merges":[])"), ": field \"model.vocab\": expected an object, found 7"},
         {model(R"("type":"BPE","vocab":{"a":-1},"merges":[])"),
-         R"(: model.vocab: expected token ids from 0 to 2147483647, found another value for "a")"},
+         R"(: field "model.vocab": expected token ids from 0 to 2147483647, found another value for "a")"},
         {model(R"("type":"BPE","vocab":{"a":0},"merges":["a"])"),
-         R"(: model.merges[0]: expected two tokens with a space between, found "a")"},
+         R"(: field "model.merges[0]": expected two tokens with a space between, found "a")"},
         {model(R"("type":"BPE","vocab":{"a":0},"merges":[["a"]])"),
-         R"(: model.merges[0]: expected two tokens, found ["a"])"},
+         R"(: field "model.merges[0]": expected two tokens, found ["a"])"},
         {model(R"("type":"BPE","vocab":{"a":0},"merges":["a b"])"),
-         R"(: model: merge 0: expected two tokens whose join is a token, all in the vocabulary, found "a" "b")"},
+         R"(: field "model": merge 0: expected two tokens whose join is a token, all in the vocabulary, found "a" "b")"},
         {model(R"("type":"Unigram","vocab":[["a"]])"),
-         R"(: model.vocab[0]: expected a piece and its score, found ["a"])"},
-        {model(R"("type":"Unigram","unk_id":7,"vocab":[["a",0]])"), ": model: unk_id: expected an id below 1, found 7"},
+         R"(: field "model.vocab[0]": expected a piece and its score, found ["a"])"},
+        {model(R"("type":"Unigram","unk_id":7,"vocab":[["a",0]])"),
+         ": field \"model\": unk_id: expected an id below 1, found 7"},
         {model(R"("type":"Unigram","unk_id":"x","vocab":[["a",0]])"),
-         R"(: model.unk_id: expected an integer, found "x")"},
+         R"(: field "model.unk_id": expected an integer, found "x")"},
         {model(R"("type":"WordPiece","vocab":{},"max_input_chars_per_word":-1)"),
-         ": model.max_input_chars_per_word: expected a count of characters, found -1"},
+         ": field \"model.max_input_chars_per_word\": expected a count of characters, found -1"},
         {model(R"("type":"Char","vocab":{})"),
-         R"(: model: expected a model of type BPE, Unigram, WordPiece or WordLevel, found "Char")"},
+         R"(: field "model": expected a model of type BPE, Unigram, WordPiece or WordLevel, found "Char")"},
     }));
 
 INSTANTIATE_TEST_SUITE_P(
     Parts, TokenizerJsonErrors,
     testing::Values(std::vector<Case>{
         {with(R"("normalizer":{"type":"Odd"})"),
-         R"(: normalizer: expected a normalizer of a known type, found {"type":"Odd"})"},
+         R"(: field "normalizer": expected a normalizer of a known type, found {"type":"Odd"})"},
         {with(R"("normalizer":{"type":"Replace","content":"","pattern":{}})"),
-         R"(: normalizer.pattern: expected an object with "String" or "Regex", found {})"},
+         R"(: field "normalizer.pattern": expected an object with "String" or "Regex", found {})"},
         {with(R"("normalizer":{"type":"Precompiled","precompiled_charsmap":"?"})"),
-         R"(: normalizer.precompiled_charsmap: expected base64, found "?")"},
+         R"(: field "normalizer.precompiled_charsmap": expected base64, found "?")"},
         {with(R"("normalizer":{"type":"Precompiled","precompiled_charsmap":"AAA="})"),
-         ": normalizer: precompiled_charsmap: expected a trie and its replacements, found 2 bytes"},
+         ": field \"normalizer\": precompiled_charsmap: expected a trie and its replacements, found 2 bytes"},
         {with(R"("pre_tokenizer":{"type":"Odd"})"),
-         R"(: pre_tokenizer: expected a pre-tokenizer of a known type, found {"type":"Odd"})"},
+         R"(: field "pre_tokenizer": expected a pre-tokenizer of a known type, found {"type":"Odd"})"},
         {with(R"("pre_tokenizer":{"type":"Punctuation","behavior":"x"})"),
-         R"(: pre_tokenizer.behavior: expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous, found "x")"},
+         R"(: field "pre_tokenizer.behavior": expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous, found "x")"},
         {with(R"("pre_tokenizer":{"type":"Metaspace","replacement":""})"),
-         R"(: pre_tokenizer.replacement: expected one character, found "")"},
+         R"(: field "pre_tokenizer.replacement": expected one character, found "")"},
         {with(R"("pre_tokenizer":{"type":"Metaspace","replacement":"ab"})"),
-         R"(: pre_tokenizer.replacement: expected one character, found "ab")"},
+         R"(: field "pre_tokenizer.replacement": expected one character, found "ab")"},
         {with(R"("pre_tokenizer":{"type":"Metaspace","replacement":"_","prepend_scheme":"x"})"),
-         R"(: pre_tokenizer.prepend_scheme: expected first, never or always, found "x")"},
+         R"(: field "pre_tokenizer.prepend_scheme": expected first, never or always, found "x")"},
         {with(
              R"("pre_tokenizer":{"type":"Metaspace","replacement":"_","prepend_scheme":"first","add_prefix_space":false})"),
-         R"(: pre_tokenizer: expected a prepend_scheme that agrees with add_prefix_space, found {"type":"Metaspace","replacement":"_","prepend_scheme":"f...)"},
+         R"(: field "pre_tokenizer": expected a prepend_scheme that agrees with add_prefix_space, found {"type":"Metaspace","replacement":"_","prepend_scheme":"f...)"},
         {with(R"("pre_tokenizer":{"type":"FixedLength","length":0})"),
-         R"(: pre_tokenizer: expected a length of at least 1, found {"type":"FixedLength","length":0})"},
+         R"(: field "pre_tokenizer": expected a length of at least 1, found {"type":"FixedLength","length":0})"},
         {with(R"("post_processor":{"type":"Odd"})"),
-         R"(: post_processor: expected a post-processor of a known type, found {"type":"Odd"})"},
+         R"(: field "post_processor": expected a post-processor of a known type, found {"type":"Odd"})"},
         {with(R"("post_processor":{"type":"BertProcessing","cls":["x"],"sep":["y",1]})"),
-         R"(: post_processor.cls: expected a token and its id, found ["x"])"},
+         R"(: field "post_processor.cls": expected a token and its id, found ["x"])"},
         {with(
              R"("post_processor":{"type":"TemplateProcessing","special_tokens":{},"single":[{"Sequence":{"id":"B"}}]})"),
-         R"(: post_processor.single[0].Sequence: expected sequence A in the template for one text, found {"id":"B"})"},
+         R"(: field "post_processor.single[0].Sequence": expected sequence A in the template for one text, found {"id":"B"})"},
         {with(
              R"("post_processor":{"type":"TemplateProcessing","special_tokens":{"x":{"ids":[-1],"tokens":[]}},"single":[{"SpecialToken":{"id":"x"}}]})"),
-         ": post_processor.special_tokens.x.ids[0]: expected a token id, found -1"},
-        {with(R"("decoder":{"type":"Odd"})"), R"(: decoder: expected a decoder of a known type, found {"type":"Odd"})"},
+         ": field \"post_processor.special_tokens.x.ids[0]\": expected a token id, found -1"},
+        {with(R"("decoder":{"type":"Odd"})"),
+         R"(: field "decoder": expected a decoder of a known type, found {"type":"Odd"})"},
         {with(R"("decoder":{"type":"Strip","content":"a","start":-1,"stop":0})"),
-         ": decoder.start: expected a count, found -1"},
+         ": field \"decoder.start\": expected a count, found -1"},
     }));
 
 TEST(TokenizerErrors, SayWhatIsNoJson) {
@@ -131,7 +133,7 @@ TEST(TokenizerErrors, SayWhatIsNoJson) {
   const std::string line = line_of("{");  // with the parser's own words
   EXPECT_EQ(line.rfind("f: expected a JSON document, found The JSON document has an improper structure", 0), 0U)
       << line;
-  EXPECT_TRUE(line.ends_with("; fetch the file again")) << line;
+  EXPECT_TRUE(line.ends_with("; fetch the file again, or correct it")) << line;
 }
 
 // What a text meets that the vocabulary has no token for.
@@ -275,13 +277,14 @@ TEST_F(TokenizerFolder, MustFitAGguf) {
       refused(cat(
           R"({"post_processor":{"type":"TemplateProcessing","special_tokens":{"<x>":{"ids":[1],"tokens":["<x>"]}},)",
           R"("single":[{"SpecialToken":{"id":"<x>"}},{"Sequence":{"id":"A"}}]},)", vocab, "}")),
-      "DIR/tokenizer.json: post_processor: expected one that adds bos_token before and eos_token after, found other "
+      "DIR/tokenizer.json: field \"post_processor\": expected one that adds bos_token before and eos_token after, "
+      "found other "
       "tokens; name bos_token and eos_token in tokenizer_config.json");
-  EXPECT_EQ(
-      refused(R"({"pre_tokenizer":{"type":"Split","pattern":{"String":"l"},"behavior":"Isolated"},)"
-              R"("model":{"type":"BPE","vocab":{"l":0,"ll":1},"merges":["l l"]}})"),
-      "DIR/tokenizer.json: pre_tokenizer: expected a split that llama.cpp knows, found Split l; keep the model as "
-      "safetensors");
+  EXPECT_EQ(refused(R"({"pre_tokenizer":{"type":"Split","pattern":{"String":"l"},"behavior":"Isolated"},)"
+                    R"("model":{"type":"BPE","vocab":{"l":0,"ll":1},"merges":["l l"]}})"),
+            "DIR/tokenizer.json: field \"pre_tokenizer\": expected a split that llama.cpp knows, found Split l; keep "
+            "the model as "
+            "safetensors");
   // sentencepiece joins whatever pair is a token; here no merge says so.
   EXPECT_EQ(refused(R"({"model":{"type":"BPE","byte_fallback":true,"vocab":{"H":0,"e":1,"He":2},"merges":[]}})"),
             "DIR/tokenizer.json: expected a tokenizer whose ids sentencepiece's way of merging gives, found other ids; "

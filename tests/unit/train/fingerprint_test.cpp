@@ -3,7 +3,6 @@
 
 #include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "base/strings.h"
 #include "io/atomic_dir.h"
@@ -144,7 +143,7 @@ TEST_F(Resuming, GoesOnFromACheckpointThatDoesNotTell) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(resumed([](TinyRun& run) { run.options.seed = 7; }), "");
   const std::string told = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(told.find(checkpoint_.string() + " doesn't tell what it was trained on: nothing is compared"),
+  EXPECT_NE(told.find(checkpoint_.string() + " doesn't say what it was trained on, so nothing is compared"),
             std::string::npos)
       << told;
 }

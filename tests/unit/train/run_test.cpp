@@ -35,7 +35,7 @@ class RunTest : public ::testing::Test {
     RunOptions o;
     o.session.model = path("model").string();
     o.session.runtime.backend_file = fs::path(TERN_PLUGIN_DIR) / "libtern_cpu.so";
-    o.session.compute = TERN_F32;
+    o.session.dtype = TERN_F32;
     o.data.dataset = {path("rows.jsonl").string()};
     o.data.cache_directory = path("cache");
     o.batches.per_device_batch_size = 4;

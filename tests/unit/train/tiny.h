@@ -30,7 +30,7 @@ inline accel::DevicePtr cpu_device() {
 inline models::LoadedModel tiny_model(const models::LoadOptions& options = {}) {
   auto source =
       std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(golden("llama-tied")).value());
-  return models::load_model(std::move(source), cpu_device(), options).value();
+  return models::load_model(models::read_config(*source).value(), source, cpu_device(), options).value();
 }
 
 inline data::EncodedDataset tiny_samples() {

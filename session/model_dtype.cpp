@@ -1,0 +1,43 @@
+#include "session/model_dtype.h"
+
+#include <set>
+
+#include "base/dtype.h"
+#include "models/registry.h"
+
+namespace tern::session {
+namespace {
+
+bool is_model_dtype(std::optional<tern_dtype> dtype) {
+  return dtype == TERN_F32 || dtype == TERN_BF16 || dtype == TERN_F16;
+}
+
+// Of the model's own tensors alone: a table of phases that an exporter left in the file is no weight.
+std::optional<tern_dtype> shared_dtype(const models::ModelConfig& config, const checkpoint::CheckpointSource& source) {
+  std::set<tern_dtype> dtypes;
+  for (const auto& spec : models::find_architecture(config.architecture)->parameters(config)) {
+    const auto* tensor = source.find(models::stored_name(source, spec));
+    if (tensor != nullptr && is_model_dtype(tensor->storage.dtype)) dtypes.insert(*tensor->storage.dtype);
+  }
+  return dtypes.size() == 1 ? std::optional(*dtypes.begin()) : std::nullopt;
+}
+
+}  // namespace
+
+tern_dtype model_dtype(const models::ModelConfig& config, const checkpoint::CheckpointSource& source,
+                       std::optional<tern_dtype> asked) {
+  if (asked) return *asked;
+  if (source.gguf() != nullptr) return TERN_BF16;
+  const auto named = dtype_from_name(config.torch_dtype);
+  return is_model_dtype(named) ? *named : shared_dtype(config, source).value_or(TERN_BF16);
+}
+
+tern_dtype compute_dtype(const tern_device_info& device, tern_dtype dtype) {
+  return device.matmul_rate[dtype] > device.matmul_rate[TERN_F32] ? dtype : TERN_F32;
+}
+
+tern_dtype storable_dtype(const tern_device_info& device, tern_dtype dtype) {
+  return (device.storage_dtypes & (1U << dtype)) != 0 ? dtype : TERN_F32;
+}
+
+}  // namespace tern::session

@@ -1,0 +1,145 @@
+// What weights are held in, and what that costs.
+#include "models/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/dtype.h"
+#include "base/half.h"
+#include "base/strings.h"
+#include "checkpoint/convert.h"
+#include "models/gguf_names.h"
+#include "models/parameter_reader.h"
+#include "scratch_model.h"
+#include "tests/e2e/tiny_model.h"
+
+namespace tern::models {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::CheckpointSource;
+
+constexpr tern_dtype kDtypes[] = {TERN_F32, TERN_BF16, TERN_F16};
+
+Result<LoadedModel> load(const fs::path& path, const LoadOptions& options) {
+  auto source = std::make_shared<CheckpointSource>(CheckpointSource::open(path).value());
+  return load_model(read_config(*source).value(), source, cpu_device(), options);
+}
+
+// The bytes of `value` in that dtype, said once more: the loader's own rounding is what is tested.
+std::string bytes_in(tern_dtype dtype, float value) {
+  const std::uint16_t half = dtype == TERN_BF16 ? float_to_bf16(value) : float_to_fp16(value);
+  std::string bytes(dtype == TERN_F32 ? sizeof(value) : sizeof(half), '\0');
+  std::memcpy(bytes.data(), dtype == TERN_F32 ? static_cast<const void*>(&value) : &half, bytes.size());
+  return bytes;
+}
+
+std::string held(const LoadedModel& model, const std::string& name) {
+  std::string bytes(total_bytes(model.store->at(name).desc), '\0');
+  model.store->download(name, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+class HeldIn : public ::testing::Test {
+ protected:
+  fs::path stored_in(const fs::path& model, tern_dtype dtype) {
+    checkpoint::ConvertOptions options;
+    options.outtype = dtype_name(dtype);
+    options.replace = true;
+    const fs::path target = scratch_ / cat("stored-", dtype_name(dtype));
+    (void)checkpoint::convert_checkpoint(CheckpointSource::open(model).value(), target, options).value();
+    return target;
+  }
+  fs::path gguf(const std::string& outtype) {
+    const auto source = CheckpointSource::open(golden("llama-tied")).value();
+    checkpoint::ConvertOptions options;
+    options.outtype = outtype;
+    set_gguf_form(source, read_config(source).value(), "tiny", options).value();
+    (void)checkpoint::convert_checkpoint(source, scratch_ / "model.gguf", options).value();
+    return scratch_ / "model.gguf";
+  }
+  // Expects every weight of the model in `dtype`, each of its numbers the stored one rounded once.
+  static void expect_rounded(const LoadedModel& model, tern_dtype dtype) {
+    ParameterReader reader(*model.source);
+    for (const auto& spec : model.architecture->parameters(model.config)) {
+      ASSERT_EQ(model.store->at(spec.name).desc.dtype, dtype) << spec.name;
+      std::string want;
+      for (const float value : reader.read(spec)) want += bytes_in(dtype, value);
+      EXPECT_TRUE(held(model, spec.name) == want) << spec.name << " in " << dtype_name(dtype);
+    }
+  }
+
+  test::TempDir scratch_;
+};
+
+// Nine ways, and in three of them nothing is copied: the rotary table is all that is allocated.
+TEST_F(HeldIn, TheDtypeThatIsAskedFor) {
+  for (const tern_dtype from : kDtypes) {
+    const fs::path path = stored_in(golden("llama-tied"), from);
+    for (const tern_dtype to : kDtypes) {
+      const LoadedModel model = load(path, {.dtype = to}).value();
+      EXPECT_EQ(model.dtype, to);
+      expect_rounded(model, to);
+      std::uint64_t weights = 0;
+      for (const auto& spec : model.architecture->parameters(model.config))
+        weights += total_bytes(model.store->at(spec.name).desc);
+      if (from == to) {
+        EXPECT_LT(model.store->bytes(), weights / 2) << "mapped";
+      } else {
+        EXPECT_GE(model.store->bytes(), weights);
+      }
+    }
+  }
+}
+
+// Norms of a GGUF are fp32; its quantised weights stay as they are.
+TEST_F(HeldIn, OnlyWhatIsNotQuantised) {
+  const fs::path path = gguf("q8_0");
+  const LoadedModel model = load(path, {.dtype = TERN_BF16}).value();
+  EXPECT_EQ(model.store->at("model.norm.weight").desc.dtype, TERN_BF16);
+  EXPECT_TRUE(is_quantised(model.store->at("model.layers.0.mlp.up_proj.weight").desc));
+  EXPECT_TRUE(model.notes.empty()) << model.notes[0];
+}
+
+// Rows of a GGUF's q_proj are in another order, in whatever dtype they are held.
+TEST_F(HeldIn, TheModelsOwnOrderOfRows) {
+  const fs::path path = gguf("f16");
+  for (const tern_dtype to : kDtypes) expect_rounded(load(path, {.dtype = to}).value(), to);
+}
+
+TEST_F(HeldIn, Fp32WhereTheyAreMasters) {
+  const LoadedModel model =
+      load(stored_in(golden("llama-tied"), TERN_BF16), {.dtype = TERN_BF16, .fp32_masters = true}).value();
+  expect_rounded(model, TERN_F32);
+  EXPECT_EQ(model.dtype, TERN_BF16);
+}
+
+TEST_F(HeldIn, WhatIsExpandedIsExpandedToIt) {
+  const fs::path path = fs::path(TERN_TEST_DATA) / "checkpoint/quantized/models/awq";
+  for (const tern_dtype to : kDtypes) {
+    const LoadedModel model = load(path, {.dtype = to}).value();
+    expect_rounded(model, to);
+    ASSERT_FALSE(model.notes.empty());
+    EXPECT_NE(model.notes[0].find(cat(" were expanded to ", dtype_name(to), ", ")), std::string::npos)
+        << model.notes[0];
+  }
+}
+
+// A line where memory is taken that the file's pages would have saved, and none where it isn't.
+TEST_F(HeldIn, ACopyOfWhatCouldBeMappedIsTold) {
+  e2e::TinyModel large;
+  large.hidden = 256;
+  large.intermediate = 512;
+  e2e::write_tiny_model(scratch_ / "large", large);
+  EXPECT_TRUE(load(scratch_ / "large", {.dtype = TERN_F32})->notes.empty());
+  const LoadedModel copied = load(scratch_ / "large", {.dtype = TERN_BF16}).value();
+  const double bytes = static_cast<double>(2 * copied.config.num_parameters());
+  ASSERT_EQ(copied.notes.size(), 1U);
+  EXPECT_EQ(copied.notes[0], cat("weights in float32 are held in bfloat16: a copy of ", fixed(bytes / 1e6, 1),
+                                 " MB, where --torch_dtype float32 reads them from the file's own pages"));
+  EXPECT_TRUE(load(scratch_ / "large", {.fp32_masters = true})->notes.empty());
+}
+
+}  // namespace
+}  // namespace tern::models
