@@ -152,13 +152,13 @@ const std::set<std::string>& general_makers() {
 
 std::set<Maker> makers_of(const std::string& list) {
   std::set<Maker> out;
-  static const std::regex entry(R"((\S+): (\w+) (callers|itself))");
+  static const std::regex entry(R"((\S+): (\w+) (callers|everywhere|itself))");
   std::istringstream in(list);
   for (std::string line; std::getline(in, line);) {
     std::smatch match;
     if (line.empty() || line[0] == '#') continue;
     if (!std::regex_match(line, match, entry)) throw std::runtime_error("makers.txt: " + line);
-    out.insert({match[1], match[2], match[3] == "callers"});
+    out.insert({match[1], match[2], match[3] != "itself", match[3] == "everywhere"});
   }
   return out;
 }
@@ -170,10 +170,17 @@ std::set<Maker> makers_in(const std::string& file, const std::string& text) {
     const auto end = code.begin() + static_cast<std::ptrdiff_t>(body.end);
     for (auto match = std::sregex_iterator(code.begin() + static_cast<std::ptrdiff_t>(body.begin), end, call());
          match != std::sregex_iterator(); ++match) {
-      if (general_makers().count((*match)[1]) != 0) out.insert({file, name, false});
+      if (general_makers().count((*match)[1]) != 0) out.insert({file, name});
     }
   }
   return out;
+}
+
+bool defines(const std::string& text, const std::string& name) {
+  const std::string code = without_literals(text);
+  const auto functions = error_functions(code);
+  return code.find("struct " + name + " {") != std::string::npos ||
+         std::any_of(functions.begin(), functions.end(), [&](const auto& function) { return function.first == name; });
 }
 
 std::vector<ErrorSite> error_sites_in(const std::string& file, const std::string& text, const std::set<Maker>& makers) {
@@ -181,7 +188,7 @@ std::vector<ErrorSite> error_sites_in(const std::string& file, const std::string
   std::set<std::string> wanted = general_makers();
   std::vector<Span> bodies;  // of makers whose callers are the sites
   for (const Maker& maker : makers) {
-    if (!maker.callers || folder_of(maker.file) != folder_of(file)) continue;
+    if (!maker.callers || (!maker.everywhere && folder_of(maker.file) != folder_of(file))) continue;
     wanted.insert(maker.name);
     if (maker.file != file) continue;
     for (const auto& [name, body] : error_functions(code)) {

@@ -22,8 +22,10 @@ struct ErrorSite {
 struct Maker {
   std::string file;
   std::string name;
-  // Whether each of its callers is a site, as what they hand over makes the error. Else the calls in its body are.
+  // Whether each of its callers is a site, as what they hand over makes the error: those in its own folder, or in all.
+  // Else the calls in its body are.
   bool callers = false;
+  bool everywhere = false;
 
   auto operator<=>(const Maker&) const = default;
 };
@@ -33,10 +35,14 @@ struct Maker {
 // usage_error and its like, of base/status.h.
 [[nodiscard]] const std::set<std::string>& general_makers();
 
-// The lines of makers.txt, `file: name callers` or `file: name itself`. Throws std::runtime_error for another line.
+// The lines of makers.txt, `file: name callers`, `file: name everywhere` or `file: name itself`. Throws
+// std::runtime_error for another line.
 [[nodiscard]] std::set<Maker> makers_of(const std::string& list);
 // The makers that the text of a file defines; `callers` is false in each.
 [[nodiscard]] std::set<Maker> makers_in(const std::string& file, const std::string& text);
+// Whether the text defines a function of that name that gives back an Error or a Failure, or throws one and never
+// returns; or a struct of that name.
+[[nodiscard]] bool defines(const std::string& text, const std::string& name);
 
 // Calls of the general makers, and of those of the same folder whose callers are sites.
 [[nodiscard]] std::vector<ErrorSite> error_sites(const std::filesystem::path& source, const std::set<Maker>& makers);
