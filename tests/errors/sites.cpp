@@ -186,14 +186,19 @@ bool defines(const std::string& text, const std::string& name) {
 std::vector<ErrorSite> error_sites_in(const std::string& file, const std::string& text, const std::set<Maker>& makers) {
   const std::string code = without_literals(text);
   std::set<std::string> wanted = general_makers();
+  const auto functions = error_functions(code);
   std::vector<Span> bodies;  // of makers whose callers are the sites
   for (const Maker& maker : makers) {
     if (!maker.callers || (!maker.everywhere && folder_of(maker.file) != folder_of(file))) continue;
-    wanted.insert(maker.name);
-    if (maker.file != file) continue;
-    for (const auto& [name, body] : error_functions(code)) {
-      if (name == maker.name) bodies.push_back(body);
+    const bool listed = std::any_of(makers.begin(), makers.end(),
+                                    [&](const Maker& one) { return one.file == file && one.name == maker.name; });
+    std::vector<Span> own;
+    for (const auto& [name, body] : functions) {
+      if (name == maker.name) own.push_back(body);
     }
+    if (!own.empty() && !listed) continue;  // another function of that name, which makes no error for a user
+    wanted.insert(maker.name);
+    if (maker.file == file) bodies.insert(bodies.end(), own.begin(), own.end());
   }
   std::vector<ErrorSite> out;
   for (auto match = std::sregex_iterator(code.begin(), code.end(), call()); match != std::sregex_iterator(); ++match) {

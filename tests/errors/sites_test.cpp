@@ -45,6 +45,8 @@ void f() {
   EXPECT_EQ(sites.back().last, 13U);
   EXPECT_EQ(sites.back().column, 10U);
   EXPECT_EQ(sites.back().parts, (std::vector<std::string>{R"("a")", R"("data_error(, (")", R"(cat(1, "c"))"}));
+  const std::string own = "[[noreturn]] void wrong(int at) { throw Mistake(at); }\nvoid f() { wrong(3); }\n";
+  EXPECT_TRUE(error_sites_in("e/own.cpp", own, makers).empty()) << "a function of that name that is another";
   EXPECT_THROW((void)makers_of("d/f.cpp: fail sometimes"), std::runtime_error);
 }
 
