@@ -45,7 +45,7 @@ template <typename... Parts>
 [[nodiscard]] std::string_view trim(std::string_view text);  // ASCII whitespace off both ends
 
 // Edits from one to the other, a swap of neighbours being one; `nearest` gives the closest candidate within a third of
-// the word's length, or "".
+// the word's length, but at least one edit, or "".
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 [[nodiscard]] std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 

@@ -97,13 +97,20 @@ class Prompt {
 
 void print(std::string_view text) { std::cout << text << std::flush; }
 
+// Asks and prints the answer: as it comes, or whole.
+engine::Answer ask(Chat& chat, const std::string& query, bool stream) {
+  engine::Answer answer = chat.ask(query, stream ? print : std::function<void(std::string_view)>());
+  if (!stream && !answer.error) print(answer.text);
+  return answer;
+}
+
 void require_goes_on() {
   if (terminated()) throw Failure(interrupted_error("the dialogue was stopped", "begin another one"));
 }
 
 }  // namespace
 
-int converse(Chat& chat) {
+int converse(Chat& chat, bool stream) {
   log_info(
       "exit or quit leaves; clear forgets the dialogue; multi-line takes questions of several lines, which end with #; "
       "single-line goes back; reset-system asks for a new system message");
@@ -123,7 +130,7 @@ int converse(Chat& chat) {
     const auto query = prompt.take(line);
     if (!query) continue;
     set_interrupt_line("\ntern: stopping this answer; press Ctrl-C again to leave at once\n");
-    const engine::Answer answer = chat.ask(*query, print);
+    const engine::Answer answer = ask(chat, *query, stream);
     require_goes_on();
     clear_interrupt();
     if (answer.error) {
@@ -140,9 +147,8 @@ int answer_pipe(Chat& chat, bool stream) {
   const std::string trimmed(trim(query));
   if (trimmed.empty())
     throw Failure(data_error("standard input", "a question", "nothing", "echo 'What is 12 times 7?' | tern infer ..."));
-  const engine::Answer answer = chat.ask(trimmed, stream ? print : std::function<void(std::string_view)>());
+  const engine::Answer answer = ask(chat, trimmed, stream);
   if (answer.error) throw Failure(*answer.error);
-  if (!stream) std::cout << answer.text;
   std::cout << '\n';
   if (!std::cout.flush()) {
     throw Failure(failed_error("the answer could not be written to standard output", "check the space left"));

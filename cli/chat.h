@@ -32,10 +32,11 @@ class Chat {
 
 // Questions typed at the terminal, with ms-swift's words: exit, quit, clear, multi-line, single-line, reset-system.
 // Ctrl-C stops an answer, drops a line, or, at an empty prompt, leaves. What is wrong with a question is told, and the
-// dialogue goes on. Gives the exit status. Throws Failure (interrupted) at SIGTERM.
-int converse(Chat& chat);
+// dialogue goes on. `stream` prints an answer as it comes, else whole. Gives the exit status. Throws Failure
+// (interrupted) at SIGTERM.
+int converse(Chat& chat, bool stream);
 
-// One question from standard input; `stream` writes the answer as it comes. Throws Failure for what is wrong with it.
+// One question from standard input; `stream` as above. Throws Failure for what is wrong with it.
 int answer_pipe(Chat& chat, bool stream);
 
 }  // namespace tern::cli

@@ -35,8 +35,8 @@ int run_infer(const Arguments& given) {
     return 0;
   }
   Chat chat(*llm, sampling, system_message(arguments), writer ? &*writer : nullptr);
-  if (isatty(STDIN_FILENO) == 1) return converse(chat);
-  return answer_pipe(chat, arguments.maybe_boolean("stream").value_or(isatty(STDOUT_FILENO) == 1));
+  const bool stream = arguments.maybe_boolean("stream").value_or(isatty(STDOUT_FILENO) == 1);
+  return isatty(STDIN_FILENO) == 1 ? converse(chat, stream) : answer_pipe(chat, stream);
 }
 
 }  // namespace tern::cli

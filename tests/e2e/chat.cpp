@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 #include "run.h"
 #include "tiny_model.h"
@@ -140,6 +141,23 @@ TEST_F(AtATerminal, CtrlCStopsOneAnswerAndTheChatGoesOn) {
   terminal.expect_more(20);
   terminal.type(kCtrlC);
   terminal.expect("stopping this answer");
+  terminal.expect(kPrompt);
+  terminal.type("exit\n");
+  EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
+}
+
+TEST_F(AtATerminal, WithoutStreamingAnAnswerComesWhole) {
+  Terminal terminal = start({"--stream", "false"});
+  terminal.expect(kPrompt);
+  terminal.type("tell me all\n");
+  terminal.expect("tell me all\r\n");
+  const std::size_t asked = terminal.seen().size();
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // in which a stream shows much
+  terminal.type(kCtrlC);
+  terminal.expect("tern: stopping this answer");
+  EXPECT_EQ(terminal.seen().substr(asked, 4).find_first_not_of("^C\r\n"), std::string::npos) << terminal.seen();
+  terminal.expect("\n");
+  terminal.expect_more(20);  // what there was of it
   terminal.expect(kPrompt);
   terminal.type("exit\n");
   EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
