@@ -15,6 +15,10 @@ void install_interrupt_handler();
 // What the first signal says from here on; it lives as long as the program. "": nothing.
 void set_interrupt_line(const char* line) noexcept;
 
+// A file that can be read from the first signal on, until it is cleared: for a poll beside another file. A look at
+// `interrupted` before a plain read would miss what comes in between.
+[[nodiscard]] int interrupt_file() noexcept;
+
 // Forgets the signals so far: for a program that goes on after the work that was stopped.
 void clear_interrupt() noexcept;
 

@@ -1,10 +1,46 @@
 #include "cli/line_editor.h"
 
 #include <histedit.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cwchar>
 
 #include "cli/interrupt.h"
 
 namespace tern::cli {
+namespace {
+
+// Waits for a byte of standard input; false where a signal or an error comes first.
+bool wait_for_byte() {
+  std::array<pollfd, 2> files = {pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{interrupt_file(), POLLIN, 0}};
+  while (!interrupted()) {
+    const int ready = poll(files.data(), files.size(), -1);
+    if (ready < 0 && errno != EINTR) return false;
+    if (ready > 0 && files[0].revents != 0) return !interrupted();
+  }
+  return false;
+}
+
+// EL_GETCFN: gives 1 with the next character, 0 at the end of the input, -1 where a signal or an error ends the wait.
+int next_character(EditLine* /*edit*/, wchar_t* character) {
+  constexpr auto kIncomplete = static_cast<std::size_t>(-2);
+  std::array<char, MB_LEN_MAX> bytes{};
+  for (std::size_t count = 0;;) {
+    if (!wait_for_byte()) return -1;
+    const ssize_t got = read(STDIN_FILENO, &bytes[count++], 1);
+    if (got <= 0) return static_cast<int>(got);
+    std::mbstate_t state{};
+    const std::size_t length = std::mbrtowc(character, bytes.data(), count, &state);
+    if (length <= count) return 1;
+    if (length != kIncomplete || count == bytes.size()) count = 0;  // no character: left out
+  }
+}
+
+}  // namespace
 
 LineEditor::LineEditor() : edit_(el_init("tern", stdin, stdout, stderr)), history_(history_init()) {
   HistEvent event{};
@@ -17,6 +53,7 @@ LineEditor::LineEditor() : edit_(el_init("tern", stdin, stdout, stderr)), histor
       });
   el_set(edit_, EL_EDITOR, "emacs");
   el_set(edit_, EL_SIGNAL, 1);
+  el_set(edit_, EL_GETCFN, &next_character);
 }
 
 LineEditor::~LineEditor() {

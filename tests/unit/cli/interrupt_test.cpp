@@ -1,6 +1,7 @@
 #include "cli/interrupt.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <csignal>
 
@@ -33,6 +34,21 @@ TEST(InterruptDeathTest, WhatWasClearedIsForgotten) {
         _exit(interrupted() && !terminated() ? 75 : 3);
       },
       ::testing::ExitedWithCode(75), "^this answer stopsthis answer stops$");
+}
+
+// Else a signal that comes just before a wait for the terminal would be noticed with the next key only.
+TEST(InterruptDeathTest, ASignalWakesAPollThatBeginsAfterIt) {
+  EXPECT_EXIT(
+      {
+        install_interrupt_handler();
+        pollfd file = {interrupt_file(), POLLIN, 0};
+        if (poll(&file, 1, 0) != 0) _exit(1);
+        (void)raise(SIGINT);
+        if (poll(&file, 1, 0) != 1) _exit(2);
+        clear_interrupt();
+        _exit(poll(&file, 1, 0) == 0 ? 75 : 3);
+      },
+      ::testing::ExitedWithCode(75), "");
 }
 
 TEST(InterruptDeathTest, TheSecondEndsAtOnce) {
