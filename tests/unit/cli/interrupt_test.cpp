@@ -41,7 +41,9 @@ TEST(InterruptDeathTest, ASignalWakesAPollThatBeginsAfterIt) {
   EXPECT_EXIT(
       {
         install_interrupt_handler();
-        pollfd file = {interrupt_file(), POLLIN, 0};
+        pollfd file{};
+        file.fd = interrupt_file();
+        file.events = POLLIN;
         if (poll(&file, 1, 0) != 0) _exit(1);
         (void)raise(SIGINT);
         if (poll(&file, 1, 0) != 1) _exit(2);
