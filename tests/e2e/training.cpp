@@ -254,7 +254,8 @@ TEST_F(Training, TheDtypeOfTrainingIsThatOfItsAdapter) {
         run({"merge-lora", "--adapters", checkpoint, "--output_dir", path(folder).string(), "--load_args", load_args},
             options_);
     ASSERT_EQ(merge.status, 0) << merge.err;
-    EXPECT_NE(read(folder + "/config.json").find("\"torch_dtype\": \"" + std::string(dtype) + "\""), std::string::npos)
+    EXPECT_NE(read(std::string(folder) + "/config.json").find("\"torch_dtype\": \"" + std::string(dtype) + "\""),
+              std::string::npos)
         << folder;
   }
 }
