@@ -8,7 +8,9 @@
 #include <cmath>
 #include <limits>
 
-#pragma GCC target("avx2,fma,f16c,bmi,bmi2")
+#include "backends/cpu/target_region.h"
+
+TERN_TARGET_BEGIN("avx2,fma,f16c,bmi,bmi2")
 #include "backends/cpu/vec_x86_256.h"
 //
 #include "backends/cpu/attention_kernels_inl.h"
@@ -23,6 +25,7 @@ constexpr RowKernels kKernels = make_row_kernels<Vec256>();
 const RowKernels* row_kernels_avx2() { return &kKernels; }
 
 }  // namespace tern::cpu
+TERN_TARGET_END
 #else
 namespace tern::cpu {
 const RowKernels* row_kernels_avx2() { return nullptr; }

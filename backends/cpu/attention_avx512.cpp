@@ -11,7 +11,9 @@
 #include <cmath>
 #include <limits>
 
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,fma,f16c,avx2,bmi,bmi2")
+#include "backends/cpu/target_region.h"
+
+TERN_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,fma,f16c,avx2,bmi,bmi2")
 #include "backends/cpu/vec_x86_512.h"
 //
 #include "backends/cpu/attention_kernels_inl.h"
@@ -26,6 +28,7 @@ constexpr RowKernels kKernels = make_row_kernels<Vec512>();
 const RowKernels* row_kernels_avx512() { return &kKernels; }
 
 }  // namespace tern::cpu
+TERN_TARGET_END
 #else
 namespace tern::cpu {
 const RowKernels* row_kernels_avx512() { return nullptr; }

@@ -1,5 +1,5 @@
-// The loops of attention_kernels.h over the vectors of vec_*.h: included after them, in a file with its
-// `#pragma GCC target`.
+// The loops of attention_kernels.h over the vectors of vec_*.h: included after them, in a target
+// region (target_region.h).
 #pragma once
 
 #include <algorithm>

@@ -9,9 +9,10 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/target_region.h"
 #include "base/half.h"
 
-#pragma GCC target("avx2,fma,f16c,bmi,bmi2")
+TERN_TARGET_BEGIN("avx2,fma,f16c,bmi,bmi2")
 #include "backends/cpu/vec_x86_256.h"
 //
 #include "backends/cpu/gemm_kernels_inl.h"
@@ -26,6 +27,7 @@ constexpr GemmKernels kKernels = make_kernels<Vec256, 6, 12>();
 const GemmKernels* gemm_kernels_avx2() { return &kKernels; }
 
 }  // namespace tern::cpu
+TERN_TARGET_END
 #else
 namespace tern::cpu {
 const GemmKernels* gemm_kernels_avx2() { return nullptr; }

@@ -12,9 +12,10 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/target_region.h"
 #include "base/half.h"
 
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,fma,f16c,avx2,bmi,bmi2")
+TERN_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,fma,f16c,avx2,bmi,bmi2")
 #include "backends/cpu/vec_x86_512.h"
 //
 #include "backends/cpu/gemm_kernels_inl.h"
@@ -29,6 +30,7 @@ constexpr GemmKernels kKernels = make_kernels<Vec512, 14, 24>();
 const GemmKernels* gemm_kernels_avx512() { return &kKernels; }
 
 }  // namespace tern::cpu
+TERN_TARGET_END
 #else
 namespace tern::cpu {
 const GemmKernels* gemm_kernels_avx512() { return nullptr; }

@@ -12,9 +12,10 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/target_region.h"
 #include "base/half.h"
 
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,avx512bf16,fma,f16c,avx2,bmi,bmi2")
+TERN_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,avx512bf16,fma,f16c,avx2,bmi,bmi2")
 #include "backends/cpu/vec_x86_512.h"
 //
 #include "backends/cpu/gemm_kernels_inl.h"
@@ -70,6 +71,7 @@ constexpr GemmKernels kKernels = with_pairs();
 const GemmKernels* gemm_kernels_avx512_bf16() { return &kKernels; }
 
 }  // namespace tern::cpu
+TERN_TARGET_END
 #else
 namespace tern::cpu {
 const GemmKernels* gemm_kernels_avx512_bf16() { return nullptr; }

@@ -1,4 +1,4 @@
-// exp and tanh over the vectors of vec_*.h: included after them, in a file with its `#pragma GCC target`.
+// exp and tanh over the vectors of vec_*.h: included after them, in a target region.
 #pragma once
 
 namespace tern::cpu {

@@ -1,4 +1,4 @@
-// AVX2 vectors with FMA and F16C: included after `#pragma GCC target` of a file that may use them.
+// AVX2 vectors with FMA and F16C: included inside a target region (target_region.h) of a file that may use them.
 #pragma once
 
 #include <immintrin.h>

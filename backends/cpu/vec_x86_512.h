@@ -1,4 +1,4 @@
-// AVX-512 vectors: included after `#pragma GCC target` of a file that may use them.
+// AVX-512 vectors: included inside a target region (target_region.h) of a file that may use them.
 #pragma once
 
 #include <immintrin.h>
