@@ -133,7 +133,8 @@ TEST_F(ErrorLines, OfBadDataEndWithThree) {
        {std::pair{"[1]", ": expected an object, found [1]"},
         {"{\"do_sample\": 1}", ": field \"do_sample\": expected true or false, found 1"},
         {"{\"do_sample\": true, \"top_p\": \"all\"}", ": field \"top_p\": expected a number, found \"all\""}}) {
-    const std::string other = damaged("generation_config.json", [&](const std::string&) { return content; });
+    const std::string other =
+        damaged("generation_config.json", [text = std::string(content)](const std::string&) { return text; });
     expect_line({"infer", "--model", other, "--val_dataset", rows_}, 3,
                 other + "/generation_config.json" + said + "; take the file from the model's repository, or remove it");
   }
