@@ -57,7 +57,7 @@ TEST(Sites, EveryMakerIsListed) {
   std::map<std::string, std::string> texts;
   for (auto& [file, text] : source_files(kSource)) {
     for (const Maker& maker : makers_in(file, text)) {
-      const auto is_it = [&](const Maker& one) { return one.file == file && one.name == maker.name; };
+      const auto is_it = [&maker, &in = file](const Maker& one) { return one.file == in && one.name == maker.name; };
       EXPECT_TRUE(file.rfind("base/status.", 0) == 0 || std::count_if(listed.begin(), listed.end(), is_it) == 1)
           << "tests/errors/makers.txt does not list once " << file << ": " << maker.name;
     }
