@@ -1,6 +1,6 @@
-// JSON as simdjson reads it, for what is large and only read (the vocabularies of tokenizer.json): with no values of its
-// own to make, it takes a fifteenth (qwen3, 11 MB) to a fiftieth (gpt2, 2 MB) of the time that io::Json takes.
-// Only for sources that include simdjson.
+// JSON as simdjson reads it, for what is large and only read (the vocabularies of tokenizer.json): with no values of
+// its own to make, it takes a fifteenth (qwen3, 11 MB) to a fiftieth (gpt2, 2 MB) of the time that io::Json takes. Only
+// for sources that include simdjson.
 #pragma once
 
 #include <simdjson.h>
