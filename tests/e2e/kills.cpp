@@ -5,11 +5,9 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <random>
 #include <regex>
-#include <sstream>
 
 #include "tiny_training.h"
 

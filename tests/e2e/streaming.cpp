@@ -1,9 +1,7 @@
 // `--streaming` as a user types it: the same training, from rows that are read as they are needed.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <regex>
-#include <sstream>
 
 #include "tiny_training.h"
 

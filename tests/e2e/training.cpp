@@ -2,10 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <fstream>
 #include <future>
 #include <regex>
-#include <sstream>
 
 #include "tiny_training.h"
 
