@@ -1,9 +1,9 @@
 #include "engine/llm_engine.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/strings.h"
+#include "engine/non_finite_logit.h"
 #include "session/model_dtype.h"
 
 namespace tern::engine {
@@ -48,9 +48,7 @@ void describe(const Sequence& sequence, RequestOutput& output) {
 // Nothing can be drawn from logits that are not finite: the request ends, the others go on.
 void fail(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) {
   sequence.finish = FinishReason::failed;
-  output.error = failed_error(cat("request ", sequence.id, ", token ", sequence.length(), ": a logit is ",
-                                  std::isnan(drawn.logit_sum) ? "NaN" : "an infinity"),
-                              "try --torch_dtype float32; if that fails too, the weights or the adapter are damaged");
+  output.error = non_finite_logit(cat("request ", sequence.id, ", token ", sequence.length()), drawn.logit_sum);
 }
 
 }  // namespace

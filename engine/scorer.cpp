@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/strings.h"
+#include "engine/non_finite_logit.h"
 #include "nn/token_inputs.h"
 #include "ops/gather_rows.h"
 #include "ops/linear_cross_entropy.h"
@@ -74,8 +75,7 @@ std::vector<double> Scorer::score(std::span<const std::int32_t> ids) {
              static_cast<double>(float_at(program_->output("row_max"), i)) -
              std::log(static_cast<double>(float_at(program_->output("row_sum"), i)));
     if (std::isfinite(out[i])) continue;
-    throw Failure(failed_error(cat("token ", i + 1, ": a logit is ", std::isnan(out[i]) ? "NaN" : "an infinity"),
-                               "try --torch_dtype float32; if that fails too, the weights or the adapter are damaged"));
+    throw Failure(non_finite_logit(cat("token ", i + 1), out[i]));
   }
   return out;
 }
