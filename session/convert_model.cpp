@@ -34,10 +34,6 @@ std::string stored_outtype(const checkpoint::CheckpointSource& source, const mod
   return std::string(dtype_name(plain ? *stored : model_dtype(config, source)));
 }
 
-std::string torch_name(const std::string& outtype) {
-  return outtype == "f32" ? "float32" : outtype == "f16" ? "float16" : "bfloat16";
-}
-
 // The last part of the path, without the ending of a file.
 std::string display_name(const fs::path& path) {
   const fs::path clean = fs::absolute(path).lexically_normal();
@@ -88,7 +84,8 @@ void set_form(const checkpoint::CheckpointSource& source, const fs::path& model,
   }
   const models::ModelConfig named = models::set_hugging_face_form(source, config, options).value();
   if (options.container != checkpoint::Container::safetensors_directory) return;
-  options.files = model_files(named, model, torch_name(options.outtype));
+  options.files =
+      model_files(named, model, std::string(dtype_info(dtype_from_name(options.outtype).value_or(TERN_BF16)).torch));
 }
 
 }  // namespace
