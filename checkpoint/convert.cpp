@@ -27,11 +27,32 @@ constexpr std::int64_t kChunkElements = std::int64_t{1} << 22;  // 16 MiB of fp3
 
 // One tensor of the result: copied as it is, or expanded and packed as `type`.
 struct Job {
-  const LogicalTensor* from = nullptr;
-  std::string name;
+  TargetTensor tensor;
+  std::vector<const LogicalTensor*> from;
   bool copy = false;
   GgmlType type = GgmlType::f32;
-  std::vector<std::int64_t> order;  // row of the source for each row; empty: the same
+
+  [[nodiscard]] const LogicalTensor& first() const { return *from.front(); }
+  // Its share of the bytes of what it is made of.
+  [[nodiscard]] std::uint64_t stored_bytes() const {
+    double bytes = 0;
+    double elements = 0;
+    for (const LogicalTensor* part : from) {
+      bytes += static_cast<double>(part->stored_bytes());
+      elements += static_cast<double>(element_count(part->shape).value_or(0));
+    }
+    if (elements == 0) return 0;
+    return static_cast<std::uint64_t>(bytes * static_cast<double>(element_count(tensor.shape).value_or(0)) / elements);
+  }
+  // The planes of all that it is made of.
+  template <typename Visit>
+  void for_each_part(const Visit& visit) const {
+    for (const LogicalTensor* tensor : from) {
+      for (const SourceTensor* part : {tensor->data, tensor->scale, tensor->zero}) {
+        if (part != nullptr) visit(*part);
+      }
+    }
+  }
 };
 
 class Converter {
@@ -44,12 +65,10 @@ class Converter {
   ConvertReport run() {
     check_options();
     tensors_ = logical_tensors(source_).value();
-    for (const LogicalTensor& tensor : tensors_) {
-      std::string name = options_.rename ? options_.rename(tensor.name) : tensor.name;
-      if (name.empty()) continue;
-      jobs_.push_back(plan(tensor, std::move(name)));
-      if (options_.row_order) jobs_.back().order = checked_order(tensor);
-      total_ += jobs_.back().copy ? tensor.data->bytes.size() : tensor.stored_bytes();
+    for (const LogicalTensor& tensor : tensors_) by_name_[tensor.name] = &tensor;
+    for (TargetTensor& tensor : wanted()) {
+      jobs_.push_back(plan(std::move(tensor)));
+      total_ += jobs_.back().stored_bytes();
     }
     if (container_ == Container::safetensors_directory) {
       write_directory();
@@ -92,21 +111,51 @@ class Converter {
     return cat(source_.path().string(), ": tensor \"", tensor.name, "\"");
   }
 
-  std::vector<std::int64_t> checked_order(const LogicalTensor& tensor) const {
-    auto order = options_.row_order(tensor.name);
-    if (order.empty()) return order;
-    const std::int64_t rows = tensor.shape.empty() ? 0 : tensor.shape[0];
-    const bool sound = static_cast<std::int64_t>(order.size()) == rows && tensor.shape.size() <= 2 &&
-                       std::all_of(order.begin(), order.end(), [&](std::int64_t r) { return r >= 0 && r < rows; });
-    if (!sound) throw std::logic_error(cat(where(tensor), ": an order of ", order.size(), " rows for ", rows));
-    return order;
+  // What is written: as the caller says, or the source's tensors.
+  std::vector<TargetTensor> wanted() {
+    if (!options_.tensors.empty()) return options_.tensors;
+    std::vector<TargetTensor> out;
+    for (const LogicalTensor& tensor : tensors_) {
+      const std::int64_t rows = rows_of(tensor);
+      out.push_back({tensor.name, tensor.shape, {tensor.name}, {{0, 0, rows}}, [this, &tensor](auto&&... at) {
+                       const Status read = read_rows_f32(tensor, at...);
+                       if (!read) throw Failure(read.error().inside(where(tensor)));
+                     }});
+    }
+    return out;
   }
 
-  Job plan(const LogicalTensor& tensor, std::string name) {
-    Job job{&tensor, std::move(name), false, GgmlType::f32, {}};
+  // Of the tensor seen as [product of leading dimensions, last dimension].
+  static std::int64_t rows_of(const LogicalTensor& tensor) {
+    const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
+    return columns == 0 ? 0 : static_cast<std::int64_t>(element_count(tensor.shape).value_or(0)) / columns;
+  }
+
+  std::vector<const LogicalTensor*> sources_of(const TargetTensor& tensor) const {
+    std::vector<const LogicalTensor*> out;
+    for (const std::string& name : tensor.sources) {
+      const auto found = by_name_.find(name);
+      if (found == by_name_.end()) throw std::logic_error(cat(tensor.name, ": no tensor ", name, " in the source"));
+      out.push_back(found->second);
+    }
+    return out;
+  }
+
+  // The rows' bytes can be taken over.
+  bool is_copyable(const Job& job) const {
+    return !job.tensor.rows.empty() && std::all_of(job.from.begin(), job.from.end(), [&](const LogicalTensor* tensor) {
+      return tensor->scale == nullptr && tensor->data->storage.name == job.first().data->storage.name;
+    });
+  }
+
+  Job plan(TargetTensor wanted) {
+    Job job;
+    job.from = sources_of(wanted);
+    job.tensor = std::move(wanted);
+    const LogicalTensor& tensor = job.first();
     const Storage& stored = tensor.data->storage;
     if (!outtype_ || !floating(tensor)) {
-      job.copy = tensor.scale == nullptr &&
+      job.copy = is_copyable(job) &&
                  (container_ != Container::gguf ? !stored.block
                                                 : stored.block || (stored.dtype && ggml_type_of(*stored.dtype)));
       if (job.copy) {
@@ -118,15 +167,15 @@ class Converter {
           usage_error(cat(where(tensor), " is stored as ", tensor.storage_name(), ", which the target cannot hold"),
                       "choose a type with --outtype, such as bf16"));
     }
-    job.type = fitting_type(tensor);
+    job.type = fitting_type(job.tensor);
     const auto plain = ggml_plain_dtype(job.type);
-    job.copy = tensor.scale == nullptr &&
-               (stored.block ? stored.block == job.type : stored.dtype == plain && plain.has_value());
+    job.copy =
+        is_copyable(job) && (stored.block ? stored.block == job.type : stored.dtype == plain && plain.has_value());
     return job;
   }
 
   // The type asked for, or the nearest finer one whose blocks divide the rows.
-  GgmlType fitting_type(const LogicalTensor& tensor) {
+  GgmlType fitting_type(const TargetTensor& tensor) {
     GgmlType type = *outtype_;
     const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
     if (container_ != Container::gguf) return type;
@@ -145,17 +194,13 @@ class Converter {
   template <typename Writer>
   void write_all(Writer& writer) {
     for (const Job& job : jobs_) {
-      for (const SourceTensor* part : {job.from->data, job.from->scale, job.from->zero}) {
-        if (part != nullptr) source_.will_need(*part);
-      }
+      job.for_each_part([&](const SourceTensor& part) { source_.will_need(part); });
       if (job.copy) {
         copy_bytes(writer, job);
       } else {
         expand_and_pack(writer, job);
       }
-      for (const SourceTensor* part : {job.from->data, job.from->scale, job.from->zero}) {
-        if (part != nullptr) source_.done_with(*part);
-      }
+      job.for_each_part([&](const SourceTensor& part) { source_.done_with(part); });
       source_.intact().value();
     }
     for (const AddedTensor& tensor : options_.added) {
@@ -164,34 +209,50 @@ class Converter {
     }
   }
 
+  // Runs of rows, put together where they are short.
   template <typename Writer>
   void copy_bytes(Writer& writer, const Job& job) {
-    std::span<const std::byte> bytes = job.from->data->bytes;
-    if (bytes.empty()) return;
-    std::vector<std::byte> reordered;
-    if (!job.order.empty()) {
-      reordered.reserve(bytes.size());
-      const std::size_t row = bytes.size() / job.order.size();
-      for (const std::int64_t from : job.order) {
-        const auto part = bytes.subspan(static_cast<std::size_t>(from) * row, row);
-        reordered.insert(reordered.end(), part.begin(), part.end());
-      }
-      bytes = reordered;
-    }
     constexpr std::size_t kPart = std::size_t{64} << 20;
-    for (std::size_t at = 0; at < bytes.size(); at += kPart) {
-      const auto part = bytes.subspan(at, std::min(kPart, bytes.size() - at));
-      writer.write(job.name, part).value();
-      advance(part.size());
+    std::vector<std::byte> gathered;
+    const auto write = [&](std::span<const std::byte> bytes) {
+      for (std::size_t at = 0; at < bytes.size(); at += kPart) {
+        const auto part = bytes.subspan(at, std::min(kPart, bytes.size() - at));
+        writer.write(job.tensor.name, part).value();
+        advance(part.size());
+        report_.bytes += part.size();
+      }
+    };
+    std::int64_t rows = 0;
+    for (const auto& run : job.tensor.rows) rows += run.count;
+    if (rows == 0) return;
+    const std::uint64_t elements = element_count(job.tensor.shape).value_or(0) / static_cast<std::uint64_t>(rows);
+    const Storage& stored = job.first().data->storage;
+    const std::uint64_t row_bytes =
+        stored.block ? elements / static_cast<std::uint64_t>(ggml_type_info(*stored.block).block_elements) *
+                           static_cast<std::uint64_t>(ggml_type_info(*stored.block).block_bytes)
+                     : job.first().data->bytes.size() * elements / element_count(job.first().shape).value_or(1);
+    for (const auto& run : job.tensor.rows) {
+      const auto bytes = job.from[run.source]->data->bytes.subspan(static_cast<std::uint64_t>(run.first) * row_bytes,
+                                                                   static_cast<std::uint64_t>(run.count) * row_bytes);
+      if (bytes.size() >= kPart) {
+        write(gathered);
+        gathered.clear();
+        write(bytes);
+        continue;
+      }
+      gathered.insert(gathered.end(), bytes.begin(), bytes.end());
+      if (gathered.size() < kPart) continue;
+      write(gathered);
+      gathered.clear();
     }
-    report_.bytes += bytes.size();
+    write(gathered);
   }
 
   template <typename Writer>
   void expand_and_pack(Writer& writer, const Job& job) {
-    const LogicalTensor& tensor = *job.from;
-    const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
-    const auto count = static_cast<std::int64_t>(element_count(tensor.shape).value_or(0));
+    const std::vector<std::int64_t>& shape = job.tensor.shape;
+    const std::int64_t columns = shape.empty() ? 1 : shape.back();
+    const auto count = static_cast<std::int64_t>(element_count(shape).value_or(0));
     if (count == 0) return;
     const std::int64_t rows = count / columns;
     const std::int64_t chunk = std::clamp<std::int64_t>(kChunkElements / columns, 1, rows);
@@ -207,37 +268,17 @@ class Converter {
                                                                 static_cast<std::size_t>((end - begin) * columns));
         const std::span<std::byte> out = std::span(packed).subspan(static_cast<std::size_t>(begin * row_bytes),
                                                                    static_cast<std::size_t>((end - begin) * row_bytes));
-        read_rows(job, first + begin, end - begin, some);
-        check(tensor, quantize(job.type, some, out));
+        job.tensor.values(first + begin, end - begin, some);
+        const Status done = quantize(job.type, some, out);
+        if (!done) throw Failure(done.error().inside(where(job.first())));
       });
-      writer.write(job.name, std::span(packed).first(static_cast<std::size_t>(here * row_bytes))).value();
+      writer.write(job.tensor.name, std::span(packed).first(static_cast<std::size_t>(here * row_bytes))).value();
       report_.bytes += static_cast<std::uint64_t>(here * row_bytes);
       const std::uint64_t reached =
-          tensor.stored_bytes() / static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(first + here);
+          job.stored_bytes() / static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(first + here);
       advance(reached - counted);
       counted = reached;
     }
-  }
-
-  // Rows of the target, wherever the source has them.
-  void read_rows(const Job& job, std::int64_t first, std::int64_t count, std::span<float> values) const {
-    const LogicalTensor& tensor = *job.from;
-    if (job.order.empty()) return check(tensor, read_rows_f32(tensor, first, count, values));
-    if (tensor.shape.size() == 1) {  // its elements are the rows
-      std::vector<float> stored(values.size());
-      check(tensor, read_rows_f32(tensor, 0, 1, stored));
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] = stored[static_cast<std::size_t>(job.order[i])];
-      return;
-    }
-    const std::size_t columns = values.size() / static_cast<std::size_t>(count);
-    for (std::int64_t i = 0; i < count; ++i) {
-      check(tensor, read_rows_f32(tensor, job.order[static_cast<std::size_t>(first + i)], 1,
-                                  values.subspan(static_cast<std::size_t>(i) * columns, columns)));
-    }
-  }
-
-  void check(const LogicalTensor& tensor, const Status& status) const {
-    if (!status) throw Failure(status.error().inside(where(tensor)));
   }
 
   void advance(std::uint64_t bytes) {
@@ -251,9 +292,10 @@ class Converter {
   [[nodiscard]] std::vector<TensorSpec> safetensors_specs() const {
     std::vector<TensorSpec> specs;
     for (const Job& job : jobs_) {
-      const auto dtype = job.copy ? job.from->data->storage.dtype : ggml_plain_dtype(job.type);
-      const std::string name = dtype ? std::string(dtype_info(*dtype).safetensors) : job.from->data->storage.name;
-      specs.push_back({job.name, name, job.from->shape});
+      const Storage& stored = job.first().data->storage;
+      const auto dtype = job.copy ? stored.dtype : ggml_plain_dtype(job.type);
+      const std::string name = dtype ? std::string(dtype_info(*dtype).safetensors) : stored.name;
+      specs.push_back({job.tensor.name, name, job.tensor.shape});
     }
     for (const AddedTensor& tensor : options_.added) specs.push_back({tensor.name, "F32", tensor.shape});
     return specs;
@@ -333,7 +375,7 @@ class Converter {
 
   [[nodiscard]] std::vector<GgufTensorSpec> gguf_specs() const {
     std::vector<GgufTensorSpec> specs;
-    for (const Job& job : jobs_) specs.push_back({job.name, job.type, job.from->shape});
+    for (const Job& job : jobs_) specs.push_back({job.tensor.name, job.type, job.tensor.shape});
     for (const AddedTensor& tensor : options_.added) specs.push_back({tensor.name, GgmlType::f32, tensor.shape});
     return specs;
   }
@@ -362,6 +404,7 @@ class Converter {
   Container container_ = Container::gguf;
   std::optional<GgmlType> outtype_;
   std::vector<LogicalTensor> tensors_;
+  std::map<std::string, const LogicalTensor*> by_name_;
   std::vector<Job> jobs_;
   std::uint64_t total_ = 0;
   std::uint64_t done_ = 0;

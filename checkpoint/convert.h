@@ -1,5 +1,5 @@
 // A checkpoint written anew: in another container, in other dtypes, or both, without ever holding more of it than a few
-// rows. Names and metadata change only as the caller says, since only models/ knows what a name means.
+// rows. Names, rows and metadata change only as the caller says, since only models/ knows what a name means.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,24 @@ struct AddedTensor {
   std::vector<float> values;
 };
 
+// A tensor of the target that the source keeps under another name, in another order of rows, or as several tensors.
+struct TargetTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<std::string> sources;  // the tensors that it is made of, at least one; the first one's type is its own
+  // Where it is nothing but whole rows of its sources: rows [first, first + count) of sources[source], one run after
+  // the other, all of one length. Empty: its numbers are computed.
+  struct Rows {
+    std::size_t source = 0;
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
+  std::vector<Rows> rows;
+  // Gives rows [first, first + count) of it, seen as [product of leading dimensions, last dimension]. Called from
+  // several threads. Throws Failure.
+  std::function<void(std::int64_t first, std::int64_t count, std::span<float> values)> values;
+};
+
 enum class Container { gguf, safetensors_file, safetensors_directory };
 
 // By the target's name: .gguf, .safetensors, else a directory.
@@ -36,11 +55,8 @@ struct ConvertOptions {
   std::string outtype;
   std::uint64_t max_shard_size = 5'000'000'000;
   bool replace = false;
-  int threads = 0;                                             // 0: all that may be used
-  std::function<std::string(const std::string& name)> rename;  // an empty result leaves the tensor out
-  // Which row of the source is row r of the target, one entry a row, for a tensor of that name in the source whose rows
-  // change places; empty: they stay.
-  std::function<std::vector<std::int64_t>(const std::string& name)> row_order;
+  int threads = 0;                           // 0: all that may be used
+  std::vector<TargetTensor> tensors;         // what is written, in this order; empty: the source's, as they are
   std::vector<AddedTensor> added;            // written as f32
   std::optional<GgufMetadata> metadata;      // of a GGUF target; absent: the source's own, if it is one
   std::map<std::string, std::string> files;  // further files of a directory target, by name

@@ -95,7 +95,7 @@ std::vector<LinearModule> linear_modules(const LoadedModel& model) {
   std::vector<LinearModule> out;
   for (const auto& spec : model.architecture->parameters(model.config)) {
     if (!spec.is_linear) continue;
-    out.push_back({spec.name.substr(0, spec.name.size() - 7), spec.shape[1], spec.shape[0]});
+    out.push_back({module_of(spec), spec.shape[1], spec.shape[0]});
   }
   return out;
 }

@@ -1,54 +1,75 @@
 #include "models/gguf_names.h"
 
+#include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
 
 #include "base/strings.h"
-#include "checkpoint/logical_tensors.h"
+#include "models/parameter_reader.h"
 #include "models/registry.h"
 #include "models/rope.h"
 
 namespace tern::models {
 namespace {
 
-using SpecsByName = std::map<std::string, ParameterSpec>;
+// What the conversion's functions keep.
+struct Conversion {
+  Conversion(const checkpoint::CheckpointSource& source, std::vector<ParameterSpec> of, Form form)
+      : specs(std::move(of)),
+        reader(source),
+        target(
+            [this, form](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
+              reader.read_rows(spec, first, count, source_in(spec, form).added, values);
+            }) {}
 
-// Sets `rename` and `row_order` once every parameter was found with its shape.
-void set_names(const checkpoint::CheckpointSource& source, const ModelConfig& config, bool to_gguf,
-               checkpoint::ConvertOptions& options) {
-  auto specs = std::make_shared<SpecsByName>();
-  for (const auto& spec : find_architecture(config.architecture)->parameters(config)) {
-    (*specs)[to_gguf ? spec.name : spec.gguf.name] = spec;
-  }
-  SpecsByName missing = *specs;
-  for (const auto& tensor : checkpoint::logical_tensors(source).value()) {
-    const auto found = missing.find(tensor.name);
-    if (found == missing.end()) continue;
-    if (tensor.shape != found->second.shape) {
-      throw Failure(data_error(cat(source.path().string(), ": tensor ", tensor.name),
-                               "the shape that its configuration implies", "another",
-                               "configuration and weights belong to different models"));
+  const std::vector<ParameterSpec> specs;
+  ParameterReader reader;
+  StoredTensorReader target;
+};
+
+// The rows of the source's tensors that a tensor of the target is, by way of the parameters that it is made of; no rows
+// where numbers or columns change.
+checkpoint::TargetTensor target_tensor(const std::shared_ptr<Conversion>& conversion, const StoredTensor& tensor,
+                                       Form form) {
+  checkpoint::TargetTensor out;
+  out.name = tensor.name;
+  out.shape = tensor.shape;
+  out.values = [conversion, tensor](std::int64_t first, std::int64_t count, std::span<float> values) {
+    conversion->target.read_rows(tensor, first, count, values);
+  };
+  bool moves_only = !tensor.is_transposed;
+  const auto append = [&](const std::string& name, std::int64_t first, std::int64_t count) {
+    auto at = std::find(out.sources.begin(), out.sources.end(), name);
+    if (at == out.sources.end()) at = out.sources.insert(at, name);
+    const auto source = static_cast<std::size_t>(at - out.sources.begin());
+    const bool goes_on =
+        !out.rows.empty() && out.rows.back().source == source && out.rows.back().first + out.rows.back().count == first;
+    if (!goes_on) return out.rows.push_back({source, first, count});
+    out.rows.back().count += count;
+  };
+  for (std::int64_t matrix = 0; matrix < tensor.sizes.matrices; ++matrix) {
+    for (const StoredTensor::Rows& some : tensor.rows) {
+      const ParameterSource& source = conversion->reader.source_of(*some.spec);
+      moves_only = moves_only && !source.is_transposed && source.added == source_in(*some.spec, form).added;
+      const std::int64_t first = tensor.parameter_row(matrix, some.first);
+      std::int64_t at = 0;  // row of the parameter at which the run begins
+      for (const RowRun& run : row_runs(*some.spec, source)) {
+        const std::int64_t begin = std::max(at, first);
+        const std::int64_t end = std::min(at + run.count, first + some.count);
+        if (begin < end) append(source.tensors[run.tensor], run.first + begin - at, end - begin);
+        at += run.count;
+      }
     }
-    missing.erase(found);
   }
-  if (!missing.empty()) {
-    throw Failure(data_error(cat(source.path().string(), ": tensor ", missing.begin()->first),
-                             cat("all tensors of ", config.architecture), cat(missing.size(), " absent"),
-                             "the checkpoint is of another architecture, or its configuration is"));
-  }
-  options.rename = [specs, to_gguf, config, &source](const std::string& name) -> std::string {
-    const auto found = specs->find(name);
-    if (found != specs->end()) return to_gguf ? found->second.gguf.name : found->second.name;
-    if (is_needless(source, name, config)) return {};
-    throw Failure(data_error(cat(source.path().string(), ": tensor ", name), "only tensors whose other name is known",
-                             "one without", "the checkpoint is of another architecture, or its configuration is"));
-  };
-  options.row_order = [specs, to_gguf](const std::string& name) -> std::vector<std::int64_t> {
-    const auto found = specs->find(name);
-    if (found == specs->end()) return {};
-    return to_gguf ? rows_for_gguf(found->second) : gguf_rows(found->second);
-  };
+  if (!moves_only) out.rows.clear();
+  return out;
+}
+
+void set_tensors(const checkpoint::CheckpointSource& source, const ModelConfig& config, Form form,
+                 checkpoint::ConvertOptions& options) {
+  auto specs = find_architecture(config.architecture)->parameters(config);
+  ParameterReader(source).require_all(specs, config);
+  options.tensors = tensors_in_form(source, std::move(specs), form).value();
 }
 
 std::string size_label(std::int64_t parameters) {
@@ -58,11 +79,23 @@ std::string size_label(std::int64_t parameters) {
 
 }  // namespace
 
+Result<std::vector<checkpoint::TargetTensor>> tensors_in_form(const checkpoint::CheckpointSource& source,
+                                                              std::vector<ParameterSpec> specs, Form form) {
+  return catching([&] {
+    const auto conversion = std::make_shared<Conversion>(source, std::move(specs), form);
+    for (const ParameterSpec& spec : conversion->specs) (void)conversion->reader.find(spec);
+    std::vector<checkpoint::TargetTensor> tensors;
+    for (const StoredTensor& tensor : stored_tensors(conversion->specs, form))
+      tensors.push_back(target_tensor(conversion, tensor, form));
+    return tensors;
+  });
+}
+
 Status set_gguf_form(const checkpoint::CheckpointSource& source, const ModelConfig& config, const std::string& name,
                      checkpoint::ConvertOptions& options) {
   return catching([&] {
     const Architecture& architecture = *find_architecture(config.architecture);
-    set_names(source, config, true, options);
+    set_tensors(source, config, Form::gguf, options);
     checkpoint::GgufMetadata metadata;
     metadata.set("general.architecture", architecture.gguf);
     metadata.set("general.type", "model");
@@ -84,7 +117,7 @@ Status set_gguf_form(const checkpoint::CheckpointSource& source, const ModelConf
 Result<ModelConfig> set_hugging_face_form(const checkpoint::CheckpointSource& source, const ModelConfig& config,
                                           checkpoint::ConvertOptions& options) {
   return catching([&] {
-    set_names(source, config, false, options);
+    set_tensors(source, config, Form::hugging_face, options);
     require_named_rope(config, cat(source.path().string(), ": tensor rope_freqs.weight"));
     return config;
   });

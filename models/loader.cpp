@@ -1,7 +1,7 @@
 #include "models/loader.h"
 
 #include <algorithm>
-#include <cstring>
+#include <map>
 #include <set>
 
 #include "accel/kernel.h"
@@ -19,16 +19,20 @@ using checkpoint::LogicalTensor;
 
 constexpr std::uint64_t kWorthALine = 1'000'000;  // bytes of memory
 
-// Rows of whole bytes in the order that `order` names. Rows are whole, so a quantised tensor permutes alike.
-std::vector<std::byte> reordered(std::span<const std::byte> bytes, const std::vector<std::int64_t>& order) {
-  const std::size_t row_bytes = bytes.size() / order.size();
-  std::vector<std::byte> out(bytes.size());
-  for (std::size_t row = 0; row < order.size(); ++row) {
-    std::memcpy(out.data() + row * row_bytes, bytes.data() + static_cast<std::size_t>(order[row]) * row_bytes,
-                row_bytes);
+// A parameter in its file.
+struct Stored {
+  const ParameterSpec* spec = nullptr;
+  std::vector<const LogicalTensor*> tensors;
+  std::vector<RowRun> runs;
+  bool is_plain = false;            // of a dtype that weights can be held in
+  TensorDesc desc = absent_desc();  // how it is described to a device as it is stored; absent where that can't be
+
+  [[nodiscard]] const LogicalTensor& first() const { return *tensors.front(); }
+  // The one tensor whose rows are the parameter's, as they are.
+  [[nodiscard]] bool is_whole_tensor() const {
+    return tensors.size() == 1 && runs.size() == 1 && spec->shape == first().shape;
   }
-  return out;
-}
+};
 
 // How the tensor is described to a device where it can stay as it is stored; absent where its planes have no meaning
 // fixed by ops/ref/packing.h, or not the one that they have here.
@@ -53,70 +57,84 @@ TensorDesc stored_desc(const LogicalTensor& tensor) {
 
 std::string megabytes(std::uint64_t bytes) { return cat(fixed(static_cast<double>(bytes) / 1e6, 1), " MB"); }
 
+// The rows' bytes, one run after the other, where the planes of a row are one.
+std::vector<std::byte> gathered(const Stored& stored, std::uint64_t row_bytes) {
+  std::vector<std::byte> out;
+  for (const RowRun& run : stored.runs) {
+    const auto rows = stored.tensors[run.tensor]->data->bytes.subspan(
+        static_cast<std::uint64_t>(run.first) * row_bytes, static_cast<std::uint64_t>(run.count) * row_bytes);
+    out.insert(out.end(), rows.begin(), rows.end());
+  }
+  return out;
+}
+
 class Loader {
  public:
-  Loader(LoadedModel& model, const LoadOptions& options) : m_(model), reader_(*model.source), options_(options) {}
+  Loader(std::shared_ptr<checkpoint::CheckpointSource> source, graph::TensorStore& store, const LoadOptions& options)
+      : source_(std::move(source)), store_(store), reader_(*source_), options_(options) {}
 
-  void run() {
-    const auto specs = m_.architecture->parameters(m_.config);
-    refuse_unused(specs);
+  std::vector<std::string> run(std::span<const ParameterSpec> specs) {
     std::uint64_t total = 0;
-    for (const auto& spec : specs) total += reader_.find(spec).stored_bytes();
+    for (const auto& spec : specs) total += reader_.stored_bytes(spec);
     std::uint64_t done = 0;
     for (const auto& spec : specs) {
-      const LogicalTensor& tensor = reader_.find(spec);
-      load(spec, tensor);
-      done += tensor.stored_bytes();
+      load(find(spec));
+      done += reader_.stored_bytes(spec);
       if (options_.progress) options_.progress(done, total);
     }
-    m_.source->intact().value();
-    const std::int64_t rows = options_.max_positions > 0 ? options_.max_positions : m_.config.max_position_embeddings;
-    for (const RopeTable& table : m_.architecture->rope_tables(m_.config)) {
-      nn::add_rope_table(*m_.store, table.kind, table.frequencies, rows);
-    }
-    write_notes();
+    source_->intact().value();
+    return notes();
   }
 
  private:
-  void write_notes() const {
+  [[nodiscard]] std::vector<std::string> notes() const {
+    std::vector<std::string> lines;
     if (!expanded_.empty()) {
-      m_.notes.push_back(cat("weights of type ", join({expanded_.begin(), expanded_.end()}, ", "), " were expanded to ",
-                             dtype_name(options_.dtype), ", ", megabytes(expanded_bytes_), " in place of ",
-                             megabytes(stored_bytes_), ": ", m_.store->device()->name(), " has no product for them"));
+      lines.push_back(cat("weights of type ", join({expanded_.begin(), expanded_.end()}, ", "), " were expanded to ",
+                          dtype_name(options_.dtype), ", ", megabytes(expanded_bytes_), " in place of ",
+                          megabytes(stored_bytes_), ": ", store_.device()->name(), " has no product for them"));
     }
     if (copied_bytes_ >= kWorthALine) {
       std::vector<std::string> types;
       for (const tern_dtype dtype : copied_) types.emplace_back(dtype_info(dtype).torch);
-      m_.notes.push_back(cat("weights in ", join(types, " and "), " are held in ", dtype_info(options_.dtype).torch,
-                             ": a copy of ", megabytes(copied_bytes_), ", where --torch_dtype ", types.front(),
-                             " reads them from the file's own pages"));
+      lines.push_back(cat("weights in ", join(types, " and "), " are held in ", dtype_info(options_.dtype).torch,
+                          ": a copy of ", megabytes(copied_bytes_), ", where --torch_dtype ", types.front(),
+                          " reads them from the file's own pages"));
     }
+    return lines;
   }
 
-  void refuse_unused(const std::vector<ParameterSpec>& specs) const {
-    std::set<std::string> known;
-    for (const auto& spec : specs) known.insert(stored_name(*m_.source, spec));
-    for (const auto& [name, tensor] : reader_.all()) {
-      if (known.contains(name) || is_needless(*m_.source, name, m_.config)) continue;
-      throw Failure(data_error(cat(m_.source->path().string(), ": tensor ", name),
-                               cat("only tensors that ", m_.config.architecture, " reads"), "one that it does not",
-                               "the checkpoint is of another architecture, or its config.json is"));
+  [[nodiscard]] Stored find(const ParameterSpec& spec) const {
+    const ParameterSource& source = reader_.source_of(spec);
+    Stored stored{&spec, reader_.find(spec), row_runs(spec, source)};
+    const TensorDesc desc = stored_desc(stored.first());
+    stored.is_plain = is_present(desc) && !is_quantised(desc);
+    const bool same_type = std::all_of(stored.tensors.begin(), stored.tensors.end(), [&](const auto* tensor) {
+      return tensor->storage_name() == stored.first().storage_name();
+    });
+    if (!same_type || source.is_transposed || source.added != 0) return stored;
+    if (stored.is_plain) {
+      stored.desc = make_desc(desc.dtype, spec.shape);
+    } else if (stored.is_whole_tensor()) {
+      stored.desc = desc;
+    } else if (is_present(desc) && stored.first().scale == nullptr && spec.shape.size() == 2) {
+      stored.desc = make_quantised_desc(TERN_F32, desc.scheme, spec.shape[0], spec.shape[1]);
     }
+    return stored;
   }
 
-  void load(const ParameterSpec& spec, const LogicalTensor& tensor) {
-    if (options_.fp32_masters) return (void)load_rounded(spec, tensor, TERN_F32);
-    const TensorDesc desc = stored_desc(tensor);
-    const bool is_plain = is_present(desc) && !is_quantised(desc);
-    const bool stays = is_plain ? desc.dtype == options_.dtype : is_present(desc) && multiplies(desc);
-    if (stays) return place(spec, tensor, desc);
-    const std::uint64_t bytes = load_rounded(spec, tensor, options_.dtype);
-    if (!is_plain) {
-      expanded_.insert(tensor.storage_name());
-      stored_bytes_ += tensor.stored_bytes();
+  void load(const Stored& stored) {
+    const tern_dtype dtype = options_.fp32_masters ? TERN_F32 : options_.dtype;
+    const bool may_stay = is_present(stored.desc) && !options_.fp32_masters;
+    if (may_stay && (stored.is_plain ? stored.desc.dtype == dtype : multiplies(stored.desc))) return place(stored);
+    const std::uint64_t bytes = load_rounded(stored, dtype);
+    if (options_.fp32_masters) return;
+    if (!stored.is_plain) {
+      expanded_.insert(stored.first().storage_name());
+      stored_bytes_ += reader_.stored_bytes(*stored.spec);
       expanded_bytes_ += bytes;
-    } else if (can_map(spec, tensor)) {
-      copied_.insert(static_cast<tern_dtype>(desc.dtype));
+    } else if (is_present(stored.desc) && can_map(stored)) {
+      copied_.insert(static_cast<tern_dtype>(stored.desc.dtype));
       copied_bytes_ += bytes;
     }
   }
@@ -133,61 +151,71 @@ class Loader {
     desc.args = {make_desc(TERN_F32, {16, weight.shape[1]}), weight, absent_desc(),
                  make_desc(TERN_F32, {16, weight.shape[0]})};
     desc.attrs = ops::pack_attrs(tern_matmul_q_attrs{1, TERN_F32});
-    const auto& device = *m_.store->device();
+    const auto& device = *store_.device();
     // A device of whole graphs only is asked alike: `supports` judges ops, however they are run.
     return known->second = accel::supports(device, desc).native;
   }
 
+  // The file's pages that are the parameter, of one run of rows; empty where there are several.
+  [[nodiscard]] static std::span<const std::byte> pages(const Stored& stored) {
+    if (stored.runs.size() != 1 || stored.first().scale != nullptr) return {};
+    const std::uint64_t bytes = total_bytes(stored.desc);
+    const auto rows = static_cast<std::uint64_t>(stored.runs.front().count);
+    return stored.first().data->bytes.subspan(static_cast<std::uint64_t>(stored.runs.front().first) * (bytes / rows),
+                                              bytes);
+  }
+
   // Whether the device can read the file's pages as this parameter.
-  [[nodiscard]] bool can_map(const ParameterSpec& spec, const LogicalTensor& tensor) const {
-    const auto& device = m_.store->device();
-    const auto address = reinterpret_cast<std::uintptr_t>(tensor.data->bytes.data());
+  [[nodiscard]] bool can_map(const Stored& stored) const {
+    const auto& device = store_.device();
+    const auto address = reinterpret_cast<std::uintptr_t>(pages(stored).data());
     const std::uint64_t alignment = std::max<std::uint64_t>(device->info().import_alignment, 1);
-    return device->can(TERN_CAP_IMPORT_HOST) && address % alignment == 0 && tensor.scale == nullptr &&
-           reader_.rows(spec).empty();
+    return device->can(TERN_CAP_IMPORT_HOST) && address != 0 && address % alignment == 0;
   }
 
   // As stored: mapped without a copy where the device and the file's layout allow it.
-  void place(const ParameterSpec& spec, const LogicalTensor& tensor, const TensorDesc& desc) {
-    const auto order = reader_.rows(spec);
-    if (!order.empty()) return add(spec, tensor, desc, reordered(tensor.data->bytes, order));
-    if (tensor.scale != nullptr) {
-      std::vector<std::byte> planes(tensor.data->bytes.begin(), tensor.data->bytes.end());
-      planes.insert(planes.end(), tensor.scale->bytes.begin(), tensor.scale->bytes.end());
-      return add(spec, tensor, desc, planes);
-    }
-    if (can_map(spec, tensor)) {
-      auto buffer = m_.store->device()->import_host(tensor.data->bytes);
+  void place(const Stored& stored) {
+    if (can_map(stored)) {
+      auto buffer = store_.device()->import_host(pages(stored));
       if (buffer.ok()) {
-        m_.store->adopt(spec.name, desc, std::move(*buffer),
-                        [source = m_.source, data = tensor.data] { source->done_with(*data); });
+        store_.adopt(stored.spec->name, stored.desc, std::move(*buffer),
+                     [source = source_, data = stored.first().data] { source->done_with(*data); });
         return;
       }
     }
-    add(spec, tensor, desc, tensor.data->bytes);
+    if (const auto whole = pages(stored); !whole.empty()) return add(stored, stored.desc, whole);
+    if (stored.first().scale != nullptr) {
+      const auto& [data, scale] = std::pair{stored.first().data->bytes, stored.first().scale->bytes};
+      std::vector<std::byte> planes(data.begin(), data.end());
+      planes.insert(planes.end(), scale.begin(), scale.end());
+      return add(stored, stored.desc, planes);
+    }
+    std::int64_t rows = 0;
+    for (const RowRun& run : stored.runs) rows += run.count;
+    add(stored, stored.desc, gathered(stored, total_bytes(stored.desc) / static_cast<std::uint64_t>(rows)));
   }
 
   // The file's pages of what was copied need not stay in memory.
-  void add(const ParameterSpec& spec, const LogicalTensor& tensor, const TensorDesc& desc,
-           std::span<const std::byte> bytes) {
-    m_.store->create(spec.name, desc);
-    m_.store->upload(spec.name, bytes);
-    m_.source->done_with(*tensor.data);
+  void add(const Stored& stored, const TensorDesc& desc, std::span<const std::byte> bytes) {
+    store_.create(stored.spec->name, desc);
+    store_.upload(stored.spec->name, bytes);
+    for (const LogicalTensor* tensor : stored.tensors) source_->done_with(*tensor->data);
   }
 
   // Gives the bytes that it takes.
-  std::uint64_t load_rounded(const ParameterSpec& spec, const LogicalTensor& tensor, tern_dtype dtype) {
-    const std::vector<float> values = reader_.read(spec);
-    const TensorDesc desc = make_desc(dtype, spec.shape);
+  std::uint64_t load_rounded(const Stored& stored, tern_dtype dtype) {
+    const std::vector<float> values = reader_.read(*stored.spec);
+    const TensorDesc desc = make_desc(dtype, stored.spec->shape);
     if (dtype == TERN_F32) {
-      add(spec, tensor, desc, std::as_bytes(std::span(values)));
+      add(stored, desc, std::as_bytes(std::span(values)));
     } else {
-      add(spec, tensor, desc, rounded(values, dtype));
+      add(stored, desc, rounded(values, dtype));
     }
     return total_bytes(desc);
   }
 
-  LoadedModel& m_;
+  std::shared_ptr<checkpoint::CheckpointSource> source_;
+  graph::TensorStore& store_;
   ParameterReader reader_;
   const LoadOptions& options_;
   std::map<std::string, bool> multiplies_;
@@ -200,6 +228,12 @@ class Loader {
 
 }  // namespace
 
+Result<std::vector<std::string>> load_parameters(std::span<const ParameterSpec> specs,
+                                                 std::shared_ptr<checkpoint::CheckpointSource> source,
+                                                 graph::TensorStore& store, const LoadOptions& options) {
+  return catching([&] { return Loader(std::move(source), store, options).run(specs); });
+}
+
 Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::CheckpointSource> source,
                                accel::DevicePtr device, const LoadOptions& options) {
   return catching([&] {
@@ -209,7 +243,13 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     model.architecture = find_architecture(model.config.architecture);
     model.source = std::move(source);
     model.store = std::make_shared<graph::TensorStore>(std::move(device));
-    Loader(model, options).run();
+    const auto specs = model.architecture->parameters(model.config);
+    ParameterReader(*model.source).require_all(specs, model.config);
+    model.notes = load_parameters(specs, model.source, *model.store, options).value();
+    const std::int64_t rows = options.max_positions > 0 ? options.max_positions : model.config.max_position_embeddings;
+    for (const RopeTable& table : model.architecture->rope_tables(model.config)) {
+      nn::add_rope_table(*model.store, table.kind, table.frequencies, rows);
+    }
     return model;
   });
 }

@@ -4,6 +4,9 @@
 
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "accel/device.h"
 #include "checkpoint/checkpoint_source.h"
@@ -30,6 +33,12 @@ struct LoadedModel {
   std::shared_ptr<graph::TensorStore> store;
   std::vector<std::string> notes;  // what was decided about storage, to be printed
 };
+
+// Puts the parameters of a list into the store, under their own names; gives what is to be printed. Errors as
+// load_model.
+[[nodiscard]] Result<std::vector<std::string>> load_parameters(std::span<const ParameterSpec> specs,
+                                                               std::shared_ptr<checkpoint::CheckpointSource> source,
+                                                               graph::TensorStore& store, const LoadOptions& options);
 
 // `config` is what read_config made of the source. Errors (data): an absent or misshapen tensor, one that the model has
 // no use for; (device): no memory.

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 
-#include "base/dtype.h"
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
 #include "models/parameter_reader.h"
+#include "models/write_weights.h"
 
 namespace tern::models {
 namespace {
@@ -30,28 +32,39 @@ std::vector<float> read_f32(const HostAdapter& adapter, const checkpoint::Safete
   return values;
 }
 
-// weight [out, in] += scaling * b [out, rank] a [rank, in]; true where the adapter has this module.
-bool add_adapter(const HostAdapter& adapter, const std::string& module, std::int64_t out, std::int64_t in,
-                 std::vector<float>& weight) {
-  const auto* a_tensor = adapter.file.tensor(peft_name(module, "lora_A"));
-  const auto* b_tensor = adapter.file.tensor(peft_name(module, "lora_B"));
-  if (a_tensor == nullptr || b_tensor == nullptr) return false;
+// The pair of matrices that an adapter has for a linear layer.
+struct Pair {
+  std::vector<float> a;  // [rank, in]
+  std::vector<float> b;  // [out, rank]
+  std::int64_t rank = 0;
+  float scaling = 0;
+};
+
+// Absent where the adapter lacks this layer.
+std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& weight) {
+  const std::string module = module_of(weight);
+  const auto* a = adapter.file.tensor(peft_name(module, "lora_A"));
+  const auto* b = adapter.file.tensor(peft_name(module, "lora_B"));
+  if (a == nullptr || b == nullptr) return std::nullopt;
   const std::int64_t rank = adapter.config.rank;
-  const auto a = read_f32(adapter, *a_tensor, {rank, in});
-  const auto b = read_f32(adapter, *b_tensor, {out, rank});
-  const float scaling = adapter.config.scaling();
-  std::vector<float> delta(static_cast<std::size_t>(in));
-  for (std::int64_t o = 0; o < out; ++o) {
+  return Pair{read_f32(adapter, *a, {rank, weight.shape[1]}), read_f32(adapter, *b, {weight.shape[0], rank}), rank,
+              adapter.config.scaling()};
+}
+
+// rows [count, in] += scaling * b[first ..] a.
+void add_rows(const Pair& pair, std::int64_t first, std::int64_t count, std::span<float> rows) {
+  const std::size_t in = rows.size() / static_cast<std::size_t>(count);
+  std::vector<float> delta(in);
+  for (std::int64_t row = 0; row < count; ++row) {
     std::fill(delta.begin(), delta.end(), 0.0F);
-    for (std::int64_t r = 0; r < rank; ++r) {
-      const float factor = b[static_cast<std::size_t>(o * rank + r)];
-      const float* row = a.data() + r * in;
-      for (std::int64_t i = 0; i < in; ++i) delta[static_cast<std::size_t>(i)] += factor * row[i];
+    for (std::int64_t r = 0; r < pair.rank; ++r) {
+      const float factor = pair.b[static_cast<std::size_t>((first + row) * pair.rank + r)];
+      const float* from = pair.a.data() + static_cast<std::size_t>(r) * in;
+      for (std::size_t i = 0; i < in; ++i) delta[i] += factor * from[i];
     }
-    float* target = weight.data() + o * in;
-    for (std::int64_t i = 0; i < in; ++i) target[i] += scaling * delta[static_cast<std::size_t>(i)];
+    float* target = rows.data() + static_cast<std::size_t>(row) * in;
+    for (std::size_t i = 0; i < in; ++i) target[i] += pair.scaling * delta[i];
   }
-  return true;
 }
 
 void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
@@ -73,31 +86,34 @@ Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConf
                           checkpoint::Safetensors::open_directory(path, "adapter_model").value(),
                           (path / "adapter_model.safetensors").string()});
     }
-    std::vector<checkpoint::TensorSpec> tensors;
-    std::uint64_t total = 0;
-    for (const auto& spec : specs) {
-      tensors.push_back({spec.name, std::string(dtype_info(options.dtype).safetensors), spec.shape});
-      total += static_cast<std::uint64_t>(num_elements(make_desc(TERN_F32, spec.shape)));
-    }
-    checkpoint::SafetensorsWriteOptions write;
-    write.max_shard_size = options.max_shard_size;
-    auto writer = checkpoint::SafetensorsWriter::create(directory, tensors, write).value();
     ParameterReader reader(source);
-    std::vector<std::size_t> used(adapters.size(), 0);
-    std::uint64_t done = 0;
-    for (const auto& spec : specs) {
-      std::vector<float> values = reader.read(spec);
-      for (std::size_t i = 0; spec.is_linear && i < adapters.size(); ++i) {
-        const std::string module = spec.name.substr(0, spec.name.size() - 7);
-        if (add_adapter(adapters[i], module, spec.shape[0], spec.shape[1], values)) ++used[i];
+    reader.require_all(specs, config);
+    std::vector<std::set<std::string>> used(adapters.size());
+    std::map<const ParameterSpec*, std::vector<Pair>> pairs;  // of the tensor being written
+    WriteWeightsOptions write;
+    write.dtype = options.dtype;
+    write.max_shard_size = options.max_shard_size;
+    write.progress = options.progress;
+    write.begin = [&](const std::vector<const ParameterSpec*>& next) {
+      pairs.clear();
+      for (const ParameterSpec* spec : next) {
+        for (std::size_t i = 0; spec->is_linear && i < adapters.size(); ++i) {
+          auto pair = read_pair(adapters[i], *spec);
+          if (!pair) continue;
+          used[i].insert(spec->name);
+          pairs[spec].push_back(*std::move(pair));
+        }
       }
-      writer.write(spec.name, rounded(values, options.dtype)).value();
-      done += values.size();
-      if (options.progress) options.progress(done, total);
-    }
-    for (std::size_t i = 0; i < adapters.size(); ++i) require_all_used(adapters[i], used[i]);
+    };
+    write.rows = [&](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
+      reader.read_rows(spec, first, count, spec.hugging_face.added, values);
+      const auto found = pairs.find(&spec);
+      if (found == pairs.end()) return;
+      for (const Pair& pair : found->second) add_rows(pair, first, count, values);
+    };
+    write_weights(specs, directory, write);
+    for (std::size_t i = 0; i < adapters.size(); ++i) require_all_used(adapters[i], used[i].size());
     source.intact().value();
-    writer.finish().value();
     return Unit{};
   });
 }

@@ -1,6 +1,7 @@
 #include "models/parameter_reader.h"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include "base/half.h"
@@ -26,56 +27,136 @@ ParameterReader::ParameterReader(const checkpoint::CheckpointSource& source) : s
   }
 }
 
-const checkpoint::LogicalTensor& ParameterReader::find(const ParameterSpec& spec) const {
-  const std::string& name = stored_name(source_, spec);
-  const auto found = tensors_.find(name);
-  if (found == tensors_.end()) {
-    (void)source_.require(name).value();  // says which name is near
-    throw std::logic_error(cat("tensor ", name, " is a part of a quantised weight"));
+std::vector<const checkpoint::LogicalTensor*> ParameterReader::find(const ParameterSpec& spec) const {
+  const std::vector<std::int64_t> shape = stored_shape(spec, form_of(source_));
+  std::vector<const checkpoint::LogicalTensor*> out;
+  for (const std::string& name : source_of(spec).tensors) {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) {
+      (void)source_.require(name).value();  // says which name is near
+      throw std::logic_error(cat("tensor ", name, " is a part of a quantised weight"));
+    }
+    if (found->second.shape != shape) {
+      throw Failure(data_error(cat(source_.path().string(), ": tensor ", name), cat("the shape ", shape_text(shape)),
+                               shape_text(found->second.shape),
+                               "config.json and the weights belong to different models"));
+    }
+    out.push_back(&found->second);
   }
-  if (found->second.shape != spec.shape) {
-    throw Failure(data_error(cat(source_.path().string(), ": tensor ", name), cat("the shape ", shape_text(spec.shape)),
-                             shape_text(found->second.shape),
-                             "config.json and the weights belong to different models"));
-  }
-  return found->second;
+  return out;
 }
 
-std::vector<std::int64_t> ParameterReader::rows(const ParameterSpec& spec) const {
-  return source_.gguf() != nullptr ? gguf_rows(spec) : std::vector<std::int64_t>();
+void ParameterReader::require_all(std::span<const ParameterSpec> specs, const ModelConfig& config) const {
+  std::set<std::string> known;
+  for (const ParameterSpec& spec : specs) {
+    const auto& names = source_of(spec).tensors;
+    known.insert(names.begin(), names.end());
+  }
+  for (const auto& [name, tensor] : tensors_) {
+    if (known.contains(name) || is_needless(source_, name, config)) continue;
+    throw Failure(data_error(cat(source_.path().string(), ": tensor ", name),
+                             cat("only tensors that ", config.architecture, " reads"), "one that it does not",
+                             "the checkpoint is of another architecture, or its config.json is"));
+  }
+  for (const ParameterSpec& spec : specs) (void)find(spec);
+}
+
+std::uint64_t ParameterReader::stored_bytes(const ParameterSpec& spec) const {
+  std::uint64_t bytes = 0;
+  for (const auto* tensor : find(spec)) bytes += tensor->stored_bytes();
+  const ParameterSource& source = source_of(spec);
+  if (source.tensor_rows == 0) return bytes;
+  return bytes / static_cast<std::uint64_t>(source.tensor_rows) * static_cast<std::uint64_t>(matrix_sizes(spec).rows);
+}
+
+void ParameterReader::read_stored(const checkpoint::LogicalTensor& tensor, std::int64_t first, std::int64_t count,
+                                  std::span<float> values) const {
+  const Status read = checkpoint::read_rows_f32(tensor, first, count, values);
+  if (!read) throw Failure(read.error().inside(source_.path().string()));
+}
+
+// Rows of a tensor's matrix, which the file keeps with its last two dimensions swapped.
+void ParameterReader::read_transposed(const checkpoint::LogicalTensor& tensor, const MatrixSizes& sizes,
+                                      const RowRun& run, std::span<float> values) {
+  const std::lock_guard lock(mutex_);
+  for (std::int64_t done = 0; done < run.count;) {
+    const std::int64_t matrix = (run.first + done) / sizes.rows;
+    const std::int64_t row = (run.first + done) % sizes.rows;
+    if (tensor_ != &tensor || matrix_ != matrix) {
+      std::vector<float> stored(static_cast<std::size_t>(sizes.rows * sizes.columns));
+      read_stored(tensor, matrix * sizes.columns, sizes.columns, stored);
+      kept_.resize(stored.size());
+      transpose(stored, sizes.columns, sizes.rows, kept_);
+      tensor_ = &tensor;
+      matrix_ = matrix;
+    }
+    const std::int64_t some = std::min(run.count - done, sizes.rows - row);
+    std::copy_n(kept_.begin() + row * sizes.columns, some * sizes.columns, values.begin() + done * sizes.columns);
+    done += some;
+  }
+}
+
+void ParameterReader::read_run(const ParameterSpec& spec, const RowRun& run, std::span<float> values) {
+  const ParameterSource& source = source_of(spec);
+  const checkpoint::LogicalTensor& tensor = tensors_.at(source.tensors[run.tensor]);
+  const MatrixSizes sizes = matrix_sizes(spec);
+  if (source.is_transposed) {
+    const std::int64_t rows = source.tensor_rows > 0 ? source.tensor_rows : sizes.rows;
+    return read_transposed(tensor, {sizes.matrices, rows, sizes.columns}, run, values);
+  }
+  const std::int64_t last = tensor.shape.back();
+  if (last == sizes.columns) return read_stored(tensor, run.first, run.count, values);
+  // Elements of vectors, which are read whole.
+  const std::lock_guard lock(mutex_);
+  if (tensor_ != &tensor || matrix_ != -1) {
+    std::int64_t count = 1;
+    for (const std::int64_t size : tensor.shape) count *= size;
+    kept_.resize(static_cast<std::size_t>(count));
+    read_stored(tensor, 0, count / last, kept_);
+    tensor_ = &tensor;
+    matrix_ = -1;
+  }
+  std::copy_n(kept_.begin() + run.first, run.count, values.begin());
+}
+
+void ParameterReader::read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count, float subtracted,
+                                std::span<float> values) {
+  (void)find(spec);
+  const ParameterSource& source = source_of(spec);
+  const std::int64_t columns = matrix_sizes(spec).columns;
+  std::int64_t at = 0;  // row of the parameter at which the run begins
+  for (const RowRun& run : row_runs(spec, source)) {
+    const std::int64_t begin = std::max(at, first);
+    const std::int64_t end = std::min(at + run.count, first + count);
+    if (begin < end) {
+      read_run(spec, {run.tensor, run.first + begin - at, end - begin},
+               values.subspan(static_cast<std::size_t>((begin - first) * columns),
+                              static_cast<std::size_t>((end - begin) * columns)));
+    }
+    at += run.count;
+  }
+  const float change = source.added - subtracted;
+  if (change == 0) return;
+  for (float& value : values) value += change;
 }
 
 std::vector<float> ParameterReader::read(const ParameterSpec& spec) {
-  const checkpoint::LogicalTensor& tensor = find(spec);
-  const std::int64_t columns = spec.shape.back();
-  std::int64_t count = 1;
-  for (const std::int64_t size : spec.shape) count *= size;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  const auto check = [&](const Status& status) {
-    if (!status) throw Failure(status.error().inside(source_.path().string()));
-  };
-  pool_.parallel_for(
-      count / columns, std::max<std::int64_t>(kGrain / columns, 1),
-      [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
-        check(checkpoint::read_rows_f32(tensor, begin, end - begin,
-                                        std::span(values).subspan(static_cast<std::size_t>(begin * columns),
-                                                                  static_cast<std::size_t>((end - begin) * columns))));
-      });
+  const MatrixSizes sizes = matrix_sizes(spec);
+  const std::int64_t rows = sizes.matrices * sizes.rows;
+  std::vector<float> values(static_cast<std::size_t>(rows * sizes.columns));
+  pool_.parallel_for(rows, std::max<std::int64_t>(kGrain / sizes.columns, 1),
+                     [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
+                       read_rows(spec, begin, end - begin, 0,
+                                 std::span(values).subspan(static_cast<std::size_t>(begin * sizes.columns),
+                                                           static_cast<std::size_t>((end - begin) * sizes.columns)));
+                     });
   source_.intact().value();
-  const auto order = rows(spec);
-  if (order.empty()) return values;
-  const auto width = static_cast<std::size_t>(count) / order.size();
-  std::vector<float> ordered(values.size());
-  for (std::size_t row = 0; row < order.size(); ++row) {
-    std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(order[row]) * width), width,
-                ordered.begin() + static_cast<std::ptrdiff_t>(row * width));
-  }
-  return ordered;
+  return values;
 }
 
-std::vector<std::byte> rounded(const std::vector<float>& values, tern_dtype dtype) {
+std::vector<std::byte> rounded(std::span<const float> values, tern_dtype dtype) {
   if (dtype == TERN_F32) {
-    const auto bytes = std::as_bytes(std::span(values));
+    const auto bytes = std::as_bytes(values);
     return {bytes.begin(), bytes.end()};
   }
   std::vector<std::uint16_t> narrow(values.size());

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
 #include "checkpoint/logical_tensors.h"
-#include "models/parameters.h"
+#include "models/stored_tensors.h"
 
 namespace tern::models {
 
@@ -16,24 +17,45 @@ class ParameterReader {
   // The source must outlive the reader. Throws Failure (data) where planes of a quantised weight do not fit together.
   explicit ParameterReader(const checkpoint::CheckpointSource& source);
 
-  // The stored weight. Throws Failure (data) where it is absent or of another shape.
-  [[nodiscard]] const checkpoint::LogicalTensor& find(const ParameterSpec& spec) const;
-  // Every weight of the checkpoint, by the name that the file gives it.
-  [[nodiscard]] const std::map<std::string, checkpoint::LogicalTensor>& all() const { return tensors_; }
+  // The tensors that the parameter is stored in, of a stack all, in its order. Throws Failure (data) where one is
+  // absent or of another shape.
+  [[nodiscard]] std::vector<const checkpoint::LogicalTensor*> find(const ParameterSpec& spec) const;
+  // Throws Failure (data) where one of them isn't there, or where the checkpoint has a tensor that no parameter is
+  // stored in, unless it is needless.
+  void require_all(std::span<const ParameterSpec> specs, const ModelConfig& config) const;
+  // Bytes of the file that are the parameter's.
+  [[nodiscard]] std::uint64_t stored_bytes(const ParameterSpec& spec) const;
+
   // Expanded to fp32 [shape], rows in the model's own order. Throws Failure (data).
   [[nodiscard]] std::vector<float> read(const ParameterSpec& spec);
-  // Where the model's rows are, in the order of `spec`; empty: the file has the same order.
-  [[nodiscard]] std::vector<std::int64_t> rows(const ParameterSpec& spec) const;
+  // Rows [first, first + count) of the parameter seen as [rows of all matrices, columns], less `subtracted`: 0 gives
+  // the parameter, what the form of a file adds gives that file's own numbers, and exactly so where this file has the
+  // same form. Throws Failure (data). Safe to call from several threads.
+  void read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count, float subtracted,
+                 std::span<float> values);
 
   [[nodiscard]] const checkpoint::CheckpointSource& source() const { return source_; }
+  [[nodiscard]] const ParameterSource& source_of(const ParameterSpec& spec) const {
+    return source_in(spec, form_of(source_));
+  }
 
  private:
+  void read_stored(const checkpoint::LogicalTensor& tensor, std::int64_t first, std::int64_t count,
+                   std::span<float> values) const;
+  void read_run(const ParameterSpec& spec, const RowRun& run, std::span<float> values);
+  void read_transposed(const checkpoint::LogicalTensor& tensor, const MatrixSizes& sizes, const RowRun& run,
+                       std::span<float> values);
+
   const checkpoint::CheckpointSource& source_;
   std::map<std::string, checkpoint::LogicalTensor> tensors_;
   ThreadPool pool_;
+  std::mutex mutex_;  // of what follows: what was read last of tensors that are not read row by row
+  const checkpoint::LogicalTensor* tensor_ = nullptr;
+  std::int64_t matrix_ = -1;
+  std::vector<float> kept_;
 };
 
 // The values as bytes in f32, bf16 or f16, each rounded once, to nearest even.
-[[nodiscard]] std::vector<std::byte> rounded(const std::vector<float>& values, tern_dtype dtype);
+[[nodiscard]] std::vector<std::byte> rounded(std::span<const float> values, tern_dtype dtype);
 
 }  // namespace tern::models

@@ -1,30 +1,52 @@
 #include "models/parameters.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/strings.h"
 
 namespace tern::models {
 
-void ParameterList::embedding(const std::string& module, const std::string& gguf, std::int64_t vocab,
-                              std::int64_t hidden) {
-  specs_.push_back({module + ".weight", {vocab, hidden}, {gguf + ".weight"}, false});
+std::string module_of(const ParameterSpec& weight) { return weight.name.substr(0, weight.name.rfind('.')); }
+
+Form form_of(const checkpoint::CheckpointSource& source) {
+  return source.gguf() != nullptr ? Form::gguf : Form::hugging_face;
 }
 
-void ParameterList::norm(const std::string& module, const std::string& gguf, std::int64_t width) {
-  specs_.push_back({module + ".weight", {width}, {gguf + ".weight"}, false});
+const ParameterSource& source_in(const ParameterSpec& spec, Form form) {
+  return form == Form::gguf ? spec.gguf : spec.hugging_face;
+}
+
+ParameterSpec& ParameterList::add(const std::string& name, std::vector<std::int64_t> shape, const std::string& gguf) {
+  return specs_.emplace_back(ParameterSpec{
+      .name = name, .shape = std::move(shape), .hugging_face = {.tensors = {name}}, .gguf = {.tensors = {gguf}}});
+}
+
+ParameterSpec& ParameterList::embedding(const std::string& module, const std::string& gguf, std::int64_t vocab,
+                                        std::int64_t hidden) {
+  return add(module + ".weight", {vocab, hidden}, gguf + ".weight");
+}
+
+ParameterSpec& ParameterList::norm(const std::string& module, const std::string& gguf, std::int64_t width) {
+  return add(module + ".weight", {width}, gguf + ".weight");
 }
 
 void ParameterList::linear(const std::string& module, const std::string& gguf, const Linear& shape) {
-  specs_.push_back(
-      {module + ".weight", {shape.out, shape.in}, {gguf + ".weight", shape.interleaved_heads, shape.rotary_dim}, true});
+  const auto interleave = [&](ParameterSpec& spec) {
+    spec.gguf.interleaved_heads = shape.interleaved_heads;
+    spec.gguf.rotary_dim = shape.rotary_dim;
+  };
+  ParameterSpec& weight = add(module + ".weight", {shape.out, shape.in}, gguf + ".weight");
+  weight.is_linear = true;
+  interleave(weight);
   if (!shape.bias) return;
-  specs_.push_back({module + ".bias", {shape.out}, {gguf + ".bias", shape.interleaved_heads, shape.rotary_dim}, false});
+  ParameterSpec& bias = add(module + ".bias", {shape.out}, gguf + ".bias");
+  bias.is_bias = true;
+  interleave(bias);
 }
 
-void ParameterList::head(const std::string& module, const std::string& gguf, std::int64_t vocab, std::int64_t hidden) {
-  specs_.push_back({module + ".weight", {vocab, hidden}, {gguf + ".weight"}, false});
+ParameterSpec& ParameterList::head(const std::string& module, const std::string& gguf, std::int64_t vocab,
+                                   std::int64_t hidden) {
+  return add(module + ".weight", {vocab, hidden}, gguf + ".weight");
 }
 
 std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config, const DecoderParameters& options) {
@@ -57,34 +79,6 @@ std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config, const D
   list.norm("model.norm", "output_norm", hidden);
   if (!config.tie_word_embeddings) list.head("lm_head", "output", config.vocab_size, hidden);
   return list.take();
-}
-
-const std::string& stored_name(const checkpoint::CheckpointSource& source, const ParameterSpec& spec) {
-  return source.gguf() != nullptr ? spec.gguf.name : spec.name;
-}
-
-std::vector<std::int64_t> gguf_rows(const ParameterSpec& spec) {
-  if (spec.gguf.interleaved_heads == 0) return {};
-  const std::int64_t per_head = spec.shape[0] / spec.gguf.interleaved_heads;
-  const std::int64_t half = spec.gguf.rotary_dim / 2;
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(spec.shape[0]));
-  std::iota(rows.begin(), rows.end(), std::int64_t{0});
-  for (std::int64_t head = 0; head < spec.shape[0]; head += per_head) {
-    for (std::int64_t i = 0; i < half; ++i) {
-      rows[static_cast<std::size_t>(head + i)] = head + 2 * i;
-      rows[static_cast<std::size_t>(head + half + i)] = head + 2 * i + 1;
-    }
-  }
-  return rows;
-}
-
-std::vector<std::int64_t> rows_for_gguf(const ParameterSpec& spec) {
-  const auto rows = gguf_rows(spec);
-  std::vector<std::int64_t> back(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    back[static_cast<std::size_t>(rows[i])] = static_cast<std::int64_t>(i);
-  }
-  return back;
 }
 
 bool is_needless(const checkpoint::CheckpointSource& source, const std::string& tensor, const ModelConfig& config) {

@@ -1,4 +1,4 @@
-// The parameters of an architecture: one list that loading, saving, converting, adapters and planning read alike.
+// The parameters of an architecture: one list that loading, saving, converting, adapters and planners read alike.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,49 @@
 
 namespace tern::models {
 
-// How a GGUF keeps a parameter.
-struct GgufSource {
-  std::string name;
-  // llama.cpp's converter of Llama stores the first `rotary_dim` rows of each head in pairs (2i, 2i + 1), which are
-  // (i, i + rotary_dim / 2) here; 0 heads: rows are as they are.
+// How one kind of file keeps a parameter: in which tensors, and what was done to it there.
+struct ParameterSource {
+  // One tensor; or, of a stack, the tensors whose i-th is parameter[i]: an expert each, say.
+  std::vector<std::string> tensors;
+  bool is_stack = false;
+  // A slice: row r of the parameter is row first_row + r * row_step of the tensor's `tensor_rows`, which others share;
+  // 0 tensor_rows: the tensor has no other rows. Rows are what the last dimension but one counts, elements of a vector.
+  std::int64_t first_row = 0;
+  std::int64_t row_step = 1;
+  std::int64_t tensor_rows = 0;
+  // Interleaved: the first `rotary_dim` rows of each head stand in pairs (2i, 2i + 1), as llama.cpp's converter of
+  // Llama stores them, which are (i, i + rotary_dim / 2) here. 0 heads: rows are as they are.
   std::int64_t interleaved_heads = 0;
   std::int64_t rotary_dim = 0;
+  bool is_transposed = false;  // rows and columns, the last two dimensions, change places in the file
+  float added = 0;  // parameter = file + added: -1 where norms multiply by 1 + weight, and the file has that sum
 };
 
 struct ParameterSpec {
-  std::string name;  // as Hugging Face names it
+  std::string name;  // as Hugging Face names it; of a stack, as its module holds it
   std::vector<std::int64_t> shape;
-  GgufSource gguf;
+  ParameterSource hugging_face;
+  ParameterSource gguf;
   bool is_linear = false;  // weight of a linear layer that an adapter can sit on: what `all-linear` means
+  bool is_bias = false;  // rows are its elements, whatever its rank: the biases of several experts are [experts, rows]
 };
 
-// Makes the list as a model's file reads: module by module.
+// "<module>" of "<module>.weight": what an adapter's tensors and dropout are named after.
+[[nodiscard]] std::string module_of(const ParameterSpec& weight);
+
+// The kinds of files.
+enum class Form { hugging_face, gguf };
+[[nodiscard]] Form form_of(const checkpoint::CheckpointSource& source);
+[[nodiscard]] const ParameterSource& source_in(const ParameterSpec& spec, Form form);
+
+// Makes the list as a model's file reads: module by module. What differs from the plain case is said of the spec that
+// is given back, which the next call moves.
 class ParameterList {
  public:
   // "<module>.weight" [vocab, hidden].
-  void embedding(const std::string& module, const std::string& gguf, std::int64_t vocab, std::int64_t hidden);
+  ParameterSpec& embedding(const std::string& module, const std::string& gguf, std::int64_t vocab, std::int64_t hidden);
   // "<module>.weight" [width].
-  void norm(const std::string& module, const std::string& gguf, std::int64_t width);
+  ParameterSpec& norm(const std::string& module, const std::string& gguf, std::int64_t width);
   struct Linear {
     std::int64_t out = 0;
     std::int64_t in = 0;
@@ -43,11 +63,12 @@ class ParameterList {
   // "<module>.weight" [out, in] and, with a bias, "<module>.bias" [out].
   void linear(const std::string& module, const std::string& gguf, const Linear& shape);
   // The output projection, "<module>.weight" [vocab, hidden]; no adapter sits on it.
-  void head(const std::string& module, const std::string& gguf, std::int64_t vocab, std::int64_t hidden);
+  ParameterSpec& head(const std::string& module, const std::string& gguf, std::int64_t vocab, std::int64_t hidden);
 
   [[nodiscard]] std::vector<ParameterSpec> take() { return std::move(specs_); }
 
  private:
+  ParameterSpec& add(const std::string& name, std::vector<std::int64_t> shape, const std::string& gguf);
   std::vector<ParameterSpec> specs_;
 };
 
@@ -63,13 +84,6 @@ struct DecoderParameters {
 // lm_head.
 [[nodiscard]] std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config,
                                                             const DecoderParameters& options);
-
-// The parameter's name in a source of that kind.
-[[nodiscard]] const std::string& stored_name(const checkpoint::CheckpointSource& source, const ParameterSpec& spec);
-// Which row of the GGUF is row r of the parameter, one entry a row; empty: they are the same.
-[[nodiscard]] std::vector<std::int64_t> gguf_rows(const ParameterSpec& spec);
-// The way back: which row of the parameter is row r of the GGUF.
-[[nodiscard]] std::vector<std::int64_t> rows_for_gguf(const ParameterSpec& spec);
 
 // Tensors that some exporters write and no computation reads: what the configuration was read from, a tied head's copy,
 // a bias of nothing but zeros (AutoGPTQ writes them) where the architecture has none.

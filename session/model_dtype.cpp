@@ -16,8 +16,10 @@ bool is_model_dtype(std::optional<tern_dtype> dtype) {
 std::optional<tern_dtype> shared_dtype(const models::ModelConfig& config, const checkpoint::CheckpointSource& source) {
   std::set<tern_dtype> dtypes;
   for (const auto& spec : models::find_architecture(config.architecture)->parameters(config)) {
-    const auto* tensor = source.find(models::stored_name(source, spec));
-    if (tensor != nullptr && is_model_dtype(tensor->storage.dtype)) dtypes.insert(*tensor->storage.dtype);
+    for (const std::string& name : models::source_in(spec, models::form_of(source)).tensors) {
+      const auto* tensor = source.find(name);
+      if (tensor != nullptr && is_model_dtype(tensor->storage.dtype)) dtypes.insert(*tensor->storage.dtype);
+    }
   }
   return dtypes.size() == 1 ? std::optional(*dtypes.begin()) : std::nullopt;
 }

@@ -1,10 +1,12 @@
 #include "train/model_saver.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/dtype.h"
 #include "base/strings.h"
-#include "checkpoint/safetensors.h"
+#include "models/parameter_reader.h"
+#include "models/write_weights.h"
 #include "session/save_model.h"
 
 namespace tern::train {
@@ -29,18 +31,27 @@ class FullModelSaver : public ModelSaver {
       : model_(model), model_path_(std::move(model_path)), max_shard_size_(max_shard_size) {}
 
   void save(const fs::path& directory) const override {
-    std::vector<checkpoint::TensorSpec> specs;
-    for (const auto& spec : model_.architecture->parameters(model_.config))
-      specs.push_back({spec.name, "F32", spec.shape});
-    checkpoint::SafetensorsWriteOptions options;
-    options.max_shard_size = max_shard_size_;
-    auto writer = checkpoint::SafetensorsWriter::create(directory, specs, options).value();
-    for (const auto& spec : specs) {
-      std::vector<std::byte> bytes(total_bytes(model_.store->at(spec.name).desc));
-      model_.store->download(spec.name, bytes);
-      writer.write(spec.name, bytes).value();
-    }
-    writer.finish().value();
+    const auto specs = model_.architecture->parameters(model_.config);
+    std::map<const models::ParameterSpec*, std::vector<float>> held;  // what the tensor being written is made of
+    models::WriteWeightsOptions write;
+    write.dtype = TERN_F32;
+    write.max_shard_size = max_shard_size_;
+    write.begin = [&](const std::vector<const models::ParameterSpec*>& next) {
+      std::erase_if(held, [&](const auto& it) { return std::find(next.begin(), next.end(), it.first) == next.end(); });
+      for (const auto* spec : next) {
+        const auto [values, is_new] = held.try_emplace(spec);
+        if (!is_new) continue;
+        values->second.resize(static_cast<std::size_t>(num_elements(model_.store->at(spec->name).desc)));
+        model_.store->download(spec->name, std::as_writable_bytes(std::span(values->second)));
+      }
+    };
+    write.rows = [&](const models::ParameterSpec& spec, std::int64_t first, std::int64_t count,
+                     std::span<float> values) {
+      const auto columns = static_cast<std::int64_t>(values.size()) / count;
+      std::copy_n(held.at(&spec).begin() + first * columns, count * columns, values.begin());
+      for (float& value : values) value -= spec.hugging_face.added;
+    };
+    models::write_weights(specs, directory, write);
     session::write_model_files(model_.config, model_path_, std::string(dtype_info(model_.dtype).torch), directory);
   }
 
@@ -62,19 +73,20 @@ std::unique_ptr<ModelSaver> full_model_saver(const models::LoadedModel& model, f
 }
 
 void load_full_checkpoint(models::LoadedModel& model, const fs::path& directory) {
-  const auto file = checkpoint::Safetensors::open_directory(directory).value();
-  for (const auto& spec : model.architecture->parameters(model.config)) {
-    const auto* tensor = file.tensor(spec.name);
-    if (tensor == nullptr || tensor->shape != spec.shape || !tensor->dtype->dtype) {
-      throw Failure(data_error(cat(directory.string(), ": tensor ", spec.name), "the weight of this model",
-                               tensor == nullptr ? "none" : "another shape or dtype",
-                               "resume with the flags the checkpoint was made with"));
-    }
-    std::vector<float> values(static_cast<std::size_t>(num_elements(model.store->at(spec.name).desc)));
-    checkpoint::to_f32(*tensor->dtype->dtype, tensor->bytes, values).value();
+  const auto source = checkpoint::CheckpointSource::open(directory).value();
+  const auto specs = model.architecture->parameters(model.config);
+  for (const auto& tensor : models::stored_tensors(specs, models::Form::hugging_face)) {
+    const auto* stored = source.find(tensor.name);
+    if (stored != nullptr && stored->shape == tensor.shape) continue;
+    throw Failure(data_error(cat(directory.string(), ": tensor ", tensor.name), "the weight of this model",
+                             stored == nullptr ? "none" : "one of another shape",
+                             "resume with the flags the checkpoint was made with"));
+  }
+  models::ParameterReader reader(source);
+  for (const auto& spec : specs) {
+    const std::vector<float> values = reader.read(spec);
     model.store->upload(spec.name, std::as_bytes(std::span(values)));
   }
-  file.intact().value();
 }
 
 }  // namespace tern::train

@@ -152,7 +152,7 @@ TEST_F(ErrorLines, OfACheckpointOfAnotherModelEndWithThree) {
   write_tiny_model(path("wide"), wide);
   for (const auto& [other, tensor, found] :
        {std::tuple{"deep", "model.layers.2.input_layernorm.weight", "none"},
-        {"wide", "model.layers.0.mlp.gate_proj.weight", "another shape or dtype"}}) {
+        {"wide", "model.layers.0.mlp.gate_proj.weight", "one of another shape"}}) {
     expect_line(sft({"--tuner_type", "full", "--model", path(other).string(), "--resume_from_checkpoint", checkpoint}),
                 3,
                 checkpoint + ": tensor " + tensor + ": expected the weight of this model, found " + found +

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "checkpoint/inspect.h"
@@ -43,6 +44,17 @@ std::vector<float> values_of(const CheckpointSource& source, const std::string& 
   std::vector<float> values(*element_count(tensor->shape));
   EXPECT_TRUE(source.read_f32(*tensor, values).ok());
   return values;
+}
+
+// A tensor of the source, as it is, under another name.
+TargetTensor whole(const CheckpointSource& source, const std::string& from, const std::string& name) {
+  const SourceTensor* tensor = source.require(from).value();
+  const std::int64_t rows = tensor->shape.size() == 1 ? 1 : tensor->shape[0];
+  return {name, tensor->shape, {from}, {{0, 0, rows}}, [&source, tensor](auto first, auto count, auto values) {
+            const auto all = values_of(source, tensor->name);
+            const std::int64_t columns = tensor->shape.back();
+            std::copy_n(all.begin() + first * columns, count * columns, values.begin());
+          }};
 }
 
 TEST(Convert, ChangesTheDtypeOfADirectory) {
@@ -89,7 +101,9 @@ TEST(Convert, WritesGgufWithFallbacksThatItNames) {
   EXPECT_THROW((void)convert_checkpoint(source, dir / "m.gguf", options), std::logic_error);  // of metadata
   options.metadata.emplace();
   options.metadata->set("general.architecture", "llama");
-  options.rename = [](const std::string& name) { return name == "ids" ? std::string() : "x." + name; };
+  for (const auto& tensor : source.tensors()) {
+    if (tensor.name != "ids") options.tensors.push_back(whole(source, tensor.name, "x." + tensor.name));
+  }
   const auto report = convert_checkpoint(source, dir / "m.gguf", options);
   ASSERT_TRUE(report.ok()) << report.error().line();
   ASSERT_EQ(report->notes.size(), 1U);
@@ -159,7 +173,8 @@ TEST(Convert, SaysWhichOptionsDoNotFit) {
             "DIR/m.gguf already exists; name another file, or replace it with --exist_ok true.");
   EXPECT_EQ(dir.read("m.gguf"), "theirs");
   ConvertOptions options;
-  options.row_order = [](const std::string&) { return std::vector<std::int64_t>{5}; };
+  options.tensors = {whole(source, "a.weight", "a.weight")};
+  options.tensors[0].sources = {"absent.weight"};
   EXPECT_THROW((void)convert_checkpoint(source, dir / "out", options), std::logic_error);
 }
 

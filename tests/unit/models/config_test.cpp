@@ -1,5 +1,6 @@
 #include "models/config.h"
 #include "models/rope.h"
+#include "models/stored_tensors.h"
 
 #include <cmath>
 #include <numbers>
@@ -378,7 +379,10 @@ TEST_F(GgufConfig, TurnsOnlyTheFeaturesThatTheFileNames) {
   const auto specs = find_architecture(config.architecture)->parameters(config);
   const auto q =
       std::find_if(specs.begin(), specs.end(), [](const auto& s) { return s.name.ends_with("q_proj.weight"); });
-  const auto rows = gguf_rows(*q);
+  std::vector<std::int64_t> rows;
+  for (const RowRun& run : row_runs(*q, q->gguf)) {
+    for (std::int64_t row = 0; row < run.count; ++row) rows.push_back(run.first + row);
+  }
   const std::vector<std::int64_t> head = {0, 2, 4, 6, 1, 3, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   EXPECT_TRUE(std::equal(head.begin(), head.end(), rows.begin()));
   EXPECT_EQ(rows[16], 16);

@@ -175,7 +175,7 @@ TEST_F(GgufNames, Llama3ScalingSurvives) {
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(during[i] / before[i], 1.0, 1e-6);
 }
 
-// The error of setting the form, else of the conversion that asks for each tensor's name.
+// The error of setting the form.
 TEST_F(GgufNames, WhatIsNotTheModelsIsNamed) {
   const auto refused = [&](const fs::path& model) {
     const auto source = CheckpointSource::open(model).value();
@@ -189,14 +189,14 @@ TEST_F(GgufNames, WhatIsNotTheModelsIsNamed) {
   const fs::path wide = variant([](auto& config) { config["intermediate_size"] = 97; });
   EXPECT_EQ(refused(wide),
             wide.string() +
-                ": tensor model.layers.0.mlp.down_proj.weight: expected the shape that its configuration "
-                "implies, found another; configuration and weights belong to different models");
+                ": tensor model.layers.0.mlp.gate_proj.weight: expected the shape [97, 64], found [96, 64]; "
+                "config.json and the weights belong to different models");
   const fs::path shallow = variant([](auto& config) { config["num_hidden_layers"] = 1; });
   const std::string line = refused(shallow);
   EXPECT_EQ(line.rfind(shallow.string() + ": tensor model.layers.1.", 0), 0U) << line;
-  EXPECT_TRUE(
-      line.ends_with(": expected only tensors whose other name is known, found one without; the checkpoint is "
-                     "of another architecture, or its configuration is"))
+  EXPECT_TRUE(line.ends_with(
+      ": expected only tensors that LlamaForCausalLM reads, found one that it does not; the checkpoint is of "
+      "another architecture, or its config.json is"))
       << line;
 }
 

@@ -1,0 +1,187 @@
+#include "models/stored_tensors.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "base/strings.h"
+
+namespace tern::models {
+namespace {
+
+bool has_vector_rows(const ParameterSpec& spec) { return spec.is_bias || spec.shape.size() == 1; }
+
+// The row of the source's matrix that is row r of the parameter's.
+std::int64_t source_row(const ParameterSource& source, std::int64_t rows, std::int64_t r) {
+  if (source.interleaved_heads > 0) {
+    const std::int64_t per_head = rows / source.interleaved_heads;
+    const std::int64_t half = source.rotary_dim / 2;
+    const std::int64_t within = r % per_head;
+    if (within < half)
+      r += within;  // i -> 2i
+    else if (within < 2 * half)
+      r += within - 2 * half + 1;  // half + i -> 2i + 1
+  }
+  return source.first_row + r * source.row_step;
+}
+
+std::int64_t rows_of_tensor(const ParameterSource& source, std::int64_t rows) {
+  return source.tensor_rows > 0 ? source.tensor_rows : rows;
+}
+
+std::int64_t matrices_of_tensor(const ParameterSource& source, const MatrixSizes& sizes) {
+  return source.is_stack ? sizes.matrices / static_cast<std::int64_t>(source.tensors.size()) : sizes.matrices;
+}
+
+}  // namespace
+
+MatrixSizes matrix_sizes(const ParameterSpec& spec) {
+  MatrixSizes sizes;
+  const std::size_t leading = spec.shape.size() - (has_vector_rows(spec) ? 1 : 2);
+  for (std::size_t i = 0; i < leading; ++i) sizes.matrices *= spec.shape[i];
+  sizes.rows = spec.shape[leading];
+  if (!has_vector_rows(spec)) sizes.columns = spec.shape.back();
+  return sizes;
+}
+
+std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, Form form) {
+  const ParameterSource& source = source_in(spec, form);
+  std::vector<std::int64_t> shape = spec.shape;
+  if (source.is_stack) shape.erase(shape.begin());
+  auto rows = shape.end() - (has_vector_rows(spec) ? 1 : 2);
+  *rows = rows_of_tensor(source, *rows);
+  if (source.is_transposed) std::swap(*rows, shape.back());
+  return shape;
+}
+
+std::vector<RowRun> row_runs(const ParameterSpec& spec, const ParameterSource& source) {
+  const MatrixSizes sizes = matrix_sizes(spec);
+  const std::int64_t stored = rows_of_tensor(source, sizes.rows);
+  const std::int64_t per_tensor = matrices_of_tensor(source, sizes);
+  std::vector<RowRun> runs;
+  const auto append = [&](const RowRun& run) {
+    const bool goes_on =
+        !runs.empty() && runs.back().tensor == run.tensor && runs.back().first + runs.back().count == run.first;
+    if (!goes_on) return runs.push_back(run);
+    runs.back().count += run.count;
+  };
+  const bool in_order = source.interleaved_heads == 0 && source.row_step == 1;
+  for (std::int64_t matrix = 0; matrix < sizes.matrices; ++matrix) {
+    const auto tensor = static_cast<std::size_t>(matrix / per_tensor);
+    const std::int64_t begin = matrix % per_tensor * stored;
+    if (in_order) {
+      append({tensor, begin + source.first_row, sizes.rows});
+      continue;
+    }
+    for (std::int64_t r = 0; r < sizes.rows; ++r) append({tensor, begin + source_row(source, sizes.rows, r), 1});
+  }
+  return runs;
+}
+
+const StoredTensor::Rows& StoredTensor::rows_at(std::int64_t row) const {
+  const auto after = std::upper_bound(rows.begin(), rows.end(), row,
+                                      [](std::int64_t wanted, const Rows& some) { return wanted < some.first; });
+  return *std::prev(after);
+}
+
+std::int64_t StoredTensor::parameter_row(std::int64_t matrix, std::int64_t row) const {
+  const Rows& some = rows_at(row);
+  return (stack_index * sizes.matrices + matrix) * matrix_sizes(*some.spec).rows + some.row + row - some.first;
+}
+
+std::vector<StoredTensor> stored_tensors(std::span<const ParameterSpec> specs, Form form) {
+  std::vector<StoredTensor> tensors;
+  std::map<std::string, std::size_t> places;
+  for (const ParameterSpec& spec : specs) {
+    const ParameterSource& source = source_in(spec, form);
+    const MatrixSizes sizes = matrix_sizes(spec);
+    for (std::size_t i = 0; i < source.tensors.size(); ++i) {
+      const auto [place, is_new] = places.try_emplace(source.tensors[i], tensors.size());
+      if (is_new) {
+        tensors.push_back({source.tensors[i],
+                           stored_shape(spec, form),
+                           source.is_transposed,
+                           {matrices_of_tensor(source, sizes), rows_of_tensor(source, sizes.rows), sizes.columns},
+                           {},
+                           static_cast<std::int64_t>(i)});
+      }
+      auto& rows = tensors[place->second].rows;
+      for (std::int64_t r = 0; r < sizes.rows; ++r) {
+        const std::int64_t row = source_row(source, sizes.rows, r);
+        const bool goes_on = !rows.empty() && rows.back().spec == &spec &&
+                             rows.back().first + rows.back().count == row && rows.back().row + rows.back().count == r;
+        if (goes_on) {
+          ++rows.back().count;
+        } else {
+          rows.push_back({row, 1, &spec, r});
+        }
+      }
+    }
+  }
+  for (StoredTensor& tensor : tensors) {
+    std::sort(tensor.rows.begin(), tensor.rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::int64_t next = 0;
+    for (const StoredTensor::Rows& some : tensor.rows) {
+      if (some.first != next)
+        throw std::logic_error(cat("tensor ", tensor.name, ": row ", next, " is not of exactly one parameter"));
+      next += some.count;
+    }
+    if (next != tensor.sizes.rows) throw std::logic_error(cat("tensor ", tensor.name, ": row ", next, " is of none"));
+  }
+  return tensors;
+}
+
+void StoredTensorReader::read_matrix_rows(const StoredTensor& tensor, std::int64_t first, std::int64_t count,
+                                          std::span<float> values) {
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t matrix = (first + done) / tensor.sizes.rows;
+    const std::int64_t row = (first + done) % tensor.sizes.rows;
+    const StoredTensor::Rows& some = tensor.rows_at(row);
+    const std::int64_t run = std::min(count - done, some.first + some.count - row);
+    parameters_(*some.spec, tensor.parameter_row(matrix, row), run,
+                values.subspan(static_cast<std::size_t>(done * tensor.sizes.columns),
+                               static_cast<std::size_t>(run * tensor.sizes.columns)));
+    done += run;
+  }
+}
+
+void StoredTensorReader::read_rows(const StoredTensor& tensor, std::int64_t first, std::int64_t count,
+                                   std::span<float> values) {
+  const std::int64_t last = tensor.shape.back();
+  if (!tensor.is_transposed) {
+    const std::int64_t scale = last / tensor.sizes.columns;  // rows are elements where the tensor is of vectors
+    return read_matrix_rows(tensor, first * scale, count * scale, values);
+  }
+  const std::int64_t elements = tensor.sizes.rows * tensor.sizes.columns;
+  const std::lock_guard lock(mutex_);
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t matrix = (first + done) / tensor.sizes.columns;
+    const std::int64_t within = (first + done) % tensor.sizes.columns;
+    if (name_ != tensor.name || matrix_ != matrix) {
+      std::vector<float> rows(static_cast<std::size_t>(elements));
+      read_matrix_rows(tensor, matrix * tensor.sizes.rows, tensor.sizes.rows, rows);
+      transposed_.resize(rows.size());
+      transpose(rows, tensor.sizes.rows, tensor.sizes.columns, transposed_);
+      name_ = tensor.name;
+      matrix_ = matrix;
+    }
+    const std::int64_t run = std::min(count - done, tensor.sizes.columns - within);
+    std::copy_n(transposed_.begin() + within * last, run * last, values.begin() + done * last);
+    done += run;
+  }
+}
+
+void transpose(std::span<const float> from, std::int64_t rows, std::int64_t columns, std::span<float> to) {
+  constexpr std::int64_t kTile = 32;  // rows and columns that stay in the first cache
+  for (std::int64_t r0 = 0; r0 < rows; r0 += kTile) {
+    for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
+      for (std::int64_t r = r0; r < std::min(r0 + kTile, rows); ++r) {
+        for (std::int64_t c = c0; c < std::min(c0 + kTile, columns); ++c) {
+          to[static_cast<std::size_t>(c * rows + r)] = from[static_cast<std::size_t>(r * columns + c)];
+        }
+      }
+    }
+  }
+}
+
+}  // namespace tern::models
