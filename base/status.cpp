@@ -20,11 +20,27 @@ void append_clean(std::string& out, std::string_view part) {
   }
 }
 
-Error sentence(ErrorKind kind, std::string problem, std::string mend) {
-  return {kind, std::move(problem), {}, {}, {}, std::move(mend)};
+Error sentence(ErrorKind kind, std::string_view problem, std::string_view mend) {
+  Error error(kind, std::string(problem));
+  error.mend = mend;
+  return error;
 }
 
 }  // namespace
+
+// Here and not in the header: nearly every source throws, returns or destroys one.
+Error::Error(ErrorKind of, std::string what) : kind(of), problem(std::move(what)) {}
+Error::Error(const Error& other) = default;
+Error::Error(Error&& other) noexcept = default;
+Error& Error::operator=(const Error& other) = default;
+Error& Error::operator=(Error&& other) noexcept = default;
+Error::~Error() = default;
+
+Failure::Failure(Error error) : error_(std::move(error)), line_(error_.line()) {}
+Failure::Failure(const Failure& other) = default;
+Failure::~Failure() = default;
+
+void throw_failure(const Error& error) { throw Failure(error); }
 
 std::string Error::line() const {
   std::string out;
@@ -53,20 +69,22 @@ Error Error::inside(std::string_view place) const {
   return out;
 }
 
-Error usage_error(std::string problem, std::string mend) {
-  return sentence(ErrorKind::usage, std::move(problem), std::move(mend));
+Error usage_error(std::string_view problem, std::string_view mend) { return sentence(ErrorKind::usage, problem, mend); }
+Error failed_error(std::string_view problem, std::string_view mend) {
+  return sentence(ErrorKind::failed, problem, mend);
 }
-Error failed_error(std::string problem, std::string mend) {
-  return sentence(ErrorKind::failed, std::move(problem), std::move(mend));
+Error device_error(std::string_view problem, std::string_view mend) {
+  return sentence(ErrorKind::device, problem, mend);
 }
-Error device_error(std::string problem, std::string mend) {
-  return sentence(ErrorKind::device, std::move(problem), std::move(mend));
+Error interrupted_error(std::string_view problem, std::string_view mend) {
+  return sentence(ErrorKind::interrupted, problem, mend);
 }
-Error interrupted_error(std::string problem, std::string mend) {
-  return sentence(ErrorKind::interrupted, std::move(problem), std::move(mend));
-}
-Error data_error(std::string where, std::string expected, std::string found, std::string mend) {
-  return {ErrorKind::data, {}, std::move(where), std::move(expected), std::move(found), std::move(mend)};
+Error data_error(std::string_view where, std::string_view expected, std::string_view found, std::string_view mend) {
+  Error error = sentence(ErrorKind::data, {}, mend);
+  error.where = where;
+  error.expected = expected;
+  error.found = found;
+  return error;
 }
 
 }  // namespace tern

@@ -21,6 +21,13 @@ enum class ErrorKind : int {
 // What went wrong and what to do about it: a sentence (`problem`), or the place in data that is not what it should be
 // (`where`, `expected`, `found`). Make one with the functions below; a line that was kept as text is a `problem` alone.
 struct Error {
+  Error(ErrorKind kind, std::string problem);
+  Error(const Error& other);
+  Error(Error&& other) noexcept;
+  Error& operator=(const Error& other);
+  Error& operator=(Error&& other) noexcept;
+  ~Error();
+
   ErrorKind kind = ErrorKind::failed;
   std::string problem;   // `--text and --dataset cannot be used together`; empty where data is at fault
   std::string where;     // `data/train.jsonl:17: field "messages"`
@@ -38,16 +45,20 @@ struct Error {
 
 // No part may be left out: an error that does not say what to do does not compile. `problem` is a sentence without its
 // stop, `mend` is what the reader can do, as a request.
-[[nodiscard]] Error usage_error(std::string problem, std::string mend);
-[[nodiscard]] Error failed_error(std::string problem, std::string mend);
-[[nodiscard]] Error device_error(std::string problem, std::string mend);
-[[nodiscard]] Error interrupted_error(std::string problem, std::string mend);
-[[nodiscard]] Error data_error(std::string where, std::string expected, std::string found, std::string mend);
+[[nodiscard, gnu::cold]] Error usage_error(std::string_view problem, std::string_view mend);
+[[nodiscard, gnu::cold]] Error failed_error(std::string_view problem, std::string_view mend);
+[[nodiscard, gnu::cold]] Error device_error(std::string_view problem, std::string_view mend);
+[[nodiscard, gnu::cold]] Error interrupted_error(std::string_view problem, std::string_view mend);
+[[nodiscard, gnu::cold]] Error data_error(std::string_view where, std::string_view expected, std::string_view found,
+                                          std::string_view mend);
 
 // An Error on its way up, thrown only inside a folder and by Result::value().
 class Failure : public std::exception {
  public:
-  explicit Failure(Error error) : error_(std::move(error)), line_(error_.line()) {}
+  [[gnu::cold]] explicit Failure(Error error);
+  Failure(const Failure& other);
+  Failure& operator=(const Failure& other) = delete;
+  ~Failure() override;
   [[nodiscard]] const char* what() const noexcept override { return line_.c_str(); }
   [[nodiscard]] const Error& error() const noexcept { return error_; }
 
@@ -55,6 +66,8 @@ class Failure : public std::exception {
   Error error_;
   std::string line_;
 };
+
+[[noreturn, gnu::cold]] void throw_failure(const Error& error);
 
 struct Unit {};
 
@@ -82,7 +95,7 @@ class [[nodiscard]] Result {
 
  private:
   void require() const {
-    if (!ok()) throw Failure(*std::get_if<1>(&state_));
+    if (!ok()) throw_failure(*std::get_if<1>(&state_));
   }
   std::variant<T, Error> state_;
 };

@@ -26,15 +26,17 @@ endif()
 # what they include all the same, and TERN_PCH=OFF builds without. ccache takes such objects only where it is told that it
 # may (CCACHE_SLOPPINESS in CMakePresets.json).
 option(TERN_PCH "precompile the standard headers" ON)
-set(TERN_PCH_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional> <limits> <map>
-  <memory> <optional> <set> <span> <sstream> <string> <string_view> <utility> <variant> <vector>)
+set(TERN_PCH_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint> <cstring> <deque>
+  <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream>
+  <stdexcept> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>)
 if(TERN_PCH)
   add_library(tern_pch OBJECT ${CMAKE_CURRENT_LIST_DIR}/pch.cpp)
   target_link_libraries(tern_pch PRIVATE tern_flags)
   target_precompile_headers(tern_pch PRIVATE ${TERN_PCH_HEADERS})
 endif()
 
-# tern_precompiled(<target> [tern_test_pch]): the target's sources begin with the precompiled headers.
+# tern_precompiled(<target> [tern_test_pch]): the target's sources begin with the precompiled headers; programs name those of
+# tests, as they are compiled as programs are.
 function(tern_precompiled target)
   set(from tern_pch ${ARGN})
   list(GET from -1 from)

@@ -61,7 +61,7 @@ class Builder : public nlohmann::json_sax<Library> {
     return false;
   }
 
-  [[nodiscard]] const Error& error() const { return error_; }
+  [[nodiscard]] const Error& error() const { return *error_; }
   Json take() { return std::move(root_); }
 
  private:
@@ -105,7 +105,7 @@ class Builder : public nlohmann::json_sax<Library> {
   const std::string& name_;
   Json root_;
   std::vector<Frame> stack_;
-  Error error_;
+  std::optional<Error> error_;
 };
 
 // The library writes scalars: what other programs read stays as it always was, to the byte.

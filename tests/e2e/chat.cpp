@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "run.h"
-#include "tiny_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace tern::e2e {
 namespace {

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "run.h"
-#include "tiny_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace tern::e2e {
 namespace {

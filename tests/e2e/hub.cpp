@@ -6,7 +6,7 @@
 
 #include "../unit/hub/fake_hub.h"
 #include "run.h"
-#include "tiny_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace tern::e2e {
 namespace {

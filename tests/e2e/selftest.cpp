@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "run.h"
-#include "tiny_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace tern::e2e {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "run.h"
-#include "tiny_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace tern::e2e {
 

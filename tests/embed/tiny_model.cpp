@@ -1,5 +1,5 @@
 // Writes the tiny model of tests/e2e and rows that it can learn: tiny_model DIRECTORY
-#include "tiny_model.h"
+#include "tests/support/tiny_model.h"
 
 #include <filesystem>
 #include <fstream>

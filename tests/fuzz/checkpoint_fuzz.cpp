@@ -7,7 +7,7 @@
 
 #include "checkpoint/logical_tensors.h"
 #include "memory_file.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace {
 

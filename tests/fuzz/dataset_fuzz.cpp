@@ -10,7 +10,7 @@
 #include "data/dataset_spec.h"
 #include "data/row.h"
 #include "data/template_messages.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include "checkpoint/gguf.h"
 #include "checkpoint/gguf_writer.h"
 #include "memory_file.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace {
 

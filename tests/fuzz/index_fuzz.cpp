@@ -1,7 +1,7 @@
 // Bytes as the index of a sharded checkpoint whose two shards are sound: an Error, or every tensor once, read from it.
 #include "checkpoint/logical_tensors.h"
 #include "memory_file.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace {
 

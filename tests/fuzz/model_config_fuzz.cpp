@@ -6,7 +6,7 @@
 #include "models/adapter.h"
 #include "models/config.h"
 #include "models/rope.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace {
 

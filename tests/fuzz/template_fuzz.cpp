@@ -8,7 +8,7 @@
 #include "jinja/eval.h"
 #include "jinja/parser.h"
 #include "memory_file.h"
-#include "tests/parsed_json.h"
+#include "tests/support/parsed_json.h"
 
 namespace {
 

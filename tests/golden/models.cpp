@@ -11,7 +11,7 @@
 #include "checkpoint/convert.h"
 #include "golden.h"
 #include "models/gguf_names.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 #include "train/model_saver.h"
 #include "train/trainer.h"
 

@@ -7,7 +7,7 @@
 
 #include "fake_backend.h"
 #include "tern/accel_ops.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::accel::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "base/strings.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::accel::test {
 namespace {

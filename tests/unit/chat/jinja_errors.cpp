@@ -4,7 +4,7 @@
 #include "base/strings.h"
 #include "chat/chat_template.h"
 #include "io/json.h"
-#include "tests/parsed_json.h"
+#include "tests/support/parsed_json.h"
 
 namespace tern::chat {
 namespace {

@@ -9,7 +9,7 @@
 #include "io/checksum.h"
 #include "io/json.h"
 #include "jinja/unicode.h"
-#include "tests/parsed_json.h"
+#include "tests/support/parsed_json.h"
 
 namespace tern::chat {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "chat/supervised.h"
 #include "io/json.h"
-#include "tests/parsed_json.h"
+#include "tests/support/parsed_json.h"
 
 namespace tern::chat {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "checkpoint/fp8.h"
 #include "io/json.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/raw_bytes.h"
 
 namespace tern::checkpoint {

@@ -9,7 +9,7 @@
 #include "checkpoint/logical_tensors.h"
 #include "io/atomic_dir.h"
 #include "io/json.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::checkpoint {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/raw_bytes.h"
 
 namespace tern::checkpoint {

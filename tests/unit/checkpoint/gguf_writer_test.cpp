@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::checkpoint {
 namespace {

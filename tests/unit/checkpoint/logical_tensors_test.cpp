@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::checkpoint {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "io/json.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/raw_bytes.h"
 
 namespace tern::checkpoint {

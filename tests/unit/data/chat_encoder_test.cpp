@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 #include "data/dataset.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/data/byte_tokenizer.h"
 
 namespace tern::data {

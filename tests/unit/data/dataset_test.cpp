@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/checksum.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::data {
 namespace {

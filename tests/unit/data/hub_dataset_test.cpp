@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "../hub/fake_hub.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::data {
 namespace {

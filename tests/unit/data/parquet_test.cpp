@@ -11,8 +11,8 @@
 
 #include "data/row.h"
 #include "io/json.h"
-#include "tests/parsed_json.h"
-#include "tests/temp_dir.h"
+#include "tests/support/parsed_json.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::data {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 #include "data/source.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::data {
 namespace {

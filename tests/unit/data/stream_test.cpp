@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/strings.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::data {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/strings.h"
 #include "engine/answer_stream.h"
-#include "tests/e2e/tiny_model.h"
-#include "tests/temp_dir.h"
+#include "tests/support/tiny_model.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::engine {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/strings.h"
 #include "fake_hub.h"
 #include "io/checksum.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::hub {
 namespace {

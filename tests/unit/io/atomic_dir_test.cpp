@@ -10,7 +10,7 @@
 #include <string>
 
 #include "io/file_writer.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::io {
 namespace {

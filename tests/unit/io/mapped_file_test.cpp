@@ -8,7 +8,7 @@
 #include <csignal>
 #include <numeric>
 
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::io {
 namespace {

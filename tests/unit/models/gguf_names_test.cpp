@@ -10,7 +10,7 @@
 #include "models/parameter_reader.h"
 #include "models/registry.h"
 #include "models/rope.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::models {
 namespace {

@@ -12,7 +12,7 @@
 #include "models/gguf_names.h"
 #include "models/parameter_reader.h"
 #include "scratch_model.h"
-#include "tests/e2e/tiny_model.h"
+#include "tests/support/tiny_model.h"
 
 namespace tern::models {
 namespace {

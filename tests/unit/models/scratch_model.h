@@ -15,8 +15,8 @@
 #include "checkpoint/checkpoint_source.h"
 #include "io/json.h"
 #include "models/loader.h"
-#include "tests/parsed_json.h"
-#include "tests/temp_dir.h"
+#include "tests/support/parsed_json.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::models {
 

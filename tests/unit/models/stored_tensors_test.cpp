@@ -14,7 +14,7 @@
 #include "models/parameter_reader.h"
 #include "models/write_weights.h"
 #include "scratch_model.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::models {
 namespace {

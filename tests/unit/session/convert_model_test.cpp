@@ -4,8 +4,8 @@
 
 #include "io/mapped_file.h"
 #include "session/save_model.h"
-#include "tests/e2e/tiny_model.h"
-#include "tests/temp_dir.h"
+#include "tests/support/tiny_model.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::session {
 namespace {

@@ -9,7 +9,7 @@
 #include "checkpoint/convert.h"
 #include "io/mapped_file.h"
 #include "models/gguf_names.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::session {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/strings.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::session {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "checkpoint/gguf.h"
 #include "io/mapped_file.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 #include "tokenizer/gguf/tokenizer_gguf.h"
 
 namespace tern::tokenizer {

@@ -10,7 +10,7 @@
 
 #include "base/strings.h"
 #include "checkpoint/gguf.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 #include "tok_corpus.h"
 #include "tok_files.h"
 #include "tokenizer/gguf/pre.h"

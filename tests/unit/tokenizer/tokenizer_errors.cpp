@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "checkpoint/gguf_writer.h"
 #include "io/json.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 #include "tokenizer/aligned_text.h"
 #include "tokenizer/gguf/tokenizer_gguf.h"
 #include "tokenizer/gguf/vocabulary.h"

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/e2e/tiny_model.h"
+#include "tests/support/tiny_model.h"
 #include "tests/unit/train/tiny.h"
 #include "train/loss.h"
 

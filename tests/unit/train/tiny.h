@@ -14,7 +14,7 @@
 #include "data/batch.h"
 #include "models/adapter.h"
 #include "models/loader.h"
-#include "tests/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::train {
 

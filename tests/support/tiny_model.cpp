@@ -1,4 +1,4 @@
-#include "tiny_model.h"
+#include "tests/support/tiny_model.h"
 
 #include <cmath>
 #include <cstdint>
