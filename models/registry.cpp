@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/strings.h"
+#include "models/granite.h"
 #include "models/llama.h"
 #include "models/mistral.h"
 #include "models/qwen2.h"
@@ -17,10 +18,7 @@ namespace {
 // Where several share a name in GGUF, the one that knows fewer fields stands first.
 const auto& table() {
   static const std::array rows = {
-      llama_architecture(),
-      mistral_architecture(),
-      qwen2_architecture(),
-      qwen3_architecture(),
+      llama_architecture(), mistral_architecture(), qwen2_architecture(), qwen3_architecture(), granite_architecture(),
   };
   return rows;
 }
