@@ -137,6 +137,17 @@ void make_scale(CaseBuilder& b) {
   if (b.variant().alias) b.share(TERN_SCALE_Y, TERN_SCALE_X);
 }
 
+// Terms of every size beside the cap: in the middle of the curve, far beyond it, and where it is all but straight.
+void make_softcap(CaseBuilder& b) {
+  constexpr std::array<float, 3> caps = {2.0F, 0.03125F, 30.0F};
+  const Shape shape = matrix(b);
+  b.count_for(shape[0]);
+  b.attrs(tern_softcap_attrs{caps[static_cast<std::size_t>(b.variant().option)]});
+  b.real(TERN_SOFTCAP_X, b.variant().in, shape, 0);
+  b.out(TERN_SOFTCAP_Y, b.variant().out, shape, 0);
+  if (b.variant().alias) b.share(TERN_SOFTCAP_Y, TERN_SOFTCAP_X);
+}
+
 void make_dropout(CaseBuilder& b) {
   const Shape shape = matrix(b);
   const std::int64_t rows = b.count_for(shape[0]);
@@ -187,6 +198,7 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_MUL, kSizes, 3, kUsual | kDtypes | kMixed | kAccumulates | kAliases | kRows, make_mul},
     {TERN_OP_ROW_SUM, kSizes, 2, kUsual | kDtypes | kMixed | kAccumulates | kReduces, make_row_sum},
     {TERN_OP_SCALE, kSizes, 1, kUsual | kDtypes | kMixed | kAccumulates | kAliases | kRows, make_scale},
+    {TERN_OP_SOFTCAP, kSizes, 3, kUsual | kDtypes | kMixed | kAliases | kRows, make_softcap},
     {TERN_OP_DROPOUT, kSizes, 3, kUsual | kDtypes | kMixed | kAccumulates | kAliases | kRows, make_dropout},
     {TERN_OP_SUM_SQUARES, kSizes, 1, kUsual | kDtypes | kAccumulates | kReduces, make_sum_squares},
     {TERN_OP_ALL_FINITE, kSizes, 2, kUsual | kDtypes | kAccumulates, make_all_finite},

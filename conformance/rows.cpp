@@ -14,6 +14,7 @@ int row_dim(const Case& c, std::size_t arg) {
     case TERN_OP_CAST_COPY:
     case TERN_OP_AXPBY:
     case TERN_OP_MUL:
+    case TERN_OP_SOFTCAP:
       return 0;
     case TERN_OP_SCALE:
       return arg == TERN_SCALE_FACTOR ? -1 : 0;

@@ -1,6 +1,7 @@
 #include "engine/llm_engine.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/strings.h"
 #include "engine/non_finite_logit.h"

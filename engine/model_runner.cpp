@@ -6,7 +6,7 @@
 
 #include "base/philox.h"
 #include "base/strings.h"
-#include "nn/linear.h"
+#include "nn/head.h"
 #include "ops/gather_rows.h"
 #include "ops/row_sum.h"
 #include "ops/sample.h"
@@ -82,7 +82,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   const Value hidden = model_.architecture->hidden_states(context, model_.config, inputs);
   // Only the rows that a token is drawn for go through the head.
   const Value last = ops::gather_rows(graph, hidden, inputs.rows, build.needs);
-  const Value logits = nn::logits(context, models::lm_head_weight(model_.config), last);
+  const Value logits = nn::logits(context, model_.architecture->head(model_.config), last);
   const auto of_rows = [&](const char* name, tern_dtype dtype, std::int64_t width = 0) {
     return nn::declare_row_input(graph, name, dtype, largest.rows, width);
   };

@@ -6,9 +6,9 @@
 
 #include "base/strings.h"
 #include "engine/non_finite_logit.h"
+#include "nn/head.h"
 #include "nn/token_inputs.h"
 #include "ops/gather_rows.h"
-#include "ops/linear_cross_entropy.h"
 
 namespace tern::engine {
 namespace {
@@ -31,12 +31,10 @@ graph::Graph build_graph(const models::LoadedModel& model, const ScorerOptions& 
   const Value rows = ops::gather_rows(graph, hidden, inputs.rows, build.needs);
   const Value targets = nn::declare_row_input(graph, "targets", TERN_I32, capacity.rows);
   const Value weights = nn::declare_row_input(graph, "weights", TERN_F32, capacity.rows);
-  ops::LinearCrossEntropyOptions loss;
-  loss.compute = options.compute;
-  loss.row_statistics = true;
-  loss.needs = build.needs;
-  const auto out = ops::linear_cross_entropy(graph, rows, context.weight(models::lm_head_weight(model.config)), targets,
-                                             weights, loss);
+  ops::LinearCrossEntropyOptions wanted;
+  wanted.row_statistics = true;
+  const nn::Head head = model.architecture->head(model.config);
+  const auto out = nn::cross_entropy(context, head, rows, targets, weights, wanted);
   graph.output("row_max", out.row_max);
   graph.output("row_sum", out.row_sum);
   graph.output("row_target", out.row_target);

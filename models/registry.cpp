@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/strings.h"
+#include "models/granite.h"
 #include "models/llama.h"
 #include "models/mistral.h"
 #include "models/qwen2.h"
@@ -17,10 +18,7 @@ namespace {
 // Where several share a name in GGUF, the one that knows fewer fields stands first.
 const auto& table() {
   static const std::array rows = {
-      llama_architecture(),
-      mistral_architecture(),
-      qwen2_architecture(),
-      qwen3_architecture(),
+      llama_architecture(), mistral_architecture(), qwen2_architecture(), qwen3_architecture(), granite_architecture(),
   };
   return rows;
 }
@@ -52,8 +50,6 @@ std::vector<std::string> architecture_names() { return each(&Architecture::name)
 std::vector<std::string> model_types() { return each(&Architecture::model_type); }
 std::vector<std::string> gguf_names() { return each(&Architecture::gguf); }
 
-std::string lm_head_weight(const ModelConfig& config) { return find_architecture(config.architecture)->head(config); }
-
 std::vector<RopeTable> one_rope_table(const ModelConfig& config) {
   return {{nn::kDefaultRope, rope_frequencies(config)}};
 }
@@ -78,8 +74,8 @@ std::vector<nn::CacheSpec> even_caches(const ModelConfig& config) {
       config, std::vector<std::int64_t>(static_cast<std::size_t>(config.num_hidden_layers), config.sliding_window));
 }
 
-std::string tied_or_own_head(const ModelConfig& config) {
-  return config.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+nn::Head tied_or_own_head(const ModelConfig& config) {
+  return {.weight = config.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight"};
 }
 
 }  // namespace tern::models

@@ -9,6 +9,7 @@
 #include "models/parameters.h"
 #include "nn/cache_spec.h"
 #include "nn/context.h"
+#include "nn/head.h"
 
 namespace tern::models {
 
@@ -30,7 +31,7 @@ struct Architecture {
   ops::Value (*hidden_states)(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs);
   // What each layer keeps of the tokens it has seen, in the layers' order.
   std::vector<nn::CacheSpec> (*cache_specs)(const ModelConfig& config);
-  std::string (*head)(const ModelConfig& config);  // name of the output projection's weight [vocab, hidden]
+  nn::Head (*head)(const ModelConfig& config);
 };
 
 [[nodiscard]] std::span<const Architecture> architectures();
@@ -41,9 +42,6 @@ struct Architecture {
 [[nodiscard]] std::vector<std::string> model_types();
 [[nodiscard]] std::vector<std::string> gguf_names();
 
-// The weight of the output projection: lm_head's, or the tied embedding's.
-[[nodiscard]] std::string lm_head_weight(const ModelConfig& config);
-
 // One table for all layers.
 [[nodiscard]] std::vector<RopeTable> one_rope_table(const ModelConfig& config);
 // Keys and values of `num_key_value_heads` in each layer's self_attn, of the last windows[layer] tokens; of all where
@@ -53,6 +51,6 @@ struct Architecture {
 // The same window in every layer: ModelConfig::sliding_window.
 [[nodiscard]] std::vector<nn::CacheSpec> even_caches(const ModelConfig& config);
 // lm_head.weight, or model.embed_tokens.weight where they are tied.
-[[nodiscard]] std::string tied_or_own_head(const ModelConfig& config);
+[[nodiscard]] nn::Head tied_or_own_head(const ModelConfig& config);
 
 }  // namespace tern::models

@@ -57,7 +57,9 @@ Value attention(Context& context, const std::string& module, const AttentionConf
   const Value k = rotated(context, module, "k", config, config.kv_heads, inputs.positions, x);
 
   ops::AttentionOptions options;
-  options.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
+  options.scale =
+      static_cast<float>(config.scale != 0.0 ? config.scale : 1.0 / std::sqrt(static_cast<double>(config.head_dim)));
+  options.softcap = config.softcap;
   options.causal = true;
   options.window = static_cast<std::int32_t>(config.window);
   options.max_seqlen_q = static_cast<std::int32_t>(inputs.max_seqlen);

@@ -13,14 +13,16 @@ struct AttentionConfig {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t window = 0;          // a token sees itself and window - 1 before it; 0: all before it
+  double scale = 0.0;               // of the scores; 0: 1 / sqrt(head_dim)
+  float softcap = 0.0F;             // bound of the scaled scores' size; 0: none
   std::string rope = kDefaultRope;  // kind of its rope table
   bool qk_norm = false;             // norms q_norm and k_norm over each head, before the rotation
   double eps = 1e-6;                // of those
 };
 
 // Self-attention of x [tokens, hidden] -> [tokens, hidden]: q_proj, k_proj, v_proj and o_proj under `module`, each with
-// a bias where the model has one; scores are scaled by 1 / sqrt(head_dim). With a paged cache the layer's keys and
-// values are written first, then read through the block table.
+// a bias where the model has one. With a paged cache the layer's keys and values are written first, then read through
+// the block table.
 Value attention(Context& context, const std::string& module, const AttentionConfig& config, const TokenInputs& inputs,
                 Value x);
 

@@ -8,26 +8,6 @@
 namespace tern::nn {
 namespace {
 
-// x [rows, in] times w [out, in], dense or quantised.
-Value product(Context& context, Value x, Value w, Value bias, tern_dtype out) {
-  const BuildOptions& build = context.options();
-  if (is_quantised(context.graph().desc(w))) {
-    ops::MatmulQOptions options;
-    options.compute = build.compute;
-    options.out = out;
-    options.bias = bias;
-    options.needs = build.needs;
-    return ops::matmul_q(context.graph(), x, w, options);
-  }
-  ops::MatmulOptions options;
-  options.transpose_b = true;
-  options.compute = build.compute;
-  options.out = out;
-  options.bias = bias;
-  options.needs = build.needs;
-  return ops::matmul(context.graph(), x, w, options);
-}
-
 // Absent where the device draws dropout itself; else an input of x's shape that the host fills.
 Value dropout_mask(Context& context, std::int32_t site, Value x) {
   if (context.device().can(TERN_CAP_PHILOX)) return {};
@@ -72,16 +52,31 @@ Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) 
 
 }  // namespace
 
+Value product(Context& context, Value x, Value w, Value bias, tern_dtype out) {
+  const BuildOptions& build = context.options();
+  if (is_quantised(context.graph().desc(w))) {
+    ops::MatmulQOptions options;
+    options.compute = build.compute;
+    options.out = out;
+    options.bias = bias;
+    options.needs = build.needs;
+    return ops::matmul_q(context.graph(), x, w, options);
+  }
+  ops::MatmulOptions options;
+  options.transpose_b = true;
+  options.compute = build.compute;
+  options.out = out;
+  options.bias = bias;
+  options.needs = build.needs;
+  return ops::matmul(context.graph(), x, w, options);
+}
+
 Value linear(Context& context, const std::string& module, Value x) {
   const Value w = context.weight(module + ".weight");
   const Value bias = context.has(module + ".bias") ? context.weight(module + ".bias") : Value{};
   const Value y = product(context, x, w, bias, context.options().activations);
   const auto adapter = context.options().adapters.find(module);
   return adapter == context.options().adapters.end() ? y : add_adapter(context, adapter->second, x, y);
-}
-
-Value logits(Context& context, const std::string& weight, Value rows) {
-  return product(context, rows, context.weight(weight), {}, TERN_F32);
 }
 
 }  // namespace tern::nn

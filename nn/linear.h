@@ -12,8 +12,8 @@ namespace tern::nn {
 // "<module>.weight" [out, in], stored dense or quantised; "<module>.bias" [out] is added where the model has one.
 Value linear(Context& context, const std::string& module, Value x);
 
-// Logits of the output projection: rows [rows, hidden] -> [rows, vocab] f32. `weight` [vocab, hidden] is its own or the
-// embedding's.
-Value logits(Context& context, const std::string& weight, Value rows);
+// x W^T (+ bias), without an adapter: x [rows, in], w [out, in] dense or quantised, bias [out] or absent -> [rows, out]
+// in the dtype `out`.
+Value product(Context& context, Value x, Value w, Value bias, tern_dtype out);
 
 }  // namespace tern::nn

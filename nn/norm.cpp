@@ -2,13 +2,15 @@
 
 #include <stdexcept>
 
+#include "ops/axpby.h"
 #include "ops/rms_norm.h"
 
 namespace tern::nn {
 
-void Residual::add(Value branch) {
+void Residual::add(Value branch, double scale) {
   if (branch_.present()) throw std::logic_error("two branches were added to the stream without a norm between them");
   branch_ = branch;
+  scale_ = scale;
 }
 
 Value norm(Context& context, const std::string& module, double eps, Residual& x) {
@@ -19,7 +21,14 @@ Value norm(Context& context, const std::string& module, double eps, Residual& x)
   options.out = context.options().activations;
   options.sum = context.options().activations;
   options.needs = context.options().needs;
-  const Value read = x.branch_.present() ? x.branch_ : x.stream_;
+  Value read = x.branch_.present() ? x.branch_ : x.stream_;
+  if (x.branch_.present() && x.scale_ != 1.0) {
+    ops::AxpbyOptions scale;
+    scale.a = static_cast<float>(x.scale_);
+    scale.out = context.options().activations;
+    scale.needs = context.options().needs;
+    read = ops::axpby(context.graph(), read, {}, scale);
+  }
   const auto out = ops::rms_norm(context.graph(), read, context.weight(module + ".weight"), options);
   x.stream_ = out.sum;
   x.branch_ = {};

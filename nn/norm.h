@@ -11,15 +11,17 @@ namespace tern::nn {
 // stream next: one pass over memory instead of two.
 class Residual {
  public:
-  // `embedding` [tokens, hidden] begins the stream.
-  explicit Residual(Value embedding) : branch_(embedding) {}
-  // Adds a branch [tokens, hidden]. A norm stands between two of them; throws std::logic_error where none does.
-  void add(Value branch);
+  // `embedding` [tokens, hidden] times `scale` begins the stream.
+  explicit Residual(Value embedding, double scale = 1.0) : branch_(embedding), scale_(scale) {}
+  // Adds a branch [tokens, hidden] times `scale`. A norm stands between two of them; throws std::logic_error where none
+  // does.
+  void add(Value branch, double scale = 1.0);
 
  private:
   friend Value norm(Context& context, const std::string& module, double eps, Residual& x);
   Value stream_;  // absent before the first norm
   Value branch_;  // not yet in the stream
+  double scale_;  // of the branch
 };
 
 // y = x / sqrt(mean(x^2) + eps) * weight of the stream, [tokens, hidden] -> [tokens, hidden]; "<module>.weight"

@@ -39,6 +39,7 @@ constexpr std::array<const OpRules*, TERN_OP_LIMIT> kRules = {
     &linear_cross_entropy_rules,
     &adamw_rules,
     &sample_rules,
+    &softcap_rules,
 };
 
 }  // namespace

@@ -33,5 +33,6 @@ extern const OpRules attention_paged_rules;
 extern const OpRules linear_cross_entropy_rules;
 extern const OpRules adamw_rules;
 extern const OpRules sample_rules;
+extern const OpRules softcap_rules;
 
 }  // namespace tern::ops

@@ -214,6 +214,9 @@ constexpr ArgSpec kSample[] = {{"logits", input, "[rows, vocab]", "f32"},
                                {"ids", output, "[rows]", "i32"},
                                {"logprob", output, "[rows]", "f32"}};
 
+constexpr ArgSpec kSoftcap[] = {{"x", input, "[...]", "float"}, {"y", output, "[...]", "float"}};
+constexpr AttrSpec kSoftcapAttrs[] = {{"cap", F, "bound of |y|, above 0"}};
+
 constexpr OpSpec kTable[] = {
     {1,
      "cast_copy",
@@ -293,6 +296,7 @@ constexpr OpSpec kTable[] = {
      "keys[row], counter = 0)[0]); logprob of the drawn token under log_softmax of the untouched logits",
      kSample,
      {}},
+    {29, "softcap", "y = cap * tanh(x / cap)", kSoftcap, kSoftcapAttrs},
 };
 
 }  // namespace

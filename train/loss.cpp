@@ -4,8 +4,8 @@
 #include <array>
 
 #include "base/strings.h"
+#include "nn/head.h"
 #include "ops/gather_rows.h"
-#include "ops/linear_cross_entropy.h"
 
 namespace tern::train {
 namespace {
@@ -29,16 +29,14 @@ Value cross_entropy(const LossContext& at) {
   const Value weights = graph.input("loss_weights", with_dynamic(make_desc(TERN_F32, {rows}), 0, kLossRows));
   // Only positions that predict a supervised token go through the head: its cost is that of the answer, not the prompt.
   const Value supervised = ops::gather_rows(graph, at.hidden, loss_rows, build.needs);
-  const std::string head = models::lm_head_weight(at.model.config);
-  ops::LinearCrossEntropyOptions options;
-  options.compute = at.options.compute;
-  options.dh = build.training;
-  options.needs = build.needs;
-  if (is_trained(at.options, head)) {
-    options.dw = true;
-    options.dw_into = at.accumulators.at(head);
+  const nn::Head head = at.model.architecture->head(at.model.config);
+  ops::LinearCrossEntropyOptions wanted;
+  wanted.dh = build.training;
+  if (is_trained(at.options, head.weight)) {
+    wanted.dw = true;
+    wanted.dw_into = at.accumulators.at(head.weight);
   }
-  return ops::linear_cross_entropy(graph, supervised, at.nn.weight(head), targets, weights, options).loss;
+  return nn::cross_entropy(at.nn, head, supervised, targets, weights, wanted).loss;
 }
 
 constexpr std::array kLosses = {Loss{"cross_entropy", cross_entropy}};

@@ -1,4 +1,4 @@
-// Row loops of attention and of the cross entropy, one table a target.
+// Row loops of attention, of the cross entropy and of the soft cap, one table a target.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,8 @@ struct RowKernels {
   float (*dot)(const float* x, const float* y, std::int64_t n);
   void (*scale)(float* x, float factor, std::int64_t n);
   bool (*finite)(const float* x, std::int64_t n);
+  // softcap tanh(x / softcap); `out` may be x. An element's bits do not depend on where it stands.
+  void (*softcap)(const float* x, std::int64_t n, float softcap, float* out);
   // A row of logits' own: z in place, its maximum, and the sum of exp(z - max).
   void (*logits_row)(float* z, std::int64_t n, float softcap, float* max, float* sum);
   // z[i] becomes weight (exp(z - max) / sum), times dz/ds where softcap > 0.

@@ -142,6 +142,18 @@ bool finite_any(const float* x, std::int64_t n) {
 }
 
 template <typename V>
+void softcap_any(const float* x, std::int64_t n, float softcap, float* out) {
+  constexpr int W = V::width;
+  const Logits logits{1.0F, softcap};
+  std::int64_t i = 0;
+  for (; i + W <= n; i += W) V::store(out + i, logits_of<V>(V::load(x + i), logits));
+  if (i < n) {
+    const int rest = static_cast<int>(n - i);
+    V::store_part(out + i, logits_of<V>(V::load_part(x + i, rest), logits), rest);
+  }
+}
+
+template <typename V>
 void logits_row_any(float* z, std::int64_t n, float softcap, float* max, float* sum) {
   using F = typename V::F;
   constexpr int W = V::width;
@@ -193,8 +205,8 @@ void logits_gradient_any(float* z, std::int64_t n, float softcap, float max, flo
 
 template <typename V>
 constexpr RowKernels make_row_kernels() {
-  return {&softmax_any<V>, &merge_any<V>,  &softmax_backward_any<V>, &dot_any<V>,
-          &scale_any<V>,   &finite_any<V>, &logits_row_any<V>,       &logits_gradient_any<V>};
+  return {&softmax_any<V>, &merge_any<V>,      &softmax_backward_any<V>, &dot_any<V>, &scale_any<V>, &finite_any<V>,
+          &softcap_any<V>, &logits_row_any<V>, &logits_gradient_any<V>};
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ std::span<const KernelEntry* const> kernel_entries() {
              row_sum_kernels(),
              scale_kernels(),
              scatter_add_rows_kernels(),
+             softcap_kernels(),
              sum_squares_kernels(),
              rms_norm_kernels(),
              rope_kernels(),

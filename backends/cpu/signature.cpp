@@ -48,6 +48,7 @@ constexpr Signature kSignatures[] = {
      bits(4, 5, 6, 7, 8, 9), 0, bits(5, 6, 7, 8, 9), bits(4, 9), 0, bits(1), bits(1)},
     {TERN_OP_ADAMW, "adamw", 6, 0, bits(5), bits(0, 1, 2), bits(5), 0, 0, 0, 0},
     {TERN_OP_SAMPLE, "sample", 16, 0, bits(14, 15), 0, bits(11, 12), 0, 0, 0, 0},
+    {TERN_OP_SOFTCAP, "softcap", 2, sizeof(tern_softcap_attrs), bits(1), 0, 0, 0, 0, 0, 0},
 };
 
 bool has(std::uint32_t mask, std::uint32_t i) { return (mask >> i & 1U) != 0; }

@@ -581,6 +581,20 @@ enum {
   TERN_SAMPLE_NUM_ARGS = 16
 };
 
-enum { TERN_OP_LIMIT = 29 }; /* ids are below */
+/* softcap: y = cap * tanh(x / cap)
+ *   in x [...] float
+ *   out y [...] float
+ */
+enum {
+  TERN_OP_SOFTCAP = 29,
+  TERN_SOFTCAP_X = 0,
+  TERN_SOFTCAP_Y = 1,
+  TERN_SOFTCAP_NUM_ARGS = 2
+};
+typedef struct tern_softcap_attrs {
+  float cap; /* bound of |y|, above 0 */
+} tern_softcap_attrs;
+
+enum { TERN_OP_LIMIT = 30 }; /* ids are below */
 
 #endif

@@ -91,5 +91,6 @@ void attention_paged(Call& call);
 void linear_cross_entropy(Call& call);
 void adamw(Call& call);
 void sample(Call& call);
+void softcap(Call& call);
 
 }  // namespace tern::ops::ref

@@ -30,9 +30,9 @@ import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 import transformers
-from transformers import (AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM,
-                          get_cosine_schedule_with_warmup)
+from transformers import (AutoModelForCausalLM, AutoTokenizer, GraniteConfig, GraniteForCausalLM, LlamaConfig,
+                          LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM,
+                          Qwen3Config, Qwen3ForCausalLM, get_cosine_schedule_with_warmup)
 
 VOCAB, HIDDEN, LAYERS, TOKENS, LORA_TOKENS = 160, 64, 2, 300, 64
 STEPS, SAMPLES, PER_STEP = 20, 8, 4
@@ -68,6 +68,14 @@ MODELS = {
     # Biases on every projection of attention.
     "qwen3-untied": lambda: Qwen3ForCausalLM(Qwen3Config(
         **COMMON, num_key_value_heads=4, head_dim=32, tie_word_embeddings=False, attention_bias=True)),
+    # Every factor away from one, and that of attention away from one over the root of the head's size.
+    "granite-tied": lambda: GraniteForCausalLM(GraniteConfig(
+        **COMMON, num_key_value_heads=2, tie_word_embeddings=True, embedding_multiplier=3.0, attention_multiplier=0.11,
+        residual_multiplier=0.6, logits_scaling=1.7)),
+    # Factors on the other side of one, as whole numbers where they may be; biases everywhere.
+    "granite-untied": lambda: GraniteForCausalLM(GraniteConfig(
+        **COMMON, num_key_value_heads=1, tie_word_embeddings=False, attention_bias=True, mlp_bias=True,
+        embedding_multiplier=12, attention_multiplier=0.4, residual_multiplier=1.3, logits_scaling=0.8)),
 }
 
 

@@ -9,7 +9,7 @@
 #include "accel/backend.h"
 #include "base/strings.h"
 #include "engine/model_runner.h"
-#include "nn/linear.h"
+#include "nn/head.h"
 #include "ops/gather_rows.h"
 #include "train/optimizer.h"
 
@@ -120,7 +120,7 @@ std::vector<float> prefill_logits(models::LoadedModel& model, const std::vector<
   const ops::Value hidden = model.architecture->hidden_states(context, model.config, inputs);
   const ops::Value wanted = graph.input("rows", make_desc(TERN_I32, {static_cast<std::int64_t>(rows.size())}));
   const ops::Value chosen = ops::gather_rows(graph, hidden, wanted, build.needs);
-  graph.output("logits", nn::logits(context, models::lm_head_weight(model.config), chosen));
+  graph.output("logits", nn::logits(context, model.architecture->head(model.config), chosen));
 
   session::Runtime runtime;
   const auto program = runtime.build(graph, model.store);

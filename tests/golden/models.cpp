@@ -278,7 +278,9 @@ INSTANTIATE_TEST_SUITE_P(Models, TinyModel,
                                          Tiny{"mistral", false}, Tiny{"mistral", true}, Tiny{"qwen2-tied", false},
                                          Tiny{"qwen2-tied", true}, Tiny{"qwen2-untied", false},
                                          Tiny{"qwen3-tied", false}, Tiny{"qwen3-tied", true},
-                                         Tiny{"qwen3-untied", false}, Tiny{"qwen3-untied", true}),
+                                         Tiny{"qwen3-untied", false}, Tiny{"qwen3-untied", true},
+                                         Tiny{"granite-tied", false}, Tiny{"granite-tied", true},
+                                         Tiny{"granite-untied", false}, Tiny{"granite-untied", true}),
                          [](const auto& tested) {
                            std::string name = tested.param.model;
                            std::erase(name, '-');

@@ -317,6 +317,21 @@ TEST(CpuOps, Activations) {
   });
 }
 
+TEST(CpuOps, Softcap) {
+  each_float_pair([](tern_dtype in, tern_dtype out) {
+    for (const double scale : {1e-4, 1.0, 12.0, 3e4}) {
+      for (const std::int64_t n : {1, 37, 3000}) {
+        const auto x = strided(in, {3, n}, {2 * n + 1, 2});
+        Call call{TERN_OP_SOFTCAP, {random_real(x, 1, scale), blank(make_desc(out, {3, n}))}, {}, 0, {}};
+        for (const float cap : {0.25F, 15.0F, 50.0F}) {
+          call.set_attrs(tern_softcap_attrs{cap});
+          check(call, "cap " + std::to_string(cap) + " of " + std::to_string(scale) + " " + name(in, out));
+        }
+      }
+    }
+  });
+}
+
 TEST(CpuOps, Adamw) {
   for (const auto dtype : kFloats) {
     const auto p = strided(TERN_F32, {7, 301}, {310, 1});

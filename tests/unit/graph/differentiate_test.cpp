@@ -15,6 +15,7 @@
 #include "ops/mul.h"
 #include "ops/rms_norm.h"
 #include "ops/row_sum.h"
+#include "ops/softcap.h"
 #include "ops/sum_squares.h"
 #include "tests/unit/backend_sim/sim_device.h"
 
@@ -141,6 +142,12 @@ const std::vector<Shape>& shapes() {
          ops::MatmulOptions options;
          options.into = ops::mul(g, x, x, {});
          return ops::sum_squares(g, ops::matmul(g, x, w, options));
+       }},
+      {"soft caps, one of a value that is read again",
+       [](Graph& g, Value x, Value w) {
+         const Value y = ops::matmul(g, x, w, {});
+         const Value capped = ops::softcap(g, y, {.cap = 1.5F});
+         return ops::sum_squares(g, ops::mul(g, y, ops::softcap(g, capped, {.cap = 0.8F}), {}));
        }},
       {"a residual through a norm, and past it",
        [](Graph& g, Value x, Value w) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 #include <set>
 
 #include "base/strings.h"
@@ -103,6 +104,19 @@ TEST(Check, BlocksMustBeWhole) {
   args[TERN_MATMUL_Q_Y] = make_desc(TERN_F32, {2, 3});
   EXPECT_NE(check_call(TERN_OP_MATMUL_Q, args, std::as_bytes(std::span(&attrs, 1)), 0).find("whole blocks of 32"),
             std::string::npos);
+}
+
+TEST(Check, ACapIsAboveZero) {
+  const std::vector<TensorDesc> args(TERN_SOFTCAP_NUM_ARGS, make_desc(TERN_F32, {2, 3}));
+  const auto check = [&](float cap) {
+    const tern_softcap_attrs attrs = {cap};
+    return check_call(TERN_OP_SOFTCAP, args, std::as_bytes(std::span(&attrs, 1)), 0);
+  };
+  EXPECT_EQ(check(30.0F), "");
+  EXPECT_EQ(check(0.0F), "softcap: cap: expected a finite number above 0, found 0");
+  EXPECT_NE(check(-1.0F), "");
+  EXPECT_NE(check(std::numeric_limits<float>::infinity()), "");
+  EXPECT_NE(check(std::numeric_limits<float>::quiet_NaN()), "");
 }
 
 TEST(Builders, DynamicRowsArePassedOn) {

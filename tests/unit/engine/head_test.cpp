@@ -1,0 +1,82 @@
+// Decoding and scoring go through their architecture's own head, whatever it is.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/model_runner.h"
+#include "engine/scorer.h"
+#include "models/registry.h"
+#include "tiny.h"
+
+namespace tern::engine {
+namespace {
+
+constexpr float kScale = 0.375F, kCap = 1.25F;
+
+nn::Head capped(const models::ModelConfig& config) {
+  nn::Head head = models::tied_or_own_head(config);
+  head.scale = kScale;
+  head.softcap = kCap;
+  return head;
+}
+
+struct Step {
+  std::vector<float> logits;  // [vocab]
+  SampledToken drawn;
+};
+
+// Token by token through the paged cache.
+std::vector<Step> decode(models::LoadedModel& model, const std::vector<std::int32_t>& ids) {
+  session::Runtime runtime;
+  CacheOptions cache_options;
+  cache_options.max_model_len = static_cast<std::int64_t>(ids.size());
+  cache_options.max_num_seqs = 1;
+  CacheEngine cache(model.store, model.architecture->cache_specs(model.config), cache_options);
+  RunnerOptions options;
+  options.return_logits = true;
+  ModelRunner runner(model, cache, options, runtime);
+  Sequence sequence;
+  sequence.tokens = ids;
+  sequence.prompt_length = static_cast<std::int64_t>(ids.size());
+  for (std::int64_t block = 0; block < cache.num_blocks(); ++block)
+    sequence.blocks.push_back(static_cast<std::int32_t>(block));
+  std::vector<Step> out;
+  for (std::int64_t t = 0; t < sequence.prompt_length; ++t) {
+    const SampledToken drawn = runner.run({{&sequence, t, 1, true}}).at(0);
+    out.push_back({{runner.logits().begin(), runner.logits().end()}, drawn});
+  }
+  return out;
+}
+
+double logprob(const std::vector<double>& logits, std::int32_t id) {
+  double sum = 0.0;
+  for (const double z : logits) sum += std::exp(z);
+  return logits.at(static_cast<std::size_t>(id)) - std::log(sum);
+}
+
+TEST(Head, DecodingAndScoringUseTheArchitecturesOwn) {
+  const std::vector<std::int32_t> ids = prompt_of(5, 12);
+  models::LoadedModel model = tiny_model();
+  const std::vector<Step> plain = decode(model, ids);
+  models::Architecture own = *model.architecture;
+  own.head = capped;
+  model.architecture = &own;
+  const std::vector<Step> found = decode(model, ids);
+  session::Runtime runtime;
+  ScorerOptions scorer;
+  scorer.max_tokens = static_cast<std::int64_t>(ids.size());
+  const std::vector<double> scores = Scorer(model, scorer, runtime).score(ids);
+  ASSERT_EQ(scores.size() + 1, ids.size());
+  for (std::size_t t = 0; t < ids.size(); ++t) {
+    ASSERT_EQ(found[t].logits.size(), static_cast<std::size_t>(model.config.vocab_size));
+    std::vector<double> want;
+    for (const float z : plain[t].logits) want.push_back(kCap * std::tanh(kScale * double{z} / kCap));
+    for (std::size_t v = 0; v < want.size(); ++v) EXPECT_NEAR(found[t].logits[v], want[v], 1e-5) << t << ", " << v;
+    EXPECT_NEAR(found[t].drawn.logprob, logprob(want, found[t].drawn.id), 1e-5) << t;
+    if (t == scores.size()) continue;
+    EXPECT_NEAR(scores[t], logprob(want, ids[t + 1]), 1e-5) << t;
+  }
+}
+
+}  // namespace
+}  // namespace tern::engine
