@@ -16,8 +16,8 @@ Chat::Chat(engine::LLM& llm, engine::SamplingParams sampling, std::string system
 }
 
 void Chat::reset() {
-  messages_.clear();
-  if (!system_.empty()) messages_.push_back({"system", system_});
+  dialogue_.messages.clear();
+  if (!system_.empty()) dialogue_.messages.push_back({"system", system_, {}, {}});
 }
 
 void Chat::set_system(const std::string& text) {
@@ -26,19 +26,19 @@ void Chat::set_system(const std::string& text) {
 }
 
 engine::Answer Chat::ask(const std::string& query, const std::function<void(std::string_view)>& on_text) {
-  messages_.push_back({"user", query});
+  dialogue_.messages.push_back({"user", query, {}, {}});
   engine::AnswerCallbacks callbacks;
   callbacks.stopped = interrupted;
   if (on_text) callbacks.on_text = [&](std::size_t, std::string_view text) { on_text(text); };
-  engine::Answer answer = llm_.chat(messages_, sampling_, callbacks);
+  engine::Answer answer = llm_.chat(dialogue_, sampling_, callbacks);
   ++sampling_.request;  // the same question asked again is another draw
   const bool stopped = answer.reason == engine::FinishReason::aborted;
   if (answer.error || (stopped && answer.text.empty())) {
-    messages_.pop_back();
+    dialogue_.messages.pop_back();
     return answer;
   }
-  if (results_ != nullptr && !stopped) results_->write({messages_, {}, answer});
-  messages_.push_back({"assistant", answer.text});
+  if (results_ != nullptr && !stopped) results_->write({dialogue_, {}, answer});
+  dialogue_.messages.push_back({"assistant", answer.text, {}, {}});
   return answer;
 }
 

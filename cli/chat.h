@@ -27,7 +27,7 @@ class Chat {
   engine::SamplingParams sampling_;
   std::string system_;
   ResultWriter* results_;
-  engine::Dialogue messages_;
+  engine::Dialogue dialogue_;
 };
 
 // Questions typed at the terminal, with ms-swift's words: exit, quit, clear, multi-line, single-line, reset-system.

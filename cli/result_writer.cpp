@@ -29,12 +29,20 @@ void ResultWriter::write(const ResultRow& row) {
     }
   }
   Json messages = Json::array();
-  for (const auto& message : row.messages) messages.push_back({{"role", message.role}, {"content", message.content}});
+  for (const auto& message : row.prompt.messages) {
+    Json json = {{"role", message.role}, {"content", message.content}};
+    if (!message.members_json.empty()) {
+      const Json further = io::parse_json(message.members_json, message.role).value();
+      for (const auto& [key, value] : further.items()) json[key] = value;
+    }
+    messages.push_back(std::move(json));
+  }
   Json result;
   result["response"] = answer.error ? Json(nullptr) : Json(answer.text);
   result["labels"] = row.label.empty() ? Json(nullptr) : Json(row.label);
   result["logprobs"] = std::move(logprobs);
   result["messages"] = std::move(messages);
+  if (!row.prompt.tools_json.empty()) result["tools"] = io::parse_json(row.prompt.tools_json, "tools").value();
   if (answer.error) result["error"] = answer.error->line();
   std::ostream& out = options_.path ? file_ : std::cout;
   out << result.dump() << '\n' << std::flush;

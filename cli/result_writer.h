@@ -10,8 +10,8 @@
 namespace tern::cli {
 
 struct ResultRow {
-  const engine::Dialogue& messages;  // of the prompt
-  const std::string& label;          // the answer that the row came with; "": none
+  const engine::Dialogue& prompt;
+  const std::string& label;  // the answer that the row came with; "": none
   const engine::Answer& answer;
 };
 
@@ -24,8 +24,8 @@ class ResultWriter {
   // Rows join those that the file has. Throws Failure where it cannot be written. `tokenizer` outlives the writer.
   ResultWriter(const Options& options, const tokenizer::Tokenizer& tokenizer);
 
-  // {"response", "labels", "logprobs", "messages"}, and "error" where there is no answer: `response` is then null.
-  // Throws Failure where the row could not be written.
+  // {"response", "labels", "logprobs", "messages"}, "tools" where there are any, and "error" where there is no answer:
+  // `response` is then null. Throws Failure where the row could not be written.
   void write(const ResultRow& row);
 
  private:

@@ -15,17 +15,17 @@ namespace {
 // A row on its way: its messages without the answer at their end, and that answer.
 struct Question {
   std::string place;  // file:line
-  engine::Dialogue messages;
+  engine::Dialogue dialogue;
   std::string label;
 };
 
 Question question_of(const data::Row& row) {
-  Question question{cat(row.file, ":", row.line), {}, {}};
-  if (row.text) question.messages.push_back({"user", *row.text});
-  for (const auto& message : row.messages) question.messages.push_back({message.role, message.content});
-  if (!question.messages.empty() && question.messages.back().role == "assistant") {
-    question.label = std::move(question.messages.back().content);
-    question.messages.pop_back();
+  Question question{cat(row.file, ":", row.line), {row.messages, row.tools_json}, {}};
+  auto& messages = question.dialogue.messages;
+  if (row.text) messages.push_back({"user", *row.text, {}, {}});
+  if (!messages.empty() && messages.back().role == "assistant") {
+    question.label = std::move(messages.back().content);
+    messages.pop_back();
   }
   return question;
 }
@@ -38,7 +38,7 @@ class RowAnswers {
   // False once the user asked to stop.
   bool push(const data::Row& row) {
     waiting_.push_back(question_of(row));
-    return stream_.push(waiting_.back().messages);
+    return stream_.push(waiting_.back().dialogue);
   }
   void finish() { stream_.finish(); }
 
@@ -76,7 +76,7 @@ class RowAnswers {
       answer.error = answer.error->inside(question.place);
       if (errors_++ == 0) first_error_ = answer.error->line();
     }
-    results_.write({question.messages, question.label, answer});
+    results_.write({question.dialogue, question.label, answer});
     ++rows_;
     if (question.label.empty()) return;
     ++labelled_;

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "base/strings.h"
-#include "data/template_messages.h"
+#include "chat/template_messages.h"
 #include "io/checksum.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
@@ -42,7 +42,7 @@ bool learned(const Message& message) { return message.role == "assistant" || mes
 }  // namespace
 
 void ChatEncoder::State::add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const {
-  const jinja::Values dialogue = template_messages(messages).value();
+  const jinja::Values dialogue = chat::template_messages(messages).value();
   Json tools;
   chat::ChatInput input;
   input.values = &dialogue;

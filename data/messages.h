@@ -7,10 +7,21 @@
 #include <string_view>
 #include <vector>
 
-#include "data/json_fields.h"
 #include "data/row.h"
+#include "io/json_dom.h"
 
 namespace tern::data {
+
+using io::array_in;
+using io::element_at;
+using io::flag_of;
+using io::json_problem;
+using io::kind_of;
+using io::number_of;
+using io::object_in;
+using io::string_in;
+using io::text_of;
+using Place = io::JsonPlace;  // of a row: file:line and the field inside it
 
 struct MediaLists {
   std::vector<std::string> images, videos, audios;

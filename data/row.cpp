@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "base/strings.h"
-#include "data/json_fields.h"
 #include "data/messages.h"
+#include "io/json_dom.h"
 
 namespace tern::data {
 namespace {

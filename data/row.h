@@ -9,20 +9,12 @@
 #include <vector>
 
 #include "base/status.h"
+#include "chat/message.h"
 #include "data/reader.h"
 
 namespace tern::data {
 
-struct Message {
-  std::string role;     // system user assistant tool_call tool_response tool
-  std::string content;  // text; media stand in it as <image>, <video>, <audio>
-  std::string
-      members_json;  // the message's other members (tool_calls, name, reasoning_content) as one JSON object, or ""
-  std::optional<double> loss;  // the row's own weight for this message; true is 1, false 0
-
-  friend bool operator==(const Message&, const Message&) = default;
-};
-
+using chat::Message;
 using Column = std::pair<std::string, std::string>;  // name, value as JSON text
 
 struct Row {

@@ -2,7 +2,7 @@
 #include <simdjson.h>
 
 #include "base/strings.h"
-#include "data/json_fields.h"
+#include "data/messages.h"
 #include "data/row.h"
 
 namespace tern::data {

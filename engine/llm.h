@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "chat/message.h"
 #include "engine/llm_engine.h"
 #include "engine/scorer.h"
 #include "session/generation_config.h"
@@ -21,11 +23,15 @@ namespace tern::engine {
 
 using TokenIds = std::vector<std::int32_t>;
 
-struct Message {
-  std::string role;  // system, user, assistant, tool, as the model's template knows it
-  std::string content;
+using chat::Message;
+struct Dialogue {
+  Dialogue() = default;
+  Dialogue(std::initializer_list<Message> of) : messages(of) {}
+  Dialogue(std::vector<Message> of, std::string tools) : messages(std::move(of)), tools_json(std::move(tools)) {}
+
+  std::vector<Message> messages;
+  std::string tools_json;  // what the model may call: an array of JSON schemas, or ""
 };
-using Dialogue = std::vector<Message>;
 
 // A dialogue goes through the model's template; a text gets the tokens that the tokenizer puts around it; ids are
 // taken as they are.

@@ -1,6 +1,7 @@
 #include "engine/prompt_encoder.h"
 
 #include "base/strings.h"
+#include "chat/template_messages.h"
 #include "io/json.h"
 
 namespace tern::engine {
@@ -30,13 +31,17 @@ TokenIds PromptEncoder::encode_dialogue(const Dialogue& dialogue) const {
   const tokenizer::Tokenizer& tokenizer = text_.tokenizer;
   if (!templated_) {
     std::string joined;
-    for (const Message& message : dialogue) joined += message.content;
+    for (const Message& message : dialogue.messages) joined += message.content;
     return tokenizer.encode(joined, true);
   }
-  Json messages = Json::array();
-  for (const Message& message : dialogue) messages.push_back({{"role", message.role}, {"content", message.content}});
+  const jinja::Values messages = chat::template_messages(dialogue.messages).value();
+  Json tools;
   chat::ChatInput input;
-  input.messages = &messages;
+  input.values = &messages;
+  if (!dialogue.tools_json.empty()) {
+    tools = io::parse_json(dialogue.tools_json, "tools").value();
+    input.tools = &tools;
+  }
   input.kwargs = kwargs_.get();
   input.add_generation_prompt = true;
   const auto& config = tokenizer.config();

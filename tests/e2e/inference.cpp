@@ -75,6 +75,25 @@ TEST_F(Inference, RowsAnsweredTogetherEqualRowsAnsweredAlone) {
   EXPECT_NE(alone.find("\"labels\":\"4\""), std::string::npos) << alone;
 }
 
+// What a row may call, what was called and what came back reach the template in the forms that it knows.
+TEST_F(Inference, ToolsOfARowReachTheTemplate) {
+  std::ofstream(path("model/chat_template.jinja")) <<
+      R"({% if tools[0].function.name != 'add' %}{{ raise_exception('no tools') }}{% endif %})"
+      R"({% for m in messages %}{{ m.role }}:{{ m.content }})"
+      R"({% for c in m.tool_calls or [] %}{{ c.function.name }}={{ c.function.arguments.a }}{% endfor %};{% endfor %})"
+      R"({% if messages[1].role != 'assistant' or messages[1].tool_calls[0].function.arguments.a != 1 )"
+      R"(or messages[2].role != 'tool' %}{{ raise_exception('other messages') }}{% endif %})";
+  const auto rows = scratch_.write("tools.jsonl",
+                                   R"({"tools": [{"type": "function", "function": {"name": "add"}}], "messages": [)"
+                                   R"({"role": "user", "content": "1 + 2"}, {"role": "tool_call", "content": )"
+                                   R"("{\"name\": \"add\", \"arguments\": {\"a\": 1}}"}, )"
+                                   R"({"role": "tool_response", "content": "3"}, {"role": "user", "content": "so?"}]})"
+                                   "\n");
+  const auto result = output({"infer", "--val_dataset", rows, "--max_new_tokens", "2", "--strict"});
+  EXPECT_NE(result.find(R"("tools":[{"type":"function","function":{"name":"add"}}])"), std::string::npos) << result;
+  EXPECT_NE(result.find(R"("role":"tool_response")"), std::string::npos) << result;
+}
+
 // One row that is too long costs its own answer, not those of the others.
 TEST_F(Inference, ARowWithoutAnAnswerIsAResultRowWithItsError) {
   const auto rows =

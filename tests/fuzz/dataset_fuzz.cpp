@@ -9,7 +9,7 @@
 
 #include "data/dataset_spec.h"
 #include "data/row.h"
-#include "data/template_messages.h"
+#include "chat/template_messages.h"
 #include "tests/support/temp_dir.h"
 
 namespace {
@@ -23,7 +23,7 @@ void require(bool holds, const char* law, const std::string& detail) {
 }
 
 void check_row(Normalizer& normalizer, const Row& row) {
-  (void)template_messages(row.messages).ok();
+  (void)tern::chat::template_messages(row.messages).ok();
   RawRow again;
   again.json = to_json(row);
   const auto back = normalizer.row(again, "again");

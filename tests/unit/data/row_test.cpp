@@ -4,7 +4,7 @@
 
 #include "base/strings.h"
 #include "chat/chat_template.h"
-#include "data/template_messages.h"
+#include "chat/template_messages.h"
 
 namespace tern::data {
 namespace {
@@ -28,7 +28,7 @@ std::string dialogue(const std::vector<Message>& messages) {
 
 // The messages as JSON, from within a template.
 std::string as_templates_see(const std::vector<Message>& messages) {
-  const jinja::Values values = template_messages(messages).value();
+  const jinja::Values values = chat::template_messages(messages).value();
   chat::ChatInput input;
   input.values = &values;
   return chat::ChatTemplate::parse("{{ messages|tojson(separators=(',', ':')) }}", "t").value().render(input).value();
@@ -114,7 +114,7 @@ TEST(Row, ToolCallsJoinTheAssistantsTurn) {
             std::string::npos);
   auto broken = row->messages;
   broken[2].content = "not json";
-  EXPECT_FALSE(template_messages(broken).ok());
+  EXPECT_FALSE(chat::template_messages(broken).ok());
 }
 
 TEST(Row, PreferenceLabelAndMargin) {
@@ -260,7 +260,9 @@ TEST(Row, EveryFieldSaysWhatItShouldHold) {
 }
 
 TEST(Row, MessagesThatNoTemplateTakesAreNamed) {
-  const auto line = [](const std::vector<Message>& messages) { return template_messages(messages).error().line(); };
+  const auto line = [](const std::vector<Message>& messages) {
+    return chat::template_messages(messages).error().line();
+  };
   const auto call = [&](const char* content) { return line({{"tool_call", content, {}, {}}}); };
   const std::string mend = R"(; write it as {"name": "...", "arguments": {...}})";
   EXPECT_EQ(call("7"), "messages:1: expected an object with name and arguments, found a number" + mend);
@@ -282,7 +284,7 @@ TEST(Row, MessagesThatNoTemplateTakesAreNamed) {
   for (int i = 0; i < 250; ++i) deep = "[" + deep + "]";
   EXPECT_EQ(call((R"({"name":"f","arguments":)" + deep + "}").c_str()),
             "messages: expected values nested at most 200 deep, found deeper nesting; correct the messages");
-  EXPECT_THROW((void)template_messages({{"user", "a", "[1]", {}}}), std::logic_error);
+  EXPECT_THROW((void)chat::template_messages({{"user", "a", "[1]", {}}}), std::logic_error);
 }
 
 TEST(Row, JsonOfARowReadsBackEqual) {

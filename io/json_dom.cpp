@@ -1,4 +1,4 @@
-#include "data/json_fields.h"
+#include "io/json_dom.h"
 
 #include <charconv>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "base/strings.h"
 
-namespace tern::data {
+namespace tern::io {
 
 std::string kind_of(simdjson::dom::element value) {
   switch (value.type()) {
@@ -76,13 +76,13 @@ std::string json_problem(simdjson::error_code error) {
   }
 }
 
-std::string text_of(simdjson::dom::element value, const Place& place) {
+std::string text_of(simdjson::dom::element value, const JsonPlace& place) {
   if (value.is_string()) return std::string(string_in(value));
   if (value.is_number() || value.is_bool()) return simdjson::minify(value);
   throw Failure(place.error("a string", kind_of(value), "write the value in quotes"));
 }
 
-double number_of(simdjson::dom::element value, const Place& place) {
+double number_of(simdjson::dom::element value, const JsonPlace& place) {
   double number = 0;
   if (value.get(number) == simdjson::SUCCESS) return number;
   if (value.is_string()) {
@@ -93,7 +93,7 @@ double number_of(simdjson::dom::element value, const Place& place) {
   throw Failure(place.error("a number", kind_of(value), "write a number without quotes"));
 }
 
-bool flag_of(simdjson::dom::element value, const Place& place) {
+bool flag_of(simdjson::dom::element value, const JsonPlace& place) {
   bool flag = false;
   if (value.get(flag) == simdjson::SUCCESS) return flag;
   const std::string text = value.is_object() || value.is_array() ? std::string() : text_of(value, place);
@@ -103,4 +103,4 @@ bool flag_of(simdjson::dom::element value, const Place& place) {
                             "write true or false"));
 }
 
-}  // namespace tern::data
+}  // namespace tern::io

@@ -1,6 +1,6 @@
-// Reading the values of rows, which are laxer than a file's fields (CSV holds numbers as text); the places and their
-// errors are those of io/json_field.h. Rows stream through simdjson's documents: read into io::Json they would take
-// fifteen times as long and more (io/json_tape.h). Only for sources that include simdjson.
+// Reading the values of dataset rows, which are laxer than a file's fields (CSV holds numbers as text); the places and
+// their errors are those of io/json_field.h. Rows stream through simdjson's documents: read into io::Json they would
+// take fifteen times as long and more (io/json_tape.h). Only for sources that include simdjson.
 #pragma once
 
 #include <simdjson.h>
@@ -10,9 +10,7 @@
 
 #include "io/json_field.h"
 
-namespace tern::data {
-
-using Place = io::JsonPlace;  // of a row: file:line and the field inside it
+namespace tern::io {
 
 [[nodiscard]] std::string kind_of(simdjson::dom::element value);  // "a string", "an array", ...
 [[nodiscard]] std::string json_problem(simdjson::error_code error);
@@ -25,10 +23,10 @@ using Place = io::JsonPlace;  // of a row: file:line and the field inside it
 [[nodiscard]] simdjson::dom::element element_at(simdjson::dom::array array, std::size_t index);
 
 // The text of a string, or of a number or boolean as written; anything else throws Failure.
-[[nodiscard]] std::string text_of(simdjson::dom::element value, const Place& place);
+[[nodiscard]] std::string text_of(simdjson::dom::element value, const JsonPlace& place);
 // A finite number, also as a string holds one (CSV).
-[[nodiscard]] double number_of(simdjson::dom::element value, const Place& place);
+[[nodiscard]] double number_of(simdjson::dom::element value, const JsonPlace& place);
 // true, false, 1, 0, also as strings.
-[[nodiscard]] bool flag_of(simdjson::dom::element value, const Place& place);
+[[nodiscard]] bool flag_of(simdjson::dom::element value, const JsonPlace& place);
 
-}  // namespace tern::data
+}  // namespace tern::io

@@ -1,4 +1,4 @@
-#include "data/template_messages.h"
+#include "chat/template_messages.h"
 
 #include <simdjson.h>
 
@@ -7,13 +7,18 @@
 
 #include "base/strings.h"
 #include "chat/dialogue.h"
-#include "data/json_fields.h"
+#include "io/json_dom.h"
 
-namespace tern::data {
+namespace tern::chat {
 namespace {
 
 namespace dom = simdjson::dom;
+using io::array_in;
+using io::kind_of;
+using io::object_in;
+using io::string_in;
 using jinja::Value;
+using Place = io::JsonPlace;
 using Members = std::vector<std::pair<Value, Value>>;
 
 constexpr const char* kCall = R"(write it as {"name": "...", "arguments": {...}})";
@@ -111,7 +116,7 @@ void append_calls(jinja::Values& out, const std::string& text, const Place& plac
   dom::element value;
   const auto error = parser.parse(text.data(), text.size()).get(value);
   if (error != simdjson::SUCCESS) {
-    throw Failure(place.error("a call as JSON, {\"name\": ..., \"arguments\": {...}}", json_problem(error),
+    throw Failure(place.error("a call as JSON, {\"name\": ..., \"arguments\": {...}}", io::json_problem(error),
                               "quote its keys and strings as JSON does"));
   }
   append_calls(out, value, place);
@@ -159,7 +164,7 @@ void finish(jinja::Values& out, Draft draft, const Place& place) {
   if (draft.loss) members.emplace_back(Value("loss"), Value(*draft.loss));
   if (!draft.calls.empty()) members.emplace_back(Value("tool_calls"), Value::list(std::move(draft.calls)));
   (void)dict_of(members, place);
-  out.push_back(chat::make_message(std::move(members)));
+  out.push_back(make_message(std::move(members)));
 }
 
 jinja::Values converted(const std::vector<Message>& messages) {
@@ -202,9 +207,9 @@ Result<jinja::Values> template_messages(const std::vector<Message>& messages) {
     try {
       return converted(messages);
     } catch (const jinja::Problem& problem) {
-      throw Failure(chat::messages_error(problem));
+      throw Failure(messages_error(problem));
     }
   });
 }
 
-}  // namespace tern::data
+}  // namespace tern::chat
