@@ -124,11 +124,12 @@ class Loader {
   }
 
   void load(const Stored& stored) {
-    const tern_dtype dtype = options_.fp32_masters ? TERN_F32 : options_.dtype;
-    const bool may_stay = is_present(stored.desc) && !options_.fp32_masters;
+    const bool is_master = options_.is_master && options_.is_master(stored.spec->name);
+    const tern_dtype dtype = is_master ? TERN_F32 : options_.dtype;
+    const bool may_stay = is_present(stored.desc) && !is_master;
     if (may_stay && (stored.is_plain ? stored.desc.dtype == dtype : multiplies(stored.desc))) return place(stored);
     const std::uint64_t bytes = load_rounded(stored, dtype);
-    if (options_.fp32_masters) return;
+    if (is_master) return;
     if (!stored.is_plain) {
       expanded_.insert(stored.first().storage_name());
       stored_bytes_ += reader_.stored_bytes(*stored.spec);

@@ -20,7 +20,8 @@ struct LoadOptions {
   // and the device can, else rounded once. Quantised weights stay as stored; where the device has no product for them,
   // they are expanded to it.
   tern_dtype dtype = TERN_F32;
-  bool fp32_masters = false;       // for training all weights: they become fp32 masters, whatever the dtype
+  // Of a weight that is trained: it becomes an fp32 master, whatever the dtype. Unset: none is.
+  std::function<bool(const std::string& name)> is_master;
   std::int64_t max_positions = 0;  // rows of the rope tables; 0: as the config says
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes
 };

@@ -32,6 +32,7 @@ class FullModelSaver : public ModelSaver {
 
   void save(const fs::path& directory) const override {
     const auto specs = model_.architecture->parameters(model_.config);
+    models::ParameterReader source(*model_.source);
     std::map<const models::ParameterSpec*, std::vector<float>> held;  // what the tensor being written is made of
     models::WriteWeightsOptions write;
     write.dtype = TERN_F32;
@@ -39,16 +40,20 @@ class FullModelSaver : public ModelSaver {
     write.begin = [&](const std::vector<const models::ParameterSpec*>& next) {
       std::erase_if(held, [&](const auto& it) { return std::find(next.begin(), next.end(), it.first) == next.end(); });
       for (const auto* spec : next) {
+        const TensorDesc& desc = model_.store->at(spec->name).desc;
+        if (desc.dtype != TERN_F32 || is_quantised(desc)) continue;  // as the source has it
         const auto [values, is_new] = held.try_emplace(spec);
         if (!is_new) continue;
-        values->second.resize(static_cast<std::size_t>(num_elements(model_.store->at(spec->name).desc)));
+        values->second.resize(static_cast<std::size_t>(num_elements(desc)));
         model_.store->download(spec->name, std::as_writable_bytes(std::span(values->second)));
       }
     };
     write.rows = [&](const models::ParameterSpec& spec, std::int64_t first, std::int64_t count,
                      std::span<float> values) {
+      const auto found = held.find(&spec);
+      if (found == held.end()) return source.read_rows(spec, first, count, spec.hugging_face.added, values);
       const auto columns = static_cast<std::int64_t>(values.size()) / count;
-      std::copy_n(held.at(&spec).begin() + first * columns, count * columns, values.begin());
+      std::copy_n(found->second.begin() + first * columns, count * columns, values.begin());
       for (float& value : values) value -= spec.hugging_face.added;
     };
     models::write_weights(specs, directory, write);
@@ -72,7 +77,8 @@ std::unique_ptr<ModelSaver> full_model_saver(const models::LoadedModel& model, f
   return std::make_unique<FullModelSaver>(model, std::move(model_path), max_shard_size);
 }
 
-void load_full_checkpoint(models::LoadedModel& model, const fs::path& directory) {
+void load_full_checkpoint(models::LoadedModel& model, const std::vector<std::string>& trained,
+                          const fs::path& directory) {
   const auto source = checkpoint::CheckpointSource::open(directory).value();
   const auto specs = model.architecture->parameters(model.config);
   for (const auto& tensor : models::stored_tensors(specs, models::Form::hugging_face)) {
@@ -84,6 +90,7 @@ void load_full_checkpoint(models::LoadedModel& model, const fs::path& directory)
   }
   models::ParameterReader reader(source);
   for (const auto& spec : specs) {
+    if (std::find(trained.begin(), trained.end(), spec.name) == trained.end()) continue;
     const std::vector<float> values = reader.read(spec);
     model.store->upload(spec.name, std::as_bytes(std::span(values)));
   }

@@ -1,6 +1,7 @@
 #include "train/run.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -116,7 +117,12 @@ void Run::load_model() {
   session::open_model(*session_, options_.session).value();
   const bool full = options_.tuner.type == TunerType::full;
   models::LoadOptions load;
-  load.fp32_masters = full;
+  if (full) {
+    const auto trained = trained_parameters(options_.tuner, session_->model.config).value();
+    load.is_master = [names = std::set(trained.begin(), trained.end())](const std::string& name) {
+      return names.contains(name);
+    };
+  }
   load.max_positions = std::max<std::int64_t>({1, steps_->bounds().longest, data_.validation.longest()});
   load.progress = options_.load_progress;
   session::load_weights(*session_, load).value();

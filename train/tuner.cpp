@@ -112,35 +112,37 @@ models::LoadedAdapter make_adapter(const TunerOptions& options, models::LoadedMo
   return adapter;
 }
 
-std::vector<std::string> trained_parameters(const TunerOptions& options, const models::LoadedModel& model) {
-  const auto specs = model.architecture->parameters(model.config);
-  for (const auto& [flag, prefixes] : {std::pair{"freeze_parameters", &options.freeze_parameters},
-                                       {"trainable_parameters", &options.trainable_parameters}}) {
-    for (const auto& prefix : *prefixes) {
-      if (std::none_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name.starts_with(prefix); })) {
-        throw Failure(
-            usage_error(cat("--", flag, " \"", prefix, "\" begins no weight's name"),
-                        cat("give a prefix of a name such as ", specs[0].name, "; `tern inspect` lists them")));
+}  // namespace
+
+Result<std::vector<std::string>> trained_parameters(const TunerOptions& options, const models::ModelConfig& config) {
+  return catching([&] {
+    const auto specs = models::find_architecture(config.architecture)->parameters(config);
+    for (const auto& [flag, prefixes] : {std::pair{"freeze_parameters", &options.freeze_parameters},
+                                         {"trainable_parameters", &options.trainable_parameters}}) {
+      for (const auto& prefix : *prefixes) {
+        if (std::none_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name.starts_with(prefix); })) {
+          throw Failure(
+              usage_error(cat("--", flag, " \"", prefix, "\" begins no weight's name"),
+                          cat("give a prefix of a name such as ", specs[0].name, "; `tern inspect` lists them")));
+        }
       }
     }
-  }
-  const auto matches = [](const std::string& name, const std::vector<std::string>& prefixes) {
-    return std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& p) { return name.starts_with(p); });
-  };
-  std::vector<std::string> names;
-  for (const auto& spec : specs) {
-    const bool frozen =
-        matches(spec.name, options.freeze_parameters) && !matches(spec.name, options.trainable_parameters);
-    if (!frozen) names.push_back(spec.name);
-  }
-  if (names.empty()) {
-    throw Failure(
-        usage_error("--freeze_parameters freezes every weight", "let some be trained with --trainable_parameters"));
-  }
-  return names;
+    const auto matches = [](const std::string& name, const std::vector<std::string>& prefixes) {
+      return std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& p) { return name.starts_with(p); });
+    };
+    std::vector<std::string> names;
+    for (const auto& spec : specs) {
+      const bool frozen =
+          matches(spec.name, options.freeze_parameters) && !matches(spec.name, options.trainable_parameters);
+      if (!frozen) names.push_back(spec.name);
+    }
+    if (names.empty()) {
+      throw Failure(
+          usage_error("--freeze_parameters freezes every weight", "let some be trained with --trainable_parameters"));
+    }
+    return names;
+  });
 }
-
-}  // namespace
 
 void Tuner::describe(TrainingGraphOptions& graph) const {
   graph.trainable = trainable;
@@ -150,7 +152,7 @@ void Tuner::describe(TrainingGraphOptions& graph) const {
 }
 
 void Tuner::load(models::LoadedModel& model, const fs::path& checkpoint) const {
-  if (type == TunerType::full) return load_full_checkpoint(model, checkpoint);
+  if (type == TunerType::full) return load_full_checkpoint(model, trainable, checkpoint);
   const auto file = checkpoint::Safetensors::open_directory(checkpoint, "adapter_model").value();
   for (const auto& [module, layer] : adapter.layers) {
     model.store->upload(layer.lora_a, file.tensor(models::peft_name(module, "lora_A"))->bytes);
@@ -165,7 +167,7 @@ Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::L
     auto tuner = std::make_unique<Tuner>();
     tuner->type = options.type;
     if (options.type == TunerType::full) {
-      tuner->trainable = trained_parameters(options, model);
+      tuner->trainable = trained_parameters(options, model.config).value();
       tuner->saver = full_model_saver(model, model_path, options.max_shard_size);
       if (!checkpoint.empty()) tuner->load(model, checkpoint);
       return tuner;

@@ -48,6 +48,11 @@ struct Tuner {
   void load(models::LoadedModel& model, const std::filesystem::path& checkpoint) const;
 };
 
+// The weights that full tuning trains, of a model of that configuration. Errors (usage): a prefix that begins no name,
+// nothing left to train.
+[[nodiscard]] Result<std::vector<std::string>> trained_parameters(const TunerOptions& options,
+                                                                  const models::ModelConfig& config);
+
 // `checkpoint`: weights to go on from; "": none. `model_name` and `model_path`: as the run was given the model, and
 // where its files lie. Errors: usage (names that choose nothing, settings other than the checkpoint's), data (the
 // checkpoint or the adapter).

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <future>
 #include <regex>
 
@@ -214,6 +215,44 @@ TEST_F(Training, FullTuningSavesAModelAndResumes) {
         << file;
   }
   EXPECT_EQ(run({"inspect", (path("whole") / "checkpoint-4").string()}, options_).status, 0);
+}
+
+// The bytes of a tensor of a safetensors file's content.
+std::string tensor_bytes(const std::string& file, const std::string& name) {
+  std::uint64_t header = 0;
+  std::memcpy(&header, file.data(), sizeof(header));
+  const std::string json = file.substr(sizeof(header), header);
+  const auto at = json.find("\"" + name + "\"");
+  std::smatch found;
+  const std::string rest = at == std::string::npos ? std::string() : json.substr(at);
+  if (!std::regex_search(rest, found, std::regex(R"("data_offsets":\[(\d+),(\d+)\])"))) return {};
+  const std::size_t begin = std::stoull(found[1]);
+  return file.substr(sizeof(header) + header + begin, std::stoull(found[2]) - begin);
+}
+
+// What full tuning leaves frozen is never expanded: it stays as the file has it, and is written so.
+TEST_F(Training, FrozenWeightsStayAsTheyAreStored) {
+  const std::string gguf = path("model.gguf").string();
+  ASSERT_EQ(run({"convert", path("model").string(), gguf, "--outtype", "q8_0"}, options_).status, 0);
+  ASSERT_EQ(run({"convert", gguf, path("wide").string(), "--outtype", "f32"}, options_).status, 0);
+  std::vector<std::string> flags = {
+      "--model",     gguf, "--tuner_type",        "full",           "--learning_rate", "1e-3",
+      "--max_steps", "4",  "--freeze_parameters", "model.layers.0", "--save_steps",    "2"};
+  const auto whole = train("whole", flags);
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  const std::string saved = read("whole/checkpoint-4/model.safetensors");
+  const std::string stored = read("wide/model.safetensors");
+  const std::string frozen = "model.layers.0.mlp.up_proj.weight";
+  ASSERT_FALSE(tensor_bytes(stored, frozen).empty());
+  EXPECT_TRUE(tensor_bytes(saved, frozen) == tensor_bytes(stored, frozen));
+  const std::string trained = "model.layers.1.mlp.up_proj.weight";
+  EXPECT_FALSE(tensor_bytes(saved, trained) == tensor_bytes(stored, trained));
+  fs::create_directories(path("cut"));
+  fs::copy(path("whole/checkpoint-2"), path("cut/checkpoint-2"), fs::copy_options::recursive);
+  flags.insert(flags.end(), {"--resume_from_checkpoint", "last"});
+  const auto rest = train("cut", flags);
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  EXPECT_TRUE(saved == read("cut/checkpoint-4/model.safetensors"));
 }
 
 // Frozen weights are held in the flag's dtype, so training over a model that was rounded before is the same training;

@@ -74,7 +74,7 @@ std::map<std::string, std::vector<float>> Numbers::with_prefix(const std::string
 models::LoadedModel load(const std::filesystem::path& path, bool fp32_masters, tern_dtype dtype) {
   models::LoadOptions options;
   options.dtype = dtype;
-  options.fp32_masters = fp32_masters;
+  if (fp32_masters) options.is_master = [](const std::string&) { return true; };
   auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(path).value());
   return models::load_model(models::read_config(*source).value(), source, cpu_device(), options).value();
 }

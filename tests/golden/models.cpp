@@ -257,7 +257,7 @@ TEST(Qwen3, EveryGradientOnADeviceWithoutItsKernel) {
   auto device = accel::Device::open(backend, 0).value();
   ASSERT_EQ(::unsetenv("TERN_SIM"), 0);
   models::LoadOptions load;
-  load.fp32_masters = true;
+  load.is_master = [](const std::string&) { return true; };
   auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(folder).value());
   auto model = models::load_model(models::read_config(*source).value(), source, std::move(device), load).value();
   StepOptions options;

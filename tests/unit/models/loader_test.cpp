@@ -109,8 +109,9 @@ TEST_F(HeldIn, TheModelsOwnOrderOfRows) {
 }
 
 TEST_F(HeldIn, Fp32WhereTheyAreMasters) {
-  const LoadedModel model =
-      load(stored_in(golden("llama-tied"), TERN_BF16), {.dtype = TERN_BF16, .fp32_masters = true}).value();
+  const LoadedModel model = load(stored_in(golden("llama-tied"), TERN_BF16),
+                                 {.dtype = TERN_BF16, .is_master = [](const std::string&) { return true; }})
+                                .value();
   expect_rounded(model, TERN_F32);
   EXPECT_EQ(model.dtype, TERN_BF16);
 }
@@ -138,7 +139,7 @@ TEST_F(HeldIn, ACopyOfWhatCouldBeMappedIsTold) {
   ASSERT_EQ(copied.notes.size(), 1U);
   EXPECT_EQ(copied.notes[0], cat("weights in float32 are held in bfloat16: a copy of ", fixed(bytes / 1e6, 1),
                                  " MB, where --torch_dtype float32 reads them from the file's own pages"));
-  EXPECT_TRUE(load(scratch_ / "large", {.fp32_masters = true})->notes.empty());
+  EXPECT_TRUE(load(scratch_ / "large", {.is_master = [](const std::string&) { return true; }})->notes.empty());
 }
 
 }  // namespace
