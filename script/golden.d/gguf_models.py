@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Asks llama.cpp for the logits of the tiny models as `tern convert` writes them in GGUF, and compares with transformers'.
+
+Usage: gguf_models.py TESTS_DATA_GOLDEN LLAMA_LOGITS TERN      needs: numpy safetensors
+
+LLAMA_LOGITS is llama_logits.cpp, built. Prints each model's largest difference; fails where one is above 1e-3 of the largest
+logit. What llama.cpp does not compute is left out: windows of architectures that it gives none.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.pop(0)  # beside this file lies a tokenizers.py
+import numpy as np
+from safetensors.numpy import load_file
+
+WITHOUT_WINDOW = {"mistral", "qwen2", "qwen3"}  # model types whose window llama.cpp ignores
+
+
+def byte_symbols():
+    """GPT-2's characters for the 256 bytes."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [b for b in range(256) if b not in shown]
+    return [chr(b) for b in shown] + [chr(256 + i) for i in range(len(hidden))]
+
+
+def tokenizer(size):
+    """A byte-level tokenizer of so many tokens: only its being there matters."""
+    symbols = byte_symbols()
+    vocab = {symbols[i] if i < len(symbols) else f"<{i}>": i for i in range(size)}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+            "post_processor": None,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+                      "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocab, "merges": []}}
+
+
+def difference(folder, llama, tern, scratch):
+    config = json.load(open(f"{folder}/config.json", encoding="utf-8"))
+    golden = load_file(f"{folder}/golden.safetensors")
+    model, gguf = f"{scratch}/model", f"{scratch}/model.gguf"
+    shutil.rmtree(model, ignore_errors=True)
+    os.mkdir(model)
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(f"{folder}/{name}", model)
+    json.dump(tokenizer(config["vocab_size"]), open(f"{model}/tokenizer.json", "w", encoding="utf-8"))
+    subprocess.run([tern, "convert", model, gguf, "--outtype", "f32", "--exist_ok", "true"], check=True,
+                   capture_output=True)
+    ids = golden["tokens"].astype(np.int32)
+    window = config.get("sliding_window")
+    if window and config["model_type"] in WITHOUT_WINDOW:
+        ids = ids[:window]
+    ids.tofile(f"{scratch}/ids")
+    subprocess.run([llama, gguf, f"{scratch}/ids", f"{scratch}/logits"], check=True)
+    got = np.fromfile(f"{scratch}/logits", np.float32).reshape(len(ids), -1)
+    want = golden["logits"][: len(ids)]
+    return float(np.abs(got - want).max() / np.abs(want).max()), len(ids)
+
+
+def main():
+    data, llama, tern = sys.argv[1:4]
+    failed = False
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in sorted(os.listdir(data)):
+            if not os.path.exists(f"{data}/{name}/golden.safetensors"):
+                continue
+            largest, tokens = difference(f"{data}/{name}", llama, tern, scratch)
+            print(f"{name}: {largest:.1e} of the largest logit, {tokens} tokens")
+            failed = failed or not largest < 1e-3
+    return failed
+
+
+sys.exit(main())
