@@ -15,7 +15,7 @@ enum class ErrorKind : int {
   usage = 2,         // a wrong flag or value
   data = 3,          // a model, dataset or file that cannot be read as what it should be
   device = 4,        // no such device, or out of memory
-  interrupted = 75,  // stopped after saving; can be resumed
+  interrupted = 75,  // stopped by the user; what a training run had is saved, and it can be resumed
 };
 
 // What went wrong and what to do about it: a sentence (`problem`), or the place in data that is not what it should be
