@@ -85,6 +85,7 @@ constexpr OnlyValue kOnlyValues[] = {
     {"add_cross_attention", "false"},
     {"attention_bias", "false"},
     {"attention_dropout", "0.0"},
+    {"attn_logit_softcapping", "null"},
     {"chunk_size_feed_forward", "0"},
     {"is_encoder_decoder", "false"},
     {"mlp_bias", "false"},

@@ -88,6 +88,17 @@ MODELS = {
         **GEMMA, num_key_value_heads=1, head_dim=16, query_pre_attn_scalar=7, sliding_window=37,
         attn_logit_softcapping=None, final_logit_softcapping=None, tie_word_embeddings=False,
         layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"])),
+    # More than one period of the implied six layers; two bases, one of them scaled; all that a GGUF can say.
+    "gemma3-tied": lambda: Gemma3ForCausalLM(Gemma3TextConfig(
+        **{**GEMMA, "num_hidden_layers": 7, "hidden_size": 32, "intermediate_size": 48}, num_key_value_heads=2,
+        head_dim=16, query_pre_attn_scalar=16, sliding_window=11,
+        rope_parameters={"full_attention": {"rope_type": "linear", "rope_theta": 1000000.0, "factor": 8.0},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}})),
+    # What a GGUF has no word for: a scale of its own and layers in no pattern; capped logits; a head of its own.
+    "gemma3-untied": lambda: Gemma3ForCausalLM(Gemma3TextConfig(
+        **GEMMA, num_key_value_heads=1, head_dim=24, query_pre_attn_scalar=7, sliding_window=37,
+        final_logit_softcapping=1.5, tie_word_embeddings=False,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"])),
 }
 
 

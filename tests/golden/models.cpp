@@ -271,7 +271,7 @@ TEST(Qwen3, EveryGradientOnADeviceWithoutItsKernel) {
   }
 }
 
-// A GGUF has no word for some of what qwen2-untied and gemma2-untied have, so they have no twin.
+// A GGUF has no word for some of what qwen2-untied, gemma2-untied and gemma3-untied have, so they have no twin.
 INSTANTIATE_TEST_SUITE_P(
     Models, TinyModel,
     testing::Values(Tiny{"llama-tied", false}, Tiny{"llama-tied", true}, Tiny{"llama-untied", false},
@@ -280,7 +280,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Tiny{"qwen3-tied", false}, Tiny{"qwen3-tied", true}, Tiny{"qwen3-untied", false},
                     Tiny{"qwen3-untied", true}, Tiny{"granite-tied", false}, Tiny{"granite-tied", true},
                     Tiny{"granite-untied", false}, Tiny{"granite-untied", true}, Tiny{"gemma2-tied", false},
-                    Tiny{"gemma2-tied", true}, Tiny{"gemma2-untied", false}),
+                    Tiny{"gemma2-tied", true}, Tiny{"gemma2-untied", false}, Tiny{"gemma3-tied", false},
+                    Tiny{"gemma3-tied", true}, Tiny{"gemma3-untied", false}),
     [](const auto& tested) {
       std::string name = tested.param.model;
       std::erase(name, '-');

@@ -27,8 +27,10 @@ TEST(CacheSpecs, AreOneALayerInTheModelsOwnShape) {
 
 // A cache as large as the layer reads, in each of layers that are not alike.
 TEST(CacheSpecs, FollowTheWindowsOfTheirLayers) {
-  const std::map<std::string, std::vector<std::int64_t>> windows = {
-      {"qwen2-untied", {0, 37}}, {"gemma2-tied", {11, 0, 11, 0}}, {"gemma2-untied", {0, 37, 37, 0}}};
+  const std::map<std::string, std::vector<std::int64_t>> windows = {{"qwen2-untied", {0, 37}},
+                                                                    {"gemma2-tied", {11, 0, 11, 0}},
+                                                                    {"gemma2-untied", {0, 37, 37, 0}},
+                                                                    {"gemma3-tied", {11, 11, 11, 11, 11, 0, 11}}};
   for (const auto& [name, want] : windows) {
     const ModelConfig config = read_config(*ScratchModel(name).open()).value();
     std::vector<std::int64_t> got;
