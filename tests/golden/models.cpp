@@ -249,8 +249,9 @@ TEST_P(TinyModel, AdapterKeepsItsNamesAndBits) {
 
 // Norms of queries and keys where the device has no kernel for them: their parts give the same gradients, whatever the
 // number of tokens below the capacity.
-TEST(Qwen3, EveryGradientOnADeviceWithoutItsKernel) {
-  const auto folder = fixture("qwen3-tied");
+class HeadNorms : public testing::TestWithParam<const char*> {};
+TEST_P(HeadNorms, EveryGradientOnADeviceWithoutTheirKernel) {
+  const auto folder = fixture(GetParam());
   const Numbers numbers(folder / "golden.safetensors");
   ASSERT_EQ(::setenv("TERN_SIM", "ascend", 1), 0);
   const auto backend = accel::Backend::load(TERN_SIM_PLUGIN).value();
@@ -270,6 +271,12 @@ TEST(Qwen3, EveryGradientOnADeviceWithoutItsKernel) {
     EXPECT_LE(relative_error(got.by_parameter.at(name), values), kFirstStep) << name;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, HeadNorms, testing::Values("qwen3-tied", "gemma3-tied"), [](const auto& tested) {
+  std::string name = tested.param;
+  std::erase(name, '-');
+  return name;
+});
 
 // A GGUF has no word for some of what qwen2-untied, gemma2-untied and gemma3-untied have, so they have no twin.
 INSTANTIATE_TEST_SUITE_P(
