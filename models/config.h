@@ -38,6 +38,7 @@ struct ModelConfig {
   std::int64_t sliding_window = 0;  // 0: none
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
+  double rope_local_theta = 0.0;  // of layers with a window, which no scaling changes; 0: they turn as the others
   RopeScaling rope_scaling = RopeScaling::none;
   double rope_factor = 1.0;
   double rope_low_freq_factor = 1.0;   // llama3

@@ -82,10 +82,20 @@ struct OnlyValue {
 };
 // Another value would change numbers. An architecture that serves more has the key in its table, which is asked first.
 constexpr OnlyValue kOnlyValues[] = {
-    {"add_cross_attention", "false"}, {"attention_bias", "false"},     {"attention_dropout", "0.0"},
-    {"chunk_size_feed_forward", "0"}, {"is_encoder_decoder", "false"}, {"mlp_bias", "false"},
-    {"pruned_heads", "{}"},           {"rope_interleaved", "false"},   {"sliding_window", "null"},
-    {"tie_encoder_decoder", "false"}, {"use_mrope", "false"},          {"use_sliding_window", "false"},
+    {"add_cross_attention", "false"},
+    {"attention_bias", "false"},
+    {"attention_dropout", "0.0"},
+    {"attn_logit_softcapping", "null"},
+    {"chunk_size_feed_forward", "0"},
+    {"is_encoder_decoder", "false"},
+    {"mlp_bias", "false"},
+    {"pruned_heads", "{}"},
+    {"rope_interleaved", "false"},
+    {"sliding_window", "null"},
+    {"tie_encoder_decoder", "false"},
+    {"use_bidirectional_attention", "false"},
+    {"use_mrope", "false"},
+    {"use_sliding_window", "false"},
 };
 
 // vocab_size: the table of embeddings says it. The layout is the rows' order, which the conversion names fix.
@@ -280,7 +290,16 @@ std::vector<Field> decoder_fields(const DecoderDefaults& defaults) {
 }
 
 std::vector<Field> with_fields(std::vector<Field> fields, std::vector<Field> more) {
-  std::move(more.begin(), more.end(), std::back_inserter(fields));
+  for (Field& field : more) {
+    const auto same = std::find_if(fields.begin(), fields.end(), [&](const Field& each) {
+      return *field.json != '\0' && std::string_view(each.json) == field.json;
+    });
+    if (same == fields.end()) {
+      fields.push_back(std::move(field));
+    } else {
+      *same = std::move(field);
+    }
+  }
   return fields;
 }
 

@@ -85,6 +85,7 @@ struct DecoderDefaults {
   FieldValue eos_token_ids;
 };
 [[nodiscard]] std::vector<Field> decoder_fields(const DecoderDefaults& defaults);
+// A row of `more` takes the place of the one with its key in config.json, where there is one.
 [[nodiscard]] std::vector<Field> with_fields(std::vector<Field> fields, std::vector<Field> more);
 
 }  // namespace tern::models

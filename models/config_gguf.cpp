@@ -139,8 +139,11 @@ void set_gguf_config(const ModelConfig& config, checkpoint::GgufMetadata& metada
       continue;
     }
     const FieldValue value = field_value(config, field);
-    const auto* none = std::get_if<FieldValue>(&field.otherwise.gguf);
-    if (field.otherwise.is_null && none != nullptr && *none == value) continue;
+    const auto* none = std::get_if<FieldValue>(&field.otherwise.null);
+    if (field.otherwise.is_null && none != nullptr && *none == value) {  // said by leaving the key out
+      require_default(config, field, field.otherwise.gguf, field.json, "a GGUF", "keep this model as a directory");
+      continue;
+    }
     write_value(full_key(architecture, field.gguf), value, metadata);
   }
   metadata.set(cat(architecture.gguf, ".vocab_size"), static_cast<std::uint32_t>(config.vocab_size));

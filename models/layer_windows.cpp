@@ -10,11 +10,12 @@ namespace {
 using Texts = std::vector<std::string>;
 
 constexpr const char* kSliding = "sliding_attention";
+constexpr const char* kFull = "full_attention";
 
 std::string is_layer_types(const ModelConfig& config, const FieldValue& value) {
   const auto& types = std::get<Texts>(value);
-  const bool known = std::all_of(types.begin(), types.end(),
-                                 [](const auto& type) { return type == kSliding || type == "full_attention"; });
+  const bool known =
+      std::all_of(types.begin(), types.end(), [](const auto& type) { return type == kSliding || type == kFull; });
   const bool fits = types.empty() || types.size() == static_cast<std::size_t>(config.num_hidden_layers);
   return known && fits ? ""
                        : cat("full_attention or sliding_attention for each of ", config.num_hidden_layers, " layers");
@@ -43,6 +44,24 @@ std::vector<std::int64_t> layer_windows(const ModelConfig& config) {
     const bool slides = types.empty() ? layer >= first : types[layer] == kSliding;
     if (slides) windows[layer] = config.sliding_window;
   }
+  return windows;
+}
+
+Field layer_types_field(Default otherwise) {
+  return {"layer_types", "", FieldValue(Texts()), std::move(otherwise), is_layer_types};
+}
+
+std::vector<std::string> periodic_layer_types(const ModelConfig& config, std::int64_t period) {
+  Texts types;
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    types.emplace_back((layer + 1) % period == 0 ? kFull : kSliding);
+  return types;
+}
+
+std::vector<std::int64_t> windows_by_type(const ModelConfig& config) {
+  std::vector<std::int64_t> windows;
+  for (const std::string& type : config.own_field<Texts>("layer_types"))
+    windows.push_back(type == kSliding ? config.sliding_window : 0);
   return windows;
 }
 

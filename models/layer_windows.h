@@ -1,6 +1,7 @@
 // Sliding windows that some layers have and others do not, as transformers' later configurations say it.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "models/config_fields.h"
@@ -14,5 +15,13 @@ namespace tern::models {
 // The window of each layer, 0 where it sees every key: what layer_types says, else every layer from max_window_layers
 // on; none without use_sliding_window.
 [[nodiscard]] std::vector<std::int64_t> layer_windows(const ModelConfig& config);
+
+// Where layer_types alone says which layers have a window, the others seeing every key: its row, with what stands in.
+// A GGUF has no word for other types than what stands in there.
+[[nodiscard]] Field layer_types_field(Default otherwise);
+// Every `period`-th layer sees every key.
+[[nodiscard]] std::vector<std::string> periodic_layer_types(const ModelConfig& config, std::int64_t period);
+// ModelConfig::sliding_window for each layer that has one, else 0.
+[[nodiscard]] std::vector<std::int64_t> windows_by_type(const ModelConfig& config);
 
 }  // namespace tern::models

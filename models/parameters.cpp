@@ -26,8 +26,11 @@ ParameterSpec& ParameterList::embedding(const std::string& module, const std::st
   return add(module + ".weight", {vocab, hidden}, gguf + ".weight");
 }
 
-ParameterSpec& ParameterList::norm(const std::string& module, const std::string& gguf, std::int64_t width) {
-  return add(module + ".weight", {width}, gguf + ".weight");
+ParameterSpec& ParameterList::norm(const std::string& module, const std::string& gguf, std::int64_t width,
+                                   float gguf_added) {
+  ParameterSpec& spec = add(module + ".weight", {width}, gguf + ".weight");
+  spec.gguf.added = gguf_added;
+  return spec;
 }
 
 void ParameterList::linear(const std::string& module, const std::string& gguf, const Linear& shape) {
@@ -56,27 +59,34 @@ std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config, const D
   const std::int64_t q_pairs = options.gguf_interleaved ? config.num_attention_heads : 0;
   const std::int64_t k_pairs = options.gguf_interleaved ? config.num_key_value_heads : 0;
   const std::int64_t wide = config.intermediate_size;
+  const float added = options.gguf_norm_added;
   ParameterList list;
   list.embedding("model.embed_tokens", "token_embd", config.vocab_size, hidden);
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const std::string module = cat("model.layers.", layer);
     const std::string gguf = cat("blk.", layer);
     const std::string attention = module + ".self_attn";
-    list.norm(module + ".input_layernorm", gguf + ".attn_norm", hidden);
+    list.norm(module + ".input_layernorm", gguf + ".attn_norm", hidden, added);
     list.linear(attention + ".q_proj", gguf + ".attn_q", {q, hidden, options.qkv_bias, q_pairs, config.rotary_dim});
     list.linear(attention + ".k_proj", gguf + ".attn_k", {kv, hidden, options.qkv_bias, k_pairs, config.rotary_dim});
     list.linear(attention + ".v_proj", gguf + ".attn_v", {kv, hidden, options.qkv_bias});
     list.linear(attention + ".o_proj", gguf + ".attn_output", {hidden, q, options.output_bias});
     if (options.qk_norm) {
-      list.norm(attention + ".q_norm", gguf + ".attn_q_norm", config.head_dim);
-      list.norm(attention + ".k_norm", gguf + ".attn_k_norm", config.head_dim);
+      list.norm(attention + ".q_norm", gguf + ".attn_q_norm", config.head_dim, added);
+      list.norm(attention + ".k_norm", gguf + ".attn_k_norm", config.head_dim, added);
     }
-    list.norm(module + ".post_attention_layernorm", gguf + ".ffn_norm", hidden);
+    if (options.branch_norms) {
+      list.norm(module + ".post_attention_layernorm", gguf + ".post_attention_norm", hidden, added);
+      list.norm(module + ".pre_feedforward_layernorm", gguf + ".ffn_norm", hidden, added);
+      list.norm(module + ".post_feedforward_layernorm", gguf + ".post_ffw_norm", hidden, added);
+    } else {
+      list.norm(module + ".post_attention_layernorm", gguf + ".ffn_norm", hidden, added);
+    }
     list.linear(module + ".mlp.gate_proj", gguf + ".ffn_gate", {wide, hidden, options.mlp_bias});
     list.linear(module + ".mlp.up_proj", gguf + ".ffn_up", {wide, hidden, options.mlp_bias});
     list.linear(module + ".mlp.down_proj", gguf + ".ffn_down", {hidden, wide, options.mlp_bias});
   }
-  list.norm("model.norm", "output_norm", hidden);
+  list.norm("model.norm", "output_norm", hidden, added);
   if (!config.tie_word_embeddings) list.head("lm_head", "output", config.vocab_size, hidden);
   return list.take();
 }

@@ -52,7 +52,7 @@ class ParameterList {
   // "<module>.weight" [vocab, hidden].
   ParameterSpec& embedding(const std::string& module, const std::string& gguf, std::int64_t vocab, std::int64_t hidden);
   // "<module>.weight" [width].
-  ParameterSpec& norm(const std::string& module, const std::string& gguf, std::int64_t width);
+  ParameterSpec& norm(const std::string& module, const std::string& gguf, std::int64_t width, float gguf_added = 0);
   struct Linear {
     std::int64_t out = 0;
     std::int64_t in = 0;
@@ -78,10 +78,13 @@ struct DecoderParameters {
   bool output_bias = false;  // of o_proj
   bool mlp_bias = false;
   bool qk_norm = false;           // q_norm and k_norm over each head
+  bool branch_norms = false;      // a norm after attention and one after the mlp, too
   bool gguf_interleaved = false;  // rows of q_proj and k_proj, as above
+  float gguf_norm_added = 0;      // ParameterSource::added of every norm in a GGUF
 };
 // embed_tokens; layers of input_layernorm, self_attn, post_attention_layernorm and a gated mlp; norm; an untied
-// lm_head.
+// lm_head. With norms of the branches, post_attention_layernorm is attention's own, and pre_feedforward_layernorm and
+// post_feedforward_layernorm stand before and after the mlp.
 [[nodiscard]] std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config,
                                                             const DecoderParameters& options);
 

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "base/strings.h"
+#include "models/gemma2.h"
+#include "models/gemma3.h"
 #include "models/granite.h"
 #include "models/llama.h"
 #include "models/mistral.h"
@@ -18,7 +20,8 @@ namespace {
 // Where several share a name in GGUF, the one that knows fewer fields stands first.
 const auto& table() {
   static const std::array rows = {
-      llama_architecture(), mistral_architecture(), qwen2_architecture(), qwen3_architecture(), granite_architecture(),
+      llama_architecture(),   mistral_architecture(), qwen2_architecture(),  qwen3_architecture(),
+      granite_architecture(), gemma2_architecture(),  gemma3_architecture(),
   };
   return rows;
 }

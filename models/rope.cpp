@@ -95,6 +95,45 @@ void read_factors(const checkpoint::CheckpointSource& source, const checkpoint::
   if (!name_scaling(factors, config)) config.rope_freq_factors = factors;
 }
 
+// One set of parameters, with its rope_type.
+void read_parameters(const io::JsonField& inner, ModelConfig& config) {
+  auto named = inner.find("rope_type");
+  if (!named) named = inner.find("type");
+  const std::string_view name = named ? named->text() : "default";
+  const auto type = std::find_if(types().begin(), types().end(), [&](const Type& each) { return name == each.name; });
+  if (type == types().end()) throw named->wrong("default, linear or llama3", kOtherModel);
+  config.rope_scaling = type->scaling;
+  config.rope_theta = inner.number("rope_theta", config.rope_theta);
+  for (const Number& each : type->numbers) config.*each.member = inner.at(each.json).number();
+  for (const Json::Member& one : inner.object()) {
+    const std::string& key = one.key;
+    const bool known =
+        key == "rope_type" || key == "type" || key == "rope_theta" ||
+        std::any_of(type->numbers.begin(), type->numbers.end(), [&](const Number& each) { return key == each.json; });
+    if (!known) throw inner.member(one).wrong(cat("only what the rope_type ", type->name, " has"), kOtherModel);
+  }
+  require_sound(config, inner.where());
+}
+
+// A set for the layers that see every key, and one for those with a window.
+void read_by_layer_type(const io::JsonField& parameters, ModelConfig& config) {
+  for (const Json::Member& one : parameters.object()) {
+    const io::JsonField set = parameters.member(one);
+    if (one.key != "full_attention" && one.key != "sliding_attention")
+      throw set.wrong("only full_attention and sliding_attention", kOtherModel);
+    if (one.value.is_null()) continue;
+    if (one.key == "full_attention") {
+      read_parameters(set, config);
+      continue;
+    }
+    ModelConfig local;
+    local.rope_theta = config.rope_local_theta;
+    read_parameters(set, local);
+    if (local.rope_scaling != RopeScaling::none) throw set.at("rope_type").wrong("default", kOtherModel);
+    config.rope_local_theta = local.rope_theta;
+  }
+}
+
 // By Llama 3.1's formula.
 double llama3_frequency(const ModelConfig& config, double frequency) {
   const double wavelength = 2.0 * std::numbers::pi / frequency;
@@ -136,28 +175,20 @@ std::vector<float> rope_factors(const ModelConfig& config) {
   return factors;
 }
 
+std::vector<double> local_rope_frequencies(const ModelConfig& config) {
+  ModelConfig local = config;
+  local.rope_theta = config.rope_local_theta;
+  local.rope_scaling = RopeScaling::none;
+  local.rope_freq_factors.clear();
+  return rope_frequencies(local);
+}
+
 bool is_rope_json_key(const std::string& key) { return key == "rope_parameters" || key == "rope_scaling"; }
 
 void read_rope_json(const io::JsonField& json, ModelConfig& config) {
-  auto inner = json.find("rope_parameters");
-  if (!inner) inner = json.find("rope_scaling");
-  if (!inner) return;
-  auto named = inner->find("rope_type");
-  if (!named) named = inner->find("type");
-  const std::string_view name = named ? named->text() : "default";
-  const auto type = std::find_if(types().begin(), types().end(), [&](const Type& each) { return name == each.name; });
-  if (type == types().end()) throw named->wrong("default, linear or llama3", kOtherModel);
-  config.rope_scaling = type->scaling;
-  config.rope_theta = inner->number("rope_theta", config.rope_theta);
-  for (const Number& each : type->numbers) config.*each.member = inner->at(each.json).number();
-  for (const Json::Member& one : inner->object()) {
-    const std::string& key = one.key;
-    const bool known =
-        key == "rope_type" || key == "type" || key == "rope_theta" ||
-        std::any_of(type->numbers.begin(), type->numbers.end(), [&](const Number& each) { return key == each.json; });
-    if (!known) throw inner->member(one).wrong(cat("only what the rope_type ", type->name, " has"), kOtherModel);
-  }
-  require_sound(config, inner->where());
+  const auto parameters = json.find("rope_parameters");
+  if (parameters && config.rope_local_theta > 0) return read_by_layer_type(*parameters, config);
+  if (const auto inner = parameters ? parameters : json.find("rope_scaling")) read_parameters(*inner, config);
 }
 
 void write_rope_json(const ModelConfig& config, Json& json) {

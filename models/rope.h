@@ -12,10 +12,13 @@ namespace tern::models {
 // Inverse frequencies [rotary_dim / 2], radians a position, with scaling applied (transformers' modeling_rope_utils;
 // Llama 3.1's formula).
 [[nodiscard]] std::vector<double> rope_frequencies(const ModelConfig& config);
+// Those of ModelConfig::rope_local_theta.
+[[nodiscard]] std::vector<double> local_rope_frequencies(const ModelConfig& config);
 // What scaling divides the frequencies by, [rotary_dim / 2]; all one without scaling.
 [[nodiscard]] std::vector<float> rope_factors(const ModelConfig& config);
 
-// "rope_parameters" (transformers 5) or "rope_scaling" with what lies in it; sets theta and the scaling.
+// "rope_parameters" (transformers 5) or "rope_scaling" with what lies in it; sets theta and the scaling. Of a model
+// with a rope_local_theta, rope_parameters has those of each type of layers.
 // Throws Failure (data), also for a field that its rope_type does not have.
 void read_rope_json(const io::JsonField& json, ModelConfig& config);
 // Whether `key` of config.json is one that read_rope_json reads.

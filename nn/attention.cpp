@@ -31,7 +31,8 @@ Value rotated(Context& context, const std::string& module, const char* part, con
               std::int64_t heads, Value positions, Value x) {
   const Value split = split_heads(context, linear(context, cat(module, ".", part, "_proj"), x), heads, config.head_dim);
   if (config.qk_norm) {
-    return norm_rope(context, cat(module, ".", part, "_norm"), config.eps, split, positions, config.rope);
+    const HeadNorm norm{cat(module, ".", part, "_norm"), config.eps, config.norm_offset};
+    return norm_rope(context, norm, split, positions, config.rope);
   }
   return rope(context, split, positions, config.rope);
 }

@@ -18,6 +18,7 @@ struct AttentionConfig {
   std::string rope = kDefaultRope;  // kind of its rope table
   bool qk_norm = false;             // norms q_norm and k_norm over each head, before the rotation
   double eps = 1e-6;                // of those
+  float norm_offset = 0.0F;         // to their weights
 };
 
 // Self-attention of x [tokens, hidden] -> [tokens, hidden]: q_proj, k_proj, v_proj and o_proj under `module`, each with

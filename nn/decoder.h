@@ -13,6 +13,7 @@ namespace tern::nn {
 struct DecoderConfig {
   std::int64_t layers = 0;
   double eps = 1e-6;             // of the final norm
+  float norm_offset = 0.0F;      // to its weight
   double embedding_scale = 1.0;  // of what the stream begins with
   std::string module = "model";  // holds embed_tokens, layers.<i> and norm
 };

@@ -6,6 +6,20 @@
 #include "ops/rms_norm.h"
 
 namespace tern::nn {
+namespace {
+
+ops::RmsNormOptions norm_options(const Context& context, double eps, float weight_offset) {
+  ops::RmsNormOptions options;
+  options.eps = static_cast<float>(eps);
+  options.weight_offset = weight_offset;
+  options.keep_rstd = context.options().training;
+  options.out = context.options().activations;
+  options.sum = context.options().activations;
+  options.needs = context.options().needs;
+  return options;
+}
+
+}  // namespace
 
 void Residual::add(Value branch, double scale) {
   if (branch_.present()) throw std::logic_error("two branches were added to the stream without a norm between them");
@@ -13,14 +27,9 @@ void Residual::add(Value branch, double scale) {
   scale_ = scale;
 }
 
-Value norm(Context& context, const std::string& module, double eps, Residual& x) {
-  ops::RmsNormOptions options;
-  options.eps = static_cast<float>(eps);
+Value norm(Context& context, const std::string& module, double eps, Residual& x, float weight_offset) {
+  ops::RmsNormOptions options = norm_options(context, eps, weight_offset);
   options.residual = x.branch_.present() ? x.stream_ : Value{};
-  options.keep_rstd = context.options().training;
-  options.out = context.options().activations;
-  options.sum = context.options().activations;
-  options.needs = context.options().needs;
   Value read = x.branch_.present() ? x.branch_ : x.stream_;
   if (x.branch_.present() && x.scale_ != 1.0) {
     ops::AxpbyOptions scale;
@@ -33,6 +42,12 @@ Value norm(Context& context, const std::string& module, double eps, Residual& x)
   x.stream_ = out.sum;
   x.branch_ = {};
   return out.y;
+}
+
+Value branch_norm(Context& context, const std::string& module, double eps, Value x, float weight_offset) {
+  return ops::rms_norm(context.graph(), x, context.weight(module + ".weight"),
+                       norm_options(context, eps, weight_offset))
+      .y;
 }
 
 }  // namespace tern::nn

@@ -18,14 +18,17 @@ class Residual {
   void add(Value branch, double scale = 1.0);
 
  private:
-  friend Value norm(Context& context, const std::string& module, double eps, Residual& x);
+  friend Value norm(Context& context, const std::string& module, double eps, Residual& x, float weight_offset);
   Value stream_;  // absent before the first norm
   Value branch_;  // not yet in the stream
   double scale_;  // of the branch
 };
 
-// y = x / sqrt(mean(x^2) + eps) * weight of the stream, [tokens, hidden] -> [tokens, hidden]; "<module>.weight"
-// [hidden]. Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
-Value norm(Context& context, const std::string& module, double eps, Residual& x);
+// y = x / sqrt(mean(x^2) + eps) * (weight + weight_offset) of the stream, [tokens, hidden] -> [tokens, hidden];
+// "<module>.weight" [hidden]. Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
+Value norm(Context& context, const std::string& module, double eps, Residual& x, float weight_offset = 0.0F);
+
+// The same of a branch [tokens, hidden] that is yet to be added.
+Value branch_norm(Context& context, const std::string& module, double eps, Value x, float weight_offset = 0.0F);
 
 }  // namespace tern::nn

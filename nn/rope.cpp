@@ -41,14 +41,14 @@ Value rope(Context& context, Value x, Value positions, const std::string& kind) 
                    context.weight(table_name(kind, "sin")), options);
 }
 
-Value norm_rope(Context& context, const std::string& module, double eps, Value x, Value positions,
-                const std::string& kind) {
+Value norm_rope(Context& context, const HeadNorm& norm, Value x, Value positions, const std::string& kind) {
   ops::QkNormRopeOptions options;
-  options.eps = static_cast<float>(eps);
+  options.eps = static_cast<float>(norm.eps);
+  options.weight_offset = norm.weight_offset;
   options.keep_rstd = context.options().training;
   options.out = context.options().activations;
   options.needs = context.options().needs;
-  return ops::qk_norm_rope(context.graph(), x, context.weight(module + ".weight"), positions,
+  return ops::qk_norm_rope(context.graph(), x, context.weight(norm.module + ".weight"), positions,
                            context.weight(table_name(kind, "cos")), context.weight(table_name(kind, "sin")), options)
       .y;
 }

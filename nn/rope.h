@@ -20,8 +20,13 @@ void add_rope_table(graph::TensorStore& store, const std::string& kind, std::spa
 // -> the same, by positions [tokens].
 Value rope(Context& context, Value x, Value positions, const std::string& kind);
 
-// The same after a norm over each head, "<module>.weight" [head_dim], as Qwen3 has it.
-Value norm_rope(Context& context, const std::string& module, double eps, Value x, Value positions,
-                const std::string& kind);
+// The norm over each head before that: of "<module>.weight" [head_dim], to which weight_offset is added.
+struct HeadNorm {
+  std::string module;
+  double eps = 1e-6;
+  float weight_offset = 0.0F;
+};
+// The same after such a norm, as Qwen3 has it.
+Value norm_rope(Context& context, const HeadNorm& norm, Value x, Value positions, const std::string& kind);
 
 }  // namespace tern::nn

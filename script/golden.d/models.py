@@ -30,9 +30,10 @@ import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 import transformers
-from transformers import (AutoModelForCausalLM, AutoTokenizer, GraniteConfig, GraniteForCausalLM, LlamaConfig,
-                          LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM,
-                          Qwen3Config, Qwen3ForCausalLM, get_cosine_schedule_with_warmup)
+from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
+                          Gemma3TextConfig, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM,
+                          MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM, get_cosine_schedule_with_warmup)
 
 VOCAB, HIDDEN, LAYERS, TOKENS, LORA_TOKENS = 160, 64, 2, 300, 64
 STEPS, SAMPLES, PER_STEP = 20, 8, 4
@@ -41,6 +42,8 @@ TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 COMMON = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=96, num_hidden_layers=LAYERS,
               num_attention_heads=4, max_position_embeddings=512, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
               initializer_range=0.125, attn_implementation="eager")
+# The root of whose hidden size is no whole number.
+GEMMA = {**COMMON, "hidden_size": 40, "intermediate_size": 64, "num_hidden_layers": 4}
 
 MODELS = {
     # Scaled rope whose bands lie within the text; grouped heads; one matrix for embedding and head.
@@ -76,6 +79,26 @@ MODELS = {
     "granite-untied": lambda: GraniteForCausalLM(GraniteConfig(
         **COMMON, num_key_value_heads=1, tie_word_embeddings=False, attention_bias=True, mlp_bias=True,
         embedding_multiplier=12, attention_multiplier=0.4, residual_multiplier=1.3, logits_scaling=0.8)),
+    # Two windows that the text and some training samples exceed; caps that scores and logits feel; all that a GGUF can say.
+    "gemma2-tied": lambda: Gemma2ForCausalLM(Gemma2Config(
+        **GEMMA, num_key_value_heads=2, head_dim=24, query_pre_attn_scalar=24, sliding_window=11,
+        attn_logit_softcapping=1.0, final_logit_softcapping=1.5)),
+    # What a GGUF has no word for: a scale of its own, no caps, other layers with windows, a head of its own.
+    "gemma2-untied": lambda: Gemma2ForCausalLM(Gemma2Config(
+        **GEMMA, num_key_value_heads=1, head_dim=16, query_pre_attn_scalar=7, sliding_window=37,
+        attn_logit_softcapping=None, final_logit_softcapping=None, tie_word_embeddings=False,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"])),
+    # More than one period of the implied six layers; two bases, one of them scaled; all that a GGUF can say.
+    "gemma3-tied": lambda: Gemma3ForCausalLM(Gemma3TextConfig(
+        **{**GEMMA, "num_hidden_layers": 7, "hidden_size": 32, "intermediate_size": 48}, num_key_value_heads=2,
+        head_dim=16, query_pre_attn_scalar=16, sliding_window=11,
+        rope_parameters={"full_attention": {"rope_type": "linear", "rope_theta": 1000000.0, "factor": 8.0},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}})),
+    # What a GGUF has no word for: a scale of its own and layers in no pattern; capped logits; a head of its own.
+    "gemma3-untied": lambda: Gemma3ForCausalLM(Gemma3TextConfig(
+        **GEMMA, num_key_value_heads=1, head_dim=24, query_pre_attn_scalar=7, sliding_window=37,
+        final_logit_softcapping=1.5, tie_word_embeddings=False,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"])),
 }
 
 
@@ -91,6 +114,8 @@ def random_model(name, seed):
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(0.2 * torch.randn_like(parameter))
+                if name.startswith("gemma"):  # a GGUF holds 1 + weight, from which these come back to the bit
+                    parameter.copy_(torch.round(parameter * 2**16) / 2**16)
     return model
 
 

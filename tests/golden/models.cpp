@@ -249,8 +249,9 @@ TEST_P(TinyModel, AdapterKeepsItsNamesAndBits) {
 
 // Norms of queries and keys where the device has no kernel for them: their parts give the same gradients, whatever the
 // number of tokens below the capacity.
-TEST(Qwen3, EveryGradientOnADeviceWithoutItsKernel) {
-  const auto folder = fixture("qwen3-tied");
+class HeadNorms : public testing::TestWithParam<const char*> {};
+TEST_P(HeadNorms, EveryGradientOnADeviceWithoutTheirKernel) {
+  const auto folder = fixture(GetParam());
   const Numbers numbers(folder / "golden.safetensors");
   ASSERT_EQ(::setenv("TERN_SIM", "ascend", 1), 0);
   const auto backend = accel::Backend::load(TERN_SIM_PLUGIN).value();
@@ -271,21 +272,28 @@ TEST(Qwen3, EveryGradientOnADeviceWithoutItsKernel) {
   }
 }
 
-// A GGUF has no word for windows of some layers only, so qwen2-untied has no twin.
-INSTANTIATE_TEST_SUITE_P(Models, TinyModel,
-                         testing::Values(Tiny{"llama-tied", false}, Tiny{"llama-tied", true},
-                                         Tiny{"llama-untied", false}, Tiny{"llama-untied", true},
-                                         Tiny{"mistral", false}, Tiny{"mistral", true}, Tiny{"qwen2-tied", false},
-                                         Tiny{"qwen2-tied", true}, Tiny{"qwen2-untied", false},
-                                         Tiny{"qwen3-tied", false}, Tiny{"qwen3-tied", true},
-                                         Tiny{"qwen3-untied", false}, Tiny{"qwen3-untied", true},
-                                         Tiny{"granite-tied", false}, Tiny{"granite-tied", true},
-                                         Tiny{"granite-untied", false}, Tiny{"granite-untied", true}),
-                         [](const auto& tested) {
-                           std::string name = tested.param.model;
-                           std::erase(name, '-');
-                           return name + (tested.param.gguf ? "AsGguf" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(Models, HeadNorms, testing::Values("qwen3-tied", "gemma3-tied"), [](const auto& tested) {
+  std::string name = tested.param;
+  std::erase(name, '-');
+  return name;
+});
+
+// A GGUF has no word for some of what qwen2-untied, gemma2-untied and gemma3-untied have, so they have no twin.
+INSTANTIATE_TEST_SUITE_P(
+    Models, TinyModel,
+    testing::Values(Tiny{"llama-tied", false}, Tiny{"llama-tied", true}, Tiny{"llama-untied", false},
+                    Tiny{"llama-untied", true}, Tiny{"mistral", false}, Tiny{"mistral", true},
+                    Tiny{"qwen2-tied", false}, Tiny{"qwen2-tied", true}, Tiny{"qwen2-untied", false},
+                    Tiny{"qwen3-tied", false}, Tiny{"qwen3-tied", true}, Tiny{"qwen3-untied", false},
+                    Tiny{"qwen3-untied", true}, Tiny{"granite-tied", false}, Tiny{"granite-tied", true},
+                    Tiny{"granite-untied", false}, Tiny{"granite-untied", true}, Tiny{"gemma2-tied", false},
+                    Tiny{"gemma2-tied", true}, Tiny{"gemma2-untied", false}, Tiny{"gemma3-tied", false},
+                    Tiny{"gemma3-tied", true}, Tiny{"gemma3-untied", false}),
+    [](const auto& tested) {
+      std::string name = tested.param.model;
+      std::erase(name, '-');
+      return name + (tested.param.gguf ? "AsGguf" : "");
+    });
 
 }  // namespace
 }  // namespace tern::golden

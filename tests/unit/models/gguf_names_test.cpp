@@ -89,7 +89,8 @@ TEST_P(GgufNames, ThereAndBackIsTheSameModel) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
                          ::testing::Values("llama-tied", "llama-untied", "mistral", "qwen2-tied", "qwen3-tied",
-                                           "qwen3-untied", "granite-tied", "granite-untied"));
+                                           "qwen3-untied", "granite-tied", "granite-untied", "gemma2-tied",
+                                           "gemma3-tied"));
 
 // The law of the tables: config -> GGUF -> config -> config.json loses no field.
 TEST_P(GgufNames, EveryFieldSurvivesAGguf) {

@@ -21,9 +21,9 @@
 namespace tern::models {
 
 // Those of tests/data/golden.
-inline constexpr const char* kTinyModels[] = {"llama-tied",   "llama-untied", "mistral",
-                                              "qwen2-tied",   "qwen2-untied", "qwen3-tied",
-                                              "qwen3-untied", "granite-tied", "granite-untied"};
+inline constexpr const char* kTinyModels[] = {
+    "llama-tied",   "llama-untied",   "mistral",     "qwen2-tied",    "qwen2-untied", "qwen3-tied",   "qwen3-untied",
+    "granite-tied", "granite-untied", "gemma2-tied", "gemma2-untied", "gemma3-tied",  "gemma3-untied"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
