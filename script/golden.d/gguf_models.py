@@ -3,8 +3,8 @@
 
 Usage: gguf_models.py TESTS_DATA_GOLDEN LLAMA_LOGITS TERN      needs: numpy safetensors
 
-LLAMA_LOGITS is llama_logits.cpp, built. Prints each model's largest difference; fails where one is above 1e-3 of the largest
-logit. What llama.cpp does not compute is left out: windows of architectures that it gives none, and models that tern says a GGUF
+LLAMA_LOGITS is llama_logits.cpp, built. Prints each model's largest difference; fails where one is above 1e-5 of the largest
+logit, or 5e-3 where llama.cpp looks gelu up in a table of half precision. What llama.cpp does not compute is left out: windows of architectures that it gives none, and models that tern says a GGUF
 cannot express.
 """
 import json
@@ -65,7 +65,8 @@ def difference(folder, llama, tern, scratch):
     subprocess.run([llama, gguf, f"{scratch}/ids", f"{scratch}/logits"], check=True)
     got = np.fromfile(f"{scratch}/logits", np.float32).reshape(len(ids), -1)
     want = golden["logits"][: len(ids)]
-    return float(np.abs(got - want).max() / np.abs(want).max()), len(ids)
+    bound = 5e-3 if config["model_type"].startswith("gemma") else 1e-5
+    return float(np.abs(got - want).max() / np.abs(want).max()), len(ids), bound
 
 
 def main():
@@ -82,9 +83,9 @@ def main():
             if found is None:
                 print(f"{name}: a GGUF cannot say it")
                 continue
-            largest, tokens = found
+            largest, tokens, bound = found
             print(f"{name}: {largest:.1e} of the largest logit, {tokens} tokens")
-            failed = failed or not largest < 1e-3
+            failed = failed or not largest < bound
     return failed
 
 
