@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "checkpoint/gguf.h"
 #include "checkpoint/safetensors.h"
-#include "io/json.h"
+#include "io/json_fwd.h"
 
 namespace tern::checkpoint {
 

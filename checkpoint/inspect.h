@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "io/json.h"
+#include "io/json_fwd.h"
 
 namespace tern::checkpoint {
 

@@ -6,7 +6,7 @@
 
 #include "chat/model_text.h"
 #include "engine/llm.h"
-#include "io/json.h"
+#include "io/json_fwd.h"
 
 namespace tern::engine {
 

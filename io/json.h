@@ -48,9 +48,9 @@ class Json {
   Json(std::string_view text);
   Json(const char* text);
   template <std::same_as<bool> T>
-  Json(T value) : rep_(value) {}
+  Json(T value) : Json(Given{}, value) {}
   template <JsonNumber T>
-  Json(T value);
+  Json(T value) : Json(Given{}, static_cast<Kept<T>>(value)) {}
   template <typename T>
   Json(const std::vector<T>& items);
   template <typename T>
@@ -60,7 +60,6 @@ class Json {
   static Json array(std::initializer_list<Json> items = {});
   static Json object();
 
-  // Defined where Member is complete.
   Json(const Json& other);
   Json(Json&& other) noexcept;
   Json& operator=(Json other) noexcept;  // by value: json["a"] = json["b"] may move what it copies
@@ -126,6 +125,14 @@ class Json {
  private:
   using Items = std::vector<Json>;
   using Members = std::vector<Member>;
+  template <typename T>
+  using Kept = std::conditional_t<std::is_floating_point_v<T>, double,
+                                  std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>;
+  struct Given {};  // a scalar of just that type
+  Json(Given, bool value);
+  Json(Given, double value);
+  Json(Given, std::int64_t value);
+  Json(Given, std::uint64_t value);
 
   [[nodiscard]] const Json& item(std::size_t index) const;
   [[nodiscard]] bool boolean() const;
@@ -140,31 +147,13 @@ struct Json::Member {
   Json value;
 };
 
-inline Json::Json() = default;
-inline Json::Json(const Json& other) = default;
-inline Json::Json(Json&& other) noexcept = default;
-inline Json& Json::operator=(Json other) noexcept {
-  rep_ = std::move(other.rep_);
-  return *this;
-}
-inline Json::~Json() = default;
-
-template <JsonNumber T>
-Json::Json(T value) {
-  if constexpr (std::is_floating_point_v<T>) {
-    rep_ = static_cast<double>(value);
-  } else if constexpr (std::is_signed_v<T>) {
-    rep_ = static_cast<std::int64_t>(value);
-  } else {
-    rep_ = static_cast<std::uint64_t>(value);
-  }
+template <typename T>
+Json::Json(const std::vector<T>& items) : Json(array()) {
+  for (const T& item : items) push_back(Json(item));
 }
 
 template <typename T>
-Json::Json(const std::vector<T>& items) : rep_(Items(items.begin(), items.end())) {}
-
-template <typename T>
-Json::Json(const std::map<std::string, T>& members) : rep_(Members()) {
+Json::Json(const std::map<std::string, T>& members) : Json(object()) {
   for (const auto& [key, value] : members) append(key, value);
 }
 

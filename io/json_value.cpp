@@ -16,6 +16,20 @@ namespace {
 
 }  // namespace
 
+// Here and not in the header: many sources hold a value.
+Json::Json() = default;
+Json::Json(const Json& other) = default;
+Json::Json(Json&& other) noexcept = default;
+Json& Json::operator=(Json other) noexcept {
+  rep_ = std::move(other.rep_);
+  return *this;
+}
+Json::~Json() = default;
+
+Json::Json(Given /*tag*/, bool value) : rep_(value) {}
+Json::Json(Given /*tag*/, double value) : rep_(value) {}
+Json::Json(Given /*tag*/, std::int64_t value) : rep_(value) {}
+Json::Json(Given /*tag*/, std::uint64_t value) : rep_(value) {}
 Json::Json(std::nullptr_t) {}
 Json::Json(std::string text) : rep_(std::move(text)) {}
 Json::Json(std::string_view text) : rep_(std::string(text)) {}

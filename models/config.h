@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "checkpoint/checkpoint_source.h"
 #include "checkpoint/gguf_writer.h"
-#include "io/json.h"
+#include "io/json_fwd.h"
 
 namespace tern::models {
 
