@@ -17,7 +17,7 @@ std::string file(const std::string& header, std::size_t data) {
   return raw.bytes + header + std::string(data, '\x01');
 }
 
-std::string error_of(const std::string& header, std::size_t data) {
+std::string error_of_header(const std::string& header, std::size_t data) {
   test::TempDir dir;
   const auto opened = Safetensors::open(dir.write("a.safetensors", file(header, data)));
   return opened.ok() ? "accepted" : opened.error().line();
@@ -42,34 +42,39 @@ TEST(Safetensors, ReadsAFile) {
 }
 
 TEST(Safetensors, RefusesBrokenHeaders) {
-  EXPECT_NE(error_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 7).find("truncated"),
+  EXPECT_NE(error_of_header(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 7).find("truncated"),
             std::string::npos);
-  EXPECT_NE(error_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 9).find("of data"),
+  EXPECT_NE(error_of_header(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 9).find("of data"),
             std::string::npos);
-  EXPECT_NE(error_of(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8).find("12 bytes"),
+  EXPECT_NE(error_of_header(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8).find("12 bytes"),
             std::string::npos);
-  EXPECT_NE(error_of(R"({"a":{"dtype":"F33","shape":[2],"data_offsets":[0,8]}})", 8).find("F33"), std::string::npos);
-  EXPECT_NE(error_of(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8).find("-2"), std::string::npos);
-  EXPECT_NE(error_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8).find("8 to 0"), std::string::npos);
-  EXPECT_NE(error_of(R"({"a":{"dtype":"F32","shape":[2]}})", 8).find("data_offsets"), std::string::npos);
-  EXPECT_NE(error_of(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,8]}})", 8).find("fits"),
+  EXPECT_NE(error_of_header(R"({"a":{"dtype":"F33","shape":[2],"data_offsets":[0,8]}})", 8).find("F33"),
+            std::string::npos);
+  EXPECT_NE(error_of_header(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8).find("-2"),
+            std::string::npos);
+  EXPECT_NE(error_of_header(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8).find("8 to 0"),
+            std::string::npos);
+  EXPECT_NE(error_of_header(R"({"a":{"dtype":"F32","shape":[2]}})", 8).find("data_offsets"), std::string::npos);
+  EXPECT_NE(error_of_header(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,8]}})", 8)
+                .find("fits"),
             std::string::npos);
   EXPECT_NE(
-      error_of(
+      error_of_header(
           R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
           6)
           .find("overlap"),
       std::string::npos);
-  EXPECT_NE(error_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[1,5]}})", 5).find("gap"), std::string::npos);
+  EXPECT_NE(error_of_header(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[1,5]}})", 5).find("gap"),
+            std::string::npos);
   EXPECT_NE(
-      error_of(
+      error_of_header(
           R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
           1)
           .find("twice"),
       std::string::npos);
-  EXPECT_NE(error_of(R"([1])", 0).find("starts with {"), std::string::npos);
-  EXPECT_NE(error_of(R"({"__metadata__":{"a":1}})", 0).find("a string"), std::string::npos);
-  EXPECT_EQ(error_of("{}", 0), "accepted");
+  EXPECT_NE(error_of_header(R"([1])", 0).find("starts with {"), std::string::npos);
+  EXPECT_NE(error_of_header(R"({"__metadata__":{"a":1}})", 0).find("a string"), std::string::npos);
+  EXPECT_EQ(error_of_header("{}", 0), "accepted");
 }
 
 TEST(Safetensors, SaysWhichPartOfAHeaderIsWrong) {

@@ -9,9 +9,6 @@ namespace {
 
 using Types = std::vector<std::string>;
 
-const char* const kWindow = "sliding_attention";
-const char* const kFull = "full_attention";
-
 TEST(Gemma2, AbsentFieldsAreThoseOfTransformers) {
   const ScratchModel model("gemma2-untied");
   model.edit("config.json", [](io::Json& json) {

@@ -14,11 +14,6 @@ namespace {
 using Types = std::vector<std::string>;
 using Windows = std::vector<std::int64_t>;
 
-const char* const kWindow = "sliding_attention";
-const char* const kFull = "full_attention";
-
-ModelConfig config_of(const ScratchModel& model) { return read_config(*model.open()).value(); }
-
 ModelConfig through_gguf(const ScratchModel& model) {
   const auto source = model.open();
   checkpoint::ConvertOptions options;

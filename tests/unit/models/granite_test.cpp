@@ -9,8 +9,6 @@ namespace {
 constexpr const char* kFactors[] = {"embedding_multiplier", "attention_multiplier", "residual_multiplier",
                                     "logits_scaling"};
 
-ModelConfig config_of(const ScratchModel& model) { return read_config(*model.open()).value(); }
-
 TEST(Granite, AbsentFactorsAreOne) {
   const ScratchModel model("granite-tied");
   EXPECT_FLOAT_EQ(granite_architecture().head(config_of(model)).scale, 1.0F / 1.7F);

@@ -62,4 +62,10 @@ inline Result<LoadedModel> load_scratch(const ScratchModel& scratch, const LoadO
   return load_model(read_config(*source).value(), source, cpu_device(), options);
 }
 
+[[nodiscard]] inline ModelConfig config_of(const ScratchModel& model) { return read_config(*model.open()).value(); }
+
+// What transformers calls the kinds of layers in `layer_types`.
+inline constexpr const char* kWindow = "sliding_attention";
+inline constexpr const char* kFull = "full_attention";
+
 }  // namespace tern::models
