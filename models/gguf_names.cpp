@@ -65,11 +65,19 @@ checkpoint::TargetTensor target_tensor(const std::shared_ptr<Conversion>& conver
   return out;
 }
 
+std::vector<checkpoint::TargetTensor> target_tensors(const std::shared_ptr<Conversion>& conversion, Form form) {
+  std::vector<checkpoint::TargetTensor> tensors;
+  for (const StoredTensor& tensor : stored_tensors(conversion->specs, form))
+    tensors.push_back(target_tensor(conversion, tensor, form));
+  return tensors;
+}
+
 void set_tensors(const checkpoint::CheckpointSource& source, const ModelConfig& config, Form form,
                  checkpoint::ConvertOptions& options) {
-  auto specs = find_architecture(config.architecture)->parameters(config);
-  ParameterReader(source).require_all(specs, config);
-  options.tensors = tensors_in_form(source, std::move(specs), form).value();
+  const auto conversion =
+      std::make_shared<Conversion>(source, find_architecture(config.architecture)->parameters(config), form);
+  conversion->reader.require_all(conversion->specs, config);
+  options.tensors = target_tensors(conversion, form);
 }
 
 std::string size_label(std::int64_t parameters) {
@@ -84,10 +92,7 @@ Result<std::vector<checkpoint::TargetTensor>> tensors_in_form(const checkpoint::
   return catching([&] {
     const auto conversion = std::make_shared<Conversion>(source, std::move(specs), form);
     for (const ParameterSpec& spec : conversion->specs) (void)conversion->reader.find(spec);
-    std::vector<checkpoint::TargetTensor> tensors;
-    for (const StoredTensor& tensor : stored_tensors(conversion->specs, form))
-      tensors.push_back(target_tensor(conversion, tensor, form));
-    return tensors;
+    return target_tensors(conversion, form);
   });
 }
 

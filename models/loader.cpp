@@ -70,8 +70,9 @@ std::vector<std::byte> gathered(const Stored& stored, std::uint64_t row_bytes) {
 
 class Loader {
  public:
-  Loader(std::shared_ptr<checkpoint::CheckpointSource> source, graph::TensorStore& store, const LoadOptions& options)
-      : source_(std::move(source)), store_(store), reader_(*source_), options_(options) {}
+  Loader(ParameterReader& reader, std::shared_ptr<checkpoint::CheckpointSource> source, graph::TensorStore& store,
+         const LoadOptions& options)
+      : source_(std::move(source)), store_(store), reader_(reader), options_(options) {}
 
   std::vector<std::string> run(std::span<const ParameterSpec> specs) {
     std::uint64_t total = 0;
@@ -217,7 +218,7 @@ class Loader {
 
   std::shared_ptr<checkpoint::CheckpointSource> source_;
   graph::TensorStore& store_;
-  ParameterReader reader_;
+  ParameterReader& reader_;
   const LoadOptions& options_;
   std::map<std::string, bool> multiplies_;
   std::set<std::string> expanded_;  // names of storages
@@ -229,10 +230,10 @@ class Loader {
 
 }  // namespace
 
-Result<std::vector<std::string>> load_parameters(std::span<const ParameterSpec> specs,
+Result<std::vector<std::string>> load_parameters(std::span<const ParameterSpec> specs, ParameterReader& reader,
                                                  std::shared_ptr<checkpoint::CheckpointSource> source,
                                                  graph::TensorStore& store, const LoadOptions& options) {
-  return catching([&] { return Loader(std::move(source), store, options).run(specs); });
+  return catching([&] { return Loader(reader, std::move(source), store, options).run(specs); });
 }
 
 Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::CheckpointSource> source,
@@ -245,8 +246,9 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     model.source = std::move(source);
     model.store = std::make_shared<graph::TensorStore>(std::move(device));
     const auto specs = model.architecture->parameters(model.config);
-    ParameterReader(*model.source).require_all(specs, model.config);
-    model.notes = load_parameters(specs, model.source, *model.store, options).value();
+    ParameterReader reader(*model.source);
+    reader.require_all(specs, model.config);
+    model.notes = load_parameters(specs, reader, model.source, *model.store, options).value();
     const std::int64_t rows = options.max_positions > 0 ? options.max_positions : model.config.max_position_embeddings;
     for (const RopeTable& table : model.architecture->rope_tables(model.config)) {
       nn::add_rope_table(*model.store, table.kind, table.frequencies, rows);

@@ -15,6 +15,8 @@
 
 namespace tern::models {
 
+class ParameterReader;
+
 struct LoadOptions {
   // Of the model: f32, bf16 or f16. Unquantised weights are held in it: mapped without a copy where they are stored so
   // and the device can, else rounded once. Quantised weights stay as stored; where the device has no product for them,
@@ -37,7 +39,9 @@ struct LoadedModel {
 
 // Puts the parameters of a list into the store, under their own names; gives what is to be printed. Errors as
 // load_model.
+// `reader` reads `source`, which keeps mapped weights alive.
 [[nodiscard]] Result<std::vector<std::string>> load_parameters(std::span<const ParameterSpec> specs,
+                                                               ParameterReader& reader,
                                                                std::shared_ptr<checkpoint::CheckpointSource> source,
                                                                graph::TensorStore& store, const LoadOptions& options);
 

@@ -101,8 +101,7 @@ void ParameterReader::read_run(const ParameterSpec& spec, const RowRun& run, std
   const checkpoint::LogicalTensor& tensor = tensors_.at(source.tensors[run.tensor]);
   const MatrixSizes sizes = matrix_sizes(spec);
   if (source.is_transposed) {
-    const std::int64_t rows = source.tensor_rows > 0 ? source.tensor_rows : sizes.rows;
-    return read_transposed(tensor, {sizes.matrices, rows, sizes.columns}, run, values);
+    return read_transposed(tensor, {sizes.matrices, rows_of_tensor(source, sizes.rows), sizes.columns}, run, values);
   }
   const std::int64_t last = tensor.shape.back();
   if (last == sizes.columns) return read_stored(tensor, run.first, run.count, values);

@@ -25,15 +25,15 @@ std::int64_t source_row(const ParameterSource& source, std::int64_t rows, std::i
   return source.first_row + r * source.row_step;
 }
 
-std::int64_t rows_of_tensor(const ParameterSource& source, std::int64_t rows) {
-  return source.tensor_rows > 0 ? source.tensor_rows : rows;
-}
-
 std::int64_t matrices_of_tensor(const ParameterSource& source, const MatrixSizes& sizes) {
   return source.is_stack ? sizes.matrices / static_cast<std::int64_t>(source.tensors.size()) : sizes.matrices;
 }
 
 }  // namespace
+
+std::int64_t rows_of_tensor(const ParameterSource& source, std::int64_t rows) {
+  return source.tensor_rows > 0 ? source.tensor_rows : rows;
+}
 
 MatrixSizes matrix_sizes(const ParameterSpec& spec) {
   MatrixSizes sizes;

@@ -21,6 +21,9 @@ struct MatrixSizes {
 };
 [[nodiscard]] MatrixSizes matrix_sizes(const ParameterSpec& spec);
 
+// Rows of one matrix of the source's tensors, of which the parameter has `rows`.
+[[nodiscard]] std::int64_t rows_of_tensor(const ParameterSource& source, std::int64_t rows);
+
 // The shape that each of the parameter's tensors has in that form of file.
 [[nodiscard]] std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, Form form);
 

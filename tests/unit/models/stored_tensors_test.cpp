@@ -211,7 +211,8 @@ TEST_F(StoredTensors, LoadFromEitherForm) {
     for (const tern_dtype dtype : {TERN_F32, TERN_BF16}) {
       auto source = std::make_shared<CheckpointSource>(CheckpointSource::open(path).value());
       graph::TensorStore store(cpu_device());
-      (void)load_parameters(specs_, source, store, {.dtype = dtype}).value();
+      ParameterReader reader(*source);
+      (void)load_parameters(specs_, reader, source, store, {.dtype = dtype}).value();
       for (std::size_t p = 0; p < specs_.size(); ++p) {
         const auto& held = store.at(specs_[p].name).desc;
         EXPECT_EQ(held.dtype, dtype);
@@ -227,8 +228,8 @@ TEST_F(StoredTensors, LoadFromEitherForm) {
 TEST_F(StoredTensors, KeepQuantisedRows) {
   auto source = std::make_shared<CheckpointSource>(CheckpointSource::open(gguf("q8_0")).value());
   graph::TensorStore store(cpu_device());
-  (void)load_parameters(specs_, source, store, {.dtype = TERN_BF16}).value();
   ParameterReader reader(*source);
+  (void)load_parameters(specs_, reader, source, store, {.dtype = TERN_BF16}).value();
   for (const std::size_t p : {0, 1}) {
     const auto& held = store.at(specs_[p].name).desc;
     EXPECT_TRUE(is_quantised(held)) << specs_[p].name;
