@@ -1,5 +1,6 @@
 #include "accel/kernel.h"
 
+#include "base/dtype.h"
 #include "base/strings.h"
 #include "ops/table.h"
 
@@ -7,6 +8,22 @@ namespace tern::accel {
 namespace {
 
 constexpr char kHex[] = "0123456789abcdef";
+
+std::string key_of(const tern_scheme& scheme) {
+  const auto& [packing, bits, group_rows, group_cols, scale_dtype, flags] = scheme;
+  if (packing == TERN_PACK_NONE) return {};
+  return cat("{", packing, ",", bits, ",", group_rows, "x", group_cols, ",", scale_dtype, ",", flags, "}");
+}
+
+// As people read it, and then what that text leaves out. `reserved` is zero in this version.
+std::string key_of(const TensorDesc& tensor) {
+  const auto& [dtype, layout, scheme, rank, dynamic_dim, count_slot, reserved, shape, strides] = tensor;
+  std::string out = to_string(tensor);  // rank, shape, strides with gaps, layout
+  if (rank == 0) return out;
+  if (is_quantised(tensor)) out += cat("->", dtype_name(dtype), key_of(scheme));
+  if (dynamic_dim >= 0) out += cat("~", static_cast<int>(dynamic_dim), ".", static_cast<int>(count_slot));
+  return out;
+}
 
 }  // namespace
 
@@ -23,16 +40,17 @@ tern_op_desc OpDesc::c_desc() const {
 }
 
 std::string OpDesc::key() const {
-  std::string out(ops::op_spec(op).name);
-  for (const auto& arg : args) {
-    out += cat(" ", to_string(arg));
-    if (is_quantised(arg)) out += cat("->", arg.dtype);
-    if (arg.dynamic_dim >= 0) out += cat("~", static_cast<int>(arg.dynamic_dim));
-  }
-  out += cat(" n", needs, " a", accumulate, " ");
-  for (std::byte byte : attrs) {
+  // Every field by name: one that is added does not compile until it is part of the key.
+  const auto& [op_id, tensors, attributes, asked, adds, shared] = *this;
+  std::string out(ops::op_spec(op_id).name);
+  for (const TensorDesc& tensor : tensors) out += cat(" ", key_of(tensor));
+  out += cat(" n", asked, " a", adds, " ");
+  for (const std::byte byte : attributes) {
     out += kHex[static_cast<unsigned>(byte) >> 4];
     out += kHex[static_cast<unsigned>(byte) & 15];
+  }
+  for (std::size_t i = 0; i < shared.size(); ++i) {
+    if (shared[i] >= 0) out += cat(" ", i, "=", static_cast<int>(shared[i]));
   }
   return out;
 }

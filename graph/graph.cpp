@@ -24,31 +24,38 @@ Value Graph::add_value(const ValueInfo& info) {
   return {static_cast<std::int32_t>(values_.size()) - 1};
 }
 
-Value Graph::add_source(StorageKind kind, std::string name, const TensorDesc& desc) {
-  if (find(name).present()) throw std::logic_error(cat("graph: the name ", name, " is taken"));
-  Storage storage;
-  storage.kind = kind;
-  storage.desc = desc;
-  storage.name = std::move(name);
-  storages_.push_back(std::move(storage));
+Value Graph::add_source(Storage storage) {
+  if (find(storage.name).present()) throw std::logic_error(cat("graph: the name ", storage.name, " is taken"));
   ValueInfo info;
-  info.desc = desc;
-  info.storage = static_cast<std::int32_t>(storages_.size()) - 1;
+  info.desc = storage.desc;
+  info.storage = static_cast<std::int32_t>(storages_.size());
+  storages_.push_back(std::move(storage));
   const Value value = add_value(info);
   newest_.push_back(value);
   return value;
 }
 
 Value Graph::input(std::string name, const TensorDesc& desc, Padding padding) {
-  const Value value = add_source(StorageKind::input, std::move(name), desc);
-  storages_.back().padding = padding;
-  return value;
+  return add_source({.kind = StorageKind::input, .desc = desc, .name = std::move(name), .padding = padding});
 }
 Value Graph::constant(std::string name, const TensorDesc& desc) {
-  return add_source(StorageKind::constant, std::move(name), desc);
+  return add_source({.kind = StorageKind::constant, .desc = desc, .name = std::move(name)});
 }
 Value Graph::resource(std::string name, const TensorDesc& desc) {
-  return add_source(StorageKind::resource, std::move(name), desc);
+  return add_source({.kind = StorageKind::resource, .desc = desc, .name = std::move(name)});
+}
+
+Value Graph::source_like(const Storage& storage, const TensorDesc& desc) {
+  if (storage.kind == StorageKind::intermediate) throw std::logic_error("graph: an intermediate without a producer");
+  // Every field by name: one that is added does not compile until somebody says whether it is copied.
+  const auto& [kind, first_desc, name, versions, is_output, padding] = storage;
+  return add_source({.kind = kind, .desc = desc, .name = name, .padding = padding});
+}
+
+void Graph::annotate_last_like(const Node& node) {
+  const auto& [call, results, lane, on_host] = node;
+  nodes_.back().lane = lane;
+  nodes_.back().on_host = on_host;
 }
 
 Value Graph::latest(Value value) const { return newest_[static_cast<std::size_t>(info(value).storage)]; }
@@ -180,29 +187,14 @@ Value map_value(const Graph& from, Value value, Graph& to, std::vector<Value>& m
     return known;
   }
   if (info.producer >= 0) throw std::logic_error("graph: a value is used before its node was copied");
-  const Storage& storage = from.storage_of(value);
-  switch (storage.kind) {
-    case StorageKind::input:
-      known = to.input(storage.name, info.desc);
-      break;
-    case StorageKind::constant:
-      known = to.constant(storage.name, info.desc);
-      break;
-    case StorageKind::resource:
-      known = to.resource(storage.name, info.desc);
-      break;
-    case StorageKind::intermediate:
-      throw std::logic_error("graph: an intermediate without a producer");
-  }
-  return known;
+  return known = to.source_like(from.storage_of(value), info.desc);
 }
 
 void copy_node(const Graph& from, const Node& node, Graph& to, std::vector<Value>& map) {
   OpCall call = node.call;
   for (Value& value : call.inputs) value = map_value(from, value, to, map);
   const std::vector<Value> results = to.emit(call);
-  to.set_last_lane(node.lane);
-  if (node.on_host) to.set_last_on_host();
+  to.annotate_last_like(node);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (node.results[i].present()) map[static_cast<std::size_t>(node.results[i].id)] = results[i];
   }

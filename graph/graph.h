@@ -68,6 +68,8 @@ class Graph : public ops::Emitter {
   Value input(std::string name, const TensorDesc& desc, Padding padding = Padding::zero);
   Value constant(std::string name, const TensorDesc& desc);
   Value resource(std::string name, const TensorDesc& desc);
+  // A source as another graph has it: everything but what has been written and fetched there.
+  Value source_like(const Storage& storage, const TensorDesc& desc);
   // The newest version of what `value` names: itself unless something wrote on its storage.
   [[nodiscard]] Value latest(Value value) const;
   // Fetches `value` after each run. A later write on its storage is a logic error.
@@ -90,13 +92,15 @@ class Graph : public ops::Emitter {
   // Marks the last node emitted.
   void set_last_on_host() { nodes_.back().on_host = true; }
   void set_last_lane(Lane lane) { nodes_.back().lane = lane; }
+  // Gives the last node emitted what `node` says beside its call.
+  void annotate_last_like(const Node& node);
 
   // Descs of a call's arguments as the device sees them: inputs, else outputs.
   [[nodiscard]] std::vector<TensorDesc> arg_descs(const OpCall& call) const;
   [[nodiscard]] std::string to_text() const;  // one line a node, for debugging and golden tests of passes
 
  private:
-  Value add_source(StorageKind kind, std::string name, const TensorDesc& desc);
+  Value add_source(Storage storage);
   Value add_value(const ValueInfo& info);
   void require_current(Value value, const OpCall& call) const;
 
