@@ -53,7 +53,7 @@ struct Case {
 // An argument's elements, dynamic dimensions cut.
 [[nodiscard]] ops::ref::Tensor decode(const TensorDesc& desc, const std::array<Bytes, TERN_MAX_PLANES>& planes,
                                       std::span<const std::int64_t> counts);
-// Every argument as the oracle leaves it: inputs as they are, outputs with values and magnitudes.
+// Every argument as the oracle leaves it: inputs as they are, outputs with values and slack.
 [[nodiscard]] std::vector<ops::ref::Tensor> run_oracle(const Case& c);
 
 // The lengths that go into host_args: arrays in the table's order.

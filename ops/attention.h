@@ -14,9 +14,8 @@
 // Aliasing: none. Determinism: a fixed order where asked. Row invariant where asked: a row's bits depend on its own
 //   sequence alone.
 // Backward: attention_backward from out and lse. Decomposition: none.
-// Tolerance: u(out) |out| + u32 growth(max(head_dim, max_seqlen_k)) sum p |v| (8 + narrowing + error of s + error of
-// lse),
-//   where the error of s_j is |scale| sum |q k_j| + |s_j|.
+// Tolerance: u(out) |out| + u32 growth(max(head_dim, keys that the row sees)) sum p |v| (8 + error of s + error of lse)
+//   + u(q's dtype) sum p |v|, where the error of s_j is |scale| sum |q k_j| + |s_j|.
 //
 // attention_backward: with delta = sum dout out, p = exp(s - lse), ds = p (dout v - delta) softcap':
 //   dq = scale sum ds k; dk = scale sum ds q; dv = sum p dout; dsinks = - sum exp(sink - lse) delta.

@@ -1,32 +1,30 @@
 // How far a device's result may lie from the fp64 oracle's: every tolerance, in one place.
 //
-// An oracle gives for each element the exact value v and a magnitude M: the sum of the absolute terms that make v, with
-// every rounding of fp32 on the way counted (ops/ref/oracle.h). A kernel as the contract says computes in fp32 and
-// rounds once to the output's dtype. Its fp32 result lies within
+// An oracle (ops/ref/oracle.h) gives for each element the exact value v and what a kernel that keeps the contract may
+// be off by before it rounds to the output's dtype:
 //
-//   slack = u32 growth(n) M + 2^-126,   u32 = 2^-24,   growth(n) = 2 + min(n, 4 sqrt(n)),
+//   slack = u32 growth(n) M32 + M16 + 2^-126,   u32 = 2^-24,   growth(n) = 2 + min(n, 4 sqrt(n)).
 //
-// n being the number of terms that one reduction sums: n u32 M is the bound of any order of summation (Higham,
-// "Accuracy and Stability of Numerical Algorithms", 4.2), and 4 sqrt(n) u32 M holds with overwhelming probability
-// (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", SISC 2019). The 2 is for the operations
-// that make a term and follow the sum; 2^-126 lets a device flush subnormals. The output is then any rounding of a
-// number in that range: [round(v - slack), round(v + slack)], so a wrong rounding mode shows wherever slack is below
-// half an ulp. Outputs that are copies, rounded once, are exact: slack = 0.
+// M32 is the sum of the absolute terms that make v, each counted as often as fp32 rounds it on the way, and n the
+// number of terms of the element's own longest sum: an attention row counts the keys that it sees, not those of the
+// longest row. n u32 M32 is the bound of any order of summation (Higham, "Accuracy and Stability of Numerical
+// Algorithms", 4.2), and 4 sqrt(n) u32 M32 holds with overwhelming probability (Higham and Mary, "A New Approach to
+// Probabilistic Rounding Error Analysis", SISC 2019). The 2 is for the operations that make a term and follow the sum.
+//
+// M16 is the sum of what storing intermediates in 16 bits adds, where the contract allows that (softmax weights before
+// their product with v, say). Each is rounded once and summed in fp32, so it does not grow with n: multiplied by
+// growth, a kernel that forgets a key of every long row passes.
+//
+// 2^-126 lets a device flush subnormals. The output is then any rounding of a number in that range: [round(v - slack),
+// round(v + slack)], so a wrong rounding mode shows wherever slack is below half an ulp. Outputs that are copies,
+// rounded once, are exact: slack = 0.
 #pragma once
 
 #include <cstdint>
-#include <span>
 
-#include "ops/tensor_desc.h"
+#include "tern/accel.h"
 
 namespace tern::ops {
-
-// Terms of the longest reduction behind output `arg` of a call with these descs (dynamic dimensions cut).
-[[nodiscard]] std::int64_t reduction_length(std::uint32_t op, int arg, std::span<const TensorDesc> args,
-                                            std::span<const std::byte> attrs);
-
-// Whether the output is exactly the oracle's value, rounded to its dtype.
-[[nodiscard]] bool is_exact(std::uint32_t op, int arg, std::uint32_t accumulate);
 
 [[nodiscard]] double rounding_growth(std::int64_t length);  // growth(n) of above
 
@@ -35,7 +33,7 @@ namespace tern::ops {
 // NaN.
 [[nodiscard]] double error_share(tern_dtype dtype, double exact, double slack, double got, bool strict);
 
-// Slack of above from an element's magnitude.
-[[nodiscard]] double slack_of(double magnitude, std::int64_t length);
+// Slack of above. `narrowed` is M16, absolute.
+[[nodiscard]] double slack_of(double roundings, std::int64_t terms, double narrowed = 0.0);
 
 }  // namespace tern::ops

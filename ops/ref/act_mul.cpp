@@ -72,7 +72,7 @@ void act_mul(Call& call) {
   for (std::size_t i = 0; i < gate.real.size(); ++i) {
     const Activation act = activate(attrs.kind, gate.real[i]);
     y.add(static_cast<std::int64_t>(i), act.value * up.real[i],
-          (act.value_error + std::fabs(act.value)) * std::fabs(up.real[i]));
+          {.roundings = (act.value_error + std::fabs(act.value)) * std::fabs(up.real[i])});
   }
 }
 

@@ -13,9 +13,9 @@ void act_mul_backward(Call& call) {
     const Activation act = activate(attrs.kind, gate.real[i]);
     const double through = dy.real[i] * up.real[i];
     dgate.add(static_cast<std::int64_t>(i), through * act.slope,
-              std::fabs(through) * (act.slope_error + 2.0 * std::fabs(act.slope)));
+              {.roundings = std::fabs(through) * (act.slope_error + 2.0 * std::fabs(act.slope))});
     dup.add(static_cast<std::int64_t>(i), dy.real[i] * act.value,
-            std::fabs(dy.real[i]) * (act.value_error + std::fabs(act.value)));
+            {.roundings = std::fabs(dy.real[i]) * (act.value_error + std::fabs(act.value))});
   }
 }
 

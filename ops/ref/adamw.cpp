@@ -1,4 +1,5 @@
 #include "ops/ref/oracle.h"
+#include "ops/tolerance.h"
 
 namespace tern::ops::ref {
 
@@ -18,20 +19,22 @@ void adamw(Call& call) {
   const double correction1 = hyper.real.at(5);
   const double correction2 = hyper.real.at(6);
   const double grad_scale = hyper.real.at(7);
-  for (Tensor* state : {&param, &m, &v}) state->magnitude.assign(state->real.size(), 0.0);
+  for (Tensor* state : {&param, &m, &v}) state->slack.assign(state->real.size(), 0.0);
   for (std::size_t i = 0; i < param.real.size(); ++i) {
     const double g = grad.real[i] * grad_scale;
-    m.magnitude[i] = std::fabs(beta1 * m.real[i]) + 2.0 * std::fabs((1.0 - beta1) * g);
+    const double m_roundings = std::fabs(beta1 * m.real[i]) + 2.0 * std::fabs((1.0 - beta1) * g);
     m.real[i] = beta1 * m.real[i] + (1.0 - beta1) * g;
     v.real[i] = beta2 * v.real[i] + (1.0 - beta2) * g * g;
-    v.magnitude[i] = 2.0 * std::fabs(v.real[i]);
+    m.slack[i] = slack_of(m_roundings, 1);
+    v.slack[i] = slack_of(2.0 * std::fabs(v.real[i]), 1);
     const double denominator = std::sqrt(v.real[i] / correction2) + eps;
     const double step = lr * (m.real[i] / correction1) / denominator;
-    const double step_magnitude = 6.0 * std::fabs(step) + std::fabs(lr / correction1 / denominator) * m.magnitude[i];
+    const double step_roundings = 6.0 * std::fabs(step) + std::fabs(lr / correction1 / denominator) * m_roundings;
     const double kept = param.real[i] * (1.0 - lr * decay);
-    param.magnitude[i] = std::fabs(param.real[i]) * (1.0 + 2.0 * std::fabs(lr * decay)) + step_magnitude;
+    const double roundings = std::fabs(param.real[i]) * (1.0 + 2.0 * std::fabs(lr * decay)) + step_roundings;
+    param.slack[i] = slack_of(roundings, 1);
     param.real[i] = kept - step;
-    copy.add(static_cast<std::int64_t>(i), param.real[i], param.magnitude[i]);
+    copy.add(static_cast<std::int64_t>(i), param.real[i], {.roundings = roundings});
   }
 }
 

@@ -3,24 +3,18 @@
 #include <algorithm>
 
 namespace tern::ops::ref {
+namespace {
 
-AttentionMask visible_keys(std::int64_t i, std::int64_t len_q, std::int64_t len_k, bool causal, std::int64_t window) {
-  const std::int64_t last = causal ? std::min(len_k, i + len_k - len_q + 1) : len_k;
-  const std::int64_t first = window > 0 ? std::max<std::int64_t>(0, last - window) : 0;
-  return {first, std::max(first, last)};
-}
-
-AttentionRow attention_row(const double* query, std::int64_t head_dim,
-                           const std::function<const double*(std::int64_t)>& key, AttentionMask mask,
-                           const tern_attention_attrs& attrs, const double* sink) {
-  AttentionRow row;
-  row.mask = mask;
-  if (row.empty()) return row;
-  const double scale = attrs.scale;
-  const double cap = attrs.softcap;
+// Scores, their errors and the log of the sum of their exponentials; row.key is filled.
+void score_row(const AttentionInputs& in, AttentionRow& row) {
+  const std::int64_t head_dim = in.q.size(2);
+  const double* query = in.q.real.data() + row.at * head_dim;
+  const double scale = in.attrs.scale;
+  const double cap = in.attrs.softcap;
+  const double* sink = in.sinks.present() ? &in.sinks.real[static_cast<std::size_t>(row.head)] : nullptr;
   double largest = sink != nullptr ? *sink : -std::numeric_limits<double>::infinity();
-  for (std::int64_t j = mask.first; j < mask.last; ++j) {
-    const double* k = key(j);
+  for (const std::int64_t at : row.key) {
+    const double* k = in.k.real.data() + at * head_dim;
     double dot = 0.0;
     double magnitude = 0.0;
     for (std::int64_t d = 0; d < head_dim; ++d) {
@@ -50,20 +44,71 @@ AttentionRow attention_row(const double* query, std::int64_t head_dim,
   }
   row.lse = largest + std::log(total);
   row.lse_error = total_error / total + 4.0 + std::fabs(row.lse);
-  return row;
+  row.terms = std::max(head_dim, row.mask.size() + (sink != nullptr ? 1 : 0));
 }
 
-void finish_attention_row(const AttentionRow& row, std::int64_t value_dim, tern_dtype narrow,
-                          const std::function<const double*(std::int64_t)>& value, Output& out, std::int64_t begin,
-                          Output& lse, std::int64_t lse_at) {
-  lse.add(lse_at, row.lse, row.lse_error);
-  for (std::size_t j = 0; j < row.score.size(); ++j) {
-    const double p = std::exp(row.score[j] - row.lse);
-    // before it is divided by the sum, p is larger: its rounding then weighs no more than twice
-    const double error = p * (8.0 + row.error[j] + row.lse_error) + 2.0 * narrowing(narrow, p);
-    const double* v = value(row.mask.first + static_cast<std::int64_t>(j));
-    for (std::int64_t d = 0; d < value_dim; ++d) out.add(begin + d, p * v[d], std::fabs(v[d]) * error);
+}  // namespace
+
+AttentionMask visible_keys(std::int64_t i, std::int64_t len_q, std::int64_t len_k, bool causal, std::int64_t window) {
+  const std::int64_t last = causal ? std::min(len_k, i + len_k - len_q + 1) : len_k;
+  const std::int64_t first = window > 0 ? std::max<std::int64_t>(0, last - window) : 0;
+  return {first, std::max(first, last)};
+}
+
+AttentionInputs ragged_inputs(const tern_attention_attrs& attrs, const Tensor& q, const Tensor& k, const Tensor& sinks,
+                              const Tensor& cu_seqlens_q, const Tensor& cu_seqlens_k) {
+  const auto begin = [&cu_seqlens_k](std::int64_t s) { return cu_seqlens_k.integer[static_cast<std::size_t>(s)]; };
+  return {attrs,
+          q,
+          k,
+          sinks,
+          cu_seqlens_q,
+          [begin](std::int64_t s) { return begin(s + 1) - begin(s); },
+          [begin](std::int64_t s, std::int64_t key) { return begin(s) + key; }};
+}
+
+void for_each_attention_row(const AttentionInputs& in, const std::function<void(const AttentionRow& row)>& visit) {
+  const std::int64_t heads = in.q.size(1);
+  const std::int64_t kv_heads = in.k.size(in.k.desc.rank - 2);
+  for (std::int64_t s = 0; s + 1 < in.cu_seqlens_q.size(0); ++s) {
+    const std::int64_t begin = in.cu_seqlens_q.integer[static_cast<std::size_t>(s)];
+    const std::int64_t len_q = in.cu_seqlens_q.integer[static_cast<std::size_t>(s + 1)] - begin;
+    const std::int64_t len_k = in.keys(s);
+    for (std::int64_t i = 0; i < len_q; ++i) {
+      const AttentionMask mask = visible_keys(i, len_q, len_k, in.attrs.causal != 0, in.attrs.window);
+      for (std::int64_t h = 0; mask.size() > 0 && h < heads; ++h) {
+        AttentionRow row;
+        row.at = (begin + i) * heads + h;
+        row.head = h;
+        row.mask = mask;
+        for (std::int64_t j = mask.first; j < mask.last; ++j) {
+          row.key.push_back(in.token(s, j) * kv_heads + h / (heads / kv_heads));
+        }
+        score_row(in, row);
+        visit(row);
+      }
+    }
   }
+}
+
+void attend(const AttentionInputs& in, const Tensor& v, Output& out, Output& lse) {
+  const std::int64_t value_dim = v.size(v.desc.rank - 1);
+  lse.fill(-std::numeric_limits<double>::infinity());
+  for_each_attention_row(in, [&](const AttentionRow& row) {
+    lse.add(row.at, row.lse, {.roundings = row.lse_error, .terms = row.terms});
+    for (std::size_t j = 0; j < row.score.size(); ++j) {
+      const double p = std::exp(row.score[j] - row.lse);
+      const double roundings = p * (8.0 + row.error[j] + row.lse_error);
+      const double narrowed = narrowing(in.q.desc.dtype, p);
+      const double* value = v.real.data() + row.key[j] * value_dim;
+      for (std::int64_t d = 0; d < value_dim; ++d) {
+        out.add(row.at * value_dim + d, p * value[d],
+                {.roundings = std::fabs(value[d]) * roundings,
+                 .terms = row.terms,
+                 .narrowed = std::fabs(value[d]) * narrowed});
+      }
+    }
+  });
 }
 
 }  // namespace tern::ops::ref

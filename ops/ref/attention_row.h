@@ -1,4 +1,4 @@
-// One query row of one head: what attention, its backward and attention_paged share.
+// The rows of attention, its backward and attention_paged: one loop over sequences, query rows and heads.
 #pragma once
 
 #include <functional>
@@ -12,31 +12,54 @@ namespace tern::ops::ref {
 struct AttentionMask {
   std::int64_t first;  // keys [first, last) are visible
   std::int64_t last;
+  [[nodiscard]] std::int64_t size() const { return last - first; }
 };
 
 // Row `i` of a sequence with `len_q` query rows and `len_k` keys.
 [[nodiscard]] AttentionMask visible_keys(std::int64_t i, std::int64_t len_q, std::int64_t len_k, bool causal,
                                          std::int64_t window);
 
+// One query row of one head that sees a key at least.
 struct AttentionRow {
+  std::int64_t at;    // row * heads + head: where its lse stands
+  std::int64_t head;  // of the query
   AttentionMask mask;
-  std::vector<double> score;  // by key - mask.first: after scale and soft cap
-  std::vector<double> slope;  // of the soft cap
-  std::vector<double> error;  // roundings that the score is off by
+  // By key - mask.first:
+  std::vector<std::int64_t> key;  // token * kv_heads + kv_head: which row of k and v
+  std::vector<double> score;      // after scale and soft cap
+  std::vector<double> slope;      // of the soft cap
+  std::vector<double> error;      // roundings that the score is off by
   double lse = -std::numeric_limits<double>::infinity();
-  double lse_error = 0.0;
-  [[nodiscard]] bool empty() const { return mask.last <= mask.first; }
+  double lse_error = 0.0;  // roundings
+  std::int64_t terms = 0;  // of the longest sum behind the row: its own keys, or a head's features
 };
 
-// `key(j)` is key j's first element. `sink` may be null.
-[[nodiscard]] AttentionRow attention_row(const double* query, std::int64_t head_dim,
-                                         const std::function<const double*(std::int64_t)>& key, AttentionMask mask,
-                                         const tern_attention_attrs& attrs, const double* sink);
+struct AttentionInputs {
+  tern_attention_attrs attrs;
+  const Tensor& q;                                          // [rows, heads, head_dim]
+  const Tensor& k;                                          // [..., kv_heads, head_dim]; leading dimensions are tokens
+  const Tensor& sinks;                                      // may be absent
+  const Tensor& cu_seqlens_q;                               // [sequences + 1]
+  std::function<std::int64_t(std::int64_t sequence)> keys;  // how many
+  std::function<std::int64_t(std::int64_t sequence, std::int64_t key)> token;  // of k and v
+};
 
-// Writes out[begin + d] = sum over keys of p value(j)[d], and lse[lse_at]. p may be stored in
-// `narrow`.
-void finish_attention_row(const AttentionRow& row, std::int64_t value_dim, tern_dtype narrow,
-                          const std::function<const double*(std::int64_t)>& value, Output& out, std::int64_t begin,
-                          Output& lse, std::int64_t lse_at);
+// The attributes of one of the three ops: they are alike.
+template <typename Attrs>
+[[nodiscard]] tern_attention_attrs attention_attrs(const Call& call) {
+  const auto own = attrs_of<Attrs>(call);
+  return {own.scale, own.softcap, own.causal, own.window, own.max_seqlen_q, own.max_seqlen_k};
+}
+
+// The inputs of attention and its backward, whose keys lie end to end.
+[[nodiscard]] AttentionInputs ragged_inputs(const tern_attention_attrs& attrs, const Tensor& q, const Tensor& k,
+                                            const Tensor& sinks, const Tensor& cu_seqlens_q,
+                                            const Tensor& cu_seqlens_k);
+
+void for_each_attention_row(const AttentionInputs& in, const std::function<void(const AttentionRow& row)>& visit);
+
+// The forward: `out` = sum over keys of p v, and `lse`; rows that see no key: 0 and -infinity. p may be stored in q's
+// dtype.
+void attend(const AttentionInputs& in, const Tensor& v, Output& out, Output& lse);
 
 }  // namespace tern::ops::ref

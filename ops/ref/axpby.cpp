@@ -10,7 +10,7 @@ void axpby(Call& call) {
   for (std::size_t i = 0; i < x.real.size(); ++i) {
     const double ax = static_cast<double>(attrs.a) * x.real[i];
     const double by = y.present() ? static_cast<double>(attrs.b) * y.real[i] : 0.0;
-    out.add(static_cast<std::int64_t>(i), ax + by, std::fabs(ax) + std::fabs(by));
+    out.add(static_cast<std::int64_t>(i), ax + by, {.roundings = std::fabs(ax) + std::fabs(by)});
   }
 }
 

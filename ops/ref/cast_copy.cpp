@@ -55,7 +55,7 @@ void cast_copy(Call& call) {
   const bool from_real = dtype_info(x.desc.dtype).floating;
   const auto count = static_cast<std::size_t>(num_elements(x.desc));
   if (dtype_info(y.desc.dtype).floating) {
-    Output out(call, TERN_CAST_COPY_Y);
+    Output out(call, TERN_CAST_COPY_Y, Output::Kind::copies);
     for (std::size_t i = 0; i < count; ++i) {
       out.add(static_cast<std::int64_t>(i), from_real ? x.real[i] : to_real(x.desc.dtype, x.integer[i]));
     }

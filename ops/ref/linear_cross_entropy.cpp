@@ -81,22 +81,26 @@ void linear_cross_entropy(Call& call) {
     const double lse = z.largest + std::log(z.sum);
     const double hit = target >= 0 ? z.value.at(static_cast<std::size_t>(target)) : 0.0;
     const double hit_error = target >= 0 ? z.error.at(static_cast<std::size_t>(target)) : 0.0;
-    row_max.add(r, z.largest, z.largest_error);
-    row_sum.add(r, z.sum, z.sum_error);
-    row_target.add(r, hit, hit_error);
-    loss.add(0, weight * (lse - hit),
-             std::fabs(weight) * (4.0 + sum_relative + std::fabs(lse) + z.largest_error + hit_error + std::fabs(hit)));
+    const std::int64_t terms = std::max(vocab, width);
+    row_max.add(r, z.largest, {.roundings = z.largest_error, .terms = width});
+    row_sum.add(r, z.sum, {.roundings = z.sum_error, .terms = terms});
+    row_target.add(r, hit, {.roundings = hit_error, .terms = width});
+    const double loss_roundings = 4.0 + sum_relative + std::fabs(lse) + z.largest_error + hit_error + std::fabs(hit);
+    loss.add(0, weight * (lse - hit), {.roundings = std::fabs(weight) * loss_roundings, .terms = terms});
     for (std::int64_t j = 0; (dh.present() || dw.present()) && j < vocab; ++j) {
       const auto at = static_cast<std::size_t>(j);
       const double p = std::exp(z.value[at] - lse);
       const double dz = weight * z.slope[at] * (p - (j == target ? 1.0 : 0.0));
       const double p_error = 8.0 + z.error[at] + z.largest_error + sum_relative + std::fabs(z.value[at] - lse);
-      const double dz_error =
-          std::fabs(weight) * (p * p_error + 2.0 * (j == target ? 1.0 : 0.0)) + 2.0 * narrowing(attrs.compute, dz);
+      const double roundings = std::fabs(weight) * (p * p_error + 2.0 * (j == target ? 1.0 : 0.0));
+      const double narrowed = narrowing(attrs.compute, dz);
+      const auto error = [&](double factor) {
+        return Error{std::fabs(factor) * roundings, terms, std::fabs(factor) * narrowed};
+      };
       for (std::int64_t c = 0; c < width; ++c) {
         const double x = w[static_cast<std::size_t>(j * width + c)];
-        dh.add(r * width + c, dz * x, dz_error * std::fabs(x));
-        dw.add(j * width + c, dz * row[c], dz_error * std::fabs(row[c]));
+        dh.add(r * width + c, dz * x, error(x));
+        dw.add(j * width + c, dz * row[c], error(row[c]));
       }
     }
   }

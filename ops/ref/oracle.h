@@ -1,12 +1,13 @@
-// What the oracles share: writing outputs with their magnitudes, and the list of them.
+// What the oracles share: writing outputs with what a kernel may be off by, and the list of them.
 //
-// A magnitude is counted in roundings of fp32: a kernel that computes in fp32 as the contract says errs by at most
-// u32 * growth(length) * magnitude before it rounds to the output's dtype (ops/tolerance.h). Where a contract allows an
-// intermediate in a narrower dtype, the oracle adds narrowing() of that term.
+// Errors are counted in roundings of fp32, terms of a sum, and roundings to a narrower dtype that the contract allows:
+// ops/tolerance.h has the bound that is made of them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "ops/ref/tensor.h"
 #include "tern/accel_ops.h"
@@ -20,36 +21,47 @@ template <typename Attrs>
   return attrs;
 }
 
-// A floating output: sized on construction, zero where it does not accumulate. Absent outputs ignore writes.
-class Output {
- public:
-  Output(Call& call, int arg)
-      : tensor_(call.args[static_cast<std::size_t>(arg)]), accumulate_((call.accumulate >> arg & 1U) != 0) {
-    if (!tensor_.present()) return;
-    const auto count = static_cast<std::size_t>(num_elements(tensor_.desc));
-    if (!accumulate_) tensor_.real.assign(count, 0.0);
-    tensor_.real.resize(count);
-    tensor_.magnitude.assign(count, 0.0);
-    for (std::size_t i = 0; accumulate_ && i < count; ++i) tensor_.magnitude[i] = std::fabs(tensor_.real[i]);
-  }
-  [[nodiscard]] bool present() const { return tensor_.present(); }
-  // Adds to element i: zero before the first call, or what an accumulating output holds.
-  void add(std::int64_t i, double value, double magnitude) {
-    if (!present()) return;
-    tensor_.real[static_cast<std::size_t>(i)] += value;
-    tensor_.magnitude[static_cast<std::size_t>(i)] += magnitude;
-  }
-  void add(std::int64_t i, double value) { add(i, value, std::fabs(value)); }
-
- private:
-  Tensor& tensor_;
-  bool accumulate_;
+// What one call of Output::add may be off by.
+struct Error {
+  double roundings = 0.0;  // of fp32: the sum of |terms|, each as often as it is rounded
+  std::int64_t terms = 1;  // of the longest sum behind it
+  double narrowed = 0.0;   // absolute: intermediates stored in a narrower dtype
 };
 
-// How many fp32 roundings of 1 the rounding of `value` to `dtype` weighs: subnormals of fp16 weigh more than their
-// size.
+// A floating output: zero on construction, or what it holds where it accumulates. Absent outputs ignore writes.
+class Output {
+ public:
+  // `copies`: elements are values of inputs, rounded once to the output's dtype and never summed.
+  enum class Kind { sums, copies };
+  Output(Call& call, int arg, Kind kind = Kind::sums);
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  ~Output();  // writes the slack of each element
+
+  [[nodiscard]] bool present() const { return tensor_.present(); }
+  // Adds a term to element i. An element's sum is as long as the calls are many, or as the longest sum behind one.
+  void add(std::int64_t i, double value, const Error& error);
+  void add(std::int64_t i, double value) { add(i, value, {.roundings = std::fabs(value)}); }
+  // Every element is `value` from here on, exactly, until something is added: -infinity stays where nothing is.
+  void fill(double value);
+
+ private:
+  struct Sum {
+    double roundings = 0.0;
+    double narrowed = 0.0;
+    std::int64_t calls = 0;
+    std::int64_t terms = 0;
+  };
+  Tensor& tensor_;
+  Kind kind_;
+  bool accumulate_;
+  std::vector<Sum> sums_;
+};
+
+// The largest error of storing `value` in `dtype` on the way, where the contract allows it; fp32 is no narrower dtype.
 [[nodiscard]] inline double narrowing(tern_dtype dtype, double value) {
-  return half_ulp(dtype, value) / unit_roundoff(TERN_F32);
+  if (dtype == TERN_F32) return 0.0;
+  return std::max(unit_roundoff(dtype) * std::fabs(value), half_ulp(dtype, 0.0));
 }
 
 [[nodiscard]] inline const Tensor& input(const Call& call, int arg) { return call.args[static_cast<std::size_t>(arg)]; }

@@ -39,7 +39,8 @@ void Product::run(const double* a, const double* b, const double* bias, Output& 
         magnitude[j] += std::fabs(x * row[j]);
       }
     }
-    for (std::size_t j = 0; j < width; ++j) out.add(begin + i * n + static_cast<std::int64_t>(j), sum[j], magnitude[j]);
+    for (std::size_t j = 0; j < width; ++j)
+      out.add(begin + i * n + static_cast<std::int64_t>(j), sum[j], {.roundings = magnitude[j], .terms = k + 1});
   }
 }
 

@@ -18,7 +18,7 @@ void qk_norm_rope(Call& call) {
     double squares = 0.0;
     for (std::int64_t d = 0; d < head_dim; ++d) squares += head[d] * head[d];
     const double scale = 1.0 / std::sqrt(squares / static_cast<double>(head_dim) + static_cast<double>(attrs.eps));
-    rstd.add(row, scale, 4.0 * scale);
+    rstd.add(row, scale, {.roundings = 4.0 * scale, .terms = head_dim});
     for (std::int64_t d = 0; d < head_dim; ++d) {
       const auto i = static_cast<std::size_t>(d);
       const double offset = attrs.weight_offset;
@@ -29,7 +29,7 @@ void qk_norm_rope(Call& call) {
     for (std::int64_t d = 0; d < head_dim; ++d) {
       const Rotated out = rotate(normal.data(), magnitude.data(), d, input(call, TERN_QK_NORM_ROPE_COS),
                                  input(call, TERN_QK_NORM_ROPE_SIN), position, attrs.interleaved != 0, false);
-      y.add(row * head_dim + d, out.value, out.magnitude);
+      y.add(row * head_dim + d, out.value, {.roundings = out.magnitude, .terms = head_dim});
     }
   }
 }

@@ -37,9 +37,11 @@ void qk_norm_rope_backward(Call& call) {
     for (std::int64_t d = 0; d < head_dim; ++d) {
       const Rotated& back = dnormal[static_cast<std::size_t>(d)];
       const double pulled = head[d] * scale * scale;
+      const double roundings =
+          2.0 * std::fabs(scale) * (back.magnitude * std::fabs(factor(d)) + std::fabs(pulled) * mean_magnitude);
       dx.add(row * head_dim + d, scale * (back.value * factor(d) - pulled * mean),
-             2.0 * std::fabs(scale) * (back.magnitude * std::fabs(factor(d)) + std::fabs(pulled) * mean_magnitude));
-      dweight.add(d, back.value * head[d] * scale, 2.0 * back.magnitude * std::fabs(head[d] * scale));
+             {.roundings = roundings, .terms = head_dim});
+      dweight.add(d, back.value * head[d] * scale, {.roundings = 2.0 * back.magnitude * std::fabs(head[d] * scale)});
     }
   }
 }

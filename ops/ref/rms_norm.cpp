@@ -9,7 +9,7 @@ void rms_norm(Call& call) {
   const Tensor& weight = input(call, TERN_RMS_NORM_WEIGHT);
   const tern_dtype sum_dtype = input(call, TERN_RMS_NORM_SUM).desc.dtype;
   Output y(call, TERN_RMS_NORM_Y);
-  Output sum(call, TERN_RMS_NORM_SUM);
+  Output sum(call, TERN_RMS_NORM_SUM, Output::Kind::copies);
   Output rstd(call, TERN_RMS_NORM_RSTD);
   const std::int64_t width = x.size(1);
   std::vector<double> s(static_cast<std::size_t>(width));
@@ -27,12 +27,13 @@ void rms_norm(Call& call) {
       squares += value * value;
     }
     const double scale = 1.0 / std::sqrt(squares / static_cast<double>(width) + static_cast<double>(attrs.eps));
-    rstd.add(r, scale, 4.0 * scale);
+    rstd.add(r, scale, {.roundings = 4.0 * scale, .terms = width});
     for (std::int64_t c = 0; c < width; ++c) {
       const double normal = s[static_cast<std::size_t>(c)] * scale;
       const double w = weight.real[static_cast<std::size_t>(c)];
       const double offset = attrs.weight_offset;
-      y.add(r * width + c, normal * (w + offset), 2.0 * std::fabs(normal) * (std::fabs(w) + std::fabs(offset)));
+      const double roundings = 2.0 * std::fabs(normal) * (std::fabs(w) + std::fabs(offset));
+      y.add(r * width + c, normal * (w + offset), {.roundings = roundings, .terms = width});
     }
   }
 }

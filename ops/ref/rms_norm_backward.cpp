@@ -29,9 +29,10 @@ void rms_norm_backward(Call& call) {
       const auto i = static_cast<std::size_t>(r * width + c);
       const double carried = dsum.present() ? dsum.real[i] : 0.0;
       const double pulled = x.real[i] * scale * scale;
-      dx.add(r * width + c, carried + scale * (g(c) - pulled * mean),
-             std::fabs(carried) + 2.0 * std::fabs(scale) * (std::fabs(g(c)) + std::fabs(pulled) * mean_magnitude));
-      dweight.add(c, dy.real[i] * x.real[i] * scale, 2.0 * std::fabs(dy.real[i] * x.real[i] * scale));
+      const double roundings =
+          std::fabs(carried) + 2.0 * std::fabs(scale) * (std::fabs(g(c)) + std::fabs(pulled) * mean_magnitude);
+      dx.add(r * width + c, carried + scale * (g(c) - pulled * mean), {.roundings = roundings, .terms = width});
+      dweight.add(c, dy.real[i] * x.real[i] * scale, {.roundings = 2.0 * std::fabs(dy.real[i] * x.real[i] * scale)});
     }
   }
 }

@@ -17,7 +17,7 @@ void rope(Call& call) {
     for (std::int64_t d = 0; d < head_dim; ++d) {
       const Rotated out = rotate(head, magnitude.data(), d, input(call, TERN_ROPE_COS), input(call, TERN_ROPE_SIN),
                                  position, attrs.interleaved != 0, attrs.inverse != 0);
-      y.add(row * head_dim + d, out.value, out.magnitude);
+      y.add(row * head_dim + d, out.value, {.roundings = out.magnitude});
     }
   }
 }

@@ -54,69 +54,143 @@ void bias_and_mask(const Row& row, std::vector<double>& z) {
   }
 }
 
+// The token that is drawn, and where fp32 may decide otherwise, every token that it may then give.
 struct Choice {
   std::int64_t id = -1;
-  bool decided = true;
+  std::vector<std::int64_t> others;
 };
 
 bool near(double a, double b, double size) { return std::fabs(a - b) <= kUndecided * size; }
 
-Choice draw(const Row& row, std::vector<double> z) {
-  const double temperature = row.real(TERN_SAMPLE_TEMPERATURE);
-  std::vector<std::int64_t> order(z.size());
-  std::iota(order.begin(), order.end(), 0);
-  auto at = [&](std::size_t rank) { return z[static_cast<std::size_t>(order[rank])]; };
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return z[static_cast<std::size_t>(a)] > z[static_cast<std::size_t>(b)];
-  });
-  Choice choice;
-  if (order.empty() || at(0) == kNever) return choice;
-  std::size_t kept = order.size();
-  while (at(kept - 1) == kNever) --kept;
-  const double size = std::max(1.0, std::fabs(at(0)));
-  if (temperature == 0.0) {
-    choice.id = order[0];
-    choice.decided = kept < 2 || at(1) == at(0) || !near(at(0), at(1), size);
-    return choice;
+// Tokens in order of falling logit, ties by lower id.
+class Ranking {
+ public:
+  explicit Ranking(const std::vector<double>& z) : z_(z), order_(z.size()) {
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(), [&](std::int64_t a, std::int64_t b) {
+      return z_[static_cast<std::size_t>(a)] > z_[static_cast<std::size_t>(b)];
+    });
+    while (allowed_ < order_.size() && at(allowed_) != kNever) ++allowed_;
   }
+  [[nodiscard]] std::size_t allowed() const { return allowed_; }  // tokens that the mask and the logits leave
+  [[nodiscard]] double at(std::size_t rank) const { return z_[static_cast<std::size_t>(order_[rank])]; }
+  [[nodiscard]] std::int64_t id(std::size_t rank) const { return order_[rank]; }
+  [[nodiscard]] std::vector<std::int64_t> ids(std::size_t begin, std::size_t end) const {
+    return {order_.begin() + static_cast<std::ptrdiff_t>(begin), order_.begin() + static_cast<std::ptrdiff_t>(end)};
+  }
+
+ private:
+  const std::vector<double>& z_;
+  std::vector<std::int64_t> order_;
+  std::size_t allowed_ = 0;
+};
+
+// How many tokens the filters keep, in order of rank: as computed exactly, and the most that fp32 may keep.
+struct Kept {
+  std::size_t exact;
+  std::size_t most;
+  bool in_doubt = false;  // fp32 may keep other tokens than `exact`, fewer or more
+};
+
+Kept filter(const Row& row, const Ranking& ranking, double temperature, std::vector<double>& p) {
+  const double size = std::max(1.0, std::fabs(ranking.at(0)));
+  Kept kept{ranking.allowed(), ranking.allowed()};
   const std::int64_t top_k = row.integer(TERN_SAMPLE_TOP_K);
-  if (top_k > 0 && static_cast<std::size_t>(top_k) < kept) {
-    kept = static_cast<std::size_t>(top_k);
-    if (at(kept - 1) != at(kept) && near(at(kept - 1), at(kept), size)) choice.decided = false;
+  if (top_k > 0 && static_cast<std::size_t>(top_k) < kept.exact) {
+    kept.exact = kept.most = static_cast<std::size_t>(top_k);
+    const double last = ranking.at(kept.exact - 1);
+    const auto is_near = [&] { return kept.most < ranking.allowed() && near(last, ranking.at(kept.most), size); };
+    kept.in_doubt = is_near() && ranking.at(kept.most) != last;
+    while (kept.in_doubt && is_near()) ++kept.most;
   }
-  std::vector<double> p(kept);
+  p.resize(kept.most);
   double total = 0.0;
-  for (std::size_t i = 0; i < kept; ++i) total += p[i] = std::exp((at(i) - at(0)) / temperature);
-  const double top_p = row.real(TERN_SAMPLE_TOP_P);
-  if (top_p < 1.0) {
+  for (std::size_t i = 0; i < kept.most; ++i) {
+    p[i] = std::exp((ranking.at(i) - ranking.at(0)) / temperature);
+    if (i < kept.exact) total += p[i];
+  }
+  if (const double goal = row.real(TERN_SAMPLE_TOP_P) * total; goal < total) {
     double before = 0.0;
     std::size_t n = 0;
-    while (n < kept && (n == 0 || before < top_p * total)) {
+    while (n < kept.exact && (n == 0 || before < goal)) {
       before += p[n++];
-      if (near(before, top_p * total, total)) choice.decided = false;
+      kept.in_doubt = kept.in_doubt || near(before, goal, total);
     }
-    kept = n;
+    kept.exact = n;
+    while (n < kept.most && near(before, goal, total)) before += p[n++];
+    kept.most = n;
   }
-  const double min_p = row.real(TERN_SAMPLE_MIN_P);
-  while (min_p > 0.0 && kept > 1 && p[kept - 1] < min_p * p[0]) --kept;
-  for (std::size_t i = 0; min_p > 0.0 && i < p.size(); ++i) {
-    if (near(p[i], min_p * p[0], p[0])) choice.decided = false;
+  if (const double least = row.real(TERN_SAMPLE_MIN_P) * p[0]; least > 0.0) {
+    const auto is_out = [&](std::size_t rank) { return rank > 0 && p[rank] < least; };
+    while (is_out(kept.exact - 1)) --kept.exact;
+    while (is_out(kept.most - 1) && !near(p[kept.most - 1], least, p[0])) --kept.most;
+    for (std::size_t i = 0; i < kept.most; ++i) kept.in_doubt = kept.in_doubt || near(p[i], least, p[0]);
   }
-  const double mass = std::accumulate(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(kept), 0.0);
+  kept.most = std::max(kept.most, kept.exact);
+  return kept;
+}
+
+Choice draw(const Row& row, const std::vector<double>& z) {
+  Choice choice;
+  const Ranking ranking(z);
+  if (ranking.allowed() == 0) return choice;
+  const double temperature = row.real(TERN_SAMPLE_TEMPERATURE);
+  if (temperature == 0.0) {
+    choice.id = ranking.id(0);
+    std::size_t near_top = 1;
+    const double size = std::max(1.0, std::fabs(ranking.at(0)));
+    while (near_top < ranking.allowed() && near(ranking.at(0), ranking.at(near_top), size)) ++near_top;
+    const bool tied = near_top > 1 && ranking.at(near_top - 1) == ranking.at(0);  // exactly: the lower id
+    if (!tied) choice.others = ranking.ids(1, near_top);
+    return choice;
+  }
+  std::vector<double> p;
+  const Kept kept = filter(row, ranking, temperature, p);
+  const double mass = std::accumulate(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(kept.exact), 0.0);
   const auto key = static_cast<std::uint64_t>(row.integer(TERN_SAMPLE_KEYS));
   const double point = static_cast<double>(uniform24(philox(key, {0, 0, 0, 0})[0])) * mass;
   double before = 0.0;
-  choice.id = order[kept - 1];
-  for (std::size_t i = 0; i < kept; ++i) {
-    before += p[i];
-    if (i + 1 < kept && near(before, point, mass)) choice.decided = false;
-    if (before > point) {
-      choice.id = order[i];
-      break;
-    }
+  std::size_t drawn = 0;
+  while (drawn + 1 < kept.exact && before + p[drawn] <= point) before += p[drawn++];
+  choice.id = ranking.id(drawn);
+  // The tokens whose share of the line begins or ends by the point; all that may be kept where the kept set is in
+  // doubt.
+  std::size_t first = drawn;
+  std::size_t last = drawn + 1;
+  for (double begin = before; first > 0 && near(begin, point, mass); begin -= p[first]) --first;
+  for (double end = before + p[drawn]; last < kept.exact && near(end, point, mass); ++last) end += p[last];
+  if (kept.in_doubt) {
+    first = 0;
+    last = kept.most;
   }
+  choice.others = ranking.ids(first, last);
+  std::erase(choice.others, choice.id);
   return choice;
 }
+
+// log_softmax of the untouched logits.
+class LogProbs {
+ public:
+  LogProbs(const double* raw, std::int64_t vocab) : raw_(raw), vocab_(vocab) {
+    largest_ = *std::max_element(raw, raw + vocab);
+    for (std::int64_t j = 0; j < vocab; ++j) {
+      const double term = std::exp(raw[j] - largest_);
+      sum_ += term;
+      error_ += term > 0.0 ? term * (8.0 + std::fabs(raw[j] - largest_)) : 0.0;
+    }
+  }
+  [[nodiscard]] double of(std::int64_t id) const { return raw_[id] - largest_ - std::log(sum_); }
+  [[nodiscard]] Error error(double value) const {
+    return {.roundings = 4.0 + 2.0 * std::fabs(value) + error_ / sum_ + std::fabs(largest_), .terms = vocab_};
+  }
+
+ private:
+  const double* raw_;
+  std::int64_t vocab_;
+  double largest_;
+  double sum_ = 0.0;
+  double error_ = 0.0;
+};
 
 }  // namespace
 
@@ -125,35 +199,31 @@ void sample(Call& call) {
   const std::int64_t vocab = logits.size(1);
   Tensor& ids = call.args[TERN_SAMPLE_IDS];
   Output logprob(call, TERN_SAMPLE_LOGPROB);
-  ids.integer.assign(static_cast<std::size_t>(logits.size(0)), -1);
-  ids.magnitude.assign(ids.integer.size(), 0.0);
-  for (std::int64_t r = 0; r < logits.size(0); ++r) {
-    const double* raw = logits.real.data() + r * vocab;
-    const Row row = {call, r};
+  Tensor& logprobs = call.args[TERN_SAMPLE_LOGPROB];
+  const auto rows = static_cast<std::size_t>(logits.size(0));
+  ids.integer.assign(rows, -1);
+  ids.others.assign(rows, {});
+  logprobs.others.assign(rows, {});
+  for (std::size_t r = 0; r < rows; ++r) {
+    const auto at = static_cast<std::int64_t>(r);
+    const double* raw = logits.real.data() + at * vocab;
+    const Row row = {call, at};
     std::vector<double> z(raw, raw + vocab);
     penalise(row, z);
     bias_and_mask(row, z);
     const Choice choice = draw(row, z);
-    const auto at = static_cast<std::size_t>(r);
-    ids.integer[at] = choice.id;
-    // An undecided row has an infinite magnitude: any result passes there.
-    ids.magnitude[at] = choice.decided ? 0.0 : std::numeric_limits<double>::infinity();
+    ids.integer[r] = choice.id;
     if (choice.id < 0) {
-      logprob.add(r, kNever, 0.0);
+      logprob.add(at, kNever, {});
       continue;
     }
-    const double largest = *std::max_element(raw, raw + vocab);
-    double sum = 0.0;
-    double error = 0.0;
-    for (std::int64_t j = 0; j < vocab; ++j) {
-      const double term = std::exp(raw[j] - largest);
-      sum += term;
-      error += term > 0.0 ? term * (8.0 + std::fabs(raw[j] - largest)) : 0.0;
+    const LogProbs probs(raw, vocab);
+    const double value = probs.of(choice.id);
+    logprob.add(at, value, probs.error(value));
+    for (const std::int64_t other : choice.others) {
+      ids.others[r].push_back(static_cast<double>(other));
+      logprobs.others[r].push_back(probs.of(other));
     }
-    const double value = raw[choice.id] - largest - std::log(sum);
-    logprob.add(r, value,
-                choice.decided ? 4.0 + 2.0 * std::fabs(value) + error / sum + std::fabs(largest)
-                               : std::numeric_limits<double>::infinity());
   }
 }
 

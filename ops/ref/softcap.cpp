@@ -11,7 +11,7 @@ void softcap(Call& call) {
     const double slope = 1.0 - t * t;
     // 8: tanh; 1: the product with cap; the quotient's rounding comes through by the slope
     const double error = 9.0 * std::fabs(cap * t) + (slope > 0.0 ? std::fabs(x.real[i]) * slope : 0.0);
-    y.add(static_cast<std::int64_t>(i), cap * t, error);
+    y.add(static_cast<std::int64_t>(i), cap * t, {.roundings = error});
   }
 }
 

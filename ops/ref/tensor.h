@@ -14,9 +14,12 @@ struct Tensor {
   TensorDesc desc = absent_desc();
   std::vector<double> real;           // floating dtypes
   std::vector<std::int64_t> integer;  // integer dtypes and bool
-  // For outputs: the size of what was summed to make each element (sum of |terms|, with the rounding of intermediate
-  // storage amplified as the op's contract says); rounding errors are bounded by eps times it. Empty: |value|.
-  std::vector<double> magnitude;
+  // Of outputs: how far a kernel that keeps the contract may be off in each element before it rounds to the dtype
+  // (ops/tolerance.h). Empty: not at all.
+  std::vector<double> slack;
+  // Of outputs: what else an element may be, where fp32 cannot decide between results (a draw at the border between two
+  // tokens). By element; empty: nothing.
+  std::vector<std::vector<double>> others;
 
   [[nodiscard]] bool present() const { return is_present(desc); }
   [[nodiscard]] std::int64_t size(int dim) const { return desc.shape[dim]; }

@@ -11,6 +11,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "base/dtype.h"
 #include "base/strings.h"
 #include "conformance/selftest.h"
 #include "mutant/mutant.h"
@@ -153,29 +154,39 @@ std::string place_name(const ops::OpSpec& spec, Mistake mistake, int place) {
   return cat(spec.name, ".", mistake == Mistake::wrong_attribute ? spec.attrs[at].name : spec.args[at].name);
 }
 
+// A device may store one dtype alone: the suite must find the mistake by the cases of each.
+std::vector<tern_dtype> dtypes_of(std::uint32_t op) {
+  if ((conformance::recipe_of(op).features & conformance::kDtypes) == 0) return {TERN_F32};
+  return {TERN_F32, TERN_BF16, TERN_F16};
+}
+
 void try_kernels(const std::shared_ptr<const accel::Backend>& sound, const ops::OpSpec& spec, Tally& tally) {
   for (Mistake mistake : mutant::kernel_mistakes()) {
     for (int place : places(spec, mistake)) {
       const std::string name = cat(mutant::name_of(mistake), " ", place_name(spec, mistake, place));
-      const auto backend = mutant::mutate(sound, {.mistake = mistake, .op = spec.id, .arg = place});
-      const accel::DevicePtr device = accel::Device::open(backend, 0).value();
-      conformance::Bench bench = conformance::make_bench(device);
-      conformance::SelftestOptions options;
-      options.stop_after = 1;
-      options.laws = needs_laws(mistake);
-      options.rules = false;
-      options.only = [mistake, op = spec.id](const conformance::Variant& v) { return shows(op, mistake, v); };
-      const conformance::OpReport report = conformance::test_op(bench, spec.id, options);
-      if (mutant::times_made() == 0) {
-        tally.unmade.insert(name);
-        continue;
+      bool made = false;
+      for (const tern_dtype dtype : dtypes_of(spec.id)) {
+        const auto backend = mutant::mutate(sound, {.mistake = mistake, .op = spec.id, .arg = place});
+        const accel::DevicePtr device = accel::Device::open(backend, 0).value();
+        conformance::Bench bench = conformance::make_bench(device);
+        conformance::SelftestOptions options;
+        options.stop_after = 1;
+        options.laws = needs_laws(mistake);
+        options.rules = false;
+        options.only = [mistake, op = spec.id, dtype](const conformance::Variant& v) {
+          return v.in == dtype && shows(op, mistake, v);
+        };
+        const conformance::OpReport report = conformance::test_op(bench, spec.id, options);
+        if (mutant::times_made() == 0) continue;
+        made = true;
+        ++tally.made;
+        if (report.findings.empty()) {
+          tally.survivors.push_back(cat(name, " in ", dtype_name(dtype)));
+        } else {
+          ++tally.found;
+        }
       }
-      ++tally.made;
-      if (report.findings.empty()) {
-        tally.survivors.push_back(name);
-      } else {
-        ++tally.found;
-      }
+      if (!made) tally.unmade.insert(name);
     }
   }
 }
@@ -275,11 +286,17 @@ int run(int argc, char** argv) {
   }
   if (wanted.empty() || wanted.count("capabilities") != 0) try_capabilities(sound, tally);
   int bad = 0;
+  std::set<std::string> used;  // of the list
   for (const std::string& name : tally.survivors) {
-    if (equivalent.erase(name) != 0) continue;
+    const std::string in_all = name.substr(0, name.find(" in "));
+    if (equivalent.contains(name) || equivalent.contains(in_all)) {
+      used.insert(equivalent.contains(name) ? name : in_all);
+      continue;
+    }
     std::cout << "survived: " << name << "\n";
     ++bad;
   }
+  for (const std::string& name : used) equivalent.erase(name);
   for (const std::string& name : tally.unmade) {
     if (equivalent.erase(name) != 0) continue;
     std::cout << "could not be made: " << name << "\n";
