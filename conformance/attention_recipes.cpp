@@ -20,16 +20,26 @@ struct AttentionSize {
   std::int64_t kv_heads;
   std::int64_t head_dim;
   std::int64_t value_dim;
+  std::int64_t earlier = 11;  // keys beyond the rows, where there are any
+  std::int32_t window = 5;    // where there is one; 0: none after all
+  std::int64_t history = 45;  // tokens that a paged cache holds from before, at most
 };
 
-// Middling, odd with a value size of its own, prime, one row, no row, one long sequence, many heads.
-constexpr std::array<AttentionSize, 7> kSizes = {{{24, 3, 4, 2, 32, 32},
-                                                  {17, 4, 3, 1, 10, 14},
-                                                  {37, 2, 6, 3, 64, 64},
-                                                  {1, 1, 1, 1, 8, 8},
-                                                  {0, 1, 2, 1, 16, 16},
-                                                  {301, 1, 2, 1, 16, 16},
-                                                  {61, 5, 9, 3, 64, 64}}};
+// Middling, odd with a value size of its own, prime, one row, no row, one long sequence, many heads. Then sizes that
+// real models have: groups of 8 with heads of 128; windows over a thousand keys, which are many blocks of a cache;
+// heads of 256 that see all of them; single rows of decoding; more rows than 256.
+constexpr std::array<AttentionSize, 12> kSizes = {{{24, 3, 4, 2, 32, 32},
+                                                   {17, 4, 3, 1, 10, 14},
+                                                   {37, 2, 6, 3, 64, 64},
+                                                   {1, 1, 1, 1, 8, 8},
+                                                   {0, 1, 2, 1, 16, 16},
+                                                   {301, 1, 2, 1, 16, 16},
+                                                   {61, 5, 9, 3, 64, 64},
+                                                   {130, 2, 16, 2, 128, 128},
+                                                   {33, 2, 8, 1, 96, 96, 1109, 512, 1109},
+                                                   {9, 1, 2, 1, 256, 256, 1201, 0, 1201},
+                                                   {3, 3, 4, 2, 64, 64, 700, 0, 1109},
+                                                   {331, 3, 4, 2, 32, 32, 70, 0, 70}}};
 
 // Options: causal and grouped; a prefix of keys, or fewer keys than rows, with a window; not causal with soft cap and
 // sinks; causal without lse.
@@ -49,6 +59,10 @@ constexpr std::array<AttentionOption, 4> kOptions = {{{true, false, false, false
 // Rising sums of `parts` lengths that fill `total`, but for a tail that belongs to no sequence now and then.
 std::vector<std::int64_t> cumulative(CaseBuilder& b, std::int64_t parts, std::int64_t total) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(parts + 1));
+  if (parts == total) {  // a row each
+    std::iota(out.begin(), out.end(), 0);
+    return out;
+  }
   for (std::size_t i = 1; i < out.size(); ++i) out[i] = b.random().below(total + 1);
   std::sort(out.begin(), out.end());
   if (b.random().below(3) != 0) out.back() = total;
@@ -61,7 +75,7 @@ Attrs attention_attrs(const AttentionSize& size, const AttentionOption& option, 
   attrs.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(size.head_dim)));
   attrs.softcap = option.softcap ? 2.0F : 0.0F;
   attrs.causal = option.causal ? 1 : 0;
-  attrs.window = option.window ? 5 : 0;
+  attrs.window = option.window ? size.window : 0;
   attrs.max_seqlen_q = static_cast<std::int32_t>(size.rows);
   attrs.max_seqlen_k = static_cast<std::int32_t>(k_rows);
   return attrs;
@@ -81,7 +95,7 @@ Inputs attention_inputs(CaseBuilder& b) {
   Inputs in;
   in.size = kSizes[static_cast<std::size_t>(b.variant().size)];
   in.option = kOptions[static_cast<std::size_t>(b.variant().option)];
-  in.k_rows = in.option.other_keys ? in.size.rows + 11 : in.size.rows;
+  in.k_rows = in.option.other_keys ? in.size.rows + in.size.earlier : in.size.rows;
   in.rows = b.count_for(in.size.rows, 0);
   in.keys = in.option.other_keys ? b.count_for(in.k_rows, 1) : b.count_for(0, 1) + in.rows;
   in.cu_q = cumulative(b, in.size.sequences, in.rows);
@@ -165,10 +179,9 @@ void make_attention_paged(CaseBuilder& b) {
   const AttentionSize& size = kSizes[static_cast<std::size_t>(b.variant().size)];
   const AttentionOption& option = kOptions[static_cast<std::size_t>(b.variant().option)];
   const std::int64_t block = b.kv_block();
-  constexpr std::int64_t kHistory = 45;  // tokens stored earlier, at most
   const std::int64_t rows = b.count_for(size.rows);
   const std::vector<std::int64_t> cu_q = cumulative(b, size.sequences, rows);
-  const std::int64_t longest = size.rows + kHistory;
+  const std::int64_t longest = size.rows + size.history;
   const std::int64_t max_blocks = (longest + block - 1) / block;
   const std::int64_t blocks = size.sequences * max_blocks + 1;
   std::vector<std::int64_t> order(static_cast<std::size_t>(blocks));
@@ -181,7 +194,7 @@ void make_attention_paged(CaseBuilder& b) {
   for (std::int64_t s = 0; s < size.sequences; ++s) {
     const auto at = static_cast<std::size_t>(s);
     const std::int64_t own = cu_q[at + 1] - cu_q[at];
-    lens.push_back(own + (own > 0 ? b.random().below(kHistory + 1) : 0));
+    lens.push_back(own + (own > 0 ? b.random().below(size.history + 1) : 0));
     for (std::int64_t i = 0; i < max_blocks; ++i) {
       const bool used = i * block < lens.back();
       table.push_back(used ? order[static_cast<std::size_t>(s * max_blocks + i)] : std::int64_t{1} << 30);

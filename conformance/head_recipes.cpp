@@ -11,9 +11,17 @@ namespace {
 
 using Shape = CaseBuilder::Shape;
 
-// rows, vocab, width.
-constexpr std::array<std::array<std::int64_t, 3>, 7> kLosses = {
-    {{12, 96, 32}, {7, 131, 33}, {13, 517, 64}, {1, 1, 1}, {0, 16, 8}, {3, 4099, 32}, {67, 257, 160}}};
+// rows, vocab, width; the last three as real models have them: vocabularies of 32k and 150k, and more rows than 256.
+constexpr std::array<std::array<std::int64_t, 3>, 10> kLosses = {{{12, 96, 32},
+                                                                  {7, 131, 33},
+                                                                  {13, 517, 64},
+                                                                  {1, 1, 1},
+                                                                  {0, 16, 8},
+                                                                  {3, 4099, 32},
+                                                                  {67, 257, 160},
+                                                                  {5, 32003, 32},
+                                                                  {2, 151936, 16},
+                                                                  {300, 131, 24}}};
 
 void make_linear_cross_entropy(CaseBuilder& b) {
   const Variant& v = b.variant();
@@ -75,8 +83,15 @@ void make_adamw(CaseBuilder& b) {
 }
 
 // rows, vocab, history.
-constexpr std::array<std::array<std::int64_t, 3>, 7> kSamples = {
-    {{9, 128, 12}, {5, 1031, 7}, {13, 333, 40}, {31, 5, 3}, {0, 8, 4}, {3, 40009, 20}, {1, 1, 1}}};
+constexpr std::array<std::array<std::int64_t, 3>, 9> kSamples = {{{9, 128, 12},
+                                                                  {5, 1031, 7},
+                                                                  {13, 333, 40},
+                                                                  {31, 5, 3},
+                                                                  {0, 8, 4},
+                                                                  {3, 40009, 20},
+                                                                  {1, 1, 1},
+                                                                  {2, 151936, 30},
+                                                                  {300, 37, 5}}};
 
 std::vector<double> per_row(CaseBuilder& b, std::int64_t rows, double off, double low, double high) {
   std::vector<double> out(static_cast<std::size_t>(rows));

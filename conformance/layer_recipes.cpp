@@ -10,8 +10,9 @@ namespace {
 
 using Shape = CaseBuilder::Shape;
 
-// m, n, k of products: middling, odd, prime, a vector, no rows, no inner, a long inner, wide, tall and square.
-constexpr std::array<std::array<std::int64_t, 3>, 10> kProducts = {{{16, 48, 32},
+// m, n, k of products: middling, odd, prime, a vector, no rows, no inner, a long inner, wide, tall and square; then a
+// real model's weights, a thousand both ways and more.
+constexpr std::array<std::array<std::int64_t, 3>, 12> kProducts = {{{16, 48, 32},
                                                                     {7, 33, 65},
                                                                     {13, 37, 101},
                                                                     {1, 131, 96},
@@ -20,7 +21,9 @@ constexpr std::array<std::array<std::int64_t, 3>, 10> kProducts = {{{16, 48, 32}
                                                                     {5, 9, 4099},
                                                                     {3, 1031, 64},
                                                                     {259, 67, 130},
-                                                                    {24, 24, 24}}};
+                                                                    {24, 24, 24},
+                                                                    {65, 1040, 1031},
+                                                                    {1031, 70, 1024}}};
 
 void make_matmul(CaseBuilder& b) {
   const Variant& v = b.variant();
@@ -53,8 +56,17 @@ constexpr std::array<tern_packing, 5> kPackings = {TERN_PACK_GGUF_Q4_1, TERN_PAC
                                                    TERN_PACK_GGUF_Q5_0, TERN_PACK_GGUF_Q5_1};
 
 // rows, out, in: in is a multiple of the block.
-constexpr std::array<std::array<std::int64_t, 3>, 8> kQuantised = {
-    {{9, 48, 64}, {7, 33, 96}, {13, 37, 160}, {1, 131, 576}, {0, 8, 32}, {3, 1031, 64}, {65, 67, 1056}, {5, 64, 64}}};
+constexpr std::array<std::array<std::int64_t, 3>, 11> kQuantised = {{{9, 48, 64},
+                                                                     {7, 33, 96},
+                                                                     {13, 37, 160},
+                                                                     {1, 131, 576},
+                                                                     {0, 8, 32},
+                                                                     {3, 1031, 64},
+                                                                     {65, 67, 1056},
+                                                                     {5, 64, 64},
+                                                                     {33, 1040, 1056},
+                                                                     {5, 70001, 32},  // ids beyond 16 bits
+                                                                     {300, 131, 64}}};
 
 void make_matmul_q(CaseBuilder& b) {
   const Variant& v = b.variant();
@@ -94,8 +106,8 @@ void make_embedding(CaseBuilder& b) {
   b.out(TERN_EMBEDDING_Y, v.out, {capacity, v.option == 0 ? width - 1 : width}, 0);
 }
 
-constexpr std::array<std::array<std::int64_t, 2>, 7> kRowsWidth = {
-    {{16, 64}, {7, 33}, {13, 131}, {1, 1}, {0, 8}, {257, 5}, {3, 4099}}};
+constexpr std::array<std::array<std::int64_t, 2>, 8> kRowsWidth = {
+    {{16, 64}, {7, 33}, {13, 131}, {1, 1}, {0, 8}, {257, 5}, {3, 4099}, {300, 896}}};
 
 void make_rms_norm(CaseBuilder& b) {
   const Variant& v = b.variant();
@@ -139,27 +151,34 @@ void make_rms_norm_backward(CaseBuilder& b) {
 }
 
 // rows, heads, head_dim, rotary.
-constexpr std::array<std::array<std::int64_t, 4>, 6> kHeads = {
-    {{16, 4, 32, 32}, {7, 3, 10, 6}, {13, 5, 34, 34}, {1, 1, 2, 2}, {0, 2, 8, 8}, {101, 9, 64, 64}}};
+constexpr std::array<std::array<std::int64_t, 4>, 9> kHeads = {{{16, 4, 32, 32},
+                                                                {7, 3, 10, 6},
+                                                                {13, 5, 34, 34},
+                                                                {1, 1, 2, 2},
+                                                                {0, 2, 8, 8},
+                                                                {101, 9, 64, 64},
+                                                                {19, 8, 96, 96},
+                                                                {9, 2, 256, 64},
+                                                                {300, 3, 128, 128}}};
 
 // Positions, and the tables that they index, for the arguments beginning at `positions`.
 void rotation_tables(CaseBuilder& b, int positions, std::int64_t capacity, std::int64_t rows, std::int64_t half) {
-  constexpr std::int64_t kPositions = 61;
+  const std::int64_t num_positions = half < 32 ? 61 : 4099;  // those of a long prompt with heads of a real size
   std::vector<std::int64_t> at(static_cast<std::size_t>(rows));
-  for (std::int64_t& position : at) position = b.random().below(kPositions);
+  for (std::int64_t& position : at) position = b.random().below(num_positions);
   b.integers(positions, TERN_I32, {capacity}, at, 0);
   std::vector<double> cos;
   std::vector<double> sin;
   const double base = 10000.0 * (1.0 + b.random().uniform());
-  for (std::int64_t p = 0; p < kPositions; ++p) {
+  for (std::int64_t p = 0; p < num_positions; ++p) {
     for (std::int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(p) * std::pow(base, -static_cast<double>(i) / static_cast<double>(half));
       cos.push_back(std::cos(angle));
       sin.push_back(std::sin(angle));
     }
   }
-  b.values(positions + 1, TERN_F32, {kPositions, half}, cos);
-  b.values(positions + 2, TERN_F32, {kPositions, half}, sin);
+  b.values(positions + 1, TERN_F32, {num_positions, half}, cos);
+  b.values(positions + 2, TERN_F32, {num_positions, half}, sin);
 }
 
 void make_rope(CaseBuilder& b) {

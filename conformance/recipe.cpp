@@ -57,6 +57,7 @@ std::vector<Variant> variants_of(const Recipe& recipe) {
   if (has(kSpecials)) add({.size = last, .special = 2});
   add({.size = middle, .needs = TERN_NEED_DETERMINISTIC});
   if (has(kRows)) add({.size = middle, .needs = TERN_NEED_ROW_INVARIANT});
+  if (has(kRows)) add({.size = recipe.sizes - 1, .needs = TERN_NEED_ROW_INVARIANT});  // more rows than 256
   if (has(kMixed)) {
     out.push_back({.size = middle, .in = TERN_BF16, .out = TERN_F32});
     out.push_back({.size = middle, .in = TERN_F32, .out = TERN_BF16});

@@ -111,7 +111,10 @@ std::vector<RowSlice> row_slices(const Case& c) {
     if (dim >= 0) rows = c.args[i].desc.shape[dim];
   }
   std::vector<RowSlice> out;
-  for (const auto& [begin, count] : {std::pair<std::int64_t, std::int64_t>{rows / 2, 1}, {1, rows - 1}}) {
+  // One, all but one, and numbers on both sides of what kernels take at once.
+  using Part = std::pair<std::int64_t, std::int64_t>;
+  for (const auto& [begin, count] : {Part{rows / 2, 1}, {1, rows - 1}, {rows / 3, 6}, {3, 64}, {rows - 256, 256}}) {
+    if (begin < 0) continue;
     RowSlice made{{}, begin, count};
     if (count >= 1 && slice_rows(c, begin, count, made.part)) out.push_back(std::move(made));
   }
