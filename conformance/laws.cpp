@@ -1,6 +1,8 @@
 #include "conformance/laws.h"
 
 #include <algorithm>
+#include <exception>
+#include <thread>
 
 #include "base/dtype.h"
 #include "base/strings.h"
@@ -192,6 +194,51 @@ void check_stream_order(Bench& bench, const CaseSource& source, LawResult& resul
     const Snapshot c = placed.memory.fetch(bench.other);
     bench.other.synchronize();
     note(result, "stream order by events", first, judge(first, run_oracle(first), placed.memory.outputs(c)));
+  });
+}
+
+void check_concurrency(Bench& bench, const CaseSource& source, LawResult& result) {
+  const Case first = source.make(9);
+  const Case second = source.make(10);
+  under(bench, result, "two streams at once", first, [&] {
+    Placed placed(bench, first, 0);
+    CaseMemory moved(bench.device, second, 2);
+    const auto instance = placed.kernel.bind(moved.tensors(), 2);
+    const auto queue = [](CaseMemory& memory, Kernel::Instance& kernel, const Case& c, const accel::Stream& stream) {
+      memory.upload(c, stream);
+      HostArgs host_args(c);
+      kernel.launch(host_args.get(), stream, kPoison);
+      host_args.unmap();
+    };
+    const auto settle = [&](const char* law) {
+      const Snapshot a = placed.memory.fetch(bench.stream);
+      const Snapshot b = moved.fetch(bench.other);
+      bench.stream.synchronize();
+      bench.other.synchronize();
+      note(result, law, first, judge(first, run_oracle(first), placed.memory.outputs(a)));
+      note(result, law, second, judge(second, run_oracle(second), moved.outputs(b)));
+    };
+    queue(placed.memory, *placed.instance, first, bench.stream);
+    queue(moved, *instance, second, bench.other);
+    settle("two streams at once");
+    // A stream belongs to one thread at a time; different ones may run side by side.
+    std::exception_ptr failed;
+    std::thread beside([&] {
+      try {
+        queue(moved, *instance, second, bench.other);
+      } catch (...) {
+        failed = std::current_exception();
+      }
+    });
+    try {
+      queue(placed.memory, *placed.instance, first, bench.stream);
+    } catch (...) {
+      beside.join();
+      throw;
+    }
+    beside.join();
+    if (failed) std::rethrow_exception(failed);
+    settle("two threads at once");
   });
 }
 

@@ -45,6 +45,8 @@ void check_row_invariance(Bench& bench, const Case& c, LawResult& result);
 void check_packing(Bench& bench, const Case& c, LawResult& result);
 // Work of two data sets queued on one stream without waiting, and across streams by events.
 void check_stream_order(Bench& bench, const CaseSource& source, LawResult& result);
+// Two bindings of one plan at once, each on its own stream, from one thread and from two.
+void check_concurrency(Bench& bench, const CaseSource& source, LawResult& result);
 // A captured launch, replayed on other inputs and lengths; host_args gone before.
 void check_capture(Bench& bench, const CaseSource& source, LawResult& result);
 // TERN_CAP_HOST_LENGTHS: the device's copy of the lengths may be stale.

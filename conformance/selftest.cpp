@@ -58,6 +58,7 @@ void run_native(Bench& bench, const CaseSource& source, const Case& c, const Sel
     if (variant.size <= 2 && variant.in != TERN_F16) {
       check_reuse(bench, source, result);
       check_stream_order(bench, source, result);
+      check_concurrency(bench, source, result);
       check_capture(bench, source, result);
       check_stale_lengths(bench, source, result);
     }

@@ -48,6 +48,7 @@ class Launch {
   using Run = std::function<tern_status(tern_bound bound, const Lengths& lengths)>;
   Launch(const Plan& plan, Bound& bound, const Memory& memory, Run run, int& made);
   tern_status go(const Lengths& lengths);
+  void spoil_some(const Lengths& lengths);  // one element of some output, after a launch
 
  private:
   [[nodiscard]] const ops::OpSpec& spec() const { return ops::op_spec(bound_.desc.op); }
@@ -74,6 +75,11 @@ class Launch {
   void spoil_value();
   void spoil_against_before(const std::vector<Bytes>& before);
   void spoil_memory();
+  // structure.cpp
+  void rewrite(const std::vector<Bytes>& before,
+               const std::function<double(const Element& at, double found, double held)>& value);
+  void spoil_structure(const std::vector<Bytes>& before);
+  void forget_key();
 
   const Plan& plan_;
   Bound& bound_;

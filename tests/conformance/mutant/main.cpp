@@ -28,6 +28,14 @@ struct Tally {
   std::set<std::string> unmade;
 };
 
+// Whether a dynamic count cuts the argument: what sums over the rows has none of its own.
+bool has_rows(const ops::ArgSpec& arg) {
+  for (std::string_view begin : {"[rows", "[q_rows", "[k_rows", "[...]", "[m, n]", "axis 1: [rows]"}) {
+    if (arg.shape.substr(0, begin.size()) == begin) return true;
+  }
+  return false;
+}
+
 // What a mistake can be made in: arguments of the right kind, attributes, or the op as a whole (-1).
 std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
   std::vector<int> out;
@@ -44,6 +52,28 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
       case Mistake::wrong_element:
       case Mistake::write_past_end:
         fits = written;
+        break;
+      case Mistake::scaled_output:
+        fits = written && !integer;
+        break;
+      case Mistake::rows_past_256:  // of many rows, or of one long row of elements
+        fits = written && !integer && arg.shape != "[1]" && arg.shape[1] != 'h' && arg.shape[1] != 'b';
+        break;
+      case Mistake::wrong_tile:
+      case Mistake::columns_past_1024:
+        fits = written && !integer &&
+               (arg.shape == "[rows, width]" || arg.shape == "[m, n]; batched: [batch, m, n]" ||
+                arg.shape == "[rows, out]; [rows, in] if not transpose_w");
+        break;
+      case Mistake::features_past_64:
+        fits = written && !integer && arg.shape.find("_dim]") != std::string_view::npos && arg.shape[1] != 'h' &&
+               arg.shape[1] != 'b';
+        break;
+      case Mistake::lost_gradient:
+        fits = spec.id == TERN_OP_LINEAR_CROSS_ENTROPY && (arg.name == "dh" || arg.name == "dw");
+        break;
+      case Mistake::count_tail:
+        fits = written && !integer && (features & conformance::kDynamic) != 0 && has_rows(arg);
         break;
       case Mistake::wrong_stride:  // there are rows to be padded
         fits = written && (arg.shape.find(',') != std::string_view::npos || arg.shape.substr(0, 5) == "[...]") &&
@@ -93,7 +123,16 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
     case Mistake::long_count:
       if ((conformance::recipe_of(spec.id).features & conformance::kDynamic) == 0) return {};
       return {-1};
+    case Mistake::stale_replay:
+      if ((conformance::recipe_of(spec.id).features & conformance::kDynamic) == 0) return {};
+      return {-1};
+    case Mistake::forgotten_key:
+      if (spec.id == TERN_OP_ATTENTION || spec.id == TERN_OP_ATTENTION_BACKWARD) return {-1};
+      return spec.id == TERN_OP_ATTENTION_PAGED ? std::vector<int>{-1} : std::vector<int>{};
+    case Mistake::key_past_block:
+      return spec.id == TERN_OP_ATTENTION_PAGED ? std::vector<int>{-1} : std::vector<int>{};
     case Mistake::stale_workspace:
+    case Mistake::shared_workspace:
     case Mistake::ignored_stream:
     case Mistake::other_choice:
       return {-1};
@@ -117,7 +156,17 @@ bool shows(std::uint32_t op, Mistake mistake, const conformance::Variant& v) {
       return v.accumulate;
     case Mistake::short_count:
     case Mistake::long_count:
+    case Mistake::count_tail:
+    case Mistake::stale_replay:
       return v.dynamic;
+    case Mistake::rows_past_256:
+    case Mistake::columns_past_1024:
+    case Mistake::features_past_64:
+    case Mistake::wrong_tile:
+    case Mistake::forgotten_key:
+    case Mistake::key_past_block:
+    case Mistake::lost_gradient:
+      return v.needs == 0 && !v.dynamic && v.special == 0 && v.layout == conformance::Layout::contiguous;
     case Mistake::lost_special:
       return v.special != 0 || v.size <= 3;
     case Mistake::not_deterministic:
@@ -142,6 +191,8 @@ bool needs_laws(Mistake mistake) {
     case Mistake::row_variant:
     case Mistake::ignored_stream:
     case Mistake::other_choice:
+    case Mistake::shared_workspace:
+    case Mistake::stale_replay:
       return true;
     default:
       return false;

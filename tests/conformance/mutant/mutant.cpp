@@ -1,5 +1,6 @@
 #include "mutant/mutant.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <deque>
@@ -45,6 +46,8 @@ struct World {
   std::deque<std::function<tern_status()>> queue;  // of a device whose streams are late
   std::map<tern_stream, Captured> capturing;
   std::map<tern_capture, Captured> captured;
+  std::map<tern_stream, const BoundRecord*> in_flight;  // whose launch nobody has waited for
+  std::recursive_mutex mutex;
 };
 World* world = nullptr;
 
@@ -61,6 +64,7 @@ tern_status flush() {
 }
 
 tern_status enqueue(std::function<tern_status()> work) {
+  const std::scoped_lock lock(world->mutex);  // streams of two threads
   if (!late()) return work();
   world->queue.push_back(std::move(work));
   return TERN_OK;
@@ -205,7 +209,20 @@ tern_status launch(tern_bound raw, const tern_host_args* host_args, tern_stream 
     if (!world->queue.empty()) ++world->made;
     return inner(record->bound.inner, lengths);
   }
-  return enqueue([record, lengths, stream, inner] { return run(*record, lengths, stream, inner); });
+  return enqueue([record, lengths, stream, inner] {
+    const bool overtakes = std::any_of(world->in_flight.begin(), world->in_flight.end(), [&](const auto& other) {
+      return other.first != stream && other.second != record;
+    });
+    const tern_status status = run(*record, lengths, stream, inner);
+    if (world->plan.mistake != Mistake::shared_workspace || !concerns(record->bound.desc.op)) return status;
+    // what this launch wrote there, the other one reads: any of its numbers may come of it
+    if (overtakes && status == TERN_OK) {
+      const Memory memory(world->inner, stream);
+      Launch(world->plan, record->bound, memory, inner, world->made).spoil_some(lengths);
+    }
+    world->in_flight[stream] = record;
+    return status;
+  });
 }
 
 tern_status capture_begin(tern_stream stream) {
@@ -238,8 +255,17 @@ tern_status capture_launch(tern_capture capture, tern_stream stream) {
 
 tern_status capture_update(tern_capture capture, std::uint64_t node, const tern_host_args* host_args) {
   flush();
-  world->captured[capture].lengths = Lengths(*host_args);
-  return world->inner->capture_update(capture, node, host_args);
+  Captured& captured = world->captured[capture];
+  Lengths next(*host_args);
+  const bool is_stale = world->plan.mistake == Mistake::stale_replay && captured.bound != nullptr &&
+                        concerns(captured.bound->bound.desc.op) && next.counts != captured.lengths.counts;
+  if (is_stale) {
+    ++world->made;
+    next.counts = captured.lengths.counts;
+  }
+  captured.lengths = next;
+  const LengthsView view(captured.lengths);
+  return world->inner->capture_update(capture, node, is_stale ? view.get() : host_args);
 }
 
 tern_status capture_destroy(tern_capture capture) {
@@ -290,10 +316,12 @@ tern_status event_record(tern_event event, tern_stream stream) {
 }
 
 tern_status stream_wait_event(tern_stream stream, tern_event event) {
+  world->in_flight.clear();
   return enqueue([stream, event] { return world->inner->stream_wait_event(stream, event); });
 }
 
 tern_status stream_synchronize(tern_stream stream) {
+  world->in_flight.erase(stream);
   return std::max(flush(), world->inner->stream_synchronize(stream));
 }
 tern_status event_synchronize(tern_event event) { return std::max(flush(), world->inner->event_synchronize(event)); }
@@ -328,6 +356,17 @@ const char* name_of(Mistake mistake) {
                                            "not_deterministic",
                                            "row_variant",
                                            "ignored_stream",
+                                           "scaled_output",
+                                           "wrong_tile",
+                                           "rows_past_256",
+                                           "columns_past_1024",
+                                           "features_past_64",
+                                           "count_tail",
+                                           "forgotten_key",
+                                           "key_past_block",
+                                           "lost_gradient",
+                                           "shared_workspace",
+                                           "stale_replay",
                                            "other_choice",
                                            "late_host_args",
                                            "capability_set",
@@ -347,8 +386,9 @@ const std::vector<Mistake>& kernel_mistakes() {
 }
 
 std::shared_ptr<const accel::Backend> mutate(std::shared_ptr<const accel::Backend> inner, const Plan& plan_of) {
-  static World one;
-  one = World{};
+  static World one;  // made anew in its place: it holds a mutex
+  std::destroy_at(&one);
+  std::construct_at(&one);
   world = &one;
   one.backend = std::move(inner);
   one.inner = &one.backend->api();

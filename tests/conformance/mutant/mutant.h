@@ -1,5 +1,5 @@
-// A backend with one mistake in it: the table of a sound one, wrapped. Each mistake changes one element or one tail of
-// one argument, and only where the class says; the conformance suite must find every one.
+// A backend with one mistake in it: the table of a sound one, wrapped. Each mistake changes one element, one tail or
+// one part of one argument, and only where the class says; the conformance suite must find every one.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,17 @@ enum class Mistake {
   not_deterministic,  // every other launch differs in one bit
   row_variant,        // one row alone differs in one bit from the same row among others
   ignored_stream,     // the kernel does not wait for earlier work of its stream
+  scaled_output,      // a whole output is seven tenths of what it should be
+  wrong_tile,         // the last tile of 16 x 16 holds what the one before it does
+  rows_past_256,      // rows from 256 on are not computed
+  columns_past_1024,  // columns from 1,024 on are not computed
+  features_past_64,   // features of a head from 64 on are 0
+  count_tail,         // rows below a dynamic count, but beyond the last whole block of 8, are not computed
+  forgotten_key,      // a row that sees more than 64 keys forgets the last
+  key_past_block,     // such a row forgets the first key of a paged cache's second block
+  lost_gradient,      // a gradient of the loss head is 0 for vocabularies from 4,096 on
+  shared_workspace,   // two launches that no order holds apart use one static workspace
+  stale_replay,       // a replayed launch takes its counts from when it was captured
   other_choice,       // a choice given to plan is not kept
   late_host_args,  // host_args are read after launch has returned: ends in a crash, so it is tried in a process of its
                    // own

@@ -1,0 +1,247 @@
+// Mistakes in how a kernel is built rather than in one element: they show at sizes that real models have, and only
+// there.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/dtype.h"
+#include "mutant/launch.h"
+#include "ops/ref/attention_row.h"
+
+namespace tern::mutant {
+namespace {
+
+using ops::ref::AttentionInputs;
+using ops::ref::AttentionRow;
+using ops::ref::Tensor;
+
+constexpr std::int64_t kFewKeys = 64;  // rows that see no more are computed as they should be
+
+// Where each op of attention keeps its arguments.
+struct Places {
+  int q, k, v, cu_q, lens, table, sinks, out, lse;
+};
+
+Places places_of(std::uint32_t op) {
+  switch (op) {
+    case TERN_OP_ATTENTION:
+      return {TERN_ATTENTION_Q,
+              TERN_ATTENTION_K,
+              TERN_ATTENTION_V,
+              TERN_ATTENTION_CU_SEQLENS_Q,
+              TERN_ATTENTION_CU_SEQLENS_K,
+              -1,
+              TERN_ATTENTION_SINKS,
+              TERN_ATTENTION_OUT,
+              TERN_ATTENTION_LSE};
+    case TERN_OP_ATTENTION_PAGED:
+      return {TERN_ATTENTION_PAGED_Q,       TERN_ATTENTION_PAGED_K_CACHE,
+              TERN_ATTENTION_PAGED_V_CACHE, TERN_ATTENTION_PAGED_CU_SEQLENS_Q,
+              TERN_ATTENTION_PAGED_KV_LENS, TERN_ATTENTION_PAGED_BLOCK_TABLE,
+              TERN_ATTENTION_PAGED_SINKS,   TERN_ATTENTION_PAGED_OUT,
+              TERN_ATTENTION_PAGED_LSE};
+    default:
+      return {TERN_ATTENTION_BACKWARD_Q,
+              TERN_ATTENTION_BACKWARD_K,
+              TERN_ATTENTION_BACKWARD_V,
+              TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q,
+              TERN_ATTENTION_BACKWARD_CU_SEQLENS_K,
+              -1,
+              TERN_ATTENTION_BACKWARD_SINKS,
+              TERN_ATTENTION_BACKWARD_OUT,
+              TERN_ATTENTION_BACKWARD_LSE};
+  }
+}
+
+double dot(const double* a, const double* b, std::int64_t n) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// An attention call, decoded; the numbers that a kernel without one key would have given are worked out from its
+// result.
+class WithoutKey {
+ public:
+  WithoutKey(std::uint32_t op, const tern_attention_attrs& attrs, std::vector<Tensor>& args)
+      : op_(op), at_(places_of(op)), args_(args), attrs_(attrs) {}
+
+  // `which`: the key left out of a row with more than kFewKeys, counted from the first that it sees.
+  template <typename Which>
+  bool run(const Which& which) {
+    bool any = false;
+    for_each_attention_row(inputs(), [&](const AttentionRow& row) {
+      const std::int64_t key = which(row);
+      if (row.mask.size() <= kFewKeys || key < 0 || key >= row.mask.size()) return;
+      any = true;
+      op_ == TERN_OP_ATTENTION_BACKWARD ? without_gradient(row, static_cast<std::size_t>(key))
+                                        : without_value(row, static_cast<std::size_t>(key));
+    });
+    return any;
+  }
+
+ private:
+  Tensor& arg(int index) { return args_[static_cast<std::size_t>(index)]; }
+
+  AttentionInputs inputs() {
+    if (op_ != TERN_OP_ATTENTION_PAGED) {
+      return ops::ref::ragged_inputs(attrs_, arg(at_.q), arg(at_.k), arg(at_.sinks), arg(at_.cu_q), arg(at_.lens));
+    }
+    return {attrs_,
+            arg(at_.q),
+            arg(at_.k),
+            arg(at_.sinks),
+            arg(at_.cu_q),
+            [this](std::int64_t s) { return arg(at_.lens).integer[static_cast<std::size_t>(s)]; },
+            [this](std::int64_t s, std::int64_t key) {
+              const std::int64_t block = arg(at_.k).size(1);
+              const auto entry = static_cast<std::size_t>(s * arg(at_.table).size(1) + key / block);
+              return arg(at_.table).integer.at(entry) * block + key % block;
+            }};
+  }
+
+  void without_value(const AttentionRow& row, std::size_t key) {
+    const std::int64_t width = arg(at_.v).size(arg(at_.v).desc.rank - 1);
+    const double p = std::exp(row.score[key] - row.lse);
+    for (std::int64_t d = 0; d < width; ++d) {
+      double& out = arg(at_.out).real[static_cast<std::size_t>(row.at * width + d)];
+      out = (out - p * arg(at_.v).real[static_cast<std::size_t>(row.key[key] * width + d)]) / (1.0 - p);
+    }
+    if (arg(at_.lse).present()) arg(at_.lse).real[static_cast<std::size_t>(row.at)] = row.lse + std::log1p(-p);
+  }
+
+  void without_gradient(const AttentionRow& row, std::size_t key) {
+    const std::int64_t head_dim = arg(at_.q).size(2);
+    const std::int64_t value_dim = arg(at_.v).size(2);
+    const double* upstream = arg(TERN_ATTENTION_BACKWARD_DOUT).real.data() + row.at * value_dim;
+    const double p = std::exp(row.score[key] - arg(at_.lse).real[static_cast<std::size_t>(row.at)]);
+    const double delta = dot(upstream, arg(at_.out).real.data() + row.at * value_dim, value_dim);
+    const double dp = dot(upstream, arg(at_.v).real.data() + row.key[key] * value_dim, value_dim);
+    const double ds = p * (dp - delta) * row.slope[key] * attrs_.scale;
+    for (std::int64_t d = 0; d < value_dim; ++d) {
+      arg(TERN_ATTENTION_BACKWARD_DV).real[static_cast<std::size_t>(row.key[key] * value_dim + d)] -= p * upstream[d];
+    }
+    for (std::int64_t d = 0; d < head_dim; ++d) {
+      const auto query = static_cast<std::size_t>(row.at * head_dim + d);
+      const auto of_key = static_cast<std::size_t>(row.key[key] * head_dim + d);
+      arg(TERN_ATTENTION_BACKWARD_DQ).real[query] -= ds * arg(at_.k).real[of_key];
+      arg(TERN_ATTENTION_BACKWARD_DK).real[of_key] -= ds * arg(at_.q).real[query];
+    }
+  }
+
+  std::uint32_t op_;
+  Places at_;
+  std::vector<Tensor>& args_;
+  tern_attention_attrs attrs_;
+};
+
+}  // namespace
+
+// Rewrites whole parts of the output `plan_.arg`: each element of its valid part by `value(index, found, held before)`.
+void Launch::rewrite(const std::vector<Bytes>& before,
+                     const std::function<double(const Element& at, double found, double held)>& value) {
+  const auto arg = static_cast<std::size_t>(plan_.arg);
+  const tern_tensor& tensor = bound_.args[arg];
+  if (!dtype_info(tensor.desc.dtype).floating) return;
+  const Bytes now = whole(arg);
+  const std::int64_t count = size(arg);
+  const auto bytes = static_cast<std::size_t>(dtype_bytes(tensor.desc.dtype));
+  bool any = false;
+  for (std::int64_t n = 0; n < count; ++n) {
+    const Element at = element_at(tensor, lengths_.counts.data(), n);
+    const auto offset = static_cast<std::ptrdiff_t>(at.plane.offset - tensor.planes[0].offset);
+    const auto read = [&](const Bytes& from) {
+      return to_value(at, Bytes(from.begin() + offset, from.begin() + offset + static_cast<std::ptrdiff_t>(bytes)))
+          .real[0];
+    };
+    const double found = read(now);
+    const double wrong = value(at, found, read(before[arg]));
+    if (wrong == found || (std::isnan(wrong) && std::isnan(found))) continue;
+    store(memory_, at, from_real(at, wrong));
+    any = true;
+  }
+  if (any) ++made_;
+}
+
+void Launch::spoil_structure(const std::vector<Bytes>& before) {
+  const auto arg = static_cast<std::size_t>(std::max(plan_.arg, 0));
+  const tern_tensor_desc& desc = bound_.args[arg].desc;
+  const auto last = static_cast<std::size_t>(std::max(desc.rank - 1, 0));
+  switch (plan_.mistake) {
+    case Mistake::scaled_output:
+      return rewrite(before, [](const Element&, double found, double) { return found * 0.7; });
+    case Mistake::rows_past_256:
+      if (desc.shape[0] <= 256) return;
+      return rewrite(before,
+                     [](const Element& at, double found, double held) { return at.index[0] < 256 ? found : held; });
+    case Mistake::columns_past_1024:
+      if (desc.rank < 2 || desc.shape[last] <= 1024) return;
+      return rewrite(before, [last](const Element& at, double found, double held) {
+        return at.index[last] < 1024 ? found : held;
+      });
+    case Mistake::features_past_64:
+      if (desc.rank != 3 || desc.shape[last] <= 64) return;
+      return rewrite(before,
+                     [last](const Element& at, double found, double) { return at.index[last] < 64 ? found : 0.0; });
+    case Mistake::count_tail: {
+      if (desc.dynamic_dim < 0 || lengths_.counts[desc.count_slot] % 8 == 0) return;
+      const auto dim = static_cast<std::size_t>(desc.dynamic_dim);
+      const std::int64_t whole_blocks = lengths_.counts[desc.count_slot] / 8 * 8;
+      return rewrite(before, [=](const Element& at, double found, double held) {
+        return at.index[dim] < whole_blocks ? found : held;
+      });
+    }
+    case Mistake::wrong_tile: {  // the last tile of 16 x 16 is that before it
+      if (desc.rank != 2 || desc.shape[0] < 17 || desc.shape[1] < 17) return;
+      const tern_tensor_desc valid = valid_part(desc, lengths_.counts.data());
+      const Bytes now = whole(arg);
+      const std::span<const std::byte> plane(now);
+      const Tensor values = ops::ref::decode(valid, std::span(&plane, 1));
+      const std::int64_t row = (valid.shape[0] - 1) / 16 * 16;
+      const std::int64_t column = (valid.shape[1] - 1) / 16 * 16;
+      if (row < 0 || column < 16) return;
+      return rewrite(before, [&](const Element& at, double found, double) {
+        if (at.index[0] < row || at.index[1] < column) return found;
+        return values.real[static_cast<std::size_t>(at.index[0] * valid.shape[1] + at.index[1] - 16)];
+      });
+    }
+    case Mistake::lost_gradient:
+      if (bound_.args[TERN_LINEAR_CROSS_ENTROPY_W].desc.shape[0] < 4096) return;
+      return rewrite(before, [](const Element&, double, double) { return 0.0; });
+    case Mistake::forgotten_key:
+    case Mistake::key_past_block:
+      return forget_key();
+    default:
+      return;
+  }
+}
+
+// A row with more than 64 keys loses one: the last that it sees, or the first of a paged cache's second block.
+void Launch::forget_key() {
+  std::vector<Tensor> args(bound_.args.size());
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!present(i)) continue;
+    const Bytes bytes = whole(i);
+    const std::span<const std::byte> plane(bytes);
+    args[i] = ops::ref::decode(valid_part(bound_.args[i].desc, lengths_.counts.data()), std::span(&plane, 1));
+  }
+  const std::vector<Tensor> right = args;
+  tern_attention_attrs attrs{};  // all three ops' are alike
+  std::memcpy(&attrs, bound_.desc.attrs, sizeof(attrs));
+  WithoutKey without(bound_.desc.op, attrs, args);
+  const std::int64_t block = bound_.args[TERN_ATTENTION_PAGED_K_CACHE].desc.shape[1];
+  const bool last = plan_.mistake == Mistake::forgotten_key;
+  const bool any =
+      without.run([&](const AttentionRow& row) { return last ? row.mask.size() - 1 : block - row.mask.first; });
+  if (!any) return;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    for (std::size_t n = 0; written(i) && n < args[i].real.size(); ++n) {
+      if (args[i].real[n] == right[i].real[n]) continue;
+      const Element at = element_at(bound_.args[i], lengths_.counts.data(), static_cast<std::int64_t>(n));
+      store(memory_, at, from_real(at, args[i].real[n]));
+    }
+  }
+  ++made_;
+}
+
+}  // namespace tern::mutant
