@@ -154,7 +154,7 @@ tern_status Launch::spoil_input(const Lengths& lengths) {
   tern_status status = TERN_OK;
   // From the last element back to one that matters: some are masked, skipped or ignored.
   const std::int64_t count = size(arg);
-  for (std::int64_t n = count - 1, tries = 0; n >= 0 && tries < 6; --n) {
+  for (std::int64_t n = count - 1, tries = 0; n >= 0 && tries < 12; --n) {
     const Element at = element_at(tensor, lengths.counts.data(), n);
     const Bytes right = load(memory_, at);
     const ops::ref::Tensor value = to_value(at, right);
@@ -177,7 +177,6 @@ tern_status Launch::spoil_input(const Lengths& lengths) {
       return status;
     }
     restore(before);
-    if (bound_.launches > 0 && plan_.mistake == Mistake::stale_input && tries >= 3) break;
   }
   return run_(bound_.inner, lengths);
 }

@@ -1,0 +1,99 @@
+// Plans, bindings and launches of single ops.
+#include <algorithm>
+
+#include "mutant/world.h"
+
+namespace tern::mutant {
+
+tern_status plan(tern_device device, const tern_op_desc* desc, const char* choice, tern_plan* out,
+                 tern_plan_info* info) {
+  auto made = std::make_unique<Planned>();
+  const tern_status status = world->inner->plan(device, desc, choice, &made->inner, info);
+  if (status != TERN_OK) return status;
+  made->device = device;
+  made->args.assign(desc->args, desc->args + desc->num_args);
+  const auto* attrs = static_cast<const std::byte*>(desc->attrs);
+  if (attrs != nullptr) made->attrs.assign(attrs, attrs + desc->attrs_size);
+  if (desc->alias != nullptr) made->alias.assign(desc->alias, desc->alias + desc->num_args);
+  made->desc = *desc;
+  made->desc.args = made->args.data();
+  made->desc.attrs = made->attrs.data();
+  made->desc.alias = made->alias.empty() ? nullptr : made->alias.data();
+  made->workspace = info->workspace_bytes;
+  if (concerns(desc->op)) {
+    spoil_plan(choice, *info);
+    if (world->plan.mistake == Mistake::wrong_attribute) {
+      Bytes changed = made->attrs;
+      tern_op_desc other = made->desc;
+      made->other_info.size = sizeof(made->other_info);
+      if (change_attribute(desc->op, world->plan.arg, changed)) {
+        other.attrs = changed.data();
+        if (world->inner->plan(device, &other, nullptr, &made->other, &made->other_info) != TERN_OK)
+          made->other = nullptr;
+      }
+    }
+  }
+  *out = reinterpret_cast<tern_plan>(made.release());
+  return TERN_OK;
+}
+
+tern_status plan_destroy(tern_plan raw) {
+  const std::unique_ptr<Planned> planned(reinterpret_cast<Planned*>(raw));
+  if (planned->other != nullptr) world->inner->plan_destroy(planned->other);
+  return world->inner->plan_destroy(planned->inner);
+}
+
+tern_status bind(tern_plan raw, const tern_tensor* args, tern_plane workspace, void* host_scratch, tern_bound* out) {
+  auto* planned = reinterpret_cast<Planned*>(raw);
+  auto made = std::make_unique<BoundRecord>();
+  made->plan = planned;
+  made->bound.desc = planned->desc;
+  made->bound.args.assign(args, args + planned->desc.num_args);
+  made->bound.alias = planned->alias;
+  if (concerns(planned->desc.op) && world->plan.mistake == Mistake::stale_workspace) {
+    made->bound.extra = tern_plane{workspace.buffer, workspace.offset + planned->workspace + 63};
+  }
+  const tern_status status = world->inner->bind(planned->inner, args, workspace, host_scratch, &made->bound.inner);
+  if (status != TERN_OK) return status;
+  if (planned->other != nullptr) {
+    tern_plane own{};
+    if (planned->other_info.workspace_bytes > 0 &&
+        world->inner->buffer_create(planned->device, planned->other_info.workspace_bytes, &made->other_workspace) ==
+            TERN_OK) {
+      own.buffer = made->other_workspace;
+    }
+    // a kernel that wants host scratch of its own is left alone
+    const bool possible = planned->other_info.host_scratch_bytes == 0;
+    if (!possible || world->inner->bind(planned->other, args, own, nullptr, &made->bound.other) != TERN_OK) {
+      made->bound.other = nullptr;
+    }
+  }
+  *out = reinterpret_cast<tern_bound>(made.release());
+  return TERN_OK;
+}
+
+tern_status unbind(tern_bound raw) {
+  flush();
+  const std::unique_ptr<BoundRecord> record(reinterpret_cast<BoundRecord*>(raw));
+  if (record->bound.other != nullptr) world->inner->unbind(record->bound.other);
+  const tern_status status = world->inner->unbind(record->bound.inner);
+  if (record->other_workspace != nullptr) world->inner->buffer_destroy(record->other_workspace);
+  return status;
+}
+
+tern_status launch(tern_bound raw, const tern_host_args* host_args, tern_stream stream, std::uint64_t* node) {
+  auto* record = reinterpret_cast<BoundRecord*>(raw);
+  if (const auto at = world->capturing.find(stream); at != world->capturing.end()) {
+    at->second = {record, Lengths(*host_args)};
+    return world->inner->launch(record->bound.inner, host_args, stream, node);
+  }
+  const auto inner = [stream](tern_bound bound, const Lengths& lengths) {
+    const LengthsView view(lengths);
+    std::uint64_t ignored = 0;
+    const tern_status status = world->inner->launch(bound, view.get(), stream, &ignored);
+    return status != TERN_OK ? status : world->inner->stream_synchronize(stream);
+  };
+  return launch_record(*record, host_args, stream, inner);
+}
+
+}  // namespace tern::mutant
