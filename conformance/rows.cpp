@@ -32,7 +32,7 @@ int row_dim(const Case& c, std::size_t arg) {
       return name == "q" || name == "out" || name == "lse" ? 0 : -1;
     }
     default:
-      return c.spec().args[arg].shape.substr(0, 5) == "[rows" ? 0 : -1;
+      return c.spec().args[arg].shape.text.substr(0, 5) == "[rows" ? 0 : -1;
   }
 }
 
