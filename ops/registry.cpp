@@ -23,4 +23,11 @@ const OpRules& op_rules(std::uint32_t op) {
   return *kRules[op];
 }
 
+Work work_of(const CallDesc& call, HostArrays lengths) {
+  const WorkRules& rules = op_rules(call.op).work;
+  Work work{rules.flops(call, lengths), 0};
+  for (std::size_t a = 0; a < call.args.size(); ++a) work.bytes += rules.bytes(call, static_cast<int>(a), lengths);
+  return work;
+}
+
 }  // namespace tern::ops
