@@ -13,6 +13,7 @@
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "conformance/selftest.h"
+#include "ops/facts.h"
 
 namespace tern::cli {
 namespace {
@@ -31,6 +32,22 @@ std::vector<std::uint32_t> ops_of(const Arguments& arguments) {
                                                                              : cat("did you mean ", close, "?")));
     }
     out.push_back(spec->id);
+  }
+  return out;
+}
+
+// As words or between commas: --require infer,train.
+std::uint32_t required_by(const Arguments& arguments) {
+  std::uint32_t out = 0;
+  for (const std::string& words : arguments.list("require")) {
+    for (const std::string_view word : split(words, ',')) {
+      const auto command = ops::find_command(word);
+      if (!command) {
+        throw Failure(usage_error(cat("--require is \"", word, "\", and must be infer, train or serve"),
+                                  "for example --require infer,train"));
+      }
+      out |= *command;
+    }
   }
   return out;
 }
@@ -66,6 +83,7 @@ int run_selftest(const Arguments& arguments) {
   if (arguments.maybe_string("model")) return check_model(arguments);
   conformance::SelftestOptions options;
   options.ops = ops_of(arguments);
+  options.required = required_by(arguments);
   options.stopped = interrupted;
   install_interrupt_handler();
   const accel::SelectedDevice selected = session::open_device(runtime_options(arguments)).value();
