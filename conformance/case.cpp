@@ -6,10 +6,16 @@
 
 namespace tern::conformance {
 
+std::vector<TensorDesc> descs_of(const Case& c) {
+  std::vector<TensorDesc> out;
+  for (const Argument& arg : c.args) out.push_back(arg.desc);
+  return out;
+}
+
 accel::OpDesc op_desc(const Case& c) {
   accel::OpDesc out;
   out.op = c.op;
-  for (const Argument& arg : c.args) out.args.push_back(arg.desc);
+  out.args = descs_of(c);
   out.attrs = c.attrs;
   out.needs = c.needs;
   out.accumulate = c.accumulate;

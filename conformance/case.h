@@ -48,6 +48,7 @@ struct Case {
 
 // What the device is asked.
 [[nodiscard]] accel::OpDesc op_desc(const Case& c);
+[[nodiscard]] std::vector<TensorDesc> descs_of(const Case& c);
 // `desc` with its dynamic dimension cut to the case's count.
 [[nodiscard]] TensorDesc cut(const TensorDesc& desc, std::span<const std::int64_t> counts);
 // An argument's elements, dynamic dimensions cut.

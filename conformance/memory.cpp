@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "conformance/compare.h"
+#include "ops/rules.h"
 
 namespace tern::conformance {
 namespace {
@@ -70,11 +71,9 @@ std::string check_tail(const Case& c, std::size_t i, const Outputs& found) {
 }
 
 // Uses of a packed weight in this call.
-std::uint32_t uses_of(const Case& c) {
-  if (c.op == TERN_OP_MATMUL_Q && ops::unpack_attrs<tern_matmul_q_attrs>(c.attrs).transpose_w == 0) {
-    return TERN_USE_INPUT_GRAD;
-  }
-  return TERN_USE_FORWARD;
+std::uint32_t uses_of(const Case& c, std::size_t arg) {
+  const std::vector<TensorDesc> descs = descs_of(c);
+  return ops::op_rules(c.op).uses({c.op, descs, c.attrs, c.accumulate}, static_cast<int>(arg));
 }
 
 }  // namespace
@@ -129,7 +128,7 @@ CaseMemory::CaseMemory(const accel::DevicePtr& device, const Case& c, int shift)
 }
 
 void CaseMemory::place_packed(std::size_t arg, const Case& c, int shift) {
-  uses_[arg] = uses_of(c);
+  uses_[arg] = uses_of(c, arg);
   tern_packed_info info{};
   info.size = sizeof(info);
   const bool known = device_->backend().has(&tern_backend::packed_info) && device_->backend().has(&tern_backend::pack);

@@ -4,36 +4,20 @@
 
 #include "base/dtype.h"
 #include "base/strings.h"
+#include "ops/rules.h"
 
 namespace tern::conformance {
 namespace {
 
-// The dimension of an argument that counts independent rows, or -1.
-int row_dim(const Case& c, std::size_t arg) {
-  switch (c.op) {
-    case TERN_OP_CAST_COPY:
-    case TERN_OP_AXPBY:
-    case TERN_OP_MUL:
-    case TERN_OP_SOFTCAP:
-      return 0;
-    case TERN_OP_SCALE:
-      return arg == TERN_SCALE_FACTOR ? -1 : 0;
-    case TERN_OP_MATMUL: {
-      const auto attrs = ops::unpack_attrs<tern_matmul_attrs>(c.attrs);
-      if (c.args[TERN_MATMUL_A].desc.rank != 2) return -1;
-      if (arg == TERN_MATMUL_A) return attrs.transpose_a;
-      return arg == TERN_MATMUL_OUT ? 0 : -1;
-    }
-    case TERN_OP_MATMUL_Q:
-      return arg == TERN_MATMUL_Q_X || arg == TERN_MATMUL_Q_Y ? 0 : -1;
-    case TERN_OP_ATTENTION:
-    case TERN_OP_ATTENTION_PAGED: {
-      const std::string_view name = c.spec().args[arg].name;
-      return name == "q" || name == "out" || name == "lse" ? 0 : -1;
-    }
-    default:
-      return c.spec().args[arg].shape.substr(0, 5) == "[rows" ? 0 : -1;
+// By argument: the dimension that counts independent rows, or -1 (where the call has none, too).
+std::vector<int> row_dims(const Case& c) {
+  const std::vector<TensorDesc> descs = descs_of(c);
+  std::vector<int> out(descs.size(), -1);
+  for (std::size_t i = 0; i < descs.size(); ++i) {
+    if (!is_present(descs[i])) continue;
+    out[i] = ops::op_rules(c.op).row_dim({c.op, descs, c.attrs, c.accumulate}, static_cast<int>(i));
   }
+  return out;
 }
 
 // Entries [begin, begin + count) of a dimension.
@@ -47,15 +31,15 @@ Argument slice(const Argument& from, int dim, std::int64_t begin, std::int64_t c
 }
 
 bool slice_rows(const Case& c, std::int64_t begin, std::int64_t count, Case& out) {
+  const std::vector<int> dims = row_dims(c);
   out = c;
   bool any = false;
   for (std::size_t i = 0; i < c.args.size(); ++i) {
+    if (dims[i] < 0) continue;
     const TensorDesc& desc = c.args[i].desc;
-    const int dim = is_present(desc) ? row_dim(c, i) : -1;
-    if (dim < 0) continue;
-    if (desc.dynamic_dim >= 0 || is_quantised(desc) || begin + count > desc.shape[dim]) return false;
+    if (desc.dynamic_dim >= 0 || is_quantised(desc) || begin + count > desc.shape[dims[i]]) return false;
     any = true;
-    out.args[i] = slice(c.args[i], dim, begin, count);
+    out.args[i] = slice(c.args[i], dims[i], begin, count);
   }
   return any;
 }
@@ -66,49 +50,68 @@ void set_lengths(Argument& argument, const std::vector<std::int32_t>& values) {
   std::memcpy(argument.planes[0].data(), values.data(), argument.planes[0].size());
 }
 
-// The longest sequence, alone.
-std::vector<RowSlice> attention_slices(const Case& c) {
-  const bool paged = c.op == TERN_OP_ATTENTION_PAGED;
-  const std::vector<std::vector<std::int32_t>> lengths = host_lengths(c).arrays;
-  const std::vector<std::int32_t>& cu_q = lengths[0];
+std::vector<std::int64_t> numbers(const Case& c, int arg) {
+  const Argument& argument = c.args[static_cast<std::size_t>(arg)];
+  return decode(argument.desc, argument.planes, c.counts).integer;
+}
+
+std::size_t longest_of(const std::vector<std::int64_t>& bounds) {
   std::size_t longest = 0;
-  for (std::size_t s = 0; s + 1 < cu_q.size(); ++s) {
-    if (cu_q[s + 1] - cu_q[s] > cu_q[longest + 1] - cu_q[longest]) longest = s;
+  for (std::size_t s = 0; s + 1 < bounds.size(); ++s) {
+    if (bounds[s + 1] - bounds[s] > bounds[longest + 1] - bounds[longest]) longest = s;
   }
-  const std::int32_t begin = cu_q[longest];
-  const std::int32_t count = cu_q[longest + 1] - begin;
-  std::vector<RowSlice> out;
-  auto add = [&](std::int32_t first, std::int32_t rows) {
-    RowSlice made{{}, first, rows};
-    if (rows < 1 || !slice_rows(c, first, rows, made.part)) return;
-    if (paged) {
-      set_lengths(made.part.args[TERN_ATTENTION_PAGED_CU_SEQLENS_Q], {0, rows});
-      set_lengths(made.part.args[TERN_ATTENTION_PAGED_KV_LENS], {lengths[1][longest]});
-      made.part.args[TERN_ATTENTION_PAGED_BLOCK_TABLE] =
-          slice(c.args[TERN_ATTENTION_PAGED_BLOCK_TABLE], 0, static_cast<std::int64_t>(longest), 1);
-    } else {
-      const std::int32_t keys = lengths[1][longest + 1] - lengths[1][longest];
-      set_lengths(made.part.args[TERN_ATTENTION_CU_SEQLENS_Q], {0, rows});
-      set_lengths(made.part.args[TERN_ATTENTION_CU_SEQLENS_K], {0, keys});
-      for (std::size_t arg : {TERN_ATTENTION_K, TERN_ATTENTION_V}) {
-        made.part.args[arg] = slice(c.args[arg], 0, lengths[1][longest], keys);
-      }
+  return longest;
+}
+
+// Leaves sequence `s` alone with its keys: every argument that has as many rows as `keys` cuts is cut alike.
+void keep_keys(const Case& c, const ops::Indices::Sequences& keys, std::size_t s, Case& part) {
+  const std::vector<std::int64_t> bounds = numbers(c, keys.arg);
+  const std::int64_t count = bounds[s + 1] - bounds[s];
+  const auto args = c.spec().args;
+  const std::string_view rows = args[static_cast<std::size_t>(keys.rows_of)].shape[0].name;
+  set_lengths(part.args[static_cast<std::size_t>(keys.arg)], {0, static_cast<std::int32_t>(count)});
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (args[i].shape.find(rows) == 0 && is_present(c.args[i].desc)) {
+      part.args[i] = slice(c.args[i], 0, bounds[s], count);
     }
+  }
+}
+
+void keep_blocks(const Case& c, const ops::Indices::Paged& paged, std::size_t s, Case& part) {
+  const auto table = static_cast<std::size_t>(paged.block_table);
+  set_lengths(part.args[static_cast<std::size_t>(paged.kv_lens)],
+              {static_cast<std::int32_t>(numbers(c, paged.kv_lens)[s])});
+  part.args[table] = slice(c.args[table], 0, static_cast<std::int64_t>(s), 1);
+}
+
+// The longest sequence alone, and its last row.
+std::vector<RowSlice> sequence_slices(const Case& c, const ops::Indices& indices) {
+  const ops::Indices::Sequences& queries = indices.sequences[0];
+  const std::vector<std::int64_t> bounds = numbers(c, queries.arg);
+  const std::size_t longest = longest_of(bounds);
+  const std::int64_t count = bounds[longest + 1] - bounds[longest];
+  std::vector<RowSlice> out;
+  for (const std::int64_t rows : {count, std::int64_t{1}}) {
+    RowSlice made{{}, bounds[longest] + count - rows, rows};
+    if (count < 1 || !slice_rows(c, made.begin, rows, made.part)) continue;
+    set_lengths(made.part.args[static_cast<std::size_t>(queries.arg)], {0, static_cast<std::int32_t>(rows)});
+    for (std::size_t i = 1; i < indices.sequences.size(); ++i) keep_keys(c, indices.sequences[i], longest, made.part);
+    if (indices.paged) keep_blocks(c, *indices.paged, longest, made.part);
     out.push_back(std::move(made));
-  };
-  add(begin, count);
-  add(begin + count - 1, 1);
+  }
   return out;
 }
 
 }  // namespace
 
 std::vector<RowSlice> row_slices(const Case& c) {
-  if (c.op == TERN_OP_ATTENTION || c.op == TERN_OP_ATTENTION_PAGED) return attention_slices(c);
+  const std::vector<TensorDesc> descs = descs_of(c);
+  const ops::Indices indices = ops::op_rules(c.op).indices({c.op, descs, c.attrs, c.accumulate});
+  if (!indices.sequences.empty()) return sequence_slices(c, indices);
+  const std::vector<int> dims = row_dims(c);
   std::int64_t rows = 0;
-  for (std::size_t i = 0; i < c.args.size(); ++i) {
-    const int dim = is_present(c.args[i].desc) ? row_dim(c, i) : -1;
-    if (dim >= 0) rows = c.args[i].desc.shape[dim];
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] >= 0) rows = descs[i].shape[dims[i]];
   }
   std::vector<RowSlice> out;
   // One, all but one, and numbers on both sides of what kernels take at once.
@@ -122,12 +125,12 @@ std::vector<RowSlice> row_slices(const Case& c) {
 }
 
 std::string compare_rows(const Case& c, const RowSlice& slice_of, const Outputs& whole, const Outputs& alone) {
+  const std::vector<int> dims = row_dims(c);
   for (std::size_t i = 0; i < c.args.size(); ++i) {
-    const int dim = is_present(c.args[i].desc) && c.written(i) ? row_dim(c, i) : -1;
-    if (dim < 0) continue;
+    if (dims[i] < 0 || !c.written(i)) continue;
     Argument found = c.args[i];
     found.planes = whole.planes[i];
-    const Argument rows = slice(found, dim, slice_of.begin, slice_of.count);
+    const Argument rows = slice(found, dims[i], slice_of.begin, slice_of.count);
     const auto left = decode(rows.desc, rows.planes, c.counts);
     const auto right = decode(slice_of.part.args[i].desc, alone.planes[i], c.counts);
     if (left.real != right.real || left.integer != right.integer) {

@@ -7,6 +7,7 @@
 #include "conformance/compare.h"
 #include "conformance/device_emitter.h"
 #include "conformance/oracle_laws.h"
+#include "conformance/requirement.h"
 #include "ops/rules.h"
 
 namespace tern::conformance {
@@ -22,8 +23,8 @@ void take(OpReport& report, LawResult&& result) {
   for (Finding& finding : result.findings) report.findings.push_back(std::move(finding));
 }
 
-// The op's decomposition on the device's kernels; false where some part has none.
-bool run_decomposed(Bench& bench, const Case& c, const std::string& reason, OpReport& report) {
+// The op's decomposition on the device's kernels; false where some part has none: `reason` says which.
+bool run_decomposed(Bench& bench, const Case& c, std::string& reason, OpReport& report) {
   const auto decompose = ops::op_rules(c.op).decompose;
   if (report.host_reason.empty()) report.host_reason = reason;
   if (decompose == nullptr) return false;
@@ -31,7 +32,7 @@ bool run_decomposed(Bench& bench, const Case& c, const std::string& reason, OpRe
   const std::vector<ops::Value> results = decompose(emitter, emitter.call());
   if (results.empty()) return false;
   if (emitter.stuck()) {
-    report.host_reason = emitter.stuck_on();
+    report.host_reason = reason = emitter.stuck_on();
     return false;
   }
   const std::vector<ops::ref::Tensor> expected = run_oracle(c);
@@ -69,6 +70,14 @@ void run_native(Bench& bench, const CaseSource& source, const Case& c, const Sel
 // A dropped NaN stays NaN in dropout's decomposition, as its contract says.
 bool may_decompose(const Case& c) { return !(c.special && c.op == TERN_OP_DROPOUT); }
 
+// The first case that the host would have to run, though one of the commands `required` needs the op.
+void note_uncovered(const Case& c, std::uint32_t required, const std::string& reason, OpReport& report) {
+  const std::string law = cat("needed by ", ops::command_words(ops::op_rules(c.op).needed_by & required));
+  const auto has_law = [&](const Finding& finding) { return finding.law == law; };
+  if (std::any_of(report.findings.begin(), report.findings.end(), has_law)) return;
+  report.findings.push_back({law, cat("the host would have to run it: ", reason), c});
+}
+
 void check_rules(const CaseSource& source, const Case& c, OpReport& report) {
   if (source.variant.in != TERN_F32 || source.variant.out != TERN_F32 || source.variant.size > 1) return;
   int checked = 0;
@@ -81,6 +90,7 @@ void check_rules(const CaseSource& source, const Case& c, OpReport& report) {
 OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options) {
   OpReport report;
   report.op = op;
+  const bool needed = (ops::op_rules(op).needed_by & options.required) != 0;
   for (const CaseSource& source : case_sources(op, std::max(1, bench.device->info().preferred_kv_block))) {
     if (options.stop_after > 0 && static_cast<int>(report.findings.size()) >= options.stop_after) break;
     if (options.only && !options.only(source.variant)) continue;
@@ -94,7 +104,7 @@ OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options)
         if (memory.lacks_layout()) continue;
         desc = memory.op_desc();
       }
-      const accel::Verdict verdict = accel::supports(*bench.device, desc);
+      accel::Verdict verdict = accel::supports(*bench.device, desc);
       if (packed && !verdict.native) continue;  // a device need not take its layouts everywhere
       ++report.cases;
       if (options.laws && options.rules) check_rules(source, c, report);
@@ -105,6 +115,9 @@ OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options)
         ++report.decomposed;
       } else {
         ++report.host;
+        if (needed && is_required_case(*bench.device, source.variant, c)) {
+          note_uncovered(c, options.required, verdict.reason, report);
+        }
       }
     } catch (const Failure& failure) {
       report.findings.push_back({"values", failure.what(), c});

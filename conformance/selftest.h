@@ -17,6 +17,7 @@ struct SelftestOptions {
   std::function<bool(const Variant&)> only;  // absent: every variant
   bool (*stopped)() = nullptr;               // asked between ops: true ends the run
   int stop_after = 0;                        // findings of one op; 0: go through all of its cases
+  std::uint32_t required = 0;                // ops::NeededBy: commands that must find all their ops on the device
 };
 
 struct OpReport {

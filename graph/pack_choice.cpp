@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "graph/bind.h"
+#include "ops/rules.h"
 #include "ops/table.h"
 
 namespace tern::graph {
@@ -23,21 +24,12 @@ constexpr double kLongRun = 20e-3;  // seconds
 constexpr int kRounds = 5;
 
 // What a packable argument of this node is used for; 0: not packable here.
-std::uint32_t uses_of(const Node& node, std::size_t arg) {
+std::uint32_t uses_of(const Graph& graph, const Node& node, std::size_t arg) {
   const ops::OpSpec& spec = ops::op_spec(node.call.op);
   if ((spec.args[arg].flags & ops::kPackable) == 0 || node.on_host) return 0;
-  switch (node.call.op) {
-    case TERN_OP_MATMUL:
-      return ops::unpack_attrs<tern_matmul_attrs>(node.call.attrs).transpose_b != 0 ? TERN_USE_FORWARD
-                                                                                    : TERN_USE_INPUT_GRAD;
-    case TERN_OP_MATMUL_Q:
-      return ops::unpack_attrs<tern_matmul_q_attrs>(node.call.attrs).transpose_w != 0 ? TERN_USE_FORWARD
-                                                                                      : TERN_USE_INPUT_GRAD;
-    default: {  // linear_cross_entropy: the gradient of h reads the weight the other way
-      const bool backward = node.results[TERN_LINEAR_CROSS_ENTROPY_DH].present();
-      return backward ? std::uint32_t{TERN_USE_FORWARD} | TERN_USE_INPUT_GRAD : std::uint32_t{TERN_USE_FORWARD};
-    }
-  }
+  const std::vector<TensorDesc> descs = graph.arg_descs(node.call);
+  return ops::op_rules(node.call.op)
+      .uses({node.call.op, descs, node.call.attrs, node.call.accumulate}, static_cast<int>(arg));
 }
 
 // All that a graph does with one weight.
@@ -62,7 +54,7 @@ std::map<std::string, Readers> readers_of(const Graph& graph) {
       const Value value = node.call.inputs[a];
       Readers* const reader = weight(value);
       if (reader == nullptr) continue;
-      const std::uint32_t uses = graph.info(value).base >= 0 ? 0 : uses_of(node, a);
+      const std::uint32_t uses = graph.info(value).base >= 0 ? 0 : uses_of(graph, node, a);
       reader->plain = reader->plain || uses == 0;
       reader->uses |= uses;
       reader->args.push_back({static_cast<std::int32_t>(n), a, graph.storage_of(value).name, 0});

@@ -42,7 +42,27 @@ Value act_mul(Emitter& emitter, Value gate, Value up, const ActMulOptions& optio
       .emit(emitter, TERN_ACT_MUL_Y);
 }
 
-const OpRules act_mul_rules = {check, backward, nullptr, ref::act_mul};
-const OpRules act_mul_backward_rules = {check, nullptr, nullptr, ref::act_mul_backward};
+const OpRules act_mul_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = nullptr,
+    .reference = ref::act_mul,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = named_rows,
+    .indices = no_indices,
+    .needed_by = kEveryCommand,
+};
+const OpRules act_mul_backward_rules = {
+    .check = check,
+    .backward = nullptr,
+    .decompose = nullptr,
+    .reference = ref::act_mul_backward,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = named_rows,
+    .indices = no_indices,
+    .needed_by = kTrain,
+};
 
 }  // namespace tern::ops

@@ -36,6 +36,16 @@ AdamwState adamw(Emitter& emitter, const AdamwState& state, Value grad, Value hy
   return {out[TERN_ADAMW_PARAM], out[TERN_ADAMW_M], out[TERN_ADAMW_V], out[TERN_ADAMW_COPY]};
 }
 
-const OpRules adamw_rules = {check, nullptr, decompose, ref::adamw};
+const OpRules adamw_rules = {
+    .check = check,
+    .backward = nullptr,
+    .decompose = decompose,
+    .reference = ref::adamw,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = no_rows,
+    .indices = no_indices,
+    .needed_by = kTrain,
+};
 
 }  // namespace tern::ops

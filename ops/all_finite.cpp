@@ -19,6 +19,16 @@ Value all_finite(Emitter& emitter, Value x, Value into, std::uint32_t needs) {
       .emit(emitter, TERN_ALL_FINITE_OUT);
 }
 
-const OpRules all_finite_rules = {check, nullptr, nullptr, ref::all_finite};
+const OpRules all_finite_rules = {
+    .check = check,
+    .backward = nullptr,
+    .decompose = nullptr,
+    .reference = ref::all_finite,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = no_rows,
+    .indices = no_indices,
+    .needed_by = kNoCommand,
+};
 
 }  // namespace tern::ops

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "ops/attention_check.h"
+#include "ops/attention_shared.h"
 #include "ops/build.h"
 #include "ops/ref/oracle.h"
 #include "ops/registry.h"
@@ -55,16 +55,30 @@ std::vector<Value> backward(BackwardCall& call) {
   return grads.take();
 }
 
-}  // namespace
-
-std::string check_attention(const tern_attention_attrs& attrs, std::int64_t heads, std::int64_t kv_heads) {
-  return first_problem(require_flag("causal", attrs.causal),
-                       require(attrs.softcap >= 0.0F, "softcap: expected no negative number"),
-                       require(attrs.window >= 0 && attrs.max_seqlen_q >= 0 && attrs.max_seqlen_k >= 0,
-                               "window, max_seqlen_q, max_seqlen_k: expected no negative number"),
-                       require(kv_heads >= 1 && heads % kv_heads == 0,
-                               cat("heads: expected a multiple of ", kv_heads, ", found ", heads)));
+double flops(const CallDesc& call, HostArrays lengths) {
+  const TensorDesc& q = call[TERN_ATTENTION_Q];
+  const std::int64_t widths = q.shape[2] + call[TERN_ATTENTION_V].shape[2];  // q k^T and p v
+  return 2.0 * attended_pairs(call, lengths, Keys::cumulative) * static_cast<double>(q.shape[1] * widths);
 }
+
+Indices indices(const CallDesc& call) {
+  return sequence_indices(
+      call, {TERN_ATTENTION_CU_SEQLENS_Q, TERN_ATTENTION_Q, TERN_ATTENTION_CU_SEQLENS_K, TERN_ATTENTION_K});
+}
+
+double flops_backward(const CallDesc& call, HostArrays lengths) {
+  const TensorDesc& q = call[TERN_ATTENTION_BACKWARD_Q];
+  // q k^T, dq, dk over head_dim; dp, dv over value_dim
+  const std::int64_t widths = 3 * q.shape[2] + 2 * call[TERN_ATTENTION_BACKWARD_V].shape[2];
+  return 2.0 * attended_pairs(call, lengths, Keys::cumulative) * static_cast<double>(q.shape[1] * widths);
+}
+
+Indices indices_backward(const CallDesc& call) {
+  return sequence_indices(call, {TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q, TERN_ATTENTION_BACKWARD_Q,
+                                 TERN_ATTENTION_BACKWARD_CU_SEQLENS_K, TERN_ATTENTION_BACKWARD_K});
+}
+
+}  // namespace
 
 AttentionOut attention(Emitter& emitter, Value q, Value k, Value v, Value cu_seqlens_q, Value cu_seqlens_k,
                        const AttentionOptions& options) {
@@ -88,7 +102,27 @@ AttentionOut attention(Emitter& emitter, Value q, Value k, Value v, Value cu_seq
   return {out[TERN_ATTENTION_OUT], out[TERN_ATTENTION_LSE]};
 }
 
-const OpRules attention_rules = {check, backward, nullptr, ref::attention};
-const OpRules attention_backward_rules = {check_backward, nullptr, decompose_accumulate, ref::attention_backward};
+const OpRules attention_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = nullptr,
+    .reference = ref::attention,
+    .work = {flops, each_argument_once},
+    .uses = no_weights,
+    .row_dim = query_rows,
+    .indices = indices,
+    .needed_by = kTrain,
+};
+const OpRules attention_backward_rules = {
+    .check = check_backward,
+    .backward = nullptr,
+    .decompose = decompose_accumulate,
+    .reference = ref::attention_backward,
+    .work = {flops_backward, each_argument_once},
+    .uses = no_weights,
+    .row_dim = no_rows,
+    .indices = indices_backward,
+    .needed_by = kTrain,
+};
 
 }  // namespace tern::ops

@@ -1,6 +1,9 @@
 #include "ops/attention_paged.h"
 
-#include "ops/attention_check.h"
+#include <algorithm>
+#include <numeric>
+
+#include "ops/attention_shared.h"
 #include "ops/build.h"
 #include "ops/ref/oracle.h"
 #include "ops/registry.h"
@@ -13,6 +16,35 @@ std::string check(Args args, AttrBytes bytes) {
   return first_problem(
       check_attention(unpack_attrs<tern_attention_attrs>(bytes), args[TERN_ATTENTION_PAGED_Q].shape[1], cache.shape[2]),
       require(cache.shape[1] >= 1, "k_cache: expected a block_size of at least 1"));
+}
+
+double cached_keys(HostArrays lengths) {
+  if (lengths.size() < 2) return 0;
+  return std::accumulate(lengths[1].data, lengths[1].data + lengths[1].count, 0.0);
+}
+
+double flops(const CallDesc& call, HostArrays lengths) {
+  const TensorDesc& q = call[TERN_ATTENTION_PAGED_Q];
+  const std::int64_t widths = q.shape[2] + call[TERN_ATTENTION_PAGED_V_CACHE].shape[3];  // q k^T and p v
+  return 2.0 * attended_pairs(call, lengths, Keys::paged) * static_cast<double>(q.shape[1] * widths);
+}
+
+// Of the caches, the keys and values of these sequences.
+double bytes(const CallDesc& call, int arg, HostArrays lengths) {
+  if (arg != TERN_ATTENTION_PAGED_K_CACHE && arg != TERN_ATTENTION_PAGED_V_CACHE) {
+    return each_argument_once(call, arg, lengths);
+  }
+  const auto slots = static_cast<double>(std::max<std::int64_t>(call[arg].shape[0] * call[arg].shape[1], 1));
+  return whole_bytes(call, arg) / slots * cached_keys(lengths);
+}
+
+Indices indices(const CallDesc& call) {
+  const auto attrs = unpack_attrs<tern_attention_paged_attrs>(call.attrs);
+  Indices out;
+  out.sequences = {{TERN_ATTENTION_PAGED_CU_SEQLENS_Q, TERN_ATTENTION_PAGED_Q, attrs.max_seqlen_q}};
+  out.paged = Indices::Paged{TERN_ATTENTION_PAGED_KV_LENS, TERN_ATTENTION_PAGED_BLOCK_TABLE,
+                             TERN_ATTENTION_PAGED_K_CACHE, attrs.max_seqlen_k};
+  return out;
 }
 
 }  // namespace
@@ -40,6 +72,16 @@ AttentionOut attention_paged(Emitter& emitter, Value q, const KvCache& cache, co
   return {out[TERN_ATTENTION_PAGED_OUT], out[TERN_ATTENTION_PAGED_LSE]};
 }
 
-const OpRules attention_paged_rules = {check, nullptr, nullptr, ref::attention_paged};
+const OpRules attention_paged_rules = {
+    .check = check,
+    .backward = nullptr,
+    .decompose = nullptr,
+    .reference = ref::attention_paged,
+    .work = {flops, bytes},
+    .uses = no_weights,
+    .row_dim = query_rows,
+    .indices = indices,
+    .needed_by = kInfer | kServe,
+};
 
 }  // namespace tern::ops

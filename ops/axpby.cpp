@@ -38,6 +38,16 @@ Value axpby(Emitter& emitter, Value x, Value y, const AxpbyOptions& options) {
       .emit(emitter, TERN_AXPBY_OUT);
 }
 
-const OpRules axpby_rules = {check, backward, nullptr, ref::axpby};
+const OpRules axpby_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = nullptr,
+    .reference = ref::axpby,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = first_dimension,
+    .indices = no_indices,
+    .needed_by = kEveryCommand,
+};
 
 }  // namespace tern::ops

@@ -30,6 +30,16 @@ Value cast_copy(Emitter& emitter, Value x, const CastCopyOptions& options) {
       .emit(emitter, TERN_CAST_COPY_Y);
 }
 
-const OpRules cast_copy_rules = {check, backward, decompose_accumulate, ref::cast_copy};
+const OpRules cast_copy_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose_accumulate,
+    .reference = ref::cast_copy,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = first_dimension,
+    .indices = no_indices,
+    .needed_by = kNoCommand,
+};
 
 }  // namespace tern::ops

@@ -1,7 +1,6 @@
 #include "ops/check.h"
 
-#include <cctype>
-#include <map>
+#include <algorithm>
 #include <vector>
 
 #include "base/dtype.h"
@@ -11,52 +10,39 @@
 namespace tern::ops {
 namespace {
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
-// "[rows, in]: more" -> {"rows", "in"}; none where the text gives alternatives, which the op's own check knows.
-std::vector<std::string_view> dimension_names(std::string_view text) {
-  for (std::string_view word : {" or ", " if ", "axis", "batched"}) {
-    if (contains(text, word)) return {};
-  }
-  const std::size_t end = text.find(']');
-  if (text.empty() || text[0] != '[' || end == std::string_view::npos) return {};
-  std::vector<std::string_view> names;
-  for (std::string_view name : split(text.substr(1, end - 1), ',')) names.push_back(trim(name));
-  return names;
-}
-
 class Shapes {
  public:
   std::string add(const ArgSpec& arg, const TensorDesc& desc) {
-    const auto names = dimension_names(arg.shape);
-    if (names.empty()) return {};
-    const bool open = names.back() == "...";
-    const auto fixed = static_cast<int>(names.size()) - (open ? 1 : 0);
-    if (open ? desc.rank < fixed : desc.rank != fixed) {
-      return cat(arg.name, ": expected ", arg.shape, ", found rank ", desc.rank);
+    const Shape& shape = arg.shape;
+    if (shape.is_checked_by_op()) return {};
+    if (shape.is_open() ? desc.rank < shape.count() : desc.rank != shape.count()) {
+      return cat(arg.name, ": expected ", shape.text, ", found rank ", desc.rank);
     }
-    for (int d = 0; d < fixed; ++d) {
-      if (std::string problem = bind(arg, names[static_cast<std::size_t>(d)], desc.shape[d]); !problem.empty())
-        return problem;
+    for (int d = 0; d < shape.count(); ++d) {
+      if (std::string problem = bind(arg, shape[d], desc.shape[d]); !problem.empty()) return problem;
     }
-    return open ? bind_rest(arg, desc, fixed) : std::string();
+    return shape.is_open() ? bind_rest(arg, desc, shape.count()) : std::string();
   }
 
  private:
-  std::string bind(const ArgSpec& arg, std::string_view name, std::int64_t value) {
-    if (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) != 0) {
-      const std::string want(name);
-      return require(cat(value) == want, cat(arg.name, ": expected ", arg.shape, ", found ", value));
+  struct Bound {
+    std::string_view name;
+    std::int64_t value;
+  };
+
+  std::string bind(const ArgSpec& arg, const Shape::Dimension& dim, std::int64_t value) {
+    if (dim.name.empty()) {
+      return require(value == dim.number, cat(arg.name, ": expected ", arg.shape.text, ", found ", value));
     }
-    std::string key(name);
-    if (const std::size_t plus = name.find(" + "); plus != std::string_view::npos) {
-      key = name.substr(0, plus);
-      value -= std::stoll(std::string(name.substr(plus + 3)));
-      if (value < 0) return cat(arg.name, ": expected ", arg.shape, ", found too few entries");
+    value -= dim.number;
+    if (value < 0) return cat(arg.name, ": expected ", arg.shape.text, ", found too few entries");
+    const auto at = std::find_if(bound_.begin(), bound_.end(), [&](const Bound& b) { return b.name == dim.name; });
+    if (at == bound_.end()) {
+      bound_.push_back({dim.name, value});
+      return {};
     }
-    const auto [at, fresh] = bound_.try_emplace(key, value);
-    return require(fresh || at->second == value,
-                   cat(arg.name, ": expected ", key, " = ", at->second, " as in an earlier argument, found ", value));
+    return require(at->value == value, cat(arg.name, ": expected ", dim.name, " = ", at->value,
+                                           " as in an earlier argument, found ", value));
   }
 
   std::string bind_rest(const ArgSpec& arg, const TensorDesc& desc, int from) {
@@ -69,15 +55,30 @@ class Shapes {
                    cat(arg.name, ": its shape ", to_string(desc), " differs from an earlier argument's"));
   }
 
-  std::map<std::string, std::int64_t> bound_;
+  std::vector<Bound> bound_;
   std::vector<std::int64_t> rest_;
   bool rest_known_ = false;
 };
 
-bool dtype_allowed(const ArgSpec& arg, tern_dtype dtype) {
-  if (arg.dtypes == "any" || arg.dtypes == "as x") return dtype >= 0 && dtype < TERN_DTYPE_COUNT;
-  if (arg.dtypes == "float") return dtype == TERN_F32 || dtype == TERN_F16 || dtype == TERN_BF16;
-  return dtype >= 0 && dtype < TERN_DTYPE_COUNT && dtype_name(dtype) == arg.dtypes;
+bool dtype_allowed(Dtypes allowed, tern_dtype dtype) {
+  switch (allowed) {
+    case Dtypes::any:
+    case Dtypes::as_x:
+      return dtype >= 0 && dtype < TERN_DTYPE_COUNT;
+    case Dtypes::floating:
+      return dtype == TERN_F32 || dtype == TERN_F16 || dtype == TERN_BF16;
+    case Dtypes::f32:
+      return dtype == TERN_F32;
+    case Dtypes::i32:
+      return dtype == TERN_I32;
+    case Dtypes::i64:
+      return dtype == TERN_I64;
+    case Dtypes::u8:
+      return dtype == TERN_U8;
+    case Dtypes::u32:
+      return dtype == TERN_U32;
+  }
+  return false;
 }
 
 std::string check_quantised(const ArgSpec& arg, const TensorDesc& desc) {
@@ -91,9 +92,10 @@ std::string check_quantised(const ArgSpec& arg, const TensorDesc& desc) {
 
 std::string check_desc(const ArgSpec& arg, const TensorDesc& desc) {
   if (desc.rank < 0 || desc.rank > TERN_MAX_RANK) return cat(arg.name, ": rank ", desc.rank);
-  if (!dtype_allowed(arg, desc.dtype)) {
+  if (!dtype_allowed(arg.dtypes, desc.dtype)) {
     const bool known = desc.dtype >= 0 && desc.dtype < TERN_DTYPE_COUNT;
-    return cat(arg.name, ": expected ", arg.dtypes, ", found ", known ? dtype_name(desc.dtype) : "no known dtype");
+    return cat(arg.name, ": expected ", name_of(arg.dtypes), ", found ",
+               known ? dtype_name(desc.dtype) : "no known dtype");
   }
   if (desc.dynamic_dim >= desc.rank || desc.count_slot >= TERN_MAX_COUNTS)
     return cat(arg.name, ": bad dynamic dimension");

@@ -19,6 +19,16 @@ Value dequantize(Emitter& emitter, Value w, tern_dtype out, std::uint32_t needs)
       .emit(emitter, TERN_DEQUANTIZE_Y);
 }
 
-const OpRules dequantize_rules = {check, nullptr, nullptr, ref::dequantize};
+const OpRules dequantize_rules = {
+    .check = check,
+    .backward = nullptr,
+    .decompose = nullptr,
+    .reference = ref::dequantize,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = no_rows,
+    .indices = no_indices,
+    .needed_by = kNoCommand,
+};
 
 }  // namespace tern::ops

@@ -58,6 +58,16 @@ Value dropout(Emitter& emitter, Value x, Value keys, const DropoutOptions& optio
       .emit(emitter, TERN_DROPOUT_Y);
 }
 
-const OpRules dropout_rules = {check, backward, decompose, ref::dropout};
+const OpRules dropout_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose,
+    .reference = ref::dropout,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = named_rows,
+    .indices = no_indices,
+    .needed_by = kTrain,
+};
 
 }  // namespace tern::ops

@@ -39,6 +39,15 @@ std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
   return {{}, {}, cast_copy(emitter, rows, {.out = out, .needs = call.needs})};
 }
 
+double bytes(const CallDesc& call, int arg, HostArrays lengths) {
+  return arg == TERN_EMBEDDING_TABLE ? bytes_of_rows(call, TERN_EMBEDDING_TABLE, TERN_EMBEDDING_IDS)
+                                     : each_argument_once(call, arg, lengths);
+}
+
+Indices indices(const CallDesc& call) {
+  return {.ranges = {{TERN_EMBEDDING_IDS, 0, call[TERN_EMBEDDING_TABLE].shape[0] - 1}}};
+}
+
 }  // namespace
 
 Value embedding(Emitter& emitter, Value table, Value ids, tern_dtype out, std::uint32_t needs) {
@@ -51,6 +60,16 @@ Value embedding(Emitter& emitter, Value table, Value ids, tern_dtype out, std::u
       .emit(emitter, TERN_EMBEDDING_Y);
 }
 
-const OpRules embedding_rules = {check, backward, decompose, ref::embedding};
+const OpRules embedding_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose,
+    .reference = ref::embedding,
+    .work = {no_products, bytes},
+    .uses = no_weights,
+    .row_dim = named_rows,
+    .indices = indices,
+    .needed_by = kEveryCommand,
+};
 
 }  // namespace tern::ops

@@ -26,6 +26,16 @@ std::vector<Value> backward(BackwardCall& call) {
   return grads.take();
 }
 
+// As many rows of x as y has.
+double bytes(const CallDesc& call, int arg, HostArrays lengths) {
+  return arg == TERN_GATHER_ROWS_X ? whole_bytes(call, TERN_GATHER_ROWS_Y) : each_argument_once(call, arg, lengths);
+}
+
+// Below 0: a row of zeros.
+Indices indices(const CallDesc& call) {
+  return {.ranges = {{TERN_GATHER_ROWS_INDEX, INT32_MIN, call[TERN_GATHER_ROWS_X].shape[0] - 1}}};
+}
+
 }  // namespace
 
 Value gather_rows(Emitter& emitter, Value x, Value index, std::uint32_t needs) {
@@ -39,6 +49,16 @@ Value gather_rows(Emitter& emitter, Value x, Value index, std::uint32_t needs) {
       .emit(emitter, TERN_GATHER_ROWS_Y);
 }
 
-const OpRules gather_rows_rules = {check, backward, nullptr, ref::gather_rows};
+const OpRules gather_rows_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = nullptr,
+    .reference = ref::gather_rows,
+    .work = {no_products, bytes},
+    .uses = no_weights,
+    .row_dim = named_rows,
+    .indices = indices,
+    .needed_by = kEveryCommand,
+};
 
 }  // namespace tern::ops

@@ -10,6 +10,19 @@ namespace {
 
 std::string check(Args, AttrBytes) { return {}; }
 
+// Of the caches, the rows that are written.
+double bytes(const CallDesc& call, int arg, HostArrays lengths) {
+  if (arg == TERN_KV_WRITE_K_CACHE) return whole_bytes(call, TERN_KV_WRITE_K);
+  if (arg == TERN_KV_WRITE_V_CACHE) return whole_bytes(call, TERN_KV_WRITE_V);
+  return each_argument_once(call, arg, lengths);
+}
+
+// -1: not stored.
+Indices indices(const CallDesc& call) {
+  const TensorDesc& cache = call[TERN_KV_WRITE_K_CACHE];
+  return {.ranges = {{TERN_KV_WRITE_SLOTS, -1, cache.shape[0] * cache.shape[1] - 1}}};
+}
+
 }  // namespace
 
 KvCache kv_write(Emitter& emitter, Value k, Value v, Value slots, const KvCache& cache, std::uint32_t needs) {
@@ -23,6 +36,16 @@ KvCache kv_write(Emitter& emitter, Value k, Value v, Value slots, const KvCache&
   return {out[TERN_KV_WRITE_K_CACHE], out[TERN_KV_WRITE_V_CACHE]};
 }
 
-const OpRules kv_write_rules = {check, nullptr, nullptr, ref::kv_write};
+const OpRules kv_write_rules = {
+    .check = check,
+    .backward = nullptr,
+    .decompose = nullptr,
+    .reference = ref::kv_write,
+    .work = {no_products, bytes},
+    .uses = no_weights,
+    .row_dim = no_rows,
+    .indices = indices,
+    .needed_by = kInfer | kServe,
+};
 
 }  // namespace tern::ops

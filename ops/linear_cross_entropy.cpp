@@ -57,6 +57,25 @@ std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
   return emitter.emit(plain);
 }
 
+// The logits, and a product for each gradient.
+double flops(const CallDesc& call, HostArrays) {
+  const int products =
+      1 + (call.has(TERN_LINEAR_CROSS_ENTROPY_DH) ? 1 : 0) + (call.has(TERN_LINEAR_CROSS_ENTROPY_DW) ? 1 : 0);
+  return 2.0 * products * static_cast<double>(num_elements(call[TERN_LINEAR_CROSS_ENTROPY_H])) *
+         static_cast<double>(call[TERN_LINEAR_CROSS_ENTROPY_W].shape[0]);
+}
+
+// The gradient of h reads the weight the other way.
+std::uint32_t uses(const CallDesc& call, int arg) {
+  if (arg != TERN_LINEAR_CROSS_ENTROPY_W) return 0;
+  return product_use(true) | (call.has(TERN_LINEAR_CROSS_ENTROPY_DH) ? product_use(false) : 0);
+}
+
+// -1: none in this shard.
+Indices indices(const CallDesc& call) {
+  return {.ranges = {{TERN_LINEAR_CROSS_ENTROPY_TARGETS, -1, call[TERN_LINEAR_CROSS_ENTROPY_W].shape[0] - 1}}};
+}
+
 }  // namespace
 
 LinearCrossEntropyOut linear_cross_entropy(Emitter& emitter, Value h, Value w, Value targets, Value weights,
@@ -86,6 +105,16 @@ LinearCrossEntropyOut linear_cross_entropy(Emitter& emitter, Value h, Value w, V
           out[TERN_LINEAR_CROSS_ENTROPY_DH],      out[TERN_LINEAR_CROSS_ENTROPY_DW]};
 }
 
-const OpRules linear_cross_entropy_rules = {check, backward, decompose, ref::linear_cross_entropy};
+const OpRules linear_cross_entropy_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose,
+    .reference = ref::linear_cross_entropy,
+    .work = {flops, each_argument_once},
+    .uses = uses,
+    .row_dim = named_rows,
+    .indices = indices,
+    .needed_by = kTrain,
+};
 
 }  // namespace tern::ops

@@ -92,6 +92,23 @@ std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
                 {.out = out.dtype, .into = arg(call, TERN_MATMUL_OUT), .needs = call.needs})};
 }
 
+double flops(const CallDesc& call, HostArrays) {
+  const TensorDesc& a = call[TERN_MATMUL_A];
+  const int inner = a.rank - 1 - (unpack_attrs<tern_matmul_attrs>(call.attrs).transpose_a != 0 ? 1 : 0);
+  return 2.0 * static_cast<double>(num_elements(call[TERN_MATMUL_OUT])) * static_cast<double>(a.shape[inner]);
+}
+
+std::uint32_t uses(const CallDesc& call, int arg) {
+  if (arg != TERN_MATMUL_B) return 0;
+  return product_use(unpack_attrs<tern_matmul_attrs>(call.attrs).transpose_b != 0);
+}
+
+int row_dim(const CallDesc& call, int arg) {
+  if (call[TERN_MATMUL_A].rank != 2) return -1;
+  if (arg == TERN_MATMUL_A) return unpack_attrs<tern_matmul_attrs>(call.attrs).transpose_a;
+  return arg == TERN_MATMUL_OUT ? 0 : -1;
+}
+
 }  // namespace
 
 Value matmul(Emitter& emitter, Value a, Value b, const MatmulOptions& options) {
@@ -118,6 +135,16 @@ Value matmul(Emitter& emitter, Value a, Value b, const MatmulOptions& options) {
       .emit(emitter, TERN_MATMUL_OUT);
 }
 
-const OpRules matmul_rules = {check, backward, decompose, ref::matmul};
+const OpRules matmul_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose,
+    .reference = ref::matmul,
+    .work = {flops, each_argument_once},
+    .uses = uses,
+    .row_dim = row_dim,
+    .indices = no_indices,
+    .needed_by = kEveryCommand,
+};
 
 }  // namespace tern::ops

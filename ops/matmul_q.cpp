@@ -73,6 +73,18 @@ std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
                   .needs = call.needs})};
 }
 
+double flops(const CallDesc& call, HostArrays) {
+  return 2.0 * static_cast<double>(num_elements(call[TERN_MATMUL_Q_Y])) *
+         static_cast<double>(call[TERN_MATMUL_Q_X].shape[1]);
+}
+
+std::uint32_t uses(const CallDesc& call, int arg) {
+  if (arg != TERN_MATMUL_Q_W) return 0;
+  return product_use(unpack_attrs<tern_matmul_q_attrs>(call.attrs).transpose_w != 0);
+}
+
+int row_dim(const CallDesc&, int arg) { return arg == TERN_MATMUL_Q_X || arg == TERN_MATMUL_Q_Y ? 0 : -1; }
+
 }  // namespace
 
 Value matmul_q(Emitter& emitter, Value x, Value w, const MatmulQOptions& options) {
@@ -87,6 +99,16 @@ Value matmul_q(Emitter& emitter, Value x, Value w, const MatmulQOptions& options
       .emit(emitter, TERN_MATMUL_Q_Y);
 }
 
-const OpRules matmul_q_rules = {check, backward, decompose, ref::matmul_q};
+const OpRules matmul_q_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose,
+    .reference = ref::matmul_q,
+    .work = {flops, each_argument_once},
+    .uses = uses,
+    .row_dim = row_dim,
+    .indices = no_indices,
+    .needed_by = kEveryCommand,
+};
 
 }  // namespace tern::ops

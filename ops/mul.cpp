@@ -32,6 +32,16 @@ Value mul(Emitter& emitter, Value x, Value y, const MulOptions& options) {
       .emit(emitter, TERN_MUL_OUT);
 }
 
-const OpRules mul_rules = {check, backward, decompose_accumulate, ref::mul};
+const OpRules mul_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose_accumulate,
+    .reference = ref::mul,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = first_dimension,
+    .indices = no_indices,
+    .needed_by = kNoCommand,
+};
 
 }  // namespace tern::ops

@@ -131,6 +131,25 @@ std::vector<Value> decompose_backward(Emitter& emitter, const OpCall& call) {
   return out;
 }
 
+double bytes(const CallDesc& call, int arg, HostArrays lengths) {
+  const bool table = arg == TERN_QK_NORM_ROPE_COS || arg == TERN_QK_NORM_ROPE_SIN;
+  return table ? bytes_of_rows(call, arg, TERN_QK_NORM_ROPE_POSITIONS) : each_argument_once(call, arg, lengths);
+}
+
+Indices indices(const CallDesc& call) {
+  return {.ranges = {{TERN_QK_NORM_ROPE_POSITIONS, 0, call[TERN_QK_NORM_ROPE_COS].shape[0] - 1}}};
+}
+
+double bytes_backward(const CallDesc& call, int arg, HostArrays lengths) {
+  const bool table = arg == TERN_QK_NORM_ROPE_BACKWARD_COS || arg == TERN_QK_NORM_ROPE_BACKWARD_SIN;
+  return table ? bytes_of_rows(call, arg, TERN_QK_NORM_ROPE_BACKWARD_POSITIONS)
+               : each_argument_once(call, arg, lengths);
+}
+
+Indices indices_backward(const CallDesc& call) {
+  return {.ranges = {{TERN_QK_NORM_ROPE_BACKWARD_POSITIONS, 0, call[TERN_QK_NORM_ROPE_BACKWARD_COS].shape[0] - 1}}};
+}
+
 }  // namespace
 
 QkNormRopeOut qk_norm_rope(Emitter& emitter, Value x, Value weight, Value positions, Value cos, Value sin,
@@ -151,7 +170,27 @@ QkNormRopeOut qk_norm_rope(Emitter& emitter, Value x, Value weight, Value positi
   return {out[TERN_QK_NORM_ROPE_Y], out[TERN_QK_NORM_ROPE_RSTD]};
 }
 
-const OpRules qk_norm_rope_rules = {check, backward, decompose, ref::qk_norm_rope};
-const OpRules qk_norm_rope_backward_rules = {check_backward, nullptr, decompose_backward, ref::qk_norm_rope_backward};
+const OpRules qk_norm_rope_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose,
+    .reference = ref::qk_norm_rope,
+    .work = {no_products, bytes},
+    .uses = no_weights,
+    .row_dim = named_rows,
+    .indices = indices,
+    .needed_by = kEveryCommand,
+};
+const OpRules qk_norm_rope_backward_rules = {
+    .check = check_backward,
+    .backward = nullptr,
+    .decompose = decompose_backward,
+    .reference = ref::qk_norm_rope_backward,
+    .work = {no_products, bytes_backward},
+    .uses = no_weights,
+    .row_dim = named_rows,
+    .indices = indices_backward,
+    .needed_by = kTrain,
+};
 
 }  // namespace tern::ops

@@ -8,45 +8,26 @@
 namespace tern::ops {
 namespace {
 
-// By id: the order of the table.
-constexpr std::array<const OpRules*, TERN_OP_LIMIT> kRules = {
-    nullptr,
-    &cast_copy_rules,
-    &gather_rows_rules,
-    &scatter_add_rows_rules,
-    &axpby_rules,
-    &mul_rules,
-    &row_sum_rules,
-    &scale_rules,
-    &dropout_rules,
-    &sum_squares_rules,
-    &all_finite_rules,
-    &matmul_rules,
-    &matmul_q_rules,
-    &dequantize_rules,
-    &embedding_rules,
-    &rms_norm_rules,
-    &rms_norm_backward_rules,
-    &rope_rules,
-    &qk_norm_rope_rules,
-    &qk_norm_rope_backward_rules,
-    &act_mul_rules,
-    &act_mul_backward_rules,
-    &attention_rules,
-    &attention_backward_rules,
-    &kv_write_rules,
-    &attention_paged_rules,
-    &linear_cross_entropy_rules,
-    &adamw_rules,
-    &sample_rules,
-    &softcap_rules,
-};
+constexpr std::array<const OpRules*, TERN_OP_LIMIT> kRules = [] {
+  std::array<const OpRules*, TERN_OP_LIMIT> rules{};
+#define TERN_NAME_RULES(ID, name) rules[TERN_OP_##ID] = &name##_rules;
+  TERN_FOR_EACH_OP(TERN_NAME_RULES)
+#undef TERN_NAME_RULES
+  return rules;
+}();
 
 }  // namespace
 
 const OpRules& op_rules(std::uint32_t op) {
   if (op == 0 || op >= kRules.size()) throw std::out_of_range(cat("no op has the id ", op));
   return *kRules[op];
+}
+
+Work work_of(const CallDesc& call, HostArrays lengths) {
+  const WorkRules& rules = op_rules(call.op).work;
+  Work work{rules.flops(call, lengths), 0};
+  for (std::size_t a = 0; a < call.args.size(); ++a) work.bytes += rules.bytes(call, static_cast<int>(a), lengths);
+  return work;
 }
 
 }  // namespace tern::ops

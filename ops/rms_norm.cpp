@@ -113,7 +113,27 @@ RmsNormGrads rms_norm_backward(Emitter& emitter, Value dy, Value x, Value weight
   return {out[TERN_RMS_NORM_BACKWARD_DX], out[TERN_RMS_NORM_BACKWARD_DWEIGHT]};
 }
 
-const OpRules rms_norm_rules = {check, backward, decompose, ref::rms_norm};
-const OpRules rms_norm_backward_rules = {check_backward, nullptr, decompose_backward, ref::rms_norm_backward};
+const OpRules rms_norm_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose,
+    .reference = ref::rms_norm,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = named_rows,
+    .indices = no_indices,
+    .needed_by = kEveryCommand,
+};
+const OpRules rms_norm_backward_rules = {
+    .check = check_backward,
+    .backward = nullptr,
+    .decompose = decompose_backward,
+    .reference = ref::rms_norm_backward,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = named_rows,
+    .indices = no_indices,
+    .needed_by = kTrain,
+};
 
 }  // namespace tern::ops

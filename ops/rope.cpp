@@ -29,6 +29,15 @@ std::vector<Value> backward(BackwardCall& call) {
   return grads.take();
 }
 
+double bytes(const CallDesc& call, int arg, HostArrays lengths) {
+  const bool table = arg == TERN_ROPE_COS || arg == TERN_ROPE_SIN;
+  return table ? bytes_of_rows(call, arg, TERN_ROPE_POSITIONS) : each_argument_once(call, arg, lengths);
+}
+
+Indices indices(const CallDesc& call) {
+  return {.ranges = {{TERN_ROPE_POSITIONS, 0, call[TERN_ROPE_COS].shape[0] - 1}}};
+}
+
 }  // namespace
 
 Value rope(Emitter& emitter, Value x, Value positions, Value cos, Value sin, const RopeOptions& options) {
@@ -42,6 +51,16 @@ Value rope(Emitter& emitter, Value x, Value positions, Value cos, Value sin, con
       .emit(emitter, TERN_ROPE_Y);
 }
 
-const OpRules rope_rules = {check, backward, decompose_accumulate, ref::rope};
+const OpRules rope_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose_accumulate,
+    .reference = ref::rope,
+    .work = {no_products, bytes},
+    .uses = no_weights,
+    .row_dim = named_rows,
+    .indices = indices,
+    .needed_by = kEveryCommand,
+};
 
 }  // namespace tern::ops

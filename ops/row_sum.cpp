@@ -31,6 +31,9 @@ std::vector<Value> backward(BackwardCall& call) {
   return grads.take();
 }
 
+// Over axis 0 every row takes part in every sum.
+int row_dim(const CallDesc& call, int) { return unpack_attrs<tern_row_sum_attrs>(call.attrs).axis == 1 ? 0 : -1; }
+
 }  // namespace
 
 Value row_sum(Emitter& emitter, Value x, const RowSumOptions& options) {
@@ -45,6 +48,16 @@ Value row_sum(Emitter& emitter, Value x, const RowSumOptions& options) {
       .emit(emitter, TERN_ROW_SUM_OUT);
 }
 
-const OpRules row_sum_rules = {check, backward, decompose_accumulate, ref::row_sum};
+const OpRules row_sum_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose_accumulate,
+    .reference = ref::row_sum,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = row_dim,
+    .indices = no_indices,
+    .needed_by = kEveryCommand,
+};
 
 }  // namespace tern::ops

@@ -16,6 +16,10 @@ std::string check(Args args, AttrBytes) {
                                cat("mask: expected ", (vocab + 31) / 32, " words, found ", mask.shape[1])));
 }
 
+Indices indices(const CallDesc& call) {
+  return {.ranges = {{TERN_SAMPLE_HISTORY_LEN, 0, call[TERN_SAMPLE_HISTORY].shape[1]}}};
+}
+
 }  // namespace
 
 SampleOut sample(Emitter& emitter, const SampleInputs& inputs, std::uint32_t needs) {
@@ -42,6 +46,16 @@ SampleOut sample(Emitter& emitter, const SampleInputs& inputs, std::uint32_t nee
   return {out[TERN_SAMPLE_IDS], out[TERN_SAMPLE_LOGPROB]};
 }
 
-const OpRules sample_rules = {check, nullptr, nullptr, ref::sample};
+const OpRules sample_rules = {
+    .check = check,
+    .backward = nullptr,
+    .decompose = nullptr,
+    .reference = ref::sample,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = named_rows,
+    .indices = indices,
+    .needed_by = kInfer | kServe,
+};
 
 }  // namespace tern::ops

@@ -39,6 +39,8 @@ std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
               {.out = call.outputs[TERN_SCALE_Y].dtype, .into = arg(call, TERN_SCALE_Y), .needs = call.needs})};
 }
 
+int row_dim(const CallDesc&, int arg) { return arg == TERN_SCALE_FACTOR ? -1 : 0; }
+
 }  // namespace
 
 Value scale(Emitter& emitter, Value x, Value factor, const ScaleOptions& options) {
@@ -49,6 +51,16 @@ Value scale(Emitter& emitter, Value x, Value factor, const ScaleOptions& options
       .emit(emitter, TERN_SCALE_Y);
 }
 
-const OpRules scale_rules = {check, backward, decompose, ref::scale};
+const OpRules scale_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose,
+    .reference = ref::scale,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = row_dim,
+    .indices = no_indices,
+    .needed_by = kNoCommand,
+};
 
 }  // namespace tern::ops

@@ -24,6 +24,11 @@ std::vector<Value> backward(BackwardCall& call) {
   return grads.take();
 }
 
+// Below 0: skipped.
+Indices indices(const CallDesc& call) {
+  return {.ranges = {{TERN_SCATTER_ADD_ROWS_INDEX, INT32_MIN, call[TERN_SCATTER_ADD_ROWS_Y].shape[0] - 1}}};
+}
+
 }  // namespace
 
 Value scatter_add_rows(Emitter& emitter, Value x, Value index, std::int64_t n, const ScatterAddRowsOptions& options) {
@@ -34,6 +39,16 @@ Value scatter_add_rows(Emitter& emitter, Value x, Value index, std::int64_t n, c
       .emit(emitter, TERN_SCATTER_ADD_ROWS_Y);
 }
 
-const OpRules scatter_add_rows_rules = {check, backward, decompose_accumulate, ref::scatter_add_rows};
+const OpRules scatter_add_rows_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose_accumulate,
+    .reference = ref::scatter_add_rows,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = no_rows,
+    .indices = indices,
+    .needed_by = kTrain,
+};
 
 }  // namespace tern::ops

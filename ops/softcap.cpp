@@ -46,6 +46,16 @@ Value softcap(Emitter& emitter, Value x, const SoftcapOptions& options) {
       .emit(emitter, TERN_SOFTCAP_Y);
 }
 
-const OpRules softcap_rules = {check, backward, nullptr, ref::softcap};
+const OpRules softcap_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = nullptr,
+    .reference = ref::softcap,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = first_dimension,
+    .indices = no_indices,
+    .needed_by = kInfer | kServe,
+};
 
 }  // namespace tern::ops

@@ -43,6 +43,16 @@ Value sum_squares(Emitter& emitter, Value x, Value into, std::uint32_t needs) {
       .emit(emitter, TERN_SUM_SQUARES_OUT);
 }
 
-const OpRules sum_squares_rules = {check, backward, decompose, ref::sum_squares};
+const OpRules sum_squares_rules = {
+    .check = check,
+    .backward = backward,
+    .decompose = decompose,
+    .reference = ref::sum_squares,
+    .work = {no_products, each_argument_once},
+    .uses = no_weights,
+    .row_dim = no_rows,
+    .indices = no_indices,
+    .needed_by = kTrain,
+};
 
 }  // namespace tern::ops

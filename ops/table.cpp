@@ -1,5 +1,6 @@
 #include "ops/table.h"
 
+#include <array>
 #include <stdexcept>
 #include <string>
 
@@ -7,136 +8,140 @@ namespace tern::ops {
 namespace {
 
 using enum Role;
+using enum Dtypes;
 constexpr auto F = AttrType::f32;
 constexpr auto I = AttrType::i32;
 
 // One op a block: arguments in the order of tern_op_desc.args, then attributes. Ids are part of the ABI: never reused.
 
-constexpr ArgSpec kCastCopy[] = {{"x", input, "[...]", "any"}, {"y", output, "[...]", "any", kAccumulate}};
+constexpr ArgSpec kCastCopy[] = {{"x", input, "[...]", any}, {"y", output, "[...]", any, kAccumulate}};
 
 constexpr ArgSpec kGatherRows[] = {
-    {"x", input, "[n, ...]", "any"}, {"index", input, "[rows]", "i32"}, {"y", output, "[rows, ...]", "as x"}};
+    {"x", input, "[n, ...]", any}, {"index", input, "[rows]", i32}, {"y", output, "[rows, ...]", as_x}};
 
-constexpr ArgSpec kScatterAddRows[] = {{"x", input, "[rows, width]", "float"},
-                                       {"index", input, "[rows]", "i32"},
-                                       {"y", output, "[n, width]", "float", kAccumulate}};
+constexpr ArgSpec kScatterAddRows[] = {{"x", input, "[rows, width]", floating},
+                                       {"index", input, "[rows]", i32},
+                                       {"y", output, "[n, width]", floating, kAccumulate}};
 
-constexpr ArgSpec kAxpby[] = {{"x", input, "[...]", "float"},
-                              {"y", input, "[...]", "float", kOptional},
-                              {"out", output, "[...]", "float", kAccumulate}};
+constexpr ArgSpec kAxpby[] = {{"x", input, "[...]", floating},
+                              {"y", input, "[...]", floating, kOptional},
+                              {"out", output, "[...]", floating, kAccumulate}};
 constexpr AttrSpec kAxpbyAttrs[] = {{"a", F, "factor of x"}, {"b", F, "factor of y"}};
 
-constexpr ArgSpec kMul[] = {{"x", input, "[...]", "float"},
-                            {"y", input, "[...] (stride 0 broadcasts)", "float"},
-                            {"out", output, "[...]", "float", kAccumulate}};
+constexpr ArgSpec kMul[] = {{"x", input, "[...]", floating},
+                            {"y", input, "[...] (stride 0 broadcasts)", floating},
+                            {"out", output, "[...]", floating, kAccumulate}};
 
-constexpr ArgSpec kRowSum[] = {{"x", input, "[rows, width]", "float"},
-                               {"out", output, "axis 1: [rows]; axis 0: [width]", "float", kAccumulate}};
+constexpr ArgSpec kRowSum[] = {
+    {"x", input, "[rows, width]", floating},
+    {"out", output, Shape::checked_by_op("axis 1: [rows]; axis 0: [width]"), floating, kAccumulate}};
 constexpr AttrSpec kRowSumAttrs[] = {{"axis", I, "the dimension summed away: 0 or 1"}};
 
 constexpr ArgSpec kScale[] = {
-    {"x", input, "[...]", "float"}, {"factor", input, "[1]", "f32"}, {"y", output, "[...]", "float", kAccumulate}};
+    {"x", input, "[...]", floating}, {"factor", input, "[1]", f32}, {"y", output, "[...]", floating, kAccumulate}};
 
-constexpr ArgSpec kDropout[] = {{"x", input, "[rows, width]", "float"},
-                                {"keys", input, "[rows]", "i64"},
-                                {"mask", input, "[rows, width], 1 keeps", "u8", kOptional},
-                                {"y", output, "[rows, width]", "float", kAccumulate}};
+constexpr ArgSpec kDropout[] = {{"x", input, "[rows, width]", floating},
+                                {"keys", input, "[rows]", i64},
+                                {"mask", input, "[rows, width], 1 keeps", u8, kOptional},
+                                {"y", output, "[rows, width]", floating, kAccumulate}};
 constexpr AttrSpec kDropoutAttrs[] = {{"rate", F, "share dropped, in [0, 1)"},
                                       {"site", I, "which dropout of the model: word 1 of the Philox counter"}};
 
-constexpr ArgSpec kSumSquares[] = {{"x", input, "[...]", "float"}, {"out", output, "[1]", "f32", kAccumulate}};
-constexpr ArgSpec kAllFinite[] = {{"x", input, "[...]", "float"}, {"out", output, "[1]", "i32", kAccumulate}};
+constexpr ArgSpec kSumSquares[] = {{"x", input, "[...]", floating}, {"out", output, "[1]", f32, kAccumulate}};
+constexpr ArgSpec kAllFinite[] = {{"x", input, "[...]", floating}, {"out", output, "[1]", i32, kAccumulate}};
 
 constexpr ArgSpec kMatmul[] = {
-    {"a", input, "[m, k] or [k, m] if transpose_a; batched: [batch, ...]", "float"},
-    {"b", input, "[k, n] or [n, k] if transpose_b; batched: [batch, ...]", "float", kPackable},
-    {"bias", input, "[n]", "float", kOptional},
-    {"out", output, "[m, n]; batched: [batch, m, n]", "float", kAccumulate}};
+    {"a", input, Shape::checked_by_op("[m, k] or [k, m] if transpose_a; batched: [batch, ...]"), floating},
+    {"b", input, Shape::checked_by_op("[k, n] or [n, k] if transpose_b; batched: [batch, ...]"), floating, kPackable},
+    {"bias", input, "[n]", floating, kOptional},
+    {"out", output, Shape::checked_by_op("[m, n]; batched: [batch, m, n]"), floating, kAccumulate}};
 constexpr AttrSpec kMatmulAttrs[] = {
     {"transpose_a", I, "0 or 1"},
     {"transpose_b", I, "0 or 1; 1 is a Hugging Face weight [out, in]"},
     {"compute", I, "tern_dtype that a and b are rounded to before the product: f32, bf16 or f16"}};
 
-constexpr ArgSpec kMatmulQ[] = {{"x", input, "[rows, in]; [rows, out] if not transpose_w", "float"},
-                                {"w", input, "[out, in]", "float", kQuantised | kPackable},
-                                {"bias", input, "[out]; absent if not transpose_w", "float", kOptional},
-                                {"y", output, "[rows, out]; [rows, in] if not transpose_w", "float", kAccumulate}};
+constexpr ArgSpec kMatmulQ[] = {
+    {"x", input, Shape::checked_by_op("[rows, in]; [rows, out] if not transpose_w"), floating},
+    {"w", input, "[out, in]", floating, kQuantised | kPackable},
+    {"bias", input, Shape::checked_by_op("[out]; absent if not transpose_w"), floating, kOptional},
+    {"y", output, Shape::checked_by_op("[rows, out]; [rows, in] if not transpose_w"), floating, kAccumulate}};
 constexpr AttrSpec kMatmulQAttrs[] = {
     {"transpose_w", I, "1: y = x w^T (forward); 0: y = x w (gradient of the input)"},
     {"compute", I, "tern_dtype that x and the expanded w are rounded to before the product: f32, bf16 or f16"}};
 
-constexpr ArgSpec kDequantize[] = {{"w", input, "[out, in]", "float", kQuantised}, {"y", output, "[out, in]", "float"}};
+constexpr ArgSpec kDequantize[] = {{"w", input, "[out, in]", floating, kQuantised},
+                                   {"y", output, "[out, in]", floating}};
 
-constexpr ArgSpec kEmbedding[] = {{"table", input, "[vocab, width]", "float", kQuantised},
-                                  {"ids", input, "[rows]", "i32"},
-                                  {"y", output, "[rows, width]", "float"}};
+constexpr ArgSpec kEmbedding[] = {{"table", input, "[vocab, width]", floating, kQuantised},
+                                  {"ids", input, "[rows]", i32},
+                                  {"y", output, "[rows, width]", floating}};
 
-constexpr ArgSpec kRmsNorm[] = {{"x", input, "[rows, width]", "float"},
-                                {"residual", input, "[rows, width]", "float", kOptional},
-                                {"weight", input, "[width]", "float"},
-                                {"y", output, "[rows, width]", "float"},
-                                {"sum", output, "[rows, width]; present iff residual is", "float", kOptional},
-                                {"rstd", output, "[rows]", "f32", kOptional}};
+constexpr ArgSpec kRmsNorm[] = {{"x", input, "[rows, width]", floating},
+                                {"residual", input, "[rows, width]", floating, kOptional},
+                                {"weight", input, "[width]", floating},
+                                {"y", output, "[rows, width]", floating},
+                                {"sum", output, "[rows, width]; present iff residual is", floating, kOptional},
+                                {"rstd", output, "[rows]", f32, kOptional}};
 constexpr AttrSpec kRmsNormAttrs[] = {{"eps", F, "added to the mean square"},
                                       {"weight_offset", F, "added to the weight (Gemma: 1)"}};
 
-constexpr ArgSpec kRmsNormBackward[] = {{"dy", input, "[rows, width]", "float"},
-                                        {"x", input, "[rows, width]: what was normalised", "float"},
-                                        {"weight", input, "[width]", "float"},
-                                        {"rstd", input, "[rows]", "f32"},
-                                        {"dsum", input, "[rows, width]: added to dx", "float", kOptional},
-                                        {"dx", output, "[rows, width]", "float"},
-                                        {"dweight", output, "[width]", "f32", kOptional | kAccumulate}};
+constexpr ArgSpec kRmsNormBackward[] = {{"dy", input, "[rows, width]", floating},
+                                        {"x", input, "[rows, width]: what was normalised", floating},
+                                        {"weight", input, "[width]", floating},
+                                        {"rstd", input, "[rows]", f32},
+                                        {"dsum", input, "[rows, width]: added to dx", floating, kOptional},
+                                        {"dx", output, "[rows, width]", floating},
+                                        {"dweight", output, "[width]", f32, kOptional | kAccumulate}};
 constexpr AttrSpec kRmsNormBackwardAttrs[] = {{"weight_offset", F, "as forward"}};
 
-constexpr ArgSpec kRope[] = {{"x", input, "[rows, heads, head_dim]", "float"},
-                             {"positions", input, "[rows]", "i32"},
-                             {"cos", input, "[positions, rotary / 2]", "f32"},
-                             {"sin", input, "[positions, rotary / 2]", "f32"},
-                             {"y", output, "[rows, heads, head_dim]", "float", kAccumulate}};
+constexpr ArgSpec kRope[] = {{"x", input, "[rows, heads, head_dim]", floating},
+                             {"positions", input, "[rows]", i32},
+                             {"cos", input, "[positions, rotary / 2]", f32},
+                             {"sin", input, "[positions, rotary / 2]", f32},
+                             {"y", output, "[rows, heads, head_dim]", floating, kAccumulate}};
 constexpr AttrSpec kRopeAttrs[] = {{"interleaved", I, "0: pairs (i, i + rotary/2); 1: pairs (2i, 2i + 1)"},
                                    {"inverse", I, "1: rotate back, which is the gradient"}};
 
-constexpr ArgSpec kQkNormRope[] = {{"x", input, "[rows, heads, head_dim]", "float"},
-                                   {"weight", input, "[head_dim]", "float"},
-                                   {"positions", input, "[rows]", "i32"},
-                                   {"cos", input, "[positions, rotary / 2]", "f32"},
-                                   {"sin", input, "[positions, rotary / 2]", "f32"},
-                                   {"y", output, "[rows, heads, head_dim]", "float"},
-                                   {"rstd", output, "[rows, heads]", "f32", kOptional}};
+constexpr ArgSpec kQkNormRope[] = {{"x", input, "[rows, heads, head_dim]", floating},
+                                   {"weight", input, "[head_dim]", floating},
+                                   {"positions", input, "[rows]", i32},
+                                   {"cos", input, "[positions, rotary / 2]", f32},
+                                   {"sin", input, "[positions, rotary / 2]", f32},
+                                   {"y", output, "[rows, heads, head_dim]", floating},
+                                   {"rstd", output, "[rows, heads]", f32, kOptional}};
 constexpr AttrSpec kQkNormRopeAttrs[] = {
     {"eps", F, "added to the mean square"}, {"weight_offset", F, "added to the weight"}, {"interleaved", I, "as rope"}};
 
-constexpr ArgSpec kQkNormRopeBackward[] = {{"dy", input, "[rows, heads, head_dim]", "float"},
-                                           {"x", input, "[rows, heads, head_dim]", "float"},
-                                           {"weight", input, "[head_dim]", "float"},
-                                           {"rstd", input, "[rows, heads]", "f32"},
-                                           {"positions", input, "[rows]", "i32"},
-                                           {"cos", input, "[positions, rotary / 2]", "f32"},
-                                           {"sin", input, "[positions, rotary / 2]", "f32"},
-                                           {"dx", output, "[rows, heads, head_dim]", "float"},
-                                           {"dweight", output, "[head_dim]", "f32", kOptional | kAccumulate}};
+constexpr ArgSpec kQkNormRopeBackward[] = {{"dy", input, "[rows, heads, head_dim]", floating},
+                                           {"x", input, "[rows, heads, head_dim]", floating},
+                                           {"weight", input, "[head_dim]", floating},
+                                           {"rstd", input, "[rows, heads]", f32},
+                                           {"positions", input, "[rows]", i32},
+                                           {"cos", input, "[positions, rotary / 2]", f32},
+                                           {"sin", input, "[positions, rotary / 2]", f32},
+                                           {"dx", output, "[rows, heads, head_dim]", floating},
+                                           {"dweight", output, "[head_dim]", f32, kOptional | kAccumulate}};
 constexpr AttrSpec kQkNormRopeBackwardAttrs[] = {{"weight_offset", F, "as forward"}, {"interleaved", I, "as forward"}};
 
-constexpr ArgSpec kActMul[] = {{"gate", input, "[rows, width]", "float"},
-                               {"up", input, "[rows, width]", "float"},
-                               {"y", output, "[rows, width]", "float"}};
+constexpr ArgSpec kActMul[] = {{"gate", input, "[rows, width]", floating},
+                               {"up", input, "[rows, width]", floating},
+                               {"y", output, "[rows, width]", floating}};
 constexpr AttrSpec kActMulAttrs[] = {{"kind", I, "tern_act: silu, gelu_tanh, gelu_erf, sigmoid"}};
 
-constexpr ArgSpec kActMulBackward[] = {{"dy", input, "[rows, width]", "float"},
-                                       {"gate", input, "[rows, width]", "float"},
-                                       {"up", input, "[rows, width]", "float"},
-                                       {"dgate", output, "[rows, width]", "float"},
-                                       {"dup", output, "[rows, width]", "float"}};
+constexpr ArgSpec kActMulBackward[] = {{"dy", input, "[rows, width]", floating},
+                                       {"gate", input, "[rows, width]", floating},
+                                       {"up", input, "[rows, width]", floating},
+                                       {"dgate", output, "[rows, width]", floating},
+                                       {"dup", output, "[rows, width]", floating}};
 
-constexpr ArgSpec kAttention[] = {{"q", input, "[q_rows, heads, head_dim]", "float"},
-                                  {"k", input, "[k_rows, kv_heads, head_dim]", "float"},
-                                  {"v", input, "[k_rows, kv_heads, value_dim]", "float"},
-                                  {"cu_seqlens_q", input, "[sequences + 1]", "i32", kLengths},
-                                  {"cu_seqlens_k", input, "[sequences + 1]", "i32", kLengths},
-                                  {"sinks", input, "[heads]", "f32", kOptional},
-                                  {"out", output, "[q_rows, heads, value_dim]", "float"},
-                                  {"lse", output, "[q_rows, heads]", "f32", kOptional}};
+constexpr ArgSpec kAttention[] = {{"q", input, "[q_rows, heads, head_dim]", floating},
+                                  {"k", input, "[k_rows, kv_heads, head_dim]", floating},
+                                  {"v", input, "[k_rows, kv_heads, value_dim]", floating},
+                                  {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
+                                  {"cu_seqlens_k", input, "[sequences + 1]", i32, kLengths},
+                                  {"sinks", input, "[heads]", f32, kOptional},
+                                  {"out", output, "[q_rows, heads, value_dim]", floating},
+                                  {"lse", output, "[q_rows, heads]", f32, kOptional}};
 constexpr AttrSpec kAttentionAttrs[] = {{"scale", F, "factor of q k^T"},
                                         {"softcap", F, "0: none; else s = softcap * tanh(s / softcap)"},
                                         {"causal", I, "1: row i of a sequence sees keys up to i + len_k - len_q"},
@@ -144,77 +149,77 @@ constexpr AttrSpec kAttentionAttrs[] = {{"scale", F, "factor of q k^T"},
                                         {"max_seqlen_q", I, "no sequence has more query rows"},
                                         {"max_seqlen_k", I, "no sequence has more keys"}};
 
-constexpr ArgSpec kAttentionBackward[] = {{"dout", input, "[q_rows, heads, value_dim]", "float"},
-                                          {"q", input, "[q_rows, heads, head_dim]", "float"},
-                                          {"k", input, "[k_rows, kv_heads, head_dim]", "float"},
-                                          {"v", input, "[k_rows, kv_heads, value_dim]", "float"},
-                                          {"out", input, "[q_rows, heads, value_dim]", "float"},
-                                          {"lse", input, "[q_rows, heads]", "f32"},
-                                          {"cu_seqlens_q", input, "[sequences + 1]", "i32", kLengths},
-                                          {"cu_seqlens_k", input, "[sequences + 1]", "i32", kLengths},
-                                          {"sinks", input, "[heads]", "f32", kOptional},
-                                          {"dq", output, "[q_rows, heads, head_dim]", "float"},
-                                          {"dk", output, "[k_rows, kv_heads, head_dim]", "float"},
-                                          {"dv", output, "[k_rows, kv_heads, value_dim]", "float"},
-                                          {"dsinks", output, "[heads]", "f32", kOptional | kAccumulate}};
+constexpr ArgSpec kAttentionBackward[] = {{"dout", input, "[q_rows, heads, value_dim]", floating},
+                                          {"q", input, "[q_rows, heads, head_dim]", floating},
+                                          {"k", input, "[k_rows, kv_heads, head_dim]", floating},
+                                          {"v", input, "[k_rows, kv_heads, value_dim]", floating},
+                                          {"out", input, "[q_rows, heads, value_dim]", floating},
+                                          {"lse", input, "[q_rows, heads]", f32},
+                                          {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
+                                          {"cu_seqlens_k", input, "[sequences + 1]", i32, kLengths},
+                                          {"sinks", input, "[heads]", f32, kOptional},
+                                          {"dq", output, "[q_rows, heads, head_dim]", floating},
+                                          {"dk", output, "[k_rows, kv_heads, head_dim]", floating},
+                                          {"dv", output, "[k_rows, kv_heads, value_dim]", floating},
+                                          {"dsinks", output, "[heads]", f32, kOptional | kAccumulate}};
 
-constexpr ArgSpec kKvWrite[] = {{"k", input, "[rows, kv_heads, head_dim]", "float"},
-                                {"v", input, "[rows, kv_heads, value_dim]", "float"},
-                                {"slots", input, "[rows]: block * block_size + offset; -1 skips", "i32"},
-                                {"k_cache", state, "[blocks, block_size, kv_heads, head_dim]", "float"},
-                                {"v_cache", state, "[blocks, block_size, kv_heads, value_dim]", "float"}};
+constexpr ArgSpec kKvWrite[] = {{"k", input, "[rows, kv_heads, head_dim]", floating},
+                                {"v", input, "[rows, kv_heads, value_dim]", floating},
+                                {"slots", input, "[rows]: block * block_size + offset; -1 skips", i32},
+                                {"k_cache", state, "[blocks, block_size, kv_heads, head_dim]", floating},
+                                {"v_cache", state, "[blocks, block_size, kv_heads, value_dim]", floating}};
 
-constexpr ArgSpec kAttentionPaged[] = {{"q", input, "[q_rows, heads, head_dim]", "float"},
-                                       {"k_cache", input, "[blocks, block_size, kv_heads, head_dim]", "float"},
-                                       {"v_cache", input, "[blocks, block_size, kv_heads, value_dim]", "float"},
-                                       {"block_table", input, "[sequences, max_blocks]", "i32"},
-                                       {"cu_seqlens_q", input, "[sequences + 1]", "i32", kLengths},
-                                       {"kv_lens", input, "[sequences], this step's rows included", "i32", kLengths},
-                                       {"sinks", input, "[heads]", "f32", kOptional},
-                                       {"out", output, "[q_rows, heads, value_dim]", "float"},
-                                       {"lse", output, "[q_rows, heads]", "f32", kOptional}};
+constexpr ArgSpec kAttentionPaged[] = {{"q", input, "[q_rows, heads, head_dim]", floating},
+                                       {"k_cache", input, "[blocks, block_size, kv_heads, head_dim]", floating},
+                                       {"v_cache", input, "[blocks, block_size, kv_heads, value_dim]", floating},
+                                       {"block_table", input, "[sequences, max_blocks]", i32},
+                                       {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
+                                       {"kv_lens", input, "[sequences], this step's rows included", i32, kLengths},
+                                       {"sinks", input, "[heads]", f32, kOptional},
+                                       {"out", output, "[q_rows, heads, value_dim]", floating},
+                                       {"lse", output, "[q_rows, heads]", f32, kOptional}};
 
 constexpr ArgSpec kLinearCrossEntropy[] = {
-    {"h", input, "[rows, width]", "float"},
-    {"w", input, "[vocab, width]", "float", kQuantised | kPackable},
-    {"targets", input, "[rows]; -1: none in this shard", "i32"},
-    {"weights", input, "[rows]: 0 leaves a row out", "f32"},
-    {"loss", output, "[1]", "f32", kAccumulate},
-    {"row_max", output, "[rows]", "f32", kOptional},
-    {"row_sum", output, "[rows]: sum of exp(logit - row_max)", "f32", kOptional},
-    {"row_target", output, "[rows]: the target's logit", "f32", kOptional},
-    {"dh", output, "[rows, width]: gradient of the loss", "float", kOptional},
-    {"dw", output, "[vocab, width]: gradient of the loss", "f32", kOptional | kAccumulate}};
+    {"h", input, "[rows, width]", floating},
+    {"w", input, "[vocab, width]", floating, kQuantised | kPackable},
+    {"targets", input, "[rows]; -1: none in this shard", i32},
+    {"weights", input, "[rows]: 0 leaves a row out", f32},
+    {"loss", output, "[1]", f32, kAccumulate},
+    {"row_max", output, "[rows]", f32, kOptional},
+    {"row_sum", output, "[rows]: sum of exp(logit - row_max)", f32, kOptional},
+    {"row_target", output, "[rows]: the target's logit", f32, kOptional},
+    {"dh", output, "[rows, width]: gradient of the loss", floating, kOptional},
+    {"dw", output, "[vocab, width]: gradient of the loss", f32, kOptional | kAccumulate}};
 constexpr AttrSpec kLinearCrossEntropyAttrs[] = {
     {"compute", I, "tern_dtype that h and w (and the logits' gradient) are rounded to before products"},
     {"softcap", F, "0: none; else logits are softcap * tanh(z / softcap)"}};
 
 constexpr ArgSpec kAdamw[] = {
-    {"param", state, "[...]", "f32"},
-    {"m", state, "[...]", "f32"},
-    {"v", state, "[...]", "f32"},
-    {"grad", input, "[...]", "float"},
-    {"hyper", input, "[8]: lr, beta1, beta2, eps, weight_decay, 1 - beta1^t, 1 - beta2^t, grad_scale", "f32"},
-    {"copy", output, "[...]: param in its storage dtype", "float", kOptional}};
+    {"param", state, "[...]", f32},
+    {"m", state, "[...]", f32},
+    {"v", state, "[...]", f32},
+    {"grad", input, "[...]", floating},
+    {"hyper", input, "[8]: lr, beta1, beta2, eps, weight_decay, 1 - beta1^t, 1 - beta2^t, grad_scale", f32},
+    {"copy", output, "[...]: param in its storage dtype", floating, kOptional}};
 
-constexpr ArgSpec kSample[] = {{"logits", input, "[rows, vocab]", "f32"},
-                               {"temperature", input, "[rows]; 0: greedy", "f32"},
-                               {"top_k", input, "[rows]; 0: off", "i32"},
-                               {"top_p", input, "[rows]; 1: off", "f32"},
-                               {"min_p", input, "[rows]; 0: off", "f32"},
-                               {"repetition", input, "[rows]; 1: off", "f32"},
-                               {"presence", input, "[rows]; 0: off", "f32"},
-                               {"frequency", input, "[rows]; 0: off", "f32"},
-                               {"history", input, "[rows, history]: earlier tokens", "i32"},
-                               {"history_len", input, "[rows]: entries that count", "i32"},
-                               {"output_begin", input, "[rows]: history from here on was generated", "i32"},
-                               {"bias", input, "[rows, vocab]", "f32", kOptional},
-                               {"mask", input, "[rows, ceil(vocab / 32)]: bit 1 allows", "u32", kOptional},
-                               {"keys", input, "[rows]", "i64"},
-                               {"ids", output, "[rows]", "i32"},
-                               {"logprob", output, "[rows]", "f32"}};
+constexpr ArgSpec kSample[] = {{"logits", input, "[rows, vocab]", f32},
+                               {"temperature", input, "[rows]; 0: greedy", f32},
+                               {"top_k", input, "[rows]; 0: off", i32},
+                               {"top_p", input, "[rows]; 1: off", f32},
+                               {"min_p", input, "[rows]; 0: off", f32},
+                               {"repetition", input, "[rows]; 1: off", f32},
+                               {"presence", input, "[rows]; 0: off", f32},
+                               {"frequency", input, "[rows]; 0: off", f32},
+                               {"history", input, "[rows, history]: earlier tokens", i32},
+                               {"history_len", input, "[rows]: entries that count", i32},
+                               {"output_begin", input, "[rows]: history from here on was generated", i32},
+                               {"bias", input, "[rows, vocab]", f32, kOptional},
+                               {"mask", input, "[rows, ceil(vocab / 32)]: bit 1 allows", u32, kOptional},
+                               {"keys", input, "[rows]", i64},
+                               {"ids", output, "[rows]", i32},
+                               {"logprob", output, "[rows]", f32}};
 
-constexpr ArgSpec kSoftcap[] = {{"x", input, "[...]", "float"}, {"y", output, "[...]", "float"}};
+constexpr ArgSpec kSoftcap[] = {{"x", input, "[...]", floating}, {"y", output, "[...]", floating}};
 constexpr AttrSpec kSoftcapAttrs[] = {{"cap", F, "bound of |y|, above 0"}};
 
 constexpr OpSpec kTable[] = {
@@ -312,6 +317,11 @@ int OpSpec::num_lengths() const {
   int count = 0;
   for (const auto& arg : args) count += (arg.flags & kLengths) != 0 ? 1 : 0;
   return count;
+}
+
+std::string_view name_of(Dtypes dtypes) {
+  constexpr std::array<std::string_view, 8> kNames = {"any", "as x", "float", "f32", "i32", "i64", "u8", "u32"};
+  return kNames.at(static_cast<std::size_t>(dtypes));
 }
 
 std::span<const OpSpec> op_table() { return kTable; }

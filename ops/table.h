@@ -7,6 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "ops/shape.h"
+
 namespace tern::ops {
 
 enum class Role {
@@ -23,11 +25,25 @@ enum ArgFlags : std::uint32_t {
   kPackable = 16,   // a weight that may come in a private layout
 };
 
+// What an argument may hold.
+enum class Dtypes {
+  any,
+  as_x,      // any, and that of the argument x
+  floating,  // f32, f16 or bf16
+  f32,
+  i32,
+  i64,
+  u8,
+  u32,
+};
+[[nodiscard]] std::string_view name_of(Dtypes dtypes);  // "any", "as x", "float", "f32"
+[[nodiscard]] constexpr bool is_integer(Dtypes dtypes) { return dtypes >= Dtypes::i32; }
+
 struct ArgSpec {
   std::string_view name;
   Role role;
-  std::string_view shape;   // "[rows, in]"
-  std::string_view dtypes;  // "float" (f32 f16 bf16), "f32", "i32", ...
+  Shape shape;  // "[rows, in]"
+  Dtypes dtypes;
   std::uint32_t flags = 0;
 };
 

@@ -73,15 +73,7 @@ std::string packed_refusal(const Device& device, const OpSpec& spec, std::uint32
     if (packed_bytes(device, args[i]) == 0) {
       return cat(spec.args[i].name, ": layout ", args[i].layout, " is none of ", device.name());
     }
-    std::uint32_t uses = TERN_USE_FORWARD;
-    if (op == TERN_OP_MATMUL && ops::unpack_attrs<tern_matmul_attrs>(attrs).transpose_b == 0)
-      uses = TERN_USE_INPUT_GRAD;
-    if (op == TERN_OP_MATMUL_Q && ops::unpack_attrs<tern_matmul_q_attrs>(attrs).transpose_w == 0) {
-      uses = TERN_USE_INPUT_GRAD;
-    }
-    if (op == TERN_OP_LINEAR_CROSS_ENTROPY && is_present(args[TERN_LINEAR_CROSS_ENTROPY_DH])) {
-      uses |= TERN_USE_INPUT_GRAD;
-    }
+    const std::uint32_t uses = ops::op_rules(op).uses({op, args, attrs}, static_cast<int>(i));
     if ((layout_uses(args[i].layout) & uses) != uses) {
       return cat(spec.args[i].name, ": packed for other uses than this one");
     }

@@ -8,6 +8,7 @@
 #include "cli/commands/command.h"
 #include "cli/interrupt.h"
 #include "cli/kept_case.h"
+#include "cli/selftest_flags.h"
 #include "cli/selftest_model.h"
 #include "cli/selftest_report.h"
 #include "cli/session_flags.h"
@@ -18,22 +19,6 @@ namespace tern::cli {
 namespace {
 
 using conformance::OpReport;
-
-std::vector<std::uint32_t> ops_of(const Arguments& arguments) {
-  std::vector<std::uint32_t> out;
-  for (const std::string& name : arguments.list("op")) {
-    const ops::OpSpec* spec = ops::find_op(name);
-    if (spec == nullptr) {
-      std::vector<std::string> names;
-      for (const ops::OpSpec& op : ops::op_table()) names.emplace_back(op.name);
-      const std::string close = nearest(name, names);
-      throw Failure(usage_error(cat("no op is called ", name), close.empty() ? cat("choose one of ", join(names, ", "))
-                                                                             : cat("did you mean ", close, "?")));
-    }
-    out.push_back(spec->id);
-  }
-  return out;
-}
 
 int replay_file(const accel::DevicePtr& device, const std::string& file) {
   std::ifstream in(file, std::ios::binary);
@@ -66,6 +51,7 @@ int run_selftest(const Arguments& arguments) {
   if (arguments.maybe_string("model")) return check_model(arguments);
   conformance::SelftestOptions options;
   options.ops = ops_of(arguments);
+  options.required = required_by(arguments);
   options.stopped = interrupted;
   install_interrupt_handler();
   const accel::SelectedDevice selected = session::open_device(runtime_options(arguments)).value();

@@ -196,6 +196,11 @@ constexpr Flag kConvert[] = {
 };
 constexpr Flag kSelftest[] = {
     {.name = "op", .type = list, .help = "ops to test", .computed = "all", .effect = "ops_alone new_cases"},
+    {.name = "require",
+     .type = list,
+     .help = "fail if the host would have to run an op for: infer, train, serve",
+     .computed = "none",
+     .effect = "ops_alone new_cases"},
     {.name = "replay", .help = "file with a failing case to run again", .effect = "ops_alone"},
 };
 constexpr Flag kWebUi[] = {

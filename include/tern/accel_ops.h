@@ -597,4 +597,36 @@ typedef struct tern_softcap_attrs {
 
 enum { TERN_OP_LIMIT = 30 }; /* ids are below */
 
+/* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
+#define TERN_FOR_EACH_OP(X) \
+  X(CAST_COPY, cast_copy) \
+  X(GATHER_ROWS, gather_rows) \
+  X(SCATTER_ADD_ROWS, scatter_add_rows) \
+  X(AXPBY, axpby) \
+  X(MUL, mul) \
+  X(ROW_SUM, row_sum) \
+  X(SCALE, scale) \
+  X(DROPOUT, dropout) \
+  X(SUM_SQUARES, sum_squares) \
+  X(ALL_FINITE, all_finite) \
+  X(MATMUL, matmul) \
+  X(MATMUL_Q, matmul_q) \
+  X(DEQUANTIZE, dequantize) \
+  X(EMBEDDING, embedding) \
+  X(RMS_NORM, rms_norm) \
+  X(RMS_NORM_BACKWARD, rms_norm_backward) \
+  X(ROPE, rope) \
+  X(QK_NORM_ROPE, qk_norm_rope) \
+  X(QK_NORM_ROPE_BACKWARD, qk_norm_rope_backward) \
+  X(ACT_MUL, act_mul) \
+  X(ACT_MUL_BACKWARD, act_mul_backward) \
+  X(ATTENTION, attention) \
+  X(ATTENTION_BACKWARD, attention_backward) \
+  X(KV_WRITE, kv_write) \
+  X(ATTENTION_PAGED, attention_paged) \
+  X(LINEAR_CROSS_ENTROPY, linear_cross_entropy) \
+  X(ADAMW, adamw) \
+  X(SAMPLE, sample) \
+  X(SOFTCAP, softcap)
+
 #endif

@@ -30,7 +30,8 @@ void write_op(const tern::ops::OpSpec& op) {
   const std::string name = upper(op.name);
   std::cout << "\n/* " << op.name << ": " << op.formula << "\n";
   for (const auto& arg : op.args) {
-    std::cout << " *   " << role_name(arg.role) << " " << arg.name << " " << arg.shape << " " << arg.dtypes;
+    std::cout << " *   " << role_name(arg.role) << " " << arg.name << " " << arg.shape.text << " "
+              << name_of(arg.dtypes);
     if (arg.flags & tern::ops::kOptional) std::cout << ", optional";
     if (arg.flags & tern::ops::kLengths) std::cout << ", lengths: also in host_args";
     if (arg.flags & tern::ops::kAccumulate) std::cout << ", may accumulate";
@@ -64,6 +65,9 @@ int main() {
          "  TERN_ACT_SIGMOID = 3\n} tern_act;\n";
   for (const auto& op : tern::ops::op_table()) write_op(op);
   std::cout << "\nenum { TERN_OP_LIMIT = " << tern::ops::op_table().back().id + 1 << " }; /* ids are below */\n";
-  std::cout << "\n#endif\n";
+  std::cout << "\n/* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */\n"
+               "#define TERN_FOR_EACH_OP(X)";
+  for (const auto& op : tern::ops::op_table()) std::cout << " \\\n  X(" << upper(op.name) << ", " << op.name << ")";
+  std::cout << "\n\n#endif\n";
   return 0;
 }

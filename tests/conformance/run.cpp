@@ -1,4 +1,5 @@
-// conformance_run BACKEND.so [--device ORDINAL] [--op NAME] [--replay FILE]: exit status 0 where every case passes.
+// conformance_run BACKEND.so [--device ORDINAL] [--op NAME] [--require infer,train,serve] [--replay FILE]: exit status
+// 0 where every case passes.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -7,6 +8,7 @@
 
 #include "base/strings.h"
 #include "conformance/selftest.h"
+#include "ops/facts.h"
 
 namespace {
 
@@ -14,7 +16,8 @@ using namespace tern;
 
 int run(int argc, char** argv) {
   if (argc < 2) {
-    std::cerr << "usage: conformance_run BACKEND.so [--device ORDINAL] [--op NAME] [--replay FILE]\n";
+    std::cerr << "usage: conformance_run BACKEND.so [--device ORDINAL] [--op NAME] [--require infer,train,serve] "
+                 "[--replay FILE]\n";
     return 2;
   }
   int ordinal = 0;
@@ -24,6 +27,16 @@ int run(int argc, char** argv) {
     const std::string flag = argv[i];
     if (flag == "--device") ordinal = std::stoi(argv[i + 1]);
     if (flag == "--replay") replay_file = argv[i + 1];
+    if (flag == "--require") {
+      for (const std::string_view word : split(argv[i + 1], ',')) {
+        const auto command = ops::find_command(word);
+        if (!command) {
+          std::cerr << "--require takes infer, train and serve, not " << word << "\n";
+          return 2;
+        }
+        options.required |= *command;
+      }
+    }
     if (flag == "--op") {
       const ops::OpSpec* spec = ops::find_op(argv[i + 1]);
       if (spec == nullptr) {

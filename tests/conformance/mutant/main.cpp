@@ -43,7 +43,7 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
     const ops::ArgSpec& arg = spec.args[static_cast<std::size_t>(i)];
     const bool written = arg.role != ops::Role::input;
     const bool lengths = (arg.flags & ops::kLengths) != 0;
-    const bool integer = arg.dtypes == "i32" || arg.dtypes == "i64" || arg.dtypes == "u8" || arg.dtypes == "u32";
+    const bool integer = ops::is_integer(arg.dtypes);
     const bool adds = (arg.flags & ops::kAccumulate) != 0;
     const std::uint32_t features = conformance::recipe_of(spec.id).features;
     bool fits = false;
@@ -76,7 +76,8 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
         fits = written && !integer && (features & conformance::kDynamic) != 0 && has_rows(arg);
         break;
       case Mistake::wrong_stride:  // there are rows to be padded
-        fits = written && (arg.shape.find(',') != std::string_view::npos || arg.shape.substr(0, 5) == "[...]") &&
+        fits = written &&
+               (arg.shape.text.find(',') != std::string_view::npos || arg.shape.text.substr(0, 5) == "[...]") &&
                (features & conformance::kLayouts) != 0 && spec.id != TERN_OP_ADAMW && spec.id != TERN_OP_ROW_SUM;
         break;
       case Mistake::lost_special:
@@ -86,11 +87,11 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
         fits = written && !integer;
         break;
       case Mistake::row_variant:
-        fits = written && !integer && (features & conformance::kRows) != 0 && arg.shape != "[1]" &&
-               arg.shape != "[width]" && arg.shape != "[head_dim]" && arg.shape.substr(0, 6) != "[vocab";
+        fits = written && !integer && (features & conformance::kRows) != 0 && arg.shape.text != "[1]" &&
+               arg.shape.text != "[width]" && arg.shape.text != "[head_dim]" && arg.shape.text.substr(0, 6) != "[vocab";
         break;
       case Mistake::wrong_rounding:  // into something narrower than fp32
-        fits = written && (arg.dtypes == "float" || arg.dtypes == "any");
+        fits = written && (arg.dtypes == ops::Dtypes::floating || arg.dtypes == ops::Dtypes::any);
         break;
       case Mistake::no_accumulate:
         fits = adds;

@@ -1,0 +1,42 @@
+#include "conformance/requirement.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/dtype.h"
+
+namespace tern::conformance {
+namespace {
+
+bool is_usual(const accel::Device& device, std::int32_t dtype) {
+  return dtype == TERN_F32 || (dtype == TERN_BF16 && (device.info().storage_dtypes >> TERN_BF16 & 1U) != 0);
+}
+
+// What the products of the call are rounded to; f32 where it has no such attribute.
+std::int32_t compute_of(const Case& c) {
+  const auto attrs = c.spec().attrs;
+  const auto at = std::find_if(attrs.begin(), attrs.end(), [](const auto& attr) { return attr.name == "compute"; });
+  std::int32_t dtype = TERN_F32;
+  if (at != attrs.end()) std::memcpy(&dtype, c.attrs.data() + 4 * (at - attrs.begin()), sizeof(dtype));
+  return dtype;
+}
+
+// A model hands a ready mask to a device that draws no random bits.
+bool is_never_asked(const accel::Device& device, const Case& c) {
+  return c.op == TERN_OP_DROPOUT && !device.can(TERN_CAP_PHILOX) && !is_present(c.args[TERN_DROPOUT_MASK].desc);
+}
+
+}  // namespace
+
+bool is_required_case(const accel::Device& device, const Variant& variant, const Case& c) {
+  if (variant.needs != 0 || variant.layout != Layout::contiguous || variant.special != 0 || variant.alias) return false;
+  if (!is_usual(device, compute_of(c)) || is_never_asked(device, c)) return false;
+  return std::all_of(c.args.begin(), c.args.end(), [&](const Argument& arg) {
+    if (!is_present(arg.desc)) return true;
+    const bool usual = !dtype_info(arg.desc.dtype).floating || is_usual(device, arg.desc.dtype);
+    // Loading expands a weight of a packing that the device does not multiply by.
+    return usual && !is_quantised(arg.desc) && !arg.packed && num_elements(arg.desc) > 0;
+  });
+}
+
+}  // namespace tern::conformance

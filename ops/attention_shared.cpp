@@ -1,0 +1,61 @@
+#include "ops/attention_shared.h"
+
+#include <algorithm>
+
+namespace tern::ops {
+namespace {
+
+using Lengths = std::span<const std::int32_t>;
+
+Lengths lengths_at(HostArrays arrays, std::size_t index) {
+  if (index >= arrays.size()) return {};
+  return {arrays[index].data, static_cast<std::size_t>(arrays[index].count)};
+}
+
+// Of one sequence: its rows end where its keys end.
+double visible_pairs(double rows, double keys, bool causal, double window) {
+  if (!causal) return rows * keys;
+  double seen = 0;
+  for (double row = 0; row < rows; ++row) {
+    const double visible = std::max(keys - rows + row + 1, 0.0);
+    seen += window > 0 ? std::min(visible, window) : visible;
+  }
+  return seen;
+}
+
+}  // namespace
+
+std::string check_attention(const tern_attention_attrs& attrs, std::int64_t heads, std::int64_t kv_heads) {
+  return first_problem(require_flag("causal", attrs.causal),
+                       require(attrs.softcap >= 0.0F, "softcap: expected no negative number"),
+                       require(attrs.window >= 0 && attrs.max_seqlen_q >= 0 && attrs.max_seqlen_k >= 0,
+                               "window, max_seqlen_q, max_seqlen_k: expected no negative number"),
+                       require(kv_heads >= 1 && heads % kv_heads == 0,
+                               cat("heads: expected a multiple of ", kv_heads, ", found ", heads)));
+}
+
+double attended_pairs(const CallDesc& call, HostArrays lengths, Keys keys) {
+  const auto attrs = unpack_attrs<tern_attention_attrs>(call.attrs);
+  const Lengths q = lengths_at(lengths, 0);
+  const Lengths k = lengths_at(lengths, 1);
+  const std::size_t ends_later = keys == Keys::paged ? 0 : 1;
+  double sum = 0;
+  for (std::size_t s = 0; s + 1 < q.size() && s + ends_later < k.size(); ++s) {
+    const double count = keys == Keys::paged ? k[s] : k[s + 1] - k[s];
+    sum += visible_pairs(q[s + 1] - q[s], count, attrs.causal != 0, attrs.window);
+  }
+  return sum;
+}
+
+int query_rows(const CallDesc& call, int arg) {
+  return op_spec(call.op).args[static_cast<std::size_t>(arg)].shape.find("q_rows");
+}
+
+Indices sequence_indices(const CallDesc& call, const SequenceArgs& args) {
+  const auto attrs = unpack_attrs<tern_attention_attrs>(call.attrs);
+  Indices out;
+  out.sequences = {{args.cu_seqlens_q, args.q, attrs.max_seqlen_q}, {args.cu_seqlens_k, args.k, attrs.max_seqlen_k}};
+  return out;
+}
+
+}  // namespace tern::ops

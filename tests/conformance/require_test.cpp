@@ -1,0 +1,108 @@
+// What `tern selftest --require` finds: a device that leaves an op of a command to the host, and no other.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/strings.h"
+#include "conformance/selftest.h"
+#include "ops/rules.h"
+#include "tests/unit/backend_sim/sim_device.h"
+
+namespace tern::test {
+namespace {
+
+using conformance::OpReport;
+
+using Refuses = bool (*)(const tern_op_desc& desc);
+
+// The simulated device without some kernels. A plugin's functions have no closure: what they share.
+struct World {
+  std::shared_ptr<const accel::Backend> sound;
+  tern_backend table{};
+  Refuses refuses = nullptr;
+  std::uint32_t dtypes_lost = 0;
+};
+World world;
+
+tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
+  if (!world.refuses(*desc)) return world.sound->api().supports(device, desc, reason);
+  std::strncpy(reason.data, "not written yet", reason.capacity - 1);
+  return TERN_UNSUPPORTED;
+}
+
+tern_status device_info(std::int32_t ordinal, tern_device_info* info) {
+  const tern_status status = world.sound->api().device_info(ordinal, info);
+  info->storage_dtypes &= ~world.dtypes_lost;
+  return status;
+}
+
+accel::DevicePtr without(Refuses refuses, std::uint32_t dtypes_lost = 0) {
+  world = {load_plugin("sim"), {}, refuses, dtypes_lost};
+  const tern_backend& sound = world.sound->api();
+  std::memcpy(&world.table, &sound, std::min<std::size_t>(sizeof(world.table), sound.size));
+  world.table.supports = supports;
+  world.table.device_info = device_info;
+  return accel::Device::open(accel::Backend::wrap(&world.table), 0).value();
+}
+
+OpReport tested(const accel::DevicePtr& device, std::uint32_t op, std::uint32_t required) {
+  conformance::Bench bench = conformance::make_bench(device);
+  conformance::SelftestOptions options;
+  options.required = required;
+  options.laws = false;
+  return conformance::test_op(bench, op, options);
+}
+
+// The law that a device breaks which leaves `op` to the host, or "".
+std::string broken(const accel::DevicePtr& device, std::uint32_t op, std::uint32_t required = ops::kEveryCommand) {
+  const OpReport report = tested(device, op, required);
+  EXPECT_LE(report.findings.size(), 1U);
+  return report.findings.empty() ? "" : cat(report.findings[0].law, ": ", report.findings[0].problem);
+}
+
+TEST(Require, AWholeDevicePasses) {
+  const accel::DevicePtr device = without([](const tern_op_desc&) { return false; });
+  for (const ops::OpSpec& spec : ops::op_table()) EXPECT_EQ(broken(device, spec.id), "") << spec.name;
+}
+
+TEST(Require, TrainingNeedsABackwardAndInferenceDoesNot) {
+  const accel::DevicePtr device =
+      without([](const tern_op_desc& desc) { return desc.op == TERN_OP_ATTENTION_BACKWARD; });
+  EXPECT_EQ(broken(device, TERN_OP_ATTENTION_BACKWARD, ops::kInfer | ops::kServe), "");
+  EXPECT_EQ(broken(device, TERN_OP_ATTENTION_BACKWARD, ops::kTrain),
+            "needed by train: the host would have to run it: not written yet");
+  EXPECT_EQ(broken(device, TERN_OP_ATTENTION_BACKWARD, 0), "");
+}
+
+TEST(Require, ADecompositionIsEnoughWhereItsPartsAreThere) {
+  const accel::DevicePtr split = without([](const tern_op_desc& desc) { return desc.op == TERN_OP_QK_NORM_ROPE; });
+  EXPECT_EQ(broken(split, TERN_OP_QK_NORM_ROPE), "");
+  const accel::DevicePtr stuck =
+      without([](const tern_op_desc& desc) { return desc.op == TERN_OP_QK_NORM_ROPE || desc.op == TERN_OP_ROPE; });
+  EXPECT_EQ(broken(stuck, TERN_OP_QK_NORM_ROPE),
+            "needed by infer, train, serve: the host would have to run it: rope: not written yet");
+}
+
+TEST(Require, AsksForTheUsualOnly) {
+  const accel::DevicePtr narrow = without([](const tern_op_desc& desc) {
+    const bool strided = desc.args[0].rank > 1 && desc.args[0].strides[1] != 1;
+    return desc.needs != 0 || strided || desc.args[0].dtype == TERN_F16;
+  });
+  EXPECT_EQ(broken(narrow, TERN_OP_ACT_MUL), "");
+  EXPECT_GT(tested(narrow, TERN_OP_ACT_MUL, ops::kEveryCommand).host, 0);
+  const Refuses lacks_bf16 = [](const tern_op_desc& desc) { return desc.args[0].dtype == TERN_BF16; };
+  EXPECT_NE(broken(without(lacks_bf16), TERN_OP_ACT_MUL), "");
+  EXPECT_EQ(broken(without(lacks_bf16, 1U << TERN_BF16), TERN_OP_ACT_MUL), "");
+}
+
+// Counts, added results and sizes are what every program has: no excuse.
+TEST(Require, AsksForWhatProgramsAre) {
+  const accel::DevicePtr fixed = without([](const tern_op_desc& desc) { return desc.args[0].dynamic_dim >= 0; });
+  EXPECT_NE(broken(fixed, TERN_OP_ROPE), "");
+  const accel::DevicePtr small = without([](const tern_op_desc& desc) { return desc.args[0].shape[0] > 16; });
+  EXPECT_NE(broken(small, TERN_OP_ROPE), "");
+}
+
+}  // namespace
+}  // namespace tern::test
