@@ -45,8 +45,19 @@ void make_matmul(CaseBuilder& b) {
   const bool inner = transpose_a && !transpose_b;
   b.count_for(inner ? k : m);
   const int row = batched ? 1 : 0;
-  b.real(TERN_MATMUL_A, v.in, a, inner || !transpose_a ? row : 1);
-  b.real(TERN_MATMUL_B, v.in, w, inner ? 0 : -1);
+  const int a_rows = inner || !transpose_a ? row : 1;
+  if (v.in == TERN_F32 && k >= 1024 && !v.dynamic) {
+    // TF32 rounds all of these the same way: errors that would cancel over so long a sum show.
+    std::vector<double> elements(static_cast<std::size_t>(m * k * (batched ? 3 : 1)));
+    for (double& x : elements) x = (1.0 + static_cast<double>(b.random().below(4)) / 4.0) * (1.0 + 0x1p-12);
+    b.values(TERN_MATMUL_A, v.in, a, elements, a_rows);
+    std::vector<double> factors(static_cast<std::size_t>(n * k * (batched ? 3 : 1)));
+    for (double& x : factors) x = std::fabs(b.random().term());
+    b.values(TERN_MATMUL_B, v.in, w, factors, -1);
+  } else {
+    b.real(TERN_MATMUL_A, v.in, a, a_rows);
+    b.real(TERN_MATMUL_B, v.in, w, inner ? 0 : -1);
+  }
   if (transpose_b) b.mark_packed(TERN_MATMUL_B);
   if (option == 0) b.real(TERN_MATMUL_BIAS, v.in, {n});
   b.out(TERN_MATMUL_OUT, v.out, out, inner ? -1 : row);

@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/strings.h"
+#include "ops/index_check.h"
 #include "ops/ref/tensor.h"
 #include "ops/rules.h"
 #include "tern/accel_ops.h"
@@ -132,6 +133,12 @@ void run_kernel(const KernelCall& call) {
     } else {
       tensors[i] = decode(operand, desc);
     }
+  }
+  std::vector<TensorDesc> planned;
+  for (const Operand& operand : call.args) planned.push_back(operand.desc);
+  if (std::string problem = ops::index_problem({call.op, planned, call.attrs, call.accumulate}, tensors);
+      !problem.empty()) {
+    fail(TERN_INVALID_ARGUMENT, cat(spec.name, ": ", problem));
   }
   ops::ref::Call reference{call.op, call.attrs, call.accumulate, tensors};
   ops::op_rules(call.op).reference(reference);

@@ -128,6 +128,8 @@ tern_status Launch::go(const Lengths& lengths) {
       return shares() || !present(arg) || size(arg) == 0 || bound_.args[arg].desc.layout != 0
                  ? run_(bound_.inner, lengths)
                  : spoil_input(lengths);
+    case Mistake::tf32:
+      return round_input(lengths);
     case Mistake::stale_lengths:
     case Mistake::short_count:
     case Mistake::long_count:
@@ -154,7 +156,7 @@ tern_status Launch::spoil_input(const Lengths& lengths) {
   tern_status status = TERN_OK;
   // From the last element back to one that matters: some are masked, skipped or ignored.
   const std::int64_t count = size(arg);
-  for (std::int64_t n = count - 1, tries = 0; n >= 0 && tries < 12; --n) {
+  for (std::int64_t n = count - 1, tries = 0; n >= 0 && tries < 30; n -= tries < 12 ? 1 : 1 + count / 20) {
     const Element at = element_at(tensor, lengths.counts.data(), n);
     const Bytes right = load(memory_, at);
     const ops::ref::Tensor value = to_value(at, right);
@@ -179,6 +181,31 @@ tern_status Launch::spoil_input(const Lengths& lengths) {
     restore(before);
   }
   return run_(bound_.inner, lengths);
+}
+
+// The whole of an fp32 input with 10 bits behind the leading one, as NVIDIA's TF32 has it.
+tern_status Launch::round_input(const Lengths& lengths) {
+  const auto arg = static_cast<std::size_t>(plan_.arg);
+  const tern_tensor& tensor = bound_.args[arg];
+  if (shares() || tensor.desc.dtype != TERN_F32 || is_quantised(tensor.desc) || tensor.desc.layout != 0) {
+    return run_(bound_.inner, lengths);
+  }
+  const Bytes right = whole(arg);
+  Bytes wrong = right;
+  for (std::size_t at = 0; at + 4 <= wrong.size(); at += 4) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, wrong.data() + at, 4);
+    if ((bits & 0x7f800000U) == 0x7f800000U) continue;
+    bits = (bits + 0xfffU + (bits >> 13 & 1U)) & ~0x1fffU;
+    std::memcpy(wrong.data() + at, &bits, 4);
+  }
+  if (wrong == right) return run_(bound_.inner, lengths);
+  ++made_;
+  memory_.write(tensor.planes[0], wrong);
+  const tern_status status = run_(bound_.inner, lengths);
+  memory_.finish();
+  memory_.write(tensor.planes[0], right);
+  return status;
 }
 
 // The last byte of a quantised tensor: one element, or two that share it.

@@ -65,6 +65,7 @@ class Launch {
 
   tern_status spoil_output(const Lengths& lengths);
   tern_status spoil_input(const Lengths& lengths);
+  tern_status round_input(const Lengths& lengths);
   tern_status spoil_block(const Lengths& lengths);
   tern_status spoil_lengths(const Lengths& lengths);
   tern_status use_other_attribute(const Lengths& lengths);

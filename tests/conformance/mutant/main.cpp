@@ -31,7 +31,7 @@ struct Tally {
 // Whether a dynamic count cuts the argument: what sums over the rows has none of its own.
 bool has_rows(const ops::ArgSpec& arg) {
   for (std::string_view begin : {"[rows", "[q_rows", "[k_rows", "[...]", "[m, n]", "axis 1: [rows]"}) {
-    if (arg.shape.substr(0, begin.size()) == begin) return true;
+    if (arg.shape.text.starts_with(begin)) return true;
   }
   return false;
 }
@@ -57,17 +57,21 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
         fits = written && !integer;
         break;
       case Mistake::rows_past_256:  // of many rows, or of one long row of elements
-        fits = written && !integer && arg.shape != "[1]" && arg.shape[1] != 'h' && arg.shape[1] != 'b';
+        fits = written && !integer && arg.shape.text != "[1]" && arg.shape.text[1] != 'h' && arg.shape.text[1] != 'b';
         break;
       case Mistake::wrong_tile:
       case Mistake::columns_past_1024:
         fits = written && !integer &&
-               (arg.shape == "[rows, width]" || arg.shape == "[m, n]; batched: [batch, m, n]" ||
-                arg.shape == "[rows, out]; [rows, in] if not transpose_w");
+               (arg.shape.text == "[rows, width]" || arg.shape.text == "[m, n]; batched: [batch, m, n]" ||
+                arg.shape.text == "[rows, out]; [rows, in] if not transpose_w");
         break;
       case Mistake::features_past_64:
-        fits = written && !integer && arg.shape.find("_dim]") != std::string_view::npos && arg.shape[1] != 'h' &&
-               arg.shape[1] != 'b';
+        fits = written && !integer && arg.shape.text.find("_dim]") != std::string_view::npos &&
+               arg.shape.text[1] != 'h' && arg.shape.text[1] != 'b';
+        break;
+      case Mistake::tf32:
+        fits = i == 0 && (spec.id == TERN_OP_MATMUL || spec.id == TERN_OP_MATMUL_Q || spec.id == TERN_OP_ATTENTION ||
+                          spec.id == TERN_OP_ATTENTION_PAGED || spec.id == TERN_OP_LINEAR_CROSS_ENTROPY);
         break;
       case Mistake::lost_gradient:
         fits = spec.id == TERN_OP_LINEAR_CROSS_ENTROPY && (arg.name == "dh" || arg.name == "dw");
@@ -178,6 +182,9 @@ bool shows(std::uint32_t op, Mistake mistake, const conformance::Variant& v) {
       return v.in != TERN_F32 || v.out != TERN_F32 || op == TERN_OP_CAST_COPY || op == TERN_OP_ADAMW;
     case Mistake::wrong_attribute:
       return true;
+    case Mistake::tf32:  // of products the longest sums alone: errors that cancel must show as well
+      return v.in == TERN_F32 && v.out == TERN_F32 && v.option <= 1 &&
+             (op == TERN_OP_MATMUL ? v.size == 6 || v.size >= 10 : v.size <= 4);
     default:
       return v.size <= 4;
   }

@@ -150,6 +150,7 @@ const char* name_of(Mistake mistake) {
                                            "key_past_block",
                                            "lost_gradient",
                                            "shared_workspace",
+                                           "tf32",
                                            "stale_replay",
                                            "other_choice",
                                            "late_host_args",

@@ -45,6 +45,7 @@ enum class Mistake {
   key_past_block,     // such a row forgets the first key of a paged cache's second block
   lost_gradient,      // a gradient of the loss head is 0 for vocabularies from 4,096 on
   shared_workspace,   // two launches that no order holds apart use one static workspace
+  tf32,               // an fp32 product rounds its first factor to 11 bits
   stale_replay,       // a replayed launch takes its counts from when it was captured
   other_choice,       // a choice given to plan is not kept
   late_host_args,  // host_args are read after launch has returned: ends in a crash, so it is tried in a process of its

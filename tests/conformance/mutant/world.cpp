@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 
 namespace tern::mutant {
 
@@ -70,7 +71,12 @@ tern_status run(BoundRecord& record, const Lengths& lengths, tern_stream stream,
   if (!concerns(record.bound.desc.op) || late()) return inner(record.bound.inner, lengths);
   const Memory memory(world->inner, stream);
   memory.finish();
-  return Launch(world->plan, record.bound, memory, inner, world->made).go(lengths);
+  try {
+    return Launch(world->plan, record.bound, memory, inner, world->made).go(lengths);
+  } catch (const std::exception&) {
+    ++world->made;  // the device refused what the mistake made of its arguments, and its stream is no more
+    return TERN_ASYNC_ERROR;
+  }
 }
 
 tern_status launch_record(BoundRecord& of, const tern_host_args* host_args, tern_stream stream,
