@@ -17,8 +17,8 @@ std::string to_json(const conformance::SelftestReport& report, const std::string
     }
     ops.push_back(cat("{\"op\": ", json_quote(ops::op_spec(op.op).name), ", \"cases\": ", op.cases,
                       ", \"native\": ", op.native, ", \"decomposed\": ", op.decomposed, ", \"host\": ", op.host,
-                      ", \"worst\": ", std::isfinite(op.worst) ? cat(op.worst) : "null", ", \"failed\": [",
-                      join(findings, ", "), "]}"));
+                      ", \"skipped\": ", op.skipped, ", \"worst\": ", std::isfinite(op.worst) ? cat(op.worst) : "null",
+                      ", \"failed\": [", join(findings, ", "), "]}"));
   }
   std::vector<std::string> capabilities;
   for (const auto& result : report.capabilities) {

@@ -98,7 +98,11 @@ std::vector<Value> DeviceEmitter::emit(const OpCall& call) {
     const bool adds = spec.args[i].role == ops::Role::state || (call.accumulate >> i & 1U) != 0;
     if (written && !adds) {
       const auto bytes = std::max<std::uint64_t>(1, plane_bytes(desc.args[i]).bytes[0]);
-      auto buffer = std::make_shared<accel::Buffer>(bench_.device->allocate(bytes, "an intermediate"));
+      if (bytes > bench_.device->info().largest_allocation_bytes) {
+        stuck_ = true;
+        stuck_on_ = cat(spec.name, ": a part of ", human_bytes(bytes), " is larger than the device allocates at once");
+      }
+      auto buffer = std::make_shared<accel::Buffer>(bench_.device->allocate(stuck_ ? 1 : bytes, "an intermediate"));
       if (!stuck_) bench_.device->fill(buffer->plane(), 0, bytes, bench_.stream);
       results[i] = add(desc.args[i], std::move(buffer));
     } else if (written) {

@@ -85,6 +85,18 @@ void check_rules(const CaseSource& source, const Case& c, OpReport& report) {
   if (!problem.empty()) report.findings.push_back({"finite differences of the oracle", problem, c});
 }
 
+void skip(OpReport& report, const std::string& reason) {
+  ++report.skipped;
+  ++report.skip_reasons[reason];
+}
+
+// A case's argument that the device cannot hold in one piece, with room for what guards it.
+bool is_too_large(const accel::Device& device, const Case& c) {
+  const std::uint64_t most = device.info().largest_allocation_bytes / 8 * 7;
+  return std::any_of(c.args.begin(), c.args.end(),
+                     [&](const Argument& arg) { return is_present(arg.desc) && total_bytes(arg.desc) > most; });
+}
+
 }  // namespace
 
 OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options) {
@@ -95,17 +107,30 @@ OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options)
     if (options.stop_after > 0 && static_cast<int>(report.findings.size()) >= options.stop_after) break;
     if (options.only && !options.only(source.variant)) continue;
     const Case c = source.make(1);
-    if (source.variant.alias && !bench.device->can(TERN_CAP_EAGER)) continue;  // graphs decide on memory themselves
+    if (source.variant.alias && !bench.device->can(TERN_CAP_EAGER)) {
+      skip(report, "a whole graph decides itself what shares memory");
+      continue;
+    }
+    if (is_too_large(*bench.device, c)) {
+      skip(report, "larger than the device allocates at once");
+      continue;
+    }
     try {
       accel::OpDesc desc = op_desc(c);
       const bool packed = std::any_of(c.args.begin(), c.args.end(), [](const Argument& arg) { return arg.packed; });
       if (packed) {
         const CaseMemory memory(bench.device, c, 0);
-        if (memory.lacks_layout()) continue;
+        if (memory.lacks_layout()) {
+          skip(report, "the device has no private layout for the weight");
+          continue;
+        }
         desc = memory.op_desc();
       }
       accel::Verdict verdict = accel::supports(*bench.device, desc);
-      if (packed && !verdict.native) continue;  // a device need not take its layouts everywhere
+      if (packed && !verdict.native) {  // a device need not take its layouts everywhere
+        skip(report, "no kernel takes the weight in its private layout");
+        continue;
+      }
       ++report.cases;
       if (options.laws && options.rules) check_rules(source, c, report);
       if (verdict.native) {
@@ -166,17 +191,20 @@ bool SelftestReport::passed() const {
 
 std::string table_header() {
   return cat(pad("op", 24), pad("cases", 7, true), pad("native", 8, true), pad("decomposed", 12, true),
-             pad("host", 6, true), pad("worst", 8, true), "  result\n");
+             pad("host", 6, true), pad("skipped", 9, true), pad("worst", 8, true), "  result\n");
 }
 
 std::string table_line(const OpReport& report) {
   const std::string worst = std::isinf(report.worst) ? "inf" : fixed(report.worst, 2);
   std::string out = cat(pad(std::string(ops::op_spec(report.op).name), 24), pad(cat(report.cases), 7, true),
                         pad(cat(report.native), 8, true), pad(cat(report.decomposed), 12, true),
-                        pad(cat(report.host), 6, true), pad(worst, 8, true), "  ");
+                        pad(cat(report.host), 6, true), pad(cat(report.skipped), 9, true), pad(worst, 8, true), "  ");
   if (report.findings.empty()) {
     out += "ok";
     if (report.native == 0 && !report.host_reason.empty()) out += cat(" (", report.host_reason, ")");
+    std::vector<std::string> skips;
+    for (const auto& [reason, count] : report.skip_reasons) skips.push_back(cat(count, " ", reason));
+    if (!skips.empty()) out += cat("; skipped: ", join(skips, ", "));
   } else {
     out += cat(report.findings.size(), " failed; ", report.findings[0].law, " (", report.findings[0].failing.label,
                "): ", report.findings[0].problem);

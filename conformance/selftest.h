@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,10 @@ struct OpReport {
   int native = 0;           // ran by the device's kernel
   int decomposed = 0;       // ran as other ops of the device
   int host = 0;             // would need the host's kernel
+  int skipped = 0;          // could not be asked of this device
   double worst = 0.0;       // largest error as a share of the tolerance
   std::string host_reason;  // the first op that had no kernel, and why
+  std::map<std::string, int> skip_reasons;
   std::vector<Finding> findings;
 };
 
