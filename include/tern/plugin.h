@@ -3,8 +3,9 @@
  * tern/accel.h, the C library, and in C++ the standard library. Using it is optional: the interface is tern/accel.h
  * alone, and docs/backend-spec.md its contract.
  *
- *   plugin/error.h      why a call failed; texts; structs that begin with their size; handles
- *   plugin/desc.h       whether a desc keeps its op's contract; how far a tensor reaches
+ *   plugin/error.h      why a call failed; texts; structs that begin with their size; handles; memory in use
+ *   plugin/desc.h       whether a desc keeps its op's contract; how far a tensor reaches; walking one
+ *   plugin/plan.h       a plan's copy of its desc, and whether tensors are bound as it was planned
  *   plugin/host_args.h  a launch's counts and lengths, checked and copied
  *   plugin/kernels.h    lists of kernels: which takes a desc, and what its choice is called
  *   plugin/guarded.h    C++: exceptions become a status at the border; owners of the copies above
@@ -19,6 +20,7 @@
 #include "tern/plugin/error.h"
 #include "tern/plugin/host_args.h"
 #include "tern/plugin/kernels.h"
+#include "tern/plugin/plan.h"
 #ifdef __cplusplus
 #include "tern/plugin/guarded.h"
 #endif

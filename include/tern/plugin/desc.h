@@ -1,5 +1,6 @@
-/* Whether a desc keeps its op's contract, how far a tensor reaches, and a plan's own copy of a desc. See tern/plugin.h.
- * The texts of failures begin with the op and the argument: "axpby: out: expected f32, f16 or bf16, found i32". */
+/* Whether a desc keeps its op's contract, how far a tensor reaches, and in which order its elements lie. See
+ * tern/plugin.h. The texts of failures begin with the op and the argument: "axpby: out: expected f32, f16 or bf16,
+ * found i32". */
 #ifndef TERN_PLUGIN_DESC_H
 #define TERN_PLUGIN_DESC_H
 
@@ -72,6 +73,30 @@ static inline int tern_plugin_extent(const tern_tensor_desc* desc, uint64_t* byt
   if (last >= UINT64_MAX / size) return 0;
   *bytes = desc->rank > 0 ? (last + 1) * size : 0;
   return 1;
+}
+
+/* Elements of a tensor whose desc has been checked; absent: 0. */
+static inline int64_t tern_plugin_elements(const tern_tensor_desc* desc) {
+  int64_t count = desc->rank > 0;
+  for (int32_t d = 0; d < desc->rank; ++d) count *= desc->shape[d];
+  return count;
+}
+
+/* Where the element at `index` lies in a strided tensor, in elements from its first. */
+static inline int64_t tern_plugin_offset(const tern_tensor_desc* desc, const int64_t* index) {
+  int64_t offset = 0;
+  for (int32_t d = 0; d < desc->rank; ++d) offset += index[d] * desc->strides[d];
+  return offset;
+}
+
+/* Steps `index` to the next element, the last dimension first; after the last element, to the first again with the
+ * answer false. */
+static inline int tern_plugin_next(const tern_tensor_desc* desc, int64_t* index) {
+  for (int32_t d = desc->rank - 1; d >= 0; --d) {
+    if (++index[d] < desc->shape[d]) return 1;
+    index[d] = 0;
+  }
+  return 0;
 }
 
 /* ---------------------------------------------------------------- two descs */
@@ -225,35 +250,6 @@ static inline tern_status tern_plugin_check_desc(const tern_op_desc* desc) {
       return tern_plugin_fail(status, "%s: %s: %s", op->name, op->args[i].name, tern_plugin_error());
     }
   }
-  return TERN_OK;
-}
-
-/* Whether tensors are bound as they were planned. `planned` has been checked; `args` has as many. */
-static inline tern_status tern_plugin_check_bound(const tern_op_desc* planned, const tern_tensor* args) {
-  for (uint32_t i = 0; i < planned->num_args; ++i) {
-    if (tern_plugin_same_desc(&planned->args[i], &args[i].desc)) continue;
-    return tern_plugin_fail(TERN_INVALID_ARGUMENT, "%s: %s is bound with another desc than it was planned with",
-                            tern_plugin_op_name(planned->op), tern_plugin_arg_name(planned->op, i));
-  }
-  return TERN_OK;
-}
-
-/* A copy of a checked desc and of all that it points at, for a plan, as nothing of the host's is read later: one block,
- * which tern_plugin_free frees. TERN_OUT_OF_HOST_MEMORY. */
-static inline tern_status tern_plugin_copy_desc(const tern_op_desc* desc, tern_op_desc** copy) {
-  const size_t args = (sizeof *desc + 7) / 8 * 8;
-  const size_t attrs = args + (desc->args == NULL ? 0 : desc->num_args) * sizeof *desc->args;
-  const size_t attrs_end = attrs + (desc->attrs == NULL ? 0 : ((size_t)desc->attrs_size + 7) / 8 * 8);
-  unsigned char* block = NULL;
-  const tern_status status = tern_plugin_new(attrs_end + (desc->alias == NULL ? 0 : desc->num_args), &block);
-  if (status != TERN_OK) return status;
-  tern_op_desc made = *desc;
-  if (desc->args != NULL)
-    made.args = (const tern_tensor_desc*)(const void*)memcpy(block + args, desc->args, attrs - args);
-  if (desc->attrs != NULL) made.attrs = memcpy(block + attrs, desc->attrs, desc->attrs_size);
-  if (desc->alias != NULL) made.alias = (const int8_t*)memcpy(block + attrs_end, desc->alias, desc->num_args);
-  memcpy(block, &made, sizeof made);
-  *copy = (tern_op_desc*)(void*)block;
   return TERN_OK;
 }
 

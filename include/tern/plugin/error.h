@@ -1,4 +1,4 @@
-/* Why a call failed, texts, structs that begin with their size, and handles. See tern/plugin.h. */
+/* Why a call failed, texts, structs that begin with their size, handles, and memory in use. See tern/plugin.h. */
 #ifndef TERN_PLUGIN_ERROR_H
 #define TERN_PLUGIN_ERROR_H
 
@@ -111,6 +111,47 @@ static inline tern_status tern_plugin_free(void* handle) {
 /* Whether `bytes` from `offset` on lie in a buffer of `capacity` bytes. */
 static inline int tern_plugin_in_range(uint64_t offset, uint64_t bytes, uint64_t capacity) {
   return offset <= capacity && bytes <= capacity - offset;
+}
+
+/* ---------------------------------------------------------------- device memory */
+
+/* What a device has, and what this process holds of it, in bytes; any number of threads. Begins as {.total = ...}. */
+typedef struct tern_plugin_memory {
+  uint64_t total;
+  uint64_t in_use;
+  uint64_t peak;
+} tern_plugin_memory;
+
+/* Counts `bytes` as taken, before they're allocated. TERN_OUT_OF_MEMORY: that much isn't left; nothing was counted. */
+static inline tern_status tern_plugin_take_memory(tern_plugin_memory* memory, uint64_t bytes) {
+  uint64_t before = __atomic_load_n(&memory->in_use, __ATOMIC_RELAXED);
+  do {
+    if (bytes <= memory->total - before) continue;
+    return tern_plugin_fail(TERN_OUT_OF_MEMORY, "%llu bytes asked for, %llu of the device's %llu are in use",
+                            (unsigned long long)bytes, (unsigned long long)before, (unsigned long long)memory->total);
+  } while (
+      !__atomic_compare_exchange_n(&memory->in_use, &before, before + bytes, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  uint64_t peak = __atomic_load_n(&memory->peak, __ATOMIC_RELAXED);
+  while (before + bytes > peak &&
+         !__atomic_compare_exchange_n(&memory->peak, &peak, before + bytes, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return TERN_OK;
+}
+
+/* Counts `bytes` that were taken as given back. */
+static inline void tern_plugin_return_memory(tern_plugin_memory* memory, uint64_t bytes) {
+  (void)__atomic_sub_fetch(&memory->in_use, bytes, __ATOMIC_RELAXED);
+}
+
+/* tern_backend.memory_info of a device whose only memory is what was taken here. */
+static inline tern_status tern_plugin_memory_info(tern_plugin_memory* memory, tern_memory_info* info) {
+  tern_memory_info filled;
+  memset(&filled, 0, sizeof filled);
+  filled.total = memory->total;
+  filled.in_use_by_process = __atomic_load_n(&memory->in_use, __ATOMIC_RELAXED);
+  filled.free = memory->total - filled.in_use_by_process;
+  filled.peak_by_process = __atomic_load_n(&memory->peak, __ATOMIC_RELAXED);
+  return tern_plugin_give_info(info, &filled, sizeof filled);
 }
 
 #ifdef __cplusplus

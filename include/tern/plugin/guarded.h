@@ -16,6 +16,7 @@
 #include "tern/plugin/desc.h"
 #include "tern/plugin/error.h"
 #include "tern/plugin/host_args.h"
+#include "tern/plugin/plan.h"
 
 namespace tern_plugin {
 
@@ -82,7 +83,7 @@ struct Free {
 using OpDesc = std::unique_ptr<tern_op_desc, Free>;
 [[nodiscard]] inline OpDesc copy_desc(const tern_op_desc& desc) {
   tern_op_desc* copy = nullptr;
-  require(tern_plugin_copy_desc(&desc, &copy));
+  require(tern_plugin_copy_desc(&desc, sizeof *copy, &copy));
   return OpDesc(copy);
 }
 

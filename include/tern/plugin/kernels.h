@@ -84,13 +84,16 @@ static inline uint32_t tern_plugin_find_kernels(const tern_plugin_kernel* const*
   return taken;
 }
 
-/* The first kernel that takes the desc, as a backend that measures nothing chooses: for `supports` and `plan`. */
+/* Checks the desc and finds the first kernel that takes it, as a backend that measures nothing chooses: for `supports`,
+ * where `found` is null, and `plan`. */
 static inline tern_status tern_plugin_find_kernel(const tern_plugin_kernel* const* kernels, uint32_t count,
                                                   tern_device device, const tern_op_desc* desc, const char* choice,
                                                   const tern_plugin_kernel** found) {
+  const tern_plugin_kernel* first = NULL;
   tern_status status = tern_plugin_check_desc(desc);
   if (status != TERN_OK) return status;
-  (void)tern_plugin_find_kernels(kernels, count, device, desc, choice, found, 1, &status);
+  (void)tern_plugin_find_kernels(kernels, count, device, desc, choice, &first, 1, &status);
+  if (found != NULL) *found = first;
   return status;
 }
 

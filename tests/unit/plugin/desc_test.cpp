@@ -219,6 +219,21 @@ TEST(PluginBound, IsHeldToThePlan) {
   EXPECT_STREQ(tern_plugin_error(), "axpby: x is bound with another desc than it was planned with");
 }
 
+TEST(PluginBound, StaysInsideOfItsBuffer) {
+  AxpbyDesc d;
+  const auto inside = [&](std::uint32_t arg, std::uint64_t offset, std::uint64_t capacity) {
+    return tern_plugin_check_plane(&d.desc, arg, offset, capacity) == TERN_OK;
+  };
+  EXPECT_TRUE(inside(TERN_AXPBY_OUT, 4, 100));
+  EXPECT_FALSE(inside(TERN_AXPBY_OUT, 5, 100));
+  EXPECT_STREQ(tern_plugin_error(), "axpby: out: 96 bytes at 5 are not inside of its buffer of 100");
+  EXPECT_FALSE(inside(TERN_AXPBY_OUT, UINT64_MAX, 100));
+  EXPECT_FALSE(inside(TERN_AXPBY_OUT, 0, 0)) << "no buffer at all";
+  EXPECT_TRUE(inside(TERN_AXPBY_Y, UINT64_MAX, 0)) << "absent";
+  d.out().shape[0] = 0;
+  EXPECT_TRUE(inside(TERN_AXPBY_OUT, 7, 0)) << "empty";
+}
+
 TEST(PluginCopy, OwnsAllThatTheDescPointedAt) {
   tern_plugin::OpDesc copy;
   {
@@ -238,6 +253,38 @@ TEST(PluginCopy, OwnsAllThatTheDescPointedAt) {
   EXPECT_EQ(copy->args, nullptr);
   EXPECT_EQ(copy->attrs, nullptr);
   EXPECT_EQ(copy->alias, nullptr);
+}
+
+TEST(PluginCopy, BeginsAPlanOfTheBackendsOwn) {
+  struct OwnPlan {
+    tern_op_desc desc;
+    std::int32_t kernel;
+    std::array<char, 7> rest;
+  };
+  const AxpbyDesc d;
+  OwnPlan* plan = nullptr;
+  ASSERT_EQ(tern_plugin_copy_desc(&d.desc, sizeof *plan, &plan), TERN_OK);
+  EXPECT_EQ(plan->kernel, 0);
+  EXPECT_EQ(plan->rest[6], 0);
+  plan->kernel = -1;
+  plan->rest.fill(-1);
+  EXPECT_EQ(tern_plugin_check_desc(&plan->desc), TERN_OK) << tern_plugin_error();
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(plan->desc.args) % alignof(tern_tensor_desc), 0U);
+  tern_plugin_free(plan);
+}
+
+TEST(PluginWalk, VisitsEachElementOnce) {
+  tern_tensor_desc desc = make_desc(TERN_F32, {2, 3, 2});
+  desc.strides[0] = 100;
+  std::int64_t index[TERN_MAX_RANK] = {};
+  std::vector<std::int64_t> offsets;
+  do {
+    offsets.push_back(tern_plugin_offset(&desc, index));
+  } while (tern_plugin_next(&desc, index) != 0);
+  EXPECT_EQ(offsets, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 100, 101, 102, 103, 104, 105}));
+  EXPECT_EQ(tern_plugin_elements(&desc), 12);
+  const tern_tensor_desc absent = absent_desc();
+  EXPECT_EQ(tern_plugin_elements(&absent), 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tern/plugin.h"
 
@@ -134,6 +135,31 @@ TEST(PluginHandles, AreZerosAndRangesDontWrap) {
   EXPECT_FALSE(tern_plugin_in_range(65, 0, 64));
   EXPECT_FALSE(tern_plugin_in_range(UINT64_MAX, 64, 64));
   EXPECT_FALSE(tern_plugin_in_range(1, UINT64_MAX, 64));
+}
+
+TEST(PluginMemory, IsNeverPromisedTwice) {
+  tern_plugin_memory memory{1000, 0, 0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5000; ++i) {
+        if (tern_plugin_take_memory(&memory, 400) == TERN_OK) tern_plugin_return_memory(&memory, 400);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(memory.in_use, 0U);
+  EXPECT_LE(memory.peak, 800U) << "two fit, three don't";
+  EXPECT_EQ(tern_plugin_take_memory(&memory, 1000), TERN_OK);
+  EXPECT_EQ(tern_plugin_take_memory(&memory, 0), TERN_OK);
+  EXPECT_EQ(tern_plugin_take_memory(&memory, 1), TERN_OUT_OF_MEMORY);
+  EXPECT_EQ(tern_plugin_take_memory(&memory, UINT64_MAX), TERN_OUT_OF_MEMORY);
+  EXPECT_STREQ(tern_plugin_error(), "18446744073709551615 bytes asked for, 1000 of the device's 1000 are in use");
+  tern_memory_info info{};
+  info.size = sizeof info;
+  EXPECT_EQ(tern_plugin_memory_info(&memory, &info), TERN_OK);
+  EXPECT_EQ(info.peak_by_process, 1000U);
+  EXPECT_EQ(info.free, 0U);
 }
 
 TEST(PluginGuarded, NothingThrownCrossesTheBorder) {
