@@ -66,7 +66,12 @@ const Broken kBroken[] = {
     {"an alias below", [](auto& d) { d.alias[TERN_AXPBY_OUT] = -2; }, TERN_INVALID_ARGUMENT, "is no input"},
     {"an alias of an output", [](auto& d) { d.alias[TERN_AXPBY_OUT] = 2; }, TERN_INVALID_ARGUMENT, "is no input"},
     {"an alias of what is absent", [](auto& d) { d.alias[TERN_AXPBY_OUT] = 1; }, TERN_INVALID_ARGUMENT, "where y does"},
-    {"an input that lies on one", [](auto& d) { d.alias[TERN_AXPBY_Y] = 0; }, TERN_INVALID_ARGUMENT, "where x does"},
+    {"an input that lies on one",
+     [](auto& d) {
+       d.args[TERN_AXPBY_Y] = d.x();
+       d.alias[TERN_AXPBY_Y] = TERN_AXPBY_X;
+     },
+     TERN_INVALID_ARGUMENT, "axpby: y: it cannot lie where x does"},
 };
 
 TEST(PluginDesc, EachBreachIsNamed) {
@@ -200,6 +205,8 @@ TEST(PluginBound, IsHeldToThePlan) {
   tern_tensor bound[3] = {};
   for (int i = 0; i < 3; ++i) bound[i].desc = d.args[static_cast<std::size_t>(i)];
   bound[TERN_AXPBY_OUT].desc.count_slot = 5;  // of no dynamic dimension
+  d.out().shape[0] = bound[TERN_AXPBY_OUT].desc.shape[0] = 1;
+  bound[TERN_AXPBY_OUT].desc.strides[0] = 99;  // a step that is never made
   EXPECT_EQ(tern_plugin_check_bound(&d.desc, bound), TERN_OK) << tern_plugin_error();
   const tern_tensor_desc good = bound[0].desc;
   const auto refused = [&](auto harm) {

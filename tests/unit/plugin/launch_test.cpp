@@ -65,6 +65,15 @@ TEST(PluginHostArgs, AreHeldToTheDesc) {
   EXPECT_EQ(tern_plugin_check_host_args(&d.desc, nullptr), TERN_INVALID_ARGUMENT);
 }
 
+TEST(PluginHostArgs, AreNeededForLengthsAlone) {
+  AttentionDesc d;
+  for (auto& arg : d.args) arg.dynamic_dim = -1;
+  EXPECT_EQ(tern_plugin_check_host_args(&d.desc, nullptr), TERN_INVALID_ARGUMENT);
+  Given given;
+  given.args.counts[1] = -1;  // of no dimension
+  EXPECT_EQ(tern_plugin_check_host_args(&d.desc, &given.args), TERN_OK) << tern_plugin_error();
+}
+
 TEST(PluginHostArgs, AreNotNeededWithoutCountsAndLengths) {
   AxpbyDesc d;
   EXPECT_EQ(tern_plugin_check_host_args(&d.desc, nullptr), TERN_OK);
@@ -122,6 +131,18 @@ TEST(PluginKernels, AreFoundInOrderAndByChoice) {
   const std::vector<const tern_plugin_kernel*> many(300, &kSmall);  // more refusals than a text holds
   EXPECT_EQ(find(many, d, nullptr), Names{});
   EXPECT_EQ(std::string(tern_plugin_error()).size(), std::size_t{TERN_PLUGIN_ERROR_BYTES - 1});
+}
+
+TEST(PluginKernels, TellABreachFromAWant) {
+  const tern_plugin_kernel strict{TERN_OP_AXPBY, "strict",
+                                  [](const tern_plugin_kernel*, tern_device, const tern_op_desc*) {
+                                    return tern_plugin_fail(TERN_INVALID_ARGUMENT, "shapes differ");
+                                  },
+                                  nullptr};
+  const tern_plugin_kernel* const list[] = {&strict, &kNone};
+  const AxpbyDesc d;
+  EXPECT_EQ(tern_plugin_find_kernel(list, 2, nullptr, &d.desc, nullptr, nullptr), TERN_INVALID_ARGUMENT);
+  EXPECT_STREQ(tern_plugin_error(), "axpby: shapes differ; no units for it");
 }
 
 TEST(PluginKernels, AreAskedOnlyAboutDescsThatKeepTheContract) {
