@@ -28,7 +28,7 @@ tern_backend make_table() {
   t.device_health = device_health;
   t.doctor = doctor;
   t.memory_info = memory_info;
-  t.last_error = last_error;
+  t.last_error = tern_plugin_last_error;
   t.buffer_create = buffer_create;
   t.buffer_destroy = buffer_destroy;
   t.buffer_host_pointer = buffer_host_pointer;
@@ -90,10 +90,12 @@ tern_backend make_table() {
 }  // namespace tern::cpu
 
 extern "C" const tern_backend* tern_backend_entry(const tern_host* host) {
-  if (host == nullptr || host->size < sizeof(tern_host) || host->abi_major != TERN_ABI_MAJOR) return nullptr;
+  tern_host given;
+  if (tern_plugin_take_struct(&given, sizeof given, offsetof(tern_host, num_threads), host) != TERN_OK) return nullptr;
+  if (given.abi_major != TERN_ABI_MAJOR) return nullptr;
   auto& kept = tern::cpu::host();
-  kept.num_threads = host->num_threads > 0 ? host->num_threads : 0;
-  kept.log = host->log;
+  kept.num_threads = given.num_threads > 0 ? given.num_threads : 0;
+  kept.log = given.log;
   static const tern_backend table = tern::cpu::make_table();
   return &table;
 }

@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/strings.h"
+#include "tern/plugin/desc.h"
 
 namespace tern::cpu {
 
@@ -11,24 +12,26 @@ void Check::refuse(std::string reason) {
   ok_ = false;
 }
 
+const char* Check::name(int arg) const { return tern_plugin_arg_name(desc_.op.op, static_cast<std::uint32_t>(arg)); }
+
 Check& Check::floats(std::initializer_list<int> args) {
   for (const int i : args) {
     if (!desc_.present(i) || is_small_float(desc_.arg(i).dtype)) continue;
-    refuse(cat("argument ", i, ": expected f32, bf16 or f16, found ", dtype_name(desc_.arg(i).dtype)));
+    refuse(cat(name(i), ": expected f32, bf16 or f16, found ", dtype_name(desc_.arg(i).dtype)));
   }
   return *this;
 }
 
 Check& Check::dtype(int arg, tern_dtype dtype) {
   if (desc_.present(arg) && desc_.arg(arg).dtype != dtype) {
-    refuse(cat("argument ", arg, ": expected ", dtype_name(dtype), ", found ", dtype_name(desc_.arg(arg).dtype)));
+    refuse(cat(name(arg), ": expected ", dtype_name(dtype), ", found ", dtype_name(desc_.arg(arg).dtype)));
   }
   return *this;
 }
 
 Check& Check::rank(int arg, int rank) {
   if (desc_.present(arg) && desc_.arg(arg).rank != rank) {
-    refuse(cat("argument ", arg, ": expected rank ", rank, ", found ", desc_.arg(arg).rank));
+    refuse(cat(name(arg), ": expected rank ", rank, ", found ", desc_.arg(arg).rank));
   }
   return *this;
 }
@@ -39,9 +42,7 @@ Check& Check::same_shape(std::initializer_list<int> args) {
     if (!desc_.present(i) || !desc_.present(first)) continue;
     const auto& a = desc_.arg(first);
     const auto& b = desc_.arg(i);
-    bool same = a.rank == b.rank;
-    for (int d = 0; same && d < a.rank; ++d) same = a.shape[d] == b.shape[d];
-    if (!same) refuse(cat("argument ", i, ": its shape differs from that of argument ", first));
+    if (tern_plugin_same_shape(&a, &b) == 0) refuse(cat(name(i), ": its shape differs from that of ", name(first)));
   }
   return *this;
 }
@@ -50,8 +51,7 @@ Check& Check::dim(int arg, int d, std::int64_t size) {
   if (!ok_ || !desc_.present(arg)) return *this;
   const auto& desc = desc_.arg(arg);
   if (d >= desc.rank || desc.shape[d] != size) {
-    refuse(cat("argument ", arg, ": expected dimension ", d, " to be ", size, ", found ",
-               d < desc.rank ? desc.shape[d] : 0));
+    refuse(cat(name(arg), ": expected dimension ", d, " to be ", size, ", found ", d < desc.rank ? desc.shape[d] : 0));
   }
   return *this;
 }

@@ -23,6 +23,7 @@ class Check {
 
  private:
   void refuse(std::string reason);
+  [[nodiscard]] const char* name(int arg) const;
   const PlanDesc& desc_;
   std::string& reason_;
   bool ok_ = true;

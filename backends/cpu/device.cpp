@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cstring>
-
 #include "backends/cpu/interface.h"
 #include "backends/cpu/runtime.h"
 #include "backends/cpu/system.h"
@@ -11,8 +8,6 @@
 
 namespace tern::cpu {
 namespace {
-
-thread_local std::string last_error_text;
 
 // One pool a process, however many handles are open: two would fight for the same cores.
 std::shared_ptr<ThreadPool> shared_pool() {
@@ -67,20 +62,6 @@ Host& host() {
   return instance;
 }
 
-tern_status fail(tern_status status, std::string text) {
-  last_error_text = std::move(text);
-  return status;
-}
-
-void put_text(tern_text out, std::string_view text) {
-  if (out.data == nullptr || out.capacity == 0) return;
-  const auto n = std::min<std::uint64_t>(text.size(), out.capacity - 1);
-  std::memcpy(out.data, text.data(), n);
-  out.data[n] = '\0';
-}
-
-void last_error(tern_text out) { put_text(out, last_error_text); }
-
 tern_status device_count(int32_t* count, tern_text reason) {
   return guarded([&]() -> tern_status {
     if (count == nullptr) return fail(TERN_INVALID_ARGUMENT, "device_count: no place for the count");
@@ -100,9 +81,7 @@ tern_status device_info(int32_t ordinal, tern_device_info* info) {
     if (!target) return fail(TERN_UNSUPPORTED, why);
     tern_device_info filled{};
     fill_info(filled, *target);
-    filled.size = std::min<std::uint32_t>(info->size, sizeof filled);
-    std::memcpy(info, &filled, filled.size);
-    return TERN_OK;
+    return give_info(info, filled);
   });
 }
 
@@ -176,13 +155,11 @@ tern_status memory_info(tern_device device, tern_memory_info* info) {
     auto& held = memory();
     const std::lock_guard lock(held.mutex);
     tern_memory_info filled{};
-    filled.size = std::min<std::uint32_t>(info->size, sizeof filled);
     filled.total = system.total;
     filled.free = system.free;
     filled.in_use_by_process = held.in_use;
     filled.peak_by_process = held.peak;
-    std::memcpy(info, &filled, filled.size);
-    return TERN_OK;
+    return give_info(info, filled);
   });
 }
 

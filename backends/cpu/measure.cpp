@@ -8,8 +8,6 @@
 #include <map>
 #include <vector>
 
-#include "backends/cpu/signature.h"
-#include "base/dtype.h"
 #include "base/strings.h"
 
 namespace tern::cpu {
@@ -46,20 +44,8 @@ std::string key_of(const Device& device, const tern_op_desc& desc) {
 // Bytes from an argument's first element to its last; 0: absent. Not known for other than strided ones.
 bool span_of(const tern_tensor_desc& arg, std::uint64_t& bytes) {
   bytes = 0;
-  if (arg.rank == 0) return true;
-  if (arg.layout != 0 || arg.scheme.packing != TERN_PACK_NONE) return false;
-  std::int64_t last = 0;
-  for (int d = 0; d < arg.rank; ++d) {
-    std::int64_t step = 0;
-    if (arg.shape[d] == 0) return true;
-    if (arg.strides[d] < 0 || __builtin_mul_overflow(arg.shape[d] - 1, arg.strides[d], &step) ||
-        __builtin_add_overflow(last, step, &last)) {
-      return false;
-    }
-  }
-  if (last >= static_cast<std::int64_t>(kMostBytes)) return false;
-  bytes = static_cast<std::uint64_t>(last + 1) * static_cast<std::uint64_t>(dtype_bytes(arg.dtype));
-  return true;
+  return arg.rank == 0 ||
+         (tern_plugin_is_strided(&arg) != 0 && tern_plugin_extent(&arg, &bytes) != 0 && bytes <= kMostBytes);
 }
 
 struct Free {
@@ -136,7 +122,7 @@ const KernelEntry& measure(const Device& device, const tern_op_desc& desc,
     if (best[i] < kWin * best[winner]) winner = i;
   }
   if (host().log != nullptr) {
-    std::string line = cat(find_signature(desc.op)->name, ":");
+    std::string line = cat(tern_plugin_op_name(desc.op), ":");
     for (std::size_t i = 0; i < best.size(); ++i) {
       line += cat(i == 0 ? " " : ", ", candidates[i]->name, " ", static_cast<std::int64_t>(best[i] * 1e6), " us");
     }
@@ -151,15 +137,9 @@ std::shared_ptr<Plan> make_plan(Device& device, const tern_op_desc& desc, const 
   auto made = std::make_shared<Plan>();
   made->device = &device;
   made->kernel = &kernel;
-  made->desc = desc;
-  made->args.assign(desc.args, desc.args + desc.num_args);
-  made->desc.args = made->args.data();
-  const auto* attrs = static_cast<const std::byte*>(desc.attrs);
-  if (attrs != nullptr) made->attrs.assign(attrs, attrs + desc.attrs_size);
-  made->desc.attrs = made->attrs.data();
-  if (desc.alias != nullptr) made->alias.assign(desc.alias, desc.alias + desc.num_args);
-  made->desc.alias = desc.alias != nullptr ? made->alias.data() : nullptr;
-  const PlanDesc planned{made->desc, device.target, device.pool->num_threads()};
+  made->signature = tern_plugin_signature(desc.op);
+  made->desc = tern_plugin::copy_desc(desc);
+  const PlanDesc planned{*made->desc, device.target, device.pool->num_threads()};
   if (kernel.workspace != nullptr) made->workspace_bytes = kernel.workspace(planned);
   if (kernel.prepare != nullptr) made->state = kernel.prepare(planned);
   return made;
@@ -179,7 +159,7 @@ const KernelEntry& fastest(Device& device, const tern_op_desc& desc, std::span<c
     taken = &measure(device, desc, candidates);
   } catch (const std::exception& error) {  // a library that fails, or no memory to try in: no reason not to plan
     if (host().log != nullptr) {
-      host().log(TERN_LOG_DEBUG, cat(find_signature(desc.op)->name, ": not measured: ", error.what()).c_str());
+      host().log(TERN_LOG_DEBUG, cat(tern_plugin_op_name(desc.op), ": not measured: ", error.what()).c_str());
     }
   }
   known.emplace(key, taken);

@@ -1,12 +1,10 @@
 // Kernels from desc to launch: supports, plan, bind, launch.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "backends/cpu/interface.h"
 #include "backends/cpu/measure.h"
 #include "backends/cpu/runtime.h"
-#include "backends/cpu/signature.h"
 #include "base/dtype.h"
 #include "base/strings.h"
 
@@ -15,58 +13,55 @@ namespace {
 
 std::string choice_of(const KernelEntry& kernel, Target target) { return cat(kernel.name, "@", target_name(target)); }
 
-// The kernels that take the desc, in order of preference, or the one that `choice` names; none with the reason.
-// `most`: the search ends there, as asking a library costs time.
-std::vector<const KernelEntry*> find_kernels(const PlanDesc& desc, std::string_view choice, std::size_t most,
-                                             std::string& reason) {
-  std::string refusals;
-  std::vector<const KernelEntry*> found;
-  for (const KernelEntry* kernel : kernel_entries()) {
-    if (kernel->op != desc.op.op) continue;
-    if (!choice.empty() && choice != choice_of(*kernel, desc.target)) continue;
-    std::string why;
-    if (kernel->supports == nullptr || kernel->supports(desc, why)) {
-      found.push_back(kernel);
-      if (found.size() == most) return found;
-      continue;
+// A kernel as tern/plugin.h lists it.
+struct Listed : tern_plugin_kernel {
+  const KernelEntry* entry;
+};
+
+const KernelEntry& entry_of(const tern_plugin_kernel* kernel) { return *static_cast<const Listed*>(kernel)->entry; }
+
+tern_status takes(const tern_plugin_kernel* kernel, tern_device device, const tern_op_desc* desc) {
+  const KernelEntry& entry = entry_of(kernel);
+  std::string why;
+  const PlanDesc asked{*desc, device->target, device->pool->num_threads()};
+  return entry.supports == nullptr || entry.supports(asked, why) ? TERN_OK : fail(TERN_UNSUPPORTED, why);
+}
+
+void write_choice(const tern_plugin_kernel* kernel, tern_device device, tern_text text) {
+  put_text(text, choice_of(entry_of(kernel), device->target));
+}
+
+std::span<const tern_plugin_kernel* const> listed_kernels() {
+  static const std::vector<Listed> all = [] {
+    std::vector<Listed> list;
+    for (const KernelEntry* entry : kernel_entries()) {
+      list.push_back({{entry->op, entry->name, takes, write_choice}, entry});
     }
-    if (!refusals.empty()) refusals += "; ";
-    refusals += why;
-  }
-  if (!found.empty()) return found;
-  const char* name = find_signature(desc.op.op)->name;
-  if (!refusals.empty()) {
-    reason = cat(name, ": ", refusals);
-  } else if (!choice.empty()) {
-    reason =
-        cat(name, ": no kernel is called \"", choice, "\" here; this device computes as ", target_name(desc.target));
-  } else {
-    reason = cat(name, ": this device has no kernel for it");
-  }
-  return found;
+    return list;
+  }();
+  static const std::vector<const tern_plugin_kernel*> pointers = [] {
+    std::vector<const tern_plugin_kernel*> list;
+    for (const Listed& kernel : all) list.push_back(&kernel);
+    return list;
+  }();
+  return pointers;
 }
 
-tern_status check(const tern_device device, const tern_op_desc* desc, std::string& reason) {
-  if (device == nullptr || desc == nullptr || desc->size < sizeof(tern_op_desc)) {
-    reason = "no device or no desc, or a desc of an older version";
-    return TERN_INVALID_ARGUMENT;
-  }
-  bool invalid = false;
-  if (check_desc(*desc, reason, invalid)) return TERN_OK;
-  return invalid ? TERN_INVALID_ARGUMENT : TERN_UNSUPPORTED;
-}
-
-bool same_desc(const tern_tensor_desc& a, const tern_tensor_desc& b) {
-  if (a.rank != b.rank) return false;
-  if (a.rank == 0) return true;
-  if (a.dtype != b.dtype || a.layout != b.layout || a.scheme.packing != b.scheme.packing) return false;
-  if (a.dynamic_dim != b.dynamic_dim || (a.dynamic_dim >= 0 && a.count_slot != b.count_slot)) return false;
-  const bool strided = a.layout == 0 && a.scheme.packing == TERN_PACK_NONE;
-  for (int d = 0; d < a.rank; ++d) {
-    if (a.shape[d] != b.shape[d]) return false;
-    if (strided && a.shape[d] > 1 && a.strides[d] != b.strides[d]) return false;
-  }
-  return true;
+// The kernels that take the desc, in order of preference, or the one that `choice` names; throws why there are none.
+// `most`: the search ends there, as asking a library costs time.
+std::vector<const KernelEntry*> find_kernels(tern_device device, const tern_op_desc* desc, const char* choice,
+                                             std::size_t most) {
+  if (device == nullptr) throw tern_plugin::Error(TERN_INVALID_ARGUMENT, "no device");
+  require(tern_plugin_check_desc(desc));
+  const auto list = listed_kernels();
+  std::vector<const tern_plugin_kernel*> found(std::min(most, list.size()));
+  tern_status status = TERN_OK;
+  found.resize(tern_plugin_find_kernels(list.data(), static_cast<std::uint32_t>(list.size()), device, desc, choice,
+                                        found.data(), static_cast<std::uint32_t>(found.size()), &status));
+  require(status);
+  std::vector<const KernelEntry*> entries;
+  for (const tern_plugin_kernel* kernel : found) entries.push_back(&entry_of(kernel));
+  return entries;
 }
 
 // What an output holds beyond its actual count must be finite, and its memory may have held anything before.
@@ -100,36 +95,24 @@ void clear_tail(const TensorView& view, std::int64_t count) {
 }  // namespace
 
 tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
-  return guarded([&]() -> tern_status {
-    std::string why;
-    tern_status status = check(device, desc, why);
-    if (status == TERN_OK && find_kernels({*desc, device->target, device->pool->num_threads()}, {}, 1, why).empty()) {
-      status = TERN_UNSUPPORTED;
-    }
-    put_text(reason, why);
-    return status == TERN_OK ? TERN_OK : fail(status, why);
+  const tern_status status = guarded([&]() -> tern_status {
+    (void)find_kernels(device, desc, nullptr, 1);
+    return TERN_OK;
   });
+  return tern_plugin_answer(status, reason);
 }
 
 tern_status plan(tern_device device, const tern_op_desc* desc, const char* choice, tern_plan* out,
                  tern_plan_info* info) {
   return guarded([&]() -> tern_status {
-    std::string why;
     if (out == nullptr || info == nullptr) return fail(TERN_INVALID_ARGUMENT, "plan: no place for the result");
-    if (const auto status = check(device, desc, why); status != TERN_OK) return fail(status, why);
-    const std::string_view named = choice == nullptr ? "" : choice;
-    const PlanDesc asked{*desc, device->target, device->pool->num_threads()};
-    const auto kernels = find_kernels(asked, named, std::numeric_limits<std::size_t>::max(), why);
-    if (kernels.empty()) return fail(TERN_UNSUPPORTED, why);
-    const auto& kernel = fastest(*device, *desc, kernels);
-    auto made = make_plan(*device, *desc, kernel);
-    const std::uint32_t size = std::min<std::uint32_t>(info->size, sizeof *info);
+    const KernelEntry& kernel = fastest(*device, *desc, find_kernels(device, desc, choice, SIZE_MAX));
+    auto made = std::make_unique<tern_plan_s>(tern_plan_s{make_plan(*device, *desc, kernel)});
     tern_plan_info filled{};
-    filled.size = size;
-    filled.workspace_bytes = made->workspace_bytes;
+    filled.workspace_bytes = made->plan->workspace_bytes;
     put_text({filled.choice, sizeof filled.choice}, choice_of(kernel, device->target));
-    std::memcpy(info, &filled, size);
-    *out = std::make_unique<tern_plan_s>(tern_plan_s{std::move(made)}).release();
+    require(give_info(info, filled));
+    *out = made.release();
     return TERN_OK;
   });
 }
@@ -145,20 +128,17 @@ tern_status bind(tern_plan plan, const tern_tensor* args, tern_plane workspace, 
     if (plan == nullptr || args == nullptr || out == nullptr)
       return fail(TERN_INVALID_ARGUMENT, "bind: a null argument");
     const Plan& planned = *plan->plan;
-    const char* op = find_signature(planned.desc.op)->name;
+    const tern_op_signature& op = *planned.signature;
+    require(tern_plugin_check_bound(planned.desc.get(), args));
     auto made = std::make_shared<Bound>();
     made->plan = plan->plan;
-    for (std::size_t i = 0; i < planned.args.size(); ++i) {
-      const auto what = cat(op, ": argument ", i);
-      if (!same_desc(planned.args[i], args[i].desc)) {
-        return fail(TERN_INVALID_ARGUMENT, cat(what, " is bound with another desc than it was planned with"));
-      }
-      made->args.push_back(view_tensor(args[i], planned.device->target, what));
+    for (std::uint32_t i = 0; i < op.num_args; ++i) {
+      made->args.push_back(view_tensor(args[i], planned.device->target, cat(op.name, ": ", op.args[i].name)));
     }
     if (planned.workspace_bytes > 0) {
       made->workspace = plane_data(workspace, planned.workspace_bytes, "workspace");
       if (reinterpret_cast<std::uintptr_t>(made->workspace) % 64 != 0) {
-        return fail(TERN_INVALID_ARGUMENT, cat(op, ": the workspace's offset is no multiple of 64"));
+        return fail(TERN_INVALID_ARGUMENT, cat(op.name, ": the workspace's offset is no multiple of 64"));
       }
     }
     *out = std::make_unique<tern_bound_s>(tern_bound_s{std::move(made)}).release();
@@ -180,59 +160,27 @@ tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_strea
 }
 
 HostArgs copy_host_args(const Plan& plan, const tern_host_args* given) {
-  HostArgs copy;
-  if (given == nullptr) return copy;
-  const Signature& signature = *find_signature(plan.desc.op);
-  copy.given = true;
-  for (std::size_t i = 0; i < plan.args.size(); ++i) {
-    const auto& arg = plan.args[i];
-    if (arg.rank == 0 || arg.dynamic_dim < 0) continue;
-    const std::int64_t count = given->counts[arg.count_slot];
-    if (count < 0 || count > arg.shape[arg.dynamic_dim]) {
-      throw Failure(data_error(cat(signature.name, ": count of argument ", i), cat("0 to ", arg.shape[arg.dynamic_dim]),
-                               cat(count), kCallAsSpecified));
-    }
-  }
-  std::copy(std::begin(given->counts), std::end(given->counts), std::begin(copy.counts));
-  const auto expected = static_cast<std::uint32_t>(__builtin_popcount(signature.lengths));
-  if (expected > 0 && given->num_arrays != 0) {
-    if (given->num_arrays != expected || given->arrays == nullptr) {
-      throw Failure(
-          data_error(signature.name, cat(expected, " arrays of lengths"), cat(given->num_arrays), kCallAsSpecified));
-    }
-    for (std::uint32_t i = 0; i < expected; ++i) {
-      const auto& array = given->arrays[i];
-      if (array.count < 0 || (array.count > 0 && array.data == nullptr)) {
-        throw Failure(data_error(signature.name, "arrays of lengths", "a null or negative one", kCallAsSpecified));
-      }
-      copy.arrays.emplace_back(array.data, array.data + array.count);
-    }
-  }
-  return copy;
+  return given == nullptr ? HostArgs() : HostArgs(*plan.desc, given);
 }
 
 void run_bound(const Bound& bound, const HostArgs& host_args) {
   const Plan& plan = *bound.plan;
-  const Signature& signature = *find_signature(plan.desc.op);
+  const std::int64_t* counts = host_args.counts();
   std::vector<TensorView> args = bound.args;
   for (std::size_t i = 0; i < args.size(); ++i) {
     auto& desc = args[i].desc;
-    if (desc.rank == 0 || desc.dynamic_dim < 0 || !host_args.given) continue;
-    const std::int64_t count = host_args.counts[desc.count_slot];
-    const bool replaced = (signature.outputs >> i & 1U) != 0 && (plan.desc.accumulate >> i & 1U) == 0;
+    if (desc.rank == 0 || desc.dynamic_dim < 0 || counts == nullptr) continue;
+    const std::int64_t count = counts[desc.count_slot];
+    const bool replaced = plan.signature->args[i].role == TERN_ROLE_OUTPUT && (plan.desc->accumulate >> i & 1U) == 0;
     if (replaced) clear_tail(args[i], count);
     desc.shape[desc.dynamic_dim] = count;
   }
-  std::vector<tern_host_array> arrays;
-  for (const auto& array : host_args.arrays) {
-    arrays.push_back({array.data(), static_cast<std::int64_t>(array.size())});
-  }
   KernelArgs kernel_args;
   kernel_args.args = args;
-  kernel_args.attrs = plan.desc.attrs;
-  kernel_args.accumulate = plan.desc.accumulate;
-  kernel_args.needs = plan.desc.needs;
-  kernel_args.arrays = arrays;
+  kernel_args.attrs = plan.desc->attrs;
+  kernel_args.accumulate = plan.desc->accumulate;
+  kernel_args.needs = plan.desc->needs;
+  kernel_args.arrays = host_args.arrays();
   kernel_args.workspace = bound.workspace;
   kernel_args.state = plan.state.get();
   kernel_args.target = plan.device->target;

@@ -5,9 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -15,8 +13,15 @@
 #include "backends/cpu/kernel.h"
 #include "base/status.h"
 #include "tern/accel.h"
+#include "tern/plugin.h"
 
 namespace tern::cpu {
+
+using tern_plugin::fail;
+using tern_plugin::give_info;
+using tern_plugin::HostArgs;
+using tern_plugin::put_text;
+using tern_plugin::require;
 
 // What tern_backend_entry was given; set once, before anything else runs.
 struct Host {
@@ -25,23 +30,17 @@ struct Host {
 };
 [[nodiscard]] Host& host();
 
-// Remembers `text` as the calling thread's last error and returns `status`.
-tern_status fail(tern_status status, std::string text);
-void put_text(tern_text out, std::string_view text);  // cut to fit, terminated
-void last_error(tern_text out);
-
-// Runs the body of an interface function: nothing thrown crosses the C border.
+// Runs the body of an interface function: nothing thrown crosses the C border. A kernel's Failure is the caller's
+// mistake.
 template <typename Body>
 tern_status guarded(Body&& body) noexcept {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return fail(TERN_OUT_OF_HOST_MEMORY, "the host has no memory left for this call's bookkeeping");
-  } catch (const Failure& failure) {
-    return fail(TERN_INVALID_ARGUMENT, failure.what());
-  } catch (const std::exception& error) {
-    return fail(TERN_INTERNAL, error.what());
-  }
+  return tern_plugin::guarded([&]() -> tern_status {
+    try {
+      return body();
+    } catch (const Failure& failure) {
+      return fail(TERN_INVALID_ARGUMENT, failure.what());
+    }
+  });
 }
 
 // Bytes held by this process through this backend.
@@ -69,10 +68,8 @@ struct Buffer {
 
 struct Plan {
   Device* device = nullptr;
-  std::vector<tern_tensor_desc> args;
-  std::vector<std::byte> attrs;
-  std::vector<std::int8_t> alias;
-  tern_op_desc desc{};  // points into the members above
+  const tern_op_signature* signature = nullptr;
+  tern_plugin::OpDesc desc;
   const KernelEntry* kernel = nullptr;
   std::shared_ptr<void> state;
   std::uint64_t workspace_bytes = 0;
@@ -82,13 +79,6 @@ struct Bound {
   std::shared_ptr<const Plan> plan;
   std::vector<TensorView> args;
   std::byte* workspace = nullptr;
-};
-
-// A launch's lengths and counts, copied: nothing of the caller's is read later.
-struct HostArgs {
-  bool given = false;
-  std::vector<std::vector<std::int32_t>> arrays;
-  std::int64_t counts[TERN_MAX_COUNTS] = {};
 };
 
 struct EventTime {
@@ -144,7 +134,8 @@ struct Event {
   std::weak_ptr<Capture> capture;  // of the stream that recorded it last, if that was recording
 };
 
-// Checks and copies a launch's host_args; throws Failure with what is wrong.
+// Checks and copies a launch's host_args; throws tern_plugin::Error with what is wrong. Where none are given, a launch
+// takes the capacities for the counts, and lengths from their tensors.
 [[nodiscard]] HostArgs copy_host_args(const Plan& plan, const tern_host_args* host_args);
 void run_bound(const Bound& bound, const HostArgs& host_args);
 void run_node(const Capture::Node& node);

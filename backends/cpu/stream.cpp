@@ -4,7 +4,6 @@
 
 #include "backends/cpu/interface.h"
 #include "backends/cpu/runtime.h"
-#include "backends/cpu/signature.h"
 #include "base/dtype.h"
 #include "base/strings.h"
 
@@ -43,7 +42,7 @@ std::uint64_t needed_bytes(const tern_tensor_desc& desc, Target target, const st
     }
     return elements / static_cast<std::uint64_t>(block.elements) * static_cast<std::uint64_t>(block.bytes);
   }
-  if (!strided_extent(desc, bytes))
+  if (tern_plugin_extent(&desc, &bytes) == 0)
     throw Failure(data_error(what, "a size that fits 64 bits", "more", kCallAsSpecified));
   return bytes;
 }
@@ -273,15 +272,14 @@ tern_status capture_destroy(tern_capture capture) {
 tern_status weight_packed_info(tern_device device, const tern_tensor_desc* weight, uint32_t uses,
                                tern_packed_info* info) {
   return guarded([&]() -> tern_status {
-    if (device == nullptr || weight == nullptr || info == nullptr || info->size < sizeof *info) {
-      return fail(TERN_INVALID_ARGUMENT, "packed_info: a null argument or a struct of an older version");
+    if (device == nullptr || weight == nullptr || info == nullptr) {
+      return fail(TERN_INVALID_ARGUMENT, "packed_info: a null argument");
     }
+    require(tern_plugin_check_tensor(weight, 0));
     std::string why;
     tern_packed_info filled{};
     if (!packed_info(*weight, uses, device->target, filled, why)) return fail(TERN_UNSUPPORTED, why);
-    filled.size = sizeof filled;
-    *info = filled;
-    return TERN_OK;
+    return give_info(info, filled);
   });
 }
 

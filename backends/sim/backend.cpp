@@ -23,16 +23,18 @@ tern_backend make_table() {
   t.device_health = device_health;
   t.doctor = doctor;
   t.memory_info = memory_info;
-  t.last_error = last_error;
+  t.last_error = tern_plugin_last_error;
   t.buffer_create = buffer_create;
   t.buffer_destroy = buffer_destroy;
   t.buffer_host_pointer = buffer_host_pointer;
   t.host_alloc = host_alloc;
   t.host_free = host_free;
   t.import_host = import_host;
-  t.ipc_export = [](tern_buffer, uint8_t*) { return remember(TERN_UNSUPPORTED, "simulated memory has no handles"); };
+  t.ipc_export = [](tern_buffer, uint8_t*) {
+    return tern_plugin::fail(TERN_UNSUPPORTED, "simulated memory has no handles");
+  };
   t.ipc_import = [](tern_device, const uint8_t*, uint64_t, tern_buffer*) {
-    return remember(TERN_UNSUPPORTED, "simulated memory has no handles");
+    return tern_plugin::fail(TERN_UNSUPPORTED, "simulated memory has no handles");
   };
   t.copy_to_device = copy_to_device;
   t.copy_to_host = copy_to_host;
@@ -87,8 +89,10 @@ tern_backend make_table() {
 }  // namespace tern::sim
 
 extern "C" const tern_backend* tern_backend_entry(const tern_host* host) {
-  if (host == nullptr || host->size < sizeof(tern_host) || host->abi_major != TERN_ABI_MAJOR) return nullptr;
-  tern::sim::set_log(host->log);
+  tern_host given;
+  if (tern_plugin_take_struct(&given, sizeof given, offsetof(tern_host, num_threads), host) != TERN_OK) return nullptr;
+  if (given.abi_major != TERN_ABI_MAJOR) return nullptr;
+  tern::sim::set_log(given.log);
   static const tern_backend table = tern::sim::make_table();
   return &table;
 }

@@ -2,9 +2,9 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 
 #include "base/strings.h"
+#include "tern/plugin.h"
 
 namespace tern::sim {
 namespace {
@@ -47,9 +47,7 @@ Fault parse_fault(std::string_view text) {
 
 template <std::size_t N>
 void set_text(char (&to)[N], std::string_view text) {
-  const std::size_t n = std::min(text.size(), N - 1);
-  std::memcpy(to, text.data(), n);
-  to[n] = '\0';
+  tern_plugin::put_text({to, N}, text);
 }
 
 void describe_ascend(tern_device_info& info) {

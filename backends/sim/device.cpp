@@ -1,6 +1,5 @@
 // Devices: how many, what they are, how they fare.
 #include <algorithm>
-#include <cstring>
 
 #include "backends/sim/interface.h"
 #include "backends/sim/world.h"
@@ -37,9 +36,7 @@ tern_status device_info(int32_t ordinal, tern_device_info* info) {
     require(info != nullptr, "device_info: no place for the description");
     const Config config = require_config();
     require_ordinal(config, ordinal);
-    tern_device_info filled = describe(config, ordinal);
-    filled.size = std::min<std::uint32_t>(info->size, sizeof filled);
-    std::memcpy(info, &filled, filled.size);
+    tern_plugin::require(give_info(info, describe(config, ordinal)));
   });
 }
 
@@ -104,12 +101,11 @@ tern_status memory_info(tern_device device, tern_memory_info* info) {
     require(info != nullptr, "memory_info: no place for the numbers");
     const Device& d = *world().devices.at(device);
     tern_memory_info filled{};
-    filled.size = std::min<std::uint32_t>(info->size, sizeof filled);
     filled.total = d.info.memory_bytes;
     filled.free = d.info.memory_bytes - std::min(d.in_use, d.info.memory_bytes);
     filled.in_use_by_process = d.in_use;
     filled.peak_by_process = d.peak;
-    std::memcpy(info, &filled, filled.size);
+    tern_plugin::require(give_info(info, filled));
   });
 }
 

@@ -152,7 +152,7 @@ std::string why_not(const Device& device, std::uint32_t op, std::span<const Tens
                     std::span<const std::byte> attrs, std::uint32_t needs, std::uint32_t accumulate) {
   if (op == 0 || op >= TERN_OP_LIMIT) return cat("op ", op, " is not known to this device");
   if (std::string problem = ops::check_call(op, args, attrs, accumulate); !problem.empty()) {
-    fail(TERN_INVALID_ARGUMENT, std::move(problem));
+    fail(TERN_INVALID_ARGUMENT, problem);
   }
   const OpSpec& spec = ops::op_spec(op);
   const auto surplus = attrs.subspan(spec.attrs.size() * 4);

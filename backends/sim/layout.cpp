@@ -91,7 +91,7 @@ void copy_reversed(const std::array<std::span<std::byte>, TERN_MAX_PLANES>& plan
 tern_status give_pack(const tern_tensor& packed, const tern_tensor& weight, std::uint32_t uses, tern_stream stream,
                       bool back) {
   const auto queue = [&](const std::shared_ptr<Stream>& s) {
-    if (std::string why = refusal(*s->device, weight.desc, uses); !why.empty()) fail(TERN_UNSUPPORTED, std::move(why));
+    if (std::string why = refusal(*s->device, weight.desc, uses); !why.empty()) fail(TERN_UNSUPPORTED, why);
     if (packed.desc.layout == 0 || layout_uses(packed.desc.layout) != uses || !same_shape(packed.desc, weight.desc) ||
         packed_bytes(*s->device, packed.desc) == 0) {
       fail(TERN_INVALID_ARGUMENT, "pack: the packed tensor is not of the layout that packed_info gives");
@@ -155,13 +155,12 @@ Unpacked unpack_weight(const TensorDesc& desc, std::span<const std::byte> packed
 
 tern_status packed_info(tern_device device, const tern_tensor_desc* weight, uint32_t uses, tern_packed_info* info) {
   return guarded([&](auto&) {
-    require(weight != nullptr && info != nullptr && info->size >= sizeof *info,
-            "packed_info: a null argument or a struct of an older version");
+    require(weight != nullptr && info != nullptr, "packed_info: a null argument");
     const Device& d = *world().devices.at(device);
-    if (std::string why = refusal(d, *weight, uses); !why.empty()) fail(TERN_UNSUPPORTED, std::move(why));
+    if (std::string why = refusal(d, *weight, uses); !why.empty()) fail(TERN_UNSUPPORTED, why);
     TensorDesc packed = *weight;
     packed.layout = (is_quantised(*weight) ? kReversed : kTiled) + static_cast<std::int32_t>(uses);
-    *info = {sizeof *info, packed.layout, packed_bytes(d, packed)};
+    tern_plugin::require(give_info(info, {sizeof *info, packed.layout, packed_bytes(d, packed)}));
   });
 }
 

@@ -86,7 +86,7 @@ tern_status buffer_destroy(tern_buffer buffer) {
 }
 
 tern_status buffer_host_pointer(tern_buffer, void**) {
-  return remember(TERN_UNSUPPORTED, "the host cannot touch the simulated device's memory");
+  return tern_plugin::fail(TERN_UNSUPPORTED, "the host cannot touch the simulated device's memory");
 }
 
 tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer) {

@@ -52,19 +52,6 @@ void size_memory(Plan& plan) {
   }
 }
 
-bool same_desc(const TensorDesc& a, const TensorDesc& b) {
-  if (a.rank != b.rank) return false;
-  if (a.rank == 0) return true;
-  if (a.dtype != b.dtype || a.layout != b.layout || a.scheme.packing != b.scheme.packing) return false;
-  if (a.dynamic_dim != b.dynamic_dim || (a.dynamic_dim >= 0 && a.count_slot != b.count_slot)) return false;
-  const bool is_strided = a.layout == 0 && !is_quantised(a);
-  for (int d = 0; d < a.rank; ++d) {
-    if (a.shape[d] != b.shape[d]) return false;
-    if (is_strided && a.shape[d] > 1 && a.strides[d] != b.strides[d]) return false;
-  }
-  return true;
-}
-
 bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
   return !a.empty() && !b.empty() && a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }
@@ -122,20 +109,11 @@ void run_bound(const Bound& bound, const HostArgs& host_args) {
 }  // namespace
 
 tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
-  tern_status status = TERN_OK;
-  const tern_status called = guarded([&](auto&) {
+  const tern_status status = guarded([&](auto&) {
     require_desc(desc);
-    std::string why;
-    try {
-      why = refusal(*world().devices.at(device), *desc);
-    } catch (const SimError& error) {
-      put_text(reason, error.what());
-      throw;
-    }
-    put_text(reason, why);
-    if (!why.empty()) status = remember(TERN_UNSUPPORTED, why);
+    if (const std::string why = refusal(*world().devices.at(device), *desc); !why.empty()) fail(TERN_UNSUPPORTED, why);
   });
-  return called == TERN_OK ? status : called;
+  return tern_plugin_answer(status, reason);
 }
 
 tern_status plan(tern_device device, const tern_op_desc* desc, const char* choice, tern_plan* out,
@@ -146,7 +124,7 @@ tern_status plan(tern_device device, const tern_op_desc* desc, const char* choic
     const auto d = world().devices.at(device);
     require_alive(*d);
     if (!d->can(TERN_CAP_EAGER)) fail(TERN_UNSUPPORTED, cat(d->name(), " runs whole graphs only"));
-    if (std::string why = refusal(*d, *desc); !why.empty()) fail(TERN_UNSUPPORTED, std::move(why));
+    if (const std::string why = refusal(*d, *desc); !why.empty()) fail(TERN_UNSUPPORTED, why);
     const std::string name = choice_of(*d);
     if (choice != nullptr && *choice != '\0' && name != choice) {
       fail(TERN_UNSUPPORTED, cat("no kernel is called \"", choice, "\" here"));
@@ -162,12 +140,11 @@ tern_status plan(tern_device device, const tern_op_desc* desc, const char* choic
     size_memory(*made);
     d->take(made->library_bytes);
     tern_plan_info filled{};
-    filled.size = std::min<std::uint32_t>(info->size, sizeof filled);
     filled.workspace_bytes = made->workspace_bytes;
     filled.host_scratch_bytes = made->host_scratch_bytes;
     filled.library_bytes = made->library_bytes;
     put_text({filled.choice, sizeof filled.choice}, name);
-    std::memcpy(info, &filled, filled.size);
+    tern_plugin::require(give_info(info, filled));
     *out = world().plans.add(std::move(made));
   });
 }
@@ -187,7 +164,7 @@ tern_status bind(tern_plan plan, const tern_tensor* args, tern_plane workspace, 
     const ops::OpSpec& spec = ops::op_spec(planned.op);
     made->args.assign(args, args + planned.args.size());
     for (std::size_t i = 0; i < made->args.size(); ++i) {
-      if (!same_desc(planned.args[i], args[i].desc)) {
+      if (tern_plugin_same_desc(&planned.args[i], &args[i].desc) == 0) {
         fail(TERN_INVALID_ARGUMENT, cat(spec.name, ": ", spec.args[i].name, ": planned as ", to_string(planned.args[i]),
                                         ", bound as ", to_string(args[i].desc)));
       }

@@ -119,7 +119,7 @@ class Compiler {
       if (from.outputs[a] >= 0) write(from.outputs[a], where);
     }
     if (std::string why = why_not(*recipe_.device, op.op, descs, node.attrs, op.needs, op.accumulate); !why.empty()) {
-      fail(TERN_UNSUPPORTED, std::move(why));
+      fail(TERN_UNSUPPORTED, why);
     }
     recipe_.nodes.push_back(std::move(node));
   }
@@ -238,11 +238,10 @@ tern_status compile(tern_device device, const tern_graph_desc* graph, const char
     made->library_bytes = kLibraryBytes;
     d->take(kLibraryBytes);
     tern_plan_info filled{};
-    filled.size = std::min<std::uint32_t>(info->size, sizeof filled);
     filled.workspace_bytes = made->workspace_bytes;
     filled.library_bytes = made->library_bytes;
     put_text({filled.choice, sizeof filled.choice}, name);
-    std::memcpy(info, &filled, filled.size);
+    tern_plugin::require(give_info(info, filled));
     *out = world().recipes.add(std::move(made));
   });
 }

@@ -10,8 +10,6 @@ namespace {
 constexpr std::size_t kZone = 64;
 constexpr std::byte kZoneByte{0xed};
 
-thread_local std::string last_error_text;
-
 // What cannot be told to the stream's owner now is told at its next synchronisation.
 void fail_stream(Stream& stream, tern_status status, std::string text) {
   if (stream.status != TERN_OK) return;
@@ -19,15 +17,8 @@ void fail_stream(Stream& stream, tern_status status, std::string text) {
   stream.error = std::move(text);
 }
 
-}  // namespace
-
-tern_status remember(tern_status status, std::string text) {
-  last_error_text = std::move(text);
-  return status;
-}
-
-namespace {
 void (*host_log)(std::int32_t level, const char* line) = nullptr;
+
 }  // namespace
 
 void set_log(void (*log)(std::int32_t level, const char* line)) { host_log = log; }
@@ -35,15 +26,6 @@ void set_log(void (*log)(std::int32_t level, const char* line)) { host_log = log
 void log(std::int32_t level, const std::string& line) {
   if (host_log != nullptr) host_log(level, line.c_str());
 }
-
-void put_text(tern_text out, std::string_view text) {
-  if (out.data == nullptr || out.capacity == 0) return;
-  const auto n = std::min<std::uint64_t>(text.size(), out.capacity - 1);
-  std::copy_n(text.data(), n, out.data);
-  out.data[n] = '\0';
-}
-
-void last_error(tern_text out) { put_text(out, last_error_text); }
 
 std::string Device::name() const { return cat("sim:", ordinal); }
 

@@ -191,14 +191,10 @@ tern_status guarded(Body&& body) noexcept {
     std::unique_lock lock(world().mutex);
     body(lock);
     return TERN_OK;
-  } catch (const SimError& error) {
-    return remember(error.status(), error.what());
-  } catch (const std::bad_alloc&) {
-    return remember(TERN_OUT_OF_HOST_MEMORY, "the host has no memory left for the simulated device");
   } catch (const Failure& failure) {
-    return remember(TERN_INVALID_ARGUMENT, failure.what());
-  } catch (const std::exception& error) {
-    return remember(TERN_INTERNAL, error.what());
+    return tern_plugin::fail(TERN_INVALID_ARGUMENT, failure.what());
+  } catch (...) {
+    return tern_plugin::caught();
   }
 }
 

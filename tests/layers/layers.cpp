@@ -106,15 +106,18 @@ std::vector<std::string> mistakes(const Table& table, const std::vector<Source>&
   std::vector<std::string> found;
   for (const auto& source : sources) {
     if (source.path.starts_with("include/tern/")) {
-      // The public headers stand alone: the standard integers, the standard size, and each other.
+      // The public headers stand alone: the standard integers, the standard size, and each other. What plugins are
+      // helped with may take the rest of the standard library as well, whose headers lie in no folder.
+      const bool helps = source.path.starts_with("include/tern/plugin");
       std::istringstream lines(source.text);
       int number = 0;
       for (std::string line; std::getline(lines, line);) {
         ++number;
         bool quoted = false;
         const auto path = included(line, quoted);
-        const bool own = path.starts_with("tern/") || (quoted && path.find('/') == std::string::npos);
-        if (path.empty() || own || path == "stdint.h" || path == "stddef.h") continue;
+        const bool flat = path.find('/') == std::string::npos;
+        const bool own = path.starts_with("tern/") || (quoted && flat);
+        if (path.empty() || own || path == "stdint.h" || path == "stddef.h" || (helps && flat && !quoted)) continue;
         found.push_back(source.path + ":" + std::to_string(number) + ": includes " + path + "; it must stand alone");
       }
       continue;

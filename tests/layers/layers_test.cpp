@@ -57,6 +57,9 @@ TEST(Layers, PublicHeadersStandAlone) {
   EXPECT_TRUE(found("include/tern/accel.h", "#include <stdint.h>\n#include \"tern/accel_ops.h\"\n").empty());
   EXPECT_EQ(found("include/tern/accel.h", "#include <stdio.h>\n").size(), 1U);
   EXPECT_EQ(found("include/tern/accel.h", "#include \"base/status.h\"\n").size(), 1U);
+  EXPECT_TRUE(found("include/tern/plugin/error.h", "#include <stdio.h>\n#include \"tern/accel.h\"\n").empty());
+  EXPECT_EQ(found("include/tern/plugin/error.h", "#include <base/status.h>\n#include <sys/mman.h>\n").size(), 2U);
+  EXPECT_EQ(found("include/tern/plugin.h", "#include \"base/status.h\"\n").size(), 1U);
 }
 
 TEST(Layers, TheTableMustBeOne) {
