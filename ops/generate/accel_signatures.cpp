@@ -89,7 +89,7 @@ std::string flags_of(std::uint32_t flags) {
 
 // "float" and "as x" as the header's `dtypes` and `dtype_as`.
 void write_arg(const tern::ops::OpSpec& op, const tern::ops::ArgSpec& arg) {
-  const std::string_view text = arg.dtypes;
+  const std::string_view text = name_of(arg.dtypes);
   const bool same = text.substr(0, 3) == "as ";
   std::string dtypes = "1u << TERN_" + upper(text);
   if (text == "any" || same) dtypes = "TERN_DTYPES_ANY";

@@ -12,7 +12,7 @@ namespace {
 
 // The dtypes that the op table's text permits; "as <argument>" is told apart by `as`.
 std::uint32_t table_dtypes(const ops::OpSpec& op, const ops::ArgSpec& arg, int& as) {
-  const std::string text(arg.dtypes);
+  const std::string text(name_of(arg.dtypes));
   as = text.starts_with("as ") ? op.arg_index(text.substr(3)) : -1;
   if (text == "any" || as >= 0) return (1U << TERN_DTYPE_COUNT) - 1;
   if (text == "float") return 1U << TERN_F32 | 1U << TERN_F16 | 1U << TERN_BF16;
