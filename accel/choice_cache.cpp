@@ -36,19 +36,21 @@ ChoiceCache::ChoiceCache(const Device& device, const std::filesystem::path& dir)
   }
 }
 
-Plan ChoiceCache::plan(const DevicePtr& device, const OpDesc& desc) {
+Plan ChoiceCache::plan(const DevicePtr& device, const OpDesc& desc, PlanOptions options) {
   const std::string key = desc.key();
   const auto known = known_.find(key);
   std::optional<Plan> remembered;
   if (known != known_.end()) {
-    remembered = Plan::of_choice(device, desc, known->second);
+    options.choice = known->second;
+    remembered = Plan::of_choice(device, desc, options);
+    options.choice.clear();
     if (!remembered && !told_) {
       log_warn(cat(device->name(), ": a remembered kernel choice, ", known->second,
                    ", is gone; tern measures again, so the last bits may differ from earlier runs"));
       told_ = true;
     }
   }
-  Plan plan = remembered ? std::move(*remembered) : Plan(device, desc, {});
+  Plan plan = remembered ? std::move(*remembered) : Plan(device, desc, options);
   remember(key, plan.info().choice);
   return plan;
 }

@@ -18,7 +18,7 @@ class ChoiceCache {
 
   // Plans with the remembered choice, if any, and remembers what came out. A choice that the device no longer has (a
   // checkpoint of another machine, a broken cache) is made anew, with a line that says so.
-  [[nodiscard]] Plan plan(const DevicePtr& device, const OpDesc& desc);
+  [[nodiscard]] Plan plan(const DevicePtr& device, const OpDesc& desc, PlanOptions options = {});
 
   // The same for what is no single op, a compiled graph: the remembered choice of `key` ("" where there is none), and
   // what came out.

@@ -1,5 +1,7 @@
 #include "accel/kernel.h"
 
+#include <algorithm>
+
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "ops/table.h"
@@ -10,14 +12,14 @@ namespace {
 constexpr char kHex[] = "0123456789abcdef";
 
 std::string key_of(const tern_scheme& scheme) {
-  const auto& [packing, bits, group_rows, group_cols, scale_dtype, flags] = scheme;
+  const auto& [packing, bits, group_rows, group_cols, scale_dtype, flags, reserved] = scheme;
   if (packing == TERN_PACK_NONE) return {};
   return cat("{", packing, ",", bits, ",", group_rows, "x", group_cols, ",", scale_dtype, ",", flags, "}");
 }
 
 // As people read it, and then what that text leaves out. `reserved` is zero in this version.
 std::string key_of(const TensorDesc& tensor) {
-  const auto& [dtype, layout, scheme, rank, dynamic_dim, count_slot, reserved, shape, strides] = tensor;
+  const auto& [dtype, layout, scheme, rank, dynamic_dim, count_slot, reserved, shape, strides, tail] = tensor;
   std::string out = to_string(tensor);  // rank, shape, strides with gaps, layout
   if (rank == 0) return out;
   if (is_quantised(tensor)) out += cat("->", dtype_name(dtype), key_of(scheme));
@@ -71,32 +73,52 @@ std::uint64_t Bound::launch(const tern_host_args& host_args, const Stream& strea
   return node;
 }
 
-tern_status Plan::make(const DevicePtr& device, const OpDesc& desc, const std::string& choice) {
+tern_plan_options PlanOptions::c_options() const {
+  tern_plan_options out{};
+  out.size = sizeof(out);
+  out.choice = choice.empty() ? nullptr : choice.c_str();
+  out.workspace_limit = workspace_limit;
+  std::copy(typical_counts.begin(), typical_counts.end(), out.typical_counts);
+  return out;
+}
+
+tern_bind_args bind_args(std::span<const tern_tensor> args, const BindMemory& memory) {
+  tern_bind_args out{};
+  out.size = sizeof(out);
+  out.args = args.data();
+  out.workspace = memory.workspace;
+  out.counts = memory.counts;
+  out.host_scratch = memory.host_scratch;
+  return out;
+}
+
+tern_status Plan::make(const DevicePtr& device, const OpDesc& desc, const PlanOptions& options) {
   info_.size = sizeof(info_);
   const tern_op_desc c = desc.c_desc();
+  const tern_plan_options how = options.c_options();
   tern_plan raw = nullptr;
-  const tern_status status =
-      device->api().plan(device->raw(), &c, choice.empty() ? nullptr : choice.c_str(), &raw, &info_);
+  const tern_status status = device->api().plan(device->raw(), &c, &how, &raw, &info_);
   if (status == TERN_OK) static_cast<Handle&>(*this) = Handle(device, raw);
   info_.choice[sizeof(info_.choice) - 1] = '\0';
   return status;
 }
 
-Plan::Plan(const DevicePtr& device, const OpDesc& desc, const std::string& choice) {
-  check(make(device, desc, choice), device->backend(), cat(device->name(), ": planning ", desc.key()));
+Plan::Plan(const DevicePtr& device, const OpDesc& desc, const PlanOptions& options) {
+  check(make(device, desc, options), device->backend(), cat(device->name(), ": planning ", desc.key()));
 }
 
-std::optional<Plan> Plan::of_choice(const DevicePtr& device, const OpDesc& desc, const std::string& choice) {
+std::optional<Plan> Plan::of_choice(const DevicePtr& device, const OpDesc& desc, const PlanOptions& options) {
   Plan plan;
-  const tern_status status = plan.make(device, desc, choice);
+  const tern_status status = plan.make(device, desc, options);
   if (status == TERN_UNSUPPORTED) return std::nullopt;
-  check(status, device->backend(), cat(device->name(), ": planning ", desc.key(), " by the choice ", choice));
+  check(status, device->backend(), cat(device->name(), ": planning ", desc.key(), " by the choice ", options.choice));
   return plan;
 }
 
-Bound Plan::bind(std::span<const tern_tensor> args, tern_plane workspace, void* host_scratch) const {
+Bound Plan::bind(std::span<const tern_tensor> args, const BindMemory& memory) const {
   tern_bound raw = nullptr;
-  check(device()->api().bind(this->raw(), args.data(), workspace, host_scratch, &raw), device()->backend(),
+  const tern_bind_args given = bind_args(args, memory);
+  check(device()->api().bind(this->raw(), &given, &raw), device()->backend(),
         cat(device()->name(), ": binding a kernel"));
   return {device(), raw};
 }

@@ -1,6 +1,7 @@
 // One op planned for one device, and bound to memory.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -42,18 +43,34 @@ class Bound : public Handle<tern_bound, &tern_backend::unbind> {
   std::uint64_t launch(const tern_host_args& host_args, const Stream& stream) const;
 };
 
+// How to plan an op or to compile a graph: tern_plan_options with memory of its own.
+struct PlanOptions {
+  std::string choice;  // names the kernel as an earlier plan did; empty: the device chooses, and may measure once
+  std::uint64_t workspace_limit = 0;                           // bytes; 0: none
+  std::array<std::int64_t, TERN_MAX_COUNTS> typical_counts{};  // 0: unknown
+
+  [[nodiscard]] tern_plan_options c_options() const;  // valid as long as this is
+};
+
+// Where a bound kernel finds its memory beside its arguments.
+struct BindMemory {
+  tern_plane workspace{};
+  tern_plane counts{};  // TERN_MAX_COUNTS int64; needed where a dimension is dynamic
+  void* host_scratch = nullptr;
+};
+[[nodiscard]] tern_bind_args bind_args(std::span<const tern_tensor> args, const BindMemory& memory);
+
 class Plan : public Handle<tern_plan, &tern_backend::plan_destroy> {
  public:
   Plan() = default;
-  // `choice` names the kernel as an earlier plan did; empty: the device chooses, and may measure once.
-  Plan(const DevicePtr& device, const OpDesc& desc, const std::string& choice);
+  Plan(const DevicePtr& device, const OpDesc& desc, const PlanOptions& options);
   // The plan of a remembered choice; none where the device no longer has it.
-  static std::optional<Plan> of_choice(const DevicePtr& device, const OpDesc& desc, const std::string& choice);
+  static std::optional<Plan> of_choice(const DevicePtr& device, const OpDesc& desc, const PlanOptions& options);
   [[nodiscard]] const tern_plan_info& info() const { return info_; }
-  [[nodiscard]] Bound bind(std::span<const tern_tensor> args, tern_plane workspace, void* host_scratch) const;
+  [[nodiscard]] Bound bind(std::span<const tern_tensor> args, const BindMemory& memory) const;
 
  private:
-  tern_status make(const DevicePtr& device, const OpDesc& desc, const std::string& choice);
+  tern_status make(const DevicePtr& device, const OpDesc& desc, const PlanOptions& options);
   tern_plan_info info_{};
 };
 

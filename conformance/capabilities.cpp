@@ -272,6 +272,13 @@ std::string check_philox(Bench& bench, bool set) {
   return set ? "dropout without a mask is not supported" : "dropout without a mask is said to be supported";
 }
 
+// check_capture tries it with every op that has counts or lengths.
+std::string check_device_counts(Bench& bench, bool set) {
+  if (set && !bench.device->can(TERN_CAP_CAPTURE)) return "set without capture, of which it speaks";
+  if (set && bench.device->can(TERN_CAP_HOST_LENGTHS)) return "set beside host_lengths, which says the opposite";
+  return {};
+}
+
 // A kernel that was told nothing: required arguments missing must be refused, not tried.
 std::string check_refusal(Bench& bench) {
   accel::OpDesc desc = op_desc(plain_source(TERN_OP_MATMUL).make(1));
@@ -312,6 +319,7 @@ std::vector<CapabilityResult> check_capabilities(Bench& bench) {
   flag("whole_graph", TERN_CAP_WHOLE_GRAPH, check_whole_graph);
   flag("eager", TERN_CAP_EAGER, check_eager);
   flag("philox", TERN_CAP_PHILOX, check_philox);
+  flag("device_counts", TERN_CAP_DEVICE_COUNTS, check_device_counts);
   return out;
 }
 

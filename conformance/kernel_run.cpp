@@ -53,7 +53,9 @@ Kernel::Kernel(const accel::DevicePtr& device, const accel::OpDesc& desc, const 
     compile(desc, choice);
     return;
   }
-  plan_ = accel::Plan(device, desc, choice);
+  accel::PlanOptions options;
+  options.choice = choice;
+  plan_ = accel::Plan(device, desc, options);
   info_ = plan_.info();
 }
 
@@ -98,8 +100,11 @@ void Kernel::compile(const accel::OpDesc& desc, const std::string& choice) {
   graph.nodes = &node;
   info_.size = sizeof(info_);
   tern_recipe raw = nullptr;
-  accel::check(device_->api().compile(device_->raw(), &graph, choice.empty() ? nullptr : choice.c_str(), &raw, &info_),
-               device_->backend(), "compiling a graph of one node");
+  accel::PlanOptions options;
+  options.choice = choice;
+  const tern_plan_options how = options.c_options();
+  accel::check(device_->api().compile(device_->raw(), &graph, &how, &raw, &info_), device_->backend(),
+               "compiling a graph of one node");
   recipe_ = accel::Recipe(device_, raw);
 }
 
@@ -109,9 +114,10 @@ std::unique_ptr<Kernel::Instance> Kernel::bind(const std::vector<tern_tensor>& t
   if (info_.workspace_bytes > 0) out->workspace_.emplace(device_, info_.workspace_bytes, shift, "a workspace");
   out->scratch_.assign(info_.host_scratch_bytes + 2 * kScratchZone, kScratchByte);
   std::byte* scratch = info_.host_scratch_bytes > 0 ? out->scratch_.data() + kScratchZone : nullptr;
-  const tern_plane workspace = out->workspace_ ? out->workspace_->plane() : tern_plane{};
+  out->counts_.emplace(device_, sizeof(tern_host_args::counts), shift, "the counts");
+  out->memory_ = {out->workspace_ ? out->workspace_->plane() : tern_plane{}, out->counts_->plane(), scratch};
   if (!recipe_) {
-    out->bound_ = plan_.bind(tensors, workspace, scratch);
+    out->bound_ = plan_.bind(tensors, out->memory_);
   } else {
     for (std::size_t arg : recipe_args_) out->arguments_.push_back(tensors[arg]);
   }
@@ -122,12 +128,17 @@ std::uint64_t Kernel::Instance::launch(const tern_host_args& host_args, const ac
   if (workspace_ && poison >= 0) {
     workspace_->upload(Bytes(workspace_->bytes(), static_cast<std::byte>(poison)), stream);
   }
+  if (poison >= 0) upload_counts(host_args, stream);
   const accel::DevicePtr& device = kernel_->device_;
   if (!kernel_->recipe_) return bound_.launch(host_args, stream);
-  accel::check(device->api().launch_recipe(kernel_->recipe_.raw(), arguments_.data(),
-                                           workspace_ ? workspace_->plane() : tern_plane{}, &host_args, stream.raw()),
-               device->backend(), "launching a recipe");
+  const tern_bind_args args = accel::bind_args(arguments_, memory_);
+  accel::check(device->api().launch_recipe(kernel_->recipe_.raw(), &args, &host_args, stream.raw()), device->backend(),
+               "launching a recipe");
   return 0;
+}
+
+void Kernel::Instance::upload_counts(const tern_host_args& host_args, const accel::Stream& stream) {
+  counts_->upload(std::as_bytes(std::span(host_args.counts)), stream);
 }
 
 std::string Kernel::Instance::check_workspace(const accel::Stream& stream) {

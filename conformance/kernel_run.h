@@ -37,8 +37,11 @@ class Kernel {
   // Bound to one memory, with a poisoned workspace of its own.
   class Instance {
    public:
-    // Fills the workspace with `poison`, then launches. Node id where the stream is capturing (then nothing is filled).
+    // Uploads the counts, fills the workspace with `poison`, then launches. Node id where the stream is capturing:
+    // `poison` is then -1, and nothing is uploaded or filled.
     std::uint64_t launch(const tern_host_args& host_args, const accel::Stream& stream, int poison);
+    // The counts alone: before a captured launch is replayed.
+    void upload_counts(const tern_host_args& host_args, const accel::Stream& stream);
     // After the stream is idle: "" or what was written outside of the workspace.
     [[nodiscard]] std::string check_workspace(const accel::Stream& stream);
 
@@ -46,9 +49,11 @@ class Kernel {
     friend class Kernel;
     const Kernel* kernel_ = nullptr;
     std::optional<Guarded> workspace_;
+    std::optional<Guarded> counts_;
     Bytes scratch_;
     accel::Bound bound_;
     std::vector<tern_tensor> arguments_;  // of a recipe
+    accel::BindMemory memory_;
   };
   [[nodiscard]] std::unique_ptr<Instance> bind(const std::vector<tern_tensor>& tensors, int shift) const;
 

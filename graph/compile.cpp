@@ -146,9 +146,11 @@ CompiledSegment compile_segment(const Graph& graph, std::span<const std::int32_t
   out.info.size = sizeof(out.info);
   tern_recipe raw = nullptr;
   const std::string key = segment_key(graph, nodes);
-  const std::string choice = choices.remembered(key);
-  accel::check(device->api().compile(device->raw(), &desc, choice.empty() ? nullptr : choice.c_str(), &raw, &out.info),
-               device->backend(), cat(device->name(), ": compiling a graph of ", made_nodes.size(), " ops"));
+  accel::PlanOptions options;
+  options.choice = choices.remembered(key);
+  const tern_plan_options how = options.c_options();
+  accel::check(device->api().compile(device->raw(), &desc, &how, &raw, &out.info), device->backend(),
+               cat(device->name(), ": compiling a graph of ", made_nodes.size(), " ops"));
   out.recipe = accel::Recipe(device, raw);
   choices.remember(key, out.info.choice);
   return out;

@@ -154,10 +154,12 @@ class Trial {
                  cat(device_->name(), ": packing a weight"));
     std::vector<std::byte> scratch(
         std::max(plain_plan.info().host_scratch_bytes, packed_plan.info().host_scratch_bytes));
-    const accel::Bound plain = plain_plan.bind(tensors, space, scratch.data());
-    const accel::Bound packed = packed_plan.bind(with_pack, space, scratch.data());
+    const accel::BindMemory memory{space, zeros(sizeof(tern_host_args::counts)), scratch.data()};
+    const accel::Bound plain = plain_plan.bind(tensors, memory);
+    const accel::Bound packed = packed_plan.bind(with_pack, memory);
     for (double Times::*rows : {&Times::many, &Times::one}) {
       const tern_host_args args = host_args(call.plain, rows == &Times::one);
+      device_->copy_to_device(memory.counts, std::as_bytes(std::span(args.counts)), stream_);
       double best_plain = std::numeric_limits<double>::infinity(), best_packed = best_plain;
       (void)seconds_of(plain, args, flush);
       const int rounds = seconds_of(packed, args, flush) > kLongRun ? 2 : kRounds;

@@ -77,8 +77,33 @@ class Builder {
     p_.transfers.push_back(std::move(transfer));
   }
 
+  // The counts of dynamic dimensions are uploaded like an input.
+  void add_counts() {
+    const auto nodes = p_.graph().nodes();
+    if (std::none_of(nodes.begin(), nodes.end(), [&](const Node& node) { return is_dynamic(p_.graph(), node); })) {
+      return;
+    }
+    p_.counts = static_cast<std::int32_t>(p_.transfers.size());
+    Step step;
+    step.kind = StepKind::upload;
+    step.lane = Lane::copy_in;
+    step.transfer = p_.counts;
+    p_.steps.push_back(std::move(step));
+    step_storage_.push_back(-1);
+    Transfer transfer;
+    transfer.name = "counts";
+    transfer.desc = make_desc(TERN_I64, {TERN_MAX_COUNTS});
+    p_.transfers.push_back(std::move(transfer));
+  }
+
+  // Where the counts stand among the memory items: behind storages and workspaces.
+  [[nodiscard]] std::int32_t counts_item() const {
+    return static_cast<std::int32_t>(p_.graph().storages().size() + p_.steps.size());
+  }
+
   void make_steps() {
     const Graph& graph = p_.graph();
+    add_counts();
     for (std::size_t s = 0; s < graph.storages().size(); ++s) {
       const Storage& storage = graph.storages()[s];
       if (storage.kind == StorageKind::input) {
@@ -143,11 +168,14 @@ class Builder {
     Task task;
     task.lane = step.lane;
     if (step.transfer >= 0) {
-      task.accesses.push_back({step_storage_[s], step.kind == StepKind::upload});
+      const bool is_counts = step.transfer == p_.counts;
+      task.accesses.push_back({is_counts ? counts_item() : step_storage_[s], step.kind == StepKind::upload});
       return task;
     }
     std::map<std::int32_t, bool> accesses;
+    bool needs_counts = false;
     for (std::int32_t n : step.nodes) {
+      if (step.kind != StepKind::host && is_dynamic(p_.graph(), node(n))) needs_counts = true;
       for (Value value : node(n).call.inputs) {
         if (value.present()) accesses.emplace(p_.graph().info(value).storage, false);
       }
@@ -162,6 +190,7 @@ class Builder {
       });
     }
     for (const auto& [storage, writes] : accesses) task.accesses.push_back({storage, writes});
+    if (needs_counts) task.accesses.push_back({counts_item(), false});
     return task;
   }
 
@@ -170,9 +199,14 @@ class Builder {
     for (std::size_t s = 0; s < p_.steps.size(); ++s) tasks.push_back(task_of(s));
     const Schedule schedule = make_schedule(tasks);
     const auto storages = p_.graph().storages();
-    std::vector<MemoryItem> items(storages.size() + p_.steps.size());
+    std::vector<MemoryItem> items(storages.size() + p_.steps.size() + 1);
+    items.back().bytes = p_.counts >= 0 ? sizeof(tern_host_args::counts) : 0;
     for (std::size_t s = 0; s < tasks.size(); ++s) {
       for (const Access& access : tasks[s].accesses) {
+        if (access.memory == counts_item()) {
+          items.back().tasks.push_back(static_cast<std::int32_t>(s));
+          continue;
+        }
         const Storage& storage = storages[index(access.memory)];
         if (storage.kind == StorageKind::constant || storage.kind == StorageKind::resource) continue;
         MemoryItem& item = items[index(access.memory)];
@@ -205,7 +239,7 @@ class Builder {
     for (std::size_t s = 0; s < p_.steps.size(); ++s) {
       if (p_.steps[s].transfer < 0) continue;
       Transfer& transfer = p_.transfers[index(p_.steps[s].transfer)];
-      transfer.device = place(step_storage_[s]);
+      transfer.device = p_.steps[s].transfer == p_.counts ? item_place(counts_item()) : place(step_storage_[s]);
       if (p_.steps[s].kind == StepKind::download) {
         for (const Output& output : p_.graph().outputs()) {
           if (output.name == transfer.name) transfer.device = tensor_of(output.value).planes[0];
@@ -226,10 +260,14 @@ class Builder {
     return p_.arenas[index(at.arena)].plane(at.offset);
   }
 
-  [[nodiscard]] tern_plane workspace_place(std::size_t step) const {
-    const MemoryPlace& at = plan_.places[p_.graph().storages().size() + step];
-    if (at.arena < 0) return {};
-    return p_.arenas[index(at.arena)].plane(at.offset);
+  [[nodiscard]] tern_plane item_place(std::int32_t item) const {
+    const MemoryPlace& at = plan_.places[index(item)];
+    return at.arena < 0 ? tern_plane{} : p_.arenas[index(at.arena)].plane(at.offset);
+  }
+
+  [[nodiscard]] accel::BindMemory memory_of(std::size_t s) {
+    const auto workspace = static_cast<std::int32_t>(p_.graph().storages().size() + s);
+    return {item_place(workspace), item_place(counts_item()), p_.steps[s].scratch.data()};
   }
 
   [[nodiscard]] tern_tensor tensor_of(Value value) const {
@@ -273,7 +311,7 @@ class Builder {
       if (p_.options.probe && !step.nodes.empty()) show_to_probe(step);
       if (step.kind == StepKind::launch) {
         step.tensors = node_tensors(step.nodes[0]);
-        step.bound = step_plan_.at(s)->bind(step.tensors, workspace_place(s), step.scratch.data());
+        step.bound = step_plan_.at(s)->bind(step.tensors, memory_of(s));
       } else if (step.kind == StepKind::recipe) {
         for (std::int32_t storage : recipe_arguments(p_.graph(), step.nodes)) {
           const Storage& info = p_.graph().storages()[index(storage)];
@@ -285,10 +323,7 @@ class Builder {
             tensor.planes[0] = place(storage);
           step.tensors.push_back(tensor);
         }
-        // The workspace is handed over at each launch; it is kept behind the arguments.
-        tern_tensor workspace{};
-        workspace.planes[0] = workspace_place(s);
-        step.tensors.push_back(workspace);
+        step.memory = memory_of(s);  // handed over at each launch
       } else if (step.kind == StepKind::host) {
         bind_on_host(step);
       }
@@ -324,8 +359,12 @@ class Builder {
         tensor.planes[p] = step.host->memory.back().plane();
       }
     }
-    const tern_plane workspace = step.host->workspace ? step.host->workspace.plane() : tern_plane{};
-    step.host->bound = plan.bind(tensors, workspace, step.host->scratch.data());
+    accel::BindMemory memory;
+    if (step.host->workspace) memory.workspace = step.host->workspace.plane();
+    step.host->counts = p_.host->allocate(sizeof(tern_host_args::counts), "a host fallback's counts");
+    memory.counts = step.host->counts.plane();
+    memory.host_scratch = step.host->scratch.data();
+    step.host->bound = plan.bind(tensors, memory);
   }
 
   void create_lanes() {

@@ -18,6 +18,7 @@ struct HostCall {
   std::vector<accel::Buffer> memory;       // per argument, on the host's device
   std::vector<accel::HostBuffer> staging;  // per argument
   accel::Buffer workspace;
+  accel::Buffer counts;
   std::vector<std::byte> scratch;
 };
 
@@ -31,6 +32,7 @@ struct Step {
   std::unique_ptr<bool[]> packed;    // with a probe: per argument
   accel::Bound bound;
   accel::Recipe recipe;
+  accel::BindMemory memory;        // of a recipe
   std::vector<std::byte> scratch;  // host memory the kernel asked for
   std::unique_ptr<HostCall> host;
   std::vector<std::int32_t> waits;    // steps
@@ -41,6 +43,12 @@ struct Step {
   std::uint64_t captured_node = 0;
 };
 
+// What an update of a captured launch holds; kept from run to run, so that none is allocated.
+struct Update {
+  std::vector<tern_host_array> arrays;
+  tern_host_args args{};
+};
+
 // A host copy of an input or an output at its planned capacity.
 struct Transfer {
   std::string name;
@@ -49,6 +57,7 @@ struct Transfer {
   accel::HostBuffer staging;
   Padding padding = Padding::zero;
   std::uint64_t actual_bytes = 0;  // of the last run
+  bool changed = true;             // by the last run's inputs
 };
 
 struct Program::Impl {
@@ -62,10 +71,13 @@ struct Program::Impl {
   std::vector<Transfer> transfers;
   std::map<std::string, std::size_t> uploads;    // by input name
   std::map<std::string, std::size_t> downloads;  // by output name
+  std::int32_t counts = -1;                      // the transfer of the counts, where a dimension is dynamic
   std::map<std::string, std::uint32_t> packs;    // weights read in a private layout, and for which uses
   std::vector<TensorStore::Hold> holds;          // of what the steps are bound to
   std::array<std::optional<accel::Stream>, kNumLanes> streams;
   std::vector<std::string> written;  // resources that a run changes
+  std::vector<Update> updates;
+  std::vector<tern_node_update> node_updates;
   // Steps are destroyed before what they are bound to.
   std::vector<Step> steps;
   std::int32_t num_waits = 0;
@@ -75,15 +87,23 @@ struct Program::Impl {
   [[nodiscard]] const accel::Stream& stream(Lane lane) const { return *streams[static_cast<std::size_t>(lane)]; }
 };
 
+// Whether an argument of the node has a dimension whose size is known at launch only.
+[[nodiscard]] bool is_dynamic(const Graph& graph, const Node& node);
+
 // Lengths and counts of one run, as launches take them.
 class HostArgs {
  public:
   HostArgs(const Program::Impl& program, const RunInputs& inputs) : program_(program), inputs_(inputs) {}
   // Valid until the next call.
   const tern_host_args& of(const Step& step);
+  // Into memory of the caller's.
+  void fill(const Step& step, std::vector<tern_host_array>& arrays, tern_host_args& args) const;
+  // Whether a launch of the step would differ from the last run's.
+  [[nodiscard]] bool changed(const Step& step) const;
 
  private:
-  void append(const Node& node);
+  void append(const Node& node, std::vector<tern_host_array>& arrays) const;
+  [[nodiscard]] const Transfer& lengths_of(const Node& node, std::size_t arg) const;
   const Program::Impl& program_;
   const RunInputs& inputs_;
   std::vector<tern_host_array> arrays_;

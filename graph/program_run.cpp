@@ -87,8 +87,15 @@ class Runner {
         throw std::logic_error(
             cat("program: input ", name, " takes ", transfer.actual_bytes, " bytes, not ", bytes.size()));
       }
+      transfer.changed = bytes.empty() || std::memcmp(transfer.staging.data(), bytes.data(), bytes.size()) != 0;
       std::memcpy(transfer.staging.data(), bytes.data(), bytes.size());
       pad(transfer);
+    }
+    if (p_.counts >= 0) {
+      Transfer& transfer = p_.transfers[index(p_.counts)];
+      const auto counts = std::as_bytes(std::span(inputs_.counts));
+      transfer.changed = std::memcmp(transfer.staging.data(), counts.data(), counts.size()) != 0;
+      std::memcpy(transfer.staging.data(), counts.data(), counts.size());
     }
     for (const auto& [name, transfer] : p_.uploads) {
       if (!inputs_.inputs.contains(name)) throw std::logic_error(cat("program: no input ", name));
@@ -170,8 +177,8 @@ class Runner {
 
   void launch_recipe(Step& step, const accel::Stream& stream) {
     const auto& api = p_.device->api();
-    accel::check(api.launch_recipe(step.recipe.raw(), step.tensors.data(), step.tensors.back().planes[0],
-                                   &host_args_.of(step), stream.raw()),
+    const tern_bind_args memory = accel::bind_args(step.tensors, step.memory);
+    accel::check(api.launch_recipe(step.recipe.raw(), &memory, &host_args_.of(step), stream.raw()),
                  p_.device->backend(), cat(p_.device->name(), ": launching a compiled graph"));
   }
 
@@ -198,7 +205,9 @@ class Runner {
         p_.host->copy_to_device(memory.plane(), {staging.data(), staging.bytes()}, host_stream);
       }
     });
-    (void)call.bound.launch(host_args_.of(step), host_stream);
+    const tern_host_args& args = host_args_.of(step);
+    p_.host->copy_to_device(call.counts.plane(), std::as_bytes(std::span(args.counts)), host_stream);
+    (void)call.bound.launch(args, host_stream);
     each_plane([&](std::size_t a, tern_plane, accel::Buffer& memory, accel::HostBuffer& staging) {
       if (node.results[a].present())
         p_.host->copy_to_host({staging.data(), staging.bytes()}, memory.plane(), host_stream);
@@ -229,23 +238,40 @@ class Runner {
     if (end == begin) return run_step(begin);
     const accel::Stream& stream = p_.stream(head.lane);
     for (std::size_t s = begin; s < end; ++s) wait_for(s);
-    if (!head.capture) {
-      capture(begin, end, stream);
-    } else {
-      for (std::size_t s = begin; s < end; ++s) {
-        accel::check(p_.device->api().capture_update(head.capture->raw(), p_.steps[s].captured_node,
-                                                     &host_args_.of(p_.steps[s])),
-                     p_.device->backend(), cat(p_.device->name(), ": updating a captured kernel"));
-      }
-    }
+    if (!head.capture || !update(begin, end, stream)) capture(begin, end, stream);
     accel::check(p_.device->api().capture_launch(head.capture->raw(), stream.raw()), p_.device->backend(),
                  cat(p_.device->name(), ": launching a captured graph"));
     for (std::size_t s = begin; s < end; ++s) record(s);
     return end;
   }
 
+  // Hands over what differs from the last run; false where the device wants the launches captured again.
+  bool update(std::size_t begin, std::size_t end, const accel::Stream& stream) {
+    if (p_.device->can(TERN_CAP_DEVICE_COUNTS)) return true;  // it has read what was uploaded
+    p_.node_updates.clear();
+    p_.updates.resize(std::max(p_.updates.size(), end - begin));
+    for (std::size_t s = begin; s < end; ++s) {
+      const Step& step = p_.steps[s];
+      if (!host_args_.changed(step)) continue;
+      Update& update = p_.updates[p_.node_updates.size()];
+      host_args_.fill(step, update.arrays, update.args);
+      p_.node_updates.push_back({step.captured_node, &update.args});
+    }
+    if (p_.node_updates.empty()) return true;
+    const tern_status status =
+        p_.device->api().capture_update(p_.steps[begin].capture->raw(), stream.raw(), p_.node_updates.data(),
+                                        static_cast<std::uint32_t>(p_.node_updates.size()));
+    if (status == TERN_UNSUPPORTED) return false;
+    accel::check(status, p_.device->backend(), cat(p_.device->name(), ": updating captured kernels"));
+    return true;
+  }
+
   void capture(std::size_t begin, std::size_t end, const accel::Stream& stream) {
     const auto& api = p_.device->api();
+    if (p_.steps[begin].capture) {
+      stream.synchronize();  // an earlier launch may still use it
+      p_.steps[begin].capture.reset();
+    }
     accel::check(api.capture_begin(stream.raw()), p_.device->backend(), cat(p_.device->name(), ": capturing"));
     for (std::size_t s = begin; s < end; ++s) {
       p_.steps[s].captured_node = p_.steps[s].bound.launch(host_args_.of(p_.steps[s]), stream);
@@ -263,32 +289,61 @@ class Runner {
 
 }  // namespace
 
-void HostArgs::append(const Node& node) {
+bool is_dynamic(const Graph& graph, const Node& node) {
+  for (std::size_t a = 0; a < node.call.inputs.size(); ++a) {
+    const Value value = node.results[a].present() ? node.results[a] : node.call.inputs[a];
+    if (value.present() && graph.desc(value).dynamic_dim >= 0) return true;
+  }
+  return false;
+}
+
+const Transfer& HostArgs::lengths_of(const Node& node, std::size_t arg) const {
+  const Storage& storage = program_.graph().storage_of(node.call.inputs[arg]);
+  const auto upload = program_.uploads.find(storage.name);
+  if (upload == program_.uploads.end()) {
+    const ops::OpSpec& spec = ops::op_spec(node.call.op);
+    throw std::logic_error(cat("program: the lengths ", spec.args[arg].name, " of ", spec.name, " are no input"));
+  }
+  return program_.transfers[upload->second];
+}
+
+void HostArgs::append(const Node& node, std::vector<tern_host_array>& arrays) const {
   const ops::OpSpec& spec = ops::op_spec(node.call.op);
   for (std::size_t a = 0; a < spec.args.size(); ++a) {
     if ((spec.args[a].flags & ops::kLengths) == 0) continue;
-    const Value value = node.call.inputs[a];
-    const Storage& storage = program_.graph().storage_of(value);
-    const auto upload = program_.uploads.find(storage.name);
-    if (upload == program_.uploads.end()) {
-      throw std::logic_error(cat("program: the lengths ", spec.args[a].name, " of ", spec.name, " are no input"));
-    }
-    const Transfer& transfer = program_.transfers[upload->second];
-    const TensorDesc& desc = program_.graph().desc(value);
+    const TensorDesc& desc = program_.graph().desc(node.call.inputs[a]);
     const bool cut = desc.dynamic_dim == 0 && program_.device->can(TERN_CAP_DYNAMIC_SHAPES);
-    const auto* data = reinterpret_cast<const std::int32_t*>(transfer.staging.data());
-    arrays_.push_back({data, cut ? inputs_.counts[desc.count_slot] : desc.shape[0]});
+    const auto* data = reinterpret_cast<const std::int32_t*>(lengths_of(node, a).staging.data());
+    arrays.push_back({data, cut ? inputs_.counts[desc.count_slot] : desc.shape[0]});
   }
 }
 
+void HostArgs::fill(const Step& step, std::vector<tern_host_array>& arrays, tern_host_args& args) const {
+  arrays.clear();
+  for (std::int32_t n : step.nodes) append(program_.graph().nodes()[static_cast<std::size_t>(n)], arrays);
+  args.size = sizeof(args);
+  args.num_arrays = static_cast<std::uint32_t>(arrays.size());
+  args.arrays = arrays.data();
+  std::copy(inputs_.counts.begin(), inputs_.counts.end(), args.counts);
+}
+
 const tern_host_args& HostArgs::of(const Step& step) {
-  arrays_.clear();
-  for (std::int32_t n : step.nodes) append(program_.graph().nodes()[static_cast<std::size_t>(n)]);
-  args_.size = sizeof(args_);
-  args_.num_arrays = static_cast<std::uint32_t>(arrays_.size());
-  args_.arrays = arrays_.data();
-  std::copy(inputs_.counts.begin(), inputs_.counts.end(), args_.counts);
+  fill(step, arrays_, args_);
   return args_;
+}
+
+bool HostArgs::changed(const Step& step) const {
+  const Graph& graph = program_.graph();
+  const bool counts = program_.counts >= 0 && program_.transfers[static_cast<std::size_t>(program_.counts)].changed;
+  for (const std::int32_t n : step.nodes) {
+    const Node& node = graph.nodes()[static_cast<std::size_t>(n)];
+    if (counts && is_dynamic(graph, node)) return true;
+    const ops::OpSpec& spec = ops::op_spec(node.call.op);
+    for (std::size_t a = 0; a < spec.args.size(); ++a) {
+      if ((spec.args[a].flags & ops::kLengths) != 0 && lengths_of(node, a).changed) return true;
+    }
+  }
+  return false;
 }
 
 void Program::run(const RunInputs& inputs) {

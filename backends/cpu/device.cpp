@@ -46,9 +46,10 @@ void fill_info(tern_device_info& info, Target target) {
   info.import_alignment = 1;  // kernels load unaligned; a file's tensors are where they are
   info.storage_dtypes = (1U << TERN_DTYPE_COUNT) - 1;
   info.matrix_units = TERN_MATRIX_UNITS_VECTOR;
-  info.matmul_rate[TERN_F32] = 1.0F;
-  info.matmul_rate[TERN_BF16] = has_bf16_products(target) ? 2.0F : 0.9F;  // without dot products: widened, then fp32
-  info.matmul_rate[TERN_F16] = 0.9F;
+  info.matmul_rate[TERN_COMPUTE_F32] = 1.0F;
+  info.matmul_rate[TERN_COMPUTE_BF16] =
+      has_bf16_products(target) ? 2.0F : 0.9F;  // without dot products: widened, then fp32
+  info.matmul_rate[TERN_COMPUTE_F16] = 0.9F;
   info.preferred_kv_block = 16;
   info.compute_units = host().num_threads > 0 ? host().num_threads : usable_threads();
   info.numa_node = -1;

@@ -40,7 +40,7 @@ tern_status event_elapsed(tern_event start, tern_event end, float* milliseconds)
 tern_status capture_begin(tern_stream stream);
 tern_status capture_end(tern_stream stream, tern_capture* capture);
 tern_status capture_launch(tern_capture capture, tern_stream stream);
-tern_status capture_update(tern_capture capture, uint64_t node, const tern_host_args* host_args);
+tern_status capture_update(tern_capture capture, tern_stream stream, const tern_node_update* updates, uint32_t count);
 tern_status capture_destroy(tern_capture capture);
 tern_status weight_packed_info(tern_device device, const tern_tensor_desc* weight, uint32_t uses,
                                tern_packed_info* info);
@@ -49,10 +49,10 @@ tern_status weight_unpack(tern_tensor weight, tern_tensor packed, uint32_t uses,
 
 // plan.cpp
 tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason);
-tern_status plan(tern_device device, const tern_op_desc* desc, const char* choice, tern_plan* plan,
+tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_options* options, tern_plan* plan,
                  tern_plan_info* info);
 tern_status plan_destroy(tern_plan plan);
-tern_status bind(tern_plan plan, const tern_tensor* args, tern_plane workspace, void* host_scratch, tern_bound* bound);
+tern_status bind(tern_plan plan, const tern_bind_args* args, tern_bound* bound);
 tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_stream stream, uint64_t* node);
 tern_status unbind(tern_bound bound);
 

@@ -102,11 +102,19 @@ tern_status supports(tern_device device, const tern_op_desc* desc, tern_text rea
   return tern_plugin_answer(status, reason);
 }
 
-tern_status plan(tern_device device, const tern_op_desc* desc, const char* choice, tern_plan* out,
+tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_options* options, tern_plan* out,
                  tern_plan_info* info) {
   return guarded([&]() -> tern_status {
     if (out == nullptr || info == nullptr) return fail(TERN_INVALID_ARGUMENT, "plan: no place for the result");
-    const KernelEntry& kernel = fastest(*device, *desc, find_kernels(device, desc, choice, SIZE_MAX));
+    tern_plan_options own{};
+    require(tern_plugin_take_options(options, &own));
+    std::vector<const KernelEntry*> kernels = find_kernels(device, desc, own.choice, SIZE_MAX);
+    const PlanDesc asked{*desc, device->target, device->pool->num_threads()};
+    std::erase_if(kernels, [&](const KernelEntry* kernel) {
+      return kernel->workspace != nullptr && tern_plugin_check_workspace(&own, kernel->workspace(asked)) != TERN_OK;
+    });
+    if (kernels.empty()) return TERN_UNSUPPORTED;  // last_error tells of the workspace
+    const KernelEntry& kernel = fastest(*device, *desc, kernels, own.typical_counts);
     auto made = std::make_unique<tern_plan_s>(tern_plan_s{make_plan(*device, *desc, kernel)});
     tern_plan_info filled{};
     filled.workspace_bytes = made->plan->workspace_bytes;
@@ -122,13 +130,15 @@ tern_status plan_destroy(tern_plan plan) {
   return TERN_OK;
 }
 
-tern_status bind(tern_plan plan, const tern_tensor* args, tern_plane workspace, void* /*host_scratch*/,
-                 tern_bound* out) {
+tern_status bind(tern_plan plan, const tern_bind_args* given, tern_bound* out) {
   return guarded([&]() -> tern_status {
-    if (plan == nullptr || args == nullptr || out == nullptr)
+    tern_bind_args own{};
+    require(tern_plugin_take_bind_args(given, &own));
+    if (plan == nullptr || own.args == nullptr || out == nullptr)
       return fail(TERN_INVALID_ARGUMENT, "bind: a null argument");
     const Plan& planned = *plan->plan;
     const tern_op_signature& op = *planned.signature;
+    const tern_tensor* args = own.args;
     require(tern_plugin_check_bound(planned.desc.get(), args));
     auto made = std::make_shared<Bound>();
     made->plan = plan->plan;
@@ -136,7 +146,7 @@ tern_status bind(tern_plan plan, const tern_tensor* args, tern_plane workspace, 
       made->args.push_back(view_tensor(args[i], planned.device->target, cat(op.name, ": ", op.args[i].name)));
     }
     if (planned.workspace_bytes > 0) {
-      made->workspace = plane_data(workspace, planned.workspace_bytes, "workspace");
+      made->workspace = plane_data(own.workspace, planned.workspace_bytes, "workspace");
       if (reinterpret_cast<std::uintptr_t>(made->workspace) % 64 != 0) {
         return fail(TERN_INVALID_ARGUMENT, cat(op.name, ": the workspace's offset is no multiple of 64"));
       }

@@ -252,14 +252,21 @@ tern_status capture_launch(tern_capture capture, tern_stream stream) {
   });
 }
 
-tern_status capture_update(tern_capture capture, uint64_t node, const tern_host_args* host_args) {
+tern_status capture_update(tern_capture capture, tern_stream stream, const tern_node_update* updates, uint32_t count) {
   return guarded([&]() -> tern_status {
-    if (capture == nullptr) return fail(TERN_INVALID_ARGUMENT, "capture_update: no capture");
+    if (capture == nullptr || stream == nullptr || (updates == nullptr && count > 0)) {
+      return fail(TERN_INVALID_ARGUMENT, "capture_update: a null argument");
+    }
     const std::lock_guard lock(capture->capture->mutex);
     auto& nodes = capture->capture->nodes;
-    auto* launch = node < nodes.size() ? std::get_if<Capture::Launch>(&nodes[node]) : nullptr;
-    if (launch == nullptr) return fail(TERN_INVALID_ARGUMENT, cat("capture_update: node ", node, " is no launch"));
-    launch->host_args = copy_host_args(*launch->bound->plan, host_args);
+    std::vector<std::pair<Capture::Launch*, HostArgs>> checked;  // all before any is changed
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint64_t node = updates[i].node;
+      auto* launch = node < nodes.size() ? std::get_if<Capture::Launch>(&nodes[node]) : nullptr;
+      if (launch == nullptr) return fail(TERN_INVALID_ARGUMENT, cat("capture_update: node ", node, " is no launch"));
+      checked.emplace_back(launch, copy_host_args(*launch->bound->plan, updates[i].host_args));
+    }
+    for (auto& [launch, host_args] : checked) launch->host_args = std::move(host_args);
     return TERN_OK;
   });
 }

@@ -35,9 +35,11 @@ Fault parse_fault(std::string_view text) {
     fault.kind = Fault::Kind::async;
   } else if (parts.size() == 2 && parts[0] == "lost") {
     fault.kind = Fault::Kind::lost;
+  } else if (parts.size() == 2 && parts[0] == "update") {
+    fault.kind = Fault::Kind::update;
   } else {
     throw Failure(usage_error(cat("TERN_SIM_FAULT=", text, " is not a fault"),
-                              "set it to oom@N, async@N or lost@N, or unset it"));
+                              "set it to oom@N, async@N, lost@N or update@N, or unset it"));
   }
   const auto place = split(parts[1], ':');
   fault.at = number("TERN_SIM_FAULT", place[0], 1, UINT64_MAX);
@@ -56,9 +58,7 @@ void describe_ascend(tern_device_info& info) {
   info.alignment = 32;
   info.preferred_kv_block = 128;
   info.storage_dtypes &= ~(1U << TERN_F64);
-  info.matmul_rate[TERN_F32] = 0.25F;
-  info.matmul_rate[TERN_BF16] = 1.0F;
-  info.matmul_rate[TERN_F16] = 1.0F;
+  info.matmul_rate[TERN_COMPUTE_F32] = 0.25F;
   set_text(info.link, "hccs");
 }
 
@@ -119,7 +119,7 @@ tern_device_info describe(const Config& config, int ordinal) {
   tern_device_info info{};
   info.size = sizeof info;
   info.capabilities = TERN_CAP_CAPTURE | TERN_CAP_PEER_COPY | TERN_CAP_IMPORT_HOST | TERN_CAP_DYNAMIC_SHAPES |
-                      TERN_CAP_COLLECTIVES | TERN_CAP_PHILOX | TERN_CAP_EAGER;
+                      TERN_CAP_COLLECTIVES | TERN_CAP_PHILOX | TERN_CAP_EAGER | TERN_CAP_DEVICE_COUNTS;
   set_text(info.name, cat("simulated ", personality_name(config.personality), " device"));
   set_text(info.arch, cat("sim_", personality_name(config.personality)));
   set_text(info.driver_version, "0.1.0");
@@ -129,9 +129,9 @@ tern_device_info describe(const Config& config, int ordinal) {
   info.import_alignment = 32;
   info.storage_dtypes = (1U << TERN_DTYPE_COUNT) - 1;
   info.matrix_units = TERN_MATRIX_UNITS_TENSOR;
-  info.matmul_rate[TERN_F32] = 1.0F;
-  info.matmul_rate[TERN_BF16] = 1.0F;
-  info.matmul_rate[TERN_F16] = 1.0F;
+  info.matmul_rate[TERN_COMPUTE_F32] = 1.0F;
+  info.matmul_rate[TERN_COMPUTE_BF16] = 1.0F;
+  info.matmul_rate[TERN_COMPUTE_F16] = 1.0F;
   info.preferred_kv_block = 16;
   info.compute_units = 1;
   info.numa_node = -1;

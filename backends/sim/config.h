@@ -16,7 +16,7 @@ enum class Personality { discrete, ascend, graph, embedded };
 [[nodiscard]] std::string_view personality_name(Personality personality);
 
 struct Fault {
-  enum class Kind { oom, async, lost };
+  enum class Kind { oom, async, lost, update };
   friend bool operator==(const Fault&, const Fault&) = default;
   Kind kind = Kind::oom;
   std::uint64_t at = 0;  // counted from 1

@@ -1,6 +1,8 @@
 #include "backends/sim/kernel.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "base/dtype.h"
 #include "base/strings.h"
@@ -194,6 +196,30 @@ Operand find_operand(const Device& device, const tern_tensor& tensor, const std:
     }
   }
   return operand;
+}
+
+HostArgs counts_at_run(const Device& device, const HostArgs& host, tern_plane counts,
+                       std::span<const TensorDesc> args) {
+  HostArgs out = host;
+  std::array<std::int64_t, TERN_MAX_COUNTS> there{};
+  for (const TensorDesc& desc : args) {
+    if (!is_present(desc) || desc.dynamic_dim < 0) continue;
+    const auto bytes = world().plane(counts, sizeof there, "the plane of counts");
+    std::memcpy(there.data(), bytes.data(), sizeof there);
+    const std::int64_t found = there.at(desc.count_slot);
+    if (host.captured && device.can(TERN_CAP_DEVICE_COUNTS)) {
+      if (found < 0 || found > desc.shape[desc.dynamic_dim]) {
+        fail(TERN_INVALID_ARGUMENT, cat("the plane of counts: count ", static_cast<int>(desc.count_slot),
+                                        ": expected 0 to ", desc.shape[desc.dynamic_dim], ", found ", found));
+      }
+      out.counts.at(desc.count_slot) = found;
+    } else if (found != host.counts.at(desc.count_slot)) {
+      fail(TERN_INVALID_ARGUMENT,
+           cat("the plane of counts holds ", found, " as count ", static_cast<int>(desc.count_slot), ", host_args ",
+               host.counts.at(desc.count_slot)));
+    }
+  }
+  return out;
 }
 
 HostArgs copy_host_args(const Device& device, const tern_host_args* given, std::size_t arrays,

@@ -40,6 +40,11 @@ void run_kernel(const KernelCall& call);
 [[nodiscard]] HostArgs copy_host_args(const Device& device, const tern_host_args* given, std::size_t arrays,
                                       std::span<const TensorDesc> args);
 
+// The counts of a launch whose arguments are `args`: the host's, which the device's plane of counts must repeat; of a
+// captured launch on a device that reads them there, the plane's.
+[[nodiscard]] HostArgs counts_at_run(const Device& device, const HostArgs& host, tern_plane counts,
+                                     std::span<const TensorDesc> args);
+
 // layout.cpp: private layouts of weights.
 // Bytes of `desc` in the private layout that it names; 0: not one of this device.
 [[nodiscard]] std::uint64_t packed_bytes(const Device& device, const TensorDesc& desc);

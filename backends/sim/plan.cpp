@@ -102,7 +102,8 @@ void run_bound(const Bound& bound, const HostArgs& host_args) {
   call.attrs = plan.attrs;
   call.accumulate = plan.accumulate;
   call.args = find_operands(bound);
-  call.host_args = &host_args;
+  const HostArgs counted = counts_at_run(*plan.device, host_args, bound.counts, plan.args);
+  call.host_args = &counted;
   run_kernel(call);
 }
 
@@ -116,9 +117,12 @@ tern_status supports(tern_device device, const tern_op_desc* desc, tern_text rea
   return tern_plugin_answer(status, reason);
 }
 
-tern_status plan(tern_device device, const tern_op_desc* desc, const char* choice, tern_plan* out,
+tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_options* options, tern_plan* out,
                  tern_plan_info* info) {
   return guarded([&](auto&) {
+    tern_plan_options own{};
+    tern_plugin::require(tern_plugin_take_options(options, &own));
+    const char* choice = own.choice;
     require(out != nullptr && info != nullptr, "plan: no place for the result");
     require_desc(desc);
     const auto d = world().devices.at(device);
@@ -139,6 +143,7 @@ tern_status plan(tern_device device, const tern_op_desc* desc, const char* choic
     if (desc->alias != nullptr) made->alias.assign(desc->alias, desc->alias + desc->num_args);
     size_memory(*made);
     d->take(made->library_bytes);
+    tern_plugin::require(tern_plugin_check_workspace(&own, made->workspace_bytes));
     tern_plan_info filled{};
     filled.workspace_bytes = made->workspace_bytes;
     filled.host_scratch_bytes = made->host_scratch_bytes;
@@ -155,8 +160,13 @@ tern_status plan_destroy(tern_plan plan) {
   });
 }
 
-tern_status bind(tern_plan plan, const tern_tensor* args, tern_plane workspace, void* host_scratch, tern_bound* out) {
+tern_status bind(tern_plan plan, const tern_bind_args* given, tern_bound* out) {
   return guarded([&](auto&) {
+    tern_bind_args own{};
+    tern_plugin::require(tern_plugin_take_bind_args(given, &own));
+    const tern_tensor* args = own.args;
+    const tern_plane workspace = own.workspace;
+    void* host_scratch = own.host_scratch;
     require(args != nullptr && out != nullptr, "bind: a null argument");
     auto made = std::make_shared<Bound>();
     made->plan = world().plans.at(plan);
@@ -182,6 +192,11 @@ tern_status bind(tern_plan plan, const tern_tensor* args, tern_plane workspace, 
             "bind: expected host scratch aligned to 16 bytes");
     if (planned.host_scratch_bytes > 0) made->host_scratch = static_cast<std::byte*>(host_scratch);
     check_overlap(planned, find_operands(*made), place);
+    made->counts = own.counts;
+    if (std::any_of(planned.args.begin(), planned.args.end(),
+                    [](const TensorDesc& desc) { return is_present(desc) && desc.dynamic_dim >= 0; })) {
+      (void)world().plane(own.counts, sizeof(tern_host_args::counts), "bind: the plane of counts");
+    }
     *out = world().bounds.add(std::move(made));
   });
 }

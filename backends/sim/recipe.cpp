@@ -220,9 +220,12 @@ void run_recipe(const Recipe& recipe, std::span<const tern_tensor> arguments, te
 
 }  // namespace
 
-tern_status compile(tern_device device, const tern_graph_desc* graph, const char* choice, tern_recipe* out,
-                    tern_plan_info* info) {
+tern_status compile(tern_device device, const tern_graph_desc* graph, const tern_plan_options* options,
+                    tern_recipe* out, tern_plan_info* info) {
   return guarded([&](auto&) {
+    tern_plan_options own{};
+    tern_plugin::require(tern_plugin_take_options(options, &own));
+    const char* choice = own.choice;
     require(graph != nullptr && graph->size >= sizeof *graph && out != nullptr && info != nullptr,
             "compile: a null argument or a struct of an older version");
     const auto d = world().devices.at(device);
@@ -237,6 +240,7 @@ tern_status compile(tern_device device, const tern_graph_desc* graph, const char
     Compiler(*graph, *made).run();
     made->library_bytes = kLibraryBytes;
     d->take(kLibraryBytes);
+    tern_plugin::require(tern_plugin_check_workspace(&own, made->workspace_bytes));
     tern_plan_info filled{};
     filled.workspace_bytes = made->workspace_bytes;
     filled.library_bytes = made->library_bytes;
@@ -246,9 +250,13 @@ tern_status compile(tern_device device, const tern_graph_desc* graph, const char
   });
 }
 
-tern_status launch_recipe(tern_recipe recipe, const tern_tensor* arguments, tern_plane workspace,
-                          const tern_host_args* host_args, tern_stream stream) {
+tern_status launch_recipe(tern_recipe recipe, const tern_bind_args* given, const tern_host_args* host_args,
+                          tern_stream stream) {
   return guarded([&](auto&) {
+    tern_bind_args own{};
+    tern_plugin::require(tern_plugin_take_bind_args(given, &own));
+    const tern_tensor* arguments = own.args;
+    const tern_plane workspace = own.workspace;
     const auto r = world().recipes.at(recipe);
     const auto s = world().streams.at(stream);
     require(s->device == r->device, "launch_recipe: the stream is another device's");
@@ -262,9 +270,11 @@ tern_status launch_recipe(tern_recipe recipe, const tern_tensor* arguments, tern
     work.what = "a compiled graph";
     work.is_launch = true;
     work.args = copy_host_args(*r->device, host_args, r->num_arrays, descs);
-    work.run = [recipe, tensors = std::move(tensors), workspace](const HostArgs& args) {
+    work.run = [recipe, tensors = std::move(tensors), workspace, counts = own.counts,
+                descs = std::move(descs)](const HostArgs& args) {
       if (!world().recipes.contains(recipe)) fail(TERN_INVALID_ARGUMENT, "its recipe was destroyed before it ran");
-      run_recipe(*world().recipes.at(recipe), tensors, workspace, args);
+      const auto ran = world().recipes.at(recipe);
+      run_recipe(*ran, tensors, workspace, counts_at_run(*ran->device, args, counts, descs));
     };
     submit(*s, std::move(work));
   });

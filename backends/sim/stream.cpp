@@ -203,17 +203,31 @@ tern_status capture_launch(tern_capture capture, tern_stream stream) {
     const auto recording = world().captures.at(capture);
     const auto s = world().streams.at(stream);
     if (s->open_recording() != nullptr) fail(TERN_UNSUPPORTED, "capture_launch: captures do not nest");
-    for (const Work& node : recording->nodes) submit(*s, node);
+    for (Work node : recording->nodes) {
+      node.args.captured = true;
+      submit(*s, std::move(node));
+    }
   });
 }
 
-tern_status capture_update(tern_capture capture, uint64_t node, const tern_host_args* host_args) {
+// A launch of the graph takes its numbers along when it's queued: those queued before an update keep theirs.
+tern_status capture_update(tern_capture capture, tern_stream stream, const tern_node_update* updates, uint32_t count) {
   return guarded([&](auto&) {
-    auto& nodes = world().captures.at(capture)->nodes;
-    if (node >= nodes.size() || !nodes[node].check_args) {
-      fail(TERN_INVALID_ARGUMENT, cat("capture_update: node ", node, " is no launch"));
+    require(updates != nullptr || count == 0, "capture_update: no updates");
+    Device& device = *world().streams.at(stream)->device;
+    if (device.struck(Fault::Kind::update, ++device.updates)) {
+      fail(TERN_UNSUPPORTED, "capture_update: these launches are to be captured again");
     }
-    nodes[node].args = nodes[node].check_args(host_args);
+    auto& nodes = world().captures.at(capture)->nodes;
+    std::vector<HostArgs> checked;  // all before any is changed
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::uint64_t node = updates[i].node;
+      if (node >= nodes.size() || !nodes[node].check_args) {
+        fail(TERN_INVALID_ARGUMENT, cat("capture_update: node ", node, " is no launch"));
+      }
+      checked.push_back(nodes[node].check_args(updates[i].host_args));
+    }
+    for (std::uint32_t i = 0; i < count; ++i) nodes[updates[i].node].args = std::move(checked[i]);
   });
 }
 

@@ -28,6 +28,7 @@ struct Device {
   bool lost = false;
   std::uint64_t allocations = 0;  // counted for faults
   std::uint64_t launches = 0;
+  std::uint64_t updates = 0;  // of captured graphs
   std::uint64_t in_use = 0;  // bytes
   std::uint64_t peak = 0;
   struct Pinned {  // from host_alloc
@@ -66,6 +67,7 @@ struct HostArgs {
   bool given = false;
   std::vector<std::vector<std::int32_t>> arrays;
   std::array<std::int64_t, TERN_MAX_COUNTS> counts{};
+  bool captured = false;  // of a captured graph's launch
 };
 
 // One entry of a stream's queue.
@@ -123,6 +125,7 @@ struct Bound {
   std::shared_ptr<const Plan> plan;
   std::vector<tern_tensor> args;
   tern_plane workspace{};
+  tern_plane counts{};
   std::byte* host_scratch = nullptr;
 };
 

@@ -91,6 +91,26 @@ static inline tern_status tern_plugin_take_struct(void* own, size_t size, size_t
   return TERN_OK;
 }
 
+/* Reads the options of plan or compile; null stands for none of them. TERN_INVALID_ARGUMENT. */
+static inline tern_status tern_plugin_take_options(const tern_plan_options* given, tern_plan_options* own) {
+  memset(own, 0, sizeof *own);
+  return given == NULL ? TERN_OK
+                       : tern_plugin_take_struct(own, sizeof *own, offsetof(tern_plan_options, workspace_limit), given);
+}
+
+/* Whether a kernel may take that much workspace; TERN_UNSUPPORTED if not. */
+static inline tern_status tern_plugin_check_workspace(const tern_plan_options* options, uint64_t bytes) {
+  if (options->workspace_limit == 0 || bytes <= options->workspace_limit) return TERN_OK;
+  return tern_plugin_fail(TERN_UNSUPPORTED, "it needs a workspace of %llu bytes, and may have %llu",
+                          (unsigned long long)bytes, (unsigned long long)options->workspace_limit);
+}
+
+/* Reads what bind or launch_recipe is given. TERN_INVALID_ARGUMENT. */
+static inline tern_status tern_plugin_take_bind_args(const tern_bind_args* given, tern_bind_args* own) {
+  return tern_plugin_take_struct(own, sizeof *own, offsetof(tern_bind_args, host_scratch) + sizeof given->host_scratch,
+                                 given);
+}
+
 /* ---------------------------------------------------------------- handles */
 
 /* Makes the struct behind a handle, of `bytes` zeros: `return tern_plugin_new(sizeof **stream, stream);` `handle` is

@@ -5,10 +5,10 @@
 
 namespace tern::mutant {
 
-tern_status plan(tern_device device, const tern_op_desc* desc, const char* choice, tern_plan* out,
+tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_options* options, tern_plan* out,
                  tern_plan_info* info) {
   auto made = std::make_unique<Planned>();
-  const tern_status status = world->inner->plan(device, desc, choice, &made->inner, info);
+  const tern_status status = world->inner->plan(device, desc, options, &made->inner, info);
   if (status != TERN_OK) return status;
   made->device = device;
   made->args.assign(desc->args, desc->args + desc->num_args);
@@ -21,7 +21,7 @@ tern_status plan(tern_device device, const tern_op_desc* desc, const char* choic
   made->desc.alias = made->alias.empty() ? nullptr : made->alias.data();
   made->workspace = info->workspace_bytes;
   if (concerns(desc->op)) {
-    spoil_plan(choice, *info);
+    spoil_plan(options, *info);
     if (world->plan.mistake == Mistake::wrong_attribute) {
       Bytes changed = made->attrs;
       tern_op_desc other = made->desc;
@@ -43,28 +43,30 @@ tern_status plan_destroy(tern_plan raw) {
   return world->inner->plan_destroy(planned->inner);
 }
 
-tern_status bind(tern_plan raw, const tern_tensor* args, tern_plane workspace, void* host_scratch, tern_bound* out) {
+tern_status bind(tern_plan raw, const tern_bind_args* args, tern_bound* out) {
   auto* planned = reinterpret_cast<Planned*>(raw);
   auto made = std::make_unique<BoundRecord>();
   made->plan = planned;
   made->bound.desc = planned->desc;
-  made->bound.args.assign(args, args + planned->desc.num_args);
+  made->bound.args.assign(args->args, args->args + planned->desc.num_args);
   made->bound.alias = planned->alias;
   if (concerns(planned->desc.op) && world->plan.mistake == Mistake::stale_workspace) {
-    made->bound.extra = tern_plane{workspace.buffer, workspace.offset + planned->workspace + 63};
+    made->bound.extra = tern_plane{args->workspace.buffer, args->workspace.offset + planned->workspace + 63};
   }
-  const tern_status status = world->inner->bind(planned->inner, args, workspace, host_scratch, &made->bound.inner);
+  const tern_status status = world->inner->bind(planned->inner, args, &made->bound.inner);
   if (status != TERN_OK) return status;
   if (planned->other != nullptr) {
-    tern_plane own{};
+    tern_bind_args own = *args;
+    own.workspace = {};
+    own.host_scratch = nullptr;
     if (planned->other_info.workspace_bytes > 0 &&
         world->inner->buffer_create(planned->device, planned->other_info.workspace_bytes, &made->other_workspace) ==
             TERN_OK) {
-      own.buffer = made->other_workspace;
+      own.workspace.buffer = made->other_workspace;
     }
     // a kernel that wants host scratch of its own is left alone
     const bool possible = planned->other_info.host_scratch_bytes == 0;
-    if (!possible || world->inner->bind(planned->other, args, own, nullptr, &made->bound.other) != TERN_OK) {
+    if (!possible || world->inner->bind(planned->other, &own, &made->bound.other) != TERN_OK) {
       made->bound.other = nullptr;
     }
   }

@@ -290,7 +290,8 @@ void try_capabilities(const std::shared_ptr<const accel::Backend>& sound, Tally&
                                                       {"collectives", TERN_CAP_COLLECTIVES},
                                                       {"philox", TERN_CAP_PHILOX},
                                                       {"eager", TERN_CAP_EAGER},
-                                                      {"host_lengths", TERN_CAP_HOST_LENGTHS}};
+                                                      {"host_lengths", TERN_CAP_HOST_LENGTHS},
+                                                      {"device_counts", TERN_CAP_DEVICE_COUNTS}};
   for (Mistake mistake : {Mistake::capability_set, Mistake::capability_clear}) {
     for (const auto& [flag, bit] : flags) {
       const std::string name = cat(mutant::name_of(mistake), " ", flag);

@@ -37,19 +37,24 @@ tern_status capture_launch(tern_capture capture, tern_stream stream) {
   });
 }
 
-tern_status capture_update(tern_capture capture, std::uint64_t node, const tern_host_args* host_args) {
+tern_status capture_update(tern_capture capture, tern_stream stream, const tern_node_update* updates,
+                           std::uint32_t count) {
   flush();
   Captured& captured = world->captured[capture];
-  Lengths next(*host_args);
-  const bool is_stale = world->plan.mistake == Mistake::stale_replay && captured.bound != nullptr &&
-                        concerns(captured.bound->bound.desc.op) && next.counts != captured.lengths.counts;
+  if (count != 1 || captured.bound == nullptr) {
+    return world->inner->capture_update(capture, stream, updates, count);
+  }
+  Lengths next(*updates->host_args);
+  const bool is_stale = world->plan.mistake == Mistake::stale_replay && concerns(captured.bound->bound.desc.op) &&
+                        next.counts != captured.lengths.counts;
   if (is_stale) {
     ++world->made;
     next.counts = captured.lengths.counts;
   }
   captured.lengths = next;
   const LengthsView view(captured.lengths);
-  return world->inner->capture_update(capture, node, is_stale ? view.get() : host_args);
+  const tern_node_update update{updates->node, is_stale ? view.get() : updates->host_args};
+  return world->inner->capture_update(capture, stream, &update, 1);
 }
 
 tern_status capture_destroy(tern_capture capture) {

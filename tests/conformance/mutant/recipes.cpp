@@ -26,17 +26,17 @@ void keep_node(const tern_graph_desc& graph, Compiled& compiled) {
 
 }  // namespace
 
-tern_status compile(tern_device device, const tern_graph_desc* graph, const char* choice, tern_recipe* out,
-                    tern_plan_info* info) {
+tern_status compile(tern_device device, const tern_graph_desc* graph, const tern_plan_options* options,
+                    tern_recipe* out, tern_plan_info* info) {
   auto made = std::make_unique<Compiled>();
-  const tern_status status = world->inner->compile(device, graph, choice, &made->inner, info);
+  const tern_status status = world->inner->compile(device, graph, options, &made->inner, info);
   if (status != TERN_OK) return status;
   made->num_arguments = graph->num_arguments;
   if (graph->num_nodes == 1) keep_node(*graph, *made);
   made->planned.device = device;
   made->planned.workspace = info->workspace_bytes;
   if (made->is_one_node() && concerns(made->planned.desc.op)) {
-    spoil_plan(choice, *info);
+    spoil_plan(options, *info);
     Bytes changed = made->planned.attrs;
     if (world->plan.mistake == Mistake::wrong_attribute &&
         change_attribute(made->planned.desc.op, world->plan.arg, changed)) {
@@ -87,22 +87,23 @@ BoundRecord& record_of(Compiled& compiled, const tern_tensor* arguments, tern_pl
 
 }  // namespace
 
-tern_status launch_recipe(tern_recipe raw, const tern_tensor* arguments, tern_plane workspace,
-                          const tern_host_args* host_args, tern_stream stream) {
+tern_status launch_recipe(tern_recipe raw, const tern_bind_args* args, const tern_host_args* host_args,
+                          tern_stream stream) {
   auto* compiled = reinterpret_cast<Compiled*>(raw);
-  const std::vector<tern_tensor> given(arguments, arguments + compiled->num_arguments);
-  const auto inner = [=](tern_bound bound, const Lengths& lengths) {
+  const std::vector<tern_tensor> given(args->args, args->args + compiled->num_arguments);
+  const auto inner = [=, all = *args](tern_bound bound, const Lengths& lengths) {
     const LengthsView view(lengths);
     auto* recipe = reinterpret_cast<tern_recipe>(bound);
-    tern_plane memory = workspace;
-    if (recipe != compiled->inner) memory = {record_of(*compiled, given.data(), workspace).other_workspace, 0};
-    const tern_status status = world->inner->launch_recipe(recipe, given.data(), memory, view.get(), stream);
+    tern_bind_args own = all;
+    own.args = given.data();
+    if (recipe != compiled->inner) {
+      own.workspace = {record_of(*compiled, given.data(), all.workspace).other_workspace, 0};
+    }
+    const tern_status status = world->inner->launch_recipe(recipe, &own, view.get(), stream);
     return status != TERN_OK ? status : world->inner->stream_synchronize(stream);
   };
-  if (!compiled->is_one_node()) {
-    return world->inner->launch_recipe(compiled->inner, arguments, workspace, host_args, stream);
-  }
-  return launch_record(record_of(*compiled, arguments, workspace), host_args, stream, inner);
+  if (!compiled->is_one_node()) return world->inner->launch_recipe(compiled->inner, args, host_args, stream);
+  return launch_record(record_of(*compiled, args->args, args->workspace), host_args, stream, inner);
 }
 
 tern_status recipe_destroy(tern_recipe raw) {

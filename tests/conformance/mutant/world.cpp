@@ -59,9 +59,9 @@ bool change_attribute(std::uint32_t op, int index, Bytes& attrs) {
 
 bool concerns(std::uint32_t op) { return world->plan.op == op; }
 
-void spoil_plan(const char* choice, tern_plan_info& info) {
+void spoil_plan(const tern_plan_options* options, tern_plan_info& info) {
   if (world->plan.mistake == Mistake::stale_workspace) info.workspace_bytes += 64;
-  if (world->plan.mistake == Mistake::other_choice && choice != nullptr) {
+  if (world->plan.mistake == Mistake::other_choice && options != nullptr && options->choice != nullptr) {
     std::snprintf(info.choice, sizeof(info.choice), "another");
     ++world->made;
   }

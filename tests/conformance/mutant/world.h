@@ -72,23 +72,23 @@ tern_status enqueue(std::function<tern_status()> work);
 // Another value of attribute `index`, or false where there is none.
 bool change_attribute(std::uint32_t op, int index, Bytes& attrs);
 // What the mistake changes in a plan's answer.
-void spoil_plan(const char* choice, tern_plan_info& info);
+void spoil_plan(const tern_plan_options* options, tern_plan_info& info);
 // One launch with the mistake in it; `inner` runs the wrapped kernel and waits for it.
 tern_status run(BoundRecord& record, const Lengths& lengths, tern_stream stream, const Launch::Run& inner);
 tern_status launch_record(BoundRecord& record, const tern_host_args* host_args, tern_stream stream,
                           const Launch::Run& inner);
 
 // Functions of the table: kernels.cpp, recipes.cpp.
-tern_status plan(tern_device device, const tern_op_desc* desc, const char* choice, tern_plan* out,
+tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_options* options, tern_plan* out,
                  tern_plan_info* info);
 tern_status plan_destroy(tern_plan plan);
-tern_status bind(tern_plan plan, const tern_tensor* args, tern_plane workspace, void* host_scratch, tern_bound* out);
+tern_status bind(tern_plan plan, const tern_bind_args* args, tern_bound* out);
 tern_status unbind(tern_bound bound);
 tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_stream stream, std::uint64_t* node);
-tern_status compile(tern_device device, const tern_graph_desc* graph, const char* choice, tern_recipe* out,
-                    tern_plan_info* info);
-tern_status launch_recipe(tern_recipe recipe, const tern_tensor* arguments, tern_plane workspace,
-                          const tern_host_args* host_args, tern_stream stream);
+tern_status compile(tern_device device, const tern_graph_desc* graph, const tern_plan_options* options,
+                    tern_recipe* out, tern_plan_info* info);
+tern_status launch_recipe(tern_recipe recipe, const tern_bind_args* args, const tern_host_args* host_args,
+                          tern_stream stream);
 tern_status recipe_destroy(tern_recipe recipe);
 
 }  // namespace tern::mutant

@@ -174,20 +174,22 @@ static tern_status supports(tern_device device, const tern_op_desc* desc, tern_t
   return tern_plugin_answer(tern_plugin_find_kernel(kernels, 1, device, desc, NULL, NULL), reason);
 }
 
-static tern_status plan(tern_device device, const tern_op_desc* desc, const char* choice, tern_plan* out,
+static tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_options* options, tern_plan* out,
                         tern_plan_info* info) {
   const tern_plugin_kernel* found = NULL;
   tern_plan_info filled = {.workspace_bytes = 0}; /* nor scratch */
-  tern_status status = tern_plugin_find_kernel(kernels, 1, device, desc, choice, &found);
+  tern_plan_options own;
+  tern_status status = tern_plugin_take_options(options, &own);
+  if (status == TERN_OK) status = tern_plugin_find_kernel(kernels, 1, device, desc, own.choice, &found);
   if (status != TERN_OK) return status;
   tern_plugin_choice(found, device, (tern_text){filled.choice, sizeof filled.choice});
   status = tern_plugin_give_info(info, &filled, sizeof filled);
   return status == TERN_OK ? tern_plugin_copy_desc(desc, sizeof **out, out) : status;
 }
 
-static tern_status bind(tern_plan planned, const tern_tensor* args, tern_plane workspace, void* host_scratch,
-                        tern_bound* out) {
+static tern_status bind(tern_plan planned, const tern_bind_args* given, tern_bound* out) {
   struct tern_bound_s made = {.desc = &planned->desc};
+  const tern_tensor* args = given->args; /* it needs no workspace, and counts come with each launch */
   tern_status status = tern_plugin_check_bound(&planned->desc, args);
   for (uint32_t i = 0; status == TERN_OK && i < TERN_AXPBY_NUM_ARGS; ++i) {
     const tern_plane plane = args[i].planes[0];

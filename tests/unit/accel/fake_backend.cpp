@@ -94,8 +94,9 @@ tern_backend make_table() {
     std::free(buffer);
     return TERN_OK;
   };
-  t.plan = [](tern_device, const tern_op_desc*, const char* choice, tern_plan* plan,
+  t.plan = [](tern_device, const tern_op_desc*, const tern_plan_options* options, tern_plan* plan,
               tern_plan_info* info) -> tern_status {
+    const char* choice = options->choice;
     FakeState& s = fake_state();
     if (choice == nullptr) ++s.plans_measured;
     if (choice != nullptr && s.forgotten_choices.contains(choice)) return TERN_UNSUPPORTED;

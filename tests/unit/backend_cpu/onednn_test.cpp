@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ops/ref/tensor.h"
+#include "tests/unit/backend_cpu/calls.h"
 #include "tests/unit/backend_cpu/op_harness.h"
 #include "tests/unit/backend_cpu/plugin.h"
 
@@ -198,8 +199,8 @@ class Choices : public testing::Test {
     tern_plan plan = nullptr;
     tern_plan_info info{};
     info.size = sizeof info;
-    if (table_->plan(device_, &desc, given.empty() ? nullptr : given.c_str(), &plan, &info) != TERN_OK)
-      return "refused";
+    const tern_plan_options options = choosing(given.empty() ? nullptr : given.c_str());
+    if (table_->plan(device_, &desc, &options, &plan, &info) != TERN_OK) return "refused";
     table_->plan_destroy(plan);
     return info.choice;
   }

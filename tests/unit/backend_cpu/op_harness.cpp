@@ -12,6 +12,7 @@
 #include "ops/table.h"
 #include "ops/tolerance.h"
 #include "tern/accel.h"
+#include "tests/unit/backend_cpu/calls.h"
 #include "tests/unit/backend_cpu/plugin.h"
 
 namespace tern::test {
@@ -91,13 +92,14 @@ Outcome launch(Device& device, const OpCase& c, std::vector<tern_tensor>& tensor
   Held held;
   tern_plan_info info{};
   info.size = sizeof info;
-  const char* choice = c.choice.empty() ? nullptr : c.choice.c_str();
-  must(backend().plan(device.get(), &desc, choice, &held.plan, &info), "plan");
+  const tern_plan_options options = choosing(c.choice.empty() ? nullptr : c.choice.c_str());
+  must(backend().plan(device.get(), &desc, &options, &held.plan, &info), "plan");
   const tern_plane workspace = device.plane(info.workspace_bytes + 4096, nullptr);
   auto* space = static_cast<std::uint8_t*>(Device::pointer(workspace));
   std::memset(space, 0xff, info.workspace_bytes);
   std::memset(space + info.workspace_bytes, 0x5a, 4096);
-  must(backend().bind(held.plan, tensors.data(), workspace, nullptr, &held.bound), "bind");
+  const tern_bind_args given = placed(tensors.data(), workspace);
+  must(backend().bind(held.plan, &given, &held.bound), "bind");
   std::vector<tern_host_array> arrays;
   const auto& spec = ops::op_spec(c.op);
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "ops/rules.h"
 #include "ops/table.h"
 #include "ops/tolerance.h"
+#include "tests/unit/backend_cpu/calls.h"
 
 namespace tern::test {
 namespace {
@@ -181,7 +182,8 @@ void run(Plugin& p, Call& call) {
     ASSERT_EQ(t.fill(workspace, 0xff, info.workspace_bytes, p.stream), TERN_OK);  // what it held before must not matter
   }
   tern_bound bound = nullptr;
-  ASSERT_EQ(t.bind(plan, tensors.data(), workspace, nullptr, &bound), TERN_OK) << p.last_error();
+  const tern_bind_args given = placed(tensors.data(), workspace);
+  ASSERT_EQ(t.bind(plan, &given, &bound), TERN_OK) << p.last_error();
   tern_host_args host_args{};
   host_args.size = sizeof host_args;
   for (std::size_t i = 0; i < call.counts.size(); ++i) host_args.counts[i] = call.counts[i];

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "plugin.h"
+#include "tests/unit/backend_cpu/calls.h"
 
 namespace tern::test {
 namespace {
@@ -51,7 +52,8 @@ Doubling doubling(const Plugin& p, tern_buffer x, tern_buffer y) {
   tensors[0].desc = tensors[2].desc = desc;
   tensors[0].planes[0].buffer = x;
   tensors[2].planes[0].buffer = y;
-  EXPECT_EQ(p.table->bind(d.plan, tensors, {}, nullptr, &d.bound), TERN_OK) << p.last_error();
+  const tern_bind_args given = placed(tensors);
+  EXPECT_EQ(p.table->bind(d.plan, &given, &d.bound), TERN_OK) << p.last_error();
   return d;
 }
 
@@ -169,8 +171,10 @@ TEST_F(CpuRuntime, ACaptureReplaysWithUpdatedCounts) {
   ASSERT_EQ(t.capture_launch(capture, plugin.stream), TERN_OK);
   EXPECT_EQ(floats(z)[7], 2.0F);
   EXPECT_EQ(floats(z)[8], 0.0F);  // beyond the count: finite
-  ASSERT_EQ(t.capture_update(capture, node, &args), TERN_OK);
-  EXPECT_EQ(t.capture_update(capture, node + 1, &args), TERN_INVALID_ARGUMENT);
+  tern_node_update update{node, &args};
+  ASSERT_EQ(t.capture_update(capture, plugin.stream, &update, 1), TERN_OK);
+  update.node = node + 1;
+  EXPECT_EQ(t.capture_update(capture, plugin.stream, &update, 1), TERN_INVALID_ARGUMENT);
   floats(x)[27] = 4.0F;
   ASSERT_EQ(t.capture_launch(capture, plugin.stream), TERN_OK);
   EXPECT_EQ(floats(z)[27], 8.0F);
@@ -198,19 +202,22 @@ TEST_F(CpuRuntime, BrokenCallsAreRefusedInPlainWords) {
   const std::string choice = info.choice;
   EXPECT_EQ(choice, std::string("axpby@") + info_of(plugin).arch);
   tern_plan again = nullptr;
-  ASSERT_EQ(t.plan(plugin.device, &op, choice.c_str(), &again, &info), TERN_OK);
+  tern_plan_options options = choosing(choice.c_str());
+  ASSERT_EQ(t.plan(plugin.device, &op, &options, &again, &info), TERN_OK);
   t.plan_destroy(again);
-  EXPECT_EQ(t.plan(plugin.device, &op, "axpby@z80", &again, &info), TERN_UNSUPPORTED);
+  options.choice = "axpby@z80";
+  EXPECT_EQ(t.plan(plugin.device, &op, &options, &again, &info), TERN_UNSUPPORTED);
   EXPECT_NE(plugin.last_error().find("z80"), std::string::npos);
   tern_tensor tensors[3] = {};
   for (int i = 0; i < 3; ++i) tensors[i].desc = args[i];
   tensors[0].planes[0].buffer = x;
   tensors[2].planes[0].buffer = y;
   tern_bound bound = nullptr;
-  EXPECT_EQ(t.bind(plan, tensors, {}, nullptr, &bound), TERN_INVALID_ARGUMENT);
+  const tern_bind_args given = placed(tensors);
+  EXPECT_EQ(t.bind(plan, &given, &bound), TERN_INVALID_ARGUMENT);
   EXPECT_NE(plugin.last_error().find("axpby: out"), std::string::npos) << plugin.last_error();
   tensors[2].desc.shape[0] = 7;
-  EXPECT_EQ(t.bind(plan, tensors, {}, nullptr, &bound), TERN_INVALID_ARGUMENT);
+  EXPECT_EQ(t.bind(plan, &given, &bound), TERN_INVALID_ARGUMENT);
   t.plan_destroy(plan);
 
   op.accumulate = 1;  // an input
@@ -247,7 +254,8 @@ TEST_F(CpuRuntime, AnIndexOutsideIsAnError) {
     }
     *reinterpret_cast<std::int32_t*>(floats(tensors[1].planes[0].buffer)) = static_cast<std::int32_t>(id);
     tern_bound bound = nullptr;
-    ASSERT_EQ(t.bind(plan, tensors, {}, nullptr, &bound), TERN_OK);
+    const tern_bind_args given = placed(tensors);
+    ASSERT_EQ(t.bind(plan, &given, &bound), TERN_OK);
     EXPECT_EQ(t.launch(bound, nullptr, plugin.stream, nullptr), TERN_INVALID_ARGUMENT);
     EXPECT_NE(plugin.last_error().find("embedding"), std::string::npos);
     t.unbind(bound);

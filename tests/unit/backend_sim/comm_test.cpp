@@ -186,9 +186,9 @@ TEST(SimComm, MistakesAndLossesEndIt) {
     const auto& api = ranks[0].device->api();
     const TensorDesc desc = make_desc(TERN_F32, {1});
     const accel::OpDesc scale{TERN_OP_CAST_COPY, {desc, desc}, {}};
-    const accel::Plan plan(ranks[1].device, scale, "");
+    const accel::Plan plan(ranks[1].device, scale, {});
     tern_tensor args[2] = {{desc, {ranks[1].buffer.plane()}}, {desc, {ranks[1].buffer.plane(16)}}};
-    const accel::Bound bound = plan.bind(args, {}, nullptr);
+    const accel::Bound bound = plan.bind(args, {});
     tern_host_args host_args{};
     host_args.size = sizeof host_args;
     (void)bound.launch(host_args, ranks[1].stream);

@@ -27,12 +27,12 @@ struct Scaling {
   accel::Plan plan;
   accel::Bound bound;
   Scaling(const accel::DevicePtr& on, float factor) : device(on), buffer(on->allocate(2 * kBytes, "a test")) {
-    plan = accel::Plan(device, axpby_desc(kCount, factor), "");
+    plan = accel::Plan(device, axpby_desc(kCount, factor), {});
     tern_tensor args[3] = {};
     args[0] = {make_desc(TERN_F32, {kCount}), {buffer.plane()}};
     args[1].desc = absent_desc();
     args[2] = {make_desc(TERN_F32, {kCount}), {buffer.plane(kBytes)}};
-    bound = plan.bind(args, {}, nullptr);
+    bound = plan.bind(args, {});
   }
   void launch(const accel::Stream& stream) const {
     tern_host_args args{};
@@ -99,14 +99,14 @@ TEST(SimMemory, FreedUnderQueuedWorkIsAnAsynchronousError) {
 TEST(SimKernel, RefusesMisusedMemoryAtBind) {
   const auto device = open_sim();
   const accel::Buffer buffer = device->allocate(96, "a test");
-  const accel::Plan plan(device, axpby_desc(8, 2.0F), "");
+  const accel::Plan plan(device, axpby_desc(8, 2.0F), {});
   const TensorDesc desc = make_desc(TERN_F32, {8});
   const auto bind = [&](std::uint64_t x, std::uint64_t y) {
     tern_tensor args[3] = {};
     args[0] = {desc, {buffer.plane(x)}};
     args[1].desc = absent_desc();
     args[2] = {desc, {buffer.plane(y)}};
-    return failure_of([&] { (void)plan.bind(args, {}, nullptr); });
+    return failure_of([&] { (void)plan.bind(args, {}); });
   };
   EXPECT_EQ(bind(0, 32), "");
   EXPECT_TRUE(contains(bind(0, 16), "axpby: out, which is written, overlaps x"));
@@ -216,7 +216,8 @@ TEST(SimCapture, ReplaysWithoutRunningWhileCaptured) {
     stream.synchronize();
     EXPECT_EQ(after[3], 2.0F * (from + 3.0F));
   }
-  EXPECT_EQ(api.capture_update(capture.raw(), 7, nullptr), TERN_INVALID_ARGUMENT);
+  const tern_node_update update{7, nullptr};
+  EXPECT_EQ(api.capture_update(capture.raw(), stream.raw(), &update, 1), TERN_INVALID_ARGUMENT);
 }
 
 TEST(SimCapture, ALaunchOfSomethingUnboundIsTold) {

@@ -97,6 +97,12 @@ TEST(Program, CapturedIsEager) {
     options.capture = true;
     TinyProgram captured(open_sim(sim(personality)), {}, options);
     for (int run = 0; run < 2; ++run) EXPECT_EQ(run_both(eager), run_both(captured));
+    // An update that the device refuses is no failure: the launches are captured again.
+    Environment refusing = sim(personality);
+    refusing["TERN_SIM_FAULT"] = "update@1,update@3";
+    TinyProgram again(open_sim(refusing), {}, options);
+    TinyProgram alike(open_sim(sim(personality)), {});
+    for (int run = 0; run < 3; ++run) EXPECT_EQ(run_both(alike), run_both(again));
   }
 }
 

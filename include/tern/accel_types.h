@@ -1,0 +1,337 @@
+/* The types of tern's accelerator interface: what crosses the border between tern and a backend plugin. C11, alone with
+ * <stdint.h>. The functions are in tern/accel.h, the operations in tern/accel_ops.h, and docs/backend-spec.md is the
+ * formal contract of all of them. Sizes are bytes unless a name says otherwise.
+ *
+ * A plugin built against any minor of this major loads. So a struct grows at its end alone: those that begin with their
+ * own size are read no further than it by the side that receives them, and what is missing counts as zero. The others
+ * may not grow; docs/backend-spec.md lists them, and their reserved members are zero in this version. */
+#ifndef TERN_ACCEL_TYPES_H
+#define TERN_ACCEL_TYPES_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TERN_ABI_MAJOR 1u /* differs: the host refuses the plugin */
+#define TERN_ABI_MINOR 0u /* grows when a table or a struct gains members at its end */
+#define TERN_MAX_RANK 6
+#define TERN_MAX_PLANES 4
+#define TERN_MAX_COUNTS 8
+#define TERN_CHOICE_BYTES 256
+
+/* ---------------------------------------------------------------- status */
+typedef int32_t tern_status;
+enum {
+  TERN_OK = 0,
+  TERN_UNSUPPORTED = 1,      /* this device cannot; nothing was done */
+  TERN_INVALID_ARGUMENT = 2, /* the caller broke the contract; last_error says how */
+  TERN_OUT_OF_MEMORY = 3,    /* device memory; retrying after freeing may succeed */
+  TERN_OUT_OF_HOST_MEMORY = 4,
+  TERN_DEVICE_LOST = 5, /* final for this device in this process */
+  TERN_ASYNC_ERROR = 6, /* earlier asynchronous work failed; final for its stream */
+  TERN_NOT_READY = 7,   /* a query of unfinished work; no error */
+  TERN_TIMEOUT = 8,
+  TERN_INTERNAL = 9
+};
+
+/* ---------------------------------------------------------------- data types */
+typedef int32_t tern_dtype;
+enum {
+  TERN_F32 = 0,
+  TERN_F16 = 1,
+  TERN_BF16 = 2,
+  TERN_F64 = 3,
+  TERN_I8 = 4,
+  TERN_U8 = 5,
+  TERN_I16 = 6,
+  TERN_U16 = 7,
+  TERN_I32 = 8,
+  TERN_U32 = 9,
+  TERN_I64 = 10,
+  TERN_U64 = 11,
+  TERN_BOOL = 12,     /* one byte, 0 or 1 */
+  TERN_F8_E4M3 = 13,  /* OCP 8-bit, finite only, NaN 0x7f */
+  TERN_F8_E5M2 = 14,
+  TERN_DTYPE_COUNT = 15,
+  /* Reserved: nothing takes these in this version, but they keep their numbers. */
+  TERN_F8_E4M3_FNUZ = 15, /* no negative zero, NaN 0x80 */
+  TERN_F8_E5M2_FNUZ = 16,
+  TERN_I4 = 17, /* two elements a byte, the first in the low half */
+  TERN_U4 = 18,
+  TERN_F4_E2M1 = 19,
+  TERN_E8M0 = 20 /* a power of two: the scale of a block */
+};
+
+/* What a product rounds its factors to before it multiplies them; sums are fp32. An op's `compute` attribute. */
+typedef int32_t tern_compute;
+enum {
+  TERN_COMPUTE_F32 = 0, /* fp32 means fp32: no TF32 */
+  TERN_COMPUTE_F16 = 1,
+  TERN_COMPUTE_BF16 = 2,
+  TERN_COMPUTE_X15 = 3, /* reserved: activations as 15 bits in two int8, blocks of 32, exact integer dot products */
+  TERN_COMPUTE_INT8 = 4, /* reserved */
+  TERN_COMPUTE_F8 = 5,   /* reserved */
+  TERN_COMPUTE_F4 = 6,   /* reserved */
+  TERN_COMPUTE_LIMIT = 32
+};
+
+/* How a quantised tensor's planes encode its elements. A one-plane packing interleaves scales with data (GGUF blocks);
+ * the others use planes {data, scale, zero, permutation}. */
+typedef int32_t tern_packing;
+enum {
+  TERN_PACK_NONE = 0, /* not quantised */
+  TERN_PACK_GGUF_Q4_0 = 1,
+  TERN_PACK_GGUF_Q4_1 = 2,
+  TERN_PACK_GGUF_Q8_0 = 3,
+  TERN_PACK_GGUF_Q5_0 = 4,
+  TERN_PACK_GGUF_Q5_1 = 5,
+  TERN_PACK_GGUF_Q4_K = 6,
+  TERN_PACK_GGUF_Q6_K = 7,
+  TERN_PACK_ROW_INT8 = 16,   /* data i8 [n,k], scale [n, k/group_cols] */
+  TERN_PACK_AWQ_INT4 = 17,   /* data u32 [k, n/8], scale f16 [k/g, n], zero u32 [k/g, n/8] */
+  TERN_PACK_GPTQ_INT4 = 18,  /* data u32 [k/8, n], scale f16 [k/g, n], zero u32 [k/g, n/8], permutation i32 [k] */
+  TERN_PACK_F8_BLOCK = 19,   /* data f8 [n,k], scale f32 [n/group_rows, k/group_cols] */
+  TERN_PACK_NF4 = 20,        /* data u8 [n*k/2], scale f32 or (double quantised) u8 with its own scale in plane 2 */
+  TERN_PACK_MXFP4 = 21       /* data u8 [n, k/2], scale u8 (e8m0) [n, k/32] */
+};
+
+typedef struct tern_scheme {
+  tern_packing packing;
+  int32_t bits;        /* per element of the data plane */
+  int32_t group_rows;  /* a scale serves group_rows x group_cols elements; sharding is legal on these borders only */
+  int32_t group_cols;
+  tern_dtype scale_dtype;
+  int32_t flags; /* TERN_SCHEME_* */
+  int32_t reserved[2];
+} tern_scheme;
+enum { TERN_SCHEME_DOUBLE_QUANT = 1 };
+
+/* ---------------------------------------------------------------- tensors */
+typedef struct tern_device_s* tern_device;
+typedef struct tern_buffer_s* tern_buffer;
+typedef struct tern_stream_s* tern_stream;
+typedef struct tern_event_s* tern_event;
+typedef struct tern_capture_s* tern_capture; /* a captured, launchable graph */
+typedef struct tern_plan_s* tern_plan;
+typedef struct tern_bound_s* tern_bound;
+typedef struct tern_recipe_s* tern_recipe; /* a compiled whole graph */
+typedef struct tern_comm_s* tern_comm;
+
+/* Everything about a tensor but where it lies. rank 0: an absent optional argument (a scalar has rank 1, shape 1).
+ * layout 0: strided; a stride of 0 broadcasts an input. Other layouts are private to the device: strides are unused.
+ * dynamic_dim >= 0: at launch only the first host_args.counts[count_slot] entries of that dimension are valid; the rest
+ * of an input is finite, the rest of an output is unspecified but finite. */
+typedef struct tern_tensor_desc {
+  tern_dtype dtype; /* of an element as the op sees it; a quantised tensor names the dtype it expands to */
+  int32_t layout;
+  tern_scheme scheme;
+  int32_t rank;
+  int8_t dynamic_dim; /* -1: static */
+  uint8_t count_slot;
+  uint8_t reserved[2];
+  int64_t shape[TERN_MAX_RANK];
+  int64_t strides[TERN_MAX_RANK]; /* in elements */
+  int64_t reserved_tail[2];
+} tern_tensor_desc;
+
+typedef struct tern_plane {
+  tern_buffer buffer;
+  uint64_t offset; /* bytes */
+} tern_plane;
+
+typedef struct tern_tensor {
+  tern_tensor_desc desc;
+  tern_plane planes[TERN_MAX_PLANES]; /* unused planes have a null buffer */
+} tern_tensor;
+
+/* ---------------------------------------------------------------- device description */
+enum { /* tern_device_info.capabilities: set means it works, clear means the call answers TERN_UNSUPPORTED */
+  TERN_CAP_CAPTURE = 1u << 0,
+  TERN_CAP_PEER_COPY = 1u << 1,
+  TERN_CAP_IMPORT_HOST = 1u << 2,
+  TERN_CAP_WHOLE_GRAPH = 1u << 3,
+  TERN_CAP_DYNAMIC_SHAPES = 1u << 4, /* counts below capacity cost in proportion */
+  TERN_CAP_HOST_POINTER = 1u << 5,   /* buffer_host_pointer works: device memory is host memory */
+  TERN_CAP_IPC = 1u << 6,
+  TERN_CAP_COLLECTIVES = 1u << 7,
+  TERN_CAP_PHILOX = 1u << 8,         /* dropout and sample draw their own bits; clear: a ready mask must be given */
+  TERN_CAP_EAGER = 1u << 9,          /* plan/bind/launch of single ops; clear only beside WHOLE_GRAPH */
+  TERN_CAP_HOST_LENGTHS = 1u << 10,  /* lengths are read from host_args alone: the device copy may be left stale */
+  TERN_CAP_DEVICE_COUNTS = 1u << 11  /* captured kernels read counts and lengths on the device alone: no update */
+};
+
+enum { TERN_MATRIX_UNITS_NONE = 0, TERN_MATRIX_UNITS_VECTOR = 1, TERN_MATRIX_UNITS_TENSOR = 2 };
+enum { TERN_HEALTH_OK = 0, TERN_HEALTH_DEGRADED = 1, TERN_HEALTH_LOST = 2 };
+
+typedef struct tern_device_info {
+  uint32_t size;
+  uint32_t capabilities;
+  char name[128];
+  char arch[64];           /* "avx512_bf16", "sm_90", "Ascend910B3" */
+  char driver_version[64]; /* with the vendor library's: keys the cache of choices */
+  uint64_t memory_bytes;
+  uint64_t largest_allocation_bytes;
+  uint64_t alignment;        /* every plane's offset is a multiple */
+  uint64_t import_alignment; /* the same in imported host memory: a file lays its tensors out as it likes */
+  uint32_t storage_dtypes;  /* bit per tern_dtype */
+  uint32_t matrix_units;    /* TERN_MATRIX_UNITS_* */
+  float matmul_rate[TERN_COMPUTE_LIMIT]; /* by tern_compute, relative to F32 = 1; 0: no such products */
+  int32_t preferred_kv_block; /* tokens */
+  int32_t compute_units;
+  int32_t numa_node; /* -1: none */
+  char pci_address[32];
+  uint64_t peer_mask; /* bit per ordinal reachable by copy_peer */
+  char link[32];      /* "pcie", "nvlink", "hccs", "host" */
+} tern_device_info;
+
+typedef struct tern_memory_info {
+  uint32_t size;
+  uint32_t reserved;
+  uint64_t total;
+  uint64_t free;
+  uint64_t in_use_by_process; /* every allocation of this process, the library's own included */
+  uint64_t peak_by_process;
+} tern_memory_info;
+
+/* ---------------------------------------------------------------- operations */
+enum { /* tern_op_desc.needs: `supports` answers yes only where each is met */
+  TERN_NEED_DETERMINISTIC = 1u << 0, /* same inputs, same plan choice: same bits */
+  TERN_NEED_ROW_INVARIANT = 1u << 1  /* a row's bits depend neither on the other rows nor on their number */
+};
+
+typedef struct tern_op_desc {
+  uint32_t size;
+  uint32_t op;          /* TERN_OP_* */
+  uint32_t needs;
+  uint32_t accumulate;  /* bit per argument: this output adds to what it holds instead of replacing it */
+  uint32_t num_args;
+  uint32_t attrs_size;
+  const tern_tensor_desc* args; /* at their largest shapes, in the op table's order */
+  const void* attrs;            /* tern_<op>_attrs */
+  const int8_t* alias;          /* per argument: the input whose memory this output shares exactly, or -1 */
+} tern_op_desc;
+
+typedef struct tern_plan_options {
+  uint32_t size;
+  uint32_t reserved;
+  const char* choice;       /* as an earlier plan named it: nothing is measured. Null: the device chooses, and may
+                               measure once */
+  uint64_t workspace_limit; /* bytes: a kernel that needs more is none. 0: no limit */
+  int64_t typical_counts[TERN_MAX_COUNTS]; /* of dynamic dimensions, by count_slot: what to be fast at. 0: unknown */
+} tern_plan_options;
+
+typedef struct tern_plan_info {
+  uint32_t size;
+  uint32_t reserved;
+  uint64_t workspace_bytes;    /* device memory handed to bind */
+  uint64_t host_scratch_bytes; /* host memory handed to bind */
+  uint64_t library_bytes;      /* device memory that the vendor library will take by itself */
+  char choice[TERN_CHOICE_BYTES]; /* names the kernel; given back to plan, nothing is measured */
+} tern_plan_info;
+
+/* Where a planned op, or a recipe, finds its memory. The workspace covers every length within the planned one. */
+typedef struct tern_bind_args {
+  uint32_t size;
+  uint32_t reserved;
+  const tern_tensor* args; /* of the op in its table's order, or of the recipe */
+  tern_plane workspace;
+  tern_plane counts;  /* TERN_MAX_COUNTS int64, by count_slot: the same numbers as host_args.counts, uploaded by the host
+                         before each launch. A null buffer: no dimension is dynamic */
+  void* host_scratch;
+} tern_bind_args;
+
+/* Lengths that the host made. The arrays hold the same numbers as the device tensors of those arguments; both are given
+ * because some devices read them on the host. Nothing here is read after launch or update returned. */
+typedef struct tern_host_array {
+  const int32_t* data;
+  int64_t count;
+} tern_host_array;
+
+typedef struct tern_host_args {
+  uint32_t size;
+  uint32_t num_arrays;
+  const tern_host_array* arrays;    /* one per argument that the op table marks `lengths`, in order */
+  int64_t counts[TERN_MAX_COUNTS];  /* actual sizes of dynamic dimensions, by count_slot */
+} tern_host_args;
+
+/* New lengths and counts of one launch in a captured graph. */
+typedef struct tern_node_update {
+  uint64_t node; /* as launch gave it */
+  const tern_host_args* host_args;
+} tern_node_update;
+
+/* ---------------------------------------------------------------- whole graphs */
+enum { TERN_VALUE_INPUT = 0, TERN_VALUE_OUTPUT = 1, TERN_VALUE_CONSTANT = 2, TERN_VALUE_STATE = 3, TERN_VALUE_INTERMEDIATE = 4 };
+enum { TERN_LANE_COMPUTE = 0, TERN_LANE_COMM = 1, TERN_LANE_COPY_IN = 2, TERN_LANE_COPY_OUT = 3, TERN_LANE_COUNT = 4 };
+
+typedef struct tern_graph_value {
+  tern_tensor_desc desc;
+  int32_t kind;
+  int32_t state;   /* values of one state share memory: versions of a resource, views, sums in place */
+  int32_t version; /* of that resource */
+  int64_t offset;  /* elements from the begin of what it shares memory with: views */
+  int32_t argument; /* where launch_recipe finds it, -1 for intermediates; versions of a state share one */
+} tern_graph_value;
+
+typedef struct tern_graph_node {
+  tern_op_desc op;       /* op.args may be null: the values carry the descs */
+  uint32_t lane;
+  uint32_t first_host_array; /* where this node's arrays begin in launch_recipe's host_args */
+  const int32_t* inputs;  /* value per argument, -1: none (an argument only written) */
+  const int32_t* outputs; /* value per argument, -1: none (an argument only read) */
+} tern_graph_node;
+
+typedef struct tern_graph_edge { /* an order that data flow does not show */
+  uint32_t before;
+  uint32_t after;
+} tern_graph_edge;
+
+typedef struct tern_graph_desc {
+  uint32_t size;
+  uint32_t num_values;
+  uint32_t num_nodes;
+  uint32_t num_edges;
+  uint32_t num_arguments;
+  uint32_t reserved;
+  const tern_graph_value* values;
+  const tern_graph_node* nodes; /* in a legal order of execution */
+  const tern_graph_edge* edges;
+} tern_graph_desc;
+
+/* ---------------------------------------------------------------- collectives */
+typedef struct tern_comm_id {
+  uint8_t bytes[4112]; /* HcclRootInfo is the largest known, 4108 */
+} tern_comm_id;
+enum { TERN_REDUCE_SUM = 0, TERN_REDUCE_MAX = 1, TERN_REDUCE_MIN = 2 };
+
+/* ---------------------------------------------------------------- host services */
+enum { TERN_LOG_DEBUG = 0, TERN_LOG_INFO = 1, TERN_LOG_WARN = 2, TERN_LOG_ERROR = 3 };
+
+typedef struct tern_host {
+  uint32_t size;
+  uint32_t abi_major;
+  uint32_t abi_minor;
+  int32_t num_threads;   /* --threads; 0: as many as the process may use */
+  const char* cache_dir; /* where a backend may keep compiled kernels; may be null */
+  void (*log)(int32_t level, const char* line);
+} tern_host;
+
+typedef struct tern_text {
+  char* data; /* filled with a terminated string, cut to fit */
+  uint64_t capacity;
+} tern_text;
+
+enum { TERN_USE_FORWARD = 1u, TERN_USE_INPUT_GRAD = 2u }; /* uses of a packed [out,in] weight: x W^T, dy W */
+
+typedef struct tern_packed_info {
+  uint32_t size;
+  int32_t layout; /* nonzero */
+  uint64_t bytes;
+} tern_packed_info;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,24 @@
+// The structs that calls of the C interface take, in one line.
+#pragma once
+
+#include "tern/accel.h"
+
+namespace tern::test {
+
+// Options of a plan that names its kernel; null: the device chooses.
+inline tern_plan_options choosing(const char* choice) {
+  tern_plan_options options{};
+  options.size = sizeof options;
+  options.choice = choice;
+  return options;
+}
+
+inline tern_bind_args placed(const tern_tensor* args, tern_plane workspace = {}) {
+  tern_bind_args out{};
+  out.size = sizeof out;
+  out.args = args;
+  out.workspace = workspace;
+  return out;
+}
+
+}  // namespace tern::test
