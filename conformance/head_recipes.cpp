@@ -109,7 +109,7 @@ void make_sample(CaseBuilder& b) {
   auto row_integers = [&, n = capacity](int arg, const std::vector<std::int64_t>& values) {
     b.integers(arg, TERN_I32, {n}, values, 0);
   };
-  // options: everything at random; greedy; plain temperature
+  // options: everything at random; greedy; plain temperature, without a history
   row_reals(TERN_SAMPLE_TEMPERATURE,
             per_row(b, rows, option == 2 ? 1.0 : 0.0, option == 1 ? 0.0 : 0.5, option == 1 ? 0.0 : 1.5));
   std::vector<std::int64_t> top_k(static_cast<std::size_t>(rows));
@@ -118,13 +118,16 @@ void make_sample(CaseBuilder& b) {
   const bool filters = option == 0;
   row_reals(TERN_SAMPLE_TOP_P, per_row(b, rows, 1.0, filters ? 0.3 : 1.0, filters ? 0.99 : 1.0));
   row_reals(TERN_SAMPLE_MIN_P, per_row(b, rows, 0.0, 0.0, filters ? 0.2 : 0.0));
-  row_reals(TERN_SAMPLE_REPETITION, per_row(b, rows, 1.0, 1.05, 1.4));
-  row_reals(TERN_SAMPLE_PRESENCE, per_row(b, rows, 0.0, 0.1, 0.9));
-  row_reals(TERN_SAMPLE_FREQUENCY, per_row(b, rows, 0.0, 0.1, 0.5));
+  const bool penalties = option != 2;
+  if (penalties) {
+    row_reals(TERN_SAMPLE_REPETITION, per_row(b, rows, 1.0, 1.05, 1.4));
+    row_reals(TERN_SAMPLE_PRESENCE, per_row(b, rows, 0.0, 0.1, 0.9));
+    row_reals(TERN_SAMPLE_FREQUENCY, per_row(b, rows, 0.0, 0.1, 0.5));
+  }
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(rows * history));
   for (std::int64_t& token : tokens)
     token = b.random().below(std::min<std::int64_t>(vocab, 25)) - (b.random().below(9) == 0 ? 30 : 0);
-  b.integers(TERN_SAMPLE_HISTORY, TERN_I32, {capacity, history}, tokens, 0);
+  if (penalties) b.integers(TERN_SAMPLE_HISTORY, TERN_I32, {capacity, history}, tokens, 0);
   std::vector<double> logits(static_cast<std::size_t>(rows * vocab));
   for (double& x : logits) {
     x = b.random().below(50) == 0 ? -std::numeric_limits<double>::infinity()
@@ -135,21 +138,24 @@ void make_sample(CaseBuilder& b) {
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t i = 0; i < history; ++i) {
       const std::int64_t token = tokens[static_cast<std::size_t>(r * history + i)];
-      if (token >= 0 && token < vocab) logits[static_cast<std::size_t>(r * vocab + token)] = 5.0 + b.random().uniform();
+      if (token >= 0 && token < vocab) logits[static_cast<std::size_t>(r * vocab + token)] = 8.0 + 0.6 * b.random().uniform();
     }
   }
   b.values(TERN_SAMPLE_LOGITS, TERN_F32, {capacity, vocab}, logits, 0);
   std::vector<std::int64_t> lens(static_cast<std::size_t>(rows));
   std::vector<std::int64_t> begins(lens.size());
-  std::vector<std::int64_t> keys(lens.size());
+  std::vector<double> uniform(lens.size());
   for (std::size_t r = 0; r < lens.size(); ++r) {
     lens[r] = b.random().below(history + 1);
     begins[r] = b.random().below(lens[r] + 1);
-    keys[r] = static_cast<std::int64_t>(b.random().bits());
+    // 24 bits, as hosts draw them; 0 and the largest number below 1 among them
+    const std::int64_t ends[2] = {0, (1 << 24) - 1};
+    const std::int64_t bits = b.random().below(8) == 0 ? ends[b.random().below(2)] : b.random().below(1 << 24);
+    uniform[r] = static_cast<double>(bits) * 0x1p-24;
   }
-  row_integers(TERN_SAMPLE_HISTORY_LEN, lens);
-  row_integers(TERN_SAMPLE_OUTPUT_BEGIN, begins);
-  b.integers(TERN_SAMPLE_KEYS, TERN_I64, {capacity}, keys, 0);
+  if (penalties) row_integers(TERN_SAMPLE_HISTORY_LEN, lens);
+  if (penalties) row_integers(TERN_SAMPLE_OUTPUT_BEGIN, begins);
+  row_reals(TERN_SAMPLE_UNIFORM, uniform);
   if (option != 2) {
     b.real(TERN_SAMPLE_BIAS, TERN_F32, {capacity, vocab}, 0);
     const std::int64_t words = (vocab + 31) / 32;

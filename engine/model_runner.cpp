@@ -19,9 +19,8 @@ using ops::Value;
 // What a step hands to the device, filled sequence by sequence.
 struct StepInputs {
   nn::TokenColumns tokens;
-  std::vector<float> temperature, top_p, min_p, repetition, presence, frequency;
+  std::vector<float> temperature, top_p, min_p, repetition, presence, frequency, uniform;
   std::vector<std::int32_t> top_k, history, history_len, output_begin;
-  std::vector<std::int64_t> keys;
 };
 
 void append_sampling(StepInputs& in, const Sequence& sequence, std::int64_t history_capacity) {
@@ -40,8 +39,10 @@ void append_sampling(StepInputs& in, const Sequence& sequence, std::int64_t hist
             in.history.begin() + static_cast<std::ptrdiff_t>(begin));
   in.history_len.push_back(static_cast<std::int32_t>(length));
   in.output_begin.push_back(static_cast<std::int32_t>(std::max<std::int64_t>(0, length - sequence.generated())));
-  in.keys.push_back(static_cast<std::int64_t>(
-      mix_key(mix_key(mix_key(p.seed, p.request), p.sample), static_cast<std::uint64_t>(sequence.length()))));
+  // Philox keyed by data, not by place: whatever runs beside a request, it draws the same numbers.
+  const std::uint64_t key =
+      mix_key(mix_key(mix_key(p.seed, p.request), p.sample), static_cast<std::uint64_t>(sequence.length()));
+  in.uniform.push_back(uniform24(philox(key, {0, 0, 0, 0})[0]));
 }
 
 // The smallest power of two that holds `needed`, cut to `most`.
@@ -98,7 +99,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   sample.history = of_rows("history", TERN_I32, cache_.max_kv_len);
   sample.history_len = of_rows("history_len", TERN_I32);
   sample.output_begin = of_rows("output_begin", TERN_I32);
-  sample.keys = of_rows("keys", TERN_I64);
+  sample.uniform = of_rows("uniform", TERN_F32);
   const ops::SampleOut drawn = ops::sample(graph, sample, build.needs);
   graph.output("token_ids", drawn.ids);
   graph.output("logprobs", drawn.logprob);
@@ -142,7 +143,7 @@ std::vector<SampledToken> ModelRunner::run(const std::vector<ScheduledSequence>&
                 {"history", nn::bytes_of(in.history)},
                 {"history_len", nn::bytes_of(in.history_len)},
                 {"output_begin", nn::bytes_of(in.output_begin)},
-                {"keys", nn::bytes_of(in.keys)}};
+                {"uniform", nn::bytes_of(in.uniform)}};
   nn::give_tokens(run, in.tokens);
   graph::Program& program = program_for({run.counts[nn::kTokens], run.counts[nn::kSequences]});
   program.run(run);

@@ -11,12 +11,20 @@ namespace {
 std::string check(Args args, AttrBytes) {
   const std::int64_t vocab = args[TERN_SAMPLE_LOGITS].shape[1];
   const TensorDesc& mask = args[TERN_SAMPLE_MASK];
-  return first_problem(require(vocab >= 1, "logits: expected a vocab of at least 1"),
+  const bool penalised = is_present(args[TERN_SAMPLE_HISTORY]);
+  bool together = true;
+  for (const int arg : {TERN_SAMPLE_REPETITION, TERN_SAMPLE_PRESENCE, TERN_SAMPLE_FREQUENCY, TERN_SAMPLE_HISTORY_LEN,
+                        TERN_SAMPLE_OUTPUT_BEGIN}) {
+    together = together && is_present(args[static_cast<std::size_t>(arg)]) == penalised;
+  }
+  return first_problem(require(together, "history: expected it beside all penalties, or none of them"),
+                       require(vocab >= 1, "logits: expected a vocab of at least 1"),
                        require(!is_present(mask) || mask.shape[1] == (vocab + 31) / 32,
                                cat("mask: expected ", (vocab + 31) / 32, " words, found ", mask.shape[1])));
 }
 
 Indices indices(const CallDesc& call) {
+  if (!call.has(TERN_SAMPLE_HISTORY)) return {};
   return {.ranges = {{TERN_SAMPLE_HISTORY_LEN, 0, call[TERN_SAMPLE_HISTORY].shape[1]}}};
 }
 
@@ -39,7 +47,7 @@ SampleOut sample(Emitter& emitter, const SampleInputs& inputs, std::uint32_t nee
           .in(TERN_SAMPLE_OUTPUT_BEGIN, inputs.output_begin)
           .in(TERN_SAMPLE_BIAS, inputs.bias)
           .in(TERN_SAMPLE_MASK, inputs.mask)
-          .in(TERN_SAMPLE_KEYS, inputs.keys)
+          .in(TERN_SAMPLE_UNIFORM, inputs.uniform)
           .out(TERN_SAMPLE_IDS, rows_like(make_desc(TERN_I32, {logits.shape[0]}), logits))
           .out(TERN_SAMPLE_LOGPROB, rows_like(make_desc(TERN_F32, {logits.shape[0]}), logits))
           .emit(emitter);

@@ -1,21 +1,24 @@
 // sample: the next token of each row.
 //
 // Order: repetition penalty (tokens of the history: z > 0 ? z / r : z r), then frequency * times + presence for tokens
-//   generated (history from output_begin on), then bias, mask, temperature, top-k, top-p, min-p. Tokens stand in order
-//   of falling probability, ties by rising id. top-k keeps the first k; top-p keeps a token while the probability
-//   before it (of what top-k left) is below p; min-p keeps those of at least min_p times the largest; the first is
-//   always kept. The id is the first whose cumulative share exceeds uniform24(philox(key = keys[row], counter = 0)[0]).
-//   temperature 0: the largest, ties by the lowest id. Nothing allowed by the mask: id -1, logprob -inf.
+//   generated (history from output_begin on), then bias, mask, temperature, min-p, top-k, top-p, as vLLM has it. min-p
+//   keeps tokens of at least min_p (1 at most) times the largest probability; top-k keeps the first k of these, in
+//   order of falling probability, ties by rising id; top-p keeps a token while the probability before it (of what is
+//   left by then) is below p; the first is always kept. The id is the first, in order of ids, whose cumulative share of
+//   the kept tokens exceeds uniform[row]: no sort is needed where nothing is ranked. The host draws the numbers, so
+//   that a device has no generator of its own. temperature 0: the largest, ties by the lowest id. Nothing allowed by
+//   the mask: id -1, logprob -inf.
 // logprob: of the drawn token under log_softmax of the untouched logits.
 //
 // Shapes: logits [rows, vocab] f32, finite or -inf; per row: temperature, top_p, min_p, repetition (> 0), presence,
 //   frequency f32, top_k i32; history [rows, history] i32 with history_len and output_begin [rows] i32 (tokens outside
-//   of the vocabulary are skipped); bias [rows, vocab] f32; mask [rows, ceil(vocab / 32)] u32; keys [rows] i64; ids
-//   [rows] i32, logprob [rows] f32.
+//   of the vocabulary are skipped), absent together with the three penalties; bias [rows, vocab] f32; mask [rows,
+//   ceil(vocab / 32)] u32; uniform [rows] f32; ids [rows] i32, logprob [rows] f32.
 // Dtypes: fp32. Aliasing: none. Determinism: always the same bits on one device; row invariant.
 // Backward: none. Decomposition: none.
-// Tolerance: ids exact, except where a border of the choice lies within 1e-5 of its total: then any result passes;
-//   logprob: u32 growth(vocab) times what ops/ref/sample.cpp propagates.
+// Tolerance: ids exact, except where a border of the choice lies within 1e-5 of its total: then a token that may be
+// kept,
+//   or the neighbours of the border; logprob: u32 growth(vocab) times what ops/ref/sample.cpp propagates.
 #pragma once
 
 #include "ops/emit.h"
@@ -23,11 +26,12 @@
 namespace tern::ops {
 
 struct SampleInputs {
-  Value logits;        // [rows, vocab] f32
-  Value temperature;   // [rows] f32
-  Value top_k;         // [rows] i32, 0: off
-  Value top_p;         // [rows] f32, 1: off
-  Value min_p;         // [rows] f32, 0: off
+  Value logits;       // [rows, vocab] f32
+  Value temperature;  // [rows] f32
+  Value top_k;        // [rows] i32, 0: off
+  Value top_p;        // [rows] f32, 1: off
+  Value min_p;        // [rows] f32, 0: off
+  // Absent together: no penalties.
   Value repetition;    // [rows] f32, 1: off
   Value presence;      // [rows] f32, 0: off
   Value frequency;     // [rows] f32, 0: off
@@ -36,7 +40,7 @@ struct SampleInputs {
   Value output_begin;  // [rows] i32
   Value bias;          // [rows, vocab] f32, may be absent
   Value mask;          // [rows, ceil(vocab / 32)] u32, may be absent
-  Value keys;          // [rows] i64
+  Value uniform;       // [rows] f32, in [0, 1)
 };
 struct SampleOut {
   Value ids;

@@ -207,15 +207,15 @@ constexpr ArgSpec kSample[] = {{"logits", input, "[rows, vocab]", f32},
                                {"top_k", input, "[rows]; 0: off", i32},
                                {"top_p", input, "[rows]; 1: off", f32},
                                {"min_p", input, "[rows]; 0: off", f32},
-                               {"repetition", input, "[rows]; 1: off", f32},
-                               {"presence", input, "[rows]; 0: off", f32},
-                               {"frequency", input, "[rows]; 0: off", f32},
-                               {"history", input, "[rows, history]: earlier tokens", i32},
-                               {"history_len", input, "[rows]: entries that count", i32},
-                               {"output_begin", input, "[rows]: history from here on was generated", i32},
+                               {"repetition", input, "[rows]; 1: off", f32, kOptional},
+                               {"presence", input, "[rows]; 0: off", f32, kOptional},
+                               {"frequency", input, "[rows]; 0: off", f32, kOptional},
+                               {"history", input, "[rows, history]: earlier tokens", i32, kOptional},
+                               {"history_len", input, "[rows]: entries that count", i32, kOptional},
+                               {"output_begin", input, "[rows]: history from here on was generated", i32, kOptional},
                                {"bias", input, "[rows, vocab]", f32, kOptional},
                                {"mask", input, "[rows, ceil(vocab / 32)]: bit 1 allows", u32, kOptional},
-                               {"keys", input, "[rows]", i64},
+                               {"uniform", input, "[rows]: from 0 to below 1", f32},
                                {"ids", output, "[rows]", i32},
                                {"logprob", output, "[rows]", f32}};
 
@@ -295,10 +295,10 @@ constexpr OpSpec kTable[] = {
      {}},
     {28,
      "sample",
-     "penalties over the history, then bias, then mask, then temperature, then top-k, top-p, min-p; ids drawn by "
+     "penalties over the history, then bias, then mask, then temperature, then min-p, top-k, top-p; ids drawn by "
      "inverse "
-     "transform over the tokens in order of falling probability (ties: lower id first) with uniform24(philox(key = "
-     "keys[row], counter = 0)[0]); logprob of the drawn token under log_softmax of the untouched logits",
+     "transform over the kept tokens in order of their ids with uniform[row]; logprob of the drawn token under "
+     "log_softmax of the untouched logits",
      kSample,
      {}},
     {29, "softcap", "y = cap * tanh(x / cap)", kSoftcap, kSoftcapAttrs},

@@ -10,7 +10,6 @@
 #include "backends/cpu/norm.h"
 #include "backends/cpu/tile_math.h"
 #include "backends/cpu/walk.h"
-#include "base/philox.h"
 
 namespace tern::cpu {
 namespace {
@@ -21,12 +20,10 @@ bool supports(const PlanDesc& desc, std::string& reason) {
   const auto& logits = desc.arg(TERN_SAMPLE_LOGITS);
   Check check(desc, reason);
   check.rank(TERN_SAMPLE_LOGITS, 2).rank(TERN_SAMPLE_HISTORY, 2).rank(TERN_SAMPLE_MASK, 2);
-  check.same_shape({TERN_SAMPLE_LOGITS, TERN_SAMPLE_BIAS})
-      .dtype(TERN_SAMPLE_MASK, TERN_U32)
-      .dtype(TERN_SAMPLE_KEYS, TERN_I64);
+  check.same_shape({TERN_SAMPLE_LOGITS, TERN_SAMPLE_BIAS}).dtype(TERN_SAMPLE_MASK, TERN_U32);
   for (const int arg :
        {TERN_SAMPLE_LOGITS, TERN_SAMPLE_TEMPERATURE, TERN_SAMPLE_TOP_P, TERN_SAMPLE_MIN_P, TERN_SAMPLE_REPETITION,
-        TERN_SAMPLE_PRESENCE, TERN_SAMPLE_FREQUENCY, TERN_SAMPLE_BIAS, TERN_SAMPLE_LOGPROB}) {
+        TERN_SAMPLE_PRESENCE, TERN_SAMPLE_FREQUENCY, TERN_SAMPLE_BIAS, TERN_SAMPLE_UNIFORM, TERN_SAMPLE_LOGPROB}) {
     check.dtype(arg, TERN_F32);
   }
   for (const int arg :
@@ -53,6 +50,7 @@ struct Row {
 };
 
 void penalise(const Row& row, float* z, std::int64_t vocab) {
+  if (!row.args[TERN_SAMPLE_HISTORY].present()) return;
   const auto repetition = row.value<float>(TERN_SAMPLE_REPETITION);
   const auto presence = row.value<float>(TERN_SAMPLE_PRESENCE);
   const auto frequency = row.value<float>(TERN_SAMPLE_FREQUENCY);
@@ -136,49 +134,116 @@ double sum_exp(const TileMath& math, const float* x, float shift, std::int64_t n
   return total;
 }
 
+// Draws from what is kept of a row: `scaled` holds (z - max) / temperature, so a token's weight is its exponential.
+class Draw {
+ public:
+  Draw(const Row& row, const float* scaled, std::int64_t vocab)
+      : scaled_(scaled),
+        vocab_(vocab),
+        math_(tile_math(row.args.target)),
+        top_k_(row.value<std::int32_t>(TERN_SAMPLE_TOP_K)),
+        top_p_(row.value<float>(TERN_SAMPLE_TOP_P)),
+        min_p_(std::min(1.0F, row.value<float>(TERN_SAMPLE_MIN_P))),
+        uniform_(row.value<float>(TERN_SAMPLE_UNIFORM)) {
+    if (top_k_ <= 0 || top_k_ >= vocab) top_k_ = static_cast<std::int32_t>(vocab);
+  }
+
+  [[nodiscard]] std::int32_t id() const {
+    if (top_k_ < vocab_ || top_p_ < 1.0F) return among(ranked());
+    return min_p_ > 0.0F ? among(likely()) : among_all();
+  }
+
+ private:
+  [[nodiscard]] double weight(std::int32_t token) const { return std::exp(static_cast<double>(scaled_[token])); }
+  // Min-p's border: the largest weight is 1.
+  [[nodiscard]] bool is_likely(std::int32_t token) const { return min_p_ <= 0.0F || weight(token) >= min_p_; }
+
+  // What min-p leaves, by rising id.
+  [[nodiscard]] std::vector<std::int32_t> likely() const {
+    const float least = std::log(min_p_) - 1e-3F;  // below it no exponential is needed
+    std::vector<std::int32_t> ids;
+    for (std::int32_t j = 0; j < vocab_; ++j) {
+      if (scaled_[j] >= least && is_likely(j)) ids.push_back(j);
+    }
+    return ids;
+  }
+
+  // What min-p, top-k and top-p leave, by rising id.
+  [[nodiscard]] std::vector<std::int32_t> ranked() const {
+    Ranking ranking(scaled_, vocab_);
+    const auto most = static_cast<std::size_t>(top_k_);
+    const auto is_left = [&](std::size_t rank) {
+      return rank < most && ranking.at(rank) >= 0 && (rank == 0 || is_likely(ranking.at(rank)));
+    };
+    double mass = 0.0;
+    if (top_k_ < vocab_) {
+      for (std::size_t i = 0; is_left(i); ++i) mass += weight(ranking.at(i));
+    } else if (min_p_ > 0.0F) {
+      for (const std::int32_t token : likely()) mass += weight(token);
+    } else {
+      mass = sum_exp(math_, scaled_, 0.0F, vocab_);
+    }
+    const double border = top_p_ < 1.0F ? static_cast<double>(top_p_) * mass : std::numeric_limits<double>::infinity();
+    std::vector<std::int32_t> ids;
+    double before = 0.0;
+    for (std::size_t i = 0; is_left(i) && (i == 0 || before < border); ++i) {
+      ids.push_back(ranking.at(i));
+      before += weight(ids.back());
+    }
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+
+  [[nodiscard]] std::int32_t among(const std::vector<std::int32_t>& ids) const {
+    if (ids.empty()) return -1;  // no logit is a number
+    double mass = 0.0;
+    for (const std::int32_t token : ids) mass += weight(token);
+    const double point = static_cast<double>(uniform_) * mass;
+    double before = 0.0;
+    for (const std::int32_t token : ids) {
+      before += weight(token);
+      if (before > point) return token;
+    }
+    return ids.back();
+  }
+
+  // Tiles first: only the one in which the point lies is gone through token by token.
+  [[nodiscard]] std::int32_t among_all() const {
+    const double point = static_cast<double>(uniform_) * sum_exp(math_, scaled_, 0.0F, vocab_);
+    double before = 0.0;
+    std::int32_t last = 0;  // of those that are possible at all
+    for (std::int64_t first = 0; first < vocab_; first += kTile) {
+      const std::int64_t end = std::min(first + kTile, vocab_);
+      const auto tile =
+          static_cast<double>(math_.sum_exp(scaled_ + first, 0.0F, static_cast<std::size_t>(end - first)));
+      if (tile <= 0.0) continue;
+      const bool is_here = before + tile > point;
+      double sum = before;
+      for (auto j = static_cast<std::int32_t>(first); j < end; ++j) {
+        if (scaled_[j] == kNever) continue;
+        last = j;
+        if (is_here && (sum += weight(j)) > point) return j;
+      }
+      if (is_here) return last;
+      before += tile;
+    }
+    return last;
+  }
+
+  const float* scaled_;
+  std::int64_t vocab_;
+  const TileMath& math_;
+  std::int32_t top_k_;
+  float top_p_;
+  float min_p_;
+  float uniform_;
+};
+
 // The id drawn from z, which holds no token above `best`; `scaled` is scratch.
 std::int32_t draw(const Row& row, const float* z, float best, std::int64_t vocab, float* scaled) {
   const float temperature = row.value<float>(TERN_SAMPLE_TEMPERATURE);
   for (std::int64_t j = 0; j < vocab; ++j) scaled[j] = (z[j] - best) / temperature;
-  Ranking ranking(scaled, vocab);
-  std::vector<double> weights;  // by rank
-  const auto weight = [&](std::size_t rank) {
-    while (weights.size() <= rank) {
-      const std::int32_t token = ranking.at(weights.size());
-      weights.push_back(token < 0 ? -1.0 : std::exp(static_cast<double>(scaled[token])));
-    }
-    return weights[rank];
-  };
-  const std::int32_t top_k = row.value<std::int32_t>(TERN_SAMPLE_TOP_K);
-  const float top_p = row.value<float>(TERN_SAMPLE_TOP_P), min_p = row.value<float>(TERN_SAMPLE_MIN_P);
-  std::size_t kept = top_k > 0 && top_k < vocab ? static_cast<std::size_t>(top_k) : static_cast<std::size_t>(vocab);
-  double mass = 0.0;
-  if (kept < static_cast<std::size_t>(vocab)) {
-    for (std::size_t i = 0; i < kept && weight(i) >= 0.0; ++i) mass += weight(i);
-  } else {
-    mass = sum_exp(tile_math(row.args.target), scaled, 0.0F, vocab);
-  }
-  if (top_p < 1.0F || min_p > 0.0F) {
-    const double border = top_p < 1.0F ? static_cast<double>(top_p) * mass : std::numeric_limits<double>::infinity();
-    double before = 0.0;
-    std::size_t n = 0;
-    for (; n < kept && weight(n) >= 0.0; ++n) {
-      if (n > 0 && (before >= border || weight(n) < static_cast<double>(min_p) * weight(0))) break;
-      before += weight(n);
-    }
-    kept = n;
-    mass = before;
-  }
-  const auto key = static_cast<std::uint64_t>(row.value<std::int64_t>(TERN_SAMPLE_KEYS));
-  const double point = static_cast<double>(uniform24(philox(key, {0, 0, 0, 0})[0])) * mass;
-  double before = 0.0;
-  std::int32_t id = ranking.at(0);
-  for (std::size_t i = 0; i < kept && weight(i) >= 0.0; ++i) {
-    id = ranking.at(i);
-    before += weight(i);
-    if (before > point) break;
-  }
-  return id;
+  return Draw(row, scaled, vocab).id();
 }
 
 void run(const KernelArgs& args) {

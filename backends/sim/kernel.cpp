@@ -88,7 +88,6 @@ std::string packed_refusal(const Device& device, const OpSpec& spec, std::uint32
 std::string personality_refusal(const Device& device, std::uint32_t op, std::span<const TensorDesc> args,
                                 std::uint32_t accumulate) {
   if (!device.can(TERN_CAP_PHILOX)) {
-    if (op == TERN_OP_SAMPLE) return "the device draws no random bits";
     if (op == TERN_OP_DROPOUT && !is_present(args[TERN_DROPOUT_MASK])) {
       return "the device draws no random bits: a mask is needed";
     }

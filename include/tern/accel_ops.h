@@ -542,21 +542,21 @@ enum {
   TERN_ADAMW_NUM_ARGS = 6
 };
 
-/* sample: penalties over the history, then bias, then mask, then temperature, then top-k, top-p, min-p; ids drawn by inverse transform over the tokens in order of falling probability (ties: lower id first) with uniform24(philox(key = keys[row], counter = 0)[0]); logprob of the drawn token under log_softmax of the untouched logits
+/* sample: penalties over the history, then bias, then mask, then temperature, then min-p, top-k, top-p; ids drawn by inverse transform over the kept tokens in order of their ids with uniform[row]; logprob of the drawn token under log_softmax of the untouched logits
  *   in logits [rows, vocab] f32
  *   in temperature [rows]; 0: greedy f32
  *   in top_k [rows]; 0: off i32
  *   in top_p [rows]; 1: off f32
  *   in min_p [rows]; 0: off f32
- *   in repetition [rows]; 1: off f32
- *   in presence [rows]; 0: off f32
- *   in frequency [rows]; 0: off f32
- *   in history [rows, history]: earlier tokens i32
- *   in history_len [rows]: entries that count i32
- *   in output_begin [rows]: history from here on was generated i32
+ *   in repetition [rows]; 1: off f32, optional
+ *   in presence [rows]; 0: off f32, optional
+ *   in frequency [rows]; 0: off f32, optional
+ *   in history [rows, history]: earlier tokens i32, optional
+ *   in history_len [rows]: entries that count i32, optional
+ *   in output_begin [rows]: history from here on was generated i32, optional
  *   in bias [rows, vocab] f32, optional
  *   in mask [rows, ceil(vocab / 32)]: bit 1 allows u32, optional
- *   in keys [rows] i64
+ *   in uniform [rows]: from 0 to below 1 f32
  *   out ids [rows] i32
  *   out logprob [rows] f32
  */
@@ -575,7 +575,7 @@ enum {
   TERN_SAMPLE_OUTPUT_BEGIN = 10,
   TERN_SAMPLE_BIAS = 11,
   TERN_SAMPLE_MASK = 12,
-  TERN_SAMPLE_KEYS = 13,
+  TERN_SAMPLE_UNIFORM = 13,
   TERN_SAMPLE_IDS = 14,
   TERN_SAMPLE_LOGPROB = 15,
   TERN_SAMPLE_NUM_ARGS = 16

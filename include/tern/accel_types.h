@@ -156,7 +156,7 @@ enum { /* tern_device_info.capabilities: set means it works, clear means the cal
   TERN_CAP_HOST_POINTER = 1u << 5,   /* buffer_host_pointer works: device memory is host memory */
   TERN_CAP_IPC = 1u << 6,
   TERN_CAP_COLLECTIVES = 1u << 7,
-  TERN_CAP_PHILOX = 1u << 8,         /* dropout and sample draw their own bits; clear: a ready mask must be given */
+  TERN_CAP_PHILOX = 1u << 8,         /* dropout draws its own bits; clear: a ready mask must be given */
   TERN_CAP_EAGER = 1u << 9,          /* plan/bind/launch of single ops; clear only beside WHOLE_GRAPH */
   TERN_CAP_HOST_LENGTHS = 1u << 10,  /* lengths are read from host_args alone: the device copy may be left stale */
   TERN_CAP_DEVICE_COUNTS = 1u << 11  /* captured kernels read counts and lengths on the device alone: no update */

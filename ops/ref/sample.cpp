@@ -3,7 +3,6 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "base/philox.h"
 #include "ops/ref/oracle.h"
 
 namespace tern::ops::ref {
@@ -23,6 +22,7 @@ struct Row {
 
 void penalise(const Row& row, std::vector<double>& z) {
   const Tensor& history = input(row.call, TERN_SAMPLE_HISTORY);
+  if (!history.present()) return;
   const double repetition = row.real(TERN_SAMPLE_REPETITION);
   const double presence = row.real(TERN_SAMPLE_PRESENCE);
   const double frequency = row.real(TERN_SAMPLE_FREQUENCY);
@@ -93,22 +93,29 @@ struct Kept {
 };
 
 Kept filter(const Row& row, const Ranking& ranking, double temperature, std::vector<double>& p) {
-  const double size = std::max(1.0, std::fabs(ranking.at(0)));
   Kept kept{ranking.allowed(), ranking.allowed()};
-  const std::int64_t top_k = row.integer(TERN_SAMPLE_TOP_K);
-  if (top_k > 0 && static_cast<std::size_t>(top_k) < kept.exact) {
-    kept.exact = kept.most = static_cast<std::size_t>(top_k);
-    const double last = ranking.at(kept.exact - 1);
-    const auto is_near = [&] { return kept.most < ranking.allowed() && near(last, ranking.at(kept.most), size); };
-    kept.in_doubt = is_near() && ranking.at(kept.most) != last;
-    while (kept.in_doubt && is_near()) ++kept.most;
-  }
   p.resize(kept.most);
-  double total = 0.0;
-  for (std::size_t i = 0; i < kept.most; ++i) {
-    p[i] = std::exp((ranking.at(i) - ranking.at(0)) / temperature);
-    if (i < kept.exact) total += p[i];
+  for (std::size_t i = 0; i < kept.most; ++i) p[i] = std::exp((ranking.at(i) - ranking.at(0)) / temperature);
+  if (const double least = std::min(1.0, row.real(TERN_SAMPLE_MIN_P)) * p[0]; least > 0.0) {
+    const auto is_out = [&](std::size_t rank) { return rank > 0 && p[rank] < least; };
+    while (is_out(kept.exact - 1)) --kept.exact;
+    while (is_out(kept.most - 1) && !near(p[kept.most - 1], least, p[0])) --kept.most;
+    for (std::size_t i = 0; i < kept.most; ++i) kept.in_doubt = kept.in_doubt || near(p[i], least, p[0]);
   }
+  const auto top_k = static_cast<std::size_t>(std::max<std::int64_t>(0, row.integer(TERN_SAMPLE_TOP_K)));
+  if (top_k > 0 && top_k < kept.most) {
+    const double size = std::max(1.0, std::fabs(ranking.at(0)));
+    const double last = ranking.at(top_k - 1);
+    const std::size_t left = kept.most;
+    kept.exact = std::min(kept.exact, top_k);
+    kept.most = top_k;
+    const auto is_near = [&] { return kept.most < left && near(last, ranking.at(kept.most), size); };
+    const bool in_doubt = is_near() && ranking.at(kept.most) != last;
+    while (in_doubt && is_near()) ++kept.most;
+    kept.in_doubt = kept.in_doubt || in_doubt;
+  }
+  double total = 0.0;
+  for (std::size_t i = 0; i < kept.exact; ++i) total += p[i];
   if (const double goal = row.real(TERN_SAMPLE_TOP_P) * total; goal < total) {
     double before = 0.0;
     std::size_t n = 0;
@@ -116,15 +123,9 @@ Kept filter(const Row& row, const Ranking& ranking, double temperature, std::vec
       before += p[n++];
       kept.in_doubt = kept.in_doubt || near(before, goal, total);
     }
-    kept.exact = n;
-    while (n < kept.most && near(before, goal, total)) before += p[n++];
-    kept.most = n;
-  }
-  if (const double least = row.real(TERN_SAMPLE_MIN_P) * p[0]; least > 0.0) {
-    const auto is_out = [&](std::size_t rank) { return rank > 0 && p[rank] < least; };
-    while (is_out(kept.exact - 1)) --kept.exact;
-    while (is_out(kept.most - 1) && !near(p[kept.most - 1], least, p[0])) --kept.most;
-    for (std::size_t i = 0; i < kept.most; ++i) kept.in_doubt = kept.in_doubt || near(p[i], least, p[0]);
+    const std::size_t left = kept.most;
+    kept.exact = kept.most = n;
+    while (kept.in_doubt && kept.most < left && near(before, goal, total)) before += p[kept.most++];
   }
   kept.most = std::max(kept.most, kept.exact);
   return kept;
@@ -146,24 +147,27 @@ Choice draw(const Row& row, const std::vector<double>& z) {
   }
   std::vector<double> p;
   const Kept kept = filter(row, ranking, temperature, p);
-  const double mass = std::accumulate(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(kept.exact), 0.0);
-  const auto key = static_cast<std::uint64_t>(row.integer(TERN_SAMPLE_KEYS));
-  const double point = static_cast<double>(uniform24(philox(key, {0, 0, 0, 0})[0])) * mass;
+  std::vector<std::size_t> by_id(kept.exact);  // ranks
+  std::iota(by_id.begin(), by_id.end(), 0);
+  std::sort(by_id.begin(), by_id.end(), [&](std::size_t a, std::size_t b) { return ranking.id(a) < ranking.id(b); });
+  double mass = 0.0;
+  for (const std::size_t rank : by_id) mass += p[rank];
+  const double point = row.real(TERN_SAMPLE_UNIFORM) * mass;
   double before = 0.0;
   std::size_t drawn = 0;
-  while (drawn + 1 < kept.exact && before + p[drawn] <= point) before += p[drawn++];
-  choice.id = ranking.id(drawn);
-  // The tokens whose share of the line begins or ends by the point; all that may be kept where the kept set is in
-  // doubt.
-  std::size_t first = drawn;
-  std::size_t last = drawn + 1;
-  for (double begin = before; first > 0 && near(begin, point, mass); begin -= p[first]) --first;
-  for (double end = before + p[drawn]; last < kept.exact && near(end, point, mass); ++last) end += p[last];
-  if (kept.in_doubt) {
-    first = 0;
-    last = kept.most;
+  while (drawn + 1 < by_id.size() && before + p[by_id[drawn]] <= point) before += p[by_id[drawn++]];
+  choice.id = ranking.id(by_id[drawn]);
+  if (kept.in_doubt) {  // all that may be kept
+    choice.others = ranking.ids(0, kept.most);
+  } else {  // the tokens whose share of the line begins or ends by the point
+    std::size_t first = drawn;
+    std::size_t last = drawn + 1;
+    for (double begin = before; first > 0 && near(begin, point, mass); begin -= p[by_id[first]]) --first;
+    for (double end = before + p[by_id[drawn]]; last < by_id.size() && near(end, point, mass); ++last) {
+      end += p[by_id[last]];
+    }
+    for (std::size_t i = first; i < last; ++i) choice.others.push_back(ranking.id(by_id[i]));
   }
-  choice.others = ranking.ids(first, last);
   std::erase(choice.others, choice.id);
   return choice;
 }

@@ -63,4 +63,12 @@ endforeach()
 if(NOT passed STREQUAL "ON" OR native LESS 10)
   finish("the selftest: expected axpby's cases to run and pass, found passed ${passed}, ${native} of them native")
 endif()
+
+# It has one op, so a command that needs others cannot do with it; what that command does without is no fault.
+execute_process(COMMAND ${tern} selftest --backend ${plugin} --op act_mul softcap --require train
+  RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE err)
+if(NOT status EQUAL 1 OR NOT out MATCHES "needed by train .*the host would have to run it: act_mul: this device has no kernel"
+   OR NOT out MATCHES "softcap[^\n]*  ok")
+  finish("the selftest with --require: expected act_mul to be missed and softcap not, found ${status}:\n${out}${err}")
+endif()
 file(REMOVE_RECURSE ${root})

@@ -372,12 +372,16 @@ Call sample_call(std::int64_t rows, std::int64_t vocab, float temperature, int t
     for (std::int64_t r = 0; r < rows; ++r) std::memcpy(arg.bytes.data() + 4 * r, &value, 4);
     return arg;
   };
-  const auto i = [&](std::int64_t value, tern_dtype dtype = TERN_I32) {
-    return integers(make_desc(dtype, {rows}), std::vector<std::int64_t>(static_cast<std::size_t>(rows), value));
+  const auto i = [&](std::int64_t value) {
+    return integers(make_desc(TERN_I32, {rows}), std::vector<std::int64_t>(static_cast<std::size_t>(rows), value));
   };
-  std::vector<std::int64_t> history, keys;
+  std::vector<std::int64_t> history;
+  Arg uniform = blank(make_desc(TERN_F32, {rows}));
   for (std::int64_t n = 0; n < rows * 6; ++n) history.push_back(n * 5 % vocab);
-  for (std::int64_t r = 0; r < rows; ++r) keys.push_back(r * 1000003 + 17);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float number = static_cast<float>(r * 37 % 101) / 101.0F;
+    std::memcpy(uniform.bytes.data() + 4 * r, &number, 4);
+  }
   return {TERN_OP_SAMPLE,
           {random_real(make_desc(TERN_F32, {rows, vocab}), 1, 6.0),
            f(temperature),
@@ -392,7 +396,7 @@ Call sample_call(std::int64_t rows, std::int64_t vocab, float temperature, int t
            i(2),
            {},
            {},
-           integers(make_desc(TERN_I64, {rows}), keys),
+           uniform,
            blank(make_desc(TERN_I32, {rows})),
            blank(make_desc(TERN_F32, {rows}))},
           {},
