@@ -1,4 +1,4 @@
-// What the oracles share: writing outputs with what a kernel may be off by, and the list of them.
+// What the oracles share: writing outputs with what a kernel may be off by.
 //
 // Errors are counted in roundings of fp32, terms of a sum, and roundings to a narrower dtype that the contract allows:
 // ops/tolerance.h has the bound that is made of them.
@@ -75,34 +75,9 @@ struct Activation {
 };
 [[nodiscard]] Activation activate(std::int32_t kind, double x);
 
-void cast_copy(Call& call);
-void gather_rows(Call& call);
-void scatter_add_rows(Call& call);
-void axpby(Call& call);
-void mul(Call& call);
-void row_sum(Call& call);
-void scale(Call& call);
-void dropout(Call& call);
-void sum_squares(Call& call);
-void all_finite(Call& call);
-void matmul(Call& call);
-void matmul_q(Call& call);
-void dequantize(Call& call);
-void embedding(Call& call);
-void rms_norm(Call& call);
-void rms_norm_backward(Call& call);
-void rope(Call& call);
-void qk_norm_rope(Call& call);
-void qk_norm_rope_backward(Call& call);
-void act_mul(Call& call);
-void act_mul_backward(Call& call);
-void attention(Call& call);
-void attention_backward(Call& call);
-void kv_write(Call& call);
-void attention_paged(Call& call);
-void linear_cross_entropy(Call& call);
-void adamw(Call& call);
-void sample(Call& call);
-void softcap(Call& call);
+// The oracle of every op, defined in the file of its name.
+#define TERN_DECLARE_ORACLE(ID, name) void name(Call& call);
+TERN_FOR_EACH_OP(TERN_DECLARE_ORACLE)
+#undef TERN_DECLARE_ORACLE
 
 }  // namespace tern::ops::ref
