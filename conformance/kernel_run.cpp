@@ -59,10 +59,10 @@ Kernel::Kernel(const accel::DevicePtr& device, const accel::OpDesc& desc, const 
 }
 
 void Kernel::plan(const accel::OpDesc& desc, const std::string& choice) {
-  Pages pages;
-  const tern_op_desc* given = pages.put_one(put(pages, desc));
+  const tern_op_desc* given = given_.put_one(put(given_, desc));
   tern_plan raw = nullptr;
-  const tern_status status = device_->api().plan(device_->raw(), given, put_options(pages, choice), &raw, &info_);
+  const tern_status status = device_->api().plan(device_->raw(), given, put_options(given_, choice), &raw, &info_);
+  given_.take_away();
   accel::check(status, device_->backend(), cat(device_->name(), ": planning ", desc.key()));
   plan_ = Plan(device_, raw);
 }
@@ -92,24 +92,24 @@ void Kernel::compile(const accel::OpDesc& desc, const std::string& choice) {
     if (read) inputs[i] = add(written ? TERN_VALUE_STATE : TERN_VALUE_INPUT, 0);
     if (written) outputs[i] = add(read ? TERN_VALUE_STATE : TERN_VALUE_OUTPUT, 1);
   }
-  Pages pages;
   tern_graph_node node{};
-  node.op = put(pages, desc);
+  node.op = put(given_, desc);
   node.op.args = nullptr;
   node.op.alias = nullptr;
   node.lane = TERN_LANE_COMPUTE;
-  node.inputs = pages.put(inputs);
-  node.outputs = pages.put(outputs);
+  node.inputs = given_.put(inputs);
+  node.outputs = given_.put(outputs);
   tern_graph_desc graph{};
   graph.size = sizeof(graph);
   graph.num_values = static_cast<std::uint32_t>(values.size());
   graph.num_nodes = 1;
   graph.num_arguments = static_cast<std::uint32_t>(recipe_args_.size());
-  graph.values = pages.put(values);
-  graph.nodes = pages.put_one(node);
+  graph.values = given_.put(values);
+  graph.nodes = given_.put_one(node);
   tern_recipe raw = nullptr;
-  accel::check(device_->api().compile(device_->raw(), pages.put_one(graph), put_options(pages, choice), &raw, &info_),
+  accel::check(device_->api().compile(device_->raw(), given_.put_one(graph), put_options(given_, choice), &raw, &info_),
                device_->backend(), "compiling a graph of one node");
+  given_.take_away();
   recipe_ = accel::Recipe(device_, raw);
 }
 
@@ -122,10 +122,10 @@ std::unique_ptr<Kernel::Instance> Kernel::bind(const std::vector<tern_tensor>& t
   out->counts_.emplace(device_, sizeof(tern_host_args::counts), shift, "the counts");
   out->memory_ = {out->workspace_ ? out->workspace_->plane() : tern_plane{}, out->counts_->plane(), scratch};
   if (!recipe_) {
-    Pages pages;
     tern_bound raw = nullptr;
-    accel::check(device_->api().bind(plan_.raw(), put(pages, tensors, out->memory_), &raw), device_->backend(),
+    accel::check(device_->api().bind(plan_.raw(), put(out->given_, tensors, out->memory_), &raw), device_->backend(),
                  cat(device_->name(), ": binding a kernel"));
+    out->given_.take_away();
     out->bound_ = accel::Bound(device_, raw);
   } else {
     for (std::size_t arg : recipe_args_) out->arguments_.push_back(tensors[arg]);

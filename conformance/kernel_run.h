@@ -15,7 +15,7 @@ class HostArgs {
  public:
   explicit HostArgs(const Case& c);
   [[nodiscard]] const tern_host_args& get() const { return *args_; }
-  void unmap() { pages_.unmap(); }
+  void unmap() { pages_.take_away(); }
 
  private:
   Pages pages_;
@@ -49,6 +49,7 @@ class Kernel {
     std::optional<Guarded> counts_;
     Bytes scratch_;
     accel::Bound bound_;
+    Pages given_;                         // to bind, and gone since
     std::vector<tern_tensor> arguments_;  // of a recipe
     accel::BindMemory memory_;
   };
@@ -59,6 +60,7 @@ class Kernel {
   void plan(const accel::OpDesc& desc, const std::string& choice);
   void compile(const accel::OpDesc& desc, const std::string& choice);
   accel::DevicePtr device_;
+  Pages given_;  // to plan or compile, and gone since
   tern_plan_info info_{};
   Plan plan_;
   accel::Recipe recipe_;

@@ -20,9 +20,12 @@ void* Pages::put_bytes(std::span<const std::byte> from) {
   return std::memcpy(end - from.size(), from.data(), from.size());
 }
 
-void Pages::unmap() {
+void Pages::take_away() {
+  for (const auto& [begin, bytes] : pieces_) mprotect(begin, bytes, PROT_NONE);
+}
+
+Pages::~Pages() {
   for (const auto& [begin, bytes] : pieces_) munmap(begin, bytes);
-  pieces_.clear();
 }
 
 }  // namespace tern::conformance

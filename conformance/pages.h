@@ -1,5 +1,6 @@
 // Host memory that a backend may read during one call and never afterwards: each piece lies at the end of pages of its
-// own, with a page behind it that nobody may read. `unmap` takes them all away, and a late reader crashes.
+// own, with a page behind it that nobody may read. After `take_away` a late reader crashes; nothing else gets the
+// addresses as long as this lives.
 #pragma once
 
 #include <span>
@@ -14,7 +15,7 @@ class Pages {
   Pages() = default;
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
-  ~Pages() { unmap(); }
+  ~Pages();
 
   // A copy of `from`; null if it's empty.
   template <typename T>
@@ -30,7 +31,7 @@ class Pages {
     return put(std::span<const T>(&from, 1));
   }
   const char* put_text(const std::string& text) { return put(std::span<const char>(text.c_str(), text.size() + 1)); }
-  void unmap();
+  void take_away();
 
  private:
   void* put_bytes(std::span<const std::byte> from);
