@@ -23,7 +23,8 @@ std::string to_json(const conformance::SelftestReport& report, const std::string
   std::vector<std::string> capabilities;
   for (const auto& result : report.capabilities) {
     capabilities.push_back(cat("{\"name\": ", json_quote(result.name), ", \"set\": ", result.set,
-                               ", \"problem\": ", result.problem.empty() ? "null" : json_quote(result.problem), "}"));
+                               ", \"problem\": ", result.problem.empty() ? "null" : json_quote(result.problem),
+                               ", \"skipped\": ", result.skipped.empty() ? "null" : json_quote(result.skipped), "}"));
   }
   return cat("{\"device\": ", json_quote(device), ", \"passed\": ", report.passed(), ", \"ops\": [", join(ops, ",\n "),
              "],\n \"capabilities\": [", join(capabilities, ", "), "]}\n");

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/strings.h"
+#include "conformance/runtime_checks.h"
 
 namespace tern::conformance {
 namespace {
@@ -294,11 +295,12 @@ std::string check_refusal(Bench& bench) {
 std::vector<CapabilityResult> check_capabilities(Bench& bench) {
   std::vector<CapabilityResult> out;
   auto check = [&](const char* name, bool set, const std::function<std::string()>& body) {
-    CapabilityResult result{name, set, {}};
+    CapabilityResult result{name, set, {}, {}};
     try {
       result.problem = body();
     } catch (const Failure& failure) {
       result.problem = failure.what();
+      renew_streams(bench);
     }
     out.push_back(std::move(result));
   };
@@ -309,6 +311,12 @@ std::vector<CapabilityResult> check_capabilities(Bench& bench) {
   check("copies", true, [&] { return check_copies(bench); });
   check("events", true, [&] { return check_events(bench); });
   check("memory", true, [&] { return check_memory(bench); });
+  const auto may_skip = [&](const char* name, std::string (*body)(Bench&, std::string&)) {
+    std::string skipped;
+    check(name, true, [&] { return body(bench, skipped); });
+    out.back().skipped = skipped;
+  };
+  may_skip("launches", check_launch_returns);
   check("refusal", true, [&] { return check_refusal(bench); });
   flag("capture", TERN_CAP_CAPTURE, check_capture_flag);
   flag("peer_copy", TERN_CAP_PEER_COPY, check_peer);
@@ -317,6 +325,7 @@ std::vector<CapabilityResult> check_capabilities(Bench& bench) {
   flag("ipc", TERN_CAP_IPC, check_ipc);
   flag("collectives", TERN_CAP_COLLECTIVES, check_collectives);
   flag("whole_graph", TERN_CAP_WHOLE_GRAPH, check_whole_graph);
+  if (bench.device->can(TERN_CAP_WHOLE_GRAPH)) may_skip("graphs of several ops", check_graph_chain);
   flag("eager", TERN_CAP_EAGER, check_eager);
   flag("philox", TERN_CAP_PHILOX, check_philox);
   flag("device_counts", TERN_CAP_DEVICE_COUNTS, check_device_counts);

@@ -12,6 +12,12 @@ struct CapabilityResult {
   std::string name;
   bool set = false;
   std::string problem;  // "" where the flag tells the truth
+  std::string skipped;  // why it could not be tried; "" where it was
+
+  [[nodiscard]] std::string verdict() const {
+    if (!problem.empty()) return problem;
+    return skipped.empty() ? "ok" : "skipped: " + skipped;
+  }
 };
 
 [[nodiscard]] std::vector<CapabilityResult> check_capabilities(Bench& bench);

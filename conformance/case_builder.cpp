@@ -51,6 +51,9 @@ std::string label_of(const Variant& v) {
   if (v.accumulate) out += ", accumulate";
   if (v.alias) out += ", alias";
   if (v.dynamic) out += ", dynamic";
+  if (v.counts == Counts::none) out += ", counts of 0";
+  if (v.counts == Counts::all) out += ", full counts";
+  if (v.high_slots) out += ", counts in slots 5 and 7";
   if (v.packed) out += ", packed";
   if (v.special == 1) out += ", NaN";
   if (v.special == 2) out += ", infinity";
@@ -72,9 +75,11 @@ CaseBuilder::CaseBuilder(std::uint32_t op, const Variant& variant, std::uint64_t
 ops::ref::Tensor CaseBuilder::decoded(int arg) { return decode(at(arg).desc, at(arg).planes, case_.counts); }
 
 std::int64_t CaseBuilder::count_for(std::int64_t capacity, int slot) {
-  const std::int64_t count = variant_.dynamic ? 1 + random_.below(std::max<std::int64_t>(1, capacity - 1)) : capacity;
-  case_.counts[static_cast<std::size_t>(slot)] = std::min(count, capacity);
-  return case_.counts[static_cast<std::size_t>(slot)];
+  const bool some = variant_.dynamic && variant_.counts == Counts::some;
+  std::int64_t count = some ? 1 + random_.below(std::max<std::int64_t>(1, capacity - 1)) : capacity;
+  if (variant_.dynamic && variant_.counts == Counts::none) count = 0;
+  std::int64_t& place = case_.counts[static_cast<std::size_t>(slot_of(slot))];
+  return place = std::min(count, capacity);
 }
 
 TensorDesc CaseBuilder::lay_out(tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot, bool plain) const {
@@ -88,7 +93,7 @@ TensorDesc CaseBuilder::lay_out(tern_dtype dtype, const Shape& shape, int dynami
   if (!plain && variant_.layout == Layout::inner_stride) {
     for (int d = 0; d < desc.rank; ++d) desc.strides[d] *= 3;
   }
-  return variant_.dynamic && dynamic_dim >= 0 ? with_dynamic(desc, dynamic_dim, slot) : desc;
+  return variant_.dynamic && dynamic_dim >= 0 ? with_dynamic(desc, dynamic_dim, slot_of(slot)) : desc;
 }
 
 void CaseBuilder::fill(Argument& arg, const ops::ref::Tensor& valid) {

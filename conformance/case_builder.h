@@ -23,6 +23,9 @@ class Random {
   std::uint64_t count_ = 0;
 };
 
+// How many entries of a dynamic dimension are valid: some of them, as the seed says, or an end of what there can be.
+enum class Counts { some, none, all };
+
 enum class Layout { contiguous, padded_rows, inner_stride };
 
 // One way to vary a call. A generator says no to what its op does not have.
@@ -35,6 +38,8 @@ struct Variant {
   bool accumulate = false;
   bool alias = false;
   bool dynamic = false;
+  Counts counts = Counts::some;  // of dynamic dimensions
+  bool high_slots = false;       // counts in slots 5 and 7 in place of 0 and 1
   bool packed = false;
   int special = 0;  // 1: a NaN, 2: an infinity in the first floating input
   std::uint32_t needs = 0;
@@ -56,6 +61,8 @@ class CaseBuilder {
   // An argument filled before, as the oracle reads it.
   [[nodiscard]] ops::ref::Tensor decoded(int arg);
   [[nodiscard]] std::int64_t kv_block() const { return variant_.kv_block; }
+  // Where the count of an op's first or second dynamic dimension stands.
+  [[nodiscard]] int slot_of(int number) const { return variant_.high_slots ? 5 + 2 * number : number; }
   // Sizes of a dynamic dimension: `capacity` if the variant is dynamic, of which some are valid; else all.
   std::int64_t count_for(std::int64_t capacity, int slot = 0);
 

@@ -1,11 +1,8 @@
 #include "conformance/kernel_run.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstring>
-#include <new>
+
+#include "base/strings.h"
 
 namespace tern::conformance {
 namespace {
@@ -13,50 +10,61 @@ namespace {
 constexpr std::size_t kScratchZone = 64;
 constexpr std::byte kScratchByte{0xb9};
 
+// `desc` with everything that it points to in `pages`.
+tern_op_desc put(Pages& pages, const accel::OpDesc& desc) {
+  tern_op_desc out = desc.c_desc();
+  out.args = pages.put(desc.args);
+  out.attrs = pages.put(desc.attrs);
+  out.alias = pages.put(desc.alias);
+  return out;
+}
+
+const tern_plan_options* put_options(Pages& pages, const std::string& choice) {
+  tern_plan_options out = accel::PlanOptions{}.c_options();
+  if (!choice.empty()) out.choice = pages.put_text(choice);
+  return pages.put_one(out);
+}
+
+const tern_bind_args* put(Pages& pages, const std::vector<tern_tensor>& tensors, const accel::BindMemory& memory) {
+  tern_bind_args out = accel::bind_args(tensors, memory);
+  out.args = pages.put(tensors);
+  return pages.put_one(out);
+}
+
 }  // namespace
 
 HostArgs::HostArgs(const Case& c) {
   const HostLengths lengths = host_lengths(c);
-  std::size_t need = sizeof(tern_host_args) + lengths.arrays.size() * sizeof(tern_host_array);
-  for (const auto& array : lengths.arrays) need += array.size() * sizeof(std::int32_t) + 16;
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  bytes_ = (need + page - 1) / page * page;
-  pages_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages_ == MAP_FAILED) throw std::bad_alloc();
-  auto* at = static_cast<std::byte*>(pages_);
-  auto* args = new (at) tern_host_args{};
-  auto* arrays = reinterpret_cast<tern_host_array*>(at + sizeof(tern_host_args));
-  at += sizeof(tern_host_args) + lengths.arrays.size() * sizeof(tern_host_array);
-  for (std::size_t i = 0; i < lengths.arrays.size(); ++i) {
-    const auto& from = lengths.arrays[i];
-    if (!from.empty()) std::memcpy(at, from.data(), from.size() * sizeof(std::int32_t));
-    arrays[i] = {reinterpret_cast<const std::int32_t*>(at), static_cast<std::int64_t>(from.size())};
-    at += from.size() * sizeof(std::int32_t);
+  std::vector<tern_host_array> arrays;
+  for (const auto& array : lengths.arrays) {
+    arrays.push_back({pages_.put(array), static_cast<std::int64_t>(array.size())});
   }
-  args->size = sizeof(tern_host_args);
-  args->num_arrays = static_cast<std::uint32_t>(lengths.arrays.size());
-  args->arrays = arrays;
-  std::copy(c.counts.begin(), c.counts.end(), args->counts);
-  args_ = args;
+  tern_host_args args{};
+  args.size = sizeof(args);
+  args.num_arrays = static_cast<std::uint32_t>(arrays.size());
+  args.arrays = pages_.put(arrays);
+  std::copy(c.counts.begin(), c.counts.end(), args.counts);
+  args_ = pages_.put_one(args);
 }
-
-void HostArgs::unmap() {
-  if (pages_ != nullptr) munmap(pages_, bytes_);
-  pages_ = nullptr;
-}
-
-HostArgs::~HostArgs() { unmap(); }
 
 Kernel::Kernel(const accel::DevicePtr& device, const accel::OpDesc& desc, const std::string& choice, bool whole_graph)
     : device_(device) {
+  info_.size = sizeof(info_);
   if (whole_graph || !device->can(TERN_CAP_EAGER)) {
     compile(desc, choice);
-    return;
+  } else {
+    plan(desc, choice);
   }
-  accel::PlanOptions options;
-  options.choice = choice;
-  plan_ = accel::Plan(device, desc, options);
-  info_ = plan_.info();
+  info_.choice[sizeof(info_.choice) - 1] = '\0';
+}
+
+void Kernel::plan(const accel::OpDesc& desc, const std::string& choice) {
+  const tern_op_desc* given = given_.put_one(put(given_, desc));
+  tern_plan raw = nullptr;
+  const tern_status status = device_->api().plan(device_->raw(), given, put_options(given_, choice), &raw, &info_);
+  given_.take_away();
+  accel::check(status, device_->backend(), cat(device_->name(), ": planning ", desc.key()));
+  plan_ = Plan(device_, raw);
 }
 
 // A graph of one node: states and accumulating outputs are two versions of one resource.
@@ -85,26 +93,23 @@ void Kernel::compile(const accel::OpDesc& desc, const std::string& choice) {
     if (written) outputs[i] = add(read ? TERN_VALUE_STATE : TERN_VALUE_OUTPUT, 1);
   }
   tern_graph_node node{};
-  node.op = desc.c_desc();
+  node.op = put(given_, desc);
   node.op.args = nullptr;
   node.op.alias = nullptr;
   node.lane = TERN_LANE_COMPUTE;
-  node.inputs = inputs.data();
-  node.outputs = outputs.data();
+  node.inputs = given_.put(inputs);
+  node.outputs = given_.put(outputs);
   tern_graph_desc graph{};
   graph.size = sizeof(graph);
   graph.num_values = static_cast<std::uint32_t>(values.size());
   graph.num_nodes = 1;
   graph.num_arguments = static_cast<std::uint32_t>(recipe_args_.size());
-  graph.values = values.data();
-  graph.nodes = &node;
-  info_.size = sizeof(info_);
+  graph.values = given_.put(values);
+  graph.nodes = given_.put_one(node);
   tern_recipe raw = nullptr;
-  accel::PlanOptions options;
-  options.choice = choice;
-  const tern_plan_options how = options.c_options();
-  accel::check(device_->api().compile(device_->raw(), &graph, &how, &raw, &info_), device_->backend(),
-               "compiling a graph of one node");
+  accel::check(device_->api().compile(device_->raw(), given_.put_one(graph), put_options(given_, choice), &raw, &info_),
+               device_->backend(), "compiling a graph of one node");
+  given_.take_away();
   recipe_ = accel::Recipe(device_, raw);
 }
 
@@ -117,7 +122,11 @@ std::unique_ptr<Kernel::Instance> Kernel::bind(const std::vector<tern_tensor>& t
   out->counts_.emplace(device_, sizeof(tern_host_args::counts), shift, "the counts");
   out->memory_ = {out->workspace_ ? out->workspace_->plane() : tern_plane{}, out->counts_->plane(), scratch};
   if (!recipe_) {
-    out->bound_ = plan_.bind(tensors, out->memory_);
+    tern_bound raw = nullptr;
+    accel::check(device_->api().bind(plan_.raw(), put(out->given_, tensors, out->memory_), &raw), device_->backend(),
+                 cat(device_->name(), ": binding a kernel"));
+    out->given_.take_away();
+    out->bound_ = accel::Bound(device_, raw);
   } else {
     for (std::size_t arg : recipe_args_) out->arguments_.push_back(tensors[arg]);
   }
@@ -131,9 +140,10 @@ std::uint64_t Kernel::Instance::launch(const tern_host_args& host_args, const ac
   if (poison >= 0) upload_counts(host_args, stream);
   const accel::DevicePtr& device = kernel_->device_;
   if (!kernel_->recipe_) return bound_.launch(host_args, stream);
-  const tern_bind_args args = accel::bind_args(arguments_, memory_);
-  accel::check(device->api().launch_recipe(kernel_->recipe_.raw(), &args, &host_args, stream.raw()), device->backend(),
-               "launching a recipe");
+  Pages pages;
+  accel::check(
+      device->api().launch_recipe(kernel_->recipe_.raw(), put(pages, arguments_, memory_), &host_args, stream.raw()),
+      device->backend(), "launching a recipe");
   return 0;
 }
 

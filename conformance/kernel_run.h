@@ -6,27 +6,24 @@
 
 #include "accel/kernel.h"
 #include "conformance/memory.h"
+#include "conformance/pages.h"
 
 namespace tern::conformance {
 
-// host_args in pages of their own, which `unmap` takes away: whoever reads them later crashes or reads what it must
-// not.
+// host_args that `unmap` takes away: whoever reads them later crashes or reads what it must not.
 class HostArgs {
  public:
   explicit HostArgs(const Case& c);
-  HostArgs(const HostArgs&) = delete;
-  HostArgs& operator=(const HostArgs&) = delete;
-  ~HostArgs();
   [[nodiscard]] const tern_host_args& get() const { return *args_; }
-  void unmap();
+  void unmap() { pages_.take_away(); }
 
  private:
-  void* pages_ = nullptr;
-  std::size_t bytes_ = 0;
+  Pages pages_;
   const tern_host_args* args_ = nullptr;
 };
 
-// What is planned: the kernel itself or a compiled graph.
+// What is planned: the kernel itself or a compiled graph. The desc, its attributes and the arrays of tensors are gone
+// once the call that was given them has returned.
 class Kernel {
  public:
   // `choice`: as an earlier plan named it, or "". `whole_graph`: as a graph of one node although the device is eager.
@@ -52,16 +49,20 @@ class Kernel {
     std::optional<Guarded> counts_;
     Bytes scratch_;
     accel::Bound bound_;
+    Pages given_;                         // to bind, and gone since
     std::vector<tern_tensor> arguments_;  // of a recipe
     accel::BindMemory memory_;
   };
   [[nodiscard]] std::unique_ptr<Instance> bind(const std::vector<tern_tensor>& tensors, int shift) const;
 
  private:
+  using Plan = accel::Handle<tern_plan, &tern_backend::plan_destroy>;
+  void plan(const accel::OpDesc& desc, const std::string& choice);
   void compile(const accel::OpDesc& desc, const std::string& choice);
   accel::DevicePtr device_;
+  Pages given_;  // to plan or compile, and gone since
   tern_plan_info info_{};
-  accel::Plan plan_;
+  Plan plan_;
   accel::Recipe recipe_;
   std::vector<std::size_t> recipe_args_;  // argument of the op by argument of the recipe
 };

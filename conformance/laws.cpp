@@ -6,63 +6,10 @@
 
 #include "base/dtype.h"
 #include "base/strings.h"
+#include "conformance/law_tools.h"
 #include "conformance/rows.h"
 
 namespace tern::conformance {
-namespace {
-
-constexpr int kPoison = 0xff;       // NaN in every float
-constexpr int kOtherPoison = 0x3c;  // a small number in every float
-
-void note(LawResult& result, const char* law, const Case& c, const Verdict& verdict) {
-  result.worst = std::max(result.worst, verdict.worst);
-  if (!verdict.problem.empty()) result.findings.push_back({law, verdict.problem, c});
-}
-
-void note(LawResult& result, const char* law, const Case& c, const std::string& problem) {
-  if (!problem.empty()) result.findings.push_back({law, problem, c});
-}
-
-// Runs one law; a backend's error is a finding too.
-template <typename Body>
-void under(Bench& bench, LawResult& result, const char* law, const Case& c, Body&& body) {
-  try {
-    body();
-  } catch (const Failure& failure) {
-    result.findings.push_back({law, failure.what(), c});
-    renew_streams(bench);  // an asynchronous error is final for its stream
-  }
-}
-
-struct Placed {
-  CaseMemory memory;
-  Kernel kernel;
-  std::unique_ptr<Kernel::Instance> instance;
-  Placed(Bench& bench, const Case& c, int shift, const std::string& choice = {})
-      : memory(bench.device, c, shift),
-        kernel(bench.device, memory.op_desc(), choice),
-        instance(kernel.bind(memory.tensors(), shift)) {}
-};
-
-Outputs run(Bench& bench, Placed& placed, const Case& c, int poison) {
-  placed.memory.upload(c, bench.stream);
-  HostArgs host_args(c);
-  placed.instance->launch(host_args.get(), bench.stream, poison);
-  host_args.unmap();
-  const Snapshot snapshot = placed.memory.fetch(bench.stream);
-  bench.stream.synchronize();
-  return placed.memory.outputs(snapshot);
-}
-
-bool uses_lengths(const Case& c) {
-  for (std::size_t i = 0; i < c.args.size(); ++i) {
-    if ((c.spec().args[i].flags & ops::kLengths) != 0 || c.args[i].desc.dynamic_dim >= 0) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 void renew_streams(Bench& bench) {
   bench.stream = bench.device->make_stream();
   bench.other = bench.device->make_stream();
@@ -88,11 +35,7 @@ void check_reuse(Bench& bench, const CaseSource& source, LawResult& result) {
     // other buffers under the same plan
     CaseMemory moved(bench.device, second, 3);
     const auto instance = placed.kernel.bind(moved.tensors(), 3);
-    moved.upload(second, bench.stream);
-    HostArgs host_args(second);
-    instance->launch(host_args.get(), bench.stream, kOtherPoison);
-    host_args.unmap();
-    const Snapshot snapshot = moved.fetch(bench.stream);
+    const Snapshot snapshot = queue(bench, moved, *instance, second, kOtherPoison);
     bench.stream.synchronize();
     note(result, "plan reused", second, judge(second, run_oracle(second), moved.outputs(snapshot)));
     // the choice, given back
@@ -100,6 +43,52 @@ void check_reuse(Bench& bench, const CaseSource& source, LawResult& result) {
     const Kernel again(bench.device, moved.op_desc(), choice);
     note(result, "choice replayed", first,
          choice == again.info().choice ? "" : cat("choice ", choice, " gave ", again.info().choice));
+  });
+}
+
+void check_bindings(Bench& bench, const CaseSource& source, LawResult& result) {
+  constexpr const char* kLaw = "bindings in turn";
+  std::vector<Case> cases;
+  for (std::uint64_t seed = 14; seed < 18; ++seed) cases.push_back(source.make(seed));
+  under(bench, result, kLaw, cases[0], [&] {
+    Placed first(bench, cases[0], 0);
+    CaseMemory moved(bench.device, cases[1], 3);
+    auto second = first.kernel.bind(moved.tensors(), 3);
+    std::vector<Snapshot> snapshots;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      snapshots.push_back(i % 2 == 0 ? queue(bench, first.memory, *first.instance, cases[i], kPoison)
+                                     : queue(bench, moved, *second, cases[i], kOtherPoison));
+    }
+    bench.stream.synchronize();
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const CaseMemory& memory = i % 2 == 0 ? first.memory : moved;
+      note(result, kLaw, cases[i], judge(cases[i], run_oracle(cases[i]), memory.outputs(snapshots[i])));
+    }
+    // Given up, and bound to other memory: the other binding is as it was.
+    first.instance.reset();
+    CaseMemory third(bench.device, cases[2], 1);
+    first.instance = first.kernel.bind(third.tensors(), 1);
+    const Snapshot a = queue(bench, third, *first.instance, cases[2], kOtherPoison);
+    const Snapshot b = queue(bench, moved, *second, cases[3], kPoison);
+    bench.stream.synchronize();
+    note(result, kLaw, cases[2], judge(cases[2], run_oracle(cases[2]), third.outputs(a)));
+    note(result, kLaw, cases[3], judge(cases[3], run_oracle(cases[3]), moved.outputs(b)));
+  });
+}
+
+void check_count_bounds(Bench& bench, const CaseSource& source, LawResult& result) {
+  if (!source.variant.dynamic) return;
+  constexpr const char* kLaw = "no rows and all rows";
+  const std::vector<Case> cases = {make_with(source, Counts::none, 18), make_with(source, Counts::all, 19),
+                                   make_with(source, Counts::none, 20), source.make(21)};
+  under(bench, result, kLaw, cases[0], [&] {
+    Placed placed(bench, cases[0], 0);
+    std::vector<Snapshot> snapshots;
+    for (const Case& c : cases) snapshots.push_back(queue(bench, placed.memory, *placed.instance, c, kPoison));
+    bench.stream.synchronize();
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      note(result, kLaw, cases[i], judge(cases[i], run_oracle(cases[i]), placed.memory.outputs(snapshots[i])));
+    }
   });
 }
 
@@ -167,15 +156,8 @@ void check_stream_order(Bench& bench, const CaseSource& source, LawResult& resul
   const Case second = source.make(4);
   under(bench, result, "stream order", first, [&] {
     Placed placed(bench, first, 0);
-    auto queue = [&](const Case& c) {
-      placed.memory.upload(c, bench.stream);
-      HostArgs host_args(c);
-      placed.instance->launch(host_args.get(), bench.stream, kPoison);
-      host_args.unmap();
-      return placed.memory.fetch(bench.stream);
-    };
-    const Snapshot a = queue(first);
-    const Snapshot b = queue(second);
+    const Snapshot a = queue(bench, placed.memory, *placed.instance, first, kPoison);
+    const Snapshot b = queue(bench, placed.memory, *placed.instance, second, kPoison);
     bench.stream.synchronize();
     note(result, "stream order", first, judge(first, run_oracle(first), placed.memory.outputs(a)));
     note(result, "stream order", second, judge(second, run_oracle(second), placed.memory.outputs(b)));
@@ -204,7 +186,7 @@ void check_concurrency(Bench& bench, const CaseSource& source, LawResult& result
     Placed placed(bench, first, 0);
     CaseMemory moved(bench.device, second, 2);
     const auto instance = placed.kernel.bind(moved.tensors(), 2);
-    const auto queue = [](CaseMemory& memory, Kernel::Instance& kernel, const Case& c, const accel::Stream& stream) {
+    const auto start = [](CaseMemory& memory, Kernel::Instance& kernel, const Case& c, const accel::Stream& stream) {
       memory.upload(c, stream);
       HostArgs host_args(c);
       kernel.launch(host_args.get(), stream, kPoison);
@@ -218,20 +200,20 @@ void check_concurrency(Bench& bench, const CaseSource& source, LawResult& result
       note(result, law, first, judge(first, run_oracle(first), placed.memory.outputs(a)));
       note(result, law, second, judge(second, run_oracle(second), moved.outputs(b)));
     };
-    queue(placed.memory, *placed.instance, first, bench.stream);
-    queue(moved, *instance, second, bench.other);
+    start(placed.memory, *placed.instance, first, bench.stream);
+    start(moved, *instance, second, bench.other);
     settle("two streams at once");
     // A stream belongs to one thread at a time; different ones may run side by side.
     std::exception_ptr failed;
     std::thread beside([&] {
       try {
-        queue(moved, *instance, second, bench.other);
+        start(moved, *instance, second, bench.other);
       } catch (...) {
         failed = std::current_exception();
       }
     });
     try {
-      queue(placed.memory, *placed.instance, first, bench.stream);
+      start(placed.memory, *placed.instance, first, bench.stream);
     } catch (...) {
       beside.join();
       throw;
@@ -239,60 +221,6 @@ void check_concurrency(Bench& bench, const CaseSource& source, LawResult& result
     beside.join();
     if (failed) std::rethrow_exception(failed);
     settle("two threads at once");
-  });
-}
-
-void check_capture(Bench& bench, const CaseSource& source, LawResult& result) {
-  if (!bench.device->can(TERN_CAP_CAPTURE) || !bench.device->can(TERN_CAP_EAGER)) return;
-  const Case first = source.make(5);
-  under(bench, result, "capture", first, [&] {
-    Placed placed(bench, first, 0);
-    placed.memory.upload(first, bench.stream);
-    bench.stream.synchronize();
-    const tern_backend& api = bench.device->api();
-    const accel::Backend& backend = bench.device->backend();
-    accel::check(api.capture_begin(bench.stream.raw()), backend, "beginning a capture");
-    HostArgs captured(first);
-    const std::uint64_t node = placed.instance->launch(captured.get(), bench.stream, -1);
-    tern_capture raw = nullptr;
-    accel::check(api.capture_end(bench.stream.raw(), &raw), backend, "ending a capture");
-    const accel::Capture capture(bench.device, raw);
-    captured.unmap();
-    // nothing ran while capturing: outputs still hold what was uploaded
-    const Snapshot idle = placed.memory.fetch(bench.stream);
-    bench.stream.synchronize();
-    const Outputs before = placed.memory.outputs(idle);
-    for (std::size_t i = 0; i < first.args.size(); ++i) {
-      if (is_present(first.args[i].desc) && before.planes[i] != first.args[i].planes) {
-        note(result, "capture", first, cat(first.spec().args[i].name, ": changed while capturing"));
-      }
-    }
-    // Queued without a wait between: a replay, an update, a replay; each keeps the numbers that it was queued with.
-    std::vector<Case> cases;
-    std::vector<Snapshot> snapshots;
-    for (std::uint64_t seed : {5, 6, 7}) {
-      cases.push_back(source.make(seed));
-      const Case& next = cases.back();
-      placed.memory.upload(next, bench.stream);
-      HostArgs host_args(next);
-      placed.instance->upload_counts(host_args.get(), bench.stream);
-      if (seed != 5 && uses_lengths(next) && !bench.device->can(TERN_CAP_DEVICE_COUNTS)) {
-        const tern_node_update update{node, &host_args.get()};
-        const tern_status status = api.capture_update(capture.raw(), bench.stream.raw(), &update, 1);
-        if (status == TERN_UNSUPPORTED) {  // the host captures again
-          cases.pop_back();
-          break;
-        }
-        accel::check(status, backend, "updating a captured launch");
-      }
-      host_args.unmap();
-      accel::check(api.capture_launch(capture.raw(), bench.stream.raw()), backend, "launching a captured graph");
-      snapshots.push_back(placed.memory.fetch(bench.stream));
-    }
-    bench.stream.synchronize();
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      note(result, "capture", cases[i], judge(cases[i], run_oracle(cases[i]), placed.memory.outputs(snapshots[i])));
-    }
   });
 }
 

@@ -35,6 +35,10 @@ void check_values(Bench& bench, const Case& c, LawResult& result);
 // The plan named by the first plan's choice, on other buffers, other data: the oracle again; workspace poisoned
 // otherwise.
 void check_reuse(Bench& bench, const CaseSource& source, LawResult& result);
+// Two bindings of one plan, launched in turn; then one of them bound again, to other memory.
+void check_bindings(Bench& bench, const CaseSource& source, LawResult& result);
+// Dynamic dimensions with counts of 0 and with all that they can hold, under one plan.
+void check_count_bounds(Bench& bench, const CaseSource& source, LawResult& result);
 // Two micro-steps into the same outputs.
 void check_accumulation(Bench& bench, const CaseSource& source, LawResult& result);
 // The same data twice at other addresses: the same bits. Where `deterministic` is asked.
@@ -49,6 +53,14 @@ void check_stream_order(Bench& bench, const CaseSource& source, LawResult& resul
 void check_concurrency(Bench& bench, const CaseSource& source, LawResult& result);
 // A captured launch, replayed on other inputs and lengths; host_args gone before.
 void check_capture(Bench& bench, const CaseSource& source, LawResult& result);
+// Several launches and a copy in one capture; only those with new numbers are named, all in one update.
+void check_captured_chain(Bench& bench, const CaseSource& source, LawResult& result);
+// Launches and replays leave the device memory in use as it is.
+void check_memory_use(Bench& bench, const CaseSource& source, LawResult& result);
+// All arguments in one buffer, side by side at the device's alignment.
+void check_one_buffer(Bench& bench, const CaseSource& source, LawResult& result);
+// TERN_CAP_IMPORT_HOST: inputs in read-only pages of the host, at `import_alignment`.
+void check_imported(Bench& bench, const CaseSource& source, LawResult& result);
 // TERN_CAP_HOST_LENGTHS: the device's copy of the lengths may be stale.
 void check_stale_lengths(Bench& bench, const CaseSource& source, LawResult& result);
 

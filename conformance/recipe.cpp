@@ -51,6 +51,14 @@ std::vector<Variant> variants_of(const Recipe& recipe) {
   if (has(kDynamic)) add({.size = middle, .dynamic = true});
   if (has(kDynamic)) add({.size = last, .dynamic = true});
   if (has(kDynamic) && has(kAccumulates)) add({.size = last, .accumulate = true, .dynamic = true});
+  if (has(kDynamic)) {
+    for (tern_dtype dtype : dtypes) {
+      if (dtype != TERN_F16)
+        out.push_back({.size = middle, .in = dtype, .out = dtype, .dynamic = true, .high_slots = true});
+    }
+    const int other = std::min(recipe.options - 1, 1);  // with two dynamic dimensions, where the op has them
+    out.push_back({.size = last, .option = other, .dynamic = true, .high_slots = true});
+  }
   if (has(kPacks)) add({.size = middle, .packed = true});
   if (has(kPacks)) add({.size = last, .packed = true});
   if (has(kSpecials)) add({.size = middle, .special = 1});

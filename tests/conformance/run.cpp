@@ -67,8 +67,7 @@ int run(int argc, char** argv) {
     std::cout << "    replay with --replay " << file << "\n";
   });
   for (const auto& result : report.capabilities) {
-    std::cout << result.name << (result.set ? " set: " : " clear: ") << (result.problem.empty() ? "ok" : result.problem)
-              << "\n";
+    std::cout << result.name << (result.set ? " set: " : " clear: ") << result.verdict() << "\n";
   }
   return report.passed() ? 0 : 1;
 }

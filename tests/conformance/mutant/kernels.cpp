@@ -11,6 +11,7 @@ tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_o
   const tern_status status = world->inner->plan(device, desc, options, &made->inner, info);
   if (status != TERN_OK) return status;
   made->device = device;
+  made->given = desc;
   made->args.assign(desc->args, desc->args + desc->num_args);
   const auto* attrs = static_cast<const std::byte*>(desc->attrs);
   if (attrs != nullptr) made->attrs.assign(attrs, attrs + desc->attrs_size);
@@ -47,6 +48,7 @@ tern_status bind(tern_plan raw, const tern_bind_args* args, tern_bound* out) {
   auto* planned = reinterpret_cast<Planned*>(raw);
   auto made = std::make_unique<BoundRecord>();
   made->plan = planned;
+  made->given = args;
   made->bound.desc = planned->desc;
   made->bound.args.assign(args->args, args->args + planned->desc.num_args);
   made->bound.alias = planned->alias;
@@ -79,16 +81,17 @@ tern_status unbind(tern_bound raw) {
   const std::unique_ptr<BoundRecord> record(reinterpret_cast<BoundRecord*>(raw));
   if (record->bound.other != nullptr) world->inner->unbind(record->bound.other);
   const tern_status status = world->inner->unbind(record->bound.inner);
-  if (record->other_workspace != nullptr) world->inner->buffer_destroy(record->other_workspace);
+  let_go(*record);
   return status;
 }
 
 tern_status launch(tern_bound raw, const tern_host_args* host_args, tern_stream stream, std::uint64_t* node) {
   auto* record = reinterpret_cast<BoundRecord*>(raw);
   if (const auto at = world->capturing.find(stream); at != world->capturing.end()) {
-    at->second = {record, Lengths(*host_args)};
+    at->second = {record, Lengths(*host_args), at->second.launches + 1};
     return world->inner->launch(record->bound.inner, host_args, stream, node);
   }
+  if (is_transparent()) return world->inner->launch(record->bound.inner, host_args, stream, node);
   const auto inner = [stream](tern_bound bound, const Lengths& lengths) {
     const LengthsView view(lengths);
     std::uint64_t ignored = 0;

@@ -134,6 +134,7 @@ tern_status Launch::go(const Lengths& lengths) {
     case Mistake::short_count:
     case Mistake::long_count:
     case Mistake::wrong_length:
+    case Mistake::first_slot:
       return shares() ? run_(bound_.inner, lengths) : spoil_lengths(lengths);
     case Mistake::wrong_attribute:
       return shares() || bound_.other == nullptr || bound_.desc.accumulate != 0 ? run_(bound_.inner, lengths)
@@ -236,6 +237,7 @@ tern_status Launch::spoil_lengths(const Lengths& lengths) {
       std::int64_t& count = changed.counts[desc.count_slot];
       const std::int64_t is = lengths.counts[desc.count_slot];
       if (plan_.mistake == Mistake::short_count) count = std::max<std::int64_t>(0, is - 1);
+      if (plan_.mistake == Mistake::first_slot) count = lengths.counts[0];
       if (plan_.mistake == Mistake::long_count) count = std::min(desc.shape[desc.dynamic_dim], is + 1);
     }
     if ((spec().args[i].flags & ops::kLengths) == 0) continue;

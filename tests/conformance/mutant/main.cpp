@@ -13,6 +13,7 @@
 
 #include "base/dtype.h"
 #include "base/strings.h"
+#include "conformance/runtime_checks.h"
 #include "conformance/selftest.h"
 #include "mutant/mutant.h"
 
@@ -129,6 +130,8 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
       if ((conformance::recipe_of(spec.id).features & conformance::kDynamic) == 0) return {};
       return {-1};
     case Mistake::stale_replay:
+    case Mistake::partial_update:
+    case Mistake::first_slot:
       if ((conformance::recipe_of(spec.id).features & conformance::kDynamic) == 0) return {};
       return {-1};
     case Mistake::forgotten_key:
@@ -140,6 +143,7 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
     case Mistake::shared_workspace:
     case Mistake::ignored_stream:
     case Mistake::other_choice:
+    case Mistake::leak:
       return {-1};
     case Mistake::wrong_attribute:
       for (int i = 0; i < static_cast<int>(spec.attrs.size()); ++i) {
@@ -164,6 +168,12 @@ bool shows(std::uint32_t op, Mistake mistake, const conformance::Variant& v) {
     case Mistake::count_tail:
     case Mistake::stale_replay:
       return v.dynamic;
+    case Mistake::partial_update:
+      return v.dynamic && v.size == 1 && v.in == TERN_F32;
+    case Mistake::first_slot:
+      return v.high_slots;
+    case Mistake::leak:
+      return v.size == 1 && v.option == 0 && v.in == TERN_F32;
     case Mistake::rows_past_256:
     case Mistake::columns_past_1024:
     case Mistake::features_past_64:
@@ -201,6 +211,8 @@ bool needs_laws(Mistake mistake) {
     case Mistake::other_choice:
     case Mistake::shared_workspace:
     case Mistake::stale_replay:
+    case Mistake::partial_update:
+    case Mistake::leak:
       return true;
     default:
       return false;
@@ -227,7 +239,8 @@ void try_kernels(const std::shared_ptr<const accel::Backend>& sound, const ops::
       for (const tern_dtype dtype : dtypes_of(spec.id)) {
         const auto backend = mutant::mutate(sound, {.mistake = mistake, .op = spec.id, .arg = place});
         const accel::DevicePtr device = accel::Device::open(backend, 0).value();
-        if (mistake == Mistake::stale_replay && !device->can(TERN_CAP_CAPTURE)) {
+        const bool is_of_captures = mistake == Mistake::stale_replay || mistake == Mistake::partial_update;
+        if (is_of_captures && !device->can(TERN_CAP_CAPTURE)) {
           made = true;  // nothing to be wrong
           break;
         }
@@ -255,15 +268,17 @@ void try_kernels(const std::shared_ptr<const accel::Backend>& sound, const ops::
 }
 
 // In a process of its own, which loads the backend itself: what reads unmapped memory dies.
-void try_late_host_args(const char* file, const ops::OpSpec& spec, Tally& tally) {
+void try_late_reading(const char* file, const ops::OpSpec& spec, Mistake mistake, Tally& tally) {
   constexpr int kMissed = 0;
   constexpr int kFound = 1;
+  constexpr int kNothingToTry = 2;
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("no process could be made");
   if (child == 0) {
-    const auto backend =
-        mutant::mutate(accel::Backend::load(file).value(), {.mistake = Mistake::late_host_args, .op = spec.id});
-    conformance::Bench bench = conformance::make_bench(accel::Device::open(backend, 0).value());
+    const auto backend = mutant::mutate(accel::Backend::load(file).value(), {.mistake = mistake, .op = spec.id});
+    const accel::DevicePtr device = accel::Device::open(backend, 0).value();
+    if (mistake == Mistake::late_bind_args && !device->can(TERN_CAP_EAGER)) _exit(kNothingToTry);
+    conformance::Bench bench = conformance::make_bench(device);
     conformance::SelftestOptions options;
     options.stop_after = 1;
     options.laws = false;
@@ -272,9 +287,10 @@ void try_late_host_args(const char* file, const ops::OpSpec& spec, Tally& tally)
   }
   int status = 0;
   if (waitpid(child, &status, 0) != child) throw std::runtime_error("a process was lost");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNothingToTry) return;
   ++tally.made;
   if (WIFEXITED(status) && WEXITSTATUS(status) == kMissed) {
-    tally.survivors.push_back(cat("late_host_args ", spec.name));
+    tally.survivors.push_back(cat(mutant::name_of(mistake), " ", spec.name));
   } else {
     ++tally.found;
   }
@@ -321,6 +337,23 @@ void try_capabilities(const std::shared_ptr<const accel::Backend>& sound, Tally&
   }
 }
 
+// On a device whose launches come back before their work is done.
+void try_waiting_launch(const std::shared_ptr<const accel::Backend>& sound, Tally& tally) {
+  const auto check = [](const std::shared_ptr<const accel::Backend>& backend, std::string& skipped) {
+    conformance::Bench bench = conformance::make_bench(accel::Device::open(backend, 0).value());
+    return conformance::check_launch_returns(bench, skipped);
+  };
+  std::string skipped;
+  const std::string problem = check(sound, skipped);
+  if (!skipped.empty() || !problem.empty()) return;
+  ++tally.made;
+  if (check(mutant::mutate(sound, {.mistake = Mistake::waiting_launch}), skipped).empty()) {
+    tally.survivors.push_back(mutant::name_of(Mistake::waiting_launch));
+  } else {
+    ++tally.found;
+  }
+}
+
 // `mistake place: proof`, a line each; # begins a comment.
 std::set<std::string> read_equivalent(const char* file) {
   std::set<std::string> out;
@@ -342,13 +375,18 @@ int run(int argc, char** argv) {
   Tally tally;
   // first, while this process has no threads
   for (const ops::OpSpec& spec : ops::op_table()) {
-    if (wanted.empty() || wanted.count(std::string(spec.name)) != 0) try_late_host_args(argv[1], spec, tally);
+    if (wanted.empty() || wanted.count(std::string(spec.name)) != 0) {
+      for (Mistake mistake : {Mistake::late_host_args, Mistake::late_desc, Mistake::late_bind_args}) {
+        try_late_reading(argv[1], spec, mistake, tally);
+      }
+    }
   }
   const auto sound = accel::Backend::load(argv[1]).value();
   for (const ops::OpSpec& spec : ops::op_table()) {
     if (wanted.empty() || wanted.count(std::string(spec.name)) != 0) try_kernels(sound, spec, tally);
   }
   if (wanted.empty() || wanted.count("capabilities") != 0) try_capabilities(sound, tally);
+  if (wanted.empty() || wanted.count("capabilities") != 0) try_waiting_launch(sound, tally);
   int bad = 0;
   std::set<std::string> used;  // of the list
   for (const std::string& name : tally.survivors) {

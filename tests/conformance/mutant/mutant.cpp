@@ -25,7 +25,7 @@ tern_status capture_end(tern_stream stream, tern_capture* capture) {
 tern_status capture_launch(tern_capture capture, tern_stream stream) {
   return enqueue([capture, stream] {
     Captured& captured = world->captured[capture];
-    if (captured.bound == nullptr) return world->inner->capture_launch(capture, stream);
+    if (captured.launches != 1) return world->inner->capture_launch(capture, stream);
     return run(*captured.bound, captured.lengths, stream, [&](tern_bound bound, const Lengths& lengths) {
       const LengthsView view(lengths);
       std::uint64_t node = 0;
@@ -41,8 +41,12 @@ tern_status capture_update(tern_capture capture, tern_stream stream, const tern_
                            std::uint32_t count) {
   flush();
   Captured& captured = world->captured[capture];
-  if (count != 1 || captured.bound == nullptr) {
-    return world->inner->capture_update(capture, stream, updates, count);
+  if (captured.bound == nullptr) return world->inner->capture_update(capture, stream, updates, count);
+  if (captured.launches != 1) {
+    const bool is_partial =
+        world->plan.mistake == Mistake::partial_update && count > 1 && concerns(captured.bound->bound.desc.op);
+    if (is_partial) ++world->made;
+    return world->inner->capture_update(capture, stream, updates, is_partial ? 1 : count);
   }
   Lengths next(*updates->host_args);
   const bool is_stale = world->plan.mistake == Mistake::stale_replay && concerns(captured.bound->bound.desc.op) &&
@@ -157,8 +161,14 @@ const char* name_of(Mistake mistake) {
                                            "shared_workspace",
                                            "tf32",
                                            "stale_replay",
+                                           "partial_update",
+                                           "first_slot",
+                                           "leak",
                                            "other_choice",
                                            "late_host_args",
+                                           "late_desc",
+                                           "late_bind_args",
+                                           "waiting_launch",
                                            "capability_set",
                                            "capability_clear"};
   return kNames[static_cast<std::size_t>(mistake)];

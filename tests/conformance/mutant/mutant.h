@@ -47,9 +47,15 @@ enum class Mistake {
   shared_workspace,   // two launches that no order holds apart use one static workspace
   tf32,               // an fp32 product rounds its first factor to 11 bits
   stale_replay,       // a replayed launch takes its counts from when it was captured
+  partial_update,     // of several captured launches updated in one call, only the first gets its numbers
+  first_slot,         // every dynamic dimension takes its count from slot 0
+  leak,               // each launch keeps some device memory for good
   other_choice,       // a choice given to plan is not kept
   late_host_args,  // host_args are read after launch has returned: ends in a crash, so it is tried in a process of its
                    // own
+  late_desc,       // the desc given to plan or compile is read when the kernel is launched: tried in the same way
+  late_bind_args,  // what bind was given is read at launch: tried in the same way
+  waiting_launch,  // a launch waits for its stream
   capability_set,  // a clear flag is said to be set
   capability_clear,  // a set flag is said to be clear
 };

@@ -33,6 +33,7 @@ tern_status compile(tern_device device, const tern_graph_desc* graph, const tern
   if (status != TERN_OK) return status;
   made->num_arguments = graph->num_arguments;
   if (graph->num_nodes == 1) keep_node(*graph, *made);
+  made->planned.given = &graph->nodes[0].op;
   made->planned.device = device;
   made->planned.workspace = info->workspace_bytes;
   if (made->is_one_node() && concerns(made->planned.desc.op)) {
@@ -102,7 +103,8 @@ tern_status launch_recipe(tern_recipe raw, const tern_bind_args* args, const ter
     const tern_status status = world->inner->launch_recipe(recipe, &own, view.get(), stream);
     return status != TERN_OK ? status : world->inner->stream_synchronize(stream);
   };
-  if (!compiled->is_one_node()) return world->inner->launch_recipe(compiled->inner, args, host_args, stream);
+  if (!compiled->is_one_node() || is_transparent())
+    return world->inner->launch_recipe(compiled->inner, args, host_args, stream);
   return launch_record(record_of(*compiled, args->args, args->workspace), host_args, stream, inner);
 }
 
@@ -110,7 +112,7 @@ tern_status recipe_destroy(tern_recipe raw) {
   flush();
   const std::unique_ptr<Compiled> compiled(reinterpret_cast<Compiled*>(raw));
   for (auto& [key, record] : compiled->records) {
-    if (record->other_workspace != nullptr) world->inner->buffer_destroy(record->other_workspace);
+    let_go(*record);
   }
   if (compiled->other != nullptr) world->inner->recipe_destroy(compiled->other);
   return world->inner->recipe_destroy(compiled->inner);

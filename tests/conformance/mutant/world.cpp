@@ -59,6 +59,30 @@ bool change_attribute(std::uint32_t op, int index, Bytes& attrs) {
 
 bool concerns(std::uint32_t op) { return world->plan.op == op; }
 
+bool is_transparent() {
+  return world->plan.mistake == Mistake::capability_set || world->plan.mistake == Mistake::capability_clear;
+}
+
+void spoil_memory_of(BoundRecord& record) {
+  const Mistake mistake = world->plan.mistake;
+  if (!concerns(record.bound.desc.op)) return;
+  if (mistake == Mistake::leak) {
+    tern_buffer kept = nullptr;
+    if (world->inner->buffer_create(record.plan->device, 256, &kept) != TERN_OK) return;
+    record.leaked.push_back(kept);
+    ++world->made;
+  }
+  if (mistake == Mistake::late_desc && record.plan->given != nullptr) {
+    world->made += record.plan->given->num_args > 0 ? 1 : 0;
+  }
+  if (mistake == Mistake::late_bind_args && record.given != nullptr) world->made += record.given->size > 0 ? 1 : 0;
+}
+
+void let_go(BoundRecord& record) {
+  for (tern_buffer buffer : record.leaked) world->inner->buffer_destroy(buffer);
+  if (record.other_workspace != nullptr) world->inner->buffer_destroy(record.other_workspace);
+}
+
 void spoil_plan(const tern_plan_options* options, tern_plan_info& info) {
   if (world->plan.mistake == Mistake::stale_workspace) info.workspace_bytes += 64;
   if (world->plan.mistake == Mistake::other_choice && options != nullptr && options->choice != nullptr) {
@@ -82,6 +106,7 @@ tern_status run(BoundRecord& record, const Lengths& lengths, tern_stream stream,
 tern_status launch_record(BoundRecord& of, const tern_host_args* host_args, tern_stream stream,
                           const Launch::Run& inner) {
   BoundRecord* record = &of;
+  spoil_memory_of(of);
   if (world->plan.mistake == Mistake::late_host_args && concerns(record->bound.desc.op)) {
     ++world->made;
     return enqueue([record, host_args, inner] { return inner(record->bound.inner, Lengths(*host_args)); });

@@ -24,12 +24,15 @@ struct Planned {
   tern_op_desc desc{};
   std::uint64_t workspace = 0;  // of the inner plan
   tern_device device = nullptr;
+  const tern_op_desc* given = nullptr;  // by the host, which has taken it away since
 };
 
 struct BoundRecord {
   Bound bound;
   Planned* plan = nullptr;
   tern_buffer other_workspace = nullptr;
+  std::vector<tern_buffer> leaked;        // given back with the record
+  const tern_bind_args* given = nullptr;  // by the host, which has taken it away since
 };
 
 // A compiled graph. One of a single node is a plan that is bound anew at each launch.
@@ -44,8 +47,9 @@ struct Compiled {
 };
 
 struct Captured {
-  BoundRecord* bound = nullptr;
+  BoundRecord* bound = nullptr;  // of the last launch in it
   Lengths lengths;
+  int launches = 0;
 };
 
 // A plugin's functions have no closure: what they share.
@@ -71,8 +75,13 @@ tern_status enqueue(std::function<tern_status()> work);
 [[nodiscard]] bool concerns(std::uint32_t op);
 // Another value of attribute `index`, or false where there is none.
 bool change_attribute(std::uint32_t op, int index, Bytes& attrs);
+// Whether launches pass straight to the wrapped backend, which alone decides when they come back.
+[[nodiscard]] bool is_transparent();
 // What the mistake changes in a plan's answer.
 void spoil_plan(const tern_plan_options* options, tern_plan_info& info);
+// Mistakes about what a launch leaves behind or reads too late. Afterwards `let_go` gives everything back.
+void spoil_memory_of(BoundRecord& record);
+void let_go(BoundRecord& record);
 // One launch with the mistake in it; `inner` runs the wrapped kernel and waits for it.
 tern_status run(BoundRecord& record, const Lengths& lengths, tern_stream stream, const Launch::Run& inner);
 tern_status launch_record(BoundRecord& record, const tern_host_args* host_args, tern_stream stream,
