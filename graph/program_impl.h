@@ -76,6 +76,7 @@ struct Program::Impl {
   std::vector<TensorStore::Hold> holds;          // of what the steps are bound to
   std::array<std::optional<accel::Stream>, kNumLanes> streams;
   std::vector<std::string> written;  // resources that a run changes
+  bool is_behind = false;  // captured launches may hold other numbers than those of the last run: it did not end
   std::vector<Update> updates;
   std::vector<tern_node_update> node_updates;
   // Steps are destroyed before what they are bound to.

@@ -334,13 +334,14 @@ const tern_host_args& HostArgs::of(const Step& step) {
 
 bool HostArgs::changed(const Step& step) const {
   const Graph& graph = program_.graph();
+  const bool all = program_.is_behind;
   const bool counts = program_.counts >= 0 && program_.transfers[static_cast<std::size_t>(program_.counts)].changed;
   for (const std::int32_t n : step.nodes) {
     const Node& node = graph.nodes()[static_cast<std::size_t>(n)];
-    if (counts && is_dynamic(graph, node)) return true;
+    if ((all || counts) && is_dynamic(graph, node)) return true;
     const ops::OpSpec& spec = ops::op_spec(node.call.op);
     for (std::size_t a = 0; a < spec.args.size(); ++a) {
-      if ((spec.args[a].flags & ops::kLengths) != 0 && lengths_of(node, a).changed) return true;
+      if ((spec.args[a].flags & ops::kLengths) != 0 && (all || lengths_of(node, a).changed)) return true;
     }
   }
   return false;
@@ -350,7 +351,9 @@ void Program::run(const RunInputs& inputs) {
   for (const auto& [name, uses] : impl_->packs) (void)impl_->store->packed(name, uses);
   try {
     Runner(*impl_, inputs).run();
+    impl_->is_behind = false;
   } catch (...) {
+    impl_->is_behind = true;
     // What was queued before the error still uses memory that the caller may now give to another.
     for (const auto& stream : impl_->streams) {
       if (stream) (void)impl_->device->api().stream_synchronize(stream->raw());

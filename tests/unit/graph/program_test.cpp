@@ -106,6 +106,21 @@ TEST(Program, CapturedIsEager) {
   }
 }
 
+// A run that does not end may have taken in new lengths that no captured launch has heard of.
+TEST(Program, CapturedIsEagerAfterARunThatFailed) {
+  graph::ProgramOptions options;
+  options.capture = true;
+  TinyOptions without_dropout;
+  TinyProgram eager(open_sim(sim("ascend")), without_dropout);
+  TinyProgram captured(open_sim(sim("ascend")), without_dropout, options);
+  captured.run(Batch::of({5, 6}));
+  EXPECT_THROW(captured.run_without("weights", Batch::of({3, 9, 4}, 2)), std::logic_error);
+  captured.run(Batch::of({3, 9, 4}, 2));
+  eager.run(Batch::of({5, 6}));
+  eager.run(Batch::of({3, 9, 4}, 2));
+  EXPECT_EQ(eager.results(), captured.results());
+}
+
 TEST(Program, DecomposedIsNative) {
   graph::ProgramOptions options;
   options.bind.prefer_decomposition = true;
