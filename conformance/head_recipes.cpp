@@ -138,7 +138,8 @@ void make_sample(CaseBuilder& b) {
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t i = 0; i < history; ++i) {
       const std::int64_t token = tokens[static_cast<std::size_t>(r * history + i)];
-      if (token >= 0 && token < vocab) logits[static_cast<std::size_t>(r * vocab + token)] = 8.0 + 0.6 * b.random().uniform();
+      if (token >= 0 && token < vocab)
+        logits[static_cast<std::size_t>(r * vocab + token)] = 8.0 + 0.6 * b.random().uniform();
     }
   }
   b.values(TERN_SAMPLE_LOGITS, TERN_F32, {capacity, vocab}, logits, 0);

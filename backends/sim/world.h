@@ -29,7 +29,7 @@ struct Device {
   std::uint64_t allocations = 0;  // counted for faults
   std::uint64_t launches = 0;
   std::uint64_t updates = 0;  // of captured graphs
-  std::uint64_t in_use = 0;  // bytes
+  std::uint64_t in_use = 0;   // bytes
   std::uint64_t peak = 0;
   struct Pinned {  // from host_alloc
     std::byte* data;

@@ -141,7 +141,6 @@ static tern_status event_create(tern_device device, int32_t timing, tern_event* 
 }
 static tern_status event_destroy(tern_event event) { return tern_plugin_free(event); }
 static tern_status event_done(tern_event event) { return TERN_OK; }
-
 static tern_status event_record(tern_event event, tern_stream stream) {
   (void)timespec_get(&event->time, TIME_UTC);
   return TERN_OK;
@@ -189,11 +188,10 @@ static tern_status plan(tern_device device, const tern_op_desc* desc, const tern
 
 static tern_status bind(tern_plan planned, const tern_bind_args* given, tern_bound* out) {
   struct tern_bound_s made = {.desc = &planned->desc};
-  const tern_tensor* args = given->args; /* it needs no workspace, and counts come with each launch */
-  tern_status status = tern_plugin_check_bound(&planned->desc, args);
+  tern_status status = tern_plugin_check_bound(&planned->desc, given->args); /* no workspace; counts come at launch */
   for (uint32_t i = 0; status == TERN_OK && i < TERN_AXPBY_NUM_ARGS; ++i) {
-    const tern_plane plane = args[i].planes[0];
-    if (args[i].desc.rank == 0) continue; /* absent: its planes mean nothing */
+    const tern_plane plane = given->args[i].planes[0];
+    if (given->args[i].desc.rank == 0) continue; /* absent: its planes mean nothing */
     status = tern_plugin_check_plane(&planned->desc, i, plane.offset, plane.buffer != NULL ? plane.buffer->bytes : 0);
     made.data[i] = (float*)(void*)at(plane, 0);
   }
