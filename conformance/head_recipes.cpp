@@ -113,7 +113,9 @@ void make_sample(CaseBuilder& b) {
   row_reals(TERN_SAMPLE_TEMPERATURE,
             per_row(b, rows, option == 2 ? 1.0 : 0.0, option == 1 ? 0.0 : 0.5, option == 1 ? 0.0 : 1.5));
   std::vector<std::int64_t> top_k(static_cast<std::size_t>(rows));
-  for (std::int64_t& k : top_k) k = option == 2 || b.random().below(3) == 0 ? 0 : 1 + b.random().below(50);
+  for (std::int64_t& k : top_k) {  // few, so that one less shows, or many
+    k = option == 2 || b.random().below(3) == 0 ? 0 : 1 + b.random().below(b.random().below(3) != 0 ? 4 : 50);
+  }
   row_integers(TERN_SAMPLE_TOP_K, top_k);
   const bool filters = option == 0;
   row_reals(TERN_SAMPLE_TOP_P, per_row(b, rows, 1.0, filters ? 0.3 : 1.0, filters ? 0.99 : 1.0));
