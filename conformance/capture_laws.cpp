@@ -48,7 +48,10 @@ class Chain {
  public:
   Chain(Bench& bench, const CaseSource& source) : bench_(bench), source_(source) {
     for (int i = 0; i < 3; ++i) {
-      links_.push_back(std::make_unique<Link>(bench, source.make(seed_++), i));
+      // Dynamic ones are captured with counts of 0: an update that is lost leaves rows out.
+      const std::uint64_t seed = seed_++;
+      const Case c = source.variant.dynamic ? make_with(source, Counts::none, seed) : source.make(seed);
+      links_.push_back(std::make_unique<Link>(bench, c, i));
     }
     kernel_.emplace(bench.device, links_[0]->memory.op_desc(), std::string());
     for (auto& link : links_) link->instance = kernel_->bind(link->memory.tensors(), 0);
@@ -86,7 +89,7 @@ class Chain {
       for (std::size_t i = 0; i < links_.size(); ++i) {
         const Case& c = round->cases[i];
         const Outputs found = links_[i]->memory.outputs(round->snapshots[i]);
-        note(result, law, c, judge(c, run_oracle(c), found));
+        note(result, law, c, found);
         const bool copy_is_right = i != 0 || bytes_ == 0 || found.planes[from_][0] == round->copied;
         note(result, law, c, copy_is_right ? "" : "a copy between two launches took other bytes");
       }
@@ -194,7 +197,7 @@ void check_capture(Bench& bench, const CaseSource& source, LawResult& result) {
     }
     bench.stream.synchronize();
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      note(result, "capture", cases[i], judge(cases[i], run_oracle(cases[i]), placed.memory.outputs(snapshots[i])));
+      note(result, "capture", cases[i], placed.memory.outputs(snapshots[i]));
     }
   });
 }

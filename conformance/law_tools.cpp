@@ -4,20 +4,25 @@
 
 namespace tern::conformance {
 
-void note(LawResult& result, const char* law, const Case& c, const Verdict& verdict) {
+void note(LawResult& result, const char* law, const Case& c, const Outputs& found) {
+  const Verdict verdict = judge(c, run_oracle(c), found);
   result.worst = std::max(result.worst, verdict.worst);
-  if (!verdict.problem.empty()) result.findings.push_back({law, verdict.problem, c});
+  note(result, law, c, verdict.problem);
 }
 
 void note(LawResult& result, const char* law, const Case& c, const std::string& problem) {
   if (!problem.empty()) result.findings.push_back({law, problem, c});
 }
 
+void launch(Kernel::Instance& instance, const Case& c, const accel::Stream& stream, int poison) {
+  HostArgs host_args(c);
+  instance.launch(host_args.get(), stream, poison);
+  host_args.unmap();
+}
+
 Snapshot queue(Bench& bench, CaseMemory& memory, Kernel::Instance& instance, const Case& c, int poison) {
   memory.upload(c, bench.stream);
-  HostArgs host_args(c);
-  instance.launch(host_args.get(), bench.stream, poison);
-  host_args.unmap();
+  launch(instance, c, bench.stream, poison);
   return memory.fetch(bench.stream);
 }
 

@@ -8,7 +8,8 @@ namespace tern::conformance {
 inline constexpr int kPoison = 0xff;       // NaN in every float
 inline constexpr int kOtherPoison = 0x3c;  // a small number in every float
 
-void note(LawResult& result, const char* law, const Case& c, const Verdict& verdict);
+// What a run left, judged against the oracle; and a problem, where there is one.
+void note(LawResult& result, const char* law, const Case& c, const Outputs& found);
 void note(LawResult& result, const char* law, const Case& c, const std::string& problem);
 
 // Runs one law; a backend's error is a finding too.
@@ -32,6 +33,8 @@ struct Placed {
         instance(kernel.bind(memory.tensors(), shift)) {}
 };
 
+// A launch whose host_args are gone when it returns.
+void launch(Kernel::Instance& instance, const Case& c, const accel::Stream& stream, int poison);
 // Uploads, launches and fetches, all queued; the case's host_args are gone by then.
 Snapshot queue(Bench& bench, CaseMemory& memory, Kernel::Instance& instance, const Case& c, int poison);
 // The same, waited for.

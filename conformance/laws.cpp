@@ -10,6 +10,7 @@
 #include "conformance/rows.h"
 
 namespace tern::conformance {
+
 void renew_streams(Bench& bench) {
   bench.stream = bench.device->make_stream();
   bench.other = bench.device->make_stream();
@@ -21,7 +22,7 @@ void check_values(Bench& bench, const Case& c, LawResult& result) {
   under(bench, result, "values", c, [&] {
     Placed placed(bench, c, 0);
     const Outputs found = run(bench, placed, c, kPoison);
-    note(result, "values", c, judge(c, run_oracle(c), found));
+    note(result, "values", c, found);
     note(result, "workspace", c, placed.instance->check_workspace(bench.stream));
   });
 }
@@ -31,13 +32,13 @@ void check_reuse(Bench& bench, const CaseSource& source, LawResult& result) {
   const Case second = source.make(2);
   under(bench, result, "plan reused", first, [&] {
     Placed placed(bench, first, 0);
-    note(result, "plan reused", first, judge(first, run_oracle(first), run(bench, placed, first, kPoison)));
+    note(result, "plan reused", first, run(bench, placed, first, kPoison));
     // other buffers under the same plan
     CaseMemory moved(bench.device, second, 3);
     const auto instance = placed.kernel.bind(moved.tensors(), 3);
     const Snapshot snapshot = queue(bench, moved, *instance, second, kOtherPoison);
     bench.stream.synchronize();
-    note(result, "plan reused", second, judge(second, run_oracle(second), moved.outputs(snapshot)));
+    note(result, "plan reused", second, moved.outputs(snapshot));
     // the choice, given back
     const std::string choice(placed.kernel.info().choice);
     const Kernel again(bench.device, moved.op_desc(), choice);
@@ -62,7 +63,7 @@ void check_bindings(Bench& bench, const CaseSource& source, LawResult& result) {
     bench.stream.synchronize();
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const CaseMemory& memory = i % 2 == 0 ? first.memory : moved;
-      note(result, kLaw, cases[i], judge(cases[i], run_oracle(cases[i]), memory.outputs(snapshots[i])));
+      note(result, kLaw, cases[i], memory.outputs(snapshots[i]));
     }
     // Given up, and bound to other memory: the other binding is as it was.
     first.instance.reset();
@@ -71,8 +72,8 @@ void check_bindings(Bench& bench, const CaseSource& source, LawResult& result) {
     const Snapshot a = queue(bench, third, *first.instance, cases[2], kOtherPoison);
     const Snapshot b = queue(bench, moved, *second, cases[3], kPoison);
     bench.stream.synchronize();
-    note(result, kLaw, cases[2], judge(cases[2], run_oracle(cases[2]), third.outputs(a)));
-    note(result, kLaw, cases[3], judge(cases[3], run_oracle(cases[3]), moved.outputs(b)));
+    note(result, kLaw, cases[2], third.outputs(a));
+    note(result, kLaw, cases[3], moved.outputs(b));
   });
 }
 
@@ -87,7 +88,7 @@ void check_count_bounds(Bench& bench, const CaseSource& source, LawResult& resul
     for (const Case& c : cases) snapshots.push_back(queue(bench, placed.memory, *placed.instance, c, kPoison));
     bench.stream.synchronize();
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      note(result, kLaw, cases[i], judge(cases[i], run_oracle(cases[i]), placed.memory.outputs(snapshots[i])));
+      note(result, kLaw, cases[i], placed.memory.outputs(snapshots[i]));
     }
   });
 }
@@ -98,19 +99,16 @@ void check_accumulation(Bench& bench, const CaseSource& source, LawResult& resul
   under(bench, result, "accumulate over two micro-steps", first, [&] {
     Placed placed(bench, first, 1);
     const Outputs half = run(bench, placed, first, kPoison);
-    note(result, "accumulate over two micro-steps", first, judge(first, run_oracle(first), half));
+    note(result, "accumulate over two micro-steps", first, half);
     Case second = source.make(2);
     for (std::size_t i = 0; i < second.args.size(); ++i) {
       if (second.written(i) && is_present(second.args[i].desc)) second.args[i].planes = half.planes[i];
     }
     placed.memory.upload(second, bench.stream, true);
-    HostArgs host_args(second);
-    placed.instance->launch(host_args.get(), bench.stream, kOtherPoison);
-    host_args.unmap();
+    launch(*placed.instance, second, bench.stream, kOtherPoison);
     const Snapshot snapshot = placed.memory.fetch(bench.stream);
     bench.stream.synchronize();
-    note(result, "accumulate over two micro-steps", second,
-         judge(second, run_oracle(second), placed.memory.outputs(snapshot)));
+    note(result, "accumulate over two micro-steps", second, placed.memory.outputs(snapshot));
   });
 }
 
@@ -159,8 +157,8 @@ void check_stream_order(Bench& bench, const CaseSource& source, LawResult& resul
     const Snapshot a = queue(bench, placed.memory, *placed.instance, first, kPoison);
     const Snapshot b = queue(bench, placed.memory, *placed.instance, second, kPoison);
     bench.stream.synchronize();
-    note(result, "stream order", first, judge(first, run_oracle(first), placed.memory.outputs(a)));
-    note(result, "stream order", second, judge(second, run_oracle(second), placed.memory.outputs(b)));
+    note(result, "stream order", first, placed.memory.outputs(a));
+    note(result, "stream order", second, placed.memory.outputs(b));
 
     // across streams: copies on one, the kernel on the other, an event either way
     const accel::Event ready = bench.device->make_event();
@@ -168,14 +166,12 @@ void check_stream_order(Bench& bench, const CaseSource& source, LawResult& resul
     placed.memory.upload(first, bench.other);
     bench.other.record(ready);
     bench.stream.wait(ready);
-    HostArgs host_args(first);
-    placed.instance->launch(host_args.get(), bench.stream, kOtherPoison);
-    host_args.unmap();
+    launch(*placed.instance, first, bench.stream, kOtherPoison);
     bench.stream.record(done);
     bench.other.wait(done);
     const Snapshot c = placed.memory.fetch(bench.other);
     bench.other.synchronize();
-    note(result, "stream order by events", first, judge(first, run_oracle(first), placed.memory.outputs(c)));
+    note(result, "stream order by events", first, placed.memory.outputs(c));
   });
 }
 
@@ -188,17 +184,15 @@ void check_concurrency(Bench& bench, const CaseSource& source, LawResult& result
     const auto instance = placed.kernel.bind(moved.tensors(), 2);
     const auto start = [](CaseMemory& memory, Kernel::Instance& kernel, const Case& c, const accel::Stream& stream) {
       memory.upload(c, stream);
-      HostArgs host_args(c);
-      kernel.launch(host_args.get(), stream, kPoison);
-      host_args.unmap();
+      launch(kernel, c, stream, kPoison);
     };
     const auto settle = [&](const char* law) {
       const Snapshot a = placed.memory.fetch(bench.stream);
       const Snapshot b = moved.fetch(bench.other);
       bench.stream.synchronize();
       bench.other.synchronize();
-      note(result, law, first, judge(first, run_oracle(first), placed.memory.outputs(a)));
-      note(result, law, second, judge(second, run_oracle(second), moved.outputs(b)));
+      note(result, law, first, placed.memory.outputs(a));
+      note(result, law, second, moved.outputs(b));
     };
     start(placed.memory, *placed.instance, first, bench.stream);
     start(moved, *instance, second, bench.other);
@@ -235,16 +229,14 @@ void check_stale_lengths(Bench& bench, const CaseSource& source, LawResult& resu
     }
     Placed placed(bench, c, 0);
     placed.memory.upload(stale, bench.stream);
-    HostArgs host_args(c);
-    placed.instance->launch(host_args.get(), bench.stream, kPoison);
-    host_args.unmap();
+    launch(*placed.instance, c, bench.stream, kPoison);
     const Snapshot snapshot = placed.memory.fetch(bench.stream);
     bench.stream.synchronize();
     Outputs found = placed.memory.outputs(snapshot);
     for (std::size_t i = 0; i < c.args.size(); ++i) {
       if ((c.spec().args[i].flags & ops::kLengths) != 0) found.planes[i] = c.args[i].planes;
     }
-    note(result, "lengths from the host", c, judge(c, run_oracle(c), found));
+    note(result, "lengths from the host", c, found);
   });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -47,6 +48,8 @@ struct Field {
   GgufTensorSays tensor = {};
 };
 inline constexpr const char* kImplied = "-";
+// By its text: equal literals need not lie in one place.
+[[nodiscard]] inline bool is_implied(const Field& field) { return std::string_view(field.gguf) == kImplied; }
 
 [[nodiscard]] FieldValue field_value(const ModelConfig& config, const Field& field);
 void set_field(ModelConfig& config, const Field& field, FieldValue value);

@@ -1,7 +1,6 @@
 // The metadata of a GGUF, read and written by the table of its architecture.
 #include <algorithm>
 #include <charconv>
-#include <string_view>
 
 #include "base/strings.h"
 #include "models/config_read.h"
@@ -113,7 +112,7 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
   config.architecture = architecture.name;
   config.model_type = architecture.model_type;
   for (const Field& field : architecture.fields) {
-    const bool has_key = *field.gguf != '\0' && std::string_view(field.gguf) != kImplied;
+    const bool has_key = *field.gguf != '\0' && !is_implied(field);
     const std::string key = has_key ? full_key(architecture, field.gguf) : field.json;
     const std::string where = cat(gguf.path(), ": key \"", key, "\"");
     if (field.tensor.what != GgufTensorSays::What::nothing) {
@@ -133,9 +132,7 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
 void set_gguf_config(const ModelConfig& config, checkpoint::GgufMetadata& metadata) {
   const Architecture& architecture = *find_architecture(config.architecture);
   for (const Field& field : architecture.fields) {
-    if (field.tensor.what != GgufTensorSays::What::nothing || std::string_view(field.gguf) == kImplied ||
-        is_named_whole(field.gguf))
-      continue;
+    if (field.tensor.what != GgufTensorSays::What::nothing || is_implied(field) || is_named_whole(field.gguf)) continue;
     if (*field.gguf == '\0') {
       require_default(config, field, field.otherwise.gguf, field.json, "a GGUF", "keep this model as a directory");
       continue;
