@@ -85,6 +85,7 @@ tern_plan_options PlanOptions::c_options() const {
 tern_bind_args bind_args(std::span<const tern_tensor> args, const BindMemory& memory) {
   tern_bind_args out{};
   out.size = sizeof(out);
+  out.num_args = static_cast<std::uint32_t>(args.size());
   out.args = args.data();
   out.workspace = memory.workspace;
   out.counts = memory.counts;

@@ -1,6 +1,7 @@
 #include "conformance/kernel_run.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/strings.h"
 
@@ -9,6 +10,44 @@ namespace {
 
 constexpr std::size_t kScratchZone = 64;
 constexpr std::byte kScratchByte{0xb9};
+
+constexpr std::byte kJunk{0x5a};  // in whatever must not be looked at
+
+// A struct that begins with its size.
+template <typename T>
+const T* put_struct(Pages& pages, const T& from, HostVersion version) {
+  if (version != HostVersion::newer) return pages.put_one(from);
+  Bytes longer(sizeof(T) + 24, kJunk);
+  T grown = from;
+  grown.size = static_cast<std::uint32_t>(longer.size());
+  std::memcpy(longer.data(), &grown, sizeof(T));
+  return reinterpret_cast<const T*>(pages.put(longer));
+}
+
+// An absent argument's desc: only its rank means anything.
+TensorDesc junk_desc() {
+  TensorDesc desc;
+  std::memset(&desc, static_cast<int>(kJunk), sizeof(desc));
+  desc.rank = 0;
+  return desc;
+}
+
+// As many arguments and attributes as the host's version has.
+accel::OpDesc as_of(accel::OpDesc desc, HostVersion version) {
+  if (version == HostVersion::newer) {
+    desc.args.push_back(junk_desc());
+    if (!desc.alias.empty()) desc.alias.push_back(-1);
+    desc.attrs.resize(desc.attrs.size() + 8);
+  }
+  if (version != HostVersion::older) return desc;
+  const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
+  while (!desc.args.empty() && !is_present(desc.args.back())) desc.args.pop_back();
+  if (!desc.alias.empty()) desc.alias.resize(desc.args.size());
+  while (desc.attrs.size() >= 4 && std::all_of(desc.attrs.end() - 4, desc.attrs.end(), is_zero)) {
+    desc.attrs.resize(desc.attrs.size() - 4);
+  }
+  return desc;
+}
 
 // `desc` with everything that it points to in `pages`.
 tern_op_desc put(Pages& pages, const accel::OpDesc& desc) {
@@ -19,21 +58,41 @@ tern_op_desc put(Pages& pages, const accel::OpDesc& desc) {
   return out;
 }
 
-const tern_plan_options* put_options(Pages& pages, const std::string& choice) {
+const tern_plan_options* put_options(Pages& pages, const std::string& choice, HostVersion version) {
   tern_plan_options out = accel::PlanOptions{}.c_options();
   if (!choice.empty()) out.choice = pages.put_text(choice);
-  return pages.put_one(out);
+  return put_struct(pages, out, version);
 }
 
-const tern_bind_args* put(Pages& pages, const std::vector<tern_tensor>& tensors, const accel::BindMemory& memory) {
+const tern_bind_args* put(Pages& pages, const std::vector<tern_tensor>& tensors, const accel::BindMemory& memory,
+                          HostVersion version) {
   tern_bind_args out = accel::bind_args(tensors, memory);
   out.args = pages.put(tensors);
-  return pages.put_one(out);
+  return put_struct(pages, out, version);
+}
+
+// As many as the op's arguments in the host's version.
+std::vector<tern_tensor> as_of(std::vector<tern_tensor> tensors, HostVersion version) {
+  if (version == HostVersion::newer) {
+    tern_tensor extra;
+    std::memset(&extra, static_cast<int>(kJunk), sizeof(extra));
+    extra.desc = junk_desc();
+    tensors.push_back(extra);
+  }
+  while (version == HostVersion::older && !tensors.empty() && !is_present(tensors.back().desc)) tensors.pop_back();
+  return tensors;
+}
+
+// The arrays of what an older host doesn't know.
+void drop_absent(const Case& c, std::vector<tern_host_array>& arrays) {
+  for (std::size_t i = c.args.size(); i-- > 0 && !is_present(c.args[i].desc);) {
+    if ((c.spec().args[i].flags & ops::kLengths) != 0) arrays.pop_back();
+  }
 }
 
 }  // namespace
 
-HostArgs::HostArgs(const Case& c) {
+HostArgs::HostArgs(const Case& c, HostVersion version) {
   const HostLengths lengths = host_lengths(c);
   std::vector<tern_host_array> arrays;
   for (const auto& array : lengths.arrays) {
@@ -41,19 +100,22 @@ HostArgs::HostArgs(const Case& c) {
   }
   tern_host_args args{};
   args.size = sizeof(args);
+  if (version == HostVersion::newer) arrays.push_back({});  // of the argument that is not there
+  if (version == HostVersion::older) drop_absent(c, arrays);
   args.num_arrays = static_cast<std::uint32_t>(arrays.size());
   args.arrays = pages_.put(arrays);
   std::copy(c.counts.begin(), c.counts.end(), args.counts);
-  args_ = pages_.put_one(args);
+  args_ = put_struct(pages_, args, version);
 }
 
-Kernel::Kernel(const accel::DevicePtr& device, const accel::OpDesc& desc, const std::string& choice, bool whole_graph)
-    : device_(device) {
+Kernel::Kernel(const accel::DevicePtr& device, const accel::OpDesc& desc, const std::string& choice, bool whole_graph,
+               HostVersion version)
+    : device_(device), version_(version) {
   info_.size = sizeof(info_);
   if (whole_graph || !device->can(TERN_CAP_EAGER)) {
-    compile(desc, choice);
+    compile(as_of(desc, version), choice);
   } else {
-    plan(desc, choice);
+    plan(as_of(desc, version), choice);
   }
   info_.choice[sizeof(info_.choice) - 1] = '\0';
 }
@@ -61,7 +123,8 @@ Kernel::Kernel(const accel::DevicePtr& device, const accel::OpDesc& desc, const 
 void Kernel::plan(const accel::OpDesc& desc, const std::string& choice) {
   const tern_op_desc* given = given_.put_one(put(given_, desc));
   tern_plan raw = nullptr;
-  const tern_status status = device_->api().plan(device_->raw(), given, put_options(given_, choice), &raw, &info_);
+  const tern_status status =
+      device_->api().plan(device_->raw(), given, put_options(given_, choice, version_), &raw, &info_);
   given_.take_away();
   accel::check(status, device_->backend(), cat(device_->name(), ": planning ", desc.key()));
   plan_ = Plan(device_, raw);
@@ -107,7 +170,8 @@ void Kernel::compile(const accel::OpDesc& desc, const std::string& choice) {
   graph.values = given_.put(values);
   graph.nodes = given_.put_one(node);
   tern_recipe raw = nullptr;
-  accel::check(device_->api().compile(device_->raw(), given_.put_one(graph), put_options(given_, choice), &raw, &info_),
+  const tern_graph_desc* given = put_struct(given_, graph, version_);
+  accel::check(device_->api().compile(device_->raw(), given, put_options(given_, choice, version_), &raw, &info_),
                device_->backend(), "compiling a graph of one node");
   given_.take_away();
   recipe_ = accel::Recipe(device_, raw);
@@ -123,8 +187,9 @@ std::unique_ptr<Kernel::Instance> Kernel::bind(const std::vector<tern_tensor>& t
   out->memory_ = {out->workspace_ ? out->workspace_->plane() : tern_plane{}, out->counts_->plane(), scratch};
   if (!recipe_) {
     tern_bound raw = nullptr;
-    accel::check(device_->api().bind(plan_.raw(), put(out->given_, tensors, out->memory_), &raw), device_->backend(),
-                 cat(device_->name(), ": binding a kernel"));
+    accel::check(
+        device_->api().bind(plan_.raw(), put(out->given_, as_of(tensors, version_), out->memory_, version_), &raw),
+        device_->backend(), cat(device_->name(), ": binding a kernel"));
     out->given_.take_away();
     out->bound_ = accel::Bound(device_, raw);
   } else {
@@ -141,9 +206,9 @@ std::uint64_t Kernel::Instance::launch(const tern_host_args& host_args, const ac
   const accel::DevicePtr& device = kernel_->device_;
   if (!kernel_->recipe_) return bound_.launch(host_args, stream);
   Pages pages;
-  accel::check(
-      device->api().launch_recipe(kernel_->recipe_.raw(), put(pages, arguments_, memory_), &host_args, stream.raw()),
-      device->backend(), "launching a recipe");
+  const tern_bind_args* given = put(pages, arguments_, memory_, kernel_->version_);
+  accel::check(device->api().launch_recipe(kernel_->recipe_.raw(), given, &host_args, stream.raw()), device->backend(),
+               "launching a recipe");
   return 0;
 }
 

@@ -10,10 +10,15 @@
 
 namespace tern::conformance {
 
+// What minor version of the interface the host seems to have. A newer one: each struct that may grow is longer, with
+// junk behind; ops have one more argument, absent, and more attributes, zero. An older one: what ops have at their end
+// and is absent or zero isn't there.
+enum class HostVersion { same, newer, older };
+
 // host_args that `unmap` takes away: whoever reads them later crashes or reads what it must not.
 class HostArgs {
  public:
-  explicit HostArgs(const Case& c);
+  explicit HostArgs(const Case& c, HostVersion version = HostVersion::same);
   [[nodiscard]] const tern_host_args& get() const { return *args_; }
   void unmap() { pages_.take_away(); }
 
@@ -27,8 +32,8 @@ class HostArgs {
 class Kernel {
  public:
   // `choice`: as an earlier plan named it, or "". `whole_graph`: as a graph of one node although the device is eager.
-  Kernel(const accel::DevicePtr& device, const accel::OpDesc& desc, const std::string& choice,
-         bool whole_graph = false);
+  Kernel(const accel::DevicePtr& device, const accel::OpDesc& desc, const std::string& choice, bool whole_graph = false,
+         HostVersion version = HostVersion::same);
   [[nodiscard]] const tern_plan_info& info() const { return info_; }
 
   // Bound to one memory, with a poisoned workspace of its own.
@@ -60,6 +65,7 @@ class Kernel {
   void plan(const accel::OpDesc& desc, const std::string& choice);
   void compile(const accel::OpDesc& desc, const std::string& choice);
   accel::DevicePtr device_;
+  HostVersion version_;
   Pages given_;  // to plan or compile, and gone since
   tern_plan_info info_{};
   Plan plan_;

@@ -61,6 +61,8 @@ void check_memory_use(Bench& bench, const CaseSource& source, LawResult& result)
 void check_one_buffer(Bench& bench, const CaseSource& source, LawResult& result);
 // TERN_CAP_IMPORT_HOST: inputs in read-only pages of the host, at `import_alignment`.
 void check_imported(Bench& bench, const CaseSource& source, LawResult& result);
+// A host of another minor version; and what only a newer one could ask for, which is refused.
+void check_versions(Bench& bench, const CaseSource& source, LawResult& result);
 // TERN_CAP_HOST_LENGTHS: the device's copy of the lengths may be stale.
 void check_stale_lengths(Bench& bench, const CaseSource& source, LawResult& result);
 

@@ -78,6 +78,7 @@ void run_native(Bench& bench, const CaseSource& source, const Case& c, const Sel
       check_memory_use(bench, source, result);
       check_one_buffer(bench, source, result);
       check_imported(bench, source, result);
+      check_versions(bench, source, result);
     }
   }
   take(report, std::move(result));

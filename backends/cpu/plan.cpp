@@ -48,11 +48,12 @@ std::span<const tern_plugin_kernel* const> listed_kernels() {
 }
 
 // The kernels that take the desc, in order of preference, or the one that `choice` names; throws why there are none.
-// `most`: the search ends there, as asking a library costs time.
-std::vector<const KernelEntry*> find_kernels(tern_device device, const tern_op_desc* desc, const char* choice,
-                                             std::size_t most) {
+// `most`: the search ends there, as asking a library costs time. `own`: the desc to go on with.
+std::vector<const KernelEntry*> find_kernels(tern_device device, const tern_op_desc* given, const char* choice,
+                                             std::size_t most, tern_plugin_desc& own) {
   if (device == nullptr) throw tern_plugin::Error(TERN_INVALID_ARGUMENT, "no device");
-  require(tern_plugin_check_desc(desc));
+  require(tern_plugin_take_desc(given, &own));
+  const tern_op_desc* desc = &own.desc;
   const auto list = listed_kernels();
   std::vector<const tern_plugin_kernel*> found(std::min(most, list.size()));
   tern_status status = TERN_OK;
@@ -96,26 +97,29 @@ void clear_tail(const TensorView& view, std::int64_t count) {
 
 tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
   const tern_status status = guarded([&]() -> tern_status {
-    (void)find_kernels(device, desc, nullptr, 1);
+    tern_plugin_desc own;
+    (void)find_kernels(device, desc, nullptr, 1, own);
     return TERN_OK;
   });
   return tern_plugin_answer(status, reason);
 }
 
-tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_options* options, tern_plan* out,
+tern_status plan(tern_device device, const tern_op_desc* given, const tern_plan_options* options, tern_plan* out,
                  tern_plan_info* info) {
   return guarded([&]() -> tern_status {
     if (out == nullptr || info == nullptr) return fail(TERN_INVALID_ARGUMENT, "plan: no place for the result");
     tern_plan_options own{};
     require(tern_plugin_take_options(options, &own));
-    std::vector<const KernelEntry*> kernels = find_kernels(device, desc, own.choice, SIZE_MAX);
-    const PlanDesc asked{*desc, device->target, device->pool->num_threads()};
+    tern_plugin_desc full;
+    std::vector<const KernelEntry*> kernels = find_kernels(device, given, own.choice, SIZE_MAX, full);
+    const tern_op_desc& desc = full.desc;
+    const PlanDesc asked{desc, device->target, device->pool->num_threads()};
     std::erase_if(kernels, [&](const KernelEntry* kernel) {
       return kernel->workspace != nullptr && tern_plugin_check_workspace(&own, kernel->workspace(asked)) != TERN_OK;
     });
     if (kernels.empty()) return TERN_UNSUPPORTED;  // last_error tells of the workspace
-    const KernelEntry& kernel = fastest(*device, *desc, kernels, own.typical_counts);
-    auto made = std::make_unique<tern_plan_s>(tern_plan_s{make_plan(*device, *desc, kernel)});
+    const KernelEntry& kernel = fastest(*device, desc, kernels, own.typical_counts);
+    auto made = std::make_unique<tern_plan_s>(tern_plan_s{make_plan(*device, desc, kernel)});
     tern_plan_info filled{};
     filled.workspace_bytes = made->plan->workspace_bytes;
     put_text({filled.choice, sizeof filled.choice}, choice_of(kernel, device->target));
@@ -134,16 +138,15 @@ tern_status bind(tern_plan plan, const tern_bind_args* given, tern_bound* out) {
   return guarded([&]() -> tern_status {
     tern_bind_args own{};
     require(tern_plugin_take_bind_args(given, &own));
-    if (plan == nullptr || own.args == nullptr || out == nullptr)
-      return fail(TERN_INVALID_ARGUMENT, "bind: a null argument");
+    if (plan == nullptr || out == nullptr) return fail(TERN_INVALID_ARGUMENT, "bind: a null argument");
     const Plan& planned = *plan->plan;
     const tern_op_signature& op = *planned.signature;
-    const tern_tensor* args = own.args;
-    require(tern_plugin_check_bound(planned.desc.get(), args));
+    require(tern_plugin_check_bound(planned.desc.get(), &own));
     auto made = std::make_shared<Bound>();
     made->plan = plan->plan;
     for (std::uint32_t i = 0; i < op.num_args; ++i) {
-      made->args.push_back(view_tensor(args[i], planned.device->target, cat(op.name, ": ", op.args[i].name)));
+      made->args.push_back(
+          view_tensor(*tern_plugin_bound_arg(&own, i), planned.device->target, cat(op.name, ": ", op.args[i].name)));
     }
     if (planned.workspace_bytes > 0) {
       made->workspace = plane_data(own.workspace, planned.workspace_bytes, "workspace");

@@ -221,13 +221,23 @@ HostArgs counts_at_run(const Device& device, const HostArgs& host, tern_plane co
   return out;
 }
 
-HostArgs copy_host_args(const Device& device, const tern_host_args* given, std::size_t arrays,
+LengthArrays length_arrays(std::uint32_t op, std::uint32_t given_args) {
+  const ops::OpSpec& spec = ops::op_spec(op);
+  LengthArrays arrays;
+  arrays.or_more = given_args > spec.args.size();
+  for (std::size_t i = 0; i < std::min<std::size_t>(given_args, spec.args.size()); ++i) {
+    arrays.expected += (spec.args[i].flags & ops::kLengths) != 0 ? 1 : 0;
+  }
+  return arrays;
+}
+
+HostArgs copy_host_args(const Device& device, const tern_host_args* given, const LengthArrays& arrays,
                         std::span<const TensorDesc> args) {
   HostArgs copy;
   if (given == nullptr) {
     const bool dynamic = std::any_of(args.begin(), args.end(),
                                      [](const TensorDesc& desc) { return is_present(desc) && desc.dynamic_dim >= 0; });
-    if (arrays > 0 || dynamic) fail(TERN_INVALID_ARGUMENT, "host_args are missing");
+    if (arrays.expected > 0 || dynamic) fail(TERN_INVALID_ARGUMENT, "host_args are missing");
     return copy;
   }
   copy.given = true;
@@ -240,8 +250,10 @@ HostArgs copy_host_args(const Device& device, const tern_host_args* given, std::
                                       desc.shape[desc.dynamic_dim], ", found ", count));
     }
   }
-  if (given->num_arrays != arrays && (given->num_arrays != 0 || device.can(TERN_CAP_HOST_LENGTHS))) {
-    fail(TERN_INVALID_ARGUMENT, cat("host_args: expected ", arrays, " arrays of lengths, found ", given->num_arrays));
+  const bool fits = given->num_arrays == arrays.expected || (arrays.or_more && given->num_arrays > arrays.expected);
+  if (!fits && (given->num_arrays != 0 || device.can(TERN_CAP_HOST_LENGTHS))) {
+    fail(TERN_INVALID_ARGUMENT,
+         cat("host_args: expected ", arrays.expected, " arrays of lengths, found ", given->num_arrays));
   }
   for (std::uint32_t i = 0; i < given->num_arrays; ++i) {
     const tern_host_array& array = given->arrays[i];

@@ -36,8 +36,11 @@ void run_kernel(const KernelCall& call);
 [[nodiscard]] Operand find_operand(const Device& device, const tern_tensor& tensor, const std::string& what,
                                    bool check_alignment);
 
+// The arrays of lengths of an op whose desc had `given_args` arguments.
+[[nodiscard]] LengthArrays length_arrays(std::uint32_t op, std::uint32_t given_args);
+
 // Checks counts against `args` and the arrays of lengths against the op; copies them.
-[[nodiscard]] HostArgs copy_host_args(const Device& device, const tern_host_args* given, std::size_t arrays,
+[[nodiscard]] HostArgs copy_host_args(const Device& device, const tern_host_args* given, const LengthArrays& arrays,
                                       std::span<const TensorDesc> args);
 
 // The counts of a launch whose arguments are `args`: the host's, which the device's plane of counts must repeat; of a

@@ -18,11 +18,6 @@ std::span<const std::byte> attrs_of(const tern_op_desc& desc) {
   return {static_cast<const std::byte*>(desc.attrs), desc.attrs == nullptr ? 0 : desc.attrs_size};
 }
 
-void require_desc(const tern_op_desc* desc) {
-  require(desc != nullptr && desc->size >= sizeof *desc && (desc->args != nullptr || desc->num_args == 0),
-          "no desc, or a desc of an older version");
-}
-
 std::string refusal(const Device& device, const tern_op_desc& desc) {
   return why_not(device, desc.op, args_of(desc), attrs_of(desc), desc.needs, desc.accumulate);
 }
@@ -111,20 +106,24 @@ void run_bound(const Bound& bound, const HostArgs& host_args) {
 
 tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
   const tern_status status = guarded([&](auto&) {
-    require_desc(desc);
-    if (const std::string why = refusal(*world().devices.at(device), *desc); !why.empty()) fail(TERN_UNSUPPORTED, why);
+    const auto d = world().devices.at(device);
+    tern_plugin_desc own;
+    tern_plugin::require(tern_plugin_take_desc(desc, &own));
+    if (const std::string why = refusal(*d, own.desc); !why.empty()) fail(TERN_UNSUPPORTED, why);
   });
   return tern_plugin_answer(status, reason);
 }
 
-tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_options* options, tern_plan* out,
+tern_status plan(tern_device device, const tern_op_desc* given, const tern_plan_options* options, tern_plan* out,
                  tern_plan_info* info) {
   return guarded([&](auto&) {
     tern_plan_options own{};
     tern_plugin::require(tern_plugin_take_options(options, &own));
     const char* choice = own.choice;
     require(out != nullptr && info != nullptr, "plan: no place for the result");
-    require_desc(desc);
+    tern_plugin_desc full;
+    tern_plugin::require(tern_plugin_take_desc(given, &full));
+    const tern_op_desc* desc = &full.desc;
     const auto d = world().devices.at(device);
     require_alive(*d);
     if (!d->can(TERN_CAP_EAGER)) fail(TERN_UNSUPPORTED, cat(d->name(), " runs whole graphs only"));
@@ -138,6 +137,7 @@ tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_o
     made->op = desc->op;
     made->args.assign(desc->args, desc->args + desc->num_args);
     made->attrs.assign(attrs_of(*desc).begin(), attrs_of(*desc).end());
+    made->arrays = length_arrays(desc->op, given->num_args);
     made->needs = desc->needs;
     made->accumulate = desc->accumulate;
     if (desc->alias != nullptr) made->alias.assign(desc->alias, desc->alias + desc->num_args);
@@ -164,20 +164,21 @@ tern_status bind(tern_plan plan, const tern_bind_args* given, tern_bound* out) {
   return guarded([&](auto&) {
     tern_bind_args own{};
     tern_plugin::require(tern_plugin_take_bind_args(given, &own));
-    const tern_tensor* args = own.args;
     const tern_plane workspace = own.workspace;
     void* host_scratch = own.host_scratch;
-    require(args != nullptr && out != nullptr, "bind: a null argument");
+    require(out != nullptr, "bind: a null argument");
     auto made = std::make_shared<Bound>();
     made->plan = world().plans.at(plan);
     const Plan& planned = *made->plan;
     const ops::OpSpec& spec = ops::op_spec(planned.op);
-    made->args.assign(args, args + planned.args.size());
-    for (std::size_t i = 0; i < made->args.size(); ++i) {
-      if (tern_plugin_same_desc(&planned.args[i], &args[i].desc) == 0) {
+    require(own.args != nullptr || own.num_args == 0, "bind: no tensors");
+    for (std::size_t i = 0; i < planned.args.size(); ++i) {
+      const tern_tensor& tensor = *tern_plugin_bound_arg(&own, static_cast<std::uint32_t>(i));
+      if (tern_plugin_same_desc(&planned.args[i], &tensor.desc) == 0) {
         fail(TERN_INVALID_ARGUMENT, cat(spec.name, ": ", spec.args[i].name, ": planned as ", to_string(planned.args[i]),
-                                        ", bound as ", to_string(args[i].desc)));
+                                        ", bound as ", to_string(tensor.desc)));
       }
+      made->args.push_back(tensor);
     }
     const auto place = world().plane(workspace, planned.workspace_bytes, "workspace");
     if (!place.empty()) {
@@ -215,9 +216,8 @@ tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_strea
     Work work;
     work.what = spec.name;
     work.is_launch = true;
-    work.check_args = [plan = b->plan,
-                       arrays = static_cast<std::size_t>(spec.num_lengths())](const tern_host_args* given) {
-      return copy_host_args(*plan->device, given, arrays, plan->args);
+    work.check_args = [plan = b->plan](const tern_host_args* given) {
+      return copy_host_args(*plan->device, given, plan->arrays, plan->args);
     };
     work.args = work.check_args(host_args);
     work.run = [bound](const HostArgs& args) {

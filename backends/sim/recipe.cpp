@@ -25,7 +25,7 @@ struct Recipe {
   std::vector<Node> nodes;
   std::vector<std::uint64_t> places;  // per value: in the workspace, of what it shares memory with
   std::uint32_t num_arguments = 0;
-  std::size_t num_arrays = 0;
+  LengthArrays arrays;
   std::vector<bool> written;  // per argument
   std::uint64_t workspace_bytes = 0;
   std::uint64_t library_bytes = 0;
@@ -97,16 +97,12 @@ class Compiler {
     if (op.op == 0 || op.op >= TERN_OP_LIMIT) fail(TERN_UNSUPPORTED, cat("compile: op ", op.op, " is not known"));
     const ops::OpSpec& spec = ops::op_spec(op.op);
     const std::string where = cat("compile: node ", index, " (", spec.name, ")");
-    require(op.num_args == spec.args.size() && from.inputs != nullptr && from.outputs != nullptr,
-            where + ": wrong number of arguments");
+    require(from.inputs != nullptr && from.outputs != nullptr, where + ": no arguments");
     Recipe::Node node;
     node.op = op.op;
-    const auto* attrs = static_cast<const std::byte*>(op.attrs);
-    if (attrs != nullptr) node.attrs.assign(attrs, attrs + op.attrs_size);
     node.accumulate = op.accumulate;
     node.first_array = from.first_host_array;
-    require(node.first_array == recipe_.num_arrays, where + ": its arrays of lengths do not follow the last node's");
-    recipe_.num_arrays += static_cast<std::size_t>(spec.num_lengths());
+    add_arrays(node.first_array, length_arrays(op.op, op.num_args), where);
     std::vector<TensorDesc> descs(op.num_args, absent_desc());
     for (std::uint32_t a = 0; a < op.num_args; ++a) {
       if (from.inputs[a] >= 0) read(from.inputs[a], where);
@@ -118,10 +114,31 @@ class Compiler {
     for (std::uint32_t a = 0; a < op.num_args; ++a) {
       if (from.outputs[a] >= 0) write(from.outputs[a], where);
     }
-    if (std::string why = why_not(*recipe_.device, op.op, descs, node.attrs, op.needs, op.accumulate); !why.empty()) {
-      fail(TERN_UNSUPPORTED, why);
-    }
+    take(op, descs, node);
     recipe_.nodes.push_back(std::move(node));
+  }
+
+  // A node's arrays of lengths follow the last node's.
+  void add_arrays(std::size_t first, const LengthArrays& arrays, const std::string& where) {
+    LengthArrays& all = recipe_.arrays;
+    require(first == all.expected || (all.or_more && first > all.expected),
+            where + ": its arrays of lengths do not follow the last node's");
+    all.expected = first + arrays.expected;
+    all.or_more = arrays.or_more;
+  }
+
+  // The node's op as this version has it, if the device runs it.
+  void take(const tern_op_desc& op, const std::vector<TensorDesc>& descs, Recipe::Node& node) const {
+    tern_op_desc given = op;
+    given.args = descs.data();
+    tern_plugin_desc own;
+    tern_plugin::require(tern_plugin_take_desc(&given, &own));
+    node.values.resize(own.desc.num_args, -1);
+    const auto* attrs = static_cast<const std::byte*>(own.desc.attrs);
+    node.attrs.assign(attrs, attrs + own.desc.attrs_size);
+    const std::string why =
+        why_not(*recipe_.device, op.op, {own.desc.args, own.desc.num_args}, node.attrs, op.needs, op.accumulate);
+    if (!why.empty()) fail(TERN_UNSUPPORTED, why);
   }
 
   // What an argument reads and what it writes lie in the same place.
@@ -260,7 +277,8 @@ tern_status launch_recipe(tern_recipe recipe, const tern_bind_args* given, const
     const auto r = world().recipes.at(recipe);
     const auto s = world().streams.at(stream);
     require(s->device == r->device, "launch_recipe: the stream is another device's");
-    require(arguments != nullptr || r->num_arguments == 0, "launch_recipe: no arguments");
+    require(own.num_args == r->num_arguments && (arguments != nullptr || own.num_args == 0),
+            "launch_recipe: another number of arguments than the graph has");
     std::vector<tern_tensor> tensors(arguments, arguments + r->num_arguments);
     check_arguments(*r, tensors);
     (void)world().plane(workspace, r->workspace_bytes, "launch_recipe: workspace");
@@ -269,7 +287,7 @@ tern_status launch_recipe(tern_recipe recipe, const tern_bind_args* given, const
     Work work;
     work.what = "a compiled graph";
     work.is_launch = true;
-    work.args = copy_host_args(*r->device, host_args, r->num_arrays, descs);
+    work.args = copy_host_args(*r->device, host_args, r->arrays, descs);
     work.run = [recipe, tensors = std::move(tensors), workspace, counts = own.counts,
                 descs = std::move(descs)](const HostArgs& args) {
       if (!world().recipes.contains(recipe)) fail(TERN_INVALID_ARGUMENT, "its recipe was destroyed before it ran");

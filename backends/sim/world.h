@@ -62,6 +62,12 @@ struct Ticket {
   std::chrono::steady_clock::time_point time;
 };
 
+// How many arrays of lengths come with a launch.
+struct LengthArrays {
+  std::size_t expected = 0;
+  bool or_more = false;  // a newer host has arguments with lengths that are not known here
+};
+
 // A launch's lengths and counts, copied: nothing of the caller's is read later.
 struct HostArgs {
   bool given = false;
@@ -111,6 +117,7 @@ struct Plan {
   std::shared_ptr<Device> device;
   std::uint32_t op = 0;
   std::vector<tern_tensor_desc> args;
+  LengthArrays arrays;
   std::vector<std::byte> attrs;
   std::uint32_t needs = 0;
   std::uint32_t accumulate = 0;

@@ -255,7 +255,11 @@ static const tern_arg_signature tern_softcap_args[] = {
     {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
 };
 
-enum { TERN_OP_SIGNATURE_COUNT = 29 };
+enum {
+  TERN_OP_SIGNATURE_COUNT = 29,
+  TERN_OP_MAX_ARGS = 16,
+  TERN_OP_MAX_ATTRS = 6 /* of 4 bytes each */
+};
 static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_CAST_COPY, TERN_CAST_COPY_NUM_ARGS, 0, "cast_copy", tern_cast_copy_args},
     {TERN_OP_GATHER_ROWS, TERN_GATHER_ROWS_NUM_ARGS, 0, "gather_rows", tern_gather_rows_args},

@@ -206,11 +206,12 @@ typedef struct tern_op_desc {
   uint32_t op;          /* TERN_OP_* */
   uint32_t needs;
   uint32_t accumulate;  /* bit per argument: this output adds to what it holds instead of replacing it */
-  uint32_t num_args;
-  uint32_t attrs_size;
+  uint32_t num_args;    /* what the table has beyond is absent */
+  uint32_t attrs_size;  /* what the struct has beyond is zero */
   const tern_tensor_desc* args; /* at their largest shapes, in the op table's order */
   const void* attrs;            /* tern_<op>_attrs */
   const int8_t* alias;          /* per argument: the input whose memory this output shares exactly, or -1 */
+  int64_t reserved_tail[2];
 } tern_op_desc;
 
 typedef struct tern_plan_options {
@@ -234,7 +235,7 @@ typedef struct tern_plan_info {
 /* Where a planned op, or a recipe, finds its memory. The workspace covers every length within the planned one. */
 typedef struct tern_bind_args {
   uint32_t size;
-  uint32_t reserved;
+  uint32_t num_args;       /* as planned, or of the graph */
   const tern_tensor* args; /* of the op in its table's order, or of the recipe */
   tern_plane workspace;
   tern_plane counts;  /* TERN_MAX_COUNTS int64, by count_slot: the same numbers as host_args.counts, uploaded by the host

@@ -1,5 +1,6 @@
 // Writes include/tern/accel_signatures.h from the op table to standard output; script/generate keeps the committed copy
 // current.
+#include <algorithm>
 #include <cctype>
 #include <iostream>
 #include <string>
@@ -115,8 +116,16 @@ void write_op(const tern::ops::OpSpec& op) {
 
 int main() {
   std::cout << kHead << "\n";
-  for (const auto& op : tern::ops::op_table()) write_args(op);
-  std::cout << "\nenum { TERN_OP_SIGNATURE_COUNT = " << tern::ops::op_table().size() << " };\n"
+  std::size_t most_args = 0;
+  std::size_t most_attrs = 0;
+  for (const auto& op : tern::ops::op_table()) {
+    write_args(op);
+    most_args = std::max(most_args, op.args.size());
+    most_attrs = std::max(most_attrs, op.attrs.size());
+  }
+  std::cout << "\nenum {\n  TERN_OP_SIGNATURE_COUNT = " << tern::ops::op_table().size()
+            << ",\n  TERN_OP_MAX_ARGS = " << most_args << ",\n  TERN_OP_MAX_ATTRS = " << most_attrs
+            << " /* of 4 bytes each */\n};\n"
             << "static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {\n";
   for (const auto& op : tern::ops::op_table()) write_op(op);
   std::cout << "};\n\n#endif\n";

@@ -134,6 +134,10 @@ static inline tern_status tern_plugin_check_tensor(const tern_tensor_desc* desc,
     return tern_plugin_fail(broken, "rank %ld, expected 0 to %d", (long)desc->rank, TERN_MAX_RANK);
   }
   if (desc->rank == 0) return TERN_OK; /* absent: nothing else means anything */
+  if (desc->reserved[0] != 0 || desc->reserved[1] != 0 || desc->reserved_tail[0] != 0 || desc->reserved_tail[1] != 0 ||
+      desc->scheme.reserved[0] != 0 || desc->scheme.reserved[1] != 0) {
+    return tern_plugin_fail(TERN_UNSUPPORTED, "its desc has members of a newer version");
+  }
   if (tern_plugin_dtype_bytes(desc->dtype) == 0) {
     return tern_plugin_fail(TERN_UNSUPPORTED, "no dtype has the number %ld", (long)desc->dtype);
   }
@@ -213,29 +217,67 @@ static inline tern_status tern_plugin_check_alias(const tern_op_desc* desc, cons
   return TERN_OK;
 }
 
-/* Whether the table of ops permits the desc: known op and needs, number of arguments, attributes, and each argument in
- * itself: its role, dtype, strides, packing, layout, dynamic dimension and alias. How shapes go together is the
- * kernels' own matter. TERN_INVALID_ARGUMENT: the caller broke the contract. TERN_UNSUPPORTED: the desc may be one of a
- * later version. */
-static inline tern_status tern_plugin_check_desc(const tern_op_desc* desc) {
-  if (desc == NULL || desc->size < sizeof *desc) {
-    return tern_plugin_fail(TERN_INVALID_ARGUMENT, "no desc of an op, or one of an older version");
+/* An op's desc as this version has it: exactly the table's arguments and attributes. Made by tern_plugin_take_desc;
+ * `desc` points into it or at the host's own, so it is neither copied nor kept. */
+typedef struct tern_plugin_desc {
+  tern_op_desc desc;
+  tern_tensor_desc args[TERN_OP_MAX_ARGS];
+  int32_t attrs[TERN_OP_MAX_ATTRS];
+  int8_t alias[TERN_OP_MAX_ARGS];
+} tern_plugin_desc;
+
+/* Reads a desc of an older or newer host: what it lacks at its end is absent or zero, what it has beyond must be. */
+static inline tern_status tern_plugin_complete_desc(const tern_op_signature* op, tern_plugin_desc* own) {
+  tern_op_desc* desc = &own->desc;
+  const uint32_t args = desc->num_args < op->num_args ? desc->num_args : op->num_args;
+  const uint32_t attrs = desc->attrs_size < op->attrs_size ? desc->attrs_size : op->attrs_size;
+  if ((desc->args == NULL && desc->num_args > 0) || (desc->attrs == NULL && desc->attrs_size > 0)) {
+    return tern_plugin_fail(TERN_INVALID_ARGUMENT, "%s: no arguments, or no attributes", op->name);
   }
-  const tern_op_signature* op = tern_plugin_signature(desc->op);
-  if (op == NULL) {
-    return tern_plugin_fail(TERN_UNSUPPORTED, "no op of this version has the id %lu", (unsigned long)desc->op);
-  }
-  if (desc->args == NULL || desc->num_args != op->num_args) {
-    return tern_plugin_fail(TERN_INVALID_ARGUMENT, "%s: expected %lu arguments, found %lu", op->name,
-                            (unsigned long)op->num_args, desc->args == NULL ? 0ul : (unsigned long)desc->num_args);
-  }
-  if (desc->attrs_size < op->attrs_size || (desc->attrs == NULL && desc->attrs_size > 0)) {
-    return tern_plugin_fail(TERN_INVALID_ARGUMENT, "%s: expected %lu bytes of attributes, found %lu", op->name,
-                            (unsigned long)op->attrs_size, desc->attrs == NULL ? 0ul : (unsigned long)desc->attrs_size);
+  for (uint32_t i = op->num_args; i < desc->num_args; ++i) {
+    if (desc->args[i].rank == 0 && (desc->alias == NULL || desc->alias[i] == -1)) continue;
+    return tern_plugin_fail(TERN_UNSUPPORTED, "%s: an argument of a newer version", op->name);
   }
   for (uint32_t i = op->attrs_size; i < desc->attrs_size; ++i) {
     if (((const unsigned char*)desc->attrs)[i] == 0) continue;
     return tern_plugin_fail(TERN_UNSUPPORTED, "%s: attributes of a newer version", op->name);
+  }
+  if (args < op->num_args) {
+    memset(own->args, 0, sizeof own->args);
+    memset(own->alias, -1, sizeof own->alias);
+    if (args > 0) memcpy(own->args, desc->args, args * sizeof own->args[0]);
+    if (args > 0 && desc->alias != NULL) memcpy(own->alias, desc->alias, args);
+    desc->args = own->args;
+    desc->alias = desc->alias == NULL ? NULL : own->alias;
+  }
+  if (attrs < op->attrs_size) {
+    memset(own->attrs, 0, sizeof own->attrs);
+    if (attrs > 0) memcpy(own->attrs, desc->attrs, attrs);
+    desc->attrs = own->attrs;
+  }
+  desc->num_args = op->num_args;
+  desc->attrs_size = op->attrs_size;
+  return TERN_OK;
+}
+
+/* Reads the desc that `supports` or `plan` was given into `own`, whose `desc` is the one to go on with, if the table of
+ * ops permits it: known op and needs, arguments, attributes, and each argument in itself: its role, dtype, strides,
+ * packing, layout, dynamic dimension and alias. How shapes go together is the kernels' own matter.
+ * TERN_INVALID_ARGUMENT: the caller broke the contract. TERN_UNSUPPORTED: the desc may be one of a later version. */
+static inline tern_status tern_plugin_take_desc(const tern_op_desc* given, tern_plugin_desc* own) {
+  if (given == NULL || given->size < sizeof *given) {
+    return tern_plugin_fail(TERN_INVALID_ARGUMENT, "no desc of an op, or one of another major version");
+  }
+  const tern_op_signature* op = tern_plugin_signature(given->op);
+  if (op == NULL) {
+    return tern_plugin_fail(TERN_UNSUPPORTED, "no op of this version has the id %lu", (unsigned long)given->op);
+  }
+  const tern_op_desc* desc = &own->desc;
+  own->desc = *given;
+  const tern_status complete = tern_plugin_complete_desc(op, own);
+  if (complete != TERN_OK) return complete;
+  if (desc->reserved_tail[0] != 0 || desc->reserved_tail[1] != 0) {
+    return tern_plugin_fail(TERN_UNSUPPORTED, "%s: its desc has members of a newer version", op->name);
   }
   if ((desc->needs & ~(uint32_t)(TERN_NEED_DETERMINISTIC | TERN_NEED_ROW_INVARIANT)) != 0) {
     return tern_plugin_fail(TERN_UNSUPPORTED, "%s: an unknown need in 0x%lx", op->name, (unsigned long)desc->needs);

@@ -13,7 +13,7 @@ extern "C" {
 typedef struct tern_plugin_kernel {
   uint32_t op;      /* TERN_OP_* */
   const char* name; /* unique among the kernels of its op */
-  /* Whether it takes a desc that tern_plugin_check_desc permits; if not, tern_plugin_fail with TERN_UNSUPPORTED and the
+  /* Whether it takes a desc that tern_plugin_take_desc gave; if not, tern_plugin_fail with TERN_UNSUPPORTED and the
    * reason, without the op's name. TERN_INVALID_ARGUMENT if shapes break the op's contract. Null: it takes every one.
    */
   tern_status (*supports)(const struct tern_plugin_kernel* kernel, tern_device device, const tern_op_desc* desc);
@@ -43,7 +43,7 @@ static inline void tern_plugin_append(tern_text text, const char* separator, con
 
 /* The kernels of a list that take the desc (and are called `choice`, unless that is null or ""), in the list's order:
  * the first `room` of them. Gives how many were found. If none, *status and the last error say why: the refusals of all
- * that were asked, or that no kernel is called so; else *status is TERN_OK. `desc` has been checked. */
+ * that were asked, or that no kernel is called so; else *status is TERN_OK. `desc` is one that tern_plugin_take_desc gave. */
 static inline uint32_t tern_plugin_find_kernels(const tern_plugin_kernel* const* kernels, uint32_t count,
                                                 tern_device device, const tern_op_desc* desc, const char* choice,
                                                 const tern_plugin_kernel** found, uint32_t room, tern_status* status) {
@@ -84,15 +84,15 @@ static inline uint32_t tern_plugin_find_kernels(const tern_plugin_kernel* const*
   return taken;
 }
 
-/* Checks the desc and finds the first kernel that takes it, as a backend that measures nothing chooses: for `supports`,
- * where `found` is null, and `plan`. */
+/* Reads the desc into `own` (tern_plugin_take_desc) and finds the first kernel that takes it, as a backend that
+ * measures nothing chooses: for `supports`, where `found` is null, and `plan`. */
 static inline tern_status tern_plugin_find_kernel(const tern_plugin_kernel* const* kernels, uint32_t count,
                                                   tern_device device, const tern_op_desc* desc, const char* choice,
-                                                  const tern_plugin_kernel** found) {
+                                                  tern_plugin_desc* own, const tern_plugin_kernel** found) {
   const tern_plugin_kernel* first = NULL;
-  tern_status status = tern_plugin_check_desc(desc);
+  tern_status status = tern_plugin_take_desc(desc, own);
   if (status != TERN_OK) return status;
-  (void)tern_plugin_find_kernels(kernels, count, device, desc, choice, &first, 1, &status);
+  (void)tern_plugin_find_kernels(kernels, count, device, &own->desc, choice, &first, 1, &status);
   if (found != NULL) *found = first;
   return status;
 }

@@ -8,9 +8,10 @@
 extern "C" {
 #endif
 
-/* Makes the struct behind a plan: `bytes` large, its first member a tern_op_desc that becomes a copy of the checked
- * `desc` with all that it points at, as nothing of the host's is read later. The rest is zeros. `plan` is the place for
- * the pointer; tern_plugin_free frees it all. `return tern_plugin_copy_desc(desc, sizeof **plan, plan);`
+/* Makes the struct behind a plan: `bytes` large, its first member a tern_op_desc that becomes a copy of `desc`, which
+ * tern_plugin_take_desc gave, with all that it points at, as nothing of the host's is read later. The rest is zeros.
+ * `plan` is the place for the pointer; tern_plugin_free frees it all. `return tern_plugin_copy_desc(&own.desc, sizeof
+ * **plan, plan);`
  * TERN_OUT_OF_HOST_MEMORY. */
 static inline tern_status tern_plugin_copy_desc(const tern_op_desc* desc, size_t bytes, void* plan) {
   const size_t args = ((bytes > sizeof *desc ? bytes : sizeof *desc) + 15) / 16 * 16;
@@ -28,10 +29,20 @@ static inline tern_status tern_plugin_copy_desc(const tern_op_desc* desc, size_t
   return TERN_OK;
 }
 
-/* Whether tensors are bound as they were planned. `planned` has been checked; `args` has as many. */
-static inline tern_status tern_plugin_check_bound(const tern_op_desc* planned, const tern_tensor* args) {
+/* The tensor that is bound as the argument `arg`: an absent one where an older host gives fewer. */
+static inline const tern_tensor* tern_plugin_bound_arg(const tern_bind_args* given, uint32_t arg) {
+  static tern_tensor absent; /* zeros, and never written */
+  return arg < given->num_args ? &given->args[arg] : &absent;
+}
+
+/* Whether tensors are bound as they were planned. `planned` is the plan's own, `given` was read by
+ * tern_plugin_take_bind_args. */
+static inline tern_status tern_plugin_check_bound(const tern_op_desc* planned, const tern_bind_args* given) {
+  if (given->args == NULL && given->num_args > 0) {
+    return tern_plugin_fail(TERN_INVALID_ARGUMENT, "%s: no tensors to bind", tern_plugin_op_name(planned->op));
+  }
   for (uint32_t i = 0; i < planned->num_args; ++i) {
-    if (tern_plugin_same_desc(&planned->args[i], &args[i].desc)) continue;
+    if (tern_plugin_same_desc(&planned->args[i], &tern_plugin_bound_arg(given, i)->desc)) continue;
     return tern_plugin_fail(TERN_INVALID_ARGUMENT, "%s: %s is bound with another desc than it was planned with",
                             tern_plugin_op_name(planned->op), tern_plugin_arg_name(planned->op, i));
   }

@@ -1,5 +1,6 @@
 // Plans, bindings and launches of single ops.
 #include <algorithm>
+#include <cstring>
 
 #include "mutant/world.h"
 
@@ -42,6 +43,29 @@ tern_status plan_destroy(tern_plan raw) {
   const std::unique_ptr<Planned> planned(reinterpret_cast<Planned*>(raw));
   if (planned->other != nullptr) world->inner->plan_destroy(planned->other);
   return world->inner->plan_destroy(planned->inner);
+}
+
+tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
+  if (!concerns(desc->op) || world->plan.mistake != Mistake::ignored_surplus) {
+    return world->inner->supports(device, desc, reason);
+  }
+  const ops::OpSpec& spec = ops::op_spec(desc->op);
+  tern_op_desc known = *desc;
+  known.num_args = std::min(desc->num_args, static_cast<std::uint32_t>(spec.args.size()));
+  known.attrs_size = std::min(desc->attrs_size, static_cast<std::uint32_t>(spec.attrs.size() * 4));
+  known.reserved_tail[0] = known.reserved_tail[1] = 0;
+  std::vector<tern_tensor_desc> args(desc->args, desc->args + known.num_args);
+  bool changed = known.num_args < desc->num_args || known.attrs_size < desc->attrs_size;
+  for (tern_tensor_desc& arg : args) {
+    const tern_tensor_desc before = arg;
+    std::fill(std::begin(arg.reserved), std::end(arg.reserved), std::uint8_t{0});
+    std::fill(std::begin(arg.reserved_tail), std::end(arg.reserved_tail), 0);
+    std::fill(std::begin(arg.scheme.reserved), std::end(arg.scheme.reserved), 0);
+    changed = changed || std::memcmp(&before, &arg, sizeof(arg)) != 0;
+  }
+  known.args = args.data();
+  if (changed) ++world->made;
+  return world->inner->supports(device, &known, reason);
 }
 
 tern_status bind(tern_plan raw, const tern_bind_args* args, tern_bound* out) {

@@ -143,6 +143,7 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
     case Mistake::shared_workspace:
     case Mistake::ignored_stream:
     case Mistake::other_choice:
+    case Mistake::ignored_surplus:
     case Mistake::leak:
       return {-1};
     case Mistake::wrong_attribute:
@@ -209,6 +210,7 @@ bool needs_laws(Mistake mistake) {
     case Mistake::row_variant:
     case Mistake::ignored_stream:
     case Mistake::other_choice:
+    case Mistake::ignored_surplus:
     case Mistake::shared_workspace:
     case Mistake::stale_replay:
     case Mistake::partial_update:

@@ -165,6 +165,7 @@ const char* name_of(Mistake mistake) {
                                            "first_slot",
                                            "leak",
                                            "other_choice",
+                                           "ignored_surplus",
                                            "late_host_args",
                                            "late_desc",
                                            "late_bind_args",
@@ -177,7 +178,7 @@ const char* name_of(Mistake mistake) {
 const std::vector<Mistake>& kernel_mistakes() {
   static const std::vector<Mistake> mistakes = [] {
     std::vector<Mistake> out;
-    for (int i = static_cast<int>(Mistake::missed_tail); i <= static_cast<int>(Mistake::other_choice); ++i) {
+    for (int i = static_cast<int>(Mistake::missed_tail); i <= static_cast<int>(Mistake::ignored_surplus); ++i) {
       out.push_back(static_cast<Mistake>(i));
     }
     return out;
@@ -196,6 +197,7 @@ std::shared_ptr<const accel::Backend> mutate(std::shared_ptr<const accel::Backen
   std::memcpy(&one.table, one.inner, std::min<std::size_t>(sizeof(one.table), one.inner->size));
   tern_backend& table = one.table;
   table.name = "mutant";
+  table.supports = supports;
   table.plan = plan;
   table.plan_destroy = plan_destroy;
   table.bind = bind;

@@ -51,6 +51,7 @@ enum class Mistake {
   first_slot,         // every dynamic dimension takes its count from slot 0
   leak,               // each launch keeps some device memory for good
   other_choice,       // a choice given to plan is not kept
+  ignored_surplus,    // what a newer host asks for beyond this version is left out in silence
   late_host_args,  // host_args are read after launch has returned: ends in a crash, so it is tried in a process of its
                    // own
   late_desc,       // the desc given to plan or compile is read when the kernel is launched: tried in the same way

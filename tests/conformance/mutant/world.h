@@ -88,6 +88,7 @@ tern_status launch_record(BoundRecord& record, const tern_host_args* host_args, 
                           const Launch::Run& inner);
 
 // Functions of the table: kernels.cpp, recipes.cpp.
+tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason);
 tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_options* options, tern_plan* out,
                  tern_plan_info* info);
 tern_status plan_destroy(tern_plan plan);

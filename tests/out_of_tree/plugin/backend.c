@@ -170,28 +170,32 @@ static const tern_plugin_kernel loop = {.op = TERN_OP_AXPBY, .name = "loop", .su
 static const tern_plugin_kernel* const kernels[] = {&loop};
 
 static tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
-  return tern_plugin_answer(tern_plugin_find_kernel(kernels, 1, device, desc, NULL, NULL), reason);
+  tern_plugin_desc own;
+  return tern_plugin_answer(tern_plugin_find_kernel(kernels, 1, device, desc, NULL, &own, NULL), reason);
 }
 
 static tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_options* options, tern_plan* out,
                         tern_plan_info* info) {
   const tern_plugin_kernel* found = NULL;
   tern_plan_info filled = {.workspace_bytes = 0}; /* nor scratch */
-  tern_plan_options own;
-  tern_status status = tern_plugin_take_options(options, &own);
-  if (status == TERN_OK) status = tern_plugin_find_kernel(kernels, 1, device, desc, own.choice, &found);
+  tern_plan_options asked;
+  tern_plugin_desc own;
+  tern_status status = tern_plugin_take_options(options, &asked);
+  if (status == TERN_OK) status = tern_plugin_find_kernel(kernels, 1, device, desc, asked.choice, &own, &found);
   if (status != TERN_OK) return status;
   tern_plugin_choice(found, device, (tern_text){filled.choice, sizeof filled.choice});
   status = tern_plugin_give_info(info, &filled, sizeof filled);
-  return status == TERN_OK ? tern_plugin_copy_desc(desc, sizeof **out, out) : status;
+  return status == TERN_OK ? tern_plugin_copy_desc(&own.desc, sizeof **out, out) : status;
 }
 
 static tern_status bind(tern_plan planned, const tern_bind_args* given, tern_bound* out) {
   struct tern_bound_s made = {.desc = &planned->desc};
-  tern_status status = tern_plugin_check_bound(&planned->desc, given->args); /* no workspace; counts come at launch */
+  tern_bind_args own; /* no workspace was asked for, and counts come at launch */
+  tern_status status = tern_plugin_take_bind_args(given, &own);
+  if (status == TERN_OK) status = tern_plugin_check_bound(&planned->desc, &own);
   for (uint32_t i = 0; status == TERN_OK && i < TERN_AXPBY_NUM_ARGS; ++i) {
-    const tern_plane plane = given->args[i].planes[0];
-    if (given->args[i].desc.rank == 0) continue; /* absent: its planes mean nothing */
+    const tern_plane plane = tern_plugin_bound_arg(&own, i)->planes[0];
+    if (planned->desc.args[i].rank == 0) continue; /* absent: its planes mean nothing */
     status = tern_plugin_check_plane(&planned->desc, i, plane.offset, plane.buffer != NULL ? plane.buffer->bytes : 0);
     made.data[i] = (float*)(void*)at(plane, 0);
   }

@@ -1,6 +1,8 @@
 // The structs that calls of the C interface take, in one line.
 #pragma once
 
+#include <span>
+
 #include "tern/accel.h"
 
 namespace tern::test {
@@ -13,10 +15,11 @@ inline tern_plan_options choosing(const char* choice) {
   return options;
 }
 
-inline tern_bind_args placed(const tern_tensor* args, tern_plane workspace = {}) {
+inline tern_bind_args placed(std::span<const tern_tensor> args, tern_plane workspace = {}) {
   tern_bind_args out{};
   out.size = sizeof out;
-  out.args = args;
+  out.num_args = static_cast<std::uint32_t>(args.size());
+  out.args = args.data();
   out.workspace = workspace;
   return out;
 }

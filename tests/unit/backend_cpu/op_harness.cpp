@@ -98,7 +98,7 @@ Outcome launch(Device& device, const OpCase& c, std::vector<tern_tensor>& tensor
   auto* space = static_cast<std::uint8_t*>(Device::pointer(workspace));
   std::memset(space, 0xff, info.workspace_bytes);
   std::memset(space + info.workspace_bytes, 0x5a, 4096);
-  const tern_bind_args given = placed(tensors.data(), workspace);
+  const tern_bind_args given = placed(tensors, workspace);
   must(backend().bind(held.plan, &given, &held.bound), "bind");
   std::vector<tern_host_array> arrays;
   const auto& spec = ops::op_spec(c.op);

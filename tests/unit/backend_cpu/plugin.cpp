@@ -182,7 +182,7 @@ void run(Plugin& p, Call& call) {
     ASSERT_EQ(t.fill(workspace, 0xff, info.workspace_bytes, p.stream), TERN_OK);  // what it held before must not matter
   }
   tern_bound bound = nullptr;
-  const tern_bind_args given = placed(tensors.data(), workspace);
+  const tern_bind_args given = placed(tensors, workspace);
   ASSERT_EQ(t.bind(plan, &given, &bound), TERN_OK) << p.last_error();
   tern_host_args host_args{};
   host_args.size = sizeof host_args;

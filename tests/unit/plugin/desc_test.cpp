@@ -14,6 +14,19 @@ extern "C" tern_status plugin_c_check(const tern_op_desc* desc);
 namespace tern::test {
 namespace {
 
+tern_status take(const tern_op_desc* desc) {
+  tern_plugin_desc own;
+  return tern_plugin_take_desc(desc, &own);
+}
+
+tern_bind_args bound_args(std::span<const tern_tensor> tensors) {
+  tern_bind_args out{};
+  out.size = sizeof out;
+  out.num_args = static_cast<std::uint32_t>(tensors.size());
+  out.args = tensors.data();
+  return out;
+}
+
 struct Broken {
   const char* what;
   std::function<void(AxpbyDesc&)> harm;
@@ -22,14 +35,28 @@ struct Broken {
 };
 
 const Broken kBroken[] = {
-    {"a short desc", [](auto& d) { d.desc.size = sizeof(tern_op_desc) - 1; }, TERN_INVALID_ARGUMENT, "older version"},
+    {"a short desc", [](auto& d) { d.desc.size = sizeof(tern_op_desc) - 1; }, TERN_INVALID_ARGUMENT, "another major"},
     {"op 0", [](auto& d) { d.desc.op = 0; }, TERN_UNSUPPORTED, "the id 0"},
     {"an op to come", [](auto& d) { d.desc.op = 4000; }, TERN_UNSUPPORTED, "the id 4000"},
-    {"no arguments", [](auto& d) { d.desc.args = nullptr; }, TERN_INVALID_ARGUMENT, "expected 3 arguments, found 0"},
-    {"too few arguments", [](auto& d) { d.desc.num_args = 2; }, TERN_INVALID_ARGUMENT, "found 2"},
-    {"too many arguments", [](auto& d) { d.desc.num_args = 4; }, TERN_INVALID_ARGUMENT, "found 4"},
-    {"short attributes", [](auto& d) { d.desc.attrs_size = 7; }, TERN_INVALID_ARGUMENT, "expected 8 bytes"},
-    {"no attributes", [](auto& d) { d.desc.attrs = nullptr; }, TERN_INVALID_ARGUMENT, "found 0"},
+    {"no arguments", [](auto& d) { d.desc.args = nullptr; }, TERN_INVALID_ARGUMENT, "axpby: no arguments"},
+    {"too few arguments", [](auto& d) { d.desc.num_args = 2; }, TERN_INVALID_ARGUMENT, "axpby: out: it is absent"},
+    {"a later argument",
+     [](auto& d) {
+       d.desc.num_args = 4;
+       d.args[3] = d.x();
+     },
+     TERN_UNSUPPORTED, "newer version"},
+    {"an alias of a later argument",
+     [](auto& d) {
+       d.desc.num_args = 4;
+       d.alias[3] = 0;
+     },
+     TERN_UNSUPPORTED, "newer"},
+    {"no attributes", [](auto& d) { d.desc.attrs = nullptr; }, TERN_INVALID_ARGUMENT, "no attributes"},
+    {"a later member of the desc", [](auto& d) { d.desc.reserved_tail[1] = 1; }, TERN_UNSUPPORTED, "newer version"},
+    {"a later member of a tensor", [](auto& d) { d.x().reserved_tail[0] = 1; }, TERN_UNSUPPORTED, "axpby: x: its desc"},
+    {"another later member", [](auto& d) { d.x().reserved[1] = 1; }, TERN_UNSUPPORTED, "newer version"},
+    {"a later member of a scheme", [](auto& d) { d.x().scheme.reserved[0] = 1; }, TERN_UNSUPPORTED, "newer version"},
     {"later attributes",
      [](auto& d) {
        d.desc.attrs_size = 16;
@@ -78,19 +105,19 @@ TEST(PluginDesc, EachBreachIsNamed) {
   for (const Broken& broken : kBroken) {
     SCOPED_TRACE(broken.what);
     AxpbyDesc d;
-    ASSERT_EQ(tern_plugin_check_desc(&d.desc), TERN_OK) << tern_plugin_error();
+    ASSERT_EQ(take(&d.desc), TERN_OK) << tern_plugin_error();
     broken.harm(d);
-    EXPECT_EQ(tern_plugin_check_desc(&d.desc), broken.status);
+    EXPECT_EQ(take(&d.desc), broken.status);
     const std::string text = tern_plugin_error();
     EXPECT_NE(text.find(broken.text), std::string::npos) << text;
     EXPECT_EQ(plugin_c_check(&d.desc), broken.status) << "as C";
   }
-  EXPECT_EQ(tern_plugin_check_desc(nullptr), TERN_INVALID_ARGUMENT);
+  EXPECT_EQ(take(nullptr), TERN_INVALID_ARGUMENT);
 }
 
 TEST(PluginDesc, WhatTheContractLeavesOpenIsTaken) {
   AxpbyDesc d;
-  const auto taken = [&] { return tern_plugin_check_desc(&d.desc) == TERN_OK; };
+  const auto taken = [&] { return take(&d.desc) == TERN_OK; };
   d.desc.size = 4096;
   EXPECT_TRUE(taken()) << tern_plugin_error();
   d.desc.attrs_size = 16;  // a later version's, but zeros
@@ -109,12 +136,53 @@ TEST(PluginDesc, WhatTheContractLeavesOpenIsTaken) {
   EXPECT_TRUE(taken()) << tern_plugin_error();
 }
 
+// An older host knows fewer arguments and attributes, a newer one more: neither changes what the kernel is asked.
+TEST(PluginDesc, IsCompletedToThisVersion) {
+  AttentionDesc d;
+  d.desc.num_args = TERN_ATTENTION_OUT + 1;  // without lse
+  d.desc.attrs_size = sizeof(d.attrs) - 4;   // without max_seqlen_k
+  d.args[TERN_ATTENTION_OUT + 1] = d.args[TERN_ATTENTION_OUT];
+  tern_plugin_desc own;
+  ASSERT_EQ(tern_plugin_take_desc(&d.desc, &own), TERN_OK) << tern_plugin_error();
+  EXPECT_EQ(own.desc.num_args, static_cast<std::uint32_t>(TERN_ATTENTION_NUM_ARGS));
+  EXPECT_EQ(own.desc.args[TERN_ATTENTION_LSE].rank, 0) << "read beyond what was given";
+  EXPECT_TRUE(tern_plugin_same_desc(&own.desc.args[TERN_ATTENTION_OUT], &d.args[TERN_ATTENTION_OUT]));
+  EXPECT_EQ(own.desc.attrs_size, sizeof(tern_attention_attrs));
+  const auto* attrs = static_cast<const tern_attention_attrs*>(own.desc.attrs);
+  EXPECT_EQ(attrs->scale, 1.0F);
+  EXPECT_EQ(attrs->max_seqlen_q, 4);
+  EXPECT_EQ(attrs->max_seqlen_k, 0);
+  AxpbyDesc newer;
+  newer.desc.num_args = 4;
+  newer.args[3] = absent_desc();
+  newer.desc.attrs_size = 16;
+  ASSERT_EQ(tern_plugin_take_desc(&newer.desc, &own), TERN_OK) << tern_plugin_error();
+  EXPECT_EQ(own.desc.num_args, 3U);
+  EXPECT_EQ(own.desc.attrs_size, sizeof(tern_axpby_attrs));
+}
+
+// A host of another version binds as many tensors as it planned with.
+TEST(PluginBound, TakesTheTensorsOfAnotherVersion) {
+  AxpbyDesc d;
+  std::vector<tern_tensor> tensors(4);
+  for (std::size_t i = 0; i < 3; ++i) tensors[i].desc = d.args[i];
+  tern_bind_args given = bound_args(tensors);
+  tern_op_desc planned = d.desc;
+  EXPECT_EQ(tern_plugin_check_bound(&planned, &given), TERN_OK) << tern_plugin_error();
+  given.num_args = 2;
+  EXPECT_EQ(tern_plugin_check_bound(&planned, &given), TERN_INVALID_ARGUMENT) << "out is missing";
+  EXPECT_EQ(tern_plugin_bound_arg(&given, 2)->desc.rank, 0);
+  EXPECT_EQ(tern_plugin_bound_arg(&given, 2)->planes[0].buffer, nullptr);
+  given.args = nullptr;
+  EXPECT_EQ(tern_plugin_check_bound(&planned, &given), TERN_INVALID_ARGUMENT);
+}
+
 TEST(PluginDesc, AnOutputOfAnotherArgumentsDtypeFollowsIt) {
   tern_tensor_desc args[3] = {make_desc(TERN_I16, {4, 2}), make_desc(TERN_I32, {3}), make_desc(TERN_I16, {3, 2})};
-  tern_op_desc desc{sizeof desc, TERN_OP_GATHER_ROWS, 0, 0, 3, 0, args, nullptr, nullptr};
-  EXPECT_EQ(tern_plugin_check_desc(&desc), TERN_OK) << tern_plugin_error();
+  tern_op_desc desc{sizeof desc, TERN_OP_GATHER_ROWS, 0, 0, 3, 0, args, nullptr, nullptr, {}};
+  EXPECT_EQ(take(&desc), TERN_OK) << tern_plugin_error();
   args[TERN_GATHER_ROWS_Y].dtype = TERN_U16;
-  EXPECT_EQ(tern_plugin_check_desc(&desc), TERN_UNSUPPORTED);
+  EXPECT_EQ(take(&desc), TERN_UNSUPPORTED);
   EXPECT_STREQ(tern_plugin_error(), "gather_rows: y: expected i16, found u16");
 }
 
@@ -160,7 +228,7 @@ TEST(PluginDesc, IsNoStricterThanTheHost) {
     d.desc.accumulate = below(4) == 0 ? static_cast<std::uint32_t>(below(16)) : 0;
     const auto attrs = std::as_bytes(std::span(d.attrs)).first(d.desc.attrs_size);
     const std::string problem = ops::check_call(d.desc.op, d.args, attrs, d.desc.accumulate);
-    const tern_status status = tern_plugin_check_desc(&d.desc);
+    const tern_status status = take(&d.desc);
     ASSERT_TRUE(!problem.empty() || status == TERN_OK) << tern_plugin_error();
     both += status == TERN_OK ? 1 : 0;
     neither += status == TERN_OK ? 0 : 1;
@@ -207,12 +275,13 @@ TEST(PluginBound, IsHeldToThePlan) {
   bound[TERN_AXPBY_OUT].desc.count_slot = 5;  // of no dynamic dimension
   d.out().shape[0] = bound[TERN_AXPBY_OUT].desc.shape[0] = 1;
   bound[TERN_AXPBY_OUT].desc.strides[0] = 99;  // a step that is never made
-  EXPECT_EQ(tern_plugin_check_bound(&d.desc, bound), TERN_OK) << tern_plugin_error();
+  const tern_bind_args given = bound_args(bound);
+  EXPECT_EQ(tern_plugin_check_bound(&d.desc, &given), TERN_OK) << tern_plugin_error();
   const tern_tensor_desc good = bound[0].desc;
   const auto refused = [&](auto harm) {
     bound[0].desc = good;
     harm(bound[0].desc);
-    return tern_plugin_check_bound(&d.desc, bound) == TERN_INVALID_ARGUMENT;
+    return tern_plugin_check_bound(&d.desc, &given) == TERN_INVALID_ARGUMENT;
   };
   EXPECT_TRUE(refused([](auto& x) { x.dtype = TERN_BF16; }));
   EXPECT_TRUE(refused([](auto& x) { x.rank = 0; }));
@@ -251,11 +320,11 @@ TEST(PluginCopy, OwnsAllThatTheDescPointedAt) {
     std::memset(d.attrs.data(), 0x55, sizeof d.attrs);
     std::memset(d.alias.data(), 0x55, sizeof d.alias);
   }
-  EXPECT_EQ(tern_plugin_check_desc(copy.get()), TERN_OK) << tern_plugin_error();
+  EXPECT_EQ(take(copy.get()), TERN_OK) << tern_plugin_error();
   EXPECT_EQ(copy->args[TERN_AXPBY_OUT].shape[1], 6);
   EXPECT_EQ(static_cast<const tern_axpby_attrs*>(copy->attrs)->a, 2.0F);
   EXPECT_EQ(copy->alias[TERN_AXPBY_OUT], TERN_AXPBY_X);
-  tern_op_desc bare{sizeof bare, TERN_OP_AXPBY, 0, 0, 3, 8, nullptr, nullptr, nullptr};  // as a graph's node has it
+  tern_op_desc bare{sizeof bare, TERN_OP_AXPBY, 0, 0, 3, 8, nullptr, nullptr, nullptr, {}};  // as a graph's node has it
   copy = tern_plugin::copy_desc(bare);
   EXPECT_EQ(copy->args, nullptr);
   EXPECT_EQ(copy->attrs, nullptr);
@@ -275,7 +344,7 @@ TEST(PluginCopy, BeginsAPlanOfTheBackendsOwn) {
   EXPECT_EQ(plan->rest[6], 0);
   plan->kernel = -1;
   plan->rest.fill(-1);
-  EXPECT_EQ(tern_plugin_check_desc(&plan->desc), TERN_OK) << tern_plugin_error();
+  EXPECT_EQ(take(&plan->desc), TERN_OK) << tern_plugin_error();
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(plan->desc.args) % alignof(tern_tensor_desc), 0U);
   tern_plugin_free(plan);
 }

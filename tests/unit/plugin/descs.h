@@ -11,14 +11,14 @@
 
 namespace tern::test {
 
-// axpby of [4, 6] in f32, y absent; attributes are followed by room for those of a later version.
+// axpby of [4, 6] in f32, y absent; arguments and attributes are followed by room for those of a later version.
 struct AxpbyDesc {
-  std::array<tern_tensor_desc, TERN_AXPBY_NUM_ARGS> args{make_desc(TERN_F32, {4, 6}), absent_desc(),
-                                                         make_desc(TERN_F32, {4, 6})};
+  std::array<tern_tensor_desc, TERN_AXPBY_NUM_ARGS + 1> args{make_desc(TERN_F32, {4, 6}), absent_desc(),
+                                                             make_desc(TERN_F32, {4, 6}), absent_desc()};
   std::array<float, 4> attrs{2.0F, 1.0F, 0.0F, 0.0F};
-  std::array<std::int8_t, TERN_AXPBY_NUM_ARGS> alias{-1, -1, -1};
-  tern_op_desc desc{sizeof(tern_op_desc), TERN_OP_AXPBY, 0,           0, 3, sizeof(tern_axpby_attrs),
-                    args.data(),          attrs.data(),  alias.data()};
+  std::array<std::int8_t, TERN_AXPBY_NUM_ARGS + 1> alias{-1, -1, -1, -1};
+  tern_op_desc desc{sizeof(tern_op_desc), TERN_OP_AXPBY, 0, 0, 3, sizeof(tern_axpby_attrs), args.data(),
+                    attrs.data(),         alias.data(),  {}};
 
   AxpbyDesc() = default;
   AxpbyDesc(const AxpbyDesc&) = delete;
@@ -41,7 +41,8 @@ struct AttentionDesc {
     for (const int i : {TERN_ATTENTION_CU_SEQLENS_Q, TERN_ATTENTION_CU_SEQLENS_K}) {
       args[static_cast<std::size_t>(i)] = with_dynamic(make_desc(TERN_I32, {3}), 0, 1);
     }
-    desc = {sizeof desc, TERN_OP_ATTENTION, 0, 0, TERN_ATTENTION_NUM_ARGS, sizeof attrs, args.data(), &attrs, nullptr};
+    desc = {sizeof desc,  TERN_OP_ATTENTION, 0,      0,       TERN_ATTENTION_NUM_ARGS,
+            sizeof attrs, args.data(),       &attrs, nullptr, {}};
   }
   AttentionDesc(const AttentionDesc&) = delete;
   AttentionDesc& operator=(const AttentionDesc&) = delete;

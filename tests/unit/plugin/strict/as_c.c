@@ -10,4 +10,7 @@ tern_status plugin_c_fail(const char* text) { return tern_plugin_fail(TERN_INTER
 
 const char* plugin_c_error(void) { return tern_plugin_error(); }
 
-tern_status plugin_c_check(const tern_op_desc* desc) { return tern_plugin_check_desc(desc); }
+tern_status plugin_c_check(const tern_op_desc* desc) {
+  tern_plugin_desc own;
+  return tern_plugin_take_desc(desc, &own);
+}
