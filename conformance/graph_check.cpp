@@ -21,7 +21,7 @@ constexpr std::int64_t kOut = 33;
 constexpr int kSlot = 5;
 constexpr tern_axpby_attrs kAxpby{2.0F, -1.0F};
 constexpr tern_rms_norm_attrs kNorm{1e-5F, 0.0F};
-constexpr tern_matmul_attrs kMatmul{0, 1, TERN_F32};
+constexpr tern_matmul_attrs kMatmul{0, 1, TERN_COMPUTE_F32, 1.0F};
 
 enum Stored { kX, kY, kWeight, kW, kAcc, kStored };                                         // arguments of the recipe
 enum Value { kVX, kVY, kVSum, kVWeight, kVNormed, kVW, kVAccBefore, kVAccAfter, kValues };  // values of the graph

@@ -26,7 +26,7 @@ constexpr std::array<std::array<std::int64_t, 3>, 10> kLosses = {{{12, 96, 32},
 void make_linear_cross_entropy(CaseBuilder& b) {
   const Variant& v = b.variant();
   const auto [capacity, vocab, size] = kLosses[static_cast<std::size_t>(v.size)];
-  // options: everything; loss alone; soft cap and bf16 products; a quantised head
+  // options: everything; loss alone; soft cap and bf16 products; a quantised head; one shard of a vocabulary
   const bool all = v.option != 1;
   const std::int64_t width = v.option == 3 ? (size + 31) / 32 * 32 : size;
   const std::int64_t rows = b.count_for(capacity);
@@ -49,6 +49,11 @@ void make_linear_cross_entropy(CaseBuilder& b) {
   }
   b.integers(TERN_LINEAR_CROSS_ENTROPY_TARGETS, TERN_I32, {capacity}, targets, 0);
   b.values(TERN_LINEAR_CROSS_ENTROPY_WEIGHTS, TERN_F32, {capacity}, weights, 0);
+  if (v.option == 4) {
+    std::vector<double> lse(weights.size());
+    for (double& x : lse) x = std::log(2.0 * static_cast<double>(vocab)) + 3.0 * b.random().term();
+    b.values(TERN_LINEAR_CROSS_ENTROPY_LSE, TERN_F32, {capacity}, lse, 0);
+  }
   b.out(TERN_LINEAR_CROSS_ENTROPY_LOSS, TERN_F32, {1});
   if (!all) return;
   for (int arg :
@@ -76,8 +81,8 @@ void make_adamw(CaseBuilder& b) {
   b.values(TERN_ADAMW_M, TERN_F32, shape, m);
   b.values(TERN_ADAMW_V, TERN_F32, shape, second);
   const double step = 1.0 + static_cast<double>(b.random().below(50));
-  b.values(TERN_ADAMW_HYPER, TERN_F32, {8},
-           {0.01 + 0.01 * b.random().uniform(), 0.9, 0.95, 1e-8, 0.1, 1.0 - std::pow(0.9, step),
+  b.values(TERN_ADAMW_HYPER, TERN_F32, {10},
+           {0.01 + 0.01 * b.random().uniform(), 0.9, 0.95, 0.1, 0.05, 1e-8, 0.1, 1.0 - std::pow(0.9, step),
             1.0 - std::pow(0.95, step), 0.5 + b.random().uniform()});
   if (v.option == 1) b.out(TERN_ADAMW_COPY, TERN_BF16, shape);
 }
@@ -172,7 +177,7 @@ void make_sample(CaseBuilder& b) {
 }
 
 constexpr Recipe kRecipes[] = {
-    {TERN_OP_LINEAR_CROSS_ENTROPY, kLosses.size(), 4,
+    {TERN_OP_LINEAR_CROSS_ENTROPY, kLosses.size(), 5,
      kDtypes | kMixed | kLayouts | kAccumulates | kDynamic | kSpecials | kPacks | kReduces | kRows,
      make_linear_cross_entropy},
     {TERN_OP_ADAMW, kLengths1.size(), 2, kDtypes | kLayouts | kSpecials, make_adamw},

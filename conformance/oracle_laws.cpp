@@ -101,7 +101,8 @@ bool is_smooth(const Case& c) {
   return true;
 }
 
-// What the forward must have kept for its backward.
+// What the forward must have kept for its backward. A shard's gradients are parts of the whole vocabulary's, not the
+// derivatives of its own part of the loss.
 bool keeps_enough(const Case& c) {
   switch (c.op) {
     case TERN_OP_RMS_NORM:
@@ -111,7 +112,8 @@ bool keeps_enough(const Case& c) {
     case TERN_OP_ATTENTION:
       return is_present(c.args[TERN_ATTENTION_LSE].desc);
     case TERN_OP_LINEAR_CROSS_ENTROPY:
-      return is_present(c.args[TERN_LINEAR_CROSS_ENTROPY_DW].desc);
+      return is_present(c.args[TERN_LINEAR_CROSS_ENTROPY_DW].desc) &&
+             !is_present(c.args[TERN_LINEAR_CROSS_ENTROPY_LSE].desc);
     default:
       return true;
   }

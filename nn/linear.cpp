@@ -1,6 +1,5 @@
 #include "nn/linear.h"
 
-#include "ops/axpby.h"
 #include "ops/dropout.h"
 #include "ops/matmul.h"
 #include "ops/matmul_q.h"
@@ -33,14 +32,9 @@ Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) 
   ops::MatmulOptions down;
   down.transpose_b = true;
   down.compute = TERN_F32;
+  down.alpha = adapter.scaling;
   down.needs = build.needs;
-  Value low = ops::matmul(graph, x, context.weight(adapter.lora_a), down);  // [rows, rank]
-  if (adapter.scaling != 1.0F) {
-    ops::AxpbyOptions scale;
-    scale.a = adapter.scaling;
-    scale.needs = build.needs;
-    low = ops::axpby(graph, low, {}, scale);
-  }
+  const Value low = ops::matmul(graph, x, context.weight(adapter.lora_a), down);  // [rows, rank]
   ops::MatmulOptions up;
   up.transpose_b = true;
   up.compute = TERN_F32;

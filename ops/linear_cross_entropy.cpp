@@ -88,6 +88,7 @@ LinearCrossEntropyOut linear_cross_entropy(Emitter& emitter, Value h, Value w, V
       .in(TERN_LINEAR_CROSS_ENTROPY_W, w)
       .in(TERN_LINEAR_CROSS_ENTROPY_TARGETS, targets)
       .in(TERN_LINEAR_CROSS_ENTROPY_WEIGHTS, weights)
+      .in(TERN_LINEAR_CROSS_ENTROPY_LSE, options.lse)
       .out(emitter, TERN_LINEAR_CROSS_ENTROPY_LOSS, make_desc(TERN_F32, {1}), options.loss_into);
   if (options.row_statistics) {
     for (int arg :

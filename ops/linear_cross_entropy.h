@@ -5,10 +5,14 @@
 // the
 //   target lies in another shard, weights [rows] f32; loss [1] f32; row_max, row_sum, row_target [rows] f32; dh
 //   [rows, width]; dw [vocab, width] f32. vocab >= 1.
-// A row of weight 0 is left out: it adds nothing, its statistics and dh are 0, and its h and target are not looked at.
-// target -1: z[target] counts as 0 in the loss and in row_target, and the gradient has the softmax alone; merge shards
-// by
-//   row_max, row_sum = sum exp(z - row_max) and row_target.
+// lse [rows] f32 is given where w is one shard of a vocabulary: the log sum exp of a row's logits in all shards, merged
+//   by the host or by a collective from a first call's statistics. Then dh and dw are the shard's parts (dh is summed
+//   over the shards), and the loss counts the rows whose target lies in this shard: its sum over the shards is the
+//   loss.
+// A row of weight 0 is left out: it adds nothing, its statistics and dh are 0, and its h, target and lse are not looked
+// at. target -1: z[target] counts as 0 in the loss and in row_target, and the gradient has the softmax alone; merge
+// shards
+//   by row_max, row_sum = sum exp(z - row_max) and row_target, which are this shard's own whether lse is given or not.
 // dh and dw are the gradients of `loss` for an upstream gradient of 1: the forward may give them at once, as weights
 //   already carry every factor of the step. dh and dw of this call do not contain what an accumulating loss held.
 // Dtypes: float; h and w (expanded) are rounded to `compute`, as is the logits' gradient before its products; fp32
@@ -28,6 +32,7 @@ struct LinearCrossEntropyOptions {
   bool row_statistics = false;
   bool dh = false;
   bool dw = false;
+  Value lse;        // [rows] f32, merged over the vocabulary's shards; may be absent
   Value loss_into;  // adds to it
   Value dw_into;    // adds to it
   tern_dtype dh_dtype = TERN_F32;

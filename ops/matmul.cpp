@@ -1,6 +1,7 @@
 #include "ops/matmul.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ops/axpby.h"
 #include "ops/build.h"
@@ -18,9 +19,9 @@ std::string check(Args args, AttrBytes bytes) {
   const TensorDesc& b = args[TERN_MATMUL_B];
   const TensorDesc& bias = args[TERN_MATMUL_BIAS];
   const TensorDesc& out = args[TERN_MATMUL_OUT];
-  if (std::string problem =
-          first_problem(require_flag("transpose_a", attrs.transpose_a), require_flag("transpose_b", attrs.transpose_b),
-                        require_compute(attrs.compute));
+  if (std::string problem = first_problem(
+          require_flag("transpose_a", attrs.transpose_a), require_flag("transpose_b", attrs.transpose_b),
+          require_compute(attrs.compute), require(std::isfinite(attrs.alpha), "alpha: expected a number"));
       !problem.empty()) {
     return problem;
   }
@@ -48,7 +49,7 @@ std::vector<Value> backward(BackwardCall& call) {
   const Value b = grads.input(TERN_MATMUL_B);
   const bool ta = attrs.transpose_a != 0;
   const bool tb = attrs.transpose_b != 0;
-  MatmulOptions options = {.compute = attrs.compute, .needs = grads.needs()};
+  MatmulOptions options = {.compute = attrs.compute, .alpha = attrs.alpha, .needs = grads.needs()};
   if (grads.wanted(TERN_MATMUL_A)) {
     options.out = grads.desc(TERN_MATMUL_A).dtype;
     options.into = grads.absorb(TERN_MATMUL_A);
@@ -127,7 +128,8 @@ Value matmul(Emitter& emitter, Value a, Value b, const MatmulOptions& options) {
     out = with_dynamic(out, d + 1, right.count_slot);
   }
   return CallBuilder(TERN_OP_MATMUL, options.needs)
-      .attrs(tern_matmul_attrs{options.transpose_a ? 1 : 0, options.transpose_b ? 1 : 0, options.compute})
+      .attrs(
+          tern_matmul_attrs{options.transpose_a ? 1 : 0, options.transpose_b ? 1 : 0, options.compute, options.alpha})
       .in(TERN_MATMUL_A, a)
       .in(TERN_MATMUL_B, b)
       .in(TERN_MATMUL_BIAS, options.bias)

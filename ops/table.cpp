@@ -58,7 +58,8 @@ constexpr ArgSpec kMatmul[] = {
 constexpr AttrSpec kMatmulAttrs[] = {
     {"transpose_a", I, "0 or 1"},
     {"transpose_b", I, "0 or 1; 1 is a Hugging Face weight [out, in]"},
-    {"compute", I, "tern_dtype that a and b are rounded to before the product: f32, bf16 or f16"}};
+    {"compute", I, "tern_compute that a and b are rounded to before the product: f32, bf16 or f16"},
+    {"alpha", F, "times the product"}};
 
 constexpr ArgSpec kMatmulQ[] = {
     {"x", input, Shape::checked_by_op("[rows, in]; [rows, out] if not transpose_w"), floating},
@@ -67,7 +68,7 @@ constexpr ArgSpec kMatmulQ[] = {
     {"y", output, Shape::checked_by_op("[rows, out]; [rows, in] if not transpose_w"), floating, kAccumulate}};
 constexpr AttrSpec kMatmulQAttrs[] = {
     {"transpose_w", I, "1: y = x w^T (forward); 0: y = x w (gradient of the input)"},
-    {"compute", I, "tern_dtype that x and the expanded w are rounded to before the product: f32, bf16 or f16"}};
+    {"compute", I, "tern_compute that x and the expanded w are rounded to before the product: f32, bf16 or f16"}};
 
 constexpr ArgSpec kDequantize[] = {{"w", input, "[out, in]", floating, kQuantised},
                                    {"y", output, "[out, in]", floating}};
@@ -184,6 +185,7 @@ constexpr ArgSpec kLinearCrossEntropy[] = {
     {"w", input, "[vocab, width]", floating, kQuantised | kPackable},
     {"targets", input, "[rows]; -1: none in this shard", i32},
     {"weights", input, "[rows]: 0 leaves a row out", f32},
+    {"lse", input, "[rows]: log sum exp over all shards of the vocabulary; absent: w is all of it", f32, kOptional},
     {"loss", output, "[1]", f32, kAccumulate},
     {"row_max", output, "[rows]", f32, kOptional},
     {"row_sum", output, "[rows]: sum of exp(logit - row_max)", f32, kOptional},
@@ -191,7 +193,7 @@ constexpr ArgSpec kLinearCrossEntropy[] = {
     {"dh", output, "[rows, width]: gradient of the loss", floating, kOptional},
     {"dw", output, "[vocab, width]: gradient of the loss", f32, kOptional | kAccumulate}};
 constexpr AttrSpec kLinearCrossEntropyAttrs[] = {
-    {"compute", I, "tern_dtype that h and w (and the logits' gradient) are rounded to before products"},
+    {"compute", I, "tern_compute that h and w (and the logits' gradient) are rounded to before products"},
     {"softcap", F, "0: none; else logits are softcap * tanh(z / softcap)"}};
 
 constexpr ArgSpec kAdamw[] = {
@@ -199,7 +201,10 @@ constexpr ArgSpec kAdamw[] = {
     {"m", state, "[...]", f32},
     {"v", state, "[...]", f32},
     {"grad", input, "[...]", floating},
-    {"hyper", input, "[8]: lr, beta1, beta2, eps, weight_decay, 1 - beta1^t, 1 - beta2^t, grad_scale", f32},
+    {"hyper", input,
+     "[10]: lr, beta1, beta2, one_minus_beta1, one_minus_beta2, eps, weight_decay, 1 - beta1^t, 1 - beta2^t, "
+     "grad_scale",
+     f32},
     {"copy", output, "[...]: param in its storage dtype", floating, kOptional}};
 
 constexpr ArgSpec kSample[] = {{"logits", input, "[rows, vocab]", f32},
@@ -249,7 +254,7 @@ constexpr OpSpec kTable[] = {
      "out = 1 if no x is NaN or infinite, else 0; accumulating: logical and with what it holds",
      kAllFinite,
      {}},
-    {11, "matmul", "out = op(a) op(b) + bias, accumulated in fp32", kMatmul, kMatmulAttrs},
+    {11, "matmul", "out = alpha op(a) op(b) + bias, accumulated in fp32", kMatmul, kMatmulAttrs},
     {12, "matmul_q", "y = x w^T + bias or x w, w expanded from its planes, accumulated in fp32", kMatmulQ,
      kMatmulQAttrs},
     {13, "dequantize", "y = w expanded", kDequantize, {}},
@@ -288,7 +293,7 @@ constexpr OpSpec kTable[] = {
      kLinearCrossEntropy, kLinearCrossEntropyAttrs},
     {27,
      "adamw",
-     "g = grad grad_scale; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; param = param (1 - lr "
+     "g = grad grad_scale; m = beta1 m + one_minus_beta1 g; v = beta2 v + one_minus_beta2 g^2; param = param (1 - lr "
      "weight_decay) - "
      "lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)",
      kAdamw,

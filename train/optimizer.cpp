@@ -45,8 +45,8 @@ graph::Graph Optimizer::norm_graph() const {
 graph::Graph Optimizer::update_graph() const {
   graph::Graph graph;
   // Norm weights and biases are not decayed: two sets of hyper-parameters, one for each kind.
-  const Value decayed = graph.input("hyper", make_desc(TERN_F32, {8}));
-  const Value undecayed = graph.input("hyper_no_decay", make_desc(TERN_F32, {8}));
+  const Value decayed = graph.input("hyper", make_desc(TERN_F32, {10}));
+  const Value undecayed = graph.input("hyper_no_decay", make_desc(TERN_F32, {10}));
   for (const std::string& name : parameters_) {
     const TensorDesc& desc = store_->at(name).desc;
     ops::AdamwState state;
@@ -83,16 +83,18 @@ StepResult Optimizer::step(double lr, std::int64_t step) {
   // torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), never above 1.
   if (options_.max_grad_norm > 0) grad_scale = std::min(1.0, options_.max_grad_norm / (result.grad_norm + 1e-6));
   const auto t = static_cast<double>(step);
-  std::array<float, 8> hyper = {static_cast<float>(lr),
-                                static_cast<float>(options_.beta1),
-                                static_cast<float>(options_.beta2),
-                                static_cast<float>(options_.epsilon),
-                                static_cast<float>(options_.weight_decay),
-                                static_cast<float>(1.0 - std::pow(options_.beta1, t)),
-                                static_cast<float>(1.0 - std::pow(options_.beta2, t)),
-                                static_cast<float>(grad_scale)};
-  std::array<float, 8> no_decay = hyper;
-  no_decay[4] = 0.0F;
+  std::array<float, 10> hyper = {static_cast<float>(lr),
+                                 static_cast<float>(options_.beta1),
+                                 static_cast<float>(options_.beta2),
+                                 static_cast<float>(1.0 - options_.beta1),
+                                 static_cast<float>(1.0 - options_.beta2),
+                                 static_cast<float>(options_.epsilon),
+                                 static_cast<float>(options_.weight_decay),
+                                 static_cast<float>(1.0 - std::pow(options_.beta1, t)),
+                                 static_cast<float>(1.0 - std::pow(options_.beta2, t)),
+                                 static_cast<float>(grad_scale)};
+  std::array<float, 10> no_decay = hyper;
+  no_decay[6] = 0.0F;
   graph::RunInputs inputs;
   inputs.inputs["hyper"] = std::as_bytes(std::span(hyper));
   inputs.inputs["hyper_no_decay"] = std::as_bytes(std::span(no_decay));

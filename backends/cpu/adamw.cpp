@@ -13,7 +13,7 @@ bool supports(const PlanDesc& desc, std::string& reason) {
       .dtype(TERN_ADAMW_V, TERN_F32)
       .dtype(TERN_ADAMW_HYPER, TERN_F32)
       .floats({TERN_ADAMW_GRAD, TERN_ADAMW_COPY})
-      .dim(TERN_ADAMW_HYPER, 0, 8)
+      .dim(TERN_ADAMW_HYPER, 0, 10)
       .same_shape({TERN_ADAMW_PARAM, TERN_ADAMW_M, TERN_ADAMW_V, TERN_ADAMW_GRAD, TERN_ADAMW_COPY})
       .ok();
 }
@@ -22,7 +22,8 @@ void run(const KernelArgs& args) {
   const TensorView &param = args[TERN_ADAMW_PARAM], &m = args[TERN_ADAMW_M], &v = args[TERN_ADAMW_V];
   const TensorView &grad = args[TERN_ADAMW_GRAD], &hyper = args[TERN_ADAMW_HYPER], &copy = args[TERN_ADAMW_COPY];
   const auto value = [&](int i) { return hyper.data<const float>()[i * hyper.stride(0)]; };
-  const AdamwStep step{value(0), value(1), value(2), value(3), value(4), value(5), value(6), value(7)};
+  const AdamwStep step{value(0), value(1), value(2), value(3), value(4),
+                       value(5), value(6), value(7), value(8), value(9)};
   const auto walk = make_walk<5>({&param, &m, &v, &grad, &copy});
   const auto& stride = walk.inner_stride;
   const TileIo io(args);

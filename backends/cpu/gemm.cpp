@@ -75,7 +75,8 @@ struct Job {
   const Layout l;
   std::uint32_t* workspace;
   bool direct;
-  bool plain;  // the right side is read as it is stored
+  bool plain;        // the right side is read as it is stored
+  bool scales_left;  // alpha goes into the left side as it is packed; else into the sums
 
   [[nodiscard]] std::uint32_t* thread_space(int thread) const { return workspace + l.thread + l.thread_total * thread; }
 };
@@ -83,6 +84,10 @@ struct Job {
 struct Part {  // the rows and the k that are packed now
   std::int64_t row0, rows, k0, kn;
 };
+
+void scale(float factor, float* x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
 
 void pack_left(const Job& job, const Part& part, ThreadPool& pool) {
   const std::int64_t panel = job.b.panel_rows * job.format.steps(job.b.super_k);
@@ -94,6 +99,10 @@ void pack_left(const Job& job, const Part& part, ThreadPool& pool) {
     pack_panels(job.format, job.g.a, part.row0 + first, rows, part.k0, part.kn, job.b.panel_rows,
                 job.workspace + job.l.a + begin * panel, panel,
                 reinterpret_cast<float*>(job.thread_space(thread) + job.l.scratch));
+    for (std::int64_t p = begin; job.scales_left && p < end; ++p) {
+      scale(job.g.alpha, reinterpret_cast<float*>(job.workspace + job.l.a + p * panel),
+            job.b.panel_rows * job.format.steps(part.kn));
+    }
   });
 }
 
@@ -102,10 +111,11 @@ void finish_row(const Job& job, float* sums, std::int64_t row, std::int64_t colu
                 float* line) {
   const GemmOutput& out = job.g.out;
   const GemmKernels& kernels = *job.format.kernels;
+  if (job.g.alpha != 1.0F && !job.scales_left) scale(job.g.alpha, sums, n);
   if (bias != nullptr) kernels.add(bias, sums, n);
   if (job.direct) return;
   const std::int64_t at = row * out.stride_m + column * out.stride_n;
-  if (out.stride_n == 1) {
+  if (out.stride_n == 1 && out.dtype != TERN_F32) {
     auto* to = static_cast<std::uint16_t*>(out.data) + at;
     if (out.accumulate) {
       kernels.widen(out.dtype, to, line, n);
@@ -280,14 +290,16 @@ void gemm(Target target, const Gemm& g, std::byte* workspace, ThreadPool& pool) 
   if (g.m == 0 || g.n == 0) return;
   const PanelFormat format = panel_format(target, g.compute);
   const Blocking b = choose_blocking(format, g.m, g.n, g.k, pool.num_threads());
-  const bool direct = is_direct(g.out);
+  const bool scales_left = g.alpha != 1.0F && g.compute == TERN_F32;  // where that rounds no more than the sums do
+  const bool direct = is_direct(g.out) && (g.alpha == 1.0F || scales_left);
   const Job job{format,
                 g,
                 b,
                 lay_out(format, b, g.m, g.n, g.k, direct, pool.num_threads()),
                 reinterpret_cast<std::uint32_t*>(workspace),
                 direct,
-                g.m <= kPlainRows && format.reads_plain(g.b)};
+                g.m <= kPlainRows && format.reads_plain(g.b),
+                scales_left};
   if (g.k == 0) return run_empty(job);
   const std::int64_t column_tasks = (g.n + b.columns - 1) / b.columns;
   for (std::int64_t row0 = 0; row0 < g.m; row0 += b.rows) {

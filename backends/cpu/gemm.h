@@ -42,6 +42,7 @@ struct GemmOutput {
 struct Gemm {
   std::int64_t m = 0, n = 0, k = 0;
   tern_dtype compute = TERN_F32;  // f32, bf16 or f16: what both sides are rounded to
+  float alpha = 1.0F;             // times a b
   GemmOperand a, b;
   GemmOutput out;
 };

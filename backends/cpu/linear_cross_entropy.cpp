@@ -236,13 +236,19 @@ double run_block(const Work& work) {
     add_chunk(work, first, std::min(kVocabChunk, s.vocab - first), s.gradients ? first : 0);
   }
   double loss = 0;
+  const TensorView& lse = work.arg(TERN_LINEAR_CROSS_ENTROPY_LSE);
   for (std::int64_t i = 0; i < work.count(); ++i) {
     const std::int64_t row = work.active[static_cast<std::size_t>(i)];
-    loss += static_cast<double>(work.weight(row)) *
-            (static_cast<double>(work.max(i)) + std::log(work.sum(i)) - work.hit(i));
     put(work.arg(TERN_LINEAR_CROSS_ENTROPY_ROW_MAX), row, work.max(i));
     put(work.arg(TERN_LINEAR_CROSS_ENTROPY_ROW_SUM), row, work.sum(i));
     put(work.arg(TERN_LINEAR_CROSS_ENTROPY_ROW_TARGET), row, work.hit(i));
+    if (lse.present()) {  // from here on the row's sum is that of all shards
+      work.max(i) = lse.data<float>()[row * lse.stride(0)];
+      work.sum(i) = 1;
+      if (work.target(row) < 0) continue;
+    }
+    loss += static_cast<double>(work.weight(row)) *
+            (static_cast<double>(work.max(i)) + std::log(work.sum(i)) - work.hit(i));
   }
   if (!s.gradients) return loss;
   differentiate(work);
@@ -324,7 +330,9 @@ bool supports(const PlanDesc& desc, std::string& reason) {
   bool fits = h.rank == 2 && h.shape[1] == w.shape[1];
   fits = fits && row_vector(desc.arg(TERN_LINEAR_CROSS_ENTROPY_TARGETS), h.shape[0], TERN_I32) &&
          row_vector(desc.arg(TERN_LINEAR_CROSS_ENTROPY_WEIGHTS), h.shape[0], TERN_F32) &&
-         row_vector(desc.arg(TERN_LINEAR_CROSS_ENTROPY_LOSS), 1, TERN_F32);
+         row_vector(desc.arg(TERN_LINEAR_CROSS_ENTROPY_LOSS), 1, TERN_F32) &&
+         (!desc.present(TERN_LINEAR_CROSS_ENTROPY_LSE) ||
+          row_vector(desc.arg(TERN_LINEAR_CROSS_ENTROPY_LSE), h.shape[0], TERN_F32));
   for (const int i :
        {TERN_LINEAR_CROSS_ENTROPY_ROW_MAX, TERN_LINEAR_CROSS_ENTROPY_ROW_SUM, TERN_LINEAR_CROSS_ENTROPY_ROW_TARGET}) {
     fits = fits && (!desc.present(i) || row_vector(desc.arg(i), h.shape[0], TERN_F32));

@@ -113,6 +113,7 @@ void matmul_run(const KernelArgs& args) {
   g.n = s.n;
   g.k = s.k;
   g.compute = attrs.compute;
+  g.alpha = attrs.alpha;
   g.out.dtype = out.dtype();
   g.out.stride_m = out.stride(last - 1);
   g.out.stride_n = out.stride(last);

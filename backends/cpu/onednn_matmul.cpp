@@ -51,6 +51,7 @@ struct Product {
   int a = 0, b = 0, bias = 0, out = 0;  // arguments
   Strides a_strides{}, b_strides{};
   tern_dtype compute = TERN_F32;
+  float alpha = 1.0F;
   bool has_bias = false, accumulate = false;
   tern_dtype a_dtype = TERN_F32, b_dtype = TERN_F32, bias_dtype = TERN_F32, out_dtype = TERN_F32;
   std::int64_t out_stride = 0;
@@ -77,6 +78,7 @@ Product product_of(const PlanDesc& desc) {
   if (desc.op.op == TERN_OP_MATMUL) {
     const auto& attrs = desc.attrs<tern_matmul_attrs>();
     p.compute = attrs.compute;
+    p.alpha = attrs.alpha;
     ta = attrs.transpose_a != 0;
     tb = attrs.transpose_b != 0;
     p.a = TERN_MATMUL_A, p.b = TERN_MATMUL_B, p.bias = TERN_MATMUL_BIAS, p.out = TERN_MATMUL_OUT;
@@ -113,6 +115,7 @@ bool check_forms(const PlanDesc& desc, const Product& p, std::string& reason) {
     if (arg.dynamic_dim >= 0) return refuse(reason, "a size is dynamic");
     if (!is_f32_or_bf16(arg.dtype)) return refuse(reason, "an operand is neither f32 nor bf16");
   }
+  if (p.alpha != 1.0F) return refuse(reason, "alpha is another than 1");
   if (!is_f32_or_bf16(p.compute)) return refuse(reason, "products are computed in f32 or bf16");
   // Its choice of instructions is its own: a lower target than it would take must not be exceeded.
   if (desc.target != Target::avx512_bf16 && (p.compute == TERN_BF16 || desc.target < Target::avx512)) {

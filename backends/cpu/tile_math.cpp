@@ -379,9 +379,9 @@ void adamw(const AdamwStep& step, const float* grad, std::size_t n, float* param
   const float keep = 1.0F - step.lr * step.decay;
   each(n, [=](auto d, std::size_t i) HWY_ATTR {
     const auto g = hn::Mul(hn::LoadU(d, grad + i), hn::Set(d, step.grad_scale));
-    const auto m1 = hn::MulAdd(hn::Set(d, step.beta1), hn::LoadU(d, m + i), hn::Mul(hn::Set(d, 1.0F - step.beta1), g));
+    const auto m1 = hn::MulAdd(hn::Set(d, step.beta1), hn::LoadU(d, m + i), hn::Mul(hn::Set(d, step.rest1), g));
     const auto v1 =
-        hn::MulAdd(hn::Set(d, step.beta2), hn::LoadU(d, v + i), hn::Mul(hn::Set(d, 1.0F - step.beta2), hn::Mul(g, g)));
+        hn::MulAdd(hn::Set(d, step.beta2), hn::LoadU(d, v + i), hn::Mul(hn::Set(d, step.rest2), hn::Mul(g, g)));
     hn::StoreU(m1, d, m + i);
     hn::StoreU(v1, d, v + i);
     const auto root = hn::Sqrt(hn::Div(v1, hn::Set(d, step.correction2)));

@@ -11,7 +11,7 @@
 namespace tern::cpu {
 
 struct AdamwStep {
-  float lr, beta1, beta2, eps, decay, correction1, correction2, grad_scale;
+  float lr, beta1, beta2, rest1, rest2, eps, decay, correction1, correction2, grad_scale;
 };
 
 struct TileMath {

@@ -148,7 +148,7 @@ enum {
   TERN_ALL_FINITE_NUM_ARGS = 2
 };
 
-/* matmul: out = op(a) op(b) + bias, accumulated in fp32
+/* matmul: out = alpha op(a) op(b) + bias, accumulated in fp32
  *   in a [m, k] or [k, m] if transpose_a; batched: [batch, ...] float
  *   in b [k, n] or [n, k] if transpose_b; batched: [batch, ...] float, may have a private layout
  *   in bias [n] float, optional
@@ -165,7 +165,8 @@ enum {
 typedef struct tern_matmul_attrs {
   int32_t transpose_a; /* 0 or 1 */
   int32_t transpose_b; /* 0 or 1; 1 is a Hugging Face weight [out, in] */
-  int32_t compute; /* tern_dtype that a and b are rounded to before the product: f32, bf16 or f16 */
+  int32_t compute; /* tern_compute that a and b are rounded to before the product: f32, bf16 or f16 */
+  float alpha; /* times the product */
 } tern_matmul_attrs;
 
 /* matmul_q: y = x w^T + bias or x w, w expanded from its planes, accumulated in fp32
@@ -184,7 +185,7 @@ enum {
 };
 typedef struct tern_matmul_q_attrs {
   int32_t transpose_w; /* 1: y = x w^T (forward); 0: y = x w (gradient of the input) */
-  int32_t compute; /* tern_dtype that x and the expanded w are rounded to before the product: f32, bf16 or f16 */
+  int32_t compute; /* tern_compute that x and the expanded w are rounded to before the product: f32, bf16 or f16 */
 } tern_matmul_q_attrs;
 
 /* dequantize: y = w expanded
@@ -497,6 +498,7 @@ typedef struct tern_attention_paged_attrs {
  *   in w [vocab, width] float, may be quantised, may have a private layout
  *   in targets [rows]; -1: none in this shard i32
  *   in weights [rows]: 0 leaves a row out f32
+ *   in lse [rows]: log sum exp over all shards of the vocabulary; absent: w is all of it f32, optional
  *   out loss [1] f32, may accumulate
  *   out row_max [rows] f32, optional
  *   out row_sum [rows]: sum of exp(logit - row_max) f32, optional
@@ -510,25 +512,26 @@ enum {
   TERN_LINEAR_CROSS_ENTROPY_W = 1,
   TERN_LINEAR_CROSS_ENTROPY_TARGETS = 2,
   TERN_LINEAR_CROSS_ENTROPY_WEIGHTS = 3,
-  TERN_LINEAR_CROSS_ENTROPY_LOSS = 4,
-  TERN_LINEAR_CROSS_ENTROPY_ROW_MAX = 5,
-  TERN_LINEAR_CROSS_ENTROPY_ROW_SUM = 6,
-  TERN_LINEAR_CROSS_ENTROPY_ROW_TARGET = 7,
-  TERN_LINEAR_CROSS_ENTROPY_DH = 8,
-  TERN_LINEAR_CROSS_ENTROPY_DW = 9,
-  TERN_LINEAR_CROSS_ENTROPY_NUM_ARGS = 10
+  TERN_LINEAR_CROSS_ENTROPY_LSE = 4,
+  TERN_LINEAR_CROSS_ENTROPY_LOSS = 5,
+  TERN_LINEAR_CROSS_ENTROPY_ROW_MAX = 6,
+  TERN_LINEAR_CROSS_ENTROPY_ROW_SUM = 7,
+  TERN_LINEAR_CROSS_ENTROPY_ROW_TARGET = 8,
+  TERN_LINEAR_CROSS_ENTROPY_DH = 9,
+  TERN_LINEAR_CROSS_ENTROPY_DW = 10,
+  TERN_LINEAR_CROSS_ENTROPY_NUM_ARGS = 11
 };
 typedef struct tern_linear_cross_entropy_attrs {
-  int32_t compute; /* tern_dtype that h and w (and the logits' gradient) are rounded to before products */
+  int32_t compute; /* tern_compute that h and w (and the logits' gradient) are rounded to before products */
   float softcap; /* 0: none; else logits are softcap * tanh(z / softcap) */
 } tern_linear_cross_entropy_attrs;
 
-/* adamw: g = grad grad_scale; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; param = param (1 - lr weight_decay) - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
+/* adamw: g = grad grad_scale; m = beta1 m + one_minus_beta1 g; v = beta2 v + one_minus_beta2 g^2; param = param (1 - lr weight_decay) - lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
  *   in/out param [...] f32
  *   in/out m [...] f32
  *   in/out v [...] f32
  *   in grad [...] float
- *   in hyper [8]: lr, beta1, beta2, eps, weight_decay, 1 - beta1^t, 1 - beta2^t, grad_scale f32
+ *   in hyper [10]: lr, beta1, beta2, one_minus_beta1, one_minus_beta2, eps, weight_decay, 1 - beta1^t, 1 - beta2^t, grad_scale f32
  *   out copy [...]: param in its storage dtype float, optional
  */
 enum {

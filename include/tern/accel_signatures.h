@@ -217,6 +217,7 @@ static const tern_arg_signature tern_linear_cross_entropy_args[] = {
     {"w", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_QUANTISED | TERN_ARG_PACKABLE, -1},
     {"targets", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
     {"weights", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"lse", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"loss", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_ACCUMULATE, -1},
     {"row_max", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
     {"row_sum", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},

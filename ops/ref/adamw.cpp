@@ -14,17 +14,19 @@ void adamw(Call& call) {
   const double lr = hyper.real.at(0);
   const double beta1 = hyper.real.at(1);
   const double beta2 = hyper.real.at(2);
-  const double eps = hyper.real.at(3);
-  const double decay = hyper.real.at(4);
-  const double correction1 = hyper.real.at(5);
-  const double correction2 = hyper.real.at(6);
-  const double grad_scale = hyper.real.at(7);
+  const double rest1 = hyper.real.at(3);
+  const double rest2 = hyper.real.at(4);
+  const double eps = hyper.real.at(5);
+  const double decay = hyper.real.at(6);
+  const double correction1 = hyper.real.at(7);
+  const double correction2 = hyper.real.at(8);
+  const double grad_scale = hyper.real.at(9);
   for (Tensor* state : {&param, &m, &v}) state->slack.assign(state->real.size(), 0.0);
   for (std::size_t i = 0; i < param.real.size(); ++i) {
     const double g = grad.real[i] * grad_scale;
-    const double m_roundings = std::fabs(beta1 * m.real[i]) + 2.0 * std::fabs((1.0 - beta1) * g);
-    m.real[i] = beta1 * m.real[i] + (1.0 - beta1) * g;
-    v.real[i] = beta2 * v.real[i] + (1.0 - beta2) * g * g;
+    const double m_roundings = std::fabs(beta1 * m.real[i]) + 2.0 * std::fabs(rest1 * g);
+    m.real[i] = beta1 * m.real[i] + rest1 * g;
+    v.real[i] = beta2 * v.real[i] + rest2 * g * g;
     m.slack[i] = slack_of(m_roundings, 1);
     v.slack[i] = slack_of(2.0 * std::fabs(v.real[i]), 1);
     const double denominator = std::sqrt(v.real[i] / correction2) + eps;

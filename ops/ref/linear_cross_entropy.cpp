@@ -63,6 +63,7 @@ void linear_cross_entropy(Call& call) {
   const std::vector<double> w = rounded(input(call, TERN_LINEAR_CROSS_ENTROPY_W), attrs.compute);
   const Tensor& targets = input(call, TERN_LINEAR_CROSS_ENTROPY_TARGETS);
   const Tensor& weights = input(call, TERN_LINEAR_CROSS_ENTROPY_WEIGHTS);
+  const Tensor& merged = input(call, TERN_LINEAR_CROSS_ENTROPY_LSE);
   Output loss(call, TERN_LINEAR_CROSS_ENTROPY_LOSS);
   Output row_max(call, TERN_LINEAR_CROSS_ENTROPY_ROW_MAX);
   Output row_sum(call, TERN_LINEAR_CROSS_ENTROPY_ROW_SUM);
@@ -77,21 +78,24 @@ void linear_cross_entropy(Call& call) {
     if (weight == 0.0) continue;
     const double* row = h.data() + r * width;
     const Logits z = logits_of(row, w, vocab, width, attrs.softcap);
-    const double sum_relative = z.sum_error / z.sum;
-    const double lse = z.largest + std::log(z.sum);
+    // What comes merged from all shards is exact here.
+    const bool sharded = merged.present();
+    const double lse = sharded ? merged.real[static_cast<std::size_t>(r)] : z.largest + std::log(z.sum);
+    const double lse_error = sharded ? 0.0 : z.sum_error / z.sum + z.largest_error;
     const double hit = target >= 0 ? z.value.at(static_cast<std::size_t>(target)) : 0.0;
     const double hit_error = target >= 0 ? z.error.at(static_cast<std::size_t>(target)) : 0.0;
     const std::int64_t terms = std::max(vocab, width);
     row_max.add(r, z.largest, {.roundings = z.largest_error, .terms = width});
     row_sum.add(r, z.sum, {.roundings = z.sum_error, .terms = terms});
     row_target.add(r, hit, {.roundings = hit_error, .terms = width});
-    const double loss_roundings = 4.0 + sum_relative + std::fabs(lse) + z.largest_error + hit_error + std::fabs(hit);
-    loss.add(0, weight * (lse - hit), {.roundings = std::fabs(weight) * loss_roundings, .terms = terms});
+    const double loss_roundings = 4.0 + lse_error + std::fabs(lse) + hit_error + std::fabs(hit);
+    const bool counts = !sharded || target >= 0;
+    if (counts) loss.add(0, weight * (lse - hit), {.roundings = std::fabs(weight) * loss_roundings, .terms = terms});
     for (std::int64_t j = 0; (dh.present() || dw.present()) && j < vocab; ++j) {
       const auto at = static_cast<std::size_t>(j);
       const double p = std::exp(z.value[at] - lse);
       const double dz = weight * z.slope[at] * (p - (j == target ? 1.0 : 0.0));
-      const double p_error = 8.0 + z.error[at] + z.largest_error + sum_relative + std::fabs(z.value[at] - lse);
+      const double p_error = 8.0 + z.error[at] + lse_error + std::fabs(z.value[at] - lse);
       const double roundings = std::fabs(weight) * (p * p_error + 2.0 * (j == target ? 1.0 : 0.0));
       const double narrowed = narrowing(attrs.compute, dz);
       const auto error = [&](double factor) {

@@ -17,6 +17,7 @@ void matmul(Call& call) {
   product.transpose_a = attrs.transpose_a != 0;
   product.transpose_b = attrs.transpose_b != 0;
   product.compute = attrs.compute;
+  product.alpha = attrs.alpha;
   for (std::int64_t i = 0; i < batch; ++i) {
     product.run(a.real.data() + i * product.m * product.k, b.real.data() + i * product.k * product.n,
                 bias.present() ? bias.real.data() : nullptr, out, i * product.m * product.n);

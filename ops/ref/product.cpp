@@ -32,7 +32,7 @@ void Product::run(const double* a, const double* b, const double* bias, Output& 
       magnitude[j] = std::fabs(sum[j]);
     }
     for (std::int64_t l = 0; l < k; ++l) {
-      const double x = left[static_cast<std::size_t>(i * k + l)];
+      const double x = alpha * left[static_cast<std::size_t>(i * k + l)];
       const double* row = right.data() + l * n;
       for (std::size_t j = 0; j < width; ++j) {
         sum[j] += x * row[j];
@@ -40,7 +40,8 @@ void Product::run(const double* a, const double* b, const double* bias, Output& 
       }
     }
     for (std::size_t j = 0; j < width; ++j)
-      out.add(begin + i * n + static_cast<std::int64_t>(j), sum[j], {.roundings = magnitude[j], .terms = k + 1});
+      out.add(begin + i * n + static_cast<std::int64_t>(j), sum[j],
+              {.roundings = magnitude[j], .terms = k + (alpha == 1.0 ? 1 : 2)});
   }
 }
 

@@ -12,8 +12,9 @@ struct Product {
   bool transpose_a = false;       // a is [k, m]
   bool transpose_b = false;       // b is [n, k]
   tern_dtype compute = TERN_F32;  // a and b are rounded to it first
+  double alpha = 1.0;
 
-  // out[begin + i n + j] += sum over l of op(a)[i, l] op(b)[l, j] + bias[j]; bias may be null.
+  // out[begin + i n + j] += alpha sum over l of op(a)[i, l] op(b)[l, j] + bias[j]; bias may be null.
   void run(const double* a, const double* b, const double* bias, Output& out, std::int64_t begin) const;
 };
 

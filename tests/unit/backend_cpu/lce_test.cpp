@@ -1,6 +1,7 @@
 // linear_cross_entropy against the oracle, on every instruction set.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <stdexcept>
 
 #include "ops/ref/tensor.h"
@@ -102,6 +103,71 @@ TEST(LinearCrossEntropy, ForwardLayoutServesTheLoss) {
     for (const std::string& target : targets()) {
       expect_oracle(c, run_packed(target, c, TERN_LINEAR_CROSS_ENTROPY_W, TERN_USE_FORWARD), "packed on " + target);
     }
+  }
+}
+
+std::vector<float> floats_of(const Outcome& outcome, int arg) {
+  const auto& bytes = outcome.bytes[static_cast<std::size_t>(arg)];
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(float));
+  return out;
+}
+
+// The rows [first, first + vocab) of the whole problem's weight.
+OpCase shard_of(const OpCase& whole, std::int64_t first, std::int64_t vocab) {
+  OpCase c = whole;
+  Argument& w = c.args[TERN_LINEAR_CROSS_ENTROPY_W];
+  const std::int64_t row = w.desc.strides[0] * 4;
+  w.bytes.assign(w.bytes.begin() + first * row, w.bytes.begin() + (first + vocab) * row);
+  w.desc.shape[0] = vocab;
+  Argument& targets = c.args[TERN_LINEAR_CROSS_ENTROPY_TARGETS];
+  auto* ids = reinterpret_cast<std::int32_t*>(targets.bytes.data());
+  for (std::int64_t r = 0; r < targets.desc.shape[0]; ++r) {
+    ids[r] = ids[r] >= first && ids[r] < first + vocab ? ids[r] - static_cast<std::int32_t>(first) : -1;
+  }
+  c.output(TERN_LINEAR_CROSS_ENTROPY_DW, w.desc);
+  return c;
+}
+
+// Law: two shards of a vocabulary, merged by their statistics, give the loss and the gradients of the whole.
+TEST(LinearCrossEntropy, ShardsMergeIntoTheWhole) {
+  constexpr std::int64_t kFirst = 37;
+  const Problem s{.softcap = 3.0F};
+  OpCase whole = lce_case(s);
+  std::vector<std::int32_t> ids;  // each in one of the shards: without -1
+  for (std::int64_t r = 0; r < s.rows; ++r) ids.push_back(static_cast<std::int32_t>((r * 31) % s.vocab));
+  whole.integers(TERN_LINEAR_CROSS_ENTROPY_TARGETS, ids);
+  const OpCase shards[] = {shard_of(whole, 0, kFirst), shard_of(whole, kFirst, s.vocab - kFirst)};
+  for (const std::string& target : targets()) {
+    const Outcome expected = run_on(target, whole);
+    const Outcome first[] = {run_on(target, shards[0]), run_on(target, shards[1])};
+    std::vector<float> lse(static_cast<std::size_t>(s.rows));
+    for (std::size_t r = 0; r < lse.size(); ++r) {
+      double sum = 0;
+      for (const Outcome& part : first) {
+        sum += floats_of(part, TERN_LINEAR_CROSS_ENTROPY_ROW_SUM)[r] *
+               std::exp(floats_of(part, TERN_LINEAR_CROSS_ENTROPY_ROW_MAX)[r]);
+      }
+      lse[r] = static_cast<float>(std::log(sum));
+    }
+    double loss = 0;
+    std::vector<float> dh(floats_of(expected, TERN_LINEAR_CROSS_ENTROPY_DH).size());
+    std::vector<float> dw;
+    for (OpCase shard : shards) {
+      shard.floats(TERN_LINEAR_CROSS_ENTROPY_LSE, lse);
+      const Outcome part = run_on(target, shard);
+      loss += floats_of(part, TERN_LINEAR_CROSS_ENTROPY_LOSS)[0];
+      const std::vector<float> more = floats_of(part, TERN_LINEAR_CROSS_ENTROPY_DH);
+      for (std::size_t i = 0; i < dh.size(); ++i) dh[i] += more[i];
+      const std::vector<float> rows = floats_of(part, TERN_LINEAR_CROSS_ENTROPY_DW);
+      dw.insert(dw.end(), rows.begin(), rows.end());
+    }
+    EXPECT_NEAR(loss, floats_of(expected, TERN_LINEAR_CROSS_ENTROPY_LOSS)[0], 1e-4) << target;
+    const std::vector<float> whole_dh = floats_of(expected, TERN_LINEAR_CROSS_ENTROPY_DH);
+    const std::vector<float> whole_dw = floats_of(expected, TERN_LINEAR_CROSS_ENTROPY_DW);
+    ASSERT_EQ(dw.size(), whole_dw.size());
+    for (std::size_t i = 0; i < dh.size(); ++i) ASSERT_NEAR(dh[i], whole_dh[i], 1e-5) << target << " dh " << i;
+    for (std::size_t i = 0; i < dw.size(); ++i) ASSERT_NEAR(dw[i], whole_dw[i], 1e-5) << target << " dw " << i;
   }
 }
 

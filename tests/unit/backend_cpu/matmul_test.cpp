@@ -13,7 +13,7 @@ struct Shape {
 
 OpCase matmul_case(Shape s, tern_dtype a, tern_dtype b, tern_dtype out, tern_dtype compute, bool ta, bool tb) {
   OpCase c(TERN_OP_MATMUL);
-  c.set_attrs(tern_matmul_attrs{ta ? 1 : 0, tb ? 1 : 0, compute});
+  c.set_attrs(tern_matmul_attrs{ta ? 1 : 0, tb ? 1 : 0, compute, 1.0F});
   c.random(TERN_MATMUL_A, make_desc(a, {ta ? s.k : s.m, ta ? s.m : s.k}), 1);
   c.random(TERN_MATMUL_B, make_desc(b, {tb ? s.n : s.k, tb ? s.k : s.n}), 2);
   c.output(TERN_MATMUL_OUT, make_desc(out, {s.m, s.n}));
@@ -84,7 +84,7 @@ TEST(Matmul, BiasAccumulateAndStrides) {
 
 TEST(Matmul, Batches) {
   OpCase c(TERN_OP_MATMUL);
-  c.set_attrs(tern_matmul_attrs{0, 1, TERN_F32});
+  c.set_attrs(tern_matmul_attrs{0, 1, TERN_COMPUTE_F32, 1.0F});
   c.random(TERN_MATMUL_A, make_desc(TERN_F32, {3, 11, 20}), 1);
   TensorDesc shared = make_desc(TERN_BF16, {3, 9, 20});
   shared.strides[0] = 0;

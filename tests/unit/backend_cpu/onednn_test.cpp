@@ -24,7 +24,7 @@ struct Form {
 
 OpCase product(Shape s, const Form& f) {
   OpCase c(TERN_OP_MATMUL);
-  c.set_attrs(tern_matmul_attrs{f.ta ? 1 : 0, f.tb ? 1 : 0, f.compute});
+  c.set_attrs(tern_matmul_attrs{f.ta ? 1 : 0, f.tb ? 1 : 0, f.compute, 1.0F});
   c.random(TERN_MATMUL_A, make_desc(f.a, {f.ta ? s.k : s.m, f.ta ? s.m : s.k}), 1);
   c.random(TERN_MATMUL_B, make_desc(f.b, {f.tb ? s.n : s.k, f.tb ? s.k : s.n}), 2);
   c.output(TERN_MATMUL_OUT, make_desc(f.out, {s.m, s.n}));
@@ -238,7 +238,7 @@ TEST_F(Choices, AreOursWhereThereIsNothingToMeasure) {
   EXPECT_EQ(choice_of(c), "panels@" + target_);
   EXPECT_EQ(choice_of(product({3, 5, 7}, {})), "panels@" + target_);
   OpCase large(TERN_OP_MATMUL);  // 192 MiB of arguments that the test never makes
-  large.set_attrs(tern_matmul_attrs{0, 1, TERN_F32});
+  large.set_attrs(tern_matmul_attrs{0, 1, TERN_COMPUTE_F32, 1.0F});
   large.needs = TERN_NEED_DETERMINISTIC;
   large.args[TERN_MATMUL_A].desc = make_desc(TERN_F32, {4096, 4096});
   large.args[TERN_MATMUL_B].desc = make_desc(TERN_F32, {4096, 4096});

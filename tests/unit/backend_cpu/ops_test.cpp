@@ -337,9 +337,10 @@ TEST(CpuOps, Adamw) {
     const auto p = strided(TERN_F32, {7, 301}, {310, 1});
     Arg v = random_real(p, 3);
     for (std::size_t i = 3; i < v.bytes.size(); i += 4) v.bytes[i] &= std::byte{0x7f};  // a mean square is not negative
-    const auto hyper = integers(make_desc(TERN_I32, {8}), {0x3c23d70a, 0x3f666666, 0x3f7fbe77, 0x322bcc77, 0x3dcccccd,
-                                                           0x3e428f5c, 0x3b03126f, 0x3f000000});
-    Arg h = blank(make_desc(TERN_F32, {8}));
+    const auto hyper =
+        integers(make_desc(TERN_I32, {10}), {0x3c23d70a, 0x3f666666, 0x3f7fbe77, 0x3dcccccd, 0x3a83126f, 0x322bcc77,
+                                             0x3dcccccd, 0x3e428f5c, 0x3b03126f, 0x3f000000});
+    Arg h = blank(make_desc(TERN_F32, {10}));
     h.bytes = hyper.bytes;
     check({TERN_OP_ADAMW,
            {random_real(p, 1), random_real(p, 2), v, random_real(make_desc(dtype, {7, 301}), 4), h,

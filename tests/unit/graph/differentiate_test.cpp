@@ -200,7 +200,7 @@ TEST(Program, StatesAreCarriedWithinARunAndBetweenRuns) {
     Graph g;
     ops::AdamwState state{g.resource("param", desc), g.resource("m", desc), g.resource("v", desc), {}};
     const Value grad = g.input("grad", desc);
-    const Value hyper = g.input("hyper", make_desc(TERN_F32, {8}));
+    const Value hyper = g.input("hyper", make_desc(TERN_F32, {10}));
     for (int s = 0; s < steps; ++s) {
       const ops::AdamwState next = ops::adamw(g, {state.param, state.m, state.v, {}}, grad, hyper);
       state = {next.param, next.m, next.v, {}};
@@ -213,7 +213,7 @@ TEST(Program, StatesAreCarriedWithinARunAndBetweenRuns) {
     accel::ChoiceCache choices;
     const auto program = graph::Program::build(g, store, choices, {});
     const std::vector<float> grads = data_of(6, 0.2);
-    const std::vector<float> hypers = {0.1F, 0.9F, 0.99F, 1e-8F, 0.01F, 0.1F, 0.01F, 1.0F};
+    const std::vector<float> hypers = {0.1F, 0.9F, 0.99F, 0.1F, 0.01F, 1e-8F, 0.01F, 0.1F, 0.01F, 1.0F};
     graph::RunInputs inputs;
     inputs.inputs = {{"grad", bytes_of(grads)}, {"hyper", bytes_of(hypers)}};
     for (int r = 0; r < runs; ++r) program->run(inputs);

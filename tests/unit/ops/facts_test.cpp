@@ -99,9 +99,9 @@ TEST(Facts, AWeightIsUsedAsTheCallReadsIt) {
   const std::vector<TensorDesc> some(TERN_LINEAR_CROSS_ENTROPY_NUM_ARGS, make_desc(TERN_F32, {2, 2}));
   const std::uint32_t forward = TERN_USE_FORWARD;
   const std::uint32_t gradient = TERN_USE_INPUT_GRAD;
-  EXPECT_EQ(uses(TERN_OP_MATMUL, tern_matmul_attrs{0, 1, TERN_F32}, some, TERN_MATMUL_B), forward);
-  EXPECT_EQ(uses(TERN_OP_MATMUL, tern_matmul_attrs{0, 0, TERN_F32}, some, TERN_MATMUL_B), gradient);
-  EXPECT_EQ(uses(TERN_OP_MATMUL, tern_matmul_attrs{0, 1, TERN_F32}, some, TERN_MATMUL_A), 0U);
+  EXPECT_EQ(uses(TERN_OP_MATMUL, tern_matmul_attrs{0, 1, TERN_COMPUTE_F32, 1.0F}, some, TERN_MATMUL_B), forward);
+  EXPECT_EQ(uses(TERN_OP_MATMUL, tern_matmul_attrs{0, 0, TERN_COMPUTE_F32, 1.0F}, some, TERN_MATMUL_B), gradient);
+  EXPECT_EQ(uses(TERN_OP_MATMUL, tern_matmul_attrs{0, 1, TERN_COMPUTE_F32, 1.0F}, some, TERN_MATMUL_A), 0U);
   EXPECT_EQ(uses(TERN_OP_MATMUL_Q, tern_matmul_q_attrs{1, TERN_F32}, some, TERN_MATMUL_Q_W), forward);
   EXPECT_EQ(uses(TERN_OP_MATMUL_Q, tern_matmul_q_attrs{0, TERN_F32}, some, TERN_MATMUL_Q_W), gradient);
   const tern_linear_cross_entropy_attrs loss{TERN_F32, 0.0F};
