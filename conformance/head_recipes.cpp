@@ -104,6 +104,19 @@ std::vector<double> per_row(CaseBuilder& b, std::int64_t rows, double off, doubl
   return out;
 }
 
+// Tokens that may stand in the history, and so are likely, moved by as much as penalties do; entries that name none.
+void make_bias(CaseBuilder& b, std::int64_t rows, std::int64_t capacity, std::int64_t vocab) {
+  constexpr std::int64_t kBiases = 6;
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(rows * kBiases));
+  std::vector<double> bias(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = b.random().below(5) == 0 ? -1 : b.random().below(std::min<std::int64_t>(vocab, 25));
+    bias[i] = 4.0 * b.random().uniform() - 2.0;
+  }
+  b.integers(TERN_SAMPLE_BIAS_IDS, TERN_I32, {capacity, kBiases}, ids, 0);
+  b.values(TERN_SAMPLE_BIAS, TERN_F32, {capacity, kBiases}, bias, 0);
+}
+
 void make_sample(CaseBuilder& b) {
   const auto [capacity, vocab, history] = kSamples[static_cast<std::size_t>(b.variant().size)];
   const std::int64_t rows = b.count_for(capacity);
@@ -129,7 +142,7 @@ void make_sample(CaseBuilder& b) {
   if (penalties) {
     row_reals(TERN_SAMPLE_REPETITION, per_row(b, rows, 1.0, 1.05, 1.4));
     row_reals(TERN_SAMPLE_PRESENCE, per_row(b, rows, 0.0, 0.1, 0.9));
-    row_reals(TERN_SAMPLE_FREQUENCY, per_row(b, rows, 0.0, 0.1, 0.5));
+    row_reals(TERN_SAMPLE_FREQUENCY, per_row(b, rows, 0.0, 0.3, 1.5));
   }
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(rows * history));
   for (std::int64_t& token : tokens)
@@ -165,7 +178,7 @@ void make_sample(CaseBuilder& b) {
   if (penalties) row_integers(TERN_SAMPLE_OUTPUT_BEGIN, begins);
   row_reals(TERN_SAMPLE_UNIFORM, uniform);
   if (option != 2) {
-    b.real(TERN_SAMPLE_BIAS, TERN_F32, {capacity, vocab}, 0);
+    make_bias(b, rows, capacity, vocab);
     const std::int64_t words = (vocab + 31) / 32;
     std::vector<std::int64_t> mask(static_cast<std::size_t>(rows * words));
     for (std::int64_t& word : mask) word = static_cast<std::int64_t>(b.random().bits() & 0xffffffffU);
@@ -174,6 +187,10 @@ void make_sample(CaseBuilder& b) {
   }
   b.out(TERN_SAMPLE_IDS, TERN_I32, {capacity}, 0);
   b.out(TERN_SAMPLE_LOGPROB, TERN_F32, {capacity}, 0);
+  if (option == 2) return;
+  const std::int64_t tops = std::min<std::int64_t>(vocab, option == 0 ? 5 : 20);
+  b.out(TERN_SAMPLE_TOP_IDS, TERN_I32, {capacity, tops}, 0);
+  b.out(TERN_SAMPLE_TOP_LOGPROBS, TERN_F32, {capacity, tops}, 0);
 }
 
 constexpr Recipe kRecipes[] = {

@@ -17,10 +17,17 @@ std::string check(Args args, AttrBytes) {
                         TERN_SAMPLE_OUTPUT_BEGIN}) {
     together = together && is_present(args[static_cast<std::size_t>(arg)]) == penalised;
   }
-  return first_problem(require(together, "history: expected it beside all penalties, or none of them"),
-                       require(vocab >= 1, "logits: expected a vocab of at least 1"),
-                       require(!is_present(mask) || mask.shape[1] == (vocab + 31) / 32,
-                               cat("mask: expected ", (vocab + 31) / 32, " words, found ", mask.shape[1])));
+  const TensorDesc& tops = args[TERN_SAMPLE_TOP_IDS];
+  const auto has = [&](int arg) { return is_present(args[static_cast<std::size_t>(arg)]); };
+  return first_problem(
+      require(together, "history: expected it beside all penalties, or none of them"),
+      require(has(TERN_SAMPLE_BIAS_IDS) == has(TERN_SAMPLE_BIAS), "bias: expected it beside bias_ids"),
+      require(has(TERN_SAMPLE_TOP_IDS) == has(TERN_SAMPLE_TOP_LOGPROBS), "top_ids: expected it beside top_logprobs"),
+      require(!is_present(tops) || tops.shape[1] <= vocab,
+              cat("top_ids: expected at most ", vocab, " tokens, found ", tops.shape[1])),
+      require(vocab >= 1, "logits: expected a vocab of at least 1"),
+      require(!is_present(mask) || mask.shape[1] == (vocab + 31) / 32,
+              cat("mask: expected ", (vocab + 31) / 32, " words, found ", mask.shape[1])));
 }
 
 Indices indices(const CallDesc& call) {
@@ -32,9 +39,14 @@ Indices indices(const CallDesc& call) {
 
 SampleOut sample(Emitter& emitter, const SampleInputs& inputs, std::uint32_t needs) {
   const TensorDesc logits = emitter.desc(inputs.logits);
+  CallBuilder builder(TERN_OP_SAMPLE, needs);
+  if (inputs.tops > 0) {
+    const std::int64_t rows = logits.shape[0];
+    builder.out(TERN_SAMPLE_TOP_IDS, rows_like(make_desc(TERN_I32, {rows, inputs.tops}), logits))
+        .out(TERN_SAMPLE_TOP_LOGPROBS, rows_like(make_desc(TERN_F32, {rows, inputs.tops}), logits));
+  }
   const std::vector<Value> out =
-      CallBuilder(TERN_OP_SAMPLE, needs)
-          .in(TERN_SAMPLE_LOGITS, inputs.logits)
+      builder.in(TERN_SAMPLE_LOGITS, inputs.logits)
           .in(TERN_SAMPLE_TEMPERATURE, inputs.temperature)
           .in(TERN_SAMPLE_TOP_K, inputs.top_k)
           .in(TERN_SAMPLE_TOP_P, inputs.top_p)
@@ -45,13 +57,14 @@ SampleOut sample(Emitter& emitter, const SampleInputs& inputs, std::uint32_t nee
           .in(TERN_SAMPLE_HISTORY, inputs.history)
           .in(TERN_SAMPLE_HISTORY_LEN, inputs.history_len)
           .in(TERN_SAMPLE_OUTPUT_BEGIN, inputs.output_begin)
+          .in(TERN_SAMPLE_BIAS_IDS, inputs.bias_ids)
           .in(TERN_SAMPLE_BIAS, inputs.bias)
           .in(TERN_SAMPLE_MASK, inputs.mask)
           .in(TERN_SAMPLE_UNIFORM, inputs.uniform)
           .out(TERN_SAMPLE_IDS, rows_like(make_desc(TERN_I32, {logits.shape[0]}), logits))
           .out(TERN_SAMPLE_LOGPROB, rows_like(make_desc(TERN_F32, {logits.shape[0]}), logits))
           .emit(emitter);
-  return {out[TERN_SAMPLE_IDS], out[TERN_SAMPLE_LOGPROB]};
+  return {out[TERN_SAMPLE_IDS], out[TERN_SAMPLE_LOGPROB], out[TERN_SAMPLE_TOP_IDS], out[TERN_SAMPLE_TOP_LOGPROBS]};
 }
 
 const OpRules sample_rules = {

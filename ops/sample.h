@@ -8,17 +8,22 @@
 //   the kept tokens exceeds uniform[row]: no sort is needed where nothing is ranked. The host draws the numbers, so
 //   that a device has no generator of its own. temperature 0: the largest, ties by the lowest id. Nothing allowed by
 //   the mask: id -1, logprob -inf.
-// logprob: of the drawn token under log_softmax of the untouched logits.
+// logprob: of the drawn token under log_softmax of the untouched logits. top_ids: the `tops` most likely tokens under
+// it,
+//   the likeliest first, ties by rising id; top_logprobs: theirs (-inf in a row without a finite logit).
 //
 // Shapes: logits [rows, vocab] f32, finite or -inf; per row: temperature, top_p, min_p, repetition (> 0), presence,
 //   frequency f32, top_k i32; history [rows, history] i32 with history_len and output_begin [rows] i32 (tokens outside
-//   of the vocabulary are skipped), absent together with the three penalties; bias [rows, vocab] f32; mask [rows,
-//   ceil(vocab / 32)] u32; uniform [rows] f32; ids [rows] i32, logprob [rows] f32.
+//   of the vocabulary are skipped), absent together with the three penalties; bias_ids [rows, biases] i32 (the same;
+//   what stands twice is added twice) beside bias [rows, biases] f32; mask [rows, ceil(vocab / 32)] u32; uniform [rows]
+//   f32; ids [rows] i32, logprob [rows] f32; top_ids [rows, tops] i32 beside top_logprobs [rows, tops] f32, tops <=
+//   vocab.
 // Dtypes: fp32. Aliasing: none. Determinism: always the same bits on one device; row invariant.
 // Backward: none. Decomposition: none.
 // Tolerance: ids exact, except where a border of the choice lies within 1e-5 of its total: then a token that may be
 // kept,
-//   or the neighbours of the border; logprob: u32 growth(vocab) times what ops/ref/sample.cpp propagates.
+//   or the neighbours of the border; log-probabilities: u32 growth(vocab) times what ops/ref/sample.cpp
+//   propagates; top_ids exact.
 #pragma once
 
 #include "ops/emit.h"
@@ -38,13 +43,18 @@ struct SampleInputs {
   Value history;       // [rows, history] i32
   Value history_len;   // [rows] i32
   Value output_begin;  // [rows] i32
-  Value bias;          // [rows, vocab] f32, may be absent
-  Value mask;          // [rows, ceil(vocab / 32)] u32, may be absent
-  Value uniform;       // [rows] f32, in [0, 1)
+  // Absent together.
+  Value bias_ids;         // [rows, biases] i32
+  Value bias;             // [rows, biases] f32
+  Value mask;             // [rows, ceil(vocab / 32)] u32, may be absent
+  Value uniform;          // [rows] f32, in [0, 1)
+  std::int64_t tops = 0;  // how many of the most likely tokens are told
 };
 struct SampleOut {
   Value ids;
   Value logprob;
+  Value top_ids;  // absent unless asked for
+  Value top_logprobs;
 };
 [[nodiscard]] SampleOut sample(Emitter& emitter, const SampleInputs& inputs, std::uint32_t needs = 0);
 

@@ -218,11 +218,14 @@ constexpr ArgSpec kSample[] = {{"logits", input, "[rows, vocab]", f32},
                                {"history", input, "[rows, history]: earlier tokens", i32, kOptional},
                                {"history_len", input, "[rows]: entries that count", i32, kOptional},
                                {"output_begin", input, "[rows]: history from here on was generated", i32, kOptional},
-                               {"bias", input, "[rows, vocab]", f32, kOptional},
+                               {"bias_ids", input, "[rows, biases]: tokens", i32, kOptional},
+                               {"bias", input, "[rows, biases]: added to their logits", f32, kOptional},
                                {"mask", input, "[rows, ceil(vocab / 32)]: bit 1 allows", u32, kOptional},
                                {"uniform", input, "[rows]: from 0 to below 1", f32},
                                {"ids", output, "[rows]", i32},
-                               {"logprob", output, "[rows]", f32}};
+                               {"logprob", output, "[rows]", f32},
+                               {"top_ids", output, "[rows, tops]: the most likely tokens", i32, kOptional},
+                               {"top_logprobs", output, "[rows, tops]", f32, kOptional}};
 
 constexpr ArgSpec kSoftcap[] = {{"x", input, "[...]", floating}, {"y", output, "[...]", floating}};
 constexpr AttrSpec kSoftcapAttrs[] = {{"cap", F, "bound of |y|, above 0"}};

@@ -20,14 +20,16 @@ bool supports(const PlanDesc& desc, std::string& reason) {
   const auto& logits = desc.arg(TERN_SAMPLE_LOGITS);
   Check check(desc, reason);
   check.rank(TERN_SAMPLE_LOGITS, 2).rank(TERN_SAMPLE_HISTORY, 2).rank(TERN_SAMPLE_MASK, 2);
-  check.same_shape({TERN_SAMPLE_LOGITS, TERN_SAMPLE_BIAS}).dtype(TERN_SAMPLE_MASK, TERN_U32);
-  for (const int arg :
-       {TERN_SAMPLE_LOGITS, TERN_SAMPLE_TEMPERATURE, TERN_SAMPLE_TOP_P, TERN_SAMPLE_MIN_P, TERN_SAMPLE_REPETITION,
-        TERN_SAMPLE_PRESENCE, TERN_SAMPLE_FREQUENCY, TERN_SAMPLE_BIAS, TERN_SAMPLE_UNIFORM, TERN_SAMPLE_LOGPROB}) {
+  check.same_shape({TERN_SAMPLE_BIAS_IDS, TERN_SAMPLE_BIAS})
+      .same_shape({TERN_SAMPLE_TOP_IDS, TERN_SAMPLE_TOP_LOGPROBS});
+  check.rank(TERN_SAMPLE_BIAS, 2).rank(TERN_SAMPLE_TOP_IDS, 2).dtype(TERN_SAMPLE_MASK, TERN_U32);
+  for (const int arg : {TERN_SAMPLE_LOGITS, TERN_SAMPLE_TEMPERATURE, TERN_SAMPLE_TOP_P, TERN_SAMPLE_MIN_P,
+                        TERN_SAMPLE_REPETITION, TERN_SAMPLE_PRESENCE, TERN_SAMPLE_FREQUENCY, TERN_SAMPLE_BIAS,
+                        TERN_SAMPLE_UNIFORM, TERN_SAMPLE_LOGPROB, TERN_SAMPLE_TOP_LOGPROBS}) {
     check.dtype(arg, TERN_F32);
   }
-  for (const int arg :
-       {TERN_SAMPLE_TOP_K, TERN_SAMPLE_HISTORY, TERN_SAMPLE_HISTORY_LEN, TERN_SAMPLE_OUTPUT_BEGIN, TERN_SAMPLE_IDS}) {
+  for (const int arg : {TERN_SAMPLE_TOP_K, TERN_SAMPLE_HISTORY, TERN_SAMPLE_HISTORY_LEN, TERN_SAMPLE_OUTPUT_BEGIN,
+                        TERN_SAMPLE_BIAS_IDS, TERN_SAMPLE_IDS, TERN_SAMPLE_TOP_IDS}) {
     check.dtype(arg, TERN_I32);
   }
   for (int arg = 1; arg < TERN_SAMPLE_NUM_ARGS; ++arg) check.dim(arg, 0, logits.shape[0]);
@@ -71,9 +73,12 @@ void penalise(const Row& row, float* z, std::int64_t vocab) {
 }
 
 void bias_and_mask(const Row& row, float* z, std::int64_t vocab) {
-  const TensorView &bias = row.args[TERN_SAMPLE_BIAS], &mask = row.args[TERN_SAMPLE_MASK];
-  for (std::int64_t j = 0; bias.present() && j < vocab; ++j) {
-    z[j] += bias.data<const float>()[row.r * bias.stride(0) + j * bias.stride(1)];
+  const TensorView &bias = row.args[TERN_SAMPLE_BIAS], &ids = row.args[TERN_SAMPLE_BIAS_IDS],
+                   &mask = row.args[TERN_SAMPLE_MASK];
+  for (std::int64_t i = 0; bias.present() && i < bias.dim(1); ++i) {
+    const auto token = ids.data<const std::int32_t>()[row.r * ids.stride(0) + i * ids.stride(1)];
+    if (token < 0 || token >= vocab) continue;
+    z[token] += bias.data<const float>()[row.r * bias.stride(0) + i * bias.stride(1)];
   }
   for (std::int64_t j = 0; mask.present() && j < vocab; ++j) {
     const auto word = mask.data<const std::uint32_t>()[row.r * mask.stride(0) + j / 32 * mask.stride(1)];
@@ -246,6 +251,27 @@ std::int32_t draw(const Row& row, const float* z, float best, std::int64_t vocab
   return Draw(row, scaled, vocab).id();
 }
 
+// The likeliest tokens by rising id among equals, and their log-probabilities.
+void tell_tops(const Row& row, const float* raw, std::int64_t vocab, float largest, double log_sum) {
+  const TensorView &ids = row.args[TERN_SAMPLE_TOP_IDS], &logprobs = row.args[TERN_SAMPLE_TOP_LOGPROBS];
+  if (!ids.present()) return;
+  const auto tops = static_cast<std::size_t>(ids.dim(1));
+  std::vector<std::int32_t> best;  // so far, the likeliest first
+  for (std::int32_t j = 0; j < vocab && tops > 0; ++j) {
+    if (best.size() == tops && !(raw[j] > raw[best.back()])) continue;
+    if (best.size() == tops) best.pop_back();
+    const auto before = [raw](std::int32_t a, std::int32_t b) { return raw[a] > raw[b]; };
+    best.insert(std::upper_bound(best.begin(), best.end(), j, before), j);
+  }
+  for (std::size_t i = 0; i < tops; ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    const float logit = raw[best[i]];
+    ids.data<std::int32_t>()[row.r * ids.stride(0) + at * ids.stride(1)] = best[i];
+    logprobs.data<float>()[row.r * logprobs.stride(0) + at * logprobs.stride(1)] =
+        logit == kNever ? kNever : static_cast<float>(static_cast<double>(logit - largest) - log_sum);
+  }
+}
+
 void run(const KernelArgs& args) {
   const TensorView &logits = args[TERN_SAMPLE_LOGITS], &ids = args[TERN_SAMPLE_IDS],
                    &logprob = args[TERN_SAMPLE_LOGPROB];
@@ -261,6 +287,7 @@ void run(const KernelArgs& args) {
       std::copy(raw, raw + vocab, z);
       const float largest = math.max(raw, static_cast<std::size_t>(vocab));
       const double log_sum = std::log(sum_exp(math, raw, largest, vocab));
+      tell_tops(row, raw, vocab, largest, log_sum);
       penalise(row, z, vocab);
       bias_and_mask(row, z, vocab);
       const float best = math.max(z, static_cast<std::size_t>(vocab));

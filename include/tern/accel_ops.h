@@ -557,11 +557,14 @@ enum {
  *   in history [rows, history]: earlier tokens i32, optional
  *   in history_len [rows]: entries that count i32, optional
  *   in output_begin [rows]: history from here on was generated i32, optional
- *   in bias [rows, vocab] f32, optional
+ *   in bias_ids [rows, biases]: tokens i32, optional
+ *   in bias [rows, biases]: added to their logits f32, optional
  *   in mask [rows, ceil(vocab / 32)]: bit 1 allows u32, optional
  *   in uniform [rows]: from 0 to below 1 f32
  *   out ids [rows] i32
  *   out logprob [rows] f32
+ *   out top_ids [rows, tops]: the most likely tokens i32, optional
+ *   out top_logprobs [rows, tops] f32, optional
  */
 enum {
   TERN_OP_SAMPLE = 28,
@@ -576,12 +579,15 @@ enum {
   TERN_SAMPLE_HISTORY = 8,
   TERN_SAMPLE_HISTORY_LEN = 9,
   TERN_SAMPLE_OUTPUT_BEGIN = 10,
-  TERN_SAMPLE_BIAS = 11,
-  TERN_SAMPLE_MASK = 12,
-  TERN_SAMPLE_UNIFORM = 13,
-  TERN_SAMPLE_IDS = 14,
-  TERN_SAMPLE_LOGPROB = 15,
-  TERN_SAMPLE_NUM_ARGS = 16
+  TERN_SAMPLE_BIAS_IDS = 11,
+  TERN_SAMPLE_BIAS = 12,
+  TERN_SAMPLE_MASK = 13,
+  TERN_SAMPLE_UNIFORM = 14,
+  TERN_SAMPLE_IDS = 15,
+  TERN_SAMPLE_LOGPROB = 16,
+  TERN_SAMPLE_TOP_IDS = 17,
+  TERN_SAMPLE_TOP_LOGPROBS = 18,
+  TERN_SAMPLE_NUM_ARGS = 19
 };
 
 /* softcap: y = cap * tanh(x / cap)

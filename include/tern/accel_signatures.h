@@ -245,11 +245,14 @@ static const tern_arg_signature tern_sample_args[] = {
     {"history", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"history_len", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"output_begin", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"bias_ids", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"bias", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"mask", 1u << TERN_U32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"uniform", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
     {"ids", 1u << TERN_I32, TERN_ROLE_OUTPUT, 0, -1},
     {"logprob", 1u << TERN_F32, TERN_ROLE_OUTPUT, 0, -1},
+    {"top_ids", 1u << TERN_I32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
+    {"top_logprobs", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
 };
 static const tern_arg_signature tern_softcap_args[] = {
     {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
@@ -258,7 +261,7 @@ static const tern_arg_signature tern_softcap_args[] = {
 
 enum {
   TERN_OP_SIGNATURE_COUNT = 29,
-  TERN_OP_MAX_ARGS = 16,
+  TERN_OP_MAX_ARGS = 19,
   TERN_OP_MAX_ATTRS = 6 /* of 4 bytes each */
 };
 static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {

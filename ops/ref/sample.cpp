@@ -41,16 +41,18 @@ void penalise(const Row& row, std::vector<double>& z) {
 }
 
 void bias_and_mask(const Row& row, std::vector<double>& z) {
+  const Tensor& bias_ids = input(row.call, TERN_SAMPLE_BIAS_IDS);
   const Tensor& bias = input(row.call, TERN_SAMPLE_BIAS);
   const Tensor& mask = input(row.call, TERN_SAMPLE_MASK);
   const auto vocab = static_cast<std::int64_t>(z.size());
-  for (std::int64_t j = 0; j < vocab; ++j) {
-    double& value = z[static_cast<std::size_t>(j)];
-    if (bias.present()) value += bias.real[static_cast<std::size_t>(row.r * vocab + j)];
-    if (mask.present()) {
-      const std::int64_t word = mask.integer[static_cast<std::size_t>(row.r * mask.size(1) + j / 32)];
-      if ((word >> (j % 32) & 1) == 0) value = kNever;
-    }
+  for (std::int64_t i = 0; bias.present() && i < bias.size(1); ++i) {
+    const auto at = static_cast<std::size_t>(row.r * bias.size(1) + i);
+    const std::int64_t token = bias_ids.integer[at];
+    if (token >= 0 && token < vocab) z[static_cast<std::size_t>(token)] += bias.real[at];
+  }
+  for (std::int64_t j = 0; mask.present() && j < vocab; ++j) {
+    const std::int64_t word = mask.integer[static_cast<std::size_t>(row.r * mask.size(1) + j / 32)];
+    if ((word >> (j % 32) & 1) == 0) z[static_cast<std::size_t>(j)] = kNever;
   }
 }
 
@@ -183,7 +185,9 @@ class LogProbs {
       error_ += term > 0.0 ? term * (8.0 + std::fabs(raw[j] - largest_)) : 0.0;
     }
   }
-  [[nodiscard]] double of(std::int64_t id) const { return raw_[id] - largest_ - std::log(sum_); }
+  [[nodiscard]] double of(std::int64_t id) const {
+    return raw_[id] == kNever ? kNever : raw_[id] - largest_ - std::log(sum_);
+  }
   [[nodiscard]] Error error(double value) const {
     return {.roundings = 4.0 + 2.0 * std::fabs(value) + error_ / sum_ + std::fabs(largest_), .terms = vocab_};
   }
@@ -196,6 +200,19 @@ class LogProbs {
   double error_ = 0.0;
 };
 
+// The most likely tokens: their order is that of the logits, which are as they were given.
+void tell_tops(Tensor& ids, Output& logprobs, std::int64_t r, const double* raw, std::int64_t vocab) {
+  const std::vector<double> logits(raw, raw + vocab);
+  const Ranking ranking(logits);
+  const LogProbs probs(raw, vocab);
+  for (std::int64_t i = 0; i < ids.size(1); ++i) {
+    const std::int64_t id = ranking.id(static_cast<std::size_t>(i));
+    ids.integer[static_cast<std::size_t>(r * ids.size(1) + i)] = id;
+    const double value = probs.of(id);
+    logprobs.add(r * ids.size(1) + i, value, value == kNever ? Error{} : probs.error(value));
+  }
+}
+
 }  // namespace
 
 void sample(Call& call) {
@@ -204,8 +221,11 @@ void sample(Call& call) {
   Tensor& ids = call.args[TERN_SAMPLE_IDS];
   Output logprob(call, TERN_SAMPLE_LOGPROB);
   Tensor& logprobs = call.args[TERN_SAMPLE_LOGPROB];
+  Tensor& top_ids = call.args[TERN_SAMPLE_TOP_IDS];
+  Output top_logprobs(call, TERN_SAMPLE_TOP_LOGPROBS);
   const auto rows = static_cast<std::size_t>(logits.size(0));
   ids.integer.assign(rows, -1);
+  if (top_ids.present()) top_ids.integer.assign(rows * static_cast<std::size_t>(top_ids.size(1)), -1);
   ids.others.assign(rows, {});
   logprobs.others.assign(rows, {});
   for (std::size_t r = 0; r < rows; ++r) {
@@ -215,6 +235,7 @@ void sample(Call& call) {
     std::vector<double> z(raw, raw + vocab);
     penalise(row, z);
     bias_and_mask(row, z);
+    if (top_ids.present()) tell_tops(top_ids, top_logprobs, at, raw, vocab);
     const Choice choice = draw(row, z);
     ids.integer[r] = choice.id;
     if (choice.id < 0) {

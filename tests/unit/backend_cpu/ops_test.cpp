@@ -397,9 +397,12 @@ Call sample_call(std::int64_t rows, std::int64_t vocab, float temperature, int t
            i(2),
            {},
            {},
+           {},
            uniform,
            blank(make_desc(TERN_I32, {rows})),
-           blank(make_desc(TERN_F32, {rows}))},
+           blank(make_desc(TERN_F32, {rows})),
+           blank(make_desc(TERN_I32, {rows, std::min<std::int64_t>(vocab, 8)})),
+           blank(make_desc(TERN_F32, {rows, std::min<std::int64_t>(vocab, 8)}))},
           {},
           0,
           {}};
@@ -414,7 +417,10 @@ TEST(CpuOps, Sample) {
             Call call = sample_call(20, vocab, temperature, top_k, top_p, min_p);
             check(call, "vocab " + std::to_string(vocab) + " temperature " + std::to_string(temperature) + " top_k " +
                             std::to_string(top_k));
-            call.args[TERN_SAMPLE_BIAS] = random_real(make_desc(TERN_F32, {20, vocab}), 8, 3.0);
+            std::vector<std::int64_t> biased;
+            for (std::int64_t n = 0; n < 60; ++n) biased.push_back(n % 8 == 5 ? -1 : n * 11 % vocab);
+            call.args[TERN_SAMPLE_BIAS_IDS] = integers(make_desc(TERN_I32, {20, 3}), biased);
+            call.args[TERN_SAMPLE_BIAS] = random_real(make_desc(TERN_F32, {20, 3}), 8, 3.0);
             std::vector<std::int64_t> mask;
             for (std::int64_t n = 0; n < 20 * ((vocab + 31) / 32); ++n) mask.push_back(n % 7 == 6 ? 0 : 0xAAAAAAAA);
             call.args[TERN_SAMPLE_MASK] = integers(make_desc(TERN_U32, {20, (vocab + 31) / 32}), mask);
