@@ -21,7 +21,7 @@ using Bytes = std::vector<std::byte>;
 struct Argument {
   TensorDesc desc = absent_desc();
   // Memory of each plane as the device gets it: inputs, states, and what an output holds before. Bytes between elements
-  // of inputs are NaN; beyond a dynamic dimension's count elements are finite.
+  // of inputs are NaN, and so are elements beyond a dynamic dimension's count where `any_tails`; else these are finite.
   std::array<Bytes, TERN_MAX_PLANES> planes;
   bool packed = false;  // hand it over in the device's private layout, where it has one
 };
@@ -35,7 +35,8 @@ struct Case {
   std::uint32_t needs = 0;
   std::vector<std::int8_t> alias;  // per argument: the input whose memory an output shares, or -1
   std::array<std::int64_t, TERN_MAX_COUNTS> counts{};
-  bool special = false;  // NaN or infinity stands in an input
+  bool special = false;    // NaN or infinity stands in an input
+  bool any_tails = false;  // beyond a count anything may stand: for devices that never look there
 
   [[nodiscard]] const ops::OpSpec& spec() const { return ops::op_spec(op); }
   [[nodiscard]] bool written(std::size_t arg) const { return spec().args[arg].role != ops::Role::input; }

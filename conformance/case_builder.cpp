@@ -18,12 +18,12 @@ Bytes blank(const TensorDesc& desc) {
 }
 
 // A tensor of `desc` at capacity whose first elements of the dynamic dimension are `valid`'s.
-ops::ref::Tensor at_capacity(const TensorDesc& desc, const ops::ref::Tensor& valid) {
+ops::ref::Tensor at_capacity(const TensorDesc& desc, const ops::ref::Tensor& valid, double tail) {
   ops::ref::Tensor whole;
   whole.desc = desc;
   const auto count = static_cast<std::size_t>(num_elements(desc));
   const bool real = dtype_info(desc.dtype).floating;
-  if (real) whole.real.assign(count, kTail);
+  if (real) whole.real.assign(count, tail);
   if (!real) whole.integer.assign(count, 0);
   const std::int64_t have = valid.desc.rank == 0 ? 0 : num_elements(valid.desc);
   std::int64_t index[TERN_MAX_RANK] = {};
@@ -68,6 +68,7 @@ CaseBuilder::CaseBuilder(std::uint32_t op, const Variant& variant, std::uint64_t
   case_.label = label_of(variant);
   case_.needs = variant.needs;
   case_.special = variant.special != 0;
+  case_.any_tails = variant.any_tails;
   case_.args.resize(case_.spec().args.size());
   case_.alias.assign(case_.args.size(), -1);
 }
@@ -98,7 +99,7 @@ TensorDesc CaseBuilder::lay_out(tern_dtype dtype, const Shape& shape, int dynami
 
 void CaseBuilder::fill(Argument& arg, const ops::ref::Tensor& valid) {
   arg.planes[0] = blank(arg.desc);
-  ops::ref::encode(at_capacity(arg.desc, valid), arg.desc, arg.planes[0]);
+  ops::ref::encode(at_capacity(arg.desc, valid, variant_.any_tails ? std::nan("") : kTail), arg.desc, arg.planes[0]);
 }
 
 void CaseBuilder::real(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot) {
@@ -165,7 +166,7 @@ void CaseBuilder::out(int arg, tern_dtype dtype, const Shape& shape, int dynamic
   at(arg).desc = lay_out(dtype, shape, dynamic_dim, slot, !dtype_info(dtype).floating);
   at(arg).planes[0] = blank(at(arg).desc);
   if (variant_.dynamic && dynamic_dim >= 0 && dtype_info(dtype).floating) {
-    // what stays untouched beyond the count is finite; the valid part is poisoned
+    // what stays untouched beyond the count is as in inputs; the valid part is poisoned
     ops::ref::Tensor poison;
     poison.desc = cut(at(arg).desc, case_.counts);
     poison.real.assign(static_cast<std::size_t>(num_elements(poison.desc)), std::numeric_limits<double>::quiet_NaN());

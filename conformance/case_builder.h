@@ -41,6 +41,7 @@ struct Variant {
   Counts counts = Counts::some;  // of dynamic dimensions
   bool high_slots = false;       // counts in slots 5 and 7 in place of 0 and 1
   bool packed = false;
+  bool any_tails = false;  // NaN beyond a count: the device has TERN_CAP_DYNAMIC_SHAPES
   int special = 0;  // 1: a NaN, 2: an infinity in the first floating input
   std::uint32_t needs = 0;
   std::int64_t kv_block = 16;  // tokens in a block of a paged cache: what the device prefers
@@ -69,7 +70,7 @@ class CaseBuilder {
   using Shape = std::vector<std::int64_t>;
   // `dynamic_dim`: which dimension is cut where the variant is dynamic.
   void real(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim = -1, int slot = 0);
-  // Elements in logical order of the valid part; the rest is finite junk.
+  // Elements in logical order of the valid part; the rest is junk, finite or not.
   void values(int arg, tern_dtype dtype, const Shape& shape, const std::vector<double>& elements, int dynamic_dim = -1,
               int slot = 0);
   void integers(int arg, tern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& elements,

@@ -6,6 +6,7 @@
 //   accumulate <bits>
 //   needs <bits>
 //   special <0 or 1>
+//   any_tails <0 or 1>
 //   counts <4 numbers>
 //   arg <name> <dtype> <rank> <shape...> <strides...> <dynamic_dim> <count_slot> <alias> <packed>
 //   scheme <packing> <bits> <group_rows> <group_cols> <scale dtype> <flags>
@@ -97,6 +98,8 @@ class Reader {
       case_.needs = static_cast<std::uint32_t>(integer(words, 1));
     } else if (words[0] == "special") {
       case_.special = integer(words, 1) != 0;
+    } else if (words[0] == "any_tails") {
+      case_.any_tails = integer(words, 1) != 0;
     } else if (words[0] == "counts") {
       for (std::size_t i = 0; i < case_.counts.size(); ++i) case_.counts[i] = integer(words, i + 1);
     } else if (words[0] == "arg") {
@@ -226,7 +229,8 @@ std::string write_case(const Case& c) {
     out += spec.attrs[i].type == ops::AttrType::i32 ? cat(whole) : cat(static_cast<double>(real));
     out += '\n';
   }
-  out += cat("accumulate ", c.accumulate, "\nneeds ", c.needs, "\nspecial ", c.special ? 1 : 0, "\ncounts");
+  out += cat("accumulate ", c.accumulate, "\nneeds ", c.needs, "\nspecial ", c.special ? 1 : 0, "\nany_tails ",
+             c.any_tails ? 1 : 0, "\ncounts");
   for (std::int64_t count : c.counts) out += cat(" ", count);
   out += '\n';
   for (std::size_t i = 0; i < c.args.size(); ++i) {

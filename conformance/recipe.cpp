@@ -93,10 +93,11 @@ Case CaseSource::make(std::uint64_t data_seed) const {
   return builder.take();
 }
 
-std::vector<CaseSource> case_sources(std::uint32_t op, std::int64_t kv_block) {
+std::vector<CaseSource> case_sources(std::uint32_t op, std::int64_t kv_block, bool any_tails) {
   std::vector<CaseSource> out;
   for (Variant variant : variants_of(recipe_of(op))) {
     variant.kv_block = kv_block;
+    variant.any_tails = any_tails;
     out.push_back({op, variant, out.size()});
   }
   return out;

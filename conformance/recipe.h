@@ -40,8 +40,9 @@ struct CaseSource {
   [[nodiscard]] Case make(std::uint64_t data_seed) const;
 };
 
-// Every variant of an op's recipe; paged caches in blocks of `kv_block` tokens.
-[[nodiscard]] std::vector<CaseSource> case_sources(std::uint32_t op, std::int64_t kv_block = 16);
+// Every variant of an op's recipe; paged caches in blocks of `kv_block` tokens, NaN beyond counts where `any_tails`.
+[[nodiscard]] std::vector<CaseSource> case_sources(std::uint32_t op, std::int64_t kv_block = 16,
+                                                   bool any_tails = false);
 
 std::span<const Recipe> element_recipes();  // movement and arithmetic
 std::span<const Recipe> layer_recipes();    // products, norms, rotations, activations

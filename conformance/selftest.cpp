@@ -120,7 +120,9 @@ OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options)
   OpReport report;
   report.op = op;
   const bool needed = (ops::op_rules(op).needed_by & options.required) != 0;
-  for (const CaseSource& source : case_sources(op, std::max(1, bench.device->info().preferred_kv_block))) {
+  const tern_device_info& info = bench.device->info();
+  const bool any_tails = bench.device->can(TERN_CAP_DYNAMIC_SHAPES);
+  for (const CaseSource& source : case_sources(op, std::max(1, info.preferred_kv_block), any_tails)) {
     if (options.stop_after > 0 && static_cast<int>(report.findings.size()) >= options.stop_after) break;
     if (options.only && !options.only(source.variant)) continue;
     const Case c = source.make(1);

@@ -65,34 +65,6 @@ std::vector<const KernelEntry*> find_kernels(tern_device device, const tern_op_d
   return entries;
 }
 
-// What an output holds beyond its actual count must be finite, and its memory may have held anything before.
-void clear_tail(const TensorView& view, std::int64_t count) {
-  const auto& desc = view.desc;
-  const auto dynamic = static_cast<unsigned char>(desc.dynamic_dim);  // present: not -1
-  const auto size = static_cast<std::size_t>(dtype_bytes(desc.dtype));
-  std::int64_t index[TERN_MAX_RANK] = {};
-  index[dynamic] = count;
-  const int last = desc.rank - 1;
-  const bool rows = desc.strides[last] == 1;
-  for (int d = 0; d < desc.rank; ++d) {
-    if (desc.shape[d] == 0 || (d == dynamic && count >= desc.shape[d])) return;
-  }
-  for (;;) {
-    std::int64_t offset = 0;
-    for (int d = 0; d < desc.rank; ++d) offset += index[d] * desc.strides[d];
-    const std::int64_t run = rows ? desc.shape[last] - index[last] : 1;
-    std::memset(view.data<std::byte>() + static_cast<std::size_t>(offset) * size, 0,
-                static_cast<std::size_t>(run) * size);
-    int d = rows ? last - 1 : last;
-    if (rows && last != dynamic) index[last] = 0;
-    for (; d >= 0; --d) {
-      if (++index[d] < desc.shape[d]) break;
-      index[d] = d == dynamic ? count : 0;
-    }
-    if (d < 0) return;
-  }
-}
-
 }  // namespace
 
 tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
@@ -183,10 +155,7 @@ void run_bound(const Bound& bound, const HostArgs& host_args) {
   for (std::size_t i = 0; i < args.size(); ++i) {
     auto& desc = args[i].desc;
     if (desc.rank == 0 || desc.dynamic_dim < 0 || counts == nullptr) continue;
-    const std::int64_t count = counts[desc.count_slot];
-    const bool replaced = plan.signature->args[i].role == TERN_ROLE_OUTPUT && (plan.desc->accumulate >> i & 1U) == 0;
-    if (replaced) clear_tail(args[i], count);
-    desc.shape[desc.dynamic_dim] = count;
+    desc.shape[desc.dynamic_dim] = counts[desc.count_slot];
   }
   KernelArgs kernel_args;
   kernel_args.args = args;

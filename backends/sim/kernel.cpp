@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include "base/dtype.h"
 #include "base/strings.h"
@@ -18,8 +19,13 @@ using ops::OpSpec;
 using ops::Role;
 using ops::ref::Tensor;
 
-// What stands beyond the count of an output: finite, and visible where something reads it.
+// What stands beyond the count of an output, visible where something reads it: on devices that compute the whole
+// capacity it is finite.
 constexpr double kTail = 12345.0;
+double tail_of(const Device& device, tern_dtype dtype) {
+  if (device.can(TERN_CAP_DYNAMIC_SHAPES)) return std::numeric_limits<double>::quiet_NaN();
+  return std::min(kTail, ops::ref::largest_finite(dtype));
+}
 
 TensorDesc cut(TensorDesc desc, const HostArgs& args) {
   if (!is_present(desc) || desc.dynamic_dim < 0) return desc;
@@ -53,14 +59,14 @@ Tensor host_lengths(const TensorDesc& desc, const std::vector<std::int32_t>& arr
   return tensor;
 }
 
-void write(const Operand& operand, const Tensor& tensor, bool replaces) {
+void write(const Device& device, const Operand& operand, const Tensor& tensor, bool replaces) {
   const std::span<std::byte> plane = operand.planes[0];
   if (replaces && !same_shape(tensor.desc, operand.desc)) {
     Tensor whole;
     whole.desc = operand.desc;
     const auto count = static_cast<std::size_t>(num_elements(operand.desc));
     if (dtype_info(operand.desc.dtype).floating) {
-      whole.real.assign(count, std::min(kTail, ops::ref::largest_finite(operand.desc.dtype)));
+      whole.real.assign(count, tail_of(device, operand.desc.dtype));
     } else {
       whole.integer.assign(count, static_cast<std::int64_t>(kTail));
     }
@@ -145,7 +151,7 @@ void run_kernel(const KernelCall& call) {
   ops::op_rules(call.op).reference(reference);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (spec.args[i].role == Role::input || !is_present(call.args[i].desc)) continue;
-    write(call.args[i], tensors[i], spec.args[i].role == Role::output && !adds(call.accumulate, i));
+    write(*call.device, call.args[i], tensors[i], spec.args[i].role == Role::output && !adds(call.accumulate, i));
   }
 }
 
