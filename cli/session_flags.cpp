@@ -63,6 +63,7 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   if (arguments.has("model_type")) options.model_type = arguments.string("model_type");
   if (arguments.has("template")) options.chat_template = arguments.string("template");
   options.dtype = torch_dtype(arguments);
+  if (arguments.has("activation_dtype")) options.activations = dtype_from_name(arguments.string("activation_dtype"));
   return options;
 }
 

@@ -39,7 +39,7 @@ EngineOptions engine_options(const session::Session& session, const BenchmarkOpt
   engine.max_num_seqs = options.batch;
   engine.max_model_len = options.prompt_length + options.new_tokens;
   engine.max_num_batched_tokens = std::max<std::int64_t>(512, options.batch);
-  engine.compute = session.compute;
+  engine.numerics = session.numerics;
   return engine;
 }
 

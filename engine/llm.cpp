@@ -51,7 +51,8 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     EngineOptions& engine = llm->options_.engine;
     engine.max_model_len = model_len(session, options).value();
     engine.shorten = options.max_model_len == 0;
-    engine.compute = session.compute;
+    engine.numerics = session.numerics;
+    engine.numerics.needs = options.batch_invariant ? TERN_NEED_DETERMINISTIC | TERN_NEED_ROW_INVARIANT : 0U;
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
     llm->encoder_ = PromptEncoder::create(*session.text, options.use_chat_template, options.template_kwargs).value();
@@ -143,7 +144,7 @@ std::size_t LLM::score(std::span<const TokenIds> texts, const ScoreCallbacks& ca
   if (longest > scorer_tokens_) {
     ScorerOptions options;
     options.max_tokens = longest;
-    options.compute = options_.engine.compute;
+    options.numerics = options_.engine.numerics;
     options.adapters = options_.engine.adapters;
     scorer_ = std::make_unique<Scorer>(session_.model, options, *session_.runtime);
     scorer_tokens_ = longest;

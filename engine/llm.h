@@ -38,11 +38,12 @@ struct Dialogue {
 using Prompt = std::variant<Dialogue, std::string, TokenIds>;
 
 struct LLMOptions {
-  // Seats, cache, adapters already in the session's store. `max_model_len`, `shorten`, `compute` and `end_token_ids`
+  // Seats, cache, adapters already in the session's store. `max_model_len`, `shorten`, `numerics` and `end_token_ids`
   // follow from the session and from below.
   EngineOptions engine;
   std::int64_t max_model_len =
       0;  // tokens of a prompt and its answer; 0: the model's own, or what the cache's memory holds
+  bool batch_invariant = false;   // an answer's bits don't depend on what is computed beside it
   std::filesystem::path adapter;  // a directory in PEFT's format, put over the weights; "": none
   bool use_chat_template = true;  // false, or a model without a template: a dialogue's texts are joined as they are
   std::string template_kwargs;    // the template's variables as a JSON object: {"enable_thinking": false}

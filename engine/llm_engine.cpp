@@ -65,7 +65,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
   RunnerOptions runner;
   runner.max_num_seqs = options_.max_num_seqs;
   runner.max_num_batched_tokens = options_.max_num_batched_tokens;
-  runner.compute = options_.compute;
+  runner.numerics = options_.numerics;
   runner.adapters = options_.adapters;
   runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
 }

@@ -22,7 +22,7 @@ struct EngineOptions {
   std::int64_t max_num_batched_tokens = 512;
   std::int64_t max_model_len = 2048;  // tokens of a prompt and its answer
   bool shorten = false;               // fewer, with a line that says so, where the cache's memory does not hold them
-  tern_dtype compute = TERN_F32;
+  nn::Numerics numerics;
   std::optional<tern_dtype> cache_dtype;  // none: the model's, f32 where the device can't store it
   std::uint64_t kv_cache_memory = 0;      // bytes; 0: a share of what the device has free
   double kv_cache_share = 0.8;

@@ -70,7 +70,7 @@ graph::Program& ModelRunner::program_for(const Bucket& needed) {
 graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   graph::Graph graph;
   nn::BuildOptions build;
-  build.compute = options_.compute;
+  static_cast<nn::Numerics&>(build) = options_.numerics;
   build.adapters = options_.adapters;
   nn::Context context(graph, *model_.store, build);
   nn::TokenCapacity largest;

@@ -20,7 +20,7 @@ namespace tern::engine {
 struct RunnerOptions {
   std::int64_t max_num_seqs = 1;
   std::int64_t max_num_batched_tokens = 512;
-  tern_dtype compute = TERN_F32;
+  nn::Numerics numerics;
   std::map<std::string, nn::LoraLayer> adapters;
   bool return_logits = false;  // copies the logits of each drawn token to the host
 };

@@ -18,7 +18,7 @@ using ops::Value;
 graph::Graph build_graph(const models::LoadedModel& model, const ScorerOptions& options) {
   graph::Graph graph;
   nn::BuildOptions build;
-  build.compute = options.compute;
+  static_cast<nn::Numerics&>(build) = options.numerics;
   build.adapters = options.adapters;
   nn::Context context(graph, *model.store, build);
   nn::TokenCapacity capacity;

@@ -16,7 +16,7 @@ namespace tern::engine {
 
 struct ScorerOptions {
   std::int64_t max_tokens = 2048;  // of one text
-  tern_dtype compute = TERN_F32;
+  nn::Numerics numerics;
   std::map<std::string, nn::LoraLayer> adapters;
 };
 

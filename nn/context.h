@@ -21,12 +21,16 @@ struct LoraLayer {
   std::string lora_b;    // stored name, [out, rank] f32
 };
 
-struct BuildOptions {
-  tern_dtype compute = TERN_F32;      // what products round their inputs to
-  tern_dtype activations = TERN_F32;  // storage of intermediates
+// How a program computes: the same in every program of a run.
+struct Numerics {
+  tern_compute compute = TERN_COMPUTE_F32;  // what products round their inputs to
+  tern_dtype activations = TERN_F32;        // storage of intermediates
+  std::uint32_t needs = 0;                  // TERN_NEED_*: of every op
+};
+
+struct BuildOptions : Numerics {
   bool training = false;
   float lora_dropout = 0.0F;
-  std::uint32_t needs = TERN_NEED_DETERMINISTIC;
   std::map<std::string, LoraLayer> adapters;  // by module, "model.layers.0.self_attn.q_proj"
 };
 

@@ -27,7 +27,7 @@
 namespace tern::ops {
 
 struct LinearCrossEntropyOptions {
-  tern_dtype compute = TERN_F32;
+  tern_compute compute = TERN_COMPUTE_F32;
   float softcap = 0.0F;
   bool row_statistics = false;
   bool dh = false;

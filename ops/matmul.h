@@ -21,7 +21,7 @@ namespace tern::ops {
 struct MatmulOptions {
   bool transpose_a = false;
   bool transpose_b = false;
-  tern_dtype compute = TERN_F32;
+  tern_compute compute = TERN_COMPUTE_F32;
   float alpha = 1.0F;
   tern_dtype out = TERN_F32;
   Value bias;  // may be absent

@@ -18,7 +18,7 @@ namespace tern::ops {
 
 struct MatmulQOptions {
   bool transpose_w = true;
-  tern_dtype compute = TERN_F32;
+  tern_compute compute = TERN_COMPUTE_F32;
   tern_dtype out = TERN_F32;
   Value bias;  // may be absent
   Value into;  // adds to it

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/dtype.h"
+#include "base/strings.h"
 #include "models/registry.h"
 
 namespace tern::session {
@@ -34,8 +35,18 @@ tern_dtype model_dtype(const models::ModelConfig& config, const checkpoint::Chec
   return is_model_dtype(named) ? *named : shared_dtype(config, source).value_or(TERN_BF16);
 }
 
-tern_dtype compute_dtype(const tern_device_info& device, tern_dtype dtype) {
-  return device.matmul_rate[dtype] > device.matmul_rate[TERN_F32] ? dtype : TERN_F32;
+tern_compute compute_dtype(const tern_device_info& device, tern_dtype dtype) {
+  // a float dtype has the number of the products that round to it
+  static_assert(int{TERN_COMPUTE_F32} == int{TERN_F32} && int{TERN_COMPUTE_F16} == int{TERN_F16} &&
+                int{TERN_COMPUTE_BF16} == int{TERN_BF16});
+  return device.matmul_rate[dtype] > device.matmul_rate[TERN_COMPUTE_F32] ? dtype : TERN_COMPUTE_F32;
+}
+
+Result<tern_dtype> activation_dtype(const tern_device_info& device, std::optional<tern_dtype> asked) {
+  if (!asked) return tern_dtype{TERN_F32};
+  if (storable_dtype(device, *asked) == *asked) return *asked;
+  return usage_error(cat("--activation_dtype is ", dtype_info(*asked).torch, ", and ", device.name, " can't store it"),
+                     "drop the flag");
 }
 
 tern_dtype storable_dtype(const tern_device_info& device, tern_dtype dtype) {

@@ -8,6 +8,7 @@
 
 #include <optional>
 
+#include "base/status.h"
 #include "checkpoint/checkpoint_source.h"
 #include "models/config.h"
 #include "tern/accel.h"
@@ -21,7 +22,10 @@ namespace tern::session {
 
 // What products of a model of that dtype round their inputs to: the dtype where the device multiplies it faster than
 // f32, else f32. It's never another 16-bit dtype: that would lose range or digits which the model has.
-[[nodiscard]] tern_dtype compute_dtype(const tern_device_info& device, tern_dtype dtype);
+[[nodiscard]] tern_compute compute_dtype(const tern_device_info& device, tern_dtype dtype);
+
+// What intermediates are kept in: `asked`, else what the device says. Errors (usage): the device can't store it.
+[[nodiscard]] Result<tern_dtype> activation_dtype(const tern_device_info& device, std::optional<tern_dtype> asked);
 
 // The dtype where the device can store it, else f32.
 [[nodiscard]] tern_dtype storable_dtype(const tern_device_info& device, tern_dtype dtype);

@@ -45,7 +45,8 @@ Status open_model(Session& session, const SessionOptions& options) {
     const tern_device_info& device = session.runtime->device->info();
     session.model.dtype = model_dtype(session.model.config, *session.source, options.dtype);
     if (!options.dtype) session.model.dtype = storable_dtype(device, session.model.dtype);
-    session.compute = compute_dtype(device, session.model.dtype);
+    session.numerics.compute = compute_dtype(device, session.model.dtype);
+    session.numerics.activations = activation_dtype(device, options.activations).value();
     return Unit{};
   });
 }
@@ -67,7 +68,7 @@ Status load_weights(Session& session, const models::LoadOptions& options) {
     log_info(cat("model: ", session.path.string(), ", ", session.model.config.architecture, ", ",
                  fixed(static_cast<double>(session.model.config.num_parameters()) / 1e6, 1),
                  "M parameters, torch_dtype ", dtype_info(session.model.dtype).torch, ", products in ",
-                 dtype_name(session.compute)));
+                 dtype_name(session.numerics.compute), ", activations in ", dtype_name(session.numerics.activations)));
     return Unit{};
   });
 }

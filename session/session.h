@@ -18,9 +18,10 @@ struct SessionOptions {
   RuntimeOptions runtime;
   std::string model;  // a directory, a .gguf file, a bundled short name or a hub id
   HubOptions hub;
-  std::string model_type;           // "": as the model says; another than it says is an error (usage)
-  std::string chat_template;        // file of a template in the place of the model's own; "": its own
-  std::optional<tern_dtype> dtype;  // of the model (model_dtype.h); none: as the model says
+  std::string model_type;                 // "": as the model says; another than it says is an error (usage)
+  std::string chat_template;              // file of a template in the place of the model's own; "": its own
+  std::optional<tern_dtype> dtype;        // of the model (model_dtype.h); none: as the model says
+  std::optional<tern_dtype> activations;  // what intermediates are kept in; none: as the device says
 };
 
 struct Session {
@@ -33,8 +34,8 @@ struct Session {
   std::filesystem::path path;  // of the model
   std::shared_ptr<checkpoint::CheckpointSource> source;
   std::optional<chat::ModelText> text;
-  models::LoadedModel model;      // its config and, from open_model on, its dtype come before its weights
-  tern_dtype compute = TERN_F32;  // what products round to, after open_model
+  models::LoadedModel model;  // its config and, from open_model on, its dtype come before its weights
+  nn::Numerics numerics;      // after open_model; what is needed of ops is for the run to say
 };
 
 // Opens model, text and device, in this order: bad data is refused before a device is touched. Weights are not read.

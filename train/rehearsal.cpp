@@ -47,7 +47,8 @@ models::LoadedAdapter rehearse(session::Session& session, const std::vector<std:
   TrainingGraphOptions options;
   options.capacity = {static_cast<std::int64_t>(ids.size()), 2, static_cast<std::int64_t>(ids.size()),
                       static_cast<std::int64_t>(batch.longest)};
-  options.compute = session.compute;
+  options.numerics = session.numerics;
+  options.numerics.needs = TERN_NEED_DETERMINISTIC;
   options.lora_dropout = 0.05F;
   options.dropout = true;
   options.adapters = adapter.layers;

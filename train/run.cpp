@@ -156,7 +156,8 @@ void Run::choose_directory() {
 
 void Run::plan(TrainerHooks hooks) {
   TrainerOptions options = options_.trainer;
-  options.graph.compute = session_->compute;
+  options.graph.numerics = session_->numerics;
+  options.graph.numerics.needs = TERN_NEED_DETERMINISTIC;  // a resumed run equals one never interrupted
   tuner_->describe(options.graph);
   options.data_settings = data_settings(options_, *session_);
   trainer_ = std::make_unique<Trainer>(session_->model, *tuner_->saver, *steps_, data_.validation, std::move(options),

@@ -124,7 +124,7 @@ Fingerprint Trainer::fingerprint() const {
                     {"adam_epsilon", cat(adamw.epsilon)},
                     {"max_grad_norm", cat(adamw.max_grad_norm)},
                     {"torch_dtype", std::string(dtype_info(model_.dtype).torch)},
-                    {"products in", std::string(dtype_name(options_.graph.compute))}};
+                    {"products in", std::string(dtype_name(options_.graph.numerics.compute))}};
   return out;
 }
 

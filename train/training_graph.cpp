@@ -26,7 +26,7 @@ std::string gradient_name(const std::string& parameter) { return "gradient/" + p
 graph::Graph build_training_graph(const models::LoadedModel& model, const TrainingGraphOptions& options) {
   graph::Graph graph;
   nn::BuildOptions build;
-  build.compute = options.compute;
+  static_cast<nn::Numerics&>(build) = options.numerics;
   build.training = !options.trainable.empty();
   build.lora_dropout = options.dropout ? options.lora_dropout : 0.0F;
   build.adapters = options.adapters;

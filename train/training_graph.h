@@ -25,7 +25,7 @@ struct Capacity {
 
 struct TrainingGraphOptions {
   Capacity capacity;
-  tern_dtype compute = TERN_F32;
+  nn::Numerics numerics;
   float lora_dropout = 0.0F;
   std::map<std::string, nn::LoraLayer> adapters;  // by module
   std::vector<std::string> trainable;             // stored names whose gradient is taken; empty: evaluation

@@ -41,7 +41,7 @@ int run_bench(const Arguments& arguments) {
                               "lower one of them"));
   }
   load_weights(*session, arguments, {});
-  const session::MachineRates machine = session::measure_machine(*session->runtime, session->compute);
+  const session::MachineRates machine = session::measure_machine(*session->runtime, session->numerics.compute);
   engine::BenchmarkOptions options;
   for (const auto& adapter : arguments.list("adapters")) {
     options.engine.adapters = models::load_adapter(session->model, "lora", adapter).value().layers;

@@ -46,6 +46,7 @@ int run_score(const Arguments& arguments) {
   });
   engine::LLMOptions options;
   options.max_model_len = static_cast<std::int64_t>(longest);
+  options.batch_invariant = arguments.boolean("batch_invariant");
   if (const auto limit = session->model.config.max_position_embeddings; options.max_model_len > limit) {
     throw Failure(
         data_error("--dataset", cat("texts of at most ", limit, " tokens"), cat(longest, " tokens"), "split the text"));

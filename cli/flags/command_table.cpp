@@ -86,10 +86,10 @@ std::vector<CommandSpec> training_commands() {
 }
 
 std::vector<CommandSpec> serving_commands() {
-  const Names infer = {"model", "base",  "data",    "template", "generation", "quantization",
-                       "infer", "cache", "runtime", "compat",   "output"};
-  const Names serve = {"model",  "base",  "template", "generation", "quantization",
-                       "deploy", "cache", "runtime",  "compat",     "output"};
+  const Names infer = {"model", "base",  "data",       "template", "generation", "quantization",
+                       "infer", "cache", "invariance", "runtime",  "compat",     "output"};
+  const Names serve = {"model", "base",       "template", "generation", "quantization", "deploy",
+                       "cache", "invariance", "runtime",  "compat",     "output"};
   return {
       {.name = "infer",
        .summary = "chat, or answer the rows of a file",
@@ -118,7 +118,7 @@ std::vector<CommandSpec> serving_commands() {
       {.name = "app", .summary = "chat in a browser", .groups = serve},
       {.name = "score",
        .summary = "give the log-probability of every token in each text",
-       .groups = {"model_file", "compute", "adapters", "hub", "text_rows", "runtime", "output"},
+       .groups = {"model_file", "compute", "adapters", "hub", "text_rows", "invariance", "runtime", "output"},
        .example = "tern score --model smollm2-135m --dataset text.jsonl",
        .run = run_score},
       {.name = "bench",
@@ -203,6 +203,7 @@ std::vector<CommandSpec> machine_commands() {
        .no_effect = {{"kernels", "the device's own kernels are what it tests"},
                      {"enable_npu_model_patch", "the device's own kernels are what it tests"}},
        .effects = {{"torch_dtype", "model_run"},
+                   {"activation_dtype", "model_run"},
                    {"fallback", "model_run"},
                    {"model_revision", "model_run"},
                    {"use_hf", "model_run"},

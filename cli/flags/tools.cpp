@@ -30,6 +30,12 @@ constexpr Flag kModelFile[] = {
      .computed = "the hub's default branch"},
 };
 constexpr Flag kCompute[] = {kTorchDtype};
+constexpr Flag kInvariance[] = {
+    {.name = "batch_invariant",
+     .type = boolean,
+     .fallback = "false",
+     .help = "the bits of a result do not depend on what is computed beside it; may cost speed"},
+};
 constexpr Flag kTextRows[] = {
     {.name = "dataset", .type = list, .help = "files or hub ids with rows {\"text\"}; add #N to take N rows"},
     {.name = "result_path", .help = "file to write the results to", .computed = "standard output"},
@@ -216,6 +222,7 @@ std::vector<FlagGroup> tool_groups() {
           {"hub", "Hub", kHub},
           {"model_file", "Model", kModelFile},
           {"compute", "Weights", kCompute},
+          {"invariance", "Bits", kInvariance},
           {"text_rows", "Rows", kTextRows},
           {"infer", "Inference", kInfer},
           {"deploy", "Server", kDeploy},

@@ -77,18 +77,18 @@ TEST_F(Inference, RowsAnsweredTogetherEqualRowsAnsweredAlone) {
 
 // What a row may call, what was called and what came back reach the template in the forms that it knows.
 TEST_F(Inference, ToolsOfARowReachTheTemplate) {
-  std::ofstream(path("model/chat_template.jinja")) <<
-      R"({% if tools[0].function.name != 'add' %}{{ raise_exception('no tools') }}{% endif %})"
-      R"({% for m in messages %}{{ m.role }}:{{ m.content }})"
-      R"({% for c in m.tool_calls or [] %}{{ c.function.name }}={{ c.function.arguments.a }}{% endfor %};{% endfor %})"
-      R"({% if messages[1].role != 'assistant' or messages[1].tool_calls[0].function.arguments.a != 1 )"
-      R"(or messages[2].role != 'tool' %}{{ raise_exception('other messages') }}{% endif %})";
-  const auto rows = scratch_.write("tools.jsonl",
-                                   R"({"tools": [{"type": "function", "function": {"name": "add"}}], "messages": [)"
-                                   R"({"role": "user", "content": "1 + 2"}, {"role": "tool_call", "content": )"
-                                   R"("{\"name\": \"add\", \"arguments\": {\"a\": 1}}"}, )"
-                                   R"({"role": "tool_response", "content": "3"}, {"role": "user", "content": "so?"}]})"
-                                   "\n");
+  std::ofstream(path("model/chat_template.jinja"))
+      << R"({% if tools[0].function.name != 'add' %}{{ raise_exception('no tools') }}{% endif %})"
+         R"({% for m in messages %}{{ m.role }}:{{ m.content }})"
+         R"({% for c in m.tool_calls or [] %}{{ c.function.name }}={{ c.function.arguments.a }}{% endfor %};{% endfor %})"
+         R"({% if messages[1].role != 'assistant' or messages[1].tool_calls[0].function.arguments.a != 1 )"
+         R"(or messages[2].role != 'tool' %}{{ raise_exception('other messages') }}{% endif %})";
+  const auto rows =
+      scratch_.write("tools.jsonl", R"({"tools": [{"type": "function", "function": {"name": "add"}}], "messages": [)"
+                                    R"({"role": "user", "content": "1 + 2"}, {"role": "tool_call", "content": )"
+                                    R"("{\"name\": \"add\", \"arguments\": {\"a\": 1}}"}, )"
+                                    R"({"role": "tool_response", "content": "3"}, {"role": "user", "content": "so?"}]})"
+                                    "\n");
   const auto result = output({"infer", "--val_dataset", rows, "--max_new_tokens", "2", "--strict"});
   EXPECT_NE(result.find(R"("tools":[{"type":"function","function":{"name":"add"}}])"), std::string::npos) << result;
   EXPECT_NE(result.find(R"("role":"tool_response")"), std::string::npos) << result;
@@ -184,18 +184,40 @@ TEST_F(Inference, TorchDtypeIsWhatWeightsAreHeldIn) {
   EXPECT_NE(widened, plain);
 }
 
+// Another number than in float32, but close to it.
+TEST_F(Inference, ActivationsAreKeptInTheDtypeThatIsAsked) {
+  const auto texts = scratch_.write("texts.jsonl", "{\"text\": \"one and two\"}\n");
+  const auto loss = [&](const std::string& dtype) {
+    const auto outcome = run({"score", "--model", path("model").string(), "--dataset", texts, "--device", "cpu",
+                              "--activation_dtype", dtype},
+                             options_);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    const auto at = outcome.out.find("\"loss\":");
+    return at == std::string::npos ? 0.0 : std::stod(outcome.out.substr(at + 7));
+  };
+  const double plain = loss("float32");
+  ASSERT_GT(plain, 0.0);
+  for (const char* dtype : {"bfloat16", "float16"}) {
+    EXPECT_NE(loss(dtype), plain) << dtype;
+    EXPECT_NEAR(loss(dtype), plain, 0.05 * plain) << dtype;
+  }
+}
+
 TEST_F(Inference, TheModelsDtypeIsTold) {
   const auto texts = scratch_.write("texts.jsonl", "{\"text\": \"one\"}\n");
   const auto told = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"score", "--model", path("model").string(), "--dataset", texts, "--device", "cpu"});
     return run(more, options_).err;
   };
-  EXPECT_NE(told({}).find("parameters, torch_dtype float32, products in f32\n"), std::string::npos) << told({});
+  EXPECT_NE(told({}).find("parameters, torch_dtype float32, products in f32, activations in f32\n"), std::string::npos)
+      << told({});
   // What products round to hangs on the processor; the line says which it is.
-  EXPECT_TRUE(std::regex_search(told({"--torch_dtype", "bfloat16"}),
-                                std::regex("parameters, torch_dtype bfloat16, products in (bf16|f32)\n")));
-  EXPECT_TRUE(std::regex_search(told({"--torch_dtype", "float16"}),
-                                std::regex("parameters, torch_dtype float16, products in (f16|f32)\n")));
+  EXPECT_TRUE(
+      std::regex_search(told({"--torch_dtype", "bfloat16"}),
+                        std::regex("parameters, torch_dtype bfloat16, products in (bf16|f32), activations in f32\n")));
+  EXPECT_TRUE(
+      std::regex_search(told({"--torch_dtype", "float16"}),
+                        std::regex("parameters, torch_dtype float16, products in (f16|f32), activations in f32\n")));
 }
 
 TEST_F(Inference, ResultsGoToTheFileThatWasNamed) {

@@ -142,7 +142,7 @@ std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<st
   const auto count = static_cast<std::int64_t>(tokens.size());
   engine::RunnerOptions options;
   options.max_num_batched_tokens = *std::max_element(chunks.begin(), chunks.end());
-  options.compute = compute;
+  options.numerics = {compute, TERN_F32, TERN_NEED_DETERMINISTIC};
   options.adapters = adapters;
   options.return_logits = true;
   session::Runtime runtime;

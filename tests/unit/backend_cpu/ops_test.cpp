@@ -352,7 +352,8 @@ TEST(CpuOps, Adamw) {
   }
 }
 
-TEST(CpuOps, DynamicCountsLeaveAFiniteTail) {
+// Nothing is spent on what nobody reads: the tail keeps what it held.
+TEST(CpuOps, DynamicCountsLeaveTheTailAlone) {
   const auto x = with_dynamic(make_desc(TERN_BF16, {64, 100}), 0, 1);
   for (const std::int64_t count : {0, 1, 63, 64}) {
     Call call{TERN_OP_AXPBY, {random_real(x, 1), {}, blank(x)}, {}, 0, {0, count}};
@@ -363,7 +364,9 @@ TEST(CpuOps, DynamicCountsLeaveAFiniteTail) {
     run(plugin, raw);
     const auto all =
         ops::ref::decode(make_desc(TERN_BF16, {64, 100}), std::vector<std::span<const std::byte>>{raw.args[2].bytes});
-    for (const double value : all.real) ASSERT_TRUE(std::isfinite(value));
+    for (std::size_t i = 0; i < all.real.size(); ++i) {
+      ASSERT_EQ(std::isnan(all.real[i]), i >= static_cast<std::size_t>(count) * 100) << i;
+    }
   }
 }
 

@@ -170,7 +170,7 @@ TEST_F(CpuRuntime, ACaptureReplaysWithUpdatedCounts) {
   args = rows(7);
   ASSERT_EQ(t.capture_launch(capture, plugin.stream), TERN_OK);
   EXPECT_EQ(floats(z)[7], 2.0F);
-  EXPECT_EQ(floats(z)[8], 0.0F);  // beyond the count: finite
+  EXPECT_EQ(floats(z)[8], -1.0F);  // beyond the count: as it was
   tern_node_update update{node, &args};
   ASSERT_EQ(t.capture_update(capture, plugin.stream, &update, 1), TERN_OK);
   update.node = node + 1;

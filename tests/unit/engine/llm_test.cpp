@@ -8,8 +8,8 @@
 
 #include "base/strings.h"
 #include "engine/answer_stream.h"
-#include "tests/support/tiny_model.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/tiny_model.h"
 
 namespace tern::engine {
 namespace {
@@ -83,6 +83,26 @@ TEST_F(OverATinyModel, DialoguesAnsweredTogetherEqualDialoguesAnsweredAlone) {
     EXPECT_EQ(together[i].prompt_tokens, static_cast<std::int64_t>(ids.size()));
     const std::vector<Prompt> prompts = {ids};
     EXPECT_EQ(one->generate(prompts, tokens(9))[0].text, alone.text) << "ids are the prompt as they are";
+  }
+}
+
+// To the last bit: log-probabilities too, of prompts in chunks beside decodes.
+TEST_F(OverATinyModel, ABatchChangesNoBitWhereThatIsAsked) {
+  LLMOptions together = seats(3);
+  together.batch_invariant = true;
+  together.engine.max_num_batched_tokens = 24;
+  LLMOptions alone = seats(1);
+  alone.batch_invariant = true;
+  const auto all = questions(5);
+  const auto many = open(together)->chat(all, tokens(9), {});
+  const auto one = open(alone);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Answer answer = one->chat(all[i], tokens(9));
+    ASSERT_EQ(many[i].tokens.size(), answer.tokens.size());
+    for (std::size_t t = 0; t < answer.tokens.size(); ++t) {
+      EXPECT_EQ(many[i].tokens[t].id, answer.tokens[t].id) << i << ", " << t;
+      EXPECT_EQ(many[i].tokens[t].logprob, answer.tokens[t].logprob) << i << ", " << t;
+    }
   }
 }
 

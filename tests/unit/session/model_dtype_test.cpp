@@ -132,6 +132,14 @@ TEST(ComputeDtype, IsTheModelsWhereThatIsFasterElseF32) {
   EXPECT_EQ(compute_dtype(device(0, 0), TERN_F16), TERN_F32) << "no such products";
 }
 
+TEST(ActivationDtype, IsWhatIsAskedOrAnError) {
+  EXPECT_EQ(activation_dtype(device(1, 1), TERN_F16).value(), TERN_F16);
+  EXPECT_EQ(activation_dtype(device(1, 1), std::nullopt).value(), TERN_F32);
+  const auto refused = activation_dtype(device(1, 1), TERN_BF16);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().line().find("--activation_dtype is bfloat16"), std::string::npos) << refused.error().line();
+}
+
 TEST(StorableDtype, IsF32WhereTheDeviceCannotStoreIt) {
   EXPECT_EQ(storable_dtype(device(2, 2), TERN_F16), TERN_F16);
   EXPECT_EQ(storable_dtype(device(2, 2), TERN_BF16), TERN_F32);
