@@ -158,21 +158,26 @@ void make_kv_write(CaseBuilder& b) {
   const AttentionSize& size = kSizes[static_cast<std::size_t>(b.variant().size)];
   const std::int64_t rows = b.count_for(size.rows);
   const std::int64_t block = b.kv_block();
-  const std::int64_t blocks = size.rows / block + 2;
-  std::vector<std::int64_t> slots(static_cast<std::size_t>(blocks * block));
-  std::iota(slots.begin(), slots.end(), 0);
+  const std::int64_t blocks = size.rows / block + 3;
+  std::vector<std::int64_t> slots(static_cast<std::size_t>((blocks - 1) * block));
+  std::iota(slots.begin(), slots.end(), block);
   for (std::size_t i = slots.size(); i > 1; --i) {
     std::swap(slots[i - 1], slots[static_cast<std::size_t>(b.random().below(static_cast<std::int64_t>(i)))]);
   }
   slots.resize(static_cast<std::size_t>(rows));
-  for (std::int64_t& slot : slots) slot = b.random().below(6) == 0 ? -1 : slot;
+  // Rows of padding share two slots of block 0.
+  for (std::int64_t& slot : slots)
+    slot = b.random().below(6) == 0 ? b.random().below(std::min<std::int64_t>(block, 2)) : slot;
   const bool values_first = b.variant().option == 1;  // what comes first gets the NaN
+  const bool has_values = b.variant().option != 2;
   if (values_first) b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
   b.real(TERN_KV_WRITE_K, b.variant().in, {size.rows, size.kv_heads, size.head_dim}, 0);
-  if (!values_first) b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
+  if (!values_first && has_values) {
+    b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
+  }
   b.integers(TERN_KV_WRITE_SLOTS, TERN_I32, {size.rows}, slots, 0);
   b.real(TERN_KV_WRITE_K_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.head_dim});
-  b.real(TERN_KV_WRITE_V_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.value_dim});
+  if (has_values) b.real(TERN_KV_WRITE_V_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.value_dim});
 }
 
 void make_attention_paged(CaseBuilder& b) {
@@ -183,9 +188,9 @@ void make_attention_paged(CaseBuilder& b) {
   const std::vector<std::int64_t> cu_q = cumulative(b, size.sequences, rows);
   const std::int64_t longest = size.rows + size.history;
   const std::int64_t max_blocks = (longest + block - 1) / block;
-  const std::int64_t blocks = size.sequences * max_blocks + 1;
-  std::vector<std::int64_t> order(static_cast<std::size_t>(blocks));
-  std::iota(order.begin(), order.end(), 0);
+  const std::int64_t blocks = size.sequences * max_blocks + 2;  // block 0, and one that no sequence holds
+  std::vector<std::int64_t> order(static_cast<std::size_t>(blocks - 1));
+  std::iota(order.begin(), order.end(), 1);
   for (std::size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[static_cast<std::size_t>(b.random().below(static_cast<std::int64_t>(i)))]);
   }
@@ -197,13 +202,15 @@ void make_attention_paged(CaseBuilder& b) {
     lens.push_back(own + (own > 0 ? b.random().below(size.history + 1) : 0));
     for (std::int64_t i = 0; i < max_blocks; ++i) {
       const bool used = i * block < lens.back();
-      table.push_back(used ? order[static_cast<std::size_t>(s * max_blocks + i)] : std::int64_t{1} << 30);
+      table.push_back(used ? order[static_cast<std::size_t>(s * max_blocks + i)] : 0);
     }
   }
   b.attrs(attention_attrs<tern_attention_paged_attrs>(size, option, longest));
   b.real(TERN_ATTENTION_PAGED_Q, b.variant().in, {size.rows, size.heads, size.head_dim}, 0);
   b.real(TERN_ATTENTION_PAGED_K_CACHE, b.variant().in, {blocks, block, size.kv_heads, size.head_dim});
   b.real(TERN_ATTENTION_PAGED_V_CACHE, b.variant().in, {blocks, block, size.kv_heads, size.value_dim});
+  b.make_unreadable(TERN_ATTENTION_PAGED_K_CACHE);  // block 0, which unused entries of the table name
+  b.make_unreadable(TERN_ATTENTION_PAGED_V_CACHE);
   b.integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, TERN_I32, {size.sequences, max_blocks}, table);
   b.integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, TERN_I32, {size.sequences + 1}, cu_q);
   b.integers(TERN_ATTENTION_PAGED_KV_LENS, TERN_I32, {size.sequences}, lens);
@@ -218,7 +225,7 @@ constexpr int kCount = static_cast<int>(kSizes.size());
 constexpr Recipe kRecipes[] = {
     {TERN_OP_ATTENTION, kCount, 4, kUsual | kSpecials | kReduces | kRows, make_attention},
     {TERN_OP_ATTENTION_BACKWARD, kCount, 4, kUsual | kAccumulates | kReduces, make_attention_backward},
-    {TERN_OP_KV_WRITE, kCount, 2, kUsual | kSpecials, make_kv_write},
+    {TERN_OP_KV_WRITE, kCount, 3, kUsual | kSpecials, make_kv_write},
     {TERN_OP_ATTENTION_PAGED, kCount, 4, kUsual | kSpecials | kReduces | kRows, make_attention_paged},
 };
 

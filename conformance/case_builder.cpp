@@ -173,6 +173,13 @@ void CaseBuilder::out(int arg, tern_dtype dtype, const Shape& shape, int dynamic
   }
 }
 
+void CaseBuilder::make_unreadable(int arg) {
+  const TensorDesc& desc = at(arg).desc;
+  Bytes& bytes = at(arg).planes[0];
+  const auto entry = static_cast<std::size_t>(desc.strides[0] * dtype_bytes(desc.dtype));
+  std::fill_n(bytes.begin(), std::min(entry, bytes.size()), std::byte{0xff});
+}
+
 void CaseBuilder::share(int out, int in) {
   case_.alias[static_cast<std::size_t>(out)] = static_cast<std::int8_t>(in);
   at(out).desc = at(in).desc;

@@ -6,8 +6,8 @@
 //   host_args); sinks [heads] f32; out [q_rows, heads, value_dim]; lse [q_rows, heads] f32.
 // Key j of sequence b lies in block block_table[b, j / block_size] at j % block_size. kv_lens counts this step's rows,
 //   which kv_write has stored: query row i of b stands at kv_lens[b] - rows of b + i. Visible keys, heads, window,
-//   sinks and empty rows as in attention. Entries of the table beyond kv_lens, and memory of the caches beyond it, are
-//   not read.
+//   sinks and empty rows as in attention. Unused entries of the table are 0. They and memory of the caches beyond
+//   kv_lens are not read, and nobody's keys lie in block 0 (kv_write.h).
 // Dtypes: float; fp32 inside; p may be rounded to q's dtype before the product with v.
 // Aliasing: none. Determinism: a fixed order where asked. Row invariant where asked.
 // Backward: none. Decomposition: none.

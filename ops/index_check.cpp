@@ -67,7 +67,7 @@ class IndexCheck {
     if (indices.paged) paged(*indices.paged, queries);
   }
 
-  // As many keys as rows at least, in blocks that there are.
+  // As many keys as rows at least, in blocks that there are; block 0 is nobody's.
   void paged(const Indices::Paged& args, const Numbers& queries) {
     const Numbers kv_lens = values(args.kv_lens);
     const Numbers table = values(args.block_table);
@@ -85,8 +85,8 @@ class IndexCheck {
       }
       for (std::int64_t i = 0; i * block < kv_lens[b]; ++i) {
         const std::size_t at = b * static_cast<std::size_t>(width) + static_cast<std::size_t>(i);
-        if (table[at] >= 0 && table[at] < blocks) continue;
-        return note(name(args.block_table), at, cat("0 to ", blocks - 1), table[at]);
+        if (table[at] >= 1 && table[at] < blocks) continue;
+        return note(name(args.block_table), at, cat("1 to ", blocks - 1), table[at]);
       }
     }
   }

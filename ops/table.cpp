@@ -163,16 +163,17 @@ constexpr ArgSpec kAttentionBackward[] = {{"dout", input, "[q_rows, heads, value
                                           {"dv", output, "[k_rows, kv_heads, value_dim]", floating},
                                           {"dsinks", output, "[heads]", f32, kOptional | kAccumulate}};
 
-constexpr ArgSpec kKvWrite[] = {{"k", input, "[rows, kv_heads, head_dim]", floating},
-                                {"v", input, "[rows, kv_heads, value_dim]", floating},
-                                {"slots", input, "[rows]: block * block_size + offset; -1 skips", i32},
-                                {"k_cache", state, "[blocks, block_size, kv_heads, head_dim]", floating},
-                                {"v_cache", state, "[blocks, block_size, kv_heads, value_dim]", floating}};
+constexpr ArgSpec kKvWrite[] = {
+    {"k", input, "[rows, kv_heads, head_dim]", floating},
+    {"v", input, "[rows, kv_heads, value_dim]", floating, kOptional},
+    {"slots", input, "[rows]: block * block_size + offset; padding: in block 0", i32},
+    {"k_cache", state, "[blocks, block_size, kv_heads, head_dim]", floating},
+    {"v_cache", state, "[blocks, block_size, kv_heads, value_dim]; present iff v is", floating, kOptional}};
 
 constexpr ArgSpec kAttentionPaged[] = {{"q", input, "[q_rows, heads, head_dim]", floating},
                                        {"k_cache", input, "[blocks, block_size, kv_heads, head_dim]", floating},
                                        {"v_cache", input, "[blocks, block_size, kv_heads, value_dim]", floating},
-                                       {"block_table", input, "[sequences, max_blocks]", i32},
+                                       {"block_table", input, "[sequences, max_blocks]: unused entries are 0", i32},
                                        {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
                                        {"kv_lens", input, "[sequences], this step's rows included", i32, kLengths},
                                        {"sinks", input, "[heads]", f32, kOptional},
@@ -276,7 +277,11 @@ constexpr OpSpec kTable[] = {
      kAttention, kAttentionAttrs},
     {23, "attention_backward", "the gradient of attention from its out and lse; rows outside of every sequence: 0",
      kAttentionBackward, kAttentionAttrs},
-    {24, "kv_write", "k_cache[slot] = k, v_cache[slot] = v", kKvWrite, {}},
+    {24,
+     "kv_write",
+     "k_cache[slot] = k, v_cache[slot] = v; block 0 takes rows of padding, and nobody reads it",
+     kKvWrite,
+     {}},
     {25, "attention_paged",
      "attention where sequence b's key j lies in block block_table[b, j / block_size]; query row i of b stands at "
      "kv_lens[b] - rows of b + i",

@@ -388,8 +388,8 @@ void check_pages(const TensorView& cache, const TensorView& table, std::int64_t 
   }
   for (std::int64_t b = first_seen / std::max<std::int64_t>(page, 1); b < pages; ++b) {
     const std::int32_t block = table.data<std::int32_t>()[sequence * table.stride(0) + b * table.stride(1)];
-    if (block >= 0 && block < cache.dim(0)) continue;
-    throw Failure(data_error(cat("block_table[", sequence, ", ", b, "]"), cat("0 to ", cache.dim(0) - 1), cat(block),
+    if (block >= 1 && block < cache.dim(0)) continue;  // block 0 is nobody's
+    throw Failure(data_error(cat("block_table[", sequence, ", ", b, "]"), cat("1 to ", cache.dim(0) - 1), cat(block),
                              kCallAsSpecified));
   }
 }

@@ -442,12 +442,12 @@ typedef struct tern_attention_backward_attrs {
   int32_t max_seqlen_k; /* no sequence has more keys */
 } tern_attention_backward_attrs;
 
-/* kv_write: k_cache[slot] = k, v_cache[slot] = v
+/* kv_write: k_cache[slot] = k, v_cache[slot] = v; block 0 takes rows of padding, and nobody reads it
  *   in k [rows, kv_heads, head_dim] float
- *   in v [rows, kv_heads, value_dim] float
- *   in slots [rows]: block * block_size + offset; -1 skips i32
+ *   in v [rows, kv_heads, value_dim] float, optional
+ *   in slots [rows]: block * block_size + offset; padding: in block 0 i32
  *   in/out k_cache [blocks, block_size, kv_heads, head_dim] float
- *   in/out v_cache [blocks, block_size, kv_heads, value_dim] float
+ *   in/out v_cache [blocks, block_size, kv_heads, value_dim]; present iff v is float, optional
  */
 enum {
   TERN_OP_KV_WRITE = 24,
@@ -463,7 +463,7 @@ enum {
  *   in q [q_rows, heads, head_dim] float
  *   in k_cache [blocks, block_size, kv_heads, head_dim] float
  *   in v_cache [blocks, block_size, kv_heads, value_dim] float
- *   in block_table [sequences, max_blocks] i32
+ *   in block_table [sequences, max_blocks]: unused entries are 0 i32
  *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
  *   in kv_lens [sequences], this step's rows included i32, lengths: also in host_args
  *   in sinks [heads] f32, optional

@@ -196,10 +196,10 @@ static const tern_arg_signature tern_attention_backward_args[] = {
 };
 static const tern_arg_signature tern_kv_write_args[] = {
     {"k", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
-    {"v", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"v", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"slots", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
     {"k_cache", TERN_DTYPES_FLOAT, TERN_ROLE_STATE, 0, -1},
-    {"v_cache", TERN_DTYPES_FLOAT, TERN_ROLE_STATE, 0, -1},
+    {"v_cache", TERN_DTYPES_FLOAT, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
 };
 static const tern_arg_signature tern_attention_paged_args[] = {
     {"q", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},

@@ -154,9 +154,9 @@ OpCase paged_case(const Problem& s, std::int64_t block_size) {
   const std::int64_t pages = *std::max_element(s.len_k.begin(), s.len_k.end()) / block_size + 1;
   std::vector<std::int32_t> table(static_cast<std::size_t>(sequences * pages));
   for (std::size_t i = 0; i < table.size(); ++i) {  // neighbours in a sequence are strangers in the cache
-    table[i] = static_cast<std::int32_t>((i * 7 + 3) % table.size());
+    table[i] = static_cast<std::int32_t>((i * 7 + 3) % table.size()) + 1;
   }
-  const std::int64_t blocks = sequences * pages;
+  const std::int64_t blocks = sequences * pages + 1;
   c.random(TERN_ATTENTION_PAGED_Q, make_desc(s.dtype, {cu_q.back() + s.spare, s.heads, s.head_dim}), 1);
   c.random(TERN_ATTENTION_PAGED_K_CACHE, make_desc(s.dtype, {blocks, block_size, s.kv_heads, s.head_dim}), 2);
   c.random(TERN_ATTENTION_PAGED_V_CACHE, make_desc(s.dtype, {blocks, block_size, s.kv_heads, s.value_dim}), 3);

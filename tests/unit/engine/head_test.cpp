@@ -38,7 +38,7 @@ std::vector<Step> decode(models::LoadedModel& model, const std::vector<std::int3
   Sequence sequence;
   sequence.tokens = ids;
   sequence.prompt_length = static_cast<std::int64_t>(ids.size());
-  for (std::int64_t block = 0; block < cache.num_blocks(); ++block)
+  for (std::int64_t block = 1; block <= cache.num_blocks(); ++block)
     sequence.blocks.push_back(static_cast<std::int32_t>(block));
   std::vector<Step> out;
   for (std::int64_t t = 0; t < sequence.prompt_length; ++t) {
