@@ -74,10 +74,11 @@ CaseBuilder::CaseBuilder(std::uint32_t op, const Variant& variant, std::uint64_t
 
 ops::ref::Tensor CaseBuilder::decoded(int arg) { return decode(at(arg).desc, at(arg).planes, case_.counts); }
 
-std::int64_t CaseBuilder::count_for(std::int64_t capacity, int slot) {
+std::int64_t CaseBuilder::count_for(std::int64_t capacity, int slot, std::int64_t least) {
   const bool some = variant_.dynamic && variant_.counts == Counts::some;
   std::int64_t count = some ? 1 + random_.below(std::max<std::int64_t>(1, capacity - 1)) : capacity;
   if (variant_.dynamic && variant_.counts == Counts::none) count = 0;
+  count = std::max(count, least);
   std::int64_t& place = case_.counts[static_cast<std::size_t>(slot_of(slot))];
   return place = std::min(count, capacity);
 }
@@ -126,6 +127,15 @@ void CaseBuilder::values(int arg, tern_dtype dtype, const Shape& shape, const st
 void CaseBuilder::integers(int arg, tern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& elements,
                            int dynamic_dim, int slot) {
   at(arg).desc = lay_out(dtype, shape, dynamic_dim, slot, true);
+  ops::ref::Tensor valid;
+  valid.desc = cut(at(arg).desc, case_.counts);
+  valid.integer = elements;
+  fill(at(arg), valid);
+}
+
+void CaseBuilder::booleans(int arg, const Shape& shape, const std::vector<std::int64_t>& elements, int dynamic_dim,
+                           int slot) {
+  at(arg).desc = lay_out(TERN_BOOL, shape, dynamic_dim, slot, false);
   ops::ref::Tensor valid;
   valid.desc = cut(at(arg).desc, case_.counts);
   valid.integer = elements;

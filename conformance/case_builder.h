@@ -63,8 +63,9 @@ class CaseBuilder {
   [[nodiscard]] std::int64_t kv_block() const { return variant_.kv_block; }
   // Where the count of an op's first or second dynamic dimension stands.
   [[nodiscard]] int slot_of(int number) const { return variant_.high_slots ? 5 + 2 * number : number; }
-  // Sizes of a dynamic dimension: `capacity` if the variant is dynamic, of which some are valid; else all.
-  std::int64_t count_for(std::int64_t capacity, int slot = 0);
+  // Sizes of a dynamic dimension: `capacity` if the variant is dynamic, of which some are valid, `least` of them at
+  // least; else all.
+  std::int64_t count_for(std::int64_t capacity, int slot = 0, std::int64_t least = 0);
 
   using Shape = std::vector<std::int64_t>;
   // `dynamic_dim`: which dimension is cut where the variant is dynamic.
@@ -74,6 +75,9 @@ class CaseBuilder {
               int slot = 0);
   void integers(int arg, tern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& elements,
                 int dynamic_dim = -1, int slot = 0);
+  // One for each element of the valid part, in any layout of the variant; what is beyond it is 0.
+  void booleans(int arg, const Shape& shape, const std::vector<std::int64_t>& elements, int dynamic_dim = -1,
+                int slot = 0);
   void quantised(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns);
   // An output; `accumulates` where the variant says so and the table allows it.
   void out(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim = -1, int slot = 0);

@@ -12,12 +12,12 @@ namespace {
 
 std::string check(Args args, AttrBytes bytes) {
   return check_attention(unpack_attrs<tern_attention_attrs>(bytes), args[TERN_ATTENTION_Q].shape[1],
-                         args[TERN_ATTENTION_K].shape[1]);
+                         args[TERN_ATTENTION_K].shape[1], args[TERN_ATTENTION_MASK]);
 }
 
 std::string check_backward(Args args, AttrBytes bytes) {
   return check_attention(unpack_attrs<tern_attention_attrs>(bytes), args[TERN_ATTENTION_BACKWARD_Q].shape[1],
-                         args[TERN_ATTENTION_BACKWARD_K].shape[1]);
+                         args[TERN_ATTENTION_BACKWARD_K].shape[1], args[TERN_ATTENTION_BACKWARD_MASK]);
 }
 
 std::vector<Value> backward(BackwardCall& call) {
@@ -40,6 +40,7 @@ std::vector<Value> backward(BackwardCall& call) {
       .in(TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q, grads.input(TERN_ATTENTION_CU_SEQLENS_Q))
       .in(TERN_ATTENTION_BACKWARD_CU_SEQLENS_K, grads.input(TERN_ATTENTION_CU_SEQLENS_K))
       .in(TERN_ATTENTION_BACKWARD_SINKS, grads.input(TERN_ATTENTION_SINKS))
+      .in(TERN_ATTENTION_BACKWARD_MASK, grads.input(TERN_ATTENTION_MASK))
       .out(TERN_ATTENTION_BACKWARD_DQ, like(q, q.dtype))
       .out(TERN_ATTENTION_BACKWARD_DK, like(k, k.dtype))
       .out(TERN_ATTENTION_BACKWARD_DV, like(v, v.dtype));
@@ -93,6 +94,7 @@ AttentionOut attention(Emitter& emitter, Value q, Value k, Value v, Value cu_seq
       .in(TERN_ATTENTION_CU_SEQLENS_Q, cu_seqlens_q)
       .in(TERN_ATTENTION_CU_SEQLENS_K, cu_seqlens_k)
       .in(TERN_ATTENTION_SINKS, options.sinks)
+      .in(TERN_ATTENTION_MASK, options.mask)
       .out(TERN_ATTENTION_OUT,
            rows_like(make_desc(options.out, {query.shape[0], query.shape[1], emitter.desc(v).shape[2]}), query));
   if (options.keep_lse) {

@@ -25,11 +25,15 @@ double visible_pairs(double rows, double keys, bool causal, double window) {
 
 }  // namespace
 
-std::string check_attention(const tern_attention_attrs& attrs, std::int64_t heads, std::int64_t kv_heads) {
+std::string check_attention(const tern_attention_attrs& attrs, std::int64_t heads, std::int64_t kv_heads,
+                            const TensorDesc& mask) {
   return first_problem(require_flag("causal", attrs.causal),
                        require(attrs.softcap >= 0.0F, "softcap: expected no negative number"),
                        require(attrs.window >= 0 && attrs.max_seqlen_q >= 0 && attrs.max_seqlen_k >= 0,
                                "window, max_seqlen_q, max_seqlen_k: expected no negative number"),
+                       require(!is_present(mask) || mask.shape[1] >= attrs.max_seqlen_k,
+                               cat("mask: expected at least max_seqlen_k = ", attrs.max_seqlen_k, " keys, found ",
+                                   is_present(mask) ? mask.shape[1] : 0)),
                        require(kv_heads >= 1 && heads % kv_heads == 0,
                                cat("heads: expected a multiple of ", kv_heads, ", found ", heads)));
 }
@@ -54,7 +58,8 @@ int query_rows(const CallDesc& call, int arg) {
 Indices sequence_indices(const CallDesc& call, const SequenceArgs& args) {
   const auto attrs = unpack_attrs<tern_attention_attrs>(call.attrs);
   Indices out;
-  out.sequences = {{args.cu_seqlens_q, args.q, attrs.max_seqlen_q}, {args.cu_seqlens_k, args.k, attrs.max_seqlen_k}};
+  out.sequences = {{args.cu_seqlens_q, args.q, attrs.max_seqlen_q},
+                   {args.cu_seqlens_k, args.k, attrs.max_seqlen_k, attrs.causal != 0}};
   return out;
 }
 

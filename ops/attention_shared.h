@@ -6,10 +6,12 @@
 
 namespace tern::ops {
 
-[[nodiscard]] std::string check_attention(const tern_attention_attrs& attrs, std::int64_t heads, std::int64_t kv_heads);
+// `mask` may be absent.
+[[nodiscard]] std::string check_attention(const tern_attention_attrs& attrs, std::int64_t heads, std::int64_t kv_heads,
+                                          const TensorDesc& mask);
 
 // Pairs of a query row and a key that it sees, of all sequences. Keys of sequence s: lengths[1] is cu_seqlens_k or, of
-// paged keys, kv_lens.
+// paged keys, kv_lens. What a mask hides is counted: it lies on the device.
 enum class Keys { cumulative, paged };
 [[nodiscard]] double attended_pairs(const CallDesc& call, HostArrays lengths, Keys keys);
 

@@ -60,11 +60,21 @@ class IndexCheck {
     for (std::size_t i = 0; i < indices.sequences.size(); ++i) {
       const Numbers steps = rows_of(indices.sequences[i]);
       if (i == 0) queries = steps;
-      if (steps.size() == queries.size()) continue;
-      note(name(indices.sequences[i].arg), steps.size(), cat(queries.size() + 1, " entries"),
-           static_cast<std::int64_t>(steps.size()) + 1);
+      if (steps.size() != queries.size()) {
+        note(name(indices.sequences[i].arg), steps.size(), cat(queries.size() + 1, " entries"),
+             static_cast<std::int64_t>(steps.size()) + 1);
+      } else if (indices.sequences[i].covers) {
+        covers(indices.sequences[i].arg, steps, queries);
+      }
     }
     if (indices.paged) paged(*indices.paged, queries);
+  }
+
+  void covers(int arg, const Numbers& steps, const Numbers& queries) {
+    const Numbers bounds = values(arg);
+    for (std::size_t b = 0; b < steps.size(); ++b) {
+      if (steps[b] < queries[b]) note(name(arg), b + 1, cat("at least ", bounds[b] + queries[b]), bounds[b + 1]);
+    }
   }
 
   // As many keys as rows at least, in blocks that there are; block 0 is nobody's.

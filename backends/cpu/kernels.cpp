@@ -15,6 +15,7 @@ std::span<const KernelEntry* const> kernel_entries() {
     for (const auto& list : {
              attention_backward_kernels(),
              attention_kernels(),
+             attention_paged_kernels(),
              linear_cross_entropy_kernels(),
              matmul_kernels(),
 #ifdef TERN_CPU_ONEDNN

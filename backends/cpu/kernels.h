@@ -23,6 +23,7 @@ KernelList softcap_kernels();
 KernelList sum_squares_kernels();
 KernelList attention_backward_kernels();
 KernelList attention_kernels();
+KernelList attention_paged_kernels();
 KernelList rms_norm_kernels();
 KernelList rope_kernels();
 KernelList sample_kernels();

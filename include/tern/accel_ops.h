@@ -370,13 +370,14 @@ typedef struct tern_act_mul_backward_attrs {
   int32_t kind; /* tern_act: silu, gelu_tanh, gelu_erf, sigmoid */
 } tern_act_mul_backward_attrs;
 
-/* attention: p = softmax(mask(softcap(scale q k^T)) with sinks as one more logit of value 0); out = p v; lse = log sum exp, sinks included; query head h reads kv head h / (heads / kv_heads); rows outside of every sequence, and rows that see no key: out = 0, lse = -inf
+/* attention: p = softmax(hide(softcap(scale q k^T)) with sinks as one more logit of value 0), where hide leaves the keys that causal, window and mask all show; out = p v; lse = log sum exp, sinks included; query head h reads kv head h / (heads / kv_heads); rows outside of every sequence, and rows that see no key: out = 0, lse = -inf
  *   in q [q_rows, heads, head_dim] float
  *   in k [k_rows, kv_heads, head_dim] float
  *   in v [k_rows, kv_heads, value_dim] float
  *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
  *   in cu_seqlens_k [sequences + 1] i32, lengths: also in host_args
  *   in sinks [heads] f32, optional
+ *   in mask [q_rows, mask_keys]: 1 shows row i key j of its sequence bool, optional
  *   out out [q_rows, heads, value_dim] float
  *   out lse [q_rows, heads] f32, optional
  */
@@ -388,16 +389,17 @@ enum {
   TERN_ATTENTION_CU_SEQLENS_Q = 3,
   TERN_ATTENTION_CU_SEQLENS_K = 4,
   TERN_ATTENTION_SINKS = 5,
-  TERN_ATTENTION_OUT = 6,
-  TERN_ATTENTION_LSE = 7,
-  TERN_ATTENTION_NUM_ARGS = 8
+  TERN_ATTENTION_MASK = 6,
+  TERN_ATTENTION_OUT = 7,
+  TERN_ATTENTION_LSE = 8,
+  TERN_ATTENTION_NUM_ARGS = 9
 };
 typedef struct tern_attention_attrs {
   float scale; /* factor of q k^T */
   float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
   int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
   int32_t window; /* 0: none; else only the last `window` of the visible keys */
-  int32_t max_seqlen_q; /* no sequence has more query rows */
+  int32_t max_seqlen_q; /* no sequence has more query rows; 1: decoding */
   int32_t max_seqlen_k; /* no sequence has more keys */
 } tern_attention_attrs;
 
@@ -411,6 +413,7 @@ typedef struct tern_attention_attrs {
  *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
  *   in cu_seqlens_k [sequences + 1] i32, lengths: also in host_args
  *   in sinks [heads] f32, optional
+ *   in mask [q_rows, mask_keys]: 1 shows row i key j of its sequence bool, optional
  *   out dq [q_rows, heads, head_dim] float
  *   out dk [k_rows, kv_heads, head_dim] float
  *   out dv [k_rows, kv_heads, value_dim] float
@@ -427,18 +430,19 @@ enum {
   TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q = 6,
   TERN_ATTENTION_BACKWARD_CU_SEQLENS_K = 7,
   TERN_ATTENTION_BACKWARD_SINKS = 8,
-  TERN_ATTENTION_BACKWARD_DQ = 9,
-  TERN_ATTENTION_BACKWARD_DK = 10,
-  TERN_ATTENTION_BACKWARD_DV = 11,
-  TERN_ATTENTION_BACKWARD_DSINKS = 12,
-  TERN_ATTENTION_BACKWARD_NUM_ARGS = 13
+  TERN_ATTENTION_BACKWARD_MASK = 9,
+  TERN_ATTENTION_BACKWARD_DQ = 10,
+  TERN_ATTENTION_BACKWARD_DK = 11,
+  TERN_ATTENTION_BACKWARD_DV = 12,
+  TERN_ATTENTION_BACKWARD_DSINKS = 13,
+  TERN_ATTENTION_BACKWARD_NUM_ARGS = 14
 };
 typedef struct tern_attention_backward_attrs {
   float scale; /* factor of q k^T */
   float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
   int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
   int32_t window; /* 0: none; else only the last `window` of the visible keys */
-  int32_t max_seqlen_q; /* no sequence has more query rows */
+  int32_t max_seqlen_q; /* no sequence has more query rows; 1: decoding */
   int32_t max_seqlen_k; /* no sequence has more keys */
 } tern_attention_backward_attrs;
 
@@ -467,6 +471,7 @@ enum {
  *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
  *   in kv_lens [sequences], this step's rows included i32, lengths: also in host_args
  *   in sinks [heads] f32, optional
+ *   in mask [q_rows, mask_keys]: 1 shows row i key j of its sequence bool, optional
  *   out out [q_rows, heads, value_dim] float
  *   out lse [q_rows, heads] f32, optional
  */
@@ -479,16 +484,17 @@ enum {
   TERN_ATTENTION_PAGED_CU_SEQLENS_Q = 4,
   TERN_ATTENTION_PAGED_KV_LENS = 5,
   TERN_ATTENTION_PAGED_SINKS = 6,
-  TERN_ATTENTION_PAGED_OUT = 7,
-  TERN_ATTENTION_PAGED_LSE = 8,
-  TERN_ATTENTION_PAGED_NUM_ARGS = 9
+  TERN_ATTENTION_PAGED_MASK = 7,
+  TERN_ATTENTION_PAGED_OUT = 8,
+  TERN_ATTENTION_PAGED_LSE = 9,
+  TERN_ATTENTION_PAGED_NUM_ARGS = 10
 };
 typedef struct tern_attention_paged_attrs {
   float scale; /* factor of q k^T */
   float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
   int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
   int32_t window; /* 0: none; else only the last `window` of the visible keys */
-  int32_t max_seqlen_q; /* no sequence has more query rows */
+  int32_t max_seqlen_q; /* no sequence has more query rows; 1: decoding */
   int32_t max_seqlen_k; /* no sequence has more keys */
 } tern_attention_paged_attrs;
 

@@ -176,6 +176,7 @@ static const tern_arg_signature tern_attention_args[] = {
     {"cu_seqlens_q", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"cu_seqlens_k", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"sinks", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"mask", 1u << TERN_BOOL, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"out", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"lse", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
 };
@@ -189,6 +190,7 @@ static const tern_arg_signature tern_attention_backward_args[] = {
     {"cu_seqlens_q", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"cu_seqlens_k", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"sinks", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"mask", 1u << TERN_BOOL, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"dq", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"dk", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"dv", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
@@ -209,6 +211,7 @@ static const tern_arg_signature tern_attention_paged_args[] = {
     {"cu_seqlens_q", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"kv_lens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"sinks", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"mask", 1u << TERN_BOOL, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"out", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"lse", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
 };

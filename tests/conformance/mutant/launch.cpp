@@ -137,6 +137,10 @@ tern_status Launch::go(const Lengths& lengths) {
                  : spoil_input(lengths);
     case Mistake::tf32:
       return round_input(lengths);
+    case Mistake::ignored_mask:
+    case Mistake::wrong_mask_row:
+    case Mistake::wrong_mask_stride:
+      return present(arg) && size(arg) > 0 ? spoil_mask(lengths) : run_(bound_.inner, lengths);
     case Mistake::stale_lengths:
     case Mistake::short_count:
     case Mistake::long_count:

@@ -70,6 +70,7 @@ class Launch {
   tern_status round_input(const Lengths& lengths);
   tern_status spoil_block(const Lengths& lengths);
   tern_status spoil_lengths(const Lengths& lengths);
+  tern_status spoil_mask(const Lengths& lengths);
   tern_status use_other_attribute(const Lengths& lengths);
   // Runs as it should and then with `change` in place; keeps the second result. True where they differ.
   bool runs_differently(const Lengths& lengths, const Lengths& changed, const std::function<void()>& change,

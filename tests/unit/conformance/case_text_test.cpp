@@ -141,6 +141,7 @@ TEST(CaseText, IndicesOutOfBoundsAreRefused) {
       {TERN_OP_SAMPLE, "history_len", 0, 1 << 20, "history_len[0]: expected 0 to "},
       {TERN_OP_ATTENTION, "cu_seqlens_q", 0, 1, "cu_seqlens_q[0]: expected 0, found 1"},
       {TERN_OP_ATTENTION, "cu_seqlens_q", 1, 1 << 20, "cu_seqlens_q[1]: expected 0 to "},
+      {TERN_OP_ATTENTION, "cu_seqlens_k", 2, 0, "cu_seqlens_k[2]: expected "},
       {TERN_OP_ATTENTION_BACKWARD, "cu_seqlens_k", 1, -1, "cu_seqlens_k[1]: expected 0 to "},
       {TERN_OP_ATTENTION_PAGED, "kv_lens", 0, 1 << 20, "kv_lens[0]: expected "},
       {TERN_OP_ATTENTION_PAGED, "block_table", 0, 1 << 20, "block_table[0]: expected 1 to "},
