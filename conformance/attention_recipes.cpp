@@ -239,6 +239,34 @@ void make_attention_paged(CaseBuilder& b) {
   if (option.lse) b.out(TERN_ATTENTION_PAGED_LSE, TERN_F32, {size.rows, size.heads}, 0);
 }
 
+// lse of `size`'s rows: some see no key.
+void fill_lse(CaseBuilder& b, int arg, const AttentionSize& size, std::int64_t rows) {
+  std::vector<double> lse(static_cast<std::size_t>(rows * size.heads));
+  for (double& x : lse)
+    x = b.random().below(6) == 0 ? -std::numeric_limits<double>::infinity() : 2.0 * b.random().term();
+  b.values(arg, TERN_F32, {size.rows, size.heads}, lse, 0, 0, -1.0);  // a large one would weigh nothing
+}
+
+void make_sink_scale(CaseBuilder& b) {
+  const AttentionSize& size = kSizes[static_cast<std::size_t>(b.variant().size)];
+  const std::int64_t rows = b.count_for(size.rows);
+  b.real(TERN_SINK_SCALE_X, b.variant().in, {size.rows, size.heads, size.value_dim}, 0);
+  fill_lse(b, TERN_SINK_SCALE_LSE, size, rows);
+  b.real(TERN_SINK_SCALE_SINKS, TERN_F32, {size.heads});
+  b.out(TERN_SINK_SCALE_OUT, b.variant().out, {size.rows, size.heads, size.value_dim}, 0);
+  if (b.variant().option == 0) b.out(TERN_SINK_SCALE_LSE_OUT, TERN_F32, {size.rows, size.heads}, 0);
+}
+
+void make_sink_scale_backward(CaseBuilder& b) {
+  const AttentionSize& size = kSizes[static_cast<std::size_t>(b.variant().size)];
+  const std::int64_t rows = b.count_for(size.rows);
+  b.real(TERN_SINK_SCALE_BACKWARD_DOUT, b.variant().in, {size.rows, size.heads, size.value_dim}, 0);
+  b.real(TERN_SINK_SCALE_BACKWARD_OUT, b.variant().in, {size.rows, size.heads, size.value_dim}, 0);
+  fill_lse(b, TERN_SINK_SCALE_BACKWARD_LSE, size, rows);
+  b.real(TERN_SINK_SCALE_BACKWARD_SINKS, TERN_F32, {size.heads});
+  b.out(TERN_SINK_SCALE_BACKWARD_DSINKS, TERN_F32, {size.heads});
+}
+
 constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kMixed;
 constexpr int kCount = static_cast<int>(kSizes.size());
 constexpr int kOptionCount = static_cast<int>(kOptions.size());
@@ -248,6 +276,9 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_ATTENTION_BACKWARD, kCount, kOptionCount, kUsual | kAccumulates | kReduces, make_attention_backward},
     {TERN_OP_KV_WRITE, kCount, 3, kUsual | kSpecials, make_kv_write},
     {TERN_OP_ATTENTION_PAGED, kCount, kOptionCount, kUsual | kSpecials | kReduces | kRows, make_attention_paged},
+    {TERN_OP_SINK_SCALE, kCount, 2, kUsual | kSpecials | kRows, make_sink_scale},
+    {TERN_OP_SINK_SCALE_BACKWARD, kCount, 1, kDtypes | kLayouts | kDynamic | kAccumulates | kReduces,
+     make_sink_scale_backward},
 };
 
 }  // namespace

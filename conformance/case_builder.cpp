@@ -11,19 +11,17 @@
 namespace tern::conformance {
 namespace {
 
-constexpr double kTail = 3.0e4;  // beyond a count: finite, and it shows
-
 Bytes blank(const TensorDesc& desc) {
   return Bytes(static_cast<std::size_t>(plane_bytes(desc).bytes[0]), std::byte{0xff});
 }
 
-// A tensor of `desc` at capacity whose first elements of the dynamic dimension are `valid`'s.
-ops::ref::Tensor at_capacity(const TensorDesc& desc, const ops::ref::Tensor& valid) {
+// A tensor of `desc` at capacity whose first elements of the dynamic dimension are `valid`'s, the rest `tail` or 0.
+ops::ref::Tensor at_capacity(const TensorDesc& desc, const ops::ref::Tensor& valid, double tail) {
   ops::ref::Tensor whole;
   whole.desc = desc;
   const auto count = static_cast<std::size_t>(num_elements(desc));
   const bool real = dtype_info(desc.dtype).floating;
-  if (real) whole.real.assign(count, kTail);
+  if (real) whole.real.assign(count, tail);
   if (!real) whole.integer.assign(count, 0);
   const std::int64_t have = valid.desc.rank == 0 ? 0 : num_elements(valid.desc);
   std::int64_t index[TERN_MAX_RANK] = {};
@@ -97,9 +95,9 @@ TensorDesc CaseBuilder::lay_out(tern_dtype dtype, const Shape& shape, int dynami
   return variant_.dynamic && dynamic_dim >= 0 ? with_dynamic(desc, dynamic_dim, slot_of(slot)) : desc;
 }
 
-void CaseBuilder::fill(Argument& arg, const ops::ref::Tensor& valid) {
+void CaseBuilder::fill(Argument& arg, const ops::ref::Tensor& valid, double tail) {
   arg.planes[0] = blank(arg.desc);
-  ops::ref::encode(at_capacity(arg.desc, valid), arg.desc, arg.planes[0]);
+  ops::ref::encode(at_capacity(arg.desc, valid, tail), arg.desc, arg.planes[0]);
 }
 
 void CaseBuilder::real(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot) {
@@ -116,12 +114,12 @@ void CaseBuilder::real(int arg, tern_dtype dtype, const Shape& shape, int dynami
 }
 
 void CaseBuilder::values(int arg, tern_dtype dtype, const Shape& shape, const std::vector<double>& elements,
-                         int dynamic_dim, int slot) {
+                         int dynamic_dim, int slot, double tail) {
   at(arg).desc = lay_out(dtype, shape, dynamic_dim, slot, false);
   ops::ref::Tensor valid;
   valid.desc = cut(at(arg).desc, case_.counts);
   valid.real = elements;
-  fill(at(arg), valid);
+  fill(at(arg), valid, tail);
 }
 
 void CaseBuilder::integers(int arg, tern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& elements,

@@ -28,6 +28,8 @@ enum class Counts { some, none, all };
 
 enum class Layout { contiguous, padded_rows, inner_stride };
 
+inline constexpr double kTail = 3.0e4;  // beyond a count: finite, and it shows
+
 // One way to vary a call. A generator says no to what its op does not have.
 struct Variant {
   int size = 0;    // which of the op's shapes
@@ -70,9 +72,9 @@ class CaseBuilder {
   using Shape = std::vector<std::int64_t>;
   // `dynamic_dim`: which dimension is cut where the variant is dynamic.
   void real(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim = -1, int slot = 0);
-  // Elements in logical order of the valid part; the rest is finite junk.
+  // Elements in logical order of the valid part; the rest is `tail`, finite junk.
   void values(int arg, tern_dtype dtype, const Shape& shape, const std::vector<double>& elements, int dynamic_dim = -1,
-              int slot = 0);
+              int slot = 0, double tail = kTail);
   void integers(int arg, tern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& elements,
                 int dynamic_dim = -1, int slot = 0);
   // One for each element of the valid part, in any layout of the variant; what is beyond it is 0.
@@ -90,7 +92,7 @@ class CaseBuilder {
  private:
   Argument& at(int arg) { return case_.args[static_cast<std::size_t>(arg)]; }
   [[nodiscard]] TensorDesc lay_out(tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot, bool plain) const;
-  void fill(Argument& arg, const ops::ref::Tensor& valid);
+  void fill(Argument& arg, const ops::ref::Tensor& valid, double tail = kTail);
 
   Variant variant_;
   Random random_;

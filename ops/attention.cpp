@@ -6,6 +6,7 @@
 #include "ops/build.h"
 #include "ops/ref/oracle.h"
 #include "ops/registry.h"
+#include "ops/sink_scale.h"
 
 namespace tern::ops {
 namespace {
@@ -54,6 +55,27 @@ std::vector<Value> backward(BackwardCall& call) {
   if (grads.wanted(TERN_ATTENTION_V)) grads.give(TERN_ATTENTION_V, out[TERN_ATTENTION_BACKWARD_DV]);
   if (want_sinks) grads.give(TERN_ATTENTION_SINKS, out[TERN_ATTENTION_BACKWARD_DSINKS]);
   return grads.take();
+}
+
+std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
+  return decompose_sinks(emitter, call, {TERN_ATTENTION_SINKS, TERN_ATTENTION_OUT, TERN_ATTENTION_LSE});
+}
+
+// out and lse hold the sinks already: without them, dq, dk and dv are the same.
+std::vector<Value> decompose_backward(Emitter& emitter, const OpCall& call) {
+  if (call.accumulate != 0) return decompose_accumulate(emitter, call);
+  const Value sinks = arg(call, TERN_ATTENTION_BACKWARD_SINKS);
+  if (!sinks.present()) return {};
+  OpCall plain = call;
+  plain.inputs[TERN_ATTENTION_BACKWARD_SINKS] = {};
+  plain.outputs[TERN_ATTENTION_BACKWARD_DSINKS] = absent_desc();
+  std::vector<Value> results = emitter.emit(plain);
+  if (is_present(call.outputs[TERN_ATTENTION_BACKWARD_DSINKS])) {
+    results[TERN_ATTENTION_BACKWARD_DSINKS] =
+        sink_scale_backward(emitter, arg(call, TERN_ATTENTION_BACKWARD_DOUT), arg(call, TERN_ATTENTION_BACKWARD_OUT),
+                            arg(call, TERN_ATTENTION_BACKWARD_LSE), sinks, {}, call.needs);
+  }
+  return results;
 }
 
 double flops(const CallDesc& call, HostArrays lengths) {
@@ -107,7 +129,7 @@ AttentionOut attention(Emitter& emitter, Value q, Value k, Value v, Value cu_seq
 const OpRules attention_rules = {
     .check = check,
     .backward = backward,
-    .decompose = nullptr,
+    .decompose = decompose,
     .reference = ref::attention,
     .work = {flops, each_argument_once},
     .uses = no_weights,
@@ -118,7 +140,7 @@ const OpRules attention_rules = {
 const OpRules attention_backward_rules = {
     .check = check_backward,
     .backward = nullptr,
-    .decompose = decompose_accumulate,
+    .decompose = decompose_backward,
     .reference = ref::attention_backward,
     .work = {flops_backward, each_argument_once},
     .uses = no_weights,

@@ -16,7 +16,8 @@
 // Aliasing: none. Determinism: a fixed order where asked. Row invariant where asked: a row's bits depend on its own
 //   sequence alone.
 // Decoding is told from prefill by max_seqlen_q alone: 1 says that no sequence has more rows, whatever the shapes.
-// Backward: attention_backward from out and lse. Decomposition: none.
+// Backward: attention_backward from out and lse.
+// Decomposition: with sinks: attention without them into fp32, then sink_scale.
 // Tolerance: u(out) |out| + u32 growth(max(head_dim, keys that the row sees)) sum p |v| (8 + error of s + error of lse)
 //   + u(q's dtype) sum p |v|, where the error of s_j is |scale| sum |q k_j| + |s_j|.
 //
@@ -25,7 +26,8 @@
 //
 // Shapes: as above; dq, dk, dv as q, k, v; dsinks [heads] f32, may accumulate. lse is needed. A mask has no gradient.
 // Rows outside of every sequence get 0. p and ds may be rounded to q's dtype before their products.
-// Aliasing: none. Determinism: a fixed order where asked. Backward: none. Decomposition: none.
+// Aliasing: none. Determinism: a fixed order where asked. Backward: none.
+// Decomposition: accumulating: into fp32, then axpby; with sinks: without them, then sink_scale_backward.
 // Tolerance: propagated in ops/ref/attention_backward.cpp.
 #pragma once
 

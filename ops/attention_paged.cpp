@@ -18,6 +18,11 @@ std::string check(Args args, AttrBytes bytes) {
                        require(cache.shape[1] >= 1, "k_cache: expected a block_size of at least 1"));
 }
 
+std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
+  return decompose_sinks(emitter, call,
+                         {TERN_ATTENTION_PAGED_SINKS, TERN_ATTENTION_PAGED_OUT, TERN_ATTENTION_PAGED_LSE});
+}
+
 double cached_keys(HostArrays lengths) {
   if (lengths.size() < 2) return 0;
   return std::accumulate(lengths[1].data, lengths[1].data + lengths[1].count, 0.0);
@@ -76,7 +81,7 @@ AttentionOut attention_paged(Emitter& emitter, Value q, const KvCache& cache, co
 const OpRules attention_paged_rules = {
     .check = check,
     .backward = nullptr,
-    .decompose = nullptr,
+    .decompose = decompose,
     .reference = ref::attention_paged,
     .work = {flops, bytes},
     .uses = no_weights,

@@ -13,7 +13,7 @@
 // Dtypes: float; fp32 inside; p may be rounded to q's dtype before the product with v.
 // Decoding is told from prefill by max_seqlen_q alone.
 // Aliasing: none. Determinism: a fixed order where asked. Row invariant where asked.
-// Backward: none. Decomposition: none.
+// Backward: none. Decomposition: as attention.
 // Tolerance: as attention, with growth(max(head_dim, max_seqlen_k)).
 #pragma once
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "ops/build.h"
+#include "ops/sink_scale.h"
+
 namespace tern::ops {
 namespace {
 
@@ -53,6 +56,23 @@ double attended_pairs(const CallDesc& call, HostArrays lengths, Keys keys) {
 
 int query_rows(const CallDesc& call, int arg) {
   return op_spec(call.op).args[static_cast<std::size_t>(arg)].shape.find("q_rows");
+}
+
+std::vector<Value> decompose_sinks(Emitter& emitter, const OpCall& call, const SinkArgs& args) {
+  const auto at = [](int arg) { return static_cast<std::size_t>(arg); };
+  if (!arg(call, args.sinks).present()) return {};
+  const TensorDesc& out = call.outputs[at(args.out)];
+  OpCall plain = call;
+  plain.inputs[at(args.sinks)] = {};
+  plain.outputs[at(args.out)] = like(out, TERN_F32);  // rounded once, by sink_scale
+  plain.outputs[at(args.lse)] = rows_like(make_desc(TERN_F32, {out.shape[0], out.shape[1]}), out);
+  std::vector<Value> results = emitter.emit(plain);
+  const SinkScaleOut joined =
+      sink_scale(emitter, results[at(args.out)], results[at(args.lse)], arg(call, args.sinks),
+                 {.keep_lse = is_present(call.outputs[at(args.lse)]), .out = out.dtype, .needs = call.needs});
+  results[at(args.out)] = joined.out;
+  results[at(args.lse)] = joined.lse;
+  return results;
 }
 
 Indices sequence_indices(const CallDesc& call, const SequenceArgs& args) {

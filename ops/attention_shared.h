@@ -27,4 +27,13 @@ struct SequenceArgs {
 };
 [[nodiscard]] Indices sequence_indices(const CallDesc& call, const SequenceArgs& args);
 
+// attention or attention_paged with sinks -> without them, then sink_scale; empty where there are none. The numbers are
+// those of the arguments.
+struct SinkArgs {
+  int sinks;
+  int out;
+  int lse;
+};
+[[nodiscard]] std::vector<Value> decompose_sinks(Emitter& emitter, const OpCall& call, const SinkArgs& args);
+
 }  // namespace tern::ops

@@ -229,6 +229,18 @@ constexpr ArgSpec kSample[] = {{"logits", input, "[rows, vocab]", f32},
 constexpr ArgSpec kSoftcap[] = {{"x", input, "[...]", floating}, {"y", output, "[...]", floating}};
 constexpr AttrSpec kSoftcapAttrs[] = {{"cap", F, "bound of |y|, above 0"}};
 
+constexpr ArgSpec kSinkScale[] = {{"x", input, "[rows, heads, value_dim]", floating},
+                                  {"lse", input, "[rows, heads]", f32},
+                                  {"sinks", input, "[heads]", f32},
+                                  {"out", output, "[rows, heads, value_dim]", floating},
+                                  {"lse_out", output, "[rows, heads]", f32, kOptional}};
+
+constexpr ArgSpec kSinkScaleBackward[] = {{"dout", input, "[rows, heads, value_dim]", floating},
+                                          {"out", input, "[rows, heads, value_dim]", floating},
+                                          {"lse", input, "[rows, heads]: the sink included", f32},
+                                          {"sinks", input, "[heads]", f32},
+                                          {"dsinks", output, "[heads]", f32, kAccumulate}};
+
 constexpr OpSpec kTable[] = {
     {1,
      "cast_copy",
@@ -314,6 +326,17 @@ constexpr OpSpec kTable[] = {
      kSample,
      {}},
     {29, "softcap", "y = cap * tanh(x / cap)", kSoftcap, kSoftcapAttrs},
+    {30,
+     "sink_scale",
+     "out = x sigmoid(lse - sink), lse_out = log(exp(lse) + exp(sink)): attention without sinks becomes attention with "
+     "them; lse -inf: out = 0, lse_out = -inf",
+     kSinkScale,
+     {}},
+    {31,
+     "sink_scale_backward",
+     "dsinks = - sum over rows of exp(sink - lse) sum dout out; rows with lse -inf add nothing",
+     kSinkScaleBackward,
+     {}},
 };
 
 }  // namespace

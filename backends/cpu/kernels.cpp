@@ -35,6 +35,7 @@ std::span<const KernelEntry* const> kernel_entries() {
              row_sum_kernels(),
              scale_kernels(),
              scatter_add_rows_kernels(),
+             sink_scale_kernels(),
              softcap_kernels(),
              sum_squares_kernels(),
              rms_norm_kernels(),

@@ -19,6 +19,7 @@ KernelList kv_write_kernels();
 KernelList row_sum_kernels();
 KernelList scale_kernels();
 KernelList scatter_add_rows_kernels();
+KernelList sink_scale_kernels();
 KernelList softcap_kernels();
 KernelList sum_squares_kernels();
 KernelList attention_backward_kernels();

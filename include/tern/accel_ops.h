@@ -601,7 +601,41 @@ typedef struct tern_softcap_attrs {
   float cap; /* bound of |y|, above 0 */
 } tern_softcap_attrs;
 
-enum { TERN_OP_LIMIT = 30 }; /* ids are below */
+/* sink_scale: out = x sigmoid(lse - sink), lse_out = log(exp(lse) + exp(sink)): attention without sinks becomes attention with them; lse -inf: out = 0, lse_out = -inf
+ *   in x [rows, heads, value_dim] float
+ *   in lse [rows, heads] f32
+ *   in sinks [heads] f32
+ *   out out [rows, heads, value_dim] float
+ *   out lse_out [rows, heads] f32, optional
+ */
+enum {
+  TERN_OP_SINK_SCALE = 30,
+  TERN_SINK_SCALE_X = 0,
+  TERN_SINK_SCALE_LSE = 1,
+  TERN_SINK_SCALE_SINKS = 2,
+  TERN_SINK_SCALE_OUT = 3,
+  TERN_SINK_SCALE_LSE_OUT = 4,
+  TERN_SINK_SCALE_NUM_ARGS = 5
+};
+
+/* sink_scale_backward: dsinks = - sum over rows of exp(sink - lse) sum dout out; rows with lse -inf add nothing
+ *   in dout [rows, heads, value_dim] float
+ *   in out [rows, heads, value_dim] float
+ *   in lse [rows, heads]: the sink included f32
+ *   in sinks [heads] f32
+ *   out dsinks [heads] f32, may accumulate
+ */
+enum {
+  TERN_OP_SINK_SCALE_BACKWARD = 31,
+  TERN_SINK_SCALE_BACKWARD_DOUT = 0,
+  TERN_SINK_SCALE_BACKWARD_OUT = 1,
+  TERN_SINK_SCALE_BACKWARD_LSE = 2,
+  TERN_SINK_SCALE_BACKWARD_SINKS = 3,
+  TERN_SINK_SCALE_BACKWARD_DSINKS = 4,
+  TERN_SINK_SCALE_BACKWARD_NUM_ARGS = 5
+};
+
+enum { TERN_OP_LIMIT = 32 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -633,6 +667,8 @@ enum { TERN_OP_LIMIT = 30 }; /* ids are below */
   X(LINEAR_CROSS_ENTROPY, linear_cross_entropy) \
   X(ADAMW, adamw) \
   X(SAMPLE, sample) \
-  X(SOFTCAP, softcap)
+  X(SOFTCAP, softcap) \
+  X(SINK_SCALE, sink_scale) \
+  X(SINK_SCALE_BACKWARD, sink_scale_backward)
 
 #endif

@@ -257,8 +257,22 @@ static const tern_arg_signature tern_softcap_args[] = {
     {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
     {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
 };
+static const tern_arg_signature tern_sink_scale_args[] = {
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"lse", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"sinks", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"out", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"lse_out", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
+};
+static const tern_arg_signature tern_sink_scale_backward_args[] = {
+    {"dout", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"out", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"lse", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"sinks", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"dsinks", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_ACCUMULATE, -1},
+};
 
-enum { TERN_OP_SIGNATURE_COUNT = 29 };
+enum { TERN_OP_SIGNATURE_COUNT = 31 };
 static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_CAST_COPY, TERN_CAST_COPY_NUM_ARGS, 0, "cast_copy", tern_cast_copy_args},
     {TERN_OP_GATHER_ROWS, TERN_GATHER_ROWS_NUM_ARGS, 0, "gather_rows", tern_gather_rows_args},
@@ -289,6 +303,8 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_ADAMW, TERN_ADAMW_NUM_ARGS, 0, "adamw", tern_adamw_args},
     {TERN_OP_SAMPLE, TERN_SAMPLE_NUM_ARGS, 0, "sample", tern_sample_args},
     {TERN_OP_SOFTCAP, TERN_SOFTCAP_NUM_ARGS, sizeof(tern_softcap_attrs), "softcap", tern_softcap_args},
+    {TERN_OP_SINK_SCALE, TERN_SINK_SCALE_NUM_ARGS, 0, "sink_scale", tern_sink_scale_args},
+    {TERN_OP_SINK_SCALE_BACKWARD, TERN_SINK_SCALE_BACKWARD_NUM_ARGS, 0, "sink_scale_backward", tern_sink_scale_backward_args},
 };
 
 #endif
