@@ -14,11 +14,7 @@ namespace {
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
-// Sums of single blocks of keys: a tile of at most one panel's rows each.
-constexpr std::int64_t kSlots = 256;
-std::int64_t slot_floats(const PanelFormat& format, std::int64_t value_ld) {
-  return format.kernels->mr * (value_ld + 2);
-}
+constexpr std::int64_t kSlots = 256;  // sums of single blocks of keys
 
 // Per-row arrays of a tile.
 struct Stats {
@@ -216,12 +212,11 @@ void join_pieces(const Forward& f, std::span<const Piece> pieces, int thread) {
   finish_rows(f, f.sequences[static_cast<std::size_t>(tile.sequence)], tile, stats, out);
 }
 
-// Where there are too few tiles for the threads, those of few rows (decoding) are split by blocks of keys. Every block
-// has a softmax of its own anyway, so the bits are the same, split or not.
+// Where there are too few tiles for the threads, those of decoding are split by blocks of keys. Every block has a
+// softmax of its own anyway, so the bits are the same, split or not.
 void run_tiles(const Forward& f, ThreadPool& pool) {
   const std::vector<QueryTile> tiles = query_tiles(f.sequences, f.geometry, f.space.rows);
   const bool few = pool.num_threads() > 1 && static_cast<std::int64_t>(tiles.size()) < 4 * pool.num_threads();
-  const std::int64_t slot_size = slot_floats(f.format, f.space.value_ld);
   float* slots = f.workspace + f.space.total * pool.num_threads();
   std::vector<Piece> pieces;
   std::vector<std::pair<std::size_t, std::size_t>> split;  // first piece, number of them
@@ -229,13 +224,13 @@ void run_tiles(const Forward& f, ThreadPool& pool) {
   for (const QueryTile& tile : tiles) {
     const auto [lo, hi] = tile_keys(f, tile);
     const std::int64_t first = lo / kKeyBlock, blocks = lo < hi ? (hi + kKeyBlock - 1) / kKeyBlock - first : 0;
-    if (!few || blocks < 2 || tile.count > f.format.kernels->mr || used + blocks > kSlots) {
+    if (!few || blocks < 2 || f.space.slot == 0 || used + blocks > kSlots) {
       pieces.push_back({&tile, 0, nullptr});
       continue;
     }
     split.emplace_back(pieces.size(), static_cast<std::size_t>(blocks));
     for (std::int64_t b = 0; b < blocks; ++b) {
-      pieces.push_back({&tile, (first + b) * kKeyBlock, slots + (used + b) * slot_size});
+      pieces.push_back({&tile, (first + b) * kKeyBlock, slots + (used + b) * f.space.slot});
     }
     used += blocks;
   }
@@ -266,11 +261,13 @@ bool check_outputs(const PlanDesc& desc, const ForwardPlaces& places, std::strin
 
 }  // namespace
 
-ForwardSpace forward_space(const PanelFormat& format, std::int64_t head_dim, std::int64_t value_dim) {
+ForwardSpace forward_space(const PanelFormat& format, std::int64_t head_dim, std::int64_t value_dim,
+                           std::int64_t most_rows) {
   const GemmKernels& kernels = *format.kernels;
   ForwardSpace s{};
-  s.rows = kernels.mr * kTilePanels;
+  s.rows = std::min<std::int64_t>(kernels.mr * kTilePanels, round_up(std::max<std::int64_t>(most_rows, 1), kernels.mr));
   s.value_ld = round_up(value_dim, 16);
+  s.slot = most_rows <= kernels.mr ? kernels.mr * (s.value_ld + 2) : 0;
   std::int64_t at = 0;
   const auto take = [&at](std::int64_t floats) {
     const std::int64_t begin = at;
@@ -299,8 +296,10 @@ bool forward_supports(const PlanDesc& desc, const ForwardPlaces& places, std::st
 std::uint64_t forward_workspace(const PlanDesc& desc) {
   const auto &q = desc.arg(0), &k = desc.arg(1), &v = desc.arg(2);
   const PanelFormat format = panel_format(desc.target, attention_compute(q.dtype, k.dtype, v.dtype));
-  const ForwardSpace space = forward_space(format, q.shape[2], v.shape[v.rank - 1]);
-  return static_cast<std::uint64_t>(space.total * desc.num_threads + kSlots * slot_floats(format, space.value_ld)) * 4;
+  const std::int64_t group = q.shape[1] / k.shape[k.rank - 2];
+  const std::int64_t most_rows = desc.attrs<tern_attention_attrs>().max_seqlen_q * group;  // both ops' are alike
+  const ForwardSpace space = forward_space(format, q.shape[2], v.shape[v.rank - 1], most_rows);
+  return static_cast<std::uint64_t>(space.total * desc.num_threads + kSlots * space.slot) * 4;
 }
 
 void run_forward(const Forward& f, const std::vector<std::int32_t>& cu_q, ThreadPool& pool) {

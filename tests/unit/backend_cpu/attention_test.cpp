@@ -260,6 +260,9 @@ TEST(AttentionPaged, DecodeEqualsPrefillBitForBit) {
         q.desc.shape[0] = 1;
         q.bytes = {all.args[TERN_ATTENTION_PAGED_Q].bytes.begin() + static_cast<std::ptrdiff_t>(i * q_row),
                    all.args[TERN_ATTENTION_PAGED_Q].bytes.begin() + static_cast<std::ptrdiff_t>((i + 1) * q_row)};
+        auto attrs = attrs_of<tern_attention_paged_attrs>(s);
+        attrs.max_seqlen_q = 1;  // decoding: its blocks of keys are computed side by side
+        one.set_attrs(attrs);
         one.integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, {0, 1});
         one.integers(TERN_ATTENTION_PAGED_KV_LENS, {600 - 79 + i});
         one.output(TERN_ATTENTION_PAGED_OUT, make_desc(dtype, {1, s.heads, s.value_dim}));

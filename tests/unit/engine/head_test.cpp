@@ -48,6 +48,33 @@ std::vector<Step> decode(models::LoadedModel& model, const std::vector<std::int3
   return out;
 }
 
+// Attention is told from its attributes whether a step only decodes.
+TEST(ModelRunner, StepsOfOneTokenASequenceAreDecoding) {
+  models::LoadedModel model = tiny_model();
+  session::Runtime runtime;
+  CacheOptions cache_options;
+  cache_options.max_model_len = 16;
+  cache_options.max_num_seqs = 4;
+  CacheEngine cache(model.store, model.architecture->cache_specs(model.config), cache_options);
+  RunnerOptions options;
+  options.max_num_seqs = 4;
+  options.max_num_batched_tokens = 16;
+  ModelRunner runner(model, cache, options, runtime);
+  std::vector<Sequence> sequences(2);
+  for (Sequence& sequence : sequences) {
+    sequence.tokens = prompt_of(3, 5);
+    sequence.prompt_length = 3;
+    ASSERT_TRUE(cache.pool().grow(sequence.blocks, 5));
+  }
+  const auto step = [&](std::int64_t begin, std::int64_t first, std::int64_t second) {
+    (void)runner.run({{&sequences[0], begin, first, true}, {&sequences[1], begin, second, true}});
+  };
+  step(0, 1, 3);
+  step(3, 1, 1);
+  using Bucket = ModelRunner::Bucket;
+  EXPECT_EQ(runner.buckets(), (std::vector<Bucket>{{2, 2, 1}, {4, 2, 4}, {16, 4, 16}}));
+}
+
 double logprob(const std::vector<double>& logits, std::int32_t id) {
   double sum = 0.0;
   for (const double z : logits) sum += std::exp(z);
