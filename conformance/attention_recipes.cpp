@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "conformance/attention_masks.h"
 #include "conformance/recipe.h"
 #include "ops/rules.h"
 #include "tern/accel_ops.h"
@@ -41,8 +42,8 @@ constexpr std::array<AttentionSize, 12> kSizes = {{{24, 3, 4, 2, 32, 32},
                                                    {3, 3, 4, 2, 64, 64, 700, 0, 1109},
                                                    {331, 3, 4, 2, 32, 32, 70, 0, 70}}};
 
-// Options: causal and grouped; a prefix of keys, or fewer keys than rows, with a window; not causal with soft cap and
-// sinks; causal without lse.
+// Options: causal and grouped; a prefix of keys with a window; not causal with all there is; causal without lse; soft
+// cap and sinks without a mask; a window and a mask; image spans; a tree over a history.
 struct AttentionOption {
   bool causal;
   bool other_keys;
@@ -50,11 +51,16 @@ struct AttentionOption {
   bool softcap;
   bool sinks;
   bool lse;
+  Mask mask = Mask::none;
 };
-constexpr std::array<AttentionOption, 4> kOptions = {{{true, false, false, false, false, true},
+constexpr std::array<AttentionOption, 8> kOptions = {{{true, false, false, false, false, true},
                                                       {true, true, true, false, false, true},
+                                                      {false, true, false, true, true, true, Mask::chance},
+                                                      {true, false, false, false, true, false},
                                                       {false, true, false, true, true, true},
-                                                      {true, false, false, false, true, false}}};
+                                                      {true, true, true, false, false, true, Mask::chance},
+                                                      {false, false, false, false, false, true, Mask::spans},
+                                                      {false, true, false, false, false, true, Mask::tree}}};
 
 // Rising sums of `parts` lengths that fill `total`, but for a tail that belongs to no sequence now and then.
 std::vector<std::int64_t> cumulative(CaseBuilder& b, std::int64_t parts, std::int64_t total) {
@@ -76,9 +82,16 @@ Attrs attention_attrs(const AttentionSize& size, const AttentionOption& option, 
   attrs.softcap = option.softcap ? 2.0F : 0.0F;
   attrs.causal = option.causal ? 1 : 0;
   attrs.window = option.window ? size.window : 0;
-  attrs.max_seqlen_q = static_cast<std::int32_t>(size.rows);
+  const bool decodes = size.rows == size.sequences && size.rows > 0;  // a row each
+  attrs.max_seqlen_q = static_cast<std::int32_t>(decodes ? 1 : size.rows);
   attrs.max_seqlen_k = static_cast<std::int32_t>(k_rows);
   return attrs;
+}
+
+std::vector<std::int64_t> steps_of(const std::vector<std::int64_t>& bounds) {
+  std::vector<std::int64_t> steps;
+  for (std::size_t i = 1; i < bounds.size(); ++i) steps.push_back(bounds[i] - bounds[i - 1]);
+  return steps;
 }
 
 struct Inputs {
@@ -97,13 +110,17 @@ Inputs attention_inputs(CaseBuilder& b) {
   in.option = kOptions[static_cast<std::size_t>(b.variant().option)];
   in.k_rows = in.option.other_keys ? in.size.rows + in.size.earlier : in.size.rows;
   in.rows = b.count_for(in.size.rows, 0);
-  in.keys = in.option.other_keys ? b.count_for(in.k_rows, 1) : b.count_for(0, 1) + in.rows;
+  const bool covers = in.option.causal || in.option.mask == Mask::tree;  // at least as many keys as rows
+  in.keys = in.option.other_keys ? b.count_for(in.k_rows, 1, covers ? in.rows : 0) : b.count_for(0, 1) + in.rows;
   in.cu_q = cumulative(b, in.size.sequences, in.rows);
-  in.cu_k = in.option.other_keys ? cumulative(b, in.size.sequences, in.keys) : in.cu_q;
+  in.cu_k = in.cu_q;
+  if (!in.option.other_keys) return in;
+  in.cu_k = cumulative(b, in.size.sequences, in.keys - (covers ? in.cu_q.back() : 0));
+  for (std::size_t i = 0; covers && i < in.cu_k.size(); ++i) in.cu_k[i] += in.cu_q[i];
   return in;
 }
 
-// q, k, v, lengths and sinks at the arguments from `q`, `lengths` on.
+// q, k, v, lengths, sinks and mask at the arguments from `q`, `lengths` on.
 void fill_attention(CaseBuilder& b, const Inputs& in, int q, int lengths) {
   const AttentionSize& size = in.size;
   const int k_slot = in.option.other_keys ? 1 : 0;
@@ -113,6 +130,7 @@ void fill_attention(CaseBuilder& b, const Inputs& in, int q, int lengths) {
   b.integers(lengths, TERN_I32, {size.sequences + 1}, in.cu_q);
   b.integers(lengths + 1, TERN_I32, {size.sequences + 1}, in.cu_k);
   if (in.option.sinks) b.real(lengths + 2, TERN_F32, {size.heads});
+  fill_mask(b, lengths + 3, in.option.mask, {size.rows, in.rows, in.k_rows, in.cu_q, steps_of(in.cu_k)});
 }
 
 void make_attention(CaseBuilder& b) {
@@ -137,6 +155,7 @@ void make_attention_backward(CaseBuilder& b) {
   args[TERN_ATTENTION_CU_SEQLENS_Q] = b.decoded(TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q);
   args[TERN_ATTENTION_CU_SEQLENS_K] = b.decoded(TERN_ATTENTION_BACKWARD_CU_SEQLENS_K);
   if (in.option.sinks) args[TERN_ATTENTION_SINKS] = b.decoded(TERN_ATTENTION_BACKWARD_SINKS);
+  if (in.option.mask != Mask::none) args[TERN_ATTENTION_MASK] = b.decoded(TERN_ATTENTION_BACKWARD_MASK);
   args[TERN_ATTENTION_OUT].desc = make_desc(b.variant().in, {in.rows, size.heads, size.value_dim});
   args[TERN_ATTENTION_LSE].desc = make_desc(TERN_F32, {in.rows, size.heads});
   const auto attrs = attention_attrs<tern_attention_attrs>(size, in.option, in.k_rows);
@@ -158,21 +177,26 @@ void make_kv_write(CaseBuilder& b) {
   const AttentionSize& size = kSizes[static_cast<std::size_t>(b.variant().size)];
   const std::int64_t rows = b.count_for(size.rows);
   const std::int64_t block = b.kv_block();
-  const std::int64_t blocks = size.rows / block + 2;
-  std::vector<std::int64_t> slots(static_cast<std::size_t>(blocks * block));
-  std::iota(slots.begin(), slots.end(), 0);
+  const std::int64_t blocks = size.rows / block + 3;
+  std::vector<std::int64_t> slots(static_cast<std::size_t>((blocks - 1) * block));
+  std::iota(slots.begin(), slots.end(), block);
   for (std::size_t i = slots.size(); i > 1; --i) {
     std::swap(slots[i - 1], slots[static_cast<std::size_t>(b.random().below(static_cast<std::int64_t>(i)))]);
   }
   slots.resize(static_cast<std::size_t>(rows));
-  for (std::int64_t& slot : slots) slot = b.random().below(6) == 0 ? -1 : slot;
+  // Rows of padding share two slots of block 0.
+  for (std::int64_t& slot : slots)
+    slot = b.random().below(6) == 0 ? b.random().below(std::min<std::int64_t>(block, 2)) : slot;
   const bool values_first = b.variant().option == 1;  // what comes first gets the NaN
+  const bool has_values = b.variant().option != 2;
   if (values_first) b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
   b.real(TERN_KV_WRITE_K, b.variant().in, {size.rows, size.kv_heads, size.head_dim}, 0);
-  if (!values_first) b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
+  if (!values_first && has_values) {
+    b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
+  }
   b.integers(TERN_KV_WRITE_SLOTS, TERN_I32, {size.rows}, slots, 0);
   b.real(TERN_KV_WRITE_K_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.head_dim});
-  b.real(TERN_KV_WRITE_V_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.value_dim});
+  if (has_values) b.real(TERN_KV_WRITE_V_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.value_dim});
 }
 
 void make_attention_paged(CaseBuilder& b) {
@@ -183,9 +207,9 @@ void make_attention_paged(CaseBuilder& b) {
   const std::vector<std::int64_t> cu_q = cumulative(b, size.sequences, rows);
   const std::int64_t longest = size.rows + size.history;
   const std::int64_t max_blocks = (longest + block - 1) / block;
-  const std::int64_t blocks = size.sequences * max_blocks + 1;
-  std::vector<std::int64_t> order(static_cast<std::size_t>(blocks));
-  std::iota(order.begin(), order.end(), 0);
+  const std::int64_t blocks = size.sequences * max_blocks + 2;  // block 0, and one that no sequence holds
+  std::vector<std::int64_t> order(static_cast<std::size_t>(blocks - 1));
+  std::iota(order.begin(), order.end(), 1);
   for (std::size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[static_cast<std::size_t>(b.random().below(static_cast<std::int64_t>(i)))]);
   }
@@ -197,29 +221,64 @@ void make_attention_paged(CaseBuilder& b) {
     lens.push_back(own + (own > 0 ? b.random().below(size.history + 1) : 0));
     for (std::int64_t i = 0; i < max_blocks; ++i) {
       const bool used = i * block < lens.back();
-      table.push_back(used ? order[static_cast<std::size_t>(s * max_blocks + i)] : std::int64_t{1} << 30);
+      table.push_back(used ? order[static_cast<std::size_t>(s * max_blocks + i)] : 0);
     }
   }
   b.attrs(attention_attrs<tern_attention_paged_attrs>(size, option, longest));
   b.real(TERN_ATTENTION_PAGED_Q, b.variant().in, {size.rows, size.heads, size.head_dim}, 0);
   b.real(TERN_ATTENTION_PAGED_K_CACHE, b.variant().in, {blocks, block, size.kv_heads, size.head_dim});
   b.real(TERN_ATTENTION_PAGED_V_CACHE, b.variant().in, {blocks, block, size.kv_heads, size.value_dim});
+  b.make_unreadable(TERN_ATTENTION_PAGED_K_CACHE);  // block 0, which unused entries of the table name
+  b.make_unreadable(TERN_ATTENTION_PAGED_V_CACHE);
   b.integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, TERN_I32, {size.sequences, max_blocks}, table);
   b.integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, TERN_I32, {size.sequences + 1}, cu_q);
   b.integers(TERN_ATTENTION_PAGED_KV_LENS, TERN_I32, {size.sequences}, lens);
   if (option.sinks) b.real(TERN_ATTENTION_PAGED_SINKS, TERN_F32, {size.heads});
+  fill_mask(b, TERN_ATTENTION_PAGED_MASK, option.mask, {size.rows, rows, longest, cu_q, lens});
   b.out(TERN_ATTENTION_PAGED_OUT, b.variant().out, {size.rows, size.heads, size.value_dim}, 0);
   if (option.lse) b.out(TERN_ATTENTION_PAGED_LSE, TERN_F32, {size.rows, size.heads}, 0);
 }
 
+// lse of `size`'s rows: some see no key.
+void fill_lse(CaseBuilder& b, int arg, const AttentionSize& size, std::int64_t rows) {
+  std::vector<double> lse(static_cast<std::size_t>(rows * size.heads));
+  for (double& x : lse)
+    x = b.random().below(6) == 0 ? -std::numeric_limits<double>::infinity() : 2.0 * b.random().term();
+  b.values(arg, TERN_F32, {size.rows, size.heads}, lse, 0, 0, -1.0);  // a large one would weigh nothing
+}
+
+void make_sink_scale(CaseBuilder& b) {
+  const AttentionSize& size = kSizes[static_cast<std::size_t>(b.variant().size)];
+  const std::int64_t rows = b.count_for(size.rows);
+  b.real(TERN_SINK_SCALE_X, b.variant().in, {size.rows, size.heads, size.value_dim}, 0);
+  fill_lse(b, TERN_SINK_SCALE_LSE, size, rows);
+  b.real(TERN_SINK_SCALE_SINKS, TERN_F32, {size.heads});
+  b.out(TERN_SINK_SCALE_OUT, b.variant().out, {size.rows, size.heads, size.value_dim}, 0);
+  if (b.variant().option == 0) b.out(TERN_SINK_SCALE_LSE_OUT, TERN_F32, {size.rows, size.heads}, 0);
+}
+
+void make_sink_scale_backward(CaseBuilder& b) {
+  const AttentionSize& size = kSizes[static_cast<std::size_t>(b.variant().size)];
+  const std::int64_t rows = b.count_for(size.rows);
+  b.real(TERN_SINK_SCALE_BACKWARD_DOUT, b.variant().in, {size.rows, size.heads, size.value_dim}, 0);
+  b.real(TERN_SINK_SCALE_BACKWARD_OUT, b.variant().in, {size.rows, size.heads, size.value_dim}, 0);
+  fill_lse(b, TERN_SINK_SCALE_BACKWARD_LSE, size, rows);
+  b.real(TERN_SINK_SCALE_BACKWARD_SINKS, TERN_F32, {size.heads});
+  b.out(TERN_SINK_SCALE_BACKWARD_DSINKS, TERN_F32, {size.heads});
+}
+
 constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kMixed;
 constexpr int kCount = static_cast<int>(kSizes.size());
+constexpr int kOptionCount = static_cast<int>(kOptions.size());
 
 constexpr Recipe kRecipes[] = {
-    {TERN_OP_ATTENTION, kCount, 4, kUsual | kSpecials | kReduces | kRows, make_attention},
-    {TERN_OP_ATTENTION_BACKWARD, kCount, 4, kUsual | kAccumulates | kReduces, make_attention_backward},
-    {TERN_OP_KV_WRITE, kCount, 2, kUsual | kSpecials, make_kv_write},
-    {TERN_OP_ATTENTION_PAGED, kCount, 4, kUsual | kSpecials | kReduces | kRows, make_attention_paged},
+    {TERN_OP_ATTENTION, kCount, kOptionCount, kUsual | kSpecials | kReduces | kRows, make_attention},
+    {TERN_OP_ATTENTION_BACKWARD, kCount, kOptionCount, kUsual | kAccumulates | kReduces, make_attention_backward},
+    {TERN_OP_KV_WRITE, kCount, 3, kUsual | kSpecials, make_kv_write},
+    {TERN_OP_ATTENTION_PAGED, kCount, kOptionCount, kUsual | kSpecials | kReduces | kRows, make_attention_paged},
+    {TERN_OP_SINK_SCALE, kCount, 2, kUsual | kSpecials | kRows, make_sink_scale},
+    {TERN_OP_SINK_SCALE_BACKWARD, kCount, 1, kDtypes | kLayouts | kDynamic | kAccumulates | kReduces,
+     make_sink_scale_backward},
 };
 
 }  // namespace

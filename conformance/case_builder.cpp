@@ -11,13 +11,11 @@
 namespace tern::conformance {
 namespace {
 
-constexpr double kTail = 3.0e4;  // beyond a count: finite, and it shows
-
 Bytes blank(const TensorDesc& desc) {
   return Bytes(static_cast<std::size_t>(plane_bytes(desc).bytes[0]), std::byte{0xff});
 }
 
-// A tensor of `desc` at capacity whose first elements of the dynamic dimension are `valid`'s.
+// A tensor of `desc` at capacity whose first elements of the dynamic dimension are `valid`'s, the rest `tail` or 0.
 ops::ref::Tensor at_capacity(const TensorDesc& desc, const ops::ref::Tensor& valid, double tail) {
   ops::ref::Tensor whole;
   whole.desc = desc;
@@ -75,10 +73,11 @@ CaseBuilder::CaseBuilder(std::uint32_t op, const Variant& variant, std::uint64_t
 
 ops::ref::Tensor CaseBuilder::decoded(int arg) { return decode(at(arg).desc, at(arg).planes, case_.counts); }
 
-std::int64_t CaseBuilder::count_for(std::int64_t capacity, int slot) {
+std::int64_t CaseBuilder::count_for(std::int64_t capacity, int slot, std::int64_t least) {
   const bool some = variant_.dynamic && variant_.counts == Counts::some;
   std::int64_t count = some ? 1 + random_.below(std::max<std::int64_t>(1, capacity - 1)) : capacity;
   if (variant_.dynamic && variant_.counts == Counts::none) count = 0;
+  count = std::max(count, least);
   std::int64_t& place = case_.counts[static_cast<std::size_t>(slot_of(slot))];
   return place = std::min(count, capacity);
 }
@@ -97,9 +96,10 @@ TensorDesc CaseBuilder::lay_out(tern_dtype dtype, const Shape& shape, int dynami
   return variant_.dynamic && dynamic_dim >= 0 ? with_dynamic(desc, dynamic_dim, slot_of(slot)) : desc;
 }
 
-void CaseBuilder::fill(Argument& arg, const ops::ref::Tensor& valid) {
+void CaseBuilder::fill(Argument& arg, const ops::ref::Tensor& valid, double tail) {
   arg.planes[0] = blank(arg.desc);
-  ops::ref::encode(at_capacity(arg.desc, valid, variant_.any_tails ? std::nan("") : kTail), arg.desc, arg.planes[0]);
+  const double beyond = variant_.any_tails ? std::nan("") : tail;
+  ops::ref::encode(at_capacity(arg.desc, valid, beyond), arg.desc, arg.planes[0]);
 }
 
 void CaseBuilder::real(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot) {
@@ -116,17 +116,26 @@ void CaseBuilder::real(int arg, tern_dtype dtype, const Shape& shape, int dynami
 }
 
 void CaseBuilder::values(int arg, tern_dtype dtype, const Shape& shape, const std::vector<double>& elements,
-                         int dynamic_dim, int slot) {
+                         int dynamic_dim, int slot, double tail) {
   at(arg).desc = lay_out(dtype, shape, dynamic_dim, slot, false);
   ops::ref::Tensor valid;
   valid.desc = cut(at(arg).desc, case_.counts);
   valid.real = elements;
-  fill(at(arg), valid);
+  fill(at(arg), valid, tail);
 }
 
 void CaseBuilder::integers(int arg, tern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& elements,
                            int dynamic_dim, int slot) {
   at(arg).desc = lay_out(dtype, shape, dynamic_dim, slot, true);
+  ops::ref::Tensor valid;
+  valid.desc = cut(at(arg).desc, case_.counts);
+  valid.integer = elements;
+  fill(at(arg), valid);
+}
+
+void CaseBuilder::booleans(int arg, const Shape& shape, const std::vector<std::int64_t>& elements, int dynamic_dim,
+                           int slot) {
+  at(arg).desc = lay_out(TERN_BOOL, shape, dynamic_dim, slot, false);
   ops::ref::Tensor valid;
   valid.desc = cut(at(arg).desc, case_.counts);
   valid.integer = elements;
@@ -172,6 +181,13 @@ void CaseBuilder::out(int arg, tern_dtype dtype, const Shape& shape, int dynamic
     poison.real.assign(static_cast<std::size_t>(num_elements(poison.desc)), std::numeric_limits<double>::quiet_NaN());
     fill(at(arg), poison);
   }
+}
+
+void CaseBuilder::make_unreadable(int arg) {
+  const TensorDesc& desc = at(arg).desc;
+  Bytes& bytes = at(arg).planes[0];
+  const auto entry = static_cast<std::size_t>(desc.strides[0] * dtype_bytes(desc.dtype));
+  std::fill_n(bytes.begin(), std::min(entry, bytes.size()), std::byte{0xff});
 }
 
 void CaseBuilder::share(int out, int in) {

@@ -28,6 +28,8 @@ enum class Counts { some, none, all };
 
 enum class Layout { contiguous, padded_rows, inner_stride };
 
+inline constexpr double kTail = 3.0e4;  // beyond a count: finite, and it shows
+
 // One way to vary a call. A generator says no to what its op does not have.
 struct Variant {
   int size = 0;    // which of the op's shapes
@@ -42,7 +44,7 @@ struct Variant {
   bool high_slots = false;       // counts in slots 5 and 7 in place of 0 and 1
   bool packed = false;
   bool any_tails = false;  // NaN beyond a count: the device has TERN_CAP_DYNAMIC_SHAPES
-  int special = 0;  // 1: a NaN, 2: an infinity in the first floating input
+  int special = 0;         // 1: a NaN, 2: an infinity in the first floating input
   std::uint32_t needs = 0;
   std::int64_t kv_block = 16;  // tokens in a block of a paged cache: what the device prefers
 };
@@ -64,20 +66,26 @@ class CaseBuilder {
   [[nodiscard]] std::int64_t kv_block() const { return variant_.kv_block; }
   // Where the count of an op's first or second dynamic dimension stands.
   [[nodiscard]] int slot_of(int number) const { return variant_.high_slots ? 5 + 2 * number : number; }
-  // Sizes of a dynamic dimension: `capacity` if the variant is dynamic, of which some are valid; else all.
-  std::int64_t count_for(std::int64_t capacity, int slot = 0);
+  // Sizes of a dynamic dimension: `capacity` if the variant is dynamic, of which some are valid, `least` of them at
+  // least; else all.
+  std::int64_t count_for(std::int64_t capacity, int slot = 0, std::int64_t least = 0);
 
   using Shape = std::vector<std::int64_t>;
   // `dynamic_dim`: which dimension is cut where the variant is dynamic.
   void real(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim = -1, int slot = 0);
-  // Elements in logical order of the valid part; the rest is junk, finite or not.
+  // Elements in logical order of the valid part; the rest is `tail`, finite junk, or NaN where anything may stand
+  // there.
   void values(int arg, tern_dtype dtype, const Shape& shape, const std::vector<double>& elements, int dynamic_dim = -1,
-              int slot = 0);
+              int slot = 0, double tail = kTail);
   void integers(int arg, tern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& elements,
                 int dynamic_dim = -1, int slot = 0);
+  // One for each element of the valid part, in any layout of the variant; what is beyond it is 0.
+  void booleans(int arg, const Shape& shape, const std::vector<std::int64_t>& elements, int dynamic_dim = -1,
+                int slot = 0);
   void quantised(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns);
   // An output; `accumulates` where the variant says so and the table allows it.
   void out(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim = -1, int slot = 0);
+  void make_unreadable(int arg);                        // NaN in the first entry of the first dimension
   void share(int out, int in);                          // output and input are the same memory
   void broadcast(int arg, int dim, std::int64_t size);  // `dim`, filled with size 1, becomes `size` with stride 0
   void mark_packed(int arg) { at(arg).packed = variant_.packed; }
@@ -86,7 +94,7 @@ class CaseBuilder {
  private:
   Argument& at(int arg) { return case_.args[static_cast<std::size_t>(arg)]; }
   [[nodiscard]] TensorDesc lay_out(tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot, bool plain) const;
-  void fill(Argument& arg, const ops::ref::Tensor& valid);
+  void fill(Argument& arg, const ops::ref::Tensor& valid, double tail = kTail);
 
   Variant variant_;
   Random random_;

@@ -236,10 +236,14 @@ Verdict judge(const Case& c, const std::vector<ops::ref::Tensor>& expected, cons
 }
 
 bool same_bits(const Case& c, const Outputs& a, const Outputs& b) {
+  const std::vector<ops::ref::Tensor> expected = run_oracle(c);  // says which elements the contract leaves open
   for (std::size_t i = 0; i < c.args.size(); ++i) {
     if (!is_present(c.args[i].desc) || !c.written(i)) continue;
-    const ops::ref::Tensor left = decode(c.args[i].desc, a.planes[i], c.counts);
-    const ops::ref::Tensor right = decode(c.args[i].desc, b.planes[i], c.counts);
+    ops::ref::Tensor left = decode(c.args[i].desc, a.planes[i], c.counts);
+    ops::ref::Tensor right = decode(c.args[i].desc, b.planes[i], c.counts);
+    for (std::size_t n = 0; n < std::min(left.real.size(), expected[i].slack.size()); ++n) {
+      if (std::isinf(expected[i].slack[n])) left.real[n] = right.real[n] = 0.0;
+    }
     if (left.integer != right.integer || left.real.size() != right.real.size()) return false;
     const std::size_t bytes = left.real.size() * sizeof(double);
     if (bytes > 0 && std::memcmp(left.real.data(), right.real.data(), bytes) != 0) return false;

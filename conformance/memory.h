@@ -84,7 +84,7 @@ class CaseMemory {
 // count finite.
 [[nodiscard]] Verdict judge(const Case& c, const std::vector<ops::ref::Tensor>& expected, const Outputs& found);
 
-// Whether both runs left the same bits in every output's valid elements.
+// Whether both runs left the same bits in every output's valid elements, but those that the contract leaves open.
 [[nodiscard]] bool same_bits(const Case& c, const Outputs& a, const Outputs& b);
 
 }  // namespace tern::conformance

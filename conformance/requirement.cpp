@@ -21,8 +21,13 @@ std::int32_t compute_of(const Case& c) {
   return dtype;
 }
 
-// A model hands a ready mask to a device that draws no random bits.
+// A model hands a ready mask to a device that draws no random bits. No model has shown keys by a mask so far, or kept a
+// latent cache.
 bool is_never_asked(const accel::Device& device, const Case& c) {
+  if (c.op == TERN_OP_ATTENTION) return is_present(c.args[TERN_ATTENTION_MASK].desc);
+  if (c.op == TERN_OP_ATTENTION_BACKWARD) return is_present(c.args[TERN_ATTENTION_BACKWARD_MASK].desc);
+  if (c.op == TERN_OP_ATTENTION_PAGED) return is_present(c.args[TERN_ATTENTION_PAGED_MASK].desc);
+  if (c.op == TERN_OP_KV_WRITE) return !is_present(c.args[TERN_KV_WRITE_V].desc);
   return c.op == TERN_OP_DROPOUT && !device.can(TERN_CAP_PHILOX) && !is_present(c.args[TERN_DROPOUT_MASK].desc);
 }
 

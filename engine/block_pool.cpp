@@ -5,7 +5,7 @@ namespace tern::engine {
 BlockPool::BlockPool(std::int64_t num_blocks, std::int64_t block_size)
     : num_blocks_(num_blocks), block_size_(block_size) {
   free_.reserve(static_cast<std::size_t>(num_blocks));
-  for (std::int64_t b = num_blocks; b-- > 0;) free_.push_back(static_cast<std::int32_t>(b));
+  for (std::int64_t b = num_blocks; b > 0; --b) free_.push_back(static_cast<std::int32_t>(b));
 }
 
 bool BlockPool::grow(std::vector<std::int32_t>& blocks, std::int64_t tokens) {

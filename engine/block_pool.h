@@ -9,10 +9,11 @@ namespace tern::engine {
 
 class BlockPool {
  public:
+  // Gives out blocks 1 to `num_blocks`: block 0 takes rows of padding (ops/kv_write.h).
   BlockPool(std::int64_t num_blocks, std::int64_t block_size);
 
   [[nodiscard]] std::int64_t block_size() const { return block_size_; }
-  [[nodiscard]] std::int64_t num_blocks() const { return num_blocks_; }
+  [[nodiscard]] std::int64_t num_blocks() const { return num_blocks_; }  // that sequences can hold
   [[nodiscard]] std::int64_t num_free() const { return static_cast<std::int64_t>(free_.size()); }
   [[nodiscard]] std::int64_t blocks_for(std::int64_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
 

@@ -36,7 +36,9 @@ std::string free_scope(const graph::TensorStore& store, const std::string& modul
   }
 }
 
-// Blocks that the budget holds, no tensor larger than the device allocates.
+constexpr std::int64_t kReserved = 1;  // block 0 of every cache, where rows of padding go
+
+// Blocks for sequences that the budget holds, no tensor larger than the device allocates.
 std::int64_t affordable_blocks(const accel::Device& device, const std::vector<nn::CacheSpec>& specs, tern_dtype dtype,
                                std::int64_t block_size, std::uint64_t budget) {
   const std::uint64_t block = bytes_per_token(specs, dtype) * static_cast<std::uint64_t>(block_size);
@@ -46,7 +48,8 @@ std::int64_t affordable_blocks(const accel::Device& device, const std::vector<nn
     const std::uint64_t part = total_bytes(make_desc(dtype, {block_size, spec.kv_heads, width}));
     blocks = std::min(blocks, device.info().largest_allocation_bytes / std::max<std::uint64_t>(part, 1));
   }
-  return static_cast<std::int64_t>(std::min<std::uint64_t>(blocks, std::numeric_limits<std::int32_t>::max()));
+  const auto all = static_cast<std::int64_t>(std::min<std::uint64_t>(blocks, std::numeric_limits<std::int32_t>::max()));
+  return std::max<std::int64_t>(all - kReserved, 0);
 }
 
 // Lowers options.max_model_len where that is asked for and needed.
@@ -57,7 +60,8 @@ std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::Cach
   const std::int64_t affordable = affordable_blocks(device, specs, options.dtype, block_size, budget);
   const std::int64_t of_one = blocks_of(options.max_model_len, block_size);
   if (affordable >= of_one) return std::min(affordable, of_one * options.max_num_seqs);
-  const std::uint64_t needed = bytes_per_token(specs, options.dtype) * static_cast<std::uint64_t>(of_one * block_size);
+  const std::uint64_t needed =
+      bytes_per_token(specs, options.dtype) * static_cast<std::uint64_t>((of_one + kReserved) * block_size);
   const std::string wish = cat(human_bytes(needed), " for one sequence of ", options.max_model_len, " tokens");
   if (!options.shorten || affordable == 0) {
     throw Failure(device_error(
@@ -86,7 +90,7 @@ CacheEngine::CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<
     for (const nn::CacheSpec& spec : specs_) {
       for (const auto& [name, width] : {std::pair{nn::key_cache_name(scope_, spec.module), spec.key_dim},
                                         {nn::value_cache_name(scope_, spec.module), spec.value_dim}}) {
-        store_->create(name, make_desc(options_.dtype, {pool_->num_blocks(), block_size, spec.kv_heads, width}));
+        store_->create(name, make_desc(options_.dtype, {num_blocks() + kReserved, block_size, spec.kv_heads, width}));
         tensors_.push_back(name);
       }
     }
@@ -102,14 +106,15 @@ CacheEngine::~CacheEngine() {
 }
 
 std::uint64_t CacheEngine::bytes() const {
-  return bytes_per_token(specs_, options_.dtype) * static_cast<std::uint64_t>(num_blocks() * block_size());
+  return bytes_per_token(specs_, options_.dtype) *
+         static_cast<std::uint64_t>((num_blocks() + kReserved) * block_size());
 }
 
 nn::PagedCapacity CacheEngine::capacity() const {
   nn::PagedCapacity capacity;
   capacity.max_kv_len = options_.max_model_len;
   capacity.max_blocks = blocks_of(options_.max_model_len, block_size());
-  capacity.num_blocks = num_blocks();
+  capacity.num_blocks = num_blocks() + kReserved;
   capacity.block_size = block_size();
   capacity.dtype = options_.dtype;
   capacity.scope = scope_;

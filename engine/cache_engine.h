@@ -36,11 +36,11 @@ class CacheEngine {
   CacheEngine& operator=(const CacheEngine&) = delete;
 
   [[nodiscard]] BlockPool& pool() { return *pool_; }
-  [[nodiscard]] std::int64_t num_blocks() const { return pool_->num_blocks(); }
+  [[nodiscard]] std::int64_t num_blocks() const { return pool_->num_blocks(); }  // that sequences can hold
   [[nodiscard]] std::int64_t block_size() const { return pool_->block_size(); }  // tokens
   [[nodiscard]] std::int64_t max_model_len() const { return options_.max_model_len; }
   [[nodiscard]] tern_dtype dtype() const { return options_.dtype; }
-  [[nodiscard]] std::uint64_t bytes() const;  // of all tensors
+  [[nodiscard]] std::uint64_t bytes() const;  // of all tensors, block 0 included
   // What graphs over this cache are declared with.
   [[nodiscard]] nn::PagedCapacity capacity() const;
 

@@ -56,15 +56,23 @@ std::int64_t bucket_of(std::int64_t needed, std::int64_t most) {
 ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, const RunnerOptions& options,
                          session::Runtime& runtime)
     : model_(model), options_(options), cache_(cache.capacity()), runtime_(runtime) {
-  (void)program_for({options.max_num_batched_tokens, options.max_num_seqs});  // a lack of memory shows now
+  // A lack of memory shows now.
+  (void)program_for({options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens});
 }
 
 graph::Program& ModelRunner::program_for(const Bucket& needed) {
-  const Bucket capacity = {bucket_of(needed.tokens, options_.max_num_batched_tokens),
-                           bucket_of(needed.sequences, options_.max_num_seqs)};
+  Bucket capacity = {bucket_of(needed.tokens, options_.max_num_batched_tokens),
+                     bucket_of(needed.sequences, options_.max_num_seqs), 1};
+  if (needed.max_seqlen > 1) capacity.max_seqlen = capacity.tokens;
   auto& program = programs_[capacity];
   if (!program) program = runtime_.build(build_graph(capacity), model_.store);
   return *program;
+}
+
+std::vector<ModelRunner::Bucket> ModelRunner::buckets() const {
+  std::vector<Bucket> out;
+  for (const auto& [bucket, program] : programs_) out.push_back(bucket);
+  return out;
 }
 
 graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
@@ -77,7 +85,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   largest.tokens = capacity.tokens;
   largest.sequences = capacity.sequences;
   largest.rows = capacity.sequences;
-  largest.max_seqlen = capacity.tokens;
+  largest.max_seqlen = capacity.max_seqlen;
   largest.paged = cache_;
   const nn::TokenInputs inputs = nn::declare_tokens(graph, largest);
   const Value hidden = model_.architecture->hidden_states(context, model_.config, inputs);
@@ -128,7 +136,9 @@ void ModelRunner::append_sequence(nn::TokenColumns& columns, const ScheduledSequ
 
 std::vector<SampledToken> ModelRunner::run(const std::vector<ScheduledSequence>& batch) {
   StepInputs in;
+  std::int64_t longest = 0;
   for (const ScheduledSequence& part : batch) {
+    longest = std::max(longest, part.count);
     append_sequence(in.tokens, part);
     if (part.samples) append_sampling(in, *part.sequence, cache_.max_kv_len);
   }
@@ -145,7 +155,7 @@ std::vector<SampledToken> ModelRunner::run(const std::vector<ScheduledSequence>&
                 {"output_begin", nn::bytes_of(in.output_begin)},
                 {"uniform", nn::bytes_of(in.uniform)}};
   nn::give_tokens(run, in.tokens);
-  graph::Program& program = program_for({run.counts[nn::kTokens], run.counts[nn::kSequences]});
+  graph::Program& program = program_for({run.counts[nn::kTokens], run.counts[nn::kSequences], longest});
   program.run(run);
 
   std::vector<SampledToken> out(in.tokens.rows.size());

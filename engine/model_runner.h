@@ -35,6 +35,15 @@ struct SampledToken {
 // step that there may be.
 class ModelRunner {
  public:
+  // The largest step that a program is for.
+  struct Bucket {
+    std::int64_t tokens = 0;
+    std::int64_t sequences = 0;
+    std::int64_t max_seqlen = 0;  // tokens of one sequence; 1: decoding alone, which attention is told
+    // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison for a null pointer
+    friend auto operator<=>(const Bucket&, const Bucket&) = default;
+  };
+
   // `cache` is over the model's store and outlives the runner. Throws Failure (device) where memory does not suffice.
   ModelRunner(models::LoadedModel& model, const CacheEngine& cache, const RunnerOptions& options,
               session::Runtime& runtime);
@@ -46,14 +55,9 @@ class ModelRunner {
   // Of the program of the largest step.
   [[nodiscard]] const graph::MemoryReport& memory() const { return largest().memory(); }
   [[nodiscard]] const graph::Program& program() const { return largest(); }
+  [[nodiscard]] std::vector<Bucket> buckets() const;  // that occurred so far, and the largest
 
  private:
-  struct Bucket {
-    std::int64_t tokens = 0;
-    std::int64_t sequences = 0;
-    // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison for a null pointer
-    friend auto operator<=>(const Bucket&, const Bucket&) = default;
-  };
   [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;
   void append_sequence(nn::TokenColumns& columns, const ScheduledSequence& part) const;
   graph::Program& program_for(const Bucket& needed);

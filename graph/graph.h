@@ -24,7 +24,7 @@ enum class StorageKind {
 // What stands beyond the actual count of an input: harmless to a device that computes the whole capacity.
 enum class Padding {
   zero,
-  minus_one,    // slots and targets: skipped
+  minus_one,    // targets and row indices: skipped
   repeat_last,  // cumulative lengths: empty sequences
 };
 

@@ -21,7 +21,7 @@ TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity) {
   inputs.max_seqlen = capacity.max_seqlen;
   if (!capacity.paged) return inputs;
   const PagedCapacity& paged = *capacity.paged;
-  inputs.slots = column("slots", capacity.tokens, kTokens, Padding::minus_one);
+  inputs.slots = column("slots", capacity.tokens, kTokens);  // block 0 is nobody's
   inputs.block_table = graph.input(
       "block_table", with_dynamic(make_desc(TERN_I32, {capacity.sequences, paged.max_blocks}), 0, kSequences));
   inputs.kv_lens = column("kv_lens", capacity.sequences, kSequences);

@@ -31,7 +31,7 @@ enum CountSlot : std::uint8_t {
 struct PagedCapacity {
   std::int64_t max_kv_len = 0;  // tokens of one sequence
   std::int64_t max_blocks = 0;  // of one sequence
-  std::int64_t num_blocks = 0;
+  std::int64_t num_blocks = 0;  // with block 0, which no sequence holds (ops/kv_write.h)
   std::int64_t block_size = 0;  // tokens
   tern_dtype dtype = TERN_F32;
   std::string scope;  // before the names of the cache's tensors (nn/cache_spec.h)
@@ -68,8 +68,8 @@ struct TokenInputs {
   [[nodiscard]] bool paged() const { return slots.present(); }
 };
 
-// Declares the inputs, each under its field's name; what stands beyond the actual counts is harmless: slots and rows
-// are skipped, sequences are empty.
+// Declares the inputs, each under its field's name; what stands beyond the actual counts is harmless: slots lie
+// in block 0, rows are skipped, sequences are empty.
 [[nodiscard]] TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity);
 
 // An input of one number, or one line of `width` numbers, for each of `rows`: [rows] or [rows, width].

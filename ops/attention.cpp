@@ -6,18 +6,19 @@
 #include "ops/build.h"
 #include "ops/ref/oracle.h"
 #include "ops/registry.h"
+#include "ops/sink_scale.h"
 
 namespace tern::ops {
 namespace {
 
 std::string check(Args args, AttrBytes bytes) {
   return check_attention(unpack_attrs<tern_attention_attrs>(bytes), args[TERN_ATTENTION_Q].shape[1],
-                         args[TERN_ATTENTION_K].shape[1]);
+                         args[TERN_ATTENTION_K].shape[1], args[TERN_ATTENTION_MASK]);
 }
 
 std::string check_backward(Args args, AttrBytes bytes) {
   return check_attention(unpack_attrs<tern_attention_attrs>(bytes), args[TERN_ATTENTION_BACKWARD_Q].shape[1],
-                         args[TERN_ATTENTION_BACKWARD_K].shape[1]);
+                         args[TERN_ATTENTION_BACKWARD_K].shape[1], args[TERN_ATTENTION_BACKWARD_MASK]);
 }
 
 std::vector<Value> backward(BackwardCall& call) {
@@ -40,6 +41,7 @@ std::vector<Value> backward(BackwardCall& call) {
       .in(TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q, grads.input(TERN_ATTENTION_CU_SEQLENS_Q))
       .in(TERN_ATTENTION_BACKWARD_CU_SEQLENS_K, grads.input(TERN_ATTENTION_CU_SEQLENS_K))
       .in(TERN_ATTENTION_BACKWARD_SINKS, grads.input(TERN_ATTENTION_SINKS))
+      .in(TERN_ATTENTION_BACKWARD_MASK, grads.input(TERN_ATTENTION_MASK))
       .out(TERN_ATTENTION_BACKWARD_DQ, like(q, q.dtype))
       .out(TERN_ATTENTION_BACKWARD_DK, like(k, k.dtype))
       .out(TERN_ATTENTION_BACKWARD_DV, like(v, v.dtype));
@@ -53,6 +55,27 @@ std::vector<Value> backward(BackwardCall& call) {
   if (grads.wanted(TERN_ATTENTION_V)) grads.give(TERN_ATTENTION_V, out[TERN_ATTENTION_BACKWARD_DV]);
   if (want_sinks) grads.give(TERN_ATTENTION_SINKS, out[TERN_ATTENTION_BACKWARD_DSINKS]);
   return grads.take();
+}
+
+std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
+  return decompose_sinks(emitter, call, {TERN_ATTENTION_SINKS, TERN_ATTENTION_OUT, TERN_ATTENTION_LSE});
+}
+
+// out and lse hold the sinks already: without them, dq, dk and dv are the same.
+std::vector<Value> decompose_backward(Emitter& emitter, const OpCall& call) {
+  if (call.accumulate != 0) return decompose_accumulate(emitter, call);
+  const Value sinks = arg(call, TERN_ATTENTION_BACKWARD_SINKS);
+  if (!sinks.present()) return {};
+  OpCall plain = call;
+  plain.inputs[TERN_ATTENTION_BACKWARD_SINKS] = {};
+  plain.outputs[TERN_ATTENTION_BACKWARD_DSINKS] = absent_desc();
+  std::vector<Value> results = emitter.emit(plain);
+  if (is_present(call.outputs[TERN_ATTENTION_BACKWARD_DSINKS])) {
+    results[TERN_ATTENTION_BACKWARD_DSINKS] =
+        sink_scale_backward(emitter, arg(call, TERN_ATTENTION_BACKWARD_DOUT), arg(call, TERN_ATTENTION_BACKWARD_OUT),
+                            arg(call, TERN_ATTENTION_BACKWARD_LSE), sinks, {}, call.needs);
+  }
+  return results;
 }
 
 double flops(const CallDesc& call, HostArrays lengths) {
@@ -93,6 +116,7 @@ AttentionOut attention(Emitter& emitter, Value q, Value k, Value v, Value cu_seq
       .in(TERN_ATTENTION_CU_SEQLENS_Q, cu_seqlens_q)
       .in(TERN_ATTENTION_CU_SEQLENS_K, cu_seqlens_k)
       .in(TERN_ATTENTION_SINKS, options.sinks)
+      .in(TERN_ATTENTION_MASK, options.mask)
       .out(TERN_ATTENTION_OUT,
            rows_like(make_desc(options.out, {query.shape[0], query.shape[1], emitter.desc(v).shape[2]}), query));
   if (options.keep_lse) {
@@ -105,7 +129,7 @@ AttentionOut attention(Emitter& emitter, Value q, Value k, Value v, Value cu_seq
 const OpRules attention_rules = {
     .check = check,
     .backward = backward,
-    .decompose = nullptr,
+    .decompose = decompose,
     .reference = ref::attention,
     .work = {flops, each_argument_once},
     .uses = no_weights,
@@ -116,7 +140,7 @@ const OpRules attention_rules = {
 const OpRules attention_backward_rules = {
     .check = check_backward,
     .backward = nullptr,
-    .decompose = decompose_accumulate,
+    .decompose = decompose_backward,
     .reference = ref::attention_backward,
     .work = {flops_backward, each_argument_once},
     .uses = no_weights,

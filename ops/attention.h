@@ -3,26 +3,31 @@
 // Vaswani et al., 2017; online softmax: Dao et al., "FlashAttention", 2022.
 //
 // Shapes: q [q_rows, heads, head_dim], k [k_rows, kv_heads, head_dim], v [k_rows, kv_heads, value_dim], cu_seqlens_q
-// and
-//   cu_seqlens_k [sequences + 1] i32 (also in host_args), rising, first 0; sinks [heads] f32; out [q_rows, heads,
-//   value_dim]; lse [q_rows, heads] f32. heads is a multiple of kv_heads; head h reads kv head h / (heads / kv_heads).
+//   and cu_seqlens_k [sequences + 1] i32 (also in host_args), rising, first 0; sinks [heads] f32; mask [q_rows,
+//   mask_keys] bool, mask_keys >= max_seqlen_k; out [q_rows, heads, value_dim]; lse [q_rows, heads] f32. heads is a
+//   multiple of kv_heads; head h reads kv head h / (heads / kv_heads).
 // Visible: row i of a sequence sees keys j <= i + len_k - len_q if causal, else all; with a window only the last
-// `window`
-//   of those. Rows that see no key and rows outside of every sequence: out = 0, lse = -inf.
+//   `window` of those; with a mask only those of them where mask[q row, j] is 1, j counted in its own sequence. So a
+//   tree or a span that sees itself both ways is causal = 0 with the whole rule in the mask. Rows that see no key and
+//   rows outside of every sequence: out = 0, lse = -inf.
+// Where causal, the host promises len_k >= len_q of each sequence.
 // Dtypes: float; scores, softmax and sums in fp32; p may be rounded to q's dtype before the product with v.
 // Dynamic: q_rows and k_rows; nothing beyond the last sequence is read.
 // Aliasing: none. Determinism: a fixed order where asked. Row invariant where asked: a row's bits depend on its own
 //   sequence alone.
-// Backward: attention_backward from out and lse. Decomposition: none.
+// Decoding is told from prefill by max_seqlen_q alone: 1 says that no sequence has more rows, whatever the shapes.
+// Backward: attention_backward from out and lse.
+// Decomposition: with sinks: attention without them into fp32, then sink_scale.
 // Tolerance: u(out) |out| + u32 growth(max(head_dim, keys that the row sees)) sum p |v| (8 + error of s + error of lse)
 //   + u(q's dtype) sum p |v|, where the error of s_j is |scale| sum |q k_j| + |s_j|.
 //
-// attention_backward: with delta = sum dout out, p = exp(s - lse), ds = p (dout v - delta) softcap':
+// attention_backward: with delta = sum dout out, p = exp(s - lse) of visible keys, ds = p (dout v - delta) softcap':
 //   dq = scale sum ds k; dk = scale sum ds q; dv = sum p dout; dsinks = - sum exp(sink - lse) delta.
 //
-// Shapes: as above; dq, dk, dv as q, k, v; dsinks [heads] f32, may accumulate. lse is needed.
+// Shapes: as above; dq, dk, dv as q, k, v; dsinks [heads] f32, may accumulate. lse is needed. A mask has no gradient.
 // Rows outside of every sequence get 0. p and ds may be rounded to q's dtype before their products.
-// Aliasing: none. Determinism: a fixed order where asked. Backward: none. Decomposition: none.
+// Aliasing: none. Determinism: a fixed order where asked. Backward: none.
+// Decomposition: accumulating: into fp32, then axpby; with sinks: without them, then sink_scale_backward.
 // Tolerance: propagated in ops/ref/attention_backward.cpp.
 #pragma once
 
@@ -38,6 +43,7 @@ struct AttentionOptions {
   std::int32_t max_seqlen_q = 0;  // no sequence has more query rows
   std::int32_t max_seqlen_k = 0;
   Value sinks;           // may be absent
+  Value mask;            // [q_rows, mask_keys] bool; may be absent
   bool keep_lse = true;  // a backward needs it
   tern_dtype out = TERN_F32;
   std::uint32_t needs = 0;

@@ -13,9 +13,14 @@ namespace {
 
 std::string check(Args args, AttrBytes bytes) {
   const TensorDesc& cache = args[TERN_ATTENTION_PAGED_K_CACHE];
-  return first_problem(
-      check_attention(unpack_attrs<tern_attention_attrs>(bytes), args[TERN_ATTENTION_PAGED_Q].shape[1], cache.shape[2]),
-      require(cache.shape[1] >= 1, "k_cache: expected a block_size of at least 1"));
+  return first_problem(check_attention(unpack_attrs<tern_attention_attrs>(bytes), args[TERN_ATTENTION_PAGED_Q].shape[1],
+                                       cache.shape[2], args[TERN_ATTENTION_PAGED_MASK]),
+                       require(cache.shape[1] >= 1, "k_cache: expected a block_size of at least 1"));
+}
+
+std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
+  return decompose_sinks(emitter, call,
+                         {TERN_ATTENTION_PAGED_SINKS, TERN_ATTENTION_PAGED_OUT, TERN_ATTENTION_PAGED_LSE});
 }
 
 double cached_keys(HostArrays lengths) {
@@ -63,6 +68,7 @@ AttentionOut attention_paged(Emitter& emitter, Value q, const KvCache& cache, co
       .in(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, lengths.cu_seqlens_q)
       .in(TERN_ATTENTION_PAGED_KV_LENS, lengths.kv_lens)
       .in(TERN_ATTENTION_PAGED_SINKS, options.sinks)
+      .in(TERN_ATTENTION_PAGED_MASK, options.mask)
       .out(TERN_ATTENTION_PAGED_OUT,
            rows_like(make_desc(options.out, {query.shape[0], query.shape[1], emitter.desc(cache.v).shape[3]}), query));
   if (options.keep_lse) {
@@ -75,7 +81,7 @@ AttentionOut attention_paged(Emitter& emitter, Value q, const KvCache& cache, co
 const OpRules attention_paged_rules = {
     .check = check,
     .backward = nullptr,
-    .decompose = nullptr,
+    .decompose = decompose,
     .reference = ref::attention_paged,
     .work = {flops, bytes},
     .uses = no_weights,

@@ -3,14 +3,17 @@
 //
 // Shapes: q [q_rows, heads, head_dim]; k_cache [blocks, block_size, kv_heads, head_dim], v_cache [..., value_dim];
 //   block_table [sequences, max_blocks] i32; cu_seqlens_q [sequences + 1] i32 and kv_lens [sequences] i32 (both also in
-//   host_args); sinks [heads] f32; out [q_rows, heads, value_dim]; lse [q_rows, heads] f32.
+//   host_args); sinks [heads] f32; mask [q_rows, mask_keys] bool, mask_keys >= max_seqlen_k; out [q_rows, heads,
+//   value_dim]; lse [q_rows, heads] f32.
 // Key j of sequence b lies in block block_table[b, j / block_size] at j % block_size. kv_lens counts this step's rows,
 //   which kv_write has stored: query row i of b stands at kv_lens[b] - rows of b + i. Visible keys, heads, window,
-//   sinks and empty rows as in attention. Entries of the table beyond kv_lens, and memory of the caches beyond it, are
-//   not read.
+//   sinks, mask and empty rows as in attention: mask[q row, j] is of key j of the sequence, its history included.
+//   Unused entries of the table are 0. They and memory of the caches beyond kv_lens are not read, and nobody's keys lie
+//   in block 0 (kv_write.h).
 // Dtypes: float; fp32 inside; p may be rounded to q's dtype before the product with v.
+// Decoding is told from prefill by max_seqlen_q alone.
 // Aliasing: none. Determinism: a fixed order where asked. Row invariant where asked.
-// Backward: none. Decomposition: none.
+// Backward: none. Decomposition: as attention.
 // Tolerance: as attention, with growth(max(head_dim, max_seqlen_k)).
 #pragma once
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "ops/build.h"
+#include "ops/sink_scale.h"
+
 namespace tern::ops {
 namespace {
 
@@ -25,11 +28,15 @@ double visible_pairs(double rows, double keys, bool causal, double window) {
 
 }  // namespace
 
-std::string check_attention(const tern_attention_attrs& attrs, std::int64_t heads, std::int64_t kv_heads) {
+std::string check_attention(const tern_attention_attrs& attrs, std::int64_t heads, std::int64_t kv_heads,
+                            const TensorDesc& mask) {
   return first_problem(require_flag("causal", attrs.causal),
                        require(attrs.softcap >= 0.0F, "softcap: expected no negative number"),
                        require(attrs.window >= 0 && attrs.max_seqlen_q >= 0 && attrs.max_seqlen_k >= 0,
                                "window, max_seqlen_q, max_seqlen_k: expected no negative number"),
+                       require(!is_present(mask) || mask.shape[1] >= attrs.max_seqlen_k,
+                               cat("mask: expected at least max_seqlen_k = ", attrs.max_seqlen_k, " keys, found ",
+                                   is_present(mask) ? mask.shape[1] : 0)),
                        require(kv_heads >= 1 && heads % kv_heads == 0,
                                cat("heads: expected a multiple of ", kv_heads, ", found ", heads)));
 }
@@ -51,10 +58,28 @@ int query_rows(const CallDesc& call, int arg) {
   return op_spec(call.op).args[static_cast<std::size_t>(arg)].shape.find("q_rows");
 }
 
+std::vector<Value> decompose_sinks(Emitter& emitter, const OpCall& call, const SinkArgs& args) {
+  const auto at = [](int arg) { return static_cast<std::size_t>(arg); };
+  if (!arg(call, args.sinks).present()) return {};
+  const TensorDesc& out = call.outputs[at(args.out)];
+  OpCall plain = call;
+  plain.inputs[at(args.sinks)] = {};
+  plain.outputs[at(args.out)] = like(out, TERN_F32);  // rounded once, by sink_scale
+  plain.outputs[at(args.lse)] = rows_like(make_desc(TERN_F32, {out.shape[0], out.shape[1]}), out);
+  std::vector<Value> results = emitter.emit(plain);
+  const SinkScaleOut joined =
+      sink_scale(emitter, results[at(args.out)], results[at(args.lse)], arg(call, args.sinks),
+                 {.keep_lse = is_present(call.outputs[at(args.lse)]), .out = out.dtype, .needs = call.needs});
+  results[at(args.out)] = joined.out;
+  results[at(args.lse)] = joined.lse;
+  return results;
+}
+
 Indices sequence_indices(const CallDesc& call, const SequenceArgs& args) {
   const auto attrs = unpack_attrs<tern_attention_attrs>(call.attrs);
   Indices out;
-  out.sequences = {{args.cu_seqlens_q, args.q, attrs.max_seqlen_q}, {args.cu_seqlens_k, args.k, attrs.max_seqlen_k}};
+  out.sequences = {{args.cu_seqlens_q, args.q, attrs.max_seqlen_q},
+                   {args.cu_seqlens_k, args.k, attrs.max_seqlen_k, attrs.causal != 0}};
   return out;
 }
 

@@ -6,10 +6,12 @@
 
 namespace tern::ops {
 
-[[nodiscard]] std::string check_attention(const tern_attention_attrs& attrs, std::int64_t heads, std::int64_t kv_heads);
+// `mask` may be absent.
+[[nodiscard]] std::string check_attention(const tern_attention_attrs& attrs, std::int64_t heads, std::int64_t kv_heads,
+                                          const TensorDesc& mask);
 
 // Pairs of a query row and a key that it sees, of all sequences. Keys of sequence s: lengths[1] is cu_seqlens_k or, of
-// paged keys, kv_lens.
+// paged keys, kv_lens. What a mask hides is counted: it lies on the device.
 enum class Keys { cumulative, paged };
 [[nodiscard]] double attended_pairs(const CallDesc& call, HostArrays lengths, Keys keys);
 
@@ -24,5 +26,14 @@ struct SequenceArgs {
   int k;
 };
 [[nodiscard]] Indices sequence_indices(const CallDesc& call, const SequenceArgs& args);
+
+// attention or attention_paged with sinks -> without them, then sink_scale; empty where there are none. The numbers are
+// those of the arguments.
+struct SinkArgs {
+  int sinks;
+  int out;
+  int lse;
+};
+[[nodiscard]] std::vector<Value> decompose_sinks(Emitter& emitter, const OpCall& call, const SinkArgs& args);
 
 }  // namespace tern::ops

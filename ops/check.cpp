@@ -77,6 +77,8 @@ bool dtype_allowed(Dtypes allowed, tern_dtype dtype) {
       return dtype == TERN_U8;
     case Dtypes::u32:
       return dtype == TERN_U32;
+    case Dtypes::boolean:
+      return dtype == TERN_BOOL;
   }
   return false;
 }

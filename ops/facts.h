@@ -63,6 +63,7 @@ struct Indices {
     int arg;
     int rows_of;           // the argument whose first dimension they cut
     std::int64_t longest;  // no sequence has more rows
+    bool covers = false;   // nor fewer than the first Sequences give it
   };
   // Keys of each sequence, this step's included, in blocks of a cache [blocks, block_size, ...].
   struct Paged {

@@ -60,14 +60,24 @@ class IndexCheck {
     for (std::size_t i = 0; i < indices.sequences.size(); ++i) {
       const Numbers steps = rows_of(indices.sequences[i]);
       if (i == 0) queries = steps;
-      if (steps.size() == queries.size()) continue;
-      note(name(indices.sequences[i].arg), steps.size(), cat(queries.size() + 1, " entries"),
-           static_cast<std::int64_t>(steps.size()) + 1);
+      if (steps.size() != queries.size()) {
+        note(name(indices.sequences[i].arg), steps.size(), cat(queries.size() + 1, " entries"),
+             static_cast<std::int64_t>(steps.size()) + 1);
+      } else if (indices.sequences[i].covers) {
+        covers(indices.sequences[i].arg, steps, queries);
+      }
     }
     if (indices.paged) paged(*indices.paged, queries);
   }
 
-  // As many keys as rows at least, in blocks that there are.
+  void covers(int arg, const Numbers& steps, const Numbers& queries) {
+    const Numbers bounds = values(arg);
+    for (std::size_t b = 0; b < steps.size(); ++b) {
+      if (steps[b] < queries[b]) note(name(arg), b + 1, cat("at least ", bounds[b] + queries[b]), bounds[b + 1]);
+    }
+  }
+
+  // As many keys as rows at least, in blocks that there are; block 0 is nobody's.
   void paged(const Indices::Paged& args, const Numbers& queries) {
     const Numbers kv_lens = values(args.kv_lens);
     const Numbers table = values(args.block_table);
@@ -85,8 +95,8 @@ class IndexCheck {
       }
       for (std::int64_t i = 0; i * block < kv_lens[b]; ++i) {
         const std::size_t at = b * static_cast<std::size_t>(width) + static_cast<std::size_t>(i);
-        if (table[at] >= 0 && table[at] < blocks) continue;
-        return note(name(args.block_table), at, cat("0 to ", blocks - 1), table[at]);
+        if (table[at] >= 1 && table[at] < blocks) continue;
+        return note(name(args.block_table), at, cat("1 to ", blocks - 1), table[at]);
       }
     }
   }

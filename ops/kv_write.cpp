@@ -8,7 +8,10 @@
 namespace tern::ops {
 namespace {
 
-std::string check(Args, AttrBytes) { return {}; }
+std::string check(Args args, AttrBytes) {
+  return require(is_present(args[TERN_KV_WRITE_V]) == is_present(args[TERN_KV_WRITE_V_CACHE]),
+                 "v_cache: expected one if v is given, and none otherwise");
+}
 
 // Of the caches, the rows that are written.
 double bytes(const CallDesc& call, int arg, HostArrays lengths) {
@@ -17,22 +20,21 @@ double bytes(const CallDesc& call, int arg, HostArrays lengths) {
   return each_argument_once(call, arg, lengths);
 }
 
-// -1: not stored.
 Indices indices(const CallDesc& call) {
   const TensorDesc& cache = call[TERN_KV_WRITE_K_CACHE];
-  return {.ranges = {{TERN_KV_WRITE_SLOTS, -1, cache.shape[0] * cache.shape[1] - 1}}};
+  return {.ranges = {{TERN_KV_WRITE_SLOTS, 0, cache.shape[0] * cache.shape[1] - 1}}};
 }
 
 }  // namespace
 
 KvCache kv_write(Emitter& emitter, Value k, Value v, Value slots, const KvCache& cache, std::uint32_t needs) {
-  const std::vector<Value> out = CallBuilder(TERN_OP_KV_WRITE, needs)
-                                     .in(TERN_KV_WRITE_K, k)
-                                     .in(TERN_KV_WRITE_V, v)
-                                     .in(TERN_KV_WRITE_SLOTS, slots)
-                                     .state(emitter, TERN_KV_WRITE_K_CACHE, cache.k)
-                                     .state(emitter, TERN_KV_WRITE_V_CACHE, cache.v)
-                                     .emit(emitter);
+  CallBuilder builder(TERN_OP_KV_WRITE, needs);
+  builder.in(TERN_KV_WRITE_K, k)
+      .in(TERN_KV_WRITE_V, v)
+      .in(TERN_KV_WRITE_SLOTS, slots)
+      .state(emitter, TERN_KV_WRITE_K_CACHE, cache.k);
+  if (cache.v.present()) builder.state(emitter, TERN_KV_WRITE_V_CACHE, cache.v);
+  const std::vector<Value> out = builder.emit(emitter);
   return {out[TERN_KV_WRITE_K_CACHE], out[TERN_KV_WRITE_V_CACHE]};
 }
 

@@ -1,10 +1,14 @@
 // kv_write: stores this step's keys and values: k_cache[slot] = k[row], v_cache[slot] = v[row].
 //
-// Shapes: k [rows, kv_heads, head_dim], v [rows, kv_heads, value_dim], slots [rows] i32: block * block_size + offset,
-// -1
-//   skips the row; k_cache [blocks, block_size, kv_heads, head_dim], v_cache [..., value_dim], read and written in
-//   place. No two rows share a slot; a slot beyond the cache is the caller's fault.
-// Dtypes: float; rounded once to the cache's dtype. Dynamic: rows.
+// Shapes: k [rows, kv_heads, head_dim], v [rows, kv_heads, value_dim], slots [rows] i32: block * block_size + offset;
+//   k_cache [blocks, block_size, kv_heads, head_dim], v_cache [..., value_dim], read and written in place. v and
+//   v_cache are absent together: a latent cache has one plane.
+// Block 0 is nobody's: rows of padding have their slots there. Any number of rows may share a slot of it, and what it
+//   holds afterwards is unspecified, but finite where the rows and the cache were. A device may skip such rows.
+// Elsewhere no two rows share a slot. A slot below 0 or beyond the cache is the caller's fault.
+// Dtypes: float; rounded once to the cache's dtype. Dynamic: rows; the host gives those beyond the count slots in block
+// 0
+//   too, so that a device may store them.
 // Aliasing: none beyond the states. Determinism: always the same bits. Everything else in the caches stays.
 // Backward: none. Decomposition: none. Tolerance: none: exactly the rounded value.
 #pragma once
@@ -13,7 +17,7 @@
 
 namespace tern::ops {
 
-// Gives the caches' next versions.
+// Gives the caches' next versions; v and cache.v may be absent.
 [[nodiscard]] KvCache kv_write(Emitter& emitter, Value k, Value v, Value slots, const KvCache& cache,
                                std::uint32_t needs = 0);
 

@@ -135,50 +135,57 @@ constexpr ArgSpec kActMulBackward[] = {{"dy", input, "[rows, width]", floating},
                                        {"dgate", output, "[rows, width]", floating},
                                        {"dup", output, "[rows, width]", floating}};
 
-constexpr ArgSpec kAttention[] = {{"q", input, "[q_rows, heads, head_dim]", floating},
-                                  {"k", input, "[k_rows, kv_heads, head_dim]", floating},
-                                  {"v", input, "[k_rows, kv_heads, value_dim]", floating},
-                                  {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
-                                  {"cu_seqlens_k", input, "[sequences + 1]", i32, kLengths},
-                                  {"sinks", input, "[heads]", f32, kOptional},
-                                  {"out", output, "[q_rows, heads, value_dim]", floating},
-                                  {"lse", output, "[q_rows, heads]", f32, kOptional}};
+constexpr ArgSpec kAttention[] = {
+    {"q", input, "[q_rows, heads, head_dim]", floating},
+    {"k", input, "[k_rows, kv_heads, head_dim]", floating},
+    {"v", input, "[k_rows, kv_heads, value_dim]", floating},
+    {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
+    {"cu_seqlens_k", input, "[sequences + 1]", i32, kLengths},
+    {"sinks", input, "[heads]", f32, kOptional},
+    {"mask", input, "[q_rows, mask_keys]: 1 shows row i key j of its sequence", boolean, kOptional},
+    {"out", output, "[q_rows, heads, value_dim]", floating},
+    {"lse", output, "[q_rows, heads]", f32, kOptional}};
 constexpr AttrSpec kAttentionAttrs[] = {{"scale", F, "factor of q k^T"},
                                         {"softcap", F, "0: none; else s = softcap * tanh(s / softcap)"},
                                         {"causal", I, "1: row i of a sequence sees keys up to i + len_k - len_q"},
                                         {"window", I, "0: none; else only the last `window` of the visible keys"},
-                                        {"max_seqlen_q", I, "no sequence has more query rows"},
+                                        {"max_seqlen_q", I, "no sequence has more query rows; 1: decoding"},
                                         {"max_seqlen_k", I, "no sequence has more keys"}};
 
-constexpr ArgSpec kAttentionBackward[] = {{"dout", input, "[q_rows, heads, value_dim]", floating},
-                                          {"q", input, "[q_rows, heads, head_dim]", floating},
-                                          {"k", input, "[k_rows, kv_heads, head_dim]", floating},
-                                          {"v", input, "[k_rows, kv_heads, value_dim]", floating},
-                                          {"out", input, "[q_rows, heads, value_dim]", floating},
-                                          {"lse", input, "[q_rows, heads]", f32},
-                                          {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
-                                          {"cu_seqlens_k", input, "[sequences + 1]", i32, kLengths},
-                                          {"sinks", input, "[heads]", f32, kOptional},
-                                          {"dq", output, "[q_rows, heads, head_dim]", floating},
-                                          {"dk", output, "[k_rows, kv_heads, head_dim]", floating},
-                                          {"dv", output, "[k_rows, kv_heads, value_dim]", floating},
-                                          {"dsinks", output, "[heads]", f32, kOptional | kAccumulate}};
+constexpr ArgSpec kAttentionBackward[] = {
+    {"dout", input, "[q_rows, heads, value_dim]", floating},
+    {"q", input, "[q_rows, heads, head_dim]", floating},
+    {"k", input, "[k_rows, kv_heads, head_dim]", floating},
+    {"v", input, "[k_rows, kv_heads, value_dim]", floating},
+    {"out", input, "[q_rows, heads, value_dim]", floating},
+    {"lse", input, "[q_rows, heads]", f32},
+    {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
+    {"cu_seqlens_k", input, "[sequences + 1]", i32, kLengths},
+    {"sinks", input, "[heads]", f32, kOptional},
+    {"mask", input, "[q_rows, mask_keys]: 1 shows row i key j of its sequence", boolean, kOptional},
+    {"dq", output, "[q_rows, heads, head_dim]", floating},
+    {"dk", output, "[k_rows, kv_heads, head_dim]", floating},
+    {"dv", output, "[k_rows, kv_heads, value_dim]", floating},
+    {"dsinks", output, "[heads]", f32, kOptional | kAccumulate}};
 
-constexpr ArgSpec kKvWrite[] = {{"k", input, "[rows, kv_heads, head_dim]", floating},
-                                {"v", input, "[rows, kv_heads, value_dim]", floating},
-                                {"slots", input, "[rows]: block * block_size + offset; -1 skips", i32},
-                                {"k_cache", state, "[blocks, block_size, kv_heads, head_dim]", floating},
-                                {"v_cache", state, "[blocks, block_size, kv_heads, value_dim]", floating}};
+constexpr ArgSpec kKvWrite[] = {
+    {"k", input, "[rows, kv_heads, head_dim]", floating},
+    {"v", input, "[rows, kv_heads, value_dim]", floating, kOptional},
+    {"slots", input, "[rows]: block * block_size + offset; padding: in block 0", i32},
+    {"k_cache", state, "[blocks, block_size, kv_heads, head_dim]", floating},
+    {"v_cache", state, "[blocks, block_size, kv_heads, value_dim]; present iff v is", floating, kOptional}};
 
-constexpr ArgSpec kAttentionPaged[] = {{"q", input, "[q_rows, heads, head_dim]", floating},
-                                       {"k_cache", input, "[blocks, block_size, kv_heads, head_dim]", floating},
-                                       {"v_cache", input, "[blocks, block_size, kv_heads, value_dim]", floating},
-                                       {"block_table", input, "[sequences, max_blocks]", i32},
-                                       {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
-                                       {"kv_lens", input, "[sequences], this step's rows included", i32, kLengths},
-                                       {"sinks", input, "[heads]", f32, kOptional},
-                                       {"out", output, "[q_rows, heads, value_dim]", floating},
-                                       {"lse", output, "[q_rows, heads]", f32, kOptional}};
+constexpr ArgSpec kAttentionPaged[] = {
+    {"q", input, "[q_rows, heads, head_dim]", floating},
+    {"k_cache", input, "[blocks, block_size, kv_heads, head_dim]", floating},
+    {"v_cache", input, "[blocks, block_size, kv_heads, value_dim]", floating},
+    {"block_table", input, "[sequences, max_blocks]: unused entries are 0", i32},
+    {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
+    {"kv_lens", input, "[sequences], this step's rows included", i32, kLengths},
+    {"sinks", input, "[heads]", f32, kOptional},
+    {"mask", input, "[q_rows, mask_keys]: 1 shows row i key j of its sequence", boolean, kOptional},
+    {"out", output, "[q_rows, heads, value_dim]", floating},
+    {"lse", output, "[q_rows, heads]", f32, kOptional}};
 
 constexpr ArgSpec kLinearCrossEntropy[] = {
     {"h", input, "[rows, width]", floating},
@@ -230,6 +237,18 @@ constexpr ArgSpec kSample[] = {{"logits", input, "[rows, vocab]", f32},
 constexpr ArgSpec kSoftcap[] = {{"x", input, "[...]", floating}, {"y", output, "[...]", floating}};
 constexpr AttrSpec kSoftcapAttrs[] = {{"cap", F, "bound of |y|, above 0"}};
 
+constexpr ArgSpec kSinkScale[] = {{"x", input, "[rows, heads, value_dim]", floating},
+                                  {"lse", input, "[rows, heads]", f32},
+                                  {"sinks", input, "[heads]", f32},
+                                  {"out", output, "[rows, heads, value_dim]", floating},
+                                  {"lse_out", output, "[rows, heads]", f32, kOptional}};
+
+constexpr ArgSpec kSinkScaleBackward[] = {{"dout", input, "[rows, heads, value_dim]", floating},
+                                          {"out", input, "[rows, heads, value_dim]", floating},
+                                          {"lse", input, "[rows, heads]: the sink included", f32},
+                                          {"sinks", input, "[heads]", f32},
+                                          {"dsinks", output, "[heads]", f32, kAccumulate}};
+
 constexpr OpSpec kTable[] = {
     {1,
      "cast_copy",
@@ -276,7 +295,8 @@ constexpr OpSpec kTable[] = {
     {20, "act_mul", "y = act(gate) * up", kActMul, kActMulAttrs},
     {21, "act_mul_backward", "dgate = dy up act'(gate); dup = dy act(gate)", kActMulBackward, kActMulAttrs},
     {22, "attention",
-     "p = softmax(mask(softcap(scale q k^T)) with sinks as one more logit of value 0); out = p v; lse = log sum exp, "
+     "p = softmax(hide(softcap(scale q k^T)) with sinks as one more logit of value 0), where hide leaves the keys that "
+     "causal, window and mask all show; out = p v; lse = log sum exp, "
      "sinks "
      "included; query head h reads kv head h / (heads / kv_heads); rows outside of every sequence, and rows that see "
      "no "
@@ -284,7 +304,11 @@ constexpr OpSpec kTable[] = {
      kAttention, kAttentionAttrs},
     {23, "attention_backward", "the gradient of attention from its out and lse; rows outside of every sequence: 0",
      kAttentionBackward, kAttentionAttrs},
-    {24, "kv_write", "k_cache[slot] = k, v_cache[slot] = v", kKvWrite, {}},
+    {24,
+     "kv_write",
+     "k_cache[slot] = k, v_cache[slot] = v; block 0 takes rows of padding, and nobody reads it",
+     kKvWrite,
+     {}},
     {25, "attention_paged",
      "attention where sequence b's key j lies in block block_table[b, j / block_size]; query row i of b stands at "
      "kv_lens[b] - rows of b + i",
@@ -310,6 +334,17 @@ constexpr OpSpec kTable[] = {
      kSample,
      {}},
     {29, "softcap", "y = cap * tanh(x / cap)", kSoftcap, kSoftcapAttrs},
+    {30,
+     "sink_scale",
+     "out = x sigmoid(lse - sink), lse_out = log(exp(lse) + exp(sink)): attention without sinks becomes attention with "
+     "them; lse -inf: out = 0, lse_out = -inf",
+     kSinkScale,
+     {}},
+    {31,
+     "sink_scale_backward",
+     "dsinks = - sum over rows of exp(sink - lse) sum dout out; rows with lse -inf add nothing",
+     kSinkScaleBackward,
+     {}},
 };
 
 }  // namespace
@@ -328,7 +363,7 @@ int OpSpec::num_lengths() const {
 }
 
 std::string_view name_of(Dtypes dtypes) {
-  constexpr std::array<std::string_view, 8> kNames = {"any", "as x", "float", "f32", "i32", "i64", "u8", "u32"};
+  constexpr std::array<std::string_view, 9> kNames = {"any", "as x", "float", "f32", "i32", "i64", "u8", "u32", "bool"};
   return kNames.at(static_cast<std::size_t>(dtypes));
 }
 

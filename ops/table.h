@@ -35,8 +35,9 @@ enum class Dtypes {
   i64,
   u8,
   u32,
+  boolean,  // TERN_BOOL
 };
-[[nodiscard]] std::string_view name_of(Dtypes dtypes);  // "any", "as x", "float", "f32"
+[[nodiscard]] std::string_view name_of(Dtypes dtypes);  // "any", "as x", "float", "f32", "bool"
 [[nodiscard]] constexpr bool is_integer(Dtypes dtypes) { return dtypes >= Dtypes::i32; }
 
 struct ArgSpec {

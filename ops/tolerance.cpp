@@ -26,7 +26,7 @@ double error_share(tern_dtype dtype, double exact, double slack, double got, boo
   const double rounded = ref::round_to(dtype, exact);
   if (got == rounded || (std::isnan(got) && std::isnan(rounded))) return 0.0;
   if (!std::isfinite(exact)) return strict || std::isfinite(got) ? kInfinity : 0.0;
-  if (slack == kInfinity) return 0.0;  // the op's contract leaves this element open
+  if (slack == kInfinity) return strict && !std::isfinite(got) ? kInfinity : 0.0;  // open, but finite
   if (std::isnan(rounded) || std::isnan(slack)) return strict || std::isfinite(got) ? kInfinity : 0.0;
   if (std::isnan(got)) return std::isinf(rounded) && !strict ? 0.0 : kInfinity;
   const double bound = got > exact ? ref::round_to(dtype, exact + slack) : ref::round_to(dtype, exact - slack);

@@ -130,9 +130,16 @@ void score_block(const Unit& u, const QueryTile& tile, std::int64_t width, std::
                   n, false);
   const float* stats = u.mine + b.space.stats;
   for (std::int64_t r = 0; r < tile.count; ++r) {
-    const Geometry::Range seen = g.visible(u.s, (tile.first + r) / g.group);
-    b.rows.softmax_backward(scores + r * kKeyBlock, dp + r * kKeyBlock, n, std::clamp<std::int64_t>(seen.lo - k0, 0, n),
-                            std::clamp<std::int64_t>(seen.hi - k0, 0, n), g.logits, stats[b.space.rows + r], stats[r]);
+    const std::int64_t i = (tile.first + r) / g.group;
+    const Geometry::Range seen = g.visible(u.s, i);
+    const std::int64_t lo = std::clamp<std::int64_t>(seen.lo - k0, 0, n);
+    const std::int64_t hi = std::clamp<std::int64_t>(seen.hi - k0, 0, n);
+    float* row = scores + r * kKeyBlock;
+    float* gradient = dp + r * kKeyBlock;
+    b.rows.softmax_backward(row, gradient, n, lo, hi, g.logits, stats[b.space.rows + r], stats[r]);
+    if (!g.mask.present() || lo >= hi) continue;
+    g.mask.hide(u.s.q0 + i, k0 + lo, k0 + hi, 0.0F, row + lo);
+    g.mask.hide(u.s.q0 + i, k0 + lo, k0 + hi, 0.0F, gradient + lo);
   }
 }
 
@@ -209,8 +216,10 @@ void run_row(const Unit& u, const QueryTile& tile, std::int64_t r, const HeadRow
   float* dq = u.mine + b.space.dq + r * g.head_dim;
   std::vector<float> key(static_cast<std::size_t>(g.head_dim)), value(static_cast<std::size_t>(g.value_dim));
   float score[16], dp[16];  // a vector's width: what softmax_backward reads
-  const Geometry::Range seen = g.visible(u.s, (tile.first + r) / g.group);
+  const std::int64_t i = (tile.first + r) / g.group;
+  const Geometry::Range seen = g.visible(u.s, i);
   for (std::int64_t j = seen.lo; j < seen.hi; ++j) {
+    if (!g.mask.shows(u.s.q0 + i, j)) continue;
     read_row(*b.format.kernels, keys, j, u.kv_head, g.head_dim, key.data());
     read_row(*b.format.kernels, values, j, u.kv_head, g.value_dim, value.data());
     std::fill_n(score, 16, b.rows.dot(q, key.data(), g.head_dim));
@@ -270,8 +279,7 @@ void sum_sinks(const Backward& b) {
     double sum = 0;
     for (const Sequence& s : b.sequences) {
       for (std::int64_t i = 0; sinks.present() && i < s.len_q; ++i) {
-        const Geometry::Range seen = b.geometry.visible(s, i);
-        if (seen.lo >= seen.hi) continue;
+        if (!b.geometry.sees_any(s, i)) continue;
         const float row_lse = lse.data<float>()[(s.q0 + i) * lse.stride(0) + h * lse.stride(1)];
         sum -= std::exp(static_cast<double>(sinks.data<float>()[h * sinks.stride(0)]) - row_lse) *
                b.deltas[(s.q0 + i) * b.geometry.heads + h];
@@ -290,7 +298,7 @@ bool backward_supports(const PlanDesc& desc, std::string& reason) {
   const auto& q = desc.arg(TERN_ATTENTION_BACKWARD_Q);
   const auto& k = desc.arg(TERN_ATTENTION_BACKWARD_K);
   const auto& v = desc.arg(TERN_ATTENTION_BACKWARD_V);
-  if (!check_attention(q, k, v, 3, reason)) return false;
+  if (!check_attention({q, k, v, desc.arg(TERN_ATTENTION_BACKWARD_MASK), 3}, reason)) return false;
   tern_tensor_desc out = q;
   out.shape[2] = v.shape[2];
   const auto& lse = desc.arg(TERN_ATTENTION_BACKWARD_LSE);
@@ -339,14 +347,7 @@ void backward_run(const KernelArgs& args) {
   Backward b{args,
              format,
              row_kernels(args.target),
-             {q.dim(1),
-              k.dim(1),
-              q.dim(1) / k.dim(1),
-              q.dim(2),
-              v.dim(2),
-              {attrs.scale, attrs.softcap},
-              attrs.causal != 0,
-              attrs.window},
+             make_geometry(attrs, q, k.dim(1), v.dim(2), args[TERN_ATTENTION_BACKWARD_MASK]),
              lay_out(format, q.dim(2), v.dim(2), keys),
              {},
              deltas,
@@ -356,11 +357,7 @@ void backward_run(const KernelArgs& args) {
   check_cumulated(cu_q, q.dim(0), "cu_seqlens_q");
   check_cumulated(cu_k, k.dim(0), "cu_seqlens_k");
   b.sequences = packed_sequences(cu_q, cu_k);
-  for (const Sequence& s : b.sequences) {
-    if (s.len_k <= keys) continue;
-    throw Failure(data_error("cu_seqlens_k", cat("sequences of at most max_seqlen_k = ", keys, " keys"), cat(s.len_k),
-                             kCallAsSpecified));
-  }
+  check_keys(b.sequences, b.geometry.causal, keys, args[TERN_ATTENTION_BACKWARD_MASK], "cu_seqlens_k");
   fill_outside(args[TERN_ATTENTION_BACKWARD_DQ], cu_q, 0.0F);
   fill_outside(args[TERN_ATTENTION_BACKWARD_DK], cu_k, 0.0F);
   fill_outside(args[TERN_ATTENTION_BACKWARD_DV], cu_k, 0.0F);

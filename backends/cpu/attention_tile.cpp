@@ -84,6 +84,33 @@ void write_row(const GemmKernels& kernels, const TensorView& tensor, std::int64_
   for (std::int64_t i = 0; i < n; ++i) store(tensor.dtype(), tensor.planes[0], at + i * tensor.stride(2), from[i]);
 }
 
+bool KeyMask::shows_any(std::int64_t row, std::int64_t lo, std::int64_t hi) const {
+  if (data == nullptr) return lo < hi;
+  for (std::int64_t key = lo; key < hi; ++key) {
+    if (shows(row, key)) return true;
+  }
+  return false;
+}
+
+void KeyMask::hide(std::int64_t row, std::int64_t lo, std::int64_t hi, float value, float* x) const {
+  const std::uint8_t* line = data + row * stride_row + lo * stride_key;
+  if (stride_key == 1) {
+    for (std::int64_t i = 0; i < hi - lo; ++i) x[i] = line[i] != 0 ? x[i] : value;
+    return;
+  }
+  for (std::int64_t i = 0; i < hi - lo; ++i) x[i] = line[i * stride_key] != 0 ? x[i] : value;
+}
+
+KeyMask key_mask(const TensorView& mask) {
+  if (!mask.present()) return {};
+  return {mask.data<const std::uint8_t>(), mask.stride(0), mask.stride(1)};
+}
+
+bool Geometry::sees_any(const Sequence& s, std::int64_t i) const {
+  const Range seen = visible(s, i);
+  return mask.shows_any(s.q0 + i, seen.lo, seen.hi);
+}
+
 Geometry::Range Geometry::visible(const Sequence& s, std::int64_t i) const {
   const std::int64_t hi = causal ? std::clamp<std::int64_t>(i + s.len_k - s.len_q + 1, 0, s.len_k) : s.len_k;
   return {window > 0 ? std::max<std::int64_t>(0, hi - window) : 0, hi};
@@ -142,6 +169,18 @@ std::vector<Sequence> packed_sequences(const std::vector<std::int32_t>& cu_q, co
   return sequences;
 }
 
+void check_keys(const std::vector<Sequence>& sequences, bool causal, std::int64_t most, const TensorView& mask,
+                const char* name) {
+  if (mask.present()) most = std::min(most, mask.dim(1));
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    const Sequence& sequence = sequences[s];
+    const std::int64_t least = causal ? sequence.len_q : 0;
+    if (sequence.len_k >= least && sequence.len_k <= most) continue;
+    throw Failure(
+        data_error(name, cat(least, " to ", most, " keys of sequence ", s), cat(sequence.len_k), kCallAsSpecified));
+  }
+}
+
 void fill_rows(const TensorView& tensor, std::int64_t begin, std::int64_t end, float value) {
   if (!tensor.present()) return;
   const bool flat = tensor.desc.rank == 2;
@@ -194,8 +233,8 @@ void multiply_panels(const PanelFormat& format, std::int64_t k, const std::uint3
   }
 }
 
-bool check_attention(const tern_tensor_desc& q, const tern_tensor_desc& k, const tern_tensor_desc& v, int kv_rank,
-                     std::string& reason) {
+bool check_attention(const AttentionDescs& descs, std::string& reason) {
+  const auto& [q, k, v, mask, kv_rank] = descs;
   for (const auto* desc : {&q, &k, &v}) {
     if (is_product_dtype(desc->dtype)) continue;
     reason = cat("an input is ", dtype_name(desc->dtype), ", attention takes f32, bf16 and f16");
@@ -210,6 +249,10 @@ bool check_attention(const tern_tensor_desc& q, const tern_tensor_desc& k, const
   for (int d = 0; d + 1 < kv_rank; ++d) fit = fit && k.shape[d] == v.shape[d];
   if (!fit || kv_heads == 0 || q.shape[1] % kv_heads != 0) {
     reason = "the shapes of q, k and v do not fit each other";
+    return false;
+  }
+  if (mask.rank != 0 && (mask.dtype != TERN_BOOL || mask.rank != 2 || mask.shape[0] != q.shape[0])) {
+    reason = "the dtype or the shape of mask does not fit q";
     return false;
   }
   return true;

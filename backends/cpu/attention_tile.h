@@ -50,18 +50,44 @@ struct Sequence {
   std::int64_t q0, len_q, k0, len_k;
 };
 
+// Which keys of its sequence a query row sees beside causal and window: mask[row of q, key].
+struct KeyMask {
+  const std::uint8_t* data = nullptr;  // null: all
+  std::int64_t stride_row = 0;
+  std::int64_t stride_key = 0;
+
+  [[nodiscard]] bool present() const { return data != nullptr; }
+  [[nodiscard]] bool shows(std::int64_t row, std::int64_t key) const {
+    return data == nullptr || data[row * stride_row + key * stride_key] != 0;
+  }
+  [[nodiscard]] bool shows_any(std::int64_t row, std::int64_t lo, std::int64_t hi) const;
+  // x[i] becomes `value` where key lo + i is hidden.
+  void hide(std::int64_t row, std::int64_t lo, std::int64_t hi, float value, float* x) const;
+};
+[[nodiscard]] KeyMask key_mask(const TensorView& mask);
+
 struct Geometry {
   std::int64_t heads, kv_heads, group, head_dim, value_dim;
   Logits logits;
   bool causal;
   std::int64_t window;
+  KeyMask mask;
 
   struct Range {
     std::int64_t lo, hi;
   };
-  // The keys that row i of the sequence sees.
+  // The keys that row i of the sequence sees, but for those that the mask hides.
   [[nodiscard]] Range visible(const Sequence& s, std::int64_t i) const;
+  [[nodiscard]] bool sees_any(const Sequence& s, std::int64_t i) const;
 };
+
+// Of attributes that the three ops have alike.
+template <typename Attrs>
+[[nodiscard]] Geometry make_geometry(const Attrs& attrs, const TensorView& q, std::int64_t kv_heads,
+                                     std::int64_t value_dim, const TensorView& mask) {
+  return {q.dim(1),          kv_heads,     q.dim(1) / kv_heads, q.dim(2), value_dim, {attrs.scale, attrs.softcap},
+          attrs.causal != 0, attrs.window, key_mask(mask)};
+}
 
 // Rows [first, first + count) of one kv head's queries; row r is query row r / group of head kv_head * group + r %
 // group.
@@ -79,6 +105,10 @@ struct QueryTile {
 void check_cumulated(const std::vector<std::int32_t>& lengths, std::int64_t rows, const char* name);
 [[nodiscard]] std::vector<Sequence> packed_sequences(const std::vector<std::int32_t>& cu_q,
                                                      const std::vector<std::int32_t>& cu_k);
+// What the host promises of a sequence's keys: as many as rows at least where causal, and no more than `most` or, where
+// there is a mask, than it has columns. Throws Failure naming `name`.
+void check_keys(const std::vector<Sequence>& sequences, bool causal, std::int64_t most, const TensorView& mask,
+                const char* name);
 
 // Fills rows [begin, end) of [rows, heads, dim] (or [rows, heads]) with `value`.
 void fill_rows(const TensorView& tensor, std::int64_t begin, std::int64_t end, float value);
@@ -103,7 +133,10 @@ void pack_rows_k(const PanelFormat& format, const HeadRows& rows, std::int64_t h
 void multiply_panels(const PanelFormat& format, std::int64_t k, const std::uint32_t* a, std::int64_t a_width,
                      const std::uint32_t* b, float* c, std::int64_t ldc, std::int64_t m, std::int64_t n, bool add);
 
-[[nodiscard]] bool check_attention(const tern_tensor_desc& q, const tern_tensor_desc& k, const tern_tensor_desc& v,
-                                   int kv_rank, std::string& reason);
+struct AttentionDescs {
+  const tern_tensor_desc &q, &k, &v, &mask;
+  int kv_rank;
+};
+[[nodiscard]] bool check_attention(const AttentionDescs& descs, std::string& reason);
 
 }  // namespace tern::cpu

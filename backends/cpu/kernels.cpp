@@ -15,6 +15,7 @@ std::span<const KernelEntry* const> kernel_entries() {
     for (const auto& list : {
              attention_backward_kernels(),
              attention_kernels(),
+             attention_paged_kernels(),
              linear_cross_entropy_kernels(),
              matmul_kernels(),
 #ifdef TERN_CPU_ONEDNN
@@ -34,6 +35,7 @@ std::span<const KernelEntry* const> kernel_entries() {
              row_sum_kernels(),
              scale_kernels(),
              scatter_add_rows_kernels(),
+             sink_scale_kernels(),
              softcap_kernels(),
              sum_squares_kernels(),
              rms_norm_kernels(),

@@ -8,6 +8,7 @@ namespace {
 bool supports(const PlanDesc& desc, std::string& reason) {
   Check check(desc, reason);
   check.floats({TERN_KV_WRITE_K, TERN_KV_WRITE_V, TERN_KV_WRITE_K_CACHE, TERN_KV_WRITE_V_CACHE});
+  check.that(desc.present(TERN_KV_WRITE_V) == desc.present(TERN_KV_WRITE_V_CACHE), "v comes with v_cache");
   check.dtype(TERN_KV_WRITE_SLOTS, TERN_I32).dim(TERN_KV_WRITE_SLOTS, 0, desc.arg(TERN_KV_WRITE_K).shape[0]);
   for (const auto& [rows, cache] :
        {std::pair{TERN_KV_WRITE_K, TERN_KV_WRITE_K_CACHE}, std::pair{TERN_KV_WRITE_V, TERN_KV_WRITE_V_CACHE}}) {
@@ -40,15 +41,15 @@ void run(const KernelArgs& args) {
   const TensorView &k = args[TERN_KV_WRITE_K], &v = args[TERN_KV_WRITE_V], &slots = args[TERN_KV_WRITE_SLOTS];
   const TensorView &k_cache = args[TERN_KV_WRITE_K_CACHE], &v_cache = args[TERN_KV_WRITE_V_CACHE];
   const TileIo io(args);
-  const std::int64_t width = k.dim(1) * (k.dim(2) + v.dim(2));
+  const std::int64_t width = k.dim(1) * (k.dim(2) + (v.present() ? v.dim(2) : 0));
   const std::int64_t grain = std::max<std::int64_t>(1, kParallelFrom / std::max<std::int64_t>(1, width));
   args.pool->parallel_for(k.dim(0), grain, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t row = begin; row < end; ++row) {
       const std::int64_t slot = slots.data<const std::int32_t>()[row * slots.stride(0)];
-      if (slot < 0) continue;
       require_index(slot, k_cache.dim(0) * k_cache.dim(1), "kv_write: slots");
+      if (slot < k_cache.dim(1)) continue;  // nobody's block, of which several rows may share a slot
       write_row(io, k, row, k_cache, slot);
-      write_row(io, v, row, v_cache, slot);
+      if (v.present()) write_row(io, v, row, v_cache, slot);
     }
   });
 }

@@ -104,6 +104,11 @@ std::string personality_refusal(const Device& device, std::uint32_t op, std::spa
           op != TERN_OP_AXPBY) {
         return "only products and sums accumulate";
       }
+      if ((op == TERN_OP_ATTENTION && is_present(args[TERN_ATTENTION_SINKS])) ||
+          (op == TERN_OP_ATTENTION_BACKWARD && is_present(args[TERN_ATTENTION_BACKWARD_SINKS])) ||
+          (op == TERN_OP_ATTENTION_PAGED && is_present(args[TERN_ATTENTION_PAGED_SINKS]))) {
+        return "the fused attention takes no sinks";
+      }
       if (op == TERN_OP_QK_NORM_ROPE || op == TERN_OP_QK_NORM_ROPE_BACKWARD) return "no fused kernel";
       break;
     case Personality::embedded:

@@ -371,13 +371,14 @@ typedef struct tern_act_mul_backward_attrs {
   int32_t kind; /* tern_act: silu, gelu_tanh, gelu_erf, sigmoid */
 } tern_act_mul_backward_attrs;
 
-/* attention: p = softmax(mask(softcap(scale q k^T)) with sinks as one more logit of value 0); out = p v; lse = log sum exp, sinks included; query head h reads kv head h / (heads / kv_heads); rows outside of every sequence, and rows that see no key: out = 0, lse = -inf
+/* attention: p = softmax(hide(softcap(scale q k^T)) with sinks as one more logit of value 0), where hide leaves the keys that causal, window and mask all show; out = p v; lse = log sum exp, sinks included; query head h reads kv head h / (heads / kv_heads); rows outside of every sequence, and rows that see no key: out = 0, lse = -inf
  *   in q [q_rows, heads, head_dim] float
  *   in k [k_rows, kv_heads, head_dim] float
  *   in v [k_rows, kv_heads, value_dim] float
  *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
  *   in cu_seqlens_k [sequences + 1] i32, lengths: also in host_args
  *   in sinks [heads] f32, optional
+ *   in mask [q_rows, mask_keys]: 1 shows row i key j of its sequence bool, optional
  *   out out [q_rows, heads, value_dim] float
  *   out lse [q_rows, heads] f32, optional
  */
@@ -389,16 +390,17 @@ enum {
   TERN_ATTENTION_CU_SEQLENS_Q = 3,
   TERN_ATTENTION_CU_SEQLENS_K = 4,
   TERN_ATTENTION_SINKS = 5,
-  TERN_ATTENTION_OUT = 6,
-  TERN_ATTENTION_LSE = 7,
-  TERN_ATTENTION_NUM_ARGS = 8
+  TERN_ATTENTION_MASK = 6,
+  TERN_ATTENTION_OUT = 7,
+  TERN_ATTENTION_LSE = 8,
+  TERN_ATTENTION_NUM_ARGS = 9
 };
 typedef struct tern_attention_attrs {
   float scale; /* factor of q k^T */
   float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
   int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
   int32_t window; /* 0: none; else only the last `window` of the visible keys */
-  int32_t max_seqlen_q; /* no sequence has more query rows */
+  int32_t max_seqlen_q; /* no sequence has more query rows; 1: decoding */
   int32_t max_seqlen_k; /* no sequence has more keys */
 } tern_attention_attrs;
 
@@ -412,6 +414,7 @@ typedef struct tern_attention_attrs {
  *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
  *   in cu_seqlens_k [sequences + 1] i32, lengths: also in host_args
  *   in sinks [heads] f32, optional
+ *   in mask [q_rows, mask_keys]: 1 shows row i key j of its sequence bool, optional
  *   out dq [q_rows, heads, head_dim] float
  *   out dk [k_rows, kv_heads, head_dim] float
  *   out dv [k_rows, kv_heads, value_dim] float
@@ -428,27 +431,28 @@ enum {
   TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q = 6,
   TERN_ATTENTION_BACKWARD_CU_SEQLENS_K = 7,
   TERN_ATTENTION_BACKWARD_SINKS = 8,
-  TERN_ATTENTION_BACKWARD_DQ = 9,
-  TERN_ATTENTION_BACKWARD_DK = 10,
-  TERN_ATTENTION_BACKWARD_DV = 11,
-  TERN_ATTENTION_BACKWARD_DSINKS = 12,
-  TERN_ATTENTION_BACKWARD_NUM_ARGS = 13
+  TERN_ATTENTION_BACKWARD_MASK = 9,
+  TERN_ATTENTION_BACKWARD_DQ = 10,
+  TERN_ATTENTION_BACKWARD_DK = 11,
+  TERN_ATTENTION_BACKWARD_DV = 12,
+  TERN_ATTENTION_BACKWARD_DSINKS = 13,
+  TERN_ATTENTION_BACKWARD_NUM_ARGS = 14
 };
 typedef struct tern_attention_backward_attrs {
   float scale; /* factor of q k^T */
   float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
   int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
   int32_t window; /* 0: none; else only the last `window` of the visible keys */
-  int32_t max_seqlen_q; /* no sequence has more query rows */
+  int32_t max_seqlen_q; /* no sequence has more query rows; 1: decoding */
   int32_t max_seqlen_k; /* no sequence has more keys */
 } tern_attention_backward_attrs;
 
-/* kv_write: k_cache[slot] = k, v_cache[slot] = v
+/* kv_write: k_cache[slot] = k, v_cache[slot] = v; block 0 takes rows of padding, and nobody reads it
  *   in k [rows, kv_heads, head_dim] float
- *   in v [rows, kv_heads, value_dim] float
- *   in slots [rows]: block * block_size + offset; -1 skips i32
+ *   in v [rows, kv_heads, value_dim] float, optional
+ *   in slots [rows]: block * block_size + offset; padding: in block 0 i32
  *   in/out k_cache [blocks, block_size, kv_heads, head_dim] float
- *   in/out v_cache [blocks, block_size, kv_heads, value_dim] float
+ *   in/out v_cache [blocks, block_size, kv_heads, value_dim]; present iff v is float, optional
  */
 enum {
   TERN_OP_KV_WRITE = 24,
@@ -464,10 +468,11 @@ enum {
  *   in q [q_rows, heads, head_dim] float
  *   in k_cache [blocks, block_size, kv_heads, head_dim] float
  *   in v_cache [blocks, block_size, kv_heads, value_dim] float
- *   in block_table [sequences, max_blocks] i32
+ *   in block_table [sequences, max_blocks]: unused entries are 0 i32
  *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
  *   in kv_lens [sequences], this step's rows included i32, lengths: also in host_args
  *   in sinks [heads] f32, optional
+ *   in mask [q_rows, mask_keys]: 1 shows row i key j of its sequence bool, optional
  *   out out [q_rows, heads, value_dim] float
  *   out lse [q_rows, heads] f32, optional
  */
@@ -480,16 +485,17 @@ enum {
   TERN_ATTENTION_PAGED_CU_SEQLENS_Q = 4,
   TERN_ATTENTION_PAGED_KV_LENS = 5,
   TERN_ATTENTION_PAGED_SINKS = 6,
-  TERN_ATTENTION_PAGED_OUT = 7,
-  TERN_ATTENTION_PAGED_LSE = 8,
-  TERN_ATTENTION_PAGED_NUM_ARGS = 9
+  TERN_ATTENTION_PAGED_MASK = 7,
+  TERN_ATTENTION_PAGED_OUT = 8,
+  TERN_ATTENTION_PAGED_LSE = 9,
+  TERN_ATTENTION_PAGED_NUM_ARGS = 10
 };
 typedef struct tern_attention_paged_attrs {
   float scale; /* factor of q k^T */
   float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
   int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
   int32_t window; /* 0: none; else only the last `window` of the visible keys */
-  int32_t max_seqlen_q; /* no sequence has more query rows */
+  int32_t max_seqlen_q; /* no sequence has more query rows; 1: decoding */
   int32_t max_seqlen_k; /* no sequence has more keys */
 } tern_attention_paged_attrs;
 
@@ -604,7 +610,41 @@ typedef struct tern_softcap_attrs {
   float cap; /* bound of |y|, above 0 */
 } tern_softcap_attrs;
 
-enum { TERN_OP_LIMIT = 30 }; /* ids are below */
+/* sink_scale: out = x sigmoid(lse - sink), lse_out = log(exp(lse) + exp(sink)): attention without sinks becomes attention with them; lse -inf: out = 0, lse_out = -inf
+ *   in x [rows, heads, value_dim] float
+ *   in lse [rows, heads] f32
+ *   in sinks [heads] f32
+ *   out out [rows, heads, value_dim] float
+ *   out lse_out [rows, heads] f32, optional
+ */
+enum {
+  TERN_OP_SINK_SCALE = 30,
+  TERN_SINK_SCALE_X = 0,
+  TERN_SINK_SCALE_LSE = 1,
+  TERN_SINK_SCALE_SINKS = 2,
+  TERN_SINK_SCALE_OUT = 3,
+  TERN_SINK_SCALE_LSE_OUT = 4,
+  TERN_SINK_SCALE_NUM_ARGS = 5
+};
+
+/* sink_scale_backward: dsinks = - sum over rows of exp(sink - lse) sum dout out; rows with lse -inf add nothing
+ *   in dout [rows, heads, value_dim] float
+ *   in out [rows, heads, value_dim] float
+ *   in lse [rows, heads]: the sink included f32
+ *   in sinks [heads] f32
+ *   out dsinks [heads] f32, may accumulate
+ */
+enum {
+  TERN_OP_SINK_SCALE_BACKWARD = 31,
+  TERN_SINK_SCALE_BACKWARD_DOUT = 0,
+  TERN_SINK_SCALE_BACKWARD_OUT = 1,
+  TERN_SINK_SCALE_BACKWARD_LSE = 2,
+  TERN_SINK_SCALE_BACKWARD_SINKS = 3,
+  TERN_SINK_SCALE_BACKWARD_DSINKS = 4,
+  TERN_SINK_SCALE_BACKWARD_NUM_ARGS = 5
+};
+
+enum { TERN_OP_LIMIT = 32 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -636,6 +676,8 @@ enum { TERN_OP_LIMIT = 30 }; /* ids are below */
   X(LINEAR_CROSS_ENTROPY, linear_cross_entropy) \
   X(ADAMW, adamw) \
   X(SAMPLE, sample) \
-  X(SOFTCAP, softcap)
+  X(SOFTCAP, softcap) \
+  X(SINK_SCALE, sink_scale) \
+  X(SINK_SCALE_BACKWARD, sink_scale_backward)
 
 #endif

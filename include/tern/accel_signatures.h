@@ -176,6 +176,7 @@ static const tern_arg_signature tern_attention_args[] = {
     {"cu_seqlens_q", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"cu_seqlens_k", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"sinks", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"mask", 1u << TERN_BOOL, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"out", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"lse", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
 };
@@ -189,6 +190,7 @@ static const tern_arg_signature tern_attention_backward_args[] = {
     {"cu_seqlens_q", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"cu_seqlens_k", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"sinks", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"mask", 1u << TERN_BOOL, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"dq", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"dk", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"dv", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
@@ -196,10 +198,10 @@ static const tern_arg_signature tern_attention_backward_args[] = {
 };
 static const tern_arg_signature tern_kv_write_args[] = {
     {"k", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
-    {"v", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"v", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"slots", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
     {"k_cache", TERN_DTYPES_FLOAT, TERN_ROLE_STATE, 0, -1},
-    {"v_cache", TERN_DTYPES_FLOAT, TERN_ROLE_STATE, 0, -1},
+    {"v_cache", TERN_DTYPES_FLOAT, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
 };
 static const tern_arg_signature tern_attention_paged_args[] = {
     {"q", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
@@ -209,6 +211,7 @@ static const tern_arg_signature tern_attention_paged_args[] = {
     {"cu_seqlens_q", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"kv_lens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"sinks", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"mask", 1u << TERN_BOOL, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"out", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"lse", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
 };
@@ -258,9 +261,23 @@ static const tern_arg_signature tern_softcap_args[] = {
     {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
     {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
 };
+static const tern_arg_signature tern_sink_scale_args[] = {
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"lse", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"sinks", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"out", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"lse_out", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
+};
+static const tern_arg_signature tern_sink_scale_backward_args[] = {
+    {"dout", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"out", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"lse", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"sinks", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"dsinks", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_ACCUMULATE, -1},
+};
 
 enum {
-  TERN_OP_SIGNATURE_COUNT = 29,
+  TERN_OP_SIGNATURE_COUNT = 31,
   TERN_OP_MAX_ARGS = 19,
   TERN_OP_MAX_ATTRS = 6 /* of 4 bytes each */
 };
@@ -294,6 +311,8 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_ADAMW, TERN_ADAMW_NUM_ARGS, 0, "adamw", tern_adamw_args},
     {TERN_OP_SAMPLE, TERN_SAMPLE_NUM_ARGS, 0, "sample", tern_sample_args},
     {TERN_OP_SOFTCAP, TERN_SOFTCAP_NUM_ARGS, sizeof(tern_softcap_attrs), "softcap", tern_softcap_args},
+    {TERN_OP_SINK_SCALE, TERN_SINK_SCALE_NUM_ARGS, 0, "sink_scale", tern_sink_scale_args},
+    {TERN_OP_SINK_SCALE_BACKWARD, TERN_SINK_SCALE_BACKWARD_NUM_ARGS, 0, "sink_scale_backward", tern_sink_scale_backward_args},
 };
 
 #endif

@@ -27,9 +27,9 @@ void attention_backward(Call& call) {
   const Tensor& out = input(call, TERN_ATTENTION_BACKWARD_OUT);
   const Tensor& lse = input(call, TERN_ATTENTION_BACKWARD_LSE);
   const Tensor& sinks = input(call, TERN_ATTENTION_BACKWARD_SINKS);
-  const AttentionInputs in = ragged_inputs(attention_attrs<tern_attention_backward_attrs>(call), q, k, sinks,
-                                           input(call, TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q),
-                                           input(call, TERN_ATTENTION_BACKWARD_CU_SEQLENS_K));
+  const AttentionInputs in = ragged_inputs(
+      attention_attrs<tern_attention_backward_attrs>(call), q, k, sinks, input(call, TERN_ATTENTION_BACKWARD_MASK),
+      input(call, TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q), input(call, TERN_ATTENTION_BACKWARD_CU_SEQLENS_K));
   Output dq(call, TERN_ATTENTION_BACKWARD_DQ);
   Output dk(call, TERN_ATTENTION_BACKWARD_DK);
   Output dv(call, TERN_ATTENTION_BACKWARD_DV);

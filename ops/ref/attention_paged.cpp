@@ -11,6 +11,7 @@ void attention_paged(Call& call) {
                               input(call, TERN_ATTENTION_PAGED_Q),
                               k,
                               input(call, TERN_ATTENTION_PAGED_SINKS),
+                              input(call, TERN_ATTENTION_PAGED_MASK),
                               input(call, TERN_ATTENTION_PAGED_CU_SEQLENS_Q),
                               [&](std::int64_t s) { return lens.integer[static_cast<std::size_t>(s)]; },
                               [&](std::int64_t s, std::int64_t key) {

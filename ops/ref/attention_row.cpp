@@ -44,24 +44,32 @@ void score_row(const AttentionInputs& in, AttentionRow& row) {
   }
   row.lse = largest + std::log(total);
   row.lse_error = total_error / total + 4.0 + std::fabs(row.lse);
-  row.terms = std::max(head_dim, row.mask.size() + (sink != nullptr ? 1 : 0));
+  row.terms = std::max(head_dim, static_cast<std::int64_t>(row.key.size()) + (sink != nullptr ? 1 : 0));
+}
+
+// The keys that row `i` of a sequence with `len_q` query rows and `len_k` keys sees; it is row `at` of the mask.
+std::vector<std::int64_t> visible_keys(const AttentionInputs& in, std::int64_t at, std::int64_t i, std::int64_t len_q,
+                                       std::int64_t len_k) {
+  const std::int64_t window = in.attrs.window;
+  const std::int64_t last = in.attrs.causal != 0 ? std::min(len_k, i + len_k - len_q + 1) : len_k;
+  std::vector<std::int64_t> keys;
+  for (std::int64_t j = window > 0 ? std::max<std::int64_t>(0, last - window) : 0; j < last; ++j) {
+    if (in.mask.present() && in.mask.integer[static_cast<std::size_t>(at * in.mask.size(1) + j)] == 0) continue;
+    keys.push_back(j);
+  }
+  return keys;
 }
 
 }  // namespace
 
-AttentionMask visible_keys(std::int64_t i, std::int64_t len_q, std::int64_t len_k, bool causal, std::int64_t window) {
-  const std::int64_t last = causal ? std::min(len_k, i + len_k - len_q + 1) : len_k;
-  const std::int64_t first = window > 0 ? std::max<std::int64_t>(0, last - window) : 0;
-  return {first, std::max(first, last)};
-}
-
 AttentionInputs ragged_inputs(const tern_attention_attrs& attrs, const Tensor& q, const Tensor& k, const Tensor& sinks,
-                              const Tensor& cu_seqlens_q, const Tensor& cu_seqlens_k) {
+                              const Tensor& mask, const Tensor& cu_seqlens_q, const Tensor& cu_seqlens_k) {
   const auto begin = [&cu_seqlens_k](std::int64_t s) { return cu_seqlens_k.integer[static_cast<std::size_t>(s)]; };
   return {attrs,
           q,
           k,
           sinks,
+          mask,
           cu_seqlens_q,
           [begin](std::int64_t s) { return begin(s + 1) - begin(s); },
           [begin](std::int64_t s, std::int64_t key) { return begin(s) + key; }};
@@ -75,13 +83,13 @@ void for_each_attention_row(const AttentionInputs& in, const std::function<void(
     const std::int64_t len_q = in.cu_seqlens_q.integer[static_cast<std::size_t>(s + 1)] - begin;
     const std::int64_t len_k = in.keys(s);
     for (std::int64_t i = 0; i < len_q; ++i) {
-      const AttentionMask mask = visible_keys(i, len_q, len_k, in.attrs.causal != 0, in.attrs.window);
-      for (std::int64_t h = 0; mask.size() > 0 && h < heads; ++h) {
+      const std::vector<std::int64_t> visible = visible_keys(in, begin + i, i, len_q, len_k);
+      for (std::int64_t h = 0; !visible.empty() && h < heads; ++h) {
         AttentionRow row;
         row.at = (begin + i) * heads + h;
         row.head = h;
-        row.mask = mask;
-        for (std::int64_t j = mask.first; j < mask.last; ++j) {
+        row.position = visible;
+        for (const std::int64_t j : visible) {
           row.key.push_back(in.token(s, j) * kv_heads + h / (heads / kv_heads));
         }
         score_row(in, row);

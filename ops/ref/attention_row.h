@@ -9,26 +9,16 @@
 
 namespace tern::ops::ref {
 
-struct AttentionMask {
-  std::int64_t first;  // keys [first, last) are visible
-  std::int64_t last;
-  [[nodiscard]] std::int64_t size() const { return last - first; }
-};
-
-// Row `i` of a sequence with `len_q` query rows and `len_k` keys.
-[[nodiscard]] AttentionMask visible_keys(std::int64_t i, std::int64_t len_q, std::int64_t len_k, bool causal,
-                                         std::int64_t window);
-
 // One query row of one head that sees a key at least.
 struct AttentionRow {
   std::int64_t at;    // row * heads + head: where its lse stands
   std::int64_t head;  // of the query
-  AttentionMask mask;
-  // By key - mask.first:
-  std::vector<std::int64_t> key;  // token * kv_heads + kv_head: which row of k and v
-  std::vector<double> score;      // after scale and soft cap
-  std::vector<double> slope;      // of the soft cap
-  std::vector<double> error;      // roundings that the score is off by
+  // By visible key:
+  std::vector<std::int64_t> position;  // in its sequence, rising
+  std::vector<std::int64_t> key;       // token * kv_heads + kv_head: which row of k and v
+  std::vector<double> score;           // after scale and soft cap
+  std::vector<double> slope;           // of the soft cap
+  std::vector<double> error;           // roundings that the score is off by
   double lse = -std::numeric_limits<double>::infinity();
   double lse_error = 0.0;  // roundings
   std::int64_t terms = 0;  // of the longest sum behind the row: its own keys, or a head's features
@@ -39,6 +29,7 @@ struct AttentionInputs {
   const Tensor& q;                                          // [rows, heads, head_dim]
   const Tensor& k;                                          // [..., kv_heads, head_dim]; leading dimensions are tokens
   const Tensor& sinks;                                      // may be absent
+  const Tensor& mask;                                       // [rows, at least as many as keys]; may be absent
   const Tensor& cu_seqlens_q;                               // [sequences + 1]
   std::function<std::int64_t(std::int64_t sequence)> keys;  // how many
   std::function<std::int64_t(std::int64_t sequence, std::int64_t key)> token;  // of k and v
@@ -53,7 +44,7 @@ template <typename Attrs>
 
 // The inputs of attention and its backward, whose keys lie end to end.
 [[nodiscard]] AttentionInputs ragged_inputs(const tern_attention_attrs& attrs, const Tensor& q, const Tensor& k,
-                                            const Tensor& sinks, const Tensor& cu_seqlens_q,
+                                            const Tensor& sinks, const Tensor& mask, const Tensor& cu_seqlens_q,
                                             const Tensor& cu_seqlens_k);
 
 void for_each_attention_row(const AttentionInputs& in, const std::function<void(const AttentionRow& row)>& visit);

@@ -15,7 +15,7 @@ struct Tensor {
   std::vector<double> real;           // floating dtypes
   std::vector<std::int64_t> integer;  // integer dtypes and bool
   // Of outputs: how far a kernel that keeps the contract may be off in each element before it rounds to the dtype
-  // (ops/tolerance.h). Empty: not at all.
+  // (ops/tolerance.h). Empty: not at all; infinity: the contract leaves the element open.
   std::vector<double> slack;
   // Of outputs: what else an element may be, where fp32 cannot decide between results (a draw at the border between two
   // tokens). By element; empty: nothing.

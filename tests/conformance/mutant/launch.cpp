@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
+#include "tern/accel_ops.h"
 
 namespace tern::mutant {
 namespace {
@@ -60,6 +61,12 @@ void Launch::restore(const std::vector<Bytes>& outputs) const {
   }
 }
 
+std::int64_t Launch::first_judged(std::size_t arg) const {
+  if (bound_.desc.op != TERN_OP_KV_WRITE || !written(arg)) return 0;
+  const tern_tensor_desc& cache = bound_.args[arg].desc;
+  return cache.shape[1] * cache.shape[2] * cache.shape[3];
+}
+
 std::int64_t Launch::largest(std::size_t arg) const {
   const tern_tensor& tensor = bound_.args[arg];
   std::array<std::span<const std::byte>, 1> planes;
@@ -68,7 +75,7 @@ std::int64_t Launch::largest(std::size_t arg) const {
   const ops::ref::Tensor values = ops::ref::decode(valid_part(tensor.desc, lengths_.counts.data()), planes);
   if (!is_float(tensor.desc.dtype)) return static_cast<std::int64_t>(values.integer.size()) - 1;
   std::int64_t best = -1;
-  for (std::size_t i = 0; i < values.real.size(); ++i) {
+  for (auto i = static_cast<std::size_t>(first_judged(arg)); i < values.real.size(); ++i) {
     const double value = std::fabs(values.real[i]);
     if (value > 0.0 && std::isfinite(value) &&
         (best < 0 || value > std::fabs(values.real[static_cast<std::size_t>(best)]))) {
@@ -130,6 +137,10 @@ tern_status Launch::go(const Lengths& lengths) {
                  : spoil_input(lengths);
     case Mistake::tf32:
       return round_input(lengths);
+    case Mistake::ignored_mask:
+    case Mistake::wrong_mask_row:
+    case Mistake::wrong_mask_stride:
+      return present(arg) && size(arg) > 0 ? spoil_mask(lengths) : run_(bound_.inner, lengths);
     case Mistake::stale_lengths:
     case Mistake::short_count:
     case Mistake::long_count:

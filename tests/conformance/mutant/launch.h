@@ -60,6 +60,8 @@ class Launch {
   [[nodiscard]] std::vector<Bytes> outputs() const;
   void restore(const std::vector<Bytes>& outputs) const;
   [[nodiscard]] std::int64_t largest(std::size_t arg) const;  // element of the largest finite size; -1: none
+  // Elements before it are open by contract: a cache's block 0 after kv_write.
+  [[nodiscard]] std::int64_t first_judged(std::size_t arg) const;
   void nudge(std::size_t arg, std::int64_t element, double factor);
   [[nodiscard]] std::size_t some_output() const;
 
@@ -68,6 +70,7 @@ class Launch {
   tern_status round_input(const Lengths& lengths);
   tern_status spoil_block(const Lengths& lengths);
   tern_status spoil_lengths(const Lengths& lengths);
+  tern_status spoil_mask(const Lengths& lengths);
   tern_status use_other_attribute(const Lengths& lengths);
   // Runs as it should and then with `change` in place; keeps the second result. True where they differ.
   bool runs_differently(const Lengths& lengths, const Lengths& changed, const std::function<void()>& change,

@@ -42,6 +42,9 @@ enum class Mistake {
   features_past_64,   // features of a head from 64 on are 0
   count_tail,         // rows below a dynamic count, but beyond the last whole block of 8, are not computed
   forgotten_key,      // a row that sees more than 64 keys forgets the last
+  ignored_mask,       // every key is shown: in attention_backward, the mask of the forward is missing
+  wrong_mask_row,     // a row has the mask of the next one
+  wrong_mask_stride,  // the mask's rows are taken to be as long as the longest sequence
   key_past_block,     // such a row forgets the first key of a paged cache's second block
   lost_gradient,      // a gradient of the loss head is 0 for vocabularies from 4,096 on
   shared_workspace,   // two launches that no order holds apart use one static workspace

@@ -19,7 +19,7 @@ constexpr std::int64_t kFewKeys = 64;  // rows that see no more are computed as 
 
 // Where each op of attention keeps its arguments.
 struct Places {
-  int q, k, v, cu_q, lens, table, sinks, out, lse;
+  int q, k, v, cu_q, lens, table, sinks, mask, out, lse;
 };
 
 Places places_of(std::uint32_t op) {
@@ -32,14 +32,15 @@ Places places_of(std::uint32_t op) {
               TERN_ATTENTION_CU_SEQLENS_K,
               -1,
               TERN_ATTENTION_SINKS,
+              TERN_ATTENTION_MASK,
               TERN_ATTENTION_OUT,
               TERN_ATTENTION_LSE};
     case TERN_OP_ATTENTION_PAGED:
       return {TERN_ATTENTION_PAGED_Q,       TERN_ATTENTION_PAGED_K_CACHE,
               TERN_ATTENTION_PAGED_V_CACHE, TERN_ATTENTION_PAGED_CU_SEQLENS_Q,
               TERN_ATTENTION_PAGED_KV_LENS, TERN_ATTENTION_PAGED_BLOCK_TABLE,
-              TERN_ATTENTION_PAGED_SINKS,   TERN_ATTENTION_PAGED_OUT,
-              TERN_ATTENTION_PAGED_LSE};
+              TERN_ATTENTION_PAGED_SINKS,   TERN_ATTENTION_PAGED_MASK,
+              TERN_ATTENTION_PAGED_OUT,     TERN_ATTENTION_PAGED_LSE};
     default:
       return {TERN_ATTENTION_BACKWARD_Q,
               TERN_ATTENTION_BACKWARD_K,
@@ -48,6 +49,7 @@ Places places_of(std::uint32_t op) {
               TERN_ATTENTION_BACKWARD_CU_SEQLENS_K,
               -1,
               TERN_ATTENTION_BACKWARD_SINKS,
+              TERN_ATTENTION_BACKWARD_MASK,
               TERN_ATTENTION_BACKWARD_OUT,
               TERN_ATTENTION_BACKWARD_LSE};
   }
@@ -66,13 +68,14 @@ class WithoutKey {
   WithoutKey(std::uint32_t op, const tern_attention_attrs& attrs, std::vector<Tensor>& args)
       : op_(op), at_(places_of(op)), args_(args), attrs_(attrs) {}
 
-  // `which`: the key left out of a row with more than kFewKeys, counted from the first that it sees.
+  // `which`: the key left out of a row with more than kFewKeys, by its place among those that it sees.
   template <typename Which>
   bool run(const Which& which) {
     bool any = false;
     for_each_attention_row(inputs(), [&](const AttentionRow& row) {
       const std::int64_t key = which(row);
-      if (row.mask.size() <= kFewKeys || key < 0 || key >= row.mask.size()) return;
+      const auto seen = static_cast<std::int64_t>(row.key.size());
+      if (seen <= kFewKeys || key < 0 || key >= seen) return;
       any = true;
       op_ == TERN_OP_ATTENTION_BACKWARD ? without_gradient(row, static_cast<std::size_t>(key))
                                         : without_value(row, static_cast<std::size_t>(key));
@@ -85,12 +88,14 @@ class WithoutKey {
 
   AttentionInputs inputs() {
     if (op_ != TERN_OP_ATTENTION_PAGED) {
-      return ops::ref::ragged_inputs(attrs_, arg(at_.q), arg(at_.k), arg(at_.sinks), arg(at_.cu_q), arg(at_.lens));
+      return ops::ref::ragged_inputs(attrs_, arg(at_.q), arg(at_.k), arg(at_.sinks), arg(at_.mask), arg(at_.cu_q),
+                                     arg(at_.lens));
     }
     return {attrs_,
             arg(at_.q),
             arg(at_.k),
             arg(at_.sinks),
+            arg(at_.mask),
             arg(at_.cu_q),
             [this](std::int64_t s) { return arg(at_.lens).integer[static_cast<std::size_t>(s)]; },
             [this](std::int64_t s, std::int64_t key) {
@@ -231,8 +236,10 @@ void Launch::forget_key() {
   WithoutKey without(bound_.desc.op, attrs, args);
   const std::int64_t block = bound_.args[TERN_ATTENTION_PAGED_K_CACHE].desc.shape[1];
   const bool last = plan_.mistake == Mistake::forgotten_key;
-  const bool any =
-      without.run([&](const AttentionRow& row) { return last ? row.mask.size() - 1 : block - row.mask.first; });
+  const bool any = without.run([&](const AttentionRow& row) {
+    const auto& keys = row.position;
+    return (last ? keys.end() - 1 : std::find(keys.begin(), keys.end(), block)) - keys.begin();
+  });
   if (!any) return;
   for (std::size_t i = 0; i < args.size(); ++i) {
     for (std::size_t n = 0; written(i) && n < args[i].real.size(); ++n) {
@@ -242,6 +249,37 @@ void Launch::forget_key() {
     }
   }
   ++made_;
+}
+
+// The mask of attention, read as a kernel with the mistake would.
+tern_status Launch::spoil_mask(const Lengths& lengths) {
+  const auto arg = static_cast<std::size_t>(plan_.arg);
+  const tern_tensor& tensor = bound_.args[arg];
+  const tern_tensor_desc desc = valid_part(tensor.desc, lengths.counts.data());
+  const std::int64_t rows = desc.shape[0];
+  const std::int64_t width = desc.shape[1];
+  tern_attention_attrs attrs{};  // all three ops' are alike
+  std::memcpy(&attrs, bound_.desc.attrs, sizeof(attrs));
+  const Bytes right = whole(arg);
+  const std::span<const std::byte> plane(right);
+  const Tensor mask = ops::ref::decode(desc, std::span(&plane, 1));
+  Tensor read = mask;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < width; ++j) {
+      std::int64_t from = i * width + j;
+      if (plan_.mistake == Mistake::wrong_mask_row) from = (i + 1) % rows * width + j;
+      if (plan_.mistake == Mistake::wrong_mask_stride) from = i * attrs.max_seqlen_k + j;
+      const bool is_ignored = plan_.mistake == Mistake::ignored_mask;
+      read.integer[static_cast<std::size_t>(i * width + j)] =
+          is_ignored ? 1 : mask.integer[static_cast<std::size_t>(from)];
+    }
+  }
+  Bytes wrong = right;
+  ops::ref::encode(read, desc, wrong);
+  tern_status status = TERN_OK;
+  const auto put = [&](const Bytes& bytes) { return [&] { memory_.write(tensor.planes[0], bytes); }; };
+  if (runs_differently(lengths, lengths, put(wrong), put(right), status)) ++made_;
+  return status;
 }
 
 }  // namespace tern::mutant

@@ -17,6 +17,7 @@ struct Problem {
   int window = 0;
   float softcap = 0;
   bool sinks = false;
+  bool masked = false;
   tern_dtype dtype = TERN_F32;
   std::int64_t spare = 2;  // rows outside of every sequence
 };
@@ -37,6 +38,20 @@ Attrs attrs_of(const Problem& s) {
           *std::max_element(s.len_k.begin(), s.len_k.end())};
 }
 
+// Keys by chance, of long sequences a whole block of them hidden, every seventh row blind; rows lie 5 bytes apart.
+void show_some(OpCase& c, int arg, std::int64_t rows, std::int64_t keys) {
+  const TensorDesc desc = padded(make_desc(TERN_BOOL, {rows, keys + 2}), 5);
+  std::vector<std::byte> bytes(total_bytes(desc), std::byte{1});
+  std::mt19937 random(7);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < keys; ++j) {
+      const bool shown = random() % 3 != 0 && i % 7 != 3 && (j < 256 || j >= 512);
+      bytes[static_cast<std::size_t>(i * desc.strides[0] + j)] = std::byte{shown};
+    }
+  }
+  c.args[static_cast<std::size_t>(arg)] = {desc, bytes};
+}
+
 OpCase forward_case(const Problem& s) {
   OpCase c(TERN_OP_ATTENTION);
   c.set_attrs(attrs_of<tern_attention_attrs>(s));
@@ -48,6 +63,7 @@ OpCase forward_case(const Problem& s) {
   c.integers(TERN_ATTENTION_CU_SEQLENS_Q, cu_q);
   c.integers(TERN_ATTENTION_CU_SEQLENS_K, cu_k);
   if (s.sinks) c.random(TERN_ATTENTION_SINKS, make_desc(TERN_F32, {s.heads}), 4);
+  if (s.masked) show_some(c, TERN_ATTENTION_MASK, rows_q, *std::max_element(s.len_k.begin(), s.len_k.end()));
   c.output(TERN_ATTENTION_OUT, make_desc(s.dtype, {rows_q, s.heads, s.value_dim}));
   c.output(TERN_ATTENTION_LSE, make_desc(TERN_F32, {rows_q, s.heads}));
   return c;
@@ -65,6 +81,7 @@ OpCase backward_case(const Problem& s) {
   take(TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q, TERN_ATTENTION_CU_SEQLENS_Q);
   take(TERN_ATTENTION_BACKWARD_CU_SEQLENS_K, TERN_ATTENTION_CU_SEQLENS_K);
   take(TERN_ATTENTION_BACKWARD_SINKS, TERN_ATTENTION_SINKS);
+  take(TERN_ATTENTION_BACKWARD_MASK, TERN_ATTENTION_MASK);
   take(TERN_ATTENTION_BACKWARD_OUT, TERN_ATTENTION_OUT);
   take(TERN_ATTENTION_BACKWARD_LSE, TERN_ATTENTION_LSE);
   c.args[TERN_ATTENTION_BACKWARD_OUT].bytes = made.bytes[TERN_ATTENTION_OUT];
@@ -83,14 +100,17 @@ OpCase backward_case(const Problem& s) {
 std::vector<Problem> problems() {
   std::vector<Problem> all;
   all.push_back({.len_q = {5, 0, 37}, .len_k = {5, 0, 37}});
-  all.push_back({.len_q = {7}, .len_k = {300}});                    // a chunk at the end of its keys
-  all.push_back({.len_q = {9, 3}, .len_k = {4, 3}});                // rows that see no key
-  all.push_back({.len_q = {70}, .len_k = {530}, .causal = false});  // three blocks of keys
-  all.push_back({.len_q = {290}, .len_k = {290}, .window = 33});    // blocks that no row of a tile sees
+  all.push_back({.len_q = {7}, .len_k = {300}});                       // a chunk at the end of its keys
+  all.push_back({.len_q = {9, 3}, .len_k = {0, 3}, .causal = false});  // rows that see no key
+  all.push_back({.len_q = {70}, .len_k = {530}, .causal = false});     // three blocks of keys
+  all.push_back({.len_q = {290}, .len_k = {290}, .window = 33});       // blocks that no row of a tile sees
   all.push_back({.len_q = {20, 11}, .len_k = {20, 17}, .causal = false, .window = 6, .softcap = 1.5F, .sinks = true});
   all.push_back(
       {.len_q = {31}, .len_k = {31}, .heads = 5, .kv_heads = 5, .head_dim = 7, .value_dim = 3, .sinks = true});
-  all.push_back({.len_q = {9, 3}, .len_k = {4, 3}, .sinks = true});
+  all.push_back({.len_q = {9, 3}, .len_k = {0, 3}, .causal = false, .sinks = true});
+  all.push_back({.len_q = {70}, .len_k = {530}, .causal = false, .masked = true});
+  all.push_back({.len_q = {40, 2}, .len_k = {300, 9}, .window = 33, .masked = true});
+  all.push_back({.len_q = {20, 11}, .len_k = {20, 17}, .softcap = 1.5F, .sinks = true, .masked = true});
   return all;
 }
 
@@ -127,6 +147,9 @@ TEST(Attention, LengthsOutOfRangeAreErrors) {
   EXPECT_THROW((void)run_on(targets().back(), c), std::runtime_error);
   c.integers(TERN_ATTENTION_CU_SEQLENS_Q, {3, 0});
   EXPECT_THROW((void)run_on(targets().back(), c), std::runtime_error);
+  c.integers(TERN_ATTENTION_CU_SEQLENS_Q, {0, 3});
+  c.integers(TERN_ATTENTION_CU_SEQLENS_K, {0, 2});  // causal, and fewer keys than rows
+  EXPECT_THROW((void)run_on(targets().back(), c), std::runtime_error);
 }
 
 // A NaN may reach only the rows that see it.
@@ -146,6 +169,35 @@ TEST(Attention, NaNOfUnseenKeysStaysUnseen) {
   }
 }
 
+// Nor the rows to which a mask does not show it.
+TEST(Attention, NaNOfHiddenKeysStaysHidden) {
+  for (const tern_dtype dtype : {TERN_F32, TERN_BF16}) {
+    const Problem s{.len_q = {40}, .len_k = {40}, .causal = false, .masked = true, .dtype = dtype};
+    const auto hide_last = [](OpCase& c, int mask) {
+      auto& shown = c.args[static_cast<std::size_t>(mask)];
+      for (std::int64_t i = 0; i < 40; i += 2) {
+        shown.bytes[static_cast<std::size_t>(i * shown.desc.strides[0] + 39)] = std::byte{0};
+      }
+    };
+    const auto spoil_last = [dtype](OpCase& c, int arg) {
+      auto& to = c.args[static_cast<std::size_t>(arg)];
+      const std::int64_t size = dtype == TERN_F32 ? 4 : 2;
+      std::memset(to.bytes.data() + 39 * to.desc.strides[0] * size, 0xff, static_cast<std::size_t>(size));
+    };
+    OpCase c = forward_case(s);
+    hide_last(c, TERN_ATTENTION_MASK);
+    spoil_last(c, TERN_ATTENTION_K);
+    check_everywhere(c, "NaN in a hidden k");
+    spoil_last(c, TERN_ATTENTION_V);
+    check_everywhere(c, "NaN in a hidden k and v");
+    OpCase b = backward_case(s);
+    hide_last(b, TERN_ATTENTION_BACKWARD_MASK);
+    spoil_last(b, TERN_ATTENTION_BACKWARD_K);
+    spoil_last(b, TERN_ATTENTION_BACKWARD_V);
+    check_everywhere(b, "backward of a NaN in a hidden k and v");
+  }
+}
+
 OpCase paged_case(const Problem& s, std::int64_t block_size) {
   OpCase c(TERN_OP_ATTENTION_PAGED);
   c.set_attrs(attrs_of<tern_attention_paged_attrs>(s));
@@ -154,9 +206,9 @@ OpCase paged_case(const Problem& s, std::int64_t block_size) {
   const std::int64_t pages = *std::max_element(s.len_k.begin(), s.len_k.end()) / block_size + 1;
   std::vector<std::int32_t> table(static_cast<std::size_t>(sequences * pages));
   for (std::size_t i = 0; i < table.size(); ++i) {  // neighbours in a sequence are strangers in the cache
-    table[i] = static_cast<std::int32_t>((i * 7 + 3) % table.size());
+    table[i] = static_cast<std::int32_t>((i * 7 + 3) % table.size()) + 1;
   }
-  const std::int64_t blocks = sequences * pages;
+  const std::int64_t blocks = sequences * pages + 1;
   c.random(TERN_ATTENTION_PAGED_Q, make_desc(s.dtype, {cu_q.back() + s.spare, s.heads, s.head_dim}), 1);
   c.random(TERN_ATTENTION_PAGED_K_CACHE, make_desc(s.dtype, {blocks, block_size, s.kv_heads, s.head_dim}), 2);
   c.random(TERN_ATTENTION_PAGED_V_CACHE, make_desc(s.dtype, {blocks, block_size, s.kv_heads, s.value_dim}), 3);
@@ -164,6 +216,8 @@ OpCase paged_case(const Problem& s, std::int64_t block_size) {
   c.integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, cu_q);
   c.integers(TERN_ATTENTION_PAGED_KV_LENS, s.len_k);
   if (s.sinks) c.random(TERN_ATTENTION_PAGED_SINKS, make_desc(TERN_F32, {s.heads}), 4);
+  const std::int64_t longest = *std::max_element(s.len_k.begin(), s.len_k.end());
+  if (s.masked) show_some(c, TERN_ATTENTION_PAGED_MASK, cu_q.back() + s.spare, longest);
   c.output(TERN_ATTENTION_PAGED_OUT, make_desc(s.dtype, {cu_q.back() + s.spare, s.heads, s.value_dim}));
   c.output(TERN_ATTENTION_PAGED_LSE, make_desc(TERN_F32, {cu_q.back() + s.spare, s.heads}));
   return c;
@@ -175,6 +229,7 @@ TEST(AttentionPaged, PrefillAndDecodeInOneBatch) {
       for (const std::int64_t block_size : {1, 5, 16}) {
         Problem s{.len_q = {1, 19, 1, 0}, .len_k = {613, 40, 1, 7}, .window = window, .dtype = dtype};
         s.sinks = window != 0;
+        s.masked = block_size == 5;
         check_everywhere(paged_case(s, block_size), "block size " + std::to_string(block_size));
       }
     }
@@ -185,6 +240,8 @@ TEST(AttentionPaged, PagesOutOfRangeAreErrors) {
   Problem s{.len_q = {2}, .len_k = {20}};
   OpCase c = paged_case(s, 16);
   c.integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, {0, 99}, {1, 2});
+  EXPECT_THROW((void)run_on(targets().back(), c), std::runtime_error);
+  c.integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, {0, 1}, {1, 2});  // block 0 is nobody's
   EXPECT_THROW((void)run_on(targets().back(), c), std::runtime_error);
 }
 
@@ -203,6 +260,9 @@ TEST(AttentionPaged, DecodeEqualsPrefillBitForBit) {
         q.desc.shape[0] = 1;
         q.bytes = {all.args[TERN_ATTENTION_PAGED_Q].bytes.begin() + static_cast<std::ptrdiff_t>(i * q_row),
                    all.args[TERN_ATTENTION_PAGED_Q].bytes.begin() + static_cast<std::ptrdiff_t>((i + 1) * q_row)};
+        auto attrs = attrs_of<tern_attention_paged_attrs>(s);
+        attrs.max_seqlen_q = 1;  // decoding: its blocks of keys are computed side by side
+        one.set_attrs(attrs);
         one.integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, {0, 1});
         one.integers(TERN_ATTENTION_PAGED_KV_LENS, {600 - 79 + i});
         one.output(TERN_ATTENTION_PAGED_OUT, make_desc(dtype, {1, s.heads, s.value_dim}));

@@ -188,7 +188,7 @@ TEST(CpuOps, RowsMoved) {
     }
     check({TERN_OP_KV_WRITE,
            {random_real(make_desc(in, {4, 2, 24}), 4), random_real(make_desc(in, {4, 2, 8}), 5),
-            integers(make_desc(TERN_I32, {4}), {5, -1, 11, 0}), held(strided(out, {3, 4, 2, 24}, {512, 96, 40, 1})),
+            integers(make_desc(TERN_I32, {4}), {5, 3, 11, 3}), held(strided(out, {3, 4, 2, 24}, {512, 96, 40, 1})),
             held(make_desc(out, {3, 4, 2, 8}))},
            {},
            0,

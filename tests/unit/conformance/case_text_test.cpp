@@ -135,14 +135,17 @@ TEST(CaseText, IndicesOutOfBoundsAreRefused) {
       {TERN_OP_ROPE, "positions", 0, 1 << 20, "positions[0]: expected 0 to "},
       {TERN_OP_QK_NORM_ROPE, "positions", 0, -5, "positions[0]: expected 0 to "},
       {TERN_OP_QK_NORM_ROPE_BACKWARD, "positions", 0, 1 << 20, "positions[0]: expected 0 to "},
-      {TERN_OP_KV_WRITE, "slots", 0, 1 << 20, "slots[0]: expected -1 to "},
+      {TERN_OP_KV_WRITE, "slots", 0, 1 << 20, "slots[0]: expected 0 to "},
+      {TERN_OP_KV_WRITE, "slots", 0, -1, "slots[0]: expected 0 to "},
       {TERN_OP_LINEAR_CROSS_ENTROPY, "targets", 0, 1 << 20, "targets[0]: expected -1 to "},
       {TERN_OP_SAMPLE, "history_len", 0, 1 << 20, "history_len[0]: expected 0 to "},
       {TERN_OP_ATTENTION, "cu_seqlens_q", 0, 1, "cu_seqlens_q[0]: expected 0, found 1"},
       {TERN_OP_ATTENTION, "cu_seqlens_q", 1, 1 << 20, "cu_seqlens_q[1]: expected 0 to "},
+      {TERN_OP_ATTENTION, "cu_seqlens_k", 2, 0, "cu_seqlens_k[2]: expected "},
       {TERN_OP_ATTENTION_BACKWARD, "cu_seqlens_k", 1, -1, "cu_seqlens_k[1]: expected 0 to "},
       {TERN_OP_ATTENTION_PAGED, "kv_lens", 0, 1 << 20, "kv_lens[0]: expected "},
-      {TERN_OP_ATTENTION_PAGED, "block_table", 0, 1 << 20, "block_table[0]: expected 0 to "},
+      {TERN_OP_ATTENTION_PAGED, "block_table", 0, 1 << 20, "block_table[0]: expected 1 to "},
+      {TERN_OP_ATTENTION_PAGED, "block_table", 0, 0, "block_table[0]: expected 1 to "},
   };
   for (const Bad& bad : table) {
     Case c = CaseSource{bad.op, {.size = 2}, 0}.make(1);

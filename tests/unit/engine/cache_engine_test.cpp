@@ -32,10 +32,12 @@ TEST(CacheEngine, TakesWhatTheBudgetHoldsAndNoMoreThanTheSeatsCouldUse) {
   options.max_num_seqs = 4;
   const CacheEngine roomy(model.store, specs_of(model), options);
   EXPECT_EQ(roomy.num_blocks() * roomy.block_size(), 4 * 64);
-  EXPECT_EQ(roomy.bytes(), 4U * 64 * 256);
+  const auto reserved = static_cast<std::uint64_t>(roomy.block_size());  // block 0 of every cache
+  EXPECT_EQ(roomy.bytes(), (4U * 64 + reserved) * 256);
+  EXPECT_EQ(roomy.capacity().num_blocks, roomy.num_blocks() + 1);
   options.memory = 100 * 256;  // a hundred tokens
   const CacheEngine tight(model.store, specs_of(model), options);
-  EXPECT_EQ(tight.num_blocks(), 100 / tight.block_size());
+  EXPECT_EQ(tight.num_blocks(), 100 / tight.block_size() - 1);
   EXPECT_LE(tight.bytes(), options.memory);
   options.dtype = TERN_F32;
   options.memory *= 2;
@@ -50,11 +52,11 @@ TEST(CacheEngine, ServesShorterSequencesWhereItMay) {
   options.memory = 100 * 512;
   EXPECT_EQ(
       error_of([&] { const CacheEngine cache(model.store, specs_of(model), options); }),
-      "the key-value cache needs 2.00 MiB for one sequence of 4096 tokens, and --kv_cache_memory allows 50.0 KiB; "
+      "the key-value cache needs 2.01 MiB for one sequence of 4096 tokens, and --kv_cache_memory allows 50.0 KiB; "
       "raise --kv_cache_memory or lower --max_model_len.");
   options.shorten = true;
   const CacheEngine cache(model.store, specs_of(model), options);
-  EXPECT_EQ(cache.max_model_len(), 100 / cache.block_size() * cache.block_size());
+  EXPECT_EQ(cache.max_model_len(), (100 / cache.block_size() - 1) * cache.block_size());
   EXPECT_EQ(cache.capacity().max_kv_len, cache.max_model_len());
   EXPECT_EQ(cache.capacity().max_blocks, cache.num_blocks());
   options.memory = 1;

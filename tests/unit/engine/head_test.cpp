@@ -38,7 +38,7 @@ std::vector<Step> decode(models::LoadedModel& model, const std::vector<std::int3
   Sequence sequence;
   sequence.tokens = ids;
   sequence.prompt_length = static_cast<std::int64_t>(ids.size());
-  for (std::int64_t block = 0; block < cache.num_blocks(); ++block)
+  for (std::int64_t block = 1; block <= cache.num_blocks(); ++block)
     sequence.blocks.push_back(static_cast<std::int32_t>(block));
   std::vector<Step> out;
   for (std::int64_t t = 0; t < sequence.prompt_length; ++t) {
@@ -46,6 +46,33 @@ std::vector<Step> decode(models::LoadedModel& model, const std::vector<std::int3
     out.push_back({{runner.logits().begin(), runner.logits().end()}, drawn});
   }
   return out;
+}
+
+// Attention is told from its attributes whether a step only decodes.
+TEST(ModelRunner, StepsOfOneTokenASequenceAreDecoding) {
+  models::LoadedModel model = tiny_model();
+  session::Runtime runtime;
+  CacheOptions cache_options;
+  cache_options.max_model_len = 16;
+  cache_options.max_num_seqs = 4;
+  CacheEngine cache(model.store, model.architecture->cache_specs(model.config), cache_options);
+  RunnerOptions options;
+  options.max_num_seqs = 4;
+  options.max_num_batched_tokens = 16;
+  ModelRunner runner(model, cache, options, runtime);
+  std::vector<Sequence> sequences(2);
+  for (Sequence& sequence : sequences) {
+    sequence.tokens = prompt_of(3, 5);
+    sequence.prompt_length = 3;
+    ASSERT_TRUE(cache.pool().grow(sequence.blocks, 5));
+  }
+  const auto step = [&](std::int64_t begin, std::int64_t first, std::int64_t second) {
+    (void)runner.run({{&sequences[0], begin, first, true}, {&sequences[1], begin, second, true}});
+  };
+  step(0, 1, 3);
+  step(3, 1, 1);
+  using Bucket = ModelRunner::Bucket;
+  EXPECT_EQ(runner.buckets(), (std::vector<Bucket>{{2, 2, 1}, {4, 2, 4}, {16, 4, 16}}));
 }
 
 double logprob(const std::vector<double>& logits, std::int32_t id) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/philox.h"
@@ -35,10 +36,13 @@ TEST(BlockPool, GrowsOnlyAsFarAsBlocksAreFree) {
   std::vector<std::int32_t> b;
   EXPECT_TRUE(cache.grow(a, 33));
   EXPECT_EQ(a.size(), 3U);
+  EXPECT_EQ(std::count(a.begin(), a.end(), 0), 0) << "block 0 takes rows of padding";
   EXPECT_FALSE(cache.grow(b, 17));
   EXPECT_TRUE(b.empty()) << "a refused request took blocks";
   cache.release(a);
   EXPECT_EQ(cache.num_free(), 4);
+  EXPECT_TRUE(cache.grow(a, 64));
+  EXPECT_EQ(*std::max_element(a.begin(), a.end()), 4);
 }
 
 TEST(Scheduler, ComputesALongPromptInChunksAndDrawsAfterTheLast) {

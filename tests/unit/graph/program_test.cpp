@@ -58,9 +58,29 @@ TEST(Program, EveryPersonalityFusesResidualsAlike) {
   }
 }
 
+// A device whose attention takes no sinks trains them all the same.
+TEST(Program, EveryPersonalityTrainsSinksAlike) {
+  TinyOptions options;
+  options.sinks = true;
+  TinyProgram cpu(open_cpu(), options);
+  const Results expected = run_both(cpu);
+  for (const char* personality : {"discrete", "ascend", "graph", "embedded"}) {
+    SCOPED_TRACE(personality);
+    TinyProgram program(open_sim(sim(personality)), options);
+    EXPECT_LT(distance(expected, run_both(program)), kTolerance);
+    const auto& bindings = program.program().bindings();
+    const auto is_split = [](const graph::BindingRow& row) {
+      return row.op.rfind("attention", 0) == 0 &&
+             row.why.find("the fused attention takes no sinks") != std::string::npos;
+    };
+    EXPECT_EQ(std::any_of(bindings.begin(), bindings.end(), is_split), std::string(personality) == "ascend");
+  }
+}
+
 TEST(Program, GradientsAreSlopesOfTheLoss) {
   TinyOptions options;
   options.fused_residual = true;
+  options.sinks = true;
   TinyProgram program(open_sim(), options);
   const Batch batch = Batch::of({5, 6});
   program.run(batch);

@@ -35,6 +35,7 @@ struct TinyOptions {
   bool comm_lane = false;       // the residual sums run on the communication lane
   bool fused_residual = false;  // the last sum is the norm's own
   bool dynamic = true;
+  bool sinks = false;  // of attention, trained
   int layers = 2;
 };
 
@@ -104,6 +105,7 @@ class TinyModel {
     ops::AttentionOptions options;
     options.scale = 0.5F;
     options.max_seqlen_q = options.max_seqlen_k = static_cast<std::int32_t>(options_.tokens);
+    if (options_.sinks) options.sinks = weight(layer + "sinks", {kHeads});
     const Value out = ops::attention(graph, q, k, v, cu_seqlens_, cu_seqlens_, options).out;
     const Value flat = graph.view(out, rows(TERN_F32, {options_.tokens, kWidth}), 0);
     return add(linear(flat, layer + "o", kWidth, kWidth), x);

@@ -51,7 +51,7 @@ class AttentionScores : public testing::TestWithParam<Scores> {
     put("a.o_proj.weight", {kHidden, kWidth}, o_);
     nn::add_rope_table(*store_, nn::kDefaultRope, std::vector<double>{0.0, 0.0}, kTokens);  // turns nothing
     for (const auto& cache : {nn::key_cache_name("", "a"), nn::value_cache_name("", "a")}) {
-      store_->create(cache, make_desc(TERN_F32, {2, 4, 1, kHeadDim}));
+      store_->create(cache, make_desc(TERN_F32, {3, 4, 1, kHeadDim}));
       store_->fill_zero(cache);
     }
   }
@@ -92,7 +92,8 @@ class AttentionScores : public testing::TestWithParam<Scores> {
     if (paged) {
       capacity.paged = nn::PagedCapacity{};
       capacity.paged->max_kv_len = 8;
-      capacity.paged->max_blocks = capacity.paged->num_blocks = 2;
+      capacity.paged->max_blocks = 2;
+      capacity.paged->num_blocks = 3;
       capacity.paged->block_size = 4;
     }
     const nn::TokenInputs inputs = nn::declare_tokens(graph, capacity);
@@ -110,8 +111,8 @@ class AttentionScores : public testing::TestWithParam<Scores> {
     std::iota(columns.positions.begin(), columns.positions.end(), 0);
     columns.cu_seqlens.push_back(kTokens);
     if (paged) {
-      columns.slots = {4, 5, 6, 7, 0};
-      columns.block_table = {1, 0};
+      columns.slots = {8, 9, 10, 11, 4};
+      columns.block_table = {2, 1};
       columns.kv_lens = {kTokens};
     }
     graph::RunInputs run;

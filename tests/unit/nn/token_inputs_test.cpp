@@ -18,8 +18,8 @@ TEST(TokenInputs, AreHarmlessBeyondTheirCounts) {
   const TokenInputs inputs = declare_tokens(graph, capacity);
   EXPECT_TRUE(inputs.paged());
   EXPECT_FALSE(inputs.dropout_keys.present());
-  // A key that stands nowhere, a row that is not looked at, a sequence without tokens.
-  EXPECT_EQ(input(graph, "slots").padding, graph::Padding::minus_one);
+  // A key in the block that is nobody's, a row that is not looked at, a sequence without tokens.
+  EXPECT_EQ(input(graph, "slots").padding, graph::Padding::zero);
   EXPECT_EQ(input(graph, "rows").padding, graph::Padding::minus_one);
   EXPECT_EQ(input(graph, "cu_seqlens").padding, graph::Padding::repeat_last);
   EXPECT_EQ(input(graph, "kv_lens").padding, graph::Padding::zero);

@@ -1,0 +1,311 @@
+#include "backends/cpu/attention_forward.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "backends/cpu/matmul_operand.h"
+
+namespace tern::cpu {
+namespace {
+
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
+
+constexpr std::int64_t kSlots = 256;  // sums of single blocks of keys
+
+// Per-row arrays of a tile.
+struct Stats {
+  float *max, *sum, *block_max, *block_sum;
+  Stats(float* at, std::int64_t rows) : max(at), sum(at + rows), block_max(at + 2 * rows), block_sum(at + 3 * rows) {}
+};
+
+void gather_queries(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width, float* mine) {
+  float* rows = mine + f.space.gathered;
+  const std::int64_t d = f.geometry.head_dim;
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const std::int64_t row = tile.first + r;
+    read_row(*f.format.kernels, f.queries, s.q0 + row / f.geometry.group,
+             tile.kv_head * f.geometry.group + row % f.geometry.group, d, rows + r * d);
+  }
+  GemmOperand operand;
+  operand.data = rows;
+  operand.stride_outer = d;
+  operand.stride_k = 1;
+  pack_panels(f.format, operand, 0, tile.count, 0, d, width, reinterpret_cast<std::uint32_t*>(mine + f.space.q),
+              width * f.format.steps(d), mine + f.space.scratch);
+}
+
+// 0 times a NaN or an infinity is NaN: values that are not finite are taken out of the product, whose masked rows would
+// catch them, and added to the rows that do see them. Called where block_out turned out not finite.
+void multiply_unclean_values(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width,
+                             std::int64_t begin, std::int64_t n, const float* scores, float* mine) {
+  const Geometry& g = f.geometry;
+  const std::int64_t nr = f.format.kernels->nr, panel = nr * f.format.steps(n);
+  auto* words = reinterpret_cast<std::uint32_t*>(mine + f.space.v);
+  float* out = mine + f.space.block_out;
+  std::vector<float> value(static_cast<std::size_t>(g.value_dim));
+  std::vector<std::pair<std::int64_t, std::vector<float>>> unclean;
+  for (std::int64_t j = 0; j < n; ++j) {
+    read_row(*f.format.kernels, f.values[static_cast<std::size_t>(tile.sequence)], begin + j, tile.kv_head, g.value_dim,
+             value.data());
+    if (f.rows.finite(value.data(), g.value_dim)) continue;
+    unclean.emplace_back(j, value);
+    for (std::int64_t c = 0; c < g.value_dim; ++c) {
+      std::uint32_t& word = words[c / nr * panel + (f.format.pairs ? j / 2 : j) * nr + c % nr];
+      word &= !f.format.pairs ? 0U : j % 2 == 0 ? 0xffff0000U : 0xffffU;
+    }
+  }
+  multiply_panels(f.format, n, reinterpret_cast<const std::uint32_t*>(mine + f.space.p), width, words, out,
+                  f.space.value_ld, tile.count, g.value_dim, false);
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const std::int64_t i = (tile.first + r) / g.group;
+    const Geometry::Range seen = g.visible(s, i);
+    for (const auto& [j, row] : unclean) {
+      if (begin + j < seen.lo || begin + j >= seen.hi || !g.mask.shows(s.q0 + i, begin + j)) continue;
+      for (std::int64_t c = 0; c < g.value_dim; ++c) {
+        out[r * f.space.value_ld + c] += scores[r * kKeyBlock + j] * row[static_cast<std::size_t>(c)];
+      }
+    }
+  }
+}
+
+// Scores [lo, hi) become logits, those of keys that the mask hides -infinity: the soft cap would bound that.
+void hide_keys(const Forward& f, std::int64_t query, std::int64_t k0, std::int64_t lo, std::int64_t hi, float* scores) {
+  const Logits& logits = f.geometry.logits;
+  f.rows.scale(scores + lo, logits.scale, hi - lo);
+  if (logits.softcap > 0) f.rows.softcap(scores + lo, hi - lo, logits.softcap, scores + lo);
+  f.geometry.mask.hide(query, k0 + lo, k0 + hi, kNothing, scores + lo);
+}
+
+// A block of keys [k0, end), of which those before `begin` (even) are seen by no row of the tile.
+struct KeyBlock {
+  std::int64_t k0, begin, end;
+};
+
+// All rows of the tile by one block: block_out, and block_max and block_sum of stats.
+void run_block(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width, const KeyBlock& block,
+               const Stats& stats, float* mine) {
+  const Geometry& g = f.geometry;
+  const std::int64_t nr = f.format.kernels->nr, n = block.end - block.begin;
+  auto* gathered = reinterpret_cast<std::byte*>(mine + f.space.gathered);
+  float* scratch = mine + f.space.scratch;
+  const auto words = [mine](std::int64_t at) { return reinterpret_cast<std::uint32_t*>(mine + at); };
+  const auto sequence = static_cast<std::size_t>(tile.sequence);
+  pack_rows_outer(f.format, f.keys[sequence], tile.kv_head, block.begin, n, g.head_dim, nr, words(f.space.k), gathered,
+                  scratch);
+  float* scores = mine + f.space.scores;  // column c is key k0 + c, whatever `begin` is
+  float* seen_scores = scores + (block.begin - block.k0);
+  multiply_panels(f.format, g.head_dim, words(f.space.q), width, words(f.space.k), seen_scores, kKeyBlock, tile.count,
+                  n, false);
+  const std::int64_t columns = block.end - block.k0;
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const Geometry::Range seen = g.visible(s, (tile.first + r) / g.group);
+    const std::int64_t lo = std::clamp<std::int64_t>(seen.lo - block.k0, 0, columns);
+    const std::int64_t hi = std::clamp<std::int64_t>(seen.hi - block.k0, 0, columns);
+    float* row = scores + r * kKeyBlock;
+    if (g.mask.present()) hide_keys(f, s.q0 + (tile.first + r) / g.group, block.k0, lo, hi, row);
+    f.rows.softmax(row, columns, lo, hi, g.mask.present() ? Logits{1.0F, 0.0F} : g.logits, stats.block_max + r,
+                   stats.block_sum + r);
+  }
+  GemmOperand p;
+  p.data = seen_scores;
+  p.stride_outer = kKeyBlock;
+  p.stride_k = 1;
+  pack_panels(f.format, p, 0, tile.count, 0, n, width, words(f.space.p), width * f.format.steps(n), scratch);
+  pack_rows_k(f.format, f.values[sequence], tile.kv_head, block.begin, n, g.value_dim, nr, words(f.space.v), gathered,
+              scratch);
+  multiply_panels(f.format, n, words(f.space.p), width, words(f.space.v), mine + f.space.block_out, f.space.value_ld,
+                  tile.count, g.value_dim, false);
+  if (!f.rows.finite(mine + f.space.block_out, tile.count * f.space.value_ld)) {
+    multiply_unclean_values(f, s, tile, width, block.begin, n, seen_scores, mine);
+  }
+}
+
+void finish_rows(const Forward& f, const Sequence& s, const QueryTile& tile, const Stats& stats, float* out) {
+  const Geometry& g = f.geometry;
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const std::int64_t row = s.q0 + (tile.first + r) / g.group;
+    const std::int64_t head = tile.kv_head * g.group + (tile.first + r) % g.group;
+    float lse = kNothing;
+    float* line = out + r * f.space.value_ld;
+    if (g.sees_any(s, (tile.first + r) / g.group)) {
+      float max = stats.max[r], sum = stats.sum[r], factor = 1.0F;
+      if (f.sinks.present()) {
+        const float sink = f.sinks.data<float>()[head * f.sinks.stride(0)];
+        const float both = std::max(max, sink);
+        factor = std::exp(max - both);
+        sum = sum * factor + std::exp(sink - both);
+        max = both;
+      }
+      f.rows.scale(line, factor / sum, g.value_dim);
+      lse = max + std::log(sum);
+    }
+    write_row(*f.format.kernels, f.out, row, head, line, g.value_dim);
+    if (f.lse.present()) f.lse.data<float>()[row * f.lse.stride(0) + head * f.lse.stride(1)] = lse;
+  }
+}
+
+// The keys that some row of the tile sees.
+Geometry::Range tile_keys(const Forward& f, const QueryTile& tile) {
+  const Geometry& g = f.geometry;
+  const Sequence& s = f.sequences[static_cast<std::size_t>(tile.sequence)];
+  return {g.visible(s, tile.first / g.group).lo, g.visible(s, (tile.first + tile.count - 1) / g.group).hi};
+}
+
+void clear_sums(const Forward& f, std::int64_t rows, const Stats& stats, float* out) {
+  std::fill_n(stats.max, rows, kNothing);
+  std::fill_n(stats.sum, rows, 0.0F);
+  std::fill_n(out, rows * f.space.value_ld, 0.0F);
+}
+
+// A tile, or one block of keys of it, whose sums go to a slot.
+struct Piece {
+  const QueryTile* tile;
+  std::int64_t k0;
+  float* slot;  // [rows of a panel] maxima, sums and outputs; null: the whole tile
+};
+
+void run_piece(const Forward& f, const Piece& piece, int thread) {
+  const QueryTile& tile = *piece.tile;
+  const Sequence& s = f.sequences[static_cast<std::size_t>(tile.sequence)];
+  float* mine = f.workspace + thread * f.space.total;
+  const Stats stats(mine + f.space.stats, f.space.rows);
+  float* out = mine + f.space.out;
+  float* block_out = mine + f.space.block_out;
+  clear_sums(f, tile.count, stats, out);
+  std::fill_n(block_out, tile.count * f.space.value_ld, 0.0F);  // the padding of its rows too
+  const auto [lo, hi] = tile_keys(f, tile);
+  const std::int64_t width = std::min<std::int64_t>(tile.count, f.format.kernels->mr);
+  if (lo < hi) gather_queries(f, s, tile, width, mine);
+  const auto block_at = [lo = lo, hi = hi](std::int64_t k0) {
+    return KeyBlock{k0, std::max(k0, lo / 2 * 2), std::min(k0 + kKeyBlock, hi)};
+  };
+  if (piece.slot != nullptr) {
+    run_block(f, s, tile, width, block_at(piece.k0), stats, mine);
+    std::copy_n(stats.block_max, tile.count, piece.slot);
+    std::copy_n(stats.block_sum, tile.count, piece.slot + tile.count);
+    std::copy_n(block_out, tile.count * f.space.value_ld, piece.slot + 2 * tile.count);
+    return;
+  }
+  for (std::int64_t k0 = lo / kKeyBlock * kKeyBlock; k0 < hi; k0 += kKeyBlock) {
+    run_block(f, s, tile, width, block_at(k0), stats, mine);
+    f.rows.merge(tile.count, f.geometry.value_dim, f.space.value_ld, stats.block_max, stats.block_sum, block_out,
+                 stats.max, stats.sum, out);
+  }
+  finish_rows(f, s, tile, stats, out);
+}
+
+// Joins the blocks of a tile, in the order in which run_piece alone would have.
+void join_pieces(const Forward& f, std::span<const Piece> pieces, int thread) {
+  const QueryTile& tile = *pieces.front().tile;
+  float* mine = f.workspace + thread * f.space.total;
+  const Stats stats(mine + f.space.stats, f.space.rows);
+  float* out = mine + f.space.out;
+  clear_sums(f, tile.count, stats, out);
+  for (const Piece& piece : pieces) {
+    f.rows.merge(tile.count, f.geometry.value_dim, f.space.value_ld, piece.slot, piece.slot + tile.count,
+                 piece.slot + 2 * tile.count, stats.max, stats.sum, out);
+  }
+  finish_rows(f, f.sequences[static_cast<std::size_t>(tile.sequence)], tile, stats, out);
+}
+
+// Where there are too few tiles for the threads, those of decoding are split by blocks of keys. Every block has a
+// softmax of its own anyway, so the bits are the same, split or not.
+void run_tiles(const Forward& f, ThreadPool& pool) {
+  const std::vector<QueryTile> tiles = query_tiles(f.sequences, f.geometry, f.space.rows);
+  const bool few = pool.num_threads() > 1 && static_cast<std::int64_t>(tiles.size()) < 4 * pool.num_threads();
+  float* slots = f.workspace + f.space.total * pool.num_threads();
+  std::vector<Piece> pieces;
+  std::vector<std::pair<std::size_t, std::size_t>> split;  // first piece, number of them
+  std::int64_t used = 0;
+  for (const QueryTile& tile : tiles) {
+    const auto [lo, hi] = tile_keys(f, tile);
+    const std::int64_t first = lo / kKeyBlock, blocks = lo < hi ? (hi + kKeyBlock - 1) / kKeyBlock - first : 0;
+    if (!few || blocks < 2 || f.space.slot == 0 || used + blocks > kSlots) {
+      pieces.push_back({&tile, 0, nullptr});
+      continue;
+    }
+    split.emplace_back(pieces.size(), static_cast<std::size_t>(blocks));
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      pieces.push_back({&tile, (first + b) * kKeyBlock, slots + (used + b) * f.space.slot});
+    }
+    used += blocks;
+  }
+  pool.parallel_tasks(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t task, int thread) {
+    run_piece(f, pieces[static_cast<std::size_t>(task)], thread);
+  });
+  pool.parallel_tasks(static_cast<std::int64_t>(split.size()), [&](std::int64_t task, int thread) {
+    const auto [begin, count] = split[static_cast<std::size_t>(task)];
+    join_pieces(f, std::span(pieces).subspan(begin, count), thread);
+  });
+}
+
+bool check_outputs(const PlanDesc& desc, const ForwardPlaces& places, std::string& reason) {
+  const auto& q = desc.arg(0);
+  const auto& out = desc.arg(places.out);
+  const auto& lse = desc.arg(places.lse);
+  const auto& sinks = desc.arg(places.sinks);
+  const bool fits = is_product_dtype(out.dtype) && out.rank == 3 && out.shape[0] == q.shape[0] &&
+                    out.shape[1] == q.shape[1] && out.shape[2] == desc.arg(2).shape[places.kv_rank - 1];
+  const bool lse_fits = lse.rank == 0 || (lse.dtype == TERN_F32 && lse.rank == 2 && lse.shape[0] == q.shape[0] &&
+                                          lse.shape[1] == q.shape[1]);
+  const bool sinks_fit =
+      sinks.rank == 0 || (sinks.dtype == TERN_F32 && sinks.rank == 1 && sinks.shape[0] == q.shape[1]);
+  if (fits && lse_fits && sinks_fit) return true;
+  reason = "the dtype or the shape of out, lse or sinks does not fit q and v";
+  return false;
+}
+
+}  // namespace
+
+ForwardSpace forward_space(const PanelFormat& format, std::int64_t head_dim, std::int64_t value_dim,
+                           std::int64_t most_rows) {
+  const GemmKernels& kernels = *format.kernels;
+  ForwardSpace s{};
+  s.rows = std::min<std::int64_t>(kernels.mr * kTilePanels, round_up(std::max<std::int64_t>(most_rows, 1), kernels.mr));
+  s.value_ld = round_up(value_dim, 16);
+  s.slot = most_rows <= kernels.mr ? kernels.mr * (s.value_ld + 2) : 0;
+  std::int64_t at = 0;
+  const auto take = [&at](std::int64_t floats) {
+    const std::int64_t begin = at;
+    at += round_up(floats, 16);
+    return begin;
+  };
+  s.q = take(s.rows * format.steps(head_dim));
+  s.k = take(kKeyBlock * format.steps(head_dim));
+  s.v = take(round_up(value_dim, kernels.nr) * format.steps(kKeyBlock));
+  s.p = take(s.rows * format.steps(kKeyBlock));
+  s.scores = take(s.rows * kKeyBlock);
+  s.block_out = take(s.rows * s.value_ld);
+  s.out = take(s.rows * s.value_ld);
+  s.stats = take(6 * s.rows);
+  s.gathered = take(std::max(kKeyBlock, s.rows) * std::max(head_dim, value_dim));
+  s.scratch = take(kPackScratch);
+  s.total = at;
+  return s;
+}
+
+bool forward_supports(const PlanDesc& desc, const ForwardPlaces& places, std::string& reason) {
+  return check_attention({desc.arg(0), desc.arg(1), desc.arg(2), desc.arg(places.mask), places.kv_rank}, reason) &&
+         check_outputs(desc, places, reason);
+}
+
+std::uint64_t forward_workspace(const PlanDesc& desc) {
+  const auto &q = desc.arg(0), &k = desc.arg(1), &v = desc.arg(2);
+  const PanelFormat format = panel_format(desc.target, attention_compute(q.dtype, k.dtype, v.dtype));
+  const std::int64_t group = q.shape[1] / k.shape[k.rank - 2];
+  const std::int64_t most_rows = desc.attrs<tern_attention_attrs>().max_seqlen_q * group;  // both ops' are alike
+  const ForwardSpace space = forward_space(format, q.shape[2], v.shape[v.rank - 1], most_rows);
+  return static_cast<std::uint64_t>(space.total * desc.num_threads + kSlots * space.slot) * 4;
+}
+
+void run_forward(const Forward& f, const std::vector<std::int32_t>& cu_q, ThreadPool& pool) {
+  fill_outside(f.out, cu_q, 0.0F);
+  fill_outside(f.lse, cu_q, kNothing);
+  run_tiles(f, pool);
+}
+
+}  // namespace tern::cpu

@@ -1,0 +1,80 @@
+// attention_paged: keys and values in the blocks of a cache.
+#include <algorithm>
+#include <array>
+
+#include "backends/cpu/attention_forward.h"
+#include "backends/cpu/kernels.h"
+#include "base/status.h"
+#include "base/strings.h"
+
+namespace tern::cpu {
+namespace {
+
+constexpr ForwardPlaces kPlaces = {TERN_ATTENTION_PAGED_SINKS, TERN_ATTENTION_PAGED_MASK, TERN_ATTENTION_PAGED_OUT,
+                                   TERN_ATTENTION_PAGED_LSE, 4};
+static_assert(TERN_ATTENTION_PAGED_Q == 0 && TERN_ATTENTION_PAGED_K_CACHE == 1 && TERN_ATTENTION_PAGED_V_CACHE == 2);
+
+bool supports(const PlanDesc& desc, std::string& reason) { return forward_supports(desc, kPlaces, reason); }
+
+HeadRows paged_rows(const TensorView& cache, const TensorView& table, std::int64_t sequence) {
+  HeadRows rows;
+  rows.data = cache.data<std::byte>();
+  rows.dtype = cache.dtype();
+  rows.stride_block = cache.stride(0);
+  rows.stride_row = cache.stride(1);
+  rows.stride_head = cache.stride(2);
+  rows.stride_element = cache.stride(3);
+  rows.block_size = cache.dim(1);
+  rows.table = table.data<std::int32_t>() + sequence * table.stride(0);
+  rows.table_stride = table.stride(1);
+  return rows;
+}
+
+// Pages of keys that only rows before `first_seen` saw may be gone.
+void check_pages(const TensorView& cache, const TensorView& table, std::int64_t sequence, std::int64_t length,
+                 std::int64_t first_seen) {
+  const std::int64_t page = cache.dim(1);
+  const std::int64_t pages = length <= 0 || page == 0 ? 0 : (length - 1) / page + 1;
+  if (length < 0 || pages > table.dim(1) || (length > 0 && page == 0)) {
+    throw Failure(data_error(cat("kv_lens[", sequence, "]"), cat("0 to ", table.dim(1) * page, " keys"), cat(length),
+                             kCallAsSpecified));
+  }
+  for (std::int64_t b = first_seen / std::max<std::int64_t>(page, 1); b < pages; ++b) {
+    const std::int32_t block = table.data<std::int32_t>()[sequence * table.stride(0) + b * table.stride(1)];
+    if (block >= 1 && block < cache.dim(0)) continue;  // block 0 is nobody's
+    throw Failure(data_error(cat("block_table[", sequence, ", ", b, "]"), cat("1 to ", cache.dim(0) - 1), cat(block),
+                             kCallAsSpecified));
+  }
+}
+
+void run(const KernelArgs& args) {
+  const TensorView& k = args[TERN_ATTENTION_PAGED_K_CACHE];
+  const TensorView& v = args[TERN_ATTENTION_PAGED_V_CACHE];
+  const TensorView& table = args[TERN_ATTENTION_PAGED_BLOCK_TABLE];
+  auto f = make_forward<tern_attention_paged_attrs>(args, kPlaces);
+  const auto cu_q = read_lengths(args, 0, TERN_ATTENTION_PAGED_CU_SEQLENS_Q);
+  const auto kv_lens = read_lengths(args, 1, TERN_ATTENTION_PAGED_KV_LENS);
+  check_cumulated(cu_q, args[TERN_ATTENTION_PAGED_Q].dim(0), "cu_seqlens_q");
+  for (std::size_t s = 0; s + 1 < cu_q.size() && s < kv_lens.size(); ++s) {
+    const Sequence sequence{cu_q[s], cu_q[s + 1] - cu_q[s], 0, kv_lens[s]};
+    f.sequences.push_back(sequence);
+    if (sequence.len_q > 0) {
+      const std::int64_t first_seen = sequence.len_k > 0 ? f.geometry.visible(sequence, 0).lo : 0;
+      check_pages(k, table, static_cast<std::int64_t>(s), kv_lens[s], first_seen);
+    }
+    f.keys.push_back(paged_rows(k, table, static_cast<std::int64_t>(s)));
+    f.values.push_back(paged_rows(v, table, static_cast<std::int64_t>(s)));
+  }
+  check_keys(f.sequences, f.geometry.causal, table.dim(1) * k.dim(1), args[TERN_ATTENTION_PAGED_MASK], "kv_lens");
+  run_forward(f, cu_q, *args.pool);
+}
+
+constexpr std::array kKernels = {
+    KernelEntry{TERN_OP_ATTENTION_PAGED, "flash", supports, forward_workspace, nullptr, run},
+};
+
+}  // namespace
+
+KernelList attention_paged_kernels() { return kKernels; }
+
+}  // namespace tern::cpu
