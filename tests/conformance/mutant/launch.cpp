@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/dtype.h"
-#include "tern/accel_ops.h"
 
 namespace tern::mutant {
 namespace {
@@ -59,12 +58,6 @@ void Launch::restore(const std::vector<Bytes>& outputs) const {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].empty()) memory_.write(bound_.args[i].planes[0], outputs[i]);
   }
-}
-
-std::int64_t Launch::first_judged(std::size_t arg) const {
-  if (bound_.desc.op != TERN_OP_KV_WRITE || !written(arg)) return 0;
-  const tern_tensor_desc& cache = bound_.args[arg].desc;
-  return cache.shape[1] * cache.shape[2] * cache.shape[3];
 }
 
 std::int64_t Launch::largest(std::size_t arg) const {

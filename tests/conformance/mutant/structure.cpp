@@ -168,6 +168,12 @@ void Launch::rewrite(const std::vector<Bytes>& before,
   if (any) ++made_;
 }
 
+std::int64_t Launch::first_judged(std::size_t arg) const {
+  if (bound_.desc.op != TERN_OP_KV_WRITE || !written(arg)) return 0;
+  const tern_tensor_desc& cache = bound_.args[arg].desc;
+  return cache.shape[1] * cache.shape[2] * cache.shape[3];
+}
+
 void Launch::spoil_structure(const std::vector<Bytes>& before) {
   const auto arg = static_cast<std::size_t>(std::max(plan_.arg, 0));
   const tern_tensor_desc& desc = bound_.args[arg].desc;
