@@ -62,7 +62,7 @@ CachingAllocator::Block CachingAllocator::allocate(std::uint64_t bytes, const st
 Buffer CachingAllocator::reserve(std::uint64_t bytes, const std::string& what) {
   const auto attempt = [&]() -> std::optional<Buffer> {
     tern_buffer raw = nullptr;
-    const tern_status status = device_->api().buffer_create(device_->raw(), std::max<std::uint64_t>(bytes, 1), &raw);
+    const tern_status status = device_->api().buffer_create(device_->raw(), std::max<std::uint64_t>(bytes, 1), 0, &raw);
     if (status == TERN_OUT_OF_MEMORY) return std::nullopt;
     check(status, device_->backend(), cat(device_->name(), ": allocating ", human_bytes(bytes), " for ", what));
     return Buffer(device_, raw, bytes);

@@ -140,7 +140,10 @@ Result<DevicePtr> Device::open(std::shared_ptr<const Backend> backend, int ordin
     terminate_texts(info);
     require_functions(*backend, info, where);
     tern_device raw = nullptr;
-    check(api.device_open(ordinal, &raw), *backend, where);
+    tern_open_args args{};
+    args.size = sizeof(args);
+    args.ordinal = ordinal;
+    check(api.device_open(&args, &raw), *backend, where);
     return DevicePtr(new Device(backend, raw, ordinal, info));
   });
 }
@@ -156,7 +159,7 @@ tern_memory_info Device::memory() const {
 
 Buffer Device::allocate(std::uint64_t bytes, const std::string& what) {
   tern_buffer raw = nullptr;
-  check(api().buffer_create(raw_, std::max<std::uint64_t>(bytes, 1), &raw), *backend_,
+  check(api().buffer_create(raw_, std::max<std::uint64_t>(bytes, 1), 0, &raw), *backend_,
         cat(name(), ": allocating ", human_bytes(bytes), " for ", what));
   return {shared_from_this(), raw, bytes};
 }

@@ -77,7 +77,7 @@ std::string check_memory(Bench& bench) {
   }
   tern_buffer raw = nullptr;
   const std::uint64_t impossible = std::uint64_t{1} << 62;
-  const tern_status status = bench.device->api().buffer_create(bench.device->raw(), impossible, &raw);
+  const tern_status status = bench.device->api().buffer_create(bench.device->raw(), impossible, 0, &raw);
   if (status != TERN_OUT_OF_MEMORY) {
     return cat("allocating 2^62 bytes: expected out of memory, found ", accel::status_name(status));
   }
@@ -214,7 +214,7 @@ std::string check_collectives(Bench& bench, bool set) {
   const accel::Backend& backend = bench.device->backend();
   accel::check(status, backend, "comm_unique_id");
   tern_comm comm = nullptr;
-  accel::check(api.comm_init(bench.device->raw(), &id, 1, 0, &comm), backend, "comm_init with one rank");
+  accel::check(api.comm_init(bench.device->raw(), &id, 1, 0, nullptr, &comm), backend, "comm_init with one rank");
   const std::vector<float> data = {1.5F, -2.0F, 3.0F};
   const Buffer from = bench.device->allocate(12, "collectives");
   const Buffer to = bench.device->allocate(12, "collectives");

@@ -86,8 +86,11 @@ tern_status device_info(int32_t ordinal, tern_device_info* info) {
   });
 }
 
-tern_status device_open(int32_t ordinal, tern_device* device) {
+tern_status device_open(const tern_open_args* args, tern_device* device) {
   return guarded([&]() -> tern_status {
+    tern_open_args own;
+    require(tern_plugin_take_open_args(args, &own));
+    const std::int32_t ordinal = own.ordinal;
     std::string why;
     const auto target = choose_target(why);
     if (ordinal != 0 || device == nullptr)

@@ -8,14 +8,14 @@ namespace tern::cpu {
 // device.cpp
 tern_status device_count(int32_t* count, tern_text reason);
 tern_status device_info(int32_t ordinal, tern_device_info* info);
-tern_status device_open(int32_t ordinal, tern_device* device);
+tern_status device_open(const tern_open_args* args, tern_device* device);
 tern_status device_close(tern_device device);
 tern_status device_health(tern_device device, int32_t* health, tern_text reason);
 tern_status doctor(uint32_t check, int32_t* level, tern_text line);
 tern_status memory_info(tern_device device, tern_memory_info* info);
 
 // memory.cpp
-tern_status buffer_create(tern_device device, uint64_t bytes, tern_buffer* buffer);
+tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, tern_buffer* buffer);
 tern_status buffer_destroy(tern_buffer buffer);
 tern_status buffer_host_pointer(tern_buffer buffer, void** pointer);
 tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer);

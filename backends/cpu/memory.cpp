@@ -61,8 +61,9 @@ void Memory::remove(std::uint64_t bytes) {
   in_use -= bytes;
 }
 
-tern_status buffer_create(tern_device device, uint64_t bytes, tern_buffer* buffer) {
+tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, tern_buffer* buffer) {
   return guarded([&]() -> tern_status {
+    if (flags != 0) return fail(TERN_UNSUPPORTED, cat("buffer_create: flags ", flags, " are unknown"));
     if (device == nullptr || buffer == nullptr) return fail(TERN_INVALID_ARGUMENT, "buffer_create: a null argument");
     auto made = std::make_unique<tern_buffer_s>();
     made->data = allocate(bytes, made->reserved);

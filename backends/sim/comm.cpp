@@ -142,7 +142,8 @@ tern_status comm_unique_id(tern_comm_id* id) {
   });
 }
 
-tern_status comm_init(tern_device device, const tern_comm_id* id, int32_t ranks, int32_t rank, tern_comm* out) {
+tern_status comm_init(tern_device device, const tern_comm_id* id, int32_t ranks, int32_t rank, const tern_comm_options*,
+                      tern_comm* out) {
   return guarded([&](auto&) {
     require(id != nullptr && out != nullptr, "comm_init: a null argument");
     const auto d = world().devices.at(device);

@@ -40,8 +40,11 @@ tern_status device_info(int32_t ordinal, tern_device_info* info) {
   });
 }
 
-tern_status device_open(int32_t ordinal, tern_device* device) {
+tern_status device_open(const tern_open_args* args, tern_device* device) {
   return guarded([&](auto&) {
+    tern_open_args own;
+    tern_plugin::require(tern_plugin_take_open_args(args, &own));
+    const std::int32_t ordinal = own.ordinal;
     require(device != nullptr, "device_open: no place for the device");
     const Config config = require_config();
     require_ordinal(config, ordinal);

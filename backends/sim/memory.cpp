@@ -51,8 +51,9 @@ void queue_copy_on_device(tern_plane dst, tern_plane src, std::uint64_t bytes, S
 
 }  // namespace
 
-tern_status buffer_create(tern_device device, uint64_t bytes, tern_buffer* buffer) {
+tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, tern_buffer* buffer) {
   return guarded([&](auto&) {
+    if (flags != 0) fail(TERN_UNSUPPORTED, cat("buffer_create: flags ", flags, " are unknown"));
     require(buffer != nullptr, "buffer_create: no place for the buffer");
     const auto& d = world().devices.at(device);
     require_alive(*d);

@@ -80,7 +80,7 @@ BoundRecord& record_of(Compiled& compiled, const tern_tensor* arguments, tern_pl
   }
   const std::uint64_t bytes = compiled.planned.other_info.workspace_bytes;
   if (compiled.other != nullptr && bytes > 0 &&
-      world->inner->buffer_create(compiled.planned.device, bytes, &record->other_workspace) != TERN_OK) {
+      world->inner->buffer_create(compiled.planned.device, bytes, 0, &record->other_workspace) != TERN_OK) {
     record->bound.other = nullptr;
   }
   return *record;

@@ -22,7 +22,7 @@ class CpuRuntime : public ::testing::Test {
 
   tern_buffer buffer(std::uint64_t bytes) {
     tern_buffer made = nullptr;
-    EXPECT_EQ(t.buffer_create(plugin.device, bytes, &made), TERN_OK) << plugin.last_error();
+    EXPECT_EQ(t.buffer_create(plugin.device, bytes, 0, &made), TERN_OK) << plugin.last_error();
     return made;
   }
   float* floats(tern_buffer of) {
@@ -88,7 +88,7 @@ TEST_F(CpuRuntime, AForcedTargetThatIsNoneIsExplained) {
   char reason[256] = "";
   EXPECT_EQ(t.device_count(&count, {reason, sizeof reason}), TERN_OK);
   tern_device device = nullptr;
-  EXPECT_EQ(t.device_open(0, &device), TERN_UNSUPPORTED);
+  EXPECT_EQ(t.device_open(&kFirstDevice, &device), TERN_UNSUPPORTED);
   unsetenv("TERN_CPU_TARGET");
   EXPECT_EQ(count, 0);
   EXPECT_NE(std::string(reason).find("TERN_CPU_TARGET"), std::string::npos);
@@ -109,9 +109,9 @@ TEST_F(CpuRuntime, CountsMemoryAndRefusesWhatIsNotThere) {
   EXPECT_EQ(after.in_use_by_process, before.in_use_by_process);
   EXPECT_GE(after.peak_by_process, during.in_use_by_process);
   tern_buffer none = nullptr;
-  EXPECT_EQ(t.buffer_create(plugin.device, std::uint64_t{1} << 60, &none), TERN_OUT_OF_MEMORY);
+  EXPECT_EQ(t.buffer_create(plugin.device, std::uint64_t{1} << 60, 0, &none), TERN_OUT_OF_MEMORY);
   EXPECT_NE(plugin.last_error().find("free"), std::string::npos);
-  EXPECT_EQ(t.buffer_create(plugin.device, UINT64_MAX, &none), TERN_OUT_OF_MEMORY);
+  EXPECT_EQ(t.buffer_create(plugin.device, UINT64_MAX, 0, &none), TERN_OUT_OF_MEMORY);
 }
 
 TEST_F(CpuRuntime, CopiesStayInsideTheirBuffers) {
