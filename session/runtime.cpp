@@ -48,6 +48,7 @@ Result<accel::SelectedDevice> open_device(const RuntimeOptions& options) {
   set_up_host(options.num_threads);
   accel::DeviceRequest request;
   request.device = options.device;
+  request.options = options.device_options;
   request.backend_file = options.backend_file;
   auto selected = accel::select_device(request, probe_options());
   if (selected) {

@@ -14,6 +14,7 @@ namespace tern::session {
 
 struct RuntimeOptions {
   std::string device = "auto";              // "cpu", "npu:0"
+  accel::DeviceOptions device_options;      // settings of it, by the keys that its backend lists
   std::filesystem::path backend_file;       // a plugin outside of the search path
   int num_threads = 0;                      // of the host's pool; 0: one a core
   std::optional<graph::Fallback> fallback;  // none: forbid where the device was named, else warn

@@ -11,8 +11,6 @@
 namespace tern::cpu {
 namespace {
 
-std::string choice_of(const KernelEntry& kernel, Target target) { return cat(kernel.name, "@", target_name(target)); }
-
 // A kernel as tern/plugin.h lists it.
 struct Listed : tern_plugin_kernel {
   const KernelEntry* entry;
@@ -94,6 +92,8 @@ void clear_tail(const TensorView& view, std::int64_t count) {
 
 }  // namespace
 
+std::string choice_of(const KernelEntry& kernel, Target target) { return cat(kernel.name, "@", target_name(target)); }
+
 tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
   const tern_status status = guarded([&]() -> tern_status {
     (void)find_kernels(device, desc, nullptr, 1);
@@ -137,6 +137,7 @@ tern_status bind(tern_plan plan, const tern_bind_args* given, tern_bound* out) {
     if (plan == nullptr || own.args == nullptr || out == nullptr)
       return fail(TERN_INVALID_ARGUMENT, "bind: a null argument");
     const Plan& planned = *plan->plan;
+    require_present(planned.device);
     const tern_op_signature& op = *planned.signature;
     const tern_tensor* args = own.args;
     require(tern_plugin_check_bound(planned.desc.get(), args));

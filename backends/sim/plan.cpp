@@ -112,7 +112,7 @@ void run_bound(const Bound& bound, const HostArgs& host_args) {
 tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
   const tern_status status = guarded([&](auto&) {
     require_desc(desc);
-    if (const std::string why = refusal(*world().devices.at(device), *desc); !why.empty()) fail(TERN_UNSUPPORTED, why);
+    if (const std::string why = refusal(*world().device(device), *desc); !why.empty()) fail(TERN_UNSUPPORTED, why);
   });
   return tern_plugin_answer(status, reason);
 }
@@ -125,7 +125,7 @@ tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_o
     const char* choice = own.choice;
     require(out != nullptr && info != nullptr, "plan: no place for the result");
     require_desc(desc);
-    const auto d = world().devices.at(device);
+    const auto d = world().device(device);
     require_alive(*d);
     if (!d->can(TERN_CAP_EAGER)) fail(TERN_UNSUPPORTED, cat(d->name(), " runs whole graphs only"));
     if (const std::string why = refusal(*d, *desc); !why.empty()) fail(TERN_UNSUPPORTED, why);
@@ -142,7 +142,7 @@ tern_status plan(tern_device device, const tern_op_desc* desc, const tern_plan_o
     made->accumulate = desc->accumulate;
     if (desc->alias != nullptr) made->alias.assign(desc->alias, desc->alias + desc->num_args);
     size_memory(*made);
-    d->take(made->library_bytes);
+    d->take(Use::library, made->library_bytes);
     tern_plugin::require(tern_plugin_check_workspace(&own, made->workspace_bytes));
     tern_plan_info filled{};
     filled.workspace_bytes = made->workspace_bytes;
@@ -171,6 +171,7 @@ tern_status bind(tern_plan plan, const tern_bind_args* given, tern_bound* out) {
     auto made = std::make_shared<Bound>();
     made->plan = world().plans.at(plan);
     const Plan& planned = *made->plan;
+    require_present(*planned.device);
     const ops::OpSpec& spec = ops::op_spec(planned.op);
     made->args.assign(args, args + planned.args.size());
     for (std::size_t i = 0; i < made->args.size(); ++i) {

@@ -111,11 +111,6 @@ static inline tern_status tern_plugin_take_bind_args(const tern_bind_args* given
                                  given);
 }
 
-/* Reads what device_open is given. TERN_INVALID_ARGUMENT. */
-static inline tern_status tern_plugin_take_open_args(const tern_open_args* given, tern_open_args* own) {
-  return tern_plugin_take_struct(own, sizeof *own, sizeof *own, given);
-}
-
 /* ---------------------------------------------------------------- handles */
 
 /* Makes the struct behind a handle, of `bytes` zeros: `return tern_plugin_new(sizeof **stream, stream);` `handle` is

@@ -53,7 +53,7 @@ static tern_status device_info(int32_t ordinal, tern_device_info* info) {
 
 static tern_status device_open(const tern_open_args* given, tern_device* device) {
   tern_open_args own;
-  const tern_status status = tern_plugin_take_open_args(given, &own);
+  const tern_status status = tern_plugin_take_open_args(given, NULL, &own);
   if (status != TERN_OK) return status;
   if (own.ordinal != 0) return tern_plugin_fail(TERN_INVALID_ARGUMENT, "there is example:0 alone");
   return tern_plugin_new(1, device);
