@@ -118,4 +118,18 @@ tern_status recipe_destroy(tern_recipe raw) {
   return world->inner->recipe_destroy(compiled->inner);
 }
 
+tern_status recipe_save(tern_recipe recipe, void* data, std::uint64_t capacity, std::uint64_t* bytes) {
+  return world->inner->recipe_save(reinterpret_cast<Compiled*>(recipe)->inner, data, capacity, bytes);
+}
+
+tern_status recipe_load(tern_device device, const tern_graph_desc* graph, const void* data, std::uint64_t bytes,
+                        tern_recipe* out, tern_plan_info* info) {
+  auto made = std::make_unique<Compiled>();
+  const tern_status status = world->inner->recipe_load(device, graph, data, bytes, &made->inner, info);
+  if (status != TERN_OK) return status;
+  made->num_arguments = graph->num_arguments;
+  *out = reinterpret_cast<tern_recipe>(made.release());
+  return TERN_OK;
+}
+
 }  // namespace tern::mutant
