@@ -195,6 +195,8 @@ tern_memory_info Device::memory() const {
   tern_memory_info info{};
   info.size = sizeof(info);
   check(api().memory_info(raw_, &info), *backend_, cat(name(), ": reading memory use"));
+  // A description has nothing in use; a device that is open has less free than it has in all.
+  if (info_.described != 0) info.free -= std::min(info.free, info_.context_bytes);
   return info;
 }
 
