@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "run.h"
+#include "tests/support/parsed_json.h"
 #include "tests/support/tiny_model.h"
 
 namespace tern::e2e {
@@ -54,6 +56,29 @@ TEST_F(Inference, TheSameSeedGivesTheSameAnswer) {
   EXPECT_EQ(answer({"--temperature", "0", "--stream", "true"}), greedy);
 }
 
+// A trace that Perfetto loads: a row a stream, each piece of work with its op and its times, none over another.
+TEST_F(Inference, AProfileIsATraceOfTheDevice) {
+  for (const char* device : {"cpu", "sim"}) {
+    SCOPED_TRACE(device);
+    options_.variables["TERN_PROFILE"] = path("trace.json").string();
+    (void)output({"infer", "--device", device, "--max_new_tokens", "2", "--torch_dtype", "float32"}, "1 + 2");
+    const auto trace = test::parsed_json(std::ifstream(path("trace.json")));
+    std::set<std::string> names;
+    std::map<double, double> ends;  // by stream
+    for (const auto& event : trace["traceEvents"]) {
+      if (event["ph"].text() != "X") continue;
+      names.insert(event["name"].text());
+      const double stream = event["tid"].get<double>();
+      EXPECT_GE(event["ts"].get<double>(), ends[stream] - 0.001);
+      ends[stream] = event["ts"].get<double>() + event["dur"].get<double>();
+    }
+    EXPECT_TRUE(names.contains("attention_paged")) << trace.dump().substr(0, 2000);
+    EXPECT_TRUE(names.contains("rms_norm"));
+    EXPECT_TRUE(names.contains("upload counts"));
+    fs::remove(path("trace.json"));
+  }
+}
+
 TEST_F(Inference, AStopWordEndsTheAnswerAndIsNoPartOfIt) {
   const auto whole = answer({"--temperature", "0"});
   // A character in the middle that is ASCII: the answer of random weights may hold anything.
@@ -77,18 +102,18 @@ TEST_F(Inference, RowsAnsweredTogetherEqualRowsAnsweredAlone) {
 
 // What a row may call, what was called and what came back reach the template in the forms that it knows.
 TEST_F(Inference, ToolsOfARowReachTheTemplate) {
-  std::ofstream(path("model/chat_template.jinja")) <<
-      R"({% if tools[0].function.name != 'add' %}{{ raise_exception('no tools') }}{% endif %})"
-      R"({% for m in messages %}{{ m.role }}:{{ m.content }})"
-      R"({% for c in m.tool_calls or [] %}{{ c.function.name }}={{ c.function.arguments.a }}{% endfor %};{% endfor %})"
-      R"({% if messages[1].role != 'assistant' or messages[1].tool_calls[0].function.arguments.a != 1 )"
-      R"(or messages[2].role != 'tool' %}{{ raise_exception('other messages') }}{% endif %})";
-  const auto rows = scratch_.write("tools.jsonl",
-                                   R"({"tools": [{"type": "function", "function": {"name": "add"}}], "messages": [)"
-                                   R"({"role": "user", "content": "1 + 2"}, {"role": "tool_call", "content": )"
-                                   R"("{\"name\": \"add\", \"arguments\": {\"a\": 1}}"}, )"
-                                   R"({"role": "tool_response", "content": "3"}, {"role": "user", "content": "so?"}]})"
-                                   "\n");
+  std::ofstream(path("model/chat_template.jinja"))
+      << R"({% if tools[0].function.name != 'add' %}{{ raise_exception('no tools') }}{% endif %})"
+         R"({% for m in messages %}{{ m.role }}:{{ m.content }})"
+         R"({% for c in m.tool_calls or [] %}{{ c.function.name }}={{ c.function.arguments.a }}{% endfor %};{% endfor %})"
+         R"({% if messages[1].role != 'assistant' or messages[1].tool_calls[0].function.arguments.a != 1 )"
+         R"(or messages[2].role != 'tool' %}{{ raise_exception('other messages') }}{% endif %})";
+  const auto rows =
+      scratch_.write("tools.jsonl", R"({"tools": [{"type": "function", "function": {"name": "add"}}], "messages": [)"
+                                    R"({"role": "user", "content": "1 + 2"}, {"role": "tool_call", "content": )"
+                                    R"("{\"name\": \"add\", \"arguments\": {\"a\": 1}}"}, )"
+                                    R"({"role": "tool_response", "content": "3"}, {"role": "user", "content": "so?"}]})"
+                                    "\n");
   const auto result = output({"infer", "--val_dataset", rows, "--max_new_tokens", "2", "--strict"});
   EXPECT_NE(result.find(R"("tools":[{"type":"function","function":{"name":"add"}}])"), std::string::npos) << result;
   EXPECT_NE(result.find(R"("role":"tool_response")"), std::string::npos) << result;
