@@ -59,6 +59,7 @@ static inline tern_status tern_plugin_check_options(const tern_open_args* args, 
  * tern_backend.device_options. TERN_INVALID_ARGUMENT, TERN_UNSUPPORTED. */
 static inline tern_status tern_plugin_take_open_args(const tern_open_args* given, const char* const* lines,
                                                      tern_open_args* own) {
+  memset(own, 0, sizeof *own);
   const tern_status status = tern_plugin_take_struct(own, sizeof *own, sizeof *own, given);
   if (status != TERN_OK) return status;
   if (own->reserved != 0) return tern_plugin_fail(TERN_UNSUPPORTED, "device_open: a reserved member isn't 0");
