@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "accel/backend.h"
 
@@ -16,7 +17,7 @@ struct RuntimeMistake {
   void (*spoil)(tern_backend& table);
 };
 
-[[nodiscard]] std::span<const RuntimeMistake> runtime_mistakes();
+[[nodiscard]] std::vector<RuntimeMistake> runtime_mistakes();
 // Wraps `inner`. One lives at a time.
 [[nodiscard]] std::shared_ptr<const accel::Backend> with_mistake(std::shared_ptr<const accel::Backend> inner,
                                                                  const RuntimeMistake& mistake);
