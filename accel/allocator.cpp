@@ -30,6 +30,7 @@ CachingAllocator::Block& CachingAllocator::Block::operator=(Block&& other) noexc
     give_back();
     owner_ = std::move(other.owner_);
     buffer_ = std::move(other.buffer_);
+    flags_ = other.flags_;
   }
   return *this;
 }
@@ -37,39 +38,40 @@ CachingAllocator::Block& CachingAllocator::Block::operator=(Block&& other) noexc
 CachingAllocator::Block::~Block() { give_back(); }
 
 void CachingAllocator::Block::give_back() noexcept {
-  if (owner_ && buffer_) owner_->take_back(std::move(buffer_));
+  if (owner_ && buffer_) owner_->take_back(std::move(buffer_), flags_);
   owner_.reset();
 }
 
-CachingAllocator::Block CachingAllocator::allocate(std::uint64_t bytes, const std::string& what) {
+CachingAllocator::Block CachingAllocator::allocate(std::uint64_t bytes, const std::string& what, std::uint32_t flags) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t size = rounded(bytes, device_->info().largest_allocation_bytes);
   Buffer buffer;
   // A cached block may be an eighth larger than asked: more would waste what another request needs.
-  if (const auto found = cached_.lower_bound(size); found != cached_.end() && found->first <= size + size / 8) {
+  auto& cached = cached_[flags];
+  if (const auto found = cached.lower_bound(size); found != cached.end() && found->first <= size + size / 8) {
     buffer = std::move(found->second);
-    cached_.erase(found);
+    cached.erase(found);
     ++statistics_.hits;
   } else {
-    buffer = reserve(size, what);
+    buffer = reserve(size, what, flags);
     ++statistics_.misses;
   }
   statistics_.in_use += buffer.bytes();
   statistics_.peak_in_use = std::max(statistics_.peak_in_use, statistics_.in_use);
-  return {shared_from_this(), std::move(buffer)};
+  return {shared_from_this(), std::move(buffer), flags};
 }
 
-Buffer CachingAllocator::reserve(std::uint64_t bytes, const std::string& what) {
+Buffer CachingAllocator::reserve(std::uint64_t bytes, const std::string& what, std::uint32_t flags) {
   const auto attempt = [&]() -> std::optional<Buffer> {
     tern_buffer raw = nullptr;
-    const tern_status status = device_->api().buffer_create(device_->raw(), std::max<std::uint64_t>(bytes, 1), &raw);
+    const tern_status status =
+        device_->api().buffer_create(device_->raw(), std::max<std::uint64_t>(bytes, 1), flags, &raw);
     if (status == TERN_OUT_OF_MEMORY) return std::nullopt;
     check(status, device_->backend(), cat(device_->name(), ": allocating ", human_bytes(bytes), " for ", what));
     return Buffer(device_, raw, bytes);
   };
   std::optional<Buffer> buffer = attempt();
-  if (!buffer && !cached_.empty()) {
-    drop_cache();
+  if (!buffer && drop_cache()) {
     buffer = attempt();
     if (buffer) ++statistics_.retries;
   }
@@ -84,21 +86,26 @@ Buffer CachingAllocator::reserve(std::uint64_t bytes, const std::string& what) {
   return std::move(*buffer);
 }
 
-void CachingAllocator::take_back(Buffer buffer) noexcept {
+void CachingAllocator::take_back(Buffer buffer, std::uint32_t flags) noexcept {
   const std::lock_guard lock(mutex_);
   statistics_.in_use -= buffer.bytes();
   const std::uint64_t size = buffer.bytes();
-  cached_.emplace(size, std::move(buffer));
+  cached_[flags].emplace(size, std::move(buffer));
 }
 
-void CachingAllocator::drop_cache() {
-  for (const auto& [size, buffer] : cached_) statistics_.reserved -= size;
+bool CachingAllocator::drop_cache() {
+  bool any = false;
+  for (const auto& [flags, blocks] : cached_) {
+    for (const auto& [size, buffer] : blocks) statistics_.reserved -= size;
+    any = any || !blocks.empty();
+  }
   cached_.clear();
+  return any;
 }
 
 void CachingAllocator::empty_cache() {
   const std::lock_guard lock(mutex_);
-  drop_cache();
+  (void)drop_cache();
 }
 
 AllocatorStatistics CachingAllocator::statistics() const {

@@ -31,8 +31,8 @@ class CachingAllocator : public std::enable_shared_from_this<CachingAllocator> {
   class Block {
    public:
     Block() = default;
-    Block(std::shared_ptr<CachingAllocator> owner, Buffer buffer)
-        : owner_(std::move(owner)), buffer_(std::move(buffer)) {}
+    Block(std::shared_ptr<CachingAllocator> owner, Buffer buffer, std::uint32_t flags)
+        : owner_(std::move(owner)), buffer_(std::move(buffer)), flags_(flags) {}
     Block(Block&&) noexcept = default;
     Block& operator=(Block&& other) noexcept;
     ~Block();
@@ -44,12 +44,13 @@ class CachingAllocator : public std::enable_shared_from_this<CachingAllocator> {
     void give_back() noexcept;
     std::shared_ptr<CachingAllocator> owner_;
     Buffer buffer_;
+    std::uint32_t flags_ = 0;
   };
 
   // At least `bytes`, uninitialised. Out of memory empties the cache and asks once more; then Failure (device) with
-  // what was asked for, in use and free. The caller sees to it that no work queued before still uses what a block gave
-  // back.
-  [[nodiscard]] Block allocate(std::uint64_t bytes, const std::string& what);
+  // what was asked for, in use and free. `flags` as of Device::allocate. The caller sees to it that no work queued
+  // before still uses what a block gave back.
+  [[nodiscard]] Block allocate(std::uint64_t bytes, const std::string& what, std::uint32_t flags = 0);
   // Gives everything cached back to the device.
   void empty_cache();
   [[nodiscard]] AllocatorStatistics statistics() const;
@@ -58,13 +59,13 @@ class CachingAllocator : public std::enable_shared_from_this<CachingAllocator> {
 
  private:
   explicit CachingAllocator(DevicePtr device) : device_(std::move(device)) {}
-  [[nodiscard]] Buffer reserve(std::uint64_t bytes, const std::string& what);
-  void take_back(Buffer buffer) noexcept;
-  void drop_cache();
+  [[nodiscard]] Buffer reserve(std::uint64_t bytes, const std::string& what, std::uint32_t flags);
+  void take_back(Buffer buffer, std::uint32_t flags) noexcept;
+  bool drop_cache();  // whether there was anything
 
   DevicePtr device_;
   mutable std::mutex mutex_;
-  std::multimap<std::uint64_t, Buffer> cached_;  // by size
+  std::map<std::uint32_t, std::multimap<std::uint64_t, Buffer>> cached_;  // by flags and size
   AllocatorStatistics statistics_;
 };
 

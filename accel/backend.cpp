@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -31,7 +34,56 @@ HostState& host_state() {
   return state;
 }
 
+// Tables that were loaded, and how many of their devices are open.
+struct LoadedState {
+  std::mutex mutex;
+  std::map<const tern_backend*, int> open;  // of every table
+  std::set<const tern_backend*> loaded;     // from files, and not finalized
+};
+
+LoadedState& loaded_state() {
+  static LoadedState state;
+  return state;
+}
+
+std::vector<std::string> words(const char* const* list) {
+  std::vector<std::string> out;
+  for (; list != nullptr && *list != nullptr; ++list) out.emplace_back(*list);
+  return out;
+}
+
 }  // namespace
+
+OpenDevice::OpenDevice(const tern_backend* table) : table_(table) {
+  auto& state = loaded_state();
+  const std::lock_guard lock(state.mutex);
+  ++state.open[table_];
+}
+
+OpenDevice::~OpenDevice() {
+  auto& state = loaded_state();
+  const std::lock_guard lock(state.mutex);
+  --state.open[table_];
+}
+
+void finalize_backends() {
+  auto& state = loaded_state();
+  const std::lock_guard lock(state.mutex);
+  std::erase_if(state.loaded, [&](const tern_backend* table) {
+    if (state.open[table] > 0) return false;
+    // It's the end: what a backend cannot put in order, nobody can now.
+    if (has_member(table, &tern_backend::finalize)) (void)table->finalize();
+    return true;
+  });
+}
+
+std::vector<std::string> Backend::device_options() const {
+  return has(&tern_backend::device_options) ? words(table_->device_options) : std::vector<std::string>();
+}
+
+std::vector<std::string> Backend::profiles() const {
+  return has(&tern_backend::profiles) ? words(table_->profiles) : std::vector<std::string>();
+}
 
 void set_host_options(const HostOptions& options) {
   auto& state = host_state();
@@ -69,6 +121,9 @@ Result<std::shared_ptr<const Backend>> Backend::load(const std::filesystem::path
     return device_error(cat(where, " lacks required functions: ", missing),
                         "add them to its table, as docs/backend-spec.md says");
   }
+  auto& state = loaded_state();
+  const std::lock_guard lock(state.mutex);
+  state.loaded.insert(table);
   return backend;
 }
 

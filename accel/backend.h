@@ -18,6 +18,14 @@ struct HostOptions {
 };
 void set_host_options(const HostOptions& options);
 
+// True where the table is long enough to hold the member and it is not null.
+template <typename Function>
+[[nodiscard]] bool has_member(const tern_backend* table, Function tern_backend::*member) {
+  const auto* base = reinterpret_cast<const char*>(table);
+  const auto* slot = reinterpret_cast<const char*>(&(table->*member));
+  return static_cast<std::uint64_t>(slot - base) + sizeof(Function) <= table->size && table->*member != nullptr;
+}
+
 // One plugin, loaded for the life of the process: vendor libraries do not survive unloading.
 class Backend {
  public:
@@ -33,12 +41,22 @@ class Backend {
   // The functions that a backend with devices of these capabilities must have and this one lacks, separated by commas.
   [[nodiscard]] std::string missing_functions(std::uint32_t capabilities) const;
 
+  // What the backend gives of an extension, cut off by no version: null where it has none of that name, or a shorter
+  // one.
+  template <typename Extension>
+  [[nodiscard]] const Extension* extension(const char* name) const {
+    const void* found = has(&tern_backend::get_extension) ? table_->get_extension(name) : nullptr;
+    if (found == nullptr || *static_cast<const std::uint32_t*>(found) < sizeof(Extension)) return nullptr;
+    return static_cast<const Extension*>(found);
+  }
+  // Lines "key: what it does", and names of devices that can be described.
+  [[nodiscard]] std::vector<std::string> device_options() const;
+  [[nodiscard]] std::vector<std::string> profiles() const;
+
   // True where this plugin's table is long enough to hold the member and it is not null.
   template <typename Function>
   [[nodiscard]] bool has(Function tern_backend::*member) const {
-    const auto* base = reinterpret_cast<const char*>(table_);
-    const auto* slot = reinterpret_cast<const char*>(&(table_->*member));
-    return static_cast<std::uint64_t>(slot - base) + sizeof(Function) <= table_->size && table_->*member != nullptr;
+    return has_member(table_, member);
   }
 
  private:
@@ -47,9 +65,25 @@ class Backend {
   std::filesystem::path file_;
 };
 
+// Ends the loaded plugins in order: tells each that has no open device that nothing more will be asked of it. The
+// program's last act.
+void finalize_backends();
+
 // Plugin files in the order searched: $TERN_BACKEND_PATH (colon-separated folders), then ../lib/tern/backends beside
 // the program. A later file of the same name as an earlier one is left out.
 [[nodiscard]] std::vector<std::filesystem::path> find_backend_files();
+
+// Devices of one table that are open: until there are none, it isn't finalized.
+class OpenDevice {
+ public:
+  explicit OpenDevice(const tern_backend* table);
+  OpenDevice(const OpenDevice&) = delete;
+  OpenDevice& operator=(const OpenDevice&) = delete;
+  ~OpenDevice();
+
+ private:
+  const tern_backend* table_;
+};
 
 // A plugin's texts end where their arrays do, whatever the plugin wrote.
 void terminate_texts(tern_device_info& info);

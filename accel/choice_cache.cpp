@@ -72,6 +72,10 @@ void ChoiceCache::replay(const std::map<std::string, std::string>& choices) {
   for (const auto& [key, choice] : choices) known_[key] = choice;
 }
 
+std::filesystem::path ChoiceCache::recipe_dir() const {
+  return file_.empty() ? file_ : std::filesystem::path(file_).replace_extension(".recipes");
+}
+
 void ChoiceCache::save() const {
   if (file_.empty() || !changed_) return;
   std::error_code error;

@@ -29,6 +29,9 @@ class ChoiceCache {
   [[nodiscard]] const std::map<std::string, std::string>& used() const { return used_; }
   void replay(const std::map<std::string, std::string>& choices);
 
+  // Where compiled graphs of the same device are kept; empty: nowhere.
+  [[nodiscard]] std::filesystem::path recipe_dir() const;
+
   // Writes new choices through a temporary file and a rename, so that two processes may do so at once.
   void save() const;
 

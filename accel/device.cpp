@@ -77,6 +77,15 @@ void Stream::record(const Event& event) const {
   check(device()->api().event_record(event.raw(), raw()), device()->backend(), "recording an event");
 }
 
+void Buffer::evict() const {
+  check(device()->api().buffer_evict(raw()), device()->backend(),
+        cat(device()->name(), ": giving back ", human_bytes(bytes_)));
+}
+void Buffer::restore() const {
+  check(device()->api().buffer_restore(raw()), device()->backend(),
+        cat(device()->name(), ": taking back ", human_bytes(bytes_)));
+}
+
 HostBuffer::HostBuffer(DevicePtr device, std::uint64_t bytes) : device_(std::move(device)), bytes_(bytes) {
   void* pointer = nullptr;
   check(device_->api().host_alloc(device_->raw(), bytes, &pointer), device_->backend(),
@@ -111,12 +120,35 @@ void require_functions(const Backend& backend, const tern_device_info& info, con
 
 }  // namespace
 
-Device::Device(std::shared_ptr<const Backend> backend, tern_device raw, int ordinal, const tern_device_info& info)
-    : backend_(std::move(backend)), raw_(raw), ordinal_(ordinal), info_(info) {}
+Device::Device(std::shared_ptr<const Backend> backend, std::string name, tern_device raw, const tern_device_info& info)
+    : backend_(std::move(backend)), open_(&backend_->api()), name_(std::move(name)), raw_(raw), info_(info) {}
 
 Device::~Device() { backend_->api().device_close(raw_); }
 
-Result<DevicePtr> Device::open(std::shared_ptr<const Backend> backend, int ordinal) {
+Result<DevicePtr> Device::describe(std::shared_ptr<const Backend> backend, const std::string& profile) {
+  const std::string name = cat(backend->name(), ":", profile);
+  const std::string where = cat("the description ", name);
+  return catching([&]() -> DevicePtr {
+    if (!backend->has(&tern_backend::device_describe)) {
+      throw Failure(device_error(cat("backend ", backend->name(), " describes no devices"),
+                                 "plan on a machine that has the device"));
+    }
+    tern_device_info info{};
+    info.size = sizeof(info);
+    check(backend->api().device_describe(profile.c_str(), &info), *backend, where);
+    terminate_texts(info);
+    require_functions(*backend, info, where);
+    tern_open_args args{};
+    args.size = sizeof(args);
+    args.ordinal = -1;
+    args.profile = profile.c_str();
+    tern_device raw = nullptr;
+    check(backend->api().device_open(&args, &raw), *backend, where);
+    return DevicePtr(new Device(backend, name, raw, info));
+  });
+}
+
+Result<DevicePtr> Device::open(std::shared_ptr<const Backend> backend, int ordinal, const DeviceOptions& options) {
   const auto& api = backend->api();
   const std::string where = cat("device ", backend->name(), ":", ordinal);
   return catching([&]() -> DevicePtr {
@@ -124,8 +156,10 @@ Result<DevicePtr> Device::open(std::shared_ptr<const Backend> backend, int ordin
     char reason[512] = "";
     const tern_status counted = api.device_count(&count, {reason, sizeof(reason) - 1});
     if (counted != TERN_OK || count <= 0) {
+      std::string why = reason;
+      if (why.empty() && counted != TERN_OK) why = backend->last_error();
       throw Failure(device_error(
-          cat("backend ", backend->name(), " finds no device", reason[0] != '\0' ? cat(": ", reason) : std::string()),
+          cat("backend ", backend->name(), " finds no device", why.empty() ? std::string() : cat(": ", why)),
           "choose another: `tern devices` lists them"));
     }
     if (ordinal < 0 || ordinal >= count) {
@@ -140,23 +174,35 @@ Result<DevicePtr> Device::open(std::shared_ptr<const Backend> backend, int ordin
     terminate_texts(info);
     require_functions(*backend, info, where);
     tern_device raw = nullptr;
-    check(api.device_open(ordinal, &raw), *backend, where);
-    return DevicePtr(new Device(backend, raw, ordinal, info));
+    tern_open_args args{};
+    args.size = sizeof(args);
+    args.ordinal = ordinal;
+    std::vector<tern_option> list;
+    for (const auto& [key, value] : options) list.push_back({key.c_str(), value.c_str()});
+    args.options = list.data();
+    args.num_options = static_cast<std::uint32_t>(list.size());
+    const tern_status opened = api.device_open(&args, &raw);
+    if (opened == TERN_INVALID_ARGUMENT && !options.empty()) {
+      throw Failure(usage_error(cat(where, " cannot be opened with these options: ", backend->last_error()),
+                                "`tern devices` lists those that there are"));
+    }
+    check(opened, *backend, where);
+    return DevicePtr(new Device(backend, cat(backend->name(), ":", ordinal), raw, info));
   });
 }
-
-std::string Device::name() const { return cat(backend_->name(), ":", ordinal_); }
 
 tern_memory_info Device::memory() const {
   tern_memory_info info{};
   info.size = sizeof(info);
   check(api().memory_info(raw_, &info), *backend_, cat(name(), ": reading memory use"));
+  // A description has nothing in use; a device that is open has less free than it has in all.
+  if (info_.described != 0) info.free -= std::min(info.free, info_.context_bytes);
   return info;
 }
 
-Buffer Device::allocate(std::uint64_t bytes, const std::string& what) {
+Buffer Device::allocate(std::uint64_t bytes, const std::string& what, std::uint32_t flags) {
   tern_buffer raw = nullptr;
-  check(api().buffer_create(raw_, std::max<std::uint64_t>(bytes, 1), &raw), *backend_,
+  check(api().buffer_create(raw_, std::max<std::uint64_t>(bytes, 1), flags, &raw), *backend_,
         cat(name(), ": allocating ", human_bytes(bytes), " for ", what));
   return {shared_from_this(), raw, bytes};
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "accel/backend.h"
 #include "base/status.h"
@@ -71,6 +72,10 @@ class Buffer : public Handle<tern_buffer, &tern_backend::buffer_destroy> {
   Buffer(DevicePtr device, tern_buffer raw, std::uint64_t bytes) : Handle(std::move(device), raw), bytes_(bytes) {}
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] tern_plane plane(std::uint64_t offset = 0) const { return {raw(), offset}; }
+  // Of one made with TERN_BUFFER_RECLAIMABLE: gives its memory back and keeps its address, and takes memory again. What
+  // it held is lost. Nothing queued may use it meanwhile.
+  void evict() const;
+  void restore() const;
 
  private:
   std::uint64_t bytes_ = 0;
@@ -96,16 +101,21 @@ class HostBuffer {
   std::uint64_t bytes_ = 0;
 };
 
-// An open device.
+// Settings of one device, by the keys that its backend lists.
+using DeviceOptions = std::vector<std::pair<std::string, std::string>>;
+
+// An open device, or the description of one that need not be here.
 class Device : public std::enable_shared_from_this<Device> {
  public:
-  // Errors (device): no such ordinal, or the backend's own reason.
-  static Result<DevicePtr> open(std::shared_ptr<const Backend> backend, int ordinal);
+  // Errors (device): no such ordinal, or the backend's own reason; (usage): options that it refuses.
+  static Result<DevicePtr> open(std::shared_ptr<const Backend> backend, int ordinal, const DeviceOptions& options = {});
+  // What a device of that profile would say: it plans and compiles, and runs nothing. Errors (device): there is none.
+  static Result<DevicePtr> describe(std::shared_ptr<const Backend> backend, const std::string& profile);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  [[nodiscard]] std::string name() const;  // "cpu:0"
+  [[nodiscard]] std::string name() const { return name_; }  // "cpu:0", and of a description "cpu:avx2"
   [[nodiscard]] const tern_device_info& info() const { return info_; }
   [[nodiscard]] bool can(std::uint32_t capability) const { return (info_.capabilities & capability) != 0; }
   [[nodiscard]] const Backend& backend() const { return *backend_; }
@@ -113,7 +123,8 @@ class Device : public std::enable_shared_from_this<Device> {
   [[nodiscard]] tern_device raw() const { return raw_; }
   [[nodiscard]] tern_memory_info memory() const;
 
-  [[nodiscard]] Buffer allocate(std::uint64_t bytes, const std::string& what);
+  // `flags`: TERN_BUFFER_*, what the buffer is for.
+  [[nodiscard]] Buffer allocate(std::uint64_t bytes, const std::string& what, std::uint32_t flags = 0);
   // Maps host pages that outlive the buffer, where the device can.
   [[nodiscard]] Result<Buffer> import_host(std::span<const std::byte> bytes);
   [[nodiscard]] HostBuffer allocate_host(std::uint64_t bytes);
@@ -128,10 +139,11 @@ class Device : public std::enable_shared_from_this<Device> {
   void fill(tern_plane dst, std::uint8_t byte, std::uint64_t bytes, const Stream& stream) const;
 
  private:
-  Device(std::shared_ptr<const Backend> backend, tern_device raw, int ordinal, const tern_device_info& info);
+  Device(std::shared_ptr<const Backend> backend, std::string name, tern_device raw, const tern_device_info& info);
   std::shared_ptr<const Backend> backend_;
+  OpenDevice open_;
+  std::string name_;
   tern_device raw_;
-  int ordinal_;
   tern_device_info info_;
 };
 

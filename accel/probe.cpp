@@ -28,6 +28,7 @@ struct ProbeAnswer {
   char reason[512];
   std::int32_t probe_rank;
   std::int32_t devices;
+  std::int32_t text_bytes;  // of the lines behind the infos: options, an empty one, profiles
 };
 
 void put(char* to, std::size_t capacity, const std::string& text) {
@@ -50,6 +51,7 @@ void answer_in_child(const fs::path& file, int fd) {
   ProbeAnswer answer{};
   answer.probe_rank = -1;
   std::vector<tern_device_info> infos;
+  std::string text;
   auto backend = Backend::load(file);
   if (!backend) {
     put(answer.reason, sizeof(answer.reason), backend.error().problem);  // its mend is for who named the file
@@ -58,6 +60,9 @@ void answer_in_child(const fs::path& file, int fd) {
     put(answer.name, sizeof(answer.name), api.name);
     put(answer.version, sizeof(answer.version), api.version);
     answer.probe_rank = api.probe_rank;
+    for (const std::string& line : (*backend)->device_options()) text += line + '\n';
+    text += '\n';
+    for (const std::string& name : (*backend)->profiles()) text += name + '\n';
     std::int32_t count = 0;
     const tern_status status = api.device_count(&count, {answer.reason, sizeof(answer.reason) - 1});
     if (status != TERN_OK && answer.reason[0] == '\0') {
@@ -75,8 +80,10 @@ void answer_in_child(const fs::path& file, int fd) {
     }
   }
   answer.devices = static_cast<std::int32_t>(infos.size());
+  answer.text_bytes = static_cast<std::int32_t>(text.size());
   write_all(fd, &answer, sizeof(answer));
   write_all(fd, infos.data(), infos.size() * sizeof(tern_device_info));
+  write_all(fd, text.data(), text.size());
 }
 
 struct Child {
@@ -130,6 +137,18 @@ void collect(std::vector<Child>& children, Clock::time_point deadline) {
   }
 }
 
+// Options, an empty line, profiles.
+void read_lines(const std::string& text, ProbedBackend& out) {
+  std::vector<std::string>* list = &out.options;
+  for (const std::string_view line : split(text, '\n')) {
+    if (line.empty()) {
+      list = &out.profiles;
+    } else {
+      list->emplace_back(line);
+    }
+  }
+}
+
 ProbedBackend read_answer(const fs::path& file, const std::string& bytes) {
   ProbedBackend out;
   out.file = file;
@@ -149,6 +168,7 @@ ProbedBackend read_answer(const fs::path& file, const std::string& bytes) {
     terminate_texts(info);
     out.devices.push_back(info);
   }
+  read_lines(bytes.substr(bytes.size() - static_cast<std::size_t>(answer.text_bytes)), out);
   if (out.devices.empty() && out.absent_reason.empty()) out.absent_reason = "no device found";
   return out;
 }
@@ -157,8 +177,9 @@ bool is_whole(const std::string& bytes) {
   if (bytes.size() < sizeof(ProbeAnswer)) return false;
   ProbeAnswer answer{};
   std::memcpy(&answer, bytes.data(), sizeof(answer));
-  return answer.devices >= 0 &&
-         bytes.size() == sizeof(answer) + static_cast<std::size_t>(answer.devices) * sizeof(tern_device_info);
+  return answer.devices >= 0 && answer.text_bytes >= 0 &&
+         bytes.size() == sizeof(answer) + static_cast<std::size_t>(answer.devices) * sizeof(tern_device_info) +
+                             static_cast<std::size_t>(answer.text_bytes);
 }
 
 // Ends the child and says what became of it: "" where it ended by itself with an answer.

@@ -51,8 +51,8 @@ std::string plugin_word(const std::filesystem::path& file) {
 }
 
 // Opens a named device: its own plugin, libtern_NAME.so, is loaded and no other is touched.
-Result<SelectedDevice> open_named(const DeviceName& name, const std::string& flag,
-                                  const std::filesystem::path& backend_file) {
+Result<SelectedDevice> open_named(const DeviceName& name, const std::string& flag, const DeviceRequest& request) {
+  const std::filesystem::path& backend_file = request.backend_file;
   const std::vector<std::filesystem::path> files =
       backend_file.empty() ? find_backend_files() : std::vector<std::filesystem::path>{backend_file};
   std::vector<std::string> known;
@@ -67,7 +67,7 @@ Result<SelectedDevice> open_named(const DeviceName& name, const std::string& fla
       known.push_back((*backend)->name());
       continue;
     }
-    auto device = Device::open(*backend, name.ordinal);
+    auto device = Device::open(*backend, name.ordinal, request.options);
     if (!device) return device.error();
     return SelectedDevice{*device, true, cat("named by ", flag)};
   }
@@ -85,12 +85,12 @@ Result<SelectedDevice> select_device(const DeviceRequest& request, const ProbeOp
   if (!named->first.empty()) {
     auto name = parse_device_name(named->first, named->second);
     if (!name) return name.error();
-    return open_named(*name, named->second, request.backend_file);
+    return open_named(*name, named->second, request);
   }
   if (!request.backend_file.empty()) {
     auto backend = Backend::load(request.backend_file);
     if (!backend) return backend.error();
-    auto device = Device::open(*backend, 0);
+    auto device = Device::open(*backend, 0, request.options);
     if (!device) return device.error();
     return SelectedDevice{*device, true, "named by --backend"};
   }
@@ -106,7 +106,7 @@ Result<SelectedDevice> select_device(const DeviceRequest& request, const ProbeOp
     if (candidate.probe_rank < 0) continue;
     auto backend = Backend::load(candidate.file);
     if (!backend) return backend.error();
-    auto device = Device::open(*backend, 0);
+    auto device = Device::open(*backend, 0, request.options);
     if (!device) return device.error();
     return SelectedDevice{*device, false, "best that probing found"};
   }

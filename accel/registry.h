@@ -18,8 +18,10 @@ struct ProbedBackend {
   std::string version;
   int probe_rank = -1;  // -1: never chosen by itself
   std::vector<tern_device_info> devices;
-  std::string absent_reason;  // why there is no device, in plain words with the mend
-  bool remembered = false;    // the verdict is an earlier probe's
+  std::vector<std::string> options;   // of its devices: "key: what it does"
+  std::vector<std::string> profiles;  // of devices that it describes
+  std::string absent_reason;          // why there is no device, in plain words with the mend
+  bool remembered = false;            // the verdict is an earlier probe's
 };
 
 struct ProbeOptions {
@@ -36,6 +38,7 @@ struct ProbeOptions {
 struct DeviceRequest {
   std::string device = "auto";         // --device: "auto", "cpu", "cuda:0"
   std::filesystem::path backend_file;  // --backend: a plugin outside of the search path
+  DeviceOptions options;               // --device_options
 };
 
 // A device and how it came to be taken: an explicit one never falls back.

@@ -18,9 +18,15 @@ bool present(const Backend& backend) {
   return backend.has(Member);
 }
 
+// Who lists profiles describes them.
+bool describes(const Backend& backend) {
+  return backend.profiles().empty() || backend.has(&tern_backend::device_describe);
+}
+
 constexpr Requirement kRequirements[] = {
     {"device_count", 0, present<&tern_backend::device_count>},
     {"device_info", 0, present<&tern_backend::device_info>},
+    {"device_describe", 0, describes},
     {"device_open", 0, present<&tern_backend::device_open>},
     {"device_close", 0, present<&tern_backend::device_close>},
     {"device_health", 0, present<&tern_backend::device_health>},
@@ -49,6 +55,17 @@ constexpr Requirement kRequirements[] = {
     {"import_host", TERN_CAP_IMPORT_HOST, present<&tern_backend::import_host>},
     {"ipc_export", TERN_CAP_IPC, present<&tern_backend::ipc_export>},
     {"ipc_import", TERN_CAP_IPC, present<&tern_backend::ipc_import>},
+    {"buffer_evict", TERN_CAP_EVICT, present<&tern_backend::buffer_evict>},
+    {"buffer_restore", TERN_CAP_EVICT, present<&tern_backend::buffer_restore>},
+    {"buffer_native", TERN_CAP_NATIVE_MEMORY, present<&tern_backend::buffer_native>},
+    {"buffer_adopt", TERN_CAP_NATIVE_MEMORY, present<&tern_backend::buffer_adopt>},
+    {"stream_native", TERN_CAP_NATIVE_STREAMS, present<&tern_backend::stream_native>},
+    {"stream_adopt", TERN_CAP_NATIVE_STREAMS, present<&tern_backend::stream_adopt>},
+    {"event_native", TERN_CAP_NATIVE_STREAMS, present<&tern_backend::event_native>},
+    {"event_adopt", TERN_CAP_NATIVE_STREAMS, present<&tern_backend::event_adopt>},
+    {"profile_start", TERN_CAP_PROFILE, present<&tern_backend::profile_start>},
+    {"profile_stop", TERN_CAP_PROFILE, present<&tern_backend::profile_stop>},
+    {"profile_collect", TERN_CAP_PROFILE, present<&tern_backend::profile_collect>},
     {"copy_peer", TERN_CAP_PEER_COPY, present<&tern_backend::copy_peer>},
     {"capture_begin", TERN_CAP_CAPTURE, present<&tern_backend::capture_begin>},
     {"capture_end", TERN_CAP_CAPTURE, present<&tern_backend::capture_end>},
@@ -63,8 +80,12 @@ constexpr Requirement kRequirements[] = {
     {"compile", TERN_CAP_WHOLE_GRAPH, present<&tern_backend::compile>},
     {"launch_recipe", TERN_CAP_WHOLE_GRAPH, present<&tern_backend::launch_recipe>},
     {"recipe_destroy", TERN_CAP_WHOLE_GRAPH, present<&tern_backend::recipe_destroy>},
+    {"recipe_save", TERN_CAP_RECIPE_FILES, present<&tern_backend::recipe_save>},
+    {"recipe_load", TERN_CAP_RECIPE_FILES, present<&tern_backend::recipe_load>},
     {"comm_unique_id", TERN_CAP_COLLECTIVES, present<&tern_backend::comm_unique_id>},
     {"comm_init", TERN_CAP_COLLECTIVES, present<&tern_backend::comm_init>},
+    {"comm_split", TERN_CAP_COLLECTIVES, present<&tern_backend::comm_split>},
+    {"comm_info", TERN_CAP_COLLECTIVES, present<&tern_backend::comm_info>},
     {"all_reduce", TERN_CAP_COLLECTIVES, present<&tern_backend::all_reduce>},
     {"all_gather", TERN_CAP_COLLECTIVES, present<&tern_backend::all_gather>},
     {"reduce_scatter", TERN_CAP_COLLECTIVES, present<&tern_backend::reduce_scatter>},
@@ -75,7 +96,7 @@ constexpr Requirement kRequirements[] = {
     {"group_begin", TERN_CAP_COLLECTIVES, present<&tern_backend::group_begin>},
     {"group_end", TERN_CAP_COLLECTIVES, present<&tern_backend::group_end>},
     {"comm_async_error", TERN_CAP_COLLECTIVES, present<&tern_backend::comm_async_error>},
-    {"comm_abort", TERN_CAP_COLLECTIVES, present<&tern_backend::comm_abort>},
+    {"comm_abort", TERN_CAP_COMM_ABORT, present<&tern_backend::comm_abort>},
     {"comm_destroy", TERN_CAP_COLLECTIVES, present<&tern_backend::comm_destroy>},
 };
 

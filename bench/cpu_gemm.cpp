@@ -45,7 +45,8 @@ class Bench {
  public:
   explicit Bench(int threads) : host_{sizeof(tern_host), TERN_ABI_MAJOR, TERN_ABI_MINOR, threads, nullptr, nullptr} {
     backend_ = tern_backend_entry(&host_);
-    must(backend_->device_open(0, &device_), "device_open");
+    constexpr tern_open_args first = {.size = sizeof(tern_open_args)};
+    must(backend_->device_open(&first, &device_), "device_open");
     must(backend_->stream_create(device_, 0, &stream_), "stream_create");
   }
 
@@ -101,7 +102,7 @@ class Bench {
 
   tern_plane plane(std::uint64_t bytes) {
     tern_buffer buffer = nullptr;
-    must(backend_->buffer_create(device_, std::max<std::uint64_t>(bytes, 64), &buffer), "buffer_create");
+    must(backend_->buffer_create(device_, std::max<std::uint64_t>(bytes, 64), 0, &buffer), "buffer_create");
     buffers_.push_back(buffer);
     void* at = nullptr;
     must(backend_->buffer_host_pointer(buffer, &at), "buffer_host_pointer");

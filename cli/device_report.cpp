@@ -90,23 +90,24 @@ std::string device_text(const accel::ProbedBackend& backend, int ordinal) {
   return out;
 }
 
+std::string json_list(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted(words.size());
+  std::transform(words.begin(), words.end(), quoted.begin(), json_quote);
+  return cat("[", join(quoted, ", "), "]");
+}
+
 std::string device_json(const accel::ProbedBackend& backend, int ordinal) {
   const auto& info = backend.devices[static_cast<std::size_t>(ordinal)];
   const auto health = health_of(backend, ordinal);
-  const auto quoted_list = [](const std::vector<std::string>& words) {
-    std::vector<std::string> quoted(words.size());
-    std::transform(words.begin(), words.end(), quoted.begin(), json_quote);
-    return cat("[", join(quoted, ", "), "]");
-  };
   std::vector<std::string> rates;
   for (const auto& rate : product_rates(info)) rates.push_back(cat(json_quote(rate.dtype), ": ", fixed(rate.rate, 2)));
   std::string out =
       cat("{\"device\": ", json_quote(cat(backend.name, ":", ordinal)), ", \"name\": ", json_quote(info.name),
           ", \"arch\": ", json_quote(info.arch), ", \"driver\": ", json_quote(info.driver_version),
           ", \"memory_bytes\": ", info.memory_bytes, ", \"largest_allocation_bytes\": ", info.largest_allocation_bytes);
-  out += cat(", \"compute_units\": ", info.compute_units, ", \"storage_dtypes\": ", quoted_list(storage_dtypes(info)),
+  out += cat(", \"compute_units\": ", info.compute_units, ", \"storage_dtypes\": ", json_list(storage_dtypes(info)),
              ", \"matmul_rate\": {", join(rates, ", "), "}, \"matrix_units\": ", json_quote(matrix_units(info)),
-             ", \"link\": ", json_quote(info.link), ", \"peers\": ", quoted_list(peers(backend, info)));
+             ", \"link\": ", json_quote(info.link), ", \"peers\": ", json_list(peers(backend, info)));
   out += cat(", \"pci_address\": ", json_quote(info.pci_address), ", \"numa_node\": ", info.numa_node,
              ", \"health\": ", json_quote(health.state), ", \"health_reason\": ", json_quote(health.reason), "}");
   return out;
@@ -122,6 +123,8 @@ std::string backend_text(const accel::ProbedBackend& backend, const std::string&
   const auto name = backend.name.empty() ? backend.file.stem().string() : backend.name;
   std::string out = cat(name, backend.version.empty() ? "" : " ", backend.version, "  ", backend.file.string(), "\n");
   if (backend.devices.empty()) out += cat("  absent: ", backend.absent_reason, "\n");
+  for (const std::string& option : backend.options) out += cat("  --device_options ", option, "\n");
+  if (!backend.profiles.empty()) out += cat("  describes ", join(backend.profiles, ", "), "\n");
   for (int i = 0; i < static_cast<int>(backend.devices.size()); ++i) {
     if (is_wanted(device, backend, i)) out += device_text(backend, i);
   }
@@ -136,6 +139,7 @@ std::string backend_json(const accel::ProbedBackend& backend, const std::string&
   return cat("{\"backend\": ", json_quote(backend.name), ", \"version\": ", json_quote(backend.version),
              ", \"file\": ", json_quote(backend.file.string()),
              ", \"absent_reason\": ", backend.devices.empty() ? json_quote(backend.absent_reason) : std::string("null"),
+             ", \"device_options\": ", json_list(backend.options), ", \"profiles\": ", json_list(backend.profiles),
              ", \"devices\": [", join(devices, ", "), "]}");
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "accel/backend.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/flags/command_line.h"
@@ -89,7 +90,9 @@ int main(int argc, char** argv) {
   // A file that reaches the user's limit of size is a write that fails, not the end of the program.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return tern::cli::guarded({argv + (argc > 0 ? 1 : 0), argv + argc});
+    const int status = tern::cli::guarded({argv + (argc > 0 ? 1 : 0), argv + argc});
+    tern::accel::finalize_backends();  // everything that a command opened is closed
+    return status;
   } catch (...) {
     return static_cast<int>(tern::ErrorKind::failed);
   }

@@ -15,11 +15,34 @@ std::optional<graph::Fallback> fallback_policy(const Arguments& arguments) {
   return word == "warn" ? graph::Fallback::warn : graph::Fallback::forbid;
 }
 
+// KEY=VALUE words, or several in one with commas between them; a piece without = goes on with the last value, which may
+// be a list itself.
+accel::DeviceOptions device_options(const Arguments& arguments) {
+  accel::DeviceOptions options;
+  for (const std::string& word : arguments.list("device_options")) {
+    bool continues = false;
+    for (const std::string_view piece : split(word, ',')) {
+      const auto equals = piece.find('=');
+      if (equals != std::string_view::npos && equals > 0) {
+        options.emplace_back(piece.substr(0, equals), piece.substr(equals + 1));
+      } else if (continues) {
+        options.back().second += cat(",", piece);
+      } else {
+        throw Failure(usage_error(cat("--device_options ", word, " is not KEY=VALUE"),
+                                  "write it like memory_limit=4000000000; tern devices lists the keys"));
+      }
+      continues = true;
+    }
+  }
+  return options;
+}
+
 }  // namespace
 
 session::RuntimeOptions runtime_options(const Arguments& arguments) {
   session::RuntimeOptions options;
   options.device = arguments.string("device");
+  options.device_options = device_options(arguments);
   options.backend_file = arguments.maybe_string("backend").value_or("");
   options.num_threads = static_cast<int>(arguments.maybe_integer("threads").value_or(0));
   options.fallback = fallback_policy(arguments);

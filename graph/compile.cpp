@@ -64,8 +64,8 @@ std::vector<std::int32_t> recipe_arguments(const Graph& graph, std::span<const s
   return out;
 }
 
-CompiledSegment compile_segment(const Graph& graph, std::span<const std::int32_t> nodes, const accel::DevicePtr& device,
-                                accel::ChoiceCache& choices) {
+accel::CompiledGraph compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
+                                     const accel::DevicePtr& device, accel::ChoiceCache& choices) {
   const std::vector<std::int32_t> arguments = recipe_arguments(graph, nodes);
   std::map<std::int32_t, std::int32_t> argument_of;
   for (std::size_t a = 0; a < arguments.size(); ++a) argument_of[arguments[a]] = static_cast<std::int32_t>(a);
@@ -142,16 +142,10 @@ CompiledSegment compile_segment(const Graph& graph, std::span<const std::int32_t
   desc.values = values.data();
   desc.nodes = made_nodes.data();
 
-  CompiledSegment out;
-  out.info.size = sizeof(out.info);
-  tern_recipe raw = nullptr;
   const std::string key = segment_key(graph, nodes);
   accel::PlanOptions options;
   options.choice = choices.remembered(key);
-  const tern_plan_options how = options.c_options();
-  accel::check(device->api().compile(device->raw(), &desc, &how, &raw, &out.info), device->backend(),
-               cat(device->name(), ": compiling a graph of ", made_nodes.size(), " ops"));
-  out.recipe = accel::Recipe(device, raw);
+  accel::CompiledGraph out = accel::compile_graph(device, desc, options, choices.recipe_dir());
   choices.remember(key, out.info.choice);
   return out;
 }

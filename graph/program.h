@@ -43,6 +43,7 @@ struct MemoryReport {
   std::uint64_t arenas = 0;     // intermediates, inputs, workspaces
   std::uint64_t live_peak = 0;  // floor under any plan
   std::uint64_t library = 0;    // taken by the vendor's library
+  std::uint64_t context = 0;    // taken by the device itself once it's open; all programs share it
   std::uint64_t packs = 0;      // weights in a private layout that this program reads; others may share them
   std::uint64_t host_scratch = 0;
   std::uint64_t staging = 0;  // pinned host copies of inputs and outputs

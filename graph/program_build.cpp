@@ -152,7 +152,7 @@ class Builder {
         infos_[s] = known->second.info();
         step_plan_[s] = &known->second;
       } else if (step.kind == StepKind::recipe) {
-        CompiledSegment compiled = compile_segment(p_.graph(), step.nodes, p_.device, choices_);
+        accel::CompiledGraph compiled = compile_segment(p_.graph(), step.nodes, p_.device, choices_);
         step.recipe = std::move(compiled.recipe);
         infos_[s] = compiled.info;
         p_.report.library += compiled.info.library_bytes;
@@ -226,6 +226,7 @@ class Builder {
       }
       if (schedule.records[s]) p_.steps[s].event = p_.device->make_event();
     }
+    p_.report.context = p_.device->info().context_bytes;
     p_.report.arenas = plan_.total_bytes();
     p_.report.live_peak = plan_.live_peak;
   }

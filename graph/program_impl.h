@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "accel/recipe_cache.h"
 #include "graph/pack_choice.h"
 #include "graph/program.h"
 
@@ -111,15 +112,11 @@ class HostArgs {
   tern_host_args args_{};
 };
 
-// Compiles the nodes of a step into one recipe (devices without single ops). `arguments` are the storages, in the
-// recipe's order, that its tensors must be given for.
-struct CompiledSegment {
-  accel::Recipe recipe;
-  tern_plan_info info{};
-};
+// The storages, in the recipe's order, that the tensors of a recipe of these nodes must be given for.
 [[nodiscard]] std::vector<std::int32_t> recipe_arguments(const Graph& graph, std::span<const std::int32_t> nodes);
-// The recipe's choice is remembered and replayed as a kernel's is.
-[[nodiscard]] CompiledSegment compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
-                                              const accel::DevicePtr& device, accel::ChoiceCache& choices);
+// Compiles the nodes of a step into one recipe (devices without single ops), or loads one that was kept. Its choice is
+// remembered and replayed as a kernel's is.
+[[nodiscard]] accel::CompiledGraph compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
+                                                   const accel::DevicePtr& device, accel::ChoiceCache& choices);
 
 }  // namespace tern::graph

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "accel/device_profile.h"
 #include "base/strings.h"
 #include "graph/program_impl.h"
 #include "ops/table.h"
@@ -139,9 +140,19 @@ class Runner {
     return s + 1;
   }
 
+  // What a device's own recording calls the work of a step.
+  [[nodiscard]] std::string range_of(const Step& step) const {
+    if (step.transfer >= 0)
+      return cat(step.kind == StepKind::upload ? "upload " : "download ", p_.transfers[index(step.transfer)].name);
+    const Node& first = p_.graph().nodes()[index(step.nodes[0])];
+    const std::string op(ops::op_spec(first.call.op).name);
+    return step.nodes.size() == 1 ? op : cat(op, " and ", step.nodes.size() - 1, " more ops");
+  }
+
   // Runs one step alone, so that its time is its own. A compiled graph counts as its first op.
   void run_timed(std::size_t s) {
     const Step& step = p_.steps[s];
+    const accel::ProfileRange range(*p_.device, range_of(step));
     const double begin = now_seconds();
     (void)run_step(s);
     p_.stream(step.lane).synchronize();

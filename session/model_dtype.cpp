@@ -43,7 +43,7 @@ tern_compute compute_dtype(const tern_device_info& device, tern_dtype dtype) {
 }
 
 Result<tern_dtype> activation_dtype(const tern_device_info& device, std::optional<tern_dtype> asked) {
-  if (!asked) return tern_dtype{TERN_F32};
+  if (!asked) return storable_dtype(device, device.activation_dtype);
   if (storable_dtype(device, *asked) == *asked) return *asked;
   return usage_error(cat("--activation_dtype is ", dtype_info(*asked).torch, ", and ", device.name, " can't store it"),
                      "drop the flag");

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "graph/bind.h"
+#include "io/file_writer.h"
 
 namespace tern::session {
 namespace {
@@ -16,6 +17,29 @@ accel::DevicePtr open_host(const accel::DevicePtr& device) {
   request.device = "cpu";
   auto host = accel::select_device(request, probe_options());
   return host.ok() ? host->device : nullptr;
+}
+
+// TERN_PROFILE=FILE.json: what runs from now on is recorded.
+void record_trace(const std::filesystem::path& file, Runtime& runtime) {
+  if (file.extension() != ".json") return;
+  if (!runtime.device->can(TERN_CAP_PROFILE)) {
+    log_warn(cat(runtime.device->name(), " does not tell what ran when, so there is no ", file.string()));
+    return;
+  }
+  runtime.recording = std::make_unique<accel::DeviceProfile>(runtime.device);
+  runtime.trace_file = file;
+}
+
+void write_trace(const Runtime& runtime) {
+  if (!runtime.recording) return;
+  const auto records = runtime.recording->collect();
+  const auto written = io::write_file(runtime.trace_file, accel::trace_json(records, runtime.device->name()));
+  if (written.ok()) {
+    log_info(
+        cat("trace of ", records.size(), " pieces of work: ", runtime.trace_file.string(), " (Perfetto opens it)"));
+  } else {
+    log_warn(cat("no trace was written: ", written.error().line()));
+  }
 }
 
 }  // namespace
@@ -48,6 +72,7 @@ Result<accel::SelectedDevice> open_device(const RuntimeOptions& options) {
   set_up_host(options.num_threads);
   accel::DeviceRequest request;
   request.device = options.device;
+  request.options = options.device_options;
   request.backend_file = options.backend_file;
   auto selected = accel::select_device(request, probe_options());
   if (selected) {
@@ -68,8 +93,10 @@ Result<std::unique_ptr<Runtime>> open_runtime(const RuntimeOptions& options) {
         options.fallback.value_or(selected.explicitly_named ? graph::Fallback::forbid : graph::Fallback::warn);
     bind.prefer_decomposition = options.reference_kernels;
     if (bind.fallback != graph::Fallback::forbid) runtime->host = open_host(selected.device);
-    const char* profile = std::getenv("TERN_PROFILE");
-    if (profile != nullptr && *profile != '\0') runtime->program.profile = std::make_shared<graph::Profile>();
+    if (const char* profile = std::getenv("TERN_PROFILE"); profile != nullptr && *profile != '\0') {
+      runtime->program.profile = std::make_shared<graph::Profile>();
+      record_trace(profile, *runtime);
+    }
     return runtime;
   });
 }
@@ -79,6 +106,7 @@ void show_profile(const Runtime& runtime) {
   const graph::Profile& profile = *runtime.program.profile;
   log_info(cat("time by op:\n", profile.to_text(profile.by_op())));
   log_info(cat("time by op and shape:\n", profile.to_text(profile.by_shape())));
+  write_trace(runtime);
 }
 
 }  // namespace tern::session

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "accel/choice_cache.h"
+#include "accel/device_profile.h"
 #include "accel/registry.h"
 #include "graph/program.h"
 
@@ -14,6 +15,7 @@ namespace tern::session {
 
 struct RuntimeOptions {
   std::string device = "auto";              // "cpu", "npu:0"
+  accel::DeviceOptions device_options;      // settings of it, by the keys that its backend lists
   std::filesystem::path backend_file;       // a plugin outside of the search path
   int num_threads = 0;                      // of the host's pool; 0: one a core
   std::optional<graph::Fallback> fallback;  // none: forbid where the device was named, else warn
@@ -25,6 +27,8 @@ struct Runtime {
   accel::DevicePtr host;  // runs what the device cannot; null: nothing may
   accel::ChoiceCache choices;
   graph::ProgramOptions program;
+  std::unique_ptr<accel::DeviceProfile> recording;  // what runs on the device, where a trace is asked for
+  std::filesystem::path trace_file;
 
   // A program over `store`'s tensors. Throws what graph::Program::build throws.
   [[nodiscard]] std::unique_ptr<graph::Program> build(const graph::Graph& graph,
@@ -45,7 +49,8 @@ void set_up_host(int num_threads);
 [[nodiscard]] Result<accel::SelectedDevice> open_device(const RuntimeOptions& options);
 
 // A device made ready for programs. With TERN_PROFILE in the environment the time of each op is taken, and told when
-// the runtime goes (show_profile). Errors as open_device.
+// the runtime goes (show_profile); where its value is the name of a .json file, a trace of what ran on the device goes
+// there. Errors as open_device.
 [[nodiscard]] Result<std::unique_ptr<Runtime>> open_runtime(const RuntimeOptions& options);
 
 // Tells where the time of the programs went, where it was taken.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "backends/cpu/interface.h"
 #include "backends/cpu/runtime.h"
 #include "backends/cpu/system.h"
@@ -35,7 +37,7 @@ bool has_bf16_products(Target target) { return target == Target::avx512_bf16; }
 
 void fill_info(tern_device_info& info, Target target) {
   info.capabilities = TERN_CAP_CAPTURE | TERN_CAP_IMPORT_HOST | TERN_CAP_DYNAMIC_SHAPES | TERN_CAP_HOST_POINTER |
-                      TERN_CAP_PHILOX | TERN_CAP_EAGER;
+                      TERN_CAP_PHILOX | TERN_CAP_EAGER | TERN_CAP_EVICT | TERN_CAP_NATIVE_MEMORY | TERN_CAP_PROFILE;
   put_text({info.name, sizeof info.name}, processor_name());
   put_text({info.arch, sizeof info.arch}, target_name(target));
   put_text({info.driver_version, sizeof info.driver_version}, driver_version());
@@ -54,6 +56,14 @@ void fill_info(tern_device_info& info, Target target) {
   info.compute_units = host().num_threads > 0 ? host().num_threads : usable_threads();
   info.numa_node = -1;
   put_text({info.link, sizeof info.link}, "host");
+  info.activation_dtype = TERN_F32;
+}
+
+// The instruction set that a profile is named after, on a machine like this one; throws where it names none.
+Target profile_target(const char* profile) {
+  std::uint32_t place = 0;
+  require(tern_plugin_find_profile(target_names(), profile, &place));
+  return *target_from_name(profile);
 }
 
 }  // namespace
@@ -61,6 +71,15 @@ void fill_info(tern_device_info& info, Target target) {
 Host& host() {
   static Host instance;
   return instance;
+}
+
+const char* const kDeviceOptions[] = {"memory_limit: bytes that the buffers of this handle may take", nullptr};
+
+void require_present(const Device* device) {
+  if (device == nullptr) throw tern_plugin::Error(TERN_INVALID_ARGUMENT, "no device was given");
+  if (!device->described) return;
+  throw tern_plugin::Error(TERN_UNSUPPORTED, cat("cpu:", target_name(device->target),
+                                                 " is a description alone: there is no device to run on"));
 }
 
 tern_status device_count(int32_t* count, tern_text reason) {
@@ -86,15 +105,33 @@ tern_status device_info(int32_t ordinal, tern_device_info* info) {
   });
 }
 
-tern_status device_open(int32_t ordinal, tern_device* device) {
+tern_status device_describe(const char* profile, tern_device_info* info) {
   return guarded([&]() -> tern_status {
-    std::string why;
-    const auto target = choose_target(why);
-    if (ordinal != 0 || device == nullptr)
-      return fail(TERN_INVALID_ARGUMENT, cat("cpu:", ordinal, ": the one device is cpu:0"));
-    if (!target) return fail(TERN_UNSUPPORTED, why);
+    tern_device_info filled{};
+    fill_info(filled, profile_target(profile));
+    filled.described = 1;
+    return give_info(info, filled);
+  });
+}
+
+tern_status device_open(const tern_open_args* args, tern_device* device) {
+  return guarded([&]() -> tern_status {
+    tern_open_args own;
+    require(tern_plugin_take_open_args(args, kDeviceOptions, &own));
+    if (own.ordinal > 0 || device == nullptr)
+      return fail(TERN_INVALID_ARGUMENT, cat("cpu:", own.ordinal, ": the one device is cpu:0"));
     auto opened = std::make_unique<tern_device_s>();
-    opened->target = *target;
+    opened->described = own.profile != nullptr;
+    if (opened->described) {
+      opened->target = profile_target(own.profile);
+    } else {
+      std::string why;
+      const auto target = choose_target(why);
+      if (!target) return fail(TERN_UNSUPPORTED, why);
+      opened->target = *target;
+    }
+    opened->budget = std::make_shared<tern_plugin_memory>(tern_plugin_memory{UINT64_MAX, 0, 0});
+    require(tern_plugin_option_number(&own, "memory_limit", 0, UINT64_MAX, &opened->budget->total));
     opened->pool = shared_pool();
     *device = opened.release();
     return TERN_OK;
@@ -153,11 +190,16 @@ tern_status memory_info(tern_device device, tern_memory_info* info) {
   return guarded([&]() -> tern_status {
     if (device == nullptr || info == nullptr) return fail(TERN_INVALID_ARGUMENT, "memory_info: a null argument");
     const auto system = system_memory();
+    const tern_plugin_memory& budget = *device->budget;
     auto& held = memory();
     const std::lock_guard lock(held.mutex);
     tern_memory_info filled{};
-    filled.total = system.total;
-    filled.free = system.free;
+    filled.total = std::min(system.total, budget.total);
+    filled.free = std::min(system.free, budget.total - budget.in_use);
+    if (device->described) {
+      filled.free = filled.total;
+      return give_info(info, filled);
+    }
     filled.in_use_by_process = held.in_use;
     filled.peak_by_process = held.peak;
     return give_info(info, filled);

@@ -8,19 +8,30 @@ namespace tern::cpu {
 // device.cpp
 tern_status device_count(int32_t* count, tern_text reason);
 tern_status device_info(int32_t ordinal, tern_device_info* info);
-tern_status device_open(int32_t ordinal, tern_device* device);
+extern const char* const kDeviceOptions[];  // lines of tern_backend.device_options
+tern_status device_describe(const char* profile, tern_device_info* info);
+tern_status device_open(const tern_open_args* args, tern_device* device);
 tern_status device_close(tern_device device);
 tern_status device_health(tern_device device, int32_t* health, tern_text reason);
 tern_status doctor(uint32_t check, int32_t* level, tern_text line);
 tern_status memory_info(tern_device device, tern_memory_info* info);
 
 // memory.cpp
-tern_status buffer_create(tern_device device, uint64_t bytes, tern_buffer* buffer);
+tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, tern_buffer* buffer);
 tern_status buffer_destroy(tern_buffer buffer);
 tern_status buffer_host_pointer(tern_buffer buffer, void** pointer);
+tern_status buffer_evict(tern_buffer buffer);
+tern_status buffer_restore(tern_buffer buffer);
+tern_status buffer_native(tern_buffer buffer, tern_native* native);
+tern_status buffer_adopt(tern_device device, const tern_native* native, uint64_t bytes, tern_buffer* buffer);
 tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer);
 tern_status host_free(tern_device device, void* pointer);
 tern_status import_host(tern_device device, void* pointer, uint64_t bytes, tern_buffer* buffer);
+
+// profile.cpp
+tern_status profile_start(tern_device device);
+tern_status profile_stop(tern_device device);
+tern_status profile_collect(tern_device device, tern_profile_record* records, uint64_t capacity, uint64_t* count);
 
 // stream.cpp
 tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern_stream stream);

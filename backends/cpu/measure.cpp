@@ -169,7 +169,7 @@ std::shared_ptr<Plan> make_plan(Device& device, const tern_op_desc& desc, const 
 
 const KernelEntry& fastest(Device& device, const tern_op_desc& desc, std::span<const KernelEntry* const> candidates,
                            std::span<const std::int64_t, TERN_MAX_COUNTS> typical_counts) {
-  if (candidates.size() == 1) return *candidates.front();
+  if (candidates.size() == 1 || device.described) return *candidates.front();
   // One at a time: two measurements would slow each other.
   static std::mutex mutex;
   static std::map<std::string, const KernelEntry*> known;

@@ -11,8 +11,6 @@
 namespace tern::cpu {
 namespace {
 
-std::string choice_of(const KernelEntry& kernel, Target target) { return cat(kernel.name, "@", target_name(target)); }
-
 // A kernel as tern/plugin.h lists it.
 struct Listed : tern_plugin_kernel {
   const KernelEntry* entry;
@@ -67,6 +65,8 @@ std::vector<const KernelEntry*> find_kernels(tern_device device, const tern_op_d
 
 }  // namespace
 
+std::string choice_of(const KernelEntry& kernel, Target target) { return cat(kernel.name, "@", target_name(target)); }
+
 tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
   const tern_status status = guarded([&]() -> tern_status {
     tern_plugin_desc own;
@@ -112,6 +112,7 @@ tern_status bind(tern_plan plan, const tern_bind_args* given, tern_bound* out) {
     require(tern_plugin_take_bind_args(given, &own));
     if (plan == nullptr || out == nullptr) return fail(TERN_INVALID_ARGUMENT, "bind: a null argument");
     const Plan& planned = *plan->plan;
+    require_present(planned.device);
     const tern_op_signature& op = *planned.signature;
     require(tern_plugin_check_bound(planned.desc.get(), &own));
     auto made = std::make_shared<Bound>();

@@ -55,15 +55,26 @@ struct Memory {
 
 struct Device {
   Target target = Target::baseline;
-  std::shared_ptr<ThreadPool> pool;  // shared by all open handles of the process
+  bool described = false;                      // a description alone: nothing runs
+  std::shared_ptr<tern_plugin_memory> budget;  // what the buffers of this handle may take, and took
+  std::shared_ptr<ThreadPool> pool;            // shared by all open handles of the process
   std::mutex mutex;
-  std::vector<std::pair<void*, std::uint64_t>> host_blocks;  // from host_alloc
+  std::vector<void*> host_blocks;  // from host_alloc
 };
+
+// Throws where there is no device, or a description alone.
+void require_present(const Device* device);
+
+// What runs here; one device, so one for all handles.
+[[nodiscard]] tern_plugin::Recording& recording();
 
 struct Buffer {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
-  std::uint64_t reserved = 0;  // bytes allocated; 0: imported, somebody else's
+  std::uint64_t reserved = 0;  // bytes allocated; 0: imported or adopted, somebody else's
+  bool reclaimable = false;    // in pages of its own
+  bool evicted = false;        // those pages hold nothing and can't be touched
+  std::shared_ptr<tern_plugin_memory> budget;
 };
 
 struct Plan {
@@ -139,6 +150,10 @@ struct Event {
 [[nodiscard]] HostArgs copy_host_args(const Plan& plan, const tern_host_args* host_args);
 void run_bound(const Bound& bound, const HostArgs& host_args);
 void run_node(const Capture::Node& node);
+// The same, told to the profile if one is being recorded.
+void run_recorded(const Stream& stream, const Capture::Node& node);
+// The text that names a kernel where it computes for the target.
+[[nodiscard]] std::string choice_of(const KernelEntry& kernel, Target target);
 // Appends to the stream's capture, or runs at once. `node_id`, if given, takes the place in the capture.
 void submit(Stream& stream, Capture::Node node, std::uint64_t* node_id = nullptr);
 // The address of a plane, its range checked against the buffer; throws Failure.

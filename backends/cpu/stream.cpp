@@ -55,6 +55,7 @@ std::byte* plane_data(const tern_plane& plane, std::uint64_t bytes, const char* 
     throw Failure(data_error(what, "a buffer", "none", kCallAsSpecified));
   }
   const Buffer& buffer = *plane.buffer;
+  if (buffer.evicted) throw Failure(data_error(what, "a buffer with memory", "an evicted one", kCallAsSpecified));
   if (plane.offset > buffer.bytes || bytes > buffer.bytes - plane.offset) {
     throw Failure(data_error(what, cat("a range inside its buffer of ", buffer.bytes, " bytes"),
                              cat(bytes, " bytes at ", plane.offset), kCallAsSpecified));
@@ -103,7 +104,7 @@ void submit(Stream& stream, Capture::Node node, std::uint64_t* node_id) {
     capture->nodes.push_back(std::move(node));
     return;
   }
-  run_node(node);
+  run_recorded(stream, node);
 }
 
 tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern_stream stream) {
@@ -140,6 +141,7 @@ tern_status fill(tern_plane dst, uint8_t byte, uint64_t bytes, tern_stream strea
 tern_status stream_create(tern_device device, int32_t /*priority*/, tern_stream* stream) {
   return guarded([&]() -> tern_status {
     if (device == nullptr || stream == nullptr) return fail(TERN_INVALID_ARGUMENT, "stream_create: a null argument");
+    require_present(device);
     auto made = std::make_unique<tern_stream_s>();
     made->device = device;
     *stream = made.release();
@@ -173,6 +175,7 @@ tern_status stream_wait_event(tern_stream stream, tern_event event) {
 tern_status event_create(tern_device device, int32_t timing, tern_event* event) {
   return guarded([&]() -> tern_status {
     if (device == nullptr || event == nullptr) return fail(TERN_INVALID_ARGUMENT, "event_create: a null argument");
+    require_present(device);
     auto made = std::make_unique<tern_event_s>();
     made->timing = timing != 0;
     *event = made.release();
@@ -247,7 +250,7 @@ tern_status capture_launch(tern_capture capture, tern_stream stream) {
     if (capture == nullptr || stream == nullptr) return fail(TERN_INVALID_ARGUMENT, "capture_launch: a null argument");
     if (stream->recording() != nullptr) return fail(TERN_UNSUPPORTED, "capture_launch: captures do not nest");
     const std::lock_guard lock(capture->capture->mutex);
-    for (const auto& node : capture->capture->nodes) run_node(node);
+    for (const auto& node : capture->capture->nodes) run_recorded(*stream, node);
     return TERN_OK;
   });
 }

@@ -2,7 +2,9 @@
 
 #include <hwy/highway.h>
 #include <hwy/targets.h>
+#include <array>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/strings.h"
 
@@ -11,7 +13,7 @@ namespace {
 
 struct Entry {
   Target target;
-  std::string_view name;
+  const char* name;
 };
 
 // Best last.
@@ -53,6 +55,15 @@ std::int64_t highway_targets(Target target) {
 
 }  // namespace
 
+const char* const* target_names() {
+  static const auto names = [] {
+    std::array<const char*, std::size(kTargets) + 1> all{};
+    for (std::size_t i = 0; i < std::size(kTargets); ++i) all[i] = kTargets[i].name;
+    return all;
+  }();
+  return names.data();
+}
+
 std::string_view target_name(Target target) {
   for (const auto& entry : kTargets) {
     if (entry.target == target) return entry.name;
@@ -62,7 +73,7 @@ std::string_view target_name(Target target) {
 
 std::optional<Target> target_from_name(std::string_view name) {
   for (const auto& entry : kTargets) {
-    if (entry.name == name) return entry.target;
+    if (name == entry.name) return entry.target;
   }
   return std::nullopt;
 }

@@ -19,6 +19,8 @@ enum class Target {
   sve2 = 10,
 };
 
+// The names of all that there are for this architecture; null-terminated.
+[[nodiscard]] const char* const* target_names();
 [[nodiscard]] std::string_view target_name(Target target);
 [[nodiscard]] std::optional<Target> target_from_name(std::string_view name);
 

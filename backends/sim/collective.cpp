@@ -21,6 +21,7 @@ void combine(std::vector<T>& into, const std::vector<T>& from, std::int32_t redu
   for (std::size_t i = 0; i < into.size(); ++i) {
     switch (reduce) {
       case TERN_REDUCE_SUM:
+      case TERN_REDUCE_AVERAGE:
         into[i] += from[i];
         break;
       case TERN_REDUCE_MAX:
@@ -63,6 +64,9 @@ Tensor reduced(const std::vector<Part>& parts, std::uint64_t count) {
       combine(sum.real, mine.real, parts[0].reduce);
       combine(sum.integer, mine.integer, parts[0].reduce);
     }
+  }
+  if (parts[0].reduce == TERN_REDUCE_AVERAGE) {
+    for (double& element : sum.real) element /= static_cast<double>(parts.size());
   }
   return sum;
 }

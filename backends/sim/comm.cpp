@@ -1,45 +1,15 @@
-// Communicators between the simulated devices of one process, each rank on a stream of its own. A collective runs once
-// every rank's stream has come to it.
+// Collectives between the simulated devices of one process, each rank on a stream of its own. One runs once every
+// rank's stream has come to it.
 #include <algorithm>
-#include <deque>
-#include <map>
 
 #include "backends/sim/collective.h"
+#include "backends/sim/comm.h"
 #include "backends/sim/interface.h"
+#include "base/dtype.h"
 #include "base/strings.h"
 
 namespace tern::sim {
-
-// The ranks that made a communicator from one id.
-struct Group {
-  std::vector<bool> joined;                                                   // per rank
-  std::vector<std::uint64_t> called;                                          // collectives so far, per rank
-  std::map<std::uint64_t, std::shared_ptr<Collective>> collectives;           // under way, by their number
-  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> letters;  // sent, by sender and receiver
-  std::string error;  // not empty: the group has failed for good
-  [[nodiscard]] int ranks() const { return static_cast<int>(joined.size()); }
-};
-
-struct Comm {
-  struct Call {
-    std::shared_ptr<Stream> stream;
-    Work work;
-  };
-  std::shared_ptr<Device> device;
-  std::shared_ptr<Group> group;
-  int rank = 0;
-  bool grouped = false;  // between group_begin and group_end
-  std::vector<Call> sends;
-  std::vector<Call> others;
-};
-
 namespace {
-
-// By the number in their id; guarded by the world's lock.
-std::map<std::uint64_t, std::weak_ptr<Group>>& groups() {
-  static std::map<std::uint64_t, std::weak_ptr<Group>> instance;
-  return instance;
-}
 
 std::shared_ptr<Stream> stream_of(const Comm& comm, tern_stream stream, const char* what) {
   if (!comm.group->error.empty()) fail(TERN_ASYNC_ERROR, comm.group->error);
@@ -96,7 +66,10 @@ tern_status start(tern_comm handle, tern_stream stream, Part part, const char* w
     const auto group = comm.group;
     const auto ranks = static_cast<std::size_t>(group->ranks());
     const auto s = stream_of(comm, stream, what);
-    require(part.reduce >= TERN_REDUCE_SUM && part.reduce <= TERN_REDUCE_MIN, cat(what, ": no such reduction"));
+    require(part.reduce >= TERN_REDUCE_SUM && part.reduce <= TERN_REDUCE_AVERAGE, cat(what, ": no such reduction"));
+    (void)element_bytes(part.count, part.dtype);
+    require(part.reduce != TERN_REDUCE_AVERAGE || dtype_info(part.dtype).floating,
+            cat(what, ": only floats have an average"));
     require(part.root >= 0 && part.root < group->ranks(), cat(what, ": rank ", part.root, " is none"));
     const Extent extent = extent_of(part, ranks);
     (void)world().plane(part.src, extent.src, cat(what, ": source"));
@@ -111,6 +84,8 @@ tern_status start(tern_comm handle, tern_stream stream, Part part, const char* w
     shared->parts[static_cast<std::size_t>(comm.rank)] = std::move(part);
     Work work;
     work.what = cat(what, " of rank ", comm.rank);
+    work.kind = TERN_PROFILE_COLLECTIVE;
+    work.bytes = extent.src;
     work.meets = shared.get();
     work.ready = [group, shared = shared] {
       return shared->done || !group->error.empty() || failed_rank(*shared) >= 0 || have_met(*shared);
@@ -126,48 +101,6 @@ void require_peer(const Comm& comm, int peer, const char* what) {
 }
 
 }  // namespace
-
-tern_status comm_unique_id(tern_comm_id* id) {
-  return guarded([&](auto&) {
-    require(id != nullptr, "comm_unique_id: no place for the id");
-    const auto config = read_config();
-    if (!config) fail(TERN_INVALID_ARGUMENT, config.error().line());
-    if ((describe(config.value(), 0).capabilities & TERN_CAP_COLLECTIVES) == 0) {
-      fail(TERN_UNSUPPORTED, "this device has no collectives of its own");
-    }
-    static std::uint64_t next = 1;
-    *id = {};
-    const std::uint64_t number = next++;
-    for (int b = 0; b < 8; ++b) id->bytes[b] = static_cast<std::uint8_t>(number >> (8 * b));
-  });
-}
-
-tern_status comm_init(tern_device device, const tern_comm_id* id, int32_t ranks, int32_t rank, tern_comm* out) {
-  return guarded([&](auto&) {
-    require(id != nullptr && out != nullptr, "comm_init: a null argument");
-    const auto d = world().devices.at(device);
-    require_alive(*d);
-    if (!d->can(TERN_CAP_COLLECTIVES)) fail(TERN_UNSUPPORTED, cat(d->name(), " has no collectives of its own"));
-    require(ranks > 0 && rank >= 0 && rank < ranks, cat("comm_init: rank ", rank, " of ", ranks, " is none"));
-    std::uint64_t number = 0;
-    for (int b = 0; b < 8; ++b) number |= std::uint64_t{id->bytes[b]} << (8 * b);
-    auto group = groups()[number].lock();
-    if (!group) {
-      group = std::make_shared<Group>();
-      group->joined.resize(static_cast<std::size_t>(ranks));
-      group->called.resize(static_cast<std::size_t>(ranks));
-      groups()[number] = group;
-    }
-    require(group->ranks() == ranks, cat("comm_init: ", ranks, " ranks here, ", group->ranks(), " elsewhere"));
-    require(!group->joined[static_cast<std::size_t>(rank)], cat("comm_init: rank ", rank, " has joined before"));
-    group->joined[static_cast<std::size_t>(rank)] = true;
-    auto made = std::make_shared<Comm>();
-    made->device = d;
-    made->group = std::move(group);
-    made->rank = rank;
-    *out = world().comms.add(std::move(made));
-  });
-}
 
 tern_status all_reduce(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype, int32_t reduce,
                        tern_stream stream) {
@@ -212,6 +145,8 @@ tern_status send(tern_comm comm, tern_plane src, uint64_t count, tern_dtype dtyp
     (void)world().plane(src, bytes, "send");
     Work work;
     work.what = cat("send to rank ", peer);
+    work.kind = TERN_PROFILE_COLLECTIVE;
+    work.bytes = bytes;
     work.run = [group = c.group, route = std::pair(c.rank, static_cast<int>(peer)), src, bytes](const HostArgs&) {
       if (!group->error.empty()) fail(TERN_ASYNC_ERROR, group->error);
       const auto from = world().plane(src, bytes, "source");
@@ -232,6 +167,8 @@ tern_status receive(tern_comm comm, tern_plane dst, uint64_t count, tern_dtype d
     const auto route = std::pair(static_cast<int>(peer), c.rank);
     Work work;
     work.what = cat("receive from rank ", peer);
+    work.kind = TERN_PROFILE_COLLECTIVE;
+    work.bytes = bytes;
     work.ready = [group = c.group, route] { return !group->error.empty() || !group->letters[route].empty(); };
     work.run = [group = c.group, route, dst, bytes](const HostArgs&) {
       if (!group->error.empty()) fail(TERN_ASYNC_ERROR, group->error);
@@ -264,28 +201,6 @@ tern_status group_end(tern_comm comm) {
     for (auto* calls : {&c.sends, &c.others}) {
       for (Comm::Call& call : std::exchange(*calls, {})) submit(*call.stream, std::move(call.work));
     }
-  });
-}
-
-tern_status comm_async_error(tern_comm comm, tern_text reason) {
-  return guarded([&](auto&) {
-    const std::string& error = world().comms.at(comm)->group->error;
-    put_text(reason, error);
-    if (!error.empty()) fail(TERN_ASYNC_ERROR, error);
-  });
-}
-
-tern_status comm_abort(tern_comm comm) {
-  return guarded([&](auto&) {
-    const Comm& c = *world().comms.at(comm);
-    if (c.group->error.empty()) c.group->error = cat("rank ", c.rank, " aborted");
-    world().changed.notify_all();
-  });
-}
-
-tern_status comm_destroy(tern_comm comm) {
-  return guarded([&](auto&) {
-    if (comm != nullptr) world().comms.remove(comm);
   });
 }
 

@@ -9,14 +9,14 @@
 namespace tern::sim {
 namespace {
 
-constexpr std::string_view kNames[] = {"discrete", "ascend", "graph", "embedded"};
+constexpr std::uint64_t kMebi = std::uint64_t{1} << 20;
 
 std::string_view variable(const char* name) {
   const char* text = std::getenv(name);
   return text == nullptr ? std::string_view() : std::string_view(text);
 }
 
-std::uint64_t number(const char* name, std::string_view text, std::uint64_t low, std::uint64_t high) {
+std::uint64_t number(std::string_view name, std::string_view text, std::uint64_t low, std::uint64_t high) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high) {
@@ -26,7 +26,7 @@ std::uint64_t number(const char* name, std::string_view text, std::uint64_t low,
   return value;
 }
 
-Fault parse_fault(std::string_view text) {
+Fault parse_fault(std::string_view where, std::string_view text) {
   const auto parts = split(text, '@');
   Fault fault;
   if (parts.size() == 2 && parts[0] == "oom") {
@@ -38,12 +38,12 @@ Fault parse_fault(std::string_view text) {
   } else if (parts.size() == 2 && parts[0] == "update") {
     fault.kind = Fault::Kind::update;
   } else {
-    throw Failure(usage_error(cat("TERN_SIM_FAULT=", text, " is not a fault"),
+    throw Failure(usage_error(cat(where, "=", text, " is not a fault"),
                               "set it to oom@N, async@N, lost@N or update@N, or unset it"));
   }
   const auto place = split(parts[1], ':');
-  fault.at = number("TERN_SIM_FAULT", place[0], 1, UINT64_MAX);
-  if (place.size() > 1) fault.ordinal = static_cast<int>(number("TERN_SIM_FAULT", place[1], 0, 63));
+  fault.at = number(where, place[0], 1, UINT64_MAX);
+  if (place.size() > 1) fault.ordinal = static_cast<int>(number(where, place[1], 0, 63));
   return fault;
 }
 
@@ -54,7 +54,9 @@ void set_text(char (&to)[N], std::string_view text) {
 
 void describe_ascend(tern_device_info& info) {
   info.capabilities = TERN_CAP_CAPTURE | TERN_CAP_PEER_COPY | TERN_CAP_COLLECTIVES | TERN_CAP_PHILOX | TERN_CAP_EAGER |
-                      TERN_CAP_HOST_LENGTHS;
+                      TERN_CAP_HOST_LENGTHS | TERN_CAP_EVICT | TERN_CAP_PROFILE;
+  info.context_bytes = 20 * kMebi;
+  info.comm_bytes = 12 * kMebi;
   info.alignment = 32;
   info.preferred_kv_block = 128;
   info.storage_dtypes &= ~(1U << TERN_F64);
@@ -63,7 +65,9 @@ void describe_ascend(tern_device_info& info) {
 }
 
 void describe_graph(tern_device_info& info) {
-  info.capabilities = TERN_CAP_WHOLE_GRAPH | TERN_CAP_COLLECTIVES | TERN_CAP_PHILOX;
+  info.capabilities = TERN_CAP_WHOLE_GRAPH | TERN_CAP_COLLECTIVES | TERN_CAP_PHILOX | TERN_CAP_RECIPE_FILES |
+                      TERN_CAP_PROFILE | TERN_CAP_COMM_ABORT;
+  info.context_bytes = 16 * kMebi;
   info.alignment = 128;
   info.preferred_kv_block = 128;
   info.storage_dtypes &= ~(1U << TERN_F64);
@@ -72,8 +76,10 @@ void describe_graph(tern_device_info& info) {
 
 void describe_embedded(tern_device_info& info) {
   info.capabilities = TERN_CAP_EAGER | TERN_CAP_DYNAMIC_SHAPES;
-  info.memory_bytes = std::uint64_t{512} << 20;
-  info.largest_allocation_bytes = std::uint64_t{8} << 20;
+  info.memory_bytes = 512 * kMebi;
+  info.largest_allocation_bytes = 8 * kMebi;
+  info.context_bytes = kMebi;
+  info.comm_bytes = 0;
   info.alignment = 16;
   info.matrix_units = TERN_MATRIX_UNITS_NONE;
   info.compute_units = 4;
@@ -82,15 +88,24 @@ void describe_embedded(tern_device_info& info) {
 
 }  // namespace
 
-std::string_view personality_name(Personality personality) { return kNames[static_cast<int>(personality)]; }
+std::string_view personality_name(Personality personality) {
+  return kPersonalities[static_cast<std::size_t>(personality)];
+}
+
+std::vector<Fault> parse_faults(std::string_view where, std::string_view text) {
+  std::vector<Fault> faults;
+  if (text.empty()) return faults;
+  for (std::string_view part : split(text, ',')) faults.push_back(parse_fault(where, trim(part)));
+  return faults;
+}
 
 Result<Config> read_config() {
   return catching([] {
     Config config;
     if (const auto name = variable("TERN_SIM"); !name.empty()) {
       bool known = false;
-      for (int p = 0; p < 4; ++p) {
-        if (kNames[p] != name) continue;
+      for (std::size_t p = 0; kPersonalities[p] != nullptr; ++p) {
+        if (kPersonalities[p] != name) continue;
         config.personality = static_cast<Personality>(p);
         known = true;
       }
@@ -108,9 +123,7 @@ Result<Config> read_config() {
     if (const auto text = variable("TERN_SIM_TIMEOUT_MS"); !text.empty()) {
       config.timeout = std::chrono::milliseconds(number("TERN_SIM_TIMEOUT_MS", text, 1, 3'600'000));
     }
-    if (const auto text = variable("TERN_SIM_FAULT"); !text.empty()) {
-      for (std::string_view part : split(text, ',')) config.faults.push_back(parse_fault(trim(part)));
-    }
+    config.faults = parse_faults("TERN_SIM_FAULT", variable("TERN_SIM_FAULT"));
     return config;
   });
 }
@@ -119,11 +132,16 @@ tern_device_info describe(const Config& config, int ordinal) {
   tern_device_info info{};
   info.size = sizeof info;
   info.capabilities = TERN_CAP_CAPTURE | TERN_CAP_PEER_COPY | TERN_CAP_IMPORT_HOST | TERN_CAP_DYNAMIC_SHAPES |
-                      TERN_CAP_COLLECTIVES | TERN_CAP_PHILOX | TERN_CAP_EAGER | TERN_CAP_DEVICE_COUNTS;
+                      TERN_CAP_COLLECTIVES | TERN_CAP_PHILOX | TERN_CAP_EAGER | TERN_CAP_DEVICE_COUNTS |
+                      TERN_CAP_EVICT | TERN_CAP_NATIVE_MEMORY | TERN_CAP_NATIVE_STREAMS | TERN_CAP_PROFILE |
+                      TERN_CAP_COMM_ABORT;
   set_text(info.name, cat("simulated ", personality_name(config.personality), " device"));
   set_text(info.arch, cat("sim_", personality_name(config.personality)));
   set_text(info.driver_version, "0.1.0");
-  info.memory_bytes = std::uint64_t{4} << 30;
+  info.memory_bytes = 4096 * kMebi;
+  info.context_bytes = 8 * kMebi;
+  info.comm_bytes = 4 * kMebi;
+  info.activation_dtype = TERN_F32;
   info.largest_allocation_bytes = info.memory_bytes;
   info.alignment = 16;
   info.import_alignment = 32;

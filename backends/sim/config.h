@@ -1,6 +1,7 @@
 // What the environment asks of the simulated device.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -13,6 +14,7 @@
 namespace tern::sim {
 
 enum class Personality { discrete, ascend, graph, embedded };
+inline constexpr std::array<const char*, 5> kPersonalities = {"discrete", "ascend", "graph", "embedded", nullptr};
 [[nodiscard]] std::string_view personality_name(Personality personality);
 
 struct Fault {
@@ -34,6 +36,9 @@ struct Config {
 
 // TERN_SIM and its fellows; see README.md. Errors (usage): a value that is none of those allowed.
 [[nodiscard]] Result<Config> read_config();
+
+// Faults joined by commas; `where` is the variable or option that holds them. Throws Failure (usage).
+[[nodiscard]] std::vector<Fault> parse_faults(std::string_view where, std::string_view text);
 
 // What a personality is: capabilities and limits. `devices` of them are linked.
 [[nodiscard]] tern_device_info describe(const Config& config, int ordinal);

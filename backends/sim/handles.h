@@ -34,6 +34,7 @@ class Handles {
     objects_.erase(reinterpret_cast<std::uintptr_t>(raw));
     return object;
   }
+  [[nodiscard]] bool empty() const { return objects_.empty(); }
   template <typename Visit>
   void each(Visit&& visit) const {
     for (const auto& [value, object] : objects_) visit(*object);

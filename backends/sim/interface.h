@@ -8,19 +8,43 @@ namespace tern::sim {
 // device.cpp
 tern_status device_count(int32_t* count, tern_text reason);
 tern_status device_info(int32_t ordinal, tern_device_info* info);
-tern_status device_open(int32_t ordinal, tern_device* device);
+inline constexpr const char* kVersion = "0.1.0";  // of the backend
+extern const char* const kDeviceOptions[];        // lines of tern_backend.device_options
+tern_status device_describe(const char* profile, tern_device_info* info);
+tern_status device_open(const tern_open_args* args, tern_device* device);
 tern_status device_close(tern_device device);
 tern_status device_health(tern_device device, int32_t* health, tern_text reason);
 tern_status doctor(uint32_t check, int32_t* level, tern_text line);
 tern_status memory_info(tern_device device, tern_memory_info* info);
+tern_status finalize();
+
+// extension.cpp
+const void* get_extension(const char* name);
+
+// profile.cpp
+tern_status profile_start(tern_device device);
+tern_status profile_stop(tern_device device);
+tern_status profile_collect(tern_device device, tern_profile_record* records, uint64_t capacity, uint64_t* count);
 
 // memory.cpp
-tern_status buffer_create(tern_device device, uint64_t bytes, tern_buffer* buffer);
+tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, tern_buffer* buffer);
 tern_status buffer_destroy(tern_buffer buffer);
 tern_status buffer_host_pointer(tern_buffer buffer, void** pointer);
 tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer);
 tern_status host_free(tern_device device, void* pointer);
 tern_status import_host(tern_device device, void* pointer, uint64_t bytes, tern_buffer* buffer);
+
+// native.cpp
+tern_status buffer_evict(tern_buffer buffer);
+tern_status buffer_restore(tern_buffer buffer);
+tern_status buffer_native(tern_buffer buffer, tern_native* native);
+tern_status buffer_adopt(tern_device device, const tern_native* native, uint64_t bytes, tern_buffer* buffer);
+tern_status stream_native(tern_stream stream, tern_native* native);
+tern_status stream_adopt(tern_device device, const tern_native* native, tern_stream* stream);
+tern_status event_native(tern_event event, tern_native* native);
+tern_status event_adopt(tern_device device, const tern_native* native, tern_event* event);
+
+// memory.cpp
 tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern_stream stream);
 tern_status copy_to_host(void* dst, tern_plane src, uint64_t bytes, tern_stream stream);
 tern_status copy_on_device(tern_plane dst, tern_plane src, uint64_t bytes, tern_stream stream);
@@ -65,9 +89,22 @@ tern_status launch_recipe(tern_recipe recipe, const tern_bind_args* args, const 
                           tern_stream stream);
 tern_status recipe_destroy(tern_recipe recipe);
 
-// comm.cpp
+// recipe_file.cpp
+tern_status recipe_save(tern_recipe recipe, void* data, uint64_t capacity, uint64_t* bytes);
+tern_status recipe_load(tern_device device, const tern_graph_desc* graph, const void* data, uint64_t bytes,
+                        tern_recipe* recipe, tern_plan_info* info);
+
+// comm_group.cpp
 tern_status comm_unique_id(tern_comm_id* id);
-tern_status comm_init(tern_device device, const tern_comm_id* id, int32_t ranks, int32_t rank, tern_comm* comm);
+tern_status comm_init(tern_device device, const tern_comm_id* id, int32_t ranks, int32_t rank,
+                      const tern_comm_options* options, tern_comm* comm);
+tern_status comm_split(tern_comm comm, int32_t color, int32_t key, const tern_comm_options* options, tern_comm* part);
+tern_status comm_info(tern_comm comm, tern_comm_info* info);
+tern_status comm_async_error(tern_comm comm, tern_text reason);
+tern_status comm_abort(tern_comm comm);
+tern_status comm_destroy(tern_comm comm);
+
+// comm.cpp
 tern_status all_reduce(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype, int32_t reduce,
                        tern_stream stream);
 tern_status all_gather(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype,
@@ -82,8 +119,5 @@ tern_status send(tern_comm comm, tern_plane src, uint64_t count, tern_dtype dtyp
 tern_status receive(tern_comm comm, tern_plane dst, uint64_t count, tern_dtype dtype, int32_t peer, tern_stream stream);
 tern_status group_begin(tern_comm comm);
 tern_status group_end(tern_comm comm);
-tern_status comm_async_error(tern_comm comm, tern_text reason);
-tern_status comm_abort(tern_comm comm);
-tern_status comm_destroy(tern_comm comm);
 
 }  // namespace tern::sim

@@ -103,6 +103,7 @@ tern_status give_pack(const tern_tensor& packed, const tern_tensor& weight, std:
     (void)find(weight, "the weight");
     Work work;
     work.what = back ? "unpack" : "pack";
+    work.kind = TERN_PROFILE_KERNEL;
     work.run = [packed, weight, back, find](const HostArgs&) {
       const Operand to = find(packed, "the packed weight");
       const Operand from = find(weight, "the weight");
@@ -156,7 +157,7 @@ Unpacked unpack_weight(const TensorDesc& desc, std::span<const std::byte> packed
 tern_status packed_info(tern_device device, const tern_tensor_desc* weight, uint32_t uses, tern_packed_info* info) {
   return guarded([&](auto&) {
     require(weight != nullptr && info != nullptr, "packed_info: a null argument");
-    const Device& d = *world().devices.at(device);
+    const Device& d = *world().device(device);
     if (std::string why = refusal(d, *weight, uses); !why.empty()) fail(TERN_UNSUPPORTED, why);
     TensorDesc packed = *weight;
     packed.layout = (is_quantised(*weight) ? kReversed : kTiled) + static_cast<std::int32_t>(uses);

@@ -12,8 +12,8 @@ namespace tern::sim {
 namespace {
 
 constexpr std::uint64_t kPinnedAlignment = 64;
+constexpr std::byte kPoison{0xff};
 constexpr std::uint64_t kHostLimit = std::uint64_t{1} << 40;
-constexpr std::byte kPoison{0xff};  // NaN in every float, -1 in every integer
 
 // Pinned memory is read when a copy runs; pageable memory when it is queued, unless it is recorded: a captured copy
 // keeps its address.
@@ -21,6 +21,15 @@ bool is_pinned(const Device& device, const std::byte* pointer, std::uint64_t byt
   return std::any_of(device.pinned.begin(), device.pinned.end(), [&](const auto& block) {
     return pointer >= block.data && pointer + bytes <= block.data + block.bytes;
   });
+}
+
+// What buffers may be made for.
+std::uint32_t flags_of(const Device& device) {
+  std::uint32_t flags = 0;
+  if (device.can(TERN_CAP_IPC)) flags |= TERN_BUFFER_SHAREABLE;
+  if (device.can(TERN_CAP_COLLECTIVES)) flags |= TERN_BUFFER_COLLECTIVES;
+  if (device.can(TERN_CAP_EVICT)) flags |= TERN_BUFFER_RECLAIMABLE;
+  return flags;
 }
 
 template <typename Body>
@@ -41,6 +50,8 @@ void queue_copy_on_device(tern_plane dst, tern_plane src, std::uint64_t bytes, S
   }
   Work work;
   work.what = name;
+  work.kind = TERN_PROFILE_COPY;
+  work.bytes = bytes;
   work.run = [dst, src, bytes, what = std::string(name)](const HostArgs&) {
     const auto from = world().plane(src, bytes, cat(what, ": source"));
     const auto to = world().plane(dst, bytes, cat(what, ": destination"));
@@ -51,27 +62,28 @@ void queue_copy_on_device(tern_plane dst, tern_plane src, std::uint64_t bytes, S
 
 }  // namespace
 
-tern_status buffer_create(tern_device device, uint64_t bytes, tern_buffer* buffer) {
+tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, tern_buffer* buffer) {
   return guarded([&](auto&) {
     require(buffer != nullptr, "buffer_create: no place for the buffer");
-    const auto& d = world().devices.at(device);
-    require_alive(*d);
-    if (d->struck(Fault::Kind::oom, ++d->allocations)) {
-      fail(TERN_OUT_OF_MEMORY, cat(d->name(), ": allocation ", d->allocations, " fails, as TERN_SIM_FAULT asked"));
+    const auto& opened = world().present(device);
+    const Device& d = *opened->device;
+    require_alive(d);
+    if ((flags & ~flags_of(d)) != 0) {
+      fail(TERN_UNSUPPORTED, cat(d.name(), ": no buffers with flags ", flags & ~flags_of(d), " are made here"));
     }
-    if (bytes > d->info.largest_allocation_bytes) {
-      fail(TERN_OUT_OF_MEMORY, cat(d->name(), ": ", human_bytes(bytes), " asked for at once, at most ",
-                                   human_bytes(d->info.largest_allocation_bytes), " can be"));
+    if (opened->struck(Fault::Kind::oom, ++opened->allocations)) {
+      fail(TERN_OUT_OF_MEMORY, cat(d.name(), ": allocation ", opened->allocations, " fails, as its faults ask"));
     }
-    if (bytes > d->info.memory_bytes - std::min(d->in_use, d->info.memory_bytes)) {
-      fail(TERN_OUT_OF_MEMORY, cat(d->name(), ": ", human_bytes(bytes), " asked for, ", human_bytes(d->in_use), " of ",
-                                   human_bytes(d->info.memory_bytes), " in use"));
+    if (bytes > d.info.largest_allocation_bytes) {
+      fail(TERN_OUT_OF_MEMORY, cat(d.name(), ": ", human_bytes(bytes), " asked for at once, at most ",
+                                   human_bytes(d.info.largest_allocation_bytes), " can be"));
     }
     auto made = std::make_shared<Buffer>();
-    made->device = d;
+    made->device = opened->device;
+    made->owner = opened;
     made->bytes = bytes;
-    made->memory = make_zoned(bytes, kPoison);
-    d->take(bytes);
+    made->flags = flags;
+    made->take_memory();
     *buffer = world().buffers.add(std::move(made));
   });
 }
@@ -80,8 +92,9 @@ tern_status buffer_destroy(tern_buffer buffer) {
   return guarded([&](auto&) {
     if (buffer == nullptr) return;
     const auto gone = world().buffers.remove(buffer);
-    if (gone->imported == nullptr) gone->device->give(gone->bytes);
-    if (!gone->zones_intact()) fail(TERN_INTERNAL, "memory before or after a buffer was written");
+    const bool intact = gone->zones_intact();
+    gone->give_memory();
+    if (!intact) fail(TERN_INTERNAL, "memory before or after a buffer was written");
   });
 }
 
@@ -92,7 +105,7 @@ tern_status buffer_host_pointer(tern_buffer, void**) {
 tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer) {
   return guarded([&](auto&) {
     require(pointer != nullptr, "host_alloc: no place for the pointer");
-    const auto& d = world().devices.at(device);
+    const auto& d = world().present(device)->device;
     if (bytes > kHostLimit) fail(TERN_OUT_OF_HOST_MEMORY, cat(bytes, " bytes are more than the host has"));
     d->pinned.reserve(d->pinned.size() + 1);
     const std::uint64_t whole = bytes / kPinnedAlignment * kPinnedAlignment + kPinnedAlignment;
@@ -106,8 +119,8 @@ tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer) {
 
 tern_status host_free(tern_device device, void* pointer) {
   return guarded([&](auto&) {
+    auto& pinned = world().present(device)->device->pinned;
     if (pointer == nullptr) return;
-    auto& pinned = world().devices.at(device)->pinned;
     const auto found =
         std::find_if(pinned.begin(), pinned.end(), [&](const auto& block) { return block.data == pointer; });
     require(found != pinned.end(), "host_free: not a pointer that host_alloc gave");
@@ -119,7 +132,7 @@ tern_status host_free(tern_device device, void* pointer) {
 tern_status import_host(tern_device device, void* pointer, uint64_t bytes, tern_buffer* buffer) {
   return guarded([&](auto&) {
     require(buffer != nullptr && (pointer != nullptr || bytes == 0), "import_host: a null argument");
-    const auto& d = world().devices.at(device);
+    const auto& d = world().present(device)->device;
     require_alive(*d);
     if (!d->can(TERN_CAP_IMPORT_HOST)) fail(TERN_UNSUPPORTED, cat(d->name(), " does not map host memory"));
     auto made = std::make_shared<Buffer>();
@@ -142,6 +155,8 @@ tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern
     }
     Work work;
     work.what = "copy_to_device";
+    work.kind = TERN_PROFILE_COPY;
+    work.bytes = bytes;
     work.run = [dst, from, bytes, snapshot](const HostArgs&) {
       const auto to = world().plane(dst, bytes, "destination");
       std::copy_n(snapshot ? snapshot->data() : from, bytes, to.data());
@@ -157,6 +172,8 @@ tern_status copy_to_host(void* dst, tern_plane src, uint64_t bytes, tern_stream 
     (void)world().plane(src, bytes, "copy_to_host");
     Work work;
     work.what = "copy_to_host";
+    work.kind = TERN_PROFILE_COPY;
+    work.bytes = bytes;
     work.run = [dst, src, bytes](const HostArgs&) {
       const auto from = world().plane(src, bytes, "source");
       std::copy_n(from.data(), bytes, static_cast<std::byte*>(dst));
@@ -192,6 +209,8 @@ tern_status fill(tern_plane dst, uint8_t byte, uint64_t bytes, tern_stream strea
     (void)world().plane(dst, bytes, "fill");
     Work work;
     work.what = "fill";
+    work.kind = TERN_PROFILE_FILL;
+    work.bytes = bytes;
     work.run = [dst, byte, bytes](const HostArgs&) {
       const auto to = world().plane(dst, bytes, "destination");
       std::fill(to.begin(), to.end(), static_cast<std::byte>(byte));

@@ -106,7 +106,7 @@ void run_bound(const Bound& bound, const HostArgs& host_args) {
 
 tern_status supports(tern_device device, const tern_op_desc* desc, tern_text reason) {
   const tern_status status = guarded([&](auto&) {
-    const auto d = world().devices.at(device);
+    const auto d = world().device(device);
     tern_plugin_desc own;
     tern_plugin::require(tern_plugin_take_desc(desc, &own));
     if (const std::string why = refusal(*d, own.desc); !why.empty()) fail(TERN_UNSUPPORTED, why);
@@ -124,7 +124,7 @@ tern_status plan(tern_device device, const tern_op_desc* given, const tern_plan_
     tern_plugin_desc full;
     tern_plugin::require(tern_plugin_take_desc(given, &full));
     const tern_op_desc* desc = &full.desc;
-    const auto d = world().devices.at(device);
+    const auto d = world().device(device);
     require_alive(*d);
     if (!d->can(TERN_CAP_EAGER)) fail(TERN_UNSUPPORTED, cat(d->name(), " runs whole graphs only"));
     if (const std::string why = refusal(*d, *desc); !why.empty()) fail(TERN_UNSUPPORTED, why);
@@ -142,7 +142,7 @@ tern_status plan(tern_device device, const tern_op_desc* given, const tern_plan_
     made->accumulate = desc->accumulate;
     if (desc->alias != nullptr) made->alias.assign(desc->alias, desc->alias + desc->num_args);
     size_memory(*made);
-    d->take(made->library_bytes);
+    d->take(Use::library, made->library_bytes);
     tern_plugin::require(tern_plugin_check_workspace(&own, made->workspace_bytes));
     tern_plan_info filled{};
     filled.workspace_bytes = made->workspace_bytes;
@@ -170,6 +170,7 @@ tern_status bind(tern_plan plan, const tern_bind_args* given, tern_bound* out) {
     auto made = std::make_shared<Bound>();
     made->plan = world().plans.at(plan);
     const Plan& planned = *made->plan;
+    require_present(*planned.device);
     const ops::OpSpec& spec = ops::op_spec(planned.op);
     require(own.args != nullptr || own.num_args == 0, "bind: no tensors");
     for (std::size_t i = 0; i < planned.args.size(); ++i) {

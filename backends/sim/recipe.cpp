@@ -5,6 +5,7 @@
 
 #include "backends/sim/interface.h"
 #include "backends/sim/kernel.h"
+#include "backends/sim/recipe.h"
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "ops/table.h"
@@ -12,32 +13,9 @@
 
 namespace tern::sim {
 
-struct Recipe {
-  struct Node {
-    std::uint32_t op = 0;
-    std::vector<std::byte> attrs;
-    std::uint32_t accumulate = 0;
-    std::size_t first_array = 0;
-    std::vector<std::int32_t> values;  // per argument: what is written, else what is read; -1: absent
-  };
-  std::shared_ptr<Device> device;
-  std::vector<tern_graph_value> values;
-  std::vector<Node> nodes;
-  std::vector<std::uint64_t> places;  // per value: in the workspace, of what it shares memory with
-  std::uint32_t num_arguments = 0;
-  LengthArrays arrays;
-  std::vector<bool> written;  // per argument
-  std::uint64_t workspace_bytes = 0;
-  std::uint64_t library_bytes = 0;
-  ~Recipe() {
-    if (device) device->give(library_bytes);
-  }
-};
-
 namespace {
 
 constexpr std::byte kPoison{0xff};
-constexpr std::uint64_t kLibraryBytes = 65536;
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -237,6 +215,22 @@ void run_recipe(const Recipe& recipe, std::span<const tern_tensor> arguments, te
 
 }  // namespace
 
+void Recipe::take_library() {
+  constexpr std::uint64_t kLibraryBytes = 65536;
+  library_bytes = kLibraryBytes;
+  device->take(Use::library, library_bytes);
+}
+
+std::string recipe_choice(const Device& device) { return cat("oracle@", personality_name(device.config.personality)); }
+
+void give_recipe(const Recipe& recipe, tern_plan_info* info) {
+  tern_plan_info filled{};
+  filled.workspace_bytes = recipe.workspace_bytes;
+  filled.library_bytes = recipe.library_bytes;
+  put_text({filled.choice, sizeof filled.choice}, recipe_choice(*recipe.device));
+  tern_plugin::require(give_info(info, filled));
+}
+
 tern_status compile(tern_device device, const tern_graph_desc* graph, const tern_plan_options* options,
                     tern_recipe* out, tern_plan_info* info) {
   return guarded([&](auto&) {
@@ -245,24 +239,20 @@ tern_status compile(tern_device device, const tern_graph_desc* graph, const tern
     const char* choice = own.choice;
     require(graph != nullptr && graph->size >= sizeof *graph && out != nullptr && info != nullptr,
             "compile: a null argument or a struct of an older version");
-    const auto d = world().devices.at(device);
+    const auto d = world().device(device);
     require_alive(*d);
     if (!d->can(TERN_CAP_WHOLE_GRAPH)) fail(TERN_UNSUPPORTED, cat(d->name(), " compiles no graphs"));
-    const std::string name = cat("oracle@", personality_name(d->config.personality));
+    const std::string name = recipe_choice(*d);
     if (choice != nullptr && *choice != '\0' && name != choice) {
       fail(TERN_UNSUPPORTED, cat("no recipe is called \"", choice, "\" here"));
     }
     auto made = std::make_shared<Recipe>();
     made->device = d;
     Compiler(*graph, *made).run();
-    made->library_bytes = kLibraryBytes;
-    d->take(kLibraryBytes);
+    made->graph = graph_bytes(*graph);
+    made->take_library();
     tern_plugin::require(tern_plugin_check_workspace(&own, made->workspace_bytes));
-    tern_plan_info filled{};
-    filled.workspace_bytes = made->workspace_bytes;
-    filled.library_bytes = made->library_bytes;
-    put_text({filled.choice, sizeof filled.choice}, name);
-    tern_plugin::require(give_info(info, filled));
+    give_recipe(*made, info);
     *out = world().recipes.add(std::move(made));
   });
 }
@@ -275,6 +265,7 @@ tern_status launch_recipe(tern_recipe recipe, const tern_bind_args* given, const
     const tern_tensor* arguments = own.args;
     const tern_plane workspace = own.workspace;
     const auto r = world().recipes.at(recipe);
+    require_present(*r->device);
     const auto s = world().streams.at(stream);
     require(s->device == r->device, "launch_recipe: the stream is another device's");
     require(own.num_args == r->num_arguments && (arguments != nullptr || own.num_args == 0),

@@ -16,6 +16,7 @@ void require_not_recording(Stream& stream, const char* what) {
 }
 
 void require_outside(const Event& event, const char* what) {
+  require(!event.gone, cat(what, ": the adopted event was destroyed by its maker"));
   const auto recording = event.recording.lock();
   if (recording && !recording->ended) fail(TERN_INVALID_ARGUMENT, cat(what, ": the event is part of a capture"));
 }
@@ -34,11 +35,13 @@ tern_status stream_create(tern_device device, int32_t /*priority*/, tern_stream*
   return guarded([&](auto&) {
     require(stream != nullptr, "stream_create: no place for the stream");
     auto made = std::make_shared<Stream>();
-    made->device = world().devices.at(device);
+    made->opened = world().present(device);
+    made->device = made->opened->device;
     require_alive(*made->device);
     made->priority = world().random();
     world().queues.push_back(made);
-    *stream = world().streams.add(std::move(made));
+    *stream = world().streams.add(made);
+    made->own = *stream;
   });
 }
 
@@ -46,6 +49,8 @@ tern_status stream_destroy(tern_stream stream) {
   return guarded([&](auto& lock) {
     if (stream == nullptr) return;
     const auto gone = world().streams.remove(stream);
+    if (gone->own != stream) return;  // adopted: its maker's stays
+    gone->gone = true;
     const bool was_sound = gone->status == TERN_OK;
     const auto forget = [&] {
       auto& queues = world().queues;
@@ -101,15 +106,18 @@ tern_status event_create(tern_device device, int32_t timing, tern_event* event) 
   return guarded([&](auto&) {
     require(event != nullptr, "event_create: no place for the event");
     auto made = std::make_shared<Event>();
-    made->device = world().devices.at(device);
+    made->device = world().present(device)->device;
     made->timing = timing != 0;
-    *event = world().events.add(std::move(made));
+    *event = world().events.add(made);
+    made->own = *event;
   });
 }
 
 tern_status event_destroy(tern_event event) {
   return guarded([&](auto&) {
-    if (event != nullptr) world().events.remove(event);
+    if (event == nullptr) return;
+    const auto removed = world().events.remove(event);
+    if (removed->own == event) removed->gone = true;
   });
 }
 
@@ -214,8 +222,8 @@ tern_status capture_launch(tern_capture capture, tern_stream stream) {
 tern_status capture_update(tern_capture capture, tern_stream stream, const tern_node_update* updates, uint32_t count) {
   return guarded([&](auto&) {
     require(updates != nullptr || count == 0, "capture_update: no updates");
-    Device& device = *world().streams.at(stream)->device;
-    if (device.struck(Fault::Kind::update, ++device.updates)) {
+    Opened& opened = *world().streams.at(stream)->opened;
+    if (opened.struck(Fault::Kind::update, ++opened.updates)) {
       fail(TERN_UNSUPPORTED, "capture_update: these launches are to be captured again");
     }
     auto& nodes = world().captures.at(capture)->nodes;

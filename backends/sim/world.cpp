@@ -1,6 +1,7 @@
 #include "backends/sim/world.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/strings.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::size_t kZone = 64;
 constexpr std::byte kZoneByte{0xed};
+constexpr std::byte kPoison{0xff};  // NaN in every float, -1 in every integer
 
 // What cannot be told to the stream's owner now is told at its next synchronisation.
 void fail_stream(Stream& stream, tern_status status, std::string text) {
@@ -27,21 +29,43 @@ void log(std::int32_t level, const std::string& line) {
   if (host_log != nullptr) host_log(level, line.c_str());
 }
 
-std::string Device::name() const { return cat("sim:", ordinal); }
-
-void Device::take(std::uint64_t bytes) {
-  in_use += bytes;
-  peak = std::max(peak, in_use);
+std::string Device::name() const {
+  return info.described != 0 ? cat("sim:", personality_name(config.personality)) : cat("sim:", ordinal);
 }
 
-bool Device::struck(Fault::Kind kind, std::uint64_t count) const {
-  return std::any_of(config.faults.begin(), config.faults.end(), [&](const Fault& fault) {
-    return fault.kind == kind && fault.at == count && (fault.ordinal < 0 || fault.ordinal == ordinal);
+std::uint64_t Device::in_use() const { return std::accumulate(held.begin(), held.end(), std::uint64_t{0}); }
+
+void Device::take(Use use, std::uint64_t bytes) {
+  if (info.described != 0) return;
+  held.at(static_cast<std::size_t>(use)) += bytes;
+  peak = std::max(peak, in_use());
+}
+
+void Device::give(Use use, std::uint64_t bytes) {
+  if (info.described == 0) held.at(static_cast<std::size_t>(use)) -= bytes;
+}
+
+bool Opened::struck(Fault::Kind kind, std::uint64_t count) const {
+  return std::any_of(faults.begin(), faults.end(), [&](const Fault& fault) {
+    return fault.kind == kind && fault.at == count && (fault.ordinal < 0 || fault.ordinal == device->ordinal);
   });
+}
+
+std::uint64_t Opened::left() const {
+  const std::uint64_t of_device = device->info.memory_bytes - std::min(device->in_use(), device->info.memory_bytes);
+  return std::min(of_device, limit - std::min(taken, limit));
+}
+
+std::string Buffer::trouble() const {
+  if (evicted) return cat("its buffer of ", bytes, " bytes is evicted");
+  if (!adopted) return {};
+  const auto owner_of_memory = whole.lock();
+  return owner_of_memory ? owner_of_memory->trouble() : "its owner gave the adopted memory back";
 }
 
 std::span<std::byte> Buffer::content() {
   if (imported != nullptr) return {imported, bytes};
+  if (adopted) return whole.lock()->content().subspan(begin, bytes);
   return std::span(memory).subspan(kZone, bytes);
 }
 
@@ -51,11 +75,24 @@ bool Buffer::zones_intact() const {
                             std::all_of(memory.end() - kZone, memory.end(), is_zone));
 }
 
-std::vector<std::byte> make_zoned(std::uint64_t bytes, std::byte poison) {
-  std::vector<std::byte> memory(bytes + 2 * kZone, poison);
+void Buffer::take_memory() {
+  const std::uint64_t left = owner->left();
+  if (bytes > left) {
+    fail(TERN_OUT_OF_MEMORY, cat(device->name(), ": ", human_bytes(bytes), " asked for, ", human_bytes(left), " of ",
+                                 human_bytes(std::min(device->info.memory_bytes, owner->limit)), " free"));
+  }
+  memory.assign(bytes + 2 * kZone, kPoison);
   std::fill_n(memory.begin(), kZone, kZoneByte);
   std::fill_n(memory.end() - kZone, kZone, kZoneByte);
-  return memory;
+  device->take(Use::buffers, bytes);
+  owner->taken += bytes;
+}
+
+void Buffer::give_memory() {
+  if (memory.empty()) return;
+  memory = {};
+  device->give(Use::buffers, bytes);
+  owner->taken -= bytes;
 }
 
 Recording* Stream::open_recording() {
@@ -67,6 +104,12 @@ World& world() {
   // Never destroyed: handles may be given back while the process exits.
   static World* const instance = std::make_unique<World>().release();
   return *instance;
+}
+
+const std::shared_ptr<Opened>& World::present(tern_device handle) const {
+  const auto& found = opened.at(handle);
+  require_present(*found->device);
+  return found;
 }
 
 void World::seed(std::uint64_t seed) {
@@ -108,7 +151,12 @@ void World::run_front(Stream& stream) {
         fail(TERN_DEVICE_LOST, cat(device.name(), ": the device was lost while it ran ", work.what));
       }
       if (work.fault == Fault::Kind::async) fail(TERN_ASYNC_ERROR, cat(work.what, ": the device reported a fault"));
+      if (work.record) work.record->begin_ns = tern_plugin::monotonic_now();
       if (work.run) work.run(work.args);
+      if (work.record) {
+        work.record->end_ns = tern_plugin::monotonic_now();
+        device.recording.add(*work.record);
+      }
     } catch (const SimError& error) {
       fail_stream(stream, device.lost ? TERN_DEVICE_LOST : TERN_ASYNC_ERROR, cat(work.what, ": ", error.what()));
     } catch (const std::exception& error) {
@@ -148,7 +196,11 @@ std::span<std::byte> World::plane(const tern_plane& plane, std::uint64_t bytes, 
   if (!buffers.contains(plane.buffer)) {
     fail(TERN_INVALID_ARGUMENT, cat(what, ": its buffer was destroyed, or is none of this device"));
   }
-  const auto content = buffers.at(plane.buffer)->content();
+  Buffer& buffer = *buffers.at(plane.buffer);
+  if (const std::string trouble = buffer.trouble(); !trouble.empty()) {
+    fail(TERN_INVALID_ARGUMENT, cat(what, ": ", trouble));
+  }
+  const auto content = buffer.content();
   if (plane.offset > content.size() || bytes > content.size() - plane.offset) {
     fail(TERN_INVALID_ARGUMENT, cat(what, ": expected a range inside its buffer of ", content.size(), " bytes, found ",
                                     bytes, " bytes at ", plane.offset));
@@ -160,9 +212,15 @@ void require_alive(const Device& device) {
   if (device.lost) fail(TERN_DEVICE_LOST, cat(device.name(), ": the device was lost"));
 }
 
+void require_present(const Device& device) {
+  if (device.info.described == 0) return;
+  fail(TERN_UNSUPPORTED, cat(device.name(), " is a description alone: there is no device to run on"));
+}
+
 void submit(Stream& stream, Work work, std::uint64_t* node) {
   Device& device = *stream.device;
   require_alive(device);
+  require(!stream.gone, "the adopted stream was destroyed by its maker");
   if (stream.status != TERN_OK) fail(stream.status, stream.error);
   if (Recording* recording = stream.open_recording()) {
     if (node != nullptr) *node = recording->nodes.size();
@@ -170,9 +228,15 @@ void submit(Stream& stream, Work work, std::uint64_t* node) {
     return;
   }
   if (work.is_launch) {
-    ++device.launches;
-    if (device.struck(Fault::Kind::async, device.launches)) work.fault = Fault::Kind::async;
-    if (device.struck(Fault::Kind::lost, device.launches)) work.fault = Fault::Kind::lost;
+    Opened& opened = *stream.opened;
+    ++opened.launches;
+    if (opened.struck(Fault::Kind::async, opened.launches)) work.fault = Fault::Kind::async;
+    if (opened.struck(Fault::Kind::lost, opened.launches)) work.fault = Fault::Kind::lost;
+    work.kind = TERN_PROFILE_KERNEL;
+  }
+  if (work.kind && device.recording.is_on()) {
+    const auto id = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(stream.own));
+    work.record = tern_plugin::make_record(*work.kind, work.what, work.bytes, id);
   }
   World& w = world();
   stream.queue.push_back(std::move(work));

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,16 +22,17 @@
 
 namespace tern::sim {
 
+// What device memory is taken for.
+enum class Use { buffers, context, library, comm };
+
 struct Device {
   int ordinal = 0;
   Config config;
   tern_device_info info{};
   bool lost = false;
-  std::uint64_t allocations = 0;  // counted for faults
-  std::uint64_t launches = 0;
-  std::uint64_t updates = 0;  // of captured graphs
-  std::uint64_t in_use = 0;   // bytes
+  std::array<std::uint64_t, 4> held{};  // bytes, by Use
   std::uint64_t peak = 0;
+  tern_plugin::Recording recording;
   struct Pinned {  // from host_alloc
     std::byte* data;
     std::uint64_t bytes;
@@ -39,18 +41,45 @@ struct Device {
 
   [[nodiscard]] bool can(std::uint32_t capability) const { return (info.capabilities & capability) != 0; }
   [[nodiscard]] std::string name() const;
-  void take(std::uint64_t bytes);
-  void give(std::uint64_t bytes) { in_use -= bytes; }
-  // Whether the fault strikes at the `count`th event of its kind.
-  [[nodiscard]] bool struck(Fault::Kind kind, std::uint64_t count) const;
+  [[nodiscard]] std::uint64_t in_use() const;
+  // A device that is only described holds nothing.
+  void take(Use use, std::uint64_t bytes);
+  void give(Use use, std::uint64_t bytes);
 };
 
-// Device memory between red zones; imported: somebody else's pages.
+// One handle of a device, with options of its own.
+struct Opened {
+  std::shared_ptr<Device> device;
+  std::vector<Fault> faults;
+  std::uint64_t allocations = 0;  // counted for faults
+  std::uint64_t launches = 0;
+  std::uint64_t updates = 0;         // of captured graphs
+  std::uint64_t limit = UINT64_MAX;  // bytes that its buffers may take
+  std::uint64_t taken = 0;
+  // Whether the fault strikes at the `count`th event of its kind.
+  [[nodiscard]] bool struck(Fault::Kind kind, std::uint64_t count) const;
+  // Bytes that it may still take.
+  [[nodiscard]] std::uint64_t left() const;
+};
+
+// Device memory between red zones; imported: somebody else's pages; adopted: a part of another buffer.
 struct Buffer {
   std::shared_ptr<Device> device;
+  std::shared_ptr<Opened> owner;  // that memory was taken for; null: imported or adopted
   std::vector<std::byte> memory;  // zone, content, zone
   std::byte* imported = nullptr;
   std::uint64_t bytes = 0;
+  std::uint32_t flags = 0;
+  bool evicted = false;
+  std::uint64_t address = 0;  // for the vendor's other libraries; never followed
+  bool adopted = false;
+  std::weak_ptr<Buffer> whole;  // that it's a part of
+  std::uint64_t begin = 0;      // in it
+  // Why its memory can't be used now, or "".
+  [[nodiscard]] std::string trouble() const;
+  // Memory of its own, poisoned; throws TERN_OUT_OF_MEMORY where there isn't enough.
+  void take_memory();
+  void give_memory();  // if it has any
   [[nodiscard]] std::span<std::byte> content();
   [[nodiscard]] bool zones_intact() const;
 };
@@ -85,8 +114,11 @@ struct Work {
   HostArgs args;
   std::shared_ptr<Ticket> ticket;  // done once this is reached
   bool is_launch = false;
-  std::optional<Fault::Kind> fault;  // strikes when this is reached
-  const void* meets = nullptr;       // what entries of other streams must be reached together with this
+  std::optional<std::uint32_t> kind;          // TERN_PROFILE_*, of what profiles tell; of launches it's always a kernel
+  std::uint64_t bytes = 0;                    // that it moves
+  std::optional<tern_profile_record> record;  // made as it is queued
+  std::optional<Fault::Kind> fault;           // strikes when this is reached
+  const void* meets = nullptr;                // what entries of other streams must be reached together with this
 };
 
 struct Recording {  // of a stream, or of several that joined
@@ -97,6 +129,9 @@ struct Recording {  // of a stream, or of several that joined
 
 struct Stream {
   std::shared_ptr<Device> device;
+  std::shared_ptr<Opened> opened;
+  tern_stream own = nullptr;  // the handle of whoever made it; others have adopted it
+  bool gone = false;          // destroyed by its maker
   std::deque<Work> queue;
   std::uint64_t priority = 0;  // among streams, redrawn at random
   tern_status status = TERN_OK;
@@ -108,6 +143,8 @@ struct Stream {
 
 struct Event {
   std::shared_ptr<Device> device;
+  tern_event own = nullptr;  // as a stream's
+  bool gone = false;
   bool timing = false;
   std::shared_ptr<Ticket> ticket;      // of the last record; null: never recorded
   std::weak_ptr<Recording> recording;  // that the last record went into
@@ -125,7 +162,7 @@ struct Plan {
   std::uint64_t workspace_bytes = 0;
   std::uint64_t host_scratch_bytes = 0;
   std::uint64_t library_bytes = 0;
-  ~Plan() { device->give(library_bytes); }
+  ~Plan() { device->give(Use::library, library_bytes); }
 };
 
 struct Bound {
@@ -142,7 +179,7 @@ struct Comm;    // comm.cpp
 struct World {
   std::mutex mutex;
   std::condition_variable changed;  // work was queued or done
-  Handles<Device, tern_device> devices{"device"};
+  Handles<Opened, tern_device> opened{"device"};
   Handles<Buffer, tern_buffer> buffers{"buffer"};
   Handles<Stream, tern_stream> streams{"stream"};
   Handles<Event, tern_event> events{"event"};
@@ -152,12 +189,17 @@ struct World {
   Handles<Recipe, tern_recipe> recipes{"recipe"};
   Handles<Comm, tern_comm> comms{"communicator"};
 
+  bool finalized = false;
   std::vector<std::weak_ptr<Device>> open;
-  std::vector<std::shared_ptr<Stream>> queues;  // in order of creation
+  std::map<std::uint64_t, std::weak_ptr<Buffer>> addresses;  // of buffers that were shown
+  std::vector<std::shared_ptr<Stream>> queues;               // in order of creation
   std::mt19937_64 random;
   double redraw = 0.5;  // how often priorities change
   double early = 0.0;   // how often work runs before somebody waits
 
+  // The device of a handle, and one that must be there: a description alone is refused.
+  [[nodiscard]] const std::shared_ptr<Device>& device(tern_device handle) const { return opened.at(handle)->device; }
+  [[nodiscard]] const std::shared_ptr<Opened>& present(tern_device handle) const;
   void seed(std::uint64_t seed);
   // Runs one ready entry of a queue; false where none is ready.
   bool step();
@@ -171,9 +213,6 @@ struct World {
   void run_front(Stream& stream);
 };
 [[nodiscard]] World& world();
-
-// `bytes` of poison between red zones.
-[[nodiscard]] std::vector<std::byte> make_zoned(std::uint64_t bytes, std::byte poison);
 
 // Appends to the stream's recording or queue. `node` takes the place in the recording. Throws where the stream or its
 // device has failed for good.
@@ -193,12 +232,15 @@ void on_stream(tern_stream handle, Body&& body) {
 
 // Throws TERN_DEVICE_LOST where it is.
 void require_alive(const Device& device);
+// Throws TERN_UNSUPPORTED where it's a description alone.
+void require_present(const Device& device);
 
 // Runs the body of an interface function under the world's lock: nothing thrown crosses the C border.
 template <typename Body>
 tern_status guarded(Body&& body) noexcept {
   try {
     std::unique_lock lock(world().mutex);
+    require(!world().finalized, "finalized: nothing but last_error may be called");
     body(lock);
     return TERN_OK;
   } catch (const Failure& failure) {

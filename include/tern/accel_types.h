@@ -159,7 +159,13 @@ enum { /* tern_device_info.capabilities: set means it works, clear means the cal
   TERN_CAP_PHILOX = 1u << 8,         /* dropout draws its own bits; clear: a ready mask must be given */
   TERN_CAP_EAGER = 1u << 9,          /* plan/bind/launch of single ops; clear only beside WHOLE_GRAPH */
   TERN_CAP_HOST_LENGTHS = 1u << 10,  /* lengths are read from host_args alone: the device copy may be left stale */
-  TERN_CAP_DEVICE_COUNTS = 1u << 11  /* captured kernels read counts and lengths on the device alone: no update */
+  TERN_CAP_DEVICE_COUNTS = 1u << 11, /* captured kernels read counts and lengths on the device alone: no update */
+  TERN_CAP_EVICT = 1u << 12,         /* buffer_evict and buffer_restore; TERN_BUFFER_RECLAIMABLE */
+  TERN_CAP_NATIVE_MEMORY = 1u << 13, /* buffer_native and buffer_adopt */
+  TERN_CAP_NATIVE_STREAMS = 1u << 14, /* stream_ and event_, native and adopt */
+  TERN_CAP_RECIPE_FILES = 1u << 15,   /* recipe_save and recipe_load; only beside WHOLE_GRAPH */
+  TERN_CAP_PROFILE = 1u << 16,        /* profile_start, profile_stop, profile_collect */
+  TERN_CAP_COMM_ABORT = 1u << 17      /* comm_abort frees a rank that hangs; clear: the process has to end */
 };
 
 enum { TERN_MATRIX_UNITS_NONE = 0, TERN_MATRIX_UNITS_VECTOR = 1, TERN_MATRIX_UNITS_TENSOR = 2 };
@@ -184,7 +190,26 @@ typedef struct tern_device_info {
   char pci_address[32];
   uint64_t peer_mask; /* bit per ordinal reachable by copy_peer */
   char link[32];      /* "pcie", "nvlink", "hccs", "host" */
+  tern_dtype activation_dtype; /* what the host keeps activations in unless the user says */
+  uint32_t described;          /* 1: a description alone, with no device behind it (device_describe) */
+  uint64_t context_bytes;      /* device memory that opening the device takes, about; 0: none */
+  uint64_t comm_bytes;         /* device memory that a communicator takes, about */
 } tern_device_info;
+
+/* A setting of one device for the life of its handle; the table lists the keys. */
+typedef struct tern_option {
+  const char* key;
+  const char* value;
+} tern_option;
+
+typedef struct tern_open_args {
+  uint32_t size;
+  int32_t ordinal;     /* -1: the device that `profile` describes */
+  const char* profile; /* one of the table's; null where there is an ordinal */
+  const tern_option* options;
+  uint32_t num_options;
+  uint32_t reserved;
+} tern_open_args;
 
 typedef struct tern_memory_info {
   uint32_t size;
@@ -193,7 +218,39 @@ typedef struct tern_memory_info {
   uint64_t free;
   uint64_t in_use_by_process; /* every allocation of this process, the library's own included */
   uint64_t peak_by_process;
+  uint64_t context_bytes; /* of in_use: what the open device takes by itself (context, code, library handles) */
+  uint64_t library_bytes; /* of in_use: what the live plans' library_bytes amount to */
+  uint64_t comm_bytes;    /* of in_use: communicators */
 } tern_memory_info;
+
+enum { /* buffer_create: what a buffer is for. Where the device cannot: TERN_UNSUPPORTED */
+  TERN_BUFFER_SHAREABLE = 1u << 0,   /* ipc_export takes it (TERN_CAP_IPC) */
+  TERN_BUFFER_COLLECTIVES = 1u << 1, /* made so that collectives need no staging (TERN_CAP_COLLECTIVES) */
+  TERN_BUFFER_RECLAIMABLE = 1u << 2  /* buffer_evict takes it (TERN_CAP_EVICT) */
+};
+
+/* A vendor's own object, so that other libraries share memory and order with tern. Whoever made it destroys it. */
+typedef struct tern_native {
+  uint32_t size;
+  int32_t device_type; /* DLPack's DLDeviceType: 1 host, 2 CUDA, 4 OpenCL, 10 ROCm, 12 extension, 14 oneAPI */
+  int32_t device_id;   /* as the vendor counts */
+  uint32_t reserved;
+  uint64_t handle; /* of memory its address, or cl_mem; of streams and events the vendor's handle */
+  uint64_t offset; /* bytes from there to the buffer's begin */
+} tern_native;
+
+/* One piece of work that ran on the device. Times are those of the host's monotonic clock, as well as they can be told. */
+enum { TERN_PROFILE_KERNEL = 0, TERN_PROFILE_COPY = 1, TERN_PROFILE_FILL = 2, TERN_PROFILE_COLLECTIVE = 3, TERN_PROFILE_OTHER = 4 };
+typedef struct tern_profile_record {
+  char name[96];  /* the kernel's */
+  char range[64]; /* the innermost range_push of the thread that queued it, or "" */
+  uint64_t begin_ns;
+  uint64_t end_ns;
+  uint64_t bytes;  /* of copies, fills and collectives; else 0 */
+  uint64_t stream; /* equal for work of one stream */
+  uint32_t kind;
+  uint32_t reserved;
+} tern_profile_record;
 
 /* ---------------------------------------------------------------- operations */
 enum { /* tern_op_desc.needs: `supports` answers yes only where each is met */
@@ -305,7 +362,21 @@ typedef struct tern_graph_desc {
 typedef struct tern_comm_id {
   uint8_t bytes[4112]; /* HcclRootInfo is the largest known, 4108 */
 } tern_comm_id;
-enum { TERN_REDUCE_SUM = 0, TERN_REDUCE_MAX = 1, TERN_REDUCE_MIN = 2 };
+enum { TERN_REDUCE_SUM = 0, TERN_REDUCE_MAX = 1, TERN_REDUCE_MIN = 2, TERN_REDUCE_AVERAGE = 3 };
+
+typedef struct tern_comm_options {
+  uint32_t size;
+  uint32_t reserved;
+  int64_t timeout_ms; /* of the wait for the other ranks; 0: the backend's own */
+} tern_comm_options;
+
+typedef struct tern_comm_info {
+  uint32_t size;
+  int32_t ranks;
+  int32_t rank;
+  uint32_t reserved;
+  uint64_t bytes; /* device memory that it takes */
+} tern_comm_info;
 
 /* ---------------------------------------------------------------- host services */
 enum { TERN_LOG_DEBUG = 0, TERN_LOG_INFO = 1, TERN_LOG_WARN = 2, TERN_LOG_ERROR = 3 };

@@ -22,6 +22,7 @@ int run(int argc, char** argv) {
   }
   int ordinal = 0;
   std::string replay_file;
+  bool capabilities = false;  // alone
   conformance::SelftestOptions options;
   for (int i = 2; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
@@ -37,7 +38,9 @@ int run(int argc, char** argv) {
         options.required |= *command;
       }
     }
-    if (flag == "--op") {
+    if (flag == "--op" && std::string_view(argv[i + 1]) == "capabilities") {
+      capabilities = true;
+    } else if (flag == "--op") {
       const ops::OpSpec* spec = ops::find_op(argv[i + 1]);
       if (spec == nullptr) {
         std::cerr << "no op is called " << argv[i + 1] << "\n";
@@ -54,6 +57,18 @@ int run(int argc, char** argv) {
     std::cout << (problem.empty() ? "ok" : problem) << "\n";
     return problem.empty() ? 0 : 1;
   }
+  const auto show = [](const std::vector<conformance::CapabilityResult>& results) {
+    bool passed = true;
+    for (const auto& result : results) {
+      std::cout << result.name << (result.set ? " set: " : " clear: ") << result.verdict() << "\n";
+      passed = passed && result.problem.empty();
+    }
+    return passed;
+  };
+  if (capabilities) {
+    conformance::Bench bench = conformance::make_bench(device);
+    return show(conformance::check_capabilities(bench)) ? 0 : 1;
+  }
   std::cout << conformance::table_header();
   const auto report = conformance::run_selftest(device, options, [](const conformance::OpReport& op) {
     std::cout << conformance::table_line(op) << std::flush;
@@ -66,9 +81,7 @@ int run(int argc, char** argv) {
     std::ofstream(file) << conformance::write_case(op.findings[0].failing);
     std::cout << "    replay with --replay " << file << "\n";
   });
-  for (const auto& result : report.capabilities) {
-    std::cout << result.name << (result.set ? " set: " : " clear: ") << result.verdict() << "\n";
-  }
+  (void)show(report.capabilities);
   return report.passed() ? 0 : 1;
 }
 

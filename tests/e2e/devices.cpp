@@ -45,5 +45,54 @@ TEST(Devices, AFlagWithoutEffectHereSaysSo) {
   EXPECT_EQ(outcome.err, "tern: error: --threads has no effect in tern devices: nothing is computed; remove it.\n");
 }
 
+TEST(Devices, EachBackendListsItsOptionsAndWhatItDescribes) {
+  const auto outcome = run({"devices", "--device", "sim"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("\n  --device_options memory_limit: bytes that "), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("\n  describes discrete, ascend, graph, embedded\n"), std::string::npos) << outcome.out;
+  const auto json = run({"devices", "--device", "sim", "--json"});
+  EXPECT_NE(json.out.find("\"profiles\": [\"discrete\", \"ascend\", \"graph\", \"embedded\"]"), std::string::npos)
+      << json.out;
+}
+
+TEST(Devices, AnOptionReachesTheDeviceOrIsRefusedByItsName) {
+  const std::vector<std::string> test = {"selftest", "--device", "sim", "--op", "axpby", "--device_options"};
+  const auto with = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all = test;
+    all.insert(all.end(), words.begin(), words.end());
+    Options options;
+    const Scratch scratch;
+    options.folder = scratch.path();
+    return run(all, options);
+  };
+  const auto unknown = with({"colour=red"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_NE(unknown.err.find("device option \"colour\": expected one of faults, memory_limit, seed"), std::string::npos)
+      << unknown.err;
+  const auto shapeless = with({"memory_limit"});
+  EXPECT_EQ(shapeless.status, 2);
+  EXPECT_EQ(shapeless.err,
+            "tern: error: --device_options memory_limit is not KEY=VALUE; write it like "
+            "memory_limit=4000000000; tern devices lists the keys.\n");
+  // A list within a value, and a second option behind it.
+  EXPECT_NE(with({"faults=oom@3,oom@5,seed=4"}).out.find("allocation 3 fails"), std::string::npos);
+}
+
+// Once, after whatever the command was; a backend that isn't told keeps what it holds.
+TEST(Devices, ABackendIsFinalizedWhenTheProgramEnds) {
+  const Scratch scratch;
+  Options options;
+  options.folder = scratch.path();
+  options.variables["TERN_TEST_PLUGIN"] = std::string("ends=") + TERN_PLUGIN_DIR + "/libtern_cpu.so";
+  for (const auto& [word, status] : {std::pair{"axpby", 0}, std::pair{"no_such_op", 2}}) {
+    const auto outcome = run({"selftest", "--backend", TERN_FAULTY_PLUGIN, "--op", word}, options);
+    EXPECT_EQ(outcome.status, status) << outcome.err;
+    const auto first = outcome.err.find("the plugin was finalized");
+    EXPECT_EQ(first != std::string::npos, status == 0) << outcome.err;  // where it was loaded
+    if (status != 0) continue;
+    EXPECT_EQ(outcome.err.find("the plugin was finalized", first + 1), std::string::npos) << "twice";
+  }
+}
+
 }  // namespace
 }  // namespace tern::e2e

@@ -86,7 +86,7 @@ tern_status bind(tern_plan raw, const tern_bind_args* args, tern_bound* out) {
     own.workspace = {};
     own.host_scratch = nullptr;
     if (planned->other_info.workspace_bytes > 0 &&
-        world->inner->buffer_create(planned->device, planned->other_info.workspace_bytes, &made->other_workspace) ==
+        world->inner->buffer_create(planned->device, planned->other_info.workspace_bytes, 0, &made->other_workspace) ==
             TERN_OK) {
       own.workspace.buffer = made->other_workspace;
     }

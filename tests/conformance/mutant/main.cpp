@@ -16,6 +16,7 @@
 #include "conformance/runtime_checks.h"
 #include "conformance/selftest.h"
 #include "mutant/mutant.h"
+#include "mutant/runtime.h"
 
 namespace {
 
@@ -314,7 +315,13 @@ void try_capabilities(const std::shared_ptr<const accel::Backend>& sound, Tally&
                                                       {"philox", TERN_CAP_PHILOX},
                                                       {"eager", TERN_CAP_EAGER},
                                                       {"host_lengths", TERN_CAP_HOST_LENGTHS},
-                                                      {"device_counts", TERN_CAP_DEVICE_COUNTS}};
+                                                      {"device_counts", TERN_CAP_DEVICE_COUNTS},
+                                                      {"evict", TERN_CAP_EVICT},
+                                                      {"native_memory", TERN_CAP_NATIVE_MEMORY},
+                                                      {"native_streams", TERN_CAP_NATIVE_STREAMS},
+                                                      {"recipe_files", TERN_CAP_RECIPE_FILES},
+                                                      {"profile", TERN_CAP_PROFILE},
+                                                      {"comm_abort", TERN_CAP_COMM_ABORT}};
   for (Mistake mistake : {Mistake::capability_set, Mistake::capability_clear}) {
     for (const auto& [flag, bit] : flags) {
       const std::string name = cat(mutant::name_of(mistake), " ", flag);
@@ -341,6 +348,31 @@ void try_capabilities(const std::shared_ptr<const accel::Backend>& sound, Tally&
       }
       found ? static_cast<void>(++tally.found) : tally.survivors.push_back(name);
     }
+  }
+}
+
+void try_runtime(const std::shared_ptr<const accel::Backend>& sound, Tally& tally) {
+  const accel::DevicePtr device = accel::Device::open(sound, 0).value();
+  for (const mutant::RuntimeMistake& mistake : mutant::runtime_mistakes()) {
+    if ((mistake.capability & ~device->info().capabilities) != 0) continue;
+    if (mistake.applies != nullptr && !mistake.applies(*sound)) continue;
+    const auto backend = mutant::with_mistake(sound, mistake);
+    conformance::Bench bench = conformance::make_bench(accel::Device::open(backend, 0).value());
+    ++tally.made;
+    bool found = false;
+    for (const auto& result : conformance::check_capabilities(bench)) found = found || !result.problem.empty();
+    if (found) {
+      ++tally.found;
+    } else {
+      tally.survivors.emplace_back(mistake.name);
+    }
+    // What a mistake left running would be found by every check that follows.
+    if (device->can(TERN_CAP_PROFILE)) (void)sound->api().profile_stop(device->raw());
+  }
+  conformance::Bench bench = conformance::make_bench(device);
+  for (const auto& result : conformance::check_capabilities(bench)) {
+    if (!result.problem.empty())
+      throw std::runtime_error(cat("without a mistake: ", result.name, ": ", result.problem));
   }
 }
 
@@ -393,6 +425,7 @@ int run(int argc, char** argv) {
     if (wanted.empty() || wanted.count(std::string(spec.name)) != 0) try_kernels(sound, spec, tally);
   }
   if (wanted.empty() || wanted.count("capabilities") != 0) try_capabilities(sound, tally);
+  if (wanted.empty() || wanted.count("runtime") != 0) try_runtime(sound, tally);
   if (wanted.empty() || wanted.count("capabilities") != 0) try_waiting_launch(sound, tally);
   int bad = 0;
   std::set<std::string> used;  // of the list

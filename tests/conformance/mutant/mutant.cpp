@@ -210,6 +210,8 @@ std::shared_ptr<const accel::Backend> mutate(std::shared_ptr<const accel::Backen
   table.compile = one.inner->compile == nullptr ? nullptr : compile;
   table.launch_recipe = launch_recipe;
   table.recipe_destroy = recipe_destroy;
+  table.recipe_save = one.inner->recipe_save == nullptr ? nullptr : recipe_save;
+  table.recipe_load = one.inner->recipe_load == nullptr ? nullptr : recipe_load;
   table.capture_begin = capture_begin;
   table.capture_end = capture_end;
   table.capture_launch = capture_launch;

@@ -80,7 +80,7 @@ BoundRecord& record_of(Compiled& compiled, const tern_tensor* arguments, tern_pl
   }
   const std::uint64_t bytes = compiled.planned.other_info.workspace_bytes;
   if (compiled.other != nullptr && bytes > 0 &&
-      world->inner->buffer_create(compiled.planned.device, bytes, &record->other_workspace) != TERN_OK) {
+      world->inner->buffer_create(compiled.planned.device, bytes, 0, &record->other_workspace) != TERN_OK) {
     record->bound.other = nullptr;
   }
   return *record;
@@ -116,6 +116,20 @@ tern_status recipe_destroy(tern_recipe raw) {
   }
   if (compiled->other != nullptr) world->inner->recipe_destroy(compiled->other);
   return world->inner->recipe_destroy(compiled->inner);
+}
+
+tern_status recipe_save(tern_recipe recipe, void* data, std::uint64_t capacity, std::uint64_t* bytes) {
+  return world->inner->recipe_save(reinterpret_cast<Compiled*>(recipe)->inner, data, capacity, bytes);
+}
+
+tern_status recipe_load(tern_device device, const tern_graph_desc* graph, const void* data, std::uint64_t bytes,
+                        tern_recipe* out, tern_plan_info* info) {
+  auto made = std::make_unique<Compiled>();
+  const tern_status status = world->inner->recipe_load(device, graph, data, bytes, &made->inner, info);
+  if (status != TERN_OK) return status;
+  made->num_arguments = graph->num_arguments;
+  *out = reinterpret_cast<tern_recipe>(made.release());
+  return TERN_OK;
 }
 
 }  // namespace tern::mutant

@@ -68,7 +68,7 @@ void spoil_memory_of(BoundRecord& record) {
   if (!concerns(record.bound.desc.op)) return;
   if (mistake == Mistake::leak) {
     tern_buffer kept = nullptr;
-    if (world->inner->buffer_create(record.plan->device, 256, &kept) != TERN_OK) return;
+    if (world->inner->buffer_create(record.plan->device, 256, 0, &kept) != TERN_OK) return;
     record.leaked.push_back(kept);
     ++world->made;
   }

@@ -100,5 +100,8 @@ tern_status compile(tern_device device, const tern_graph_desc* graph, const tern
 tern_status launch_recipe(tern_recipe recipe, const tern_bind_args* args, const tern_host_args* host_args,
                           tern_stream stream);
 tern_status recipe_destroy(tern_recipe recipe);
+tern_status recipe_save(tern_recipe recipe, void* data, std::uint64_t capacity, std::uint64_t* bytes);
+tern_status recipe_load(tern_device device, const tern_graph_desc* graph, const void* data, std::uint64_t bytes,
+                        tern_recipe* recipe, tern_plan_info* info);
 
 }  // namespace tern::mutant

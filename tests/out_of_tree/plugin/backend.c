@@ -51,8 +51,11 @@ static tern_status device_info(int32_t ordinal, tern_device_info* info) {
   return tern_plugin_give_info(info, &filled, sizeof filled);
 }
 
-static tern_status device_open(int32_t ordinal, tern_device* device) {
-  if (ordinal != 0) return tern_plugin_fail(TERN_INVALID_ARGUMENT, "there is example:0 alone");
+static tern_status device_open(const tern_open_args* given, tern_device* device) {
+  tern_open_args own;
+  const tern_status status = tern_plugin_take_open_args(given, NULL, &own);
+  if (status != TERN_OK) return status;
+  if (own.ordinal != 0) return tern_plugin_fail(TERN_INVALID_ARGUMENT, "there is example:0 alone");
   return tern_plugin_new(1, device);
 }
 static tern_status device_close(tern_device device) { return tern_plugin_free(device); }
@@ -74,7 +77,8 @@ static tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer
 }
 static tern_status host_free(tern_device device, void* pointer) { return tern_plugin_free(pointer); }
 
-static tern_status buffer_create(tern_device device, uint64_t bytes, tern_buffer* buffer) {
+static tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, tern_buffer* buffer) {
+  if (flags != 0) return tern_plugin_fail(TERN_UNSUPPORTED, "this memory is for nothing special");
   void* made = NULL;
   const tern_status status = tern_plugin_take_memory(&memory, bytes);
   if (status != TERN_OK) return status;

@@ -24,6 +24,19 @@ TEST_F(Allocator, KeepsWhatIsGivenBackForTheNextRequest) {
   EXPECT_EQ(allocator->statistics().misses, 1U);
 }
 
+TEST_F(Allocator, ABlockIsReusedForWhatItWasMadeForAlone) {
+  auto allocator = CachingAllocator::create(open_fake());
+  { const auto plain = allocator->allocate(4 * kMiB, "a"); }
+  EXPECT_EQ(fake_state().flags, 0U);
+  { const auto shared = allocator->allocate(4 * kMiB, "b", TERN_BUFFER_COLLECTIVES); }
+  EXPECT_EQ(fake_state().flags, static_cast<std::uint32_t>(TERN_BUFFER_COLLECTIVES));
+  EXPECT_EQ(fake_state().creates, 2);
+  const auto again = allocator->allocate(4 * kMiB, "c", TERN_BUFFER_COLLECTIVES);
+  EXPECT_EQ(fake_state().creates, 2);
+  allocator->empty_cache();
+  EXPECT_EQ(fake_state().allocated, 4 * kMiB);
+}
+
 TEST_F(Allocator, CountsInUseReservedAndPeaks) {
   auto allocator = CachingAllocator::create(open_fake());
   auto a = allocator->allocate(4 * kMiB, "a");

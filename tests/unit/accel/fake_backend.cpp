@@ -60,7 +60,7 @@ tern_backend make_table() {
     info->alignment = 64;
     return TERN_OK;
   };
-  t.device_open = [](std::int32_t, tern_device* device) -> tern_status {
+  t.device_open = [](const tern_open_args*, tern_device* device) -> tern_status {
     *device = reinterpret_cast<tern_device>(std::malloc(1));
     return TERN_OK;
   };
@@ -74,7 +74,7 @@ tern_backend make_table() {
     return TERN_OK;
   };
   t.last_error = [](tern_text text) { put(text, fake_state().error); };
-  t.buffer_create = [](tern_device, std::uint64_t bytes, tern_buffer* buffer) -> tern_status {
+  t.buffer_create = [](tern_device, std::uint64_t bytes, std::uint32_t flags, tern_buffer* buffer) -> tern_status {
     FakeState& s = fake_state();
     if (s.allocated + bytes > s.limit) {
       s.error = "the fake device is full";
@@ -82,6 +82,7 @@ tern_backend make_table() {
     }
     s.allocated += bytes;
     ++s.creates;
+    s.flags = flags;
     *buffer = reinterpret_cast<tern_buffer>(std::malloc(1));
     s.sizes[*buffer] = bytes;
     return TERN_OK;

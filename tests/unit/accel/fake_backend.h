@@ -17,6 +17,7 @@ struct FakeState {
   std::uint64_t allocated = 0;
   int creates = 0;
   int destroys = 0;
+  std::uint32_t flags = 0;                  // of the last buffer
   int plans_measured = 0;                   // plan calls without a choice
   std::set<std::string> forgotten_choices;  // kernels that an update of the driver took away
   std::string error;

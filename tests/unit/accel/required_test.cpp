@@ -27,6 +27,30 @@ TEST(Required, AnOpenDeviceHasEveryFunctionThatItsFlagsPromise) {
   EXPECT_NE(opened.error().problem.find("capture_update"), std::string::npos) << opened.error().problem;
 }
 
+TEST(Required, WhoListsProfilesDescribesThem) {
+  static constexpr const char* kProfiles[] = {"big", nullptr};
+  tern_backend table = fake_table();
+  table.profiles = kProfiles;
+  EXPECT_EQ(Backend::wrap(&table)->missing_functions(0), "device_describe");
+  const auto described = Device::describe(Backend::wrap(&table), "big");
+  ASSERT_FALSE(described.ok());
+  EXPECT_EQ(described.error().line(), "backend fake describes no devices; plan on a machine that has the device.");
+}
+
+TEST(Required, OptionsThatABackendRefusesAreAnErrorOfUse) {
+  tern_backend table = fake_table();
+  table.device_open = [](const tern_open_args* args, tern_device*) -> tern_status {
+    fake_state().error = std::string("no ") + args->options[0].key + "=" + args->options[0].value;
+    return TERN_INVALID_ARGUMENT;
+  };
+  const auto opened = Device::open(Backend::wrap(&table), 0, {{"colour", "red"}});
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().kind, ErrorKind::usage);
+  EXPECT_EQ(
+      opened.error().line(),
+      "device fake:0 cannot be opened with these options: no colour=red; `tern devices` lists those that there are.");
+}
+
 TEST(Required, AMemberBeyondTheTablesSizeIsAbsent) {
   tern_backend table = fake_table();
   table.size = offsetof(tern_backend, supports);

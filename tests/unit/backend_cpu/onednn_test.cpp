@@ -172,7 +172,7 @@ class Choices : public testing::Test {
   Choices() {
     const tern_host host = {sizeof(tern_host), TERN_ABI_MAJOR, TERN_ABI_MINOR, 1, nullptr, count_measurements};
     table_ = tern_backend_entry(&host);
-    EXPECT_EQ(table_->device_open(0, &device_), TERN_OK);
+    EXPECT_EQ(table_->device_open(&kFirstDevice, &device_), TERN_OK);
     tern_device_info info{};
     info.size = sizeof info;
     EXPECT_EQ(table_->device_info(0, &info), TERN_OK);

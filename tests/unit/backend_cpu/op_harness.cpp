@@ -44,7 +44,7 @@ class Device {
 
   tern_plane plane(std::uint64_t bytes, const void* from) {
     tern_buffer buffer = nullptr;
-    must(backend().buffer_create(get(), std::max<std::uint64_t>(bytes, 64), &buffer), "buffer_create");
+    must(backend().buffer_create(get(), std::max<std::uint64_t>(bytes, 64), 0, &buffer), "buffer_create");
     buffers_.push_back(buffer);
     if (from != nullptr && bytes > 0) std::memcpy(pointer({buffer, 0}), from, bytes);
     return {buffer, 0};

@@ -94,7 +94,7 @@ Plugin::Plugin(const std::string& target, int num_threads) {
   const tern_host host = {sizeof(tern_host), TERN_ABI_MAJOR, TERN_ABI_MINOR, num_threads, nullptr, nullptr};
   table = tern_backend_entry(&host);
   if (!target.empty()) setenv("TERN_CPU_TARGET", target.c_str(), 1);
-  if (table->device_open(0, &device) == TERN_OK) table->stream_create(device, 0, &stream);
+  if (table->device_open(&kFirstDevice, &device) == TERN_OK) table->stream_create(device, 0, &stream);
   unsetenv("TERN_CPU_TARGET");
 }
 
@@ -168,7 +168,7 @@ void run(Plugin& p, Call& call) {
     tensors[i].desc = call.args[i].desc;
     if (!is_present(call.args[i].desc)) continue;
     const auto& bytes = call.args[i].bytes;
-    ASSERT_EQ(t.buffer_create(p.device, bytes.size() + 2 * kCanary, &tensors[i].planes[0].buffer), TERN_OK);
+    ASSERT_EQ(t.buffer_create(p.device, bytes.size() + 2 * kCanary, 0, &tensors[i].planes[0].buffer), TERN_OK);
     tensors[i].planes[0].offset = kCanary;
     void* base = nullptr;
     ASSERT_EQ(t.buffer_host_pointer(tensors[i].planes[0].buffer, &base), TERN_OK);
@@ -178,7 +178,7 @@ void run(Plugin& p, Call& call) {
   }
   tern_plane workspace{};
   if (info.workspace_bytes > 0) {
-    ASSERT_EQ(t.buffer_create(p.device, info.workspace_bytes, &workspace.buffer), TERN_OK);
+    ASSERT_EQ(t.buffer_create(p.device, info.workspace_bytes, 0, &workspace.buffer), TERN_OK);
     ASSERT_EQ(t.fill(workspace, 0xff, info.workspace_bytes, p.stream), TERN_OK);  // what it held before must not matter
   }
   tern_bound bound = nullptr;

@@ -1,6 +1,7 @@
 // Buffers, streams, captures, plans and their errors, through the C interface.
 #include <cmath>
 #include <cstring>
+#include <string>
 
 #include "plugin.h"
 #include "tests/unit/backend_cpu/calls.h"
@@ -22,7 +23,7 @@ class CpuRuntime : public ::testing::Test {
 
   tern_buffer buffer(std::uint64_t bytes) {
     tern_buffer made = nullptr;
-    EXPECT_EQ(t.buffer_create(plugin.device, bytes, &made), TERN_OK) << plugin.last_error();
+    EXPECT_EQ(t.buffer_create(plugin.device, bytes, 0, &made), TERN_OK) << plugin.last_error();
     return made;
   }
   float* floats(tern_buffer of) {
@@ -88,7 +89,7 @@ TEST_F(CpuRuntime, AForcedTargetThatIsNoneIsExplained) {
   char reason[256] = "";
   EXPECT_EQ(t.device_count(&count, {reason, sizeof reason}), TERN_OK);
   tern_device device = nullptr;
-  EXPECT_EQ(t.device_open(0, &device), TERN_UNSUPPORTED);
+  EXPECT_EQ(t.device_open(&kFirstDevice, &device), TERN_UNSUPPORTED);
   unsetenv("TERN_CPU_TARGET");
   EXPECT_EQ(count, 0);
   EXPECT_NE(std::string(reason).find("TERN_CPU_TARGET"), std::string::npos);
@@ -109,9 +110,9 @@ TEST_F(CpuRuntime, CountsMemoryAndRefusesWhatIsNotThere) {
   EXPECT_EQ(after.in_use_by_process, before.in_use_by_process);
   EXPECT_GE(after.peak_by_process, during.in_use_by_process);
   tern_buffer none = nullptr;
-  EXPECT_EQ(t.buffer_create(plugin.device, std::uint64_t{1} << 60, &none), TERN_OUT_OF_MEMORY);
+  EXPECT_EQ(t.buffer_create(plugin.device, std::uint64_t{1} << 60, 0, &none), TERN_OUT_OF_MEMORY);
   EXPECT_NE(plugin.last_error().find("free"), std::string::npos);
-  EXPECT_EQ(t.buffer_create(plugin.device, UINT64_MAX, &none), TERN_OUT_OF_MEMORY);
+  EXPECT_EQ(t.buffer_create(plugin.device, UINT64_MAX, 0, &none), TERN_OUT_OF_MEMORY);
 }
 
 TEST_F(CpuRuntime, CopiesStayInsideTheirBuffers) {
@@ -322,6 +323,77 @@ TEST(CpuLaws, NonFiniteInputsAreNotHidden) {
       EXPECT_EQ(y[2], kind == TERN_ACT_SIGMOID ? 1.0F : INFINITY) << kind << " " << target;
     }
   }
+}
+
+TEST_F(CpuRuntime, AHandleTakesNoMoreThanItsLimit) {
+  const tern_option option{"memory_limit", "1048576"};
+  tern_open_args args = kFirstDevice;
+  args.options = &option;
+  args.num_options = 1;
+  tern_device device = nullptr;
+  ASSERT_EQ(t.device_open(&args, &device), TERN_OK) << plugin.last_error();
+  tern_buffer made = nullptr;
+  tern_buffer more = nullptr;
+  ASSERT_EQ(t.buffer_create(device, 1 << 19, TERN_BUFFER_RECLAIMABLE, &made), TERN_OK);
+  EXPECT_EQ(t.buffer_create(device, 1 << 20, 0, &more), TERN_OUT_OF_MEMORY);
+  tern_memory_info memory{};
+  memory.size = sizeof memory;
+  EXPECT_EQ(t.memory_info(device, &memory), TERN_OK);
+  EXPECT_EQ(memory.total, 1U << 20);
+  EXPECT_EQ(memory.free, 1U << 19);
+  EXPECT_EQ(t.buffer_evict(made), TERN_OK);
+  EXPECT_EQ(t.buffer_create(device, 1 << 20, 0, &more), TERN_OK);
+  EXPECT_EQ(t.buffer_restore(made), TERN_OUT_OF_MEMORY);
+  EXPECT_EQ(t.buffer_destroy(more), TERN_OK);
+  EXPECT_EQ(t.buffer_restore(made), TERN_OK);
+  EXPECT_EQ(t.buffer_destroy(made), TERN_OK);
+  EXPECT_EQ(t.device_close(device), TERN_OK);
+}
+
+TEST_F(CpuRuntime, AnEvictedBufferIsNotTouched) {
+  tern_buffer made = nullptr;
+  ASSERT_EQ(t.buffer_create(plugin.device, 8192, TERN_BUFFER_RECLAIMABLE, &made), TERN_OK);
+  EXPECT_EQ(t.fill({made, 0}, 1, 8192, plugin.stream), TERN_OK);
+  ASSERT_EQ(t.buffer_evict(made), TERN_OK);
+  EXPECT_EQ(t.fill({made, 0}, 1, 1, plugin.stream), TERN_INVALID_ARGUMENT);
+  EXPECT_NE(plugin.last_error().find("evicted"), std::string::npos);
+  EXPECT_DEATH(*const_cast<volatile float*>(floats(made)) = 1.0F, "") << "a host that kept the address";
+  ASSERT_EQ(t.buffer_restore(made), TERN_OK);
+  EXPECT_EQ(floats(made)[0], 0.0F);
+  EXPECT_EQ(t.buffer_destroy(made), TERN_OK);
+}
+
+TEST_F(CpuRuntime, EveryInstructionSetCanBeDescribedHere) {
+  int described = 0;
+  for (const char* const* profile = t.profiles; *profile != nullptr; ++profile, ++described) {
+    tern_device_info info{};
+    info.size = sizeof info;
+    ASSERT_EQ(t.device_describe(*profile, &info), TERN_OK) << plugin.last_error();
+    EXPECT_STREQ(info.arch, *profile);
+    EXPECT_EQ(info.described, 1U);
+    tern_open_args args = kFirstDevice;
+    args.ordinal = -1;
+    args.profile = *profile;
+    tern_device device = nullptr;
+    ASSERT_EQ(t.device_open(&args, &device), TERN_OK) << plugin.last_error();
+    const tern_tensor_desc desc = make_desc(TERN_F32, {64, 64});
+    const tern_tensor_desc descs[] = {desc, desc, absent_desc(), desc};
+    const tern_matmul_attrs attrs{};
+    const tern_op_desc op{sizeof(tern_op_desc), TERN_OP_MATMUL, 0, 0, 4, sizeof attrs, descs, &attrs, nullptr};
+    tern_plan plan = nullptr;
+    tern_plan_info planned{};
+    planned.size = sizeof planned;
+    ASSERT_EQ(t.plan(device, &op, nullptr, &plan, &planned), TERN_OK) << plugin.last_error();
+    const std::string choice = planned.choice;
+    EXPECT_EQ(choice.substr(choice.find('@') + 1), *profile);
+    tern_tensor tensors[4] = {};
+    const tern_bind_args given = placed(tensors);
+    tern_bound bound = nullptr;
+    EXPECT_EQ(t.bind(plan, &given, &bound), TERN_UNSUPPORTED);
+    EXPECT_EQ(t.plan_destroy(plan), TERN_OK);
+    EXPECT_EQ(t.device_close(device), TERN_OK);
+  }
+  EXPECT_GE(described, 2);
 }
 
 }  // namespace

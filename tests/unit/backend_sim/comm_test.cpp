@@ -24,7 +24,8 @@ struct Rank {
     device = open_sim(environment, rank);
     stream = device->make_stream();
     tern_comm raw = nullptr;
-    accel::check(device->api().comm_init(device->raw(), &id, ranks, rank, &raw), device->backend(), "comm_init");
+    accel::check(device->api().comm_init(device->raw(), &id, ranks, rank, nullptr, &raw), device->backend(),
+                 "comm_init");
     comm = {device, raw};
     buffer = device->allocate(kCount * 4, "a test");
   }
@@ -73,7 +74,7 @@ TEST(SimComm, AllReduceOnEveryPersonalityThatHasIt) {
   const auto embedded = open_sim({{"TERN_SIM", "embedded"}});
   tern_comm comm = nullptr;
   tern_comm_id id{};
-  EXPECT_EQ(embedded->api().comm_init(embedded->raw(), &id, 1, 0, &comm), TERN_UNSUPPORTED);
+  EXPECT_EQ(embedded->api().comm_init(embedded->raw(), &id, 1, 0, nullptr, &comm), TERN_UNSUPPORTED);
   const Environment variables{{"TERN_SIM", "embedded"}};
   const SimEnvironment environment(variables);
   EXPECT_EQ(embedded->api().comm_unique_id(&id), TERN_UNSUPPORTED);

@@ -1,6 +1,6 @@
 // A plugin whose table is as the variable TERN_TEST_PLUGIN says: each value is one way to be no backend, or a bad one.
 // `wrong=FILE` is the backend of FILE with tensors that are wrong in their last byte, `sick=FILE` one whose doctor has
-// something to say.
+// something to say, `ends=FILE` one that tells when it is finalized.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -29,6 +29,13 @@ tern_status sick(uint32_t check, int32_t* level, tern_text line) {
   return TERN_OK;
 }
 
+const tern_host* listener = nullptr;
+
+tern_status ends() {
+  listener->log(TERN_LOG_WARN, "the plugin was finalized");
+  return TERN_OK;
+}
+
 const tern_backend* spoiled(const std::string& fault, const std::string& file, const tern_host* host) {
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;
@@ -40,6 +47,8 @@ const tern_backend* spoiled(const std::string& fault, const std::string& file, c
   table = sound;
   if (fault == "wrong") table.copy_to_host = wrong_copy;
   if (fault == "sick") table.doctor = sick;
+  if (fault == "ends") table.finalize = ends;
+  listener = host;
   return &table;
 }
 

@@ -1,0 +1,27 @@
+#include "backends/sim/extension.h"
+
+#include "backends/sim/interface.h"
+#include "backends/sim/world.h"
+
+namespace tern::sim {
+namespace {
+
+tern_status arm(tern_device device, const char* faults) {
+  return guarded([&](auto&) {
+    require(faults != nullptr, "sim.faults: no faults were given");
+    Opened& opened = *world().present(device);
+    opened.faults = parse_faults("sim.faults", faults);
+    opened.allocations = 0;
+    opened.launches = 0;
+    opened.updates = 0;
+  });
+}
+
+}  // namespace
+
+const void* get_extension(const char* name) {
+  static constexpr tern_sim_faults kFaults{sizeof(tern_sim_faults), 0, arm};
+  return name != nullptr && std::string_view(name) == "sim.faults" ? &kFaults : nullptr;
+}
+
+}  // namespace tern::sim
