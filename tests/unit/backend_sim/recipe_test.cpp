@@ -90,6 +90,7 @@ std::vector<float> run(const accel::DevicePtr& device, const Loaded& loaded, con
                          {make_desc(TERN_F32, {count}), {buffer.plane(512)}}};
   tern_bind_args given{};
   given.size = sizeof given;
+  given.num_args = 2;
   given.args = args;
   given.workspace = workspace.plane();
   tern_host_args host_args{};
