@@ -110,8 +110,7 @@ static inline int tern_plugin_same_shape(const tern_tensor_desc* a, const tern_t
 }
 
 /* Whether a tensor of desc `b` may be bound where `a` was planned. What means nothing may differ: everything of absent
- * ones, the strides of dimensions of at most one entry and of tensors that aren't strided, and slots without a count.
- */
+ * ones, strides of dimensions of at most one entry or of tensors that aren't strided, slots without a count. */
 static inline int tern_plugin_same_desc(const tern_tensor_desc* a, const tern_tensor_desc* b) {
   if (a->rank == 0 && b->rank == 0) return 1;
   if (!tern_plugin_same_shape(a, b) || a->dtype != b->dtype || a->layout != b->layout) return 0;

@@ -33,21 +33,14 @@ static tern_status device_count(int32_t* count, tern_text reason) {
 
 static tern_status device_info(int32_t ordinal, tern_device_info* info) {
   if (ordinal != 0) return tern_plugin_fail(TERN_INVALID_ARGUMENT, "there is example:0 alone");
+  /* clang-format off */
   tern_device_info filled = {
       .capabilities = TERN_CAP_EAGER | TERN_CAP_HOST_POINTER | TERN_CAP_DYNAMIC_SHAPES,
-      .name = "example device",
-      .arch = "c11",
-      .driver_version = "1",
-      .memory_bytes = MEMORY_BYTES,
-      .largest_allocation_bytes = MEMORY_BYTES,
-      .alignment = ALIGNMENT,
-      .import_alignment = 1,
-      .storage_dtypes = 1u << TERN_F32,
-      .preferred_kv_block = 16,
-      .compute_units = 1,
-      .numa_node = -1,
-      .link = "host",
+      .name = "example device", .arch = "c11", .driver_version = "1", .compute_units = 1, .numa_node = -1, .link = "host",
+      .memory_bytes = MEMORY_BYTES, .largest_allocation_bytes = MEMORY_BYTES, .alignment = ALIGNMENT,
+      .import_alignment = 1, .storage_dtypes = 1u << TERN_F32, .activation_dtype = TERN_F32, .preferred_kv_block = 16,
   };
+  /* clang-format on */
   return tern_plugin_give_info(info, &filled, sizeof filled);
 }
 
@@ -59,7 +52,6 @@ static tern_status device_open(const tern_open_args* given, tern_device* device)
   return tern_plugin_new(1, device);
 }
 static tern_status device_close(tern_device device) { return tern_plugin_free(device); }
-
 static tern_status device_health(tern_device device, int32_t* health, tern_text reason) {
   *health = TERN_HEALTH_OK;
   return TERN_OK;
@@ -211,17 +203,16 @@ static tern_status bind(tern_plan planned, const tern_bind_args* given, tern_bou
 static tern_status plan_destroy(tern_plan made) { return tern_plugin_free(made); }
 static tern_status unbind(tern_bound bound) { return tern_plugin_free(bound); }
 
-/* One element of `out`. Beyond the count (not `valid`) it becomes something finite, or stays if it's added to. */
-static void run_element(const struct tern_bound_s* bound, const int64_t* index, int valid) {
+/* One element of `out`. */
+static void run_element(const struct tern_bound_s* bound, const int64_t* index) {
   const tern_tensor_desc* args = bound->desc->args;
   const tern_axpby_attrs* attrs = bound->desc->attrs;
   float* out = bound->data[TERN_AXPBY_OUT] + tern_plugin_offset(&args[TERN_AXPBY_OUT], index);
   const float* x = bound->data[TERN_AXPBY_X] + tern_plugin_offset(&args[TERN_AXPBY_X], index);
   const float* y = bound->data[TERN_AXPBY_Y]; /* null: absent */
-  float value = valid ? attrs->a * *x : 0;
-  if (valid && y != NULL) value += attrs->b * y[tern_plugin_offset(&args[TERN_AXPBY_Y], index)];
-  const int adds = bound->desc->accumulate != 0; /* only `out` may */
-  if (valid || !adds) *out = adds ? *out + value : value;
+  float value = attrs->a * *x;
+  if (y != NULL) value += attrs->b * y[tern_plugin_offset(&args[TERN_AXPBY_Y], index)];
+  *out = bound->desc->accumulate != 0 ? *out + value : value; /* only `out` may add */
 }
 
 static tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_stream stream, uint64_t* node) {
@@ -229,8 +220,9 @@ static tern_status launch(tern_bound bound, const tern_host_args* host_args, ter
   const tern_status status = tern_plugin_check_host_args(bound->desc, host_args);
   if (status != TERN_OK || tern_plugin_elements(out) == 0) return status;
   int64_t index[TERN_MAX_RANK] = {0};
-  do {
-    run_element(bound, index, out->dynamic_dim < 0 || index[out->dynamic_dim] < host_args->counts[out->count_slot]);
+  do { /* nobody looks beyond the count */
+    const int valid = out->dynamic_dim < 0 || index[out->dynamic_dim] < host_args->counts[out->count_slot];
+    if (valid) run_element(bound, index);
   } while (tern_plugin_next(out, index));
   return TERN_OK;
 }
