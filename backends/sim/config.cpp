@@ -53,7 +53,7 @@ void set_text(char (&to)[N], std::string_view text) {
 }
 
 void describe_ascend(tern_device_info& info) {
-  info.capabilities = TERN_CAP_CAPTURE | TERN_CAP_PEER_COPY | TERN_CAP_COLLECTIVES | TERN_CAP_PHILOX | TERN_CAP_EAGER |
+  info.capabilities = TERN_CAP_CAPTURE | TERN_CAP_PEER_COPY | TERN_CAP_COLLECTIVES | TERN_CAP_EAGER |
                       TERN_CAP_HOST_LENGTHS | TERN_CAP_EVICT | TERN_CAP_PROFILE;
   info.context_bytes = 20 * kMebi;
   info.comm_bytes = 12 * kMebi;
@@ -65,8 +65,8 @@ void describe_ascend(tern_device_info& info) {
 }
 
 void describe_graph(tern_device_info& info) {
-  info.capabilities = TERN_CAP_WHOLE_GRAPH | TERN_CAP_COLLECTIVES | TERN_CAP_PHILOX | TERN_CAP_RECIPE_FILES |
-                      TERN_CAP_PROFILE | TERN_CAP_COMM_ABORT;
+  info.capabilities =
+      TERN_CAP_WHOLE_GRAPH | TERN_CAP_COLLECTIVES | TERN_CAP_RECIPE_FILES | TERN_CAP_PROFILE | TERN_CAP_COMM_ABORT;
   info.context_bytes = 16 * kMebi;
   info.alignment = 128;
   info.preferred_kv_block = 128;

@@ -36,7 +36,10 @@ void size_memory(Plan& plan) {
     case TERN_OP_ATTENTION:
     case TERN_OP_ATTENTION_BACKWARD:
     case TERN_OP_ATTENTION_PAGED:
-      plan.workspace_bytes = 8192;
+      // by the planned lengths: shorter ones take no more
+      plan.workspace_bytes =
+          4096 + 64 * static_cast<std::uint64_t>(num_elements(plan.args.front())) /
+                     static_cast<std::uint64_t>(std::max<std::int64_t>(1, plan.args.front().shape[2]));
       plan.host_scratch_bytes = ascend ? 512 : 0;
       break;
     case TERN_OP_LINEAR_CROSS_ENTROPY:
