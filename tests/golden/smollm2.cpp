@@ -80,7 +80,9 @@ class SmolLM2 : public testing::Test {
   void expect_below(double measured, double limit) {
     std::printf("mean KL per token %.3g, limit %g\n", measured, limit);
     EXPECT_LT(measured, limit);
-    EXPECT_GT(measured, -1e-9);  // a divergence: below zero only by rounding
+    // A divergence: below zero only as the fixture's log-probabilities are rounded to fp32, and those that weigh
+    // anything are above -16.
+    EXPECT_GT(measured, -16 * 0x1p-24);
   }
   Numbers numbers_{fixture("smollm2.safetensors")};
   std::vector<std::int32_t> tokens_ = numbers_.ints("tokens");
