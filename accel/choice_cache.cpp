@@ -1,10 +1,9 @@
 #include "accel/choice_cache.h"
 
-#include <unistd.h>
-
 #include <fstream>
 #include <optional>
 
+#include "accel/cache_file.h"
 #include "base/log.h"
 #include "base/strings.h"
 
@@ -78,15 +77,9 @@ std::filesystem::path ChoiceCache::recipe_dir() const {
 
 void ChoiceCache::save() const {
   if (file_.empty() || !changed_) return;
-  std::error_code error;
-  std::filesystem::create_directories(file_.parent_path(), error);
-  const std::filesystem::path scratch = cat(file_.string(), ".", static_cast<std::int64_t>(getpid()));
-  {
-    std::ofstream out(scratch);
-    for (const auto& [key, choice] : known_) out << key << '\t' << choice << '\n';
-    if (!out) return;  // a cache that cannot be written is measured again: no harm, nothing to report
-  }
-  std::filesystem::rename(scratch, file_, error);
+  std::string text;
+  for (const auto& [key, choice] : known_) text += cat(key, "\t", choice, "\n");
+  write_cache_file(file_, text);
 }
 
 }  // namespace tern::accel

@@ -1,11 +1,11 @@
 #include "accel/recipe_cache.h"
 
-#include <unistd.h>
-
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <vector>
 
+#include "accel/cache_file.h"
 #include "base/log.h"
 #include "base/philox.h"
 #include "base/strings.h"
@@ -67,19 +67,7 @@ void keep(const CompiledGraph& compiled, const fs::path& file) {
   if (device->api().recipe_save(compiled.recipe.raw(), nullptr, 0, &bytes) != TERN_OK || bytes == 0) return;
   std::vector<char> data(bytes);
   if (device->api().recipe_save(compiled.recipe.raw(), data.data(), data.size(), &bytes) != TERN_OK) return;
-  if (bytes > data.size()) return;
-  std::error_code error;
-  fs::create_directories(file.parent_path(), error);
-  const fs::path scratch = cat(file.string(), ".", static_cast<std::int64_t>(getpid()));
-  {
-    std::ofstream out(scratch, std::ios::binary);
-    out.write(data.data(), static_cast<std::streamsize>(bytes));
-    if (!out.flush()) {
-      fs::remove(scratch, error);
-      return;
-    }
-  }
-  fs::rename(scratch, file, error);
+  if (bytes <= data.size()) write_cache_file(file, std::span(data).first(bytes));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/tile_math.h"
 #include "base/half.h"
 
 namespace tern::cpu {
@@ -77,6 +78,7 @@ struct Job {
   bool direct;
   bool plain;        // the right side is read as it is stored
   bool scales_left;  // alpha goes into the left side as it is packed; else into the sums
+  const TileMath& math;
 
   [[nodiscard]] std::uint32_t* thread_space(int thread) const { return workspace + l.thread + l.thread_total * thread; }
 };
@@ -84,10 +86,6 @@ struct Job {
 struct Part {  // the rows and the k that are packed now
   std::int64_t row0, rows, k0, kn;
 };
-
-void scale(float factor, float* x, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) x[i] *= factor;
-}
 
 void pack_left(const Job& job, const Part& part, ThreadPool& pool) {
   const std::int64_t panel = job.b.panel_rows * job.format.steps(job.b.super_k);
@@ -100,8 +98,9 @@ void pack_left(const Job& job, const Part& part, ThreadPool& pool) {
                 job.workspace + job.l.a + begin * panel, panel,
                 reinterpret_cast<float*>(job.thread_space(thread) + job.l.scratch));
     for (std::int64_t p = begin; job.scales_left && p < end; ++p) {
-      scale(job.g.alpha, reinterpret_cast<float*>(job.workspace + job.l.a + p * panel),
-            job.b.panel_rows * job.format.steps(part.kn));
+      auto* values = reinterpret_cast<float*>(job.workspace + job.l.a + p * panel);
+      const auto count = static_cast<std::size_t>(job.b.panel_rows * job.format.steps(part.kn));
+      job.math.scale(job.g.alpha, values, count, values);
     }
   });
 }
@@ -111,7 +110,7 @@ void finish_row(const Job& job, float* sums, std::int64_t row, std::int64_t colu
                 float* line) {
   const GemmOutput& out = job.g.out;
   const GemmKernels& kernels = *job.format.kernels;
-  if (job.g.alpha != 1.0F && !job.scales_left) scale(job.g.alpha, sums, n);
+  if (job.g.alpha != 1.0F && !job.scales_left) job.math.scale(job.g.alpha, sums, static_cast<std::size_t>(n), sums);
   if (bias != nullptr) kernels.add(bias, sums, n);
   if (job.direct) return;
   const std::int64_t at = row * out.stride_m + column * out.stride_n;
@@ -299,7 +298,8 @@ void gemm(Target target, const Gemm& g, std::byte* workspace, ThreadPool& pool) 
                 reinterpret_cast<std::uint32_t*>(workspace),
                 direct,
                 g.m <= kPlainRows && format.reads_plain(g.b),
-                scales_left};
+                scales_left,
+                tile_math(target)};
   if (g.k == 0) return run_empty(job);
   const std::int64_t column_tasks = (g.n + b.columns - 1) / b.columns;
   for (std::int64_t row0 = 0; row0 < g.m; row0 += b.rows) {
