@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "ops/axpby.h"
+#include "ops/cast_copy.h"
 #include "ops/fill.h"
 #include "ops/row_sum.h"
 
@@ -55,6 +56,11 @@ TensorDesc like(const TensorDesc& x, tern_dtype dtype) {
 
 TensorDesc rows_like(TensorDesc desc, const TensorDesc& x) {
   return x.dynamic_dim == 0 ? with_dynamic(desc, 0, x.count_slot) : desc;
+}
+
+Value contiguous(Emitter& emitter, Value value, std::uint32_t needs) {
+  const TensorDesc& desc = emitter.desc(value);
+  return is_contiguous(desc) ? value : cast_copy(emitter, value, {.out = desc.dtype, .needs = needs});
 }
 
 Value as_matrix(Emitter& emitter, Value value) {

@@ -36,6 +36,8 @@ class CallBuilder {
 [[nodiscard]] TensorDesc rows_like(TensorDesc desc, const TensorDesc& x);
 [[nodiscard]] inline bool is_dynamic(const TensorDesc& desc) { return desc.dynamic_dim >= 0; }
 
+// The value itself where it is contiguous, else a copy.
+[[nodiscard]] Value contiguous(Emitter& emitter, Value value, std::uint32_t needs);
 // A contiguous value seen as [rows, the rest]; the value itself if it has rank 2.
 [[nodiscard]] Value as_matrix(Emitter& emitter, Value value);
 // [width] seen as [rows, width] by a stride of 0, with the rows of `like`.
