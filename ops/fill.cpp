@@ -10,8 +10,6 @@ namespace {
 
 std::string check(Args, AttrBytes) { return {}; }
 
-std::vector<Value> backward(BackwardCall& call) { return Gradients(call).take(); }
-
 }  // namespace
 
 Value fill(Emitter& emitter, const TensorDesc& desc, float value, const FillOptions& options) {
@@ -23,7 +21,7 @@ Value fill(Emitter& emitter, const TensorDesc& desc, float value, const FillOpti
 
 const OpRules fill_rules = {
     .check = check,
-    .backward = backward,
+    .backward = nullptr,
     .decompose = nullptr,
     .reference = ref::fill,
     .work = {no_products, each_argument_once},
