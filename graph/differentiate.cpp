@@ -27,7 +27,9 @@ class Differentiator {
       if (can_begin_at(target)) sums_.begin_at(target.value, target.into);
     }
     for (const Root& root : roots) {
-      if (root.gradient.present()) check_given(root);
+      if (!root.gradient.present()) continue;
+      check_given(root);
+      sums_.keep(root.gradient);
     }
   }
 

@@ -153,6 +153,16 @@ const std::vector<GradientCase>& cases() {
          const auto norm = ops::rms_norm(g, y, slice(g, s.at("y"), {64}, {1}, 64), options);
          return Roots{{squares(g, sum(g, norm.y, product(g, norm.sum, y))), {}}};
        }},
+      {"one gradient for two values, one of which is given more before the other is read", kPair,
+       [](Graph& g, const Sources& s) {
+         const Value h = product(g, s.at("x"), s.at("y"));
+         const Value p = product(g, h, s.at("y"));
+         const Value u = product(g, h, h);
+         ops::RmsNormOptions options;
+         options.residual = h;
+         const auto norm = ops::rms_norm(g, p, slice(g, s.at("y"), {64}, {1}, 64), options);
+         return Roots{{squares(g, sum(g, norm.y, product(g, norm.sum, u))), {}}};
+       }},
       {"a slice through a norm, and past it", kFused,
        [](Graph& g, const Sources& s) {
          const Value part = columns(g, fused(g, s), 64, 64);

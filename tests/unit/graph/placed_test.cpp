@@ -2,6 +2,8 @@
 // nothing has written.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "graph/bind.h"
 #include "ops/act_mul.h"
 #include "ops/axpby.h"
@@ -10,6 +12,7 @@
 #include "ops/fill.h"
 #include "ops/kv_write.h"
 #include "ops/mul.h"
+#include "ops/rms_norm.h"
 #include "ops/sum_squares.h"
 #include "tests/unit/graph/gradient_case.h"
 
@@ -232,6 +235,44 @@ TEST(GradientTargets, MayBeAnything) {
       ASSERT_NEAR(d_y[i], used * 2.0 * std::pow(x, 4), 1e-5) << i;
     }
     for (std::size_t i = 128; i < 256; ++i) ASSERT_EQ(found[i], 1.0F) << i;  // nobody's rows
+  }
+}
+
+// A norm hands the gradient of its sum on as it is: what is added to it further down is not what was asked for.
+TEST(GradientTargets, StayAsTheyWereFound) {
+  Graph g;
+  const Value x = g.constant("x", kMatrix);
+  const Value given = ops::axpby(g, g.input("given", kMatrix), {}, {});
+  const Value h = ops::mul(g, x, x, {});
+  const Value u = ops::mul(g, h, h, {});
+  ops::RmsNormOptions options;
+  options.residual = g.input("residual", kMatrix);
+  const Value sum = ops::rms_norm(g, h, g.input("weight", make_desc(TERN_F32, {64})), options).sum;
+  const std::vector<graph::Root> roots = {{sum, given}, {ops::sum_squares(g, u), {}}};
+  const std::vector<graph::GradTarget> targets = {{sum, {}}, {x, {}}};
+  const std::vector<Value> grads = graph::differentiate(g, roots, targets);
+  g.output("dsum", grads[0]);
+  g.output("dx", grads[1]);
+  g.output("given", given);
+  auto store = std::make_shared<graph::TensorStore>(open_sim());
+  store->create("x", kMatrix);
+  const std::vector<float> values = wave(256, 0.4), upstream = wave(256, 0.9);
+  store->upload("x", bytes_of(values));
+  accel::ChoiceCache choices;
+  const auto program = graph::Program::build(g, store, choices, {});
+  graph::RunInputs inputs;
+  const std::vector<float> weight(64, 1.0F);
+  inputs.inputs = {{"given", bytes_of(upstream)}, {"residual", bytes_of(values)}, {"weight", bytes_of(weight)}};
+  program->run(inputs);
+  for (const char* name : {"dsum", "given"}) {
+    const auto bytes = program->output(name);
+    EXPECT_EQ(std::memcmp(bytes.data(), upstream.data(), bytes.size()), 0) << name;
+  }
+  std::vector<float> dx(256);
+  std::memcpy(dx.data(), program->output("dx").data(), 1024);
+  for (std::size_t i = 0; i < 256; ++i) {
+    const double at = values[i];
+    ASSERT_NEAR(dx[i], 2.0 * at * upstream[i] + 8.0 * std::pow(at, 7), 1e-5) << i;
   }
 }
 
