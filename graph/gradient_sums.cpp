@@ -80,11 +80,16 @@ Value GradientSums::part(Sum& sum, const Region& region, const Storage& storage)
 
 // What is not written of a region. Where boxes cannot say it, or no view may name it, everything is filled in.
 std::vector<Region> GradientSums::missing(Sum& sum, const Region& region, const Storage& storage) {
+  if (is_complete(sum, storage)) return {};
   auto rest = subtract(region, sum.written);
   const bool is_all = rest && *rest == std::vector<Region>{region};
   if (is_all || (rest && are_aligned(*rest, graph_.desc(sum.whole).dtype))) return *std::move(rest);
   move_out(sum, storage, true);
   return {};
+}
+
+bool GradientSums::is_complete(const Sum& sum, const Storage& storage) {
+  return sum.written == std::vector<Region>{region_of(storage.desc, 0)};
 }
 
 void GradientSums::mark_written(Sum& sum, const Region& region, const Storage& storage) {
@@ -209,8 +214,10 @@ Value GradientSums::of(Value value) {
 Value GradientSums::into(Value value) {
   Sum& sum = sum_of(value);
   if (!sum.whole.present() || is_broadcast(graph_.desc(value)) || !is_exclusive(sum)) return {};
-  const auto rest = subtract(region(value), sum.written);
-  if (!rest || !rest->empty()) return {};
+  if (!is_complete(sum, storage_of(value))) {
+    const auto rest = subtract(region(value), sum.written);
+    if (!rest || !rest->empty()) return {};
+  }
   return part(sum, graph_.desc(value), graph_.info(value).offset);
 }
 

@@ -59,6 +59,7 @@ class GradientSums {
   [[nodiscard]] bool is_exclusive(const Sum& sum) const;
   Value part(Sum& sum, const TensorDesc& desc, std::int64_t offset);
   Value part(Sum& sum, const Region& region, const Storage& storage);
+  [[nodiscard]] static bool is_complete(const Sum& sum, const Storage& storage);
   std::vector<Region> missing(Sum& sum, const Region& region, const Storage& storage);
   void mark_written(Sum& sum, const Region& region, const Storage& storage);
   void fill_with_zeros(Sum& sum, const std::vector<Region>& parts, const Storage& storage);

@@ -28,7 +28,7 @@ struct OpCall {
   std::uint32_t op = 0;  // TERN_OP_*
   std::vector<std::byte> attrs;
   std::uint32_t needs = 0;
-  std::uint32_t accumulate = 0;     // bit per argument
+  std::uint32_t accumulate = 0;  // bit per argument
   // Inputs; for states and accumulating outputs, the version that they write upon; for other outputs, where to write:
   // nothing is read of it, and the output has its desc.
   std::vector<Value> inputs;

@@ -132,6 +132,12 @@ const std::vector<GradientCase>& cases() {
          const Value third = slice(g, y, {70}, {3}, 32);
          return Roots{{squares(g, second), {}}, {squares(g, third), {}}};
        }},
+      {"every second and every third element of a weight", kPair,
+       [](Graph& g, const Sources& s) {
+         const Value second = slice(g, s.at("x"), {70}, {2}, 0);
+         const Value third = slice(g, s.at("x"), {70}, {3}, 32);
+         return Roots{{squares(g, product(g, second, third)), {}}};
+       }},
       {"a run of elements that begins within a row", kPair,
        [](Graph& g, const Sources& s) {
          const Value y = product(g, s.at("x"), s.at("y"));
