@@ -148,6 +148,14 @@ void make_softcap(CaseBuilder& b) {
   if (b.variant().alias) b.share(TERN_SOFTCAP_Y, TERN_SOFTCAP_X);
 }
 
+void make_fill(CaseBuilder& b) {
+  constexpr std::array<float, 3> values = {0.0F, 1.0F, -0.3F};
+  const Shape shape = matrix(b);
+  b.count_for(shape[0]);
+  b.attrs(tern_fill_attrs{values[static_cast<std::size_t>(b.variant().option)]});
+  b.out(TERN_FILL_Y, b.variant().out, shape, 0);
+}
+
 void make_dropout(CaseBuilder& b) {
   const Shape shape = matrix(b);
   const std::int64_t rows = b.count_for(shape[0]);
@@ -199,6 +207,7 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_ROW_SUM, kSizes, 2, kUsual | kDtypes | kMixed | kAccumulates | kReduces, make_row_sum},
     {TERN_OP_SCALE, kSizes, 1, kUsual | kDtypes | kMixed | kAccumulates | kAliases | kRows, make_scale},
     {TERN_OP_SOFTCAP, kSizes, 3, kUsual | kDtypes | kMixed | kAliases | kRows, make_softcap},
+    {TERN_OP_FILL, kSizes, 3, kLayouts | kDynamic | kDtypes | kRows, make_fill},
     {TERN_OP_DROPOUT, kSizes, 3, kUsual | kDtypes | kMixed | kAccumulates | kAliases | kRows, make_dropout},
     {TERN_OP_SUM_SQUARES, kSizes, 1, kUsual | kDtypes | kAccumulates | kReduces, make_sum_squares},
     {TERN_OP_ALL_FINITE, kSizes, 2, kUsual | kDtypes | kAccumulates, make_all_finite},

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "ops/build.h"
+#include "ops/cast_copy.h"
 #include "ops/program_ops.h"
 #include "ops/rules.h"
 
@@ -23,6 +25,7 @@ class Binder : public ops::Emitter {
       return results;
     }
     const accel::OpDesc desc = op_desc(out_.graph, call);
+    if (options_.prefer_decomposition && is_placed(call)) return emit_and_place(call);
     if (options_.prefer_decomposition) {
       if (auto results = try_decompose(call); !results.empty()) {
         count(call, "decomposed", "asked for");
@@ -36,6 +39,7 @@ class Binder : public ops::Emitter {
       out_.graph.set_last_lane(lane_);
       return results;
     }
+    if (is_placed(call)) return emit_and_place(call);
     if (auto results = try_decompose(call); !results.empty()) {
       count(call, "decomposed", native.reason);
       return results;
@@ -52,6 +56,35 @@ class Binder : public ops::Emitter {
   void set_lane(Lane lane) { lane_ = lane; }
 
  private:
+  // Whether an output is written upon a part of something, and there is another way.
+  static bool is_placed(const OpCall& call) {
+    if (call.op == TERN_OP_CAST_COPY) return false;
+    bool placed = false;
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) placed = placed || is_place(call, i);
+    return placed;
+  }
+  static bool is_place(const OpCall& call, std::size_t arg) {
+    return call.inputs[arg].present() && (call.accumulate >> arg & 1U) == 0 &&
+           ops::op_spec(call.op).args[arg].role == ops::Role::output;
+  }
+
+  // Decompositions, and devices that know no strides, give tensors of their own: they are copied where they belong.
+  std::vector<Value> emit_and_place(const OpCall& call) {
+    OpCall fresh = call;
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      if (!is_place(call, i)) continue;
+      fresh.inputs[i] = {};
+      fresh.outputs[i] = ops::like(call.outputs[i], call.outputs[i].dtype);
+    }
+    std::vector<Value> results = emit(fresh);
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      if (!is_place(call, i)) continue;
+      // Two outputs of one call may lie on one storage.
+      const Value at = out_.graph.latest(call.inputs[i]);
+      results[i] = ops::cast_copy(*this, results[i], {.out = call.outputs[i].dtype, .at = at, .needs = call.needs});
+    }
+    return results;
+  }
   std::vector<Value> try_decompose(const OpCall& call) {
     const auto decompose = ops::op_rules(call.op).decompose;
     if (decompose == nullptr) return {};

@@ -10,12 +10,22 @@
 namespace tern::graph {
 namespace {
 
+std::size_t at(Value value) { return static_cast<std::size_t>(value.id); }
+
 bool has_bit(std::uint32_t bits, std::size_t index) { return ((bits >> index) & 1U) != 0; }
 
-// Writes on the memory of its input at this argument: a state, or an output asked to accumulate.
-bool writes_in_place(const OpCall& call, const ops::OpSpec& spec, std::size_t arg) {
+bool adds(const OpCall& call, const ops::OpSpec& spec, std::size_t arg) {
   return spec.args[arg].role == ops::Role::state ||
          (spec.args[arg].role == ops::Role::output && has_bit(call.accumulate, arg));
+}
+
+// Of a call's input at this argument, only the place counts.
+bool is_place(const OpCall& call, const ops::OpSpec& spec, std::size_t arg) {
+  return spec.args[arg].role == ops::Role::output && call.inputs[arg].present() && !has_bit(call.accumulate, arg);
+}
+
+bool same_layout(const TensorDesc& a, const TensorDesc& b) {
+  return a.dtype == b.dtype && same_shape(a, b) && std::equal(a.strides, a.strides + a.rank, b.strides);
 }
 
 // Where a node runs unless it is told otherwise.
@@ -53,12 +63,24 @@ Value Graph::resource(std::string name, const TensorDesc& desc) {
   return add_source({.kind = StorageKind::resource, .desc = desc, .name = std::move(name)});
 }
 
+Value Graph::buffer(const TensorDesc& desc) {
+  Storage storage;
+  storage.desc = desc;
+  storage.name = cat("buffer.", storages_.size());
+  ValueInfo info;
+  info.desc = desc;
+  info.storage = static_cast<std::int32_t>(storages_.size());
+  storages_.push_back(std::move(storage));
+  newest_.push_back(add_value(info));
+  return newest_.back();
+}
+
 Value Graph::host_resource(std::string name, const TensorDesc& desc) {
   return add_source({.kind = StorageKind::resource, .desc = desc, .name = std::move(name), .on_host = true});
 }
 
 Value Graph::source_like(const Storage& storage, const TensorDesc& desc) {
-  if (storage.kind == StorageKind::intermediate) throw std::logic_error("graph: an intermediate without a producer");
+  if (storage.kind == StorageKind::intermediate) return buffer(desc);
   // Every field by name: one that is added does not compile until somebody says whether it is copied.
   const auto& [kind, first_desc, name, versions, is_output, padding, on_host] = storage;
   return add_source({.kind = kind, .desc = desc, .name = name, .padding = padding, .on_host = on_host});
@@ -70,7 +92,14 @@ void Graph::annotate_last_like(const Node& node) {
   nodes_.back().on_host = on_host;
 }
 
-Value Graph::latest(Value value) const { return newest_[static_cast<std::size_t>(info(value).storage)]; }
+Value Graph::latest(Value value) {
+  const ValueInfo from = info(value);
+  const Value newest = newest_[static_cast<std::size_t>(from.storage)];
+  const ValueInfo to = info(newest);
+  if (to.version == from.version) return value;
+  if (to.offset == from.offset && same_layout(to.desc, from.desc)) return newest;
+  return view(newest, from.desc, from.offset - to.offset);
+}
 
 Value Graph::find(std::string_view name) const {
   for (std::size_t s = 0; s < storages_.size(); ++s) {
@@ -126,6 +155,18 @@ void Graph::require_current(Value value, const OpCall& call) const {
   }
 }
 
+void Graph::require_written(const OpCall& call) const {
+  const ops::OpSpec& spec = ops::op_spec(call.op);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!call.inputs[i].present() || is_place(call, spec, i)) continue;
+    const ValueInfo& used = info(call.inputs[i]);
+    if (used.producer < 0 && storage_of(call.inputs[i]).kind == StorageKind::intermediate) {
+      throw std::logic_error(
+          cat("graph: ", spec.name, " reads ", storage_of(call.inputs[i]).name, ", which nothing has written"));
+    }
+  }
+}
+
 std::vector<TensorDesc> Graph::arg_descs(const OpCall& call) const {
   std::vector<TensorDesc> descs(call.outputs.size(), absent_desc());
   for (std::size_t i = 0; i < descs.size(); ++i) {
@@ -147,6 +188,7 @@ std::vector<Value> Graph::emit(const OpCall& call) {
   for (Value value : call.inputs) {
     if (value.present()) require_current(value, call);
   }
+  require_written(call);
   require_memory(call);
   if (const std::string why = ops::check_call(call.op, arg_descs(call), call.attrs, call.accumulate); !why.empty()) {
     throw std::logic_error(cat("graph: ", spec.name, ": ", why));
@@ -161,9 +203,13 @@ std::vector<Value> Graph::emit(const OpCall& call) {
     ValueInfo made;
     made.desc = call.outputs[i];
     made.producer = node_index;
-    if (writes_in_place(call, spec, i)) {
-      if (!call.inputs[i].present()) {
-        throw std::logic_error(cat("graph: ", spec.name, " writes ", spec.args[i].name, " upon nothing"));
+    if (adds(call, spec, i) && !call.inputs[i].present()) {
+      throw std::logic_error(cat("graph: ", spec.name, " writes ", spec.args[i].name, " upon nothing"));
+    }
+    if (call.inputs[i].present()) {
+      if (is_place(call, spec, i) && !same_layout(made.desc, desc(call.inputs[i]))) {
+        throw std::logic_error(cat("graph: ", spec.name, ": ", spec.args[i].name, " is ", to_string(made.desc),
+                                   ", and it is placed on ", to_string(desc(call.inputs[i]))));
       }
       const ValueInfo before = info(call.inputs[i]);
       Storage& storage = storages_[static_cast<std::size_t>(before.storage)];
@@ -188,6 +234,61 @@ std::vector<Value> Graph::emit(const OpCall& call) {
   return nodes_.back().results;
 }
 
+// Whether the nodes since the one that made `value` leave it and that storage alone, and that node itself does not read
+// from there.
+bool Graph::is_free_to_move(Value value, std::int32_t to_storage) const {
+  const ValueInfo& moved = info(value);
+  const Storage& own = storage_of(value);
+  if (moved.producer < 0 || moved.base >= 0 || own.kind != StorageKind::intermediate || own.versions != 1 ||
+      own.is_output || moved.storage == to_storage) {
+    return false;
+  }
+  for (std::size_t v = at(value) + 1; v < values_.size(); ++v) {
+    if (values_[v].storage == moved.storage) return false;
+  }
+  for (std::size_t n = static_cast<std::size_t>(moved.producer); n < nodes_.size(); ++n) {
+    const OpCall& call = nodes_[n].call;
+    const bool makes_it = n == static_cast<std::size_t>(moved.producer);
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      if (!call.inputs[i].present()) continue;
+      const std::int32_t used = info(call.inputs[i]).storage;
+      if (used == moved.storage) return false;
+      if (used == to_storage && !(makes_it && is_place(call, ops::op_spec(call.op), i))) return false;
+    }
+  }
+  return true;
+}
+
+bool Graph::write_at(Value value, Value place) {
+  const ValueInfo moved = info(value);
+  ValueInfo to = info(place);
+  const TensorDesc made = moved.desc;
+  if (made.dtype != to.desc.dtype || !same_shape(made, to.desc) || !is_free_to_move(value, to.storage)) return false;
+  Node& node = nodes_[static_cast<std::size_t>(moved.producer)];
+  const auto arg =
+      static_cast<std::size_t>(std::find(node.results.begin(), node.results.end(), value) - node.results.begin());
+  OpCall call = node.call;
+  call.outputs[arg] = to.desc;
+  if (!ops::check_call(call.op, arg_descs(call), call.attrs, call.accumulate).empty()) return false;
+  if (to.producer == moved.producer) {  // another output of the node lies there already: both wrote upon one version
+    const auto other = std::find_if(node.results.begin(), node.results.end(), [&](Value result) {
+      return result.present() && info(result).storage == to.storage;
+    });
+    const Value before = node.call.inputs[static_cast<std::size_t>(other - node.results.begin())];
+    place = view(before, to.desc, to.offset - info(before).offset);
+  }
+  call.inputs[arg] = place;
+  node.call = std::move(call);
+  ValueInfo& result = values_[at(value)];
+  result.desc = to.desc;
+  result.storage = to.storage;
+  result.offset = to.offset;
+  result.version = storages_[static_cast<std::size_t>(to.storage)].versions++;
+  newest_[static_cast<std::size_t>(to.storage)] = value;
+  newest_[static_cast<std::size_t>(moved.storage)] = {};
+  return true;
+}
+
 std::string Graph::to_text() const {
   std::string out;
   for (const Node& node : nodes_) {
@@ -201,56 +302,6 @@ std::string Graph::to_text() const {
     }
     out += cat(" )", node.on_host ? " @host" : "", node.call.accumulate != 0 ? " accumulate" : "", "\n");
   }
-  return out;
-}
-
-Value map_value(const Graph& from, Value value, Graph& to, std::vector<Value>& map) {
-  if (!value.present()) return {};
-  Value& known = map[static_cast<std::size_t>(value.id)];
-  if (known.present()) return known;
-  const ValueInfo& info = from.info(value);
-  if (info.base >= 0) {
-    const Value base = map_value(from, {info.base}, to, map);
-    known = to.view(base, info.desc, info.offset - from.info({info.base}).offset);
-    return known;
-  }
-  if (info.producer >= 0) throw std::logic_error("graph: a value is used before its node was copied");
-  return known = to.source_like(from.storage_of(value), info.desc);
-}
-
-void copy_node(const Graph& from, const Node& node, Graph& to, std::vector<Value>& map) {
-  OpCall call = node.call;
-  for (Value& value : call.inputs) value = map_value(from, value, to, map);
-  const std::vector<Value> results = to.emit(call);
-  to.annotate_last_like(node);
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    if (node.results[i].present()) map[static_cast<std::size_t>(node.results[i].id)] = results[i];
-  }
-}
-
-Graph remove_dead_nodes(const Graph& graph) {
-  std::vector<bool> live_storage(graph.storages().size(), false);
-  for (std::size_t s = 0; s < live_storage.size(); ++s) {
-    live_storage[s] = graph.storages()[s].is_output || graph.storages()[s].kind == StorageKind::resource;
-  }
-  const auto nodes = graph.nodes();
-  std::vector<bool> live(nodes.size(), false);
-  for (std::size_t n = nodes.size(); n-- > 0;) {
-    live[n] = ops::has_effect(nodes[n].call.op);
-    for (Value result : nodes[n].results) {
-      if (result.present() && live_storage[static_cast<std::size_t>(graph.info(result).storage)]) live[n] = true;
-    }
-    if (!live[n]) continue;
-    for (Value used : nodes[n].call.inputs) {
-      if (used.present()) live_storage[static_cast<std::size_t>(graph.info(used).storage)] = true;
-    }
-  }
-  Graph out;
-  std::vector<Value> map(graph.values().size());
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
-    if (live[n]) copy_node(graph, nodes[n], out, map);
-  }
-  for (const Output& output : graph.outputs()) out.output(output.name, map_value(graph, output.value, out, map));
   return out;
 }
 

@@ -31,7 +31,8 @@ enum class Padding {
 enum class Lane : std::uint32_t { compute, comm, copy_in, copy_out };
 inline constexpr int kNumLanes = 4;
 
-// Memory that values share: versions of one state, views, and sums accumulated in place.
+// Memory that values share: versions of one state, views, sums accumulated in place, and what is put together from
+// parts.
 struct Storage {
   StorageKind kind = StorageKind::intermediate;
   TensorDesc desc;  // of the first value
@@ -69,16 +70,23 @@ class Graph : public ops::Emitter {
   Value input(std::string name, const TensorDesc& desc, Padding padding = Padding::zero);
   Value constant(std::string name, const TensorDesc& desc);
   Value resource(std::string name, const TensorDesc& desc);
+  // An intermediate of undefined content: outputs that are placed on views of it put it together. Reading it before
+  // anything is written on it is a logic error.
+  Value buffer(const TensorDesc& desc);
   Value host_resource(std::string name, const TensorDesc& desc);
   // A source as another graph has it: everything but what has been written and fetched there.
   Value source_like(const Storage& storage, const TensorDesc& desc);
   // The newest version of what `value` names: itself unless something wrote on its storage.
-  [[nodiscard]] Value latest(Value value) const;
+  [[nodiscard]] Value latest(Value value);
   // Fetches `value` after each run. A later write on its storage is a logic error.
   void output(std::string name, Value value);
 
   // Emitter. Throws std::logic_error where the call breaks the op's contract or reads an overwritten version.
   std::vector<Value> emit(const OpCall& call) override;
+  // Lets the node that has just made `value` write it upon `place`, of the same shape and dtype, in place of memory of
+  // its own. False, and nothing is changed, where `value` has been read or viewed, where the memory of `place` has been
+  // touched since, or where the op's contract forbids it.
+  bool write_at(Value value, Value place);
   [[nodiscard]] const TensorDesc& desc(Value value) const override { return info(value).desc; }
   Value view(Value value, const TensorDesc& desc, std::int64_t offset) override;
 
@@ -105,6 +113,8 @@ class Graph : public ops::Emitter {
   Value add_source(Storage storage);
   Value add_value(const ValueInfo& info);
   void require_current(Value value, const OpCall& call) const;
+  void require_written(const OpCall& call) const;
+  [[nodiscard]] bool is_free_to_move(Value value, std::int32_t to_storage) const;
   void require_memory(const OpCall& call) const;
 
   std::vector<ValueInfo> values_;

@@ -5,7 +5,8 @@
 // Accumulate: out + a x + b y.
 // Aliasing: out may be x or y where dtype and strides are the same.
 // Determinism: always the same bits on one device. Row invariant.
-// Backward: dx = a dout, dy = b dout, added to what is there. A broadcast input (stride 0) has no gradient here.
+// Backward: dx = a dout, dy = b dout, added to what is there. A broadcast input (stride 0): for each place that it was
+//   read at.
 // Decomposition: none.
 // Tolerance: u(out) |out| + u32 growth(1) (|a x| + |b y|).
 #pragma once

@@ -4,6 +4,8 @@
 
 #include "base/dtype.h"
 #include "ops/axpby.h"
+#include "ops/cast_copy.h"
+#include "ops/fill.h"
 #include "ops/row_sum.h"
 
 namespace tern::ops {
@@ -32,8 +34,17 @@ CallBuilder& CallBuilder::out(const Emitter& emitter, int arg, const TensorDesc&
   return in(arg, into).out(arg, emitter.desc(into));
 }
 
+CallBuilder& CallBuilder::place(const Emitter& emitter, int arg, const TensorDesc& desc, Value at) {
+  return at.present() ? in(arg, at).out(arg, emitter.desc(at)) : out(arg, desc);
+}
+
 CallBuilder& CallBuilder::state(const Emitter& emitter, int arg, Value value) {
   return in(arg, value).out(arg, emitter.desc(value));
+}
+
+Value Gradients::of_output(int arg) const {
+  if (!of_output_is_one(arg)) return call_.out_grads[at(arg)];
+  return fill(emitter(), like(emitter().desc(result(arg)), TERN_F32), 1.0F, {.needs = needs()});
 }
 
 TensorDesc like(const TensorDesc& x, tern_dtype dtype) {
@@ -45,6 +56,11 @@ TensorDesc like(const TensorDesc& x, tern_dtype dtype) {
 
 TensorDesc rows_like(TensorDesc desc, const TensorDesc& x) {
   return x.dynamic_dim == 0 ? with_dynamic(desc, 0, x.count_slot) : desc;
+}
+
+Value contiguous(Emitter& emitter, Value value, std::uint32_t needs) {
+  const TensorDesc& desc = emitter.desc(value);
+  return is_contiguous(desc) ? value : cast_copy(emitter, value, {.out = desc.dtype, .needs = needs});
 }
 
 Value as_matrix(Emitter& emitter, Value value) {
@@ -64,14 +80,6 @@ Value broadcast_rows(Emitter& emitter, Value vector, const TensorDesc& like) {
   wide.strides[0] = 0;
   wide.strides[1] = desc.strides[0];
   return emitter.view(vector, rows_like(wide, like), 0);
-}
-
-void require_unbroadcast(const TensorDesc& desc) {
-  for (int d = 0; d < desc.rank; ++d) {
-    if (desc.shape[d] > 1 && desc.strides[d] == 0) {
-      throw std::logic_error("a broadcast input has no gradient here: " + to_string(desc));
-    }
-  }
 }
 
 Value reduce_all(Emitter& emitter, Value value, std::uint32_t needs, Value into) {

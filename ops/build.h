@@ -19,6 +19,8 @@ class CallBuilder {
   CallBuilder& out(int arg, const TensorDesc& desc);
   // Adds to `into` where it is present, else makes a fresh output of `desc`.
   CallBuilder& out(const Emitter& emitter, int arg, const TensorDesc& desc, Value into);
+  // Writes upon `at`, of which nothing is read, where it is present, else makes a fresh output of `desc`.
+  CallBuilder& place(const Emitter& emitter, int arg, const TensorDesc& desc, Value at);
   // A state that is read and written: the version that it consumes.
   CallBuilder& state(const Emitter& emitter, int arg, Value value);
   [[nodiscard]] std::vector<Value> emit(Emitter& emitter) const { return emitter.emit(call_); }
@@ -34,12 +36,12 @@ class CallBuilder {
 [[nodiscard]] TensorDesc rows_like(TensorDesc desc, const TensorDesc& x);
 [[nodiscard]] inline bool is_dynamic(const TensorDesc& desc) { return desc.dynamic_dim >= 0; }
 
+// The value itself where it is contiguous, else a copy.
+[[nodiscard]] Value contiguous(Emitter& emitter, Value value, std::uint32_t needs);
 // A contiguous value seen as [rows, the rest]; the value itself if it has rank 2.
 [[nodiscard]] Value as_matrix(Emitter& emitter, Value value);
 // [width] seen as [rows, width] by a stride of 0, with the rows of `like`.
 [[nodiscard]] Value broadcast_rows(Emitter& emitter, Value vector, const TensorDesc& like);
-// Throws std::logic_error for an input that a stride of 0 broadcasts: its gradient would need a reduction.
-void require_unbroadcast(const TensorDesc& desc);
 // Sum of all elements -> [1] f32, or added to `into`.
 [[nodiscard]] Value reduce_all(Emitter& emitter, Value value, std::uint32_t needs, Value into);
 
@@ -58,7 +60,10 @@ class Gradients {
   [[nodiscard]] bool wanted(int arg) const { return call_.wanted[at(arg)]; }
   [[nodiscard]] Value input(int arg) const { return call_.call.inputs[at(arg)]; }
   [[nodiscard]] Value result(int arg) const { return call_.results[at(arg)]; }
-  [[nodiscard]] Value of_output(int arg) const { return call_.out_grads[at(arg)]; }
+  // Of an output: absent where no path leads from it to the loss. The constant 1 of a loss is made a tensor.
+  [[nodiscard]] Value of_output(int arg) const;
+  // Whether it is that constant, for rules that can do without the tensor.
+  [[nodiscard]] bool of_output_is_one(int arg) const { return call_.out_grads[at(arg)] == kUnitGradient; }
   [[nodiscard]] const TensorDesc& desc(int arg) const { return call_.emitter.desc(input(arg)); }
   [[nodiscard]] Value into(int arg) const { return call_.into[at(arg)]; }
   // Takes what `into` holds: the gradient then given for `arg` contains it.

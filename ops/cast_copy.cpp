@@ -24,10 +24,15 @@ std::vector<Value> backward(BackwardCall& call) {
 }  // namespace
 
 Value cast_copy(Emitter& emitter, Value x, const CastCopyOptions& options) {
-  return CallBuilder(TERN_OP_CAST_COPY, options.needs)
-      .in(TERN_CAST_COPY_X, x)
-      .out(emitter, TERN_CAST_COPY_Y, like(emitter.desc(x), options.out), options.into)
-      .emit(emitter, TERN_CAST_COPY_Y);
+  CallBuilder builder(TERN_OP_CAST_COPY, options.needs);
+  builder.in(TERN_CAST_COPY_X, x);
+  const TensorDesc fresh = like(emitter.desc(x), options.out);
+  if (options.into.present()) {
+    builder.out(emitter, TERN_CAST_COPY_Y, fresh, options.into);
+  } else {
+    builder.place(emitter, TERN_CAST_COPY_Y, fresh, options.at);
+  }
+  return builder.emit(emitter, TERN_CAST_COPY_Y);
 }
 
 const OpRules cast_copy_rules = {

@@ -19,6 +19,7 @@ namespace tern::ops {
 struct CastCopyOptions {
   tern_dtype out = TERN_F32;
   Value into;  // adds to it
+  Value at;    // writes there, in that dtype
   std::uint32_t needs = 0;
 };
 [[nodiscard]] Value cast_copy(Emitter& emitter, Value x, const CastCopyOptions& options);

@@ -28,8 +28,10 @@ struct OpCall {
   std::uint32_t op = 0;  // TERN_OP_*
   std::vector<std::byte> attrs;
   std::uint32_t needs = 0;
-  std::uint32_t accumulate = 0;     // bit per argument
-  std::vector<Value> inputs;        // inputs; for state and accumulating outputs, the version they write upon
+  std::uint32_t accumulate = 0;  // bit per argument
+  // Inputs; for states and accumulating outputs, the version that they write upon; for other outputs, where to write:
+  // nothing is read of it, and the output has its desc.
+  std::vector<Value> inputs;
   std::vector<TensorDesc> outputs;  // descs of outputs and states; rank 0 elsewhere and where an optional one is absent
 };
 

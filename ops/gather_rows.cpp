@@ -18,10 +18,15 @@ std::vector<Value> backward(BackwardCall& call) {
   if (!grads.wanted(TERN_GATHER_ROWS_X)) return grads.take();
   Emitter& emitter = grads.emitter();
   const TensorDesc x = grads.desc(TERN_GATHER_ROWS_X);
-  const Value into = grads.absorb(TERN_GATHER_ROWS_X);
-  const Value sum = scatter_add_rows(
-      emitter, as_matrix(emitter, grads.of_output(TERN_GATHER_ROWS_Y)), grads.input(TERN_GATHER_ROWS_INDEX), x.shape[0],
-      {.out = x.dtype, .into = into.present() ? as_matrix(emitter, into) : Value{}, .needs = grads.needs()});
+  const Value dy = grads.of_output(TERN_GATHER_ROWS_Y);
+  const Value rows = x.rank == 2 ? dy : as_matrix(emitter, contiguous(emitter, dy, grads.needs()));
+  const Value held = grads.into(TERN_GATHER_ROWS_X);
+  Value into;
+  if (held.present() && (x.rank == 2 || is_contiguous(emitter.desc(held)))) {
+    into = as_matrix(emitter, grads.absorb(TERN_GATHER_ROWS_X));
+  }
+  const Value sum = scatter_add_rows(emitter, rows, grads.input(TERN_GATHER_ROWS_INDEX), x.shape[0],
+                                     {.out = x.dtype, .into = into, .needs = grads.needs()});
   grads.give(TERN_GATHER_ROWS_X, x.rank == 2 ? sum : emitter.view(sum, like(x, emitter.desc(sum).dtype), 0));
   return grads.take();
 }

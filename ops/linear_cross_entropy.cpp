@@ -25,16 +25,17 @@ std::vector<Value> backward(BackwardCall& call) {
        {TERN_LINEAR_CROSS_ENTROPY_ROW_MAX, TERN_LINEAR_CROSS_ENTROPY_ROW_SUM, TERN_LINEAR_CROSS_ENTROPY_ROW_TARGET}) {
     if (grads.of_output(arg).present()) throw std::logic_error("linear_cross_entropy: row statistics have no gradient");
   }
-  const Value dloss = grads.of_output(TERN_LINEAR_CROSS_ENTROPY_LOSS);
+  const bool unit = grads.of_output_is_one(TERN_LINEAR_CROSS_ENTROPY_LOSS);
+  const Value dloss = unit ? kUnitGradient : grads.of_output(TERN_LINEAR_CROSS_ENTROPY_LOSS);
   auto give = [&](int input, int output) {
     if (!grads.wanted(input)) return;
     const Value made = grads.result(output);
     if (!made.present()) throw std::logic_error("linear_cross_entropy: the forward was not asked for this gradient");
     if (accumulates(call.call, output)) {
-      if (dloss != kUnitGradient) throw std::logic_error("linear_cross_entropy: an accumulated dw cannot be scaled");
+      if (!unit) throw std::logic_error("linear_cross_entropy: an accumulated dw cannot be scaled");
       static_cast<void>(grads.absorb(input));  // the forward has added it already
       grads.give(input, made);
-    } else if (dloss == kUnitGradient) {
+    } else if (unit) {
       grads.give(input, made);
     } else {
       grads.give(input,

@@ -65,10 +65,12 @@ std::vector<Value> backward(BackwardCall& call) {
     grads.give(TERN_MATMUL_B, tb ? matmul(emitter, dout, a, options) : matmul(emitter, a, dout, options));
   }
   if (grads.wanted(TERN_MATMUL_BIAS)) {
-    const TensorDesc& desc = emitter.desc(dout);
-    const Value flat =
-        desc.rank == 2 ? dout
-                       : emitter.view(dout, make_desc(desc.dtype, {desc.shape[0] * desc.shape[1], desc.shape[2]}), 0);
+    Value flat = dout;
+    if (emitter.desc(dout).rank == 3) {
+      flat = contiguous(emitter, dout, grads.needs());
+      const TensorDesc desc = emitter.desc(flat);
+      flat = emitter.view(flat, make_desc(desc.dtype, {desc.shape[0] * desc.shape[1], desc.shape[2]}), 0);
+    }
     grads.give(TERN_MATMUL_BIAS,
                row_sum(emitter, flat, {.axis = 0, .into = grads.absorb(TERN_MATMUL_BIAS), .needs = grads.needs()}));
   }

@@ -14,7 +14,6 @@ std::vector<Value> backward(BackwardCall& call) {
   Gradients grads(call);
   for (int arg : {TERN_MUL_X, TERN_MUL_Y}) {
     if (!grads.wanted(arg)) continue;
-    require_unbroadcast(grads.desc(arg));
     const Value other = grads.input(arg == TERN_MUL_X ? TERN_MUL_Y : TERN_MUL_X);
     grads.give(arg, mul(grads.emitter(), grads.of_output(TERN_MUL_OUT), other,
                         {.out = grads.desc(arg).dtype, .into = grads.absorb(arg), .needs = grads.needs()}));

@@ -5,7 +5,7 @@
 // Accumulate: out + x y.
 // Aliasing: out may be x or y where dtype and strides are the same.
 // Determinism: always the same bits on one device. Row invariant.
-// Backward: dx = dout y, dy = dout x, added to what is there. A broadcast y has no gradient here.
+// Backward: dx = dout y, dy = dout x, added to what is there. A broadcast y: for each place that it was read at.
 // Decomposition: accumulating: mul into fp32, then axpby.
 // Tolerance: u(out) |out| + u32 growth(1) |x y|.
 #pragma once

@@ -18,8 +18,10 @@ std::vector<Value> backward(BackwardCall& call) {
   if (!grads.wanted(TERN_SUM_SQUARES_X)) return grads.take();
   Value x = grads.input(TERN_SUM_SQUARES_X);
   const tern_dtype dtype = grads.desc(TERN_SUM_SQUARES_X).dtype;
-  const Value dout = grads.of_output(TERN_SUM_SQUARES_OUT);
-  if (dout != kUnitGradient) x = scale(grads.emitter(), x, dout, {.out = TERN_F32, .needs = grads.needs()});
+  if (!grads.of_output_is_one(TERN_SUM_SQUARES_OUT)) {
+    const Value dout = grads.of_output(TERN_SUM_SQUARES_OUT);
+    x = scale(grads.emitter(), x, dout, {.out = TERN_F32, .needs = grads.needs()});
+  }
   grads.give(TERN_SUM_SQUARES_X,
              axpby(grads.emitter(), x, {},
                    {.a = 2.0F, .out = dtype, .into = grads.absorb(TERN_SUM_SQUARES_X), .needs = grads.needs()}));

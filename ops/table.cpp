@@ -52,6 +52,9 @@ constexpr AttrSpec kDropoutAttrs[] = {{"rate", F, "share dropped, in [0, 1)"},
 constexpr ArgSpec kSumSquares[] = {{"x", input, "[...]", floating}, {"out", output, "[1]", f32, kAccumulate}};
 constexpr ArgSpec kAllFinite[] = {{"x", input, "[...]", floating}, {"out", output, "[1]", i32, kAccumulate}};
 
+constexpr ArgSpec kFill[] = {{"y", output, "[...]", floating}};
+constexpr AttrSpec kFillAttrs[] = {{"value", F, "what every element becomes"}};
+
 constexpr ArgSpec kMatmul[] = {
     {"a", input, Shape::checked_by_op("[m, k] or [k, m] if transpose_a; batched: [batch, ...]"), floating},
     {"b", input, Shape::checked_by_op("[k, n] or [n, k] if transpose_b; batched: [batch, ...]"), floating, kPackable},
@@ -347,6 +350,7 @@ constexpr OpSpec kTable[] = {
      "dsinks = - sum over rows of exp(sink - lse) sum dout out; rows with lse -inf add nothing",
      kSinkScaleBackward,
      {}},
+    {32, "fill", "y = value", kFill, kFillAttrs},
 };
 
 }  // namespace

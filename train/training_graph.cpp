@@ -49,7 +49,8 @@ graph::Graph build_training_graph(const models::LoadedModel& model, const Traini
     }
     std::vector<graph::RecomputeSegment> segments;
     if (options.gradient_checkpointing) segments = context.layers();
-    (void)graph::differentiate(graph, loss, grads, segments);
+    const graph::Root roots[] = {{.value = loss}};
+    (void)graph::differentiate(graph, roots, grads, segments);
   }
   return graph;
 }

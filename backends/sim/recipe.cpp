@@ -48,7 +48,8 @@ class Compiler {
     return recipe_.values[static_cast<std::size_t>(v)];
   }
 
-  void read(std::int32_t v, const std::string& where) {
+  // A place is only written upon: nothing needs to have written on it before.
+  void read(std::int32_t v, bool is_place, const std::string& where) {
     const tern_graph_value& used = value(v);
     const auto latest = latest_.find(used.state);
     if (used.state >= 0 && latest != latest_.end() && used.version < latest->second) {
@@ -57,7 +58,7 @@ class Compiler {
     }
     // Views are values of their own: their memory is defined with the state's.
     const bool known = used.argument >= 0 || defined_[static_cast<std::size_t>(v)] || latest != latest_.end();
-    if (!known) fail(TERN_INVALID_ARGUMENT, cat(where, " reads a value that nothing has written"));
+    if (!known && !is_place) fail(TERN_INVALID_ARGUMENT, cat(where, " reads a value that nothing has written"));
   }
 
   void write(std::int32_t v, const std::string& where) {
@@ -83,7 +84,9 @@ class Compiler {
     add_arrays(node.first_array, length_arrays(op.op, op.num_args), where);
     std::vector<TensorDesc> descs(op.num_args, absent_desc());
     for (std::uint32_t a = 0; a < op.num_args; ++a) {
-      if (from.inputs[a] >= 0) read(from.inputs[a], where);
+      const bool is_place =
+          a < spec.args.size() && spec.args[a].role == ops::Role::output && (op.accumulate >> a & 1U) == 0;
+      if (from.inputs[a] >= 0) read(from.inputs[a], is_place, where);
       const std::int32_t v = from.outputs[a] >= 0 ? from.outputs[a] : from.inputs[a];
       node.values.push_back(v);
       if (v >= 0) descs[a] = value(v).desc;

@@ -644,7 +644,19 @@ enum {
   TERN_SINK_SCALE_BACKWARD_NUM_ARGS = 5
 };
 
-enum { TERN_OP_LIMIT = 32 }; /* ids are below */
+/* fill: y = value
+ *   out y [...] float
+ */
+enum {
+  TERN_OP_FILL = 32,
+  TERN_FILL_Y = 0,
+  TERN_FILL_NUM_ARGS = 1
+};
+typedef struct tern_fill_attrs {
+  float value; /* what every element becomes */
+} tern_fill_attrs;
+
+enum { TERN_OP_LIMIT = 33 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -678,6 +690,7 @@ enum { TERN_OP_LIMIT = 32 }; /* ids are below */
   X(SAMPLE, sample) \
   X(SOFTCAP, softcap) \
   X(SINK_SCALE, sink_scale) \
-  X(SINK_SCALE_BACKWARD, sink_scale_backward)
+  X(SINK_SCALE_BACKWARD, sink_scale_backward) \
+  X(FILL, fill)
 
 #endif

@@ -275,9 +275,12 @@ static const tern_arg_signature tern_sink_scale_backward_args[] = {
     {"sinks", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
     {"dsinks", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_ACCUMULATE, -1},
 };
+static const tern_arg_signature tern_fill_args[] = {
+    {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+};
 
 enum {
-  TERN_OP_SIGNATURE_COUNT = 31,
+  TERN_OP_SIGNATURE_COUNT = 32,
   TERN_OP_MAX_ARGS = 19,
   TERN_OP_MAX_ATTRS = 6 /* of 4 bytes each */
 };
@@ -313,6 +316,7 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_SOFTCAP, TERN_SOFTCAP_NUM_ARGS, sizeof(tern_softcap_attrs), "softcap", tern_softcap_args},
     {TERN_OP_SINK_SCALE, TERN_SINK_SCALE_NUM_ARGS, 0, "sink_scale", tern_sink_scale_args},
     {TERN_OP_SINK_SCALE_BACKWARD, TERN_SINK_SCALE_BACKWARD_NUM_ARGS, 0, "sink_scale_backward", tern_sink_scale_backward_args},
+    {TERN_OP_FILL, TERN_FILL_NUM_ARGS, sizeof(tern_fill_attrs), "fill", tern_fill_args},
 };
 
 #endif

@@ -337,7 +337,7 @@ typedef struct tern_graph_node {
   tern_op_desc op;       /* op.args may be null: the values carry the descs */
   uint32_t lane;
   uint32_t first_host_array; /* where this node's arrays begin in launch_recipe's host_args */
-  const int32_t* inputs;  /* value per argument, -1: none (an argument only written) */
+  const int32_t* inputs;  /* value per argument, -1: none (an argument only written, on memory of its own) */
   const int32_t* outputs; /* value per argument, -1: none (an argument only read) */
 } tern_graph_node;
 

@@ -48,7 +48,8 @@ class Slopes {
     const Value loss = build(g, x, w);
     const std::vector<graph::RecomputeSegment> segments = {{0, static_cast<std::int32_t>(g.nodes().size()) - 1}};
     const std::vector<graph::GradTarget> targets = {{x, dx}, {w, dw}};
-    (void)graph::differentiate(g, loss, targets, recompute ? segments : std::vector<graph::RecomputeSegment>{});
+    const graph::Root roots[] = {{.value = loss}};
+    (void)graph::differentiate(g, roots, targets, recompute ? segments : std::vector<graph::RecomputeSegment>{});
     g.output("loss", loss);
     for (const auto& [name, value] : {std::pair{"x", x}, {"w", w}, {"dx", dx}, {"dw", dw}}) {
       store_->create(name, g.desc(value));

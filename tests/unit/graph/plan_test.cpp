@@ -9,15 +9,15 @@
 namespace tern::graph {
 namespace {
 
-struct Work {
+struct Tasks {
   std::vector<Task> tasks;
   std::vector<MemoryItem> items;  // one a memory, touched by the tasks that access it
 };
 
-Work random_work(std::uint64_t seed) {
+Tasks random_work(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return random() % n; };
-  Work work;
+  Tasks work;
   const std::size_t memories = 4 + below(12);
   work.items.resize(memories);
   for (MemoryItem& item : work.items) item.bytes = 1 + below(below(4) == 0 ? 3000 : 300);
@@ -35,7 +35,7 @@ Work random_work(std::uint64_t seed) {
 }
 
 // Which tasks are over before each begins, from lanes and waits alone.
-std::vector<std::vector<bool>> reachability(const Work& work, const Schedule& schedule) {
+std::vector<std::vector<bool>> reachability(const Tasks& work, const Schedule& schedule) {
   const std::size_t count = work.tasks.size();
   std::vector<std::vector<bool>> before(count, std::vector<bool>(count, false));
   for (std::size_t t = 0; t < count; ++t) {
@@ -64,7 +64,7 @@ bool conflict(const Task& a, const Task& b) {
 
 TEST(Schedule, OrdersWhatConflictsAndWaitsForNothingElse) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const Work work = random_work(seed);
+    const Tasks work = random_work(seed);
     const Schedule schedule = make_schedule(work.tasks);
     const auto before = reachability(work, schedule);
     for (std::size_t t = 0; t < work.tasks.size(); ++t) {
@@ -88,7 +88,7 @@ TEST(Schedule, OrdersWhatConflictsAndWaitsForNothingElse) {
 // A schedule without one of its waits leaves a conflict unordered: none is there for nothing.
 TEST(Schedule, NoWaitIsSpare) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    const Work work = random_work(seed);
+    const Tasks work = random_work(seed);
     const Schedule schedule = make_schedule(work.tasks);
     for (std::size_t t = 0; t < work.tasks.size(); ++t) {
       for (std::size_t w = 0; w < schedule.waits[t].size(); ++w) {
@@ -109,7 +109,7 @@ TEST(Schedule, NoWaitIsSpare) {
 
 TEST(MemoryPlan, SharesMemoryOnlyInTime) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const Work work = random_work(seed);
+    const Tasks work = random_work(seed);
     const Schedule schedule = make_schedule(work.tasks);
     const auto before = reachability(work, schedule);
     constexpr std::uint64_t kAlignment = 32;
@@ -141,7 +141,7 @@ TEST(MemoryPlan, SharesMemoryOnlyInTime) {
 }
 
 TEST(MemoryPlan, RefusesAnItemThatNoAllocationHolds) {
-  Work work = random_work(1);
+  Tasks work = random_work(1);
   work.items[0].bytes = 5000;
   work.items[0].tasks = {0};
   const Schedule schedule = make_schedule(work.tasks);

@@ -156,7 +156,7 @@ class TinyModel {
       for (const std::string& name : trained) {
         grads.push_back({values_.at(name), graph.resource("grad." + name, weights.at(name))});
       }
-      (void)graph::differentiate(graph, loss, grads,
+      (void)graph::differentiate(graph, std::vector<graph::Root>{{loss, {}}}, grads,
                                  options_.recompute ? segments : std::vector<graph::RecomputeSegment>{});
     }
     graph.output("loss", loss);

@@ -129,7 +129,8 @@ TEST_P(HeadTest, LossAndGradientsAreTheFormulas) {
   const ops::Value weights = graph.input("weights", make_desc(TERN_F32, {kRows}));
   const ops::Value loss = nn::cross_entropy(context, head, rows, targets, weights, options).loss;
   graph.output("loss", loss);
-  (void)graph::differentiate(graph, loss, std::vector<graph::GradTarget>{{rows, drows}, {context.weight("w"), dw}}, {});
+  (void)graph::differentiate(graph, std::vector<graph::Root>{{loss, {}}},
+                             std::vector<graph::GradTarget>{{rows, drows}, {context.weight("w"), dw}}, {});
   graph::RunInputs inputs;
   inputs.inputs = {{"targets", std::as_bytes(std::span(kTargets))}, {"weights", std::as_bytes(std::span(kWeights))}};
   run(graph, inputs);
