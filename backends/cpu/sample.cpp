@@ -19,7 +19,8 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto& logits = desc.arg(TERN_SAMPLE_LOGITS);
   Check check(desc, reason);
-  check.rank(TERN_SAMPLE_LOGITS, 2).rank(TERN_SAMPLE_HISTORY, 2).rank(TERN_SAMPLE_MASK, 2);
+  check.rank(TERN_SAMPLE_LOGITS, 2).rank(TERN_SAMPLE_HISTORY, 2).rank(TERN_SAMPLE_HISTORY_TABLE, 2);
+  check.rank(TERN_SAMPLE_MASK, 2);
   check.same_shape({TERN_SAMPLE_BIAS_IDS, TERN_SAMPLE_BIAS})
       .same_shape({TERN_SAMPLE_TOP_IDS, TERN_SAMPLE_TOP_LOGPROBS});
   check.rank(TERN_SAMPLE_BIAS, 2).rank(TERN_SAMPLE_TOP_IDS, 2).dtype(TERN_SAMPLE_MASK, TERN_U32);
@@ -29,10 +30,12 @@ bool supports(const PlanDesc& desc, std::string& reason) {
     check.dtype(arg, TERN_F32);
   }
   for (const int arg : {TERN_SAMPLE_TOP_K, TERN_SAMPLE_HISTORY, TERN_SAMPLE_HISTORY_LEN, TERN_SAMPLE_OUTPUT_BEGIN,
-                        TERN_SAMPLE_BIAS_IDS, TERN_SAMPLE_IDS, TERN_SAMPLE_TOP_IDS}) {
+                        TERN_SAMPLE_HISTORY_TABLE, TERN_SAMPLE_BIAS_IDS, TERN_SAMPLE_IDS, TERN_SAMPLE_TOP_IDS}) {
     check.dtype(arg, TERN_I32);
   }
-  for (int arg = 1; arg < TERN_SAMPLE_NUM_ARGS; ++arg) check.dim(arg, 0, logits.shape[0]);
+  for (int arg = 1; arg < TERN_SAMPLE_NUM_ARGS; ++arg) {
+    if (arg != TERN_SAMPLE_HISTORY) check.dim(arg, 0, logits.shape[0]);
+  }
   check.dim(TERN_SAMPLE_MASK, 1, (logits.shape[1] + 31) / 32);
   return check.ok();
 }
@@ -57,12 +60,18 @@ void penalise(const Row& row, float* z, std::int64_t vocab) {
   const auto presence = row.value<float>(TERN_SAMPLE_PRESENCE);
   const auto frequency = row.value<float>(TERN_SAMPLE_FREQUENCY);
   if (repetition == 1.0F && presence == 0.0F && frequency == 0.0F) return;
-  const TensorView& history = row.args[TERN_SAMPLE_HISTORY];
-  const std::int64_t length = std::min<std::int64_t>(row.value<std::int32_t>(TERN_SAMPLE_HISTORY_LEN), history.dim(1));
+  const TensorView &history = row.args[TERN_SAMPLE_HISTORY], &table = row.args[TERN_SAMPLE_HISTORY_TABLE];
+  const std::int64_t block_size = history.dim(1);
+  const std::int64_t length =
+      std::min<std::int64_t>(row.value<std::int32_t>(TERN_SAMPLE_HISTORY_LEN), table.dim(1) * block_size);
   const std::int64_t begin = row.value<std::int32_t>(TERN_SAMPLE_OUTPUT_BEGIN);
   std::unordered_map<std::int32_t, int> generated;  // token -> times; 0: in the prompt alone
   for (std::int64_t i = 0; i < length; ++i) {
-    const auto token = history.data<const std::int32_t>()[row.r * history.stride(0) + i * history.stride(1)];
+    const std::int64_t entry = row.r * table.stride(0) + i / block_size * table.stride(1);
+    const std::int64_t block = table.data<const std::int32_t>()[entry];
+    require_index(block, history.dim(0), "sample: history_table");
+    const std::int64_t at = block * history.stride(0) + i % block_size * history.stride(1);
+    const auto token = history.data<const std::int32_t>()[at];
     if (token >= 0 && token < vocab) generated[token] += i >= begin ? 1 : 0;
   }
   for (const auto& [token, count] : generated) {
