@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/cache_engine.h"
 #include "engine/scheduler.h"
+#include "engine/step_inputs.h"
 #include "graph/program.h"
 #include "models/loader.h"
 #include "nn/context.h"
@@ -32,7 +34,7 @@ struct SampledToken {
 };
 
 // Keeps a program for each size that occurs, in doubling buckets: a step pays for what it computes, not for the largest
-// step that there may be.
+// step that there may be. Once a size has run, a further step of it allocates nothing on the host.
 class ModelRunner {
  public:
   // The largest step that a program is for.
@@ -40,6 +42,7 @@ class ModelRunner {
     std::int64_t tokens = 0;
     std::int64_t sequences = 0;
     std::int64_t max_seqlen = 0;  // tokens of one sequence; 1: decoding alone, which attention is told
+    bool penalties = false;       // of some row: the sampler reads what the rows hold so far
     // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison for a null pointer
     friend auto operator<=>(const Bucket&, const Bucket&) = default;
   };
@@ -48,26 +51,43 @@ class ModelRunner {
   ModelRunner(models::LoadedModel& model, const CacheEngine& cache, const RunnerOptions& options,
               session::Runtime& runtime);
 
-  // Computes the batch; gives a token for each entry that samples, in order.
-  std::vector<SampledToken> run(const std::vector<ScheduledSequence>& batch);
+  // Computes the batch; gives a token for each entry that samples, in order, until the next run.
+  const std::vector<SampledToken>& run(const Batch& batch);
+
+  // The same in parts, so that the host writes the inputs of a step while the device computes the one before it.
+  // prepare() makes a batch the next one, in place of what was prepared and not launched; the last token of a sequence
+  // may still be missing. launch() puts in what was drawn by then. wait() gives what the launched batch drew.
+  void prepare(const Batch& batch);
+  void launch();
+  const std::vector<SampledToken>& wait();
+
   // Of the last run, where asked for: [sampled, vocab_size].
   [[nodiscard]] std::span<const float> logits() const { return logits_; }
   // Of the program of the largest step.
-  [[nodiscard]] const graph::MemoryReport& memory() const { return largest().memory(); }
-  [[nodiscard]] const graph::Program& program() const { return largest(); }
+  [[nodiscard]] const graph::MemoryReport& memory() const { return program().memory(); }
+  [[nodiscard]] const graph::Program& program() const { return buckets_.rbegin()->second->program.program(); }
   [[nodiscard]] std::vector<Bucket> buckets() const;  // that occurred so far, and the largest
 
  private:
+  struct Step {
+    Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache, bool penalties);
+    StepProgram program;
+    StepInputs inputs;
+    OutputId ids, logprobs, logit_sums, logits = -1;
+  };
+
   [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;
-  void append_sequence(nn::TokenColumns& columns, const ScheduledSequence& part) const;
-  graph::Program& program_for(const Bucket& needed);
-  [[nodiscard]] const graph::Program& largest() const { return *programs_.rbegin()->second; }
+  [[nodiscard]] Step& step_for(const Bucket& needed);
+  void keep_drawn(const Step& step);
 
   models::LoadedModel& model_;
   RunnerOptions options_;
   nn::PagedCapacity cache_;
   session::Runtime& runtime_;
-  std::map<Bucket, std::unique_ptr<graph::Program>> programs_;
+  std::map<Bucket, std::unique_ptr<Step>> buckets_;
+  Step* prepared_ = nullptr;
+  Step* launched_ = nullptr;
+  std::vector<SampledToken> drawn_;
   std::vector<float> logits_;
 };
 
