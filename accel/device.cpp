@@ -32,8 +32,7 @@ const char* status_name(tern_status status) {
   }
 }
 
-void check(tern_status status, const Backend& backend, const std::string& where) {
-  if (status == TERN_OK) return;
+void fail(tern_status status, const Backend& backend, const std::string& where) {
   std::string found = status_name(status);
   if (const std::string detail = backend.last_error(); !detail.empty()) found += cat(" (", detail, ")");
   switch (status) {
@@ -67,8 +66,7 @@ float Event::elapsed_since(const Event& start) const {
 }
 
 void Stream::synchronize() const {
-  check(device()->api().stream_synchronize(raw()), device()->backend(),
-        cat(device()->name(), ": waiting for a stream"));
+  check(device()->api().stream_synchronize(raw()), device()->backend(), device()->name(), ": waiting for a stream");
 }
 void Stream::wait(const Event& event) const {
   check(device()->api().stream_wait_event(raw(), event.raw()), device()->backend(), "ordering streams");
@@ -78,18 +76,18 @@ void Stream::record(const Event& event) const {
 }
 
 void Buffer::evict() const {
-  check(device()->api().buffer_evict(raw()), device()->backend(),
-        cat(device()->name(), ": giving back ", human_bytes(bytes_)));
+  check(device()->api().buffer_evict(raw()), device()->backend(), device()->name(), ": giving back ",
+        human_bytes(bytes_));
 }
 void Buffer::restore() const {
-  check(device()->api().buffer_restore(raw()), device()->backend(),
-        cat(device()->name(), ": taking back ", human_bytes(bytes_)));
+  check(device()->api().buffer_restore(raw()), device()->backend(), device()->name(), ": taking back ",
+        human_bytes(bytes_));
 }
 
 HostBuffer::HostBuffer(DevicePtr device, std::uint64_t bytes) : device_(std::move(device)), bytes_(bytes) {
   void* pointer = nullptr;
-  check(device_->api().host_alloc(device_->raw(), bytes, &pointer), device_->backend(),
-        cat(device_->name(), ": allocating ", human_bytes(bytes), " of pinned host memory"));
+  check(device_->api().host_alloc(device_->raw(), bytes, &pointer), device_->backend(), device_->name(),
+        ": allocating ", human_bytes(bytes), " of pinned host memory");
   data_ = static_cast<std::byte*>(pointer);
 }
 HostBuffer::HostBuffer(HostBuffer&& other) noexcept
@@ -194,7 +192,7 @@ Result<DevicePtr> Device::open(std::shared_ptr<const Backend> backend, int ordin
 tern_memory_info Device::memory() const {
   tern_memory_info info{};
   info.size = sizeof(info);
-  check(api().memory_info(raw_, &info), *backend_, cat(name(), ": reading memory use"));
+  check(api().memory_info(raw_, &info), *backend_, name(), ": reading memory use");
   // A description has nothing in use; a device that is open has less free than it has in all.
   if (info_.described != 0) info.free -= std::min(info.free, info_.context_bytes);
   return info;
@@ -202,8 +200,8 @@ tern_memory_info Device::memory() const {
 
 Buffer Device::allocate(std::uint64_t bytes, const std::string& what, std::uint32_t flags) {
   tern_buffer raw = nullptr;
-  check(api().buffer_create(raw_, std::max<std::uint64_t>(bytes, 1), flags, &raw), *backend_,
-        cat(name(), ": allocating ", human_bytes(bytes), " for ", what));
+  check(api().buffer_create(raw_, std::max<std::uint64_t>(bytes, 1), flags, &raw), *backend_, name(), ": allocating ",
+        human_bytes(bytes), " for ", what);
   return {shared_from_this(), raw, bytes};
 }
 
@@ -214,8 +212,8 @@ Result<Buffer> Device::import_host(std::span<const std::byte> bytes) {
   return catching([&]() -> Buffer {
     tern_buffer raw = nullptr;
     // The interface takes a mutable pointer as some vendors' calls do; imported weights are only read.
-    check(api().import_host(raw_, const_cast<std::byte*>(bytes.data()), bytes.size(), &raw), *backend_,
-          cat(name(), ": mapping ", human_bytes(bytes.size()), " of host memory"));
+    check(api().import_host(raw_, const_cast<std::byte*>(bytes.data()), bytes.size(), &raw), *backend_, name(),
+          ": mapping ", human_bytes(bytes.size()), " of host memory");
     return {shared_from_this(), raw, bytes.size()};
   });
 }
@@ -224,39 +222,38 @@ HostBuffer Device::allocate_host(std::uint64_t bytes) { return {shared_from_this
 
 Stream Device::make_stream(int priority) {
   tern_stream raw = nullptr;
-  check(api().stream_create(raw_, priority, &raw), *backend_, cat(name(), ": creating a stream"));
+  check(api().stream_create(raw_, priority, &raw), *backend_, name(), ": creating a stream");
   return {shared_from_this(), raw};
 }
 
 Event Device::make_event(bool timing) {
   tern_event raw = nullptr;
-  check(api().event_create(raw_, timing ? 1 : 0, &raw), *backend_, cat(name(), ": creating an event"));
+  check(api().event_create(raw_, timing ? 1 : 0, &raw), *backend_, name(), ": creating an event");
   return {shared_from_this(), raw};
 }
 
 std::byte* Device::host_pointer(tern_plane plane) const {
   if (!can(TERN_CAP_HOST_POINTER)) return nullptr;
   void* pointer = nullptr;
-  check(api().buffer_host_pointer(plane.buffer, &pointer), *backend_, cat(name(), ": address of a buffer"));
+  check(api().buffer_host_pointer(plane.buffer, &pointer), *backend_, name(), ": address of a buffer");
   return static_cast<std::byte*>(pointer) + plane.offset;
 }
 
 void Device::copy_to_device(tern_plane dst, std::span<const std::byte> src, const Stream& stream) const {
   if (src.empty()) return;
-  check(api().copy_to_device(dst, src.data(), src.size(), stream.raw()), *backend_,
-        cat(name(), ": copying to the device"));
+  check(api().copy_to_device(dst, src.data(), src.size(), stream.raw()), *backend_, name(), ": copying to the device");
 }
 void Device::copy_to_host(std::span<std::byte> dst, tern_plane src, const Stream& stream) const {
   if (dst.empty()) return;
-  check(api().copy_to_host(dst.data(), src, dst.size(), stream.raw()), *backend_, cat(name(), ": copying to the host"));
+  check(api().copy_to_host(dst.data(), src, dst.size(), stream.raw()), *backend_, name(), ": copying to the host");
 }
 void Device::copy(tern_plane dst, tern_plane src, std::uint64_t bytes, const Stream& stream) const {
   if (bytes == 0) return;
-  check(api().copy_on_device(dst, src, bytes, stream.raw()), *backend_, cat(name(), ": copying on the device"));
+  check(api().copy_on_device(dst, src, bytes, stream.raw()), *backend_, name(), ": copying on the device");
 }
 void Device::fill(tern_plane dst, std::uint8_t byte, std::uint64_t bytes, const Stream& stream) const {
   if (bytes == 0) return;
-  check(api().fill(dst, byte, bytes, stream.raw()), *backend_, cat(name(), ": filling"));
+  check(api().fill(dst, byte, bytes, stream.raw()), *backend_, name(), ": filling");
 }
 
 }  // namespace tern::accel

@@ -11,12 +11,17 @@
 
 #include "accel/backend.h"
 #include "base/status.h"
+#include "base/strings.h"
 #include "tern/accel.h"
 
 namespace tern::accel {
 
-// Throws Failure unless `status` is TERN_OK; `where` names what was being done.
-void check(tern_status status, const Backend& backend, const std::string& where);
+[[noreturn]] void fail(tern_status status, const Backend& backend, const std::string& where);
+// Throws Failure unless `status` is TERN_OK; the parts of `where`, put together only then, name what was being done.
+template <typename... Where>
+void check(tern_status status, const Backend& backend, const Where&... where) {
+  if (status != TERN_OK) [[unlikely]] fail(status, backend, cat(where...));
+}
 [[nodiscard]] const char* status_name(tern_status status);
 
 class Device;
@@ -115,7 +120,7 @@ class Device : public std::enable_shared_from_this<Device> {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  [[nodiscard]] std::string name() const { return name_; }  // "cpu:0", and of a description "cpu:avx2"
+  [[nodiscard]] const std::string& name() const { return name_; }  // "cpu:0", and of a description "cpu:avx2"
   [[nodiscard]] const tern_device_info& info() const { return info_; }
   [[nodiscard]] bool can(std::uint32_t capability) const { return (info_.capabilities & capability) != 0; }
   [[nodiscard]] const Backend& backend() const { return *backend_; }

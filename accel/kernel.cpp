@@ -62,14 +62,14 @@ Verdict supports(const Device& device, const OpDesc& desc) {
   const tern_op_desc c = desc.c_desc();
   const tern_status status = device.api().supports(device.raw(), &c, {reason, sizeof(reason)});
   if (status == TERN_OK) return {true, {}};
-  if (status != TERN_UNSUPPORTED) check(status, device.backend(), cat(device.name(), ": asking for ", desc.key()));
+  if (status != TERN_UNSUPPORTED) check(status, device.backend(), device.name(), ": asking for ", desc.key());
   return {false, reason};
 }
 
 std::uint64_t Bound::launch(const tern_host_args& host_args, const Stream& stream) const {
   std::uint64_t node = 0;
-  check(device()->api().launch(raw(), &host_args, stream.raw(), &node), device()->backend(),
-        cat(device()->name(), ": launching a kernel"));
+  check(device()->api().launch(raw(), &host_args, stream.raw(), &node), device()->backend(), device()->name(),
+        ": launching a kernel");
   return node;
 }
 
@@ -105,22 +105,21 @@ tern_status Plan::make(const DevicePtr& device, const OpDesc& desc, const PlanOp
 }
 
 Plan::Plan(const DevicePtr& device, const OpDesc& desc, const PlanOptions& options) {
-  check(make(device, desc, options), device->backend(), cat(device->name(), ": planning ", desc.key()));
+  check(make(device, desc, options), device->backend(), device->name(), ": planning ", desc.key());
 }
 
 std::optional<Plan> Plan::of_choice(const DevicePtr& device, const OpDesc& desc, const PlanOptions& options) {
   Plan plan;
   const tern_status status = plan.make(device, desc, options);
   if (status == TERN_UNSUPPORTED) return std::nullopt;
-  check(status, device->backend(), cat(device->name(), ": planning ", desc.key(), " by the choice ", options.choice));
+  check(status, device->backend(), device->name(), ": planning ", desc.key(), " by the choice ", options.choice);
   return plan;
 }
 
 Bound Plan::bind(std::span<const tern_tensor> args, const BindMemory& memory) const {
   tern_bound raw = nullptr;
   const tern_bind_args given = bind_args(args, memory);
-  check(device()->api().bind(this->raw(), &given, &raw), device()->backend(),
-        cat(device()->name(), ": binding a kernel"));
+  check(device()->api().bind(this->raw(), &given, &raw), device()->backend(), device()->name(), ": binding a kernel");
   return {device(), raw};
 }
 

@@ -1,11 +1,13 @@
-// Segments for devices that take only whole graphs: the C description of one, and its compilation.
+// The C description of a segment, and its compilation.
+#include "graph/compile.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "base/philox.h"
 #include "base/strings.h"
-#include "graph/program_impl.h"
+#include "graph/bind.h"
 #include "ops/table.h"
 
 namespace tern::graph {

@@ -35,6 +35,7 @@ std::uint32_t uses_of(const Graph& graph, const Node& node, std::size_t arg) {
 // All that a graph does with one weight.
 struct Readers {
   std::vector<PackedArg> args;
+  TensorDesc desc;  // of the weight
   std::uint32_t uses = 0;
   bool plain = false;  // something reads or writes it as stored
 };
@@ -42,7 +43,9 @@ struct Readers {
 std::map<std::string, Readers> readers_of(const Graph& graph) {
   std::map<std::string, Readers> readers;
   for (const Storage& storage : graph.storages()) {
-    if (storage.kind == StorageKind::constant) readers[storage.name].plain = storage.versions > 1;
+    if (storage.kind != StorageKind::constant) continue;
+    readers[storage.name].plain = storage.versions > 1;
+    readers[storage.name].desc = storage.desc;
   }
   const auto weight = [&](Value value) -> Readers* {
     if (!value.present() || graph.storage_of(value).kind != StorageKind::constant) return nullptr;
@@ -57,7 +60,7 @@ std::map<std::string, Readers> readers_of(const Graph& graph) {
       const std::uint32_t uses = graph.info(value).base >= 0 ? 0 : uses_of(graph, node, a);
       reader->plain = reader->plain || uses == 0;
       reader->uses |= uses;
-      reader->args.push_back({static_cast<std::int32_t>(n), a, graph.storage_of(value).name, 0});
+      reader->args.push_back({static_cast<std::int32_t>(n), a, graph.storage_of(value).name});
     }
   }
   for (const Output& output : graph.outputs()) {
@@ -69,12 +72,10 @@ std::map<std::string, Readers> readers_of(const Graph& graph) {
 // Times the calls that read one weight, with it as stored and packed, on memory of its own.
 class Trial {
  public:
-  Trial(TensorStore& store, accel::ChoiceCache& choices)
-      : store_(store), device_(store.device()), choices_(choices), stream_(device_->make_stream()) {}
+  Trial(accel::DevicePtr device, accel::ChoiceCache& choices) : device_(std::move(device)), choices_(choices) {}
 
   [[nodiscard]] bool pays(const Graph& graph, const Readers& readers, const tern_packed_info& info) {
-    const TensorDesc stored = store_.at(readers.args.front().name).desc;
-    if (total_bytes(stored) < kLeastBytes) return false;
+    if (total_bytes(readers.desc) < kLeastBytes) return false;
     std::map<std::string, Call> calls;  // equal ones once: layers are alike
     for (const PackedArg& arg : readers.args) {
       const Node& node = graph.nodes()[static_cast<std::size_t>(arg.node)];
@@ -88,7 +89,10 @@ class Trial {
     }
     const std::string key = key_of(calls, info.layout);
     std::string verdict = choices_.remembered(key);
-    if (verdict != kPacked && verdict != kStored) verdict = measure(calls, info, readers.uses) ? kPacked : kStored;
+    if (verdict != kPacked && verdict != kStored) {
+      if (device_->info().described != 0) return false;
+      verdict = measure(calls, info, readers.uses) ? kPacked : kStored;
+    }
     choices_.remember(key, verdict);
     return verdict == kPacked;
   }
@@ -122,6 +126,7 @@ class Trial {
   };
 
   bool measure(const Calls& calls, const tern_packed_info& info, std::uint32_t uses) {
+    if (!stream_) stream_ = device_->make_stream();
     Times plain{0, 0}, packed{0, 0};
     for (const auto& [key, call] : calls) {
       if (!time(call, info, uses, plain, packed)) return false;
@@ -211,7 +216,6 @@ class Trial {
     return tensor;
   }
 
-  TensorStore& store_;
   accel::DevicePtr device_;
   accel::ChoiceCache& choices_;
   accel::Stream stream_;
@@ -220,20 +224,23 @@ class Trial {
 
 }  // namespace
 
-std::vector<PackedArg> choose_packs(const Graph& graph, TensorStore& store, accel::ChoiceCache& choices,
-                                    Packing packing) {
+std::vector<PackedArg> choose_packs(const Graph& graph, const accel::DevicePtr& device, accel::ChoiceCache& choices,
+                                    Packing packing, const TensorStore* store) {
   std::vector<PackedArg> chosen;
-  if (packing == Packing::never || !store.device()->can(TERN_CAP_EAGER)) return chosen;
-  Trial trial(store, choices);
+  if (packing == Packing::never || !device->can(TERN_CAP_EAGER)) return chosen;
+  Trial trial(device, choices);
   for (auto& [name, readers] : readers_of(graph)) {
     if (readers.args.empty() || readers.plain) continue;
-    if (!store.has_pack(name, readers.uses)) {
-      if (store.plain_is_held(name)) continue;
-      const auto info = store.packed_info(name, readers.uses);
-      if (!info || (packing == Packing::measured && !trial.pays(graph, readers, *info))) continue;
+    const auto info = packed_info(*device, name, readers.desc, readers.uses);
+    if (!info) continue;
+    if (store == nullptr || !store->has_pack(name, readers.uses)) {
+      if (store != nullptr && store->plain_is_held(name)) continue;
+      if (packing == Packing::measured && !trial.pays(graph, readers, *info)) continue;
     }
     for (PackedArg& arg : readers.args) {
       arg.uses = readers.uses;
+      arg.layout = info->layout;
+      arg.bytes = info->bytes;
       chosen.push_back(std::move(arg));
     }
   }

@@ -24,6 +24,27 @@ tern_tensor lay_out(const TensorDesc& desc, tern_buffer buffer, std::uint64_t al
 
 }  // namespace
 
+struct TensorStore::Pack {
+  tern_tensor tensor{};
+  accel::CachingAllocator::Block memory;
+  bool stale = true;
+  Hold hold = std::make_shared<char>();  // shared by those who read it
+};
+
+struct TensorStore::Entry {
+  tern_tensor tensor{};
+  accel::CachingAllocator::Block block;  // created here
+  accel::Buffer buffer;                  // or adopted
+  std::function<void()> let_go;          // of what was adopted
+  std::map<std::uint32_t, Pack> packs;   // by uses
+  Hold hold = std::make_shared<char>();  // shared by those who read the plain form
+  bool gone = false;                     // packs have taken the plain form's place
+};
+
+TensorStore::TensorStore(accel::DevicePtr device)
+    : device_(std::move(device)), allocator_(accel::CachingAllocator::create(device_)) {}
+TensorStore::~TensorStore() = default;
+
 // Memory for a tensor, and its planes there.
 tern_tensor TensorStore::place(const TensorDesc& desc, const std::string& name,
                                accel::CachingAllocator::Block& memory) const {
@@ -129,8 +150,14 @@ void TensorStore::fill_zero(const std::string& name) {
 
 void TensorStore::wrote(const std::string& name) {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) return;
-  for (auto& [uses, pack] : found->second->packs) pack.stale = true;
+  if (found != entries_.end()) wrote(found->second.get());
+}
+
+void TensorStore::wrote(Entry* tensor) {
+  for (auto& [uses, pack] : tensor->packs) {
+    pack.stale = true;
+    ++*pack_changes_;
+  }
 }
 
 TensorStore::Entry& TensorStore::entry_of(const std::string& name) const {
@@ -139,13 +166,14 @@ TensorStore::Entry& TensorStore::entry_of(const std::string& name) const {
   return *found->second;
 }
 
-std::optional<tern_packed_info> TensorStore::packed_info(const std::string& name, std::uint32_t uses) const {
-  if (!device_->backend().has(&tern_backend::packed_info)) return std::nullopt;
+std::optional<tern_packed_info> packed_info(const accel::Device& device, const std::string& name,
+                                            const TensorDesc& weight, std::uint32_t uses) {
+  if (!device.backend().has(&tern_backend::packed_info)) return std::nullopt;
   tern_packed_info info{};
   info.size = sizeof(info);
-  const tern_status status = device_->api().packed_info(device_->raw(), &entry_of(name).tensor.desc, uses, &info);
+  const tern_status status = device.api().packed_info(device.raw(), &weight, uses, &info);
   if (status == TERN_UNSUPPORTED) return std::nullopt;
-  accel::check(status, device_->backend(), cat(device_->name(), ": layout of ", name));
+  accel::check(status, device.backend(), cat(device.name(), ": layout of ", name));
   return info;
 }
 
@@ -162,7 +190,11 @@ bool TensorStore::plain_is_held(const std::string& name) const { return entry_of
 TensorStore::Hold TensorStore::hold_plain(const std::string& name) {
   Entry& entry = entry_of(name);
   make_plain(entry, name);
-  return entry.hold;
+  const auto let_go = [held = entry.hold, changes = pack_changes_](const void*) mutable {
+    held.reset();
+    ++*changes;
+  };
+  return {entry.hold.get(), let_go};
 }
 
 // The plain form in memory, and no packs that nobody reads.
@@ -201,7 +233,7 @@ void TensorStore::let_plain_go(Entry& entry) {
 TensorStore::Hold TensorStore::hold_packed(const std::string& name, std::uint32_t uses) {
   Entry& entry = entry_of(name);
   if (const auto known = entry.packs.find(uses); known != entry.packs.end()) return known->second.hold;
-  const auto info = packed_info(name, uses);
+  const auto info = packed_info(*device_, name, entry.tensor.desc, uses);
   if (!info) throw std::logic_error(cat("tensor store: ", name, " has no private layout for the uses ", uses));
   const Hold held = hold_plain(name);
   Pack made;

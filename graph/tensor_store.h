@@ -15,11 +15,17 @@
 
 namespace tern::graph {
 
+// The device's private layout of a weight for those uses; none where it has none. `name` is for errors.
+[[nodiscard]] std::optional<tern_packed_info> packed_info(const accel::Device& device, const std::string& name,
+                                                          const TensorDesc& weight, std::uint32_t uses);
+
 // Constants and resources on a device, by the names that graphs use.
 class TensorStore {
  public:
-  explicit TensorStore(accel::DevicePtr device)
-      : device_(std::move(device)), allocator_(accel::CachingAllocator::create(device_)) {}
+  explicit TensorStore(accel::DevicePtr device);
+  ~TensorStore();
+  TensorStore(const TensorStore&) = delete;
+  TensorStore& operator=(const TensorStore&) = delete;
 
   // Allocates and leaves the memory as it is. The name must be new.
   tern_tensor& create(const std::string& name, const TensorDesc& desc);
@@ -51,8 +57,6 @@ class TensorStore {
   [[nodiscard]] Hold hold_plain(const std::string& name);
   [[nodiscard]] bool plain_is_held(const std::string& name) const;
 
-  // The device's private layout of the weight for those uses; none where it has none. Makes nothing.
-  [[nodiscard]] std::optional<tern_packed_info> packed_info(const std::string& name, std::uint32_t uses) const;
   [[nodiscard]] bool has_pack(const std::string& name, std::uint32_t uses) const;
   [[nodiscard]] std::uint64_t packed_memory(const std::string& name, std::uint32_t uses) const;  // bytes of that pack
   // The weight in that layout, made where it is new (the device must have it). It takes the plain form's place, which
@@ -63,23 +67,14 @@ class TensorStore {
 
   // Something wrote on the tensor: its packed copies are made again before their next use.
   void wrote(const std::string& name);
+  // The same without a search; the handle is good until the tensor is erased.
+  struct Entry;
+  [[nodiscard]] Entry* handle(const std::string& name) const { return &entry_of(name); }
+  void wrote(Entry* tensor);
+  // Changes whenever a pack became stale, or somebody let go of a plain form: what packed() would do may have changed.
+  [[nodiscard]] std::uint64_t pack_changes() const { return *pack_changes_; }
 
  private:
-  struct Pack {
-    tern_tensor tensor{};
-    accel::CachingAllocator::Block memory;
-    bool stale = true;
-    Hold hold = std::make_shared<char>();  // shared by those who read it
-  };
-  struct Entry {
-    tern_tensor tensor{};
-    accel::CachingAllocator::Block block;  // created here
-    accel::Buffer buffer;                  // or adopted
-    std::function<void()> let_go;          // of what was adopted
-    std::map<std::uint32_t, Pack> packs;   // by uses
-    Hold hold = std::make_shared<char>();  // shared by those who read the plain form
-    bool gone = false;                     // packs have taken the plain form's place
-  };
   [[nodiscard]] Entry& entry_of(const std::string& name) const;
   [[nodiscard]] tern_tensor place(const TensorDesc& desc, const std::string& name,
                                   accel::CachingAllocator::Block& memory) const;
@@ -87,10 +82,12 @@ class TensorStore {
   static void let_plain_go(Entry& entry);
   [[nodiscard]] tern_tensor unpacked(const Entry& entry, const std::string& name,
                                      accel::CachingAllocator::Block& memory) const;
+  struct Pack;
   void pack(const Entry& entry, Pack& pack, std::uint32_t uses) const;
   accel::DevicePtr device_;
   std::shared_ptr<accel::CachingAllocator> allocator_;
   std::map<std::string, std::unique_ptr<Entry>> entries_;
+  std::shared_ptr<std::uint64_t> pack_changes_ = std::make_shared<std::uint64_t>(0);
 };
 
 }  // namespace tern::graph

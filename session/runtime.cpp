@@ -45,8 +45,9 @@ void write_trace(const Runtime& runtime) {
 }  // namespace
 
 std::unique_ptr<graph::Program> Runtime::build(const graph::Graph& graph,
-                                               const std::shared_ptr<graph::TensorStore>& store) {
-  return graph::Program::build(graph, store, choices, program, host);
+                                               const std::shared_ptr<graph::TensorStore>& store,
+                                               std::shared_ptr<graph::Arena> arena) {
+  return graph::Program::build(graph, store, choices, program, host, std::move(arena));
 }
 
 std::filesystem::path tern_home() {

@@ -30,9 +30,11 @@ struct Runtime {
   std::unique_ptr<accel::DeviceProfile> recording;  // what runs on the device, where a trace is asked for
   std::filesystem::path trace_file;
 
-  // A program over `store`'s tensors. Throws what graph::Program::build throws.
+  // A program over `store`'s tensors, in `arena` (graph/arena.h), or one of its own. Throws what graph::Program::build
+  // throws.
   [[nodiscard]] std::unique_ptr<graph::Program> build(const graph::Graph& graph,
-                                                      const std::shared_ptr<graph::TensorStore>& store);
+                                                      const std::shared_ptr<graph::TensorStore>& store,
+                                                      std::shared_ptr<graph::Arena> arena = nullptr);
 };
 
 // $TERN_HOME, else $HOME/.cache/tern: bundled models, kernel choices, verdicts of probes.

@@ -56,8 +56,11 @@ std::int64_t dropout_key(std::uint64_t seed, std::uint64_t epoch, std::uint64_t 
 }
 
 MicroBatchRunner::MicroBatchRunner(const models::LoadedModel& model, TrainingGraphOptions options,
-                                   session::Runtime& runtime)
-    : model_(model), options_(std::move(options)), runtime_(runtime) {}
+                                   session::Runtime& runtime, std::shared_ptr<graph::Arena> arena)
+    : model_(model),
+      options_(std::move(options)),
+      runtime_(runtime),
+      arena_(arena ? std::move(arena) : std::make_shared<graph::Arena>(model.store->allocator())) {}
 
 graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
   Capacity capacity = options_.capacity;
@@ -76,7 +79,7 @@ graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
   if (!program) {
     TrainingGraphOptions options = options_;
     options.capacity = capacity;
-    program = runtime_.build(build_training_graph(model_, options), model_.store);
+    program = runtime_.build(build_training_graph(model_, options), model_.store, arena_);
   }
   return *program;
 }
@@ -130,17 +133,8 @@ std::optional<graph::NonFinite> MicroBatchRunner::first_non_finite(const data::M
   const auto tokens = static_cast<std::int64_t>(batch.tokens());
   TrainingGraphOptions options = options_;
   options.capacity = {tokens, static_cast<std::int64_t>(batch.samples()), tokens, batch.longest};
-  (void)MicroBatchRunner(model_, std::move(options), runtime_).run(batch, inputs);
+  (void)MicroBatchRunner(model_, std::move(options), runtime_, arena_).run(batch, inputs);
   return probe->first();
-}
-
-std::uint64_t MicroBatchRunner::memory_bytes() const {
-  std::uint64_t total = 0;
-  for (const auto& [tokens, program] : programs_) {
-    total += program->memory().arenas + program->memory().library + program->memory().host_scratch +
-             program->memory().staging;
-  }
-  return total;
 }
 
 }  // namespace tern::train

@@ -26,7 +26,9 @@ struct MicroBatchInputs {
 // bucket.
 class MicroBatchRunner {
  public:
-  MicroBatchRunner(const models::LoadedModel& model, TrainingGraphOptions options, session::Runtime& runtime);
+  // `arena`: what its programs share, with others too where given.
+  MicroBatchRunner(const models::LoadedModel& model, TrainingGraphOptions options, session::Runtime& runtime,
+                   std::shared_ptr<graph::Arena> arena = nullptr);
 
   // Runs forward (and backward); gives the sum over supervised tokens of weight / divisor * cross entropy.
   double run(const data::MicroBatch& batch, const MicroBatchInputs& inputs);
@@ -42,7 +44,6 @@ class MicroBatchRunner {
   // its end. On a device that computes no padding, one program that is built anew as micro-batches grow.
   void grow_from(std::int64_t tokens) { grown_ = std::max(tokens, kSmallestBucket); }
   [[nodiscard]] std::int64_t grown() const { return grown_; }  // 0: does not grow
-  [[nodiscard]] std::uint64_t memory_bytes() const;
 
  private:
   static constexpr std::int64_t kSmallestBucket = 128;  // tokens
@@ -52,6 +53,7 @@ class MicroBatchRunner {
   const models::LoadedModel& model_;
   TrainingGraphOptions options_;  // capacity: the largest
   session::Runtime& runtime_;
+  std::shared_ptr<graph::Arena> arena_;
   std::map<std::int64_t, std::unique_ptr<graph::Program>> programs_;  // by tokens
   std::int64_t grown_ = 0;
 };

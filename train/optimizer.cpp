@@ -18,7 +18,7 @@ using ops::Value;
 }  // namespace
 
 Optimizer::Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters,
-                     const AdamwOptions& options, session::Runtime& runtime)
+                     const AdamwOptions& options, session::Runtime& runtime, std::shared_ptr<graph::Arena> arena)
     : store_(std::move(store)), parameters_(std::move(parameters)), options_(options) {
   for (const std::string& name : parameters_) {
     const TensorDesc desc = make_desc(TERN_F32, shape_of(store_->at(name).desc));
@@ -27,8 +27,8 @@ Optimizer::Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std:
       store_->fill_zero(extra);
     }
   }
-  norm_ = runtime.build(norm_graph(), store_);
-  update_ = runtime.build(update_graph(), store_);
+  norm_ = runtime.build(norm_graph(), store_, arena);
+  update_ = runtime.build(update_graph(), store_, std::move(arena));
 }
 
 graph::Graph Optimizer::norm_graph() const {
@@ -101,10 +101,6 @@ StepResult Optimizer::step(double lr, std::int64_t step) {
   update_->run(inputs);
   clear_gradients();
   return result;
-}
-
-std::uint64_t Optimizer::memory_bytes() const {
-  return norm_->memory().arenas + update_->memory().arenas + norm_->memory().library + update_->memory().library;
 }
 
 double LearningRateSchedule::at(std::int64_t step) const {

@@ -28,9 +28,9 @@ struct StepResult {
 class Optimizer {
  public:
   // Creates gradients (zero) and moments (zero) in the store for each trained parameter. `decays` tells which of them
-  // weight decay applies to: matrices, never norms and biases.
+  // weight decay applies to: matrices, never norms and biases. `arena`: as of Runtime::build.
   Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters, const AdamwOptions& options,
-            session::Runtime& runtime);
+            session::Runtime& runtime, std::shared_ptr<graph::Arena> arena = nullptr);
 
   // Applies the accumulated gradients with learning rate `lr` as step `step` (from 1), then zeroes them.
   StepResult step(double lr, std::int64_t step);
@@ -42,7 +42,6 @@ class Optimizer {
   // Stored names of a parameter's moments: what a checkpoint keeps.
   [[nodiscard]] static std::string first_moment(const std::string& parameter) { return "adam_m/" + parameter; }
   [[nodiscard]] static std::string second_moment(const std::string& parameter) { return "adam_v/" + parameter; }
-  [[nodiscard]] std::uint64_t memory_bytes() const;
 
  private:
   [[nodiscard]] graph::Graph norm_graph() const;

@@ -56,8 +56,9 @@ models::LoadedAdapter rehearse(session::Session& session, const std::vector<std:
     options.trainable.push_back(layer.lora_a);
     options.trainable.push_back(layer.lora_b);
   }
-  Optimizer optimizer(session.model.store, options.trainable, {}, *session.runtime);
-  MicroBatchRunner runner(session.model, options, *session.runtime);
+  const auto arena = std::make_shared<graph::Arena>(session.model.store->allocator());
+  Optimizer optimizer(session.model.store, options.trainable, {}, *session.runtime, arena);
+  MicroBatchRunner runner(session.model, options, *session.runtime, arena);
   for (int step = 1; step <= kSteps; ++step) {
     (void)runner.run(batch, {42, 0, static_cast<double>(ids.size())});
     (void)optimizer.step(1e-2, step);

@@ -86,16 +86,21 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
         "constant_with_warmup for a warm-up");
   }
   options_.graph.capacity = capacity_of(training);
-  optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, runtime);
-  runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime);
+  // Programs of a run take turns, so they share one arena. Training's needs the most of it: it's planned now, before
+  // the first evaluation.
+  const auto arena = std::make_shared<graph::Arena>(model.store->allocator());
+  optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, runtime, arena);
+  runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime, arena);
   if (!per_epoch) runner_->grow_from(state_.planned_tokens);
+  (void)runner_->prepare();
   if (validation.size() > 0) {
     validation_ = data::SetSteps::create(validation, options_.eval_batches).value();
     TrainingGraphOptions eval = options_.graph;
     eval.trainable.clear();
     eval.dropout = false;
     eval.capacity = capacity_of(*validation_);
-    eval_runner_ = std::make_unique<MicroBatchRunner>(model, eval, runtime);
+    eval_runner_ = std::make_unique<MicroBatchRunner>(model, eval, runtime, arena);
+    (void)eval_runner_->prepare();
   }
   if (!options_.resume_from.empty()) resume();
 }

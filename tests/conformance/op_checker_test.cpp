@@ -4,7 +4,7 @@
 
 #include "conformance/op_checker.h"
 #include "mutant/mutant.h"
-#include "tests/unit/graph/tiny_model.h"
+#include "tests/unit/graph/tiny_program.h"
 
 namespace tern::test {
 namespace {

@@ -12,7 +12,7 @@
 #include "graph/program.h"
 #include "ops/matmul.h"
 #include "ops/mul.h"
-#include "tests/unit/graph/tiny_model.h"
+#include "tests/unit/graph/tiny_program.h"
 
 namespace tern::test {
 namespace {

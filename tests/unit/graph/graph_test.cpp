@@ -6,7 +6,7 @@
 #include "graph/bind.h"
 #include "ops/axpby.h"
 #include "ops/cast_copy.h"
-#include "tests/unit/graph/tiny_model.h"
+#include "tests/unit/graph/tiny_program.h"
 
 namespace tern::graph {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "ops/matmul_q.h"
-#include "tests/unit/graph/tiny_model.h"
+#include "tests/unit/graph/tiny_program.h"
 
 namespace tern::test {
 namespace {

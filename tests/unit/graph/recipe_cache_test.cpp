@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "tests/support/temp_dir.h"
-#include "tests/unit/graph/tiny_model.h"
+#include "tests/unit/graph/tiny_program.h"
 
 namespace tern::test {
 namespace {
