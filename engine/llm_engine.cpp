@@ -178,8 +178,7 @@ std::span<RequestOutput> LLMEngine::step() {
   end_aborted();
   const Batch& batch = scheduler_.schedule();
   if (batch.empty()) return {outputs_.data(), num_outputs_};
-  if (!scheduler_.was_prepared()) runner_->prepare(batch);
-  runner_->launch();
+  runner_->launch(batch, scheduler_.was_prepared());
   if (const Batch* next = scheduler_.prepare()) runner_->prepare(*next);
   accept_drawn(batch, runner_->wait());
   for (const auto& sequence : scheduler_.collect_finished()) decodings_.erase(sequence->id);

@@ -49,29 +49,51 @@ T number_at(std::span<const std::byte> bytes, std::size_t index) {
 
 ModelRunner::Step::Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache, bool penalties)
     : program(std::move(built)),
-      inputs(program, cache, penalties),
-      ids(program.output_id("drawn_ids")),
-      logprobs(program.output_id("logprobs")),
-      logit_sums(program.output_id("logit_sums")) {}
+      inputs(*program, cache, penalties),
+      ids(program->output_id("drawn_ids")),
+      logprobs(program->output_id("logprobs")),
+      logit_sums(program->output_id("logit_sums")),
+      logits(program->output_id("logits")) {}
 
 ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, const RunnerOptions& options,
                          session::Runtime& runtime)
-    : model_(model), options_(options), cache_(cache.capacity()), runtime_(runtime) {
+    : model_(model),
+      options_(options),
+      cache_(cache.capacity()),
+      runtime_(runtime),
+      arena_(std::make_shared<graph::Arena>(model.store->allocator())) {
   drawn_.reserve(static_cast<std::size_t>(options.max_num_seqs));
   // A lack of memory shows now.
-  (void)step_for({options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens});
+  const Bucket largest = {options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens};
+  (void)step_for(largest);
 }
 
-ModelRunner::Step& ModelRunner::step_for(const Bucket& needed) {
-  Bucket capacity = {bucket_of(needed.tokens, options_.max_num_batched_tokens),
-                     bucket_of(needed.sequences, options_.max_num_seqs), 1, needed.penalties};
-  if (needed.max_seqlen > 1) capacity.max_seqlen = capacity.tokens;
-  auto& step = buckets_[capacity];
-  if (!step) {
-    step = std::make_unique<Step>(runtime_.build(build_graph(capacity), model_.store), cache_, capacity.penalties);
-    if (options_.return_logits) step->logits = step->program.output_id("logits");
+ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
+  Bucket bucket{0, static_cast<std::int64_t>(batch.size()), 1, false};
+  for (const ScheduledSequence& part : batch) {
+    bucket.tokens += part.count;
+    bucket.max_seqlen = std::max(bucket.max_seqlen, part.count);
+    bucket.penalties = bucket.penalties || (part.samples && has_penalties(part.sequence->params));
   }
+  bucket.tokens = bucket_of(bucket.tokens, options_.max_num_batched_tokens);
+  bucket.sequences = bucket_of(bucket.sequences, options_.max_num_seqs);
+  if (bucket.max_seqlen > 1) bucket.max_seqlen = bucket.tokens;
+  return bucket;
+}
+
+ModelRunner::Step& ModelRunner::step_for(const Bucket& bucket) {
+  auto& step = buckets_[bucket];
+  if (!step) step = build_step(bucket);
   return *step;
+}
+
+std::unique_ptr<ModelRunner::Step> ModelRunner::build_step(const Bucket& capacity) {
+  graph::ProgramOptions options = runtime_.program;
+  options.capture = true;  // where the device can: a step is launched as one
+  options.prepare_ahead = true;
+  return std::make_unique<Step>(
+      graph::Program::build(build_graph(capacity), model_.store, runtime_.choices, options, runtime_.host, arena_),
+      cache_, capacity.penalties);
 }
 
 std::vector<ModelRunner::Bucket> ModelRunner::buckets() const {
@@ -108,46 +130,44 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   return graph;
 }
 
-void ModelRunner::prepare(const Batch& batch) {
-  Bucket needed;
-  for (const ScheduledSequence& part : batch) {
-    needed.tokens += part.count;
-    ++needed.sequences;
-    needed.max_seqlen = std::max(needed.max_seqlen, part.count);
-    needed.penalties = needed.penalties || (part.samples && has_penalties(part.sequence->params));
+void ModelRunner::launch(const Batch& batch, bool is_prepared) {
+  launched_ = is_prepared ? prepared_ : nullptr;
+  prepared_ = nullptr;
+  if (launched_ == nullptr) {
+    launched_ = &step_for(bucket_for(batch));
+    launched_->inputs.fill(batch);
   }
-  prepared_ = &step_for(needed);
-  prepared_->inputs.fill(batch);
+  launched_->inputs.put_drawn();
+  launched_->program->launch(launched_->inputs.counts());
 }
 
-void ModelRunner::launch() {
-  launched_ = prepared_;
-  launched_->inputs.put_drawn();
-  launched_->program.launch(launched_->inputs.counts());
+void ModelRunner::prepare(const Batch& next) {
+  const auto found = buckets_.find(bucket_for(next));
+  prepared_ = found == buckets_.end() ? nullptr : found->second.get();
+  if (prepared_ != nullptr) prepared_->inputs.fill(next);
 }
 
 const std::vector<SampledToken>& ModelRunner::wait() {
-  launched_->program.wait();
+  launched_->program->wait();
   keep_drawn(*launched_);
   return drawn_;
 }
 
 const std::vector<SampledToken>& ModelRunner::run(const Batch& batch) {
-  prepare(batch);
-  launch();
+  launch(batch);
   return wait();
 }
 
 void ModelRunner::keep_drawn(const Step& step) {
-  const auto ids = step.program.output(step.ids);
-  const auto logprobs = step.program.output(step.logprobs);
-  const auto sums = step.program.output(step.logit_sums);
+  const auto ids = step.program->output(step.ids);
+  const auto logprobs = step.program->output(step.logprobs);
+  const auto sums = step.program->output(step.logit_sums);
   drawn_.resize(ids.size() / sizeof(std::int32_t));
   for (std::size_t i = 0; i < drawn_.size(); ++i) {
     drawn_[i] = {number_at<std::int32_t>(ids, i), number_at<float>(logprobs, i), number_at<float>(sums, i)};
   }
   if (!options_.return_logits) return;
-  const auto bytes = step.program.output(step.logits);
+  const auto bytes = step.program->output(step.logits);
   logits_.resize(bytes.size() / sizeof(float));
   std::memcpy(logits_.data(), bytes.data(), bytes.size());
 }

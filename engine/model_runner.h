@@ -54,38 +54,41 @@ class ModelRunner {
   // Computes the batch; gives a token for each entry that samples, in order, until the next run.
   const std::vector<SampledToken>& run(const Batch& batch);
 
-  // The same in parts, so that the host writes the inputs of a step while the device computes the one before it.
-  // prepare() makes a batch the next one, in place of what was prepared and not launched; the last token of a sequence
-  // may still be missing. launch() puts in what was drawn by then. wait() gives what the launched batch drew.
-  void prepare(const Batch& batch);
-  void launch();
+  // The same in parts. Between launch() and wait() the host may prepare() the next batch, of which tokens that the
+  // launched one draws are missing; its launch puts them in, if it `is_prepared`. A size that did not occur yet is not
+  // prepared: to build its program needs the device.
+  void launch(const Batch& batch, bool is_prepared = false);
+  void prepare(const Batch& next);
   const std::vector<SampledToken>& wait();
 
   // Of the last run, where asked for: [sampled, vocab_size].
   [[nodiscard]] std::span<const float> logits() const { return logits_; }
   // Of the program of the largest step.
   [[nodiscard]] const graph::MemoryReport& memory() const { return program().memory(); }
-  [[nodiscard]] const graph::Program& program() const { return buckets_.rbegin()->second->program.program(); }
+  [[nodiscard]] const graph::Program& program() const { return *buckets_.rbegin()->second->program; }
   [[nodiscard]] std::vector<Bucket> buckets() const;  // that occurred so far, and the largest
 
  private:
   struct Step {
     Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache, bool penalties);
-    StepProgram program;
+    std::unique_ptr<graph::Program> program;
     StepInputs inputs;
-    OutputId ids, logprobs, logit_sums, logits = -1;
+    std::int32_t ids, logprobs, logit_sums, logits;  // outputs
   };
 
   [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;
-  [[nodiscard]] Step& step_for(const Bucket& needed);
+  [[nodiscard]] std::unique_ptr<Step> build_step(const Bucket& capacity);
+  [[nodiscard]] Bucket bucket_for(const Batch& batch) const;  // the smallest that holds it
+  [[nodiscard]] Step& step_for(const Bucket& bucket);
   void keep_drawn(const Step& step);
 
   models::LoadedModel& model_;
   RunnerOptions options_;
   nn::PagedCapacity cache_;
   session::Runtime& runtime_;
+  std::shared_ptr<graph::Arena> arena_;  // of all buckets, which take turns
   std::map<Bucket, std::unique_ptr<Step>> buckets_;
-  Step* prepared_ = nullptr;
+  Step* prepared_ = nullptr;  // whose inputs hold the next batch
   Step* launched_ = nullptr;
   std::vector<SampledToken> drawn_;
   std::vector<float> logits_;

@@ -36,42 +36,44 @@ SamplingInputs declare_sampling(graph::Graph& graph, std::int64_t rows, bool pen
   return in;
 }
 
-StepInputs::StepInputs(StepProgram& program, const nn::PagedCapacity& cache, bool penalties)
-    : program_(program), cache_(cache), penalties_(penalties) {
-  const auto id = [&](const char* name) { return program.input_id(name); };
-  ids_.ids = id("ids");
-  ids_.positions = id("positions");
-  ids_.cu_seqlens = id("cu_seqlens");
-  ids_.rows = id("rows");
-  ids_.slots = id("slots");
-  ids_.kv_lens = id("kv_lens");
-  ids_.seats = id("seats");
-  ids_.table_slots = id("table_slots");
-  ids_.table_values = id("table_values");
-  ids_.temperature = id("temperature");
-  ids_.top_k = id("top_k");
-  ids_.top_p = id("top_p");
-  ids_.min_p = id("min_p");
-  ids_.uniform = id("uniform");
-  missing_.reserve(program.input(ids_.kv_lens).size() / sizeof(std::int32_t));
-  if (!penalties) return;
-  ids_.repetition = id("repetition");
-  ids_.presence = id("presence");
-  ids_.frequency = id("frequency");
-  ids_.row_seats = id("row_seats");
-  ids_.history_len = id("history_len");
-  ids_.output_begin = id("output_begin");
+template <typename Fn>
+void StepInputs::each_column(Fn&& with) {
+  with("ids", ids_);
+  with("positions", positions_);
+  with("cu_seqlens", cu_seqlens_);
+  with("rows", rows_);
+  with("slots", slots_);
+  with("kv_lens", kv_lens_);
+  with("seats", seats_);
+  with("table_slots", table_slots_);
+  with("table_values", table_values_);
+  with("temperature", temperature_);
+  with("top_k", top_k_);
+  with("top_p", top_p_);
+  with("min_p", min_p_);
+  with("uniform", uniform_);
+  if (!penalties_) return;
+  with("repetition", repetition_);
+  with("presence", presence_);
+  with("frequency", frequency_);
+  with("row_seats", row_seats_);
+  with("history_len", history_len_);
+  with("output_begin", output_begin_);
 }
 
-template <typename T>
-void StepInputs::put(InputId input, std::int64_t at, T value) {
-  std::memcpy(program_.input(input).data() + static_cast<std::size_t>(at) * sizeof(T), &value, sizeof(T));
+StepInputs::StepInputs(graph::Program& program, const nn::PagedCapacity& cache, bool penalties)
+    : program_(program), cache_(cache), penalties_(penalties) {
+  each_column([&](const char* name, auto& column) { column.id = program.input_id(name); });
+  missing_.reserve(static_cast<std::size_t>(program.graph().desc(program.graph().find("seats")).shape[0]));
 }
 
 void StepInputs::fill(const Batch& batch) {
+  each_column([&](const char*, auto& column) {
+    column.data = reinterpret_cast<decltype(column.data)>(program_.input(column.id).data());
+  });
   counts_ = {};
   missing_.clear();
-  put<std::int32_t>(ids_.cu_seqlens, 0, 0);
+  cu_seqlens_[0] = 0;
   for (const ScheduledSequence& part : batch) add(part);
   counts_[nn::kSequenceBounds] = counts_[nn::kSequences] + 1;
 }
@@ -90,16 +92,16 @@ void StepInputs::add_tokens(const ScheduledSequence& part) {
   for (std::int64_t i = part.begin; i < part.begin + part.count; ++i, ++at) {
     const std::int64_t block = sequence.blocks[static_cast<std::size_t>(i / block_size)];
     if (i < sequence.length()) {
-      put(ids_.ids, at, sequence.tokens[static_cast<std::size_t>(i)]);
+      ids_[at] = sequence.tokens[static_cast<std::size_t>(i)];
     } else {
       missing_.push_back({&sequence, i, at});
     }
-    put(ids_.positions, at, static_cast<std::int32_t>(i));
-    put(ids_.slots, at, static_cast<std::int32_t>(block * block_size + i % block_size));
+    positions_[at] = static_cast<std::int32_t>(i);
+    slots_[at] = static_cast<std::int32_t>(block * block_size + i % block_size);
   }
-  put(ids_.cu_seqlens, counts_[nn::kSequences] + 1, static_cast<std::int32_t>(at));
-  put(ids_.kv_lens, counts_[nn::kSequences], static_cast<std::int32_t>(part.begin + part.count));
-  put(ids_.seats, counts_[nn::kSequences], sequence.seat);
+  cu_seqlens_[counts_[nn::kSequences] + 1] = static_cast<std::int32_t>(at);
+  kv_lens_[counts_[nn::kSequences]] = static_cast<std::int32_t>(part.begin + part.count);
+  seats_[counts_[nn::kSequences]] = sequence.seat;
 }
 
 // The blocks that this part is the first to reach. A sequence that lost its seat begins again at its first token.
@@ -108,8 +110,8 @@ void StepInputs::add_table_entries(const ScheduledSequence& part) {
   std::int64_t& at = counts_[nn::kTableEntries];
   for (std::int64_t b = (part.begin + cache_.block_size - 1) / cache_.block_size;
        b * cache_.block_size < part.begin + part.count; ++b, ++at) {
-    put(ids_.table_slots, at, static_cast<std::int32_t>(sequence.seat * cache_.max_blocks + b));
-    put(ids_.table_values, at, sequence.blocks[static_cast<std::size_t>(b)]);
+    table_slots_[at] = static_cast<std::int32_t>(sequence.seat * cache_.max_blocks + b);
+    table_values_[at] = sequence.blocks[static_cast<std::size_t>(b)];
   }
 }
 
@@ -117,24 +119,24 @@ void StepInputs::add_sampling(const ScheduledSequence& part) {
   const SamplingParams& p = part.sequence->params;
   const std::int64_t length = part.begin + part.count;
   const std::int64_t row = counts_[nn::kRows]++;
-  put(ids_.rows, row, static_cast<std::int32_t>(counts_[nn::kTokens]) - 1);
-  put(ids_.temperature, row, p.temperature);
-  put(ids_.top_k, row, p.top_k);
-  put(ids_.top_p, row, p.top_p);
-  put(ids_.min_p, row, p.min_p);
-  put(ids_.uniform, row, uniform_of(p, length));
+  rows_[row] = static_cast<std::int32_t>(counts_[nn::kTokens]) - 1;
+  temperature_[row] = p.temperature;
+  top_k_[row] = p.top_k;
+  top_p_[row] = p.top_p;
+  min_p_[row] = p.min_p;
+  uniform_[row] = uniform_of(p, length);
   if (!penalties_) return;
-  put(ids_.repetition, row, p.repetition_penalty);
-  put(ids_.presence, row, p.presence_penalty);
-  put(ids_.frequency, row, p.frequency_penalty);
-  put(ids_.row_seats, row, part.sequence->seat);
-  put(ids_.history_len, row, static_cast<std::int32_t>(length));
-  put(ids_.output_begin, row, static_cast<std::int32_t>(std::min(part.sequence->prompt_length, length)));
+  repetition_[row] = p.repetition_penalty;
+  presence_[row] = p.presence_penalty;
+  frequency_[row] = p.frequency_penalty;
+  row_seats_[row] = part.sequence->seat;
+  history_len_[row] = static_cast<std::int32_t>(length);
+  output_begin_[row] = static_cast<std::int32_t>(std::min(part.sequence->prompt_length, length));
 }
 
 void StepInputs::put_drawn() {
   for (const Missing& missing : missing_) {
-    put(ids_.ids, missing.token, missing.sequence->tokens.at(static_cast<std::size_t>(missing.position)));
+    ids_[missing.token] = missing.sequence->tokens.at(static_cast<std::size_t>(missing.position));
   }
   missing_.clear();
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/scheduler.h"
-#include "engine/step_program.h"
+#include "graph/program.h"
 #include "nn/token_inputs.h"
 
 namespace tern::engine {
@@ -18,16 +18,16 @@ struct SamplingInputs {
 };
 [[nodiscard]] SamplingInputs declare_sampling(graph::Graph& graph, std::int64_t rows, bool penalties);
 
-// The inputs of one program by their ids.
+// The inputs of one program.
 class StepInputs {
  public:
-  StepInputs(StepProgram& program, const nn::PagedCapacity& cache, bool penalties);
+  StepInputs(graph::Program& program, const nn::PagedCapacity& cache, bool penalties);
 
   // Writes the inputs of the program's next launch. An id that is not drawn yet is left out until put_drawn().
   void fill(const Batch& batch);
   // Puts in the ids that were drawn since fill().
   void put_drawn();
-  [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] const graph::Counts& counts() const { return counts_; }
 
  private:
   // An id that its sequence did not have when the inputs were written.
@@ -36,24 +36,31 @@ class StepInputs {
     std::int64_t position = 0;
     std::int64_t token = 0;  // of the step
   };
-  struct Ids {
-    InputId ids, positions, cu_seqlens, rows, slots, kv_lens, seats, table_slots, table_values;
-    InputId temperature, top_k, top_p, min_p, uniform;
-    InputId repetition, presence, frequency, row_seats, history_len, output_begin;
-  };
-
+  // Where the host writes an input of the next launch.
   template <typename T>
-  void put(InputId input, std::int64_t at, T value);
+  struct Column {
+    std::int32_t id = -1;
+    T* data = nullptr;
+    T& operator[](std::int64_t at) const { return data[at]; }
+  };
+  using Integers = Column<std::int32_t>;
+  using Reals = Column<float>;
+
+  // Calls `with` for each column of the program.
+  template <typename Fn>
+  void each_column(Fn&& with);
   void add(const ScheduledSequence& part);
   void add_tokens(const ScheduledSequence& part);
   void add_table_entries(const ScheduledSequence& part);
   void add_sampling(const ScheduledSequence& part);
 
-  StepProgram& program_;
+  graph::Program& program_;
   nn::PagedCapacity cache_;
   bool penalties_;
-  Ids ids_{};
-  Counts counts_{};
+  Integers ids_, positions_, cu_seqlens_, rows_, slots_, kv_lens_, seats_, table_slots_, table_values_;
+  Integers top_k_, row_seats_, history_len_, output_begin_;
+  Reals temperature_, top_p_, min_p_, uniform_, repetition_, presence_, frequency_;
+  graph::Counts counts_{};
   std::vector<Missing> missing_;
 };
 
