@@ -74,7 +74,7 @@ TEST_F(Inference, AProfileIsATraceOfTheDevice) {
     }
     EXPECT_TRUE(names.contains("attention_paged")) << trace.dump().substr(0, 2000);
     EXPECT_TRUE(names.contains("rms_norm"));
-    EXPECT_TRUE(names.contains("upload counts"));
+    EXPECT_TRUE(std::any_of(names.begin(), names.end(), [](const auto& name) { return name.starts_with("upload "); }));
     fs::remove(path("trace.json"));
   }
 }

@@ -119,6 +119,28 @@ TEST(ModelRunner, StepsThatWerePreparedDrawTheSame) {
   }
 }
 
+// What a step copies to the device and back is the same however long sequences may become, with penalties too.
+TEST(ModelRunner, HandsOverNoMoreWhereSequencesMayBeLonger) {
+  auto model = tiny_model();
+  std::vector<std::uint64_t> staging;
+  for (const std::int64_t longest : {64, 100000}) {
+    session::Runtime runtime;
+    CacheOptions cache_options;
+    cache_options.max_model_len = longest;
+    CacheEngine cache(model.store, model.architecture->cache_specs(model.config), cache_options);
+    ModelRunner runner(model, cache, {}, runtime);
+    Sequence sequence;
+    sequence.tokens = prompt_of(1, 2);
+    sequence.prompt_length = 2;
+    sequence.seat = 1;
+    sequence.params.presence_penalty = 0.5F;
+    ASSERT_TRUE(cache.pool().grow(sequence.blocks, 8));
+    (void)runner.run({{&sequence, 0, 2, true}});
+    staging.push_back(runner.program().memory().staging);
+  }
+  EXPECT_EQ(staging[0], staging[1]);
+}
+
 // Penalties of one request must not make others slower: programs without them take no history.
 TEST(ModelRunner, ReadsNoHistoryWhereNobodyAsksForPenalties) {
   auto model = tiny_model();
