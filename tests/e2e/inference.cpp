@@ -1,5 +1,6 @@
 // infer, score, bench and the small tools on a tiny model: laws that hold whatever its weights are.
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cmath>
 #include <fstream>

@@ -107,9 +107,13 @@ TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
           model.store->upload(name, rubbish);
         }
       }
+      const std::string tokens = nn::token_cache_name(engine.cache().capacity().scope);
+      model.store->upload(tokens, std::vector<std::byte>(total_bytes(model.store->at(tokens).desc), std::byte(byte)));
       std::vector<SequenceId> ids;
       for (const std::int32_t length : {1, 15, 16, 17, 40}) {
-        ids.push_back(engine.add_request(prompt_of(length, length), greedy(10)).value());
+        SamplingParams params = greedy(10);
+        params.presence_penalty = length % 2 == 0 ? 0.5F : 0.0F;  // looks at earlier tokens
+        ids.push_back(engine.add_request(prompt_of(length, length), params).value());
       }
       Drawn drawn;
       drawn.run(engine);
