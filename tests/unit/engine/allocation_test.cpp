@@ -13,36 +13,42 @@ namespace {
 std::atomic<bool> armed{false};
 std::atomic<std::int64_t> allocations{0};
 
-void* counted(std::size_t size) {
+void* take(std::size_t size, std::size_t alignment = 0) noexcept {
   if (armed.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::malloc(size > 0 ? size : 1);
+  const std::size_t bytes = std::max<std::size_t>(size, 1);
+  return alignment == 0 ? std::malloc(bytes)
+                        : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+void* take_or_throw(std::size_t size, std::size_t alignment = 0) {
+  void* memory = take(size, alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 
-void* counted(std::size_t size, std::align_val_t alignment) {
-  if (armed.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
-  const auto to = static_cast<std::size_t>(alignment);
-  void* memory = std::aligned_alloc(to, (std::max<std::size_t>(size, 1) + to - 1) / to * to);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
+// A function of its own: the compiler takes free() after an operator new that it does not see through for a mistake.
+[[gnu::noinline]] void give(void* memory) noexcept { std::free(memory); }
 
 }  // namespace
 
 // In place of the standard's, in the plugins too.
-void* operator new(std::size_t size) { return counted(size); }
-void* operator new[](std::size_t size) { return counted(size); }
-void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, alignment); }
-void* operator new[](std::size_t size, std::align_val_t alignment) { return counted(size, alignment); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void* operator new(std::size_t size) { return take_or_throw(size); }
+void* operator new[](std::size_t size) { return take_or_throw(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return take(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return take(size); }
+void* operator new(std::size_t size, std::align_val_t to) { return take_or_throw(size, static_cast<std::size_t>(to)); }
+void* operator new[](std::size_t size, std::align_val_t to) {
+  return take_or_throw(size, static_cast<std::size_t>(to));
+}
+void operator delete(void* memory) noexcept { give(memory); }
+void operator delete[](void* memory) noexcept { give(memory); }
+void operator delete(void* memory, std::size_t) noexcept { give(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { give(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { give(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { give(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { give(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { give(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { give(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { give(memory); }
 
 namespace tern::engine {
 namespace {
