@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "ops/program_ops.h"
 #include "ops/rules.h"
 
 namespace tern::graph {
@@ -16,6 +17,11 @@ class Binder : public ops::Emitter {
       : device_(device), host_(host), options_(options) {}
 
   std::vector<Value> emit(const OpCall& call) override {
+    if (ops::is_program_op(call.op)) {
+      auto results = out_.graph.emit(call);
+      out_.graph.set_last_lane(lane_);
+      return results;
+    }
     const accel::OpDesc desc = op_desc(out_.graph, call);
     if (options_.prefer_decomposition) {
       if (auto results = try_decompose(call); !results.empty()) {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "ops/program_ops.h"
 #include "ops/rules.h"
 
 namespace tern::graph {
@@ -15,6 +16,13 @@ bool has_bit(std::uint32_t bits, std::size_t index) { return ((bits >> index) & 
 bool writes_in_place(const OpCall& call, const ops::OpSpec& spec, std::size_t arg) {
   return spec.args[arg].role == ops::Role::state ||
          (spec.args[arg].role == ops::Role::output && has_bit(call.accumulate, arg));
+}
+
+// Where a node runs unless it is told otherwise.
+Lane lane_of(std::uint32_t op) {
+  if (ops::is_collective(op)) return Lane::comm;
+  if (op == ops::kCopyToHost) return Lane::copy_out;
+  return ops::is_program_op(op) ? Lane::copy_in : Lane::compute;
 }
 
 }  // namespace
@@ -45,11 +53,15 @@ Value Graph::resource(std::string name, const TensorDesc& desc) {
   return add_source({.kind = StorageKind::resource, .desc = desc, .name = std::move(name)});
 }
 
+Value Graph::host_resource(std::string name, const TensorDesc& desc) {
+  return add_source({.kind = StorageKind::resource, .desc = desc, .name = std::move(name), .on_host = true});
+}
+
 Value Graph::source_like(const Storage& storage, const TensorDesc& desc) {
   if (storage.kind == StorageKind::intermediate) throw std::logic_error("graph: an intermediate without a producer");
   // Every field by name: one that is added does not compile until somebody says whether it is copied.
-  const auto& [kind, first_desc, name, versions, is_output, padding] = storage;
-  return add_source({.kind = kind, .desc = desc, .name = name, .padding = padding});
+  const auto& [kind, first_desc, name, versions, is_output, padding, on_host] = storage;
+  return add_source({.kind = kind, .desc = desc, .name = name, .padding = padding, .on_host = on_host});
 }
 
 void Graph::annotate_last_like(const Node& node) {
@@ -88,6 +100,20 @@ Value Graph::view(Value value, const TensorDesc& desc, std::int64_t offset) {
   return add_value(made);
 }
 
+// Kernels and collectives work on the device's memory; a copy between the two has one argument in each.
+void Graph::require_memory(const OpCall& call) const {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!call.inputs[i].present()) continue;
+    const bool wants_host =
+        (call.op == ops::kCopyToDevice && i == ops::kProgramX) || (call.op == ops::kCopyToHost && i == ops::kProgramY);
+    if (storage_of(call.inputs[i]).on_host == wants_host) continue;
+    const ops::OpSpec& spec = ops::op_spec(call.op);
+    throw std::logic_error(cat("graph: ", spec.name, " takes ", spec.args[i].name, " in the memory of the ",
+                               wants_host ? "host" : "device", ", and ", storage_of(call.inputs[i]).name,
+                               " lies in the other"));
+  }
+}
+
 void Graph::require_current(Value value, const OpCall& call) const {
   if (value.id < 0 || static_cast<std::size_t>(value.id) >= values_.size()) {
     throw std::logic_error(cat("graph: ", ops::op_spec(call.op).name, " takes a value of another graph"));
@@ -121,11 +147,13 @@ std::vector<Value> Graph::emit(const OpCall& call) {
   for (Value value : call.inputs) {
     if (value.present()) require_current(value, call);
   }
+  require_memory(call);
   if (const std::string why = ops::check_call(call.op, arg_descs(call), call.attrs, call.accumulate); !why.empty()) {
     throw std::logic_error(cat("graph: ", spec.name, ": ", why));
   }
   Node node;
   node.call = call;
+  node.lane = lane_of(call.op);
   node.results.assign(count, {});
   const auto node_index = static_cast<std::int32_t>(nodes_.size());
   for (std::size_t i = 0; i < count; ++i) {
@@ -208,6 +236,7 @@ Graph remove_dead_nodes(const Graph& graph) {
   const auto nodes = graph.nodes();
   std::vector<bool> live(nodes.size(), false);
   for (std::size_t n = nodes.size(); n-- > 0;) {
+    live[n] = ops::has_effect(nodes[n].call.op);
     for (Value result : nodes[n].results) {
       if (result.present() && live_storage[static_cast<std::size_t>(graph.info(result).storage)]) live[n] = true;
     }

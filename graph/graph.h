@@ -39,6 +39,7 @@ struct Storage {
   std::int32_t versions = 1;  // writes so far; a value of an earlier version can no longer be read
   bool is_output = false;     // fetched by the host after a run: lives to its end
   Padding padding = Padding::zero;
+  bool on_host = false;  // a resource in the host's memory: copies alone (ops/program_ops.h) read and write it
 };
 
 struct ValueInfo {
@@ -68,6 +69,7 @@ class Graph : public ops::Emitter {
   Value input(std::string name, const TensorDesc& desc, Padding padding = Padding::zero);
   Value constant(std::string name, const TensorDesc& desc);
   Value resource(std::string name, const TensorDesc& desc);
+  Value host_resource(std::string name, const TensorDesc& desc);
   // A source as another graph has it: everything but what has been written and fetched there.
   Value source_like(const Storage& storage, const TensorDesc& desc);
   // The newest version of what `value` names: itself unless something wrote on its storage.
@@ -103,6 +105,7 @@ class Graph : public ops::Emitter {
   Value add_source(Storage storage);
   Value add_value(const ValueInfo& info);
   void require_current(Value value, const OpCall& call) const;
+  void require_memory(const OpCall& call) const;
 
   std::vector<ValueInfo> values_;
   std::vector<Storage> storages_;

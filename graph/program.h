@@ -17,9 +17,6 @@
 
 namespace tern::graph {
 
-// Actual entries of dynamic dimensions, by slot.
-using Counts = std::array<std::int64_t, TERN_MAX_COUNTS>;
-
 // What the host gives for one run. Inputs may hold fewer entries of their dynamic dimension than planned: the rest is
 // padded as the input's Padding says. Names that the graph has no input of are passed over.
 struct RunInputs {
@@ -59,6 +56,7 @@ class Program {
   [[nodiscard]] std::span<const std::byte> output(std::string_view name) const;
 
   [[nodiscard]] const ProgramPlan& plan() const;
+  [[nodiscard]] std::int32_t num_captures() const;  // captured graphs that a run replays
   [[nodiscard]] const MemoryReport& memory() const { return plan().report; }
   [[nodiscard]] const std::vector<BindingRow>& bindings() const { return plan().bound.table; }
   [[nodiscard]] const Graph& graph() const { return plan().graph(); }

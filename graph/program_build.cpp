@@ -141,8 +141,22 @@ class Builder {
         step.memory = memory_of(s);  // handed over at each launch
       } else if (planned.kind == StepKind::host) {
         bind_on_host(planned, step);
+      } else if (planned.kind == StepKind::program) {
+        step.tensors = stored_tensors(planned.nodes[0]);
+        step.host_data = host_data_of(planned.nodes[0]);
       }
     }
+  }
+
+  // The host's side of a copy; null where the node has none.
+  [[nodiscard]] std::byte* host_data_of(std::int32_t n) const {
+    for (const Value value : node(n).call.inputs) {
+      if (!value.present() || !graph().storage_of(value).on_host) continue;
+      const std::uint64_t element = total_bytes(make_desc(graph().desc(value).dtype, {1}));
+      return p_.store->host_bytes(graph().storage_of(value).name).data() +
+             static_cast<std::uint64_t>(graph().info(value).offset) * element;
+    }
+    return nullptr;
   }
 
   [[nodiscard]] std::vector<tern_tensor> recipe_tensors(const PlannedStep& planned) const {

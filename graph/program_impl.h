@@ -17,6 +17,19 @@ struct HostCall {
   std::vector<std::byte> scratch;
 };
 
+// Launches next to each other, recorded once and replayed. It runs on the lane of its first step, the origin; steps of
+// other lanes fork from it and join it within.
+struct Segment {
+  std::int32_t end = -1;  // one past the last step
+  std::vector<Lane> others;
+  accel::Event fork;                 // recorded in the capture
+  std::vector<accel::Event> joins;   // the same, of each other lane
+  std::vector<accel::Event> enters;  // before a replay, of each other lane: its earlier steps are over
+  accel::Event leave;                // after it: the other lanes' later steps begin
+  std::vector<accel::Event> inner;   // per step: recorded in the capture where another step of it waits
+  accel::Capture capture;
+};
+
 // What runs of a planned step.
 struct Step {
   std::vector<tern_tensor> tensors;  // of the node's arguments, or of the recipe's
@@ -26,10 +39,9 @@ struct Step {
   accel::BindMemory memory;        // of a recipe
   std::vector<std::byte> scratch;  // host memory the kernel asked for
   std::unique_ptr<HostCall> host;
+  std::byte* host_data = nullptr;     // of a copy between host and device: the host's side
   std::optional<accel::Event> event;  // recorded after it where another step waits
-  // Captured launches: a step that begins a captured segment holds it.
-  std::int32_t captured_until = -1;  // one past the last step of the segment
-  std::optional<accel::Capture> capture;
+  std::unique_ptr<Segment> segment;   // of captured launches: their first step holds it
   std::uint64_t captured_node = 0;
 };
 
@@ -70,7 +82,7 @@ struct Program::Impl {
   bool counts_changed = true;
   int turn = 0;  // of the staging that the next launch reads
   bool is_running = false;
-  bool is_behind = false;         // captured launches may hold other numbers than those of the last run: it did not end
+  bool is_behind = false;  // captured launches may hold other numbers than those of the last run: it did not end
   std::uint64_t pack_changes = 0;  // as the store counted them when this program last looked
   std::vector<tern_node_update> updates;
   // Steps are destroyed before what they are bound to.

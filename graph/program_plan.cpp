@@ -1,11 +1,13 @@
 #include "graph/program_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <stdexcept>
 
 #include "base/strings.h"
 #include "graph/compile.h"
+#include "ops/program_ops.h"
 #include "ops/table.h"
 
 namespace tern::graph {
@@ -41,6 +43,7 @@ class Planner {
       : p_(plan), choices_(choices), store_(store) {}
 
   void plan() {
+    check_nodes();
     choose_weights();
     make_fields();
     make_steps();
@@ -133,11 +136,11 @@ class Planner {
     const bool whole_graphs = !p_.device->can(TERN_CAP_EAGER);
     for (std::size_t n = 0; n < graph().nodes().size(); ++n) {
       const Node& next = graph().nodes()[n];
-      const bool joins = whole_graphs && !p_.options.probe && !next.on_host && !p_.steps.empty() &&
+      const bool joins = kind_of(next, whole_graphs) == StepKind::recipe && !p_.options.probe && !p_.steps.empty() &&
                          p_.steps.back().kind == StepKind::recipe && p_.steps.back().lane == next.lane;
       if (!joins) {
         PlannedStep step;
-        step.kind = next.on_host ? StepKind::host : whole_graphs ? StepKind::recipe : StepKind::launch;
+        step.kind = kind_of(next, whole_graphs);
         step.lane = next.lane;
         p_.steps.push_back(std::move(step));
       }
@@ -147,7 +150,36 @@ class Planner {
       if (!p_.transfers[t].to_device) add_transfer_step(t);
     }
     for (PlannedStep& step : p_.steps) {
-      if (step.transfer < 0) step.args = args_of(step.nodes);
+      if (step.transfer < 0 && step.kind != StepKind::program) step.args = args_of(step.nodes);
+    }
+  }
+
+  [[nodiscard]] static StepKind kind_of(const Node& node, bool whole_graphs) {
+    if (ops::is_program_op(node.call.op)) return StepKind::program;
+    if (node.on_host) return StepKind::host;
+    return whole_graphs ? StepKind::recipe : StepKind::launch;
+  }
+
+  // What every slot can count, and that the groups of collectives are there.
+  void check_nodes() {
+    p_.capacities.fill(std::numeric_limits<std::int64_t>::max());
+    for (const ValueInfo& value : graph().values()) {
+      if (value.desc.dynamic_dim < 0) continue;
+      std::int64_t& capacity = p_.capacities[value.desc.count_slot];
+      capacity = std::min(capacity, value.desc.shape[static_cast<std::size_t>(value.desc.dynamic_dim)]);
+    }
+    for (const Node& node : graph().nodes()) {
+      p_.sets_counts = p_.sets_counts || node.call.op == ops::kSetCount;
+      if (!ops::is_collective(node.call.op)) continue;
+      const auto attrs = ops::unpack_attrs<ops::CollectiveAttrs>(node.call.attrs);
+      const auto& groups = p_.options.groups;
+      if (attrs.group < 0 || index(attrs.group) >= groups.size() || !groups[index(attrs.group)]) {
+        throw std::logic_error(cat("program: ", ops::op_spec(node.call.op).name, " names no group ", attrs.group));
+      }
+      if (groups[index(attrs.group)]->ranks() != attrs.ranks) {
+        throw std::logic_error(cat("program: group ", attrs.group, " has ", groups[index(attrs.group)]->ranks(),
+                                   " ranks, and the graph is for ", attrs.ranks));
+      }
     }
   }
 
@@ -226,6 +258,7 @@ class Planner {
           step.kernel = kernel_of(p_.host, op_desc(graph(), node(step.nodes[0]).call), p_.host_kernels);
           break;
         case StepKind::upload:
+        case StepKind::program:
         case StepKind::download:
           break;
       }
@@ -240,7 +273,8 @@ class Planner {
     return place.transfer < 0 ? storage : item_of_transfer(place.transfer);
   }
 
-  // What a step reads or writes; storages inside a recipe alone are the recipe's own business.
+  // What a step reads or writes; storages inside a recipe alone are the recipe's own business. Fields of one transfer
+  // are one memory, which the first that writes there defines: so producers on different lanes wait for each other.
   [[nodiscard]] Task task_of(const PlannedStep& step) const {
     Task task;
     task.lane = step.lane;
@@ -250,8 +284,11 @@ class Planner {
     }
     std::map<std::int32_t, bool> accesses;  // of storages
     bool needs_counts = false;
+    bool sets_count = false;
     for (const std::int32_t n : step.nodes) {
-      if (step.kind != StepKind::host && is_dynamic(graph(), node(n))) needs_counts = true;
+      const bool is_kernel = step.kind == StepKind::launch || step.kind == StepKind::recipe;
+      if (is_kernel && is_dynamic(graph(), node(n))) needs_counts = true;
+      sets_count = sets_count || node(n).call.op == ops::kSetCount;
       for (const Value value : node(n).call.inputs) {
         if (value.present()) accesses.emplace(graph().info(value).storage, false);
       }
@@ -268,6 +305,7 @@ class Planner {
     std::map<std::int32_t, bool> items;
     for (const auto& [storage, writes] : accesses) items[item_of_storage(storage)] |= writes;
     if (needs_counts) items.emplace(item_of_transfer(p_.counts.transfer), false);
+    if (sets_count && p_.counts.transfer >= 0) items[item_of_transfer(p_.counts.transfer)] = true;
     for (const auto& [item, writes] : items) task.accesses.push_back({item, writes});
     return task;
   }
@@ -319,7 +357,9 @@ class Planner {
     }
     for (const PlannedStep& step : p_.steps) report.host_scratch += step.info.host_scratch_bytes;
     for (const Storage& storage : graph().storages()) {
-      if (storage.kind == StorageKind::resource) report.resources += total_bytes(storage.desc);
+      if (storage.kind == StorageKind::resource) {
+        (storage.on_host ? report.host_resources : report.resources) += total_bytes(storage.desc);
+      }
       if (storage.kind == StorageKind::constant && !p_.packs.contains(storage.name)) {
         report.weights += total_bytes(storage.desc);
       }
@@ -339,6 +379,10 @@ void check_store(const Graph& graph, const TensorStore& store) {
   for (const Storage& storage : graph.storages()) {
     if (!is_stored(storage)) continue;
     const TensorDesc& stored = store.at(storage.name).desc;
+    if (store.is_on_host(storage.name) != storage.on_host) {
+      throw std::logic_error(cat("program: ", storage.name, " lies in the memory of the ",
+                                 storage.on_host ? "device" : "host", ", not where the graph has it"));
+    }
     if (!same_shape(stored, storage.desc) || stored.dtype != storage.desc.dtype ||
         stored.scheme.packing != storage.desc.scheme.packing) {
       throw std::logic_error(cat("program: ", storage.name, " is ", to_string(stored), " in the store and ",

@@ -11,6 +11,7 @@
 
 #include "accel/choice_cache.h"
 #include "accel/recipe_cache.h"
+#include "comm/communicator.h"
 #include "graph/bind.h"
 #include "graph/memory_plan.h"
 #include "graph/node_probe.h"
@@ -29,9 +30,14 @@ struct ProgramOptions {
   std::shared_ptr<Profile> profile;  // filled where given: every step is then waited for, and nothing is captured
   // Sees every op alone where given: nothing is captured, and a device that compiles graphs compiles one an op.
   std::shared_ptr<NodeProbe> probe;
+  // The groups of ranks that collectives of the graph name.
+  std::vector<std::shared_ptr<const comm::Communicator>> groups;
   // For tests: the wait between lanes, counted over the steps, that is left out.
   std::int32_t drop_wait = -1;
 };
+
+// Actual entries of dynamic dimensions, by slot.
+using Counts = std::array<std::int64_t, TERN_MAX_COUNTS>;
 
 // Bytes, by what takes them.
 struct MemoryReport {
@@ -44,11 +50,19 @@ struct MemoryReport {
   std::uint64_t context = 0;    // taken by the device itself once it's open; all programs share it
   // Of the host:
   std::uint64_t host_scratch = 0;
-  std::uint64_t staging = 0;  // pinned copies of inputs and outputs
+  std::uint64_t staging = 0;         // pinned copies of inputs and outputs
+  std::uint64_t host_resources = 0;  // states that are copied to the device when they are needed; others may share them
 };
 
 // What one task of the schedule does.
-enum class StepKind { upload, launch, recipe, host, download };
+enum class StepKind {
+  upload,
+  launch,
+  recipe,
+  host,     // a kernel of the host in place of one of the device
+  program,  // an op of ops/program_ops.h
+  download,
+};
 
 // An input or output within a transfer.
 struct Field {
@@ -86,7 +100,7 @@ struct PlannedStep {
   Lane lane = Lane::compute;
   std::vector<std::int32_t> nodes;      // launch, host: one; recipe: several
   std::int32_t transfer = -1;           // upload, download: of ProgramPlan::transfers
-  std::int32_t args = -1;               // the others: of ProgramPlan::launch_args
+  std::int32_t args = -1;               // launch, recipe, host: of ProgramPlan::launch_args
   const accel::Plan* kernel = nullptr;  // launch, host: of ProgramPlan::kernels or host_kernels
   accel::CompiledGraph compiled;        // recipe
   tern_plan_info info{};                // of the device's memory: all 0 for host
@@ -114,6 +128,8 @@ struct ProgramPlan {
   std::vector<FieldPlace> outputs;
   FieldPlace counts;  // of dynamic dimensions, uploaded like an input; absent where there are none
   std::vector<LaunchArgs> launch_args;
+  Counts capacities{};       // of each slot: the least of the dimensions that it cuts
+  bool sets_counts = false;  // some counts are known only during a run
   std::vector<PlannedStep> steps;
   std::int32_t num_waits = 0;  // between lanes
   MemoryPlan memory;

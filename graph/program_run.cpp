@@ -6,6 +6,7 @@
 #include "accel/device_profile.h"
 #include "base/strings.h"
 #include "graph/program_stage.h"
+#include "ops/program_ops.h"
 #include "ops/table.h"
 
 namespace tern::graph {
@@ -75,6 +76,9 @@ class Runner {
       case StepKind::host:
         run_on_host(s, stream);
         break;
+      case StepKind::program:
+        run_program_op(s, stream);
+        break;
     }
     record(s);
     return s + 1;
@@ -97,9 +101,8 @@ class Runner {
   [[nodiscard]] std::string range_of(const PlannedStep& step) const {
     if (step.transfer >= 0) {
       const Transfer& transfer = plan_.transfers[index(step.transfer)];
-      const std::size_t others = transfer.fields.size() - 1;
-      return cat(transfer.to_device ? "upload " : "download ", transfer.fields[0].name,
-                 others > 0 ? cat(" and ", others, " more") : "");
+      if (transfer.fields.size() > 1) return transfer.to_device ? "upload inputs" : "download outputs";
+      return cat(transfer.to_device ? "upload " : "download ", transfer.fields[0].name);
     }
     const Node& first = plan_.graph().nodes()[index(step.nodes[0])];
     const std::string op(ops::op_spec(first.call.op).name);
@@ -121,6 +124,10 @@ class Runner {
       return;
     }
     const Node& node = plan_.graph().nodes()[index(step.nodes[0])];
+    if (step.kind == StepKind::program) {
+      profile.add(plan_.graph(), node, p_.counts, work_of(plan_.graph(), node, p_.counts, {}), seconds);
+      return;
+    }
     const tern_host_args& args = args_of(s);
     profile.add(plan_.graph(), node, p_.counts, work_of(plan_.graph(), node, p_.counts, {args.arrays, args.num_arrays}),
                 seconds);
@@ -131,7 +138,7 @@ class Runner {
     const PlannedStep& planned = plan_.steps[s];
     const Step& step = p_.steps[s];
     const accel::Stream& stream = p_.stream(planned.lane);
-    if (planned.nodes.empty()) {
+    if (planned.nodes.empty() || planned.kind == StepKind::program) {
       (void)run_step(s);
       stream.synchronize();
       return;
@@ -149,6 +156,58 @@ class Runner {
     const tern_bind_args memory = accel::bind_args(step.tensors, step.memory);
     accel::check(device_.api().launch_recipe(plan_.steps[s].compiled.recipe.raw(), &memory, &args_of(s), stream.raw()),
                  device_.backend(), device_.name(), ": launching a compiled graph");
+  }
+
+  void run_program_op(std::size_t s, const accel::Stream& stream) {
+    const OpCall& call = plan_.graph().nodes()[index(plan_.steps[s].nodes[0])].call;
+    const tern_tensor& x = p_.steps[s].tensors[ops::kProgramX];
+    const tern_tensor& y = p_.steps[s].tensors[ops::kProgramY];
+    if (ops::is_collective(call.op)) {
+      run_collective(call, x, y, stream);
+    } else if (call.op == ops::kCopyToDevice) {
+      device_.copy_to_device(y.planes[0], {p_.steps[s].host_data, total_bytes(y.desc)}, stream);
+    } else if (call.op == ops::kCopyToHost) {
+      device_.copy_to_host({p_.steps[s].host_data, total_bytes(x.desc)}, x.planes[0], stream);
+    } else {
+      set_count(ops::unpack_attrs<ops::SetCountAttrs>(call.attrs).slot, x.planes[0], stream);
+    }
+  }
+
+  void run_collective(const OpCall& call, const tern_tensor& x, const tern_tensor& y, const accel::Stream& stream) {
+    const auto attrs = ops::unpack_attrs<ops::CollectiveAttrs>(call.attrs);
+    const comm::Communicator& group = *plan_.options.groups[index(attrs.group)];
+    const auto count = [](const tern_tensor& of) { return static_cast<std::uint64_t>(num_elements(of.desc)); };
+    switch (call.op) {
+      case ops::kAllReduce:
+        return group.all_reduce(y.planes[0], x.planes[0], count(x), x.desc.dtype, attrs.reduce, stream);
+      case ops::kAllGather:
+        return group.all_gather(y.planes[0], x.planes[0], count(x), x.desc.dtype, stream);
+      case ops::kReduceScatter:
+        return group.reduce_scatter(y.planes[0], x.planes[0], count(y), x.desc.dtype, attrs.reduce, stream);
+      case ops::kAllToAll:
+        return group.all_to_all(y.planes[0], x.planes[0], count(x) / static_cast<std::uint64_t>(attrs.ranks),
+                                x.desc.dtype, stream);
+      case ops::kBroadcast:
+        return group.broadcast(y.planes[0], count(y), y.desc.dtype, attrs.peer, stream);
+      case ops::kSend:
+        return group.send(x.planes[0], count(x), x.desc.dtype, attrs.peer, stream);
+      default:
+        return group.receive(y.planes[0], count(y), y.desc.dtype, attrs.peer, stream);
+    }
+  }
+
+  // Reads a count that was computed, for every later launch, and hands it to the device's plane of counts. The host
+  // waits for it.
+  void set_count(std::int32_t slot, tern_plane from, const accel::Stream& stream) {
+    std::int32_t count = 0;
+    device_.copy_to_host(std::as_writable_bytes(std::span(&count, 1)), from, stream);
+    stream.synchronize();
+    set_staged_count(p_, slot, count);
+    if (plan_.counts.transfer < 0) return;
+    const Copied& copied = p_.copied[index(plan_.counts.transfer)];
+    tern_plane to = copied.device;
+    to.offset += plan_.field(plan_.counts).offset;
+    device_.copy_to_device(to, p_.staging(plan_.counts, p_.turn), stream);
   }
 
   // Copies the arguments to the host, runs its kernel, and copies back what it wrote.
@@ -190,30 +249,58 @@ class Runner {
     });
   }
 
-  // The launches of one lane from `begin` on, up to what ends a segment.
-  [[nodiscard]] std::size_t segment_end(std::size_t begin) const {
+  // The launches from `begin` on, whatever their lanes.
+  [[nodiscard]] std::unique_ptr<Segment> make_segment(std::size_t begin) const {
+    auto segment = std::make_unique<Segment>();
+    const Lane origin = plan_.steps[begin].lane;
     std::size_t end = begin;
-    while (end < plan_.steps.size() && plan_.steps[end].kind == StepKind::launch &&
-           plan_.steps[end].lane == plan_.steps[begin].lane) {
-      // A wait for something that is queued only after the segment began cannot move before it.
-      for (const std::int32_t other : plan_.steps[end].waits) {
-        if (index(other) >= begin) return end;
-      }
-      ++end;
+    for (; end < plan_.steps.size() && plan_.steps[end].kind == StepKind::launch; ++end) {
+      const Lane lane = plan_.steps[end].lane;
+      auto& others = segment->others;
+      if (lane != origin && std::find(others.begin(), others.end(), lane) == others.end()) others.push_back(lane);
     }
-    return end;
+    segment->end = static_cast<std::int32_t>(end);
+    segment->inner.resize(end - begin);
+    for (std::size_t s = begin; s < end; ++s) {
+      for (const std::int32_t other : plan_.steps[s].waits) {
+        if (index(other) >= begin && !segment->inner[index(other) - begin]) {
+          segment->inner[index(other) - begin] = plan_.device->make_event();
+        }
+      }
+    }
+    if (segment->others.empty()) return segment;
+    segment->fork = plan_.device->make_event();
+    segment->leave = plan_.device->make_event();
+    for (std::size_t lane = 0; lane < segment->others.size(); ++lane) {
+      segment->joins.push_back(plan_.device->make_event());
+      segment->enters.push_back(plan_.device->make_event());
+    }
+    return segment;
   }
 
   std::size_t run_captured(std::size_t begin) {
     Step& head = p_.steps[begin];
-    const std::size_t end = head.captured_until >= 0 ? index(head.captured_until) : segment_end(begin);
-    if (end == begin) return run_step(begin);
-    const accel::Stream& stream = p_.stream(plan_.steps[begin].lane);
-    for (std::size_t s = begin; s < end; ++s) wait_for(s);
-    if (!head.capture || !update(begin, end, stream)) capture(begin, end, stream);
-    accel::check(device_.api().capture_launch(head.capture->raw(), stream.raw()), device_.backend(), device_.name(),
+    if (!head.segment) head.segment = make_segment(begin);
+    Segment& segment = *head.segment;
+    const std::size_t end = index(segment.end);
+    const accel::Stream& origin = p_.stream(plan_.steps[begin].lane);
+    for (std::size_t lane = 0; lane < segment.others.size(); ++lane) {
+      p_.stream(segment.others[lane]).record(segment.enters[lane]);
+      origin.wait(segment.enters[lane]);
+    }
+    for (std::size_t s = begin; s < end; ++s) {
+      for (const std::int32_t other : plan_.steps[s].waits) {
+        if (index(other) < begin) origin.wait(*p_.steps[index(other)].event);
+      }
+    }
+    if (!segment.capture || !update(begin, end, origin)) capture(begin, origin);
+    accel::check(device_.api().capture_launch(segment.capture.raw(), origin.raw()), device_.backend(), device_.name(),
                  ": launching a captured graph");
-    for (std::size_t s = begin; s < end; ++s) record(s);
+    for (std::size_t s = begin; s < end; ++s) {
+      if (p_.steps[s].event) origin.record(*p_.steps[s].event);
+    }
+    if (!segment.others.empty()) origin.record(segment.leave);
+    for (const Lane lane : segment.others) p_.stream(lane).wait(segment.leave);
     return end;
   }
 
@@ -226,25 +313,49 @@ class Runner {
       if (launch.changed) p_.updates.push_back({p_.steps[s].captured_node, &launch.args});
     }
     if (p_.updates.empty()) return true;
-    const tern_status status = device_.api().capture_update(
-        p_.steps[begin].capture->raw(), stream.raw(), p_.updates.data(), static_cast<std::uint32_t>(p_.updates.size()));
+    const tern_status status =
+        device_.api().capture_update(p_.steps[begin].segment->capture.raw(), stream.raw(), p_.updates.data(),
+                                     static_cast<std::uint32_t>(p_.updates.size()));
     if (status == TERN_UNSUPPORTED) return false;
     accel::check(status, device_.backend(), device_.name(), ": updating captured kernels");
     return true;
   }
 
-  void capture(std::size_t begin, std::size_t end, const accel::Stream& stream) {
+  void capture(std::size_t begin, const accel::Stream& origin) {
     const auto& api = device_.api();
-    if (p_.steps[begin].capture) {
-      stream.synchronize();  // an earlier launch may still use it
-      p_.steps[begin].capture.reset();
+    Segment& segment = *p_.steps[begin].segment;
+    if (segment.capture) {
+      origin.synchronize();  // an earlier launch may still use it
+      segment.capture.reset();
     }
-    accel::check(api.capture_begin(stream.raw()), device_.backend(), device_.name(), ": capturing");
-    for (std::size_t s = begin; s < end; ++s) p_.steps[s].captured_node = p_.steps[s].bound.launch(args_of(s), stream);
+    accel::check(api.capture_begin(origin.raw()), device_.backend(), device_.name(), ": capturing");
     tern_capture raw = nullptr;
-    accel::check(api.capture_end(stream.raw(), &raw), device_.backend(), device_.name(), ": capturing");
-    p_.steps[begin].capture.emplace(plan_.device, raw);
-    p_.steps[begin].captured_until = static_cast<std::int32_t>(end);
+    try {
+      record_launches(begin, segment, origin);
+    } catch (...) {
+      if (api.capture_end(origin.raw(), &raw) == TERN_OK) segment.capture = accel::Capture(plan_.device, raw);
+      segment.capture.reset();
+      throw;
+    }
+    accel::check(api.capture_end(origin.raw(), &raw), device_.backend(), device_.name(), ": capturing");
+    segment.capture = accel::Capture(plan_.device, raw);
+  }
+
+  void record_launches(std::size_t begin, const Segment& segment, const accel::Stream& origin) {
+    if (!segment.others.empty()) origin.record(segment.fork);
+    for (const Lane lane : segment.others) p_.stream(lane).wait(segment.fork);
+    for (std::size_t s = begin; s < index(segment.end); ++s) {
+      const accel::Stream& stream = p_.stream(plan_.steps[s].lane);
+      for (const std::int32_t other : plan_.steps[s].waits) {
+        if (index(other) >= begin) stream.wait(segment.inner[index(other) - begin]);
+      }
+      p_.steps[s].captured_node = p_.steps[s].bound.launch(args_of(s), stream);
+      if (segment.inner[s - begin]) stream.record(segment.inner[s - begin]);
+    }
+    for (std::size_t lane = 0; lane < segment.others.size(); ++lane) {
+      p_.stream(segment.others[lane]).record(segment.joins[lane]);
+      origin.wait(segment.joins[lane]);
+    }
   }
 
   Program::Impl& p_;
@@ -271,6 +382,12 @@ Program::Impl::~Impl() {
   if (!is_running) return;
   drain();
   arena->end_run();
+}
+
+std::int32_t Program::num_captures() const {
+  return static_cast<std::int32_t>(std::count_if(impl_->steps.begin(), impl_->steps.end(), [](const Step& step) {
+    return step.segment && step.segment->capture;
+  }));
 }
 
 std::int32_t Program::input_id(std::string_view name) const {

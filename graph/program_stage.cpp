@@ -46,7 +46,8 @@ void stage_input(Program::Impl& program, std::size_t i) {
 void fill_launch(Program::Impl& program, std::size_t l) {
   const LaunchArgs& told = program.plan.launch_args[l];
   LaunchState& launch = program.launches[l];
-  launch.changed = program.is_behind || (told.dynamic && program.counts_changed);
+  const bool counts_changed = program.counts_changed || program.plan.sets_counts;
+  launch.changed = program.is_behind || (told.dynamic && counts_changed);
   for (std::size_t a = 0; a < told.lengths.size(); ++a) {
     const LaunchArgs::Lengths& lengths = told.lengths[a];
     const auto data = program.staging(program.plan.inputs[index(lengths.input)], program.turn);
@@ -55,6 +56,14 @@ void fill_launch(Program::Impl& program, std::size_t l) {
     launch.changed = launch.changed || program.inputs[index(lengths.input)].changed;
   }
   std::copy(program.counts.begin(), program.counts.end(), launch.args.counts);
+}
+
+void stage_counts(Program::Impl& program) {
+  if (program.plan.counts.transfer >= 0) {
+    const auto bytes = std::as_bytes(std::span(program.counts));
+    std::memcpy(program.staging(program.plan.counts, program.turn).data(), bytes.data(), bytes.size());
+  }
+  for (std::size_t l = 0; l < program.launches.size(); ++l) fill_launch(program, l);
 }
 
 }  // namespace
@@ -78,11 +87,17 @@ void stage_inputs(Program::Impl& program, const Counts& counts) {
   program.counts_changed = program.counts != counts;
   program.counts = counts;
   for (std::size_t i = 0; i < program.inputs.size(); ++i) stage_input(program, i);
-  if (program.plan.counts.transfer >= 0) {
-    const auto bytes = std::as_bytes(std::span(counts));
-    std::memcpy(program.staging(program.plan.counts, program.turn).data(), bytes.data(), bytes.size());
+  stage_counts(program);
+}
+
+void set_staged_count(Program::Impl& program, std::int32_t slot, std::int64_t count) {
+  if (count < 0 || count > program.plan.capacities[index(slot)]) {
+    throw Failure(failed_error(
+        cat("a run computed a count of ", count, ", and ", program.plan.capacities[index(slot)], " were planned for"),
+        "report it with the command that led here"));
   }
-  for (std::size_t l = 0; l < program.launches.size(); ++l) fill_launch(program, l);
+  program.counts[index(slot)] = count;
+  stage_counts(program);
 }
 
 }  // namespace tern::graph

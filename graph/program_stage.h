@@ -12,4 +12,8 @@ namespace tern::graph {
 // input was not given or exceeds its capacity; nothing has changed then.
 void stage_inputs(Program::Impl& program, const Counts& counts);
 
+// Takes a count that was learnt during the run: launches queued from here on are told it. Throws Failure where it is
+// more than was planned for.
+void set_staged_count(Program::Impl& program, std::int32_t slot, std::int64_t count);
+
 }  // namespace tern::graph

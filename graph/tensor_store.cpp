@@ -1,5 +1,6 @@
 #include "graph/tensor_store.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "base/strings.h"
@@ -34,6 +35,7 @@ struct TensorStore::Pack {
 struct TensorStore::Entry {
   tern_tensor tensor{};
   accel::CachingAllocator::Block block;  // created here
+  accel::HostBuffer host;                // or on the host
   accel::Buffer buffer;                  // or adopted
   std::function<void()> let_go;          // of what was adopted
   std::map<std::uint32_t, Pack> packs;   // by uses
@@ -59,6 +61,20 @@ tern_tensor& TensorStore::create(const std::string& name, const TensorDesc& desc
   tern_tensor& stored = adopt(name, place(desc, name, block));
   entries_.at(name)->block = std::move(block);
   return stored;
+}
+
+void TensorStore::create_on_host(const std::string& name, const TensorDesc& desc) {
+  tern_tensor tensor{};
+  tensor.desc = desc;
+  (void)adopt(name, tensor);
+  entries_.at(name)->host = device_->allocate_host(total_bytes(desc));
+}
+
+bool TensorStore::is_on_host(const std::string& name) const { return entry_of(name).host.data() != nullptr; }
+
+std::span<std::byte> TensorStore::host_bytes(const std::string& name) const {
+  const accel::HostBuffer& host = entry_of(name).host;
+  return {host.data(), host.data() == nullptr ? 0 : total_bytes(entry_of(name).tensor.desc)};
 }
 
 tern_tensor& TensorStore::adopt(const std::string& name, const tern_tensor& tensor) {
@@ -94,6 +110,12 @@ std::uint64_t TensorStore::bytes() const {
   return total + packed_bytes();
 }
 
+std::uint64_t TensorStore::host_bytes() const {
+  std::uint64_t total = 0;
+  for (const auto& [name, entry] : entries_) total += entry->host.bytes();
+  return total;
+}
+
 std::uint64_t TensorStore::packed_bytes() const {
   std::uint64_t total = 0;
   for (const auto& [name, entry] : entries_) {
@@ -109,6 +131,10 @@ void TensorStore::upload(const std::string& name, std::span<const std::byte> byt
   if (bytes.size() != total_bytes(tensor.desc)) {
     throw std::logic_error(
         cat("tensor store: ", name, " takes ", total_bytes(tensor.desc), " bytes, not ", bytes.size()));
+  }
+  if (is_on_host(name)) {
+    std::copy(bytes.begin(), bytes.end(), host_bytes(name).begin());
+    return;
   }
   const accel::Stream stream = device_->make_stream();
   std::size_t at = 0;
@@ -129,6 +155,11 @@ void TensorStore::download(const std::string& name, std::span<std::byte> bytes) 
     throw std::logic_error(
         cat("tensor store: ", name, " gives ", total_bytes(tensor.desc), " bytes, not ", bytes.size()));
   }
+  if (is_on_host(name)) {
+    const auto held = host_bytes(name);
+    std::copy(held.begin(), held.end(), bytes.begin());
+    return;
+  }
   const accel::Stream stream = device_->make_stream();
   std::size_t at = 0;
   for (int p = 0; p < TERN_MAX_PLANES; ++p) {
@@ -139,6 +170,10 @@ void TensorStore::download(const std::string& name, std::span<std::byte> bytes) 
 }
 
 void TensorStore::fill_zero(const std::string& name) {
+  if (is_on_host(name)) {
+    std::ranges::fill(host_bytes(name), std::byte{});
+    return;
+  }
   const Hold held = hold_plain(name);
   const tern_tensor& tensor = at(name);
   const PlaneBytes planes = plane_bytes(tensor.desc);

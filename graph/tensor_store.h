@@ -29,6 +29,11 @@ class TensorStore {
 
   // Allocates and leaves the memory as it is. The name must be new.
   tern_tensor& create(const std::string& name, const TensorDesc& desc);
+  // The same in the host's memory, pinned: what is copied to the device when a program needs it (offload). It has no
+  // planes.
+  void create_on_host(const std::string& name, const TensorDesc& desc);
+  [[nodiscard]] bool is_on_host(const std::string& name) const;
+  [[nodiscard]] std::span<std::byte> host_bytes(const std::string& name) const;  // of a tensor on the host
   // A tensor in memory that the caller keeps alive (a mapped file's pages). `let_go`, where given, is called once a
   // pack has taken its place: its pages need not stay, but must come back when they are read.
   tern_tensor& adopt(const std::string& name, const tern_tensor& tensor);
@@ -44,6 +49,7 @@ class TensorStore {
   [[nodiscard]] const std::shared_ptr<accel::CachingAllocator>& allocator() const { return allocator_; }
   [[nodiscard]] std::uint64_t bytes() const;         // allocated here, packs included
   [[nodiscard]] std::uint64_t packed_bytes() const;  // of them, packs
+  [[nodiscard]] std::uint64_t host_bytes() const;    // in the host's memory
 
   // Host <-> device, waiting for the copy. Spans hold the tensor's elements, contiguous, plane after plane.
   void upload(const std::string& name, std::span<const std::byte> bytes);

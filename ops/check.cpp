@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "ops/program_ops.h"
 #include "ops/ref/packing.h"
 #include "ops/rules.h"
 
@@ -126,7 +127,7 @@ std::string check_shapes(const OpSpec& spec, Args args) {
 
 std::string check_call(std::uint32_t op, std::span<const TensorDesc> args, std::span<const std::byte> attrs,
                        std::uint32_t accumulate) {
-  if (op == 0 || op >= TERN_OP_LIMIT) return cat("no op has the id ", op);
+  if (op == 0 || (op >= TERN_OP_LIMIT && !is_program_op(op))) return cat("no op has the id ", op);
   const OpSpec& spec = op_spec(op);
   if (args.size() != spec.args.size()) {
     return cat(spec.name, ": expected ", spec.args.size(), " arguments, found ", args.size());

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "ops/program_ops.h"
 
 namespace tern::ops {
 namespace {
@@ -19,6 +20,7 @@ constexpr std::array<const OpRules*, TERN_OP_LIMIT> kRules = [] {
 }  // namespace
 
 const OpRules& op_rules(std::uint32_t op) {
+  if (is_program_op(op)) return program_op_rules(op);
   if (op == 0 || op >= kRules.size()) throw std::out_of_range(cat("no op has the id ", op));
   return *kRules[op];
 }

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "ops/program_ops.h"
+
 namespace tern::ops {
 namespace {
 
@@ -374,6 +376,7 @@ std::string_view name_of(Dtypes dtypes) {
 std::span<const OpSpec> op_table() { return kTable; }
 
 const OpSpec& op_spec(std::uint32_t id) {
+  if (is_program_op(id) && id < kProgramOpLimit) return program_op_table()[id - kFirstProgramOp];
   for (const auto& op : kTable) {
     if (op.id == id) return op;
   }

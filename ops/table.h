@@ -68,7 +68,7 @@ struct OpSpec {
 };
 
 [[nodiscard]] std::span<const OpSpec> op_table();
-[[nodiscard]] const OpSpec& op_spec(std::uint32_t id);  // throws std::out_of_range
+[[nodiscard]] const OpSpec& op_spec(std::uint32_t id);  // of ops/program_ops.h too; throws std::out_of_range
 [[nodiscard]] const OpSpec* find_op(std::string_view name);
 
 }  // namespace tern::ops

@@ -91,6 +91,11 @@ tern_status stream_wait_event(tern_stream stream, tern_event event) {
         fail(TERN_INVALID_ARGUMENT, "stream_wait_event: the event belongs to another stream's capture");
       }
       s->recording = recording;  // joins it
+      Recording::Node node;
+      node.work.what = "stream_wait_event";
+      node.lane = recording->lane_of(*s);
+      node.waits = e->node;
+      recording->nodes.push_back(std::move(node));
       return;
     }
     require_not_recording(*s, "stream_wait_event: the event was recorded outside of the capture");
@@ -127,7 +132,13 @@ tern_status event_record(tern_event event, tern_stream stream) {
     const auto s = world().streams.at(stream);
     if (s->open_recording() != nullptr) {
       e->recording = s->recording;
-      return;  // within a capture, order is all that an event gives
+      e->node = s->recording->nodes.size();
+      Recording::Node node;
+      node.work.what = "event_record";
+      node.lane = s->recording->lane_of(*s);
+      node.is_event = true;
+      s->recording->nodes.push_back(std::move(node));
+      return;
     }
     Work work;
     work.what = "event_record";
@@ -187,6 +198,7 @@ tern_status capture_begin(tern_stream stream) {
     require_alive(*s->device);
     require_not_recording(*s, "capture_begin");
     s->recording = std::make_shared<Recording>();
+    (void)s->recording->lane_of(*s);
     s->origin = true;
   });
 }
@@ -202,6 +214,18 @@ tern_status capture_end(tern_stream stream, tern_capture* capture) {
     if (!recording->spoiled.empty()) {
       fail(TERN_INVALID_ARGUMENT, cat("capture_end: a call in the capture failed: ", recording->spoiled));
     }
+    if (recording->unjoined()) {
+      fail(TERN_INVALID_ARGUMENT, "capture_end: the stream doesn't wait for another one that joined the capture");
+    }
+    for (std::size_t lane = 1; lane < recording->members.size(); ++lane) {
+      auto made = std::make_shared<Stream>();
+      made->opened = s->opened;
+      made->device = s->device;
+      made->own = s->own;
+      made->priority = world().random();
+      world().queues.push_back(made);
+      recording->lanes.push_back(std::move(made));
+    }
     *capture = world().captures.add(recording);
   });
 }
@@ -211,9 +235,23 @@ tern_status capture_launch(tern_capture capture, tern_stream stream) {
     const auto recording = world().captures.at(capture);
     const auto s = world().streams.at(stream);
     if (s->open_recording() != nullptr) fail(TERN_UNSUPPORTED, "capture_launch: captures do not nest");
-    for (Work node : recording->nodes) {
-      node.args.captured = true;
-      submit(*s, std::move(node));
+    const auto stream_of = [&](const Recording::Node& node) {
+      return node.lane == 0 ? s : recording->lanes[node.lane - 1];
+    };
+    std::vector<std::shared_ptr<Ticket>> tickets(recording->nodes.size());
+    for (std::size_t n = 0; n < tickets.size(); ++n) {
+      const Recording::Node& node = recording->nodes[n];
+      Work work = node.work;
+      work.args.captured = true;
+      if (node.is_event) work.ticket = tickets[n] = std::make_shared<Ticket>();
+      if (node.waits) {
+        const auto& ticket = tickets[*node.waits];
+        work.ready = [ticket] { return ticket->done; };
+        work.run = [ticket, from = stream_of(recording->nodes[*node.waits])](const HostArgs&) {
+          if (ticket->failed) fail(TERN_ASYNC_ERROR, from->error);  // a launch fails as a whole
+        };
+      }
+      submit(*stream_of(node), std::move(work));
     }
   });
 }
@@ -230,18 +268,20 @@ tern_status capture_update(tern_capture capture, tern_stream stream, const tern_
     std::vector<HostArgs> checked;  // all before any is changed
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint64_t node = updates[i].node;
-      if (node >= nodes.size() || !nodes[node].check_args) {
+      if (node >= nodes.size() || !nodes[node].work.check_args) {
         fail(TERN_INVALID_ARGUMENT, cat("capture_update: node ", node, " is no launch"));
       }
-      checked.push_back(nodes[node].check_args(updates[i].host_args));
+      checked.push_back(nodes[node].work.check_args(updates[i].host_args));
     }
-    for (std::uint32_t i = 0; i < count; ++i) nodes[updates[i].node].args = std::move(checked[i]);
+    for (std::uint32_t i = 0; i < count; ++i) nodes[updates[i].node].work.args = std::move(checked[i]);
   });
 }
 
 tern_status capture_destroy(tern_capture capture) {
   return guarded([&](auto&) {
-    if (capture != nullptr) world().captures.remove(capture);
+    if (capture == nullptr) return;
+    const auto gone = world().captures.remove(capture);
+    for (const auto& lane : gone->lanes) std::erase(world().queues, lane);
   });
 }
 

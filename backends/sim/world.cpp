@@ -95,6 +95,37 @@ void Buffer::give_memory() {
   owner->taken -= bytes;
 }
 
+std::size_t Recording::lane_of(const Stream& stream) {
+  const auto known = std::find(members.begin(), members.end(), &stream);
+  if (known == members.end()) members.push_back(&stream);
+  return static_cast<std::size_t>(std::find(members.begin(), members.end(), &stream) - members.begin());
+}
+
+std::optional<std::size_t> Recording::unjoined() const {
+  // How many nodes of each member are over when a member's last node is.
+  std::vector<std::vector<std::size_t>> clocks(members.size(), std::vector<std::size_t>(members.size(), 0));
+  std::vector<std::vector<std::size_t>> at(nodes.size());
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    std::vector<std::size_t>& clock = clocks[nodes[n].lane];
+    ++clock[nodes[n].lane];
+    if (nodes[n].waits) {
+      for (std::size_t l = 0; l < clock.size(); ++l) clock[l] = std::max(clock[l], at[*nodes[n].waits][l]);
+    }
+    at[n] = clock;
+  }
+  for (std::size_t l = 1; l < members.size(); ++l) {
+    // An event recorded last changes nothing, so nobody need wait for it.
+    if (clocks[0][l] < clocks[l][l] && !only_events_after(l, clocks[0][l])) return l;
+  }
+  return std::nullopt;
+}
+
+bool Recording::only_events_after(std::size_t lane, std::size_t count) const {
+  std::size_t seen = 0;
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [&](const Node& node) { return node.lane != lane || ++seen <= count || node.is_event; });
+}
+
 Recording* Stream::open_recording() {
   if (recording && recording->ended) recording.reset();
   return recording.get();
@@ -224,7 +255,7 @@ void submit(Stream& stream, Work work, std::uint64_t* node) {
   if (stream.status != TERN_OK) fail(stream.status, stream.error);
   if (Recording* recording = stream.open_recording()) {
     if (node != nullptr) *node = recording->nodes.size();
-    recording->nodes.push_back(std::move(work));
+    recording->nodes.push_back({std::move(work), recording->lane_of(stream)});
     return;
   }
   if (work.is_launch) {

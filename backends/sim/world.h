@@ -121,10 +121,29 @@ struct Work {
   const void* meets = nullptr;                // what entries of other streams must be reached together with this
 };
 
+struct Stream;
+
 struct Recording {  // of a stream, or of several that joined
-  std::vector<Work> nodes;
+  struct Node {
+    Work work;
+    std::size_t lane = 0;              // of `members`
+    bool is_event = false;             // recorded here
+    std::optional<std::size_t> waits;  // for the event of that node
+  };
+  std::vector<Node> nodes;
+  std::vector<const Stream*> members;  // the first is the origin's
+  // In replays the origin's nodes run on the stream of the launch, each other member's on one of these: nothing but the
+  // events orders them.
+  std::vector<std::shared_ptr<Stream>> lanes;
   std::string spoiled;  // the first failed call, or ""
   bool ended = false;
+
+  [[nodiscard]] std::size_t lane_of(const Stream& stream);
+  // The place of a member that has done something the origin doesn't wait for, or none.
+  [[nodiscard]] std::optional<std::size_t> unjoined() const;
+
+ private:
+  [[nodiscard]] bool only_events_after(std::size_t lane, std::size_t count) const;
 };
 
 struct Stream {
@@ -148,6 +167,7 @@ struct Event {
   bool timing = false;
   std::shared_ptr<Ticket> ticket;      // of the last record; null: never recorded
   std::weak_ptr<Recording> recording;  // that the last record went into
+  std::size_t node = 0;                // there
 };
 
 struct Plan {

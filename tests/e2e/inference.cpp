@@ -1,6 +1,5 @@
 // infer, score, bench and the small tools on a tiny model: laws that hold whatever its weights are.
 #include <gtest/gtest.h>
-#include <algorithm>
 
 #include <cmath>
 #include <fstream>
@@ -75,7 +74,7 @@ TEST_F(Inference, AProfileIsATraceOfTheDevice) {
     }
     EXPECT_TRUE(names.contains("attention_paged")) << trace.dump().substr(0, 2000);
     EXPECT_TRUE(names.contains("rms_norm"));
-    EXPECT_TRUE(std::any_of(names.begin(), names.end(), [](const auto& name) { return name.starts_with("upload "); }));
+    EXPECT_TRUE(names.contains("upload inputs"));
     fs::remove(path("trace.json"));
   }
 }

@@ -6,7 +6,6 @@
 namespace tern::test {
 namespace {
 
-constexpr const char* kPersonalities[] = {"discrete", "ascend", "graph", "embedded"};
 
 Environment personality(const char* name) { return {{"TERN_SIM", name}}; }
 

@@ -126,6 +126,23 @@ TEST(Program, CapturedIsEager) {
   }
 }
 
+// Lanes are recorded together: what forks within a capture joins it again, and what runs before and after waits.
+TEST(Program, ACaptureSpansLanes) {
+  TinyOptions options;
+  options.comm_lane = true;
+  for (const char* personality : {"discrete", "ascend"}) {
+    SCOPED_TRACE(personality);
+    for (int seed = 0; seed < 16; ++seed) {
+      TinyProgram eager(open_sim(sim(personality, seed)), options);
+      graph::ProgramOptions capturing;
+      capturing.capture = true;
+      TinyProgram captured(open_sim(sim(personality, seed)), options, capturing);
+      for (int run = 0; run < 2; ++run) EXPECT_EQ(run_both(eager), run_both(captured)) << seed;
+      EXPECT_EQ(captured.program().num_captures(), 1);
+    }
+  }
+}
+
 // A run that does not end may have taken in new lengths that no captured launch has heard of.
 TEST(Program, CapturedIsEagerAfterARunThatFailed) {
   graph::ProgramOptions options;

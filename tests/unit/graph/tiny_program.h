@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,9 @@
 #include "tests/unit/graph/tiny_model.h"
 
 namespace tern::test {
+
+// Of the simulated device (TERN_SIM).
+inline constexpr const char* kPersonalities[] = {"discrete", "ascend", "graph", "embedded"};
 
 // What a run leaves, by name: outputs and gradients.
 using Results = std::map<std::string, std::vector<float>>;
@@ -41,8 +45,9 @@ inline std::vector<float> output_of(const graph::Program& program, const std::st
 class TinyProgram {
  public:
   TinyProgram(const accel::DevicePtr& device, const TinyOptions& options, graph::ProgramOptions program = {},
-              const accel::DevicePtr& host = nullptr)
+              const accel::DevicePtr& host = nullptr, const std::function<void(TinyModel&)>& change = {})
       : options_(options), model_(options), store_(std::make_shared<graph::TensorStore>(device)) {
+    if (change) change(model_);
     for (const auto& [name, desc] : model_.weights) {
       store_->create(name, desc);
       store_->upload(name, bytes_of(weight_data(name, desc)));
