@@ -173,6 +173,31 @@ void make_attention_backward(CaseBuilder& b) {
   if (in.option.sinks) b.out(TERN_ATTENTION_BACKWARD_DSINKS, TERN_F32, {size.heads});
 }
 
+// Numbers that no rounding keeps: ids and entries of tables, one a row or many, over the whole of their dtype.
+void fill_numbers(CaseBuilder& b, const AttentionSize& size, const std::vector<std::int64_t>& slots,
+                  std::int64_t blocks) {
+  const bool lone = b.variant().option == 4;  // as the engine keeps them: one number a slot
+  const tern_dtype dtype = b.variant().in == TERN_F16 ? TERN_I64 : TERN_I32;
+  const std::int64_t block = b.kv_block();
+  const std::int64_t heads = lone ? 1 : size.kv_heads;
+  const auto fill = [&](int rows, int cache, std::int64_t width) {
+    const auto numbers = [&](std::int64_t count) {
+      std::vector<std::int64_t> out(static_cast<std::size_t>(count));
+      for (std::int64_t& x : out) {
+        const auto bits = static_cast<std::int64_t>(b.random().bits());
+        x = dtype == TERN_I64 ? bits : static_cast<std::int32_t>(bits);
+      }
+      return out;
+    };
+    const auto count = static_cast<std::int64_t>(slots.size());
+    b.integers(rows, dtype, {size.rows, heads, width}, numbers(count * heads * width), 0);
+    b.integers(cache, dtype, {blocks, block, heads, width}, numbers(blocks * block * heads * width));
+  };
+  fill(TERN_KV_WRITE_K, TERN_KV_WRITE_K_CACHE, lone ? 1 : size.head_dim);
+  if (!lone) fill(TERN_KV_WRITE_V, TERN_KV_WRITE_V_CACHE, size.value_dim);
+  b.integers(TERN_KV_WRITE_SLOTS, TERN_I32, {size.rows}, slots, 0);
+}
+
 void make_kv_write(CaseBuilder& b) {
   const AttentionSize& size = kSizes[static_cast<std::size_t>(b.variant().size)];
   const std::int64_t rows = b.count_for(size.rows);
@@ -187,7 +212,9 @@ void make_kv_write(CaseBuilder& b) {
   // Rows of padding share two slots of block 0.
   for (std::int64_t& slot : slots)
     slot = b.random().below(6) == 0 ? b.random().below(std::min<std::int64_t>(block, 2)) : slot;
-  const bool values_first = b.variant().option == 1;  // what comes first gets the NaN
+  if (b.variant().option >= 3) return fill_numbers(b, size, slots, blocks);
+  // options: keys and values; the same, of which what comes first gets the NaN; keys alone; numbers that are copied
+  const bool values_first = b.variant().option == 1;
   const bool has_values = b.variant().option != 2;
   if (values_first) b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
   b.real(TERN_KV_WRITE_K, b.variant().in, {size.rows, size.kv_heads, size.head_dim}, 0);
@@ -221,7 +248,8 @@ void make_attention_paged(CaseBuilder& b) {
     lens.push_back(own + (own > 0 ? b.random().below(size.history + 1) : 0));
     for (std::int64_t i = 0; i < max_blocks; ++i) {
       const bool used = i * block < lens.back();
-      table.push_back(used ? order[static_cast<std::size_t>(s * max_blocks + i)] : 0);
+      // What is not used names whatever it did before.
+      table.push_back(used ? order[static_cast<std::size_t>(s * max_blocks + i)] : b.random().below(blocks));
     }
   }
   b.attrs(attention_attrs<tern_attention_paged_attrs>(size, option, longest));
@@ -274,7 +302,7 @@ constexpr int kOptionCount = static_cast<int>(kOptions.size());
 constexpr Recipe kRecipes[] = {
     {TERN_OP_ATTENTION, kCount, kOptionCount, kUsual | kSpecials | kReduces | kRows, make_attention},
     {TERN_OP_ATTENTION_BACKWARD, kCount, kOptionCount, kUsual | kAccumulates | kReduces, make_attention_backward},
-    {TERN_OP_KV_WRITE, kCount, 3, kUsual | kSpecials, make_kv_write},
+    {TERN_OP_KV_WRITE, kCount, 5, kUsual | kSpecials, make_kv_write},
     {TERN_OP_ATTENTION_PAGED, kCount, kOptionCount, kUsual | kSpecials | kReduces | kRows, make_attention_paged},
     {TERN_OP_SINK_SCALE, kCount, 2, kUsual | kSpecials | kRows, make_sink_scale},
     {TERN_OP_SINK_SCALE_BACKWARD, kCount, 1, kDtypes | kLayouts | kDynamic | kAccumulates | kReduces,

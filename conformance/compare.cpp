@@ -41,6 +41,7 @@ Comparison compare(const Case& c, int arg, const ops::ref::Tensor& expected, con
   };
   if (!dtype_info(expected.desc.dtype).floating) {
     for (std::size_t i = 0; i < expected.integer.size(); ++i) {
+      if (!expected.slack.empty() && std::isinf(expected.slack[i])) continue;  // open
       // Integers of the op's dtype: what encoding keeps of the oracle's.
       ops::ref::Tensor one;
       one.desc = make_desc(expected.desc.dtype, {1});

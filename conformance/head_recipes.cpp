@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "conformance/recipe.h"
 #include "tern/accel_ops.h"
@@ -87,16 +88,16 @@ void make_adamw(CaseBuilder& b) {
   if (v.option == 1) b.out(TERN_ADAMW_COPY, TERN_BF16, shape);
 }
 
-// rows, vocab, history.
-constexpr std::array<std::array<std::int64_t, 3>, 9> kSamples = {{{9, 128, 12},
-                                                                  {5, 1031, 7},
-                                                                  {13, 333, 40},
-                                                                  {31, 5, 3},
-                                                                  {0, 8, 4},
-                                                                  {3, 40009, 20},
-                                                                  {1, 1, 1},
-                                                                  {2, 151936, 30},
-                                                                  {300, 37, 5}}};
+// rows, vocab, tokens of the longest history, tokens in a block of it (0: what the device prefers).
+constexpr std::array<std::array<std::int64_t, 4>, 9> kSamples = {{{9, 128, 12, 0},
+                                                                  {5, 1031, 70, 16},
+                                                                  {13, 333, 40, 16},
+                                                                  {31, 5, 300, 128},
+                                                                  {0, 8, 4, 0},
+                                                                  {3, 40009, 400, 128},
+                                                                  {1, 1, 1, 1},
+                                                                  {2, 151936, 260, 0},
+                                                                  {300, 37, 35, 16}}};
 
 std::vector<double> per_row(CaseBuilder& b, std::int64_t rows, double off, double low, double high) {
   std::vector<double> out(static_cast<std::size_t>(rows));
@@ -117,8 +118,55 @@ void make_bias(CaseBuilder& b, std::int64_t rows, std::int64_t capacity, std::in
   b.values(TERN_SAMPLE_BIAS, TERN_F32, {capacity, kBiases}, bias, 0);
 }
 
+// Earlier tokens of some rows, in blocks out of order, of which neighbours share some.
+class Histories {
+ public:
+  // Of `rows` of `capacity` rows; `longest` tokens at most.
+  Histories(CaseBuilder& b, std::int64_t rows, std::int64_t capacity, std::int64_t vocab, std::int64_t longest,
+            std::int64_t block_size)
+      : block_size_(block_size), width_((longest + block_size - 1) / block_size + 1) {
+    const std::int64_t num_blocks = capacity * width_ + 2;  // block 0, and one that nobody has
+    std::vector<std::int64_t> order(static_cast<std::size_t>(num_blocks - 1));
+    std::iota(order.begin(), order.end(), 1);
+    for (std::size_t i = order.size(); i > 1; --i) {
+      std::swap(order[i - 1], order[static_cast<std::size_t>(b.random().below(static_cast<std::int64_t>(i)))]);
+    }
+    tokens_.resize(static_cast<std::size_t>(num_blocks * block_size));
+    for (std::int64_t& token : tokens_) {
+      token = b.random().below(std::min<std::int64_t>(vocab, 25)) - (b.random().below(9) == 0 ? 30 : 0);
+    }
+    for (std::int64_t r = 0; r < rows; ++r) {
+      lens_.push_back(b.random().below(longest + 1));
+      for (std::int64_t i = 0; i < width_; ++i) {
+        const bool used = i * block_size < lens_.back();
+        const bool shared = r > 0 && i == 0 && b.random().below(3) == 0;
+        const std::int64_t own = order[static_cast<std::size_t>((shared ? r - 1 : r) * width_ + i)];
+        table_.push_back(used ? own : b.random().below(num_blocks));
+      }
+    }
+  }
+  [[nodiscard]] std::int64_t length(std::int64_t row) const { return lens_[static_cast<std::size_t>(row)]; }
+  [[nodiscard]] std::int64_t token(std::int64_t row, std::int64_t t) const {
+    const std::int64_t block = table_[static_cast<std::size_t>(row * width_ + t / block_size_)];
+    return tokens_[static_cast<std::size_t>(block * block_size_ + t % block_size_)];
+  }
+  void give(CaseBuilder& b, std::int64_t capacity) const {
+    const std::int64_t num_blocks = static_cast<std::int64_t>(tokens_.size()) / block_size_;
+    b.integers(TERN_SAMPLE_HISTORY, TERN_I32, {num_blocks, block_size_}, tokens_);
+    b.integers(TERN_SAMPLE_HISTORY_TABLE, TERN_I32, {capacity, width_}, table_, 0);
+    b.integers(TERN_SAMPLE_HISTORY_LEN, TERN_I32, {capacity}, lens_, 0);
+  }
+
+ private:
+  std::int64_t block_size_;
+  std::int64_t width_;  // blocks that a row's table has room for
+  std::vector<std::int64_t> tokens_;
+  std::vector<std::int64_t> table_;
+  std::vector<std::int64_t> lens_;
+};
+
 void make_sample(CaseBuilder& b) {
-  const auto [capacity, vocab, history] = kSamples[static_cast<std::size_t>(b.variant().size)];
+  const auto [capacity, vocab, longest, block] = kSamples[static_cast<std::size_t>(b.variant().size)];
   const std::int64_t rows = b.count_for(capacity);
   const int option = b.variant().option;
   auto row_reals = [&, n = capacity](int arg, const std::vector<double>& values) {
@@ -144,10 +192,8 @@ void make_sample(CaseBuilder& b) {
     row_reals(TERN_SAMPLE_PRESENCE, per_row(b, rows, 0.0, 0.1, 0.9));
     row_reals(TERN_SAMPLE_FREQUENCY, per_row(b, rows, 0.0, 0.3, 1.5));
   }
-  std::vector<std::int64_t> tokens(static_cast<std::size_t>(rows * history));
-  for (std::int64_t& token : tokens)
-    token = b.random().below(std::min<std::int64_t>(vocab, 25)) - (b.random().below(9) == 0 ? 30 : 0);
-  if (penalties) b.integers(TERN_SAMPLE_HISTORY, TERN_I32, {capacity, history}, tokens, 0);
+  const Histories histories(b, rows, capacity, vocab, longest, block > 0 ? block : b.kv_block());
+  if (penalties) histories.give(b, capacity);
   std::vector<double> logits(static_cast<std::size_t>(rows * vocab));
   for (double& x : logits) {
     x = b.random().below(50) == 0 ? -std::numeric_limits<double>::infinity()
@@ -156,25 +202,22 @@ void make_sample(CaseBuilder& b) {
   for (std::int64_t r = 0; r < rows; ++r) logits[static_cast<std::size_t>(r * vocab)] = 1.0;  // one is finite
   // tokens of the history are likely, so that penalties decide
   for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t i = 0; i < history; ++i) {
-      const std::int64_t token = tokens[static_cast<std::size_t>(r * history + i)];
+    for (std::int64_t i = 0; i < histories.length(r); ++i) {
+      const std::int64_t token = histories.token(r, i);
       if (token >= 0 && token < vocab)
         logits[static_cast<std::size_t>(r * vocab + token)] = 8.0 + 0.6 * b.random().uniform();
     }
   }
   b.values(TERN_SAMPLE_LOGITS, TERN_F32, {capacity, vocab}, logits, 0);
-  std::vector<std::int64_t> lens(static_cast<std::size_t>(rows));
-  std::vector<std::int64_t> begins(lens.size());
-  std::vector<double> uniform(lens.size());
-  for (std::size_t r = 0; r < lens.size(); ++r) {
-    lens[r] = b.random().below(history + 1);
-    begins[r] = b.random().below(lens[r] + 1);
+  std::vector<std::int64_t> begins(static_cast<std::size_t>(rows));
+  std::vector<double> uniform(begins.size());
+  for (std::size_t r = 0; r < begins.size(); ++r) {
+    begins[r] = b.random().below(histories.length(static_cast<std::int64_t>(r)) + 1);
     // 24 bits, as hosts draw them; 0 and the largest number below 1 among them
     const std::int64_t ends[2] = {0, (1 << 24) - 1};
     const std::int64_t bits = b.random().below(8) == 0 ? ends[b.random().below(2)] : b.random().below(1 << 24);
     uniform[r] = static_cast<double>(bits) * 0x1p-24;
   }
-  if (penalties) row_integers(TERN_SAMPLE_HISTORY_LEN, lens);
   if (penalties) row_integers(TERN_SAMPLE_OUTPUT_BEGIN, begins);
   row_reals(TERN_SAMPLE_UNIFORM, uniform);
   if (option != 2) {

@@ -18,9 +18,11 @@ bool BlockPool::grow(std::vector<std::int32_t>& blocks, std::int64_t tokens) {
   return true;
 }
 
-void BlockPool::release(std::vector<std::int32_t>& blocks) {
-  for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) free_.push_back(*block);
-  blocks.clear();
+void BlockPool::shrink(std::vector<std::int32_t>& blocks, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    free_.push_back(blocks.back());
+    blocks.pop_back();
+  }
 }
 
 }  // namespace tern::engine

@@ -19,8 +19,10 @@ class BlockPool {
 
   // Grows `blocks` until it holds `tokens`; false, and nothing changed, where too few are free.
   [[nodiscard]] bool grow(std::vector<std::int32_t>& blocks, std::int64_t tokens);
+  // Gives the last `count` of them back, which grow() then gives out again in the same order.
+  void shrink(std::vector<std::int32_t>& blocks, std::int64_t count);
   // Gives all of them back.
-  void release(std::vector<std::int32_t>& blocks);
+  void release(std::vector<std::int32_t>& blocks) { shrink(blocks, static_cast<std::int64_t>(blocks.size())); }
 
  private:
   std::int64_t num_blocks_;

@@ -20,9 +20,9 @@ void require_served(const std::vector<nn::CacheSpec>& specs) {
   }
 }
 
-// Bytes of one token in the caches of all layers.
+// Bytes of one token in the caches of all layers, and of its id.
 std::uint64_t bytes_per_token(const std::vector<nn::CacheSpec>& specs, tern_dtype dtype) {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = sizeof(std::int32_t);
   for (const nn::CacheSpec& spec : specs) {
     bytes += total_bytes(make_desc(dtype, {spec.kv_heads, spec.key_dim + spec.value_dim}));
   }
@@ -36,7 +36,12 @@ std::string free_scope(const graph::TensorStore& store, const std::string& modul
   }
 }
 
-constexpr std::int64_t kReserved = 1;  // block 0 of every cache, where rows of padding go
+constexpr std::int64_t kReserved = 1;  // block 0 of every cache, where rows of padding go, and seat 0 of the tables
+
+std::uint64_t bytes_of_tables(const CacheOptions& options, std::int64_t block_size) {
+  return total_bytes(
+      make_desc(TERN_I32, {options.max_num_seqs + kReserved, blocks_of(options.max_model_len, block_size)}));
+}
 
 // Blocks for sequences that the budget holds, no tensor larger than the device allocates.
 std::int64_t affordable_blocks(const accel::Device& device, const std::vector<nn::CacheSpec>& specs, tern_dtype dtype,
@@ -57,11 +62,13 @@ std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::Cach
                          std::int64_t block_size) {
   const auto free = static_cast<double>(device.memory().free);
   const std::uint64_t budget = options.memory > 0 ? options.memory : static_cast<std::uint64_t>(free * options.share);
-  const std::int64_t affordable = affordable_blocks(device, specs, options.dtype, block_size, budget);
+  const std::uint64_t tables = bytes_of_tables(options, block_size);
+  const std::int64_t affordable =
+      affordable_blocks(device, specs, options.dtype, block_size, budget - std::min(budget, tables));
   const std::int64_t of_one = blocks_of(options.max_model_len, block_size);
   if (affordable >= of_one) return std::min(affordable, of_one * options.max_num_seqs);
   const std::uint64_t needed =
-      bytes_per_token(specs, options.dtype) * static_cast<std::uint64_t>((of_one + kReserved) * block_size);
+      tables + bytes_per_token(specs, options.dtype) * static_cast<std::uint64_t>((of_one + kReserved) * block_size);
   const std::string wish = cat(human_bytes(needed), " for one sequence of ", options.max_model_len, " tokens");
   if (!options.shorten || affordable == 0) {
     throw Failure(device_error(
@@ -87,17 +94,29 @@ CacheEngine::CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<
   pool_ = std::make_unique<BlockPool>(plan_blocks(device, specs_, options_, block_size), block_size);
   scope_ = free_scope(*store_, specs_.empty() ? std::string() : specs_.front().module);
   try {
-    for (const nn::CacheSpec& spec : specs_) {
-      for (const auto& [name, width] : {std::pair{nn::key_cache_name(scope_, spec.module), spec.key_dim},
-                                        {nn::value_cache_name(scope_, spec.module), spec.value_dim}}) {
-        store_->create(name, make_desc(options_.dtype, {num_blocks() + kReserved, block_size, spec.kv_heads, width}));
-        tensors_.push_back(name);
-      }
-    }
+    create_tensors();
   } catch (...) {
     for (const std::string& name : tensors_) store_->erase(name);
     throw;
   }
+}
+
+void CacheEngine::create(const std::string& name, const TensorDesc& desc) {
+  store_->create(name, desc);
+  tensors_.push_back(name);
+}
+
+void CacheEngine::create_tensors() {
+  const std::int64_t blocks = num_blocks() + kReserved;
+  for (const nn::CacheSpec& spec : specs_) {
+    create(nn::key_cache_name(scope_, spec.module),
+           make_desc(options_.dtype, {blocks, block_size(), spec.kv_heads, spec.key_dim}));
+    create(nn::value_cache_name(scope_, spec.module),
+           make_desc(options_.dtype, {blocks, block_size(), spec.kv_heads, spec.value_dim}));
+  }
+  create(nn::token_cache_name(scope_), nn::token_cache_desc(capacity()));
+  create(nn::block_tables_name(scope_), nn::block_tables_desc(capacity()));
+  store_->fill_zero(nn::block_tables_name(scope_));  // entries that nobody wrote name a block that there is
 }
 
 CacheEngine::~CacheEngine() {
@@ -106,8 +125,9 @@ CacheEngine::~CacheEngine() {
 }
 
 std::uint64_t CacheEngine::bytes() const {
-  return bytes_per_token(specs_, options_.dtype) *
-         static_cast<std::uint64_t>((num_blocks() + kReserved) * block_size());
+  return bytes_of_tables(options_, block_size()) +
+         bytes_per_token(specs_, options_.dtype) *
+             static_cast<std::uint64_t>((num_blocks() + kReserved) * block_size());
 }
 
 nn::PagedCapacity CacheEngine::capacity() const {
@@ -116,6 +136,7 @@ nn::PagedCapacity CacheEngine::capacity() const {
   capacity.max_blocks = blocks_of(options_.max_model_len, block_size());
   capacity.num_blocks = num_blocks() + kReserved;
   capacity.block_size = block_size();
+  capacity.num_seats = options_.max_num_seqs + kReserved;
   capacity.dtype = options_.dtype;
   capacity.scope = scope_;
   return capacity;

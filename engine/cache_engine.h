@@ -1,5 +1,5 @@
 // The key-value caches of one engine: tensors made from what the model's layers keep of past tokens, in blocks that
-// sequences hold.
+// sequences hold. Beside them lie the tokens' ids in the same blocks, and which blocks those of each seat are.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct CacheOptions {
 };
 
 // Owns the tensors, under names that no other engine over the same store uses; they go with it. Memory is taken as it
-// comes: no kernel reads what kv_write has not written, so nothing is cleared, and a page that no sequence reached
-// costs nothing where the device hands pages out at their first use.
+// comes: no kernel reads what kv_write has not written, so nothing but the block tables is cleared, and a page that no
+// sequence reached costs nothing where the device hands pages out at their first use.
 class CacheEngine {
  public:
   // As many blocks as the memory holds, at most what `max_num_seqs` sequences of `max_model_len` tokens could use.
@@ -40,11 +40,14 @@ class CacheEngine {
   [[nodiscard]] std::int64_t block_size() const { return pool_->block_size(); }  // tokens
   [[nodiscard]] std::int64_t max_model_len() const { return options_.max_model_len; }
   [[nodiscard]] tern_dtype dtype() const { return options_.dtype; }
-  [[nodiscard]] std::uint64_t bytes() const;  // of all tensors, block 0 included
+  [[nodiscard]] std::uint64_t bytes() const;  // of all tensors, block 0 and seat 0 included
   // What graphs over this cache are declared with.
   [[nodiscard]] nn::PagedCapacity capacity() const;
 
  private:
+  void create_tensors();
+  void create(const std::string& name, const TensorDesc& desc);
+
   std::shared_ptr<graph::TensorStore> store_;
   std::vector<nn::CacheSpec> specs_;
   CacheOptions options_;

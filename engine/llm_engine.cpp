@@ -85,6 +85,10 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
   sequence->id = next_id_++;
   sequence->tokens = std::move(prompt);
   sequence->prompt_length = length;
+  // A step allocates nothing.
+  const std::int64_t most = length + std::clamp<std::int64_t>(params.max_new_tokens, 0, max_model_len() - length);
+  sequence->tokens.reserve(static_cast<std::size_t>(most));
+  sequence->blocks.reserve(static_cast<std::size_t>(cache_.pool().blocks_for(most)));
   sequence->params = std::move(params);
   decodings_.emplace(sequence->id, Decoding(tokenizer_));
   const SequenceId id = sequence->id;
@@ -124,11 +128,21 @@ void LLMEngine::accept(Sequence& sequence, const SampledToken& drawn, RequestOut
   }
   const std::size_t keep =
       sequence.finish == FinishReason::none ? possible_stop(decoding.held, sequence.params.stop) : 0;
-  output.text = decoding.held.substr(0, decoding.held.size() - keep);
+  output.text.assign(decoding.held, 0, decoding.held.size() - keep);
   decoding.held.erase(0, output.text.size());
 }
 
-void LLMEngine::end_aborted(std::vector<RequestOutput>& outputs) {
+RequestOutput& LLMEngine::next_output() {
+  if (num_outputs_ == outputs_.size()) outputs_.emplace_back();
+  RequestOutput& output = outputs_[num_outputs_++];
+  output.text.clear();
+  output.token = -1;
+  output.logprob = 0;
+  output.error.reset();
+  return output;
+}
+
+void LLMEngine::end_aborted() {
   for (auto entry = decodings_.begin(); entry != decodings_.end();) {
     if (!entry->second.aborted) {
       ++entry;
@@ -136,36 +150,39 @@ void LLMEngine::end_aborted(std::vector<RequestOutput>& outputs) {
     }
     const std::unique_ptr<Sequence> sequence = scheduler_.remove(entry->first);
     sequence->finish = FinishReason::aborted;
-    RequestOutput output;
+    RequestOutput& output = next_output();
     output.text = entry->second.held + entry->second.decoder.flush();
     describe(*sequence, output);
-    outputs.push_back(std::move(output));
     entry = decodings_.erase(entry);
   }
 }
 
-std::vector<RequestOutput> LLMEngine::step() {
-  std::vector<RequestOutput> outputs;
-  end_aborted(outputs);
-  const std::vector<ScheduledSequence> batch = scheduler_.schedule();
-  if (batch.empty()) return outputs;
-  const std::vector<SampledToken> sampled = runner_->run(batch);
+void LLMEngine::accept_drawn(const Batch& batch, const std::vector<SampledToken>& drawn) {
   std::size_t next = 0;
   for (const ScheduledSequence& part : batch) {
     Sequence& sequence = *part.sequence;
     sequence.computed = part.begin + part.count;
     if (!part.samples) continue;
-    RequestOutput output;
-    if (const SampledToken& drawn = sampled[next++]; std::isfinite(drawn.logit_sum)) {
-      accept(sequence, drawn, output);
+    RequestOutput& output = next_output();
+    if (const SampledToken& token = drawn[next++]; std::isfinite(token.logit_sum)) {
+      accept(sequence, token, output);
     } else {
-      fail(sequence, drawn, output);
+      fail(sequence, token, output);
     }
     describe(sequence, output);
-    outputs.push_back(std::move(output));
   }
+}
+
+std::span<RequestOutput> LLMEngine::step() {
+  num_outputs_ = 0;
+  end_aborted();
+  const Batch& batch = scheduler_.schedule();
+  if (batch.empty()) return {outputs_.data(), num_outputs_};
+  runner_->launch(batch, scheduler_.was_prepared());
+  if (const Batch* next = scheduler_.prepare()) runner_->prepare(*next);
+  accept_drawn(batch, runner_->wait());
   for (const auto& sequence : scheduler_.collect_finished()) decodings_.erase(sequence->id);
-  return outputs;
+  return {outputs_.data(), num_outputs_};
 }
 
 }  // namespace tern::engine

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,10 @@ class LLMEngine {
   // A stop text of one special token stops by its id, as special tokens are no part of the text. Errors (data): a
   // prompt that is empty or leaves no room for an answer.
   [[nodiscard]] Result<SequenceId> add_request(std::vector<std::int32_t> prompt, SamplingParams params);
-  // Computes one step and gives what it added, for every request that it touched.
-  [[nodiscard]] std::vector<RequestOutput> step();
+  // Computes one step and gives what it added, for every request that it touched. They may be moved from, and are valid
+  // until the next step. While the device computes, the host prepares the step after it, which holds unless a request
+  // comes, ends or is aborted: then that step is scheduled when it is its turn, with the same result.
+  [[nodiscard]] std::span<RequestOutput> step();
   [[nodiscard]] bool idle() const { return scheduler_.idle(); }
   // Ends a request at the next step, before anything is computed, whether it waits or runs. What was held back of its
   // text comes with that step.
@@ -73,7 +76,10 @@ class LLMEngine {
     std::string held;
     bool aborted = false;
   };
-  void end_aborted(std::vector<RequestOutput>& outputs);
+  // An output of this step, in memory of an earlier one.
+  [[nodiscard]] RequestOutput& next_output();
+  void end_aborted();
+  void accept_drawn(const Batch& batch, const std::vector<SampledToken>& drawn);
   void accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output);
   [[nodiscard]] bool is_end(const Sequence& sequence, std::int32_t token) const;
 
@@ -85,6 +91,8 @@ class LLMEngine {
   std::unique_ptr<ModelRunner> runner_;
   std::map<SequenceId, Decoding> decodings_;
   SequenceId next_id_ = 0;
+  std::vector<RequestOutput> outputs_;
+  std::size_t num_outputs_ = 0;  // of this step
 };
 
 }  // namespace tern::engine

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/cache_engine.h"
 #include "engine/scheduler.h"
+#include "engine/step_inputs.h"
 #include "graph/program.h"
 #include "models/loader.h"
 #include "nn/context.h"
@@ -32,7 +34,7 @@ struct SampledToken {
 };
 
 // Keeps a program for each size that occurs, in doubling buckets: a step pays for what it computes, not for the largest
-// step that there may be.
+// step that there may be. Once a size has run, a further step of it allocates nothing on the host.
 class ModelRunner {
  public:
   // The largest step that a program is for.
@@ -40,6 +42,7 @@ class ModelRunner {
     std::int64_t tokens = 0;
     std::int64_t sequences = 0;
     std::int64_t max_seqlen = 0;  // tokens of one sequence; 1: decoding alone, which attention is told
+    bool penalties = false;       // of some row: the sampler reads what the rows hold so far
     // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison for a null pointer
     friend auto operator<=>(const Bucket&, const Bucket&) = default;
   };
@@ -48,26 +51,46 @@ class ModelRunner {
   ModelRunner(models::LoadedModel& model, const CacheEngine& cache, const RunnerOptions& options,
               session::Runtime& runtime);
 
-  // Computes the batch; gives a token for each entry that samples, in order.
-  std::vector<SampledToken> run(const std::vector<ScheduledSequence>& batch);
+  // Computes the batch; gives a token for each entry that samples, in order, until the next run.
+  const std::vector<SampledToken>& run(const Batch& batch);
+
+  // The same in parts. Between launch() and wait() the host may prepare() the next batch, of which tokens that the
+  // launched one draws are missing; its launch puts them in, if it `is_prepared`. A size that did not occur yet is not
+  // prepared: to build its program needs the device.
+  void launch(const Batch& batch, bool is_prepared = false);
+  void prepare(const Batch& next);
+  const std::vector<SampledToken>& wait();
+
   // Of the last run, where asked for: [sampled, vocab_size].
   [[nodiscard]] std::span<const float> logits() const { return logits_; }
   // Of the program of the largest step.
-  [[nodiscard]] const graph::MemoryReport& memory() const { return largest().memory(); }
-  [[nodiscard]] const graph::Program& program() const { return largest(); }
+  [[nodiscard]] const graph::MemoryReport& memory() const { return program().memory(); }
+  [[nodiscard]] const graph::Program& program() const { return *buckets_.rbegin()->second->program; }
   [[nodiscard]] std::vector<Bucket> buckets() const;  // that occurred so far, and the largest
 
  private:
+  struct Step {
+    Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache, bool penalties);
+    std::unique_ptr<graph::Program> program;
+    StepInputs inputs;
+    std::int32_t ids, logprobs, logit_sums, logits;  // outputs
+  };
+
   [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;
-  void append_sequence(nn::TokenColumns& columns, const ScheduledSequence& part) const;
-  graph::Program& program_for(const Bucket& needed);
-  [[nodiscard]] const graph::Program& largest() const { return *programs_.rbegin()->second; }
+  [[nodiscard]] std::unique_ptr<Step> build_step(const Bucket& capacity);
+  [[nodiscard]] Bucket bucket_for(const Batch& batch) const;  // the smallest that holds it
+  [[nodiscard]] Step& step_for(const Bucket& bucket);
+  void keep_drawn(const Step& step);
 
   models::LoadedModel& model_;
   RunnerOptions options_;
   nn::PagedCapacity cache_;
   session::Runtime& runtime_;
-  std::map<Bucket, std::unique_ptr<graph::Program>> programs_;
+  std::shared_ptr<graph::Arena> arena_;  // of all buckets, which take turns
+  std::map<Bucket, std::unique_ptr<Step>> buckets_;
+  Step* prepared_ = nullptr;  // whose inputs hold the next batch
+  Step* launched_ = nullptr;
+  std::vector<SampledToken> drawn_;
   std::vector<float> logits_;
 };
 

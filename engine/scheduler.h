@@ -23,10 +23,11 @@ struct ScheduledSequence {
   std::int64_t count = 0;
   bool samples = false;  // its last token is computed: the next one is drawn
 };
+using Batch = std::vector<ScheduledSequence>;
 
 class Scheduler {
  public:
-  Scheduler(SchedulerOptions options, BlockPool& cache) : options_(options), cache_(cache) {}
+  Scheduler(SchedulerOptions options, BlockPool& cache);
 
   void add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
   [[nodiscard]] bool idle() const { return waiting_.empty() && running_.empty(); }
@@ -35,7 +36,16 @@ class Scheduler {
   // running one gets no block, the newest running sequence gives its blocks up and is computed again later: in such a
   // step nobody is admitted. Who is admitted gets blocks for all tokens that it has, and leaves one for each sequence
   // that runs already, so that it isn't thrown out again by their next tokens. The first in line is never passed over.
-  [[nodiscard]] std::vector<ScheduledSequence> schedule();
+  // Who runs has a seat of its own, from 1 to max_num_seqs. The batch is valid until the next call.
+  [[nodiscard]] const Batch& schedule();
+  // The step after the one that schedule() gave last, told while that one is computed: every sequence of it is taken to
+  // get the token that it draws, and to go on. Null where somebody would be admitted or would have to give blocks up.
+  // The next schedule() gives this very batch where that is how it came, and else takes everything back first: whether
+  // steps are prepared or not, the same ones come.
+  [[nodiscard]] const Batch* prepare();
+  // Whether schedule() last gave what had been prepared.
+  [[nodiscard]] bool was_prepared() const { return was_prepared_; }
+
   // Takes a sequence out, waiting or running, and frees its blocks; null where there is none of that id.
   [[nodiscard]] std::unique_ptr<Sequence> remove(SequenceId id);
   // Takes finished sequences out and frees their blocks.
@@ -46,13 +56,36 @@ class Scheduler {
   [[nodiscard]] std::int64_t num_preemptions() const { return preemptions_; }
 
  private:
+  // A prepared batch, and how the sequences that ran must stand when it comes to be computed.
+  struct Assumed {
+    const Sequence* sequence = nullptr;
+    std::int64_t computed = 0;
+    std::int64_t length = 0;
+  };
+  struct Prepared {
+    Batch batch;
+    std::vector<std::int64_t> taken;  // blocks, by entry of the batch
+    std::vector<Assumed> assumed;     // by running sequence
+    std::int64_t budget = 0;          // tokens that it leaves for others
+  };
+
+  void schedule_anew();
+  void assume();
+  [[nodiscard]] bool prepared_stands() const;
+  void drop_prepared();
   void preempt_newest();
+  void leave(Sequence& sequence);
+  [[nodiscard]] bool can_admit() const;
   [[nodiscard]] bool admit_next();
 
   SchedulerOptions options_;
   BlockPool& cache_;
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
+  std::vector<std::int32_t> free_seats_;  // taken from the end
+  Batch batch_;
+  Prepared prepared_;
+  bool was_prepared_ = false;
   std::int64_t preemptions_ = 0;
 };
 

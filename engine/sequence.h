@@ -18,6 +18,7 @@ struct Sequence {
   std::int64_t prompt_length = 0;
   std::int64_t computed = 0;         // tokens whose keys and values are in the cache
   std::vector<std::int32_t> blocks;  // of the cache, in order
+  std::int32_t seat = 0;             // its row of the device's block tables (nn/token_inputs.h) while it runs; else 0
   SamplingParams params;
   FinishReason finish = FinishReason::none;
 

@@ -47,5 +47,8 @@ struct CacheSpec {
 [[nodiscard]] inline std::string value_cache_name(const std::string& scope, const std::string& module) {
   return scope + module + ".v_cache";
 }
+// And those that all layers share: ids of tokens by block, and the blocks of each seat (nn/token_inputs.h).
+[[nodiscard]] inline std::string token_cache_name(const std::string& scope) { return scope + "token_ids"; }
+[[nodiscard]] inline std::string block_tables_name(const std::string& scope) { return scope + "block_tables"; }
 
 }  // namespace tern::nn

@@ -1,10 +1,38 @@
 #include "nn/token_inputs.h"
 
 #include "graph/program.h"
+#include "nn/cache_spec.h"
+#include "ops/build.h"
+#include "ops/gather_rows.h"
+#include "ops/kv_write.h"
 
 namespace tern::nn {
+namespace {
 
 using graph::Padding;
+
+// The first two dimensions of a cache of numbers.
+Value as_table(graph::Graph& graph, Value cache) {
+  const TensorDesc& desc = graph.desc(cache);
+  return graph.view(cache, make_desc(desc.dtype, {desc.shape[0], desc.shape[1]}), 0);
+}
+
+// Numbers of this run, written into a cache of them.
+Value write_numbers(graph::Graph& graph, Value numbers, Value slots, Value cache) {
+  const TensorDesc& flat = graph.desc(numbers);
+  const Value rows = graph.view(numbers, ops::rows_like(make_desc(flat.dtype, {flat.shape[0], 1, 1}), flat), 0);
+  return as_table(graph, ops::kv_write(graph, rows, {}, slots, {cache, {}}).k);
+}
+
+}  // namespace
+
+TensorDesc token_cache_desc(const PagedCapacity& paged) {
+  return make_desc(TERN_I32, {paged.num_blocks, paged.block_size, 1, 1});
+}
+
+TensorDesc block_tables_desc(const PagedCapacity& paged) {
+  return make_desc(TERN_I32, {paged.num_seats, paged.max_blocks, 1, 1});
+}
 
 TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity) {
   const auto column = [&](const char* name, std::int64_t count, CountSlot slot, Padding padding = Padding::zero) {
@@ -22,9 +50,16 @@ TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity) {
   if (!capacity.paged) return inputs;
   const PagedCapacity& paged = *capacity.paged;
   inputs.slots = column("slots", capacity.tokens, kTokens);  // block 0 is nobody's
-  inputs.block_table = graph.input(
-      "block_table", with_dynamic(make_desc(TERN_I32, {capacity.sequences, paged.max_blocks}), 0, kSequences));
   inputs.kv_lens = column("kv_lens", capacity.sequences, kSequences);
+  const std::int64_t entries = paged.new_blocks(capacity.tokens, capacity.sequences);
+  const Value table_slots = column("table_slots", entries, kTableEntries);  // seat 0 is nobody's
+  const Value table_values = column("table_values", entries, kTableEntries);
+  const Value seats = column("seats", capacity.sequences, kSequences);
+  const Value tables = graph.resource(block_tables_name(paged.scope), block_tables_desc(paged));
+  inputs.block_tables = write_numbers(graph, table_values, table_slots, tables);
+  inputs.block_table = ops::gather_rows(graph, inputs.block_tables, seats);
+  const Value cache = graph.resource(token_cache_name(paged.scope), token_cache_desc(paged));
+  inputs.token_cache = write_numbers(graph, inputs.ids, inputs.slots, cache);
   inputs.max_kv_len = paged.max_kv_len;
   inputs.num_blocks = paged.num_blocks;
   inputs.block_size = paged.block_size;
@@ -47,13 +82,16 @@ void give_tokens(graph::RunInputs& run, const TokenColumns& columns) {
   if (!columns.dropout_keys.empty()) run.inputs["dropout_keys"] = bytes_of(columns.dropout_keys);
   if (!columns.slots.empty()) {
     run.inputs["slots"] = bytes_of(columns.slots);
-    run.inputs["block_table"] = bytes_of(columns.block_table);
     run.inputs["kv_lens"] = bytes_of(columns.kv_lens);
+    run.inputs["seats"] = bytes_of(columns.seats);
+    run.inputs["table_slots"] = bytes_of(columns.table_slots);
+    run.inputs["table_values"] = bytes_of(columns.table_values);
   }
   run.counts[kTokens] = static_cast<std::int64_t>(columns.ids.size());
   run.counts[kSequenceBounds] = static_cast<std::int64_t>(columns.cu_seqlens.size());
   run.counts[kSequences] = static_cast<std::int64_t>(columns.cu_seqlens.size()) - 1;
   run.counts[kRows] = static_cast<std::int64_t>(columns.rows.size());
+  run.counts[kTableEntries] = static_cast<std::int64_t>(columns.table_slots.size());
 }
 
 }  // namespace tern::nn

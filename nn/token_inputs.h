@@ -24,18 +24,29 @@ enum CountSlot : std::uint8_t {
   kTokens,
   kSequenceBounds,  // sequences + 1
   kSequences,
-  kRows,  // tokens whose hidden states go through the head
+  kRows,          // tokens whose hidden states go through the head
+  kTableEntries,  // of block tables, that a step changes
 };
 
-// A key-value cache in blocks.
+// A key-value cache in blocks. Beside keys and values, the device keeps the ids of the tokens in the same blocks, and a
+// table of the blocks of every sequence that runs: a sequence sits in a row of it, its seat.
 struct PagedCapacity {
   std::int64_t max_kv_len = 0;  // tokens of one sequence
   std::int64_t max_blocks = 0;  // of one sequence
   std::int64_t num_blocks = 0;  // with block 0, which no sequence holds (ops/kv_write.h)
   std::int64_t block_size = 0;  // tokens
+  std::int64_t num_seats = 0;   // with seat 0, where nobody sits
   tern_dtype dtype = TERN_F32;
   std::string scope;  // before the names of the cache's tensors (nn/cache_spec.h)
+
+  // Blocks that a run of so many tokens and sequences can touch first, all sequences together.
+  [[nodiscard]] std::int64_t new_blocks(std::int64_t tokens, std::int64_t sequences) const {
+    return tokens / block_size + sequences;
+  }
 };
+// The tensors of such a cache that are no layer's.
+[[nodiscard]] TensorDesc token_cache_desc(const PagedCapacity& paged);   // [num_blocks, block_size, 1, 1] i32
+[[nodiscard]] TensorDesc block_tables_desc(const PagedCapacity& paged);  // [num_seats, max_blocks, 1, 1] i32
 
 // The largest run that a program is planned for.
 struct TokenCapacity {
@@ -56,9 +67,11 @@ struct TokenInputs {
   Value dropout_keys;  // [tokens] i64; absent: no dropout
   std::int64_t max_seqlen = 0;
   // Paged key-value cache; absent slots: keys are those of this run.
-  Value slots;        // [tokens] i32
-  Value block_table;  // [sequences, max_blocks] i32
-  Value kv_lens;      // [sequences] i32
+  Value slots;         // [tokens] i32
+  Value kv_lens;       // [sequences] i32
+  Value block_table;   // [sequences, max_blocks] i32: of this run's sequences
+  Value block_tables;  // [num_seats, max_blocks] i32: of every seat
+  Value token_cache;   // [num_blocks, block_size] i32: ids, those of this run included
   std::int64_t max_kv_len = 0;
   std::int64_t num_blocks = 0;
   std::int64_t block_size = 0;
@@ -69,7 +82,9 @@ struct TokenInputs {
 };
 
 // Declares the inputs, each under its field's name; what stands beyond the actual counts is harmless: slots lie
-// in block 0, rows are skipped, sequences are empty.
+// in block 0, rows are skipped, sequences are empty. With a paged cache the run's ids are written into it, and
+// `table_values` into the block tables at `table_slots` (seat * max_blocks + the block's index), before anything reads
+// them; `seats` says where the run's sequences sit.
 [[nodiscard]] TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity);
 
 // An input of one number, or one line of `width` numbers, for each of `rows`: [rows] or [rows, width].
@@ -84,8 +99,10 @@ struct TokenColumns {
   std::vector<std::int32_t> rows;
   std::vector<std::int64_t> dropout_keys;
   std::vector<std::int32_t> slots;
-  std::vector<std::int32_t> block_table;
   std::vector<std::int32_t> kv_lens;
+  std::vector<std::int32_t> seats;         // [sequences]
+  std::vector<std::int32_t> table_slots;   // [entries]
+  std::vector<std::int32_t> table_values;  // [entries]
 };
 
 // Puts the columns and their counts into `run`, which reads them in place: they must live until the run is over.

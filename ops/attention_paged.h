@@ -8,8 +8,8 @@
 // Key j of sequence b lies in block block_table[b, j / block_size] at j % block_size. kv_lens counts this step's rows,
 //   which kv_write has stored: query row i of b stands at kv_lens[b] - rows of b + i. Visible keys, heads, window,
 //   sinks, mask and empty rows as in attention: mask[q row, j] is of key j of the sequence, its history included.
-//   Unused entries of the table are 0. They and memory of the caches beyond kv_lens are not read, and nobody's keys lie
-//   in block 0 (kv_write.h).
+//   Unused entries of the table name any block. They and memory of the caches beyond kv_lens are not read, and nobody's
+//   keys lie in block 0 (kv_write.h).
 // Dtypes: float; fp32 inside; p may be rounded to q's dtype before the product with v.
 // Decoding is told from prefill by max_seqlen_q alone.
 // Aliasing: none. Determinism: a fixed order where asked. Row invariant where asked.

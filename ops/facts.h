@@ -65,7 +65,8 @@ struct Indices {
     std::int64_t longest;  // no sequence has more rows
     bool covers = false;   // nor fewer than the first Sequences give it
   };
-  // Keys of each sequence, this step's included, in blocks of a cache [blocks, block_size, ...].
+  // Keys of each sequence, this step's included, in blocks of a cache [blocks, block_size, ...]; or what else a row of
+  // the table has in blocks, where there are no `sequences`.
   struct Paged {
     int kv_lens;
     int block_table;

@@ -67,6 +67,7 @@ class IndexCheck {
         covers(indices.sequences[i].arg, steps, queries);
       }
     }
+    if (indices.paged && indices.sequences.empty()) queries.assign(values(indices.paged->kv_lens).size(), 0);
     if (indices.paged) paged(*indices.paged, queries);
   }
 

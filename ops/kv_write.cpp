@@ -1,5 +1,6 @@
 #include "ops/kv_write.h"
 
+#include "base/dtype.h"
 #include "ops/build.h"
 #include "ops/check.h"
 #include "ops/ref/oracle.h"
@@ -8,9 +9,18 @@
 namespace tern::ops {
 namespace {
 
+// Floats are rounded, everything else is copied.
+std::string check_dtypes(std::string_view name, const TensorDesc& rows, const TensorDesc& cache) {
+  const bool floats = dtype_info(rows.dtype).floating && dtype_info(cache.dtype).floating;
+  return require(!is_present(rows) || floats || rows.dtype == cache.dtype,
+                 cat(name, ": expected ", dtype_name(rows.dtype), " as the rows are, found ", dtype_name(cache.dtype)));
+}
+
 std::string check(Args args, AttrBytes) {
-  return require(is_present(args[TERN_KV_WRITE_V]) == is_present(args[TERN_KV_WRITE_V_CACHE]),
-                 "v_cache: expected one if v is given, and none otherwise");
+  const TensorDesc &v = args[TERN_KV_WRITE_V], &v_cache = args[TERN_KV_WRITE_V_CACHE];
+  return first_problem(
+      require(is_present(v) == is_present(v_cache), "v_cache: expected one if v is given, and none otherwise"),
+      check_dtypes("k_cache", args[TERN_KV_WRITE_K], args[TERN_KV_WRITE_K_CACHE]), check_dtypes("v_cache", v, v_cache));
 }
 
 // Of the caches, the rows that are written.

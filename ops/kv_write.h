@@ -1,4 +1,5 @@
-// kv_write: stores this step's keys and values: k_cache[slot] = k[row], v_cache[slot] = v[row].
+// kv_write: stores this step's keys and values: k_cache[slot] = k[row], v_cache[slot] = v[row]. What else is kept by
+//   block or changes a few entries a step, such as token ids and block tables, is stored in the same way.
 //
 // Shapes: k [rows, kv_heads, head_dim], v [rows, kv_heads, value_dim], slots [rows] i32: block * block_size + offset;
 //   k_cache [blocks, block_size, kv_heads, head_dim], v_cache [..., value_dim], read and written in place. v and
@@ -6,11 +7,11 @@
 // Block 0 is nobody's: rows of padding have their slots there. Any number of rows may share a slot of it, and what it
 //   holds afterwards is unspecified, but finite where the rows and the cache were. A device may skip such rows.
 // Elsewhere no two rows share a slot. A slot below 0 or beyond the cache is the caller's fault.
-// Dtypes: float; rounded once to the cache's dtype. Dynamic: rows; the host gives those beyond the count slots in block
+// Dtypes: float, rounded once to the cache's dtype; or any other, the cache's too, copied. Dynamic: rows; the host gives those beyond the count slots in block
 // 0
 //   too, so that a device may store them.
 // Aliasing: none beyond the states. Determinism: always the same bits. Everything else in the caches stays.
-// Backward: none. Decomposition: none. Tolerance: none: exactly the rounded value.
+// Backward: none. Decomposition: none. Tolerance: none: exactly the rounded or copied value.
 #pragma once
 
 #include "ops/attention_paged.h"

@@ -1,7 +1,6 @@
 #include "ops/program_ops.h"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 #include "base/strings.h"
@@ -10,38 +9,6 @@
 
 namespace tern::ops {
 namespace {
-
-using enum Role;
-using enum Dtypes;
-constexpr auto I = AttrType::i32;
-
-constexpr ArgSpec kFresh[] = {{"x", input, "[...]", any}, {"y", output, "[...]", as_x}};
-constexpr ArgSpec kReduced[] = {{"x", input, "[...]", floating}, {"y", output, "[...]", as_x}};
-constexpr ArgSpec kGathered[] = {{"x", input, "[n, ...]", any}, {"y", output, "[ranks n, ...]", as_x}};
-constexpr ArgSpec kScattered[] = {{"x", input, "[ranks n, ...]", floating}, {"y", output, "[n, ...]", as_x}};
-constexpr ArgSpec kReplaced[] = {{"x", input, "[...]", any, kOptional}, {"y", state, "[...]", any}};
-constexpr ArgSpec kSent[] = {{"x", input, "[...]", any}, {"y", output, "[...]", any, kOptional}};
-constexpr ArgSpec kReceived[] = {{"x", input, "[...]", any, kOptional}, {"y", output, "[...]", any}};
-constexpr ArgSpec kCounted[] = {{"x", input, "[1]", i32}, {"y", output, "[1]", i32, kOptional}};
-
-constexpr AttrSpec kGroup[] = {{"group", I, "of ProgramOptions::groups"},
-                               {"ranks", I, "of the group"},
-                               {"reduce", I, "TERN_REDUCE_*"},
-                               {"peer", I, "broadcast: the root; send, receive: the other rank"}};
-constexpr AttrSpec kSlot[] = {{"slot", I, "of tern_host_args.counts"}};
-
-constexpr std::array<OpSpec, kProgramOpLimit - kFirstProgramOp> kTable = {{
-    {kAllReduce, "all_reduce", "y = the reduction of every rank's x", kReduced, kGroup},
-    {kAllGather, "all_gather", "y = every rank's x, by rank", kGathered, kGroup},
-    {kReduceScatter, "reduce_scatter", "y = this rank's part of the reduction of every rank's x", kScattered, kGroup},
-    {kAllToAll, "all_to_all", "y[r] = rank r's x[this rank]", kFresh, kGroup},
-    {kBroadcast, "broadcast", "y = that of the root", kReplaced, kGroup},
-    {kSend, "send", "x goes to the peer", kSent, kGroup},
-    {kReceive, "receive", "y is what the peer sends", kReceived, kGroup},
-    {kCopyToDevice, "copy_to_device", "y = x, from the host's memory", kFresh, {}},
-    {kCopyToHost, "copy_to_host", "y = x, in the host's memory", kReplaced, {}},
-    {kSetCount, "set_count", "counts[slot] = x[0] from here on", kCounted, kSlot},
-}};
 
 std::string check_contiguous(std::span<const TensorDesc> args) {
   for (const TensorDesc& arg : args) {
@@ -183,8 +150,6 @@ Value copy_to_host(Emitter& emitter, Value x, Value host) {
 void set_count(Emitter& emitter, Value x, std::int32_t slot) {
   (void)CallBuilder(kSetCount).attrs(SetCountAttrs{slot}).in(kProgramX, x).emit(emitter);
 }
-
-std::span<const OpSpec> program_op_table() { return kTable; }
 
 const OpRules& program_op_rules(std::uint32_t op) {
   if (op >= kProgramOpLimit) throw std::out_of_range(cat("no op has the id ", op));

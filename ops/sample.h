@@ -13,11 +13,14 @@
 //   the likeliest first, ties by rising id; top_logprobs: theirs (-inf in a row without a finite logit).
 //
 // Shapes: logits [rows, vocab] f32, finite or -inf; per row: temperature, top_p, min_p, repetition (> 0), presence,
-//   frequency f32, top_k i32; history [rows, history] i32 with history_len and output_begin [rows] i32 (tokens outside
-//   of the vocabulary are skipped), absent together with the three penalties; bias_ids [rows, biases] i32 (the same;
-//   what stands twice is added twice) beside bias [rows, biases] f32; mask [rows, ceil(vocab / 32)] u32; uniform [rows]
-//   f32; ids [rows] i32, logprob [rows] f32; top_ids [rows, tops] i32 beside top_logprobs [rows, tops] f32, tops <=
-//   vocab.
+//   frequency f32, top_k i32; history [blocks, block_size] i32 with history_table [rows, max_blocks], history_len and
+//   output_begin [rows] i32, absent together with the three penalties; bias_ids [rows, biases] i32 (tokens outside of
+//   the vocabulary are skipped; what stands twice is added twice) beside bias [rows, biases] f32; mask [rows,
+//   ceil(vocab / 32)] u32; uniform [rows] f32; ids [rows] i32, logprob [rows] f32; top_ids [rows, tops] i32 beside
+//   top_logprobs [rows, tops] f32, tops <= vocab.
+// History: token t of row r, of history_len[r] in all, is history[history_table[r, t / block_size], t % block_size]:
+//   tokens lie as the keys and values of a paged cache do, and rows may share blocks. Tokens outside of the vocabulary
+//   are skipped. Unused entries of the table name any block; they, block 0 and what is beyond history_len are not read.
 // Dtypes: fp32. Aliasing: none. Determinism: always the same bits on one device; row invariant.
 // Backward: none. Decomposition: none.
 // Tolerance: ids exact, except where a border of the choice lies within 1e-5 of its total: then a token that may be
@@ -37,12 +40,13 @@ struct SampleInputs {
   Value top_p;        // [rows] f32, 1: off
   Value min_p;        // [rows] f32, 0: off
   // Absent together: no penalties.
-  Value repetition;    // [rows] f32, 1: off
-  Value presence;      // [rows] f32, 0: off
-  Value frequency;     // [rows] f32, 0: off
-  Value history;       // [rows, history] i32
-  Value history_len;   // [rows] i32
-  Value output_begin;  // [rows] i32
+  Value repetition;     // [rows] f32, 1: off
+  Value presence;       // [rows] f32, 0: off
+  Value frequency;      // [rows] f32, 0: off
+  Value history;        // [blocks, block_size] i32
+  Value history_table;  // [rows, max_blocks] i32
+  Value history_len;    // [rows] i32
+  Value output_begin;   // [rows] i32
   // Absent together.
   Value bias_ids;         // [rows, biases] i32
   Value bias;             // [rows, biases] f32

@@ -174,17 +174,17 @@ constexpr ArgSpec kAttentionBackward[] = {
     {"dsinks", output, "[heads]", f32, kOptional | kAccumulate}};
 
 constexpr ArgSpec kKvWrite[] = {
-    {"k", input, "[rows, kv_heads, head_dim]", floating},
-    {"v", input, "[rows, kv_heads, value_dim]", floating, kOptional},
+    {"k", input, "[rows, kv_heads, head_dim]", any},
+    {"v", input, "[rows, kv_heads, value_dim]", any, kOptional},
     {"slots", input, "[rows]: block * block_size + offset; padding: in block 0", i32},
-    {"k_cache", state, "[blocks, block_size, kv_heads, head_dim]", floating},
-    {"v_cache", state, "[blocks, block_size, kv_heads, value_dim]; present iff v is", floating, kOptional}};
+    {"k_cache", state, "[blocks, block_size, kv_heads, head_dim]", any},
+    {"v_cache", state, "[blocks, block_size, kv_heads, value_dim]; present iff v is", any, kOptional}};
 
 constexpr ArgSpec kAttentionPaged[] = {
     {"q", input, "[q_rows, heads, head_dim]", floating},
     {"k_cache", input, "[blocks, block_size, kv_heads, head_dim]", floating},
     {"v_cache", input, "[blocks, block_size, kv_heads, value_dim]", floating},
-    {"block_table", input, "[sequences, max_blocks]: unused entries are 0", i32},
+    {"block_table", input, "[sequences, max_blocks]: unused entries name any block", i32},
     {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
     {"kv_lens", input, "[sequences], this step's rows included", i32, kLengths},
     {"sinks", input, "[heads]", f32, kOptional},
@@ -219,25 +219,27 @@ constexpr ArgSpec kAdamw[] = {
      f32},
     {"copy", output, "[...]: param in its storage dtype", floating, kOptional}};
 
-constexpr ArgSpec kSample[] = {{"logits", input, "[rows, vocab]", f32},
-                               {"temperature", input, "[rows]; 0: greedy", f32},
-                               {"top_k", input, "[rows]; 0: off", i32},
-                               {"top_p", input, "[rows]; 1: off", f32},
-                               {"min_p", input, "[rows]; 0: off", f32},
-                               {"repetition", input, "[rows]; 1: off", f32, kOptional},
-                               {"presence", input, "[rows]; 0: off", f32, kOptional},
-                               {"frequency", input, "[rows]; 0: off", f32, kOptional},
-                               {"history", input, "[rows, history]: earlier tokens", i32, kOptional},
-                               {"history_len", input, "[rows]: entries that count", i32, kOptional},
-                               {"output_begin", input, "[rows]: history from here on was generated", i32, kOptional},
-                               {"bias_ids", input, "[rows, biases]: tokens", i32, kOptional},
-                               {"bias", input, "[rows, biases]: added to their logits", f32, kOptional},
-                               {"mask", input, "[rows, ceil(vocab / 32)]: bit 1 allows", u32, kOptional},
-                               {"uniform", input, "[rows]: from 0 to below 1", f32},
-                               {"ids", output, "[rows]", i32},
-                               {"logprob", output, "[rows]", f32},
-                               {"top_ids", output, "[rows, tops]: the most likely tokens", i32, kOptional},
-                               {"top_logprobs", output, "[rows, tops]", f32, kOptional}};
+constexpr ArgSpec kSample[] = {
+    {"logits", input, "[rows, vocab]", f32},
+    {"temperature", input, "[rows]; 0: greedy", f32},
+    {"top_k", input, "[rows]; 0: off", i32},
+    {"top_p", input, "[rows]; 1: off", f32},
+    {"min_p", input, "[rows]; 0: off", f32},
+    {"repetition", input, "[rows]; 1: off", f32, kOptional},
+    {"presence", input, "[rows]; 0: off", f32, kOptional},
+    {"frequency", input, "[rows]; 0: off", f32, kOptional},
+    {"history", input, "[blocks, block_size]: earlier tokens; block 0 is nobody's", i32, kOptional},
+    {"history_len", input, "[rows]: earlier tokens of the row", i32, kOptional},
+    {"output_begin", input, "[rows]: its tokens from here on were generated", i32, kOptional},
+    {"bias_ids", input, "[rows, biases]: tokens", i32, kOptional},
+    {"bias", input, "[rows, biases]: added to their logits", f32, kOptional},
+    {"mask", input, "[rows, ceil(vocab / 32)]: bit 1 allows", u32, kOptional},
+    {"uniform", input, "[rows]: from 0 to below 1", f32},
+    {"ids", output, "[rows]", i32},
+    {"logprob", output, "[rows]", f32},
+    {"top_ids", output, "[rows, tops]: the most likely tokens", i32, kOptional},
+    {"top_logprobs", output, "[rows, tops]", f32, kOptional},
+    {"history_table", input, "[rows, max_blocks]: the blocks of history that hold its tokens", i32, kOptional}};
 
 constexpr ArgSpec kSoftcap[] = {{"x", input, "[...]", floating}, {"y", output, "[...]", floating}};
 constexpr AttrSpec kSoftcapAttrs[] = {{"cap", F, "bound of |y|, above 0"}};
@@ -311,7 +313,8 @@ constexpr OpSpec kTable[] = {
      kAttentionBackward, kAttentionAttrs},
     {24,
      "kv_write",
-     "k_cache[slot] = k, v_cache[slot] = v; block 0 takes rows of padding, and nobody reads it",
+     "k_cache[slot] = k, v_cache[slot] = v; floats rounded to the cache's dtype, others copied; block 0 takes rows of "
+     "padding, and nobody reads it",
      kKvWrite,
      {}},
     {25, "attention_paged",
@@ -332,7 +335,8 @@ constexpr OpSpec kTable[] = {
      {}},
     {28,
      "sample",
-     "penalties over the history, then bias, then mask, then temperature, then min-p, top-k, top-p; ids drawn by "
+     "penalties over the history (token t of row r is history[history_table[r, t / block_size], t % block_size]), then "
+     "bias, then mask, then temperature, then min-p, top-k, top-p; ids drawn by "
      "inverse "
      "transform over the kept tokens in order of their ids with uniform[row]; logprob of the drawn token under "
      "log_softmax of the untouched logits",

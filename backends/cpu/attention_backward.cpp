@@ -60,7 +60,7 @@ struct Backward {
   const RowKernels& rows;
   const Geometry geometry;
   const Space space;
-  std::vector<Sequence> sequences;
+  Kept<Sequence> sequences;
   float* deltas;  // [q_rows, heads]: sum of dout out
   float* workspace;
 

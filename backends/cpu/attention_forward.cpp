@@ -215,11 +215,11 @@ void join_pieces(const Forward& f, std::span<const Piece> pieces, int thread) {
 // Where there are too few tiles for the threads, those of decoding are split by blocks of keys. Every block has a
 // softmax of its own anyway, so the bits are the same, split or not.
 void run_tiles(const Forward& f, ThreadPool& pool) {
-  const std::vector<QueryTile> tiles = query_tiles(f.sequences, f.geometry, f.space.rows);
+  const Kept<QueryTile> tiles = query_tiles(f.sequences, f.geometry, f.space.rows);
   const bool few = pool.num_threads() > 1 && static_cast<std::int64_t>(tiles.size()) < 4 * pool.num_threads();
   float* slots = f.workspace + f.space.total * pool.num_threads();
-  std::vector<Piece> pieces;
-  std::vector<std::pair<std::size_t, std::size_t>> split;  // first piece, number of them
+  Kept<Piece> pieces;
+  Kept<std::pair<std::size_t, std::size_t>> split;  // first piece, number of them
   std::int64_t used = 0;
   for (const QueryTile& tile : tiles) {
     const auto [lo, hi] = tile_keys(f, tile);
@@ -302,7 +302,7 @@ std::uint64_t forward_workspace(const PlanDesc& desc) {
   return static_cast<std::uint64_t>(space.total * desc.num_threads + kSlots * space.slot) * 4;
 }
 
-void run_forward(const Forward& f, const std::vector<std::int32_t>& cu_q, ThreadPool& pool) {
+void run_forward(const Forward& f, const Kept<std::int32_t>& cu_q, ThreadPool& pool) {
   fill_outside(f.out, cu_q, 0.0F);
   fill_outside(f.lse, cu_q, kNothing);
   run_tiles(f, pool);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "backends/cpu/attention_tile.h"
 
@@ -22,8 +21,8 @@ struct Forward {
   const RowKernels& rows;
   const Geometry geometry;
   const ForwardSpace space;
-  std::vector<Sequence> sequences;
-  std::vector<HeadRows> keys, values;  // by sequence
+  Kept<Sequence> sequences;
+  Kept<HeadRows> keys, values;  // by sequence
   HeadRows queries;
   const TensorView& sinks;
   const TensorView& out;
@@ -66,6 +65,6 @@ template <typename Attrs>
 }
 
 // Rows that no sequence of `cu_q` holds become empty ones.
-void run_forward(const Forward& f, const std::vector<std::int32_t>& cu_q, ThreadPool& pool);
+void run_forward(const Forward& f, const Kept<std::int32_t>& cu_q, ThreadPool& pool);
 
 }  // namespace tern::cpu

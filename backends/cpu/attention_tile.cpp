@@ -116,9 +116,8 @@ Geometry::Range Geometry::visible(const Sequence& s, std::int64_t i) const {
   return {window > 0 ? std::max<std::int64_t>(0, hi - window) : 0, hi};
 }
 
-std::vector<QueryTile> query_tiles(const std::vector<Sequence>& sequences, const Geometry& geometry,
-                                   std::int64_t tile_rows) {
-  std::vector<QueryTile> tiles;
+Kept<QueryTile> query_tiles(const Kept<Sequence>& sequences, const Geometry& geometry, std::int64_t tile_rows) {
+  Kept<QueryTile> tiles;
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     const std::int64_t rows = sequences[s].len_q * geometry.group;
     // The last rows of a causal sequence see the most keys: they begin first.
@@ -133,20 +132,20 @@ std::vector<QueryTile> query_tiles(const std::vector<Sequence>& sequences, const
   return tiles;
 }
 
-std::vector<std::int32_t> read_lengths(const KernelArgs& args, std::size_t array, int arg) {
+Kept<std::int32_t> read_lengths(const KernelArgs& args, std::size_t array, int arg) {
   if (array < args.arrays.size()) {
     const tern_host_array& given = args.arrays[array];
     return {given.data, given.data + given.count};
   }
   const TensorView& tensor = args[arg];
-  std::vector<std::int32_t> lengths;
+  Kept<std::int32_t> lengths;
   for (std::int64_t i = 0; i < tensor.dim(0); ++i) {
     lengths.push_back(tensor.data<std::int32_t>()[i * tensor.stride(0)]);
   }
   return lengths;
 }
 
-void check_cumulated(const std::vector<std::int32_t>& lengths, std::int64_t rows, const char* name) {
+void check_cumulated(const Kept<std::int32_t>& lengths, std::int64_t rows, const char* name) {
   std::int64_t last = 0;
   for (const std::int32_t at : lengths) {
     if (at < last || at > rows) {
@@ -157,19 +156,19 @@ void check_cumulated(const std::vector<std::int32_t>& lengths, std::int64_t rows
   }
 }
 
-std::vector<Sequence> packed_sequences(const std::vector<std::int32_t>& cu_q, const std::vector<std::int32_t>& cu_k) {
+Kept<Sequence> packed_sequences(const Kept<std::int32_t>& cu_q, const Kept<std::int32_t>& cu_k) {
   if (cu_q.size() != cu_k.size()) {
     throw Failure(
         data_error("cu_seqlens_k", cat(cu_q.size(), " entries, as cu_seqlens_q"), cat(cu_k.size()), kCallAsSpecified));
   }
-  std::vector<Sequence> sequences;
+  Kept<Sequence> sequences;
   for (std::size_t s = 0; s + 1 < cu_q.size(); ++s) {
     sequences.push_back({cu_q[s], cu_q[s + 1] - cu_q[s], cu_k[s], cu_k[s + 1] - cu_k[s]});
   }
   return sequences;
 }
 
-void check_keys(const std::vector<Sequence>& sequences, bool causal, std::int64_t most, const TensorView& mask,
+void check_keys(const Kept<Sequence>& sequences, bool causal, std::int64_t most, const TensorView& mask,
                 const char* name) {
   if (mask.present()) most = std::min(most, mask.dim(1));
   for (std::size_t s = 0; s < sequences.size(); ++s) {
@@ -194,7 +193,7 @@ void fill_rows(const TensorView& tensor, std::int64_t begin, std::int64_t end, f
   }
 }
 
-void fill_outside(const TensorView& tensor, const std::vector<std::int32_t>& cumulated, float value) {
+void fill_outside(const TensorView& tensor, const Kept<std::int32_t>& cumulated, float value) {
   if (!tensor.present()) return;
   fill_rows(tensor, 0, cumulated.empty() ? tensor.dim(0) : cumulated.front(), value);
   if (!cumulated.empty()) fill_rows(tensor, cumulated.back(), tensor.dim(0), value);

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "backends/cpu/attention_kernels.h"
 #include "backends/cpu/gemm.h"
+#include "backends/cpu/kept_memory.h"
 #include "backends/cpu/kernel.h"
 
 namespace tern::cpu {
@@ -96,24 +96,23 @@ struct QueryTile {
   std::int32_t kv_head;
   std::int64_t first, count;
 };
-[[nodiscard]] std::vector<QueryTile> query_tiles(const std::vector<Sequence>& sequences, const Geometry& geometry,
-                                                 std::int64_t tile_rows);
+[[nodiscard]] Kept<QueryTile> query_tiles(const Kept<Sequence>& sequences, const Geometry& geometry,
+                                          std::int64_t tile_rows);
 
 // What the host said, or the tensor itself.
-[[nodiscard]] std::vector<std::int32_t> read_lengths(const KernelArgs& args, std::size_t array, int arg);
+[[nodiscard]] Kept<std::int32_t> read_lengths(const KernelArgs& args, std::size_t array, int arg);
 // Checks that cumulated lengths rise within [0, rows]; throws Failure naming `name`.
-void check_cumulated(const std::vector<std::int32_t>& lengths, std::int64_t rows, const char* name);
-[[nodiscard]] std::vector<Sequence> packed_sequences(const std::vector<std::int32_t>& cu_q,
-                                                     const std::vector<std::int32_t>& cu_k);
+void check_cumulated(const Kept<std::int32_t>& lengths, std::int64_t rows, const char* name);
+[[nodiscard]] Kept<Sequence> packed_sequences(const Kept<std::int32_t>& cu_q, const Kept<std::int32_t>& cu_k);
 // What the host promises of a sequence's keys: as many as rows at least where causal, and no more than `most` or, where
 // there is a mask, than it has columns. Throws Failure naming `name`.
-void check_keys(const std::vector<Sequence>& sequences, bool causal, std::int64_t most, const TensorView& mask,
+void check_keys(const Kept<Sequence>& sequences, bool causal, std::int64_t most, const TensorView& mask,
                 const char* name);
 
 // Fills rows [begin, end) of [rows, heads, dim] (or [rows, heads]) with `value`.
 void fill_rows(const TensorView& tensor, std::int64_t begin, std::int64_t end, float value);
 // The same for rows that no sequence holds.
-void fill_outside(const TensorView& tensor, const std::vector<std::int32_t>& cumulated, float value);
+void fill_outside(const TensorView& tensor, const Kept<std::int32_t>& cumulated, float value);
 
 // Whether products of these inputs may be computed in bf16 without rounding any of them.
 [[nodiscard]] inline tern_dtype attention_compute(tern_dtype q, tern_dtype k, tern_dtype v) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/cpu/interface.h"
+#include "backends/cpu/kept_memory.h"
 #include "backends/cpu/measure.h"
 #include "backends/cpu/runtime.h"
 #include "base/dtype.h"
@@ -152,7 +153,7 @@ HostArgs copy_host_args(const Plan& plan, const tern_host_args* given) {
 void run_bound(const Bound& bound, const HostArgs& host_args) {
   const Plan& plan = *bound.plan;
   const std::int64_t* counts = host_args.counts();
-  std::vector<TensorView> args = bound.args;
+  Kept<TensorView> args(bound.args.begin(), bound.args.end());
   for (std::size_t i = 0; i < args.size(); ++i) {
     auto& desc = args[i].desc;
     if (desc.rank == 0 || desc.dynamic_dim < 0 || counts == nullptr) continue;

@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <unordered_map>
-#include <vector>
 
 #include "backends/cpu/check.h"
+#include "backends/cpu/kept_memory.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/norm.h"
 #include "backends/cpu/tile_math.h"
@@ -19,7 +18,8 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto& logits = desc.arg(TERN_SAMPLE_LOGITS);
   Check check(desc, reason);
-  check.rank(TERN_SAMPLE_LOGITS, 2).rank(TERN_SAMPLE_HISTORY, 2).rank(TERN_SAMPLE_MASK, 2);
+  check.rank(TERN_SAMPLE_LOGITS, 2).rank(TERN_SAMPLE_HISTORY, 2).rank(TERN_SAMPLE_HISTORY_TABLE, 2);
+  check.rank(TERN_SAMPLE_MASK, 2);
   check.same_shape({TERN_SAMPLE_BIAS_IDS, TERN_SAMPLE_BIAS})
       .same_shape({TERN_SAMPLE_TOP_IDS, TERN_SAMPLE_TOP_LOGPROBS});
   check.rank(TERN_SAMPLE_BIAS, 2).rank(TERN_SAMPLE_TOP_IDS, 2).dtype(TERN_SAMPLE_MASK, TERN_U32);
@@ -29,10 +29,12 @@ bool supports(const PlanDesc& desc, std::string& reason) {
     check.dtype(arg, TERN_F32);
   }
   for (const int arg : {TERN_SAMPLE_TOP_K, TERN_SAMPLE_HISTORY, TERN_SAMPLE_HISTORY_LEN, TERN_SAMPLE_OUTPUT_BEGIN,
-                        TERN_SAMPLE_BIAS_IDS, TERN_SAMPLE_IDS, TERN_SAMPLE_TOP_IDS}) {
+                        TERN_SAMPLE_HISTORY_TABLE, TERN_SAMPLE_BIAS_IDS, TERN_SAMPLE_IDS, TERN_SAMPLE_TOP_IDS}) {
     check.dtype(arg, TERN_I32);
   }
-  for (int arg = 1; arg < TERN_SAMPLE_NUM_ARGS; ++arg) check.dim(arg, 0, logits.shape[0]);
+  for (int arg = 1; arg < TERN_SAMPLE_NUM_ARGS; ++arg) {
+    if (arg != TERN_SAMPLE_HISTORY) check.dim(arg, 0, logits.shape[0]);
+  }
   check.dim(TERN_SAMPLE_MASK, 1, (logits.shape[1] + 31) / 32);
   return check.ok();
 }
@@ -57,15 +59,26 @@ void penalise(const Row& row, float* z, std::int64_t vocab) {
   const auto presence = row.value<float>(TERN_SAMPLE_PRESENCE);
   const auto frequency = row.value<float>(TERN_SAMPLE_FREQUENCY);
   if (repetition == 1.0F && presence == 0.0F && frequency == 0.0F) return;
-  const TensorView& history = row.args[TERN_SAMPLE_HISTORY];
-  const std::int64_t length = std::min<std::int64_t>(row.value<std::int32_t>(TERN_SAMPLE_HISTORY_LEN), history.dim(1));
+  const TensorView &history = row.args[TERN_SAMPLE_HISTORY], &table = row.args[TERN_SAMPLE_HISTORY_TABLE];
+  const std::int64_t block_size = history.dim(1);
+  const std::int64_t length =
+      std::min<std::int64_t>(row.value<std::int32_t>(TERN_SAMPLE_HISTORY_LEN), table.dim(1) * block_size);
   const std::int64_t begin = row.value<std::int32_t>(TERN_SAMPLE_OUTPUT_BEGIN);
-  std::unordered_map<std::int32_t, int> generated;  // token -> times; 0: in the prompt alone
+  Kept<std::int64_t> tokens;  // twice their id, and one more where they were generated
+  tokens.reserve(static_cast<std::size_t>(table.dim(1) * block_size));
   for (std::int64_t i = 0; i < length; ++i) {
-    const auto token = history.data<const std::int32_t>()[row.r * history.stride(0) + i * history.stride(1)];
-    if (token >= 0 && token < vocab) generated[token] += i >= begin ? 1 : 0;
+    const std::int64_t entry = row.r * table.stride(0) + i / block_size * table.stride(1);
+    const std::int64_t block = table.data<const std::int32_t>()[entry];
+    require_index(block, history.dim(0), "sample: history_table");
+    const std::int64_t at = block * history.stride(0) + i % block_size * history.stride(1);
+    const auto token = history.data<const std::int32_t>()[at];
+    if (token >= 0 && token < vocab) tokens.push_back(2 * std::int64_t{token} + (i >= begin ? 1 : 0));
   }
-  for (const auto& [token, count] : generated) {
+  std::sort(tokens.begin(), tokens.end());
+  for (std::size_t i = 0; i < tokens.size();) {
+    const std::int64_t token = tokens[i] / 2;
+    std::int64_t count = 0;  // 0: in the prompt alone
+    for (; i < tokens.size() && tokens[i] / 2 == token; ++i) count += tokens[i] % 2;
     float& value = z[token];
     value = value > 0.0F ? value / repetition : value * repetition;
     value -= frequency * static_cast<float>(count) + (count > 0 ? presence : 0.0F);
@@ -96,7 +109,11 @@ class Ranking {
 
  public:
   // `scaled` holds (z - max) / temperature.
-  Ranking(const float* scaled, std::int64_t vocab) : scaled_(scaled), vocab_(vocab) { take(kLikely, 1.0F); }
+  Ranking(const float* scaled, std::int64_t vocab) : scaled_(scaled), vocab_(vocab) {
+    heap_.reserve(static_cast<std::size_t>(vocab));
+    ranked_.reserve(static_cast<std::size_t>(vocab));
+    take(kLikely, 1.0F);
+  }
 
   // The token of this rank, -1 past the last that is possible at all.
   std::int32_t at(std::size_t rank) {
@@ -127,8 +144,8 @@ class Ranking {
   const float* scaled_;
   std::int64_t vocab_;
   bool complete_ = false;
-  std::vector<std::int32_t> heap_;
-  std::vector<std::int32_t> ranked_;
+  Kept<std::int32_t> heap_;
+  Kept<std::int32_t> ranked_;
 };
 
 double sum_exp(const TileMath& math, const float* x, float shift, std::int64_t n) {
@@ -164,9 +181,10 @@ class Draw {
   [[nodiscard]] bool is_likely(std::int32_t token) const { return min_p_ <= 0.0F || weight(token) >= min_p_; }
 
   // What min-p leaves, by rising id.
-  [[nodiscard]] std::vector<std::int32_t> likely() const {
+  [[nodiscard]] Kept<std::int32_t> likely() const {
     const float least = std::log(min_p_) - 1e-3F;  // below it no exponential is needed
-    std::vector<std::int32_t> ids;
+    Kept<std::int32_t> ids;
+    ids.reserve(static_cast<std::size_t>(vocab_));
     for (std::int32_t j = 0; j < vocab_; ++j) {
       if (scaled_[j] >= least && is_likely(j)) ids.push_back(j);
     }
@@ -174,7 +192,7 @@ class Draw {
   }
 
   // What min-p, top-k and top-p leave, by rising id.
-  [[nodiscard]] std::vector<std::int32_t> ranked() const {
+  [[nodiscard]] Kept<std::int32_t> ranked() const {
     Ranking ranking(scaled_, vocab_);
     const auto most = static_cast<std::size_t>(top_k_);
     const auto is_left = [&](std::size_t rank) {
@@ -189,7 +207,8 @@ class Draw {
       mass = sum_exp(math_, scaled_, 0.0F, vocab_);
     }
     const double border = top_p_ < 1.0F ? static_cast<double>(top_p_) * mass : std::numeric_limits<double>::infinity();
-    std::vector<std::int32_t> ids;
+    Kept<std::int32_t> ids;
+    ids.reserve(static_cast<std::size_t>(vocab_));
     double before = 0.0;
     for (std::size_t i = 0; is_left(i) && (i == 0 || before < border); ++i) {
       ids.push_back(ranking.at(i));
@@ -199,7 +218,7 @@ class Draw {
     return ids;
   }
 
-  [[nodiscard]] std::int32_t among(const std::vector<std::int32_t>& ids) const {
+  [[nodiscard]] std::int32_t among(const Kept<std::int32_t>& ids) const {
     if (ids.empty()) return -1;  // no logit is a number
     double mass = 0.0;
     for (const std::int32_t token : ids) mass += weight(token);
@@ -256,7 +275,8 @@ void tell_tops(const Row& row, const float* raw, std::int64_t vocab, float large
   const TensorView &ids = row.args[TERN_SAMPLE_TOP_IDS], &logprobs = row.args[TERN_SAMPLE_TOP_LOGPROBS];
   if (!ids.present()) return;
   const auto tops = static_cast<std::size_t>(ids.dim(1));
-  std::vector<std::int32_t> best;  // so far, the likeliest first
+  Kept<std::int32_t> best;  // so far, the likeliest first
+  best.reserve(tops);
   for (std::int32_t j = 0; j < vocab && tops > 0; ++j) {
     if (best.size() == tops && !(raw[j] > raw[best.back()])) continue;
     if (best.size() == tops) best.pop_back();

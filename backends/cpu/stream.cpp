@@ -262,14 +262,26 @@ tern_status capture_update(tern_capture capture, tern_stream stream, const tern_
     }
     const std::lock_guard lock(capture->capture->mutex);
     auto& nodes = capture->capture->nodes;
-    std::vector<std::pair<Capture::Launch*, HostArgs>> checked;  // all before any is changed
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::uint64_t node = updates[i].node;
-      auto* launch = node < nodes.size() ? std::get_if<Capture::Launch>(&nodes[node]) : nullptr;
-      if (launch == nullptr) return fail(TERN_INVALID_ARGUMENT, cat("capture_update: node ", node, " is no launch"));
-      checked.emplace_back(launch, copy_host_args(*launch->bound->plan, updates[i].host_args));
+    const auto launch_at = [&](std::uint64_t node) {
+      return node < nodes.size() ? std::get_if<Capture::Launch>(&nodes[node]) : nullptr;
+    };
+    for (std::uint32_t i = 0; i < count; ++i) {  // all before any is changed
+      const auto* launch = launch_at(updates[i].node);
+      if (launch == nullptr) {
+        return fail(TERN_INVALID_ARGUMENT, cat("capture_update: node ", updates[i].node, " is no launch"));
+      }
+      if (updates[i].host_args != nullptr) {
+        require(tern_plugin_check_host_args(&*launch->bound->plan->desc, updates[i].host_args));
+      }
     }
-    for (auto& [launch, host_args] : checked) launch->host_args = std::move(host_args);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      auto* launch = launch_at(updates[i].node);
+      if (updates[i].host_args == nullptr) {
+        launch->host_args = HostArgs();
+      } else {
+        launch->host_args.replace(*launch->bound->plan->desc, updates[i].host_args);
+      }
+    }
     return TERN_OK;
   });
 }

@@ -447,12 +447,12 @@ typedef struct tern_attention_backward_attrs {
   int32_t max_seqlen_k; /* no sequence has more keys */
 } tern_attention_backward_attrs;
 
-/* kv_write: k_cache[slot] = k, v_cache[slot] = v; block 0 takes rows of padding, and nobody reads it
- *   in k [rows, kv_heads, head_dim] float
- *   in v [rows, kv_heads, value_dim] float, optional
+/* kv_write: k_cache[slot] = k, v_cache[slot] = v; floats rounded to the cache's dtype, others copied; block 0 takes rows of padding, and nobody reads it
+ *   in k [rows, kv_heads, head_dim] any
+ *   in v [rows, kv_heads, value_dim] any, optional
  *   in slots [rows]: block * block_size + offset; padding: in block 0 i32
- *   in/out k_cache [blocks, block_size, kv_heads, head_dim] float
- *   in/out v_cache [blocks, block_size, kv_heads, value_dim]; present iff v is float, optional
+ *   in/out k_cache [blocks, block_size, kv_heads, head_dim] any
+ *   in/out v_cache [blocks, block_size, kv_heads, value_dim]; present iff v is any, optional
  */
 enum {
   TERN_OP_KV_WRITE = 24,
@@ -468,7 +468,7 @@ enum {
  *   in q [q_rows, heads, head_dim] float
  *   in k_cache [blocks, block_size, kv_heads, head_dim] float
  *   in v_cache [blocks, block_size, kv_heads, value_dim] float
- *   in block_table [sequences, max_blocks]: unused entries are 0 i32
+ *   in block_table [sequences, max_blocks]: unused entries name any block i32
  *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
  *   in kv_lens [sequences], this step's rows included i32, lengths: also in host_args
  *   in sinks [heads] f32, optional
@@ -551,7 +551,7 @@ enum {
   TERN_ADAMW_NUM_ARGS = 6
 };
 
-/* sample: penalties over the history, then bias, then mask, then temperature, then min-p, top-k, top-p; ids drawn by inverse transform over the kept tokens in order of their ids with uniform[row]; logprob of the drawn token under log_softmax of the untouched logits
+/* sample: penalties over the history (token t of row r is history[history_table[r, t / block_size], t % block_size]), then bias, then mask, then temperature, then min-p, top-k, top-p; ids drawn by inverse transform over the kept tokens in order of their ids with uniform[row]; logprob of the drawn token under log_softmax of the untouched logits
  *   in logits [rows, vocab] f32
  *   in temperature [rows]; 0: greedy f32
  *   in top_k [rows]; 0: off i32
@@ -560,9 +560,9 @@ enum {
  *   in repetition [rows]; 1: off f32, optional
  *   in presence [rows]; 0: off f32, optional
  *   in frequency [rows]; 0: off f32, optional
- *   in history [rows, history]: earlier tokens i32, optional
- *   in history_len [rows]: entries that count i32, optional
- *   in output_begin [rows]: history from here on was generated i32, optional
+ *   in history [blocks, block_size]: earlier tokens; block 0 is nobody's i32, optional
+ *   in history_len [rows]: earlier tokens of the row i32, optional
+ *   in output_begin [rows]: its tokens from here on were generated i32, optional
  *   in bias_ids [rows, biases]: tokens i32, optional
  *   in bias [rows, biases]: added to their logits f32, optional
  *   in mask [rows, ceil(vocab / 32)]: bit 1 allows u32, optional
@@ -571,6 +571,7 @@ enum {
  *   out logprob [rows] f32
  *   out top_ids [rows, tops]: the most likely tokens i32, optional
  *   out top_logprobs [rows, tops] f32, optional
+ *   in history_table [rows, max_blocks]: the blocks of history that hold its tokens i32, optional
  */
 enum {
   TERN_OP_SAMPLE = 28,
@@ -593,7 +594,8 @@ enum {
   TERN_SAMPLE_LOGPROB = 16,
   TERN_SAMPLE_TOP_IDS = 17,
   TERN_SAMPLE_TOP_LOGPROBS = 18,
-  TERN_SAMPLE_NUM_ARGS = 19
+  TERN_SAMPLE_HISTORY_TABLE = 19,
+  TERN_SAMPLE_NUM_ARGS = 20
 };
 
 /* softcap: y = cap * tanh(x / cap)

@@ -197,11 +197,11 @@ static const tern_arg_signature tern_attention_backward_args[] = {
     {"dsinks", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
 };
 static const tern_arg_signature tern_kv_write_args[] = {
-    {"k", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
-    {"v", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"k", TERN_DTYPES_ANY, TERN_ROLE_INPUT, 0, -1},
+    {"v", TERN_DTYPES_ANY, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"slots", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
-    {"k_cache", TERN_DTYPES_FLOAT, TERN_ROLE_STATE, 0, -1},
-    {"v_cache", TERN_DTYPES_FLOAT, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
+    {"k_cache", TERN_DTYPES_ANY, TERN_ROLE_STATE, 0, -1},
+    {"v_cache", TERN_DTYPES_ANY, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
 };
 static const tern_arg_signature tern_attention_paged_args[] = {
     {"q", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
@@ -256,6 +256,7 @@ static const tern_arg_signature tern_sample_args[] = {
     {"logprob", 1u << TERN_F32, TERN_ROLE_OUTPUT, 0, -1},
     {"top_ids", 1u << TERN_I32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
     {"top_logprobs", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
+    {"history_table", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
 };
 static const tern_arg_signature tern_softcap_args[] = {
     {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
@@ -281,7 +282,7 @@ static const tern_arg_signature tern_fill_args[] = {
 
 enum {
   TERN_OP_SIGNATURE_COUNT = 32,
-  TERN_OP_MAX_ARGS = 19,
+  TERN_OP_MAX_ARGS = 20,
   TERN_OP_MAX_ATTRS = 6 /* of 4 bytes each */
 };
 static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {

@@ -23,13 +23,16 @@ struct Row {
 void penalise(const Row& row, std::vector<double>& z) {
   const Tensor& history = input(row.call, TERN_SAMPLE_HISTORY);
   if (!history.present()) return;
+  const Tensor& table = input(row.call, TERN_SAMPLE_HISTORY_TABLE);
   const double repetition = row.real(TERN_SAMPLE_REPETITION);
   const double presence = row.real(TERN_SAMPLE_PRESENCE);
   const double frequency = row.real(TERN_SAMPLE_FREQUENCY);
   const std::int64_t begin = row.integer(TERN_SAMPLE_OUTPUT_BEGIN);
   std::unordered_map<std::int64_t, int> generated;  // token -> times; 0: only in the prompt
   for (std::int64_t i = 0; i < row.integer(TERN_SAMPLE_HISTORY_LEN); ++i) {
-    const std::int64_t token = history.integer.at(static_cast<std::size_t>(row.r * history.size(1) + i));
+    const std::int64_t block = table.integer.at(static_cast<std::size_t>(row.r * table.size(1) + i / history.size(1)));
+    const std::int64_t token =
+        history.integer.at(static_cast<std::size_t>(block * history.size(1) + i % history.size(1)));
     if (token < 0 || token >= static_cast<std::int64_t>(z.size())) continue;
     generated[token] += i >= begin ? 1 : 0;
   }

@@ -156,6 +156,7 @@ std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<st
   engine::Sequence sequence;
   sequence.tokens = tokens;
   sequence.prompt_length = count;
+  sequence.seat = 2;
   for (std::int64_t block = cache.num_blocks(); block > cache.num_blocks() / 2; --block)
     sequence.blocks.push_back(static_cast<std::int32_t>(block));
   std::vector<float> out;

@@ -2,8 +2,10 @@
 #ifndef TERN_PLUGIN_GUARDED_H
 #define TERN_PLUGIN_GUARDED_H
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
@@ -96,6 +98,20 @@ class HostArgs {
     require(tern_plugin_copy_host_args(&desc, given, &copy_));
     block_.reset(copy_.arrays);
   }
+  // The same in place of what was copied before, and in its memory where the sizes are equal.
+  void replace(const tern_op_desc& desc, const tern_host_args* given) {
+    if (!fits(desc, given)) {
+      *this = HostArgs(desc, given);
+      return;
+    }
+    require(tern_plugin_check_host_args(&desc, given));
+    std::memcpy(copy_.counts, given->counts, sizeof copy_.counts);
+    for (std::uint32_t i = 0; i < copy_.num_arrays; ++i) {
+      const auto count = static_cast<std::size_t>(copy_.arrays[i].count);
+      auto* data = const_cast<std::int32_t*>(copy_.arrays[i].data);  // in the block that this owns
+      if (count > 0) std::memcpy(data, given->arrays[i].data, count * sizeof *data);
+    }
+  }
   // Null: none were given, every entry of the capacities counts.
   [[nodiscard]] const std::int64_t* counts() const { return copy_.given != 0 ? copy_.counts : nullptr; }
   [[nodiscard]] std::span<const tern_host_array> arrays() const {
@@ -103,6 +119,14 @@ class HostArgs {
   }
 
  private:
+  [[nodiscard]] bool fits(const tern_op_desc& desc, const tern_host_args* given) const {
+    if (given == nullptr || copy_.given == 0 || given->arrays == nullptr) return false;
+    if (std::min(given->num_arrays, tern_plugin_num_lengths(desc.op)) != copy_.num_arrays) return false;
+    for (std::uint32_t i = 0; i < copy_.num_arrays; ++i) {
+      if (given->arrays[i].count != copy_.arrays[i].count) return false;
+    }
+    return true;
+  }
   tern_plugin_host_args copy_{};
   std::unique_ptr<tern_host_array, Free> block_;
 };

@@ -195,6 +195,16 @@ TEST(CpuOps, RowsMoved) {
            {}},
           "kv_write");
   });
+  check({TERN_OP_KV_WRITE,
+         {integers(make_desc(TERN_I32, {2, 1, 1}), {INT32_MIN, 16777217}),
+          {},
+          integers(make_desc(TERN_I32, {2}), {5, 3}),
+          integers(make_desc(TERN_I32, {2, 4, 1, 1}), {9, 9, 9, 9, 1, 2, 3, 4}),
+          {}},
+         {},
+         0,
+         {}},
+        "kv_write i32");
   check({TERN_OP_GATHER_ROWS,
          {integers(make_desc(TERN_I16, {3, 2, 2}), {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}),
           integers(make_desc(TERN_I32, {2}), {2, -1}), blank(make_desc(TERN_I16, {2, 2, 2}))},
@@ -379,9 +389,10 @@ Call sample_call(std::int64_t rows, std::int64_t vocab, float temperature, int t
   const auto i = [&](std::int64_t value) {
     return integers(make_desc(TERN_I32, {rows}), std::vector<std::int64_t>(static_cast<std::size_t>(rows), value));
   };
-  std::vector<std::int64_t> history;
+  std::vector<std::int64_t> history, table;  // blocks of 4 tokens, two a row, from the last on
   Arg uniform = blank(make_desc(TERN_F32, {rows}));
-  for (std::int64_t n = 0; n < rows * 6; ++n) history.push_back(n * 5 % vocab);
+  for (std::int64_t n = 0; n < (2 * rows + 1) * 4; ++n) history.push_back(n * 5 % vocab);
+  for (std::int64_t n = 0; n < 2 * rows; ++n) table.push_back(2 * rows - n);
   for (std::int64_t r = 0; r < rows; ++r) {
     const float number = static_cast<float>(r * 37 % 101) / 101.0F;
     std::memcpy(uniform.bytes.data() + 4 * r, &number, 4);
@@ -395,8 +406,8 @@ Call sample_call(std::int64_t rows, std::int64_t vocab, float temperature, int t
            f(1.3F),
            f(0.4F),
            f(0.2F),
-           integers(make_desc(TERN_I32, {rows, 6}), history),
-           i(5),
+           integers(make_desc(TERN_I32, {2 * rows + 1, 4}), history),
+           i(7),
            i(2),
            {},
            {},
@@ -405,7 +416,8 @@ Call sample_call(std::int64_t rows, std::int64_t vocab, float temperature, int t
            blank(make_desc(TERN_I32, {rows})),
            blank(make_desc(TERN_F32, {rows})),
            blank(make_desc(TERN_I32, {rows, std::min<std::int64_t>(vocab, 8)})),
-           blank(make_desc(TERN_F32, {rows, std::min<std::int64_t>(vocab, 8)}))},
+           blank(make_desc(TERN_F32, {rows, std::min<std::int64_t>(vocab, 8)})),
+           integers(make_desc(TERN_I32, {rows, 2}), table)},
           {},
           0,
           {}};

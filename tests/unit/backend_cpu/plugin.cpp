@@ -67,6 +67,7 @@ void compare(const Call& call, const std::vector<Arg>& before, const std::vector
     const auto dtype = call.args[i].desc.dtype;
     for (std::size_t e = 0; e < want.integer.size(); ++e) {
       if (!want.others.empty() && !want.others[e].empty()) continue;
+      if (!want.slack.empty() && std::isinf(want.slack[e])) continue;  // open
       ASSERT_EQ(got.integer[e], want.integer[e]) << "argument " << i << " element " << e;
     }
     ASSERT_EQ(got.real.size(), want.real.size());

@@ -139,6 +139,8 @@ TEST(CaseText, IndicesOutOfBoundsAreRefused) {
       {TERN_OP_KV_WRITE, "slots", 0, -1, "slots[0]: expected 0 to "},
       {TERN_OP_LINEAR_CROSS_ENTROPY, "targets", 0, 1 << 20, "targets[0]: expected -1 to "},
       {TERN_OP_SAMPLE, "history_len", 0, 1 << 20, "history_len[0]: expected 0 to "},
+      {TERN_OP_SAMPLE, "history_table", 0, 1 << 20, "history_table[0]: expected 1 to "},
+      {TERN_OP_SAMPLE, "history_table", 0, 0, "history_table[0]: expected 1 to "},
       {TERN_OP_ATTENTION, "cu_seqlens_q", 0, 1, "cu_seqlens_q[0]: expected 0, found 1"},
       {TERN_OP_ATTENTION, "cu_seqlens_q", 1, 1 << 20, "cu_seqlens_q[1]: expected 0 to "},
       {TERN_OP_ATTENTION, "cu_seqlens_k", 2, 0, "cu_seqlens_k[2]: expected "},

@@ -33,14 +33,17 @@ TEST(CacheEngine, TakesWhatTheBudgetHoldsAndNoMoreThanTheSeatsCouldUse) {
   const CacheEngine roomy(model.store, specs_of(model), options);
   EXPECT_EQ(roomy.num_blocks() * roomy.block_size(), 4 * 64);
   const auto reserved = static_cast<std::uint64_t>(roomy.block_size());  // block 0 of every cache
-  EXPECT_EQ(roomy.bytes(), (4U * 64 + reserved) * 256);
+  const auto tables = [](const CacheEngine& cache) {
+    return 5U * 4 * 64 / static_cast<std::uint64_t>(cache.block_size());
+  };
+  EXPECT_EQ(roomy.bytes(), (4U * 64 + reserved) * (256 + 4) + tables(roomy));
   EXPECT_EQ(roomy.capacity().num_blocks, roomy.num_blocks() + 1);
-  options.memory = 100 * 256;  // a hundred tokens
+  options.memory = 100 * (256 + 4) + tables(roomy);  // a hundred tokens with their ids
   const CacheEngine tight(model.store, specs_of(model), options);
   EXPECT_EQ(tight.num_blocks(), 100 / tight.block_size() - 1);
   EXPECT_LE(tight.bytes(), options.memory);
   options.dtype = TERN_F32;
-  options.memory *= 2;
+  options.memory += 100 * 256;
   const CacheEngine wide(model.store, specs_of(model), options);
   EXPECT_EQ(wide.num_blocks(), tight.num_blocks());
 }
@@ -49,10 +52,10 @@ TEST(CacheEngine, ServesShorterSequencesWhereItMay) {
   const auto model = tiny_model();
   CacheOptions options;
   options.max_model_len = 4096;
-  options.memory = 100 * 512;
+  options.memory = 100 * (512 + 4) + 2 * 4 * 256;  // a hundred tokens, and the tables of two seats
   EXPECT_EQ(
       error_of([&] { const CacheEngine cache(model.store, specs_of(model), options); }),
-      "the key-value cache needs 2.01 MiB for one sequence of 4096 tokens, and --kv_cache_memory allows 50.0 KiB; "
+      "the key-value cache needs 2.03 MiB for one sequence of 4096 tokens, and --kv_cache_memory allows 52.4 KiB; "
       "raise --kv_cache_memory or lower --max_model_len.");
   options.shorten = true;
   const CacheEngine cache(model.store, specs_of(model), options);
@@ -104,9 +107,13 @@ TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
           model.store->upload(name, rubbish);
         }
       }
+      const std::string tokens = nn::token_cache_name(engine.cache().capacity().scope);
+      model.store->upload(tokens, std::vector<std::byte>(total_bytes(model.store->at(tokens).desc), std::byte(byte)));
       std::vector<SequenceId> ids;
       for (const std::int32_t length : {1, 15, 16, 17, 40}) {
-        ids.push_back(engine.add_request(prompt_of(length, length), greedy(10)).value());
+        SamplingParams params = greedy(10);
+        params.presence_penalty = length % 2 == 0 ? 0.5F : 0.0F;  // looks at earlier tokens
+        ids.push_back(engine.add_request(prompt_of(length, length), params).value());
       }
       Drawn drawn;
       drawn.run(engine);

@@ -38,6 +38,7 @@ std::vector<Step> decode(models::LoadedModel& model, const std::vector<std::int3
   Sequence sequence;
   sequence.tokens = ids;
   sequence.prompt_length = static_cast<std::int64_t>(ids.size());
+  sequence.seat = 1;
   for (std::int64_t block = 1; block <= cache.num_blocks(); ++block)
     sequence.blocks.push_back(static_cast<std::int32_t>(block));
   std::vector<Step> out;
@@ -64,6 +65,7 @@ TEST(ModelRunner, StepsOfOneTokenASequenceAreDecoding) {
   for (Sequence& sequence : sequences) {
     sequence.tokens = prompt_of(3, 5);
     sequence.prompt_length = 3;
+    sequence.seat = static_cast<std::int32_t>(&sequence - sequences.data()) + 1;
     ASSERT_TRUE(cache.pool().grow(sequence.blocks, 5));
   }
   const auto step = [&](std::int64_t begin, std::int64_t first, std::int64_t second) {

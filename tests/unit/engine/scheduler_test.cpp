@@ -172,6 +172,133 @@ TEST(Scheduler, AnyArrivalsEndAndLittleIsComputedTwice) {
   }
 }
 
+// What a step looks like from outside.
+struct SeenPart {
+  SequenceId id;
+  std::int64_t begin, count;
+  bool samples;
+  std::int32_t seat;
+  std::vector<std::int32_t> blocks;
+  friend bool operator==(const SeenPart&, const SeenPart&) = default;
+};
+std::vector<SeenPart> seen(const Batch& batch) {
+  std::vector<SeenPart> out;
+  for (const auto& part : batch) {
+    const Sequence& s = *part.sequence;
+    out.push_back({s.id, part.begin, part.count, part.samples, s.seat, s.blocks});
+  }
+  return out;
+}
+
+struct Course {
+  std::vector<std::vector<SeenPart>> steps;
+  std::int64_t prepared = 0;  // steps that came as they were prepared
+  std::int64_t preemptions = 0;
+};
+
+// Requests that come, end and are taken out at random times. Preparing must change nothing.
+Course course_of(const Load& load, std::uint64_t seed, bool prepares) {
+  constexpr std::int64_t kRequests = 15;
+  BlockPool cache(load.blocks, 4);
+  Scheduler scheduler({load.seats, load.batch}, cache);
+  Course course;
+  std::int64_t added = 0;
+  for (std::uint32_t step = 0; step < 5000 && (added < kRequests || !scheduler.idle()); ++step) {
+    const auto bits = philox(seed, {step, 0, 0, 0});
+    if (added < kRequests && bits[0] % 5 == 0) scheduler.add(prompt(added++, 1 + bits[1] % load.longest_prompt));
+    if (bits[0] % 11 == 0) (void)scheduler.remove(bits[2] % kRequests);
+    const Batch& batch = scheduler.schedule();
+    course.prepared += scheduler.was_prepared() ? 1 : 0;
+    course.steps.push_back(seen(batch));
+    if (prepares && bits[3] % 7 != 0) {
+      if (const Batch* next = scheduler.prepare()) {
+        EXPECT_FALSE(next->empty());
+        if (bits[3] % 5 == 0) next = scheduler.prepare();  // again, in place of the first
+        EXPECT_NE(next, nullptr);
+      }
+    }
+    for (const auto& part : batch) {
+      Sequence& sequence = *part.sequence;
+      sequence.computed = part.begin + part.count;
+      if (!part.samples) continue;
+      const auto end = philox(seed, {step, 1, static_cast<std::uint32_t>(sequence.id), 0})[0];
+      if (end % 13 == 0 || sequence.generated() >= load.longest_answer) {
+        sequence.finish = FinishReason::stop;
+        if (end % 2 == 0) continue;  // and not even a token
+      }
+      sequence.tokens.push_back(2);
+    }
+    (void)scheduler.collect_finished();
+  }
+  EXPECT_TRUE(scheduler.idle());
+  EXPECT_EQ(cache.num_free(), load.blocks) << "blocks were lost";
+  course.preemptions = scheduler.num_preemptions();
+  return course;
+}
+
+TEST(Scheduler, PreparingAStepChangesNoStep) {
+  const Load loads[] = {{},
+                        {.blocks = 40, .seats = 16, .batch = 64, .longest_prompt = 40, .longest_answer = 100},
+                        {.blocks = 55, .seats = 6, .batch = 16, .longest_prompt = 100, .longest_answer = 16}};
+  for (const Load& load : loads) {
+    std::int64_t prepared = 0, steps = 0, preemptions = 0;
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+      const Course plain = course_of(load, seed, false);
+      const Course course = course_of(load, seed, true);
+      ASSERT_EQ(course.steps, plain.steps) << "seed " << seed << ", " << load.blocks << " blocks";
+      EXPECT_EQ(plain.prepared, 0);
+      prepared += course.prepared;
+      preemptions += course.preemptions;
+      steps += static_cast<std::int64_t>(course.steps.size());
+    }
+    EXPECT_GT(prepared, steps / 4) << "of " << steps;
+    EXPECT_LT(prepared, steps);
+    EXPECT_GT(preemptions, 0);
+  }
+}
+
+TEST(Scheduler, KnowsTheNextStepWhileNobodyComesOrGoes) {
+  BlockPool cache(64, 4);
+  Scheduler scheduler({4, 100}, cache);
+  scheduler.add(prompt(0, 5));
+  scheduler.add(prompt(1, 9));
+  for (int step = 0; step < 20; ++step) {
+    const Batch& batch = scheduler.schedule();
+    EXPECT_EQ(scheduler.was_prepared(), step > 0);
+    const Batch* next = scheduler.prepare();
+    ASSERT_NE(next, nullptr);
+    ASSERT_EQ(next->size(), 2U);
+    EXPECT_EQ((*next)[1].begin, 9 + step);
+    carry_out(batch, 100);
+  }
+  scheduler.add(prompt(2, 3));
+  EXPECT_EQ(scheduler.schedule().size(), 3U) << "who comes waits for a step that was prepared without it";
+  EXPECT_FALSE(scheduler.was_prepared());
+}
+
+// Two sequences in one row of the block tables would read each other's keys.
+TEST(Scheduler, WhoRunsHasASeatOfItsOwn) {
+  BlockPool cache(12, 4);
+  Scheduler scheduler({3, 16}, cache);
+  std::set<std::int32_t> used;
+  for (SequenceId id = 0; id < 12; ++id) scheduler.add(prompt(id, 3 + id));
+  for (int step = 0; step < 500 && !scheduler.idle(); ++step) {
+    const Batch& batch = scheduler.schedule();
+    std::set<std::int32_t> seats;
+    for (const auto& part : batch) {
+      EXPECT_GE(part.sequence->seat, 1);
+      EXPECT_LE(part.sequence->seat, 3);
+      EXPECT_TRUE(seats.insert(part.sequence->seat).second);
+      used.insert(part.sequence->seat);
+    }
+    carry_out(batch, 10);
+    for (const auto& sequence : scheduler.collect_finished()) EXPECT_EQ(sequence->seat, 0);
+  }
+  EXPECT_TRUE(scheduler.idle());
+  EXPECT_GT(scheduler.num_preemptions(), 0);
+  EXPECT_EQ(used.size(), 3U);
+}
+
 TEST(Scheduler, TakesOutWhatWaitsAndWhatRuns) {
   BlockPool cache(8, 4);
   Scheduler scheduler({1, 8}, cache);

@@ -15,15 +15,18 @@
 
 namespace tern::engine {
 
-inline models::LoadedModel tiny_model(const std::string& name = "llama-tied", tern_dtype dtype = TERN_F32) {
-  static const auto backend = accel::Backend::load(std::filesystem::path(TERN_PLUGIN_DIR) / "libtern_cpu.so").value();
+inline models::LoadedModel tiny_model_on(const accel::DevicePtr& device, const std::string& name = "llama-tied",
+                                         tern_dtype dtype = TERN_F32) {
   const auto folder = std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
   auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(folder).value());
   models::LoadOptions options;
   options.dtype = dtype;
-  return models::load_model(models::read_config(*source).value(), source, accel::Device::open(backend, 0).value(),
-                            options)
-      .value();
+  return models::load_model(models::read_config(*source).value(), source, device, options).value();
+}
+
+inline models::LoadedModel tiny_model(const std::string& name = "llama-tied", tern_dtype dtype = TERN_F32) {
+  static const auto backend = accel::Backend::load(std::filesystem::path(TERN_PLUGIN_DIR) / "libtern_cpu.so").value();
+  return tiny_model_on(accel::Device::open(backend, 0).value(), name, dtype);
 }
 
 inline tokenizer::Tokenizer any_tokenizer() {

@@ -54,6 +54,8 @@ class AttentionScores : public testing::TestWithParam<Scores> {
       store_->create(cache, make_desc(TERN_F32, {3, 4, 1, kHeadDim}));
       store_->fill_zero(cache);
     }
+    store_->create(nn::token_cache_name(""), make_desc(TERN_I32, {3, 4, 1, 1}));
+    store_->create(nn::block_tables_name(""), make_desc(TERN_I32, {2, 2, 1, 1}));
   }
   void put(const std::string& name, const std::vector<std::int64_t>& shape, const std::vector<float>& values) {
     store_->create(name, make_desc(TERN_F32, shape));
@@ -95,6 +97,7 @@ class AttentionScores : public testing::TestWithParam<Scores> {
       capacity.paged->max_blocks = 2;
       capacity.paged->num_blocks = 3;
       capacity.paged->block_size = 4;
+      capacity.paged->num_seats = 2;
     }
     const nn::TokenInputs inputs = nn::declare_tokens(graph, capacity);
     nn::AttentionConfig config;
@@ -112,7 +115,9 @@ class AttentionScores : public testing::TestWithParam<Scores> {
     columns.cu_seqlens.push_back(kTokens);
     if (paged) {
       columns.slots = {8, 9, 10, 11, 4};
-      columns.block_table = {2, 1};
+      columns.seats = {1};
+      columns.table_slots = {2, 3};
+      columns.table_values = {2, 1};
       columns.kv_lens = {kTokens};
     }
     graph::RunInputs run;

@@ -1,0 +1,144 @@
+#include "engine/step_inputs.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/philox.h"
+
+namespace tern::engine {
+namespace {
+
+// Philox keyed by data, not by place: whatever runs beside a request, it draws the same numbers.
+float uniform_of(const SamplingParams& p, std::int64_t length) {
+  const std::uint64_t key = mix_key(mix_key(mix_key(p.seed, p.request), p.sample), static_cast<std::uint64_t>(length));
+  return uniform24(philox(key, {0, 0, 0, 0})[0]);
+}
+
+}  // namespace
+
+SamplingInputs declare_sampling(graph::Graph& graph, std::int64_t rows, bool penalties) {
+  const auto of_rows = [&](const char* name, tern_dtype dtype) {
+    return nn::declare_row_input(graph, name, dtype, rows);
+  };
+  SamplingInputs in;
+  in.temperature = of_rows("temperature", TERN_F32);
+  in.top_k = of_rows("top_k", TERN_I32);
+  in.top_p = of_rows("top_p", TERN_F32);
+  in.min_p = of_rows("min_p", TERN_F32);
+  in.uniform = of_rows("uniform", TERN_F32);
+  if (!penalties) return in;
+  in.repetition = of_rows("repetition", TERN_F32);
+  in.presence = of_rows("presence", TERN_F32);
+  in.frequency = of_rows("frequency", TERN_F32);
+  in.row_seats = of_rows("row_seats", TERN_I32);
+  in.history_len = of_rows("history_len", TERN_I32);
+  in.output_begin = of_rows("output_begin", TERN_I32);
+  return in;
+}
+
+template <typename Fn>
+void StepInputs::each_column(Fn&& with) {
+  with("ids", ids_);
+  with("positions", positions_);
+  with("cu_seqlens", cu_seqlens_);
+  with("rows", rows_);
+  with("slots", slots_);
+  with("kv_lens", kv_lens_);
+  with("seats", seats_);
+  with("table_slots", table_slots_);
+  with("table_values", table_values_);
+  with("temperature", temperature_);
+  with("top_k", top_k_);
+  with("top_p", top_p_);
+  with("min_p", min_p_);
+  with("uniform", uniform_);
+  if (!penalties_) return;
+  with("repetition", repetition_);
+  with("presence", presence_);
+  with("frequency", frequency_);
+  with("row_seats", row_seats_);
+  with("history_len", history_len_);
+  with("output_begin", output_begin_);
+}
+
+StepInputs::StepInputs(graph::Program& program, const nn::PagedCapacity& cache, bool penalties)
+    : program_(program), cache_(cache), penalties_(penalties) {
+  each_column([&](const char* name, auto& column) { column.id = program.input_id(name); });
+  missing_.reserve(static_cast<std::size_t>(program.graph().desc(program.graph().find("seats")).shape[0]));
+}
+
+void StepInputs::fill(const Batch& batch) {
+  each_column([&](const char*, auto& column) {
+    column.data = reinterpret_cast<decltype(column.data)>(program_.input(column.id).data());
+  });
+  counts_ = {};
+  missing_.clear();
+  cu_seqlens_[0] = 0;
+  for (const ScheduledSequence& part : batch) add(part);
+  counts_[nn::kSequenceBounds] = counts_[nn::kSequences] + 1;
+}
+
+void StepInputs::add(const ScheduledSequence& part) {
+  add_tokens(part);
+  add_table_entries(part);
+  if (part.samples) add_sampling(part);
+  ++counts_[nn::kSequences];
+}
+
+void StepInputs::add_tokens(const ScheduledSequence& part) {
+  const Sequence& sequence = *part.sequence;
+  const std::int64_t block_size = cache_.block_size;
+  std::int64_t& at = counts_[nn::kTokens];
+  for (std::int64_t i = part.begin; i < part.begin + part.count; ++i, ++at) {
+    const std::int64_t block = sequence.blocks[static_cast<std::size_t>(i / block_size)];
+    if (i < sequence.length()) {
+      ids_[at] = sequence.tokens[static_cast<std::size_t>(i)];
+    } else {
+      missing_.push_back({&sequence, i, at});
+    }
+    positions_[at] = static_cast<std::int32_t>(i);
+    slots_[at] = static_cast<std::int32_t>(block * block_size + i % block_size);
+  }
+  cu_seqlens_[counts_[nn::kSequences] + 1] = static_cast<std::int32_t>(at);
+  kv_lens_[counts_[nn::kSequences]] = static_cast<std::int32_t>(part.begin + part.count);
+  seats_[counts_[nn::kSequences]] = sequence.seat;
+}
+
+// The blocks that this part is the first to reach. A sequence that lost its seat begins again at its first token.
+void StepInputs::add_table_entries(const ScheduledSequence& part) {
+  const Sequence& sequence = *part.sequence;
+  std::int64_t& at = counts_[nn::kTableEntries];
+  for (std::int64_t b = (part.begin + cache_.block_size - 1) / cache_.block_size;
+       b * cache_.block_size < part.begin + part.count; ++b, ++at) {
+    table_slots_[at] = static_cast<std::int32_t>(sequence.seat * cache_.max_blocks + b);
+    table_values_[at] = sequence.blocks[static_cast<std::size_t>(b)];
+  }
+}
+
+void StepInputs::add_sampling(const ScheduledSequence& part) {
+  const SamplingParams& p = part.sequence->params;
+  const std::int64_t length = part.begin + part.count;
+  const std::int64_t row = counts_[nn::kRows]++;
+  rows_[row] = static_cast<std::int32_t>(counts_[nn::kTokens]) - 1;
+  temperature_[row] = p.temperature;
+  top_k_[row] = p.top_k;
+  top_p_[row] = p.top_p;
+  min_p_[row] = p.min_p;
+  uniform_[row] = uniform_of(p, length);
+  if (!penalties_) return;
+  repetition_[row] = p.repetition_penalty;
+  presence_[row] = p.presence_penalty;
+  frequency_[row] = p.frequency_penalty;
+  row_seats_[row] = part.sequence->seat;
+  history_len_[row] = static_cast<std::int32_t>(length);
+  output_begin_[row] = static_cast<std::int32_t>(std::min(part.sequence->prompt_length, length));
+}
+
+void StepInputs::put_drawn() {
+  for (const Missing& missing : missing_) {
+    ids_[missing.token] = missing.sequence->tokens.at(static_cast<std::size_t>(missing.position));
+  }
+  missing_.clear();
+}
+
+}  // namespace tern::engine
