@@ -67,7 +67,8 @@ std::vector<std::int32_t> recipe_arguments(const Graph& graph, std::span<const s
 }
 
 accel::CompiledGraph compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
-                                     const accel::DevicePtr& device, accel::ChoiceCache& choices) {
+                                     const accel::DevicePtr& device, accel::ChoiceCache& choices,
+                                     const Counts& typical_counts) {
   const std::vector<std::int32_t> arguments = recipe_arguments(graph, nodes);
   std::map<std::int32_t, std::int32_t> argument_of;
   for (std::size_t a = 0; a < arguments.size(); ++a) argument_of[arguments[a]] = static_cast<std::int32_t>(a);
@@ -147,6 +148,7 @@ accel::CompiledGraph compile_segment(const Graph& graph, std::span<const std::in
   const std::string key = segment_key(graph, nodes);
   accel::PlanOptions options;
   options.choice = choices.remembered(key);
+  options.typical_counts = typical_counts;
   accel::CompiledGraph out = accel::compile_graph(device, desc, options, choices.recipe_dir());
   choices.remember(key, out.info.choice);
   return out;

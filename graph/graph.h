@@ -1,6 +1,7 @@
 // A computation in SSA form. Building one allocates nothing.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -13,6 +14,9 @@ namespace tern::graph {
 
 using ops::OpCall;
 using ops::Value;
+
+// Actual entries of dynamic dimensions, by slot.
+using Counts = std::array<std::int64_t, TERN_MAX_COUNTS>;
 
 enum class StorageKind {
   input,         // filled from the host before each run

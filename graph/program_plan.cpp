@@ -236,7 +236,9 @@ class Planner {
     const std::string key = desc.key();
     auto found = known.find(key);
     if (found == known.end()) {
-      found = known.emplace(key, choices_.plan(device, desc)).first;
+      accel::PlanOptions options;
+      options.typical_counts = p_.options.typical_counts;
+      found = known.emplace(key, choices_.plan(device, desc, options)).first;
       p_.report.library += found->second.info().library_bytes;
     }
     return &found->second;
@@ -250,7 +252,7 @@ class Planner {
           step.info = step.kernel->info();
           break;
         case StepKind::recipe:
-          step.compiled = compile_segment(graph(), step.nodes, p_.device, choices_);
+          step.compiled = compile_segment(graph(), step.nodes, p_.device, choices_, p_.options.typical_counts);
           step.info = step.compiled.info;
           p_.report.library += step.info.library_bytes;
           break;

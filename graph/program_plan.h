@@ -25,6 +25,7 @@ struct ProgramOptions {
   BindOptions bind;
   bool capture = false;                 // record the launches once and replay them, where the device can
   Packing packing = Packing::measured;  // of weights, into the device's private layout
+  Counts typical_counts{};              // of most runs, by slot; 0: unknown. Kernels are chosen for them
   // The inputs of the next run can be written while a run is under way: their staging memory is there twice.
   bool prepare_ahead = false;
   std::shared_ptr<Profile> profile;  // filled where given: every step is then waited for, and nothing is captured
@@ -35,9 +36,6 @@ struct ProgramOptions {
   // For tests: the wait between lanes, counted over the steps, that is left out.
   std::int32_t drop_wait = -1;
 };
-
-// Actual entries of dynamic dimensions, by slot.
-using Counts = std::array<std::int64_t, TERN_MAX_COUNTS>;
 
 // Bytes, by what takes them.
 struct MemoryReport {

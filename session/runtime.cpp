@@ -46,8 +46,11 @@ void write_trace(const Runtime& runtime) {
 
 std::unique_ptr<graph::Program> Runtime::build(const graph::Graph& graph,
                                                const std::shared_ptr<graph::TensorStore>& store,
-                                               std::shared_ptr<graph::Arena> arena) {
-  return graph::Program::build(graph, store, choices, program, host, std::move(arena));
+                                               std::shared_ptr<graph::Arena> arena,
+                                               const graph::Counts& typical_counts) {
+  graph::ProgramOptions options = program;
+  options.typical_counts = typical_counts;
+  return graph::Program::build(graph, store, choices, options, host, std::move(arena));
 }
 
 std::filesystem::path tern_home() {

@@ -30,11 +30,12 @@ struct Runtime {
   std::unique_ptr<accel::DeviceProfile> recording;  // what runs on the device, where a trace is asked for
   std::filesystem::path trace_file;
 
-  // A program over `store`'s tensors, in `arena` (graph/arena.h), or one of its own. Throws what graph::Program::build
-  // throws.
+  // A program over `store`'s tensors, in `arena` (graph/arena.h), or one of its own; `typical_counts` as of
+  // graph::ProgramOptions. Throws what graph::Program::build throws.
   [[nodiscard]] std::unique_ptr<graph::Program> build(const graph::Graph& graph,
                                                       const std::shared_ptr<graph::TensorStore>& store,
-                                                      std::shared_ptr<graph::Arena> arena = nullptr);
+                                                      std::shared_ptr<graph::Arena> arena = nullptr,
+                                                      const graph::Counts& typical_counts = {});
 };
 
 // $TERN_HOME, else $HOME/.cache/tern: bundled models, kernel choices, verdicts of probes.

@@ -79,7 +79,9 @@ graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
   if (!program) {
     TrainingGraphOptions options = options_;
     options.capacity = capacity;
-    program = runtime_.build(build_training_graph(model_, options), model_.store, arena_);
+    graph::Counts typical{};
+    typical[nn::kTokens] = std::min(options_.typical_tokens, capacity.tokens);
+    program = runtime_.build(build_training_graph(model_, options), model_.store, arena_, typical);
   }
   return *program;
 }

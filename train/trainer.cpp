@@ -25,6 +25,14 @@ Capacity capacity_of(const data::StepSource& steps) {
   return {bounds.tokens, bounds.samples, bounds.supervised, bounds.longest};
 }
 
+// The mean of a step's micro-batches: kernels are chosen for it, not for the longest sample that there is.
+std::int64_t typical_tokens(data::StepSource& steps) {
+  const data::StepPlan first = steps.plan(0, 0);
+  std::uint64_t tokens = 0;
+  for (const auto& micro : first.micro_batches) tokens += micro.tokens;
+  return static_cast<std::int64_t>(tokens / std::max<std::size_t>(first.micro_batches.size(), 1));
+}
+
 std::string schedule_name(ScheduleKind kind) {
   switch (kind) {
     case ScheduleKind::constant:
@@ -86,6 +94,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
         "constant_with_warmup for a warm-up");
   }
   options_.graph.capacity = capacity_of(training);
+  if (per_epoch) options_.graph.typical_tokens = typical_tokens(training);
   // Programs of a run take turns, so they share one arena. Training's needs the most of it: it's planned now, before
   // the first evaluation.
   const auto arena = std::make_shared<graph::Arena>(model.store->allocator());
@@ -99,6 +108,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
     eval.trainable.clear();
     eval.dropout = false;
     eval.capacity = capacity_of(*validation_);
+    eval.typical_tokens = typical_tokens(*validation_);
     eval_runner_ = std::make_unique<MicroBatchRunner>(model, eval, runtime, arena);
     (void)eval_runner_->prepare();
   }

@@ -25,6 +25,7 @@ struct Capacity {
 
 struct TrainingGraphOptions {
   Capacity capacity;
+  std::int64_t typical_tokens = 0;  // of most micro-batches; 0: unknown
   nn::Numerics numerics;
   float lora_dropout = 0.0F;
   std::map<std::string, nn::LoraLayer> adapters;  // by module
