@@ -50,6 +50,7 @@ std::vector<CapabilityResult> check_capabilities(Bench& bench) {
   flag("native_streams", TERN_CAP_NATIVE_STREAMS, check_native_streams);
   flag("profile", TERN_CAP_PROFILE, check_profile);
   flag("collectives", TERN_CAP_COLLECTIVES, check_collectives);
+  if (bench.device->can(TERN_CAP_COLLECTIVES)) may_skip("collectives of several ranks", check_collectives_of_ranks);
   flag("comm_abort", TERN_CAP_COMM_ABORT, check_comm_abort);
   flag("whole_graph", TERN_CAP_WHOLE_GRAPH, check_whole_graph);
   if (bench.device->can(TERN_CAP_WHOLE_GRAPH)) may_skip("graphs of several ops", check_graph_chain);

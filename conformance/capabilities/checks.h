@@ -31,6 +31,9 @@ std::string check_device_counts(Bench& bench, bool set);
 std::string check_collectives(Bench& bench, bool set);
 std::string check_comm_abort(Bench& bench, bool set);
 
+// comm_ranks.cpp: on as many devices as the backend has, up to three
+std::string check_collectives_of_ranks(Bench& bench, std::string& skipped);
+
 // kernels.cpp
 std::string check_refusal(Bench& bench);
 std::string check_whole_graph(Bench& bench, bool set);

@@ -14,7 +14,8 @@ RuntimeState& runtime_state() {
 
 std::vector<RuntimeMistake> runtime_mistakes() {
   std::vector<RuntimeMistake> out;
-  for (const auto list : {memory_mistakes(), work_mistakes()}) out.insert(out.end(), list.begin(), list.end());
+  for (const auto list : {memory_mistakes(), work_mistakes(), rank_mistakes()})
+    out.insert(out.end(), list.begin(), list.end());
   return out;
 }
 

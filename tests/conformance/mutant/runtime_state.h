@@ -22,8 +22,10 @@ struct RuntimeState {
 [[nodiscard]] RuntimeState& runtime_state();
 [[nodiscard]] inline const tern_backend& inner() { return *runtime_state().inner; }
 
-// runtime_memory.cpp: devices, memory and structs; runtime_work.cpp: profiles, recipes, communicators.
+// runtime_memory.cpp: devices, memory and structs; runtime_work.cpp: profiles, recipes, communicators;
+// runtime_ranks.cpp: collectives of several ranks.
 [[nodiscard]] std::span<const RuntimeMistake> memory_mistakes();
 [[nodiscard]] std::span<const RuntimeMistake> work_mistakes();
+[[nodiscard]] std::span<const RuntimeMistake> rank_mistakes();
 
 }  // namespace tern::mutant
