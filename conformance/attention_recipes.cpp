@@ -14,6 +14,10 @@ namespace {
 
 using Shape = CaseBuilder::Shape;
 
+// Beside the slots of rows and keys: how many sequences there are, and how many bounds they have.
+constexpr int kSequencesSlot = 2;
+constexpr int kBoundsSlot = 3;
+
 struct AttentionSize {
   std::int64_t rows;  // of queries, all sequences together
   std::int64_t sequences;
@@ -127,8 +131,8 @@ void fill_attention(CaseBuilder& b, const Inputs& in, int q, int lengths) {
   b.real(q, b.variant().in, {size.rows, size.heads, size.head_dim}, 0, 0);
   b.real(q + 1, b.variant().in, {in.k_rows, size.kv_heads, size.head_dim}, 0, k_slot);
   b.real(q + 2, b.variant().in, {in.k_rows, size.kv_heads, size.value_dim}, 0, k_slot);
-  b.integers(lengths, TERN_I32, {size.sequences + 1}, in.cu_q);
-  b.integers(lengths + 1, TERN_I32, {size.sequences + 1}, in.cu_k);
+  b.counted(lengths, in.cu_q, kBoundsSlot, in.cu_q.back());
+  b.counted(lengths + 1, in.cu_k, kBoundsSlot, in.cu_k.back());
   if (in.option.sinks) b.real(lengths + 2, TERN_F32, {size.heads});
   fill_mask(b, lengths + 3, in.option.mask, {size.rows, in.rows, in.k_rows, in.cu_q, steps_of(in.cu_k)});
 }
@@ -258,9 +262,9 @@ void make_attention_paged(CaseBuilder& b) {
   b.real(TERN_ATTENTION_PAGED_V_CACHE, b.variant().in, {blocks, block, size.kv_heads, size.value_dim});
   b.make_unreadable(TERN_ATTENTION_PAGED_K_CACHE);  // block 0, which unused entries of the table name
   b.make_unreadable(TERN_ATTENTION_PAGED_V_CACHE);
-  b.integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, TERN_I32, {size.sequences, max_blocks}, table);
-  b.integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, TERN_I32, {size.sequences + 1}, cu_q);
-  b.integers(TERN_ATTENTION_PAGED_KV_LENS, TERN_I32, {size.sequences}, lens);
+  b.counted(TERN_ATTENTION_PAGED_BLOCK_TABLE, table, kSequencesSlot, 0, max_blocks);
+  b.counted(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, cu_q, kBoundsSlot, cu_q.back());
+  b.counted(TERN_ATTENTION_PAGED_KV_LENS, lens, kSequencesSlot, 0);
   if (option.sinks) b.real(TERN_ATTENTION_PAGED_SINKS, TERN_F32, {size.heads});
   fill_mask(b, TERN_ATTENTION_PAGED_MASK, option.mask, {size.rows, rows, longest, cu_q, lens});
   b.out(TERN_ATTENTION_PAGED_OUT, b.variant().out, {size.rows, size.heads, size.value_dim}, 0);

@@ -133,6 +133,24 @@ void CaseBuilder::integers(int arg, tern_dtype dtype, const Shape& shape, const 
   fill(at(arg), valid);
 }
 
+void CaseBuilder::counted(int arg, const std::vector<std::int64_t>& elements, int slot, std::int64_t tail,
+                          std::int64_t width) {
+  const std::int64_t columns = std::max<std::int64_t>(width, 1);
+  const std::int64_t count = static_cast<std::int64_t>(elements.size()) / columns;
+  const std::int64_t rows = variant_.dynamic ? count + 2 : count;
+  case_.counts[static_cast<std::size_t>(slot_of(slot))] = count;
+  at(arg).desc = lay_out(TERN_I32, width > 0 ? Shape{rows, width} : Shape{rows}, 0, slot, true);
+  constexpr std::int64_t kJunk = -77'777;
+  std::vector<std::int64_t> whole = elements;
+  whole.resize(static_cast<std::size_t>(rows * columns), variant_.any_tails ? kJunk : tail);
+  ops::ref::Tensor all;
+  all.desc = at(arg).desc;
+  all.desc.dynamic_dim = -1;
+  all.integer = whole;
+  at(arg).planes[0] = blank(at(arg).desc);
+  ops::ref::encode(all, all.desc, at(arg).planes[0]);
+}
+
 void CaseBuilder::booleans(int arg, const Shape& shape, const std::vector<std::int64_t>& elements, int dynamic_dim,
                            int slot) {
   at(arg).desc = lay_out(TERN_BOOL, shape, dynamic_dim, slot, false);

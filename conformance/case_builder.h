@@ -64,8 +64,10 @@ class CaseBuilder {
   // An argument filled before, as the oracle reads it.
   [[nodiscard]] ops::ref::Tensor decoded(int arg);
   [[nodiscard]] std::int64_t kv_block() const { return variant_.kv_block; }
-  // Where the count of an op's first or second dynamic dimension stands.
-  [[nodiscard]] int slot_of(int number) const { return variant_.high_slots ? 5 + 2 * number : number; }
+  // Where the count of an op's first, second, third or fourth dynamic dimension stands.
+  [[nodiscard]] int slot_of(int number) const {
+    return variant_.high_slots ? (5 + 2 * number) % TERN_MAX_COUNTS : number;
+  }
   // Sizes of a dynamic dimension: `capacity` if the variant is dynamic, of which some are valid, `least` of them at
   // least; else all.
   std::int64_t count_for(std::int64_t capacity, int slot = 0, std::int64_t least = 0);
@@ -79,6 +81,9 @@ class CaseBuilder {
               int slot = 0, double tail = kTail);
   void integers(int arg, tern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& elements,
                 int dynamic_dim = -1, int slot = 0);
+  // Rows of numbers [elements / width] or [elements / width, width] whose count stands in `slot`: where the variant is
+  // dynamic there is room for two more rows. They hold `tail`, as the host pads them, or anything where that is told.
+  void counted(int arg, const std::vector<std::int64_t>& elements, int slot, std::int64_t tail, std::int64_t width = 0);
   // One for each element of the valid part, in any layout of the variant; what is beyond it is 0.
   void booleans(int arg, const Shape& shape, const std::vector<std::int64_t>& elements, int dynamic_dim = -1,
                 int slot = 0);
