@@ -39,6 +39,7 @@ std::vector<CapabilityResult> check_capabilities(Bench& bench) {
     out.back().skipped = skipped;
   };
   may_skip("launches", check_launch_returns);
+  may_skip("offsets beyond 4 GiB", check_far_offsets);
   check("refusal", true, [&] { return check_refusal(bench); });
   flag("capture", TERN_CAP_CAPTURE, check_capture_flag);
   flag("peer_copy", TERN_CAP_PEER_COPY, check_peer);

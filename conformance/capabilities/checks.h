@@ -14,6 +14,9 @@ std::string check_memory_parts(Bench& bench);
 std::string check_buffer_flags(Bench& bench);
 std::string check_evict(Bench& bench, bool set);
 
+// offsets.cpp
+std::string check_far_offsets(Bench& bench, std::string& skipped);
+
 // sharing.cpp
 std::string check_peer(Bench& bench, bool set);
 std::string check_import(Bench& bench, bool set);
