@@ -160,7 +160,28 @@ void CaseBuilder::booleans(int arg, const Shape& shape, const std::vector<std::i
   fill(at(arg), valid);
 }
 
+// Bytes of elements, and a plane of fp32 scales for groups of them.
+void CaseBuilder::scaled(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns) {
+  const bool integer = packing == TERN_PACK_ROW_INT8;
+  const tern_scheme scheme{packing, 8, integer ? 1 : 128, integer ? 32 : 128, TERN_F32, 0};
+  at(arg).desc = make_quantised_desc(TERN_F32, scheme, rows, columns);
+  const PlaneBytes planes = plane_bytes(at(arg).desc);
+  Bytes& data = at(arg).planes[0];
+  data.resize(static_cast<std::size_t>(planes.bytes[0]));
+  for (std::byte& byte : data) {
+    byte = static_cast<std::byte>(random_.bits());
+    if (!integer && (byte & std::byte{0x7f}) == std::byte{0x7f}) byte = std::byte{0};  // E4M3's NaN
+  }
+  Bytes& scales = at(arg).planes[1];
+  scales.resize(static_cast<std::size_t>(planes.bytes[1]));
+  for (std::size_t i = 0; i + sizeof(float) <= scales.size(); i += sizeof(float)) {
+    const auto scale = static_cast<float>(random_.term() / 64.0);
+    std::memcpy(scales.data() + i, &scale, sizeof(scale));
+  }
+}
+
 void CaseBuilder::quantised(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns) {
+  if (packing == TERN_PACK_ROW_INT8 || packing == TERN_PACK_F8_BLOCK) return scaled(arg, packing, rows, columns);
   at(arg).desc = make_quantised_desc(TERN_F32, gguf_scheme(packing), rows, columns);
   Bytes& data = at(arg).planes[0];
   data.resize(static_cast<std::size_t>(plane_bytes(at(arg).desc).bytes[0]));

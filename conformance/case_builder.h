@@ -99,6 +99,7 @@ class CaseBuilder {
  private:
   Argument& at(int arg) { return case_.args[static_cast<std::size_t>(arg)]; }
   [[nodiscard]] TensorDesc lay_out(tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot, bool plain) const;
+  void scaled(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns);
   void fill(Argument& arg, const ops::ref::Tensor& valid, double tail = kTail);
 
   Variant variant_;

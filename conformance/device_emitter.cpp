@@ -26,12 +26,19 @@ DeviceEmitter::DeviceEmitter(Bench& bench, const Case& c) : bench_(bench), case_
     uploads_.push_back(arg.planes[0]);
     if (!arg.planes[0].empty()) bench.device->copy_to_device(buffer->plane(), uploads_.back(), bench.stream);
     call_.inputs[i] = add(arg.desc, buffer);
+    for (std::size_t p = 1; p < arg.planes.size(); ++p) {
+      if (arg.planes[p].empty()) continue;
+      auto& plane = entries_.back().more[p];
+      plane = std::make_shared<accel::Buffer>(bench.device->allocate(arg.planes[p].size(), "a case's argument"));
+      uploads_.push_back(arg.planes[p]);
+      bench.device->copy_to_device(plane->plane(), uploads_.back(), bench.stream);
+    }
   }
   bench.stream.synchronize();
 }
 
 Value DeviceEmitter::add(const TensorDesc& desc, std::shared_ptr<accel::Buffer> buffer) {
-  entries_.push_back({desc, std::move(buffer), 0});
+  entries_.push_back({desc, std::move(buffer), 0, {}});
   return {static_cast<std::int32_t>(entries_.size()) - 1};
 }
 
@@ -52,6 +59,9 @@ tern_tensor DeviceEmitter::tensor(Value value) const {
   const Entry& entry = entries_.at(static_cast<std::size_t>(value.id));
   out.desc = entry.desc;
   out.planes[0] = entry.buffer->plane(entry.offset);
+  for (std::size_t p = 1; p < entry.more.size(); ++p) {
+    if (entry.more[p]) out.planes[p] = entry.more[p]->plane();
+  }
   return out;
 }
 
@@ -89,6 +99,7 @@ std::vector<Value> DeviceEmitter::emit(const OpCall& call) {
   Case lengths;  // the arguments whose numbers the host gives
   lengths.op = call.op;
   lengths.counts = case_.counts;
+  lengths.any_tails = case_.any_tails;
   lengths.args.resize(spec.args.size());
   std::vector<tern_tensor> tensors(spec.args.size());
   for (std::size_t i = 0; i < spec.args.size(); ++i) {

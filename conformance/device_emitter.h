@@ -2,6 +2,7 @@
 // tried on a device.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -29,7 +30,8 @@ class DeviceEmitter : public ops::Emitter {
   struct Entry {
     TensorDesc desc;
     std::shared_ptr<accel::Buffer> buffer;
-    std::uint64_t offset = 0;  // bytes
+    std::uint64_t offset = 0;                                          // bytes
+    std::array<std::shared_ptr<accel::Buffer>, TERN_MAX_PLANES> more;  // planes from the second on, of a quantised one
   };
   ops::Value add(const TensorDesc& desc, std::shared_ptr<accel::Buffer> buffer);
   [[nodiscard]] tern_tensor tensor(ops::Value value) const;

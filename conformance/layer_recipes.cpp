@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/dtype.h"
 #include "conformance/recipe.h"
 #include "tern/accel_ops.h"
 
@@ -66,8 +67,16 @@ void make_matmul(CaseBuilder& b) {
   b.out(TERN_MATMUL_OUT, v.out, out, inner ? -1 : row);
 }
 
-constexpr std::array<tern_packing, 5> kPackings = {TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_GGUF_Q4_0,
-                                                   TERN_PACK_GGUF_Q5_0, TERN_PACK_GGUF_Q5_1};
+// Every packing that has an oracle.
+constexpr std::array<tern_packing, 9> kPackings = {TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_GGUF_Q4_0,
+                                                   TERN_PACK_GGUF_Q5_0, TERN_PACK_GGUF_Q5_1, TERN_PACK_GGUF_Q4_K,
+                                                   TERN_PACK_GGUF_Q6_K, TERN_PACK_ROW_INT8,  TERN_PACK_F8_BLOCK};
+
+// Rows are whole blocks.
+std::int64_t whole_blocks(std::int64_t columns, tern_packing packing) {
+  const std::int64_t block = std::max<std::int64_t>(packing_block(packing).elements, 1);
+  return (columns + block - 1) / block * block;
+}
 
 // rows, out, in: in is a multiple of the block.
 constexpr std::array<std::array<std::int64_t, 3>, 11> kQuantised = {{{9, 48, 64},
@@ -84,11 +93,12 @@ constexpr std::array<std::array<std::int64_t, 3>, 11> kQuantised = {{{9, 48, 64}
 
 void make_matmul_q(CaseBuilder& b) {
   const Variant& v = b.variant();
-  const auto [rows, to, from] = kQuantised[static_cast<std::size_t>(v.size)];
+  const auto [rows, to, width] = kQuantised[static_cast<std::size_t>(v.size)];
   // options: forward with bias and its gradient for each packing, in fp32 and bf16
   const bool forward = v.option % 2 == 0;
   const auto packing = kPackings[static_cast<std::size_t>(v.option / 2) % kPackings.size()];
   const bool low = v.option / 2 >= static_cast<int>(kPackings.size());
+  const std::int64_t from = whole_blocks(width, packing);
   b.attrs(tern_matmul_q_attrs{forward ? 1 : 0, low ? TERN_BF16 : v.in});
   b.count_for(rows);
   b.real(TERN_MATMUL_Q_X, v.in, {rows, forward ? from : to}, 0);
@@ -99,25 +109,34 @@ void make_matmul_q(CaseBuilder& b) {
 }
 
 void make_dequantize(CaseBuilder& b) {
-  const auto [rows, to, from] = kQuantised[static_cast<std::size_t>(b.variant().size)];
-  b.quantised(TERN_DEQUANTIZE_W, kPackings[static_cast<std::size_t>(b.variant().option)], to, from);
+  const auto [rows, to, width] = kQuantised[static_cast<std::size_t>(b.variant().size)];
+  const tern_packing packing = kPackings[static_cast<std::size_t>(b.variant().option)];
+  const std::int64_t from = whole_blocks(width, packing);
+  b.quantised(TERN_DEQUANTIZE_W, packing, to, from);
   b.out(TERN_DEQUANTIZE_Y, b.variant().out, {to, from});
 }
 
 void make_embedding(CaseBuilder& b) {
   const Variant& v = b.variant();
-  const auto [size, vocab, width] = kQuantised[static_cast<std::size_t>(v.size)];
+  const auto [size, vocab, columns] = kQuantised[static_cast<std::size_t>(v.size)];
+  const tern_packing packing = v.option == 0 ? TERN_PACK_NONE : kPackings[static_cast<std::size_t>(v.option - 1)];
+  const std::int64_t width = v.option == 0 ? columns - 1 : whole_blocks(columns, packing);
   const std::int64_t capacity = size + 2;
   const std::int64_t rows = b.count_for(capacity);
   if (v.option == 0) {
-    b.real(TERN_EMBEDDING_TABLE, v.in, {vocab, width - 1});
+    b.real(TERN_EMBEDDING_TABLE, v.in, {vocab, width});
   } else {
-    b.quantised(TERN_EMBEDDING_TABLE, kPackings[static_cast<std::size_t>(v.option - 1)], vocab, width);
+    b.quantised(TERN_EMBEDDING_TABLE, packing, vocab, width);
   }
   std::vector<std::int64_t> ids(static_cast<std::size_t>(rows));
   for (std::int64_t& id : ids) id = b.random().below(vocab);
+  if (v.special != 0 && v.option == 0 && rows > 0) {  // the row that is special is looked up
+    const std::vector<double> table = b.decoded(TERN_EMBEDDING_TABLE).real;
+    const auto special = std::find_if(table.begin(), table.end(), [](double x) { return !std::isfinite(x); });
+    if (special != table.end()) ids.back() = (special - table.begin()) / width;
+  }
   b.integers(TERN_EMBEDDING_IDS, TERN_I32, {capacity}, ids, 0);
-  b.out(TERN_EMBEDDING_Y, v.out, {capacity, v.option == 0 ? width - 1 : width}, 0);
+  b.out(TERN_EMBEDDING_Y, v.out, {capacity, width}, 0);
 }
 
 constexpr std::array<std::array<std::int64_t, 2>, 8> kRowsWidth = {
@@ -265,9 +284,9 @@ constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kSpecials | kRo
 
 constexpr Recipe kRecipes[] = {
     {TERN_OP_MATMUL, kProducts.size(), 6, kUsual | kAccumulates | kPacks | kReduces, make_matmul},
-    {TERN_OP_MATMUL_Q, kQuantised.size(), 12, kUsual | kAccumulates | kPacks | kReduces, make_matmul_q},
-    {TERN_OP_DEQUANTIZE, kQuantised.size(), 5, kDtypes | kLayouts, make_dequantize},
-    {TERN_OP_EMBEDDING, kQuantised.size(), 4, kDtypes | kLayouts | kDynamic | kMixed | kRows | kSpecials,
+    {TERN_OP_MATMUL_Q, kQuantised.size(), 20, kUsual | kAccumulates | kPacks | kReduces, make_matmul_q},
+    {TERN_OP_DEQUANTIZE, kQuantised.size(), 9, kDtypes | kLayouts, make_dequantize},
+    {TERN_OP_EMBEDDING, kQuantised.size(), 10, kDtypes | kLayouts | kDynamic | kMixed | kRows | kSpecials,
      make_embedding},
     {TERN_OP_RMS_NORM, kRowsWidth.size(), 3, kUsual | kAliases | kReduces, make_rms_norm},
     {TERN_OP_RMS_NORM_BACKWARD, kRowsWidth.size(), 3, kUsual | kAliases | kAccumulates | kReduces,
