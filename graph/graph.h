@@ -45,6 +45,9 @@ struct Storage {
   bool is_output = false;     // fetched by the host after a run: lives to its end
   Padding padding = Padding::zero;
   bool on_host = false;  // a resource in the host's memory: copies alone (ops/program_ops.h) read and write it
+
+  // Bound from outside, in a TensorStore.
+  [[nodiscard]] bool is_stored() const { return kind == StorageKind::constant || kind == StorageKind::resource; }
 };
 
 struct ValueInfo {

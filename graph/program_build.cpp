@@ -9,10 +9,6 @@ namespace {
 
 std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
 
-bool is_stored(const Storage& storage) {
-  return storage.kind == StorageKind::constant || storage.kind == StorageKind::resource;
-}
-
 // Takes memory for a plan and binds its kernels there; each method is one stage.
 class Builder {
  public:
@@ -33,7 +29,7 @@ class Builder {
   // the next one is made.
   void hold_weights() {
     for (const Storage& storage : graph().storages()) {
-      if (!is_stored(storage)) continue;
+      if (!storage.is_stored()) continue;
       const bool packed = plan_.packs.contains(storage.name);
       if (plan_.options.probe || !packed) p_.holds.push_back(p_.store->hold_plain(storage.name));
       if (storage.versions > 1) p_.written.push_back(p_.store->handle(storage.name));
@@ -73,7 +69,7 @@ class Builder {
 
   [[nodiscard]] tern_plane place(std::int32_t storage) const {
     const Storage& info = graph().storages()[index(storage)];
-    if (is_stored(info)) return p_.store->at(info.name).planes[0];
+    if (info.is_stored()) return p_.store->at(info.name).planes[0];
     const FieldPlace field = plan_.field_of_storage[index(storage)];
     if (field.transfer < 0) return plane_at(plan_.place_of_storage(storage));
     tern_plane plane = plane_at(plan_.place_of_transfer(field.transfer));
@@ -96,7 +92,7 @@ class Builder {
     const ValueInfo& info = graph().info(value);
     const Storage& storage = graph().storage_of(value);
     tern_tensor tensor{};
-    if (is_stored(storage)) {
+    if (storage.is_stored()) {
       tensor = p_.store->at(storage.name);
     } else {
       tensor.planes[0] = place(info.storage);
@@ -164,9 +160,9 @@ class Builder {
     for (const std::int32_t storage : recipe_arguments(graph(), planned.nodes)) {
       const Storage& info = graph().storages()[index(storage)];
       tern_tensor tensor{};
-      if (is_stored(info)) tensor = p_.store->at(info.name);
+      if (info.is_stored()) tensor = p_.store->at(info.name);
       tensor.desc = info.desc;
-      if (!is_stored(info)) tensor.planes[0] = place(storage);
+      if (!info.is_stored()) tensor.planes[0] = place(storage);
       tensors.push_back(tensor);
     }
     return tensors;

@@ -19,10 +19,6 @@ constexpr std::uint64_t kAlone = 1 << 20;
 
 std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
 
-bool is_stored(const Storage& storage) {
-  return storage.kind == StorageKind::constant || storage.kind == StorageKind::resource;
-}
-
 std::uint64_t aligned(std::uint64_t bytes, std::uint64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
@@ -75,9 +71,8 @@ class Planner {
     return field;
   }
 
-  // Into the transfer that small ones share, or one of its own.
-  FieldPlace add_field(Field field, bool to_device, std::int32_t& shared) {
-    const bool alone = field.bytes > kAlone;
+  // Into the transfer that others share, or one of its own.
+  FieldPlace add_field(Field field, bool to_device, bool alone, std::int32_t& shared) {
     if (alone || shared < 0) {
       p_.transfers.push_back({to_device, {}, 0});
       if (!alone) shared = static_cast<std::int32_t>(p_.transfers.size()) - 1;
@@ -95,30 +90,24 @@ class Planner {
     std::int32_t shared = -1;
     const auto nodes = graph().nodes();
     if (std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) { return is_dynamic(graph(), node); })) {
-      p_.counts = add_field(field_of("counts", make_desc(TERN_I64, {TERN_MAX_COUNTS}), Padding::zero), true, shared);
+      p_.counts =
+          add_field(field_of("counts", make_desc(TERN_I64, {TERN_MAX_COUNTS}), Padding::zero), true, false, shared);
     }
     for (std::size_t s = 0; s < graph().storages().size(); ++s) {
       const Storage& storage = graph().storages()[s];
       if (storage.kind != StorageKind::input) continue;
-      p_.field_of_storage[s] = add_field(field_of(storage.name, storage.desc, storage.padding), true, shared);
+      Field field = field_of(storage.name, storage.desc, storage.padding);
+      const bool alone = field.bytes > kAlone;
+      p_.field_of_storage[s] = add_field(std::move(field), true, alone, shared);
       p_.inputs.push_back(p_.field_of_storage[s]);
     }
     shared = -1;
     for (const Output& output : graph().outputs()) {
       Field field = field_of(output.name, graph().desc(output.value), Padding::zero);
-      const FieldPlace place =
-          owns_memory(output.value) ? add_field(std::move(field), false, shared) : add_alone(std::move(field));
-      p_.outputs.push_back(place);
-      if (owns_memory(output.value) && p_.field(place).bytes <= kAlone) {
-        p_.field_of_storage[index(graph().info(output.value).storage)] = place;
-      }
+      const bool alone = field.bytes > kAlone || !owns_memory(output.value);
+      p_.outputs.push_back(add_field(std::move(field), false, alone, shared));
+      if (!alone) p_.field_of_storage[index(graph().info(output.value).storage)] = p_.outputs.back();
     }
-  }
-
-  FieldPlace add_alone(Field field) {
-    p_.transfers.push_back({false, {}, field.bytes});
-    p_.transfers.back().fields.push_back(std::move(field));
-    return {static_cast<std::int32_t>(p_.transfers.size()) - 1, 0};
   }
 
   // Whether an output is the whole of an intermediate that lies nowhere yet.
@@ -331,7 +320,7 @@ class Planner {
     for (std::size_t s = 0; s < tasks.size(); ++s) {
       for (const Access& access : tasks[s].accesses) {
         const std::size_t item = index(access.memory);
-        if (item < storages.size() && is_stored(storages[item])) continue;
+        if (item < storages.size() && storages[item].is_stored()) continue;
         items[item].bytes = item < storages.size() ? total_bytes(storages[item].desc)
                                                    : p_.transfers[item - storages.size() - p_.steps.size()].bytes;
         items[item].tasks.push_back(static_cast<std::int32_t>(s));
@@ -379,7 +368,7 @@ class Planner {
 
 void check_store(const Graph& graph, const TensorStore& store) {
   for (const Storage& storage : graph.storages()) {
-    if (!is_stored(storage)) continue;
+    if (!storage.is_stored()) continue;
     const TensorDesc& stored = store.at(storage.name).desc;
     if (store.is_on_host(storage.name) != storage.on_host) {
       throw std::logic_error(cat("program: ", storage.name, " lies in the memory of the ",

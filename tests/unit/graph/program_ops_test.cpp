@@ -158,11 +158,7 @@ TEST(ProgramOps, GradientsOfRanksSumToThatOfTheWhole) {
         for (std::size_t r = 0; r < 2; ++r) {
           const graph::RunInputs inputs = inputs_of(halves[r]);
           graph::Program& program = programs[r]->program();
-          for (const auto& [name, bytes] : inputs.inputs) {
-            if (const std::int32_t id = program.input_id(name); id >= 0) {
-              std::copy(bytes.begin(), bytes.end(), program.input(id).begin());
-            }
-          }
+          give_inputs(program, inputs);
           program.launch(inputs.counts);
         }
         for (const auto& program : programs) program->program().wait();

@@ -34,6 +34,14 @@ inline graph::RunInputs inputs_of(const Batch& batch) {
   return inputs;
 }
 
+// Writes what the next launch reads.
+inline void give_inputs(graph::Program& program, const graph::RunInputs& inputs) {
+  for (const auto& [name, bytes] : inputs.inputs) {
+    const std::int32_t id = program.input_id(name);
+    if (id >= 0) std::copy(bytes.begin(), bytes.end(), program.input(id).begin());
+  }
+}
+
 inline std::vector<float> output_of(const graph::Program& program, const std::string& name) {
   const auto bytes = program.output(name);
   std::vector<float> out(bytes.size() / 4);
