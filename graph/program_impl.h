@@ -54,9 +54,12 @@ struct Copied {
 // An input on its way.
 struct InputState {
   bool given = false;                         // the host asked where to write it for the next launch
-  std::array<std::uint64_t, 2> used_bytes{};  // by turn, of the last launch from there: what follows is padding
+  std::array<std::uint64_t, 2> used_bytes{};  // by turn: what follows is padding
   std::vector<std::byte> launched;            // of lengths that captured launches are told: those of the last launch
   bool changed = true;                        // against them
+
+  // Nothing is known to be padding in that turn's memory.
+  void forget(int turn, std::uint64_t bytes) { used_bytes[static_cast<std::size_t>(turn)] = bytes; }
 };
 
 // What a set of launches is told in this run, and whether that differs from the run before.

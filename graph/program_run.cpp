@@ -401,7 +401,10 @@ std::span<std::byte> Program::input(std::int32_t id) {
   if (impl_->is_running && !impl_->plan.options.prepare_ahead) {
     throw std::logic_error("program: inputs are being read by a run");
   }
-  impl_->inputs.at(index(id)).given = true;
+  InputState& input = impl_->inputs.at(index(id));
+  // What was written before and never launched may reach anywhere.
+  if (input.given) input.forget(impl_->turn, impl_->plan.field(impl_->plan.inputs[index(id)]).bytes);
+  input.given = true;
   return impl_->staging(impl_->plan.inputs[index(id)], impl_->turn);
 }
 
@@ -443,7 +446,11 @@ void Program::wait() {
 
 // What was queued before an error still uses memory that the caller may now give to another.
 void Program::fail_run() {
-  for (InputState& input : impl_->inputs) input.given = false;
+  for (std::size_t i = 0; i < impl_->inputs.size(); ++i) {
+    InputState& input = impl_->inputs[i];
+    if (input.given) input.forget(impl_->turn, impl_->plan.field(impl_->plan.inputs[i]).bytes);
+    input.given = false;
+  }
   impl_->is_behind = true;
   impl_->drain();
   impl_->arena->end_run();
@@ -457,8 +464,8 @@ void Program::run(const RunInputs& inputs) {
     if (bytes.size() != wanted) {
       throw std::logic_error(cat("program: input ", name, " takes ", wanted, " bytes, not ", bytes.size()));
     }
-    if (!bytes.empty()) std::memcpy(input(id).data(), bytes.data(), bytes.size());
-    impl_->inputs[index(id)].given = true;
+    const std::span<std::byte> to = input(id);
+    if (!bytes.empty()) std::memcpy(to.data(), bytes.data(), bytes.size());
   }
   launch(inputs.counts);
   wait();

@@ -90,10 +90,7 @@ TEST(Arena, IsNoPlaceForTwoRunsAtOnce) {
   TinyProgram alone(open_sim(), {});
   const Pair pair(std::make_shared<graph::Arena>(alone.store().allocator()), alone);
   const auto give = [](graph::Program& program, const graph::RunInputs& inputs) {
-    for (const auto& [name, bytes] : inputs.inputs) {
-      const std::int32_t id = program.input_id(name);
-      if (id >= 0) std::copy(bytes.begin(), bytes.end(), program.input(id).begin());
-    }
+    give_inputs(program, inputs);
     program.launch(inputs.counts);
   };
   const Batch batch = Batch::of({3, 4});
@@ -126,10 +123,7 @@ TEST(Program, PreparesAhead) {
       graph::Program& program = ahead.program();
       const auto prepare = [&](const Batch& batch) {
         const graph::RunInputs inputs = inputs_of(batch);
-        for (const auto& [input, bytes] : inputs.inputs) {
-          const std::int32_t id = program.input_id(input);
-          if (id >= 0) std::copy(bytes.begin(), bytes.end(), program.input(id).begin());
-        }
+        give_inputs(program, inputs);
         return inputs.counts;
       };
       graph::Counts counts = prepare(batches[0]);
@@ -143,6 +137,28 @@ TEST(Program, PreparesAhead) {
       EXPECT_EQ(ahead.results(), in_turn.results());
     }
   }
+}
+
+// What was written for a launch that never came isn't taken for padding: a device may compute the whole capacity.
+TEST(Program, WhatWasWrittenInVainIsPaddedOver) {
+  const Batch small = Batch::of({3, 4});
+  const Batch large = Batch::of({7, 8}, 2);
+  TinyProgram program(open_sim(), {});
+  const auto expect_padding = [&] {
+    const std::int32_t id = program.program().input_id("targets");
+    const auto targets = program.program().input(id).subspan(small.targets.size() * sizeof(std::int32_t));
+    EXPECT_EQ(targets.size(), 9 * sizeof(std::int32_t));
+    for (const std::byte byte : targets) EXPECT_EQ(byte, std::byte{0xff});
+  };
+  program.run(small);
+  expect_padding();
+  give_inputs(program.program(), inputs_of(large));
+  program.run(small);
+  expect_padding();
+  program.run(small);
+  EXPECT_THROW(program.run_without("ids", large), std::logic_error);
+  program.run(small);
+  expect_padding();
 }
 
 TEST(Program, AsksForEveryInputBeforeEachLaunch) {
