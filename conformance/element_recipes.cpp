@@ -156,6 +156,21 @@ void make_fill(CaseBuilder& b) {
   b.out(TERN_FILL_Y, b.variant().out, shape, 0);
 }
 
+void make_shard_index(CaseBuilder& b) {
+  const std::int64_t capacity = matrix(b)[0];
+  const std::int64_t rows = b.count_for(capacity);
+  const std::int64_t first = b.variant().option == 0 ? 0 : 100'003;
+  constexpr std::int64_t kCount = 1000;
+  b.attrs(tern_shard_index_attrs{static_cast<std::int32_t>(first), kCount});
+  const std::array<std::int64_t, 5> borders = {-1, first - 1, first, first + kCount - 1, first + kCount};
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(rows));
+  for (std::size_t r = 0; r < ids.size(); ++r) {
+    ids[r] = r < borders.size() ? borders[r] : first + b.random().below(3 * kCount) - kCount;
+  }
+  b.integers(TERN_SHARD_INDEX_IDS, TERN_I32, {capacity}, ids, 0);
+  b.out(TERN_SHARD_INDEX_Y, TERN_I32, {capacity}, 0);
+}
+
 void make_dropout(CaseBuilder& b) {
   const Shape shape = matrix(b);
   const std::int64_t rows = b.count_for(shape[0]);
@@ -208,6 +223,7 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_SCALE, kSizes, 1, kUsual | kDtypes | kMixed | kAccumulates | kAliases | kRows, make_scale},
     {TERN_OP_SOFTCAP, kSizes, 3, kUsual | kDtypes | kMixed | kAliases | kRows, make_softcap},
     {TERN_OP_FILL, kSizes, 3, kLayouts | kDynamic | kDtypes | kRows, make_fill},
+    {TERN_OP_SHARD_INDEX, kSizes, 2, kLayouts | kDynamic | kRows, make_shard_index},
     {TERN_OP_DROPOUT, kSizes, 3, kUsual | kDtypes | kMixed | kAccumulates | kAliases | kRows, make_dropout},
     {TERN_OP_SUM_SQUARES, kSizes, 1, kUsual | kDtypes | kAccumulates | kReduces, make_sum_squares},
     {TERN_OP_ALL_FINITE, kSizes, 2, kUsual | kDtypes | kAccumulates, make_all_finite},

@@ -67,6 +67,24 @@ void make_linear_cross_entropy(CaseBuilder& b) {
 
 constexpr std::array<std::int64_t, 6> kLengths1 = {1024, 33, 1031, 1, 0, 300007};
 
+// Maxima far from each other and from 0: exp without the largest taken away is infinite. Some rows were left out.
+void make_merge_lse(CaseBuilder& b) {
+  constexpr std::array<std::array<std::int64_t, 2>, 5> kShards = {{{2, 16}, {3, 7}, {1, 5}, {17, 131}, {4, 0}}};
+  const auto [shards, capacity] = kShards[static_cast<std::size_t>(b.variant().size)];
+  const std::int64_t rows = b.count_for(capacity);
+  std::vector<double> row_max(static_cast<std::size_t>(shards * rows));
+  std::vector<double> row_sum(row_max.size());
+  const double spread = b.variant().option == 0 ? 4.0 : 200.0;
+  for (std::size_t i = 0; i < row_max.size(); ++i) {
+    const bool left_out = rows > 1 && static_cast<std::int64_t>(i) % rows == 1;
+    row_max[i] = left_out ? 0.0 : spread * b.random().term();
+    row_sum[i] = left_out ? 0.0 : 1.0 + 1000.0 * b.random().uniform();
+  }
+  b.values(TERN_MERGE_LSE_ROW_MAX, TERN_F32, {shards, capacity}, row_max, 1);
+  b.values(TERN_MERGE_LSE_ROW_SUM, TERN_F32, {shards, capacity}, row_sum, 1);
+  b.out(TERN_MERGE_LSE_LSE, TERN_F32, {capacity}, 0);
+}
+
 void make_adamw(CaseBuilder& b) {
   const Variant& v = b.variant();
   const Shape shape = {kLengths1[static_cast<std::size_t>(v.size)]};
@@ -240,6 +258,7 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_LINEAR_CROSS_ENTROPY, kLosses.size(), 5,
      kDtypes | kMixed | kLayouts | kAccumulates | kDynamic | kSpecials | kPacks | kReduces | kRows,
      make_linear_cross_entropy},
+    {TERN_OP_MERGE_LSE, 5, 2, kLayouts | kDynamic | kRows, make_merge_lse},
     {TERN_OP_ADAMW, kLengths1.size(), 2, kDtypes | kLayouts | kSpecials, make_adamw},
     {TERN_OP_SAMPLE, kSamples.size(), 3, kDynamic | kRows, make_sample},
 };

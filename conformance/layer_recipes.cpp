@@ -129,7 +129,7 @@ void make_embedding(CaseBuilder& b) {
     b.quantised(TERN_EMBEDDING_TABLE, packing, vocab, width);
   }
   std::vector<std::int64_t> ids(static_cast<std::size_t>(rows));
-  for (std::int64_t& id : ids) id = b.random().below(vocab);
+  for (std::int64_t& id : ids) id = b.random().below(8) == 0 ? -1 : b.random().below(vocab);
   if (v.special != 0 && v.option == 0 && rows > 0) {  // the row that is special is looked up
     const std::vector<double> table = b.decoded(TERN_EMBEDDING_TABLE).real;
     const auto special = std::find_if(table.begin(), table.end(), [](double x) { return !std::isfinite(x); });

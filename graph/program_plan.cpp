@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "graph/compile.h"
+#include "graph/row_split.h"
 #include "ops/program_ops.h"
 #include "ops/table.h"
 
@@ -398,7 +399,7 @@ ProgramPlan plan_program(const Graph& graph, const accel::DevicePtr& device, acc
   plan.device = device;
   plan.host = host;
   plan.options = options;
-  plan.bound = bind_graph(remove_dead_nodes(graph), *device, host.get(), options.bind);
+  plan.bound = bind_graph(split_rows(remove_dead_nodes(graph), *device), *device, host.get(), options.bind);
   if (store != nullptr) check_store(plan.graph(), *store);
   Planner(plan, choices, store).plan();
   return plan;

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "graph/row_parts.h"
 
 namespace tern::graph {
 namespace {
@@ -41,6 +42,7 @@ struct TensorStore::Entry {
   std::map<std::uint32_t, Pack> packs;   // by uses
   Hold hold = std::make_shared<char>();  // shared by those who read the plain form
   bool gone = false;                     // packs have taken the plain form's place
+  std::vector<std::string> parts;        // tensors of their own that hold it, in order of rows; none: it is whole
 };
 
 TensorStore::TensorStore(accel::DevicePtr device)
@@ -56,21 +58,40 @@ tern_tensor TensorStore::place(const TensorDesc& desc, const std::string& name,
   return lay_out(desc, memory.plane().buffer, device_->info().alignment, &total);
 }
 
-tern_tensor& TensorStore::create(const std::string& name, const TensorDesc& desc) {
-  accel::CachingAllocator::Block block;
-  tern_tensor& stored = adopt(name, place(desc, name, block));
-  entries_.at(name)->block = std::move(block);
-  return stored;
-}
-
-void TensorStore::create_on_host(const std::string& name, const TensorDesc& desc) {
+void TensorStore::add(const std::string& name, const TensorDesc& desc, bool on_host) {
+  if (!on_host) {
+    accel::CachingAllocator::Block block;
+    (void)adopt(name, place(desc, name, block));
+    entries_.at(name)->block = std::move(block);
+    return;
+  }
   tern_tensor tensor{};
   tensor.desc = desc;
   (void)adopt(name, tensor);
   entries_.at(name)->host = device_->allocate_host(total_bytes(desc));
 }
 
-bool TensorStore::is_on_host(const std::string& name) const { return entry_of(name).host.data() != nullptr; }
+void TensorStore::add_parts(const std::string& name, const TensorDesc& desc, bool on_host) {
+  const auto ranges = row_parts(desc, device_->info(), name);
+  if (ranges.size() < 2) return add(name, desc, on_host);
+  tern_tensor whole{};
+  whole.desc = desc;
+  (void)adopt(name, whole);
+  for (const RowRange& rows : ranges) {
+    const std::string part = part_name(name, rows);
+    add(part, part_desc(desc, rows), on_host);
+    entries_.at(name)->parts.push_back(part);
+  }
+}
+
+void TensorStore::create(const std::string& name, const TensorDesc& desc) { add_parts(name, desc, false); }
+
+void TensorStore::create_on_host(const std::string& name, const TensorDesc& desc) { add_parts(name, desc, true); }
+
+bool TensorStore::is_on_host(const std::string& name) const {
+  const Entry& entry = entry_of(name);
+  return entry.parts.empty() ? entry.host.data() != nullptr : is_on_host(entry.parts.front());
+}
 
 std::span<std::byte> TensorStore::host_bytes(const std::string& name) const {
   const accel::HostBuffer& host = entry_of(name).host;
@@ -95,7 +116,12 @@ tern_tensor& TensorStore::adopt(const std::string& name, const TensorDesc& desc,
   return stored;
 }
 
-void TensorStore::erase(const std::string& name) { entries_.erase(name); }
+void TensorStore::erase(const std::string& name) {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) return;
+  for (const std::string& part : found->second->parts) entries_.erase(part);
+  entries_.erase(found);
+}
 
 const tern_tensor* TensorStore::find(const std::string& name) const {
   const auto found = entries_.find(name);
@@ -124,52 +150,67 @@ std::uint64_t TensorStore::packed_bytes() const {
   return total;
 }
 
+// Calls `use` with each plane that the entry and its parts have, and the bytes that belong there of `bytes`, which hold
+// the whole tensor, plane after plane.
+template <typename Byte, typename Use>
+void TensorStore::for_planes(const Entry& entry, std::span<Byte> bytes, const Use& use) const {
+  const PlaneBytes planes = plane_bytes(entry.tensor.desc);
+  std::uint64_t at = 0;
+  for (int p = 0; p < TERN_MAX_PLANES; ++p) {
+    std::span<Byte> rest = bytes.subspan(at, planes.bytes[p]);
+    at += planes.bytes[p];
+    if (rest.empty()) continue;
+    if (entry.parts.empty()) use(entry, p, rest);
+    for (const std::string& name : entry.parts) {
+      const Entry& part = entry_of(name);
+      const std::uint64_t own = plane_bytes(part.tensor.desc).bytes[p];
+      use(part, p, rest.first(own));
+      if (own < planes.bytes[p]) rest = rest.subspan(own);  // else every row needs all of the plane: a permutation
+    }
+  }
+}
+
 void TensorStore::upload(const std::string& name, std::span<const std::byte> bytes) {
   const Hold held = hold_plain(name);
-  const tern_tensor& tensor = at(name);
-  const PlaneBytes planes = plane_bytes(tensor.desc);
-  if (bytes.size() != total_bytes(tensor.desc)) {
-    throw std::logic_error(
-        cat("tensor store: ", name, " takes ", total_bytes(tensor.desc), " bytes, not ", bytes.size()));
-  }
-  if (is_on_host(name)) {
-    std::copy(bytes.begin(), bytes.end(), host_bytes(name).begin());
-    return;
+  const TensorDesc& desc = at(name).desc;
+  if (bytes.size() != total_bytes(desc)) {
+    throw std::logic_error(cat("tensor store: ", name, " takes ", total_bytes(desc), " bytes, not ", bytes.size()));
   }
   const accel::Stream stream = device_->make_stream();
-  std::size_t at = 0;
-  for (int p = 0; p < TERN_MAX_PLANES; ++p) {
-    device_->copy_to_device(tensor.planes[p], bytes.subspan(at, planes.bytes[p]), stream);
-    at += planes.bytes[p];
-  }
+  for_planes(entry_of(name), bytes, [&](const Entry& entry, int p, std::span<const std::byte> from) {
+    if (entry.host.data() != nullptr) {
+      std::ranges::copy(from, entry.host.data());
+    } else {
+      device_->copy_to_device(entry.tensor.planes[p], from, stream);
+    }
+  });
   stream.synchronize();
   wrote(name);
 }
 
 void TensorStore::download(const std::string& name, std::span<std::byte> bytes) const {
-  accel::CachingAllocator::Block memory;
-  const Entry& entry = entry_of(name);
-  const tern_tensor tensor = entry.gone && !entry.buffer ? unpacked(entry, name, memory) : entry.tensor;
-  const PlaneBytes planes = plane_bytes(tensor.desc);
-  if (bytes.size() != total_bytes(tensor.desc)) {
-    throw std::logic_error(
-        cat("tensor store: ", name, " gives ", total_bytes(tensor.desc), " bytes, not ", bytes.size()));
-  }
-  if (is_on_host(name)) {
-    const auto held = host_bytes(name);
-    std::copy(held.begin(), held.end(), bytes.begin());
-    return;
+  const TensorDesc& desc = at(name).desc;
+  if (bytes.size() != total_bytes(desc)) {
+    throw std::logic_error(cat("tensor store: ", name, " gives ", total_bytes(desc), " bytes, not ", bytes.size()));
   }
   const accel::Stream stream = device_->make_stream();
-  std::size_t at = 0;
-  for (int p = 0; p < TERN_MAX_PLANES; ++p) {
-    device_->copy_to_host(bytes.subspan(at, planes.bytes[p]), tensor.planes[p], stream);
-    at += planes.bytes[p];
-  }
+  for_planes(entry_of(name), bytes, [&](const Entry& entry, int p, std::span<std::byte> to) {
+    if (entry.host.data() != nullptr) {
+      std::copy_n(entry.host.data(), to.size(), to.begin());
+    } else if (entry.gone && !entry.buffer) {
+      accel::CachingAllocator::Block memory;
+      device_->copy_to_host(to, unpacked(entry, name, memory).planes[p], stream);
+      stream.synchronize();
+    } else {
+      device_->copy_to_host(to, entry.tensor.planes[p], stream);
+    }
+  });
   stream.synchronize();
 }
 
 void TensorStore::fill_zero(const std::string& name) {
+  for (const std::string& part : entry_of(name).parts) fill_zero(part);
+  if (!entry_of(name).parts.empty()) return;
   if (is_on_host(name)) {
     std::ranges::fill(host_bytes(name), std::byte{});
     return;
@@ -185,7 +226,9 @@ void TensorStore::fill_zero(const std::string& name) {
 
 void TensorStore::wrote(const std::string& name) {
   const auto found = entries_.find(name);
-  if (found != entries_.end()) wrote(found->second.get());
+  if (found == entries_.end()) return;
+  wrote(found->second.get());
+  for (const std::string& part : found->second->parts) wrote(part);
 }
 
 void TensorStore::wrote(Entry* tensor) {
@@ -224,6 +267,11 @@ bool TensorStore::plain_is_held(const std::string& name) const { return entry_of
 
 TensorStore::Hold TensorStore::hold_plain(const std::string& name) {
   Entry& entry = entry_of(name);
+  if (!entry.parts.empty()) {
+    auto holds = std::make_shared<std::vector<Hold>>();
+    for (const std::string& part : entry.parts) holds->push_back(hold_plain(part));
+    return holds;
+  }
   make_plain(entry, name);
   const auto let_go = [held = entry.hold, changes = pack_changes_](const void*) mutable {
     held.reset();

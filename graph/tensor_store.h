@@ -27,8 +27,10 @@ class TensorStore {
   TensorStore(const TensorStore&) = delete;
   TensorStore& operator=(const TensorStore&) = delete;
 
-  // Allocates and leaves the memory as it is. The name must be new.
-  tern_tensor& create(const std::string& name, const TensorDesc& desc);
+  // Allocates and leaves the memory as it is. The name must be new. What is larger than the device allocates at a time
+  // is held in parts of rows, tensors of their own (graph/row_parts.h), and has no planes itself; all that follows
+  // works on the whole by its name, but for host_bytes, handle and packs.
+  void create(const std::string& name, const TensorDesc& desc);
   // The same in the host's memory, pinned: what is copied to the device when a program needs it (offload). It has no
   // planes.
   void create_on_host(const std::string& name, const TensorDesc& desc);
@@ -82,6 +84,10 @@ class TensorStore {
 
  private:
   [[nodiscard]] Entry& entry_of(const std::string& name) const;
+  void add_parts(const std::string& name, const TensorDesc& desc, bool on_host);
+  void add(const std::string& name, const TensorDesc& desc, bool on_host);
+  template <typename Byte, typename Use>
+  void for_planes(const Entry& entry, std::span<Byte> bytes, const Use& use) const;
   [[nodiscard]] tern_tensor place(const TensorDesc& desc, const std::string& name,
                                   accel::CachingAllocator::Block& memory) const;
   void make_plain(Entry& entry, const std::string& name);

@@ -7,6 +7,7 @@
 #include "accel/kernel.h"
 #include "base/dtype.h"
 #include "base/strings.h"
+#include "graph/row_parts.h"
 #include "models/parameter_reader.h"
 #include "nn/rope.h"
 #include "ops/emit.h"
@@ -172,7 +173,8 @@ class Loader {
     const auto& device = store_.device();
     const auto address = reinterpret_cast<std::uintptr_t>(pages(stored).data());
     const std::uint64_t alignment = std::max<std::uint64_t>(device->info().import_alignment, 1);
-    return device->can(TERN_CAP_IMPORT_HOST) && address != 0 && address % alignment == 0;
+    return device->can(TERN_CAP_IMPORT_HOST) && address != 0 && address % alignment == 0 &&
+           graph::row_parts(stored.desc, device->info(), stored.spec->name).size() == 1;
   }
 
   // As stored: mapped without a copy where the device and the file's layout allow it.

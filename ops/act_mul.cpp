@@ -50,6 +50,7 @@ const OpRules act_mul_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = no_split,
     .indices = no_indices,
     .needed_by = kEveryCommand,
 };
@@ -61,6 +62,7 @@ const OpRules act_mul_backward_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = no_split,
     .indices = no_indices,
     .needed_by = kTrain,
 };

@@ -44,6 +44,7 @@ const OpRules adamw_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = no_rows,
+    .split = by_name,
     .indices = no_indices,
     .needed_by = kTrain,
 };

@@ -10,6 +10,13 @@ namespace {
 
 std::string check(Args, AttrBytes) { return {}; }
 
+// Its sum is the logical and.
+std::optional<Split> split(const CallDesc& call, int arg, int dim) {
+  auto cut = by_name(call, arg, dim);
+  cut->sums = {TERN_ALL_FINITE_OUT};
+  return cut;
+}
+
 }  // namespace
 
 Value all_finite(Emitter& emitter, Value x, Value into, std::uint32_t needs) {
@@ -27,6 +34,7 @@ const OpRules all_finite_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = no_rows,
+    .split = split,
     .indices = no_indices,
     .needed_by = kNoCommand,
 };

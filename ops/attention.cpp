@@ -134,6 +134,7 @@ const OpRules attention_rules = {
     .work = {flops, each_argument_once},
     .uses = no_weights,
     .row_dim = query_rows,
+    .split = no_split,
     .indices = indices,
     .needed_by = kTrain,
 };
@@ -145,6 +146,7 @@ const OpRules attention_backward_rules = {
     .work = {flops_backward, each_argument_once},
     .uses = no_weights,
     .row_dim = no_rows,
+    .split = no_split,
     .indices = indices_backward,
     .needed_by = kTrain,
 };

@@ -86,6 +86,7 @@ const OpRules attention_paged_rules = {
     .work = {flops, bytes},
     .uses = no_weights,
     .row_dim = query_rows,
+    .split = no_split,
     .indices = indices,
     .needed_by = kInfer | kServe,
 };

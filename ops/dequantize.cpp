@@ -27,6 +27,7 @@ const OpRules dequantize_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = no_rows,
+    .split = by_name,
     .indices = no_indices,
     .needed_by = kNoCommand,
 };

@@ -66,6 +66,7 @@ const OpRules dropout_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = no_split,
     .indices = no_indices,
     .needed_by = kTrain,
 };

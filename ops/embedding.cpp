@@ -44,8 +44,14 @@ double bytes(const CallDesc& call, int arg, HostArrays lengths) {
                                      : each_argument_once(call, arg, lengths);
 }
 
+// -1: none in this shard.
 Indices indices(const CallDesc& call) {
-  return {.ranges = {{TERN_EMBEDDING_IDS, 0, call[TERN_EMBEDDING_TABLE].shape[0] - 1}}};
+  return {.ranges = {{TERN_EMBEDDING_IDS, -1, call[TERN_EMBEDDING_TABLE].shape[0] - 1}}};
+}
+
+std::optional<Split> split(const CallDesc& call, int arg, int dim) {
+  if (arg != TERN_EMBEDDING_TABLE || dim != 0) return by_name(call, arg, dim);
+  return Split{.along = {{arg, dim}}, .sums = {TERN_EMBEDDING_Y}, .indices = {TERN_EMBEDDING_IDS}};
 }
 
 }  // namespace
@@ -68,6 +74,7 @@ const OpRules embedding_rules = {
     .work = {no_products, bytes},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = split,
     .indices = indices,
     .needed_by = kEveryCommand,
 };

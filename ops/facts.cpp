@@ -55,6 +55,36 @@ int named_rows(const CallDesc& call, int arg) {
   return op_spec(call.op).args[static_cast<std::size_t>(arg)].shape.find("rows");
 }
 
+std::optional<Split> no_split(const CallDesc&, int, int) { return std::nullopt; }
+
+std::optional<Split> by_name(const CallDesc& call, int arg, int dim) {
+  const auto args = op_spec(call.op).args;
+  const Shape& shape = args[static_cast<std::size_t>(arg)].shape;
+  const bool is_named = dim < shape.count();
+  Split split;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (!call.has(static_cast<int>(i))) continue;
+    const Shape& other = args[i].shape;
+    const int at = is_named ? other.find(shape[dim].name) : other.is_open() ? dim - shape.count() + other.count() : -1;
+    if (at >= 0) split.along.push_back({static_cast<int>(i), at});
+  }
+  return split;
+}
+
+Split split_product(std::span<const std::string_view> letters, int arg, int dim, int bias, int out) {
+  const char letter = letters[static_cast<std::size_t>(arg)][static_cast<std::size_t>(dim)];
+  Split split;
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    const auto at = letters[i].find(letter);
+    if (at != std::string_view::npos) split.along.push_back({static_cast<int>(i), static_cast<int>(at)});
+  }
+  if (letter == 'k') {
+    split.sums = {out};
+    split.once = {bias};
+  }
+  return split;
+}
+
 Indices no_indices(const CallDesc&) { return {}; }
 
 std::optional<NeededBy> find_command(std::string_view word) {

@@ -51,6 +51,29 @@ struct Work {
 [[nodiscard]] int first_dimension(const CallDesc& call, int arg);
 [[nodiscard]] int named_rows(const CallDesc& call, int arg);
 
+// How one call is computed as several, each on a part of one dimension: what a device can't allocate at once, or what
+// ranks share, is cut there.
+struct Split {
+  struct Along {
+    int arg;
+    int dim;
+  };
+  std::vector<Along> along;  // arguments that are cut, and where; the others are whole in every part
+  std::vector<int> sums;     // outputs that are the sum of the parts' outputs
+  std::vector<int> indices;  // arguments that hold places along what is cut: a part takes its own (ops/shard_index.h)
+  std::vector<int> once;     // arguments of the first part alone
+  // Emits what the parts must know of each other, and gives it to their calls. Null: nothing.
+  void (*complete)(Emitter& emitter, std::span<OpCall> parts) = nullptr;
+};
+// Of dimension `dim` of a present argument. None: the call can't be cut there.
+[[nodiscard]] std::optional<Split> no_split(const CallDesc& call, int arg, int dim);
+// Every present argument that has the same dimension by name is cut: for ops whose outputs have it, and where each of
+// its entries stands alone.
+[[nodiscard]] std::optional<Split> by_name(const CallDesc& call, int arg, int dim);
+// A product [m, k] x [k, n]: by the letters of each argument's dimensions, "" for those that are absent. What is cut
+// along k is summed, and `bias` is added once.
+[[nodiscard]] Split split_product(std::span<const std::string_view> letters, int arg, int dim, int bias, int out);
+
 // Where the numbers of index arguments must lie. Oracles and kernels trust them.
 struct Indices {
   struct Range {  // every entry, both ends included

@@ -1,5 +1,6 @@
 #include "ops/gather_rows.h"
 
+#include "base/dtype.h"
 #include "ops/build.h"
 #include "ops/check.h"
 #include "ops/ref/oracle.h"
@@ -41,6 +42,13 @@ Indices indices(const CallDesc& call) {
   return {.ranges = {{TERN_GATHER_ROWS_INDEX, INT32_MIN, call[TERN_GATHER_ROWS_X].shape[0] - 1}}};
 }
 
+// Integers have no sum.
+std::optional<Split> split(const CallDesc& call, int arg, int dim) {
+  if (arg != TERN_GATHER_ROWS_X || dim != 0) return by_name(call, arg, dim);
+  if (!dtype_info(call[arg].dtype).floating) return std::nullopt;
+  return Split{.along = {{arg, dim}}, .sums = {TERN_GATHER_ROWS_Y}, .indices = {TERN_GATHER_ROWS_INDEX}};
+}
+
 }  // namespace
 
 Value gather_rows(Emitter& emitter, Value x, Value index, std::uint32_t needs) {
@@ -62,6 +70,7 @@ const OpRules gather_rows_rules = {
     .work = {no_products, bytes},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = split,
     .indices = indices,
     .needed_by = kEveryCommand,
 };

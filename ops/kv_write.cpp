@@ -56,6 +56,7 @@ const OpRules kv_write_rules = {
     .work = {no_products, bytes},
     .uses = no_weights,
     .row_dim = no_rows,
+    .split = no_split,
     .indices = indices,
     .needed_by = kInfer | kServe,
 };

@@ -1,10 +1,13 @@
 #include "ops/linear_cross_entropy.h"
 
+#include <array>
 #include <stdexcept>
 
 #include "ops/build.h"
 #include "ops/check.h"
 #include "ops/dequantize.h"
+#include "ops/fill.h"
+#include "ops/merge_lse.h"
 #include "ops/ref/oracle.h"
 #include "ops/registry.h"
 #include "ops/scale.h"
@@ -77,6 +80,55 @@ Indices indices(const CallDesc& call) {
   return {.ranges = {{TERN_LINEAR_CROSS_ENTROPY_TARGETS, -1, call[TERN_LINEAR_CROSS_ENTROPY_W].shape[0] - 1}}};
 }
 
+// The statistics of each part's own rows of the vocabulary, from a call that gives nothing else; together they say what
+// all of it sums up to.
+void merge_parts(Emitter& emitter, std::span<OpCall> parts) {
+  if (parts[0].inputs[TERN_LINEAR_CROSS_ENTROPY_LSE].present()) return;
+  const TensorDesc hidden = emitter.desc(parts[0].inputs[TERN_LINEAR_CROSS_ENTROPY_H]);
+  const std::int64_t rows = hidden.shape[0];
+  const auto num_parts = static_cast<std::int64_t>(parts.size());
+  const TensorDesc row = rows_like(make_desc(TERN_F32, {rows}), hidden);
+  // Each begins at a place of any device's alignment.
+  constexpr std::int64_t kUnit = 64;
+  const std::int64_t stride = (rows + kUnit - 1) / kUnit * kUnit;
+  const TensorDesc memory = make_desc(TERN_F32, {num_parts, stride});
+  TensorDesc all = make_desc(TERN_F32, {num_parts, rows});
+  all.strides[0] = stride;
+  if (hidden.dynamic_dim == 0) all = with_dynamic(all, 1, hidden.count_slot);
+  constexpr std::array kStatistics = {TERN_LINEAR_CROSS_ENTROPY_ROW_MAX, TERN_LINEAR_CROSS_ENTROPY_ROW_SUM};
+  std::array<Value, 2> written = {fill(emitter, memory, 0.0F, {}), fill(emitter, memory, 0.0F, {})};  // the row before
+  for (std::int64_t p = 0; p < num_parts; ++p) {
+    OpCall call = parts[static_cast<std::size_t>(p)];
+    call.accumulate = 0;
+    for (std::size_t arg = TERN_LINEAR_CROSS_ENTROPY_ROW_MAX; arg < call.outputs.size(); ++arg) {
+      call.inputs[arg] = {};
+      call.outputs[arg] = absent_desc();
+    }
+    call.inputs[TERN_LINEAR_CROSS_ENTROPY_LOSS] = {};
+    call.outputs[TERN_LINEAR_CROSS_ENTROPY_ROW_TARGET] = row;
+    for (std::size_t s = 0; s < written.size(); ++s) {
+      call.inputs[kStatistics[s]] = emitter.view(written[s], row, p == 0 ? 0 : stride);
+      call.outputs[kStatistics[s]] = row;
+    }
+    const std::vector<Value> results = emitter.emit(call);
+    for (std::size_t s = 0; s < written.size(); ++s) written[s] = results[kStatistics[s]];
+  }
+  for (Value& last : written) last = emitter.view(last, all, -(num_parts - 1) * stride);
+  const Value lse = merge_lse(emitter, written[0], written[1], parts[0].needs);
+  for (OpCall& part : parts) part.inputs[TERN_LINEAR_CROSS_ENTROPY_LSE] = lse;
+}
+
+std::optional<Split> split(const CallDesc& call, int arg, int dim) {
+  const bool is_vocab = (arg == TERN_LINEAR_CROSS_ENTROPY_W || arg == TERN_LINEAR_CROSS_ENTROPY_DW) && dim == 0;
+  // What is asked of the whole vocabulary's statistics would have to be merged too.
+  if (!is_vocab || call.has(TERN_LINEAR_CROSS_ENTROPY_ROW_MAX)) return std::nullopt;
+  auto cut = by_name(call, arg, dim);
+  cut->sums = {TERN_LINEAR_CROSS_ENTROPY_LOSS, TERN_LINEAR_CROSS_ENTROPY_DH};
+  cut->indices = {TERN_LINEAR_CROSS_ENTROPY_TARGETS};
+  cut->complete = merge_parts;
+  return cut;
+}
+
 }  // namespace
 
 LinearCrossEntropyOut linear_cross_entropy(Emitter& emitter, Value h, Value w, Value targets, Value weights,
@@ -115,6 +167,7 @@ const OpRules linear_cross_entropy_rules = {
     .work = {flops, each_argument_once},
     .uses = uses,
     .row_dim = named_rows,
+    .split = split,
     .indices = indices,
     .needed_by = kTrain,
 };

@@ -1,6 +1,7 @@
 #include "ops/matmul.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "ops/axpby.h"
@@ -112,6 +113,19 @@ int row_dim(const CallDesc& call, int arg) {
   return arg == TERN_MATMUL_OUT ? 0 : -1;
 }
 
+std::optional<Split> split(const CallDesc& call, int arg, int dim) {
+  const auto attrs = unpack_attrs<tern_matmul_attrs>(call.attrs);
+  const std::string_view bias = call.has(TERN_MATMUL_BIAS) ? "n" : "";
+  if (call[TERN_MATMUL_A].rank == 2) {
+    const std::array<std::string_view, 4> letters = {attrs.transpose_a != 0 ? "km" : "mk",
+                                                     attrs.transpose_b != 0 ? "nk" : "kn", bias, "mn"};
+    return split_product(letters, arg, dim, TERN_MATMUL_BIAS, TERN_MATMUL_OUT);
+  }
+  const std::array<std::string_view, 4> letters = {attrs.transpose_a != 0 ? "bkm" : "bmk",
+                                                   attrs.transpose_b != 0 ? "bnk" : "bkn", bias, "bmn"};
+  return split_product(letters, arg, dim, TERN_MATMUL_BIAS, TERN_MATMUL_OUT);
+}
+
 }  // namespace
 
 Value matmul(Emitter& emitter, Value a, Value b, const MatmulOptions& options) {
@@ -147,6 +161,7 @@ const OpRules matmul_rules = {
     .work = {flops, each_argument_once},
     .uses = uses,
     .row_dim = row_dim,
+    .split = split,
     .indices = no_indices,
     .needed_by = kEveryCommand,
 };

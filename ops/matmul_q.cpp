@@ -85,6 +85,13 @@ std::uint32_t uses(const CallDesc& call, int arg) {
 
 int row_dim(const CallDesc&, int arg) { return arg == TERN_MATMUL_Q_X || arg == TERN_MATMUL_Q_Y ? 0 : -1; }
 
+std::optional<Split> split(const CallDesc& call, int arg, int dim) {
+  const bool forward = unpack_attrs<tern_matmul_q_attrs>(call.attrs).transpose_w != 0;
+  const std::string_view bias = call.has(TERN_MATMUL_Q_BIAS) ? "n" : "";
+  const std::array<std::string_view, 4> letters = {"mk", forward ? "nk" : "kn", bias, "mn"};
+  return split_product(letters, arg, dim, TERN_MATMUL_Q_BIAS, TERN_MATMUL_Q_Y);
+}
+
 }  // namespace
 
 Value matmul_q(Emitter& emitter, Value x, Value w, const MatmulQOptions& options) {
@@ -107,6 +114,7 @@ const OpRules matmul_q_rules = {
     .work = {flops, each_argument_once},
     .uses = uses,
     .row_dim = row_dim,
+    .split = split,
     .indices = no_indices,
     .needed_by = kEveryCommand,
 };

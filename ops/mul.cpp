@@ -39,6 +39,7 @@ const OpRules mul_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = first_dimension,
+    .split = by_name,
     .indices = no_indices,
     .needed_by = kNoCommand,
 };

@@ -60,7 +60,13 @@ std::string check_slot(std::span<const TensorDesc> args, AttrBytes attrs) {
   return check_contiguous(args);
 }
 
-constexpr OpRules rules_with(std::string (*check)(std::span<const TensorDesc>, AttrBytes)) {
+// What is contiguous stays so where the first dimension is cut.
+std::optional<Split> split_first(const CallDesc& call, int arg, int dim) {
+  return dim == 0 ? by_name(call, arg, dim) : std::nullopt;
+}
+
+using SplitRule = std::optional<Split> (*)(const CallDesc& call, int arg, int dim);
+constexpr OpRules rules_with(std::string (*check)(std::span<const TensorDesc>, AttrBytes), SplitRule split = no_split) {
   return {
       .check = check,
       .backward = nullptr,
@@ -69,16 +75,18 @@ constexpr OpRules rules_with(std::string (*check)(std::span<const TensorDesc>, A
       .work = {no_products, each_argument_once},
       .uses = no_weights,
       .row_dim = no_rows,
+      .split = split,
       .indices = no_indices,
       .needed_by = kNoCommand,
   };
 }
 
 const OpRules kPlain = rules_with(check);
+const OpRules kElementwise = rules_with(check, split_first);
 const OpRules kGatherRules = rules_with(check_gather);
 const OpRules kScatterRules = rules_with(check_scatter);
 const OpRules kAllToAllRules = rules_with(check_all_to_all);
-const OpRules kCopyRules = rules_with(check_copy);
+const OpRules kCopyRules = rules_with(check_copy, split_first);
 const OpRules kSlotRules = rules_with(check_slot);
 
 CallBuilder collective(std::uint32_t op, Group group, std::int32_t reduce, std::int32_t peer) {
@@ -154,6 +162,9 @@ void set_count(Emitter& emitter, Value x, std::int32_t slot) {
 const OpRules& program_op_rules(std::uint32_t op) {
   if (op >= kProgramOpLimit) throw std::out_of_range(cat("no op has the id ", op));
   switch (op) {
+    case kAllReduce:
+    case kBroadcast:
+      return kElementwise;
     case kAllGather:
       return kGatherRules;
     case kReduceScatter:

@@ -178,6 +178,7 @@ const OpRules qk_norm_rope_rules = {
     .work = {no_products, bytes},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = no_split,
     .indices = indices,
     .needed_by = kEveryCommand,
 };
@@ -189,6 +190,7 @@ const OpRules qk_norm_rope_backward_rules = {
     .work = {no_products, bytes_backward},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = no_split,
     .indices = indices_backward,
     .needed_by = kTrain,
 };

@@ -121,6 +121,7 @@ const OpRules rms_norm_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = no_split,
     .indices = no_indices,
     .needed_by = kEveryCommand,
 };
@@ -132,6 +133,7 @@ const OpRules rms_norm_backward_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = no_split,
     .indices = no_indices,
     .needed_by = kTrain,
 };

@@ -59,6 +59,7 @@ const OpRules rope_rules = {
     .work = {no_products, bytes},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = no_split,
     .indices = indices,
     .needed_by = kEveryCommand,
 };

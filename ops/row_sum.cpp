@@ -34,6 +34,12 @@ std::vector<Value> backward(BackwardCall& call) {
 // Over axis 0 every row takes part in every sum.
 int row_dim(const CallDesc& call, int) { return unpack_attrs<tern_row_sum_attrs>(call.attrs).axis == 1 ? 0 : -1; }
 
+std::optional<Split> split(const CallDesc& call, int arg, int dim) {
+  const auto axis = unpack_attrs<tern_row_sum_attrs>(call.attrs).axis;
+  if (arg == TERN_ROW_SUM_X && dim == axis) return Split{.along = {{arg, dim}}, .sums = {TERN_ROW_SUM_OUT}};
+  return Split{.along = {{TERN_ROW_SUM_X, 1 - axis}, {TERN_ROW_SUM_OUT, 0}}};
+}
+
 }  // namespace
 
 Value row_sum(Emitter& emitter, Value x, const RowSumOptions& options) {
@@ -56,6 +62,7 @@ const OpRules row_sum_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = row_dim,
+    .split = split,
     .indices = no_indices,
     .needed_by = kEveryCommand,
 };

@@ -56,6 +56,8 @@ struct OpRules {
   Stated<std::uint32_t (*)(const CallDesc& call, int arg)> uses;
   // The dimension of an argument that counts rows whose outputs depend on no other row, or -1.
   Stated<int (*)(const CallDesc& call, int arg)> row_dim;
+  // How a call is cut along a dimension of one of its arguments.
+  Stated<std::optional<Split> (*)(const CallDesc& call, int arg, int dim)> split;
   // Where the numbers of its index and length arguments must lie.
   Stated<Indices (*)(const CallDesc& call)> indices;
   // The commands that emit it, forward or backward.

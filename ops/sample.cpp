@@ -88,6 +88,7 @@ const OpRules sample_rules = {
     .work = {no_products, bytes},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = no_split,
     .indices = indices,
     .needed_by = kInfer | kServe,
 };

@@ -59,6 +59,7 @@ const OpRules scale_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = row_dim,
+    .split = by_name,
     .indices = no_indices,
     .needed_by = kNoCommand,
 };

@@ -29,6 +29,14 @@ Indices indices(const CallDesc& call) {
   return {.ranges = {{TERN_SCATTER_ADD_ROWS_INDEX, INT32_MIN, call[TERN_SCATTER_ADD_ROWS_Y].shape[0] - 1}}};
 }
 
+std::optional<Split> split(const CallDesc& call, int arg, int dim) {
+  if (arg == TERN_SCATTER_ADD_ROWS_Y && dim == 0) {
+    return Split{.along = {{arg, dim}}, .indices = {TERN_SCATTER_ADD_ROWS_INDEX}};
+  }
+  if (dim == 1) return by_name(call, arg, dim);
+  return std::nullopt;  // rows meet in y
+}
+
 }  // namespace
 
 Value scatter_add_rows(Emitter& emitter, Value x, Value index, std::int64_t n, const ScatterAddRowsOptions& options) {
@@ -47,6 +55,7 @@ const OpRules scatter_add_rows_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = no_rows,
+    .split = split,
     .indices = indices,
     .needed_by = kTrain,
 };

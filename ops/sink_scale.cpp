@@ -42,6 +42,7 @@ const OpRules sink_scale_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = named_rows,
+    .split = no_split,
     .indices = no_indices,
     .needed_by = kNoCommand,
 };
@@ -53,6 +54,7 @@ const OpRules sink_scale_backward_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = no_rows,
+    .split = no_split,
     .indices = no_indices,
     .needed_by = kNoCommand,
 };

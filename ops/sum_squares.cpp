@@ -36,6 +36,12 @@ std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
   return {{}, reduce_all(emitter, squares, call.needs, arg(call, TERN_SUM_SQUARES_OUT))};
 }
 
+std::optional<Split> split(const CallDesc& call, int arg, int dim) {
+  auto cut = by_name(call, arg, dim);
+  cut->sums = {TERN_SUM_SQUARES_OUT};
+  return cut;
+}
+
 }  // namespace
 
 Value sum_squares(Emitter& emitter, Value x, Value into, std::uint32_t needs) {
@@ -53,6 +59,7 @@ const OpRules sum_squares_rules = {
     .work = {no_products, each_argument_once},
     .uses = no_weights,
     .row_dim = no_rows,
+    .split = split,
     .indices = no_indices,
     .needed_by = kTrain,
 };

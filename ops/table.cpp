@@ -208,6 +208,13 @@ constexpr AttrSpec kLinearCrossEntropyAttrs[] = {
     {"compute", I, "tern_compute that h and w (and the logits' gradient) are rounded to before products"},
     {"softcap", F, "0: none; else logits are softcap * tanh(z / softcap)"}};
 
+constexpr ArgSpec kShardIndex[] = {{"ids", input, "[rows]", i32}, {"y", output, "[rows]", i32}};
+constexpr AttrSpec kShardIndexAttrs[] = {{"first", I, "the shard's first id"}, {"count", I, "ids of the shard"}};
+
+constexpr ArgSpec kMergeLse[] = {{"row_max", input, "[shards, rows]", f32},
+                                 {"row_sum", input, "[shards, rows]: sum of exp(logit - row_max)", f32},
+                                 {"lse", output, "[rows]", f32}};
+
 constexpr ArgSpec kAdamw[] = {
     {"param", state, "[...]", f32},
     {"m", state, "[...]", f32},
@@ -287,7 +294,7 @@ constexpr OpSpec kTable[] = {
     {12, "matmul_q", "y = x w^T + bias or x w, w expanded from its planes, accumulated in fp32", kMatmulQ,
      kMatmulQAttrs},
     {13, "dequantize", "y = w expanded", kDequantize, {}},
-    {14, "embedding", "y[r] = table[ids[r]]", kEmbedding, {}},
+    {14, "embedding", "y[r] = table[ids[r]]; zeros where ids[r] < 0", kEmbedding, {}},
     {15, "rms_norm",
      "s = x + residual (rounded to sum's dtype); rstd = 1 / sqrt(mean(s^2) + eps); y = s rstd (weight + weight_offset)",
      kRmsNorm, kRmsNormAttrs},
@@ -355,6 +362,12 @@ constexpr OpSpec kTable[] = {
      kSinkScaleBackward,
      {}},
     {32, "fill", "y = value", kFill, kFillAttrs},
+    {33, "shard_index", "y = ids - first where first <= ids < first + count, else -1", kShardIndex, kShardIndexAttrs},
+    {34,
+     "merge_lse",
+     "lse = log sum over shards of row_sum exp(row_max), shards whose row_sum is 0 left out; 0 where all are",
+     kMergeLse,
+     {}},
 };
 
 }  // namespace

@@ -26,11 +26,15 @@ void run(const KernelArgs& args) {
     alignas(64) TileBuffer buffer;
     for (std::int64_t r = begin; r < end; ++r) {
       const std::int64_t id = ids.data<const std::int32_t>()[r * ids.stride(0)];
-      require_index(id, table.dim(0), "embedding: ids");
+      if (id >= 0) require_index(id, table.dim(0), "embedding: ids");
       for (std::int64_t first = 0; first < width; first += kTile) {
         const std::int64_t n = std::min(kTile, width - first);
-        const float* values = row_tile(io, table, id, first, n, args.target, buffer.data());
-        if (values != buffer.data()) std::copy(values, values + n, buffer.data());
+        if (id < 0) {
+          std::fill_n(buffer.data(), n, 0.0F);
+        } else if (const float* values = row_tile(io, table, id, first, n, args.target, buffer.data());
+                   values != buffer.data()) {
+          std::copy(values, values + n, buffer.data());
+        }
         io.store(y, r * y.stride(0) + first * y.stride(1), y.stride(1), n, false, buffer.data());
       }
     }

@@ -120,6 +120,9 @@ Result<Config> read_config() {
     if (const auto text = variable("TERN_SIM_SEED"); !text.empty()) {
       config.seed = number("TERN_SIM_SEED", text, 0, UINT64_MAX);
     }
+    if (const auto text = variable("TERN_SIM_LARGEST"); !text.empty()) {
+      config.largest_allocation = number("TERN_SIM_LARGEST", text, 1, UINT64_MAX);
+    }
     if (const auto text = variable("TERN_SIM_TIMEOUT_MS"); !text.empty()) {
       config.timeout = std::chrono::milliseconds(number("TERN_SIM_TIMEOUT_MS", text, 1, 3'600'000));
     }
@@ -171,6 +174,7 @@ tern_device_info describe(const Config& config, int ordinal) {
   if (config.personality != Personality::discrete && config.personality != Personality::embedded) {
     info.largest_allocation_bytes = info.memory_bytes / 2;
   }
+  if (config.largest_allocation > 0) info.largest_allocation_bytes = config.largest_allocation;
   if (config.devices < 2) info.capabilities &= ~std::uint32_t{TERN_CAP_PEER_COPY};  // no peer is there
   if ((info.capabilities & TERN_CAP_PEER_COPY) != 0) {
     for (int d = 0; d < config.devices; ++d) info.peer_mask |= d == ordinal ? 0 : std::uint64_t{1} << d;

@@ -31,6 +31,7 @@ struct Config {
   int devices = 1;
   std::uint64_t seed = 0;
   std::vector<Fault> faults;
+  std::uint64_t largest_allocation = 0;  // bytes; 0: as the personality has it
   std::chrono::milliseconds timeout{20'000};
 };
 

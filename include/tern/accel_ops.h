@@ -199,7 +199,7 @@ enum {
   TERN_DEQUANTIZE_NUM_ARGS = 2
 };
 
-/* embedding: y[r] = table[ids[r]]
+/* embedding: y[r] = table[ids[r]]; zeros where ids[r] < 0
  *   in table [vocab, width] float, may be quantised
  *   in ids [rows] i32
  *   out y [rows, width] float
@@ -658,7 +658,35 @@ typedef struct tern_fill_attrs {
   float value; /* what every element becomes */
 } tern_fill_attrs;
 
-enum { TERN_OP_LIMIT = 33 }; /* ids are below */
+/* shard_index: y = ids - first where first <= ids < first + count, else -1
+ *   in ids [rows] i32
+ *   out y [rows] i32
+ */
+enum {
+  TERN_OP_SHARD_INDEX = 33,
+  TERN_SHARD_INDEX_IDS = 0,
+  TERN_SHARD_INDEX_Y = 1,
+  TERN_SHARD_INDEX_NUM_ARGS = 2
+};
+typedef struct tern_shard_index_attrs {
+  int32_t first; /* the shard's first id */
+  int32_t count; /* ids of the shard */
+} tern_shard_index_attrs;
+
+/* merge_lse: lse = log sum over shards of row_sum exp(row_max), shards whose row_sum is 0 left out; 0 where all are
+ *   in row_max [shards, rows] f32
+ *   in row_sum [shards, rows]: sum of exp(logit - row_max) f32
+ *   out lse [rows] f32
+ */
+enum {
+  TERN_OP_MERGE_LSE = 34,
+  TERN_MERGE_LSE_ROW_MAX = 0,
+  TERN_MERGE_LSE_ROW_SUM = 1,
+  TERN_MERGE_LSE_LSE = 2,
+  TERN_MERGE_LSE_NUM_ARGS = 3
+};
+
+enum { TERN_OP_LIMIT = 35 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -693,6 +721,8 @@ enum { TERN_OP_LIMIT = 33 }; /* ids are below */
   X(SOFTCAP, softcap) \
   X(SINK_SCALE, sink_scale) \
   X(SINK_SCALE_BACKWARD, sink_scale_backward) \
-  X(FILL, fill)
+  X(FILL, fill) \
+  X(SHARD_INDEX, shard_index) \
+  X(MERGE_LSE, merge_lse)
 
 #endif

@@ -279,9 +279,18 @@ static const tern_arg_signature tern_sink_scale_backward_args[] = {
 static const tern_arg_signature tern_fill_args[] = {
     {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
 };
+static const tern_arg_signature tern_shard_index_args[] = {
+    {"ids", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
+    {"y", 1u << TERN_I32, TERN_ROLE_OUTPUT, 0, -1},
+};
+static const tern_arg_signature tern_merge_lse_args[] = {
+    {"row_max", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"row_sum", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"lse", 1u << TERN_F32, TERN_ROLE_OUTPUT, 0, -1},
+};
 
 enum {
-  TERN_OP_SIGNATURE_COUNT = 32,
+  TERN_OP_SIGNATURE_COUNT = 34,
   TERN_OP_MAX_ARGS = 20,
   TERN_OP_MAX_ATTRS = 6 /* of 4 bytes each */
 };
@@ -318,6 +327,8 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_SINK_SCALE, TERN_SINK_SCALE_NUM_ARGS, 0, "sink_scale", tern_sink_scale_args},
     {TERN_OP_SINK_SCALE_BACKWARD, TERN_SINK_SCALE_BACKWARD_NUM_ARGS, 0, "sink_scale_backward", tern_sink_scale_backward_args},
     {TERN_OP_FILL, TERN_FILL_NUM_ARGS, sizeof(tern_fill_attrs), "fill", tern_fill_args},
+    {TERN_OP_SHARD_INDEX, TERN_SHARD_INDEX_NUM_ARGS, sizeof(tern_shard_index_attrs), "shard_index", tern_shard_index_args},
+    {TERN_OP_MERGE_LSE, TERN_MERGE_LSE_NUM_ARGS, 0, "merge_lse", tern_merge_lse_args},
 };
 
 #endif

@@ -9,7 +9,7 @@ void embedding(Call& call) {
   const std::int64_t width = table.size(1);
   for (std::int64_t r = 0; r < ids.size(0); ++r) {
     const std::int64_t id = ids.integer[static_cast<std::size_t>(r)];
-    for (std::int64_t c = 0; c < width; ++c)
+    for (std::int64_t c = 0; id >= 0 && c < width; ++c)
       y.add(r * width + c, table.real.at(static_cast<std::size_t>(id * width + c)));
   }
 }

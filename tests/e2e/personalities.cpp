@@ -65,6 +65,40 @@ TEST_F(Personalities, TrainAndGenerateAsTheCpuDoes) {
   }
 }
 
+// The table of embeddings, the head, their gradients and their moments are in parts of rows there, and what is saved is
+// whole.
+TEST_F(Personalities, ADeviceThatAllocatesLittleAtATimeTrainsAlike) {
+  const auto train_full = [&](const std::string& output, const Options& options, const std::string& device) {
+    const Outcome outcome = run(sft(output, {"--train_type", "full", "--device", device, "--learning_rate", "1e-3",
+                                             "--max_steps", "2", "--max_length", "64", "--save_strategy", "epoch"}),
+                                options);
+    EXPECT_EQ(outcome.status, 0) << device << ": " << outcome.err;
+    std::vector<double> numbers;
+    for (const char* key : {"loss", "grad_norm"}) {
+      for (const std::string& number : logged(output, key)) numbers.push_back(std::stod(number));
+    }
+    return numbers;
+  };
+  const auto answer = [&](const std::string& output) {
+    Options asked = options_;
+    asked.input = "1+2=";
+    const Outcome outcome =
+        run({"infer", "--model", path(output + "/checkpoint-2").string(), "--device", "cpu", "--torch_dtype", "float32",
+             "--temperature", "0", "--max_new_tokens", "6", "--max_model_len", "64"},
+            asked);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.out;
+  };
+  Options little = on("discrete");
+  little.variables["TERN_SIM_LARGEST"] = "25000";
+  const std::vector<double> expected = train_full("whole", options_, "cpu");
+  const std::vector<double> found = train_full("parts", little, "sim:0");
+  ASSERT_EQ(found.size(), 4U);
+  ASSERT_EQ(expected.size(), 4U);
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4 * std::abs(expected[i]));
+  EXPECT_EQ(answer("parts"), answer("whole"));
+}
+
 TEST_F(Personalities, FaultsEndWithTheErrorLineAndTheDevicesExitCode) {
   for (const auto& [fault, words] :
        {std::pair{"oom@3", "memory"}, std::pair{"lost@5", "lost"}, std::pair{"async@5", "asynchronous"}}) {

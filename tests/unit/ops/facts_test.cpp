@@ -21,6 +21,7 @@ using Flops = double (*)(const CallDesc&, HostArrays);
 using Bytes = double (*)(const CallDesc&, int, HostArrays);
 using Uses = std::uint32_t (*)(const CallDesc&, int);
 using RowDim = int (*)(const CallDesc&, int);
+using SplitOf = std::optional<Split> (*)(const CallDesc&, int, int);
 using IndicesOf = Indices (*)(const CallDesc&);
 
 template <typename Struct, typename... Members>
@@ -28,8 +29,10 @@ concept MadeOf = requires(Members... members) {
   Struct{members...};
 };
 
-static_assert(MadeOf<OpRules, Check, Backward, Decompose, Reference, WorkRules, Uses, RowDim, IndicesOf, NeededBy>);
-static_assert(!MadeOf<OpRules, Check, Backward, Decompose, Reference, WorkRules, Uses, RowDim, IndicesOf>);
+static_assert(
+    MadeOf<OpRules, Check, Backward, Decompose, Reference, WorkRules, Uses, RowDim, SplitOf, IndicesOf, NeededBy>);
+static_assert(!MadeOf<OpRules, Check, Backward, Decompose, Reference, WorkRules, Uses, RowDim, SplitOf, IndicesOf>);
+static_assert(!MadeOf<OpRules, Check, Backward, Decompose, Reference, WorkRules, Uses, RowDim, SplitOf>);
 static_assert(!MadeOf<OpRules, Check, Backward, Decompose, Reference, WorkRules, Uses, RowDim>);
 static_assert(!MadeOf<OpRules, Check, Backward, Decompose, Reference, WorkRules, Uses>);
 static_assert(!MadeOf<OpRules, Check, Backward, Decompose, Reference, WorkRules>);
@@ -50,6 +53,7 @@ concept WithoutIndices = requires(T check) {
           .work = {no_products, each_argument_once},
           .uses = no_weights,
           .row_dim = no_rows,
+          .split = no_split,
           .needed_by = kNoCommand};
 };
 static_assert(!WithoutIndices<Check>);
@@ -63,6 +67,7 @@ TEST(Facts, OpsWithAPackableArgumentSayWhatItIsUsedFor) {
     EXPECT_NE(rules.work.flops, nullptr) << spec.name;
     EXPECT_NE(rules.work.bytes, nullptr) << spec.name;
     EXPECT_NE(rules.row_dim, nullptr) << spec.name;
+    EXPECT_NE(rules.split, nullptr) << spec.name;
     EXPECT_NE(rules.indices, nullptr) << spec.name;
   }
 }
@@ -70,7 +75,7 @@ TEST(Facts, OpsWithAPackableArgumentSayWhatItIsUsedFor) {
 // An i32 argument is an index or a length, but for these numbers that need no bound.
 TEST(Facts, EveryIndexHasItsBounds) {
   const std::vector<std::string_view> free = {"sample.top_k", "sample.history", "sample.output_begin",
-                                              "sample.bias_ids"};
+                                              "sample.bias_ids", "shard_index.ids"};
   for (const OpSpec& spec : op_table()) {
     std::vector<TensorDesc> descs(spec.args.size());
     for (TensorDesc& desc : descs) desc = make_desc(TERN_I32, {2, 2, 2, 2});
