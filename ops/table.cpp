@@ -294,7 +294,7 @@ constexpr OpSpec kTable[] = {
     {12, "matmul_q", "y = x w^T + bias or x w, w expanded from its planes, accumulated in fp32", kMatmulQ,
      kMatmulQAttrs},
     {13, "dequantize", "y = w expanded", kDequantize, {}},
-    {14, "embedding", "y[r] = table[ids[r]]; zeros where ids[r] < 0", kEmbedding, {}},
+    {14, "embedding", "y[r] = table[ids[r]]; zeros where ids[r] is -1", kEmbedding, {}},
     {15, "rms_norm",
      "s = x + residual (rounded to sum's dtype); rstd = 1 / sqrt(mean(s^2) + eps); y = s rstd (weight + weight_offset)",
      kRmsNorm, kRmsNormAttrs},

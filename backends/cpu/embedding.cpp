@@ -26,10 +26,10 @@ void run(const KernelArgs& args) {
     alignas(64) TileBuffer buffer;
     for (std::int64_t r = begin; r < end; ++r) {
       const std::int64_t id = ids.data<const std::int32_t>()[r * ids.stride(0)];
-      if (id >= 0) require_index(id, table.dim(0), "embedding: ids");
+      if (id != -1) require_index(id, table.dim(0), "embedding: ids");
       for (std::int64_t first = 0; first < width; first += kTile) {
         const std::int64_t n = std::min(kTile, width - first);
-        if (id < 0) {
+        if (id == -1) {
           std::fill_n(buffer.data(), n, 0.0F);
         } else if (const float* values = row_tile(io, table, id, first, n, args.target, buffer.data());
                    values != buffer.data()) {

@@ -199,7 +199,7 @@ enum {
   TERN_DEQUANTIZE_NUM_ARGS = 2
 };
 
-/* embedding: y[r] = table[ids[r]]; zeros where ids[r] < 0
+/* embedding: y[r] = table[ids[r]]; zeros where ids[r] is -1
  *   in table [vocab, width] float, may be quantised
  *   in ids [rows] i32
  *   out y [rows, width] float

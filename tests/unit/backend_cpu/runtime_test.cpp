@@ -240,7 +240,7 @@ TEST_F(CpuRuntime, BrokenCallsAreRefusedInPlainWords) {
 
 // An index outside of its table must not be followed.
 TEST_F(CpuRuntime, AnIndexOutsideIsAnError) {
-  for (const std::int64_t id : {std::int64_t{-1}, std::int64_t{7}}) {
+  for (const std::int64_t id : {std::int64_t{-2}, std::int64_t{7}}) {
     const auto table = make_desc(TERN_F32, {7, 4}), ids = make_desc(TERN_I32, {1}), out = make_desc(TERN_F32, {1, 4});
     const tern_tensor_desc args[3] = {table, ids, out};
     const tern_op_desc op{sizeof(tern_op_desc), TERN_OP_EMBEDDING, 0, 0, 3, 0, args, nullptr, nullptr};

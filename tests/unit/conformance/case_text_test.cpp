@@ -131,7 +131,7 @@ TEST(CaseText, IndicesOutOfBoundsAreRefused) {
   const Bad table[] = {
       {TERN_OP_GATHER_ROWS, "index", 0, 1 << 20, "index[0]: expected -2147483648 to "},
       {TERN_OP_SCATTER_ADD_ROWS, "index", 0, 1 << 20, "index[0]: expected "},
-      {TERN_OP_EMBEDDING, "ids", 0, -1, "ids[0]: expected 0 to "},
+      {TERN_OP_EMBEDDING, "ids", 0, -2, "ids[0]: expected -1 to "},
       {TERN_OP_ROPE, "positions", 0, 1 << 20, "positions[0]: expected 0 to "},
       {TERN_OP_QK_NORM_ROPE, "positions", 0, -5, "positions[0]: expected 0 to "},
       {TERN_OP_QK_NORM_ROPE_BACKWARD, "positions", 0, 1 << 20, "positions[0]: expected 0 to "},
