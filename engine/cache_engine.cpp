@@ -93,34 +93,25 @@ CacheEngine::CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<
   const std::int64_t block_size = std::max<std::int64_t>(1, device.info().preferred_kv_block);
   pool_ = std::make_unique<BlockPool>(plan_blocks(device, specs_, options_, block_size), block_size);
   scope_ = free_scope(*store_, specs_.empty() ? std::string() : specs_.front().module);
-  try {
-    create_tensors();
-  } catch (...) {
-    for (const std::string& name : tensors_) store_->erase(name);
-    throw;
-  }
-}
-
-void CacheEngine::create(const std::string& name, const TensorDesc& desc) {
-  store_->create(name, desc);
-  tensors_.push_back(name);
+  tensors_.emplace(store_, "key-value cache");
+  create_tensors();
 }
 
 void CacheEngine::create_tensors() {
   const std::int64_t blocks = num_blocks() + kReserved;
   for (const nn::CacheSpec& spec : specs_) {
-    create(nn::key_cache_name(scope_, spec.module),
-           make_desc(options_.dtype, {blocks, block_size(), spec.kv_heads, spec.key_dim}));
-    create(nn::value_cache_name(scope_, spec.module),
-           make_desc(options_.dtype, {blocks, block_size(), spec.kv_heads, spec.value_dim}));
+    tensors_->create(nn::key_cache_name(scope_, spec.module),
+                     make_desc(options_.dtype, {blocks, block_size(), spec.kv_heads, spec.key_dim}));
+    tensors_->create(nn::value_cache_name(scope_, spec.module),
+                     make_desc(options_.dtype, {blocks, block_size(), spec.kv_heads, spec.value_dim}));
   }
-  create(nn::token_cache_name(scope_), nn::token_cache_desc(capacity()));
-  create(nn::block_tables_name(scope_), nn::block_tables_desc(capacity()));
+  tensors_->create(nn::token_cache_name(scope_), nn::token_cache_desc(capacity()));
+  tensors_->create(nn::block_tables_name(scope_), nn::block_tables_desc(capacity()));
   store_->fill_zero(nn::block_tables_name(scope_));  // entries that nobody wrote name a block that there is
 }
 
 CacheEngine::~CacheEngine() {
-  for (const std::string& name : tensors_) store_->erase(name);
+  tensors_.reset();
   store_->allocator()->empty_cache();  // or a large cache would be held for whoever asks for its very size
 }
 

@@ -4,11 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/block_pool.h"
-#include "graph/tensor_store.h"
+#include "graph/tensor_scope.h"
 #include "nn/cache_spec.h"
 #include "nn/token_inputs.h"
 
@@ -46,14 +47,13 @@ class CacheEngine {
 
  private:
   void create_tensors();
-  void create(const std::string& name, const TensorDesc& desc);
 
   std::shared_ptr<graph::TensorStore> store_;
+  std::optional<graph::TensorScope> tensors_;
   std::vector<nn::CacheSpec> specs_;
   CacheOptions options_;
   std::string scope_;
   std::unique_ptr<BlockPool> pool_;
-  std::vector<std::string> tensors_;
 };
 
 }  // namespace tern::engine

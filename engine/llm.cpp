@@ -63,8 +63,8 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
       session::load_weights(session, load).value();
     }
     if (!options.adapter.empty()) {
-      engine.adapters =
-          models::load_adapter(session.model, free_adapter_name(session.model), options.adapter).value().layers;
+      llm->adapter_ = models::load_adapter(session.model, free_adapter_name(session.model), options.adapter).value();
+      engine.adapters = llm->adapter_.layers;
     }
     return llm;
   });

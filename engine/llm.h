@@ -16,6 +16,7 @@
 #include "chat/message.h"
 #include "engine/llm_engine.h"
 #include "engine/scorer.h"
+#include "models/adapter.h"
 #include "session/generation_config.h"
 #include "session/session.h"
 
@@ -138,6 +139,7 @@ class LLM {
   LLMOptions options_;
   session::GenerationConfig generation_;
   std::unique_ptr<const PromptEncoder> encoder_;
+  models::LoadedAdapter adapter_;  // outlives what computes with it
   std::unique_ptr<LLMEngine> engine_;
   std::unique_ptr<Scorer> scorer_;
   std::int64_t scorer_tokens_ = 0;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/log.h"
+#include "base/strings.h"
 #include "nn/head.h"
 #include "ops/gather_rows.h"
 #include "ops/row_sum.h"
@@ -82,16 +84,34 @@ ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
 }
 
 ModelRunner::Step& ModelRunner::step_for(const Bucket& bucket) {
-  auto& step = buckets_[bucket];
-  if (!step) step = build_step(bucket);
-  return *step;
+  if (const auto known = buckets_.find(bucket); known != buckets_.end()) return *known->second;
+  std::shared_ptr<Step> step;
+  try {
+    step = build_step(bucket);
+  } catch (const Failure& failure) {
+    step = larger_step(bucket);
+    if (step == nullptr) throw;
+    log_warn(cat("steps of ", bucket.tokens, " tokens are computed by the program of a larger size: ", failure.what()));
+  }
+  return *buckets_.emplace(bucket, std::move(step)).first->second;
 }
 
-std::unique_ptr<ModelRunner::Step> ModelRunner::build_step(const Bucket& capacity) {
+// Memory was found for the largest step when the runner was made, so that no later size ends the run for want of it.
+std::shared_ptr<ModelRunner::Step> ModelRunner::larger_step(const Bucket& bucket) const {
+  for (const auto& [known, step] : buckets_) {
+    if (known.tokens >= bucket.tokens && known.sequences >= bucket.sequences && known.max_seqlen >= bucket.max_seqlen &&
+        known.penalties == bucket.penalties) {
+      return step;
+    }
+  }
+  return nullptr;
+}
+
+std::shared_ptr<ModelRunner::Step> ModelRunner::build_step(const Bucket& capacity) {
   graph::ProgramOptions options = runtime_.program;
   options.capture = true;  // where the device can: a step is launched as one
   options.prepare_ahead = true;
-  return std::make_unique<Step>(
+  return std::make_shared<Step>(
       graph::Program::build(build_graph(capacity), model_.store, runtime_.choices, options, runtime_.host, arena_),
       cache_, capacity.penalties);
 }

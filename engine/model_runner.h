@@ -77,8 +77,9 @@ class ModelRunner {
   };
 
   [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;
-  [[nodiscard]] std::unique_ptr<Step> build_step(const Bucket& capacity);
-  [[nodiscard]] Bucket bucket_for(const Batch& batch) const;  // the smallest that holds it
+  [[nodiscard]] std::shared_ptr<Step> build_step(const Bucket& capacity);
+  [[nodiscard]] std::shared_ptr<Step> larger_step(const Bucket& bucket) const;  // null: none was built
+  [[nodiscard]] Bucket bucket_for(const Batch& batch) const;                    // the smallest that holds it
   [[nodiscard]] Step& step_for(const Bucket& bucket);
   void keep_drawn(const Step& step);
 
@@ -87,7 +88,7 @@ class ModelRunner {
   nn::PagedCapacity cache_;
   session::Runtime& runtime_;
   std::shared_ptr<graph::Arena> arena_;  // of all buckets, which take turns
-  std::map<Bucket, std::unique_ptr<Step>> buckets_;
+  std::map<Bucket, std::shared_ptr<Step>> buckets_;
   Step* prepared_ = nullptr;  // whose inputs hold the next batch
   Step* launched_ = nullptr;
   std::vector<SampledToken> drawn_;

@@ -22,16 +22,14 @@ std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + u
 }  // namespace
 
 std::vector<RowRange> row_parts(const TensorDesc& desc, const tern_device_info& device, std::string_view name) {
-  // Each plane begins at a place of the device's alignment.
-  const std::uint64_t gaps = TERN_MAX_PLANES * std::max<std::uint64_t>(device.alignment, 1);
   const std::uint64_t largest = device.largest_allocation_bytes;
   const std::uint64_t bytes = expanded_bytes(desc);
-  if (!is_present(desc) || bytes <= largest - std::min(largest, gaps))
+  if (!is_present(desc) || bytes <= largest)
     return {{0, is_present(desc) ? desc.shape[0] : 0}};
   const std::int64_t rows = desc.shape[0];
   const auto row_bytes = bytes / static_cast<std::uint64_t>(std::max<std::int64_t>(rows, 1));
   const std::int64_t group = is_quantised(desc) ? std::max<std::int64_t>(desc.scheme.group_rows, 1) : 1;
-  auto most = static_cast<std::int64_t>((largest - std::min(largest, gaps)) / std::max<std::uint64_t>(row_bytes, 1));
+  auto most = static_cast<std::int64_t>(largest / std::max<std::uint64_t>(row_bytes, 1));
   most = round_down(most, group);
   if (most == 0) {
     throw Failure(

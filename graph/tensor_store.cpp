@@ -42,27 +42,43 @@ struct TensorStore::Entry {
   std::map<std::uint32_t, Pack> packs;   // by uses
   Hold hold = std::make_shared<char>();  // shared by those who read the plain form
   bool gone = false;                     // packs have taken the plain form's place
-  std::vector<std::string> parts;        // tensors of their own that hold it, in order of rows; none: it is whole
+  std::string owner = kModel;
+  std::vector<std::string> parts;  // tensors of their own that hold it, in order of rows; none: it is whole
 };
 
 TensorStore::TensorStore(accel::DevicePtr device)
     : device_(std::move(device)), allocator_(accel::CachingAllocator::create(device_)) {}
 TensorStore::~TensorStore() = default;
 
+// A lack of memory says who holds it.
+accel::CachingAllocator::Block TensorStore::allocate(std::uint64_t bytes, const std::string& what) const {
+  try {
+    return allocator_->allocate(bytes, what);
+  } catch (const Failure& failure) {
+    std::vector<std::string> owners;
+    for (const auto& [owner, held] : bytes_by_owner()) owners.push_back(cat(owner, " ", human_bytes(held)));
+    if (owners.empty() || failure.error().problem.empty()) throw;
+    Error error = failure.error();
+    error.problem += cat(" (", join(owners, ", "), ")");
+    throw Failure(std::move(error));
+  }
+}
+
 // Memory for a tensor, and its planes there.
 tern_tensor TensorStore::place(const TensorDesc& desc, const std::string& name,
                                accel::CachingAllocator::Block& memory) const {
   std::uint64_t total = 0;
   (void)lay_out(desc, nullptr, device_->info().alignment, &total);
-  memory = allocator_->allocate(total, name);
+  memory = allocate(total, name);
   return lay_out(desc, memory.plane().buffer, device_->info().alignment, &total);
 }
 
-void TensorStore::add(const std::string& name, const TensorDesc& desc, bool on_host) {
+void TensorStore::add(const std::string& name, const TensorDesc& desc, bool on_host, const std::string& owner) {
   if (!on_host) {
     accel::CachingAllocator::Block block;
     (void)adopt(name, place(desc, name, block));
     entries_.at(name)->block = std::move(block);
+    entries_.at(name)->owner = owner;
     return;
   }
   tern_tensor tensor{};
@@ -71,22 +87,26 @@ void TensorStore::add(const std::string& name, const TensorDesc& desc, bool on_h
   entries_.at(name)->host = device_->allocate_host(total_bytes(desc));
 }
 
-void TensorStore::add_parts(const std::string& name, const TensorDesc& desc, bool on_host) {
+void TensorStore::add_parts(const std::string& name, const TensorDesc& desc, bool on_host, const std::string& owner) {
   const auto ranges = row_parts(desc, device_->info(), name);
-  if (ranges.size() < 2) return add(name, desc, on_host);
+  if (ranges.size() < 2) return add(name, desc, on_host, owner);
   tern_tensor whole{};
   whole.desc = desc;
   (void)adopt(name, whole);
   for (const RowRange& rows : ranges) {
     const std::string part = part_name(name, rows);
-    add(part, part_desc(desc, rows), on_host);
+    add(part, part_desc(desc, rows), on_host, owner);
     entries_.at(name)->parts.push_back(part);
   }
 }
 
-void TensorStore::create(const std::string& name, const TensorDesc& desc) { add_parts(name, desc, false); }
+void TensorStore::create(const std::string& name, const TensorDesc& desc, const std::string& owner) {
+  add_parts(name, desc, false, owner);
+}
 
-void TensorStore::create_on_host(const std::string& name, const TensorDesc& desc) { add_parts(name, desc, true); }
+void TensorStore::create_on_host(const std::string& name, const TensorDesc& desc, const std::string& owner) {
+  add_parts(name, desc, true, owner);
+}
 
 bool TensorStore::is_on_host(const std::string& name) const {
   const Entry& entry = entry_of(name);
@@ -132,8 +152,25 @@ const tern_tensor& TensorStore::at(const std::string& name) const { return entry
 
 std::uint64_t TensorStore::bytes() const {
   std::uint64_t total = 0;
-  for (const auto& [name, entry] : entries_) total += entry->block.bytes();
-  return total + packed_bytes();
+  for (const auto& [owner, bytes] : bytes_by_owner()) total += bytes;
+  return total;
+}
+
+std::uint64_t TensorStore::bytes(const std::string& name) const {
+  const Entry& entry = entry_of(name);
+  std::uint64_t total = entry.block.bytes();
+  for (const auto& [uses, pack] : entry.packs) total += pack.memory.bytes();
+  for (const std::string& part : entry.parts) total += bytes(part);
+  return total;
+}
+
+std::map<std::string, std::uint64_t> TensorStore::bytes_by_owner() const {
+  std::map<std::string, std::uint64_t> bytes_of;
+  for (const auto& [name, entry] : entries_) {
+    if (!entry->parts.empty()) continue;  // they are entries themselves
+    if (const std::uint64_t taken = bytes(name); taken > 0) bytes_of[entry->owner] += taken;
+  }
+  return bytes_of;
 }
 
 std::uint64_t TensorStore::host_bytes() const {
@@ -320,7 +357,7 @@ TensorStore::Hold TensorStore::hold_packed(const std::string& name, std::uint32_
   if (!info) throw std::logic_error(cat("tensor store: ", name, " has no private layout for the uses ", uses));
   const Hold held = hold_plain(name);
   Pack made;
-  made.memory = allocator_->allocate(info->bytes, cat(name, " in the device's layout"));
+  made.memory = allocate(info->bytes, cat(name, " in the device's layout"));
   made.tensor.desc = entry.tensor.desc;
   made.tensor.desc.layout = info->layout;
   made.tensor.planes[0] = made.memory.plane();

@@ -22,6 +22,8 @@ namespace tern::graph {
 // Constants and resources on a device, by the names that graphs use.
 class TensorStore {
  public:
+  static constexpr const char* kModel = "model";  // owns what nobody else does
+
   explicit TensorStore(accel::DevicePtr device);
   ~TensorStore();
   TensorStore(const TensorStore&) = delete;
@@ -30,10 +32,11 @@ class TensorStore {
   // Allocates and leaves the memory as it is. The name must be new. What is larger than the device allocates at a time
   // is held in parts of rows, tensors of their own (graph/row_parts.h), and has no planes itself; all that follows
   // works on the whole by its name, but for host_bytes, handle and packs.
-  void create(const std::string& name, const TensorDesc& desc);
+  // `owner` is whom a lack of memory names (graph/tensor_scope.h).
+  void create(const std::string& name, const TensorDesc& desc, const std::string& owner = kModel);
   // The same in the host's memory, pinned: what is copied to the device when a program needs it (offload). It has no
   // planes.
-  void create_on_host(const std::string& name, const TensorDesc& desc);
+  void create_on_host(const std::string& name, const TensorDesc& desc, const std::string& owner = kModel);
   [[nodiscard]] bool is_on_host(const std::string& name) const;
   [[nodiscard]] std::span<std::byte> host_bytes(const std::string& name) const;  // of a tensor on the host
   // A tensor in memory that the caller keeps alive (a mapped file's pages). `let_go`, where given, is called once a
@@ -49,9 +52,11 @@ class TensorStore {
   [[nodiscard]] const accel::DevicePtr& device() const { return device_; }
   // What the store and the programs over it take memory from.
   [[nodiscard]] const std::shared_ptr<accel::CachingAllocator>& allocator() const { return allocator_; }
-  [[nodiscard]] std::uint64_t bytes() const;         // allocated here, packs included
-  [[nodiscard]] std::uint64_t packed_bytes() const;  // of them, packs
-  [[nodiscard]] std::uint64_t host_bytes() const;    // in the host's memory
+  [[nodiscard]] std::uint64_t bytes() const;                                  // allocated here, packs included
+  [[nodiscard]] std::uint64_t packed_bytes() const;                           // of them, packs
+  [[nodiscard]] std::uint64_t host_bytes() const;                             // in the host's memory
+  [[nodiscard]] std::uint64_t bytes(const std::string& name) const;           // of one tensor, packs included
+  [[nodiscard]] std::map<std::string, std::uint64_t> bytes_by_owner() const;  // bytes(), without owners of nothing
 
   // Host <-> device, waiting for the copy. Spans hold the tensor's elements, contiguous, plane after plane.
   void upload(const std::string& name, std::span<const std::byte> bytes);
@@ -84,8 +89,9 @@ class TensorStore {
 
  private:
   [[nodiscard]] Entry& entry_of(const std::string& name) const;
-  void add_parts(const std::string& name, const TensorDesc& desc, bool on_host);
-  void add(const std::string& name, const TensorDesc& desc, bool on_host);
+  void add_parts(const std::string& name, const TensorDesc& desc, bool on_host, const std::string& owner);
+  void add(const std::string& name, const TensorDesc& desc, bool on_host, const std::string& owner);
+  [[nodiscard]] accel::CachingAllocator::Block allocate(std::uint64_t bytes, const std::string& what) const;
   template <typename Byte, typename Use>
   void for_planes(const Entry& entry, std::span<Byte> bytes, const Use& use) const;
   [[nodiscard]] tern_tensor place(const TensorDesc& desc, const std::string& name,

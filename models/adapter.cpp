@@ -129,17 +129,16 @@ nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module, 
           cat(adapter, "/", module, ".lora_B.weight")};
 }
 
-std::map<std::string, nn::LoraLayer> create_adapter(LoadedModel& model, const std::string& adapter,
-                                                    const AdapterConfig& config,
-                                                    const std::vector<LinearModule>& modules) {
-  std::map<std::string, nn::LoraLayer> layers;
+LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, const AdapterConfig& config,
+                             const std::vector<LinearModule>& modules) {
+  LoadedAdapter made{config, {}, std::make_shared<graph::TensorScope>(model.store, "adapter")};
   for (const auto& module : modules) {
     const nn::LoraLayer layer = lora_layer(adapter, module.name, config);
-    model.store->create(layer.lora_a, make_desc(TERN_F32, {config.rank, module.in}));
-    model.store->create(layer.lora_b, make_desc(TERN_F32, {module.out, config.rank}));
-    layers[module.name] = layer;
+    made.tensors->create(layer.lora_a, make_desc(TERN_F32, {config.rank, module.in}));
+    made.tensors->create(layer.lora_b, make_desc(TERN_F32, {module.out, config.rank}));
+    made.layers[module.name] = layer;
   }
-  return layers;
+  return made;
 }
 
 std::string peft_name(const std::string& module, const char* part) {
@@ -149,8 +148,7 @@ std::string peft_name(const std::string& module, const char* part) {
 Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,
                                    const std::filesystem::path& directory) {
   return catching([&] {
-    LoadedAdapter loaded;
-    loaded.config = read_adapter_config(directory).value();
+    const AdapterConfig config = read_adapter_config(directory).value();
     const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
     const std::string where = (directory / "adapter_model.safetensors").string();
     std::set<std::string> used;
@@ -163,12 +161,10 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
         throw Failure(data_error(cat(where, ": module ", module.name), "both lora_A and lora_B", "one of them",
                                  "the file is damaged: take it from the adapter's source again"));
       }
-      if (a->shape != std::vector{loaded.config.rank, module.in} ||
-          b->shape != std::vector{module.out, loaded.config.rank}) {
-        throw Failure(data_error(
-            cat(where, ": module ", module.name),
-            cat("[", loaded.config.rank, ", ", module.in, "] and [", module.out, ", ", loaded.config.rank, "]"),
-            cat(tensor_shape(*a), " and ", tensor_shape(*b)), kOtherModel));
+      if (a->shape != std::vector{config.rank, module.in} || b->shape != std::vector{module.out, config.rank}) {
+        throw Failure(data_error(cat(where, ": module ", module.name),
+                                 cat("[", config.rank, ", ", module.in, "] and [", module.out, ", ", config.rank, "]"),
+                                 cat(tensor_shape(*a), " and ", tensor_shape(*b)), kOtherModel));
       }
       used.insert(a->name);
       used.insert(b->name);
@@ -181,7 +177,7 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
                                  "one that this model has no place for", kOtherModel));
       }
     }
-    loaded.layers = create_adapter(model, adapter, loaded.config, modules);
+    LoadedAdapter loaded = create_adapter(model, adapter, config, modules);
     for (const auto& [module, layer] : loaded.layers) {
       for (const auto& [part, name] : {std::pair{"lora_A", layer.lora_a}, std::pair{"lora_B", layer.lora_b}}) {
         const auto& tensor = *file.tensor(peft_name(module, part));

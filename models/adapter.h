@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "graph/tensor_scope.h"
 #include "models/loader.h"
 #include "nn/context.h"
 
@@ -44,15 +45,15 @@ struct LinearModule {
 [[nodiscard]] nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module,
                                        const AdapterConfig& config);
 
-// Creates the pairs in the store, uninitialised.
-[[nodiscard]] std::map<std::string, nn::LoraLayer> create_adapter(LoadedModel& model, const std::string& adapter,
-                                                                  const AdapterConfig& config,
-                                                                  const std::vector<LinearModule>& modules);
-
 struct LoadedAdapter {
   AdapterConfig config;
   std::map<std::string, nn::LoraLayer> layers;  // by module
+  std::shared_ptr<graph::TensorScope> tensors;  // the pairs, which go with the last copy of this
 };
+// Creates the pairs in the store, uninitialised.
+[[nodiscard]] LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, const AdapterConfig& config,
+                                           const std::vector<LinearModule>& modules);
+
 // Reads PEFT's files into the store. Errors (data): a module that the model lacks, a wrong shape, half a pair.
 [[nodiscard]] Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,
                                                  const std::filesystem::path& directory);

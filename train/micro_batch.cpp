@@ -4,7 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.h"
 #include "base/philox.h"
+#include "base/strings.h"
 #include "nn/context.h"
 
 namespace tern::train {
@@ -81,7 +83,16 @@ graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
     options.capacity = capacity;
     graph::Counts typical{};
     typical[nn::kTokens] = std::min(options_.typical_tokens, capacity.tokens);
-    program = runtime_.build(build_training_graph(model_, options), model_.store, arena_, typical);
+    try {
+      program = runtime_.build(build_training_graph(model_, options), model_.store, arena_, typical);
+    } catch (const Failure& failure) {
+      // Memory was found for the largest, so that no later size ends the run for want of it.
+      const auto larger = programs_.rbegin()->second;
+      if (larger == nullptr) throw;
+      log_warn(cat("micro-batches of ", capacity.tokens,
+                   " tokens are computed by the program of a larger size: ", failure.what()));
+      program = larger;
+    }
   }
   return *program;
 }

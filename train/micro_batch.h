@@ -54,7 +54,7 @@ class MicroBatchRunner {
   TrainingGraphOptions options_;  // capacity: the largest
   session::Runtime& runtime_;
   std::shared_ptr<graph::Arena> arena_;
-  std::map<std::int64_t, std::unique_ptr<graph::Program>> programs_;  // by tokens
+  std::map<std::int64_t, std::shared_ptr<graph::Program>> programs_;  // by tokens
   std::int64_t grown_ = 0;
 };
 

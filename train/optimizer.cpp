@@ -19,11 +19,17 @@ using ops::Value;
 
 Optimizer::Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters,
                      const AdamwOptions& options, session::Runtime& runtime, std::shared_ptr<graph::Arena> arena)
-    : store_(std::move(store)), parameters_(std::move(parameters)), options_(options) {
+    : store_(std::move(store)),
+      gradients_(store_, "gradients"),
+      moments_(store_, "optimizer"),
+      parameters_(std::move(parameters)),
+      options_(options) {
   for (const std::string& name : parameters_) {
     const TensorDesc desc = make_desc(TERN_F32, shape_of(store_->at(name).desc));
+    gradients_.create(gradient_name(name), desc);
+    moments_.create(first_moment(name), desc);
+    moments_.create(second_moment(name), desc);
     for (const std::string& extra : {gradient_name(name), first_moment(name), second_moment(name)}) {
-      store_->create(extra, desc);
       store_->fill_zero(extra);
     }
   }

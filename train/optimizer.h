@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/program.h"
-#include "graph/tensor_store.h"
+#include "graph/tensor_scope.h"
 #include "session/runtime.h"
 
 namespace tern::train {
@@ -28,7 +28,8 @@ struct StepResult {
 class Optimizer {
  public:
   // Creates gradients (zero) and moments (zero) in the store for each trained parameter. `decays` tells which of them
-  // weight decay applies to: matrices, never norms and biases. `arena`: as of Runtime::build.
+  // weight decay applies to: matrices, never norms and biases. They go with the optimizer. `arena`: as of
+  // Runtime::build.
   Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters, const AdamwOptions& options,
             session::Runtime& runtime, std::shared_ptr<graph::Arena> arena = nullptr);
 
@@ -48,6 +49,8 @@ class Optimizer {
   [[nodiscard]] graph::Graph update_graph() const;
 
   std::shared_ptr<graph::TensorStore> store_;
+  graph::TensorScope gradients_;
+  graph::TensorScope moments_;
   std::vector<std::string> parameters_;
   AdamwOptions options_;
   std::unique_ptr<graph::Program> norm_;

@@ -30,11 +30,10 @@ data::MicroBatch batch_of(const std::vector<std::int32_t>& ids) {
 }
 
 models::LoadedAdapter make_adapter(models::LoadedModel& model) {
-  models::LoadedAdapter adapter;
-  adapter.config.rank = 8;
-  adapter.config.alpha = 32;
-  const auto modules = models::linear_modules(model);
-  adapter.layers = models::create_adapter(model, "lora", adapter.config, modules);
+  models::AdapterConfig config;
+  config.rank = 8;
+  config.alpha = 32;
+  models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, models::linear_modules(model));
   init_adapter(*model.store, adapter, 42);
   return adapter;
 }

@@ -88,15 +88,14 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
 }
 
 models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedModel& model) {
-  models::LoadedAdapter adapter;
-  models::AdapterConfig& config = adapter.config;
+  models::AdapterConfig config;
   config.rank = options.lora_rank.value_or(config.rank);
   config.alpha = options.lora_alpha.value_or(config.alpha);
   config.dropout = options.lora_dropout.value_or(config.dropout);
   config.use_rslora = options.use_rslora.value_or(config.use_rslora);
   const auto modules = chosen_modules(options, model);
   config.target_modules = target_names(model, modules);
-  adapter.layers = models::create_adapter(model, "lora", config, modules);
+  models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
   init_adapter(*model.store, adapter, options.seed);
   return adapter;
 }

@@ -43,8 +43,10 @@ int run_bench(const Arguments& arguments) {
   load_weights(*session, arguments, {});
   const session::MachineRates machine = session::measure_machine(*session->runtime, session->numerics.compute);
   engine::BenchmarkOptions options;
-  for (const auto& adapter : arguments.list("adapters")) {
-    options.engine.adapters = models::load_adapter(session->model, "lora", adapter).value().layers;
+  models::LoadedAdapter adapter;
+  for (const auto& folder : arguments.list("adapters")) {
+    adapter = models::load_adapter(session->model, "lora", folder).value();
+    options.engine.adapters = adapter.layers;
   }
   options.new_tokens = arguments.integer("max_new_tokens");
   options.seed = static_cast<std::uint64_t>(arguments.integer("seed"));

@@ -123,5 +123,20 @@ TEST_F(SmolLM2, PeftsLogitsWithAnAdapterOfTern) {
   EXPECT_LE(max_difference(chosen, peft.floats("logits")), 1e-4);
 }
 
+// The table of embeddings, which is the head too, takes seven times what the device allocates at a time.
+TEST_F(SmolLM2, InPartsOnADeviceOfEightMebibytesAtATime) {
+  ASSERT_EQ(::setenv("TERN_SIM", "embedded", 1), 0);
+  auto device = accel::Device::open(accel::Backend::load(TERN_SIM_PLUGIN).value(), 0).value();
+  ASSERT_EQ(::unsetenv("TERN_SIM"), 0);
+  ASSERT_EQ(device->info().largest_allocation_bytes, std::uint64_t{8} << 20);
+  models::LoadOptions options;
+  options.dtype = TERN_BF16;
+  auto parts = models::load_model(model_.config, model_.source, std::move(device), options).value();
+  auto whole = load(model_.source->path(), false, TERN_BF16);
+  const std::vector<std::int32_t> tokens(tokens_.begin(), tokens_.begin() + 8);
+  const auto expected = prefill_logits(whole, tokens, {6, 7}, TERN_F32);
+  EXPECT_LE(max_difference(prefill_logits(parts, tokens, {6, 7}, TERN_F32), expected), 1e-4);
+}
+
 }  // namespace
 }  // namespace tern::golden

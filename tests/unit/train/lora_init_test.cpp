@@ -10,10 +10,10 @@ namespace {
 
 TEST(LoraInit, IsUniformAndBelongsToItsModule) {
   auto model = tiny_model();
-  models::LoadedAdapter adapter;
-  adapter.config.rank = 32;
+  models::AdapterConfig config;
+  config.rank = 32;
   const auto modules = models::select_modules(model, {"all-linear"}).value();
-  adapter.layers = models::create_adapter(model, "lora", adapter.config, modules);
+  const models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
   init_adapter(*model.store, adapter, 42);
   std::set<std::vector<float>> distinct;
   for (const auto& [module, layer] : adapter.layers) {
@@ -35,10 +35,8 @@ TEST(LoraInit, IsUniformAndBelongsToItsModule) {
   EXPECT_EQ(distinct.size(), adapter.layers.size());
   // One module alone starts as it does among others; another seed differs.
   auto alone_model = tiny_model();
-  models::LoadedAdapter alone;
-  alone.config.rank = 32;
   const auto one = models::select_modules(alone_model, {"model.layers.1.mlp.up_proj"}).value();
-  alone.layers = models::create_adapter(alone_model, "lora", alone.config, one);
+  const models::LoadedAdapter alone = models::create_adapter(alone_model, "lora", config, one);
   const auto& name = alone.layers.begin()->second.lora_a;
   init_adapter(*alone_model.store, alone, 42);
   EXPECT_EQ(download(*alone_model.store, name), download(*model.store, name));

@@ -23,7 +23,7 @@ struct TinyRun {
       adapter.config.rank = 4;
       adapter.config.dropout = 0.05;
       const auto modules = models::select_modules(model, {"all-linear"}).value();
-      adapter.layers = models::create_adapter(model, "lora", adapter.config, modules);
+      adapter = models::create_adapter(model, "lora", adapter.config, modules);
       init_adapter(*model.store, adapter, 42);
     } else {
       adapter = models::load_adapter(model, "lora", resume_from).value();
