@@ -25,6 +25,15 @@ double log_sum_exp(const std::vector<double>& values) {
   return top + std::log(sum);
 }
 
+// KL(p || q) of the distributions that logits make.
+double divergence_of(const std::vector<double>& p, const std::vector<double>& q) {
+  const double log_p = log_sum_exp(p);
+  const double log_q = log_sum_exp(q);
+  double sum = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) sum += std::exp(p[i] - log_p) * (p[i] - log_p - q.at(i) + log_q);
+  return sum;
+}
+
 class SmolLM2 : public testing::Test {
  protected:
   void SetUp() override {
@@ -132,10 +141,11 @@ TEST_F(SmolLM2, InPartsOnADeviceOfEightMebibytesAtATime) {
   models::LoadOptions options;
   options.dtype = TERN_BF16;
   auto parts = models::load_model(model_.config, model_.source, std::move(device), options).value();
-  auto whole = load(model_.source->path(), false, TERN_BF16);
   const std::vector<std::int32_t> tokens(tokens_.begin(), tokens_.begin() + 8);
-  const auto expected = prefill_logits(whole, tokens, {6, 7}, TERN_F32);
-  EXPECT_LE(max_difference(prefill_logits(parts, tokens, {6, 7}, TERN_F32), expected), 1e-4);
+  const auto expected = prefill_logits(model_, tokens, {7}, TERN_F32);
+  const auto found = prefill_logits(parts, tokens, {7}, TERN_F32);
+  // It has no product with quantised weights, which are rounded to bf16 when they're expanded.
+  expect_below(divergence_of({expected.begin(), expected.end()}, {found.begin(), found.end()}), kShipped);
 }
 
 }  // namespace
