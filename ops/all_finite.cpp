@@ -13,7 +13,7 @@ std::string check(Args, AttrBytes) { return {}; }
 // Its sum is the logical and.
 std::optional<Split> split(const CallDesc& call, int arg, int dim) {
   auto cut = by_name(call, arg, dim);
-  cut->sums = {TERN_ALL_FINITE_OUT};
+  if (cut) cut->sums = {TERN_ALL_FINITE_OUT};
   return cut;
 }
 

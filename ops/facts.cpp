@@ -61,6 +61,7 @@ std::optional<Split> by_name(const CallDesc& call, int arg, int dim) {
   const auto args = op_spec(call.op).args;
   const Shape& shape = args[static_cast<std::size_t>(arg)].shape;
   const bool is_named = dim < shape.count();
+  if (is_named && shape[dim].name.empty()) return std::nullopt;  // of one size in every call
   Split split;
   for (std::size_t i = 0; i < args.size(); ++i) {
     if (!call.has(static_cast<int>(i))) continue;

@@ -38,7 +38,7 @@ std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
 
 std::optional<Split> split(const CallDesc& call, int arg, int dim) {
   auto cut = by_name(call, arg, dim);
-  cut->sums = {TERN_SUM_SQUARES_OUT};
+  if (cut) cut->sums = {TERN_SUM_SQUARES_OUT};
   return cut;
 }
 
