@@ -97,7 +97,15 @@ graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
   return *program;
 }
 
-const graph::Program& MicroBatchRunner::prepare() { return program_for(grown_ > 0 ? Capacity{} : options_.capacity); }
+const graph::Program& MicroBatchRunner::prepare(const std::set<std::int64_t>& sizes) {
+  const graph::Program& largest = program_for(grown_ > 0 ? Capacity{} : options_.capacity);
+  for (const std::int64_t tokens : sizes) {
+    Capacity needed;
+    needed.tokens = tokens;
+    (void)program_for(needed);
+  }
+  return largest;
+}
 
 double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInputs& inputs) {
   nn::TokenColumns tokens;

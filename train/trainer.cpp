@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 #include <stdexcept>
 
 #include "base/dtype.h"
@@ -31,6 +32,20 @@ std::int64_t typical_tokens(data::StepSource& steps) {
   std::uint64_t tokens = 0;
   for (const auto& micro : first.micro_batches) tokens += micro.tokens;
   return static_cast<std::int64_t>(tokens / std::max<std::size_t>(first.micro_batches.size(), 1));
+}
+
+// Tokens of the micro-batches of the steps [begin, end), where a program is made for each size.
+std::set<std::int64_t> sizes_of(data::StepSource& steps, std::int64_t begin, std::int64_t end,
+                                const accel::Device& device) {
+  std::set<std::int64_t> sizes;
+  if (device.can(TERN_CAP_DYNAMIC_SHAPES)) return sizes;
+  const auto per_epoch = static_cast<std::int64_t>(steps.steps_per_epoch().value_or(0));
+  for (std::int64_t step = begin; step < end && per_epoch > 0; ++step) {
+    const data::StepPlan plan =
+        steps.plan(static_cast<std::uint64_t>(step / per_epoch), static_cast<std::uint64_t>(step % per_epoch));
+    for (const auto& micro : plan.micro_batches) sizes.insert(static_cast<std::int64_t>(micro.tokens));
+  }
+  return sizes;
 }
 
 std::string schedule_name(ScheduleKind kind) {
@@ -95,13 +110,13 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   }
   options_.graph.capacity = capacity_of(training);
   if (per_epoch) options_.graph.typical_tokens = typical_tokens(training);
-  // Programs of a run take turns, so they share one arena. Training's needs the most of it: it's planned now, before
-  // the first evaluation.
+  // Programs of a run take turns, so they share one arena. Training's needs the most of it, so it comes first; all are
+  // made now, before the first step.
   const auto arena = std::make_shared<graph::Arena>(model.store->allocator());
   optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, runtime, arena);
   runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime, arena);
   if (!per_epoch) runner_->grow_from(state_.planned_tokens);
-  (void)runner_->prepare();
+  (void)runner_->prepare(sizes_of(training, state_.global_step, total_steps_, *model.store->device()));
   if (validation.size() > 0) {
     validation_ = data::SetSteps::create(validation, options_.eval_batches).value();
     TrainingGraphOptions eval = options_.graph;
@@ -110,7 +125,8 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
     eval.capacity = capacity_of(*validation_);
     eval.typical_tokens = typical_tokens(*validation_);
     eval_runner_ = std::make_unique<MicroBatchRunner>(model, eval, runtime, arena);
-    (void)eval_runner_->prepare();
+    const auto steps = static_cast<std::int64_t>(validation_->steps_per_epoch().value_or(0));
+    (void)eval_runner_->prepare(sizes_of(*validation_, 0, steps, *model.store->device()));
   }
   if (!options_.resume_from.empty()) resume();
 }

@@ -50,8 +50,10 @@ struct TinyRun {
   }
   TrainResult train(const ModelSaver& saver) {
     hooks.on_step = [this](std::int64_t, std::int64_t, double loss) { losses.push_back(loss); };
-    auto steps = data::SetSteps::create(dataset, batches).value();
-    return Trainer(model, saver, steps, validation, options, runtime, hooks).run();
+    trainer.reset();
+    steps = std::make_unique<data::SetSteps>(data::SetSteps::create(dataset, batches).value());
+    trainer = std::make_unique<Trainer>(model, saver, *steps, validation, options, runtime, hooks);
+    return trainer->run();
   }
   // Everything that training changes.
   [[nodiscard]] std::map<std::string, std::vector<float>> state() const {
@@ -73,6 +75,8 @@ struct TinyRun {
   TrainerHooks hooks;
   session::Runtime runtime;
   std::vector<double> losses;
+  std::unique_ptr<data::SetSteps> steps;
+  std::unique_ptr<Trainer> trainer;  // of the newest run: the moments are its
 };
 
 }  // namespace tern::train
