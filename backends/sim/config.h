@@ -18,7 +18,7 @@ inline constexpr std::array<const char*, 5> kPersonalities = {"discrete", "ascen
 [[nodiscard]] std::string_view personality_name(Personality personality);
 
 struct Fault {
-  enum class Kind { oom, async, lost, update };
+  enum class Kind { oom, host, async, lost, hang, update, comm, commhang };
   friend bool operator==(const Fault&, const Fault&) = default;
   Kind kind = Kind::oom;
   std::uint64_t at = 0;  // counted from 1

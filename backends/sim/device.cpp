@@ -73,7 +73,8 @@ void apply_options(const tern_open_args& args, Opened& opened) {
 }  // namespace
 
 const char* const kDeviceOptions[] = {
-    "faults: what goes wrong on this handle, instead of TERN_SIM_FAULT's: oom@N, async@N, lost@N, update@N, by commas",
+    "faults: what goes wrong on this handle, instead of TERN_SIM_FAULT's: oom@N, host@N, async@N, lost@N, "
+    "hang@N, update@N, comm@N, commhang@N, by commas",
     "memory_limit: bytes that the buffers of this handle may take",
     "seed: chooses the order of work between streams from now on, instead of TERN_SIM_SEED's", nullptr};
 
@@ -131,9 +132,9 @@ tern_status finalize() {
 tern_status device_health(tern_device device, int32_t* health, tern_text reason) {
   return guarded([&](auto&) {
     require(health != nullptr, "device_health: no place for the health");
-    const bool lost = world().device(device)->lost;
-    *health = lost ? TERN_HEALTH_LOST : TERN_HEALTH_OK;
-    put_text(reason, lost ? "the device was lost, as TERN_SIM_FAULT asked" : "");
+    const Device& d = *world().device(device);
+    *health = d.lost ? TERN_HEALTH_LOST : d.hung.empty() ? TERN_HEALTH_OK : TERN_HEALTH_DEGRADED;
+    put_text(reason, d.lost ? "the device was lost, as TERN_SIM_FAULT asked" : d.hung);
   });
 }
 

@@ -66,9 +66,17 @@ TEST_F(Personalities, TrainAndGenerateAsTheCpuDoes) {
 }
 
 TEST_F(Personalities, FaultsEndWithTheErrorLineAndTheDevicesExitCode) {
-  for (const auto& [fault, words] :
-       {std::pair{"oom@3", "memory"}, std::pair{"lost@5", "lost"}, std::pair{"async@5", "asynchronous"}}) {
+  struct Case {
+    const char* fault;
+    const char* words;
+    int status;
+  };
+  for (const auto& [fault, words, status] :
+       {Case{"oom@3", "memory", 4}, Case{"host@2", "out of host memory", 4}, Case{"lost@5", "lost", 4},
+        Case{"async@5", "asynchronous", 1}, Case{"hang@5", "hasn't ended after 500 ms: the device hangs", 1}}) {
     Options options = on("discrete");
+    options.variables["TERN_SIM_TIMEOUT_MS"] = "500";
+    options.seconds = 60;
     options.variables["TERN_SIM_FAULT"] = fault;
     const Outcome outcome = run({"sft", "--model", path("model").string(), "--dataset", rows_, "--output_dir",
                                  path("faulty").string(), "--device", "sim:0", "--max_steps", "1"},
@@ -76,7 +84,8 @@ TEST_F(Personalities, FaultsEndWithTheErrorLineAndTheDevicesExitCode) {
     EXPECT_NE(outcome.status, 0) << fault;
     EXPECT_EQ(outcome.last_error_line().rfind("tern: error: ", 0), 0U) << fault << ": " << outcome.err;
     EXPECT_NE(outcome.last_error_line().find(words), std::string::npos) << fault << ": " << outcome.last_error_line();
-    EXPECT_EQ(outcome.status, std::string(fault) == "async@5" ? 1 : 4) << fault << ": " << outcome.err;
+    EXPECT_NE(outcome.last_error_line().find("sim:0"), std::string::npos) << fault << ": " << outcome.err;
+    EXPECT_EQ(outcome.status, status) << fault << ": " << outcome.err;
   }
 }
 
