@@ -124,6 +124,9 @@ Result<Config> read_config() {
     if (const auto text = variable("TERN_SIM_TIMEOUT_MS"); !text.empty()) {
       config.timeout = std::chrono::milliseconds(number("TERN_SIM_TIMEOUT_MS", text, 1, 3'600'000));
     }
+    if (const auto text = variable("TERN_SIM_GRAPH_NODES"); !text.empty()) {
+      config.graph_nodes = number("TERN_SIM_GRAPH_NODES", text, 1, UINT64_MAX);
+    }
     config.faults = parse_faults("TERN_SIM_FAULT", variable("TERN_SIM_FAULT"));
     return config;
   });

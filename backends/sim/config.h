@@ -30,6 +30,7 @@ struct Config {
   Personality personality = Personality::discrete;
   int devices = 1;
   std::uint64_t seed = 0;
+  std::uint64_t graph_nodes = 192;  // that a compiled graph may have
   std::vector<Fault> faults;
   std::chrono::milliseconds timeout{20'000};
 };

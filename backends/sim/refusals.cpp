@@ -88,4 +88,18 @@ std::string why_not(const Device& device, std::uint32_t op, std::span<const Tens
   return reason.empty() ? reason : cat(spec.name, ": ", reason);
 }
 
+std::string why_not_as_one(const Opened& opened, const tern_graph_desc& graph) {
+  if (graph.num_nodes > opened.graph_nodes) {
+    return cat("a graph of ", graph.num_nodes, " ops is too large: at most ", opened.graph_nodes, " go into one");
+  }
+  const auto has = [&](std::uint32_t op) {
+    return std::any_of(graph.nodes, graph.nodes + graph.num_nodes,
+                       [&](const tern_graph_node& node) { return node.op.op == op; });
+  };
+  if (has(TERN_OP_SUM_SQUARES) && has(TERN_OP_ADAMW)) {
+    return "sum_squares and adamw don't go into one graph";
+  }
+  return {};
+}
+
 }  // namespace tern::sim

@@ -61,7 +61,8 @@ struct Opened {
     std::uint64_t collectives = 0;
   };
   Counted counted;
-  std::uint64_t limit = UINT64_MAX;  // bytes that its buffers may take
+  std::uint64_t graph_nodes = UINT64_MAX;  // that a graph compiled through it may have
+  std::uint64_t limit = UINT64_MAX;        // bytes that its buffers may take
   std::uint64_t taken = 0;
   // Whether the fault strikes at the `count`th event of its kind.
   [[nodiscard]] bool struck(Fault::Kind kind, std::uint64_t count) const;

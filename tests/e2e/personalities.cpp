@@ -65,6 +65,16 @@ TEST_F(Personalities, TrainAndGenerateAsTheCpuDoes) {
   }
 }
 
+// A graph that is too large for the compiler was trained in halves: so the losses above are those of both.
+TEST_F(Personalities, AGraphThatIsTooLargeIsSplit) {
+  (void)train("graph");
+  std::string choices;
+  for (const auto& entry : std::filesystem::directory_iterator(path("home") / "choices")) {
+    if (entry.path().extension() == ".choices") choices += read("home/choices/" + entry.path().filename().string());
+  }
+  EXPECT_NE(choices.find("halves of graph of "), std::string::npos) << choices;
+}
+
 TEST_F(Personalities, FaultsEndWithTheErrorLineAndTheDevicesExitCode) {
   struct Case {
     const char* fault;
