@@ -13,7 +13,13 @@ constexpr const char* kPersonalities[] = {"discrete", "ascend", "graph", "embedd
 
 class Personalities : public TinyTraining {
  protected:
-  Personalities() : TinyTraining(sums(12)) {}
+  // With heads of 16, as the paged attention of some devices takes none below.
+  Personalities() : TinyTraining(sums(12)) {
+    TinyModel model;
+    model.heads = 2;
+    model.kv_heads = 1;
+    write_tiny_model(path("model"), model);
+  }
 
   [[nodiscard]] Options on(const std::string& personality) const {
     Options options = options_;
