@@ -36,8 +36,10 @@ void fail(tern_status status, const Backend& backend, const std::string& where) 
   std::string found = status_name(status);
   if (const std::string detail = backend.last_error(); !detail.empty()) found += cat(" (", detail, ")");
   switch (status) {
-    case TERN_OUT_OF_MEMORY:
     case TERN_OUT_OF_HOST_MEMORY:
+      throw Failure(device_error(cat(where, " failed: ", found),
+                                 "free some of the host's memory, or use shorter sequences or a smaller batch"));
+    case TERN_OUT_OF_MEMORY:
       throw Failure(device_error(cat(where, " failed: ", found),
                                  "use shorter sequences, a smaller batch or a device with more memory"));
     case TERN_DEVICE_LOST:

@@ -72,8 +72,8 @@ void keep(const CompiledGraph& compiled, const fs::path& file) {
 
 }  // namespace
 
-CompiledGraph compile_graph(const DevicePtr& device, const tern_graph_desc& graph, const PlanOptions& options,
-                            const fs::path& dir) {
+std::optional<CompiledGraph> compile_graph(const DevicePtr& device, const tern_graph_desc& graph,
+                                           const PlanOptions& options, const fs::path& dir, std::string& refusal) {
   const bool kept = !dir.empty() && device->can(TERN_CAP_RECIPE_FILES);
   const fs::path file = kept ? dir / (fingerprint(graph) + ".recipe") : fs::path();
   CompiledGraph out;
@@ -81,8 +81,12 @@ CompiledGraph compile_graph(const DevicePtr& device, const tern_graph_desc& grap
   out.info.size = sizeof(out.info);
   const tern_plan_options how = options.c_options();
   tern_recipe raw = nullptr;
-  check(device->api().compile(device->raw(), &graph, &how, &raw, &out.info), device->backend(),
-        cat(device->name(), ": compiling a graph of ", graph.num_nodes, " ops"));
+  const tern_status status = device->api().compile(device->raw(), &graph, &how, &raw, &out.info);
+  if (status == TERN_UNSUPPORTED) {
+    refusal = device->backend().last_error();
+    return std::nullopt;
+  }
+  check(status, device->backend(), device->name(), ": compiling a graph of ", graph.num_nodes, " ops");
   out.info.choice[sizeof(out.info.choice) - 1] = '\0';
   out.recipe = Recipe(device, raw);
   if (kept) keep(out, file);

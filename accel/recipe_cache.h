@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "accel/kernel.h"
@@ -14,9 +15,11 @@ struct CompiledGraph {
 };
 
 // `dir`: where recipes of this device's identity lie; empty: none are kept, nor on a device without
-// TERN_CAP_RECIPE_FILES. A file that can't be used is compiled again, with a line. Throws Failure as compile fails; one
-// that can't be written is compiled again next time, and nothing is said.
-[[nodiscard]] CompiledGraph compile_graph(const DevicePtr& device, const tern_graph_desc& graph,
-                                          const PlanOptions& options, const std::filesystem::path& dir);
+// TERN_CAP_RECIPE_FILES. A file that can't be used is compiled again, with a line. Absent, with the reason in
+// `refusal`, where the device doesn't take this graph as one (TERN_UNSUPPORTED). Throws Failure where compile fails
+// otherwise; a file that can't be written is compiled again next time, and nothing is said.
+[[nodiscard]] std::optional<CompiledGraph> compile_graph(const DevicePtr& device, const tern_graph_desc& graph,
+                                                         const PlanOptions& options, const std::filesystem::path& dir,
+                                                         std::string& refusal);
 
 }  // namespace tern::accel

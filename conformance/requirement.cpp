@@ -21,12 +21,25 @@ std::int32_t compute_of(const Case& c) {
   return dtype;
 }
 
-// A model hands a ready mask to a device that draws no random bits. No model has shown keys by a mask so far, or kept a
-// latent cache.
+// Few models cap their scores, most have heads of whole sixteens, and none has values wider than its keys: a device may
+// have no kernel for such, and binding says so when a model comes with one. No model has shown keys by a mask so far.
+bool is_rare_attention(const Case& c, std::size_t q, std::size_t mask) {
+  tern_attention_attrs attrs{};  // of all three ops
+  std::memcpy(&attrs, c.attrs.data(), std::min(c.attrs.size(), sizeof(attrs)));
+  const TensorDesc& queries = c.args[q].desc;
+  const TensorDesc& values = c.args[q + 2].desc;
+  const std::int64_t width = queries.shape[2];
+  return attrs.softcap != 0.0F || is_present(c.args[mask].desc) || width % 16 != 0 ||
+         values.shape[values.rank - 1] > width;
+}
+
+// A model hands a ready mask to a device that draws no random bits. No model has kept a latent cache so far.
 bool is_never_asked(const accel::Device& device, const Case& c) {
-  if (c.op == TERN_OP_ATTENTION) return is_present(c.args[TERN_ATTENTION_MASK].desc);
-  if (c.op == TERN_OP_ATTENTION_BACKWARD) return is_present(c.args[TERN_ATTENTION_BACKWARD_MASK].desc);
-  if (c.op == TERN_OP_ATTENTION_PAGED) return is_present(c.args[TERN_ATTENTION_PAGED_MASK].desc);
+  if (c.op == TERN_OP_ATTENTION) return is_rare_attention(c, TERN_ATTENTION_Q, TERN_ATTENTION_MASK);
+  if (c.op == TERN_OP_ATTENTION_BACKWARD) {
+    return is_rare_attention(c, TERN_ATTENTION_BACKWARD_Q, TERN_ATTENTION_BACKWARD_MASK);
+  }
+  if (c.op == TERN_OP_ATTENTION_PAGED) return is_rare_attention(c, TERN_ATTENTION_PAGED_Q, TERN_ATTENTION_PAGED_MASK);
   if (c.op == TERN_OP_KV_WRITE) return !is_present(c.args[TERN_KV_WRITE_V].desc);
   return c.op == TERN_OP_DROPOUT && !device.can(TERN_CAP_PHILOX) && !is_present(c.args[TERN_DROPOUT_MASK].desc);
 }

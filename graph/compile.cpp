@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
+#include "base/log.h"
 #include "base/philox.h"
+#include "base/status.h"
 #include "base/strings.h"
 #include "graph/bind.h"
 #include "ops/table.h"
@@ -30,6 +34,60 @@ std::string segment_key(const Graph& graph, std::span<const std::int32_t> nodes)
     }
   }
   return cat("graph of ", nodes.size(), " ops, ", hash);
+}
+
+// What a compilation needs beside the nodes.
+struct Setting {
+  const Graph& graph;
+  const accel::DevicePtr& device;
+  accel::ChoiceCache& choices;
+  const Counts& typical_counts;
+};
+
+// The choice that was remembered may be gone: the device then chooses anew.
+std::optional<accel::CompiledGraph> compile_desc(const Setting& setting, const std::string& key,
+                                                 const tern_graph_desc& desc, std::string& refusal) {
+  accel::PlanOptions options;
+  options.choice = setting.choices.remembered(key);
+  options.typical_counts = setting.typical_counts;
+  const auto dir = setting.choices.recipe_dir();
+  auto out = accel::compile_graph(setting.device, desc, options, dir, refusal);
+  if (!out && !options.choice.empty()) {
+    const std::string gone = std::exchange(options.choice, "");
+    out = accel::compile_graph(setting.device, desc, options, dir, refusal);
+    if (out) {
+      log_warn(cat(setting.device->name(), ": how a graph was compiled, ", gone,
+                   ", is gone; tern chooses again, so the last bits may differ from earlier runs"));
+    }
+  }
+  if (out) setting.choices.remember(key, out->info.choice);
+  return out;
+}
+
+std::optional<accel::CompiledGraph> compile_as_one(const Setting& setting, std::span<const std::int32_t> nodes,
+                                                   const std::string& key, std::string& refusal);
+
+// In two at a node border, and again, down to single nodes.
+void compile_parts(const Setting& setting, std::span<const std::int32_t> nodes, std::vector<CompiledPart>& out) {
+  const std::string key = segment_key(setting.graph, nodes);
+  const std::string halves = cat("halves of ", key);
+  std::string refusal;
+  if (nodes.size() == 1 || setting.choices.remembered(halves).empty()) {
+    if (auto compiled = compile_as_one(setting, nodes, key, refusal)) {
+      out.push_back({{nodes.begin(), nodes.end()}, std::move(*compiled)});
+      return;
+    }
+  }
+  if (nodes.size() == 1) {
+    const Node& node = setting.graph.nodes()[index(nodes[0])];
+    throw Failure(device_error(
+        cat("op ", ops::op_spec(node.call.op).name, " on ", setting.device->name(), " can't be compiled even alone",
+            refusal.empty() ? "" : ": ", refusal),
+        "choose another --device, and tell the authors of its backend, which had said that it takes this op"));
+  }
+  setting.choices.remember(halves, "yes");
+  compile_parts(setting, nodes.first(nodes.size() / 2), out);
+  compile_parts(setting, nodes.subspan(nodes.size() / 2), out);
 }
 
 }  // namespace
@@ -66,9 +124,11 @@ std::vector<std::int32_t> recipe_arguments(const Graph& graph, std::span<const s
   return out;
 }
 
-accel::CompiledGraph compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
-                                     const accel::DevicePtr& device, accel::ChoiceCache& choices,
-                                     const Counts& typical_counts) {
+namespace {
+
+std::optional<accel::CompiledGraph> compile_as_one(const Setting& setting, std::span<const std::int32_t> nodes,
+                                                   const std::string& key, std::string& refusal) {
+  const Graph& graph = setting.graph;
   const std::vector<std::int32_t> arguments = recipe_arguments(graph, nodes);
   std::map<std::int32_t, std::int32_t> argument_of;
   for (std::size_t a = 0; a < arguments.size(); ++a) argument_of[arguments[a]] = static_cast<std::int32_t>(a);
@@ -145,12 +205,16 @@ accel::CompiledGraph compile_segment(const Graph& graph, std::span<const std::in
   desc.values = values.data();
   desc.nodes = made_nodes.data();
 
-  const std::string key = segment_key(graph, nodes);
-  accel::PlanOptions options;
-  options.choice = choices.remembered(key);
-  options.typical_counts = typical_counts;
-  accel::CompiledGraph out = accel::compile_graph(device, desc, options, choices.recipe_dir());
-  choices.remember(key, out.info.choice);
+  return compile_desc(setting, key, desc, refusal);
+}
+
+}  // namespace
+
+std::vector<CompiledPart> compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
+                                          const accel::DevicePtr& device, accel::ChoiceCache& choices,
+                                          const Counts& typical_counts) {
+  std::vector<CompiledPart> out;
+  compile_parts({graph, device, choices, typical_counts}, nodes, out);
   return out;
 }
 

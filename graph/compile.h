@@ -13,10 +13,17 @@ namespace tern::graph {
 
 // The storages, in the recipe's order, that the tensors of a recipe of these nodes must be given for.
 [[nodiscard]] std::vector<std::int32_t> recipe_arguments(const Graph& graph, std::span<const std::int32_t> nodes);
-// Compiles the nodes of a step into one recipe (devices without single ops), or loads one that was kept. Its choice is
-// remembered and replayed as a kernel's is. `typical_counts`: as ProgramOptions has them.
-[[nodiscard]] accel::CompiledGraph compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
-                                                   const accel::DevicePtr& device, accel::ChoiceCache& choices,
-                                                   const Counts& typical_counts);
+// A part of a segment that the device takes as one graph.
+struct CompiledPart {
+  std::vector<std::int32_t> nodes;
+  accel::CompiledGraph compiled;
+};
+// Compiles the nodes of a step (devices without single ops), or loads what was kept: into one recipe, or into the
+// fewest that halving finds where the device doesn't take them as one. That it didn't is remembered, and each recipe's
+// choice is remembered and replayed, as a kernel's is. `typical_counts`: as ProgramOptions has them. Throws Failure
+// (device) where a node isn't taken alone.
+[[nodiscard]] std::vector<CompiledPart> compile_segment(const Graph& graph, std::span<const std::int32_t> nodes,
+                                                        const accel::DevicePtr& device, accel::ChoiceCache& choices,
+                                                        const Counts& typical_counts);
 
 }  // namespace tern::graph

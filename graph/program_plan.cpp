@@ -44,6 +44,7 @@ class Planner {
     choose_weights();
     make_fields();
     make_steps();
+    compile_graphs();
     plan_kernels();
     plan_memory_and_order();
     report();
@@ -139,6 +140,28 @@ class Planner {
     for (std::size_t t = 0; t < p_.transfers.size(); ++t) {
       if (!p_.transfers[t].to_device) add_transfer_step(t);
     }
+  }
+
+  // A device that doesn't take a segment as one graph has it as several steps.
+  void compile_graphs() {
+    std::vector<PlannedStep> steps;
+    for (PlannedStep& step : p_.steps) {
+      if (step.kind != StepKind::recipe) {
+        steps.push_back(std::move(step));
+        continue;
+      }
+      for (auto& part : compile_segment(graph(), step.nodes, p_.device, choices_, p_.options.typical_counts)) {
+        PlannedStep made;
+        made.kind = step.kind;
+        made.lane = step.lane;
+        made.nodes = std::move(part.nodes);
+        made.info = part.compiled.info;
+        made.compiled = std::move(part.compiled);
+        p_.report.library += made.info.library_bytes;
+        steps.push_back(std::move(made));
+      }
+    }
+    p_.steps = std::move(steps);
     for (PlannedStep& step : p_.steps) {
       if (step.transfer < 0 && step.kind != StepKind::program) step.args = args_of(step.nodes);
     }
@@ -241,14 +264,10 @@ class Planner {
           step.kernel = kernel_of(p_.device, planned_desc(step.nodes[0]), p_.kernels);
           step.info = step.kernel->info();
           break;
-        case StepKind::recipe:
-          step.compiled = compile_segment(graph(), step.nodes, p_.device, choices_, p_.options.typical_counts);
-          step.info = step.compiled.info;
-          p_.report.library += step.info.library_bytes;
-          break;
         case StepKind::host:
           step.kernel = kernel_of(p_.host, op_desc(graph(), node(step.nodes[0]).call), p_.host_kernels);
           break;
+        case StepKind::recipe:
         case StepKind::upload:
         case StepKind::program:
         case StepKind::download:

@@ -19,7 +19,33 @@ std::shared_ptr<Stream> stream_of(const Comm& comm, tern_stream stream, const ch
   return s;
 }
 
+// The device's Nth collective may fail, or never end until somebody gives up or aborts: the group fails for good then.
+void strike(Comm& comm, Work& work) {
+  Opened& opened = *comm.opened;
+  const std::uint64_t number = ++opened.counted.collectives;
+  const std::string what = work.meets == nullptr ? cat("rank ", comm.rank, ": ", work.what) : work.what;
+  const auto blame = [group = comm.group, what](const std::string& why) {
+    if (group->error.empty()) group->error = cat(what, " ", why);
+  };
+  const bool fails = opened.struck(Fault::Kind::comm, number);
+  const bool hangs = opened.struck(Fault::Kind::commhang, number);
+  if (fails || hangs) work.meets = nullptr;  // the others never meet this rank
+  if (fails) {
+    work.ready = nullptr;
+    work.run = [group = comm.group, blame](const HostArgs&) {
+      blame("failed: the link reported a fault");
+      fail(TERN_ASYNC_ERROR, group->error);
+    };
+  } else if (hangs) {
+    work.ready = [group = comm.group] { return !group->error.empty(); };
+    work.expire = [blame](std::chrono::milliseconds waited) {
+      blame(cat("hasn't ended after ", waited.count(), " ms"));
+    };
+  }
+}
+
 void queue(Comm& comm, const std::shared_ptr<Stream>& stream, Work work, bool is_send) {
+  strike(comm, work);
   if (!comm.grouped) {
     submit(*stream, std::move(work));
     return;
@@ -37,7 +63,8 @@ bool have_met(const Collective& collective) {
 int failed_rank(const Collective& collective) {
   for (std::size_t r = 0; r < collective.parts.size(); ++r) {
     const auto& stream = collective.parts[r].stream;
-    if (stream && (stream->status != TERN_OK || stream->device->lost)) return static_cast<int>(r);
+    if (stream && (stream->status != TERN_OK || stream->device->lost || !stream->device->hung.empty()))
+      return static_cast<int>(r);
   }
   return -1;
 }

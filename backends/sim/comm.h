@@ -41,6 +41,7 @@ struct Comm {
     std::shared_ptr<Stream> stream;
     Work work;
   };
+  std::shared_ptr<Opened> opened;  // counts its collectives
   std::shared_ptr<Device> device;
   std::shared_ptr<Group> group;
   int rank = 0;

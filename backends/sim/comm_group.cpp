@@ -23,13 +23,15 @@ tern_comm_options take_options(const tern_comm_options* given) {
   return own;
 }
 
-std::shared_ptr<Comm> join(const std::shared_ptr<Device>& device, const std::shared_ptr<Group>& group, int rank) {
+std::shared_ptr<Comm> join(const std::shared_ptr<Opened>& opened, const std::shared_ptr<Group>& group, int rank) {
+  const auto& device = opened->device;
   const std::uint64_t bytes = device->info.comm_bytes;
   if (bytes > device->info.memory_bytes - std::min(device->in_use(), device->info.memory_bytes)) {
     fail(TERN_OUT_OF_MEMORY, cat(device->name(), ": a communicator takes ", human_bytes(bytes), ", and less is free"));
   }
   auto made = std::make_shared<Comm>();
   device->take(Use::comm, bytes);
+  made->opened = opened;
   made->device = device;
   made->group = group;
   made->rank = rank;
@@ -79,7 +81,8 @@ tern_status comm_init(tern_device device, const tern_comm_id* id, int32_t ranks,
   return guarded([&](auto& lock) {
     require(id != nullptr && out != nullptr, "comm_init: a null argument");
     const tern_comm_options own = take_options(options);
-    const auto d = world().present(device)->device;
+    const std::shared_ptr<Opened> opened = world().present(device);
+    const auto& d = opened->device;
     require_alive(*d);
     if (!d->can(TERN_CAP_COLLECTIVES)) fail(TERN_UNSUPPORTED, cat(d->name(), " has no collectives of its own"));
     require(ranks > 0 && rank >= 0 && rank < ranks, cat("comm_init: rank ", rank, " of ", ranks, " is none"));
@@ -92,7 +95,7 @@ tern_status comm_init(tern_device device, const tern_comm_id* id, int32_t ranks,
     }
     require(group->ranks() == ranks, cat("comm_init: ", ranks, " ranks here, ", group->ranks(), " elsewhere"));
     require(!group->joined[static_cast<std::size_t>(rank)], cat("comm_init: rank ", rank, " has joined before"));
-    auto made = join(d, group, rank);
+    auto made = join(opened, group, rank);
     // Ranks may also be made one after another by one thread: only who names a deadline waits here.
     if (own.timeout_ms > 0) {
       const auto all_here = [&] {
@@ -150,7 +153,7 @@ tern_status comm_split(tern_comm comm, int32_t color, int32_t key, const tern_co
     if (split->left == group->ranks()) group->splits.erase(number);
     *part = nullptr;
     if (color < 0) return;
-    *part = world().comms.add(join(whole->device, split->parts.at(color), rank_in_part(*split, rank)));
+    *part = world().comms.add(join(whole->opened, split->parts.at(color), rank_in_part(*split, rank)));
   });
 }
 

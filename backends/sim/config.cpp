@@ -1,5 +1,6 @@
 #include "backends/sim/config.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
@@ -26,21 +27,21 @@ std::uint64_t number(std::string_view name, std::string_view text, std::uint64_t
   return value;
 }
 
+// In the order of Fault::Kind.
+constexpr std::array<std::string_view, 8> kFaults = {"oom",  "host",   "async", "lost",
+                                                     "hang", "update", "comm",  "commhang"};
+
 Fault parse_fault(std::string_view where, std::string_view text) {
   const auto parts = split(text, '@');
-  Fault fault;
-  if (parts.size() == 2 && parts[0] == "oom") {
-    fault.kind = Fault::Kind::oom;
-  } else if (parts.size() == 2 && parts[0] == "async") {
-    fault.kind = Fault::Kind::async;
-  } else if (parts.size() == 2 && parts[0] == "lost") {
-    fault.kind = Fault::Kind::lost;
-  } else if (parts.size() == 2 && parts[0] == "update") {
-    fault.kind = Fault::Kind::update;
-  } else {
-    throw Failure(usage_error(cat(where, "=", text, " is not a fault"),
-                              "set it to oom@N, async@N, lost@N or update@N, or unset it"));
+  const auto known = std::find(kFaults.begin(), kFaults.end(), parts[0]);
+  if (parts.size() != 2 || known == kFaults.end()) {
+    std::string all;
+    for (const std::string_view name : kFaults) all += cat(all.empty() ? "" : ", ", name, "@N");
+    throw Failure(
+        usage_error(cat(where, "=", text, " is not a fault"), cat("set it to one of ", all, "; or unset it")));
   }
+  Fault fault;
+  fault.kind = static_cast<Fault::Kind>(known - kFaults.begin());
   const auto place = split(parts[1], ':');
   fault.at = number(where, place[0], 1, UINT64_MAX);
   if (place.size() > 1) fault.ordinal = static_cast<int>(number(where, place[1], 0, 63));
@@ -125,6 +126,9 @@ Result<Config> read_config() {
     }
     if (const auto text = variable("TERN_SIM_TIMEOUT_MS"); !text.empty()) {
       config.timeout = std::chrono::milliseconds(number("TERN_SIM_TIMEOUT_MS", text, 1, 3'600'000));
+    }
+    if (const auto text = variable("TERN_SIM_GRAPH_NODES"); !text.empty()) {
+      config.graph_nodes = number("TERN_SIM_GRAPH_NODES", text, 1, UINT64_MAX);
     }
     config.faults = parse_faults("TERN_SIM_FAULT", variable("TERN_SIM_FAULT"));
     return config;

@@ -18,7 +18,7 @@ inline constexpr std::array<const char*, 5> kPersonalities = {"discrete", "ascen
 [[nodiscard]] std::string_view personality_name(Personality personality);
 
 struct Fault {
-  enum class Kind { oom, async, lost, update };
+  enum class Kind { oom, host, async, lost, hang, update, comm, commhang };
   friend bool operator==(const Fault&, const Fault&) = default;
   Kind kind = Kind::oom;
   std::uint64_t at = 0;  // counted from 1
@@ -30,6 +30,7 @@ struct Config {
   Personality personality = Personality::discrete;
   int devices = 1;
   std::uint64_t seed = 0;
+  std::uint64_t graph_nodes = 192;  // that a compiled graph may have
   std::vector<Fault> faults;
   std::uint64_t largest_allocation = 0;  // bytes; 0: as the personality has it
   std::chrono::milliseconds timeout{20'000};

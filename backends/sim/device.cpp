@@ -65,6 +65,7 @@ void apply_options(const tern_open_args& args, Opened& opened) {
     opened.faults = parse_faults("device option \"faults\"", faults);
   }
   tern_plugin::require(tern_plugin_option_number(&args, "memory_limit", 0, UINT64_MAX, &opened.limit));
+  tern_plugin::require(tern_plugin_option_number(&args, "graph_nodes", 1, UINT64_MAX, &opened.graph_nodes));
   std::uint64_t seed = 0;
   tern_plugin::require(tern_plugin_option_number(&args, "seed", 0, UINT64_MAX, &seed));
   if (tern_plugin_option(&args, "seed") != nullptr) world().seed(seed);
@@ -73,7 +74,9 @@ void apply_options(const tern_open_args& args, Opened& opened) {
 }  // namespace
 
 const char* const kDeviceOptions[] = {
-    "faults: what goes wrong on this handle, instead of TERN_SIM_FAULT's: oom@N, async@N, lost@N, update@N, by commas",
+    "faults: what goes wrong on this handle, instead of TERN_SIM_FAULT's: oom@N, host@N, async@N, lost@N, "
+    "hang@N, update@N, comm@N, commhang@N, by commas",
+    "graph_nodes: ops that a compiled graph may have, instead of TERN_SIM_GRAPH_NODES",
     "memory_limit: bytes that the buffers of this handle may take",
     "seed: chooses the order of work between streams from now on, instead of TERN_SIM_SEED's", nullptr};
 
@@ -110,6 +113,7 @@ tern_status device_open(const tern_open_args* args, tern_device* device) {
     auto opened = std::make_shared<Opened>();
     opened->device = own.profile == nullptr ? share_device(own.ordinal) : make_described(own.profile);
     opened->faults = opened->device->config.faults;
+    opened->graph_nodes = opened->device->config.graph_nodes;
     apply_options(own, *opened);
     *device = world().opened.add(std::move(opened));
   });
@@ -131,9 +135,9 @@ tern_status finalize() {
 tern_status device_health(tern_device device, int32_t* health, tern_text reason) {
   return guarded([&](auto&) {
     require(health != nullptr, "device_health: no place for the health");
-    const bool lost = world().device(device)->lost;
-    *health = lost ? TERN_HEALTH_LOST : TERN_HEALTH_OK;
-    put_text(reason, lost ? "the device was lost, as TERN_SIM_FAULT asked" : "");
+    const Device& d = *world().device(device);
+    *health = d.lost ? TERN_HEALTH_LOST : d.hung.empty() ? TERN_HEALTH_OK : TERN_HEALTH_DEGRADED;
+    put_text(reason, d.lost ? "the device was lost, as TERN_SIM_FAULT asked" : d.hung);
   });
 }
 

@@ -11,9 +11,7 @@ tern_status arm(tern_device device, const char* faults) {
     require(faults != nullptr, "sim.faults: no faults were given");
     Opened& opened = *world().present(device);
     opened.faults = parse_faults("sim.faults", faults);
-    opened.allocations = 0;
-    opened.launches = 0;
-    opened.updates = 0;
+    opened.counted = {};
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/sim/tails.h"
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "ops/index_check.h"
@@ -18,21 +19,6 @@ namespace {
 using ops::OpSpec;
 using ops::Role;
 using ops::ref::Tensor;
-
-// What stands beyond the count of an output, visible where something reads it: on devices that compute the whole
-// capacity it is finite.
-constexpr double kTail = 12345.0;
-double tail_of(const Device& device, tern_dtype dtype) {
-  if (device.can(TERN_CAP_DYNAMIC_SHAPES)) return std::numeric_limits<double>::quiet_NaN();
-  return std::min(kTail, ops::ref::largest_finite(dtype));
-}
-
-TensorDesc cut(TensorDesc desc, const HostArgs& args) {
-  if (!is_present(desc) || desc.dynamic_dim < 0) return desc;
-  if (args.given) desc.shape[desc.dynamic_dim] = args.counts[desc.count_slot];
-  desc.dynamic_dim = -1;
-  return desc;
-}
 
 bool adds(std::uint32_t accumulate, std::size_t arg) { return (accumulate >> arg & 1U) != 0; }
 
@@ -59,77 +45,9 @@ Tensor host_lengths(const TensorDesc& desc, const std::vector<std::int32_t>& arr
   return tensor;
 }
 
-void write(const Device& device, const Operand& operand, const Tensor& tensor, bool replaces) {
-  const std::span<std::byte> plane = operand.planes[0];
-  if (replaces && !same_shape(tensor.desc, operand.desc)) {
-    Tensor whole;
-    whole.desc = operand.desc;
-    const auto count = static_cast<std::size_t>(num_elements(operand.desc));
-    if (dtype_info(operand.desc.dtype).floating) {
-      whole.real.assign(count, tail_of(device, operand.desc.dtype));
-    } else {
-      whole.integer.assign(count, static_cast<std::int64_t>(kTail));
-    }
-    ops::ref::encode(whole, operand.desc, plane);
-  }
-  ops::ref::encode(tensor, tensor.desc, plane);
-}
-
-std::string packed_refusal(const Device& device, const OpSpec& spec, std::uint32_t op, std::span<const TensorDesc> args,
-                           std::span<const std::byte> attrs) {
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!is_present(args[i]) || args[i].layout == 0) continue;
-    if (packed_bytes(device, args[i]) == 0) {
-      return cat(spec.args[i].name, ": layout ", args[i].layout, " is none of ", device.name());
-    }
-    const std::uint32_t uses = ops::op_rules(op).uses({op, args, attrs}, static_cast<int>(i));
-    if ((layout_uses(args[i].layout) & uses) != uses) {
-      return cat(spec.args[i].name, ": packed for other uses than this one");
-    }
-  }
-  return {};
-}
-
-// What real devices of the kind lack, so that decompositions and fallbacks are walked.
-std::string personality_refusal(const Device& device, std::uint32_t op, std::span<const TensorDesc> args,
-                                std::uint32_t accumulate) {
-  if (!device.can(TERN_CAP_PHILOX)) {
-    if (op == TERN_OP_DROPOUT && !is_present(args[TERN_DROPOUT_MASK])) {
-      return "the device draws no random bits: a mask is needed";
-    }
-  }
-  switch (device.config.personality) {
-    case Personality::ascend:
-      if (accumulate != 0 && op != TERN_OP_MATMUL && op != TERN_OP_MATMUL_Q && op != TERN_OP_ALL_FINITE &&
-          op != TERN_OP_AXPBY) {
-        return "only products and sums accumulate";
-      }
-      if ((op == TERN_OP_ATTENTION && is_present(args[TERN_ATTENTION_SINKS])) ||
-          (op == TERN_OP_ATTENTION_BACKWARD && is_present(args[TERN_ATTENTION_BACKWARD_SINKS])) ||
-          (op == TERN_OP_ATTENTION_PAGED && is_present(args[TERN_ATTENTION_PAGED_SINKS]))) {
-        return "the fused attention takes no sinks";
-      }
-      if (op == TERN_OP_QK_NORM_ROPE || op == TERN_OP_QK_NORM_ROPE_BACKWARD) return "no fused kernel";
-      break;
-    case Personality::embedded:
-      if (op == TERN_OP_RMS_NORM && is_present(args[TERN_RMS_NORM_RESIDUAL])) return "no fused residual";
-      for (const TensorDesc& arg : args) {
-        if (is_present(arg) && is_quantised(arg) && op != TERN_OP_DEQUANTIZE)
-          return "quantised weights must be expanded";
-      }
-      break;
-    case Personality::discrete:
-    case Personality::graph:
-      break;
-  }
-  return {};
-}
-
-}  // namespace
-
-void run_kernel(const KernelCall& call) {
+// All arguments of a call as its counts cut them, or at their whole capacity.
+std::vector<Tensor> read_args(const KernelCall& call, bool at_capacity) {
   const OpSpec& spec = ops::op_spec(call.op);
-  const HostArgs& host = *call.host_args;
   std::vector<Tensor> tensors(call.args.size());
   std::size_t array = call.first_array;
   for (std::size_t i = 0; i < call.args.size(); ++i) {
@@ -137,51 +55,72 @@ void run_kernel(const KernelCall& call) {
     const bool lengths = (spec.args[i].flags & ops::kLengths) != 0;
     const std::size_t this_array = lengths ? array++ : 0;
     if (!is_present(operand.desc)) continue;
-    const TensorDesc desc = cut(operand.desc, host);
+    const TensorDesc desc = at_capacity ? whole(operand.desc) : cut(operand.desc, *call.host_args);
     if (spec.args[i].role == Role::output && !adds(call.accumulate, i)) {
       tensors[i].desc = desc;
     } else if (lengths && call.device->can(TERN_CAP_HOST_LENGTHS)) {
-      tensors[i] = host_lengths(desc, host.arrays.at(this_array));
+      tensors[i] = host_lengths(desc, call.host_args->arrays.at(this_array));
     } else {
       tensors[i] = decode(operand, desc);
     }
   }
-  std::vector<TensorDesc> planned;
-  for (const Operand& operand : call.args) planned.push_back(operand.desc);
-  if (std::string problem = ops::index_problem({call.op, planned, call.attrs, call.accumulate}, tensors);
-      !problem.empty()) {
-    fail(TERN_INVALID_ARGUMENT, cat(spec.name, ": ", problem));
-  }
+  return tensors;
+}
+
+void run_oracle(const KernelCall& call, std::vector<Tensor>& tensors) {
   ops::ref::Call reference{call.op, call.attrs, call.accumulate, tensors};
   ops::op_rules(call.op).reference(reference);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (spec.args[i].role == Role::input || !is_present(call.args[i].desc)) continue;
-    write(*call.device, call.args[i], tensors[i], spec.args[i].role == Role::output && !adds(call.accumulate, i));
+}
+
+// Whatever an argument is told to hold: the rows that count over those that don't.
+void write(const Operand& operand, const Tensor& counted, Tensor* tail) {
+  if (tail != nullptr) ops::ref::encode(*tail, tail->desc, operand.planes[0]);
+  ops::ref::encode(counted, counted.desc, operand.planes[0]);
+}
+
+// Sums over a counted dimension are those of the counted call; so is every row within the count. What `at_capacity`
+// holds beyond is written too, but where the contract keeps what is there.
+void write_results(const KernelCall& call, const std::vector<Tensor>& counted, std::vector<Tensor>& at_capacity) {
+  const OpSpec& spec = ops::op_spec(call.op);
+  for (std::size_t i = 0; i < counted.size(); ++i) {
+    const Operand& operand = call.args[i];
+    if (spec.args[i].role == Role::input || !is_present(operand.desc)) continue;
+    const bool replaces = spec.args[i].role == Role::output && !adds(call.accumulate, i);
+    if (spec.args[i].role == Role::state && !at_capacity.empty()) {
+      write(operand, at_capacity[i], nullptr);
+    } else if (!replaces || same_shape(counted[i].desc, operand.desc)) {
+      write(operand, counted[i], nullptr);
+    } else if (at_capacity.empty()) {
+      Tensor tail = untouched_tail(operand.desc);
+      write(operand, counted[i], &tail);
+    } else {
+      settle_tail(at_capacity[i]);
+      write(operand, counted[i], &at_capacity[i]);
+    }
   }
 }
 
-std::string why_not(const Device& device, std::uint32_t op, std::span<const TensorDesc> args,
-                    std::span<const std::byte> attrs, std::uint32_t needs, std::uint32_t accumulate) {
-  if (op == 0 || op >= TERN_OP_LIMIT) return cat("op ", op, " is not known to this device");
-  if (std::string problem = ops::check_call(op, args, attrs, accumulate); !problem.empty()) {
-    fail(TERN_INVALID_ARGUMENT, problem);
+}  // namespace
+
+void run_kernel(const KernelCall& call) {
+  const std::string_view name = ops::op_spec(call.op).name;
+  std::vector<Tensor> counted = read_args(call, false);
+  std::vector<TensorDesc> planned;
+  for (const Operand& operand : call.args) planned.push_back(operand.desc);
+  if (std::string problem = ops::index_problem({call.op, planned, call.attrs, call.accumulate}, counted);
+      !problem.empty()) {
+    fail(TERN_INVALID_ARGUMENT, cat(name, ": ", problem));
   }
-  const OpSpec& spec = ops::op_spec(op);
-  const auto surplus = attrs.subspan(spec.attrs.size() * 4);
-  if (std::any_of(surplus.begin(), surplus.end(), [](std::byte b) { return b != std::byte{0}; })) {
-    return cat(spec.name, ": attributes of a newer version");
-  }
-  if ((needs & ~(std::uint32_t{TERN_NEED_DETERMINISTIC} | TERN_NEED_ROW_INVARIANT)) != 0) {
-    return cat(spec.name, ": an unknown need");
-  }
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (is_present(args[i]) && (device.info.storage_dtypes >> args[i].dtype & 1U) == 0) {
-      return cat(spec.name, ": ", spec.args[i].name, ": ", dtype_name(args[i].dtype), " is not stored");
+  std::vector<Tensor> at_capacity;
+  if (computes_tails(call)) {
+    at_capacity = read_args(call, true);
+    if (std::string problem = padding_problem(call, at_capacity); !problem.empty()) {
+      fail(TERN_INVALID_ARGUMENT, cat(name, ": ", problem));
     }
+    run_oracle(call, at_capacity);
   }
-  std::string reason = packed_refusal(device, spec, op, args, attrs);
-  if (reason.empty()) reason = personality_refusal(device, op, args, accumulate);
-  return reason.empty() ? reason : cat(spec.name, ": ", reason);
+  run_oracle(call, counted);
+  write_results(call, counted, at_capacity);
 }
 
 Operand find_operand(const Device& device, const tern_tensor& tensor, const std::string& what, bool check_alignment) {

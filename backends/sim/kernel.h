@@ -32,6 +32,9 @@ void run_kernel(const KernelCall& call);
 [[nodiscard]] std::string why_not(const Device& device, std::uint32_t op, std::span<const TensorDesc> args,
                                   std::span<const std::byte> attrs, std::uint32_t needs, std::uint32_t accumulate);
 
+// Why the device doesn't compile these nodes as one graph, or "".
+[[nodiscard]] std::string why_not_as_one(const Opened& opened, const tern_graph_desc& graph);
+
 // A tensor's planes, their ranges and alignment checked. `what` names it.
 [[nodiscard]] Operand find_operand(const Device& device, const tern_tensor& tensor, const std::string& what,
                                    bool check_alignment);

@@ -12,7 +12,9 @@ namespace tern::sim {
 namespace {
 
 constexpr std::uint64_t kPinnedAlignment = 64;
-constexpr std::byte kPoison{0xff};
+constexpr std::size_t kZone = 64;
+constexpr std::byte kZoneByte{0xed};
+constexpr std::byte kPoison{0xff};  // NaN in every float, -1 in every integer
 constexpr std::uint64_t kHostLimit = std::uint64_t{1} << 40;
 
 // Pinned memory is read when a copy runs; pageable memory when it is queued, unless it is recorded: a captured copy
@@ -62,6 +64,45 @@ void queue_copy_on_device(tern_plane dst, tern_plane src, std::uint64_t bytes, S
 
 }  // namespace
 
+std::string Buffer::trouble() const {
+  if (evicted) return cat("its buffer of ", bytes, " bytes is evicted");
+  if (!adopted) return {};
+  const auto owner_of_memory = whole.lock();
+  return owner_of_memory ? owner_of_memory->trouble() : "its owner gave the adopted memory back";
+}
+
+std::span<std::byte> Buffer::content() {
+  if (imported != nullptr) return {imported, bytes};
+  if (adopted) return whole.lock()->content().subspan(begin, bytes);
+  return std::span(memory).subspan(kZone, bytes);
+}
+
+bool Buffer::zones_intact() const {
+  const auto is_zone = [](std::byte byte) { return byte == kZoneByte; };
+  return memory.empty() || (std::all_of(memory.begin(), memory.begin() + kZone, is_zone) &&
+                            std::all_of(memory.end() - kZone, memory.end(), is_zone));
+}
+
+void Buffer::take_memory() {
+  const std::uint64_t left = owner->left();
+  if (bytes > left) {
+    fail(TERN_OUT_OF_MEMORY, cat(device->name(), ": ", human_bytes(bytes), " asked for, ", human_bytes(left), " of ",
+                                 human_bytes(std::min(device->info.memory_bytes, owner->limit)), " free"));
+  }
+  memory.assign(bytes + 2 * kZone, kPoison);
+  std::fill_n(memory.begin(), kZone, kZoneByte);
+  std::fill_n(memory.end() - kZone, kZone, kZoneByte);
+  device->take(Use::buffers, bytes);
+  owner->taken += bytes;
+}
+
+void Buffer::give_memory() {
+  if (memory.empty()) return;
+  memory = {};
+  device->give(Use::buffers, bytes);
+  owner->taken -= bytes;
+}
+
 tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, tern_buffer* buffer) {
   return guarded([&](auto&) {
     require(buffer != nullptr, "buffer_create: no place for the buffer");
@@ -71,8 +112,9 @@ tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, te
     if ((flags & ~flags_of(d)) != 0) {
       fail(TERN_UNSUPPORTED, cat(d.name(), ": no buffers with flags ", flags & ~flags_of(d), " are made here"));
     }
-    if (opened->struck(Fault::Kind::oom, ++opened->allocations)) {
-      fail(TERN_OUT_OF_MEMORY, cat(d.name(), ": allocation ", opened->allocations, " fails, as its faults ask"));
+    if (opened->struck(Fault::Kind::oom, ++opened->counted.allocations)) {
+      fail(TERN_OUT_OF_MEMORY,
+           cat(d.name(), ": allocation ", opened->counted.allocations, " fails, as its faults ask"));
     }
     if (bytes > d.info.largest_allocation_bytes) {
       fail(TERN_OUT_OF_MEMORY, cat(d.name(), ": ", human_bytes(bytes), " asked for at once, at most ",
@@ -105,7 +147,12 @@ tern_status buffer_host_pointer(tern_buffer, void**) {
 tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer) {
   return guarded([&](auto&) {
     require(pointer != nullptr, "host_alloc: no place for the pointer");
-    const auto& d = world().present(device)->device;
+    const auto& opened = world().present(device);
+    const auto& d = opened->device;
+    if (opened->struck(Fault::Kind::host, ++opened->counted.host_allocations)) {
+      fail(TERN_OUT_OF_HOST_MEMORY,
+           cat(d->name(), ": host allocation ", opened->counted.host_allocations, " fails, as its faults ask"));
+    }
     if (bytes > kHostLimit) fail(TERN_OUT_OF_HOST_MEMORY, cat(bytes, " bytes are more than the host has"));
     d->pinned.reserve(d->pinned.size() + 1);
     const std::uint64_t whole = bytes / kPinnedAlignment * kPinnedAlignment + kPinnedAlignment;

@@ -249,6 +249,9 @@ tern_status compile(tern_device device, const tern_graph_desc* graph, const tern
     if (choice != nullptr && *choice != '\0' && name != choice) {
       fail(TERN_UNSUPPORTED, cat("no recipe is called \"", choice, "\" here"));
     }
+    if (const std::string why = why_not_as_one(*world().opened.at(device), *graph); !why.empty()) {
+      fail(TERN_UNSUPPORTED, cat("compile: ", why));
+    }
     auto made = std::make_shared<Recipe>();
     made->device = d;
     Compiler(*graph, *made).run();

@@ -63,7 +63,7 @@ tern_status stream_destroy(tern_stream stream) {
       throw;
     }
     forget();
-    if (was_sound && gone->status != TERN_OK && !gone->device->lost) {
+    if (was_sound && gone->status != TERN_OK && !gone->device->lost && gone->device->hung.empty()) {
       log(TERN_LOG_WARN,
           cat(gone->device->name(), ": a stream went before its work, which then failed: ", gone->error));
     }
@@ -156,7 +156,9 @@ tern_status event_query(tern_event event) {
     const auto e = world().events.at(event);
     require_outside(*e, "event_query");
     if (!e->ticket) return;
-    if (!e->ticket->done) (void)world().step();  // asking again and again must end
+    const auto timeout = e->device->config.timeout;
+    // Asking again and again must end.
+    if (!e->ticket->done && !world().step()) (void)world().expire_hanging(timeout, timeout);
     if (!e->ticket->done) {
       status = TERN_NOT_READY;
       return;
@@ -261,7 +263,7 @@ tern_status capture_update(tern_capture capture, tern_stream stream, const tern_
   return guarded([&](auto&) {
     require(updates != nullptr || count == 0, "capture_update: no updates");
     Opened& opened = *world().streams.at(stream)->opened;
-    if (opened.struck(Fault::Kind::update, ++opened.updates)) {
+    if (opened.struck(Fault::Kind::update, ++opened.counted.updates)) {
       fail(TERN_UNSUPPORTED, "capture_update: these launches are to be captured again");
     }
     auto& nodes = world().captures.at(capture)->nodes;

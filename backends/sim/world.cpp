@@ -2,21 +2,28 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/strings.h"
 
 namespace tern::sim {
 namespace {
 
-constexpr std::size_t kZone = 64;
-constexpr std::byte kZoneByte{0xed};
-constexpr std::byte kPoison{0xff};  // NaN in every float, -1 in every integer
-
 // What cannot be told to the stream's owner now is told at its next synchronisation.
 void fail_stream(Stream& stream, tern_status status, std::string text) {
   if (stream.status != TERN_OK) return;
   stream.status = status;
   stream.error = std::move(text);
+}
+
+bool is_sound(const Device& device) { return !device.lost && device.hung.empty(); }
+
+// Its device answers no more once somebody has waited for it in vain.
+void hang(const Stream& stream, Work& work) {
+  work.ready = [] { return false; };
+  work.expire = [device = stream.device, what = work.what](std::chrono::milliseconds waited) {
+    device->hung = cat(what, " hasn't ended after ", waited.count(), " ms: the device hangs");
+  };
 }
 
 void (*host_log)(std::int32_t level, const char* line) = nullptr;
@@ -54,45 +61,6 @@ bool Opened::struck(Fault::Kind kind, std::uint64_t count) const {
 std::uint64_t Opened::left() const {
   const std::uint64_t of_device = device->info.memory_bytes - std::min(device->in_use(), device->info.memory_bytes);
   return std::min(of_device, limit - std::min(taken, limit));
-}
-
-std::string Buffer::trouble() const {
-  if (evicted) return cat("its buffer of ", bytes, " bytes is evicted");
-  if (!adopted) return {};
-  const auto owner_of_memory = whole.lock();
-  return owner_of_memory ? owner_of_memory->trouble() : "its owner gave the adopted memory back";
-}
-
-std::span<std::byte> Buffer::content() {
-  if (imported != nullptr) return {imported, bytes};
-  if (adopted) return whole.lock()->content().subspan(begin, bytes);
-  return std::span(memory).subspan(kZone, bytes);
-}
-
-bool Buffer::zones_intact() const {
-  const auto is_zone = [](std::byte byte) { return byte == kZoneByte; };
-  return memory.empty() || (std::all_of(memory.begin(), memory.begin() + kZone, is_zone) &&
-                            std::all_of(memory.end() - kZone, memory.end(), is_zone));
-}
-
-void Buffer::take_memory() {
-  const std::uint64_t left = owner->left();
-  if (bytes > left) {
-    fail(TERN_OUT_OF_MEMORY, cat(device->name(), ": ", human_bytes(bytes), " asked for, ", human_bytes(left), " of ",
-                                 human_bytes(std::min(device->info.memory_bytes, owner->limit)), " free"));
-  }
-  memory.assign(bytes + 2 * kZone, kPoison);
-  std::fill_n(memory.begin(), kZone, kZoneByte);
-  std::fill_n(memory.end() - kZone, kZone, kZoneByte);
-  device->take(Use::buffers, bytes);
-  owner->taken += bytes;
-}
-
-void Buffer::give_memory() {
-  if (memory.empty()) return;
-  memory = {};
-  device->give(Use::buffers, bytes);
-  owner->taken -= bytes;
 }
 
 std::size_t Recording::lane_of(const Stream& stream) {
@@ -162,7 +130,8 @@ bool World::step() {
   for (const auto& stream : queues) {
     if (stream->queue.empty()) continue;
     const Work& front = stream->queue.front();
-    const bool ready = stream->status != TERN_OK || stream->device->lost || !front.ready || front.ready();
+    const bool is_over = stream->status != TERN_OK || !is_sound(*stream->device);
+    const bool ready = is_over || !front.ready || front.ready();
     if (ready && (chosen == nullptr || stream->priority > chosen->priority)) chosen = stream.get();
   }
   if (chosen == nullptr) return false;
@@ -175,7 +144,7 @@ void World::run_front(Stream& stream) {
   Work work = std::move(stream.queue.front());
   stream.queue.pop_front();
   Device& device = *stream.device;
-  if (stream.status == TERN_OK && !device.lost) {
+  if (stream.status == TERN_OK && is_sound(device)) {
     try {
       if (work.fault == Fault::Kind::lost) {
         device.lost = true;
@@ -196,7 +165,7 @@ void World::run_front(Stream& stream) {
   }
   if (work.ticket) {
     work.ticket->done = true;
-    work.ticket->failed = stream.status != TERN_OK || device.lost;
+    work.ticket->failed = stream.status != TERN_OK || !is_sound(device);
     work.ticket->time = std::chrono::steady_clock::now();
   }
 }
@@ -210,6 +179,7 @@ void World::drive(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds 
       continue;
     }
     if (changed.wait_until(lock, deadline) == std::cv_status::timeout && !done()) {
+      if (expire_hanging(timeout, {})) continue;
       std::string waiting;
       for (const auto& stream : queues) {
         if (!stream->queue.empty()) waiting += cat(waiting.empty() ? "" : ", ", stream->queue.front().what);
@@ -217,6 +187,17 @@ void World::drive(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds 
       fail(TERN_TIMEOUT, cat("nothing can go on: ", waiting.empty() ? "no work is queued" : waiting, " waits"));
     }
   }
+}
+
+bool World::expire_hanging(std::chrono::milliseconds waited, std::chrono::milliseconds age) {
+  bool found = false;
+  for (const auto& stream : queues) {
+    if (stream->queue.empty() || !stream->queue.front().expire) continue;
+    if (std::chrono::steady_clock::now() - stream->queue.front().queued < age) continue;
+    std::exchange(stream->queue.front().expire, nullptr)(waited);
+    found = true;
+  }
+  return found;
 }
 
 std::span<std::byte> World::plane(const tern_plane& plane, std::uint64_t bytes, const std::string& what) const {
@@ -241,6 +222,7 @@ std::span<std::byte> World::plane(const tern_plane& plane, std::uint64_t bytes, 
 
 void require_alive(const Device& device) {
   if (device.lost) fail(TERN_DEVICE_LOST, cat(device.name(), ": the device was lost"));
+  if (!device.hung.empty()) fail(TERN_TIMEOUT, cat(device.name(), ": ", device.hung));
 }
 
 void require_present(const Device& device) {
@@ -260,15 +242,17 @@ void submit(Stream& stream, Work work, std::uint64_t* node) {
   }
   if (work.is_launch) {
     Opened& opened = *stream.opened;
-    ++opened.launches;
-    if (opened.struck(Fault::Kind::async, opened.launches)) work.fault = Fault::Kind::async;
-    if (opened.struck(Fault::Kind::lost, opened.launches)) work.fault = Fault::Kind::lost;
+    const std::uint64_t launches = ++opened.counted.launches;
+    if (opened.struck(Fault::Kind::async, launches)) work.fault = Fault::Kind::async;
+    if (opened.struck(Fault::Kind::lost, launches)) work.fault = Fault::Kind::lost;
+    if (opened.struck(Fault::Kind::hang, launches)) hang(stream, work);
     work.kind = TERN_PROFILE_KERNEL;
   }
   if (work.kind && device.recording.is_on()) {
     const auto id = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(stream.own));
     work.record = tern_plugin::make_record(*work.kind, work.what, work.bytes, id);
   }
+  if (work.expire) work.queued = std::chrono::steady_clock::now();
   World& w = world();
   stream.queue.push_back(std::move(work));
   w.changed.notify_all();

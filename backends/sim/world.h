@@ -30,6 +30,7 @@ struct Device {
   Config config;
   tern_device_info info{};
   bool lost = false;
+  std::string hung;                     // what never ended, once a wait for it has: nothing runs here any more
   std::array<std::uint64_t, 4> held{};  // bytes, by Use
   std::uint64_t peak = 0;
   tern_plugin::Recording recording;
@@ -51,10 +52,17 @@ struct Device {
 struct Opened {
   std::shared_ptr<Device> device;
   std::vector<Fault> faults;
-  std::uint64_t allocations = 0;  // counted for faults
-  std::uint64_t launches = 0;
-  std::uint64_t updates = 0;         // of captured graphs
-  std::uint64_t limit = UINT64_MAX;  // bytes that its buffers may take
+  // What has been done so far that faults strike at.
+  struct Counted {
+    std::uint64_t allocations = 0;
+    std::uint64_t host_allocations = 0;
+    std::uint64_t launches = 0;
+    std::uint64_t updates = 0;  // of captured graphs
+    std::uint64_t collectives = 0;
+  };
+  Counted counted;
+  std::uint64_t graph_nodes = UINT64_MAX;  // that a graph compiled through it may have
+  std::uint64_t limit = UINT64_MAX;        // bytes that its buffers may take
   std::uint64_t taken = 0;
   // Whether the fault strikes at the `count`th event of its kind.
   [[nodiscard]] bool struck(Fault::Kind kind, std::uint64_t count) const;
@@ -118,7 +126,10 @@ struct Work {
   std::uint64_t bytes = 0;                    // that it moves
   std::optional<tern_profile_record> record;  // made as it is queued
   std::optional<Fault::Kind> fault;           // strikes when this is reached
-  const void* meets = nullptr;                // what entries of other streams must be reached together with this
+  // Of what never ends by itself: told once a wait for it has lasted too long, it sees to an end.
+  std::function<void(std::chrono::milliseconds waited)> expire;
+  std::chrono::steady_clock::time_point queued;
+  const void* meets = nullptr;  // what entries of other streams must be reached together with this
 };
 
 struct Stream;
@@ -226,6 +237,10 @@ struct World {
   // Steps until done() holds, waiting for other threads where nothing is ready. Throws TERN_TIMEOUT.
   void drive(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout, const std::function<bool()>& done);
 
+  // Ends what never would by itself and was queued at least `age` ago, as somebody has waited; false where nothing
+  // hangs.
+  bool expire_hanging(std::chrono::milliseconds waited, std::chrono::milliseconds age);
+
   // A plane's bytes; throws where its buffer is gone, or too small. `what` names it.
   [[nodiscard]] std::span<std::byte> plane(const tern_plane& plane, std::uint64_t bytes, const std::string& what) const;
 
@@ -250,7 +265,7 @@ void on_stream(tern_stream handle, Body&& body) {
   }
 }
 
-// Throws TERN_DEVICE_LOST where it is.
+// Throws TERN_DEVICE_LOST where it is, and TERN_TIMEOUT where it hangs.
 void require_alive(const Device& device);
 // Throws TERN_UNSUPPORTED where it's a description alone.
 void require_present(const Device& device);

@@ -122,7 +122,7 @@ typedef struct tern_comm_s* tern_comm;
 /* Everything about a tensor but where it lies. rank 0: an absent optional argument (a scalar has rank 1, shape 1).
  * layout 0: strided; a stride of 0 broadcasts an input. Other layouts are private to the device: strides are unused.
  * dynamic_dim >= 0: at launch only the first host_args.counts[count_slot] entries of that dimension are valid; what
- * stands beyond is unspecified (NaN, say) on a device with TERN_CAP_DYNAMIC_SHAPES, and finite elsewhere. */
+ * stands beyond is unspecified (NaN, say) on a device with TERN_CAP_DYNAMIC_SHAPES; else finite, indices in bounds. */
 typedef struct tern_tensor_desc {
   tern_dtype dtype; /* of an element as the op sees it; a quantised tensor names the dtype it expands to */
   int32_t layout;

@@ -66,6 +66,16 @@ TEST(Require, AWholeDevicePasses) {
   for (const ops::OpSpec& spec : ops::op_table()) EXPECT_EQ(broken(device, spec.id), "") << spec.name;
 }
 
+// What the simulated ascend refuses, as its vendor does, no command needs.
+TEST(Require, ADeviceWithAVendorsLimitsPasses) {
+  const auto device = open_sim({{"TERN_SIM", "ascend"}});
+  for (const ops::OpSpec& spec : ops::op_table()) EXPECT_EQ(broken(device, spec.id), "") << spec.name;
+  for (const std::uint32_t op :
+       std::initializer_list<std::uint32_t>{TERN_OP_ATTENTION, TERN_OP_ATTENTION_BACKWARD, TERN_OP_ATTENTION_PAGED}) {
+    EXPECT_GT(tested(device, op, ops::kEveryCommand).host, 0) << "refused and counted";
+  }
+}
+
 TEST(Require, TrainingNeedsABackwardAndInferenceDoesNot) {
   const accel::DevicePtr device =
       without([](const tern_op_desc& desc) { return desc.op == TERN_OP_ATTENTION_BACKWARD; });

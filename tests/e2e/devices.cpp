@@ -67,7 +67,8 @@ TEST(Devices, AnOptionReachesTheDeviceOrIsRefusedByItsName) {
   };
   const auto unknown = with({"colour=red"});
   EXPECT_EQ(unknown.status, 2);
-  EXPECT_NE(unknown.err.find("device option \"colour\": expected one of faults, memory_limit, seed"), std::string::npos)
+  EXPECT_NE(unknown.err.find("device option \"colour\": expected one of faults, graph_nodes, memory_limit, seed"),
+            std::string::npos)
       << unknown.err;
   const auto shapeless = with({"memory_limit"});
   EXPECT_EQ(shapeless.status, 2);

@@ -90,6 +90,7 @@ struct Refused {
 // What a device answers to a call decides the exit code: too little memory and a lost device are the device's.
 TEST(Check, TellsMemoryAndLossFromOtherFailures) {
   const char* memory = "; use shorter sequences, a smaller batch or a device with more memory.";
+  const char* host = "; free some of the host's memory, or use shorter sequences or a smaller batch.";
   const char* again = "; check the device with `tern doctor`, then run it again.";
   for (const Refused& each : {Refused{TERN_OUT_OF_MEMORY, ErrorKind::device, "out of device memory"},
                               {TERN_OUT_OF_HOST_MEMORY, ErrorKind::device, "out of host memory"},
@@ -106,7 +107,8 @@ TEST(Check, TellsMemoryAndLossFromOtherFailures) {
       EXPECT_EQ(failure.error().kind, each.kind) << each.says;
       const char* mend = each.kind == ErrorKind::failed    ? again
                          : each.status == TERN_DEVICE_LOST ? "; check the device with `tern doctor`, then resume."
-                                                           : memory;
+                         : each.status == TERN_OUT_OF_HOST_MEMORY ? host
+                                                                  : memory;
       EXPECT_EQ(failure.what(), cat("a copy failed: ", each.says, " (its own words)", mend));
     }
   }

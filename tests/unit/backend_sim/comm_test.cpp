@@ -169,6 +169,26 @@ TEST(SimComm, MistakesAndLossesEndIt) {
     EXPECT_EQ(rank.device->api().comm_async_error(ranks[1].comm.raw(), {reason, sizeof reason}), TERN_ASYNC_ERROR);
     EXPECT_STREQ(reason, "rank 0 aborted");
   }
+  {  // a collective that never ends, and somebody who doesn't wait for its deadline
+    const auto ranks = make_ranks(2, {{"TERN_SIM_FAULT", "commhang@1:1"}});
+    const auto& api = ranks[0].device->api();
+    for (const Rank& rank : ranks) {
+      rank.check(api.broadcast(rank.comm.raw(), rank.buffer.plane(), 1, TERN_F32, 0, rank.stream.raw()));
+    }
+    EXPECT_EQ(api.comm_async_error(ranks[1].comm.raw(), {nullptr, 0}), TERN_OK);
+    ASSERT_EQ(api.comm_abort(ranks[0].comm.raw()), TERN_OK);
+    for (const Rank& rank : ranks) {
+      EXPECT_TRUE(contains(failure_of([&] { rank.stream.synchronize(); }), "rank 0 aborted"));
+    }
+  }
+  {  // a message that fails on its way
+    const auto ranks = make_ranks(2, {{"TERN_SIM_FAULT", "comm@1:0"}});
+    const auto& api = ranks[0].device->api();
+    (void)api.receive(ranks[1].comm.raw(), ranks[1].buffer.plane(), 1, TERN_F32, 0, ranks[1].stream.raw());
+    (void)api.send(ranks[0].comm.raw(), ranks[0].buffer.plane(), 1, TERN_F32, 1, ranks[0].stream.raw());
+    const std::string found = failure_of([&] { ranks[1].stream.synchronize(); });
+    EXPECT_TRUE(contains(found, "rank 0: send to rank 1 failed: the link reported a fault")) << found;
+  }
   {  // ranks that disagree
     const auto ranks = make_ranks(2);
     for (std::size_t r = 0; r < 2; ++r) {

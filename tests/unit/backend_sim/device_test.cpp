@@ -43,8 +43,9 @@ TEST(SimOptions, AreTheHandlesOwn) {
 }
 
 TEST(SimOptions, WhatTheyCannotBeIsTold) {
-  EXPECT_TRUE(contains(open_error_with({{"colour", "red"}}),
-                       R"(device option "colour": expected one of faults, memory_limit, seed, found "colour")"))
+  EXPECT_TRUE(
+      contains(open_error_with({{"colour", "red"}}),
+               R"(device option "colour": expected one of faults, graph_nodes, memory_limit, seed, found "colour")"))
       << open_error_with({{"colour", "red"}});
   EXPECT_TRUE(contains(open_error_with({{"seed", "x"}}), R"("seed": expected a number from 0 to )"));
   EXPECT_TRUE(contains(open_error_with({{"seed", "18446744073709551616"}}), "expected a number"));

@@ -26,9 +26,8 @@ class SimEnvironment {
 
  private:
   static void clear() {
-    for (const char* name :
-         {"TERN_SIM", "TERN_SIM_DEVICES", "TERN_SIM_SEED", "TERN_SIM_FAULT", "TERN_SIM_LARGEST",
-          "TERN_SIM_TIMEOUT_MS"}) {
+    for (const char* name : {"TERN_SIM", "TERN_SIM_DEVICES", "TERN_SIM_SEED", "TERN_SIM_GRAPH_NODES", "TERN_SIM_FAULT",
+                             "TERN_SIM_LARGEST", "TERN_SIM_TIMEOUT_MS"}) {
       unsetenv(name);
     }
   }

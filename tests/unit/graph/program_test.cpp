@@ -58,6 +58,24 @@ TEST(Program, EveryPersonalityFusesResidualsAlike) {
   }
 }
 
+// A soft cap has no decomposition: binding says which op, why, and what to do, before anything is planned.
+TEST(Program, ASoftCapThatTheDeviceLacksIsToldAtBinding) {
+  Graph graph;
+  const TensorDesc rows = make_desc(TERN_F32, {4, 1, 16});
+  const Value q = graph.input("q", rows);
+  const Value bounds = graph.input("cu_seqlens", make_desc(TERN_I32, {2}), graph::Padding::repeat_last);
+  ops::AttentionOptions options;
+  options.softcap = 30.0F;
+  options.max_seqlen_q = options.max_seqlen_k = 4;
+  graph.output("out", ops::attention(graph, q, q, q, bounds, bounds, options).out);
+  accel::ChoiceCache choices;
+  EXPECT_EQ(
+      failure_of([&] { (void)graph::plan_program(graph, open_sim(sim("ascend")), choices, {}); }),
+      "op attention on sim:0 has neither a kernel nor a decomposition: attention: the fused attention has no soft "
+      "cap; run it on the host with --fallback warn, or choose another --device.");
+  EXPECT_EQ(failure_of([&] { (void)graph::plan_program(graph, open_sim(), choices, {}); }), "");
+}
+
 // A device whose attention takes no sinks trains them all the same.
 TEST(Program, EveryPersonalityTrainsSinksAlike) {
   TinyOptions options;
