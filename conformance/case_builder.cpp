@@ -42,7 +42,8 @@ ops::ref::Tensor at_capacity(const TensorDesc& desc, const ops::ref::Tensor& val
 }  // namespace
 
 std::string label_of(const Variant& v) {
-  std::string out = cat("size ", v.size, ", option ", v.option, ", ", dtype_name(v.in));
+  std::string out = v.split == 0 ? cat("size ", v.size, ", option ", v.option) : cat("split decode ", v.split);
+  out += cat(", ", dtype_name(v.in));
   if (v.out != v.in) out += cat(" to ", dtype_name(v.out));
   if (v.layout == Layout::padded_rows) out += ", padded rows";
   if (v.layout == Layout::inner_stride) out += ", inner stride";
@@ -53,6 +54,7 @@ std::string label_of(const Variant& v) {
   if (v.counts == Counts::all) out += ", full counts";
   if (v.high_slots) out += ", counts in slots 5 and 7";
   if (v.packed) out += ", packed";
+  if (v.short_keys) out += ", few keys";
   if (v.special == 1) out += ", NaN";
   if (v.special == 2) out += ", infinity";
   if ((v.needs & TERN_NEED_DETERMINISTIC) != 0) out += ", deterministic";

@@ -43,8 +43,10 @@ struct Variant {
   Counts counts = Counts::some;  // of dynamic dimensions
   bool high_slots = false;       // counts in slots 5 and 7 in place of 0 and 1
   bool packed = false;
-  bool any_tails = false;  // NaN beyond a count: the device has TERN_CAP_DYNAMIC_SHAPES
-  int special = 0;         // 1: a NaN, 2: an infinity in the first floating input
+  int split = 0;            // which case of decoding with many keys; 0: none of them
+  bool short_keys = false;  // of these: all sequences are short
+  bool any_tails = false;   // NaN beyond a count: the device has TERN_CAP_DYNAMIC_SHAPES
+  int special = 0;          // 1: a NaN, 2: an infinity in the first floating input
   std::uint32_t needs = 0;
   std::int64_t kv_block = 16;  // tokens in a block of a paged cache: what the device prefers
 };

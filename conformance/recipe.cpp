@@ -4,17 +4,29 @@
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "conformance/attention_cases.h"
 
 namespace tern::conformance {
 namespace {
 
 std::vector<Recipe> collect() {
   std::vector<Recipe> all;
-  for (auto part : {element_recipes(), layer_recipes(), attention_recipes(), head_recipes()}) {
+  for (auto part : {element_recipes(), layer_recipes(), attention_recipes(), cache_recipes(), head_recipes()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   std::sort(all.begin(), all.end(), [](const Recipe& a, const Recipe& b) { return a.op < b.op; });
   return all;
+}
+
+// Decoding with many keys in each dtype; then dynamic, and with each need.
+void add_splits(std::vector<Variant>& out) {
+  for (const tern_dtype dtype : {TERN_F32, TERN_BF16, TERN_F16}) {
+    for (int split = 1; split <= kSplitCases; ++split) out.push_back({.in = dtype, .out = dtype, .split = split});
+  }
+  out.push_back({.dynamic = true, .split = 1});
+  out.push_back({.in = TERN_BF16, .out = TERN_BF16, .dynamic = true, .split = 4});
+  out.push_back({.split = 2, .needs = TERN_NEED_DETERMINISTIC});
+  out.push_back({.split = 1, .needs = TERN_NEED_ROW_INVARIANT});
 }
 
 // Every size and option in each dtype, then each feature on one middling size.
@@ -70,6 +82,7 @@ std::vector<Variant> variants_of(const Recipe& recipe) {
     out.push_back({.size = middle, .in = TERN_BF16, .out = TERN_F32});
     out.push_back({.size = middle, .in = TERN_F32, .out = TERN_BF16});
   }
+  if (has(kSplits)) add_splits(out);
   return out;
 }
 
