@@ -48,12 +48,14 @@ std::string label_of(const Variant& v) {
   if (v.layout == Layout::padded_rows) out += ", padded rows";
   if (v.layout == Layout::inner_stride) out += ", inner stride";
   if (v.accumulate) out += ", accumulate";
+  if (v.accumulate && v.which == Accumulate::first) out += " in the first output alone";
+  if (v.accumulate && v.which == Accumulate::others) out += " but for the first output";
   if (v.alias) out += ", alias";
   if (v.dynamic) out += ", dynamic";
   if (v.counts == Counts::none) out += ", counts of 0";
   if (v.counts == Counts::all) out += ", full counts";
   if (v.high_slots) out += ", counts in slots 5 and 7";
-  if (v.packed) out += ", packed";
+  if (v.packed) out += v.both_uses ? ", packed for both uses" : ", packed";
   if (v.short_keys) out += ", few keys";
   if (v.special == 1) out += ", NaN";
   if (v.special == 2) out += ", infinity";
@@ -204,7 +206,10 @@ void CaseBuilder::quantised(int arg, tern_packing packing, std::int64_t rows, st
 
 void CaseBuilder::out(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot) {
   const ops::ArgSpec& spec = case_.spec().args[static_cast<std::size_t>(arg)];
-  if (variant_.accumulate && (spec.flags & ops::kAccumulate) != 0) {
+  const bool may = (spec.flags & ops::kAccumulate) != 0;
+  const bool is_first = may && num_accumulating_++ == 0;
+  const bool chosen = variant_.which == Accumulate::all || is_first == (variant_.which == Accumulate::first);
+  if (variant_.accumulate && may && chosen) {
     case_.accumulate |= 1U << arg;
     if (dtype_info(dtype).floating) {
       real(arg, dtype, shape, dynamic_dim, slot);

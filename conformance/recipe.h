@@ -46,7 +46,8 @@ struct CaseSource {
                                                    bool any_tails = false);
 
 std::span<const Recipe> element_recipes();  // movement and arithmetic
-std::span<const Recipe> layer_recipes();    // products, norms, rotations, activations
+std::span<const Recipe> product_recipes();  // and tables
+std::span<const Recipe> layer_recipes();    // norms, rotations, activations
 std::span<const Recipe> attention_recipes();
 std::span<const Recipe> cache_recipes();
 std::span<const Recipe> head_recipes();  // loss, optimizer, sampler

@@ -64,7 +64,7 @@ void run_native(Bench& bench, const CaseSource& source, const Case& c, const Sel
     check_row_invariance(bench, c, result);
     if (variant.packed) check_packing(bench, c, result);
     if (variant.needs == 0) check_split(bench, source, result);
-    if (variant.split == 1 && variant.needs == 0) check_capture(bench, source, result);
+    if (variant.split != 0 && variant.dynamic) check_capture(bench, source, result);
     // the rest on the smaller shapes: they are about memory and order, not about sizes
     if (variant.size <= 2 && variant.in != TERN_F16 && variant.split == 0) {
       check_reuse(bench, source, result);
