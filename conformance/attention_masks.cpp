@@ -20,6 +20,8 @@ void show_sequence(CaseBuilder& b, Mask kind, std::int64_t len_q, std::int64_t l
     out.resize(out.size() + static_cast<std::size_t>(width));
     const auto row = out.begin() + at;
     const bool blind = b.random().below(8) == 0;
+    std::int64_t run = 0;  // keys left of one
+    bool run_shown = kind == Mask::runs && b.random().below(2) == 0;
     for (std::int64_t j = 0; j < width; ++j) {
       const std::int64_t key = j - before;  // as a row
       // Beyond the keys stands what must not be looked at.
@@ -27,6 +29,11 @@ void show_sequence(CaseBuilder& b, Mask kind, std::int64_t len_q, std::int64_t l
       if (kind == Mask::spans && key < len_q)
         shown = key <= i || group[static_cast<std::size_t>(key)] == group[static_cast<std::size_t>(i)];
       if (kind == Mask::tree && key < 0) shown = true;
+      if (kind == Mask::runs && run-- == 0) {
+        run = b.random().below(700);
+        run_shown = !run_shown;
+      }
+      if (kind == Mask::runs && j < len_k) shown = run_shown && !blind;
       row[j] = shown ? 1 : 0;
     }
     for (std::int64_t up = i; kind == Mask::tree && up >= 0; up = group[static_cast<std::size_t>(up)]) {

@@ -8,8 +8,9 @@
 namespace tern::conformance {
 
 // What a mask shows: all keys (there is none), keys by chance and to some rows none at all, those before a row and the
-// span that it lies in (an image), or the ancestors of a row in a tree and all keys before the rows.
-enum class Mask { none, chance, spans, tree };
+// span that it lies in (an image), the ancestors of a row in a tree and all keys before the rows, or keys in runs of up
+// to 700 that are all shown or all hidden.
+enum class Mask { none, chance, spans, tree, runs };
 
 struct MaskedRows {
   std::int64_t capacity;

@@ -23,7 +23,8 @@ struct Argument {
   // Memory of each plane as the device gets it: inputs, states, and what an output holds before. Bytes between elements
   // of inputs are NaN, and so are elements beyond a dynamic dimension's count where `any_tails`; else these are finite.
   std::array<Bytes, TERN_MAX_PLANES> planes;
-  bool packed = false;  // hand it over in the device's private layout, where it has one
+  bool packed = false;     // hand it over in the device's private layout, where it has one
+  bool both_uses = false;  // and in one that serves x w^T and dy w, whichever this call does
 };
 
 struct Case {

@@ -42,17 +42,21 @@ ops::ref::Tensor at_capacity(const TensorDesc& desc, const ops::ref::Tensor& val
 }  // namespace
 
 std::string label_of(const Variant& v) {
-  std::string out = cat("size ", v.size, ", option ", v.option, ", ", dtype_name(v.in));
+  std::string out = v.split == 0 ? cat("size ", v.size, ", option ", v.option) : cat("split decode ", v.split);
+  out += cat(", ", dtype_name(v.in));
   if (v.out != v.in) out += cat(" to ", dtype_name(v.out));
   if (v.layout == Layout::padded_rows) out += ", padded rows";
   if (v.layout == Layout::inner_stride) out += ", inner stride";
   if (v.accumulate) out += ", accumulate";
+  if (v.accumulate && v.which == Accumulate::first) out += " in the first output alone";
+  if (v.accumulate && v.which == Accumulate::others) out += " but for the first output";
   if (v.alias) out += ", alias";
   if (v.dynamic) out += ", dynamic";
   if (v.counts == Counts::none) out += ", counts of 0";
   if (v.counts == Counts::all) out += ", full counts";
   if (v.high_slots) out += ", counts in slots 5 and 7";
-  if (v.packed) out += ", packed";
+  if (v.packed) out += v.both_uses ? ", packed for both uses" : ", packed";
+  if (v.short_keys) out += ", few keys";
   if (v.special == 1) out += ", NaN";
   if (v.special == 2) out += ", infinity";
   if ((v.needs & TERN_NEED_DETERMINISTIC) != 0) out += ", deterministic";
@@ -202,7 +206,10 @@ void CaseBuilder::quantised(int arg, tern_packing packing, std::int64_t rows, st
 
 void CaseBuilder::out(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot) {
   const ops::ArgSpec& spec = case_.spec().args[static_cast<std::size_t>(arg)];
-  if (variant_.accumulate && (spec.flags & ops::kAccumulate) != 0) {
+  const bool may = (spec.flags & ops::kAccumulate) != 0;
+  const bool is_first = may && num_accumulating_++ == 0;
+  const bool chosen = variant_.which == Accumulate::all || is_first == (variant_.which == Accumulate::first);
+  if (variant_.accumulate && may && chosen) {
     case_.accumulate |= 1U << arg;
     if (dtype_info(dtype).floating) {
       real(arg, dtype, shape, dynamic_dim, slot);

@@ -26,6 +26,9 @@ class Random {
 // How many entries of a dynamic dimension are valid: some of them, as the seed says, or an end of what there can be.
 enum class Counts { some, none, all };
 
+// Which of several outputs that may accumulate do so.
+enum class Accumulate { all, first, others };
+
 enum class Layout { contiguous, padded_rows, inner_stride };
 
 inline constexpr double kTail = 3.0e4;  // beyond a count: finite, and it shows
@@ -38,13 +41,17 @@ struct Variant {
   tern_dtype out = TERN_F32;
   Layout layout = Layout::contiguous;
   bool accumulate = false;
+  Accumulate which = Accumulate::all;
   bool alias = false;
   bool dynamic = false;
   Counts counts = Counts::some;  // of dynamic dimensions
   bool high_slots = false;       // counts in slots 5 and 7 in place of 0 and 1
   bool packed = false;
-  bool any_tails = false;  // NaN beyond a count: the device has TERN_CAP_DYNAMIC_SHAPES
-  int special = 0;         // 1: a NaN, 2: an infinity in the first floating input
+  bool both_uses = false;   // packed for forward and backward alike
+  int split = 0;            // which case of decoding with many keys; 0: none of them
+  bool short_keys = false;  // of these: all sequences are short
+  bool any_tails = false;   // NaN beyond a count: the device has TERN_CAP_DYNAMIC_SHAPES
+  int special = 0;          // 1: a NaN, 2: an infinity in the first floating input
   std::uint32_t needs = 0;
   std::int64_t kv_block = 16;  // tokens in a block of a paged cache: what the device prefers
 };
@@ -93,7 +100,10 @@ class CaseBuilder {
   void make_unreadable(int arg);                        // NaN in the first entry of the first dimension
   void share(int out, int in);                          // output and input are the same memory
   void broadcast(int arg, int dim, std::int64_t size);  // `dim`, filled with size 1, becomes `size` with stride 0
-  void mark_packed(int arg) { at(arg).packed = variant_.packed; }
+  void mark_packed(int arg) {
+    at(arg).packed = variant_.packed;
+    at(arg).both_uses = variant_.both_uses;
+  }
   [[nodiscard]] Case take();
 
  private:
@@ -106,6 +116,7 @@ class CaseBuilder {
   Random random_;
   Case case_;
   bool special_pending_;
+  int num_accumulating_ = 0;  // outputs so far that may
 };
 
 }  // namespace tern::conformance

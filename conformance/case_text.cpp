@@ -8,9 +8,8 @@
 //   special <0 or 1>
 //   any_tails <0 or 1>
 //   counts <4 numbers>
-//   arg <name> <dtype> <rank> <shape...> <strides...> <dynamic_dim> <count_slot> <alias> <packed>
-//   scheme <packing> <bits> <group_rows> <group_cols> <scale dtype> <flags>
-//   plane <number> <hexadecimal bytes>
+//   arg <name> <dtype> <rank> <shape...> <strides...> <dynamic_dim> <count_slot> <alias> <packed: 0, 1, or 2 for both
+//   uses> scheme <packing> <bits> <group_rows> <group_cols> <scale dtype> <flags> plane <number> <hexadecimal bytes>
 //   end
 #include <charconv>
 #include <cstring>
@@ -158,6 +157,7 @@ class Reader {
     const std::int64_t alias = integer(words, at++);
     if (alias < -1 || alias >= static_cast<std::int64_t>(case_.args.size())) fail("an argument's number or -1");
     case_.alias[current_] = static_cast<std::int8_t>(alias);
+    case_.args[current_].both_uses = integer(words, at) == 2;
     case_.args[current_].packed = integer(words, at++) != 0;
     case_.args[current_].desc = desc;
   }
@@ -240,7 +240,11 @@ std::string write_case(const Case& c) {
     for (int d = 0; d < desc.rank; ++d) out += cat(" ", desc.shape[d]);
     for (int d = 0; d < desc.rank; ++d) out += cat(" ", desc.strides[d]);
     out += cat(" ", static_cast<int>(desc.dynamic_dim), " ", static_cast<int>(desc.count_slot), " ",
-               static_cast<int>(c.alias.empty() ? -1 : c.alias[i]), " ", c.args[i].packed ? 1 : 0, "\n");
+               static_cast<int>(c.alias.empty() ? -1 : c.alias[i]), " ",
+               c.args[i].both_uses ? 2
+               : c.args[i].packed  ? 1
+                                   : 0,
+               "\n");
     if (is_quantised(desc)) {
       out += cat("scheme ", desc.scheme.packing, " ", desc.scheme.bits, " ", desc.scheme.group_rows, " ",
                  desc.scheme.group_cols, " ", desc.scheme.scale_dtype, " ", desc.scheme.flags, "\n");

@@ -91,11 +91,18 @@ void make_adamw(CaseBuilder& b) {
   const auto count = static_cast<std::size_t>(shape[0]);
   std::vector<double> m(count);
   std::vector<double> second(count);
+  std::vector<double> grad(count);
   for (std::size_t i = 0; i < count; ++i) {
-    m[i] = 0.1 * b.random().term();
-    second[i] = 0.01 * (0.5 + b.random().uniform());
+    const double size = i % 3 == 1 ? 1e-7 : 1.0;  // of the gradients: of some so small that eps decides
+    grad[i] = size * b.random().term();
+    m[i] = 0.1 * size * b.random().term();
+    second[i] = 0.01 * size * size * (0.5 + b.random().uniform());
   }
-  b.real(TERN_ADAMW_GRAD, v.in, shape);
+  if (v.special != 0) {
+    b.real(TERN_ADAMW_GRAD, v.in, shape);
+  } else {
+    b.values(TERN_ADAMW_GRAD, v.in, shape, grad);
+  }
   b.real(TERN_ADAMW_PARAM, TERN_F32, shape);
   b.values(TERN_ADAMW_M, TERN_F32, shape, m);
   b.values(TERN_ADAMW_V, TERN_F32, shape, second);

@@ -93,6 +93,31 @@ void check_count_bounds(Bench& bench, const CaseSource& source, LawResult& resul
   });
 }
 
+void check_split(Bench& bench, const CaseSource& source, LawResult& result) {
+  if (source.variant.split == 0) return;
+  constexpr const char* kLaw = "split decode";
+  CaseSource few = source;
+  few.variant.short_keys = true;
+  const std::vector<Case> cases = {source.make(40), few.make(41), source.make(42)};
+  under(bench, result, kLaw, cases[0], [&] {
+    Placed placed(bench, cases[0], 0);
+    std::vector<Snapshot> snapshots;
+    snapshots.push_back(queue(bench, placed.memory, *placed.instance, cases[0], kPoison));
+    for (std::size_t i = 1; i < cases.size(); ++i) {
+      placed.memory.upload(cases[i], bench.stream);
+      HostArgs host_args(cases[i]);
+      placed.instance->upload_counts(host_args.get(), bench.stream);
+      placed.instance->launch(host_args.get(), bench.stream, -1);
+      host_args.unmap();
+      snapshots.push_back(placed.memory.fetch(bench.stream));
+    }
+    bench.stream.synchronize();
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      note(result, kLaw, cases[i], placed.memory.outputs(snapshots[i]));
+    }
+  });
+}
+
 void check_accumulation(Bench& bench, const CaseSource& source, LawResult& result) {
   const Case first = source.make(1);
   if (first.accumulate == 0) return;

@@ -39,6 +39,9 @@ void check_reuse(Bench& bench, const CaseSource& source, LawResult& result);
 void check_bindings(Bench& bench, const CaseSource& source, LawResult& result);
 // Dynamic dimensions with counts of 0 and with all that they can hold, under one plan.
 void check_count_bounds(Bench& bench, const CaseSource& source, LawResult& result);
+// Decoding with many keys: other lengths, then none with more than a partition, then other ones again, over one
+// workspace that nobody clears between.
+void check_split(Bench& bench, const CaseSource& source, LawResult& result);
 // Two micro-steps into the same outputs.
 void check_accumulation(Bench& bench, const CaseSource& source, LawResult& result);
 // The same data twice at other addresses: the same bits. Where `deterministic` is asked.

@@ -70,10 +70,11 @@ std::string check_tail(const Case& c, std::size_t i, const Outputs& found) {
   return {};
 }
 
-// Uses of a packed weight in this call.
+// What a weight is packed for.
 std::uint32_t uses_of(const Case& c, std::size_t arg) {
   const std::vector<TensorDesc> descs = descs_of(c);
-  return ops::op_rules(c.op).uses({c.op, descs, c.attrs, c.accumulate}, static_cast<int>(arg));
+  const std::uint32_t own = ops::op_rules(c.op).uses({c.op, descs, c.attrs, c.accumulate}, static_cast<int>(arg));
+  return c.args[arg].both_uses ? TERN_USE_FORWARD | TERN_USE_INPUT_GRAD : own;
 }
 
 }  // namespace

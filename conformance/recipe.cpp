@@ -4,17 +4,31 @@
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "conformance/attention_cases.h"
 
 namespace tern::conformance {
 namespace {
 
 std::vector<Recipe> collect() {
   std::vector<Recipe> all;
-  for (auto part : {element_recipes(), layer_recipes(), attention_recipes(), head_recipes()}) {
+  for (auto part :
+       {element_recipes(), product_recipes(), layer_recipes(), attention_recipes(), cache_recipes(), head_recipes()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   std::sort(all.begin(), all.end(), [](const Recipe& a, const Recipe& b) { return a.op < b.op; });
   return all;
+}
+
+// Decoding with many keys in each dtype; then dynamic, and with each need.
+void add_splits(std::vector<Variant>& out) {
+  for (int split = 1; split <= kSplitCases; ++split) {
+    for (const tern_dtype dtype : {TERN_F32, TERN_BF16}) out.push_back({.in = dtype, .out = dtype, .split = split});
+  }
+  out.push_back({.in = TERN_F16, .out = TERN_F16, .split = 2});
+  out.push_back({.dynamic = true, .split = 1});
+  out.push_back({.in = TERN_BF16, .out = TERN_BF16, .dynamic = true, .split = 4});
+  out.push_back({.split = 2, .needs = TERN_NEED_DETERMINISTIC});
+  out.push_back({.split = 1, .needs = TERN_NEED_ROW_INVARIANT});
 }
 
 // Every size and option in each dtype, then each feature on one middling size.
@@ -48,6 +62,23 @@ std::vector<Variant> variants_of(const Recipe& recipe) {
   if (has(kAccumulates)) add({.size = last, .accumulate = true});
   if (has(kAccumulates) && has(kLayouts)) add({.size = middle, .layout = Layout::padded_rows, .accumulate = true});
   if (has(kAliases)) add({.size = middle, .alias = true});
+  const auto args = ops::op_spec(recipe.op).args;
+  const auto may_add = [](const ops::ArgSpec& arg) { return (arg.flags & ops::kAccumulate) != 0; };
+  if (has(kAccumulates) && std::count_if(args.begin(), args.end(), may_add) > 1) {
+    for (const Accumulate which : {Accumulate::first, Accumulate::others}) {
+      add({.size = middle, .accumulate = true, .which = which});
+    }
+  }
+  // Libraries have other kernels for large calls: the largest, and every other one down from it.
+  for (int size = recipe.sizes - 1; has(kLayouts) && size > 2; size -= 2) {
+    Variant variant = {.size = size, .layout = Layout::padded_rows, .accumulate = has(kAccumulates)};
+    variant.option = (recipe.sizes - 1 - size) / 2 % std::min(recipe.options, 2);
+    for (const tern_dtype dtype : dtypes) {
+      if (dtype == TERN_F16) continue;
+      variant.in = variant.out = dtype;
+      out.push_back(variant);
+    }
+  }
   if (has(kDynamic)) add({.size = middle, .dynamic = true});
   if (has(kDynamic)) add({.size = last, .dynamic = true});
   if (has(kDynamic) && has(kAccumulates)) add({.size = last, .accumulate = true, .dynamic = true});
@@ -61,6 +92,7 @@ std::vector<Variant> variants_of(const Recipe& recipe) {
   }
   if (has(kPacks)) add({.size = middle, .packed = true});
   if (has(kPacks)) add({.size = last, .packed = true});
+  if (has(kPacks)) add({.size = middle, .packed = true, .both_uses = true});
   if (has(kSpecials)) add({.size = middle, .special = 1});
   if (has(kSpecials)) add({.size = last, .special = 2});
   add({.size = middle, .needs = TERN_NEED_DETERMINISTIC});
@@ -70,6 +102,7 @@ std::vector<Variant> variants_of(const Recipe& recipe) {
     out.push_back({.size = middle, .in = TERN_BF16, .out = TERN_F32});
     out.push_back({.size = middle, .in = TERN_F32, .out = TERN_BF16});
   }
+  if (has(kSplits)) add_splits(out);
   return out;
 }
 

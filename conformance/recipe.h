@@ -19,6 +19,7 @@ enum Feature : std::uint32_t {
   kPacks = 128,    // a weight in a private layout
   kRows = 256,     // rows are independent: row_invariant can be asked
   kReduces = 512,  // deterministic can be told from not
+  kSplits = 1024,  // keys of a row can be cut into partitions
 };
 
 struct Recipe {
@@ -45,8 +46,10 @@ struct CaseSource {
                                                    bool any_tails = false);
 
 std::span<const Recipe> element_recipes();  // movement and arithmetic
-std::span<const Recipe> layer_recipes();    // products, norms, rotations, activations
+std::span<const Recipe> product_recipes();  // and tables
+std::span<const Recipe> layer_recipes();    // norms, rotations, activations
 std::span<const Recipe> attention_recipes();
+std::span<const Recipe> cache_recipes();
 std::span<const Recipe> head_recipes();  // loss, optimizer, sampler
 
 }  // namespace tern::conformance

@@ -55,10 +55,18 @@ std::vector<std::int64_t> numbers(const Case& c, int arg) {
   return decode(argument.desc, argument.planes, c.counts).integer;
 }
 
-std::size_t longest_of(const std::vector<std::int64_t>& bounds) {
+// The sequence with the most rows, among equal ones that with the most keys.
+std::size_t longest_of(const Case& c, const ops::Indices& indices, const std::vector<std::int64_t>& bounds) {
+  std::vector<std::int64_t> keys(bounds.size(), 0);
+  if (indices.paged) keys = numbers(c, indices.paged->kv_lens);
+  if (indices.sequences.size() > 1) {
+    const std::vector<std::int64_t> of_keys = numbers(c, indices.sequences[1].arg);
+    for (std::size_t s = 0; s + 1 < of_keys.size(); ++s) keys[s] = of_keys[s + 1] - of_keys[s];
+  }
+  const auto size = [&](std::size_t s) { return std::pair(bounds[s + 1] - bounds[s], keys[s]); };
   std::size_t longest = 0;
   for (std::size_t s = 0; s + 1 < bounds.size(); ++s) {
-    if (bounds[s + 1] - bounds[s] > bounds[longest + 1] - bounds[longest]) longest = s;
+    if (size(s) > size(longest)) longest = s;
   }
   return longest;
 }
@@ -88,7 +96,7 @@ void keep_blocks(const Case& c, const ops::Indices::Paged& paged, std::size_t s,
 std::vector<RowSlice> sequence_slices(const Case& c, const ops::Indices& indices) {
   const ops::Indices::Sequences& queries = indices.sequences[0];
   const std::vector<std::int64_t> bounds = numbers(c, queries.arg);
-  const std::size_t longest = longest_of(bounds);
+  const std::size_t longest = longest_of(c, indices, bounds);
   const std::int64_t count = bounds[longest + 1] - bounds[longest];
   std::vector<RowSlice> out;
   for (const std::int64_t rows : {count, std::int64_t{1}}) {

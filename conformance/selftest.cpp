@@ -49,8 +49,8 @@ bool run_decomposed(Bench& bench, const Case& c, std::string& reason, OpReport& 
 bool is_middling(const accel::Device& device, const Variant& variant) {
   const bool has_f32 = (device.info().storage_dtypes >> TERN_F32 & 1U) != 0;
   const bool is_first = variant.in == (has_f32 ? TERN_F32 : TERN_BF16);
-  return is_first && variant.size == 1 && variant.option <= 1 && variant.special == 0 && variant.needs == 0 &&
-         (variant.dynamic || variant.layout == Layout::contiguous);
+  return is_first && variant.size == 1 && variant.split == 0 && variant.option <= 1 && variant.special == 0 &&
+         variant.needs == 0 && (variant.dynamic || variant.layout == Layout::contiguous);
 }
 
 void run_native(Bench& bench, const CaseSource& source, const Case& c, const SelftestOptions& options,
@@ -63,8 +63,10 @@ void run_native(Bench& bench, const CaseSource& source, const Case& c, const Sel
     check_repetition(bench, c, result);
     check_row_invariance(bench, c, result);
     if (variant.packed) check_packing(bench, c, result);
+    if (variant.needs == 0) check_split(bench, source, result);
+    if (variant.split != 0 && variant.dynamic) check_capture(bench, source, result);
     // the rest on the smaller shapes: they are about memory and order, not about sizes
-    if (variant.size <= 2 && variant.in != TERN_F16) {
+    if (variant.size <= 2 && variant.in != TERN_F16 && variant.split == 0) {
       check_reuse(bench, source, result);
       check_stream_order(bench, source, result);
       check_concurrency(bench, source, result);
@@ -97,6 +99,7 @@ void note_uncovered(const Case& c, std::uint32_t required, const std::string& re
 
 void check_rules(const CaseSource& source, const Case& c, OpReport& report) {
   if (source.variant.in != TERN_F32 || source.variant.out != TERN_F32 || source.variant.size > 1) return;
+  if (source.variant.split != 0) return;  // too many keys to move each
   int checked = 0;
   const std::string problem = check_gradient(c, checked);
   if (!problem.empty()) report.findings.push_back({"finite differences of the oracle", problem, c});

@@ -130,6 +130,8 @@ tern_status Launch::go(const Lengths& lengths) {
                  : spoil_input(lengths);
     case Mistake::tf32:
       return round_input(lengths);
+    case Mistake::lost_eps:
+      return lose_eps(lengths);
     case Mistake::ignored_mask:
     case Mistake::wrong_mask_row:
     case Mistake::wrong_mask_stride:
@@ -400,6 +402,9 @@ void Launch::spoil_against_before(const std::vector<Bytes>& before) {
         return;
       }
       return;
+    case Mistake::large_stride:
+      if (tensor.desc.rank > 0 && std::max(tensor.desc.shape[0], tensor.desc.shape[tensor.desc.rank - 1]) < 250) return;
+      [[fallthrough]];
     case Mistake::wrong_stride: {
       const int rank = tensor.desc.rank;
       if (rank < 2 || count == 0) return;

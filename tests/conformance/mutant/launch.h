@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "mutant/memory.h"
@@ -30,6 +31,13 @@ class LengthsView {
   tern_host_args args_{};
 };
 
+// What one partition of a row's keys gives: its largest logit, the sum of exponentials, and that of values.
+struct Partial {
+  double max = 0.0;
+  double sum = 0.0;
+  std::vector<double> out;
+};
+
 // A bound kernel of the wrapped backend, with what its first launch saw.
 struct Bound {
   tern_bound inner = nullptr;
@@ -39,6 +47,7 @@ struct Bound {
   std::vector<std::int8_t> alias;
   std::optional<tern_plane> extra;  // the byte of the workspace that stale_workspace looks at
   int launches = 0;
+  std::map<std::int64_t, std::vector<Partial>> partials;  // of the last launch, by row
   std::optional<Lengths> first_lengths;
   std::vector<Bytes> first_inputs;  // memory of each argument at the first launch
 };
@@ -84,6 +93,13 @@ class Launch {
                const std::function<double(const Element& at, double found, double held)>& value);
   void spoil_structure(const std::vector<Bytes>& before);
   void forget_key();
+  [[nodiscard]] std::vector<ops::ref::Tensor> decoded() const;  // every argument's valid part
+  void store_changed(const std::vector<ops::ref::Tensor>& right, const std::vector<ops::ref::Tensor>& wrong);
+  // split.cpp, formula.cpp
+  void spoil_split();
+  void spoil_formula(const std::vector<Bytes>& before);
+  tern_status lose_eps(const Lengths& lengths);
+  void put_eps_outside();
 
   const Plan& plan_;
   Bound& bound_;

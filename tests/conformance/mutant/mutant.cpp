@@ -101,6 +101,7 @@ tern_status fill(tern_plane dst, std::uint8_t byte, std::uint64_t bytes, tern_st
 }
 
 tern_status pack(tern_tensor packed, tern_tensor weight, std::uint32_t uses, tern_stream stream) {
+  if (uses == (TERN_USE_FORWARD | TERN_USE_INPUT_GRAD)) world->layouts_of_both.insert(packed.desc.layout);
   return enqueue([packed, weight, uses, stream] { return world->inner->pack(packed, weight, uses, stream); });
 }
 
@@ -161,6 +162,25 @@ const char* name_of(Mistake mistake) {
                                            "wrong_mask_stride",
                                            "key_past_block",
                                            "lost_gradient",
+                                           "split_unscaled",
+                                           "split_empty",
+                                           "split_tail",
+                                           "split_planned",
+                                           "split_stale",
+                                           "split_sinks",
+                                           "split_window",
+                                           "split_border",
+                                           "no_max",
+                                           "tanh_overflow",
+                                           "eps_outside_root",
+                                           "lost_eps",
+                                           "one_accumulates",
+                                           "batch_transpose",
+                                           "bias_before_alpha",
+                                           "large_accumulate",
+                                           "large_stride",
+                                           "rows_past_65535",
+                                           "forward_pack",
                                            "shared_workspace",
                                            "tf32",
                                            "stale_replay",

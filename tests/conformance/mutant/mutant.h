@@ -47,6 +47,25 @@ enum class Mistake {
   wrong_mask_stride,  // the mask's rows are taken to be as long as the longest sequence
   key_past_block,     // such a row forgets the first key of a paged cache's second block
   lost_gradient,      // a gradient of the loss head is 0 for vocabularies from 4,096 on
+  split_unscaled,     // partitions of a decode row's keys are added as they are, each by its own largest logit
+  split_empty,        // a partition without a visible key gives 0 / 0
+  split_tail,         // the last partition of a row is left out unless it is full
+  split_planned,  // as many partitions as the planned maximum needs share a row's keys; what is left over is forgotten
+  split_stale,    // partitions of an earlier, longer launch are merged too
+  split_sinks,    // each partition counts the sink
+  split_window,   // each partition shows the last keys of its own
+  split_border,   // a border inside a block: the keys of the block before it count twice
+  no_max,         // a softmax without its largest logit taken away: beyond 88 there is no number
+  tanh_overflow,  // tanh as a ratio of exponentials: where they overflow there is no number
+  eps_outside_root,   // a norm divides by root + eps
+  lost_eps,           // adamw leaves out its eps
+  one_accumulates,    // an output is added to because another output of the call is
+  batch_transpose,    // in a batch of products, only the first honours the flags that transpose
+  bias_before_alpha,  // alpha multiplies the bias too
+  large_accumulate,   // a product over 1,000 or more terms replaces what it should add to
+  large_stride,       // from 250 rows or columns on, the last row lands where it would begin without padding
+  rows_past_65535,    // rows that 16 bits do not count are not computed: a grid's second dimension ends there
+  forward_pack,       // a weight packed for both uses is right for x w^T alone
   shared_workspace,   // two launches that no order holds apart use one static workspace
   tf32,               // an fp32 product rounds its first factor to 11 bits
   stale_replay,       // a replayed launch takes its counts from when it was captured

@@ -5,55 +5,15 @@
 #include <cstring>
 
 #include "base/dtype.h"
-#include "mutant/launch.h"
-#include "ops/ref/attention_row.h"
+#include "mutant/attention_call.h"
 
 namespace tern::mutant {
 namespace {
 
-using ops::ref::AttentionInputs;
 using ops::ref::AttentionRow;
 using ops::ref::Tensor;
 
 constexpr std::int64_t kFewKeys = 64;  // rows that see no more are computed as they should be
-
-// Where each op of attention keeps its arguments.
-struct Places {
-  int q, k, v, cu_q, lens, table, sinks, mask, out, lse;
-};
-
-Places places_of(std::uint32_t op) {
-  switch (op) {
-    case TERN_OP_ATTENTION:
-      return {TERN_ATTENTION_Q,
-              TERN_ATTENTION_K,
-              TERN_ATTENTION_V,
-              TERN_ATTENTION_CU_SEQLENS_Q,
-              TERN_ATTENTION_CU_SEQLENS_K,
-              -1,
-              TERN_ATTENTION_SINKS,
-              TERN_ATTENTION_MASK,
-              TERN_ATTENTION_OUT,
-              TERN_ATTENTION_LSE};
-    case TERN_OP_ATTENTION_PAGED:
-      return {TERN_ATTENTION_PAGED_Q,       TERN_ATTENTION_PAGED_K_CACHE,
-              TERN_ATTENTION_PAGED_V_CACHE, TERN_ATTENTION_PAGED_CU_SEQLENS_Q,
-              TERN_ATTENTION_PAGED_KV_LENS, TERN_ATTENTION_PAGED_BLOCK_TABLE,
-              TERN_ATTENTION_PAGED_SINKS,   TERN_ATTENTION_PAGED_MASK,
-              TERN_ATTENTION_PAGED_OUT,     TERN_ATTENTION_PAGED_LSE};
-    default:
-      return {TERN_ATTENTION_BACKWARD_Q,
-              TERN_ATTENTION_BACKWARD_K,
-              TERN_ATTENTION_BACKWARD_V,
-              TERN_ATTENTION_BACKWARD_CU_SEQLENS_Q,
-              TERN_ATTENTION_BACKWARD_CU_SEQLENS_K,
-              -1,
-              TERN_ATTENTION_BACKWARD_SINKS,
-              TERN_ATTENTION_BACKWARD_MASK,
-              TERN_ATTENTION_BACKWARD_OUT,
-              TERN_ATTENTION_BACKWARD_LSE};
-  }
-}
 
 double dot(const double* a, const double* b, std::int64_t n) {
   double sum = 0.0;
@@ -61,12 +21,10 @@ double dot(const double* a, const double* b, std::int64_t n) {
   return sum;
 }
 
-// An attention call, decoded; the numbers that a kernel without one key would have given are worked out from its
-// result.
-class WithoutKey {
+// The numbers that a kernel without one key would have given are worked out from the call's result.
+class WithoutKey : AttentionCall {
  public:
-  WithoutKey(std::uint32_t op, const tern_attention_attrs& attrs, std::vector<Tensor>& args)
-      : op_(op), at_(places_of(op)), args_(args), attrs_(attrs) {}
+  using AttentionCall::AttentionCall;
 
   // `which`: the key left out of a row with more than kFewKeys, by its place among those that it sees.
   template <typename Which>
@@ -84,27 +42,6 @@ class WithoutKey {
   }
 
  private:
-  Tensor& arg(int index) { return args_[static_cast<std::size_t>(index)]; }
-
-  AttentionInputs inputs() {
-    if (op_ != TERN_OP_ATTENTION_PAGED) {
-      return ops::ref::ragged_inputs(attrs_, arg(at_.q), arg(at_.k), arg(at_.sinks), arg(at_.mask), arg(at_.cu_q),
-                                     arg(at_.lens));
-    }
-    return {attrs_,
-            arg(at_.q),
-            arg(at_.k),
-            arg(at_.sinks),
-            arg(at_.mask),
-            arg(at_.cu_q),
-            [this](std::int64_t s) { return arg(at_.lens).integer[static_cast<std::size_t>(s)]; },
-            [this](std::int64_t s, std::int64_t key) {
-              const std::int64_t block = arg(at_.k).size(1);
-              const auto entry = static_cast<std::size_t>(s * arg(at_.table).size(1) + key / block);
-              return arg(at_.table).integer.at(entry) * block + key % block;
-            }};
-  }
-
   void without_value(const AttentionRow& row, std::size_t key) {
     const std::int64_t width = arg(at_.v).size(arg(at_.v).desc.rank - 1);
     const double p = std::exp(row.score[key] - row.lse);
@@ -133,14 +70,43 @@ class WithoutKey {
       arg(TERN_ATTENTION_BACKWARD_DK).real[of_key] -= ds * arg(at_.q).real[query];
     }
   }
-
-  std::uint32_t op_;
-  Places at_;
-  std::vector<Tensor>& args_;
-  tern_attention_attrs attrs_;
 };
 
 }  // namespace
+
+std::vector<Tensor> Launch::decoded() const {
+  std::vector<Tensor> out(bound_.args.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!present(i) || is_quantised(bound_.args[i].desc) || bound_.args[i].desc.layout != 0) continue;
+    const Bytes bytes = whole(i);
+    const std::span<const std::byte> plane(bytes);
+    out[i] = ops::ref::decode(valid_part(bound_.args[i].desc, lengths_.counts.data()), std::span(&plane, 1));
+  }
+  return out;
+}
+
+// What differs in outputs; more than one element, so whole planes are read and written.
+void Launch::store_changed(const std::vector<Tensor>& right, const std::vector<Tensor>& wrong) {
+  bool any = false;
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    if (!written(i) || wrong[i].real.empty()) continue;
+    Bytes bytes = whole(i);
+    bool changed = false;
+    for (std::size_t n = 0; n < wrong[i].real.size(); ++n) {
+      if (wrong[i].real[n] == right[i].real[n] || (std::isnan(wrong[i].real[n]) && std::isnan(right[i].real[n]))) {
+        continue;
+      }
+      const Element at = element_at(bound_.args[i], lengths_.counts.data(), static_cast<std::int64_t>(n));
+      const Bytes value = from_real(at, wrong[i].real[n]);
+      std::copy(value.begin(), value.end(),
+                bytes.begin() + static_cast<std::ptrdiff_t>(at.plane.offset - bound_.args[i].planes[0].offset));
+      changed = true;
+    }
+    if (changed) memory_.write(bound_.args[i].planes[0], bytes);
+    any = any || changed;
+  }
+  if (any) ++made_;
+}
 
 // Rewrites whole parts of the output `plan_.arg`: each element of its valid part by `value(index, found, held before)`.
 void Launch::rewrite(const std::vector<Bytes>& before,
@@ -223,38 +189,22 @@ void Launch::spoil_structure(const std::vector<Bytes>& before) {
     case Mistake::key_past_block:
       return forget_key();
     default:
-      return;
+      return spoil_formula(before);
   }
 }
 
 // A row with more than 64 keys loses one: the last that it sees, or the first of a paged cache's second block.
 void Launch::forget_key() {
-  std::vector<Tensor> args(bound_.args.size());
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (!present(i)) continue;
-    const Bytes bytes = whole(i);
-    const std::span<const std::byte> plane(bytes);
-    args[i] = ops::ref::decode(valid_part(bound_.args[i].desc, lengths_.counts.data()), std::span(&plane, 1));
-  }
+  std::vector<Tensor> args = decoded();
   const std::vector<Tensor> right = args;
-  tern_attention_attrs attrs{};  // all three ops' are alike
-  std::memcpy(&attrs, bound_.desc.attrs, sizeof(attrs));
-  WithoutKey without(bound_.desc.op, attrs, args);
+  WithoutKey without(bound_.desc, args);
   const std::int64_t block = bound_.args[TERN_ATTENTION_PAGED_K_CACHE].desc.shape[1];
   const bool last = plan_.mistake == Mistake::forgotten_key;
   const bool any = without.run([&](const AttentionRow& row) {
     const auto& keys = row.position;
     return (last ? keys.end() - 1 : std::find(keys.begin(), keys.end(), block)) - keys.begin();
   });
-  if (!any) return;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    for (std::size_t n = 0; written(i) && n < args[i].real.size(); ++n) {
-      if (args[i].real[n] == right[i].real[n]) continue;
-      const Element at = element_at(bound_.args[i], lengths_.counts.data(), static_cast<std::int64_t>(n));
-      store(memory_, at, from_real(at, args[i].real[n]));
-    }
-  }
-  ++made_;
+  if (any) store_changed(right, args);
 }
 
 // The mask of attention, read as a kernel with the mistake would.

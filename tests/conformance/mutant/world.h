@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,7 @@ struct World {
   std::map<tern_stream, Captured> capturing;
   std::map<tern_capture, Captured> captured;
   std::map<tern_stream, const BoundRecord*> in_flight;  // whose launch nobody has waited for
+  std::set<std::int32_t> layouts_of_both;               // that weights were packed in for both uses
   std::recursive_mutex mutex;
 };
 extern World* world;

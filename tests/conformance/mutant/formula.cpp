@@ -1,0 +1,180 @@
+// Formulas as libraries get them wrong: they are right for numbers near 1 and small calls, which is where most tests
+// look.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/dtype.h"
+#include "mutant/attention_call.h"
+#include "mutant/world.h"
+#include "ops/rules.h"
+
+namespace tern::mutant {
+namespace {
+
+using ops::ref::AttentionRow;
+using ops::ref::Tensor;
+
+constexpr double kOverflow = 88.7;  // of an exponential in fp32
+constexpr std::int64_t kLarge = 1000;
+
+// Rows of attention with a logit that has no exponential.
+class WithoutMax : AttentionCall {
+ public:
+  using AttentionCall::AttentionCall;
+  void run() {
+    const std::int64_t width = arg(at_.v).size(arg(at_.v).desc.rank - 1);
+    for_each_attention_row(inputs(), [&](const AttentionRow& row) {
+      if (*std::max_element(row.score.begin(), row.score.end()) <= kOverflow) return;
+      std::fill_n(arg(at_.out).real.begin() + row.at * width, width, std::nan(""));
+    });
+  }
+};
+
+float attribute(const tern_op_desc& desc, std::size_t index) {
+  float value = 0.0F;
+  std::memcpy(&value, static_cast<const std::byte*>(desc.attrs) + 4 * index, sizeof(value));
+  return value;
+}
+
+// y of a norm whose rows of `width` are x's: as if eps were added to the root.
+void move_eps(const Tensor& x, const Tensor& residual, double eps, std::int64_t width, Tensor& y, Tensor& rstd) {
+  for (std::size_t row = 0; row * static_cast<std::size_t>(width) < x.real.size(); ++row) {
+    double squares = 0.0;
+    const std::size_t begin = row * static_cast<std::size_t>(width);
+    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(width); ++i) {
+      const double term = x.real[i] + (residual.present() ? residual.real[i] : 0.0);
+      squares += term * term;
+    }
+    const double mean = squares / static_cast<double>(width);
+    const double factor = std::sqrt(mean + eps) / (std::sqrt(mean) + eps);
+    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(width); ++i) y.real[i] *= factor;
+    if (rstd.present()) rstd.real[row] *= factor;
+  }
+}
+
+// Whether the call takes a gradient through a weight that was packed for both uses.
+bool reads_both_as_gradient(const Bound& bound) {
+  std::vector<TensorDesc> descs;
+  for (const tern_tensor& tensor : bound.args) descs.push_back(tensor.desc);
+  const std::span<const std::byte> attrs(static_cast<const std::byte*>(bound.desc.attrs), bound.desc.attrs_size);
+  for (std::size_t i = 0; i < descs.size(); ++i) {
+    if (!is_present(descs[i]) || world->layouts_of_both.count(descs[i].layout) == 0) continue;
+    const ops::CallDesc call{bound.desc.op, descs, attrs, bound.desc.accumulate};
+    if ((ops::op_rules(bound.desc.op).uses(call, static_cast<int>(i)) & TERN_USE_INPUT_GRAD) != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Launch::put_eps_outside() {
+  std::vector<Tensor> args = decoded();
+  const std::vector<Tensor> right = args;
+  Tensor none;
+  if (bound_.desc.op == TERN_OP_RMS_NORM) {
+    move_eps(args[TERN_RMS_NORM_X], args[TERN_RMS_NORM_RESIDUAL], attribute(bound_.desc, 0),
+             args[TERN_RMS_NORM_X].size(1), args[TERN_RMS_NORM_Y], args[TERN_RMS_NORM_RSTD]);
+  } else {
+    move_eps(args[TERN_QK_NORM_ROPE_X], none, attribute(bound_.desc, 0), args[TERN_QK_NORM_ROPE_X].size(2),
+             args[TERN_QK_NORM_ROPE_Y], args[TERN_QK_NORM_ROPE_RSTD]);
+  }
+  store_changed(right, args);
+}
+
+void Launch::spoil_formula(const std::vector<Bytes>& before) {
+  const auto arg = static_cast<std::size_t>(std::max(plan_.arg, 0));
+  switch (plan_.mistake) {
+    case Mistake::split_unscaled:
+    case Mistake::split_empty:
+    case Mistake::split_tail:
+    case Mistake::split_planned:
+    case Mistake::split_stale:
+    case Mistake::split_sinks:
+    case Mistake::split_window:
+    case Mistake::split_border:
+      return spoil_split();
+    case Mistake::eps_outside_root:
+      return put_eps_outside();
+    case Mistake::no_max: {
+      std::vector<Tensor> args = decoded();
+      const std::vector<Tensor> right = args;
+      if (bound_.desc.op != TERN_OP_LINEAR_CROSS_ENTROPY) {
+        WithoutMax(bound_.desc, args).run();
+      } else {
+        const std::vector<double>& largest = args[TERN_LINEAR_CROSS_ENTROPY_ROW_MAX].real;
+        const bool any = std::any_of(largest.begin(), largest.end(), [](double x) { return x > kOverflow; });
+        if (any) args[TERN_LINEAR_CROSS_ENTROPY_LOSS].real[0] = std::nan("");
+      }
+      return store_changed(right, args);
+    }
+    case Mistake::tanh_overflow: {
+      std::vector<Tensor> args = decoded();
+      const std::vector<Tensor> right = args;
+      const bool forward = bound_.desc.op == TERN_OP_ACT_MUL;
+      const int gate_at = forward ? int{TERN_ACT_MUL_GATE} : int{TERN_ACT_MUL_BACKWARD_GATE};
+      const int out_at = forward ? int{TERN_ACT_MUL_Y} : int{TERN_ACT_MUL_BACKWARD_DUP};
+      const Tensor& gate = args[static_cast<std::size_t>(gate_at)];
+      std::int32_t kind = 0;
+      std::memcpy(&kind, bound_.desc.attrs, sizeof(kind));
+      for (std::size_t i = 0; kind == TERN_ACT_GELU_TANH && i < gate.real.size(); ++i) {
+        const double x = gate.real[i];
+        if (2.0 * 0.7978845608 * (x + 0.044715 * x * x * x) <= kOverflow || !std::isfinite(x)) continue;
+        args[static_cast<std::size_t>(out_at)].real[i] = std::nan("");
+      }
+      return store_changed(right, args);
+    }
+    case Mistake::one_accumulates: {
+      const bool adds = (bound_.desc.accumulate >> arg & 1U) != 0;
+      if (adds || bound_.desc.accumulate == 0) return;
+      return rewrite(before, [](const Element&, double found, double held) { return found + held; });
+    }
+    case Mistake::batch_transpose: {
+      std::int32_t flags[2] = {};
+      std::memcpy(flags, bound_.desc.attrs, sizeof(flags));
+      if (bound_.args[TERN_MATMUL_OUT].desc.rank != 3 || (flags[0] == 0 && flags[1] == 0)) return;
+      return rewrite(before,
+                     [](const Element& at, double found, double) { return at.index[0] == 0 ? found : 0.9 * found; });
+    }
+    case Mistake::bias_before_alpha: {
+      if (!present(TERN_MATMUL_BIAS)) return;
+      const std::vector<Tensor> args = decoded();
+      const double more = attribute(bound_.desc, 3) - 1.0;
+      const auto last = static_cast<std::size_t>(bound_.args[arg].desc.rank - 1);
+      return rewrite(before, [&](const Element& at, double found, double) {
+        return found + more * args[TERN_MATMUL_BIAS].real[static_cast<std::size_t>(at.index[last])];
+      });
+    }
+    case Mistake::large_accumulate: {
+      if ((bound_.desc.accumulate >> arg & 1U) == 0) return;
+      const tern_tensor_desc& a = bound_.args[0].desc;  // of either product
+      if (std::max(a.shape[0], a.shape[1]) < kLarge) return;
+      return rewrite(before, [](const Element&, double found, double held) { return found - held; });
+    }
+    case Mistake::rows_past_65535:
+      if (bound_.args[arg].desc.shape[0] <= 65535) return;
+      return rewrite(before,
+                     [](const Element& at, double found, double held) { return at.index[0] < 65535 ? found : held; });
+    case Mistake::forward_pack:
+      if (!reads_both_as_gradient(bound_)) return;
+      return rewrite(before, [](const Element&, double found, double) { return 0.9 * found; });
+    default:
+      return;
+  }
+}
+
+// AdamW without its eps, which shows where gradients are very small.
+tern_status Launch::lose_eps(const Lengths& lengths) {
+  constexpr std::int64_t kEps = 5;  // among the hyper parameters
+  const Element at = element_at(bound_.args[TERN_ADAMW_HYPER], lengths.counts.data(), kEps);
+  const Bytes right = load(memory_, at);
+  tern_status status = TERN_OK;
+  if (runs_differently(
+          lengths, lengths, [&] { store(memory_, at, from_real(at, 0.0)); }, [&] { store(memory_, at, right); },
+          status)) {
+    ++made_;
+  }
+  return status;
+}
+
+}  // namespace tern::mutant
