@@ -69,7 +69,8 @@ constexpr std::array<std::int64_t, 6> kLengths1 = {1024, 33, 1031, 1, 0, 300007}
 
 // Maxima far from each other and from 0: exp without the largest taken away is infinite. Some rows were left out.
 void make_merge_lse(CaseBuilder& b) {
-  constexpr std::array<std::array<std::int64_t, 2>, 5> kShards = {{{2, 16}, {3, 7}, {1, 5}, {17, 131}, {4, 0}}};
+  constexpr std::array<std::array<std::int64_t, 2>, 7> kShards = {
+      {{2, 16}, {3, 7}, {1, 5}, {17, 131}, {4, 0}, {5, 300}, {2, 70001}}};
   const auto [shards, capacity] = kShards[static_cast<std::size_t>(b.variant().size)];
   const std::int64_t rows = b.count_for(capacity);
   std::vector<double> row_max(static_cast<std::size_t>(shards * rows));
@@ -265,7 +266,7 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_LINEAR_CROSS_ENTROPY, kLosses.size(), 5,
      kDtypes | kMixed | kLayouts | kAccumulates | kDynamic | kSpecials | kPacks | kReduces | kRows,
      make_linear_cross_entropy},
-    {TERN_OP_MERGE_LSE, 5, 2, kLayouts | kDynamic | kRows, make_merge_lse},
+    {TERN_OP_MERGE_LSE, 7, 2, kLayouts | kDynamic | kRows, make_merge_lse},
     {TERN_OP_ADAMW, kLengths1.size(), 2, kDtypes | kLayouts | kSpecials, make_adamw},
     {TERN_OP_SAMPLE, kSamples.size(), 3, kDynamic | kRows, make_sample},
 };

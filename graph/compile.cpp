@@ -50,6 +50,7 @@ std::optional<accel::CompiledGraph> compile_desc(const Setting& setting, const s
   accel::PlanOptions options;
   options.choice = setting.choices.remembered(key);
   options.typical_counts = setting.typical_counts;
+  options.workspace_limit = setting.device->info().largest_allocation_bytes;
   const auto dir = setting.choices.recipe_dir();
   auto out = accel::compile_graph(setting.device, desc, options, dir, refusal);
   if (!out && !options.choice.empty()) {

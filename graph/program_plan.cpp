@@ -251,6 +251,7 @@ class Planner {
     if (found == known.end()) {
       accel::PlanOptions options;
       options.typical_counts = p_.options.typical_counts;
+      options.workspace_limit = device->info().largest_allocation_bytes;
       found = known.emplace(key, choices_.plan(device, desc, options)).first;
       p_.report.library += found->second.info().library_bytes;
     }

@@ -24,8 +24,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + u
 std::vector<RowRange> row_parts(const TensorDesc& desc, const tern_device_info& device, std::string_view name) {
   const std::uint64_t largest = device.largest_allocation_bytes;
   const std::uint64_t bytes = expanded_bytes(desc);
-  if (!is_present(desc) || bytes <= largest)
-    return {{0, is_present(desc) ? desc.shape[0] : 0}};
+  if (!is_present(desc) || bytes <= largest) return {{0, is_present(desc) ? desc.shape[0] : 0}};
   const std::int64_t rows = desc.shape[0];
   const auto row_bytes = bytes / static_cast<std::uint64_t>(std::max<std::int64_t>(rows, 1));
   const std::int64_t group = is_quantised(desc) ? std::max<std::int64_t>(desc.scheme.group_rows, 1) : 1;

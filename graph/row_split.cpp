@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/strings.h"
-#include "graph/row_parts.h"
+#include "graph/row_operand.h"
 #include "ops/axpby.h"
 #include "ops/build.h"
 #include "ops/cast_copy.h"
@@ -18,42 +18,18 @@ namespace {
 
 std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
 
-struct Part {
-  RowRange rows;
-  Value value;  // all of it
-};
-
-// An argument of a call that may be larger than one value: a value, or a view of a storage that is in parts.
-struct Operand {
-  Value value;
-  const std::vector<Part>* parts = nullptr;
-  std::int64_t offset = 0;      // elements from the storage's begin
-  std::int64_t row_stride = 1;  // elements of one of its rows
-  TensorDesc desc = absent_desc();
-  TensorDesc whole = absent_desc();  // the storage's
-
-  [[nodiscard]] bool present() const { return value.present() || parts != nullptr; }
-};
-
 struct Call {
   OpCall like;  // op, attributes, needs, accumulate
   std::vector<Operand> in;
   std::vector<TensorDesc> out;
 };
 
-bool has_bit(std::uint32_t bits, std::size_t at) { return (bits >> at & 1U) != 0; }
-
 TensorDesc slice(TensorDesc desc, int dim, std::int64_t begin, std::int64_t end) {
   desc.shape[dim] = end - begin;
   return desc;
 }
 
-// Where a view of a storage in parts is cut: the outermost dimension that goes from row to row, and the borders along
-// it, both ends among them.
-struct Cut {
-  int dim = -1;
-  std::set<std::int64_t> borders;
-};
+bool has_bit(std::uint32_t bits, std::size_t at) { return (bits >> at & 1U) != 0; }
 
 class RowSplitter : public ops::Emitter {
  public:
@@ -140,22 +116,6 @@ class RowSplitter : public ops::Emitter {
     }
   }
 
-  // The rows of its storage that a view begins and ends with.
-  static RowRange rows_of(const Operand& view) {
-    std::int64_t last = view.offset;
-    for (int d = 0; d < view.desc.rank; ++d) last += (view.desc.shape[d] - 1) * view.desc.strides[d];
-    return {view.offset / view.row_stride, last / view.row_stride + 1};
-  }
-
-  // The part that a view lies in; null where it lies in several.
-  static const Part* part_with(const Operand& view) {
-    const RowRange rows = rows_of(view);
-    for (const Part& part : *view.parts) {
-      if (part.rows.begin <= rows.begin && rows.end <= part.rows.end) return &part;
-    }
-    return nullptr;
-  }
-
   // As one value; none where it lies in several parts.
   std::optional<Value> resolve(const Operand& operand) {
     if (operand.parts == nullptr) return operand.value.present() ? to_.latest(operand.value) : Value{};
@@ -167,24 +127,6 @@ class RowSplitter : public ops::Emitter {
     const bool is_whole = offset == 0 && same_shape(whole, operand.desc) &&
                           std::equal(whole.strides, whole.strides + whole.rank, operand.desc.strides);
     return is_whole ? newest : to_.view(newest, operand.desc, offset);
-  }
-
-  static Cut cut_of(const Operand& view) {
-    Cut cut;
-    for (int d = 0; d < view.desc.rank && cut.dim < 0; ++d) {
-      if (view.desc.shape[d] > 1 && view.desc.strides[d] >= view.row_stride) cut.dim = d;
-    }
-    if (cut.dim < 0) return cut;
-    const std::int64_t first = view.offset / view.row_stride;
-    const std::int64_t step = view.desc.strides[cut.dim] / view.row_stride;
-    cut.borders = {0, view.desc.shape[cut.dim]};
-    for (const Part& part : *view.parts) {
-      const std::int64_t at = part.rows.begin - first;
-      if (at <= 0 || at >= view.desc.shape[cut.dim] * step) continue;
-      if (at % step != 0) return {};
-      cut.borders.insert(at / step);
-    }
-    return cut;
   }
 
   Operand sliced(const Operand& from, int dim, std::int64_t begin, std::int64_t end) {

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "backends/sim/extension.h"
+#include "tests/unit/backend_sim/sim_device.h"
 #include "tiny.h"
 
 namespace tern::engine {
@@ -162,6 +164,24 @@ TEST(ModelRunner, ReadsNoHistoryWhereNobodyAsksForPenalties) {
   std::vector<bool> penalties;
   for (const ModelRunner::Bucket& bucket : runner.buckets()) penalties.push_back(bucket.penalties);
   EXPECT_EQ(penalties, (std::vector<bool>{false, true, false, false}));
+}
+
+// What the largest step needs is there from the start, so no smaller one ends the run for want of memory.
+TEST(ModelRunner, ASizeThatLacksMemoryIsComputedByALargerProgram) {
+  const auto answers = [](const char* fault) {
+    auto model = tiny_model_on(test::open_sim());
+    session::Runtime runtime;
+    LLMEngine engine(model, any_tokenizer(), small_engine(), runtime);
+    const auto* faults = model.store->device()->backend().extension<tern_sim_faults>("sim.faults");
+    EXPECT_EQ(faults->arm(model.store->device()->raw(), fault), TERN_OK);
+    Drawn drawn;
+    for (std::int32_t i = 0; i < 3; ++i) (void)engine.add_request(prompt_of(i, 3 + i), greedy(5)).value();
+    drawn.run(engine);
+    return drawn.tokens;
+  };
+  const auto expected = answers("");
+  EXPECT_EQ(expected.size(), 3U);
+  EXPECT_EQ(answers("host@1,host@3"), expected);
 }
 
 }  // namespace

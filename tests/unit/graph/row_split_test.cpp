@@ -141,7 +141,7 @@ void expect_near(const Results& found, const Results& expected, const std::strin
 }
 
 TEST(RowSplit, TrainingInPartsIsTrainingOfTheWhole) {
-  for (const char* personality : {"discrete", "ascend", "embedded"}) {
+  for (const char* personality : kPersonalities) {
     const Results expected = LargeModel(open_sim({{"TERN_SIM", personality}}), true).run();
     LargeModel model(open_sim({{"TERN_SIM", personality}, {"TERN_SIM_LARGEST", "200000"}}), true);
     expect_near(model.run(), expected, personality);

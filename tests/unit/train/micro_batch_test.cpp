@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/sim/extension.h"
 #include "tests/unit/backend_sim/sim_device.h"
 #include "tiny.h"
 
@@ -19,7 +20,7 @@ class Evaluation {
                                test::open_sim({{"TERN_SIM", personality}}), {})
                 .value();
     TrainingGraphOptions options;
-    options.capacity = {512, 4, 512, 300};
+    options.capacity = {512, 64, 512, 300};
     runner = std::make_unique<MicroBatchRunner>(model, options, runtime);
   }
   // The first sample, over and over.
@@ -39,11 +40,23 @@ class Evaluation {
 TEST(MicroBatchRunner, TakesNoMemoryAfterItsStart) {
   Evaluation evaluation("ascend");
   const auto one = static_cast<std::int64_t>(evaluation.dataset.info(0).length);
-  (void)evaluation.runner->prepare(std::set<std::int64_t>{one, 4 * one});
+  const std::int64_t times = 128 / one + 1;  // of another bucket
+  (void)evaluation.runner->prepare(std::set<std::int64_t>{one, times * one});
   const std::uint64_t free = evaluation.model.store->device()->memory().free;
   const double loss = evaluation.run(1);
-  EXPECT_NEAR(evaluation.run(4), 4 * loss, 1e-4 * loss);
+  EXPECT_NEAR(evaluation.run(static_cast<std::size_t>(times)), static_cast<double>(times) * loss, 1e-3 * loss);
   EXPECT_EQ(evaluation.model.store->device()->memory().free, free);
+}
+
+TEST(MicroBatchRunner, ASizeThatLacksMemoryIsComputedByALargerProgram) {
+  Evaluation evaluation("ascend");
+  (void)evaluation.runner->prepare();
+  const auto& device = *evaluation.model.store->device();
+  const auto* faults = device.backend().extension<tern_sim_faults>("sim.faults");
+  ASSERT_EQ(faults->arm(device.raw(), "host@1"), TERN_OK);
+  const double loss = evaluation.run(1);
+  Evaluation spared("ascend");
+  EXPECT_NEAR(loss, spared.run(1), 1e-6 * loss);
 }
 
 }  // namespace
