@@ -6,6 +6,7 @@
 #include "ops/adamw.h"
 #include "ops/cast_copy.h"
 #include "ops/matmul_q.h"
+#include "ops/program_ops.h"
 #include "ops/ref/packing.h"
 #include "ops/sum_squares.h"
 #include "tests/unit/graph/tiny_program.h"
@@ -167,6 +168,31 @@ TEST(RowSplit, WhatIsSmallEnoughStaysAsItIs) {
   LargeModel model(open_sim({{"TERN_SIM", "discrete"}}), true);
   const Graph& graph = model.program().graph();
   EXPECT_EQ(graph::split_rows(graph, *model.program().plan().device).to_text(), graph.to_text());
+}
+
+// An offloaded state is in the same parts on the host and comes and goes part by part.
+TEST(RowSplit, StatesOnTheHostComeAndGoInParts) {
+  for (const char* personality : kPersonalities) {
+    Graph graph;
+    const TensorDesc desc = make_desc(TERN_F32, {1000, 64});  // 256 KB
+    const Value host = graph.host_resource("state", desc);
+    const Value here = ops::copy_to_device(graph, host);
+    (void)ops::copy_to_host(graph, ops::axpby(graph, here, {}, {.a = 2.0F}), host);
+    const auto store =
+        std::make_shared<graph::TensorStore>(open_sim({{"TERN_SIM", personality}, {"TERN_SIM_LARGEST", "100000"}}));
+    store->create_on_host("state", desc);
+    std::vector<float> values = weight_data("state", desc);
+    store->upload("state", bytes_of(values));
+    accel::ChoiceCache choices;
+    const auto program = graph::Program::build(graph, store, choices, {});
+    program->run({});
+    std::vector<float> found(values.size());
+    store->download("state", writable_bytes_of(found));
+    for (float& value : values) value *= 2.0F;
+    EXPECT_EQ(found, values) << personality;
+    EXPECT_GE(program->memory().host_resources, 256'000U) << personality;
+    EXPECT_EQ(store->bytes(), 0U) << personality;
+  }
 }
 
 // Weights as a file stores them, of one plane and of several, both ways through the product and as a table.
