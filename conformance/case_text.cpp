@@ -8,9 +8,11 @@
 //   special <0 or 1>
 //   any_tails <0 or 1>
 //   counts <4 numbers>
-//   arg <name> <dtype> <rank> <shape...> <strides...> <dynamic_dim> <count_slot> <alias> <packed: 0, 1, or 2 for both
-//   uses> scheme <packing> <bits> <group_rows> <group_cols> <scale dtype> <flags> plane <number> <hexadecimal bytes>
+//   arg <name> <dtype> <rank> <shape...> <strides...> <dynamic_dim> <count_slot> <alias> <packed>
+//   scheme <packing> <bits> <group_rows> <group_cols> <scale dtype> <flags>
+//   plane <number> <hexadecimal bytes>
 //   end
+// `packed` is 0, 1, or 2 for both uses.
 #include <charconv>
 #include <cstring>
 

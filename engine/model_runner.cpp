@@ -65,9 +65,15 @@ ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, c
       runtime_(runtime),
       arena_(std::make_shared<graph::Arena>(model.store->allocator())) {
   drawn_.reserve(static_cast<std::size_t>(options.max_num_seqs));
-  // A lack of memory shows now.
-  const Bucket largest = {options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens};
-  (void)step_for(largest);
+  // A lack of memory shows now. Under penalties a step takes more, and can do all that another does.
+  Bucket largest = {options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens, true};
+  try {
+    (void)step_for(largest);
+  } catch (const Failure&) {
+    // A device that knows no penalties serves those who ask for none.
+    largest.penalties = false;
+    (void)step_for(largest);
+  }
 }
 
 ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
@@ -100,7 +106,7 @@ ModelRunner::Step& ModelRunner::step_for(const Bucket& bucket) {
 std::shared_ptr<ModelRunner::Step> ModelRunner::larger_step(const Bucket& bucket) const {
   for (const auto& [known, step] : buckets_) {
     if (known.tokens >= bucket.tokens && known.sequences >= bucket.sequences && known.max_seqlen >= bucket.max_seqlen &&
-        known.penalties == bucket.penalties) {
+        known.penalties >= bucket.penalties) {
       return step;
     }
   }

@@ -140,8 +140,10 @@ class Trial {
 
   // Adds a call's times to both sums; false where it would take too much memory.
   bool time(const Call& call, const tern_packed_info& info, std::uint32_t uses, Times& plain_sum, Times& packed_sum) {
-    const accel::Plan plain_plan = choices_.plan(device_, call.plain);
-    const accel::Plan packed_plan = choices_.plan(device_, call.packed);
+    accel::PlanOptions options;  // as the program plans them
+    options.workspace_limit = device_->info().largest_allocation_bytes;
+    const accel::Plan plain_plan = choices_.plan(device_, call.plain, options);
+    const accel::Plan packed_plan = choices_.plan(device_, call.packed, options);
     const std::uint64_t workspace = std::max(plain_plan.info().workspace_bytes, packed_plan.info().workspace_bytes);
     std::uint64_t bytes = kFlushBytes + info.bytes + workspace;
     for (const TensorDesc& arg : call.plain.args) bytes += is_present(arg) ? total_bytes(arg) : 0;

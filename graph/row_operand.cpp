@@ -22,10 +22,11 @@ const Part* part_with(const Operand& view) {
 
 Cut cut_of(const Operand& view) {
   Cut cut;
-  for (int d = 0; d < view.desc.rank && cut.dim < 0; ++d) {
-    if (view.desc.shape[d] > 1 && view.desc.strides[d] >= view.row_stride) cut.dim = d;
+  for (int d = 0; d < view.desc.rank; ++d) {
+    if (view.desc.shape[d] < 2 || view.desc.strides[d] < view.row_stride) continue;
+    if (cut.dim < 0 || view.desc.strides[d] > view.desc.strides[cut.dim]) cut.dim = d;
   }
-  if (cut.dim < 0) return cut;
+  if (cut.dim < 0 || view.desc.strides[cut.dim] % view.row_stride != 0) return {};
   const std::int64_t first = view.offset / view.row_stride;
   const std::int64_t step = view.desc.strides[cut.dim] / view.row_stride;
   cut.borders = {0, view.desc.shape[cut.dim]};
@@ -35,6 +36,7 @@ Cut cut_of(const Operand& view) {
     if (at % step != 0) return {};
     cut.borders.insert(at / step);
   }
+  if (cut.borders.size() < 3) return {};  // the border lies elsewhere
   return cut;
 }
 

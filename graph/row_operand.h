@@ -30,7 +30,7 @@ struct Operand {
 // The part that a view of a storage in parts lies in; null where it lies in several.
 [[nodiscard]] const Part* part_with(const Operand& view);
 
-// Where such a view is cut: the outermost dimension that goes from row to row, and the borders along it, both ends
+// Where such a view is cut: the dimension that goes furthest from row to row, and the borders along it, both ends
 // among them. dim -1: nowhere, as some part begins within an entry of that dimension.
 struct Cut {
   int dim = -1;

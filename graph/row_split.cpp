@@ -190,6 +190,7 @@ class RowSplitter : public ops::Emitter {
             .split({call.like.op, descs, call.like.attrs, call.like.accumulate}, static_cast<int>(arg), cut.dim);
     if (!found || !covers_outputs(*found, call) || cuts_dynamic(*found, descs)) cannot();
     const ops::Split& split = *found;
+    if (!has_whole(split, call)) cannot();
     Call all = call;
     for (const auto& [along, dim] : split.along) {
       Operand& operand = all.in[index(along)];
@@ -221,6 +222,19 @@ class RowSplitter : public ops::Emitter {
           std::any_of(split.along.begin(), split.along.end(), [&](auto& at) { return is_this(at.arg); });
       if (is_present(call.out[a]) && !is_cut && std::none_of(split.sums.begin(), split.sums.end(), is_this))
         return false;
+    }
+    return true;
+  }
+
+  // Whether what the parts must know of one another, and the indices, are whole.
+  bool has_whole(const ops::Split& split, const Call& call) {
+    for (std::size_t a = 0; a < call.in.size(); ++a) {
+      const auto is_this = [&](int arg) { return index(arg) == a; };
+      const bool is_cut =
+          std::any_of(split.along.begin(), split.along.end(), [&](auto& at) { return is_this(at.arg); });
+      const bool is_needed =
+          split.complete != nullptr || std::any_of(split.indices.begin(), split.indices.end(), is_this);
+      if (is_needed && !is_cut && !resolve(call.in[a])) return false;
     }
     return true;
   }

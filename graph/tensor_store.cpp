@@ -62,10 +62,11 @@ void TensorStore::add(const std::string& name, const TensorDesc& desc, bool on_h
     entries_.at(name)->owner = owner;
     return;
   }
+  accel::HostBuffer host = device_->allocate_host(total_bytes(desc));
   tern_tensor tensor{};
   tensor.desc = desc;
   (void)adopt(name, tensor);
-  entries_.at(name)->host = device_->allocate_host(total_bytes(desc));
+  entries_.at(name)->host = std::move(host);
 }
 
 void TensorStore::add_parts(const std::string& name, const TensorDesc& desc, bool on_host, const std::string& owner) {
@@ -74,10 +75,15 @@ void TensorStore::add_parts(const std::string& name, const TensorDesc& desc, boo
   tern_tensor whole{};
   whole.desc = desc;
   (void)adopt(name, whole);
-  for (const RowRange& rows : ranges) {
-    const std::string part = part_name(name, rows);
-    add(part, part_desc(desc, rows), on_host, owner);
-    entries_.at(name)->parts.push_back(part);
+  try {
+    for (const RowRange& rows : ranges) {
+      const std::string part = part_name(name, rows);
+      add(part, part_desc(desc, rows), on_host, owner);
+      entries_.at(name)->parts.push_back(part);
+    }
+  } catch (...) {
+    erase(name);
+    throw;
   }
 }
 

@@ -1,4 +1,5 @@
 // Weights in the device's private layouts, which take the place of the plain form while nobody holds that.
+#include <algorithm>
 #include <stdexcept>
 
 #include "base/strings.h"
@@ -25,7 +26,11 @@ std::uint64_t TensorStore::packed_memory(const std::string& name, std::uint32_t 
   return entry_of(name).packs.at(uses).memory.bytes();
 }
 
-bool TensorStore::plain_is_held(const std::string& name) const { return entry_of(name).hold.use_count() > 1; }
+bool TensorStore::plain_is_held(const std::string& name) const {
+  const Entry& entry = entry_of(name);
+  return entry.hold.use_count() > 1 ||
+         std::any_of(entry.parts.begin(), entry.parts.end(), [&](const auto& part) { return plain_is_held(part); });
+}
 
 TensorStore::Hold TensorStore::hold_plain(const std::string& name) {
   Entry& entry = entry_of(name);

@@ -13,6 +13,7 @@
 // at. target -1: z[target] counts as 0 in the loss and in row_target, and the gradient has the softmax alone; merge
 // shards
 //   by row_max, row_sum = sum exp(z - row_max) and row_target, which are this shard's own whether lse is given or not.
+//   So without lse the loss of such a row means nothing, and a call that is cut into parts leaves it out.
 // dh and dw are the gradients of `loss` for an upstream gradient of 1: the forward may give them at once, as weights
 //   already carry every factor of the step. dh and dw of this call do not contain what an accumulating loss held.
 // Dtypes: float; h and w (expanded) are rounded to `compute`, as is the logits' gradient before its products; fp32

@@ -77,34 +77,34 @@ graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
     capacity.max_seqlen = std::min(capacity.max_seqlen, capacity.tokens);
   }
   if (dynamic && !programs_.contains(capacity.tokens)) programs_.clear();  // it is outgrown: its memory goes first
-  auto& program = programs_[capacity.tokens];
-  if (!program) {
-    TrainingGraphOptions options = options_;
-    options.capacity = capacity;
-    graph::Counts typical{};
-    typical[nn::kTokens] = std::min(options_.typical_tokens, capacity.tokens);
-    try {
-      program = runtime_.build(build_training_graph(model_, options), model_.store, arena_, typical);
-    } catch (const Failure& failure) {
-      // Memory was found for the largest, so that no later size ends the run for want of it.
-      const auto larger = programs_.rbegin()->second;
-      if (larger == nullptr) throw;
-      log_warn(cat("micro-batches of ", capacity.tokens,
-                   " tokens are computed by the program of a larger size: ", failure.what()));
-      program = larger;
-    }
+  if (const auto known = programs_.find(capacity.tokens); known != programs_.end()) return *known->second;
+  TrainingGraphOptions options = options_;
+  options.capacity = capacity;
+  graph::Counts typical{};
+  typical[nn::kTokens] = std::min(options_.typical_tokens, capacity.tokens);
+  std::shared_ptr<graph::Program> program;
+  try {
+    program = runtime_.build(build_training_graph(model_, options), model_.store, arena_, typical);
+  } catch (const Failure& failure) {
+    // Memory was found for the largest, so that no later size ends the run for want of it.
+    const auto larger = programs_.upper_bound(capacity.tokens);
+    if (larger == programs_.end()) throw;
+    log_warn(cat("micro-batches of ", capacity.tokens,
+                 " tokens are computed by the program of a larger size: ", failure.what()));
+    program = larger->second;
   }
-  return *program;
+  return *programs_.emplace(capacity.tokens, std::move(program)).first->second;
 }
 
-const graph::Program& MicroBatchRunner::prepare(const std::set<std::int64_t>& sizes) {
-  const graph::Program& largest = program_for(grown_ > 0 ? Capacity{} : options_.capacity);
-  for (const std::int64_t tokens : sizes) {
+const graph::Program& MicroBatchRunner::prepare() { return program_for(grown_ > 0 ? Capacity{} : options_.capacity); }
+
+void MicroBatchRunner::prepare(const std::set<std::int64_t>& sizes) {
+  // The larger first: the others lie in its memory.
+  for (auto tokens = sizes.rbegin(); tokens != sizes.rend(); ++tokens) {
     Capacity needed;
-    needed.tokens = tokens;
+    needed.tokens = *tokens;
     (void)program_for(needed);
   }
-  return largest;
 }
 
 double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInputs& inputs) {

@@ -39,9 +39,10 @@ class MicroBatchRunner {
   [[nodiscard]] std::optional<graph::NonFinite> first_non_finite(const data::MicroBatch& batch,
                                                                  const MicroBatchInputs& inputs);
 
-  // Builds the program of the largest size now, so that what it lacks shows before the first step, and those that
-  // micro-batches of `sizes` tokens need.
-  const graph::Program& prepare(const std::set<std::int64_t>& sizes = {});
+  // Builds the program of the largest size now, so that what it lacks shows before the first step.
+  const graph::Program& prepare();
+  // And those that micro-batches of so many tokens need.
+  void prepare(const std::set<std::int64_t>& sizes);
   // Plans for no more than was met, from here up to the capacity: of a stream nobody knows its longest sample before
   // its end. On a device that computes no padding, one program that is built anew as micro-batches grow.
   void grow_from(std::int64_t tokens) { grown_ = std::max(tokens, kSmallestBucket); }

@@ -116,7 +116,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, runtime, arena);
   runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime, arena);
   if (!per_epoch) runner_->grow_from(state_.planned_tokens);
-  (void)runner_->prepare(sizes_of(training, state_.global_step, total_steps_, *model.store->device()));
+  (void)runner_->prepare();
   if (validation.size() > 0) {
     validation_ = data::SetSteps::create(validation, options_.eval_batches).value();
     TrainingGraphOptions eval = options_.graph;
@@ -125,8 +125,14 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
     eval.capacity = capacity_of(*validation_);
     eval.typical_tokens = typical_tokens(*validation_);
     eval_runner_ = std::make_unique<MicroBatchRunner>(model, eval, runtime, arena);
+    (void)eval_runner_->prepare();
+  }
+  // Those that a larger one can stand in for come last.
+  const accel::Device& device = *model.store->device();
+  runner_->prepare(sizes_of(training, state_.global_step, total_steps_, device));
+  if (eval_runner_) {
     const auto steps = static_cast<std::int64_t>(validation_->steps_per_epoch().value_or(0));
-    (void)eval_runner_->prepare(sizes_of(*validation_, 0, steps, *model.store->device()));
+    eval_runner_->prepare(sizes_of(*validation_, 0, steps, device));
   }
   if (!options_.resume_from.empty()) resume();
 }

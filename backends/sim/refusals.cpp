@@ -67,7 +67,7 @@ std::string paged_refusal(const Attention& a) {
   const std::int64_t values = a.v.shape[3];
   const std::int64_t block = a.k.shape[1];
   const bool decodes = a.attrs.max_seqlen_q == 1;
-  const bool halves = a.q.dtype == TERN_F16 || a.q.dtype == TERN_BF16;
+  const bool halves = a.k.dtype == TERN_F16 || a.k.dtype == TERN_BF16;  // the cache
   if (width > (decodes ? 512 : 256) || (!decodes && width % 16 != 0)) {
     return cat("heads of the fused paged attention have ",
                decodes ? "at most 512 features" : "16, 32, ... 256 features", ", not ", width);

@@ -40,7 +40,7 @@ void run_page(const std::string& name, std::size_t fewest) {
   for (const auto& line : lines) {
     const auto script = scratch.write(
         "command.sh", "set -e\ncd " + folder + "\nexport TERN_HOME=" + folder + "/home TERN_CACHE_DIR=" + folder +
-                          "/cache PATH=" + fs::path(TERN_PROGRAM).parent_path().string() + ":$PATH\n" + line + "\n");
+                          "/cache PATH='" + fs::path(TERN_PROGRAM).parent_path().string() + "':$PATH\n" + line + "\n");
     const int status = std::system(("sh " + script + " >" + folder + "/log 2>&1 </dev/null").c_str());
     std::ostringstream log;
     log << std::ifstream(folder + "/log").rdbuf();

@@ -23,11 +23,11 @@ struct Losses {
 Losses quickstart(const std::string& further) {
   const Scratch scratch;
   const std::string rows = std::string(TERN_SOURCE_DIR) + "/examples/gsm8k/";
-  const std::string command = std::string("TERN_PROGRAM=") + TERN_PROGRAM +
-                              " TERN_QUICKSTART_DIR=" + (scratch.path() / "out").string() + " bash " + TERN_SOURCE_DIR +
-                              "/script/quickstart --dataset " + rows + "train.jsonl#24 --val_dataset " + rows +
-                              "test.jsonl#6 --gradient_accumulation_steps 2 " + further + " >" +
-                              (scratch.path() / "log").string() + " 2>&1 </dev/null";
+  const std::string command =
+      std::string("TERN_PROGRAM='") + TERN_PROGRAM + "' TERN_QUICKSTART_DIR=" + (scratch.path() / "out").string() +
+      " bash '" + TERN_SOURCE_DIR + "/script/quickstart' --dataset '" + rows + "train.jsonl#24' --val_dataset '" +
+      rows + "test.jsonl#6' --gradient_accumulation_steps 2 " + further + " >" + (scratch.path() / "log").string() +
+      " 2>&1 </dev/null";
   const int status = std::system(command.c_str());
   std::ostringstream log;
   log << std::ifstream(scratch.path() / "log").rdbuf();

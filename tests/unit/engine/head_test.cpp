@@ -74,7 +74,7 @@ TEST(ModelRunner, StepsOfOneTokenASequenceAreDecoding) {
   step(0, 1, 3);
   step(3, 1, 1);
   using Bucket = ModelRunner::Bucket;
-  EXPECT_EQ(runner.buckets(), (std::vector<Bucket>{{2, 2, 1}, {4, 2, 4}, {16, 4, 16}}));
+  EXPECT_EQ(runner.buckets(), (std::vector<Bucket>{{2, 2, 1}, {4, 2, 4}, {16, 4, 16, true}}));
 }
 
 double logprob(const std::vector<double>& logits, std::int32_t id) {

@@ -44,6 +44,25 @@ TEST(TensorScope, PartsGoWithTheWhole) {
   EXPECT_EQ(store->find("m[0:32]"), nullptr);
 }
 
+// Nothing stays of what could not be made whole, and it can be made again.
+TEST(TensorScope, AFailureInTheMiddleLeavesNothing) {
+  for (const char* fault : {"oom@2", "host@2"}) {
+    const auto device = open_sim({{"TERN_SIM_LARGEST", "8192"}, {"TERN_SIM_FAULT", fault}});
+    const auto store = std::make_shared<graph::TensorStore>(device);
+    graph::TensorScope scope(store, "optimizer");
+    const auto create = [&] {
+      if (fault[0] == 'o') return scope.create("m", kMatrix);
+      scope.create_on_host("m", kMatrix);
+    };
+    EXPECT_NE(failure_of(create), "") << fault;
+    EXPECT_EQ(store->bytes() + store->host_bytes(), 0U) << fault;
+    EXPECT_EQ(store->find("m"), nullptr) << fault;
+    EXPECT_EQ(store->find("m[0:32]"), nullptr) << fault;
+    create();
+    EXPECT_EQ(store->find("m")->desc.shape[0], 64) << fault;
+  }
+}
+
 TEST(TensorScope, ALackOfMemoryNamesItsOwners) {
   const auto device = accel::Device::open(load_plugin("sim"), 0, {{"memory_limit", "100000"}}).value();
   const auto store = std::make_shared<graph::TensorStore>(device);
