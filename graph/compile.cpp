@@ -65,32 +65,6 @@ std::optional<accel::CompiledGraph> compile_desc(const Setting& setting, const s
   return out;
 }
 
-std::optional<accel::CompiledGraph> compile_as_one(const Setting& setting, std::span<const std::int32_t> nodes,
-                                                   const std::string& key, std::string& refusal);
-
-// In two at a node border, and again, down to single nodes.
-void compile_parts(const Setting& setting, std::span<const std::int32_t> nodes, std::vector<CompiledPart>& out) {
-  const std::string key = segment_key(setting.graph, nodes);
-  const std::string halves = cat("halves of ", key);
-  std::string refusal;
-  if (nodes.size() == 1 || setting.choices.remembered(halves).empty()) {
-    if (auto compiled = compile_as_one(setting, nodes, key, refusal)) {
-      out.push_back({{nodes.begin(), nodes.end()}, std::move(*compiled)});
-      return;
-    }
-  }
-  if (nodes.size() == 1) {
-    const Node& node = setting.graph.nodes()[index(nodes[0])];
-    throw Failure(device_error(
-        cat("op ", ops::op_spec(node.call.op).name, " on ", setting.device->name(), " can't be compiled even alone",
-            refusal.empty() ? "" : ": ", refusal),
-        "choose another --device, and tell the authors of its backend, which had said that it takes this op"));
-  }
-  setting.choices.remember(halves, "yes");
-  compile_parts(setting, nodes.first(nodes.size() / 2), out);
-  compile_parts(setting, nodes.subspan(nodes.size() / 2), out);
-}
-
 }  // namespace
 
 std::vector<std::int32_t> recipe_arguments(const Graph& graph, std::span<const std::int32_t> nodes) {
@@ -207,6 +181,29 @@ std::optional<accel::CompiledGraph> compile_as_one(const Setting& setting, std::
   desc.nodes = made_nodes.data();
 
   return compile_desc(setting, key, desc, refusal);
+}
+
+// In two at a node border, and again, down to single nodes.
+void compile_parts(const Setting& setting, std::span<const std::int32_t> nodes, std::vector<CompiledPart>& out) {
+  const std::string key = segment_key(setting.graph, nodes);
+  const std::string halves = cat("halves of ", key);
+  std::string refusal;
+  if (nodes.size() == 1 || setting.choices.remembered(halves).empty()) {
+    if (auto compiled = compile_as_one(setting, nodes, key, refusal)) {
+      out.push_back({{nodes.begin(), nodes.end()}, std::move(*compiled)});
+      return;
+    }
+  }
+  if (nodes.size() == 1) {
+    const Node& node = setting.graph.nodes()[index(nodes[0])];
+    throw Failure(device_error(
+        cat("op ", ops::op_spec(node.call.op).name, " on ", setting.device->name(), " can't be compiled even alone",
+            refusal.empty() ? "" : ": ", refusal),
+        "choose another --device, and tell the authors of its backend, which had said that it takes this op"));
+  }
+  setting.choices.remember(halves, "yes");
+  compile_parts(setting, nodes.first(nodes.size() / 2), out);
+  compile_parts(setting, nodes.subspan(nodes.size() / 2), out);
 }
 
 }  // namespace

@@ -214,14 +214,17 @@ class RowSplitter : public ops::Emitter {
     return results;
   }
 
+  static bool is_cut(const ops::Split& split, std::size_t a) {
+    return std::any_of(split.along.begin(), split.along.end(), [&](auto& at) { return index(at.arg) == a; });
+  }
+  static bool is_among(const std::vector<int>& args, std::size_t a) {
+    return std::any_of(args.begin(), args.end(), [&](int arg) { return index(arg) == a; });
+  }
+
   // Whether every output is cut or summed.
   static bool covers_outputs(const ops::Split& split, const Call& call) {
     for (std::size_t a = 0; a < call.out.size(); ++a) {
-      const auto is_this = [&](int arg) { return index(arg) == a; };
-      const bool is_cut =
-          std::any_of(split.along.begin(), split.along.end(), [&](auto& at) { return is_this(at.arg); });
-      if (is_present(call.out[a]) && !is_cut && std::none_of(split.sums.begin(), split.sums.end(), is_this))
-        return false;
+      if (is_present(call.out[a]) && !is_cut(split, a) && !is_among(split.sums, a)) return false;
     }
     return true;
   }
@@ -229,12 +232,8 @@ class RowSplitter : public ops::Emitter {
   // Whether what the parts must know of one another, and the indices, are whole.
   bool has_whole(const ops::Split& split, const Call& call) {
     for (std::size_t a = 0; a < call.in.size(); ++a) {
-      const auto is_this = [&](int arg) { return index(arg) == a; };
-      const bool is_cut =
-          std::any_of(split.along.begin(), split.along.end(), [&](auto& at) { return is_this(at.arg); });
-      const bool is_needed =
-          split.complete != nullptr || std::any_of(split.indices.begin(), split.indices.end(), is_this);
-      if (is_needed && !is_cut && !resolve(call.in[a])) return false;
+      const bool is_needed = split.complete != nullptr || is_among(split.indices, a);
+      if (is_needed && !is_cut(split, a) && !resolve(call.in[a])) return false;
     }
     return true;
   }
@@ -283,7 +282,7 @@ class RowSplitter : public ops::Emitter {
            (out.dtype == TERN_F32 || spec.args[a].dtypes != ops::Dtypes::floating);
   }
 
-  // The parts one after another; outputs that are sums go on from part to part, and their results replace `whole.in`.
+  // The parts one after another; outputs that are sums go on from part to part, and their results replace `all.in`.
   void emit_all(std::vector<Call>& parts, Call& all, const ops::Split& split) {
     const ops::OpSpec& spec = ops::op_spec(all.like.op);
     std::map<std::size_t, Value> sums;
