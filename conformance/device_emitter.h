@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -38,7 +39,7 @@ class DeviceEmitter : public ops::Emitter {
 
   Bench& bench_;
   const Case& case_;
-  std::vector<Entry> entries_;
+  std::deque<Entry> entries_;  // descs stay where they are
   std::vector<Bytes> uploads_;
   ops::OpCall call_;
   bool stuck_ = false;

@@ -81,13 +81,32 @@ bool carries_gradient(std::uint32_t op, std::size_t arg) {
       return arg == TERN_ATTENTION_OUT;
     case TERN_OP_LINEAR_CROSS_ENTROPY:
       return arg == TERN_LINEAR_CROSS_ENTROPY_LOSS;
+    case TERN_OP_MOE_ROUTE:
+      return arg == TERN_MOE_ROUTE_WEIGHTS;
+    case TERN_OP_MOE_PERMUTE:
+      return arg == TERN_MOE_PERMUTE_Y;
     default:
       return true;
   }
 }
 
+// Of two equal logits the better one changes with the smallest change.
+bool has_equal_logits(const Case& c) {
+  const Argument& logits = c.args[TERN_MOE_ROUTE_LOGITS];
+  const std::vector<double> values = decode(logits.desc, logits.planes, full_counts(c)).real;
+  const auto experts = static_cast<std::size_t>(std::max<std::int64_t>(logits.desc.shape[1], 1));
+  for (std::size_t row = 0; row < values.size(); row += experts) {
+    std::vector<double> sorted(values.begin() + static_cast<std::ptrdiff_t>(row),
+                               values.begin() + static_cast<std::ptrdiff_t>(row + experts));
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return true;
+  }
+  return false;
+}
+
 // Products rounded to a narrow dtype are steps, not slopes.
 bool is_smooth(const Case& c) {
+  if (c.op == TERN_OP_MOE_ROUTE && has_equal_logits(c)) return false;
   const auto& attrs = c.spec().attrs;
   for (std::size_t i = 0; i < attrs.size(); ++i) {
     std::int32_t value = TERN_F32;
@@ -126,6 +145,7 @@ bool has_gradient(const Case& c, std::size_t i) {
   }
   if (c.op == TERN_OP_LINEAR_CROSS_ENTROPY) return i == TERN_LINEAR_CROSS_ENTROPY_H || i == TERN_LINEAR_CROSS_ENTROPY_W;
   if (c.op == TERN_OP_MATMUL_Q) return i != TERN_MATMUL_Q_W;
+  if (c.op == TERN_OP_MOE_ROUTE) return i == TERN_MOE_ROUTE_LOGITS;
   for (int d = 0; d < c.args[i].desc.rank; ++d) {
     if (c.args[i].desc.shape[d] > 1 && c.args[i].desc.strides[d] == 0) return false;
   }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -101,9 +102,9 @@ class Graph : public ops::Emitter {
   [[nodiscard]] const Storage& storage_of(Value value) const {
     return storages_[static_cast<std::size_t>(info(value).storage)];
   }
-  [[nodiscard]] std::span<const Node> nodes() const { return nodes_; }
-  [[nodiscard]] std::span<const Storage> storages() const { return storages_; }
-  [[nodiscard]] std::span<const ValueInfo> values() const { return values_; }
+  [[nodiscard]] const std::deque<Node>& nodes() const { return nodes_; }
+  [[nodiscard]] const std::deque<Storage>& storages() const { return storages_; }
+  [[nodiscard]] const std::deque<ValueInfo>& values() const { return values_; }
   [[nodiscard]] std::span<const Output> outputs() const { return outputs_; }
   [[nodiscard]] Value find(std::string_view name) const;  // a source by name; absent value: none
   // Marks the last node emitted.
@@ -124,10 +125,11 @@ class Graph : public ops::Emitter {
   [[nodiscard]] bool is_free_to_move(Value value, std::int32_t to_storage) const;
   void require_memory(const OpCall& call) const;
 
-  std::vector<ValueInfo> values_;
-  std::vector<Storage> storages_;
+  // What stays where it is while the graph grows: rules hold references to descs while they emit.
+  std::deque<ValueInfo> values_;
+  std::deque<Storage> storages_;
+  std::deque<Node> nodes_;
   std::vector<Value> newest_;  // per storage
-  std::vector<Node> nodes_;
   std::vector<Output> outputs_;
 };
 

@@ -17,7 +17,7 @@
 
 namespace tern::models {
 
-enum class RopeScaling { none, linear, llama3 };
+enum class RopeScaling { none, linear, dynamic, yarn, llama3 };
 
 using FieldValue =
     std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, std::vector<std::string>>;
@@ -41,9 +41,15 @@ struct ModelConfig {
   double rope_local_theta = 0.0;  // of layers with a window, which no scaling changes; 0: they turn as the others
   RopeScaling rope_scaling = RopeScaling::none;
   double rope_factor = 1.0;
-  double rope_low_freq_factor = 1.0;   // llama3
-  double rope_high_freq_factor = 4.0;  // llama3
-  double rope_original_max_position = 8192;
+  double rope_low_freq_factor = 1.0;         // llama3
+  double rope_high_freq_factor = 4.0;        // llama3
+  double rope_original_max_position = 8192;  // llama3, yarn
+  double rope_beta_fast = 32.0;              // yarn: more turns than this within the original context stay as they are
+  double rope_beta_slow = 1.0;               // yarn: fewer are slowed down in full
+  double rope_attention_factor = 0.0;        // yarn: of cosines and sines; 0: by its formula
+  double rope_mscale = 0.0;                  // yarn: in that formula, where both are given (DeepSeek)
+  double rope_mscale_all_dim = 0.0;
+  bool rope_truncate = true;  // yarn: the border between the two lies on whole features
   std::vector<float>
       rope_freq_factors;  // [rotary_dim / 2] divisors of the frequencies, from a GGUF; empty: none, or a formula
   bool tie_word_embeddings = false;

@@ -58,6 +58,7 @@ constexpr std::string_view kNoEffect[] = {
     "repetition_penalty",
     "return_dict",
     "return_dict_in_generate",
+    "router_aux_loss_coef",  // counts with output_router_logits alone
     "sep_token_id",
     "suppress_tokens",
     "task_specific_params",
@@ -89,8 +90,10 @@ constexpr OnlyValue kOnlyValues[] = {
     {"chunk_size_feed_forward", "0"},
     {"is_encoder_decoder", "false"},
     {"mlp_bias", "false"},
+    {"output_router_logits", "false"},
     {"pruned_heads", "{}"},
     {"rope_interleaved", "false"},
+    {"router_jitter_noise", "0.0"},
     {"sliding_window", "null"},
     {"tie_encoder_decoder", "false"},
     {"use_bidirectional_attention", "false"},
@@ -255,6 +258,12 @@ FieldValue hidden_over_heads(const ModelConfig& config) {
   return config.num_attention_heads > 0 ? config.hidden_size / config.num_attention_heads : std::int64_t{0};
 }
 FieldValue whole_head(const ModelConfig& config) { return config.head_dim; }
+FieldValue turned_features(const ModelConfig& config) {
+  const auto share = config.own.find("partial_rotary_factor");
+  if (share == config.own.end()) return config.head_dim;
+  // What a GGUF says in features comes back as that many.
+  return static_cast<std::int64_t>(static_cast<double>(config.head_dim) * std::get<double>(share->second) + 1e-9);
+}
 
 std::vector<Field> decoder_fields(const DecoderDefaults& defaults) {
   using C = ModelConfig;
@@ -271,7 +280,7 @@ std::vector<Field> decoder_fields(const DecoderDefaults& defaults) {
        divides_heads},
       {"head_dim", "attention.key_length", &C::head_dim, defaults.head_dim, is_even_size},
       {"", "attention.value_length", FieldValue(std::int64_t{0}), otherwise(whole_head), is_head_size},
-      {"", "rope.dimension_count", &C::rotary_dim, otherwise(whole_head), is_rotary_size},
+      {"", "rope.dimension_count", &C::rotary_dim, otherwise(turned_features), is_rotary_size},
       {"max_position_embeddings", "context_length", &C::max_position_embeddings,
        required_in_gguf(defaults.max_position_embeddings), is_size},
       {"rms_norm_eps", "attention.layer_norm_rms_epsilon", &C::rms_norm_eps, required_in_gguf(1e-6), is_epsilon},

@@ -46,6 +46,7 @@ struct Field {
   Default otherwise;
   Law law = nullptr;
   GgufTensorSays tensor = {};
+  const char* also = "";  // another key of config.json for the same field, as older or newer files have it
 };
 inline constexpr const char* kImplied = "-";
 // By its text: equal literals need not lie in one place.
@@ -78,6 +79,7 @@ std::string is_silu(const ModelConfig& config, const FieldValue& value);
 FieldValue as_many_as_heads(const ModelConfig& config);   // num_attention_heads
 FieldValue hidden_over_heads(const ModelConfig& config);  // hidden_size / num_attention_heads
 FieldValue whole_head(const ModelConfig& config);         // head_dim
+FieldValue turned_features(const ModelConfig& config);    // head_dim, or partial_rotary_factor of it
 
 // The rows that nearly every decoder has, in their order, with what differs between architectures.
 struct DecoderDefaults {

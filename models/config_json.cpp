@@ -47,17 +47,26 @@ const Architecture& architecture_of(const io::JsonField& json) {
 }
 
 void read_field(const io::JsonField& json, const std::string& where, const Field& field, ModelConfig& config) {
-  const Json* found = *field.json == '\0' ? nullptr : json.json().find(field.json);
+  const auto find = [&](const char* key) { return *key == '\0' ? nullptr : json.json().find(key); };
+  const Json* found = find(field.json);
+  const Json* other = find(field.also);
+  if (found != nullptr && other != nullptr && !(*found == *other)) {
+    throw Failure(json.place()
+                      .field(field.also)
+                      .error(cat("what \"", field.json, "\" says, ", found->dump()), other->dump(), kAgain));
+  }
+  const char* key = found != nullptr ? field.json : field.also;
+  if (found == nullptr) found = other;
   if (found == nullptr) return stand_in(config, field, field.otherwise.json, where);
   if (found->is_null()) return stand_in(config, field, field.otherwise.null, where);
-  set_field(config, field, typed(json.at(field.json), field_type(field)));
+  set_field(config, field, typed(json.at(key), field_type(field)));
 }
 
 void refuse_unknown(const io::JsonField& json, const Architecture& architecture) {
   for (const Json::Member& one : json.object()) {
     const auto& [key, value] = one;
     const bool known = std::any_of(architecture.fields.begin(), architecture.fields.end(),
-                                   [&key = key](const Field& field) { return key == field.json; });
+                                   [&key = key](const Field& field) { return key == field.json || key == field.also; });
     if (known || has_no_effect(key) || is_rope_json_key(key)) continue;
     const char* only = only_value(key);
     if (only == nullptr) {
@@ -76,8 +85,9 @@ Json as_json(const ModelConfig& config, const Field& field) {
       field.otherwise.is_null && none != nullptr && *none == value) {
     return nullptr;
   }
-  if (const auto* ids = std::get_if<std::vector<std::int64_t>>(&value); ids != nullptr && ids->size() == 1)
-    return ids->front();
+  // One end of an answer is a number; lists of a model's own stay lists.
+  const auto* ids = std::get_if<std::vector<std::int64_t>>(&value);
+  if (ids != nullptr && ids->size() == 1 && !std::holds_alternative<FieldValue>(field.member)) return ids->front();
   return std::visit([](const auto& held) { return Json(held); }, value);
 }
 

@@ -47,11 +47,13 @@ std::vector<Field> fields() {
 }
 
 std::vector<ParameterSpec> parameters(const ModelConfig& config) {
-  return decoder_parameters(config, {.qk_norm = true, .branch_norms = true, .gguf_norm_added = -kNormOffset});
+  return decoder_parameters(config,
+                            {.qk_norm = nn::QkNorm::head, .branch_norms = true, .gguf_norm_added = -kNormOffset});
 }
 
 std::vector<RopeTable> rope_tables(const ModelConfig& config) {
-  return {{nn::kDefaultRope, rope_frequencies(config)}, {kLocalRope, local_rope_frequencies(config)}};
+  return {{nn::kDefaultRope, rope_frequencies(config), rope_amplitude(config)},
+          {kLocalRope, local_rope_frequencies(config)}};
 }
 
 nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
@@ -60,7 +62,7 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
                                 .kv_heads = config.num_key_value_heads,
                                 .head_dim = config.head_dim,
                                 .scale = gemma_attention_scale(config),
-                                .qk_norm = true,
+                                .qk_norm = nn::QkNorm::head,
                                 .eps = eps,
                                 .norm_offset = kNormOffset};
   const std::vector<std::int64_t> windows = windows_by_type(config);

@@ -21,7 +21,18 @@ std::string is_layer_types(const ModelConfig& config, const FieldValue& value) {
                        : cat("full_attention or sliding_attention for each of ", config.num_hidden_layers, " layers");
 }
 
+std::string is_without_windows(const ModelConfig& /*config*/, const FieldValue& value) {
+  const auto& types = std::get<Texts>(value);
+  const bool full = std::all_of(types.begin(), types.end(), [](const auto& type) { return type == kFull; });
+  return full ? "" : "full_attention for each layer";
+}
+
 }  // namespace
+
+Field full_layer_types_field() {
+  const FieldValue none = Texts();
+  return {"layer_types", kImplied, none, otherwise(none, none), is_without_windows};
+}
 
 std::vector<Field> layer_window_fields() {
   const FieldValue none = Texts();

@@ -21,6 +21,8 @@ namespace tern::models {
 [[nodiscard]] Field layer_types_field(Default otherwise);
 // Every `period`-th layer sees every key.
 [[nodiscard]] std::vector<std::string> periodic_layer_types(const ModelConfig& config, std::int64_t period);
+// layer_types of a model that is served without windows: full_attention for each layer, or none said.
+[[nodiscard]] Field full_layer_types_field();
 // ModelConfig::sliding_window for each layer that has one, else 0.
 [[nodiscard]] std::vector<std::int64_t> windows_by_type(const ModelConfig& config);
 

@@ -35,6 +35,13 @@ struct Stored {
   }
 };
 
+// Rows of all matrices: a quantised tensor has two dimensions.
+std::int64_t num_rows(std::span<const std::int64_t> shape) {
+  std::int64_t rows = 1;
+  for (const std::int64_t size : shape.first(shape.size() - 1)) rows *= size;
+  return rows;
+}
+
 // How the tensor is described to a device where it can stay as it is stored; absent where its planes have no meaning
 // fixed by ops/ref/packing.h, or not the one that they have here.
 TensorDesc stored_desc(const LogicalTensor& tensor) {
@@ -45,11 +52,13 @@ TensorDesc stored_desc(const LogicalTensor& tensor) {
         tensor.scale == nullptr && dtype && (*dtype == TERN_F32 || *dtype == TERN_BF16 || *dtype == TERN_F16);
     return plain ? make_desc(*dtype, tensor.shape) : absent_desc();
   }
-  if (tensor.shape.size() != 2 || tensor.zero != nullptr || !ops::ref::packing_is_known(tensor.scheme))
+  if (tensor.shape.size() < 2 || tensor.zero != nullptr || !ops::ref::packing_is_known(tensor.scheme))
     return absent_desc();
-  if (tensor.scale == nullptr)
-    return make_quantised_desc(TERN_F32, gguf_scheme(static_cast<tern_packing>(tensor.scheme.packing)), tensor.shape[0],
-                               tensor.shape[1]);
+  if (tensor.scale == nullptr) {
+    return make_quantised_desc(TERN_F32, gguf_scheme(static_cast<tern_packing>(tensor.scheme.packing)),
+                               num_rows(tensor.shape), tensor.shape.back());
+  }
+  if (tensor.shape.size() != 2) return absent_desc();
   if (tensor.scheme.packing == TERN_PACK_F8_BLOCK && storage.dtype != TERN_F8_E4M3) return absent_desc();
   const TensorDesc desc = make_quantised_desc(TERN_F32, tensor.scheme, tensor.shape[0], tensor.shape[1]);
   const bool fits = total_bytes(desc) == tensor.stored_bytes();  // one scale for all rows has no place in ROW_INT8
@@ -119,8 +128,8 @@ class Loader {
       stored.desc = make_desc(desc.dtype, spec.shape);
     } else if (stored.is_whole_tensor()) {
       stored.desc = desc;
-    } else if (is_present(desc) && stored.first().scale == nullptr && spec.shape.size() == 2) {
-      stored.desc = make_quantised_desc(TERN_F32, desc.scheme, spec.shape[0], spec.shape[1]);
+    } else if (is_present(desc) && stored.first().scale == nullptr && spec.shape.size() >= 2) {
+      stored.desc = make_quantised_desc(TERN_F32, desc.scheme, num_rows(spec.shape), spec.shape.back());
     }
     return stored;
   }
@@ -129,7 +138,7 @@ class Loader {
     const bool is_master = options_.is_master && options_.is_master(stored.spec->name);
     const tern_dtype dtype = is_master ? TERN_F32 : options_.dtype;
     const bool may_stay = is_present(stored.desc) && !is_master;
-    if (may_stay && (stored.is_plain ? stored.desc.dtype == dtype : multiplies(stored.desc))) return place(stored);
+    if (may_stay && (stored.is_plain ? stored.desc.dtype == dtype : multiplies(stored))) return place(stored);
     const std::uint64_t bytes = load_rounded(stored, dtype);
     if (is_master) return;
     if (!stored.is_plain) {
@@ -143,13 +152,22 @@ class Loader {
   }
 
   // Whether the device multiplies by weights of this scheme and shape, asked once for each.
-  bool multiplies(const TensorDesc& weight) {
+  bool multiplies(const Stored& stored) {
+    const TensorDesc& weight = stored.desc;
+    const std::int64_t experts = stored.spec->shape.size() == 3 ? stored.spec->shape[0] : 0;
     const auto [known, is_new] =
         multiplies_.try_emplace(cat(to_string(weight), " ", weight.scheme.group_rows, " ", weight.scheme.group_cols,
-                                    " ", dtype_name(weight.scheme.scale_dtype)),
+                                    " ", dtype_name(weight.scheme.scale_dtype), " ", experts),
                                 false);
     if (!is_new) return known->second;
     accel::OpDesc desc;
+    if (experts > 0) {
+      desc.op = TERN_OP_GROUPED_MATMUL;
+      desc.args = {make_desc(TERN_F32, {16, 1, weight.shape[1]}), weight, absent_desc(),
+                   make_desc(TERN_I32, {experts + 1}), make_desc(TERN_F32, {16, 1, weight.shape[0] / experts})};
+      desc.attrs = ops::pack_attrs(tern_grouped_matmul_attrs{1, TERN_F32});
+      return known->second = accel::supports(*store_.device(), desc).native;
+    }
     desc.op = TERN_OP_MATMUL_Q;
     desc.args = {make_desc(TERN_F32, {16, weight.shape[1]}), weight, absent_desc(),
                  make_desc(TERN_F32, {16, weight.shape[0]})};
@@ -251,9 +269,15 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     ParameterReader reader(*model.source);
     reader.require_all(specs, model.config);
     model.notes = load_parameters(specs, reader, model.source, *model.store, options).value();
-    const std::int64_t rows = options.max_positions > 0 ? options.max_positions : model.config.max_position_embeddings;
+    const std::int64_t context = model.config.max_position_embeddings;
+    const std::int64_t rows = options.max_positions > 0 ? options.max_positions : context;
+    if (model.config.rope_scaling == RopeScaling::dynamic && rows > context) {
+      throw Failure(usage_error(cat("this model's context is ", context, " tokens, and the run would take ", rows,
+                                    ", where its rope_type, dynamic, changes what tern computes"),
+                                "choose a shorter --max_length"));
+    }
     for (const RopeTable& table : model.architecture->rope_tables(model.config)) {
-      nn::add_rope_table(*model.store, table.kind, table.frequencies, rows);
+      nn::add_rope_table(*model.store, table.kind, table.frequencies, rows, table.amplitude);
     }
     return model;
   });

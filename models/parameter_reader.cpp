@@ -18,6 +18,11 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return cat("[", join(sizes, ", "), "]");
 }
 
+std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
+  while (shape.size() > 1 && shape.front() == 1) shape.erase(shape.begin());
+  return shape;
+}
+
 }  // namespace
 
 ParameterReader::ParameterReader(const checkpoint::CheckpointSource& source) : source_(source) {
@@ -36,7 +41,9 @@ std::vector<const checkpoint::LogicalTensor*> ParameterReader::find(const Parame
       (void)source_.require(name).value();  // says which name is near
       throw std::logic_error(cat("tensor ", name, " is a part of a quantised weight"));
     }
-    if (found->second.shape != shape) {
+    // ggml drops outer dimensions of one.
+    const bool is_gguf = form_of(source_) == Form::gguf;
+    if (is_gguf ? without_ones(found->second.shape) != without_ones(shape) : found->second.shape != shape) {
       throw Failure(data_error(cat(source_.path().string(), ": tensor ", name), cat("the shape ", shape_text(shape)),
                                shape_text(found->second.shape),
                                "config.json and the weights belong to different models"));

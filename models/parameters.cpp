@@ -47,6 +47,30 @@ void ParameterList::linear(const std::string& module, const std::string& gguf, c
   interleave(bias);
 }
 
+void ParameterList::experts(const std::string& module, const std::string& block, const std::string& gguf,
+                            std::int64_t hidden, const ExpertParameters& shape) {
+  add(module + ".gate.weight", {shape.experts, hidden}, gguf + ".ffn_gate_inp.weight").hugging_face.tensors = {
+      block + ".gate.weight"};
+  const auto stack = [&](const std::string& name, const std::string& theirs, const std::string& one,
+                         std::vector<std::int64_t> sizes) {
+    ParameterSpec& spec = add(module + ".experts." + name + ".weight", std::move(sizes), gguf + one + ".weight");
+    spec.hugging_face.tensors.clear();
+    spec.hugging_face.is_stack = true;
+    for (std::int64_t e = 0; e < shape.experts; ++e) {
+      spec.hugging_face.tensors.push_back(cat(block, ".experts.", e, ".", theirs, ".weight"));
+    }
+  };
+  stack("gate_proj", shape.gate, ".ffn_gate_exps", {shape.experts, shape.inner, hidden});
+  stack("up_proj", shape.up, ".ffn_up_exps", {shape.experts, shape.inner, hidden});
+  stack("down_proj", shape.down, ".ffn_down_exps", {shape.experts, hidden, shape.inner});
+  if (shape.shared_inner == 0) return;
+  const std::string shared = module + ".shared_expert";
+  linear(shared + ".gate_proj", gguf + ".ffn_gate_shexp", {shape.shared_inner, hidden});
+  linear(shared + ".up_proj", gguf + ".ffn_up_shexp", {shape.shared_inner, hidden});
+  linear(shared + ".down_proj", gguf + ".ffn_down_shexp", {hidden, shape.shared_inner});
+  if (shape.shared_gated) linear(shared + "_gate", gguf + ".ffn_gate_inp_shexp", {1, hidden});
+}
+
 ParameterSpec& ParameterList::head(const std::string& module, const std::string& gguf, std::int64_t vocab,
                                    std::int64_t hidden) {
   return add(module + ".weight", {vocab, hidden}, gguf + ".weight");
@@ -66,21 +90,26 @@ std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config, const D
     const std::string module = cat("model.layers.", layer);
     const std::string gguf = cat("blk.", layer);
     const std::string attention = module + ".self_attn";
-    list.norm(module + ".input_layernorm", gguf + ".attn_norm", hidden, added);
+    if (options.input_norms) list.norm(module + ".input_layernorm", gguf + ".attn_norm", hidden, added);
     list.linear(attention + ".q_proj", gguf + ".attn_q", {q, hidden, options.qkv_bias, q_pairs, config.rotary_dim});
     list.linear(attention + ".k_proj", gguf + ".attn_k", {kv, hidden, options.qkv_bias, k_pairs, config.rotary_dim});
     list.linear(attention + ".v_proj", gguf + ".attn_v", {kv, hidden, options.qkv_bias});
     list.linear(attention + ".o_proj", gguf + ".attn_output", {hidden, q, options.output_bias});
-    if (options.qk_norm) {
-      list.norm(attention + ".q_norm", gguf + ".attn_q_norm", config.head_dim, added);
-      list.norm(attention + ".k_norm", gguf + ".attn_k_norm", config.head_dim, added);
+    if (options.qk_norm != nn::QkNorm::none) {
+      const bool whole = options.qk_norm == nn::QkNorm::whole;
+      list.norm(attention + ".q_norm", gguf + ".attn_q_norm", whole ? q : config.head_dim, added);
+      list.norm(attention + ".k_norm", gguf + ".attn_k_norm", whole ? kv : config.head_dim, added);
     }
     if (options.branch_norms) {
       list.norm(module + ".post_attention_layernorm", gguf + ".post_attention_norm", hidden, added);
-      list.norm(module + ".pre_feedforward_layernorm", gguf + ".ffn_norm", hidden, added);
+      if (options.input_norms) list.norm(module + ".pre_feedforward_layernorm", gguf + ".ffn_norm", hidden, added);
       list.norm(module + ".post_feedforward_layernorm", gguf + ".post_ffw_norm", hidden, added);
     } else {
       list.norm(module + ".post_attention_layernorm", gguf + ".ffn_norm", hidden, added);
+    }
+    if (!options.sparse_layers.empty() && options.sparse_layers[static_cast<std::size_t>(layer)]) {
+      list.experts(module + ".mlp", cat(module, ".", options.experts.block), gguf, hidden, options.experts);
+      continue;
     }
     list.linear(module + ".mlp.gate_proj", gguf + ".ffn_gate", {wide, hidden, options.mlp_bias});
     list.linear(module + ".mlp.up_proj", gguf + ".ffn_up", {wide, hidden, options.mlp_bias});

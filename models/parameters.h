@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/config.h"
+#include "nn/attention.h"
 
 namespace tern::models {
 
@@ -45,6 +46,19 @@ enum class Form { hugging_face, gguf };
 [[nodiscard]] Form form_of(const checkpoint::CheckpointSource& source);
 [[nodiscard]] const ParameterSource& source_in(const ParameterSpec& spec, Form form);
 
+// A mixture of experts in a decoder's layers.
+struct ExpertParameters {
+  std::int64_t experts = 0;
+  std::int64_t inner = 0;         // features of each expert between its products
+  std::int64_t shared_inner = 0;  // of the expert that every token goes to; 0: there is none
+  bool shared_gated = false;      // it has a gate of its own
+  // What a Hugging Face directory calls the layer's block, and each expert's projections.
+  std::string block = "mlp";
+  std::string gate = "gate_proj";
+  std::string up = "up_proj";
+  std::string down = "down_proj";
+};
+
 // Makes the list as a model's file reads: module by module. What differs from the plain case is said of the spec that
 // is given back, which the next call moves.
 class ParameterList {
@@ -62,6 +76,10 @@ class ParameterList {
   };
   // "<module>.weight" [out, in] and, with a bias, "<module>.bias" [out].
   void linear(const std::string& module, const std::string& gguf, const Linear& shape);
+  // A router and its experts (nn/moe.h) under `module`, whose tensors a Hugging Face directory has under `block`, each
+  // expert's apart, and a GGUF all experts' of a kind in one.
+  void experts(const std::string& module, const std::string& block, const std::string& gguf, std::int64_t hidden,
+               const ExpertParameters& shape);
   // The output projection, "<module>.weight" [vocab, hidden]; no adapter sits on it.
   ParameterSpec& head(const std::string& module, const std::string& gguf, std::int64_t vocab, std::int64_t hidden);
 
@@ -77,14 +95,17 @@ struct DecoderParameters {
   bool qkv_bias = false;
   bool output_bias = false;  // of o_proj
   bool mlp_bias = false;
-  bool qk_norm = false;           // q_norm and k_norm over each head
-  bool branch_norms = false;      // a norm after attention and one after the mlp, too
-  bool gguf_interleaved = false;  // rows of q_proj and k_proj, as above
-  float gguf_norm_added = 0;      // ParameterSource::added of every norm in a GGUF
+  nn::QkNorm qk_norm = nn::QkNorm::none;  // q_norm and k_norm
+  bool branch_norms = false;              // a norm after attention and one after the mlp, too
+  bool input_norms = true;                // norms before attention and the mlp
+  bool gguf_interleaved = false;          // rows of q_proj and k_proj, as above
+  float gguf_norm_added = 0;              // ParameterSource::added of every norm in a GGUF
+  std::vector<bool> sparse_layers = {};   // which layers have experts in place of the mlp; empty: none
+  ExpertParameters experts = {};
 };
 // embed_tokens; layers of input_layernorm, self_attn, post_attention_layernorm and a gated mlp; norm; an untied
 // lm_head. With norms of the branches, post_attention_layernorm is attention's own, and pre_feedforward_layernorm and
-// post_feedforward_layernorm stand before and after the mlp.
+// post_feedforward_layernorm stand before and after the mlp; without input norms, those after the two branches alone.
 [[nodiscard]] std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config,
                                                             const DecoderParameters& options);
 

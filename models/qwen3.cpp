@@ -24,15 +24,15 @@ std::vector<Field> fields() {
 }
 
 std::vector<ParameterSpec> parameters(const ModelConfig& config) {
-  return decoder_parameters(config,
-                            {.qkv_bias = config.attention_bias, .output_bias = config.attention_bias, .qk_norm = true});
+  return decoder_parameters(
+      config, {.qkv_bias = config.attention_bias, .output_bias = config.attention_bias, .qk_norm = nn::QkNorm::head});
 }
 
 nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
   nn::AttentionConfig attention{.heads = config.num_attention_heads,
                                 .kv_heads = config.num_key_value_heads,
                                 .head_dim = config.head_dim,
-                                .qk_norm = true,
+                                .qk_norm = nn::QkNorm::head,
                                 .eps = config.rms_norm_eps};
   const std::vector<std::int64_t> windows = layer_windows(config);
   const double eps = config.rms_norm_eps;

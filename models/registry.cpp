@@ -6,12 +6,20 @@
 #include "base/strings.h"
 #include "models/gemma2.h"
 #include "models/gemma3.h"
+#include "models/glm4.h"
 #include "models/granite.h"
 #include "models/llama.h"
 #include "models/mistral.h"
+#include "models/mixtral.h"
+#include "models/olmo2.h"
+#include "models/olmo3.h"
+#include "models/phi3.h"
 #include "models/qwen2.h"
+#include "models/qwen2_moe.h"
 #include "models/qwen3.h"
+#include "models/qwen3_moe.h"
 #include "models/rope.h"
+#include "models/smollm3.h"
 #include "nn/rope.h"
 
 namespace tern::models {
@@ -20,8 +28,10 @@ namespace {
 // Where several share a name in GGUF, the one that knows fewer fields stands first.
 const auto& table() {
   static const std::array rows = {
-      llama_architecture(),   mistral_architecture(), qwen2_architecture(),  qwen3_architecture(),
-      granite_architecture(), gemma2_architecture(),  gemma3_architecture(),
+      llama_architecture(),     mistral_architecture(),   qwen2_architecture(),  qwen3_architecture(),
+      granite_architecture(),   gemma2_architecture(),    gemma3_architecture(), mixtral_architecture(),
+      qwen2_moe_architecture(), qwen3_moe_architecture(), olmo2_architecture(),  smollm3_architecture(),
+      glm4_architecture(),      phi3_architecture(),      olmo3_architecture(),
   };
   return rows;
 }
@@ -54,7 +64,7 @@ std::vector<std::string> model_types() { return each(&Architecture::model_type);
 std::vector<std::string> gguf_names() { return each(&Architecture::gguf); }
 
 std::vector<RopeTable> one_rope_table(const ModelConfig& config) {
-  return {{nn::kDefaultRope, rope_frequencies(config)}};
+  return {{nn::kDefaultRope, rope_frequencies(config), rope_amplitude(config)}};
 }
 
 std::vector<nn::CacheSpec> attention_caches(const ModelConfig& config, const std::vector<std::int64_t>& windows) {

@@ -17,6 +17,7 @@ namespace tern::models {
 struct RopeTable {
   std::string kind;
   std::vector<double> frequencies;  // radians a position
+  double amplitude = 1.0;           // of cosines and sines
 };
 
 struct Architecture {

@@ -5,17 +5,24 @@
 #include <vector>
 
 #include "io/json_field.h"
-#include "models/config.h"
+#include "models/config_fields.h"
 
 namespace tern::models {
 
 // Inverse frequencies [rotary_dim / 2], radians a position, with scaling applied (transformers' modeling_rope_utils;
-// Llama 3.1's formula).
+// Llama 3.1's formula; Peng et al., "YaRN", 2023). `dynamic` changes them beyond max_position_embeddings alone, where
+// no run comes.
 [[nodiscard]] std::vector<double> rope_frequencies(const ModelConfig& config);
-// Those of ModelConfig::rope_local_theta.
+// What cosines and sines are multiplied by: YaRN's attention factor, else 1.
+[[nodiscard]] double rope_amplitude(const ModelConfig& config);
+// Frequencies of ModelConfig::rope_local_theta.
 [[nodiscard]] std::vector<double> local_rope_frequencies(const ModelConfig& config);
 // What scaling divides the frequencies by, [rotary_dim / 2]; all one without scaling.
 [[nodiscard]] std::vector<float> rope_factors(const ModelConfig& config);
+
+// The row of an architecture whose positions turn a part of each head: partial_rotary_factor, in config.json or in its
+// rope_parameters, with what stands in there.
+[[nodiscard]] Field partial_rotary_field(double otherwise);
 
 // "rope_parameters" (transformers 5) or "rope_scaling" with what lies in it; sets theta and the scaling. Of a model
 // with a rope_local_theta, rope_parameters has those of each type of layers.

@@ -1,10 +1,12 @@
 #include "nn/attention.h"
 
 #include <cmath>
+#include <stdexcept>
 
 #include "base/strings.h"
 #include "nn/cache_spec.h"
 #include "nn/linear.h"
+#include "nn/norm.h"
 #include "ops/attention.h"
 #include "ops/attention_paged.h"
 #include "ops/build.h"
@@ -26,15 +28,49 @@ Value merge_heads(Context& context, Value x) {
   return context.graph().view(x, ops::rows_like(desc, split), 0);
 }
 
-// The projection `part` ("q" or "k") of x, split by heads and turned by its positions.
-Value rotated(Context& context, const std::string& module, const char* part, const AttentionConfig& config,
-              std::int64_t heads, Value positions, Value x) {
-  const Value split = split_heads(context, linear(context, cat(module, ".", part, "_proj"), x), heads, config.head_dim);
-  if (config.qk_norm) {
-    const HeadNorm norm{cat(module, ".", part, "_norm"), config.eps, config.norm_offset};
-    return norm_rope(context, norm, split, positions, config.rope);
+// Queries, keys and values, split by heads: [tokens, heads, head_dim].
+struct Projections {
+  Value q, k, v;
+};
+
+// Heads [first, first + heads) of [tokens, all heads * head_dim].
+Value some_heads(Context& context, Value x, std::int64_t first, std::int64_t heads, std::int64_t head_dim) {
+  const TensorDesc& flat = context.graph().desc(x);
+  TensorDesc part = ops::rows_like(make_desc(flat.dtype, {flat.shape[0], heads, head_dim}), flat);
+  part.strides[0] = flat.strides[0];
+  return context.graph().view(x, part, first * head_dim);
+}
+
+Projections projections(Context& context, const std::string& module, const AttentionConfig& config, Value x) {
+  if (config.fused_qkv) {
+    const Value all = linear(context, module + ".qkv_proj", x);
+    return {some_heads(context, all, 0, config.heads, config.head_dim),
+            some_heads(context, all, config.heads, config.kv_heads, config.head_dim),
+            some_heads(context, all, config.heads + config.kv_heads, config.kv_heads, config.head_dim)};
   }
-  return rope(context, split, positions, config.rope);
+  const auto project = [&](const char* part, std::int64_t heads) {
+    Value projected = linear(context, cat(module, ".", part, "_proj"), x);
+    if (config.qk_norm == QkNorm::whole && *part != 'v') {
+      const std::string norm = cat(module, ".", part, "_norm");
+      projected = branch_norm(context, norm, config.eps, projected, config.norm_offset);
+    }
+    return split_heads(context, projected, heads, config.head_dim);
+  };
+  const Value v = project("v", config.kv_heads);
+  const Value q = project("q", config.heads);
+  return {q, project("k", config.kv_heads), v};
+}
+
+// Queries or keys ("q" or "k") turned by their positions.
+Value rotated(Context& context, const std::string& module, const char* part, const AttentionConfig& config,
+              Value positions, Value split) {
+  const std::string norm = cat(module, ".", part, "_norm");
+  if (config.qk_norm == QkNorm::head) {
+    if (config.rope.empty() || config.rope_interleaved)
+      throw std::logic_error("norms over heads come with turned halves");
+    return norm_rope(context, {norm, config.eps, config.norm_offset}, split, positions, config.rope);
+  }
+  return config.rope.empty() ? split : rope(context, split, positions, config.rope, config.rope_interleaved);
 }
 
 Value attend_paged(Context& context, const std::string& module, const AttentionConfig& config,
@@ -53,9 +89,10 @@ Value attend_paged(Context& context, const std::string& module, const AttentionC
 
 Value attention(Context& context, const std::string& module, const AttentionConfig& config, const TokenInputs& inputs,
                 Value x) {
-  const Value v = split_heads(context, linear(context, module + ".v_proj", x), config.kv_heads, config.head_dim);
-  const Value q = rotated(context, module, "q", config, config.heads, inputs.positions, x);
-  const Value k = rotated(context, module, "k", config, config.kv_heads, inputs.positions, x);
+  const Projections split = projections(context, module, config, x);
+  const Value q = rotated(context, module, "q", config, inputs.positions, split.q);
+  const Value k = rotated(context, module, "k", config, inputs.positions, split.k);
+  const Value v = split.v;
 
   ops::AttentionOptions options;
   options.scale =

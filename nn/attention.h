@@ -8,6 +8,9 @@
 
 namespace tern::nn {
 
+// What queries and keys are normed over: each head, or all of a token's together.
+enum class QkNorm { none, head, whole };
+
 struct AttentionConfig {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
@@ -15,15 +18,17 @@ struct AttentionConfig {
   std::int64_t window = 0;          // a token sees itself and window - 1 before it; 0: all before it
   double scale = 0.0;               // of the scores; 0: 1 / sqrt(head_dim)
   float softcap = 0.0F;             // bound of the scaled scores' size; 0: none
-  std::string rope = kDefaultRope;  // kind of its rope table
-  bool qk_norm = false;             // norms q_norm and k_norm over each head, before the rotation
+  std::string rope = kDefaultRope;  // kind of its rope table; empty: nothing turns
+  bool fused_qkv = false;           // q, k and v are parts of one linear layer, qkv_proj
+  bool rope_interleaved = false;    // pairs that turn are neighbours
+  QkNorm qk_norm = QkNorm::none;    // norms q_norm and k_norm, before the rotation
   double eps = 1e-6;                // of those
   float norm_offset = 0.0F;         // to their weights
 };
 
-// Self-attention of x [tokens, hidden] -> [tokens, hidden]: q_proj, k_proj, v_proj and o_proj under `module`, each with
-// a bias where the model has one. With a paged cache the layer's keys and values are written first, then read through
-// the block table.
+// Self-attention of x [tokens, hidden] -> [tokens, hidden]: q_proj, k_proj, v_proj (or qkv_proj) and o_proj under
+// `module`, each with a bias where the model has one. With a paged cache the layer's keys and values are written first,
+// then read through the block table.
 Value attention(Context& context, const std::string& module, const AttentionConfig& config, const TokenInputs& inputs,
                 Value x);
 

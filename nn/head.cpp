@@ -19,7 +19,8 @@ Value scaled(Context& context, const Head& head, Value rows) {
 }  // namespace
 
 Value logits(Context& context, const Head& head, Value rows) {
-  const Value z = product(context, scaled(context, head, rows), context.weight(head.weight), {}, TERN_F32);
+  const Value z = product(context, scaled(context, head, rows), context.weight(head.weight), {}, TERN_F32,
+                          context.options().compute);
   if (head.softcap == 0.0F) return z;
   return ops::softcap(context.graph(), z, {.cap = head.softcap, .needs = context.options().needs});
 }

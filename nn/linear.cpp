@@ -46,11 +46,11 @@ Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) 
 
 }  // namespace
 
-Value product(Context& context, Value x, Value w, Value bias, tern_dtype out) {
+Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, tern_compute compute) {
   const BuildOptions& build = context.options();
   if (is_quantised(context.graph().desc(w))) {
     ops::MatmulQOptions options;
-    options.compute = build.compute;
+    options.compute = compute;
     options.out = out;
     options.bias = bias;
     options.needs = build.needs;
@@ -58,7 +58,7 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out) {
   }
   ops::MatmulOptions options;
   options.transpose_b = true;
-  options.compute = build.compute;
+  options.compute = compute;
   options.out = out;
   options.bias = bias;
   options.needs = build.needs;
@@ -68,7 +68,7 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out) {
 Value linear(Context& context, const std::string& module, Value x) {
   const Value w = context.weight(module + ".weight");
   const Value bias = context.has(module + ".bias") ? context.weight(module + ".bias") : Value{};
-  const Value y = product(context, x, w, bias, context.options().activations);
+  const Value y = product(context, x, w, bias, context.options().activations, context.options().compute);
   const auto adapter = context.options().adapters.find(module);
   return adapter == context.options().adapters.end() ? y : add_adapter(context, adapter->second, x, y);
 }

@@ -13,7 +13,7 @@ namespace tern::nn {
 Value linear(Context& context, const std::string& module, Value x);
 
 // x W^T (+ bias), without an adapter: x [rows, in], w [out, in] dense or quantised, bias [out] or absent -> [rows, out]
-// in the dtype `out`.
-Value product(Context& context, Value x, Value w, Value bias, tern_dtype out);
+// in the dtype `out`, the inputs rounded to `compute`.
+Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, tern_compute compute);
 
 }  // namespace tern::nn

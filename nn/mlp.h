@@ -11,4 +11,7 @@ namespace tern::nn {
 // down_proj under `module`.
 Value gated_mlp(Context& context, const std::string& module, Value x, tern_act act = TERN_ACT_SILU);
 
+// The same where gate and up are the halves of one linear layer, gate_up_proj.
+Value fused_gated_mlp(Context& context, const std::string& module, Value x, tern_act act = TERN_ACT_SILU);
+
 }  // namespace tern::nn

@@ -22,7 +22,8 @@ ops::RmsNormOptions norm_options(const Context& context, double eps, float weigh
 }  // namespace
 
 void Residual::add(Value branch, double scale) {
-  if (branch_.present()) throw std::logic_error("two branches were added to the stream without a norm between them");
+  if (branch_.present())
+    throw std::logic_error("two branches were added to the stream, and nothing reads it between them");
   branch_ = branch;
   scale_ = scale;
 }
@@ -42,6 +43,22 @@ Value norm(Context& context, const std::string& module, double eps, Residual& x,
   x.stream_ = out.sum;
   x.branch_ = {};
   return out.y;
+}
+
+Value stream(Context& context, Residual& x) {
+  if (!x.branch_.present()) return x.stream_;
+  if (!x.stream_.present() && x.scale_ == 1.0) {
+    x.stream_ = x.branch_;
+  } else {
+    ops::AxpbyOptions sum;
+    sum.a = static_cast<float>(x.scale_);
+    sum.b = x.stream_.present() ? 1.0F : 0.0F;
+    sum.out = context.options().activations;
+    sum.needs = context.options().needs;
+    x.stream_ = ops::axpby(context.graph(), x.branch_, x.stream_, sum);
+  }
+  x.branch_ = {};
+  return x.stream_;
 }
 
 Value branch_norm(Context& context, const std::string& module, double eps, Value x, float weight_offset) {

@@ -13,12 +13,13 @@ class Residual {
  public:
   // `embedding` [tokens, hidden] times `scale` begins the stream.
   explicit Residual(Value embedding, double scale = 1.0) : branch_(embedding), scale_(scale) {}
-  // Adds a branch [tokens, hidden] times `scale`. A norm stands between two of them; throws std::logic_error where none
-  // does.
+  // Adds a branch [tokens, hidden] times `scale`. The stream is read between two of them; throws std::logic_error where
+  // it isn't.
   void add(Value branch, double scale = 1.0);
 
  private:
   friend Value norm(Context& context, const std::string& module, double eps, Residual& x, float weight_offset);
+  friend Value stream(Context& context, Residual& x);
   Value stream_;  // absent before the first norm
   Value branch_;  // not yet in the stream
   double scale_;  // of the branch
@@ -28,7 +29,10 @@ class Residual {
 // "<module>.weight" [hidden]. Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 Value norm(Context& context, const std::string& module, double eps, Residual& x, float weight_offset = 0.0F);
 
-// The same of a branch [tokens, hidden] that is yet to be added.
+// The stream itself, for layers that read it without a norm.
+Value stream(Context& context, Residual& x);
+
+// The same norm of a branch [tokens, hidden] that is yet to be added.
 Value branch_norm(Context& context, const std::string& module, double eps, Value x, float weight_offset = 0.0F);
 
 }  // namespace tern::nn

@@ -14,7 +14,7 @@ std::string table_name(const std::string& kind, const char* part) { return cat("
 }  // namespace
 
 void add_rope_table(graph::TensorStore& store, const std::string& kind, std::span<const double> frequencies,
-                    std::int64_t rows) {
+                    std::int64_t rows, double amplitude) {
   const auto width = static_cast<std::int64_t>(frequencies.size());
   std::vector<float> cosines(static_cast<std::size_t>(rows * width));
   std::vector<float> sines(cosines.size());
@@ -22,8 +22,8 @@ void add_rope_table(graph::TensorStore& store, const std::string& kind, std::spa
   for (std::int64_t position = 0; position < rows; ++position) {
     for (const double frequency : frequencies) {
       const double phase = static_cast<double>(position) * frequency;
-      cosines[at] = static_cast<float>(std::cos(phase));
-      sines[at++] = static_cast<float>(std::sin(phase));
+      cosines[at] = static_cast<float>(amplitude * std::cos(phase));
+      sines[at++] = static_cast<float>(amplitude * std::sin(phase));
     }
   }
   const TensorDesc desc = make_desc(TERN_F32, {rows, width});
@@ -33,8 +33,9 @@ void add_rope_table(graph::TensorStore& store, const std::string& kind, std::spa
   store.upload(table_name(kind, "sin"), std::as_bytes(std::span(sines)));
 }
 
-Value rope(Context& context, Value x, Value positions, const std::string& kind) {
+Value rope(Context& context, Value x, Value positions, const std::string& kind, bool interleaved) {
   ops::RopeOptions options;
+  options.interleaved = interleaved;
   options.out = context.options().activations;
   options.needs = context.options().needs;
   return ops::rope(context.graph(), x, positions, context.weight(table_name(kind, "cos")),

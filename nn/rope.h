@@ -12,13 +12,14 @@ namespace tern::nn {
 inline constexpr const char* kDefaultRope = "default";
 
 // Puts "rope.<kind>.cos" and "rope.<kind>.sin" [rows, frequencies.size()] f32 into the store: of position x frequency
-// (radians a position), in fp64 before rounding, so that the phase of position 100,000 keeps its digits.
+// (radians a position) times `amplitude`, in fp64 before rounding, so that the phase of position 100,000 keeps its
+// digits.
 void add_rope_table(graph::TensorStore& store, const std::string& kind, std::span<const double> frequencies,
-                    std::int64_t rows);
+                    std::int64_t rows, double amplitude = 1.0);
 
-// Turns the pairs (i, i + n) of each head's first 2n features, n being the table's width: x [tokens, heads, head_dim]
-// -> the same, by positions [tokens].
-Value rope(Context& context, Value x, Value positions, const std::string& kind);
+// Turns the pairs (i, i + n) of each head's first 2n features, n being the table's width, or the pairs (2i, 2i + 1) of
+// them where they are interleaved: x [tokens, heads, head_dim] -> the same, by positions [tokens].
+Value rope(Context& context, Value x, Value positions, const std::string& kind, bool interleaved = false);
 
 // The norm over each head before that: of "<module>.weight" [head_dim], to which weight_offset is added.
 struct HeadNorm {

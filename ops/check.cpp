@@ -111,6 +111,9 @@ std::string check_desc(const ArgSpec& arg, const TensorDesc& desc) {
       return cat(arg.name, ": an output's elements must not share memory: ", to_string(desc));
     }
   }
+  if (is_integer(arg.dtypes) && arg.dtypes != Dtypes::boolean && !is_contiguous(desc)) {
+    return cat(arg.name, ": expected contiguous integers, found ", to_string(desc));
+  }
   return is_quantised(desc) ? check_quantised(arg, desc) : std::string();
 }
 

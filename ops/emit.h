@@ -54,6 +54,7 @@ class Emitter {
   virtual ~Emitter() = default;
   // Appends the call; gives a value per argument: new ones for outputs and states, absent ones for inputs.
   virtual std::vector<Value> emit(const OpCall& call) = 0;
+  // Stays where it is as long as the emitter.
   [[nodiscard]] virtual const TensorDesc& desc(Value value) const = 0;
   // A view of the same memory: another shape and strides from `offset` elements on. Differentiable.
   virtual Value view(Value value, const TensorDesc& desc, std::int64_t offset) = 0;

@@ -84,9 +84,10 @@ struct Indices {
   struct Sequences {  // where sequences begin, and where the last one ends: from 0 on rising to at most the rows there
                       // are
     int arg;
-    int rows_of;           // the argument whose first dimension they cut
-    std::int64_t longest;  // no sequence has more rows
-    bool covers = false;   // nor fewer than the first Sequences give it
+    int rows_of;            // the argument whose first dimension they cut
+    std::int64_t longest;   // no sequence has more rows
+    bool covers = false;    // nor fewer than the first Sequences give it
+    std::int64_t each = 1;  // rows of each entry of that dimension
   };
   // Keys of each sequence, this step's included, in blocks of a cache [blocks, block_size, ...]; or what else a row of
   // the table has in blocks, where there are no `sequences`.

@@ -44,7 +44,7 @@ class IndexCheck {
   // Gives the rows of each sequence.
   Numbers rows_of(const Indices::Sequences& sequences) {
     const Numbers all = values(sequences.arg);
-    const std::int64_t rows = args_[static_cast<std::size_t>(sequences.rows_of)].desc.shape[0];
+    const std::int64_t rows = args_[static_cast<std::size_t>(sequences.rows_of)].desc.shape[0] * sequences.each;
     Numbers steps;
     if (all.empty() || all[0] != 0) note(name(sequences.arg), 0, "0", all.empty() ? -1 : all[0]);
     for (std::size_t i = 1; i < all.size(); ++i) {

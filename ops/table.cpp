@@ -263,6 +263,63 @@ constexpr ArgSpec kSinkScaleBackward[] = {{"dout", input, "[rows, heads, value_d
                                           {"sinks", input, "[heads]", f32},
                                           {"dsinks", output, "[heads]", f32, kAccumulate}};
 
+constexpr ArgSpec kMoeRoute[] = {{"logits", input, "[rows, experts]", floating},
+                                 {"bias", input, "[experts]: added to the scores for the choice alone", f32, kOptional},
+                                 {"weights", output, "[rows, top_k]", f32},
+                                 {"experts", output, "[rows, top_k]: the best first", i32}};
+constexpr AttrSpec kMoeRouteAttrs[] = {
+    {"sigmoid", I, "scores are 0: softmax over the experts; 1: the sigmoid of each logit"},
+    {"normalise", I, "1: a row's weights are divided by their sum"},
+    {"scale", F, "times the weights"},
+    {"groups", I, "experts stand in so many groups of neighbours, of which some are kept; 1: all"},
+    {"top_groups", I, "groups that are kept of each row"},
+    {"group_top", I, "a group is as good as the sum of its best so many scores"}};
+
+constexpr ArgSpec kMoeRouteBackward[] = {{"dweights", input, "[rows, top_k]", f32},
+                                         {"logits", input, "[rows, experts]", floating},
+                                         {"experts", input, "[rows, top_k]: as forward chose", i32},
+                                         {"dlogits", output, "[rows, experts]", floating}};
+constexpr AttrSpec kMoeRouteBackwardAttrs[] = {
+    {"sigmoid", I, "as forward"}, {"normalise", I, "as forward"}, {"scale", F, "as forward"}};
+
+constexpr ArgSpec kMoePermute[] = {{"x", input, "[rows, width]", floating},
+                                   {"experts", input, "[rows, top_k]", i32},
+                                   {"y", output, "[rows, top_k, width]: in order of experts", as_x},
+                                   {"places", output, "[rows, top_k]: where each choice of a row went", i32},
+                                   {"offsets", output, "[experts + 1]: where each expert's rows begin", i32}};
+
+constexpr ArgSpec kMoeCombine[] = {{"x", input, "[rows, top_k, width]: in order of experts", floating},
+                                   {"places", input, "[rows, top_k]", i32},
+                                   {"weights", input, "[rows, top_k]; absent: 1", f32, kOptional},
+                                   {"y", output, "[rows, width]", floating, kAccumulate}};
+
+constexpr ArgSpec kMoeCombineBackward[] = {
+    {"dy", input, "[rows, width]", floating},
+    {"x", input, "[rows, top_k, width]; present iff dweights is", floating, kOptional},
+    {"places", input, "[rows, top_k]", i32},
+    {"weights", input, "[rows, top_k]; absent: 1", f32, kOptional},
+    {"dx", output, "[rows, top_k, width]: in order of experts", floating},
+    {"dweights", output, "[rows, top_k]", f32, kOptional}};
+
+constexpr ArgSpec kGroupedMatmul[] = {
+    {"x", input, Shape::checked_by_op("[rows, top_k, in]; [rows, top_k, out] if not transpose_w"), floating},
+    {"w", input, Shape::checked_by_op("[experts, out, in]; quantised: [experts out, in]"), floating, kQuantised},
+    {"bias", input, Shape::checked_by_op("[experts, out]; absent if not transpose_w"), floating, kOptional},
+    {"offsets", input, "[experts + 1]: where each expert's rows begin", i32},
+    {"y", output, Shape::checked_by_op("[rows, top_k, out]; [rows, top_k, in] if not transpose_w"), floating,
+     kAccumulate}};
+constexpr AttrSpec kGroupedMatmulAttrs[] = {
+    {"transpose_w", I, "1: y = x w^T (forward); 0: y = x w (gradient of the input)"},
+    {"compute", I, "tern_compute that x and the expanded w are rounded to before the product: f32, bf16 or f16"}};
+
+constexpr ArgSpec kGroupedMatmulBackward[] = {{"dy", input, "[rows, top_k, out]", floating},
+                                              {"x", input, "[rows, top_k, in]", floating},
+                                              {"offsets", input, "[experts + 1]: where each expert's rows begin", i32},
+                                              {"dw", output, "[experts, out, in]", f32, kOptional | kAccumulate},
+                                              {"dbias", output, "[experts, out]", f32, kOptional | kAccumulate}};
+constexpr AttrSpec kGroupedMatmulBackwardAttrs[] = {
+    {"compute", I, "tern_compute that dy and x are rounded to before the product: f32, bf16 or f16"}};
+
 constexpr OpSpec kTable[] = {
     {1,
      "cast_copy",
@@ -368,6 +425,28 @@ constexpr OpSpec kTable[] = {
      "lse = log sum over shards of row_sum exp(row_max), shards whose row_sum is 0 left out; 0 where all are",
      kMergeLse,
      {}},
+    {35, "moe_route",
+     "s = softmax(logits) or sigmoid(logits); experts = the top_k of s + bias within the best top_groups groups, ties "
+     "by their number; weights = scale s[experts], divided by their sum where `normalise`",
+     kMoeRoute, kMoeRouteAttrs},
+    {36, "moe_route_backward", "the gradient of moe_route's weights, the choice being fixed", kMoeRouteBackward,
+     kMoeRouteBackwardAttrs},
+    {37,
+     "moe_permute",
+     "y[places[r, i]] = x[r], where expert e has the places offsets[e] to offsets[e + 1] in order of (r, i)",
+     kMoePermute,
+     {}},
+    {38, "moe_combine", "y[r] = sum over i of weights[r, i] x[places[r, i]]", kMoeCombine, {}},
+    {39,
+     "moe_combine_backward",
+     "dx[places[r, i]] = weights[r, i] dy[r]; dweights[r, i] = dy[r] . x[places[r, i]]",
+     kMoeCombineBackward,
+     {}},
+    {40, "grouped_matmul",
+     "y = x w[e]^T + bias[e] or x w[e] of the rows of each expert e, accumulated in fp32; rows of no expert: 0",
+     kGroupedMatmul, kGroupedMatmulAttrs},
+    {41, "grouped_matmul_backward", "dw[e] = dy^T x and dbias[e] = sum of dy over the rows of each expert e",
+     kGroupedMatmulBackward, kGroupedMatmulBackwardAttrs},
 };
 
 }  // namespace

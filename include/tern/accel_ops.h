@@ -686,7 +686,142 @@ enum {
   TERN_MERGE_LSE_NUM_ARGS = 3
 };
 
-enum { TERN_OP_LIMIT = 35 }; /* ids are below */
+/* moe_route: s = softmax(logits) or sigmoid(logits); experts = the top_k of s + bias within the best top_groups groups, ties by their number; weights = scale s[experts], divided by their sum where `normalise`
+ *   in logits [rows, experts] float
+ *   in bias [experts]: added to the scores for the choice alone f32, optional
+ *   out weights [rows, top_k] f32
+ *   out experts [rows, top_k]: the best first i32
+ */
+enum {
+  TERN_OP_MOE_ROUTE = 35,
+  TERN_MOE_ROUTE_LOGITS = 0,
+  TERN_MOE_ROUTE_BIAS = 1,
+  TERN_MOE_ROUTE_WEIGHTS = 2,
+  TERN_MOE_ROUTE_EXPERTS = 3,
+  TERN_MOE_ROUTE_NUM_ARGS = 4
+};
+typedef struct tern_moe_route_attrs {
+  int32_t sigmoid; /* scores are 0: softmax over the experts; 1: the sigmoid of each logit */
+  int32_t normalise; /* 1: a row's weights are divided by their sum */
+  float scale; /* times the weights */
+  int32_t groups; /* experts stand in so many groups of neighbours, of which some are kept; 1: all */
+  int32_t top_groups; /* groups that are kept of each row */
+  int32_t group_top; /* a group is as good as the sum of its best so many scores */
+} tern_moe_route_attrs;
+
+/* moe_route_backward: the gradient of moe_route's weights, the choice being fixed
+ *   in dweights [rows, top_k] f32
+ *   in logits [rows, experts] float
+ *   in experts [rows, top_k]: as forward chose i32
+ *   out dlogits [rows, experts] float
+ */
+enum {
+  TERN_OP_MOE_ROUTE_BACKWARD = 36,
+  TERN_MOE_ROUTE_BACKWARD_DWEIGHTS = 0,
+  TERN_MOE_ROUTE_BACKWARD_LOGITS = 1,
+  TERN_MOE_ROUTE_BACKWARD_EXPERTS = 2,
+  TERN_MOE_ROUTE_BACKWARD_DLOGITS = 3,
+  TERN_MOE_ROUTE_BACKWARD_NUM_ARGS = 4
+};
+typedef struct tern_moe_route_backward_attrs {
+  int32_t sigmoid; /* as forward */
+  int32_t normalise; /* as forward */
+  float scale; /* as forward */
+} tern_moe_route_backward_attrs;
+
+/* moe_permute: y[places[r, i]] = x[r], where expert e has the places offsets[e] to offsets[e + 1] in order of (r, i)
+ *   in x [rows, width] float
+ *   in experts [rows, top_k] i32
+ *   out y [rows, top_k, width]: in order of experts as x
+ *   out places [rows, top_k]: where each choice of a row went i32
+ *   out offsets [experts + 1]: where each expert's rows begin i32
+ */
+enum {
+  TERN_OP_MOE_PERMUTE = 37,
+  TERN_MOE_PERMUTE_X = 0,
+  TERN_MOE_PERMUTE_EXPERTS = 1,
+  TERN_MOE_PERMUTE_Y = 2,
+  TERN_MOE_PERMUTE_PLACES = 3,
+  TERN_MOE_PERMUTE_OFFSETS = 4,
+  TERN_MOE_PERMUTE_NUM_ARGS = 5
+};
+
+/* moe_combine: y[r] = sum over i of weights[r, i] x[places[r, i]]
+ *   in x [rows, top_k, width]: in order of experts float
+ *   in places [rows, top_k] i32
+ *   in weights [rows, top_k]; absent: 1 f32, optional
+ *   out y [rows, width] float, may accumulate
+ */
+enum {
+  TERN_OP_MOE_COMBINE = 38,
+  TERN_MOE_COMBINE_X = 0,
+  TERN_MOE_COMBINE_PLACES = 1,
+  TERN_MOE_COMBINE_WEIGHTS = 2,
+  TERN_MOE_COMBINE_Y = 3,
+  TERN_MOE_COMBINE_NUM_ARGS = 4
+};
+
+/* moe_combine_backward: dx[places[r, i]] = weights[r, i] dy[r]; dweights[r, i] = dy[r] . x[places[r, i]]
+ *   in dy [rows, width] float
+ *   in x [rows, top_k, width]; present iff dweights is float, optional
+ *   in places [rows, top_k] i32
+ *   in weights [rows, top_k]; absent: 1 f32, optional
+ *   out dx [rows, top_k, width]: in order of experts float
+ *   out dweights [rows, top_k] f32, optional
+ */
+enum {
+  TERN_OP_MOE_COMBINE_BACKWARD = 39,
+  TERN_MOE_COMBINE_BACKWARD_DY = 0,
+  TERN_MOE_COMBINE_BACKWARD_X = 1,
+  TERN_MOE_COMBINE_BACKWARD_PLACES = 2,
+  TERN_MOE_COMBINE_BACKWARD_WEIGHTS = 3,
+  TERN_MOE_COMBINE_BACKWARD_DX = 4,
+  TERN_MOE_COMBINE_BACKWARD_DWEIGHTS = 5,
+  TERN_MOE_COMBINE_BACKWARD_NUM_ARGS = 6
+};
+
+/* grouped_matmul: y = x w[e]^T + bias[e] or x w[e] of the rows of each expert e, accumulated in fp32; rows of no expert: 0
+ *   in x [rows, top_k, in]; [rows, top_k, out] if not transpose_w float
+ *   in w [experts, out, in]; quantised: [experts out, in] float, may be quantised
+ *   in bias [experts, out]; absent if not transpose_w float, optional
+ *   in offsets [experts + 1]: where each expert's rows begin i32
+ *   out y [rows, top_k, out]; [rows, top_k, in] if not transpose_w float, may accumulate
+ */
+enum {
+  TERN_OP_GROUPED_MATMUL = 40,
+  TERN_GROUPED_MATMUL_X = 0,
+  TERN_GROUPED_MATMUL_W = 1,
+  TERN_GROUPED_MATMUL_BIAS = 2,
+  TERN_GROUPED_MATMUL_OFFSETS = 3,
+  TERN_GROUPED_MATMUL_Y = 4,
+  TERN_GROUPED_MATMUL_NUM_ARGS = 5
+};
+typedef struct tern_grouped_matmul_attrs {
+  int32_t transpose_w; /* 1: y = x w^T (forward); 0: y = x w (gradient of the input) */
+  int32_t compute; /* tern_compute that x and the expanded w are rounded to before the product: f32, bf16 or f16 */
+} tern_grouped_matmul_attrs;
+
+/* grouped_matmul_backward: dw[e] = dy^T x and dbias[e] = sum of dy over the rows of each expert e
+ *   in dy [rows, top_k, out] float
+ *   in x [rows, top_k, in] float
+ *   in offsets [experts + 1]: where each expert's rows begin i32
+ *   out dw [experts, out, in] f32, optional, may accumulate
+ *   out dbias [experts, out] f32, optional, may accumulate
+ */
+enum {
+  TERN_OP_GROUPED_MATMUL_BACKWARD = 41,
+  TERN_GROUPED_MATMUL_BACKWARD_DY = 0,
+  TERN_GROUPED_MATMUL_BACKWARD_X = 1,
+  TERN_GROUPED_MATMUL_BACKWARD_OFFSETS = 2,
+  TERN_GROUPED_MATMUL_BACKWARD_DW = 3,
+  TERN_GROUPED_MATMUL_BACKWARD_DBIAS = 4,
+  TERN_GROUPED_MATMUL_BACKWARD_NUM_ARGS = 5
+};
+typedef struct tern_grouped_matmul_backward_attrs {
+  int32_t compute; /* tern_compute that dy and x are rounded to before the product: f32, bf16 or f16 */
+} tern_grouped_matmul_backward_attrs;
+
+enum { TERN_OP_LIMIT = 42 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -723,6 +858,13 @@ enum { TERN_OP_LIMIT = 35 }; /* ids are below */
   X(SINK_SCALE_BACKWARD, sink_scale_backward) \
   X(FILL, fill) \
   X(SHARD_INDEX, shard_index) \
-  X(MERGE_LSE, merge_lse)
+  X(MERGE_LSE, merge_lse) \
+  X(MOE_ROUTE, moe_route) \
+  X(MOE_ROUTE_BACKWARD, moe_route_backward) \
+  X(MOE_PERMUTE, moe_permute) \
+  X(MOE_COMBINE, moe_combine) \
+  X(MOE_COMBINE_BACKWARD, moe_combine_backward) \
+  X(GROUPED_MATMUL, grouped_matmul) \
+  X(GROUPED_MATMUL_BACKWARD, grouped_matmul_backward)
 
 #endif

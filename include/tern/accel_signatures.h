@@ -288,9 +288,56 @@ static const tern_arg_signature tern_merge_lse_args[] = {
     {"row_sum", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
     {"lse", 1u << TERN_F32, TERN_ROLE_OUTPUT, 0, -1},
 };
+static const tern_arg_signature tern_moe_route_args[] = {
+    {"logits", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"bias", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"weights", 1u << TERN_F32, TERN_ROLE_OUTPUT, 0, -1},
+    {"experts", 1u << TERN_I32, TERN_ROLE_OUTPUT, 0, -1},
+};
+static const tern_arg_signature tern_moe_route_backward_args[] = {
+    {"dweights", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"logits", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"experts", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
+    {"dlogits", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+};
+static const tern_arg_signature tern_moe_permute_args[] = {
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"experts", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
+    {"y", TERN_DTYPES_ANY, TERN_ROLE_OUTPUT, 0, 0},
+    {"places", 1u << TERN_I32, TERN_ROLE_OUTPUT, 0, -1},
+    {"offsets", 1u << TERN_I32, TERN_ROLE_OUTPUT, 0, -1},
+};
+static const tern_arg_signature tern_moe_combine_args[] = {
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"places", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
+    {"weights", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, TERN_ARG_ACCUMULATE, -1},
+};
+static const tern_arg_signature tern_moe_combine_backward_args[] = {
+    {"dy", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"places", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
+    {"weights", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"dx", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"dweights", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
+};
+static const tern_arg_signature tern_grouped_matmul_args[] = {
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"w", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_QUANTISED, -1},
+    {"bias", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"offsets", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
+    {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, TERN_ARG_ACCUMULATE, -1},
+};
+static const tern_arg_signature tern_grouped_matmul_backward_args[] = {
+    {"dy", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"offsets", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
+    {"dw", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
+    {"dbias", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
+};
 
 enum {
-  TERN_OP_SIGNATURE_COUNT = 34,
+  TERN_OP_SIGNATURE_COUNT = 41,
   TERN_OP_MAX_ARGS = 20,
   TERN_OP_MAX_ATTRS = 6 /* of 4 bytes each */
 };
@@ -329,6 +376,13 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_FILL, TERN_FILL_NUM_ARGS, sizeof(tern_fill_attrs), "fill", tern_fill_args},
     {TERN_OP_SHARD_INDEX, TERN_SHARD_INDEX_NUM_ARGS, sizeof(tern_shard_index_attrs), "shard_index", tern_shard_index_args},
     {TERN_OP_MERGE_LSE, TERN_MERGE_LSE_NUM_ARGS, 0, "merge_lse", tern_merge_lse_args},
+    {TERN_OP_MOE_ROUTE, TERN_MOE_ROUTE_NUM_ARGS, sizeof(tern_moe_route_attrs), "moe_route", tern_moe_route_args},
+    {TERN_OP_MOE_ROUTE_BACKWARD, TERN_MOE_ROUTE_BACKWARD_NUM_ARGS, sizeof(tern_moe_route_backward_attrs), "moe_route_backward", tern_moe_route_backward_args},
+    {TERN_OP_MOE_PERMUTE, TERN_MOE_PERMUTE_NUM_ARGS, 0, "moe_permute", tern_moe_permute_args},
+    {TERN_OP_MOE_COMBINE, TERN_MOE_COMBINE_NUM_ARGS, 0, "moe_combine", tern_moe_combine_args},
+    {TERN_OP_MOE_COMBINE_BACKWARD, TERN_MOE_COMBINE_BACKWARD_NUM_ARGS, 0, "moe_combine_backward", tern_moe_combine_backward_args},
+    {TERN_OP_GROUPED_MATMUL, TERN_GROUPED_MATMUL_NUM_ARGS, sizeof(tern_grouped_matmul_attrs), "grouped_matmul", tern_grouped_matmul_args},
+    {TERN_OP_GROUPED_MATMUL_BACKWARD, TERN_GROUPED_MATMUL_BACKWARD_NUM_ARGS, sizeof(tern_grouped_matmul_backward_attrs), "grouped_matmul_backward", tern_grouped_matmul_backward_args},
 };
 
 #endif

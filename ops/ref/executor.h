@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -52,7 +53,7 @@ class Executor : public Emitter {
 
   bool rounding_;
   std::array<std::int64_t, TERN_MAX_COUNTS> counts_{};
-  std::vector<Entry> entries_;
+  std::deque<Entry> entries_;  // descs stay where they are
   OpCall last_call_;
   std::vector<Value> last_results_;
 };

@@ -18,8 +18,9 @@ sys.path.pop(0)  # beside this file lies a tokenizers.py
 import numpy as np
 from safetensors.numpy import load_file
 
-UNKNOWN = {"qwen3-untied"}  # what llama.cpp has no tensors for: a bias of Qwen3's o_proj
-WITHOUT_WINDOW = {"mistral", "qwen2", "qwen3"}  # model types whose window llama.cpp ignores
+# What llama.cpp has no tensors for: a bias of Qwen3's o_proj; an OLMo 2 without a head of its own.
+UNKNOWN = {"qwen3-untied", "olmo2-tied"}
+WITHOUT_WINDOW = {"mistral", "mixtral", "phi3", "qwen2", "qwen3"}  # model types whose window llama.cpp ignores
 
 
 def byte_symbols():

@@ -31,17 +31,21 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 import transformers
 from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
-                          Gemma3TextConfig, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM,
-                          MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM, get_cosine_schedule_with_warmup)
+                          Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM,
+                          MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Olmo2Config,
+                          Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
+                          Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, get_cosine_schedule_with_warmup)
 
 VOCAB, HIDDEN, LAYERS, TOKENS, LORA_TOKENS = 160, 64, 2, 300, 64
 STEPS, SAMPLES, PER_STEP = 20, 8, 4
 PEAK, BETAS, EPS, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
-TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
+MLP = ["gate_proj", "up_proj", "down_proj"]
 COMMON = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=96, num_hidden_layers=LAYERS,
               num_attention_heads=4, max_position_embeddings=512, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
               initializer_range=0.125, attn_implementation="eager")
+SMALL = {**COMMON, "hidden_size": 32, "intermediate_size": 48}
 # The root of whose hidden size is no whole number.
 GEMMA = {**COMMON, "hidden_size": 40, "intermediate_size": 64, "num_hidden_layers": 4}
 
@@ -99,6 +103,72 @@ MODELS = {
         **GEMMA, num_key_value_heads=1, head_dim=24, query_pre_attn_scalar=7, sliding_window=37,
         final_logit_softcapping=1.5, tie_word_embeddings=False,
         layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"])),
+    # Experts in each layer, weights that add up to one; all that a GGUF can say.
+    "qwen3-moe-tied": lambda: Qwen3MoeForCausalLM(Qwen3MoeConfig(
+        **COMMON, num_key_value_heads=2, head_dim=24, tie_word_embeddings=True, num_experts=8, num_experts_per_tok=3,
+        moe_intermediate_size=32, norm_topk_prob=True)),
+    # A layer without experts between two with them; weights as the softmax gives them; a window; biases.
+    "qwen3-moe-untied": lambda: Qwen3MoeForCausalLM(Qwen3MoeConfig(
+        **{**COMMON, "num_hidden_layers": 3}, num_key_value_heads=1, head_dim=32, tie_word_embeddings=False,
+        attention_bias=True, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24, norm_topk_prob=False,
+        mlp_only_layers=[1], use_sliding_window=True, sliding_window=37)),
+    # A window that the text and some training samples exceed.
+    "mixtral": lambda: MixtralForCausalLM(MixtralConfig(
+        **SMALL, num_key_value_heads=2, tie_word_embeddings=False, num_local_experts=4, num_experts_per_tok=2,
+        sliding_window=37)),
+    # A shared expert with a gate of its own; weights that add up to less than one; all that a GGUF can say.
+    "qwen2-moe-untied": lambda: Qwen2MoeForCausalLM(Qwen2MoeConfig(
+        **COMMON, num_key_value_heads=2, tie_word_embeddings=False, num_experts=6, num_experts_per_tok=2,
+        moe_intermediate_size=32, shared_expert_intermediate_size=48, norm_topk_prob=False)),
+    # Experts in every other layer alone; weights that add up to one; no biases.
+    "qwen2-moe-tied": lambda: Qwen2MoeForCausalLM(Qwen2MoeConfig(
+        **{**COMMON, "num_hidden_layers": 3}, num_key_value_heads=4, tie_word_embeddings=True, num_experts=4,
+        num_experts_per_tok=3, moe_intermediate_size=24, shared_expert_intermediate_size=40, norm_topk_prob=True,
+        decoder_sparse_step=2, qkv_bias=False)),
+    # As many key-value heads as heads, and fewer: what is normed over all heads has other widths.
+    "olmo2-untied": lambda: Olmo2ForCausalLM(Olmo2Config(
+        **SMALL, tie_word_embeddings=False, rope_parameters={"rope_type": "default", "rope_theta": 500000.0})),
+    "olmo2-tied": lambda: Olmo2ForCausalLM(Olmo2Config(
+        **SMALL, num_key_value_heads=2, tie_word_embeddings=True)),
+    # Five layers, of which the fourth is turned by no position, as in a GGUF.
+    "smollm3-tied": lambda: SmolLM3ForCausalLM(SmolLM3Config(
+        **{**SMALL, "num_hidden_layers": 5}, num_key_value_heads=2, tie_word_embeddings=True, pad_token_id=0)),
+    # Others than the fourth. (A bias of keys that no position turns has no gradient but rounding.)
+    "smollm3-untied": lambda: SmolLM3ForCausalLM(SmolLM3Config(
+        **SMALL, num_key_value_heads=1, tie_word_embeddings=False, pad_token_id=0, mlp_bias=True,
+        no_rope_layers=[0, 1])),
+    # Frequencies slowed down by YaRN, with every border among the pairs of a head; all that a GGUF can say.
+    "qwen3-yarn": lambda: Qwen3ForCausalLM(Qwen3Config(
+        **SMALL, num_key_value_heads=2, head_dim=32, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
+                         "original_max_position_embeddings": 128})),
+    # What a GGUF has no word for: borders and an attention factor of its own.
+    "llama-yarn": lambda: LlamaForCausalLM(LlamaConfig(
+        **SMALL, num_key_value_heads=2, head_dim=32, tie_word_embeddings=False,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 500.0, "factor": 8.0, "beta_fast": 12.0, "beta_slow": 2.0,
+                         "truncate": False, "mscale": 0.7, "mscale_all_dim": 0.3,
+                         "original_max_position_embeddings": 64})),
+    # Half of each head is turned, in neighbouring pairs; biases on q, k and v; four norms a layer.
+    "glm4-untied": lambda: Glm4ForCausalLM(Glm4Config(
+        **SMALL, num_key_value_heads=2, head_dim=16, tie_word_embeddings=False, pad_token_id=0)),
+    # A quarter of each head; no biases.
+    "glm4-tied": lambda: Glm4ForCausalLM(Glm4Config(
+        **SMALL, num_key_value_heads=1, head_dim=24, tie_word_embeddings=True, pad_token_id=0, attention_bias=False,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25})),
+    # One matrix for queries, keys and values, and one for gate and up; a window that the text exceeds.
+    "phi3-untied": lambda: Phi3ForCausalLM(Phi3Config(
+        **SMALL, num_key_value_heads=2, tie_word_embeddings=False, pad_token_id=0, sliding_window=37)),
+    # As many key-value heads as heads; positions turn a part of each head.
+    "phi3-tied": lambda: Phi3ForCausalLM(Phi3Config(
+        **SMALL, tie_word_embeddings=True, pad_token_id=0,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.75})),
+    # Windows in all layers but the fourth, whose positions alone YaRN slows down; all that a GGUF can say.
+    "olmo3-untied": lambda: Olmo3ForCausalLM(Olmo3Config(
+        **{**SMALL, "num_hidden_layers": 5}, num_key_value_heads=2, tie_word_embeddings=False, pad_token_id=0,
+        sliding_window=11,
+        rope_parameters={"full_attention": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
+                                            "original_max_position_embeddings": 128},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})),
 }
 
 
@@ -148,7 +218,21 @@ def gradients(model, samples):
     loss.backward()
     found = {name: p.grad.clone() for name, p in model.named_parameters() if p.requires_grad}
     model.zero_grad()
-    return loss.detach(), found
+    return loss.detach(), dict(parts_of_experts(found))
+
+
+def parts_of_experts(found):
+    """transformers joins the gate's and the up projection's weights of all experts, which checkpoints keep apart."""
+    for name, gradient in found.items():
+        module, _, last = name.rpartition(".")
+        if last == "gate_up_proj":
+            gate, up = gradient.chunk(2, dim=1)
+            yield f"{module}.gate_proj.weight", gate
+            yield f"{module}.up_proj.weight", up
+        elif module.endswith(".experts"):
+            yield f"{name}.weight", gradient
+        else:
+            yield name, gradient
 
 
 def train(model, samples):
@@ -198,7 +282,7 @@ def make_tiny(output, name, seed):
 
     # Random halves (B is not zero), so that the gradient of A is not zero at the first step.
     peft = get_peft_model(load(folder), LoraConfig(
-        r=4, lora_alpha=8, lora_dropout=0.0, target_modules=TARGETS, init_lora_weights=False, task_type="CAUSAL_LM"))
+        r=4, lora_alpha=8, lora_dropout=0.0, target_modules=targets(model), init_lora_weights=False, task_type="CAUSAL_LM"))
     with torch.no_grad():
         for n, p in peft.named_parameters():
             if "lora_" in n:
@@ -217,6 +301,14 @@ def make_tiny(output, name, seed):
     print(f"{name}: loss {out['loss'].item():.4f}, logits to {out['logits'].abs().max():.2f}, 20 steps full "
           f"{out['full.losses'][0]:.4f} to {out['full.losses'][-1]:.4f}, LoRA {out['lora.losses'][0]:.4f} to "
           f"{out['lora.losses'][-1]:.4f}")
+
+
+def targets(model):
+    """Linear layers. PEFT takes the names of an mlp's for those of Qwen3's and Mixtral's experts, which are not."""
+    if model.config.model_type in ("qwen3_moe", "mixtral"):
+        return ATTENTION
+    names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
+    return [name for name in [*ATTENTION, "qkv_proj", *MLP, "gate_up_proj", "shared_expert_gate"] if name in names]
 
 
 def load(folder):

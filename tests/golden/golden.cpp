@@ -105,18 +105,22 @@ data::EncodedDataset samples(const Numbers& numbers) {
 }
 
 std::vector<float> prefill_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
-                                  const std::vector<std::int32_t>& rows, tern_dtype compute, const Adapters& adapters) {
+                                  const std::vector<std::int32_t>& rows, tern_dtype compute, const Adapters& adapters,
+                                  const std::vector<std::int32_t>& lengths, std::uint32_t needs) {
   const auto count = static_cast<std::int64_t>(tokens.size());
+  std::vector<std::int32_t> texts = lengths;
+  if (texts.empty()) texts.push_back(static_cast<std::int32_t>(count));
   graph::Graph graph;
   nn::BuildOptions build;
   build.compute = compute;
+  build.needs = needs;
   build.adapters = adapters;
   nn::Context context(graph, *model.store, build);
   nn::TokenInputs inputs;
   inputs.ids = graph.input("ids", make_desc(TERN_I32, {count}));
   inputs.positions = graph.input("positions", make_desc(TERN_I32, {count}));
-  inputs.cu_seqlens = graph.input("cu_seqlens", make_desc(TERN_I32, {2}));
-  inputs.max_seqlen = count;
+  inputs.cu_seqlens = graph.input("cu_seqlens", make_desc(TERN_I32, {static_cast<std::int64_t>(texts.size()) + 1}));
+  inputs.max_seqlen = *std::max_element(texts.begin(), texts.end());
   const ops::Value hidden = model.architecture->hidden_states(context, model.config, inputs);
   const ops::Value wanted = graph.input("rows", make_desc(TERN_I32, {static_cast<std::int64_t>(rows.size())}));
   const ops::Value chosen = ops::gather_rows(graph, hidden, wanted, build.needs);
@@ -124,9 +128,12 @@ std::vector<float> prefill_logits(models::LoadedModel& model, const std::vector<
 
   session::Runtime runtime;
   const auto program = runtime.build(graph, model.store);
-  std::vector<std::int32_t> positions(tokens.size());
-  std::iota(positions.begin(), positions.end(), 0);
-  const std::vector<std::int32_t> cu_seqlens = {0, static_cast<std::int32_t>(count)};
+  std::vector<std::int32_t> positions;
+  std::vector<std::int32_t> cu_seqlens = {0};
+  for (const std::int32_t length : texts) {
+    for (std::int32_t at = 0; at < length; ++at) positions.push_back(at);
+    cu_seqlens.push_back(cu_seqlens.back() + length);
+  }
   graph::RunInputs run;
   run.inputs = {{"ids", bytes_of(tokens)},
                 {"positions", bytes_of(positions)},

@@ -46,10 +46,12 @@ class Numbers {
 
 using Adapters = std::map<std::string, nn::LoraLayer>;
 
-// Logits of one text in one run without a cache: [rows, vocab], `rows` being positions in the text.
+// Logits in one run without a cache: [rows, vocab], `rows` being places in `tokens`, which are one text, or several of
+// these lengths end to end.
 [[nodiscard]] std::vector<float> prefill_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
                                                 const std::vector<std::int32_t>& rows, tern_dtype compute,
-                                                const Adapters& adapters = {});
+                                                const Adapters& adapters = {},
+                                                const std::vector<std::int32_t>& lengths = {}, std::uint32_t needs = 0);
 // The same through the engine's paged cache, in steps of `chunks` tokens (the last size repeats): the logits of each
 // step's last token, [steps, vocab]. Blocks of the cache are taken out of order; it holds `cache`.
 [[nodiscard]] std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,

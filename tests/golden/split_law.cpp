@@ -33,6 +33,7 @@ struct Run {
   const char* name;
   Kind kind;
   tern_dtype compute;
+  const char* model = "llama-tied";
 };
 void PrintTo(const Run& run, std::ostream* out) { *out << run.name; }
 
@@ -42,12 +43,14 @@ constexpr double kRounding = 2e-6;
 constexpr Run kRuns[] = {{"full_fp32", Kind::full, TERN_F32},
                          {"lora_fp32", Kind::lora, TERN_F32},
                          {"full_bf16", Kind::full, TERN_BF16},
-                         {"lora_bf16", Kind::lora, TERN_BF16}};
+                         {"lora_bf16", Kind::lora, TERN_BF16},
+                         {"experts_full_fp32", Kind::full, TERN_F32, "qwen3-moe-tied"},
+                         {"experts_lora_bf16", Kind::lora, TERN_BF16, "qwen3-moe-tied"}};
 
 class SplitLaw : public testing::TestWithParam<Run> {
  protected:
   void SetUp() override {
-    const auto folder = fixture("llama-tied");
+    const auto folder = fixture(GetParam().model);
     dataset_ = samples(Numbers(folder / "golden.safetensors"));
     model_ = load(folder, GetParam().kind == Kind::full);
     options_.graph.numerics = {GetParam().compute, TERN_F32, TERN_NEED_DETERMINISTIC};

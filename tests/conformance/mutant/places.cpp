@@ -108,7 +108,7 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
         break;
       case Mistake::large_stride:
       case Mistake::wrong_stride:  // there are rows to be padded
-        fits = written &&
+        fits = written && !integer &&
                (arg.shape.text.find(',') != std::string_view::npos || arg.shape.text.substr(0, 5) == "[...]") &&
                (features & conformance::kLayouts) != 0 && spec.id != TERN_OP_ADAMW && spec.id != TERN_OP_ROW_SUM;
         break;

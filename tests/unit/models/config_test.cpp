@@ -34,6 +34,74 @@ TEST(Config, ReadsBothSpellingsOfRopeScaling) {
   EXPECT_EQ(rope_frequencies(other), rope_frequencies(config));
 }
 
+// transformers changes frequencies of `dynamic` beyond max_position_embeddings, where tern does not go.
+TEST(Config, DynamicRopeIsPlainWithinTheContext) {
+  const ScratchModel model("llama-untied");
+  const auto plain = rope_frequencies(config_of(model));
+  model.edit("config.json", [](Json& json) {
+    json["rope_parameters"] = {{"rope_type", "dynamic"}, {"rope_theta", 10000.0}, {"factor", 4.0}};
+  });
+  EXPECT_EQ(rope_frequencies(config_of(model)), plain);
+  EXPECT_EQ(rope_amplitude(config_of(model)), 1.0);
+}
+
+// Of an architecture that turns a part of each head; others have no such field.
+TEST(Config, PositionsTurnAShareOfAHead) {
+  const ScratchModel model("glm4-tied");
+  EXPECT_EQ(config_of(model).rotary_dim, 6);
+  model.edit("config.json", [](Json& json) { json["rope_parameters"].erase("partial_rotary_factor"); });
+  EXPECT_EQ(config_of(model).rotary_dim, 12);
+  model.edit("config.json", [](Json& json) { json["partial_rotary_factor"] = 0.75; });
+  EXPECT_EQ(config_of(model).rotary_dim, 18);
+  for (const double share : {0.0, 1.5, 0.3}) {  // 0.3 of 24 are 7
+    model.edit("config.json", [&](Json& json) { json["partial_rotary_factor"] = share; });
+    EXPECT_NE(read_config(*model.open()).error().line().find("a share of the 24 features of a head"),
+              std::string::npos);
+  }
+  model.edit("config.json", [](Json& json) { json.erase("partial_rotary_factor"), json["head_dim"] = 6; });
+  EXPECT_NE(read_config(*model.open()).error().line().find("a share of the 6 features of a head"), std::string::npos);
+  const ScratchModel llama;
+  llama.edit("config.json", [](Json& json) { json["rope_parameters"]["partial_rotary_factor"] = 0.5; });
+  EXPECT_NE(read_config(*llama.open()).error().line().find("only what the rope_type llama3 has"), std::string::npos);
+}
+
+// What tern writes by its table says all that the formula needs, default or not.
+TEST(Config, YarnsOriginalContextSurvives) {
+  const ScratchModel model("qwen3-yarn");
+  model.edit("config.json", [](Json& json) {
+    json["max_position_embeddings"] = 32768;
+    json["rope_parameters"]["original_max_position_embeddings"] = 8192;
+  });
+  const ModelConfig config = config_of(model);
+  ModelConfig bare = config;
+  bare.json = nullptr;
+  model.edit("config.json", [&](Json& json) { json = config_json(bare, "float32"); });
+  EXPECT_EQ(rope_frequencies(config_of(model)), rope_frequencies(config));
+  EXPECT_EQ(config_of(model).rope_original_max_position, 8192.0);
+}
+
+// A list of a model's own stays one where it has one entry; one end of an answer is a number.
+TEST(Config, ListsOfOneLayerStayLists) {
+  const ScratchModel model("smollm3-tied");
+  model.edit("config.json", [](Json& json) { json["num_hidden_layers"] = 1, json["no_rope_layers"] = {1}; });
+  model.edit("config.json", [](Json& json) { json.erase("layer_types"); });
+  ModelConfig bare = config_of(model);
+  bare.json = nullptr;
+  const Json json = config_json(bare, "float32");
+  EXPECT_EQ(json.find("no_rope_layers")->dump(), "[1]");
+  EXPECT_EQ(json.find("eos_token_id")->dump(), "2");
+}
+
+// Both in transformers' words.
+TEST(Config, YarnsAttentionFactor) {
+  EXPECT_DOUBLE_EQ(rope_amplitude(config_of(ScratchModel("qwen3-yarn"))), 0.1 * std::log(4.0) + 1.0);
+  const ScratchModel model("llama-yarn");
+  EXPECT_DOUBLE_EQ(rope_amplitude(config_of(model)),
+                   (0.1 * 0.7 * std::log(8.0) + 1.0) / (0.1 * 0.3 * std::log(8.0) + 1.0));
+  model.edit("config.json", [](Json& json) { json["rope_parameters"]["attention_factor"] = 0.9; });
+  EXPECT_DOUBLE_EQ(rope_amplitude(config_of(model)), 0.9);
+}
+
 TEST(Config, WritesWhatItReads) {
   for (const char* name : {"llama-tied", "llama-untied", "mistral"}) {
     const ScratchModel model(name);
@@ -240,7 +308,18 @@ INSTANTIATE_TEST_SUITE_P(
                 "field \"rope_parameters\": expected a field \"low_freq_factor\", found none"},
         Spoiled{"ArchitectureNumber", [](Json& j) { j["architectures"] = {7}; }, "a list of strings"},
         Spoiled{"Activation", [](Json& j) { j["hidden_act"] = "gelu"; }, "expected \"silu\", found \"gelu\""},
-        Spoiled{"Yarn", [](Json& j) { j["rope_parameters"]["rope_type"] = "yarn"; }, "default, linear or llama3"},
+        Spoiled{"Longrope", [](Json& j) { j["rope_parameters"]["rope_type"] = "longrope"; },
+                "default, linear, dynamic, yarn or llama3"},
+        Spoiled{"Yarn",
+                [](Json& j) {
+                  j["rope_parameters"] = {{"rope_type", "yarn"}, {"factor", 4.0}, {"beta_fast", 0.5}};
+                },
+                "beta_fast - beta_slow: expected a positive number"},
+        Spoiled{"RopeTwice",
+                [](Json& j) {
+                  j["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}};
+                },
+                "\"rope_scaling\": expected nothing beside rope_parameters that says something else"},
         Spoiled{"RopeText", [](Json& j) { j["rope_parameters"] = "llama3"; }, "an object"},
         Spoiled{"NoFactor", [](Json& j) { j["rope_parameters"]["factor"] = 0; }, "\"rope_parameters\": factor"},
         Spoiled{"Bands", [](Json& j) { j["rope_parameters"]["low_freq_factor"] = 4.0; }, "high_freq_factor"},
@@ -336,18 +415,18 @@ TEST_F(GgufConfig, RefusesMetadataOfNoModel) {
             where +
                 ": key \"llama.attention.head_count\": expected a size from 1 to 2^31, found 0; "
                 "take what describes the model from its repository again, or choose another model");
-  EXPECT_EQ(refused([](auto& m) { m.set("llama.rope.scaling.type", "yarn"); }),
+  EXPECT_EQ(refused([](auto& m) { m.set("llama.rope.scaling.type", "longrope"); }),
             where +
-                ": key \"llama.rope.scaling.type\": expected none or linear, found yarn; "
+                ": key \"llama.rope.scaling.type\": expected none, linear or yarn, found longrope; "
                 "choose another model: this one computes what tern does not");
   EXPECT_NE(refused([](auto& m) { m.set("tokenizer.ggml.eot_token_id", "end"); }).find("tokenizer.ggml.eot_token_id"),
             std::string::npos);
   EXPECT_EQ(refused([](auto& m) { m.set("general.architecture", "mamba"); }),
             where + ": key \"general.architecture\": expected one of " + join(gguf_names(), ", ") +
                 ", found \"mamba\"; choose another model: this one computes what tern does not");
-  EXPECT_EQ(refused([](auto& m) { m.set("llama.expert_count", std::uint32_t{8}); }),
+  EXPECT_EQ(refused([](auto& m) { m.set("llama.expert_shared_count", std::uint32_t{8}); }),
             where +
-                ": key \"llama.expert_count\": expected only fields that llama has, found one that it has not; "
+                ": key \"llama.expert_shared_count\": expected only fields that llama has, found one that it has not; "
                 "choose another model: this one computes what tern does not");
   EXPECT_EQ(refused([](auto& m) { m.set("llama.attention.value_length", std::uint32_t{8}); }),
             where +

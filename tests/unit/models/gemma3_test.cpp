@@ -169,8 +169,9 @@ TEST(Gemma3, WhatIsNotComputedIsRefused) {
   EXPECT_NE(refused("rope_parameters", {{kWindow, {{"rope_type", "linear"}, {"factor", 2.0}}}})
                 .find("\"rope_parameters.sliding_attention.rope_type\": expected default, found \"linear\""),
             std::string::npos);
-  EXPECT_NE(refused("rope_parameters", {{kFull, {{"rope_type", "yarn"}}}}).find("default, linear or llama3"),
-            std::string::npos);
+  EXPECT_NE(
+      refused("rope_parameters", {{kFull, {{"rope_type", "longrope"}}}}).find("default, linear, dynamic, yarn or"),
+      std::string::npos);
   EXPECT_NE(refused("sliding_window_pattern", 0).find("\"sliding_window_pattern\": expected a size"),
             std::string::npos);
 }

@@ -90,14 +90,53 @@ TEST_P(GgufNames, ThereAndBackIsTheSameModel) {
 INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
                          ::testing::Values("llama-tied", "llama-untied", "mistral", "qwen2-tied", "qwen3-tied",
                                            "qwen3-untied", "granite-tied", "granite-untied", "gemma2-tied",
-                                           "gemma3-tied"));
+                                           "gemma3-tied", "mixtral", "qwen2-moe-untied", "qwen3-moe-tied", "olmo2-tied",
+                                           "olmo2-untied", "smollm3-tied", "qwen3-yarn", "glm4-tied", "glm4-untied",
+                                           "phi3-tied", "phi3-untied", "olmo3-untied"));
 
-// The law of the tables: config -> GGUF -> config -> config.json loses no field.
+// A GGUF has no word for these.
+TEST_F(GgufNames, RopeScalingsThatCannotBeSaidAreRefused) {
+  const auto problem = [](const ScratchModel& model) {
+    checkpoint::ConvertOptions options;
+    const auto form = set_gguf_form(*model.open(), config_of(model), "tiny", options);
+    return form.ok() ? "" : form.error().line();
+  };
+  const ScratchModel yarn("llama-yarn");
+  EXPECT_NE(problem(yarn).find("expected one that a GGUF has a word for, with its numbers, found yarn"),
+            std::string::npos)
+      << problem(yarn);
+  // OLMo 3's files say what the formula gives.
+  const ScratchModel said("qwen3-yarn");
+  said.edit("config.json",
+            [](io::Json& json) { json["rope_parameters"]["attention_factor"] = 0.1 * std::log(4.0) + 1.0; });
+  EXPECT_EQ(problem(said), "");
+  said.edit("config.json", [](io::Json& json) { json["rope_parameters"]["attention_factor"] = 1.0; });
+  EXPECT_NE(problem(said).find("found yarn"), std::string::npos) << problem(said);
+  // Its borders have words.
+  said.edit("config.json", [](io::Json& json) {
+    json["rope_parameters"].erase("attention_factor");
+    json["rope_parameters"]["beta_fast"] = 12.0, json["rope_parameters"]["beta_slow"] = 2.0;
+  });
+  const ModelConfig back = read_config(CheckpointSource::open(to_gguf(said.path(), "f32")).value()).value();
+  EXPECT_EQ(rope_frequencies(back), rope_frequencies(config_of(said)));
+  const ScratchModel dynamic("llama-untied");
+  dynamic.edit("config.json", [](io::Json& json) {
+    json["rope_parameters"] = {{"rope_type", "dynamic"}, {"rope_theta", 10000.0}, {"factor", 4.0}};
+  });
+  EXPECT_NE(problem(dynamic).find("found dynamic"), std::string::npos) << problem(dynamic);
+}
+
+// The law of the tables: config -> GGUF -> config loses no field, nor does what positions turn by.
 TEST_P(GgufNames, EveryFieldSurvivesAGguf) {
   const auto original = CheckpointSource::open(golden(GetParam())).value();
   const ModelConfig config = read_config(original).value();
   const ModelConfig back = read_config(CheckpointSource::open(to_gguf(golden(GetParam()), "f32")).value()).value();
   EXPECT_EQ(back.architecture, config.architecture);
+  const auto turns = rope_frequencies(config);
+  const auto turns_back = rope_frequencies(back);
+  ASSERT_EQ(turns_back.size(), turns.size());
+  for (std::size_t i = 0; i < turns.size(); ++i) EXPECT_NEAR(turns_back[i], turns[i], 1e-6 * turns[i]) << i;
+  EXPECT_NEAR(rope_amplitude(back), rope_amplitude(config), 1e-6);
   for (const Field& field : find_architecture(config.architecture)->fields) {
     const std::string key = field.gguf;
     if (key == kImplied || key.starts_with("tokenizer.")) continue;  // the vocabulary writes those

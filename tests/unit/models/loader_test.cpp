@@ -142,5 +142,23 @@ TEST_F(HeldIn, ACopyOfWhatCouldBeMappedIsTold) {
   EXPECT_TRUE(load(scratch_ / "large", {.is_master = [](const std::string&) { return true; }})->notes.empty());
 }
 
+// transformers would change the frequencies there.
+TEST(Loader, DynamicRopeEndsWithTheContext) {
+  const ScratchModel model("llama-untied");
+  model.edit("config.json", [](io::Json& json) {
+    json["rope_parameters"] = {{"rope_type", "dynamic"}, {"rope_theta", 10000.0}, {"factor", 4.0}};
+  });
+  LoadOptions options;
+  options.max_positions = 512;
+  EXPECT_TRUE(load_scratch(model, options).ok());
+  options.max_positions = 513;
+  const auto loaded = load_scratch(model, options);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(
+      loaded.error().line(),
+      "this model's context is 512 tokens, and the run would take 513, where its rope_type, dynamic, changes what "
+      "tern computes; choose a shorter --max_length.");
+}
+
 }  // namespace
 }  // namespace tern::models

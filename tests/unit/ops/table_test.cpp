@@ -106,6 +106,16 @@ TEST(Check, BlocksMustBeWhole) {
             std::string::npos);
 }
 
+TEST(Check, IntegersAreContiguous) {
+  std::vector<TensorDesc> args(TERN_GATHER_ROWS_NUM_ARGS, absent_desc());
+  args[TERN_GATHER_ROWS_X] = make_desc(TERN_F32, {5, 2});
+  args[TERN_GATHER_ROWS_INDEX] = make_desc(TERN_I32, {3});
+  args[TERN_GATHER_ROWS_Y] = make_desc(TERN_F32, {3, 2});
+  EXPECT_EQ(check_call(TERN_OP_GATHER_ROWS, args, {}, 0), "");
+  args[TERN_GATHER_ROWS_INDEX].strides[0] = 2;
+  EXPECT_NE(check_call(TERN_OP_GATHER_ROWS, args, {}, 0).find("expected contiguous integers"), std::string::npos);
+}
+
 TEST(Check, ACapIsAboveZero) {
   const std::vector<TensorDesc> args(TERN_SOFTCAP_NUM_ARGS, make_desc(TERN_F32, {2, 3}));
   const auto check = [&](float cap) {

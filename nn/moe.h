@@ -1,0 +1,32 @@
+// Mixtures of experts in place of a feed-forward layer (Shazeer et al., "Outrageously Large Neural Networks", 2017;
+// Jiang et al., "Mixtral of Experts", 2024).
+#pragma once
+
+#include <string>
+
+#include "nn/context.h"
+
+namespace tern::nn {
+
+struct MoeConfig {
+  std::int64_t experts = 0;
+  std::int64_t top_k = 0;   // experts that each token goes to
+  bool sigmoid = false;     // scores: softmax over the experts, or the sigmoid of each
+  bool normalise = false;   // a token's weights add up to `scale`
+  float scale = 1.0F;       // of the weights
+  std::int32_t groups = 1;  // of experts, of which a token takes the best `top_groups` by their `group_top` best
+  std::int32_t top_groups = 1;
+  std::int32_t group_top = 1;
+  tern_act act = TERN_ACT_SILU;
+  bool shared = false;        // one more expert that every token goes to
+  bool shared_gated = false;  // its output times a sigmoid of its own
+};
+
+// Sum of weight * down(act(gate(x)) * up(x)) over each token's experts: [tokens, hidden] -> [tokens, hidden]. Under
+// `module`: "gate.weight" [experts, hidden] (the router, whose product is fp32, so that rounding chooses no expert),
+// "gate.e_score_correction_bias" [experts] where the model has one, "experts.{gate_proj,up_proj}.weight" [experts,
+// inner, hidden], "experts.down_proj.weight" [experts, hidden, inner], all experts in one tensor; and the gated mlp
+// "shared_expert" with "shared_expert_gate.weight" [1, hidden].
+Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x);
+
+}  // namespace tern::nn
