@@ -29,6 +29,7 @@ struct Tally {
   int found = 0;
   std::vector<std::string> survivors;
   std::set<std::string> unmade;
+  std::set<std::string> unchanged;  // in one dtype: the mistake changed nothing on this processor
 };
 
 // `only`: mistakes by name; empty: all.
@@ -55,7 +56,10 @@ void try_kernels(const std::shared_ptr<const accel::Backend>& sound, const ops::
           return v.in == dtype && mutant::shows(op, mistake, v);
         };
         const conformance::OpReport report = conformance::test_op(bench, spec.id, options);
-        if (mutant::times_made() == 0) continue;
+        if (mutant::times_made() == 0) {
+          tally.unchanged.insert(cat(name, " in ", dtype_name(dtype)));
+          continue;
+        }
         made = true;
         ++tally.made;
         if (report.findings.empty()) {
@@ -242,6 +246,7 @@ int run(int argc, char** argv) {
     std::cout << "could not be made: " << name << "\n";
     ++bad;
   }
+  for (const std::string& name : tally.unchanged) equivalent.erase(name);
   for (const std::string& name : equivalent) {
     if (!wanted.empty()) break;
     std::cout << "listed, but made and found: " << name << "\n";
