@@ -25,6 +25,7 @@ void require_countable(const ModelConfig& config, const std::string& file) {
 std::int64_t ModelConfig::num_parameters() const {
   std::int64_t total = 0;
   for (const auto& spec : find_architecture(architecture)->parameters(*this)) {
+    if (spec.is_buffer) continue;
     std::int64_t elements = 1;
     for (const std::int64_t size : spec.shape) elements *= size;
     total += elements;

@@ -72,7 +72,7 @@ struct ModelConfig {
     if (value == nullptr) throw std::logic_error("the architecture's table has no such field: " + key);
     return *value;
   }
-  // Elements of the architecture's parameters.
+  // Elements of the architecture's parameters, without buffers.
   [[nodiscard]] std::int64_t num_parameters() const;
 };
 

@@ -46,7 +46,9 @@ struct Field {
   Default otherwise;
   Law law = nullptr;
   GgufTensorSays tensor = {};
-  const char* also = "";  // another key of config.json for the same field, as older or newer files have it
+  const char* also = "";       // another key of config.json for the same field, as older or newer files have it
+  const char* gguf_less = "";  // another key of the metadata, whose number is taken off: a GGUF counts layers that only
+                               // speculation reads among the others
 };
 inline constexpr const char* kImplied = "-";
 // By its text: equal literals need not lie in one place.

@@ -27,7 +27,7 @@ std::vector<std::string> unknown_keys(const checkpoint::Gguf& gguf, const Archit
     if (!key.starts_with(prefix)) continue;
     const std::string last = key.substr(prefix.size());
     const bool known = std::any_of(architecture.fields.begin(), architecture.fields.end(),
-                                   [&](const Field& field) { return last == field.gguf; });
+                                   [&](const Field& field) { return last == field.gguf || last == field.gguf_less; });
     if (!known && !is_rope_gguf_key(last) && !gguf_key_has_no_effect(last)) unknown.push_back(key);
   }
   return unknown;
@@ -118,7 +118,13 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
     if (field.tensor.what != GgufTensorSays::What::nothing) {
       set_field(config, field, said_by_tensor(source, field.tensor));
     } else if (has_key && gguf.find(key) != nullptr) {
-      set_field(config, field, typed(gguf, key, field_type(field)));
+      FieldValue value = typed(gguf, key, field_type(field));
+      if (*field.gguf_less != '\0') {
+        auto& count = std::get<std::int64_t>(value);
+        const std::int64_t less = gguf.integer_or(full_key(architecture, field.gguf_less), 0).value();
+        count = less >= 0 && less <= count ? count - less : 0;
+      }
+      set_field(config, field, std::move(value));
     } else {
       stand_in(config, field, field.otherwise.gguf, where);
     }

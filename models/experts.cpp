@@ -12,11 +12,42 @@ using Layers = std::vector<std::int64_t>;
 constexpr std::int64_t kMostExperts =
     1 << 20;  // of all layers: beyond it the list of their weights alone would fill memory
 
+constexpr const char* kRouted = "n_routed_experts";
+constexpr std::int64_t kGgufSigmoid = 2;  // llama.cpp's number of that gating function
+
 std::string are_layers(const ModelConfig& config, const FieldValue& value) {
   const auto& layers = std::get<Layers>(value);
   const bool fit = std::all_of(layers.begin(), layers.end(),
                                [&](std::int64_t layer) { return layer >= 0 && layer < config.num_hidden_layers; });
   return fit ? "" : cat("layers from 0 to ", config.num_hidden_layers - 1);
+}
+
+std::string is_routed_top_k(const ModelConfig& config, const FieldValue& value) {
+  const auto top_k = std::get<std::int64_t>(value);
+  const auto experts = config.own_field<std::int64_t>(kRouted);
+  return top_k >= 1 && top_k <= experts ? "" : cat("1 to ", experts, ", as many experts as there are");
+}
+
+// Each group is judged by its best two.
+std::string divides_experts(const ModelConfig& config, const FieldValue& value) {
+  const auto groups = std::get<std::int64_t>(value);
+  const auto experts = config.own_field<std::int64_t>(kRouted);
+  return groups >= 1 && experts % groups == 0 && (groups == 1 || experts / groups >= 2)
+             ? ""
+             : cat("a number of groups of at least two that divides ", experts, " experts");
+}
+
+std::string is_top_groups(const ModelConfig& config, const FieldValue& value) {
+  const auto chosen = std::get<std::int64_t>(value);
+  const auto groups = config.own_field<std::int64_t>("n_group");
+  const bool enough = chosen >= 1 && chosen <= groups &&
+                      chosen * config.own_field<std::int64_t>(kRouted) / groups >=
+                          config.own_field<std::int64_t>("num_experts_per_tok");
+  return enough ? "" : cat("1 to ", groups, " groups that hold num_experts_per_tok experts");
+}
+
+std::string is_sigmoid(const ModelConfig& /*config*/, const FieldValue& value) {
+  return std::get<std::int64_t>(value) == kGgufSigmoid ? "" : cat(kGgufSigmoid, ", the sigmoid");
 }
 
 }  // namespace
@@ -53,6 +84,65 @@ std::vector<Field> expert_fields(const ExpertDefaults& defaults) {
       {"decoder_sparse_step", "", size, otherwise(FieldValue(std::int64_t{1})), is_size},
       {"mlp_only_layers", "", none, otherwise(none, none), are_layers},
   };
+}
+
+std::vector<Field> routed_expert_fields(const RoutedExpertDefaults& defaults) {
+  const FieldValue size = std::int64_t{0};
+  const FieldValue one = std::int64_t{1};
+  const FieldValue sigmoid = kGgufSigmoid;
+  Field layers = {"num_hidden_layers", "block_count", &ModelConfig::num_hidden_layers, required(), is_layers};
+  layers.gguf_less = "nextn_predict_layers";
+  Field predicted = {"num_nextn_predict_layers", kImplied, size, otherwise(one, size), is_count};
+  predicted.also = "num_mtp_layers";
+  Field experts = {kRouted, "expert_count", size, required_in_gguf(defaults.n_routed_experts), is_experts};
+  experts.also = "num_local_experts";
+  return {
+      std::move(layers),
+      std::move(predicted),
+      std::move(experts),
+      {"num_experts_per_tok", "expert_used_count", size, required_in_gguf(defaults.num_experts_per_tok),
+       is_routed_top_k},
+      {"moe_intermediate_size", "expert_feed_forward_length", size, required_in_gguf(defaults.moe_intermediate_size),
+       is_size},
+      {"n_shared_experts", "expert_shared_count", size, required_in_gguf(std::int64_t{1}), is_count},
+      {"norm_topk_prob", "expert_weights_norm", FieldValue(false),
+       Default{FieldValue(true), {}, FieldValue(false), false}},
+      {"routed_scaling_factor", "expert_weights_scale", FieldValue(1.0), otherwise(FieldValue(1.0)), is_positive},
+      {"n_group", "expert_group_count", size, otherwise(one), divides_experts},
+      {"topk_group", "expert_group_used_count", size, otherwise(one), is_top_groups},
+      {"first_k_dense_replace", "leading_dense_block_count", size,
+       Default{FieldValue(defaults.first_k_dense_replace), {}, size, false}, is_count},
+      {"", "expert_gating_func", sigmoid, otherwise(sigmoid), is_sigmoid},
+  };
+}
+
+ExpertParameters routed_expert_parameters(const ModelConfig& config) {
+  const auto inner = config.own_field<std::int64_t>("moe_intermediate_size");
+  return {.experts = config.own_field<std::int64_t>(kRouted),
+          .inner = inner,
+          .shared_inner = inner * config.own_field<std::int64_t>("n_shared_experts"),
+          .shared = "shared_experts",
+          .correction_bias = true};
+}
+
+nn::MoeConfig routed_experts(const ModelConfig& config) {
+  const auto groups = config.own_field<std::int64_t>("n_group");
+  return {.experts = config.own_field<std::int64_t>(kRouted),
+          .top_k = config.own_field<std::int64_t>("num_experts_per_tok"),
+          .sigmoid = true,
+          .normalise = config.own_field<bool>("norm_topk_prob"),
+          .scale = static_cast<float>(config.own_field<double>("routed_scaling_factor")),
+          .groups = static_cast<std::int32_t>(groups),
+          .top_groups = static_cast<std::int32_t>(config.own_field<std::int64_t>("topk_group")),
+          .group_top = groups > 1 ? 2 : 1,
+          .shared = config.own_field<std::int64_t>("n_shared_experts") > 0 ? "shared_experts" : ""};
+}
+
+std::vector<bool> routed_layers(const ModelConfig& config) {
+  const auto dense = config.own_field<std::int64_t>("first_k_dense_replace");
+  std::vector<bool> sparse;
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) sparse.push_back(layer >= dense);
+  return sparse;
 }
 
 std::vector<bool> sparse_layers(const ModelConfig& config) {

@@ -5,6 +5,7 @@
 
 #include "models/config_fields.h"
 #include "models/parameters.h"
+#include "nn/moe.h"
 
 namespace tern::models {
 
@@ -18,6 +19,21 @@ struct ExpertDefaults {
   bool gguf_normalises;
 };
 [[nodiscard]] std::vector<Field> expert_fields(const ExpertDefaults& defaults);
+
+// Of DeepSeek-V3 and its relatives, whose experts the sigmoid of each chooses, and a bias that balances them:
+// n_routed_experts, num_experts_per_tok, moe_intermediate_size, n_shared_experts, norm_topk_prob,
+// routed_scaling_factor, n_group with topk_group, first_k_dense_replace and num_nextn_predict_layers.
+struct RoutedExpertDefaults {
+  std::int64_t n_routed_experts;
+  std::int64_t num_experts_per_tok;
+  std::int64_t moe_intermediate_size;
+  std::int64_t first_k_dense_replace;
+};
+[[nodiscard]] std::vector<Field> routed_expert_fields(const RoutedExpertDefaults& defaults);
+[[nodiscard]] ExpertParameters routed_expert_parameters(const ModelConfig& config);
+[[nodiscard]] nn::MoeConfig routed_experts(const ModelConfig& config);
+// For each layer whether it has experts: all but the first first_k_dense_replace.
+[[nodiscard]] std::vector<bool> routed_layers(const ModelConfig& config);
 
 // For each layer whether it has experts: every decoder_sparse_step-th, but those of mlp_only_layers.
 [[nodiscard]] std::vector<bool> sparse_layers(const ModelConfig& config);

@@ -24,35 +24,6 @@ std::string is_share(const ModelConfig& /*config*/, const FieldValue& value) {
   return share >= 0 && share < 1 ? "" : "a share from 0 to below 1";
 }
 
-std::vector<Field> fields() {
-  const FieldValue one = 1.0;
-  return with_fields(
-      decoder_fields({.num_key_value_heads = otherwise(as_many_as_heads),
-                      .head_dim = otherwise(hidden_over_heads),
-                      .max_position_embeddings = 2048,
-                      .bos_token_id = std::int64_t{1},
-                      .eos_token_ids = std::vector<std::int64_t>{2}}),
-      {{"attention_bias",
-        "",
-        &ModelConfig::attention_bias,
-        otherwise(FieldValue(false)),
-        nullptr,
-        {GgufTensorSays::What::present, "blk.0.attn_q.bias"}},
-       {"mlp_bias",
-        "",
-        &ModelConfig::mlp_bias,
-        otherwise(FieldValue(false)),
-        nullptr,
-        {GgufTensorSays::What::present, "blk.0.ffn_up.bias"}},
-       {"embedding_multiplier", "embedding_scale", one, otherwise(one), is_positive},
-       {"attention_multiplier", "attention.scale", one, Default{one, {}, one_over_root_of_head, false}, is_positive},
-       {"residual_multiplier", "residual_scale", one, otherwise(one), is_positive},
-       {"logits_scaling", "logit_scale", one, required_in_gguf(one), is_positive},
-       {"attention_dropout", kImplied, FieldValue(0.0), otherwise(FieldValue(0.0)), is_share},  // in training alone
-       // llama.cpp's switch of rotary positions for this architecture.
-       {"", "rope.scaling.finetuned", FieldValue(true), otherwise(FieldValue(true)), is_rotated}});
-}
-
 std::vector<ParameterSpec> parameters(const ModelConfig& config) {
   return decoder_parameters(config, {.qkv_bias = config.attention_bias,
                                      .output_bias = config.attention_bias,
@@ -69,6 +40,38 @@ void require_no_dropout(const ModelConfig& config) {
 }
 
 nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  return granite_hidden_states(context, config, inputs, [&](const std::string& module, nn::Value x) {
+    return nn::gated_mlp(context, module + ".mlp", x);
+  });
+}
+
+}  // namespace
+
+std::vector<Field> granite_fields() {
+  const FieldValue one = 1.0;
+  return with_fields(
+      decoder_fields({.num_key_value_heads = otherwise(as_many_as_heads),
+                      .head_dim = otherwise(hidden_over_heads),
+                      .max_position_embeddings = 2048,
+                      .bos_token_id = std::int64_t{1},
+                      .eos_token_ids = std::vector<std::int64_t>{2}}),
+      {{"attention_bias",
+        "",
+        &ModelConfig::attention_bias,
+        otherwise(FieldValue(false)),
+        nullptr,
+        {GgufTensorSays::What::present, "blk.0.attn_q.bias"}},
+       {"embedding_multiplier", "embedding_scale", one, otherwise(one), is_positive},
+       {"attention_multiplier", "attention.scale", one, Default{one, {}, one_over_root_of_head, false}, is_positive},
+       {"residual_multiplier", "residual_scale", one, otherwise(one), is_positive},
+       {"logits_scaling", "logit_scale", one, required_in_gguf(one), is_positive},
+       {"attention_dropout", kImplied, FieldValue(0.0), otherwise(FieldValue(0.0)), is_share},  // in training alone
+       // llama.cpp's switch of rotary positions for this architecture.
+       {"", "rope.scaling.finetuned", FieldValue(true), otherwise(FieldValue(true)), is_rotated}});
+}
+
+nn::Value granite_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
+                                const GraniteMlp& mlp) {
   if (context.options().training) require_no_dropout(config);
   const nn::AttentionConfig attention{.heads = config.num_attention_heads,
                                       .kv_heads = config.num_key_value_heads,
@@ -80,8 +83,7 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
     x.add(nn::attention(context, module + ".self_attn", attention, inputs,
                         nn::norm(context, module + ".input_layernorm", eps, x)),
           residual);
-    x.add(nn::gated_mlp(context, module + ".mlp", nn::norm(context, module + ".post_attention_layernorm", eps, x)),
-          residual);
+    x.add(mlp(module, nn::norm(context, module + ".post_attention_layernorm", eps, x)), residual);
   };
   return nn::decoder(context,
                      {.layers = config.num_hidden_layers,
@@ -90,25 +92,28 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
                      inputs, layer);
 }
 
-nn::Head head(const ModelConfig& config) {
+nn::Head granite_head(const ModelConfig& config) {
   nn::Head head = tied_or_own_head(config);
   head.scale = static_cast<float>(1.0 / config.own_field<double>("logits_scaling"));
   return head;
 }
 
-}  // namespace
-
 Architecture granite_architecture() {
   return {.name = "GraniteForCausalLM",
           .model_type = "granite",
           .gguf = "granite",
-          .fields = fields(),
+          .fields = with_fields(granite_fields(), {{"mlp_bias",
+                                                    "",
+                                                    &ModelConfig::mlp_bias,
+                                                    otherwise(FieldValue(false)),
+                                                    nullptr,
+                                                    {GgufTensorSays::What::present, "blk.0.ffn_up.bias"}}}),
           .gguf_rope_factors = true,
           .parameters = parameters,
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
           .cache_specs = even_caches,
-          .head = head};
+          .head = granite_head};
 }
 
 }  // namespace tern::models

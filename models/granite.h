@@ -2,10 +2,19 @@
 // parametrisation, on the embedding, the scores of attention, each branch and the logits.
 #pragma once
 
+#include <functional>
+
 #include "models/registry.h"
 
 namespace tern::models {
 
 [[nodiscard]] Architecture granite_architecture();
+
+// What Granite's other architectures share with it; `mlp` is the second branch of the layer of that name.
+[[nodiscard]] std::vector<Field> granite_fields();
+using GraniteMlp = std::function<nn::Value(const std::string& layer, nn::Value x)>;
+[[nodiscard]] nn::Value granite_hidden_states(nn::Context& context, const ModelConfig& config,
+                                              const nn::TokenInputs& inputs, const GraniteMlp& mlp);
+[[nodiscard]] nn::Head granite_head(const ModelConfig& config);
 
 }  // namespace tern::models

@@ -136,7 +136,7 @@ class Loader {
 
   void load(const Stored& stored) {
     const bool is_master = options_.is_master && options_.is_master(stored.spec->name);
-    const tern_dtype dtype = is_master ? TERN_F32 : options_.dtype;
+    const tern_dtype dtype = is_master || stored.spec->is_buffer ? TERN_F32 : options_.dtype;
     const bool may_stay = is_present(stored.desc) && !is_master;
     if (may_stay && (stored.is_plain ? stored.desc.dtype == dtype : multiplies(stored))) return place(stored);
     const std::uint64_t bytes = load_rounded(stored, dtype);
@@ -269,6 +269,11 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     ParameterReader reader(*model.source);
     reader.require_all(specs, model.config);
     model.notes = load_parameters(specs, reader, model.source, *model.store, options).value();
+    const auto tensors = model.source->tensors();
+    if (std::any_of(tensors.begin(), tensors.end(),
+                    [&](const auto& tensor) { return is_of_prediction_layers(tensor.name, model.config); })) {
+      model.notes.emplace_back("the layers that predict further tokens are left out: nothing here reads them");
+    }
     const std::int64_t context = model.config.max_position_embeddings;
     const std::int64_t rows = options.max_positions > 0 ? options.max_positions : context;
     if (model.config.rope_scaling == RopeScaling::dynamic && rows > context) {

@@ -1,6 +1,7 @@
 #include "models/parameters.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/strings.h"
 
@@ -49,22 +50,34 @@ void ParameterList::linear(const std::string& module, const std::string& gguf, c
 
 void ParameterList::experts(const std::string& module, const std::string& block, const std::string& gguf,
                             std::int64_t hidden, const ExpertParameters& shape) {
-  add(module + ".gate.weight", {shape.experts, hidden}, gguf + ".ffn_gate_inp.weight").hugging_face.tensors = {
-      block + ".gate.weight"};
+  const std::string router = cat(module, ".", shape.router);
+  add(router + ".weight", {shape.experts, hidden}, gguf + ".ffn_gate_inp.weight").hugging_face.tensors = {
+      block + (shape.is_fused ? ".router.layer.weight" : ".gate.weight")};
+  if (shape.correction_bias) {
+    ParameterSpec& bias = add(router + ".e_score_correction_bias", {shape.experts}, gguf + ".exp_probs_b.bias");
+    bias.hugging_face.tensors = {block + ".gate.e_score_correction_bias"};
+    bias.is_buffer = true;
+  }
   const auto stack = [&](const std::string& name, const std::string& theirs, const std::string& one,
-                         std::vector<std::int64_t> sizes) {
+                         std::vector<std::int64_t> sizes) -> ParameterSource& {
     ParameterSpec& spec = add(module + ".experts." + name + ".weight", std::move(sizes), gguf + one + ".weight");
     spec.hugging_face.tensors.clear();
-    spec.hugging_face.is_stack = true;
-    for (std::int64_t e = 0; e < shape.experts; ++e) {
+    spec.hugging_face.is_stack = !shape.is_fused;
+    for (std::int64_t e = 0; e < shape.experts && !shape.is_fused; ++e) {
       spec.hugging_face.tensors.push_back(cat(block, ".experts.", e, ".", theirs, ".weight"));
     }
+    return spec.hugging_face;
   };
-  stack("gate_proj", shape.gate, ".ffn_gate_exps", {shape.experts, shape.inner, hidden});
-  stack("up_proj", shape.up, ".ffn_up_exps", {shape.experts, shape.inner, hidden});
-  stack("down_proj", shape.down, ".ffn_down_exps", {shape.experts, hidden, shape.inner});
+  ParameterSource& gate = stack("gate_proj", shape.gate, ".ffn_gate_exps", {shape.experts, shape.inner, hidden});
+  if (shape.is_fused) gate = {.tensors = {block + ".input_linear.weight"}, .tensor_rows = 2 * shape.inner};
+  ParameterSource& up = stack("up_proj", shape.up, ".ffn_up_exps", {shape.experts, shape.inner, hidden});
+  if (shape.is_fused) {
+    up = {.tensors = {block + ".input_linear.weight"}, .first_row = shape.inner, .tensor_rows = 2 * shape.inner};
+  }
+  ParameterSource& down = stack("down_proj", shape.down, ".ffn_down_exps", {shape.experts, hidden, shape.inner});
+  if (shape.is_fused) down = {.tensors = {block + ".output_linear.weight"}};
   if (shape.shared_inner == 0) return;
-  const std::string shared = module + ".shared_expert";
+  const std::string shared = module + "." + shape.shared;
   linear(shared + ".gate_proj", gguf + ".ffn_gate_shexp", {shape.shared_inner, hidden});
   linear(shared + ".up_proj", gguf + ".ffn_up_shexp", {shape.shared_inner, hidden});
   linear(shared + ".down_proj", gguf + ".ffn_down_shexp", {hidden, shape.shared_inner});
@@ -105,10 +118,11 @@ std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config, const D
       if (options.input_norms) list.norm(module + ".pre_feedforward_layernorm", gguf + ".ffn_norm", hidden, added);
       list.norm(module + ".post_feedforward_layernorm", gguf + ".post_ffw_norm", hidden, added);
     } else {
-      list.norm(module + ".post_attention_layernorm", gguf + ".ffn_norm", hidden, added);
+      list.norm(module + ".post_attention_layernorm", cat(gguf, ".", options.gguf_mlp_norm), hidden, added);
     }
     if (!options.sparse_layers.empty() && options.sparse_layers[static_cast<std::size_t>(layer)]) {
-      list.experts(module + ".mlp", cat(module, ".", options.experts.block), gguf, hidden, options.experts);
+      list.experts(cat(module, ".", options.experts.module), cat(module, ".", options.experts.block), gguf, hidden,
+                   options.experts);
       continue;
     }
     list.linear(module + ".mlp.gate_proj", gguf + ".ffn_gate", {wide, hidden, options.mlp_bias});
@@ -120,9 +134,21 @@ std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config, const D
   return list.take();
 }
 
+bool is_of_prediction_layers(const std::string& tensor, const ModelConfig& config) {
+  if (!config.own.contains("num_nextn_predict_layers")) return false;
+  for (const std::string_view prefix : {"model.layers.", "blk."}) {
+    if (!tensor.starts_with(prefix)) continue;
+    std::int64_t layer = -1;
+    (void)std::from_chars(tensor.data() + prefix.size(), tensor.data() + tensor.size(), layer);
+    return layer >= config.num_hidden_layers;
+  }
+  return false;
+}
+
 bool is_needless(const checkpoint::CheckpointSource& source, const std::string& tensor, const ModelConfig& config) {
   if (tensor == "rope_freqs.weight" || tensor.ends_with(".rotary_emb.inv_freq")) return true;
   if (config.tie_word_embeddings && tensor == "lm_head.weight") return true;
+  if (is_of_prediction_layers(tensor, config)) return true;
   const checkpoint::SourceTensor* stored = tensor.ends_with(".bias") ? source.find(tensor) : nullptr;
   return stored != nullptr &&
          std::all_of(stored->bytes.begin(), stored->bytes.end(), [](std::byte each) { return each == std::byte{0}; });

@@ -35,6 +35,7 @@ struct ParameterSpec {
   ParameterSource hugging_face;
   ParameterSource gguf;
   bool is_linear = false;  // weight of a linear layer that an adapter can sit on: what `all-linear` means
+  bool is_buffer = false;  // held in fp32, and no training changes it
   bool is_bias = false;  // rows are its elements, whatever its rank: the biases of several experts are [experts, rows]
 };
 
@@ -49,14 +50,20 @@ enum class Form { hugging_face, gguf };
 // A mixture of experts in a decoder's layers.
 struct ExpertParameters {
   std::int64_t experts = 0;
-  std::int64_t inner = 0;         // features of each expert between its products
-  std::int64_t shared_inner = 0;  // of the expert that every token goes to; 0: there is none
-  bool shared_gated = false;      // it has a gate of its own
-  // What a Hugging Face directory calls the layer's block, and each expert's projections.
+  std::int64_t inner = 0;                // features of each expert between its products
+  std::int64_t shared_inner = 0;         // of the expert that every token goes to; 0: there is none
+  std::string shared = "shared_expert";  // what that one is called
+  bool shared_gated = false;             // it has a gate of its own
+  bool correction_bias = false;          // the choice of experts has a bias, gate.e_score_correction_bias
+  std::string module = "mlp";            // what the layer's block is called,
+  std::string router = "gate";           // and its router
+  // What a Hugging Face directory calls the block, and each expert's projections.
   std::string block = "mlp";
   std::string gate = "gate_proj";
   std::string up = "up_proj";
   std::string down = "down_proj";
+  bool is_fused = false;  // or all experts' gates and ups, one over the other, are input_linear, and their downs
+                          // output_linear; and the router is router.layer
 };
 
 // Makes the list as a model's file reads: module by module. What differs from the plain case is said of the spec that
@@ -76,8 +83,8 @@ class ParameterList {
   };
   // "<module>.weight" [out, in] and, with a bias, "<module>.bias" [out].
   void linear(const std::string& module, const std::string& gguf, const Linear& shape);
-  // A router and its experts (nn/moe.h) under `module`, whose tensors a Hugging Face directory has under `block`, each
-  // expert's apart, and a GGUF all experts' of a kind in one.
+  // A router and its experts (nn/moe.h) under `module`, whose tensors a Hugging Face directory has under `block`, and a
+  // GGUF all experts' of a kind in one.
   void experts(const std::string& module, const std::string& block, const std::string& gguf, std::int64_t hidden,
                const ExpertParameters& shape);
   // The output projection, "<module>.weight" [vocab, hidden]; no adapter sits on it.
@@ -95,12 +102,13 @@ struct DecoderParameters {
   bool qkv_bias = false;
   bool output_bias = false;  // of o_proj
   bool mlp_bias = false;
-  nn::QkNorm qk_norm = nn::QkNorm::none;  // q_norm and k_norm
-  bool branch_norms = false;              // a norm after attention and one after the mlp, too
-  bool input_norms = true;                // norms before attention and the mlp
-  bool gguf_interleaved = false;          // rows of q_proj and k_proj, as above
-  float gguf_norm_added = 0;              // ParameterSource::added of every norm in a GGUF
-  std::vector<bool> sparse_layers = {};   // which layers have experts in place of the mlp; empty: none
+  nn::QkNorm qk_norm = nn::QkNorm::none;   // q_norm and k_norm
+  bool branch_norms = false;               // a norm after attention and one after the mlp, too
+  bool input_norms = true;                 // norms before attention and the mlp
+  bool gguf_interleaved = false;           // rows of q_proj and k_proj, as above
+  float gguf_norm_added = 0;               // ParameterSource::added of every norm in a GGUF
+  std::string gguf_mlp_norm = "ffn_norm";  // the norm before the mlp in a GGUF
+  std::vector<bool> sparse_layers = {};    // which layers have experts in place of the mlp; empty: none
   ExpertParameters experts = {};
 };
 // embed_tokens; layers of input_layernorm, self_attn, post_attention_layernorm and a gated mlp; norm; an untied
@@ -109,8 +117,12 @@ struct DecoderParameters {
 [[nodiscard]] std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config,
                                                             const DecoderParameters& options);
 
+// A tensor of layers beyond the model's own, which predict further tokens for speculation (DeepSeek-V3's multi-token
+// prediction): "model.layers.<n>." or "blk.<n>." of an architecture that has the field num_nextn_predict_layers.
+[[nodiscard]] bool is_of_prediction_layers(const std::string& tensor, const ModelConfig& config);
+
 // Tensors that some exporters write and no computation reads: what the configuration was read from, a tied head's copy,
-// a bias of nothing but zeros (AutoGPTQ writes them) where the architecture has none.
+// a bias of nothing but zeros (AutoGPTQ writes them) where the architecture has none; and layers of prediction.
 [[nodiscard]] bool is_needless(const checkpoint::CheckpointSource& source, const std::string& tensor,
                                const ModelConfig& config);
 

@@ -50,7 +50,7 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
   const nn::MoeConfig moe{.experts = config.own_field<std::int64_t>("num_experts"),
                           .top_k = config.own_field<std::int64_t>("num_experts_per_tok"),
                           .normalise = config.own_field<bool>("norm_topk_prob"),
-                          .shared = true,
+                          .shared = "shared_expert",
                           .shared_gated = true};
   const std::vector<bool> sparse = sparse_layers(config);
   const double eps = config.rms_norm_eps;

@@ -7,7 +7,9 @@
 #include "models/gemma2.h"
 #include "models/gemma3.h"
 #include "models/glm4.h"
+#include "models/glm4_moe.h"
 #include "models/granite.h"
+#include "models/granite_moe.h"
 #include "models/llama.h"
 #include "models/mistral.h"
 #include "models/mixtral.h"
@@ -28,10 +30,11 @@ namespace {
 // Where several share a name in GGUF, the one that knows fewer fields stands first.
 const auto& table() {
   static const std::array rows = {
-      llama_architecture(),     mistral_architecture(),   qwen2_architecture(),  qwen3_architecture(),
-      granite_architecture(),   gemma2_architecture(),    gemma3_architecture(), mixtral_architecture(),
-      qwen2_moe_architecture(), qwen3_moe_architecture(), olmo2_architecture(),  smollm3_architecture(),
-      glm4_architecture(),      phi3_architecture(),      olmo3_architecture(),
+      llama_architecture(),       mistral_architecture(),   qwen2_architecture(),  qwen3_architecture(),
+      granite_architecture(),     gemma2_architecture(),    gemma3_architecture(), mixtral_architecture(),
+      qwen2_moe_architecture(),   qwen3_moe_architecture(), olmo2_architecture(),  smollm3_architecture(),
+      glm4_architecture(),        phi3_architecture(),      olmo3_architecture(),  glm4_moe_architecture(),
+      granite_moe_architecture(),
   };
   return rows;
 }

@@ -24,6 +24,11 @@ std::vector<const ParameterSpec*> specs_of(const StoredTensor& tensor) {
   return specs;
 }
 
+// A buffer keeps its precision.
+tern_dtype written_dtype(const StoredTensor& tensor, tern_dtype dtype) {
+  return tensor.rows.front().spec->is_buffer ? TERN_F32 : dtype;
+}
+
 }  // namespace
 
 void write_weights(std::span<const ParameterSpec> specs, const std::filesystem::path& directory,
@@ -32,7 +37,8 @@ void write_weights(std::span<const ParameterSpec> specs, const std::filesystem::
   std::vector<checkpoint::TensorSpec> tensors;
   std::int64_t total = 0;
   for (const StoredTensor& tensor : stored) {
-    tensors.push_back({tensor.name, std::string(dtype_info(options.dtype).safetensors), tensor.shape});
+    const tern_dtype dtype = written_dtype(tensor, options.dtype);
+    tensors.push_back({tensor.name, std::string(dtype_info(dtype).safetensors), tensor.shape});
     total += elements(tensor);
   }
   checkpoint::SafetensorsWriteOptions write;
@@ -51,7 +57,7 @@ void write_weights(std::span<const ParameterSpec> specs, const std::filesystem::
                                          std::span(values).subspan(static_cast<std::size_t>(begin * width),
                                                                    static_cast<std::size_t>((end - begin) * width)));
                       });
-    writer.write(tensor.name, rounded(values, options.dtype)).value();
+    writer.write(tensor.name, rounded(values, written_dtype(tensor, options.dtype))).value();
     done += elements(tensor);
     if (options.progress) options.progress(static_cast<std::uint64_t>(done), static_cast<std::uint64_t>(total));
   }

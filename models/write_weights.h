@@ -12,7 +12,7 @@
 namespace tern::models {
 
 struct WriteWeightsOptions {
-  tern_dtype dtype = TERN_F32;  // of all tensors; each number is rounded once
+  tern_dtype dtype = TERN_F32;  // of all tensors but buffers, which are fp32; each number is rounded once
   std::uint64_t max_shard_size = 5'000'000'000;
   // Told of the parameters that the next tensor is made of, before their rows are asked for.
   std::function<void(const std::vector<const ParameterSpec*>& specs)> begin;

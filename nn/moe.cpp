@@ -13,7 +13,8 @@ namespace tern::nn {
 namespace {
 
 ops::MoeRoute route(Context& context, const std::string& module, const MoeConfig& config, Value x) {
-  const Value logits = product(context, x, context.weight(module + ".gate.weight"), {}, TERN_F32, TERN_COMPUTE_F32);
+  const std::string router = module + "." + config.router;
+  const Value logits = product(context, x, context.weight(router + ".weight"), {}, TERN_F32, TERN_COMPUTE_F32);
   ops::MoeRouteOptions options;
   options.top_k = config.top_k;
   options.sigmoid = config.sigmoid;
@@ -22,7 +23,7 @@ ops::MoeRoute route(Context& context, const std::string& module, const MoeConfig
   options.groups = config.groups;
   options.top_groups = config.top_groups;
   options.group_top = config.group_top;
-  const std::string bias = module + ".gate.e_score_correction_bias";
+  const std::string bias = router + ".e_score_correction_bias";
   if (context.has(bias)) options.bias = context.weight(bias);
   options.needs = context.options().needs;
   return ops::moe_route(context.graph(), logits, options);
@@ -38,9 +39,10 @@ Value expert_product(Context& context, const std::string& module, Value x, Value
 }
 
 Value shared_expert(Context& context, const std::string& module, const MoeConfig& config, Value x) {
-  const Value y = gated_mlp(context, module + ".shared_expert", x, config.act);
+  const std::string shared = module + "." + config.shared;
+  const Value y = gated_mlp(context, shared, x, config.act);
   if (!config.shared_gated) return y;
-  const Value gate = linear(context, module + ".shared_expert_gate", x);  // [rows, 1]
+  const Value gate = linear(context, shared + "_gate", x);  // [rows, 1]
   TensorDesc wide = context.graph().desc(y);
   wide.dtype = context.graph().desc(gate).dtype;
   wide.strides[0] = 1;
@@ -74,7 +76,7 @@ Value moe(Context& context, const std::string& module, const MoeConfig& config, 
   combine.weights = weights;
   combine.out = build.activations;
   combine.needs = build.needs;
-  if (config.shared) combine.into = shared_expert(context, module, config, x);
+  if (!config.shared.empty()) combine.into = shared_expert(context, module, config, x);
   return ops::moe_combine(graph, down, places, combine);
 }
 

@@ -18,15 +18,17 @@ struct MoeConfig {
   std::int32_t top_groups = 1;
   std::int32_t group_top = 1;
   tern_act act = TERN_ACT_SILU;
-  bool shared = false;        // one more expert that every token goes to
-  bool shared_gated = false;  // its output times a sigmoid of its own
+  std::string router = "gate";  // its name
+  std::string shared;           // the name of one more expert that every token goes to; empty: there is none
+  bool shared_gated = false;    // its output times a sigmoid of its own
 };
 
 // Sum of weight * down(act(gate(x)) * up(x)) over each token's experts: [tokens, hidden] -> [tokens, hidden]. Under
-// `module`: "gate.weight" [experts, hidden] (the router, whose product is fp32, so that rounding chooses no expert),
-// "gate.e_score_correction_bias" [experts] where the model has one, "experts.{gate_proj,up_proj}.weight" [experts,
+// `module`: "<router>.weight" [experts, hidden] (the router, whose product is fp32, so that rounding chooses no
+// expert),
+// "<router>.e_score_correction_bias" [experts] where the model has one, "experts.{gate_proj,up_proj}.weight" [experts,
 // inner, hidden], "experts.down_proj.weight" [experts, hidden, inner], all experts in one tensor; and the gated mlp
-// "shared_expert" with "shared_expert_gate.weight" [1, hidden].
+// `shared` with "<shared>_gate.weight" [1, hidden].
 Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x);
 
 }  // namespace tern::nn

@@ -17,6 +17,7 @@ bool is_model_dtype(std::optional<tern_dtype> dtype) {
 std::optional<tern_dtype> shared_dtype(const models::ModelConfig& config, const checkpoint::CheckpointSource& source) {
   std::set<tern_dtype> dtypes;
   for (const auto& spec : models::find_architecture(config.architecture)->parameters(config)) {
+    if (spec.is_buffer) continue;
     for (const std::string& name : models::source_in(spec, models::form_of(source)).tensors) {
       const auto* tensor = source.find(name);
       if (tensor != nullptr && is_model_dtype(tensor->storage.dtype)) dtypes.insert(*tensor->storage.dtype);

@@ -31,7 +31,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 import transformers
 from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
-                          Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM,
+                          Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, LlamaConfig, LlamaForCausalLM,
                           MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
@@ -169,6 +169,26 @@ MODELS = {
         rope_parameters={"full_attention": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
                                             "original_max_position_embeddings": 128},
                          "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})),
+    # Experts in groups after a dense layer, weights that add up to a factor; half of each head is turned, after its norm.
+    "glm4-moe-untied": lambda: Glm4MoeForCausalLM(Glm4MoeConfig(
+        **{**SMALL, "num_hidden_layers": 3}, num_key_value_heads=2, head_dim=16, tie_word_embeddings=False,
+        pad_token_id=0, use_qk_norm=True, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=24,
+        n_shared_experts=1, n_group=4, topk_group=2, routed_scaling_factor=2.5, norm_topk_prob=True, num_mtp_layers=0)),
+    # Experts in each layer, of one group; weights as the sigmoid gives them; two shared ones; biases, no norms of heads.
+    "glm4-moe-tied": lambda: Glm4MoeForCausalLM(Glm4MoeConfig(
+        **SMALL, num_key_value_heads=1, head_dim=24, tie_word_embeddings=True, pad_token_id=0, attention_bias=True,
+        n_routed_experts=5, num_experts_per_tok=2, moe_intermediate_size=16, n_shared_experts=2, first_k_dense_replace=0,
+        norm_topk_prob=False, num_mtp_layers=0,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25})),
+    # Every factor away from one; the softmax of the chosen ones' logits.
+    "granite-moe-tied": lambda: GraniteMoeForCausalLM(GraniteMoeConfig(
+        **SMALL, num_key_value_heads=2, tie_word_embeddings=True, num_local_experts=6, num_experts_per_tok=3,
+        embedding_multiplier=3.0, attention_multiplier=0.11, residual_multiplier=0.6, logits_scaling=1.7)),
+    # Factors on the other side of one; biases of attention.
+    "granite-moe-untied": lambda: GraniteMoeForCausalLM(GraniteMoeConfig(
+        **SMALL, num_key_value_heads=1, tie_word_embeddings=False, attention_bias=True, num_local_experts=4,
+        num_experts_per_tok=2, embedding_multiplier=12, attention_multiplier=0.4, residual_multiplier=1.3,
+        logits_scaling=0.8)),
 }
 
 
@@ -186,6 +206,9 @@ def random_model(name, seed):
                 parameter.add_(0.2 * torch.randn_like(parameter))
                 if name.startswith("gemma"):  # a GGUF holds 1 + weight, from which these come back to the bit
                     parameter.copy_(torch.round(parameter * 2**16) / 2**16)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.copy_(0.2 * torch.randn_like(buffer))
     return model
 
 
@@ -304,8 +327,8 @@ def make_tiny(output, name, seed):
 
 
 def targets(model):
-    """Linear layers. PEFT takes the names of an mlp's for those of Qwen3's and Mixtral's experts, which are not."""
-    if model.config.model_type in ("qwen3_moe", "mixtral"):
+    """Linear layers. PEFT takes the names of an mlp's for those of these models' experts, which are not."""
+    if model.config.model_type in ("qwen3_moe", "mixtral", "glm4_moe", "granitemoe"):
         return ATTENTION
     names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
     return [name for name in [*ATTENTION, "qkv_proj", *MLP, "gate_up_proj", "shared_expert_gate"] if name in names]

@@ -37,7 +37,7 @@ TEST(Experts, AreCountedByEitherKey) {
 }
 
 TEST(Experts, OfATokenAreAsManyAsThereAreAtMost) {
-  for (const char* name : {"qwen3-moe-tied", "qwen2-moe-untied", "mixtral"}) {
+  for (const char* name : {"qwen3-moe-tied", "qwen2-moe-untied", "mixtral", "glm4-moe-untied", "granite-moe-tied"}) {
     const ScratchModel model(name);
     for (const int count : {0, 9}) {
       model.edit("config.json", [&](Json& json) { json["num_experts_per_tok"] = count; });
@@ -116,9 +116,98 @@ TEST(Experts, RefuseTheRoutersOwnLoss) {
       << error_of(model);
 }
 
+TEST(Experts, ComeInGroupsThatHoldEnough) {
+  const ScratchModel model("glm4-moe-untied");
+  const auto problem = [&](const char* key, int value) {
+    const ScratchModel changed("glm4-moe-untied");
+    changed.edit("config.json", [&](Json& json) { json[key] = value; });
+    return error_of(changed);
+  };
+  EXPECT_EQ(error_of(model), "");
+  for (const int groups : {0, 3, 8}) {
+    EXPECT_NE(problem("n_group", groups).find("field \"n_group\": expected a number of groups of at least two"),
+              std::string::npos)
+        << problem("n_group", groups);
+  }
+  for (const int chosen : {0, 1, 5}) {  // a token has three experts, and a group two
+    EXPECT_NE(problem("topk_group", chosen).find("field \"topk_group\": expected 1 to 4 groups that hold"),
+              std::string::npos)
+        << problem("topk_group", chosen);
+  }
+}
+
+TEST(Experts, OfTheFirstLayersAreNone) {
+  const ScratchModel model("glm4-moe-untied");
+  EXPECT_EQ(routed_layers(config_of(model)), (std::vector<bool>{false, true, true}));
+}
+
+// What balances the experts is held in fp32, whatever the model's dtype, and is no parameter.
+TEST(Experts, ABufferIsNoParameter) {
+  const ScratchModel model("glm4-moe-tied");
+  LoadOptions options;
+  options.dtype = TERN_BF16;
+  const auto loaded = load_scratch(model, options).value();
+  const std::string bias = "model.layers.0.mlp.gate.e_score_correction_bias";
+  EXPECT_EQ(to_string(loaded.store->at(bias).desc), "f32[5]");
+  EXPECT_EQ(to_string(loaded.store->at("model.layers.0.mlp.gate.weight").desc), "bf16[5,32]");
+  std::int64_t elements = 0;
+  int buffers = 0;
+  for (const auto& spec : loaded.architecture->parameters(loaded.config)) {
+    buffers += spec.is_buffer ? 1 : 0;
+    elements += num_elements(loaded.store->at(spec.name).desc);
+  }
+  EXPECT_EQ(buffers, 2);
+  EXPECT_EQ(loaded.config.num_parameters(), elements - std::int64_t{2} * 5);
+
+  ParameterReader reader(*loaded.source);
+  const auto specs = loaded.architecture->parameters(loaded.config);
+  const test::TempDir out;
+  WriteWeightsOptions write;
+  write.dtype = TERN_BF16;
+  write.rows = [&](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
+    reader.read_rows(spec, first, count, 0, values);
+  };
+  write_weights(specs, out.path(), write);
+  const auto written = checkpoint::Safetensors::open(out.path() / "model.safetensors").value();
+  for (const auto& tensor : written.tensors()) {
+    EXPECT_EQ(std::string_view(tensor.dtype->name), tensor.name.ends_with("e_score_correction_bias") ? "F32" : "BF16")
+        << tensor.name;
+  }
+}
+
+// Layers beyond the last predict further tokens. A GGUF counts them among the others.
+TEST(Experts, LayersOfPredictionAreLeftOut) {
+  const std::string note = "the layers that predict further tokens are left out: nothing here reads them";
+  const ScratchModel model("glm4-moe-untied");
+  EXPECT_EQ(load_scratch(model).value().notes, std::vector<std::string>{});
+  checkpoint::ConvertOptions options;
+  options.outtype = "f32";
+  set_gguf_form(*model.open(), config_of(model), "tiny", options).value();
+  options.metadata->set("glm4moe.nextn_predict_layers", std::uint32_t{1});
+  const auto path = model.path() / "model.gguf";
+  (void)checkpoint::convert_checkpoint(*model.open(), path, options).value();
+  auto gguf = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(path).value());
+  const auto from_gguf = load_model(read_config(*gguf).value(), gguf, cpu_device(), {}).value();
+  EXPECT_EQ(from_gguf.config.num_hidden_layers, 2);
+  EXPECT_EQ(from_gguf.notes, std::vector<std::string>{note});
+
+  model.edit("config.json", [](Json& json) { json["num_hidden_layers"] = 2, json["num_nextn_predict_layers"] = 1; });
+  EXPECT_EQ(load_scratch(model).value().notes, std::vector<std::string>{note});
+
+  options.metadata->set("glm4moe.expert_gating_func", std::uint32_t{1});
+  const auto softmax = model.path() / "softmax.gguf";
+  const ScratchModel whole("glm4-moe-untied");
+  (void)checkpoint::convert_checkpoint(*whole.open(), softmax, options).value();
+  const auto refused = read_config(checkpoint::CheckpointSource::open(softmax).value());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().line().find("\"glm4moe.expert_gating_func\": expected 2, the sigmoid, found 1"),
+            std::string::npos)
+      << refused.error().line();
+}
+
 // What is written has transformers' tensors, each expert's apart, to the bit.
 TEST(Experts, AreWrittenApart) {
-  for (const char* name : {"qwen3-moe-untied", "qwen2-moe-tied", "mixtral"}) {
+  for (const char* name : {"qwen3-moe-untied", "qwen2-moe-tied", "mixtral", "glm4-moe-tied", "granite-moe-untied"}) {
     const ScratchModel model(name);
     const auto source = model.open();
     ParameterReader reader(*source);

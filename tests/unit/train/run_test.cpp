@@ -122,6 +122,18 @@ TEST_F(RunTest, ACheckpointKeepsItsAdapter) {
   EXPECT_EQ(changed([](TunerOptions& t) { t.target_modules = {"all-linear"}; }), "");
 }
 
+// What balances a router's experts is changed by no gradient.
+TEST(TrainedParameters, AreNoBuffers) {
+  const auto folder = fs::path(TERN_TEST_DATA) / "golden" / "glm4-moe-tied";
+  const auto config = models::read_config(checkpoint::CheckpointSource::open(folder).value()).value();
+  TunerOptions options;
+  options.type = TunerType::full;
+  const auto names = trained_parameters(options, config).value();
+  EXPECT_EQ(names.size() + 2, models::find_architecture(config.architecture)->parameters(config).size());
+  EXPECT_TRUE(std::none_of(names.begin(), names.end(),
+                           [](const std::string& name) { return name.ends_with("e_score_correction_bias"); }));
+}
+
 TEST_F(RunTest, PackingFillsTheLongestSampleWhereNoLengthIsGiven) {
   auto o = options("packed");
   o.batches.packing = true;
