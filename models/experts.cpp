@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "nn/attention.h"
+#include "nn/decoder.h"
+#include "nn/mlp.h"
 
 namespace tern::models {
 namespace {
@@ -20,12 +23,6 @@ std::string are_layers(const ModelConfig& config, const FieldValue& value) {
   const bool fit = std::all_of(layers.begin(), layers.end(),
                                [&](std::int64_t layer) { return layer >= 0 && layer < config.num_hidden_layers; });
   return fit ? "" : cat("layers from 0 to ", config.num_hidden_layers - 1);
-}
-
-std::string is_routed_top_k(const ModelConfig& config, const FieldValue& value) {
-  const auto top_k = std::get<std::int64_t>(value);
-  const auto experts = config.own_field<std::int64_t>(kRouted);
-  return top_k >= 1 && top_k <= experts ? "" : cat("1 to ", experts, ", as many experts as there are");
 }
 
 // Each group is judged by its best two.
@@ -54,7 +51,8 @@ std::string is_sigmoid(const ModelConfig& /*config*/, const FieldValue& value) {
 
 std::string is_top_k(const ModelConfig& config, const FieldValue& value) {
   const auto top_k = std::get<std::int64_t>(value);
-  const auto& of = config.own.contains("num_experts") ? "num_experts" : "num_local_experts";
+  const char* of = "num_local_experts";
+  for (const char* key : {"num_experts", kRouted}) of = config.own.contains(key) ? key : of;
   const auto experts = config.own_field<std::int64_t>(of);
   return top_k >= 1 && top_k <= experts ? "" : cat("1 to ", experts, ", as many experts as there are");
 }
@@ -100,8 +98,7 @@ std::vector<Field> routed_expert_fields(const RoutedExpertDefaults& defaults) {
       std::move(layers),
       std::move(predicted),
       std::move(experts),
-      {"num_experts_per_tok", "expert_used_count", size, required_in_gguf(defaults.num_experts_per_tok),
-       is_routed_top_k},
+      {"num_experts_per_tok", "expert_used_count", size, required_in_gguf(defaults.num_experts_per_tok), is_top_k},
       {"moe_intermediate_size", "expert_feed_forward_length", size, required_in_gguf(defaults.moe_intermediate_size),
        is_size},
       {"n_shared_experts", "expert_shared_count", size, required_in_gguf(std::int64_t{1}), is_count},
@@ -153,6 +150,20 @@ std::vector<bool> sparse_layers(const ModelConfig& config) {
     sparse[static_cast<std::size_t>(layer)] = false;
   }
   return sparse;
+}
+
+nn::Value expert_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
+                               const nn::AttentionConfig& attention, const nn::MoeConfig& moe,
+                               const std::vector<bool>& sparse) {
+  const double eps = config.rms_norm_eps;
+  const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
+    x.add(nn::attention(context, module + ".self_attn", attention, inputs,
+                        nn::norm(context, module + ".input_layernorm", eps, x)));
+    const nn::Value h = nn::norm(context, module + ".post_attention_layernorm", eps, x);
+    const bool has_experts = sparse[static_cast<std::size_t>(index)];
+    x.add(has_experts ? nn::moe(context, module + ".mlp", moe, h) : nn::gated_mlp(context, module + ".mlp", h));
+  };
+  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps}, inputs, layer);
 }
 
 }  // namespace tern::models

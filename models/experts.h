@@ -5,6 +5,7 @@
 
 #include "models/config_fields.h"
 #include "models/parameters.h"
+#include "nn/attention.h"
 #include "nn/moe.h"
 
 namespace tern::models {
@@ -38,7 +39,12 @@ struct RoutedExpertDefaults {
 // For each layer whether it has experts: every decoder_sparse_step-th, but those of mlp_only_layers.
 [[nodiscard]] std::vector<bool> sparse_layers(const ModelConfig& config);
 
+// Llama's decoder with experts in place of the mlp in the layers that `sparse` says.
+[[nodiscard]] nn::Value expert_hidden_states(nn::Context& context, const ModelConfig& config,
+                                             const nn::TokenInputs& inputs, const nn::AttentionConfig& attention,
+                                             const nn::MoeConfig& moe, const std::vector<bool>& sparse);
+
 std::string is_experts(const ModelConfig& config, const FieldValue& value);  // as many as a list of them can hold
-std::string is_top_k(const ModelConfig& config, const FieldValue& value);    // at most num_experts
+std::string is_top_k(const ModelConfig& config, const FieldValue& value);    // at most so many
 
 }  // namespace tern::models

@@ -2,10 +2,6 @@
 
 #include "models/experts.h"
 #include "models/rope.h"
-#include "nn/attention.h"
-#include "nn/decoder.h"
-#include "nn/mlp.h"
-#include "nn/moe.h"
 
 namespace tern::models {
 namespace {
@@ -55,22 +51,13 @@ std::vector<ParameterSpec> parameters(const ModelConfig& config) {
 }
 
 nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
-  const double eps = config.rms_norm_eps;
   const nn::AttentionConfig attention{.heads = config.num_attention_heads,
                                       .kv_heads = config.num_key_value_heads,
                                       .head_dim = config.head_dim,
                                       .qk_norm = qk_norm(config),
-                                      .eps = eps};
+                                      .eps = config.rms_norm_eps};
   const nn::MoeConfig moe = routed_experts(config);
-  const std::vector<bool> sparse = routed_layers(config);
-  const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
-    x.add(nn::attention(context, module + ".self_attn", attention, inputs,
-                        nn::norm(context, module + ".input_layernorm", eps, x)));
-    const nn::Value h = nn::norm(context, module + ".post_attention_layernorm", eps, x);
-    const bool has_experts = sparse[static_cast<std::size_t>(index)];
-    x.add(has_experts ? nn::moe(context, module + ".mlp", moe, h) : nn::gated_mlp(context, module + ".mlp", h));
-  };
-  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps}, inputs, layer);
+  return expert_hidden_states(context, config, inputs, attention, moe, routed_layers(config));
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 #include "models/mixtral.h"
 
 #include "models/experts.h"
-#include "nn/attention.h"
-#include "nn/decoder.h"
-#include "nn/moe.h"
 
 namespace tern::models {
 namespace {
@@ -26,10 +23,13 @@ std::vector<Field> fields() {
        {"num_experts_per_tok", "expert_used_count", size, required_in_gguf(std::int64_t{2}), is_top_k}});
 }
 
+std::vector<bool> every_layer(const ModelConfig& config) {
+  return std::vector<bool>(static_cast<std::size_t>(config.num_hidden_layers), true);
+}
+
 std::vector<ParameterSpec> parameters(const ModelConfig& config) {
-  const std::vector<bool> all(static_cast<std::size_t>(config.num_hidden_layers), true);
   return decoder_parameters(config, {.gguf_interleaved = true,
-                                     .sparse_layers = all,
+                                     .sparse_layers = every_layer(config),
                                      .experts = {.experts = config.own_field<std::int64_t>("num_local_experts"),
                                                  .inner = config.intermediate_size,
                                                  .block = "block_sparse_moe",
@@ -46,13 +46,7 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
   const nn::MoeConfig moe{.experts = config.own_field<std::int64_t>("num_local_experts"),
                           .top_k = config.own_field<std::int64_t>("num_experts_per_tok"),
                           .normalise = true};
-  const double eps = config.rms_norm_eps;
-  const auto layer = [&](std::int64_t /*index*/, const std::string& module, nn::Residual& x) {
-    x.add(nn::attention(context, module + ".self_attn", attention, inputs,
-                        nn::norm(context, module + ".input_layernorm", eps, x)));
-    x.add(nn::moe(context, module + ".mlp", moe, nn::norm(context, module + ".post_attention_layernorm", eps, x)));
-  };
-  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps}, inputs, layer);
+  return expert_hidden_states(context, config, inputs, attention, moe, every_layer(config));
 }
 
 }  // namespace

@@ -2,10 +2,6 @@
 
 #include "models/experts.h"
 #include "models/layer_windows.h"
-#include "nn/attention.h"
-#include "nn/decoder.h"
-#include "nn/mlp.h"
-#include "nn/moe.h"
 
 namespace tern::models {
 namespace {
@@ -52,16 +48,7 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
                           .normalise = config.own_field<bool>("norm_topk_prob"),
                           .shared = "shared_expert",
                           .shared_gated = true};
-  const std::vector<bool> sparse = sparse_layers(config);
-  const double eps = config.rms_norm_eps;
-  const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
-    x.add(nn::attention(context, module + ".self_attn", attention, inputs,
-                        nn::norm(context, module + ".input_layernorm", eps, x)));
-    const nn::Value h = nn::norm(context, module + ".post_attention_layernorm", eps, x);
-    const bool has_experts = sparse[static_cast<std::size_t>(index)];
-    x.add(has_experts ? nn::moe(context, module + ".mlp", moe, h) : nn::gated_mlp(context, module + ".mlp", h));
-  };
-  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps}, inputs, layer);
+  return expert_hidden_states(context, config, inputs, attention, moe, sparse_layers(config));
 }
 
 }  // namespace
