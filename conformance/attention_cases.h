@@ -40,6 +40,9 @@ inline constexpr std::array<AttentionSize, 12> kAttentionSizes = {{{24, 3, 4, 2,
                                                                    {3, 3, 4, 2, 64, 64, 700, 0, 1109},
                                                                    {331, 3, 4, 2, 32, 32, 70, 0, 70}}};
 
+// Rising sums of `parts` lengths that fill `total`, but for a tail that belongs to no sequence now and then.
+[[nodiscard]] std::vector<std::int64_t> cumulative(CaseBuilder& b, std::int64_t parts, std::int64_t total);
+
 // Blocks of a cache from 1 on in any order: block 0 is nobody's.
 [[nodiscard]] std::vector<std::int64_t> shuffled_blocks(CaseBuilder& b, std::int64_t count);
 

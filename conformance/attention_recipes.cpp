@@ -34,19 +34,6 @@ constexpr std::array<AttentionOption, 8> kOptions = {{{true, false, false, false
                                                       {false, false, false, false, false, true, Mask::spans},
                                                       {false, true, false, false, false, true, Mask::tree}}};
 
-// Rising sums of `parts` lengths that fill `total`, but for a tail that belongs to no sequence now and then.
-std::vector<std::int64_t> cumulative(CaseBuilder& b, std::int64_t parts, std::int64_t total) {
-  std::vector<std::int64_t> out(static_cast<std::size_t>(parts + 1));
-  if (parts == total) {  // a row each
-    std::iota(out.begin(), out.end(), 0);
-    return out;
-  }
-  for (std::size_t i = 1; i < out.size(); ++i) out[i] = b.random().below(total + 1);
-  std::sort(out.begin(), out.end());
-  if (b.random().below(3) != 0) out.back() = total;
-  return out;
-}
-
 template <typename Attrs>
 Attrs attention_attrs(const AttentionSize& size, const AttentionOption& option, std::int64_t k_rows) {
   Attrs attrs{};
@@ -196,6 +183,18 @@ constexpr Recipe kRecipes[] = {
 };
 
 }  // namespace
+
+std::vector<std::int64_t> cumulative(CaseBuilder& b, std::int64_t parts, std::int64_t total) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(parts + 1));
+  if (parts == total) {  // a row each
+    std::iota(out.begin(), out.end(), 0);
+    return out;
+  }
+  for (std::size_t i = 1; i < out.size(); ++i) out[i] = b.random().below(total + 1);
+  std::sort(out.begin(), out.end());
+  if (b.random().below(3) != 0) out.back() = total;
+  return out;
+}
 
 std::vector<std::int64_t> shuffled_blocks(CaseBuilder& b, std::int64_t count) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(count - 1));

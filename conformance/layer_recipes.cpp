@@ -110,14 +110,20 @@ void make_rope(CaseBuilder& b) {
   if (v.alias) b.share(TERN_ROPE_Y, TERN_ROPE_X);
 }
 
+// Options of a norm of heads: turned halves; turned pairs; an offset, and no rstd or gradient of the weight kept; a
+// norm alone; one without a weight; the last two together.
+bool turns(int option) { return option != 3 && option != 5; }
+bool has_weight(int option) { return option < 4; }
+float norm_offset(int option) { return option == 2 ? 1.0F : has_weight(option) ? 0.0F : 0.125F; }
+
 void make_qk_norm_rope(CaseBuilder& b) {
   const Variant& v = b.variant();
   const auto [capacity, heads, head_dim, rotary] = kHeads[static_cast<std::size_t>(v.size)];
   const std::int64_t rows = b.count_for(capacity);
-  b.attrs(tern_qk_norm_rope_attrs{1e-6F, v.option == 2 ? 1.0F : 0.0F, v.option == 1 ? 1 : 0});
+  b.attrs(tern_qk_norm_rope_attrs{1e-6F, norm_offset(v.option), v.option == 1 ? 1 : 0});
   real_and_small(b, TERN_QK_NORM_ROPE_X, {capacity, heads, head_dim}, rows);
-  b.real(TERN_QK_NORM_ROPE_WEIGHT, v.in, {head_dim});
-  rotation_tables(b, TERN_QK_NORM_ROPE_POSITIONS, capacity, rows, rotary / 2);
+  if (has_weight(v.option)) b.real(TERN_QK_NORM_ROPE_WEIGHT, v.in, {head_dim});
+  if (turns(v.option)) rotation_tables(b, TERN_QK_NORM_ROPE_POSITIONS, capacity, rows, rotary / 2);
   b.out(TERN_QK_NORM_ROPE_Y, v.out, {capacity, heads, head_dim}, 0);
   if (v.option != 2) b.out(TERN_QK_NORM_ROPE_RSTD, TERN_F32, {capacity, heads}, 0);
   if (v.alias) b.share(TERN_QK_NORM_ROPE_Y, TERN_QK_NORM_ROPE_X);
@@ -128,22 +134,27 @@ void make_qk_norm_rope_backward(CaseBuilder& b) {
   const auto [capacity, heads, head_dim, rotary] = kHeads[static_cast<std::size_t>(v.size)];
   const std::int64_t rows = b.count_for(capacity);
   const Shape shape = {capacity, heads, head_dim};
-  b.attrs(tern_qk_norm_rope_backward_attrs{v.option == 2 ? 1.0F : 0.0F, v.option == 1 ? 1 : 0});
+  b.attrs(tern_qk_norm_rope_backward_attrs{norm_offset(v.option), v.option == 1 ? 1 : 0});
   b.real(TERN_QK_NORM_ROPE_BACKWARD_DY, v.in, shape, 0);
   b.real(TERN_QK_NORM_ROPE_BACKWARD_X, v.in, shape, 0);
-  b.real(TERN_QK_NORM_ROPE_BACKWARD_WEIGHT, v.in, {head_dim});
+  if (has_weight(v.option)) b.real(TERN_QK_NORM_ROPE_BACKWARD_WEIGHT, v.in, {head_dim});
   b.values(TERN_QK_NORM_ROPE_BACKWARD_RSTD, TERN_F32, {capacity, heads}, rstds(b, rows * heads), 0);
-  rotation_tables(b, TERN_QK_NORM_ROPE_BACKWARD_POSITIONS, capacity, rows, rotary / 2);
+  if (turns(v.option)) rotation_tables(b, TERN_QK_NORM_ROPE_BACKWARD_POSITIONS, capacity, rows, rotary / 2);
   b.out(TERN_QK_NORM_ROPE_BACKWARD_DX, v.out, shape, 0);
-  if (v.option != 2) b.out(TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT, TERN_F32, {head_dim});
+  if (v.option != 2 && has_weight(v.option)) b.out(TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT, TERN_F32, {head_dim});
   if (v.alias) b.share(TERN_QK_NORM_ROPE_BACKWARD_DX, TERN_QK_NORM_ROPE_BACKWARD_DY);
 }
 
-// Some of a gate's elements are so large that exponentials of them overflow.
-void real_gate(CaseBuilder& b, int arg, const Shape& shape, std::int64_t valid) {
+// Some of a gate's elements are so large that exponentials of them overflow; of a function that `grows` as they do,
+// none of those is positive.
+void real_gate(CaseBuilder& b, int arg, const Shape& shape, std::int64_t valid, bool grows = false) {
   if (b.variant().special != 0) return b.real(arg, b.variant().in, shape, 0);
   std::vector<double> elements(static_cast<std::size_t>(valid * shape[1]));
-  for (double& x : elements) x = b.random().term() * (b.random().below(7) == 0 ? 100.0 : 1.0);
+  for (double& x : elements) {
+    const bool large = b.random().below(7) == 0;
+    x = b.random().term() * (large ? 100.0 : 1.0);
+    if (large && grows) x = -std::fabs(x);
+  }
   b.values(arg, b.variant().in, shape, elements, 0);
 }
 
@@ -174,6 +185,27 @@ void make_act_mul_backward(CaseBuilder& b) {
   }
 }
 
+void make_act(CaseBuilder& b) {
+  const Variant& v = b.variant();
+  const auto [rows, width] = kRowsWidth[static_cast<std::size_t>(v.size)];
+  const std::int64_t valid = b.count_for(rows);
+  b.attrs(tern_act_attrs{v.option});
+  real_gate(b, TERN_ACT_X, {rows, width}, valid, v.option == TERN_ACT_EXP);
+  b.out(TERN_ACT_Y, v.out, {rows, width}, 0);
+  if (v.alias) b.share(TERN_ACT_Y, TERN_ACT_X);
+}
+
+void make_act_backward(CaseBuilder& b) {
+  const Variant& v = b.variant();
+  const auto [rows, width] = kRowsWidth[static_cast<std::size_t>(v.size)];
+  const std::int64_t valid = b.count_for(rows);
+  b.attrs(tern_act_backward_attrs{v.option});
+  b.real(TERN_ACT_BACKWARD_DY, v.in, {rows, width}, 0);
+  real_gate(b, TERN_ACT_BACKWARD_X, {rows, width}, valid, v.option == TERN_ACT_EXP);
+  b.out(TERN_ACT_BACKWARD_DX, v.out, {rows, width}, 0);
+  if (v.alias) b.share(TERN_ACT_BACKWARD_DX, v.option == 0 ? TERN_ACT_BACKWARD_X : TERN_ACT_BACKWARD_DY);
+}
+
 constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kSpecials | kRows | kMixed;
 
 constexpr Recipe kRecipes[] = {
@@ -181,9 +213,11 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_RMS_NORM_BACKWARD, kRowsWidth.size(), 3, kUsual | kAliases | kAccumulates | kReduces,
      make_rms_norm_backward},
     {TERN_OP_ROPE, kHeads.size(), 3, kUsual | kAliases | kAccumulates, make_rope},
-    {TERN_OP_QK_NORM_ROPE, kHeads.size(), 3, kUsual | kAliases | kReduces, make_qk_norm_rope},
-    {TERN_OP_QK_NORM_ROPE_BACKWARD, kHeads.size(), 3, kUsual | kAliases | kAccumulates | kReduces,
+    {TERN_OP_QK_NORM_ROPE, kHeads.size(), 6, kUsual | kAliases | kReduces, make_qk_norm_rope},
+    {TERN_OP_QK_NORM_ROPE_BACKWARD, kHeads.size(), 6, kUsual | kAliases | kAccumulates | kReduces,
      make_qk_norm_rope_backward},
+    {TERN_OP_ACT, kRowsWidth.size(), 6, kUsual | kAliases, make_act},
+    {TERN_OP_ACT_BACKWARD, kRowsWidth.size(), 6, kUsual | kAliases, make_act_backward},
     {TERN_OP_ACT_MUL, kRowsWidth.size(), 4, kUsual | kAliases, make_act_mul},
     {TERN_OP_ACT_MUL_BACKWARD, kRowsWidth.size(), 4, kUsual | kAliases, make_act_mul_backward},
 };

@@ -120,8 +120,8 @@ bool is_smooth(const Case& c) {
   return true;
 }
 
-// What the forward must have kept for its backward. A shard's gradients are parts of the whole vocabulary's, not the
-// derivatives of its own part of the loss.
+// What the forward must have kept for its backward; one that goes on from a state has none. A shard's gradients are
+// parts of the whole vocabulary's, not the derivatives of its own part of the loss.
 bool keeps_enough(const Case& c) {
   switch (c.op) {
     case TERN_OP_RMS_NORM:
@@ -130,6 +130,10 @@ bool keeps_enough(const Case& c) {
       return is_present(c.args[TERN_QK_NORM_ROPE_RSTD].desc);
     case TERN_OP_ATTENTION:
       return is_present(c.args[TERN_ATTENTION_LSE].desc);
+    case TERN_OP_CAUSAL_CONV1D:
+      return !is_present(c.args[TERN_CAUSAL_CONV1D_STATE].desc);
+    case TERN_OP_GATED_DELTA_RULE:
+      return !is_present(c.args[TERN_GATED_DELTA_RULE_STATE].desc);
     case TERN_OP_LINEAR_CROSS_ENTROPY:
       return is_present(c.args[TERN_LINEAR_CROSS_ENTROPY_DW].desc) &&
              !is_present(c.args[TERN_LINEAR_CROSS_ENTROPY_LSE].desc);

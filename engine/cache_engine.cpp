@@ -14,8 +14,9 @@ std::int64_t blocks_of(std::int64_t tokens, std::int64_t block_size) { return (t
 
 void require_served(const std::vector<nn::CacheSpec>& specs) {
   for (const nn::CacheSpec& spec : specs) {
-    if (spec.kind == nn::CacheKind::full || spec.kind == nn::CacheKind::window) continue;
-    throw Failure(data_error(cat("layer ", spec.module), "a cache of kind full or window",
+    using enum nn::CacheKind;
+    if (spec.kind == full || spec.kind == window || spec.kind == state) continue;
+    throw Failure(data_error(cat("layer ", spec.module), "a cache of kind full, window or state",
                              cat("kind ", nn::cache_kind_name(spec.kind)), "generate with another model"));
   }
 }
@@ -29,18 +30,24 @@ std::uint64_t bytes_per_token(const std::vector<nn::CacheSpec>& specs, tern_dtyp
   return bytes;
 }
 
-std::string free_scope(const graph::TensorStore& store, const std::string& module) {
+std::string free_scope(const graph::TensorStore& store) {
   for (std::int64_t n = 0;; ++n) {
     std::string scope = cat("cache", n, "/");
-    if (store.find(nn::key_cache_name(scope, module)) == nullptr) return scope;
+    if (store.find(nn::token_cache_name(scope)) == nullptr) return scope;
   }
 }
 
 constexpr std::int64_t kReserved = 1;  // block 0 of every cache, where rows of padding go, and seat 0 of the tables
 
-std::uint64_t bytes_of_tables(const CacheOptions& options, std::int64_t block_size) {
-  return total_bytes(
-      make_desc(TERN_I32, {options.max_num_seqs + kReserved, blocks_of(options.max_model_len, block_size)}));
+// What each seat has of its own: the blocks of its sequence, and the states of all layers.
+std::uint64_t bytes_of_seats(const std::vector<nn::CacheSpec>& specs, const CacheOptions& options,
+                             std::int64_t block_size) {
+  const std::int64_t seats = options.max_num_seqs + kReserved;
+  std::uint64_t bytes = total_bytes(make_desc(TERN_I32, {seats, blocks_of(options.max_model_len, block_size)}));
+  for (const nn::CacheSpec& spec : specs) {
+    for (const nn::StateSpec& state : spec.states) bytes += total_bytes(nn::state_desc(seats, state.shape));
+  }
+  return bytes;
 }
 
 // Blocks for sequences that the budget holds, no tensor larger than the device allocates.
@@ -62,13 +69,13 @@ std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::Cach
                          std::int64_t block_size) {
   const auto free = static_cast<double>(device.memory().free);
   const std::uint64_t budget = options.memory > 0 ? options.memory : static_cast<std::uint64_t>(free * options.share);
-  const std::uint64_t tables = bytes_of_tables(options, block_size);
+  const std::uint64_t seats = bytes_of_seats(specs, options, block_size);
   const std::int64_t affordable =
-      affordable_blocks(device, specs, options.dtype, block_size, budget - std::min(budget, tables));
+      affordable_blocks(device, specs, options.dtype, block_size, budget - std::min(budget, seats));
   const std::int64_t of_one = blocks_of(options.max_model_len, block_size);
   if (affordable >= of_one) return std::min(affordable, of_one * options.max_num_seqs);
   const std::uint64_t needed =
-      tables + bytes_per_token(specs, options.dtype) * static_cast<std::uint64_t>((of_one + kReserved) * block_size);
+      seats + bytes_per_token(specs, options.dtype) * static_cast<std::uint64_t>((of_one + kReserved) * block_size);
   const std::string wish = cat(human_bytes(needed), " for one sequence of ", options.max_model_len, " tokens");
   if (!options.shorten || affordable == 0) {
     throw Failure(device_error(
@@ -92,7 +99,7 @@ CacheEngine::CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<
   const accel::Device& device = *store_->device();
   const std::int64_t block_size = std::max<std::int64_t>(1, device.info().preferred_kv_block);
   pool_ = std::make_unique<BlockPool>(plan_blocks(device, specs_, options_, block_size), block_size);
-  scope_ = free_scope(*store_, specs_.empty() ? std::string() : specs_.front().module);
+  scope_ = free_scope(*store_);
   tensors_.emplace(store_, "key-value cache");
   create_tensors();
 }
@@ -100,6 +107,11 @@ CacheEngine::CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<
 void CacheEngine::create_tensors() {
   const std::int64_t blocks = num_blocks() + kReserved;
   for (const nn::CacheSpec& spec : specs_) {
+    for (const nn::StateSpec& state : spec.states) {
+      tensors_->create(nn::state_name(scope_, spec.module, state.name),
+                       nn::state_desc(capacity().num_seats, state.shape));
+    }
+    if (spec.kind == nn::CacheKind::state) continue;
     tensors_->create(nn::key_cache_name(scope_, spec.module),
                      make_desc(options_.dtype, {blocks, block_size(), spec.kv_heads, spec.key_dim}));
     tensors_->create(nn::value_cache_name(scope_, spec.module),
@@ -116,7 +128,7 @@ CacheEngine::~CacheEngine() {
 }
 
 std::uint64_t CacheEngine::bytes() const {
-  return bytes_of_tables(options_, block_size()) +
+  return bytes_of_seats(specs_, options_, block_size()) +
          bytes_per_token(specs_, options_.dtype) *
              static_cast<std::uint64_t>((num_blocks() + kReserved) * block_size());
 }

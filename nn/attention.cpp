@@ -7,10 +7,12 @@
 #include "nn/cache_spec.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "ops/act.h"
 #include "ops/attention.h"
 #include "ops/attention_paged.h"
 #include "ops/build.h"
 #include "ops/kv_write.h"
+#include "ops/mul.h"
 
 namespace tern::nn {
 namespace {
@@ -31,6 +33,7 @@ Value merge_heads(Context& context, Value x) {
 // Queries, keys and values, split by heads: [tokens, heads, head_dim].
 struct Projections {
   Value q, k, v;
+  Value gate;  // of what attention gives; absent: none
 };
 
 // Heads [first, first + heads) of [tokens, all heads * head_dim].
@@ -41,12 +44,34 @@ Value some_heads(Context& context, Value x, std::int64_t first, std::int64_t hea
   return context.graph().view(x, part, first * head_dim);
 }
 
+// Of [tokens, heads * 2 head_dim], each head's first half or its second: [tokens, heads, head_dim].
+Value half_heads(Context& context, Value both, const AttentionConfig& config, std::int64_t half) {
+  const TensorDesc& flat = context.graph().desc(both);
+  TensorDesc part = ops::rows_like(make_desc(flat.dtype, {flat.shape[0], config.heads, config.head_dim}), flat);
+  part.strides[0] = flat.strides[0];
+  part.strides[1] = 2 * config.head_dim;
+  return context.graph().view(both, part, half * config.head_dim);
+}
+
+// What attention gives times the sigmoid of its gate.
+Value gated(Context& context, Value gate, Value out) {
+  ops::ActOptions open;
+  open.kind = TERN_ACT_SIGMOID;
+  open.out = context.options().activations;
+  open.needs = context.options().needs;
+  ops::MulOptions product;
+  product.out = context.options().activations;
+  product.needs = context.options().needs;
+  return ops::mul(context.graph(), out, ops::act(context.graph(), gate, open), product);
+}
+
 Projections projections(Context& context, const std::string& module, const AttentionConfig& config, Value x) {
   if (config.fused_qkv) {
     const Value all = linear(context, module + ".qkv_proj", x);
     return {some_heads(context, all, 0, config.heads, config.head_dim),
             some_heads(context, all, config.heads, config.kv_heads, config.head_dim),
-            some_heads(context, all, config.heads + config.kv_heads, config.kv_heads, config.head_dim)};
+            some_heads(context, all, config.heads + config.kv_heads, config.kv_heads, config.head_dim),
+            {}};
   }
   const auto project = [&](const char* part, std::int64_t heads) {
     Value projected = linear(context, cat(module, ".", part, "_proj"), x);
@@ -57,8 +82,13 @@ Projections projections(Context& context, const std::string& module, const Atten
     return split_heads(context, projected, heads, config.head_dim);
   };
   const Value v = project("v", config.kv_heads);
+  if (config.is_gated) {
+    const Value both = linear(context, module + ".q_proj", x);
+    return {half_heads(context, both, config, 0), project("k", config.kv_heads), v,
+            half_heads(context, both, config, 1)};
+  }
   const Value q = project("q", config.heads);
-  return {q, project("k", config.kv_heads), v};
+  return {q, project("k", config.kv_heads), v, {}};
 }
 
 // Queries or keys ("q" or "k") turned by their positions.
@@ -105,9 +135,10 @@ Value attention(Context& context, const std::string& module, const AttentionConf
   options.keep_lse = context.options().training;
   options.out = context.options().activations;
   options.needs = context.options().needs;
-  const Value out = inputs.paged()
-                        ? attend_paged(context, module, config, inputs, q, k, v, options)
-                        : ops::attention(context.graph(), q, k, v, inputs.cu_seqlens, inputs.cu_seqlens, options).out;
+  Value out = inputs.paged()
+                  ? attend_paged(context, module, config, inputs, q, k, v, options)
+                  : ops::attention(context.graph(), q, k, v, inputs.cu_seqlens, inputs.cu_seqlens, options).out;
+  if (split.gate.present()) out = gated(context, split.gate, out);
   return linear(context, module + ".o_proj", merge_heads(context, out));
 }
 

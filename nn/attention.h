@@ -20,6 +20,7 @@ struct AttentionConfig {
   float softcap = 0.0F;             // bound of the scaled scores' size; 0: none
   std::string rope = kDefaultRope;  // kind of its rope table; empty: nothing turns
   bool fused_qkv = false;           // q, k and v are parts of one linear layer, qkv_proj
+  bool is_gated = false;            // q_proj gives each head's query and then a gate, whose sigmoid its output is times
   bool rope_interleaved = false;    // pairs that turn are neighbours
   QkNorm qk_norm = QkNorm::none;    // norms q_norm and k_norm, before the rotation
   double eps = 1e-6;                // of those
@@ -27,8 +28,8 @@ struct AttentionConfig {
 };
 
 // Self-attention of x [tokens, hidden] -> [tokens, hidden]: q_proj, k_proj, v_proj (or qkv_proj) and o_proj under
-// `module`, each with a bias where the model has one. With a paged cache the layer's keys and values are written first,
-// then read through the block table.
+// `module`, each with a bias where the model has one; q_proj is twice as tall with gates. With a paged cache the
+// layer's keys and values are written first, then read through the block table.
 Value attention(Context& context, const std::string& module, const AttentionConfig& config, const TokenInputs& inputs,
                 Value x);
 

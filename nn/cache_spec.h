@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "ops/tensor_desc.h"
 
 namespace tern::nn {
 
@@ -30,14 +33,21 @@ enum class CacheKind {
   return "";
 }
 
+// A tensor of fp32 that a layer keeps of each sequence, at its seat: [num_seats, shape...].
+struct StateSpec {
+  std::string name;  // "recurrent_state", after the module's
+  std::vector<std::int64_t> shape;
+};
+
 struct CacheSpec {
   CacheKind kind = CacheKind::full;
-  std::string module;          // the layer's attention, "model.layers.0.self_attn"
-  std::int64_t kv_heads = 0;   // full, window
-  std::int64_t key_dim = 0;    // of one head
-  std::int64_t value_dim = 0;  // of one head
-  std::int64_t window = 0;     // window: tokens, the newest included; else 0
-  std::string shares_with;     // shared: the module that writes the cache
+  std::string module;             // the layer's attention, "model.layers.0.self_attn"
+  std::int64_t kv_heads = 0;      // full, window
+  std::int64_t key_dim = 0;       // of one head
+  std::int64_t value_dim = 0;     // of one head
+  std::int64_t window = 0;        // window: tokens, the newest included; else 0
+  std::string shares_with;        // shared: the module that writes the cache
+  std::vector<StateSpec> states;  // state
 };
 
 // The tensors of a module's cache, within a scope that keeps the caches of several engines apart.
@@ -46,6 +56,15 @@ struct CacheSpec {
 }
 [[nodiscard]] inline std::string value_cache_name(const std::string& scope, const std::string& module) {
   return scope + module + ".v_cache";
+}
+[[nodiscard]] inline std::string state_name(const std::string& scope, const std::string& module,
+                                            const std::string& name) {
+  return scope + module + "." + name;
+}
+// [num_seats, shape...] f32.
+[[nodiscard]] inline TensorDesc state_desc(std::int64_t num_seats, std::vector<std::int64_t> shape) {
+  shape.insert(shape.begin(), num_seats);
+  return make_desc(TERN_F32, shape);
 }
 // And those that all layers share: ids of tokens by block, and the blocks of each seat (nn/token_inputs.h).
 [[nodiscard]] inline std::string token_cache_name(const std::string& scope) { return scope + "token_ids"; }

@@ -11,6 +11,16 @@ namespace {
 
 std::string table_name(const std::string& kind, const char* part) { return cat("rope.", kind, ".", part); }
 
+ops::QkNormRopeOptions norm_options(Context& context, double eps, float weight_offset) {
+  ops::QkNormRopeOptions options;
+  options.eps = static_cast<float>(eps);
+  options.weight_offset = weight_offset;
+  options.keep_rstd = context.options().training;
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  return options;
+}
+
 }  // namespace
 
 void add_rope_table(graph::TensorStore& store, const std::string& kind, std::span<const double> frequencies,
@@ -43,14 +53,22 @@ Value rope(Context& context, Value x, Value positions, const std::string& kind, 
 }
 
 Value norm_rope(Context& context, const HeadNorm& norm, Value x, Value positions, const std::string& kind) {
-  ops::QkNormRopeOptions options;
-  options.eps = static_cast<float>(norm.eps);
-  options.weight_offset = norm.weight_offset;
-  options.keep_rstd = context.options().training;
-  options.out = context.options().activations;
-  options.needs = context.options().needs;
   return ops::qk_norm_rope(context.graph(), x, context.weight(norm.module + ".weight"), positions,
-                           context.weight(table_name(kind, "cos")), context.weight(table_name(kind, "sin")), options)
+                           context.weight(table_name(kind, "cos")), context.weight(table_name(kind, "sin")),
+                           norm_options(context, norm.eps, norm.weight_offset))
+      .y;
+}
+
+Value norm_heads(Context& context, const HeadNorm& norm, Value x) {
+  return ops::qk_norm_rope(context.graph(), x, context.weight(norm.module + ".weight"), {}, {}, {},
+                           norm_options(context, norm.eps, norm.weight_offset))
+      .y;
+}
+
+Value unit_heads(Context& context, Value x, double eps) {
+  const auto head_dim = static_cast<double>(context.graph().desc(x).shape[2]);
+  return ops::qk_norm_rope(context.graph(), x, {}, {}, {}, {},
+                           norm_options(context, eps / head_dim, static_cast<float>(1.0 / std::sqrt(head_dim))))
       .y;
 }
 

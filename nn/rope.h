@@ -29,5 +29,9 @@ struct HeadNorm {
 };
 // The same after such a norm, as Qwen3 has it.
 Value norm_rope(Context& context, const HeadNorm& norm, Value x, Value positions, const std::string& kind);
+// The norm alone.
+Value norm_heads(Context& context, const HeadNorm& norm, Value x);
+// Each head over its length: x / sqrt(sum(x^2) + eps), [tokens, heads, head_dim] -> the same.
+Value unit_heads(Context& context, Value x, double eps);
 
 }  // namespace tern::nn

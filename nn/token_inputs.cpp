@@ -54,15 +54,16 @@ TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity) {
   const std::int64_t entries = paged.new_blocks(capacity.tokens, capacity.sequences);
   const Value table_slots = column("table_slots", entries, kTableEntries);  // seat 0 is nobody's
   const Value table_values = column("table_values", entries, kTableEntries);
-  const Value seats = column("seats", capacity.sequences, kSequences);
+  inputs.seats = column("seats", capacity.sequences, kSequences);
   const Value tables = graph.resource(block_tables_name(paged.scope), block_tables_desc(paged));
   inputs.block_tables = write_numbers(graph, table_values, table_slots, tables);
-  inputs.block_table = ops::gather_rows(graph, inputs.block_tables, seats);
+  inputs.block_table = ops::gather_rows(graph, inputs.block_tables, inputs.seats);
   const Value cache = graph.resource(token_cache_name(paged.scope), token_cache_desc(paged));
   inputs.token_cache = write_numbers(graph, inputs.ids, inputs.slots, cache);
   inputs.max_kv_len = paged.max_kv_len;
   inputs.num_blocks = paged.num_blocks;
   inputs.block_size = paged.block_size;
+  inputs.num_seats = paged.num_seats;
   inputs.cache_dtype = paged.dtype;
   inputs.cache_scope = paged.scope;
   return inputs;

@@ -71,10 +71,12 @@ struct TokenInputs {
   Value kv_lens;       // [sequences] i32
   Value block_table;   // [sequences, max_blocks] i32: of this run's sequences
   Value block_tables;  // [num_seats, max_blocks] i32: of every seat
+  Value seats;         // [sequences] i32: where this run's sequences sit
   Value token_cache;   // [num_blocks, block_size] i32: ids, those of this run included
   std::int64_t max_kv_len = 0;
   std::int64_t num_blocks = 0;
   std::int64_t block_size = 0;
+  std::int64_t num_seats = 0;
   tern_dtype cache_dtype = TERN_F32;
   std::string cache_scope;
 

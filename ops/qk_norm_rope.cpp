@@ -4,6 +4,7 @@
 
 #include "ops/build.h"
 #include "ops/check.h"
+#include "ops/fill.h"
 #include "ops/mul.h"
 #include "ops/ref/oracle.h"
 #include "ops/registry.h"
@@ -14,23 +15,33 @@
 namespace tern::ops {
 namespace {
 
+// positions, cos and sin come together or not at all, and turn no more features than there are.
+std::string check_rotation(const TensorDesc& x, const TensorDesc& positions, const TensorDesc& cos,
+                           const TensorDesc& sin) {
+  const bool turns = is_present(positions);
+  return first_problem(
+      require(x.shape[2] >= 1, "x: expected a head_dim of at least 1"),
+      require(is_present(cos) == turns, "cos: expected one iff there are positions"),
+      require(is_present(sin) == turns, "sin: expected one iff there are positions"),
+      require(!is_present(cos) || cos.shape[1] * 2 <= x.shape[2], "cos: more features are rotated than a head has"));
+}
+
 std::string check(Args args, AttrBytes bytes) {
   const auto attrs = unpack_attrs<tern_qk_norm_rope_attrs>(bytes);
-  const TensorDesc& x = args[TERN_QK_NORM_ROPE_X];
   return first_problem(require_flag("interleaved", attrs.interleaved),
                        require(attrs.eps >= 0.0F, "eps: expected no negative number"),
-                       require(x.shape[2] >= 1, "x: expected a head_dim of at least 1"),
-                       require(args[TERN_QK_NORM_ROPE_COS].shape[1] * 2 <= x.shape[2],
-                               "cos: more features are rotated than a head has"));
+                       check_rotation(args[TERN_QK_NORM_ROPE_X], args[TERN_QK_NORM_ROPE_POSITIONS],
+                                      args[TERN_QK_NORM_ROPE_COS], args[TERN_QK_NORM_ROPE_SIN]));
 }
 
 std::string check_backward(Args args, AttrBytes bytes) {
   const auto attrs = unpack_attrs<tern_qk_norm_rope_backward_attrs>(bytes);
-  const TensorDesc& x = args[TERN_QK_NORM_ROPE_BACKWARD_X];
+  const bool has_weight = is_present(args[TERN_QK_NORM_ROPE_BACKWARD_WEIGHT]);
   return first_problem(require_flag("interleaved", attrs.interleaved),
-                       require(x.shape[2] >= 1, "x: expected a head_dim of at least 1"),
-                       require(args[TERN_QK_NORM_ROPE_BACKWARD_COS].shape[1] * 2 <= x.shape[2],
-                               "cos: more features are rotated than a head has"));
+                       check_rotation(args[TERN_QK_NORM_ROPE_BACKWARD_X], args[TERN_QK_NORM_ROPE_BACKWARD_POSITIONS],
+                                      args[TERN_QK_NORM_ROPE_BACKWARD_COS], args[TERN_QK_NORM_ROPE_BACKWARD_SIN]),
+                       require(has_weight || !is_present(args[TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT]),
+                               "dweight: expected none without a weight"));
 }
 
 std::vector<Value> backward(BackwardCall& call) {
@@ -68,20 +79,31 @@ Value flat(Emitter& emitter, Value x) {
   return emitter.view(x, make_desc(desc.dtype, {desc.shape[0] * desc.shape[1], desc.shape[2]}), 0);
 }
 
+// The weight, or zeros of its shape.
+Value weight_or_zeros(Emitter& emitter, Value weight, const TensorDesc& x, std::uint32_t needs) {
+  return weight.present() ? weight : fill(emitter, make_desc(TERN_F32, {x.shape[2]}), 0.0F, {.needs = needs});
+}
+
 std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
   const auto attrs = unpack_attrs<tern_qk_norm_rope_attrs>(call.attrs);
-  const TensorDesc x = emitter.desc(arg(call, TERN_QK_NORM_ROPE_X));
-  if (!is_contiguous(x)) return {};
+  const Value whole = contiguous(emitter, arg(call, TERN_QK_NORM_ROPE_X), call.needs);
+  const TensorDesc x = emitter.desc(whole);
   const bool keep = is_present(call.outputs[TERN_QK_NORM_ROPE_RSTD]);
-  const RmsNormOut norm =
-      rms_norm(emitter, flat(emitter, arg(call, TERN_QK_NORM_ROPE_X)), arg(call, TERN_QK_NORM_ROPE_WEIGHT),
-               {.eps = attrs.eps, .weight_offset = attrs.weight_offset, .keep_rstd = keep, .needs = call.needs});
+  const Value positions = arg(call, TERN_QK_NORM_ROPE_POSITIONS);
+  const tern_dtype dtype = call.outputs[TERN_QK_NORM_ROPE_Y].dtype;
+  const tern_dtype of_norm = positions.present() ? TERN_F32 : dtype;  // rounded once
+  const RmsNormOut norm = rms_norm(
+      emitter, flat(emitter, whole), weight_or_zeros(emitter, arg(call, TERN_QK_NORM_ROPE_WEIGHT), x, call.needs),
+      {.eps = attrs.eps, .weight_offset = attrs.weight_offset, .keep_rstd = keep, .out = of_norm, .needs = call.needs});
   std::vector<Value> out(TERN_QK_NORM_ROPE_NUM_ARGS);
-  out[TERN_QK_NORM_ROPE_Y] = rope(
-      emitter, emitter.view(norm.y, like(x, TERN_F32), 0), arg(call, TERN_QK_NORM_ROPE_POSITIONS),
-      arg(call, TERN_QK_NORM_ROPE_COS), arg(call, TERN_QK_NORM_ROPE_SIN),
-      {.interleaved = attrs.interleaved != 0, .out = call.outputs[TERN_QK_NORM_ROPE_Y].dtype, .needs = call.needs});
-  if (keep) out[TERN_QK_NORM_ROPE_RSTD] = emitter.view(norm.rstd, call.outputs[TERN_QK_NORM_ROPE_RSTD], 0);
+  out[TERN_QK_NORM_ROPE_Y] = emitter.view(norm.y, like(x, of_norm), 0);
+  if (positions.present()) {
+    out[TERN_QK_NORM_ROPE_Y] = rope(emitter, out[TERN_QK_NORM_ROPE_Y], positions, arg(call, TERN_QK_NORM_ROPE_COS),
+                                    arg(call, TERN_QK_NORM_ROPE_SIN),
+                                    {.interleaved = attrs.interleaved != 0, .out = dtype, .needs = call.needs});
+  }
+  if (keep)
+    out[TERN_QK_NORM_ROPE_RSTD] = emitter.view(norm.rstd, like(call.outputs[TERN_QK_NORM_ROPE_RSTD], TERN_F32), 0);
   return out;
 }
 
@@ -106,18 +128,23 @@ Value dweight_of_valid_rows(Emitter& emitter, Value dn, Value x, Value rstd, con
 
 std::vector<Value> decompose_backward(Emitter& emitter, const OpCall& call) {
   const auto attrs = unpack_attrs<tern_qk_norm_rope_backward_attrs>(call.attrs);
-  const Value x = arg(call, TERN_QK_NORM_ROPE_BACKWARD_X);
-  const Value rstd = arg(call, TERN_QK_NORM_ROPE_BACKWARD_RSTD);
+  const Value x = contiguous(emitter, arg(call, TERN_QK_NORM_ROPE_BACKWARD_X), call.needs);
+  const Value rstd = contiguous(emitter, arg(call, TERN_QK_NORM_ROPE_BACKWARD_RSTD), call.needs);
   const TensorDesc desc = emitter.desc(x);
-  if (!is_contiguous(desc) || !is_contiguous(emitter.desc(rstd))) return {};
   const bool want_weight = is_present(call.outputs[TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT]);
-  const Value dnormal =
-      rope(emitter, arg(call, TERN_QK_NORM_ROPE_BACKWARD_DY), arg(call, TERN_QK_NORM_ROPE_BACKWARD_POSITIONS),
-           arg(call, TERN_QK_NORM_ROPE_BACKWARD_COS), arg(call, TERN_QK_NORM_ROPE_BACKWARD_SIN),
-           {.interleaved = attrs.interleaved != 0, .inverse = true, .needs = call.needs});
+  const Value positions = arg(call, TERN_QK_NORM_ROPE_BACKWARD_POSITIONS);
+  Value dnormal = arg(call, TERN_QK_NORM_ROPE_BACKWARD_DY);
+  if (positions.present()) {
+    dnormal = rope(emitter, dnormal, positions, arg(call, TERN_QK_NORM_ROPE_BACKWARD_COS),
+                   arg(call, TERN_QK_NORM_ROPE_BACKWARD_SIN),
+                   {.interleaved = attrs.interleaved != 0, .inverse = true, .needs = call.needs});
+  } else {
+    dnormal = contiguous(emitter, dnormal, call.needs);
+  }
   const TensorDesc& dx = call.outputs[TERN_QK_NORM_ROPE_BACKWARD_DX];
   const RmsNormGrads grads =
-      rms_norm_backward(emitter, flat(emitter, dnormal), flat(emitter, x), arg(call, TERN_QK_NORM_ROPE_BACKWARD_WEIGHT),
+      rms_norm_backward(emitter, flat(emitter, dnormal), flat(emitter, x),
+                        weight_or_zeros(emitter, arg(call, TERN_QK_NORM_ROPE_BACKWARD_WEIGHT), desc, call.needs),
                         emitter.view(rstd, make_desc(TERN_F32, {desc.shape[0] * desc.shape[1]}), 0),
                         {.weight_offset = attrs.weight_offset,
                          .dweight = want_weight && !is_dynamic(desc),
@@ -133,20 +160,23 @@ std::vector<Value> decompose_backward(Emitter& emitter, const OpCall& call) {
 
 double bytes(const CallDesc& call, int arg, HostArrays lengths) {
   const bool table = arg == TERN_QK_NORM_ROPE_COS || arg == TERN_QK_NORM_ROPE_SIN;
-  return table ? bytes_of_rows(call, arg, TERN_QK_NORM_ROPE_POSITIONS) : each_argument_once(call, arg, lengths);
+  return table && call.has(arg) ? bytes_of_rows(call, arg, TERN_QK_NORM_ROPE_POSITIONS)
+                                : each_argument_once(call, arg, lengths);
 }
 
 Indices indices(const CallDesc& call) {
+  if (!call.has(TERN_QK_NORM_ROPE_POSITIONS)) return {};
   return {.ranges = {{TERN_QK_NORM_ROPE_POSITIONS, 0, call[TERN_QK_NORM_ROPE_COS].shape[0] - 1}}};
 }
 
 double bytes_backward(const CallDesc& call, int arg, HostArrays lengths) {
   const bool table = arg == TERN_QK_NORM_ROPE_BACKWARD_COS || arg == TERN_QK_NORM_ROPE_BACKWARD_SIN;
-  return table ? bytes_of_rows(call, arg, TERN_QK_NORM_ROPE_BACKWARD_POSITIONS)
-               : each_argument_once(call, arg, lengths);
+  return table && call.has(arg) ? bytes_of_rows(call, arg, TERN_QK_NORM_ROPE_BACKWARD_POSITIONS)
+                                : each_argument_once(call, arg, lengths);
 }
 
 Indices indices_backward(const CallDesc& call) {
+  if (!call.has(TERN_QK_NORM_ROPE_BACKWARD_POSITIONS)) return {};
   return {.ranges = {{TERN_QK_NORM_ROPE_BACKWARD_POSITIONS, 0, call[TERN_QK_NORM_ROPE_BACKWARD_COS].shape[0] - 1}}};
 }
 

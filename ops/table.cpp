@@ -109,24 +109,25 @@ constexpr AttrSpec kRopeAttrs[] = {{"interleaved", I, "0: pairs (i, i + rotary/2
                                    {"inverse", I, "1: rotate back, which is the gradient"}};
 
 constexpr ArgSpec kQkNormRope[] = {{"x", input, "[rows, heads, head_dim]", floating},
-                                   {"weight", input, "[head_dim]", floating},
-                                   {"positions", input, "[rows]", i32},
-                                   {"cos", input, "[positions, rotary / 2]", f32},
-                                   {"sin", input, "[positions, rotary / 2]", f32},
+                                   {"weight", input, "[head_dim]; absent: 0", floating, kOptional},
+                                   {"positions", input, "[rows]; absent: nothing turns", i32, kOptional},
+                                   {"cos", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional},
+                                   {"sin", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional},
                                    {"y", output, "[rows, heads, head_dim]", floating},
                                    {"rstd", output, "[rows, heads]", f32, kOptional}};
 constexpr AttrSpec kQkNormRopeAttrs[] = {
     {"eps", F, "added to the mean square"}, {"weight_offset", F, "added to the weight"}, {"interleaved", I, "as rope"}};
 
-constexpr ArgSpec kQkNormRopeBackward[] = {{"dy", input, "[rows, heads, head_dim]", floating},
-                                           {"x", input, "[rows, heads, head_dim]", floating},
-                                           {"weight", input, "[head_dim]", floating},
-                                           {"rstd", input, "[rows, heads]", f32},
-                                           {"positions", input, "[rows]", i32},
-                                           {"cos", input, "[positions, rotary / 2]", f32},
-                                           {"sin", input, "[positions, rotary / 2]", f32},
-                                           {"dx", output, "[rows, heads, head_dim]", floating},
-                                           {"dweight", output, "[head_dim]", f32, kOptional | kAccumulate}};
+constexpr ArgSpec kQkNormRopeBackward[] = {
+    {"dy", input, "[rows, heads, head_dim]", floating},
+    {"x", input, "[rows, heads, head_dim]", floating},
+    {"weight", input, "[head_dim]; absent: 0", floating, kOptional},
+    {"rstd", input, "[rows, heads]", f32},
+    {"positions", input, "[rows]; absent: nothing turned", i32, kOptional},
+    {"cos", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional},
+    {"sin", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional},
+    {"dx", output, "[rows, heads, head_dim]", floating},
+    {"dweight", output, "[head_dim]", f32, kOptional | kAccumulate}};
 constexpr AttrSpec kQkNormRopeBackwardAttrs[] = {{"weight_offset", F, "as forward"}, {"interleaved", I, "as forward"}};
 
 constexpr ArgSpec kActMul[] = {{"gate", input, "[rows, width]", floating},
@@ -320,6 +321,58 @@ constexpr ArgSpec kGroupedMatmulBackward[] = {{"dy", input, "[rows, top_k, out]"
 constexpr AttrSpec kGroupedMatmulBackwardAttrs[] = {
     {"compute", I, "tern_compute that dy and x are rounded to before the product: f32, bf16 or f16"}};
 
+constexpr ArgSpec kAct[] = {{"x", input, "[...]", floating}, {"y", output, "[...]", floating}};
+constexpr AttrSpec kActAttrs[] = {{"kind", I, "tern_act"}};
+
+constexpr ArgSpec kActBackward[] = {
+    {"dy", input, "[...]", floating}, {"x", input, "[...]", floating}, {"dx", output, "[...]", floating}};
+
+constexpr ArgSpec kCausalConv1d[] = {
+    {"x", input, "[rows, channels]", floating},
+    {"weight", input, "[channels, taps + 1]: the last is of the row itself", floating},
+    {"bias", input, "[channels]", floating, kOptional},
+    {"cu_seqlens", input, "[sequences + 1]", i32, kLengths},
+    {"kv_lens", input, "[sequences], this step's rows included; present iff state is", i32, kOptional},
+    {"seats", input, "[sequences]: whose the state is; padding: 0; present iff state is", i32, kOptional},
+    {"state", state, "[num_seats, taps, channels]: the last rows before", floating, kOptional},
+    {"y", output, "[rows, channels]", floating}};
+constexpr AttrSpec kSequencesAttrs[] = {{"max_seqlen", I, "no sequence has more rows; 1: decoding"}};
+
+constexpr ArgSpec kCausalConv1dBackward[] = {{"dy", input, "[rows, channels]", floating},
+                                             {"x", input, "[rows, channels]", floating},
+                                             {"weight", input, "[channels, taps + 1]", floating},
+                                             {"cu_seqlens", input, "[sequences + 1]", i32, kLengths},
+                                             {"dx", output, "[rows, channels]", floating},
+                                             {"dweight", output, "[channels, taps + 1]", f32, kOptional | kAccumulate},
+                                             {"dbias", output, "[channels]", f32, kOptional | kAccumulate}};
+
+constexpr ArgSpec kGatedDeltaRule[] = {
+    {"q", input, "[rows, k_heads, key_dim]", floating},
+    {"k", input, "[rows, k_heads, key_dim]", floating},
+    {"v", input, "[rows, heads, value_dim]", floating},
+    {"decay", input, "[rows, heads]: log of what is kept, at most 0", f32},
+    {"beta", input, "[rows, heads]: from 0 to 1", f32},
+    {"cu_seqlens", input, "[sequences + 1]", i32, kLengths},
+    {"kv_lens", input, "[sequences], this step's rows included; present iff state is", i32, kOptional},
+    {"seats", input, "[sequences]: whose the state is; padding: 0; present iff state is", i32, kOptional},
+    {"state", state, "[num_seats, heads, key_dim, value_dim]", f32, kOptional},
+    {"out", output, "[rows, heads, value_dim]", floating}};
+constexpr AttrSpec kGatedDeltaRuleAttrs[] = {{"scale", F, "factor of q"},
+                                             {"max_seqlen", I, "no sequence has more rows; 1: decoding"}};
+
+constexpr ArgSpec kGatedDeltaRuleBackward[] = {{"dout", input, "[rows, heads, value_dim]", floating},
+                                               {"q", input, "[rows, k_heads, key_dim]", floating},
+                                               {"k", input, "[rows, k_heads, key_dim]", floating},
+                                               {"v", input, "[rows, heads, value_dim]", floating},
+                                               {"decay", input, "[rows, heads]", f32},
+                                               {"beta", input, "[rows, heads]", f32},
+                                               {"cu_seqlens", input, "[sequences + 1]", i32, kLengths},
+                                               {"dq", output, "[rows, k_heads, key_dim]", floating},
+                                               {"dk", output, "[rows, k_heads, key_dim]", floating},
+                                               {"dv", output, "[rows, heads, value_dim]", floating},
+                                               {"ddecay", output, "[rows, heads]", f32},
+                                               {"dbeta", output, "[rows, heads]", f32}};
+
 constexpr OpSpec kTable[] = {
     {1,
      "cast_copy",
@@ -447,6 +500,20 @@ constexpr OpSpec kTable[] = {
      kGroupedMatmul, kGroupedMatmulAttrs},
     {41, "grouped_matmul_backward", "dw[e] = dy^T x and dbias[e] = sum of dy over the rows of each expert e",
      kGroupedMatmulBackward, kGroupedMatmulBackwardAttrs},
+    {42, "act", "y = act(x)", kAct, kActAttrs},
+    {43, "act_backward", "dx = dy act'(x)", kActBackward, kActAttrs},
+    {44, "causal_conv1d",
+     "y[t] = bias + sum over j of weight[:, j] x[t - taps + j], each channel by itself; rows before a sequence's first "
+     "are those that its state holds, or 0 where kv_lens says that it begins; the state becomes its last rows",
+     kCausalConv1d, kSequencesAttrs},
+    {45, "causal_conv1d_backward", "the gradient of causal_conv1d without a state", kCausalConv1dBackward,
+     kSequencesAttrs},
+    {46, "gated_delta_rule",
+     "for each row of a sequence: S = exp(decay) S; S += k (beta (v - S^T k))^T; out = scale S^T q; S begins as the "
+     "sequence's state, or 0 where kv_lens says that it begins; head h reads q and k of h / (heads / k_heads)",
+     kGatedDeltaRule, kGatedDeltaRuleAttrs},
+    {47, "gated_delta_rule_backward", "the gradient of gated_delta_rule without a state", kGatedDeltaRuleBackward,
+     kGatedDeltaRuleAttrs},
 };
 
 }  // namespace

@@ -21,11 +21,14 @@ inline constexpr std::int64_t kNormRows = 32;  // rows whose weight gradients on
   return reinterpret_cast<float*>(args.workspace) + float_row_stride(width) * row;
 }
 
-// The weight plus its offset, in row 0 of the workspace.
+// The weight plus its offset, in row 0 of the workspace; an absent weight is 0.
 [[nodiscard]] inline const float* offset_weight(const KernelArgs& args, const TileIo& io, const TensorView& weight,
-                                                float offset) {
-  const std::int64_t width = weight.dim(0);
+                                                float offset, std::int64_t width) {
   float* row = float_row(args, width, 0);
+  if (!weight.present()) {
+    std::fill_n(row, width, offset);
+    return row;
+  }
   const float* from = io.load(weight, 0, weight.stride(0), width, row);
   for (std::int64_t i = 0; i < width; ++i) row[i] = from[i] + offset;
   return row;

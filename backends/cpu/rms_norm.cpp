@@ -59,7 +59,7 @@ void run(const KernelArgs& args) {
   const std::int64_t width = x.dim(1);
   const TileIo io(args);
   const TileMath& math = tile_math(args.target);
-  const float* weight = offset_weight(args, io, args[TERN_RMS_NORM_WEIGHT], attrs.weight_offset);
+  const float* weight = offset_weight(args, io, args[TERN_RMS_NORM_WEIGHT], attrs.weight_offset, width);
   args.pool->parallel_for(x.dim(0), rows_grain(width), [&](std::int64_t begin, std::int64_t end, int thread) {
     float* row = float_row(args, width, 1 + thread);
     alignas(64) TileBuffer by;
@@ -110,7 +110,7 @@ void run_backward(const KernelArgs& args) {
   const TileIo io(args);
   const TileMath& math = tile_math(args.target);
   const float* weight = offset_weight(args, io, args[TERN_RMS_NORM_BACKWARD_WEIGHT],
-                                      args.attr<tern_rms_norm_backward_attrs>().weight_offset);
+                                      args.attr<tern_rms_norm_backward_attrs>().weight_offset, width);
   const std::int64_t first_sum = 1 + 4 * args.pool->num_threads();
   args.pool->parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
     float* rows_of_mine[4];

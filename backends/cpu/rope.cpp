@@ -16,6 +16,7 @@ struct Tables {
   float sign;  // of sin: -1 rotates back
   bool interleaved;
 
+  [[nodiscard]] bool turn() const { return positions.present(); }
   [[nodiscard]] std::int64_t half() const { return cos.dim(1); }
 };
 
@@ -23,16 +24,19 @@ void check_tables(Check& check, const PlanDesc& desc, int x, int positions, int 
   const auto& shape = desc.arg(x).shape;
   check.rank(x, 3).dtype(positions, TERN_I32).dim(positions, 0, shape[0]);
   check.dtype(cos, TERN_F32).dtype(sin, TERN_F32).rank(cos, 2).same_shape({cos, sin});
-  check.that(2 * desc.arg(cos).shape[1] <= shape[2], "cos has more features than half of a head");
+  const bool turns = desc.present(positions);
+  check.that(turns == desc.present(cos) && turns == desc.present(sin), "positions come with cos and sin");
+  check.that(!turns || 2 * desc.arg(cos).shape[1] <= shape[2], "cos has more features than half of a head");
 }
 
 // fp32 rows of cos and sin at a position: where they lie, or in the two buffers.
 struct Angles {
-  const float* cos;
-  const float* sin;
+  const float* cos = nullptr;
+  const float* sin = nullptr;
 };
 
 Angles angles(const TileIo& io, const Tables& tables, std::int64_t row, float* cos, float* sin) {
+  if (!tables.turn()) return {};
   const std::int64_t position = tables.positions.data<const std::int32_t>()[row * tables.positions.stride(0)];
   require_index(position, tables.cos.dim(0), "rope: positions");
   return {io.load(tables.cos, position * tables.cos.stride(0), tables.cos.stride(1), tables.half(), cos),
@@ -42,6 +46,10 @@ Angles angles(const TileIo& io, const Tables& tables, std::int64_t row, float* c
 // `out` may be `x`.
 void rotate_head(const TileMath& math, const Tables& tables, const Angles& angle, const float* x, std::int64_t head_dim,
                  float* out) {
+  if (!tables.turn()) {
+    if (out != x) std::copy(x, x + head_dim, out);
+    return;
+  }
   const std::int64_t rotary = 2 * tables.half();
   math.rotate(x, angle.cos, angle.sin, tables.sign, static_cast<std::size_t>(tables.half()), tables.interleaved, out);
   if (out != x) std::copy(x + rotary, x + head_dim, out + rotary);
@@ -113,7 +121,7 @@ void run_norm(const KernelArgs& args) {
                       attrs.interleaved != 0};
   const std::int64_t head_dim = x.dim(2);
   const TileIo io(args);
-  const float* weight = offset_weight(args, io, args[TERN_QK_NORM_ROPE_WEIGHT], attrs.weight_offset);
+  const float* weight = offset_weight(args, io, args[TERN_QK_NORM_ROPE_WEIGHT], attrs.weight_offset, head_dim);
   args.pool->parallel_for(x.dim(0), rows_grain(x), [&](std::int64_t begin, std::int64_t end, int thread) {
     const auto mine = [&](int i) { return float_row(args, head_dim, 1 + std::int64_t{4} * thread + i); };
     for (std::int64_t row = begin; row < end; ++row) {
@@ -139,6 +147,8 @@ bool supports_backward(const PlanDesc& desc, std::string& reason) {
   check.same_shape({TERN_QK_NORM_ROPE_BACKWARD_X, TERN_QK_NORM_ROPE_BACKWARD_DY, TERN_QK_NORM_ROPE_BACKWARD_DX});
   check_tables(check, desc, TERN_QK_NORM_ROPE_BACKWARD_X, TERN_QK_NORM_ROPE_BACKWARD_POSITIONS,
                TERN_QK_NORM_ROPE_BACKWARD_COS, TERN_QK_NORM_ROPE_BACKWARD_SIN);
+  check.that(desc.present(TERN_QK_NORM_ROPE_BACKWARD_WEIGHT) || !desc.present(TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT),
+             "dweight comes with a weight");
   check.dim(TERN_QK_NORM_ROPE_BACKWARD_WEIGHT, 0, x.shape[2]).dim(TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT, 0, x.shape[2]);
   check.dtype(TERN_QK_NORM_ROPE_BACKWARD_DWEIGHT, TERN_F32).dtype(TERN_QK_NORM_ROPE_BACKWARD_RSTD, TERN_F32);
   check.rank(TERN_QK_NORM_ROPE_BACKWARD_RSTD, 2);
@@ -164,7 +174,7 @@ void run_backward(const KernelArgs& args) {
   const auto count = static_cast<std::size_t>(head_dim);
   const TileIo io(args);
   const TileMath& math = tile_math(args.target);
-  const float* weight = offset_weight(args, io, args[TERN_QK_NORM_ROPE_BACKWARD_WEIGHT], attrs.weight_offset);
+  const float* weight = offset_weight(args, io, args[TERN_QK_NORM_ROPE_BACKWARD_WEIGHT], attrs.weight_offset, head_dim);
   const std::int64_t first_sum = 1 + std::int64_t{5} * args.pool->num_threads();
   args.pool->parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
     const auto mine = [&](int i) { return float_row(args, head_dim, 1 + std::int64_t{5} * thread + i); };

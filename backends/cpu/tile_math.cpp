@@ -115,11 +115,11 @@ float max(const float* x, std::size_t n) {
   return result;
 }
 
-// e^x for x <= 0 (Cody and Waite's reduction, degree 6): within 2 ulp, gradual underflow, 0 below -104, NaN kept.
+// e^x for x from -104 to 90 (Cody and Waite's reduction, degree 6): within 2 ulp, gradual underflow, infinity
+// above 88.7.
 template <typename D, typename V>
-HWY_INLINE V exp_negative(D d, V x) {
+HWY_INLINE V exp_between(D d, V clamped) {
   const hn::Rebind<std::int32_t, D> di;
-  const V clamped = hn::IfThenElse(hn::Lt(x, hn::Set(d, -104.0F)), hn::Set(d, -104.0F), x);
   const V n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504F)));
   V r = hn::MulAdd(n, hn::Set(d, -0.693359375F), clamped);  // ln 2 in two parts, the first exact in few bits
   r = hn::MulAdd(n, hn::Set(d, 2.12194440e-4F), r);
@@ -130,13 +130,43 @@ HWY_INLINE V exp_negative(D d, V x) {
   p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 6.0F));
   p = hn::MulAdd(p, r, hn::Set(d, 0.5F));
   p = hn::MulAdd(hn::Mul(p, r), r, hn::Add(r, hn::Set(d, 1.0F)));
-  const auto power = hn::ConvertTo(di, n);  // down to -150: applied in two halves, each a normal float
+  const auto power = hn::ConvertTo(di, n);  // -150 to 130: applied in two halves, each a normal float
   const auto half = hn::ShiftRight<1>(power);
   const auto bias = hn::Set(di, 127);
   const V low = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
   const V high = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(power, half), bias)));
-  const V y = hn::Mul(hn::Mul(p, low), high);
-  return hn::IfThenElse(hn::Eq(x, x), hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -104.0F)), y), x);
+  return hn::Mul(hn::Mul(p, low), high);
+}
+
+// e^x for x <= 0: 0 below -104, NaN kept.
+template <typename D, typename V>
+HWY_INLINE V exp_negative(D d, V x) {
+  const V least = hn::Set(d, -104.0F);
+  const V y = exp_between(d, hn::IfThenElse(hn::Lt(x, least), least, x));
+  return hn::IfThenElse(hn::Eq(x, x), hn::IfThenZeroElse(hn::Lt(x, least), y), x);
+}
+
+// e^x for any x.
+template <typename D, typename V>
+HWY_INLINE V exp_any(D d, V x) {
+  const V most = hn::Set(d, 90.0F);
+  return exp_negative(d, hn::IfThenElse(hn::Gt(x, most), most, x));
+}
+
+// log(1 + t) for t from 0 to 1: 2 atanh(t / (2 + t)), whose series ends where nothing is left to round.
+template <typename D, typename V>
+HWY_INLINE V log1p_to_one(D d, V t) {
+  const V s = hn::Div(t, hn::Add(hn::Set(d, 2.0F), t));
+  const V square = hn::Mul(s, s);
+  V p = hn::Set(d, 1.0F / 15.0F);
+  p = hn::MulAdd(p, square, hn::Set(d, 1.0F / 13.0F));
+  p = hn::MulAdd(p, square, hn::Set(d, 1.0F / 11.0F));
+  p = hn::MulAdd(p, square, hn::Set(d, 1.0F / 9.0F));
+  p = hn::MulAdd(p, square, hn::Set(d, 1.0F / 7.0F));
+  p = hn::MulAdd(p, square, hn::Set(d, 1.0F / 5.0F));
+  p = hn::MulAdd(p, square, hn::Set(d, 1.0F / 3.0F));
+  const V twice = hn::Add(s, s);
+  return hn::MulAdd(hn::Mul(p, square), twice, twice);
 }
 
 float sum_exp(const float* x, float shift, std::size_t n) {
@@ -256,6 +286,15 @@ HWY_INLINE V activate(D d, V x, V& slope) {
     sigmoids(d, x, s, rest);
     if constexpr (kSlope) slope = hn::Mul(s, rest);
     return s;
+  } else if constexpr (kKind == TERN_ACT_SOFTPLUS) {
+    if constexpr (kSlope) sigmoids(d, x, slope, rest);
+    const V zero = hn::Zero(d);
+    const V above = hn::IfThenElse(hn::Lt(x, zero), zero, x);  // NaN passes
+    return hn::Add(above, log1p_to_one(d, exp_negative(d, hn::Neg(hn::Abs(x)))));
+  } else if constexpr (kKind == TERN_ACT_EXP) {
+    const V value = exp_any(d, x);
+    if constexpr (kSlope) slope = value;
+    return value;
   } else if constexpr (kKind == TERN_ACT_GELU_TANH) {
     const V l = limit16(d, x);  // 1 + tanh u = 2 sigmoid(2 u)
     const V square = hn::Mul(l, l);
@@ -294,6 +333,57 @@ void act_mul_backward_of(const float* dy, const float* gate, const float* up, st
     hn::StoreU(hn::Mul(hn::Mul(g, u), slope), d, dgate + i);
     hn::StoreU(hn::Mul(g, value), d, dup + i);
   });
+}
+
+template <std::int32_t kKind>
+void act_of(const float* x, std::size_t n, float* out) {
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    auto unused = hn::Zero(d);
+    hn::StoreU(activate<kKind, false>(d, hn::LoadU(d, x + i), unused), d, out + i);
+  });
+}
+
+template <std::int32_t kKind>
+void act_backward_of(const float* dy, const float* x, std::size_t n, float* dx) {
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    auto slope = hn::Zero(d);
+    activate<kKind, true>(d, hn::LoadU(d, x + i), slope);
+    hn::StoreU(hn::Mul(hn::LoadU(d, dy + i), slope), d, dx + i);
+  });
+}
+
+void act(std::int32_t kind, const float* x, std::size_t n, float* out) {
+  switch (kind) {
+    case TERN_ACT_SILU:
+      return act_of<TERN_ACT_SILU>(x, n, out);
+    case TERN_ACT_SIGMOID:
+      return act_of<TERN_ACT_SIGMOID>(x, n, out);
+    case TERN_ACT_GELU_TANH:
+      return act_of<TERN_ACT_GELU_TANH>(x, n, out);
+    case TERN_ACT_SOFTPLUS:
+      return act_of<TERN_ACT_SOFTPLUS>(x, n, out);
+    case TERN_ACT_EXP:
+      return act_of<TERN_ACT_EXP>(x, n, out);
+    default:
+      return act_of<TERN_ACT_GELU_ERF>(x, n, out);
+  }
+}
+
+void act_backward(std::int32_t kind, const float* dy, const float* x, std::size_t n, float* dx) {
+  switch (kind) {
+    case TERN_ACT_SILU:
+      return act_backward_of<TERN_ACT_SILU>(dy, x, n, dx);
+    case TERN_ACT_SIGMOID:
+      return act_backward_of<TERN_ACT_SIGMOID>(dy, x, n, dx);
+    case TERN_ACT_GELU_TANH:
+      return act_backward_of<TERN_ACT_GELU_TANH>(dy, x, n, dx);
+    case TERN_ACT_SOFTPLUS:
+      return act_backward_of<TERN_ACT_SOFTPLUS>(dy, x, n, dx);
+    case TERN_ACT_EXP:
+      return act_backward_of<TERN_ACT_EXP>(dy, x, n, dx);
+    default:
+      return act_backward_of<TERN_ACT_GELU_ERF>(dy, x, n, dx);
+  }
 }
 
 void act_mul(std::int32_t kind, const float* gate, const float* up, std::size_t n, float* out) {
@@ -391,6 +481,56 @@ void adamw(const AdamwStep& step, const float* grad, std::size_t n, float* param
   });
 }
 
+// One column, or one vector of them, after the other, each with two chains of sums over the keys.
+void delta_rule(const DeltaRow& row, std::size_t columns, std::size_t stride, float* s, float* u, float* out) {
+  each(columns, [=](auto d, std::size_t c) HWY_ATTR {
+    float* column = s + c;
+    const auto kept = hn::Set(d, row.kept);
+    auto even = hn::Zero(d), odd = hn::Zero(d);
+    std::size_t i = 0;
+    for (; i + 2 <= row.keys; i += 2) {
+      float *s0 = column + i * stride, *s1 = s0 + stride;
+      const auto v0 = hn::Mul(kept, hn::LoadU(d, s0)), v1 = hn::Mul(kept, hn::LoadU(d, s1));
+      hn::StoreU(v0, d, s0);
+      hn::StoreU(v1, d, s1);
+      even = hn::MulAdd(hn::Set(d, row.k[i]), v0, even);
+      odd = hn::MulAdd(hn::Set(d, row.k[i + 1]), v1, odd);
+    }
+    if (i < row.keys) {
+      const auto v0 = hn::Mul(kept, hn::LoadU(d, column + i * stride));
+      hn::StoreU(v0, d, column + i * stride);
+      even = hn::MulAdd(hn::Set(d, row.k[i]), v0, even);
+    }
+    const auto residual = hn::Sub(hn::LoadU(d, row.v + c), hn::Add(even, odd));
+    if (u != nullptr) hn::StoreU(residual, d, u + c);
+    const auto delta = hn::Mul(hn::Set(d, row.beta), residual);
+    if (row.q == nullptr) {
+      for (i = 0; i < row.keys; ++i) {
+        float* s0 = column + i * stride;
+        hn::StoreU(hn::MulAdd(hn::Set(d, row.k[i]), delta, hn::LoadU(d, s0)), d, s0);
+      }
+      return;
+    }
+    even = odd = hn::Zero(d);
+    for (i = 0; i + 2 <= row.keys; i += 2) {
+      float *s0 = column + i * stride, *s1 = s0 + stride;
+      const auto v0 = hn::MulAdd(hn::Set(d, row.k[i]), delta, hn::LoadU(d, s0));
+      const auto v1 = hn::MulAdd(hn::Set(d, row.k[i + 1]), delta, hn::LoadU(d, s1));
+      hn::StoreU(v0, d, s0);
+      hn::StoreU(v1, d, s1);
+      even = hn::MulAdd(hn::Set(d, row.q[i]), v0, even);
+      odd = hn::MulAdd(hn::Set(d, row.q[i + 1]), v1, odd);
+    }
+    if (i < row.keys) {
+      float* s0 = column + i * stride;
+      const auto v0 = hn::MulAdd(hn::Set(d, row.k[i]), delta, hn::LoadU(d, s0));
+      hn::StoreU(v0, d, s0);
+      even = hn::MulAdd(hn::Set(d, row.q[i]), v0, even);
+    }
+    hn::StoreU(hn::Add(even, odd), d, out + c);
+  });
+}
+
 constexpr TileMath kTable = {
     .axpby = axpby,
     .scale = scale,
@@ -407,8 +547,11 @@ constexpr TileMath kTable = {
     .norm = norm,
     .norm_backward = norm_backward,
     .rotate = rotate,
+    .act = act,
+    .act_backward = act_backward,
     .act_mul = act_mul,
     .act_mul_backward = act_mul_backward,
+    .delta_rule = delta_rule,
     .philox_keep = philox_keep,
     .adamw = adamw,
 };

@@ -14,6 +14,16 @@ struct AdamwStep {
   float lr, beta1, beta2, rest1, rest2, eps, decay, correction1, correction2, grad_scale;
 };
 
+// One row of a gated delta rule (ops/gated_delta_rule.h) upon some columns of S.
+struct DeltaRow {
+  const float* q;  // [keys], times the scale already; null: nobody reads the row
+  const float* k;  // [keys]
+  const float* v;  // [columns]
+  float kept;      // exp(decay)
+  float beta;
+  std::size_t keys;
+};
+
 struct TileMath {
   void (*axpby)(float a, const float* x, float b, const float* y, std::size_t n, float* out);  // a x + b y
   void (*scale)(float factor, const float* x, std::size_t n, float* out);
@@ -41,9 +51,14 @@ struct TileMath {
   void (*rotate)(const float* x, const float* cos, const float* sin, float sign, std::size_t half, bool interleaved,
                  float* out);
 
+  void (*act)(std::int32_t kind, const float* x, std::size_t n, float* out);
+  void (*act_backward)(std::int32_t kind, const float* dy, const float* x, std::size_t n, float* dx);
   void (*act_mul)(std::int32_t kind, const float* gate, const float* up, std::size_t n, float* out);
   void (*act_mul_backward)(std::int32_t kind, const float* dy, const float* gate, const float* up, std::size_t n,
                            float* dgate, float* dup);
+
+  // S [keys, columns], rows `stride` apart: S = kept S; u = v - S^T k; S += k (beta u)^T; out = S^T q. `u` may be null.
+  void (*delta_rule)(const DeltaRow& row, std::size_t columns, std::size_t stride, float* s, float* u, float* out);
 
   // keep[4 b + i] = uniform24(philox(key, {first_block + b, site, 0, 0})[i]) >= rate, for whole blocks b < blocks.
   void (*philox_keep)(std::uint64_t key, std::uint32_t first_block, std::uint32_t site, float rate, std::size_t blocks,

@@ -10,7 +10,9 @@ typedef enum tern_act {
   TERN_ACT_SILU = 0,
   TERN_ACT_GELU_TANH = 1,
   TERN_ACT_GELU_ERF = 2,
-  TERN_ACT_SIGMOID = 3
+  TERN_ACT_SIGMOID = 3,
+  TERN_ACT_SOFTPLUS = 4, /* log(1 + exp(x)) */
+  TERN_ACT_EXP = 5
 } tern_act;
 
 /* cast_copy: y = x, rounded to nearest even in y's dtype (integers from floats: towards zero, saturating)
@@ -282,10 +284,10 @@ typedef struct tern_rope_attrs {
 
 /* qk_norm_rope: y = rope(rms_norm(x over head_dim))
  *   in x [rows, heads, head_dim] float
- *   in weight [head_dim] float
- *   in positions [rows] i32
- *   in cos [positions, rotary / 2] f32
- *   in sin [positions, rotary / 2] f32
+ *   in weight [head_dim]; absent: 0 float, optional
+ *   in positions [rows]; absent: nothing turns i32, optional
+ *   in cos [positions, rotary / 2]; present iff positions are f32, optional
+ *   in sin [positions, rotary / 2]; present iff positions are f32, optional
  *   out y [rows, heads, head_dim] float
  *   out rstd [rows, heads] f32, optional
  */
@@ -309,11 +311,11 @@ typedef struct tern_qk_norm_rope_attrs {
 /* qk_norm_rope_backward: the gradient of qk_norm_rope
  *   in dy [rows, heads, head_dim] float
  *   in x [rows, heads, head_dim] float
- *   in weight [head_dim] float
+ *   in weight [head_dim]; absent: 0 float, optional
  *   in rstd [rows, heads] f32
- *   in positions [rows] i32
- *   in cos [positions, rotary / 2] f32
- *   in sin [positions, rotary / 2] f32
+ *   in positions [rows]; absent: nothing turned i32, optional
+ *   in cos [positions, rotary / 2]; present iff positions are f32, optional
+ *   in sin [positions, rotary / 2]; present iff positions are f32, optional
  *   out dx [rows, heads, head_dim] float
  *   out dweight [head_dim] f32, optional, may accumulate
  */
@@ -821,7 +823,153 @@ typedef struct tern_grouped_matmul_backward_attrs {
   int32_t compute; /* tern_compute that dy and x are rounded to before the product: f32, bf16 or f16 */
 } tern_grouped_matmul_backward_attrs;
 
-enum { TERN_OP_LIMIT = 42 }; /* ids are below */
+/* act: y = act(x)
+ *   in x [...] float
+ *   out y [...] float
+ */
+enum {
+  TERN_OP_ACT = 42,
+  TERN_ACT_X = 0,
+  TERN_ACT_Y = 1,
+  TERN_ACT_NUM_ARGS = 2
+};
+typedef struct tern_act_attrs {
+  int32_t kind; /* tern_act */
+} tern_act_attrs;
+
+/* act_backward: dx = dy act'(x)
+ *   in dy [...] float
+ *   in x [...] float
+ *   out dx [...] float
+ */
+enum {
+  TERN_OP_ACT_BACKWARD = 43,
+  TERN_ACT_BACKWARD_DY = 0,
+  TERN_ACT_BACKWARD_X = 1,
+  TERN_ACT_BACKWARD_DX = 2,
+  TERN_ACT_BACKWARD_NUM_ARGS = 3
+};
+typedef struct tern_act_backward_attrs {
+  int32_t kind; /* tern_act */
+} tern_act_backward_attrs;
+
+/* causal_conv1d: y[t] = bias + sum over j of weight[:, j] x[t - taps + j], each channel by itself; rows before a sequence's first are those that its state holds, or 0 where kv_lens says that it begins; the state becomes its last rows
+ *   in x [rows, channels] float
+ *   in weight [channels, taps + 1]: the last is of the row itself float
+ *   in bias [channels] float, optional
+ *   in cu_seqlens [sequences + 1] i32, lengths: also in host_args
+ *   in kv_lens [sequences], this step's rows included; present iff state is i32, optional
+ *   in seats [sequences]: whose the state is; padding: 0; present iff state is i32, optional
+ *   in/out state [num_seats, taps, channels]: the last rows before float, optional
+ *   out y [rows, channels] float
+ */
+enum {
+  TERN_OP_CAUSAL_CONV1D = 44,
+  TERN_CAUSAL_CONV1D_X = 0,
+  TERN_CAUSAL_CONV1D_WEIGHT = 1,
+  TERN_CAUSAL_CONV1D_BIAS = 2,
+  TERN_CAUSAL_CONV1D_CU_SEQLENS = 3,
+  TERN_CAUSAL_CONV1D_KV_LENS = 4,
+  TERN_CAUSAL_CONV1D_SEATS = 5,
+  TERN_CAUSAL_CONV1D_STATE = 6,
+  TERN_CAUSAL_CONV1D_Y = 7,
+  TERN_CAUSAL_CONV1D_NUM_ARGS = 8
+};
+typedef struct tern_causal_conv1d_attrs {
+  int32_t max_seqlen; /* no sequence has more rows; 1: decoding */
+} tern_causal_conv1d_attrs;
+
+/* causal_conv1d_backward: the gradient of causal_conv1d without a state
+ *   in dy [rows, channels] float
+ *   in x [rows, channels] float
+ *   in weight [channels, taps + 1] float
+ *   in cu_seqlens [sequences + 1] i32, lengths: also in host_args
+ *   out dx [rows, channels] float
+ *   out dweight [channels, taps + 1] f32, optional, may accumulate
+ *   out dbias [channels] f32, optional, may accumulate
+ */
+enum {
+  TERN_OP_CAUSAL_CONV1D_BACKWARD = 45,
+  TERN_CAUSAL_CONV1D_BACKWARD_DY = 0,
+  TERN_CAUSAL_CONV1D_BACKWARD_X = 1,
+  TERN_CAUSAL_CONV1D_BACKWARD_WEIGHT = 2,
+  TERN_CAUSAL_CONV1D_BACKWARD_CU_SEQLENS = 3,
+  TERN_CAUSAL_CONV1D_BACKWARD_DX = 4,
+  TERN_CAUSAL_CONV1D_BACKWARD_DWEIGHT = 5,
+  TERN_CAUSAL_CONV1D_BACKWARD_DBIAS = 6,
+  TERN_CAUSAL_CONV1D_BACKWARD_NUM_ARGS = 7
+};
+typedef struct tern_causal_conv1d_backward_attrs {
+  int32_t max_seqlen; /* no sequence has more rows; 1: decoding */
+} tern_causal_conv1d_backward_attrs;
+
+/* gated_delta_rule: for each row of a sequence: S = exp(decay) S; S += k (beta (v - S^T k))^T; out = scale S^T q; S begins as the sequence's state, or 0 where kv_lens says that it begins; head h reads q and k of h / (heads / k_heads)
+ *   in q [rows, k_heads, key_dim] float
+ *   in k [rows, k_heads, key_dim] float
+ *   in v [rows, heads, value_dim] float
+ *   in decay [rows, heads]: log of what is kept, at most 0 f32
+ *   in beta [rows, heads]: from 0 to 1 f32
+ *   in cu_seqlens [sequences + 1] i32, lengths: also in host_args
+ *   in kv_lens [sequences], this step's rows included; present iff state is i32, optional
+ *   in seats [sequences]: whose the state is; padding: 0; present iff state is i32, optional
+ *   in/out state [num_seats, heads, key_dim, value_dim] f32, optional
+ *   out out [rows, heads, value_dim] float
+ */
+enum {
+  TERN_OP_GATED_DELTA_RULE = 46,
+  TERN_GATED_DELTA_RULE_Q = 0,
+  TERN_GATED_DELTA_RULE_K = 1,
+  TERN_GATED_DELTA_RULE_V = 2,
+  TERN_GATED_DELTA_RULE_DECAY = 3,
+  TERN_GATED_DELTA_RULE_BETA = 4,
+  TERN_GATED_DELTA_RULE_CU_SEQLENS = 5,
+  TERN_GATED_DELTA_RULE_KV_LENS = 6,
+  TERN_GATED_DELTA_RULE_SEATS = 7,
+  TERN_GATED_DELTA_RULE_STATE = 8,
+  TERN_GATED_DELTA_RULE_OUT = 9,
+  TERN_GATED_DELTA_RULE_NUM_ARGS = 10
+};
+typedef struct tern_gated_delta_rule_attrs {
+  float scale; /* factor of q */
+  int32_t max_seqlen; /* no sequence has more rows; 1: decoding */
+} tern_gated_delta_rule_attrs;
+
+/* gated_delta_rule_backward: the gradient of gated_delta_rule without a state
+ *   in dout [rows, heads, value_dim] float
+ *   in q [rows, k_heads, key_dim] float
+ *   in k [rows, k_heads, key_dim] float
+ *   in v [rows, heads, value_dim] float
+ *   in decay [rows, heads] f32
+ *   in beta [rows, heads] f32
+ *   in cu_seqlens [sequences + 1] i32, lengths: also in host_args
+ *   out dq [rows, k_heads, key_dim] float
+ *   out dk [rows, k_heads, key_dim] float
+ *   out dv [rows, heads, value_dim] float
+ *   out ddecay [rows, heads] f32
+ *   out dbeta [rows, heads] f32
+ */
+enum {
+  TERN_OP_GATED_DELTA_RULE_BACKWARD = 47,
+  TERN_GATED_DELTA_RULE_BACKWARD_DOUT = 0,
+  TERN_GATED_DELTA_RULE_BACKWARD_Q = 1,
+  TERN_GATED_DELTA_RULE_BACKWARD_K = 2,
+  TERN_GATED_DELTA_RULE_BACKWARD_V = 3,
+  TERN_GATED_DELTA_RULE_BACKWARD_DECAY = 4,
+  TERN_GATED_DELTA_RULE_BACKWARD_BETA = 5,
+  TERN_GATED_DELTA_RULE_BACKWARD_CU_SEQLENS = 6,
+  TERN_GATED_DELTA_RULE_BACKWARD_DQ = 7,
+  TERN_GATED_DELTA_RULE_BACKWARD_DK = 8,
+  TERN_GATED_DELTA_RULE_BACKWARD_DV = 9,
+  TERN_GATED_DELTA_RULE_BACKWARD_DDECAY = 10,
+  TERN_GATED_DELTA_RULE_BACKWARD_DBETA = 11,
+  TERN_GATED_DELTA_RULE_BACKWARD_NUM_ARGS = 12
+};
+typedef struct tern_gated_delta_rule_backward_attrs {
+  float scale; /* factor of q */
+  int32_t max_seqlen; /* no sequence has more rows; 1: decoding */
+} tern_gated_delta_rule_backward_attrs;
+
+enum { TERN_OP_LIMIT = 48 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -865,6 +1013,12 @@ enum { TERN_OP_LIMIT = 42 }; /* ids are below */
   X(MOE_COMBINE, moe_combine) \
   X(MOE_COMBINE_BACKWARD, moe_combine_backward) \
   X(GROUPED_MATMUL, grouped_matmul) \
-  X(GROUPED_MATMUL_BACKWARD, grouped_matmul_backward)
+  X(GROUPED_MATMUL_BACKWARD, grouped_matmul_backward) \
+  X(ACT, act) \
+  X(ACT_BACKWARD, act_backward) \
+  X(CAUSAL_CONV1D, causal_conv1d) \
+  X(CAUSAL_CONV1D_BACKWARD, causal_conv1d_backward) \
+  X(GATED_DELTA_RULE, gated_delta_rule) \
+  X(GATED_DELTA_RULE_BACKWARD, gated_delta_rule_backward)
 
 #endif

@@ -139,21 +139,21 @@ static const tern_arg_signature tern_rope_args[] = {
 };
 static const tern_arg_signature tern_qk_norm_rope_args[] = {
     {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
-    {"weight", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
-    {"positions", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
-    {"cos", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
-    {"sin", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"weight", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"positions", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"cos", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"sin", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"rstd", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
 };
 static const tern_arg_signature tern_qk_norm_rope_backward_args[] = {
     {"dy", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
     {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
-    {"weight", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"weight", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"rstd", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
-    {"positions", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
-    {"cos", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
-    {"sin", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"positions", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"cos", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"sin", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"dx", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"dweight", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
 };
@@ -335,9 +335,63 @@ static const tern_arg_signature tern_grouped_matmul_backward_args[] = {
     {"dw", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
     {"dbias", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
 };
+static const tern_arg_signature tern_act_args[] = {
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+};
+static const tern_arg_signature tern_act_backward_args[] = {
+    {"dy", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"dx", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+};
+static const tern_arg_signature tern_causal_conv1d_args[] = {
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"weight", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"bias", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"cu_seqlens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
+    {"kv_lens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"seats", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"state", TERN_DTYPES_FLOAT, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
+    {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+};
+static const tern_arg_signature tern_causal_conv1d_backward_args[] = {
+    {"dy", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"weight", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"cu_seqlens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
+    {"dx", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"dweight", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
+    {"dbias", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
+};
+static const tern_arg_signature tern_gated_delta_rule_args[] = {
+    {"q", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"k", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"v", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"decay", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"beta", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"cu_seqlens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
+    {"kv_lens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"seats", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"state", 1u << TERN_F32, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
+    {"out", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+};
+static const tern_arg_signature tern_gated_delta_rule_backward_args[] = {
+    {"dout", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"q", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"k", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"v", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"decay", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"beta", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"cu_seqlens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
+    {"dq", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"dk", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"dv", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"ddecay", 1u << TERN_F32, TERN_ROLE_OUTPUT, 0, -1},
+    {"dbeta", 1u << TERN_F32, TERN_ROLE_OUTPUT, 0, -1},
+};
 
 enum {
-  TERN_OP_SIGNATURE_COUNT = 41,
+  TERN_OP_SIGNATURE_COUNT = 47,
   TERN_OP_MAX_ARGS = 20,
   TERN_OP_MAX_ATTRS = 6 /* of 4 bytes each */
 };
@@ -383,6 +437,12 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_MOE_COMBINE_BACKWARD, TERN_MOE_COMBINE_BACKWARD_NUM_ARGS, 0, "moe_combine_backward", tern_moe_combine_backward_args},
     {TERN_OP_GROUPED_MATMUL, TERN_GROUPED_MATMUL_NUM_ARGS, sizeof(tern_grouped_matmul_attrs), "grouped_matmul", tern_grouped_matmul_args},
     {TERN_OP_GROUPED_MATMUL_BACKWARD, TERN_GROUPED_MATMUL_BACKWARD_NUM_ARGS, sizeof(tern_grouped_matmul_backward_attrs), "grouped_matmul_backward", tern_grouped_matmul_backward_args},
+    {TERN_OP_ACT, TERN_ACT_NUM_ARGS, sizeof(tern_act_attrs), "act", tern_act_args},
+    {TERN_OP_ACT_BACKWARD, TERN_ACT_BACKWARD_NUM_ARGS, sizeof(tern_act_backward_attrs), "act_backward", tern_act_backward_args},
+    {TERN_OP_CAUSAL_CONV1D, TERN_CAUSAL_CONV1D_NUM_ARGS, sizeof(tern_causal_conv1d_attrs), "causal_conv1d", tern_causal_conv1d_args},
+    {TERN_OP_CAUSAL_CONV1D_BACKWARD, TERN_CAUSAL_CONV1D_BACKWARD_NUM_ARGS, sizeof(tern_causal_conv1d_backward_attrs), "causal_conv1d_backward", tern_causal_conv1d_backward_args},
+    {TERN_OP_GATED_DELTA_RULE, TERN_GATED_DELTA_RULE_NUM_ARGS, sizeof(tern_gated_delta_rule_attrs), "gated_delta_rule", tern_gated_delta_rule_args},
+    {TERN_OP_GATED_DELTA_RULE_BACKWARD, TERN_GATED_DELTA_RULE_BACKWARD_NUM_ARGS, sizeof(tern_gated_delta_rule_backward_attrs), "gated_delta_rule_backward", tern_gated_delta_rule_backward_args},
 };
 
 #endif

@@ -47,6 +47,21 @@ Activation gelu_erf(double x) {
           0.5 * e_error + std::fabs(x) * density * (kFunction + x * x)};
 }
 
+// log(1 + exp(x)) without overflow: what exp(-|x|) is off by counts as much as it weighs.
+Activation softplus(double x) {
+  const double t = std::exp(-std::fabs(x));
+  const double value = std::max(x, 0.0) + std::log1p(t);
+  const double from_exp = t > 0.0 ? t / (1.0 + t) * std::fabs(x) : 0.0;
+  const Activation slope = sigmoid(x);
+  return {value, kFunction * value + from_exp, slope.value, slope.value_error};
+}
+
+Activation exponential(double x) {
+  const double e = std::exp(x);
+  const double error = e > 0.0 ? e * (kFunction + std::fabs(x)) : 0.0;
+  return {e, error, e, error};
+}
+
 }  // namespace
 
 Activation activate(std::int32_t kind, double x) {
@@ -59,6 +74,10 @@ Activation activate(std::int32_t kind, double x) {
       return gelu_erf(x);
     case TERN_ACT_SIGMOID:
       return sigmoid(x);
+    case TERN_ACT_SOFTPLUS:
+      return softplus(x);
+    case TERN_ACT_EXP:
+      return exponential(x);
     default:
       throw std::invalid_argument("no such tern_act");
   }

@@ -22,8 +22,16 @@ void qk_norm_rope(Call& call) {
     for (std::int64_t d = 0; d < head_dim; ++d) {
       const auto i = static_cast<std::size_t>(d);
       const double offset = attrs.weight_offset;
-      normal[i] = head[d] * scale * (weight.real[i] + offset);
-      magnitude[i] = 2.0 * std::fabs(head[d] * scale) * (std::fabs(weight.real[i]) + std::fabs(offset));
+      const double w = weight.present() ? weight.real[i] : 0.0;
+      normal[i] = head[d] * scale * (w + offset);
+      magnitude[i] = 2.0 * std::fabs(head[d] * scale) * (std::fabs(w) + std::fabs(offset));
+    }
+    if (!positions.present()) {
+      for (std::int64_t d = 0; d < head_dim; ++d) {
+        const auto i = static_cast<std::size_t>(d);
+        y.add(row * head_dim + d, normal[i], {.roundings = magnitude[i], .terms = head_dim});
+      }
+      continue;
     }
     const std::int64_t position = positions.integer[static_cast<std::size_t>(row / heads)];
     for (std::int64_t d = 0; d < head_dim; ++d) {

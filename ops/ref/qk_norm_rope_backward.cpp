@@ -21,15 +21,19 @@ void qk_norm_rope_backward(Call& call) {
     const double* head = x.real.data() + row * head_dim;
     const double* upstream = dy.real.data() + row * head_dim;
     const double scale = rstd.real[static_cast<std::size_t>(row)];
-    const std::int64_t position = positions.integer[static_cast<std::size_t>(row / heads)];
+    const bool turns = positions.present();
+    const std::int64_t position = turns ? positions.integer[static_cast<std::size_t>(row / heads)] : 0;
     for (std::int64_t d = 0; d < head_dim; ++d) absolute[static_cast<std::size_t>(d)] = std::fabs(upstream[d]);
     double mean = 0.0;
     double mean_magnitude = 0.0;
     auto factor = [&](std::int64_t d) {
-      return weight.real[static_cast<std::size_t>(d)] + static_cast<double>(attrs.weight_offset);
+      const double w = weight.present() ? weight.real[static_cast<std::size_t>(d)] : 0.0;
+      return w + static_cast<double>(attrs.weight_offset);
     };
     for (std::int64_t d = 0; d < head_dim; ++d) {
-      const Rotated back = rotate(upstream, absolute.data(), d, cos, sin, position, attrs.interleaved != 0, true);
+      const Rotated back = turns
+                               ? rotate(upstream, absolute.data(), d, cos, sin, position, attrs.interleaved != 0, true)
+                               : Rotated{upstream[d], absolute[static_cast<std::size_t>(d)]};
       dnormal[static_cast<std::size_t>(d)] = back;
       mean += back.value * factor(d) * head[d] / static_cast<double>(head_dim);
       mean_magnitude += std::fabs(back.magnitude * factor(d) * head[d]) / static_cast<double>(head_dim);

@@ -157,7 +157,7 @@ void Launch::spoil_structure(const std::vector<Bytes>& before) {
         return at.index[last] < 1024 ? found : held;
       });
     case Mistake::features_past_64:
-      if (desc.rank != 3 || desc.shape[last] <= 64) return;
+      if (desc.rank < 3 || desc.shape[last] <= 64) return;
       return rewrite(before,
                      [last](const Element& at, double found, double) { return at.index[last] < 64 ? found : 0.0; });
     case Mistake::count_tail: {

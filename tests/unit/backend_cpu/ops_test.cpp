@@ -327,6 +327,22 @@ TEST(CpuOps, Activations) {
   });
 }
 
+TEST(CpuOps, ActivationsAlone) {
+  each_float_pair([](tern_dtype in, tern_dtype out) {
+    for (int kind = TERN_ACT_SILU; kind <= TERN_ACT_EXP; ++kind) {
+      for (const double scale : {1e-6, 1.0, 12.0, 80.0, 3e4}) {
+        const auto x = make_desc(in, {3, 700}), y = make_desc(out, {3, 700});
+        Call call{TERN_OP_ACT, {random_real(x, 1, scale), blank(y)}, {}, 0, {}};
+        call.set_attrs(tern_act_attrs{kind});
+        check(call, "kind " + std::to_string(kind) + " of " + std::to_string(scale) + " " + name(in, out));
+        Call back{TERN_OP_ACT_BACKWARD, {random_real(y, 3), random_real(x, 4, scale), blank(x)}, {}, 0, {}};
+        back.set_attrs(tern_act_backward_attrs{kind});
+        check(back, "backward of kind " + std::to_string(kind) + " of " + std::to_string(scale) + " " + name(in, out));
+      }
+    }
+  });
+}
+
 TEST(CpuOps, Softcap) {
   each_float_pair([](tern_dtype in, tern_dtype out) {
     for (const double scale : {1e-4, 1.0, 12.0, 3e4}) {

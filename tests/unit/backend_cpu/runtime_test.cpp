@@ -325,6 +325,36 @@ TEST(CpuLaws, NonFiniteInputsAreNotHidden) {
   }
 }
 
+TEST(CpuLaws, NonFiniteInputsOfAnActivationAreNotHidden) {
+  const auto desc = make_desc(TERN_F32, {6});
+  for (int kind = TERN_ACT_SILU; kind <= TERN_ACT_EXP; ++kind) {
+    for (const char* target : kTargets) {
+      SCOPED_TRACE(std::to_string(kind) + " " + target);
+      Plugin plugin(target, 1);
+      if (plugin.device == nullptr) continue;
+      Call call{TERN_OP_ACT, {blank(desc), blank(desc)}, {}, 0, {}};
+      call.set_attrs(tern_act_attrs{kind});
+      const float x[6] = {NAN, INFINITY, 88.5F, 89.0F, -104.5F, -INFINITY};
+      std::memcpy(call.args[0].bytes.data(), x, sizeof x);
+      run(plugin, call);
+      float y[6];
+      std::memcpy(y, call.args[1].bytes.data(), sizeof y);
+      EXPECT_TRUE(std::isnan(y[0]));
+      EXPECT_EQ(y[1], kind == TERN_ACT_SIGMOID ? 1.0F : INFINITY);
+      if (kind == TERN_ACT_EXP) {
+        EXPECT_NEAR(y[2] / 2.7e38F, std::exp(88.5) / 2.7e38, 1e-6);
+        EXPECT_EQ(y[3], INFINITY);
+        EXPECT_EQ(y[5], 0.0F);
+      }
+      if (kind == TERN_ACT_SOFTPLUS) {
+        EXPECT_EQ(y[3], 89.0F);
+        EXPECT_NEAR(y[4], std::exp(-104.5), 1e-38);
+        EXPECT_EQ(y[5], 0.0F);
+      }
+    }
+  }
+}
+
 TEST_F(CpuRuntime, AHandleTakesNoMoreThanItsLimit) {
   const tern_option option{"memory_limit", "1048576"};
   tern_open_args args = kFirstDevice;

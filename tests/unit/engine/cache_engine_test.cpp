@@ -68,7 +68,7 @@ TEST(CacheEngine, ServesShorterSequencesWhereItMay) {
 
 TEST(CacheEngine, RefusesTheKindsThatItDoesNotServe) {
   const auto model = tiny_model();
-  for (const auto kind : {nn::CacheKind::latent, nn::CacheKind::state, nn::CacheKind::shared}) {
+  for (const auto kind : {nn::CacheKind::latent, nn::CacheKind::shared}) {
     auto specs = specs_of(model);
     specs[1].kind = kind;
     EXPECT_EQ(error_of([&] { const CacheEngine cache(model.store, specs, {}); }),

@@ -1,0 +1,132 @@
+#include "nn/gated_delta_net.h"
+
+#include <cmath>
+
+#include "nn/linear.h"
+#include "nn/rope.h"
+#include "ops/act.h"
+#include "ops/act_mul.h"
+#include "ops/axpby.h"
+#include "ops/build.h"
+#include "ops/causal_conv1d.h"
+#include "ops/gated_delta_rule.h"
+#include "ops/mul.h"
+
+namespace tern::nn {
+namespace {
+
+constexpr const char* kConvState = "conv_state";
+constexpr const char* kRecurrentState = "recurrent_state";
+constexpr double kUnitEps = 1e-6;  // within the root of the L2 norm of queries and keys
+
+std::vector<std::int64_t> conv_shape(const GatedDeltaNetConfig& config) {
+  return {config.kernel - 1, config.channels()};
+}
+std::vector<std::int64_t> recurrent_shape(const GatedDeltaNetConfig& config) {
+  return {config.heads, config.key_dim, config.value_dim};
+}
+
+ops::RecurrentState state_of(Context& context, const std::string& module, const TokenInputs& inputs,
+                             const std::string& name, const std::vector<std::int64_t>& shape) {
+  if (!inputs.paged()) return {};
+  return {inputs.kv_lens, inputs.seats,
+          context.state(state_name(inputs.cache_scope, module, name), state_desc(inputs.num_seats, shape))};
+}
+
+Value activation(Context& context, Value x, tern_act kind, tern_dtype out) {
+  ops::ActOptions options;
+  options.kind = kind;
+  options.out = out;
+  options.needs = context.options().needs;
+  return ops::act(context.graph(), x, options);
+}
+
+// conv1d.weight as the op has it, [channels, kernel]: PyTorch keeps a dimension of groups between.
+Value conv_weight(Context& context, const std::string& module, const GatedDeltaNetConfig& config) {
+  const Value w = context.weight(module + ".conv1d.weight");
+  return context.graph().view(w, make_desc(context.graph().desc(w).dtype, {config.channels(), config.kernel}), 0);
+}
+
+// Queries, keys and values after the convolution: [tokens, channels].
+Value convolved(Context& context, const std::string& module, const GatedDeltaNetConfig& config,
+                const TokenInputs& inputs, Value x) {
+  ops::CausalConv1dOptions options;
+  options.max_seqlen = static_cast<std::int32_t>(inputs.max_seqlen);
+  options.before = state_of(context, module, inputs, kConvState, conv_shape(config));
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  const Value y = ops::causal_conv1d(context.graph(), linear(context, module + ".in_proj_qkv", x),
+                                     conv_weight(context, module, config), inputs.cu_seqlens, options)
+                      .y;
+  return activation(context, y, TERN_ACT_SILU, context.options().activations);
+}
+
+// The log of what each head keeps of its state: - exp(A_log) softplus(in_proj_a x + dt_bias), [tokens, heads] f32.
+Value decay(Context& context, const std::string& module, Value x) {
+  graph::Graph& graph = context.graph();
+  const Value a = linear(context, module + ".in_proj_a", x);
+  ops::AxpbyOptions sum;
+  sum.out = TERN_F32;
+  sum.needs = context.options().needs;
+  const Value step =
+      ops::axpby(graph, a, ops::broadcast_rows(graph, context.weight(module + ".dt_bias"), graph.desc(a)), sum);
+  const Value soft = activation(context, step, TERN_ACT_SOFTPLUS, TERN_F32);
+  ops::AxpbyOptions minus;
+  minus.a = -1.0F;
+  minus.needs = context.options().needs;
+  const Value rate =
+      ops::axpby(graph, activation(context, context.weight(module + ".A_log"), TERN_ACT_EXP, TERN_F32), {}, minus);
+  ops::MulOptions product;
+  product.out = TERN_F32;
+  product.needs = context.options().needs;
+  return ops::mul(graph, soft, ops::broadcast_rows(graph, rate, graph.desc(soft)), product);
+}
+
+// Heads of [tokens, channels] from feature `first` on: [tokens, heads, head_dim].
+Value heads_of(Context& context, Value x, std::int64_t first, std::int64_t heads, std::int64_t head_dim) {
+  const TensorDesc& flat = context.graph().desc(x);
+  TensorDesc part = ops::rows_like(make_desc(flat.dtype, {flat.shape[0], heads, head_dim}), flat);
+  part.strides[0] = flat.strides[0];
+  return context.graph().view(x, part, first);
+}
+
+}  // namespace
+
+Value gated_delta_net(Context& context, const std::string& module, const GatedDeltaNetConfig& config,
+                      const TokenInputs& inputs, Value x) {
+  graph::Graph& graph = context.graph();
+  const BuildOptions& build = context.options();
+  const Value mixed = convolved(context, module, config, inputs, x);
+  const std::int64_t keys = config.k_heads * config.key_dim;
+  ops::GatedDeltaRuleInputs rule;
+  rule.q = unit_heads(context, heads_of(context, mixed, 0, config.k_heads, config.key_dim), kUnitEps);
+  rule.k = unit_heads(context, heads_of(context, mixed, keys, config.k_heads, config.key_dim), kUnitEps);
+  rule.v = heads_of(context, mixed, 2 * keys, config.heads, config.value_dim);
+  rule.decay = decay(context, module, x);
+  rule.beta = activation(context, linear(context, module + ".in_proj_b", x), TERN_ACT_SIGMOID, TERN_F32);
+  rule.cu_seqlens = inputs.cu_seqlens;
+  ops::GatedDeltaRuleOptions options;
+  options.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.key_dim)));
+  options.max_seqlen = static_cast<std::int32_t>(inputs.max_seqlen);
+  options.before = state_of(context, module, inputs, kRecurrentState, recurrent_shape(config));
+  options.out = build.activations;
+  options.needs = build.needs;
+  const Value out = ops::gated_delta_rule(graph, rule, options).out;
+  const Value normal = norm_heads(context, {module + ".norm", config.eps}, out);
+  ops::ActMulOptions gated;
+  gated.kind = TERN_ACT_SILU;
+  gated.out = build.activations;
+  gated.needs = build.needs;
+  const Value z = linear(context, module + ".in_proj_z", x);
+  return linear(context, module + ".out_proj", ops::act_mul(graph, z, ops::as_matrix(graph, normal), gated));
+}
+
+CacheSpec delta_net_cache(const std::string& module, const GatedDeltaNetConfig& config) {
+  CacheSpec spec;
+  spec.kind = CacheKind::state;
+  spec.module = module;
+  spec.states = {{kConvState, conv_shape(config)}, {kRecurrentState, recurrent_shape(config)}};
+  return spec;
+}
+
+}  // namespace tern::nn
