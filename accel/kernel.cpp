@@ -27,6 +27,15 @@ std::string key_of(const TensorDesc& tensor) {
   return out;
 }
 
+// The argument that is left out though it must be there in the plugin's version of the interface; null: none.
+const ops::ArgSpec* newly_optional(const OpDesc& desc, std::uint32_t minor) {
+  const auto specs = ops::op_spec(desc.op).args;
+  for (std::size_t i = 0; i < std::min(specs.size(), desc.args.size()); ++i) {
+    if (specs[i].optional_since > minor && !is_present(desc.args[i])) return &specs[i];
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 tern_op_desc OpDesc::c_desc() const {
@@ -58,6 +67,11 @@ std::string OpDesc::key() const {
 }
 
 Verdict supports(const Device& device, const OpDesc& desc) {
+  const std::uint32_t minor = device.api().abi_minor;
+  if (const ops::ArgSpec* arg = newly_optional(desc, minor)) {
+    return {false, cat("the plugin was built for version ", TERN_ABI_MAJOR, ".", minor, " of the interface, where ",
+                       arg->name, " is not optional")};
+  }
   char reason[512] = "";
   const tern_op_desc c = desc.c_desc();
   const tern_status status = device.api().supports(device.raw(), &c, {reason, sizeof(reason)});

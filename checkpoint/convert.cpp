@@ -179,10 +179,11 @@ class Converter {
     GgmlType type = *outtype_;
     const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
     if (container_ != Container::gguf) return type;
-    // As llama.cpp keeps them: a router's roundings would choose other experts.
-    const bool is_router =
-        tensor.name.ends_with("ffn_gate_inp.weight") || tensor.name.ends_with("ffn_gate_inp_shexp.weight");
-    if (tensor.shape.size() <= 1 || is_router) return GgmlType::f32;
+    // As llama.cpp keeps them: a router's roundings would choose other experts, and a convolution of so few rows has no
+    // product of a narrower type there.
+    const bool stays = tensor.name.ends_with("ffn_gate_inp.weight") ||
+                       tensor.name.ends_with("ffn_gate_inp_shexp.weight") || tensor.name.ends_with("ssm_conv1d.weight");
+    if (tensor.shape.size() <= 1 || stays) return GgmlType::f32;
     for (const GgmlType finer : {GgmlType::q8_0, GgmlType::f16}) {
       if (columns % ggml_type_info(type).block_elements == 0) return type;
       if (finer == type) continue;

@@ -76,6 +76,9 @@ void GgufMetadata::set(const std::string& key, const std::vector<std::string>& v
   for (const std::string& value : values) put_text(encoded, value);
   put(key, std::move(encoded));
 }
+void GgufMetadata::set(const std::string& key, const std::vector<bool>& values) {
+  put(key, array(GgufValueType::boolean, std::vector<std::uint8_t>(values.begin(), values.end())));
+}
 void GgufMetadata::set(const std::string& key, const std::vector<std::int32_t>& values) {
   put(key, array(GgufValueType::i32, values));
 }

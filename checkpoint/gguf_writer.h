@@ -27,6 +27,7 @@ class GgufMetadata {
   void set(const std::string& key, float value);
   void set(const std::string& key, const std::vector<std::string>& values);
   void set(const std::string& key, const std::vector<std::int32_t>& values);
+  void set(const std::string& key, const std::vector<bool>& values);
   void set(const std::string& key, const std::vector<float>& values);
   void set(const std::string& key, const GgufValue& value);  // as another file has it
   void remove(const std::string& key);

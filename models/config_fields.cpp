@@ -42,7 +42,9 @@ constexpr std::string_view kNoEffect[] = {
     "label2id",
     "length_penalty",
     "max_length",
+    "mamba_ssm_dtype",  // states are kept in fp32
     "max_sequence_length",
+    "mtp_use_dedicated_embeddings",
     "min_length",
     "no_repeat_ngram_size",
     "num_beam_groups",
@@ -90,6 +92,7 @@ constexpr OnlyValue kOnlyValues[] = {
     {"chunk_size_feed_forward", "0"},
     {"is_encoder_decoder", "false"},
     {"mlp_bias", "false"},
+    {"mlp_only_layers", "[]"},
     {"output_router_logits", "false"},
     {"pruned_heads", "{}"},
     {"rope_interleaved", "false"},

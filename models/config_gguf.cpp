@@ -62,13 +62,32 @@ double shortest(double value) {
   return out;
 }
 
+// A GGUF's list goes on with layers that only speculation reads.
+FieldValue layer_texts(const checkpoint::Gguf& gguf, const std::string& key, const Field& field, std::int64_t layers) {
+  const checkpoint::GgufValue& value = *gguf.find(key);
+  if (!value.is_array() || value.element != checkpoint::GgufValueType::boolean) {
+    throw Failure(data_error(cat(gguf.path(), ": key \"", key, "\""), "a list of true and false, one a layer",
+                             "another value", kAgain));
+  }
+  std::vector<std::string> texts;
+  const std::size_t count = std::min(value.raw.size(), static_cast<std::size_t>(layers));
+  for (const std::byte each : value.raw.first(count)) {
+    texts.emplace_back(each == std::byte{0} ? field.gguf_words.no : field.gguf_words.yes);
+  }
+  return texts;
+}
+
+std::vector<std::int64_t> integers(const checkpoint::Gguf& gguf, const std::string& key) {
+  if (const auto list = gguf.find(key)->integers()) return *list;
+  return {gguf.integer(key).value()};
+}
+
 FieldValue typed(const checkpoint::Gguf& gguf, const std::string& key, const FieldValue& like) {
   if (std::holds_alternative<double>(like)) return shortest(gguf.number(key).value());
   if (std::holds_alternative<bool>(like)) return gguf.boolean(key).value();
   if (std::holds_alternative<std::string>(like)) return gguf.text(key).value();
-  const std::int64_t integer = gguf.integer(key).value();
-  if (std::holds_alternative<std::vector<std::int64_t>>(like)) return std::vector<std::int64_t>{integer};
-  return integer;
+  if (std::holds_alternative<std::vector<std::int64_t>>(like)) return integers(gguf, key);
+  return gguf.integer(key).value();
 }
 
 FieldValue said_by_tensor(const checkpoint::CheckpointSource& source, const GgufTensorSays& says) {
@@ -91,13 +110,20 @@ void add_end_ids(const checkpoint::Gguf& gguf, std::vector<std::int64_t>& ids) {
   }
 }
 
-void write_value(const std::string& key, const FieldValue& value, checkpoint::GgufMetadata& metadata) {
+void write_value(const std::string& key, const Field& field, const FieldValue& value,
+                 checkpoint::GgufMetadata& metadata) {
   if (const auto* number = std::get_if<double>(&value)) {
     metadata.set(key, static_cast<float>(*number));
   } else if (const auto* truth = std::get_if<bool>(&value)) {
     metadata.set(key, *truth);
   } else if (const auto* text = std::get_if<std::string>(&value)) {
     metadata.set(key, *text);
+  } else if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    std::vector<bool> list;
+    for (const std::string& each : *texts) list.push_back(each == field.gguf_words.yes);
+    metadata.set(key, list);
+  } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
+    metadata.set(key, std::vector<std::int32_t>(list->begin(), list->end()));
   } else {
     metadata.set(key, static_cast<std::uint32_t>(std::get<std::int64_t>(value)));
   }
@@ -118,7 +144,9 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
     if (field.tensor.what != GgufTensorSays::What::nothing) {
       set_field(config, field, said_by_tensor(source, field.tensor));
     } else if (has_key && gguf.find(key) != nullptr) {
-      FieldValue value = typed(gguf, key, field_type(field));
+      const bool is_list = *field.gguf_words.yes != '\0';
+      FieldValue value =
+          is_list ? layer_texts(gguf, key, field, config.num_hidden_layers) : typed(gguf, key, field_type(field));
       if (*field.gguf_less != '\0') {
         auto& count = std::get<std::int64_t>(value);
         const std::int64_t less = gguf.integer_or(full_key(architecture, field.gguf_less), 0).value();
@@ -149,7 +177,7 @@ void set_gguf_config(const ModelConfig& config, checkpoint::GgufMetadata& metada
       require_default(config, field, field.otherwise.gguf, field.json, "a GGUF", "keep this model as a directory");
       continue;
     }
-    write_value(full_key(architecture, field.gguf), value, metadata);
+    write_value(full_key(architecture, field.gguf), field, value, metadata);
   }
   metadata.set(cat(architecture.gguf, ".vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
   write_rope_gguf(config, architecture.gguf, metadata);

@@ -6,6 +6,7 @@
 #include "models/config_read.h"
 #include "models/registry.h"
 #include "models/rope.h"
+#include "models/text_part.h"
 
 namespace tern::models {
 namespace {
@@ -42,6 +43,23 @@ const Architecture& architecture_of(const io::JsonField& json) {
   if (found == nullptr) throw refuse("architectures", cat("one of ", join(architecture_names(), ", ")), names.front());
   if (!type.empty() && type != found->model_type) {
     throw refuse("model_type", cat("\"", found->model_type, "\", as ", names.front(), " has"), cat("\"", type, "\""));
+  }
+  return *found;
+}
+
+// Of a checkpoint with other parts: the architecture of its language model.
+const Architecture& language_model_of(const io::JsonField& whole, const io::JsonField& text) {
+  const auto given = whole.find("architectures");
+  const std::vector<std::string> names = given ? given->texts() : std::vector<std::string>();
+  const Architecture* found = names.empty() ? nullptr : find_language_model(names.front());
+  if (found == nullptr) {
+    throw Failure(whole.place()
+                      .field("architectures")
+                      .error(cat("of a model with a text_config, one of ", join(whole_names(), ", ")),
+                             names.empty() ? "none" : names.front(), kOtherModel));
+  }
+  if (const std::string type = text.text("model_type", found->model_type); type != found->model_type) {
+    throw text.at("model_type").wrong(cat("\"", found->model_type, "\", as ", found->whole, " has"), kOtherModel);
   }
   return *found;
 }
@@ -111,8 +129,11 @@ Json json_from_table(const ModelConfig& config) {
 
 ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
   const std::string file = (source.directory() / "config.json").string();
-  const io::JsonField json(*source.config(), file, kAgain);
-  const Architecture& architecture = architecture_of(json);
+  const io::JsonField whole(*source.config(), file, kAgain);
+  const bool is_part = has_text_part(source);
+  auto own = std::make_shared<Json>(is_part ? text_part_json(whole.json()) : whole.json());
+  const io::JsonField json(*own, is_part ? cat(file, ": text_config") : file, kAgain);
+  const Architecture& architecture = is_part ? language_model_of(whole, json) : architecture_of(json);
   ModelConfig config;
   config.architecture = architecture.name;
   config.model_type = architecture.model_type;
@@ -124,7 +145,11 @@ ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
   config.torch_dtype = json.text("dtype", json.text("torch_dtype", ""));
   read_rope_json(json, config);
   refuse_unknown(json, architecture);
-  config.json = std::make_shared<const Json>(json.json());
+  if (is_part) {  // what is written again is the language model alone
+    (*own)["architectures"] = {architecture.name};
+    (*own)["model_type"] = architecture.model_type;
+  }
+  config.json = std::move(own);
   return config;
 }
 

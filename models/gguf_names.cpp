@@ -19,7 +19,7 @@ struct Conversion {
         reader(source),
         target(
             [this, form](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
-              reader.read_rows(spec, first, count, source_in(spec, form).added, values);
+              reader.read_rows(spec, first, count, source_in(spec, form), values);
             }) {}
 
   const std::vector<ParameterSpec> specs;
@@ -50,13 +50,14 @@ checkpoint::TargetTensor target_tensor(const std::shared_ptr<Conversion>& conver
   for (std::int64_t matrix = 0; matrix < tensor.sizes.matrices; ++matrix) {
     for (const StoredTensor::Rows& some : tensor.rows) {
       const ParameterSource& source = conversion->reader.source_of(*some.spec);
-      moves_only = moves_only && !source.is_transposed && source.added == source_in(*some.spec, form).added;
+      moves_only = moves_only && !source.is_transposed && same_numbers(source, source_in(*some.spec, form));
+      const auto stored = conversion->reader.find(*some.spec);
       const std::int64_t first = tensor.parameter_row(matrix, some.first);
       std::int64_t at = 0;  // row of the parameter at which the run begins
       for (const RowRun& run : row_runs(*some.spec, source)) {
         const std::int64_t begin = std::max(at, first);
         const std::int64_t end = std::min(at + run.count, first + some.count);
-        if (begin < end) append(source.tensors[run.tensor], run.first + begin - at, end - begin);
+        if (begin < end) append(stored[run.tensor]->name, run.first + begin - at, end - begin);
         at += run.count;
       }
     }

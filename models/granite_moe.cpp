@@ -21,16 +21,17 @@ std::vector<Field> fields() {
 
 std::vector<ParameterSpec> parameters(const ModelConfig& config) {
   const std::vector<bool> all(static_cast<std::size_t>(config.num_hidden_layers), true);
-  return decoder_parameters(config, {.qkv_bias = config.attention_bias,
-                                     .output_bias = config.attention_bias,
-                                     .gguf_interleaved = true,
-                                     .sparse_layers = all,
-                                     .experts = {.experts = config.own_field<std::int64_t>(kExperts),
-                                                 .inner = config.intermediate_size,
-                                                 .module = kBlock,
-                                                 .router = kRouter,
-                                                 .block = kBlock,
-                                                 .is_fused = true}});
+  return decoder_parameters(
+      config, {.qkv_bias = config.attention_bias,
+               .output_bias = config.attention_bias,
+               .gguf_interleaved = true,
+               .sparse_layers = all,
+               .experts = {.experts = config.own_field<std::int64_t>(kExperts),
+                           .inner = config.intermediate_size,
+                           .module = kBlock,
+                           .router = kRouter,
+                           .block = kBlock,
+                           .fused = {".input_linear.weight", ".output_linear.weight", ".router.layer.weight"}}});
 }
 
 nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {

@@ -25,13 +25,14 @@ struct Stored {
   const ParameterSpec* spec = nullptr;
   std::vector<const LogicalTensor*> tensors;
   std::vector<RowRun> runs;
+  TiledHeads columns = {};          // the order of columns in the file
   bool is_plain = false;            // of a dtype that weights can be held in
   TensorDesc desc = absent_desc();  // how it is described to a device as it is stored; absent where that can't be
 
   [[nodiscard]] const LogicalTensor& first() const { return *tensors.front(); }
   // The one tensor whose rows are the parameter's, as they are.
   [[nodiscard]] bool is_whole_tensor() const {
-    return tensors.size() == 1 && runs.size() == 1 && spec->shape == first().shape;
+    return tensors.size() == 1 && runs.size() == 1 && columns.groups == 0 && spec->shape == first().shape;
   }
 };
 
@@ -67,13 +68,41 @@ TensorDesc stored_desc(const LogicalTensor& tensor) {
 
 std::string megabytes(std::uint64_t bytes) { return cat(fixed(static_cast<double>(bytes) / 1e6, 1), " MB"); }
 
+// Whether heads of columns can change places as bytes: where no block of a GGUF spans two.
+bool moves_whole(const TiledHeads& columns, const TensorDesc& desc) {
+  if (!is_present(desc)) return false;
+  if (!is_quantised(desc)) return true;
+  const int block = packing_block(static_cast<tern_packing>(desc.scheme.packing)).elements;
+  return block > 0 && columns.size % block == 0 && columns.first % block == 0;
+}
+
+// A row of `columns` columns in the parameter's order.
+void append_row(const TiledHeads& tiled, std::int64_t columns, std::span<const std::byte> row,
+                std::vector<std::byte>& out) {
+  const auto bytes_of = [&](std::int64_t some) {
+    return row.size() * static_cast<std::uint64_t>(some) / static_cast<std::uint64_t>(columns);
+  };
+  const auto append = [&](std::int64_t first, std::int64_t count) {
+    const auto part = row.subspan(bytes_of(first), bytes_of(count));
+    out.insert(out.end(), part.begin(), part.end());
+  };
+  append(0, tiled.first);
+  for (std::int64_t c = tiled.first; c < columns; c += tiled.size) append(tiled(c), tiled.size);
+}
+
 // The rows' bytes, one run after the other, where the planes of a row are one.
 std::vector<std::byte> gathered(const Stored& stored, std::uint64_t row_bytes) {
   std::vector<std::byte> out;
   for (const RowRun& run : stored.runs) {
     const auto rows = stored.tensors[run.tensor]->data->bytes.subspan(
         static_cast<std::uint64_t>(run.first) * row_bytes, static_cast<std::uint64_t>(run.count) * row_bytes);
-    out.insert(out.end(), rows.begin(), rows.end());
+    if (stored.columns.groups == 0) {
+      out.insert(out.end(), rows.begin(), rows.end());
+      continue;
+    }
+    for (std::uint64_t at = 0; at < rows.size(); at += row_bytes) {
+      append_row(stored.columns, stored.spec->shape.back(), rows.subspan(at, row_bytes), out);
+    }
   }
   return out;
 }
@@ -105,6 +134,12 @@ class Loader {
                           dtype_name(options_.dtype), ", ", megabytes(expanded_bytes_), " in place of ",
                           megabytes(stored_bytes_), ": ", store_.device()->name(), " has no product for them"));
     }
+    if (!reordered_.empty()) {
+      lines.push_back(cat("weights of type ", join({reordered_.begin(), reordered_.end()}, ", "), " were expanded to ",
+                          dtype_name(options_.dtype),
+                          ": the file has their heads in another order, and their blocks "
+                          "span several; Q8_0 and Q4_1 stay as stored"));
+    }
     if (copied_bytes_ >= kWorthALine) {
       std::vector<std::string> types;
       for (const tern_dtype dtype : copied_) types.emplace_back(dtype_info(dtype).torch);
@@ -117,13 +152,16 @@ class Loader {
 
   [[nodiscard]] Stored find(const ParameterSpec& spec) const {
     const ParameterSource& source = reader_.source_of(spec);
-    Stored stored{&spec, reader_.find(spec), row_runs(spec, source)};
+    Stored stored{&spec, reader_.find(spec), row_runs(spec, source), source.tiled_columns};
     const TensorDesc desc = stored_desc(stored.first());
+    if (stored.columns.groups > 0 && !moves_whole(stored.columns, desc)) return stored;
     stored.is_plain = is_present(desc) && !is_quantised(desc);
     const bool same_type = std::all_of(stored.tensors.begin(), stored.tensors.end(), [&](const auto* tensor) {
       return tensor->storage_name() == stored.first().storage_name();
     });
-    if (!same_type || source.is_transposed || source.added != 0) return stored;
+    ParameterSource in_order = source;
+    in_order.tiled_columns = {};
+    if (!same_type || source.is_transposed || !same_numbers(in_order, {})) return stored;
     if (stored.is_plain) {
       stored.desc = make_desc(desc.dtype, spec.shape);
     } else if (stored.is_whole_tensor()) {
@@ -142,7 +180,10 @@ class Loader {
     const std::uint64_t bytes = load_rounded(stored, dtype);
     if (is_master) return;
     if (!stored.is_plain) {
-      expanded_.insert(stored.first().storage_name());
+      const TensorDesc desc = stored_desc(stored.first());
+      const bool is_order = stored.columns.groups > 0 && is_present(desc) && !moves_whole(stored.columns, desc);
+      (is_order ? reordered_ : expanded_).insert(stored.first().storage_name());
+      if (is_order) return;
       stored_bytes_ += reader_.stored_bytes(*stored.spec);
       expanded_bytes_ += bytes;
     } else if (is_present(stored.desc) && can_map(stored)) {
@@ -179,7 +220,7 @@ class Loader {
 
   // The file's pages that are the parameter, of one run of rows; empty where there are several.
   [[nodiscard]] static std::span<const std::byte> pages(const Stored& stored) {
-    if (stored.runs.size() != 1 || stored.first().scale != nullptr) return {};
+    if (stored.runs.size() != 1 || stored.columns.groups > 0 || stored.first().scale != nullptr) return {};
     const std::uint64_t bytes = total_bytes(stored.desc);
     const auto rows = static_cast<std::uint64_t>(stored.runs.front().count);
     return stored.first().data->bytes.subspan(static_cast<std::uint64_t>(stored.runs.front().first) * (bytes / rows),
@@ -241,8 +282,9 @@ class Loader {
   ParameterReader& reader_;
   const LoadOptions& options_;
   std::map<std::string, bool> multiplies_;
-  std::set<std::string> expanded_;  // names of storages
-  std::set<tern_dtype> copied_;     // as stored: what could be mapped, but for its dtype
+  std::set<std::string> expanded_;   // names of storages
+  std::set<std::string> reordered_;  // whose columns stand in another order, which their blocks can't follow
+  std::set<tern_dtype> copied_;      // as stored: what could be mapped, but for its dtype
   std::uint64_t stored_bytes_ = 0;
   std::uint64_t expanded_bytes_ = 0;
   std::uint64_t copied_bytes_ = 0;
@@ -273,6 +315,10 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     if (std::any_of(tensors.begin(), tensors.end(),
                     [&](const auto& tensor) { return is_of_prediction_layers(tensor.name, model.config); })) {
       model.notes.emplace_back("the layers that predict further tokens are left out: nothing here reads them");
+    }
+    if (const auto& parts = reader.other_parts(); !parts.empty()) {
+      model.notes.push_back(cat("the checkpoint's ", join({parts.begin(), parts.end()}, ", "),
+                                " is left out: this reads its language model alone"));
     }
     const std::int64_t context = model.config.max_position_embeddings;
     const std::int64_t rows = options.max_positions > 0 ? options.max_positions : context;

@@ -106,7 +106,7 @@ Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConf
       }
     };
     write.rows = [&](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
-      reader.read_rows(spec, first, count, spec.hugging_face.added, values);
+      reader.read_rows(spec, first, count, spec.hugging_face, values);
       const auto found = pairs.find(&spec);
       if (found == pairs.end()) return;
       for (const Pair& pair : found->second) add_rows(pair, first, count, values);

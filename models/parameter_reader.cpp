@@ -1,11 +1,11 @@
 #include "models/parameter_reader.h"
 
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 
 #include "base/half.h"
 #include "base/strings.h"
+#include "models/text_part.h"
 
 namespace tern::models {
 namespace {
@@ -26,14 +26,19 @@ std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
 }  // namespace
 
 ParameterReader::ParameterReader(const checkpoint::CheckpointSource& source) : source_(source) {
+  const bool is_part = has_text_part(source);
   for (auto& tensor : checkpoint::logical_tensors(source).value()) {
-    std::string name = tensor.name;
+    std::string name = is_part ? text_part_name(tensor.name) : tensor.name;
+    if (name.empty()) {
+      other_parts_.insert(part_of(tensor.name));
+      continue;
+    }
     tensors_.emplace(std::move(name), std::move(tensor));
   }
 }
 
 std::vector<const checkpoint::LogicalTensor*> ParameterReader::find(const ParameterSpec& spec) const {
-  const std::vector<std::int64_t> shape = stored_shape(spec, form_of(source_));
+  const std::vector<std::int64_t> shape = stored_shape(spec, source_of(spec));
   std::vector<const checkpoint::LogicalTensor*> out;
   for (const std::string& name : source_of(spec).tensors) {
     const auto found = tensors_.find(name);
@@ -51,6 +56,12 @@ std::vector<const checkpoint::LogicalTensor*> ParameterReader::find(const Parame
     out.push_back(&found->second);
   }
   return out;
+}
+
+const ParameterSource& ParameterReader::source_of(const ParameterSpec& spec) const {
+  const bool is_as_published = form_of(source_) == Form::hugging_face && !spec.published.tensors.empty() &&
+                               tensors_.contains(spec.published.tensors.front());
+  return is_as_published ? spec.published : source_in(spec, form_of(source_));
 }
 
 void ParameterReader::require_all(std::span<const ParameterSpec> specs, const ModelConfig& config) const {
@@ -125,8 +136,8 @@ void ParameterReader::read_run(const ParameterSpec& spec, const RowRun& run, std
   std::copy_n(kept_.begin() + run.first, run.count, values.begin());
 }
 
-void ParameterReader::read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count, float subtracted,
-                                std::span<float> values) {
+void ParameterReader::read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count,
+                                const ParameterSource& as, std::span<float> values) {
   (void)find(spec);
   const ParameterSource& source = source_of(spec);
   const std::int64_t columns = matrix_sizes(spec).columns;
@@ -141,9 +152,9 @@ void ParameterReader::read_rows(const ParameterSpec& spec, std::int64_t first, s
     }
     at += run.count;
   }
-  const float change = source.added - subtracted;
-  if (change == 0) return;
-  for (float& value : values) value += change;
+  if (same_numbers(source, as)) return;
+  to_parameter(source, columns, values);
+  to_file(as, columns, values);
 }
 
 std::vector<float> ParameterReader::read(const ParameterSpec& spec) {
@@ -152,7 +163,7 @@ std::vector<float> ParameterReader::read(const ParameterSpec& spec) {
   std::vector<float> values(static_cast<std::size_t>(rows * sizes.columns));
   pool_.parallel_for(rows, std::max<std::int64_t>(kGrain / sizes.columns, 1),
                      [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
-                       read_rows(spec, begin, end - begin, 0,
+                       read_rows(spec, begin, end - begin, {},
                                  std::span(values).subspan(static_cast<std::size_t>(begin * sizes.columns),
                                                            static_cast<std::size_t>((end - begin) * sizes.columns)));
                      });

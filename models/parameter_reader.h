@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ class ParameterReader {
   // The tensors that the parameter is stored in, of a stack all, in its order. Throws Failure (data) where one is
   // absent or of another shape.
   [[nodiscard]] std::vector<const checkpoint::LogicalTensor*> find(const ParameterSpec& spec) const;
+  // What the checkpoint has beside the language model: "visual", say (text_part.h).
+  [[nodiscard]] const std::set<std::string>& other_parts() const { return other_parts_; }
   // Throws Failure (data) where one of them isn't there, or where the checkpoint has a tensor that no parameter is
   // stored in, unless it is needless.
   void require_all(std::span<const ParameterSpec> specs, const ModelConfig& config) const;
@@ -28,16 +31,14 @@ class ParameterReader {
 
   // Expanded to fp32 [shape], rows in the model's own order. Throws Failure (data).
   [[nodiscard]] std::vector<float> read(const ParameterSpec& spec);
-  // Rows [first, first + count) of the parameter seen as [rows of all matrices, columns], less `subtracted`: 0 gives
-  // the parameter, what the form of a file adds gives that file's own numbers, and exactly so where this file has the
-  // same form. Throws Failure (data). Safe to call from several threads.
-  void read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count, float subtracted,
+  // Rows [first, first + count) of the parameter seen as [rows of all matrices, columns], in the numbers that a file of
+  // that kind has of them, to the bit where this file is of the same. Throws Failure (data). Safe to call from several
+  // threads.
+  void read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count, const ParameterSource& as,
                  std::span<float> values);
 
   [[nodiscard]] const checkpoint::CheckpointSource& source() const { return source_; }
-  [[nodiscard]] const ParameterSource& source_of(const ParameterSpec& spec) const {
-    return source_in(spec, form_of(source_));
-  }
+  [[nodiscard]] const ParameterSource& source_of(const ParameterSpec& spec) const;
 
  private:
   void read_stored(const checkpoint::LogicalTensor& tensor, std::int64_t first, std::int64_t count,
@@ -47,7 +48,8 @@ class ParameterReader {
                        std::span<float> values);
 
   const checkpoint::CheckpointSource& source_;
-  std::map<std::string, checkpoint::LogicalTensor> tensors_;
+  std::map<std::string, checkpoint::LogicalTensor> tensors_;  // of the language model, by its own names
+  std::set<std::string> other_parts_;
   ThreadPool pool_;
   std::mutex mutex_;  // of what follows: what was read last of tensors that are not read row by row
   const checkpoint::LogicalTensor* tensor_ = nullptr;

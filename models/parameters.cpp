@@ -6,6 +6,39 @@
 #include "base/strings.h"
 
 namespace tern::models {
+namespace {
+
+void add_attention(ParameterList& list, const ModelConfig& config, const DecoderParameters& options,
+                   const std::string& module, const std::string& gguf) {
+  const std::string attention = module + ".self_attn";
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t q = config.num_attention_heads * config.head_dim;
+  const std::int64_t kv = config.num_key_value_heads * config.head_dim;
+  const std::int64_t q_pairs = options.gguf_interleaved ? config.num_attention_heads : 0;
+  const std::int64_t k_pairs = options.gguf_interleaved ? config.num_key_value_heads : 0;
+  list.linear(attention + ".q_proj", gguf + ".attn_q",
+              {options.is_gated ? 2 * q : q, hidden, options.qkv_bias, q_pairs, config.rotary_dim});
+  list.linear(attention + ".k_proj", gguf + ".attn_k", {kv, hidden, options.qkv_bias, k_pairs, config.rotary_dim});
+  list.linear(attention + ".v_proj", gguf + ".attn_v", {kv, hidden, options.qkv_bias});
+  list.linear(attention + ".o_proj", gguf + ".attn_output", {hidden, q, options.output_bias});
+  if (options.qk_norm == nn::QkNorm::none) return;
+  const bool whole = options.qk_norm == nn::QkNorm::whole;
+  list.norm(attention + ".q_norm", gguf + ".attn_q_norm", whole ? q : config.head_dim, options.gguf_norm_added);
+  list.norm(attention + ".k_norm", gguf + ".attn_k_norm", whole ? kv : config.head_dim, options.gguf_norm_added);
+}
+
+}  // namespace
+
+std::int64_t TiledHeads::operator()(std::int64_t i) const {
+  if (groups == 0 || i < first) return i;
+  const std::int64_t head = (i - first) / size;
+  return first + (head % of_group * groups + head / of_group) * size + (i - first) % size;
+}
+
+bool same_numbers(const ParameterSource& a, const ParameterSource& b) {
+  const bool same_columns = a.tiled_columns.groups == b.tiled_columns.groups;  // of one parameter
+  return same_columns && a.added == b.added && a.is_minus_exp == b.is_minus_exp;
+}
 
 std::string module_of(const ParameterSpec& weight) { return weight.name.substr(0, weight.name.rfind('.')); }
 
@@ -17,65 +50,68 @@ const ParameterSource& source_in(const ParameterSpec& spec, Form form) {
   return form == Form::gguf ? spec.gguf : spec.hugging_face;
 }
 
-ParameterSpec& ParameterList::add(const std::string& name, std::vector<std::int64_t> shape, const std::string& gguf) {
+ParameterSpec& ParameterList::tensor(const std::string& name, std::vector<std::int64_t> shape,
+                                     const std::string& gguf) {
   return specs_.emplace_back(ParameterSpec{
       .name = name, .shape = std::move(shape), .hugging_face = {.tensors = {name}}, .gguf = {.tensors = {gguf}}});
 }
 
 ParameterSpec& ParameterList::embedding(const std::string& module, const std::string& gguf, std::int64_t vocab,
                                         std::int64_t hidden) {
-  return add(module + ".weight", {vocab, hidden}, gguf + ".weight");
+  return tensor(module + ".weight", {vocab, hidden}, gguf + ".weight");
 }
 
 ParameterSpec& ParameterList::norm(const std::string& module, const std::string& gguf, std::int64_t width,
                                    float gguf_added) {
-  ParameterSpec& spec = add(module + ".weight", {width}, gguf + ".weight");
+  ParameterSpec& spec = tensor(module + ".weight", {width}, gguf + ".weight");
   spec.gguf.added = gguf_added;
   return spec;
 }
 
-void ParameterList::linear(const std::string& module, const std::string& gguf, const Linear& shape) {
+ParameterSpec& ParameterList::linear(const std::string& module, const std::string& gguf, const Linear& shape) {
   const auto interleave = [&](ParameterSpec& spec) {
     spec.gguf.interleaved_heads = shape.interleaved_heads;
     spec.gguf.rotary_dim = shape.rotary_dim;
   };
-  ParameterSpec& weight = add(module + ".weight", {shape.out, shape.in}, gguf + ".weight");
+  ParameterSpec& weight = tensor(module + ".weight", {shape.out, shape.in}, gguf + ".weight");
   weight.is_linear = true;
   interleave(weight);
-  if (!shape.bias) return;
-  ParameterSpec& bias = add(module + ".bias", {shape.out}, gguf + ".bias");
+  if (!shape.bias) return weight;
+  ParameterSpec& bias = tensor(module + ".bias", {shape.out}, gguf + ".bias");
   bias.is_bias = true;
   interleave(bias);
+  return *std::prev(specs_.end(), 2);
 }
 
 void ParameterList::experts(const std::string& module, const std::string& block, const std::string& gguf,
                             std::int64_t hidden, const ExpertParameters& shape) {
   const std::string router = cat(module, ".", shape.router);
-  add(router + ".weight", {shape.experts, hidden}, gguf + ".ffn_gate_inp.weight").hugging_face.tensors = {
-      block + (shape.is_fused ? ".router.layer.weight" : ".gate.weight")};
+  const bool has_fused = !shape.fused.gate_up.empty();
+  const bool is_fused = has_fused && !shape.fused.as_published;
+  tensor(router + ".weight", {shape.experts, hidden}, gguf + ".ffn_gate_inp.weight").hugging_face.tensors = {
+      is_fused ? block + shape.fused.router : block + ".gate.weight"};
   if (shape.correction_bias) {
-    ParameterSpec& bias = add(router + ".e_score_correction_bias", {shape.experts}, gguf + ".exp_probs_b.bias");
+    ParameterSpec& bias = tensor(router + ".e_score_correction_bias", {shape.experts}, gguf + ".exp_probs_b.bias");
     bias.hugging_face.tensors = {block + ".gate.e_score_correction_bias"};
     bias.is_buffer = true;
   }
   const auto stack = [&](const std::string& name, const std::string& theirs, const std::string& one,
-                         std::vector<std::int64_t> sizes) -> ParameterSource& {
-    ParameterSpec& spec = add(module + ".experts." + name + ".weight", std::move(sizes), gguf + one + ".weight");
-    spec.hugging_face.tensors.clear();
-    spec.hugging_face.is_stack = !shape.is_fused;
-    for (std::int64_t e = 0; e < shape.experts && !shape.is_fused; ++e) {
+                         std::vector<std::int64_t> sizes, ParameterSource fused) {
+    ParameterSpec& spec = tensor(module + ".experts." + name + ".weight", std::move(sizes), gguf + one + ".weight");
+    if (has_fused) (is_fused ? spec.hugging_face : spec.published) = std::move(fused);
+    if (is_fused) return;
+    spec.hugging_face = {.is_stack = true};
+    for (std::int64_t e = 0; e < shape.experts; ++e) {
       spec.hugging_face.tensors.push_back(cat(block, ".experts.", e, ".", theirs, ".weight"));
     }
-    return spec.hugging_face;
   };
-  ParameterSource& gate = stack("gate_proj", shape.gate, ".ffn_gate_exps", {shape.experts, shape.inner, hidden});
-  if (shape.is_fused) gate = {.tensors = {block + ".input_linear.weight"}, .tensor_rows = 2 * shape.inner};
-  ParameterSource& up = stack("up_proj", shape.up, ".ffn_up_exps", {shape.experts, shape.inner, hidden});
-  if (shape.is_fused) {
-    up = {.tensors = {block + ".input_linear.weight"}, .first_row = shape.inner, .tensor_rows = 2 * shape.inner};
-  }
-  ParameterSource& down = stack("down_proj", shape.down, ".ffn_down_exps", {shape.experts, hidden, shape.inner});
-  if (shape.is_fused) down = {.tensors = {block + ".output_linear.weight"}};
+  const std::vector<std::string> both = {block + shape.fused.gate_up};
+  stack("gate_proj", shape.gate, ".ffn_gate_exps", {shape.experts, shape.inner, hidden},
+        {.tensors = both, .tensor_rows = 2 * shape.inner});
+  stack("up_proj", shape.up, ".ffn_up_exps", {shape.experts, shape.inner, hidden},
+        {.tensors = both, .first_row = shape.inner, .tensor_rows = 2 * shape.inner});
+  stack("down_proj", shape.down, ".ffn_down_exps", {shape.experts, hidden, shape.inner},
+        {.tensors = {block + shape.fused.down}});
   if (shape.shared_inner == 0) return;
   const std::string shared = module + "." + shape.shared;
   linear(shared + ".gate_proj", gguf + ".ffn_gate_shexp", {shape.shared_inner, hidden});
@@ -86,15 +122,11 @@ void ParameterList::experts(const std::string& module, const std::string& block,
 
 ParameterSpec& ParameterList::head(const std::string& module, const std::string& gguf, std::int64_t vocab,
                                    std::int64_t hidden) {
-  return add(module + ".weight", {vocab, hidden}, gguf + ".weight");
+  return tensor(module + ".weight", {vocab, hidden}, gguf + ".weight");
 }
 
 std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config, const DecoderParameters& options) {
   const std::int64_t hidden = config.hidden_size;
-  const std::int64_t q = config.num_attention_heads * config.head_dim;
-  const std::int64_t kv = config.num_key_value_heads * config.head_dim;
-  const std::int64_t q_pairs = options.gguf_interleaved ? config.num_attention_heads : 0;
-  const std::int64_t k_pairs = options.gguf_interleaved ? config.num_key_value_heads : 0;
   const std::int64_t wide = config.intermediate_size;
   const float added = options.gguf_norm_added;
   ParameterList list;
@@ -102,17 +134,8 @@ std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config, const D
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const std::string module = cat("model.layers.", layer);
     const std::string gguf = cat("blk.", layer);
-    const std::string attention = module + ".self_attn";
     if (options.input_norms) list.norm(module + ".input_layernorm", gguf + ".attn_norm", hidden, added);
-    list.linear(attention + ".q_proj", gguf + ".attn_q", {q, hidden, options.qkv_bias, q_pairs, config.rotary_dim});
-    list.linear(attention + ".k_proj", gguf + ".attn_k", {kv, hidden, options.qkv_bias, k_pairs, config.rotary_dim});
-    list.linear(attention + ".v_proj", gguf + ".attn_v", {kv, hidden, options.qkv_bias});
-    list.linear(attention + ".o_proj", gguf + ".attn_output", {hidden, q, options.output_bias});
-    if (options.qk_norm != nn::QkNorm::none) {
-      const bool whole = options.qk_norm == nn::QkNorm::whole;
-      list.norm(attention + ".q_norm", gguf + ".attn_q_norm", whole ? q : config.head_dim, added);
-      list.norm(attention + ".k_norm", gguf + ".attn_k_norm", whole ? kv : config.head_dim, added);
-    }
+    if (!options.mixer || !options.mixer(list, layer, module, gguf)) add_attention(list, config, options, module, gguf);
     if (options.branch_norms) {
       list.norm(module + ".post_attention_layernorm", gguf + ".post_attention_norm", hidden, added);
       if (options.input_norms) list.norm(module + ".pre_feedforward_layernorm", gguf + ".ffn_norm", hidden, added);
@@ -135,7 +158,9 @@ std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config, const D
 }
 
 bool is_of_prediction_layers(const std::string& tensor, const ModelConfig& config) {
-  if (!config.own.contains("num_nextn_predict_layers")) return false;
+  const bool apart = config.own.contains("mtp_num_hidden_layers");
+  if (!apart && !config.own.contains("num_nextn_predict_layers")) return false;
+  if (apart && tensor.starts_with("mtp.")) return true;
   for (const std::string_view prefix : {"model.layers.", "blk."}) {
     if (!tensor.starts_with(prefix)) continue;
     std::int64_t layer = -1;

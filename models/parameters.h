@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,18 @@
 #include "nn/attention.h"
 
 namespace tern::models {
+
+// Rows or columns in heads, of which several share one head of keys. Those of a group stand together in the parameter,
+// [groups, of_group]; a file has the first of each group, then the second of each: [of_group, groups].
+struct TiledHeads {
+  std::int64_t groups = 0;  // 0: nothing is tiled
+  std::int64_t of_group = 1;
+  std::int64_t size = 1;   // rows or columns of a head
+  std::int64_t first = 0;  // where the heads begin
+
+  // Where row or column `i` of the parameter is in the file.
+  [[nodiscard]] std::int64_t operator()(std::int64_t i) const;
+};
 
 // How one kind of file keeps a parameter: in which tensors, and what was done to it there.
 struct ParameterSource {
@@ -25,17 +38,24 @@ struct ParameterSource {
   // Llama stores them, which are (i, i + rotary_dim / 2) here. 0 heads: rows are as they are.
   std::int64_t interleaved_heads = 0;
   std::int64_t rotary_dim = 0;
+  TiledHeads tiled_rows;  // as llama.cpp's converter of Qwen3.5 stores heads of values
+  TiledHeads tiled_columns;
   bool is_transposed = false;  // rows and columns, the last two dimensions, change places in the file
+  bool is_depthwise = false;   // a dimension of one stands before the last: PyTorch's convolution of each channel
   float added = 0;  // parameter = file + added: -1 where norms multiply by 1 + weight, and the file has that sum
+  bool is_minus_exp = false;  // file = -exp(parameter)
 };
+// Whether rows have the same numbers in both, in the same columns.
+[[nodiscard]] bool same_numbers(const ParameterSource& a, const ParameterSource& b);
 
 struct ParameterSpec {
   std::string name;  // as Hugging Face names it; of a stack, as its module holds it
   std::vector<std::int64_t> shape;
   ParameterSource hugging_face;
   ParameterSource gguf;
-  bool is_linear = false;  // weight of a linear layer that an adapter can sit on: what `all-linear` means
-  bool is_buffer = false;  // held in fp32, and no training changes it
+  ParameterSource published = {};  // a Hugging Face directory's other way, which is read and never written; or none
+  bool is_linear = false;          // weight of a linear layer that an adapter can sit on: what `all-linear` means
+  bool is_buffer = false;          // held in fp32, and no training changes it
   bool is_bias = false;  // rows are its elements, whatever its rank: the biases of several experts are [experts, rows]
 };
 
@@ -62,8 +82,14 @@ struct ExpertParameters {
   std::string gate = "gate_proj";
   std::string up = "up_proj";
   std::string down = "down_proj";
-  bool is_fused = false;  // or all experts' gates and ups, one over the other, are input_linear, and their downs
-                          // output_linear; and the router is router.layer
+  // Or one tensor for all experts' gates and ups, one over the other, and one for their downs, by these whole names;
+  // and the router by its own.
+  struct Fused {
+    std::string gate_up;  // empty: a tensor for each expert's projection
+    std::string down;
+    std::string router;
+    bool as_published = false;  // only where a model was published so: transformers saves a tensor for each
+  } fused = {};
 };
 
 // Makes the list as a model's file reads: module by module. What differs from the plain case is said of the spec that
@@ -81,8 +107,10 @@ class ParameterList {
     std::int64_t interleaved_heads = 0;  // in a GGUF; with rotary_dim
     std::int64_t rotary_dim = 0;
   };
-  // "<module>.weight" [out, in] and, with a bias, "<module>.bias" [out].
-  void linear(const std::string& module, const std::string& gguf, const Linear& shape);
+  // "<module>.weight" [out, in] and, with a bias, "<module>.bias" [out]. Gives the weight's.
+  ParameterSpec& linear(const std::string& module, const std::string& gguf, const Linear& shape);
+  // Any other tensor, by its whole names.
+  ParameterSpec& tensor(const std::string& name, std::vector<std::int64_t> shape, const std::string& gguf);
   // A router and its experts (nn/moe.h) under `module`, whose tensors a Hugging Face directory has under `block`, and a
   // GGUF all experts' of a kind in one.
   void experts(const std::string& module, const std::string& block, const std::string& gguf, std::int64_t hidden,
@@ -93,7 +121,6 @@ class ParameterList {
   [[nodiscard]] std::vector<ParameterSpec> take() { return std::move(specs_); }
 
  private:
-  ParameterSpec& add(const std::string& name, std::vector<std::int64_t> shape, const std::string& gguf);
   std::vector<ParameterSpec> specs_;
 };
 
@@ -108,7 +135,11 @@ struct DecoderParameters {
   bool gguf_interleaved = false;           // rows of q_proj and k_proj, as above
   float gguf_norm_added = 0;               // ParameterSource::added of every norm in a GGUF
   std::string gguf_mlp_norm = "ffn_norm";  // the norm before the mlp in a GGUF
-  std::vector<bool> sparse_layers = {};    // which layers have experts in place of the mlp; empty: none
+  bool is_gated = false;                   // q_proj has a gate for each head's output, too (nn/attention.h)
+  // Adds what a layer has in place of attention, and says whether it has; none: each layer has attention.
+  std::function<bool(ParameterList& list, std::int64_t layer, const std::string& module, const std::string& gguf)>
+      mixer = nullptr;
+  std::vector<bool> sparse_layers = {};  // which layers have experts in place of the mlp; empty: none
   ExpertParameters experts = {};
 };
 // embed_tokens; layers of input_layernorm, self_attn, post_attention_layernorm and a gated mlp; norm; an untied
@@ -118,7 +149,8 @@ struct DecoderParameters {
                                                             const DecoderParameters& options);
 
 // A tensor of layers beyond the model's own, which predict further tokens for speculation (DeepSeek-V3's multi-token
-// prediction): "model.layers.<n>." or "blk.<n>." of an architecture that has the field num_nextn_predict_layers.
+// prediction): "model.layers.<n>." or "blk.<n>." of an architecture that has the field num_nextn_predict_layers; "mtp."
+// of one that has mtp_num_hidden_layers, which is "blk.<n>." in a GGUF.
 [[nodiscard]] bool is_of_prediction_layers(const std::string& tensor, const ModelConfig& config);
 
 // Tensors that some exporters write and no computation reads: what the configuration was read from, a tied head's copy,

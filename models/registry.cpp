@@ -19,6 +19,7 @@
 #include "models/qwen2.h"
 #include "models/qwen2_moe.h"
 #include "models/qwen3.h"
+#include "models/qwen3_5.h"
 #include "models/qwen3_moe.h"
 #include "models/rope.h"
 #include "models/smollm3.h"
@@ -30,11 +31,11 @@ namespace {
 // Where several share a name in GGUF, the one that knows fewer fields stands first.
 const auto& table() {
   static const std::array rows = {
-      llama_architecture(),       mistral_architecture(),   qwen2_architecture(),  qwen3_architecture(),
-      granite_architecture(),     gemma2_architecture(),    gemma3_architecture(), mixtral_architecture(),
-      qwen2_moe_architecture(),   qwen3_moe_architecture(), olmo2_architecture(),  smollm3_architecture(),
-      glm4_architecture(),        phi3_architecture(),      olmo3_architecture(),  glm4_moe_architecture(),
-      granite_moe_architecture(),
+      llama_architecture(),       mistral_architecture(),   qwen2_architecture(),       qwen3_architecture(),
+      granite_architecture(),     gemma2_architecture(),    gemma3_architecture(),      mixtral_architecture(),
+      qwen2_moe_architecture(),   qwen3_moe_architecture(), olmo2_architecture(),       smollm3_architecture(),
+      glm4_architecture(),        phi3_architecture(),      olmo3_architecture(),       glm4_moe_architecture(),
+      granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(),
   };
   return rows;
 }
@@ -43,7 +44,8 @@ std::vector<std::string> each(std::string Architecture::*member) {
   std::vector<std::string> values;
   for (const auto& architecture : table()) {
     const std::string& value = architecture.*member;
-    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+    const bool is_new = std::find(values.begin(), values.end(), value) == values.end();
+    if (is_new && !value.empty()) values.push_back(value);
   }
   return values;
 }
@@ -59,10 +61,14 @@ const Architecture* find(std::string Architecture::*member, const std::string& v
 
 std::span<const Architecture> architectures() { return table(); }
 const Architecture* find_architecture(const std::string& name) { return find(&Architecture::name, name); }
+const Architecture* find_language_model(const std::string& whole) {
+  return whole.empty() ? nullptr : find(&Architecture::whole, whole);
+}
 const Architecture* find_model_type(const std::string& model_type) {
   return find(&Architecture::model_type, model_type);
 }
 std::vector<std::string> architecture_names() { return each(&Architecture::name); }
+std::vector<std::string> whole_names() { return each(&Architecture::whole); }
 std::vector<std::string> model_types() { return each(&Architecture::model_type); }
 std::vector<std::string> gguf_names() { return each(&Architecture::gguf); }
 

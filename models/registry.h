@@ -24,6 +24,7 @@ struct Architecture {
   std::string name;           // "LlamaForCausalLM"
   std::string model_type;     // "llama"
   std::string gguf;           // general.architecture
+  std::string whole = {};     // "Qwen3_5ForConditionalGeneration": what the same model is called with other parts
   std::vector<Field> fields;  // of the configuration, read from above
   bool gguf_rope_factors;  // whether llama.cpp reads rope_freqs.weight of it, which is how a GGUF says llama3 scaling
   std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);
@@ -36,10 +37,12 @@ struct Architecture {
 };
 
 [[nodiscard]] std::span<const Architecture> architectures();
-[[nodiscard]] const Architecture* find_architecture(const std::string& name);  // null: not served
+[[nodiscard]] const Architecture* find_architecture(const std::string& name);     // null: not served
+[[nodiscard]] const Architecture* find_language_model(const std::string& whole);  // that it has; null: not served
 [[nodiscard]] const Architecture* find_model_type(const std::string& model_type);
 // What there is, for errors and lists.
 [[nodiscard]] std::vector<std::string> architecture_names();
+[[nodiscard]] std::vector<std::string> whole_names();
 [[nodiscard]] std::vector<std::string> model_types();
 [[nodiscard]] std::vector<std::string> gguf_names();
 

@@ -17,6 +17,7 @@ constexpr const char* kOtherModel = "choose another model: this one computes wha
 constexpr const char* kOriginalLength = "original_context_length";
 constexpr const char* kTruncate = "truncate";
 constexpr const char* kPartial = "partial_rotary_factor";
+constexpr const char* kSections = "mrope_section";
 constexpr const char* kFactors = "rope_freqs.weight";  // the tensor in a GGUF
 
 struct Number {
@@ -125,6 +126,9 @@ void turn_part_of_heads(const io::JsonField& json, double share, ModelConfig& co
       kAgain));
 }
 
+// Which frequencies turn by a token's row and column in an image; in text they all turn by its position.
+bool is_of_images(const std::string& key) { return key == kSections || key == "mrope_interleaved"; }
+
 // One set of parameters, with its rope_type.
 void read_parameters(const io::JsonField& inner, ModelConfig& config) {
   auto named = inner.find("rope_type");
@@ -145,11 +149,16 @@ void read_parameters(const io::JsonField& inner, ModelConfig& config) {
   if (const auto partial = inner.find(kPartial); partial && config.own.contains(kPartial)) {
     turn_part_of_heads(inner, partial->number(), config);
   }
+  if (const auto sections = inner.find(kSections); sections && config.own.contains(kSections)) {
+    std::vector<std::int64_t> sizes = sections->integers();
+    sizes.resize(4, 0);
+    config.own[kSections] = std::move(sizes);
+  }
   for (const Json::Member& one : inner.object()) {
     const std::string& key = one.key;
     const bool known =
         (key == kPartial && config.own.contains(kPartial)) || key == "rope_type" || key == "type" ||
-        key == "rope_theta" || (key == kTruncate && type->scaling == RopeScaling::yarn) ||
+        key == "rope_theta" || is_of_images(key) || (key == kTruncate && type->scaling == RopeScaling::yarn) ||
         std::any_of(type->numbers.begin(), type->numbers.end(), [&](const Number& each) { return key == each.json; });
     if (!known) throw inner.member(one).wrong(cat("only what the rope_type ", type->name, " has"), kOtherModel);
   }
@@ -274,6 +283,11 @@ FieldValue turned_share(const ModelConfig& config) {
 
 Field partial_rotary_field(double otherwise) {
   return {kPartial, kImplied, FieldValue(1.0), Default{FieldValue(otherwise), {}, turned_share, false}};
+}
+
+Field rope_sections_field(std::vector<std::int64_t> otherwise_is) {
+  return {kSections, "rope.dimension_sections", FieldValue(std::vector<std::int64_t>()),
+          otherwise(FieldValue(std::move(otherwise_is)))};
 }
 
 void read_rope_json(const io::JsonField& json, ModelConfig& config) {

@@ -24,6 +24,10 @@ namespace tern::models {
 // rope_parameters, with what stands in there.
 [[nodiscard]] Field partial_rotary_field(double otherwise);
 
+// How many frequencies turn by a token's time, row and column in an image, as a GGUF must say it: of text, where the
+// three are one, they change nothing. In config.json, mrope_section, there or in its rope_parameters.
+[[nodiscard]] Field rope_sections_field(std::vector<std::int64_t> otherwise_is);
+
 // "rope_parameters" (transformers 5) or "rope_scaling" with what lies in it; sets theta and the scaling. Of a model
 // with a rope_local_theta, rope_parameters has those of each type of layers.
 // Throws Failure (data), also for a field that its rope_type does not have.

@@ -1,6 +1,7 @@
 #include "models/stored_tensors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <stdexcept>
 
@@ -22,7 +23,22 @@ std::int64_t source_row(const ParameterSource& source, std::int64_t rows, std::i
     else if (within < 2 * half)
       r += within - 2 * half + 1;  // half + i -> 2i + 1
   }
-  return source.first_row + r * source.row_step;
+  return source.first_row + source.tiled_rows(r) * source.row_step;
+}
+
+// Rows of so many columns, from a file's order to the parameter's or the other way.
+void move_columns(const TiledHeads& tiled, std::int64_t columns, std::span<float> values, bool to_file) {
+  std::vector<float> row(static_cast<std::size_t>(columns));
+  for (auto at = values.begin(); at != values.end(); at += columns) {
+    std::copy_n(at, columns, row.begin());
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const std::int64_t stored = tiled(c);
+      if (to_file)
+        at[stored] = row[static_cast<std::size_t>(c)];
+      else
+        at[c] = row[static_cast<std::size_t>(stored)];
+    }
+  }
 }
 
 std::int64_t matrices_of_tensor(const ParameterSource& source, const MatrixSizes& sizes) {
@@ -44,13 +60,13 @@ MatrixSizes matrix_sizes(const ParameterSpec& spec) {
   return sizes;
 }
 
-std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, Form form) {
-  const ParameterSource& source = source_in(spec, form);
+std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, const ParameterSource& source) {
   std::vector<std::int64_t> shape = spec.shape;
   if (source.is_stack) shape.erase(shape.begin());
   auto rows = shape.end() - (has_vector_rows(spec) ? 1 : 2);
   *rows = rows_of_tensor(source, *rows);
   if (source.is_transposed) std::swap(*rows, shape.back());
+  if (source.is_depthwise) shape.insert(shape.end() - 1, 1);
   return shape;
 }
 
@@ -65,7 +81,7 @@ std::vector<RowRun> row_runs(const ParameterSpec& spec, const ParameterSource& s
     if (!goes_on) return runs.push_back(run);
     runs.back().count += run.count;
   };
-  const bool in_order = source.interleaved_heads == 0 && source.row_step == 1;
+  const bool in_order = source.interleaved_heads == 0 && source.tiled_rows.groups == 0 && source.row_step == 1;
   for (std::int64_t matrix = 0; matrix < sizes.matrices; ++matrix) {
     const auto tensor = static_cast<std::size_t>(matrix / per_tensor);
     const std::int64_t begin = matrix % per_tensor * stored;
@@ -76,6 +92,26 @@ std::vector<RowRun> row_runs(const ParameterSpec& spec, const ParameterSource& s
     for (std::int64_t r = 0; r < sizes.rows; ++r) append({tensor, begin + source_row(source, sizes.rows, r), 1});
   }
   return runs;
+}
+
+void to_parameter(const ParameterSource& source, std::int64_t columns, std::span<float> values) {
+  if (source.tiled_columns.groups > 0) move_columns(source.tiled_columns, columns, values, false);
+  if (source.added != 0) {
+    for (float& value : values) value += source.added;
+  }
+  if (source.is_minus_exp) {
+    for (float& value : values) value = std::log(-value);
+  }
+}
+
+void to_file(const ParameterSource& source, std::int64_t columns, std::span<float> values) {
+  if (source.is_minus_exp) {
+    for (float& value : values) value = -std::exp(value);
+  }
+  if (source.added != 0) {
+    for (float& value : values) value -= source.added;
+  }
+  if (source.tiled_columns.groups > 0) move_columns(source.tiled_columns, columns, values, true);
 }
 
 const StoredTensor::Rows& StoredTensor::rows_at(std::int64_t row) const {
@@ -99,7 +135,7 @@ std::vector<StoredTensor> stored_tensors(std::span<const ParameterSpec> specs, F
       const auto [place, is_new] = places.try_emplace(source.tensors[i], tensors.size());
       if (is_new) {
         tensors.push_back({source.tensors[i],
-                           stored_shape(spec, form),
+                           stored_shape(spec, source),
                            source.is_transposed,
                            {matrices_of_tensor(source, sizes), rows_of_tensor(source, sizes.rows), sizes.columns},
                            {},

@@ -24,8 +24,8 @@ struct MatrixSizes {
 // Rows of one matrix of the source's tensors, of which the parameter has `rows`.
 [[nodiscard]] std::int64_t rows_of_tensor(const ParameterSource& source, std::int64_t rows);
 
-// The shape that each of the parameter's tensors has in that form of file.
-[[nodiscard]] std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, Form form);
+// The shape that each of the source's tensors has.
+[[nodiscard]] std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, const ParameterSource& source);
 
 // `count` consecutive rows from `first` on of the tensors[tensor] of a source, seen as [rows of all matrices, columns].
 struct RowRun {
@@ -36,6 +36,10 @@ struct RowRun {
 // Where the parameter's rows are, in their order, as few runs as there can be. Of a source that is transposed, rows of
 // what it would be if it were not.
 [[nodiscard]] std::vector<RowRun> row_runs(const ParameterSpec& spec, const ParameterSource& source);
+
+// Between the numbers that a file has of some rows, [count, columns], and the parameter's; in place.
+void to_parameter(const ParameterSource& source, std::int64_t columns, std::span<float> values);
+void to_file(const ParameterSource& source, std::int64_t columns, std::span<float> values);
 
 // A tensor as one form of file has it.
 struct StoredTensor {
@@ -62,7 +66,7 @@ struct StoredTensor {
 // std::logic_error where a row belongs to no parameter or to two.
 [[nodiscard]] std::vector<StoredTensor> stored_tensors(std::span<const ParameterSpec> specs, Form form);
 
-// Gives rows [first, first + count) of a parameter seen as [rows of all matrices, columns], less what the form adds.
+// Gives rows [first, first + count) of a parameter seen as [rows of all matrices, columns], in the form's numbers.
 using ParameterRows =
     std::function<void(const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values)>;
 

@@ -46,7 +46,7 @@ const OpRules act_rules = {
     .row_dim = first_dimension,
     .split = no_split,
     .indices = no_indices,
-    .needed_by = kNoCommand,
+    .needed_by = kEveryCommand,
 };
 const OpRules act_backward_rules = {
     .check = check,
@@ -58,7 +58,7 @@ const OpRules act_backward_rules = {
     .row_dim = first_dimension,
     .split = no_split,
     .indices = no_indices,
-    .needed_by = kNoCommand,
+    .needed_by = kTrain,
 };
 
 }  // namespace tern::ops

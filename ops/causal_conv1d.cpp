@@ -99,7 +99,7 @@ const OpRules causal_conv1d_rules = {
     .row_dim = no_rows,
     .split = split,
     .indices = indices,
-    .needed_by = kNoCommand,
+    .needed_by = kEveryCommand,
 };
 const OpRules causal_conv1d_backward_rules = {
     .check = check_backward,
@@ -111,7 +111,7 @@ const OpRules causal_conv1d_backward_rules = {
     .row_dim = no_rows,
     .split = split,
     .indices = indices_backward,
-    .needed_by = kNoCommand,
+    .needed_by = kTrain,
 };
 
 }  // namespace tern::ops

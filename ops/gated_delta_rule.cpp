@@ -118,7 +118,7 @@ const OpRules gated_delta_rule_rules = {
     .row_dim = no_rows,
     .split = no_split,
     .indices = indices,
-    .needed_by = kNoCommand,
+    .needed_by = kEveryCommand,
 };
 const OpRules gated_delta_rule_backward_rules = {
     .check = check_backward,
@@ -130,7 +130,7 @@ const OpRules gated_delta_rule_backward_rules = {
     .row_dim = no_rows,
     .split = no_split,
     .indices = indices_backward,
-    .needed_by = kNoCommand,
+    .needed_by = kTrain,
 };
 
 }  // namespace tern::ops

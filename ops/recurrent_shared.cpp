@@ -1,5 +1,7 @@
 #include "ops/recurrent_shared.h"
 
+#include <limits>
+
 namespace tern::ops {
 namespace {
 
@@ -18,7 +20,9 @@ std::string check_state(Args args, const RecurrentArgs& at) {
 Indices recurrent_indices(const CallDesc& call, const RecurrentArgs& at, std::int32_t max_seqlen) {
   Indices out;
   out.sequences = {{at.cu_seqlens, at.rows, max_seqlen}};
-  if (call.has(at.state)) out.ranges = {{at.seats, 0, call[at.state].shape[0] - 1}};
+  if (!call.has(at.state)) return out;
+  out.ranges = {{at.seats, 0, call[at.state].shape[0] - 1},
+                {at.kv_lens, 0, std::numeric_limits<std::int32_t>::max()}};  // rows before these, and these
   return out;
 }
 

@@ -108,24 +108,25 @@ constexpr ArgSpec kRope[] = {{"x", input, "[rows, heads, head_dim]", floating},
 constexpr AttrSpec kRopeAttrs[] = {{"interleaved", I, "0: pairs (i, i + rotary/2); 1: pairs (2i, 2i + 1)"},
                                    {"inverse", I, "1: rotate back, which is the gradient"}};
 
-constexpr ArgSpec kQkNormRope[] = {{"x", input, "[rows, heads, head_dim]", floating},
-                                   {"weight", input, "[head_dim]; absent: 0", floating, kOptional},
-                                   {"positions", input, "[rows]; absent: nothing turns", i32, kOptional},
-                                   {"cos", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional},
-                                   {"sin", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional},
-                                   {"y", output, "[rows, heads, head_dim]", floating},
-                                   {"rstd", output, "[rows, heads]", f32, kOptional}};
+constexpr ArgSpec kQkNormRope[] = {
+    {"x", input, "[rows, heads, head_dim]", floating},
+    {"weight", input, "[head_dim]; absent: 0", floating, kOptional, 1},
+    {"positions", input, "[rows]; absent: nothing turns", i32, kOptional, 1},
+    {"cos", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional, 1},
+    {"sin", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional, 1},
+    {"y", output, "[rows, heads, head_dim]", floating},
+    {"rstd", output, "[rows, heads]", f32, kOptional}};
 constexpr AttrSpec kQkNormRopeAttrs[] = {
     {"eps", F, "added to the mean square"}, {"weight_offset", F, "added to the weight"}, {"interleaved", I, "as rope"}};
 
 constexpr ArgSpec kQkNormRopeBackward[] = {
     {"dy", input, "[rows, heads, head_dim]", floating},
     {"x", input, "[rows, heads, head_dim]", floating},
-    {"weight", input, "[head_dim]; absent: 0", floating, kOptional},
+    {"weight", input, "[head_dim]; absent: 0", floating, kOptional, 1},
     {"rstd", input, "[rows, heads]", f32},
-    {"positions", input, "[rows]; absent: nothing turned", i32, kOptional},
-    {"cos", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional},
-    {"sin", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional},
+    {"positions", input, "[rows]; absent: nothing turned", i32, kOptional, 1},
+    {"cos", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional, 1},
+    {"sin", input, "[positions, rotary / 2]; present iff positions are", f32, kOptional, 1},
     {"dx", output, "[rows, heads, head_dim]", floating},
     {"dweight", output, "[head_dim]", f32, kOptional | kAccumulate}};
 constexpr AttrSpec kQkNormRopeBackwardAttrs[] = {{"weight_offset", F, "as forward"}, {"interleaved", I, "as forward"}};

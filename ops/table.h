@@ -46,6 +46,7 @@ struct ArgSpec {
   Shape shape;  // "[rows, in]"
   Dtypes dtypes;
   std::uint32_t flags = 0;
+  std::uint32_t optional_since = 0;  // of a kOptional one: the minor version of the interface that made it so
 };
 
 enum class AttrType { f32, i32 };

@@ -51,10 +51,10 @@ class FullModelSaver : public ModelSaver {
     write.rows = [&](const models::ParameterSpec& spec, std::int64_t first, std::int64_t count,
                      std::span<float> values) {
       const auto found = held.find(&spec);
-      if (found == held.end()) return source.read_rows(spec, first, count, spec.hugging_face.added, values);
+      if (found == held.end()) return source.read_rows(spec, first, count, spec.hugging_face, values);
       const auto columns = static_cast<std::int64_t>(values.size()) / count;
       std::copy_n(found->second.begin() + first * columns, count * columns, values.begin());
-      for (float& value : values) value -= spec.hugging_face.added;
+      models::to_file(spec.hugging_face, columns, values);
     };
     models::write_weights(specs, directory, write);
     session::write_model_files(model_.config, model_path_, std::string(dtype_info(model_.dtype).torch), directory);

@@ -18,6 +18,7 @@ OUTPUT/<model>/bf16.safetensors: logits [64, vocab] of the first tokens, of the 
 With NAMEs, only those tiny models. With MODEL.gguf alone, OUTPUT/smollm2.safetensors: 320 tokens of GSM8K, and at each of `positions` the distribution of the
 next token: its `top` ids with their log-probabilities, and the log of the mass that is left in each class id mod 16.
 """
+import contextlib
 import json
 import math
 import os
@@ -35,17 +36,20 @@ from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gem
                           MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
-                          Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, get_cosine_schedule_with_warmup)
+                          Qwen3_5Config, Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration, Qwen3_5MoeForCausalLM,
+                          Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, get_cosine_schedule_with_warmup)
 
 VOCAB, HIDDEN, LAYERS, TOKENS, LORA_TOKENS = 160, 64, 2, 300, 64
 STEPS, SAMPLES, PER_STEP = 20, 8, 4
 PEAK, BETAS, EPS, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
+DELTA = ["in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "out_proj"]
 MLP = ["gate_proj", "up_proj", "down_proj"]
 COMMON = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=96, num_hidden_layers=LAYERS,
               num_attention_heads=4, max_position_embeddings=512, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
               initializer_range=0.125, attn_implementation="eager")
 SMALL = {**COMMON, "hidden_size": 32, "intermediate_size": 48}
+NO_MLP = {key: value for key, value in SMALL.items() if key != "intermediate_size"}
 # The root of whose hidden size is no whole number.
 GEMMA = {**COMMON, "hidden_size": 40, "intermediate_size": 64, "num_hidden_layers": 4}
 
@@ -189,7 +193,43 @@ MODELS = {
         **SMALL, num_key_value_heads=1, tie_word_embeddings=False, attention_bias=True, num_local_experts=4,
         num_experts_per_tok=2, embedding_multiplier=12, attention_multiplier=0.4, residual_multiplier=1.3,
         logits_scaling=0.8)),
+    # Three gated delta networks and one layer that attends; two heads of values share one of keys; all that a GGUF can say.
+    # (llama.cpp takes the norms' epsilon for that of the L2 norm of keys, 1e-6, as in all published files.)
+    "qwen3.5-untied": lambda: Qwen3_5ForCausalLM(Qwen3_5TextConfig(
+        **{**SMALL, "num_hidden_layers": 4, "rms_norm_eps": 1e-6}, num_key_value_heads=2, head_dim=16, tie_word_embeddings=False,
+        linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=32, linear_value_head_dim=32,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25,
+                         "mrope_interleaved": True, "mrope_section": [1, 1, 0]})),
+    # What a GGUF has no word for: heads of values of their own size; biases. Another kernel, and layers in no pattern.
+    "qwen3.5-tied": lambda: Qwen3_5ForCausalLM(Qwen3_5TextConfig(
+        **{**SMALL, "num_hidden_layers": 3}, num_key_value_heads=1, head_dim=24, tie_word_embeddings=True,
+        attention_bias=True, layer_types=["full_attention", "linear_attention", "linear_attention"],
+        linear_conv_kernel_dim=3, linear_num_key_heads=1, linear_num_value_heads=3, linear_key_head_dim=8,
+        linear_value_head_dim=12,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5})),
+    # The same with experts, whose weights add up to one, and a shared one with a gate of its own; as many heads of values
+    # as of keys.
+    "qwen3.5-moe-untied": lambda: Qwen3_5MoeForCausalLM(Qwen3_5MoeTextConfig(
+        **{**NO_MLP, "num_hidden_layers": 3, "rms_norm_eps": 1e-6}, num_key_value_heads=2, head_dim=16, tie_word_embeddings=False,
+        layer_types=["linear_attention", "full_attention", "linear_attention"], linear_num_key_heads=2,
+        linear_num_value_heads=2, linear_key_head_dim=16, linear_value_head_dim=16, num_experts=6,
+        num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=40,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25,
+                         "mrope_section": [1, 1, 0]})),
 }
+
+
+def whole_model(text):
+    """The language model `text` as the published checkpoint has it, among other parts."""
+    vision = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=text.config.hidden_size,
+                  num_position_embeddings=4)
+    whole = Qwen3_5ForConditionalGeneration(Qwen3_5Config(text_config=text.config.to_dict(), vision_config=vision))
+    whole.model.language_model.load_state_dict(text.model.state_dict())
+    whole.lm_head.load_state_dict(text.lm_head.state_dict())
+    return whole.float().eval()
+
+
+WHOLES = {"qwen3.5-whole": "qwen3.5-untied"}
 
 
 def versions():
@@ -204,8 +244,11 @@ def random_model(name, seed):
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(0.2 * torch.randn_like(parameter))
-                if name.startswith("gemma"):  # a GGUF holds 1 + weight, from which these come back to the bit
+                if name.startswith(("gemma", "qwen3.5")):  # a GGUF holds 1 + weight, from which these come back to the bit
                     parameter.copy_(torch.round(parameter * 2**16) / 2**16)
+        for name, parameter in model.named_parameters():
+            if name.endswith("A_log"):  # states that last, and one that does not; -exp of these comes back to the bit
+                parameter.copy_(torch.tensor([-4.0, -3.0, 2.25, -2.0])[:len(parameter)])
         for name, buffer in model.named_buffers():
             if name.endswith("e_score_correction_bias"):
                 buffer.copy_(0.2 * torch.randn_like(buffer))
@@ -286,11 +329,35 @@ def peft_name(name):
     return name.replace(".default.", ".")
 
 
+@contextlib.contextmanager
+def in_float64():
+    """Computes in float64 what transformers computes in float32 whatever the dtype of the model."""
+    narrow, method = torch.float32, torch.Tensor.float
+    torch.float32, torch.Tensor.float = torch.float64, torch.Tensor.double
+    try:
+        yield
+    finally:
+        torch.float32, torch.Tensor.float = narrow, method
+
+
 def make_tiny(output, name, seed):
     folder = os.path.join(output, name)
     model = random_model(name, seed)
     model.save_pretrained(folder)
     os.remove(os.path.join(folder, "generation_config.json"))
+    if not name.startswith("qwen3.5"):
+        return make_golden(folder, model, lambda: load(folder), seed)
+    # The chunked delta rule is off by 2e-5 of its decay's gradients in float32.
+    model.set_experts_implementation("eager")
+    twin = load(folder)
+    twin.set_experts_implementation("eager")
+    with in_float64():
+        make_golden(folder, model.double(), lambda: twin, seed)
+
+
+def make_golden(folder, model, twin, seed):
+    """`twin` gives the same model once more, for the adapter."""
+    name = os.path.basename(folder)
     samples = random_samples()
     tokens = torch.randint(3, VOCAB, (TOKENS,))
     out = {"tokens": tokens.int()}
@@ -304,14 +371,15 @@ def make_tiny(output, name, seed):
     out.update({f"gradient/{n}": g for n, g in found.items()})
 
     # Random halves (B is not zero), so that the gradient of A is not zero at the first step.
-    peft = get_peft_model(load(folder), LoraConfig(
+    peft = get_peft_model(twin(), LoraConfig(
         r=4, lora_alpha=8, lora_dropout=0.0, target_modules=targets(model), init_lora_weights=False, task_type="CAUSAL_LM"))
     with torch.no_grad():
         for n, p in peft.named_parameters():
             if "lora_" in n:
-                p.copy_(torch.randn_like(p) * 0.08)
+                p.copy_(torch.randn(p.shape) * 0.08)
     peft.save_pretrained(os.path.join(folder, "adapter"))
     settle_adapter(os.path.join(folder, "adapter"))
+    peft = peft.to(next(model.parameters()).dtype)
     with torch.no_grad():
         out["lora.logits"] = peft.eval()(input_ids=tokens[None, :LORA_TOKENS]).logits[0].contiguous()
     peft.train()
@@ -320,18 +388,33 @@ def make_tiny(output, name, seed):
     out.update({f"lora.gradient/{peft_name(n)}": g for n, g in found.items()})
     out["lora.losses"], out["lora.grad_norms"] = train(peft, samples)
     out["full.losses"], out["full.grad_norms"] = train(model, samples)
+    out = {n: t.to(torch.empty(0).dtype) if t.is_floating_point() else t for n, t in out.items()}
     write(out, os.path.join(folder, "golden.safetensors"), {"seed": str(seed)})
     print(f"{name}: loss {out['loss'].item():.4f}, logits to {out['logits'].abs().max():.2f}, 20 steps full "
           f"{out['full.losses'][0]:.4f} to {out['full.losses'][-1]:.4f}, LoRA {out['lora.losses'][0]:.4f} to "
           f"{out['lora.losses'][-1]:.4f}")
 
 
+def make_whole(output, name):
+    """A checkpoint with other parts, whose logits are those of its language model."""
+    folder = os.path.join(output, name)
+    whole = whole_model(load(os.path.join(output, WHOLES[name])))
+    whole.save_pretrained(folder)
+    os.remove(os.path.join(folder, "generation_config.json"))
+    tokens = load_file(os.path.join(output, WHOLES[name], "golden.safetensors"))["tokens"]
+    with torch.no_grad():
+        logits = whole(input_ids=tokens.long()[None, :LORA_TOKENS]).logits[0]
+    write({"tokens": tokens, "logits": logits}, os.path.join(folder, "whole.safetensors"), {})
+
+
 def targets(model):
     """Linear layers. PEFT takes the names of an mlp's for those of these models' experts, which are not."""
     if model.config.model_type in ("qwen3_moe", "mixtral", "glm4_moe", "granitemoe"):
         return ATTENTION
+    if model.config.model_type == "qwen3_5_moe_text":
+        return [*ATTENTION, *DELTA]
     names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
-    return [name for name in [*ATTENTION, "qkv_proj", *MLP, "gate_up_proj", "shared_expert_gate"] if name in names]
+    return [name for name in [*ATTENTION, *DELTA, "qkv_proj", *MLP, "gate_up_proj", "shared_expert_gate"] if name in names]
 
 
 def load(folder):
@@ -414,6 +497,9 @@ def main():
         if len(sys.argv) < 4 or name in sys.argv[3:]:
             make_tiny(output, name, seed + 1)
             make_bf16(output, name)
+    for name in WHOLES:
+        if len(sys.argv) < 4 or name in sys.argv[3:]:
+            make_whole(output, name)
     if len(sys.argv) == 3:
         make_smollm2(output, sys.argv[2])
 

@@ -352,12 +352,52 @@ TEST_P(HeadNorms, EveryGradientOnADeviceWithoutTheirKernel) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, HeadNorms, testing::Values("qwen3-tied", "gemma3-tied", "qwen3-moe-untied"),
+INSTANTIATE_TEST_SUITE_P(Models, HeadNorms,
+                         testing::Values("qwen3-tied", "gemma3-tied", "qwen3-moe-untied", "qwen3.5-tied"),
                          [](const auto& tested) {
                            std::string name = tested.param;
-                           std::erase(name, '-');
+                           std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
                            return name;
                          });
+
+// Of a checkpoint with other parts, the language model.
+TEST(Whole, HasTheLogitsOfItsLanguageModel) {
+  const auto folder = fixture("qwen3.5-whole");
+  const Numbers numbers(folder / "whole.safetensors");
+  auto model = load(folder);
+  const auto want = numbers.floats("logits");
+  auto tokens = numbers.ints("tokens");
+  tokens.resize(want.size() / static_cast<std::size_t>(model.config.vocab_size));
+  const auto got = prefill_logits(model, tokens, all_rows(tokens.size()), TERN_F32);
+  EXPECT_LE(max_difference(got, want), kLogits);
+}
+
+// Columns of a GGUF's heads change places as whole blocks.
+TEST(TiledHeads, AreComputedAsStored) {
+  const auto folder = fixture("qwen3.5-untied");
+  const Numbers numbers(folder / "golden.safetensors");
+  const Scratch scratch;
+  const auto write = [&](const fs::path& from, const char* outtype) {
+    const auto source = checkpoint::CheckpointSource::open(from).value();
+    checkpoint::ConvertOptions options;
+    options.outtype = outtype;
+    if (source.gguf() == nullptr) {
+      models::set_gguf_form(source, models::read_config(source).value(), "tiny", options).value();
+    }
+    const auto path = scratch.path() / cat(outtype, ".gguf");
+    (void)checkpoint::convert_checkpoint(source, path, options).value();
+    return path;
+  };
+  const auto quantised = write(folder, "q8_0");
+  const auto expanded = write(quantised, "f32");
+  const auto tokens = numbers.ints("tokens");
+  const auto run = [&](const fs::path& path, bool stays) {
+    auto model = load(path);
+    EXPECT_EQ(is_quantised(model.store->at("model.layers.0.linear_attn.out_proj.weight").desc), stays);
+    return prefill_logits(model, tokens, all_rows(tokens.size()), TERN_F32);
+  };
+  EXPECT_LE(max_difference(run(quantised, true), run(expanded, false)), kLogits);
+}
 
 // A GGUF has no word for some of what those have that are here without it, so they have no twin.
 INSTANTIATE_TEST_SUITE_P(
@@ -379,10 +419,12 @@ INSTANTIATE_TEST_SUITE_P(
         Tiny{"phi3-untied", true}, Tiny{"olmo3-untied", false}, Tiny{"olmo3-untied", true},
         Tiny{"glm4-moe-tied", false}, Tiny{"glm4-moe-tied", true}, Tiny{"glm4-moe-untied", false},
         Tiny{"glm4-moe-untied", true}, Tiny{"granite-moe-tied", false}, Tiny{"granite-moe-tied", true},
-        Tiny{"granite-moe-untied", false}, Tiny{"granite-moe-untied", true}),
+        Tiny{"granite-moe-untied", false}, Tiny{"granite-moe-untied", true}, Tiny{"qwen3.5-untied", false},
+        Tiny{"qwen3.5-untied", true}, Tiny{"qwen3.5-tied", false}, Tiny{"qwen3.5-moe-untied", false},
+        Tiny{"qwen3.5-moe-untied", true}),
     [](const auto& tested) {
       std::string name = tested.param.model;
-      std::erase(name, '-');
+      std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
       return name + (tested.param.gguf ? "AsGguf" : "");
     });
 

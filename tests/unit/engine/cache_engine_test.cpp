@@ -66,14 +66,35 @@ TEST(CacheEngine, ServesShorterSequencesWhereItMay) {
   EXPECT_NE(error_of([&] { const CacheEngine none(model.store, specs_of(model), options); }), "no error");
 }
 
+// Each seat has them, whatever the length of its sequence.
+TEST(CacheEngine, CountsTheStatesOfEverySeat) {
+  const auto model = tiny_model("qwen3.5-untied");
+  CacheOptions options;
+  options.max_num_seqs = 3;
+  options.max_model_len = 64;
+  const CacheEngine cache(model.store, specs_of(model), options);
+  const std::uint64_t states = 3 * 4 * (3 * 256 + 4 * 32 * 32);  // of three layers: a convolution's rows, and matrices
+  const std::uint64_t keys = 2 * 4 * 2 * 16;                     // of a token, in the fourth
+  const auto blocks = static_cast<std::uint64_t>(cache.num_blocks() + 1);
+  const auto tokens = blocks * static_cast<std::uint64_t>(cache.block_size());
+  const std::uint64_t tables = 4 * 4 * static_cast<std::uint64_t>(64 / cache.block_size());
+  EXPECT_EQ(cache.bytes(), 4 * states + tables + tokens * (keys + 4));
+  options.memory = 4 * states;
+  EXPECT_NE(error_of([&] {
+              const CacheEngine none(model.store, specs_of(model), options);
+            }).find("for one sequence of 64 tokens and the states of 3 at once, and --kv_cache_memory allows"),
+            std::string::npos);
+}
+
 TEST(CacheEngine, RefusesTheKindsThatItDoesNotServe) {
   const auto model = tiny_model();
   for (const auto kind : {nn::CacheKind::latent, nn::CacheKind::shared}) {
     auto specs = specs_of(model);
     specs[1].kind = kind;
-    EXPECT_EQ(error_of([&] { const CacheEngine cache(model.store, specs, {}); }),
-              std::string("layer model.layers.1.self_attn: expected a cache of kind full or window, found kind ") +
-                  nn::cache_kind_name(kind) + "; generate with another model");
+    EXPECT_EQ(
+        error_of([&] { const CacheEngine cache(model.store, specs, {}); }),
+        std::string("layer model.layers.1.self_attn: expected a cache of kind full, window or state, found kind ") +
+            nn::cache_kind_name(kind) + "; generate with another model");
   }
 }
 
@@ -92,8 +113,14 @@ TEST(CacheEngine, IsInTheModelsDtypeUnlessToldOtherwise) {
 
 // Memory is taken as it comes: what lay there before is never read.
 TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
-  auto model = tiny_model("mistral");
-  for (const tern_dtype dtype : {TERN_F32, TERN_BF16, TERN_F16}) {
+  auto mistral = tiny_model("mistral");
+  auto with_states = tiny_model("qwen3.5-untied");
+  struct Case {
+    models::LoadedModel& model;
+    tern_dtype dtype;
+  };
+  for (const auto& [model, dtype] :
+       {Case{mistral, TERN_F32}, Case{mistral, TERN_BF16}, Case{mistral, TERN_F16}, Case{with_states, TERN_BF16}}) {
     EngineOptions options = small_engine();
     options.cache_dtype = dtype;
     std::vector<std::vector<std::int32_t>> answers;
@@ -102,7 +129,11 @@ TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
       LLMEngine engine(model, any_tokenizer(), options, runtime);
       for (const auto& spec : specs_of(model)) {
         const std::string& scope = engine.cache().capacity().scope;
-        for (const auto& name : {nn::key_cache_name(scope, spec.module), nn::value_cache_name(scope, spec.module)}) {
+        std::vector<std::string> names = {nn::key_cache_name(scope, spec.module),
+                                          nn::value_cache_name(scope, spec.module)};
+        if (spec.kind == nn::CacheKind::state) names.clear();
+        for (const auto& state : spec.states) names.push_back(nn::state_name(scope, spec.module, state.name));
+        for (const auto& name : names) {
           const std::vector<std::byte> rubbish(total_bytes(model.store->at(name).desc), std::byte(byte));
           model.store->upload(name, rubbish);
         }

@@ -37,7 +37,8 @@ TEST(Experts, AreCountedByEitherKey) {
 }
 
 TEST(Experts, OfATokenAreAsManyAsThereAreAtMost) {
-  for (const char* name : {"qwen3-moe-tied", "qwen2-moe-untied", "mixtral", "glm4-moe-untied", "granite-moe-tied"}) {
+  for (const char* name :
+       {"qwen3-moe-tied", "qwen2-moe-untied", "mixtral", "glm4-moe-untied", "granite-moe-tied", "qwen3.5-moe-untied"}) {
     const ScratchModel model(name);
     for (const int count : {0, 9}) {
       model.edit("config.json", [&](Json& json) { json["num_experts_per_tok"] = count; });
@@ -165,7 +166,7 @@ TEST(Experts, ABufferIsNoParameter) {
   WriteWeightsOptions write;
   write.dtype = TERN_BF16;
   write.rows = [&](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
-    reader.read_rows(spec, first, count, 0, values);
+    reader.read_rows(spec, first, count, spec.hugging_face, values);
   };
   write_weights(specs, out.path(), write);
   const auto written = checkpoint::Safetensors::open(out.path() / "model.safetensors").value();
@@ -207,7 +208,8 @@ TEST(Experts, LayersOfPredictionAreLeftOut) {
 
 // What is written has transformers' tensors, each expert's apart, to the bit.
 TEST(Experts, AreWrittenApart) {
-  for (const char* name : {"qwen3-moe-untied", "qwen2-moe-tied", "mixtral", "glm4-moe-tied", "granite-moe-untied"}) {
+  for (const char* name :
+       {"qwen3-moe-untied", "qwen2-moe-tied", "mixtral", "glm4-moe-tied", "granite-moe-untied", "qwen3.5-moe-untied"}) {
     const ScratchModel model(name);
     const auto source = model.open();
     ParameterReader reader(*source);
@@ -216,7 +218,7 @@ TEST(Experts, AreWrittenApart) {
     const test::TempDir out;
     WriteWeightsOptions options;
     options.rows = [&](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
-      reader.read_rows(spec, first, count, 0, values);
+      reader.read_rows(spec, first, count, spec.hugging_face, values);
     };
     write_weights(specs, out.path(), options);
     const auto ours = checkpoint::Safetensors::open(out.path() / "model.safetensors").value();
