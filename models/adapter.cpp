@@ -8,6 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "io/file_writer.h"
 #include "io/json_field.h"
+#include "models/stored_tensors.h"
 
 namespace tern::models {
 namespace {
@@ -95,7 +96,7 @@ std::vector<LinearModule> linear_modules(const LoadedModel& model) {
   std::vector<LinearModule> out;
   for (const auto& spec : model.architecture->parameters(model.config)) {
     if (!spec.is_linear) continue;
-    out.push_back({module_of(spec), spec.shape[1], spec.shape[0]});
+    out.push_back({module_of(spec), spec.shape[1], spec.shape[0], spec.hugging_face.parts});
   }
   return out;
 }
@@ -131,12 +132,13 @@ nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module, 
 
 LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, const AdapterConfig& config,
                              const std::vector<LinearModule>& modules) {
-  LoadedAdapter made{config, {}, std::make_shared<graph::TensorScope>(model.store, "adapter")};
+  LoadedAdapter made{config, {}, {}, std::make_shared<graph::TensorScope>(model.store, "adapter")};
   for (const auto& module : modules) {
     const nn::LoraLayer layer = lora_layer(adapter, module.name, config);
     made.tensors->create(layer.lora_a, make_desc(TERN_F32, {config.rank, module.in}));
     made.tensors->create(layer.lora_b, make_desc(TERN_F32, {module.out, config.rank}));
     made.layers[module.name] = layer;
+    if (module.rows.heads > 0) made.rows[module.name] = module.rows;
   }
   return made;
 }
@@ -187,6 +189,9 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
                                    std::string(tensor.dtype->name), "save the adapter as float32"));
         }
         checkpoint::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
+        if (name == layer.lora_b && loaded.rows.contains(module)) {
+          reorder_rows({.parts = loaded.rows.at(module)}, config.rank, values, false);
+        }
         model.store->upload(name, std::as_bytes(std::span(values)));
       }
     }
@@ -199,20 +204,25 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
                   const std::filesystem::path& directory) {
   std::vector<checkpoint::TensorSpec> specs;
   std::vector<std::string> stored;
+  std::map<std::string, HeadParts> file_rows;  // by stored name
   for (const auto& [module, layer] : adapter.layers) {
     for (const auto& [part, name] : {std::pair{"lora_A", layer.lora_a}, std::pair{"lora_B", layer.lora_b}}) {
       const auto shape = shape_of(store.at(name).desc);
       specs.push_back({peft_name(module, part), "F32", {shape.begin(), shape.end()}});
       stored.push_back(name);
     }
+    if (const auto rows = adapter.rows.find(module); rows != adapter.rows.end()) file_rows[layer.lora_b] = rows->second;
   }
   checkpoint::SafetensorsWriteOptions options;
   options.stem = "adapter_model";
   auto writer = checkpoint::SafetensorsWriter::create(directory, specs, options).value();
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    std::vector<std::byte> bytes(total_bytes(store.at(stored[i]).desc));
-    store.download(stored[i], bytes);
-    writer.write(specs[i].name, bytes).value();
+    std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(stored[i]).desc)));
+    store.download(stored[i], std::as_writable_bytes(std::span(values)));
+    if (const auto rows = file_rows.find(stored[i]); rows != file_rows.end()) {
+      reorder_rows({.parts = rows->second}, adapter.config.rank, values, true);
+    }
+    writer.write(specs[i].name, std::as_bytes(std::span(values))).value();
   }
   writer.finish().value();
   io::write_file(directory / kConfigFile, adapter_config_json(adapter.config)).value();

@@ -34,6 +34,7 @@ struct LinearModule {
   std::string name;  // "model.layers.0.self_attn.q_proj"
   std::int64_t in = 0;
   std::int64_t out = 0;
+  HeadParts rows = {};  // the order of lora_B's rows in PEFT's files, which is that of the weight's
 };
 // Every linear layer but the head: what `all-linear` means.
 [[nodiscard]] std::vector<LinearModule> linear_modules(const LoadedModel& model);
@@ -48,6 +49,7 @@ struct LinearModule {
 struct LoadedAdapter {
   AdapterConfig config;
   std::map<std::string, nn::LoraLayer> layers;  // by module
+  std::map<std::string, HeadParts> rows = {};   // LinearModule::rows of the modules that have them
   std::shared_ptr<graph::TensorScope> tensors;  // the pairs, which go with the last copy of this
 };
 // Creates the pairs in the store, uninitialised.

@@ -63,41 +63,62 @@ bool attends(const ModelConfig& config, std::int64_t layer) {
   return config.own_field<Texts>("layer_types")[static_cast<std::size_t>(layer)] == kFull;
 }
 
-nn::GatedDeltaNetConfig delta_net(const ModelConfig& config) {
+nn::GatedDeltaNetConfig delta_net(const ModelConfig& config, Projections projections) {
   return {.k_heads = number(config, kKeyHeads),
           .heads = number(config, kValueHeads),
           .key_dim = number(config, kKeyDim),
           .value_dim = number(config, kValueDim),
           .kernel = number(config, kKernel),
-          .eps = config.rms_norm_eps};
+          .eps = config.rms_norm_eps,
+          .is_joined = projections == Projections::joined};
 }
 
-void add_delta_net(ParameterList& list, const ModelConfig& config, const std::string& module, const std::string& gguf) {
-  const nn::GatedDeltaNetConfig net = delta_net(config);
-  const std::int64_t hidden = config.hidden_size;
+// Rows or columns of heads of values, from `first` on, as a GGUF has them.
+TiledHeads tiled(const nn::GatedDeltaNetConfig& net, std::int64_t size, std::int64_t first = 0) {
+  const bool moves = net.heads > net.k_heads && !net.is_joined;
+  return {moves ? net.k_heads : 0, net.heads / net.k_heads, size, first};
+}
+
+void add_projections(ParameterList& list, const nn::GatedDeltaNetConfig& net, std::int64_t hidden,
+                     const std::string& module, const std::string& gguf) {
   const std::int64_t values = net.heads * net.value_dim;
-  const std::int64_t keys = net.k_heads * net.key_dim;
-  const auto tiled = [&](std::int64_t size, std::int64_t first = 0) {
-    const bool moves = net.heads > net.k_heads;
-    return TiledHeads{moves ? net.k_heads : 0, net.heads / net.k_heads, size, first};
-  };
   const auto linear = [&](const char* part, const char* theirs, std::int64_t out, const TiledHeads& rows) {
     list.linear(cat(module, ".in_proj_", part), cat(gguf, ".", theirs), {out, hidden}).gguf.tiled_rows = rows;
   };
-  linear("qkv", "attn_qkv", net.channels(), tiled(net.value_dim, 2 * keys));
-  linear("z", "attn_gate", values, tiled(net.value_dim));
-  linear("b", "ssm_beta", net.heads, tiled(1));
-  linear("a", "ssm_alpha", net.heads, tiled(1));
+  linear("qkv", "attn_qkv", net.channels(), tiled(net, net.value_dim, 2 * net.k_heads * net.key_dim));
+  linear("z", "attn_gate", values, tiled(net, net.value_dim));
+  linear("b", "ssm_beta", net.heads, tiled(net, 1));
+  linear("a", "ssm_alpha", net.heads, tiled(net, 1));
+}
+
+// A Hugging Face directory goes by heads of keys, each with its values' heads; so does a GGUF with b and a.
+void add_joined_projections(ParameterList& list, const nn::GatedDeltaNetConfig& net, std::int64_t hidden,
+                            const std::string& module, const std::string& gguf) {
+  const std::int64_t values = net.heads * net.value_dim;
+  const std::int64_t of_key = net.heads / net.k_heads;
+  ParameterSpec& qkvz = list.linear(module + ".in_proj_qkvz", "", {net.channels() + values, hidden});
+  qkvz.hugging_face.parts = {net.k_heads, {net.key_dim, net.key_dim, of_key * net.value_dim, of_key * net.value_dim}};
+  qkvz.gguf.tensors = {gguf + ".attn_qkv.weight", gguf + ".attn_gate.weight"};
+  qkvz.gguf.joined = {net.channels(), values};
+  ParameterSpec& ba = list.linear(module + ".in_proj_ba", gguf + ".ssm_ba", {2 * net.heads, hidden});
+  ba.hugging_face.parts = ba.gguf.parts = {net.k_heads, {of_key, of_key}};
+}
+
+void add_delta_net(ParameterList& list, const ModelConfig& config, const nn::GatedDeltaNetConfig& net,
+                   const std::string& module, const std::string& gguf) {
+  const std::int64_t hidden = config.hidden_size;
+  (net.is_joined ? add_joined_projections : add_projections)(list, net, hidden, module, gguf);
   ParameterSpec& conv =
       list.tensor(module + ".conv1d.weight", {net.channels(), net.kernel}, gguf + ".ssm_conv1d.weight");
   conv.hugging_face.is_depthwise = true;
-  conv.gguf.tiled_rows = tiled(net.value_dim, 2 * keys);
-  list.tensor(module + ".dt_bias", {net.heads}, gguf + ".ssm_dt.bias").gguf.tiled_rows = tiled(1);
+  conv.gguf.tiled_rows = tiled(net, net.value_dim, 2 * net.k_heads * net.key_dim);
+  list.tensor(module + ".dt_bias", {net.heads}, gguf + ".ssm_dt.bias").gguf.tiled_rows = tiled(net, 1);
   ParameterSpec& rate = list.tensor(module + ".A_log", {net.heads}, gguf + ".ssm_a");
-  rate.gguf.tiled_rows = tiled(1);
+  rate.gguf.tiled_rows = tiled(net, 1);
   rate.gguf.is_minus_exp = true;
   list.norm(module + ".norm", gguf + ".ssm_norm", net.value_dim);
-  list.linear(module + ".out_proj", gguf + ".ssm_out", {hidden, values}).gguf.tiled_columns = tiled(net.value_dim);
+  list.linear(module + ".out_proj", gguf + ".ssm_out", {hidden, net.heads * net.value_dim}).gguf.tiled_columns =
+      tiled(net, net.value_dim);
 }
 
 }  // namespace
@@ -119,22 +140,23 @@ std::vector<Field> delta_layer_fields() {
   };
 }
 
-std::vector<ParameterSpec> delta_layer_parameters(const ModelConfig& config, DecoderParameters options) {
+std::vector<ParameterSpec> delta_layer_parameters(const ModelConfig& config, Projections projections,
+                                                  DecoderParameters options) {
   options.qk_norm = nn::QkNorm::head;
   options.is_gated = true;
   options.gguf_norm_added = -kNormOffset;
   options.gguf_mlp_norm = "post_attention_norm";
-  options.mixer = [&config](ParameterList& list, std::int64_t layer, const std::string& module,
-                            const std::string& gguf) {
+  options.mixer = [&config, projections](ParameterList& list, std::int64_t layer, const std::string& module,
+                                         const std::string& gguf) {
     if (attends(config, layer)) return false;
-    add_delta_net(list, config, module + ".linear_attn", gguf);
+    add_delta_net(list, config, delta_net(config, projections), module + ".linear_attn", gguf);
     return true;
   };
   return decoder_parameters(config, options);
 }
 
-nn::Value delta_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
-                              const FeedForward& feed_forward) {
+nn::Value delta_hidden_states(nn::Context& context, const ModelConfig& config, Projections projections,
+                              const nn::TokenInputs& inputs, const FeedForward& feed_forward) {
   const double eps = config.rms_norm_eps;
   const nn::AttentionConfig attention{.heads = config.num_attention_heads,
                                       .kv_heads = config.num_key_value_heads,
@@ -143,12 +165,13 @@ nn::Value delta_hidden_states(nn::Context& context, const ModelConfig& config, c
                                       .qk_norm = nn::QkNorm::head,
                                       .eps = eps,
                                       .norm_offset = kNormOffset};
-  const nn::GatedDeltaNetConfig net = delta_net(config);
+  const nn::GatedDeltaNetConfig net = delta_net(config, projections);
   const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
     const nn::Value h = nn::norm(context, module + ".input_layernorm", eps, x, kNormOffset);
     x.add(attends(config, index) ? nn::attention(context, module + ".self_attn", attention, inputs, h)
                                  : nn::gated_delta_net(context, module + ".linear_attn", net, inputs, h));
-    x.add(feed_forward(module + ".mlp", nn::norm(context, module + ".post_attention_layernorm", eps, x, kNormOffset)));
+    x.add(feed_forward(index, module + ".mlp",
+                       nn::norm(context, module + ".post_attention_layernorm", eps, x, kNormOffset)));
   };
   return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps, .norm_offset = kNormOffset}, inputs,
                      layer);
@@ -160,7 +183,7 @@ std::vector<nn::CacheSpec> delta_layer_caches(const ModelConfig& config) {
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     if (attends(config, layer)) continue;
     specs[static_cast<std::size_t>(layer)] =
-        nn::delta_net_cache(cat("model.layers.", layer, ".linear_attn"), delta_net(config));
+        nn::delta_net_cache(cat("model.layers.", layer, ".linear_attn"), delta_net(config, Projections::apart));
   }
   return specs;
 }

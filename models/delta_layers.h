@@ -16,13 +16,17 @@ namespace tern::models {
 // layer_types.
 [[nodiscard]] std::vector<Field> delta_layer_fields();
 
+// How the projections of a network are kept. In a GGUF those apart have heads of values tiled, those joined have not.
+enum class Projections { apart, joined };
+
 // decoder_parameters with a mixer of those layers: under "<layer>.linear_attn", what nn/gated_delta_net.h says. A GGUF
-// has heads of values tiled, and norms with their one added.
-[[nodiscard]] std::vector<ParameterSpec> delta_layer_parameters(const ModelConfig& config, DecoderParameters options);
+// has norms with their one added.
+[[nodiscard]] std::vector<ParameterSpec> delta_layer_parameters(const ModelConfig& config, Projections projections,
+                                                                DecoderParameters options);
 
 // The feed-forward part of a layer, from its normed stream.
-using FeedForward = std::function<nn::Value(const std::string& module, nn::Value x)>;
-[[nodiscard]] nn::Value delta_hidden_states(nn::Context& context, const ModelConfig& config,
+using FeedForward = std::function<nn::Value(std::int64_t layer, const std::string& module, nn::Value x)>;
+[[nodiscard]] nn::Value delta_hidden_states(nn::Context& context, const ModelConfig& config, Projections projections,
                                             const nn::TokenInputs& inputs, const FeedForward& feed_forward);
 
 // Of layers that attend, keys and values; of the others, their states.

@@ -30,6 +30,10 @@ struct Stored {
   TensorDesc desc = absent_desc();  // how it is described to a device as it is stored; absent where that can't be
 
   [[nodiscard]] const LogicalTensor& first() const { return *tensors.front(); }
+  [[nodiscard]] bool has_one_type() const {
+    return std::all_of(tensors.begin(), tensors.end(),
+                       [&](const auto* tensor) { return tensor->storage_name() == first().storage_name(); });
+  }
   // The one tensor whose rows are the parameter's, as they are.
   [[nodiscard]] bool is_whole_tensor() const {
     return tensors.size() == 1 && runs.size() == 1 && columns.groups == 0 && spec->shape == first().shape;
@@ -129,16 +133,10 @@ class Loader {
  private:
   [[nodiscard]] std::vector<std::string> notes() const {
     std::vector<std::string> lines;
-    if (!expanded_.empty()) {
-      lines.push_back(cat("weights of type ", join({expanded_.begin(), expanded_.end()}, ", "), " were expanded to ",
-                          dtype_name(options_.dtype), ", ", megabytes(expanded_bytes_), " in place of ",
-                          megabytes(stored_bytes_), ": ", store_.device()->name(), " has no product for them"));
-    }
-    if (!reordered_.empty()) {
-      lines.push_back(cat("weights of type ", join({reordered_.begin(), reordered_.end()}, ", "), " were expanded to ",
-                          dtype_name(options_.dtype),
-                          ": the file has their heads in another order, and their blocks "
-                          "span several; Q8_0 and Q4_1 stay as stored"));
+    for (const auto& [reason, some] : expanded_) {
+      lines.push_back(cat("weights of type ", join({some.types.begin(), some.types.end()}, ", "), " were expanded to ",
+                          dtype_name(options_.dtype), ", ", megabytes(some.bytes), " in place of ",
+                          megabytes(some.stored_bytes), ": ", reason));
     }
     if (copied_bytes_ >= kWorthALine) {
       std::vector<std::string> types;
@@ -156,12 +154,9 @@ class Loader {
     const TensorDesc desc = stored_desc(stored.first());
     if (stored.columns.groups > 0 && !moves_whole(stored.columns, desc)) return stored;
     stored.is_plain = is_present(desc) && !is_quantised(desc);
-    const bool same_type = std::all_of(stored.tensors.begin(), stored.tensors.end(), [&](const auto* tensor) {
-      return tensor->storage_name() == stored.first().storage_name();
-    });
     ParameterSource in_order = source;
     in_order.tiled_columns = {};
-    if (!same_type || source.is_transposed || !same_numbers(in_order, {})) return stored;
+    if (!stored.has_one_type() || source.is_transposed || !same_numbers(in_order, {})) return stored;
     if (stored.is_plain) {
       stored.desc = make_desc(desc.dtype, spec.shape);
     } else if (stored.is_whole_tensor()) {
@@ -180,16 +175,23 @@ class Loader {
     const std::uint64_t bytes = load_rounded(stored, dtype);
     if (is_master) return;
     if (!stored.is_plain) {
-      const TensorDesc desc = stored_desc(stored.first());
-      const bool is_order = stored.columns.groups > 0 && is_present(desc) && !moves_whole(stored.columns, desc);
-      (is_order ? reordered_ : expanded_).insert(stored.first().storage_name());
-      if (is_order) return;
-      stored_bytes_ += reader_.stored_bytes(*stored.spec);
-      expanded_bytes_ += bytes;
+      Expanded& expanded = expanded_[reason_of(stored)];
+      for (const LogicalTensor* tensor : stored.tensors) expanded.types.insert(tensor->storage_name());
+      expanded.stored_bytes += reader_.stored_bytes(*stored.spec);
+      expanded.bytes += bytes;
     } else if (is_present(stored.desc) && can_map(stored)) {
       copied_.insert(static_cast<tern_dtype>(stored.desc.dtype));
       copied_bytes_ += bytes;
     }
+  }
+
+  // Why a quantised weight can't stay as it is stored.
+  [[nodiscard]] std::string reason_of(const Stored& stored) const {
+    if (!stored.has_one_type()) return "each is a part of one product";
+    const TensorDesc desc = stored_desc(stored.first());
+    if (stored.columns.groups > 0 && is_present(desc) && !moves_whole(stored.columns, desc))
+      return "the file has their heads in another order, and their blocks span several";
+    return cat(store_.device()->name(), " has no product for them");
   }
 
   // Whether the device multiplies by weights of this scheme and shape, asked once for each.
@@ -282,11 +284,13 @@ class Loader {
   ParameterReader& reader_;
   const LoadOptions& options_;
   std::map<std::string, bool> multiplies_;
-  std::set<std::string> expanded_;   // names of storages
-  std::set<std::string> reordered_;  // whose columns stand in another order, which their blocks can't follow
-  std::set<tern_dtype> copied_;      // as stored: what could be mapped, but for its dtype
-  std::uint64_t stored_bytes_ = 0;
-  std::uint64_t expanded_bytes_ = 0;
+  struct Expanded {
+    std::set<std::string> types;  // names of storages
+    std::uint64_t stored_bytes = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::map<std::string, Expanded> expanded_;  // by the reason
+  std::set<tern_dtype> copied_;               // as stored: what could be mapped, but for its dtype
   std::uint64_t copied_bytes_ = 0;
 };
 

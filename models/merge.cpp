@@ -47,8 +47,10 @@ std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& w
   const auto* b = adapter.file.tensor(peft_name(module, "lora_B"));
   if (a == nullptr || b == nullptr) return std::nullopt;
   const std::int64_t rank = adapter.config.rank;
-  return Pair{read_f32(adapter, *a, {rank, weight.shape[1]}), read_f32(adapter, *b, {weight.shape[0], rank}), rank,
-              adapter.config.scaling()};
+  Pair pair{read_f32(adapter, *a, {rank, weight.shape[1]}), read_f32(adapter, *b, {weight.shape[0], rank}), rank,
+            adapter.config.scaling()};
+  if (weight.hugging_face.parts.heads > 0) reorder_rows(weight.hugging_face, rank, pair.b, false);
+  return pair;
 }
 
 // rows [count, in] += scaling * b[first ..] a.

@@ -38,7 +38,6 @@ ParameterReader::ParameterReader(const checkpoint::CheckpointSource& source) : s
 }
 
 std::vector<const checkpoint::LogicalTensor*> ParameterReader::find(const ParameterSpec& spec) const {
-  const std::vector<std::int64_t> shape = stored_shape(spec, source_of(spec));
   std::vector<const checkpoint::LogicalTensor*> out;
   for (const std::string& name : source_of(spec).tensors) {
     const auto found = tensors_.find(name);
@@ -46,6 +45,7 @@ std::vector<const checkpoint::LogicalTensor*> ParameterReader::find(const Parame
       (void)source_.require(name).value();  // says which name is near
       throw std::logic_error(cat("tensor ", name, " is a part of a quantised weight"));
     }
+    const std::vector<std::int64_t> shape = stored_shape(spec, source_of(spec), out.size());
     // ggml drops outer dimensions of one.
     const bool is_gguf = form_of(source_) == Form::gguf;
     if (is_gguf ? without_ones(found->second.shape) != without_ones(shape) : found->second.shape != shape) {

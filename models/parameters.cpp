@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 
 #include "base/strings.h"
 
@@ -33,6 +34,22 @@ std::int64_t TiledHeads::operator()(std::int64_t i) const {
   if (groups == 0 || i < first) return i;
   const std::int64_t head = (i - first) / size;
   return first + (head % of_group * groups + head / of_group) * size + (i - first) % size;
+}
+
+std::int64_t HeadParts::operator()(std::int64_t row) const {
+  if (heads == 0) return row;
+  std::int64_t begin = 0;   // of this part in the parameter
+  std::int64_t before = 0;  // rows of a head's earlier parts
+  for (const std::int64_t size : sizes) {
+    const std::int64_t within = row - begin;
+    if (within < heads * size) {
+      const std::int64_t of_head = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+      return within / size * of_head + before + within % size;
+    }
+    begin += heads * size;
+    before += size;
+  }
+  return row;
 }
 
 bool same_numbers(const ParameterSource& a, const ParameterSource& b) {

@@ -24,11 +24,22 @@ struct TiledHeads {
   [[nodiscard]] std::int64_t operator()(std::int64_t i) const;
 };
 
+// Rows that are several parts of each head: the parameter has all heads' first part, then all heads' second; a file
+// goes head by head, each with all its parts.
+struct HeadParts {
+  std::int64_t heads = 0;                // 0: rows are as they are
+  std::vector<std::int64_t> sizes = {};  // rows of each part of one head
+
+  // Where row `row` of the parameter is in the file.
+  [[nodiscard]] std::int64_t operator()(std::int64_t row) const;
+};
+
 // How one kind of file keeps a parameter: in which tensors, and what was done to it there.
 struct ParameterSource {
   // One tensor; or, of a stack, the tensors whose i-th is parameter[i]: an expert each, say.
   std::vector<std::string> tensors;
   bool is_stack = false;
+  std::vector<std::int64_t> joined = {};  // rows of each tensor, where the parameter is all of them, one after another
   // A slice: row r of the parameter is row first_row + r * row_step of the tensor's `tensor_rows`, which others share;
   // 0 tensor_rows: the tensor has no other rows. Rows are what the last dimension but one counts, elements of a vector.
   std::int64_t first_row = 0;
@@ -40,6 +51,7 @@ struct ParameterSource {
   std::int64_t rotary_dim = 0;
   TiledHeads tiled_rows;  // as llama.cpp's converter of Qwen3.5 stores heads of values
   TiledHeads tiled_columns;
+  HeadParts parts;             // as Qwen3-Next joins projections
   bool is_transposed = false;  // rows and columns, the last two dimensions, change places in the file
   bool is_depthwise = false;   // a dimension of one stands before the last: PyTorch's convolution of each channel
   float added = 0;  // parameter = file + added: -1 where norms multiply by 1 + weight, and the file has that sum

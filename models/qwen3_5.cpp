@@ -56,24 +56,28 @@ std::vector<Field> expert_sizes() {
 }
 
 std::vector<ParameterSpec> dense_parameters(const ModelConfig& config) {
-  return delta_layer_parameters(config, {.qkv_bias = config.attention_bias, .output_bias = config.attention_bias});
+  return delta_layer_parameters(config, Projections::apart,
+                                {.qkv_bias = config.attention_bias, .output_bias = config.attention_bias});
 }
 
 std::vector<ParameterSpec> moe_parameters(const ModelConfig& config) {
   return delta_layer_parameters(
-      config, {.qkv_bias = config.attention_bias,
-               .output_bias = config.attention_bias,
-               .sparse_layers = std::vector<bool>(static_cast<std::size_t>(config.num_hidden_layers), true),
-               .experts = {.experts = config.own_field<std::int64_t>("num_experts"),
-                           .inner = config.own_field<std::int64_t>("moe_intermediate_size"),
-                           .shared_inner = config.own_field<std::int64_t>("shared_expert_intermediate_size"),
-                           .shared_gated = true,
-                           .fused = {".experts.gate_up_proj", ".experts.down_proj", ".gate.weight", true}}});
+      config, Projections::apart,
+      {.qkv_bias = config.attention_bias,
+       .output_bias = config.attention_bias,
+       .sparse_layers = std::vector<bool>(static_cast<std::size_t>(config.num_hidden_layers), true),
+       .experts = {.experts = config.own_field<std::int64_t>("num_experts"),
+                   .inner = config.own_field<std::int64_t>("moe_intermediate_size"),
+                   .shared_inner = config.own_field<std::int64_t>("shared_expert_intermediate_size"),
+                   .shared_gated = true,
+                   .fused = {".experts.gate_up_proj", ".experts.down_proj", ".gate.weight", true}}});
 }
 
 nn::Value dense_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
-  return delta_hidden_states(context, config, inputs,
-                             [&](const std::string& module, nn::Value x) { return nn::gated_mlp(context, module, x); });
+  return delta_hidden_states(context, config, Projections::apart, inputs,
+                             [&](std::int64_t /*layer*/, const std::string& module, nn::Value x) {
+                               return nn::gated_mlp(context, module, x);
+                             });
 }
 
 nn::Value moe_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
@@ -82,8 +86,9 @@ nn::Value moe_hidden_states(nn::Context& context, const ModelConfig& config, con
                           .normalise = true,
                           .shared = "shared_expert",
                           .shared_gated = true};
-  return delta_hidden_states(context, config, inputs,
-                             [&](const std::string& module, nn::Value x) { return nn::moe(context, module, moe, x); });
+  return delta_hidden_states(
+      context, config, Projections::apart, inputs,
+      [&](std::int64_t /*layer*/, const std::string& module, nn::Value x) { return nn::moe(context, module, moe, x); });
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "models/qwen3.h"
 #include "models/qwen3_5.h"
 #include "models/qwen3_moe.h"
+#include "models/qwen3_next.h"
 #include "models/rope.h"
 #include "models/smollm3.h"
 #include "nn/rope.h"
@@ -35,7 +36,7 @@ const auto& table() {
       granite_architecture(),     gemma2_architecture(),    gemma3_architecture(),      mixtral_architecture(),
       qwen2_moe_architecture(),   qwen3_moe_architecture(), olmo2_architecture(),       smollm3_architecture(),
       glm4_architecture(),        phi3_architecture(),      olmo3_architecture(),       glm4_moe_architecture(),
-      granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(),
+      granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(), qwen3_next_architecture(),
   };
   return rows;
 }

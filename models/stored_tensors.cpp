@@ -23,7 +23,19 @@ std::int64_t source_row(const ParameterSource& source, std::int64_t rows, std::i
     else if (within < 2 * half)
       r += within - 2 * half + 1;  // half + i -> 2i + 1
   }
-  return source.first_row + source.tiled_rows(r) * source.row_step;
+  return source.first_row + source.parts(source.tiled_rows(r)) * source.row_step;
+}
+
+// Of tensors that are joined, the one that has a row of them all, and which row of it that is.
+struct Place {
+  std::size_t tensor = 0;
+  std::int64_t row = 0;
+};
+Place place_of(const ParameterSource& source, std::int64_t row) {
+  Place place{0, row};
+  while (place.tensor + 1 < source.joined.size() && place.row >= source.joined[place.tensor])
+    place.row -= source.joined[place.tensor++];
+  return place;
 }
 
 // Rows of so many columns, from a file's order to the parameter's or the other way.
@@ -60,11 +72,11 @@ MatrixSizes matrix_sizes(const ParameterSpec& spec) {
   return sizes;
 }
 
-std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, const ParameterSource& source) {
+std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, const ParameterSource& source, std::size_t tensor) {
   std::vector<std::int64_t> shape = spec.shape;
   if (source.is_stack) shape.erase(shape.begin());
   auto rows = shape.end() - (has_vector_rows(spec) ? 1 : 2);
-  *rows = rows_of_tensor(source, *rows);
+  *rows = source.joined.empty() ? rows_of_tensor(source, *rows) : source.joined[tensor];
   if (source.is_transposed) std::swap(*rows, shape.back());
   if (source.is_depthwise) shape.insert(shape.end() - 1, 1);
   return shape;
@@ -81,7 +93,8 @@ std::vector<RowRun> row_runs(const ParameterSpec& spec, const ParameterSource& s
     if (!goes_on) return runs.push_back(run);
     runs.back().count += run.count;
   };
-  const bool in_order = source.interleaved_heads == 0 && source.tiled_rows.groups == 0 && source.row_step == 1;
+  const bool in_order = source.interleaved_heads == 0 && source.tiled_rows.groups == 0 && source.parts.heads == 0 &&
+                        source.row_step == 1 && source.joined.empty();
   for (std::int64_t matrix = 0; matrix < sizes.matrices; ++matrix) {
     const auto tensor = static_cast<std::size_t>(matrix / per_tensor);
     const std::int64_t begin = matrix % per_tensor * stored;
@@ -89,9 +102,22 @@ std::vector<RowRun> row_runs(const ParameterSpec& spec, const ParameterSource& s
       append({tensor, begin + source.first_row, sizes.rows});
       continue;
     }
-    for (std::int64_t r = 0; r < sizes.rows; ++r) append({tensor, begin + source_row(source, sizes.rows, r), 1});
+    for (std::int64_t r = 0; r < sizes.rows; ++r) {
+      const Place place = place_of(source, source_row(source, sizes.rows, r));
+      append({tensor + place.tensor, begin + place.row, 1});
+    }
   }
   return runs;
+}
+
+void reorder_rows(const ParameterSource& source, std::int64_t columns, std::span<float> values, bool to_file) {
+  const std::int64_t rows = static_cast<std::int64_t>(values.size()) / columns;
+  const std::vector<float> before(values.begin(), values.end());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t stored = source_row(source, rows, r);
+    std::copy_n(before.begin() + (to_file ? r : stored) * columns, columns,
+                values.begin() + (to_file ? stored : r) * columns);
+  }
 }
 
 void to_parameter(const ParameterSource& source, std::int64_t columns, std::span<float> values) {
@@ -134,16 +160,18 @@ std::vector<StoredTensor> stored_tensors(std::span<const ParameterSpec> specs, F
     for (std::size_t i = 0; i < source.tensors.size(); ++i) {
       const auto [place, is_new] = places.try_emplace(source.tensors[i], tensors.size());
       if (is_new) {
+        const std::int64_t stored = source.joined.empty() ? rows_of_tensor(source, sizes.rows) : source.joined[i];
         tensors.push_back({source.tensors[i],
-                           stored_shape(spec, source),
+                           stored_shape(spec, source, i),
                            source.is_transposed,
-                           {matrices_of_tensor(source, sizes), rows_of_tensor(source, sizes.rows), sizes.columns},
+                           {matrices_of_tensor(source, sizes), stored, sizes.columns},
                            {},
-                           static_cast<std::int64_t>(i)});
+                           source.is_stack ? static_cast<std::int64_t>(i) : 0});
       }
       auto& rows = tensors[place->second].rows;
       for (std::int64_t r = 0; r < sizes.rows; ++r) {
-        const std::int64_t row = source_row(source, sizes.rows, r);
+        const auto [tensor, row] = place_of(source, source_row(source, sizes.rows, r));
+        if (!source.joined.empty() && tensor != i) continue;
         const bool goes_on = !rows.empty() && rows.back().spec == &spec &&
                              rows.back().first + rows.back().count == row && rows.back().row + rows.back().count == r;
         if (goes_on) {

@@ -24,8 +24,9 @@ struct MatrixSizes {
 // Rows of one matrix of the source's tensors, of which the parameter has `rows`.
 [[nodiscard]] std::int64_t rows_of_tensor(const ParameterSource& source, std::int64_t rows);
 
-// The shape that each of the source's tensors has.
-[[nodiscard]] std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, const ParameterSource& source);
+// The shape of the source's tensors[tensor].
+[[nodiscard]] std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, const ParameterSource& source,
+                                                     std::size_t tensor);
 
 // `count` consecutive rows from `first` on of the tensors[tensor] of a source, seen as [rows of all matrices, columns].
 struct RowRun {
@@ -36,6 +37,9 @@ struct RowRun {
 // Where the parameter's rows are, in their order, as few runs as there can be. Of a source that is transposed, rows of
 // what it would be if it were not.
 [[nodiscard]] std::vector<RowRun> row_runs(const ParameterSpec& spec, const ParameterSource& source);
+
+// Rows of a whole matrix of so many columns, from the file's order into the parameter's, and the other way.
+void reorder_rows(const ParameterSource& source, std::int64_t columns, std::span<float> values, bool to_file);
 
 // Between the numbers that a file has of some rows, [count, columns], and the parameter's; in place.
 void to_parameter(const ParameterSource& source, std::int64_t columns, std::span<float> values);

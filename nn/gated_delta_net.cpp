@@ -1,7 +1,9 @@
 #include "nn/gated_delta_net.h"
 
 #include <cmath>
+#include <utility>
 
+#include "base/strings.h"
 #include "nn/linear.h"
 #include "nn/rope.h"
 #include "ops/act.h"
@@ -41,30 +43,42 @@ Value activation(Context& context, Value x, tern_act kind, tern_dtype out) {
   return ops::act(context.graph(), x, options);
 }
 
-// conv1d.weight as the op has it, [channels, kernel]: PyTorch keeps a dimension of groups between.
-Value conv_weight(Context& context, const std::string& module, const GatedDeltaNetConfig& config) {
-  const Value w = context.weight(module + ".conv1d.weight");
-  return context.graph().view(w, make_desc(context.graph().desc(w).dtype, {config.channels(), config.kernel}), 0);
+// Columns [first, first + count) of [tokens, columns].
+Value columns(Context& context, Value x, std::int64_t first, std::int64_t count) {
+  const TensorDesc& all = context.graph().desc(x);
+  TensorDesc part = ops::rows_like(make_desc(all.dtype, {all.shape[0], count}), all);
+  part.strides[0] = all.strides[0];
+  return context.graph().view(x, part, first);
+}
+
+// Two projections of x [tokens, hidden], of `first` and `second` features.
+std::pair<Value, Value> projections(Context& context, const std::string& module, const GatedDeltaNetConfig& config,
+                                    const char* one, const char* other, std::int64_t first, std::int64_t second,
+                                    Value x) {
+  if (!config.is_joined) {
+    const Value left = linear(context, cat(module, ".in_proj_", one), x);
+    return {left, linear(context, cat(module, ".in_proj_", other), x)};
+  }
+  const Value both = linear(context, cat(module, ".in_proj_", one, other), x);
+  return {columns(context, both, 0, first), columns(context, both, first, second)};
 }
 
 // Queries, keys and values after the convolution: [tokens, channels].
 Value convolved(Context& context, const std::string& module, const GatedDeltaNetConfig& config,
-                const TokenInputs& inputs, Value x) {
+                const TokenInputs& inputs, Value qkv) {
   ops::CausalConv1dOptions options;
   options.max_seqlen = static_cast<std::int32_t>(inputs.max_seqlen);
   options.before = state_of(context, module, inputs, kConvState, conv_shape(config));
   options.out = context.options().activations;
   options.needs = context.options().needs;
-  const Value y = ops::causal_conv1d(context.graph(), linear(context, module + ".in_proj_qkv", x),
-                                     conv_weight(context, module, config), inputs.cu_seqlens, options)
-                      .y;
+  const Value w = context.weight(module + ".conv1d.weight");
+  const Value y = ops::causal_conv1d(context.graph(), qkv, w, inputs.cu_seqlens, options).y;
   return activation(context, y, TERN_ACT_SILU, context.options().activations);
 }
 
-// The log of what each head keeps of its state: - exp(A_log) softplus(in_proj_a x + dt_bias), [tokens, heads] f32.
-Value decay(Context& context, const std::string& module, Value x) {
+// The log of what each head keeps of its state: - exp(A_log) softplus(a + dt_bias), [tokens, heads] f32.
+Value decay(Context& context, const std::string& module, Value a) {
   graph::Graph& graph = context.graph();
-  const Value a = linear(context, module + ".in_proj_a", x);
   ops::AxpbyOptions sum;
   sum.out = TERN_F32;
   sum.needs = context.options().needs;
@@ -96,14 +110,17 @@ Value gated_delta_net(Context& context, const std::string& module, const GatedDe
                       const TokenInputs& inputs, Value x) {
   graph::Graph& graph = context.graph();
   const BuildOptions& build = context.options();
-  const Value mixed = convolved(context, module, config, inputs, x);
+  const auto [qkv, z] =
+      projections(context, module, config, "qkv", "z", config.channels(), config.heads * config.value_dim, x);
+  const auto [b, a] = projections(context, module, config, "b", "a", config.heads, config.heads, x);
+  const Value mixed = convolved(context, module, config, inputs, qkv);
   const std::int64_t keys = config.k_heads * config.key_dim;
   ops::GatedDeltaRuleInputs rule;
   rule.q = unit_heads(context, heads_of(context, mixed, 0, config.k_heads, config.key_dim), kUnitEps);
   rule.k = unit_heads(context, heads_of(context, mixed, keys, config.k_heads, config.key_dim), kUnitEps);
   rule.v = heads_of(context, mixed, 2 * keys, config.heads, config.value_dim);
-  rule.decay = decay(context, module, x);
-  rule.beta = activation(context, linear(context, module + ".in_proj_b", x), TERN_ACT_SIGMOID, TERN_F32);
+  rule.decay = decay(context, module, a);
+  rule.beta = activation(context, b, TERN_ACT_SIGMOID, TERN_F32);
   rule.cu_seqlens = inputs.cu_seqlens;
   ops::GatedDeltaRuleOptions options;
   options.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.key_dim)));
@@ -117,7 +134,6 @@ Value gated_delta_net(Context& context, const std::string& module, const GatedDe
   gated.kind = TERN_ACT_SILU;
   gated.out = build.activations;
   gated.needs = build.needs;
-  const Value z = linear(context, module + ".in_proj_z", x);
   return linear(context, module + ".out_proj", ops::act_mul(graph, z, ops::as_matrix(graph, normal), gated));
 }
 

@@ -37,13 +37,14 @@ from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gem
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
                           Qwen3_5Config, Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration, Qwen3_5MoeForCausalLM,
-                          Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, get_cosine_schedule_with_warmup)
+                          Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3NextConfig, Qwen3NextForCausalLM,
+                          Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, get_cosine_schedule_with_warmup)
 
 VOCAB, HIDDEN, LAYERS, TOKENS, LORA_TOKENS = 160, 64, 2, 300, 64
 STEPS, SAMPLES, PER_STEP = 20, 8, 4
 PEAK, BETAS, EPS, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
-DELTA = ["in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "out_proj"]
+DELTA = ["in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "in_proj_qkvz", "in_proj_ba", "out_proj"]
 MLP = ["gate_proj", "up_proj", "down_proj"]
 COMMON = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=96, num_hidden_layers=LAYERS,
               num_attention_heads=4, max_position_embeddings=512, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
@@ -216,6 +217,21 @@ MODELS = {
         num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=40,
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25,
                          "mrope_section": [1, 1, 0]})),
+    # Projections that go by heads of keys; experts in each layer; all that a GGUF can say.
+    "qwen3-next-untied": lambda: Qwen3NextForCausalLM(Qwen3NextConfig(
+        **{**SMALL, "num_hidden_layers": 3, "rms_norm_eps": 1e-6}, num_key_value_heads=2, head_dim=16,
+        tie_word_embeddings=False, layer_types=["linear_attention", "linear_attention", "full_attention"],
+        linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16, num_experts=6,
+        num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=40,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25})),
+    # A layer without experts; weights as the softmax gives them; heads of values of their own size.
+    "qwen3-next-tied": lambda: Qwen3NextForCausalLM(Qwen3NextConfig(
+        **{**SMALL, "num_hidden_layers": 3}, num_key_value_heads=1, head_dim=24, tie_word_embeddings=True,
+        layer_types=["full_attention", "linear_attention", "linear_attention"], linear_conv_kernel_dim=2,
+        linear_num_key_heads=1, linear_num_value_heads=3, linear_key_head_dim=8, linear_value_head_dim=12, num_experts=4,
+        num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24, norm_topk_prob=False,
+        mlp_only_layers=[1],
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5})),
 }
 
 
@@ -244,7 +260,7 @@ def random_model(name, seed):
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(0.2 * torch.randn_like(parameter))
-                if name.startswith(("gemma", "qwen3.5")):  # a GGUF holds 1 + weight, from which these come back to the bit
+                if name.startswith(("gemma", "qwen3.5", "qwen3-next")):  # a GGUF holds 1 + weight, from which these come back to the bit
                     parameter.copy_(torch.round(parameter * 2**16) / 2**16)
         for name, parameter in model.named_parameters():
             if name.endswith("A_log"):  # states that last, and one that does not; -exp of these comes back to the bit
@@ -345,7 +361,7 @@ def make_tiny(output, name, seed):
     model = random_model(name, seed)
     model.save_pretrained(folder)
     os.remove(os.path.join(folder, "generation_config.json"))
-    if not name.startswith("qwen3.5"):
+    if not name.startswith(("qwen3.5", "qwen3-next")):
         return make_golden(folder, model, lambda: load(folder), seed)
     # The chunked delta rule is off by 2e-5 of its decay's gradients in float32.
     model.set_experts_implementation("eager")
@@ -409,11 +425,11 @@ def make_whole(output, name):
 
 def targets(model):
     """Linear layers. PEFT takes the names of an mlp's for those of these models' experts, which are not."""
+    names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
     if model.config.model_type in ("qwen3_moe", "mixtral", "glm4_moe", "granitemoe"):
         return ATTENTION
-    if model.config.model_type == "qwen3_5_moe_text":
-        return [*ATTENTION, *DELTA]
-    names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
+    if model.config.model_type in ("qwen3_5_moe_text", "qwen3_next"):
+        return [*ATTENTION, *(name for name in DELTA if name in names)]
     return [name for name in [*ATTENTION, *DELTA, "qkv_proj", *MLP, "gate_up_proj", "shared_expert_gate"] if name in names]
 
 

@@ -353,7 +353,8 @@ TEST_P(HeadNorms, EveryGradientOnADeviceWithoutTheirKernel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HeadNorms,
-                         testing::Values("qwen3-tied", "gemma3-tied", "qwen3-moe-untied", "qwen3.5-tied"),
+                         testing::Values("qwen3-tied", "gemma3-tied", "qwen3-moe-untied", "qwen3.5-tied",
+                                         "qwen3-next-tied"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
@@ -421,7 +422,8 @@ INSTANTIATE_TEST_SUITE_P(
         Tiny{"glm4-moe-untied", true}, Tiny{"granite-moe-tied", false}, Tiny{"granite-moe-tied", true},
         Tiny{"granite-moe-untied", false}, Tiny{"granite-moe-untied", true}, Tiny{"qwen3.5-untied", false},
         Tiny{"qwen3.5-untied", true}, Tiny{"qwen3.5-tied", false}, Tiny{"qwen3.5-moe-untied", false},
-        Tiny{"qwen3.5-moe-untied", true}),
+        Tiny{"qwen3.5-moe-untied", true}, Tiny{"qwen3-next-untied", false}, Tiny{"qwen3-next-untied", true},
+        Tiny{"qwen3-next-tied", false}),
     [](const auto& tested) {
       std::string name = tested.param.model;
       std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

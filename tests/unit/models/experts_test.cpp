@@ -37,8 +37,8 @@ TEST(Experts, AreCountedByEitherKey) {
 }
 
 TEST(Experts, OfATokenAreAsManyAsThereAreAtMost) {
-  for (const char* name :
-       {"qwen3-moe-tied", "qwen2-moe-untied", "mixtral", "glm4-moe-untied", "granite-moe-tied", "qwen3.5-moe-untied"}) {
+  for (const char* name : {"qwen3-moe-tied", "qwen2-moe-untied", "mixtral", "glm4-moe-untied", "granite-moe-tied",
+                           "qwen3.5-moe-untied", "qwen3-next-untied"}) {
     const ScratchModel model(name);
     for (const int count : {0, 9}) {
       model.edit("config.json", [&](Json& json) { json["num_experts_per_tok"] = count; });
@@ -208,8 +208,8 @@ TEST(Experts, LayersOfPredictionAreLeftOut) {
 
 // What is written has transformers' tensors, each expert's apart, to the bit.
 TEST(Experts, AreWrittenApart) {
-  for (const char* name :
-       {"qwen3-moe-untied", "qwen2-moe-tied", "mixtral", "glm4-moe-tied", "granite-moe-untied", "qwen3.5-moe-untied"}) {
+  for (const char* name : {"qwen3-moe-untied", "qwen2-moe-tied", "mixtral", "glm4-moe-tied", "granite-moe-untied",
+                           "qwen3.5-moe-untied", "qwen3-next-untied"}) {
     const ScratchModel model(name);
     const auto source = model.open();
     ParameterReader reader(*source);

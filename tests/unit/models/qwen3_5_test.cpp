@@ -176,8 +176,8 @@ TEST(Qwen35, BlocksThatSpanHeadsAreExpanded) {
     EXPECT_EQ(is_quantised(held), size == 32);
     EXPECT_TRUE(is_quantised(loaded.store->at("model.layers.0.linear_attn.in_proj_qkv.weight").desc));
     const bool said = std::any_of(loaded.notes.begin(), loaded.notes.end(), [](const std::string& line) {
-      return line.find("weights of type Q8_0 were expanded to f32: the file has their heads in another order") !=
-             std::string::npos;
+      return line.starts_with("weights of type Q8_0 were expanded to f32, ") &&
+             line.ends_with(": the file has their heads in another order, and their blocks span several");
     });
     EXPECT_EQ(said, size == 16) << (loaded.notes.empty() ? "" : loaded.notes.front());
   }

@@ -30,7 +30,8 @@ inline constexpr const char* kTinyModels[] = {
     "smollm3-tied",       "smollm3-untied",   "qwen3-yarn",      "llama-yarn",
     "glm4-tied",          "glm4-untied",      "phi3-tied",       "phi3-untied",
     "olmo3-untied",       "glm4-moe-tied",    "glm4-moe-untied", "granite-moe-tied",
-    "granite-moe-untied", "qwen3.5-untied",   "qwen3.5-tied",    "qwen3.5-moe-untied"};
+    "granite-moe-untied", "qwen3.5-untied",   "qwen3.5-tied",    "qwen3.5-moe-untied",
+    "qwen3-next-untied",  "qwen3-next-tied"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;

@@ -13,6 +13,7 @@
 #include "models/loader.h"
 #include "models/parameter_reader.h"
 #include "models/write_weights.h"
+#include "ops/ref/packing.h"
 #include "scratch_model.h"
 #include "tests/support/temp_dir.h"
 
@@ -24,7 +25,8 @@ using checkpoint::CheckpointSource;
 
 // [rows, columns] of q and k are slices of Hugging Face's qkv, the pairs of rows of a GGUF's q are interleaved; two
 // experts are stacked there and columns stand before rows; gate and up alternate; a norm lacks 1; the bias of both
-// experts is one tensor here and a slice there.
+// experts is one tensor here and a slice there. Heads of rows and of columns are tiled there; parts of heads stand
+// together here, and two tensors are joined there; a convolution has one dimension more here.
 std::vector<ParameterSpec> made_up() {
   std::vector<ParameterSpec> specs;
   specs.push_back({.name = "q.weight",
@@ -71,6 +73,22 @@ std::vector<ParameterSpec> made_up() {
        .hugging_face = {.tensors = {"experts.gate_up_bias"}, .first_row = 1, .row_step = 2, .tensor_rows = 64},
        .gguf = {.tensors = {"up_exps.bias"}},
        .is_bias = true});
+  specs.push_back({.name = "rows.weight",
+                   .shape = {12, 32},
+                   .hugging_face = {.tensors = {"rows.weight"}},
+                   .gguf = {.tensors = {"rows.weight"}, .tiled_rows = {2, 2, 2, 4}}});
+  specs.push_back({.name = "columns.weight",
+                   .shape = {4, 128},
+                   .hugging_face = {.tensors = {"columns.weight"}},
+                   .gguf = {.tensors = {"columns.weight"}, .tiled_columns = {2, 2, 32}}});
+  specs.push_back({.name = "parts.weight",
+                   .shape = {12, 32},
+                   .hugging_face = {.tensors = {"parts.weight"}, .parts = {2, {1, 2, 3}}},
+                   .gguf = {.tensors = {"left.weight", "right.weight"}, .joined = {5, 7}}});
+  specs.push_back({.name = "conv.weight",
+                   .shape = {6, 4},
+                   .hugging_face = {.tensors = {"conv.weight"}, .is_depthwise = true},
+                   .gguf = {.tensors = {"conv.weight"}}});
   return specs;
 }
 
@@ -147,7 +165,11 @@ TEST_F(StoredTensors, StandWhereHuggingFaceHasThem) {
                                                                    {"experts.gate_up", {2, 64, 64}},
                                                                    {"experts.0.down.weight", {64, 32}},
                                                                    {"experts.1.down.weight", {64, 32}},
-                                                                   {"experts.gate_up_bias", {2, 64}}};
+                                                                   {"experts.gate_up_bias", {2, 64}},
+                                                                   {"rows.weight", {12, 32}},
+                                                                   {"columns.weight", {4, 128}},
+                                                                   {"parts.weight", {12, 32}},
+                                                                   {"conv.weight", {6, 1, 4}}};
   ASSERT_EQ(source.tensors().size(), shapes.size());
   for (const auto& [name, shape] : shapes) EXPECT_EQ(source.require(name).value()->shape, shape) << name;
   const auto qkv = stored(path, "qkv.weight");
@@ -159,6 +181,7 @@ TEST_F(StoredTensors, StandWhereHuggingFaceHasThem) {
   EXPECT_EQ(stored(path, "experts.1.down.weight")[63 * 32 + 2], value_of(6, (64 + 63) * 32 + 2));
   EXPECT_EQ(stored(path, "experts.gate_up_bias")[64 + 2 * 7 + 1], value_of(8, 32 + 7));
   EXPECT_EQ(stored(path, "norm.weight")[3], value_of(3, 3));
+  EXPECT_EQ(stored(path, "parts.weight")[7 * 32 + 3], value_of(11, 4 * 32 + 3));  // the second head's second part
 }
 
 TEST_F(StoredTensors, StandWhereAGgufHasThem) {
@@ -169,6 +192,12 @@ TEST_F(StoredTensors, StandWhereAGgufHasThem) {
   EXPECT_EQ(stored(path, "norm.weight")[3], value_of(3, 3) + 1);
   EXPECT_EQ(stored(path, "gate_exps.weight")[(32 + 31) * 64 + 40], value_of(4, (32 + 31) * 64 + 40));
   EXPECT_EQ(CheckpointSource::open(path)->find("down_exps.weight")->shape, (std::vector<std::int64_t>{2, 64, 32}));
+  const auto rows = stored(path, "rows.weight");
+  EXPECT_EQ(rows[3 * 32 + 1], value_of(9, 3 * 32 + 1));
+  EXPECT_EQ(rows[9 * 32 + 1], value_of(9, 7 * 32 + 1));  // the first group's second head comes third
+  EXPECT_EQ(stored(path, "columns.weight")[128 + 2 * 32 + 5], value_of(10, 128 + 32 + 5));
+  EXPECT_EQ(stored(path, "right.weight")[32 + 9], value_of(11, 6 * 32 + 9));
+  EXPECT_EQ(CheckpointSource::open(path)->find("conv.weight")->shape, (std::vector<std::int64_t>{6, 4}));
 }
 
 TEST_F(StoredTensors, ReadBackFromEitherForm) {
@@ -202,6 +231,9 @@ TEST_F(StoredTensors, MoveWithoutBeingComputed) {
   for (const auto& tensor : tensors) moves[tensor.name] = !tensor.rows.empty();
   EXPECT_TRUE(moves.at("attn_q.weight") && moves.at("attn_k.weight") && moves.at("attn_q.bias"));
   EXPECT_TRUE(moves.at("down_exps.weight") && moves.at("gate_exps.bias") && moves.at("up_exps.bias"));
+  EXPECT_TRUE(moves.at("rows.weight") && moves.at("left.weight") && moves.at("right.weight") &&
+              moves.at("conv.weight"));
+  EXPECT_FALSE(moves.at("columns.weight"));
   EXPECT_FALSE(moves.at("norm.weight") || moves.at("gate_exps.weight") || moves.at("up_exps.weight"));
 }
 
@@ -230,12 +262,19 @@ TEST_F(StoredTensors, KeepQuantisedRows) {
   graph::TensorStore store(cpu_device());
   ParameterReader reader(*source);
   (void)load_parameters(specs_, reader, source, store, {.dtype = TERN_BF16}).value();
-  for (const std::size_t p : {0, 1}) {
+  for (const std::size_t p : {0, 1, 9, 10, 11}) {
     const auto& held = store.at(specs_[p].name).desc;
     EXPECT_TRUE(is_quantised(held)) << specs_[p].name;
     const auto values = reader.read(specs_[p]);
     for (std::size_t i = 0; i < values.size(); ++i)
       ASSERT_NEAR(values[i], value_of(p, static_cast<std::int64_t>(i)), 125.0 / 64 / 127) << i;
+    // What the device holds is what the file says, in the parameter's order.
+    std::vector<std::byte> bytes(total_bytes(held));
+    store.download(specs_[p].name, bytes);
+    std::vector<double> expanded(values.size());
+    const std::span<const std::byte> planes[] = {bytes};
+    ops::ref::expand_packing(held, planes, expanded);
+    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(static_cast<float>(expanded[i]), values[i]) << i;
   }
 }
 
