@@ -24,7 +24,15 @@ constexpr std::string_view kNoEffect[] = {
     "auto_map",
     "bad_words_ids",
     "begin_suppress_tokens",
+    "block_dim",  // LFM2's: of how it was made, or what other fields say
+    "block_mlp_init_scale",
+    "block_norm_eps",
+    "block_out_init_scale",
+    "block_use_xavier_init",
     "cache_implementation",
+    "conv_dim",
+    "conv_dim_out",
+    "conv_use_xavier_init",
     "decoder_start_token_id",
     "diversity_penalty",
     "do_sample",
@@ -49,6 +57,7 @@ constexpr std::string_view kNoEffect[] = {
     "no_repeat_ngram_size",
     "num_beam_groups",
     "num_beams",
+    "num_heads",
     "num_return_sequences",
     "output_attentions",
     "output_hidden_states",
@@ -77,6 +86,7 @@ constexpr std::string_view kNoEffect[] = {
     "unsloth_version",
     "use_bfloat16",
     "use_cache",
+    "use_pos_enc",
 };
 
 struct OnlyValue {
@@ -85,23 +95,12 @@ struct OnlyValue {
 };
 // Another value would change numbers. An architecture that serves more has the key in its table, which is asked first.
 constexpr OnlyValue kOnlyValues[] = {
-    {"add_cross_attention", "false"},
-    {"attention_bias", "false"},
-    {"attention_dropout", "0.0"},
-    {"attn_logit_softcapping", "null"},
-    {"chunk_size_feed_forward", "0"},
-    {"is_encoder_decoder", "false"},
-    {"mlp_bias", "false"},
-    {"mlp_only_layers", "[]"},
-    {"output_router_logits", "false"},
-    {"pruned_heads", "{}"},
-    {"rope_interleaved", "false"},
-    {"router_jitter_noise", "0.0"},
-    {"sliding_window", "null"},
-    {"tie_encoder_decoder", "false"},
-    {"use_bidirectional_attention", "false"},
-    {"use_mrope", "false"},
-    {"use_sliding_window", "false"},
+    {"add_cross_attention", "false"},         {"attention_bias", "false"},  {"attention_dropout", "0.0"},
+    {"attn_logit_softcapping", "null"},       {"block_use_swiglu", "true"}, {"chunk_size_feed_forward", "0"},
+    {"is_encoder_decoder", "false"},          {"mlp_bias", "false"},        {"mlp_only_layers", "[]"},
+    {"output_router_logits", "false"},        {"pruned_heads", "{}"},       {"rope_interleaved", "false"},
+    {"router_jitter_noise", "0.0"},           {"sliding_window", "null"},   {"tie_encoder_decoder", "false"},
+    {"use_bidirectional_attention", "false"}, {"use_mrope", "false"},       {"use_sliding_window", "false"},
 };
 
 // vocab_size: the table of embeddings says it. The layout is the rows' order, which the conversion names fix.

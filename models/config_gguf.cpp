@@ -62,24 +62,40 @@ double shortest(double value) {
   return out;
 }
 
-// A GGUF's list goes on with layers that only speculation reads.
-FieldValue layer_texts(const checkpoint::Gguf& gguf, const std::string& key, const Field& field, std::int64_t layers) {
-  const checkpoint::GgufValue& value = *gguf.find(key);
-  if (!value.is_array() || value.element != checkpoint::GgufValueType::boolean) {
-    throw Failure(data_error(cat(gguf.path(), ": key \"", key, "\""), "a list of true and false, one a layer",
-                             "another value", kAgain));
-  }
-  std::vector<std::string> texts;
-  const std::size_t count = std::min(value.raw.size(), static_cast<std::size_t>(layers));
-  for (const std::byte each : value.raw.first(count)) {
-    texts.emplace_back(each == std::byte{0} ? field.gguf_words.no : field.gguf_words.yes);
-  }
-  return texts;
-}
-
 std::vector<std::int64_t> integers(const checkpoint::Gguf& gguf, const std::string& key) {
   if (const auto list = gguf.find(key)->integers()) return *list;
   return {gguf.integer(key).value()};
+}
+
+// A GGUF's list goes on with layers that only speculation reads.
+FieldValue layer_texts(const checkpoint::Gguf& gguf, const std::string& key, const Field& field, ModelConfig& config) {
+  const checkpoint::GgufValue& value = *gguf.find(key);
+  const bool has_numbers = field.gguf_words.number != nullptr;
+  const auto refuse = [&] {
+    return Failure(data_error(cat(gguf.path(), ": key \"", key, "\""),
+                              has_numbers ? "a list of numbers, one a layer, which are 0 or the same"
+                                          : "a list of true and false, one a layer",
+                              "another value", kAgain));
+  };
+  std::vector<std::int64_t> numbers;
+  if (has_numbers) {
+    numbers = integers(gguf, key);
+    if (!value.is_array()) numbers.resize(static_cast<std::size_t>(config.num_hidden_layers), numbers.front());
+  } else if (value.is_array() && value.element == checkpoint::GgufValueType::boolean) {
+    for (const std::byte each : value.raw) numbers.push_back(each == std::byte{0} ? 0 : 1);
+  } else {
+    throw refuse();
+  }
+  std::vector<std::string> texts;
+  std::int64_t most = 0;
+  for (const std::int64_t number : numbers) {
+    if (texts.size() == static_cast<std::size_t>(config.num_hidden_layers)) break;
+    if (number != 0 && most != 0 && number != most) throw refuse();
+    if (number != 0) most = number;
+    texts.emplace_back(number == 0 ? field.gguf_words.no : field.gguf_words.yes);
+  }
+  if (has_numbers) config.*field.gguf_words.number = most;
+  return texts;
 }
 
 FieldValue typed(const checkpoint::Gguf& gguf, const std::string& key, const FieldValue& like) {
@@ -110,7 +126,7 @@ void add_end_ids(const checkpoint::Gguf& gguf, std::vector<std::int64_t>& ids) {
   }
 }
 
-void write_value(const std::string& key, const Field& field, const FieldValue& value,
+void write_value(const std::string& key, const Field& field, const ModelConfig& config, const FieldValue& value,
                  checkpoint::GgufMetadata& metadata) {
   if (const auto* number = std::get_if<double>(&value)) {
     metadata.set(key, static_cast<float>(*number));
@@ -121,7 +137,11 @@ void write_value(const std::string& key, const Field& field, const FieldValue& v
   } else if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
     std::vector<bool> list;
     for (const std::string& each : *texts) list.push_back(each == field.gguf_words.yes);
-    metadata.set(key, list);
+    if (field.gguf_words.number == nullptr) return metadata.set(key, list);
+    std::vector<std::int32_t> numbers;
+    for (const bool each : list)
+      numbers.push_back(each ? static_cast<std::int32_t>(config.*field.gguf_words.number) : 0);
+    metadata.set(key, numbers);
   } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
     metadata.set(key, std::vector<std::int32_t>(list->begin(), list->end()));
   } else {
@@ -145,8 +165,7 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
       set_field(config, field, said_by_tensor(source, field.tensor));
     } else if (has_key && gguf.find(key) != nullptr) {
       const bool is_list = *field.gguf_words.yes != '\0';
-      FieldValue value =
-          is_list ? layer_texts(gguf, key, field, config.num_hidden_layers) : typed(gguf, key, field_type(field));
+      FieldValue value = is_list ? layer_texts(gguf, key, field, config) : typed(gguf, key, field_type(field));
       if (*field.gguf_less != '\0') {
         auto& count = std::get<std::int64_t>(value);
         const std::int64_t less = gguf.integer_or(full_key(architecture, field.gguf_less), 0).value();
@@ -177,7 +196,7 @@ void set_gguf_config(const ModelConfig& config, checkpoint::GgufMetadata& metada
       require_default(config, field, field.otherwise.gguf, field.json, "a GGUF", "keep this model as a directory");
       continue;
     }
-    write_value(full_key(architecture, field.gguf), field, value, metadata);
+    write_value(full_key(architecture, field.gguf), field, config, value, metadata);
   }
   metadata.set(cat(architecture.gguf, ".vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
   write_rope_gguf(config, architecture.gguf, metadata);

@@ -10,6 +10,7 @@
 #include "models/glm4_moe.h"
 #include "models/granite.h"
 #include "models/granite_moe.h"
+#include "models/lfm2.h"
 #include "models/llama.h"
 #include "models/mistral.h"
 #include "models/mixtral.h"
@@ -37,6 +38,7 @@ const auto& table() {
       qwen2_moe_architecture(),   qwen3_moe_architecture(), olmo2_architecture(),       smollm3_architecture(),
       glm4_architecture(),        phi3_architecture(),      olmo3_architecture(),       glm4_moe_architecture(),
       granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(), qwen3_next_architecture(),
+      lfm2_architecture(),
   };
   return rows;
 }

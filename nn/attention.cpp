@@ -65,6 +65,10 @@ Value gated(Context& context, Value gate, Value out) {
   return ops::mul(context.graph(), out, ops::act(context.graph(), gate, open), product);
 }
 
+std::string norm_name(const std::string& module, const char* part, const AttentionConfig& config) {
+  return cat(module, ".", *part == 'q' ? config.names.q_norm : config.names.k_norm);
+}
+
 Projections projections(Context& context, const std::string& module, const AttentionConfig& config, Value x) {
   if (config.fused_qkv) {
     const Value all = linear(context, module + ".qkv_proj", x);
@@ -76,8 +80,7 @@ Projections projections(Context& context, const std::string& module, const Atten
   const auto project = [&](const char* part, std::int64_t heads) {
     Value projected = linear(context, cat(module, ".", part, "_proj"), x);
     if (config.qk_norm == QkNorm::whole && *part != 'v') {
-      const std::string norm = cat(module, ".", part, "_norm");
-      projected = branch_norm(context, norm, config.eps, projected, config.norm_offset);
+      projected = branch_norm(context, norm_name(module, part, config), config.eps, projected, config.norm_offset);
     }
     return split_heads(context, projected, heads, config.head_dim);
   };
@@ -94,11 +97,11 @@ Projections projections(Context& context, const std::string& module, const Atten
 // Queries or keys ("q" or "k") turned by their positions.
 Value rotated(Context& context, const std::string& module, const char* part, const AttentionConfig& config,
               Value positions, Value split) {
-  const std::string norm = cat(module, ".", part, "_norm");
   if (config.qk_norm == QkNorm::head) {
     if (config.rope.empty() || config.rope_interleaved)
       throw std::logic_error("norms over heads come with turned halves");
-    return norm_rope(context, {norm, config.eps, config.norm_offset}, split, positions, config.rope);
+    return norm_rope(context, {norm_name(module, part, config), config.eps, config.norm_offset}, split, positions,
+                     config.rope);
   }
   return config.rope.empty() ? split : rope(context, split, positions, config.rope, config.rope_interleaved);
 }
@@ -139,7 +142,7 @@ Value attention(Context& context, const std::string& module, const AttentionConf
                   ? attend_paged(context, module, config, inputs, q, k, v, options)
                   : ops::attention(context.graph(), q, k, v, inputs.cu_seqlens, inputs.cu_seqlens, options).out;
   if (split.gate.present()) out = gated(context, split.gate, out);
-  return linear(context, module + ".o_proj", merge_heads(context, out));
+  return linear(context, cat(module, ".", config.names.output), merge_heads(context, out));
 }
 
 }  // namespace tern::nn

@@ -11,6 +11,13 @@ namespace tern::nn {
 // What queries and keys are normed over: each head, or all of a token's together.
 enum class QkNorm { none, head, whole };
 
+// What its parts are called, where a model doesn't follow Llama and Qwen3.
+struct AttentionNames {
+  std::string q_norm = "q_norm";
+  std::string k_norm = "k_norm";
+  std::string output = "o_proj";
+};
+
 struct AttentionConfig {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
@@ -22,9 +29,10 @@ struct AttentionConfig {
   bool fused_qkv = false;           // q, k and v are parts of one linear layer, qkv_proj
   bool is_gated = false;            // q_proj gives each head's query and then a gate, whose sigmoid its output is times
   bool rope_interleaved = false;    // pairs that turn are neighbours
-  QkNorm qk_norm = QkNorm::none;    // norms q_norm and k_norm, before the rotation
+  QkNorm qk_norm = QkNorm::none;    // norms of queries and keys before the rotation
   double eps = 1e-6;                // of those
   float norm_offset = 0.0F;         // to their weights
+  AttentionNames names = {};
 };
 
 // Self-attention of x [tokens, hidden] -> [tokens, hidden]: q_proj, k_proj, v_proj (or qkv_proj) and o_proj under

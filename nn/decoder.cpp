@@ -13,7 +13,7 @@ Value decoder(Context& context, const DecoderConfig& config, const TokenInputs& 
     layer(i, cat(config.module, ".layers.", i), x);
     context.end_layer();
   }
-  return norm(context, config.module + ".norm", config.eps, x, config.norm_offset);
+  return norm(context, cat(config.module, ".", config.norm), config.eps, x, config.norm_offset);
 }
 
 }  // namespace tern::nn

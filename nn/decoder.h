@@ -15,7 +15,8 @@ struct DecoderConfig {
   double eps = 1e-6;             // of the final norm
   float norm_offset = 0.0F;      // to its weight
   double embedding_scale = 1.0;  // of what the stream begins with
-  std::string module = "model";  // holds embed_tokens, layers.<i> and norm
+  std::string module = "model";  // holds embed_tokens, layers.<i>
+  std::string norm = "norm";     // and this
 };
 
 // One layer: adds its branches to the stream x. `module` is its name, "model.layers.7".

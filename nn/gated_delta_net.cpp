@@ -43,14 +43,6 @@ Value activation(Context& context, Value x, tern_act kind, tern_dtype out) {
   return ops::act(context.graph(), x, options);
 }
 
-// Columns [first, first + count) of [tokens, columns].
-Value columns(Context& context, Value x, std::int64_t first, std::int64_t count) {
-  const TensorDesc& all = context.graph().desc(x);
-  TensorDesc part = ops::rows_like(make_desc(all.dtype, {all.shape[0], count}), all);
-  part.strides[0] = all.strides[0];
-  return context.graph().view(x, part, first);
-}
-
 // Two projections of x [tokens, hidden], of `first` and `second` features.
 std::pair<Value, Value> projections(Context& context, const std::string& module, const GatedDeltaNetConfig& config,
                                     const char* one, const char* other, std::int64_t first, std::int64_t second,
@@ -60,7 +52,7 @@ std::pair<Value, Value> projections(Context& context, const std::string& module,
     return {left, linear(context, cat(module, ".in_proj_", other), x)};
   }
   const Value both = linear(context, cat(module, ".in_proj_", one, other), x);
-  return {columns(context, both, 0, first), columns(context, both, first, second)};
+  return {ops::columns(context.graph(), both, 0, first), ops::columns(context.graph(), both, first, second)};
 }
 
 // Queries, keys and values after the convolution: [tokens, channels].

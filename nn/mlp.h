@@ -7,9 +7,15 @@
 
 namespace tern::nn {
 
-// down(act(gate(x)) * up(x)): [tokens, hidden] -> [tokens, hidden], with the linear layers gate_proj, up_proj and
-// down_proj under `module`.
-Value gated_mlp(Context& context, const std::string& module, Value x, tern_act act = TERN_ACT_SILU);
+struct MlpNames {
+  std::string gate = "gate_proj";
+  std::string up = "up_proj";
+  std::string down = "down_proj";
+};
+// down(act(gate(x)) * up(x)): [tokens, hidden] -> [tokens, hidden], with the linear layers of those names under
+// `module`.
+Value gated_mlp(Context& context, const std::string& module, Value x, tern_act act = TERN_ACT_SILU,
+                const MlpNames& names = {});
 
 // The same where gate and up are the halves of one linear layer, gate_up_proj.
 Value fused_gated_mlp(Context& context, const std::string& module, Value x, tern_act act = TERN_ACT_SILU);

@@ -74,6 +74,14 @@ Value as_matrix(Emitter& emitter, Value value) {
   return emitter.view(value, rows_like(make_desc(desc.dtype, {desc.shape[0], width}), desc), 0);
 }
 
+Value columns(Emitter& emitter, Value x, std::int64_t first, std::int64_t width) {
+  const TensorDesc whole = emitter.desc(x);
+  TensorDesc part = rows_like(make_desc(whole.dtype, {whole.shape[0], width}), whole);
+  part.strides[0] = whole.strides[0];
+  part.strides[1] = whole.strides[1];
+  return emitter.view(x, part, first * whole.strides[1]);
+}
+
 Value broadcast_rows(Emitter& emitter, Value vector, const TensorDesc& like) {
   const TensorDesc& desc = emitter.desc(vector);
   TensorDesc wide = make_desc(desc.dtype, {like.shape[0], desc.shape[0]});

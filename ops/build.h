@@ -40,6 +40,8 @@ class CallBuilder {
 [[nodiscard]] Value contiguous(Emitter& emitter, Value value, std::uint32_t needs);
 // A contiguous value seen as [rows, the rest]; the value itself if it has rank 2.
 [[nodiscard]] Value as_matrix(Emitter& emitter, Value value);
+// Columns [first, first + width) of x [rows, columns].
+[[nodiscard]] Value columns(Emitter& emitter, Value x, std::int64_t first, std::int64_t width);
 // [width] seen as [rows, width] by a stride of 0, with the rows of `like`.
 [[nodiscard]] Value broadcast_rows(Emitter& emitter, Value vector, const TensorDesc& like);
 // Sum of all elements -> [1] f32, or added to `into`.

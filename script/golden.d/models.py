@@ -11,6 +11,7 @@ and golden.safetensors:
   lora.logits [64, vocab]: of the first tokens, with the adapter
   lora.loss, lora.gradient/<PEFT's name>: the same loss with the adapter, and of its parameters
   full.losses, full.grad_norms, lora.losses, lora.grad_norms [20]: 20 steps of AdamW, norms before clipping
+  float32_error/<one of those gradients>, of the models whose golden numbers are computed in float64: see add_float32_errors
 Samples go through the model one by one, without padding. Versions stand in each file's metadata.
 
 OUTPUT/<model>/bf16.safetensors: logits [64, vocab] of the first tokens, of the model stored in bfloat16 and loaded in float32.
@@ -28,11 +29,12 @@ from importlib.metadata import version
 
 sys.path.pop(0)  # beside this file lies a tokenizers.py
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 import transformers
 from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
-                          Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, LlamaConfig, LlamaForCausalLM,
+                          Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM,
                           MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
@@ -46,11 +48,13 @@ PEAK, BETAS, EPS, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 DELTA = ["in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "in_proj_qkvz", "in_proj_ba", "out_proj"]
 MLP = ["gate_proj", "up_proj", "down_proj"]
+SHORT_CONV = ["in_proj", "w1", "w2", "w3"]
 COMMON = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=96, num_hidden_layers=LAYERS,
               num_attention_heads=4, max_position_embeddings=512, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
               initializer_range=0.125, attn_implementation="eager")
 SMALL = {**COMMON, "hidden_size": 32, "intermediate_size": 48}
 NO_MLP = {key: value for key, value in SMALL.items() if key != "intermediate_size"}
+LFM2 = {**{key: value for key, value in SMALL.items() if key != "rms_norm_eps"}, "norm_eps": 1e-5, "pad_token_id": 0}
 # The root of whose hidden size is no whole number.
 GEMMA = {**COMMON, "hidden_size": 40, "intermediate_size": 64, "num_hidden_layers": 4}
 
@@ -232,6 +236,14 @@ MODELS = {
         num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24, norm_topk_prob=False,
         mlp_only_layers=[1],
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5})),
+    # Short convolutions around a layer that attends; a width of the mlp by its formula; all that a GGUF can say.
+    "lfm2-tied": lambda: Lfm2ForCausalLM(Lfm2Config(
+        **{**LFM2, "num_hidden_layers": 3}, num_key_value_heads=2, tie_word_embeddings=True,
+        layer_types=["conv", "full_attention", "conv"], block_multiple_of=24, block_ffn_dim_multiplier=1.25)),
+    # A head of its own; biases and a longer kernel of the convolution; the width itself.
+    "lfm2-untied": lambda: Lfm2ForCausalLM(Lfm2Config(
+        **LFM2, num_key_value_heads=4, tie_word_embeddings=False, layer_types=["full_attention", "conv"],
+        conv_bias=True, conv_L_cache=5, block_auto_adjust_ff_dim=False)),
 }
 
 
@@ -369,6 +381,7 @@ def make_tiny(output, name, seed):
     twin.set_experts_implementation("eager")
     with in_float64():
         make_golden(folder, model.double(), lambda: twin, seed)
+    add_float32_errors(folder)
 
 
 def make_golden(folder, model, twin, seed):
@@ -411,9 +424,31 @@ def make_golden(folder, model, twin, seed):
           f"{out['lora.losses'][-1]:.4f}")
 
 
+def add_float32_errors(folder):
+    """Beside gradients that were computed in float64, what PyTorch's own in float32 are off by: the norm of the difference
+    over theirs, where it is above 2e-6."""
+    path = os.path.join(folder, "golden.safetensors")
+    out = load_file(path)
+    lengths = out["lengths"].tolist()
+    samples = list(zip(out["ids"].long().split(lengths), out["supervised"].bool().split(lengths)))[:PER_STEP]
+    model = load(folder)
+    adapted = PeftModel.from_pretrained(load(folder), os.path.join(folder, "adapter"), is_trainable=True)
+    for prefix, one, rename in (("gradient/", model, str), ("lora.gradient/", adapted, peft_name)):
+        for name, gradient in gradients(one, samples)[1].items():
+            want = out[prefix + rename(name)].double()
+            error = ((gradient.double() - want).norm() / want.norm()).float()
+            if error > 2e-6:
+                out[f"float32_error/{prefix}{rename(name)}"] = error[None]
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+    save_file(out, path, metadata=metadata)
+    os.chmod(path, 0o644)
+
+
 def make_whole(output, name):
     """A checkpoint with other parts, whose logits are those of its language model."""
     folder = os.path.join(output, name)
+    torch.manual_seed(1)
     whole = whole_model(load(os.path.join(output, WHOLES[name])))
     whole.save_pretrained(folder)
     os.remove(os.path.join(folder, "generation_config.json"))
@@ -430,7 +465,7 @@ def targets(model):
         return ATTENTION
     if model.config.model_type in ("qwen3_5_moe_text", "qwen3_next"):
         return [*ATTENTION, *(name for name in DELTA if name in names)]
-    return [name for name in [*ATTENTION, *DELTA, "qkv_proj", *MLP, "gate_up_proj", "shared_expert_gate"] if name in names]
+    return [name for name in [*ATTENTION, *DELTA, "qkv_proj", *MLP, *SHORT_CONV, "gate_up_proj", "shared_expert_gate"] if name in names]
 
 
 def load(folder):

@@ -31,7 +31,7 @@ inline constexpr const char* kTinyModels[] = {
     "glm4-tied",          "glm4-untied",      "phi3-tied",       "phi3-untied",
     "olmo3-untied",       "glm4-moe-tied",    "glm4-moe-untied", "granite-moe-tied",
     "granite-moe-untied", "qwen3.5-untied",   "qwen3.5-tied",    "qwen3.5-moe-untied",
-    "qwen3-next-untied",  "qwen3-next-tied"};
+    "qwen3-next-untied",  "qwen3-next-tied",  "lfm2-tied",       "lfm2-untied"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;

@@ -1,0 +1,52 @@
+#include "nn/short_conv.h"
+
+#include "nn/linear.h"
+#include "ops/build.h"
+#include "ops/causal_conv1d.h"
+#include "ops/mul.h"
+
+namespace tern::nn {
+namespace {
+
+constexpr const char* kState = "conv_state";
+
+Value product_of(Context& context, Value x, Value y) {
+  ops::MulOptions options;
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  return ops::mul(context.graph(), x, y, options);
+}
+
+}  // namespace
+
+Value short_conv(Context& context, const std::string& module, std::int64_t kernel, const TokenInputs& inputs, Value x) {
+  graph::Graph& graph = context.graph();
+  const std::int64_t hidden = graph.desc(x).shape[1];
+  const Value all = linear(context, module + ".in_proj", x);
+  const Value gated =
+      product_of(context, ops::columns(graph, all, 0, hidden), ops::columns(graph, all, 2 * hidden, hidden));
+  ops::CausalConv1dOptions options;
+  options.max_seqlen = static_cast<std::int32_t>(inputs.max_seqlen);
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  if (context.has(module + ".conv.bias")) options.bias = context.weight(module + ".conv.bias");
+  if (inputs.paged()) {
+    const CacheSpec cache = short_conv_cache(module, kernel, hidden);
+    options.before = {inputs.kv_lens, inputs.seats,
+                      context.state(state_name(inputs.cache_scope, module, kState),
+                                    state_desc(inputs.num_seats, cache.states.front().shape))};
+  }
+  const Value y =
+      ops::causal_conv1d(graph, gated, context.weight(module + ".conv.weight"), inputs.cu_seqlens, options).y;
+  return linear(context, module + ".out_proj", product_of(context, ops::columns(graph, all, hidden, hidden), y));
+}
+
+CacheSpec short_conv_cache(const std::string& module, std::int64_t kernel, std::int64_t hidden) {
+  CacheSpec spec;
+  spec.kind = CacheKind::state;
+  spec.module = module;
+  spec.states = {{kState, {kernel - 1, hidden}}};
+  return spec;
+}
+
+}  // namespace tern::nn
