@@ -11,7 +11,7 @@ and golden.safetensors:
   lora.logits [64, vocab]: of the first tokens, with the adapter
   lora.loss, lora.gradient/<PEFT's name>: the same loss with the adapter, and of its parameters
   full.losses, full.grad_norms, lora.losses, lora.grad_norms [20]: 20 steps of AdamW, norms before clipping
-  float32_error/<one of those gradients>, of the models whose golden numbers are computed in float64: see add_float32_errors
+  float32_error/<one of those>, of the models whose golden numbers are computed in float64: see add_float32_errors
 Samples go through the model one by one, without padding. Versions stand in each file's metadata.
 
 OUTPUT/<model>/bf16.safetensors: logits [64, vocab] of the first tokens, of the model stored in bfloat16 and loaded in float32.
@@ -425,20 +425,24 @@ def make_golden(folder, model, twin, seed):
 
 
 def add_float32_errors(folder):
-    """Beside gradients that were computed in float64, what PyTorch's own in float32 are off by: the norm of the difference
-    over theirs, where it is above 2e-6."""
+    """Beside what was computed in float64, what PyTorch's own float32 is off by, over theirs: the norm of a gradient's
+    difference, where it is above 2e-6, and each of the 20 losses and norms."""
     path = os.path.join(folder, "golden.safetensors")
     out = load_file(path)
     lengths = out["lengths"].tolist()
-    samples = list(zip(out["ids"].long().split(lengths), out["supervised"].bool().split(lengths)))[:PER_STEP]
+    samples = list(zip(out["ids"].long().split(lengths), out["supervised"].bool().split(lengths)))
     model = load(folder)
     adapted = PeftModel.from_pretrained(load(folder), os.path.join(folder, "adapter"), is_trainable=True)
     for prefix, one, rename in (("gradient/", model, str), ("lora.gradient/", adapted, peft_name)):
-        for name, gradient in gradients(one, samples)[1].items():
+        for name, gradient in gradients(one, samples[:PER_STEP])[1].items():
             want = out[prefix + rename(name)].double()
             error = ((gradient.double() - want).norm() / want.norm()).float()
             if error > 2e-6:
                 out[f"float32_error/{prefix}{rename(name)}"] = error[None]
+    for kind, one in (("full", model), ("lora", adapted)):
+        for part, values in zip(("losses", "grad_norms"), train(one, samples)):
+            want = out[f"{kind}.{part}"]
+            out[f"float32_error/{kind}.{part}"] = (values - want).abs() / want
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
     save_file(out, path, metadata=metadata)
