@@ -251,6 +251,11 @@ std::string divides_heads(const ModelConfig& config, const FieldValue& value) {
              : cat("a divisor of ", config.num_attention_heads, " heads");
 }
 
+std::string is_kernel(const ModelConfig& /*config*/, const FieldValue& value) {
+  const auto rows = std::get<std::int64_t>(value);
+  return rows >= 2 && rows <= 64 ? "" : "from 2 to 64 rows";
+}
+
 std::string is_silu(const ModelConfig& /*config*/, const FieldValue& value) {
   return std::get<std::string>(value) == "silu" ? "" : "\"silu\"";
 }

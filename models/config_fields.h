@@ -83,6 +83,7 @@ std::string is_epsilon(const ModelConfig& config, const FieldValue& value);   //
 std::string is_even_size(const ModelConfig& config, const FieldValue& value);
 std::string is_rotary_size(const ModelConfig& config, const FieldValue& value);  // even, at most head_dim
 std::string is_head_size(const ModelConfig& config, const FieldValue& value);    // head_dim itself
+std::string is_kernel(const ModelConfig& config, const FieldValue& value);  // of a causal convolution: 2 to 64 rows
 std::string divides_heads(const ModelConfig& config, const FieldValue& value);
 std::string is_silu(const ModelConfig& config, const FieldValue& value);
 FieldValue as_many_as_heads(const ModelConfig& config);   // num_attention_heads

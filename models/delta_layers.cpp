@@ -35,11 +35,6 @@ FieldValue every_nth(const ModelConfig& config) {
   return types;
 }
 
-std::string is_kernel(const ModelConfig& /*config*/, const FieldValue& value) {
-  const auto rows = std::get<std::int64_t>(value);
-  return rows >= 2 && rows <= 64 ? "" : "from 2 to 64 rows";
-}
-
 std::string is_multiple_of_key_heads(const ModelConfig& config, const FieldValue& value) {
   if (!is_size(config, value).empty()) return is_size(config, value);
   const std::int64_t heads = number(config, kKeyHeads);

@@ -26,16 +26,22 @@ constexpr const char* kMultiple = "block_multiple_of";
 constexpr const char* kKernel = "conv_L_cache";
 constexpr const char* kConvBias = "conv_bias";
 
-// The mlp's width: two thirds of what config.json says, times a factor, up to a multiple of a number. 0 before those
-// are read.
+// The mlp's width: two thirds of what config.json says, times a factor, up to a multiple of a number. 0, which is no
+// size, before those are read and where it would be too large.
 FieldValue width(const ModelConfig& config) {
   if (!config.own.contains(kMultiple)) return std::int64_t{0};
   auto size = config.own_field<std::int64_t>(kWidth);
   if (!config.own_field<bool>(kAdjust)) return size;
   size = static_cast<std::int64_t>(static_cast<double>(2 * size) / 3.0);
-  size = static_cast<std::int64_t>(config.own_field<double>(kMultiplier) * static_cast<double>(size));
+  const double scaled = config.own_field<double>(kMultiplier) * static_cast<double>(size);
+  if (scaled > 0x1p31) return std::int64_t{0};
+  size = static_cast<std::int64_t>(scaled);
   const auto multiple = config.own_field<std::int64_t>(kMultiple);
   return (size + multiple - 1) / multiple * multiple;
+}
+std::string gives_width(const ModelConfig& config, const FieldValue& value) {
+  if (!is_size(config, value).empty()) return is_size(config, value);
+  return is_size(config, width(config)).empty() ? "" : "what gives the mlp a width from 1 to 2^31";
 }
 FieldValue known_width(const ModelConfig& config) { return config.intermediate_size; }
 
@@ -56,11 +62,6 @@ std::string are_types(const ModelConfig& config, const FieldValue& value) {
   if (!known || types.size() != static_cast<std::size_t>(config.num_hidden_layers))
     return cat(kConv, " or ", kFull, " for each of ", config.num_hidden_layers, " layers");
   return divides_heads(config, config.num_key_value_heads);  // which a GGUF says with them
-}
-
-std::string is_kernel(const ModelConfig& /*config*/, const FieldValue& value) {
-  const auto rows = std::get<std::int64_t>(value);
-  return rows >= 2 && rows <= 64 ? "" : "from 2 to 64 rows";
 }
 
 std::vector<Field> fields() {
@@ -86,8 +87,8 @@ std::vector<Field> fields() {
       std::move(raw),
       {kAdjust, kImplied, FieldValue(false), Default{FieldValue(true), {}, FieldValue(false), false}},
       {kMultiplier, kImplied, FieldValue(1.0), otherwise(FieldValue(1.0), FieldValue(1.0)), is_positive},
-      {kMultiple, kImplied, count(0), otherwise(count(256)), is_size},
-      {"", kImplied, &C::intermediate_size, otherwise(width), is_size},
+      {kMultiple, kImplied, count(0), otherwise(count(256)), gives_width},
+      {"", kImplied, &C::intermediate_size, otherwise(width)},
   };
   std::vector<Field> fields = decoder_fields({.num_key_value_heads = otherwise(count(8)),
                                               .head_dim = otherwise(hidden_over_heads),

@@ -27,6 +27,10 @@ TEST(Lfm2, FieldsAreAsTheModelHasThem) {
   EXPECT_NE(lfm2_problem("num_key_value_heads", 3)
                 .find("field \"num_key_value_heads\": expected a divisor of 4 heads, found 3"),
             std::string::npos);
+  EXPECT_NE(lfm2_problem("block_ffn_dim_multiplier", 1e300)
+                .find("field \"block_multiple_of\": expected what gives the mlp a width from 1 to 2^31, found 24"),
+            std::string::npos)
+      << lfm2_problem("block_ffn_dim_multiplier", 1e300);
   EXPECT_NE(lfm2_problem("block_use_swiglu", false).find("\"block_use_swiglu\": expected true"), std::string::npos);
 }
 
