@@ -229,11 +229,13 @@ void CaseBuilder::out(int arg, tern_dtype dtype, const Shape& shape, int dynamic
   }
 }
 
-void CaseBuilder::make_unreadable(int arg) {
+void CaseBuilder::make_unreadable(int arg, std::int64_t entry) {
   const TensorDesc& desc = at(arg).desc;
   Bytes& bytes = at(arg).planes[0];
-  const auto entry = static_cast<std::size_t>(desc.strides[0] * dtype_bytes(desc.dtype));
-  std::fill_n(bytes.begin(), std::min(entry, bytes.size()), std::byte{0xff});
+  const auto size = static_cast<std::size_t>(desc.strides[0] * dtype_bytes(desc.dtype));
+  const std::size_t begin = std::min(static_cast<std::size_t>(entry) * size, bytes.size());
+  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(begin), std::min(size, bytes.size() - begin),
+              std::byte{0xff});
 }
 
 void CaseBuilder::share(int out, int in) {

@@ -97,9 +97,9 @@ class CaseBuilder {
   void quantised(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns);
   // An output; `accumulates` where the variant says so and the table allows it.
   void out(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim = -1, int slot = 0);
-  void make_unreadable(int arg);                        // NaN in the first entry of the first dimension
-  void share(int out, int in);                          // output and input are the same memory
-  void broadcast(int arg, int dim, std::int64_t size);  // `dim`, filled with size 1, becomes `size` with stride 0
+  void make_unreadable(int arg, std::int64_t entry = 0);  // NaN in an entry of the first dimension
+  void share(int out, int in);                            // output and input are the same memory
+  void broadcast(int arg, int dim, std::int64_t size);    // `dim`, filled with size 1, becomes `size` with stride 0
   void mark_packed(int arg) {
     at(arg).packed = variant_.packed;
     at(arg).both_uses = variant_.both_uses;

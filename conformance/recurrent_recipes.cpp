@@ -30,21 +30,27 @@ Sequences make_sequences(CaseBuilder& b, std::int64_t capacity, std::int64_t cou
 struct SeatArgs {
   int kv_lens;
   int seats;
+  int state;
 };
-std::int64_t fill_seats(CaseBuilder& b, const Sequences& sequences, const SeatArgs& at) {
+// `state`: its type and what a seat holds.
+void fill_seats(CaseBuilder& b, const Sequences& sequences, const SeatArgs& at, tern_dtype dtype, Shape state) {
   const std::int64_t num_seats = sequences.count + 2;
   const std::vector<std::int64_t> order = shuffled_blocks(b, num_seats);
   std::vector<std::int64_t> kv_lens;
   std::vector<std::int64_t> seats;
+  std::vector<std::int64_t> anew;
   for (std::size_t s = 0; s + 1 < sequences.bounds.size(); ++s) {
     const std::int64_t own = sequences.bounds[s + 1] - sequences.bounds[s];
     const bool begins = b.random().below(3) == 0;
     kv_lens.push_back(begins ? own : own + 1 + b.random().below(45));
     seats.push_back(own == 0 && b.random().below(2) == 0 ? 0 : order[s]);
+    if (begins && own > 0) anew.push_back(order[s]);
   }
   b.counted(at.kv_lens, kv_lens, kSequencesSlot, 0);
   b.counted(at.seats, seats, kSequencesSlot, 0);
-  return num_seats;
+  state.insert(state.begin(), num_seats);
+  b.real(at.state, dtype, state);
+  for (const std::int64_t seat : anew) b.make_unreadable(at.state, seat);  // who begins reads nothing of it
 }
 
 struct ConvSize {
@@ -73,8 +79,8 @@ void make_causal_conv1d(CaseBuilder& b) {
   if (v.option != 2) b.real(TERN_CAUSAL_CONV1D_BIAS, v.in, {size.channels});
   b.counted(TERN_CAUSAL_CONV1D_CU_SEQLENS, sequences.bounds, kBoundsSlot, sequences.bounds.back());
   if (v.option != 1) {
-    const std::int64_t seats = fill_seats(b, sequences, {TERN_CAUSAL_CONV1D_KV_LENS, TERN_CAUSAL_CONV1D_SEATS});
-    b.real(TERN_CAUSAL_CONV1D_STATE, v.out, {seats, size.taps, size.channels});
+    fill_seats(b, sequences, {TERN_CAUSAL_CONV1D_KV_LENS, TERN_CAUSAL_CONV1D_SEATS, TERN_CAUSAL_CONV1D_STATE}, v.out,
+               {size.taps, size.channels});
   }
   b.out(TERN_CAUSAL_CONV1D_Y, v.out, {size.rows, size.channels}, 0);
 }
@@ -149,8 +155,8 @@ void make_gated_delta_rule(CaseBuilder& b) {
               TERN_GATED_DELTA_RULE_BETA, TERN_GATED_DELTA_RULE_CU_SEQLENS});
   // options: a state; none
   if (v.option == 0) {
-    const std::int64_t seats = fill_seats(b, sequences, {TERN_GATED_DELTA_RULE_KV_LENS, TERN_GATED_DELTA_RULE_SEATS});
-    b.real(TERN_GATED_DELTA_RULE_STATE, TERN_F32, {seats, size.heads, size.key_dim, size.value_dim});
+    fill_seats(b, sequences, {TERN_GATED_DELTA_RULE_KV_LENS, TERN_GATED_DELTA_RULE_SEATS, TERN_GATED_DELTA_RULE_STATE},
+               TERN_F32, {size.heads, size.key_dim, size.value_dim});
   }
   b.out(TERN_GATED_DELTA_RULE_OUT, v.out, {size.rows, size.heads, size.value_dim}, 0);
 }

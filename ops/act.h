@@ -5,8 +5,8 @@
 // Aliasing: y may be x where dtype and strides are the same.
 // Determinism: always the same bits on one device. Row invariant.
 // Backward: act_backward. Decomposition: none.
-// Tolerance: u(y) |y| + u32 growth(1) (error of act + |act|), as act_mul has it; of softplus it is 8 |y|, of exp
-//   |y| (8 + |x|).
+// Tolerance: u(y) |y| + u32 growth(1) (error of act + |act|), as act_mul has it; of softplus it is 8 |y| +
+//   |x| t / (1 + t) for t = exp(-|x|), of exp |y| (8 + |x|).
 //
 // act_backward: dx = dy act'(x).
 //

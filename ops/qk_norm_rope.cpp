@@ -108,7 +108,7 @@ std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
 }
 
 // dweight = sum over rows and heads of dn x rstd, where rows are dynamic: those beyond the count hold anything, and a
-// sum over a dynamic dimension leaves them out. dn is fp32.
+// sum over a dynamic dimension leaves them out.
 Value dweight_of_valid_rows(Emitter& emitter, Value dn, Value x, Value rstd, const OpCall& call) {
   const TensorDesc desc = emitter.desc(x);
   const std::int64_t heads = desc.shape[1];

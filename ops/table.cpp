@@ -352,7 +352,7 @@ constexpr ArgSpec kGatedDeltaRule[] = {
     {"k", input, "[rows, k_heads, key_dim]", floating},
     {"v", input, "[rows, heads, value_dim]", floating},
     {"decay", input, "[rows, heads]: log of what is kept, at most 0", f32},
-    {"beta", input, "[rows, heads]: from 0 to 1", f32},
+    {"beta", input, "[rows, heads]: 0 <= beta |k|^2 <= 2", f32},
     {"cu_seqlens", input, "[sequences + 1]", i32, kLengths},
     {"kv_lens", input, "[sequences], this step's rows included; present iff state is", i32, kOptional},
     {"seats", input, "[sequences]: whose the state is; padding: 0; present iff state is", i32, kOptional},

@@ -29,6 +29,8 @@ bool supports(const PlanDesc& desc, std::string& reason) {
       .rank(TERN_CAUSAL_CONV1D_STATE, 3)
       .same_shape({TERN_CAUSAL_CONV1D_X, TERN_CAUSAL_CONV1D_Y})
       .same_shape({TERN_CAUSAL_CONV1D_KV_LENS, TERN_CAUSAL_CONV1D_SEATS})
+      .rank(TERN_CAUSAL_CONV1D_CU_SEQLENS, 1)
+      .dim(TERN_CAUSAL_CONV1D_SEATS, 0, desc.arg(TERN_CAUSAL_CONV1D_CU_SEQLENS).shape[0] - 1)
       .that(weight.shape[1] >= 1, "weight has no column")
       .dim(TERN_CAUSAL_CONV1D_WEIGHT, 0, x.shape[1])
       .dim(TERN_CAUSAL_CONV1D_BIAS, 0, x.shape[1])

@@ -107,6 +107,8 @@ bool supports(const PlanDesc& desc, std::string& reason) {
       .rank(TERN_GATED_DELTA_RULE_STATE, 4)
       .same_shape({TERN_GATED_DELTA_RULE_V, TERN_GATED_DELTA_RULE_OUT})
       .same_shape({TERN_GATED_DELTA_RULE_KV_LENS, TERN_GATED_DELTA_RULE_SEATS})
+      .rank(TERN_GATED_DELTA_RULE_CU_SEQLENS, 1)
+      .dim(TERN_GATED_DELTA_RULE_SEATS, 0, desc.arg(TERN_GATED_DELTA_RULE_CU_SEQLENS).shape[0] - 1)
       .dim(TERN_GATED_DELTA_RULE_STATE, 1, v.shape[1])
       .dim(TERN_GATED_DELTA_RULE_STATE, 2, k.shape[2])
       .dim(TERN_GATED_DELTA_RULE_STATE, 3, v.shape[2])
@@ -237,7 +239,10 @@ Space space_of(const tern_tensor_desc& k, const tern_tensor_desc& v, std::int32_
 std::uint64_t backward_workspace(const PlanDesc& desc) {
   const Space space = space_of(desc.arg(TERN_GATED_DELTA_RULE_BACKWARD_K), desc.arg(TERN_GATED_DELTA_RULE_BACKWARD_V),
                                desc.attrs<tern_gated_delta_rule_backward_attrs>().max_seqlen);
-  return static_cast<std::uint64_t>(space.total * desc.num_threads) * 4;
+  const auto &k = desc.arg(TERN_GATED_DELTA_RULE_BACKWARD_K),
+             &cuts = desc.arg(TERN_GATED_DELTA_RULE_BACKWARD_CU_SEQLENS);
+  const std::int64_t units = std::max<std::int64_t>(1, (cuts.shape[0] - 1) * k.shape[1]);
+  return static_cast<std::uint64_t>(space.total * std::min<std::int64_t>(desc.num_threads, units)) * 4;
 }
 
 // One sequence under one head of keys. States within a chunk are computed again from the one at its border.

@@ -21,6 +21,10 @@ Recurrences read_recurrences(const KernelArgs& args, const RecurrentArgs& at, st
       throw Failure(
           data_error(op, cat("sequences of at most ", longest, " rows"), cat(sequence.length()), kCallAsSpecified));
     }
+    if (has_state && static_cast<std::int64_t>(s) >= args[at.seats].dim(0)) {
+      throw Failure(data_error(op, cat("a seat for each of ", out.bounds.size() - 1, " sequences"),
+                               cat(args[at.seats].dim(0)), kCallAsSpecified));
+    }
     if (has_state) {
       sequence.seat = args[at.seats].data<const std::int32_t>()[s];
       require_index(sequence.seat, args[at.state].dim(0), op);

@@ -908,7 +908,7 @@ typedef struct tern_causal_conv1d_backward_attrs {
  *   in k [rows, k_heads, key_dim] float
  *   in v [rows, heads, value_dim] float
  *   in decay [rows, heads]: log of what is kept, at most 0 f32
- *   in beta [rows, heads]: from 0 to 1 f32
+ *   in beta [rows, heads]: 0 <= beta |k|^2 <= 2 f32
  *   in cu_seqlens [sequences + 1] i32, lengths: also in host_args
  *   in kv_lens [sequences], this step's rows included; present iff state is i32, optional
  *   in seats [sequences]: whose the state is; padding: 0; present iff state is i32, optional

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 #define TERN_ABI_MAJOR 1u /* differs: the host refuses the plugin */
-#define TERN_ABI_MINOR 1u /* grows when a table or a struct gains members at its end */
+#define TERN_ABI_MINOR 1u /* counts additions: docs/backend-spec.md, section 2 */
 #define TERN_MAX_RANK 6
 #define TERN_MAX_PLANES 4
 #define TERN_MAX_COUNTS 8

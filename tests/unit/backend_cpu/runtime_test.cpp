@@ -265,6 +265,60 @@ TEST_F(CpuRuntime, AnIndexOutsideIsAnError) {
   }
 }
 
+// Nor sequences that the arguments have no seats for, or that are longer than was said.
+TEST_F(CpuRuntime, SequencesBeyondWhatWasSaidAreAnError) {
+  struct Wrong {
+    std::int32_t max_seqlen;
+    std::int64_t seats;
+    const char* expected;
+  };
+  for (const auto& [longest, seats, expected] :
+       {Wrong{2, 1, "expected a seat for each of 2 sequences, found 1"},
+        Wrong{1, 2, "expected sequences of at most 1 rows, found 2"}, Wrong{2, 2, ""}}) {
+    const auto x = make_desc(TERN_F32, {4, 2}), weight = make_desc(TERN_F32, {2, 2});
+    const auto each = with_dynamic(make_desc(TERN_I32, {2}), 0, 1);
+    const tern_tensor_desc args[8] = {
+        x, weight, absent_desc(), make_desc(TERN_I32, {3}), each, each, make_desc(TERN_F32, {3, 1, 2}), x};
+    const tern_causal_conv1d_attrs attrs{longest};
+    const tern_op_desc op{sizeof(tern_op_desc), TERN_OP_CAUSAL_CONV1D, 0, 0, 8, sizeof attrs, args, &attrs, nullptr};
+    tern_plan plan = nullptr;
+    tern_plan_info info{};
+    info.size = sizeof info;
+    ASSERT_EQ(t.plan(plugin.device, &op, nullptr, &plan, &info), TERN_OK) << plugin.last_error();
+    tern_tensor tensors[8] = {};
+    for (int i = 0; i < 8; ++i) {
+      tensors[i].desc = args[i];
+      if (is_present(args[i])) tensors[i].planes[0].buffer = buffer(128);
+    }
+    const auto fill = [&](int arg, std::initializer_list<std::int32_t> values) {
+      std::copy(values.begin(), values.end(), reinterpret_cast<std::int32_t*>(floats(tensors[arg].planes[0].buffer)));
+    };
+    fill(TERN_CAUSAL_CONV1D_CU_SEQLENS, {0, 2, 4});
+    fill(TERN_CAUSAL_CONV1D_KV_LENS, {2, 2});
+    fill(TERN_CAUSAL_CONV1D_SEATS, {1, 2});
+    const tern_buffer workspace = buffer(std::max<std::uint64_t>(info.workspace_bytes, 64));
+    tern_plane scratch{};
+    scratch.buffer = workspace;
+    const tern_bind_args given = placed(tensors, scratch);
+    tern_bound bound = nullptr;
+    ASSERT_EQ(t.bind(plan, &given, &bound), TERN_OK) << plugin.last_error();
+    tern_host_args counts{};
+    counts.size = sizeof counts;
+    counts.counts[1] = seats;
+    const tern_status status = t.launch(bound, &counts, plugin.stream, nullptr);
+    EXPECT_EQ(status, *expected == '\0' ? TERN_OK : TERN_INVALID_ARGUMENT);
+    if (*expected != '\0') {
+      EXPECT_NE(plugin.last_error().find(expected), std::string::npos) << plugin.last_error();
+    }
+    t.unbind(bound);
+    t.plan_destroy(plan);
+    t.buffer_destroy(workspace);
+    for (auto& tensor : tensors) {
+      if (tensor.planes[0].buffer != nullptr) t.buffer_destroy(tensor.planes[0].buffer);
+    }
+  }
+}
+
 // Sums are split at fixed places: the number of threads changes no bit, and neither do the other rows.
 TEST(CpuLaws, ThreadsAndOtherRowsChangeNoBit) {
   const std::int64_t rows = 150, width = 1100;
