@@ -34,6 +34,19 @@ std::vector<std::int32_t> all_rows(std::size_t count) {
 
 using Scratch = test::TempDir;
 
+// A directory or a GGUF written as a GGUF of that type; gives its path.
+fs::path write_gguf(const fs::path& from, const std::string& outtype, const Scratch& scratch) {
+  const auto source = checkpoint::CheckpointSource::open(from).value();
+  checkpoint::ConvertOptions options;
+  options.outtype = outtype;
+  if (source.gguf() == nullptr) {
+    models::set_gguf_form(source, models::read_config(source).value(), "tiny", options).value();
+  }
+  fs::path path = scratch.path() / cat(outtype, ".gguf");
+  (void)checkpoint::convert_checkpoint(source, path, options).value();
+  return path;
+}
+
 // A tiny model, from its directory or from the GGUF that tern makes of it.
 struct Tiny {
   const char* model;
@@ -70,12 +83,7 @@ class TinyModel : public testing::TestWithParam<Tiny> {
  protected:
   TinyModel() : folder_(fixture(GetParam().model)), path_(folder_), numbers_(folder_ / "golden.safetensors") {
     if (!GetParam().gguf) return;
-    path_ = twin_.path() / "model.gguf";
-    const auto source = checkpoint::CheckpointSource::open(folder_).value();
-    checkpoint::ConvertOptions options;
-    options.outtype = "f32";
-    models::set_gguf_form(source, models::read_config(source).value(), "tiny", options).value();
-    (void)checkpoint::convert_checkpoint(source, path_, options).value();
+    path_ = write_gguf(folder_, "f32", twin_);
   }
 
   [[nodiscard]] StepOptions first_step() const {
@@ -320,19 +328,8 @@ TEST_P(QuantisedExperts, StayAsStored) {
   const auto folder = fixture("qwen3-moe-tied");
   const Numbers numbers(folder / "golden.safetensors");
   const Scratch scratch;
-  const auto write = [&](const fs::path& from, const char* outtype) {
-    const auto source = checkpoint::CheckpointSource::open(from).value();
-    checkpoint::ConvertOptions options;
-    options.outtype = outtype;
-    if (source.gguf() == nullptr) {
-      models::set_gguf_form(source, models::read_config(source).value(), "tiny", options).value();
-    }
-    const auto path = scratch.path() / cat(outtype, ".gguf");
-    (void)checkpoint::convert_checkpoint(source, path, options).value();
-    return path;
-  };
-  const auto quantised = write(folder, GetParam());
-  const auto expanded = write(quantised, "f32");
+  const auto quantised = write_gguf(folder, GetParam(), scratch);
+  const auto expanded = write_gguf(quantised, "f32", scratch);
   const auto run = [&](const fs::path& path, bool stays) {
     auto model = load(path);
     for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
@@ -413,19 +410,8 @@ TEST(TiledHeads, AreComputedAsStored) {
   const auto folder = fixture("qwen3.5-untied");
   const Numbers numbers(folder / "golden.safetensors");
   const Scratch scratch;
-  const auto write = [&](const fs::path& from, const char* outtype) {
-    const auto source = checkpoint::CheckpointSource::open(from).value();
-    checkpoint::ConvertOptions options;
-    options.outtype = outtype;
-    if (source.gguf() == nullptr) {
-      models::set_gguf_form(source, models::read_config(source).value(), "tiny", options).value();
-    }
-    const auto path = scratch.path() / cat(outtype, ".gguf");
-    (void)checkpoint::convert_checkpoint(source, path, options).value();
-    return path;
-  };
-  const auto quantised = write(folder, "q8_0");
-  const auto expanded = write(quantised, "f32");
+  const auto quantised = write_gguf(folder, "q8_0", scratch);
+  const auto expanded = write_gguf(quantised, "f32", scratch);
   const auto tokens = numbers.ints("tokens");
   const auto run = [&](const fs::path& path, bool stays) {
     auto model = load(path);
