@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "nn/linear.h"
+#include "nn/recurrent_state.h"
 #include "nn/rope.h"
 #include "ops/act.h"
 #include "ops/act_mul.h"
@@ -17,22 +18,13 @@
 namespace tern::nn {
 namespace {
 
-constexpr const char* kConvState = "conv_state";
-constexpr const char* kRecurrentState = "recurrent_state";
 constexpr double kUnitEps = 1e-6;  // within the root of the L2 norm of queries and keys
 
-std::vector<std::int64_t> conv_shape(const GatedDeltaNetConfig& config) {
-  return {config.kernel - 1, config.channels()};
+StateSpec conv_state(const GatedDeltaNetConfig& config) {
+  return {"conv_state", {config.kernel - 1, config.channels()}};
 }
-std::vector<std::int64_t> recurrent_shape(const GatedDeltaNetConfig& config) {
-  return {config.heads, config.key_dim, config.value_dim};
-}
-
-ops::RecurrentState state_of(Context& context, const std::string& module, const TokenInputs& inputs,
-                             const std::string& name, const std::vector<std::int64_t>& shape) {
-  if (!inputs.paged()) return {};
-  return {inputs.kv_lens, inputs.seats,
-          context.state(state_name(inputs.cache_scope, module, name), state_desc(inputs.num_seats, shape))};
+StateSpec delta_state(const GatedDeltaNetConfig& config) {
+  return {"recurrent_state", {config.heads, config.key_dim, config.value_dim}};
 }
 
 Value activation(Context& context, Value x, tern_act kind, tern_dtype out) {
@@ -60,7 +52,7 @@ Value convolved(Context& context, const std::string& module, const GatedDeltaNet
                 const TokenInputs& inputs, Value qkv) {
   ops::CausalConv1dOptions options;
   options.max_seqlen = static_cast<std::int32_t>(inputs.max_seqlen);
-  options.before = state_of(context, module, inputs, kConvState, conv_shape(config));
+  options.before = recurrent_state(context, module, inputs, conv_state(config));
   options.out = context.options().activations;
   options.needs = context.options().needs;
   const Value w = context.weight(module + ".conv1d.weight");
@@ -117,7 +109,7 @@ Value gated_delta_net(Context& context, const std::string& module, const GatedDe
   ops::GatedDeltaRuleOptions options;
   options.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.key_dim)));
   options.max_seqlen = static_cast<std::int32_t>(inputs.max_seqlen);
-  options.before = state_of(context, module, inputs, kRecurrentState, recurrent_shape(config));
+  options.before = recurrent_state(context, module, inputs, delta_state(config));
   options.out = build.activations;
   options.needs = build.needs;
   const Value out = ops::gated_delta_rule(graph, rule, options).out;
@@ -133,7 +125,7 @@ CacheSpec delta_net_cache(const std::string& module, const GatedDeltaNetConfig& 
   CacheSpec spec;
   spec.kind = CacheKind::state;
   spec.module = module;
-  spec.states = {{kConvState, conv_shape(config)}, {kRecurrentState, recurrent_shape(config)}};
+  spec.states = {conv_state(config), delta_state(config)};
   return spec;
 }
 

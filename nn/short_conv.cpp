@@ -1,6 +1,7 @@
 #include "nn/short_conv.h"
 
 #include "nn/linear.h"
+#include "nn/recurrent_state.h"
 #include "ops/build.h"
 #include "ops/causal_conv1d.h"
 #include "ops/mul.h"
@@ -8,7 +9,7 @@
 namespace tern::nn {
 namespace {
 
-constexpr const char* kState = "conv_state";
+StateSpec conv_state(std::int64_t kernel, std::int64_t hidden) { return {"conv_state", {kernel - 1, hidden}}; }
 
 Value product_of(Context& context, Value x, Value y) {
   ops::MulOptions options;
@@ -30,12 +31,7 @@ Value short_conv(Context& context, const std::string& module, std::int64_t kerne
   options.out = context.options().activations;
   options.needs = context.options().needs;
   if (context.has(module + ".conv.bias")) options.bias = context.weight(module + ".conv.bias");
-  if (inputs.paged()) {
-    const CacheSpec cache = short_conv_cache(module, kernel, hidden);
-    options.before = {inputs.kv_lens, inputs.seats,
-                      context.state(state_name(inputs.cache_scope, module, kState),
-                                    state_desc(inputs.num_seats, cache.states.front().shape))};
-  }
+  options.before = recurrent_state(context, module, inputs, conv_state(kernel, hidden));
   const Value y =
       ops::causal_conv1d(graph, gated, context.weight(module + ".conv.weight"), inputs.cu_seqlens, options).y;
   return linear(context, module + ".out_proj", product_of(context, ops::columns(graph, all, hidden, hidden), y));
@@ -45,7 +41,7 @@ CacheSpec short_conv_cache(const std::string& module, std::int64_t kernel, std::
   CacheSpec spec;
   spec.kind = CacheKind::state;
   spec.module = module;
-  spec.states = {{kState, {kernel - 1, hidden}}};
+  spec.states = {conv_state(kernel, hidden)};
   return spec;
 }
 
