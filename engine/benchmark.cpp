@@ -40,6 +40,7 @@ EngineOptions engine_options(const session::Session& session, const BenchmarkOpt
   engine.max_model_len = options.prompt_length + options.new_tokens;
   engine.max_num_batched_tokens = std::max<std::int64_t>(512, options.batch);
   engine.numerics = session.numerics;
+  engine.numerics.x15 = true;
   return engine;
 }
 

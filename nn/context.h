@@ -26,6 +26,9 @@ struct Numerics {
   tern_compute compute = TERN_COMPUTE_F32;  // what products round their inputs to
   tern_dtype activations = TERN_F32;        // storage of intermediates
   std::uint32_t needs = 0;                  // TERN_NEED_*: of every op
+  // Few rows by quantised weights multiply as TERN_COMPUTE_X15 where the device is best so. A row's bits then depend on
+  // how many there are.
+  bool x15 = false;
 };
 
 struct BuildOptions : Numerics {

@@ -1,5 +1,7 @@
 #include "nn/linear.h"
 
+#include "accel/kernel.h"
+#include "ops/build.h"
 #include "ops/dropout.h"
 #include "ops/matmul.h"
 #include "ops/matmul_q.h"
@@ -44,13 +46,26 @@ Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) 
   return ops::matmul(graph, low, context.weight(adapter.lora_b), up);
 }
 
+// Whether the device is best with so few rows of x, and has loops for such a weight.
+bool takes_x15(Context& context, Value x, Value w) {
+  const TensorDesc& rows = context.graph().desc(x);
+  const TensorDesc& weight = context.graph().desc(w);
+  if (!context.options().x15 || rows.shape[0] > context.device().info().x15_rows) return false;
+  accel::OpDesc desc;
+  desc.op = TERN_OP_MATMUL_Q;
+  desc.args = {make_desc(rows.dtype, {rows.shape[0], rows.shape[1]}), weight, absent_desc(),
+               make_desc(TERN_F32, {rows.shape[0], weight.shape[0]})};
+  desc.attrs = ops::pack_attrs(tern_matmul_q_attrs{1, TERN_COMPUTE_X15});
+  return accel::supports(context.device(), desc).native;
+}
+
 }  // namespace
 
 Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, tern_compute compute) {
   const BuildOptions& build = context.options();
   if (is_quantised(context.graph().desc(w))) {
     ops::MatmulQOptions options;
-    options.compute = compute;
+    options.compute = takes_x15(context, x, w) ? TERN_COMPUTE_X15 : compute;
     options.out = out;
     options.bias = bias;
     options.needs = build.needs;

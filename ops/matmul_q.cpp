@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "base/dtype.h"
 #include "ops/build.h"
 #include "ops/check.h"
 #include "ops/dequantize.h"
@@ -13,12 +14,19 @@
 namespace tern::ops {
 namespace {
 
+constexpr std::int64_t kX15Block = 32;
+
 std::string check(Args args, AttrBytes bytes) {
   const auto attrs = unpack_attrs<tern_matmul_q_attrs>(bytes);
-  if (std::string problem =
-          first_problem(require_flag("transpose_w", attrs.transpose_w), require_compute(attrs.compute));
+  const bool is_x15 = attrs.compute == TERN_COMPUTE_X15;
+  if (std::string problem = first_problem(require_flag("transpose_w", attrs.transpose_w),
+                                          is_x15 ? std::string() : require_compute(attrs.compute));
       !problem.empty()) {
     return problem;
+  }
+  const std::int64_t block = packing_block(args[TERN_MATMUL_Q_W].scheme.packing).elements;
+  if (is_x15 && (attrs.transpose_w == 0 || block == 0 || block % kX15Block != 0)) {
+    return "compute: x15 is for the forward product by a weight in blocks of 32 elements or a multiple";
   }
   const TensorDesc& x = args[TERN_MATMUL_Q_X];
   const TensorDesc& w = args[TERN_MATMUL_Q_W];
@@ -41,12 +49,13 @@ std::vector<Value> backward(BackwardCall& call) {
   if (grads.wanted(TERN_MATMUL_Q_W)) throw std::logic_error("matmul_q: a quantised weight has no gradient");
   const Value dy = grads.of_output(TERN_MATMUL_Q_Y);
   if (grads.wanted(TERN_MATMUL_Q_X)) {
-    grads.give(TERN_MATMUL_Q_X, matmul_q(grads.emitter(), dy, grads.input(TERN_MATMUL_Q_W),
-                                         {.transpose_w = attrs.transpose_w == 0,
-                                          .compute = attrs.compute,
-                                          .out = grads.desc(TERN_MATMUL_Q_X).dtype,
-                                          .into = grads.absorb(TERN_MATMUL_Q_X),
-                                          .needs = grads.needs()}));
+    grads.give(TERN_MATMUL_Q_X,
+               matmul_q(grads.emitter(), dy, grads.input(TERN_MATMUL_Q_W),
+                        {.transpose_w = attrs.transpose_w == 0,
+                         .compute = attrs.compute == TERN_COMPUTE_X15 ? TERN_COMPUTE_F32 : attrs.compute,
+                         .out = grads.desc(TERN_MATMUL_Q_X).dtype,
+                         .into = grads.absorb(TERN_MATMUL_Q_X),
+                         .needs = grads.needs()}));
   }
   if (grads.wanted(TERN_MATMUL_Q_BIAS)) {
     grads.give(
@@ -59,7 +68,7 @@ std::vector<Value> backward(BackwardCall& call) {
 std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
   const auto attrs = unpack_attrs<tern_matmul_q_attrs>(call.attrs);
   Value w = arg(call, TERN_MATMUL_Q_W);
-  if (emitter.desc(w).layout != 0) return {};
+  if (emitter.desc(w).layout != 0 || attrs.compute == TERN_COMPUTE_X15) return {};
   if (is_quantised(emitter.desc(w))) w = dequantize(emitter, w, attrs.compute, call.needs);
   return {{},
           {},

@@ -1,6 +1,7 @@
 #include "backends/cpu/attention_forward.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -15,6 +16,7 @@ constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
 constexpr std::int64_t kSlots = 256;  // sums of single blocks of keys
+constexpr std::int64_t kDirectRows = 16;
 
 // Per-row arrays of a tile.
 struct Stats {
@@ -22,7 +24,16 @@ struct Stats {
   Stats(float* at, std::int64_t rows) : max(at), sum(at + rows), block_max(at + 2 * rows), block_sum(at + 3 * rows) {}
 };
 
-void gather_queries(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width, float* mine) {
+// So few rows that packing keys and values for them takes longer than multiplying them where they lie.
+bool is_direct(const Forward& f, const QueryTile& tile) {
+  const auto sequence = static_cast<std::size_t>(tile.sequence);
+  return !f.row_invariant && tile.count <= kDirectRows && f.geometry.head_dim % kDirectDim == 0 &&
+         f.geometry.value_dim % kDirectDim == 0 && f.keys[sequence].stride_element == 1 &&
+         f.values[sequence].stride_element == 1;
+}
+
+// The tile's rows as floats, [count, head_dim].
+float* read_queries(const Forward& f, const Sequence& s, const QueryTile& tile, float* mine) {
   float* rows = mine + f.space.gathered;
   const std::int64_t d = f.geometry.head_dim;
   for (std::int64_t r = 0; r < tile.count; ++r) {
@@ -30,6 +41,12 @@ void gather_queries(const Forward& f, const Sequence& s, const QueryTile& tile, 
     read_row(*f.format.kernels, f.queries, s.q0 + row / f.geometry.group,
              tile.kv_head * f.geometry.group + row % f.geometry.group, d, rows + r * d);
   }
+  return rows;
+}
+
+void pack_queries(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width, float* mine) {
+  const float* rows = read_queries(f, s, tile, mine);
+  const std::int64_t d = f.geometry.head_dim;
   GemmOperand operand;
   operand.data = rows;
   operand.stride_outer = d;
@@ -85,6 +102,55 @@ struct KeyBlock {
   std::int64_t k0, begin, end;
 };
 
+// scores of the block's keys become weights; block_max and block_sum of stats.
+void weights_of_block(const Forward& f, const Sequence& s, const QueryTile& tile, const KeyBlock& block,
+                      const Stats& stats, float* scores) {
+  const Geometry& g = f.geometry;
+  const std::int64_t columns = block.end - block.k0;
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const Geometry::Range seen = g.visible(s, (tile.first + r) / g.group);
+    const std::int64_t lo = std::clamp<std::int64_t>(seen.lo - block.k0, 0, columns);
+    const std::int64_t hi = std::clamp<std::int64_t>(seen.hi - block.k0, 0, columns);
+    float* row = scores + r * kKeyBlock;
+    if (g.mask.present()) hide_keys(f, s.q0 + (tile.first + r) / g.group, block.k0, lo, hi, row);
+    f.rows.softmax(row, columns, lo, hi, g.mask.present() ? Logits{1.0F, 0.0F} : g.logits, stats.block_max + r,
+                   stats.block_sum + r);
+  }
+}
+
+using RowList = std::array<const std::byte*, kKeyBlock>;
+
+StoredRows stored_rows(const HeadRows& from, std::int64_t head, std::int64_t first, std::int64_t n, std::int64_t dim,
+                       RowList& list) {
+  const std::int64_t bytes = dtype_size(from.dtype);
+  const std::int64_t run = from.table == nullptr ? n : from.block_size;  // rows whose places are a stride apart
+  for (std::int64_t j = 0; j < n;) {
+    const std::int64_t end = from.table == nullptr ? n : std::min(n, j + run - (first + j) % run);
+    const std::byte* at = from.at(first + j, head);
+    for (; j < end; ++j, at += from.stride_row * bytes) list[static_cast<std::size_t>(j)] = at;
+  }
+  return {from.dtype, list.data(), n, dim};
+}
+
+// Few rows by one block where it lies. False where something in it is not finite: panels keep that from rows that do
+// not see it.
+bool run_block_directly(const Forward& f, const Sequence& s, const QueryTile& tile, const KeyBlock& block,
+                        const Stats& stats, float* mine) {
+  const Geometry& g = f.geometry;
+  const auto sequence = static_cast<std::size_t>(tile.sequence);
+  const std::int64_t n = block.end - block.begin;
+  float* scores = mine + f.space.scores;
+  float* seen_scores = scores + (block.begin - block.k0);
+  RowList list;
+  f.rows.scores(stored_rows(f.keys[sequence], tile.kv_head, block.begin, n, g.head_dim, list), mine + f.space.gathered,
+                tile.count, seen_scores, kKeyBlock);
+  weights_of_block(f, s, tile, block, stats, scores);
+  float* out = mine + f.space.block_out;
+  f.rows.weigh(stored_rows(f.values[sequence], tile.kv_head, block.begin, n, g.value_dim, list), seen_scores, kKeyBlock,
+               tile.count, out, f.space.value_ld);
+  return f.rows.finite(out, tile.count * f.space.value_ld);
+}
+
 // All rows of the tile by one block: block_out, and block_max and block_sum of stats.
 void run_block(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width, const KeyBlock& block,
                const Stats& stats, float* mine) {
@@ -100,16 +166,7 @@ void run_block(const Forward& f, const Sequence& s, const QueryTile& tile, std::
   float* seen_scores = scores + (block.begin - block.k0);
   multiply_panels(f.format, g.head_dim, words(f.space.q), width, words(f.space.k), seen_scores, kKeyBlock, tile.count,
                   n, false);
-  const std::int64_t columns = block.end - block.k0;
-  for (std::int64_t r = 0; r < tile.count; ++r) {
-    const Geometry::Range seen = g.visible(s, (tile.first + r) / g.group);
-    const std::int64_t lo = std::clamp<std::int64_t>(seen.lo - block.k0, 0, columns);
-    const std::int64_t hi = std::clamp<std::int64_t>(seen.hi - block.k0, 0, columns);
-    float* row = scores + r * kKeyBlock;
-    if (g.mask.present()) hide_keys(f, s.q0 + (tile.first + r) / g.group, block.k0, lo, hi, row);
-    f.rows.softmax(row, columns, lo, hi, g.mask.present() ? Logits{1.0F, 0.0F} : g.logits, stats.block_max + r,
-                   stats.block_sum + r);
-  }
+  weights_of_block(f, s, tile, block, stats, scores);
   GemmOperand p;
   p.data = seen_scores;
   p.stride_outer = kKeyBlock;
@@ -179,19 +236,28 @@ void run_piece(const Forward& f, const Piece& piece, int thread) {
   std::fill_n(block_out, tile.count * f.space.value_ld, 0.0F);  // the padding of its rows too
   const auto [lo, hi] = tile_keys(f, tile);
   const std::int64_t width = std::min<std::int64_t>(tile.count, f.format.kernels->mr);
-  if (lo < hi) gather_queries(f, s, tile, width, mine);
+  const bool direct = is_direct(f, tile);
+  if (lo < hi && direct) (void)read_queries(f, s, tile, mine);
+  if (lo < hi && !direct) pack_queries(f, s, tile, width, mine);
+  const auto run_one = [&](const KeyBlock& block) {
+    if (!direct) return run_block(f, s, tile, width, block, stats, mine);
+    if (run_block_directly(f, s, tile, block, stats, mine)) return;
+    pack_queries(f, s, tile, width, mine);
+    run_block(f, s, tile, width, block, stats, mine);
+    (void)read_queries(f, s, tile, mine);  // the panels' rows lay over them
+  };
   const auto block_at = [lo = lo, hi = hi](std::int64_t k0) {
     return KeyBlock{k0, std::max(k0, lo / 2 * 2), std::min(k0 + kKeyBlock, hi)};
   };
   if (piece.slot != nullptr) {
-    run_block(f, s, tile, width, block_at(piece.k0), stats, mine);
+    run_one(block_at(piece.k0));
     std::copy_n(stats.block_max, tile.count, piece.slot);
     std::copy_n(stats.block_sum, tile.count, piece.slot + tile.count);
     std::copy_n(block_out, tile.count * f.space.value_ld, piece.slot + 2 * tile.count);
     return;
   }
   for (std::int64_t k0 = lo / kKeyBlock * kKeyBlock; k0 < hi; k0 += kKeyBlock) {
-    run_block(f, s, tile, width, block_at(k0), stats, mine);
+    run_one(block_at(k0));
     f.rows.merge(tile.count, f.geometry.value_dim, f.space.value_ld, stats.block_max, stats.block_sum, block_out,
                  stats.max, stats.sum, out);
   }

@@ -28,6 +28,7 @@ struct Forward {
   const TensorView& out;
   const TensorView& lse;
   float* workspace;
+  bool row_invariant;  // asked for: every row takes the panels' order of sums
 };
 
 // The numbers of those arguments that do not stand in the same place in both ops: q, k and v do.
@@ -61,7 +62,8 @@ template <typename Attrs>
           args[places.sinks],
           args[places.out],
           args[places.lse],
-          reinterpret_cast<float*>(args.workspace)};
+          reinterpret_cast<float*>(args.workspace),
+          (args.needs & TERN_NEED_ROW_INVARIANT) != 0};
 }
 
 // Rows that no sequence of `cu_q` holds become empty ones.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/attention_direct_inl.h"
 #include "backends/cpu/attention_kernels.h"
 #include "backends/cpu/vec_math.h"
 
@@ -205,8 +206,8 @@ void logits_gradient_any(float* z, std::int64_t n, float softcap, float max, flo
 
 template <typename V>
 constexpr RowKernels make_row_kernels() {
-  return {&softmax_any<V>, &merge_any<V>,      &softmax_backward_any<V>, &dot_any<V>, &scale_any<V>, &finite_any<V>,
-          &softcap_any<V>, &logits_row_any<V>, &logits_gradient_any<V>};
+  return {&scores_any<V>, &weigh_any<V>,  &softmax_any<V>, &merge_any<V>,      &softmax_backward_any<V>, &dot_any<V>,
+          &scale_any<V>,  &finite_any<V>, &softcap_any<V>, &logits_row_any<V>, &logits_gradient_any<V>};
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 // inline function of the C++ library takes instructions that the machine may lack.
 #pragma once
 
+#define TERN_INLINE static inline __attribute__((always_inline))  // of a struct's functions
+
 #define TERN_PRAGMA(words) _Pragma(#words)
 #if defined(__clang__)
 #define TERN_TARGET_BEGIN(features) \

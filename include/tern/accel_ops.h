@@ -187,7 +187,7 @@ enum {
 };
 typedef struct tern_matmul_q_attrs {
   int32_t transpose_w; /* 1: y = x w^T (forward); 0: y = x w (gradient of the input) */
-  int32_t compute; /* tern_compute that x and the expanded w are rounded to before the product: f32, bf16 or f16 */
+  int32_t compute; /* tern_compute that x and the expanded w are rounded to before the product: f32, bf16, f16 or x15 */
 } tern_matmul_q_attrs;
 
 /* dequantize: y = w expanded

@@ -70,7 +70,9 @@ enum {
   TERN_COMPUTE_F32 = 0, /* fp32 means fp32: no TF32 */
   TERN_COMPUTE_F16 = 1,
   TERN_COMPUTE_BF16 = 2,
-  TERN_COMPUTE_X15 = 3, /* reserved: activations as 15 bits in two int8, blocks of 32, exact integer dot products */
+  /* Activations as whole numbers of 15 bits beside a scale for each block of 32, by quantised weights as they are
+   * stored: dot products of a block are exact in int32. Only matmul_q takes it, where a device says (x15_rows). */
+  TERN_COMPUTE_X15 = 3,
   TERN_COMPUTE_INT8 = 4, /* reserved */
   TERN_COMPUTE_F8 = 5,   /* reserved */
   TERN_COMPUTE_F4 = 6,   /* reserved */
@@ -194,6 +196,8 @@ typedef struct tern_device_info {
   uint32_t described;          /* 1: a description alone, with no device behind it (device_describe) */
   uint64_t context_bytes;      /* device memory that opening the device takes, about; 0: none */
   uint64_t comm_bytes;         /* device memory that a communicator takes, about */
+  int32_t x15_rows; /* since 1.1: products of at most so many rows by quantised weights are best as TERN_COMPUTE_X15; 0:
+                       the device has none */
 } tern_device_info;
 
 /* A setting of one device for the life of its handle; the table lists the keys. */

@@ -1,6 +1,65 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "ops/ref/product.h"
 
 namespace tern::ops::ref {
+namespace {
+
+constexpr std::int64_t kBlock = 32;
+constexpr double kLargest = 16256.0;
+constexpr double kSmallest = 0x1p-100;
+constexpr double kNearTie = 1.0 / 128.0;  // what fp32 may be off by in x 16256 / most, and more
+
+// A row of x as x15 takes it, and how far each element may be off where its q is near a tie.
+struct X15Row {
+  std::vector<double> values, doubts;
+};
+
+X15Row rounded_to_x15(const double* x, std::int64_t k) {
+  X15Row row{std::vector<double>(static_cast<std::size_t>(k)), std::vector<double>(static_cast<std::size_t>(k))};
+  for (std::int64_t begin = 0; begin < k; begin += kBlock) {
+    double most = 0.0;
+    bool finite = true;
+    for (std::int64_t l = begin; l < begin + kBlock; ++l) {
+      finite = finite && std::isfinite(x[l]);
+      most = std::max(most, std::fabs(x[l]));
+    }
+    const double step = most / kLargest;
+    for (std::int64_t l = begin; l < begin + kBlock; ++l) {
+      const auto at = static_cast<std::size_t>(l);
+      if (!finite) {
+        row.values[at] = std::numeric_limits<double>::quiet_NaN();
+      } else if (most >= kSmallest) {
+        const double exact = x[l] / step;
+        row.values[at] = step * std::nearbyint(exact);
+        if (std::fabs(exact - std::floor(exact) - 0.5) < kNearTie) row.doubts[at] = step;
+      }
+    }
+  }
+  return row;
+}
+
+void multiply_x15(const Tensor& x, const Tensor& w, const Tensor& bias, Output& y) {
+  const std::int64_t m = x.size(0), k = x.size(1), n = w.size(0);
+  for (std::int64_t i = 0; i < m; ++i) {
+    const X15Row row = rounded_to_x15(x.real.data() + i * k, k);
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = bias.present() ? bias.real[static_cast<std::size_t>(j)] : 0.0;
+      Error error{.roundings = std::fabs(sum), .terms = k + 1};
+      for (std::int64_t l = 0; l < k; ++l) {
+        const auto at = static_cast<std::size_t>(l), of = static_cast<std::size_t>(j * k + l);
+        sum += row.values[at] * w.real[of];
+        error.roundings += std::fabs(row.values[at]) * w.parts[of];
+        error.narrowed += row.doubts[at] * std::fabs(w.real[of]);
+      }
+      y.add(i * n + j, sum, error);
+    }
+  }
+}
+
+}  // namespace
 
 void matmul_q(Call& call) {
   const auto attrs = attrs_of<tern_matmul_q_attrs>(call);
@@ -8,6 +67,7 @@ void matmul_q(Call& call) {
   const Tensor& w = input(call, TERN_MATMUL_Q_W);
   const Tensor& bias = input(call, TERN_MATMUL_Q_BIAS);
   Output y(call, TERN_MATMUL_Q_Y);
+  if (attrs.compute == TERN_COMPUTE_X15) return multiply_x15(x, w, bias, y);
   Product product;
   product.m = x.size(0);
   product.k = x.size(1);

@@ -15,4 +15,9 @@ namespace tern::ops::ref {
 // enough (plane_bytes). Throws std::invalid_argument for a packing that it does not know.
 void expand_packing(const TensorDesc& desc, std::span<const std::span<const std::byte>> planes, std::span<double> out);
 
+// What makes each of `values` (that expand_packing gave): |scale code| + |minimum|, which sums that keep both apart
+// round by. Only for packings of blocks.
+void expand_parts(const TensorDesc& desc, std::span<const std::span<const std::byte>> planes,
+                  std::span<const double> values, std::span<double> parts);
+
 }  // namespace tern::ops::ref

@@ -14,6 +14,7 @@ struct Tensor {
   TensorDesc desc = absent_desc();
   std::vector<double> real;           // floating dtypes
   std::vector<std::int64_t> integer;  // integer dtypes and bool
+  std::vector<double> parts;  // of a quantised weight: |scale code| + |minimum|, which add up to each element
   // Of outputs: how far a kernel that keeps the contract may be off in each element before it rounds to the dtype
   // (ops/tolerance.h). Empty: not at all; infinity: the contract leaves the element open.
   std::vector<double> slack;

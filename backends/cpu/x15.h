@@ -1,0 +1,48 @@
+// Few rows by a quantised weight as it is stored: products of the compute kind x15 (ops/matmul_q.h).
+//
+// A row of x is held as whole numbers q of 15 bits and a sign beside one scale a block of 32. A weight's codes are
+// whole numbers too, so a block's dot product is exact in int32; one fp32 FMA scales it, another adds the block's
+// minimum times the sum of x. Each output is one chain over the blocks, the same for any number of rows and threads.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/target.h"
+#include "tern/accel.h"
+
+namespace tern::cpu {
+
+inline constexpr std::int64_t kX15Block = 32;
+inline constexpr float kX15Largest = 16256.0F;    // 127 x 128: two int8 hold it, which other devices multiply
+inline constexpr float kX15Smallest = 0x1p-100F;  // a block whose numbers are all below it counts as 0
+
+// 32 elements of a row of x.
+struct alignas(32) X15Block {
+  std::int16_t q[kX15Block];  // x = scale q
+  float sums[8];              // scale times sums of q: the first four make those of q[0..15], the others of the rest
+};
+
+struct X15Rows {
+  const X15Block* blocks;  // [rows][groups]
+  const float* scales;     // [rows][groups]; NaN where the block held no finite numbers
+  std::int64_t groups;     // of 32 along k
+  int rows;                // any
+};
+
+struct X15Kernels {
+  // A row of x, 32 `groups` floats.
+  void (*quantise)(const float* x, std::int64_t groups, X15Block* blocks, float* scales);
+  // y[r ld + c] = row r of x times row c of the weight, for c < columns; a row of the weight is row_bytes long.
+  void (*multiply)(tern_packing packing, const std::uint8_t* w, std::int64_t row_bytes, std::int64_t columns,
+                   const X15Rows& x, float* y, std::int64_t ld);
+};
+
+// Whether `multiply` knows the packing.
+[[nodiscard]] bool x15_reads(tern_packing packing);
+[[nodiscard]] const X15Kernels& x15_kernels(Target target);
+
+// One table per file; null where the compiler's machine has no such target.
+[[nodiscard]] const X15Kernels* x15_kernels_avx2();
+[[nodiscard]] const X15Kernels* x15_kernels_avx512_vnni();
+
+}  // namespace tern::cpu

@@ -1,0 +1,98 @@
+// Whole numbers of 16 bits in 256-bit registers: included inside a target region (target_region.h).
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace tern::cpu {
+namespace {
+
+// Dot: how pairs of products are added to sums.
+template <typename Dot>
+struct Whole256 {
+  using W = __m256i;  // 16 of int16
+  using I = __m256i;  // 8 of int32
+  using F = __m256;
+  static constexpr int kMostRows = 8;
+
+  TERN_INLINE F zero() { return _mm256_setzero_ps(); }
+  TERN_INLINE I none() { return _mm256_setzero_si256(); }
+  TERN_INLINE W bytes(const std::uint8_t* p) { return _mm256_cvtepu8_epi16(sixteen(p)); }
+  TERN_INLINE W signed_bytes(const std::uint8_t* p) { return _mm256_cvtepi8_epi16(sixteen(p)); }
+  TERN_INLINE W both(W a, int mask) { return _mm256_and_si256(a, _mm256_set1_epi16(static_cast<short>(mask))); }
+  TERN_INLINE W either(W a, W b) { return _mm256_or_si256(a, b); }
+  TERN_INLINE W right(W a, int bits) { return _mm256_srli_epi16(a, bits); }
+  TERN_INLINE W left(W a, int bits) { return _mm256_slli_epi16(a, bits); }
+  TERN_INLINE W minus(W a, int b) { return _mm256_sub_epi16(a, _mm256_set1_epi16(static_cast<short>(b))); }
+  // `value` where bit i of `bits` is set
+  TERN_INLINE W where(std::uint16_t bits, int value) {
+    const W each = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384,
+                                     static_cast<short>(0x8000));
+    const W is_set = _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16(static_cast<short>(bits)), each), each);
+    return both(is_set, value);
+  }
+  // table[low (or high) nibble of byte i], of 16 int8
+  TERN_INLINE W look_up(const std::int8_t* table, const std::uint8_t* p, bool high) {
+    __m128i at = sixteen(p);
+    if (high) at = _mm_srli_epi16(at, 4);
+    at = _mm_and_si128(at, _mm_set1_epi8(15));
+    return _mm256_cvtepi8_epi16(_mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)), at));
+  }
+  TERN_INLINE I dot(I sum, W w, const std::int16_t* x) {
+    return Dot::add(sum, w, _mm256_load_si256(reinterpret_cast<const __m256i*>(x)));
+  }
+  TERN_INLINE F scaled(F acc, I sum, float scale) {
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(scale), acc);
+  }
+  TERN_INLINE F shifted(F acc, const float* sums, float first, float second) {
+    const F by = _mm256_insertf128_ps(_mm256_set1_ps(first), _mm_set1_ps(second), 1);
+    return _mm256_fmadd_ps(by, _mm256_load_ps(sums), acc);
+  }
+  TERN_INLINE F shifted(F acc, const float* sums, float by) {
+    return _mm256_fmadd_ps(_mm256_set1_ps(by), _mm256_load_ps(sums), acc);
+  }
+  TERN_INLINE float total(F a) {
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  TERN_INLINE float half(const std::uint8_t* p) {
+    std::uint16_t bits;
+    std::memcpy(&bits, p, 2);
+    return _cvtsh_ss(bits);
+  }
+
+  // The bits of the largest |x| of 32.
+  TERN_INLINE std::uint32_t largest_bits(const float* x) {
+    const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+    __m256i most = _mm256_setzero_si256();
+    for (int i = 0; i < 32; i += 8) {
+      const __m256i bits = _mm256_castps_si256(_mm256_loadu_ps(x + i));
+      most = _mm256_max_epu32(most, _mm256_and_si256(bits, magnitude));
+    }
+    __m128i four = _mm_max_epu32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4e));
+    return static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1))));
+  }
+  // q = x factor, rounded to even; sums as X15Block has them, times scale.
+  TERN_INLINE void round(const float* x, float factor, float scale, std::int16_t* q, float* sums) {
+    const __m256 by = _mm256_set1_ps(factor);
+    for (int half = 0; half < 2; ++half) {
+      const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 16 * half), by));
+      const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 16 * half + 8), by));
+      const __m256i narrow = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(q + 16 * half), narrow);
+      const __m256i both = _mm256_add_epi32(a, b);
+      const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+      _mm_store_ps(sums + 4 * half, _mm_mul_ps(_mm_cvtepi32_ps(four), _mm_set1_ps(scale)));
+    }
+  }
+
+ private:
+  TERN_INLINE __m128i sixteen(const std::uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+};
+
+}  // namespace
+}  // namespace tern::cpu

@@ -1,0 +1,81 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/strings.h"
+#include "tests/unit/backend_cpu/op_harness.h"
+
+namespace tern::test {
+namespace {
+
+constexpr tern_packing kBlockPackings[] = {TERN_PACK_GGUF_Q4_0, TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q5_0,
+                                           TERN_PACK_GGUF_Q5_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_GGUF_Q4_K,
+                                           TERN_PACK_GGUF_Q6_K};
+
+OpCase x15_case(tern_packing packing, std::int64_t m, tern_dtype x = TERN_F32, tern_dtype y = TERN_F32) {
+  const std::int64_t out = 77, in = 768;
+  OpCase c(TERN_OP_MATMUL_Q);
+  c.set_attrs(tern_matmul_q_attrs{1, TERN_COMPUTE_X15});
+  c.random(TERN_MATMUL_Q_X, make_desc(x, {m, in}), 1);
+  c.random(TERN_MATMUL_Q_W, make_quantised_desc(TERN_F32, gguf_scheme(packing), out, in), 2);
+  c.random(TERN_MATMUL_Q_BIAS, make_desc(TERN_F32, {out}), 3);
+  c.output(TERN_MATMUL_Q_Y, make_desc(y, {m, out}));
+  return c;
+}
+
+float* floats_of(OpCase& c, int arg) {
+  return reinterpret_cast<float*>(c.args[static_cast<std::size_t>(arg)].bytes.data());
+}
+
+TEST(X15, EveryPackingByEveryNumberOfRows) {
+  for (const tern_packing packing : kBlockPackings) {
+    for (const std::int64_t m : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33}) {
+      check_everywhere(x15_case(packing, m), cat(packing_name(packing), ", ", m, " rows"));
+    }
+    check_everywhere(x15_case(packing, 3, TERN_BF16, TERN_F16), cat(packing_name(packing), " from bf16 to f16"));
+  }
+}
+
+TEST(X15, ARowHasTheBitsThatItHasAlone) {
+  for (const tern_packing packing : kBlockPackings) {
+    OpCase all = x15_case(packing, 19);
+    for (const std::string& target : targets()) {
+      all.num_threads = 2;
+      const Outcome together = run_on(target, all);
+      const auto& got = together.bytes[TERN_MATMUL_Q_Y];
+      for (const std::int64_t row : {0, 3, 8, 18}) {
+        OpCase one = x15_case(packing, 1);
+        one.num_threads = 1;
+        std::memcpy(floats_of(one, TERN_MATMUL_Q_X), floats_of(all, TERN_MATMUL_Q_X) + row * 768, 768 * 4);
+        const Outcome alone = run_on(target, one);
+        EXPECT_EQ(std::memcmp(alone.bytes[TERN_MATMUL_Q_Y].data(), got.data() + row * 77 * 4, 77 * 4), 0)
+            << packing_name(packing) << " on " << target << ", row " << row;
+      }
+    }
+  }
+}
+
+TEST(X15, BlocksOfNothingAndOfWhatIsNotFinite) {
+  for (const float odd : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    OpCase c = x15_case(TERN_PACK_GGUF_Q4_K, 3);
+    float* x = floats_of(c, TERN_MATMUL_Q_X);
+    std::fill_n(x, 64, 0.0F);
+    std::fill_n(x + 64, 32, 0x1p-101F);  // counts as 0
+    std::fill_n(x + 96, 32, -0x1p-99F);
+    x[768 + 5] = odd;
+    check_everywhere(c, "zeros, and something not finite");
+    for (const std::string& target : targets()) {
+      const Outcome got = run_on(target, c);
+      const auto* y = reinterpret_cast<const float*>(got.bytes[TERN_MATMUL_Q_Y].data());
+      for (int i = 0; i < 3 * 77; ++i) EXPECT_EQ(std::isnan(y[i]), i / 77 == 1) << target << " " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tern::test
