@@ -37,8 +37,8 @@ inline void relax() {
 #endif
 }
 
-// About 20 us on current cores: longer than the gap between two kernels of a step, shorter than a scheduler's slice.
-constexpr int kSpins = 1000;
+// About 100 us on current cores: longer than the gap between two kernels of a step, shorter than a scheduler's slice.
+constexpr int kSpins = 4000;
 
 // Waits until `value` differs from `old`: spins, then sleeps.
 std::uint32_t wait_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) {

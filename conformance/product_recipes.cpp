@@ -95,12 +95,15 @@ constexpr std::array<std::array<std::int64_t, 3>, 11> kQuantised = {{{9, 48, 64}
 void make_matmul_q(CaseBuilder& b) {
   const Variant& v = b.variant();
   const auto [rows, to, width] = kQuantised[static_cast<std::size_t>(v.size)];
-  // options: forward with bias and its gradient for each packing, in fp32 and bf16
-  const bool forward = v.option % 2 == 0;
-  const auto packing = kPackings[static_cast<std::size_t>(v.option / 2) % kPackings.size()];
-  const bool low = v.option / 2 >= static_cast<int>(kPackings.size());
+  // options: forward with bias, in x15, and the gradient, for each packing; the first packing's in bf16
+  const int kind = v.option % 3;  // 0: forward; 1: x15; 2: the gradient
+  const auto packing = kPackings[static_cast<std::size_t>(v.option / 3) % kPackings.size()];
+  const bool low = v.option / 3 >= static_cast<int>(kPackings.size());
+  const bool in_blocks = packing_block(packing).elements > 0;
+  const bool x15 = kind == 1 && in_blocks && !low;
+  const bool forward = kind != 2;
   const std::int64_t from = whole_blocks(width, packing);
-  b.attrs(tern_matmul_q_attrs{forward ? 1 : 0, low ? TERN_BF16 : v.in});
+  b.attrs(tern_matmul_q_attrs{forward ? 1 : 0, x15 ? TERN_COMPUTE_X15 : low ? TERN_BF16 : v.in});
   b.count_for(rows);
   b.real(TERN_MATMUL_Q_X, v.in, {rows, forward ? from : to}, 0);
   b.quantised(TERN_MATMUL_Q_W, packing, to, from);
@@ -144,7 +147,7 @@ constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kSpecials | kRo
 
 constexpr Recipe kRecipes[] = {
     {TERN_OP_MATMUL, kProducts.size(), 8, kUsual | kAccumulates | kPacks | kReduces, make_matmul},
-    {TERN_OP_MATMUL_Q, kQuantised.size(), 20, kUsual | kAccumulates | kPacks | kReduces, make_matmul_q},
+    {TERN_OP_MATMUL_Q, kQuantised.size(), 3 * kPackings.size() + 3, kUsual | kAccumulates | kPacks | kReduces, make_matmul_q},
     {TERN_OP_DEQUANTIZE, kQuantised.size(), 9, kDtypes | kLayouts, make_dequantize},
     {TERN_OP_EMBEDDING, kQuantised.size(), 10, kDtypes | kLayouts | kDynamic | kMixed | kRows | kSpecials,
      make_embedding},
