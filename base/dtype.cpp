@@ -29,7 +29,7 @@ struct PackingInfo {
   BlockSize block;
 };
 
-constexpr std::array<PackingInfo, 14> kPackings = {{
+constexpr std::array<PackingInfo, 20> kPackings = {{
     {TERN_PACK_NONE, "none", {0, 0}},
     {TERN_PACK_GGUF_Q4_0, "q4_0", {32, 18}},
     {TERN_PACK_GGUF_Q4_1, "q4_1", {32, 20}},
@@ -38,6 +38,12 @@ constexpr std::array<PackingInfo, 14> kPackings = {{
     {TERN_PACK_GGUF_Q5_1, "q5_1", {32, 24}},
     {TERN_PACK_GGUF_Q4_K, "q4_k", {256, 144}},
     {TERN_PACK_GGUF_Q6_K, "q6_k", {256, 210}},
+    {TERN_PACK_GGUF_Q2_K, "q2_k", {256, 84}},
+    {TERN_PACK_GGUF_Q3_K, "q3_k", {256, 110}},
+    {TERN_PACK_GGUF_Q5_K, "q5_k", {256, 176}},
+    {TERN_PACK_GGUF_IQ4_NL, "iq4_nl", {32, 18}},
+    {TERN_PACK_GGUF_IQ4_XS, "iq4_xs", {256, 136}},
+    {TERN_PACK_GGUF_MXFP4, "gguf_mxfp4", {32, 17}},
     {TERN_PACK_ROW_INT8, "int8", {0, 0}},
     {TERN_PACK_AWQ_INT4, "awq_int4", {0, 0}},
     {TERN_PACK_GPTQ_INT4, "gptq_int4", {0, 0}},

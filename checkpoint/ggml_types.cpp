@@ -73,6 +73,12 @@ constexpr std::array kPacked = std::to_array<Packed>({
     {GgmlType::q8_0, TERN_PACK_GGUF_Q8_0},
     {GgmlType::q4_k, TERN_PACK_GGUF_Q4_K},
     {GgmlType::q6_k, TERN_PACK_GGUF_Q6_K},
+    {GgmlType::q2_k, TERN_PACK_GGUF_Q2_K},
+    {GgmlType::q3_k, TERN_PACK_GGUF_Q3_K},
+    {GgmlType::q5_k, TERN_PACK_GGUF_Q5_K},
+    {GgmlType::iq4_nl, TERN_PACK_GGUF_IQ4_NL},
+    {GgmlType::iq4_xs, TERN_PACK_GGUF_IQ4_XS},
+    {GgmlType::mxfp4, TERN_PACK_GGUF_MXFP4},
 });
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "base/half.h"
 #include "base/strings.h"
+#include "ops/ref/packing_blocks.h"
 
 namespace tern::conformance {
 namespace {
@@ -190,17 +191,15 @@ void CaseBuilder::quantised(int arg, tern_packing packing, std::int64_t rows, st
   Bytes& data = at(arg).planes[0];
   data.resize(static_cast<std::size_t>(plane_bytes(at(arg).desc).bytes[0]));
   for (std::byte& byte : data) byte = static_cast<std::byte>(random_.bits());
-  // The scales of a block are fp16: small normal numbers in place of random bits. Q6_K keeps its one at the end.
-  const BlockSize block = packing_block(packing);
-  auto put = [&](std::size_t place) {
-    const std::uint16_t bits = float_to_fp16(static_cast<float>(random_.term() / 16.0));
-    data[place] = static_cast<std::byte>(bits & 0xff);
-    data[place + 1] = static_cast<std::byte>(bits >> 8);
-  };
-  const bool two = packing == TERN_PACK_GGUF_Q4_1 || packing == TERN_PACK_GGUF_Q5_1 || packing == TERN_PACK_GGUF_Q4_K;
-  for (std::size_t at = 0; at < data.size(); at += static_cast<std::size_t>(block.bytes)) {
-    put(packing == TERN_PACK_GGUF_Q6_K ? at + 208 : at);
-    if (two) put(at + 2);
+  // The scales of a block are fp16: small normal numbers in place of random bits. MXFP4's is a power of two.
+  const auto block = static_cast<std::size_t>(packing_block(packing).bytes);
+  for (std::size_t from = 0; from < data.size(); from += block) {
+    for (const int half : ops::ref::block_halves(packing)) {
+      const std::uint16_t bits = float_to_fp16(static_cast<float>(random_.term() / 16.0));
+      data[from + static_cast<std::size_t>(half)] = static_cast<std::byte>(bits & 0xff);
+      data[from + static_cast<std::size_t>(half) + 1] = static_cast<std::byte>(bits >> 8);
+    }
+    if (packing == TERN_PACK_GGUF_MXFP4) data[from] = static_cast<std::byte>(124 + random_.below(6));
   }
 }
 

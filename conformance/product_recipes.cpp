@@ -69,9 +69,10 @@ void make_matmul(CaseBuilder& b) {
 }
 
 // Every packing that has an oracle.
-constexpr std::array<tern_packing, 9> kPackings = {TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_GGUF_Q4_0,
-                                                   TERN_PACK_GGUF_Q5_0, TERN_PACK_GGUF_Q5_1, TERN_PACK_GGUF_Q4_K,
-                                                   TERN_PACK_GGUF_Q6_K, TERN_PACK_ROW_INT8,  TERN_PACK_F8_BLOCK};
+constexpr std::array kPackings = {
+    TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_GGUF_Q4_0,   TERN_PACK_GGUF_Q5_0,   TERN_PACK_GGUF_Q5_1,
+    TERN_PACK_GGUF_Q4_K, TERN_PACK_GGUF_Q6_K, TERN_PACK_ROW_INT8,    TERN_PACK_F8_BLOCK,    TERN_PACK_GGUF_Q2_K,
+    TERN_PACK_GGUF_Q3_K, TERN_PACK_GGUF_Q5_K, TERN_PACK_GGUF_IQ4_NL, TERN_PACK_GGUF_IQ4_XS, TERN_PACK_GGUF_MXFP4};
 
 // Rows are whole blocks.
 std::int64_t whole_blocks(std::int64_t columns, tern_packing packing) {
@@ -97,7 +98,7 @@ void make_matmul_q(CaseBuilder& b) {
   const auto [rows, to, width] = kQuantised[static_cast<std::size_t>(v.size)];
   // options: forward with bias, in x15, and the gradient, for each packing; the first packing's in bf16
   const int kind = v.option % 3;  // 0: forward; 1: x15; 2: the gradient
-  const auto packing = kPackings[static_cast<std::size_t>(v.option / 3) % kPackings.size()];
+  const tern_packing packing = kPackings[static_cast<std::size_t>(v.option / 3) % kPackings.size()];
   const bool low = v.option / 3 >= static_cast<int>(kPackings.size());
   const bool in_blocks = packing_block(packing).elements > 0;
   const bool x15 = kind == 1 && in_blocks && !low;
@@ -123,7 +124,8 @@ void make_dequantize(CaseBuilder& b) {
 void make_embedding(CaseBuilder& b) {
   const Variant& v = b.variant();
   const auto [size, vocab, columns] = kQuantised[static_cast<std::size_t>(v.size)];
-  const tern_packing packing = v.option == 0 ? TERN_PACK_NONE : kPackings[static_cast<std::size_t>(v.option - 1)];
+  const tern_packing packing =
+      v.option == 0 ? tern_packing{TERN_PACK_NONE} : tern_packing{kPackings[static_cast<std::size_t>(v.option - 1)]};
   const std::int64_t width = v.option == 0 ? columns - 1 : whole_blocks(columns, packing);
   const std::int64_t capacity = size + 2;
   const std::int64_t rows = b.count_for(capacity);
@@ -147,10 +149,11 @@ constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kSpecials | kRo
 
 constexpr Recipe kRecipes[] = {
     {TERN_OP_MATMUL, kProducts.size(), 8, kUsual | kAccumulates | kPacks | kReduces, make_matmul},
-    {TERN_OP_MATMUL_Q, kQuantised.size(), 3 * kPackings.size() + 3, kUsual | kAccumulates | kPacks | kReduces, make_matmul_q},
-    {TERN_OP_DEQUANTIZE, kQuantised.size(), 9, kDtypes | kLayouts, make_dequantize},
-    {TERN_OP_EMBEDDING, kQuantised.size(), 10, kDtypes | kLayouts | kDynamic | kMixed | kRows | kSpecials,
-     make_embedding},
+    {TERN_OP_MATMUL_Q, kQuantised.size(), 3 * kPackings.size() + 3, kUsual | kAccumulates | kPacks | kReduces,
+     make_matmul_q},
+    {TERN_OP_DEQUANTIZE, kQuantised.size(), kPackings.size(), kDtypes | kLayouts, make_dequantize},
+    {TERN_OP_EMBEDDING, kQuantised.size(), 1 + kPackings.size(),
+     kDtypes | kLayouts | kDynamic | kMixed | kRows | kSpecials, make_embedding},
 };
 
 }  // namespace

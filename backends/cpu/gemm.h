@@ -15,8 +15,8 @@ namespace tern::cpu {
 struct GemmOperand {
   enum class Kind {
     strided,       // element (outer, k) at outer * stride_outer + k * stride_k
-    blocks_k,      // GGUF blocks of 32 along k: row `outer` begins at outer * row_bytes
-    blocks_outer,  // GGUF blocks of 32 along outer: row k begins at k * row_bytes
+    blocks_k,      // GGUF blocks along k, read in groups of 32: row `outer` begins at outer * row_bytes
+    blocks_outer,  // GGUF blocks along outer: row k begins at k * row_bytes
     panels,        // right side only: what pack.cpp made for the same target, `stride_outer` 32-bit words each
   };
   Kind kind = Kind::strided;
@@ -49,6 +49,7 @@ struct Gemm {
 
 // How values of a compute dtype lie in panels on a target.
 struct PanelFormat {
+  Target target;
   const GemmKernels* kernels;
   tern_dtype compute;
   bool pairs;  // bf16 pairs; else floats rounded to `compute`
@@ -81,7 +82,7 @@ inline constexpr std::int64_t kPackScratch = 8192;
 // Rounds and packs elements [outer0, outer0 + outer_n) x [k0, k0 + kn) into panels of `width` outer elements:
 // dst[p * panel_stride + step * width + i]. Missing outer elements of the last panel and the odd half of a last pair
 // are 0. blocks_k: k0 is a multiple of 32; blocks_outer: outer0 and width are such that each panel group begins on a
-// block.
+// group of 32.
 void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
                  std::int64_t k0, std::int64_t kn, std::int64_t width, std::uint32_t* dst, std::int64_t panel_stride,
                  float* scratch);

@@ -55,9 +55,8 @@ struct GemmKernels {
   void (*widen)(tern_dtype dtype, const void* src, float* dst, std::int64_t n);
   void (*narrow)(tern_dtype dtype, const float* src, void* dst, std::int64_t n);
   void (*round)(tern_dtype dtype, float* x, std::int64_t n);  // to the nearest value of dtype, in place
-  // `blocks` blocks of 32 elements of Q4_0, Q4_1 or Q8_0.
+  // `blocks` blocks of 32 elements of Q4_0, Q4_1 or Q8_0, which have loops of their own; the others are x15.h's.
   void (*expand)(tern_packing packing, const std::uint8_t* src, std::int64_t blocks, float* dst);
-
   // The same, rounded to bf16.
   void (*expand_bf16)(tern_packing packing, const std::uint8_t* src, std::int64_t blocks, std::uint16_t* dst);
 

@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "backends/cpu/gemm.h"
+#include "backends/cpu/quantised.h"
+#include "base/dtype.h"
 #include "base/half.h"
 
 namespace tern::cpu {
@@ -16,10 +18,6 @@ static_assert(kPackScratch >= 3 * kStripOuter);
 constexpr std::int64_t kRowsAhead = 24;
 
 std::int64_t element_bytes(tern_dtype dtype) { return dtype == TERN_F32 ? 4 : 2; }
-
-std::int64_t block_bytes(tern_packing packing) {
-  return packing == TERN_PACK_GGUF_Q8_0 ? 34 : packing == TERN_PACK_GGUF_Q4_1 ? 20 : 18;
-}
 
 float element(const GemmOperand& from, std::int64_t index) {
   switch (from.dtype) {
@@ -44,16 +42,14 @@ const float* floats(const GemmKernels& kernels, const GemmOperand& from, std::in
   return buffer;
 }
 
-const std::uint8_t* block_at(const GemmOperand& from, std::int64_t row, std::int64_t column) {
-  return static_cast<const std::uint8_t*>(from.data) + row * from.row_bytes + column / 32 * block_bytes(from.packing);
+const std::uint8_t* row_at(const GemmOperand& from, std::int64_t row) {
+  return static_cast<const std::uint8_t*>(from.data) + row * from.row_bytes;
 }
 
-// n values of row `row` from column `column` (a multiple of 32) on.
-const float* expanded(const GemmKernels& kernels, const GemmOperand& from, std::int64_t row, std::int64_t column,
-                      std::int64_t n, float* buffer) {
-  const auto* at =
-      static_cast<const std::uint8_t*>(from.data) + row * from.row_bytes + column / 32 * block_bytes(from.packing);
-  kernels.expand(from.packing, at, (n + 31) / 32, buffer);
+// n values of row `row` from column `column` (a multiple of 32) on, up to 31 more.
+const float* expanded(Target target, const GemmOperand& from, std::int64_t row, std::int64_t column, std::int64_t n,
+                      float* buffer) {
+  expand_groups(target, from.packing, row_at(from, row), column / 32, (n + 31) / 32, buffer);
   return buffer;
 }
 
@@ -79,16 +75,17 @@ void pack_turned(const PanelFormat& format, const GemmOperand& from, std::int64_
     const std::int64_t n = std::min(kStripK, kn - k);
     for (int r = 0; r < rows; ++r) {
       if (quantised) {  // the next panel's row: too far for the processor to guess
-        const std::uint8_t* next = block_at(from, outer0 + r + rows, k0 + k);
-        for (std::int64_t i = 0; i < (n + 31) / 32 * block_bytes(from.packing); i += 64)
-          __builtin_prefetch(next + i, 0, 2);
+        const BlockSize block = packing_block(from.packing);
+        const std::uint8_t* next = row_at(from, outer0 + r + rows) + (k0 + k) / block.elements * block.bytes;
+        for (std::int64_t i = 0; i < n / block.elements * block.bytes; i += 64) __builtin_prefetch(next + i, 0, 2);
       }
       if (quantised && format.pairs) {
-        kernels.expand_bf16(from.packing, block_at(from, outer0 + r, k0 + k), (n + 31) / 32, narrow + r * kStripK);
+        expand_groups(format.target, from.packing, row_at(from, outer0 + r), (k0 + k) / 32, (n + 31) / 32,
+                      narrow + r * kStripK);
         continue;
       }
       float* buffer = wide + r * kStripK;
-      const float* row = quantised ? expanded(kernels, from, outer0 + r, k0 + k, n, buffer)
+      const float* row = quantised ? expanded(format.target, from, outer0 + r, k0 + k, n, buffer)
                                    : floats(kernels, from, first + r * from.stride_outer + k * from.stride_k,
                                             from.stride_k, n, buffer);
       if (format.pairs) {
@@ -115,7 +112,7 @@ void pack_spread(const PanelFormat& format, const GemmOperand& from, std::int64_
   const GemmKernels& kernels = *format.kernels;
   const auto row = [&](std::int64_t k, float* buffer) {
     return from.kind == GemmOperand::Kind::blocks_outer
-               ? expanded(kernels, from, k0 + k, outer0, outer_n, buffer)
+               ? expanded(format.target, from, k0 + k, outer0, outer_n, buffer)
                : floats(kernels, from, outer0 * from.stride_outer + (k0 + k) * from.stride_k, from.stride_outer,
                         outer_n, buffer);
   };
@@ -125,7 +122,7 @@ void pack_spread(const PanelFormat& format, const GemmOperand& from, std::int64_
     if (k >= kn) {
       std::fill_n(to, outer_n, std::uint16_t{0});
     } else if (from.kind == GemmOperand::Kind::blocks_outer) {
-      kernels.expand_bf16(from.packing, block_at(from, k0 + k, outer0), (outer_n + 31) / 32, to);
+      expand_groups(format.target, from.packing, row_at(from, k0 + k), outer0 / 32, (outer_n + 31) / 32, to);
     } else if (from.dtype == TERN_BF16 && from.stride_outer == 1) {
       return static_cast<const std::uint16_t*>(from.data) + outer0 + (k0 + k) * from.stride_k;
     } else {
@@ -137,13 +134,15 @@ void pack_spread(const PanelFormat& format, const GemmOperand& from, std::int64_
   // Neighbouring k lie a row of the whole matrix apart: the lines are asked for some rows early.
   const std::int64_t row_stride =
       from.kind == GemmOperand::Kind::blocks_outer ? from.row_bytes : from.stride_k * element_bytes(from.dtype);
-  const std::byte* first = static_cast<const std::byte*>(from.data) +
-                           (from.kind == GemmOperand::Kind::blocks_outer
-                                ? outer0 / 32 * block_bytes(from.packing) + k0 * row_stride
-                                : outer0 * from.stride_outer * element_bytes(from.dtype) + k0 * row_stride);
-  const std::int64_t line_bytes = from.kind == GemmOperand::Kind::blocks_outer
-                                      ? (outer_n + 31) / 32 * block_bytes(from.packing)
-                                      : outer_n * element_bytes(from.dtype);
+  const BlockSize block = packing_block(from.packing);
+  const auto bytes_of = [&](std::int64_t elements) {
+    return from.kind == GemmOperand::Kind::blocks_outer ? elements / block.elements * block.bytes
+                                                        : elements * element_bytes(from.dtype);
+  };
+  const std::byte* first =
+      static_cast<const std::byte*>(from.data) +
+      bytes_of(from.kind == GemmOperand::Kind::blocks_outer ? outer0 : outer0 * from.stride_outer) + k0 * row_stride;
+  const std::int64_t line_bytes = bytes_of(outer_n);
   for (std::int64_t k = 0; k < kn; k += step) {
     for (std::int64_t ahead = k + kRowsAhead; ahead < k + kRowsAhead + step; ++ahead) {
       for (std::int64_t i = 0; i < line_bytes; i += 64) __builtin_prefetch(first + ahead * row_stride + i);
@@ -212,7 +211,7 @@ void pack_panelled(const PanelFormat& format, const GemmOperand& from, std::int6
 
 PanelFormat panel_format(Target target, tern_dtype compute) {
   const GemmKernels& kernels = gemm_kernels(target);
-  return {&kernels, compute, compute == TERN_BF16 && kernels.multiply_bf16 != nullptr};
+  return {target, &kernels, compute, compute == TERN_BF16 && kernels.multiply_bf16 != nullptr};
 }
 
 void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,

@@ -1,5 +1,6 @@
 #include "backends/cpu/matmul_operand.h"
 
+#include "backends/cpu/x15.h"
 #include "base/dtype.h"
 #include "base/strings.h"
 
@@ -22,10 +23,8 @@ bool check_weight(const tern_tensor_desc& weight, Target target, bool forward, c
       return false;
     }
     const BlockSize block = packing_block(weight.scheme.packing);
-    const bool known = weight.scheme.packing == TERN_PACK_GGUF_Q4_0 || weight.scheme.packing == TERN_PACK_GGUF_Q4_1 ||
-                       weight.scheme.packing == TERN_PACK_GGUF_Q8_0;
-    if (!known) {
-      reason = cat(name, " is ", packing_name(weight.scheme.packing), ", products take q4_0, q4_1 and q8_0");
+    if (!x15_reads(weight.scheme.packing)) {
+      reason = cat(name, " is ", packing_name(weight.scheme.packing), ", products take what GGUF stores in blocks");
       return false;
     }
     if (weight.shape[1] % block.elements != 0) {

@@ -1,8 +1,41 @@
 #include "backends/cpu/quantised.h"
 
+#include <algorithm>
+
+#include "backends/cpu/x15.h"
 #include "base/strings.h"
 
 namespace tern::cpu {
+
+namespace {
+
+// Those of GemmKernels::expand.
+bool has_own_loop(tern_packing packing) {
+  return packing == TERN_PACK_GGUF_Q4_0 || packing == TERN_PACK_GGUF_Q4_1 || packing == TERN_PACK_GGUF_Q8_0;
+}
+
+}  // namespace
+
+void expand_groups(Target target, tern_packing packing, const std::uint8_t* row, std::int64_t first,
+                   std::int64_t groups, float* dst) {
+  if (!has_own_loop(packing)) return x15_kernels(target).expand(packing, row, first, groups, dst);
+  gemm_kernels(target).expand(packing, row + first * packing_block(packing).bytes, groups, dst);
+}
+
+void expand_groups(Target target, tern_packing packing, const std::uint8_t* row, std::int64_t first,
+                   std::int64_t groups, std::uint16_t* dst) {
+  const GemmKernels& kernels = gemm_kernels(target);
+  if (has_own_loop(packing)) {
+    return kernels.expand_bf16(packing, row + first * packing_block(packing).bytes, groups, dst);
+  }
+  constexpr std::int64_t kStrip = 8;
+  float wide[kStrip * kX15Block];
+  for (std::int64_t g = 0; g < groups; g += kStrip) {
+    const std::int64_t n = std::min(kStrip, groups - g);
+    x15_kernels(target).expand(packing, row, first + g, n, wide);
+    kernels.narrow(TERN_BF16, wide, dst + g * kX15Block, n * kX15Block);
+  }
+}
 
 bool readable_rows(const tern_tensor_desc& desc, std::string& reason) {
   if (desc.rank != 2) {
@@ -14,16 +47,17 @@ bool readable_rows(const tern_tensor_desc& desc, std::string& reason) {
       if (desc.dtype == TERN_F32 || desc.dtype == TERN_BF16 || desc.dtype == TERN_F16) return true;
       reason = cat("expected f32, bf16 or f16, found ", dtype_name(desc.dtype));
       return false;
-    case TERN_PACK_GGUF_Q4_0:
-    case TERN_PACK_GGUF_Q4_1:
-    case TERN_PACK_GGUF_Q8_0:
-      if (desc.shape[1] % packing_block(desc.scheme.packing).elements == 0) return true;
-      reason = cat("a row of ", desc.shape[1], " elements is no whole number of blocks");
-      return false;
     default:
-      reason = cat("packing ", packing_name(desc.scheme.packing), " is not one that this device expands");
-      return false;
+      break;
   }
+  if (!x15_reads(desc.scheme.packing)) {
+    reason = cat("packing ", packing_name(desc.scheme.packing), " is not one that this device expands");
+    return false;
+  }
+  const BlockSize block = packing_block(desc.scheme.packing);
+  if (desc.shape[1] % block.elements == 0) return true;
+  reason = cat("a row of ", desc.shape[1], " elements is no whole number of blocks of ", block.elements);
+  return false;
 }
 
 const float* row_tile(const TileIo& io, const TensorView& view, std::int64_t row, std::int64_t first, std::int64_t n,
@@ -33,8 +67,8 @@ const float* row_tile(const TileIo& io, const TensorView& view, std::int64_t row
     return io.load(view, row * view.stride(0) + first * view.stride(1), view.stride(1), n, buffer);
   }
   const auto block = packing_block(packing);
-  const std::int64_t at = (row * view.dim(1) + first) / block.elements * block.bytes;
-  gemm_kernels(target).expand(packing, view.data<const std::uint8_t>() + at, n / block.elements, buffer);
+  const std::int64_t at = row * (view.dim(1) / block.elements) * block.bytes;
+  expand_groups(target, packing, view.data<const std::uint8_t>() + at, first / kX15Block, n / kX15Block, buffer);
   return buffer;
 }
 

@@ -1,4 +1,4 @@
-// Rows of a weight, dense or quantised, as fp32.
+// Rows of a weight, dense or quantised, as fp32 and bf16.
 #pragma once
 
 #include "backends/cpu/walk.h"
@@ -6,7 +6,14 @@
 
 namespace tern::cpu {
 
-// Whether row_tile reads it: dense floats and the GGUF packings that GemmKernels::expand knows.
+// Groups of 32 elements [first, first + groups) of a row in blocks that x15_reads, each rounded once.
+void expand_groups(Target target, tern_packing packing, const std::uint8_t* row, std::int64_t first,
+                   std::int64_t groups, float* dst);
+// The same in bf16.
+void expand_groups(Target target, tern_packing packing, const std::uint8_t* row, std::int64_t first,
+                   std::int64_t groups, std::uint16_t* dst);
+
+// Whether row_tile reads it: dense floats and what x15_reads.
 [[nodiscard]] bool readable_rows(const tern_tensor_desc& desc, std::string& reason);
 
 // n elements of a row from column `first` on, a multiple of the packing's block: in `buffer` or where they lie.

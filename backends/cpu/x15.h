@@ -35,9 +35,11 @@ struct X15Kernels {
   // y[r ld + c] = row r of x times row c of the weight, for c < columns; a row of the weight is row_bytes long.
   void (*multiply)(tern_packing packing, const std::uint8_t* w, std::int64_t row_bytes, std::int64_t columns,
                    const X15Rows& x, float* y, std::int64_t ld);
+  // Groups of 32 [first, first + groups) of a row of the weight as floats, each rounded once.
+  void (*expand)(tern_packing packing, const std::uint8_t* row, std::int64_t first, std::int64_t groups, float* dst);
 };
 
-// Whether `multiply` knows the packing.
+// Whether `multiply` and `expand` know the packing.
 [[nodiscard]] bool x15_reads(tern_packing packing);
 [[nodiscard]] const X15Kernels& x15_kernels(Target target);
 

@@ -71,6 +71,11 @@ struct Whole128 {
     return (acc + a * first) + b * second;
   }
   TERN_INLINE F shifted(F acc, const float* sums, float by) { return shifted(acc, sums, by, by); }
+  // Codes times scales are exact in fp32, so that this too is rounded once.
+  TERN_INLINE void expand(W codes, float scale, float minimum, float* dst) {
+    for (int i = 0; i < 16; ++i)
+      dst[i] = static_cast<float>(i < 8 ? codes.low[i] : codes.high[i - 8]) * scale + minimum;
+  }
   TERN_INLINE float total(F a) { return (a[0] + a[2]) + (a[1] + a[3]); }
   TERN_INLINE float half(const std::uint8_t* p) {
     std::uint16_t bits;

@@ -12,20 +12,7 @@ constexpr X15Kernels kKernels = make_x15<Whole128>();
 
 }  // namespace
 
-bool x15_reads(tern_packing packing) {
-  switch (packing) {
-    case TERN_PACK_GGUF_Q4_0:
-    case TERN_PACK_GGUF_Q4_1:
-    case TERN_PACK_GGUF_Q5_0:
-    case TERN_PACK_GGUF_Q5_1:
-    case TERN_PACK_GGUF_Q8_0:
-    case TERN_PACK_GGUF_Q4_K:
-    case TERN_PACK_GGUF_Q6_K:
-      return true;
-    default:
-      return false;
-  }
-}
+bool x15_reads(tern_packing packing) { return packing >= TERN_PACK_GGUF_Q4_0 && packing <= TERN_PACK_GGUF_MXFP4; }
 
 const X15Kernels& x15_kernels(Target target) {
   const X15Kernels* found = nullptr;

@@ -142,5 +142,101 @@ struct BlockQ6K {
   float minimum(int, int) const { return 0.0F; }
 };
 
+// Two bits of each of 32 bytes: those of group g % 4.
+template <typename S>
+TERN_INLINE Codes<S> crumbs(const std::uint8_t* p, int g) {
+  return {S::both(S::right(S::bytes(p), g % 4 * 2), 3), S::both(S::right(S::bytes(p + 16), g % 4 * 2), 3)};
+}
+
+template <typename S>
+struct BlockQ2K {
+  static constexpr int kGroups = 8, kBytes = 84;
+  static constexpr bool kHalves = true, kMinimum = true;
+  const std::uint8_t* p;
+  float scales[16], minima[16];
+  explicit BlockQ2K(const std::uint8_t* block) : p(block + 16) {
+    const float d = S::half(block + 80), dmin = -S::half(block + 82);
+    for (int i = 0; i < 16; ++i) scales[i] = d * static_cast<float>(block[i] & 15);
+    for (int i = 0; i < 16; ++i) minima[i] = dmin * static_cast<float>(block[i] >> 4);
+  }
+  Codes<S> values(int g) const { return crumbs<S>(p + g / 4 * 32, g); }
+  float scale(int g, int half) const { return scales[2 * g + half]; }
+  float minimum(int g, int half) const { return minima[2 * g + half]; }
+};
+
+template <typename S>
+struct BlockQ3K {
+  static constexpr int kGroups = 8, kBytes = 110;
+  static constexpr bool kHalves = true, kMinimum = false;
+  const std::uint8_t* p;
+  float scales[16];
+  explicit BlockQ3K(const std::uint8_t* block) : p(block) {
+    const float d = S::half(block + 108);
+    for (int i = 0; i < 16; ++i) {
+      const int low = block[96 + i % 8] >> (i / 8 * 4) & 15, high = block[104 + i % 4] >> (i / 4 * 2) & 3;
+      scales[i] = d * static_cast<float>((low | high << 4) - 32);
+    }
+  }
+  Codes<S> values(int g) const {
+    const Codes<S> low = crumbs<S>(p + 32 + g / 4 * 32, g);
+    const auto whole = [&](typename S::W two, const std::uint8_t* third) {
+      return S::minus(S::either(two, S::left(S::both(S::right(S::bytes(third), g), 1), 2)), 4);
+    };
+    return {whole(low.first, p), whole(low.second, p + 16)};
+  }
+  float scale(int g, int half) const { return scales[2 * g + half]; }
+  float minimum(int, int) const { return 0.0F; }
+};
+
+alignas(16) constexpr std::int8_t kIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+alignas(16) constexpr std::int8_t kFp4Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+template <typename S>
+struct BlockIq4Nl {
+  static constexpr int kGroups = 1, kBytes = 18;
+  static constexpr bool kHalves = false, kMinimum = false;
+  const std::uint8_t* p;
+  float d;
+  explicit BlockIq4Nl(const std::uint8_t* block) : p(block + 2), d(S::half(block)) {}
+  Codes<S> values(int) const { return {S::look_up(kIq4, p, false), S::look_up(kIq4, p, true)}; }
+  float scale(int, int) const { return d; }
+  float minimum(int, int) const { return 0.0F; }
+};
+
+template <typename S>
+struct BlockIq4Xs {
+  static constexpr int kGroups = 8, kBytes = 136;
+  static constexpr bool kHalves = false, kMinimum = false;
+  const std::uint8_t* p;
+  float scales[8];
+  explicit BlockIq4Xs(const std::uint8_t* block) : p(block + 8) {
+    const float d = S::half(block);
+    std::uint16_t high;
+    std::memcpy(&high, block + 2, 2);
+    for (int i = 0; i < 8; ++i) {
+      const int low = block[4 + i / 2] >> (i % 2 * 4) & 15;
+      scales[i] = d * static_cast<float>((low | (high >> (2 * i) & 3) << 4) - 32);
+    }
+  }
+  Codes<S> values(int g) const { return {S::look_up(kIq4, p + 16 * g, false), S::look_up(kIq4, p + 16 * g, true)}; }
+  float scale(int g, int) const { return scales[g]; }
+  float minimum(int, int) const { return 0.0F; }
+};
+
+template <typename S>
+struct BlockMxfp4 {
+  static constexpr int kGroups = 1, kBytes = 17;
+  static constexpr bool kHalves = false, kMinimum = false;
+  const std::uint8_t* p;
+  float d;  // half of the power of two, as the table is doubled
+  explicit BlockMxfp4(const std::uint8_t* block) : p(block + 1) {
+    const std::uint32_t bits = block[0] < 2 ? 0x00200000U << block[0] : (block[0] - 1U) << 23;
+    std::memcpy(&d, &bits, 4);
+  }
+  Codes<S> values(int) const { return {S::look_up(kFp4Doubled, p, false), S::look_up(kFp4Doubled, p, true)}; }
+  float scale(int, int) const { return d; }
+  float minimum(int, int) const { return 0.0F; }
+};
+
 }  // namespace
 }  // namespace tern::cpu

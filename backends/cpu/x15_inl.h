@@ -112,30 +112,65 @@ void x15_rows(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t column
   }
 }
 
-template <typename S>
-void x15_multiply(tern_packing packing, const std::uint8_t* w, std::int64_t row_bytes, std::int64_t columns,
-                  const X15Rows& x, float* y, std::int64_t ld) {
+// fn.template operator()<Block>() for the packing's.
+template <typename S, typename Fn>
+void with_block(tern_packing packing, const Fn& fn) {
   switch (packing) {
     case TERN_PACK_GGUF_Q4_0:
-      return x15_rows<S, BlockQ4<S, 8>>(w, row_bytes, columns, x, y, ld);
+      return fn.template operator()<BlockQ4<S, 8>>();
     case TERN_PACK_GGUF_Q4_1:
-      return x15_rows<S, BlockQ4<S, 0>>(w, row_bytes, columns, x, y, ld);
+      return fn.template operator()<BlockQ4<S, 0>>();
     case TERN_PACK_GGUF_Q5_0:
-      return x15_rows<S, BlockQ5<S, 16>>(w, row_bytes, columns, x, y, ld);
+      return fn.template operator()<BlockQ5<S, 16>>();
     case TERN_PACK_GGUF_Q5_1:
-      return x15_rows<S, BlockQ5<S, 0>>(w, row_bytes, columns, x, y, ld);
+      return fn.template operator()<BlockQ5<S, 0>>();
+    case TERN_PACK_GGUF_Q2_K:
+      return fn.template operator()<BlockQ2K<S>>();
+    case TERN_PACK_GGUF_Q3_K:
+      return fn.template operator()<BlockQ3K<S>>();
     case TERN_PACK_GGUF_Q4_K:
-      return x15_rows<S, BlockQ45K<S, false>>(w, row_bytes, columns, x, y, ld);
+      return fn.template operator()<BlockQ45K<S, false>>();
+    case TERN_PACK_GGUF_Q5_K:
+      return fn.template operator()<BlockQ45K<S, true>>();
     case TERN_PACK_GGUF_Q6_K:
-      return x15_rows<S, BlockQ6K<S>>(w, row_bytes, columns, x, y, ld);
+      return fn.template operator()<BlockQ6K<S>>();
+    case TERN_PACK_GGUF_IQ4_NL:
+      return fn.template operator()<BlockIq4Nl<S>>();
+    case TERN_PACK_GGUF_IQ4_XS:
+      return fn.template operator()<BlockIq4Xs<S>>();
+    case TERN_PACK_GGUF_MXFP4:
+      return fn.template operator()<BlockMxfp4<S>>();
     default:
-      return x15_rows<S, BlockQ8<S>>(w, row_bytes, columns, x, y, ld);
+      return fn.template operator()<BlockQ8<S>>();
   }
 }
 
 template <typename S>
+void x15_multiply(tern_packing packing, const std::uint8_t* w, std::int64_t row_bytes, std::int64_t columns,
+                  const X15Rows& x, float* y, std::int64_t ld) {
+  with_block<S>(packing, [&]<typename Block>() { x15_rows<S, Block>(w, row_bytes, columns, x, y, ld); });
+}
+
+template <typename S>
+void x15_expand(tern_packing packing, const std::uint8_t* row, std::int64_t first, std::int64_t groups, float* dst) {
+  with_block<S>(packing, [&]<typename Block>() {
+    constexpr std::int64_t kGroups = Block::kGroups;
+    for (std::int64_t g = first; g < first + groups;) {
+      const Block block(row + g / kGroups * Block::kBytes);
+      const std::int64_t end = std::min(first + groups, (g / kGroups + 1) * kGroups);
+      for (; g < end; ++g, dst += kX15Block) {
+        const auto at = static_cast<int>(g % kGroups);
+        const Codes<S> codes = block.values(at);
+        S::expand(codes.first, block.scale(at, 0), block.minimum(at, 0), dst);
+        S::expand(codes.second, block.scale(at, 1), block.minimum(at, 1), dst + 16);
+      }
+    }
+  });
+}
+
+template <typename S>
 constexpr X15Kernels make_x15() {
-  return {&x15_quantise<S>, &x15_multiply<S>};
+  return {&x15_quantise<S>, &x15_multiply<S>, &x15_expand<S>};
 }
 
 }  // namespace

@@ -53,6 +53,14 @@ struct Whole256 {
   TERN_INLINE F shifted(F acc, const float* sums, float by) {
     return _mm256_fmadd_ps(_mm256_set1_ps(by), _mm256_load_ps(sums), acc);
   }
+  // dst[i] = codes[i] scale + minimum, rounded once
+  TERN_INLINE void expand(W codes, float scale, float minimum, float* dst) {
+    const F by = _mm256_set1_ps(scale), add = _mm256_set1_ps(minimum);
+    const F low = _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm256_castsi256_si128(codes)));
+    const F high = _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm256_extracti128_si256(codes, 1)));
+    _mm256_storeu_ps(dst, _mm256_fmadd_ps(low, by, add));
+    _mm256_storeu_ps(dst + 8, _mm256_fmadd_ps(high, by, add));
+  }
   TERN_INLINE float total(F a) {
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));

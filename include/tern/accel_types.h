@@ -91,6 +91,12 @@ enum {
   TERN_PACK_GGUF_Q5_1 = 5,
   TERN_PACK_GGUF_Q4_K = 6,
   TERN_PACK_GGUF_Q6_K = 7,
+  TERN_PACK_GGUF_Q2_K = 8, /* from here on since 1.1 */
+  TERN_PACK_GGUF_Q3_K = 9,
+  TERN_PACK_GGUF_Q5_K = 10,
+  TERN_PACK_GGUF_IQ4_NL = 11,
+  TERN_PACK_GGUF_IQ4_XS = 12,
+  TERN_PACK_GGUF_MXFP4 = 13, /* blocks of 17 bytes: e8m0, then 32 of e2m1 */
   TERN_PACK_ROW_INT8 = 16,   /* data i8 [n,k], scale [n, k/group_cols] */
   TERN_PACK_AWQ_INT4 = 17,   /* data u32 [k, n/8], scale f16 [k/g, n], zero u32 [k/g, n/8] */
   TERN_PACK_GPTQ_INT4 = 18,  /* data u32 [k/8, n], scale f16 [k/g, n], zero u32 [k/g, n/8], permutation i32 [k] */

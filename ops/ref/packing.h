@@ -12,12 +12,9 @@ namespace tern::ops::ref {
 [[nodiscard]] bool packing_is_known(const tern_scheme& scheme);
 
 // Planes of `desc` [rows, columns] -> its elements in row-major order, each rounded once to fp32. The planes are large
-// enough (plane_bytes). Throws std::invalid_argument for a packing that it does not know.
-void expand_packing(const TensorDesc& desc, std::span<const std::span<const std::byte>> planes, std::span<double> out);
-
-// What makes each of `values` (that expand_packing gave): |scale code| + |minimum|, which sums that keep both apart
-// round by. Only for packings of blocks.
-void expand_parts(const TensorDesc& desc, std::span<const std::span<const std::byte>> planes,
-                  std::span<const double> values, std::span<double> parts);
+// enough (plane_bytes). `parts`, of a packing of blocks: |scale code| + |minimum| of each, which sums that keep both
+// apart round by; or empty. Throws std::invalid_argument for a packing that it does not know.
+void expand_packing(const TensorDesc& desc, std::span<const std::span<const std::byte>> planes, std::span<double> out,
+                    std::span<double> parts = {});
 
 }  // namespace tern::ops::ref

@@ -227,11 +227,8 @@ Tensor decode(const TensorDesc& desc, std::span<const std::span<const std::byte>
   const auto count = static_cast<std::size_t>(num_elements(desc));
   if (is_quantised(desc)) {
     out.real.resize(count);
-    expand_packing(desc, planes, out.real);
-    if (packing_block(desc.scheme.packing).elements > 0) {
-      out.parts.resize(count);
-      expand_parts(desc, planes, out.real, out.parts);
-    }
+    if (packing_block(desc.scheme.packing).elements > 0) out.parts.resize(count);
+    expand_packing(desc, planes, out.real, out.parts);
     return out;
   }
   const std::byte* base = planes.empty() ? nullptr : planes[0].data();
