@@ -177,8 +177,9 @@ constexpr std::array<Groups, 11> kGroups = {{{16, 2, 4, 24, 32},
                                              {6, 2, 3, 24, 24},
                                              {150, 4, 2, 72, 1031}}};
 
-constexpr std::array<tern_packing, 4> kPackings = {TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_GGUF_Q4_K,
-                                                   TERN_PACK_GGUF_Q6_K};
+constexpr std::array kPackings = {TERN_PACK_GGUF_Q4_1,   TERN_PACK_GGUF_Q8_0, TERN_PACK_GGUF_Q4_K,
+                                  TERN_PACK_GGUF_Q6_K,   TERN_PACK_GGUF_Q5_K, TERN_PACK_GGUF_Q3_K,
+                                  TERN_PACK_GGUF_IQ4_XS, TERN_PACK_GGUF_MXFP4};
 
 // Where the rows of each expert begin: some have none, one may have most, and some rows may be nobody's.
 std::vector<std::int64_t> group_offsets(CaseBuilder& b, std::int64_t rows, std::int64_t experts) {
@@ -197,7 +198,7 @@ void make_grouped_matmul(CaseBuilder& b) {
   // options: forward with bias, the gradient of its input, forward in bf16; then both for each packing
   const bool forward = v.option == 0 || v.option == 2 || (v.option > 2 && v.option % 2 == 1);
   const bool quantised = v.option > 2;
-  const auto packing = kPackings[static_cast<std::size_t>(std::max(v.option - 3, 0) / 2)];
+  const tern_packing packing = kPackings[static_cast<std::size_t>(std::max(v.option - 3, 0) / 2)];
   const std::int64_t block = quantised ? packing_block(packing).elements : 1;
   const std::int64_t in = (width + block - 1) / block * block;
   const std::int64_t rows = b.count_for(capacity);

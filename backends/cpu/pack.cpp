@@ -87,7 +87,7 @@ void pack(const TensorView& packed, const TensorView& weight, std::uint32_t uses
   const Panels p = panels_of(weight.desc, uses, target);
   const bool halves = weight.dtype() != TERN_F32;
   if (const auto from = moved_whole(p, weight); from) {
-    const PanelFormat format{&gemm_kernels(target), halves ? TERN_BF16 : TERN_F32, halves};
+    const PanelFormat format{target, &gemm_kernels(target), halves ? TERN_BF16 : TERN_F32, halves};
     pool.parallel_for(p.count(), 1, [&](std::int64_t begin, std::int64_t end, int) {
       std::vector<float> scratch(kPackScratch);
       const std::int64_t n = std::min(end * p.nr, p.outer) - begin * p.nr;

@@ -65,8 +65,8 @@ TEST(LinearCrossEntropy, LossAndGradients) {
 }
 
 TEST(LinearCrossEntropy, QuantisedWeights) {
-  for (const tern_packing packing : {TERN_PACK_GGUF_Q4_0, TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0}) {
-    check_everywhere(lce_case({.compute = TERN_BF16, .packing = packing, .dw = false}), "quantised");
+  for (const tern_packing packing : kBlockPackings) {
+    check_everywhere(lce_case({.width = 256, .compute = TERN_BF16, .packing = packing, .dw = false}), "quantised");
   }
 }
 

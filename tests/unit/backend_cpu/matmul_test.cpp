@@ -162,11 +162,13 @@ TEST(Matmul, PrivateLayouts) {
 }
 
 TEST(MatmulQ, EveryPackingBothWays) {
-  for (const tern_packing packing : {TERN_PACK_GGUF_Q4_0, TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_NONE}) {
+  std::vector<tern_packing> packings(std::begin(kBlockPackings), std::end(kBlockPackings));
+  packings.push_back(TERN_PACK_NONE);
+  for (const tern_packing packing : packings) {
     for (const tern_dtype compute : kFloats) {
       for (const std::int64_t m : {1, 4, 23}) {
         for (const bool forward : {true, false}) {
-          const std::int64_t out = 77, in = 352;
+          const std::int64_t out = 77, in = packing_block(packing).elements == 256 ? 768 : 352;
           OpCase c(TERN_OP_MATMUL_Q);
           c.set_attrs(tern_matmul_q_attrs{forward ? 1 : 0, compute});
           c.random(TERN_MATMUL_Q_X, make_desc(TERN_F32, {m, forward ? in : out}), 1);

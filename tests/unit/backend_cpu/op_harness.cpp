@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/half.h"
+#include "ops/ref/packing_blocks.h"
 #include "ops/ref/tensor.h"
 #include "ops/rules.h"
 #include "ops/table.h"
@@ -176,9 +177,13 @@ void OpCase::random(int arg, TensorDesc desc, std::uint32_t seed) {
     const BlockSize block = packing_block(desc.scheme.packing);
     for (auto& byte : to.bytes) byte = static_cast<std::byte>(bits());
     for (std::size_t at = 0; at < to.bytes.size(); at += static_cast<std::size_t>(block.bytes)) {
-      const std::uint16_t scale = float_to_fp16(0.001F * static_cast<float>(bits() % 64)), low = float_to_fp16(-0.25F);
-      std::memcpy(to.bytes.data() + at, &scale, 2);
-      if (desc.scheme.packing == TERN_PACK_GGUF_Q4_1) std::memcpy(to.bytes.data() + at + 2, &low, 2);
+      float number = 0.001F * static_cast<float>(bits() % 64);  // the scale; then the minimum
+      for (const int half : ops::ref::block_halves(desc.scheme.packing)) {
+        const std::uint16_t narrow = float_to_fp16(number);
+        std::memcpy(to.bytes.data() + at + half, &narrow, 2);
+        number = block.elements == 32 ? -0.25F : 0.03F;
+      }
+      if (desc.scheme.packing == TERN_PACK_GGUF_MXFP4) to.bytes[at] = static_cast<std::byte>(120 + bits() % 8);
     }
     return;
   }

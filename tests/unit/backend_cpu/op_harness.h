@@ -12,6 +12,12 @@
 
 namespace tern::test {
 
+// Every packing in GGUF blocks.
+inline constexpr tern_packing kBlockPackings[] = {
+    TERN_PACK_GGUF_Q4_0,   TERN_PACK_GGUF_Q4_1,   TERN_PACK_GGUF_Q5_0, TERN_PACK_GGUF_Q5_1, TERN_PACK_GGUF_Q8_0,
+    TERN_PACK_GGUF_Q2_K,   TERN_PACK_GGUF_Q3_K,   TERN_PACK_GGUF_Q4_K, TERN_PACK_GGUF_Q5_K, TERN_PACK_GGUF_Q6_K,
+    TERN_PACK_GGUF_IQ4_NL, TERN_PACK_GGUF_IQ4_XS, TERN_PACK_GGUF_MXFP4};
+
 struct Argument {
   TensorDesc desc = absent_desc();
   std::vector<std::byte> bytes;  // plane 0

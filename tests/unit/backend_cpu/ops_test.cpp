@@ -4,6 +4,7 @@
 
 #include "base/philox.h"
 #include "plugin.h"
+#include "tests/unit/backend_cpu/op_harness.h"
 
 namespace tern::test {
 namespace {
@@ -215,8 +216,9 @@ TEST(CpuOps, RowsMoved) {
 }
 
 TEST(CpuOps, QuantisedWeights) {
-  for (const auto packing : {TERN_PACK_GGUF_Q4_0, TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0}) {
-    for (const std::int64_t width : {32, 96, 2080}) {
+  for (const auto packing : kBlockPackings) {
+    for (const std::int64_t blocks : {1, 3, 65}) {
+      const std::int64_t width = blocks * packing_block(packing).elements;
       const auto w = make_quantised_desc(TERN_F32, gguf_scheme(packing), 5, width);
       for (const auto out : kFloats) {
         check({TERN_OP_DEQUANTIZE, {random_real(w, 1), blank(make_desc(out, {5, width}))}, {}, 0, {}}, "dequantize");

@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/philox.h"
 #include "ops/ref/oracle.h"
+#include "ops/ref/packing_blocks.h"
 #include "ops/rules.h"
 #include "ops/table.h"
 #include "ops/tolerance.h"
@@ -116,8 +117,13 @@ Arg blank(const TensorDesc& desc) { return {desc, std::vector<std::byte>(bytes_o
 Arg random_real(const TensorDesc& desc, std::uint64_t seed, double scale) {
   Arg arg = blank(desc);
   if (is_quantised(desc)) {
-    for (std::size_t i = 0; i < arg.bytes.size(); ++i) {
-      arg.bytes[i] = static_cast<std::byte>(mix_key(seed, i) & 0x3b);  // the exponent bits of fp16 scales stay small
+    for (std::size_t i = 0; i < arg.bytes.size(); ++i) arg.bytes[i] = static_cast<std::byte>(mix_key(seed, i));
+    const auto block = static_cast<std::size_t>(packing_block(desc.scheme.packing).bytes);
+    for (std::size_t at = 0; at < arg.bytes.size(); at += block) {
+      for (const int half : ops::ref::block_halves(desc.scheme.packing)) {  // exponents of fp16 scales stay small
+        arg.bytes[at + static_cast<std::size_t>(half) + 1] &= std::byte{0x3b};
+      }
+      if (desc.scheme.packing == TERN_PACK_GGUF_MXFP4) arg.bytes[at] = std::byte{125};
     }
     return arg;
   }

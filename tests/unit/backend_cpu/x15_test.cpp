@@ -13,10 +13,6 @@
 namespace tern::test {
 namespace {
 
-constexpr tern_packing kBlockPackings[] = {TERN_PACK_GGUF_Q4_0, TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q5_0,
-                                           TERN_PACK_GGUF_Q5_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_GGUF_Q4_K,
-                                           TERN_PACK_GGUF_Q6_K};
-
 OpCase x15_case(tern_packing packing, std::int64_t m, tern_dtype x = TERN_F32, tern_dtype y = TERN_F32) {
   const std::int64_t out = 77, in = 768;
   OpCase c(TERN_OP_MATMUL_Q);
