@@ -1,6 +1,7 @@
 // matmul, matmul_q and the private layouts of weights against the oracle, on every instruction set.
 #include <gtest/gtest.h>
 
+#include "base/dtype.h"
 #include "ops/ref/tensor.h"
 #include "tests/unit/backend_cpu/op_harness.h"
 

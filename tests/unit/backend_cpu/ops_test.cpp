@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/dtype.h"
 #include "base/philox.h"
 #include "plugin.h"
 #include "tests/unit/backend_cpu/op_harness.h"

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "conformance/recipe.h"
+#include "ops/build.h"
 #include "ops/rules.h"
 
 namespace tern::conformance {
@@ -35,10 +36,19 @@ Tensor sliced(const Tensor& from, int dim, std::int64_t begin, std::int64_t end)
   Tensor out = from;
   out.real = sliced(from.real, from.desc, dim, begin, end);
   out.integer = sliced(from.integer, from.desc, dim, begin, end);
+  out.parts = sliced(from.parts, from.desc, dim, begin, end);
   std::vector<std::int64_t> shape(from.desc.shape, from.desc.shape + from.desc.rank);
   shape[static_cast<std::size_t>(dim)] = end - begin;
   out.desc = make_desc(static_cast<tern_dtype>(from.desc.dtype), shape);
   return out;
+}
+
+// Where two parts of unequal size meet. Quantised weights are cut at borders of their groups alone, which x15 needs.
+std::int64_t middle_of(const Case& c, std::int64_t size) {
+  const std::int64_t middle = (size + 2) / 3;
+  const bool x15 =
+      c.op == TERN_OP_MATMUL_Q && ops::unpack_attrs<tern_matmul_q_attrs>(c.attrs).compute == TERN_COMPUTE_X15;
+  return x15 ? std::min(size, (middle + 31) / 32 * 32) : middle;
 }
 
 // One op's case, whole and cut.
@@ -62,7 +72,7 @@ class Cut {
 
   // Two parts of unequal size.
   [[nodiscard]] std::vector<std::vector<Tensor>> parts() const {
-    const std::int64_t middle = (size_ + 2) / 3;
+    const std::int64_t middle = middle_of(c_, size_);
     return {run(part(0, middle)), run(part(middle, size_))};
   }
 
@@ -106,7 +116,7 @@ void expect_parts_are_the_whole(const Case& c, const Split& split, std::int64_t 
   const Cut cut(c, split, size);
   const std::vector<Tensor> whole = cut.whole();
   const auto parts = cut.parts();
-  const std::int64_t middle = (size + 2) / 3;
+  const std::int64_t middle = middle_of(c, size);
   for (std::size_t a = 0; a < whole.size(); ++a) {
     if (!c.written(a) || !is_present(whole[a].desc)) continue;
     const bool is_sum = std::find(split.sums.begin(), split.sums.end(), static_cast<int>(a)) != split.sums.end();
