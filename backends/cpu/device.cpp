@@ -57,7 +57,7 @@ void fill_info(tern_device_info& info, Target target) {
   info.numa_node = -1;
   put_text({info.link, sizeof info.link}, "host");
   info.activation_dtype = TERN_F32;
-  info.x15_rows = 16;
+  info.x15_rows = 16;  // with more, expanding panels for fp32 products is as fast
 }
 
 // The instruction set that a profile is named after, on a machine like this one; throws where it names none.

@@ -17,17 +17,28 @@ constexpr std::int64_t kColumns = 512;          // whose sums a thread holds at 
 constexpr std::int64_t kRowsAtOnce = 16;
 constexpr std::int64_t kTogether = 4;  // a thread's columns are a multiple: one row takes so many side by side
 
-struct Layout {  // of the workspace, in bytes
-  std::uint64_t scales, sums, total;
+// What rows of x become, at the beginning of the workspace: an array of blocks and four of floats. Then the sums.
+struct Layout {
+  std::uint64_t blocks, floats, total;  // bytes of the first, of each of the four, and of all
 };
 
 Layout lay_out(std::int64_t rows, std::int64_t k, int num_threads) {
-  const auto blocks = static_cast<std::uint64_t>(rows * (k / kX15Block));
-  Layout l{};
-  l.scales = round_up(blocks * sizeof(X15Block));
-  l.sums = l.scales + round_up(blocks * sizeof(float));
-  l.total = l.sums + static_cast<std::uint64_t>(num_threads) * kRowsAtOnce * kColumns * sizeof(float);
+  const auto count = static_cast<std::uint64_t>(rows * (k / kX15Block));
+  Layout l{round_up(count * sizeof(X15Rows::Block)), round_up(count * sizeof(float)), 0};
+  l.total = l.blocks + 4 * l.floats + static_cast<std::uint64_t>(num_threads) * kRowsAtOnce * kColumns * sizeof(float);
   return l;
+}
+
+X15Rows rows_at(std::byte* workspace, const Layout& l, std::int64_t groups, std::int64_t rows) {
+  const auto floats = [&](int array) {
+    return reinterpret_cast<float*>(workspace + l.blocks + static_cast<std::uint64_t>(array) * l.floats);
+  };
+  return {reinterpret_cast<X15Rows::Block*>(workspace),
+          floats(0),
+          floats(1),
+          {floats(2), floats(3)},
+          groups,
+          static_cast<int>(rows)};
 }
 
 bool supports(const PlanDesc& desc, std::string& reason) {
@@ -78,16 +89,15 @@ void run(const KernelArgs& args) {
   const X15Kernels& kernels = x15_kernels(args.target);
   const TileIo io(args);
   const Layout layout = lay_out(rows, k, args.pool->num_threads());
-  auto* blocks = reinterpret_cast<X15Block*>(args.workspace);
-  auto* scales = reinterpret_cast<float*>(args.workspace + layout.scales);
+  const X15Rows all = rows_at(args.workspace, layout, groups, rows);
   const std::int64_t grain = std::max<std::int64_t>(1, 4 * kParallelFrom / std::max<std::int64_t>(k, 1));
   args.pool->parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
     alignas(64) TileBuffer buffer;
     for (std::int64_t r = begin; r < end; ++r) {
       for (std::int64_t at = 0; at < k; at += kTile) {
-        const std::int64_t n = std::min(kTile, k - at), block = r * groups + at / kX15Block;
+        const std::int64_t n = std::min(kTile, k - at);
         const float* values = io.load(x, r * x.stride(0) + at * x.stride(1), x.stride(1), n, buffer.data());
-        kernels.quantise(values, n / kX15Block, blocks + block, scales + block);
+        kernels.quantise(values, r * groups + at / kX15Block, n / kX15Block, all);
       }
     }
   });
@@ -98,7 +108,8 @@ void run(const KernelArgs& args) {
   const std::int64_t worth =
       std::max<std::int64_t>(1, kParallelBytes / std::max<std::int64_t>(kTogether * row_bytes, 1));
   args.pool->parallel_for(fours, worth, [&](std::int64_t begin, std::int64_t end, int thread) {
-    auto* sums = reinterpret_cast<float*>(args.workspace + layout.sums) + thread * kRowsAtOnce * kColumns;
+    auto* sums =
+        reinterpret_cast<float*>(args.workspace + layout.blocks + 4 * layout.floats) + thread * kRowsAtOnce * kColumns;
     alignas(64) TileBuffer buffer;
     for (std::int64_t first = begin * kTogether; first < std::min(end * kTogether, columns); first += kColumns) {
       const std::int64_t n = std::min({kColumns, end * kTogether - first, columns - first});
@@ -106,8 +117,7 @@ void run(const KernelArgs& args) {
           bias.present() ? io.load(bias, first * bias.stride(0), bias.stride(0), n, buffer.data()) : nullptr;
       for (std::int64_t row = 0; row < rows; row += kRowsAtOnce) {
         const auto most = static_cast<int>(std::min(kRowsAtOnce, rows - row));
-        kernels.multiply(w.desc.scheme.packing, data + first * row_bytes, row_bytes, n,
-                         {blocks + row * groups, scales + row * groups, groups, most}, sums, n);
+        kernels.multiply(w.desc.scheme.packing, data + first * row_bytes, row_bytes, n, all.from(row, most), sums, n);
         store(args, io, added, row, most, first, n, sums);
       }
     }

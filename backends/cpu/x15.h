@@ -16,22 +16,27 @@ inline constexpr std::int64_t kX15Block = 32;
 inline constexpr float kX15Largest = 16256.0F;    // 127 x 128: two int8 hold it, which other devices multiply
 inline constexpr float kX15Smallest = 0x1p-100F;  // a block whose numbers are all below it counts as 0
 
-// 32 elements of a row of x.
-struct alignas(32) X15Block {
-  std::int16_t q[kX15Block];  // x = scale q
-  float sums[8];              // scale times sums of q: the first four make those of q[0..15], the others of the rest
-};
-
+// Rows of x as whole numbers: x = scale q in each block of 32. Arrays are [rows][groups].
 struct X15Rows {
-  const X15Block* blocks;  // [rows][groups]
-  const float* scales;     // [rows][groups]; NaN where the block held no finite numbers
-  std::int64_t groups;     // of 32 along k
-  int rows;                // any
+  struct alignas(64) Block {
+    std::int16_t q[kX15Block];
+  };
+  Block* blocks;
+  float* scales;     // NaN where the block held no finite numbers
+  float* sums;       // the scale times the sum of q
+  float* halves[2];  // the same of q[0..15] and of q[16..31]
+  std::int64_t groups;
+  int rows;
+
+  [[nodiscard]] X15Rows from(std::int64_t row, int count) const {
+    const std::int64_t at = row * groups;
+    return {blocks + at, scales + at, sums + at, {halves[0] + at, halves[1] + at}, groups, count};
+  }
 };
 
 struct X15Kernels {
-  // A row of x, 32 `groups` floats.
-  void (*quantise)(const float* x, std::int64_t groups, X15Block* blocks, float* scales);
+  // Groups [first, first + groups) of the first of `rows`, from as many times 32 floats.
+  void (*quantise)(const float* x, std::int64_t first, std::int64_t groups, const X15Rows& rows);
   // y[r ld + c] = row r of x times row c of the weight, for c < columns; a row of the weight is row_bytes long.
   void (*multiply)(tern_packing packing, const std::uint8_t* w, std::int64_t row_bytes, std::int64_t columns,
                    const X15Rows& x, float* y, std::int64_t ld);

@@ -64,13 +64,26 @@ struct Whole128 {
     return pairs(pairs(sum, w.low, low), w.high, high);
   }
   TERN_INLINE F scaled(F acc, I sum, float scale) { return acc + __builtin_convertvector(sum, F) * scale; }
-  TERN_INLINE F shifted(F acc, const float* sums, float first, float second) {
-    F a, b;
-    std::memcpy(&a, sums, 16);
-    std::memcpy(&b, sums + 4, 16);
-    return (acc + a * first) + b * second;
+  TERN_INLINE F added(F acc, float by, const float* sum) { return acc + by * (0.25F * *sum); }
+  TERN_INLINE F add_eight(F acc, const float* a, const float* b) {
+    return (acc + four(a) * four(b)) + four(a + 4) * four(b + 4);
   }
-  TERN_INLINE F shifted(F acc, const float* sums, float by) { return shifted(acc, sums, by, by); }
+  TERN_INLINE void multiply_eight(const float* a, const float* b, float* to) {
+    for (int i = 0; i < 8; i += 4) {
+      const F product = four(a + i) * four(b + i);
+      std::memcpy(to + i, &product, 16);
+    }
+  }
+  TERN_INLINE void eight(std::uint64_t bytes, float by, float* to) {
+    for (int i = 0; i < 8; ++i) to[i] = static_cast<float>(bytes >> (8 * i) & 255) * by;
+  }
+  TERN_INLINE void deal(const std::uint8_t* p, std::uint8_t* to) {
+    for (int i = 0; i < 16; ++i) to[i] = p[i % 8 * 2 + i / 8];
+  }
+  TERN_INLINE void two_halves(const std::uint8_t* p, float& first, float& second) {
+    first = half(p);
+    second = half(p + 2);
+  }
   // Codes times scales are exact in fp32, so that this too is rounded once.
   TERN_INLINE void expand(W codes, float scale, float minimum, float* dst) {
     for (int i = 0; i < 16; ++i)
@@ -92,16 +105,19 @@ struct Whole128 {
     }
     return most;
   }
-  TERN_INLINE void round(const float* x, float factor, float scale, std::int16_t* q, float* sums) {
-    std::int32_t fours[8] = {};
+  TERN_INLINE void round(const float* x, float factor, std::int16_t* q, std::int32_t* sums) {
     for (int i = 0; i < 32; ++i) {
       q[i] = static_cast<std::int16_t>(std::nearbyint(x[i] * factor));
-      fours[i / 16 * 4 + i % 4] += q[i];
+      sums[i / 16] += q[i];
     }
-    for (int i = 0; i < 8; ++i) sums[i] = static_cast<float>(fours[i]) * scale;
   }
 
  private:
+  TERN_INLINE F four(const float* p) {
+    F out;
+    std::memcpy(&out, p, 16);
+    return out;
+  }
   template <typename Byte>
   TERN_INLINE Eight16 widened(const std::uint8_t* p) {
     typedef Byte Bytes __attribute__((vector_size(8)));

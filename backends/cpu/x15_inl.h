@@ -12,37 +12,86 @@
 namespace tern::cpu {
 namespace {
 
-constexpr std::int64_t kX15Ahead = 4096;  // bytes of the weight
+constexpr std::int64_t kX15Ahead = 8192;  // bytes of the weight
 
 template <typename S>
-void x15_quantise(const float* x, std::int64_t groups, X15Block* blocks, float* scales) {
-  for (std::int64_t g = 0; g < groups; ++g, x += kX15Block) {
+void x15_quantise(const float* x, std::int64_t first, std::int64_t groups, const X15Rows& rows) {
+  for (std::int64_t g = first; g < first + groups; ++g, x += kX15Block) {
     const std::uint32_t bits = S::largest_bits(x);
     float most;
     std::memcpy(&most, &bits, 4);
+    std::int32_t sums[2] = {0, 0};
     if (most >= kX15Smallest && most <= std::numeric_limits<float>::max()) {
-      scales[g] = most / kX15Largest;
-      S::round(x, kX15Largest / most, scales[g], blocks[g].q, blocks[g].sums);
-      continue;
+      rows.scales[g] = most / kX15Largest;
+      S::round(x, kX15Largest / most, rows.blocks[g].q, sums);
+    } else {
+      rows.scales[g] = most < kX15Smallest ? 0.0F : std::numeric_limits<float>::quiet_NaN();
+      std::fill_n(rows.blocks[g].q, kX15Block, std::int16_t{0});
     }
-    scales[g] = most < kX15Smallest ? 0.0F : std::numeric_limits<float>::quiet_NaN();
-    std::fill_n(blocks[g].q, kX15Block, std::int16_t{0});
-    std::fill_n(blocks[g].sums, 8, 0.0F);
+    for (int half = 0; half < 2; ++half) rows.halves[half][g] = rows.scales[g] * static_cast<float>(sums[half]);
+    rows.sums[g] = rows.scales[g] * static_cast<float>(sums[0] + sums[1]);
   }
 }
 
-// M rows of x from `row` on by C rows of the weight.
+// M rows of x by one block of one group.
+template <typename S, typename Block, int M>
+inline __attribute__((always_inline)) void x15_one_group(const Block& block, const X15Rows& x, std::int64_t group,
+                                                         typename S::F (&acc)[M]) {
+  const Codes<S> codes = block.values(0);
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    const std::int64_t at = m * x.groups + group;
+    const std::int16_t* q = x.blocks[at].q;
+    const auto dots = S::dot(S::dot(S::none(), codes.first, q), codes.second, q + 16);
+    acc[m] = S::scaled(acc[m], dots, block.scale * x.scales[at]);
+    if constexpr (Block::kMinimum) acc[m] = S::added(acc[m], block.minimum, x.sums + at);
+  }
+}
+
+// The same by one block of eight.
+template <typename S, typename Block, int M>
+inline __attribute__((always_inline)) void x15_eight_groups(const Block& block, const X15Rows& x, std::int64_t group,
+                                                            typename S::F (&acc)[M]) {
+  constexpr int kScales = Block::kHalves ? 2 : 1;
+  float by[M][kScales][8];
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    const std::int64_t at = m * x.groups + group;
+#pragma GCC unroll 2
+    for (int half = 0; half < kScales; ++half) {
+      S::multiply_eight(block.scales + 8 * half, x.scales + at, by[m][half]);
+      if constexpr (Block::kMinimum) {
+        const float* sums = Block::kHalves ? x.halves[half] : x.sums;
+        acc[m] = S::add_eight(acc[m], block.minima + 8 * half, sums + at);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int g = 0; g < 8; ++g) {
+    const Codes<S> codes = block.values(g);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      const std::int16_t* q = x.blocks[m * x.groups + group + g].q;
+      if constexpr (Block::kHalves) {
+        acc[m] = S::scaled(acc[m], S::dot(S::none(), codes.first, q), by[m][0][g]);
+        acc[m] = S::scaled(acc[m], S::dot(S::none(), codes.second, q + 16), by[m][1][g]);
+      } else {
+        acc[m] = S::scaled(acc[m], S::dot(S::dot(S::none(), codes.first, q), codes.second, q + 16), by[m][0][g]);
+      }
+    }
+  }
+}
+
+// M rows of x by C rows of the weight.
 template <typename S, typename Block, int M, int C>
 inline __attribute__((always_inline)) void x15_tile(const std::uint8_t* w, std::int64_t row_bytes, const X15Rows& x,
-                                                    int row, float* y, std::int64_t ld) {
+                                                    float* y, std::int64_t ld) {
   typename S::F acc[C][M];
 #pragma GCC unroll 4
   for (int c = 0; c < C; ++c) {
 #pragma GCC unroll 8
     for (int m = 0; m < M; ++m) acc[c][m] = S::zero();
   }
-  const X15Block* blocks = x.blocks + row * x.groups;
-  const float* scales = x.scales + row * x.groups;
   // What comes is fetched in the order in which it lies, some way ahead: the processor then reads on by itself.
   const std::uint8_t* ahead = w + (kX15Ahead / (C * row_bytes) + 1) * C * row_bytes;
   for (std::int64_t group = 0; group < x.groups; group += Block::kGroups, w += Block::kBytes) {
@@ -52,43 +101,29 @@ inline __attribute__((always_inline)) void x15_tile(const std::uint8_t* w, std::
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c) {
       const Block block(w + c * row_bytes);
-#pragma GCC unroll 8
-      for (int g = 0; g < Block::kGroups; ++g) {
-        const Codes<S> codes = block.values(g);
-#pragma GCC unroll 8
-        for (int m = 0; m < M; ++m) {
-          const X15Block& part = blocks[m * x.groups + group + g];
-          const float by = scales[m * x.groups + group + g];
-          typename S::F& sum = acc[c][m];
-          if constexpr (Block::kHalves) {
-            sum = S::scaled(sum, S::dot(S::none(), codes.first, part.q), block.scale(g, 0) * by);
-            sum = S::scaled(sum, S::dot(S::none(), codes.second, part.q + 16), block.scale(g, 1) * by);
-            if constexpr (Block::kMinimum) sum = S::shifted(sum, part.sums, block.minimum(g, 0), block.minimum(g, 1));
-          } else {
-            const auto dots = S::dot(S::dot(S::none(), codes.first, part.q), codes.second, part.q + 16);
-            sum = S::scaled(sum, dots, block.scale(g, 0) * by);
-            if constexpr (Block::kMinimum) sum = S::shifted(sum, part.sums, block.minimum(g, 0));
-          }
-        }
+      if constexpr (Block::kGroups == 1) {
+        x15_one_group<S, Block, M>(block, x, group, acc[c]);
+      } else {
+        x15_eight_groups<S, Block, M>(block, x, group, acc[c]);
       }
     }
   }
 #pragma GCC unroll 4
   for (int c = 0; c < C; ++c) {
 #pragma GCC unroll 8
-    for (int m = 0; m < M; ++m) y[(row + m) * ld + c] = S::total(acc[c][m]);
+    for (int m = 0; m < M; ++m) y[m * ld + c] = S::total(acc[c][m]);
   }
 }
 
 // One row alone takes four rows of the weight side by side, as each sum waits for the one before; two rows take two.
 template <typename S, typename Block, int M>
-void x15_columns(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t columns, const X15Rows& x, int row,
-                 float* y, std::int64_t ld) {
+void x15_columns(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t columns, const X15Rows& x, float* y,
+                 std::int64_t ld) {
   constexpr int C = M == 1 ? 4 : M == 2 ? 2 : 1;
   std::int64_t c = 0;
-  for (; columns - c >= C; c += C) x15_tile<S, Block, M, C>(w + c * row_bytes, row_bytes, x, row, y + c, ld);
+  for (; columns - c >= C; c += C) x15_tile<S, Block, M, C>(w + c * row_bytes, row_bytes, x, y + c, ld);
   if constexpr (C > 1) {
-    for (; c < columns; ++c) x15_tile<S, Block, M, 1>(w + c * row_bytes, row_bytes, x, row, y + c, ld);
+    for (; c < columns; ++c) x15_tile<S, Block, M, 1>(w + c * row_bytes, row_bytes, x, y + c, ld);
   }
 }
 
@@ -102,7 +137,7 @@ void x15_rows(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t column
     const std::int64_t n = std::min(at_once, columns - c);
     int row = 0;
     const auto take = [&]<int M>() {
-      x15_columns<S, Block, M>(w + c * row_bytes, row_bytes, n, x, row, y + c, ld);
+      x15_columns<S, Block, M>(w + c * row_bytes, row_bytes, n, x.from(row, M), y + row * ld + c, ld);
       row += M;
     };
     while (x.rows - row >= kMost) take.template operator()<kMost>();
@@ -161,8 +196,17 @@ void x15_expand(tern_packing packing, const std::uint8_t* row, std::int64_t firs
       for (; g < end; ++g, dst += kX15Block) {
         const auto at = static_cast<int>(g % kGroups);
         const Codes<S> codes = block.values(at);
-        S::expand(codes.first, block.scale(at, 0), block.minimum(at, 0), dst);
-        S::expand(codes.second, block.scale(at, 1), block.minimum(at, 1), dst + 16);
+        for (int half = 0; half < 2; ++half) {
+          float scale, minimum = 0.0F;
+          if constexpr (kGroups == 1) {
+            scale = block.scale;
+            if constexpr (Block::kMinimum) minimum = block.minimum;
+          } else {
+            scale = block.scales[(Block::kHalves ? 8 * half : 0) + at];
+            if constexpr (Block::kMinimum) minimum = block.minima[(Block::kHalves ? 8 * half : 0) + at];
+          }
+          S::expand(half == 0 ? codes.first : codes.second, scale, minimum, dst + 16 * half);
+        }
       }
     }
   });

@@ -46,12 +46,25 @@ struct Whole256 {
   TERN_INLINE F scaled(F acc, I sum, float scale) {
     return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(scale), acc);
   }
-  TERN_INLINE F shifted(F acc, const float* sums, float first, float second) {
-    const F by = _mm256_insertf128_ps(_mm256_set1_ps(first), _mm_set1_ps(second), 1);
-    return _mm256_fmadd_ps(by, _mm256_load_ps(sums), acc);
+  // In all, by times *sum.
+  TERN_INLINE F added(F acc, float by, const float* sum) {
+    return _mm256_fmadd_ps(_mm256_set1_ps(by), _mm256_set1_ps(0.125F * *sum), acc);
   }
-  TERN_INLINE F shifted(F acc, const float* sums, float by) {
-    return _mm256_fmadd_ps(_mm256_set1_ps(by), _mm256_load_ps(sums), acc);
+  TERN_INLINE F add_eight(F acc, const float* a, const float* b) {
+    return _mm256_fmadd_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(b), acc);
+  }
+  TERN_INLINE void multiply_eight(const float* a, const float* b, float* to) {
+    _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(b)));
+  }
+  // Eight bytes as floats times `by`.
+  TERN_INLINE void eight(std::uint64_t bytes, float by, float* to) {
+    const __m256i wide = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(bytes)));
+    _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_cvtepi32_ps(wide), _mm256_set1_ps(by)));
+  }
+  // Bytes 0, 2, .. 14, 1, 3, .. 15.
+  TERN_INLINE void deal(const std::uint8_t* p, std::uint8_t* to) {
+    const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_shuffle_epi8(sixteen(p), order));
   }
   // dst[i] = codes[i] scale + minimum, rounded once
   TERN_INLINE void expand(W codes, float scale, float minimum, float* dst) {
@@ -65,6 +78,13 @@ struct Whole256 {
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  TERN_INLINE void two_halves(const std::uint8_t* p, float& first, float& second) {
+    std::int32_t bits;
+    std::memcpy(&bits, p, 4);
+    const __m128 both = _mm_cvtph_ps(_mm_cvtsi32_si128(bits));
+    first = _mm_cvtss_f32(both);
+    second = _mm_cvtss_f32(_mm_movehdup_ps(both));
   }
   TERN_INLINE float half(const std::uint8_t* p) {
     std::uint16_t bits;
@@ -84,8 +104,8 @@ struct Whole256 {
     four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4e));
     return static_cast<std::uint32_t>(_mm_cvtsi128_si32(_mm_max_epu32(four, _mm_shuffle_epi32(four, 0xb1))));
   }
-  // q = x factor, rounded to even; sums as X15Block has them, times scale.
-  TERN_INLINE void round(const float* x, float factor, float scale, std::int16_t* q, float* sums) {
+  // q = x factor, rounded to even; sums of both halves.
+  TERN_INLINE void round(const float* x, float factor, std::int16_t* q, std::int32_t* sums) {
     const __m256 by = _mm256_set1_ps(factor);
     for (int half = 0; half < 2; ++half) {
       const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 16 * half), by));
@@ -93,8 +113,9 @@ struct Whole256 {
       const __m256i narrow = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
       _mm256_store_si256(reinterpret_cast<__m256i*>(q + 16 * half), narrow);
       const __m256i both = _mm256_add_epi32(a, b);
-      const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
-      _mm_store_ps(sums + 4 * half, _mm_mul_ps(_mm_cvtepi32_ps(four), _mm_set1_ps(scale)));
+      __m128i four = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+      four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+      sums[half] = _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
     }
   }
 
