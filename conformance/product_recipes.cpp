@@ -96,13 +96,15 @@ constexpr std::array<std::array<std::int64_t, 3>, 11> kQuantised = {{{9, 48, 64}
 void make_matmul_q(CaseBuilder& b) {
   const Variant& v = b.variant();
   const auto [rows, to, width] = kQuantised[static_cast<std::size_t>(v.size)];
-  // options: forward with bias, in x15, and the gradient, for each packing; the first packing's in bf16
-  const int kind = v.option % 3;  // 0: forward; 1: x15; 2: the gradient
+  // options: forward with bias, its gradient, and forward in x15, for each packing; the first packing's in bf16
+  const int kind = v.option % 3;
   const tern_packing packing = kPackings[static_cast<std::size_t>(v.option / 3) % kPackings.size()];
   const bool low = v.option / 3 >= static_cast<int>(kPackings.size());
   const bool in_blocks = packing_block(packing).elements > 0;
-  const bool x15 = kind == 1 && in_blocks && !low;
-  const bool forward = kind != 2;
+  // Of large calls the first two options alone are tried: what is f16 there is computed in x15.
+  const bool large = v.option == 0 && v.size > 2 && v.in == TERN_F16;
+  const bool x15 = (kind == 2 || large) && in_blocks && !low;
+  const bool forward = kind != 1;
   const std::int64_t from = whole_blocks(width, packing);
   b.attrs(tern_matmul_q_attrs{forward ? 1 : 0, x15 ? TERN_COMPUTE_X15 : low ? TERN_BF16 : v.in});
   b.count_for(rows);

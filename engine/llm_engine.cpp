@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/dtype.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "engine/non_finite_logit.h"
 #include "session/model_dtype.h"
@@ -24,6 +26,18 @@ CacheOptions cache_options(const EngineOptions& options, const models::LoadedMod
   cache.memory = options.kv_cache_memory;
   cache.share = options.kv_cache_share;
   return cache;
+}
+
+// Few tokens and many don't round alike then: the run says so (session.cpp tells the rest).
+void tell_x15(const EngineOptions& options, const models::LoadedModel& model) {
+  const std::int32_t rows = model.store->device()->info().x15_rows;
+  if (!options.numerics.x15 || rows == 0) return;
+  const auto specs = model.architecture->parameters(model.config);
+  const bool has_blocks = std::any_of(specs.begin(), specs.end(), [&](const models::ParameterSpec& spec) {
+    const auto* stored = model.store->find(spec.name);
+    return stored != nullptr && packing_block(stored->desc.scheme.packing).elements > 0;
+  });
+  if (has_blocks) log_info(cat("steps of up to ", rows, " tokens multiply quantised weights in x15"));
 }
 
 // How many of the last characters of `text` could begin one of the stop texts.
@@ -62,6 +76,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       cache_(model.store, model.architecture->cache_specs(model.config), cache_options(options_, model)),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
+  tell_x15(options_, model);
   RunnerOptions runner;
   runner.max_num_seqs = options_.max_num_seqs;
   runner.max_num_batched_tokens = options_.max_num_batched_tokens;
