@@ -19,33 +19,41 @@ inline __attribute__((always_inline)) typename V::F stored(const std::byte* row,
   return V::load_f16(narrow);
 }
 
-constexpr std::int64_t kRowsAhead = 8;
-
-// M rows of q by all keys, two keys side by side: a key's sum is one chain a row.
+// M rows of q by all keys, four keys side by side: a key's sum is one chain a row.
 template <typename V, tern_dtype Dtype, int M>
 void scores_of(const StoredRows& keys, const float* q, float* scores, std::int64_t ld) {
   constexpr int W = V::width;
-  const std::int64_t last = keys.count - 1;
-  for (std::int64_t j = 0; j < keys.count; j += 2) {
-    const std::byte* row[2] = {keys.rows[j], keys.rows[std::min(j + 1, last)]};
-    const std::byte* ahead = keys.rows[std::min(j + kRowsAhead, last)];
-    typename V::F sums[2][M];
+  for (std::int64_t j = 0; j < keys.count; j += 4) {
+    const std::int64_t some = std::min<std::int64_t>(4, keys.count - j);
+    const std::byte* row[4];
 #pragma GCC unroll 4
-    for (int m = 0; m < M; ++m) sums[0][m] = sums[1][m] = V::zero();
+    for (int n = 0; n < 4; ++n) row[n] = keys.first + (j + std::min<std::int64_t>(n, some - 1)) * keys.stride;
+    typename V::F sums[M][4];
+#pragma GCC unroll 4
+    for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 4
+      for (int n = 0; n < 4; ++n) sums[m][n] = V::zero();
+    }
     for (std::int64_t i = 0; i < keys.dim; i += W) {
-      const typename V::F a = stored<V, Dtype>(row[0], i), b = stored<V, Dtype>(row[1], i);
-      __builtin_prefetch(ahead + i * (Dtype == TERN_F32 ? 4 : 2));
+      typename V::F x[M];
 #pragma GCC unroll 4
-      for (int m = 0; m < M; ++m) {
-        const typename V::F x = V::load(q + m * keys.dim + i);
-        sums[0][m] = V::fma(x, a, sums[0][m]);
-        sums[1][m] = V::fma(x, b, sums[1][m]);
+      for (int m = 0; m < M; ++m) x[m] = V::load(q + m * keys.dim + i);
+#pragma GCC unroll 4
+      for (int n = 0; n < 4; ++n) {
+        const typename V::F key = stored<V, Dtype>(row[n], i);
+#pragma GCC unroll 4
+        for (int m = 0; m < M; ++m) sums[m][n] = V::fma(x[m], key, sums[m][n]);
       }
     }
 #pragma GCC unroll 4
     for (int m = 0; m < M; ++m) {
-      scores[m * ld + j] = V::sum(sums[0][m]);
-      if (j < last) scores[m * ld + j + 1] = V::sum(sums[1][m]);
+      if (some == 4) {
+        V::sum_four(sums[m], scores + m * ld + j);
+        continue;
+      }
+      float four[4];
+      V::sum_four(sums[m], four);
+      std::copy_n(four, some, scores + m * ld + j);
     }
   }
 }
@@ -59,14 +67,13 @@ void weigh_of(const StoredRows& values, const float* p, std::int64_t ld_p, std::
 #pragma GCC unroll 4
   for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) sums[m][c] = V::zero();
+    for (int c = 0; c < C; ++c) sums[m][c] = V::load(out + m * ld_out + first + c * W);
   }
-  const std::int64_t last = values.count - 1;
-  for (std::int64_t j = 0; j < values.count; ++j) {
+  const std::byte* row = values.first;
+  for (std::int64_t j = 0; j < values.count; ++j, row += values.stride) {
     typename V::F value[C];
-    __builtin_prefetch(values.rows[std::min(j + kRowsAhead, last)] + first * (Dtype == TERN_F32 ? 4 : 2));
 #pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) value[c] = stored<V, Dtype>(values.rows[j], first + c * W);
+    for (int c = 0; c < C; ++c) value[c] = stored<V, Dtype>(row, first + c * W);
 #pragma GCC unroll 4
     for (int m = 0; m < M; ++m) {
       const typename V::F weight = V::set1(p[m * ld_p + j]);

@@ -1,7 +1,6 @@
 #include "backends/cpu/attention_forward.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -16,43 +15,13 @@ constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
 constexpr std::int64_t kSlots = 256;  // sums of single blocks of keys
-constexpr std::int64_t kDirectRows = 16;
 
-// Per-row arrays of a tile.
-struct Stats {
-  float *max, *sum, *block_max, *block_sum;
-  Stats(float* at, std::int64_t rows) : max(at), sum(at + rows), block_max(at + 2 * rows), block_sum(at + 3 * rows) {}
-};
-
-// So few rows that packing keys and values for them takes longer than multiplying them where they lie.
-bool is_direct(const Forward& f, const QueryTile& tile) {
-  const auto sequence = static_cast<std::size_t>(tile.sequence);
-  return !f.row_invariant && tile.count <= kDirectRows && f.geometry.head_dim % kDirectDim == 0 &&
-         f.geometry.value_dim % kDirectDim == 0 && f.keys[sequence].stride_element == 1 &&
-         f.values[sequence].stride_element == 1;
+std::int64_t panel_rows(const Forward& f, const QueryTile& tile) {
+  return std::min<std::int64_t>(tile.count, f.format.kernels->mr);
 }
 
-// The tile's rows as floats, [count, head_dim].
-float* read_queries(const Forward& f, const Sequence& s, const QueryTile& tile, float* mine) {
-  float* rows = mine + f.space.gathered;
-  const std::int64_t d = f.geometry.head_dim;
-  for (std::int64_t r = 0; r < tile.count; ++r) {
-    const std::int64_t row = tile.first + r;
-    read_row(*f.format.kernels, f.queries, s.q0 + row / f.geometry.group,
-             tile.kv_head * f.geometry.group + row % f.geometry.group, d, rows + r * d);
-  }
-  return rows;
-}
-
-void pack_queries(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width, float* mine) {
-  const float* rows = read_queries(f, s, tile, mine);
-  const std::int64_t d = f.geometry.head_dim;
-  GemmOperand operand;
-  operand.data = rows;
-  operand.stride_outer = d;
-  operand.stride_k = 1;
-  pack_panels(f.format, operand, 0, tile.count, 0, d, width, reinterpret_cast<std::uint32_t*>(mine + f.space.q),
-              width * f.format.steps(d), mine + f.space.scratch);
+const Sequence& sequence_of(const Forward& f, const QueryTile& tile) {
+  return f.sequences[static_cast<std::size_t>(tile.sequence)];
 }
 
 // 0 times a NaN or an infinity is NaN: values that are not finite are taken out of the product, whose masked rows would
@@ -97,65 +66,50 @@ void hide_keys(const Forward& f, std::int64_t query, std::int64_t k0, std::int64
   f.geometry.mask.hide(query, k0 + lo, k0 + hi, kNothing, scores + lo);
 }
 
-// A block of keys [k0, end), of which those before `begin` (even) are seen by no row of the tile.
-struct KeyBlock {
-  std::int64_t k0, begin, end;
-};
+}  // namespace
 
-// scores of the block's keys become weights; block_max and block_sum of stats.
-void weights_of_block(const Forward& f, const Sequence& s, const QueryTile& tile, const KeyBlock& block,
-                      const Stats& stats, float* scores) {
+void read_queries(const Forward& f, const QueryTile& tile, float* to) {
+  const std::int64_t d = f.geometry.head_dim;
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const std::int64_t row = tile.first + r;
+    read_row(*f.format.kernels, f.queries, sequence_of(f, tile).q0 + row / f.geometry.group,
+             tile.kv_head * f.geometry.group + row % f.geometry.group, d, to + r * d);
+  }
+}
+
+void pack_queries(const Forward& f, const QueryTile& tile, float* mine) {
+  const std::int64_t d = f.geometry.head_dim, width = panel_rows(f, tile);
+  float* rows = mine + f.space.gathered;
+  read_queries(f, tile, rows);
+  GemmOperand operand;
+  operand.data = rows;
+  operand.stride_outer = d;
+  operand.stride_k = 1;
+  pack_panels(f.format, operand, 0, tile.count, 0, d, width, reinterpret_cast<std::uint32_t*>(mine + f.space.q),
+              width * f.format.steps(d), mine + f.space.scratch);
+}
+
+void weights_of_block(const Forward& f, const QueryTile& tile, const KeyBlock& block, const RowStats& stats,
+                      float* scores, std::int64_t ld) {
   const Geometry& g = f.geometry;
+  const Sequence& s = sequence_of(f, tile);
   const std::int64_t columns = block.end - block.k0;
   for (std::int64_t r = 0; r < tile.count; ++r) {
     const Geometry::Range seen = g.visible(s, (tile.first + r) / g.group);
     const std::int64_t lo = std::clamp<std::int64_t>(seen.lo - block.k0, 0, columns);
     const std::int64_t hi = std::clamp<std::int64_t>(seen.hi - block.k0, 0, columns);
-    float* row = scores + r * kKeyBlock;
+    float* row = scores + r * ld;
     if (g.mask.present()) hide_keys(f, s.q0 + (tile.first + r) / g.group, block.k0, lo, hi, row);
     f.rows.softmax(row, columns, lo, hi, g.mask.present() ? Logits{1.0F, 0.0F} : g.logits, stats.block_max + r,
                    stats.block_sum + r);
   }
 }
 
-using RowList = std::array<const std::byte*, kKeyBlock>;
-
-StoredRows stored_rows(const HeadRows& from, std::int64_t head, std::int64_t first, std::int64_t n, std::int64_t dim,
-                       RowList& list) {
-  const std::int64_t bytes = dtype_size(from.dtype);
-  const std::int64_t run = from.table == nullptr ? n : from.block_size;  // rows whose places are a stride apart
-  for (std::int64_t j = 0; j < n;) {
-    const std::int64_t end = from.table == nullptr ? n : std::min(n, j + run - (first + j) % run);
-    const std::byte* at = from.at(first + j, head);
-    for (; j < end; ++j, at += from.stride_row * bytes) list[static_cast<std::size_t>(j)] = at;
-  }
-  return {from.dtype, list.data(), n, dim};
-}
-
-// Few rows by one block where it lies. False where something in it is not finite: panels keep that from rows that do
-// not see it.
-bool run_block_directly(const Forward& f, const Sequence& s, const QueryTile& tile, const KeyBlock& block,
-                        const Stats& stats, float* mine) {
+void run_block(const Forward& f, const QueryTile& tile, const KeyBlock& block, float* mine) {
   const Geometry& g = f.geometry;
-  const auto sequence = static_cast<std::size_t>(tile.sequence);
-  const std::int64_t n = block.end - block.begin;
-  float* scores = mine + f.space.scores;
-  float* seen_scores = scores + (block.begin - block.k0);
-  RowList list;
-  f.rows.scores(stored_rows(f.keys[sequence], tile.kv_head, block.begin, n, g.head_dim, list), mine + f.space.gathered,
-                tile.count, seen_scores, kKeyBlock);
-  weights_of_block(f, s, tile, block, stats, scores);
-  float* out = mine + f.space.block_out;
-  f.rows.weigh(stored_rows(f.values[sequence], tile.kv_head, block.begin, n, g.value_dim, list), seen_scores, kKeyBlock,
-               tile.count, out, f.space.value_ld);
-  return f.rows.finite(out, tile.count * f.space.value_ld);
-}
-
-// All rows of the tile by one block: block_out, and block_max and block_sum of stats.
-void run_block(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width, const KeyBlock& block,
-               const Stats& stats, float* mine) {
-  const Geometry& g = f.geometry;
-  const std::int64_t nr = f.format.kernels->nr, n = block.end - block.begin;
+  const Sequence& s = sequence_of(f, tile);
+  const std::int64_t nr = f.format.kernels->nr, n = block.end - block.begin, width = panel_rows(f, tile);
+  const RowStats stats(mine + f.space.stats, f.space.rows);
   auto* gathered = reinterpret_cast<std::byte*>(mine + f.space.gathered);
   float* scratch = mine + f.space.scratch;
   const auto words = [mine](std::int64_t at) { return reinterpret_cast<std::uint32_t*>(mine + at); };
@@ -166,7 +120,7 @@ void run_block(const Forward& f, const Sequence& s, const QueryTile& tile, std::
   float* seen_scores = scores + (block.begin - block.k0);
   multiply_panels(f.format, g.head_dim, words(f.space.q), width, words(f.space.k), seen_scores, kKeyBlock, tile.count,
                   n, false);
-  weights_of_block(f, s, tile, block, stats, scores);
+  weights_of_block(f, tile, block, stats, scores, kKeyBlock);
   GemmOperand p;
   p.data = seen_scores;
   p.stride_outer = kKeyBlock;
@@ -181,15 +135,16 @@ void run_block(const Forward& f, const Sequence& s, const QueryTile& tile, std::
   }
 }
 
-void finish_rows(const Forward& f, const Sequence& s, const QueryTile& tile, const Stats& stats, float* out) {
+void finish_rows(const Forward& f, const QueryTile& tile, const float* maxima, const float* sums, float* out) {
   const Geometry& g = f.geometry;
+  const Sequence& s = sequence_of(f, tile);
   for (std::int64_t r = 0; r < tile.count; ++r) {
     const std::int64_t row = s.q0 + (tile.first + r) / g.group;
     const std::int64_t head = tile.kv_head * g.group + (tile.first + r) % g.group;
     float lse = kNothing;
     float* line = out + r * f.space.value_ld;
     if (g.sees_any(s, (tile.first + r) / g.group)) {
-      float max = stats.max[r], sum = stats.sum[r], factor = 1.0F;
+      float max = maxima[r], sum = sums[r], factor = 1.0F;
       if (f.sinks.present()) {
         const float sink = f.sinks.data<float>()[head * f.sinks.stride(0)];
         const float both = std::max(max, sink);
@@ -205,18 +160,19 @@ void finish_rows(const Forward& f, const Sequence& s, const QueryTile& tile, con
   }
 }
 
-// The keys that some row of the tile sees.
 Geometry::Range tile_keys(const Forward& f, const QueryTile& tile) {
   const Geometry& g = f.geometry;
-  const Sequence& s = f.sequences[static_cast<std::size_t>(tile.sequence)];
+  const Sequence& s = sequence_of(f, tile);
   return {g.visible(s, tile.first / g.group).lo, g.visible(s, (tile.first + tile.count - 1) / g.group).hi};
 }
 
-void clear_sums(const Forward& f, std::int64_t rows, const Stats& stats, float* out) {
-  std::fill_n(stats.max, rows, kNothing);
-  std::fill_n(stats.sum, rows, 0.0F);
+void clear_sums(const Forward& f, std::int64_t rows, float* max, float* sum, float* out) {
+  std::fill_n(max, rows, kNothing);
+  std::fill_n(sum, rows, 0.0F);
   std::fill_n(out, rows * f.space.value_ld, 0.0F);
 }
+
+namespace {
 
 // A tile, or one block of keys of it, whose sums go to a slot.
 struct Piece {
@@ -227,55 +183,77 @@ struct Piece {
 
 void run_piece(const Forward& f, const Piece& piece, int thread) {
   const QueryTile& tile = *piece.tile;
-  const Sequence& s = f.sequences[static_cast<std::size_t>(tile.sequence)];
   float* mine = f.workspace + thread * f.space.total;
-  const Stats stats(mine + f.space.stats, f.space.rows);
+  const RowStats stats(mine + f.space.stats, f.space.rows);
   float* out = mine + f.space.out;
   float* block_out = mine + f.space.block_out;
-  clear_sums(f, tile.count, stats, out);
+  clear_sums(f, tile.count, stats.max, stats.sum, out);
   std::fill_n(block_out, tile.count * f.space.value_ld, 0.0F);  // the padding of its rows too
   const auto [lo, hi] = tile_keys(f, tile);
-  const std::int64_t width = std::min<std::int64_t>(tile.count, f.format.kernels->mr);
-  const bool direct = is_direct(f, tile);
-  if (lo < hi && direct) (void)read_queries(f, s, tile, mine);
-  if (lo < hi && !direct) pack_queries(f, s, tile, width, mine);
-  const auto run_one = [&](const KeyBlock& block) {
-    if (!direct) return run_block(f, s, tile, width, block, stats, mine);
-    if (run_block_directly(f, s, tile, block, stats, mine)) return;
-    pack_queries(f, s, tile, width, mine);
-    run_block(f, s, tile, width, block, stats, mine);
-    (void)read_queries(f, s, tile, mine);  // the panels' rows lay over them
-  };
+  if (lo < hi) pack_queries(f, tile, mine);
   const auto block_at = [lo = lo, hi = hi](std::int64_t k0) {
     return KeyBlock{k0, std::max(k0, lo / 2 * 2), std::min(k0 + kKeyBlock, hi)};
   };
   if (piece.slot != nullptr) {
-    run_one(block_at(piece.k0));
+    run_block(f, tile, block_at(piece.k0), mine);
     std::copy_n(stats.block_max, tile.count, piece.slot);
     std::copy_n(stats.block_sum, tile.count, piece.slot + tile.count);
     std::copy_n(block_out, tile.count * f.space.value_ld, piece.slot + 2 * tile.count);
     return;
   }
   for (std::int64_t k0 = lo / kKeyBlock * kKeyBlock; k0 < hi; k0 += kKeyBlock) {
-    run_one(block_at(k0));
+    run_block(f, tile, block_at(k0), mine);
     f.rows.merge(tile.count, f.geometry.value_dim, f.space.value_ld, stats.block_max, stats.block_sum, block_out,
                  stats.max, stats.sum, out);
   }
-  finish_rows(f, s, tile, stats, out);
+  finish_rows(f, tile, stats.max, stats.sum, out);
 }
 
 // Joins the blocks of a tile, in the order in which run_piece alone would have.
 void join_pieces(const Forward& f, std::span<const Piece> pieces, int thread) {
   const QueryTile& tile = *pieces.front().tile;
   float* mine = f.workspace + thread * f.space.total;
-  const Stats stats(mine + f.space.stats, f.space.rows);
+  const RowStats stats(mine + f.space.stats, f.space.rows);
   float* out = mine + f.space.out;
-  clear_sums(f, tile.count, stats, out);
+  clear_sums(f, tile.count, stats.max, stats.sum, out);
   for (const Piece& piece : pieces) {
     f.rows.merge(tile.count, f.geometry.value_dim, f.space.value_ld, piece.slot, piece.slot + tile.count,
                  piece.slot + 2 * tile.count, stats.max, stats.sum, out);
   }
-  finish_rows(f, f.sequences[static_cast<std::size_t>(tile.sequence)], tile, stats, out);
+  finish_rows(f, tile, stats.max, stats.sum, out);
+}
+
+// What is done in a launch: tiles or blocks of them by panels, and few rows directly. What was split is joined after.
+struct Work {
+  Kept<Piece> pieces;
+  Kept<std::pair<std::size_t, std::size_t>> split;  // first piece, number of them
+  Kept<DirectPiece> direct, split_direct;
+};
+
+void add_direct(const Forward& f, const QueryTile* tiles, bool few, float* slots, std::int64_t& used, Work& work) {
+  const std::int64_t runs = direct_runs(f, *tiles);
+  if (!few || runs < 2 || used + runs > f.space.by_head.runs) {
+    work.direct.push_back({tiles, 0, runs, nullptr});
+    return;
+  }
+  float* mine = slots + used * f.space.by_head.run;
+  for (std::int64_t run = 0; run < runs; ++run) work.direct.push_back({tiles, run, 1, mine});
+  work.split_direct.push_back({tiles, 0, runs, mine});
+  used += runs;
+}
+
+void add_panels(const Forward& f, const QueryTile& tile, bool few, float* slots, std::int64_t& used, Work& work) {
+  const auto [lo, hi] = tile_keys(f, tile);
+  const std::int64_t first = lo / kKeyBlock, blocks = lo < hi ? (hi + kKeyBlock - 1) / kKeyBlock - first : 0;
+  if (!few || blocks < 2 || f.space.slot == 0 || used + blocks > kSlots) {
+    work.pieces.push_back({&tile, 0, nullptr});
+    return;
+  }
+  work.split.emplace_back(work.pieces.size(), static_cast<std::size_t>(blocks));
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    work.pieces.push_back({&tile, (first + b) * kKeyBlock, slots + (used + b) * f.space.slot});
+  }
+  used += blocks;
 }
 
 // Where there are too few tiles for the threads, those of decoding are split by blocks of keys. Every block has a
@@ -283,29 +261,30 @@ void join_pieces(const Forward& f, std::span<const Piece> pieces, int thread) {
 void run_tiles(const Forward& f, ThreadPool& pool) {
   const Kept<QueryTile> tiles = query_tiles(f.sequences, f.geometry, f.space.rows);
   const bool few = pool.num_threads() > 1 && static_cast<std::int64_t>(tiles.size()) < 4 * pool.num_threads();
+  const bool few_direct =
+      pool.num_threads() > 1 && static_cast<std::int64_t>(tiles.size()) < 4 * pool.num_threads() * f.geometry.kv_heads;
   float* slots = f.workspace + f.space.total * pool.num_threads();
-  Kept<Piece> pieces;
-  Kept<std::pair<std::size_t, std::size_t>> split;  // first piece, number of them
-  std::int64_t used = 0;
-  for (const QueryTile& tile : tiles) {
-    const auto [lo, hi] = tile_keys(f, tile);
-    const std::int64_t first = lo / kKeyBlock, blocks = lo < hi ? (hi + kKeyBlock - 1) / kKeyBlock - first : 0;
-    if (!few || blocks < 2 || f.space.slot == 0 || used + blocks > kSlots) {
-      pieces.push_back({&tile, 0, nullptr});
+  std::int64_t used = 0, used_direct = 0;
+  Work work;
+  for (std::size_t t = 0; t < tiles.size();) {  // tiles of all kv heads lie side by side
+    if (is_direct(f, tiles[t])) {
+      add_direct(f, &tiles[t], few_direct, slots + kSlots * f.space.slot, used_direct, work);
+      t += static_cast<std::size_t>(f.geometry.kv_heads);
       continue;
     }
-    split.emplace_back(pieces.size(), static_cast<std::size_t>(blocks));
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      pieces.push_back({&tile, (first + b) * kKeyBlock, slots + (used + b) * f.space.slot});
-    }
-    used += blocks;
+    add_panels(f, tiles[t], few, slots, used, work);
+    ++t;
   }
-  pool.parallel_tasks(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t task, int thread) {
-    run_piece(f, pieces[static_cast<std::size_t>(task)], thread);
+  const auto panels = static_cast<std::int64_t>(work.pieces.size());
+  pool.parallel_tasks(panels + static_cast<std::int64_t>(work.direct.size()), [&](std::int64_t task, int thread) {
+    if (task < panels) return run_piece(f, work.pieces[static_cast<std::size_t>(task)], thread);
+    run_direct(f, work.direct[static_cast<std::size_t>(task - panels)], thread);
   });
-  pool.parallel_tasks(static_cast<std::int64_t>(split.size()), [&](std::int64_t task, int thread) {
-    const auto [begin, count] = split[static_cast<std::size_t>(task)];
-    join_pieces(f, std::span(pieces).subspan(begin, count), thread);
+  const auto split = static_cast<std::int64_t>(work.split.size());
+  pool.parallel_tasks(split + static_cast<std::int64_t>(work.split_direct.size()), [&](std::int64_t task, int thread) {
+    if (task >= split) return join_direct(f, work.split_direct[static_cast<std::size_t>(task - split)], thread);
+    const auto [begin, count] = work.split[static_cast<std::size_t>(task)];
+    join_pieces(f, std::span(work.pieces).subspan(begin, count), thread);
   });
 }
 
@@ -327,8 +306,8 @@ bool check_outputs(const PlanDesc& desc, const ForwardPlaces& places, std::strin
 
 }  // namespace
 
-ForwardSpace forward_space(const PanelFormat& format, std::int64_t head_dim, std::int64_t value_dim,
-                           std::int64_t most_rows) {
+ForwardSpace forward_space(const PanelFormat& format, std::int64_t kv_heads, std::int64_t head_dim,
+                           std::int64_t value_dim, std::int64_t most_rows) {
   const GemmKernels& kernels = *format.kernels;
   ForwardSpace s{};
   s.rows = std::min<std::int64_t>(kernels.mr * kTilePanels, round_up(std::max<std::int64_t>(most_rows, 1), kernels.mr));
@@ -350,6 +329,8 @@ ForwardSpace forward_space(const PanelFormat& format, std::int64_t head_dim, std
   s.stats = take(6 * s.rows);
   s.gathered = take(std::max(kKeyBlock, s.rows) * std::max(head_dim, value_dim));
   s.scratch = take(kPackScratch);
+  s.by_head = direct_space(kv_heads, head_dim, value_dim, most_rows);
+  s.direct = take(s.by_head.total_sums + s.by_head.run);
   s.total = at;
   return s;
 }
@@ -362,10 +343,11 @@ bool forward_supports(const PlanDesc& desc, const ForwardPlaces& places, std::st
 std::uint64_t forward_workspace(const PlanDesc& desc) {
   const auto &q = desc.arg(0), &k = desc.arg(1), &v = desc.arg(2);
   const PanelFormat format = panel_format(desc.target, attention_compute(q.dtype, k.dtype, v.dtype));
-  const std::int64_t group = q.shape[1] / k.shape[k.rank - 2];
+  const std::int64_t kv_heads = k.shape[k.rank - 2], group = q.shape[1] / kv_heads;
   const std::int64_t most_rows = desc.attrs<tern_attention_attrs>().max_seqlen_q * group;  // both ops' are alike
-  const ForwardSpace space = forward_space(format, q.shape[2], v.shape[v.rank - 1], most_rows);
-  return static_cast<std::uint64_t>(space.total * desc.num_threads + kSlots * space.slot) * 4;
+  const ForwardSpace space = forward_space(format, kv_heads, q.shape[2], v.shape[v.rank - 1], most_rows);
+  const std::int64_t slots = kSlots * space.slot + space.by_head.runs * space.by_head.run;
+  return static_cast<std::uint64_t>(space.total * desc.num_threads + slots) * 4;
 }
 
 void run_forward(const Forward& f, const Kept<std::int32_t>& cu_q, ThreadPool& pool) {

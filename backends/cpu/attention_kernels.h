@@ -18,7 +18,8 @@ struct Logits {
 // Keys or values of one head as they are stored: `count` rows of `dim` elements, side by side in each.
 struct StoredRows {
   tern_dtype dtype;  // f32, bf16 or f16
-  const std::byte* const* rows;
+  const std::byte* first;
+  std::int64_t stride;  // bytes from row to row
   std::int64_t count;
   std::int64_t dim;  // a multiple of kDirectDim
 };
@@ -27,7 +28,7 @@ inline constexpr std::int64_t kDirectDim = 16;
 struct RowKernels {
   // scores[r ld + j] = q[r] . key j, for `rows` rows of q [rows, dim].
   void (*scores)(const StoredRows& keys, const float* q, std::int64_t rows, float* scores, std::int64_t ld);
-  // out[r ld_out + i] = sum over j of p[r ld_p + j] value j[i].
+  // out[r ld_out + i] += sum over j of p[r ld_p + j] value j[i].
   void (*weigh)(const StoredRows& values, const float* p, std::int64_t ld_p, std::int64_t rows, float* out,
                 std::int64_t ld_out);
   // s[lo, hi) becomes exp(z - max) and the rest of s[0, width) 0; the maximum and the sum of them. Nothing visible:

@@ -40,6 +40,10 @@ struct Raw128 {
   static F interleave_low(F a, F b) { return vzip1q_f32(a, b); }
   static F interleave_high(F a, F b) { return vzip2q_f32(a, b); }
   static float sum(F a) { return vaddvq_f32(a); }
+  // to[i] = the sum of v[i]
+  static void sum_four(const F (&v)[4], float* to) {
+    vst1q_f32(to, vpaddq_f32(vpaddq_f32(v[0], v[1]), vpaddq_f32(v[2], v[3])));
+  }
   static float largest(F a) { return vmaxvq_f32(a); }
   static F load_i8(const std::int8_t* p) {
     std::int32_t bytes;
@@ -79,6 +83,10 @@ struct Raw128 {
   static float sum(F a) {
     const F two = _mm_add_ps(a, _mm_movehl_ps(a, a));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+  }
+  // to[i] = the sum of v[i]
+  static void sum_four(const F (&v)[4], float* to) {
+    _mm_storeu_ps(to, _mm_hadd_ps(_mm_hadd_ps(v[0], v[1]), _mm_hadd_ps(v[2], v[3])));
   }
   static float largest(F a) {
     const F two = _mm_max_ps(a, _mm_movehl_ps(a, a));

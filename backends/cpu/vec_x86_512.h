@@ -39,6 +39,16 @@ struct Vec512 {
                                                          _mm512_set1_epi32(static_cast<int>(0x80000000U)), 0xd8));
   }
   static float sum(F a) { return _mm512_reduce_add_ps(a); }
+  // to[i] = the sum of v[i]
+  static void sum_four(const F (&v)[4], float* to) {
+    const F ab = add(_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpackhi_ps(v[0], v[1]));
+    const F cd = add(_mm512_unpacklo_ps(v[2], v[3]), _mm512_unpackhi_ps(v[2], v[3]));
+    const __m512d left = _mm512_castps_pd(ab), right = _mm512_castps_pd(cd);
+    const F all =
+        add(_mm512_castpd_ps(_mm512_unpacklo_pd(left, right)), _mm512_castpd_ps(_mm512_unpackhi_pd(left, right)));
+    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+  }
   static float largest(F a) { return _mm512_reduce_max_ps(a); }
 
   static F load_bf16(const std::uint16_t* p) { return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }

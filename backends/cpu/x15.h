@@ -2,7 +2,8 @@
 //
 // A row of x is held as whole numbers q of 15 bits and a sign beside one scale a block of 32. A weight's codes are
 // whole numbers too, so a block's dot product is exact in int32; one fp32 FMA scales it, another adds the block's
-// minimum times the sum of x. Each output is one chain over the blocks, the same for any number of rows and threads.
+// minimum times the sum of x. Each output is one chain over the blocks, the same for any number of threads; `multiply`
+// has the same one for any number of rows, which lie side by side where they are more and nobody asked for that.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,25 @@ struct X15Rows {
   }
 };
 
+// The same, where each register holds a number of many rows: no sum is across a register's lanes. `lanes` rows lie side
+// by side, then the next ones; in each, arrays are [groups][lanes], pairs [groups][16][lanes] of q[2 i] and q[2 i + 1].
+struct X15Lanes {
+  std::int32_t* pairs;
+  float *scales, *sums, *halves[2];
+  std::int64_t groups;
+  int rows, padded;  // padded: the next multiple of `lanes`
+};
+inline constexpr int kX15MostLanes = 16;  // rows at once
+
+struct X15Sideways {
+  int lanes = 0;  // 0: none
+  // Groups [first, first + groups) of all rows.
+  void (*interleave)(const X15Rows& x, std::int64_t first, std::int64_t groups, const X15Lanes& to) = nullptr;
+  // As X15Kernels::multiply; a row's sums are added up in another order.
+  void (*multiply)(tern_packing packing, const std::uint8_t* w, std::int64_t row_bytes, std::int64_t columns,
+                   const X15Lanes& x, float* y, std::int64_t ld) = nullptr;
+};
+
 struct X15Kernels {
   // Groups [first, first + groups) of the first of `rows`, from as many times 32 floats.
   void (*quantise)(const float* x, std::int64_t first, std::int64_t groups, const X15Rows& rows);
@@ -42,7 +62,9 @@ struct X15Kernels {
                    const X15Rows& x, float* y, std::int64_t ld);
   // Groups of 32 [first, first + groups) of a row of the weight as floats, each rounded once.
   void (*expand)(tern_packing packing, const std::uint8_t* row, std::int64_t first, std::int64_t groups, float* dst);
+  X15Sideways half, full;  // for more than kX15Direct rows; for more than half.lanes
 };
+inline constexpr int kX15Direct = 4;  // rows that are multiplied one by one
 
 // Whether `multiply` and `expand` know the packing.
 [[nodiscard]] bool x15_reads(tern_packing packing);

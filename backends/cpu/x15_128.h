@@ -84,6 +84,12 @@ struct Whole128 {
     first = half(p);
     second = half(p + 2);
   }
+  TERN_INLINE void eight_pairs(const std::uint8_t* p, std::int64_t stride, float* first, float* second) {
+    for (int i = 0; i < 8; ++i) two_halves(p + i * stride, first[i], second[i]);
+  }
+  TERN_INLINE void eight_halves(const std::uint8_t* p, std::int64_t stride, float* to) {
+    for (int i = 0; i < 8; ++i) to[i] = half(p + i * stride);
+  }
   // Codes times scales are exact in fp32, so that this too is rounded once.
   TERN_INLINE void expand(W codes, float scale, float minimum, float* dst) {
     for (int i = 0; i < 16; ++i)

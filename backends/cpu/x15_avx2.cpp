@@ -14,6 +14,8 @@ TERN_TARGET_BEGIN("avx2,fma,f16c,bmi,bmi2")
 #include "backends/cpu/x15_x86_256.h"
 //
 #include "backends/cpu/x15_inl.h"
+//
+#include "backends/cpu/x15_sideways_inl.h"
 
 namespace tern::cpu {
 namespace {
@@ -21,7 +23,9 @@ namespace {
 struct MultiplyAdd {
   TERN_INLINE __m256i add(__m256i sum, __m256i a, __m256i b) { return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)); }
 };
-constexpr X15Kernels kKernels = make_x15<Whole256<MultiplyAdd>>();
+using Numbers = Whole256<MultiplyAdd>;
+constexpr X15Sideways kEight = make_x15_sideways<Lanes256<MultiplyAdd>, Numbers>();
+constexpr X15Kernels kKernels = make_x15<Numbers>(kEight, kEight);
 
 }  // namespace
 

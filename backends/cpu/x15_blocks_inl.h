@@ -29,7 +29,7 @@ TERN_INLINE Codes<S> less(const Codes<S>& codes) {
   return {S::minus(codes.first, Minus), S::minus(codes.second, Minus)};
 }
 
-// A scale, and a minimum where codes have no fixed offset.
+// A scale, and a minimum where codes have no fixed offset. A packing of such blocks has codes(block).
 template <typename S, bool Minimum>
 struct OneGroup {
   static constexpr int kGroups = 1;
@@ -42,22 +42,48 @@ struct OneGroup {
       scale = S::half(block);
     }
   }
+  // Of eight blocks that are `stride` bytes apart.
+  TERN_INLINE void read_eight(const std::uint8_t* p, std::int64_t stride, float* scales, float* minima) {
+    if constexpr (Minimum) {
+      S::eight_pairs(p, stride, scales, minima);
+    } else {
+      S::eight_halves(p, stride, scales);
+    }
+  }
+};
+
+// A block of one group.
+template <typename S, typename Packing>
+struct One : Packing {
+  const std::uint8_t* block;
+  explicit One(const std::uint8_t* at) : Packing(at), block(at) {}
+  Codes<S> values(int) const { return Packing::codes(block); }
+};
+
+// Eight neighbours of one group as a block of eight: their scales are read together.
+template <typename S, typename Packing>
+struct EightOf {
+  static constexpr int kGroups = 8, kBytes = 8 * Packing::kBytes;
+  static constexpr bool kHalves = false, kMinimum = Packing::kMinimum;
+  const std::uint8_t* blocks;
+  float scales[8], minima[8];
+  explicit EightOf(const std::uint8_t* at) : blocks(at) { Packing::read_eight(at, Packing::kBytes, scales, minima); }
+  Codes<S> values(int g) const { return Packing::codes(blocks + g * Packing::kBytes); }
 };
 
 template <typename S, int Minus>
 struct BlockQ4 : OneGroup<S, Minus == 0> {  // Q4_0, Q4_1
   static constexpr int kBytes = Minus == 0 ? 20 : 18;
-  const std::uint8_t* p;
-  explicit BlockQ4(const std::uint8_t* block) : OneGroup<S, Minus == 0>(block), p(block + kBytes - 16) {}
-  Codes<S> values(int) const { return less<S, Minus>(nibbles<S>(p)); }
+  using OneGroup<S, Minus == 0>::OneGroup;
+  TERN_INLINE Codes<S> codes(const std::uint8_t* block) { return less<S, Minus>(nibbles<S>(block + kBytes - 16)); }
 };
 
 template <typename S, int Minus>
 struct BlockQ5 : OneGroup<S, Minus == 0> {  // Q5_0, Q5_1
   static constexpr int kBytes = Minus == 0 ? 24 : 22;
-  const std::uint8_t* p;
-  explicit BlockQ5(const std::uint8_t* block) : OneGroup<S, Minus == 0>(block), p(block + kBytes - 20) {}
-  Codes<S> values(int) const {
+  using OneGroup<S, Minus == 0>::OneGroup;
+  TERN_INLINE Codes<S> codes(const std::uint8_t* block) {
+    const std::uint8_t* p = block + kBytes - 20;
     std::uint16_t high[2];
     std::memcpy(high, p, 4);
     const Codes<S> low = nibbles<S>(p + 4);
@@ -68,9 +94,10 @@ struct BlockQ5 : OneGroup<S, Minus == 0> {  // Q5_0, Q5_1
 template <typename S>
 struct BlockQ8 : OneGroup<S, false> {
   static constexpr int kBytes = 34;
-  const std::uint8_t* p;
-  explicit BlockQ8(const std::uint8_t* block) : OneGroup<S, false>(block), p(block + 2) {}
-  Codes<S> values(int) const { return {S::signed_bytes(p), S::signed_bytes(p + 16)}; }
+  using OneGroup<S, false>::OneGroup;
+  TERN_INLINE Codes<S> codes(const std::uint8_t* block) {
+    return {S::signed_bytes(block + 2), S::signed_bytes(block + 18)};
+  }
 };
 
 alignas(16) constexpr std::int8_t kIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
@@ -79,22 +106,33 @@ alignas(16) constexpr std::int8_t kFp4Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0,
 template <typename S>
 struct BlockIq4Nl : OneGroup<S, false> {
   static constexpr int kBytes = 18;
-  const std::uint8_t* p;
-  explicit BlockIq4Nl(const std::uint8_t* block) : OneGroup<S, false>(block), p(block + 2) {}
-  Codes<S> values(int) const { return {S::look_up(kIq4, p, false), S::look_up(kIq4, p, true)}; }
+  using OneGroup<S, false>::OneGroup;
+  TERN_INLINE Codes<S> codes(const std::uint8_t* block) {
+    return {S::look_up(kIq4, block + 2, false), S::look_up(kIq4, block + 2, true)};
+  }
 };
 
 template <typename S>
 struct BlockMxfp4 {
   static constexpr int kGroups = 1, kBytes = 17;
   static constexpr bool kHalves = false, kMinimum = false;
-  const std::uint8_t* p;
-  float scale;  // half of the power of two, as the table is doubled
-  explicit BlockMxfp4(const std::uint8_t* block) : p(block + 1) {
-    const std::uint32_t bits = block[0] < 2 ? 0x00200000U << block[0] : (block[0] - 1U) << 23;
-    std::memcpy(&scale, &bits, 4);
+  float scale;
+  explicit BlockMxfp4(const std::uint8_t* block) : scale(half_power(block[0])) {}
+  TERN_INLINE void read_eight(const std::uint8_t* p, std::int64_t stride, float* scales, float*) {
+    for (int i = 0; i < 8; ++i) scales[i] = half_power(p[i * stride]);
   }
-  Codes<S> values(int) const { return {S::look_up(kFp4Doubled, p, false), S::look_up(kFp4Doubled, p, true)}; }
+  TERN_INLINE Codes<S> codes(const std::uint8_t* block) {
+    return {S::look_up(kFp4Doubled, block + 1, false), S::look_up(kFp4Doubled, block + 1, true)};
+  }
+
+ private:
+  // Half of the power of two of a code, as the table is doubled.
+  TERN_INLINE float half_power(std::uint32_t code) {
+    const std::uint32_t bits = code < 2 ? 0x00200000U << code : (code - 1U) << 23;
+    float power;
+    std::memcpy(&power, &bits, 4);
+    return power;
+  }
 };
 
 // d f16, dmin f16, 8 pairs of scale and minimum of 6 bits in 12 bytes, (Q5_K: 32 bytes of fifth bits,) 128 of nibbles.

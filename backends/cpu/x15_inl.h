@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "backends/cpu/x15.h"
 #include "backends/cpu/x15_blocks_inl.h"
@@ -48,38 +50,54 @@ inline __attribute__((always_inline)) void x15_one_group(const Block& block, con
   }
 }
 
-// The same by one block of eight.
-template <typename S, typename Block, int M>
-inline __attribute__((always_inline)) void x15_eight_groups(const Block& block, const X15Rows& x, std::int64_t group,
-                                                            typename S::F (&acc)[M]) {
+// The same by blocks of eight of C rows of the weight, taken in turn: each sum waits for the one before.
+template <typename S, typename Block, int M, int C>
+inline __attribute__((always_inline)) void x15_eight_groups(const Block (&blocks)[C], const X15Rows& x,
+                                                            std::int64_t group, typename S::F (&acc)[C][M]) {
   constexpr int kScales = Block::kHalves ? 2 : 1;
-  float by[M][kScales][8];
-#pragma GCC unroll 8
-  for (int m = 0; m < M; ++m) {
-    const std::int64_t at = m * x.groups + group;
-#pragma GCC unroll 2
-    for (int half = 0; half < kScales; ++half) {
-      S::multiply_eight(block.scales + 8 * half, x.scales + at, by[m][half]);
-      if constexpr (Block::kMinimum) {
-        const float* sums = Block::kHalves ? x.halves[half] : x.sums;
-        acc[m] = S::add_eight(acc[m], block.minima + 8 * half, sums + at);
-      }
-    }
-  }
-#pragma GCC unroll 8
-  for (int g = 0; g < 8; ++g) {
-    const Codes<S> codes = block.values(g);
+  float by[C][M][kScales][8];
+#pragma GCC unroll 4
+  for (int c = 0; c < C; ++c) {
 #pragma GCC unroll 8
     for (int m = 0; m < M; ++m) {
-      const std::int16_t* q = x.blocks[m * x.groups + group + g].q;
-      if constexpr (Block::kHalves) {
-        acc[m] = S::scaled(acc[m], S::dot(S::none(), codes.first, q), by[m][0][g]);
-        acc[m] = S::scaled(acc[m], S::dot(S::none(), codes.second, q + 16), by[m][1][g]);
-      } else {
-        acc[m] = S::scaled(acc[m], S::dot(S::dot(S::none(), codes.first, q), codes.second, q + 16), by[m][0][g]);
+      const std::int64_t at = m * x.groups + group;
+#pragma GCC unroll 2
+      for (int half = 0; half < kScales; ++half) {
+        S::multiply_eight(blocks[c].scales + 8 * half, x.scales + at, by[c][m][half]);
+        if constexpr (Block::kMinimum) {
+          const float* sums = Block::kHalves ? x.halves[half] : x.sums;
+          acc[c][m] = S::add_eight(acc[c][m], blocks[c].minima + 8 * half, sums + at);
+        }
       }
     }
   }
+  if constexpr (M == 1) asm volatile("" : "+m"(by));  // one row reads its scales from memory, which needs no shuffles
+#pragma GCC unroll 8
+  for (int g = 0; g < 8; ++g) {
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) {
+      const Codes<S> codes = blocks[c].values(g);
+#pragma GCC unroll 8
+      for (int m = 0; m < M; ++m) {
+        const std::int16_t* q = x.blocks[m * x.groups + group + g].q;
+        if constexpr (Block::kHalves) {
+          acc[c][m] = S::scaled(acc[c][m], S::dot(S::none(), codes.first, q), by[c][m][0][g]);
+          acc[c][m] = S::scaled(acc[c][m], S::dot(S::none(), codes.second, q + 16), by[c][m][1][g]);
+        } else {
+          acc[c][m] =
+              S::scaled(acc[c][m], S::dot(S::dot(S::none(), codes.first, q), codes.second, q + 16), by[c][m][0][g]);
+        }
+      }
+    }
+  }
+}
+
+// fn(blocks) of C rows.
+template <typename Block, typename Fn, std::size_t... C>
+inline __attribute__((always_inline)) void with_blocks(const std::uint8_t* w, std::int64_t row_bytes, const Fn& fn,
+                                                       std::index_sequence<C...>) {
+  const Block blocks[] = {Block(w + static_cast<std::int64_t>(C) * row_bytes)...};
+  fn(blocks);
 }
 
 // M rows of x by C rows of the weight.
@@ -94,18 +112,25 @@ inline __attribute__((always_inline)) void x15_tile(const std::uint8_t* w, std::
   }
   // What comes is fetched in the order in which it lies, some way ahead: the processor then reads on by itself.
   const std::uint8_t* ahead = w + (kX15Ahead / (C * row_bytes) + 1) * C * row_bytes;
-  for (std::int64_t group = 0; group < x.groups; group += Block::kGroups, w += Block::kBytes) {
+  std::int64_t group = 0;
+  const auto by_eight = [&]<typename Eight>() {
+    for (; x.groups - group >= 8; group += 8, w += Eight::kBytes) {
 #pragma GCC unroll 16
-    for (int line = 0; line < C * Block::kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 3);
-    ahead += C * Block::kBytes;
+      for (int line = 0; line < C * Eight::kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 3);
+      ahead += C * Eight::kBytes;
+      with_blocks<Eight>(
+          w, row_bytes, [&](const Eight(&blocks)[C]) { x15_eight_groups<S, Eight, M, C>(blocks, x, group, acc); },
+          std::make_index_sequence<C>());
+    }
+  };
+  if constexpr (Block::kGroups == 8) {
+    by_eight.template operator()<Block>();
+  } else {
+    by_eight.template operator()<EightOf<S, Block>>();
+    for (; group < x.groups; ++group, w += Block::kBytes) {
 #pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) {
-      const Block block(w + c * row_bytes);
-      if constexpr (Block::kGroups == 1) {
-        x15_one_group<S, Block, M>(block, x, group, acc[c]);
-      } else {
-        x15_eight_groups<S, Block, M>(block, x, group, acc[c]);
-      }
+      for (int c = 0; c < C; ++c)
+        x15_one_group<S, One<S, Block>, M>(One<S, Block>(w + c * row_bytes), x, group, acc[c]);
     }
   }
 #pragma GCC unroll 4
@@ -115,11 +140,13 @@ inline __attribute__((always_inline)) void x15_tile(const std::uint8_t* w, std::
   }
 }
 
-// One row alone takes four rows of the weight side by side, as each sum waits for the one before; two rows take two.
+// One row alone takes four rows of the weight side by side, as each sum waits for the one before, or two where rows are
+// so long that four are too many streams of memory; two rows take two.
 template <typename S, typename Block, int M>
 void x15_columns(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t columns, const X15Rows& x, float* y,
                  std::int64_t ld) {
-  constexpr int C = M == 1 ? 4 : M == 2 ? 2 : 1;
+  constexpr std::int64_t kEight = 8 / Block::kGroups * Block::kBytes;
+  constexpr int C = M == 1 ? (kEight > 192 ? 2 : 4) : M == 2 ? 2 : 1;
   std::int64_t c = 0;
   for (; columns - c >= C; c += C) x15_tile<S, Block, M, C>(w + c * row_bytes, row_bytes, x, y + c, ld);
   if constexpr (C > 1) {
@@ -190,8 +217,9 @@ template <typename S>
 void x15_expand(tern_packing packing, const std::uint8_t* row, std::int64_t first, std::int64_t groups, float* dst) {
   with_block<S>(packing, [&]<typename Block>() {
     constexpr std::int64_t kGroups = Block::kGroups;
+    using Whole = std::conditional_t<kGroups == 1, One<S, Block>, Block>;
     for (std::int64_t g = first; g < first + groups;) {
-      const Block block(row + g / kGroups * Block::kBytes);
+      const Whole block(row + g / kGroups * Block::kBytes);
       const std::int64_t end = std::min(first + groups, (g / kGroups + 1) * kGroups);
       for (; g < end; ++g, dst += kX15Block) {
         const auto at = static_cast<int>(g % kGroups);
@@ -213,8 +241,8 @@ void x15_expand(tern_packing packing, const std::uint8_t* row, std::int64_t firs
 }
 
 template <typename S>
-constexpr X15Kernels make_x15() {
-  return {&x15_quantise<S>, &x15_multiply<S>, &x15_expand<S>};
+constexpr X15Kernels make_x15(X15Sideways few = {}, X15Sideways many = {}) {
+  return {&x15_quantise<S>, &x15_multiply<S>, &x15_expand<S>, few, many};
 }
 
 }  // namespace

@@ -91,6 +91,17 @@ struct Whole256 {
     std::memcpy(&bits, p, 2);
     return _cvtsh_ss(bits);
   }
+  // The f16 numbers at p + i stride, and at p + i stride + 2, for i < 8.
+  TERN_INLINE void eight_pairs(const std::uint8_t* p, std::int64_t stride, float* first, float* second) {
+    const __m128i low = four_pairs(p, stride), high = four_pairs(p + 4 * stride, stride);
+    _mm256_storeu_ps(first, _mm256_cvtph_ps(_mm_unpacklo_epi64(low, high)));
+    _mm256_storeu_ps(second, _mm256_cvtph_ps(_mm_unpackhi_epi64(low, high)));
+  }
+  TERN_INLINE void eight_halves(const std::uint8_t* p, std::int64_t stride, float* to) {
+    const __m128i low = four_pairs(p, stride), high = four_pairs(p + 4 * stride, stride);
+    _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_unpacklo_epi64(low, high)));
+  }
+  TERN_INLINE void store(W codes, std::int16_t* to) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), codes); }
 
   // The bits of the largest |x| of 32.
   TERN_INLINE std::uint32_t largest_bits(const float* x) {
@@ -120,7 +131,37 @@ struct Whole256 {
   }
 
  private:
+  // Words of 32 bits at p + i stride, i < 4: their low halves, then their high ones.
+  TERN_INLINE __m128i four_pairs(const std::uint8_t* p, std::int64_t stride) {
+    std::int32_t words[4];
+    for (int i = 0; i < 4; ++i) std::memcpy(words + i, p + i * stride, 4);
+    const __m128i order = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    return _mm_shuffle_epi8(_mm_setr_epi32(words[0], words[1], words[2], words[3]), order);
+  }
   TERN_INLINE __m128i sixteen(const std::uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+};
+
+// Eight rows of x in a register.
+template <typename Dot>
+struct Lanes256 {
+  using I = __m256i;
+  using F = __m256;
+  static constexpr int kLanes = 8, kColumns = 4;
+
+  TERN_INLINE I none() { return _mm256_setzero_si256(); }
+  TERN_INLINE I load(const std::int32_t* p) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(p)); }
+  TERN_INLINE F load(const float* p) { return _mm256_load_ps(p); }
+  TERN_INLINE void store(float* p, F a) { _mm256_store_ps(p, a); }
+  // Of all rows' pairs by one pair of codes.
+  TERN_INLINE I dot(I sum, I pairs, const std::int16_t* codes) {
+    std::int32_t pair;
+    std::memcpy(&pair, codes, 4);
+    return Dot::add(sum, pairs, _mm256_set1_epi32(pair));
+  }
+  TERN_INLINE F scaled(F acc, I dots, F scales, const float* by) {
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), _mm256_mul_ps(scales, _mm256_broadcast_ss(by)), acc);
+  }
+  TERN_INLINE F added(F acc, F sums, const float* by) { return _mm256_fmadd_ps(sums, _mm256_broadcast_ss(by), acc); }
 };
 
 }  // namespace
