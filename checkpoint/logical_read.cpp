@@ -193,19 +193,45 @@ void read_rows(const LogicalTensor& tensor, const Rows& rows, std::span<float> v
   }
 }
 
+std::int64_t row_count(const LogicalTensor& tensor) {
+  const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
+  const auto total = static_cast<std::int64_t>(element_count(tensor.shape).value_or(0));
+  return columns == 0 ? 0 : total / columns;
+}
+
+void require_rows(const LogicalTensor& tensor, std::int64_t first, std::int64_t count) {
+  const std::int64_t rows = row_count(tensor);
+  if (first >= 0 && count >= 0 && count <= rows - first) return;
+  throw std::logic_error(cat("tensor \"", tensor.name, "\": rows ", first, " + ", count, " of ", rows));
+}
+
 }  // namespace
 
 Status read_rows_f32(const LogicalTensor& tensor, std::int64_t first, std::int64_t count, std::span<float> values) {
   const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
-  const auto total = static_cast<std::int64_t>(element_count(tensor.shape).value_or(0));
-  const std::int64_t rows = columns == 0 ? 0 : total / columns;
-  if (first < 0 || count < 0 || count > rows - first || values.size() != static_cast<std::size_t>(count * columns)) {
-    throw std::logic_error(cat("tensor \"", tensor.name, "\": rows ", first, " + ", count, " of ", rows));
-  }
+  require_rows(tensor, first, count);
+  if (values.size() != static_cast<std::size_t>(count * columns))
+    throw std::logic_error(cat("tensor \"", tensor.name, "\": ", values.size(), " values for ", count, " rows"));
   return catching([&] {
     read_rows(tensor, {first, count, columns}, values);
     return Unit{};
   });
+}
+
+void append_mxfp4_blocks(const LogicalTensor& tensor, std::int64_t first, std::int64_t count,
+                         std::vector<std::byte>& blocks) {
+  require_rows(tensor, first, count);
+  constexpr std::size_t kCodes = 16;  // bytes of a block
+  const auto per_row = static_cast<std::size_t>(tensor.shape.back()) / (2 * kCodes);
+  const auto begin = static_cast<std::size_t>(first) * per_row;
+  const auto end = begin + static_cast<std::size_t>(count) * per_row;
+  blocks.reserve(blocks.size() + (end - begin) * (kCodes + 1));
+  for (std::size_t block = begin; block < end; ++block) {
+    const std::byte* pairs = tensor.data->bytes.data() + block * kCodes;  // element 2 i is the low half of byte i
+    blocks.push_back(tensor.scale->bytes[block]);
+    const auto element = [&](std::size_t i) { return i % 2 == 0 ? pairs[i / 2] & std::byte{15} : pairs[i / 2] >> 4; };
+    for (std::size_t i = 0; i < kCodes; ++i) blocks.push_back(element(i) | element(i + kCodes) << 4);
+  }
 }
 
 }  // namespace tern::checkpoint

@@ -46,4 +46,10 @@ struct LogicalTensor {
 [[nodiscard]] Status read_rows_f32(const LogicalTensor& tensor, std::int64_t first, std::int64_t count,
                                    std::span<float> values);
 
+// Rows of a tensor of MXFP4 pairs as ggml's blocks of the same numbers, 17 bytes for 32 of them: the scale, then
+// element i in the low half of byte i and element i + 16 in its high half; appended to `blocks`. Throws
+// std::logic_error for rows that are not there.
+void append_mxfp4_blocks(const LogicalTensor& tensor, std::int64_t first, std::int64_t count,
+                         std::vector<std::byte>& blocks);
+
 }  // namespace tern::checkpoint

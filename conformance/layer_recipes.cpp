@@ -147,25 +147,61 @@ void make_qk_norm_rope_backward(CaseBuilder& b) {
 
 // Some of a gate's elements are so large that exponentials of them overflow; of a function that `grows` as they do,
 // none of those is positive.
-void real_gate(CaseBuilder& b, int arg, const Shape& shape, std::int64_t valid, bool grows = false) {
-  if (b.variant().special != 0) return b.real(arg, b.variant().in, shape, 0);
+std::vector<double> gate_elements(CaseBuilder& b, const Shape& shape, std::int64_t valid, bool grows) {
   std::vector<double> elements(static_cast<std::size_t>(valid * shape[1]));
   for (double& x : elements) {
     const bool large = b.random().below(7) == 0;
     x = b.random().term() * (large ? 100.0 : 1.0);
     if (large && grows) x = -std::fabs(x);
   }
-  b.values(arg, b.variant().in, shape, elements, 0);
+  return elements;
 }
+
+void real_gate(CaseBuilder& b, int arg, const Shape& shape, std::int64_t valid, bool grows = false) {
+  if (b.variant().special != 0) return b.real(arg, b.variant().in, shape, 0);
+  b.values(arg, b.variant().in, shape, gate_elements(b, shape, valid, grows), 0);
+}
+
+// No element is within 1/32 of the limit, where there is no slope for differences to find.
+void keep_from_limit(std::vector<double>& elements, double limit) {
+  if (limit == 0.0) return;
+  for (double& x : elements) {
+    const double size = std::fabs(x);
+    if (std::fabs(size - limit) < 0x1p-5) x = std::copysign(size < limit ? limit - 0x1p-5 : limit + 0x1p-5, x);
+  }
+}
+
+// Options of act_mul: one with a limit that gate and up exceed is among the first three, which more is tried on.
+struct GatedOption {
+  tern_act kind;
+  float limit;
+  float up_offset;
+};
+constexpr std::array<GatedOption, 6> kGated = {{{TERN_ACT_SILU, 0.0F, 0.0F},
+                                                {TERN_ACT_QUICK_GELU, 0.75F, 1.0F},
+                                                {TERN_ACT_GELU_TANH, 0.0F, 0.0F},
+                                                {TERN_ACT_GELU_ERF, 0.0F, -0.5F},
+                                                {TERN_ACT_SIGMOID, 0.0F, 0.0F},
+                                                {TERN_ACT_SILU, 3.0F, 0.0F}}};
 
 void make_act_mul(CaseBuilder& b) {
   const Variant& v = b.variant();
   const auto [rows, width] = kRowsWidth[static_cast<std::size_t>(v.size)];
   const std::int64_t valid = b.count_for(rows);
-  b.attrs(tern_act_mul_attrs{v.option});
-  real_gate(b, TERN_ACT_MUL_GATE, {rows, width}, valid);
-  b.real(TERN_ACT_MUL_UP, v.in, {rows, width}, 0);
-  b.out(TERN_ACT_MUL_Y, v.out, {rows, width}, 0);
+  const GatedOption& option = kGated[static_cast<std::size_t>(v.option)];
+  const Shape shape = {rows, width};
+  b.attrs(tern_act_mul_attrs{option.kind, option.limit, option.up_offset});
+  if (v.special != 0) {
+    for (int arg : {TERN_ACT_MUL_GATE, TERN_ACT_MUL_UP}) b.real(arg, v.in, shape, 0);
+  } else {
+    std::vector<double> gate = gate_elements(b, shape, valid, false);
+    std::vector<double> up(gate.size());
+    for (double& x : up) x = b.random().term();
+    keep_from_limit(gate, option.limit), keep_from_limit(up, option.limit);
+    b.values(TERN_ACT_MUL_GATE, v.in, shape, gate, 0);
+    b.values(TERN_ACT_MUL_UP, v.in, shape, up, 0);
+  }
+  b.out(TERN_ACT_MUL_Y, v.out, shape, 0);
   if (v.alias) b.share(TERN_ACT_MUL_Y, v.option == 0 ? TERN_ACT_MUL_GATE : TERN_ACT_MUL_UP);
 }
 
@@ -174,7 +210,8 @@ void make_act_mul_backward(CaseBuilder& b) {
   const auto [rows, width] = kRowsWidth[static_cast<std::size_t>(v.size)];
   const Shape shape = {rows, width};
   const std::int64_t valid = b.count_for(rows);
-  b.attrs(tern_act_mul_backward_attrs{v.option});
+  const GatedOption& option = kGated[static_cast<std::size_t>(v.option)];
+  b.attrs(tern_act_mul_backward_attrs{option.kind, option.limit, option.up_offset});
   b.real(TERN_ACT_MUL_BACKWARD_DY, v.in, shape, 0);
   real_gate(b, TERN_ACT_MUL_BACKWARD_GATE, shape, valid);
   b.real(TERN_ACT_MUL_BACKWARD_UP, v.in, shape, 0);
@@ -216,10 +253,10 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_QK_NORM_ROPE, kHeads.size(), 6, kUsual | kAliases | kReduces, make_qk_norm_rope},
     {TERN_OP_QK_NORM_ROPE_BACKWARD, kHeads.size(), 6, kUsual | kAliases | kAccumulates | kReduces,
      make_qk_norm_rope_backward},
-    {TERN_OP_ACT, kRowsWidth.size(), 6, kUsual | kAliases, make_act},
-    {TERN_OP_ACT_BACKWARD, kRowsWidth.size(), 6, kUsual | kAliases, make_act_backward},
-    {TERN_OP_ACT_MUL, kRowsWidth.size(), 4, kUsual | kAliases, make_act_mul},
-    {TERN_OP_ACT_MUL_BACKWARD, kRowsWidth.size(), 4, kUsual | kAliases, make_act_mul_backward},
+    {TERN_OP_ACT, kRowsWidth.size(), 7, kUsual | kAliases, make_act},
+    {TERN_OP_ACT_BACKWARD, kRowsWidth.size(), 7, kUsual | kAliases, make_act_backward},
+    {TERN_OP_ACT_MUL, kRowsWidth.size(), kGated.size(), kUsual | kAliases, make_act_mul},
+    {TERN_OP_ACT_MUL_BACKWARD, kRowsWidth.size(), kGated.size(), kUsual | kAliases, make_act_mul_backward},
 };
 
 }  // namespace

@@ -15,8 +15,8 @@ std::int64_t blocks_of(std::int64_t tokens, std::int64_t block_size) { return (t
 void require_served(const std::vector<nn::CacheSpec>& specs) {
   for (const nn::CacheSpec& spec : specs) {
     using enum nn::CacheKind;
-    if (spec.kind == full || spec.kind == window || spec.kind == state) continue;
-    throw Failure(data_error(cat("layer ", spec.module), "a cache of kind full, window or state",
+    if (spec.kind != shared) continue;
+    throw Failure(data_error(cat("layer ", spec.module), "a cache of kind full, window, latent or state",
                              cat("kind ", nn::cache_kind_name(spec.kind)), "generate with another model"));
   }
 }
@@ -118,9 +118,10 @@ void CacheEngine::create_tensors() {
     }
     if (spec.kind == nn::CacheKind::state) continue;
     tensors_->create(nn::key_cache_name(scope_, spec.module),
-                     make_desc(options_.dtype, {blocks, block_size(), spec.kv_heads, spec.key_dim}));
+                     nn::cache_desc(options_.dtype, blocks, block_size(), spec.kv_heads, spec.key_dim));
+    if (spec.kind == nn::CacheKind::latent) continue;
     tensors_->create(nn::value_cache_name(scope_, spec.module),
-                     make_desc(options_.dtype, {blocks, block_size(), spec.kv_heads, spec.value_dim}));
+                     nn::cache_desc(options_.dtype, blocks, block_size(), spec.kv_heads, spec.value_dim));
   }
   tensors_->create(nn::token_cache_name(scope_), nn::token_cache_desc(capacity()));
   tensors_->create(nn::block_tables_name(scope_), nn::block_tables_desc(capacity()));

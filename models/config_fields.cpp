@@ -22,6 +22,7 @@ constexpr std::string_view kNoEffect[] = {
     "quantization_config",  // read with the tensors
     "attn_implementation",
     "auto_map",
+    "aux_loss_alpha",  // DeepSeek's, with seq_aux: counts with output_router_logits alone
     "bad_words_ids",
     "begin_suppress_tokens",
     "block_dim",  // LFM2's: of how it was made, or what other fields say
@@ -37,6 +38,7 @@ constexpr std::string_view kNoEffect[] = {
     "diversity_penalty",
     "do_sample",
     "early_stopping",
+    "ep_size",  // how many devices its authors spread the experts over
     "encoder_no_repeat_ngram_size",
     "exponential_decay_length_penalty",
     "finetuning_task",
@@ -71,6 +73,7 @@ constexpr std::string_view kNoEffect[] = {
     "return_dict_in_generate",
     "router_aux_loss_coef",  // counts with output_router_logits alone
     "sep_token_id",
+    "seq_aux",
     "suppress_tokens",
     "task_specific_params",
     "temperature",
@@ -95,12 +98,25 @@ struct OnlyValue {
 };
 // Another value would change numbers. An architecture that serves more has the key in its table, which is asked first.
 constexpr OnlyValue kOnlyValues[] = {
-    {"add_cross_attention", "false"},         {"attention_bias", "false"},  {"attention_dropout", "0.0"},
-    {"attn_logit_softcapping", "null"},       {"block_use_swiglu", "true"}, {"chunk_size_feed_forward", "0"},
-    {"is_encoder_decoder", "false"},          {"mlp_bias", "false"},        {"mlp_only_layers", "[]"},
-    {"output_router_logits", "false"},        {"pruned_heads", "{}"},       {"rope_interleaved", "false"},
-    {"router_jitter_noise", "0.0"},           {"sliding_window", "null"},   {"tie_encoder_decoder", "false"},
-    {"use_bidirectional_attention", "false"}, {"use_mrope", "false"},       {"use_sliding_window", "false"},
+    {"add_cross_attention", "false"},
+    {"attention_bias", "false"},
+    {"attention_dropout", "0.0"},
+    {"attn_logit_softcapping", "null"},
+    {"block_use_swiglu", "true"},
+    {"chunk_size_feed_forward", "0"},
+    {"is_encoder_decoder", "false"},
+    {"mlp_bias", "false"},
+    {"mlp_only_layers", "[]"},
+    {"moe_layer_freq", "1"},
+    {"output_router_logits", "false"},
+    {"pruned_heads", "{}"},
+    {"rope_interleaved", "false"},
+    {"router_jitter_noise", "0.0"},
+    {"sliding_window", "null"},
+    {"tie_encoder_decoder", "false"},
+    {"use_bidirectional_attention", "false"},
+    {"use_mrope", "false"},
+    {"use_sliding_window", "false"},
 };
 
 // vocab_size: the table of embeddings says it. The layout is the rows' order, which the conversion names fix.

@@ -178,7 +178,7 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
     require_law(config, field, where);
   }
   add_end_ids(gguf, config.eos_token_ids);
-  read_rope_gguf(source, architecture.gguf, config);
+  read_rope_gguf(source, architecture, config);
   return config;
 }
 
@@ -199,7 +199,7 @@ void set_gguf_config(const ModelConfig& config, checkpoint::GgufMetadata& metada
     write_value(full_key(architecture, field.gguf), field, config, value, metadata);
   }
   metadata.set(cat(architecture.gguf, ".vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
-  write_rope_gguf(config, architecture.gguf, metadata);
+  write_rope_gguf(config, architecture, metadata);
 }
 
 }  // namespace tern::models

@@ -47,23 +47,6 @@ const Architecture& architecture_of(const io::JsonField& json) {
   return *found;
 }
 
-// Of a checkpoint with other parts: the architecture of its language model.
-const Architecture& language_model_of(const io::JsonField& whole, const io::JsonField& text) {
-  const auto given = whole.find("architectures");
-  const std::vector<std::string> names = given ? given->texts() : std::vector<std::string>();
-  const Architecture* found = names.empty() ? nullptr : find_language_model(names.front());
-  if (found == nullptr) {
-    throw Failure(whole.place()
-                      .field("architectures")
-                      .error(cat("of a model with a text_config, one of ", join(whole_names(), ", ")),
-                             names.empty() ? "none" : names.front(), kOtherModel));
-  }
-  if (const std::string type = text.text("model_type", found->model_type); type != found->model_type) {
-    throw text.at("model_type").wrong(cat("\"", found->model_type, "\", as ", found->whole, " has"), kOtherModel);
-  }
-  return *found;
-}
-
 void read_field(const io::JsonField& json, const std::string& where, const Field& field, ModelConfig& config) {
   const auto find = [&](const char* key) { return *key == '\0' ? nullptr : json.json().find(key); };
   const Json* found = find(field.json);
@@ -131,7 +114,7 @@ ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
   const std::string file = (source.directory() / "config.json").string();
   const io::JsonField whole(*source.config(), file, kAgain);
   const bool is_part = has_text_part(source);
-  auto own = std::make_shared<Json>(is_part ? text_part_json(whole.json()) : whole.json());
+  auto own = std::make_shared<Json>(is_part ? text_part_json(source) : whole.json());
   const io::JsonField json(*own, is_part ? cat(file, ": text_config") : file, kAgain);
   const Architecture& architecture = is_part ? language_model_of(whole, json) : architecture_of(json);
   ModelConfig config;

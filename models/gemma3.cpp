@@ -32,7 +32,16 @@ std::vector<Field> fields() {
   const FieldValue pattern = std::int64_t{6};
   return with_fields(
       gemma_fields({.max_position_embeddings = 131072, .gguf_scalar = gguf_scalar}),
-      {{"tie_word_embeddings",
+      // The text_config of the published 4B leaves out what is usual.
+      {{"num_attention_heads", "attention.head_count", &ModelConfig::num_attention_heads,
+        required_in_gguf(std::int64_t{8}), is_size},
+       {"vocab_size",
+        "",
+        &ModelConfig::vocab_size,
+        required_in_gguf(std::int64_t{262208}),
+        is_size,
+        {GgufTensorSays::What::rows, "token_embd.weight"}},
+       {"tie_word_embeddings",
         "",
         &ModelConfig::tie_word_embeddings,
         otherwise(FieldValue(true)),

@@ -101,6 +101,10 @@ Status set_gguf_form(const checkpoint::CheckpointSource& source, const ModelConf
                      checkpoint::ConvertOptions& options) {
   return catching([&] {
     const Architecture& architecture = *find_architecture(config.architecture);
+    if (architecture.gguf.empty()) {
+      throw Failure(data_error(cat(source.path().string(), ": the architecture"), "one that is written as GGUF here",
+                               architecture.name, "keep this model as a directory"));
+    }
     set_tensors(source, config, Form::gguf, options);
     checkpoint::GgufMetadata metadata;
     metadata.set("general.architecture", architecture.gguf);

@@ -27,6 +27,7 @@ struct Stored {
   std::vector<RowRun> runs;
   TiledHeads columns = {};          // the order of columns in the file
   bool is_plain = false;            // of a dtype that weights can be held in
+  bool is_mxfp4 = false;            // codes and scales apart, which are held as ggml's blocks
   TensorDesc desc = absent_desc();  // how it is described to a device as it is stored; absent where that can't be
 
   [[nodiscard]] const LogicalTensor& first() const { return *tensors.front(); }
@@ -111,6 +112,13 @@ std::vector<std::byte> gathered(const Stored& stored, std::uint64_t row_bytes) {
   return out;
 }
 
+std::vector<std::byte> mxfp4_blocks(const Stored& stored) {
+  std::vector<std::byte> out;
+  for (const RowRun& run : stored.runs)
+    checkpoint::append_mxfp4_blocks(*stored.tensors[run.tensor], run.first, run.count, out);
+  return out;
+}
+
 class Loader {
  public:
   Loader(ParameterReader& reader, std::shared_ptr<checkpoint::CheckpointSource> source, graph::TensorStore& store,
@@ -157,6 +165,12 @@ class Loader {
     ParameterSource in_order = source;
     in_order.tiled_columns = {};
     if (!stored.has_one_type() || source.is_transposed || !same_numbers(in_order, {})) return stored;
+    if (stored.first().scheme.packing == TERN_PACK_MXFP4) {
+      stored.is_mxfp4 = true;
+      stored.desc =
+          make_quantised_desc(TERN_F32, gguf_scheme(TERN_PACK_GGUF_MXFP4), num_rows(spec.shape), spec.shape.back());
+      return stored;
+    }
     if (stored.is_plain) {
       stored.desc = make_desc(desc.dtype, spec.shape);
     } else if (stored.is_whole_tensor()) {
@@ -248,6 +262,7 @@ class Loader {
         return;
       }
     }
+    if (stored.is_mxfp4) return add(stored, stored.desc, mxfp4_blocks(stored));
     if (const auto whole = pages(stored); !whole.empty()) return add(stored, stored.desc, whole);
     if (stored.first().scale != nullptr) {
       const auto& [data, scale] = std::pair{stored.first().data->bytes, stored.first().scale->bytes};

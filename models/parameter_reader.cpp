@@ -59,9 +59,13 @@ std::vector<const checkpoint::LogicalTensor*> ParameterReader::find(const Parame
 }
 
 const ParameterSource& ParameterReader::source_of(const ParameterSpec& spec) const {
-  const bool is_as_published = form_of(source_) == Form::hugging_face && !spec.published.tensors.empty() &&
-                               tensors_.contains(spec.published.tensors.front());
-  return is_as_published ? spec.published : source_in(spec, form_of(source_));
+  const ParameterSource& usual = source_in(spec, form_of(source_));
+  if (form_of(source_) == Form::gguf || spec.published.tensors.empty()) return usual;
+  const auto found = tensors_.find(spec.published.tensors.front());
+  if (found == tensors_.end()) return usual;
+  // Of one name they are told apart by how the numbers are packed: the usual one is not.
+  const bool same_name = found->first == usual.tensors.front();
+  return same_name && found->second.scheme.packing == TERN_PACK_NONE ? usual : spec.published;
 }
 
 void ParameterReader::require_all(std::span<const ParameterSpec> specs, const ModelConfig& config) const {

@@ -22,6 +22,9 @@ void add_attention(ParameterList& list, const ModelConfig& config, const Decoder
   list.linear(attention + ".k_proj", gguf + ".attn_k", {kv, hidden, options.qkv_bias, k_pairs, config.rotary_dim});
   list.linear(attention + ".v_proj", gguf + ".attn_v", {kv, hidden, options.qkv_bias});
   list.linear(attention + ".o_proj", gguf + ".attn_output", {hidden, q, options.output_bias});
+  if (options.sinks) {
+    list.tensor(attention + ".sinks", {config.num_attention_heads}, gguf + ".attn_sinks.weight");
+  }
   if (options.qk_norm == nn::QkNorm::none) return;
   const bool whole = options.qk_norm == nn::QkNorm::whole;
   list.norm(attention + ".q_norm", gguf + ".attn_q_norm", whole ? q : config.head_dim, options.gguf_norm_added);
@@ -98,43 +101,6 @@ ParameterSpec& ParameterList::linear(const std::string& module, const std::strin
   bias.is_bias = true;
   interleave(bias);
   return *std::prev(specs_.end(), 2);
-}
-
-void ParameterList::experts(const std::string& module, const std::string& block, const std::string& gguf,
-                            std::int64_t hidden, const ExpertParameters& shape) {
-  const std::string router = cat(module, ".", shape.router);
-  const bool has_fused = !shape.fused.gate_up.empty();
-  const bool is_fused = has_fused && !shape.fused.as_published;
-  tensor(router + ".weight", {shape.experts, hidden}, gguf + ".ffn_gate_inp.weight").hugging_face.tensors = {
-      is_fused ? block + shape.fused.router : block + ".gate.weight"};
-  if (shape.correction_bias) {
-    ParameterSpec& bias = tensor(router + ".e_score_correction_bias", {shape.experts}, gguf + ".exp_probs_b.bias");
-    bias.hugging_face.tensors = {block + ".gate.e_score_correction_bias"};
-    bias.is_buffer = true;
-  }
-  const auto stack = [&](const std::string& name, const std::string& theirs, const std::string& one,
-                         std::vector<std::int64_t> sizes, ParameterSource fused) {
-    ParameterSpec& spec = tensor(module + ".experts." + name + ".weight", std::move(sizes), gguf + one + ".weight");
-    if (has_fused) (is_fused ? spec.hugging_face : spec.published) = std::move(fused);
-    if (is_fused) return;
-    spec.hugging_face = {.is_stack = true};
-    for (std::int64_t e = 0; e < shape.experts; ++e) {
-      spec.hugging_face.tensors.push_back(cat(block, ".experts.", e, ".", theirs, ".weight"));
-    }
-  };
-  const std::vector<std::string> both = {block + shape.fused.gate_up};
-  stack("gate_proj", shape.gate, ".ffn_gate_exps", {shape.experts, shape.inner, hidden},
-        {.tensors = both, .tensor_rows = 2 * shape.inner});
-  stack("up_proj", shape.up, ".ffn_up_exps", {shape.experts, shape.inner, hidden},
-        {.tensors = both, .first_row = shape.inner, .tensor_rows = 2 * shape.inner});
-  stack("down_proj", shape.down, ".ffn_down_exps", {shape.experts, hidden, shape.inner},
-        {.tensors = {block + shape.fused.down}});
-  if (shape.shared_inner == 0) return;
-  const std::string shared = module + "." + shape.shared;
-  linear(shared + ".gate_proj", gguf + ".ffn_gate_shexp", {shape.shared_inner, hidden});
-  linear(shared + ".up_proj", gguf + ".ffn_up_shexp", {shape.shared_inner, hidden});
-  linear(shared + ".down_proj", gguf + ".ffn_down_shexp", {hidden, shape.shared_inner});
-  if (shape.shared_gated) linear(shared + "_gate", gguf + ".ffn_gate_inp_shexp", {1, hidden});
 }
 
 ParameterSpec& ParameterList::head(const std::string& module, const std::string& gguf, std::int64_t vocab,

@@ -86,6 +86,7 @@ struct ExpertParameters {
   std::int64_t shared_inner = 0;         // of the expert that every token goes to; 0: there is none
   std::string shared = "shared_expert";  // what that one is called
   bool shared_gated = false;             // it has a gate of its own
+  bool bias = false;                     // the router and the experts' projections have biases; only where fused
   bool correction_bias = false;          // the choice of experts has a bias, gate.e_score_correction_bias
   std::string module = "mlp";            // what the layer's block is called,
   std::string router = "gate";           // and its router
@@ -100,7 +101,9 @@ struct ExpertParameters {
     std::string gate_up;  // empty: a tensor for each expert's projection
     std::string down;
     std::string router;
-    bool as_published = false;  // only where a model was published so: transformers saves a tensor for each
+    bool as_published = false;    // only where a model was published so: transformers saves a tensor for each
+    bool is_interleaved = false;  // a row of a gate, then one of an up
+    bool is_transposed = false;   // rows and columns changed places, but where the weights are MXFP4
   } fused = {};
 };
 
@@ -142,6 +145,7 @@ struct DecoderParameters {
   bool output_bias = false;  // of o_proj
   bool mlp_bias = false;
   nn::QkNorm qk_norm = nn::QkNorm::none;   // q_norm and k_norm
+  bool sinks = false;                      // each head has a logit without a value, self_attn.sinks
   bool branch_norms = false;               // a norm after attention and one after the mlp, too
   bool input_norms = true;                 // norms before attention and the mlp
   bool gguf_interleaved = false;           // rows of q_proj and k_proj, as above

@@ -4,10 +4,12 @@
 #include <array>
 
 #include "base/strings.h"
+#include "models/deepseek.h"
 #include "models/gemma2.h"
 #include "models/gemma3.h"
 #include "models/glm4.h"
 #include "models/glm4_moe.h"
+#include "models/gpt_oss.h"
 #include "models/granite.h"
 #include "models/granite_moe.h"
 #include "models/lfm2.h"
@@ -38,7 +40,7 @@ const auto& table() {
       qwen2_moe_architecture(),   qwen3_moe_architecture(), olmo2_architecture(),       smollm3_architecture(),
       glm4_architecture(),        phi3_architecture(),      olmo3_architecture(),       glm4_moe_architecture(),
       granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(), qwen3_next_architecture(),
-      lfm2_architecture(),
+      lfm2_architecture(),        gpt_oss_architecture(),   deepseek_v2_architecture(), deepseek_v3_architecture(),
   };
   return rows;
 }
@@ -64,14 +66,10 @@ const Architecture* find(std::string Architecture::*member, const std::string& v
 
 std::span<const Architecture> architectures() { return table(); }
 const Architecture* find_architecture(const std::string& name) { return find(&Architecture::name, name); }
-const Architecture* find_language_model(const std::string& whole) {
-  return whole.empty() ? nullptr : find(&Architecture::whole, whole);
-}
 const Architecture* find_model_type(const std::string& model_type) {
   return find(&Architecture::model_type, model_type);
 }
 std::vector<std::string> architecture_names() { return each(&Architecture::name); }
-std::vector<std::string> whole_names() { return each(&Architecture::whole); }
 std::vector<std::string> model_types() { return each(&Architecture::model_type); }
 std::vector<std::string> gguf_names() { return each(&Architecture::gguf); }
 

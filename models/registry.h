@@ -23,10 +23,10 @@ struct RopeTable {
 struct Architecture {
   std::string name;           // "LlamaForCausalLM"
   std::string model_type;     // "llama"
-  std::string gguf;           // general.architecture
-  std::string whole = {};     // "Qwen3_5ForConditionalGeneration": what the same model is called with other parts
+  std::string gguf;           // general.architecture; empty: neither read from a GGUF nor written as one
   std::vector<Field> fields;  // of the configuration, read from above
   bool gguf_rope_factors;  // whether llama.cpp reads rope_freqs.weight of it, which is how a GGUF says llama3 scaling
+  bool gguf_yarn_truncates = true;  // whether YaRN's borders lie on whole features, for which a GGUF has no word
   std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);
   std::vector<RopeTable> (*rope_tables)(const ModelConfig& config);
   // Hidden states after the final norm, [tokens, hidden_size].
@@ -38,11 +38,9 @@ struct Architecture {
 
 [[nodiscard]] std::span<const Architecture> architectures();
 [[nodiscard]] const Architecture* find_architecture(const std::string& name);     // null: not served
-[[nodiscard]] const Architecture* find_language_model(const std::string& whole);  // that it has; null: not served
 [[nodiscard]] const Architecture* find_model_type(const std::string& model_type);
 // What there is, for errors and lists.
 [[nodiscard]] std::vector<std::string> architecture_names();
-[[nodiscard]] std::vector<std::string> whole_names();
 [[nodiscard]] std::vector<std::string> model_types();
 [[nodiscard]] std::vector<std::string> gguf_names();
 

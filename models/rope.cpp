@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "base/strings.h"
+#include "models/registry.h"
 
 namespace tern::models {
 namespace {
@@ -133,7 +134,8 @@ bool is_of_images(const std::string& key) { return key == kSections || key == "m
 void read_parameters(const io::JsonField& inner, ModelConfig& config) {
   auto named = inner.find("rope_type");
   if (!named) named = inner.find("type");
-  const std::string_view name = named ? named->text() : "default";
+  std::string_view name = named ? named->text() : "default";
+  if (name == "mrope") name = "default";  // in text; so Qwen2-VL was published
   const auto type = std::find_if(types().begin(), types().end(), [&](const Type& each) { return name == each.name; });
   if (type == types().end()) throw named->wrong("default, linear, dynamic, yarn or llama3", kOtherModel);
   config.rope_scaling = type->scaling;
@@ -237,6 +239,10 @@ double rope_amplitude(const ModelConfig& config) {
          yarn_mscale(config.rope_factor, config.rope_mscale_all_dim);
 }
 
+double yarn_score_scale(const ModelConfig& config) {
+  return config.rope_scaling == RopeScaling::yarn ? yarn_mscale(config.rope_factor, config.rope_mscale_all_dim) : 1.0;
+}
+
 std::vector<double> rope_frequencies(const ModelConfig& config) {
   const auto half = static_cast<std::size_t>(config.rotary_dim / 2);
   std::vector<double> out(half);
@@ -325,15 +331,16 @@ bool is_rope_gguf_key(const std::string& key) {
          key == "rope.scaling.original_context_length" || key == "rope.scaling.finetuned";
 }
 
-void read_rope_gguf(const checkpoint::CheckpointSource& source, const std::string& architecture, ModelConfig& config) {
+void read_rope_gguf(const checkpoint::CheckpointSource& source, const Architecture& architecture, ModelConfig& config) {
   const checkpoint::Gguf& gguf = *source.gguf();
-  const std::string prefix = cat(architecture, ".rope.scaling.");
+  const std::string prefix = cat(architecture.gguf, ".rope.scaling.");
   const std::string scaling = gguf.text_or(prefix + "type", "none").value();
   if (scaling == "linear") {
     config.rope_scaling = RopeScaling::linear;
     config.rope_factor = gguf.number_or(prefix + "factor", 1.0).value();
   } else if (scaling == "yarn") {
     config.rope_scaling = RopeScaling::yarn;
+    config.rope_truncate = architecture.gguf_yarn_truncates;
     config.rope_factor = gguf.number(prefix + "factor").value();
     config.rope_original_max_position =
         static_cast<double>(gguf.integer_or(prefix + kOriginalLength, config.max_position_embeddings).value());
@@ -347,9 +354,9 @@ void read_rope_gguf(const checkpoint::CheckpointSource& source, const std::strin
   if (const checkpoint::SourceTensor* factors = source.find(kFactors)) read_factors(source, *factors, config);
 }
 
-void write_rope_gguf(const ModelConfig& config, const std::string& architecture, checkpoint::GgufMetadata& metadata) {
+void write_rope_gguf(const ModelConfig& config, const Architecture& architecture, checkpoint::GgufMetadata& metadata) {
   const Type& type = type_of(config.rope_scaling);
-  const std::string prefix = cat(architecture, ".rope.scaling.");
+  const std::string prefix = cat(architecture.gguf, ".rope.scaling.");
   ModelConfig by_formula = config;
   by_formula.rope_attention_factor = 0.0;
   const bool has_usual_factor = std::fabs(rope_amplitude(config) - rope_amplitude(by_formula)) < 1e-6;
@@ -357,8 +364,9 @@ void write_rope_gguf(const ModelConfig& config, const std::string& architecture,
     if (each.member == &ModelConfig::rope_attention_factor) return has_usual_factor;
     return *each.gguf != '\0' || config.*each.member == ModelConfig().*each.member;
   };
-  const bool is_said = config.rope_scaling != RopeScaling::yarn ||
-                       (config.rope_truncate && std::all_of(type.numbers.begin(), type.numbers.end(), is_default));
+  const bool is_said =
+      config.rope_scaling != RopeScaling::yarn || (config.rope_truncate == architecture.gguf_yarn_truncates &&
+                                                   std::all_of(type.numbers.begin(), type.numbers.end(), is_default));
   if (config.rope_scaling == RopeScaling::dynamic || !is_said) {
     throw Failure(data_error("the rope_type", "one that a GGUF has a word for, with its numbers", type.name,
                              "keep this model as a directory"));

@@ -9,12 +9,16 @@
 
 namespace tern::models {
 
+struct Architecture;
+
 // Inverse frequencies [rotary_dim / 2], radians a position, with scaling applied (transformers' modeling_rope_utils;
 // Llama 3.1's formula; Peng et al., "YaRN", 2023). `dynamic` changes them beyond max_position_embeddings alone, where
 // no run comes.
 [[nodiscard]] std::vector<double> rope_frequencies(const ModelConfig& config);
 // What cosines and sines are multiplied by: YaRN's attention factor, else 1.
 [[nodiscard]] double rope_amplitude(const ModelConfig& config);
+// What DeepSeek multiplies the scores' scale by, twice: YaRN's formula of mscale_all_dim, else 1.
+[[nodiscard]] double yarn_score_scale(const ModelConfig& config);
 // Frequencies of ModelConfig::rope_local_theta.
 [[nodiscard]] std::vector<double> local_rope_frequencies(const ModelConfig& config);
 // What scaling divides the frequencies by, [rotary_dim / 2]; all one without scaling.
@@ -39,9 +43,9 @@ void write_rope_json(const ModelConfig& config, io::Json& json);
 
 // <architecture>.rope.scaling.* and the divisors in rope_freqs.weight. Where those are of Llama 3's formula, it takes
 // their place: config.json can only name a formula. Throws Failure (data).
-void read_rope_gguf(const checkpoint::CheckpointSource& source, const std::string& architecture, ModelConfig& config);
+void read_rope_gguf(const checkpoint::CheckpointSource& source, const Architecture& architecture, ModelConfig& config);
 [[nodiscard]] bool is_rope_gguf_key(const std::string& key);  // without its architecture
-void write_rope_gguf(const ModelConfig& config, const std::string& architecture, checkpoint::GgufMetadata& metadata);
+void write_rope_gguf(const ModelConfig& config, const Architecture& architecture, checkpoint::GgufMetadata& metadata);
 
 // Throws Failure (data) where the model divides its frequencies by numbers of no formula that config.json can name.
 void require_named_rope(const ModelConfig& config, const std::string& where);

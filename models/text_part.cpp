@@ -1,30 +1,116 @@
 #include "models/text_part.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/strings.h"
 
 namespace tern::models {
 namespace {
 
 constexpr const char* kTextConfig = "text_config";
+constexpr const char* kVisionConfig = "vision_config";
+constexpr const char* kOtherModel = "choose another model: this one computes what tern does not";
 constexpr std::string_view kModel = "model.";
-constexpr const char* kOfTheWhole[] = {"bos_token_id", "dtype",       "eos_token_id",
-                                       "pad_token_id", "torch_dtype", "tie_word_embeddings"};
+constexpr std::string_view kHead = "lm_head.";
+constexpr const char* kOfTheWhole[] = {"bos_token_id", "dtype", "eos_token_id", "pad_token_id", "torch_dtype"};
+constexpr const char* kTied = "tie_word_embeddings";
+// Of a whole whose fields are not apart: what concerns its other parts.
+constexpr const char* kOfOtherParts[] = {kVisionConfig,           "image_token_id",      "video_token_id",
+                                         "vision_start_token_id", "vision_end_token_id", "vision_token_id"};
+
+// A class of transformers whose language model, where it reads text alone, is another's to the bit.
+struct Whole {
+  std::string_view name;
+  std::string_view text_type;     // the model type of its text_config; empty: of any architecture here
+  std::string_view architecture;  // then empty, too
+};
+constexpr Whole kWholes[] = {
+    {"Qwen3_5ForConditionalGeneration", "qwen3_5_text", "Qwen3_5ForCausalLM"},
+    {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM"},
+    {"Qwen3VLForConditionalGeneration", "qwen3_vl_text", "Qwen3ForCausalLM"},
+    {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", "Qwen2ForCausalLM"},
+    {"Qwen2VLForConditionalGeneration", "qwen2_vl_text", "Qwen2ForCausalLM"},
+    {"Gemma3ForConditionalGeneration", "gemma3_text", "Gemma3ForCausalLM"},
+    {"Mistral3ForConditionalGeneration", "", ""},
+    {"InternVLForConditionalGeneration", "", ""},
+    {"LlavaForConditionalGeneration", "", ""},
+    {"LlavaNextForConditionalGeneration", "", ""},
+    {"LlavaOnevisionForConditionalGeneration", "", ""},
+    {"Lfm2VlForConditionalGeneration", "", ""},
+};
+
+const Whole* find_whole(const io::Json& config) {
+  const io::Json* names = config.find("architectures");
+  if (names == nullptr || !names->is_array() || names->empty() || !names->begin()->is_string()) return nullptr;
+  const std::string_view name = names->begin()->text();
+  const auto* found =
+      std::find_if(std::begin(kWholes), std::end(kWholes), [&](const Whole& one) { return one.name == name; });
+  return found == std::end(kWholes) ? nullptr : found;
+}
+
+bool has_text_config(const io::Json& config) {
+  const io::Json* text = config.find(kTextConfig);
+  return text != nullptr && text->is_object();
+}
 
 }  // namespace
 
 bool has_text_part(const checkpoint::CheckpointSource& source) {
   if (source.gguf() != nullptr || source.config() == nullptr) return false;
-  const io::Json* text = source.config()->find(kTextConfig);
-  return text != nullptr && text->is_object();
+  return has_text_config(*source.config()) || find_whole(*source.config()) != nullptr;
 }
 
-io::Json text_part_json(const io::Json& whole) {
+std::vector<std::string> whole_names() {
+  std::vector<std::string> names;
+  for (const Whole& whole : kWholes) names.emplace_back(whole.name);
+  return names;
+}
+
+io::Json text_part_json(const checkpoint::CheckpointSource& source) {
+  const io::Json& whole = *source.config();
+  if (!has_text_config(whole)) {
+    io::Json text = whole;
+    for (const char* key : kOfOtherParts) text.erase(key);
+    text.erase("model_type");
+    return text;
+  }
   io::Json text = *whole.find(kTextConfig);
   for (const char* key : kOfTheWhole) {
     const io::Json* said = whole.find(key);
     if (said != nullptr && !text.contains(key)) text[key] = *said;
   }
+  const io::Json* of_text = text.find(kTied);
+  const io::Json* of_whole = whole.find(kTied);
+  if (of_text != nullptr && of_whole != nullptr && *of_text == *of_whole) return text;
+  const auto tensors = source.tensors();
+  text[kTied] = std::none_of(tensors.begin(), tensors.end(),
+                             [](const auto& tensor) { return text_part_name(tensor.name) == "lm_head.weight"; });
   return text;
+}
+
+const Architecture& language_model_of(const io::JsonField& whole, const io::JsonField& text) {
+  const Whole* found = find_whole(whole.json());
+  if (found == nullptr) {
+    const auto given = whole.find("architectures");
+    const std::vector<std::string> names = given ? given->texts() : std::vector<std::string>();
+    throw Failure(whole.place()
+                      .field("architectures")
+                      .error(cat("of a model with a text_config, one of ", join(whole_names(), ", ")),
+                             names.empty() ? "none" : names.front(), kOtherModel));
+  }
+  const std::string type = text.text("model_type", std::string(found->text_type));
+  if (found->text_type.empty()) {
+    if (const Architecture* model = find_model_type(type)) return *model;
+    throw Failure(text.place()
+                      .field("model_type")
+                      .error(cat("one of ", join(model_types(), ", ")), type.empty() ? "none" : cat("\"", type, "\""),
+                             kOtherModel));
+  }
+  if (type != found->text_type) {
+    throw text.at("model_type").wrong(cat("\"", found->text_type, "\", as ", found->name, " has"), kOtherModel);
+  }
+  return *find_architecture(std::string(found->architecture));
 }
 
 std::string text_part_name(const std::string& tensor) {
@@ -34,8 +120,12 @@ std::string text_part_name(const std::string& tensor) {
   };
   constexpr Prefix kPrefixes[] = {{"model.language_model.", kModel},
                                   {"language_model.model.", kModel},
-                                  {"language_model.lm_head.", "lm_head."},
-                                  {"lm_head.", "lm_head."},
+                                  {"language_model.lm_head.", kHead},
+                                  {kHead, kHead},
+                                  // Qwen2-VL's as it was published.
+                                  {"model.embed_tokens.", "model.embed_tokens."},
+                                  {"model.layers.", "model.layers."},
+                                  {"model.norm.", "model.norm."},
                                   {"mtp.", "mtp."}};
   for (const auto& [theirs, ours] : kPrefixes) {
     if (tensor.starts_with(theirs)) return cat(ours, tensor.substr(theirs.size()));

@@ -1,19 +1,28 @@
-// The language model within a checkpoint that also sees or hears: its fields lie in text_config, and its tensors have
-// names of their own.
+// The language model within a checkpoint that also sees or hears: its fields lie in text_config, or among those of the
+// whole, and its tensors have names of their own.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "checkpoint/checkpoint_source.h"
 #include "io/json.h"
+#include "io/json_field.h"
+#include "models/registry.h"
 
 namespace tern::models {
 
 // Whether config.json describes such a whole.
 [[nodiscard]] bool has_text_part(const checkpoint::CheckpointSource& source);
+// Those that are served, as `architectures` names them.
+[[nodiscard]] std::vector<std::string> whole_names();
 
-// What describes the language model: text_config, with what it leaves to the whole (ends, dtype, tied embeddings).
-[[nodiscard]] io::Json text_part_json(const io::Json& whole);
+// What describes the language model: text_config, with what it leaves to the whole (ends, dtype); or the whole without
+// what describes its other parts. Whether embeddings are tied is what both say, else what the file has: some classes
+// say it of the whole, some of the text, and what neither says hangs on the version that wrote them.
+[[nodiscard]] io::Json text_part_json(const checkpoint::CheckpointSource& source);
+// Its architecture. `text` is what text_part_json made of it. Throws Failure (data) where it isn't served.
+[[nodiscard]] const Architecture& language_model_of(const io::JsonField& whole, const io::JsonField& text);
 
 // The name that a tensor has in a checkpoint of the language model alone; empty for tensors of other parts. As
 // transformers 5 saves them, and before: "model.language_model.layers.0..." and "language_model.model.layers.0..." are

@@ -11,6 +11,7 @@
 #include "ops/attention.h"
 #include "ops/attention_paged.h"
 #include "ops/build.h"
+#include "ops/cast_copy.h"
 #include "ops/kv_write.h"
 #include "ops/mul.h"
 
@@ -106,10 +107,19 @@ Value rotated(Context& context, const std::string& module, const char* part, con
   return config.rope.empty() ? split : rope(context, split, positions, config.rope, config.rope_interleaved);
 }
 
+// Logits are fp32, whatever weights are held in.
+Value sinks(Context& context, const std::string& module) {
+  const Value held = context.weight(module + ".sinks");
+  if (context.graph().desc(held).dtype == TERN_F32) return held;
+  ops::CastCopyOptions wide;
+  wide.needs = context.options().needs;
+  return ops::cast_copy(context.graph(), held, wide);
+}
+
 Value attend_paged(Context& context, const std::string& module, const AttentionConfig& config,
                    const TokenInputs& inputs, Value q, Value k, Value v, const ops::AttentionOptions& options) {
   const TensorDesc cache =
-      make_desc(inputs.cache_dtype, {inputs.num_blocks, inputs.block_size, config.kv_heads, config.head_dim});
+      cache_desc(inputs.cache_dtype, inputs.num_blocks, inputs.block_size, config.kv_heads, config.head_dim);
   const ops::KvCache before{context.state(key_cache_name(inputs.cache_scope, module), cache),
                             context.state(value_cache_name(inputs.cache_scope, module), cache)};
   const ops::KvCache written = ops::kv_write(context.graph(), k, v, inputs.slots, before, context.options().needs);
@@ -131,6 +141,7 @@ Value attention(Context& context, const std::string& module, const AttentionConf
   options.scale =
       static_cast<float>(config.scale != 0.0 ? config.scale : 1.0 / std::sqrt(static_cast<double>(config.head_dim)));
   options.softcap = config.softcap;
+  if (config.has_sinks) options.sinks = sinks(context, module);
   options.causal = true;
   options.window = static_cast<std::int32_t>(config.window);
   options.max_seqlen_q = static_cast<std::int32_t>(inputs.max_seqlen);

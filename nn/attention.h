@@ -32,6 +32,7 @@ struct AttentionConfig {
   QkNorm qk_norm = QkNorm::none;    // norms of queries and keys before the rotation
   double eps = 1e-6;                // of those
   float norm_offset = 0.0F;         // to their weights
+  bool has_sinks = false;           // each head has one more logit without a value, `sinks` [heads]
   AttentionNames names = {};
 };
 

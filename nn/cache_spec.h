@@ -42,9 +42,9 @@ struct StateSpec {
 struct CacheSpec {
   CacheKind kind = CacheKind::full;
   std::string module;             // the layer's attention, "model.layers.0.self_attn"
-  std::int64_t kv_heads = 0;      // full, window
+  std::int64_t kv_heads = 0;      // full, window; latent: 1
   std::int64_t key_dim = 0;       // of one head
-  std::int64_t value_dim = 0;     // of one head
+  std::int64_t value_dim = 0;     // of one head; latent: 0, as the key has them
   std::int64_t window = 0;        // window: tokens, the newest included; else 0
   std::string shares_with;        // shared: the module that writes the cache
   std::vector<StateSpec> states;  // state
@@ -60,6 +60,15 @@ struct CacheSpec {
 [[nodiscard]] inline std::string state_name(const std::string& scope, const std::string& module,
                                             const std::string& name) {
   return scope + module + "." + name;
+}
+// Keys or values: [num_blocks, block_size, heads, dim], where a head's rows of a block lie one after the other: who reads
+// one head's then reads runs of a block, not single rows far apart.
+[[nodiscard]] inline TensorDesc cache_desc(tern_dtype dtype, std::int64_t num_blocks, std::int64_t block_size,
+                                           std::int64_t heads, std::int64_t dim) {
+  TensorDesc desc = make_desc(dtype, {num_blocks, block_size, heads, dim});
+  desc.strides[1] = dim;
+  desc.strides[2] = block_size * dim;
+  return desc;
 }
 // [num_seats, shape...] f32.
 [[nodiscard]] inline TensorDesc state_desc(std::int64_t num_seats, std::vector<std::int64_t> shape) {

@@ -14,7 +14,8 @@ namespace {
 
 ops::MoeRoute route(Context& context, const std::string& module, const MoeConfig& config, Value x) {
   const std::string router = module + "." + config.router;
-  const Value logits = product(context, x, context.weight(router + ".weight"), {}, TERN_F32, TERN_COMPUTE_F32);
+  const Value added = context.has(router + ".bias") ? context.weight(router + ".bias") : Value{};
+  const Value logits = product(context, x, context.weight(router + ".weight"), added, TERN_F32, TERN_COMPUTE_F32);
   ops::MoeRouteOptions options;
   options.top_k = config.top_k;
   options.sigmoid = config.sigmoid;
@@ -34,6 +35,7 @@ Value expert_product(Context& context, const std::string& module, Value x, Value
   ops::GroupedMatmulOptions options;
   options.compute = context.options().compute;
   options.out = context.options().activations;
+  if (context.has(module + ".bias")) options.bias = context.weight(module + ".bias");
   options.needs = context.options().needs;
   return ops::grouped_matmul(context.graph(), x, context.weight(module + ".weight"), offsets, options);
 }
@@ -66,6 +68,8 @@ Value moe(Context& context, const std::string& module, const MoeConfig& config, 
   const Value up = expert_product(context, expert + ".up_proj", rows, offsets);
   ops::ActMulOptions act;
   act.kind = config.act;
+  act.limit = config.limit;
+  act.up_offset = config.up_offset;
   act.out = build.activations;
   act.needs = build.needs;
   const Value inner = ops::act_mul(graph, ops::as_matrix(graph, gate), ops::as_matrix(graph, up), act);

@@ -18,6 +18,8 @@ struct MoeConfig {
   std::int32_t top_groups = 1;
   std::int32_t group_top = 1;
   tern_act act = TERN_ACT_SILU;
+  float limit = 0.0F;           // of gate and up (ops/act_mul.h); 0: none
+  float up_offset = 0.0F;       // to up
   std::string router = "gate";  // its name
   std::string shared;           // the name of one more expert that every token goes to; empty: there is none
   bool shared_gated = false;    // its output times a sigmoid of its own
@@ -26,9 +28,11 @@ struct MoeConfig {
 // Sum of weight * down(act(gate(x)) * up(x)) over each token's experts: [tokens, hidden] -> [tokens, hidden]. Under
 // `module`: "<router>.weight" [experts, hidden] (the router, whose product is fp32, so that rounding chooses no
 // expert),
-// "<router>.e_score_correction_bias" [experts] where the model has one, "experts.{gate_proj,up_proj}.weight" [experts,
-// inner, hidden], "experts.down_proj.weight" [experts, hidden, inner], all experts in one tensor; and the gated mlp
-// `shared` with "<shared>_gate.weight" [1, hidden].
+// "<router>.bias" and "<router>.e_score_correction_bias" [experts] where the model has them,
+// "experts.{gate_proj,up_proj}.weight" [experts, inner, hidden], "experts.down_proj.weight" [experts, hidden, inner],
+// all experts in one tensor, each with a ".bias" [experts, out] where the model has one; and the gated mlp `shared`
+// with
+// "<shared>_gate.weight" [1, hidden].
 Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x);
 
 }  // namespace tern::nn

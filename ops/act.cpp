@@ -10,7 +10,7 @@ namespace {
 
 std::string check(Args, AttrBytes bytes) {
   const auto kind = unpack_attrs<tern_act_attrs>(bytes).kind;
-  return require(kind >= TERN_ACT_SILU && kind <= TERN_ACT_EXP, cat("kind: no such tern_act: ", kind));
+  return require(kind >= TERN_ACT_SILU && kind <= TERN_ACT_QUICK_GELU, cat("kind: no such tern_act: ", kind));
 }
 
 std::vector<Value> backward(BackwardCall& call) {

@@ -1,5 +1,7 @@
 #include "ops/act_mul.h"
 
+#include <cmath>
+
 #include "ops/build.h"
 #include "ops/check.h"
 #include "ops/ref/oracle.h"
@@ -9,8 +11,12 @@ namespace tern::ops {
 namespace {
 
 std::string check(Args, AttrBytes bytes) {
-  const auto kind = unpack_attrs<tern_act_mul_attrs>(bytes).kind;
-  return require(kind >= TERN_ACT_SILU && kind <= TERN_ACT_SIGMOID, cat("kind: no such tern_act: ", kind));
+  const auto attrs = unpack_attrs<tern_act_mul_attrs>(bytes);
+  const bool known =
+      (attrs.kind >= TERN_ACT_SILU && attrs.kind <= TERN_ACT_SIGMOID) || attrs.kind == TERN_ACT_QUICK_GELU;
+  return first_problem(require(known, cat("kind: no such tern_act: ", attrs.kind)),
+                       require(attrs.limit >= 0.0F && std::isfinite(attrs.limit), "limit: 0 or a positive number"),
+                       require(std::isfinite(attrs.up_offset), "up_offset: a finite number"));
 }
 
 std::vector<Value> backward(BackwardCall& call) {
@@ -19,7 +25,7 @@ std::vector<Value> backward(BackwardCall& call) {
   const TensorDesc gate = grads.desc(TERN_ACT_MUL_GATE);
   const TensorDesc up = grads.desc(TERN_ACT_MUL_UP);
   const std::vector<Value> out = CallBuilder(TERN_OP_ACT_MUL_BACKWARD, grads.needs())
-                                     .attrs(tern_act_mul_backward_attrs{attrs.kind})
+                                     .attrs(tern_act_mul_backward_attrs{attrs.kind, attrs.limit, attrs.up_offset})
                                      .in(TERN_ACT_MUL_BACKWARD_DY, grads.of_output(TERN_ACT_MUL_Y))
                                      .in(TERN_ACT_MUL_BACKWARD_GATE, grads.input(TERN_ACT_MUL_GATE))
                                      .in(TERN_ACT_MUL_BACKWARD_UP, grads.input(TERN_ACT_MUL_UP))
@@ -35,7 +41,7 @@ std::vector<Value> backward(BackwardCall& call) {
 
 Value act_mul(Emitter& emitter, Value gate, Value up, const ActMulOptions& options) {
   return CallBuilder(TERN_OP_ACT_MUL, options.needs)
-      .attrs(tern_act_mul_attrs{options.kind})
+      .attrs(tern_act_mul_attrs{options.kind, options.limit, options.up_offset})
       .in(TERN_ACT_MUL_GATE, gate)
       .in(TERN_ACT_MUL_UP, up)
       .out(TERN_ACT_MUL_Y, like(emitter.desc(gate), options.out))

@@ -134,7 +134,9 @@ constexpr AttrSpec kQkNormRopeBackwardAttrs[] = {{"weight_offset", F, "as forwar
 constexpr ArgSpec kActMul[] = {{"gate", input, "[rows, width]", floating},
                                {"up", input, "[rows, width]", floating},
                                {"y", output, "[rows, width]", floating}};
-constexpr AttrSpec kActMulAttrs[] = {{"kind", I, "tern_act: silu, gelu_tanh, gelu_erf, sigmoid"}};
+constexpr AttrSpec kActMulAttrs[] = {{"kind", I, "tern_act: silu, gelu_tanh, gelu_erf, sigmoid, quick_gelu"},
+                                     {"limit", F, "0: none; else of gate the largest, of up the largest size"},
+                                     {"up_offset", F, "added to up"}};
 
 constexpr ArgSpec kActMulBackward[] = {{"dy", input, "[rows, width]", floating},
                                        {"gate", input, "[rows, width]", floating},
@@ -417,8 +419,9 @@ constexpr OpSpec kTable[] = {
      kRopeAttrs},
     {18, "qk_norm_rope", "y = rope(rms_norm(x over head_dim))", kQkNormRope, kQkNormRopeAttrs},
     {19, "qk_norm_rope_backward", "the gradient of qk_norm_rope", kQkNormRopeBackward, kQkNormRopeBackwardAttrs},
-    {20, "act_mul", "y = act(gate) * up", kActMul, kActMulAttrs},
-    {21, "act_mul_backward", "dgate = dy up act'(gate); dup = dy act(gate)", kActMulBackward, kActMulAttrs},
+    {20, "act_mul", "y = act(gate) * (up + up_offset), gate and up within limit", kActMul, kActMulAttrs},
+    {21, "act_mul_backward", "dgate = dy (up + up_offset) act'(gate); dup = dy act(gate); 0 beyond limit",
+     kActMulBackward, kActMulAttrs},
     {22, "attention",
      "p = softmax(hide(softcap(scale q k^T)) with sinks as one more logit of value 0), where hide leaves the keys that "
      "causal, window and mask all show; out = p v; lse = log sum exp, "

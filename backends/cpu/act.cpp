@@ -6,7 +6,7 @@
 namespace tern::cpu {
 namespace {
 
-bool known(std::int32_t kind) { return kind >= TERN_ACT_SILU && kind <= TERN_ACT_EXP; }
+bool known(std::int32_t kind) { return kind >= TERN_ACT_SILU && kind <= TERN_ACT_QUICK_GELU; }
 
 bool supports(const PlanDesc& desc, std::string& reason) {
   return Check(desc, reason)

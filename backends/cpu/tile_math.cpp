@@ -295,6 +295,11 @@ HWY_INLINE V activate(D d, V x, V& slope) {
     const V value = exp_any(d, x);
     if constexpr (kSlope) slope = value;
     return value;
+  } else if constexpr (kKind == TERN_ACT_QUICK_GELU) {
+    const V steep = hn::Set(d, 1.702F);
+    sigmoids(d, hn::Mul(steep, x), s, rest);
+    if constexpr (kSlope) slope = hn::Mul(s, hn::MulAdd(steep, hn::Mul(x, rest), one));
+    return hn::Mul(x, s);
   } else if constexpr (kKind == TERN_ACT_GELU_TANH) {
     const V l = limit16(d, x);  // 1 + tanh u = 2 sigmoid(2 u)
     const V square = hn::Mul(l, l);
@@ -314,24 +319,39 @@ HWY_INLINE V activate(D d, V x, V& slope) {
   }
 }
 
+// x within [-limit, limit]; NaN passes.
+template <typename D, typename V>
+HWY_INLINE V within(D d, V x, float limit) {
+  const V top = hn::Set(d, limit), bottom = hn::Set(d, -limit);
+  return hn::IfThenElse(hn::Gt(x, top), top, hn::IfThenElse(hn::Lt(x, bottom), bottom, x));
+}
+
 template <std::int32_t kKind>
-void act_mul_of(const float* gate, const float* up, std::size_t n, float* out) {
+void act_mul_of(const GatedAct& act, const float* gate, const float* up, std::size_t n, float* out) {
   each(n, [=](auto d, std::size_t i) HWY_ATTR {
     auto unused = hn::Zero(d);
-    const auto value = activate<kKind, false>(d, hn::LoadU(d, gate + i), unused);
-    hn::StoreU(hn::Mul(value, hn::LoadU(d, up + i)), d, out + i);
+    const auto top = hn::Set(d, act.limit);
+    const auto x = hn::LoadU(d, gate + i);
+    const auto value = activate<kKind, false>(d, hn::IfThenElse(hn::Gt(x, top), top, x), unused);
+    const auto factor = hn::Add(within(d, hn::LoadU(d, up + i), act.limit), hn::Set(d, act.up_offset));
+    hn::StoreU(hn::Mul(value, factor), d, out + i);
   });
 }
 
 template <std::int32_t kKind>
-void act_mul_backward_of(const float* dy, const float* gate, const float* up, std::size_t n, float* dgate, float* dup) {
+void act_mul_backward_of(const GatedAct& act, const float* dy, const float* gate, const float* up, std::size_t n,
+                         float* dgate, float* dup) {
   each(n, [=](auto d, std::size_t i) HWY_ATTR {
     auto slope = hn::Zero(d);
-    const auto value = activate<kKind, true>(d, hn::LoadU(d, gate + i), slope);
+    const auto top = hn::Set(d, act.limit);
+    const auto x = hn::LoadU(d, gate + i);
+    const auto value = activate<kKind, true>(d, hn::IfThenElse(hn::Gt(x, top), top, x), slope);
     const auto g = hn::LoadU(d, dy + i);
     const auto u = hn::LoadU(d, up + i);
-    hn::StoreU(hn::Mul(hn::Mul(g, u), slope), d, dgate + i);
-    hn::StoreU(hn::Mul(g, value), d, dup + i);
+    const auto factor = hn::Add(within(d, u, act.limit), hn::Set(d, act.up_offset));
+    const auto zero = hn::Zero(d);
+    hn::StoreU(hn::IfThenElse(hn::Gt(x, top), zero, hn::Mul(hn::Mul(g, factor), slope)), d, dgate + i);
+    hn::StoreU(hn::IfThenElse(hn::Gt(hn::Abs(u), top), zero, hn::Mul(g, value)), d, dup + i);
   });
 }
 
@@ -364,6 +384,8 @@ void act(std::int32_t kind, const float* x, std::size_t n, float* out) {
       return act_of<TERN_ACT_SOFTPLUS>(x, n, out);
     case TERN_ACT_EXP:
       return act_of<TERN_ACT_EXP>(x, n, out);
+    case TERN_ACT_QUICK_GELU:
+      return act_of<TERN_ACT_QUICK_GELU>(x, n, out);
     default:
       return act_of<TERN_ACT_GELU_ERF>(x, n, out);
   }
@@ -381,35 +403,41 @@ void act_backward(std::int32_t kind, const float* dy, const float* x, std::size_
       return act_backward_of<TERN_ACT_SOFTPLUS>(dy, x, n, dx);
     case TERN_ACT_EXP:
       return act_backward_of<TERN_ACT_EXP>(dy, x, n, dx);
+    case TERN_ACT_QUICK_GELU:
+      return act_backward_of<TERN_ACT_QUICK_GELU>(dy, x, n, dx);
     default:
       return act_backward_of<TERN_ACT_GELU_ERF>(dy, x, n, dx);
   }
 }
 
-void act_mul(std::int32_t kind, const float* gate, const float* up, std::size_t n, float* out) {
-  switch (kind) {
+void act_mul(const GatedAct& act, const float* gate, const float* up, std::size_t n, float* out) {
+  switch (act.kind) {
     case TERN_ACT_SILU:
-      return act_mul_of<TERN_ACT_SILU>(gate, up, n, out);
+      return act_mul_of<TERN_ACT_SILU>(act, gate, up, n, out);
     case TERN_ACT_SIGMOID:
-      return act_mul_of<TERN_ACT_SIGMOID>(gate, up, n, out);
+      return act_mul_of<TERN_ACT_SIGMOID>(act, gate, up, n, out);
     case TERN_ACT_GELU_TANH:
-      return act_mul_of<TERN_ACT_GELU_TANH>(gate, up, n, out);
+      return act_mul_of<TERN_ACT_GELU_TANH>(act, gate, up, n, out);
+    case TERN_ACT_QUICK_GELU:
+      return act_mul_of<TERN_ACT_QUICK_GELU>(act, gate, up, n, out);
     default:
-      return act_mul_of<TERN_ACT_GELU_ERF>(gate, up, n, out);
+      return act_mul_of<TERN_ACT_GELU_ERF>(act, gate, up, n, out);
   }
 }
 
-void act_mul_backward(std::int32_t kind, const float* dy, const float* gate, const float* up, std::size_t n,
+void act_mul_backward(const GatedAct& act, const float* dy, const float* gate, const float* up, std::size_t n,
                       float* dgate, float* dup) {
-  switch (kind) {
+  switch (act.kind) {
     case TERN_ACT_SILU:
-      return act_mul_backward_of<TERN_ACT_SILU>(dy, gate, up, n, dgate, dup);
+      return act_mul_backward_of<TERN_ACT_SILU>(act, dy, gate, up, n, dgate, dup);
     case TERN_ACT_SIGMOID:
-      return act_mul_backward_of<TERN_ACT_SIGMOID>(dy, gate, up, n, dgate, dup);
+      return act_mul_backward_of<TERN_ACT_SIGMOID>(act, dy, gate, up, n, dgate, dup);
     case TERN_ACT_GELU_TANH:
-      return act_mul_backward_of<TERN_ACT_GELU_TANH>(dy, gate, up, n, dgate, dup);
+      return act_mul_backward_of<TERN_ACT_GELU_TANH>(act, dy, gate, up, n, dgate, dup);
+    case TERN_ACT_QUICK_GELU:
+      return act_mul_backward_of<TERN_ACT_QUICK_GELU>(act, dy, gate, up, n, dgate, dup);
     default:
-      return act_mul_backward_of<TERN_ACT_GELU_ERF>(dy, gate, up, n, dgate, dup);
+      return act_mul_backward_of<TERN_ACT_GELU_ERF>(act, dy, gate, up, n, dgate, dup);
   }
 }
 

@@ -24,6 +24,13 @@ struct DeltaRow {
   std::size_t keys;
 };
 
+// act(gate within limit) times (up within limit, and offset) (ops/act_mul.h).
+struct GatedAct {
+  std::int32_t kind;
+  float limit;  // infinity: none
+  float up_offset;
+};
+
 struct TileMath {
   void (*axpby)(float a, const float* x, float b, const float* y, std::size_t n, float* out);  // a x + b y
   void (*scale)(float factor, const float* x, std::size_t n, float* out);
@@ -53,8 +60,8 @@ struct TileMath {
 
   void (*act)(std::int32_t kind, const float* x, std::size_t n, float* out);
   void (*act_backward)(std::int32_t kind, const float* dy, const float* x, std::size_t n, float* dx);
-  void (*act_mul)(std::int32_t kind, const float* gate, const float* up, std::size_t n, float* out);
-  void (*act_mul_backward)(std::int32_t kind, const float* dy, const float* gate, const float* up, std::size_t n,
+  void (*act_mul)(const GatedAct& act, const float* gate, const float* up, std::size_t n, float* out);
+  void (*act_mul_backward)(const GatedAct& act, const float* dy, const float* gate, const float* up, std::size_t n,
                            float* dgate, float* dup);
 
   // S [keys, columns], rows `stride` apart: S = kept S; u = v - S^T k; S += k (beta u)^T; out = S^T q. `u` may be null.

@@ -12,7 +12,8 @@ typedef enum tern_act {
   TERN_ACT_GELU_ERF = 2,
   TERN_ACT_SIGMOID = 3,
   TERN_ACT_SOFTPLUS = 4, /* log(1 + exp(x)) */
-  TERN_ACT_EXP = 5
+  TERN_ACT_EXP = 5,
+  TERN_ACT_QUICK_GELU = 6 /* x sigmoid(1.702 x) */
 } tern_act;
 
 /* cast_copy: y = x, rounded to nearest even in y's dtype (integers from floats: towards zero, saturating)
@@ -337,7 +338,7 @@ typedef struct tern_qk_norm_rope_backward_attrs {
   int32_t interleaved; /* as forward */
 } tern_qk_norm_rope_backward_attrs;
 
-/* act_mul: y = act(gate) * up
+/* act_mul: y = act(gate) * (up + up_offset), gate and up within limit
  *   in gate [rows, width] float
  *   in up [rows, width] float
  *   out y [rows, width] float
@@ -350,10 +351,12 @@ enum {
   TERN_ACT_MUL_NUM_ARGS = 3
 };
 typedef struct tern_act_mul_attrs {
-  int32_t kind; /* tern_act: silu, gelu_tanh, gelu_erf, sigmoid */
+  int32_t kind; /* tern_act: silu, gelu_tanh, gelu_erf, sigmoid, quick_gelu */
+  float limit; /* 0: none; else of gate the largest, of up the largest size */
+  float up_offset; /* added to up */
 } tern_act_mul_attrs;
 
-/* act_mul_backward: dgate = dy up act'(gate); dup = dy act(gate)
+/* act_mul_backward: dgate = dy (up + up_offset) act'(gate); dup = dy act(gate); 0 beyond limit
  *   in dy [rows, width] float
  *   in gate [rows, width] float
  *   in up [rows, width] float
@@ -370,7 +373,9 @@ enum {
   TERN_ACT_MUL_BACKWARD_NUM_ARGS = 5
 };
 typedef struct tern_act_mul_backward_attrs {
-  int32_t kind; /* tern_act: silu, gelu_tanh, gelu_erf, sigmoid */
+  int32_t kind; /* tern_act: silu, gelu_tanh, gelu_erf, sigmoid, quick_gelu */
+  float limit; /* 0: none; else of gate the largest, of up the largest size */
+  float up_offset; /* added to up */
 } tern_act_mul_backward_attrs;
 
 /* attention: p = softmax(hide(softcap(scale q k^T)) with sinks as one more logit of value 0), where hide leaves the keys that causal, window and mask all show; out = p v; lse = log sum exp, sinks included; query head h reads kv head h / (heads / kv_heads); rows outside of every sequence, and rows that see no key: out = 0, lse = -inf

@@ -62,7 +62,8 @@ int main() {
          " * accumulate in fp32; norms, softmax and losses compute in fp32; reductions have a fixed order. */\n"
          "#ifndef TERN_ACCEL_OPS_H\n#define TERN_ACCEL_OPS_H\n\n#include <stdint.h>\n\n"
          "typedef enum tern_act {\n  TERN_ACT_SILU = 0,\n  TERN_ACT_GELU_TANH = 1,\n  TERN_ACT_GELU_ERF = 2,\n"
-         "  TERN_ACT_SIGMOID = 3,\n  TERN_ACT_SOFTPLUS = 4, /* log(1 + exp(x)) */\n  TERN_ACT_EXP = 5\n} tern_act;\n";
+         "  TERN_ACT_SIGMOID = 3,\n  TERN_ACT_SOFTPLUS = 4, /* log(1 + exp(x)) */\n  TERN_ACT_EXP = 5,\n"
+         "  TERN_ACT_QUICK_GELU = 6 /* x sigmoid(1.702 x) */\n} tern_act;\n";
   for (const auto& op : tern::ops::op_table()) write_op(op);
   std::cout << "\nenum { TERN_OP_LIMIT = " << tern::ops::op_table().back().id + 1 << " }; /* ids are below */\n";
   std::cout << "\n/* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */\n"

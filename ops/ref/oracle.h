@@ -75,6 +75,16 @@ struct Activation {
 };
 [[nodiscard]] Activation activate(std::int32_t kind, double x);
 
+// What act_mul makes of an element of gate and up before their product.
+struct GatedUnit {
+  double gate;       // within the limit
+  double factor;     // up within the limit, and the offset
+  bool gate_counts;  // a derivative by what was given isn't 0
+  bool up_counts;
+  double factor_size;  // |up| + |offset|
+};
+[[nodiscard]] GatedUnit gated_unit(double gate, double up, float limit, float up_offset);
+
 // The oracle of every op, defined in the file of its name.
 #define TERN_DECLARE_ORACLE(ID, name) void name(Call& call);
 TERN_FOR_EACH_OP(TERN_DECLARE_ORACLE)

@@ -33,8 +33,11 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 import transformers
-from transformers import (AutoModelForCausalLM, AutoTokenizer, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
-                          Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM,
+from transformers import (AutoModelForCausalLM, AutoTokenizer, DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config,
+                          DeepseekV3ForCausalLM, Gemma3Config, Gemma3ForConditionalGeneration, Mistral3Config,
+                          Mistral3ForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration,
+                          Qwen3VLConfig, Qwen3VLForConditionalGeneration, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
+                          Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config,
                           MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
@@ -46,6 +49,7 @@ VOCAB, HIDDEN, LAYERS, TOKENS, LORA_TOKENS = 160, 64, 2, 300, 64
 STEPS, SAMPLES, PER_STEP = 20, 8, 4
 PEAK, BETAS, EPS, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
+LATENT = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"]
 DELTA = ["in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "in_proj_qkvz", "in_proj_ba", "out_proj"]
 MLP = ["gate_proj", "up_proj", "down_proj"]
 SHORT_CONV = ["in_proj", "w1", "w2", "w3"]
@@ -244,20 +248,137 @@ MODELS = {
     "lfm2-untied": lambda: Lfm2ForCausalLM(Lfm2Config(
         **LFM2, num_key_value_heads=4, tie_word_embeddings=False, layer_types=["full_attention", "conv"],
         conv_bias=True, conv_L_cache=5, block_auto_adjust_ff_dim=False)),
+    # Sinks, biases everywhere, a window that the text exceeds; all that a GGUF can say. (llama.cpp rounds YaRN's borders,
+    # which lie on whole features here: below 0 and at 3.9999998.)
+    "gpt-oss-untied": lambda: GptOssForCausalLM(GptOssConfig(
+        **{**SMALL, "num_hidden_layers": 3}, num_key_value_heads=2, head_dim=16, tie_word_embeddings=False,
+        num_local_experts=6, num_experts_per_tok=3, sliding_window=37, swiglu_limit=7.0,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 415.0117, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                         "truncate": False, "original_max_position_embeddings": 128})),
+    # What a GGUF has no word for: a limit of its own, which gate and up exceed, and layers in no pattern.
+    "gpt-oss-tied": lambda: GptOssForCausalLM(GptOssConfig(
+        **SMALL, num_key_value_heads=1, head_dim=24, tie_word_embeddings=True, num_local_experts=4,
+        num_experts_per_tok=2, sliding_window=11, swiglu_limit=0.6, attention_bias=False,
+        layer_types=["full_attention", "sliding_attention"],
+        rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "beta_fast": 12.0, "beta_slow": 2.0,
+                         "truncate": False, "original_max_position_embeddings": 128})),
+    # Latent vectors of queries, and of keys and values; heads of three sizes; experts in groups by their best two after a
+    # dense layer; YaRN, which scales scores, too.
+    "deepseek-v3-untied": lambda: DeepseekV3ForCausalLM(DeepseekV3Config(
+        **{**SMALL, "num_hidden_layers": 3}, num_key_value_heads=4, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=16, qk_rope_head_dim=8,
+        v_head_dim=12, tie_word_embeddings=False, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=24,
+        n_shared_experts=1, n_group=4, topk_group=2, first_k_dense_replace=1, num_mtp_layers=0,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 0.7,
+                         "original_max_position_embeddings": 64})),
+    # Queries without a latent vector; biases; experts in each layer, of one group.
+    "deepseek-v3-tied": lambda: DeepseekV3ForCausalLM(DeepseekV3Config(
+        **SMALL, num_key_value_heads=4, q_lora_rank=None, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=16, v_head_dim=24,
+        attention_bias=True, tie_word_embeddings=True, n_routed_experts=5, num_experts_per_tok=2,
+        moe_intermediate_size=16, n_shared_experts=2, n_group=1, topk_group=1, first_k_dense_replace=0,
+        norm_topk_prob=False, routed_scaling_factor=1.3, num_mtp_layers=0)),
+    # Experts by their softmax, in groups by their best.
+    "deepseek-v2-untied": lambda: DeepseekV2ForCausalLM(DeepseekV2Config(
+        **SMALL, q_lora_rank=12, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16,
+        tie_word_embeddings=False, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=24,
+        n_shared_experts=1, topk_method="group_limited_greedy", n_group=4, topk_group=2, first_k_dense_replace=1,
+        routed_scaling_factor=3.0)),
+    # As the small one has it: greedy, queries without a latent vector; YaRN.
+    "deepseek-v2-tied": lambda: DeepseekV2ForCausalLM(DeepseekV2Config(
+        **SMALL, q_lora_rank=None, kv_lora_rank=24, qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=8,
+        tie_word_embeddings=True, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+        n_shared_experts=2, topk_method="greedy", first_k_dense_replace=0,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "mscale": 0.707,
+                         "mscale_all_dim": 0.707, "original_max_position_embeddings": 128})),
 }
 
 
-def whole_model(text):
-    """The language model `text` as the published checkpoint has it, among other parts."""
+def of_qwen3_5(text):
     vision = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=text.config.hidden_size,
                   num_position_embeddings=4)
-    whole = Qwen3_5ForConditionalGeneration(Qwen3_5Config(text_config=text.config.to_dict(), vision_config=vision))
+    return Qwen3_5ForConditionalGeneration(Qwen3_5Config(text_config=text.config.to_dict(), vision_config=vision))
+
+
+def of_qwen3_vl(text):
+    vision = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=text.config.hidden_size,
+                  num_position_embeddings=4, deepstack_visual_indexes=[0])
+    return Qwen3VLForConditionalGeneration(Qwen3VLConfig(
+        text_config={**text.config.to_dict(), "rope_parameters": {
+            "rope_type": "default", "rope_theta": text.config.rope_parameters["rope_theta"], "mrope_section": [4, 4, 4]}},
+        vision_config=vision, tie_word_embeddings=text.config.tie_word_embeddings))
+
+
+def of_qwen2_5_vl(text):
+    vision = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=text.config.hidden_size,
+                  fullatt_block_indexes=[0])
+    return Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(
+        text_config={**text.config.to_dict(), "rope_parameters": {
+            "rope_type": "default", "rope_theta": text.config.rope_parameters["rope_theta"], "mrope_section": [2, 3, 3]}},
+        vision_config=vision, tie_word_embeddings=text.config.tie_word_embeddings))
+
+
+def of_gemma3(text):
+    vision = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4)
+    return Gemma3ForConditionalGeneration(Gemma3Config(text_config=text.config.to_dict(), vision_config=vision,
+                                                       mm_tokens_per_image=4, image_token_index=150))
+
+
+def of_mistral3(text):
+    vision = dict(model_type="pixtral", hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+                  head_dim=8, image_size=8, patch_size=4)
+    return Mistral3ForConditionalGeneration(Mistral3Config(
+        text_config=text.config.to_dict(), vision_config=vision, tie_word_embeddings=text.config.tie_word_embeddings,
+        image_token_index=150))
+
+
+def whole_model(make, text):
+    """The language model `text` as the published checkpoint has it, among other parts."""
+    whole = make(text)
     whole.model.language_model.load_state_dict(text.model.state_dict())
     whole.lm_head.load_state_dict(text.lm_head.state_dict())
     return whole.float().eval()
 
 
-WHOLES = {"qwen3.5-whole": "qwen3.5-untied"}
+WHOLES = {"qwen3.5-whole": (of_qwen3_5, "qwen3.5-untied"), "qwen3-vl-whole": (of_qwen3_vl, "qwen3-tied"),
+          "qwen2.5-vl-whole": (of_qwen2_5_vl, "qwen2-untied"), "gemma3-whole": (of_gemma3, "gemma3-tied"),
+          "mistral3-whole": (of_mistral3, "mistral")}
+
+
+def make_mxfp4(output, name):
+    """gpt-oss as it is published, its experts' weights as MXFP4, and the logits of what transformers expands it to."""
+    folder = os.path.join(output, name)
+    torch.manual_seed(1)
+    model = GptOssForCausalLM(GptOssConfig(
+        **{**COMMON, "intermediate_size": 32}, num_key_value_heads=2, head_dim=16, tie_word_embeddings=False, num_local_experts=4,
+        num_experts_per_tok=2, sliding_window=37, rope_parameters={
+            "rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "truncate": False,
+            "original_max_position_embeddings": 128})).bfloat16()
+    tensors = {key: value for key, value in model.state_dict().items() if not key.endswith(("experts.gate_up_proj", "experts.down_proj"))}
+    for layer in range(LAYERS):
+        for kind, rows, columns in (("gate_up_proj", 64, HIDDEN), ("down_proj", HIDDEN, 32)):
+            at = f"model.layers.{layer}.mlp.experts.{kind}"
+            tensors[at + "_blocks"] = torch.randint(0, 256, (4, rows, columns // 32, 16), dtype=torch.uint8)
+            tensors[at + "_scales"] = torch.randint(121, 125, (4, rows, columns // 32), dtype=torch.uint8)
+            tensors[at + "_bias"] = 0.2 * torch.randn(4, rows).bfloat16()
+    os.makedirs(folder, exist_ok=True)
+    model.config.save_pretrained(folder)
+    with open(os.path.join(folder, "config.json")) as file:
+        config = {**json.load(file), "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": [
+            "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}}
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(config, file, indent=2)
+        file.write("\n")
+    save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+    os.chmod(os.path.join(folder, "model.safetensors"), 0o644)
+    expanded = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager", quantization_config=Mxfp4Config(dequantize=True)).float().eval()
+    tokens = torch.randint(3, VOCAB, (TOKENS,))
+    with torch.no_grad():
+        logits = expanded(input_ids=tokens[None, :LORA_TOKENS]).logits[0]
+    write({"tokens": tokens.int(), "logits": logits}, os.path.join(folder, "whole.safetensors"), {})
+    print(f"{name}: logits to {logits.abs().max():.2f}")
+
+
+MXFP4 = "gpt-oss-mxfp4"
 
 
 def versions():
@@ -269,8 +390,8 @@ def random_model(name, seed):
     torch.manual_seed(seed)
     model = MODELS[name]().float().eval()
     with torch.no_grad():  # transformers starts norms at one and biases at zero, which would hide mistakes
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
+        for kind, parameter in model.named_parameters():
+            if parameter.dim() == 1 or kind.endswith("_bias"):
                 parameter.add_(0.2 * torch.randn_like(parameter))
                 if name.startswith(("gemma", "qwen3.5", "qwen3-next")):  # a GGUF holds 1 + weight, from which these come back to the bit
                     parameter.copy_(torch.round(parameter * 2**16) / 2**16)
@@ -319,7 +440,13 @@ def parts_of_experts(found):
     """transformers joins the gate's and the up projection's weights of all experts, which checkpoints keep apart."""
     for name, gradient in found.items():
         module, _, last = name.rpartition(".")
-        if last == "gate_up_proj":
+        is_bias = last.endswith("_bias")
+        if has_fused_biases(found) and module.endswith(".experts"):  # gpt-oss: columns are rows, gates and ups in turn
+            gradient = gradient if is_bias else gradient.mT
+            kind = "bias" if is_bias else "weight"
+            rows = {"gate_proj": gradient[:, ::2], "up_proj": gradient[:, 1::2]} if "gate_up" in last else {"down_proj": gradient}
+            yield from ((f"{module}.{projection}.{kind}", part) for projection, part in rows.items())
+        elif last == "gate_up_proj":
             gate, up = gradient.chunk(2, dim=1)
             yield f"{module}.gate_proj.weight", gate
             yield f"{module}.up_proj.weight", up
@@ -329,10 +456,16 @@ def parts_of_experts(found):
             yield name, gradient
 
 
+def has_fused_biases(found):
+    return any(name.endswith(".experts.gate_up_proj_bias") for name in found)
+
+
 def train(model, samples):
-    trained = [p for p in model.parameters() if p.requires_grad]
-    groups = [{"params": [p for p in trained if p.dim() >= 2], "weight_decay": DECAY},
-              {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0}]
+    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    trained = list(named.values())
+    decays = {name: p.dim() >= 2 and not name.endswith("bias") for name, p in named.items()}
+    groups = [{"params": [p for name, p in named.items() if decays[name]], "weight_decay": DECAY},
+              {"params": [p for name, p in named.items() if not decays[name]], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW([g for g in groups if g["params"]], lr=PEAK, betas=BETAS, eps=EPS)
     schedule = get_cosine_schedule_with_warmup(optimizer, 0, STEPS)
     losses, norms = [], []
@@ -453,10 +586,11 @@ def make_whole(output, name):
     """A checkpoint with other parts, whose logits are those of its language model."""
     folder = os.path.join(output, name)
     torch.manual_seed(1)
-    whole = whole_model(load(os.path.join(output, WHOLES[name])))
+    make, text = WHOLES[name]
+    whole = whole_model(make, load(os.path.join(output, text)))
     whole.save_pretrained(folder)
     os.remove(os.path.join(folder, "generation_config.json"))
-    tokens = load_file(os.path.join(output, WHOLES[name], "golden.safetensors"))["tokens"]
+    tokens = load_file(os.path.join(output, text, "golden.safetensors"))["tokens"]
     with torch.no_grad():
         logits = whole(input_ids=tokens.long()[None, :LORA_TOKENS]).logits[0]
     write({"tokens": tokens, "logits": logits}, os.path.join(folder, "whole.safetensors"), {})
@@ -465,8 +599,10 @@ def make_whole(output, name):
 def targets(model):
     """Linear layers. PEFT takes the names of an mlp's for those of these models' experts, which are not."""
     names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
-    if model.config.model_type in ("qwen3_moe", "mixtral", "glm4_moe", "granitemoe"):
+    if model.config.model_type in ("qwen3_moe", "mixtral", "glm4_moe", "granitemoe", "gpt_oss"):
         return ATTENTION
+    if model.config.model_type in ("deepseek_v2", "deepseek_v3"):
+        return [name for name in [*ATTENTION, *LATENT] if name in names]
     if model.config.model_type in ("qwen3_5_moe_text", "qwen3_next"):
         return [*ATTENTION, *(name for name in DELTA if name in names)]
     return [name for name in [*ATTENTION, *DELTA, "qkv_proj", *MLP, *SHORT_CONV, "gate_up_proj", "shared_expert_gate"] if name in names]
@@ -555,6 +691,8 @@ def main():
     for name in WHOLES:
         if len(sys.argv) < 4 or name in sys.argv[3:]:
             make_whole(output, name)
+    if len(sys.argv) < 4 or MXFP4 in sys.argv[3:]:
+        make_mxfp4(output, MXFP4)
     if len(sys.argv) == 3:
         make_smollm2(output, sys.argv[2])
 

@@ -59,7 +59,8 @@ class Quantised : public testing::TestWithParam<const char*> {
   fs::path twin_;
 };
 
-TEST_P(Quantised, EqualsItsTwinWhereItIsExpanded) {
+class Expanded : public Quantised {};
+TEST_P(Expanded, EqualsItsTwin) {
   auto model = load_on(path_, cpu_device(), TERN_BF16);
   auto other = load_on(twin("bf16"), cpu_device(), TERN_BF16);
   ASSERT_FALSE(is_quantised(model.store->at(kLinear).desc)) << "the cpu has no product for it";
@@ -71,6 +72,16 @@ TEST_P(Quantised, EqualsItsTwinWhereItIsExpanded) {
   const auto got = logits(model);
   EXPECT_EQ(got, logits(other));
   EXPECT_GT(max_difference(got, std::vector<float>(got.size(), 0.0F)), 0.1);
+}
+
+// MXFP4's pairs of planes are held as ggml's blocks of the same numbers.
+class Repacked : public Quantised {};
+TEST_P(Repacked, EqualsItsTwin) {
+  auto model = load_on(path_, cpu_device(), TERN_F32);
+  auto other = load_on(twin("f32"), cpu_device(), TERN_F32);
+  EXPECT_EQ(model.store->at(kLinear).desc.scheme.packing, TERN_PACK_GGUF_MXFP4);
+  EXPECT_TRUE(model.notes.empty());
+  EXPECT_LE(max_difference(logits(model), logits(other)), 1e-4);
 }
 
 // Full training begins from the same numbers, in fp32.
@@ -86,15 +97,18 @@ TEST_P(Quantised, StaysAsStoredWhereTheDeviceHasThePacking) {
   auto model = load_on(path_, sim_device(), TERN_F32);
   auto other = load_on(twin("f32"), sim_device(), TERN_F32);
   const std::string method = GetParam();
-  const bool has = method == "fp8" || method == "int8";
+  const bool has = method == "fp8" || method == "int8" || method == "mxfp4";
   EXPECT_EQ(is_quantised(model.store->at(kLinear).desc), has);
   EXPECT_EQ(model.notes.empty(), has);
   if (!has) return;
   EXPECT_LE(max_difference(logits(model), logits(other)), 1e-4);
 }
 
+constexpr auto kMethodName = [](const auto& tested) { return std::string(tested.param); };
 INSTANTIATE_TEST_SUITE_P(Methods, Quantised, testing::Values("awq", "gptq", "fp8", "int8", "nf4", "mxfp4"),
-                         [](const auto& tested) { return std::string(tested.param); });
+                         kMethodName);
+INSTANTIATE_TEST_SUITE_P(Methods, Expanded, testing::Values("awq", "gptq", "fp8", "int8", "nf4"), kMethodName);
+INSTANTIATE_TEST_SUITE_P(Methods, Repacked, testing::Values("mxfp4"), kMethodName);
 
 }  // namespace
 }  // namespace tern::golden

@@ -88,14 +88,30 @@ TEST(CacheEngine, CountsTheStatesOfEverySeat) {
 
 TEST(CacheEngine, RefusesTheKindsThatItDoesNotServe) {
   const auto model = tiny_model();
-  for (const auto kind : {nn::CacheKind::latent, nn::CacheKind::shared}) {
-    auto specs = specs_of(model);
-    specs[1].kind = kind;
-    EXPECT_EQ(
-        error_of([&] { const CacheEngine cache(model.store, specs, {}); }),
-        std::string("layer model.layers.1.self_attn: expected a cache of kind full, window or state, found kind ") +
-            nn::cache_kind_name(kind) + "; generate with another model");
-  }
+  auto specs = specs_of(model);
+  specs[1].kind = nn::CacheKind::shared;
+  EXPECT_EQ(
+      error_of([&] { const CacheEngine cache(model.store, specs, {}); }),
+      "layer model.layers.1.self_attn: expected a cache of kind full, window, latent or state, found kind shared; "
+      "generate with another model");
+}
+
+// One plane: 20 features of the latent vector and 8 that positions turn, whatever the number of heads.
+TEST(CacheEngine, KeepsLatentVectorsAlone) {
+  const auto model = tiny_model("deepseek-v3-untied");
+  CacheOptions options;
+  options.dtype = TERN_F32;
+  options.max_model_len = 64;
+  options.max_num_seqs = 2;
+  const CacheEngine cache(model.store, specs_of(model), options);
+  const std::string module = "model.layers.2.self_attn";
+  const auto& keys = model.store->at(nn::key_cache_name(cache.capacity().scope, module)).desc;
+  EXPECT_EQ(keys.shape[2], 1);
+  EXPECT_EQ(keys.shape[3], 28);
+  EXPECT_EQ(model.store->find(nn::value_cache_name(cache.capacity().scope, module)), nullptr);
+  const auto tokens = static_cast<std::uint64_t>((cache.num_blocks() + 1) * cache.block_size());
+  const std::uint64_t tables = 4 * 3 * static_cast<std::uint64_t>(64 / cache.block_size());
+  EXPECT_EQ(cache.bytes(), tables + tokens * (3 * 4 * 28 + 4));
 }
 
 TEST(CacheEngine, IsInTheModelsDtypeUnlessToldOtherwise) {
@@ -115,12 +131,13 @@ TEST(CacheEngine, IsInTheModelsDtypeUnlessToldOtherwise) {
 TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
   auto mistral = tiny_model("mistral");
   auto with_states = tiny_model("qwen3.5-untied");
+  auto latent = tiny_model("deepseek-v3-untied");
   struct Case {
     models::LoadedModel& model;
     tern_dtype dtype;
   };
-  for (const auto& [model, dtype] :
-       {Case{mistral, TERN_F32}, Case{mistral, TERN_BF16}, Case{mistral, TERN_F16}, Case{with_states, TERN_BF16}}) {
+  for (const auto& [model, dtype] : {Case{mistral, TERN_F32}, Case{mistral, TERN_BF16}, Case{mistral, TERN_F16},
+                                     Case{with_states, TERN_BF16}, Case{latent, TERN_BF16}}) {
     EngineOptions options = small_engine();
     options.cache_dtype = dtype;
     std::vector<std::vector<std::int32_t>> answers;
@@ -131,6 +148,7 @@ TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
         const std::string& scope = engine.cache().capacity().scope;
         std::vector<std::string> names = {nn::key_cache_name(scope, spec.module),
                                           nn::value_cache_name(scope, spec.module)};
+        if (spec.kind == nn::CacheKind::latent) names.pop_back();
         if (spec.kind == nn::CacheKind::state) names.clear();
         for (const auto& state : spec.states) names.push_back(nn::state_name(scope, spec.module, state.name));
         for (const auto& name : names) {

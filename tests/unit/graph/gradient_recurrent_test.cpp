@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/act.h"
+#include "ops/act_mul.h"
 #include "ops/axpby.h"
 #include "ops/causal_conv1d.h"
 #include "ops/gated_delta_rule.h"
@@ -48,12 +49,21 @@ std::map<std::string, std::vector<std::int64_t>> delta_shapes(std::int64_t k_hea
 
 std::vector<GradientCase> recurrent_cases() {
   std::vector<GradientCase> all;
-  for (const tern_act kind :
-       {TERN_ACT_SILU, TERN_ACT_GELU_TANH, TERN_ACT_GELU_ERF, TERN_ACT_SIGMOID, TERN_ACT_SOFTPLUS, TERN_ACT_EXP}) {
+  for (const tern_act kind : {TERN_ACT_SILU, TERN_ACT_GELU_TANH, TERN_ACT_GELU_ERF, TERN_ACT_SIGMOID, TERN_ACT_SOFTPLUS,
+                              TERN_ACT_EXP, TERN_ACT_QUICK_GELU}) {
     all.push_back({"an activation", {{"x", {4, 64}}}, [kind](Graph& g, const Sources& s) {
                      return RecurrentRoots{{sum_of_squares(g, activated(g, scaled_by(g, s.at("x"), 2.0F), kind)), {}}};
                    }});
   }
+  all.push_back({"a gated unit within a limit",
+                 {{"gate", {3, 8}}, {"up", {3, 8}}},  // none within a step of the limit, where there is no slope
+                 [](Graph& g, const Sources& s) {
+                   ops::ActMulOptions options;
+                   options.kind = TERN_ACT_QUICK_GELU;
+                   options.limit = 0.63F;
+                   options.up_offset = 1.0F;
+                   return RecurrentRoots{{sum_of_squares(g, ops::act_mul(g, s.at("gate"), s.at("up"), options)), {}}};
+                 }});
   all.push_back({"a convolution with a bias",
                  {{"x", {kAllRows, 7}}, {"w", {7, 4}}, {"b", {7}}},
                  [](Graph& g, const Sources& s) {

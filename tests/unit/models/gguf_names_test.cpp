@@ -94,7 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
                                            "olmo2-untied", "smollm3-tied", "qwen3-yarn", "glm4-tied", "glm4-untied",
                                            "phi3-tied", "phi3-untied", "olmo3-untied", "glm4-moe-tied",
                                            "glm4-moe-untied", "granite-moe-tied", "granite-moe-untied",
-                                           "qwen3.5-untied", "qwen3.5-moe-untied", "qwen3-next-untied", "lfm2-tied"));
+                                           "qwen3.5-untied", "qwen3.5-moe-untied", "qwen3-next-untied", "lfm2-tied",
+                                           "gpt-oss-untied"));
 
 // A GGUF has no word for these.
 TEST_F(GgufNames, RopeScalingsThatCannotBeSaidAreRefused) {

@@ -1,0 +1,195 @@
+#include "models/deepseek.h"
+
+#include <cmath>
+
+#include "base/strings.h"
+#include "models/experts.h"
+#include "models/rope.h"
+#include "nn/decoder.h"
+#include "nn/latent_attention.h"
+#include "nn/mlp.h"
+
+namespace tern::models {
+namespace {
+
+using Text = std::string;
+
+constexpr const char* kQRank = "q_lora_rank";
+constexpr const char* kKvRank = "kv_lora_rank";
+constexpr const char* kPlain = "qk_nope_head_dim";
+constexpr const char* kTurned = "qk_rope_head_dim";
+constexpr const char* kValue = "v_head_dim";
+constexpr const char* kMethod = "topk_method";
+constexpr const char* kScores = "scoring_func";
+constexpr const char* kLimited = "group_limited_greedy";
+constexpr double kLatentEps = 1e-6;  // of the norms of latent vectors, whatever rms_norm_eps is
+
+FieldValue turned_size(const ModelConfig& config) { return config.own_field<std::int64_t>(kTurned); }
+
+std::string is_method_of_v2(const ModelConfig& /*config*/, const FieldValue& value) {
+  const auto& method = std::get<Text>(value);
+  return method == "greedy" || method == kLimited ? "" : cat("\"greedy\" or \"", kLimited, "\"");
+}
+std::string is_method_of_v3(const ModelConfig& /*config*/, const FieldValue& value) {
+  return std::get<Text>(value) == "noaux_tc" ? "" : "\"noaux_tc\"";
+}
+std::string is_softmax(const ModelConfig& /*config*/, const FieldValue& value) {
+  return std::get<Text>(value) == "softmax" ? "" : "\"softmax\"";
+}
+std::string is_sigmoid(const ModelConfig& /*config*/, const FieldValue& value) {
+  return std::get<Text>(value) == "sigmoid" ? "" : "\"sigmoid\"";
+}
+std::string is_true(const ModelConfig& /*config*/, const FieldValue& value) {
+  return std::get<bool>(value) ? "" : "true";
+}
+std::string is_false(const ModelConfig& /*config*/, const FieldValue& value) {
+  return std::get<bool>(value) ? "false" : "";
+}
+
+struct Defaults {
+  RoutedExpertDefaults experts;
+  std::int64_t max_position_embeddings;
+  std::int64_t bos;
+  std::int64_t eos;
+};
+
+std::vector<Field> fields(const Defaults& defaults, std::vector<Field> more) {
+  const FieldValue size = std::int64_t{0};
+  const auto usual = [](std::int64_t value) { return otherwise(FieldValue(value)); };
+  std::vector<Field> all = {{kQRank, "", size, otherwise(FieldValue(std::int64_t{1536}), size), is_count},
+                            {kKvRank, "", size, usual(512), is_size},
+                            {kPlain, "", size, usual(128), is_size},
+                            {kTurned, "", size, usual(64), is_even_size},
+                            {kValue, "", size, usual(128), is_size},
+                            {"qk_head_dim", kImplied, size, otherwise(size), is_count}};
+  all = with_fields(std::move(all), decoder_fields({.num_key_value_heads = otherwise(as_many_as_heads),
+                                                    .head_dim = otherwise(turned_size),
+                                                    .max_position_embeddings = defaults.max_position_embeddings,
+                                                    .bos_token_id = defaults.bos,
+                                                    .eos_token_ids = std::vector<std::int64_t>{defaults.eos}}));
+  all = with_fields(std::move(all), routed_expert_fields(defaults.experts));
+  all =
+      with_fields(std::move(all), {{"attention_bias", "", &ModelConfig::attention_bias, otherwise(FieldValue(false))}});
+  return with_fields(std::move(all), std::move(more));
+}
+
+nn::LatentAttentionConfig latent(const ModelConfig& config) {
+  nn::LatentAttentionConfig latent{.heads = config.num_attention_heads,
+                                   .q_rank = config.own_field<std::int64_t>(kQRank),
+                                   .kv_rank = config.own_field<std::int64_t>(kKvRank),
+                                   .plain_dim = config.own_field<std::int64_t>(kPlain),
+                                   .turned_dim = config.own_field<std::int64_t>(kTurned),
+                                   .value_dim = config.own_field<std::int64_t>(kValue),
+                                   .eps = kLatentEps};
+  const double mscale = yarn_score_scale(config);
+  latent.scale = mscale * mscale / std::sqrt(static_cast<double>(latent.plain_dim + latent.turned_dim));
+  return latent;
+}
+
+bool add_latent_attention(ParameterList& list, const ModelConfig& config, const std::string& module,
+                          const std::string& gguf) {
+  const nn::LatentAttentionConfig at = latent(config);
+  const std::string name = module + ".self_attn";
+  const bool bias = config.attention_bias;
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t q = at.heads * (at.plain_dim + at.turned_dim);
+  if (at.q_rank == 0) {
+    list.linear(name + ".q_proj", gguf + ".attn_q", {q, hidden});
+  } else {
+    list.linear(name + ".q_a_proj", gguf + ".attn_q_a", {at.q_rank, hidden, bias});
+    list.norm(name + ".q_a_layernorm", gguf + ".attn_q_a_norm", at.q_rank);
+    list.linear(name + ".q_b_proj", gguf + ".attn_q_b", {q, at.q_rank});
+  }
+  list.linear(name + ".kv_a_proj_with_mqa", gguf + ".attn_kv_a_mqa", {nn::latent_width(at), hidden, bias});
+  list.norm(name + ".kv_a_layernorm", gguf + ".attn_kv_a_norm", at.kv_rank);
+  list.linear(name + ".kv_b_proj", gguf + ".attn_kv_b", {at.heads * (at.plain_dim + at.value_dim), at.kv_rank});
+  list.linear(name + ".o_proj", gguf + ".attn_output", {hidden, at.heads * at.value_dim, bias});
+  return true;
+}
+
+std::vector<ParameterSpec> parameters_with(const ModelConfig& config, const ExpertParameters& experts) {
+  const auto mixer = [&](ParameterList& list, std::int64_t /*layer*/, const std::string& module,
+                         const std::string& gguf) { return add_latent_attention(list, config, module, gguf); };
+  return decoder_parameters(config, {.mixer = mixer, .sparse_layers = routed_layers(config), .experts = experts});
+}
+
+std::vector<ParameterSpec> parameters_of_v2(const ModelConfig& config) {
+  ExpertParameters experts = routed_expert_parameters(config);
+  experts.correction_bias = false;
+  return parameters_with(config, experts);
+}
+std::vector<ParameterSpec> parameters_of_v3(const ModelConfig& config) {
+  return parameters_with(config, routed_expert_parameters(config));
+}
+
+nn::Value hidden_states_with(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
+                             const nn::MoeConfig& moe) {
+  const nn::LatentAttentionConfig attention = latent(config);
+  const std::vector<bool> sparse = routed_layers(config);
+  const double eps = config.rms_norm_eps;
+  const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
+    x.add(nn::latent_attention(context, module + ".self_attn", attention, inputs,
+                               nn::norm(context, module + ".input_layernorm", eps, x)));
+    const nn::Value h = nn::norm(context, module + ".post_attention_layernorm", eps, x);
+    const bool has_experts = sparse[static_cast<std::size_t>(index)];
+    x.add(has_experts ? nn::moe(context, module + ".mlp", moe, h) : nn::gated_mlp(context, module + ".mlp", h));
+  };
+  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps}, inputs, layer);
+}
+
+// The softmax of each expert, and groups by the best of each.
+nn::Value hidden_states_of_v2(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  nn::MoeConfig moe = routed_experts(config);
+  moe.sigmoid = false;
+  moe.group_top = 1;
+  if (config.own_field<Text>(kMethod) != kLimited) moe.groups = moe.top_groups = 1;
+  return hidden_states_with(context, config, inputs, moe);
+}
+nn::Value hidden_states_of_v3(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  return hidden_states_with(context, config, inputs, routed_experts(config));
+}
+
+std::vector<nn::CacheSpec> cache_specs(const ModelConfig& config) {
+  std::vector<nn::CacheSpec> specs;
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    specs.push_back({.kind = nn::CacheKind::latent,
+                     .module = cat("model.layers.", layer, ".self_attn"),
+                     .kv_heads = 1,
+                     .key_dim = nn::latent_width(latent(config))});
+  }
+  return specs;
+}
+
+Architecture architecture(std::string name, std::string model_type) {
+  Architecture made{.name = std::move(name), .model_type = std::move(model_type)};
+  made.rope_tables = one_rope_table;
+  made.cache_specs = cache_specs;
+  made.head = tied_or_own_head;
+  return made;
+}
+
+}  // namespace
+
+Architecture deepseek_v2_architecture() {
+  Architecture made = architecture("DeepseekV2ForCausalLM", "deepseek_v2");
+  made.fields = fields({{64, 6, 1407, 0}, 2048, 1, 2},
+                       {{kMethod, "", FieldValue(Text()), otherwise(FieldValue(Text("greedy"))), is_method_of_v2},
+                        {kScores, "", FieldValue(Text()), otherwise(FieldValue(Text("softmax"))), is_softmax},
+                        {"norm_topk_prob", "", FieldValue(false), otherwise(FieldValue(false)), is_false}});
+  made.parameters = parameters_of_v2;
+  made.hidden_states = hidden_states_of_v2;
+  return made;
+}
+
+Architecture deepseek_v3_architecture() {
+  Architecture made = architecture("DeepseekV3ForCausalLM", "deepseek_v3");
+  made.fields = fields({{256, 8, 2048, 3}, 4096, 0, 1},
+                       {{kMethod, "", FieldValue(Text()), otherwise(FieldValue(Text("noaux_tc"))), is_method_of_v3},
+                        {kScores, "", FieldValue(Text()), otherwise(FieldValue(Text("sigmoid"))), is_sigmoid},
+                        {"rope_interleave", "", FieldValue(true), otherwise(FieldValue(true)), is_true}});
+  made.parameters = parameters_of_v3;
+  made.hidden_states = hidden_states_of_v3;
+  return made;
+}
+
+}  // namespace tern::models

@@ -1,0 +1,228 @@
+#include "nn/latent_attention.h"
+
+#include <array>
+
+#include "base/strings.h"
+#include "nn/cache_spec.h"
+#include "nn/linear.h"
+#include "nn/norm.h"
+#include "nn/rope.h"
+#include "ops/attention.h"
+#include "ops/attention_paged.h"
+#include "ops/build.h"
+#include "ops/cast_copy.h"
+#include "ops/dequantize.h"
+#include "ops/kv_write.h"
+#include "ops/matmul.h"
+
+namespace tern::nn {
+namespace {
+
+constexpr bool kNeighbours = true;  // pairs that turn
+
+// Of x [tokens, heads * width] or [tokens, heads, width]: features [first, first + count) of each head, [tokens, heads,
+// count].
+Value features(Context& context, Value x, std::int64_t heads, std::int64_t first, std::int64_t count) {
+  const TensorDesc whole = context.graph().desc(x);
+  TensorDesc part = ops::rows_like(make_desc(whole.dtype, {whole.shape[0], heads, count}), whole);
+  part.strides[0] = whole.strides[0];
+  part.strides[1] = whole.rank == 3 ? whole.strides[1] : whole.shape[1] / heads;
+  return context.graph().view(x, part, first);
+}
+
+// [tokens, heads, width] seen as [heads, tokens, width], or back.
+Value by_head(Context& context, Value x) {
+  const TensorDesc given = context.graph().desc(x);
+  TensorDesc turned = make_desc(given.dtype, {given.shape[1], given.shape[0], given.shape[2]});
+  for (const auto& [to, from] : {std::array{0, 1}, {1, 0}, {2, 2}}) turned.strides[to] = given.strides[from];
+  if (ops::is_dynamic(given)) turned = with_dynamic(turned, 1 - given.dynamic_dim, given.count_slot);
+  return context.graph().view(x, turned, 0);
+}
+
+// [tokens, heads, width], to be put together from parts.
+Value heads_buffer(Context& context, Value rows, std::int64_t heads, std::int64_t width) {
+  const TensorDesc& like = context.graph().desc(rows);
+  const TensorDesc desc = make_desc(context.options().activations, {like.shape[0], heads, width});
+  return context.graph().buffer(ops::rows_like(desc, like));
+}
+
+// Writes x [tokens, heads, count] as features [first, first + count) of the buffer, which is given back as it is then.
+Value put(Context& context, Value x, Value buffer, std::int64_t first) {
+  graph::Graph& graph = context.graph();
+  const TensorDesc part = graph.desc(x);
+  const Value whole = graph.latest(buffer);
+  const Value place = features(context, whole, part.shape[1], first, part.shape[2]);
+  ops::CastCopyOptions copy;
+  copy.out = context.options().activations;
+  copy.at = place;
+  copy.needs = context.options().needs;
+  (void)ops::cast_copy(graph, x, copy);
+  return graph.latest(buffer);
+}
+
+Value queries(Context& context, const std::string& module, const LatentAttentionConfig& config, Value x) {
+  if (config.q_rank == 0) return linear(context, module + ".q_proj", x);
+  const Value low = linear(context, module + ".q_a_proj", x);
+  return linear(context, module + ".q_b_proj", branch_norm(context, module + ".q_a_layernorm", config.eps, low));
+}
+
+struct Parts {
+  Value q_plain, q_turned;  // [tokens, heads, plain_dim], [tokens, heads, turned_dim]
+  Value latent, k_turned;   // [tokens, kv_rank], [tokens, 1, turned_dim]
+};
+
+// As many heads see the one.
+Value seen_by_all(Context& context, Value one, std::int64_t heads) {
+  TensorDesc wide = context.graph().desc(one);
+  wide.shape[1] = heads;
+  wide.strides[1] = 0;
+  return context.graph().view(one, wide, 0);
+}
+
+ops::AttentionOptions attention_options(Context& context, const LatentAttentionConfig& config,
+                                        const TokenInputs& inputs) {
+  ops::AttentionOptions options;
+  options.scale = static_cast<float>(config.scale);
+  options.max_seqlen_q = static_cast<std::int32_t>(inputs.max_seqlen);
+  options.max_seqlen_k = static_cast<std::int32_t>(inputs.paged() ? inputs.max_kv_len : inputs.max_seqlen);
+  options.keep_lse = context.options().training;
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  return options;
+}
+
+// [tokens, heads, value_dim].
+Value attend_expanded(Context& context, const std::string& module, const LatentAttentionConfig& config,
+                      const TokenInputs& inputs, const Parts& parts) {
+  const std::int64_t heads = config.heads;
+  const Value kv = linear(context, module + ".kv_b_proj", parts.latent);
+  const Value q = heads_buffer(context, parts.latent, heads, config.plain_dim + config.turned_dim);
+  put(context, parts.q_plain, q, 0);
+  const Value whole_q = put(context, parts.q_turned, q, config.plain_dim);
+  const Value k = heads_buffer(context, parts.latent, heads, config.plain_dim + config.turned_dim);
+  put(context, features(context, kv, heads, 0, config.plain_dim), k, 0);
+  const Value whole_k = put(context, seen_by_all(context, parts.k_turned, heads), k, config.plain_dim);
+  const Value v = features(context, kv, heads, config.plain_dim, config.value_dim);
+  return ops::attention(context.graph(), whole_q, whole_k, v, inputs.cu_seqlens, inputs.cu_seqlens,
+                        attention_options(context, config, inputs))
+      .out;
+}
+
+// kv_b_proj's matrix, by whose rows the heads' keys and values are made.
+class HeadMatrix {
+ public:
+  HeadMatrix(Context& context, const std::string& module, const LatentAttentionConfig& config)
+      : context_(context), config_(config), weight_(context.weight(module + ".weight")) {
+    if (is_quantised(context.graph().desc(weight_)))
+      weight_ = ops::dequantize(context.graph(), weight_, context.options().activations, context.options().needs);
+    const auto adapter = context.options().adapters.find(module);
+    if (adapter == context.options().adapters.end()) return;
+    a_ = context.weight(adapter->second.lora_a);
+    b_ = context.weight(adapter->second.lora_b);
+    scaling_ = adapter->second.scaling;
+  }
+
+  // [heads, tokens, plain_dim] -> [heads, tokens, kv_rank], by the rows of keys.
+  Value to_latent(Value q) {
+    const Value out = product(q, rows(weight_, 0, config_.plain_dim), false, 1.0F, {});
+    if (!a_.present()) return out;
+    const Value low = product(q, rows(b_, 0, config_.plain_dim), false, scaling_, {}, TERN_F32);
+    return product(low, of_every_head(a_), false, 1.0F, out);
+  }
+  // [heads, tokens, kv_rank] -> [heads, tokens, value_dim], by the rows of values.
+  Value to_values(Value latent) {
+    const Value out = product(latent, rows(weight_, config_.plain_dim, config_.value_dim), true, 1.0F, {});
+    if (!a_.present()) return out;
+    const Value low = product(latent, of_every_head(a_), true, scaling_, {}, TERN_F32);
+    return product(low, rows(b_, config_.plain_dim, config_.value_dim), true, 1.0F, out);
+  }
+
+ private:
+  // Of a matrix [heads * (plain_dim + value_dim), width], each head's rows [first, first + count): [heads, count,
+  // width].
+  Value rows(Value matrix, std::int64_t first, std::int64_t count) {
+    const TensorDesc whole = context_.graph().desc(matrix);
+    TensorDesc part = make_desc(whole.dtype, {config_.heads, count, whole.shape[1]});
+    part.strides[0] = (config_.plain_dim + config_.value_dim) * whole.strides[0];
+    part.strides[1] = whole.strides[0];
+    return context_.graph().view(matrix, part, first * whole.strides[0]);
+  }
+  Value of_every_head(Value matrix) {
+    const TensorDesc one = context_.graph().desc(matrix);
+    TensorDesc all = make_desc(one.dtype, {config_.heads, one.shape[0], one.shape[1]});
+    all.strides[0] = 0;
+    all.strides[1] = one.strides[0];
+    return context_.graph().view(matrix, all, 0);
+  }
+  // Adapters are fp32, in their products, too.
+  Value product(Value x, Value w, bool transposed, float alpha, Value into, tern_dtype out) {
+    const bool of_adapter = out == TERN_F32 || into.present();
+    ops::MatmulOptions options;
+    options.transpose_b = transposed;
+    options.compute = of_adapter ? TERN_COMPUTE_F32 : context_.options().compute;
+    options.alpha = alpha;
+    options.out = out;
+    options.into = into;
+    options.needs = context_.options().needs;
+    return ops::matmul(context_.graph(), x, w, options);
+  }
+  Value product(Value x, Value w, bool transposed, float alpha, Value into) {
+    return product(x, w, transposed, alpha, into, context_.options().activations);
+  }
+
+  Context& context_;
+  const LatentAttentionConfig& config_;
+  Value weight_, a_, b_;
+  float scaling_ = 1.0F;
+};
+
+// The same by the latent vectors in the cache.
+Value attend_paged(Context& context, const std::string& module, const LatentAttentionConfig& config,
+                   const TokenInputs& inputs, const Parts& parts) {
+  graph::Graph& graph = context.graph();
+  const std::int64_t width = latent_width(config);
+  HeadMatrix matrix(context, module + ".kv_b_proj", config);
+
+  const Value q = heads_buffer(context, parts.latent, config.heads, width);
+  put(context, by_head(context, matrix.to_latent(by_head(context, parts.q_plain))), q, 0);
+  const Value whole_q = put(context, parts.q_turned, q, config.kv_rank);
+  const Value k = heads_buffer(context, parts.latent, 1, width);
+  put(context, features(context, parts.latent, 1, 0, config.kv_rank), k, 0);
+  const Value whole_k = put(context, parts.k_turned, k, config.kv_rank);
+
+  const TensorDesc cache = cache_desc(inputs.cache_dtype, inputs.num_blocks, inputs.block_size, 1, width);
+  const ops::KvCache before{context.state(key_cache_name(inputs.cache_scope, module), cache), {}};
+  ops::KvCache written = ops::kv_write(graph, whole_k, {}, inputs.slots, before, context.options().needs);
+  TensorDesc values = cache;
+  values.shape[3] = config.kv_rank;  // the first features of each key
+  written.v = graph.view(written.k, values, 0);
+  const Value out =
+      ops::attention_paged(graph, whole_q, written, {inputs.block_table, inputs.cu_seqlens, inputs.kv_lens},
+                           attention_options(context, config, inputs))
+          .out;
+  return by_head(context, matrix.to_values(by_head(context, out)));
+}
+
+}  // namespace
+
+Value latent_attention(Context& context, const std::string& module, const LatentAttentionConfig& config,
+                       const TokenInputs& inputs, Value x) {
+  graph::Graph& graph = context.graph();
+  const Value q = queries(context, module, config, x);
+  const Value down = linear(context, module + ".kv_a_proj_with_mqa", x);
+  const auto turn = [&](Value part) { return rope(context, part, inputs.positions, kDefaultRope, kNeighbours); };
+  Parts parts;
+  parts.q_plain = features(context, q, config.heads, 0, config.plain_dim);
+  parts.q_turned = turn(features(context, q, config.heads, config.plain_dim, config.turned_dim));
+  parts.latent =
+      branch_norm(context, module + ".kv_a_layernorm", config.eps, ops::columns(graph, down, 0, config.kv_rank));
+  parts.k_turned = turn(features(context, down, 1, config.kv_rank, config.turned_dim));
+  const Value out = inputs.paged() ? attend_paged(context, module, config, inputs, parts)
+                                   : attend_expanded(context, module, config, inputs, parts);
+  const Value flat = ops::contiguous(graph, out, context.options().needs);
+  const TensorDesc& split = graph.desc(flat);
+  const TensorDesc merged = make_desc(split.dtype, {split.shape[0], split.shape[1] * split.shape[2]});
+  return linear(context, module + ".o_proj", graph.view(flat, ops::rows_like(merged, split), 0));
+}
+
+}  // namespace tern::nn
