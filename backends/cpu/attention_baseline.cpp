@@ -16,9 +16,7 @@ const RowKernels* row_kernels_baseline() { return &kKernels; }
 const RowKernels& row_kernels(Target target) {
   const RowKernels* found = nullptr;
   if (target == Target::avx2) found = row_kernels_avx2();
-  if (target == Target::avx512 || target == Target::avx512_vnni || target == Target::avx512_bf16) {
-    found = row_kernels_avx512();
-  }
+  if (target >= Target::avx512 && target <= Target::amx_bf16) found = row_kernels_avx512();
   return found != nullptr ? *found : kKernels;
 }
 

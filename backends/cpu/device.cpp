@@ -33,7 +33,7 @@ std::string driver_version() {
 #endif
 }
 
-bool has_bf16_products(Target target) { return target == Target::avx512_bf16; }
+bool has_bf16_products(Target target) { return target == Target::avx512_bf16 || target == Target::amx_bf16; }
 
 void fill_info(tern_device_info& info, Target target) {
   info.capabilities = TERN_CAP_CAPTURE | TERN_CAP_IMPORT_HOST | TERN_CAP_DYNAMIC_SHAPES | TERN_CAP_HOST_POINTER |

@@ -15,6 +15,20 @@ constexpr std::int64_t kMaxPackedA = 1LL << 20;  // 32-bit elements of them
 constexpr std::int64_t kChunkSteps = 320;        // of k: a panel of the right side stays in the first cache
 constexpr std::int64_t kMaxTileColumns = 128;
 
+// With matrix instructions, where the machine has them.
+PanelFormat product_format(Target target, tern_dtype compute) {
+  PanelFormat format = panel_format(target, compute);
+  format.by_rows = format.pairs && format.kernels->multiply_rows_bf16 != nullptr;
+  return format;
+}
+
+std::int64_t panel_rows(const PanelFormat& format) { return format.by_rows ? kTileRows : format.kernels->mr; }
+
+// Columns of a task of many rows.
+std::int64_t many_rows_columns(const PanelFormat& format) {
+  return format.by_rows ? 2 * format.kernels->nr : std::max(32, format.kernels->nr);
+}
+
 struct Blocking {
   std::int64_t rows;        // packed at once, a multiple of the panel's rows unless there is one panel
   std::int64_t panel_rows;  // of the left side
@@ -31,9 +45,8 @@ std::int64_t few_rows_columns(const PanelFormat& format, std::int64_t n, int num
 }
 
 Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t n, std::int64_t k, int num_threads) {
-  const GemmKernels& kernels = *format.kernels;
   Blocking b{};
-  b.panel_rows = std::min<std::int64_t>(m, kernels.mr);
+  b.panel_rows = std::min<std::int64_t>(m, panel_rows(format));
   const std::int64_t blocks = std::max<std::int64_t>(1, (m + kMaxRows - 1) / kMaxRows);
   b.rows = round_up((m + blocks - 1) / blocks, b.panel_rows);
   // Chunks of about equal length. A row's sums are one chain, so cutting them elsewhere changes no bit.
@@ -42,7 +55,7 @@ Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t
   b.chunk_k = std::min(kChunkSteps, round_up((steps + chunks - 1) / chunks, 32)) * pair;
   const std::int64_t fit = std::max<std::int64_t>(1, kMaxPackedA / b.rows / (b.chunk_k / pair));
   b.super_k = b.chunk_k * std::min(fit, chunks);
-  b.columns = m <= kPlainRows ? few_rows_columns(format, n, num_threads) : std::max(32, kernels.nr);
+  b.columns = m <= kPlainRows ? few_rows_columns(format, n, num_threads) : many_rows_columns(format);
   return b;
 }
 
@@ -94,9 +107,13 @@ void pack_left(const Job& job, const Part& part, ThreadPool& pool) {
   pool.parallel_for(panels, grain, [&](std::int64_t begin, std::int64_t end, int thread) {
     const std::int64_t first = begin * job.b.panel_rows;
     const std::int64_t rows = std::min(end * job.b.panel_rows, part.rows) - first;
-    pack_panels(job.format, job.g.a, part.row0 + first, rows, part.k0, part.kn, job.b.panel_rows,
-                job.workspace + job.l.a + begin * panel, panel,
-                reinterpret_cast<float*>(job.thread_space(thread) + job.l.scratch));
+    std::uint32_t* to = job.workspace + job.l.a + begin * panel;
+    auto* scratch = reinterpret_cast<float*>(job.thread_space(thread) + job.l.scratch);
+    if (job.format.by_rows) {
+      return pack_rows(job.format, job.g.a, part.row0 + first, rows, part.k0, part.kn, to,
+                       job.format.steps(job.b.super_k), scratch);
+    }
+    pack_panels(job.format, job.g.a, part.row0 + first, rows, part.k0, part.kn, job.b.panel_rows, to, panel, scratch);
     for (std::int64_t p = begin; job.scales_left && p < end; ++p) {
       auto* values = reinterpret_cast<float*>(job.workspace + job.l.a + p * panel);
       const auto count = static_cast<std::size_t>(job.b.panel_rows * job.format.steps(part.kn));
@@ -215,6 +232,22 @@ void multiply_panels(const Job& job, const Part& part, const Task& task, const S
     // Sums of a chunk of k stay in the tile: rows of a large output may share a set of the cache.
     const Sums from = k == 0 ? home : tile;
     const Sums to = k + kn == part.kn ? home : tile;
+    const float* old = none && k == 0 ? nullptr : from.at;
+    if (job.format.by_rows) {
+      const std::int64_t row_stride = job.format.steps(job.b.super_k);
+      job.format.kernels->multiply_rows_bf16({.k = steps,
+                                              .a = job.workspace + job.l.a + task.row * row_stride + first_step,
+                                              .a_stride = row_stride,
+                                              .b = b,
+                                              .b_panel_stride = panel_b,
+                                              .from = old,
+                                              .ld_from = from.ld,
+                                              .c = to.at,
+                                              .ldc = to.ld,
+                                              .m = task.rows,
+                                              .n = static_cast<int>(task.n)});
+      continue;
+    }
     for (std::int64_t r = 0; r < task.rows; r += job.b.panel_rows) {
       const std::uint32_t* a =
           job.workspace + job.l.a + (task.row + r) / job.b.panel_rows * panel_a + first_step * job.b.panel_rows;
@@ -223,7 +256,7 @@ void multiply_panels(const Job& job, const Part& part, const Task& task, const S
                            .a_stride = job.b.panel_rows,
                            .b = b,
                            .b_panel_stride = panel_b,
-                           .from = none && k == 0 ? nullptr : from.at + r * from.ld,
+                           .from = old == nullptr ? nullptr : old + r * from.ld,
                            .ld_from = from.ld,
                            .c = to.at + r * to.ld,
                            .ldc = to.ld,
@@ -273,12 +306,12 @@ void run_empty(const Job& job) {
 
 std::uint64_t gemm_workspace(Target target, std::int64_t m, std::int64_t n, std::int64_t k, tern_dtype compute,
                              int num_threads) {
-  const PanelFormat format = panel_format(target, compute);
+  const PanelFormat format = product_format(target, compute);
   // A smaller m may take wider tasks or more k at once: the largest of each bound holds for all.
-  const std::int64_t rows = round_up(std::min(m, kMaxRows), format.kernels->mr);
+  const std::int64_t rows = round_up(std::min(m, kMaxRows), std::max<std::int64_t>(format.kernels->mr, kTileRows));
   const std::int64_t k_steps = round_up(std::max<std::int64_t>(format.steps(k), 1), 32) + kChunkSteps;
   const std::int64_t packed = std::min(rows * k_steps, std::max(kMaxPackedA, rows * kChunkSteps));
-  const std::int64_t tile = std::max(rows * std::max(32, format.kernels->nr), 8 * kMaxTileColumns);
+  const std::int64_t tile = std::max(rows * many_rows_columns(format), 8 * kMaxTileColumns);
   const bool may_split = rows * k_steps > kMaxPackedA;
   const std::int64_t sums = may_split ? rows * n : 0;
   const std::int64_t thread = kChunkSteps * kMaxTileColumns + tile + kPackScratch + 2 * kMaxTileColumns + 64;
@@ -287,7 +320,9 @@ std::uint64_t gemm_workspace(Target target, std::int64_t m, std::int64_t n, std:
 
 void gemm(Target target, const Gemm& g, std::byte* workspace, ThreadPool& pool) {
   if (g.m == 0 || g.n == 0) return;
-  const PanelFormat format = panel_format(target, g.compute);
+  PanelFormat format = product_format(target, g.compute);
+  const bool plain = g.m <= kPlainRows && format.reads_plain(g.b);
+  format.by_rows = format.by_rows && !plain;
   const Blocking b = choose_blocking(format, g.m, g.n, g.k, pool.num_threads());
   const bool scales_left = g.alpha != 1.0F && g.compute == TERN_F32;  // where that rounds no more than the sums do
   const bool direct = is_direct(g.out) && (g.alpha == 1.0F || scales_left);
@@ -297,7 +332,7 @@ void gemm(Target target, const Gemm& g, std::byte* workspace, ThreadPool& pool) 
                 lay_out(format, b, g.m, g.n, g.k, direct, pool.num_threads()),
                 reinterpret_cast<std::uint32_t*>(workspace),
                 direct,
-                g.m <= kPlainRows && format.reads_plain(g.b),
+                plain,
                 scales_left,
                 tile_math(target)};
   if (g.k == 0) return run_empty(job);

@@ -52,7 +52,8 @@ struct PanelFormat {
   Target target;
   const GemmKernels* kernels;
   tern_dtype compute;
-  bool pairs;  // bf16 pairs; else floats rounded to `compute`
+  bool pairs;            // bf16 pairs; else floats rounded to `compute`
+  bool by_rows = false;  // of the left side: its rows lie by themselves, for GemmKernels::multiply_rows_bf16
 
   [[nodiscard]] std::int64_t steps(std::int64_t k) const { return pairs ? (k + 1) / 2 : k; }
   // Whether the operand's panels can be multiplied as they lie.
@@ -86,5 +87,8 @@ inline constexpr std::int64_t kPackScratch = 8192;
 void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
                  std::int64_t k0, std::int64_t kn, std::int64_t width, std::uint32_t* dst, std::int64_t panel_stride,
                  float* scratch);
+// The same as rows of pairs: dst[i * row_stride + step].
+void pack_rows(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
+               std::int64_t k0, std::int64_t kn, std::uint32_t* dst, std::int64_t row_stride, float* scratch);
 
 }  // namespace tern::cpu

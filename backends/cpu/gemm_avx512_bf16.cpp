@@ -51,10 +51,16 @@ void expand_bf16(tern_packing packing, const std::uint8_t* src, std::int64_t blo
 
 struct DotBf16 {
   using B = __m512bh;
+  using F = __m512;
   static B load(const std::uint32_t* p) { return (__m512bh)_mm512_loadu_si512(p); }
   static B broadcast(const std::uint32_t* p) { return (__m512bh)_mm512_set1_epi32(static_cast<int>(*p)); }
   static B of(__m512 pairs) { return (__m512bh)pairs; }
-  static __m512 accumulate(__m512 c, B a, B b) { return _mm512_dpbf16_ps(c, a, b); }
+  static F accumulate(F c, B a, B b) { return _mm512_dpbf16_ps(c, a, b); }
+  // A sum is one chain.
+  using Sum = F;
+  static Sum begin(F from) { return from; }
+  static void fold(Sum& /*sum*/) {}
+  static F total(Sum sum) { return sum; }
 };
 
 constexpr GemmKernels with_pairs() {

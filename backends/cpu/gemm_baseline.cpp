@@ -26,6 +26,9 @@ const GemmKernels& gemm_kernels(Target target) {
     case Target::avx512_bf16:
       found = gemm_kernels_avx512_bf16();
       break;
+    case Target::amx_bf16:
+      found = gemm_kernels_amx_bf16();
+      break;
     default:
       break;
   }

@@ -43,13 +43,32 @@ struct PlainTile {
 };
 inline constexpr int kPlainRows = 6;
 
+// With matrix instructions, rows of a lie by themselves and m is any number. Of each 16 pairs of k the products of
+// their first halves and those of their second ones are a chain from 0 each; the sum of both is added to c. Subnormals
+// count as 0. So a multiple of 16 pairs is a place to cut k.
+struct RowsTile {
+  std::int64_t k;          // pairs
+  const std::uint32_t* a;  // [m][a_stride], of which the first k count
+  std::int64_t a_stride;
+  const std::uint32_t* b;       // panels of [k][nr]
+  std::int64_t b_panel_stride;  // elements from a panel to the next
+  const float* from;            // as Tile has them
+  std::int64_t ld_from;
+  float* c;
+  std::int64_t ldc;
+  std::int64_t m;
+  int n;  // any; the last panel may be partial
+};
+inline constexpr int kTileRows = 16;  // of a register of tiles
+
 struct GemmKernels {
   int mr;
   int nr;
   void (*multiply)(const Tile& tile);
   void (*multiply_bf16)(const Tile& tile);  // pairs of bf16; null where the target has no such instruction
   void (*multiply_plain)(const PlainTile& tile);
-  void (*multiply_plain_bf16)(const PlainTile& tile);  // null where multiply_bf16 is
+  // Null where multiply_bf16 is. Its sums are those of multiply_rows_bf16 where there is one.
+  void (*multiply_plain_bf16)(const PlainTile& tile);
 
   // Conversions of n neighbouring elements; `dtype` is f32, bf16 or f16.
   void (*widen)(tern_dtype dtype, const void* src, float* dst, std::int64_t n);
@@ -65,7 +84,8 @@ struct GemmKernels {
                     std::int64_t ld_dst);
   // dst[i] = low[i] | high[i] << 16
   void (*zip)(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst, std::int64_t n);
-  void (*add)(const float* x, float* y, std::int64_t n);  // y += x
+  void (*add)(const float* x, float* y, std::int64_t n);       // y += x
+  void (*multiply_rows_bf16)(const RowsTile& tile) = nullptr;  // where there are matrix instructions
 };
 
 [[nodiscard]] const GemmKernels& gemm_kernels(Target target);
@@ -75,5 +95,6 @@ struct GemmKernels {
 [[nodiscard]] const GemmKernels* gemm_kernels_avx2();
 [[nodiscard]] const GemmKernels* gemm_kernels_avx512();
 [[nodiscard]] const GemmKernels* gemm_kernels_avx512_bf16();
+[[nodiscard]] const GemmKernels* gemm_kernels_amx_bf16();
 
 }  // namespace tern::cpu

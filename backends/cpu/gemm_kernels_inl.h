@@ -24,6 +24,11 @@ struct DotF32 {
   static B broadcast(const std::uint32_t* p) { return V::set1(std::bit_cast<float>(*p)); }
   static B of(F x) { return x; }
   static F accumulate(F c, B a, B b) { return V::fma(a, b, c); }
+  // A sum is one chain.
+  using Sum = F;
+  static Sum begin(F from) { return from; }
+  static void fold(Sum& /*sum*/) {}
+  static F total(Sum sum) { return sum; }
 };
 
 // Panels that M rows take at once: few rows alone would wait for each product's latency.

@@ -207,6 +207,20 @@ void pack_panelled(const PanelFormat& format, const GemmOperand& from, std::int6
   }
 }
 
+// One row of floats or halves that lie side by side.
+void pack_row(const GemmKernels& kernels, const GemmOperand& from, std::int64_t first, std::int64_t kn,
+              std::uint16_t* dst, float* scratch) {
+  if (from.dtype == TERN_BF16) {
+    std::memcpy(dst, static_cast<const std::uint16_t*>(from.data) + first, static_cast<std::size_t>(kn) * 2);
+  } else {
+    for (std::int64_t k = 0; k < kn; k += kPackScratch) {
+      const std::int64_t n = std::min(kPackScratch, kn - k);
+      kernels.narrow(TERN_BF16, floats(kernels, from, first + k, 1, n, scratch), dst + k, n);
+    }
+  }
+  if (kn % 2 != 0) dst[kn] = 0;
+}
+
 }  // namespace
 
 PanelFormat panel_format(Target target, tern_dtype compute) {
@@ -232,6 +246,31 @@ void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_
   const std::int64_t strip = kStripOuter / width * width;
   for (std::int64_t i = 0; i < outer_n; i += strip, dst += strip / width * panel_stride) {
     pack_spread(format, from, outer0 + i, std::min(strip, outer_n - i), k0, kn, width, dst, panel_stride, scratch);
+  }
+}
+
+void pack_rows(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
+               std::int64_t k0, std::int64_t kn, std::uint32_t* dst, std::int64_t row_stride, float* scratch) {
+  const GemmKernels& kernels = *format.kernels;
+  if (from.kind == GemmOperand::Kind::strided && from.stride_k == 1) {
+    for (std::int64_t i = 0; i < outer_n; ++i, dst += row_stride) {
+      pack_row(kernels, from, (outer0 + i) * from.stride_outer + k0, kn, reinterpret_cast<std::uint16_t*>(dst),
+               scratch);
+    }
+    return;
+  }
+  constexpr std::int64_t kSteps = kStripK / 2;
+  std::uint32_t panel[kSteps * kTileRows], rows[kTileRows * kSteps];
+  for (std::int64_t i = 0; i < outer_n; i += kTileRows) {
+    const std::int64_t n = std::min<std::int64_t>(kTileRows, outer_n - i);
+    for (std::int64_t k = 0; k < kn; k += kStripK) {
+      const std::int64_t some = std::min(kStripK, kn - k), steps = (some + 1) / 2;
+      pack_panels(format, from, outer0 + i, n, k0 + k, some, kTileRows, panel, kSteps * kTileRows, scratch);
+      kernels.transpose(panel, kTileRows, static_cast<int>(steps), kTileRows, rows, kSteps);
+      for (std::int64_t r = 0; r < n; ++r) {
+        std::memcpy(dst + (i + r) * row_stride + k / 2, rows + r * kSteps, static_cast<std::size_t>(steps) * 4);
+      }
+    }
   }
 }
 

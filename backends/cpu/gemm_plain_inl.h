@@ -26,7 +26,8 @@ inline __attribute__((always_inline)) void plain_columns(const PlainTile& t, int
   constexpr int W = V::width;
   alignas(64) std::uint32_t square[W * W];
   alignas(64) float edge[W];
-  typename V::F acc[G][M];
+  using Sum = typename Dot::Sum;
+  Sum acc[G][M];
   const auto each = [&](auto&& action) {
 #pragma GCC unroll 4
     for (int g = 0; g < G; ++g) {
@@ -34,14 +35,18 @@ inline __attribute__((always_inline)) void plain_columns(const PlainTile& t, int
       for (int i = 0; i < M; ++i) action(acc[g][i], i, g * W, static_cast<std::size_t>(std::min(W, n - g * W)) * 4);
     }
   };
-  each([&](typename V::F& sum, int row, int at, std::size_t bytes) {
-    sum = V::zero();
+  each([&](Sum& sum, int row, int at, std::size_t bytes) {
+    sum = Dot::begin(V::zero());
     if (t.from == nullptr) return;
     std::fill_n(edge, W, 0.0F);
     std::memcpy(edge, t.from + row * t.ld_from + column + at, bytes);
-    sum = V::load(edge);
+    sum = Dot::begin(V::load(edge));
   });
-  const auto add = [&](typename V::F(&sums)[M], const std::uint32_t* b, std::int64_t b_stride, const std::uint32_t* a) {
+  const auto fold = [](Sum(&sums)[M]) {
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i) Dot::fold(sums[i]);
+  };
+  const auto add = [&](Sum(&sums)[M], const std::uint32_t* b, std::int64_t b_stride, const std::uint32_t* a) {
     typename V::F turned[4];
     V::turn4(b, b_stride, turned);
 #pragma GCC unroll 4
@@ -65,6 +70,7 @@ inline __attribute__((always_inline)) void plain_columns(const PlainTile& t, int
         if (!is_last) fetch(b + (G + g) * W * t.b_stride + (k + q) * W, W / 4);
         add(acc[g], from + q, t.b_stride, t.a + (k + q) * t.a_stride);
       }
+      fold(acc[g]);
     }
   }
   // What is left of k, or all of it where columns are missing: by way of a square with zeros.
@@ -86,10 +92,11 @@ inline __attribute__((always_inline)) void plain_columns(const PlainTile& t, int
           }
         }
       }
+      fold(acc[g]);
     }
   }
-  each([&](typename V::F& sum, int row, int at, std::size_t bytes) {
-    V::store(edge, sum);
+  each([&](Sum& sum, int row, int at, std::size_t bytes) {
+    V::store(edge, Dot::total(sum));
     std::memcpy(t.c + row * t.ldc + column + at, edge, bytes);
   });
 }

@@ -118,10 +118,10 @@ bool check_forms(const PlanDesc& desc, const Product& p, std::string& reason) {
   if (p.alpha != 1.0F) return refuse(reason, "alpha is another than 1");
   if (!is_f32_or_bf16(p.compute)) return refuse(reason, "products are computed in f32 or bf16");
   // Its choice of instructions is its own: a lower target than it would take must not be exceeded.
-  if (desc.target != Target::avx512_bf16 && (p.compute == TERN_BF16 || desc.target < Target::avx512)) {
+  if (desc.target < Target::avx512_bf16 && (p.compute == TERN_BF16 || desc.target < Target::avx512)) {
     return refuse(reason, "this instruction set is not one that it serves well");
   }
-  if (desc.target > Target::avx512_bf16) return refuse(reason, "only its x86 kernels are known to be fast");
+  if (desc.target > Target::amx_bf16) return refuse(reason, "only its x86 kernels are known to be fast");
   if (p.compute == TERN_F32 && p.out_dtype != TERN_F32) return refuse(reason, "f32 products give f32");
   if (p.has_bias && (desc.arg(p.bias).strides[0] != 1 || !is_f32_or_bf16(p.bias_dtype) ||
                      (p.compute == TERN_F32 && p.bias_dtype != TERN_F32))) {

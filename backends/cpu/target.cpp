@@ -8,6 +8,12 @@
 
 #include "base/strings.h"
 
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace tern::cpu {
 namespace {
 
@@ -24,6 +30,7 @@ constexpr Entry kTargets[] = {
     {Target::avx512, "avx512"},
     {Target::avx512_vnni, "avx512_vnni"},
     {Target::avx512_bf16, "avx512_bf16"},
+    {Target::amx_bf16, "amx_bf16"},
 #elif HWY_ARCH_ARM_A64
     {Target::neon, "neon"},
     {Target::sve, "sve"},
@@ -40,6 +47,7 @@ std::int64_t highway_targets(Target target) {
       return HWY_AVX3;
     case Target::avx512_vnni:
     case Target::avx512_bf16:
+    case Target::amx_bf16:
       return HWY_AVX3_DL;
     case Target::sve:
       return HWY_SVE;
@@ -52,6 +60,22 @@ std::int64_t highway_targets(Target target) {
   }
   return HWY_STATIC_TARGET;
 }
+
+#if HWY_ARCH_X86
+// Tiles and their products of bf16, and the system's leave to use them: their state is large, so Linux saves it only
+// for who asked (Documentation/arch/x86/xstate.rst).
+bool has_tiles() {
+  static const bool has = [] {
+    constexpr unsigned kBf16 = 1U << 22, kTiles = 1U << 24, kSaved = 1U << 27;
+    constexpr int kRequestPermission = 0x1023, kTileData = 18;
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kSaved) == 0) return false;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kBf16) == 0 || (d & kTiles) == 0) return false;
+    return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return has;
+}
+#endif
 
 }  // namespace
 
@@ -82,7 +106,8 @@ bool target_available(Target target) {
   if (target == Target::baseline) return true;
   if ((hwy::SupportedTargets() & highway_targets(target)) == 0) return false;
 #if HWY_ARCH_X86
-  if (target == Target::avx512_bf16) return __builtin_cpu_supports("avx512bf16") != 0;
+  if (target >= Target::avx512_bf16 && __builtin_cpu_supports("avx512bf16") == 0) return false;
+  if (target == Target::amx_bf16) return has_tiles();
 #endif
   return true;
 }

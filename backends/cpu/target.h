@@ -14,6 +14,7 @@ enum class Target {
   avx512 = 2,       // AVX-512 F, BW, CD, DQ, VL
   avx512_vnni = 3,  // and VNNI, VBMI, VBMI2, BITALG, VPOPCNTDQ (Ice Lake, Zen 4)
   avx512_bf16 = 4,  // and BF16 dot products (Cooper Lake, Zen 4)
+  amx_bf16 = 5,     // and matrix products of BF16 tiles (Sapphire Rapids)
   neon = 8,
   sve = 9,
   sve2 = 10,
@@ -24,7 +25,7 @@ enum class Target {
 [[nodiscard]] std::string_view target_name(Target target);
 [[nodiscard]] std::optional<Target> target_from_name(std::string_view name);
 
-// Whether this CPU (and its operating system) runs the target.
+// Whether this CPU (and its operating system) runs the target. Asks Linux, once, to let this process use tiles.
 [[nodiscard]] bool target_available(Target target);
 
 // The best available target, or the one that the environment variable TERN_CPU_TARGET names. Where that is unknown or

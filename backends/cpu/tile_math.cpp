@@ -607,6 +607,7 @@ const TileMath& tile_math(Target target) {
 #if HWY_TARGETS & HWY_AVX3_DL
     case Target::avx512_vnni:
     case Target::avx512_bf16:
+    case Target::amx_bf16:
       return N_AVX3_DL::table();
 #endif
 #if HWY_TARGETS & HWY_SVE

@@ -23,6 +23,7 @@ const X15Kernels& x15_kernels(Target target) {
       break;
     case Target::avx512_vnni:
     case Target::avx512_bf16:
+    case Target::amx_bf16:
       found = x15_kernels_avx512_vnni();
       break;
     default:

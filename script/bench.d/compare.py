@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs tern and its peers in turn and prints the ratios: compare.py train|infer|all TERN (called by script/bench).
 
-ROUNDS (5), THREADS (2), BATCHES (1 16), DTYPES (float32 bfloat16) and MODES (eager compiled) come from the environment. Raw logs and results.json go to bench/results/<time>/. With
-TERN_BENCH_WRITE=1 the tables replace those in docs/benchmarks.md.
+ROUNDS (5), THREADS (2), BATCHES (1 16), FILES (q4_1; also q8_0 bf16 f16 q4_k_m q6_k), DTYPES (float32 bfloat16) and MODES
+(eager compiled) come from the environment. Raw logs and results.json go to bench/results/<time>/. With TERN_BENCH_WRITE=1 the
+tables replace those in docs/benchmarks.md.
 """
 import json
 import os
@@ -21,6 +22,7 @@ STEPS, WARMUP, LENGTH = 8, 2, 512
 PROMPT, NEW = 512, 128
 BATCHES = [int(word) for word in os.environ.get("BATCHES", "1 16").split()]
 DTYPES = os.environ.get("DTYPES", "float32 bfloat16").split()
+FILES = os.environ.get("FILES", "q4_1").split()
 MODES = os.environ.get("MODES", "eager compiled").split()
 ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = Path(os.environ["TERN_BENCH_DIR"])
@@ -119,18 +121,45 @@ def bench_train(tern):
 
 # --- inference --------------------------------------------------------------------------------------------------------
 
-def infer_tern(name, tern, batches):
-    out, _ = run(name, [tern, "bench", "--model", MODEL, "--prompt_length", PROMPT, "--max_new_tokens", NEW, "--batch_size",
-                        *batches, "--threads", THREADS, "--device", "cpu", "--json"])
+LLAMA = Path(os.environ.get("TERN_BENCH_LLAMA", SCRATCH / "llama.cpp-0.3.36/bin"))
+OPENVINO = os.environ.get("TERN_BENCH_OPENVINO", SCRATCH / "openvino/bin/python")
+LLAMA_AS = {"llama.cpp, flash attention": ["-fa", "on"], "llama.cpp, no flash attention": ["-fa", "off"],
+            "llama.cpp, flash attention, not repacked": ["-fa", "on", "--no-repack"]}
+OPENVINO_AS = {"OpenVINO": "default", "OpenVINO, bf16": "bf16"}
+
+
+def model_file(name, tern):
+    """The GGUF of that name: SmolLM2's own, what tern converts it to, or a random Qwen3-0.6B by llama.cpp's quantiser."""
+    if name == "q4_1":
+        return MODEL
+    folder = SCRATCH / "files"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.gguf"
+    if path.exists():
+        return path
+    if name in ("q8_0", "bf16", "f16"):
+        subprocess.run([tern, "convert", MODEL, path, "--outtype", name], check=True, stdout=subprocess.DEVNULL)
+        return path
+    whole = folder / "qwen3-0.6b-f16.gguf"
+    if not whole.exists():
+        python = os.environ.get("TERN_BENCH_PYTHON", SCRATCH / "venv/bin/python")
+        subprocess.run([python, ROOT / "script/bench.d/random_qwen3.py", MODEL, whole], check=True)
+    subprocess.run([LLAMA / "llama-quantize", whole, path, name.upper(), THREADS], check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+    return path
+
+
+def infer_tern(name, tern, model, batches):
+    out, peak = run(name, [tern, "bench", "--model", model, "--prompt_length", PROMPT, "--max_new_tokens", NEW, "--batch_size",
+                           *batches, "--threads", THREADS, "--device", "cpu", "--json"])
     rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    return {(row["phase"], row["batch"]): row["tokens_per_second"] for row in rows if row.get("phase") in ("prefill", "decode")}
+    return {(row["phase"], row["batch"]): row["tokens_per_second"] for row in rows if row.get("phase") in ("prefill", "decode")}, peak
 
 
-def infer_peer(name, batches, flags):
-    folder = Path(os.environ.get("TERN_BENCH_LLAMA", SCRATCH / "llama.cpp-0.3.36/bin"))
-    out, _ = run(name, [folder / "llama-batched-bench", "-m", MODEL, "-c", (PROMPT + NEW) * max(batches), "-b", 2048, "-ub", 512,
-                        "-npp", PROMPT, "-ntg", NEW, "-npl", ",".join(map(str, batches)), "-t", THREADS, "-tb", THREADS,
-                        "--output-format", "jsonl", *flags])
+def infer_llama(name, model, batches, flags):
+    out, peak = run(name, [LLAMA / "llama-batched-bench", "-m", model, "-c", (PROMPT + NEW) * max(batches), "-b", 2048, "-ub", 512,
+                           "-npp", PROMPT, "-ntg", NEW, "-npl", ",".join(map(str, batches)), "-t", THREADS, "-tb", THREADS,
+                           "--output-format", "jsonl", *flags])
     rates = {}
     for line in out.splitlines():
         if line.startswith("{"):
@@ -139,41 +168,71 @@ def infer_peer(name, batches, flags):
             rates["decode", row["pl"]] = row["speed_tg"]
     if not rates:
         raise Failed(f"{name} printed no rates")
-    return rates
+    return rates, peak
 
 
-def bench_infer(tern):
-    batches = BATCHES
-    configurations = {"flash attention": ["-fa", "on"], "no flash attention": ["-fa", "off"],
-                      "flash attention, not repacked": ["-fa", "on", "--no-repack"]}
+def infer_openvino(name, model, batches, precision):
+    out, peak = run(name, [OPENVINO, ROOT / "script/bench.d/openvino_peer.py", model, "--prompt", PROMPT, "--new", NEW, "--batch",
+                           *batches, "--threads", THREADS, "--precision", precision])
+    rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return {(row["phase"], row["batch"]): row["tokens_per_second"] for row in rows}, peak
+
+
+def infer_peer(name, label, model, batches):
+    name += "-" + re.sub("[^a-z0-9]+", "-", label.lower())
+    if label in LLAMA_AS:
+        return infer_llama(name, model, batches, LLAMA_AS[label])
+    return infer_openvino(name, model, batches, OPENVINO_AS[label])
+
+
+def bench_file(name, tern):
+    model = model_file(name, tern)
     trial = {}
-    for label, flags in configurations.items():
+    for label in [*LLAMA_AS, *OPENVINO_AS]:
         try:
-            trial[label] = infer_peer("infer-peer-trial-" + label.replace(" ", "-").replace(",", ""), batches, flags)
+            trial[label] = infer_peer(f"infer-{name}-trial", label, model, BATCHES)[0]
         except Failed as error:
             print(f"bench: {error}; left out", file=sys.stderr)
     if not trial:
-        raise Failed("no configuration of the inference peer ran")
+        raise Failed("no peer ran")
     cases = sorted(next(iter(trial.values())), key=lambda case: (case[1], case[0] != "prefill"))
     best = {case: max(trial, key=lambda label, case=case: trial[label][case]) for case in cases}
     ours, theirs = {case: [] for case in cases}, {case: [] for case in cases}
     for i in range(ROUNDS):
-        for case, rate in infer_tern(f"infer-tern-{i}", tern, batches).items():
+        for case, rate in infer_tern(f"infer-{name}-tern-{i}", tern, model, BATCHES)[0].items():
             ours[case].append(rate)
         for label in sorted(set(best.values())):
-            rates = infer_peer(f"infer-peer-{i}-{label.replace(' ', '-').replace(',', '')}", batches, configurations[label])
+            rates = infer_peer(f"infer-{name}-{i}", label, model, BATCHES)[0]
             for case in cases:
                 if best[case] == label:
                     theirs[case].append(rates[case])
-        print(f"bench: infer round {i + 1}/{ROUNDS} done", file=sys.stderr)
-    lines = ["| phase | sequences | tern tokens/s | llama.cpp tokens/s | ratio | llama.cpp as |", "|---|---|---|---|---|---|"]
+        print(f"bench: infer {name} round {i + 1}/{ROUNDS} done", file=sys.stderr)
+    # What one sequence takes, file pages included.
+    memory = infer_tern(f"infer-{name}-tern-memory", tern, model, [1])[1]
+    peer_memory = infer_llama(f"infer-{name}-llama-memory", model, [1], ["-fa", "on"])[1]
+    lines = []
     for case in cases:
         a, b = median(ours[case]), median(theirs[case])
-        lines.append(f"| {case[0]} | {case[1]} | {a:.0f} ({spread(ours[case])}) | {b:.0f} ({spread(theirs[case])}) | "
-                     f"{a / b:.2f} | {best[case]} |")
-    raw = {"trial": {label: {f"{p} {b}": r for (p, b), r in rates.items()} for label, rates in trial.items()},
-           "tern": {f"{p} {b}": r for (p, b), r in ours.items()}, "peer": {f"{p} {b}": r for (p, b), r in theirs.items()}}
-    return raw, "\n".join(lines) + "\n\nPeer: llama.cpp of llama-cpp-python 0.3.36, built natively."
+        others = "; ".join(f"{label} {rates[case]:.0f}" for label, rates in trial.items() if label != best[case])
+        lines.append(f"| {name} | {case[0]} | {case[1]} | {a:.0f} ({spread(ours[case])}) | {b:.0f} ({spread(theirs[case])}) | "
+                     f"{a / b:.2f} | {best[case]} | {others} |")
+    text = {f"{p} {b}": {"tern": ours[p, b], "peer": theirs[p, b], "as": best[p, b]} for p, b in cases}
+    raw = {"cases": text, "trial": {label: {f"{p} {b}": r for (p, b), r in rates.items()} for label, rates in trial.items()},
+           "peak_mib": {"tern": 1024 * memory, "llama.cpp": 1024 * peer_memory}}
+    return raw, lines, f"{name} {1024 * memory:.0f} MiB, llama.cpp {1024 * peer_memory:.0f} MiB"
+
+
+def bench_infer(tern):
+    raw, lines, memory = {}, [], []
+    for name in FILES:
+        raw[name], rows, peak = bench_file(name, tern)
+        lines += rows
+        memory.append(peak)
+    head = ["| file | phase | sequences | tern tokens/s | best peer tokens/s | ratio | that peer | the others, tried once |",
+            "|---|---|---|---|---|---|---|---|"]
+    note = ("Peers: llama.cpp of llama-cpp-python 0.3.36, built natively, and OpenVINO GenAI 2026.4.1. Peak memory of one "
+            f"sequence of {PROMPT} + {NEW}: " + "; ".join(memory) + ".")
+    return raw, "\n".join(head + lines) + "\n\n" + note
 
 
 # --- report -----------------------------------------------------------------------------------------------------------

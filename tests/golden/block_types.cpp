@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using checkpoint::GgmlType;
 
 constexpr std::int64_t kHidden = 256, kInner = 512, kVocab = 96, kLayers = 2;
-constexpr double kLogits = 1e-4;     // absolute
+constexpr double kLogits = 1e-4;     // absolute beside the twin's, relative beside another order of sums
 constexpr double kX15Logits = 4e-4;  // relative, of activations in 15 bits; bf16 has seventy times as much
 
 checkpoint::GgufMetadata metadata() {
@@ -171,11 +171,14 @@ TEST_P(BlockType, IsComputedAsStored) {
   const auto want = prefill_logits(twin, tokens, rows, TERN_F32);
   EXPECT_GT(max_difference(want, std::vector<float>(want.size(), 0.0F)), 0.5);
   EXPECT_LE(max_difference(prefill_logits(model, tokens, rows, TERN_F32), want), kLogits);
-  EXPECT_LE(max_difference(decoded(model, tokens, false), want), kLogits);
+  // Token by token the sums are others than all at once, and softmaxes here are sharp: the twin's differ as much.
+  const auto by_token = decoded(model, tokens, false);
+  EXPECT_LE(max_difference(by_token, decoded(twin, tokens, false)), kLogits);
+  EXPECT_LE(relative_error(by_token, want), kLogits);
   const auto in_x15 = decoded(model, tokens, true);
   EXPECT_LE(relative_error(in_x15, want), kX15Logits);
   RecordProperty("x15_error", std::to_string(relative_error(in_x15, want)));
-  EXPECT_NE(in_x15, decoded(model, tokens, false)) << "nothing was computed in x15";
+  EXPECT_NE(in_x15, by_token) << "nothing was computed in x15";
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, BlockType,

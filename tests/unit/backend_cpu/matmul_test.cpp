@@ -143,6 +143,26 @@ TEST(Matmul, FewRowsByAWeightAsItIsStored) {
   }
 }
 
+// What an instruction takes for 0 is 0 for few rows, too.
+TEST(Matmul, SubnormalWeightsCountAlikeForFewRows) {
+  constexpr std::int64_t kRows = 20, kColumns = 40, kWidth = 70;
+  for (const std::string& target : targets()) {
+    const auto of_rows = [&](std::int64_t m) {
+      OpCase c = matmul_case({m, kColumns, kWidth}, TERN_F32, TERN_BF16, TERN_F32, TERN_BF16, false, true);
+      std::vector<float> large(static_cast<std::size_t>(m * kWidth), 1e30F);
+      std::memcpy(c.args[TERN_MATMUL_A].bytes.data(), large.data(), large.size() * sizeof(float));
+      auto& weight = c.args[TERN_MATMUL_B].bytes;  // every second row's elements are the least above 0
+      for (std::int64_t row = 0; row < kColumns; row += 2) {
+        const std::vector<std::uint16_t> least(kWidth, 1);
+        std::memcpy(weight.data() + row * kWidth * 2, least.data(), least.size() * 2);
+      }
+      return run_on(target, c).bytes[TERN_MATMUL_OUT];
+    };
+    const auto together = of_rows(kRows), alone = of_rows(1);
+    EXPECT_EQ(std::memcmp(alone.data(), together.data(), kColumns * sizeof(float)), 0) << target;
+  }
+}
+
 TEST(Matmul, PrivateLayouts) {
   for (const tern_dtype weight : kFloats) {
     for (const tern_dtype compute : kFloats) {

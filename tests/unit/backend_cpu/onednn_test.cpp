@@ -42,7 +42,7 @@ bool built_with_onednn() {
 }
 
 bool is_served(const std::string& target, tern_dtype compute) {
-  if (target == "avx512_bf16") return true;
+  if (target == "avx512_bf16" || target == "amx_bf16") return true;
   return compute == TERN_F32 && (target == "avx512" || target == "avx512_vnni");
 }
 

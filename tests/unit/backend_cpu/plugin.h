@@ -32,7 +32,7 @@ class Plugin {
 // device_open of cpu:0 without options.
 inline constexpr tern_open_args kFirstDevice = {.size = sizeof(tern_open_args)};
 
-inline constexpr const char* kTargets[] = {"baseline", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "neon"};
+inline constexpr const char* kTargets[] = {"baseline", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx_bf16", "neon"};
 
 struct Arg {
   TensorDesc desc = absent_desc();

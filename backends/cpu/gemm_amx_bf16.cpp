@@ -1,0 +1,189 @@
+// Matrix kernels for processors with matrix instructions over tiles of bf16 (Intel AMX: the Architecture Instruction
+// Set Extensions reference, "TDPBF16PS"). Everything but products of bf16 is AVX-512's.
+#include "backends/cpu/gemm_kernels.h"
+
+#if defined(__x86_64__)
+// gcc 12 takes the deliberately undefined operands inside its own intrinsics for mistakes.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/target_region.h"
+
+TERN_TARGET_BEGIN("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl,avx512dq,avx512cd,avx512bf16,fma,f16c,avx2,bmi,bmi2")
+#include "backends/cpu/vec_x86_512.h"
+//
+#include "backends/cpu/gemm_plain_inl.h"
+
+namespace tern::cpu {
+namespace {
+
+constexpr int kWords = 16;            // 32-bit elements of a tile's row: pairs of k on the left, columns on the right
+constexpr int kPanel = 2 * kWords;    // nr
+constexpr int kRows = 2 * kTileRows;  // that are multiplied at once
+
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {};
+  std::uint8_t rows[16] = {};
+};
+
+// Tiles 0 to 3 are sums of two by two, 4 and 5 are rows of the left side, 6 and 7 columns of the right one.
+void configure(std::int64_t rows) {
+  const auto upper = static_cast<std::uint8_t>(std::min<std::int64_t>(rows, kTileRows));
+  const auto lower = static_cast<std::uint8_t>(std::max<std::int64_t>(rows - upper, 1));  // no tile has no row
+  TileConfig config;
+  std::fill_n(config.row_bytes, 8, std::uint16_t{64});
+  for (int tile : {0, 1, 4}) config.rows[tile] = upper;
+  for (int tile : {2, 3, 5}) config.rows[tile] = lower;
+  for (int tile : {6, 7}) config.rows[tile] = kWords;
+  _tile_loadconfig(&config);
+}
+
+// Up to 32 rows by 32 columns, and where each lies.
+struct Block {
+  std::int64_t groups;  // of 16 pairs
+  const std::uint32_t *a, *b;
+  std::int64_t a_stride;
+  const std::uint32_t *a_tail, *b_tail;  // the pairs beyond, filled up with 0: [32][16], [16][32]; null: none
+};
+
+template <bool Lower, bool Right>
+inline __attribute__((always_inline)) void add_group(const std::uint32_t* a, std::int64_t a_stride,
+                                                     const std::uint32_t* b) {
+  const auto a_bytes = static_cast<std::size_t>(a_stride) * 4;
+  _tile_loadd(6, b, kPanel * 4);
+  _tile_loadd(4, a, a_bytes);
+  _tile_dpbf16ps(0, 4, 6);
+  if constexpr (Right) {
+    _tile_loadd(7, b + kWords, kPanel * 4);
+    _tile_dpbf16ps(1, 4, 7);
+  }
+  if constexpr (Lower) {
+    _tile_loadd(5, a + kTileRows * a_stride, a_bytes);
+    _tile_dpbf16ps(2, 5, 6);
+    if constexpr (Right) _tile_dpbf16ps(3, 5, 7);
+  }
+}
+
+template <bool Lower, bool Right>
+void multiply_block(const Block& block, const float* from, std::int64_t ld_from, float* c, std::int64_t ldc) {
+  if (from == nullptr) {
+    _tile_zero(0);
+    if constexpr (Right) _tile_zero(1);
+    if constexpr (Lower) _tile_zero(2);
+    if constexpr (Lower && Right) _tile_zero(3);
+  } else {
+    const auto bytes = static_cast<std::size_t>(ld_from) * 4;
+    _tile_loadd(0, from, bytes);
+    if constexpr (Right) _tile_loadd(1, from + kWords, bytes);
+    if constexpr (Lower) _tile_loadd(2, from + kTileRows * ld_from, bytes);
+    if constexpr (Lower && Right) _tile_loadd(3, from + kTileRows * ld_from + kWords, bytes);
+  }
+  const std::uint32_t *a = block.a, *b = block.b;
+  for (std::int64_t g = 0; g < block.groups; ++g, a += kWords, b += kWords * kPanel) {
+    add_group<Lower, Right>(a, block.a_stride, b);
+  }
+  if (block.a_tail != nullptr) add_group<Lower, Right>(block.a_tail, kWords, block.b_tail);
+  const auto bytes = static_cast<std::size_t>(ldc) * 4;
+  _tile_stored(0, c, bytes);
+  if constexpr (Right) _tile_stored(1, c + kWords, bytes);
+  if constexpr (Lower) _tile_stored(2, c + kTileRows * ldc, bytes);
+  if constexpr (Lower && Right) _tile_stored(3, c + kTileRows * ldc + kWords, bytes);
+}
+
+// `columns` of a panel; those of half a tile go by way of memory of their own.
+void multiply_columns(const Block& block, std::int64_t rows, int columns, const float* from, std::int64_t ld_from,
+                      float* c, std::int64_t ldc) {
+  const bool right = columns > kWords;
+  const auto multiply = rows > kTileRows ? (right ? &multiply_block<true, true> : &multiply_block<true, false>)
+                                         : (right ? &multiply_block<false, true> : &multiply_block<false, false>);
+  if (columns % kWords == 0) return multiply(block, from, ld_from, c, ldc);
+  alignas(64) float edge[kRows * kPanel] = {};
+  const auto bytes = static_cast<std::size_t>(columns) * sizeof(float);
+  for (std::int64_t r = 0; from != nullptr && r < rows; ++r) std::memcpy(edge + r * kPanel, from + r * ld_from, bytes);
+  multiply(block, edge, kPanel, edge, kPanel);
+  for (std::int64_t r = 0; r < rows; ++r) std::memcpy(c + r * ldc, edge + r * kPanel, bytes);
+}
+
+void multiply_rows(const RowsTile& t) {
+  const std::int64_t groups = t.k / kWords, tail = t.k % kWords;
+  alignas(64) std::uint32_t a_tail[kRows * kWords] = {};
+  alignas(64) std::uint32_t b_tail[kWords * kPanel] = {};
+  std::int64_t configured = 0;
+  for (int column = 0, panel = 0; column < t.n; column += kPanel, ++panel) {
+    const int columns = std::min(kPanel, t.n - column);
+    const std::uint32_t* b = t.b + panel * t.b_panel_stride;
+    std::memcpy(b_tail, b + groups * kWords * kPanel, static_cast<std::size_t>(tail * kPanel) * 4);
+    for (std::int64_t row = 0; row < t.m; row += kRows) {
+      const std::int64_t rows = std::min<std::int64_t>(kRows, t.m - row);
+      if (rows != configured) configure(configured = rows);
+      const std::uint32_t* a = t.a + row * t.a_stride;
+      for (std::int64_t r = 0; tail > 0 && r < rows; ++r) {
+        std::memcpy(a_tail + r * kWords, a + r * t.a_stride + groups * kWords, static_cast<std::size_t>(tail) * 4);
+      }
+      const Block block{groups, a, b, t.a_stride, tail > 0 ? a_tail : nullptr, b_tail};
+      const float* from = t.from == nullptr ? nullptr : t.from + row * t.ld_from + column;
+      multiply_columns(block, rows, columns, from, t.ld_from, t.c + row * t.ldc + column, t.ldc);
+    }
+  }
+  _tile_release();
+}
+
+// The sums of tiles by vectors.
+struct DotTiles {
+  using F = __m512;
+  using B = __m512i;
+  struct Sum {
+    F total, first, second;
+  };
+  static B broadcast(const std::uint32_t* p) { return _mm512_set1_epi32(static_cast<int>(*p)); }
+  static B of(F pairs) { return _mm512_castps_si512(pairs); }
+  static Sum begin(F from) { return {from, _mm512_setzero_ps(), _mm512_setzero_ps()}; }
+  static Sum accumulate(const Sum& sum, B a, B b) {
+    return {sum.total, _mm512_fmadd_ps(low(a), low(b), sum.first), _mm512_fmadd_ps(high(a), high(b), sum.second)};
+  }
+  // After 16 pairs.
+  static void fold(Sum& sum) { sum = begin(_mm512_add_ps(sum.total, _mm512_add_ps(sum.first, sum.second))); }
+  static F total(const Sum& sum) { return sum.total; }
+
+ private:
+  static F low(B pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
+  static F high(B pairs) {
+    return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xffff0000U))));
+  }
+};
+static_assert(kLineWords == kWords && Vec512::width == kWords, "sums are folded after a line of k");
+
+void multiply_plain(const PlainTile& tile) {
+  constexpr unsigned kSubnormalsAreZero = 0x8040;
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | kSubnormalsAreZero);
+  multiply_plain_any<Vec512, DotTiles>(tile);
+  _mm_setcsr(before);
+}
+
+}  // namespace
+
+const GemmKernels* gemm_kernels_amx_bf16() {
+  static const GemmKernels kernels = [] {
+    GemmKernels made = *gemm_kernels_avx512_bf16();
+    made.multiply_rows_bf16 = &multiply_rows;
+    made.multiply_plain_bf16 = &multiply_plain;
+    return made;
+  }();
+  return &kernels;
+}
+
+}  // namespace tern::cpu
+TERN_TARGET_END
+#else
+namespace tern::cpu {
+const GemmKernels* gemm_kernels_amx_bf16() { return nullptr; }
+}  // namespace tern::cpu
+#endif
