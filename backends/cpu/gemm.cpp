@@ -22,7 +22,14 @@ PanelFormat product_format(Target target, tern_dtype compute) {
   return format;
 }
 
-std::int64_t panel_rows(const PanelFormat& format) { return format.by_rows ? kTileRows : format.kernels->mr; }
+std::int64_t panel_rows(const PanelFormat& format) {
+  return format.by_rows || format.turned ? kTileRows : format.kernels->mr;
+}
+
+// Whether k of the right side lies side by side, so that its rows are had without turning them.
+bool has_rows(const GemmOperand& b) {
+  return b.kind == GemmOperand::Kind::blocks_k || (b.kind == GemmOperand::Kind::strided && b.stride_k == 1);
+}
 
 // Columns of a task of many rows.
 std::int64_t many_rows_columns(const PanelFormat& format) {
@@ -46,7 +53,7 @@ std::int64_t few_rows_columns(const PanelFormat& format, std::int64_t n, int num
 
 Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t n, std::int64_t k, int num_threads) {
   Blocking b{};
-  b.panel_rows = std::min<std::int64_t>(m, panel_rows(format));
+  b.panel_rows = format.turned ? kTileRows : std::min<std::int64_t>(m, panel_rows(format));
   const std::int64_t blocks = std::max<std::int64_t>(1, (m + kMaxRows - 1) / kMaxRows);
   b.rows = round_up((m + blocks - 1) / blocks, b.panel_rows);
   // Chunks of about equal length. A row's sums are one chain, so cutting them elsewhere changes no bit.
@@ -55,7 +62,7 @@ Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t
   b.chunk_k = std::min(kChunkSteps, round_up((steps + chunks - 1) / chunks, 32)) * pair;
   const std::int64_t fit = std::max<std::int64_t>(1, kMaxPackedA / b.rows / (b.chunk_k / pair));
   b.super_k = b.chunk_k * std::min(fit, chunks);
-  b.columns = m <= kPlainRows ? few_rows_columns(format, n, num_threads) : many_rows_columns(format);
+  b.columns = m <= kPlainRows || format.turned ? few_rows_columns(format, n, num_threads) : many_rows_columns(format);
   return b;
 }
 
@@ -211,6 +218,43 @@ void multiply_plain(const Job& job, const Part& part, const Task& task, const Su
        .n = static_cast<int>(task.n)});
 }
 
+// Few rows by rows of the right side, some at a time, which are rounded and expanded on the way where they must be.
+void multiply_turned(const Job& job, const Part& part, const Task& task, const Sums& home, const Sums& tile,
+                     bool none) {
+  const GemmOperand& b = job.g.b;
+  std::uint32_t* mine = job.thread_space(task.thread);
+  const bool as_stored = b.kind == GemmOperand::Kind::strided && b.dtype == TERN_BF16 && b.stride_outer % 2 == 0;
+  for (std::int64_t column = 0; column < task.n; column += kTileRows) {
+    const std::int64_t n = std::min<std::int64_t>(kTileRows, task.n - column);
+    for (std::int64_t k = 0; k < part.kn; k += job.b.chunk_k) {
+      const std::int64_t kn = std::min(job.b.chunk_k, part.kn - k), first = part.k0 + k;
+      const std::uint32_t* rows = mine + job.l.packed_b;
+      std::int64_t row_stride = kChunkSteps;
+      if (as_stored && kn % 2 == 0) {
+        const std::int64_t at = (task.column + column) * b.stride_outer + first;
+        rows = reinterpret_cast<const std::uint32_t*>(static_cast<const std::uint16_t*>(b.data) + at);
+        row_stride = b.stride_outer / 2;
+      } else {
+        pack_rows(job.format, b, task.column + column, n, first, kn, mine + job.l.packed_b, row_stride,
+                  reinterpret_cast<float*>(mine + job.l.scratch));
+      }
+      const Sums from = k == 0 ? home : tile;
+      const Sums to = k + kn == part.kn ? home : tile;
+      job.format.kernels->multiply_turned_bf16({.k = job.format.steps(kn),
+                                                .a = rows,
+                                                .a_stride = row_stride,
+                                                .b = job.workspace + job.l.a + job.format.steps(k) * kTileRows,
+                                                .b_panel_stride = kTileRows * job.format.steps(job.b.super_k),
+                                                .from = none && k == 0 ? nullptr : from.at + column,
+                                                .ld_from = from.ld,
+                                                .c = to.at + column,
+                                                .ldc = to.ld,
+                                                .m = n,
+                                                .n = static_cast<int>(task.rows)});
+    }
+  }
+}
+
 void multiply_panels(const Job& job, const Part& part, const Task& task, const Sums& home, const Sums& tile,
                      bool none) {
   const GemmKernels& kernels = *job.format.kernels;
@@ -273,6 +317,8 @@ void run_task(const Job& job, const Part& part, const Task& task) {
   const bool none = part.k0 == 0 && !(job.direct && job.g.out.accumulate);
   if (job.plain) {
     multiply_plain(job, part, task, home, none);
+  } else if (job.format.turned) {
+    multiply_turned(job, part, task, home, tile, none);
   } else {
     multiply_panels(job, part, task, home, tile, none);
   }
@@ -308,10 +354,12 @@ std::uint64_t gemm_workspace(Target target, std::int64_t m, std::int64_t n, std:
                              int num_threads) {
   const PanelFormat format = product_format(target, compute);
   // A smaller m may take wider tasks or more k at once: the largest of each bound holds for all.
-  const std::int64_t rows = round_up(std::min(m, kMaxRows), std::max<std::int64_t>(format.kernels->mr, kTileRows));
+  const std::int64_t most = std::min(m, kMaxRows);
+  const std::int64_t rows = std::max(round_up(most, format.kernels->mr), round_up(most, kTileRows));
   const std::int64_t k_steps = round_up(std::max<std::int64_t>(format.steps(k), 1), 32) + kChunkSteps;
   const std::int64_t packed = std::min(rows * k_steps, std::max(kMaxPackedA, rows * kChunkSteps));
-  const std::int64_t tile = std::max(rows * many_rows_columns(format), 8 * kMaxTileColumns);
+  const std::int64_t few = format.by_rows ? kTurnedRows : 8;
+  const std::int64_t tile = std::max(rows * many_rows_columns(format), few * kMaxTileColumns);
   const bool may_split = rows * k_steps > kMaxPackedA;
   const std::int64_t sums = may_split ? rows * n : 0;
   const std::int64_t thread = kChunkSteps * kMaxTileColumns + tile + kPackScratch + 2 * kMaxTileColumns + 64;
@@ -322,7 +370,8 @@ void gemm(Target target, const Gemm& g, std::byte* workspace, ThreadPool& pool) 
   if (g.m == 0 || g.n == 0) return;
   PanelFormat format = product_format(target, g.compute);
   const bool plain = g.m <= kPlainRows && format.reads_plain(g.b);
-  format.by_rows = format.by_rows && !plain;
+  format.turned = format.by_rows && !plain && g.m <= kTurnedRows && has_rows(g.b);
+  format.by_rows = format.by_rows && !plain && !format.turned;
   const Blocking b = choose_blocking(format, g.m, g.n, g.k, pool.num_threads());
   const bool scales_left = g.alpha != 1.0F && g.compute == TERN_F32;  // where that rounds no more than the sums do
   const bool direct = is_direct(g.out) && (g.alpha == 1.0F || scales_left);

@@ -54,6 +54,7 @@ struct PanelFormat {
   tern_dtype compute;
   bool pairs;            // bf16 pairs; else floats rounded to `compute`
   bool by_rows = false;  // of the left side: its rows lie by themselves, for GemmKernels::multiply_rows_bf16
+  bool turned = false;   // rows of the right side lie by themselves, for GemmKernels::multiply_turned_bf16
 
   [[nodiscard]] std::int64_t steps(std::int64_t k) const { return pairs ? (k + 1) / 2 : k; }
   // Whether the operand's panels can be multiplied as they lie.

@@ -135,6 +135,94 @@ void multiply_rows(const RowsTile& t) {
   _tile_release();
 }
 
+void configure_turned(std::int64_t rows, int columns) {
+  const int left = std::min(columns, kWords), right = std::max(columns - left, 1);
+  const auto bytes = [](int words) { return static_cast<std::uint16_t>(4 * words); };
+  TileConfig config;
+  for (int tile : {0, 1, 4}) config.rows[tile] = static_cast<std::uint8_t>(rows);
+  for (int tile : {6, 7}) config.rows[tile] = kWords;
+  config.row_bytes[4] = bytes(kWords);
+  for (int tile : {0, 6}) config.row_bytes[tile] = bytes(left);
+  for (int tile : {1, 7}) config.row_bytes[tile] = bytes(right);
+  _tile_loadconfig(&config);
+}
+
+// Tile 4 is rows of the right side; 6 and 7 are 16 rows of the left one each, [k][16].
+template <bool Right>
+void multiply_turned_groups(const RowsTile& t, const std::uint32_t* a_tail, std::uint32_t (*b_tail)[kWords * kWords]) {
+  const std::uint32_t *a = t.a, *b = t.b;
+  const auto a_bytes = static_cast<std::size_t>(t.a_stride) * 4;
+  for (std::int64_t g = 0; g < t.k / kWords; ++g, a += kWords, b += kWords * kWords) {
+    _tile_loadd(4, a, a_bytes);
+    _tile_loadd(6, b, kWords * 4);
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (Right) {
+      _tile_loadd(7, b + t.b_panel_stride, kWords * 4);
+      _tile_dpbf16ps(1, 4, 7);
+    }
+  }
+  const std::int64_t tail = t.k % kWords;
+  if (tail == 0) return;
+  const auto bytes = static_cast<std::size_t>(tail * kWords) * 4;
+  std::memcpy(b_tail[0], b, bytes);
+  _tile_loadd(4, a_tail, kWords * 4);
+  _tile_loadd(6, b_tail[0], kWords * 4);
+  _tile_dpbf16ps(0, 4, 6);
+  if constexpr (Right) {
+    std::memcpy(b_tail[1], b + t.b_panel_stride, bytes);
+    _tile_loadd(7, b_tail[1], kWords * 4);
+    _tile_dpbf16ps(1, 4, 7);
+  }
+}
+
+// to[i * ld_to + j] = from[j * ld_from + i] for i < rows, j < columns, at most 16 of each.
+void turn(const float* from, std::int64_t ld_from, std::int64_t rows, std::int64_t columns, float* to,
+          std::int64_t ld_to) {
+  alignas(64) float square[kWords * kWords] = {};
+  for (std::int64_t j = 0; j < columns; ++j) {
+    Vec512::store(square + j * kWords, Vec512::load_part(from + j * ld_from, static_cast<int>(rows)));
+  }
+  alignas(64) std::uint32_t turned[kWords * kWords];
+  Vec512::transpose(reinterpret_cast<const std::uint32_t*>(square), kWords, kWords, turned, kWords);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    Vec512::store_part(to + i * ld_to, Vec512::load(reinterpret_cast<const float*>(turned) + i * kWords),
+                       static_cast<int>(columns));
+  }
+}
+
+void multiply_turned(const RowsTile& t) {
+  alignas(64) std::uint32_t a_tail[kWords * kWords] = {}, b_tail[2][kWords * kWords] = {};
+  alignas(64) float sums[2][kWords * kWords];
+  const bool right = t.n > kWords;
+  const std::int64_t tail = t.k % kWords;
+  for (std::int64_t r = 0; tail > 0 && r < t.m; ++r) {
+    std::memcpy(a_tail + r * kWords, t.a + r * t.a_stride + t.k - tail, static_cast<std::size_t>(tail) * 4);
+  }
+  const std::int64_t columns[2] = {std::min(t.n, kWords), std::max(t.n - kWords, 0)};
+  configure_turned(t.m, t.n);
+  if (t.from == nullptr) {
+    _tile_zero(0);
+    if (right) _tile_zero(1);
+  } else {
+    for (int i = 0; i < (right ? 2 : 1); ++i) {
+      turn(t.from + i * kWords * t.ld_from, t.ld_from, t.m, columns[i], sums[i], kWords);
+    }
+    _tile_loadd(0, sums[0], kWords * 4);
+    if (right) _tile_loadd(1, sums[1], kWords * 4);
+  }
+  if (right) {
+    multiply_turned_groups<true>(t, a_tail, b_tail);
+  } else {
+    multiply_turned_groups<false>(t, a_tail, b_tail);
+  }
+  _tile_stored(0, sums[0], kWords * 4);
+  if (right) _tile_stored(1, sums[1], kWords * 4);
+  _tile_release();
+  for (int i = 0; i < (right ? 2 : 1); ++i) {
+    turn(sums[i], kWords, columns[i], t.m, t.c + i * kWords * t.ldc, t.ldc);
+  }
+}
+
 // The sums of tiles by vectors.
 struct DotTiles {
   using F = __m512;
@@ -174,6 +262,7 @@ const GemmKernels* gemm_kernels_amx_bf16() {
   static const GemmKernels kernels = [] {
     GemmKernels made = *gemm_kernels_avx512_bf16();
     made.multiply_rows_bf16 = &multiply_rows;
+    made.multiply_turned_bf16 = &multiply_turned;
     made.multiply_plain_bf16 = &multiply_plain;
     return made;
   }();

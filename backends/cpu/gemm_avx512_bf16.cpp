@@ -30,22 +30,33 @@ struct Vec512Bf16 : Vec512 {
   }
 };
 
-// 32 weights of a Q4 block by looking up the 16 that there are, already rounded.
+// 32 weights of a Q4 block by looking up the 16 that there are, already rounded. Scales are read eight blocks at a
+// time.
 void expand_bf16(tern_packing packing, const std::uint8_t* src, std::int64_t blocks, std::uint16_t* dst) {
   if (packing == TERN_PACK_GGUF_Q8_0) return expand_bf16_any<Vec512Bf16>(packing, src, blocks, dst);
+  constexpr std::int64_t kAtOnce = 8;
   const bool has_minimum = packing == TERN_PACK_GGUF_Q4_1;
+  const std::int64_t codes = has_minimum ? 4 : 2, bytes = codes + 16;
   const __m512 steps = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  for (; blocks > 0; --blocks, dst += 32) {
-    const float scale = Vec512::half(src);
-    const float shift = has_minimum ? Vec512::half(src + 2) : -8.0F * scale;
-    src += has_minimum ? 4 : 2;
-    const __m512 values = _mm512_fmadd_ps(_mm512_set1_ps(scale), steps, _mm512_set1_ps(shift));
-    const auto half = (__m256i)_mm512_cvtneps_pbh(values);
-    const __m512i table = _mm512_broadcast_i64x4(half);  // twice: bit 4 of an index does not matter
-    const __m256i low = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src)));
-    const __m512i index = _mm512_inserti64x4(_mm512_castsi256_si512(low), _mm256_srli_epi16(low, 4), 1);
-    _mm512_storeu_si512(dst, _mm512_permutexvar_epi16(index, table));
-    src += 16;
+  alignas(32) std::uint32_t heads[kAtOnce] = {};  // the scale, and above it the minimum or codes
+  alignas(32) float scales[kAtOnce], shifts[kAtOnce];
+  for (; blocks > 0; blocks -= kAtOnce) {
+    const std::int64_t n = std::min(kAtOnce, blocks);
+    for (std::int64_t i = 0; i < n; ++i) std::memcpy(heads + i, src + i * bytes, sizeof(std::uint32_t));
+    const __m256i words = _mm256_load_si256(reinterpret_cast<const __m256i*>(heads));
+    const __m256 scale = _mm256_cvtph_ps(_mm256_cvtepi32_epi16(words));
+    const __m256 minimum = _mm256_cvtph_ps(_mm256_cvtepi32_epi16(_mm256_srli_epi32(words, 16)));
+    _mm256_store_ps(scales, scale);
+    _mm256_store_ps(shifts, has_minimum ? minimum : _mm256_mul_ps(_mm256_set1_ps(-8.0F), scale));
+    for (std::int64_t i = 0; i < n; ++i, src += bytes, dst += 32) {
+      const __m512 values = _mm512_fmadd_ps(_mm512_set1_ps(scales[i]), steps, _mm512_set1_ps(shifts[i]));
+      const auto table = (__m256i)_mm512_cvtneps_pbh(values);
+      // The low four bits of an index count.
+      const __m256i low = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(src + codes)));
+      auto* to = reinterpret_cast<__m256i*>(dst);
+      _mm256_storeu_si256(to, _mm256_permutexvar_epi16(low, table));
+      _mm256_storeu_si256(to + 1, _mm256_permutexvar_epi16(_mm256_srli_epi16(low, 4), table));
+    }
   }
 }
 

@@ -60,6 +60,7 @@ struct RowsTile {
   int n;  // any; the last panel may be partial
 };
 inline constexpr int kTileRows = 16;  // of a register of tiles
+inline constexpr int kTurnedRows = 2 * kTileRows;
 
 struct GemmKernels {
   int mr;
@@ -86,6 +87,9 @@ struct GemmKernels {
   void (*zip)(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst, std::int64_t n);
   void (*add)(const float* x, float* y, std::int64_t n);       // y += x
   void (*multiply_rows_bf16)(const RowsTile& tile) = nullptr;  // where there are matrix instructions
+  // The same sums where a is the right side's rows and b panels of [k][kTileRows] of the left side's, few of them: c
+  // and from are [n, m], n at most kTurnedRows. So the right side need not be turned. Null where multiply_rows_bf16 is.
+  void (*multiply_turned_bf16)(const RowsTile& tile) = nullptr;
 };
 
 [[nodiscard]] const GemmKernels& gemm_kernels(Target target);

@@ -252,6 +252,13 @@ void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_
 void pack_rows(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
                std::int64_t k0, std::int64_t kn, std::uint32_t* dst, std::int64_t row_stride, float* scratch) {
   const GemmKernels& kernels = *format.kernels;
+  if (from.kind == GemmOperand::Kind::blocks_k) {
+    for (std::int64_t i = 0; i < outer_n; ++i, dst += row_stride) {
+      expand_groups(format.target, from.packing, row_at(from, outer0 + i), k0 / 32, kn / 32,
+                    reinterpret_cast<std::uint16_t*>(dst));
+    }
+    return;
+  }
   if (from.kind == GemmOperand::Kind::strided && from.stride_k == 1) {
     for (std::int64_t i = 0; i < outer_n; ++i, dst += row_stride) {
       pack_row(kernels, from, (outer0 + i) * from.stride_outer + k0, kn, reinterpret_cast<std::uint16_t*>(dst),

@@ -206,5 +206,37 @@ TEST(MatmulQ, EveryPackingBothWays) {
   }
 }
 
+// However few rows there are: each of them goes its own way through a target's kernels.
+TEST(MatmulQ, RowsAreIndependent) {
+  constexpr std::int64_t kOut = 77, kIn = 1312;  // more than one part of k, and a part of one
+  for (const tern_packing packing : {TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q5_0, TERN_PACK_NONE}) {
+    for (const std::string& target : targets()) {
+      const auto with_rows = [&](std::int64_t m, const OpCase* all) {
+        OpCase c(TERN_OP_MATMUL_Q);
+        c.set_attrs(tern_matmul_q_attrs{1, TERN_BF16});
+        c.random(TERN_MATMUL_Q_X, make_desc(TERN_F32, {m, kIn}), 1);
+        c.random(TERN_MATMUL_Q_W,
+                 packing == TERN_PACK_NONE ? make_desc(TERN_BF16, {kOut, kIn})
+                                           : make_quantised_desc(TERN_F32, gguf_scheme(packing), kOut, kIn),
+                 2);
+        c.output(TERN_MATMUL_Q_Y, make_desc(TERN_F32, {m, kOut}));
+        if (all != nullptr) {
+          const auto& bytes = all->args[TERN_MATMUL_Q_X].bytes;
+          c.args[TERN_MATMUL_Q_X].bytes = {bytes.begin(), bytes.begin() + m * kIn * 4};
+        }
+        return c;
+      };
+      const OpCase all = with_rows(40, nullptr);
+      const Outcome together = run_on(target, all);
+      for (const std::int64_t m : {1, 6, 7, 16, 17, 31, 32, 33}) {
+        EXPECT_EQ(std::memcmp(run_on(target, with_rows(m, &all)).bytes[TERN_MATMUL_Q_Y].data(),
+                              together.bytes[TERN_MATMUL_Q_Y].data(), static_cast<std::size_t>(m * kOut * 4)),
+                  0)
+            << target << ", packing " << packing << ", " << m << " rows";
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tern::test
