@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/dtype.h"
@@ -165,28 +166,68 @@ void CaseBuilder::booleans(int arg, const Shape& shape, const std::vector<std::i
   fill(at(arg), valid);
 }
 
-// Bytes of elements, and a plane of fp32 scales for groups of them.
-void CaseBuilder::scaled(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns) {
-  const bool integer = packing == TERN_PACK_ROW_INT8;
-  const tern_scheme scheme{packing, 8, integer ? 1 : 128, integer ? 32 : 128, TERN_F32, 0};
-  at(arg).desc = make_quantised_desc(TERN_F32, scheme, rows, columns);
-  const PlaneBytes planes = plane_bytes(at(arg).desc);
-  Bytes& data = at(arg).planes[0];
-  data.resize(static_cast<std::size_t>(planes.bytes[0]));
-  for (std::byte& byte : data) {
-    byte = static_cast<std::byte>(random_.bits());
-    if (!integer && (byte & std::byte{0x7f}) == std::byte{0x7f}) byte = std::byte{0};  // E4M3's NaN
-  }
-  Bytes& scales = at(arg).planes[1];
-  scales.resize(static_cast<std::size_t>(planes.bytes[1]));
-  for (std::size_t i = 0; i + sizeof(float) <= scales.size(); i += sizeof(float)) {
-    const auto scale = static_cast<float>(random_.term() / 64.0);
-    std::memcpy(scales.data() + i, &scale, sizeof(scale));
+// A scheme of planes: groups of any size that devices have, scales of any dtype; the same for every seed, as a plan
+// serves cases of several.
+tern_scheme CaseBuilder::scheme(tern_packing packing, std::int64_t columns) const {
+  Random random(
+      mix_key(static_cast<std::uint64_t>(variant_.size), static_cast<std::uint64_t>(10 * packing + variant_.in)));
+  constexpr tern_dtype kScales[] = {TERN_F32, TERN_F16, TERN_BF16};
+  const auto group = static_cast<std::int32_t>(random.below(2) == 0 ? 32 : columns);
+  const tern_dtype scale = kScales[random.below(3)];
+  switch (packing) {
+    case TERN_PACK_F8_BLOCK: {
+      const bool blocks = random.below(2) == 0;
+      return {packing, 8, blocks ? 128 : 1, blocks ? 128 : static_cast<std::int32_t>(columns), scale, 0};
+    }
+    case TERN_PACK_NF4: {
+      const bool twice = random.below(2) == 0;
+      return {packing, 4, 1, 64, twice ? TERN_U8 : TERN_F32, twice ? TERN_SCHEME_DOUBLE_QUANT : 0};
+    }
+    case TERN_PACK_GPTQ_INT4: {
+      const int less = random.below(2) == 0 ? TERN_SCHEME_ZERO_LESS_ONE : 0;
+      const int in_order = random.below(2) == 0 ? TERN_SCHEME_IN_ORDER : 0;
+      return {packing, 2 << random.below(3), 1, group, scale, in_order | less};
+    }
+    default:
+      return {packing, packing == TERN_PACK_ROW_INT8 ? 8 : 4, 1, group, scale, 0};
   }
 }
 
+// Random codes and zero points, and scales that are small normal numbers.
+void CaseBuilder::planes(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns) {
+  const TensorDesc desc = make_quantised_desc(TERN_F32, scheme(packing, columns), rows, columns);
+  at(arg).desc = desc;
+  const PlaneBytes sizes = plane_bytes(desc);
+  for (std::size_t p = 0; p < TERN_MAX_PLANES; ++p) {
+    Bytes& bytes = at(arg).planes[p];
+    bytes.resize(static_cast<std::size_t>(sizes.bytes[p]));
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random_.bits());
+  }
+  for (std::byte& byte : at(arg).planes[0]) {
+    const bool nan = packing == TERN_PACK_F8_BLOCK && (byte & std::byte{0x7f}) == std::byte{0x7f};
+    if (nan) byte = std::byte{0};
+  }
+  const auto fill_scales = [&](std::size_t plane, tern_dtype dtype) {
+    Bytes& bytes = at(arg).planes[plane];
+    ops::ref::Tensor scales;
+    scales.desc = make_desc(dtype, {static_cast<std::int64_t>(bytes.size()) / dtype_bytes(dtype)});
+    for (std::int64_t i = 0; i < scales.desc.shape[0]; ++i) scales.real.push_back(random_.term() / 64.0);
+    ops::ref::encode(scales, scales.desc, bytes);
+  };
+  if (desc.scheme.scale_dtype != TERN_U8) fill_scales(1, desc.scheme.scale_dtype);
+  if (packing == TERN_PACK_NF4) fill_scales(2, TERN_F32);
+  if (at(arg).planes[3].empty()) return;
+  std::vector<std::int32_t> order(static_cast<std::size_t>(columns));
+  for (std::size_t i = 0; i < order.size(); ++i) {  // each shuffle of those before
+    const auto j = static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(i) + 1));
+    order[i] = order[j];
+    order[j] = static_cast<std::int32_t>(i);
+  }
+  std::memcpy(at(arg).planes[3].data(), order.data(), order.size() * sizeof(std::int32_t));
+}
+
 void CaseBuilder::quantised(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns) {
-  if (packing == TERN_PACK_ROW_INT8 || packing == TERN_PACK_F8_BLOCK) return scaled(arg, packing, rows, columns);
+  if (packing_block(packing).elements == 0) return planes(arg, packing, rows, columns);
   at(arg).desc = make_quantised_desc(TERN_F32, gguf_scheme(packing), rows, columns);
   Bytes& data = at(arg).planes[0];
   data.resize(static_cast<std::size_t>(plane_bytes(at(arg).desc).bytes[0]));

@@ -94,6 +94,7 @@ class CaseBuilder {
   // One for each element of the valid part, in any layout of the variant; what is beyond it is 0.
   void booleans(int arg, const Shape& shape, const std::vector<std::int64_t>& elements, int dynamic_dim = -1,
                 int slot = 0);
+  // Rows are whole blocks; of AWQ and GPTQ there are whole words of them.
   void quantised(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns);
   // An output; `accumulates` where the variant says so and the table allows it.
   void out(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim = -1, int slot = 0);
@@ -109,7 +110,8 @@ class CaseBuilder {
  private:
   Argument& at(int arg) { return case_.args[static_cast<std::size_t>(arg)]; }
   [[nodiscard]] TensorDesc lay_out(tern_dtype dtype, const Shape& shape, int dynamic_dim, int slot, bool plain) const;
-  void scaled(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns);
+  [[nodiscard]] tern_scheme scheme(tern_packing packing, std::int64_t columns) const;
+  void planes(int arg, tern_packing packing, std::int64_t rows, std::int64_t columns);
   void fill(Argument& arg, const ops::ref::Tensor& valid, double tail = kTail);
 
   Variant variant_;

@@ -72,7 +72,15 @@ void make_matmul(CaseBuilder& b) {
 constexpr std::array kPackings = {
     TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_GGUF_Q4_0,   TERN_PACK_GGUF_Q5_0,   TERN_PACK_GGUF_Q5_1,
     TERN_PACK_GGUF_Q4_K, TERN_PACK_GGUF_Q6_K, TERN_PACK_ROW_INT8,    TERN_PACK_F8_BLOCK,    TERN_PACK_GGUF_Q2_K,
-    TERN_PACK_GGUF_Q3_K, TERN_PACK_GGUF_Q5_K, TERN_PACK_GGUF_IQ4_NL, TERN_PACK_GGUF_IQ4_XS, TERN_PACK_GGUF_MXFP4};
+    TERN_PACK_GGUF_Q3_K, TERN_PACK_GGUF_Q5_K, TERN_PACK_GGUF_IQ4_NL, TERN_PACK_GGUF_IQ4_XS, TERN_PACK_GGUF_MXFP4,
+    TERN_PACK_AWQ_INT4,  TERN_PACK_GPTQ_INT4, TERN_PACK_NF4};
+
+// Outputs fill words: those of AWQ hold 8, of GPTQ in 2 bits 16.
+std::int64_t whole_words(std::int64_t rows, tern_packing packing) {
+  const bool words = packing == TERN_PACK_AWQ_INT4 || packing == TERN_PACK_GPTQ_INT4;
+  const std::int64_t each = !words ? 1 : packing == TERN_PACK_AWQ_INT4 ? 8 : 16;
+  return (rows + each - 1) / each * each;
+}
 
 // Rows are whole blocks.
 std::int64_t whole_blocks(std::int64_t columns, tern_packing packing) {
@@ -95,16 +103,17 @@ constexpr std::array<std::array<std::int64_t, 3>, 11> kQuantised = {{{9, 48, 64}
 
 void make_matmul_q(CaseBuilder& b) {
   const Variant& v = b.variant();
-  const auto [rows, to, width] = kQuantised[static_cast<std::size_t>(v.size)];
+  const auto [rows, outputs, width] = kQuantised[static_cast<std::size_t>(v.size)];
   // options: forward with bias, its gradient, and forward in x15, for each packing; the first packing's in bf16
   const int kind = v.option % 3;
   const tern_packing packing = kPackings[static_cast<std::size_t>(v.option / 3) % kPackings.size()];
   const bool low = v.option / 3 >= static_cast<int>(kPackings.size());
-  const bool in_blocks = packing_block(packing).elements > 0;
+  const bool whole = packing != TERN_PACK_F8_BLOCK && packing != TERN_PACK_NF4;  // numbers beside a scale
   // Of large calls the first two options alone are tried: what is f16 there is computed in x15.
   const bool large = v.option == 0 && v.size > 2 && v.in == TERN_F16;
-  const bool x15 = (kind == 2 || large) && in_blocks && !low;
+  const bool x15 = (kind == 2 || large) && whole && !low;
   const bool forward = kind != 1;
+  const std::int64_t to = whole_words(outputs, packing);
   const std::int64_t from = whole_blocks(width, packing);
   b.attrs(tern_matmul_q_attrs{forward ? 1 : 0, x15 ? TERN_COMPUTE_X15 : low ? TERN_BF16 : v.in});
   b.count_for(rows);
@@ -116,8 +125,9 @@ void make_matmul_q(CaseBuilder& b) {
 }
 
 void make_dequantize(CaseBuilder& b) {
-  const auto [rows, to, width] = kQuantised[static_cast<std::size_t>(b.variant().size)];
+  const auto [rows, outputs, width] = kQuantised[static_cast<std::size_t>(b.variant().size)];
   const tern_packing packing = kPackings[static_cast<std::size_t>(b.variant().option)];
+  const std::int64_t to = whole_words(outputs, packing);
   const std::int64_t from = whole_blocks(width, packing);
   b.quantised(TERN_DEQUANTIZE_W, packing, to, from);
   b.out(TERN_DEQUANTIZE_Y, b.variant().out, {to, from});
@@ -125,9 +135,10 @@ void make_dequantize(CaseBuilder& b) {
 
 void make_embedding(CaseBuilder& b) {
   const Variant& v = b.variant();
-  const auto [size, vocab, columns] = kQuantised[static_cast<std::size_t>(v.size)];
+  const auto [size, entries, columns] = kQuantised[static_cast<std::size_t>(v.size)];
   const tern_packing packing =
       v.option == 0 ? tern_packing{TERN_PACK_NONE} : tern_packing{kPackings[static_cast<std::size_t>(v.option - 1)]};
+  const std::int64_t vocab = whole_words(entries, packing);
   const std::int64_t width = v.option == 0 ? columns - 1 : whole_blocks(columns, packing);
   const std::int64_t capacity = size + 2;
   const std::int64_t rows = b.count_for(capacity);

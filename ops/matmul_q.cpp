@@ -16,6 +16,18 @@ namespace {
 
 constexpr std::int64_t kX15Block = 32;
 
+// Elements of a row that share a scale and are whole numbers beside it; 0: they aren't.
+std::int64_t whole_numbers(const TensorDesc& w) {
+  switch (w.scheme.packing) {
+    case TERN_PACK_ROW_INT8:
+    case TERN_PACK_AWQ_INT4:
+    case TERN_PACK_GPTQ_INT4:
+      return w.scheme.group_cols;
+    default:
+      return packing_block(w.scheme.packing).elements;
+  }
+}
+
 std::string check(Args args, AttrBytes bytes) {
   const auto attrs = unpack_attrs<tern_matmul_q_attrs>(bytes);
   const bool is_x15 = attrs.compute == TERN_COMPUTE_X15;
@@ -24,9 +36,9 @@ std::string check(Args args, AttrBytes bytes) {
       !problem.empty()) {
     return problem;
   }
-  const std::int64_t block = packing_block(args[TERN_MATMUL_Q_W].scheme.packing).elements;
+  const std::int64_t block = whole_numbers(args[TERN_MATMUL_Q_W]);
   if (is_x15 && (attrs.transpose_w == 0 || block == 0 || block % kX15Block != 0)) {
-    return "compute: x15 is for the forward product by a weight in blocks of 32 elements or a multiple";
+    return "compute: x15 is for the forward product by whole numbers in blocks of 32 or a multiple";
   }
   const TensorDesc& x = args[TERN_MATMUL_Q_X];
   const TensorDesc& w = args[TERN_MATMUL_Q_W];

@@ -4,7 +4,8 @@
 //   x [rows, out], y [rows, in], no bias.
 // Dtypes: float. w is expanded to fp32 (each element rounded once) and then, like x, rounded to `compute`; products
 //   accumulate in fp32. w may also be unquantised.
-// x15: `compute` of the forward by a w in blocks of 32 elements or a multiple. A block of 32 of a row of x with the
+// x15: `compute` of the forward by a w in blocks of 32 elements or a multiple, or of whole numbers with scales for such
+//   groups of a row (int8, AWQ, GPTQ). A block of 32 of a row of x, in the order of w's planes, with the
 //   largest magnitude `most` is taken for q most / 16256, q the nearest whole number to x 16256 / most (computed in
 //   fp32: near a tie either neighbour serves); for 0 where most < 2^-100, for NaN where one of it is not finite. q is
 //   128 hi + lo in two int8, or an int16. A block's sum of q times w's codes is exact in int32; its scale, and its

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "base/dtype.h"
+#include "base/nf4.h"
 #include "base/strings.h"
 
 namespace tern {
@@ -30,19 +31,29 @@ PlaneBytes scheme_plane_bytes(const TensorDesc& desc) {
     case TERN_PACK_ROW_INT8:
       return {{static_cast<std::uint64_t>(rows * columns), static_cast<std::uint64_t>(rows * groups * scale)}};
     case TERN_PACK_AWQ_INT4:
-    case TERN_PACK_GPTQ_INT4:
-      out.bytes[0] = static_cast<std::uint64_t>(rows * columns / 2);
+    case TERN_PACK_GPTQ_INT4: {
+      const bool is_gptq = desc.scheme.packing == TERN_PACK_GPTQ_INT4;
+      const std::int64_t bits = is_gptq ? desc.scheme.bits : 4;
+      out.bytes[0] = static_cast<std::uint64_t>(rows * columns * bits / 8);
       out.bytes[1] = static_cast<std::uint64_t>(rows * groups * scale);
-      out.bytes[2] = static_cast<std::uint64_t>(rows * groups / 2);
-      if (desc.scheme.packing == TERN_PACK_GPTQ_INT4) out.bytes[3] = static_cast<std::uint64_t>(columns * 4);
+      out.bytes[2] = static_cast<std::uint64_t>(rows * groups * bits / 8);
+      if (is_gptq && (desc.scheme.flags & TERN_SCHEME_IN_ORDER) == 0)
+        out.bytes[3] = static_cast<std::uint64_t>(columns * 4);
       return out;
+    }
     case TERN_PACK_F8_BLOCK: {
       const std::int64_t group_rows = desc.scheme.group_rows > 0 ? desc.scheme.group_rows : 1;
       return {{static_cast<std::uint64_t>(rows * columns),
                static_cast<std::uint64_t>(ceil_div(rows, group_rows) * groups * scale)}};
     }
-    case TERN_PACK_NF4:
-      return {{static_cast<std::uint64_t>(rows * columns / 2), static_cast<std::uint64_t>(rows * groups * scale)}};
+    case TERN_PACK_NF4: {  // groups are of all elements
+      const std::int64_t scales = ceil_div(rows * columns, group);
+      out.bytes[0] = static_cast<std::uint64_t>(ceil_div(rows * columns, 2));
+      out.bytes[1] = static_cast<std::uint64_t>(scales * scale);
+      if ((desc.scheme.flags & TERN_SCHEME_DOUBLE_QUANT) != 0)
+        out.bytes[2] = static_cast<std::uint64_t>((kNf4ScaleLevels + 1 + ceil_div(scales, kNf4ScaleLevels)) * 4);
+      return out;
+    }
     case TERN_PACK_MXFP4:
       return {{static_cast<std::uint64_t>(rows * columns / 2), static_cast<std::uint64_t>(rows * columns / 32)}};
     default:

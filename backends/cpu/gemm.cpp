@@ -28,7 +28,7 @@ std::int64_t panel_rows(const PanelFormat& format) {
 
 // Whether k of the right side lies side by side, so that its rows are had without turning them.
 bool has_rows(const GemmOperand& b) {
-  return b.kind == GemmOperand::Kind::blocks_k || (b.kind == GemmOperand::Kind::strided && b.stride_k == 1);
+  return b.kind == GemmOperand::Kind::rows_k || (b.kind == GemmOperand::Kind::strided && b.stride_k == 1);
 }
 
 // Columns of a task of many rows.
@@ -97,6 +97,7 @@ struct Job {
   std::uint32_t* workspace;
   bool direct;
   bool plain;        // the right side is read as it is stored
+  bool expands;      // some of its rows at a time
   bool scales_left;  // alpha goes into the left side as it is packed; else into the sums
   const TileMath& math;
 
@@ -255,6 +256,44 @@ void multiply_turned(const Job& job, const Part& part, const Task& task, const S
   }
 }
 
+// Few rows by rows of the right side that are expanded, so many at a time that they stay in the first cache.
+void multiply_expanded(const Job& job, const Part& part, const Task& task, const Sums& home, bool none) {
+  constexpr std::int64_t kColumns = 32, kSteps = 128;  // of k
+  const std::int64_t words = job.format.pairs ? 2 : 1;
+  std::uint32_t* expanded = job.thread_space(task.thread) + job.l.packed_b;
+  RowExpander expander(job.format.target, job.g.b.rows);
+  for (std::int64_t c = 0; c < task.n; c += kColumns) {
+    const std::int64_t n = std::min(kColumns, task.n - c);
+    for (std::int64_t k = 0; k < part.kn; k += kSteps) {
+      const std::int64_t kn = std::min(kSteps, part.kn - k);
+      for (std::int64_t i = 0; i < n; ++i) {
+        std::uint32_t* to = expanded + i * kSteps / words;
+        const std::int64_t row = task.column + c + i;
+        const auto [next, bytes] = job.g.b.rows.bytes(row + kColumns, part.k0 + k, kn);
+        for (std::int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(next + at);
+        if (job.format.pairs) {
+          expander.expand(row, part.k0 + k, kn, reinterpret_cast<std::uint16_t*>(to));
+        } else {
+          expander.expand(row, part.k0 + k, kn, reinterpret_cast<float*>(to));
+          job.format.kernels->round(job.g.compute, reinterpret_cast<float*>(to), kn);
+        }
+      }
+      job.format.multiply_plain({.k = job.format.steps(kn),
+                                 .half = job.format.pairs && kn % 2 != 0,
+                                 .a = job.workspace + job.l.a + job.format.steps(k) * job.b.panel_rows,
+                                 .a_stride = job.b.panel_rows,
+                                 .b = expanded,
+                                 .b_stride = kSteps / words,
+                                 .from = none && k == 0 ? nullptr : home.at + c,
+                                 .ld_from = home.ld,
+                                 .c = home.at + c,
+                                 .ldc = home.ld,
+                                 .m = static_cast<int>(task.rows),
+                                 .n = static_cast<int>(n)});
+    }
+  }
+}
+
 void multiply_panels(const Job& job, const Part& part, const Task& task, const Sums& home, const Sums& tile,
                      bool none) {
   const GemmKernels& kernels = *job.format.kernels;
@@ -319,6 +358,8 @@ void run_task(const Job& job, const Part& part, const Task& task) {
     multiply_plain(job, part, task, home, none);
   } else if (job.format.turned) {
     multiply_turned(job, part, task, home, tile, none);
+  } else if (job.expands) {
+    multiply_expanded(job, part, task, home, none);
   } else {
     multiply_panels(job, part, task, home, tile, none);
   }
@@ -382,6 +423,7 @@ void gemm(Target target, const Gemm& g, std::byte* workspace, ThreadPool& pool) 
                 reinterpret_cast<std::uint32_t*>(workspace),
                 direct,
                 plain,
+                g.m <= kPlainRows && PanelFormat::expands_rows(g.b) && !format.turned,
                 scales_left,
                 tile_math(target)};
   if (g.k == 0) return run_empty(job);

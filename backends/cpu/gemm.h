@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "backends/cpu/gemm_kernels.h"
+#include "backends/cpu/planes.h"
 #include "base/thread_pool.h"
 #include "tern/accel.h"
 
@@ -14,18 +15,17 @@ namespace tern::cpu {
 // One side of a product, addressed by (outer, k): outer is a row of the left side, a column of the right side.
 struct GemmOperand {
   enum class Kind {
-    strided,       // element (outer, k) at outer * stride_outer + k * stride_k
-    blocks_k,      // GGUF blocks along k, read in groups of 32: row `outer` begins at outer * row_bytes
-    blocks_outer,  // GGUF blocks along outer: row k begins at k * row_bytes
-    panels,        // right side only: what pack.cpp made for the same target, `stride_outer` 32-bit words each
+    strided,     // element (outer, k) at outer * stride_outer + k * stride_k
+    rows_k,      // quantised: row `outer` of `rows` lies along k, read in groups of 32
+    rows_outer,  // quantised: row k of `rows` lies along outer
+    panels,      // right side only: what pack.cpp made for the same target, `stride_outer` 32-bit words each
   };
   Kind kind = Kind::strided;
   const void* data = nullptr;
   tern_dtype dtype = TERN_F32;
   std::int64_t stride_outer = 0;  // elements
   std::int64_t stride_k = 0;
-  tern_packing packing = TERN_PACK_NONE;
-  std::int64_t row_bytes = 0;
+  QuantisedRows rows = {};
 };
 
 struct GemmOutput {
@@ -62,6 +62,8 @@ struct PanelFormat {
     return b.kind == GemmOperand::Kind::panels &&
            (pairs ? b.dtype == TERN_BF16 : b.dtype == TERN_F32 && compute == TERN_F32);
   }
+  // Whether few rows are multiplied by some of the operand's rows at a time, once these are expanded.
+  [[nodiscard]] static bool expands_rows(const GemmOperand& b) { return b.kind == GemmOperand::Kind::rows_k; }
   // Whether few rows can be multiplied by the operand as it is stored: rounding would change nothing.
   [[nodiscard]] bool reads_plain(const GemmOperand& b) const {
     return b.kind == GemmOperand::Kind::strided && b.stride_k == 1 &&
@@ -83,7 +85,7 @@ void gemm(Target target, const Gemm& product, std::byte* workspace, ThreadPool& 
 inline constexpr std::int64_t kPackScratch = 8192;
 // Rounds and packs elements [outer0, outer0 + outer_n) x [k0, k0 + kn) into panels of `width` outer elements:
 // dst[p * panel_stride + step * width + i]. Missing outer elements of the last panel and the odd half of a last pair
-// are 0. blocks_k: k0 is a multiple of 32; blocks_outer: outer0 and width are such that each panel group begins on a
+// are 0. rows_k: k0 is a multiple of 32; rows_outer: outer0 and width are such that each panel group begins on a
 // group of 32.
 void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
                  std::int64_t k0, std::int64_t kn, std::int64_t width, std::uint32_t* dst, std::int64_t panel_stride,

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "backends/cpu/gemm.h"
-#include "backends/cpu/quantised.h"
 #include "base/dtype.h"
 #include "base/half.h"
 
@@ -42,22 +41,11 @@ const float* floats(const GemmKernels& kernels, const GemmOperand& from, std::in
   return buffer;
 }
 
-const std::uint8_t* row_at(const GemmOperand& from, std::int64_t row) {
-  return static_cast<const std::uint8_t*>(from.data) + row * from.row_bytes;
-}
-
-// n values of row `row` from column `column` (a multiple of 32) on, up to 31 more.
-const float* expanded(Target target, const GemmOperand& from, std::int64_t row, std::int64_t column, std::int64_t n,
-                      float* buffer) {
-  expand_groups(target, from.packing, row_at(from, row), column / 32, (n + 31) / 32, buffer);
-  return buffer;
-}
-
 // One panel whose source has neighbouring k next to each other: rows are converted, then turned.
 void pack_turned(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, int rows, std::int64_t k0,
                  std::int64_t kn, std::int64_t width, std::uint32_t* dst, float* scratch) {
   const GemmKernels& kernels = *format.kernels;
-  const bool quantised = from.kind == GemmOperand::Kind::blocks_k;
+  const bool quantised = from.kind == GemmOperand::Kind::rows_k;
   const std::int64_t first = outer0 * from.stride_outer + k0 * from.stride_k;
   const bool plain = !quantised && from.stride_k == 1;
   if (plain && !format.pairs && from.dtype == TERN_F32 && format.compute == TERN_F32) {
@@ -69,25 +57,27 @@ void pack_turned(const PanelFormat& format, const GemmOperand& from, std::int64_
     kernels.transpose(pairs, from.stride_outer / 2, rows, kn / 2, dst, width);
     return;
   }
+  RowExpander expander(format.target, from.rows);
   float* wide = scratch;
   auto* narrow = reinterpret_cast<std::uint16_t*>(scratch + 32 * kStripK);
   for (std::int64_t k = 0; k < kn; k += kStripK) {
     const std::int64_t n = std::min(kStripK, kn - k);
     for (int r = 0; r < rows; ++r) {
       if (quantised) {  // the next panel's row: too far for the processor to guess
-        const BlockSize block = packing_block(from.packing);
-        const std::uint8_t* next = row_at(from, outer0 + r + rows) + (k0 + k) / block.elements * block.bytes;
-        for (std::int64_t i = 0; i < n / block.elements * block.bytes; i += 64) __builtin_prefetch(next + i, 0, 2);
+        const auto [next, count] = from.rows.bytes(outer0 + r + rows, k0 + k, n);
+        for (std::int64_t i = 0; i < count; i += 64) __builtin_prefetch(next + i, 0, 2);
       }
       if (quantised && format.pairs) {
-        expand_groups(format.target, from.packing, row_at(from, outer0 + r), (k0 + k) / 32, (n + 31) / 32,
-                      narrow + r * kStripK);
+        expander.expand(outer0 + r, k0 + k, n, narrow + r * kStripK);
         continue;
       }
       float* buffer = wide + r * kStripK;
-      const float* row = quantised ? expanded(format.target, from, outer0 + r, k0 + k, n, buffer)
-                                   : floats(kernels, from, first + r * from.stride_outer + k * from.stride_k,
-                                            from.stride_k, n, buffer);
+      const float* row = buffer;
+      if (quantised) {
+        expander.expand(outer0 + r, k0 + k, n, buffer);
+      } else {
+        row = floats(kernels, from, first + r * from.stride_outer + k * from.stride_k, from.stride_k, n, buffer);
+      }
       if (format.pairs) {
         kernels.narrow(TERN_BF16, row, narrow + r * kStripK, n);
         if (n % 2 != 0) narrow[r * kStripK + n] = 0;
@@ -110,19 +100,23 @@ void pack_spread(const PanelFormat& format, const GemmOperand& from, std::int64_
                  std::int64_t k0, std::int64_t kn, std::int64_t width, std::uint32_t* dst, std::int64_t panel_stride,
                  float* scratch) {
   const GemmKernels& kernels = *format.kernels;
-  const auto row = [&](std::int64_t k, float* buffer) {
-    return from.kind == GemmOperand::Kind::blocks_outer
-               ? expanded(format.target, from, k0 + k, outer0, outer_n, buffer)
-               : floats(kernels, from, outer0 * from.stride_outer + (k0 + k) * from.stride_k, from.stride_outer,
-                        outer_n, buffer);
+  const bool quantised = from.kind == GemmOperand::Kind::rows_outer;
+  RowExpander expander(format.target, from.rows);
+  const auto row = [&](std::int64_t k, float* buffer) -> const float* {
+    if (!quantised) {
+      return floats(kernels, from, outer0 * from.stride_outer + (k0 + k) * from.stride_k, from.stride_outer, outer_n,
+                    buffer);
+    }
+    expander.expand(k0 + k, outer0, outer_n, buffer);
+    return buffer;
   };
   auto* low = reinterpret_cast<std::uint16_t*>(scratch + kStripOuter);
   std::uint16_t* high = low + kStripOuter;
   const auto half_row = [&](std::int64_t k, std::uint16_t* to) -> const std::uint16_t* {
     if (k >= kn) {
       std::fill_n(to, outer_n, std::uint16_t{0});
-    } else if (from.kind == GemmOperand::Kind::blocks_outer) {
-      expand_groups(format.target, from.packing, row_at(from, k0 + k), outer0 / 32, (outer_n + 31) / 32, to);
+    } else if (quantised) {
+      expander.expand(k0 + k, outer0, outer_n, to);
     } else if (from.dtype == TERN_BF16 && from.stride_outer == 1) {
       return static_cast<const std::uint16_t*>(from.data) + outer0 + (k0 + k) * from.stride_k;
     } else {
@@ -132,21 +126,15 @@ void pack_spread(const PanelFormat& format, const GemmOperand& from, std::int64_
   };
   const std::int64_t step = format.pairs ? 2 : 1;
   // Neighbouring k lie a row of the whole matrix apart: the lines are asked for some rows early.
-  const std::int64_t row_stride =
-      from.kind == GemmOperand::Kind::blocks_outer ? from.row_bytes : from.stride_k * element_bytes(from.dtype);
-  const BlockSize block = packing_block(from.packing);
-  const auto bytes_of = [&](std::int64_t elements) {
-    return from.kind == GemmOperand::Kind::blocks_outer ? elements / block.elements * block.bytes
-                                                        : elements * element_bytes(from.dtype);
+  const auto fetch = [&](std::int64_t k) {
+    QuantisedRows::Bytes line{static_cast<const std::uint8_t*>(from.data) +
+                                  (outer0 * from.stride_outer + k * from.stride_k) * element_bytes(from.dtype),
+                              outer_n * element_bytes(from.dtype)};
+    if (quantised) line = from.rows.bytes(k, outer0, outer_n);
+    for (std::int64_t i = 0; i < line.count; i += 64) __builtin_prefetch(line.at + i);
   };
-  const std::byte* first =
-      static_cast<const std::byte*>(from.data) +
-      bytes_of(from.kind == GemmOperand::Kind::blocks_outer ? outer0 : outer0 * from.stride_outer) + k0 * row_stride;
-  const std::int64_t line_bytes = bytes_of(outer_n);
   for (std::int64_t k = 0; k < kn; k += step) {
-    for (std::int64_t ahead = k + kRowsAhead; ahead < k + kRowsAhead + step; ++ahead) {
-      for (std::int64_t i = 0; i < line_bytes; i += 64) __builtin_prefetch(first + ahead * row_stride + i);
-    }
+    for (std::int64_t ahead = k + kRowsAhead; ahead < k + kRowsAhead + step; ++ahead) fetch(k0 + ahead);
     const float* values = nullptr;
     const std::uint16_t* even = nullptr;
     const std::uint16_t* odd = nullptr;
@@ -234,7 +222,7 @@ void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_
   if (from.kind == GemmOperand::Kind::panels) {
     return pack_panelled(format, from, outer0, outer_n, k0, kn, width, dst, panel_stride, scratch);
   }
-  const bool spread = from.kind == GemmOperand::Kind::blocks_outer ||
+  const bool spread = from.kind == GemmOperand::Kind::rows_outer ||
                       (from.kind == GemmOperand::Kind::strided && from.stride_outer == 1 && from.stride_k != 1);
   if (!spread) {
     for (std::int64_t i = 0; i < outer_n; i += width, dst += panel_stride) {
@@ -252,10 +240,10 @@ void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_
 void pack_rows(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
                std::int64_t k0, std::int64_t kn, std::uint32_t* dst, std::int64_t row_stride, float* scratch) {
   const GemmKernels& kernels = *format.kernels;
-  if (from.kind == GemmOperand::Kind::blocks_k) {
+  if (from.kind == GemmOperand::Kind::rows_k) {
+    RowExpander expander(format.target, from.rows);
     for (std::int64_t i = 0; i < outer_n; ++i, dst += row_stride) {
-      expand_groups(format.target, from.packing, row_at(from, outer0 + i), k0 / 32, kn / 32,
-                    reinterpret_cast<std::uint16_t*>(dst));
+      expander.expand(outer0 + i, k0, kn, reinterpret_cast<std::uint16_t*>(dst));
     }
     return;
   }

@@ -19,22 +19,22 @@ bool lies_evenly(const tern_tensor_desc& desc) {
 
 std::int64_t num_experts(const tern_tensor_desc& offsets) { return offsets.shape[0] - 1; }
 
-// The matrix of one expert, of which the planes' first bytes are moved.
-TensorView expert_weight(const TensorView& w, std::int64_t experts, std::int64_t expert) {
-  TensorView one = w;
+// The matrix of one expert as the right side of a product.
+GemmOperand expert_operand(const TensorView& w, std::int64_t experts, std::int64_t expert, Target target,
+                           bool forward) {
   if (w.desc.scheme.packing != TERN_PACK_NONE) {
-    const BlockSize block = packing_block(w.desc.scheme.packing);
-    one.desc.shape[0] = w.dim(0) / experts;
-    one.planes[0] = w.data<std::byte>() + expert * one.dim(0) * (w.dim(1) / block.elements) * block.bytes;
-    return one;
+    GemmOperand operand = weight_operand(w, target, forward);
+    operand.rows.first = expert * (w.dim(0) / experts);
+    return operand;
   }
+  TensorView one = w;
   one.desc.rank = 2;
   for (int d = 0; d < 2; ++d) {
     one.desc.shape[d] = w.dim(d + 1);
     one.desc.strides[d] = w.stride(d + 1);
   }
   one.planes[0] = w.data<std::byte>() + expert * w.stride(0) * dtype_size(w.dtype());
-  return one;
+  return weight_operand(one, target, forward);
 }
 
 // Rows from `first` on of [rows, top_k, width] as a matrix.
@@ -80,6 +80,9 @@ bool supports(const PlanDesc& desc, std::string& reason) {
     one.shape[1] = w.shape[2];
   } else {
     one.shape[0] = w.shape[0] / num_experts(offsets);
+    check.that(w.scheme.packing != TERN_PACK_AWQ_INT4 || one.shape[0] % 8 == 0,
+               "an expert begins within a word of AWQ");
+    if (!check.ok()) return false;
   }
   const bool forward = attrs.transpose_w != 0;
   if (!check_weight(one, desc.target, forward, "w", reason)) return false;
@@ -129,7 +132,7 @@ void run(const KernelArgs& args) {
     if (range.count == 0) continue;
     g.m = range.count;
     g.a = dense_operand(x, row_at(x, range.first), 1, 2);
-    g.b = weight_operand(expert_weight(w, experts, e), args.target, attrs.transpose_w != 0);
+    g.b = expert_operand(w, experts, e, args.target, attrs.transpose_w != 0);
     g.out.data = const_cast<std::byte*>(row_at(y, range.first));
     if (bias.present()) {
       g.out.bias = bias.data<std::byte>() + e * bias.stride(0) * dtype_size(bias.dtype());

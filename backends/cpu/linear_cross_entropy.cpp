@@ -127,7 +127,8 @@ GemmOperand vocab_from(const Work& work, std::int64_t first) {
       bytes = first * operand.stride_outer * dtype_size(operand.dtype);
       break;
     default:
-      bytes = first * operand.row_bytes;
+      operand.rows.first = first;
+      return operand;
   }
   operand.data = static_cast<const std::byte*>(operand.data) + bytes;
   return operand;

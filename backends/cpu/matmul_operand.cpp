@@ -23,10 +23,7 @@ bool check_weight(const tern_tensor_desc& weight, Target target, bool forward, c
       return false;
     }
     const BlockSize block = packing_block(weight.scheme.packing);
-    if (!x15_reads(weight.scheme.packing)) {
-      reason = cat(name, " is ", packing_name(weight.scheme.packing), ", products take what GGUF stores in blocks");
-      return false;
-    }
+    if (block.elements == 0) return reads_planes(weight.scheme, weight.shape[1], reason);
     if (weight.shape[1] % block.elements != 0) {
       reason = cat(name, " has rows of ", weight.shape[1], " elements, no multiple of the block of ", block.elements);
       return false;
@@ -57,12 +54,10 @@ GemmOperand weight_operand(const TensorView& weight, Target target, bool forward
   if (weight.desc.scheme.packing == TERN_PACK_NONE) {
     return dense_operand(weight, weight.planes[0], forward ? 0 : 1, forward ? 1 : 0);
   }
-  const BlockSize block = packing_block(weight.desc.scheme.packing);
   GemmOperand operand;
-  operand.kind = forward ? GemmOperand::Kind::blocks_k : GemmOperand::Kind::blocks_outer;
-  operand.data = weight.planes[0];
-  operand.packing = weight.desc.scheme.packing;
-  operand.row_bytes = weight.dim(1) / block.elements * block.bytes;
+  const bool along = !lies_across(weight.desc.scheme.packing);
+  operand.kind = forward == along ? GemmOperand::Kind::rows_k : GemmOperand::Kind::rows_outer;
+  operand.rows = quantised_rows(weight);
   return operand;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/planes.h"
 #include "backends/cpu/x15.h"
 #include "base/strings.h"
 
@@ -50,11 +51,8 @@ bool readable_rows(const tern_tensor_desc& desc, std::string& reason) {
     default:
       break;
   }
-  if (!x15_reads(desc.scheme.packing)) {
-    reason = cat("packing ", packing_name(desc.scheme.packing), " is not one that this device expands");
-    return false;
-  }
   const BlockSize block = packing_block(desc.scheme.packing);
+  if (block.elements == 0) return reads_planes(desc.scheme, desc.shape[1], reason);
   if (desc.shape[1] % block.elements == 0) return true;
   reason = cat("a row of ", desc.shape[1], " elements is no whole number of blocks of ", block.elements);
   return false;
@@ -66,9 +64,19 @@ const float* row_tile(const TileIo& io, const TensorView& view, std::int64_t row
   if (packing == TERN_PACK_NONE) {
     return io.load(view, row * view.stride(0) + first * view.stride(1), view.stride(1), n, buffer);
   }
-  const auto block = packing_block(packing);
-  const std::int64_t at = row * (view.dim(1) / block.elements) * block.bytes;
-  expand_groups(target, packing, view.data<const std::uint8_t>() + at, first / kX15Block, n / kX15Block, buffer);
+  const QuantisedRows rows = quantised_rows(view);
+  RowExpander expander(target, rows);
+  if (!lies_across(packing)) {
+    expander.expand(row, first, n, buffer);
+    return buffer;
+  }
+  // A row of the weight is a column of its planes: eight at a time, as words hold them.
+  float column[8];
+  const std::int64_t from = row / 8 * 8, some = std::min<std::int64_t>(8, rows.outputs - from);
+  for (std::int64_t i = 0; i < n; ++i) {
+    expander.expand(first + i, from, some, column);
+    buffer[i] = column[row - from];
+  }
   return buffer;
 }
 

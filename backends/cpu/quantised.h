@@ -13,7 +13,7 @@ void expand_groups(Target target, tern_packing packing, const std::uint8_t* row,
 void expand_groups(Target target, tern_packing packing, const std::uint8_t* row, std::int64_t first,
                    std::int64_t groups, std::uint16_t* dst);
 
-// Whether row_tile reads it: dense floats and what x15_reads.
+// Whether row_tile reads it: dense floats, blocks and planes.
 [[nodiscard]] bool readable_rows(const tern_tensor_desc& desc, std::string& reason);
 
 // n elements of a row from column `first` on, a multiple of the packing's block: in `buffer` or where they lie.

@@ -57,7 +57,8 @@ struct X15Sideways {
 struct X15Kernels {
   // Groups [first, first + groups) of the first of `rows`, from as many times 32 floats.
   void (*quantise)(const float* x, std::int64_t first, std::int64_t groups, const X15Rows& rows);
-  // y[r ld + c] = row r of x times row c of the weight, for c < columns; a row of the weight is row_bytes long.
+  // y[r ld + c] = row r of x times row c of the weight, for c < columns; a row of the weight is row_bytes long. Of int8
+  // the codes alone are multiplied: who has the scales of its rows multiplies the sums by them.
   void (*multiply)(tern_packing packing, const std::uint8_t* w, std::int64_t row_bytes, std::int64_t columns,
                    const X15Rows& x, float* y, std::int64_t ld);
   // Groups of 32 [first, first + groups) of a row of the weight as floats, each rounded once.

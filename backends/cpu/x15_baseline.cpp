@@ -12,7 +12,9 @@ constexpr X15Kernels kKernels = make_x15<Whole128>();
 
 }  // namespace
 
-bool x15_reads(tern_packing packing) { return packing >= TERN_PACK_GGUF_Q4_0 && packing <= TERN_PACK_GGUF_MXFP4; }
+bool x15_reads(tern_packing packing) {
+  return (packing >= TERN_PACK_GGUF_Q4_0 && packing <= TERN_PACK_GGUF_MXFP4) || packing == TERN_PACK_ROW_INT8;
+}
 
 const X15Kernels& x15_kernels(Target target) {
   const X15Kernels* found = nullptr;

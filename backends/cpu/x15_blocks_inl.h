@@ -100,6 +100,21 @@ struct BlockQ8 : OneGroup<S, false> {
   }
 };
 
+// Codes in a plane of their own: the scale of a row is not among them.
+template <typename S>
+struct BlockInt8 {
+  static constexpr int kGroups = 1, kBytes = 32;
+  static constexpr bool kHalves = false, kMinimum = false;
+  float scale = 1.0F;
+  explicit BlockInt8(const std::uint8_t*) {}
+  TERN_INLINE void read_eight(const std::uint8_t*, std::int64_t, float* scales, float*) {
+    for (int i = 0; i < 8; ++i) scales[i] = 1.0F;
+  }
+  TERN_INLINE Codes<S> codes(const std::uint8_t* block) {
+    return {S::signed_bytes(block), S::signed_bytes(block + 16)};
+  }
+};
+
 alignas(16) constexpr std::int8_t kIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 alignas(16) constexpr std::int8_t kFp4Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 

@@ -202,6 +202,8 @@ void with_block(tern_packing packing, const Fn& fn) {
       return fn.template operator()<BlockIq4Xs<S>>();
     case TERN_PACK_GGUF_MXFP4:
       return fn.template operator()<BlockMxfp4<S>>();
+    case TERN_PACK_ROW_INT8:
+      return fn.template operator()<BlockInt8<S>>();
     default:
       return fn.template operator()<BlockQ8<S>>();
   }

@@ -98,10 +98,14 @@ enum {
   TERN_PACK_GGUF_IQ4_XS = 12,
   TERN_PACK_GGUF_MXFP4 = 13, /* blocks of 17 bytes: e8m0, then 32 of e2m1 */
   TERN_PACK_ROW_INT8 = 16,   /* data i8 [n,k], scale [n, k/group_cols] */
-  TERN_PACK_AWQ_INT4 = 17,   /* data u32 [k, n/8], scale f16 [k/g, n], zero u32 [k/g, n/8] */
-  TERN_PACK_GPTQ_INT4 = 18,  /* data u32 [k/8, n], scale f16 [k/g, n], zero u32 [k/g, n/8], permutation i32 [k] */
+  TERN_PACK_AWQ_INT4 = 17,   /* data u32 [k, n/8], scale [k/g, n], zero u32 [k/g, n/8]: (code - zero) scale; columns 0 to 7
+                                of a word lie in its nibbles 0 4 1 5 2 6 3 7 */
+  TERN_PACK_GPTQ_INT4 = 18,  /* of b bits, 2, 4 or 8: data u32 [k b/32, n], scale [k/g, n], zero u32 [k/g, n b/32],
+                                permutation i32 [k] (the row of each input): (code - zero) scale; lowest bits first */
   TERN_PACK_F8_BLOCK = 19,   /* data f8 [n,k], scale f32 [n/group_rows, k/group_cols] */
-  TERN_PACK_NF4 = 20,        /* data u8 [n*k/2], scale f32 or (double quantised) u8 with its own scale in plane 2 */
+  TERN_PACK_NF4 = 20,        /* data u8 [n k/2], the first of two in the high half; a scale for g of all n k: f32, or u8
+                                (double quantised): plane 2 f32 [257 + scales/256] has the 256 levels of scales, what is
+                                added to each, and the scale of each 256 of them */
   TERN_PACK_MXFP4 = 21       /* data u8 [n, k/2], scale u8 (e8m0) [n, k/32] */
 };
 
@@ -114,7 +118,11 @@ typedef struct tern_scheme {
   int32_t flags; /* TERN_SCHEME_* */
   int32_t reserved[2];
 } tern_scheme;
-enum { TERN_SCHEME_DOUBLE_QUANT = 1 };
+enum {
+  TERN_SCHEME_DOUBLE_QUANT = 1,
+  TERN_SCHEME_IN_ORDER = 2,      /* GPTQ: row i is input i; there is no permutation. Since 1.1 */
+  TERN_SCHEME_ZERO_LESS_ONE = 4  /* GPTQ: zero points are stored less one. Since 1.1 */
+};
 
 /* ---------------------------------------------------------------- tensors */
 typedef struct tern_device_s* tern_device;

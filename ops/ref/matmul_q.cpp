@@ -17,22 +17,24 @@ struct X15Row {
   std::vector<double> values, doubts;
 };
 
-X15Row rounded_to_x15(const double* x, std::int64_t k) {
+X15Row rounded_to_x15(const double* x, std::int64_t k, const std::vector<std::int64_t>& order) {
   X15Row row{std::vector<double>(static_cast<std::size_t>(k)), std::vector<double>(static_cast<std::size_t>(k))};
+  std::vector<std::size_t> input(static_cast<std::size_t>(k));  // at each place of the weight's planes
+  for (std::size_t i = 0; i < input.size(); ++i) input[order.empty() ? i : static_cast<std::size_t>(order[i])] = i;
   for (std::int64_t begin = 0; begin < k; begin += kBlock) {
+    const auto block = std::span(input).subspan(static_cast<std::size_t>(begin), kBlock);
     double most = 0.0;
     bool finite = true;
-    for (std::int64_t l = begin; l < begin + kBlock; ++l) {
-      finite = finite && std::isfinite(x[l]);
-      most = std::max(most, std::fabs(x[l]));
+    for (const std::size_t at : block) {
+      finite = finite && std::isfinite(x[at]);
+      most = std::max(most, std::fabs(x[at]));
     }
     const double step = most / kLargest;
-    for (std::int64_t l = begin; l < begin + kBlock; ++l) {
-      const auto at = static_cast<std::size_t>(l);
+    for (const std::size_t at : block) {
       if (!finite) {
         row.values[at] = std::numeric_limits<double>::quiet_NaN();
       } else if (most >= kSmallest) {
-        const double exact = x[l] / step;
+        const double exact = x[at] / step;
         row.values[at] = step * std::nearbyint(exact);
         if (std::fabs(exact - std::floor(exact) - 0.5) < kNearTie) row.doubts[at] = step;
       }
@@ -44,7 +46,7 @@ X15Row rounded_to_x15(const double* x, std::int64_t k) {
 void multiply_x15(const Tensor& x, const Tensor& w, const Tensor& bias, Output& y) {
   const std::int64_t m = x.size(0), k = x.size(1), n = w.size(0);
   for (std::int64_t i = 0; i < m; ++i) {
-    const X15Row row = rounded_to_x15(x.real.data() + i * k, k);
+    const X15Row row = rounded_to_x15(x.real.data() + i * k, k, w.order);
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = bias.present() ? bias.real[static_cast<std::size_t>(j)] : 0.0;
       Error error{.roundings = std::fabs(sum), .terms = k + 1};

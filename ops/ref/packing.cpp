@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/nf4.h"
 #include "base/strings.h"
 #include "ops/ref/packing_blocks.h"
 #include "ops/ref/tensor.h"
@@ -17,20 +18,28 @@ namespace {
 
 double fp32(double value) { return static_cast<float>(value); }
 
+using Planes = std::span<const std::span<const std::byte>>;
+
+// A plane as numbers of a dtype, whatever their arrangement.
+Tensor numbers(Planes planes, int plane, tern_dtype dtype, std::int64_t count) {
+  const std::array<std::span<const std::byte>, 1> one = {planes[static_cast<std::size_t>(plane)]};
+  return decode(make_desc(dtype, {count}), one);
+}
+
+std::int64_t group_columns(const TensorDesc& desc) {
+  return desc.scheme.group_cols > 0 ? desc.scheme.group_cols : desc.shape[1];
+}
+
 // Data one byte an element, a scale per group_rows x group_cols.
-void expand_scaled(const TensorDesc& desc, std::span<const std::span<const std::byte>> planes, std::span<double> out) {
+void expand_scaled(const TensorDesc& desc, Planes planes, std::span<double> out) {
   const std::int64_t rows = desc.shape[0];
   const std::int64_t columns = desc.shape[1];
-  const std::int64_t group_cols = desc.scheme.group_cols > 0 ? desc.scheme.group_cols : columns;
+  const std::int64_t group_cols = group_columns(desc);
   const std::int64_t group_rows = desc.scheme.group_rows > 0 ? desc.scheme.group_rows : 1;
   const std::int64_t groups = (columns + group_cols - 1) / group_cols;
-  const std::array<std::int64_t, 2> scale_shape = {(rows + group_rows - 1) / group_rows, groups};
-  const std::array<std::span<const std::byte>, 1> scale_plane = {planes[1]};
-  const Tensor scales = decode(make_desc(desc.scheme.scale_dtype, scale_shape), scale_plane);
-  const std::array<std::int64_t, 2> shape = {rows, columns};
-  const std::array<std::span<const std::byte>, 1> data_plane = {planes[0]};
+  const Tensor scales = numbers(planes, 1, desc.scheme.scale_dtype, (rows + group_rows - 1) / group_rows * groups);
   const bool integer = desc.scheme.packing == TERN_PACK_ROW_INT8;
-  const Tensor data = decode(make_desc(integer ? TERN_I8 : TERN_F8_E4M3, shape), data_plane);
+  const Tensor data = numbers(planes, 0, integer ? TERN_I8 : TERN_F8_E4M3, rows * columns);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < columns; ++c) {
       const auto i = static_cast<std::size_t>(r * columns + c);
@@ -40,10 +49,89 @@ void expand_scaled(const TensorDesc& desc, std::span<const std::span<const std::
   }
 }
 
+// (code - zero) scale, where both planes of codes are words of 32 / bits of them and every plane has a row for an input
+// or a group of them. AWQ: words along the outputs, of which the even ones come first; GPTQ: data along the inputs.
+void expand_across(const TensorDesc& desc, Planes planes, std::span<double> out) {
+  static constexpr int kNibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+  const bool awq = desc.scheme.packing == TERN_PACK_AWQ_INT4;
+  const std::int64_t n = desc.shape[0], k = desc.shape[1], groups = k / group_columns(desc);
+  const int bits = awq ? 4 : desc.scheme.bits, per_word = 32 / bits;
+  const Tensor data = numbers(planes, 0, TERN_U32, n * k / per_word);
+  const Tensor scales = numbers(planes, 1, desc.scheme.scale_dtype, groups * n);
+  const Tensor zeros = numbers(planes, 2, TERN_U32, groups * n / per_word);
+  const std::vector<std::int64_t> order = input_order(desc, planes);
+  const int less = (desc.scheme.flags & TERN_SCHEME_ZERO_LESS_ONE) != 0 ? 1 : 0;
+  const auto code = [&](const Tensor& words, std::int64_t word, std::int64_t at) {
+    return words.integer[static_cast<std::size_t>(word)] >> (at * bits) & ((1 << bits) - 1);
+  };
+  for (std::int64_t r = 0; r < n; ++r) {
+    const std::int64_t place = awq ? kNibble[r % 8] : r % per_word;
+    for (std::int64_t c = 0; c < k; ++c) {
+      const std::int64_t at = order.empty() ? c : order[static_cast<std::size_t>(c)], group = at / group_columns(desc);
+      const std::int64_t q =
+          awq ? code(data, (at * n + r) / 8, place) : code(data, at / per_word * n + r, at % per_word);
+      const std::int64_t zero = code(zeros, (group * n + r) / per_word, place) + less;
+      const double scale = scales.real[static_cast<std::size_t>(group * n + r)];
+      out[static_cast<std::size_t>(r * k + c)] = fp32(scale * static_cast<double>(q - zero));
+    }
+  }
+}
+
+// Groups of all elements. Double quantised: level times scale plus shift, each rounded to fp32 as bitsandbytes does.
+void expand_nf4(const TensorDesc& desc, Planes planes, std::span<double> out) {
+  const auto count = static_cast<std::int64_t>(out.size()), group = group_columns(desc);
+  const std::int64_t num_scales = (count + group - 1) / group;
+  Tensor scales = numbers(planes, 1, desc.scheme.scale_dtype, num_scales);
+  if ((desc.scheme.flags & TERN_SCHEME_DOUBLE_QUANT) != 0) {
+    const Tensor levels =
+        numbers(planes, 2, TERN_F32, kNf4ScaleLevels + 1 + (num_scales + kNf4ScaleLevels - 1) / kNf4ScaleLevels);
+    scales.real.clear();
+    for (std::int64_t s = 0; s < num_scales; ++s) {
+      const double level = levels.real[static_cast<std::size_t>(scales.integer[static_cast<std::size_t>(s)])];
+      const double of = levels.real[static_cast<std::size_t>(kNf4ScaleLevels + 1 + s / kNf4ScaleLevels)];
+      scales.real.push_back(fp32(fp32(level * of) + levels.real[static_cast<std::size_t>(kNf4ScaleLevels)]));
+    }
+  }
+  const Tensor pairs = numbers(planes, 0, TERN_U8, (count + 1) / 2);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t code = pairs.integer[static_cast<std::size_t>(i / 2)] >> (i % 2 == 0 ? 4 : 0) & 15;
+    out[static_cast<std::size_t>(i)] =
+        fp32(double{kNf4Levels[static_cast<std::size_t>(code)]} * scales.real[static_cast<std::size_t>(i / group)]);
+  }
+}
+
+void expand_planes(const TensorDesc& desc, Planes planes, std::span<double> out) {
+  switch (desc.scheme.packing) {
+    case TERN_PACK_AWQ_INT4:
+    case TERN_PACK_GPTQ_INT4:
+      return expand_across(desc, planes, out);
+    case TERN_PACK_NF4:
+      return expand_nf4(desc, planes, out);
+    default:
+      return expand_scaled(desc, planes, out);
+  }
+}
+
 }  // namespace
 
 bool packing_is_known(const tern_scheme& scheme) {
-  return block_is_known(scheme.packing) || scheme.packing == TERN_PACK_ROW_INT8 || scheme.packing == TERN_PACK_F8_BLOCK;
+  switch (scheme.packing) {
+    case TERN_PACK_ROW_INT8:
+    case TERN_PACK_F8_BLOCK:
+    case TERN_PACK_AWQ_INT4:
+    case TERN_PACK_NF4:
+      return true;
+    case TERN_PACK_GPTQ_INT4:
+      return scheme.bits == 2 || scheme.bits == 4 || scheme.bits == 8;
+    default:
+      return block_is_known(scheme.packing);
+  }
+}
+
+std::vector<std::int64_t> input_order(const TensorDesc& desc, Planes planes) {
+  const bool other = desc.scheme.packing == TERN_PACK_GPTQ_INT4 && (desc.scheme.flags & TERN_SCHEME_IN_ORDER) == 0;
+  if (!other || num_elements(desc) == 0) return {};
+  return numbers(planes, 3, TERN_I32, desc.shape[1]).integer;
 }
 
 void expand_packing(const TensorDesc& desc, std::span<const std::span<const std::byte>> planes, std::span<double> out,
@@ -52,8 +140,10 @@ void expand_packing(const TensorDesc& desc, std::span<const std::span<const std:
     throw std::invalid_argument(cat("no expansion for packing ", packing_name(desc.scheme.packing)));
   }
   const BlockSize block = packing_block(desc.scheme.packing);
+  if (out.empty()) return;
   if (block.elements == 0) {
-    expand_scaled(desc, planes, out);
+    expand_planes(desc, planes, out);
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = std::fabs(out[i]);
     return;
   }
   if (desc.shape[desc.rank - 1] % block.elements != 0) {

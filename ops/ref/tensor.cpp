@@ -227,8 +227,9 @@ Tensor decode(const TensorDesc& desc, std::span<const std::span<const std::byte>
   const auto count = static_cast<std::size_t>(num_elements(desc));
   if (is_quantised(desc)) {
     out.real.resize(count);
-    if (packing_block(desc.scheme.packing).elements > 0) out.parts.resize(count);
+    out.parts.resize(count);
     expand_packing(desc, planes, out.real, out.parts);
+    out.order = input_order(desc, planes);
     return out;
   }
   const std::byte* base = planes.empty() ? nullptr : planes[0].data();

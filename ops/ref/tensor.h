@@ -14,7 +14,8 @@ struct Tensor {
   TensorDesc desc = absent_desc();
   std::vector<double> real;           // floating dtypes
   std::vector<std::int64_t> integer;  // integer dtypes and bool
-  std::vector<double> parts;  // of a quantised weight: |scale code| + |minimum|, which add up to each element
+  std::vector<double> parts;          // of a quantised weight: |scale code| + |minimum|, which add up to each element
+  std::vector<std::int64_t> order;    // of one whose planes have its inputs in another order: where each is there
   // Of outputs: how far a kernel that keeps the contract may be off in each element before it rounds to the dtype
   // (ops/tolerance.h). Empty: not at all; infinity: the contract leaves the element open.
   std::vector<double> slack;

@@ -182,7 +182,8 @@ TEST(Packing, RowInt8HasAScaleForEachGroup) {
 }
 
 TEST(Packing, UnknownPackingsAreRefused) {
-  EXPECT_FALSE(packing_is_known({TERN_PACK_NF4, 4, 1, 64, TERN_F32, 0}));
+  EXPECT_FALSE(packing_is_known({TERN_PACK_MXFP4, 4, 1, 32, TERN_U8, 0}));
+  EXPECT_FALSE(packing_is_known({TERN_PACK_GPTQ_INT4, 3, 1, 32, TERN_F16, 0})) << "codes across two words";
   std::vector<std::byte> bytes(64);
   const std::span<const std::byte> planes[2] = {bytes, bytes};
   const TensorDesc desc = make_quantised_desc(TERN_F32, {TERN_PACK_MXFP4, 4, 1, 32, TERN_U8, 0}, 1, 32);
