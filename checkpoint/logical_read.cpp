@@ -112,14 +112,15 @@ void read_gptq(const LogicalTensor& tensor, const Rows& rows, std::span<float> v
   const int bits = tensor.scheme.bits;
   const std::int64_t groups = tensor.scale->shape[0];
   const std::int64_t zero_words = n * bits / 32;
+  const int less = (tensor.scheme.flags & TERN_SCHEME_ZERO_LESS_ONE) != 0 ? 1 : 0;
   std::vector<float> scales(static_cast<std::size_t>(groups));
   std::vector<float> zeros(static_cast<std::size_t>(groups));
   for (std::int64_t r = 0; r < rows.count; ++r) {
     const std::int64_t out = rows.first + r;
     for (std::int64_t g = 0; g < groups; ++g) {
       scales[static_cast<std::size_t>(g)] = float_at(*tensor.scale, g * n + out);
-      zeros[static_cast<std::size_t>(g)] = static_cast<float>(
-          static_cast<int>(field(*tensor.zero, g * zero_words, 1, out * bits, bits)) + tensor.zero_bias);
+      zeros[static_cast<std::size_t>(g)] =
+          static_cast<float>(static_cast<int>(field(*tensor.zero, g * zero_words, 1, out * bits, bits)) + less);
     }
     for (std::int64_t in = 0; in < k; ++in) {
       std::int64_t g = in / tensor.scheme.group_cols;

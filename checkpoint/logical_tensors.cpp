@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/strings.h"
+#include "io/byte_reader.h"
 #include "io/json_field.h"
 
 namespace tern::checkpoint {
@@ -228,17 +229,25 @@ class Gatherer {
     if (source_.find(module + ".g_idx") != nullptr) {
       out.permutation = &plane(module + ".g_idx", {TERN_I32});
       expect_shape(*out.permutation, {k});
+      if (in_order(*out.permutation, k / groups)) out.permutation = nullptr;
     }
     const bool second = quantization_ && quantization_->text("checkpoint_format", "") == "gptq_v2";
-    out.zero_bias = second ? 0 : 1;
     out.shape = {n, k};
     out.scheme = {TERN_PACK_GPTQ_INT4,
                   static_cast<std::int32_t>(bits),
                   1,
                   static_cast<std::int32_t>(k / groups),
                   *out.scale->storage.dtype,
-                  0};
+                  (out.permutation == nullptr ? TERN_SCHEME_IN_ORDER : 0) | (second ? 0 : TERN_SCHEME_ZERO_LESS_ONE)};
     found_.push_back(std::move(out));
+  }
+
+  // Whether each `group` of inputs is the next one.
+  static bool in_order(const SourceTensor& groups, std::int64_t group) {
+    for (std::int64_t i = 0; i < groups.shape[0]; ++i) {
+      if (io::load_as<std::int32_t>(groups.bytes.data() + i * 4) != i / group) return false;
+    }
+    return true;
   }
 
   // weight u8, two codes a byte; absmax of each block; quant_map of 16 levels; the state is JSON in a tensor of bytes.

@@ -24,13 +24,12 @@ struct LogicalTensor {
   const SourceTensor* data = nullptr;
   const SourceTensor* scale = nullptr;
   const SourceTensor* zero = nullptr;         // nf4, double quantised: the scales of the scales
-  const SourceTensor* permutation = nullptr;  // GPTQ's g_idx: the group of each input row
+  const SourceTensor* permutation = nullptr;  // GPTQ's g_idx: the group of each input, where they are in another order
   // nf4 only: the 16 levels, and the levels and shift of quantised scales.
   const SourceTensor* codebook = nullptr;
   const SourceTensor* scale_codebook = nullptr;
   float scale_offset = 0;
   int scale_block = 0;
-  int zero_bias = 0;  // GPTQ version 1 stores zero points less one
 
   [[nodiscard]] std::uint64_t stored_bytes() const;
   [[nodiscard]] std::string storage_name() const;  // "BF16", "Q4_1", "awq_int4"

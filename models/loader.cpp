@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "graph/row_parts.h"
 #include "models/parameter_reader.h"
+#include "models/stored_planes.h"
 #include "nn/rope.h"
 #include "ops/emit.h"
 #include "ops/ref/packing.h"
@@ -48,8 +49,8 @@ std::int64_t num_rows(std::span<const std::int64_t> shape) {
   return rows;
 }
 
-// How the tensor is described to a device where it can stay as it is stored; absent where its planes have no meaning
-// fixed by ops/ref/packing.h, or not the one that they have here.
+// How the tensor is described to a device where it can stay as it is stored; absent where it can't, or where it is
+// several planes (stored_planes.h).
 TensorDesc stored_desc(const LogicalTensor& tensor) {
   const checkpoint::Storage& storage = tensor.data->storage;
   if (tensor.scheme.packing == TERN_PACK_NONE) {
@@ -58,17 +59,10 @@ TensorDesc stored_desc(const LogicalTensor& tensor) {
         tensor.scale == nullptr && dtype && (*dtype == TERN_F32 || *dtype == TERN_BF16 || *dtype == TERN_F16);
     return plain ? make_desc(*dtype, tensor.shape) : absent_desc();
   }
-  if (tensor.shape.size() < 2 || tensor.zero != nullptr || !ops::ref::packing_is_known(tensor.scheme))
+  if (tensor.scale != nullptr || tensor.shape.size() < 2 || !ops::ref::packing_is_known(tensor.scheme))
     return absent_desc();
-  if (tensor.scale == nullptr) {
-    return make_quantised_desc(TERN_F32, gguf_scheme(static_cast<tern_packing>(tensor.scheme.packing)),
-                               num_rows(tensor.shape), tensor.shape.back());
-  }
-  if (tensor.shape.size() != 2) return absent_desc();
-  if (tensor.scheme.packing == TERN_PACK_F8_BLOCK && storage.dtype != TERN_F8_E4M3) return absent_desc();
-  const TensorDesc desc = make_quantised_desc(TERN_F32, tensor.scheme, tensor.shape[0], tensor.shape[1]);
-  const bool fits = total_bytes(desc) == tensor.stored_bytes();  // one scale for all rows has no place in ROW_INT8
-  return fits ? desc : absent_desc();
+  return make_quantised_desc(TERN_F32, gguf_scheme(static_cast<tern_packing>(tensor.scheme.packing)),
+                             num_rows(tensor.shape), tensor.shape.back());
 }
 
 std::string megabytes(std::uint64_t bytes) { return cat(fixed(static_cast<double>(bytes) / 1e6, 1), " MB"); }
@@ -171,11 +165,13 @@ class Loader {
           make_quantised_desc(TERN_F32, gguf_scheme(TERN_PACK_GGUF_MXFP4), num_rows(spec.shape), spec.shape.back());
       return stored;
     }
-    if (stored.is_plain) {
+    if (stored.first().scale != nullptr) {
+      if (stored.columns.groups == 0) stored.desc = joined_desc(stored.tensors, stored.runs);
+    } else if (stored.is_plain) {
       stored.desc = make_desc(desc.dtype, spec.shape);
     } else if (stored.is_whole_tensor()) {
       stored.desc = desc;
-    } else if (is_present(desc) && stored.first().scale == nullptr && spec.shape.size() >= 2) {
+    } else if (is_present(desc) && spec.shape.size() >= 2) {
       stored.desc = make_quantised_desc(TERN_F32, desc.scheme, num_rows(spec.shape), spec.shape.back());
     }
     return stored;
@@ -185,7 +181,8 @@ class Loader {
     const bool is_master = options_.is_master && options_.is_master(stored.spec->name);
     const tern_dtype dtype = is_master || stored.spec->is_buffer ? TERN_F32 : options_.dtype;
     const bool may_stay = is_present(stored.desc) && !is_master;
-    if (may_stay && (stored.is_plain ? stored.desc.dtype == dtype : multiplies(stored))) return place(stored);
+    const bool fits = stored.is_plain ? stored.desc.dtype == dtype : multiplies(stored.desc, *stored.spec);
+    if (may_stay && fits) return place(stored);
     const std::uint64_t bytes = load_rounded(stored, dtype);
     if (is_master) return;
     if (!stored.is_plain) {
@@ -208,15 +205,23 @@ class Loader {
     return cat(store_.device()->name(), " has no product for them");
   }
 
+  // Whether rows of the weight are rows of each of its planes.
+  static bool can_be_cut(const tern_scheme& scheme) {
+    const bool across = scheme.packing == TERN_PACK_AWQ_INT4 || scheme.packing == TERN_PACK_GPTQ_INT4;
+    return !across && scheme.packing != TERN_PACK_NF4;
+  }
+
   // Whether the device multiplies by weights of this scheme and shape, asked once for each.
-  bool multiplies(const Stored& stored) {
-    const TensorDesc& weight = stored.desc;
-    const std::int64_t experts = stored.spec->shape.size() == 3 ? stored.spec->shape[0] : 0;
-    const auto [known, is_new] =
-        multiplies_.try_emplace(cat(to_string(weight), " ", weight.scheme.group_rows, " ", weight.scheme.group_cols,
-                                    " ", dtype_name(weight.scheme.scale_dtype), " ", experts),
-                                false);
+  bool multiplies(const TensorDesc& weight, const ParameterSpec& spec) {
+    if (!is_present(weight)) return false;
+    const std::int64_t experts = spec.shape.size() == 3 ? spec.shape[0] : 0;
+    const auto [known, is_new] = multiplies_.try_emplace(
+        cat(to_string(weight), " ", weight.scheme.bits, " ", weight.scheme.group_rows, " ", weight.scheme.group_cols,
+            " ", dtype_name(weight.scheme.scale_dtype), " ", weight.scheme.flags, " ", experts),
+        false);
     if (!is_new) return known->second;
+    if (!can_be_cut(weight.scheme) && graph::row_parts(weight, store_.device()->info(), spec.name).size() > 1)
+      return false;
     accel::OpDesc desc;
     if (experts > 0) {
       desc.op = TERN_OP_GROUPED_MATMUL;
@@ -264,12 +269,7 @@ class Loader {
     }
     if (stored.is_mxfp4) return add(stored, stored.desc, mxfp4_blocks(stored));
     if (const auto whole = pages(stored); !whole.empty()) return add(stored, stored.desc, whole);
-    if (stored.first().scale != nullptr) {
-      const auto& [data, scale] = std::pair{stored.first().data->bytes, stored.first().scale->bytes};
-      std::vector<std::byte> planes(data.begin(), data.end());
-      planes.insert(planes.end(), scale.begin(), scale.end());
-      return add(stored, stored.desc, planes);
-    }
+    if (stored.first().scale != nullptr) return add(stored, stored.desc, joined_planes(stored.tensors, stored.runs));
     std::int64_t rows = 0;
     for (const RowRun& run : stored.runs) rows += run.count;
     add(stored, stored.desc, gathered(stored, total_bytes(stored.desc) / static_cast<std::uint64_t>(rows)));

@@ -166,13 +166,22 @@ def int8_linear(name, n, k):
             f"{name}.weight_scale": RNG.uniform(1e-3, 3e-3, (n, 1)).astype(np.float32)}
 
 
-def nf4_linear(name, n, k):
-    state = {"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [n, k], "nested_blocksize": 4,
+def fp8_rows_linear(name, n, k):
+    return {f"{name}.weight": RNG.normal(0, 50, (n, k)).astype(ml_dtypes.float8_e4m3fn),
+            f"{name}.weight_scale": RNG.uniform(2e-3, 4e-3, (n, 1)).astype(ml_dtypes.bfloat16)}
+
+
+def gptq_in_order_linear(name, n, k):
+    return gptq_linear(name, n, k) | {f"{name}.g_idx": (np.arange(k) // 32).astype(np.int32)}
+
+
+def nf4_linear(name, n, k, nested_block=4):
+    state = {"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [n, k], "nested_blocksize": nested_block,
              "nested_offset": 0.2, "nested_dtype": "float32"}
     blocks = n * k // 64
     return {f"{name}.weight": RNG.integers(0, 256, (n * k // 2, 1)).astype(np.uint8),
             f"{name}.weight.absmax": RNG.integers(0, 256, blocks).astype(np.uint8),
-            f"{name}.weight.nested_absmax": RNG.uniform(0.05, 0.1, -(-blocks // 4)).astype(np.float32),
+            f"{name}.weight.nested_absmax": RNG.uniform(0.05, 0.1, -(-blocks // nested_block)).astype(np.float32),
             f"{name}.weight.nested_quant_map": np.sort(RNG.uniform(-1, 1, 256)).astype(np.float32),
             f"{name}.weight.quant_map": np.array(NF4, dtype=np.float32),
             f"{name}.weight.quant_state.bitsandbytes__nf4": np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)}
@@ -188,7 +197,12 @@ LINEARS = {"awq": (awq_linear, {"quant_method": "awq", "bits": 4, "group_size": 
            "fp8": (fp8_linear, {"quant_method": "fp8", "weight_block_size": [16, 16]}),
            "int8": (int8_linear, {"quant_method": "compressed-tensors", "format": "int-quantized"}),
            "nf4": (nf4_linear, {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}),
-           "mxfp4": (mxfp4_linear, {"quant_method": "mxfp4"})}
+           "mxfp4": (mxfp4_linear, {"quant_method": "mxfp4"}),
+           # As their tools write them: a scale for a row, inputs in order, 256 scales that share one.
+           "fp8_rows": (fp8_rows_linear, {"quant_method": "compressed-tensors", "format": "float-quantized"}),
+           "gptq_in_order": (gptq_in_order_linear, {"quant_method": "gptq", "bits": 4, "group_size": 32, "checkpoint_format": "gptq"}),
+           "nf4_256": (lambda name, n, k: nf4_linear(name, n, k, 256),
+                       {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"})}
 
 
 def tiny_model(directory, method):

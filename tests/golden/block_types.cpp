@@ -10,8 +10,6 @@
 #include "base/strings.h"
 #include "checkpoint/dequantize.h"
 #include "checkpoint/gguf_writer.h"
-#include "engine/cache_engine.h"
-#include "engine/model_runner.h"
 #include "golden.h"
 #include "ops/ref/packing_blocks.h"
 #include "tests/support/temp_dir.h"
@@ -124,33 +122,6 @@ std::pair<fs::path, fs::path> write_twins(GgmlType type, const test::TempDir& sc
   return {stored, expanded};
 }
 
-// Logits of each token, one at a time as in decoding.
-std::vector<float> decoded(models::LoadedModel& model, const std::vector<std::int32_t>& tokens, bool x15) {
-  engine::RunnerOptions options;
-  options.max_num_batched_tokens = 32;
-  options.numerics.x15 = x15;
-  options.return_logits = true;
-  session::Runtime runtime;
-  engine::CacheOptions cache_options;
-  cache_options.dtype = TERN_F32;
-  cache_options.max_model_len = 128;
-  engine::CacheEngine cache(model.store, model.architecture->cache_specs(model.config), cache_options);
-  engine::ModelRunner runner(model, cache, options, runtime);
-  engine::Sequence sequence;
-  sequence.tokens = tokens;
-  sequence.prompt_length = static_cast<std::int64_t>(tokens.size());
-  sequence.seat = 1;
-  for (std::int64_t block = 1; block <= cache.num_blocks(); ++block) {
-    sequence.blocks.push_back(static_cast<std::int32_t>(block));
-  }
-  std::vector<float> out;
-  for (std::int64_t at = 0; at < sequence.prompt_length; ++at) {
-    (void)runner.run({{&sequence, at, 1, true}});
-    out.insert(out.end(), runner.logits().begin(), runner.logits().end());
-  }
-  return out;
-}
-
 class BlockType : public testing::TestWithParam<GgmlType> {};
 
 TEST_P(BlockType, IsComputedAsStored) {
@@ -172,10 +143,10 @@ TEST_P(BlockType, IsComputedAsStored) {
   EXPECT_GT(max_difference(want, std::vector<float>(want.size(), 0.0F)), 0.5);
   EXPECT_LE(max_difference(prefill_logits(model, tokens, rows, TERN_F32), want), kLogits);
   // Token by token the sums are others than all at once, and softmaxes here are sharp: the twin's differ as much.
-  const auto by_token = decoded(model, tokens, false);
-  EXPECT_LE(max_difference(by_token, decoded(twin, tokens, false)), kLogits);
+  const auto by_token = decode_logits(model, tokens, false);
+  EXPECT_LE(max_difference(by_token, decode_logits(twin, tokens, false)), kLogits);
   EXPECT_LE(relative_error(by_token, want), kLogits);
-  const auto in_x15 = decoded(model, tokens, true);
+  const auto in_x15 = decode_logits(model, tokens, true);
   EXPECT_LE(relative_error(in_x15, want), kX15Logits);
   RecordProperty("x15_error", std::to_string(relative_error(in_x15, want)));
   EXPECT_NE(in_x15, by_token) << "nothing was computed in x15";

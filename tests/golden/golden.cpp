@@ -177,6 +177,32 @@ std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<st
   return out;
 }
 
+std::vector<float> decode_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens, bool x15) {
+  engine::RunnerOptions options;
+  options.max_num_batched_tokens = 32;
+  options.numerics.x15 = x15;
+  options.return_logits = true;
+  session::Runtime runtime;
+  engine::CacheOptions cache_options;
+  cache_options.dtype = TERN_F32;
+  cache_options.max_model_len = 128;
+  engine::CacheEngine cache(model.store, model.architecture->cache_specs(model.config), cache_options);
+  engine::ModelRunner runner(model, cache, options, runtime);
+  engine::Sequence sequence;
+  sequence.tokens = tokens;
+  sequence.prompt_length = static_cast<std::int64_t>(tokens.size());
+  sequence.seat = 1;
+  for (std::int64_t block = 1; block <= cache.num_blocks(); ++block) {
+    sequence.blocks.push_back(static_cast<std::int32_t>(block));
+  }
+  std::vector<float> out;
+  for (std::int64_t at = 0; at < sequence.prompt_length; ++at) {
+    (void)runner.run({{&sequence, at, 1, true}});
+    out.insert(out.end(), runner.logits().begin(), runner.logits().end());
+  }
+  return out;
+}
+
 Gradients step_gradients(models::LoadedModel& model, const data::EncodedDataset& dataset, const StepOptions& options) {
   auto planner = data::BatchPlanner::create(dataset, options.batches).value();
   const data::StepPlan plan = planner.plan(0, 0);

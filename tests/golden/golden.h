@@ -58,6 +58,10 @@ using Adapters = std::map<std::string, nn::LoraLayer>;
                                               const std::vector<std::int64_t>& chunks, tern_dtype compute,
                                               const Adapters& adapters = {}, tern_dtype cache = TERN_F32);
 
+// Logits of each token, one at a time as in decoding; in x15 where the device has loops for the weights.
+[[nodiscard]] std::vector<float> decode_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
+                                               bool x15);
+
 // Loss and gradients of one optimizer step.
 struct Gradients {
   double loss = 0;

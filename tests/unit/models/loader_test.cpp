@@ -117,7 +117,7 @@ TEST_F(HeldIn, Fp32WhereTheyAreMasters) {
 }
 
 TEST_F(HeldIn, WhatIsExpandedIsExpandedToIt) {
-  const fs::path path = fs::path(TERN_TEST_DATA) / "checkpoint/quantized/models/awq";
+  const fs::path path = fs::path(TERN_TEST_DATA) / "checkpoint/quantized/models/nf4";
   for (const tern_dtype to : kDtypes) {
     const LoadedModel model = load(path, {.dtype = to}).value();
     expect_rounded(model, to);
