@@ -37,6 +37,22 @@ accel::DeviceOptions device_options(const Arguments& arguments) {
   return options;
 }
 
+// --quant_method and what goes with it; bnb is bitsandbytes, of 4 bits unless told otherwise.
+std::optional<models::QuantiseOptions> quantisation(const Arguments& arguments) {
+  if (!arguments.has("quant_method")) return std::nullopt;
+  const std::string& method = arguments.string("quant_method");
+  const bool is_bnb = method == "bnb";
+  const std::string bits = arguments.maybe_string("quant_bits").value_or(is_bnb ? "4" : "8");
+  if (!is_bnb && bits != "8")
+    throw Failure(usage_error(cat("--quant_method ", method, " has 8 bits, not ", bits), "drop --quant_bits"));
+  models::QuantiseOptions options;
+  options.method = method == "fp8" ? models::QuantiseMethod::fp8
+                   : bits == "8"   ? models::QuantiseMethod::int8
+                                   : models::QuantiseMethod::nf4;
+  options.double_quant = arguments.boolean("bnb_4bit_use_double_quant");
+  return options;
+}
+
 }  // namespace
 
 session::RuntimeOptions runtime_options(const Arguments& arguments) {
@@ -86,6 +102,7 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   if (arguments.has("model_type")) options.model_type = arguments.string("model_type");
   if (arguments.has("template")) options.chat_template = arguments.string("template");
   options.dtype = torch_dtype(arguments);
+  options.quantise = quantisation(arguments);
   if (arguments.has("activation_dtype")) options.activations = dtype_from_name(arguments.string("activation_dtype"));
   return options;
 }

@@ -6,6 +6,7 @@
 
 #include "accel/kernel.h"
 #include "base/dtype.h"
+#include "base/half.h"
 #include "base/strings.h"
 #include "graph/row_parts.h"
 #include "models/parameter_reader.h"
@@ -140,6 +141,16 @@ class Loader {
                           dtype_name(options_.dtype), ", ", megabytes(some.bytes), " in place of ",
                           megabytes(some.stored_bytes), ": ", reason));
     }
+    if (quantised_bytes_ > 0) {
+      lines.push_back(cat("weights of linear layers were quantised to ", method_name(), ": ",
+                          megabytes(quantised_bytes_), " in place of ", megabytes(plain_bytes_), " in ",
+                          dtype_name(options_.dtype)));
+    }
+    if (unquantised_bytes_ > 0) {
+      lines.push_back(cat("weights of linear layers stay in ", dtype_name(options_.dtype), ", ",
+                          megabytes(unquantised_bytes_), ": ", store_.device()->name(),
+                          " has no product for their shapes in ", method_name()));
+    }
     if (copied_bytes_ >= kWorthALine) {
       std::vector<std::string> types;
       for (const tern_dtype dtype : copied_) types.emplace_back(dtype_info(dtype).torch);
@@ -148,6 +159,17 @@ class Loader {
                           " reads them from the file's own pages"));
     }
     return lines;
+  }
+
+  [[nodiscard]] std::string_view method_name() const {
+    switch (options_.quantise->method) {
+      case QuantiseMethod::int8:
+        return "int8";
+      case QuantiseMethod::fp8:
+        return "fp8";
+      default:
+        return options_.quantise->double_quant ? "nf4 with scales of 8 bits" : "nf4";
+    }
   }
 
   [[nodiscard]] Stored find(const ParameterSpec& spec) const {
@@ -180,6 +202,7 @@ class Loader {
   void load(const Stored& stored) {
     const bool is_master = options_.is_master && options_.is_master(stored.spec->name);
     const tern_dtype dtype = is_master || stored.spec->is_buffer ? TERN_F32 : options_.dtype;
+    if (options_.quantise && stored.spec->is_linear && load_quantised(stored, dtype, is_master)) return;
     const bool may_stay = is_present(stored.desc) && !is_master;
     const bool fits = stored.is_plain ? stored.desc.dtype == dtype : multiplies(stored.desc, *stored.spec);
     if (may_stay && fits) return place(stored);
@@ -294,6 +317,36 @@ class Loader {
     return total_bytes(desc);
   }
 
+  // Whether the weight was quantised: the device may have no product with it so.
+  bool load_quantised(const Stored& stored, tern_dtype dtype, bool is_master) {
+    if (is_master) {
+      throw Failure(usage_error(cat("--quant_method quantises ", stored.spec->name, ", which is trained"),
+                                "train an adapter with --tuner_type lora, or drop the flag"));
+    }
+    for (const LogicalTensor* tensor : stored.tensors) {
+      if (tensor->scheme.packing == TERN_PACK_NONE && tensor->scale == nullptr) continue;
+      throw Failure(usage_error(
+          cat("--quant_method quantises weights, and ", tensor->name, " is ", tensor->storage_name(), " already"),
+          "drop the flag"));
+    }
+    const std::int64_t columns = stored.spec->shape.back(), rows = num_rows(stored.spec->shape);
+    const TensorDesc desc = quantised_desc(*options_.quantise, rows, columns);
+    const std::uint64_t bytes = total_bytes(make_desc(dtype, stored.spec->shape));
+    if (!multiplies(desc, *stored.spec)) {
+      unquantised_bytes_ += bytes;
+      return false;
+    }
+    std::vector<float> values = reader_.read(*stored.spec);
+    if (dtype != TERN_F32) {
+      for (float& value : values)
+        value = dtype == TERN_BF16 ? bf16_to_float(float_to_bf16(value)) : fp16_to_float(float_to_fp16(value));
+    }
+    add(stored, desc, quantised_planes(*options_.quantise, rows, columns, values));
+    quantised_bytes_ += total_bytes(desc);
+    plain_bytes_ += bytes;
+    return true;
+  }
+
   std::shared_ptr<checkpoint::CheckpointSource> source_;
   graph::TensorStore& store_;
   ParameterReader& reader_;
@@ -305,6 +358,9 @@ class Loader {
     std::uint64_t bytes = 0;
   };
   std::map<std::string, Expanded> expanded_;  // by the reason
+  std::uint64_t quantised_bytes_ = 0;         // of weights that were quantised here
+  std::uint64_t plain_bytes_ = 0;             // that these would have taken
+  std::uint64_t unquantised_bytes_ = 0;       // of those that the device has no product for
   std::set<tern_dtype> copied_;               // as stored: what could be mapped, but for its dtype
   std::uint64_t copied_bytes_ = 0;
 };

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "accel/device.h"
 #include "checkpoint/checkpoint_source.h"
 #include "graph/tensor_store.h"
+#include "models/quantise.h"
 #include "models/registry.h"
 
 namespace tern::models {
@@ -24,6 +26,9 @@ struct LoadOptions {
   tern_dtype dtype = TERN_F32;
   // Of a weight that is trained: it becomes an fp32 master, whatever the dtype. Unset: none is.
   std::function<bool(const std::string& name)> is_master;
+  // What unquantised weights of linear layers become, once rounded to dtype; the head, embeddings, norms and routers do
+  // not. A weight that is quantised already, or trained, is an error (usage).
+  std::optional<QuantiseOptions> quantise;
   std::int64_t max_positions = 0;  // rows of the rope tables; 0: as the config says
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes
 };

@@ -43,6 +43,7 @@ Status open_model(Session& session, const SessionOptions& options) {
         std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(session.path).value());
     if (!session.runtime) session.runtime = open_runtime(options.runtime).value();
     const tern_device_info& device = session.runtime->device->info();
+    session.quantise = options.quantise;
     session.model.dtype = model_dtype(session.model.config, *session.source, options.dtype);
     if (!options.dtype) session.model.dtype = storable_dtype(device, session.model.dtype);
     session.numerics.compute = compute_dtype(device, session.model.dtype);
@@ -63,6 +64,7 @@ Status load_weights(Session& session, const models::LoadOptions& options) {
   return catching([&] {
     models::LoadOptions in_dtype = options;
     in_dtype.dtype = session.model.dtype;
+    in_dtype.quantise = session.quantise;
     session.model = models::load_model(session.model.config, session.source, session.runtime->device, in_dtype).value();
     for (const std::string& note : session.model.notes) log_info(note);
     log_info(cat("model: ", session.path.string(), ", ", session.model.config.architecture, ", ",

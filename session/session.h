@@ -18,10 +18,11 @@ struct SessionOptions {
   RuntimeOptions runtime;
   std::string model;  // a directory, a .gguf file, a bundled short name or a hub id
   HubOptions hub;
-  std::string model_type;                 // "": as the model says; another than it says is an error (usage)
-  std::string chat_template;              // file of a template in the place of the model's own; "": its own
-  std::optional<tern_dtype> dtype;        // of the model (model_dtype.h); none: as the model says
-  std::optional<tern_dtype> activations;  // what intermediates are kept in; none: as the device says
+  std::string model_type;                           // "": as the model says; another than it says is an error (usage)
+  std::string chat_template;                        // file of a template in the place of the model's own; "": its own
+  std::optional<tern_dtype> dtype;                  // of the model (model_dtype.h); none: as the model says
+  std::optional<models::QuantiseOptions> quantise;  // what weights become while they are loaded
+  std::optional<tern_dtype> activations;            // what intermediates are kept in; none: as the device says
 };
 
 struct Session {
@@ -35,7 +36,8 @@ struct Session {
   std::shared_ptr<checkpoint::CheckpointSource> source;
   std::optional<chat::ModelText> text;
   models::LoadedModel model;  // its config and, from open_model on, its dtype come before its weights
-  nn::Numerics numerics;      // after open_model; what is needed of ops is for the run to say
+  std::optional<models::QuantiseOptions> quantise;  // as the options have it, after open_model
+  nn::Numerics numerics;                            // after open_model; what is needed of ops is for the run to say
 };
 
 // Opens model, text and device, in this order: bad data is refused before a device is touched. Weights are not read.
@@ -47,8 +49,8 @@ struct Session {
 [[nodiscard]] Result<std::unique_ptr<Session>> open_text(const SessionOptions& options);
 [[nodiscard]] Status open_model(Session& session, const SessionOptions& options);
 
-// Reads the weights onto the device in the session's dtype, whatever the options say of it, and tells what was loaded.
-// Errors (data): a tensor; (device): no memory.
+// Reads the weights onto the device in the session's dtype and quantisation, whatever the options say of these, and
+// tells what was loaded. Errors (data): a tensor; (device): no memory.
 [[nodiscard]] Status load_weights(Session& session, const models::LoadOptions& options);
 
 // Tells where each op of the program runs: in full where one runs on the host, else as a debug line. With `file`, the

@@ -17,7 +17,7 @@ Names joined(std::initializer_list<Names> parts) {
 
 const Names kTrainGroups = {"model", "base",     "data",  "template", "quantization", "loop",  "optimizer",
                             "save",  "parallel", "tuner", "runtime",  "compat",       "output"};
-const Names kQuantPending = {"quant_method", "quant_bits", "bnb_4bit_quant_type", "bnb_4bit_use_double_quant"};
+const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
                                 "fsdp",

@@ -140,6 +140,11 @@ std::vector<Condition> other_conditions() {
          return on(a, "enable_npu_model_patch") || !given(a, "kernels") || is(a, "kernels", "reference");
        },
        "no --kernels native", "", kDropOne, "false and --kernels native contradict each other"},
+      {"quantises", "quant_method", [](const Arguments& a) { return a.has("quant_method"); }, "--quant_method",
+       "no weight is quantised", "give --quant_method, or remove it"},
+      {"in_four_bits", "quant_method",
+       [](const Arguments& a) { return is(a, "quant_method", "bnb") && !is(a, "quant_bits", "8"); },
+       "--quant_method bnb of 4 bits", "no weight is quantised to 4 bits", "give --quant_method bnb, or remove it"},
       {"one_text", "dataset", [](const Arguments& a) { return !a.has("dataset"); }, "no --dataset", "", kDropOne,
        "and --dataset cannot be used together"},
       {"ops_alone", "model", [](const Arguments& a) { return !a.has("model"); }, "no --model",
