@@ -254,6 +254,13 @@ TEST_F(ModelScope, OfGgufFilesOneIsFetched) {
   fs::remove(path("store/models/quants/tiny-f16.gguf"));
   const auto only = tern({"infer", "--model", "org/quants", "--temperature", "0", "--max_new_tokens", "2"});
   EXPECT_EQ(only.status, 0) << only.err;
+  // A split one is all of its parts. (These hold no model: that they are read at all shows that they came.)
+  for (const char* part : {"1", "2"})
+    put(std::string("models/quants/big-Q4_K_M-0000") + part + "-of-00002.gguf", "part");
+  const auto split = tern({"inspect", "org/quants:Q4_K_M"});
+  EXPECT_EQ(split.status, 3);
+  EXPECT_NE(split.last_error_line().find("big-Q4_K_M-00001-of-00002.gguf"), std::string::npos) << split.err;
+  for (const char* part : {"1", "2"}) EXPECT_EQ(fetches(std::string("big-Q4_K_M-0000") + part + "-of-00002.gguf"), 1U);
 }
 
 }  // namespace
