@@ -1,12 +1,11 @@
 #include "engine/llm.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "base/strings.h"
 #include "engine/answer_stream.h"
 #include "engine/prompt_encoder.h"
+#include "engine/text_scorer.h"
 #include "session/end_tokens.h"
 
 namespace tern::engine {
@@ -24,16 +23,6 @@ std::string free_adapter_name(const models::LoadedModel& model) {
 }
 
 }  // namespace
-
-std::optional<double> TextScore::loss() const {
-  if (logprobs.empty()) return std::nullopt;
-  return -std::accumulate(logprobs.begin(), logprobs.end(), 0.0) / static_cast<double>(logprobs.size());
-}
-
-std::optional<double> TextScore::perplexity() const {
-  const auto mean = loss();
-  return mean ? std::optional(std::exp(*mean)) : std::nullopt;
-}
 
 LLM::LLM(session::Session& session, LLMOptions options) : session_(session), options_(std::move(options)) {}
 LLM::~LLM() = default;
@@ -132,37 +121,20 @@ std::vector<Result<TokenIds>> LLM::encode(std::span<const Dialogue> dialogues) c
   return out;
 }
 
-std::size_t LLM::score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks) {
-  std::int64_t longest = 2;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    const auto length = static_cast<std::int64_t>(texts[i].size());
-    if (length > options_.engine.max_model_len) {
-      throw Failure(data_error(cat("text ", i), cat("at most ", options_.engine.max_model_len, " tokens"),
-                               cat(length, " tokens"), "split the text"));
-    }
-    longest = std::max(longest, length);
-  }
-  if (longest > scorer_tokens_) {
+TextScorer& LLM::scorer() {
+  if (!scorer_) {
     ScorerOptions options;
-    options.max_tokens = longest;
+    options.max_tokens = options_.engine.max_model_len;
     options.numerics = options_.engine.numerics;
     options.adapters = options_.engine.adapters;
-    scorer_ = std::make_unique<Scorer>(session_.model, options, *session_.runtime);
-    scorer_tokens_ = longest;
+    scorer_ = std::make_unique<TextScorer>(session_, options);
   }
-  std::size_t scored = 0;
-  for (const TokenIds& ids : texts) {
-    if (callbacks.stopped && callbacks.stopped()) break;
-    TextScore score{ids, {}, {}};
-    if (auto logprobs = catching([&] { return scorer_->score(ids); })) {
-      score.logprobs = std::move(*logprobs);
-    } else {
-      score.error = logprobs.error();
-    }
-    callbacks.on_score(scored++, score);
-  }
-  session_.runtime->choices.save();
-  return scored;
+  return *scorer_;
+}
+
+std::size_t LLM::score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks, const ScoreOptions& options) {
+  TextScorer* const reference = options.reference != nullptr ? &options.reference->scorer() : nullptr;
+  return scorer().score(texts, callbacks, options, reference);
 }
 
 std::vector<TextScore> LLM::score(std::span<const TokenIds> texts) {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "chat/message.h"
+#include "engine/divergence.h"
 #include "engine/llm_engine.h"
-#include "engine/scorer.h"
 #include "models/adapter.h"
 #include "session/generation_config.h"
 #include "session/session.h"
@@ -75,20 +75,34 @@ struct AnswerCallbacks {
 
 // The log-probability of each token of a text.
 struct TextScore {
-  TokenIds ids;                  // [tokens]
-  std::vector<double> logprobs;  // [tokens - 1] of each token but the first, given those before it
-  std::optional<Error> error;    // why there are none: a number that is not finite
+  TokenIds ids;                             // [tokens]
+  std::vector<double> logprobs;             // [tokens - 1] of each token but the first, given those before it
+  std::optional<Error> error;               // why there are none: a number that is not finite
+  std::vector<TokenComparison> comparison;  // [tokens - 1] with the reference's distributions, where there is one
   // Of the tokens but the first; none where there is only one.
-  [[nodiscard]] std::optional<double> loss() const;        // mean negative log-probability
-  [[nodiscard]] std::optional<double> perplexity() const;  // exp of it
+  [[nodiscard]] std::optional<double> loss() const;           // mean negative log-probability
+  [[nodiscard]] std::optional<double> perplexity() const;     // exp of it
+  [[nodiscard]] std::optional<double> kl_divergence() const;  // mean of the comparison
+  [[nodiscard]] std::optional<double> same_top() const;       // share of tokens where both find the same one likeliest
+};
+
+class LLM;
+
+struct ScoreOptions {
+  // Of the windows of max_model_len() tokens in which a longer text is scored (score_windows.h); 0: there is to be
+  // none.
+  std::int64_t stride = 0;
+  LLM* reference = nullptr;  // another model of the same vocabulary, which each text is scored with too
+  int threads = 0;           // of the host, that compare distributions; 0: one a core
 };
 
 struct ScoreCallbacks {
   std::function<void(std::size_t index, const TextScore& score)> on_score;  // in the texts' order
-  std::function<bool()> stopped;                                            // asked before each text
+  std::function<bool()> stopped;                                            // asked before each window
 };
 
 class PromptEncoder;
+class TextScorer;
 
 class LLM {
  public:
@@ -124,8 +138,10 @@ class LLM {
   // any is scored.
   [[nodiscard]] std::vector<TextScore> score(std::span<const std::string> texts);
   [[nodiscard]] std::vector<TextScore> score(std::span<const TokenIds> texts);
-  // The same told one by one; gives how many were scored.
-  std::size_t score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks);
+  // The same told one by one, longer texts in windows where options name a stride; gives how many were scored. Throws
+  // also Failure: a stride that leaves tokens out, a reference with a shorter context (usage) or another vocabulary
+  // (data).
+  std::size_t score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks, const ScoreOptions& options = {});
 
   [[nodiscard]] std::int64_t max_model_len() const;
   [[nodiscard]] const session::Session& session() const { return session_; }
@@ -134,6 +150,7 @@ class LLM {
 
  private:
   LLM(session::Session& session, LLMOptions options);
+  [[nodiscard]] TextScorer& scorer();
 
   session::Session& session_;
   LLMOptions options_;
@@ -141,8 +158,7 @@ class LLM {
   std::unique_ptr<const PromptEncoder> encoder_;
   models::LoadedAdapter adapter_;  // outlives what computes with it
   std::unique_ptr<LLMEngine> engine_;
-  std::unique_ptr<Scorer> scorer_;
-  std::int64_t scorer_tokens_ = 0;
+  std::unique_ptr<TextScorer> scorer_;
 };
 
 }  // namespace tern::engine

@@ -2,13 +2,10 @@
 
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "base/strings.h"
 #include "engine/non_finite_logit.h"
 #include "nn/head.h"
-#include "nn/token_inputs.h"
-#include "ops/gather_rows.h"
 
 namespace tern::engine {
 namespace {
@@ -17,20 +14,10 @@ using ops::Value;
 
 graph::Graph build_graph(const models::LoadedModel& model, const ScorerOptions& options) {
   graph::Graph graph;
-  nn::BuildOptions build;
-  static_cast<nn::Numerics&>(build) = options.numerics;
-  build.adapters = options.adapters;
-  nn::Context context(graph, *model.store, build);
-  nn::TokenCapacity capacity;
-  capacity.tokens = options.max_tokens;
-  capacity.sequences = 1;
-  capacity.rows = options.max_tokens;
-  capacity.max_seqlen = options.max_tokens;
-  const nn::TokenInputs inputs = nn::declare_tokens(graph, capacity);
-  const Value hidden = model.architecture->hidden_states(context, model.config, inputs);
-  const Value rows = ops::gather_rows(graph, hidden, inputs.rows, build.needs);
-  const Value targets = nn::declare_row_input(graph, "targets", TERN_I32, capacity.rows);
-  const Value weights = nn::declare_row_input(graph, "weights", TERN_F32, capacity.rows);
+  nn::Context context(graph, *model.store, scoring_build(options));
+  const Value rows = scored_rows(context, model, options.max_tokens);
+  const Value targets = nn::declare_row_input(graph, "targets", TERN_I32, options.max_tokens);
+  const Value weights = nn::declare_row_input(graph, "weights", TERN_F32, options.max_tokens);
   ops::LinearCrossEntropyOptions wanted;
   wanted.row_statistics = true;
   const nn::Head head = model.architecture->head(model.config);
@@ -52,15 +39,11 @@ float float_at(std::span<const std::byte> bytes, std::size_t index) {
 Scorer::Scorer(models::LoadedModel& model, const ScorerOptions& options, session::Runtime& runtime)
     : program_(runtime.build(build_graph(model, options), model.store)) {}
 
-std::vector<double> Scorer::score(std::span<const std::int32_t> ids) {
-  if (ids.size() < 2) return {};
-  nn::TokenColumns columns;
-  columns.ids.assign(ids.begin(), ids.end());
-  columns.positions.resize(ids.size());
-  std::iota(columns.positions.begin(), columns.positions.end(), 0);
-  columns.cu_seqlens.push_back(static_cast<std::int32_t>(ids.size()));
-  columns.rows.assign(columns.positions.begin(), columns.positions.end() - 1);
-  const std::vector<std::int32_t> targets(ids.begin() + 1, ids.end());
+std::vector<double> Scorer::score(std::span<const std::int32_t> ids, const ScoreWindow& window) {
+  if (window.first >= window.end) return {};
+  const nn::TokenColumns columns = scored_columns(ids, window);
+  const auto scored = ids.subspan(window.first, window.end - window.first);
+  const std::vector<std::int32_t> targets(scored.begin(), scored.end());
   const std::vector<float> weights(columns.rows.size(), 1.0F);
   graph::RunInputs run;
   nn::give_tokens(run, columns);
@@ -73,7 +56,7 @@ std::vector<double> Scorer::score(std::span<const std::int32_t> ids) {
              static_cast<double>(float_at(program_->output("row_max"), i)) -
              std::log(static_cast<double>(float_at(program_->output("row_sum"), i)));
     if (std::isfinite(out[i])) continue;
-    throw Failure(non_finite_logit(cat("token ", i + 1), out[i]));
+    throw Failure(non_finite_logit(cat("token ", window.first + i), out[i]));
   }
   return out;
 }

@@ -1,31 +1,48 @@
-// tern score: the log-probability of every token of each text.
-#include <cerrno>
-#include <fstream>
-#include <iostream>
+// tern score: the log-probability of every token of each text, and how far a model is from another.
+#include <algorithm>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
 #include "cli/interrupt.h"
+#include "cli/score_output.h"
 #include "cli/session_flags.h"
 #include "cli/text_rows.h"
-#include "engine/llm.h"
-#include "io/json.h"
-#include "io/system_error.h"
 
 namespace tern::cli {
 namespace {
 
-using Json = io::Json;
+struct Texts {
+  std::vector<engine::TokenIds> ids;
+  std::vector<std::string> places;
+  std::int64_t longest = 2;
+};
 
-Json json_of(const engine::TextScore& score, const tokenizer::Tokenizer& tokenizer) {
-  Json tokens = Json::array();
-  for (std::size_t i = 0; i < score.ids.size(); ++i) {
-    tokens.push_back({{"id", score.ids[i]},
-                      {"text", tokenizer.decode(std::span(&score.ids[i], 1), false)},
-                      {"logprob", i == 0 ? Json(nullptr) : Json(score.logprobs[i - 1])}});
+Texts read_texts(const Arguments& arguments, const tokenizer::Tokenizer& tokenizer) {
+  Texts texts;
+  for_each_text(arguments, [&](const std::string& text, const std::string& place) {
+    texts.ids.push_back(tokenizer.encode(text, true));
+    texts.places.push_back(place);
+    texts.longest = std::max(texts.longest, static_cast<std::int64_t>(texts.ids.back().size()));
+    return true;
+  });
+  return texts;
+}
+
+// --max_length, else as many tokens as the models compute.
+std::int64_t window_length(const Arguments& arguments, std::int64_t context) {
+  const std::int64_t length = arguments.maybe_integer("max_length").value_or(context);
+  if (length <= context) return length;
+  throw Failure(usage_error(cat("--max_length is ", length, ", and the model computes at most ", context, " tokens"),
+                            "lower it"));
+}
+
+std::int64_t window_stride(const Arguments& arguments, std::int64_t length, const Texts& texts) {
+  const std::int64_t stride = arguments.maybe_integer("stride").value_or(std::max<std::int64_t>(length / 2, 1));
+  if (texts.longest > length) {
+    log_info(cat("texts of more than ", length, " tokens are scored in windows that begin every ", stride, " tokens"));
   }
-  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
-  return {{"tokens", std::move(tokens)}, {"loss", number(score.loss())}, {"perplexity", number(score.perplexity())}};
+  return arguments.has("stride") || texts.longest > length ? stride : 0;
 }
 
 }  // namespace
@@ -33,46 +50,41 @@ Json json_of(const engine::TextScore& score, const tokenizer::Tokenizer& tokeniz
 int run_score(const Arguments& arguments) {
   require_one_adapter(arguments);
   auto session = open_session(arguments, arguments.string("model"));
-  const tokenizer::Tokenizer& tokenizer = session->text->tokenizer;
+  std::unique_ptr<session::Session> other;
+  if (arguments.has("reference")) other = open_session(arguments, arguments.string("reference"));
   // Read before the weights are: bad data is told at once.
-  std::vector<engine::TokenIds> texts;
-  std::vector<std::string> places;
-  std::size_t longest = 2;
-  for_each_text(arguments, [&](const std::string& text, const std::string& place) {
-    texts.push_back(tokenizer.encode(text, true));
-    places.push_back(place);
-    longest = std::max(longest, texts.back().size());
-    return true;
-  });
+  const Texts texts = read_texts(arguments, session->text->tokenizer);
+  std::int64_t context = session->model.config.max_position_embeddings;
+  if (other) context = std::min(context, other->model.config.max_position_embeddings);
   engine::LLMOptions options;
-  options.max_model_len = static_cast<std::int64_t>(longest);
+  options.max_model_len = window_length(arguments, context);
   options.batch_invariant = arguments.boolean("batch_invariant");
-  if (const auto limit = session->model.config.max_position_embeddings; options.max_model_len > limit) {
-    throw Failure(
-        data_error("--dataset", cat("texts of at most ", limit, " tokens"), cat(longest, " tokens"), "split the text"));
-  }
-  for (const auto& adapter : arguments.list("adapters")) options.adapter = adapter;
+  engine::ScoreOptions scoring;
+  scoring.stride = window_stride(arguments, options.max_model_len, texts);
+  scoring.threads = runtime_options(arguments).num_threads;
   models::LoadOptions load;
-  load.max_positions = options.max_model_len;
-  load_weights(*session, arguments, load);
-  const auto llm = engine::LLM::open(*session, options).value();
-  std::ofstream file;
-  if (const auto path = arguments.maybe_string("result_path")) {
-    file.open(*path);
-    if (!file) throw Failure(io::write_error(*path, errno));
+  load.max_positions = std::min(options.max_model_len, texts.longest);
+  std::unique_ptr<engine::LLM> reference;
+  if (other) {
+    load_weights(*other, arguments, load);
+    reference = engine::LLM::open(*other, options).value();
+    scoring.reference = reference.get();
   }
-  std::ostream& out = file.is_open() ? file : std::cout;
+  load_weights(*session, arguments, load);
+  for (const auto& adapter : arguments.list("adapters")) options.adapter = adapter;
+  const auto llm = engine::LLM::open(*session, options).value();
+  ScoreOutput output(arguments.maybe_string("result_path"), session->text->tokenizer);
   install_interrupt_handler();
   engine::ScoreCallbacks callbacks;
   callbacks.stopped = interrupted;
   callbacks.on_score = [&](std::size_t index, const engine::TextScore& score) {
-    if (score.error) throw Failure(score.error->inside(places[index]));
-    out << json_of(score, tokenizer).dump() << '\n';
+    if (score.error) throw Failure(score.error->inside(texts.places[index]));
+    output.write(score);
   };
-  if (llm->score(texts, callbacks) < texts.size()) {
+  if (llm->score(texts.ids, callbacks, scoring) < texts.ids.size()) {
     throw Failure(interrupted_error("scoring was stopped before all rows had a score", "run it again"));
   }
-  if (!out.flush()) throw Failure(failed_error("the scores could not be written", "check the space left"));
+  output.finish(arguments.boolean("json"));
   return 0;
 }
 

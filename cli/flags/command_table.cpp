@@ -118,7 +118,7 @@ std::vector<CommandSpec> serving_commands() {
       {.name = "app", .summary = "chat in a browser", .groups = serve},
       {.name = "score",
        .summary = "give the log-probability of every token in each text",
-       .groups = {"model_file", "compute", "adapters", "hub", "text_rows", "invariance", "runtime", "output"},
+       .groups = {"model_file", "compute", "adapters", "hub", "text_rows", "score", "invariance", "runtime", "output"},
        .example = "tern score --model smollm2-135m --dataset text.jsonl",
        .run = run_score},
       {.name = "bench",

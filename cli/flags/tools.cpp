@@ -40,6 +40,24 @@ constexpr Flag kTextRows[] = {
     {.name = "dataset", .type = list, .help = "files or hub ids with rows {\"text\"}; add #N to take N rows"},
     {.name = "result_path", .help = "file to write the results to", .computed = "standard output"},
 };
+constexpr Flag kScore[] = {
+    {.name = "max_length",
+     .type = integer,
+     .help = "tokens that are computed at once; longer texts are scored in windows",
+     .computed = "the model's context",
+     .range = "[2,inf)"},
+    {.name = "stride",
+     .type = integer,
+     .help = "tokens from the begin of a window to that of the next; each token is scored once",
+     .computed = "half a window",
+     .range = "[1,inf)"},
+    {.name = "reference",
+     .help = "another model with the same vocabulary, to tell how far the model's distributions are from its"},
+    {.name = "json",
+     .type = boolean,
+     .fallback = "false",
+     .help = "print the means over all tokens as JSON at the end"},
+};
 constexpr Flag kInfer[] = {
     {.name = "max_batch_size",
      .type = integer,
@@ -224,6 +242,7 @@ std::vector<FlagGroup> tool_groups() {
           {"compute", "Weights", kCompute},
           {"invariance", "Bits", kInvariance},
           {"text_rows", "Rows", kTextRows},
+          {"score", "Scores", kScore},
           {"infer", "Inference", kInfer},
           {"deploy", "Server", kDeploy},
           {"merge", "Result", kMerge},

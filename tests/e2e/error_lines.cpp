@@ -1,5 +1,7 @@
 // The error line of each mistake, whole, and the exit status of its kind (docs/cli.md): what the command was given,
 // what was expected there, what was found, the mend.
+#include <regex>
+
 #include "failing.h"
 
 namespace tern::e2e {
@@ -35,6 +37,7 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
   const std::string m = model();
   const std::string adapter = scratch_.write("adapter/adapter_config.json", "{\"r\": 8}");
   const std::string folder = path("adapter").string();
+  const std::string text = scratch_.write("text.jsonl", "{\"text\": \"one and two\"}\n");
   expect_all(
       2,
       {
@@ -52,6 +55,11 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
           {{"score", "--model", m}, "tern score needs rows {\"text\"}; give --dataset FILE."},
           {{"score", "--model", m, "--dataset", rows_, "--adapters", folder, folder},
            "--adapters takes one adapter here, not 2; merge the others first with tern merge-lora."},
+          {{"score", "--model", m, "--dataset", text, "--max_length", "513"},
+           "--max_length is 513, and the model computes at most 512 tokens; lower it."},
+          {{"score", "--model", m, "--dataset", text, "--max_length", "32", "--stride", "32"},
+           "--stride is 32, and windows have 32 tokens: the first token of each would not be scored; give a stride "
+           "below 32."},
           {{"infer"}, "tern infer needs a model; name one, for example with --model smollm2-135m."},
           {{"infer", "--model", m, "--max_model_len", "100000"},
            "--max_model_len is 100000, and the model takes at most 512 tokens; lower it."},
@@ -98,15 +106,19 @@ TEST_F(ErrorLines, OfBadDataEndWithThree) {
   const std::string m = model();
   const std::string prompts = scratch_.write("bad.jsonl", "{\"query\": [1]}\n");
   const std::string empty = scratch_.write("empty.jsonl", "{\"query\": \"\"}\n");
-  const std::string text = scratch_.write("long.jsonl", "{\"text\": \"" + std::string(600, 'x') + "\"}\n");
+  const std::string text = scratch_.write("text.jsonl", "{\"text\": \"one and two\"}\n");
+  const std::string other = damaged("tokenizer.json", [](const std::string& json) {
+    return std::regex_replace(json, std::regex("<\\|im_start"), "<|im_begin");
+  });
   expect_all(
       3,
       {
           {{"score", "--model", m, "--dataset", rows_},
            rows_ + ":1: expected a row {\"text\"}, found a row of another format; write it as {\"text\": ...}; tern "
                    "inspect-data shows dialogues"},
-          {{"score", "--model", m, "--dataset", text},
-           "--dataset: expected texts of at most 512 tokens, found 600 tokens; split the text"},
+          {{"score", "--model", m, "--dataset", text, "--reference", other},
+           other + ": token 256: expected \"<|im_start|>\", as " + m +
+               " has it, found \"<|im_begin|>\"; compare models that share a tokenizer"},
           {{"tokenize", "--model", m, "--dataset", rows_},
            rows_ + ":1: expected a row {\"text\"}, found a row of another format; write it as {\"text\": ...}; tern "
                    "inspect-data shows dialogues"},
@@ -150,9 +162,8 @@ TEST_F(ErrorLines, OfACheckpointOfAnotherModelEndWithThree) {
   TinyModel wide;
   wide.intermediate = 96;
   write_tiny_model(path("wide"), wide);
-  for (const auto& [other, tensor, found] :
-       {std::tuple{"deep", "model.layers.2.input_layernorm.weight", "none"},
-        {"wide", "model.layers.0.mlp.gate_proj.weight", "one of another shape"}}) {
+  for (const auto& [other, tensor, found] : {std::tuple{"deep", "model.layers.2.input_layernorm.weight", "none"},
+                                             {"wide", "model.layers.0.mlp.gate_proj.weight", "one of another shape"}}) {
     expect_line(sft({"--tuner_type", "full", "--model", path(other).string(), "--resume_from_checkpoint", checkpoint}),
                 3,
                 checkpoint + ": tensor " + tensor + ": expected the weight of this model, found " + found +

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "io/json.h"
 #include "run.h"
 #include "tests/support/parsed_json.h"
 #include "tests/support/tiny_model.h"
@@ -281,6 +282,55 @@ TEST_F(Inference, TheLossIsTheMeanOfTheTokens) {
   ASSERT_TRUE(std::regex_search(row, found, std::regex("\"loss\":([-+.0-9eE]+),\"perplexity\":([-+.0-9eE]+)"))) << row;
   EXPECT_NEAR(std::stod(found[1]), -sum / count, 1e-9);
   EXPECT_NEAR(std::stod(found[2]), std::exp(-sum / count), 1e-6 * std::exp(-sum / count));
+}
+
+// A text of more than the 512 tokens of the context, and another model beside: each row and the end tell the same
+// means.
+TEST_F(Inference, LongTextsAreScoredInWindowsAndBesideAReference) {
+  write_tiny_model(path("other"), {.seed = 2});
+  const auto file =
+      scratch_.write("texts.jsonl", "{\"text\": \"" + std::string(700, 'x') + "\"}\n{\"text\": \"one\"}\n");
+  const auto words = [&](const std::string& reference) {
+    return std::vector<std::string>{"score",    "--model",     path("model").string(),   "--dataset",    file,
+                                    "--json",   "--reference", path(reference).string(), "--max_length", "64",
+                                    "--stride", "16"};
+  };
+  const auto outcome = run(words("other"), options_);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("texts of more than 64 tokens are scored in windows that begin every 16 tokens\n"),
+            std::string::npos)
+      << outcome.err;
+  std::vector<io::Json> rows;
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) rows.push_back(io::parse_json(line, "row").value());
+  ASSERT_EQ(rows.size(), 3U) << outcome.out;
+  double kl = 0;
+  int tokens = 0;
+  for (const auto& row : {rows[0], rows[1]}) {
+    EXPECT_GT(row["kl_divergence"].get<double>(), 0.01);
+    for (const auto& token : row["tokens"]) {
+      if (!token.contains("kl")) continue;
+      kl += token["kl"].get<double>();
+      ++tokens;
+    }
+  }
+  EXPECT_EQ(tokens, 699 + 2);
+  EXPECT_EQ(rows[2]["texts"].get<int>(), 2);
+  EXPECT_EQ(rows[2]["scored_tokens"].get<int>(), tokens);
+  EXPECT_NEAR(rows[2]["kl_divergence"].get<double>(), kl / tokens, 1e-9);
+  EXPECT_LE(rows[2]["same_top"].get<double>(), 1.0);
+  EXPECT_NE(outcome.err.find("texts: 2, scored tokens: 701, loss "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("; from the reference: KL divergence "), std::string::npos) << outcome.err;
+  const auto itself = run(words("model"), options_);
+  EXPECT_NE(itself.err.find("KL divergence 0 a token, the same likeliest token for 100.00% of them\n"),
+            std::string::npos)
+      << itself.err;
+  // Without flags: half of the context at a time, and no comparison.
+  const auto plain = run({"score", "--model", path("model").string(), "--dataset", file}, options_);
+  EXPECT_NE(plain.err.find("texts of more than 512 tokens are scored in windows that begin every 256 tokens\n"),
+            std::string::npos)
+      << plain.err;
+  EXPECT_EQ(plain.out.find("kl"), std::string::npos);
 }
 
 TEST_F(Inference, TokensThereAndBack) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "engine/divergence.h"
 #include "engine/model_runner.h"
 #include "engine/scorer.h"
 #include "models/registry.h"
@@ -105,6 +106,38 @@ TEST(Head, DecodingAndScoringUseTheArchitecturesOwn) {
     if (t == scores.size()) continue;
     EXPECT_NEAR(scores[t], logprob(want, ids[t + 1]), 1e-5) << t;
   }
+}
+
+// The weights rounded to bf16 beside themselves, over more rows than a block of logits has: each token's divergence is
+// that of the distributions that decoding draws from.
+TEST(Head, ComparingUsesTheDistributionsOfDecoding) {
+  const std::vector<std::int32_t> ids = prompt_of(5, 40);
+  models::LoadedModel model = tiny_model();
+  models::LoadedModel twin = tiny_model("llama-tied", TERN_BF16);
+  const std::vector<Step> mine = decode(model, ids);
+  const std::vector<Step> others = decode(twin, ids);
+  session::Runtime runtime;
+  ScorerOptions options;
+  options.max_tokens = static_cast<std::int64_t>(ids.size());
+  NextTokenLogits logits(model, options, runtime);
+  NextTokenLogits reference(twin, options, runtime);
+  const auto found = Comparer(reference, logits, 2).compare(ids, {0, 1, ids.size()});
+  ASSERT_EQ(found.size() + 1, ids.size());
+  ASSERT_GT(found.size(), NextTokenLogits::kBlock);
+  double most = 0;
+  for (std::size_t t = 0; t < found.size(); ++t) {
+    const std::vector<double> q(mine[t].logits.begin(), mine[t].logits.end());
+    const std::vector<double> p(others[t].logits.begin(), others[t].logits.end());
+    double kl = 0;
+    for (std::int32_t v = 0; v < static_cast<std::int32_t>(p.size()); ++v)
+      kl += std::exp(logprob(p, v)) * (logprob(p, v) - logprob(q, v));
+    EXPECT_NEAR(found[t].kl, kl, 1e-6 + 1e-3 * kl) << t;
+    EXPECT_NEAR(found[t].logprob, logprob(q, ids[t + 1]), 1e-5) << t;
+    EXPECT_NEAR(found[t].reference, logprob(p, ids[t + 1]), 1e-5) << t;
+    EXPECT_EQ(found[t].same_top, others[t].drawn.id == mine[t].drawn.id) << t;
+    most = std::max(most, found[t].kl);
+  }
+  EXPECT_GT(most, 1e-5) << "rounding changes something";
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 
 #include "base/strings.h"
 #include "engine/answer_stream.h"
+#include "io/mapped_file.h"
 #include "session/save_model.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
@@ -284,6 +286,87 @@ TEST_F(OverATinyModel, ScoresAreOfTheTextAlone) {
   } catch (const Failure& failure) {
     EXPECT_EQ(failure.error().line(), "text 1: expected at most 512 tokens, found 513 tokens; split the text");
   }
+}
+
+// What a window scores is what its tokens score alone, and a text in one window is not changed by a stride.
+TEST_F(OverATinyModel, ALongTextIsScoredInWindows) {
+  LLMOptions options;
+  options.max_model_len = 16;
+  const auto llm = open(options);
+  TokenIds ids;
+  for (std::int32_t i = 0; i < 45; ++i) ids.push_back(40 + (i * 11) % 80);
+  std::vector<TextScore> scores;
+  ScoreCallbacks callbacks;
+  callbacks.on_score = [&](std::size_t, const TextScore& score) { scores.push_back(score); };
+  ScoreOptions scoring;
+  scoring.stride = 6;
+  const std::vector<TokenIds> texts = {ids, TokenIds(ids.begin(), ids.begin() + 16)};
+  ASSERT_EQ(llm->score(texts, callbacks, scoring), 2U);
+  ASSERT_EQ(scores[0].logprobs.size(), 44U);
+  for (std::size_t begin = 0, scored = 1; scored < ids.size(); begin += 6) {
+    const std::size_t end = std::min<std::size_t>(begin + 16, ids.size());
+    const std::vector<TokenIds> window = {
+        TokenIds(ids.begin() + static_cast<std::ptrdiff_t>(begin), ids.begin() + static_cast<std::ptrdiff_t>(end))};
+    const auto alone = llm->score(window)[0];
+    for (; scored < end; ++scored)
+      EXPECT_NEAR(scores[0].logprobs[scored - 1], alone.logprobs[scored - 1 - begin], 1e-5) << scored;
+  }
+  EXPECT_EQ(scores[1].logprobs, llm->score(std::vector<TokenIds>{texts[1]})[0].logprobs);
+  // Between the windows of a long text it is asked whether to go on.
+  int asked = 0;
+  callbacks.stopped = [&] { return ++asked == 3; };
+  EXPECT_EQ(llm->score(texts, callbacks, scoring), 0U);
+  EXPECT_EQ(asked, 3);
+  callbacks.stopped = nullptr;
+  scoring.stride = 16;
+  const auto refused = catching([&] { return llm->score(texts, callbacks, scoring); });
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().line(),
+            "--stride is 16, and windows have 16 tokens: the first token of each would not be scored; give a stride "
+            "below 16.");
+}
+
+TEST_F(OverATinyModel, AReferenceIsAnotherModelOfTheSameVocabulary) {
+  const std::vector<TokenIds> texts = {TokenIds{104, 105, 32, 104, 105, 33}};
+  std::vector<TextScore> scores;
+  ScoreCallbacks callbacks;
+  callbacks.on_score = [&](std::size_t, const TextScore& score) { scores.push_back(score); };
+  const auto llm = open();
+  const auto against = [&](LLM& other) {
+    ScoreOptions scoring;
+    scoring.reference = &other;
+    return catching([&] { return llm->score(texts, callbacks, scoring); });
+  };
+  ASSERT_TRUE(against(*open().llm).ok());
+  EXPECT_EQ(*scores[0].kl_divergence(), 0) << "itself";
+  EXPECT_EQ(*scores[0].same_top(), 1);
+  const auto plain = llm->score(texts)[0];
+  EXPECT_FALSE(plain.kl_divergence() || plain.same_top());
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(scores[0].logprobs[i], plain.logprobs[i], 1e-5);
+  e2e::write_tiny_model(dir_ / "other", {.seed = 2});
+  model_ = "other";
+  ASSERT_TRUE(against(*open().llm).ok());
+  EXPECT_GT(*scores[1].kl_divergence(), 0.01);
+  EXPECT_EQ(scores[1].logprobs, scores[0].logprobs) << "those of the model, whatever the reference";
+  double sum = 0;
+  for (const TokenComparison& token : scores[1].comparison) sum += token.kl;
+  EXPECT_EQ(*scores[1].kl_divergence(), sum / 5);
+  LLMOptions narrow;
+  narrow.max_model_len = 4;
+  const std::string path = (dir_ / "other").string();
+  EXPECT_EQ(against(*open(narrow).llm).error().line(),
+            "windows have 6 tokens, and " + path + " computes at most 4; open both with one max_model_len.");
+  const std::string tokenizer = io::read_text_file(dir_ / "other/tokenizer.json").value();
+  dir_.write("other/tokenizer.json", std::regex_replace(tokenizer, std::regex("<\\|im_start"), "<|im_begin"));
+  EXPECT_EQ(against(*open().llm).error().line(),
+            cat(path, ": token 256: expected \"<|im_start|>\", as ", (dir_ / "model").string(),
+                " has it, found \"<|im_begin|>\"; compare models that share a tokenizer"));
+  models::ModelConfig& config = llm.session->model.config;
+  config.vocab_size += 1;
+  EXPECT_EQ(against(*open().llm).error().line(),
+            cat(path, ": expected the vocabulary of ", (dir_ / "model").string(), ", ", config.vocab_size,
+                " tokens, found ", config.vocab_size - 1, " tokens; compare models that share a tokenizer"));
+  config.vocab_size -= 1;
 }
 
 TEST_F(OverATinyModel, ALengthBeyondTheModelsIsRefused) {
