@@ -60,7 +60,7 @@ session::RuntimeOptions runtime_options(const Arguments& arguments) {
   options.device = arguments.string("device");
   options.device_options = device_options(arguments);
   options.backend_file = arguments.maybe_string("backend").value_or("");
-  options.num_threads = static_cast<int>(arguments.maybe_integer("threads").value_or(0));
+  if (arguments.has("threads")) options.num_threads = static_cast<int>(arguments.integers("threads").front());
   options.fallback = fallback_policy(arguments);
   options.reference_kernels =
       arguments.string("kernels") == "reference" || !arguments.boolean("enable_npu_model_patch");

@@ -13,7 +13,8 @@
 
 namespace tern::cli {
 
-// --device, --backend, --threads, --fallback, --kernels and --enable_npu_model_patch, those that the command has.
+// --device, --backend, --threads (of several the first), --fallback, --kernels and --enable_npu_model_patch, those that
+// the command has.
 [[nodiscard]] session::RuntimeOptions runtime_options(const Arguments& arguments);
 
 // Plugins to look at: `--backend`, then the installed ones.

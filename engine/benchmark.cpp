@@ -37,7 +37,10 @@ double weight_bytes(const models::LoadedModel& model) {
 EngineOptions engine_options(const session::Session& session, const BenchmarkOptions& options) {
   EngineOptions engine = options.engine;
   engine.max_num_seqs = options.batch;
-  engine.max_model_len = options.prompt_length + options.new_tokens;
+  // With a block more for each: who is admitted leaves one to every sequence that runs (scheduler.h), and decode is to
+  // be measured with all of them.
+  const std::int64_t block = std::max<std::int64_t>(1, session.runtime->device->info().preferred_kv_block);
+  engine.max_model_len = options.prompt_length + options.new_tokens + block;
   engine.max_num_batched_tokens = std::max<std::int64_t>(512, options.batch);
   engine.numerics = session.numerics;
   engine.numerics.x15 = true;
@@ -75,6 +78,7 @@ class Round {
       }
     }
     decode.seconds = seconds_now() - begin;
+    prefill.prompt_length = decode.prompt_length = options_.prompt_length;
     const double half = static_cast<double>(options_.prompt_length) / 2;
     const double middle = static_cast<double>(options_.prompt_length) + static_cast<double>(options_.new_tokens) / 2;
     const double prefill_flops = token_flops(config_, half, false) * static_cast<double>(prefill.tokens);

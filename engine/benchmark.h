@@ -23,6 +23,7 @@ struct PhaseRate {
   const char* phase;  // "prefill" or "decode"
   std::int64_t batch = 0;
   std::int64_t tokens = 0;  // computed in this phase, of all sequences
+  std::int64_t prompt_length = 0;
   double seconds = 0;
   double gflops = 0;  // GFLOP/s of the model's products and its attention
   double gbps = 0;    // GB/s of weights, once a step, and of the keys and values that are attended to

@@ -4,44 +4,36 @@
 #include <cstdio>
 
 #include "base/strings.h"
+#include "base/thread_pool.h"
+#include "cli/bench_output.h"
 #include "cli/commands/command.h"
 #include "cli/interrupt.h"
 #include "cli/session_flags.h"
-#include "engine/benchmark.h"
-#include "session/machine_rates.h"
+#include "engine/roofline.h"
+#include "io/file_writer.h"
 
 namespace tern::cli {
 namespace {
 
-std::string row_text(const engine::PhaseRate& row, const session::MachineRates& machine, bool json) {
-  const double rate = row.tokens_per_second();
-  if (json) {
-    return cat("{\"phase\": \"", row.phase, "\", \"batch\": ", row.batch, ", \"tokens\": ", row.tokens,
-               ", \"tokens_per_second\": ", fixed(rate, 2), ", \"gflops\": ", fixed(row.gflops, 2),
-               ", \"gbps\": ", fixed(row.gbps, 2), ", \"machine_gflops\": ", fixed(machine.gflops, 2),
-               ", \"machine_gbps\": ", fixed(machine.gbps, 2), "}\n");
-  }
-  return cat(row.phase, "  batch ", row.batch, "  ", row.tokens, " tokens  ", fixed(rate, 1), " tokens/s  ",
-             fixed(row.gflops, 1), " of ", fixed(machine.gflops, 0), " GFLOP/s  ", fixed(row.gbps, 1), " of ",
-             fixed(machine.gbps, 0), " GB/s\n");
+void require_length(const Arguments& arguments, std::int64_t limit) {
+  const auto prompts = arguments.integers("prompt_length");
+  const auto longest = *std::max_element(prompts.begin(), prompts.end()) + arguments.integer("max_new_tokens");
+  if (longest <= limit) return;
+  throw Failure(usage_error(cat("--prompt_length and --max_new_tokens make ", longest,
+                                " tokens together, and the model computes at most ", limit),
+                            "lower one of them"));
 }
 
-}  // namespace
-
-int run_bench(const Arguments& arguments) {
-  const auto prompts = arguments.integers("prompt_length");
-  install_interrupt_handler();
-  require_one_adapter(arguments);
-  auto session = open_session(arguments, arguments.string("model"));
-  const auto limit = session->model.config.max_position_embeddings;
-  const auto longest = *std::max_element(prompts.begin(), prompts.end()) + arguments.integer("max_new_tokens");
-  if (longest > limit) {
-    throw Failure(usage_error(cat("--prompt_length and --max_new_tokens make ", longest,
-                                  " tokens together, and the model computes at most ", limit),
-                              "lower one of them"));
-  }
+// Every length and batch with so many threads of the host (0: one a core), told as they come.
+engine::Roofline measure(const Arguments& arguments, int threads) {
+  auto opening = session_options(arguments, arguments.string("model"));
+  opening.runtime.num_threads = threads;
+  const auto session = session::open_session(opening).value();
+  require_length(arguments, session->model.config.max_position_embeddings);
   load_weights(*session, arguments, {});
-  const session::MachineRates machine = session::measure_machine(*session->runtime, session->numerics.compute);
+  engine::Roofline roofline;
+  roofline.threads = threads > 0 ? threads : usable_threads();
+  roofline.machine = session::measure_machine(*session->runtime, session->numerics.compute);
   engine::BenchmarkOptions options;
   models::LoadedAdapter adapter;
   for (const auto& folder : arguments.list("adapters")) {
@@ -51,17 +43,33 @@ int run_bench(const Arguments& arguments) {
   options.new_tokens = arguments.integer("max_new_tokens");
   options.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
   options.stopped = interrupted;
-  for (const auto length : prompts) {
+  const auto text = arguments.boolean("json") ? bench_json : bench_line;
+  for (const auto length : arguments.integers("prompt_length")) {
     for (const auto batch : arguments.integers("batch_size")) {
       options.prompt_length = length;
       options.batch = batch;
-      for (const auto& row : engine::measure_generation(*session, options)) {
-        std::fputs(row_text(row, machine, arguments.boolean("json")).c_str(), stdout);
+      for (const auto& rate : engine::measure_generation(*session, options)) {
+        std::fputs(text({rate, roofline.machine, roofline.threads}).c_str(), stdout);
+        roofline.phases.push_back(rate);
       }
       std::fflush(stdout);
     }
   }
   session->runtime->choices.save();
+  return roofline;
+}
+
+}  // namespace
+
+int run_bench(const Arguments& arguments) {
+  install_interrupt_handler();
+  require_one_adapter(arguments);
+  std::vector<std::int64_t> threads = {0};
+  if (arguments.has("threads")) threads = arguments.integers("threads");
+  if (!arguments.boolean("json")) std::fputs(bench_heading().c_str(), stdout);
+  std::vector<engine::Roofline> rooflines;
+  for (const auto count : threads) rooflines.push_back(measure(arguments, static_cast<int>(count)));
+  if (const auto file = arguments.maybe_string("svg")) io::write_file(*file, engine::roofline_svg(rooflines)).value();
   return 0;
 }
 

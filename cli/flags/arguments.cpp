@@ -103,6 +103,7 @@ const FlagWord& Arguments::list(std::string_view name) const {
 }
 
 std::vector<std::int64_t> Arguments::integers(std::string_view name) const {
+  if (std::holds_alternative<std::int64_t>(entry(name).value)) return {integer(name)};
   std::vector<std::int64_t> numbers;
   for (const auto& word : list(name)) {
     const char* digits = word.data() + (word.starts_with('+') ? 1 : 0);

@@ -42,8 +42,8 @@ class Arguments {
   [[nodiscard]] std::int64_t integer(std::string_view name) const;       // also bytes of a size
   [[nodiscard]] double real(std::string_view name) const;
   [[nodiscard]] bool boolean(std::string_view name) const;
-  [[nodiscard]] const FlagWord& list(std::string_view name) const;  // empty where there is none
-  [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name) const;
+  [[nodiscard]] const FlagWord& list(std::string_view name) const;                // empty where there is none
+  [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name) const;  // of a list, or of an integer
 
   [[nodiscard]] std::optional<std::string> maybe_string(std::string_view name) const;
   [[nodiscard]] std::optional<std::int64_t> maybe_integer(std::string_view name) const;

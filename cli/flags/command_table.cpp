@@ -123,7 +123,7 @@ std::vector<CommandSpec> serving_commands() {
        .run = run_score},
       {.name = "bench",
        .summary = "measure prefill and decode on this machine",
-       .groups = {"model_file", "compute", "adapters", "hub", "bench", "seed", "runtime", "json", "output"},
+       .groups = {"model_file", "compute", "adapters", "hub", "seed", "runtime", "bench", "json", "output"},
        .example = "tern bench --model smollm2-135m --batch_size 1 16 --json",
        .run = run_bench},
   };

@@ -55,6 +55,10 @@ std::string like(const Flag& flag) {
   std::string value(flag.fallback);
   if (value.empty()) {
     switch (flag.type) {
+      case FlagType::list:
+        value = "VALUE";
+        if (flag.range.empty()) break;
+        [[fallthrough]];
       case FlagType::integer:
       case FlagType::real:
         value = flag.range.starts_with('[') ? std::string(flag.range.substr(1, flag.range.find(',') - 1)) : "1";

@@ -202,6 +202,12 @@ constexpr Flag kBench[] = {
     {.name = "prompt_length", .type = list, .fallback = "512", .help = "tokens in the prompt", .range = "[1,1048576]"},
     {.name = "max_new_tokens", .type = integer, .fallback = "128", .help = "tokens to generate", .range = "[1,inf)"},
     {.name = "batch_size", .type = list, .fallback = "1", .help = "sequences in a batch", .range = "[1,65536]"},
+    {.name = "threads",
+     .type = list,
+     .help = "threads on the host; several are measured one after another",
+     .computed = "the cores this process may use",
+     .range = "[1,4096]"},
+    {.name = "svg", .help = "SVG file to write with the machine's roofline, and each phase as a point"},
 };
 constexpr Flag kConvert[] = {
     {.name = "output", .help = "file or directory to write to"},

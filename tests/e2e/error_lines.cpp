@@ -213,6 +213,8 @@ TEST_F(ErrorLines, OfWhatCannotBeWrittenEndWithOne) {
   const Words score = {"score", "--model", model(), "--dataset", texts};
   const Words tokenize = {"tokenize", "--model", model(), "--dataset", texts};
   const Words infer = {"infer", "--model", model(), "--val_dataset", rows_, "--max_new_tokens", "1"};
+  expect({"bench", "--model", model(), "--prompt_length", "4", "--max_new_tokens", "2", "--svg", place}, 1,
+         {"cannot write " + place});
   for (const Words& command : {score, tokenize, infer}) {
     Words words = command;
     words.insert(words.end(), {"--result_path", place});

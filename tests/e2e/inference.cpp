@@ -349,6 +349,34 @@ TEST_F(Inference, BenchTellsBothPhases) {
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 4);
 }
 
+// A prompt of every sequence is longer than a step together, and still all of them decode at once: at least 4 x 15 of
+// the 4 x 19 tokens that follow the first ones.
+TEST_F(Inference, BenchMeasuresDecodeOfAllSequences) {
+  const auto rows =
+      output({"bench", "--prompt_length", "300", "--max_new_tokens", "20", "--batch_size", "4", "--json"});
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(rows, found, std::regex("\"phase\": \"decode\", \"batch\": 4, \"tokens\": ([0-9]+),")))
+      << rows;
+  EXPECT_GE(std::stoi(found[1]), 60) << rows;
+}
+
+// Each number of threads is measured with a device of its own, and has a roof in the picture.
+TEST_F(Inference, BenchComparesThreadsAndDrawsARoofline) {
+  const auto table = output({"bench", "--prompt_length", "8", "16", "--max_new_tokens", "4", "--threads", "1", "3",
+                             "--svg", path("roof.svg").string()});
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 8) << table;
+  for (const char* line : {"\nprefill      8     1       1       8 ", "\ndecode      16     1       3       3 "})
+    EXPECT_NE(table.find(line), std::string::npos) << table;
+  std::ostringstream svg;
+  svg << std::ifstream(path("roof.svg")).rdbuf();
+  const std::string text = svg.str();
+  EXPECT_EQ(text.find("<svg "), 0U);
+  const std::regex point("<circle class=\"phase\"");
+  EXPECT_EQ(std::distance(std::sregex_iterator(text.begin(), text.end(), point), std::sregex_iterator()), 8);
+  EXPECT_NE(text.find(">threads 1: "), std::string::npos) << text;
+  EXPECT_NE(text.find(">threads 3: "), std::string::npos);
+}
+
 TEST_F(Inference, DoctorTellsOfTheProcessor) {
   const auto outcome = run({"doctor", "--device", "cpu"}, options_);
   EXPECT_EQ(outcome.status, 0) << outcome.err;

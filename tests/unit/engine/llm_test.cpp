@@ -369,6 +369,18 @@ TEST_F(OverATinyModel, AReferenceIsAnotherModelOfTheSameVocabulary) {
   config.vocab_size -= 1;
 }
 
+// A session computes with as many threads as it is told, whatever an earlier one had.
+TEST_F(OverATinyModel, EachSessionHasItsOwnThreads) {
+  for (const int threads : {1, 3, 2}) {
+    session::SessionOptions options;
+    options.model = (dir_ / "model").string();
+    options.runtime.backend_file = TERN_PLUGIN_DIR "/libtern_cpu.so";
+    options.runtime.num_threads = threads;
+    const auto session = session::open_session(options).value();
+    EXPECT_EQ(session->runtime->device->info().compute_units, threads);
+  }
+}
+
 TEST_F(OverATinyModel, ALengthBeyondTheModelsIsRefused) {
   LLMOptions options;
   options.max_model_len = 513;

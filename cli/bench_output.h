@@ -1,0 +1,25 @@
+// What tern bench prints.
+#pragma once
+
+#include <string>
+
+#include "engine/benchmark.h"
+#include "session/machine_rates.h"
+
+namespace tern::cli {
+
+// One measured phase, and what the machine gave beside it.
+struct BenchRow {
+  const engine::PhaseRate& rate;
+  const session::MachineRates& machine;
+  int threads = 0;
+};
+
+// A table's heading and its rows, column below column; the shares are of what the machine gives at best.
+[[nodiscard]] std::string bench_heading();
+[[nodiscard]] std::string bench_line(const BenchRow& row);
+
+// The row as a line of JSON.
+[[nodiscard]] std::string bench_json(const BenchRow& row);
+
+}  // namespace tern::cli

@@ -1,0 +1,146 @@
+#include "engine/roofline.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/strings.h"
+
+namespace tern::engine {
+namespace {
+
+constexpr double kLeft = 64, kTop = 20, kPlotWidth = 520, kPlotHeight = 360, kListLeft = 610, kLine = 18, kBelow = 48;
+constexpr std::array<const char*, 6> kColours = {"#2563eb", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#0e7490"};
+
+double intensity(double gflops, double gbps) { return gflops / gbps; }
+
+// Both axes in decades, wide enough for roofs and points.
+struct Axes {
+  double x0 = 1e30, x1 = 0, y0 = 1e30, y1 = 0;
+
+  void take(double x, double y) {
+    x0 = std::min(x0, x);
+    x1 = std::max(x1, x);
+    y0 = std::min(y0, y);
+    y1 = std::max(y1, y);
+  }
+  void round_outwards() {
+    const auto down = [](double value) { return std::pow(10.0, std::floor(std::log10(value * 0.9))); };
+    const auto up = [](double value) { return std::pow(10.0, std::ceil(std::log10(value * 1.1))); };
+    x0 = down(x0);
+    x1 = up(x1);
+    y0 = down(y0);
+    y1 = up(y1);
+  }
+  [[nodiscard]] double x(double value) const { return kLeft + std::log(value / x0) / std::log(x1 / x0) * kPlotWidth; }
+  [[nodiscard]] double y(double value) const {
+    return kTop + (1 - std::log(value / y0) / std::log(y1 / y0)) * kPlotHeight;
+  }
+};
+
+Axes axes_of(const std::vector<Roofline>& rooflines) {
+  Axes axes;
+  for (const Roofline& roof : rooflines) {
+    const double ridge = intensity(roof.machine.gflops, roof.machine.gbps);
+    axes.take(ridge, roof.machine.gflops);
+    axes.take(ridge * 4, roof.machine.gflops);
+    for (const PhaseRate& phase : roof.phases) axes.take(intensity(phase.gflops, phase.gbps), phase.gflops);
+  }
+  axes.round_outwards();
+  return axes;
+}
+
+std::string place(double value) { return fixed(value, 1); }
+
+void append_text(std::string& out, double x, double y, std::string_view anchor, std::string_view text) {
+  out += cat("<text x=\"", place(x), "\" y=\"", place(y), "\" text-anchor=\"", anchor, "\">", text, "</text>\n");
+}
+
+void append_line(std::string& out, std::array<double, 4> ends, std::string_view colour, std::string_view width) {
+  out += cat("<line stroke=\"", colour, "\" stroke-width=\"", width, "\" x1=\"", place(ends[0]), "\" y1=\"",
+             place(ends[1]), "\" x2=\"", place(ends[2]), "\" y2=\"", place(ends[3]), "\"/>\n");
+}
+
+void append_axes(std::string& out, const Axes& axes) {
+  const double right = kLeft + kPlotWidth;
+  const double bottom = kTop + kPlotHeight;
+  const auto ticks = [](double from, double to) {
+    std::vector<double> values;
+    for (double tick = from; tick <= to * 1.001; tick *= 10) values.push_back(tick);
+    return values;
+  };
+  for (const double tick : ticks(axes.x0, axes.x1)) {
+    append_line(out, {axes.x(tick), kTop, axes.x(tick), bottom}, "#d1d9e0", "1");
+    append_text(out, axes.x(tick), bottom + 16, "middle", cat(tick));
+  }
+  for (const double tick : ticks(axes.y0, axes.y1)) {
+    append_line(out, {kLeft, axes.y(tick), right, axes.y(tick)}, "#d1d9e0", "1");
+    append_text(out, kLeft - 6, axes.y(tick) + 4, "end", cat(tick));
+  }
+  append_text(out, kLeft + kPlotWidth / 2, bottom + 38, "middle", "FLOP a byte");
+  const double middle = kTop + kPlotHeight / 2;
+  out += cat("<text x=\"14\" y=\"", place(middle), "\" text-anchor=\"middle\" transform=\"rotate(-90 14 ",
+             place(middle), ")\">GFLOP/s</text>\n");
+}
+
+// From the left edge, or the bottom where that is reached first, up to the ridge and then level.
+void append_roof(std::string& out, const Axes& axes, const session::MachineRates& machine, std::string_view colour) {
+  const double ridge = intensity(machine.gflops, machine.gbps);
+  const double begin = std::max(axes.x0, axes.y0 / machine.gbps);
+  append_line(out, {axes.x(begin), axes.y(begin * machine.gbps), axes.x(ridge), axes.y(machine.gflops)}, colour, "2");
+  append_line(out, {axes.x(ridge), axes.y(machine.gflops), axes.x(axes.x1), axes.y(machine.gflops)}, colour, "2");
+}
+
+// A point with its number. `taken` are the numbers' places so far: one that would lie over another goes below it.
+void append_point(std::string& out, double x, double y, std::size_t number, std::string_view colour,
+                  std::vector<std::array<double, 2>>& taken) {
+  out += cat("<circle class=\"phase\" fill=\"", colour, "\" cx=\"", place(x), "\" cy=\"", place(y), "\" r=\"4\"/>\n");
+  std::array<double, 2> label = {x + 7, y + 4};
+  const auto covers = [&](const auto& other) {
+    return std::abs(other[0] - label[0]) < 16 && std::abs(other[1] - label[1]) < 12;
+  };
+  while (std::any_of(taken.begin(), taken.end(), covers)) label[1] += 2;
+  taken.push_back(label);
+  append_text(out, label[0], label[1], "start", cat(number));
+}
+
+void append_entry(std::string& out, double y, std::string_view colour, const std::string& text) {
+  out +=
+      cat("<rect fill=\"", colour, "\" x=\"", kListLeft, "\" y=\"", place(y - 9), "\" width=\"10\" height=\"10\"/>\n");
+  append_text(out, kListLeft + 16, y, "start", text);
+}
+
+}  // namespace
+
+std::string roofline_svg(const std::vector<Roofline>& rooflines) {
+  const Axes axes = axes_of(rooflines);
+  std::string picture;
+  append_axes(picture, axes);
+  std::vector<std::array<double, 2>> taken;
+  double list = kTop + 12;
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < rooflines.size(); ++i) {
+    const Roofline& roof = rooflines[i];
+    const char* colour = kColours[i % kColours.size()];
+    append_roof(picture, axes, roof.machine, colour);
+    append_entry(picture, list, colour,
+                 cat("threads ", roof.threads, ": ", fixed(roof.machine.gflops, 0), " GFLOP/s, ",
+                     fixed(roof.machine.gbps, 1), " GB/s"));
+    list += kLine;
+    for (const PhaseRate& phase : roof.phases) {
+      append_point(picture, axes.x(intensity(phase.gflops, phase.gbps)), axes.y(phase.gflops), ++number, colour, taken);
+      append_text(picture, kListLeft + 16, list, "start",
+                  cat(number, ": ", phase.phase, ", prompt ", phase.prompt_length, ", batch ", phase.batch, ": ",
+                      fixed(phase.tokens_per_second(), 1), " tokens/s"));
+      list += kLine;
+    }
+  }
+  const double height = std::max(kTop + kPlotHeight + kBelow, list);
+  return cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 ", place(height),
+             "\" width=\"960\" height=\"", place(height),
+             "\" role=\"img\" aria-label=\"roofline of the machine with the phases of generation\" "
+             "font-family=\"system-ui, sans-serif\" font-size=\"12\">\n<rect fill=\"#ffffff\" width=\"960\" height=\"",
+             place(height), "\"/>\n", picture, "</svg>\n");
+}
+
+}  // namespace tern::engine
