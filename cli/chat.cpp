@@ -44,6 +44,11 @@ engine::Answer Chat::ask(const std::string& query, const std::function<void(std:
 
 namespace {
 
+std::string lower_case(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
 // What the lines typed at the prompt make: words for the program, or a question, of one line or several.
 class Prompt {
  public:
@@ -52,22 +57,27 @@ class Prompt {
   // Gives the question once it is complete.
   std::optional<std::string> take(const std::string& line) {
     const std::string word(trim(line));
-    if (expects_system_) {
-      chat_.set_system(word);
-      expects_system_ = false;
-      return std::nullopt;
-    }
-    if (query_.empty() && (word.empty() || is_word(word))) return std::nullopt;
-    query_ += (query_.empty() ? "" : "\n") + line;
+    if (lines_.empty() && !expects_system_ && (word.empty() || is_word(lower_case(word)))) return std::nullopt;
+    lines_ += (lines_.empty() ? "" : "\n") + line;
     if (multi_line_ && !word.ends_with('#')) return std::nullopt;
-    if (multi_line_) query_.erase(query_.rfind('#'));
-    return std::exchange(query_, {});
+    if (multi_line_) lines_.erase(lines_.rfind('#'));
+    std::string text = std::exchange(lines_, {});
+    if (!expects_system_) return text;
+    const std::string_view system = trim(text);
+    chat_.set_system(system == "default-system" ? std::string() : std::string(system));
+    expects_system_ = false;
+    return std::nullopt;
+  }
+  // What stands before the line to be typed: of several (M), of a system message (S).
+  [[nodiscard]] std::string prompt() const {
+    if (!multi_line_ && !expects_system_) return "<<< ";
+    return cat("<<<[", multi_line_ ? "M" : "", expects_system_ ? "S" : "", "] ");
   }
   [[nodiscard]] bool leaves() const { return leaves_; }
   // Whether nothing waits for more lines; drops what does.
   bool drop() {
-    const bool was_empty = query_.empty() && !expects_system_;
-    query_.clear();
+    const bool was_empty = lines_.empty() && !expects_system_;
+    lines_.clear();
     expects_system_ = false;
     return was_empty;
   }
@@ -84,12 +94,12 @@ class Prompt {
       return true;
     }
     if (word != "reset-system") return false;
-    log_info("type the new system message");
+    log_info("type the new system message, or default-system for the template's own");
     return expects_system_ = true;
   }
 
   Chat& chat_;
-  std::string query_;
+  std::string lines_;
   bool multi_line_ = false;
   bool expects_system_ = false;
   bool leaves_ = false;
@@ -119,7 +129,7 @@ int converse(Chat& chat, bool stream) {
   std::string line;
   while (!prompt.leaves()) {
     set_interrupt_line("\n");  // at the prompt
-    const auto read = editor.read(line);
+    const auto read = editor.read(prompt.prompt(), line);
     if (read == LineEditor::Read::end) return 0;
     if (read == LineEditor::Read::interrupted) {
       require_goes_on();

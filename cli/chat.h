@@ -30,7 +30,8 @@ class Chat {
   engine::Dialogue dialogue_;
 };
 
-// Questions typed at the terminal, with ms-swift's words: exit, quit, clear, multi-line, single-line, reset-system.
+// Questions typed at the terminal, with ms-swift's words: exit, quit, clear, multi-line, single-line, reset-system
+// (and default-system in the place of its message); capitals don't matter.
 // Ctrl-C stops an answer, drops a line, or, at an empty prompt, leaves. What is wrong with a question is told, and the
 // dialogue goes on. `stream` prints an answer as it comes, else whole. Gives the exit status. Throws Failure
 // (interrupted) at SIGTERM.

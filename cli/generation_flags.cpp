@@ -65,6 +65,7 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   options.batch_invariant = arguments.boolean("batch_invariant");
   options.engine.cache_dtype = dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
   options.engine.kv_cache_memory = static_cast<std::uint64_t>(arguments.maybe_integer("kv_cache_memory").value_or(0));
+  options.engine.top_logprobs = arguments.maybe_integer("top_logprobs").value_or(0);
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);
   return options;

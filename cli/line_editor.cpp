@@ -46,11 +46,8 @@ LineEditor::LineEditor() : edit_(el_init("tern", stdin, stdout, stderr)), histor
   HistEvent event{};
   ::history(history_, &event, H_SETSIZE, 500);
   el_set(edit_, EL_HIST, ::history, history_);
-  el_set(
-      edit_, EL_PROMPT, +[](EditLine*) {
-        static char prompt[] = "<<< ";
-        return prompt;
-      });
+  el_set(edit_, EL_CLIENTDATA, this);
+  el_set(edit_, EL_PROMPT, &LineEditor::prompt_of);
   el_set(edit_, EL_EDITOR, "emacs");
   el_set(edit_, EL_SIGNAL, 1);
   el_set(edit_, EL_GETCFN, &next_character);
@@ -61,7 +58,14 @@ LineEditor::~LineEditor() {
   el_end(edit_);
 }
 
-LineEditor::Read LineEditor::read(std::string& line) {
+char* LineEditor::prompt_of(editline* edit) {
+  void* self = nullptr;
+  el_get(edit, EL_CLIENTDATA, &self);
+  return static_cast<LineEditor*>(self)->prompt_.data();
+}
+
+LineEditor::Read LineEditor::read(const std::string& prompt, std::string& line) {
+  prompt_ = prompt;
   int count = 0;
   const char* text = el_gets(edit_, &count);
   line.clear();

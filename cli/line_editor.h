@@ -20,12 +20,15 @@ class LineEditor {
     end,          // of the input
     interrupted,  // by a signal; `line` is what had been typed
   };
-  // The next line, without its newline.
-  [[nodiscard]] Read read(std::string& line);
+  // The next line, without its newline; `prompt` stands before it.
+  [[nodiscard]] Read read(const std::string& prompt, std::string& line);
 
  private:
+  static char* prompt_of(editline* edit);
+
   editline* edit_;
   ::history* history_;
+  std::string prompt_;
 };
 
 }  // namespace tern::cli

@@ -11,6 +11,29 @@ namespace tern::cli {
 
 using Json = io::Json;
 
+namespace {
+
+Json json_of(const engine::TokenLogprob& token, const tokenizer::Tokenizer& tokenizer) {
+  return {{"token", tokenizer.id_to_piece(token.id)}, {"id", token.id}, {"logprob", token.logprob}};
+}
+
+Json messages_of(const engine::Dialogue& dialogue) {
+  Json messages = Json::array();
+  for (const auto& message : dialogue.messages) {
+    Json json = {{"role", message.role}, {"content", message.content}};
+    if (!message.members_json.empty()) {
+      const Json further = io::parse_json(message.members_json, message.role).value();
+      for (const auto& [key, value] : further.items()) json[key] = value;
+    }
+    messages.push_back(std::move(json));
+  }
+  return messages;
+}
+
+}  // namespace
+
+std::string messages_json(const engine::Dialogue& dialogue) { return messages_of(dialogue).dump(); }
+
 ResultWriter::ResultWriter(const Options& options, const tokenizer::Tokenizer& tokenizer)
     : options_(options), tokenizer_(tokenizer) {
   if (!options_.path) return;
@@ -24,24 +47,17 @@ void ResultWriter::write(const ResultRow& row) {
   if (options_.logprobs && !answer.error) {
     logprobs["content"] = Json::array();
     for (const engine::DrawnToken& token : answer.tokens) {
-      logprobs["content"].push_back(
-          {{"token", tokenizer_.id_to_piece(token.id)}, {"id", token.id}, {"logprob", token.logprob}});
+      Json shown = json_of(token, tokenizer_);
+      if (!token.top.empty()) shown["top_logprobs"] = Json::array();
+      for (const engine::TokenLogprob& likely : token.top) shown["top_logprobs"].push_back(json_of(likely, tokenizer_));
+      logprobs["content"].push_back(std::move(shown));
     }
-  }
-  Json messages = Json::array();
-  for (const auto& message : row.prompt.messages) {
-    Json json = {{"role", message.role}, {"content", message.content}};
-    if (!message.members_json.empty()) {
-      const Json further = io::parse_json(message.members_json, message.role).value();
-      for (const auto& [key, value] : further.items()) json[key] = value;
-    }
-    messages.push_back(std::move(json));
   }
   Json result;
   result["response"] = answer.error ? Json(nullptr) : Json(answer.text);
   result["labels"] = row.label.empty() ? Json(nullptr) : Json(row.label);
   result["logprobs"] = std::move(logprobs);
-  result["messages"] = std::move(messages);
+  result["messages"] = messages_of(row.prompt);
   if (!row.prompt.tools_json.empty()) result["tools"] = io::parse_json(row.prompt.tools_json, "tools").value();
   if (answer.error) result["error"] = answer.error->line();
   std::ostream& out = options_.path ? file_ : std::cout;

@@ -15,6 +15,9 @@ struct ResultRow {
   const engine::Answer& answer;
 };
 
+// The dialogue's messages as rows have them, an array of JSON.
+[[nodiscard]] std::string messages_json(const engine::Dialogue& dialogue);
+
 class ResultWriter {
  public:
   struct Options {

@@ -4,6 +4,8 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/answer_judge.h"
+#include "cli/answered_rows.h"
 #include "cli/data_setup.h"
 #include "cli/interrupt.h"
 #include "data/dataset.h"
@@ -30,28 +32,39 @@ Question question_of(const data::Row& row) {
   return question;
 }
 
+engine::SamplingParams drawn_behind(engine::SamplingParams sampling, const AnsweredRows* answered) {
+  if (answered != nullptr) sampling.request += static_cast<std::uint64_t>(answered->count());
+  return sampling;
+}
+
 class RowAnswers {
  public:
-  RowAnswers(engine::LLM& llm, const engine::SamplingParams& sampling, ResultWriter& results)
-      : results_(results), stream_(llm, sampling, callbacks()) {}
+  struct Places {
+    ResultWriter& results;
+    AnsweredRows* answered = nullptr;  // null: no earlier run is gone on with
+    std::optional<std::string> metric;
+  };
+  RowAnswers(engine::LLM& llm, const engine::SamplingParams& sampling, const Places& places)
+      : places_(places), judge_(places.metric), stream_(llm, drawn_behind(sampling, places.answered), callbacks()) {}
 
   // False once the user asked to stop.
   bool push(const data::Row& row) {
-    waiting_.push_back(question_of(row));
+    Question question = question_of(row);
+    if (take_answered(question)) return !interrupted();
+    waiting_.push_back(std::move(question));
     return stream_.push(waiting_.back().dialogue);
   }
   void finish() { stream_.finish(); }
 
-  void tell(bool with_metric, bool strict) const {
+  void tell(bool strict) {
     if (interrupted())
-      throw Failure(interrupted_error(cat("the run was stopped after ", rows_, " rows were answered and written"),
-                                      "run it again"));
+      throw Failure(
+          interrupted_error(cat("the run was stopped after ", rows_, " rows were answered and written"),
+                            places_.answered != nullptr ? "run it again, and it goes on behind them" : "run it again"));
     if (rows_ == 0) throw Failure(data_error("--val_dataset", "rows to answer", "none", "see the lines above"));
-    if (with_metric) {
-      log_info(cat(
-          "acc: ", fixed(static_cast<double>(right_) / static_cast<double>(std::max<std::int64_t>(labelled_, 1)), 4),
-          " (", right_, " of ", labelled_, " rows with a label)"));
-    }
+    require_all_taken();
+    if (places_.answered != nullptr) places_.answered->finish();
+    if (const std::string line = judge_.line(); !line.empty()) log_info(line);
     if (errors_ == 0) return;
     if (!strict) return log_warn(cat(errors_, " of ", rows_, " rows have no answer; the first: ", first_error_));
     throw Failure(data_error("--val_dataset", "an answer to every row",
@@ -72,24 +85,43 @@ class RowAnswers {
     return out;
   }
   void keep(const Question& question, engine::Answer answer) {
-    if (answer.error) {
-      answer.error = answer.error->inside(question.place);
-      if (errors_++ == 0) first_error_ = answer.error->line();
+    if (answer.error) answer.error = answer.error->inside(question.place);
+    places_.results.write({question.dialogue, question.label, answer});
+    count(answer.error ? std::nullopt : std::optional(answer.text), question.label,
+          answer.error ? answer.error->line() : std::string());
+  }
+  // Whether a stopped run has answered the row.
+  bool take_answered(const Question& question) {
+    const auto row = places_.answered != nullptr ? places_.answered->next() : std::nullopt;
+    if (!row) return false;
+    if (row->messages != messages_json(question.dialogue)) {
+      throw Failure(data_error(places_.answered->place(), cat("the answer to ", question.place),
+                               "that to another question",
+                               cat("answer the rows as they were, or remove ", places_.answered->mark().string(),
+                                   " to answer all of them anew")));
     }
-    results_.write({question.dialogue, question.label, answer});
+    count(row->response, row->label, row->error);
+    return true;
+  }
+  void count(const std::optional<std::string>& answer, const std::string& label, const std::string& error) {
+    if (!answer && errors_++ == 0) first_error_ = error;
+    judge_.take(answer, label);
     ++rows_;
-    if (question.label.empty()) return;
-    ++labelled_;
-    if (!answer.error && trim(answer.text) == trim(question.label)) ++right_;
+  }
+  void require_all_taken() {
+    if (places_.answered == nullptr || !places_.answered->next()) return;
+    throw Failure(data_error(places_.answered->place(), cat("answers to the ", rows_, " rows of --val_dataset"),
+                             "one more",
+                             cat("answer the rows as they were, or remove ", places_.answered->mark().string(),
+                                 " to answer all of them anew")));
   }
 
-  ResultWriter& results_;
+  Places places_;
+  AnswerJudge judge_;
   std::deque<Question> waiting_;  // in the rows' order
   engine::AnswerStream stream_;
   bool cut_ = false;
   std::int64_t rows_ = 0;
-  std::int64_t labelled_ = 0;
-  std::int64_t right_ = 0;
   std::int64_t errors_ = 0;
   std::string first_error_;
 };
@@ -97,8 +129,11 @@ class RowAnswers {
 }  // namespace
 
 void answer_rows(const Arguments& arguments, engine::LLM& llm, const engine::SamplingParams& sampling,
-                 ResultWriter& results) {
-  RowAnswers answers(llm, sampling, results);
+                 const ResultWriter::Options& results) {
+  ResultWriter writer(results, llm.session().text->tokenizer);
+  std::optional<AnsweredRows> answered;
+  if (results.path) answered.emplace(*results.path, arguments);
+  RowAnswers answers(llm, sampling, {writer, answered ? &*answered : nullptr, arguments.maybe_string("metric")});
   const data::LoadOptions options = load_options(arguments);
   for (const auto& spec : options.val_dataset) {
     const auto report =
@@ -107,7 +142,7 @@ void answer_rows(const Arguments& arguments, engine::LLM& llm, const engine::Sam
     if (report.counts.bad > 0) log_warn(cat(spec, ": ", report.counts.bad, " bad rows were left out"));
   }
   answers.finish();
-  answers.tell(arguments.has("metric"), options.strict);
+  answers.tell(options.strict);
 }
 
 }  // namespace tern::cli

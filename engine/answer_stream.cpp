@@ -73,7 +73,7 @@ void AnswerStream::step() {
     const std::size_t index = found->second;
     Pending& pending = at(index);
     pending.answer.text += output.text;
-    if (output.token >= 0) pending.answer.tokens.push_back({output.token, output.logprob});
+    if (output.token >= 0) pending.answer.tokens.push_back({{output.token, output.logprob}, output.top});
     if (output.error) pending.answer.error = output.error;
     if (callbacks_.on_text && !output.text.empty()) callbacks_.on_text(index, output.text);
     if (!output.finished) continue;

@@ -43,6 +43,10 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     engine.numerics = session.numerics;
     engine.numerics.needs = options.batch_invariant ? TERN_NEED_DETERMINISTIC | TERN_NEED_ROW_INVARIANT : 0U;
     engine.numerics.x15 = !options.batch_invariant;
+    if (const auto vocab = session.model.config.vocab_size; engine.top_logprobs > vocab) {
+      throw Failure(usage_error(
+          cat("--top_logprobs is ", engine.top_logprobs, ", and the model has ", vocab, " tokens"), "lower it"));
+    }
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
     llm->encoder_ = PromptEncoder::create(*session.text, options.use_chat_template, options.template_kwargs).value();

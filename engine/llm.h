@@ -51,9 +51,8 @@ struct LLMOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes of weights, where they are read here
 };
 
-struct DrawnToken {
-  std::int32_t id = 0;
-  float logprob = 0;  // under the model's distribution, before temperature and filters
+struct DrawnToken : TokenLogprob {
+  std::vector<TokenLogprob> top;  // the likeliest tokens in its place (EngineOptions::top_logprobs), the first first
 };
 
 struct Answer {
@@ -107,8 +106,8 @@ class TextScorer;
 class LLM {
  public:
   // Reads the weights where the session has not read them yet, and the adapter. The session outlives the LLM. Errors:
-  // usage (a length beyond the model's, template_kwargs that is no JSON object), data (weights, adapter,
-  // generation_config.json), device (no memory).
+  // usage (a length beyond the model's, more top_logprobs than tokens, template_kwargs that is no JSON object), data
+  // (weights, adapter, generation_config.json), device (no memory).
   [[nodiscard]] static Result<std::unique_ptr<LLM>> open(session::Session& session, const LLMOptions& options = {});
   // The longest sequence that LLM::open would serve: what a caller that reads the weights itself asks for
   // (models::LoadOptions::max_positions). Errors (usage) as open.

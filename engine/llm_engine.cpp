@@ -82,6 +82,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
   runner.max_num_batched_tokens = options_.max_num_batched_tokens;
   runner.numerics = options_.numerics;
   runner.adapters = options_.adapters;
+  runner.top_logprobs = options_.top_logprobs;
   runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
 }
 
@@ -126,6 +127,7 @@ void LLMEngine::accept(Sequence& sequence, const SampledToken& drawn, RequestOut
   Decoding& decoding = decodings_.at(sequence.id);
   output.token = drawn.id;
   output.logprob = drawn.logprob;
+  output.top.assign(drawn.top.begin(), drawn.top.end());
   sequence.tokens.push_back(drawn.id);
   const bool ended = is_end(sequence, drawn.id);
   if (!ended) decoding.held += decoding.decoder.push(drawn.id);
@@ -153,6 +155,7 @@ RequestOutput& LLMEngine::next_output() {
   output.text.clear();
   output.token = -1;
   output.logprob = 0;
+  output.top.clear();
   output.error.reset();
   return output;
 }

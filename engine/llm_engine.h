@@ -28,15 +28,17 @@ struct EngineOptions {
   std::uint64_t kv_cache_memory = 0;      // bytes; 0: a share of what the device has free
   double kv_cache_share = 0.8;
   std::map<std::string, nn::LoraLayer> adapters;
+  std::int64_t top_logprobs = 0;            // how many of the likeliest tokens are told beside a drawn one
   std::vector<std::int32_t> end_token_ids;  // beside those of the model's config (session/end_tokens.h)
 };
 
 // What one step added to a request.
 struct RequestOutput {
   SequenceId id = 0;
-  std::string text;         // new characters, none of a stop text
-  std::int32_t token = -1;  // that was drawn; -1: none, the request was aborted or failed
-  float logprob = 0;        // of it, under the distribution before temperature and filters
+  std::string text;               // new characters, none of a stop text
+  std::int32_t token = -1;        // that was drawn; -1: none, the request was aborted or failed
+  float logprob = 0;              // of it, under the distribution before temperature and filters
+  std::vector<TokenLogprob> top;  // the likeliest tokens in its place, where options ask for them
   bool finished = false;
   FinishReason reason = FinishReason::none;
   std::optional<Error> error;  // failed: which numbers were not finite, and where

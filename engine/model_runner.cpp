@@ -55,7 +55,9 @@ ModelRunner::Step::Step(std::unique_ptr<graph::Program> built, const nn::PagedCa
       ids(program->output_id("drawn_ids")),
       logprobs(program->output_id("logprobs")),
       logit_sums(program->output_id("logit_sums")),
-      logits(program->output_id("logits")) {}
+      logits(program->output_id("logits")),
+      top_ids(program->output_id("top_ids")),
+      top_logprobs(program->output_id("top_logprobs")) {}
 
 ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, const RunnerOptions& options,
                          session::Runtime& runtime)
@@ -65,6 +67,7 @@ ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, c
       runtime_(runtime),
       arena_(std::make_shared<graph::Arena>(model.store->allocator())) {
   drawn_.reserve(static_cast<std::size_t>(options.max_num_seqs));
+  top_.reserve(static_cast<std::size_t>(options.max_num_seqs * options.top_logprobs));
   // A lack of memory shows now. Under penalties a step takes more, and can do all that another does.
   Bucket largest = {options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens, true};
   try {
@@ -148,11 +151,16 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   const SamplingInputs sampling = declare_sampling(graph, capacity.sequences, capacity.penalties);
   ops::SampleInputs sample = sample_inputs(graph, inputs, sampling);
   sample.logits = logits;
+  sample.tops = options_.top_logprobs;
   const ops::SampleOut drawn = ops::sample(graph, sample, build.needs);
   graph.output("drawn_ids", drawn.ids);
   graph.output("logprobs", drawn.logprob);
   graph.output("logit_sums", ops::row_sum(graph, logits, {.needs = build.needs}));
   if (options_.return_logits) graph.output("logits", logits);
+  if (sample.tops > 0) {
+    graph.output("top_ids", drawn.top_ids);
+    graph.output("top_logprobs", drawn.top_logprobs);
+  }
   return graph;
 }
 
@@ -190,12 +198,24 @@ void ModelRunner::keep_drawn(const Step& step) {
   const auto sums = step.program->output(step.logit_sums);
   drawn_.resize(ids.size() / sizeof(std::int32_t));
   for (std::size_t i = 0; i < drawn_.size(); ++i) {
-    drawn_[i] = {number_at<std::int32_t>(ids, i), number_at<float>(logprobs, i), number_at<float>(sums, i)};
+    drawn_[i] = {number_at<std::int32_t>(ids, i), number_at<float>(logprobs, i), number_at<float>(sums, i), {}};
   }
+  if (options_.top_logprobs > 0) keep_top(step);
   if (!options_.return_logits) return;
   const auto bytes = step.program->output(step.logits);
   logits_.resize(bytes.size() / sizeof(float));
   std::memcpy(logits_.data(), bytes.data(), bytes.size());
+}
+
+void ModelRunner::keep_top(const Step& step) {
+  const auto ids = step.program->output(step.top_ids);
+  const auto logprobs = step.program->output(step.top_logprobs);
+  top_.resize(ids.size() / sizeof(std::int32_t));
+  for (std::size_t i = 0; i < top_.size(); ++i) {
+    top_[i] = {number_at<std::int32_t>(ids, i), number_at<float>(logprobs, i)};
+  }
+  const auto each = static_cast<std::size_t>(options_.top_logprobs);
+  for (std::size_t i = 0; i < drawn_.size(); ++i) drawn_[i].top = std::span(top_).subspan(i * each, each);
 }
 
 }  // namespace tern::engine

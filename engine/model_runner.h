@@ -24,13 +24,21 @@ struct RunnerOptions {
   std::int64_t max_num_batched_tokens = 512;
   nn::Numerics numerics;
   std::map<std::string, nn::LoraLayer> adapters;
-  bool return_logits = false;  // copies the logits of each drawn token to the host
+  bool return_logits = false;     // copies the logits of each drawn token to the host
+  std::int64_t top_logprobs = 0;  // how many of the likeliest tokens are told beside a drawn one
+};
+
+// A token and its log-probability under the model's distribution, before temperature and filters.
+struct TokenLogprob {
+  std::int32_t id = 0;
+  float logprob = 0;
 };
 
 struct SampledToken {
   std::int32_t id = 0;
   float logprob = 0;
-  float logit_sum = 0;  // of the row it was drawn from: finite where every logit is
+  float logit_sum = 0;                     // of the row it was drawn from: finite where every logit is
+  std::span<const TokenLogprob> top = {};  // the likeliest first; until the next run
 };
 
 // Keeps a program for each size that occurs, in doubling buckets: a step pays for what it computes, not for the largest
@@ -73,7 +81,7 @@ class ModelRunner {
     Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache, bool penalties);
     std::unique_ptr<graph::Program> program;
     StepInputs inputs;
-    std::int32_t ids, logprobs, logit_sums, logits;  // outputs
+    std::int32_t ids, logprobs, logit_sums, logits, top_ids, top_logprobs;  // outputs
   };
 
   [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;
@@ -82,6 +90,7 @@ class ModelRunner {
   [[nodiscard]] Bucket bucket_for(const Batch& batch) const;                    // the smallest that holds it
   [[nodiscard]] Step& step_for(const Bucket& bucket);
   void keep_drawn(const Step& step);
+  void keep_top(const Step& step);
 
   models::LoadedModel& model_;
   RunnerOptions options_;
@@ -92,6 +101,7 @@ class ModelRunner {
   Step* prepared_ = nullptr;  // whose inputs hold the next batch
   Step* launched_ = nullptr;
   std::vector<SampledToken> drawn_;
+  std::vector<TokenLogprob> top_;  // of all drawn tokens
   std::vector<float> logits_;
 };
 

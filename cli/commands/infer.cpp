@@ -28,12 +28,12 @@ int run_infer(const Arguments& given) {
   install_interrupt_handler();
   const auto sampling = sampling_params(arguments, llm->default_sampling());
   const ResultWriter::Options results = {arguments.maybe_string("result_path"), arguments.boolean("logprobs")};
-  std::optional<ResultWriter> writer;
-  if (rows || results.path) writer.emplace(results, session->text->tokenizer);
   if (rows) {
-    answer_rows(arguments, *llm, sampling, *writer);
+    answer_rows(arguments, *llm, sampling, results);
     return 0;
   }
+  std::optional<ResultWriter> writer;
+  if (results.path) writer.emplace(results, session->text->tokenizer);
   Chat chat(*llm, sampling, system_message(arguments), writer ? &*writer : nullptr);
   const bool stream = arguments.maybe_boolean("stream").value_or(isatty(STDOUT_FILENO) == 1);
   return isatty(STDIN_FILENO) == 1 ? converse(chat, stream) : answer_pipe(chat, stream);

@@ -32,12 +32,12 @@ const Names kTunerPending = {"target_parameters",  "modules_to_save",     "use_d
                              "init_weights=pissa", "init_weights=olora"};
 const Names kLoopPending = {"neftune_noise_alpha", "lr_scheduler_type=cosine_with_restarts",
                             "lr_scheduler_type=polynomial", "report_to=tensorboard"};
-const Names kGenerationPending = {"num_beams", "top_logprobs"};
+const Names kGenerationPending = {"num_beams"};
 
 const Names kSftPending =
     joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending, {"agent_template", "rope_scaling"}});
 const Names kInferPending =
-    joined({kQuantPending, kGenerationPending, {"agent_template", "ddp_timeout", "rope_scaling", "metric=rouge"}});
+    joined({kQuantPending, kGenerationPending, {"agent_template", "ddp_timeout", "rope_scaling"}});
 
 const std::vector<NoEffect> kTrainNoEffect = {
     {"max_model_len", "samples are bounded by --max_length"},

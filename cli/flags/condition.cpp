@@ -128,6 +128,8 @@ std::vector<Condition> other_conditions() {
       {"kept_answers", "val_dataset", [](const Arguments& a) { return answers_rows(a) || a.has("result_path"); },
        "--val_dataset, --load_data_args or --result_path", "no results are written",
        "give --val_dataset or --result_path"},
+      {"tells_logprobs", "logprobs", [](const Arguments& a) { return on(a, "logprobs"); }, "--logprobs",
+       "no log-probabilities are written", "give --logprobs, or remove it"},
       {"dialogue", "val_dataset", [](const Arguments& a) { return !answers_rows(a); }, "no --val_dataset",
        "rows are answered as a whole"},
       {"recorded_rows", "val_dataset", [](const Arguments& a) { return !a.has("val_dataset"); }, "no --val_dataset", "",

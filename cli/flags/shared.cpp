@@ -227,7 +227,8 @@ constexpr Flag kGeneration[] = {
     {.name = "top_logprobs",
      .type = integer,
      .help = "also write those of this many likeliest tokens",
-     .range = "[0,inf)"},
+     .range = "[0,inf)",
+     .effect = "tells_logprobs"},
 };
 
 constexpr Flag kQuantization[] = {

@@ -13,6 +13,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <regex>
 #include <stdexcept>
 #include <thread>
 
@@ -75,8 +77,8 @@ class Terminal {
   }
   // Waits for the prompt, and until the program reads key by key: what is typed before is the terminal's own to echo,
   // and to drop at Ctrl-C.
-  void expect_prompt() {
-    expect("<<< ");
+  void expect_prompt(const std::string& prompt = "<<< ") {
+    expect(prompt);
     const auto deadline = Clock::now() + std::chrono::seconds(60);
     termios state{};
     while (tcgetattr(screen_, &state) == 0 && (state.c_lflag & ICANON) != 0) {
@@ -182,11 +184,11 @@ TEST_F(AtATerminal, CtrlCDropsALineAndAtAnEmptyPromptLeaves) {
   terminal.type(kCtrlC);
   terminal.expect_prompt();
   terminal.type("multi-line\n");
-  terminal.expect_prompt();
+  terminal.expect_prompt("<<<[M] ");
   terminal.type("one line\n");
-  terminal.expect_prompt();
+  terminal.expect_prompt("<<<[M] ");
   terminal.type(kCtrlC);  // drops the line before, too
-  terminal.expect_prompt();
+  terminal.expect_prompt("<<<[M] ");
   terminal.type(kCtrlC);
   EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
 }
@@ -203,6 +205,52 @@ TEST_F(AtATerminal, AQuestionBeyondTheContextIsLeftOutAndTheChatGoesOn) {
   EXPECT_EQ(terminal.seen().find("left out", terminal.seen().find("short")), std::string::npos) << terminal.seen();
   terminal.type("quit\n");
   EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
+}
+
+// Each question goes out with the system message and the dialogue that the words before it left.
+TEST_F(AtATerminal, WordsOfMsSwift) {
+  const auto file = scratch_.path() / "answers.jsonl";
+  Terminal terminal = start({"--max_new_tokens", "2", "--result_path", file.string(), "--system", "Be brief."});
+  const auto say = [&](const std::string& line, const std::string& prompt) {
+    terminal.type(line + "\n");
+    terminal.expect_prompt(prompt);
+  };
+  terminal.expect_prompt();
+  say("one", "<<< ");
+  say("Reset-System", "<<<[S] ");
+  say("You count.", "<<< ");
+  say("two", "<<< ");
+  say("\x10", "<<< ");  // Ctrl-P: the line before
+  say("MULTI-LINE", "<<<[M] ");
+  say("reset-system", "<<<[MS] ");
+  say("a", "<<<[MS] ");
+  say("b#", "<<<[M] ");
+  say("exit the room", "<<<[M] ");
+  say("quit", "<<<[M] ");
+  say("#", "<<<[M] ");
+  say("single-line", "<<< ");
+  say("reset-system", "<<<[S] ");
+  say("default-system", "<<< ");
+  say("three", "<<< ");
+  say("clear", "<<< ");
+  say("four", "<<< ");
+  terminal.type("QUIT\n");
+  EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
+  std::vector<std::string> asked;
+  std::ifstream rows(file);
+  for (std::string line; std::getline(rows, line);) {
+    const std::regex content("\"role\":\"(system|user)\",\"content\":\"([^\"]*)\"");
+    asked.emplace_back();
+    for (std::sregex_iterator it(line.begin(), line.end(), content), end; it != end; ++it)
+      asked.back() += (*it)[1].str().substr(0, 1) + ":" + (*it)[2].str() + ";";
+  }
+  const std::vector<std::string> wanted = {"s:Be brief.;u:one;",
+                                           "s:You count.;u:two;",
+                                           "s:You count.;u:two;u:two;",
+                                           "s:a\\nb;u:exit the room\\nquit\\n;",
+                                           "u:three;",
+                                           "u:four;"};
+  EXPECT_EQ(asked, wanted) << terminal.seen();
 }
 
 TEST_F(AtATerminal, SigtermEndsIt) {

@@ -63,6 +63,10 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
           {{"infer"}, "tern infer needs a model; name one, for example with --model smollm2-135m."},
           {{"infer", "--model", m, "--max_model_len", "100000"},
            "--max_model_len is 100000, and the model takes at most 512 tokens; lower it."},
+          {{"infer", "--model", m, "--val_dataset", rows_, "--top_logprobs", "3"},
+           "--top_logprobs has no effect: no log-probabilities are written; give --logprobs, or remove it."},
+          {{"infer", "--model", m, "--val_dataset", rows_, "--logprobs", "--top_logprobs", "321"},
+           "--top_logprobs is 321, and the model has 320 tokens; lower it."},
           {{"bench", "--model", m, "--prompt_length", "600"},
            "--prompt_length and --max_new_tokens make 728 tokens together, and the model computes at most 512; lower "
            "one "

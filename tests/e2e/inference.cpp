@@ -211,6 +211,65 @@ TEST_F(Inference, TorchDtypeIsWhatWeightsAreHeldIn) {
 }
 
 // Another number than in float32, but close to it.
+// Beside each drawn token the likeliest ones, the first first; what was drawn greedily is the first.
+TEST_F(Inference, TheLikeliestTokensAreTold) {
+  for (const char* device : {"cpu", "sim"}) {
+    SCOPED_TRACE(device);
+    const auto rows = output({"infer", "--device", device, "--val_dataset", rows_, "--max_new_tokens", "3",
+                              "--temperature", "0", "--max_batch_size", "4", "--logprobs", "--top_logprobs", "4"});
+    std::istringstream lines(rows);
+    int tokens = 0;
+    for (std::string line; std::getline(lines, line);) {
+      const auto row = io::parse_json(line, "row").value();
+      for (const auto& token : row["logprobs"]["content"]) {
+        ++tokens;
+        ASSERT_EQ(token["top_logprobs"].size(), 4U) << line;
+        EXPECT_EQ(token["top_logprobs"][0]["id"].get<int>(), token["id"].get<int>());
+        EXPECT_EQ(token["top_logprobs"][0]["token"].text(), token["token"].text());
+        EXPECT_NEAR(token["top_logprobs"][0]["logprob"].get<double>(), token["logprob"].get<double>(), 1e-6);
+        for (int i = 1; i < 4; ++i) {
+          EXPECT_LE(token["top_logprobs"][i]["logprob"].get<double>(),
+                    token["top_logprobs"][i - 1]["logprob"].get<double>());
+          EXPECT_NE(token["top_logprobs"][i]["id"].get<int>(), token["id"].get<int>());
+        }
+      }
+    }
+    EXPECT_EQ(tokens, 18) << rows;
+  }
+  const auto drawn = output({"infer", "--val_dataset", rows_, "--max_new_tokens", "8", "--temperature", "2",
+                             "--logprobs", "--top_logprobs", "1"});
+  EXPECT_TRUE(std::regex_search(drawn, std::regex("\"id\":[0-9]+,\"logprob\":[-.e0-9]+,\"top_logprobs\":\\[\\{")))
+      << "what was drawn need not be the likeliest: " << drawn;
+}
+
+// The label of every row is the answer that the model gives: then all is 1, and with another label it is not.
+TEST_F(Inference, AnswersAreJudgedByTheMetric) {
+  const auto asked = output({"infer", "--val_dataset", rows_, "--max_new_tokens", "12", "--temperature", "0"});
+  std::string own;
+  std::istringstream lines(asked);
+  for (std::string line; std::getline(lines, line);) {
+    const auto row = io::parse_json(line, "row").value();
+    own += io::Json{{"query", row["messages"][0]["content"]}, {"response", row["response"]}}.dump() + "\n";
+  }
+  const auto told = [&](const std::string& rows, const char* metric) {
+    return run({"infer", "--model", path("model").string(), "--val_dataset", rows, "--max_new_tokens", "12",
+                "--temperature", "0", "--metric", metric},
+               options_)
+        .err;
+  };
+  const std::string same = scratch_.write("own.jsonl", own);
+  EXPECT_NE(told(same, "acc").find("acc: 1.0000 (6 of 6 rows with a label)\n"), std::string::npos) << told(same, "acc");
+  const std::regex rouge("rouge-1: ([0-9.]+), rouge-2: ([0-9.]+), rouge-l: ([0-9.]+), bleu-4: ([0-9.]+) \\(6 rows");
+  std::smatch found;
+  const std::string perfect = told(same, "rouge");
+  ASSERT_TRUE(std::regex_search(perfect, found, rouge)) << perfect;
+  EXPECT_GT(std::stod(found[1]), 99.9) << perfect;
+  EXPECT_GT(std::stod(found[3]), 99.9) << perfect;
+  const std::string other = told(rows_, "rouge");
+  ASSERT_TRUE(std::regex_search(other, found, rouge)) << other;
+  EXPECT_LT(std::stod(found[1]), 50) << other;
+}
+
 TEST_F(Inference, ActivationsAreKeptInTheDtypeThatIsAsked) {
   const auto texts = scratch_.write("texts.jsonl", "{\"text\": \"one and two\"}\n");
   const auto loss = [&](const std::string& dtype) {

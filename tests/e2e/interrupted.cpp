@@ -40,7 +40,10 @@ TEST_F(Interrupted, RowsThatWereAnsweredAreKept) {
   options.signal_when = filled("answers");
   expect({"infer", "--model", model(), "--val_dataset", scratch_.write("many.jsonl", sums(4000)), "--max_new_tokens",
           "8", "--result_path", path("answers").string()},
-         75, {"tern: error: the run was stopped after ", " rows were answered and written; run it again."}, options);
+         75,
+         {"tern: error: the run was stopped after ",
+          " rows were answered and written; run it again, and it goes on behind them."},
+         options);
 }
 
 TEST_F(Interrupted, AnAnswerToAPipeThatWasCutIsNoSuccess) {

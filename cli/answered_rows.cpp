@@ -1,0 +1,98 @@
+#include "cli/answered_rows.h"
+
+#include <array>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "io/file_writer.h"
+#include "io/json.h"
+#include "io/json_field.h"
+#include "io/mapped_file.h"
+#include "io/system_error.h"
+
+namespace tern::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = io::Json;
+
+// What no answer depends on: a stopped run may be gone on with under other values of these.
+constexpr std::array<std::string_view, 12> kFree = {"quiet",     "strict",          "metric",    "max_batch_size",
+                                                    "threads",   "result_path",     "stream",    "dataset_num_proc",
+                                                    "hub_token", "kv_cache_memory", "load_args", "load_data_args"};
+
+constexpr const char* kResultMend = "write to another file, or remove the mark to answer all rows anew behind these";
+
+Json told_of(const Arguments& arguments) {
+  Json told = io::parse_json(arguments.to_json(), "flags").value();
+  for (const std::string_view name : kFree) told.erase(name);
+  return told;
+}
+
+}  // namespace
+
+AnsweredRows::AnsweredRows(const fs::path& path, const Arguments& arguments)
+    : path_(path), mark_(path.string() + ".unfinished") {
+  const Json told = told_of(arguments);
+  std::error_code error;
+  if (fs::exists(mark_, error)) {
+    resume(told);
+    return;
+  }
+  const auto size = fs::file_size(path_, error);
+  const Json mark = {{"begin", error ? std::uintmax_t{0} : size}, {"told", told}};
+  io::replace_file(mark_, mark.dump() + "\n").value();
+}
+
+void AnsweredRows::resume(const Json& told) {
+  const Json mark = io::read_json_file(mark_).value();
+  const auto field = io::JsonField(mark, mark_.string(), "remove it to answer all rows anew");
+  for (const auto& [name, value] : field.at("told").object()) {
+    const Json* given = told.find(name);
+    if (given != nullptr && *given == value) continue;
+    throw Failure(usage_error(cat("the run that was stopped while it wrote ", path_.string(), " had --", name, " ",
+                                  value.dump(), ", not ", given == nullptr ? std::string("none") : given->dump()),
+                              cat("give it again to go on, or remove ", mark_.string(), " to answer all rows anew")));
+  }
+  const auto begin = field.at("begin").natural();
+  std::error_code error;
+  const std::uintmax_t size = fs::exists(path_, error) ? fs::file_size(path_, error) : 0;
+  if (size < begin) {
+    throw Failure(data_error(path_.string(), cat("at least the ", begin, " bytes that it had when the run began"),
+                             cat(size, " bytes"), cat("remove ", mark_.string(), " to answer all rows anew")));
+  }
+  file_.open(path_, std::ios::binary);
+  file_.seekg(static_cast<std::streamoff>(begin));
+  std::uintmax_t whole = begin;
+  for (std::string line; std::getline(file_, line) && !file_.eof(); ++count_) whole += line.size() + 1;
+  if (whole < size) fs::resize_file(path_, whole, error);
+  if (error) throw Failure(io::write_error(path_.string(), error.value()));
+  file_.clear();
+  file_.seekg(static_cast<std::streamoff>(begin));
+  log_info(
+      cat(path_.string(), ": ", count_, " rows were answered before that run was stopped; it goes on behind them"));
+}
+
+std::string AnsweredRows::place() const { return cat(path_.string(), ": answer ", given_); }
+
+std::optional<AnsweredRow> AnsweredRows::next() {
+  if (given_ == count_) return std::nullopt;
+  std::string line;
+  std::getline(file_, line);
+  ++given_;
+  const Json row = io::parse_json(line, place()).value();
+  const auto field = io::JsonField(row, place(), kResultMend);
+  AnsweredRow out;
+  out.messages = field.at("messages").json().dump();
+  if (const auto response = field.find("response")) out.response = response->text();
+  if (const auto label = field.find("labels")) out.label = label->text();
+  if (const auto error = field.find("error")) out.error = error->text();
+  return out;
+}
+
+void AnsweredRows::finish() const {
+  std::error_code error;
+  if (!fs::remove(mark_, error) && error) throw Failure(io::write_error(mark_.string(), error.value()));
+}
+
+}  // namespace tern::cli
