@@ -10,6 +10,7 @@
 #include "cli/flags/command_line.h"
 #include "cli/flags/condition.h"
 #include "cli/flags/help.h"
+#include "cli/models_page.h"
 #include "cli/terminal.h"
 #include "cli/version.h"
 
@@ -53,6 +54,7 @@ int dispatch(const Words& words) {
   if (first == "--help" || first == "-h" || first == "help") return print(help_overview());
   if (first == "--version") return print(version_text());
   if (first == "--help-markdown") return print(help_markdown());
+  if (first == "--help-models") return print(models_markdown());
   if (first == "--help-not-implemented") return print(join(not_implemented(), "\n") + "\n");
   return run_command(words);
 }

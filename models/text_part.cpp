@@ -67,6 +67,12 @@ std::vector<std::string> whole_names() {
   return names;
 }
 
+std::string whole_architecture(const std::string& name) {
+  const auto* found =
+      std::find_if(std::begin(kWholes), std::end(kWholes), [&](const Whole& one) { return one.name == name; });
+  return std::string(found->architecture);
+}
+
 io::Json text_part_json(const checkpoint::CheckpointSource& source) {
   const io::Json& whole = *source.config();
   if (!has_text_config(whole)) {

@@ -16,6 +16,8 @@ namespace tern::models {
 [[nodiscard]] bool has_text_part(const checkpoint::CheckpointSource& source);
 // Those that are served, as `architectures` names them.
 [[nodiscard]] std::vector<std::string> whole_names();
+// The architecture of one's language model; "": any, as its text_config says. `name` is one of them.
+[[nodiscard]] std::string whole_architecture(const std::string& name);
 
 // What describes the language model: text_config, with what it leaves to the whole (ends, dtype); or the whole without
 // what describes its other parts. Whether embeddings are tied is what both say, else what the file has: some classes

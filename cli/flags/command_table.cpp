@@ -170,7 +170,7 @@ std::vector<CommandSpec> file_commands() {
        .example = "tern tokenize --model smollm2-135m --text 'Hello world'",
        .run = run_tokenize},
       {.name = "models",
-       .summary = "list the models that have a short name",
+       .summary = "list the models that are here, and the architectures that are served",
        .groups = {"json"},
        .example = "tern models",
        .run = run_models},

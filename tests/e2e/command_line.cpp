@@ -79,9 +79,9 @@ TEST(CommandLine, AConfigFileGivesFlags) {
   const auto yaml = scratch.write("flags.yaml", "json: true\nENV:\n  TERN_HOME: /from/the/config\n");
   const auto outcome = run({"models", yaml});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("\"path\": \"/from/the/config/models/smollm2-135m/"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("\"path\":\"/from/the/config/models/smollm2-135m/"), std::string::npos) << outcome.out;
   const auto plain = run({"models", yaml, "--json", "false"});
-  EXPECT_EQ(plain.out.rfind("smollm2-135m ", 0), 0U) << plain.out;
+  EXPECT_EQ(plain.out.rfind("short names\n  smollm2-135m ", 0), 0U) << plain.out;
 }
 
 TEST(CommandLine, AMistakeInAConfigFileNamesItsLine) {
@@ -109,7 +109,47 @@ TEST(Models, SaysWhatIsAbsentAndHowToGetIt) {
   const auto outcome = run({"models"}, options);
   EXPECT_EQ(outcome.status, 0);
   EXPECT_NE(outcome.out.find("absent: run script/bootstrap"), std::string::npos);
-  EXPECT_NE(run({"models", "--json"}, options).out.find("\"installed\": false"), std::string::npos);
+  EXPECT_NE(run({"models", "--json"}, options).out.find("\"installed\":false"), std::string::npos);
+  EXPECT_NE(outcome.out.find("\n  Qwen3ForCausalLM\n"), std::string::npos) << outcome.out;
+}
+
+// A hub's cache as its own tools leave it: blobs by their hashes, and links to them in a folder a commit.
+TEST(Models, SaysWhatWasFetched) {
+  const Scratch scratch;
+  const std::string sha256(64, 'a');
+  const std::string sha1(40, 'b');
+  const std::string commit(40, 'c');
+  scratch.write("hf/models--org--tiny/blobs/" + sha256, "12345678");
+  scratch.write("hf/models--org--tiny/blobs/" + sha1, R"({"architectures": ["LlamaForCausalLM"]})");
+  const auto snapshot = scratch.path() / "hf/models--org--tiny/snapshots" / commit;
+  std::filesystem::create_directories(snapshot / "onnx");
+  std::filesystem::create_symlink("../../blobs/" + sha1, snapshot / "config.json");
+  std::filesystem::create_symlink("../../../blobs/" + sha256, snapshot / "onnx/weights.bin");
+  scratch.write("hf/models--org--empty/refs/main", commit);
+  scratch.write("hf/datasets--org--rows/snapshots/x/rows.jsonl", "{}");
+  scratch.write("ms/models/other--big--one/snapshots/master/config.json", R"({"architectures": ["OddForCausalLM"]})");
+  scratch.write("ms/models/other--file/snapshots/master/m.gguf", "GGUF");
+  Options options;
+  options.variables["TERN_HOME"] = scratch.path().string();
+  options.variables["HF_HUB_CACHE"] = (scratch.path() / "hf").string();
+  options.variables["MODELSCOPE_CACHE"] = (scratch.path() / "ms").string();
+  const auto outcome = run({"models"}, options);
+  for (const std::string& line :
+       {"\n  hf::org/tiny  cccccccccccc  47 B in 2 files  LlamaForCausalLM  " + snapshot.string() + "\n",
+        "\n  ms::other/big--one  master  37 B in 1 files  OddForCausalLM (not served)  " + scratch.path().string() +
+            "/ms/models/other--big--one/snapshots/master\n",
+        std::string("\n  ms::other/file  master  4 B in 1 files  no config.json  ")}) {
+    EXPECT_NE(outcome.out.find(line), std::string::npos) << line << outcome.out;
+  }
+  EXPECT_EQ(outcome.out.find("rows"), std::string::npos);
+  EXPECT_EQ(outcome.out.find("empty"), std::string::npos);
+  const auto json = run({"models", "--json"}, options).out;
+  EXPECT_NE(json.find("{\"path\":\"onnx/weights.bin\",\"bytes\":8,\"sha256\":\"" + sha256 + "\",\"git_sha1\":null}"),
+            std::string::npos)
+      << json;
+  EXPECT_NE(json.find("{\"path\":\"config.json\",\"bytes\":39,\"sha256\":null,\"git_sha1\":\"" + sha1 + "\"}"),
+            std::string::npos);
+  EXPECT_NE(json.find("\"architecture\":\"OddForCausalLM\",\"served\":false"), std::string::npos);
 }
 
 }  // namespace

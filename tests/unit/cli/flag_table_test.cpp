@@ -12,6 +12,7 @@
 #include "cli/flags/arguments.h"
 #include "cli/flags/flag_groups.h"
 #include "cli/flags/help.h"
+#include "cli/models_page.h"
 
 namespace tern::cli {
 namespace {
@@ -178,6 +179,10 @@ TEST(FlagTable, DefaultsAreTheContracts) {
 
 TEST(Docs, CliPageIsTheTable) {
   EXPECT_EQ(read("docs/cli.md"), help_markdown()) << "write it anew: tern --help-markdown > docs/cli.md";
+}
+
+TEST(Docs, ModelsPageIsTheRegistry) {
+  EXPECT_EQ(read("docs/models.md"), models_markdown()) << "write it anew: tern --help-models > docs/models.md";
 }
 
 TEST(Docs, NotImplementedListIsTheTableAndOnlyShrinks) {
