@@ -22,9 +22,9 @@ constexpr std::string_view kWholes =
 
 constexpr std::string_view kFields =
     "\n## Fields of config.json\n\n"
-    "These are read. A field that is neither here nor known to change nothing is an error that names it, so that no "
-    "model is\n"
-    "computed otherwise than its authors meant it.\n\n";
+    "These are read, beside those that scale rotary positions. A field that is neither here nor known to change "
+    "nothing is an\n"
+    "error that names it, so that no model is computed otherwise than its authors meant it.\n\n";
 
 std::string code(std::string_view word) { return cat("`", word, "`"); }
 
