@@ -79,6 +79,7 @@ data::ChatEncoderOptions encoder_options(const Arguments& arguments) {
   options.loss_scale = chat::parse_loss_scale(arguments.string("loss_scale")).value();
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);
+  options.agent_template = arguments.maybe_string("agent_template").value_or("");
   return options;
 }
 

@@ -24,8 +24,8 @@ void apply_template(const Arguments& arguments, chat::ModelText& model);
 // The template's variables as a JSON object, from --enable_thinking; empty where it is not given.
 [[nodiscard]] std::string template_kwargs(const Arguments& arguments);
 
-// From --max_length, --truncation_strategy, --loss_scale, --use_chat_template and --enable_thinking; `identity` is left
-// to whoever knows the model. Throws Failure.
+// From --max_length, --truncation_strategy, --loss_scale, --use_chat_template, --enable_thinking and
+// --agent_template; `identity` is left to whoever knows the model. Throws Failure.
 [[nodiscard]] data::ChatEncoderOptions encoder_options(const Arguments& arguments);
 
 }  // namespace tern::cli

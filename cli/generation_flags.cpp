@@ -28,7 +28,8 @@ void load_training_arguments(Arguments& arguments) {
   std::error_code ignored;
   const bool present = !folder.empty() && fs::is_regular_file(file, ignored);
   if (arguments.boolean("load_args") && present) {
-    std::vector<std::string_view> names = {"torch_dtype", "template", "system", "enable_thinking", "use_chat_template"};
+    std::vector<std::string_view> names = {"torch_dtype",     "template",          "system",
+                                           "enable_thinking", "use_chat_template", "agent_template"};
     if (!arguments.list("adapters").empty()) names.emplace_back("model");  // a checkpoint is itself the model
     arguments.load_saved(io::read_text_file(file).value(), file.string(), names).value();
   }
@@ -68,6 +69,7 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   options.engine.top_logprobs = arguments.maybe_integer("top_logprobs").value_or(0);
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);
+  options.agent_template = arguments.maybe_string("agent_template").value_or("");
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "chat/agent_template.h"
 #include "chat/template_messages.h"
 #include "io/checksum.h"
 #include "io/json.h"
@@ -20,6 +21,7 @@ struct ChatEncoder::State {
   ChatEncoderOptions options;
   Json kwargs;
   tokenizer::TokenId eos = -1;
+  std::optional<chat::AgentTemplate> agent = {};
 
   void add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const;
   void add_plain(EncodedRow& out, const std::vector<Message>& messages) const;
@@ -42,7 +44,7 @@ bool learned(const Message& message) { return message.role == "assistant" || mes
 }  // namespace
 
 void ChatEncoder::State::add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const {
-  const jinja::Values dialogue = chat::template_messages(messages).value();
+  jinja::Values dialogue = chat::template_messages(messages).value();
   Json tools;
   chat::ChatInput input;
   input.values = &dialogue;
@@ -50,6 +52,7 @@ void ChatEncoder::State::add_chat(EncodedRow& out, const Row& row, const std::ve
     tools = io::parse_json(row.tools_json, "tools").value();
     input.tools = &tools;
   }
+  if (agent) dialogue = agent->apply(dialogue, std::exchange(input.tools, nullptr));
   if (!kwargs.empty()) input.kwargs = &kwargs;
   const tokenizer::TokenizerConfig& config = tokenizer.config();
   input.bos_token = config.bos.content;
@@ -99,6 +102,9 @@ Result<std::shared_ptr<const ChatEncoder>> ChatEncoder::create(tokenizer::Tokeni
       throw Failure(data_error("the model's tokenizer", "a chat template", "none",
                                "give --template, or --use_chat_template false to train on plain text"));
     }
+    if (!options.use_chat_template && !options.agent_template.empty()) {
+      throw Failure(usage_error("--agent_template writes into a chat template, and none is used", "remove it"));
+    }
     if (options.identity.empty()) throw std::logic_error("a chat encoder without its tokenizer's identity");
     Json kwargs = Json::object();
     if (!options.template_kwargs.empty()) {
@@ -110,6 +116,9 @@ Result<std::shared_ptr<const ChatEncoder>> ChatEncoder::create(tokenizer::Tokeni
     const tokenizer::TokenId eos = tokenizer.config().eos.id;
     auto state = std::make_unique<State>(
         State{std::move(tokenizer), std::move(chat_template), std::move(options), std::move(kwargs), eos});
+    if (!state->options.agent_template.empty()) {
+      state->agent = chat::AgentTemplate::create(state->options.agent_template, state->chat_template.value()).value();
+    }
     return std::shared_ptr<const ChatEncoder>(new ChatEncoder(std::move(state)));
   });
 }
@@ -140,9 +149,9 @@ Result<EncodedRow> ChatEncoder::encode(const Row& row, const std::vector<Message
 
 std::string ChatEncoder::fingerprint() const {
   const ChatEncoderOptions& options = state_->options;
-  return cat("chat 1|", options.identity, "|", options.max_length, "|", static_cast<int>(options.truncation), "|",
+  return cat("chat 2|", options.identity, "|", options.max_length, "|", static_cast<int>(options.truncation), "|",
              static_cast<int>(options.loss_scale), "|", options.use_chat_template, "|", options.template_kwargs, "|",
-             state_->eos, "|", state_->tokenizer.config().bos.content, "|",
+             options.agent_template, "|", state_->eos, "|", state_->tokenizer.config().bos.content, "|",
              state_->chat_template ? state_->chat_template->source() : std::string());
 }
 

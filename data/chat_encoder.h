@@ -23,13 +23,15 @@ struct ChatEncoderOptions {
   // end token behind.
   bool use_chat_template = true;
   std::string template_kwargs;  // JSON object of the template's variables: {"enable_thinking": false}
+  std::string agent_template;   // how tools are written (chat/agent_template.h); "": the template's own way
   // What tells this tokenizer and template from others (tokenizer_identity()): caches depend on it.
   std::string identity;
 };
 
 class ChatEncoder final : public RowEncoder {
  public:
-  // Errors: no chat template where one is to be used; template_kwargs that is no JSON object.
+  // Errors: no chat template where one is to be used; template_kwargs that is no JSON object; an agent_template that
+  // there is none of, or that the chat template cannot carry.
   [[nodiscard]] static Result<std::shared_ptr<const ChatEncoder>> create(
       tokenizer::Tokenizer tokenizer, std::optional<chat::ChatTemplate> chat_template, ChatEncoderOptions options);
   ~ChatEncoder() override;

@@ -48,6 +48,7 @@ struct LLMOptions {
   std::filesystem::path adapter;  // a directory in PEFT's format, put over the weights; "": none
   bool use_chat_template = true;  // false, or a model without a template: a dialogue's texts are joined as they are
   std::string template_kwargs;    // the template's variables as a JSON object: {"enable_thinking": false}
+  std::string agent_template;     // how tools are written (chat/agent_template.h); "": the template's own way
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes of weights, where they are read here
 };
 

@@ -12,16 +12,25 @@ PromptEncoder::PromptEncoder(const chat::ModelText& text, bool templated)
     : text_(text), templated_(templated), kwargs_(std::make_unique<Json>(Json::object())) {}
 PromptEncoder::~PromptEncoder() = default;
 
-Result<std::unique_ptr<const PromptEncoder>> PromptEncoder::create(const chat::ModelText& text, bool use_chat_template,
-                                                                   const std::string& template_kwargs) {
+Result<std::unique_ptr<const PromptEncoder>> PromptEncoder::create(const chat::ModelText& text,
+                                                                   const LLMOptions& options) {
   return catching([&] {
     std::unique_ptr<PromptEncoder> encoder(
-        new PromptEncoder(text, use_chat_template && text.chat_template.has_value()));
-    if (!template_kwargs.empty()) *encoder->kwargs_ = io::parse_json(template_kwargs, "template variables").value();
+        new PromptEncoder(text, options.use_chat_template && text.chat_template.has_value()));
+    if (!options.template_kwargs.empty()) {
+      *encoder->kwargs_ = io::parse_json(options.template_kwargs, "template variables").value();
+    }
     if (!encoder->kwargs_->is_object()) {
       throw Failure(
           usage_error(cat("the template variables are a JSON ", encoder->kwargs_->type_name(), ", not an object"),
                       R"(write them as {"enable_thinking": false})"));
+    }
+    if (!options.agent_template.empty()) {
+      if (!encoder->templated_) {
+        throw Failure(usage_error("--agent_template writes into a chat template, and the model has none",
+                                  "give one with --template, or remove it"));
+      }
+      encoder->agent_ = chat::AgentTemplate::create(options.agent_template, *text.chat_template).value();
     }
     return std::unique_ptr<const PromptEncoder>(std::move(encoder));
   });
@@ -34,7 +43,7 @@ TokenIds PromptEncoder::encode_dialogue(const Dialogue& dialogue) const {
     for (const Message& message : dialogue.messages) joined += message.content;
     return tokenizer.encode(joined, true);
   }
-  const jinja::Values messages = chat::template_messages(dialogue.messages).value();
+  jinja::Values messages = chat::template_messages(dialogue.messages).value();
   Json tools;
   chat::ChatInput input;
   input.values = &messages;
@@ -42,6 +51,7 @@ TokenIds PromptEncoder::encode_dialogue(const Dialogue& dialogue) const {
     tools = io::parse_json(dialogue.tools_json, "tools").value();
     input.tools = &tools;
   }
+  if (agent_) messages = agent_->apply(messages, std::exchange(input.tools, nullptr));
   input.kwargs = kwargs_.get();
   input.add_generation_prompt = true;
   const auto& config = tokenizer.config();

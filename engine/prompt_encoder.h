@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "chat/agent_template.h"
 #include "chat/model_text.h"
 #include "engine/llm.h"
 #include "io/json_fwd.h"
@@ -12,10 +14,10 @@ namespace tern::engine {
 
 class PromptEncoder {
  public:
-  // `text` outlives the encoder. Errors (usage): `template_kwargs` that is no JSON object.
+  // `text` outlives the encoder; of `options` counts what concerns templates. Errors (usage): `template_kwargs` that is
+  // no JSON object, an `agent_template` that there is none of, or that the model's own template cannot carry.
   [[nodiscard]] static Result<std::unique_ptr<const PromptEncoder>> create(const chat::ModelText& text,
-                                                                           bool use_chat_template,
-                                                                           const std::string& template_kwargs);
+                                                                           const LLMOptions& options);
   ~PromptEncoder();
   PromptEncoder(const PromptEncoder&) = delete;
   PromptEncoder& operator=(const PromptEncoder&) = delete;
@@ -30,6 +32,7 @@ class PromptEncoder {
   const chat::ModelText& text_;
   bool templated_;
   std::unique_ptr<io::Json> kwargs_;
+  std::optional<chat::AgentTemplate> agent_;
 };
 
 }  // namespace tern::engine

@@ -34,10 +34,8 @@ const Names kLoopPending = {"neftune_noise_alpha", "lr_scheduler_type=cosine_wit
                             "lr_scheduler_type=polynomial", "report_to=tensorboard"};
 const Names kGenerationPending = {"num_beams"};
 
-const Names kSftPending =
-    joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending, {"agent_template", "rope_scaling"}});
-const Names kInferPending =
-    joined({kQuantPending, kGenerationPending, {"agent_template", "ddp_timeout", "rope_scaling"}});
+const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending, {"rope_scaling"}});
+const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_timeout", "rope_scaling"}});
 
 const std::vector<NoEffect> kTrainNoEffect = {
     {"max_model_len", "samples are bounded by --max_length"},
@@ -160,7 +158,6 @@ std::vector<CommandSpec> file_commands() {
        .summary = "show what a dataset holds, and what a model would learn from it",
        .groups = {"inspect_data", "model_file", "hub", "template", "inspect_length", "json", "output"},
        .positional = {"dataset"},
-       .pending = Names{"agent_template"},
        .effects = {{"truncation_strategy", "bounded"}},
        .example = "tern inspect-data examples/gsm8k/train.jsonl --model smollm2-135m",
        .run = run_inspect_data},

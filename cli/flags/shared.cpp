@@ -179,7 +179,12 @@ constexpr Flag kTemplate[] = {
      .help = "value of enable_thinking in the chat template",
      .computed = "the template's own",
      .effect = "templated"},
-    {.name = "agent_template", .help = "format of tools and their calls", .computed = "the template's own"},
+    {.name = "agent_template",
+     .type = choice,
+     .help = "how tools, calls and results are written where the chat template has no words for them",
+     .computed = "the template's own",
+     .choices = "hermes|qwen3_coder|qwen3_5|llama3|mistral|deepseek_v3_1|glm4|glm4_5",
+     .effect = "templated"},
 };
 
 constexpr Flag kGeneration[] = {

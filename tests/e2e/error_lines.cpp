@@ -38,6 +38,9 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
   const std::string adapter = scratch_.write("adapter/adapter_config.json", "{\"r\": 8}");
   const std::string folder = path("adapter").string();
   const std::string text = scratch_.write("text.jsonl", "{\"text\": \"one and two\"}\n");
+  const std::string two_roles = scratch_.write(
+      "two.jinja", "{% for m in messages if m.role in ['user', 'assistant'] %}{{ m.content }}{% endfor %}");
+  const std::string bare = damaged("tokenizer_config.json", [](const std::string&) { return "{}"; });
   expect_all(
       2,
       {
@@ -67,6 +70,12 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
            "--top_logprobs has no effect: no log-probabilities are written; give --logprobs, or remove it."},
           {{"infer", "--model", m, "--val_dataset", rows_, "--logprobs", "--top_logprobs", "321"},
            "--top_logprobs is 321, and the model has 320 tokens; lower it."},
+          {{"infer", "--model", m, "--val_dataset", rows_, "--template", two_roles, "--agent_template", "llama3"},
+           "--agent_template llama3 writes a tool's answer as a message of the role tool, which " + two_roles +
+               " does not show; choose another one, such as hermes, or another --template."},
+          {{"infer", "--model", bare, "--val_dataset", rows_, "--agent_template", "hermes"},
+           "--agent_template writes into a chat template, and the model has none; give one with --template, or remove "
+           "it."},
           {{"bench", "--model", m, "--prompt_length", "600"},
            "--prompt_length and --max_new_tokens make 728 tokens together, and the model computes at most 512; lower "
            "one "

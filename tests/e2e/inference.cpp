@@ -120,6 +120,42 @@ TEST_F(Inference, ToolsOfARowReachTheTemplate) {
   EXPECT_NE(result.find(R"("role":"tool_response")"), std::string::npos) << result;
 }
 
+// A template without words for tools gets none: they stand in the messages' texts, in answers as in training.
+TEST_F(Inference, AnAgentTemplateWritesToolsIntoTheTexts) {
+  write_tiny_model(path("model"), {.max_positions = 2048});
+  const auto plain = scratch_.write(
+      "plain.jinja",
+      "{% if tools %}{{ raise_exception('tools') }}{% endif %}{% for m in messages %}{% if m.tool_calls or m.role == "
+      "'tool' %}{{ raise_exception('no words for it') }}{% endif %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>"
+      "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant {% endif %}");
+  const auto rows = scratch_.write(
+      "tools.jsonl", R"({"tools": [{"type": "function", "function": {"name": "add", "parameters": {}}}], "messages": [)"
+                     R"({"role": "user", "content": "1 + 2"}, {"role": "tool_call", "content": )"
+                     R"("{\"name\": \"add\", \"arguments\": {\"a\": 1}}"}, )"
+                     R"({"role": "tool_response", "content": "3"}, {"role": "assistant", "content": "three"}]})"
+                     "\n");
+  std::vector<std::string> words = {"infer",      "--model",  path("model").string(), "--val_dataset",
+                                    rows,         "--strict", "--max_new_tokens",     "2",
+                                    "--template", plain};
+  EXPECT_EQ(run(words, options_).status, 3) << "without the flag";
+  words.insert(words.end(), {"--agent_template", "hermes"});
+  const auto outcome = run(words, options_);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto shown =
+      output({"inspect-data", rows, "--template", plain, "--agent_template", "hermes", "--sample", "0", "--json"});
+  const io::Json sample = io::parse_json(shown, "sample").value();
+  std::string text;
+  std::string learned;
+  for (const io::Json& token : sample["shown"][0]["tokens"]) {
+    text += token["text"].text();
+    if (token["weight"].get<double>() > 0) learned += token["text"].text();
+  }
+  EXPECT_EQ(text.find("<|im_start|>system # Tools\n"), 0U) << text;
+  EXPECT_NE(text.find("<|im_start|>user <tool_response>\n3\n</tool_response><|im_end|>"), std::string::npos) << text;
+  EXPECT_EQ(learned,
+            "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>three<|im_end|>");
+}
+
 // One row that is too long costs its own answer, not those of the others.
 TEST_F(Inference, ARowWithoutAnAnswerIsAResultRowWithItsError) {
   const auto rows =

@@ -109,12 +109,13 @@ TEST(ChatEncoder, PreferenceRowsEncodeBothAnswers) {
 }
 
 TEST(ChatEncoder, EverySettingIsInTheFingerprint) {
-  std::vector<ChatEncoderOptions> all(6);
+  std::vector<ChatEncoderOptions> all(7);
   all[1].max_length = 7;
   all[2].truncation = Truncation::left;
   all[3].loss_scale = chat::LossScale::all;
   all[4].use_chat_template = false;
   all[5].template_kwargs = R"({"enable_thinking": false})";
+  all[6].agent_template = "hermes";
   std::vector<std::string> prints;
   for (const auto& options : all) prints.push_back(encoder(options)->fingerprint());
   std::sort(prints.begin(), prints.end());
@@ -127,6 +128,10 @@ TEST(ChatEncoder, NeedsATemplateUnlessTextIsPlain) {
   EXPECT_FALSE(ChatEncoder::create(byte_tokenizer(), std::nullopt, options).ok());
   options.use_chat_template = false;
   EXPECT_TRUE(ChatEncoder::create(byte_tokenizer(), std::nullopt, options).ok());
+  options.agent_template = "hermes";
+  EXPECT_EQ(ChatEncoder::create(byte_tokenizer(), std::nullopt, options).error().line(),
+            "--agent_template writes into a chat template, and none is used; remove it.");
+  options.agent_template.clear();
   options.template_kwargs = "[1]";
   EXPECT_EQ(ChatEncoder::create(byte_tokenizer(), std::nullopt, options).error().line(),
             R"(the template variables are a JSON array, not an object; write them as {"enable_thinking": false}.)");

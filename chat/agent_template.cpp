@@ -1,0 +1,173 @@
+#include "chat/agent_template.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "base/strings.h"
+#include "chat/dialogue.h"
+#include "io/json.h"
+#include "jinja/eval.h"
+#include "jinja/parser.h"
+
+namespace tern::chat {
+namespace {
+
+using jinja::Value;
+using Members = std::vector<std::pair<Value, Value>>;
+using Variables = std::vector<std::pair<std::string, Value>>;
+
+std::string render(const jinja::Body& text, const std::string& where, Variables variables) {
+  const jinja::Limits limits;
+  jinja::Evaluator evaluator(where, limits, std::tm{});
+  return evaluator.render(text, std::move(variables), nullptr);
+}
+
+std::string text_at(const Value& message, std::string_view key) {
+  const Value* found = message.dict().get(key);
+  return found != nullptr && found->is_text() ? found->text() : std::string();
+}
+
+Value message_of(std::string_view role, std::string content) {
+  return jinja::make_dict({{Value("role"), Value(role)}, {Value("content"), Value(std::move(content))}});
+}
+
+// The message with another content, and without its calls.
+Value with_content(const Value& message, std::string content) {
+  Members members;
+  for (const auto& member : message.dict().entries) {
+    if (member.first.text() != "tool_calls") members.push_back(member);
+  }
+  set_member(members, "content", Value(std::move(content)));
+  return jinja::make_dict(std::move(members));
+}
+
+// Each tool as [{type, function}].
+Value tools_of(const io::Json& tools) {
+  constexpr const char* kMend = R"(write them as [{"type": "function", "function": {"name": "...", ...}}])";
+  if (!tools.is_array()) throw Failure(data_error("tools", "an array", tools.type_name(), kMend));
+  jinja::Values out;
+  for (const io::Json& tool : tools) {
+    if (!tool.is_object()) {
+      throw Failure(data_error(cat("tools[", out.size(), "]"), "an object", tool.type_name(), kMend));
+    }
+    const Value value = value_of(tool);
+    out.push_back(tool.contains("function")
+                      ? value
+                      : jinja::make_dict({{Value("type"), Value("function")}, {Value("function"), value}}));
+  }
+  return Value::list(std::move(out));
+}
+
+// [{name, arguments}] of the calls that template_messages made.
+Value calls_of(const Value& message) {
+  jinja::Values out;
+  for (const Value& call : message.dict().get("tool_calls")->items()) {
+    const Value& function = *call.dict().get("function");
+    const Value* arguments = function.dict().get("arguments");
+    if (arguments == nullptr) arguments = function.dict().get("parameters");
+    out.push_back(jinja::make_dict({{Value("name"), Value(text_at(function, "name"))},
+                                    {Value("arguments"), arguments == nullptr ? jinja::make_dict({}) : *arguments}}));
+  }
+  return Value::list(std::move(out));
+}
+
+bool shows(const ChatTemplate& chat_template, std::string_view role) {
+  constexpr const char* kProbe = "what the tool said";
+  const jinja::Values messages = {message_of("user", "a"), message_of("assistant", "b"), message_of(role, kProbe)};
+  ChatInput input;
+  input.values = &messages;
+  const auto text = chat_template.render(input);
+  return text.ok() && text->find(kProbe) != std::string::npos;
+}
+
+}  // namespace
+
+struct AgentTemplate::Parsed {
+  const AgentFormat& format;
+  std::string where;
+  jinja::Body system, question, calls, responses;
+
+  void put_tools(jinja::Values& messages, const Value& tools) const;
+  [[nodiscard]] std::size_t append_responses(const jinja::Values& messages, std::size_t at, jinja::Values& out) const;
+};
+
+Result<AgentTemplate> AgentTemplate::create(std::string_view name, const ChatTemplate& chat_template) {
+  return catching([&] {
+    const auto& formats = agent_formats();
+    const auto found =
+        std::find_if(formats.begin(), formats.end(), [&](const AgentFormat& one) { return one.name == name; });
+    if (found == formats.end()) {
+      std::vector<std::string> names;
+      for (const AgentFormat& one : formats) names.emplace_back(one.name);
+      throw Failure(usage_error(cat("there is no agent template ", name), cat("choose one of ", join(names, ", "))));
+    }
+    if (found->role != "user" && !shows(chat_template, found->role)) {
+      throw Failure(usage_error(cat("--agent_template ", name, " writes a tool's answer as a message of the role ",
+                                    found->role, ", which ", chat_template.where(), " does not show"),
+                                "choose another one, such as hermes, or another --template"));
+    }
+    const std::string where = cat("agent template ", name);
+    return AgentTemplate(std::make_shared<const Parsed>(
+        Parsed{*found, where, jinja::parse(found->system, where), jinja::parse(found->question, where),
+               jinja::parse(found->calls, where), jinja::parse(found->responses, where)}));
+  });
+}
+
+void AgentTemplate::Parsed::put_tools(jinja::Values& messages, const Value& tools) const {
+  if (!format.question.empty()) {
+    const auto user = std::find_if(messages.begin(), messages.end(),
+                                   [](const Value& message) { return text_at(message, "role") == "user"; });
+    if (user == messages.end()) {
+      throw Failure(data_error("messages", "a question, into which the tools go", "none", "give it a user message"));
+    }
+    const Variables variables = {{"content", Value(text_at(*user, "content"))}, {"tools", tools}};
+    *user = with_content(*user, render(question, where, variables));
+    return;
+  }
+  const bool has_system = !messages.empty() && text_at(messages[0], "role") == "system";
+  const Variables variables = {{"system", Value(has_system ? text_at(messages[0], "content") : std::string())},
+                               {"tools", tools}};
+  std::string content = render(system, where, variables);
+  if (has_system) {
+    messages[0] = with_content(messages[0], std::move(content));
+  } else {
+    messages.insert(messages.begin(), message_of("system", std::move(content)));
+  }
+}
+
+// The results from `at` on; gives where the next message stands.
+std::size_t AgentTemplate::Parsed::append_responses(const jinja::Values& messages, std::size_t at,
+                                                    jinja::Values& out) const {
+  jinja::Values texts;
+  for (; at < messages.size() && text_at(messages[at], "role") == "tool"; ++at) {
+    texts.emplace_back(text_at(messages[at], "content"));
+  }
+  if (format.responses.empty()) {
+    for (const Value& text : texts) out.push_back(message_of(format.role, text.text()));
+  } else {
+    out.push_back(message_of(format.role, render(responses, where, {{"responses", Value::list(std::move(texts))}})));
+  }
+  return at;
+}
+
+jinja::Values AgentTemplate::apply(const jinja::Values& messages, const io::Json* tools) const {
+  const Parsed& parsed = *parsed_;
+  jinja::Values out;
+  for (std::size_t at = 0; at < messages.size();) {
+    const Value& message = messages[at];
+    if (text_at(message, "role") == "tool") {
+      at = parsed.append_responses(messages, at, out);
+      continue;
+    }
+    const bool calls = message.dict().get("tool_calls") != nullptr;
+    const Value content(text_at(message, "content"));
+    out.push_back(calls ? with_content(message, render(parsed.calls, parsed.where,
+                                                       {{"content", content}, {"calls", calls_of(message)}}))
+                        : message);
+    ++at;
+  }
+  if (tools != nullptr && !tools->empty()) parsed.put_tools(out, tools_of(*tools));
+  return out;
+}
+
+}  // namespace tern::chat
