@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "cli/data_setup.h"
+#include "io/json.h"
 #include "io/mapped_file.h"
 #include "models/adapter.h"
 
@@ -18,6 +19,44 @@ std::string folder_with_args(const Arguments& arguments) {
   const auto& adapters = arguments.list("adapters");
   if (!adapters.empty()) return adapters[0];
   return arguments.maybe_string("model").value_or("");
+}
+
+// vLLM's keys; of the lengths that are looked up, one that is not given is the other's, both are 5.
+engine::SpeculativeOptions speculative_options(const std::string& text) {
+  constexpr const char* kMend =
+      R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, "prompt_lookup_min": 2})";
+  const auto refuse = [&](const std::string& what) {
+    return Failure(usage_error(cat("--speculative_config ", what), kMend));
+  };
+  const io::Json json = io::parse_json(text, "--speculative_config").value();
+  const auto number = [&](std::string_view key) -> std::optional<std::int64_t> {
+    const io::Json* value = json.find(key);
+    if (value == nullptr || value->is_null()) return std::nullopt;
+    if (value->is_number_integer() && value->get<std::int64_t>() >= 1 && value->get<std::int64_t>() <= 1024) {
+      return value->get<std::int64_t>();
+    }
+    throw refuse(cat("has ", key, " ", value->dump(), ", and it is an integer from 1 to 1024"));
+  };
+  for (const auto& [key, value] : json.items()) {
+    if (key == "method" || key == "num_speculative_tokens" || key.starts_with("prompt_lookup_m")) continue;
+    throw refuse(cat("has the key ", key, ", which is not known"));
+  }
+  const io::Json* method = json.find("method");
+  if (method == nullptr || *method != "ngram") {
+    throw refuse(
+        cat("has the method ", method == nullptr ? "none" : method->dump(), ", and ngram is the one there is"));
+  }
+  engine::SpeculativeOptions options;
+  const auto tokens = number("num_speculative_tokens");
+  if (!tokens) throw refuse("needs num_speculative_tokens");
+  options.num_speculative_tokens = *tokens;
+  const auto longest = number("prompt_lookup_max");
+  const auto shortest = number("prompt_lookup_min");
+  options.prompt_lookup_max = longest.value_or(shortest.value_or(5));
+  options.prompt_lookup_min = shortest.value_or(longest.value_or(5));
+  if (options.prompt_lookup_min > options.prompt_lookup_max)
+    throw refuse("has prompt_lookup_min above prompt_lookup_max");
+  return options;
 }
 
 }  // namespace
@@ -67,6 +106,9 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   options.engine.cache_dtype = dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
   options.engine.kv_cache_memory = static_cast<std::uint64_t>(arguments.maybe_integer("kv_cache_memory").value_or(0));
   options.engine.top_logprobs = arguments.maybe_integer("top_logprobs").value_or(0);
+  if (const auto config = arguments.maybe_string("speculative_config")) {
+    options.engine.speculation = speculative_options(*config);
+  }
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);
   options.agent_template = arguments.maybe_string("agent_template").value_or("");

@@ -14,7 +14,7 @@ void load_training_arguments(Arguments& arguments);
 [[nodiscard]] std::string generating_model(const Arguments& arguments);
 
 // --adapters, --max_model_len, --max_batch_size (where there are rows to answer), --kv_cache_dtype, --kv_cache_memory,
-// --top_logprobs, --use_chat_template, --enable_thinking and --agent_template.
+// --top_logprobs, --speculative_config, --use_chat_template, --enable_thinking and --agent_template.
 [[nodiscard]] engine::LLMOptions llm_options(const Arguments& arguments);
 
 // `advised`, the flags winning over it.

@@ -40,6 +40,17 @@ void tell_x15(const EngineOptions& options, const models::LoadedModel& model) {
   if (has_blocks) log_info(cat("steps of up to ", rows, " tokens multiply quantised weights in x15"));
 }
 
+// Wrong guesses are written over in a cache of keys and values. A state of all tokens so far cannot be taken back.
+void require_takes_back(const EngineOptions& options, const models::LoadedModel& model) {
+  if (options.speculation.num_speculative_tokens == 0) return;
+  for (const nn::CacheSpec& spec : model.architecture->cache_specs(model.config)) {
+    if (spec.states.empty()) continue;
+    throw Failure(usage_error(cat("--speculative_config is not for ", model.config.architecture, ", whose layer ",
+                                  spec.module, " keeps a state that wrong guesses would change"),
+                              "leave it out"));
+  }
+}
+
 // How many of the last characters of `text` could begin one of the stop texts.
 std::size_t possible_stop(const std::string& text, const std::vector<std::string>& stops) {
   std::size_t longest = 0;
@@ -77,12 +88,14 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
   tell_x15(options_, model);
+  require_takes_back(options_, model);
   RunnerOptions runner;
   runner.max_num_seqs = options_.max_num_seqs;
   runner.max_num_batched_tokens = options_.max_num_batched_tokens;
   runner.numerics = options_.numerics;
   runner.adapters = options_.adapters;
   runner.top_logprobs = options_.top_logprobs;
+  runner.max_drafts = options_.speculation.num_speculative_tokens;
   runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
 }
 
@@ -105,6 +118,7 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
   const std::int64_t most = length + std::clamp<std::int64_t>(params.max_new_tokens, 0, max_model_len() - length);
   sequence->tokens.reserve(static_cast<std::size_t>(most));
   sequence->blocks.reserve(static_cast<std::size_t>(cache_.pool().blocks_for(most)));
+  sequence->drafts.reserve(static_cast<std::size_t>(options_.speculation.num_speculative_tokens));
   sequence->params = std::move(params);
   decodings_.emplace(sequence->id, Decoding(tokenizer_));
   const SequenceId id = sequence->id;
@@ -175,19 +189,51 @@ void LLMEngine::end_aborted() {
   }
 }
 
-void LLMEngine::accept_drawn(const Batch& batch, const std::vector<SampledToken>& drawn) {
-  std::size_t next = 0;
-  for (const ScheduledSequence& part : batch) {
-    Sequence& sequence = *part.sequence;
-    sequence.computed = part.begin + part.count;
-    if (!part.samples) continue;
+// Each row's draw is kept while the guess before it was what is drawn there: the very tokens of steps without guesses.
+void LLMEngine::accept_rows(const ScheduledSequence& part, std::span<const SampledToken> rows) {
+  Sequence& sequence = *part.sequence;
+  std::int64_t right = 0;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
     RequestOutput& output = next_output();
-    if (const SampledToken& token = drawn[next++]; std::isfinite(token.logit_sum)) {
+    const SampledToken& token = rows[row];
+    if (std::isfinite(token.logit_sum)) {
       accept(sequence, token, output);
     } else {
       fail(sequence, token, output);
     }
     describe(sequence, output);
+    if (output.finished || row + 1 == rows.size() || sequence.drafts[row] != token.id) break;
+    ++right;
+  }
+  sequence.computed = part.begin + part.count - part.drafts + right;
+  if (part.drafts == 0) return;
+  sequence.depth.learn(part.drafts, right);
+  guesses_.checked += part.drafts;
+  guesses_.right += right;
+}
+
+void LLMEngine::accept_drawn(const Batch& batch, const std::vector<SampledToken>& drawn) {
+  std::size_t next = 0;
+  for (const ScheduledSequence& part : batch) {
+    part.sequence->computed = part.begin + part.count;
+    if (!part.samples) continue;
+    const auto rows = static_cast<std::size_t>(part.rows());
+    accept_rows(part, std::span(drawn).subspan(next, rows));
+    part.sequence->drafts.clear();
+    next += rows;
+  }
+}
+
+// What may follow each sequence that goes on, no more than it may still have.
+void LLMEngine::guess(const Batch& batch) {
+  if (options_.speculation.num_speculative_tokens == 0) return;
+  for (const ScheduledSequence& part : batch) {
+    Sequence& sequence = *part.sequence;
+    if (!part.samples || sequence.finish != FinishReason::none) continue;
+    const std::int64_t room =
+        std::min(sequence.params.max_new_tokens - sequence.generated(), max_model_len() - sequence.length()) - 1;
+    const std::int64_t most = std::min(room, sequence.depth.next(options_.speculation));
+    look_up(sequence.tokens, options_.speculation, most, sequence.drafts);
   }
 }
 
@@ -199,6 +245,7 @@ std::span<RequestOutput> LLMEngine::step() {
   runner_->launch(batch, scheduler_.was_prepared());
   if (const Batch* next = scheduler_.prepare()) runner_->prepare(*next);
   accept_drawn(batch, runner_->wait());
+  guess(batch);
   for (const auto& sequence : scheduler_.collect_finished()) decodings_.erase(sequence->id);
   return {outputs_.data(), num_outputs_};
 }

@@ -28,7 +28,8 @@ struct EngineOptions {
   std::uint64_t kv_cache_memory = 0;      // bytes; 0: a share of what the device has free
   double kv_cache_share = 0.8;
   std::map<std::string, nn::LoraLayer> adapters;
-  std::int64_t top_logprobs = 0;            // how many of the likeliest tokens are told beside a drawn one
+  std::int64_t top_logprobs = 0;  // how many of the likeliest tokens are told beside a drawn one
+  SpeculativeOptions speculation;
   std::vector<std::int32_t> end_token_ids;  // beside those of the model's config (session/end_tokens.h)
 };
 
@@ -49,14 +50,15 @@ struct RequestOutput {
 class LLMEngine {
  public:
   // Any number of engines may stand over one model: each has a cache of its own. Throws what CacheEngine and
-  // ModelRunner throw.
+  // ModelRunner throw, and Failure (usage) for guesses over a model whose layers keep states.
   LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
             session::Runtime& runtime);
 
   // A stop text of one special token stops by its id, as special tokens are no part of the text. Errors (data): a
   // prompt that is empty or leaves no room for an answer.
   [[nodiscard]] Result<SequenceId> add_request(std::vector<std::int32_t> prompt, SamplingParams params);
-  // Computes one step and gives what it added, for every request that it touched. They may be moved from, and are valid
+  // Computes one step and gives what it added, for every request that it touched: an output a token, of which guesses
+  // that were right make several. They may be moved from, and are valid
   // until the next step. While the device computes, the host prepares the step after it, which holds unless a request
   // comes, ends or is aborted: then that step is scheduled when it is its turn, with the same result.
   [[nodiscard]] std::span<RequestOutput> step();
@@ -69,6 +71,12 @@ class LLMEngine {
   [[nodiscard]] std::int64_t max_model_len() const { return cache_.max_model_len(); }
   [[nodiscard]] const CacheEngine& cache() const { return cache_; }
   [[nodiscard]] const ModelRunner& runner() const { return *runner_; }
+  // Guesses that were checked so far, and those of them that were right.
+  struct Guesses {
+    std::int64_t checked = 0;
+    std::int64_t right = 0;
+  };
+  [[nodiscard]] const Guesses& guesses() const { return guesses_; }
 
  private:
   // A request's text so far: decoded, and held back while it may still become a stop text.
@@ -83,6 +91,8 @@ class LLMEngine {
   void end_aborted();
   void accept_drawn(const Batch& batch, const std::vector<SampledToken>& drawn);
   void accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output);
+  void accept_rows(const ScheduledSequence& part, std::span<const SampledToken> rows);
+  void guess(const Batch& batch);
   [[nodiscard]] bool is_end(const Sequence& sequence, std::int32_t token) const;
 
   EngineOptions options_;
@@ -92,6 +102,7 @@ class LLMEngine {
   Scheduler scheduler_;
   std::unique_ptr<ModelRunner> runner_;
   std::map<SequenceId, Decoding> decodings_;
+  Guesses guesses_;
   SequenceId next_id_ = 0;
   std::vector<RequestOutput> outputs_;
   std::size_t num_outputs_ = 0;  // of this step

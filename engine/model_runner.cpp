@@ -66,10 +66,11 @@ ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, c
       cache_(cache.capacity()),
       runtime_(runtime),
       arena_(std::make_shared<graph::Arena>(model.store->allocator())) {
-  drawn_.reserve(static_cast<std::size_t>(options.max_num_seqs));
-  top_.reserve(static_cast<std::size_t>(options.max_num_seqs * options.top_logprobs));
+  const std::int64_t drafts = max_drafts();
+  drawn_.reserve(static_cast<std::size_t>(options.max_num_seqs + drafts));
+  top_.reserve(static_cast<std::size_t>((options.max_num_seqs + drafts) * options.top_logprobs));
   // A lack of memory shows now. Under penalties a step takes more, and can do all that another does.
-  Bucket largest = {options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens, true};
+  Bucket largest = {options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens, true, drafts};
   try {
     (void)step_for(largest);
   } catch (const Failure&) {
@@ -79,13 +80,19 @@ ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, c
   }
 }
 
+std::int64_t ModelRunner::max_drafts() const {
+  return std::min(options_.max_num_seqs * options_.max_drafts, options_.max_num_batched_tokens - options_.max_num_seqs);
+}
+
 ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
   Bucket bucket{0, static_cast<std::int64_t>(batch.size()), 1, false};
   for (const ScheduledSequence& part : batch) {
     bucket.tokens += part.count;
     bucket.max_seqlen = std::max(bucket.max_seqlen, part.count);
     bucket.penalties = bucket.penalties || (part.samples && has_penalties(part.sequence->params));
+    bucket.drafts += part.drafts;
   }
+  if (bucket.drafts > 0) bucket.drafts = bucket_of(bucket.drafts, max_drafts());
   bucket.tokens = bucket_of(bucket.tokens, options_.max_num_batched_tokens);
   bucket.sequences = bucket_of(bucket.sequences, options_.max_num_seqs);
   if (bucket.max_seqlen > 1) bucket.max_seqlen = bucket.tokens;
@@ -109,7 +116,7 @@ ModelRunner::Step& ModelRunner::step_for(const Bucket& bucket) {
 std::shared_ptr<ModelRunner::Step> ModelRunner::larger_step(const Bucket& bucket) const {
   for (const auto& [known, step] : buckets_) {
     if (known.tokens >= bucket.tokens && known.sequences >= bucket.sequences && known.max_seqlen >= bucket.max_seqlen &&
-        known.penalties >= bucket.penalties) {
+        known.penalties >= bucket.penalties && known.drafts >= bucket.drafts) {
       return step;
     }
   }
@@ -140,7 +147,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   nn::TokenCapacity largest;
   largest.tokens = capacity.tokens;
   largest.sequences = capacity.sequences;
-  largest.rows = capacity.sequences;
+  largest.rows = capacity.sequences + capacity.drafts;
   largest.max_seqlen = capacity.max_seqlen;
   largest.paged = cache_;
   const nn::TokenInputs inputs = nn::declare_tokens(graph, largest);
@@ -148,7 +155,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   // Only the rows that a token is drawn for go through the head.
   const Value last = ops::gather_rows(graph, hidden, inputs.rows, build.needs);
   const Value logits = nn::logits(context, model_.architecture->head(model_.config), last);
-  const SamplingInputs sampling = declare_sampling(graph, capacity.sequences, capacity.penalties);
+  const SamplingInputs sampling = declare_sampling(graph, largest.rows, capacity.penalties);
   ops::SampleInputs sample = sample_inputs(graph, inputs, sampling);
   sample.logits = logits;
   sample.tops = options_.top_logprobs;

@@ -26,6 +26,7 @@ struct RunnerOptions {
   std::map<std::string, nn::LoraLayer> adapters;
   bool return_logits = false;     // copies the logits of each drawn token to the host
   std::int64_t top_logprobs = 0;  // how many of the likeliest tokens are told beside a drawn one
+  std::int64_t max_drafts = 0;    // guesses of one sequence that a step checks
 };
 
 // A token and its log-probability under the model's distribution, before temperature and filters.
@@ -51,6 +52,7 @@ class ModelRunner {
     std::int64_t sequences = 0;
     std::int64_t max_seqlen = 0;  // tokens of one sequence; 1: decoding alone, which attention is told
     bool penalties = false;       // of some row: the sampler reads what the rows hold so far
+    std::int64_t drafts = 0;      // guesses of all sequences: rows that are drawn beside one a sequence
     // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison for a null pointer
     friend auto operator<=>(const Bucket&, const Bucket&) = default;
   };
@@ -59,7 +61,7 @@ class ModelRunner {
   ModelRunner(models::LoadedModel& model, const CacheEngine& cache, const RunnerOptions& options,
               session::Runtime& runtime);
 
-  // Computes the batch; gives a token for each entry that samples, in order, until the next run.
+  // Computes the batch; gives a token for each row that its entries draw, in order, until the next run.
   const std::vector<SampledToken>& run(const Batch& batch);
 
   // The same in parts. Between launch() and wait() the host may prepare() the next batch, of which tokens that the
@@ -89,6 +91,7 @@ class ModelRunner {
   [[nodiscard]] std::shared_ptr<Step> larger_step(const Bucket& bucket) const;  // null: none was built
   [[nodiscard]] Bucket bucket_for(const Batch& batch) const;                    // the smallest that holds it
   [[nodiscard]] Step& step_for(const Bucket& bucket);
+  [[nodiscard]] std::int64_t max_drafts() const;  // of all sequences in one step
   void keep_drawn(const Step& step);
   void keep_top(const Step& step);
 

@@ -29,6 +29,7 @@ void Scheduler::preempt_newest() {
   running_.pop_back();
   leave(*sequence);
   sequence->computed = 0;
+  sequence->drafts.clear();
   waiting_.push_front(std::move(sequence));
   ++preemptions_;
 }
@@ -50,14 +51,16 @@ void Scheduler::schedule_anew() {
   std::int64_t budget = options_.max_num_batched_tokens;
   const std::int64_t preempted_before = preemptions_;
   const auto take = [&](Sequence& sequence) {
-    const std::int64_t count = std::min(budget, sequence.length() - sequence.computed);
+    const std::int64_t count = std::min(budget, sequence.reach() - sequence.computed);
     budget -= count;
-    batch_.push_back({&sequence, sequence.computed, count, sequence.computed + count == sequence.length()});
+    const std::int64_t drafts = sequence.computed + count - sequence.length();
+    batch_.push_back({&sequence, sequence.computed, count, drafts >= 0, std::max<std::int64_t>(drafts, 0)});
   };
   for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
     Sequence& sequence = *running_[i];
-    const std::int64_t until = sequence.computed + std::min(budget, sequence.length() - sequence.computed);
-    while (!cache_.grow(sequence.blocks, until)) {
+    const auto until = [&] { return sequence.computed + std::min(budget, sequence.reach() - sequence.computed); };
+    if (!sequence.drafts.empty() && !cache_.grow(sequence.blocks, until())) sequence.drafts.clear();
+    while (!cache_.grow(sequence.blocks, until())) {
       const bool itself = running_.size() == i + 1;
       preempt_newest();
       if (itself) return;
@@ -101,6 +104,7 @@ void Scheduler::assume() {
 
 const Batch* Scheduler::prepare() {
   drop_prepared();
+  if (std::any_of(batch_.begin(), batch_.end(), [](const auto& part) { return part.drafts > 0; })) return nullptr;
   assume();
   std::int64_t& budget = prepared_.budget = options_.max_num_batched_tokens;
   for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
@@ -126,7 +130,7 @@ bool Scheduler::prepared_stands() const {
     const Assumed& after = prepared_.assumed[i];
     const Sequence& now = *running_[i];
     if (&now != after.sequence || now.finish != FinishReason::none || now.computed != after.computed ||
-        now.length() != after.length) {
+        now.length() != after.length || !now.drafts.empty()) {
       return false;
     }
   }

@@ -21,7 +21,11 @@ struct ScheduledSequence {
   Sequence* sequence = nullptr;
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  bool samples = false;  // its last token is computed: the next one is drawn
+  bool samples = false;     // its last token is computed: the next one is drawn
+  std::int64_t drafts = 0;  // of `count`, the last ones: guesses, after each of which one is drawn too
+
+  // Rows of logits that are drawn from.
+  [[nodiscard]] std::int64_t rows() const { return samples ? 1 + drafts : 0; }
 };
 using Batch = std::vector<ScheduledSequence>;
 
@@ -36,10 +40,12 @@ class Scheduler {
   // running one gets no block, the newest running sequence gives its blocks up and is computed again later: in such a
   // step nobody is admitted. Who is admitted gets blocks for all tokens that it has, and leaves one for each sequence
   // that runs already, so that it isn't thrown out again by their next tokens. The first in line is never passed over.
+  // Guesses of a sequence (Sequence::drafts) are computed behind its tokens while tokens and free blocks last.
   // Who runs has a seat of its own, from 1 to max_num_seqs. The batch is valid until the next call.
   [[nodiscard]] const Batch& schedule();
   // The step after the one that schedule() gave last, told while that one is computed: every sequence of it is taken to
-  // get the token that it draws, and to go on. Null where somebody would be admitted or would have to give blocks up.
+  // get the token that it draws, and to go on. Null where somebody would be admitted or would have to give blocks up,
+  // and behind a step that checks guesses.
   // The next schedule() gives this very batch where that is how it came, and else takes everything back first: whether
   // steps are prepared or not, the same ones come.
   [[nodiscard]] const Batch* prepare();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/prompt_lookup.h"
 #include "engine/sampling_params.h"
 
 namespace tern::engine {
@@ -19,10 +20,14 @@ struct Sequence {
   std::int64_t computed = 0;         // tokens whose keys and values are in the cache
   std::vector<std::int32_t> blocks;  // of the cache, in order
   std::int32_t seat = 0;             // its row of the device's block tables (nn/token_inputs.h) while it runs; else 0
+  std::vector<std::int32_t> drafts;  // guesses of the tokens that follow, for the next step to check
+  DraftDepth depth;
   SamplingParams params;
   FinishReason finish = FinishReason::none;
 
   [[nodiscard]] std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
+  // With the guesses behind it.
+  [[nodiscard]] std::int64_t reach() const { return length() + static_cast<std::int64_t>(drafts.size()); }
   [[nodiscard]] std::int64_t generated() const { return length() - prompt_length; }
 };
 

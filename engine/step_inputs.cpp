@@ -81,7 +81,7 @@ void StepInputs::fill(const Batch& batch) {
 void StepInputs::add(const ScheduledSequence& part) {
   add_tokens(part);
   add_table_entries(part);
-  if (part.samples) add_sampling(part);
+  for (std::int64_t behind = part.rows() - 1; behind >= 0; --behind) add_sampling(part, behind);
   ++counts_[nn::kSequences];
 }
 
@@ -93,6 +93,8 @@ void StepInputs::add_tokens(const ScheduledSequence& part) {
     const std::int64_t block = sequence.blocks[static_cast<std::size_t>(i / block_size)];
     if (i < sequence.length()) {
       ids_[at] = sequence.tokens[static_cast<std::size_t>(i)];
+    } else if (part.drafts > 0) {
+      ids_[at] = sequence.drafts[static_cast<std::size_t>(i - sequence.length())];
     } else {
       missing_.push_back({&sequence, i, at});
     }
@@ -115,11 +117,12 @@ void StepInputs::add_table_entries(const ScheduledSequence& part) {
   }
 }
 
-void StepInputs::add_sampling(const ScheduledSequence& part) {
+// A token is drawn behind all of the part's but the last `behind`.
+void StepInputs::add_sampling(const ScheduledSequence& part, std::int64_t behind) {
   const SamplingParams& p = part.sequence->params;
-  const std::int64_t length = part.begin + part.count;
+  const std::int64_t length = part.begin + part.count - behind;
   const std::int64_t row = counts_[nn::kRows]++;
-  rows_[row] = static_cast<std::int32_t>(counts_[nn::kTokens]) - 1;
+  rows_[row] = static_cast<std::int32_t>(counts_[nn::kTokens] - 1 - behind);
   temperature_[row] = p.temperature;
   top_k_[row] = p.top_k;
   top_p_[row] = p.top_p;

@@ -52,7 +52,7 @@ class StepInputs {
   void add(const ScheduledSequence& part);
   void add_tokens(const ScheduledSequence& part);
   void add_table_entries(const ScheduledSequence& part);
-  void add_sampling(const ScheduledSequence& part);
+  void add_sampling(const ScheduledSequence& part, std::int64_t behind);
 
   graph::Program& program_;
   nn::PagedCapacity cache_;

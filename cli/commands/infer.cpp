@@ -1,6 +1,7 @@
 // tern infer: a dialogue at the terminal, one answer from a pipe, or the rows of a file.
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "cli/chat.h"
 #include "cli/commands/command.h"
@@ -11,6 +12,16 @@
 #include "cli/session_flags.h"
 
 namespace tern::cli {
+namespace {
+
+// --speculative_config: whether guesses paid.
+void tell_guesses(engine::LLM& llm) {
+  const auto& guesses = llm.engine().guesses();
+  if (guesses.checked == 0) return;
+  log_info(cat("guessed tokens: ", guesses.right, " of ", guesses.checked, " were right"));
+}
+
+}  // namespace
 
 int run_infer(const Arguments& given) {
   Arguments arguments = given;
@@ -30,13 +41,16 @@ int run_infer(const Arguments& given) {
   const ResultWriter::Options results = {arguments.maybe_string("result_path"), arguments.boolean("logprobs")};
   if (rows) {
     answer_rows(arguments, *llm, sampling, results);
+    tell_guesses(*llm);
     return 0;
   }
   std::optional<ResultWriter> writer;
   if (results.path) writer.emplace(results, session->text->tokenizer);
   Chat chat(*llm, sampling, system_message(arguments), writer ? &*writer : nullptr);
   const bool stream = arguments.maybe_boolean("stream").value_or(isatty(STDOUT_FILENO) == 1);
-  return isatty(STDIN_FILENO) == 1 ? converse(chat, stream) : answer_pipe(chat, stream);
+  const int status = isatty(STDIN_FILENO) == 1 ? converse(chat, stream) : answer_pipe(chat, stream);
+  tell_guesses(*llm);
+  return status;
 }
 
 }  // namespace tern::cli

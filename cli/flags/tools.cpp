@@ -71,6 +71,11 @@ constexpr Flag kInfer[] = {
      .help = "how to judge the answers to val_dataset",
      .choices = "acc|rouge",
      .effect = "rows"},
+    {.name = "speculative_config",
+     .type = json,
+     .help =
+         "guess tokens from what followed the same words before, as vLLM's JSON object says: {\"method\": \"ngram\", "
+         "\"num_speculative_tokens\": 5, \"prompt_lookup_max\": 4, \"prompt_lookup_min\": 2}"},
     {.name = "load_data_args",
      .type = boolean,
      .fallback = "false",

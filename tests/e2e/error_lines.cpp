@@ -40,6 +40,11 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
   const std::string text = scratch_.write("text.jsonl", "{\"text\": \"one and two\"}\n");
   const std::string two_roles = scratch_.write(
       "two.jinja", "{% for m in messages if m.role in ['user', 'assistant'] %}{{ m.content }}{% endfor %}");
+  const auto guess = [&](const std::string& config) {
+    return Words{"infer", "--model", m, "--val_dataset", rows_, "--speculative_config", config};
+  };
+  const std::string like = R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, )"
+                           R"("prompt_lookup_min": 2}.)";
   const std::string bare = damaged("tokenizer_config.json", [](const std::string&) { return "{}"; });
   expect_all(
       2,
@@ -76,6 +81,17 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
           {{"infer", "--model", bare, "--val_dataset", rows_, "--agent_template", "hermes"},
            "--agent_template writes into a chat template, and the model has none; give one with --template, or remove "
            "it."},
+          {guess(R"({"method": "eagle", "num_speculative_tokens": 2})"),
+           "--speculative_config has the method \"eagle\", and ngram is the one there is; " + like},
+          {guess(R"({"num_speculative_tokens": 2})"),
+           "--speculative_config has the method none, and ngram is the one there is; " + like},
+          {guess(R"({"method": "ngram"})"), "--speculative_config needs num_speculative_tokens; " + like},
+          {guess(R"({"method": "ngram", "num_speculative_tokens": 0})"),
+           "--speculative_config has num_speculative_tokens 0, and it is an integer from 1 to 1024; " + like},
+          {guess(R"({"method": "ngram", "num_speculative_tokens": 2, "model": "x"})"),
+           "--speculative_config has the key model, which is not known; " + like},
+          {guess(R"({"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 2, "prompt_lookup_min": 3})"),
+           "--speculative_config has prompt_lookup_min above prompt_lookup_max; " + like},
           {{"bench", "--model", m, "--prompt_length", "600"},
            "--prompt_length and --max_new_tokens make 728 tokens together, and the model computes at most 512; lower "
            "one "
