@@ -91,18 +91,30 @@ void append_roof(std::string& out, const Axes& axes, const session::MachineRates
   append_line(out, {axes.x(ridge), axes.y(machine.gflops), axes.x(axes.x1), axes.y(machine.gflops)}, colour, "2");
 }
 
-// A point with its number. `taken` are the numbers' places so far: one that would lie over another goes below it.
-void append_point(std::string& out, double x, double y, std::size_t number, std::string_view colour,
-                  std::vector<std::array<double, 2>>& taken) {
-  out += cat("<circle class=\"phase\" fill=\"", colour, "\" cx=\"", place(x), "\" cy=\"", place(y), "\" r=\"4\"/>\n");
-  std::array<double, 2> label = {x + 7, y + 4};
-  const auto covers = [&](const auto& other) {
-    return std::abs(other[0] - label[0]) < 16 && std::abs(other[1] - label[1]) < 12;
-  };
-  while (std::any_of(taken.begin(), taken.end(), covers)) label[1] += 2;
-  taken.push_back(label);
-  append_text(out, label[0], label[1], "start", cat(number));
-}
+// Points with their numbers, of which none lies over another.
+class Points {
+ public:
+  Points(const Axes& axes, std::string& out) : axes_(axes), out_(out) {}
+
+  void append(const PhaseRate& phase, std::size_t number, std::string_view colour) {
+    const double x = axes_.x(intensity(phase.gflops, phase.gbps));
+    const double y = axes_.y(phase.gflops);
+    out_ +=
+        cat("<circle class=\"phase\" fill=\"", colour, "\" cx=\"", place(x), "\" cy=\"", place(y), "\" r=\"4\"/>\n");
+    std::array<double, 2> label = {x + 7, y + 4};
+    const auto covers = [&](const auto& other) {
+      return std::abs(other[0] - label[0]) < 16 && std::abs(other[1] - label[1]) < 12;
+    };
+    while (std::any_of(labels_.begin(), labels_.end(), covers)) label[1] += 2;
+    labels_.push_back(label);
+    append_text(out_, label[0], label[1], "start", cat(number));
+  }
+
+ private:
+  const Axes& axes_;
+  std::string& out_;
+  std::vector<std::array<double, 2>> labels_;
+};
 
 void append_entry(std::string& out, double y, std::string_view colour, const std::string& text) {
   out +=
@@ -116,7 +128,7 @@ std::string roofline_svg(const std::vector<Roofline>& rooflines) {
   const Axes axes = axes_of(rooflines);
   std::string picture;
   append_axes(picture, axes);
-  std::vector<std::array<double, 2>> taken;
+  Points points(axes, picture);
   double list = kTop + 12;
   std::size_t number = 0;
   for (std::size_t i = 0; i < rooflines.size(); ++i) {
@@ -128,7 +140,7 @@ std::string roofline_svg(const std::vector<Roofline>& rooflines) {
                      fixed(roof.machine.gbps, 1), " GB/s"));
     list += kLine;
     for (const PhaseRate& phase : roof.phases) {
-      append_point(picture, axes.x(intensity(phase.gflops, phase.gbps)), axes.y(phase.gflops), ++number, colour, taken);
+      points.append(phase, ++number, colour);
       append_text(picture, kListLeft + 16, list, "start",
                   cat(number, ": ", phase.phase, ", prompt ", phase.prompt_length, ", batch ", phase.batch, ": ",
                       fixed(phase.tokens_per_second(), 1), " tokens/s"));
