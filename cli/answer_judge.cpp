@@ -7,7 +7,7 @@
 namespace tern::cli {
 
 void AnswerJudge::take(const std::optional<std::string>& answer, const std::string& label) {
-  if (!metric_ || label.empty()) return;
+  if (!metric_ || trim(label).empty()) return;
   ++labelled_;
   if (!answer) return;
   if (*metric_ == "acc") {

@@ -1,6 +1,7 @@
 #include "cli/generation_flags.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "base/dtype.h"
@@ -37,8 +38,10 @@ engine::SpeculativeOptions speculative_options(const std::string& text) {
     }
     throw refuse(cat("has ", key, " ", value->dump(), ", and it is an integer from 1 to 1024"));
   };
+  constexpr std::array<std::string_view, 4> kKeys = {"method", "num_speculative_tokens", "prompt_lookup_max",
+                                                     "prompt_lookup_min"};
   for (const auto& [key, value] : json.items()) {
-    if (key == "method" || key == "num_speculative_tokens" || key.starts_with("prompt_lookup_m")) continue;
+    if (std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end()) continue;
     throw refuse(cat("has the key ", key, ", which is not known"));
   }
   const io::Json* method = json.find("method");
