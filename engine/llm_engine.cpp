@@ -51,6 +51,14 @@ void require_takes_back(const EngineOptions& options, const models::LoadedModel&
   }
 }
 
+// Rows up to which a step with guesses costs about as much as one without: on a device that says up to where few rows
+// are best, as many.
+std::int64_t rows_of_drafts(const accel::Device& device) {
+  constexpr std::int64_t kElsewhere = 64;
+  const std::int64_t few = device.info().x15_rows;
+  return few > 0 ? few : kElsewhere;
+}
+
 // How many of the last characters of `text` could begin one of the stop texts.
 std::size_t possible_stop(const std::string& text, const std::vector<std::string>& stops) {
   std::size_t longest = 0;
@@ -85,7 +93,8 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       tokenizer_(std::move(tokenizer)),
       end_ids_(options.end_token_ids),
       cache_(model.store, model.architecture->cache_specs(model.config), cache_options(options_, model)),
-      scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()) {
+      scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()),
+      draft_rows_(rows_of_drafts(*model.store->device())) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
   tell_x15(options_, model);
   require_takes_back(options_, model);
@@ -224,15 +233,17 @@ void LLMEngine::accept_drawn(const Batch& batch, const std::vector<SampledToken>
   }
 }
 
-// What may follow each sequence that goes on, no more than it may still have.
+// What may follow each sequence that goes on, no more than it may still have. Checking is cheap while a step is bound
+// by memory, so that rows beyond that are shared out; a rule of time would make answers hang on the machine's load.
 void LLMEngine::guess(const Batch& batch) {
   if (options_.speculation.num_speculative_tokens == 0) return;
+  const std::int64_t share = draft_rows_ / scheduler_.num_running() - 1;
   for (const ScheduledSequence& part : batch) {
     Sequence& sequence = *part.sequence;
     if (!part.samples || sequence.finish != FinishReason::none) continue;
     const std::int64_t room =
         std::min(sequence.params.max_new_tokens - sequence.generated(), max_model_len() - sequence.length()) - 1;
-    const std::int64_t most = std::min(room, sequence.depth.next(options_.speculation));
+    const std::int64_t most = std::min({room, share, sequence.depth.next(options_.speculation)});
     look_up(sequence.tokens, options_.speculation, most, sequence.drafts);
   }
 }

@@ -100,6 +100,7 @@ class LLMEngine {
   std::vector<std::int32_t> end_ids_;
   CacheEngine cache_;
   Scheduler scheduler_;
+  std::int64_t draft_rows_;  // of a step that checks guesses, all sequences together
   std::unique_ptr<ModelRunner> runner_;
   std::map<SequenceId, Decoding> decodings_;
   Guesses guesses_;

@@ -136,6 +136,29 @@ TEST(Speculation, InACacheThatHoldsFewSequences) {
   EXPECT_GT(guessed.guesses.right, 20);
 }
 
+// On the cpu 16 rows of a step are as good as one: so many sequences have no room for guesses, half as many have.
+TEST(Speculation, StepsStayAsSmallAsTheyAreCheap) {
+  const auto checked = [](std::int64_t sequences) {
+    models::LoadedModel model = tiny_model();
+    session::Runtime runtime;
+    EngineOptions options;
+    options.max_num_seqs = sequences;
+    options.max_model_len = 64;
+    options.speculation = {.num_speculative_tokens = 5, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
+    LLMEngine engine(model, any_tokenizer(), options, runtime);
+    for (std::int64_t i = 0; i < sequences; ++i) {
+      std::vector<std::int32_t> prompt = prompt_of(static_cast<std::int32_t>(i), 5);
+      const auto again = prompt;
+      prompt.insert(prompt.end(), again.begin(), again.end());
+      EXPECT_TRUE(engine.add_request(std::move(prompt), greedy(24)).ok());
+    }
+    while (!engine.idle()) (void)engine.step();
+    return engine.guesses().checked;
+  };
+  EXPECT_EQ(checked(16), 0);
+  EXPECT_GT(checked(8), 0);
+}
+
 TEST(Speculation, IsRefusedOverStates) {
   models::LoadedModel model = tiny_model("lfm2-tied");
   session::Runtime runtime;
