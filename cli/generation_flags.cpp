@@ -25,7 +25,8 @@ std::string folder_with_args(const Arguments& arguments) {
 // vLLM's keys; of the lengths that are looked up, one that is not given is the other's, both are 5.
 engine::SpeculativeOptions speculative_options(const std::string& text) {
   constexpr const char* kMend =
-      R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, "prompt_lookup_min": 2})";
+      R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, )"
+      R"("prompt_lookup_min": 2})";
   const auto refuse = [&](const std::string& what) {
     return Failure(usage_error(cat("--speculative_config ", what), kMend));
   };
