@@ -13,15 +13,15 @@ using Shape = CaseBuilder::Shape;
 constexpr std::array<std::array<std::int64_t, 2>, 9> kRowsWidth = {
     {{16, 64}, {7, 33}, {13, 131}, {1, 1}, {0, 8}, {257, 5}, {3, 4099}, {70001, 2}, {300, 896}}};
 
-// Some rows are so small that the eps of a norm decides.
-void real_and_small(CaseBuilder& b, int arg, const Shape& shape, std::int64_t valid) {
+// Some rows are so small that the eps of a norm decides; others are `shift` more than usual.
+void real_and_small(CaseBuilder& b, int arg, const Shape& shape, std::int64_t valid, double shift = 0.0) {
   if (b.variant().special != 0 || valid == 0) return b.real(arg, b.variant().in, shape, 0);
   std::int64_t width = 1;
   for (std::size_t d = 1; d < shape.size(); ++d) width *= shape[d];
   std::vector<double> elements(static_cast<std::size_t>(valid * width));
   for (std::size_t i = 0; i < elements.size(); ++i) {
-    const bool small = i / static_cast<std::size_t>(width) % 3 == 1;
-    elements[i] = b.random().term() * (small ? 0x1p-9 : 1.0);
+    const std::size_t kind = i / static_cast<std::size_t>(width) % 3;
+    elements[i] = b.random().term() * (kind == 1 ? 0x1p-9 : 1.0) + (kind == 2 ? shift : 0.0);
   }
   b.values(arg, b.variant().in, shape, elements, 0);
 }
@@ -65,6 +65,59 @@ void make_rms_norm_backward(CaseBuilder& b) {
   if (v.option != 2) b.out(TERN_RMS_NORM_BACKWARD_DWEIGHT, TERN_F32, {width});
   if (v.alias)
     b.share(TERN_RMS_NORM_BACKWARD_DX, v.option == 1 ? TERN_RMS_NORM_BACKWARD_DSUM : TERN_RMS_NORM_BACKWARD_DY);
+}
+
+// Of rows whose mean is far from 0 against their spread, a variance by mean squares alone has no digits left. Sums of
+// these and a residual lie between two powers of 2, so that differences of rounded sums are slopes.
+constexpr double kFarMean = 96.0;
+
+void make_layer_norm(CaseBuilder& b) {
+  const Variant& v = b.variant();
+  const auto [rows, width] = kRowsWidth[static_cast<std::size_t>(v.size)];
+  const std::int64_t valid = b.count_for(rows);
+  b.attrs(tern_layer_norm_attrs{1e-5F});
+  real_and_small(b, TERN_LAYER_NORM_X, {rows, width}, valid, kFarMean);
+  b.real(TERN_LAYER_NORM_WEIGHT, v.option == 1 ? TERN_F32 : v.in, {width});
+  if (v.option != 2) b.real(TERN_LAYER_NORM_BIAS, v.in, {width});
+  b.out(TERN_LAYER_NORM_Y, v.out, {rows, width}, 0);
+  if (v.option != 3) {
+    b.out(TERN_LAYER_NORM_MEAN, TERN_F32, {rows}, 0);
+    b.out(TERN_LAYER_NORM_RSTD, TERN_F32, {rows}, 0);
+  }
+  if (v.option == 1) {
+    b.real(TERN_LAYER_NORM_RESIDUAL, v.in, {rows, width}, 0);
+    b.out(TERN_LAYER_NORM_SUM, v.out, {rows, width}, 0);
+    if (v.alias) b.share(TERN_LAYER_NORM_SUM, TERN_LAYER_NORM_RESIDUAL);
+  } else if (v.alias) {
+    b.share(TERN_LAYER_NORM_Y, TERN_LAYER_NORM_X);
+  }
+}
+
+std::vector<double> means_of(const ops::ref::Tensor& x) {
+  std::vector<double> out(static_cast<std::size_t>(x.size(0)));
+  const auto width = static_cast<std::size_t>(x.size(1));
+  for (std::size_t r = 0; r < out.size(); ++r) {
+    for (std::size_t c = 0; c < width; ++c) out[r] += x.real[r * width + c] / static_cast<double>(width);
+  }
+  return out;
+}
+
+void make_layer_norm_backward(CaseBuilder& b) {
+  const Variant& v = b.variant();
+  const auto [capacity, width] = kRowsWidth[static_cast<std::size_t>(v.size)];
+  const std::int64_t rows = b.count_for(capacity);
+  const Shape shape = {capacity, width};
+  b.real(TERN_LAYER_NORM_BACKWARD_DY, v.in, shape, 0);
+  b.real(TERN_LAYER_NORM_BACKWARD_X, v.in, shape, 0);
+  b.real(TERN_LAYER_NORM_BACKWARD_WEIGHT, v.in, {width});
+  b.values(TERN_LAYER_NORM_BACKWARD_MEAN, TERN_F32, {capacity}, means_of(b.decoded(TERN_LAYER_NORM_BACKWARD_X)), 0);
+  b.values(TERN_LAYER_NORM_BACKWARD_RSTD, TERN_F32, {capacity}, rstds(b, rows), 0);
+  if (v.option == 1) b.real(TERN_LAYER_NORM_BACKWARD_DSUM, v.in, shape, 0);
+  b.out(TERN_LAYER_NORM_BACKWARD_DX, v.out, shape, 0);
+  if (v.option != 2) b.out(TERN_LAYER_NORM_BACKWARD_DWEIGHT, TERN_F32, {width});
+  if (v.option != 3) b.out(TERN_LAYER_NORM_BACKWARD_DBIAS, TERN_F32, {width});
+  if (v.alias)
+    b.share(TERN_LAYER_NORM_BACKWARD_DX, v.option == 1 ? TERN_LAYER_NORM_BACKWARD_DSUM : TERN_LAYER_NORM_BACKWARD_DY);
 }
 
 // rows, heads, head_dim, rotary.
@@ -249,6 +302,9 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_RMS_NORM, kRowsWidth.size(), 3, kUsual | kAliases | kReduces, make_rms_norm},
     {TERN_OP_RMS_NORM_BACKWARD, kRowsWidth.size(), 3, kUsual | kAliases | kAccumulates | kReduces,
      make_rms_norm_backward},
+    {TERN_OP_LAYER_NORM, kRowsWidth.size(), 4, kUsual | kAliases | kReduces, make_layer_norm},
+    {TERN_OP_LAYER_NORM_BACKWARD, kRowsWidth.size(), 4, kUsual | kAliases | kAccumulates | kReduces,
+     make_layer_norm_backward},
     {TERN_OP_ROPE, kHeads.size(), 3, kUsual | kAliases | kAccumulates, make_rope},
     {TERN_OP_QK_NORM_ROPE, kHeads.size(), 6, kUsual | kAliases | kReduces, make_qk_norm_rope},
     {TERN_OP_QK_NORM_ROPE_BACKWARD, kHeads.size(), 6, kUsual | kAliases | kAccumulates | kReduces,

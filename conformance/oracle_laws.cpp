@@ -75,6 +75,8 @@ bool carries_gradient(std::uint32_t op, std::size_t arg) {
   switch (op) {
     case TERN_OP_RMS_NORM:
       return arg != TERN_RMS_NORM_RSTD;
+    case TERN_OP_LAYER_NORM:
+      return arg != TERN_LAYER_NORM_MEAN && arg != TERN_LAYER_NORM_RSTD;
     case TERN_OP_QK_NORM_ROPE:
       return arg == TERN_QK_NORM_ROPE_Y;
     case TERN_OP_ATTENTION:
@@ -126,6 +128,8 @@ bool keeps_enough(const Case& c) {
   switch (c.op) {
     case TERN_OP_RMS_NORM:
       return is_present(c.args[TERN_RMS_NORM_RSTD].desc);
+    case TERN_OP_LAYER_NORM:
+      return is_present(c.args[TERN_LAYER_NORM_RSTD].desc);
     case TERN_OP_QK_NORM_ROPE:
       return is_present(c.args[TERN_QK_NORM_ROPE_RSTD].desc);
     case TERN_OP_ATTENTION:

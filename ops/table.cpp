@@ -376,6 +376,26 @@ constexpr ArgSpec kGatedDeltaRuleBackward[] = {{"dout", input, "[rows, heads, va
                                                {"ddecay", output, "[rows, heads]", f32},
                                                {"dbeta", output, "[rows, heads]", f32}};
 
+constexpr ArgSpec kLayerNorm[] = {{"x", input, "[rows, width]", floating},
+                                  {"residual", input, "[rows, width]", floating, kOptional},
+                                  {"weight", input, "[width]", floating},
+                                  {"bias", input, "[width]", floating, kOptional},
+                                  {"y", output, "[rows, width]", floating},
+                                  {"sum", output, "[rows, width]; present iff residual is", floating, kOptional},
+                                  {"mean", output, "[rows]; present iff rstd is", f32, kOptional},
+                                  {"rstd", output, "[rows]", f32, kOptional}};
+constexpr AttrSpec kLayerNormAttrs[] = {{"eps", F, "added to the variance"}};
+
+constexpr ArgSpec kLayerNormBackward[] = {{"dy", input, "[rows, width]", floating},
+                                          {"x", input, "[rows, width]: what was normalised", floating},
+                                          {"weight", input, "[width]", floating},
+                                          {"mean", input, "[rows]", f32},
+                                          {"rstd", input, "[rows]", f32},
+                                          {"dsum", input, "[rows, width]: added to dx", floating, kOptional},
+                                          {"dx", output, "[rows, width]", floating},
+                                          {"dweight", output, "[width]", f32, kOptional | kAccumulate},
+                                          {"dbias", output, "[width]", f32, kOptional | kAccumulate}};
+
 constexpr OpSpec kTable[] = {
     {1,
      "cast_copy",
@@ -518,6 +538,17 @@ constexpr OpSpec kTable[] = {
      kGatedDeltaRule, kGatedDeltaRuleAttrs},
     {47, "gated_delta_rule_backward", "the gradient of gated_delta_rule without a state", kGatedDeltaRuleBackward,
      kGatedDeltaRuleAttrs},
+    {48, "layer_norm",
+     "s = x + residual (rounded to sum's dtype); mean = mean(s); rstd = 1 / sqrt(mean((s - mean)^2) + eps); y = (s - "
+     "mean) rstd weight + bias",
+     kLayerNorm, kLayerNormAttrs},
+    {49,
+     "layer_norm_backward",
+     "g = dy weight; c = x - mean; dx = dsum + rstd (g - mean(g) - c rstd^2 mean(g c)); dweight = sum over rows of dy "
+     "c "
+     "rstd; dbias = sum over rows of dy",
+     kLayerNormBackward,
+     {}},
 };
 
 }  // namespace

@@ -21,6 +21,37 @@ inline constexpr std::int64_t kNormRows = 32;  // rows whose weight gradients on
   return reinterpret_cast<float*>(args.workspace) + float_row_stride(width) * row;
 }
 
+// How many rows of a norm a thread takes at once.
+[[nodiscard]] inline std::int64_t norm_grain(std::int64_t width) {
+  return std::max<std::int64_t>(1, kParallelFrom / std::max<std::int64_t>(1, width));
+}
+
+struct NormInput {
+  const TensorView& x;
+  const TensorView& residual;  // may be absent, and so is sum
+  const TensorView& sum;
+};
+// Row r of s = x + residual, rounded as sum stores it: in `row`, or where x lies.
+[[nodiscard]] inline const float* summed_row(const KernelArgs& args, const TileIo& io, const NormInput& of,
+                                             std::int64_t r, float* row) {
+  const TensorView &x = of.x, &residual = of.residual, &sum = of.sum;
+  const std::int64_t width = x.dim(1);
+  if (!residual.present()) return io.load(x, r * x.stride(0), x.stride(1), width, row);
+  alignas(64) TileBuffer bx, br;
+  for (std::int64_t first = 0; first < width; first += kTile) {
+    const std::int64_t n = std::min(kTile, width - first);
+    const float* px = io.load(x, r * x.stride(0) + first * x.stride(1), x.stride(1), n, bx.data());
+    const float* pr =
+        io.load(residual, r * residual.stride(0) + first * residual.stride(1), residual.stride(1), n, br.data());
+    tile_math(args.target).add(px, pr, static_cast<std::size_t>(n), bx.data());
+    const std::int64_t at = r * sum.stride(0) + first * sum.stride(1);
+    io.store(sum, at, sum.stride(1), n, false, bx.data());
+    const float* rounded = sum.dtype() == TERN_F32 ? bx.data() : io.load(sum, at, sum.stride(1), n, br.data());
+    std::copy(rounded, rounded + n, row + first);
+  }
+  return row;
+}
+
 // The weight plus its offset, in row 0 of the workspace; an absent weight is 0.
 [[nodiscard]] inline const float* offset_weight(const KernelArgs& args, const TileIo& io, const TensorView& weight,
                                                 float offset, std::int64_t width) {

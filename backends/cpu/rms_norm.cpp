@@ -10,10 +10,6 @@
 namespace tern::cpu {
 namespace {
 
-std::int64_t rows_grain(std::int64_t width) {
-  return std::max<std::int64_t>(1, kParallelFrom / std::max<std::int64_t>(1, width));
-}
-
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto& x = desc.arg(TERN_RMS_NORM_X);
   return Check(desc, reason)
@@ -33,26 +29,6 @@ std::uint64_t workspace(const PlanDesc& desc) {
   return float_rows(desc.arg(TERN_RMS_NORM_X).shape[1], 1 + desc.num_threads);
 }
 
-// Row r of s = x + residual, rounded as sum stores it: in `row`, or where x lies.
-const float* summed(const KernelArgs& args, const TileIo& io, std::int64_t r, float* row) {
-  const TensorView &x = args[TERN_RMS_NORM_X], &residual = args[TERN_RMS_NORM_RESIDUAL], &sum = args[TERN_RMS_NORM_SUM];
-  const std::int64_t width = x.dim(1);
-  if (!residual.present()) return io.load(x, r * x.stride(0), x.stride(1), width, row);
-  alignas(64) TileBuffer bx, br;
-  for (std::int64_t first = 0; first < width; first += kTile) {
-    const std::int64_t n = std::min(kTile, width - first);
-    const float* px = io.load(x, r * x.stride(0) + first * x.stride(1), x.stride(1), n, bx.data());
-    const float* pr =
-        io.load(residual, r * residual.stride(0) + first * residual.stride(1), residual.stride(1), n, br.data());
-    tile_math(args.target).add(px, pr, static_cast<std::size_t>(n), bx.data());
-    const std::int64_t at = r * sum.stride(0) + first * sum.stride(1);
-    io.store(sum, at, sum.stride(1), n, false, bx.data());
-    const float* rounded = sum.dtype() == TERN_F32 ? bx.data() : io.load(sum, at, sum.stride(1), n, br.data());
-    std::copy(rounded, rounded + n, row + first);
-  }
-  return row;
-}
-
 void run(const KernelArgs& args) {
   const auto& attrs = args.attr<tern_rms_norm_attrs>();
   const TensorView &x = args[TERN_RMS_NORM_X], &y = args[TERN_RMS_NORM_Y], &rstd = args[TERN_RMS_NORM_RSTD];
@@ -60,11 +36,11 @@ void run(const KernelArgs& args) {
   const TileIo io(args);
   const TileMath& math = tile_math(args.target);
   const float* weight = offset_weight(args, io, args[TERN_RMS_NORM_WEIGHT], attrs.weight_offset, width);
-  args.pool->parallel_for(x.dim(0), rows_grain(width), [&](std::int64_t begin, std::int64_t end, int thread) {
+  args.pool->parallel_for(x.dim(0), norm_grain(width), [&](std::int64_t begin, std::int64_t end, int thread) {
     float* row = float_row(args, width, 1 + thread);
     alignas(64) TileBuffer by;
     for (std::int64_t r = begin; r < end; ++r) {
-      const float* s = summed(args, io, r, row);
+      const float* s = summed_row(args, io, {x, args[TERN_RMS_NORM_RESIDUAL], args[TERN_RMS_NORM_SUM]}, r, row);
       const float scale = reciprocal_rms(math, s, width, attrs.eps);
       if (rstd.present()) rstd.data<float>()[r * rstd.stride(0)] = scale;
       for (std::int64_t first = 0; first < width; first += kTile) {

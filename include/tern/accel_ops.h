@@ -974,7 +974,58 @@ typedef struct tern_gated_delta_rule_backward_attrs {
   int32_t max_seqlen; /* no sequence has more rows; 1: decoding */
 } tern_gated_delta_rule_backward_attrs;
 
-enum { TERN_OP_LIMIT = 48 }; /* ids are below */
+/* layer_norm: s = x + residual (rounded to sum's dtype); mean = mean(s); rstd = 1 / sqrt(mean((s - mean)^2) + eps); y = (s - mean) rstd weight + bias
+ *   in x [rows, width] float
+ *   in residual [rows, width] float, optional
+ *   in weight [width] float
+ *   in bias [width] float, optional
+ *   out y [rows, width] float
+ *   out sum [rows, width]; present iff residual is float, optional
+ *   out mean [rows]; present iff rstd is f32, optional
+ *   out rstd [rows] f32, optional
+ */
+enum {
+  TERN_OP_LAYER_NORM = 48,
+  TERN_LAYER_NORM_X = 0,
+  TERN_LAYER_NORM_RESIDUAL = 1,
+  TERN_LAYER_NORM_WEIGHT = 2,
+  TERN_LAYER_NORM_BIAS = 3,
+  TERN_LAYER_NORM_Y = 4,
+  TERN_LAYER_NORM_SUM = 5,
+  TERN_LAYER_NORM_MEAN = 6,
+  TERN_LAYER_NORM_RSTD = 7,
+  TERN_LAYER_NORM_NUM_ARGS = 8
+};
+typedef struct tern_layer_norm_attrs {
+  float eps; /* added to the variance */
+} tern_layer_norm_attrs;
+
+/* layer_norm_backward: g = dy weight; c = x - mean; dx = dsum + rstd (g - mean(g) - c rstd^2 mean(g c)); dweight = sum over rows of dy c rstd; dbias = sum over rows of dy
+ *   in dy [rows, width] float
+ *   in x [rows, width]: what was normalised float
+ *   in weight [width] float
+ *   in mean [rows] f32
+ *   in rstd [rows] f32
+ *   in dsum [rows, width]: added to dx float, optional
+ *   out dx [rows, width] float
+ *   out dweight [width] f32, optional, may accumulate
+ *   out dbias [width] f32, optional, may accumulate
+ */
+enum {
+  TERN_OP_LAYER_NORM_BACKWARD = 49,
+  TERN_LAYER_NORM_BACKWARD_DY = 0,
+  TERN_LAYER_NORM_BACKWARD_X = 1,
+  TERN_LAYER_NORM_BACKWARD_WEIGHT = 2,
+  TERN_LAYER_NORM_BACKWARD_MEAN = 3,
+  TERN_LAYER_NORM_BACKWARD_RSTD = 4,
+  TERN_LAYER_NORM_BACKWARD_DSUM = 5,
+  TERN_LAYER_NORM_BACKWARD_DX = 6,
+  TERN_LAYER_NORM_BACKWARD_DWEIGHT = 7,
+  TERN_LAYER_NORM_BACKWARD_DBIAS = 8,
+  TERN_LAYER_NORM_BACKWARD_NUM_ARGS = 9
+};
+
+enum { TERN_OP_LIMIT = 50 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -1024,6 +1075,8 @@ enum { TERN_OP_LIMIT = 48 }; /* ids are below */
   X(CAUSAL_CONV1D, causal_conv1d) \
   X(CAUSAL_CONV1D_BACKWARD, causal_conv1d_backward) \
   X(GATED_DELTA_RULE, gated_delta_rule) \
-  X(GATED_DELTA_RULE_BACKWARD, gated_delta_rule_backward)
+  X(GATED_DELTA_RULE_BACKWARD, gated_delta_rule_backward) \
+  X(LAYER_NORM, layer_norm) \
+  X(LAYER_NORM_BACKWARD, layer_norm_backward)
 
 #endif

@@ -389,9 +389,30 @@ static const tern_arg_signature tern_gated_delta_rule_backward_args[] = {
     {"ddecay", 1u << TERN_F32, TERN_ROLE_OUTPUT, 0, -1},
     {"dbeta", 1u << TERN_F32, TERN_ROLE_OUTPUT, 0, -1},
 };
+static const tern_arg_signature tern_layer_norm_args[] = {
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"residual", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"weight", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"bias", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"sum", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
+    {"mean", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
+    {"rstd", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
+};
+static const tern_arg_signature tern_layer_norm_backward_args[] = {
+    {"dy", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"weight", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"mean", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"rstd", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"dsum", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"dx", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"dweight", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
+    {"dbias", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
+};
 
 enum {
-  TERN_OP_SIGNATURE_COUNT = 47,
+  TERN_OP_SIGNATURE_COUNT = 49,
   TERN_OP_MAX_ARGS = 20,
   TERN_OP_MAX_ATTRS = 6 /* of 4 bytes each */
 };
@@ -443,6 +464,8 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_CAUSAL_CONV1D_BACKWARD, TERN_CAUSAL_CONV1D_BACKWARD_NUM_ARGS, sizeof(tern_causal_conv1d_backward_attrs), "causal_conv1d_backward", tern_causal_conv1d_backward_args},
     {TERN_OP_GATED_DELTA_RULE, TERN_GATED_DELTA_RULE_NUM_ARGS, sizeof(tern_gated_delta_rule_attrs), "gated_delta_rule", tern_gated_delta_rule_args},
     {TERN_OP_GATED_DELTA_RULE_BACKWARD, TERN_GATED_DELTA_RULE_BACKWARD_NUM_ARGS, sizeof(tern_gated_delta_rule_backward_attrs), "gated_delta_rule_backward", tern_gated_delta_rule_backward_args},
+    {TERN_OP_LAYER_NORM, TERN_LAYER_NORM_NUM_ARGS, sizeof(tern_layer_norm_attrs), "layer_norm", tern_layer_norm_args},
+    {TERN_OP_LAYER_NORM_BACKWARD, TERN_LAYER_NORM_BACKWARD_NUM_ARGS, 0, "layer_norm_backward", tern_layer_norm_backward_args},
 };
 
 #endif

@@ -37,19 +37,33 @@ float attribute(const tern_op_desc& desc, std::size_t index) {
   return value;
 }
 
-// y of a norm whose rows of `width` are x's: as if eps were added to the root.
-void move_eps(const Tensor& x, const Tensor& residual, double eps, std::int64_t width, Tensor& y, Tensor& rstd) {
-  for (std::size_t row = 0; row * static_cast<std::size_t>(width) < x.real.size(); ++row) {
+struct NormCall {
+  const Tensor& x;
+  const Tensor& residual;  // may be absent
+  const Tensor& bias;      // may be absent
+  std::int64_t width;
+  bool centred;  // rows are normalised without their mean
+};
+
+// y of a norm, whose rows are x's: as if eps were added to the root.
+void move_eps(const NormCall& of, double eps, Tensor& y, Tensor& rstd) {
+  const auto width = static_cast<std::size_t>(of.width);
+  for (std::size_t begin = 0; begin < of.x.real.size(); begin += width) {
+    double sum = 0.0;
     double squares = 0.0;
-    const std::size_t begin = row * static_cast<std::size_t>(width);
-    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(width); ++i) {
-      const double term = x.real[i] + (residual.present() ? residual.real[i] : 0.0);
+    for (std::size_t i = begin; i < begin + width; ++i) {
+      const double term = of.x.real[i] + (of.residual.present() ? of.residual.real[i] : 0.0);
+      sum += term;
       squares += term * term;
     }
-    const double mean = squares / static_cast<double>(width);
-    const double factor = std::sqrt(mean + eps) / (std::sqrt(mean) + eps);
-    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(width); ++i) y.real[i] *= factor;
-    if (rstd.present()) rstd.real[row] *= factor;
+    const double mean = of.centred ? sum / static_cast<double>(width) : 0.0;
+    const double variance = std::max(0.0, squares / static_cast<double>(width) - mean * mean);
+    const double factor = std::sqrt(variance + eps) / (std::sqrt(variance) + eps);
+    for (std::size_t i = begin; i < begin + width; ++i) {
+      const double bias = of.bias.present() ? of.bias.real[i - begin] : 0.0;
+      y.real[i] = (y.real[i] - bias) * factor + bias;
+    }
+    if (rstd.present()) rstd.real[begin / width] *= factor;
   }
 }
 
@@ -71,13 +85,19 @@ bool reads_both_as_gradient(const Bound& bound) {
 void Launch::put_eps_outside() {
   std::vector<Tensor> args = decoded();
   const std::vector<Tensor> right = args;
-  Tensor none;
+  const Tensor none;
+  const double eps = attribute(bound_.desc, 0);
   if (bound_.desc.op == TERN_OP_RMS_NORM) {
-    move_eps(args[TERN_RMS_NORM_X], args[TERN_RMS_NORM_RESIDUAL], attribute(bound_.desc, 0),
-             args[TERN_RMS_NORM_X].size(1), args[TERN_RMS_NORM_Y], args[TERN_RMS_NORM_RSTD]);
+    const Tensor& x = args[TERN_RMS_NORM_X];
+    move_eps({x, args[TERN_RMS_NORM_RESIDUAL], none, x.size(1), false}, eps, args[TERN_RMS_NORM_Y],
+             args[TERN_RMS_NORM_RSTD]);
+  } else if (bound_.desc.op == TERN_OP_LAYER_NORM) {
+    const Tensor& x = args[TERN_LAYER_NORM_X];
+    move_eps({x, args[TERN_LAYER_NORM_RESIDUAL], args[TERN_LAYER_NORM_BIAS], x.size(1), true}, eps,
+             args[TERN_LAYER_NORM_Y], args[TERN_LAYER_NORM_RSTD]);
   } else {
-    move_eps(args[TERN_QK_NORM_ROPE_X], none, attribute(bound_.desc, 0), args[TERN_QK_NORM_ROPE_X].size(2),
-             args[TERN_QK_NORM_ROPE_Y], args[TERN_QK_NORM_ROPE_RSTD]);
+    const Tensor& x = args[TERN_QK_NORM_ROPE_X];
+    move_eps({x, none, none, x.size(2), false}, eps, args[TERN_QK_NORM_ROPE_Y], args[TERN_QK_NORM_ROPE_RSTD]);
   }
   store_changed(right, args);
 }

@@ -207,7 +207,7 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
     case Mistake::tanh_overflow:
       return only_in({TERN_OP_ACT_MUL, TERN_OP_ACT_MUL_BACKWARD});
     case Mistake::eps_outside_root:
-      return only_in({TERN_OP_RMS_NORM, TERN_OP_QK_NORM_ROPE});
+      return only_in({TERN_OP_RMS_NORM, TERN_OP_QK_NORM_ROPE, TERN_OP_LAYER_NORM});
     case Mistake::lost_eps:
       return only_in({TERN_OP_ADAMW});
     case Mistake::stale_workspace:

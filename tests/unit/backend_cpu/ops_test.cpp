@@ -272,6 +272,55 @@ TEST(CpuOps, RmsNormAndItsGradient) {
   });
 }
 
+TEST(CpuOps, LayerNormAndItsGradient) {
+  each_float_pair([](tern_dtype in, tern_dtype out) {
+    for (const auto& [rows, width] : {std::pair{1, 1}, {70, 576}, {3, 2500}, {0, 8}}) {
+      const auto x = strided(in, {rows, width}, {width + 5, 1}), y = make_desc(out, {rows, width});
+      const auto stats = make_desc(TERN_F32, {rows}), of_width = make_desc(TERN_F32, {width});
+      Call call{TERN_OP_LAYER_NORM,
+                {random_real(x, 1),
+                 {},
+                 random_real(make_desc(in, {width}), 2),
+                 random_real(make_desc(out, {width}), 9),
+                 blank(y),
+                 {},
+                 blank(stats),
+                 blank(stats)},
+                {},
+                0,
+                {}};
+      call.set_attrs(tern_layer_norm_attrs{1e-5F});
+      check(call, name(in, out));
+      call.args[1] = random_real(make_desc(out, {rows, width}), 3);
+      call.args[3] = Arg{};
+      call.args[5] = blank(strided(out, {rows, width}, {width + 1, 1}));
+      call.args[6] = call.args[7] = Arg{};
+      check(call, "residual " + name(in, out));
+      for (const std::uint32_t accumulate : {0U, 128U, 256U, 384U}) {
+        Call back{TERN_OP_LAYER_NORM_BACKWARD,
+                  {random_real(y, 4),
+                   random_real(x, 5),
+                   random_real(make_desc(out, {width}), 6),
+                   random_real(stats, 10),
+                   random_real(stats, 7),
+                   {},
+                   blank(x),
+                   held(of_width),
+                   held(of_width)},
+                  {},
+                  accumulate,
+                  {}};
+        check(back, "backward " + name(in, out));
+        back.args[5] = random_real(x, 8);
+        if ((accumulate & 128U) == 0) back.args[7] = Arg{};
+        check(back, "backward with dsum " + name(in, out));
+        if ((accumulate & 256U) == 0) back.args[8] = Arg{};
+        check(back, "backward without dbias " + name(in, out));
+      }
+    }
+  });
+}
+
 TEST(CpuOps, RopeAndNormedRope) {
   each_float_pair([](tern_dtype in, tern_dtype out) {
     for (const int interleaved : {0, 1}) {

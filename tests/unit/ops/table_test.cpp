@@ -96,6 +96,24 @@ TEST(Check, SaysWhatIsWrong) {
   EXPECT_EQ(check_call(0, {}, {}, 0), "no op has the id 0");
 }
 
+TEST(Check, SaysWhatIsWrongOfALayerNorm) {
+  const auto check = [](int arg, const TensorDesc& desc, float eps = 1e-5F) {
+    std::vector<TensorDesc> args = std::vector<TensorDesc>(TERN_LAYER_NORM_NUM_ARGS, absent_desc());
+    args[TERN_LAYER_NORM_X] = args[TERN_LAYER_NORM_Y] = make_desc(TERN_BF16, {4, 8});
+    args[TERN_LAYER_NORM_WEIGHT] = make_desc(TERN_F32, {8});
+    args[static_cast<std::size_t>(arg)] = desc;
+    const tern_layer_norm_attrs attrs = {eps};
+    return check_call(TERN_OP_LAYER_NORM, args, std::as_bytes(std::span(&attrs, 1)), 0);
+  };
+  EXPECT_EQ(check(TERN_LAYER_NORM_BIAS, make_desc(TERN_BF16, {8})), "");
+  EXPECT_EQ(check(TERN_LAYER_NORM_BIAS, absent_desc(), -1.0F), "layer_norm: eps: expected no negative number");
+  EXPECT_EQ(check(TERN_LAYER_NORM_SUM, make_desc(TERN_BF16, {4, 8})),
+            "layer_norm: sum: expected exactly where residual is");
+  EXPECT_EQ(check(TERN_LAYER_NORM_RSTD, make_desc(TERN_F32, {4})), "layer_norm: mean: expected exactly where rstd is");
+  EXPECT_EQ(check(TERN_LAYER_NORM_BIAS, make_desc(TERN_BF16, {7})),
+            "layer_norm: bias: expected width = 8 as in an earlier argument, found 7");
+}
+
 TEST(Check, BlocksMustBeWhole) {
   tern_matmul_q_attrs attrs = {1, TERN_F32};
   std::vector<TensorDesc> args(TERN_MATMUL_Q_NUM_ARGS, absent_desc());
