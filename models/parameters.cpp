@@ -123,7 +123,7 @@ std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config, const D
       list.norm(module + ".post_attention_layernorm", gguf + ".post_attention_norm", hidden, added);
       if (options.input_norms) list.norm(module + ".pre_feedforward_layernorm", gguf + ".ffn_norm", hidden, added);
       list.norm(module + ".post_feedforward_layernorm", gguf + ".post_ffw_norm", hidden, added);
-    } else {
+    } else if (!options.one_norm) {
       list.norm(module + ".post_attention_layernorm", cat(gguf, ".", options.gguf_mlp_norm), hidden, added);
     }
     if (!options.sparse_layers.empty() && options.sparse_layers[static_cast<std::size_t>(layer)]) {

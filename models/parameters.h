@@ -148,6 +148,7 @@ struct DecoderParameters {
   bool sinks = false;                      // each head has a logit without a value, self_attn.sinks
   bool branch_norms = false;               // a norm after attention and one after the mlp, too
   bool input_norms = true;                 // norms before attention and the mlp
+  bool one_norm = false;                   // the one before attention is the mlp's, too: they stand side by side
   bool gguf_interleaved = false;           // rows of q_proj and k_proj, as above
   float gguf_norm_added = 0;               // ParameterSource::added of every norm in a GGUF
   std::string gguf_mlp_norm = "ffn_norm";  // the norm before the mlp in a GGUF

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/strings.h"
+#include "models/cohere.h"
 #include "models/deepseek.h"
 #include "models/gemma2.h"
 #include "models/gemma3.h"
@@ -41,6 +42,7 @@ const auto& table() {
       glm4_architecture(),        phi3_architecture(),      olmo3_architecture(),       glm4_moe_architecture(),
       granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(), qwen3_next_architecture(),
       lfm2_architecture(),        gpt_oss_architecture(),   deepseek_v2_architecture(), deepseek_v3_architecture(),
+      cohere_architecture(),      cohere2_architecture(),
   };
   return rows;
 }

@@ -13,7 +13,9 @@ Value decoder(Context& context, const DecoderConfig& config, const TokenInputs& 
     layer(i, cat(config.module, ".layers.", i), x);
     context.end_layer();
   }
-  return norm(context, cat(config.module, ".", config.norm), config.eps, x, config.norm_offset);
+  const std::string last = cat(config.module, ".", config.norm);
+  return config.is_centred ? layer_norm(context, last, config.eps, x)
+                           : norm(context, last, config.eps, x, config.norm_offset);
 }
 
 }  // namespace tern::nn

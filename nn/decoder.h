@@ -17,6 +17,7 @@ struct DecoderConfig {
   double embedding_scale = 1.0;  // of what the stream begins with
   std::string module = "model";  // holds embed_tokens, layers.<i>
   std::string norm = "norm";     // and this
+  bool is_centred = false;       // the final norm is a layer norm
 };
 
 // One layer: adds its branches to the stream x. `module` is its name, "model.layers.7".

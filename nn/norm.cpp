@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "ops/axpby.h"
+#include "ops/layer_norm.h"
 #include "ops/rms_norm.h"
 
 namespace tern::nn {
@@ -28,21 +29,47 @@ void Residual::add(Value branch, double scale) {
   scale_ = scale;
 }
 
+Residual::Parts Residual::parts(Context& context) const {
+  if (!branch_.present()) return {stream_, {}};
+  if (scale_ == 1.0) return {branch_, stream_};
+  ops::AxpbyOptions scale;
+  scale.a = static_cast<float>(scale_);
+  scale.out = context.options().activations;
+  scale.needs = context.options().needs;
+  return {ops::axpby(context.graph(), branch_, {}, scale), stream_};
+}
+
 Value norm(Context& context, const std::string& module, double eps, Residual& x, float weight_offset) {
+  const Residual::Parts parts = x.parts(context);
   ops::RmsNormOptions options = norm_options(context, eps, weight_offset);
-  options.residual = x.branch_.present() ? x.stream_ : Value{};
-  Value read = x.branch_.present() ? x.branch_ : x.stream_;
-  if (x.branch_.present() && x.scale_ != 1.0) {
-    ops::AxpbyOptions scale;
-    scale.a = static_cast<float>(x.scale_);
-    scale.out = context.options().activations;
-    scale.needs = context.options().needs;
-    read = ops::axpby(context.graph(), read, {}, scale);
-  }
-  const auto out = ops::rms_norm(context.graph(), read, context.weight(module + ".weight"), options);
+  options.residual = parts.residual;
+  const auto out = ops::rms_norm(context.graph(), parts.read, context.weight(module + ".weight"), options);
   x.stream_ = out.sum;
   x.branch_ = {};
   return out.y;
+}
+
+Value layer_norm(Context& context, const std::string& module, double eps, Residual& x) {
+  const Residual::Parts parts = x.parts(context);
+  ops::LayerNormOptions options;
+  options.eps = static_cast<float>(eps);
+  options.residual = parts.residual;
+  if (context.has(module + ".bias")) options.bias = context.weight(module + ".bias");
+  options.keep_stats = context.options().training;
+  options.out = context.options().activations;
+  options.sum = context.options().activations;
+  options.needs = context.options().needs;
+  const auto out = ops::layer_norm(context.graph(), parts.read, context.weight(module + ".weight"), options);
+  x.stream_ = out.sum;
+  x.branch_ = {};
+  return out.y;
+}
+
+Value side_by_side(Context& context, Value left, Value right) {
+  ops::AxpbyOptions sum;
+  sum.out = context.options().activations;
+  sum.needs = context.options().needs;
+  return ops::axpby(context.graph(), left, right, sum);
 }
 
 Value stream(Context& context, Residual& x) {

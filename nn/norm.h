@@ -1,4 +1,4 @@
-// Root mean square norms, and the stream of residuals that they read.
+// Root mean square and layer norms, and the stream of residuals that they read.
 #pragma once
 
 #include <string>
@@ -19,7 +19,14 @@ class Residual {
 
  private:
   friend Value norm(Context& context, const std::string& module, double eps, Residual& x, float weight_offset);
+  friend Value layer_norm(Context& context, const std::string& module, double eps, Residual& x);
   friend Value stream(Context& context, Residual& x);
+  struct Parts {
+    Value read;
+    Value residual;  // absent: `read` is the stream
+  };
+  // What a norm of the stream reads: it becomes the stream again by its sum.
+  [[nodiscard]] Parts parts(Context& context) const;
   Value stream_;  // absent before the first norm
   Value branch_;  // not yet in the stream
   double scale_;  // of the branch
@@ -28,6 +35,13 @@ class Residual {
 // y = x / sqrt(mean(x^2) + eps) * (weight + weight_offset) of the stream, [tokens, hidden] -> [tokens, hidden];
 // "<module>.weight" [hidden]. Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 Value norm(Context& context, const std::string& module, double eps, Residual& x, float weight_offset = 0.0F);
+
+// y = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias of the stream; "<module>.weight" [hidden], and
+// "<module>.bias" [hidden] where the model has one. Ba, Kiros and Hinton, "Layer Normalization", 2016.
+Value layer_norm(Context& context, const std::string& module, double eps, Residual& x);
+
+// Two branches [tokens, hidden] that read the stream side by side, as one.
+Value side_by_side(Context& context, Value left, Value right);
 
 // The stream itself, for layers that read it without a norm.
 Value stream(Context& context, Residual& x);

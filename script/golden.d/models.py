@@ -33,7 +33,8 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 import transformers
-from transformers import (AutoModelForCausalLM, AutoTokenizer, DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config,
+from transformers import (AutoModelForCausalLM, AutoTokenizer, Cohere2Config, Cohere2ForCausalLM, CohereConfig, CohereForCausalLM,
+                          DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config,
                           DeepseekV3ForCausalLM, Gemma3Config, Gemma3ForConditionalGeneration, Mistral3Config,
                           Mistral3ForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration,
                           Qwen3VLConfig, Qwen3VLForConditionalGeneration, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
@@ -59,6 +60,7 @@ COMMON = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=96, num_hi
 SMALL = {**COMMON, "hidden_size": 32, "intermediate_size": 48}
 NO_MLP = {key: value for key, value in SMALL.items() if key != "intermediate_size"}
 LFM2 = {**{key: value for key, value in SMALL.items() if key != "rms_norm_eps"}, "norm_eps": 1e-5, "pad_token_id": 0}
+COHERE = {**{key: value for key, value in SMALL.items() if key != "rms_norm_eps"}, "layer_norm_eps": 1e-5, "pad_token_id": 0}
 # The root of whose hidden size is no whole number.
 GEMMA = {**COMMON, "hidden_size": 40, "intermediate_size": 64, "num_hidden_layers": 4}
 
@@ -289,6 +291,19 @@ MODELS = {
         n_shared_experts=2, topk_method="greedy", first_k_dense_replace=0,
         rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "mscale": 0.707,
                          "mscale_all_dim": 0.707, "original_max_position_embeddings": 128})),
+    # Attention and mlp side by side behind one layer norm; every key is seen; all that a GGUF can say.
+    "cohere-tied": lambda: CohereForCausalLM(CohereConfig(
+        **COHERE, num_key_value_heads=2, logit_scale=0.4)),
+    # What a GGUF has no word for: biases and a head of its own.
+    "cohere-untied": lambda: CohereForCausalLM(CohereConfig(
+        **COHERE, num_key_value_heads=1, tie_word_embeddings=False, attention_bias=True, logit_scale=1.3)),
+    # Windows in all layers but the fourth, which no position turns; all that a GGUF can say.
+    "cohere2-tied": lambda: Cohere2ForCausalLM(Cohere2Config(
+        **{**COHERE, "num_hidden_layers": 5}, num_key_value_heads=2, sliding_window=11, logit_scale=0.25)),
+    # Layers in no pattern; a head of its own.
+    "cohere2-untied": lambda: Cohere2ForCausalLM(Cohere2Config(
+        **COHERE, num_key_value_heads=4, tie_word_embeddings=False, sliding_window=37, logit_scale=1.7,
+        layer_types=["full_attention", "sliding_attention"])),
 }
 
 

@@ -386,7 +386,7 @@ TEST_P(HeadNorms, EveryGradientOnADeviceWithoutTheirKernel) {
 
 INSTANTIATE_TEST_SUITE_P(Models, HeadNorms,
                          testing::Values("qwen3-tied", "gemma3-tied", "qwen3-moe-untied", "qwen3.5-tied", "lfm2-untied",
-                                         "gpt-oss-tied", "deepseek-v2-tied"),
+                                         "gpt-oss-tied", "deepseek-v2-tied", "cohere-untied", "cohere2-tied"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
@@ -474,7 +474,9 @@ INSTANTIATE_TEST_SUITE_P(
         Tiny{"qwen3-next-tied", false}, Tiny{"lfm2-tied", false}, Tiny{"lfm2-tied", true}, Tiny{"lfm2-untied", false},
         Tiny{"gpt-oss-untied", false}, Tiny{"gpt-oss-untied", true}, Tiny{"gpt-oss-tied", false},
         Tiny{"deepseek-v2-untied", false}, Tiny{"deepseek-v2-tied", false}, Tiny{"deepseek-v3-untied", false},
-        Tiny{"deepseek-v3-tied", false}),
+        Tiny{"deepseek-v3-tied", false}, Tiny{"cohere-tied", false}, Tiny{"cohere-tied", true},
+        Tiny{"cohere-untied", false}, Tiny{"cohere2-tied", false}, Tiny{"cohere2-tied", true},
+        Tiny{"cohere2-untied", false}),
     [](const auto& tested) {
       std::string name = tested.param.model;
       std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

@@ -10,6 +10,7 @@
 #include "models/parameter_reader.h"
 #include "models/registry.h"
 #include "models/rope.h"
+#include "scratch_model.h"
 #include "tests/support/temp_dir.h"
 
 namespace tern::models {
@@ -95,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
                                            "phi3-tied", "phi3-untied", "olmo3-untied", "glm4-moe-tied",
                                            "glm4-moe-untied", "granite-moe-tied", "granite-moe-untied",
                                            "qwen3.5-untied", "qwen3.5-moe-untied", "qwen3-next-untied", "lfm2-tied",
-                                           "gpt-oss-untied"));
+                                           "gpt-oss-untied", "cohere-tied", "cohere2-tied"));
 
 // A GGUF has no word for these.
 TEST_F(GgufNames, RopeScalingsThatCannotBeSaidAreRefused) {

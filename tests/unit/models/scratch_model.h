@@ -36,7 +36,8 @@ inline constexpr const char* kTinyModels[] = {"llama-tied",         "llama-untie
                                               "qwen3-next-untied",  "qwen3-next-tied",  "lfm2-tied",
                                               "lfm2-untied",        "gpt-oss-untied",   "gpt-oss-tied",
                                               "deepseek-v2-untied", "deepseek-v2-tied", "deepseek-v3-untied",
-                                              "deepseek-v3-tied"};
+                                              "deepseek-v3-tied",   "cohere-tied",      "cohere-untied",
+                                              "cohere2-tied",       "cohere2-untied"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
