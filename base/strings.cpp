@@ -22,6 +22,14 @@ void append_text(std::string& out, double value) { append_number(out, value); }
 void append_text(std::string& out, std::int64_t value) { append_number(out, value); }
 void append_text(std::string& out, std::uint64_t value) { append_number(out, value); }
 
+double shortest(float value) {
+  std::array<char, 64> text{};
+  const auto written = std::to_chars(text.data(), text.data() + text.size(), value);
+  double out = static_cast<double>(value);
+  (void)std::from_chars(text.data(), written.ptr, out);
+  return out;
+}
+
 std::string fixed(double value, int digits) {
   std::array<char, 400> text{};
   const auto result = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits);

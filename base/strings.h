@@ -38,6 +38,8 @@ template <typename... Parts>
   return out;
 }
 
+// The double that is written as `value` is: 0.1 of the float nearest to it, which is another double.
+[[nodiscard]] double shortest(float value);
 [[nodiscard]] std::string fixed(double value, int digits);   // fixed(1.25, 1) == "1.2"
 [[nodiscard]] std::string human_bytes(std::uint64_t bytes);  // "1.5 GiB"
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);

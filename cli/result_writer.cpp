@@ -53,13 +53,18 @@ void ResultWriter::write(const ResultRow& row) {
       logprobs["content"].push_back(std::move(shown));
     }
   }
+  write(row.prompt, row.label, {answer.text, std::move(logprobs)}, answer.error);
+}
+
+void ResultWriter::write(const engine::Dialogue& prompt, const std::string& label, Result made,
+                         const std::optional<Error>& error) {
   Json result;
-  result["response"] = answer.error ? Json(nullptr) : Json(answer.text);
-  result["labels"] = row.label.empty() ? Json(nullptr) : Json(row.label);
-  result["logprobs"] = std::move(logprobs);
-  result["messages"] = messages_of(row.prompt);
-  if (!row.prompt.tools_json.empty()) result["tools"] = io::parse_json(row.prompt.tools_json, "tools").value();
-  if (answer.error) result["error"] = answer.error->line();
+  result["response"] = error ? Json(nullptr) : std::move(made.response);
+  result["labels"] = label.empty() ? Json(nullptr) : Json(label);
+  result["logprobs"] = std::move(made.logprobs);
+  result["messages"] = messages_of(prompt);
+  if (!prompt.tools_json.empty()) result["tools"] = io::parse_json(prompt.tools_json, "tools").value();
+  if (error) result["error"] = error->line();
   std::ostream& out = options_.path ? file_ : std::cout;
   out << result.dump() << '\n' << std::flush;
   if (out) return;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/llm.h"
+#include "io/json.h"
 
 namespace tern::cli {
 
@@ -30,6 +31,13 @@ class ResultWriter {
   // {"response", "labels", "logprobs", "messages"}, "tools" where there are any, and "error" where there is no answer:
   // `response` is then null. Throws Failure where the row could not be written.
   void write(const ResultRow& row);
+  // The same of what a task made of the row.
+  struct Result {
+    io::Json response;
+    io::Json logprobs;
+  };
+  void write(const engine::Dialogue& prompt, const std::string& label, Result result,
+             const std::optional<Error>& error);
 
  private:
   Options options_;

@@ -6,31 +6,12 @@
 #include "base/strings.h"
 #include "cli/answer_judge.h"
 #include "cli/answered_rows.h"
-#include "cli/data_setup.h"
 #include "cli/interrupt.h"
-#include "data/dataset.h"
+#include "cli/questions.h"
 #include "engine/answer_stream.h"
 
 namespace tern::cli {
 namespace {
-
-// A row on its way: its messages without the answer at their end, and that answer.
-struct Question {
-  std::string place;  // file:line
-  engine::Dialogue dialogue;
-  std::string label;
-};
-
-Question question_of(const data::Row& row) {
-  Question question{cat(row.file, ":", row.line), {row.messages, row.tools_json}, {}};
-  auto& messages = question.dialogue.messages;
-  if (row.text) messages.push_back({"user", *row.text, {}, {}});
-  if (!messages.empty() && messages.back().role == "assistant") {
-    question.label = std::move(messages.back().content);
-    messages.pop_back();
-  }
-  return question;
-}
 
 engine::SamplingParams drawn_behind(engine::SamplingParams sampling, const AnsweredRows* answered) {
   if (answered != nullptr) sampling.request += static_cast<std::uint64_t>(answered->count());
@@ -48,8 +29,7 @@ class RowAnswers {
       : places_(places), judge_(places.metric), stream_(llm, drawn_behind(sampling, places.answered), callbacks()) {}
 
   // False once the user asked to stop.
-  bool push(const data::Row& row) {
-    Question question = question_of(row);
+  bool push(Question&& question) {
     if (take_answered(question)) return !interrupted();
     waiting_.push_back(std::move(question));
     return stream_.push(waiting_.back().dialogue);
@@ -57,19 +37,11 @@ class RowAnswers {
   void finish() { stream_.finish(); }
 
   void tell(bool strict) {
-    if (interrupted())
-      throw Failure(
-          interrupted_error(cat("the run was stopped after ", rows_, " rows were answered and written"),
-                            places_.answered != nullptr ? "run it again, and it goes on behind them" : "run it again"));
-    if (rows_ == 0) throw Failure(data_error("--val_dataset", "rows to answer", "none", "see the lines above"));
+    tally_.require_all(places_.answered != nullptr ? "run it again, and it goes on behind them" : "run it again");
     require_all_taken();
     if (places_.answered != nullptr) places_.answered->finish();
     if (const std::string line = judge_.line(); !line.empty()) log_info(line);
-    if (errors_ == 0) return;
-    if (!strict) return log_warn(cat(errors_, " of ", rows_, " rows have no answer; the first: ", first_error_));
-    throw Failure(data_error("--val_dataset", "an answer to every row",
-                             cat(errors_, " of ", rows_, " without one, the first ", first_error_),
-                             "see \"error\" in the result rows"));
+    tally_.tell_errors(strict);
   }
 
  private:
@@ -104,13 +76,12 @@ class RowAnswers {
     return true;
   }
   void count(const std::optional<std::string>& answer, const std::string& label, const std::string& error) {
-    if (!answer && errors_++ == 0) first_error_ = error;
     judge_.take(answer, label);
-    ++rows_;
+    tally_.count(answer ? std::string() : error);
   }
   void require_all_taken() {
     if (places_.answered == nullptr || !places_.answered->next()) return;
-    throw Failure(data_error(places_.answered->place(), cat("answers to the ", rows_, " rows of --val_dataset"),
+    throw Failure(data_error(places_.answered->place(), cat("answers to the ", tally_.rows(), " rows of --val_dataset"),
                              "one more",
                              cat("answer the rows as they were, or remove ", places_.answered->mark().string(),
                                  " to answer all of them anew")));
@@ -121,9 +92,7 @@ class RowAnswers {
   std::deque<Question> waiting_;  // in the rows' order
   engine::AnswerStream stream_;
   bool cut_ = false;
-  std::int64_t rows_ = 0;
-  std::int64_t errors_ = 0;
-  std::string first_error_;
+  QuestionTally tally_;
 };
 
 }  // namespace
@@ -134,15 +103,9 @@ void answer_rows(const Arguments& arguments, engine::LLM& llm, const engine::Sam
   std::optional<AnsweredRows> answered;
   if (results.path) answered.emplace(*results.path, arguments);
   RowAnswers answers(llm, sampling, {writer, answered ? &*answered : nullptr, arguments.maybe_string("metric")});
-  const data::LoadOptions options = load_options(arguments);
-  for (const auto& spec : options.val_dataset) {
-    const auto report =
-        data::for_each_row(spec, options, [&](const data::Row& row) { return answers.push(row); }).value();
-    for (const auto& line : report.counts.first_errors) log_warn(line);
-    if (report.counts.bad > 0) log_warn(cat(spec, ": ", report.counts.bad, " bad rows were left out"));
-  }
+  for_each_question(arguments, [&](Question&& question) { return answers.push(std::move(question)); });
   answers.finish();
-  answers.tell(options.strict);
+  answers.tell(arguments.boolean("strict"));
 }
 
 }  // namespace tern::cli

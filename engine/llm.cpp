@@ -22,6 +22,12 @@ std::string free_adapter_name(const models::LoadedModel& model) {
   return name;
 }
 
+void require_language_model(const session::Session& session) {
+  if (session.model.config.head == models::ModelHead::language) return;
+  throw Failure(data_error(session.path.string(), "a language model", "one without its head",
+                           "it makes vectors of texts or classifies them"));
+}
+
 }  // namespace
 
 LLM::LLM(session::Session& session, LLMOptions options) : session_(session), options_(std::move(options)) {}
@@ -47,6 +53,7 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
       throw Failure(usage_error(
           cat("--top_logprobs is ", engine.top_logprobs, ", and the model has ", vocab, " tokens"), "lower it"));
     }
+    llm->pooling_ = session::read_pooling_config(*session.source).value();
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
     llm->encoder_ = PromptEncoder::create(*session.text, options).value();
@@ -82,6 +89,7 @@ std::int64_t LLM::max_model_len() const { return engine_ ? engine_->max_model_le
 
 LLMEngine& LLM::engine() {
   if (!engine_) {
+    require_language_model(session_);
     engine_ = std::make_unique<LLMEngine>(session_.model, session_.text->tokenizer, options_.engine, *session_.runtime);
     session_.runtime->choices.save();
   }
@@ -126,6 +134,7 @@ std::vector<Result<TokenIds>> LLM::encode(std::span<const Dialogue> dialogues) c
 }
 
 TextScorer& LLM::scorer() {
+  require_language_model(session_);
   if (!scorer_) {
     ScorerOptions options;
     options.max_tokens = options_.engine.max_model_len;

@@ -1,4 +1,5 @@
-// A model that answers: dialogues or texts in, answers out (vLLM's names: chat, generate, score, encode).
+// A model that answers: dialogues or texts in, answers out (vLLM's names: chat, generate, score, encode, embed,
+// classify).
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,13 @@
 #include "chat/message.h"
 #include "engine/divergence.h"
 #include "engine/llm_engine.h"
+#include "engine/pooled_text.h"
+#include "engine/pooler.h"
 #include "models/adapter.h"
 #include "session/generation_config.h"
 #include "session/session.h"
 
 namespace tern::engine {
-
-using TokenIds = std::vector<std::int32_t>;
 
 using chat::Message;
 struct Dialogue {
@@ -131,7 +132,7 @@ class LLM {
   std::vector<Answer> generate(std::span<const Prompt> prompts, const SamplingParams& sampling,
                                const AnswerCallbacks& callbacks = {});
   // The ids of each dialogue as the model is asked it: rendered by its template, with the opening of the answer. Errors
-  // (data): a dialogue that the template refuses. (Pooled vectors come with embedding models.)
+  // (data): a dialogue that the template refuses.
   [[nodiscard]] std::vector<Result<TokenIds>> encode(std::span<const Dialogue> dialogues) const;
   [[nodiscard]] Result<TokenIds> encode(const Prompt& prompt) const;
   // The log-probabilities of texts, each at most max_model_len() tokens. Throws Failure (data) for a longer one, before
@@ -143,6 +144,19 @@ class LLM {
   // (data).
   std::size_t score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks, const ScoreOptions& options = {});
 
+  // How the model's authors make a vector of a text (session/pooling_config.h). Where they don't say, of the last token
+  // and of length 1.
+  [[nodiscard]] EmbedOptions default_pooling() const;
+  // A vector of each text, as many texts at once as there are seats; what is wrong with one text is its own error.
+  // Throws Failure (device) where memory does not suffice.
+  [[nodiscard]] std::vector<PooledText> embed(std::span<const Prompt> texts, const EmbedOptions& options);
+  // The logits of the labels of each prompt. Throws Failure (data) for a model that is no classification.
+  [[nodiscard]] std::vector<PooledText> classify(std::span<const Prompt> prompts);
+  // How relevant each document is to its query, one number from 0 to 1, asked in the words of Qwen3-Reranker: of a
+  // language model the probability of "yes" beside "no", of a classification with one label the sigmoid of its logit.
+  // Throws Failure (data) for another model, and for a tokenizer without those words.
+  [[nodiscard]] std::vector<PooledText> rerank(std::span<const RerankPair> pairs);
+
   [[nodiscard]] std::int64_t max_model_len() const;
   [[nodiscard]] const session::Session& session() const { return session_; }
   // Made at the first use: scoring alone needs no cache. Throws Failure (device) where memory does not suffice.
@@ -151,14 +165,21 @@ class LLM {
  private:
   LLM(session::Session& session, LLMOptions options);
   [[nodiscard]] TextScorer& scorer();
+  [[nodiscard]] std::vector<PooledText> pool(std::span<const Result<TokenIds>> texts, Pooling pooling,
+                                             PooledOutput output);
+  void pool_run(std::span<const Result<TokenIds>> texts, std::span<const std::size_t> some,
+                std::vector<PooledText>& out);
+  void prepare_pooler(std::int64_t tokens, Pooling pooling, PooledOutput output);
 
   session::Session& session_;
   LLMOptions options_;
   session::GenerationConfig generation_;
+  session::PoolingConfig pooling_;
   std::unique_ptr<const PromptEncoder> encoder_;
   models::LoadedAdapter adapter_;  // outlives what computes with it
   std::unique_ptr<LLMEngine> engine_;
   std::unique_ptr<TextScorer> scorer_;
+  std::unique_ptr<Pooler> pooler_;
 };
 
 }  // namespace tern::engine

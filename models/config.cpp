@@ -10,7 +10,7 @@ namespace {
 // So that the elements can be counted, and offsets into them.
 void require_countable(const ModelConfig& config, const std::string& file) {
   double total = 0;
-  for (const auto& spec : find_architecture(config.architecture)->parameters(config)) {
+  for (const auto& spec : parameters_of(config)) {
     double elements = 1;
     for (const std::int64_t size : spec.shape) elements *= static_cast<double>(size);
     total += elements;
@@ -24,7 +24,7 @@ void require_countable(const ModelConfig& config, const std::string& file) {
 
 std::int64_t ModelConfig::num_parameters() const {
   std::int64_t total = 0;
-  for (const auto& spec : find_architecture(architecture)->parameters(*this)) {
+  for (const auto& spec : parameters_of(*this)) {
     if (spec.is_buffer) continue;
     std::int64_t elements = 1;
     for (const std::int64_t size : spec.shape) elements *= size;
@@ -33,13 +33,19 @@ std::int64_t ModelConfig::num_parameters() const {
   return total;
 }
 
-Result<ModelConfig> read_config(const checkpoint::CheckpointSource& source) {
+Result<ModelConfig> read_config(const checkpoint::CheckpointSource& source, Heads heads) {
   return catching([&] {
     if (source.gguf() == nullptr && source.config() == nullptr) {
       throw Failure(data_error(source.directory().string(), "a config.json beside the weights", "none",
                                "put it there from the model's repository"));
     }
     ModelConfig config = source.gguf() != nullptr ? config_from_gguf(source) : config_from_json(source);
+    if (heads == Heads::language && config.head != ModelHead::language) {
+      throw Failure(data_error(cat(source.path().string(), ": config.json: field \"architectures\""),
+                               "a language model",
+                               config.head == ModelHead::none ? "one without a head" : "a classification",
+                               "it answers in tern infer with --task_type embedding, reranker or seq_cls alone"));
+    }
     require_countable(config, source.path().string());
     return config;
   });

@@ -17,6 +17,10 @@
 
 namespace tern::models {
 
+// What stands upon the hidden states, as the class in config.json says: the language model's own head; nothing, as in a
+// model of embeddings; or one linear layer, score.weight [labels, hidden].
+enum class ModelHead { language, none, classification };
+
 enum class RopeScaling { none, linear, dynamic, yarn, llama3 };
 
 using FieldValue =
@@ -25,6 +29,9 @@ using FieldValue =
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM": chooses the model file
   std::string model_type;    // "llama", as the architecture has it
+  ModelHead head = ModelHead::language;
+  std::vector<std::string> labels;  // of a classification, by their numbers
+  std::string problem_type;         // of it, as config.json names it; "": it says none
   // What more than one architecture has, or what others than the model's own file read.
   std::int64_t hidden_size = 0;
   std::int64_t intermediate_size = 0;
@@ -76,9 +83,13 @@ struct ModelConfig {
   [[nodiscard]] std::int64_t num_parameters() const;
 };
 
-// Errors (data): the file, the key, what was expected; an architecture, a scaling or a field that is not served names
-// itself.
-[[nodiscard]] Result<ModelConfig> read_config(const checkpoint::CheckpointSource& source);
+// Whose heads a reader takes: language models alone, or also models of embeddings and classifications.
+enum class Heads { language, any };
+
+// Errors (data): the file, the key, what was expected; an architecture, a head, a scaling or a field that is not served
+// names itself.
+[[nodiscard]] Result<ModelConfig> read_config(const checkpoint::CheckpointSource& source,
+                                              Heads heads = Heads::language);
 
 // config.json as transformers reads it, for a model of that `torch_dtype`: the one that was read,
 // with that dtype and without quantization_config; of a model from a GGUF, every field of the architecture's table.

@@ -119,8 +119,9 @@ constexpr OnlyValue kOnlyValues[] = {
     {"use_sliding_window", "false"},
 };
 
-// vocab_size: the table of embeddings says it. The layout is the rows' order, which the conversion names fix.
-constexpr std::string_view kNoEffectGguf[] = {"vocab_size", "tensor_data_layout"};
+// vocab_size: the table of embeddings says it. The layout is the rows' order, which the conversion names fix. How texts
+// are pooled is read by who makes vectors of them.
+constexpr std::string_view kNoEffectGguf[] = {"vocab_size", "tensor_data_layout", "pooling_type"};
 
 template <typename T>
 bool holds(const Member& member) {

@@ -1,6 +1,5 @@
 // The metadata of a GGUF, read and written by the table of its architecture.
 #include <algorithm>
-#include <charconv>
 
 #include "base/strings.h"
 #include "models/config_read.h"
@@ -52,14 +51,9 @@ const Architecture& architecture_of(const checkpoint::Gguf& gguf) {
 }
 
 // Metadata holds fp32: 1e-05 is meant where the nearest fp32 of it is held.
-double shortest(double value) {
+double as_meant(double value) {
   const auto narrow = static_cast<float>(value);
-  if (static_cast<double>(narrow) != value) return value;
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), narrow).ptr;
-  double out = value;
-  (void)std::from_chars(text, end, out);
-  return out;
+  return static_cast<double>(narrow) == value ? shortest(narrow) : value;
 }
 
 std::vector<std::int64_t> integers(const checkpoint::Gguf& gguf, const std::string& key) {
@@ -99,7 +93,7 @@ FieldValue layer_texts(const checkpoint::Gguf& gguf, const std::string& key, con
 }
 
 FieldValue typed(const checkpoint::Gguf& gguf, const std::string& key, const FieldValue& like) {
-  if (std::holds_alternative<double>(like)) return shortest(gguf.number(key).value());
+  if (std::holds_alternative<double>(like)) return as_meant(gguf.number(key).value());
   if (std::holds_alternative<bool>(like)) return gguf.boolean(key).value();
   if (std::holds_alternative<std::string>(like)) return gguf.text(key).value();
   if (std::holds_alternative<std::vector<std::int64_t>>(like)) return integers(gguf, key);

@@ -27,7 +27,7 @@ FieldValue typed(const io::JsonField& value, const FieldValue& like) {
 }
 
 // By its class where config.json names one, else by its model type.
-const Architecture& architecture_of(const io::JsonField& json) {
+ModelClass class_of(const io::JsonField& json) {
   const std::string type = json.text("model_type", "");
   const auto refuse = [&](const char* key, std::string expected, std::string found) {
     return Failure(json.place().field(key).error(std::move(expected), std::move(found), kOtherModel));
@@ -35,16 +35,27 @@ const Architecture& architecture_of(const io::JsonField& json) {
   std::vector<std::string> names;
   if (const auto given = json.find("architectures")) names = given->texts();
   if (names.empty()) {
-    if (const Architecture* found = find_model_type(type)) return *found;
+    if (const Architecture* found = find_model_type(type)) return {found, ModelHead::language};
     throw refuse("model_type", cat("one of ", join(model_types(), ", ")),
                  type.empty() ? "none" : cat("\"", type, "\""));
   }
-  const Architecture* found = find_architecture(names.front());
+  const ModelClass of = find_class(names.front());
+  const Architecture* found = of.architecture;
   if (found == nullptr) throw refuse("architectures", cat("one of ", join(architecture_names(), ", ")), names.front());
   if (!type.empty() && type != found->model_type) {
     throw refuse("model_type", cat("\"", found->model_type, "\", as ", names.front(), " has"), cat("\"", type, "\""));
   }
-  return *found;
+  return of;
+}
+
+// transformers has two labels where nothing names any.
+std::vector<std::string> labels(const io::JsonField& json) {
+  const auto given = json.find("id2label");
+  if (!given) return {"LABEL_0", "LABEL_1"};
+  std::vector<std::string> names(given->object().size());
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = given->at(cat(i)).text();
+  if (names.empty()) throw given->wrong("a name for each label");
+  return names;
 }
 
 void read_field(const io::JsonField& json, const std::string& where, const Field& field, ModelConfig& config) {
@@ -116,7 +127,8 @@ ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
   const bool is_part = has_text_part(source);
   auto own = std::make_shared<Json>(is_part ? text_part_json(source) : whole.json());
   const io::JsonField json(*own, is_part ? cat(file, ": text_config") : file, kAgain);
-  const Architecture& architecture = is_part ? language_model_of(whole, json) : architecture_of(json);
+  const ModelClass of = is_part ? ModelClass{&language_model_of(whole, json)} : class_of(json);
+  const Architecture& architecture = *of.architecture;
   ModelConfig config;
   config.architecture = architecture.name;
   config.model_type = architecture.model_type;
@@ -124,6 +136,11 @@ ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
     const std::string where = json.place().field(*field.json == '\0' ? field.gguf : field.json).where();
     read_field(json, where, field, config);
     require_law(config, field, where);
+  }
+  config.head = of.head;
+  if (of.head == ModelHead::classification) {
+    config.labels = labels(json);
+    config.problem_type = json.text("problem_type", "");
   }
   config.torch_dtype = json.text("dtype", json.text("torch_dtype", ""));
   read_rope_json(json, config);

@@ -382,7 +382,7 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     model.architecture = find_architecture(model.config.architecture);
     model.source = std::move(source);
     model.store = std::make_shared<graph::TensorStore>(std::move(device));
-    const auto specs = model.architecture->parameters(model.config);
+    const auto specs = parameters_of(model.config);
     ParameterReader reader(*model.source);
     reader.require_all(specs, model.config);
     model.notes = load_parameters(specs, reader, model.source, *model.store, options).value();

@@ -71,6 +71,33 @@ const Architecture* find_architecture(const std::string& name) { return find(&Ar
 const Architecture* find_model_type(const std::string& model_type) {
   return find(&Architecture::model_type, model_type);
 }
+ModelClass find_class(const std::string& name) {
+  if (const Architecture* found = find_architecture(name)) return {found, ModelHead::language};
+  for (const auto& [ending, head] :
+       {std::pair{std::string_view("ForSequenceClassification"), ModelHead::classification},
+        std::pair{std::string_view("Model"), ModelHead::none}}) {
+    if (!name.ends_with(ending)) continue;
+    return {find_architecture(name.substr(0, name.size() - ending.size()) + "ForCausalLM"), head};
+  }
+  return {};
+}
+
+std::vector<ParameterSpec> parameters_of(const ModelConfig& config) {
+  const Architecture& architecture = *find_architecture(config.architecture);
+  std::vector<ParameterSpec> specs = architecture.parameters(config);
+  if (config.head == ModelHead::language) return specs;
+  if (!config.tie_word_embeddings) {
+    const std::string own = architecture.head(config).weight;
+    std::erase_if(specs, [&](const ParameterSpec& spec) { return spec.name == own; });
+  }
+  if (config.head == ModelHead::none) return specs;
+  ParameterSpec score{.name = kScoreWeight,
+                      .shape = {static_cast<std::int64_t>(config.labels.size()), config.hidden_size},
+                      .hugging_face = {.tensors = {kScoreWeight}}};
+  specs.push_back(std::move(score));
+  return specs;
+}
+
 std::vector<std::string> architecture_names() { return each(&Architecture::name); }
 std::vector<std::string> model_types() { return each(&Architecture::model_type); }
 std::vector<std::string> gguf_names() { return each(&Architecture::gguf); }

@@ -37,12 +37,23 @@ struct Architecture {
 };
 
 [[nodiscard]] std::span<const Architecture> architectures();
-[[nodiscard]] const Architecture* find_architecture(const std::string& name);     // null: not served
+[[nodiscard]] const Architecture* find_architecture(const std::string& name);  // null: not served
 [[nodiscard]] const Architecture* find_model_type(const std::string& model_type);
 // What there is, for errors and lists.
 [[nodiscard]] std::vector<std::string> architecture_names();
 [[nodiscard]] std::vector<std::string> model_types();
 [[nodiscard]] std::vector<std::string> gguf_names();
+
+// The architecture that a class of transformers is built upon, "Qwen3ForSequenceClassification" or "Qwen3Model", and
+// the head that the class has; null: not served.
+inline constexpr const char* kScoreWeight = "score.weight";
+struct ModelClass {
+  const Architecture* architecture = nullptr;
+  ModelHead head = ModelHead::language;
+};
+[[nodiscard]] ModelClass find_class(const std::string& name);
+// The architecture's parameters, with those of the model's head in the place of the language model's.
+[[nodiscard]] std::vector<ParameterSpec> parameters_of(const ModelConfig& config);
 
 // One table for all layers.
 [[nodiscard]] std::vector<RopeTable> one_rope_table(const ModelConfig& config);

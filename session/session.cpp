@@ -26,7 +26,8 @@ Result<std::unique_ptr<Session>> open_text(const SessionOptions& options) {
           chat::ChatTemplate::parse(io::read_text_file(options.chat_template).value(), options.chat_template).value();
     }
     models::ModelConfig& config = session->model.config;
-    config = models::read_config(checkpoint::CheckpointSource::open_config(session->path).value()).value();
+    config =
+        models::read_config(checkpoint::CheckpointSource::open_config(session->path).value(), options.heads).value();
     // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
     if (!options.model_type.empty() && options.model_type != config.model_type) {
       throw Failure(usage_error(

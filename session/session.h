@@ -18,6 +18,7 @@ struct SessionOptions {
   RuntimeOptions runtime;
   std::string model;  // a directory, a .gguf file, a bundled short name or a hub id
   HubOptions hub;
+  models::Heads heads = models::Heads::language;
   std::string model_type;                           // "": as the model says; another than it says is an error (usage)
   std::string chat_template;                        // file of a template in the place of the model's own; "": its own
   std::optional<tern_dtype> dtype;                  // of the model (model_dtype.h); none: as the model says

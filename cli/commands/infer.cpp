@@ -8,6 +8,7 @@
 #include "cli/data_setup.h"
 #include "cli/generation_flags.h"
 #include "cli/interrupt.h"
+#include "cli/pooled_rows.h"
 #include "cli/row_answers.h"
 #include "cli/session_flags.h"
 
@@ -29,16 +30,26 @@ int run_infer(const Arguments& given) {
   load_training_arguments(arguments);
   const std::string model = generating_model(arguments);
   const bool rows = !arguments.list("val_dataset").empty();
+  const bool generates = arguments.string("task_type") == "causal_lm";
+  if (!rows && !generates) {
+    throw Failure(
+        usage_error(cat("--task_type ", arguments.string("task_type"), " needs rows"), "give --val_dataset FILE"));
+  }
   auto session = open_session(arguments, model);
   const engine::LLMOptions options = llm_options(arguments);
   models::LoadOptions load;
   load.max_positions = engine::LLM::model_len(*session, options).value();
   load_weights(*session, arguments, load);
   const auto llm = engine::LLM::open(*session, options).value();
-  session::keep_bindings(llm->engine().runner().program());
   install_interrupt_handler();
   const auto sampling = sampling_params(arguments, llm->default_sampling());
   const ResultWriter::Options results = {arguments.maybe_string("result_path"), arguments.boolean("logprobs")};
+  if (!generates) {
+    ResultWriter writer(results, session->text->tokenizer);
+    pool_rows(arguments, *llm, writer);
+    return 0;
+  }
+  session::keep_bindings(llm->engine().runner().program());
   if (rows) {
     answer_rows(arguments, *llm, sampling, results);
     tell_guesses(*llm);

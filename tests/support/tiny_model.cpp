@@ -13,7 +13,9 @@ namespace {
 constexpr int kBytes = 256;
 constexpr int kStart = kBytes;    // <|im_start|>
 constexpr int kEnd = kBytes + 1;  // <|im_end|>
-constexpr int kVocab = 320;       // with room, as models have it
+constexpr int kYes = kBytes + 2;  // "yes" and "no", where they are tokens
+constexpr int kNo = kBytes + 3;
+constexpr int kVocab = 320;  // with room, as models have it
 
 void write_file(const std::filesystem::path& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
@@ -43,20 +45,22 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-void write_tokenizer(const std::filesystem::path& directory) {
+void write_tokenizer(const std::filesystem::path& directory, bool verdicts) {
   std::string vocab;
   const auto pieces = byte_pieces();
   for (int id = 0; id < kBytes; ++id) {
     vocab += (id == 0 ? "" : ",") + quoted(pieces[static_cast<std::size_t>(id)]) + ":" + std::to_string(id);
   }
-  const auto added = [](int id, const std::string& text) {
+  const auto added = [](int id, const std::string& text, bool special = true) {
     return R"({"id":)" + std::to_string(id) + R"(,"content":")" + text +
-           R"(","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true})";
+           R"(","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":)" +
+           (special ? "true}" : "false}");
   };
+  const std::string words = verdicts ? "," + added(kYes, "yes", false) + "," + added(kNo, "no", false) : "";
   write_file(
       directory / "tokenizer.json",
       R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":[)" + added(kStart, "<|im_start|>") + "," +
-          added(kEnd, "<|im_end|>") +
+          added(kEnd, "<|im_end|>") + words +
           R"(],"normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,)" +
           R"("use_regex":true},"post_processor":null,"decoder":{"type":"ByteLevel","add_prefix_space":true,)" +
           R"("trim_offsets":true,"use_regex":true},"model":{"type":"BPE","dropout":null,"unk_token":null,)" +
@@ -76,7 +80,8 @@ struct Tensor {
 };
 
 // How large a token's embedding is, which is also its row of the head: answers are mostly printable, and long.
-float loudness(int id) {
+float loudness(int id, const TinyModel& model) {
+  if (model.verdicts && (id == kYes || id == kNo)) return 0.5F;
   if (id > kEnd) return 0.0F;
   if (id == kEnd || id == '\n') return 0.5F;
   return id >= ' ' && id <= '~' ? 1.0F : 0.2F;
@@ -97,6 +102,7 @@ void write_weights(const std::filesystem::path& directory, const TinyModel& m) {
     tensors.push_back({at + "mlp.up_proj.weight", m.intermediate, m.hidden});
     tensors.push_back({at + "mlp.down_proj.weight", m.hidden, m.intermediate});
   }
+  if (m.labels > 0) tensors.push_back({"score.weight", m.labels, m.hidden});
   std::mt19937 random(m.seed);  // its numbers are the standard's: the same model everywhere
   std::string header = "{";
   std::string data;
@@ -107,7 +113,7 @@ void write_weights(const std::filesystem::path& directory, const TinyModel& m) {
     const bool embedding = tensor.rows == kVocab;
     for (int i = 0; i < count; ++i) {
       const float uniform = static_cast<float>(random() >> 8) / 8388608.0F - 1.0F;
-      const float part = embedding ? loudness(i / tensor.columns) : 1.0F;
+      const float part = embedding ? loudness(i / tensor.columns, m) : 1.0F;
       const float value = tensor.columns == 0 ? 1.0F : part * scale * uniform;
       data.append(reinterpret_cast<const char*>(&value), sizeof(value));
     }
@@ -127,9 +133,15 @@ void write_weights(const std::filesystem::path& directory, const TinyModel& m) {
 void write_tiny_model(const std::filesystem::path& directory, const TinyModel& m) {
   std::filesystem::create_directories(directory);
   const auto number = [](int value) { return std::to_string(value); };
+  std::string labels;
+  for (int i = 0; i < m.labels; ++i) labels += (i == 0 ? "\"" : ",\"") + number(i) + R"(":"label )" + number(i) + "\"";
+  const std::string head = m.labels == 0 ? R"({"architectures":["LlamaForCausalLM"])"
+                                         : R"({"architectures":["LlamaForSequenceClassification"],"id2label":{)" +
+                                               labels + R"(},"pad_token_id":)" + number(kEnd);
   write_file(directory / "config.json",
-             R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_act":"silu","rms_norm_eps":1e-5,)"
-             R"("rope_theta":10000.0,"torch_dtype":"float32","tie_word_embeddings":true,"hidden_size":)" +
+             head +
+                 R"(,"model_type":"llama","hidden_act":"silu","rms_norm_eps":1e-5,)"
+                 R"("rope_theta":10000.0,"torch_dtype":"float32","tie_word_embeddings":true,"hidden_size":)" +
                  number(m.hidden) + R"(,"intermediate_size":)" + number(m.intermediate) + R"(,"num_hidden_layers":)" +
                  number(m.layers) + R"(,"num_attention_heads":)" + number(m.heads) + R"(,"num_key_value_heads":)" +
                  number(m.kv_heads) + R"(,"vocab_size":)" + number(kVocab) + R"(,"max_position_embeddings":)" +
@@ -137,7 +149,7 @@ void write_tiny_model(const std::filesystem::path& directory, const TinyModel& m
                  number(kEnd) + "}");
   write_file(directory / "generation_config.json", R"({"eos_token_id":)" + number(kEnd) + "}");
   write_weights(directory, m);
-  write_tokenizer(directory);
+  write_tokenizer(directory, m.verdicts);
 }
 
 std::string sums(int rows) {

@@ -14,6 +14,8 @@ struct TinyModel {
   int kv_heads = 2;
   int max_positions = 512;
   unsigned seed = 1;
+  int labels = 0;         // a classification with so many, "label 0" and on; 0: a language model
+  bool verdicts = false;  // "yes" and "no" are tokens
 };
 
 // Writes config.json, model.safetensors, tokenizer.json, tokenizer_config.json and generation_config.json.

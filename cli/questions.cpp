@@ -1,0 +1,56 @@
+#include "cli/questions.h"
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "cli/data_setup.h"
+#include "cli/interrupt.h"
+#include "data/dataset.h"
+
+namespace tern::cli {
+namespace {
+
+Question question_of(const data::Row& row) {
+  Question question{cat(row.file, ":", row.line), {row.messages, row.tools_json}, {}, row.text.has_value(), row.label};
+  auto& messages = question.dialogue.messages;
+  if (row.text) messages.push_back({"user", *row.text, {}, {}});
+  if (!messages.empty() && messages.back().role == "assistant") {
+    question.label = std::move(messages.back().content);
+    messages.pop_back();
+  }
+  return question;
+}
+
+}  // namespace
+
+void for_each_question(const Arguments& arguments, const std::function<bool(Question&& question)>& push) {
+  const data::LoadOptions options = load_options(arguments);
+  for (const auto& spec : options.val_dataset) {
+    const auto report =
+        data::for_each_row(spec, options, [&](const data::Row& row) { return push(question_of(row)); }).value();
+    for (const auto& line : report.counts.first_errors) log_warn(line);
+    if (report.counts.bad > 0) log_warn(cat(spec, ": ", report.counts.bad, " bad rows were left out"));
+  }
+}
+
+void QuestionTally::count(const std::string& error) {
+  ++rows_;
+  if (!error.empty() && errors_++ == 0) first_error_ = error;
+}
+
+void QuestionTally::require_all(const std::string& after_a_stop) const {
+  if (interrupted()) {
+    throw Failure(
+        interrupted_error(cat("the run was stopped after ", rows_, " rows were answered and written"), after_a_stop));
+  }
+  if (rows_ == 0) throw Failure(data_error("--val_dataset", "rows to answer", "none", "see the lines above"));
+}
+
+void QuestionTally::tell_errors(bool strict) const {
+  if (errors_ == 0) return;
+  if (!strict) return log_warn(cat(errors_, " of ", rows_, " rows have no answer; the first: ", first_error_));
+  throw Failure(data_error("--val_dataset", "an answer to every row",
+                           cat(errors_, " of ", rows_, " without one, the first ", first_error_),
+                           "see \"error\" in the result rows"));
+}
+
+}  // namespace tern::cli

@@ -1,0 +1,145 @@
+// What LLM makes of whole texts.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/strings.h"
+#include "engine/llm.h"
+#include "engine/non_finite_logit.h"
+
+namespace tern::engine {
+namespace {
+
+constexpr std::int64_t kRunTokens = 8192;  // of several texts together; a longer one runs alone
+constexpr std::int64_t kFewestTokens = 64;
+
+// A longer text than any before needs a program of its own: sizes double, so that few are built.
+std::int64_t capacity_for(std::int64_t tokens) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(tokens, kFewestTokens))));
+}
+
+void scale_to_unit(std::vector<float>& values) {
+  double squares = 0;
+  for (const float value : values) squares += static_cast<double>(value) * static_cast<double>(value);
+  const double length = std::max(std::sqrt(squares), 1e-12);  // as PyTorch's normalize
+  for (float& value : values) value = static_cast<float>(static_cast<double>(value) / length);
+}
+
+std::optional<Error> problem_of(const std::vector<float>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) return non_finite_logit(cat("number ", i, " of the text"), values[i]);
+  }
+  return std::nullopt;
+}
+
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+}  // namespace
+
+EmbedOptions LLM::default_pooling() const {
+  return {pooling_.pooling.value_or(Pooling::last), pooling_.normalize.value_or(true)};
+}
+
+void LLM::prepare_pooler(std::int64_t tokens, Pooling pooling, PooledOutput output) {
+  const bool fits = pooler_ && pooler_->options().max_tokens >= tokens && pooler_->options().pooling == pooling &&
+                    pooler_->options().output == output;
+  if (fits) return;
+  PoolerOptions options;
+  options.max_tokens = capacity_for(tokens);
+  options.max_texts = options_.engine.max_num_seqs;
+  options.pooling = pooling;
+  options.output = output;
+  options.numerics = options_.engine.numerics;
+  options.adapters = options_.engine.adapters;
+  pooler_.reset();  // its memory first
+  pooler_ = std::make_unique<Pooler>(session_.model, options, *session_.runtime);
+  session_.runtime->choices.save();
+  session::keep_bindings(pooler_->program());
+}
+
+void LLM::pool_run(std::span<const Result<TokenIds>> texts, std::span<const std::size_t> some,
+                   std::vector<PooledText>& out) {
+  std::vector<std::span<const std::int32_t>> ids;
+  for (const std::size_t i : some) ids.emplace_back(*texts[i]);
+  auto rows = pooler_->run(ids);
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    PooledText& text = out[some[i]];
+    text.error = problem_of(rows[i]);
+    if (!text.error) text.values = std::move(rows[i]);
+  }
+}
+
+std::vector<PooledText> LLM::pool(std::span<const Result<TokenIds>> texts, Pooling pooling, PooledOutput output) {
+  std::vector<PooledText> out(texts.size());
+  std::vector<std::size_t> some;  // that run together
+  std::int64_t tokens = 0;
+  const auto run = [&] {
+    if (some.empty()) return;
+    prepare_pooler(tokens, pooling, output);
+    pool_run(texts, some, out);
+    some.clear();
+    tokens = 0;
+  };
+  const std::int64_t most = options_.engine.max_model_len;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!texts[i]) {
+      out[i].error = texts[i].error();
+      continue;
+    }
+    const auto length = static_cast<std::int64_t>(texts[i]->size());
+    out[i].tokens = length;
+    if (length == 0 || length > most) {
+      out[i].error = data_error("the text", cat("1 to ", most, " tokens"), cat(length, " tokens"),
+                                length == 0 ? "leave it out" : "shorten it");
+      continue;
+    }
+    const bool is_full = static_cast<std::int64_t>(some.size()) == options_.engine.max_num_seqs;
+    if (is_full || tokens + length > std::max(kRunTokens, length)) run();
+    some.push_back(i);
+    tokens += length;
+  }
+  run();
+  return out;
+}
+
+std::vector<PooledText> LLM::embed(std::span<const Prompt> texts, const EmbedOptions& options) {
+  std::vector<Result<TokenIds>> ids;
+  for (const Prompt& text : texts) ids.push_back(encode(text));
+  auto out = pool(ids, options.pooling, PooledOutput::hidden);
+  if (!options.normalize) return out;
+  for (PooledText& text : out) scale_to_unit(text.values);
+  return out;
+}
+
+std::vector<PooledText> LLM::classify(std::span<const Prompt> prompts) {
+  if (session_.model.config.head != models::ModelHead::classification) {
+    throw Failure(data_error(cat(session_.path.string(), ": config.json: field \"architectures\""),
+                             "a class for sequence classification", "another", "choose a model that has labels"));
+  }
+  std::vector<Result<TokenIds>> ids;
+  for (const Prompt& prompt : prompts) ids.push_back(encode(prompt));
+  return pool(ids, Pooling::last, PooledOutput::labels);
+}
+
+std::vector<PooledText> LLM::rerank(std::span<const RerankPair> pairs) {
+  const models::ModelConfig& config = session_.model.config;
+  const bool has_label = config.head == models::ModelHead::classification && config.labels.size() == 1;
+  if (!has_label && config.head != models::ModelHead::language) {
+    throw Failure(data_error(cat(session_.path.string(), ": config.json: field \"architectures\""),
+                             "a language model, or a classification with one label", "another",
+                             "choose a model that was made to rerank"));
+  }
+  const tokenizer::Tokenizer& tokenizer = session_.text->tokenizer;
+  const Verdicts verdicts = has_label ? Verdicts{} : verdict_ids(tokenizer).value();
+  std::vector<Result<TokenIds>> ids;
+  for (const RerankPair& pair : pairs) ids.push_back(rerank_prompt(tokenizer, pair));
+  auto out = pool(ids, Pooling::last, has_label ? PooledOutput::labels : PooledOutput::tokens);
+  for (PooledText& text : out) {
+    if (text.error) continue;
+    const auto at = [&](std::int32_t id) { return static_cast<double>(text.values[static_cast<std::size_t>(id)]); };
+    text.values = {static_cast<float>(sigmoid(has_label ? at(0) : at(verdicts.yes) - at(verdicts.no)))};
+  }
+  return out;
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,58 @@
+// What a model makes of whole texts: vectors of them, the logits of its labels, or those of some next tokens.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/program.h"
+#include "models/loader.h"
+#include "nn/context.h"
+#include "nn/token_inputs.h"
+#include "session/pooling_config.h"
+#include "session/runtime.h"
+
+namespace tern::engine {
+
+using session::Pooling;
+
+// What is given of the hidden states that are pooled.
+enum class PooledOutput {
+  hidden,  // themselves, [hidden]; of a mean, the sum over the tokens divided by their number
+  labels,  // the logits of a classification's labels, [labels]
+  tokens,  // a language model's logits of the next token, [vocab]
+};
+
+struct PoolerOptions {
+  std::int64_t max_tokens = 2048;  // of one run
+  std::int64_t max_texts = 1;      // of one run
+  Pooling pooling = Pooling::last;
+  PooledOutput output = PooledOutput::hidden;
+  nn::Numerics numerics;
+  std::map<std::string, nn::LoraLayer> adapters;
+};
+
+class Pooler {
+ public:
+  // Throws Failure (device) where memory does not suffice. `labels` is of a model with ModelHead::classification.
+  Pooler(models::LoadedModel& model, const PoolerOptions& options, session::Runtime& runtime);
+
+  // A row of numbers for each text, which have a token at least and at most max_tokens together. `Pooling::last` of
+  // labels is the last token that isn't padding (transformers: rightmost one that is not pad_token_id), else the text's
+  // last.
+  [[nodiscard]] std::vector<std::vector<float>> run(std::span<const std::span<const std::int32_t>> texts);
+
+  [[nodiscard]] const PoolerOptions& options() const { return options_; }
+  [[nodiscard]] const graph::Program& program() const { return *program_; }
+
+ private:
+  [[nodiscard]] std::int32_t row_of(std::span<const std::int32_t> text) const;
+
+  PoolerOptions options_;
+  std::int64_t pad_token_id_;
+  std::unique_ptr<graph::Program> program_;
+};
+
+}  // namespace tern::engine

@@ -1,0 +1,26 @@
+// How a model of embeddings makes one vector of a text: sentence-transformers' modules.json and its modules' own
+// config.json, or a GGUF's pooling_type, read here and nowhere else.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "base/status.h"
+#include "checkpoint/checkpoint_source.h"
+
+namespace tern::session {
+
+// Which tokens' hidden states a text's vector is made of: the first one's, the last one's, or the mean of all.
+enum class Pooling { cls, last, mean };
+
+// What no file says is unset.
+struct PoolingConfig {
+  std::optional<Pooling> pooling;
+  std::optional<bool> normalize;  // the vector has length 1
+};
+
+// Of a directory, which says nothing without modules.json, or of a GGUF. Errors (data): a module that computes what
+// tern does not, another pooling, a file that cannot be read.
+[[nodiscard]] Result<PoolingConfig> read_pooling_config(const checkpoint::CheckpointSource& source);
+
+}  // namespace tern::session

@@ -1,0 +1,178 @@
+// tern infer --task_type embedding, reranker and seq_cls: rows of files in, rows of results out.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "run.h"
+#include "tests/support/parsed_json.h"
+#include "tests/support/tiny_model.h"
+
+namespace tern::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+class PooledRows : public ::testing::Test {
+ protected:
+  PooledRows() {
+    TinyModel model;
+    model.max_positions = 1024;
+    model.verdicts = true;
+    write_tiny_model(path("model"), model);
+    model.labels = 3;
+    write_tiny_model(path("classifier"), model);
+    options_.variables["TERN_HOME"] = path("home").string();
+    options_.variables["TERN_CACHE_DIR"] = path("cache").string();
+    options_.folder = scratch_.path();
+  }
+  [[nodiscard]] fs::path path(const std::string& name) const { return scratch_.path() / name; }
+  void edit(const std::string& file, const std::function<void(io::Json&)>& change) const {
+    io::Json json = test::parsed_json(std::ifstream(path(file)));
+    change(json);
+    std::ofstream(path(file)) << json.dump();
+  }
+
+  // `rows` are lines of JSON.
+  [[nodiscard]] auto infer(const std::string& model, const std::string& task, const std::string& rows,
+                           const Words& more = {}) const {
+    Words words = {"infer",
+                   "--model",
+                   path(model).string(),
+                   "--task_type",
+                   task,
+                   "--val_dataset",
+                   scratch_.write("rows.jsonl", rows),
+                   "--torch_dtype",
+                   "float32"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words, options_);
+  }
+  [[nodiscard]] std::vector<io::Json> results(const std::string& model, const std::string& task,
+                                              const std::string& rows, const Words& more = {}) const {
+    const auto outcome = infer(model, task, rows, more);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    std::vector<io::Json> out;
+    std::istringstream lines(outcome.out);
+    for (std::string line; std::getline(lines, line);) out.push_back(test::parsed_json(line));
+    return out;
+  }
+  static std::vector<double> vector_of(const io::Json& row) {
+    std::vector<double> out;
+    for (const auto& number : row["response"]) out.push_back(number.get<double>());
+    return out;
+  }
+
+  Scratch scratch_;
+  Options options_;
+};
+
+const std::string kTexts = R"({"text": "The sky is blue."}
+{"messages": [{"role": "system", "content": "Find colours."}, {"role": "user", "content": "The sky is blue."}]}
+{"query": "Find colours. The sky is blue."}
+)";
+
+TEST_F(PooledRows, VectorsAreAsTheModelsFilesSayOrTheFlags) {
+  const auto plain = results("model", "embedding", kTexts);
+  ASSERT_EQ(plain.size(), 3U);
+  EXPECT_EQ(vector_of(plain[1]), vector_of(plain[2])) << "messages are joined with spaces";
+  EXPECT_NE(vector_of(plain[0]), vector_of(plain[1]));
+  EXPECT_EQ(plain[1]["messages"].size(), 2U);
+  const auto length = [](const io::Json& row) {
+    double squares = 0;
+    for (const double value : vector_of(row)) squares += value * value;
+    return std::sqrt(squares);
+  };
+  EXPECT_NEAR(length(plain[0]), 1.0, 1e-6);
+  const auto mean = results("model", "embedding", kTexts, {"--pooling", "mean", "--normalize_embeddings", "false"});
+  EXPECT_GT(std::fabs(length(mean[0]) - 1.0), 1e-3);
+  // What modules.json says is what the flags said.
+  std::ofstream(path("model/modules.json")) << R"([{"type": "a.Transformer", "path": ""},)"
+                                            << R"({"type": "a.Pooling", "path": "1_Pooling"}])";
+  fs::create_directory(path("model/1_Pooling"));
+  std::ofstream(path("model/1_Pooling/config.json")) << R"({"pooling_mode_mean_tokens": true})";
+  const auto said = results("model", "embedding", kTexts, {"--max_batch_size", "2"});
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto a = vector_of(said[i]);
+    const auto b = vector_of(mean[i]);
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t d = 0; d < a.size(); ++d) EXPECT_NEAR(a[d], b[d], 1e-5);
+  }
+  EXPECT_NE(infer("model", "embedding", kTexts).err.find("embeddings: of the mean of all tokens, of their own length"),
+            std::string::npos);
+}
+
+TEST_F(PooledRows, ARerankersRowsArePairs) {
+  const std::string rows = R"({"query": "What is blue?", "response": "The sky."}
+{"query": "What is blue?"}
+{"system": "Find sums", "query": "What is blue?", "response": "The sky."}
+)";
+  const auto found = results("model", "reranker", rows, {"--max_batch_size", "3"});
+  ASSERT_EQ(found.size(), 3U);
+  for (const std::size_t i : {0, 2}) {
+    EXPECT_GT(found[i]["response"].get<double>(), 0.0);
+    EXPECT_LT(found[i]["response"].get<double>(), 1.0);
+    EXPECT_EQ(found[i]["labels"].text(), "The sky.");
+  }
+  EXPECT_NE(found[0]["response"].get<double>(), found[2]["response"].get<double>());
+  EXPECT_TRUE(found[1]["response"].is_null());
+  EXPECT_NE(found[1]["error"].text().find("rows.jsonl:2"), std::string::npos);
+  EXPECT_NE(found[1]["error"].text().find("the document as its response"), std::string::npos);
+  EXPECT_EQ(infer("model", "reranker", rows, {"--strict"}).status, 3);
+}
+
+TEST_F(PooledRows, LabelsAreNamesAndProblemTypesDecideTheirForm) {
+  const std::string rows = R"({"text": "good"}
+{"query": "good", "response": "label 1"}
+{"query": "good", "label": true}
+)";
+  const auto found = results("classifier", "seq_cls", rows, {"--logprobs", "--metric", "acc"});
+  ASSERT_EQ(found.size(), 3U);
+  for (const auto& row : found) {
+    double sum = 0;
+    std::string best;
+    for (const auto& [label, logprob] : row["logprobs"].items()) {
+      sum += std::exp(logprob.get<double>());
+      if (best.empty() || logprob.get<double>() > row["logprobs"][best].get<double>()) best = label;
+    }
+    EXPECT_NEAR(sum, 1.0, 1e-6);
+    EXPECT_EQ(row["response"].text(), best);
+  }
+  EXPECT_EQ(found[1]["labels"].text(), "label 1");
+  EXPECT_EQ(found[2]["labels"].text(), "label 1");
+  EXPECT_EQ(found[1]["response"].text(), found[2]["response"].text());
+  const bool right = found[1]["response"].text() == "label 1";
+  EXPECT_NE(infer("classifier", "seq_cls", rows, {"--metric", "acc"})
+                .err.find(right ? "acc: 1.0000 (2 of 2" : "acc: 0.0000 (0 of 2"),
+            std::string::npos);
+  edit("classifier/config.json", [](io::Json& json) { json["problem_type"] = "multi_label_classification"; });
+  const auto several = results("classifier", "seq_cls", rows, {"--logprobs"});
+  std::size_t above = 0;
+  for (const auto& [label, logprob] : several[0]["logprobs"].items()) above += logprob.get<double>() > std::log(0.5);
+  EXPECT_EQ(several[0]["response"].size(), above);
+  edit("classifier/config.json", [](io::Json& json) { json["problem_type"] = "regression"; });
+  EXPECT_EQ(results("classifier", "seq_cls", rows)[0]["response"].size(), 3U);
+}
+
+TEST_F(PooledRows, WhatCannotBeAskedIsSaid) {
+  const auto refused = [&](const std::string& model, const Words& more, int status, const char* part) {
+    Words words = {"infer", "--model", path(model).string()};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto outcome = run(words, options_);
+    EXPECT_EQ(outcome.status, status) << outcome.err;
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+  };
+  const std::string rows = scratch_.write("texts.jsonl", kTexts);
+  refused("model", {"--task_type", "embedding"}, 2, "--task_type embedding needs rows");
+  refused("model", {"--task_type", "seq_cls", "--val_dataset", rows}, 3, "a class for sequence classification");
+  refused("classifier", {"--val_dataset", rows}, 3, "expected a language model, found a classification");
+  edit("classifier/config.json", [](io::Json& json) { json["id2label"].erase("2"); });
+  refused("classifier", {"--task_type", "seq_cls", "--val_dataset", rows}, 3, "tensor score.weight");
+  edit("classifier/config.json", [](io::Json& json) { json["id2label"] = io::Json::object(); });
+  refused("classifier", {"--task_type", "seq_cls", "--val_dataset", rows}, 3, "a name for each label");
+}
+
+}  // namespace
+}  // namespace tern::e2e

@@ -1,0 +1,113 @@
+// What transformers makes of whole texts: vectors by each pooling, the logits of labels, and those of a reranker's two
+// words.
+#include <gtest/gtest.h>
+
+#include "engine/pooler.h"
+#include "golden.h"
+#include "models/registry.h"
+
+namespace tern::golden {
+namespace {
+
+using engine::PooledOutput;
+using engine::Pooling;
+
+constexpr double kPooled = 1e-4;  // absolute, as logits
+
+// Of any head.
+models::LoadedModel load_any(const std::filesystem::path& folder) {
+  auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(folder).value());
+  auto config = models::read_config(*source, models::Heads::any).value();
+  return models::load_model(std::move(config), source, cpu_device(), {}).value();
+}
+
+std::vector<std::span<const std::int32_t>> texts_of(const std::vector<std::int32_t>& tokens,
+                                                    const std::vector<std::int32_t>& lengths) {
+  std::vector<std::span<const std::int32_t>> texts;
+  std::size_t begin = 0;
+  for (const std::int32_t length : lengths) {
+    texts.push_back(std::span(tokens).subspan(begin, static_cast<std::size_t>(length)));
+    begin += static_cast<std::size_t>(length);
+  }
+  return texts;
+}
+
+// All texts' rows, end to end, `together` at a time.
+std::vector<float> pooled(models::LoadedModel& model, std::span<const std::span<const std::int32_t>> texts,
+                          Pooling pooling, PooledOutput output, std::size_t together) {
+  engine::PoolerOptions options;
+  options.max_tokens = 200;
+  options.max_texts = static_cast<std::int64_t>(together);
+  options.pooling = pooling;
+  options.output = output;
+  session::Runtime runtime;
+  engine::Pooler pooler(model, options, runtime);
+  std::vector<float> out;
+  for (std::size_t at = 0; at < texts.size(); at += together) {
+    for (const auto& row : pooler.run(texts.subspan(at, std::min(together, texts.size() - at))))
+      out.insert(out.end(), row.begin(), row.end());
+  }
+  return out;
+}
+
+TEST(Pooled, VectorsOfEachPooling) {
+  const auto folder = fixture("qwen3-embedding");
+  const Numbers numbers(folder / "pooled.safetensors");
+  const auto tokens = numbers.ints("tokens");
+  const auto texts = texts_of(tokens, numbers.ints("lengths"));
+  auto model = load_any(folder);
+  EXPECT_EQ(model.config.head, models::ModelHead::none);
+  for (const auto& [name, pooling] :
+       {std::pair{"cls", Pooling::cls}, std::pair{"last", Pooling::last}, std::pair{"mean", Pooling::mean}}) {
+    for (const std::size_t together : {std::size_t{1}, std::size_t{3}, texts.size()}) {
+      EXPECT_LE(max_difference(pooled(model, texts, pooling, PooledOutput::hidden, together), numbers.floats(name)),
+                kPooled)
+          << name << ", " << together << " at once";
+    }
+  }
+}
+
+TEST(Pooled, LogitsOfLabelsAtTheLastTokenThatIsNoPadding) {
+  const auto folder = fixture("qwen3-seq-cls");
+  const Numbers numbers(folder / "pooled.safetensors");
+  const auto tokens = numbers.ints("tokens");
+  const auto texts = texts_of(tokens, numbers.ints("lengths"));
+  auto model = load_any(folder);
+  EXPECT_EQ(model.config.labels, (std::vector<std::string>{"negative", "neutral", "positive"}));
+  for (const std::size_t together : {std::size_t{2}, texts.size()}) {
+    const auto got = pooled(model, texts, Pooling::last, PooledOutput::labels, together);
+    EXPECT_LE(max_difference(got, numbers.floats("logits")), kPooled) << together << " at once";
+  }
+}
+
+// The next token's logits after texts of some lengths are rows of the logits of the whole.
+TEST(Pooled, LogitsOfTheNextToken) {
+  const auto folder = fixture("qwen3-tied");
+  const Numbers numbers(folder / "golden.safetensors");
+  const auto tokens = numbers.ints("tokens");
+  auto model = load_any(folder);
+  const auto all = numbers.floats("logits");
+  std::vector<std::span<const std::int32_t>> texts;
+  std::vector<float> want;
+  for (const std::size_t length : {std::size_t{5}, std::size_t{64}, std::size_t{1}}) {
+    texts.push_back(std::span(tokens).first(length));
+    const auto row = std::span(all).subspan((length - 1) * static_cast<std::size_t>(model.config.vocab_size),
+                                            static_cast<std::size_t>(model.config.vocab_size));
+    want.insert(want.end(), row.begin(), row.end());
+  }
+  EXPECT_LE(max_difference(pooled(model, texts, Pooling::last, PooledOutput::tokens, 3), want), kPooled);
+}
+
+// A language model's head is no part of these, so whoever asks for one is told.
+TEST(Pooled, OtherHeadsAreNoLanguageModels) {
+  for (const auto& [name, found] :
+       {std::pair{"qwen3-embedding", "one without a head"}, std::pair{"qwen3-seq-cls", "a classification"}}) {
+    const auto source = checkpoint::CheckpointSource::open(fixture(name)).value();
+    const auto config = models::read_config(source);
+    ASSERT_FALSE(config.ok());
+    EXPECT_NE(config.error().line().find(found), std::string::npos) << config.error().line();
+  }
+}
+
+}  // namespace
+}  // namespace tern::golden
