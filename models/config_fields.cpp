@@ -71,7 +71,9 @@ constexpr std::string_view kNoEffect[] = {
     "repetition_penalty",
     "return_dict",
     "return_dict_in_generate",
-    "router_aux_loss_coef",  // counts with output_router_logits alone
+    "router_aux_loss_coef",                  // counts with output_router_logits alone
+    "sbert_ce_default_activation_function",  // read with a classification's labels, as the newer key below is
+    "sentence_transformers",
     "sep_token_id",
     "seq_aux",
     "suppress_tokens",

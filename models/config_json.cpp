@@ -58,6 +58,14 @@ std::vector<std::string> labels(const io::JsonField& json) {
   return names;
 }
 
+// What sentence-transformers puts upon the logit of a reranker's one label, in its older and newer key.
+void require_sigmoid(const io::JsonField& json) {
+  auto activation = json.find("sbert_ce_default_activation_function");
+  if (const auto newer = json.find("sentence_transformers")) activation = newer->find("activation_fn");
+  if (activation && !activation->text().ends_with(".Sigmoid"))
+    throw activation->wrong("\"torch.nn.modules.activation.Sigmoid\"", kOtherModel);
+}
+
 void read_field(const io::JsonField& json, const std::string& where, const Field& field, ModelConfig& config) {
   const auto find = [&](const char* key) { return *key == '\0' ? nullptr : json.json().find(key); };
   const Json* found = find(field.json);
@@ -140,6 +148,7 @@ ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
   config.head = of.head;
   if (of.head == ModelHead::classification) {
     config.labels = labels(json);
+    if (config.labels.size() == 1) require_sigmoid(json);
     config.problem_type = json.text("problem_type", "");
   }
   config.torch_dtype = json.text("dtype", json.text("torch_dtype", ""));
