@@ -138,6 +138,8 @@ bool keeps_enough(const Case& c) {
       return !is_present(c.args[TERN_CAUSAL_CONV1D_STATE].desc);
     case TERN_OP_GATED_DELTA_RULE:
       return !is_present(c.args[TERN_GATED_DELTA_RULE_STATE].desc);
+    case TERN_OP_SELECTIVE_SCAN:
+      return !is_present(c.args[TERN_SELECTIVE_SCAN_STATE].desc);
     case TERN_OP_LINEAR_CROSS_ENTROPY:
       return is_present(c.args[TERN_LINEAR_CROSS_ENTROPY_DW].desc) &&
              !is_present(c.args[TERN_LINEAR_CROSS_ENTROPY_LSE].desc);

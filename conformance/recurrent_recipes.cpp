@@ -181,6 +181,85 @@ void make_gated_delta_rule_backward(CaseBuilder& b) {
   b.out(TERN_GATED_DELTA_RULE_BACKWARD_DBETA, TERN_F32, {size.rows, size.heads}, 0);
 }
 
+// Heads that share b and c, and states of 128, are what published models have.
+struct ScanSize {
+  std::int64_t rows, sequences, groups, heads, state_size, head_dim;
+};
+constexpr std::array<ScanSize, 10> kScans = {{{24, 3, 2, 4, 32, 32},
+                                              {17, 4, 1, 3, 10, 14},
+                                              {37, 2, 3, 6, 24, 40},
+                                              {1, 1, 1, 1, 8, 8},
+                                              {150, 1, 1, 20, 16, 17},
+                                              {300, 300, 1, 1, 7, 9},
+                                              {70, 2, 2, 4, 128, 128},
+                                              {70001, 301, 1, 1, 2, 2},
+                                              {0, 1, 1, 2, 16, 16},
+                                              {331, 3, 2, 2, 16, 72}}};
+
+struct ScanArgs {
+  int x, dt, a, b, c, d, cu_seqlens;
+};
+
+// Heads that keep almost all and such that forget soon; a row counts for nothing, or makes all be forgotten, now and
+// then.
+void fill_scan(CaseBuilder& b, const ScanSize& size, const Sequences& sequences, const ScanArgs& at, bool skips) {
+  const tern_dtype in = b.variant().in;
+  const Shape of_states = {size.rows, size.groups, size.state_size};
+  std::vector<double> rates(static_cast<std::size_t>(size.heads));
+  for (double& rate : rates) rate = -0.05 - 2.0 * b.random().uniform();
+  std::vector<double> steps(static_cast<std::size_t>(sequences.rows * size.heads));
+  for (double& step : steps) {
+    const std::int64_t kind = b.random().below(16);
+    step = kind == 0 ? 0.0 : kind == 1 ? 9.0 : 0.05 + 0.3 * b.random().uniform();
+  }
+  b.real(at.x, in, {size.rows, size.heads, size.head_dim}, 0);
+  b.values(at.dt, TERN_F32, {size.rows, size.heads}, steps, 0, 0, 0.5);
+  b.values(at.a, TERN_F32, {size.heads}, rates);
+  b.real(at.b, in, of_states, 0);
+  b.real(at.c, in, of_states, 0);
+  if (skips) b.real(at.d, in, {size.heads});
+  b.counted(at.cu_seqlens, sequences.bounds, kBoundsSlot, sequences.bounds.back());
+}
+
+void make_selective_scan(CaseBuilder& b) {
+  const Variant& v = b.variant();
+  const ScanSize& size = kScans[static_cast<std::size_t>(v.size)];
+  const Sequences sequences = make_sequences(b, size.rows, size.sequences);
+  b.attrs(tern_selective_scan_attrs{sequences.longest});
+  // options: a state; none; a state and no d
+  fill_scan(b, size, sequences,
+            {TERN_SELECTIVE_SCAN_X, TERN_SELECTIVE_SCAN_DT, TERN_SELECTIVE_SCAN_A, TERN_SELECTIVE_SCAN_B,
+             TERN_SELECTIVE_SCAN_C, TERN_SELECTIVE_SCAN_D, TERN_SELECTIVE_SCAN_CU_SEQLENS},
+            v.option != 2);
+  if (v.option != 1) {
+    fill_seats(b, sequences, {TERN_SELECTIVE_SCAN_KV_LENS, TERN_SELECTIVE_SCAN_SEATS, TERN_SELECTIVE_SCAN_STATE},
+               TERN_F32, {size.heads, size.state_size, size.head_dim});
+  }
+  b.out(TERN_SELECTIVE_SCAN_OUT, v.out, {size.rows, size.heads, size.head_dim}, 0);
+}
+
+void make_selective_scan_backward(CaseBuilder& b) {
+  const Variant& v = b.variant();
+  const ScanSize& size = kScans[static_cast<std::size_t>(v.size)];
+  const Sequences sequences = make_sequences(b, size.rows, size.sequences);
+  b.attrs(tern_selective_scan_backward_attrs{sequences.longest});
+  // options: all gradients; those of rows alone; neither d nor its gradient
+  fill_scan(b, size, sequences,
+            {TERN_SELECTIVE_SCAN_BACKWARD_X, TERN_SELECTIVE_SCAN_BACKWARD_DT, TERN_SELECTIVE_SCAN_BACKWARD_A,
+             TERN_SELECTIVE_SCAN_BACKWARD_B, TERN_SELECTIVE_SCAN_BACKWARD_C, TERN_SELECTIVE_SCAN_BACKWARD_D,
+             TERN_SELECTIVE_SCAN_BACKWARD_CU_SEQLENS},
+            v.option != 2);
+  const Shape of_heads = {size.rows, size.heads, size.head_dim};
+  const Shape of_states = {size.rows, size.groups, size.state_size};
+  b.real(TERN_SELECTIVE_SCAN_BACKWARD_DOUT, v.in, of_heads, 0);
+  b.out(TERN_SELECTIVE_SCAN_BACKWARD_DX, v.out, of_heads, 0);
+  b.out(TERN_SELECTIVE_SCAN_BACKWARD_DDT, TERN_F32, {size.rows, size.heads}, 0);
+  if (v.option != 1) b.out(TERN_SELECTIVE_SCAN_BACKWARD_DA, TERN_F32, {size.heads});
+  b.out(TERN_SELECTIVE_SCAN_BACKWARD_DB, v.out, of_states, 0);
+  b.out(TERN_SELECTIVE_SCAN_BACKWARD_DC, v.out, of_states, 0);
+  if (v.option == 0) b.out(TERN_SELECTIVE_SCAN_BACKWARD_DD, TERN_F32, {size.heads});
+}
+
 constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kMixed;
 
 constexpr Recipe kRecipes[] = {
@@ -189,6 +268,8 @@ constexpr Recipe kRecipes[] = {
      make_causal_conv1d_backward},
     {TERN_OP_GATED_DELTA_RULE, kDeltas.size(), 2, kUsual | kSpecials | kReduces, make_gated_delta_rule},
     {TERN_OP_GATED_DELTA_RULE_BACKWARD, kDeltas.size(), 1, kUsual | kReduces, make_gated_delta_rule_backward},
+    {TERN_OP_SELECTIVE_SCAN, kScans.size(), 3, kUsual | kSpecials | kReduces, make_selective_scan},
+    {TERN_OP_SELECTIVE_SCAN_BACKWARD, kScans.size(), 3, kUsual | kAccumulates | kReduces, make_selective_scan_backward},
 };
 
 }  // namespace

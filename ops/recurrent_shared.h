@@ -1,4 +1,4 @@
-// What ops that carry a state through each sequence share: causal_conv1d and gated_delta_rule.
+// What ops that carry a state through each sequence share: causal_conv1d, gated_delta_rule and selective_scan.
 //
 // A call without a state begins each sequence from zeros and forgets it: training. With one, sequence s goes on from
 // state[seats[s]], which is read and written in place, unless kv_lens[s] says that this step's rows are its first: then

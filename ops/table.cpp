@@ -396,6 +396,34 @@ constexpr ArgSpec kLayerNormBackward[] = {{"dy", input, "[rows, width]", floatin
                                           {"dweight", output, "[width]", f32, kOptional | kAccumulate},
                                           {"dbias", output, "[width]", f32, kOptional | kAccumulate}};
 
+constexpr ArgSpec kSelectiveScan[] = {
+    {"x", input, "[rows, heads, head_dim]", floating},
+    {"dt", input, "[rows, heads]: at least 0", f32},
+    {"a", input, "[heads]: at most 0", f32},
+    {"b", input, "[rows, groups, state_size]", floating},
+    {"c", input, "[rows, groups, state_size]", floating},
+    {"d", input, "[heads]", floating, kOptional},
+    {"cu_seqlens", input, "[sequences + 1]", i32, kLengths},
+    {"kv_lens", input, "[sequences], this step's rows included; present iff state is", i32, kOptional},
+    {"seats", input, "[sequences]: whose the state is; padding: 0; present iff state is", i32, kOptional},
+    {"state", state, "[num_seats, heads, state_size, head_dim]", f32, kOptional},
+    {"out", output, "[rows, heads, head_dim]", floating}};
+
+constexpr ArgSpec kSelectiveScanBackward[] = {{"dout", input, "[rows, heads, head_dim]", floating},
+                                              {"x", input, "[rows, heads, head_dim]", floating},
+                                              {"dt", input, "[rows, heads]", f32},
+                                              {"a", input, "[heads]", f32},
+                                              {"b", input, "[rows, groups, state_size]", floating},
+                                              {"c", input, "[rows, groups, state_size]", floating},
+                                              {"d", input, "[heads]; present if dd is", floating, kOptional},
+                                              {"cu_seqlens", input, "[sequences + 1]", i32, kLengths},
+                                              {"dx", output, "[rows, heads, head_dim]", floating},
+                                              {"ddt", output, "[rows, heads]", f32},
+                                              {"da", output, "[heads]", f32, kOptional | kAccumulate},
+                                              {"db", output, "[rows, groups, state_size]", floating},
+                                              {"dc", output, "[rows, groups, state_size]", floating},
+                                              {"dd", output, "[heads]", f32, kOptional | kAccumulate}};
+
 constexpr OpSpec kTable[] = {
     {1,
      "cast_copy",
@@ -549,6 +577,13 @@ constexpr OpSpec kTable[] = {
      "rstd; dbias = sum over rows of dy",
      kLayerNormBackward,
      {}},
+    {50, "selective_scan",
+     "for each row of a sequence: S = exp(dt a) S + b (dt x)^T; out = S^T c + d x; S begins as the sequence's state, "
+     "or 0 "
+     "where kv_lens says that it begins; head h reads b and c of h / (heads / groups)",
+     kSelectiveScan, kSequencesAttrs},
+    {51, "selective_scan_backward", "the gradient of selective_scan without a state", kSelectiveScanBackward,
+     kSequencesAttrs},
 };
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/recurrent.h"
 #include "backends/cpu/tile_math.h"
-#include "backends/cpu/walk.h"
 
 namespace tern::cpu {
 namespace {
@@ -50,45 +49,30 @@ class Rows {
         v_(args[at.v]),
         decay_(args[at.decay]),
         beta_(args[at.beta]),
-        io_(args),
+        lines(args),
         heads(v_.dim(1)),
         keys(k_.dim(2)),
         values(v_.dim(2)),
         group(heads / k_.dim(1)) {}
 
-  const float* q(std::int64_t row, std::int64_t k_head, float* buffer) const { return line(q_, row, k_head, buffer); }
-  const float* k(std::int64_t row, std::int64_t k_head, float* buffer) const { return line(k_, row, k_head, buffer); }
-  const float* v(std::int64_t row, std::int64_t head, float* buffer) const { return line(v_, row, head, buffer); }
+  const float* q(std::int64_t row, std::int64_t k_head, float* buffer) const {
+    return lines.load(q_, row, k_head, buffer);
+  }
+  const float* k(std::int64_t row, std::int64_t k_head, float* buffer) const {
+    return lines.load(k_, row, k_head, buffer);
+  }
+  const float* v(std::int64_t row, std::int64_t head, float* buffer) const { return lines.load(v_, row, head, buffer); }
   [[nodiscard]] float kept(std::int64_t row, std::int64_t head) const {
-    return static_cast<float>(std::exp(double{scalar(decay_, row, head)}));
+    return static_cast<float>(std::exp(double{HeadLines::scalar(decay_, row, head)}));
   }
-  [[nodiscard]] float beta(std::int64_t row, std::int64_t head) const { return scalar(beta_, row, head); }
-
-  // `n` elements of the last dimension from `first` on.
-  const float* part(const TensorView& view, std::int64_t row, std::int64_t head, std::int64_t first, std::int64_t n,
-                    float* buffer) const {
-    const std::int64_t at = row * view.stride(0) + head * view.stride(1) + first * view.stride(2);
-    return io_.load(view, at, view.stride(2), n, buffer);
-  }
-  const float* line(const TensorView& view, std::int64_t row, std::int64_t head, float* buffer) const {
-    return part(view, row, head, 0, view.dim(2), buffer);
-  }
-  void store(const TensorView& view, std::int64_t row, std::int64_t head, std::int64_t first, std::int64_t n,
-             float* values_of) const {
-    const std::int64_t at = row * view.stride(0) + head * view.stride(1) + first * view.stride(2);
-    io_.store(view, at, view.stride(2), n, false, values_of);
-  }
+  [[nodiscard]] float beta(std::int64_t row, std::int64_t head) const { return HeadLines::scalar(beta_, row, head); }
   [[nodiscard]] const TensorView& v_view() const { return v_; }
-  [[nodiscard]] const TileIo& io() const { return io_; }
 
  private:
-  static float scalar(const TensorView& view, std::int64_t row, std::int64_t head) {
-    return view.data<const float>()[row * view.stride(0) + head * view.stride(1)];
-  }
   const TensorView &q_, &k_, &v_, &decay_, &beta_;
-  TileIo io_;
 
  public:
+  const HeadLines lines;
   const std::int64_t heads, keys, values, group;
 };
 
@@ -124,32 +108,6 @@ std::uint64_t workspace(const PlanDesc& desc) {
   return static_cast<std::uint64_t>(forward_space(desc.arg(TERN_GATED_DELTA_RULE_K).shape[2]) * desc.num_threads) * 4;
 }
 
-struct Block {
-  std::int64_t head, first, n;  // columns
-  float* s;                     // [keys, kBlock]
-};
-
-void load_state(const Rows& rows, const TensorView& state, const Recurrence& sequence, const Block& block) {
-  for (std::int64_t i = 0; i < rows.keys; ++i) {
-    float* to = block.s + i * kBlock;
-    if (!sequence.goes_on) {
-      std::fill_n(to, block.n, 0.0F);
-      continue;
-    }
-    const std::int64_t at = sequence.seat * state.stride(0) + block.head * state.stride(1) + i * state.stride(2);
-    const float* from = rows.io().load(state, at + block.first * state.stride(3), state.stride(3), block.n, to);
-    if (from != to) std::copy_n(from, block.n, to);
-  }
-}
-
-void store_state(const Rows& rows, const TensorView& state, const Recurrence& sequence, const Block& block) {
-  if (sequence.seat == 0) return;
-  for (std::int64_t i = 0; i < rows.keys; ++i) {
-    const std::int64_t at = sequence.seat * state.stride(0) + block.head * state.stride(1) + i * state.stride(2);
-    rows.io().store(state, at + block.first * state.stride(3), state.stride(3), block.n, false, block.s + i * kBlock);
-  }
-}
-
 void run(const KernelArgs& args) {
   const auto& attrs = args.attr<tern_gated_delta_rule_attrs>();
   const Rows rows(args, kForward);
@@ -166,24 +124,26 @@ void run(const KernelArgs& args) {
   args.pool->parallel_tasks(tasks, [&](std::int64_t task, int thread) {
     const Recurrence& sequence = recurrences.sequences[static_cast<std::size_t>(task / blocks / rows.heads)];
     float* space = reinterpret_cast<float*>(args.workspace) + forward_space(rows.keys) * thread;
-    Block block{task / blocks % rows.heads, task % blocks * kBlock, 0, space};
-    block.n = std::min(kBlock, rows.values - block.first);
+    const std::int64_t first = task % blocks * kBlock;
+    StateBlock block{
+        task / blocks % rows.heads, first, std::min(kBlock, rows.values - first), rows.keys, space, kBlock};
     float *q = space + rows.keys * kBlock, *k = q + rows.keys, *v = k + rows.keys, *y = v + kBlock;
     const auto keys = static_cast<std::size_t>(rows.keys);
-    load_state(rows, state, sequence, block);
+    load_state(state, sequence, block);
     for (std::int64_t t = sequence.begin; t < sequence.end; ++t) {
       const std::int64_t k_head = block.head / rows.group;
       math.scale(attrs.scale, rows.q(t, k_head, q), keys, q);
       const DeltaRow row{q,
                          rows.k(t, k_head, k),
-                         rows.part(rows.v_view(), t, block.head, block.first, block.n, v),
+                         rows.lines.load(rows.v_view(), t, block.head, block.first, block.n, v),
                          rows.kept(t, block.head),
                          rows.beta(t, block.head),
                          keys};
-      math.delta_rule(row, static_cast<std::size_t>(block.n), kBlock, block.s, nullptr, y);
-      rows.store(out, t, block.head, block.first, block.n, y);
+      math.delta_rule(row, static_cast<std::size_t>(block.n), static_cast<std::size_t>(block.stride), block.s, nullptr,
+                      y);
+      rows.lines.store(out, t, block.head, block.first, block.n, y);
     }
-    store_state(rows, state, sequence, block);
+    store_state(state, sequence, block);
   });
 }
 
@@ -297,7 +257,7 @@ class Unit {
   [[nodiscard]] float* residual(std::int64_t i) const { return memory_ + space_.residuals + i * rows_.values; }
 
   void give(int arg, std::int64_t i, float* sums) const {
-    rows_.store(args_[arg], sequence_.begin + i, k_head_, 0, rows_.keys, sums + i * rows_.keys);
+    rows_.lines.store(args_[arg], sequence_.begin + i, k_head_, 0, rows_.keys, sums + i * rows_.keys);
   }
 
   void advance(std::int64_t head, std::int64_t i, float* u) {
@@ -324,7 +284,7 @@ class Unit {
     const TensorView& dout = args_[TERN_GATED_DELTA_RULE_BACKWARD_DOUT];
     const float* q = rows_.q(t, k_head_, q_);
     const float* k = rows_.k(t, k_head_, k_);
-    const float* upstream = rows_.line(dout, t, head, upstream_);
+    const float* upstream = rows_.lines.load(dout, t, head, upstream_);
     const float kept = rows_.kept(t, head), beta = rows_.beta(t, head);
     float *d = memory_ + space_.d, *dq = memory_ + space_.dq + i * rows_.keys,
           *dk = memory_ + space_.dk + i * rows_.keys;
@@ -347,14 +307,9 @@ class Unit {
       ddecay += double{math_.dot(line, decayed_, values_)};
       math_.scale(kept, line, values_, line);
     }
-    put(TERN_GATED_DELTA_RULE_BACKWARD_DDECAY, t, head, static_cast<float>(ddecay));
-    put(TERN_GATED_DELTA_RULE_BACKWARD_DBETA, t, head, math_.dot(u, pulled_, values_));
-    rows_.store(args_[TERN_GATED_DELTA_RULE_BACKWARD_DV], t, head, 0, rows_.values, e_);
-  }
-
-  void put(int arg, std::int64_t row, std::int64_t head, float value) const {
-    const TensorView& view = args_[arg];
-    view.data<float>()[row * view.stride(0) + head * view.stride(1)] = value;
+    HeadLines::scalar(args_[TERN_GATED_DELTA_RULE_BACKWARD_DDECAY], t, head) = static_cast<float>(ddecay);
+    HeadLines::scalar(args_[TERN_GATED_DELTA_RULE_BACKWARD_DBETA], t, head) = math_.dot(u, pulled_, values_);
+    rows_.lines.store(args_[TERN_GATED_DELTA_RULE_BACKWARD_DV], t, head, 0, rows_.values, e_);
   }
 
   const KernelArgs& args_;

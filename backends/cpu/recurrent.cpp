@@ -8,6 +8,18 @@
 #include "base/strings.h"
 
 namespace tern::cpu {
+namespace {
+
+float* state_at(const TensorView& state, const Recurrence& sequence, const StateBlock& block) {
+  return state.data<float>() + sequence.seat * state.stride(0) + block.head * state.stride(1) +
+         block.first * state.stride(3);
+}
+
+bool is_in_place(const TensorView& state, const Recurrence& sequence) {
+  return sequence.seat != 0 && (state.stride(3) == 1 || state.dim(3) == 1);
+}
+
+}  // namespace
 
 Recurrences read_recurrences(const KernelArgs& args, const RecurrentArgs& at, std::int64_t longest, const char* op) {
   Recurrences out;
@@ -42,6 +54,31 @@ Kept<std::int32_t> sequence_of_rows(const Recurrences& recurrences, std::int64_t
     std::fill(out.begin() + sequence.begin, out.begin() + sequence.end, static_cast<std::int32_t>(s));
   }
   return out;
+}
+
+void load_state(const TensorView& state, const Recurrence& sequence, StateBlock& block) {
+  const bool in_place = is_in_place(state, sequence);
+  if (in_place) {
+    block.s = state_at(state, sequence, block);
+    block.stride = state.stride(2);
+  }
+  for (std::int64_t i = 0; i < block.rows; ++i) {
+    float* to = block.s + i * block.stride;
+    if (!sequence.goes_on) {
+      std::fill_n(to, block.n, 0.0F);
+    } else if (!in_place) {
+      const float* from = state_at(state, sequence, block) + i * state.stride(2);
+      for (std::int64_t j = 0; j < block.n; ++j) to[j] = from[j * state.stride(3)];
+    }
+  }
+}
+
+void store_state(const TensorView& state, const Recurrence& sequence, const StateBlock& block) {
+  if (sequence.seat == 0 || is_in_place(state, sequence)) return;
+  for (std::int64_t i = 0; i < block.rows; ++i) {
+    float* to = state_at(state, sequence, block) + i * state.stride(2);
+    for (std::int64_t j = 0; j < block.n; ++j) to[j * state.stride(3)] = block.s[i * block.stride + j];
+  }
 }
 
 std::int64_t longest_of(std::int32_t max_seqlen, std::int64_t rows) { return std::min<std::int64_t>(max_seqlen, rows); }

@@ -559,6 +559,32 @@ void delta_rule(const DeltaRow& row, std::size_t columns, std::size_t stride, fl
   });
 }
 
+// One column, or one vector of them, after the other, with two chains of sums over the states.
+void selective_scan(const ScanRow& row, std::size_t columns, std::size_t stride, float* s, float* out) {
+  each(columns, [=](auto d, std::size_t c) HWY_ATTR {
+    float* column = s + c;
+    const auto kept = hn::Set(d, row.kept), x = hn::LoadU(d, row.x + c);
+    const auto advance = [&](std::size_t i) HWY_ATTR {
+      float* at = column + i * stride;
+      const auto v = hn::MulAdd(kept, hn::LoadU(d, at), hn::Mul(hn::Set(d, row.b[i]), x));
+      hn::StoreU(v, d, at);
+      return v;
+    };
+    if (row.c == nullptr) {
+      for (std::size_t i = 0; i < row.states; ++i) advance(i);
+      return;
+    }
+    auto even = hn::Zero(d), odd = hn::Zero(d);
+    std::size_t i = 0;
+    for (; i + 2 <= row.states; i += 2) {
+      even = hn::MulAdd(hn::Set(d, row.c[i]), advance(i), even);
+      odd = hn::MulAdd(hn::Set(d, row.c[i + 1]), advance(i + 1), odd);
+    }
+    if (i < row.states) even = hn::MulAdd(hn::Set(d, row.c[i]), advance(i), even);
+    hn::StoreU(hn::Add(even, odd), d, out + c);
+  });
+}
+
 constexpr TileMath kTable = {
     .axpby = axpby,
     .scale = scale,
@@ -580,6 +606,7 @@ constexpr TileMath kTable = {
     .act_mul = act_mul,
     .act_mul_backward = act_mul_backward,
     .delta_rule = delta_rule,
+    .selective_scan = selective_scan,
     .philox_keep = philox_keep,
     .adamw = adamw,
 };

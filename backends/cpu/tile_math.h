@@ -24,6 +24,15 @@ struct DeltaRow {
   std::size_t keys;
 };
 
+// One row of a selective scan (ops/selective_scan.h) upon some columns of S.
+struct ScanRow {
+  const float* b;  // [states]
+  const float* c;  // [states]; null: nobody reads the row
+  const float* x;  // [columns], times dt already
+  float kept;      // exp(dt a)
+  std::size_t states;
+};
+
 // act(gate within limit) times (up within limit, and offset) (ops/act_mul.h).
 struct GatedAct {
   std::int32_t kind;
@@ -66,6 +75,8 @@ struct TileMath {
 
   // S [keys, columns], rows `stride` apart: S = kept S; u = v - S^T k; S += k (beta u)^T; out = S^T q. `u` may be null.
   void (*delta_rule)(const DeltaRow& row, std::size_t columns, std::size_t stride, float* s, float* u, float* out);
+  // S [states, columns], rows `stride` apart: S = kept S + b x^T; out = S^T c.
+  void (*selective_scan)(const ScanRow& row, std::size_t columns, std::size_t stride, float* s, float* out);
 
   // keep[4 b + i] = uniform24(philox(key, {first_block + b, site, 0, 0})[i]) >= rate, for whole blocks b < blocks.
   void (*philox_keep)(std::uint64_t key, std::uint32_t first_block, std::uint32_t site, float rate, std::size_t blocks,

@@ -1025,7 +1025,77 @@ enum {
   TERN_LAYER_NORM_BACKWARD_NUM_ARGS = 9
 };
 
-enum { TERN_OP_LIMIT = 50 }; /* ids are below */
+/* selective_scan: for each row of a sequence: S = exp(dt a) S + b (dt x)^T; out = S^T c + d x; S begins as the sequence's state, or 0 where kv_lens says that it begins; head h reads b and c of h / (heads / groups)
+ *   in x [rows, heads, head_dim] float
+ *   in dt [rows, heads]: at least 0 f32
+ *   in a [heads]: at most 0 f32
+ *   in b [rows, groups, state_size] float
+ *   in c [rows, groups, state_size] float
+ *   in d [heads] float, optional
+ *   in cu_seqlens [sequences + 1] i32, lengths: also in host_args
+ *   in kv_lens [sequences], this step's rows included; present iff state is i32, optional
+ *   in seats [sequences]: whose the state is; padding: 0; present iff state is i32, optional
+ *   in/out state [num_seats, heads, state_size, head_dim] f32, optional
+ *   out out [rows, heads, head_dim] float
+ */
+enum {
+  TERN_OP_SELECTIVE_SCAN = 50,
+  TERN_SELECTIVE_SCAN_X = 0,
+  TERN_SELECTIVE_SCAN_DT = 1,
+  TERN_SELECTIVE_SCAN_A = 2,
+  TERN_SELECTIVE_SCAN_B = 3,
+  TERN_SELECTIVE_SCAN_C = 4,
+  TERN_SELECTIVE_SCAN_D = 5,
+  TERN_SELECTIVE_SCAN_CU_SEQLENS = 6,
+  TERN_SELECTIVE_SCAN_KV_LENS = 7,
+  TERN_SELECTIVE_SCAN_SEATS = 8,
+  TERN_SELECTIVE_SCAN_STATE = 9,
+  TERN_SELECTIVE_SCAN_OUT = 10,
+  TERN_SELECTIVE_SCAN_NUM_ARGS = 11
+};
+typedef struct tern_selective_scan_attrs {
+  int32_t max_seqlen; /* no sequence has more rows; 1: decoding */
+} tern_selective_scan_attrs;
+
+/* selective_scan_backward: the gradient of selective_scan without a state
+ *   in dout [rows, heads, head_dim] float
+ *   in x [rows, heads, head_dim] float
+ *   in dt [rows, heads] f32
+ *   in a [heads] f32
+ *   in b [rows, groups, state_size] float
+ *   in c [rows, groups, state_size] float
+ *   in d [heads]; present if dd is float, optional
+ *   in cu_seqlens [sequences + 1] i32, lengths: also in host_args
+ *   out dx [rows, heads, head_dim] float
+ *   out ddt [rows, heads] f32
+ *   out da [heads] f32, optional, may accumulate
+ *   out db [rows, groups, state_size] float
+ *   out dc [rows, groups, state_size] float
+ *   out dd [heads] f32, optional, may accumulate
+ */
+enum {
+  TERN_OP_SELECTIVE_SCAN_BACKWARD = 51,
+  TERN_SELECTIVE_SCAN_BACKWARD_DOUT = 0,
+  TERN_SELECTIVE_SCAN_BACKWARD_X = 1,
+  TERN_SELECTIVE_SCAN_BACKWARD_DT = 2,
+  TERN_SELECTIVE_SCAN_BACKWARD_A = 3,
+  TERN_SELECTIVE_SCAN_BACKWARD_B = 4,
+  TERN_SELECTIVE_SCAN_BACKWARD_C = 5,
+  TERN_SELECTIVE_SCAN_BACKWARD_D = 6,
+  TERN_SELECTIVE_SCAN_BACKWARD_CU_SEQLENS = 7,
+  TERN_SELECTIVE_SCAN_BACKWARD_DX = 8,
+  TERN_SELECTIVE_SCAN_BACKWARD_DDT = 9,
+  TERN_SELECTIVE_SCAN_BACKWARD_DA = 10,
+  TERN_SELECTIVE_SCAN_BACKWARD_DB = 11,
+  TERN_SELECTIVE_SCAN_BACKWARD_DC = 12,
+  TERN_SELECTIVE_SCAN_BACKWARD_DD = 13,
+  TERN_SELECTIVE_SCAN_BACKWARD_NUM_ARGS = 14
+};
+typedef struct tern_selective_scan_backward_attrs {
+  int32_t max_seqlen; /* no sequence has more rows; 1: decoding */
+} tern_selective_scan_backward_attrs;
+
+enum { TERN_OP_LIMIT = 52 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -1077,6 +1147,8 @@ enum { TERN_OP_LIMIT = 50 }; /* ids are below */
   X(GATED_DELTA_RULE, gated_delta_rule) \
   X(GATED_DELTA_RULE_BACKWARD, gated_delta_rule_backward) \
   X(LAYER_NORM, layer_norm) \
-  X(LAYER_NORM_BACKWARD, layer_norm_backward)
+  X(LAYER_NORM_BACKWARD, layer_norm_backward) \
+  X(SELECTIVE_SCAN, selective_scan) \
+  X(SELECTIVE_SCAN_BACKWARD, selective_scan_backward)
 
 #endif

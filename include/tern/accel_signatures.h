@@ -410,9 +410,38 @@ static const tern_arg_signature tern_layer_norm_backward_args[] = {
     {"dweight", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
     {"dbias", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
 };
+static const tern_arg_signature tern_selective_scan_args[] = {
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"dt", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"a", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"b", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"c", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"d", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"cu_seqlens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
+    {"kv_lens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"seats", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"state", 1u << TERN_F32, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
+    {"out", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+};
+static const tern_arg_signature tern_selective_scan_backward_args[] = {
+    {"dout", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"dt", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"a", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"b", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"c", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"d", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"cu_seqlens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
+    {"dx", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"ddt", 1u << TERN_F32, TERN_ROLE_OUTPUT, 0, -1},
+    {"da", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
+    {"db", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"dc", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+    {"dd", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
+};
 
 enum {
-  TERN_OP_SIGNATURE_COUNT = 49,
+  TERN_OP_SIGNATURE_COUNT = 51,
   TERN_OP_MAX_ARGS = 20,
   TERN_OP_MAX_ATTRS = 6 /* of 4 bytes each */
 };
@@ -466,6 +495,8 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_GATED_DELTA_RULE_BACKWARD, TERN_GATED_DELTA_RULE_BACKWARD_NUM_ARGS, sizeof(tern_gated_delta_rule_backward_attrs), "gated_delta_rule_backward", tern_gated_delta_rule_backward_args},
     {TERN_OP_LAYER_NORM, TERN_LAYER_NORM_NUM_ARGS, sizeof(tern_layer_norm_attrs), "layer_norm", tern_layer_norm_args},
     {TERN_OP_LAYER_NORM_BACKWARD, TERN_LAYER_NORM_BACKWARD_NUM_ARGS, 0, "layer_norm_backward", tern_layer_norm_backward_args},
+    {TERN_OP_SELECTIVE_SCAN, TERN_SELECTIVE_SCAN_NUM_ARGS, sizeof(tern_selective_scan_attrs), "selective_scan", tern_selective_scan_args},
+    {TERN_OP_SELECTIVE_SCAN_BACKWARD, TERN_SELECTIVE_SCAN_BACKWARD_NUM_ARGS, sizeof(tern_selective_scan_backward_attrs), "selective_scan_backward", tern_selective_scan_backward_args},
 };
 
 #endif

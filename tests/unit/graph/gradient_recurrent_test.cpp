@@ -1,5 +1,5 @@
-// Gradients through activations, causal convolutions and the gated delta rule, several sequences in one batch and rows
-// that belong to none, against slopes.
+// Gradients through activations, causal convolutions, the gated delta rule and selective scans, several sequences in
+// one batch and rows that belong to none, against slopes.
 #include <gtest/gtest.h>
 
 #include "ops/act.h"
@@ -7,6 +7,7 @@
 #include "ops/axpby.h"
 #include "ops/causal_conv1d.h"
 #include "ops/gated_delta_rule.h"
+#include "ops/selective_scan.h"
 #include "ops/sum_squares.h"
 #include "tests/unit/graph/gradient_case.h"
 
@@ -45,6 +46,20 @@ std::map<std::string, std::vector<std::int64_t>> delta_shapes(std::int64_t k_hea
           {"v", {kAllRows, heads, 5}},
           {"decay", {kAllRows, heads}},
           {"beta", {kAllRows, heads}}};
+}
+
+// Steps and rates as models make them: of any number.
+Value scanned(Graph& g, const Sources& s) {
+  const Value rate = scaled_by(g, activated(g, s.at("a"), TERN_ACT_EXP), -0.5F);
+  const Value d = s.contains("d") ? s.at("d") : Value{};
+  const Value dt = activated(g, s.at("dt"), TERN_ACT_SOFTPLUS);
+  const ops::SelectiveScanInputs inputs = {s.at("x"), dt, rate, s.at("b"), s.at("c"), d, recurrent_bounds(g)};
+  return ops::selective_scan(g, inputs, {.max_seqlen = 5}).out;
+}
+
+std::map<std::string, std::vector<std::int64_t>> scan_shapes(std::int64_t groups, std::int64_t heads) {
+  return {{"x", {kAllRows, heads, 5}},  {"dt", {kAllRows, heads}},    {"a", {heads}},
+          {"b", {kAllRows, groups, 6}}, {"c", {kAllRows, groups, 6}}, {"d", {heads}}};
 }
 
 std::vector<GradientCase> recurrent_cases() {
@@ -89,6 +104,20 @@ std::vector<GradientCase> recurrent_cases() {
   all.push_back({"a gated delta rule whose gradient the host gives", delta_shapes(1, 3),
                  [](Graph& g, const Sources& s) {
                    return RecurrentRoots{{delta_rule(g, s), host_made(g, "dout", {kAllRows, 3, 5})}};
+                 },
+                 0, kBounds});
+  for (const std::int64_t heads : {2, 6}) {
+    all.push_back({heads == 2 ? "a selective scan" : "a selective scan whose heads share groups", scan_shapes(2, heads),
+                   [](Graph& g, const Sources& s) {
+                     return RecurrentRoots{{sum_of_squares(g, scanned(g, s)), {}}};
+                   },
+                   0, kBounds});
+  }
+  std::map<std::string, std::vector<std::int64_t>> unskipped = scan_shapes(1, 11);
+  unskipped.erase("d");
+  all.push_back({"a selective scan of many heads that skips nothing, whose gradient the host gives", unskipped,
+                 [](Graph& g, const Sources& s) {
+                   return RecurrentRoots{{scanned(g, s), host_made(g, "dout", {kAllRows, 11, 5})}};
                  },
                  0, kBounds});
   return all;
@@ -146,13 +175,23 @@ class Stepped {
     const ops::GatedDeltaRuleOut delta =
         ops::gated_delta_rule(g, {rows("q", {1, 4}), rows("k", {1, 4}), v, rows("decay", {2}), rows("beta", {2}), cu},
                               {.scale = 0.5F, .max_seqlen = length, .before = before});
-    g.output("out", delta.out);
-    for (const auto& [name, shape] : std::map<std::string, std::vector<std::int64_t>>{
-             {"state", {3, 2, 4, 5}}, {"rows_before", {3, 2, 10}}, {"w", {10, 3}}}) {
+    const ops::RecurrentState scan_before = {before.kv_lens, before.seats,
+                                             g.resource("scan_state", make_desc(TERN_F32, {3, 2, 4, 5}))};
+    const ops::SelectiveScanInputs scan = {
+        delta.out, rows("dt", {2}), g.constant("a", make_desc(TERN_F32, {2})), rows("b", {1, 4}), rows("c", {1, 4}), {},
+        cu};
+    g.output("out", ops::selective_scan(g, scan, {.max_seqlen = length, .before = scan_before}).out);
+    for (const auto& [name, shape] : std::map<std::string, std::vector<std::int64_t>>{{"state", {3, 2, 4, 5}},
+                                                                                      {"rows_before", {3, 2, 10}},
+                                                                                      {"scan_state", {3, 2, 4, 5}},
+                                                                                      {"a", {2}},
+                                                                                      {"w", {10, 3}}}) {
       const TensorDesc desc = make_desc(TERN_F32, shape);
       store_->create(name, desc);
       // Not zeros: a new sequence must not see them.
-      store_->upload(name, bytes_of(wave(static_cast<std::size_t>(num_elements(desc)), 2.0)));
+      std::vector<float> values = wave(static_cast<std::size_t>(num_elements(desc)), 2.0);
+      if (name == "a") values = {-0.1F, -0.7F};
+      store_->upload(name, bytes_of(values));
     }
     program_ = graph::Program::build(g, store_, choices_, {});
   }
@@ -164,10 +203,10 @@ class Stepped {
     const std::vector<std::int32_t> kv_lens = {end};
     const std::vector<std::int32_t> seats = {2};
     std::map<std::string, std::vector<float>> values;
-    for (const auto& [name, width] :
-         std::map<std::string, std::size_t>{{"x", 10}, {"q", 4}, {"k", 4}, {"decay", 2}, {"beta", 2}}) {
+    for (const auto& [name, width] : std::map<std::string, std::size_t>{
+             {"x", 10}, {"q", 4}, {"k", 4}, {"decay", 2}, {"beta", 2}, {"dt", 2}, {"b", 4}, {"c", 4}}) {
       std::vector<float> all = wave(static_cast<std::size_t>(end) * width, static_cast<double>(name[0]));
-      for (float& x : all) x = name == "decay" ? -x * x : name == "beta" ? 0.5F + x : x;
+      for (float& x : all) x = name == "decay" ? -x * x : name == "beta" ? 0.5F + x : name == "dt" ? x * x : x;
       values[name].assign(all.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(begin) * width),
                           all.end());
     }
