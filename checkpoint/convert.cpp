@@ -181,8 +181,8 @@ class Converter {
     if (container_ != Container::gguf) return type;
     // As llama.cpp keeps them: a router's roundings would choose other experts, and a convolution of so few rows has no
     // product of a narrower type there.
-    const bool stays = tensor.name.ends_with("ffn_gate_inp.weight") ||
-                       tensor.name.ends_with("ffn_gate_inp_shexp.weight") ||
+    const bool stays = !tensor.name.ends_with(".weight") || tensor.name.ends_with("ffn_gate_inp.weight") ||
+                       tensor.name.ends_with("ffn_gate_inp_shexp.weight") || tensor.name.ends_with("ssm_norm.weight") ||
                        tensor.name.ends_with("ssm_conv1d.weight") || tensor.name.ends_with("shortconv.conv.weight");
     if (tensor.shape.size() <= 1 || stays) return GgmlType::f32;
     for (const GgmlType finer : {GgmlType::q8_0, GgmlType::f16}) {

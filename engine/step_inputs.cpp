@@ -39,7 +39,7 @@ SamplingInputs declare_sampling(graph::Graph& graph, std::int64_t rows, bool pen
 template <typename Fn>
 void StepInputs::each_column(Fn&& with) {
   with("ids", ids_);
-  with("positions", positions_);
+  if (unread_.empty()) with("positions", positions_);
   with("cu_seqlens", cu_seqlens_);
   with("rows", rows_);
   with("slots", slots_);
@@ -63,8 +63,15 @@ void StepInputs::each_column(Fn&& with) {
 
 StepInputs::StepInputs(graph::Program& program, const nn::PagedCapacity& cache, bool penalties)
     : program_(program), cache_(cache), penalties_(penalties) {
+  const auto count_of = [&](const char* name) {
+    return static_cast<std::size_t>(program.graph().desc(program.graph().find(name)).shape[0]);
+  };
+  if (program.input_id("positions") < 0) {
+    unread_.resize(count_of("ids"));
+    positions_.data = unread_.data();
+  }
   each_column([&](const char* name, auto& column) { column.id = program.input_id(name); });
-  missing_.reserve(static_cast<std::size_t>(program.graph().desc(program.graph().find("seats")).shape[0]));
+  missing_.reserve(count_of("seats"));
 }
 
 void StepInputs::fill(const Batch& batch) {

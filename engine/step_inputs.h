@@ -62,6 +62,7 @@ class StepInputs {
   Reals temperature_, top_p_, min_p_, uniform_, repetition_, presence_, frequency_;
   graph::Counts counts_{};
   std::vector<Missing> missing_;
+  std::vector<std::int32_t> unread_;  // [tokens] positions of a model that none turns; else empty
 };
 
 // Whether drawing for the sequence looks at its earlier tokens.

@@ -45,6 +45,7 @@ constexpr std::string_view kNoEffect[] = {
     "forced_bos_token_id",
     "forced_eos_token_id",
     "id2label",
+    "init_method",
     "initializer_range",
     "is_decoder",
     "is_llama_config",
@@ -52,7 +53,8 @@ constexpr std::string_view kNoEffect[] = {
     "label2id",
     "length_penalty",
     "max_length",
-    "mamba_ssm_dtype",  // states are kept in fp32
+    "mamba_chunk_size",  // which an op chooses for itself
+    "mamba_ssm_dtype",   // states are kept in fp32
     "max_sequence_length",
     "mtp_use_dedicated_embeddings",
     "min_length",
@@ -110,12 +112,14 @@ constexpr OnlyValue kOnlyValues[] = {
     {"mlp_bias", "false"},
     {"mlp_only_layers", "[]"},
     {"moe_layer_freq", "1"},
+    {"normalization_function", "\"rmsnorm\""},
     {"output_router_logits", "false"},
     {"pruned_heads", "{}"},
     {"rope_interleaved", "false"},
     {"router_jitter_noise", "0.0"},
     {"sliding_window", "null"},
     {"tie_encoder_decoder", "false"},
+    {"time_step_limit", R"([0.0, {"__float__": "Infinity"}])"},  // as transformers writes it: none
     {"use_bidirectional_attention", "false"},
     {"use_mrope", "false"},
     {"use_sliding_window", "false"},

@@ -49,12 +49,14 @@ struct Field {
   const char* also = "";       // another key of config.json for the same field, as older or newer files have it
   const char* gguf_less = "";  // another key of the metadata, whose number is taken off: a GGUF counts layers that only
                                // speculation reads among the others
-  // Of a list of texts, one a layer, those that are false and true in the metadata's list; or 0 and this number, which
-  // is the same in each layer that has it.
+  // Of a text, or of a list of texts, one a layer, those that are false and true in the metadata; of a list also 0 and
+  // this number, which is the same in each layer that has it.
   struct Words {
     const char* no = "";
     const char* yes = "";
     std::int64_t ModelConfig::*number = nullptr;
+    const char* also_no = "";  // other words for the same, which config.json may have
+    const char* also_yes = "";
   } gguf_words = {};
 };
 inline constexpr const char* kImplied = "-";

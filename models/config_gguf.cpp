@@ -92,6 +92,10 @@ FieldValue layer_texts(const checkpoint::Gguf& gguf, const std::string& key, con
   return texts;
 }
 
+FieldValue word(const checkpoint::Gguf& gguf, const std::string& key, const Field& field) {
+  return std::string(gguf.boolean(key).value() ? field.gguf_words.yes : field.gguf_words.no);
+}
+
 FieldValue typed(const checkpoint::Gguf& gguf, const std::string& key, const FieldValue& like) {
   if (std::holds_alternative<double>(like)) return as_meant(gguf.number(key).value());
   if (std::holds_alternative<bool>(like)) return gguf.boolean(key).value();
@@ -127,7 +131,8 @@ void write_value(const std::string& key, const Field& field, const ModelConfig& 
   } else if (const auto* truth = std::get_if<bool>(&value)) {
     metadata.set(key, *truth);
   } else if (const auto* text = std::get_if<std::string>(&value)) {
-    metadata.set(key, *text);
+    if (*field.gguf_words.yes == '\0') return metadata.set(key, *text);
+    metadata.set(key, *text == field.gguf_words.yes);
   } else if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
     std::vector<bool> list;
     for (const std::string& each : *texts) list.push_back(each == field.gguf_words.yes);
@@ -158,8 +163,10 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
     if (field.tensor.what != GgufTensorSays::What::nothing) {
       set_field(config, field, said_by_tensor(source, field.tensor));
     } else if (has_key && gguf.find(key) != nullptr) {
-      const bool is_list = *field.gguf_words.yes != '\0';
-      FieldValue value = is_list ? layer_texts(gguf, key, field, config) : typed(gguf, key, field_type(field));
+      const FieldValue like = field_type(field);
+      FieldValue value = *field.gguf_words.yes == '\0'               ? typed(gguf, key, like)
+                         : std::holds_alternative<std::string>(like) ? word(gguf, key, field)
+                                                                     : layer_texts(gguf, key, field, config);
       if (*field.gguf_less != '\0') {
         auto& count = std::get<std::int64_t>(value);
         const std::int64_t less = gguf.integer_or(full_key(architecture, field.gguf_less), 0).value();

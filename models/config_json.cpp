@@ -66,6 +66,16 @@ void require_sigmoid(const io::JsonField& json) {
     throw activation->wrong("\"torch.nn.modules.activation.Sigmoid\"", kOtherModel);
 }
 
+// Other words for the same become the field's own.
+void use_own_words(const Field::Words& words, FieldValue& value) {
+  const auto replace = [&](std::string& text) {
+    if (*words.also_no != '\0' && text == words.also_no) text = words.no;
+    if (*words.also_yes != '\0' && text == words.also_yes) text = words.yes;
+  };
+  if (auto* text = std::get_if<std::string>(&value)) replace(*text);
+  if (auto* texts = std::get_if<std::vector<std::string>>(&value)) std::for_each(texts->begin(), texts->end(), replace);
+}
+
 void read_field(const io::JsonField& json, const std::string& where, const Field& field, ModelConfig& config) {
   const auto find = [&](const char* key) { return *key == '\0' ? nullptr : json.json().find(key); };
   const Json* found = find(field.json);
@@ -79,7 +89,9 @@ void read_field(const io::JsonField& json, const std::string& where, const Field
   if (found == nullptr) found = other;
   if (found == nullptr) return stand_in(config, field, field.otherwise.json, where);
   if (found->is_null()) return stand_in(config, field, field.otherwise.null, where);
-  set_field(config, field, typed(json.at(key), field_type(field)));
+  FieldValue value = typed(json.at(key), field_type(field));
+  use_own_words(field.gguf_words, value);
+  set_field(config, field, std::move(value));
 }
 
 void refuse_unknown(const io::JsonField& json, const Architecture& architecture) {

@@ -50,7 +50,9 @@ checkpoint::TargetTensor target_tensor(const std::shared_ptr<Conversion>& conver
   for (std::int64_t matrix = 0; matrix < tensor.sizes.matrices; ++matrix) {
     for (const StoredTensor::Rows& some : tensor.rows) {
       const ParameterSource& source = conversion->reader.source_of(*some.spec);
-      moves_only = moves_only && !source.is_transposed && same_numbers(source, source_in(*some.spec, form));
+      const ParameterSource& target = source_in(*some.spec, form);
+      moves_only = moves_only && !source.is_transposed && same_numbers(source, target) &&
+                   source.vector_columns == target.vector_columns;
       const auto stored = conversion->reader.find(*some.spec);
       const std::int64_t first = tensor.parameter_row(matrix, some.first);
       std::int64_t at = 0;  // row of the parameter at which the run begins

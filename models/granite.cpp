@@ -71,18 +71,19 @@ std::vector<Field> granite_fields() {
 }
 
 nn::Value granite_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
-                                const GraniteMlp& mlp) {
+                                const GraniteMlp& mlp, const GraniteAttention& options) {
   if (context.options().training) require_no_dropout(config);
   const nn::AttentionConfig attention{.heads = config.num_attention_heads,
                                       .kv_heads = config.num_key_value_heads,
                                       .head_dim = config.head_dim,
-                                      .scale = config.own_field<double>("attention_multiplier")};
+                                      .scale = config.own_field<double>("attention_multiplier"),
+                                      .rope = options.turns ? nn::kDefaultRope : ""};
   const double eps = config.rms_norm_eps;
   const double residual = config.own_field<double>("residual_multiplier");
-  const auto layer = [&](std::int64_t /*index*/, const std::string& module, nn::Residual& x) {
-    x.add(nn::attention(context, module + ".self_attn", attention, inputs,
-                        nn::norm(context, module + ".input_layernorm", eps, x)),
-          residual);
+  const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
+    const nn::Value h = nn::norm(context, module + ".input_layernorm", eps, x);
+    const nn::Value mixed = options.mixer ? options.mixer(index, module, h) : nn::Value{};
+    x.add(mixed.present() ? mixed : nn::attention(context, module + ".self_attn", attention, inputs, h), residual);
     x.add(mlp(module, nn::norm(context, module + ".post_attention_layernorm", eps, x)), residual);
   };
   return nn::decoder(context,

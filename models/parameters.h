@@ -45,6 +45,7 @@ struct ParameterSource {
   std::int64_t first_row = 0;
   std::int64_t row_step = 1;
   std::int64_t tensor_rows = 0;
+  std::int64_t vector_columns = 0;  // a vector stands there as a matrix of so many columns; 0: as a vector
   // Interleaved: the first `rotary_dim` rows of each head stand in pairs (2i, 2i + 1), as llama.cpp's converter of
   // Llama stores them, which are (i, i + rotary_dim / 2) here. 0 heads: rows are as they are.
   std::int64_t interleaved_heads = 0;

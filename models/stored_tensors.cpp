@@ -79,6 +79,7 @@ std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, const Paramete
   *rows = source.joined.empty() ? rows_of_tensor(source, *rows) : source.joined[tensor];
   if (source.is_transposed) std::swap(*rows, shape.back());
   if (source.is_depthwise) shape.insert(shape.end() - 1, 1);
+  if (source.vector_columns > 0) shape = {shape.back() / source.vector_columns, source.vector_columns};
   return shape;
 }
 

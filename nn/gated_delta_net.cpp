@@ -7,11 +7,8 @@
 #include "nn/linear.h"
 #include "nn/recurrent_state.h"
 #include "nn/rope.h"
-#include "ops/act.h"
 #include "ops/act_mul.h"
-#include "ops/axpby.h"
 #include "ops/build.h"
-#include "ops/causal_conv1d.h"
 #include "ops/gated_delta_rule.h"
 #include "ops/mul.h"
 
@@ -27,14 +24,6 @@ StateSpec delta_state(const GatedDeltaNetConfig& config) {
   return {"recurrent_state", {config.heads, config.key_dim, config.value_dim}};
 }
 
-Value activation(Context& context, Value x, tern_act kind, tern_dtype out) {
-  ops::ActOptions options;
-  options.kind = kind;
-  options.out = out;
-  options.needs = context.options().needs;
-  return ops::act(context.graph(), x, options);
-}
-
 // Two projections of x [tokens, hidden], of `first` and `second` features.
 std::pair<Value, Value> projections(Context& context, const std::string& module, const GatedDeltaNetConfig& config,
                                     const char* one, const char* other, std::int64_t first, std::int64_t second,
@@ -47,45 +36,14 @@ std::pair<Value, Value> projections(Context& context, const std::string& module,
   return {ops::columns(context.graph(), both, 0, first), ops::columns(context.graph(), both, first, second)};
 }
 
-// Queries, keys and values after the convolution: [tokens, channels].
-Value convolved(Context& context, const std::string& module, const GatedDeltaNetConfig& config,
-                const TokenInputs& inputs, Value qkv) {
-  ops::CausalConv1dOptions options;
-  options.max_seqlen = static_cast<std::int32_t>(inputs.max_seqlen);
-  options.before = recurrent_state(context, module, inputs, conv_state(config));
-  options.out = context.options().activations;
-  options.needs = context.options().needs;
-  const Value w = context.weight(module + ".conv1d.weight");
-  const Value y = ops::causal_conv1d(context.graph(), qkv, w, inputs.cu_seqlens, options).y;
-  return activation(context, y, TERN_ACT_SILU, context.options().activations);
-}
-
 // The log of what each head keeps of its state: - exp(A_log) softplus(a + dt_bias), [tokens, heads] f32.
 Value decay(Context& context, const std::string& module, Value a) {
   graph::Graph& graph = context.graph();
-  ops::AxpbyOptions sum;
-  sum.out = TERN_F32;
-  sum.needs = context.options().needs;
-  const Value step =
-      ops::axpby(graph, a, ops::broadcast_rows(graph, context.weight(module + ".dt_bias"), graph.desc(a)), sum);
-  const Value soft = activation(context, step, TERN_ACT_SOFTPLUS, TERN_F32);
-  ops::AxpbyOptions minus;
-  minus.a = -1.0F;
-  minus.needs = context.options().needs;
-  const Value rate =
-      ops::axpby(graph, activation(context, context.weight(module + ".A_log"), TERN_ACT_EXP, TERN_F32), {}, minus);
+  const Value step = time_step(context, module, a);
   ops::MulOptions product;
   product.out = TERN_F32;
   product.needs = context.options().needs;
-  return ops::mul(graph, soft, ops::broadcast_rows(graph, rate, graph.desc(soft)), product);
-}
-
-// Heads of [tokens, channels] from feature `first` on: [tokens, heads, head_dim].
-Value heads_of(Context& context, Value x, std::int64_t first, std::int64_t heads, std::int64_t head_dim) {
-  const TensorDesc& flat = context.graph().desc(x);
-  TensorDesc part = ops::rows_like(make_desc(flat.dtype, {flat.shape[0], heads, head_dim}), flat);
-  part.strides[0] = flat.strides[0];
-  return context.graph().view(x, part, first);
+  return ops::mul(graph, step, ops::broadcast_rows(graph, decay_rate(context, module), graph.desc(step)), product);
 }
 
 }  // namespace
@@ -97,7 +55,7 @@ Value gated_delta_net(Context& context, const std::string& module, const GatedDe
   const auto [qkv, z] =
       projections(context, module, config, "qkv", "z", config.channels(), config.heads * config.value_dim, x);
   const auto [b, a] = projections(context, module, config, "b", "a", config.heads, config.heads, x);
-  const Value mixed = convolved(context, module, config, inputs, qkv);
+  const Value mixed = convolved(context, module, inputs, conv_state(config), qkv);
   const std::int64_t keys = config.k_heads * config.key_dim;
   ops::GatedDeltaRuleInputs rule;
   rule.q = unit_heads(context, heads_of(context, mixed, 0, config.k_heads, config.key_dim), kUnitEps);

@@ -24,12 +24,12 @@ Value gated_mlp(Context& context, const std::string& module, Value x, tern_act a
   return linear(context, cat(module, ".", names.down), act_mul(context, gate, up, act));
 }
 
-Value fused_gated_mlp(Context& context, const std::string& module, Value x, tern_act act) {
-  const Value both = linear(context, module + ".gate_up_proj", x);
+Value fused_gated_mlp(Context& context, const std::string& module, Value x, const FusedMlpNames& names) {
+  const Value both = linear(context, cat(module, ".", names.gate_up), x);
   const std::int64_t width = context.graph().desc(both).shape[1] / 2;
   const Value gate = ops::columns(context.graph(), both, 0, width);
   const Value up = ops::columns(context.graph(), both, width, width);
-  return linear(context, module + ".down_proj", act_mul(context, gate, up, act));
+  return linear(context, cat(module, ".", names.down), act_mul(context, gate, up, TERN_ACT_SILU));
 }
 
 }  // namespace tern::nn

@@ -17,7 +17,11 @@ struct MlpNames {
 Value gated_mlp(Context& context, const std::string& module, Value x, tern_act act = TERN_ACT_SILU,
                 const MlpNames& names = {});
 
-// The same where gate and up are the halves of one linear layer, gate_up_proj.
-Value fused_gated_mlp(Context& context, const std::string& module, Value x, tern_act act = TERN_ACT_SILU);
+struct FusedMlpNames {
+  std::string gate_up = "gate_up_proj";
+  std::string down = "down_proj";
+};
+// The same where gate and up are the halves of one linear layer.
+Value fused_gated_mlp(Context& context, const std::string& module, Value x, const FusedMlpNames& names = {});
 
 }  // namespace tern::nn

@@ -1,5 +1,7 @@
 #include "nn/moe.h"
 
+#include <stdexcept>
+
 #include "nn/linear.h"
 #include "nn/mlp.h"
 #include "ops/act_mul.h"
@@ -58,7 +60,7 @@ Value shared_expert(Context& context, const std::string& module, const MoeConfig
 
 }  // namespace
 
-Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x) {
+Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x, Value added) {
   graph::Graph& graph = context.graph();
   const BuildOptions& build = context.options();
   const auto [weights, experts] = route(context, module, config, x);
@@ -80,7 +82,9 @@ Value moe(Context& context, const std::string& module, const MoeConfig& config, 
   combine.weights = weights;
   combine.out = build.activations;
   combine.needs = build.needs;
-  if (!config.shared.empty()) combine.into = shared_expert(context, module, config, x);
+  if (added.present() && !config.shared.empty())
+    throw std::logic_error("moe: beside an expert that all share, nothing is added");
+  combine.into = config.shared.empty() ? added : shared_expert(context, module, config, x);
   return ops::moe_combine(graph, down, places, combine);
 }
 

@@ -32,7 +32,8 @@ struct MoeConfig {
 // "experts.{gate_proj,up_proj}.weight" [experts, inner, hidden], "experts.down_proj.weight" [experts, hidden, inner],
 // all experts in one tensor, each with a ".bias" [experts, out] where the model has one; and the gated mlp `shared`
 // with
-// "<shared>_gate.weight" [1, hidden].
-Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x);
+// "<shared>_gate.weight" [1, hidden]. Without that one, `added` [tokens, hidden], which may be absent, is added to the
+// sum.
+Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x, Value added = {});
 
 }  // namespace tern::nn

@@ -1,4 +1,4 @@
-// The state that a layer keeps of each sequence, as the ops that carry it take it.
+// What layers share that carry a state through each sequence: the state as ops take it, and the parts around those ops.
 #pragma once
 
 #include <string>
@@ -16,5 +16,21 @@ namespace tern::nn {
   return {inputs.kv_lens, inputs.seats,
           context.state(state_name(inputs.cache_scope, module, state.name), state_desc(inputs.num_seats, state.shape))};
 }
+
+// act(x), in the dtype `out`.
+Value activation(Context& context, Value x, tern_act kind, tern_dtype out);
+
+// silu of x [tokens, channels] after the causal convolution of each channel: "<module>.conv1d.weight" [channels,
+// kernel] and, where the model has one, its bias. `state` holds the kernel - 1 rows before.
+Value convolved(Context& context, const std::string& module, const TokenInputs& inputs, const StateSpec& state,
+                Value x);
+
+// softplus(x + "<module>.dt_bias" [heads]): [tokens, heads] -> the same in f32.
+Value time_step(Context& context, const std::string& module, Value x);
+// - exp("<module>.A_log"): [heads] f32.
+Value decay_rate(Context& context, const std::string& module);
+
+// Heads of x [tokens, channels] from feature `first` on: [tokens, heads, head_dim].
+Value heads_of(Context& context, Value x, std::int64_t first, std::int64_t heads, std::int64_t head_dim);
 
 }  // namespace tern::nn

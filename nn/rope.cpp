@@ -60,16 +60,14 @@ Value norm_rope(Context& context, const HeadNorm& norm, Value x, Value positions
 }
 
 Value norm_heads(Context& context, const HeadNorm& norm, Value x) {
-  return ops::qk_norm_rope(context.graph(), x, context.weight(norm.module + ".weight"), {}, {}, {},
-                           norm_options(context, norm.eps, norm.weight_offset))
+  const Value weight = norm.module.empty() ? Value{} : context.weight(norm.module + ".weight");
+  return ops::qk_norm_rope(context.graph(), x, weight, {}, {}, {}, norm_options(context, norm.eps, norm.weight_offset))
       .y;
 }
 
 Value unit_heads(Context& context, Value x, double eps) {
   const auto head_dim = static_cast<double>(context.graph().desc(x).shape[2]);
-  return ops::qk_norm_rope(context.graph(), x, {}, {}, {}, {},
-                           norm_options(context, eps / head_dim, static_cast<float>(1.0 / std::sqrt(head_dim))))
-      .y;
+  return norm_heads(context, {"", eps / head_dim, static_cast<float>(1.0 / std::sqrt(head_dim))}, x);
 }
 
 }  // namespace tern::nn

@@ -23,7 +23,7 @@ Value rope(Context& context, Value x, Value positions, const std::string& kind, 
 
 // The norm over each head before that: of "<module>.weight" [head_dim], to which weight_offset is added.
 struct HeadNorm {
-  std::string module;
+  std::string module;  // empty: there is no weight, and the offset alone is the factor
   double eps = 1e-6;
   float weight_offset = 0.0F;
 };

@@ -38,7 +38,8 @@ from transformers import (AutoModelForCausalLM, AutoTokenizer, Cohere2Config, Co
                           DeepseekV3ForCausalLM, Gemma3Config, Gemma3ForConditionalGeneration, Mistral3Config,
                           Mistral3ForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration,
                           Qwen3VLConfig, Qwen3VLForConditionalGeneration, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
-                          Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config,
+                          Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeHybridConfig,
+                          GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config,
                           MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
@@ -54,6 +55,7 @@ LATENT = ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"]
 DELTA = ["in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "in_proj_qkvz", "in_proj_ba", "out_proj"]
 MLP = ["gate_proj", "up_proj", "down_proj"]
 SHORT_CONV = ["in_proj", "w1", "w2", "w3"]
+SHARED_MLP = ["input_linear", "output_linear"]
 COMMON = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=96, num_hidden_layers=LAYERS,
               num_attention_heads=4, max_position_embeddings=512, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
               initializer_range=0.125, attn_implementation="eager")
@@ -304,6 +306,25 @@ MODELS = {
     "cohere2-untied": lambda: Cohere2ForCausalLM(Cohere2Config(
         **COHERE, num_key_value_heads=4, tie_word_embeddings=False, sliding_window=37, logit_scale=1.7,
         layer_types=["full_attention", "sliding_attention"])),
+    # Mamba-2 around a layer that attends, which no position turns; every factor away from one; no experts; all that a
+    # GGUF can say.
+    "granite-h-tied": lambda: GraniteMoeHybridForCausalLM(GraniteMoeHybridConfig(
+        **{**SMALL, "num_hidden_layers": 3}, shared_intermediate_size=48, num_key_value_heads=2, tie_word_embeddings=True,
+        layer_types=["linear_attention", "full_attention", "linear_attention"], num_local_experts=0,
+        num_experts_per_tok=0, mamba_n_heads=4, mamba_d_state=16, mamba_chunk_size=32, embedding_multiplier=3.0, attention_multiplier=0.11,
+        residual_multiplier=0.6, logits_scaling=1.7)),
+    # Experts, and an mlp of its own width; groups of heads that share a state's input and output; all that a GGUF can say.
+    "granite-h-untied": lambda: GraniteMoeHybridForCausalLM(GraniteMoeHybridConfig(
+        **{**SMALL, "num_hidden_layers": 3}, shared_intermediate_size=40, num_key_value_heads=4, tie_word_embeddings=False,
+        layer_types=["full_attention", "linear_attention", "linear_attention"], num_local_experts=5,
+        num_experts_per_tok=2, mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=24, mamba_expand=3, mamba_d_conv=3, mamba_chunk_size=32,
+        position_embedding_type="rope", embedding_multiplier=12, attention_multiplier=0.4, residual_multiplier=1.3,
+        logits_scaling=0.8)),
+    # What a GGUF has no word for: biases, and convolutions without; no layer attends but the last.
+    "granite-h-biased": lambda: GraniteMoeHybridForCausalLM(GraniteMoeHybridConfig(
+        **SMALL, shared_intermediate_size=24, num_key_value_heads=1, tie_word_embeddings=True, attention_bias=True,
+        layer_types=["linear_attention", "full_attention"], num_local_experts=0, mamba_n_heads=2, mamba_d_state=8,
+        mamba_chunk_size=32, mamba_conv_bias=False, mamba_proj_bias=True, position_embedding_type="rope")),
 }
 
 
@@ -620,7 +641,9 @@ def targets(model):
         return [name for name in [*ATTENTION, *LATENT] if name in names]
     if model.config.model_type in ("qwen3_5_moe_text", "qwen3_next"):
         return [*ATTENTION, *(name for name in DELTA if name in names)]
-    return [name for name in [*ATTENTION, *DELTA, "qkv_proj", *MLP, *SHORT_CONV, "gate_up_proj", "shared_expert_gate"] if name in names]
+    if model.config.model_type == "granitemoehybrid" and model.config.num_local_experts > 0:
+        return [*ATTENTION, "in_proj", "out_proj"]
+    return [name for name in [*ATTENTION, *DELTA, *SHARED_MLP, "qkv_proj", *MLP, *SHORT_CONV, "gate_up_proj", "shared_expert_gate"] if name in names]
 
 
 def load(folder):

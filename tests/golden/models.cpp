@@ -386,7 +386,8 @@ TEST_P(HeadNorms, EveryGradientOnADeviceWithoutTheirKernel) {
 
 INSTANTIATE_TEST_SUITE_P(Models, HeadNorms,
                          testing::Values("qwen3-tied", "gemma3-tied", "qwen3-moe-untied", "qwen3.5-tied", "lfm2-untied",
-                                         "gpt-oss-tied", "deepseek-v2-tied", "cohere-untied", "cohere2-tied"),
+                                         "gpt-oss-tied", "deepseek-v2-tied", "cohere-untied", "cohere2-tied",
+                                         "granite-h-untied"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
@@ -476,7 +477,8 @@ INSTANTIATE_TEST_SUITE_P(
         Tiny{"deepseek-v2-untied", false}, Tiny{"deepseek-v2-tied", false}, Tiny{"deepseek-v3-untied", false},
         Tiny{"deepseek-v3-tied", false}, Tiny{"cohere-tied", false}, Tiny{"cohere-tied", true},
         Tiny{"cohere-untied", false}, Tiny{"cohere2-tied", false}, Tiny{"cohere2-tied", true},
-        Tiny{"cohere2-untied", false}),
+        Tiny{"cohere2-untied", false}, Tiny{"granite-h-tied", false}, Tiny{"granite-h-tied", true},
+        Tiny{"granite-h-untied", false}, Tiny{"granite-h-untied", true}, Tiny{"granite-h-biased", false}),
     [](const auto& tested) {
       std::string name = tested.param.model;
       std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

@@ -99,8 +99,8 @@ Outcome run_requests(models::LoadedModel& model, std::int64_t blocks, bool prepa
 }
 
 TEST(ModelRunner, ReadsEachSequencesOwnTokensWhateverSatThereBefore) {
-  for (const char* name : {"mistral", "qwen3.5-untied",
-                           "deepseek-v3-untied"}) {  // the second keeps states at its seats, the third vectors
+  for (const char* name : {"mistral", "qwen3.5-untied", "granite-h-tied",
+                           "deepseek-v3-untied"}) {  // two keep states at their seats, the last one vectors
     SCOPED_TRACE(name);
     auto model = tiny_model(name);
     const Outcome roomy = run_requests(model, 32, false);
@@ -114,7 +114,7 @@ TEST(ModelRunner, ReadsEachSequencesOwnTokensWhateverSatThereBefore) {
 }
 
 TEST(ModelRunner, StepsThatWerePreparedDrawTheSame) {
-  for (const char* name : {"mistral", "qwen3.5-untied", "deepseek-v3-untied"}) {
+  for (const char* name : {"mistral", "qwen3.5-untied", "granite-h-tied", "deepseek-v3-untied"}) {
     auto model = tiny_model(name);
     for (const std::int64_t blocks : {32, 7}) {
       const Outcome plain = run_requests(model, blocks, false);

@@ -209,7 +209,7 @@ TEST(Experts, LayersOfPredictionAreLeftOut) {
 // What is written has transformers' tensors, each expert's apart, to the bit.
 TEST(Experts, AreWrittenApart) {
   for (const char* name : {"qwen3-moe-untied", "qwen2-moe-tied", "mixtral", "glm4-moe-tied", "granite-moe-untied",
-                           "qwen3.5-moe-untied", "qwen3-next-untied"}) {
+                           "qwen3.5-moe-untied", "qwen3-next-untied", "granite-h-untied"}) {
     const ScratchModel model(name);
     const auto source = model.open();
     ParameterReader reader(*source);

@@ -96,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
                                            "phi3-tied", "phi3-untied", "olmo3-untied", "glm4-moe-tied",
                                            "glm4-moe-untied", "granite-moe-tied", "granite-moe-untied",
                                            "qwen3.5-untied", "qwen3.5-moe-untied", "qwen3-next-untied", "lfm2-tied",
-                                           "gpt-oss-untied", "cohere-tied", "cohere2-tied"));
+                                           "gpt-oss-untied", "cohere-tied", "cohere2-tied", "granite-h-tied",
+                                           "granite-h-untied"));
 
 // A GGUF has no word for these.
 TEST_F(GgufNames, RopeScalingsThatCannotBeSaidAreRefused) {

@@ -37,7 +37,8 @@ inline constexpr const char* kTinyModels[] = {"llama-tied",         "llama-untie
                                               "lfm2-untied",        "gpt-oss-untied",   "gpt-oss-tied",
                                               "deepseek-v2-untied", "deepseek-v2-tied", "deepseek-v3-untied",
                                               "deepseek-v3-tied",   "cohere-tied",      "cohere-untied",
-                                              "cohere2-tied",       "cohere2-untied"};
+                                              "cohere2-tied",       "cohere2-untied",   "granite-h-tied",
+                                              "granite-h-untied",   "granite-h-biased"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;

@@ -1,0 +1,80 @@
+#include "nn/mamba2.h"
+
+#include "nn/linear.h"
+#include "nn/norm.h"
+#include "nn/recurrent_state.h"
+#include "nn/rope.h"
+#include "ops/act_mul.h"
+#include "ops/build.h"
+#include "ops/mul.h"
+#include "ops/selective_scan.h"
+
+namespace tern::nn {
+namespace {
+
+StateSpec conv_state(const Mamba2Config& config) { return {"conv_state", {config.kernel - 1, config.channels()}}; }
+StateSpec scan_state(const Mamba2Config& config) {
+  return {"ssm_state", {config.heads, config.state_size, config.head_dim}};
+}
+
+// What each head's state gives of x, B and C, `mixed` [tokens, channels]: [tokens, heads, head_dim].
+Value scanned(Context& context, const std::string& module, const Mamba2Config& config, const TokenInputs& inputs,
+              Value mixed, Value dt) {
+  const std::int64_t of_states = config.groups * config.state_size;
+  ops::SelectiveScanInputs scan;
+  scan.x = heads_of(context, mixed, 0, config.heads, config.head_dim);
+  scan.dt = time_step(context, module, dt);
+  scan.a = decay_rate(context, module);
+  scan.b = heads_of(context, mixed, config.inner(), config.groups, config.state_size);
+  scan.c = heads_of(context, mixed, config.inner() + of_states, config.groups, config.state_size);
+  scan.d = context.weight(module + ".D");
+  scan.cu_seqlens = inputs.cu_seqlens;
+  ops::SelectiveScanOptions options;
+  options.max_seqlen = static_cast<std::int32_t>(inputs.max_seqlen);
+  options.before = recurrent_state(context, module, inputs, scan_state(config));
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  return ops::selective_scan(context.graph(), scan, options).out;
+}
+
+// The norm over each group's features, [tokens, inner].
+Value group_norm(Context& context, const std::string& module, const Mamba2Config& config, Value x) {
+  if (config.groups == 1) return branch_norm(context, module + ".norm", config.eps, x);
+  graph::Graph& graph = context.graph();
+  const Value groups = heads_of(context, x, 0, config.groups, config.inner() / config.groups);
+  const Value normal = ops::as_matrix(graph, norm_heads(context, {"", config.eps, 1.0F}, groups));
+  ops::MulOptions product;
+  product.out = context.options().activations;
+  product.needs = context.options().needs;
+  const Value weight = context.weight(module + ".norm.weight");
+  return ops::mul(graph, normal, ops::broadcast_rows(graph, weight, graph.desc(normal)), product);
+}
+
+}  // namespace
+
+Value mamba2(Context& context, const std::string& module, const Mamba2Config& config, const TokenInputs& inputs,
+             Value x) {
+  graph::Graph& graph = context.graph();
+  const Value all = linear(context, module + ".in_proj", x);
+  const Value gate = ops::columns(graph, all, 0, config.inner());
+  const Value mixed = convolved(context, module, inputs, conv_state(config),
+                                ops::columns(graph, all, config.inner(), config.channels()));
+  const Value dt = ops::columns(graph, all, config.inner() + config.channels(), config.heads);
+  const Value out = ops::as_matrix(graph, scanned(context, module, config, inputs, mixed, dt));
+  ops::ActMulOptions gated;
+  gated.kind = TERN_ACT_SILU;
+  gated.out = context.options().activations;
+  gated.needs = context.options().needs;
+  const Value y = ops::act_mul(graph, gate, out, gated);
+  return linear(context, module + ".out_proj", group_norm(context, module, config, y));
+}
+
+CacheSpec mamba2_cache(const std::string& module, const Mamba2Config& config) {
+  CacheSpec spec;
+  spec.kind = CacheKind::state;
+  spec.module = module;
+  spec.states = {conv_state(config), scan_state(config)};
+  return spec;
+}
+
+}  // namespace tern::nn

@@ -1,0 +1,34 @@
+// Mamba-2 in place of attention (Dao and Gu, "Transformers are SSMs", ICML 2024): a state of a fixed size for each
+// head, which forgets at a rate that the token says, and a short causal convolution before it.
+#pragma once
+
+#include <string>
+
+#include "nn/cache_spec.h"
+#include "nn/context.h"
+
+namespace tern::nn {
+
+struct Mamba2Config {
+  std::int64_t heads = 0;  // a multiple of groups
+  std::int64_t head_dim = 0;
+  std::int64_t groups = 0;  // of heads that share B and C
+  std::int64_t state_size = 0;
+  std::int64_t kernel = 4;  // rows that the convolution sees
+  double eps = 1e-5;        // of the norm of what each group gives
+
+  [[nodiscard]] std::int64_t inner() const { return heads * head_dim; }
+  // Features of x, B and C together, which the convolution goes over.
+  [[nodiscard]] std::int64_t channels() const { return inner() + 2 * groups * state_size; }
+};
+
+// x [tokens, hidden] -> [tokens, hidden]. Under `module`: the linear layers in_proj [inner + channels + heads, hidden],
+// which gives a gate, x with B and C, and the steps of time, and out_proj [hidden, inner]; conv1d.weight [channels,
+// kernel] and, where the model has one, its bias; A_log, dt_bias and D [heads], and norm.weight [inner]. With a paged
+// cache the layer goes on from the states that `mamba2_cache` describes, and leaves them for the next step.
+Value mamba2(Context& context, const std::string& module, const Mamba2Config& config, const TokenInputs& inputs,
+             Value x);
+
+[[nodiscard]] CacheSpec mamba2_cache(const std::string& module, const Mamba2Config& config);
+
+}  // namespace tern::nn
