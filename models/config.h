@@ -23,8 +23,8 @@ enum class ModelHead { language, none, classification };
 
 enum class RopeScaling { none, linear, dynamic, yarn, llama3 };
 
-using FieldValue =
-    std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, std::vector<std::string>>;
+using FieldValue = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>,
+                                std::vector<std::string>, std::vector<double>>;
 
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM": chooses the model file

@@ -59,6 +59,7 @@ constexpr std::string_view kNoEffect[] = {
     "mtp_use_dedicated_embeddings",
     "min_length",
     "no_repeat_ngram_size",
+    "num_logits_to_keep",  // of a prompt
     "num_beam_groups",
     "num_beams",
     "num_heads",
@@ -85,6 +86,10 @@ constexpr std::string_view kNoEffect[] = {
     "tokenizer_class",
     "top_k",
     "top_p",
+    "time_step_floor",  // these four: of how Mamba's steps of time begin
+    "time_step_max",
+    "time_step_min",
+    "time_step_rank",
     "torchscript",
     "transformers.js_config",
     "transformers_version",
@@ -105,10 +110,12 @@ constexpr OnlyValue kOnlyValues[] = {
     {"add_cross_attention", "false"},
     {"attention_bias", "false"},
     {"attention_dropout", "0.0"},
+    {"attn_layer_indices", "null"},
     {"attn_logit_softcapping", "null"},
     {"block_use_swiglu", "true"},
     {"chunk_size_feed_forward", "0"},
     {"is_encoder_decoder", "false"},
+    {"mamba_use_mlp", "true"},
     {"mlp_bias", "false"},
     {"mlp_only_layers", "[]"},
     {"moe_layer_freq", "1"},
@@ -199,9 +206,9 @@ std::string value_text(const FieldValue& value) {
           return held ? "true" : "false";
         } else if constexpr (std::is_same_v<T, std::string>) {
           return cat("\"", held, "\"");
-        } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+        } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>> || std::is_same_v<T, std::vector<double>>) {
           std::vector<std::string> parts;
-          for (const std::int64_t each : held) parts.push_back(cat(each));
+          for (const auto each : held) parts.push_back(cat(each));
           return cat("[", join(parts, ", "), "]");
         } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
           return cat("[", join(held, ", "), "]");

@@ -23,6 +23,11 @@ FieldValue typed(const io::JsonField& value, const FieldValue& like) {
   if (std::holds_alternative<bool>(like)) return value.boolean();
   if (std::holds_alternative<std::string>(like)) return std::string(value.text());
   if (std::holds_alternative<std::vector<std::int64_t>>(like)) return value.integers();
+  if (std::holds_alternative<std::vector<double>>(like)) {
+    std::vector<double> numbers;
+    for (const io::JsonField& each : value.items()) numbers.push_back(each.number());
+    return numbers;
+  }
   return value.texts();
 }
 

@@ -75,7 +75,7 @@ std::vector<Field> fields() {
       std::move(types),
       std::move(positions),
   };
-  for (Field& field : mamba_fields()) own.push_back(std::move(field));
+  for (Field& field : mamba_fields(Width::times_hidden)) own.push_back(std::move(field));
   std::vector<Field> fields = granite_fields();
   std::erase_if(fields, [](const Field& field) { return std::string_view(field.gguf) == "rope.scaling.finetuned"; });
   return with_fields(std::move(fields), std::move(own));
@@ -122,7 +122,7 @@ std::vector<ParameterSpec> parameters(const C& config) {
     if (attends(config, layer)) {
       add_attention(list, config, module + ".self_attn", gguf);
     } else {
-      add_mamba(list, config, module + ".mamba", gguf);
+      add_mamba(list, config, module + ".mamba", gguf, {.out_bias = config.own_field<bool>("mamba_proj_bias")});
     }
     list.norm(module + ".post_attention_layernorm", gguf + ".ffn_norm", hidden);
     add_mlps(list, config, module, gguf);

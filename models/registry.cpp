@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "models/cohere.h"
 #include "models/deepseek.h"
+#include "models/falcon_h1.h"
 #include "models/gemma2.h"
 #include "models/gemma3.h"
 #include "models/glm4.h"
@@ -43,7 +44,7 @@ const auto& table() {
       glm4_architecture(),        phi3_architecture(),      olmo3_architecture(),          glm4_moe_architecture(),
       granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(),    qwen3_next_architecture(),
       lfm2_architecture(),        gpt_oss_architecture(),   deepseek_v2_architecture(),    deepseek_v3_architecture(),
-      cohere_architecture(),      cohere2_architecture(),   granite_hybrid_architecture(),
+      cohere_architecture(),      cohere2_architecture(),   granite_hybrid_architecture(), falcon_h1_architecture(),
   };
   return rows;
 }

@@ -4,8 +4,10 @@
 #include "nn/norm.h"
 #include "nn/recurrent_state.h"
 #include "nn/rope.h"
+#include "nn/scale.h"
 #include "ops/act_mul.h"
 #include "ops/build.h"
+#include "ops/fill.h"
 #include "ops/mul.h"
 #include "ops/selective_scan.h"
 
@@ -15,6 +17,28 @@ namespace {
 StateSpec conv_state(const Mamba2Config& config) { return {"conv_state", {config.kernel - 1, config.channels()}}; }
 StateSpec scan_state(const Mamba2Config& config) {
   return {"ssm_state", {config.heads, config.state_size, config.head_dim}};
+}
+
+// The gate, x with B and C, and the steps of time, each times its scale: [tokens, inner + channels + heads].
+Value projected(Context& context, const std::string& module, const Mamba2Config& config, Value x) {
+  graph::Graph& graph = context.graph();
+  const Value all = linear(context, module + ".in_proj", scaled(context, x, config.in_scale));
+  if (config.scales == Mamba2Config{}.scales) return all;
+  const std::int64_t of_states = config.groups * config.state_size;
+  const std::array<std::int64_t, 5> sizes = {config.inner(), config.inner(), of_states, of_states, config.heads};
+  const Value vector = graph.buffer(make_desc(TERN_F32, {config.inner() + config.channels() + config.heads}));
+  std::int64_t first = 0;
+  for (std::size_t part = 0; part < sizes.size(); ++part) {
+    ops::FillOptions fill;
+    fill.at = graph.view(graph.latest(vector), make_desc(TERN_F32, {sizes[part]}), first);
+    fill.needs = context.options().needs;
+    (void)ops::fill(graph, {}, static_cast<float>(config.scales[part]), fill);
+    first += sizes[part];
+  }
+  ops::MulOptions product;
+  product.out = context.options().activations;
+  product.needs = context.options().needs;
+  return ops::mul(graph, all, ops::broadcast_rows(graph, graph.latest(vector), graph.desc(all)), product);
 }
 
 // What each head's state gives of x, B and C, `mixed` [tokens, channels]: [tokens, heads, head_dim].
@@ -37,6 +61,15 @@ Value scanned(Context& context, const std::string& module, const Mamba2Config& c
   return ops::selective_scan(context.graph(), scan, options).out;
 }
 
+// y [tokens, inner] by the gate.
+Value gated(Context& context, Value gate, Value y) {
+  ops::ActMulOptions options;
+  options.kind = TERN_ACT_SILU;
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  return ops::act_mul(context.graph(), gate, y, options);
+}
+
 // The norm over each group's features, [tokens, inner].
 Value group_norm(Context& context, const std::string& module, const Mamba2Config& config, Value x) {
   if (config.groups == 1) return branch_norm(context, module + ".norm", config.eps, x);
@@ -55,18 +88,16 @@ Value group_norm(Context& context, const std::string& module, const Mamba2Config
 Value mamba2(Context& context, const std::string& module, const Mamba2Config& config, const TokenInputs& inputs,
              Value x) {
   graph::Graph& graph = context.graph();
-  const Value all = linear(context, module + ".in_proj", x);
+  const Value all = projected(context, module, config, x);
   const Value gate = ops::columns(graph, all, 0, config.inner());
   const Value mixed = convolved(context, module, inputs, conv_state(config),
                                 ops::columns(graph, all, config.inner(), config.channels()));
   const Value dt = ops::columns(graph, all, config.inner() + config.channels(), config.heads);
-  const Value out = ops::as_matrix(graph, scanned(context, module, config, inputs, mixed, dt));
-  ops::ActMulOptions gated;
-  gated.kind = TERN_ACT_SILU;
-  gated.out = context.options().activations;
-  gated.needs = context.options().needs;
-  const Value y = ops::act_mul(graph, gate, out, gated);
-  return linear(context, module + ".out_proj", group_norm(context, module, config, y));
+  Value y = ops::as_matrix(graph, scanned(context, module, config, inputs, mixed, dt));
+  if (config.norm == Mamba2Config::Norm::before_gate) y = group_norm(context, module, config, y);
+  y = gated(context, gate, y);
+  if (config.norm == Mamba2Config::Norm::after_gate) y = group_norm(context, module, config, y);
+  return linear(context, module + ".out_proj", y);
 }
 
 CacheSpec mamba2_cache(const std::string& module, const Mamba2Config& config) {

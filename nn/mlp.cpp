@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "nn/linear.h"
+#include "nn/scale.h"
 #include "ops/act_mul.h"
 #include "ops/build.h"
 
@@ -18,10 +19,10 @@ Value act_mul(Context& context, Value gate, Value up, tern_act act) {
 
 }  // namespace
 
-Value gated_mlp(Context& context, const std::string& module, Value x, tern_act act, const MlpNames& names) {
-  const Value gate = linear(context, cat(module, ".", names.gate), x);
-  const Value up = linear(context, cat(module, ".", names.up), x);
-  return linear(context, cat(module, ".", names.down), act_mul(context, gate, up, act));
+Value gated_mlp(Context& context, const std::string& module, Value x, tern_act act, const MlpParts& parts) {
+  const Value gate = scaled(context, linear(context, cat(module, ".", parts.gate), x), parts.gate_scale);
+  const Value up = linear(context, cat(module, ".", parts.up), x);
+  return linear(context, cat(module, ".", parts.down), act_mul(context, gate, up, act));
 }
 
 Value fused_gated_mlp(Context& context, const std::string& module, Value x, const FusedMlpNames& names) {

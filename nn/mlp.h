@@ -7,15 +7,16 @@
 
 namespace tern::nn {
 
-struct MlpNames {
+struct MlpParts {
   std::string gate = "gate_proj";
   std::string up = "up_proj";
   std::string down = "down_proj";
+  double gate_scale = 1.0;  // of what gate gives
 };
-// down(act(gate(x)) * up(x)): [tokens, hidden] -> [tokens, hidden], with the linear layers of those names under
-// `module`.
+// down(act(gate_scale gate(x)) * up(x)): [tokens, hidden] -> [tokens, hidden], with the linear layers of those names
+// under `module`.
 Value gated_mlp(Context& context, const std::string& module, Value x, tern_act act = TERN_ACT_SILU,
-                const MlpNames& names = {});
+                const MlpParts& parts = {});
 
 struct FusedMlpNames {
   std::string gate_up = "gate_up_proj";

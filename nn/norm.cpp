@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "nn/scale.h"
 #include "ops/axpby.h"
 #include "ops/layer_norm.h"
 #include "ops/rms_norm.h"
@@ -31,12 +32,7 @@ void Residual::add(Value branch, double scale) {
 
 Residual::Parts Residual::parts(Context& context) const {
   if (!branch_.present()) return {stream_, {}};
-  if (scale_ == 1.0) return {branch_, stream_};
-  ops::AxpbyOptions scale;
-  scale.a = static_cast<float>(scale_);
-  scale.out = context.options().activations;
-  scale.needs = context.options().needs;
-  return {ops::axpby(context.graph(), branch_, {}, scale), stream_};
+  return {scaled(context, branch_, scale_), stream_};
 }
 
 Value norm(Context& context, const std::string& module, double eps, Residual& x, float weight_offset) {

@@ -37,7 +37,7 @@ from transformers import (AutoModelForCausalLM, AutoTokenizer, Cohere2Config, Co
                           DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config,
                           DeepseekV3ForCausalLM, Gemma3Config, Gemma3ForConditionalGeneration, Mistral3Config,
                           Mistral3ForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration,
-                          Qwen3VLConfig, Qwen3VLForConditionalGeneration, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
+                          Qwen3VLConfig, Qwen3VLForConditionalGeneration, FalconH1Config, FalconH1ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
                           Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeHybridConfig,
                           GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config,
                           MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Olmo2Config,
@@ -325,6 +325,22 @@ MODELS = {
         **SMALL, shared_intermediate_size=24, num_key_value_heads=1, tie_word_embeddings=True, attention_bias=True,
         layer_types=["linear_attention", "full_attention"], num_local_experts=0, mamba_n_heads=2, mamba_d_state=8,
         mamba_chunk_size=32, mamba_conv_bias=False, mamba_proj_bias=True, position_embedding_type="rope")),
+    # Attention and Mamba-2 side by side, every factor away from one; heads of their own width, no norm of what they give.
+    "falcon-h1-untied": lambda: FalconH1ForCausalLM(FalconH1Config(
+        **SMALL, num_key_value_heads=2, head_dim=12, tie_word_embeddings=False, mamba_d_ssm=48, mamba_n_heads=4,
+        mamba_d_state=16, mamba_chunk_size=32, mamba_norm_before_gate=False, key_multiplier=0.4,
+        attention_in_multiplier=1.2, attention_out_multiplier=0.9, ssm_in_multiplier=1.25, ssm_out_multiplier=0.6,
+        ssm_multipliers=[0.7, 0.8, 1.3, 1.4, 0.9], mlp_multipliers=[0.8, 1.3], embedding_multiplier=3.0,
+        lm_head_multiplier=0.6)),
+    # Groups of heads, normed before the gate, biases everywhere; all heads as wide as twice the stream.
+    "falcon-h1-tied": lambda: FalconH1ForCausalLM(FalconH1Config(
+        **SMALL, num_key_value_heads=1, tie_word_embeddings=True, mamba_d_ssm=None, mamba_n_heads=4, mamba_n_groups=2,
+        mamba_d_state=8, mamba_d_conv=3, mamba_chunk_size=32, mamba_rms_norm=True, mamba_norm_before_gate=True,
+        attention_bias=True, mlp_bias=True, projectors_bias=True, mamba_proj_bias=True, ssm_out_multiplier=1.5)),
+    # All that a GGUF can say: no factors. One group, normed after the gate.
+    "falcon-h1-plain": lambda: FalconH1ForCausalLM(FalconH1Config(
+        **SMALL, num_key_value_heads=2, tie_word_embeddings=False, mamba_d_ssm=64, mamba_n_heads=2, mamba_d_state=24,
+        mamba_chunk_size=32, mamba_rms_norm=True, mamba_norm_before_gate=False)),
 }
 
 
@@ -643,6 +659,8 @@ def targets(model):
         return [*ATTENTION, *(name for name in DELTA if name in names)]
     if model.config.model_type == "granitemoehybrid" and model.config.num_local_experts > 0:
         return [*ATTENTION, "in_proj", "out_proj"]
+    if model.config.model_type == "falcon_h1":  # PEFT refuses out_proj
+        return [*ATTENTION, "in_proj", *MLP]
     return [name for name in [*ATTENTION, *DELTA, *SHARED_MLP, "qkv_proj", *MLP, *SHORT_CONV, "gate_up_proj", "shared_expert_gate"] if name in names]
 
 

@@ -478,7 +478,9 @@ INSTANTIATE_TEST_SUITE_P(
         Tiny{"deepseek-v3-tied", false}, Tiny{"cohere-tied", false}, Tiny{"cohere-tied", true},
         Tiny{"cohere-untied", false}, Tiny{"cohere2-tied", false}, Tiny{"cohere2-tied", true},
         Tiny{"cohere2-untied", false}, Tiny{"granite-h-tied", false}, Tiny{"granite-h-tied", true},
-        Tiny{"granite-h-untied", false}, Tiny{"granite-h-untied", true}, Tiny{"granite-h-biased", false}),
+        Tiny{"granite-h-untied", false}, Tiny{"granite-h-untied", true}, Tiny{"granite-h-biased", false},
+        Tiny{"falcon-h1-untied", false}, Tiny{"falcon-h1-tied", false}, Tiny{"falcon-h1-plain", false},
+        Tiny{"falcon-h1-plain", true}),
     [](const auto& tested) {
       std::string name = tested.param.model;
       std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

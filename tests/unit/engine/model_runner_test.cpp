@@ -99,8 +99,9 @@ Outcome run_requests(models::LoadedModel& model, std::int64_t blocks, bool prepa
 }
 
 TEST(ModelRunner, ReadsEachSequencesOwnTokensWhateverSatThereBefore) {
-  for (const char* name : {"mistral", "qwen3.5-untied", "granite-h-tied",
-                           "deepseek-v3-untied"}) {  // two keep states at their seats, the last one vectors
+  for (const char* name :
+       {"mistral", "qwen3.5-untied", "granite-h-tied", "falcon-h1-untied",
+        "deepseek-v3-untied"}) {  // three keep states at their seats, one of them beside keys, the last one vectors
     SCOPED_TRACE(name);
     auto model = tiny_model(name);
     const Outcome roomy = run_requests(model, 32, false);

@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
                                            "glm4-moe-untied", "granite-moe-tied", "granite-moe-untied",
                                            "qwen3.5-untied", "qwen3.5-moe-untied", "qwen3-next-untied", "lfm2-tied",
                                            "gpt-oss-untied", "cohere-tied", "cohere2-tied", "granite-h-tied",
-                                           "granite-h-untied"));
+                                           "granite-h-untied", "falcon-h1-plain"));
 
 // A GGUF has no word for these.
 TEST_F(GgufNames, RopeScalingsThatCannotBeSaidAreRefused) {

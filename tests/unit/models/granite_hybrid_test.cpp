@@ -33,7 +33,8 @@ TEST(GraniteHybrid, FieldsAreAsTheModelHasThem) {
          "field \"position_embedding_type\": expected \"rope\" or \"nope\", found \"alibi\"");
   expect(hybrid_problem("mamba_n_groups", 3), "field \"mamba_n_groups\": expected a divisor of 4 heads, found 3");
   expect(hybrid_problem("mamba_d_conv", 1), "field \"mamba_d_conv\": expected from 2 to 64 rows, found 1");
-  expect(hybrid_problem("mamba_d_head", 8), "field \"mamba_d_head\": expected 64 features, mamba_expand times");
+  expect(hybrid_problem("mamba_d_head", 8),
+         "field \"mamba_d_head\": expected what makes 64 features of 4 heads, found 8");
   expect(hybrid_problem("num_local_experts", 2147483647), "field \"num_local_experts\": expected 1 to ");
   expect(hybrid_problem("num_experts_per_tok", 6, "granite-h-untied"), "expected 1 to 5, as many experts as");
   expect(hybrid_problem("time_step_limit", {0.0, 0.1}), "\"time_step_limit\"");

@@ -38,7 +38,8 @@ inline constexpr const char* kTinyModels[] = {"llama-tied",         "llama-untie
                                               "deepseek-v2-untied", "deepseek-v2-tied", "deepseek-v3-untied",
                                               "deepseek-v3-tied",   "cohere-tied",      "cohere-untied",
                                               "cohere2-tied",       "cohere2-untied",   "granite-h-tied",
-                                              "granite-h-untied",   "granite-h-biased"};
+                                              "granite-h-untied",   "granite-h-biased", "falcon-h1-untied",
+                                              "falcon-h1-tied",     "falcon-h1-plain"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
