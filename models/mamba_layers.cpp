@@ -41,8 +41,8 @@ std::string divides_mamba_heads(const ModelConfig& config, const FieldValue& val
 
 std::string fills_width(const ModelConfig& config, const FieldValue& value) {
   const std::int64_t heads = number(config, kHeads);
-  const bool fills = heads * std::get<std::int64_t>(value) == width(config);
-  return fills && is_size(config, value).empty() && is_size(config, width(config)).empty()
+  const bool are_sizes = is_size(config, value).empty() && is_size(config, width(config)).empty();
+  return are_sizes && heads * std::get<std::int64_t>(value) == width(config)
              ? ""
              : cat("what makes ", width(config), " features of ", heads, " heads");
 }

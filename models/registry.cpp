@@ -13,7 +13,7 @@
 #include "models/glm4_moe.h"
 #include "models/gpt_oss.h"
 #include "models/granite.h"
-#include "models/granite_hybrid.h"
+#include "models/granite_h.h"
 #include "models/granite_moe.h"
 #include "models/lfm2.h"
 #include "models/llama.h"
@@ -38,13 +38,13 @@ namespace {
 // Where several share a name in GGUF, the one that knows fewer fields stands first.
 const auto& table() {
   static const std::array rows = {
-      llama_architecture(),       mistral_architecture(),   qwen2_architecture(),          qwen3_architecture(),
-      granite_architecture(),     gemma2_architecture(),    gemma3_architecture(),         mixtral_architecture(),
-      qwen2_moe_architecture(),   qwen3_moe_architecture(), olmo2_architecture(),          smollm3_architecture(),
-      glm4_architecture(),        phi3_architecture(),      olmo3_architecture(),          glm4_moe_architecture(),
-      granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(),    qwen3_next_architecture(),
-      lfm2_architecture(),        gpt_oss_architecture(),   deepseek_v2_architecture(),    deepseek_v3_architecture(),
-      cohere_architecture(),      cohere2_architecture(),   granite_hybrid_architecture(), falcon_h1_architecture(),
+      llama_architecture(),       mistral_architecture(),   qwen2_architecture(),       qwen3_architecture(),
+      granite_architecture(),     gemma2_architecture(),    gemma3_architecture(),      mixtral_architecture(),
+      qwen2_moe_architecture(),   qwen3_moe_architecture(), olmo2_architecture(),       smollm3_architecture(),
+      glm4_architecture(),        phi3_architecture(),      olmo3_architecture(),       glm4_moe_architecture(),
+      granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(), qwen3_next_architecture(),
+      lfm2_architecture(),        gpt_oss_architecture(),   deepseek_v2_architecture(), deepseek_v3_architecture(),
+      cohere_architecture(),      cohere2_architecture(),   granite_h_architecture(),   falcon_h1_architecture(),
   };
   return rows;
 }

@@ -6,6 +6,6 @@
 
 namespace tern::models {
 
-[[nodiscard]] Architecture granite_hybrid_architecture();
+[[nodiscard]] Architecture granite_h_architecture();
 
 }  // namespace tern::models

@@ -1,4 +1,4 @@
-#include "models/granite_hybrid.h"
+#include "models/granite_h.h"
 
 #include <algorithm>
 
@@ -164,7 +164,7 @@ std::vector<nn::CacheSpec> cache_specs(const C& config) {
 
 }  // namespace
 
-Architecture granite_hybrid_architecture() {
+Architecture granite_h_architecture() {
   return {.name = "GraniteMoeHybridForCausalLM",
           .model_type = "granitemoehybrid",
           .gguf = "granitehybrid",

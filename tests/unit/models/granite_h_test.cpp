@@ -1,5 +1,5 @@
 // Granite 4's layers of Mamba-2: their fields, and how a GGUF keeps them.
-#include "models/granite_hybrid.h"
+#include "models/granite_h.h"
 
 #include <cmath>
 
@@ -21,7 +21,7 @@ std::string hybrid_problem(const char* key, const Json& value, const char* name 
   return config.ok() ? "" : config.error().line();
 }
 
-TEST(GraniteHybrid, FieldsAreAsTheModelHasThem) {
+TEST(GraniteH, FieldsAreAsTheModelHasThem) {
   const auto expect = [](const std::string& problem, const char* said) {
     EXPECT_NE(problem.find(said), std::string::npos) << problem;
   };
@@ -42,7 +42,7 @@ TEST(GraniteHybrid, FieldsAreAsTheModelHasThem) {
 }
 
 // As the published files have it.
-TEST(GraniteHybrid, ReadsOlderWords) {
+TEST(GraniteH, ReadsOlderWords) {
   const ScratchModel model("granite-h-tied");
   const ModelConfig before = config_of(model);
   model.edit("config.json", [](Json& json) {
@@ -56,16 +56,16 @@ TEST(GraniteHybrid, ReadsOlderWords) {
   EXPECT_EQ(after.own_field<Texts>("layer_types"), (Texts{"linear_attention", "full_attention", "linear_attention"}));
 }
 
-TEST(GraniteHybrid, LayersThatNoPositionTurnsHaveNoTable) {
+TEST(GraniteH, LayersThatNoPositionTurnsHaveNoTable) {
   const auto tables = [](const char* name) {
-    return granite_hybrid_architecture().rope_tables(config_of(ScratchModel(name))).size();
+    return granite_h_architecture().rope_tables(config_of(ScratchModel(name))).size();
   };
   EXPECT_EQ(tables("granite-h-tied"), 0U);
   EXPECT_EQ(tables("granite-h-untied"), 1U);
 }
 
-TEST(GraniteHybrid, StatesAreOfTheirOwnKind) {
-  const auto specs = granite_hybrid_architecture().cache_specs(config_of(ScratchModel("granite-h-untied")));
+TEST(GraniteH, StatesAreOfTheirOwnKind) {
+  const auto specs = granite_h_architecture().cache_specs(config_of(ScratchModel("granite-h-untied")));
   ASSERT_EQ(specs.size(), 3U);
   EXPECT_EQ(specs[0].kind, nn::CacheKind::full);
   EXPECT_EQ(specs[1].kind, nn::CacheKind::state);
@@ -75,7 +75,7 @@ TEST(GraniteHybrid, StatesAreOfTheirOwnKind) {
   EXPECT_EQ(specs[1].states[1].shape, (std::vector<std::int64_t>{4, 24, 24}));
 }
 
-class GraniteHybridGguf : public testing::Test {
+class GraniteHGguf : public testing::Test {
  protected:
   using Change = std::function<void(checkpoint::GgufMetadata&)>;
   [[nodiscard]] checkpoint::CheckpointSource write(const std::string& outtype, const Change& change = {}) const {
@@ -98,7 +98,7 @@ class GraniteHybridGguf : public testing::Test {
 };
 
 // llama.cpp's converter: A and D a number a row, the norm a group a row, and vectors that no type narrows.
-TEST_F(GraniteHybridGguf, HasVectorsInRows) {
+TEST_F(GraniteHGguf, HasVectorsInRows) {
   for (const char* outtype : {"f32", "bf16", "q8_0"}) {
     const auto gguf = write(outtype);
     const auto both = [&](const char* theirs, const char* ours, const std::vector<std::int64_t>& shape) {
@@ -124,7 +124,7 @@ TEST_F(GraniteHybridGguf, HasVectorsInRows) {
   }
 }
 
-TEST_F(GraniteHybridGguf, SaysWhatConfigJsonSays) {
+TEST_F(GraniteHGguf, SaysWhatConfigJsonSays) {
   const auto gguf = write("f32");
   const ModelConfig config = read_config(gguf).value();
   const ModelConfig before = config_of(model_);
@@ -136,7 +136,7 @@ TEST_F(GraniteHybridGguf, SaysWhatConfigJsonSays) {
             (std::vector<std::int64_t>{4, 0, 0}));
 }
 
-TEST_F(GraniteHybridGguf, WhatNoModelHasIsRefused) {
+TEST_F(GraniteHGguf, WhatNoModelHasIsRefused) {
   const std::string odd = problem([](auto& metadata) { metadata.set("granitehybrid.ssm.inner_size", 80U); });
   EXPECT_NE(odd.find("key \"granitehybrid.ssm.inner_size\": expected 64, a multiple of hidden_size, found 80"),
             std::string::npos)
@@ -146,7 +146,7 @@ TEST_F(GraniteHybridGguf, WhatNoModelHasIsRefused) {
 }
 
 // llama.cpp has no biases in these.
-TEST(GraniteHybrid, AGgufSaysOnlyWhatLlamaCppComputes) {
+TEST(GraniteH, AGgufSaysOnlyWhatLlamaCppComputes) {
   const ScratchModel model("granite-h-biased");
   for (const char* key : {"attention_bias", "mamba_proj_bias"}) {
     model.edit("config.json", [](Json& json) {
