@@ -21,7 +21,7 @@ namespace tern::models {
 // model of embeddings; or one linear layer, score.weight [labels, hidden].
 enum class ModelHead { language, none, classification };
 
-enum class RopeScaling { none, linear, dynamic, yarn, llama3 };
+enum class RopeScaling { none, linear, dynamic, yarn, llama3, longrope, proportional };
 
 using FieldValue = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>,
                                 std::vector<std::string>, std::vector<double>>;
@@ -50,13 +50,16 @@ struct ModelConfig {
   double rope_factor = 1.0;
   double rope_low_freq_factor = 1.0;         // llama3
   double rope_high_freq_factor = 4.0;        // llama3
-  double rope_original_max_position = 8192;  // llama3, yarn
+  double rope_original_max_position = 8192;  // llama3, yarn, longrope
   double rope_beta_fast = 32.0;              // yarn: more turns than this within the original context stay as they are
   double rope_beta_slow = 1.0;               // yarn: fewer are slowed down in full
-  double rope_attention_factor = 0.0;        // yarn: of cosines and sines; 0: by its formula
+  double rope_attention_factor = 0.0;        // yarn, longrope: of cosines and sines; 0: by its formula
   double rope_mscale = 0.0;                  // yarn: in that formula, where both are given (DeepSeek)
   double rope_mscale_all_dim = 0.0;
-  bool rope_truncate = true;  // yarn: the border between the two lies on whole features
+  bool rope_truncate = true;              // yarn: the border between the two lies on whole features
+  double rope_share = 1.0;                // proportional: of a head's pairs, those that positions turn; they come first
+  std::vector<float> rope_short_factors;  // longrope: [rotary_dim / 2] divisors of the frequencies,
+  std::vector<float> rope_long_factors;   // and those of runs of more than rope_original_max_position tokens
   std::vector<float>
       rope_freq_factors;  // [rotary_dim / 2] divisors of the frequencies, from a GGUF; empty: none, or a formula
   bool tie_word_embeddings = false;

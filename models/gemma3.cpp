@@ -61,8 +61,7 @@ std::vector<ParameterSpec> parameters(const ModelConfig& config) {
 }
 
 std::vector<RopeTable> rope_tables(const ModelConfig& config) {
-  return {{nn::kDefaultRope, rope_frequencies(config), rope_amplitude(config)},
-          {kLocalRope, local_rope_frequencies(config)}};
+  return {scaled_rope_table(config), {kLocalRope, local_rope_frequencies(config)}};
 }
 
 nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {

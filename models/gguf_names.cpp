@@ -115,13 +115,21 @@ Status set_gguf_form(const checkpoint::CheckpointSource& source, const ModelConf
     metadata.set("general.size_label", size_label(config.num_parameters()));
     set_gguf_config(config, metadata);
     options.metadata = std::move(metadata);
-    if (config.rope_scaling != RopeScaling::llama3) return Unit{};
-    if (!architecture.gguf_rope_factors) {
-      throw Failure(data_error(cat(source.path().string(), ": the rope_type"), "default or linear for a GGUF",
-                               "llama3, which llama.cpp does not read from one of this architecture",
-                               "keep this model as a directory"));
+    const bool is_long = config.rope_scaling == RopeScaling::longrope;
+    if (!has_gguf_divisors(config.rope_scaling)) return Unit{};
+    if (!(is_long ? architecture.gguf_longrope : architecture.gguf_rope_factors)) {
+      throw Failure(data_error(
+          cat(source.path().string(), ": the rope_type"), "default or linear for a GGUF",
+          cat(rope_type_name(config.rope_scaling), ", which llama.cpp does not read from one of this architecture"),
+          "keep this model as a directory"));
     }
-    options.added.push_back({"rope_freqs.weight", {config.rotary_dim / 2}, rope_factors(config)});
+    const std::vector<std::int64_t> shape = {config.rotary_dim / 2};
+    if (is_long) {
+      options.added.push_back({kLongFactors, shape, config.rope_long_factors});
+      options.added.push_back({kShortFactors, shape, config.rope_short_factors});
+    } else {
+      options.added.push_back({"rope_freqs.weight", shape, rope_factors(config)});
+    }
     return Unit{};
   });
 }

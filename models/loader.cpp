@@ -403,7 +403,13 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
                                 "choose a shorter --max_length"));
     }
     for (const RopeTable& table : model.architecture->rope_tables(model.config)) {
-      nn::add_rope_table(*model.store, table.kind, table.frequencies, rows, table.amplitude);
+      const bool is_long = !table.long_frequencies.empty() && static_cast<double>(rows) > table.border;
+      nn::add_rope_table(*model.store, table.kind, is_long ? table.long_frequencies : table.frequencies, rows,
+                         table.amplitude);
+      if (table.long_frequencies.empty()) continue;
+      model.notes.push_back(cat("positions turn by the rope scaling's ", is_long ? "long" : "short",
+                                "_factor: the run takes up to ", rows, " tokens, and that changes after ",
+                                table.border));
     }
     return model;
   });

@@ -24,8 +24,7 @@ std::vector<Field> fields() {
 }
 
 std::vector<RopeTable> rope_tables(const ModelConfig& config) {
-  return {{nn::kDefaultRope, rope_frequencies(config), rope_amplitude(config)},
-          {kLocalRope, local_rope_frequencies(config)}};
+  return {scaled_rope_table(config), {kLocalRope, local_rope_frequencies(config)}};
 }
 
 ops::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/strings.h"
+#include "models/rope.h"
 
 namespace tern::models {
 namespace {
@@ -154,7 +155,8 @@ bool is_of_prediction_layers(const std::string& tensor, const ModelConfig& confi
 }
 
 bool is_needless(const checkpoint::CheckpointSource& source, const std::string& tensor, const ModelConfig& config) {
-  if (tensor == "rope_freqs.weight" || tensor.ends_with(".rotary_emb.inv_freq")) return true;
+  if (tensor == "rope_freqs.weight" || tensor == kLongFactors || tensor == kShortFactors) return true;
+  if (tensor.ends_with(".rotary_emb.inv_freq")) return true;
   if (config.tie_word_embeddings && tensor == "lm_head.weight") return true;
   if (is_of_prediction_layers(tensor, config)) return true;
   const checkpoint::SourceTensor* stored = tensor.ends_with(".bias") ? source.find(tensor) : nullptr;

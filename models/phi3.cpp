@@ -81,6 +81,7 @@ Architecture phi3_architecture() {
           .gguf = "phi3",
           .fields = fields(),
           .gguf_rope_factors = false,
+          .gguf_longrope = true,
           .parameters = parameters,
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,

@@ -104,9 +104,12 @@ std::vector<std::string> architecture_names() { return each(&Architecture::name)
 std::vector<std::string> model_types() { return each(&Architecture::model_type); }
 std::vector<std::string> gguf_names() { return each(&Architecture::gguf); }
 
-std::vector<RopeTable> one_rope_table(const ModelConfig& config) {
-  return {{nn::kDefaultRope, rope_frequencies(config), rope_amplitude(config)}};
+RopeTable scaled_rope_table(const ModelConfig& config) {
+  return {nn::kDefaultRope, rope_frequencies(config), rope_amplitude(config), long_rope_frequencies(config),
+          config.rope_original_max_position};
 }
+
+std::vector<RopeTable> one_rope_table(const ModelConfig& config) { return {scaled_rope_table(config)}; }
 
 std::vector<nn::CacheSpec> attention_caches(const ModelConfig& config, const std::vector<std::int64_t>& windows) {
   std::vector<nn::CacheSpec> specs;

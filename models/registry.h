@@ -18,6 +18,9 @@ struct RopeTable {
   std::string kind;
   std::vector<double> frequencies;  // radians a position
   double amplitude = 1.0;           // of cosines and sines
+  // Of runs of more than `border` positions; empty: the same.
+  std::vector<double> long_frequencies = {};
+  double border = 0.0;
 };
 
 struct Architecture {
@@ -26,6 +29,7 @@ struct Architecture {
   std::string gguf;           // general.architecture; empty: neither read from a GGUF nor written as one
   std::vector<Field> fields;  // of the configuration, read from above
   bool gguf_rope_factors;  // whether llama.cpp reads rope_freqs.weight of it, which is how a GGUF says llama3 scaling
+  bool gguf_longrope = false;       // whether llama.cpp reads longrope's divisors of it
   bool gguf_yarn_truncates = true;  // whether YaRN's borders lie on whole features, for which a GGUF has no word
   std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);
   std::vector<RopeTable> (*rope_tables)(const ModelConfig& config);
@@ -55,7 +59,9 @@ struct ModelClass {
 // The architecture's parameters, with those of the model's head in the place of the language model's.
 [[nodiscard]] std::vector<ParameterSpec> parameters_of(const ModelConfig& config);
 
-// One table for all layers.
+// By the model's scaling.
+[[nodiscard]] RopeTable scaled_rope_table(const ModelConfig& config);
+// That one for all layers.
 [[nodiscard]] std::vector<RopeTable> one_rope_table(const ModelConfig& config);
 // Keys and values of `num_key_value_heads` in each layer's self_attn, of the last windows[layer] tokens; of all where
 // that is 0.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <numbers>
 
 #include "base/strings.h"
 #include "models/registry.h"
@@ -15,11 +14,21 @@ using Json = io::Json;
 
 constexpr const char* kAgain = "take what describes the model from its repository again";
 constexpr const char* kOtherModel = "choose another model: this one computes what tern does not";
+constexpr const char* kOriginal = "original_max_position_embeddings";
 constexpr const char* kOriginalLength = "original_context_length";
 constexpr const char* kTruncate = "truncate";
 constexpr const char* kPartial = "partial_rotary_factor";
 constexpr const char* kSections = "mrope_section";
 constexpr const char* kFactors = "rope_freqs.weight";  // the tensor in a GGUF
+// Of longrope.
+constexpr const char* kAttentionFactor = "attn_factor";
+struct Divisors {
+  const char* json;
+  const char* gguf;  // the tensor
+  std::vector<float> ModelConfig::*member;
+};
+constexpr Divisors kDivisors[] = {{"long_factor", kLongFactors, &ModelConfig::rope_long_factors},
+                                  {"short_factor", kShortFactors, &ModelConfig::rope_short_factors}};
 
 struct Number {
   const char* json;
@@ -41,7 +50,7 @@ const std::vector<Type>& types() {
       {RopeScaling::yarn,
        "yarn",
        {{"factor", "factor", &ModelConfig::rope_factor},
-        {"original_max_position_embeddings", kOriginalLength, &ModelConfig::rope_original_max_position, true},
+        {kOriginal, kOriginalLength, &ModelConfig::rope_original_max_position, true},
         {"beta_fast", "yarn_beta_fast", &ModelConfig::rope_beta_fast, true},
         {"beta_slow", "yarn_beta_slow", &ModelConfig::rope_beta_slow, true},
         {"attention_factor", "", &ModelConfig::rope_attention_factor, true},
@@ -52,7 +61,15 @@ const std::vector<Type>& types() {
        {{"factor", "", &ModelConfig::rope_factor},
         {"low_freq_factor", "", &ModelConfig::rope_low_freq_factor},
         {"high_freq_factor", "", &ModelConfig::rope_high_freq_factor},
-        {"original_max_position_embeddings", "", &ModelConfig::rope_original_max_position}}}};
+        {kOriginal, "", &ModelConfig::rope_original_max_position}}},
+      {RopeScaling::longrope,
+       "longrope",
+       {{"factor", "", &ModelConfig::rope_factor, true},
+        {kOriginal, kOriginalLength, &ModelConfig::rope_original_max_position, true},
+        {"attention_factor", "", &ModelConfig::rope_attention_factor, true}}},
+      {RopeScaling::proportional,
+       "proportional",
+       {{"factor", "", &ModelConfig::rope_factor, true}, {kPartial, "", &ModelConfig::rope_share, true}}}};
   return table;
 }
 
@@ -68,14 +85,45 @@ void require_sound(const ModelConfig& config, const std::string& where) {
   positive("rope_theta", config.rope_theta);
   positive("factor", config.rope_factor);
   if (config.rope_scaling == RopeScaling::yarn) {
-    positive("original_max_position_embeddings", config.rope_original_max_position);
+    positive(kOriginal, config.rope_original_max_position);
     positive("beta_slow", config.rope_beta_slow);
     positive("beta_fast - beta_slow", config.rope_beta_fast - config.rope_beta_slow);
   }
+  if (config.rope_scaling == RopeScaling::longrope) {
+    positive("original_max_position_embeddings - 1", config.rope_original_max_position - 1.0);
+  }
+  if (config.rope_scaling == RopeScaling::proportional && (config.rope_share < 0.0 || config.rope_share > 1.0))
+    throw Failure(data_error(cat(where, ": ", kPartial), "a share from 0 to 1", cat(config.rope_share), kAgain));
   if (config.rope_scaling != RopeScaling::llama3) return;
   positive("low_freq_factor", config.rope_low_freq_factor);
   positive("high_freq_factor - low_freq_factor", config.rope_high_freq_factor - config.rope_low_freq_factor);
-  positive("original_max_position_embeddings", config.rope_original_max_position);
+  positive(kOriginal, config.rope_original_max_position);
+}
+
+// Of longrope: one divisor for each frequency.
+void require_divisors(const std::string& where, const std::vector<float>& divisors, const ModelConfig& config) {
+  const bool is_sound =
+      std::all_of(divisors.begin(), divisors.end(), [](float f) { return std::isfinite(f) && f > 0.0F; });
+  const std::int64_t count = config.rotary_dim / 2;
+  if (is_sound && divisors.size() == static_cast<std::size_t>(count)) return;
+  throw Failure(data_error(where, cat(count, " positive numbers, one a frequency"),
+                           is_sound ? cat(divisors.size(), " of them") : "another", kAgain));
+}
+
+// Where the first pairs turn alike and the others stand still, sets the numbers of `proportional`.
+bool name_proportional(const std::vector<float>& held, ModelConfig& config) {
+  const auto still = std::find_if(held.begin(), held.end(), [](float factor) { return factor >= kStill; });
+  const bool is_one = std::all_of(held.begin(), still, [&](float factor) { return factor == held.front(); }) &&
+                      std::all_of(still, held.end(), [](float factor) { return factor >= kStill; });
+  if (!is_one || still == held.end()) return false;
+  const auto turned = static_cast<double>(still - held.begin());
+  config.rope_scaling = RopeScaling::proportional;
+  config.rope_factor = turned > 0 ? held.front() : 1.0;
+  config.rope_share = turned / static_cast<double>(held.size());
+  // So that the formula, which rounds down, gives as many again.
+  if (config.rope_share * static_cast<double>(config.rotary_dim) / 2.0 < turned)
+    config.rope_share = std::nextafter(config.rope_share, 1.0);
+  return true;
 }
 
 // Where the factors that a GGUF holds are those of Llama 3.1's formula, sets its numbers. The bounds of the frequencies
@@ -84,6 +132,7 @@ void require_sound(const ModelConfig& config, const std::string& where) {
 bool name_scaling(const std::vector<float>& held, ModelConfig& config) {
   if (std::all_of(held.begin(), held.end(), [](float factor) { return factor == 1.0F; })) return true;
   if (config.rope_scaling != RopeScaling::none) return false;
+  if (name_proportional(held, config)) return true;
   ModelConfig named = config;
   named.rope_scaling = RopeScaling::llama3;
   named.rope_factor = *std::max_element(held.begin(), held.end());
@@ -130,14 +179,42 @@ void turn_part_of_heads(const io::JsonField& json, double share, ModelConfig& co
 // Which frequencies turn by a token's row and column in an image; in text they all turn by its position.
 bool is_of_images(const std::string& key) { return key == kSections || key == "mrope_interleaved"; }
 
+bool is_divisors(const std::string& key) {
+  return std::any_of(std::begin(kDivisors), std::end(kDivisors),
+                     [&](const Divisors& each) { return key == each.json; });
+}
+
+// What longrope has beside numbers, and what stands in for those. Phi-3 says the original context beside all others.
+void read_longrope(const io::JsonField& inner, ModelConfig& config) {
+  const auto original = inner.find(kOriginal);
+  if (config.own.contains(kOriginal)) {
+    const std::int64_t own = config.own_field<std::int64_t>(kOriginal);
+    if (original && original->number() != static_cast<double>(own))
+      throw original->wrong(cat(own, ", as beside rope_parameters"), kAgain);
+    config.rope_original_max_position = static_cast<double>(own);
+  } else if (!original) {
+    config.rope_original_max_position = static_cast<double>(config.max_position_embeddings);
+  }
+  if (!inner.find("factor"))
+    config.rope_factor = static_cast<double>(config.max_position_embeddings) / config.rope_original_max_position;
+  for (const Divisors& each : kDivisors) {
+    const io::JsonField list = inner.at(each.json);
+    std::vector<float>& divisors = config.*each.member;
+    for (const io::JsonField& one : list.items()) divisors.push_back(static_cast<float>(one.number()));
+    require_divisors(list.where(), divisors, config);
+  }
+}
+
 // One set of parameters, with its rope_type.
 void read_parameters(const io::JsonField& inner, ModelConfig& config) {
   auto named = inner.find("rope_type");
   if (!named) named = inner.find("type");
   std::string_view name = named ? named->text() : "default";
   if (name == "mrope") name = "default";  // in text; so Qwen2-VL was published
+  if (name == "su") name = "longrope";    // as Phi-3 was first published
   const auto type = std::find_if(types().begin(), types().end(), [&](const Type& each) { return name == each.name; });
-  if (type == types().end()) throw named->wrong("default, linear, dynamic, yarn or llama3", kOtherModel);
+  if (type == types().end())
+    throw named->wrong("default, linear, dynamic, yarn, llama3, longrope or proportional", kOtherModel);
   config.rope_scaling = type->scaling;
   config.rope_theta = inner.number("rope_theta", config.rope_theta);
   if (type->scaling == RopeScaling::yarn) {
@@ -148,8 +225,14 @@ void read_parameters(const io::JsonField& inner, ModelConfig& config) {
     if (each.may_lack && !inner.find(each.json)) continue;
     config.*each.member = inner.at(each.json).number();
   }
-  if (const auto partial = inner.find(kPartial); partial && config.own.contains(kPartial)) {
+  const bool has_share = config.own.contains(kPartial);
+  if (const auto partial = inner.find(kPartial); partial && has_share) {
     turn_part_of_heads(inner, partial->number(), config);
+  }
+  if (type->scaling == RopeScaling::longrope) read_longrope(inner, config);
+  if (type->scaling == RopeScaling::proportional && has_share) {  // whole heads, and a share of their pairs
+    config.rope_share = config.own_field<double>(kPartial);
+    config.rotary_dim = config.head_dim;
   }
   if (const auto sections = inner.find(kSections); sections && config.own.contains(kSections)) {
     std::vector<std::int64_t> sizes = sections->integers();
@@ -159,8 +242,9 @@ void read_parameters(const io::JsonField& inner, ModelConfig& config) {
   for (const Json::Member& one : inner.object()) {
     const std::string& key = one.key;
     const bool known =
-        (key == kPartial && config.own.contains(kPartial)) || key == "rope_type" || key == "type" ||
-        key == "rope_theta" || is_of_images(key) || (key == kTruncate && type->scaling == RopeScaling::yarn) ||
+        (key == kPartial && has_share) || key == "rope_type" || key == "type" || key == "rope_theta" ||
+        is_of_images(key) || (key == kTruncate && type->scaling == RopeScaling::yarn) ||
+        (type->scaling == RopeScaling::longrope && is_divisors(key)) ||
         std::any_of(type->numbers.begin(), type->numbers.end(), [&](const Number& each) { return key == each.json; });
     if (!known) throw inner.member(one).wrong(cat("only what the rope_type ", type->name, " has"), kOtherModel);
   }
@@ -186,100 +270,13 @@ void read_by_layer_type(const io::JsonField& parameters, ModelConfig& config) {
   }
 }
 
-// By Llama 3.1's formula.
-double llama3_frequency(const ModelConfig& config, double frequency) {
-  const double wavelength = 2.0 * std::numbers::pi / frequency;
-  const double low = config.rope_original_max_position / config.rope_low_freq_factor;
-  const double high = config.rope_original_max_position / config.rope_high_freq_factor;
-  if (wavelength > low) return frequency / config.rope_factor;
-  if (wavelength < high) return frequency;
-  const double smooth = (config.rope_original_max_position / wavelength - config.rope_low_freq_factor) /
-                        (config.rope_high_freq_factor - config.rope_low_freq_factor);
-  return (1.0 - smooth) * frequency / config.rope_factor + smooth * frequency;
-}
-
-// Which share of the frequency of pair `pair` YaRN slows down: none of those that turn often within the original
-// context, all of those that turn seldom, and a ramp between.
-class YarnRamp {
- public:
-  explicit YarnRamp(const ModelConfig& config)
-      : low_(pair_of(config, config.rope_beta_fast)), high_(pair_of(config, config.rope_beta_slow)) {
-    if (config.rope_truncate) {
-      low_ = std::floor(low_);
-      high_ = std::ceil(high_);
-    }
-    low_ = std::max(low_, 0.0);
-    high_ = std::min(high_, static_cast<double>(config.rotary_dim - 1));
-    if (low_ == high_) high_ += 0.001;  // as the reference implementation
-  }
-  [[nodiscard]] double operator()(std::size_t pair) const {
-    return std::clamp((static_cast<double>(pair) - low_) / (high_ - low_), 0.0, 1.0);
-  }
-
- private:
-  // The pair that turns so often within the original context.
-  static double pair_of(const ModelConfig& config, double turns) {
-    return static_cast<double>(config.rotary_dim) *
-           std::log(config.rope_original_max_position / (turns * 2.0 * std::numbers::pi)) /
-           (2.0 * std::log(config.rope_theta));
-  }
-  double low_;
-  double high_;
-};
-
-double yarn_mscale(double factor, double mscale) { return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0; }
-
 }  // namespace
 
-double rope_amplitude(const ModelConfig& config) {
-  if (config.rope_scaling != RopeScaling::yarn) return 1.0;
-  if (config.rope_attention_factor != 0.0) return config.rope_attention_factor;
-  if (config.rope_mscale == 0.0 || config.rope_mscale_all_dim == 0.0) return yarn_mscale(config.rope_factor, 1.0);
-  return yarn_mscale(config.rope_factor, config.rope_mscale) /
-         yarn_mscale(config.rope_factor, config.rope_mscale_all_dim);
+bool has_gguf_divisors(RopeScaling scaling) {
+  return scaling == RopeScaling::llama3 || scaling == RopeScaling::longrope || scaling == RopeScaling::proportional;
 }
 
-double yarn_score_scale(const ModelConfig& config) {
-  return config.rope_scaling == RopeScaling::yarn ? yarn_mscale(config.rope_factor, config.rope_mscale_all_dim) : 1.0;
-}
-
-std::vector<double> rope_frequencies(const ModelConfig& config) {
-  const auto half = static_cast<std::size_t>(config.rotary_dim / 2);
-  std::vector<double> out(half);
-  for (std::size_t i = 0; i < half; ++i) {
-    out[i] = std::pow(config.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(config.rotary_dim));
-    if (i < config.rope_freq_factors.size()) {
-      out[i] /= config.rope_freq_factors[i];
-    } else if (config.rope_scaling == RopeScaling::linear) {
-      out[i] /= config.rope_factor;
-    } else if (config.rope_scaling == RopeScaling::yarn) {
-      const double slowed = YarnRamp(config)(i);
-      out[i] *= (1.0 - slowed) + slowed / config.rope_factor;
-    } else if (config.rope_scaling == RopeScaling::llama3) {
-      out[i] = llama3_frequency(config, out[i]);
-    }
-  }
-  return out;
-}
-
-std::vector<float> rope_factors(const ModelConfig& config) {
-  const std::vector<double> scaled = rope_frequencies(config);
-  ModelConfig unscaled = config;
-  unscaled.rope_scaling = RopeScaling::none;
-  unscaled.rope_freq_factors.clear();
-  const std::vector<double> plain = rope_frequencies(unscaled);
-  std::vector<float> factors(plain.size());
-  for (std::size_t i = 0; i < plain.size(); ++i) factors[i] = static_cast<float>(plain[i] / scaled[i]);
-  return factors;
-}
-
-std::vector<double> local_rope_frequencies(const ModelConfig& config) {
-  ModelConfig local = config;
-  local.rope_theta = config.rope_local_theta;
-  local.rope_scaling = RopeScaling::none;
-  local.rope_freq_factors.clear();
-  return rope_frequencies(local);
-}
+const char* rope_type_name(RopeScaling scaling) { return type_of(scaling).name; }
 
 bool is_rope_json_key(const std::string& key) { return key == "rope_parameters" || key == "rope_scaling"; }
 
@@ -321,20 +318,46 @@ void write_rope_json(const ModelConfig& config, Json& json) {
     if (!stands_in) inner[each.json] = config.*each.member;
   }
   if (!config.rope_truncate) inner[kTruncate] = false;
+  if (type.scaling == RopeScaling::longrope) {
+    for (const Divisors& each : kDivisors) inner[each.json] = config.*each.member;
+  }
   json["rope_scaling"] = inner;
 }
 
 bool is_rope_gguf_key(const std::string& key) {
   return key == "rope.scaling.type" || key == "rope.scaling.factor" || key == "rope.scaling.yarn_beta_fast" ||
-         key == "rope.scaling.yarn_beta_slow" ||
+         key == "rope.scaling.yarn_beta_slow" || key == "rope.scaling.attn_factor" ||
          // Notes on a scaling's making, which its formula does not read.
          key == "rope.scaling.original_context_length" || key == "rope.scaling.finetuned";
+}
+
+// Of a GGUF whose tensors are longrope's divisors, whatever its metadata say.
+void read_longrope_gguf(const checkpoint::CheckpointSource& source, const std::string& prefix, ModelConfig& config) {
+  const checkpoint::Gguf& gguf = *source.gguf();
+  config.rope_scaling = RopeScaling::longrope;
+  config.rope_original_max_position =
+      static_cast<double>(gguf.integer_or(prefix + kOriginalLength, config.max_position_embeddings).value());
+  config.rope_factor = static_cast<double>(config.max_position_embeddings) / config.rope_original_max_position;
+  require_sound(config, gguf.path());
+  const double said = gguf.number_or(prefix + kAttentionFactor, 1.0).value();
+  if (std::fabs(said - rope_amplitude(config)) >= 1e-6) config.rope_attention_factor = said;
+  for (const Divisors& each : kDivisors) {
+    const checkpoint::SourceTensor* tensor = source.require(each.gguf).value();
+    std::int64_t count = 1;
+    for (const std::int64_t size : tensor->shape) count *= size;
+    std::vector<float>& divisors = config.*each.member;
+    divisors.resize(static_cast<std::size_t>(count));
+    source.read_f32(*tensor, divisors).value();
+    require_divisors(cat(gguf.path(), ": tensor ", each.gguf), divisors, config);
+  }
 }
 
 void read_rope_gguf(const checkpoint::CheckpointSource& source, const Architecture& architecture, ModelConfig& config) {
   const checkpoint::Gguf& gguf = *source.gguf();
   const std::string prefix = cat(architecture.gguf, ".rope.scaling.");
   const std::string scaling = gguf.text_or(prefix + "type", "none").value();
+  const bool is_long = scaling == "longrope" || (scaling == "none" && source.find(kLongFactors) != nullptr);
+  if (is_long) return read_longrope_gguf(source, prefix, config);
   if (scaling == "linear") {
     config.rope_scaling = RopeScaling::linear;
     config.rope_factor = gguf.number_or(prefix + "factor", 1.0).value();
@@ -347,8 +370,16 @@ void read_rope_gguf(const checkpoint::CheckpointSource& source, const Architectu
     config.rope_beta_fast = gguf.number_or(prefix + "yarn_beta_fast", config.rope_beta_fast).value();
     config.rope_beta_slow = gguf.number_or(prefix + "yarn_beta_slow", config.rope_beta_slow).value();
   } else if (scaling != "none") {
-    throw Failure(
-        data_error(cat(gguf.path(), ": key \"", prefix, "type\""), "none, linear or yarn", scaling, kOtherModel));
+    throw Failure(data_error(cat(gguf.path(), ": key \"", prefix, "type\""), "none, linear, yarn or longrope", scaling,
+                             kOtherModel));
+  }
+  if (const double said = gguf.number_or(prefix + kAttentionFactor, 1.0).value(); said != 1.0)
+    throw Failure(data_error(cat(gguf.path(), ": key \"", prefix, kAttentionFactor, "\""),
+                             "1, as the rope scaling is not longrope", cat(said), kOtherModel));
+  for (const Divisors& each : kDivisors) {
+    if (source.find(each.gguf) == nullptr) continue;
+    throw Failure(data_error(cat(gguf.path(), ": tensor ", each.gguf), "none, as the rope scaling is not longrope",
+                             "one", kAgain));
   }
   require_sound(config, gguf.path());
   if (const checkpoint::SourceTensor* factors = source.find(kFactors)) read_factors(source, *factors, config);
@@ -370,6 +401,10 @@ void write_rope_gguf(const ModelConfig& config, const Architecture& architecture
   if (config.rope_scaling == RopeScaling::dynamic || !is_said) {
     throw Failure(data_error("the rope_type", "one that a GGUF has a word for, with its numbers", type.name,
                              "keep this model as a directory"));
+  }
+  if (type.scaling == RopeScaling::longrope) {  // the tensors' names say the type
+    metadata.set(prefix + kOriginalLength, static_cast<std::uint32_t>(config.rope_original_max_position));
+    return metadata.set(prefix + kAttentionFactor, static_cast<float>(rope_amplitude(config)));
   }
   for (const Number& each : type.numbers) {
     if (*each.gguf == '\0') continue;

@@ -341,6 +341,20 @@ MODELS = {
     "falcon-h1-plain": lambda: FalconH1ForCausalLM(FalconH1Config(
         **SMALL, num_key_value_heads=2, tie_word_embeddings=False, mamba_d_ssm=64, mamba_n_heads=2, mamba_d_state=24,
         mamba_chunk_size=32, mamba_rms_norm=True, mamba_norm_before_gate=False)),
+    # Factors of long texts, as every text is longer than the border; a part of each head; all that a GGUF can say.
+    "phi3-long": lambda: Phi3ForCausalLM(Phi3Config(
+        **SMALL, num_key_value_heads=2, tie_word_embeddings=True, pad_token_id=0, original_max_position_embeddings=4,
+        rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75,
+                         "long_factor": [1.5, 2.25, 9.0], "short_factor": [1.0, 1.25, 3.0]})),
+    # Factors of short texts, as none is longer than the border; an attention factor of its own.
+    "phi3-short": lambda: Phi3ForCausalLM(Phi3Config(
+        **SMALL, num_key_value_heads=4, tie_word_embeddings=False, pad_token_id=0, original_max_position_embeddings=512,
+        rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 1.0, "attention_factor": 1.25,
+                         "long_factor": [1.5, 2.25, 9.0, 20.0], "short_factor": [1.0, 1.25, 3.0, 6.5]})),
+    # Pairs of the whole head, of which the slow ones stand still; all that a GGUF can say.
+    "llama-proportional": lambda: LlamaForCausalLM(LlamaConfig(
+        **SMALL, num_key_value_heads=2, head_dim=24, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "proportional", "rope_theta": 1000.0, "factor": 2.0, "partial_rotary_factor": 0.3})),
 }
 
 

@@ -480,7 +480,8 @@ INSTANTIATE_TEST_SUITE_P(
         Tiny{"cohere2-untied", false}, Tiny{"granite-h-tied", false}, Tiny{"granite-h-tied", true},
         Tiny{"granite-h-untied", false}, Tiny{"granite-h-untied", true}, Tiny{"granite-h-biased", false},
         Tiny{"falcon-h1-untied", false}, Tiny{"falcon-h1-tied", false}, Tiny{"falcon-h1-plain", false},
-        Tiny{"falcon-h1-plain", true}),
+        Tiny{"falcon-h1-plain", true}, Tiny{"phi3-long", false}, Tiny{"phi3-long", true}, Tiny{"phi3-short", false},
+        Tiny{"phi3-short", true}, Tiny{"llama-proportional", false}, Tiny{"llama-proportional", true}),
     [](const auto& tested) {
       std::string name = tested.param.model;
       std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

@@ -65,6 +65,88 @@ TEST(Config, PositionsTurnAShareOfAHead) {
   EXPECT_NE(read_config(*llama.open()).error().line().find("only what the rope_type llama3 has"), std::string::npos);
 }
 
+// Longrope's divisors, and Phi-3's original context, which it says beside the scaling.
+TEST(Config, LongropeSaysADivisorForEachFrequency) {
+  const ScratchModel model("phi3-long");
+  const ModelConfig config = config_of(model);
+  const auto plain = [](int i) { return std::pow(10000.0, -2.0 * i / 6.0); };
+  const double short_factor[] = {1.0, 1.25, 3.0};
+  const double long_factor[] = {1.5, 2.25, 9.0};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_DOUBLE_EQ(rope_frequencies(config)[i], plain(i) / short_factor[i]);
+    EXPECT_DOUBLE_EQ(long_rope_frequencies(config)[i], plain(i) / long_factor[i]);
+  }
+  EXPECT_DOUBLE_EQ(rope_amplitude(config), std::sqrt(1.0 + std::log(512.0 / 4.0) / std::log(4.0)));
+  const auto refused = [](const std::function<void(Json&)>& spoil) {
+    const ScratchModel spoiled("phi3-long");
+    spoiled.edit("config.json", [&](Json& json) { spoil(json["rope_parameters"]); });
+    return read_config(*spoiled.open()).error().line();
+  };
+  EXPECT_NE(refused([](Json& rope) {
+              rope["long_factor"] = {1.5, 2.25};
+            }).find("long_factor\": expected 3 positive numbers, one a frequency, found 2 of them; "),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& rope) {
+              rope["short_factor"] = {1.5, 0.0, 2.0};
+            }).find("short_factor\": expected 3 positive numbers, one a frequency, found another; "),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& rope) { rope["short_factor"] = {1.5, "x", 2.0}; }).find("a number"), std::string::npos);
+  EXPECT_NE(refused([](Json& rope) {
+              rope["original_max_position_embeddings"] = 8;
+            }).find("original_max_position_embeddings\": expected 4, as beside rope_parameters, found 8; "),
+            std::string::npos);
+  model.edit("config.json", [](Json& json) {
+    json["original_max_position_embeddings"] = 1;
+    json["rope_parameters"].erase("original_max_position_embeddings");
+  });
+  EXPECT_NE(read_config(*model.open()).error().line().find("original_max_position_embeddings - 1: expected a positive"),
+            std::string::npos);
+}
+
+// As it was published: "su", and the original context beside it. Elsewhere it lies within, or is the model's own.
+TEST(Config, LongropesOriginalContextStandsInOneOfThreePlaces) {
+  const ScratchModel model("phi3-long");
+  model.edit("config.json", [](Json& json) {
+    json["rope_parameters"].erase("original_max_position_embeddings");
+    json["rope_parameters"]["rope_type"] = "su";
+  });
+  EXPECT_EQ(config_of(model).rope_scaling, RopeScaling::longrope);
+  EXPECT_EQ(config_of(model).rope_original_max_position, 4.0);
+  const ScratchModel llama("llama-untied");
+  llama.edit("config.json", [](Json& json) {
+    const std::vector<double> divisors(12, 2.0);
+    json["rope_parameters"] = {{"rope_type", "longrope"}, {"factor", 3.0}};
+    json["rope_parameters"]["long_factor"] = divisors;
+    json["rope_parameters"]["short_factor"] = divisors;
+  });
+  EXPECT_EQ(config_of(llama).rope_original_max_position, 512.0);
+  EXPECT_DOUBLE_EQ(rope_amplitude(config_of(llama)), std::sqrt(1.0 + std::log(3.0) / std::log(512.0)));
+  llama.edit("config.json", [](Json& json) { json["rope_parameters"]["original_max_position_embeddings"] = 64; });
+  EXPECT_EQ(config_of(llama).rope_original_max_position, 64.0);
+}
+
+// Whole heads turn, of which the share says how many pairs, even where others of the architecture turn a part.
+TEST(Config, ProportionalRopeLeavesSlowPairsStill) {
+  const auto expect_share = [](const ScratchModel& model, std::size_t turned, double theta) {
+    const auto frequencies = rope_frequencies(config_of(model));
+    ASSERT_EQ(frequencies.size(), 12U);
+    for (std::size_t i = 0; i < 12; ++i) {
+      EXPECT_DOUBLE_EQ(frequencies[i], i < turned ? std::pow(theta, -static_cast<double>(i) / 12.0) / 2.0 : 0.0) << i;
+    }
+  };
+  expect_share(ScratchModel("llama-proportional"), 3, 1000.0);
+  const ScratchModel glm("glm4-tied");
+  glm.edit("config.json", [](Json& json) {
+    json["rope_parameters"] = {{"rope_type", "proportional"}, {"factor", 2.0}, {"partial_rotary_factor", 0.5}};
+  });
+  expect_share(glm, 6, 10000.0);
+  glm.edit("config.json", [](Json& json) {
+    json["rope_parameters"].erase("partial_rotary_factor");
+    json["partial_rotary_factor"] = 0.25;
+  });
+  expect_share(glm, 3, 10000.0);
+}
+
 // What tern writes by its table says all that the formula needs, default or not.
 TEST(Config, YarnsOriginalContextSurvives) {
   const ScratchModel model("qwen3-yarn");
@@ -309,7 +391,14 @@ INSTANTIATE_TEST_SUITE_P(
         Spoiled{"ArchitectureNumber", [](Json& j) { j["architectures"] = {7}; }, "a list of strings"},
         Spoiled{"Activation", [](Json& j) { j["hidden_act"] = "gelu"; }, "expected \"silu\", found \"gelu\""},
         Spoiled{"Longrope", [](Json& j) { j["rope_parameters"]["rope_type"] = "longrope"; },
-                "default, linear, dynamic, yarn or llama3"},
+                "expected a field \"long_factor\", found none"},
+        Spoiled{"NoSuchRope", [](Json& j) { j["rope_parameters"]["rope_type"] = "ntk"; },
+                "default, linear, dynamic, yarn, llama3, longrope or proportional"},
+        Spoiled{"Share",
+                [](Json& j) {
+                  j["rope_parameters"] = {{"rope_type", "proportional"}, {"partial_rotary_factor", 1.5}};
+                },
+                "partial_rotary_factor: expected a share from 0 to 1, found 1.5"},
         Spoiled{"Yarn",
                 [](Json& j) {
                   j["rope_parameters"] = {{"rope_type", "yarn"}, {"factor", 4.0}, {"beta_fast", 0.5}};
@@ -417,8 +506,17 @@ TEST_F(GgufConfig, RefusesMetadataOfNoModel) {
                 "take what describes the model from its repository again, or choose another model");
   EXPECT_EQ(refused([](auto& m) { m.set("llama.rope.scaling.type", "longrope"); }),
             where +
-                ": key \"llama.rope.scaling.type\": expected none, linear or yarn, found longrope; "
+                ": tensor \"rope_factors_long.weight\": expected such a tensor, found none; `tern inspect` lists those "
+                "there are");
+  EXPECT_EQ(refused([](auto& m) { m.set("llama.rope.scaling.type", "ntk"); }),
+            where +
+                ": key \"llama.rope.scaling.type\": expected none, linear, yarn or longrope, found ntk; "
                 "choose another model: this one computes what tern does not");
+  EXPECT_EQ(
+      refused([](auto& m) { m.set("llama.rope.scaling.attn_factor", 1.25F); }),
+      where +
+          ": key \"llama.rope.scaling.attn_factor\": expected 1, as the rope scaling is not longrope, found 1.25; "
+          "choose another model: this one computes what tern does not");
   EXPECT_NE(refused([](auto& m) { m.set("tokenizer.ggml.eot_token_id", "end"); }).find("tokenizer.ggml.eot_token_id"),
             std::string::npos);
   EXPECT_EQ(refused([](auto& m) { m.set("general.architecture", "mamba"); }),

@@ -97,7 +97,8 @@ INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
                                            "glm4-moe-untied", "granite-moe-tied", "granite-moe-untied",
                                            "qwen3.5-untied", "qwen3.5-moe-untied", "qwen3-next-untied", "lfm2-tied",
                                            "gpt-oss-untied", "cohere-tied", "cohere2-tied", "granite-h-tied",
-                                           "granite-h-untied", "falcon-h1-plain"));
+                                           "granite-h-untied", "falcon-h1-plain", "phi3-long", "phi3-short",
+                                           "llama-proportional"));
 
 // A GGUF has no word for these.
 TEST_F(GgufNames, RopeScalingsThatCannotBeSaidAreRefused) {
@@ -142,10 +143,72 @@ TEST_P(GgufNames, EveryFieldSurvivesAGguf) {
   ASSERT_EQ(turns_back.size(), turns.size());
   for (std::size_t i = 0; i < turns.size(); ++i) EXPECT_NEAR(turns_back[i], turns[i], 1e-6 * turns[i]) << i;
   EXPECT_NEAR(rope_amplitude(back), rope_amplitude(config), 1e-6);
+  EXPECT_EQ(long_rope_frequencies(back), long_rope_frequencies(config));
+  if (config.rope_scaling == RopeScaling::longrope) {
+    EXPECT_EQ(back.rope_original_max_position, config.rope_original_max_position);
+  }
   for (const Field& field : find_architecture(config.architecture)->fields) {
     const std::string key = field.gguf;
     if (key == kImplied || key.starts_with("tokenizer.")) continue;  // the vocabulary writes those
     EXPECT_EQ(value_text(field_value(back, field)), value_text(field_value(config, field))) << field.json << key;
+  }
+}
+
+// What a GGUF says of longrope and of `proportional` becomes a config.json of the same numbers.
+TEST_F(GgufNames, ScalingsOfDivisorsComeBackAsTheyWere) {
+  for (const char* name : {"phi3-long", "phi3-short", "llama-proportional"}) {
+    const auto gguf = CheckpointSource::open(to_gguf(golden(name), "f32")).value();
+    checkpoint::ConvertOptions options;
+    const ModelConfig back = set_hugging_face_form(gguf, read_config(gguf).value(), options).value();
+    const ScratchModel model(name);
+    const ModelConfig config = config_of(model);
+    model.edit("config.json", [&](io::Json& json) { json = config_json(back, "float32"); });
+    const ModelConfig again = config_of(model);
+    EXPECT_EQ(again.rope_scaling, config.rope_scaling) << name;
+    EXPECT_EQ(rope_frequencies(again), rope_frequencies(config)) << name;
+    EXPECT_EQ(long_rope_frequencies(again), long_rope_frequencies(config)) << name;
+    EXPECT_NEAR(rope_amplitude(again), rope_amplitude(config), 1e-6) << name;
+    EXPECT_EQ(again.rope_original_max_position, config.rope_original_max_position) << name;
+    fs::remove(gguf.path());
+  }
+}
+
+TEST_F(GgufNames, DivisorsThatSayNothingAreRefused) {
+  const auto refused = [&](const std::function<void(checkpoint::ConvertOptions&)>& spoil) {
+    const auto source = CheckpointSource::open(golden("phi3-long")).value();
+    checkpoint::ConvertOptions options;
+    options.replace = true;
+    set_gguf_form(source, read_config(source).value(), "tiny", options).value();
+    spoil(options);
+    const fs::path target = scratch_ / "model.gguf";
+    (void)checkpoint::convert_checkpoint(source, target, options).value();
+    const auto config = read_config(CheckpointSource::open(target).value());
+    return config.ok() ? "accepted" : config.error().line();
+  };
+  EXPECT_EQ(refused([](auto&) {}), "accepted");
+  EXPECT_NE(refused([](auto& options) {
+              options.added[0].values = {1.0F, -1.0F, 2.0F};
+            }).find("tensor rope_factors_long.weight: expected 3 positive numbers, one a frequency, found another; "),
+            std::string::npos);
+  EXPECT_NE(refused([](auto& options) {
+              options.metadata->set("phi3.rope.scaling.type", "linear");
+              options.metadata->set("phi3.rope.scaling.attn_factor", 1.0F);
+            }).find("tensor rope_factors_long.weight: expected none, as the rope scaling is not longrope, found one; "),
+            std::string::npos);
+}
+
+// Broken if a share of pairs that no double says exactly lost one by rounding down.
+TEST_F(GgufNames, EveryNumberOfTurnedPairsComesBack) {
+  for (int turned = 0; turned < 12; ++turned) {
+    const ScratchModel model("llama-proportional");
+    model.edit("config.json",
+               [&](io::Json& json) { json["rope_parameters"]["partial_rotary_factor"] = (turned + 0.5) / 12.0; });
+    const auto frequencies = rope_frequencies(config_of(model));
+    EXPECT_EQ(std::count(frequencies.begin(), frequencies.end(), 0.0), 12 - turned);
+    const fs::path gguf = to_gguf(model.path(), "f32");
+    const ModelConfig back = read_config(CheckpointSource::open(gguf).value()).value();
+    fs::remove(gguf);
+    EXPECT_EQ(rope_frequencies(back), turned > 0 ? frequencies : std::vector<double>(12, 0.0)) << turned;
   }
 }
 
@@ -287,6 +350,14 @@ TEST_F(GgufNames, WhatGgufCannotSayIsRefused) {
             folder.string() +
                 ": the rope_type: expected default or linear for a GGUF, found llama3, which llama.cpp "
                 "does not read from one of this architecture; keep this model as a directory");
+  // Longrope's divisors are read of Phi-3 alone.
+  const std::vector<double> divisors(8, 2.0);
+  config["rope_parameters"] = {{"rope_type", "longrope"}, {"rope_theta", 10000.0}};
+  config["rope_parameters"]["long_factor"] = divisors;
+  config["rope_parameters"]["short_factor"] = divisors;
+  std::ofstream(folder / "config.json") << config.dump();
+  EXPECT_NE(refused(folder).find("found longrope, which llama.cpp does not read"), std::string::npos)
+      << refused(folder);
 }
 
 TEST_F(GgufNames, UnknownTensorsAndAbsentOnesAreNamed) {

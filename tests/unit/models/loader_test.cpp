@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "base/dtype.h"
@@ -11,6 +12,7 @@
 #include "checkpoint/convert.h"
 #include "models/gguf_names.h"
 #include "models/parameter_reader.h"
+#include "models/rope.h"
 #include "scratch_model.h"
 #include "tests/support/tiny_model.h"
 
@@ -140,6 +142,32 @@ TEST_F(HeldIn, ACopyOfWhatCouldBeMappedIsTold) {
   EXPECT_EQ(copied.notes[0], cat("weights in float32 are held in bfloat16: a copy of ", fixed(bytes / 1e6, 1),
                                  " MB, where --torch_dtype float32 reads them from the file's own pages"));
   EXPECT_TRUE(load(scratch_ / "large", {.is_master = [](const std::string&) { return true; }})->notes.empty());
+}
+
+// A run chooses once which of longrope's divisors hold, by the longest sequence that it takes, and says so.
+TEST(Loader, LongropesDivisorsAreThoseOfTheRun) {
+  const auto sines = [](const char* model, std::int64_t positions, const std::string& note) {
+    LoadOptions options;
+    options.max_positions = positions;
+    const LoadedModel loaded = load_scratch(ScratchModel(model), options).value();
+    EXPECT_EQ(loaded.notes.back(), note);
+    std::vector<float> values(static_cast<std::size_t>(positions * loaded.config.rotary_dim / 2));
+    loaded.store->download("rope.default.sin", std::as_writable_bytes(std::span(values)));
+    return std::pair{values, loaded.config};
+  };
+  const auto expect = [&](const char* model, std::int64_t positions, bool is_long, const std::string& border) {
+    const auto [values, config] =
+        sines(model, positions,
+              cat("positions turn by the rope scaling's ", is_long ? "long" : "short", "_factor: the run takes up to ",
+                  positions, " tokens, and that changes after ", border));
+    const auto turns = is_long ? long_rope_frequencies(config) : rope_frequencies(config);
+    for (std::size_t i = 0; i < turns.size(); ++i)
+      EXPECT_FLOAT_EQ(values[3 * turns.size() + i], rope_amplitude(config) * std::sin(3.0 * turns[i])) << i;
+  };
+  expect("phi3-long", 4, false, "4");
+  expect("phi3-long", 5, true, "4");
+  expect("phi3-short", 512, false, "512");
+  expect("phi3-short", 513, true, "512");
 }
 
 // transformers would change the frequencies there.

@@ -21,25 +21,26 @@
 namespace tern::models {
 
 // Those of tests/data/golden.
-inline constexpr const char* kTinyModels[] = {"llama-tied",         "llama-untied",     "mistral",
-                                              "qwen2-tied",         "qwen2-untied",     "qwen3-tied",
-                                              "qwen3-untied",       "granite-tied",     "granite-untied",
-                                              "gemma2-tied",        "gemma2-untied",    "gemma3-tied",
-                                              "gemma3-untied",      "mixtral",          "qwen2-moe-tied",
-                                              "qwen2-moe-untied",   "qwen3-moe-tied",   "qwen3-moe-untied",
-                                              "olmo2-tied",         "olmo2-untied",     "smollm3-tied",
-                                              "smollm3-untied",     "qwen3-yarn",       "llama-yarn",
-                                              "glm4-tied",          "glm4-untied",      "phi3-tied",
-                                              "phi3-untied",        "olmo3-untied",     "glm4-moe-tied",
-                                              "glm4-moe-untied",    "granite-moe-tied", "granite-moe-untied",
-                                              "qwen3.5-untied",     "qwen3.5-tied",     "qwen3.5-moe-untied",
-                                              "qwen3-next-untied",  "qwen3-next-tied",  "lfm2-tied",
-                                              "lfm2-untied",        "gpt-oss-untied",   "gpt-oss-tied",
-                                              "deepseek-v2-untied", "deepseek-v2-tied", "deepseek-v3-untied",
-                                              "deepseek-v3-tied",   "cohere-tied",      "cohere-untied",
-                                              "cohere2-tied",       "cohere2-untied",   "granite-h-tied",
-                                              "granite-h-untied",   "granite-h-biased", "falcon-h1-untied",
-                                              "falcon-h1-tied",     "falcon-h1-plain"};
+inline constexpr const char* kTinyModels[] = {"llama-tied",         "llama-untied",      "mistral",
+                                              "qwen2-tied",         "qwen2-untied",      "qwen3-tied",
+                                              "qwen3-untied",       "granite-tied",      "granite-untied",
+                                              "gemma2-tied",        "gemma2-untied",     "gemma3-tied",
+                                              "gemma3-untied",      "mixtral",           "qwen2-moe-tied",
+                                              "qwen2-moe-untied",   "qwen3-moe-tied",    "qwen3-moe-untied",
+                                              "olmo2-tied",         "olmo2-untied",      "smollm3-tied",
+                                              "smollm3-untied",     "qwen3-yarn",        "llama-yarn",
+                                              "glm4-tied",          "glm4-untied",       "phi3-tied",
+                                              "phi3-untied",        "olmo3-untied",      "glm4-moe-tied",
+                                              "glm4-moe-untied",    "granite-moe-tied",  "granite-moe-untied",
+                                              "qwen3.5-untied",     "qwen3.5-tied",      "qwen3.5-moe-untied",
+                                              "qwen3-next-untied",  "qwen3-next-tied",   "lfm2-tied",
+                                              "lfm2-untied",        "gpt-oss-untied",    "gpt-oss-tied",
+                                              "deepseek-v2-untied", "deepseek-v2-tied",  "deepseek-v3-untied",
+                                              "deepseek-v3-tied",   "cohere-tied",       "cohere-untied",
+                                              "cohere2-tied",       "cohere2-untied",    "granite-h-tied",
+                                              "granite-h-untied",   "granite-h-biased",  "falcon-h1-untied",
+                                              "falcon-h1-tied",     "falcon-h1-plain",   "phi3-long",
+                                              "phi3-short",         "llama-proportional"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
