@@ -56,8 +56,9 @@ struct ModelConfig {
   double rope_attention_factor = 0.0;        // yarn, longrope: of cosines and sines; 0: by its formula
   double rope_mscale = 0.0;                  // yarn: in that formula, where both are given (DeepSeek)
   double rope_mscale_all_dim = 0.0;
-  bool rope_truncate = true;              // yarn: the border between the two lies on whole features
-  double rope_share = 1.0;                // proportional: of a head's pairs, those that positions turn; they come first
+  bool rope_truncate = true;       // yarn: the border between the two lies on whole features
+  double rope_query_growth = 0.0;  // of queries with their position: RopeTable::growth, over the original context
+  double rope_share = 1.0;         // proportional: of a head's pairs, those that positions turn; they come first
   std::vector<float> rope_short_factors;  // longrope: [rotary_dim / 2] divisors of the frequencies,
   std::vector<float> rope_long_factors;   // and those of runs of more than rope_original_max_position tokens
   std::vector<float>

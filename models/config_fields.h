@@ -58,6 +58,7 @@ struct Field {
     const char* also_no = "";  // other words for the same, which config.json may have
     const char* also_yes = "";
   } gguf_words = {};
+  bool in_rope = false;  // config.json has this number in rope_parameters
 };
 inline constexpr const char* kImplied = "-";
 // By its text: equal literals need not lie in one place.

@@ -102,8 +102,9 @@ void read_field(const io::JsonField& json, const std::string& where, const Field
 void refuse_unknown(const io::JsonField& json, const Architecture& architecture) {
   for (const Json::Member& one : json.object()) {
     const auto& [key, value] = one;
-    const bool known = std::any_of(architecture.fields.begin(), architecture.fields.end(),
-                                   [&key = key](const Field& field) { return key == field.json || key == field.also; });
+    const bool known = std::any_of(
+        architecture.fields.begin(), architecture.fields.end(),
+        [&key = key](const Field& field) { return !field.in_rope && (key == field.json || key == field.also); });
     if (known || has_no_effect(key) || is_rope_json_key(key)) continue;
     const char* only = only_value(key);
     if (only == nullptr) {
@@ -134,6 +135,7 @@ Json json_from_table(const ModelConfig& config) {
   json["architectures"] = {architecture.name};
   json["model_type"] = architecture.model_type;
   for (const Field& field : architecture.fields) {
+    if (field.in_rope) continue;
     if (*field.json != '\0') {
       json[field.json] = as_json(config, field);
     } else {
@@ -159,6 +161,7 @@ ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
   config.model_type = architecture.model_type;
   for (const Field& field : architecture.fields) {
     const std::string where = json.place().field(*field.json == '\0' ? field.gguf : field.json).where();
+    if (field.in_rope) continue;
     read_field(json, where, field, config);
     require_law(config, field, where);
   }

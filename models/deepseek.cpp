@@ -16,15 +16,12 @@ using Text = std::string;
 
 constexpr const char* kQRank = "q_lora_rank";
 constexpr const char* kKvRank = "kv_lora_rank";
-constexpr const char* kPlain = "qk_nope_head_dim";
 constexpr const char* kTurned = "qk_rope_head_dim";
 constexpr const char* kValue = "v_head_dim";
 constexpr const char* kMethod = "topk_method";
 constexpr const char* kScores = "scoring_func";
 constexpr const char* kLimited = "group_limited_greedy";
 constexpr double kLatentEps = 1e-6;  // of the norms of latent vectors, whatever rms_norm_eps is
-
-FieldValue turned_size(const ModelConfig& config) { return config.own_field<std::int64_t>(kTurned); }
 
 std::string is_method_of_v2(const ModelConfig& /*config*/, const FieldValue& value) {
   const auto& method = std::get<Text>(value);
@@ -46,42 +43,19 @@ std::string is_false(const ModelConfig& /*config*/, const FieldValue& value) {
   return std::get<bool>(value) ? "false" : "";
 }
 
-struct Defaults {
-  RoutedExpertDefaults experts;
-  std::int64_t max_position_embeddings;
-  std::int64_t bos;
-  std::int64_t eos;
-};
-
-std::vector<Field> fields(const Defaults& defaults, std::vector<Field> more) {
-  const FieldValue size = std::int64_t{0};
-  const auto usual = [](std::int64_t value) { return otherwise(FieldValue(value)); };
-  std::vector<Field> all = {{kQRank, "", size, otherwise(FieldValue(std::int64_t{1536}), size), is_count},
-                            {kKvRank, "", size, usual(512), is_size},
-                            {kPlain, "", size, usual(128), is_size},
-                            {kTurned, "", size, usual(64), is_even_size},
-                            {kValue, "", size, usual(128), is_size},
-                            {"qk_head_dim", kImplied, size, otherwise(size), is_count}};
-  all = with_fields(std::move(all), decoder_fields({.num_key_value_heads = otherwise(as_many_as_heads),
-                                                    .head_dim = otherwise(turned_size),
-                                                    .max_position_embeddings = defaults.max_position_embeddings,
-                                                    .bos_token_id = defaults.bos,
-                                                    .eos_token_ids = std::vector<std::int64_t>{defaults.eos}}));
-  all = with_fields(std::move(all), routed_expert_fields(defaults.experts));
-  all =
-      with_fields(std::move(all), {{"attention_bias", "", &ModelConfig::attention_bias, otherwise(FieldValue(false))}});
-  return with_fields(std::move(all), std::move(more));
-}
-
 nn::LatentAttentionConfig latent(const ModelConfig& config) {
   nn::LatentAttentionConfig latent{.heads = config.num_attention_heads,
                                    .q_rank = config.own_field<std::int64_t>(kQRank),
                                    .kv_rank = config.own_field<std::int64_t>(kKvRank),
-                                   .plain_dim = config.own_field<std::int64_t>(kPlain),
+                                   .plain_dim = config.own_field<std::int64_t>(kPlainSize),
                                    .turned_dim = config.own_field<std::int64_t>(kTurned),
                                    .value_dim = config.own_field<std::int64_t>(kValue),
                                    .eps = kLatentEps};
   const double mscale = yarn_score_scale(config);
+  if (config.rope_query_growth != 0.0) {
+    latent.query_rope = kQueryRope;
+    latent.plain_query_rope = kPlainQueryRope;
+  }
   latent.scale = mscale * mscale / std::sqrt(static_cast<double>(latent.plain_dim + latent.turned_dim));
   return latent;
 }
@@ -107,34 +81,13 @@ bool add_latent_attention(ParameterList& list, const ModelConfig& config, const 
   return true;
 }
 
-std::vector<ParameterSpec> parameters_with(const ModelConfig& config, const ExpertParameters& experts) {
-  const auto mixer = [&](ParameterList& list, std::int64_t /*layer*/, const std::string& module,
-                         const std::string& gguf) { return add_latent_attention(list, config, module, gguf); };
-  return decoder_parameters(config, {.mixer = mixer, .sparse_layers = routed_layers(config), .experts = experts});
-}
-
 std::vector<ParameterSpec> parameters_of_v2(const ModelConfig& config) {
   ExpertParameters experts = routed_expert_parameters(config);
   experts.correction_bias = false;
-  return parameters_with(config, experts);
+  return deepseek_parameters(config, experts);
 }
 std::vector<ParameterSpec> parameters_of_v3(const ModelConfig& config) {
-  return parameters_with(config, routed_expert_parameters(config));
-}
-
-nn::Value hidden_states_with(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
-                             const nn::MoeConfig& moe) {
-  const nn::LatentAttentionConfig attention = latent(config);
-  const std::vector<bool> sparse = routed_layers(config);
-  const double eps = config.rms_norm_eps;
-  const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
-    x.add(nn::latent_attention(context, module + ".self_attn", attention, inputs,
-                               nn::norm(context, module + ".input_layernorm", eps, x)));
-    const nn::Value h = nn::norm(context, module + ".post_attention_layernorm", eps, x);
-    const bool has_experts = sparse[static_cast<std::size_t>(index)];
-    x.add(has_experts ? nn::moe(context, module + ".mlp", moe, h) : nn::gated_mlp(context, module + ".mlp", h));
-  };
-  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps}, inputs, layer);
+  return deepseek_parameters(config, routed_expert_parameters(config));
 }
 
 // The softmax of each expert, and groups by the best of each.
@@ -143,10 +96,10 @@ nn::Value hidden_states_of_v2(nn::Context& context, const ModelConfig& config, c
   moe.sigmoid = false;
   moe.group_top = 1;
   if (config.own_field<Text>(kMethod) != kLimited) moe.groups = moe.top_groups = 1;
-  return hidden_states_with(context, config, inputs, moe);
+  return deepseek_hidden_states(context, config, inputs, moe);
 }
 nn::Value hidden_states_of_v3(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
-  return hidden_states_with(context, config, inputs, routed_experts(config));
+  return deepseek_hidden_states(context, config, inputs, routed_experts(config));
 }
 
 std::vector<nn::CacheSpec> cache_specs(const ModelConfig& config) {
@@ -160,7 +113,52 @@ std::vector<nn::CacheSpec> cache_specs(const ModelConfig& config) {
   return specs;
 }
 
-Architecture architecture(std::string name, std::string model_type) {
+}  // namespace
+
+FieldValue turned_size(const ModelConfig& config) { return config.own_field<std::int64_t>(kTurned); }
+
+std::vector<Field> deepseek_fields(const DeepseekDefaults& defaults, std::vector<Field> more) {
+  const FieldValue size = std::int64_t{0};
+  const auto usual = [](std::int64_t value) { return otherwise(FieldValue(value)); };
+  std::vector<Field> all = {{kQRank, "", size, otherwise(FieldValue(std::int64_t{1536}), size), is_count},
+                            {kKvRank, "", size, usual(512), is_size},
+                            {kPlainSize, "", size, usual(128), is_size},
+                            {kTurned, "", size, usual(64), is_even_size},
+                            {kValue, "", size, usual(128), is_size},
+                            {"qk_head_dim", kImplied, size, otherwise(size), is_count}};
+  all = with_fields(std::move(all), decoder_fields({.num_key_value_heads = otherwise(as_many_as_heads),
+                                                    .head_dim = otherwise(turned_size),
+                                                    .max_position_embeddings = defaults.max_position_embeddings,
+                                                    .bos_token_id = defaults.bos,
+                                                    .eos_token_ids = std::vector<std::int64_t>{defaults.eos}}));
+  all = with_fields(std::move(all), routed_expert_fields(defaults.experts));
+  all =
+      with_fields(std::move(all), {{"attention_bias", "", &ModelConfig::attention_bias, otherwise(FieldValue(false))}});
+  return with_fields(std::move(all), std::move(more));
+}
+
+std::vector<ParameterSpec> deepseek_parameters(const ModelConfig& config, const ExpertParameters& experts) {
+  const auto mixer = [&](ParameterList& list, std::int64_t /*layer*/, const std::string& module,
+                         const std::string& gguf) { return add_latent_attention(list, config, module, gguf); };
+  return decoder_parameters(config, {.mixer = mixer, .sparse_layers = routed_layers(config), .experts = experts});
+}
+
+nn::Value deepseek_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
+                                 const nn::MoeConfig& moe) {
+  const nn::LatentAttentionConfig attention = latent(config);
+  const std::vector<bool> sparse = routed_layers(config);
+  const double eps = config.rms_norm_eps;
+  const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
+    x.add(nn::latent_attention(context, module + ".self_attn", attention, inputs,
+                               nn::norm(context, module + ".input_layernorm", eps, x)));
+    const nn::Value h = nn::norm(context, module + ".post_attention_layernorm", eps, x);
+    const bool has_experts = sparse[static_cast<std::size_t>(index)];
+    x.add(has_experts ? nn::moe(context, module + ".mlp", moe, h) : nn::gated_mlp(context, module + ".mlp", h));
+  };
+  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps}, inputs, layer);
+}
+
+Architecture deepseek_architecture(std::string name, std::string model_type) {
   Architecture made{.name = std::move(name), .model_type = std::move(model_type)};
   made.rope_tables = one_rope_table;
   made.cache_specs = cache_specs;
@@ -168,25 +166,25 @@ Architecture architecture(std::string name, std::string model_type) {
   return made;
 }
 
-}  // namespace
-
 Architecture deepseek_v2_architecture() {
-  Architecture made = architecture("DeepseekV2ForCausalLM", "deepseek_v2");
-  made.fields = fields({{64, 6, 1407, 0}, 2048, 1, 2},
-                       {{kMethod, "", FieldValue(Text()), otherwise(FieldValue(Text("greedy"))), is_method_of_v2},
-                        {kScores, "", FieldValue(Text()), otherwise(FieldValue(Text("softmax"))), is_softmax},
-                        {"norm_topk_prob", "", FieldValue(false), otherwise(FieldValue(false)), is_false}});
+  Architecture made = deepseek_architecture("DeepseekV2ForCausalLM", "deepseek_v2");
+  made.fields =
+      deepseek_fields({{64, 6, 1407, 0}, 2048, 1, 2},
+                      {{kMethod, "", FieldValue(Text()), otherwise(FieldValue(Text("greedy"))), is_method_of_v2},
+                       {kScores, "", FieldValue(Text()), otherwise(FieldValue(Text("softmax"))), is_softmax},
+                       {"norm_topk_prob", "", FieldValue(false), otherwise(FieldValue(false)), is_false}});
   made.parameters = parameters_of_v2;
   made.hidden_states = hidden_states_of_v2;
   return made;
 }
 
 Architecture deepseek_v3_architecture() {
-  Architecture made = architecture("DeepseekV3ForCausalLM", "deepseek_v3");
-  made.fields = fields({{256, 8, 2048, 3}, 4096, 0, 1},
-                       {{kMethod, "", FieldValue(Text()), otherwise(FieldValue(Text("noaux_tc"))), is_method_of_v3},
-                        {kScores, "", FieldValue(Text()), otherwise(FieldValue(Text("sigmoid"))), is_sigmoid},
-                        {"rope_interleave", "", FieldValue(true), otherwise(FieldValue(true)), is_true}});
+  Architecture made = deepseek_architecture("DeepseekV3ForCausalLM", "deepseek_v3");
+  made.fields =
+      deepseek_fields({{256, 8, 2048, 3}, 4096, 0, 1},
+                      {{kMethod, "", FieldValue(Text()), otherwise(FieldValue(Text("noaux_tc"))), is_method_of_v3},
+                       {kScores, "", FieldValue(Text()), otherwise(FieldValue(Text("sigmoid"))), is_sigmoid},
+                       {"rope_interleave", "", FieldValue(true), otherwise(FieldValue(true)), is_true}});
   made.parameters = parameters_of_v3;
   made.hidden_states = hidden_states_of_v3;
   return made;

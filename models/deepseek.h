@@ -2,11 +2,32 @@
 // choice is limited to some groups.
 #pragma once
 
+#include "models/experts.h"
 #include "models/registry.h"
 
 namespace tern::models {
 
 [[nodiscard]] Architecture deepseek_v2_architecture();
 [[nodiscard]] Architecture deepseek_v3_architecture();
+
+// What its relatives share with it.
+struct DeepseekDefaults {
+  RoutedExpertDefaults experts;
+  std::int64_t max_position_embeddings;
+  std::int64_t bos;
+  std::int64_t eos;
+};
+inline constexpr const char* kPlainSize = "qk_nope_head_dim";  // of a head: features that no position turns
+// Tables of queries that grow with their position, and of their plain features; read where rope_query_growth is not 0.
+inline constexpr const char* kQueryRope = "queries";
+inline constexpr const char* kPlainQueryRope = "plain queries";
+[[nodiscard]] std::vector<Field> deepseek_fields(const DeepseekDefaults& defaults, std::vector<Field> more);
+[[nodiscard]] FieldValue turned_size(const ModelConfig& config);  // qk_rope_head_dim
+[[nodiscard]] std::vector<ParameterSpec> deepseek_parameters(const ModelConfig& config,
+                                                             const ExpertParameters& experts);
+[[nodiscard]] nn::Value deepseek_hidden_states(nn::Context& context, const ModelConfig& config,
+                                               const nn::TokenInputs& inputs, const nn::MoeConfig& moe);
+// With all but fields, parameters and hidden states.
+[[nodiscard]] Architecture deepseek_architecture(std::string name, std::string model_type);
 
 }  // namespace tern::models

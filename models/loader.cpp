@@ -404,8 +404,9 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     }
     for (const RopeTable& table : model.architecture->rope_tables(model.config)) {
       const bool is_long = !table.long_frequencies.empty() && static_cast<double>(rows) > table.border;
-      nn::add_rope_table(*model.store, table.kind, is_long ? table.long_frequencies : table.frequencies, rows,
-                         table.amplitude);
+      std::vector<double> amplitudes;
+      for (std::int64_t position = 0; position < rows; ++position) amplitudes.push_back(table.amplitude_at(position));
+      nn::add_rope_table(*model.store, table.kind, is_long ? table.long_frequencies : table.frequencies, amplitudes);
       if (table.long_frequencies.empty()) continue;
       model.notes.push_back(cat("positions turn by the rope scaling's ", is_long ? "long" : "short",
                                 "_factor: the run takes up to ", rows, " tokens, and that changes after ",

@@ -6,5 +6,7 @@
 namespace tern::models {
 
 [[nodiscard]] Architecture mistral_architecture();
+// Ministral 3 (Mistral AI, 2026): YaRN, and queries that grow with their position.
+[[nodiscard]] Architecture ministral3_architecture();
 
 }  // namespace tern::models

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/strings.h"
 #include "models/cohere.h"
@@ -18,6 +19,7 @@
 #include "models/lfm2.h"
 #include "models/llama.h"
 #include "models/mistral.h"
+#include "models/mistral4.h"
 #include "models/mixtral.h"
 #include "models/olmo2.h"
 #include "models/olmo3.h"
@@ -45,6 +47,7 @@ const auto& table() {
       granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(), qwen3_next_architecture(),
       lfm2_architecture(),        gpt_oss_architecture(),   deepseek_v2_architecture(), deepseek_v3_architecture(),
       cohere_architecture(),      cohere2_architecture(),   granite_h_architecture(),   falcon_h1_architecture(),
+      ministral3_architecture(),  mistral4_architecture(),
   };
   return rows;
 }
@@ -104,9 +107,21 @@ std::vector<std::string> architecture_names() { return each(&Architecture::name)
 std::vector<std::string> model_types() { return each(&Architecture::model_type); }
 std::vector<std::string> gguf_names() { return each(&Architecture::gguf); }
 
+double RopeTable::amplitude_at(std::int64_t position) const {
+  return amplitude * (1.0 + growth * std::log1p(std::floor(static_cast<double>(position) / period)));
+}
+
 RopeTable scaled_rope_table(const ModelConfig& config) {
   return {nn::kDefaultRope, rope_frequencies(config), rope_amplitude(config), long_rope_frequencies(config),
           config.rope_original_max_position};
+}
+
+RopeTable query_rope_table(const ModelConfig& config, const char* kind) {
+  RopeTable table = scaled_rope_table(config);
+  table.kind = kind;
+  table.growth = config.rope_query_growth;
+  table.period = config.rope_original_max_position;
+  return table;
 }
 
 std::vector<RopeTable> one_rope_table(const ModelConfig& config) { return {scaled_rope_table(config)}; }

@@ -21,6 +21,11 @@ struct RopeTable {
   // Of runs of more than `border` positions; empty: the same.
   std::vector<double> long_frequencies = {};
   double border = 0.0;
+  // Of queries that grow with their position, so that the softmax over ever more keys stays as sharp (Llama 4): the
+  // amplitude is also times 1 + growth ln(1 + floor(position / period)).
+  double growth = 0.0;
+  double period = 1.0;
+  [[nodiscard]] double amplitude_at(std::int64_t position) const;
 };
 
 struct Architecture {
@@ -29,8 +34,9 @@ struct Architecture {
   std::string gguf;           // general.architecture; empty: neither read from a GGUF nor written as one
   std::vector<Field> fields;  // of the configuration, read from above
   bool gguf_rope_factors;  // whether llama.cpp reads rope_freqs.weight of it, which is how a GGUF says llama3 scaling
-  bool gguf_longrope = false;       // whether llama.cpp reads longrope's divisors of it
-  bool gguf_yarn_truncates = true;  // whether YaRN's borders lie on whole features, for which a GGUF has no word
+  bool gguf_longrope = false;         // whether llama.cpp reads longrope's divisors of it
+  bool gguf_yarn_multiplier = false;  // whether llama.cpp reads YaRN's mscale_all_dim of it, beside an mscale of 1
+  bool gguf_yarn_truncates = true;    // whether YaRN's borders lie on whole features, for which a GGUF has no word
   std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);
   std::vector<RopeTable> (*rope_tables)(const ModelConfig& config);
   // Hidden states after the final norm, [tokens, hidden_size].
@@ -61,7 +67,9 @@ struct ModelClass {
 
 // By the model's scaling.
 [[nodiscard]] RopeTable scaled_rope_table(const ModelConfig& config);
-// That one for all layers.
+// The same for queries that grow by ModelConfig::rope_query_growth at each multiple of the original context.
+[[nodiscard]] RopeTable query_rope_table(const ModelConfig& config, const char* kind);
+// The first of these for all layers.
 [[nodiscard]] std::vector<RopeTable> one_rope_table(const ModelConfig& config);
 // Keys and values of `num_key_value_heads` in each layer's self_attn, of the last windows[layer] tokens; of all where
 // that is 0.

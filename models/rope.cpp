@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/strings.h"
+#include "models/config_read.h"
 #include "models/registry.h"
 
 namespace tern::models {
@@ -22,6 +23,8 @@ constexpr const char* kSections = "mrope_section";
 constexpr const char* kFactors = "rope_freqs.weight";  // the tensor in a GGUF
 // Of longrope.
 constexpr const char* kAttentionFactor = "attn_factor";
+constexpr const char* kMultiplier = "yarn_log_multiplier";  // of yarn: mscale_all_dim
+constexpr const char* kContext = "max_position_embeddings";
 struct Divisors {
   const char* json;
   const char* gguf;  // the tensor
@@ -205,6 +208,30 @@ void read_longrope(const io::JsonField& inner, ModelConfig& config) {
   }
 }
 
+// The architecture's own numbers among rope_parameters.
+std::vector<Field> own_numbers(const ModelConfig& config) {
+  std::vector<Field> own;
+  const Architecture* architecture = find_architecture(config.architecture);
+  if (architecture == nullptr) return own;  // of a set for some layers, which holds none
+  std::copy_if(architecture->fields.begin(), architecture->fields.end(), std::back_inserter(own),
+               [](const Field& field) { return field.in_rope; });
+  return own;
+}
+
+void read_own_numbers(const io::JsonField& inner, const std::vector<Field>& own, ModelConfig& config) {
+  if (!own.empty() && config.rope_scaling != RopeScaling::yarn)
+    throw inner.at("rope_type").wrong("yarn, whose original context the growth of queries goes by", kOtherModel);
+  for (const Field& field : own) {
+    const std::string where = inner.place().field(field.json).where();
+    if (const auto said = inner.find(field.json)) {
+      set_field(config, field, said->number());
+    } else {
+      stand_in(config, field, field.otherwise.json, where);
+    }
+    require_law(config, field, where);
+  }
+}
+
 // One set of parameters, with its rope_type.
 void read_parameters(const io::JsonField& inner, ModelConfig& config) {
   auto named = inner.find("rope_type");
@@ -229,6 +256,8 @@ void read_parameters(const io::JsonField& inner, ModelConfig& config) {
   if (const auto partial = inner.find(kPartial); partial && has_share) {
     turn_part_of_heads(inner, partial->number(), config);
   }
+  const std::vector<Field> own = own_numbers(config);
+  read_own_numbers(inner, own, config);
   if (type->scaling == RopeScaling::longrope) read_longrope(inner, config);
   if (type->scaling == RopeScaling::proportional && has_share) {  // whole heads, and a share of their pairs
     config.rope_share = config.own_field<double>(kPartial);
@@ -245,6 +274,8 @@ void read_parameters(const io::JsonField& inner, ModelConfig& config) {
         (key == kPartial && has_share) || key == "rope_type" || key == "type" || key == "rope_theta" ||
         is_of_images(key) || (key == kTruncate && type->scaling == RopeScaling::yarn) ||
         (type->scaling == RopeScaling::longrope && is_divisors(key)) ||
+        (key == kContext && one.value == Json(config.max_position_embeddings)) ||
+        std::any_of(own.begin(), own.end(), [&](const Field& field) { return key == field.json; }) ||
         std::any_of(type->numbers.begin(), type->numbers.end(), [&](const Number& each) { return key == each.json; });
     if (!known) throw inner.member(one).wrong(cat("only what the rope_type ", type->name, " has"), kOtherModel);
   }
@@ -293,6 +324,13 @@ Field rope_sections_field(std::vector<std::int64_t> otherwise_is) {
           otherwise(FieldValue(std::move(otherwise_is)))};
 }
 
+Field query_growth_field() {
+  Field field = {"llama_4_scaling_beta", "attention.temperature_scale", &ModelConfig::rope_query_growth,
+                 Default{{}, {}, FieldValue(0.0), false}, is_epsilon};
+  field.in_rope = true;
+  return field;
+}
+
 void read_rope_json(const io::JsonField& json, ModelConfig& config) {
   if (config.own.contains(kPartial)) turn_part_of_heads(json, config.own_field<double>(kPartial), config);
   const auto parameters = json.find("rope_parameters");
@@ -302,12 +340,17 @@ void read_rope_json(const io::JsonField& json, ModelConfig& config) {
                          "say all of it in rope_parameters, and remove rope_scaling");
   }
   if (parameters && config.rope_local_theta > 0) return read_by_layer_type(*parameters, config);
-  if (const auto inner = parameters ? parameters : scaling) read_parameters(*inner, config);
+  if (const auto inner = parameters ? parameters : scaling) return read_parameters(*inner, config);
+  if (!own_numbers(config).empty()) (void)json.at("rope_parameters");  // says that it is absent
 }
 
 void write_rope_json(const ModelConfig& config, Json& json) {
   require_named_rope(config, kFactors);
   const Type& type = type_of(config.rope_scaling);
+  const std::vector<Field> own = own_numbers(config);
+  if (!own.empty() && type.scaling != RopeScaling::yarn)
+    throw Failure(data_error("the rope_type", "yarn, without which config.json can't say this architecture", type.name,
+                             "keep this model as a GGUF"));
   if (type.scaling == RopeScaling::none) return;
   Json inner;
   inner["rope_type"] = type.name;
@@ -321,12 +364,14 @@ void write_rope_json(const ModelConfig& config, Json& json) {
   if (type.scaling == RopeScaling::longrope) {
     for (const Divisors& each : kDivisors) inner[each.json] = config.*each.member;
   }
+  for (const Field& field : own) inner[field.json] = std::get<double>(field_value(config, field));
   json["rope_scaling"] = inner;
 }
 
 bool is_rope_gguf_key(const std::string& key) {
   return key == "rope.scaling.type" || key == "rope.scaling.factor" || key == "rope.scaling.yarn_beta_fast" ||
          key == "rope.scaling.yarn_beta_slow" || key == "rope.scaling.attn_factor" ||
+         key == "rope.scaling.yarn_log_multiplier" ||
          // Notes on a scaling's making, which its formula does not read.
          key == "rope.scaling.original_context_length" || key == "rope.scaling.finetuned";
 }
@@ -369,10 +414,16 @@ void read_rope_gguf(const checkpoint::CheckpointSource& source, const Architectu
         static_cast<double>(gguf.integer_or(prefix + kOriginalLength, config.max_position_embeddings).value());
     config.rope_beta_fast = gguf.number_or(prefix + "yarn_beta_fast", config.rope_beta_fast).value();
     config.rope_beta_slow = gguf.number_or(prefix + "yarn_beta_slow", config.rope_beta_slow).value();
+    config.rope_mscale_all_dim = gguf.number_or(prefix + kMultiplier, 0.0).value();
+    if (config.rope_mscale_all_dim != 0.0) config.rope_mscale = 1.0;
   } else if (scaling != "none") {
     throw Failure(data_error(cat(gguf.path(), ": key \"", prefix, "type\""), "none, linear, yarn or longrope", scaling,
                              kOtherModel));
   }
+  if (config.rope_mscale_all_dim != 0.0 && !architecture.gguf_yarn_multiplier)
+    throw Failure(data_error(cat(gguf.path(), ": key \"", prefix, kMultiplier, "\""),
+                             cat("none, as llama.cpp reads none of ", architecture.gguf),
+                             cat(config.rope_mscale_all_dim), kOtherModel));
   if (const double said = gguf.number_or(prefix + kAttentionFactor, 1.0).value(); said != 1.0)
     throw Failure(data_error(cat(gguf.path(), ": key \"", prefix, kAttentionFactor, "\""),
                              "1, as the rope scaling is not longrope", cat(said), kOtherModel));
@@ -391,7 +442,11 @@ void write_rope_gguf(const ModelConfig& config, const Architecture& architecture
   ModelConfig by_formula = config;
   by_formula.rope_attention_factor = 0.0;
   const bool has_usual_factor = std::fabs(rope_amplitude(config) - rope_amplitude(by_formula)) < 1e-6;
+  const bool has_multiplier = architecture.gguf_yarn_multiplier && config.rope_mscale == 1.0;
   const auto is_default = [&](const Number& each) {
+    if (each.member == &ModelConfig::rope_mscale || each.member == &ModelConfig::rope_mscale_all_dim) {
+      if (has_multiplier) return true;
+    }
     if (each.member == &ModelConfig::rope_attention_factor) return has_usual_factor;
     return *each.gguf != '\0' || config.*each.member == ModelConfig().*each.member;
   };
@@ -406,6 +461,8 @@ void write_rope_gguf(const ModelConfig& config, const Architecture& architecture
     metadata.set(prefix + kOriginalLength, static_cast<std::uint32_t>(config.rope_original_max_position));
     return metadata.set(prefix + kAttentionFactor, static_cast<float>(rope_amplitude(config)));
   }
+  if (has_multiplier && type.scaling == RopeScaling::yarn)
+    metadata.set(prefix + kMultiplier, static_cast<float>(config.rope_mscale_all_dim));
   for (const Number& each : type.numbers) {
     if (*each.gguf == '\0') continue;
     metadata.set(prefix + "type", type.name);

@@ -44,6 +44,9 @@ inline constexpr const char* kShortFactors = "rope_factors_short.weight";
 // three are one, they change nothing. In config.json, mrope_section, there or in its rope_parameters.
 [[nodiscard]] Field rope_sections_field(std::vector<std::int64_t> otherwise_is);
 
+// llama_4_scaling_beta among rope_parameters, by which queries grow with their position.
+[[nodiscard]] Field query_growth_field();
+
 // "rope_parameters" (transformers 5) or "rope_scaling" with what lies in it; sets theta and the scaling. Of a model
 // with a rope_local_theta, rope_parameters has those of each type of layers.
 // Throws Failure (data), also for a field that its rope_type does not have.

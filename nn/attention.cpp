@@ -98,13 +98,13 @@ Projections projections(Context& context, const std::string& module, const Atten
 // Queries or keys ("q" or "k") turned by their positions.
 Value rotated(Context& context, const std::string& module, const char* part, const AttentionConfig& config,
               Value positions, Value split) {
+  const std::string& kind = *part == 'q' && !config.query_rope.empty() ? config.query_rope : config.rope;
   if (config.qk_norm == QkNorm::head) {
-    if (config.rope.empty() || config.rope_interleaved)
-      throw std::logic_error("norms over heads come with turned halves");
+    if (kind.empty() || config.rope_interleaved) throw std::logic_error("norms over heads come with turned halves");
     return norm_rope(context, {norm_name(module, part, config), config.eps, config.norm_offset}, split, positions,
-                     config.rope);
+                     kind);
   }
-  return config.rope.empty() ? split : rope(context, split, positions, config.rope, config.rope_interleaved);
+  return kind.empty() ? split : rope(context, split, positions, kind, config.rope_interleaved);
 }
 
 // Logits are fp32, whatever weights are held in.

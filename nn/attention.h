@@ -26,6 +26,7 @@ struct AttentionConfig {
   double scale = 0.0;               // of the scores; 0: 1 / sqrt(head_dim)
   float softcap = 0.0F;             // bound of the scaled scores' size; 0: none
   std::string rope = kDefaultRope;  // kind of its rope table; empty: nothing turns
+  std::string query_rope;           // the queries' own; empty: the same
   bool fused_qkv = false;           // q, k and v are parts of one linear layer, qkv_proj
   bool is_gated = false;            // q_proj gives each head's query and then a gate, whose sigmoid its output is times
   bool rope_interleaved = false;    // pairs that turn are neighbours

@@ -210,13 +210,16 @@ Value latent_attention(Context& context, const std::string& module, const Latent
   graph::Graph& graph = context.graph();
   const Value q = queries(context, module, config, x);
   const Value down = linear(context, module + ".kv_a_proj_with_mqa", x);
-  const auto turn = [&](Value part) { return rope(context, part, inputs.positions, kDefaultRope, kNeighbours); };
+  const auto turn = [&](Value part, const std::string& kind) {
+    return rope(context, part, inputs.positions, kind, kNeighbours);
+  };
   Parts parts;
   parts.q_plain = features(context, q, config.heads, 0, config.plain_dim);
-  parts.q_turned = turn(features(context, q, config.heads, config.plain_dim, config.turned_dim));
+  if (!config.plain_query_rope.empty()) parts.q_plain = turn(parts.q_plain, config.plain_query_rope);
+  parts.q_turned = turn(features(context, q, config.heads, config.plain_dim, config.turned_dim), config.query_rope);
   parts.latent =
       branch_norm(context, module + ".kv_a_layernorm", config.eps, ops::columns(graph, down, 0, config.kv_rank));
-  parts.k_turned = turn(features(context, down, 1, config.kv_rank, config.turned_dim));
+  parts.k_turned = turn(features(context, down, 1, config.kv_rank, config.turned_dim), kDefaultRope);
   const Value out = inputs.paged() ? attend_paged(context, module, config, inputs, parts)
                                    : attend_expanded(context, module, config, inputs, parts);
   const Value flat = ops::contiguous(graph, out, context.options().needs);

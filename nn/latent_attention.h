@@ -5,6 +5,7 @@
 #include <string>
 
 #include "nn/context.h"
+#include "nn/rope.h"
 
 namespace tern::nn {
 
@@ -17,6 +18,9 @@ struct LatentAttentionConfig {
   std::int64_t value_dim = 0;
   double scale = 0.0;  // of the scores
   double eps = 1e-6;   // of the norms of latent vectors
+  // Kinds of the queries' rope tables.
+  std::string query_rope = kDefaultRope;
+  std::string plain_query_rope;  // of the features that no position turns, which may grow with it; empty: nothing
 };
 
 // What the layer keeps of a token: its latent vector after the norm, then the shared turned features.

@@ -24,12 +24,14 @@ ops::QkNormRopeOptions norm_options(Context& context, double eps, float weight_o
 }  // namespace
 
 void add_rope_table(graph::TensorStore& store, const std::string& kind, std::span<const double> frequencies,
-                    std::int64_t rows, double amplitude) {
+                    std::span<const double> amplitudes) {
+  const auto rows = static_cast<std::int64_t>(amplitudes.size());
   const auto width = static_cast<std::int64_t>(frequencies.size());
   std::vector<float> cosines(static_cast<std::size_t>(rows * width));
   std::vector<float> sines(cosines.size());
   std::size_t at = 0;
   for (std::int64_t position = 0; position < rows; ++position) {
+    const double amplitude = amplitudes[static_cast<std::size_t>(position)];
     for (const double frequency : frequencies) {
       const double phase = static_cast<double>(position) * frequency;
       cosines[at] = static_cast<float>(amplitude * std::cos(phase));

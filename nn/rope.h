@@ -12,10 +12,10 @@ namespace tern::nn {
 inline constexpr const char* kDefaultRope = "default";
 
 // Puts "rope.<kind>.cos" and "rope.<kind>.sin" [rows, frequencies.size()] f32 into the store: of position x frequency
-// (radians a position) times `amplitude`, in fp64 before rounding, so that the phase of position 100,000 keeps its
-// digits.
+// (radians a position) times the position's amplitude [rows], in fp64 before rounding, so that the phase of position
+// 100,000 keeps its digits.
 void add_rope_table(graph::TensorStore& store, const std::string& kind, std::span<const double> frequencies,
-                    std::int64_t rows, double amplitude = 1.0);
+                    std::span<const double> amplitudes);
 
 // Turns the pairs (i, i + n) of each head's first 2n features, n being the table's width, or the pairs (2i, 2i + 1) of
 // them where they are interleaved: x [tokens, heads, head_dim] -> the same, by positions [tokens].

@@ -39,7 +39,7 @@ from transformers import (AutoModelForCausalLM, AutoTokenizer, Cohere2Config, Co
                           Mistral3ForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration,
                           Qwen3VLConfig, Qwen3VLForConditionalGeneration, FalconH1Config, FalconH1ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
                           Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeHybridConfig,
-                          GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config,
+                          GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config, Ministral3Config, Ministral3ForCausalLM, Mistral4Config, Mistral4ForCausalLM,
                           MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
@@ -355,6 +355,34 @@ MODELS = {
     "llama-proportional": lambda: LlamaForCausalLM(LlamaConfig(
         **SMALL, num_key_value_heads=2, head_dim=24, tie_word_embeddings=True,
         rope_parameters={"rope_type": "proportional", "rope_theta": 1000.0, "factor": 2.0, "partial_rotary_factor": 0.3})),
+    # Queries that grow at several borders within the text; all that a GGUF can say.
+    "ministral3-tied": lambda: Ministral3ForCausalLM(Ministral3Config(
+        **SMALL, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True, pad_token_id=0,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 16.0, "original_max_position_embeddings": 32,
+                         "max_position_embeddings": 512, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0,
+                         "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.4})),
+    # What a GGUF has no word for: a window, and an mscale that is not one.
+    "ministral3-untied": lambda: Ministral3ForCausalLM(Ministral3Config(
+        **SMALL, num_key_value_heads=1, head_dim=24, tie_word_embeddings=False, pad_token_id=0, sliding_window=37,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "original_max_position_embeddings": 16,
+                         "beta_fast": 12.0, "beta_slow": 2.0, "mscale": 0.7, "mscale_all_dim": 0.3,
+                         "llama_4_scaling_beta": 0.1})),
+    # DeepSeek-V3's form with queries that grow, and a softmax over experts in groups by their best two.
+    "mistral4-untied": lambda: Mistral4ForCausalLM(Mistral4Config(
+        **{**SMALL, "num_hidden_layers": 3}, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=8,
+        v_head_dim=16, tie_word_embeddings=False, pad_token_id=0, n_routed_experts=8, num_experts_per_tok=3,
+        moe_intermediate_size=24, n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=1.7,
+        num_key_value_heads=4,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "original_max_position_embeddings": 64,
+                         "mscale": 1.0, "mscale_all_dim": 0.7, "llama_4_scaling_beta": 0.4})),
+    # As the published one has it: one group, experts in each layer; queries without a latent vector, biases.
+    "mistral4-tied": lambda: Mistral4ForCausalLM(Mistral4Config(
+        **SMALL, q_lora_rank=None, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=8,
+        attention_bias=True, tie_word_embeddings=True, pad_token_id=0, n_routed_experts=5, num_experts_per_tok=2,
+        moe_intermediate_size=16, norm_topk_prob=False, num_key_value_heads=4,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 16.0, "original_max_position_embeddings": 32,
+                         "max_position_embeddings": 512, "mscale": 1.0, "mscale_all_dim": 1.0,
+                         "llama_4_scaling_beta": 0.1})),
 }
 
 
@@ -406,7 +434,7 @@ def whole_model(make, text):
 
 WHOLES = {"qwen3.5-whole": (of_qwen3_5, "qwen3.5-untied"), "qwen3-vl-whole": (of_qwen3_vl, "qwen3-tied"),
           "qwen2.5-vl-whole": (of_qwen2_5_vl, "qwen2-untied"), "gemma3-whole": (of_gemma3, "gemma3-tied"),
-          "mistral3-whole": (of_mistral3, "mistral")}
+          "mistral3-whole": (of_mistral3, "mistral"), "ministral3-whole": (of_mistral3, "ministral3-tied")}
 
 
 def make_mxfp4(output, name):
@@ -667,7 +695,7 @@ def targets(model):
     names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
     if model.config.model_type in ("qwen3_moe", "mixtral", "glm4_moe", "granitemoe", "gpt_oss"):
         return ATTENTION
-    if model.config.model_type in ("deepseek_v2", "deepseek_v3"):
+    if model.config.model_type in ("deepseek_v2", "deepseek_v3", "mistral4"):
         return [name for name in [*ATTENTION, *LATENT] if name in names]
     if model.config.model_type in ("qwen3_5_moe_text", "qwen3_next"):
         return [*ATTENTION, *(name for name in DELTA if name in names)]
@@ -679,7 +707,10 @@ def targets(model):
 
 
 def load(folder):
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    """By its class: the automatic one knows Mistral 4 within Mistral 3 alone."""
+    with open(os.path.join(folder, "config.json")) as file:
+        name = json.load(file)["architectures"][0]
+    return getattr(transformers, name).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
 
 
 def make_bf16(output, name):

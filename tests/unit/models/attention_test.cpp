@@ -49,7 +49,8 @@ class AttentionScores : public testing::TestWithParam<Scores> {
     put("a.k_proj.weight", {kHeadDim, kHidden}, k_);
     put("a.v_proj.weight", {kHeadDim, kHidden}, v_);
     put("a.o_proj.weight", {kHidden, kWidth}, o_);
-    nn::add_rope_table(*store_, nn::kDefaultRope, std::vector<double>{0.0, 0.0}, kTokens);  // turns nothing
+    nn::add_rope_table(*store_, nn::kDefaultRope, std::vector<double>{0.0, 0.0},
+                       std::vector<double>(kTokens, 1.0));  // turns nothing
     for (const auto& cache : {nn::key_cache_name("", "a"), nn::value_cache_name("", "a")}) {
       store_->create(cache, make_desc(TERN_F32, {3, 4, 1, kHeadDim}));
       store_->fill_zero(cache);

@@ -125,6 +125,52 @@ TEST(Config, LongropesOriginalContextStandsInOneOfThreePlaces) {
   EXPECT_EQ(config_of(llama).rope_original_max_position, 64.0);
 }
 
+// Queries grow at each multiple of the original context, which is YaRN's.
+TEST(Config, QueriesGrowWithTheirPosition) {
+  const ScratchModel model("ministral3-tied");
+  const ModelConfig config = config_of(model);
+  EXPECT_EQ(config.rope_query_growth, 0.4);
+  const auto tables = find_architecture(config.architecture)->rope_tables(config);
+  ASSERT_EQ(tables.size(), 2U);
+  EXPECT_EQ(tables[1].frequencies, tables[0].frequencies);
+  for (const std::int64_t position : {0, 31, 32, 63, 64, 511}) {
+    EXPECT_DOUBLE_EQ(tables[0].amplitude_at(position), 1.0) << position;
+    EXPECT_DOUBLE_EQ(tables[1].amplitude_at(position), 1.0 + 0.4 * std::log(1.0 + position / 32)) << position;
+  }
+  const auto refused = [](const std::function<void(Json&)>& spoil) {
+    const ScratchModel spoiled("ministral3-tied");
+    spoiled.edit("config.json", spoil);
+    return read_config(*spoiled.open()).error().line();
+  };
+  EXPECT_NE(refused([](Json& json) {
+              json["rope_parameters"].erase("llama_4_scaling_beta");
+            }).find("\"rope_parameters.llama_4_scaling_beta\": expected a value, found none"),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& json) {
+              json["rope_parameters"]["llama_4_scaling_beta"] = -1.0;
+            }).find("\"rope_parameters.llama_4_scaling_beta\": expected a number from 0 on, found -1"),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& json) {
+              json["llama_4_scaling_beta"] = 0.4;
+            }).find("\"llama_4_scaling_beta\": expected only fields that Ministral3ForCausalLM has"),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& json) {
+              json["rope_parameters"]["max_position_embeddings"] = 256;
+            }).find("\"rope_parameters.max_position_embeddings\": expected only what the rope_type yarn has"),
+            std::string::npos);
+  const ScratchModel four("mistral4-untied");
+  EXPECT_EQ(config_of(four).rotary_dim, 8);
+  four.edit("config.json", [](Json& json) { json["rope_parameters"]["partial_rotary_factor"] = 0.5; });
+  EXPECT_NE(read_config(*four.open()).error().line().find("partial_rotary_factor\": expected 0.4, the turned features"),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& json) { json.erase("rope_parameters"); }).find("a field \"rope_parameters\", found none"),
+            std::string::npos);
+  EXPECT_NE(refused([](Json& json) {
+              json["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 2.0}, {"llama_4_scaling_beta", 0.1}};
+            }).find("expected yarn, whose original context the growth of queries goes by, found \"linear\""),
+            std::string::npos);
+}
+
 // Whole heads turn, of which the share says how many pairs, even where others of the architecture turn a part.
 TEST(Config, ProportionalRopeLeavesSlowPairsStill) {
   const auto expect_share = [](const ScratchModel& model, std::size_t turned, double theta) {

@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
                                            "qwen3.5-untied", "qwen3.5-moe-untied", "qwen3-next-untied", "lfm2-tied",
                                            "gpt-oss-untied", "cohere-tied", "cohere2-tied", "granite-h-tied",
                                            "granite-h-untied", "falcon-h1-plain", "phi3-long", "phi3-short",
-                                           "llama-proportional"));
+                                           "llama-proportional", "ministral3-tied"));
 
 // A GGUF has no word for these.
 TEST_F(GgufNames, RopeScalingsThatCannotBeSaidAreRefused) {
@@ -195,6 +195,46 @@ TEST_F(GgufNames, DivisorsThatSayNothingAreRefused) {
               options.metadata->set("phi3.rope.scaling.attn_factor", 1.0F);
             }).find("tensor rope_factors_long.weight: expected none, as the rope scaling is not longrope, found one; "),
             std::string::npos);
+  EXPECT_NE(refused([](auto& options) {
+              options.added.clear();
+              options.metadata->remove("phi3.rope.scaling.attn_factor");
+              options.metadata->set("phi3.rope.scaling.type", "yarn");
+              options.metadata->set("phi3.rope.scaling.factor", 4.0F);
+              options.metadata->set("phi3.rope.scaling.yarn_log_multiplier", 1.0F);
+            })
+                .find("key \"phi3.rope.scaling.yarn_log_multiplier\": expected none, as llama.cpp reads none of phi3, "
+                      "found 1; "),
+            std::string::npos);
+}
+
+// YaRN's mscale_all_dim has a word in a GGUF, where mscale is one; and a GGUF may lack what config.json can't.
+TEST_F(GgufNames, Ministral3SaysItsYarn) {
+  const ScratchModel model("ministral3-tied");
+  const auto refused = [&] {
+    checkpoint::ConvertOptions options;
+    const auto form = set_gguf_form(*model.open(), config_of(model), "tiny", options);
+    return form.ok() ? "accepted" : form.error().line();
+  };
+  model.edit("config.json", [](io::Json& json) { json["rope_parameters"]["mscale_all_dim"] = 0.5; });
+  const ModelConfig back = read_config(CheckpointSource::open(to_gguf(model.path(), "f32")).value()).value();
+  EXPECT_EQ(rope_amplitude(back), rope_amplitude(config_of(model)));
+  const ScratchModel again("ministral3-tied");
+  again.edit("config.json", [&](io::Json& json) { json = config_json(back, "float32"); });
+  EXPECT_EQ(rope_amplitude(config_of(again)), rope_amplitude(config_of(model)));
+  EXPECT_EQ(config_of(again).rope_query_growth, 0.4);
+  model.edit("config.json", [](io::Json& json) { json["rope_parameters"]["mscale"] = 0.5; });
+  EXPECT_NE(refused().find("expected one that a GGUF has a word for, with its numbers, found yarn"), std::string::npos)
+      << refused();
+  ModelConfig plain = back;
+  plain.rope_scaling = RopeScaling::none;
+  try {
+    (void)config_json(plain, "float32");
+    FAIL() << "config.json of a Ministral 3 cannot say it";
+  } catch (const Failure& why) {
+    EXPECT_EQ(why.error().line(),
+              "the rope_type: expected yarn, without which config.json can't say this architecture, found default; "
+              "keep this model as a GGUF");
+  }
 }
 
 // Broken if a share of pairs that no double says exactly lost one by rounding down.

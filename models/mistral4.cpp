@@ -1,0 +1,84 @@
+#include "models/mistral4.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "base/strings.h"
+#include "models/deepseek.h"
+#include "models/rope.h"
+
+namespace tern::models {
+namespace {
+
+std::string is_true(const ModelConfig& /*config*/, const FieldValue& value) {
+  return std::get<bool>(value) ? "" : "true";
+}
+
+// What rope_parameters say of a head, of which the turned features are a part of their own here.
+FieldValue share_of_turned(const ModelConfig& config) {
+  const auto turned = static_cast<double>(config.head_dim);
+  return turned / (static_cast<double>(config.own_field<std::int64_t>(kPlainSize)) + turned);
+}
+std::string is_share_of_turned(const ModelConfig& config, const FieldValue& value) {
+  const double share = std::get<double>(share_of_turned(config));
+  return std::fabs(std::get<double>(value) - share) < 1e-6 ? "" : cat(share, ", the turned features");
+}
+
+std::vector<Field> fields() {
+  using C = ModelConfig;
+  const FieldValue size = std::int64_t{0};
+  const auto usual = [](std::int64_t value) { return otherwise(FieldValue(value)); };
+  Field share = {"partial_rotary_factor", "", &C::rope_share, otherwise(share_of_turned), is_share_of_turned};
+  share.in_rope = true;
+  std::vector<Field> all = deepseek_fields(
+      {{128, 4, 2048, 0}, 1048576, 1, 2},
+      {{"q_lora_rank", "", size, otherwise(FieldValue(std::int64_t{1024}), size), is_count},
+       {"kv_lora_rank", "", size, usual(256), is_size},
+       {kPlainSize, "", size, usual(64), is_even_size},
+       {"pad_token_id", "", &C::pad_token_id, otherwise(FieldValue(std::int64_t{11}), FieldValue(std::int64_t{-1}))},
+       {"rope_interleave", "", FieldValue(true), otherwise(FieldValue(true)), is_true},
+       query_growth_field(),
+       share});
+  // Its head_dim is that of plain and turned features together.
+  const auto head = std::find_if(all.begin(), all.end(),
+                                 [](const Field& field) { return std::string_view(field.json) == "head_dim"; });
+  *head = {"head_dim", kImplied, size, otherwise(size), is_count};
+  all.insert(head, {"", kImplied, &C::head_dim, otherwise(turned_size), is_even_size});
+  return all;
+}
+
+std::vector<ParameterSpec> parameters(const ModelConfig& config) {
+  ExpertParameters experts = routed_expert_parameters(config);
+  experts.correction_bias = false;
+  experts.fused = {".experts.gate_up_proj", ".experts.down_proj", ".gate.weight"};
+  return deepseek_parameters(config, experts);
+}
+
+// Positions turn no plain feature, but make those of queries grow.
+std::vector<RopeTable> rope_tables(const ModelConfig& config) {
+  RopeTable plain = query_rope_table(config, kPlainQueryRope);
+  plain.frequencies.assign(static_cast<std::size_t>(config.own_field<std::int64_t>(kPlainSize) / 2), 0.0);
+  plain.amplitude = 1.0;
+  return {scaled_rope_table(config), query_rope_table(config, kQueryRope), plain};
+}
+
+// The softmax of each expert, and groups by the best two of each.
+nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  nn::MoeConfig moe = routed_experts(config);
+  moe.sigmoid = false;
+  return deepseek_hidden_states(context, config, inputs, moe);
+}
+
+}  // namespace
+
+Architecture mistral4_architecture() {
+  Architecture made = deepseek_architecture("Mistral4ForCausalLM", "mistral4");
+  made.fields = fields();
+  made.parameters = parameters;
+  made.rope_tables = rope_tables;
+  made.hidden_states = hidden_states;
+  return made;
+}
+
+}  // namespace tern::models
