@@ -12,15 +12,6 @@ namespace {
 
 std::int64_t blocks_of(std::int64_t tokens, std::int64_t block_size) { return (tokens + block_size - 1) / block_size; }
 
-void require_served(const std::vector<nn::CacheSpec>& specs) {
-  for (const nn::CacheSpec& spec : specs) {
-    using enum nn::CacheKind;
-    if (spec.kind != shared) continue;
-    throw Failure(data_error(cat("layer ", spec.module), "a cache of kind full, window, latent or state",
-                             cat("kind ", nn::cache_kind_name(spec.kind)), "generate with another model"));
-  }
-}
-
 // Bytes of one token in the caches of all layers, and of its id.
 std::uint64_t bytes_per_token(const std::vector<nn::CacheSpec>& specs, tern_dtype dtype) {
   std::uint64_t bytes = sizeof(std::int32_t);
@@ -100,7 +91,6 @@ std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::Cach
 CacheEngine::CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<nn::CacheSpec> specs,
                          const CacheOptions& options)
     : store_(std::move(store)), specs_(std::move(specs)), options_(options) {
-  require_served(specs_);
   const accel::Device& device = *store_->device();
   const std::int64_t block_size = std::max<std::int64_t>(1, device.info().preferred_kv_block);
   pool_ = std::make_unique<BlockPool>(plan_blocks(device, specs_, options_, block_size), block_size);
@@ -116,7 +106,7 @@ void CacheEngine::create_tensors() {
       tensors_->create(nn::state_name(scope_, spec.module, state.name),
                        nn::state_desc(capacity().num_seats, state.shape));
     }
-    if (spec.kind == nn::CacheKind::state) continue;
+    if (spec.kind == nn::CacheKind::state || spec.kind == nn::CacheKind::shared) continue;
     tensors_->create(nn::key_cache_name(scope_, spec.module),
                      nn::cache_desc(options_.dtype, blocks, block_size(), spec.kv_heads, spec.key_dim));
     if (spec.kind == nn::CacheKind::latent) continue;

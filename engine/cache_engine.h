@@ -30,7 +30,7 @@ struct CacheOptions {
 class CacheEngine {
  public:
   // As many blocks as the memory holds, at most what `max_num_seqs` sequences of `max_model_len` tokens could use.
-  // Throws Failure: data (a kind of cache that is not served), device (no room for one sequence, or no memory).
+  // Throws Failure (device): no room for one sequence, or no memory.
   CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<nn::CacheSpec> specs, const CacheOptions& options);
   ~CacheEngine();
   CacheEngine(const CacheEngine&) = delete;

@@ -58,6 +58,8 @@ struct Field {
     const char* also_no = "";  // other words for the same, which config.json may have
     const char* also_yes = "";
   } gguf_words = {};
+  // Of a number that a GGUF says of each layer where they differ: that of a layer, once all fields are read.
+  std::int64_t (*gguf_of_layer)(const ModelConfig& config, std::int64_t layer) = nullptr;
   bool in_rope = false;  // config.json has this number in rope_parameters
 };
 inline constexpr const char* kImplied = "-";

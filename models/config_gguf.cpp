@@ -1,5 +1,7 @@
 // The metadata of a GGUF, read and written by the table of its architecture.
 #include <algorithm>
+#include <charconv>
+#include <functional>
 
 #include "base/strings.h"
 #include "models/config_read.h"
@@ -96,6 +98,36 @@ FieldValue word(const checkpoint::Gguf& gguf, const std::string& key, const Fiel
   return std::string(gguf.boolean(key).value() ? field.gguf_words.yes : field.gguf_words.no);
 }
 
+// Of a number that differs from layer to layer: the first is the field's, and the list is kept for what follows from
+// it.
+FieldValue number_of_layers(const checkpoint::Gguf& gguf, const std::string& key, const Field& field,
+                            ModelConfig& config) {
+  std::vector<std::int64_t> list = integers(gguf, key);
+  const std::int64_t first = list.empty() ? 0 : list.front();
+  config.own[field.gguf] = std::move(list);
+  return first;
+}
+
+// Once all fields are read, they give the lists again.
+void require_lists(const checkpoint::Gguf& gguf, const Architecture& architecture, const ModelConfig& config) {
+  for (const Field& field : architecture.fields) {
+    const auto list = field.gguf_of_layer != nullptr ? config.own.find(field.gguf) : config.own.end();
+    if (list == config.own.end()) continue;
+    const auto& numbers = std::get<std::vector<std::int64_t>>(list->second);
+    const std::string where = cat(gguf.path(), ": key \"", full_key(architecture, field.gguf), "\"");
+    if (numbers.size() != static_cast<std::size_t>(config.num_hidden_layers)) {
+      throw Failure(data_error(where, cat("a number for each of ", config.num_hidden_layers, " layers"),
+                               cat(numbers.size()), kAgain));
+    }
+    for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+      const std::int64_t found = numbers[static_cast<std::size_t>(layer)];
+      const std::int64_t expected = field.gguf_of_layer(config, layer);
+      if (found == expected) continue;
+      throw Failure(data_error(cat(where, ", layer ", layer), cat(expected), cat(found), kOtherModel));
+    }
+  }
+}
+
 FieldValue typed(const checkpoint::Gguf& gguf, const std::string& key, const FieldValue& like) {
   if (std::holds_alternative<double>(like)) return as_meant(gguf.number(key).value());
   if (std::holds_alternative<bool>(like)) return gguf.boolean(key).value();
@@ -148,6 +180,17 @@ void write_value(const std::string& key, const Field& field, const ModelConfig& 
   }
 }
 
+// Of a number that is not the same in each layer.
+bool write_layers(const std::string& key, const Field& field, const ModelConfig& config,
+                  checkpoint::GgufMetadata& metadata) {
+  std::vector<std::int32_t> numbers;
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    numbers.push_back(static_cast<std::int32_t>(field.gguf_of_layer(config, layer)));
+  const bool differ = std::adjacent_find(numbers.begin(), numbers.end(), std::not_equal_to<>()) != numbers.end();
+  if (differ) metadata.set(key, numbers);
+  return differ;
+}
+
 }  // namespace
 
 ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
@@ -164,9 +207,12 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
       set_field(config, field, said_by_tensor(source, field.tensor));
     } else if (has_key && gguf.find(key) != nullptr) {
       const FieldValue like = field_type(field);
-      FieldValue value = *field.gguf_words.yes == '\0'               ? typed(gguf, key, like)
-                         : std::holds_alternative<std::string>(like) ? word(gguf, key, field)
-                                                                     : layer_texts(gguf, key, field, config);
+      const bool has_words = *field.gguf_words.yes != '\0';
+      const bool has_layers = field.gguf_of_layer != nullptr && gguf.find(key)->is_array();
+      FieldValue value = has_words && std::holds_alternative<std::string>(like) ? word(gguf, key, field)
+                         : has_words                                            ? layer_texts(gguf, key, field, config)
+                         : has_layers ? number_of_layers(gguf, key, field, config)
+                                      : typed(gguf, key, like);
       if (*field.gguf_less != '\0') {
         auto& count = std::get<std::int64_t>(value);
         const std::int64_t less = gguf.integer_or(full_key(architecture, field.gguf_less), 0).value();
@@ -178,6 +224,7 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
     }
     require_law(config, field, where);
   }
+  require_lists(gguf, architecture, config);
   add_end_ids(gguf, config.eos_token_ids);
   read_rope_gguf(source, architecture, config);
   return config;
@@ -197,6 +244,8 @@ void set_gguf_config(const ModelConfig& config, checkpoint::GgufMetadata& metada
       require_default(config, field, field.otherwise.gguf, field.json, "a GGUF", "keep this model as a directory");
       continue;
     }
+    if (field.gguf_of_layer != nullptr && write_layers(full_key(architecture, field.gguf), field, config, metadata))
+      continue;
     write_value(full_key(architecture, field.gguf), field, config, value, metadata);
   }
   metadata.set(cat(architecture.gguf, ".vocab_size"), static_cast<std::uint32_t>(config.vocab_size));

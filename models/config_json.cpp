@@ -156,12 +156,17 @@ ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
   const io::JsonField json(*own, is_part ? cat(file, ": text_config") : file, kAgain);
   const ModelClass of = is_part ? ModelClass{&language_model_of(whole, json)} : class_of(json);
   const Architecture& architecture = *of.architecture;
+  if (architecture.settle_json != nullptr) architecture.settle_json(json, *own);
   ModelConfig config;
   config.architecture = architecture.name;
   config.model_type = architecture.model_type;
   for (const Field& field : architecture.fields) {
     const std::string where = json.place().field(*field.json == '\0' ? field.gguf : field.json).where();
-    if (field.in_rope) continue;
+    if (field.in_rope) {
+      if (!std::holds_alternative<std::monostate>(field.otherwise.json))
+        stand_in(config, field, field.otherwise.json, where);
+      continue;
+    }
     read_field(json, where, field, config);
     require_law(config, field, where);
   }

@@ -1,4 +1,4 @@
-// What the configurations of Gemma 2 and 3 share.
+// What the configurations of Gemma 2, 3 and 4 share.
 #pragma once
 
 #include "models/config_fields.h"
@@ -10,6 +10,8 @@ struct GemmaDefaults {
   FieldValue (*gguf_scalar)(
       const ModelConfig&);  // query_pre_attn_scalar as llama.cpp has it, for which GGUF has no key
 };
+// hidden_act and hidden_activation, of which transformers reads the second.
+[[nodiscard]] std::vector<Field> gelu_tanh_fields();
 // Those of a decoder, the activation, query_pre_attn_scalar and sliding_window.
 [[nodiscard]] std::vector<Field> gemma_fields(const GemmaDefaults& defaults);
 

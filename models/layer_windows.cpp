@@ -9,13 +9,10 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-constexpr const char* kSliding = "sliding_attention";
-constexpr const char* kFull = "full_attention";
-
 std::string is_layer_types(const ModelConfig& config, const FieldValue& value) {
   const auto& types = std::get<Texts>(value);
-  const bool known =
-      std::all_of(types.begin(), types.end(), [](const auto& type) { return type == kSliding || type == kFull; });
+  const bool known = std::all_of(types.begin(), types.end(),
+                                 [](const auto& type) { return type == kSlidingType || type == kFullType; });
   const bool fits = types.empty() || types.size() == static_cast<std::size_t>(config.num_hidden_layers);
   return known && fits ? ""
                        : cat("full_attention or sliding_attention for each of ", config.num_hidden_layers, " layers");
@@ -23,7 +20,7 @@ std::string is_layer_types(const ModelConfig& config, const FieldValue& value) {
 
 std::string is_without_windows(const ModelConfig& /*config*/, const FieldValue& value) {
   const auto& types = std::get<Texts>(value);
-  const bool full = std::all_of(types.begin(), types.end(), [](const auto& type) { return type == kFull; });
+  const bool full = std::all_of(types.begin(), types.end(), [](const auto& type) { return type == kFullType; });
   return full ? "" : "full_attention for each layer";
 }
 
@@ -52,7 +49,7 @@ std::vector<std::int64_t> layer_windows(const ModelConfig& config) {
   const auto& types = config.own_field<Texts>("layer_types");
   const auto first = static_cast<std::size_t>(config.own_field<std::int64_t>("max_window_layers"));
   for (std::size_t layer = 0; layer < layers; ++layer) {
-    const bool slides = types.empty() ? layer >= first : types[layer] == kSliding;
+    const bool slides = types.empty() ? layer >= first : types[layer] == kSlidingType;
     if (slides) windows[layer] = config.sliding_window;
   }
   return windows;
@@ -65,14 +62,14 @@ Field layer_types_field(Default otherwise) {
 std::vector<std::string> periodic_layer_types(const ModelConfig& config, std::int64_t period) {
   Texts types;
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    types.emplace_back((layer + 1) % period == 0 ? kFull : kSliding);
+    types.emplace_back((layer + 1) % period == 0 ? kFullType : kSlidingType);
   return types;
 }
 
 std::vector<std::int64_t> windows_by_type(const ModelConfig& config) {
   std::vector<std::int64_t> windows;
   for (const std::string& type : config.own_field<Texts>("layer_types"))
-    windows.push_back(type == kSliding ? config.sliding_window : 0);
+    windows.push_back(type == kSlidingType ? config.sliding_window : 0);
   return windows;
 }
 

@@ -16,6 +16,10 @@ namespace tern::models {
 // on; none without use_sliding_window.
 [[nodiscard]] std::vector<std::int64_t> layer_windows(const ModelConfig& config);
 
+// The types of layers.
+inline constexpr const char* kSlidingType = "sliding_attention";
+inline constexpr const char* kFullType = "full_attention";
+
 // Where layer_types alone says which layers have a window, the others seeing every key: its row, with what stands in.
 // A GGUF has no word for other types than what stands in there.
 [[nodiscard]] Field layer_types_field(Default otherwise);

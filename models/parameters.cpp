@@ -154,11 +154,29 @@ bool is_of_prediction_layers(const std::string& tensor, const ModelConfig& confi
   return false;
 }
 
+bool is_of_shared_layers(const std::string& tensor, const ModelConfig& config) {
+  const auto shared = config.own.find("num_kv_shared_layers");
+  if (shared == config.own.end()) return false;
+  const std::int64_t first = config.num_hidden_layers - std::get<std::int64_t>(shared->second);
+  for (const std::string_view prefix : {"model.layers.", "blk."}) {
+    if (!tensor.starts_with(prefix)) continue;
+    std::int64_t layer = -1;
+    const char* end = tensor.data() + tensor.size();
+    const auto [rest, error] = std::from_chars(tensor.data() + prefix.size(), end, layer);
+    const std::string_view part(rest, static_cast<std::size_t>(end - rest));
+    return layer >= first && layer < config.num_hidden_layers &&
+           (part == ".self_attn.k_proj.weight" || part == ".self_attn.v_proj.weight" ||
+            part == ".self_attn.k_norm.weight" || part == ".attn_k.weight" || part == ".attn_v.weight" ||
+            part == ".attn_k_norm.weight");
+  }
+  return false;
+}
+
 bool is_needless(const checkpoint::CheckpointSource& source, const std::string& tensor, const ModelConfig& config) {
   if (tensor == "rope_freqs.weight" || tensor == kLongFactors || tensor == kShortFactors) return true;
   if (tensor.ends_with(".rotary_emb.inv_freq")) return true;
   if (config.tie_word_embeddings && tensor == "lm_head.weight") return true;
-  if (is_of_prediction_layers(tensor, config)) return true;
+  if (is_of_prediction_layers(tensor, config) || is_of_shared_layers(tensor, config)) return true;
   const checkpoint::SourceTensor* stored = tensor.ends_with(".bias") ? source.find(tensor) : nullptr;
   return stored != nullptr &&
          std::all_of(stored->bytes.begin(), stored->bytes.end(), [](std::byte each) { return each == std::byte{0}; });

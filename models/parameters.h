@@ -171,8 +171,12 @@ struct DecoderParameters {
 // of one that has mtp_num_hidden_layers, which is "blk.<n>." in a GGUF.
 [[nodiscard]] bool is_of_prediction_layers(const std::string& tensor, const ModelConfig& config);
 
+// Keys and values of a layer that reads those of an earlier one, by num_kv_shared_layers.
+[[nodiscard]] bool is_of_shared_layers(const std::string& tensor, const ModelConfig& config);
+
 // Tensors that some exporters write and no computation reads: what the configuration was read from, a tied head's copy,
-// a bias of nothing but zeros (AutoGPTQ writes them) where the architecture has none; and layers of prediction.
+// a bias of nothing but zeros (AutoGPTQ writes them) where the architecture has none; layers of prediction; keys
+// and values of layers that read others'.
 [[nodiscard]] bool is_needless(const checkpoint::CheckpointSource& source, const std::string& tensor,
                                const ModelConfig& config);
 

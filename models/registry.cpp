@@ -10,6 +10,7 @@
 #include "models/falcon_h1.h"
 #include "models/gemma2.h"
 #include "models/gemma3.h"
+#include "models/gemma4.h"
 #include "models/glm4.h"
 #include "models/glm4_moe.h"
 #include "models/gpt_oss.h"
@@ -47,7 +48,7 @@ const auto& table() {
       granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(), qwen3_next_architecture(),
       lfm2_architecture(),        gpt_oss_architecture(),   deepseek_v2_architecture(), deepseek_v3_architecture(),
       cohere_architecture(),      cohere2_architecture(),   granite_h_architecture(),   falcon_h1_architecture(),
-      ministral3_architecture(),  mistral4_architecture(),
+      ministral3_architecture(),  mistral4_architecture(),  gemma4_architecture(),
   };
   return rows;
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "io/json.h"
+#include "io/json_field.h"
 #include "models/config_fields.h"
 #include "models/parameters.h"
 #include "nn/cache_spec.h"
@@ -37,6 +39,9 @@ struct Architecture {
   bool gguf_longrope = false;         // whether llama.cpp reads longrope's divisors of it
   bool gguf_yarn_multiplier = false;  // whether llama.cpp reads YaRN's mscale_all_dim of it, beside an mscale of 1
   bool gguf_yarn_truncates = true;    // whether YaRN's borders lie on whole features, for which a GGUF has no word
+  bool rope_by_layer_type = false;    // config.json has rope_parameters for each type of layers, and a GGUF both bases
+  // Says in the table's words what newer files say in others, before they are read; none: there is no such.
+  void (*settle_json)(const io::JsonField& json, io::Json& own) = nullptr;
   std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);
   std::vector<RopeTable> (*rope_tables)(const ModelConfig& config);
   // Hidden states after the final norm, [tokens, hidden_size].

@@ -214,7 +214,7 @@ std::vector<Field> own_numbers(const ModelConfig& config) {
   const Architecture* architecture = find_architecture(config.architecture);
   if (architecture == nullptr) return own;  // of a set for some layers, which holds none
   std::copy_if(architecture->fields.begin(), architecture->fields.end(), std::back_inserter(own),
-               [](const Field& field) { return field.in_rope; });
+               [](const Field& field) { return field.in_rope && *field.json != '\0'; });
   return own;
 }
 
@@ -341,7 +341,9 @@ void read_rope_json(const io::JsonField& json, ModelConfig& config) {
   }
   if (parameters && config.rope_local_theta > 0) return read_by_layer_type(*parameters, config);
   if (const auto inner = parameters ? parameters : scaling) return read_parameters(*inner, config);
-  if (!own_numbers(config).empty()) (void)json.at("rope_parameters");  // says that it is absent
+  const Architecture* architecture = find_architecture(config.architecture);
+  if (architecture->rope_by_layer_type || !own_numbers(config).empty())
+    (void)json.at("rope_parameters");  // says that it is absent
 }
 
 void write_rope_json(const ModelConfig& config, Json& json) {
@@ -351,7 +353,8 @@ void write_rope_json(const ModelConfig& config, Json& json) {
   if (!own.empty() && type.scaling != RopeScaling::yarn)
     throw Failure(data_error("the rope_type", "yarn, without which config.json can't say this architecture", type.name,
                              "keep this model as a GGUF"));
-  if (type.scaling == RopeScaling::none) return;
+  const bool by_layer_type = find_architecture(config.architecture)->rope_by_layer_type;
+  if (type.scaling == RopeScaling::none && !by_layer_type) return;
   Json inner;
   inner["rope_type"] = type.name;
   for (const Number& each : type.numbers) {
@@ -365,7 +368,16 @@ void write_rope_json(const ModelConfig& config, Json& json) {
     for (const Divisors& each : kDivisors) inner[each.json] = config.*each.member;
   }
   for (const Field& field : own) inner[field.json] = std::get<double>(field_value(config, field));
-  json["rope_scaling"] = inner;
+  if (!by_layer_type) {
+    json["rope_scaling"] = inner;
+    return;
+  }
+  inner["rope_theta"] = config.rope_theta;
+  Json local;
+  local["rope_type"] = "default";
+  local["rope_theta"] = config.rope_local_theta;
+  json["rope_parameters"]["full_attention"] = inner;
+  json["rope_parameters"]["sliding_attention"] = local;
 }
 
 bool is_rope_gguf_key(const std::string& key) {

@@ -32,6 +32,7 @@ constexpr Whole kWholes[] = {
     {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", "Qwen2ForCausalLM"},
     {"Qwen2VLForConditionalGeneration", "qwen2_vl_text", "Qwen2ForCausalLM"},
     {"Gemma3ForConditionalGeneration", "gemma3_text", "Gemma3ForCausalLM"},
+    {"Gemma4ForConditionalGeneration", "gemma4_text", "Gemma4ForCausalLM"},
     {"Mistral3ForConditionalGeneration", "", ""},
     {"InternVLForConditionalGeneration", "", ""},
     {"LlavaForConditionalGeneration", "", ""},

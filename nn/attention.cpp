@@ -85,6 +85,11 @@ Projections projections(Context& context, const std::string& module, const Atten
     }
     return split_heads(context, projected, heads, config.head_dim);
   };
+  if (!config.shares_with.empty()) return {project("q", config.heads), {}, {}, {}};
+  if (config.keys_are_values) {
+    const Value k = project("k", config.kv_heads);
+    return {project("q", config.heads), k, k, {}};
+  }
   const Value v = project("v", config.kv_heads);
   if (config.is_gated) {
     const Value both = linear(context, module + ".q_proj", x);
@@ -116,16 +121,47 @@ Value sinks(Context& context, const std::string& module) {
   return ops::cast_copy(context.graph(), held, wide);
 }
 
+struct KeysValues {
+  Value k, v;
+};
+
+// Turned and normed: the layer's own, which later ones may read, or those that one before it kept.
+KeysValues keys_values(Context& context, const std::string& module, const AttentionConfig& config, Value positions,
+                       const Projections& split) {
+  const std::string k_name = ".keys";
+  const std::string v_name = ".values";
+  if (!config.shares_with.empty())
+    return {context.kept(config.shares_with + k_name), context.kept(config.shares_with + v_name)};
+  KeysValues own = {rotated(context, module, "k", config, positions, split.k), split.v};
+  if (config.value_norm) own.v = norm_heads(context, own.v, config.eps);
+  if (config.is_shared) {
+    context.keep(module + k_name, own.k);
+    context.keep(module + v_name, own.v);
+  }
+  return own;
+}
+
 Value attend_paged(Context& context, const std::string& module, const AttentionConfig& config,
-                   const TokenInputs& inputs, Value q, Value k, Value v, const ops::AttentionOptions& options) {
-  const TensorDesc cache =
+                   const TokenInputs& inputs, Value q, const Projections& split, const ops::AttentionOptions& options) {
+  const TensorDesc desc =
       cache_desc(inputs.cache_dtype, inputs.num_blocks, inputs.block_size, config.kv_heads, config.head_dim);
-  const ops::KvCache before{context.state(key_cache_name(inputs.cache_scope, module), cache),
-                            context.state(value_cache_name(inputs.cache_scope, module), cache)};
-  const ops::KvCache written = ops::kv_write(context.graph(), k, v, inputs.slots, before, context.options().needs);
-  return ops::attention_paged(context.graph(), q, written, {inputs.block_table, inputs.cu_seqlens, inputs.kv_lens},
+  const std::string& owner = config.shares_with.empty() ? module : config.shares_with;
+  ops::KvCache cache{context.state(key_cache_name(inputs.cache_scope, owner), desc),
+                     context.state(value_cache_name(inputs.cache_scope, owner), desc)};
+  if (config.shares_with.empty()) {
+    const auto [k, v] = keys_values(context, module, config, inputs.positions, split);
+    cache = ops::kv_write(context.graph(), k, v, inputs.slots, cache, context.options().needs);
+  }
+  return ops::attention_paged(context.graph(), q, cache, {inputs.block_table, inputs.cu_seqlens, inputs.kv_lens},
                               options)
       .out;
+}
+
+Value attend_packed(Context& context, const std::string& module, const AttentionConfig& config,
+                    const TokenInputs& inputs, Value q, const Projections& split,
+                    const ops::AttentionOptions& options) {
+  const auto [k, v] = keys_values(context, module, config, inputs.positions, split);
+  return ops::attention(context.graph(), q, k, v, inputs.cu_seqlens, inputs.cu_seqlens, options).out;
 }
 
 }  // namespace
@@ -134,8 +170,6 @@ Value attention(Context& context, const std::string& module, const AttentionConf
                 Value x) {
   const Projections split = projections(context, module, config, x);
   const Value q = rotated(context, module, "q", config, inputs.positions, split.q);
-  const Value k = rotated(context, module, "k", config, inputs.positions, split.k);
-  const Value v = split.v;
 
   ops::AttentionOptions options;
   options.scale =
@@ -149,9 +183,8 @@ Value attention(Context& context, const std::string& module, const AttentionConf
   options.keep_lse = context.options().training;
   options.out = context.options().activations;
   options.needs = context.options().needs;
-  Value out = inputs.paged()
-                  ? attend_paged(context, module, config, inputs, q, k, v, options)
-                  : ops::attention(context.graph(), q, k, v, inputs.cu_seqlens, inputs.cu_seqlens, options).out;
+  Value out = inputs.paged() ? attend_paged(context, module, config, inputs, q, split, options)
+                             : attend_packed(context, module, config, inputs, q, split, options);
   if (split.gate.present()) out = gated(context, split.gate, out);
   return linear(context, cat(module, ".", config.names.output), merge_heads(context, out));
 }

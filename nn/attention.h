@@ -34,12 +34,17 @@ struct AttentionConfig {
   double eps = 1e-6;                // of those
   float norm_offset = 0.0F;         // to their weights
   bool has_sinks = false;           // each head has one more logit without a value, `sinks` [heads]
+  bool value_norm = false;          // values are normed over each head, without a weight
+  bool keys_are_values = false;     // there is no v_proj: values are what k_proj gives
+  bool is_shared = false;           // later layers read its keys and values, too
+  std::string shares_with;          // the module whose keys and values it reads; empty: its own
   AttentionNames names = {};
 };
 
 // Self-attention of x [tokens, hidden] -> [tokens, hidden]: q_proj, k_proj, v_proj (or qkv_proj) and o_proj under
 // `module`, each with a bias where the model has one; q_proj is twice as tall with gates. With a paged cache the
-// layer's keys and values are written first, then read through the block table.
+// layer's keys and values are written first, then read through the block table. A layer that shares another's has
+// q_proj and o_proj alone, and no cache.
 Value attention(Context& context, const std::string& module, const AttentionConfig& config, const TokenInputs& inputs,
                 Value x);
 

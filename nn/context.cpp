@@ -1,5 +1,7 @@
 #include "nn/context.h"
 
+#include <stdexcept>
+
 #include "base/strings.h"
 
 namespace tern::nn {
@@ -13,6 +15,12 @@ Value Context::weight(const std::string& name) {
 Value Context::state(const std::string& name, const TensorDesc& desc) {
   const Value found = graph_.find(name);
   return found.present() ? graph_.latest(found) : graph_.resource(name, desc);
+}
+
+Value Context::kept(const std::string& name) const {
+  const auto found = kept_.find(name);
+  if (found == kept_.end()) throw std::logic_error(cat("no layer before this one kept ", name));
+  return found->second;
 }
 
 std::string dropout_mask_name(std::int32_t site) { return cat("dropout_mask/", site); }

@@ -52,6 +52,10 @@ class Context {
   // A cache of one layer: state of the graph, bound by name.
   Value state(const std::string& name, const TensorDesc& desc);
 
+  // What one layer makes and later ones read, by name. Throws std::logic_error where nothing was kept under it.
+  void keep(const std::string& name, Value value) { kept_[name] = value; }
+  [[nodiscard]] Value kept(const std::string& name) const;
+
   // A number of its own for each dropout of the model, in the order in which the model is written.
   std::int32_t next_dropout_site() { return site_++; }
 
@@ -72,6 +76,7 @@ class Context {
   const graph::TensorStore& store_;
   BuildOptions options_;
   std::map<std::string, Value> weights_;
+  std::map<std::string, Value> kept_;
   std::vector<graph::RecomputeSegment> layers_;
   std::int32_t site_ = 0;
 };

@@ -67,6 +67,10 @@ Value norm_heads(Context& context, const HeadNorm& norm, Value x) {
       .y;
 }
 
+Value norm_heads(Context& context, Value x, double eps) {
+  return ops::qk_norm_rope(context.graph(), x, {}, {}, {}, {}, norm_options(context, eps, 1.0F)).y;
+}
+
 Value unit_heads(Context& context, Value x, double eps) {
   const auto head_dim = static_cast<double>(context.graph().desc(x).shape[2]);
   return norm_heads(context, {"", eps / head_dim, static_cast<float>(1.0 / std::sqrt(head_dim))}, x);

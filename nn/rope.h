@@ -31,6 +31,8 @@ struct HeadNorm {
 Value norm_rope(Context& context, const HeadNorm& norm, Value x, Value positions, const std::string& kind);
 // The norm alone.
 Value norm_heads(Context& context, const HeadNorm& norm, Value x);
+// The same without a weight.
+Value norm_heads(Context& context, Value x, double eps);
 // Each head over its length: x / sqrt(sum(x^2) + eps), [tokens, heads, head_dim] -> the same.
 Value unit_heads(Context& context, Value x, double eps);
 

@@ -39,7 +39,7 @@ from transformers import (AutoModelForCausalLM, AutoTokenizer, Cohere2Config, Co
                           Mistral3ForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration,
                           Qwen3VLConfig, Qwen3VLForConditionalGeneration, FalconH1Config, FalconH1ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
                           Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeHybridConfig,
-                          GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config, Ministral3Config, Ministral3ForCausalLM, Mistral4Config, Mistral4ForCausalLM,
+                          GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config, Ministral3Config, Ministral3ForCausalLM, Mistral4Config, Mistral4ForCausalLM, Gemma4Config, Gemma4ForCausalLM, Gemma4ForConditionalGeneration, Gemma4TextConfig,
                           MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
@@ -56,6 +56,7 @@ DELTA = ["in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "in_proj_qkvz", "
 MLP = ["gate_proj", "up_proj", "down_proj"]
 SHORT_CONV = ["in_proj", "w1", "w2", "w3"]
 SHARED_MLP = ["input_linear", "output_linear"]
+PER_LAYER = ["per_layer_input_gate", "per_layer_projection", "per_layer_model_projection"]
 COMMON = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=96, num_hidden_layers=LAYERS,
               num_attention_heads=4, max_position_embeddings=512, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2,
               initializer_range=0.125, attn_implementation="eager")
@@ -383,6 +384,22 @@ MODELS = {
         rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 16.0, "original_max_position_embeddings": 32,
                          "max_position_embeddings": 512, "mscale": 1.0, "mscale_all_dim": 1.0,
                          "llama_4_scaling_beta": 0.1})),
+    # As the small ones: embeddings of each layer; two last layers that read the keys and values of earlier ones, and are
+    # twice as wide; capped logits. (Gates of few features may all be nearly closed, and a norm then makes much of rounding.)
+    "gemma4-tied": lambda: Gemma4ForCausalLM(Gemma4TextConfig(
+        **{**SMALL, "num_hidden_layers": 6}, num_key_value_heads=1, head_dim=8, global_head_dim=16, sliding_window=11,
+        hidden_size_per_layer_input=32, vocab_size_per_layer_input=VOCAB, num_kv_shared_layers=2, use_double_wide_mlp=True,
+        final_logit_softcapping=3.0, layer_types=["sliding_attention", "full_attention", "full_attention",
+                                                  "sliding_attention", "sliding_attention", "full_attention"],
+        rope_parameters={"full_attention": {"rope_type": "proportional", "rope_theta": 10000.0, "partial_rotary_factor": 0.25},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}})),
+    # As the large ones: values of global layers are what their keys are made of, in fewer heads; a head of its own.
+    "gemma4-untied": lambda: Gemma4ForCausalLM(Gemma4TextConfig(
+        **{**SMALL, "num_hidden_layers": 4}, num_key_value_heads=2, head_dim=12, global_head_dim=24, sliding_window=37,
+        num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0, tie_word_embeddings=False,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+        rope_parameters={"full_attention": {"rope_type": "proportional", "rope_theta": 1000.0, "partial_rotary_factor": 0.5},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})),
 }
 
 
@@ -416,6 +433,13 @@ def of_gemma3(text):
                                                        mm_tokens_per_image=4, image_token_index=150))
 
 
+def of_gemma4(text):
+    vision = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+                  head_dim=8, global_head_dim=8, patch_size=4, position_embedding_size=16)
+    return Gemma4ForConditionalGeneration(Gemma4Config(text_config=text.config.to_dict(), vision_config=vision, audio_config=None,
+                                                       image_token_id=0, video_token_id=1, audio_token_id=2))
+
+
 def of_mistral3(text):
     vision = dict(model_type="pixtral", hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
                   head_dim=8, image_size=8, patch_size=4)
@@ -434,7 +458,8 @@ def whole_model(make, text):
 
 WHOLES = {"qwen3.5-whole": (of_qwen3_5, "qwen3.5-untied"), "qwen3-vl-whole": (of_qwen3_vl, "qwen3-tied"),
           "qwen2.5-vl-whole": (of_qwen2_5_vl, "qwen2-untied"), "gemma3-whole": (of_gemma3, "gemma3-tied"),
-          "mistral3-whole": (of_mistral3, "mistral"), "ministral3-whole": (of_mistral3, "ministral3-tied")}
+          "mistral3-whole": (of_mistral3, "mistral"), "ministral3-whole": (of_mistral3, "ministral3-tied"),
+          "gemma4-whole": (of_gemma4, "gemma4-tied")}
 
 
 def make_mxfp4(output, name):
@@ -489,12 +514,16 @@ def random_model(name, seed):
                 parameter.add_(0.2 * torch.randn_like(parameter))
                 if name.startswith(("gemma", "qwen3.5", "qwen3-next")):  # a GGUF holds 1 + weight, from which these come back to the bit
                     parameter.copy_(torch.round(parameter * 2**16) / 2**16)
+            if name.startswith("gemma4") and kind.endswith("q_norm.weight"):  # where the scale of scores lies
+                parameter.mul_(len(parameter)**-0.5)
         for name, parameter in model.named_parameters():
             if name.endswith("A_log"):  # states that last, and one that does not; -exp of these comes back to the bit
                 parameter.copy_(torch.tensor([-4.0, -3.0, 2.25, -2.0])[:len(parameter)])
         for name, buffer in model.named_buffers():
             if name.endswith("e_score_correction_bias"):
                 buffer.copy_(0.2 * torch.randn_like(buffer))
+            if name.endswith("layer_scalar"):
+                buffer.copy_((1.0 + 0.2 * torch.randn_like(buffer)).bfloat16())  # as published
     return model
 
 
@@ -588,11 +617,11 @@ def peft_name(name):
 def in_float64():
     """Computes in float64 what transformers computes in float32 whatever the dtype of the model."""
     narrow, method = torch.float32, torch.Tensor.float
-    torch.float32, torch.Tensor.float = torch.float64, torch.Tensor.double
+    torch.float32, torch.float, torch.Tensor.float = torch.float64, torch.float64, torch.Tensor.double
     try:
         yield
     finally:
-        torch.float32, torch.Tensor.float = narrow, method
+        torch.float32, torch.float, torch.Tensor.float = narrow, narrow, method
 
 
 def make_tiny(output, name, seed):
@@ -600,13 +629,16 @@ def make_tiny(output, name, seed):
     model = random_model(name, seed)
     model.save_pretrained(folder)
     os.remove(os.path.join(folder, "generation_config.json"))
-    if not name.startswith(("qwen3.5", "qwen3-next")):
+    if not name.startswith(("qwen3.5", "qwen3-next", "gemma4")):
         return make_golden(folder, model, lambda: load(folder), seed)
-    # The chunked delta rule is off by 2e-5 of its decay's gradients in float32.
+    # The chunked delta rule is off by 2e-5 of its decay's gradients in float32, and Gemma 4 by as much of some.
     model.set_experts_implementation("eager")
     twin = load(folder)
     twin.set_experts_implementation("eager")
     with in_float64():
+        if name.startswith("gemma4"):  # frequencies, too
+            for one in (model, twin):
+                one.model.rotary_emb = type(one.model.rotary_emb)(one.config)
         make_golden(folder, model.double(), lambda: twin, seed)
     add_float32_errors(folder)
 
@@ -703,7 +735,7 @@ def targets(model):
         return [*ATTENTION, "in_proj", "out_proj"]
     if model.config.model_type == "falcon_h1":  # PEFT refuses out_proj
         return [*ATTENTION, "in_proj", *MLP]
-    return [name for name in [*ATTENTION, *DELTA, *SHARED_MLP, "qkv_proj", *MLP, *SHORT_CONV, "gate_up_proj", "shared_expert_gate"] if name in names]
+    return [name for name in [*ATTENTION, *DELTA, *SHARED_MLP, "qkv_proj", *MLP, *SHORT_CONV, "gate_up_proj", "shared_expert_gate", *PER_LAYER] if name in names]
 
 
 def load(folder):

@@ -409,7 +409,7 @@ TEST_P(Whole, HasTheLogitsOfItsLanguageModel) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Whole,
                          testing::Values("qwen3.5-whole", "qwen3-vl-whole", "qwen2.5-vl-whole", "gemma3-whole",
-                                         "mistral3-whole", "ministral3-whole"),
+                                         "mistral3-whole", "ministral3-whole", "gemma4-whole"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
@@ -483,7 +483,8 @@ INSTANTIATE_TEST_SUITE_P(
         Tiny{"falcon-h1-plain", true}, Tiny{"phi3-long", false}, Tiny{"phi3-long", true}, Tiny{"phi3-short", false},
         Tiny{"phi3-short", true}, Tiny{"llama-proportional", false}, Tiny{"llama-proportional", true},
         Tiny{"ministral3-tied", false}, Tiny{"ministral3-tied", true}, Tiny{"ministral3-untied", false},
-        Tiny{"mistral4-untied", false}, Tiny{"mistral4-tied", false}),
+        Tiny{"mistral4-untied", false}, Tiny{"mistral4-tied", false}, Tiny{"gemma4-tied", false},
+        Tiny{"gemma4-tied", true}, Tiny{"gemma4-untied", false}, Tiny{"gemma4-untied", true}),
     [](const auto& tested) {
       std::string name = tested.param.model;
       std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

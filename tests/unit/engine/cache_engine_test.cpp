@@ -86,14 +86,25 @@ TEST(CacheEngine, CountsTheStatesOfEverySeat) {
             std::string::npos);
 }
 
-TEST(CacheEngine, RefusesTheKindsThatItDoesNotServe) {
-  const auto model = tiny_model();
-  auto specs = specs_of(model);
-  specs[1].kind = nn::CacheKind::shared;
-  EXPECT_EQ(
-      error_of([&] { const CacheEngine cache(model.store, specs, {}); }),
-      "layer model.layers.1.self_attn: expected a cache of kind full, window, latent or state, found kind shared; "
-      "generate with another model");
+// A layer that reads another's has none of its own.
+TEST(CacheEngine, SharedCachesTakeNoMemory) {
+  const auto model = tiny_model("gemma4-tied");
+  CacheOptions options;
+  options.dtype = TERN_F32;
+  options.max_model_len = 64;
+  options.max_num_seqs = 2;
+  const auto specs = specs_of(model);
+  ASSERT_EQ(specs[5].kind, nn::CacheKind::shared);
+  EXPECT_EQ(specs[5].shares_with, "model.layers.2.self_attn");
+  EXPECT_EQ(specs[4].shares_with, "model.layers.3.self_attn");
+  const CacheEngine cache(model.store, specs, options);
+  const std::string& scope = cache.capacity().scope;
+  EXPECT_NE(model.store->find(nn::key_cache_name(scope, specs[2].module)), nullptr);
+  EXPECT_EQ(model.store->find(nn::key_cache_name(scope, specs[5].module)), nullptr);
+  EXPECT_EQ(model.store->find(nn::value_cache_name(scope, specs[5].module)), nullptr);
+  const auto tokens = static_cast<std::uint64_t>((cache.num_blocks() + 1) * cache.block_size());
+  const std::uint64_t tables = 4 * 3 * static_cast<std::uint64_t>(64 / cache.block_size());
+  EXPECT_EQ(cache.bytes(), tables + tokens * (2 * 4 * 2 * 8 + 2 * 4 * 2 * 16 + 4));
 }
 
 // One plane: 20 features of the latent vector and 8 that positions turn, whatever the number of heads.

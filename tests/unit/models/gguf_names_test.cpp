@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
                                            "qwen3.5-untied", "qwen3.5-moe-untied", "qwen3-next-untied", "lfm2-tied",
                                            "gpt-oss-untied", "cohere-tied", "cohere2-tied", "granite-h-tied",
                                            "granite-h-untied", "falcon-h1-plain", "phi3-long", "phi3-short",
-                                           "llama-proportional", "ministral3-tied"));
+                                           "llama-proportional", "ministral3-tied", "gemma4-tied", "gemma4-untied"));
 
 // A GGUF has no word for these.
 TEST_F(GgufNames, RopeScalingsThatCannotBeSaidAreRefused) {

@@ -83,7 +83,9 @@ inline constexpr const char* kTinyModels[] = {"llama-tied",
                                               "ministral3-tied",
                                               "ministral3-untied",
                                               "mistral4-untied",
-                                              "mistral4-tied"};
+                                              "mistral4-tied",
+                                              "gemma4-tied",
+                                              "gemma4-untied"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
