@@ -143,12 +143,13 @@ TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
   auto mistral = tiny_model("mistral");
   auto with_states = tiny_model("qwen3.5-untied");
   auto latent = tiny_model("deepseek-v3-untied");
+  auto shared = tiny_model("gemma4-tied");
   struct Case {
     models::LoadedModel& model;
     tern_dtype dtype;
   };
   for (const auto& [model, dtype] : {Case{mistral, TERN_F32}, Case{mistral, TERN_BF16}, Case{mistral, TERN_F16},
-                                     Case{with_states, TERN_BF16}, Case{latent, TERN_BF16}}) {
+                                     Case{with_states, TERN_BF16}, Case{latent, TERN_BF16}, Case{shared, TERN_BF16}}) {
     EngineOptions options = small_engine();
     options.cache_dtype = dtype;
     std::vector<std::vector<std::int32_t>> answers;
@@ -160,7 +161,7 @@ TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
         std::vector<std::string> names = {nn::key_cache_name(scope, spec.module),
                                           nn::value_cache_name(scope, spec.module)};
         if (spec.kind == nn::CacheKind::latent) names.pop_back();
-        if (spec.kind == nn::CacheKind::state) names.clear();
+        if (spec.kind == nn::CacheKind::state || spec.kind == nn::CacheKind::shared) names.clear();
         for (const auto& state : spec.states) names.push_back(nn::state_name(scope, spec.module, state.name));
         for (const auto& name : names) {
           const std::vector<std::byte> rubbish(total_bytes(model.store->at(name).desc), std::byte(byte));
