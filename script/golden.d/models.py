@@ -459,7 +459,7 @@ def whole_model(make, text):
 WHOLES = {"qwen3.5-whole": (of_qwen3_5, "qwen3.5-untied"), "qwen3-vl-whole": (of_qwen3_vl, "qwen3-tied"),
           "qwen2.5-vl-whole": (of_qwen2_5_vl, "qwen2-untied"), "gemma3-whole": (of_gemma3, "gemma3-tied"),
           "mistral3-whole": (of_mistral3, "mistral"), "ministral3-whole": (of_mistral3, "ministral3-tied"),
-          "gemma4-whole": (of_gemma4, "gemma4-tied")}
+          "mistral4-whole": (of_mistral3, "mistral4-untied"), "gemma4-whole": (of_gemma4, "gemma4-tied")}
 
 
 def make_mxfp4(output, name):
