@@ -39,7 +39,7 @@ struct Architecture {
   bool gguf_longrope = false;         // whether llama.cpp reads longrope's divisors of it
   bool gguf_yarn_multiplier = false;  // whether llama.cpp reads YaRN's mscale_all_dim of it, beside an mscale of 1
   bool gguf_yarn_truncates = true;    // whether YaRN's borders lie on whole features, for which a GGUF has no word
-  bool rope_by_layer_type = false;    // config.json has rope_parameters for each type of layers, and a GGUF both bases
+  bool rope_by_layer_type = false;    // config.json must have rope_parameters for each type of layers
   // Says in the table's words what newer files say in others, before they are read; none: there is no such.
   void (*settle_json)(const io::JsonField& json, io::Json& own) = nullptr;
   std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);
