@@ -108,6 +108,11 @@ int row_dim(const CallDesc&, int arg) { return arg == TERN_MATMUL_Q_X || arg == 
 
 std::optional<Split> split(const CallDesc& call, int arg, int dim) {
   const bool forward = unpack_attrs<tern_matmul_q_attrs>(call.attrs).transpose_w != 0;
+  // Inputs of a weight whose planes have them in another order stay together.
+  const tern_scheme& scheme = call[TERN_MATMUL_Q_W].scheme;
+  const bool in_order = scheme.packing != TERN_PACK_GPTQ_INT4 || (scheme.flags & TERN_SCHEME_IN_ORDER) != 0;
+  if (!in_order && dim == 1 && (arg == TERN_MATMUL_Q_W || arg == (forward ? TERN_MATMUL_Q_X : TERN_MATMUL_Q_Y)))
+    return std::nullopt;
   const std::string_view bias = call.has(TERN_MATMUL_Q_BIAS) ? "n" : "";
   const std::array<std::string_view, 4> letters = {"mk", forward ? "nk" : "kn", bias, "mn"};
   return split_product(letters, arg, dim, TERN_MATMUL_Q_BIAS, TERN_MATMUL_Q_Y);
