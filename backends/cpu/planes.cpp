@@ -175,6 +175,13 @@ QuantisedRows::Bytes QuantisedRows::bytes(std::int64_t row, std::int64_t column,
   }
 }
 
+RowExpander::RowExpander(Target target, const QuantisedRows& rows) : target_(target), rows_(rows) {
+  if (rows.scheme.packing == TERN_PACK_NONE) return;
+  in_blocks_ = packing_block(rows.scheme.packing).elements > 0;
+  if (!in_blocks_ && rows.scheme.group_cols > 0)
+    row_groups_ = (rows.k + rows.scheme.group_cols - 1) / rows.scheme.group_cols;
+}
+
 void RowExpander::expand_along(std::int64_t row, std::int64_t column, std::int64_t n, float* dst) const {
   const PlaneKernels& kernels = plane_kernels(target_);
   const tern_scheme& scheme = rows_.scheme;
@@ -183,10 +190,10 @@ void RowExpander::expand_along(std::int64_t row, std::int64_t column, std::int64
   const auto loop = nf4 ? kernels.nf4 : scheme.packing == TERN_PACK_F8_BLOCK ? kernels.f8 : kernels.int8;
   const std::uint8_t* codes = rows_.bytes(row, column, n).at;
   const std::int64_t begin = nf4 ? output * rows_.k + column : column;  // groups of nf4 are of all elements
-  const std::int64_t row_groups = (rows_.k + group - 1) / group;
-  const std::int64_t scale_row = output / std::max<std::int64_t>(scheme.group_rows, 1) * row_groups;
-  for (std::int64_t done = 0; done < n;) {
-    const std::int64_t of = (begin + done) / group, some = std::min(n - done, (of + 1) * group - begin - done);
+  const std::int64_t scale_row = (scheme.group_rows > 1 ? output / scheme.group_rows : output) * row_groups_;
+  std::int64_t of = begin / group;
+  for (std::int64_t done = 0; done < n; ++of) {
+    const std::int64_t some = std::min(n, (of + 1) * group - begin) - done;
     const float scale = nf4 ? nf4_scale(rows_, of)
                             : number_at(rows_.planes[1], scheme.scale_dtype, scale_row + of, gemm_kernels(target_));
     loop(codes + (nf4 ? done / 2 : done), scale, dst + done, some);
@@ -217,7 +224,7 @@ void RowExpander::expand_across(std::int64_t row, std::int64_t column, std::int6
 
 void RowExpander::expand(std::int64_t row, std::int64_t column, std::int64_t n, float* dst) {
   const tern_packing packing = rows_.scheme.packing;
-  if (packing_block(packing).elements > 0) {
+  if (in_blocks_) {
     const std::uint8_t* from = rows_.planes[0] + (rows_.first + row) * rows_.row_bytes;
     return expand_groups(target_, packing, from, column / kX15Block, (n + kX15Block - 1) / kX15Block, dst);
   }
@@ -228,7 +235,7 @@ void RowExpander::expand(std::int64_t row, std::int64_t column, std::int64_t n, 
 
 void RowExpander::expand(std::int64_t row, std::int64_t column, std::int64_t n, std::uint16_t* dst) {
   const tern_packing packing = rows_.scheme.packing;
-  if (packing_block(packing).elements > 0) {
+  if (in_blocks_) {
     const std::uint8_t* from = rows_.planes[0] + (rows_.first + row) * rows_.row_bytes;
     return expand_groups(target_, packing, from, column / kX15Block, (n + kX15Block - 1) / kX15Block, dst);
   }

@@ -98,7 +98,7 @@ struct QuantisedRows {
 // Expands such rows. Not for two threads at once.
 class RowExpander {
  public:
-  RowExpander(Target target, const QuantisedRows& rows) : target_(target), rows_(rows) {}
+  RowExpander(Target target, const QuantisedRows& rows);
   // n elements from `column` on, a multiple of 32; in blocks of GGUF up to 31 more are written.
   void expand(std::int64_t row, std::int64_t column, std::int64_t n, float* dst);
   void expand(std::int64_t row, std::int64_t column, std::int64_t n, std::uint16_t* dst);  // in bf16
@@ -110,6 +110,8 @@ class RowExpander {
   static constexpr std::int64_t kMost = 512;  // elements that share a row's scales in turn
   Target target_;
   QuantisedRows rows_;
+  bool in_blocks_ = false;
+  std::int64_t row_groups_ = 0;                   // of planes that lie along
   std::int64_t group_ = -1, column_ = 0, n_ = 0;  // of the scales that are kept
   alignas(64) float scales_[kMost];
   alignas(64) float zeros_[kMost];
