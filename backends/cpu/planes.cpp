@@ -84,6 +84,7 @@ const PlaneKernels& plane_kernels(Target target) {
       break;
     case Target::avx512_vnni:
     case Target::avx512_bf16:
+    case Target::amx_bf16:
       found = plane_kernels_avx512_vnni();
       break;
     default:
