@@ -8,6 +8,7 @@ namespace tern::cli {
 
 void AnswerJudge::take(const std::optional<std::string>& answer, const std::string& label) {
   if (!metric_ || trim(label).empty()) return;
+  if (*metric_ == "rouge" && (!answer || trim(*answer).empty())) return;  // as ms-swift leaves them out
   ++labelled_;
   if (!answer) return;
   if (*metric_ == "acc") {
@@ -31,7 +32,7 @@ std::string AnswerJudge::line() const {
   const auto percent = [&](double sum) { return fixed(100 * sum / rows, 6); };
   return cat("rouge-1: ", percent(sums_.rouge_1), ", rouge-2: ", percent(sums_.rouge_2),
              ", rouge-l: ", percent(sums_.rouge_l), ", bleu-4: ", percent(sums_.bleu_4), " (", labelled_,
-             " rows with a label)");
+             " rows with a label and an answer)");
 }
 
 }  // namespace tern::cli

@@ -14,7 +14,7 @@ class AnswerJudge {
   // "acc" or "rouge"; none: nothing is judged.
   explicit AnswerJudge(std::optional<std::string> metric) : metric_(std::move(metric)) {}
 
-  // Rows without a label don't count; an answer that there is none of is a wrong one.
+  // Rows without a label don't count. A row without an answer is a wrong one to acc, and doesn't count to rouge.
   void take(const std::optional<std::string>& answer, const std::string& label);
   // The means over the rows with a label, as a line; "" without a metric.
   [[nodiscard]] std::string line() const;

@@ -40,26 +40,33 @@ AnsweredRows::AnsweredRows(const fs::path& path, const Arguments& arguments)
     return;
   }
   const auto size = fs::file_size(path_, error);
-  const Json mark = {{"begin", error ? std::uintmax_t{0} : size}, {"told", told}};
+  begin_with(told, error ? std::uintmax_t{0} : size);
+}
+
+void AnsweredRows::begin_with(const Json& told, std::uintmax_t begin) const {
+  const Json mark = {{"begin", begin}, {"told", told}};
   io::replace_file(mark_, mark.dump() + "\n").value();
 }
 
 void AnsweredRows::resume(const Json& told) {
   const Json mark = io::read_json_file(mark_).value();
-  const auto field = io::JsonField(mark, mark_.string(), "remove it to answer all rows anew");
-  for (const auto& [name, value] : field.at("told").object()) {
-    const Json* given = told.find(name);
-    if (given != nullptr && *given == value) continue;
-    throw Failure(usage_error(cat("the run that was stopped while it wrote ", path_.string(), " had --", name, " ",
-                                  value.dump(), ", not ", given == nullptr ? std::string("none") : given->dump()),
-                              cat("give it again to go on, or remove ", mark_.string(), " to answer all rows anew")));
-  }
+  const auto field = io::JsonField(mark, mark_.string(), "remove it to answer all rows anew behind these");
   const auto begin = field.at("begin").natural();
   std::error_code error;
   const std::uintmax_t size = fs::exists(path_, error) ? fs::file_size(path_, error) : 0;
+  if (size == begin) return begin_with(told, begin);  // that run wrote nothing: none of it binds this one
+  for (const auto& [name, value] : field.at("told").object()) {
+    const Json* given = told.find(name);
+    if (given != nullptr && *given == value) continue;
+    throw Failure(usage_error(
+        cat("the run that was stopped while it wrote ", path_.string(), " had --", name, " ", value.dump(), ", not ",
+            given == nullptr ? std::string("none") : given->dump()),
+        cat("give it again to go on, or remove ", mark_.string(), " to answer all rows anew behind these")));
+  }
   if (size < begin) {
     throw Failure(data_error(path_.string(), cat("at least the ", begin, " bytes that it had when the run began"),
-                             cat(size, " bytes"), cat("remove ", mark_.string(), " to answer all rows anew")));
+                             cat(size, " bytes"),
+                             cat("remove ", mark_.string(), " to answer all rows anew behind these")));
   }
   file_.open(path_, std::ios::binary);
   file_.seekg(static_cast<std::streamoff>(begin));
@@ -71,6 +78,14 @@ void AnsweredRows::resume(const Json& told) {
   file_.seekg(static_cast<std::streamoff>(begin));
   log_info(
       cat(path_.string(), ": ", count_, " rows were answered before that run was stopped; it goes on behind them"));
+}
+
+void AnsweredRows::require_no_mark(const fs::path& path) {
+  const fs::path mark = path.string() + ".unfinished";
+  std::error_code error;
+  if (!fs::exists(mark, error)) return;
+  throw Failure(usage_error(cat("a run that was stopped left ", mark.string(), ", and goes on in that file"),
+                            "write to another file, or remove the mark"));
 }
 
 std::string AnsweredRows::place() const { return cat(path_.string(), ": answer ", given_); }

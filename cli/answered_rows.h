@@ -27,6 +27,9 @@ class AnsweredRows {
   // told otherwise (usage), the result file is not as that run left it (data), a file cannot be written.
   AnsweredRows(const std::filesystem::path& path, const Arguments& arguments);
 
+  // Throws Failure (usage) where a stopped run is to go on in that file.
+  static void require_no_mark(const std::filesystem::path& path);
+
   [[nodiscard]] std::int64_t count() const { return count_; }
   // The next of them in order; none after the last. Throws Failure (data) for a line that is no result row.
   [[nodiscard]] std::optional<AnsweredRow> next();
@@ -37,6 +40,7 @@ class AnsweredRows {
   void finish() const;
 
  private:
+  void begin_with(const io::Json& told, std::uintmax_t begin) const;
   void resume(const io::Json& told);
 
   std::filesystem::path path_;

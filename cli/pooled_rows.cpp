@@ -38,12 +38,16 @@ class Task {
   // One for each question.
   [[nodiscard]] virtual std::vector<PooledText> ask(std::span<Question> questions) = 0;
   [[nodiscard]] virtual Made made_of(const PooledText& text) const = 0;
+  [[nodiscard]] virtual bool finds_labels() const { return false; }  // that --metric compares with the rows'
 };
 
 class Embedding : public Task {
  public:
-  Embedding(const Arguments& arguments, engine::LLM& llm) : llm_(llm), options_(llm.default_pooling()) {
-    if (const auto word = arguments.maybe_string("pooling")) {
+  Embedding(const Arguments& arguments, engine::LLM& llm) : llm_(llm) {
+    const auto word = arguments.maybe_string("pooling");
+    const auto told = catching([&] { return llm.default_pooling(); });
+    if (told.ok() || !word) options_ = told.value();  // the flag stands in for what isn't computed here
+    if (word) {
       options_.pooling = *word == "cls"    ? engine::Pooling::cls
                          : *word == "mean" ? engine::Pooling::mean
                                            : engine::Pooling::last;
@@ -135,6 +139,10 @@ class Classification : public Task {
     }
     return llm_.classify(prompts);
   }
+  [[nodiscard]] bool finds_labels() const override {
+    return config_.labels.size() > 1 && config_.problem_type != "regression" &&
+           config_.problem_type != "multi_label_classification";
+  }
   // As problem_type says; of one label, a number.
   [[nodiscard]] Made made_of(const PooledText& text) const override {
     const std::vector<float>& logits = text.values;
@@ -174,6 +182,10 @@ std::unique_ptr<Task> task_of(const Arguments& arguments, engine::LLM& llm) {
 
 void pool_rows(const Arguments& arguments, engine::LLM& llm, ResultWriter& results) {
   const std::unique_ptr<Task> task = task_of(arguments, llm);
+  if (arguments.has("metric") && !task->finds_labels()) {
+    throw Failure(
+        usage_error("--metric compares labels, and this model gives numbers or several labels a row", "leave it out"));
+  }
   const auto together = static_cast<std::size_t>(arguments.integer("max_batch_size"));
   std::vector<Question> waiting;
   QuestionTally tally;

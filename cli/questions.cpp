@@ -13,9 +13,12 @@ Question question_of(const data::Row& row) {
   Question question{cat(row.file, ":", row.line), {row.messages, row.tools_json}, {}, row.text.has_value(), row.label};
   auto& messages = question.dialogue.messages;
   if (row.text) messages.push_back({"user", *row.text, {}, {}});
-  if (!messages.empty() && messages.back().role == "assistant") {
-    question.label = std::move(messages.back().content);
+  // What the model said last: text, and calls of tools behind it.
+  while (!messages.empty() && (messages.back().role == "assistant" || messages.back().role == "tool_call")) {
+    const bool is_text = messages.back().role == "assistant";
+    question.label.insert(0, question.label.empty() ? messages.back().content : messages.back().content + "\n");
     messages.pop_back();
+    if (is_text) break;
   }
   return question;
 }

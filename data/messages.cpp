@@ -1,6 +1,7 @@
 #include "data/messages.h"
 
 #include "base/strings.h"
+#include "io/json.h"
 
 namespace tern::data {
 namespace {
@@ -143,7 +144,7 @@ Message one_message(dom::object object, const Place& place, MediaLists& media) {
                                    R"(write it as [{"function": {"name": "...", "arguments": {}}}])"));
         has_calls = true;
       }
-      append_member(message.members_json, key, simdjson::minify(field.value));
+      append_member(message.members_json, key, kept_json(field.value, here));
     }
   }
   if (!message.members_json.empty()) message.members_json += '}';
@@ -201,6 +202,13 @@ std::vector<Message> history_of(dom::element value, const Place& place) {
     out.push_back({"assistant", text_of(element_at(both, 1), here.at(1)), {}, {}});
   }
   return out;
+}
+
+std::string kept_json(dom::element value, const Place& place) {
+  std::string text = simdjson::minify(value);
+  if (const auto parsed = io::parse_json(text, "as JSON"); !parsed.ok())
+    throw Failure(parsed.error().inside(place.where()));
+  return text;
 }
 
 void place_media(Row& row, const std::vector<std::string>& media, std::string_view tag, const Place& place) {

@@ -36,6 +36,9 @@ struct MediaLists {
 // `history`: [[query, response], ...].
 [[nodiscard]] std::vector<Message> history_of(simdjson::dom::element value, const Place& place);
 
+// A part of a row that is kept as JSON for others to read. Throws Failure where they could not: a key twice.
+[[nodiscard]] std::string kept_json(simdjson::dom::element value, const Place& place);
+
 // Every medium has its place in the text: those without a tag come before the first user message's text.
 void place_media(Row& row, const std::vector<std::string>& media, std::string_view tag, const Place& place);
 

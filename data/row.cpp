@@ -308,7 +308,7 @@ Result<Row> Normalizer::row(const RawRow& raw, const std::string& file) {
       if (!tools.is_array())
         throw Failure(place.field("tools").error("an array of tool definitions", kind_of(tools),
                                                  "write it as the array that the model's chat template takes"));
-      if (array_in(tools).size() > 0) row.tools_json = simdjson::minify(tools);
+      if (array_in(tools).size() > 0) row.tools_json = kept_json(tools, place.field("tools"));
     }
     row.extra = columns.extra();
     return row;

@@ -53,7 +53,6 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
       throw Failure(usage_error(
           cat("--top_logprobs is ", engine.top_logprobs, ", and the model has ", vocab, " tokens"), "lower it"));
     }
-    llm->pooling_ = session::read_pooling_config(*session.source).value();
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
     llm->encoder_ = PromptEncoder::create(*session.text, options).value();

@@ -144,7 +144,8 @@ class LLM {
   // (data).
   std::size_t score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks, const ScoreOptions& options = {});
 
-  // How the model's authors make a vector of a text (session/pooling_config.h). Where they don't say, of the last token
+  // How the model's authors make a vector of a text (session/pooling_config.h); throws Failure (data) where they say
+  // what isn't computed here. Where they don't say, of the last token
   // and of length 1.
   [[nodiscard]] EmbedOptions default_pooling() const;
   // A vector of each text, as many texts at once as there are seats; what is wrong with one text is its own error.
@@ -174,7 +175,6 @@ class LLM {
   session::Session& session_;
   LLMOptions options_;
   session::GenerationConfig generation_;
-  session::PoolingConfig pooling_;
   std::unique_ptr<const PromptEncoder> encoder_;
   models::LoadedAdapter adapter_;  // outlives what computes with it
   std::unique_ptr<LLMEngine> engine_;

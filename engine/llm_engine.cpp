@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "engine/non_finite_logit.h"
+#include "nn/linear.h"
 #include "session/model_dtype.h"
 
 namespace tern::engine {
@@ -33,11 +34,12 @@ void tell_x15(const EngineOptions& options, const models::LoadedModel& model) {
   const std::int32_t rows = model.store->device()->info().x15_rows;
   if (!options.numerics.x15 || rows == 0) return;
   const auto specs = model.architecture->parameters(model.config);
-  const bool has_blocks = std::any_of(specs.begin(), specs.end(), [&](const models::ParameterSpec& spec) {
+  const bool has_some = std::any_of(specs.begin(), specs.end(), [&](const models::ParameterSpec& spec) {
     const auto* stored = model.store->find(spec.name);
-    return stored != nullptr && packing_block(stored->desc.scheme.packing).elements > 0;
+    return stored != nullptr && stored->desc.rank == 2 && is_quantised(stored->desc) &&
+           nn::multiplies_in_x15(*model.store->device(), TERN_F32, 1, stored->desc);
   });
-  if (has_blocks) log_info(cat("steps of up to ", rows, " tokens multiply quantised weights in x15"));
+  if (has_some) log_info(cat("steps of up to ", rows, " tokens multiply quantised weights in x15"));
 }
 
 // Wrong guesses are written over in a cache of keys and values. A state of all tokens so far cannot be taken back.
@@ -94,7 +96,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       end_ids_(options.end_token_ids),
       cache_(model.store, model.architecture->cache_specs(model.config), cache_options(options_, model)),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()),
-      draft_rows_(rows_of_drafts(*model.store->device())) {
+      draft_rows_(std::min(rows_of_drafts(*model.store->device()), options_.max_num_batched_tokens)) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
   tell_x15(options_, model);
   require_takes_back(options_, model);
@@ -104,7 +106,8 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
   runner.numerics = options_.numerics;
   runner.adapters = options_.adapters;
   runner.top_logprobs = options_.top_logprobs;
-  runner.max_drafts = options_.speculation.num_speculative_tokens;
+  runner.max_drafts =
+      std::min(options_.max_num_seqs * options_.speculation.num_speculative_tokens, draft_rows_ - 1);  // see guess()
   runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
 }
 

@@ -37,7 +37,8 @@ double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 }  // namespace
 
 EmbedOptions LLM::default_pooling() const {
-  return {pooling_.pooling.value_or(Pooling::last), pooling_.normalize.value_or(true)};
+  const session::PoolingConfig told = session::read_pooling_config(*session_.source).value();
+  return {told.pooling.value_or(Pooling::last), told.normalize.value_or(true)};
 }
 
 void LLM::prepare_pooler(std::int64_t tokens, Pooling pooling, PooledOutput output) {

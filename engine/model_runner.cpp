@@ -66,7 +66,7 @@ ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, c
       cache_(cache.capacity()),
       runtime_(runtime),
       arena_(std::make_shared<graph::Arena>(model.store->allocator())) {
-  const std::int64_t drafts = max_drafts();
+  const std::int64_t drafts = options.max_drafts;
   drawn_.reserve(static_cast<std::size_t>(options.max_num_seqs + drafts));
   top_.reserve(static_cast<std::size_t>((options.max_num_seqs + drafts) * options.top_logprobs));
   // A lack of memory shows now. Under penalties a step takes more, and can do all that another does.
@@ -80,10 +80,6 @@ ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, c
   }
 }
 
-std::int64_t ModelRunner::max_drafts() const {
-  return std::min(options_.max_num_seqs * options_.max_drafts, options_.max_num_batched_tokens - options_.max_num_seqs);
-}
-
 ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
   Bucket bucket{0, static_cast<std::int64_t>(batch.size()), 1, false};
   for (const ScheduledSequence& part : batch) {
@@ -92,7 +88,7 @@ ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
     bucket.penalties = bucket.penalties || (part.samples && has_penalties(part.sequence->params));
     bucket.drafts += part.drafts;
   }
-  if (bucket.drafts > 0) bucket.drafts = bucket_of(bucket.drafts, max_drafts());
+  if (bucket.drafts > 0) bucket.drafts = bucket_of(bucket.drafts, options_.max_drafts);
   bucket.tokens = bucket_of(bucket.tokens, options_.max_num_batched_tokens);
   bucket.sequences = bucket_of(bucket.sequences, options_.max_num_seqs);
   if (bucket.max_seqlen > 1) bucket.max_seqlen = bucket.tokens;

@@ -26,7 +26,7 @@ struct RunnerOptions {
   std::map<std::string, nn::LoraLayer> adapters;
   bool return_logits = false;     // copies the logits of each drawn token to the host
   std::int64_t top_logprobs = 0;  // how many of the likeliest tokens are told beside a drawn one
-  std::int64_t max_drafts = 0;    // guesses of one sequence that a step checks
+  std::int64_t max_drafts = 0;    // guesses that a step checks, of all sequences together
 };
 
 // A token and its log-probability under the model's distribution, before temperature and filters.
@@ -91,7 +91,6 @@ class ModelRunner {
   [[nodiscard]] std::shared_ptr<Step> larger_step(const Bucket& bucket) const;  // null: none was built
   [[nodiscard]] Bucket bucket_for(const Batch& batch) const;                    // the smallest that holds it
   [[nodiscard]] Step& step_for(const Bucket& bucket);
-  [[nodiscard]] std::int64_t max_drafts() const;  // of all sequences in one step
   void keep_drawn(const Step& step);
   void keep_top(const Step& step);
 

@@ -1,6 +1,7 @@
 #include "models/loader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -337,6 +338,10 @@ class Loader {
       return false;
     }
     std::vector<float> values = reader_.read(*stored.spec);
+    if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) {
+      throw Failure(data_error(stored.first().name, "finite numbers to quantise", "NaN or an infinity",
+                               "take a sound copy of the model"));
+    }
     if (dtype != TERN_F32) {
       for (float& value : values)
         value = dtype == TERN_BF16 ? bf16_to_float(float_to_bf16(value)) : fp16_to_float(float_to_fp16(value));

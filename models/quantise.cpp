@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t kNf4Block = 64, kF8Block = 128;
 constexpr std::int64_t kGrain = 1 << 16;  // elements that are worth a thread
 constexpr float kLargestF8 = 448.0F;
+constexpr float kNothing = 1e-30F;  // smaller magnitudes are 0: what they are divided by would not be finite
 
 using Levels = std::array<float, static_cast<std::size_t>(kNf4ScaleLevels)>;
 
@@ -133,7 +134,7 @@ std::vector<std::byte> int8(std::int64_t rows, std::int64_t columns, std::span<c
                         float most = 0.0F;
                         for (const float value : row) most = std::max(most, std::fabs(value));
                         scales[static_cast<std::size_t>(r)] = most / 127.0F;
-                        const float by = most > 0.0F ? 1.0F / most * 127.0F : 0.0F;
+                        const float by = most > kNothing ? 1.0F / most * 127.0F : 0.0F;
                         for (std::int64_t c = 0; c < columns; ++c) {
                           const float code = std::nearbyint(row[static_cast<std::size_t>(c)] * by);
                           codes[static_cast<std::size_t>(r * columns + c)] =
@@ -160,7 +161,7 @@ std::vector<std::byte> fp8(std::int64_t rows, std::int64_t columns, std::span<co
       };
       float most = 0.0F;
       each([&](std::size_t i) { most = std::max(most, std::fabs(values[i])); });
-      const float by = most > 0.0F ? 1.0F / most * kLargestF8 : 1.0F;  // PyTorch's order
+      const float by = most > kNothing ? 1.0F / most * kLargestF8 : 1.0F;  // PyTorch's order
       scales[static_cast<std::size_t>(b)] = 1.0F / by;
       each([&](std::size_t i) {
         codes[i] = checkpoint::float_to_f8_e4m3(std::clamp(values[i] * by, -kLargestF8, kLargestF8));

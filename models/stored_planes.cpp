@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/dtype.h"
 #include "base/nf4.h"
@@ -62,8 +63,8 @@ bool is_cut_at_groups(const LogicalTensor& tensor, const RowRun& run) {
   std::int64_t unit = std::max(tensor.scheme.group_rows, 1);
   if (lies_across(tensor.scheme)) unit = 32 / code_bits(tensor.scheme);
   if (tensor.scheme.packing == TERN_PACK_NF4) {
-    unit = 1;
-    while (unit * tensor.shape[1] % tensor.scheme.group_cols != 0) ++unit;
+    const std::int64_t group = tensor.scheme.group_cols;
+    unit = group / std::gcd(tensor.shape[1], group);
   }
   return run.first % unit == 0 && (run.count % unit == 0 || run.first + run.count == rows);
 }

@@ -1,6 +1,7 @@
 #include "nn/latent_attention.h"
 
 #include <array>
+#include <optional>
 
 #include "base/strings.h"
 #include "nn/cache_spec.h"
@@ -124,17 +125,17 @@ class HeadMatrix {
 
   // [heads, tokens, plain_dim] -> [heads, tokens, kv_rank], by the rows of keys.
   Value to_latent(Value q) {
-    const Value out = product(q, rows(weight_, 0, config_.plain_dim), false, 1.0F, {});
+    const Value out = product(q, rows(weight_, 0, config_.plain_dim), false);
     if (!a_.present()) return out;
-    const Value low = product(q, rows(b_, 0, config_.plain_dim), false, scaling_, {}, TERN_F32);
-    return product(low, of_every_head(a_), false, 1.0F, out);
+    const Value low = to_rank(q, rows(b_, 0, config_.plain_dim), false);
+    return from_rank(low, of_every_head(a_), false, out);
   }
   // [heads, tokens, kv_rank] -> [heads, tokens, value_dim], by the rows of values.
   Value to_values(Value latent) {
-    const Value out = product(latent, rows(weight_, config_.plain_dim, config_.value_dim), true, 1.0F, {});
+    const Value out = product(latent, rows(weight_, config_.plain_dim, config_.value_dim), true);
     if (!a_.present()) return out;
-    const Value low = product(latent, of_every_head(a_), true, scaling_, {}, TERN_F32);
-    return product(low, rows(b_, config_.plain_dim, config_.value_dim), true, 1.0F, out);
+    const Value low = to_rank(latent, of_every_head(a_), true);
+    return from_rank(low, rows(b_, config_.plain_dim, config_.value_dim), true, out);
   }
 
  private:
@@ -154,20 +155,33 @@ class HeadMatrix {
     all.strides[1] = one.strides[0];
     return context_.graph().view(matrix, all, 0);
   }
+  // Of the weight, in the model's compute.
+  Value product(Value x, Value w, bool transposed) {
+    return multiply(x, w, {.transposed = transposed, .compute = context_.options().compute});
+  }
   // Adapters are fp32, in their products, too.
-  Value product(Value x, Value w, bool transposed, float alpha, Value into, tern_dtype out) {
-    const bool of_adapter = out == TERN_F32 || into.present();
+  Value to_rank(Value x, Value w, bool transposed) {
+    return multiply(x, w, {.transposed = transposed, .alpha = scaling_, .out = TERN_F32});
+  }
+  Value from_rank(Value x, Value w, bool transposed, Value into) {
+    return multiply(x, w, {.transposed = transposed, .into = into});
+  }
+  struct Product {
+    bool transposed = false;
+    tern_compute compute = TERN_COMPUTE_F32;
+    float alpha = 1.0F;
+    Value into = {};
+    std::optional<tern_dtype> out = {};  // none: that of activations
+  };
+  Value multiply(Value x, Value w, const Product& how) {
     ops::MatmulOptions options;
-    options.transpose_b = transposed;
-    options.compute = of_adapter ? TERN_COMPUTE_F32 : context_.options().compute;
-    options.alpha = alpha;
-    options.out = out;
-    options.into = into;
+    options.transpose_b = how.transposed;
+    options.compute = how.compute;
+    options.alpha = how.alpha;
+    options.out = how.out.value_or(context_.options().activations);
+    options.into = how.into;
     options.needs = context_.options().needs;
     return ops::matmul(context_.graph(), x, w, options);
-  }
-  Value product(Value x, Value w, bool transposed, float alpha, Value into) {
-    return product(x, w, transposed, alpha, into, context_.options().activations);
   }
 
   Context& context_;

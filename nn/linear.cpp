@@ -49,17 +49,20 @@ Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) 
 // Whether the device is best with so few rows of x, and has loops for such a weight.
 bool takes_x15(Context& context, Value x, Value w) {
   const TensorDesc& rows = context.graph().desc(x);
-  const TensorDesc& weight = context.graph().desc(w);
   if (!context.options().x15 || rows.shape[0] > context.device().info().x15_rows) return false;
-  accel::OpDesc desc;
-  desc.op = TERN_OP_MATMUL_Q;
-  desc.args = {make_desc(rows.dtype, {rows.shape[0], rows.shape[1]}), weight, absent_desc(),
-               make_desc(TERN_F32, {rows.shape[0], weight.shape[0]})};
-  desc.attrs = ops::pack_attrs(tern_matmul_q_attrs{1, TERN_COMPUTE_X15});
-  return accel::supports(context.device(), desc).native;
+  return multiplies_in_x15(context.device(), rows.dtype, rows.shape[0], context.graph().desc(w));
 }
 
 }  // namespace
+
+bool multiplies_in_x15(const accel::Device& device, tern_dtype dtype, std::int64_t rows, const TensorDesc& weight) {
+  accel::OpDesc desc;
+  desc.op = TERN_OP_MATMUL_Q;
+  desc.args = {make_desc(dtype, {rows, weight.shape[1]}), weight, absent_desc(),
+               make_desc(TERN_F32, {rows, weight.shape[0]})};
+  desc.attrs = ops::pack_attrs(tern_matmul_q_attrs{1, TERN_COMPUTE_X15});
+  return accel::supports(device, desc).native;
+}
 
 Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, tern_compute compute) {
   const BuildOptions& build = context.options();

@@ -20,7 +20,7 @@ std::string architecture_of(const std::filesystem::path& folder) {
 
 bool is_served(const std::string& architecture) {
   const auto wholes = models::whole_names();
-  return models::find_architecture(architecture) != nullptr ||
+  return models::find_class(architecture).architecture != nullptr ||
          std::find(wholes.begin(), wholes.end(), architecture) != wholes.end();
 }
 

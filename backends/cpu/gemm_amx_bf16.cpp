@@ -25,6 +25,9 @@ constexpr int kWords = 16;            // 32-bit elements of a tile's row: pairs 
 constexpr int kPanel = 2 * kWords;    // nr
 constexpr int kRows = 2 * kTileRows;  // that are multiplied at once
 
+// gcc 12's intrinsics do not say what memory tiles are loaded from: what was stored before must be there.
+TERN_INLINE void settle() { asm volatile("" ::: "memory"); }
+
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1;
   std::uint8_t start_row = 0;
@@ -42,6 +45,7 @@ void configure(std::int64_t rows) {
   for (int tile : {0, 1, 4}) config.rows[tile] = upper;
   for (int tile : {2, 3, 5}) config.rows[tile] = lower;
   for (int tile : {6, 7}) config.rows[tile] = kWords;
+  settle();
   _tile_loadconfig(&config);
 }
 
@@ -107,7 +111,9 @@ void multiply_columns(const Block& block, std::int64_t rows, int columns, const 
   alignas(64) float edge[kRows * kPanel] = {};
   const auto bytes = static_cast<std::size_t>(columns) * sizeof(float);
   for (std::int64_t r = 0; from != nullptr && r < rows; ++r) std::memcpy(edge + r * kPanel, from + r * ld_from, bytes);
+  settle();
   multiply(block, edge, kPanel, edge, kPanel);
+  settle();
   for (std::int64_t r = 0; r < rows; ++r) std::memcpy(c + r * ldc, edge + r * kPanel, bytes);
 }
 
@@ -127,6 +133,7 @@ void multiply_rows(const RowsTile& t) {
       for (std::int64_t r = 0; tail > 0 && r < rows; ++r) {
         std::memcpy(a_tail + r * kWords, a + r * t.a_stride + groups * kWords, static_cast<std::size_t>(tail) * 4);
       }
+      settle();
       const Block block{groups, a, b, t.a_stride, tail > 0 ? a_tail : nullptr, b_tail};
       const float* from = t.from == nullptr ? nullptr : t.from + row * t.ld_from + column;
       multiply_columns(block, rows, columns, from, t.ld_from, t.c + row * t.ldc + column, t.ldc);
@@ -144,6 +151,7 @@ void configure_turned(std::int64_t rows, int columns) {
   config.row_bytes[4] = bytes(kWords);
   for (int tile : {0, 6}) config.row_bytes[tile] = bytes(left);
   for (int tile : {1, 7}) config.row_bytes[tile] = bytes(right);
+  settle();
   _tile_loadconfig(&config);
 }
 
@@ -165,11 +173,13 @@ void multiply_turned_groups(const RowsTile& t, const std::uint32_t* a_tail, std:
   if (tail == 0) return;
   const auto bytes = static_cast<std::size_t>(tail * kWords) * 4;
   std::memcpy(b_tail[0], b, bytes);
+  settle();
   _tile_loadd(4, a_tail, kWords * 4);
   _tile_loadd(6, b_tail[0], kWords * 4);
   _tile_dpbf16ps(0, 4, 6);
   if constexpr (Right) {
     std::memcpy(b_tail[1], b + t.b_panel_stride, bytes);
+    settle();
     _tile_loadd(7, b_tail[1], kWords * 4);
     _tile_dpbf16ps(1, 4, 7);
   }
@@ -207,6 +217,7 @@ void multiply_turned(const RowsTile& t) {
     for (int i = 0; i < (right ? 2 : 1); ++i) {
       turn(t.from + i * kWords * t.ld_from, t.ld_from, t.m, columns[i], sums[i], kWords);
     }
+    settle();
     _tile_loadd(0, sums[0], kWords * 4);
     if (right) _tile_loadd(1, sums[1], kWords * 4);
   }
@@ -218,6 +229,7 @@ void multiply_turned(const RowsTile& t) {
   _tile_stored(0, sums[0], kWords * 4);
   if (right) _tile_stored(1, sums[1], kWords * 4);
   _tile_release();
+  settle();
   for (int i = 0; i < (right ? 2 : 1); ++i) {
     turn(sums[i], kWords, columns[i], t.m, t.c + i * kWords * t.ldc, t.ldc);
   }

@@ -225,7 +225,8 @@ void run(const KernelArgs& args) {
   const TileIo io(args);
   const Rows given = rows_at(args, rows, k);
   const std::int32_t* order = w.order();
-  quantise(args, io, order != nullptr ? ordered(args, io, order, given.ordered) : args[TERN_MATMUL_Q_X], given);
+  if (k > 0)
+    quantise(args, io, order != nullptr ? ordered(args, io, order, given.ordered) : args[TERN_MATMUL_Q_X], given);
   const bool across = lies_across(w.scheme.packing);
   const std::int64_t together = across ? kAcrossTogether : kTogether;
   const std::int64_t parts = (columns + together - 1) / together;
@@ -241,7 +242,11 @@ void run(const KernelArgs& args) {
           bias.present() ? io.load(bias, first * bias.stride(0), bias.stride(0), n, added_buffer.data()) : nullptr;
       const float* scales = column_scales(io, w, first, n, scale_buffer.data());
       for (std::int64_t row = 0; row < rows; row += kRowsAtOnce) {
-        multiply(w, args.target, given, row, first, n, sums);
+        if (k > 0) {
+          multiply(w, args.target, given, row, first, n, sums);
+        } else {
+          std::fill_n(sums, given.count(row) * n, 0.0F);
+        }
         store(args, io, scales, added, row, given.count(row), first, n, sums);
       }
     }

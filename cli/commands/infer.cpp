@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/answered_rows.h"
 #include "cli/chat.h"
 #include "cli/commands/command.h"
 #include "cli/data_setup.h"
@@ -45,6 +46,7 @@ int run_infer(const Arguments& given) {
   const auto sampling = sampling_params(arguments, llm->default_sampling());
   const ResultWriter::Options results = {arguments.maybe_string("result_path"), arguments.boolean("logprobs")};
   if (!generates) {
+    if (results.path) AnsweredRows::require_no_mark(*results.path);
     ResultWriter writer(results, session->text->tokenizer);
     pool_rows(arguments, *llm, writer);
     return 0;

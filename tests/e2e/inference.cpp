@@ -85,6 +85,25 @@ TEST_F(Inference, ToolsOfARowReachTheTemplate) {
   EXPECT_NE(result.find(R"("role":"tool_response")"), std::string::npos) << result;
 }
 
+// What the model says last is the answer, be it text or a call; a row that nobody else could read is told and left out.
+TEST_F(Inference, ACallAtTheEndIsTheAnswerThatIsComparedWith) {
+  const auto rows = scratch_.write(
+      "calls.jsonl", R"({"messages": [{"role": "user", "content": "1 + 2"}, {"role": "tool_call", "content": "{}"}]})"
+                     "\n"
+                     R"({"messages": [{"role": "user", "content": "b", "x": {"k": 1, "k": 2}}]})"
+                     "\n"
+                     R"({"tools": [{"name": "f", "name": "g"}], "query": "c"})"
+                     "\n");
+  const auto outcome =
+      run({"infer", "--model", path("model").string(), "--val_dataset", rows, "--max_new_tokens", "2"}, options_);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find(R"("labels":"{}")"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("tool_call"), std::string::npos) << outcome.out;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1);
+  EXPECT_NE(outcome.err.find("calls.jsonl:2: field \"messages[0].x\""), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("2 bad rows were left out"), std::string::npos) << outcome.err;
+}
+
 // A template without words for tools gets none: they stand in the messages' texts, in answers as in training.
 TEST_F(Inference, AnAgentTemplateWritesToolsIntoTheTexts) {
   write_tiny_model(path("model"), {.max_positions = 2048});

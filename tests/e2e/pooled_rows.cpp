@@ -152,6 +152,11 @@ TEST_F(PooledRows, LabelsAreNamesAndProblemTypesDecideTheirForm) {
   std::size_t above = 0;
   for (const auto& [label, logprob] : several[0]["logprobs"].items()) above += logprob.get<double>() > std::log(0.5);
   EXPECT_EQ(several[0]["response"].size(), above);
+  const auto unjudged = infer("classifier", "seq_cls", rows, {"--metric", "acc"});
+  EXPECT_EQ(unjudged.status, 2);
+  EXPECT_NE(unjudged.err.find("--metric compares labels, and this model gives numbers or several labels a row"),
+            std::string::npos)
+      << unjudged.err;
   edit("classifier/config.json", [](io::Json& json) { json["problem_type"] = "regression"; });
   EXPECT_EQ(results("classifier", "seq_cls", rows)[0]["response"].size(), 3U);
 }
@@ -166,6 +171,9 @@ TEST_F(PooledRows, WhatCannotBeAskedIsSaid) {
   };
   const std::string rows = scratch_.write("texts.jsonl", kTexts);
   refused("model", {"--task_type", "embedding"}, 2, "--task_type embedding needs rows");
+  scratch_.write("vectors.jsonl.unfinished", "{}");
+  refused("model", {"--task_type", "embedding", "--val_dataset", rows, "--result_path", path("vectors.jsonl").string()},
+          2, "a run that was stopped left ");
   refused("model", {"--task_type", "seq_cls", "--val_dataset", rows}, 3, "a class for sequence classification");
   refused("classifier", {"--val_dataset", rows}, 3, "expected a language model, found a classification");
   edit("classifier/config.json", [](io::Json& json) { json["id2label"].erase("2"); });

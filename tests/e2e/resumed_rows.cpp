@@ -104,7 +104,7 @@ TEST_F(ResumedRows, OtherFlagsRowsAndResultsAreRefused) {
               "the run that was stopped while it wrote " + part +
                   " had --seed 42, not 9; give it again to go on, or "
                   "remove " +
-                  part + ".unfinished to answer all rows anew.");
+                  part + ".unfinished to answer all rows anew behind these.");
   const std::string rows = text_of(many_);
   scratch_.write("many.jsonl", sums(1) + rows);
   expect_line(infer("part", {}), 3,
@@ -129,9 +129,14 @@ TEST_F(ResumedRows, OtherFlagsRowsAndResultsAreRefused) {
   scratch_.write("part.unfinished", "{\"begin\": 1000, \"told\": {}}");
   expect_line(infer("part", {}), 3,
               part + ": expected at least the 1000 bytes that it had when the run began, found 8 bytes; remove " +
-                  part + ".unfinished to answer all rows anew");
+                  part + ".unfinished to answer all rows anew behind these");
   scratch_.write("part.unfinished", "{}");
-  expect(infer("part", {}), 3, {part + ".unfinished: expected a field \"told\"", "remove it to answer all rows anew"});
+  expect(infer("part", {}), 3, {part + ".unfinished: expected a field \"begin\"", "remove it to answer all rows anew"});
+  // A run that wrote nothing binds nobody.
+  scratch_.write("part.unfinished", "{\"begin\": 8, \"told\": {\"seed\": 7}}");
+  EXPECT_EQ(run(infer("part", {"--seed", "9"}), options_).status, 0);
+  EXPECT_FALSE(fs::exists(part + ".unfinished"));
+  EXPECT_EQ(text_of(part).substr(0, 8), "no JSON\n");
 }
 
 }  // namespace

@@ -206,10 +206,24 @@ TEST(MatmulQ, EveryPackingBothWays) {
   }
 }
 
+// The sum of nothing is 0, and the bias stays.
+TEST(MatmulQ, WithoutInputs) {
+  for (const std::int32_t compute : {std::int32_t{TERN_F32}, std::int32_t{TERN_BF16}, std::int32_t{TERN_COMPUTE_X15}}) {
+    OpCase c(TERN_OP_MATMUL_Q);
+    c.set_attrs(tern_matmul_q_attrs{1, compute});
+    c.random(TERN_MATMUL_Q_X, make_desc(TERN_F32, {3, 0}), 1);
+    c.random(TERN_MATMUL_Q_W, make_quantised_desc(TERN_F32, gguf_scheme(TERN_PACK_GGUF_Q4_0), 8, 0), 2);
+    c.random(TERN_MATMUL_Q_BIAS, make_desc(TERN_F32, {8}), 3);
+    c.output(TERN_MATMUL_Q_Y, make_desc(TERN_F32, {3, 8}));
+    check_everywhere(c, "no inputs, compute " + std::to_string(compute));
+  }
+}
+
 // However few rows there are: each of them goes its own way through a target's kernels.
 TEST(MatmulQ, RowsAreIndependent) {
   constexpr std::int64_t kOut = 77, kIn = 1312;  // more than one part of k, and a part of one
-  for (const tern_packing packing : {TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q5_0, TERN_PACK_NONE}) {
+  for (const tern_packing packing :
+       {TERN_PACK_GGUF_Q4_0, TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q5_0, TERN_PACK_GGUF_Q8_0, TERN_PACK_NONE}) {
     for (const std::string& target : targets()) {
       const auto with_rows = [&](std::int64_t m, const OpCase* all) {
         OpCase c(TERN_OP_MATMUL_Q);

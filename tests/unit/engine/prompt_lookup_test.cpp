@@ -136,14 +136,16 @@ TEST(Speculation, InACacheThatHoldsFewSequences) {
   EXPECT_GT(guessed.guesses.right, 20);
 }
 
-// On the cpu 16 rows of a step are as good as one: so many sequences have no room for guesses, half as many have.
+// On the cpu 16 rows of a step are as good as one: so many sequences have no room for guesses, half as many have, and
+// so has one with as many seats beside it as a step has tokens.
 TEST(Speculation, StepsStayAsSmallAsTheyAreCheap) {
-  const auto checked = [](std::int64_t sequences) {
+  const auto checked = [](std::int64_t sequences, std::int64_t seats) {
     models::LoadedModel model = tiny_model();
     session::Runtime runtime;
     EngineOptions options;
-    options.max_num_seqs = sequences;
+    options.max_num_seqs = seats;
     options.max_model_len = 64;
+    EXPECT_EQ(options.max_num_batched_tokens, 512);
     options.speculation = {.num_speculative_tokens = 5, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
     LLMEngine engine(model, any_tokenizer(), options, runtime);
     for (std::int64_t i = 0; i < sequences; ++i) {
@@ -155,8 +157,9 @@ TEST(Speculation, StepsStayAsSmallAsTheyAreCheap) {
     while (!engine.idle()) (void)engine.step();
     return engine.guesses().checked;
   };
-  EXPECT_EQ(checked(16), 0);
-  EXPECT_GT(checked(8), 0);
+  EXPECT_EQ(checked(16, 16), 0);
+  EXPECT_GT(checked(8, 8), 0);
+  EXPECT_GT(checked(1, 512), 0);
 }
 
 TEST(Speculation, IsRefusedOverStates) {
