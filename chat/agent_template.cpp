@@ -50,6 +50,11 @@ Value tools_of(const io::Json& tools) {
     if (!tool.is_object()) {
       throw Failure(data_error(cat("tools[", out.size(), "]"), "an object", tool.type_name(), kMend));
     }
+    const io::Json& function = tool.contains("function") ? *tool.find("function") : tool;
+    if (!function.is_object() || !function.contains("name")) {
+      throw Failure(data_error(cat("tools[", out.size(), "]"), "a function with a name",
+                               function.is_object() ? "one without" : std::string(function.type_name()), kMend));
+    }
     const Value value = value_of(tool);
     out.push_back(tool.contains("function")
                       ? value
@@ -65,6 +70,10 @@ Value calls_of(const Value& message) {
     const Value& function = *call.dict().get("function");
     const Value* arguments = function.dict().get("arguments");
     if (arguments == nullptr) arguments = function.dict().get("parameters");
+    if (arguments != nullptr && !arguments->is_dict()) {
+      throw Failure(data_error(cat("the call of ", text_at(function, "name")), "arguments as an object",
+                               arguments->type_name(), R"(write them as {"NAME": VALUE})"));
+    }
     out.push_back(jinja::make_dict({{Value("name"), Value(text_at(function, "name"))},
                                     {Value("arguments"), arguments == nullptr ? jinja::make_dict({}) : *arguments}}));
   }

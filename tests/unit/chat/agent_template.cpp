@@ -174,6 +174,13 @@ TEST(AgentTemplate, WhatCannotBeWrittenIsRefused) {
   const std::string mend = R"(; write them as [{"type": "function", "function": {"name": "...", ...}}])";
   EXPECT_EQ(refused("hermes", R"({"a": 1})", question), "tools: expected an array, found object" + mend);
   EXPECT_EQ(refused("hermes", "[1]", question), "tools[0]: expected an object, found number" + mend);
+  EXPECT_EQ(refused("hermes", R"([{"function": 5}])", question),
+            "tools[0]: expected a function with a name, found number" + mend);
+  EXPECT_EQ(refused("hermes", R"([{"description": "d"}])", question),
+            "tools[0]: expected a function with a name, found one without" + mend);
+  EXPECT_EQ(refused("qwen3_coder", kTools,
+                    {{"user", "q", {}, {}}, {"tool_call", R"({"name": "f", "arguments": "no object"})", {}, {}}}),
+            "the call of f: expected arguments as an object, found str; write them as {\"NAME\": VALUE}");
   EXPECT_EQ(refused("llama3", kTools, {{"system", "s", {}, {}}}),
             "messages: expected a question, into which the tools go, found none; give it a user message");
 }
