@@ -103,7 +103,7 @@ std::vector<ParameterSpec> parameters(const C& config) {
                .out_bias = config.own_field<bool>(kProjectors),
                .out_adapters = false});  // PEFT refuses them: the model's fused kernels read the weight alone
     add_attention(list, config, module + ".self_attn", gguf);
-    list.norm(module + ".pre_ff_layernorm", gguf + ".ffn_norm", hidden);
+    list.tensor(module + ".pre_ff_layernorm.weight", {hidden}, gguf + ".ffn_norm");  // llama.cpp's: without an ending
     list.linear(module + ".feed_forward.gate_proj", gguf + ".ffn_gate", {wide, hidden, bias});
     list.linear(module + ".feed_forward.up_proj", gguf + ".ffn_up", {wide, hidden, bias});
     list.linear(module + ".feed_forward.down_proj", gguf + ".ffn_down", {hidden, wide, bias});
