@@ -23,6 +23,8 @@ constexpr std::array<std::string_view, 12> kFree = {"quiet",     "strict",      
 
 constexpr const char* kResultMend = "write to another file, or remove the mark to answer all rows anew behind these";
 
+fs::path mark_of(const fs::path& path) { return path.string() + ".unfinished"; }
+
 Json told_of(const Arguments& arguments) {
   Json told = io::parse_json(arguments.to_json(), "flags").value();
   for (const std::string_view name : kFree) told.erase(name);
@@ -31,8 +33,7 @@ Json told_of(const Arguments& arguments) {
 
 }  // namespace
 
-AnsweredRows::AnsweredRows(const fs::path& path, const Arguments& arguments)
-    : path_(path), mark_(path.string() + ".unfinished") {
+AnsweredRows::AnsweredRows(const fs::path& path, const Arguments& arguments) : path_(path), mark_(mark_of(path)) {
   const Json told = told_of(arguments);
   std::error_code error;
   if (fs::exists(mark_, error)) {
@@ -81,7 +82,7 @@ void AnsweredRows::resume(const Json& told) {
 }
 
 void AnsweredRows::require_no_mark(const fs::path& path) {
-  const fs::path mark = path.string() + ".unfinished";
+  const fs::path mark = mark_of(path);
   std::error_code error;
   if (!fs::exists(mark, error)) return;
   throw Failure(usage_error(cat("a run that was stopped left ", mark.string(), ", and goes on in that file"),

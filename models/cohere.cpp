@@ -7,6 +7,7 @@
 #include "nn/attention.h"
 #include "nn/decoder.h"
 #include "nn/mlp.h"
+#include "nn/scale.h"
 
 namespace tern::models {
 namespace {
@@ -114,8 +115,9 @@ ops::Value forward(nn::Context& context, const ModelConfig& config, const nn::To
     attention.window = windows[static_cast<std::size_t>(index)];
     attention.rope = attention.window > 0 ? nn::kDefaultRope : rope_of_all;
     const nn::Value normed = nn::layer_norm(context, module + ".input_layernorm", eps, x);
-    x.add(nn::side_by_side(context, nn::attention(context, module + ".self_attn", attention, inputs, normed),
-                           nn::gated_mlp(context, module + ".mlp", normed)));
+    const nn::Value attended = nn::attention(context, module + ".self_attn", attention, inputs, normed);
+    const nn::Value mlp = nn::gated_mlp(context, module + ".mlp", normed);
+    x.add(nn::weighted_sum(context, 1.0, attended, 1.0, mlp));
   };
   return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps, .is_centred = true}, inputs, layer);
 }

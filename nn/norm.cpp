@@ -3,7 +3,6 @@
 #include <stdexcept>
 
 #include "nn/scale.h"
-#include "ops/axpby.h"
 #include "ops/layer_norm.h"
 #include "ops/rms_norm.h"
 
@@ -61,25 +60,10 @@ Value layer_norm(Context& context, const std::string& module, double eps, Residu
   return out.y;
 }
 
-Value side_by_side(Context& context, Value left, Value right) {
-  ops::AxpbyOptions sum;
-  sum.out = context.options().activations;
-  sum.needs = context.options().needs;
-  return ops::axpby(context.graph(), left, right, sum);
-}
-
 Value stream(Context& context, Residual& x) {
   if (!x.branch_.present()) return x.stream_;
-  if (!x.stream_.present() && x.scale_ == 1.0) {
-    x.stream_ = x.branch_;
-  } else {
-    ops::AxpbyOptions sum;
-    sum.a = static_cast<float>(x.scale_);
-    sum.b = x.stream_.present() ? 1.0F : 0.0F;
-    sum.out = context.options().activations;
-    sum.needs = context.options().needs;
-    x.stream_ = ops::axpby(context.graph(), x.branch_, x.stream_, sum);
-  }
+  x.stream_ = x.stream_.present() ? weighted_sum(context, x.scale_, x.branch_, 1.0, x.stream_)
+                                  : scaled(context, x.branch_, x.scale_);
   x.branch_ = {};
   return x.stream_;
 }

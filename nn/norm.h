@@ -40,9 +40,6 @@ Value norm(Context& context, const std::string& module, double eps, Residual& x,
 // "<module>.bias" [hidden] where the model has one. Ba, Kiros and Hinton, "Layer Normalization", 2016.
 Value layer_norm(Context& context, const std::string& module, double eps, Residual& x);
 
-// Two branches [tokens, hidden] that read the stream side by side, as one.
-Value side_by_side(Context& context, Value left, Value right);
-
 // The stream itself, for layers that read it without a norm.
 Value stream(Context& context, Residual& x);
 

@@ -6,8 +6,8 @@
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/rope.h"
+#include "nn/scale.h"
 #include "ops/act_mul.h"
-#include "ops/axpby.h"
 #include "ops/build.h"
 
 namespace tern::nn {
@@ -22,13 +22,10 @@ Value per_layer_inputs(Context& context, const std::string& module, const PerLay
   const HeadNorm norm{module + ".per_layer_projection_norm",
                       config.eps * static_cast<double>(graph.desc(embedded).shape[1])};
   const Value normed = norm_heads(context, norm, graph.view(projected, ops::rows_like(split, flat), 0));
-  ops::AxpbyOptions sum;  // over the root of two; the embedding is times the root of its size
-  sum.a = static_cast<float>(std::sqrt(0.5));
-  sum.b = static_cast<float>(std::sqrt(0.5 * static_cast<double>(config.size)));
-  sum.out = context.options().activations;
-  sum.needs = context.options().needs;
   const Value own = embedding(context, module + ".embed_tokens_per_layer", ids);
-  return ops::axpby(graph, ops::as_matrix(graph, normed), own, sum);
+  // Over the root of two; the embedding is times the root of its size.
+  return weighted_sum(context, std::sqrt(0.5), ops::as_matrix(graph, normed),
+                      std::sqrt(0.5 * static_cast<double>(config.size)), own);
 }
 
 Value per_layer_branch(Context& context, const std::string& module, const PerLayerInputs& config, std::int64_t layer,
