@@ -23,7 +23,7 @@ std::string is_share_of_hidden(const ModelConfig& config, const FieldValue& valu
   return std::get<std::int64_t>(value) == share ? "" : cat(share, ", hidden_size over num_attention_heads");
 }
 
-std::string is_true(const ModelConfig& /*config*/, const FieldValue& value) {
+std::string is_how_it_computes(const ModelConfig& /*config*/, const FieldValue& value) {
   return std::get<bool>(value) ? "" : "true: this is how the architecture computes";
 }
 std::string is_without_head_norms(const ModelConfig& /*config*/, const FieldValue& value) {
@@ -92,9 +92,9 @@ std::vector<Field> cohere2_fields() {
        {"order_of_interleaved_layers", kImplied, first, otherwise(first), is_windows_first},
        {"position_embedding_type", kImplied, pairs, otherwise(pairs), is_pairs},
        {"rotary_pct", kImplied, FieldValue(1.0), otherwise(FieldValue(1.0)), is_one},
-       {"use_embedding_sharing", kImplied, yes, otherwise(yes), is_true},
-       {"use_gated_activation", kImplied, yes, otherwise(yes), is_true},
-       {"use_parallel_block", kImplied, yes, otherwise(yes), is_true},
+       {"use_embedding_sharing", kImplied, yes, otherwise(yes), is_how_it_computes},
+       {"use_gated_activation", kImplied, yes, otherwise(yes), is_how_it_computes},
+       {"use_parallel_block", kImplied, yes, otherwise(yes), is_how_it_computes},
        {"use_parallel_embedding", kImplied, yes, otherwise(yes)}});  // how its authors spread it over devices
 }
 

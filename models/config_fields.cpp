@@ -255,6 +255,21 @@ std::string is_positive(const ModelConfig& /*config*/, const FieldValue& value) 
   return std::isfinite(number) && number > 0 ? "" : "a positive number";
 }
 
+std::string is_true(const ModelConfig& /*config*/, const FieldValue& value) {
+  return std::get<bool>(value) ? "" : "true";
+}
+
+std::string is_false(const ModelConfig& /*config*/, const FieldValue& value) {
+  return std::get<bool>(value) ? "false" : "";
+}
+
+bool are_words_of_layers(const ModelConfig& config, const FieldValue& value, std::string_view first,
+                         std::string_view second) {
+  const auto& words = std::get<std::vector<std::string>>(value);
+  return words.size() == static_cast<std::size_t>(config.num_hidden_layers) &&
+         std::all_of(words.begin(), words.end(), [&](const auto& word) { return word == first || word == second; });
+}
+
 std::string is_epsilon(const ModelConfig& /*config*/, const FieldValue& value) {
   const double number = std::get<double>(value);
   return std::isfinite(number) && number >= 0 ? "" : "a number from 0 on";

@@ -91,6 +91,11 @@ std::string is_head_size(const ModelConfig& config, const FieldValue& value);   
 std::string is_kernel(const ModelConfig& config, const FieldValue& value);  // of a causal convolution: 2 to 64 rows
 std::string divides_heads(const ModelConfig& config, const FieldValue& value);
 std::string is_silu(const ModelConfig& config, const FieldValue& value);
+std::string is_true(const ModelConfig& config, const FieldValue& value);
+std::string is_false(const ModelConfig& config, const FieldValue& value);
+// Whether there is one of the two words for each layer.
+[[nodiscard]] bool are_words_of_layers(const ModelConfig& config, const FieldValue& value, std::string_view first,
+                                       std::string_view second);
 FieldValue as_many_as_heads(const ModelConfig& config);   // num_attention_heads
 FieldValue hidden_over_heads(const ModelConfig& config);  // hidden_size / num_attention_heads
 FieldValue whole_head(const ModelConfig& config);         // head_dim

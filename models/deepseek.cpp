@@ -36,12 +36,6 @@ std::string is_softmax(const ModelConfig& /*config*/, const FieldValue& value) {
 std::string is_sigmoid(const ModelConfig& /*config*/, const FieldValue& value) {
   return std::get<Text>(value) == "sigmoid" ? "" : "\"sigmoid\"";
 }
-std::string is_true(const ModelConfig& /*config*/, const FieldValue& value) {
-  return std::get<bool>(value) ? "" : "true";
-}
-std::string is_false(const ModelConfig& /*config*/, const FieldValue& value) {
-  return std::get<bool>(value) ? "false" : "";
-}
 
 nn::LatentAttentionConfig latent(const ModelConfig& config) {
   nn::LatentAttentionConfig latent{.heads = config.num_attention_heads,

@@ -46,10 +46,7 @@ std::string is_value_features(const ModelConfig& config, const FieldValue& value
 }
 
 std::string are_types(const ModelConfig& config, const FieldValue& value) {
-  const auto& types = std::get<Texts>(value);
-  const bool known =
-      std::all_of(types.begin(), types.end(), [](const auto& type) { return type == kLinear || type == kFull; });
-  return known && types.size() == static_cast<std::size_t>(config.num_hidden_layers)
+  return are_words_of_layers(config, value, kLinear, kFull)
              ? ""
              : cat(kLinear, " or ", kFull, " for each of ", config.num_hidden_layers, " layers");
 }

@@ -51,9 +51,6 @@ std::string have_sources(const ModelConfig& config, const FieldValue& value) {
 std::string divides_heads_or_none(const ModelConfig& config, const FieldValue& value) {
   return std::get<std::int64_t>(value) == 0 ? "" : divides_heads(config, value);
 }
-std::string is_false(const ModelConfig& /*config*/, const FieldValue& value) {
-  return std::get<bool>(value) ? "false" : "";
-}
 // Of text, "vision" changes nothing.
 std::string is_causal(const ModelConfig& /*config*/, const FieldValue& value) {
   const auto& text = std::get<std::string>(value);

@@ -38,9 +38,7 @@ FieldValue as_wide(const C& config) { return config.intermediate_size; }
 
 std::string are_types(const C& config, const FieldValue& value) {
   const auto& types = std::get<Texts>(value);
-  const bool known =
-      std::all_of(types.begin(), types.end(), [](const auto& type) { return type == kMamba || type == kFull; });
-  if (!known || types.size() != static_cast<std::size_t>(config.num_hidden_layers))
+  if (!are_words_of_layers(config, value, kMamba, kFull))
     return cat("mamba or attention (", kMamba, ", ", kFull, ") for each of ", config.num_hidden_layers, " layers");
   if (std::find(types.begin(), types.end(), kFull) == types.end()) return "";
   return divides_heads(config, config.num_key_value_heads);  // which a GGUF says with them

@@ -56,10 +56,7 @@ FieldValue by_indices(const ModelConfig& config) {
 }
 
 std::string are_types(const ModelConfig& config, const FieldValue& value) {
-  const auto& types = std::get<Texts>(value);
-  const bool known =
-      std::all_of(types.begin(), types.end(), [](const auto& type) { return type == kConv || type == kFull; });
-  if (!known || types.size() != static_cast<std::size_t>(config.num_hidden_layers))
+  if (!are_words_of_layers(config, value, kConv, kFull))
     return cat(kConv, " or ", kFull, " for each of ", config.num_hidden_layers, " layers");
   return divides_heads(config, config.num_key_value_heads);  // which a GGUF says with them
 }

@@ -11,10 +11,6 @@
 namespace tern::models {
 namespace {
 
-std::string is_true(const ModelConfig& /*config*/, const FieldValue& value) {
-  return std::get<bool>(value) ? "" : "true";
-}
-
 // What rope_parameters say of a head, of which the turned features are a part of their own here.
 FieldValue share_of_turned(const ModelConfig& config) {
   const auto turned = static_cast<double>(config.head_dim);

@@ -10,10 +10,6 @@ namespace {
 
 constexpr double kTurned = 0.25;  // of each head, where a configuration doesn't say it
 
-std::string is_true(const ModelConfig& /*config*/, const FieldValue& value) {
-  return std::get<bool>(value) ? "" : "true";
-}
-
 std::string is_swish(const ModelConfig& /*config*/, const FieldValue& value) {
   const auto& name = std::get<std::string>(value);
   return name == "swish" || name == "silu" ? "" : "\"swish\" or \"silu\"";
