@@ -119,8 +119,11 @@ void multiply_columns(const Block& block, std::int64_t rows, int columns, const 
 
 void multiply_rows(const RowsTile& t) {
   const std::int64_t groups = t.k / kWords, tail = t.k % kWords;
-  alignas(64) std::uint32_t a_tail[kRows * kWords] = {};
-  alignas(64) std::uint32_t b_tail[kWords * kPanel] = {};
+  alignas(64) std::uint32_t a_tail[kRows * kWords], b_tail[kWords * kPanel];  // read where k has a tail
+  if (tail > 0) {
+    std::fill_n(a_tail, kRows * kWords, 0U);
+    std::fill_n(b_tail, kWords * kPanel, 0U);
+  }
   std::int64_t configured = 0;
   for (int column = 0, panel = 0; column < t.n; column += kPanel, ++panel) {
     const int columns = std::min(kPanel, t.n - column);
@@ -201,10 +204,14 @@ void turn(const float* from, std::int64_t ld_from, std::int64_t rows, std::int64
 }
 
 void multiply_turned(const RowsTile& t) {
-  alignas(64) std::uint32_t a_tail[kWords * kWords] = {}, b_tail[2][kWords * kWords] = {};
+  alignas(64) std::uint32_t a_tail[kWords * kWords], b_tail[2][kWords * kWords];  // read where k has a tail
   alignas(64) float sums[2][kWords * kWords];
   const bool right = t.n > kWords;
   const std::int64_t tail = t.k % kWords;
+  if (tail > 0) {
+    std::fill_n(a_tail, kWords * kWords, 0U);
+    for (auto& half : b_tail) std::fill_n(half, kWords * kWords, 0U);
+  }
   for (std::int64_t r = 0; tail > 0 && r < t.m; ++r) {
     std::memcpy(a_tail + r * kWords, t.a + r * t.a_stride + t.k - tail, static_cast<std::size_t>(tail) * 4);
   }
