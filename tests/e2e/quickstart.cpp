@@ -43,21 +43,14 @@ Losses quickstart(const std::string& further) {
   return match.size() == 3 ? Losses{match[1], match[2]} : Losses{};
 }
 
-bool has_model() {
-  const char* home = std::getenv("TERN_HOME");
-  const char* user = std::getenv("HOME");
-  const fs::path root = home != nullptr ? fs::path(home) : fs::path(user == nullptr ? "" : user) / ".cache/tern";
-  return fs::exists(root / "models/smollm2-135m");
-}
-
 TEST(Quickstart, LowersTheHeldOutLoss) {
-  if (!has_model()) GTEST_SKIP() << "needs smollm2-135m: run script/bootstrap";
+  if (!has_real_model()) GTEST_SKIP() << "needs smollm2-135m: run script/bootstrap";
   const Losses losses = quickstart("");
   EXPECT_LT(std::stod(losses.after), std::stod(losses.before) - 0.02);
 }
 
 TEST(Quickstart, GainsNothingAtALearningRateOfZero) {
-  if (!has_model()) GTEST_SKIP() << "needs smollm2-135m: run script/bootstrap";
+  if (!has_real_model()) GTEST_SKIP() << "needs smollm2-135m: run script/bootstrap";
   const Losses losses = quickstart("--learning_rate 0");
   EXPECT_EQ(losses.after, losses.before);
 }

@@ -149,4 +149,13 @@ Outcome run(const std::vector<std::string>& words, const Options& options) {
   return outcome;
 }
 
+bool has_real_model() {
+  const char* home = std::getenv("TERN_HOME");
+  const char* user = std::getenv("HOME");
+  const std::filesystem::path root = home != nullptr
+                                         ? std::filesystem::path(home)
+                                         : std::filesystem::path(user == nullptr ? "" : user) / ".cache/tern";
+  return std::filesystem::exists(root / "models/smollm2-135m");
+}
+
 }  // namespace tern::e2e

@@ -37,6 +37,9 @@ struct Options {
 
 [[nodiscard]] Outcome run(const std::vector<std::string>& words, const Options& options = {});
 
+// Whether script/bootstrap has fetched smollm2-135m.
+[[nodiscard]] bool has_real_model();
+
 using Scratch = test::TempDir;
 
 }  // namespace tern::e2e
