@@ -9,7 +9,7 @@ install(DIRECTORY include/tern DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT
 
 # The libraries: static, with the headers that those of session, engine and train include.
 if(TARGET tern_session)
-  set(libraries base ops accel comm graph io checkpoint hub tokenizer jinja chat data nn models session train engine)
+  set(libraries base ops accel comm graph io media checkpoint hub tokenizer jinja chat data nn models session train engine)
   foreach(folder ${libraries})
     set_target_properties(tern_${folder} PROPERTIES EXPORT_NAME ${folder})
     list(APPEND library_targets tern_${folder})
