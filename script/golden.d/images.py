@@ -5,8 +5,12 @@ Usage: images.py OUTPUT      needs: pillow torch torchvision transformers
 
 OUTPUT/decode/NAME.{jpg,png,webp} with NAME.ppm, the pixels as transformers' load_image gives them
 OUTPUT/resize.txt: a line a case: width height seed filter new_width new_height hash, of pattern() below
+OUTPUT/processors/FAMILY: the files that a checkpoint brings, with the values that are published
+OUTPUT/processors.txt: a line a case: FAMILY width height seed, and what transformers' processor makes of pattern(): the
+  first picture's grid (t h w), how many there are, tokens, XXH3 (64 bits) of the patches; or "refused"
 """
 import io
+import json
 import os
 import struct
 import sys
@@ -16,8 +20,10 @@ from importlib.metadata import version
 sys.path.pop(0)  # beside this file lies a tokenizers.py
 import numpy as np
 import torch
+import xxhash
 from PIL import Image
 from torchvision.transforms.v2 import functional as F
+from transformers import AutoImageProcessor
 from transformers.image_utils import load_image
 
 WIDTH, HEIGHT = 29, 19
@@ -171,6 +177,86 @@ def make_resize(path):
                       file=out)
 
 
+CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
+HALF = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
+BYTES = dict(do_normalize=True, do_rescale=True, do_resize=True, rescale_factor=0.00392156862745098)
+QWEN3 = dict(size={"longest_edge": 16777216, "shortest_edge": 65536}, patch_size=16, temporal_patch_size=2, merge_size=2,
+             **HALF, processor_class="Qwen3VLProcessor", image_processor_type="Qwen2VLImageProcessorFast")
+# family: (preprocessor_config.json, the tower's patch_size in config.json, processor_config.json)
+FAMILIES = {
+    "qwen2_5_vl": (dict(min_pixels=3136, max_pixels=12845056, patch_size=14, temporal_patch_size=2, merge_size=2, **CLIP,
+                        image_processor_type="Qwen2VLImageProcessor", processor_class="Qwen2_5_VLProcessor"), None, None),
+    "qwen3_vl": (QWEN3, None, None),
+    # As transformers 5 saves it, in a range that small pictures cross.
+    "qwen3_vl_nested": (None, None, dict(processor_class="Qwen3VLProcessor", image_processor=QWEN3 | dict(
+        size={"longest_edge": 20480, "shortest_edge": 4096}, do_resize=True, resample=3, data_format="channels_first"))),
+    "gemma3": (dict(do_convert_rgb=None, do_pan_and_scan=None, image_processor_type="Gemma3ImageProcessor", image_seq_length=256,
+                    pan_and_scan_max_num_crops=None, pan_and_scan_min_crop_size=None, pan_and_scan_min_ratio_to_activate=None,
+                    processor_class="Gemma3Processor", resample=2, size={"height": 896, "width": 896}, **HALF, **BYTES),
+               14, dict(image_seq_length=256, processor_class="Gemma3Processor")),
+    "internvl3": (dict(crop_size=None, crop_to_patches=False, data_format="channels_first", default_to_square=True, device=None,
+                       do_center_crop=None, do_convert_rgb=True, image_mean=[0.485, 0.456, 0.406],
+                       image_std=[0.229, 0.224, 0.225], image_processor_type="GotOcr2ImageProcessorFast",
+                       input_data_format=None, max_patches=12, min_patches=1, processor_class="InternVLProcessor", resample=3,
+                       return_tensors=None, size={"height": 448, "width": 448}, **BYTES),
+                  [14, 14], dict(image_seq_length=256, processor_class="InternVLProcessor")),
+}
+PICTURES = {
+    "qwen2_5_vl": [(2, 1), (28, 28), (56, 56), (57, 55), (70, 42), (98, 14), (3, 500), (600, 3), (601, 3), (640, 480), (1023, 767)],
+    "qwen3_vl": [(1, 2), (256, 256), (240, 272), (48, 1500), (1000, 5), (1001, 5), (511, 700)],
+    "qwen3_vl_nested": [(64, 64), (16, 16), (80, 112), (48, 80), (144, 143), (500, 300), (2000, 11), (11, 2000), (2201, 11)],
+    "gemma3": [(2, 1), (896, 896), (896, 300), (1200, 900), (30, 2000)],
+    "internvl3": [(2, 1), (448, 448), (447, 449), (800, 800), (897, 448), (300, 900), (1000, 750), (1300, 60), (1600, 400)],
+}
+
+
+def write_json(path, value):
+    if value is not None:
+        with open(path, "w") as out:
+            print(json.dumps(value, indent=2), file=out)
+
+
+def cut(pictures, side):
+    """[pictures, 3, height, width] to patches [n, 3 * side * side], row by row: what the tower's convolution sees."""
+    n, c, height, width = pictures.shape
+    cells = pictures.reshape(n, c, height // side, side, width // side, side)
+    return cells.permute(0, 2, 4, 1, 3, 5).reshape(-1, c * side * side)
+
+
+def processed(family, processor, image):
+    """(the first grid, how many, tokens, patches)"""
+    if family.startswith("qwen"):
+        found = processor(images=[image], return_tensors="pt")
+        grid = found["image_grid_thw"][0].tolist()
+        return grid, 1, found["image_grid_thw"][0].prod().item() // processor.merge_size ** 2, found["pixel_values"]
+    # Those of the processors' classes, which outdo the files.
+    kwargs = {"crop_to_patches": True} if family == "internvl3" else {"do_convert_rgb": True, "do_pan_and_scan": False}
+    pixels = processor(images=[image], return_tensors="pt", **kwargs)["pixel_values"]
+    return [1, pixels.shape[2] // 14, pixels.shape[3] // 14], len(pixels), 256 * len(pixels), cut(pixels, 14)
+
+
+def make_processors(folder):
+    with open(folder + ".txt", "w") as out:
+        print(MADE_BY, file=out)
+        for family, (image_config, patch_size, config) in FAMILIES.items():
+            files = os.path.join(folder, family)
+            os.makedirs(files, exist_ok=True)
+            write_json(os.path.join(files, "preprocessor_config.json"), image_config)
+            write_json(os.path.join(files, "processor_config.json"), config)
+            write_json(os.path.join(files, "config.json"), patch_size and {"vision_config": {"patch_size": patch_size}})
+            processor = AutoImageProcessor.from_pretrained(files)
+            assert processor.backend == "torchvision"
+            for seed, (width, height) in enumerate(PICTURES[family]):
+                try:
+                    grid, pictures, tokens, patches = processed(family, processor, Image.fromarray(pattern(width, height, seed)))
+                    said = f"{' '.join(map(str, grid))} {pictures} {tokens} {xxhash.xxh3_64(patches.contiguous().numpy()).hexdigest()}"
+                except ValueError as error:
+                    said = "refused"
+                    print(family, width, height, error)
+                print(family, width, height, seed, said, file=out)
+
+
 if __name__ == "__main__":
+    make_processors(os.path.join(sys.argv[1], "processors"))
     make_decode(os.path.join(sys.argv[1], "decode"))
     make_resize(os.path.join(sys.argv[1], "resize.txt"))
