@@ -214,8 +214,8 @@ Result<ImageConfig> read_image_config(const fs::path& model) {
       if (const auto inner = whole->find("image_processor")) return read_from(model, *inner, whole);
     }
     if (!fs::exists(file, ignored)) {
-      throw Failure(data_error(model.string(), "preprocessor_config.json, as models that take images have it", "none",
-                               "leave the images out, or choose a model that takes them"));
+      throw Failure(data_error(model.string(), "a model that takes images", "one without preprocessor_config.json",
+                               "leave the images out, or choose another model"));
     }
     const io::Json json = io::read_json_file(file).value();
     return read_from(model, JsonField(json, file.string(), kMend), whole);

@@ -129,9 +129,10 @@ TEST_F(ImageConfigs, RefusePatchesThatDoNotFillAPicture) {
 TEST_F(ImageConfigs, SayWhereThereIsNone) {
   const auto read = read_image_config(dir_.path());
   ASSERT_FALSE(read.ok());
-  EXPECT_EQ(dir_.line(read.error()),
-            "DIR: expected preprocessor_config.json, as models that take images have it, found none; leave the images "
-            "out, or choose a model that takes them");
+  EXPECT_EQ(
+      dir_.line(read.error()),
+      "DIR: expected a model that takes images, found one without preprocessor_config.json; leave the images out, or "
+      "choose another model");
 }
 
 }  // namespace

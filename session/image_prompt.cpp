@@ -1,0 +1,92 @@
+#include "session/image_prompt.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "session/image_processor.h"
+#include "session/image_source.h"
+
+namespace tern::session {
+namespace {
+
+constexpr const char* kPlainTags = "write <image> once for each image, and the model's own words for images nowhere";
+
+std::string expanded(std::string_view rendered, const ImageWords& words, std::span<const ImagePatches> images) {
+  std::string out;
+  std::size_t found = 0;
+  for (std::size_t at = rendered.find(words.placeholder); at != std::string_view::npos;
+       at = rendered.find(words.placeholder), ++found) {
+    if (found < images.size()) {
+      out.append(rendered.substr(0, at)).append(words.before);
+      for (std::int64_t i = 0; i < images[found].tokens; ++i) out.append(words.place);
+      out.append(words.after);
+    }
+    rendered.remove_prefix(at + words.placeholder.size());
+  }
+  if (found != images.size()) {
+    throw Failure(data_error("the prompt", cat(images.size(), " times ", words.placeholder, ", once for each image"),
+                             cat(found, " times, as the chat template writes it"), kPlainTags));
+  }
+  return out.append(rendered);
+}
+
+}  // namespace
+
+const ImageWords& image_words(ImageCut cut) {
+  static constexpr ImageWords kQwen = {"<|image_pad|>", "", "<|image_pad|>", ""};
+  static constexpr ImageWords kGemma = {"<start_of_image>", "\n\n<start_of_image>", "<image_soft_token>",
+                                        "<end_of_image>\n\n"};
+  static constexpr ImageWords kInternVl = {"<IMG_CONTEXT>", "<img>", "<IMG_CONTEXT>", "</img>"};
+  return cut == ImageCut::merged_blocks ? kQwen : cut == ImageCut::square ? kGemma : kInternVl;
+}
+
+Result<ImagePrompts> ImagePrompts::open(const std::filesystem::path& model, const tokenizer::Tokenizer& tokenizer) {
+  return catching([&] {
+    ImagePrompts out(read_image_config(model).value(), tokenizer);
+    const std::string_view place = image_words(out.config_.cut).place;
+    const auto id = tokenizer.piece_to_id(place);
+    if (!id) {
+      throw Failure(data_error((model / "tokenizer.json").string(), cat("the token ", place, ", for images"), "none",
+                               "take the model's repository again, or choose another model"));
+    }
+    out.place_id_ = *id;
+    return out;
+  });
+}
+
+Result<std::vector<ImagePatches>> ImagePrompts::read(std::span<const std::string> sources,
+                                                     std::int64_t max_tokens) const {
+  return catching([&] {
+    std::vector<ImagePatches> out;
+    std::int64_t tokens = 0;
+    for (const std::string& source : sources) {
+      const std::string name = shown_source(source);
+      out.push_back(make_patches(config_, read_image(source).value(), name).value());
+      tokens += out.back().tokens;
+      if (tokens > max_tokens) {
+        throw Failure(data_error(name, cat("images of at most ", max_tokens, " tokens in a prompt"),
+                                 cat(tokens, " with this one"),
+                                 "give fewer or smaller images, or raise --max_model_len"));
+      }
+    }
+    return out;
+  });
+}
+
+Result<std::vector<tokenizer::TokenId>> ImagePrompts::encode(std::string_view rendered,
+                                                             std::span<const ImagePatches> images) const {
+  return catching([&] {
+    const ImageWords& words = image_words(config_.cut);
+    auto ids = tokenizer_->encode(expanded(rendered, words, images), false);
+    std::int64_t places = 0;
+    for (const ImagePatches& image : images) places += image.tokens;
+    const auto found = std::count(ids.begin(), ids.end(), place_id_);
+    if (found != places) {
+      throw Failure(
+          data_error("the prompt", cat(places, " tokens ", words.place, " for its images"), cat(found), kPlainTags));
+    }
+    return ids;
+  });
+}
+
+}  // namespace tern::session

@@ -1,0 +1,50 @@
+// Prompts with images: patches for the tower, and places for its features among the ids.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "session/image_config.h"
+#include "session/image_patches.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tern::session {
+
+// What a processor writes in the place of the word that a template has for an image.
+struct ImageWords {
+  std::string_view placeholder;
+  std::string_view before, place, after;  // `place` as often as the image has tokens
+};
+[[nodiscard]] const ImageWords& image_words(ImageCut cut);
+
+// Images of one model's prompts, as transformers' processor of it makes them.
+class ImagePrompts {
+ public:
+  // `tokenizer` outlives it. Errors (data): as read_image_config; a tokenizer without the words above.
+  [[nodiscard]] static Result<ImagePrompts> open(const std::filesystem::path& model,
+                                                 const tokenizer::Tokenizer& tokenizer);
+
+  // Sources as read_image has them. Errors (data): the first image that cannot be read, that the processor refuses, or
+  // with which they take more than `max_tokens`.
+  [[nodiscard]] Result<std::vector<ImagePatches>> read(std::span<const std::string> sources,
+                                                       std::int64_t max_tokens) const;
+
+  // The ids of a prompt that the template rendered, `images` in order in the place of its placeholders. Errors (data):
+  // more or fewer placeholders than images; the word of a place in the prompt's own text.
+  [[nodiscard]] Result<std::vector<tokenizer::TokenId>> encode(std::string_view rendered,
+                                                               std::span<const ImagePatches> images) const;
+
+  [[nodiscard]] const ImageConfig& config() const { return config_; }
+
+ private:
+  ImagePrompts(ImageConfig config, const tokenizer::Tokenizer& tokenizer) : config_(config), tokenizer_(&tokenizer) {}
+
+  ImageConfig config_;
+  const tokenizer::Tokenizer* tokenizer_;
+  tokenizer::TokenId place_id_ = 0;
+};
+
+}  // namespace tern::session

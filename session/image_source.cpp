@@ -1,0 +1,119 @@
+#include "session/image_source.h"
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "base/strings.h"
+#include "hub/http.h"
+#include "io/mapped_file.h"
+
+namespace tern::session {
+namespace {
+
+namespace fs = std::filesystem;
+using Bytes = std::vector<std::byte>;
+
+constexpr const char* kSources = "an image file's path, an http:// or https:// URL, a data: URL or base64";
+constexpr std::size_t kLongestPath = 200;  // ms-swift takes what is longer for base64
+
+int digit_of(char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+// RFC 4648, line breaks within it allowed (RFC 2045).
+Bytes from_base64(std::string_view text, const std::string& name) {
+  Bytes out;
+  out.reserve(text.size() / 4 * 3);
+  unsigned bits = 0, held = 0;
+  std::size_t padding = 0;
+  for (const char c : text) {
+    if (c == '\n' || c == '\r') continue;
+    const int digit = digit_of(c);
+    padding += c == '=' ? 1 : 0;
+    if (c != '=' && (digit < 0 || padding > 0)) {
+      throw Failure(data_error(name, "letters, digits, + and / with = at the end", "another character",
+                               "write the file as base64, or give its path"));
+    }
+    if (c == '=') continue;
+    bits = bits << 6 | static_cast<unsigned>(digit);
+    held += 6;
+    if (held < 8) continue;
+    held -= 8;
+    out.push_back(static_cast<std::byte>(bits >> held));
+  }
+  return out;
+}
+
+media::Image decoded(std::span<const std::byte> bytes, const std::string& name, const media::ImageLimits& limits) {
+  return media::decode_image(bytes, name, limits).value();
+}
+
+media::Image from_data_url(std::string_view url, const media::ImageLimits& limits) {
+  const std::string name = shown_source(url);
+  const std::size_t comma = url.find(',');
+  if (comma == std::string_view::npos || !url.substr(0, comma).ends_with(";base64")) {
+    throw Failure(data_error(name, "data:image/...;base64,... as its form",
+                             std::string(url.substr(0, std::min<std::size_t>(comma, 40))),
+                             "write its bytes as base64"));
+  }
+  return decoded(from_base64(url.substr(comma + 1), name), name, limits);
+}
+
+media::Image from_web(const std::string& url, const media::ImageLimits& limits) {
+  const std::string name = shown_source(url);
+  Bytes bytes;
+  hub::HttpRequest request;
+  request.url = url;
+  request.sink = [&](std::span<const std::byte> more) {
+    bytes.insert(bytes.end(), more.begin(), more.end());
+    return bytes.size() <= limits.max_bytes;
+  };
+  const hub::HttpReply reply = hub::http_get(request);
+  if (reply.aborted) {
+    throw Failure(
+        data_error(name, cat("an image of at most ", human_bytes(limits.max_bytes)), "more", "give a smaller image"));
+  }
+  if (!reply.failure.empty() || reply.status != 200) {
+    throw Failure(data_error(name, "an image", reply.failure.empty() ? cat("the answer ", reply.status) : reply.failure,
+                             "correct the URL, or download the image and give its path"));
+  }
+  return decoded(bytes, name, limits);
+}
+
+media::Image from_file(const std::string& path, const media::ImageLimits& limits) {
+  const auto file = io::MappedFile::open(path).value();
+  media::Image out = decoded(file->bytes(), path, limits);
+  file->intact().value();
+  return out;
+}
+
+}  // namespace
+
+std::string shown_source(std::string_view source) {
+  if (source.starts_with("data:")) return "the image in a data: URL";
+  if (source.size() <= kLongestPath) return std::string(source);
+  return source.starts_with("http") ? cat(source.substr(0, kLongestPath), "...") : "the image in base64";
+}
+
+Result<media::Image> read_image(const std::string& source, const media::ImageLimits& limits) {
+  return catching([&] {
+    if (source.starts_with("http://") || source.starts_with("https://")) return from_web(source, limits);
+    if (source.starts_with("data:")) return from_data_url(source, limits);
+    if (source.starts_with("file://")) return from_file(source.substr(7), limits);
+    std::error_code none;
+    if (source.size() > kLongestPath && !fs::exists(source, none)) {
+      const std::string name = shown_source(source);
+      return decoded(from_base64(source, name), name, limits);
+    }
+    if (!fs::exists(source, none)) {
+      throw Failure(data_error(source, kSources, source.empty() ? "nothing" : "no such file", "correct the path"));
+    }
+    return from_file(source, limits);
+  });
+}
+
+}  // namespace tern::session
