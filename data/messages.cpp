@@ -163,8 +163,13 @@ Message one_message(dom::object object, const Place& place, MediaLists& media) {
 std::string media_value(dom::element value, const Place& place) {
   if (value.is_string()) return std::string(string_in(value));
   if (value.is_object()) {
-    for (const std::string_view key : {"url", "path", "image", "video", "audio", "data", "bytes"}) {
-      dom::element inner;
+    dom::element inner;
+    // Of Hugging Face's {"bytes", "path"} the bytes count where there are any: the path is but the name they had.
+    if (value.at_key("bytes").get(inner) == simdjson::SUCCESS && inner.is_string()) {
+      const std::string_view bytes = string_in(inner);
+      return cat(bytes.starts_with("data:") ? "" : "data:;base64,", bytes);
+    }
+    for (const std::string_view key : {"url", "path", "image", "video", "audio", "data"}) {
       if (value.at_key(key).get(inner) == simdjson::SUCCESS && inner.is_string()) {
         return std::string(string_in(inner));
       }

@@ -27,7 +27,8 @@ struct MediaLists {
   std::vector<std::string> images, videos, audios;
 };
 
-// A media value: a path, URL or base64 text, or an object that holds one as `url`, `path`, `data` or `bytes`.
+// A media value: a path, URL or base64 text, or an object that holds one as `url`, `path` or `data`, or base64 as
+// `bytes`, which becomes a data: URL.
 [[nodiscard]] std::string media_value(simdjson::dom::element value, const Place& place);
 
 // An array of messages in any of the contract's spellings; media of content parts are appended to `media`.

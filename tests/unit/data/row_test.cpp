@@ -147,6 +147,8 @@ TEST(Row, MediaKeepTheirPlaces) {
   row = parse(R"({"query":"what <image>?","response":"r","images":["a.png","b.png"]})");
   EXPECT_EQ(row->messages[0].content, "<image>what <image>?");
   EXPECT_EQ(parse(R"({"query":"q","image":"one.png"})")->images.size(), 1U);
+  row = parse(R"({"query":"q","images":[{"bytes":"QUJD","path":"a.png"},{"bytes":null,"path":"b.png"}]})");
+  EXPECT_EQ(row->images, (std::vector<std::string>{"data:;base64,QUJD", "b.png"}));
   EXPECT_FALSE(parse(R"({"query":"<image><image>","response":"r","images":["a.png"]})").ok());
 }
 
