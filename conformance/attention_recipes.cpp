@@ -15,7 +15,9 @@ namespace {
 using Shape = CaseBuilder::Shape;
 
 // Options: causal and grouped; a prefix of keys with a window; not causal with all there is; causal without lse; soft
-// cap and sinks without a mask; a window and a mask; image spans; a tree over a history.
+// cap and sinks without a mask; a window and a mask; image spans; a tree over a history; chunks over a history; windows
+// to both sides; a chunk that no sequence is longer than, with a window; a window to the right, chunks and a mask.
+enum class Chunks { none, some, whole };  // whole: one holds all the keys that there may be
 struct AttentionOption {
   bool causal;
   bool other_keys;
@@ -24,15 +26,27 @@ struct AttentionOption {
   bool sinks;
   bool lse;
   Mask mask = Mask::none;
+  bool right = false;
+  Chunks chunks = Chunks::none;
 };
-constexpr std::array<AttentionOption, 8> kOptions = {{{true, false, false, false, false, true},
-                                                      {true, true, true, false, false, true},
-                                                      {false, true, false, true, true, true, Mask::chance},
-                                                      {true, false, false, false, true, false},
-                                                      {false, true, false, true, true, true},
-                                                      {true, true, true, false, false, true, Mask::chance},
-                                                      {false, false, false, false, false, true, Mask::spans},
-                                                      {false, true, false, false, false, true, Mask::tree}}};
+constexpr std::array<AttentionOption, 12> kOptions = {
+    {{true, false, false, false, false, true},
+     {true, true, true, false, false, true},
+     {false, true, false, true, true, true, Mask::chance},
+     {true, false, false, false, true, false},
+     {false, true, false, true, true, true},
+     {true, true, true, false, false, true, Mask::chance},
+     {false, false, false, false, false, true, Mask::spans},
+     {false, true, false, false, false, true, Mask::tree},
+     {true, true, false, false, false, true, Mask::none, false, Chunks::some},
+     {false, false, true, false, false, true, Mask::none, true},
+     {true, true, true, false, true, true, Mask::none, false, Chunks::whole},
+     {false, true, false, true, false, true, Mask::chance, true, Chunks::some}}};
+
+// Whether what a row sees depends on where it stands: there are at least as many keys as rows then.
+bool has_borders(const AttentionOption& option) {
+  return option.causal || option.window || option.right || option.chunks != Chunks::none || option.mask == Mask::tree;
+}
 
 template <typename Attrs>
 Attrs attention_attrs(const AttentionSize& size, const AttentionOption& option, std::int64_t k_rows) {
@@ -44,6 +58,9 @@ Attrs attention_attrs(const AttentionSize& size, const AttentionOption& option, 
   const bool decodes = size.rows == size.sequences && size.rows > 0;  // a row each
   attrs.max_seqlen_q = static_cast<std::int32_t>(decodes ? 1 : size.rows);
   attrs.max_seqlen_k = static_cast<std::int32_t>(k_rows);
+  attrs.window_right = option.right ? size.right : 0;
+  if (option.chunks == Chunks::some || size.chunked) attrs.chunk = size.chunk;
+  if (option.chunks == Chunks::whole) attrs.chunk = std::max(attrs.max_seqlen_k, 1);
   return attrs;
 }
 
@@ -69,7 +86,7 @@ Inputs attention_inputs(CaseBuilder& b) {
   in.option = kOptions[static_cast<std::size_t>(b.variant().option)];
   in.k_rows = in.option.other_keys ? in.size.rows + in.size.earlier : in.size.rows;
   in.rows = b.count_for(in.size.rows, 0);
-  const bool covers = in.option.causal || in.option.mask == Mask::tree;  // at least as many keys as rows
+  const bool covers = has_borders(in.option) || in.size.chunked;
   in.keys = in.option.other_keys ? b.count_for(in.k_rows, 1, covers ? in.rows : 0) : b.count_for(0, 1) + in.rows;
   in.cu_q = cumulative(b, in.size.sequences, in.rows);
   in.cu_k = in.cu_q;

@@ -21,16 +21,17 @@ std::int32_t compute_of(const Case& c) {
   return dtype;
 }
 
-// Few models cap their scores, most have heads of whole sixteens, and none has values wider than its keys: a device may
-// have no kernel for such, and binding says so when a model comes with one. No model has shown keys by a mask so far.
+// Few models cap their scores, cut their keys into chunks or see only some keys ahead, most have heads of whole
+// sixteens, and none has values wider than its keys: a device may have no kernel for such, and binding says so when a
+// model comes with one. No model has shown keys by a mask so far.
 bool is_rare_attention(const Case& c, std::size_t q, std::size_t mask) {
   tern_attention_attrs attrs{};  // of all three ops
   std::memcpy(&attrs, c.attrs.data(), std::min(c.attrs.size(), sizeof(attrs)));
   const TensorDesc& queries = c.args[q].desc;
   const TensorDesc& values = c.args[q + 2].desc;
   const std::int64_t width = queries.shape[2];
-  return attrs.softcap != 0.0F || is_present(c.args[mask].desc) || width % 16 != 0 ||
-         values.shape[values.rank - 1] > width;
+  return attrs.softcap != 0.0F || attrs.chunk != 0 || attrs.window_right != 0 || is_present(c.args[mask].desc) ||
+         width % 16 != 0 || values.shape[values.rank - 1] > width;
 }
 
 // A model hands a ready mask to a device that draws no random bits. No model has kept a latent cache so far.

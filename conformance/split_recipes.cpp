@@ -23,16 +23,19 @@ struct SplitCase {
   bool softcap;
   bool sinks;
   Mask mask = Mask::none;
+  std::int32_t chunk = 0;
 };
 
 // A group of 8; a window that most partitions lie before; one head each, and keys hidden in long runs; rows of
-// speculation; all there is, with a window over several partitions; not causal, and rows without keys.
+// speculation; all there is, with a window over several partitions; not causal, and rows without keys; rows on both
+// sides of a chunk's border, with several partitions before it.
 constexpr std::array<SplitCase, kSplitCases> kCases = {{{8, 1, 64, 1, true, 0, false, false},
                                                         {4, 1, 128, 1, true, 300, false, true},
                                                         {2, 2, 64, 1, true, 0, true, false, Mask::runs},
                                                         {8, 1, 64, 4, true, 0, false, true},
                                                         {4, 1, 128, 3, true, 1000, true, true},
-                                                        {4, 2, 64, 1, false, 0, false, true}}};
+                                                        {4, 2, 64, 1, false, 0, false, true},
+                                                        {4, 1, 64, 4, true, 0, false, false, Mask::none, 1024}}};
 
 // A sequence has as many keys as one of these, one less or one more; one sequence more has no row.
 constexpr std::array<std::int64_t, 7> kLengths = {1, 16, 128, 256, 512, 1024, 4096};
@@ -131,6 +134,7 @@ void put_attrs(CaseBuilder& b) {
   attrs.window = of.window;
   attrs.max_seqlen_q = static_cast<std::int32_t>(of.rows);
   attrs.max_seqlen_k = kLongest;
+  attrs.chunk = of.chunk;
   b.attrs(attrs);
 }
 

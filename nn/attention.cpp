@@ -178,6 +178,7 @@ Value attention(Context& context, const std::string& module, const AttentionConf
   if (config.has_sinks) options.sinks = sinks(context, module);
   options.causal = true;
   options.window = static_cast<std::int32_t>(config.window);
+  options.chunk = static_cast<std::int32_t>(config.chunk);
   options.max_seqlen_q = static_cast<std::int32_t>(inputs.max_seqlen);
   options.max_seqlen_k = static_cast<std::int32_t>(inputs.paged() ? inputs.max_kv_len : inputs.max_seqlen);
   options.keep_lse = context.options().training;

@@ -11,7 +11,7 @@ namespace tern::nn {
 
 enum class CacheKind {
   full,    // keys and values of every token
-  window,  // of the last `window` tokens: the layer reads no others
+  window,  // of the last `window` tokens: the layer reads no others (nor does one whose attention has such a chunk)
   latent,  // one vector a token, of which the values are a part (DeepSeek-V2's multi-head latent attention)
   state,   // of a fixed size, whatever the number of tokens (linear attention)
   shared,  // none of its own: the layer reads that of `shares_with`
@@ -45,7 +45,7 @@ struct CacheSpec {
   std::int64_t kv_heads = 0;      // full, window; latent: 1
   std::int64_t key_dim = 0;       // of one head
   std::int64_t value_dim = 0;     // of one head; latent: 0, as the key has them
-  std::int64_t window = 0;        // window: tokens, the newest included; else 0
+  std::int64_t window = 0;        // window: tokens, the newest included, or a chunk's; else 0
   std::string shares_with;        // shared: the module that writes the cache
   std::vector<StateSpec> states;  // state
 };
@@ -61,8 +61,8 @@ struct CacheSpec {
                                             const std::string& name) {
   return scope + module + "." + name;
 }
-// Keys or values: [num_blocks, block_size, heads, dim], where a head's rows of a block lie one after the other: who reads
-// one head's then reads runs of a block, not single rows far apart.
+// Keys or values: [num_blocks, block_size, heads, dim], where a head's rows of a block lie one after the other: who
+// reads one head's then reads runs of a block, not single rows far apart.
 [[nodiscard]] inline TensorDesc cache_desc(tern_dtype dtype, std::int64_t num_blocks, std::int64_t block_size,
                                            std::int64_t heads, std::int64_t dim) {
   TensorDesc desc = make_desc(dtype, {num_blocks, block_size, heads, dim});

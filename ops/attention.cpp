@@ -109,7 +109,7 @@ AttentionOut attention(Emitter& emitter, Value q, Value k, Value v, Value cu_seq
   CallBuilder builder(TERN_OP_ATTENTION, options.needs);
   builder
       .attrs(tern_attention_attrs{options.scale, options.softcap, options.causal ? 1 : 0, options.window,
-                                  options.max_seqlen_q, options.max_seqlen_k})
+                                  options.max_seqlen_q, options.max_seqlen_k, options.window_right, options.chunk})
       .in(TERN_ATTENTION_Q, q)
       .in(TERN_ATTENTION_K, k)
       .in(TERN_ATTENTION_V, v)

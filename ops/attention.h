@@ -6,11 +6,16 @@
 //   and cu_seqlens_k [sequences + 1] i32 (also in host_args), rising, first 0; sinks [heads] f32; mask [q_rows,
 //   mask_keys] bool, mask_keys >= max_seqlen_k; out [q_rows, heads, value_dim]; lse [q_rows, heads] f32. heads is a
 //   multiple of kv_heads; head h reads kv head h / (heads / kv_heads).
-// Visible: row i of a sequence sees keys j <= i + len_k - len_q if causal, else all; with a window only the last
-//   `window` of those; with a mask only those of them where mask[q row, j] is 1, j counted in its own sequence. So a
-//   tree or a span that sees itself both ways is causal = 0 with the whole rule in the mask. Rows that see no key and
-//   rows outside of every sequence: out = 0, lse = -inf.
-// Where causal, the host promises len_k >= len_q of each sequence.
+// Visible: row i of a sequence is that of its key p = i + len_k - len_q, and sees keys j for which all of these hold:
+//   causal: j <= p. window (0: none): j > p - window, so p itself and window - 1 before it. window_right (0: none;
+//   where causal it is 0): j < p + window_right, so p itself and window_right - 1 after it. chunk (0: none): j / chunk
+//   = p / chunk in whole numbers. mask: mask[q row, j] is 1, j counted in its own sequence.
+//   Without any of them a row sees all keys. FlashAttention's window_size (left, right) is (window - 1, window_right -
+//   1), its attention_chunk is chunk; a layer that sees n tokens to both sides has n + 1 in both windows. A tree, or a
+//   span that sees itself both ways, is causal = 0 with the whole rule in the mask.
+//   Rows that see no key and rows outside of every sequence: out = 0, lse = -inf.
+// Where causal, or with a window, window_right or chunk, the host promises len_k >= len_q of each sequence: p >= 0.
+// Work: keys that no row of a tile may see beside the mask are not computed; flops count the others.
 // Dtypes: float; scores, softmax and sums in fp32; p may be rounded to q's dtype before the product with v.
 // Dynamic: q_rows and k_rows; nothing beyond the last sequence is read.
 // Aliasing: none. Determinism: a fixed order where asked. Row invariant where asked: a row's bits depend on its own
@@ -40,6 +45,8 @@ struct AttentionOptions {
   float softcap = 0.0F;
   bool causal = true;
   std::int32_t window = 0;        // 0: none
+  std::int32_t window_right = 0;  // 0: none; not where causal
+  std::int32_t chunk = 0;         // 0: none
   std::int32_t max_seqlen_q = 0;  // no sequence has more query rows
   std::int32_t max_seqlen_k = 0;
   Value sinks;           // may be absent

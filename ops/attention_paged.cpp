@@ -60,7 +60,8 @@ AttentionOut attention_paged(Emitter& emitter, Value q, const KvCache& cache, co
   CallBuilder builder(TERN_OP_ATTENTION_PAGED, options.needs);
   builder
       .attrs(tern_attention_paged_attrs{options.scale, options.softcap, options.causal ? 1 : 0, options.window,
-                                        options.max_seqlen_q, options.max_seqlen_k})
+                                        options.max_seqlen_q, options.max_seqlen_k, options.window_right,
+                                        options.chunk})
       .in(TERN_ATTENTION_PAGED_Q, q)
       .in(TERN_ATTENTION_PAGED_K_CACHE, cache.k)
       .in(TERN_ATTENTION_PAGED_V_CACHE, cache.v)

@@ -6,7 +6,7 @@
 //   host_args); sinks [heads] f32; mask [q_rows, mask_keys] bool, mask_keys >= max_seqlen_k; out [q_rows, heads,
 //   value_dim]; lse [q_rows, heads] f32.
 // Key j of sequence b lies in block block_table[b, j / block_size] at j % block_size. kv_lens counts this step's rows,
-//   which kv_write has stored: query row i of b stands at kv_lens[b] - rows of b + i. Visible keys, heads, window,
+//   which kv_write has stored: query row i of b stands at p = kv_lens[b] - rows of b + i. Visible keys, heads,
 //   sinks, mask and empty rows as in attention: mask[q row, j] is of key j of the sequence, its history included.
 //   Unused entries of the table name any block. They and memory of the caches beyond kv_lens are not read, and nobody's
 //   keys lie in block 0 (kv_write.h).

@@ -157,9 +157,11 @@ constexpr ArgSpec kAttention[] = {
 constexpr AttrSpec kAttentionAttrs[] = {{"scale", F, "factor of q k^T"},
                                         {"softcap", F, "0: none; else s = softcap * tanh(s / softcap)"},
                                         {"causal", I, "1: row i of a sequence sees keys up to i + len_k - len_q"},
-                                        {"window", I, "0: none; else only the last `window` of the visible keys"},
+                                        {"window", I, "0: none; else only keys j > p - window, p = i + len_k - len_q"},
                                         {"max_seqlen_q", I, "no sequence has more query rows; 1: decoding"},
-                                        {"max_seqlen_k", I, "no sequence has more keys"}};
+                                        {"max_seqlen_k", I, "no sequence has more keys"},
+                                        {"window_right", I, "0: none; else only keys j < p + window_right; not causal"},
+                                        {"chunk", I, "0: none; else only keys j with j / chunk = p / chunk"}};
 
 constexpr ArgSpec kAttentionBackward[] = {
     {"dout", input, "[q_rows, heads, value_dim]", floating},
@@ -472,7 +474,7 @@ constexpr OpSpec kTable[] = {
      kActMulBackward, kActMulAttrs},
     {22, "attention",
      "p = softmax(hide(softcap(scale q k^T)) with sinks as one more logit of value 0), where hide leaves the keys that "
-     "causal, window and mask all show; out = p v; lse = log sum exp, "
+     "causal, window, window_right, chunk and mask all show; out = p v; lse = log sum exp, "
      "sinks "
      "included; query head h reads kv head h / (heads / kv_heads); rows outside of every sequence, and rows that see "
      "no "

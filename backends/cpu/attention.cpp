@@ -22,7 +22,7 @@ void run(const KernelArgs& args) {
   check_cumulated(cu_q, args[TERN_ATTENTION_Q].dim(0), "cu_seqlens_q");
   check_cumulated(cu_k, k.dim(0), "cu_seqlens_k");
   f.sequences = packed_sequences(cu_q, cu_k);
-  check_keys(f.sequences, f.geometry.causal, k.dim(0), args[TERN_ATTENTION_MASK], "cu_seqlens_k");
+  check_keys(f.sequences, f.geometry.has_borders(), k.dim(0), args[TERN_ATTENTION_MASK], "cu_seqlens_k");
   for (const Sequence& s : f.sequences) {
     f.keys.push_back(head_rows(k, s.k0));
     f.values.push_back(head_rows(v, s.k0));

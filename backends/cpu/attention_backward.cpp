@@ -357,7 +357,7 @@ void backward_run(const KernelArgs& args) {
   check_cumulated(cu_q, q.dim(0), "cu_seqlens_q");
   check_cumulated(cu_k, k.dim(0), "cu_seqlens_k");
   b.sequences = packed_sequences(cu_q, cu_k);
-  check_keys(b.sequences, b.geometry.causal, keys, args[TERN_ATTENTION_BACKWARD_MASK], "cu_seqlens_k");
+  check_keys(b.sequences, b.geometry.has_borders(), keys, args[TERN_ATTENTION_BACKWARD_MASK], "cu_seqlens_k");
   fill_outside(args[TERN_ATTENTION_BACKWARD_DQ], cu_q, 0.0F);
   fill_outside(args[TERN_ATTENTION_BACKWARD_DK], cu_k, 0.0F);
   fill_outside(args[TERN_ATTENTION_BACKWARD_DV], cu_k, 0.0F);

@@ -65,7 +65,8 @@ void run(const KernelArgs& args) {
     f.keys.push_back(paged_rows(k, table, static_cast<std::int64_t>(s)));
     f.values.push_back(paged_rows(v, table, static_cast<std::int64_t>(s)));
   }
-  check_keys(f.sequences, f.geometry.causal, table.dim(1) * k.dim(1), args[TERN_ATTENTION_PAGED_MASK], "kv_lens");
+  check_keys(f.sequences, f.geometry.has_borders(), table.dim(1) * k.dim(1), args[TERN_ATTENTION_PAGED_MASK],
+             "kv_lens");
   run_forward(f, cu_q, *args.pool);
 }
 

@@ -112,8 +112,17 @@ bool Geometry::sees_any(const Sequence& s, std::int64_t i) const {
 }
 
 Geometry::Range Geometry::visible(const Sequence& s, std::int64_t i) const {
-  const std::int64_t hi = causal ? std::clamp<std::int64_t>(i + s.len_k - s.len_q + 1, 0, s.len_k) : s.len_k;
-  return {window > 0 ? std::max<std::int64_t>(0, hi - window) : 0, hi};
+  if (!has_borders()) return {0, s.len_k};
+  const std::int64_t p = i + s.len_k - s.len_q;
+  std::int64_t lo = 0;
+  std::int64_t hi = causal ? p + 1 : s.len_k;
+  if (window > 0) lo = p + 1 - window;
+  if (window_right > 0) hi = std::min(hi, p + window_right);
+  if (chunk > 0) {
+    lo = std::max(lo, p / chunk * chunk);
+    hi = std::min(hi, (p / chunk + 1) * chunk);
+  }
+  return {std::max<std::int64_t>(0, lo), std::clamp<std::int64_t>(hi, 0, s.len_k)};
 }
 
 Kept<QueryTile> query_tiles(const Kept<Sequence>& sequences, const Geometry& geometry, std::int64_t tile_rows) {
@@ -168,12 +177,12 @@ Kept<Sequence> packed_sequences(const Kept<std::int32_t>& cu_q, const Kept<std::
   return sequences;
 }
 
-void check_keys(const Kept<Sequence>& sequences, bool causal, std::int64_t most, const TensorView& mask,
+void check_keys(const Kept<Sequence>& sequences, bool has_borders, std::int64_t most, const TensorView& mask,
                 const char* name) {
   if (mask.present()) most = std::min(most, mask.dim(1));
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     const Sequence& sequence = sequences[s];
-    const std::int64_t least = causal ? sequence.len_q : 0;
+    const std::int64_t least = has_borders ? sequence.len_q : 0;
     if (sequence.len_k >= least && sequence.len_k <= most) continue;
     throw Failure(
         data_error(name, cat(least, " to ", most, " keys of sequence ", s), cat(sequence.len_k), kCallAsSpecified));

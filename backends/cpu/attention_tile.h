@@ -50,7 +50,7 @@ struct Sequence {
   std::int64_t q0, len_q, k0, len_k;
 };
 
-// Which keys of its sequence a query row sees beside causal and window: mask[row of q, key].
+// Which keys of its sequence a query row sees within its borders: mask[row of q, key].
 struct KeyMask {
   const std::uint8_t* data = nullptr;  // null: all
   std::int64_t stride_row = 0;
@@ -70,13 +70,15 @@ struct Geometry {
   std::int64_t heads, kv_heads, group, head_dim, value_dim;
   Logits logits;
   bool causal;
-  std::int64_t window;
+  std::int64_t window, window_right, chunk;  // 0: none
   KeyMask mask;
 
   struct Range {
     std::int64_t lo, hi;
   };
-  // The keys that row i of the sequence sees, but for those that the mask hides.
+  // Whether the keys that a row sees depend on where it stands.
+  [[nodiscard]] bool has_borders() const { return causal || window > 0 || window_right > 0 || chunk > 0; }
+  // The keys that row i of the sequence sees, but for those that the mask hides. Both ends rise with i.
   [[nodiscard]] Range visible(const Sequence& s, std::int64_t i) const;
   [[nodiscard]] bool sees_any(const Sequence& s, std::int64_t i) const;
 };
@@ -85,8 +87,9 @@ struct Geometry {
 template <typename Attrs>
 [[nodiscard]] Geometry make_geometry(const Attrs& attrs, const TensorView& q, std::int64_t kv_heads,
                                      std::int64_t value_dim, const TensorView& mask) {
-  return {q.dim(1),          kv_heads,     q.dim(1) / kv_heads, q.dim(2), value_dim, {attrs.scale, attrs.softcap},
-          attrs.causal != 0, attrs.window, key_mask(mask)};
+  return {
+      q.dim(1),          kv_heads,     q.dim(1) / kv_heads, q.dim(2),    value_dim,     {attrs.scale, attrs.softcap},
+      attrs.causal != 0, attrs.window, attrs.window_right,  attrs.chunk, key_mask(mask)};
 }
 
 // Rows [first, first + count) of one kv head's queries; row r is query row r / group of head kv_head * group + r %
@@ -104,9 +107,9 @@ struct QueryTile {
 // Checks that cumulated lengths rise within [0, rows]; throws Failure naming `name`.
 void check_cumulated(const Kept<std::int32_t>& lengths, std::int64_t rows, const char* name);
 [[nodiscard]] Kept<Sequence> packed_sequences(const Kept<std::int32_t>& cu_q, const Kept<std::int32_t>& cu_k);
-// What the host promises of a sequence's keys: as many as rows at least where causal, and no more than `most` or, where
-// there is a mask, than it has columns. Throws Failure naming `name`.
-void check_keys(const Kept<Sequence>& sequences, bool causal, std::int64_t most, const TensorView& mask,
+// What the host promises of a sequence's keys: as many as rows at least where these have borders, and no more than
+// `most` or, where there is a mask, than it has columns. Throws Failure naming `name`.
+void check_keys(const Kept<Sequence>& sequences, bool has_borders, std::int64_t most, const TensorView& mask,
                 const char* name);
 
 // Fills rows [begin, end) of [rows, heads, dim] (or [rows, heads]) with `value`.

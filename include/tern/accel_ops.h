@@ -378,7 +378,7 @@ typedef struct tern_act_mul_backward_attrs {
   float up_offset; /* added to up */
 } tern_act_mul_backward_attrs;
 
-/* attention: p = softmax(hide(softcap(scale q k^T)) with sinks as one more logit of value 0), where hide leaves the keys that causal, window and mask all show; out = p v; lse = log sum exp, sinks included; query head h reads kv head h / (heads / kv_heads); rows outside of every sequence, and rows that see no key: out = 0, lse = -inf
+/* attention: p = softmax(hide(softcap(scale q k^T)) with sinks as one more logit of value 0), where hide leaves the keys that causal, window, window_right, chunk and mask all show; out = p v; lse = log sum exp, sinks included; query head h reads kv head h / (heads / kv_heads); rows outside of every sequence, and rows that see no key: out = 0, lse = -inf
  *   in q [q_rows, heads, head_dim] float
  *   in k [k_rows, kv_heads, head_dim] float
  *   in v [k_rows, kv_heads, value_dim] float
@@ -406,9 +406,11 @@ typedef struct tern_attention_attrs {
   float scale; /* factor of q k^T */
   float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
   int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
-  int32_t window; /* 0: none; else only the last `window` of the visible keys */
+  int32_t window; /* 0: none; else only keys j > p - window, p = i + len_k - len_q */
   int32_t max_seqlen_q; /* no sequence has more query rows; 1: decoding */
   int32_t max_seqlen_k; /* no sequence has more keys */
+  int32_t window_right; /* 0: none; else only keys j < p + window_right; not causal */
+  int32_t chunk; /* 0: none; else only keys j with j / chunk = p / chunk */
 } tern_attention_attrs;
 
 /* attention_backward: the gradient of attention from its out and lse; rows outside of every sequence: 0
@@ -449,9 +451,11 @@ typedef struct tern_attention_backward_attrs {
   float scale; /* factor of q k^T */
   float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
   int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
-  int32_t window; /* 0: none; else only the last `window` of the visible keys */
+  int32_t window; /* 0: none; else only keys j > p - window, p = i + len_k - len_q */
   int32_t max_seqlen_q; /* no sequence has more query rows; 1: decoding */
   int32_t max_seqlen_k; /* no sequence has more keys */
+  int32_t window_right; /* 0: none; else only keys j < p + window_right; not causal */
+  int32_t chunk; /* 0: none; else only keys j with j / chunk = p / chunk */
 } tern_attention_backward_attrs;
 
 /* kv_write: k_cache[slot] = k, v_cache[slot] = v; floats rounded to the cache's dtype, others copied; block 0 takes rows of padding, and nobody reads it
@@ -501,9 +505,11 @@ typedef struct tern_attention_paged_attrs {
   float scale; /* factor of q k^T */
   float softcap; /* 0: none; else s = softcap * tanh(s / softcap) */
   int32_t causal; /* 1: row i of a sequence sees keys up to i + len_k - len_q */
-  int32_t window; /* 0: none; else only the last `window` of the visible keys */
+  int32_t window; /* 0: none; else only keys j > p - window, p = i + len_k - len_q */
   int32_t max_seqlen_q; /* no sequence has more query rows; 1: decoding */
   int32_t max_seqlen_k; /* no sequence has more keys */
+  int32_t window_right; /* 0: none; else only keys j < p + window_right; not causal */
+  int32_t chunk; /* 0: none; else only keys j with j / chunk = p / chunk */
 } tern_attention_paged_attrs;
 
 /* linear_cross_entropy: z = softcap(h w^T); loss = sum over rows of weights (log sum exp(z) - z[target]); never holds rows x vocab; dh, dw are the loss's gradients for an upstream gradient of 1

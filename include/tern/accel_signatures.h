@@ -443,7 +443,7 @@ static const tern_arg_signature tern_selective_scan_backward_args[] = {
 enum {
   TERN_OP_SIGNATURE_COUNT = 51,
   TERN_OP_MAX_ARGS = 20,
-  TERN_OP_MAX_ATTRS = 6 /* of 4 bytes each */
+  TERN_OP_MAX_ATTRS = 8 /* of 4 bytes each */
 };
 static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_CAST_COPY, TERN_CAST_COPY_NUM_ARGS, 0, "cast_copy", tern_cast_copy_args},

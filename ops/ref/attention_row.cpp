@@ -50,10 +50,14 @@ void score_row(const AttentionInputs& in, AttentionRow& row) {
 // The keys that row `i` of a sequence with `len_q` query rows and `len_k` keys sees; it is row `at` of the mask.
 std::vector<std::int64_t> visible_keys(const AttentionInputs& in, std::int64_t at, std::int64_t i, std::int64_t len_q,
                                        std::int64_t len_k) {
-  const std::int64_t window = in.attrs.window;
-  const std::int64_t last = in.attrs.causal != 0 ? std::min(len_k, i + len_k - len_q + 1) : len_k;
+  const tern_attention_attrs& attrs = in.attrs;
+  const std::int64_t p = i + len_k - len_q;
   std::vector<std::int64_t> keys;
-  for (std::int64_t j = window > 0 ? std::max<std::int64_t>(0, last - window) : 0; j < last; ++j) {
+  for (std::int64_t j = 0; j < len_k; ++j) {
+    if (attrs.causal != 0 && j > p) continue;
+    if (attrs.window > 0 && j <= p - attrs.window) continue;
+    if (attrs.window_right > 0 && j >= p + attrs.window_right) continue;
+    if (attrs.chunk > 0 && j / attrs.chunk != p / attrs.chunk) continue;
     if (in.mask.present() && in.mask.integer[static_cast<std::size_t>(at * in.mask.size(1) + j)] == 0) continue;
     keys.push_back(j);
   }

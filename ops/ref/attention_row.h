@@ -39,7 +39,8 @@ struct AttentionInputs {
 template <typename Attrs>
 [[nodiscard]] tern_attention_attrs attention_attrs(const Call& call) {
   const auto own = attrs_of<Attrs>(call);
-  return {own.scale, own.softcap, own.causal, own.window, own.max_seqlen_q, own.max_seqlen_k};
+  return {own.scale,        own.softcap,      own.causal,       own.window,
+          own.max_seqlen_q, own.max_seqlen_k, own.window_right, own.chunk};
 }
 
 // The inputs of attention and its backward, whose keys lie end to end.

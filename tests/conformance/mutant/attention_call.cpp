@@ -1,5 +1,6 @@
 #include "mutant/attention_call.h"
 
+#include <cmath>
 #include <cstring>
 
 namespace tern::mutant {
@@ -38,6 +39,12 @@ AttentionPlaces places_of(std::uint32_t op) {
   }
 }
 
+double dot(const double* a, const double* b, std::int64_t n) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 }  // namespace
 
 AttentionCall::AttentionCall(const tern_op_desc& desc, std::vector<ops::ref::Tensor>& args)
@@ -62,6 +69,26 @@ ops::ref::AttentionInputs AttentionCall::inputs() {
             const auto entry = static_cast<std::size_t>(s * arg(at_.table).size(1) + key / block);
             return arg(at_.table).integer.at(entry) * block + key % block;
           }};
+}
+
+void AttentionCall::add_gradient(const ops::ref::AttentionRow& row, std::size_t key, double times) {
+  const std::int64_t head_dim = arg(at_.q).size(2);
+  const std::int64_t value_dim = arg(at_.v).size(2);
+  const double* upstream = arg(TERN_ATTENTION_BACKWARD_DOUT).real.data() + row.at * value_dim;
+  const double p = std::exp(row.score[key] - arg(at_.lse).real[static_cast<std::size_t>(row.at)]);
+  const double delta = dot(upstream, arg(at_.out).real.data() + row.at * value_dim, value_dim);
+  const double dp = dot(upstream, arg(at_.v).real.data() + row.key[key] * value_dim, value_dim);
+  const double ds = p * (dp - delta) * row.slope[key] * attrs_.scale;
+  for (std::int64_t d = 0; d < value_dim; ++d) {
+    arg(TERN_ATTENTION_BACKWARD_DV).real[static_cast<std::size_t>(row.key[key] * value_dim + d)] +=
+        times * p * upstream[d];
+  }
+  for (std::int64_t d = 0; d < head_dim; ++d) {
+    const auto query = static_cast<std::size_t>(row.at * head_dim + d);
+    const auto of_key = static_cast<std::size_t>(row.key[key] * head_dim + d);
+    arg(TERN_ATTENTION_BACKWARD_DQ).real[query] += times * ds * arg(at_.k).real[of_key];
+    arg(TERN_ATTENTION_BACKWARD_DK).real[of_key] += times * ds * arg(at_.q).real[query];
+  }
 }
 
 }  // namespace tern::mutant

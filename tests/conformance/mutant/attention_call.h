@@ -18,6 +18,8 @@ class AttentionCall {
  protected:
   ops::ref::Tensor& arg(int index) { return args_[static_cast<std::size_t>(index)]; }
   [[nodiscard]] ops::ref::AttentionInputs inputs();
+  // What a row's key gives to the gradients, `times` as often, is added to them.
+  void add_gradient(const ops::ref::AttentionRow& row, std::size_t key, double times);
 
   std::uint32_t op_;
   AttentionPlaces at_;

@@ -93,6 +93,7 @@ class Launch {
                const std::function<double(const Element& at, double found, double held)>& value);
   void spoil_structure(const std::vector<Bytes>& before);
   void forget_key();
+  void spoil_borders();                                         // borders.cpp
   [[nodiscard]] std::vector<ops::ref::Tensor> decoded() const;  // every argument's valid part
   void store_changed(const std::vector<ops::ref::Tensor>& right, const std::vector<ops::ref::Tensor>& wrong);
   // split.cpp, formula.cpp

@@ -46,6 +46,9 @@ enum class Mistake {
   wrong_mask_row,     // a row has the mask of the next one
   wrong_mask_stride,  // the mask's rows are taken to be as long as the longest sequence
   key_past_block,     // such a row forgets the first key of a paged cache's second block
+  chunk_of_rows,      // chunks are counted from a sequence's first query row, not from its first key
+  late_chunk,         // the first row of a chunk still sees the one before it
+  window_from_end,    // where not causal, a window is that of the last key
   lost_gradient,      // a gradient of the loss head is 0 for vocabularies from 4,096 on
   split_unscaled,     // partitions of a decode row's keys are added as they are, each by its own largest logit
   split_empty,        // a partition without a visible key gives 0 / 0

@@ -189,6 +189,9 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
       if ((conformance::recipe_of(spec.id).features & conformance::kDynamic) == 0) return {};
       return {-1};
     case Mistake::forgotten_key:
+    case Mistake::chunk_of_rows:
+    case Mistake::late_chunk:
+    case Mistake::window_from_end:
       return only_in({TERN_OP_ATTENTION, TERN_OP_ATTENTION_BACKWARD, TERN_OP_ATTENTION_PAGED});
     case Mistake::key_past_block:
       return only_in({TERN_OP_ATTENTION_PAGED});
@@ -261,6 +264,9 @@ bool shows(std::uint32_t op, Mistake mistake, const conformance::Variant& v) {
     case Mistake::wrong_tile:
     case Mistake::forgotten_key:
     case Mistake::key_past_block:
+    case Mistake::chunk_of_rows:
+    case Mistake::late_chunk:
+    case Mistake::window_from_end:
     case Mistake::lost_gradient:
       return v.needs == 0 && !v.dynamic && v.special == 0 && v.layout == conformance::Layout::contiguous;
     case Mistake::lost_special:

@@ -15,12 +15,6 @@ using ops::ref::Tensor;
 
 constexpr std::int64_t kFewKeys = 64;  // rows that see no more are computed as they should be
 
-double dot(const double* a, const double* b, std::int64_t n) {
-  double sum = 0.0;
-  for (std::int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
 // The numbers that a kernel without one key would have given are worked out from the call's result.
 class WithoutKey : AttentionCall {
  public:
@@ -35,7 +29,7 @@ class WithoutKey : AttentionCall {
       const auto seen = static_cast<std::int64_t>(row.key.size());
       if (seen <= kFewKeys || key < 0 || key >= seen) return;
       any = true;
-      op_ == TERN_OP_ATTENTION_BACKWARD ? without_gradient(row, static_cast<std::size_t>(key))
+      op_ == TERN_OP_ATTENTION_BACKWARD ? add_gradient(row, static_cast<std::size_t>(key), -1.0)
                                         : without_value(row, static_cast<std::size_t>(key));
     });
     return any;
@@ -50,25 +44,6 @@ class WithoutKey : AttentionCall {
       out = (out - p * arg(at_.v).real[static_cast<std::size_t>(row.key[key] * width + d)]) / (1.0 - p);
     }
     if (arg(at_.lse).present()) arg(at_.lse).real[static_cast<std::size_t>(row.at)] = row.lse + std::log1p(-p);
-  }
-
-  void without_gradient(const AttentionRow& row, std::size_t key) {
-    const std::int64_t head_dim = arg(at_.q).size(2);
-    const std::int64_t value_dim = arg(at_.v).size(2);
-    const double* upstream = arg(TERN_ATTENTION_BACKWARD_DOUT).real.data() + row.at * value_dim;
-    const double p = std::exp(row.score[key] - arg(at_.lse).real[static_cast<std::size_t>(row.at)]);
-    const double delta = dot(upstream, arg(at_.out).real.data() + row.at * value_dim, value_dim);
-    const double dp = dot(upstream, arg(at_.v).real.data() + row.key[key] * value_dim, value_dim);
-    const double ds = p * (dp - delta) * row.slope[key] * attrs_.scale;
-    for (std::int64_t d = 0; d < value_dim; ++d) {
-      arg(TERN_ATTENTION_BACKWARD_DV).real[static_cast<std::size_t>(row.key[key] * value_dim + d)] -= p * upstream[d];
-    }
-    for (std::int64_t d = 0; d < head_dim; ++d) {
-      const auto query = static_cast<std::size_t>(row.at * head_dim + d);
-      const auto of_key = static_cast<std::size_t>(row.key[key] * head_dim + d);
-      arg(TERN_ATTENTION_BACKWARD_DQ).real[query] -= ds * arg(at_.k).real[of_key];
-      arg(TERN_ATTENTION_BACKWARD_DK).real[of_key] -= ds * arg(at_.q).real[query];
-    }
   }
 };
 
@@ -188,6 +163,10 @@ void Launch::spoil_structure(const std::vector<Bytes>& before) {
     case Mistake::forgotten_key:
     case Mistake::key_past_block:
       return forget_key();
+    case Mistake::chunk_of_rows:
+    case Mistake::late_chunk:
+    case Mistake::window_from_end:
+      return spoil_borders();
     default:
       return spoil_formula(before);
   }

@@ -46,7 +46,10 @@ bool change_attribute(std::uint32_t op, int index, Bytes& attrs) {
     value = value == TERN_BF16 ? TERN_F32 : TERN_BF16;
   } else if (spec.name == "kind") {
     value = (value + 1) % 4;
-  } else if (spec.name == "window") {
+  } else if (spec.name == "window_right") {
+    if (value == 0) return false;  // a causal call has none, and others may have fewer keys than rows
+    value += 1;
+  } else if (spec.name == "window" || spec.name == "chunk") {
     value = value == 0 ? 3 : value + 1;
   } else if (spec.name == "site") {
     value += 1;

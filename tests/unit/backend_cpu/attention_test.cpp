@@ -20,6 +20,8 @@ struct Problem {
   bool masked = false;
   tern_dtype dtype = TERN_F32;
   std::int64_t spare = 2;  // rows outside of every sequence
+  int window_right = 0;
+  int chunk = 0;
 };
 
 std::vector<std::int32_t> cumulated(const std::vector<std::int32_t>& lengths) {
@@ -35,7 +37,9 @@ Attrs attrs_of(const Problem& s) {
           s.causal ? 1 : 0,
           s.window,
           *std::max_element(s.len_q.begin(), s.len_q.end()),
-          *std::max_element(s.len_k.begin(), s.len_k.end())};
+          *std::max_element(s.len_k.begin(), s.len_k.end()),
+          s.window_right,
+          s.chunk};
 }
 
 // Keys by chance, of long sequences a whole block of them hidden, every seventh row blind; rows lie 5 bytes apart.
@@ -111,6 +115,13 @@ std::vector<Problem> problems() {
   all.push_back({.len_q = {70}, .len_k = {530}, .causal = false, .masked = true});
   all.push_back({.len_q = {40, 2}, .len_k = {300, 9}, .window = 33, .masked = true});
   all.push_back({.len_q = {20, 11}, .len_k = {20, 17}, .softcap = 1.5F, .sinks = true, .masked = true});
+  // Windows to both sides, and to the right alone; chunks that end within blocks of keys, with them, and with
+  // sequences.
+  all.push_back({.len_q = {290}, .len_k = {290}, .causal = false, .window = 33, .window_right = 20});
+  all.push_back({.len_q = {70, 3}, .len_k = {530, 3}, .causal = false, .window_right = 300});
+  all.push_back({.len_q = {290, 128}, .len_k = {600, 128}, .chunk = 64});
+  all.push_back({.len_q = {300, 9}, .len_k = {512, 9}, .window = 50, .sinks = true, .chunk = 256});
+  all.push_back({.len_q = {90}, .len_k = {300}, .causal = false, .masked = true, .window_right = 9, .chunk = 100});
   return all;
 }
 
@@ -150,6 +161,31 @@ TEST(Attention, LengthsOutOfRangeAreErrors) {
   c.integers(TERN_ATTENTION_CU_SEQLENS_Q, {0, 3});
   c.integers(TERN_ATTENTION_CU_SEQLENS_K, {0, 2});  // causal, and fewer keys than rows
   EXPECT_THROW((void)run_on(targets().back(), c), std::runtime_error);
+}
+
+TEST(Attention, BordersNeedAKeyOfEachRow) {
+  for (const Problem& s : {Problem{.len_q = {3}, .len_k = {3}, .causal = false, .window = 2},
+                           Problem{.len_q = {3}, .len_k = {3}, .causal = false, .window_right = 2},
+                           Problem{.len_q = {3}, .len_k = {3}, .causal = false, .chunk = 2}}) {
+    OpCase c = forward_case(s);
+    c.integers(TERN_ATTENTION_CU_SEQLENS_K, {0, 2});
+    EXPECT_THROW((void)run_on(targets().back(), c), std::runtime_error);
+  }
+}
+
+// What a row doesn't see is not read: a NaN there would spoil a product of tiles.
+TEST(Attention, NaNBeyondBordersStaysUnseen) {
+  for (const Problem& s : {Problem{.len_q = {40}, .len_k = {40}, .causal = false, .window = 5, .window_right = 3},
+                           Problem{.len_q = {40}, .len_k = {40}, .chunk = 16}}) {
+    OpCase c = forward_case(s);
+    const auto& v = c.args[TERN_ATTENTION_V].desc;
+    std::memset(c.args[TERN_ATTENTION_V].bytes.data() + 25 * v.strides[0] * 4, 0xff, 4);
+    check_everywhere(c, "NaN in v");
+    OpCase b = backward_case(s);
+    const auto& k = b.args[TERN_ATTENTION_BACKWARD_K].desc;
+    std::memset(b.args[TERN_ATTENTION_BACKWARD_K].bytes.data() + 25 * k.strides[0] * 4, 0xff, 4);
+    check_everywhere(b, "NaN in k");
+  }
 }
 
 // A NaN may reach only the rows that see it.
@@ -234,6 +270,27 @@ TEST(AttentionPaged, PrefillAndDecodeInOneBatch) {
       }
     }
   }
+}
+
+// Decoding behind, at and before a chunk's border, and rows that cross one.
+TEST(AttentionPaged, Chunks) {
+  for (const tern_dtype dtype : {TERN_F32, TERN_BF16}) {
+    for (const int chunk : {48, 256, 1000}) {
+      Problem s{.len_q = {1, 1, 1, 19, 3, 0}, .len_k = {512, 513, 613, 58, 98, 7}, .dtype = dtype, .chunk = chunk};
+      check_everywhere(paged_case(s, 16), "chunks of " + std::to_string(chunk));
+      s.head_dim = s.value_dim = 64;  // keys where they lie
+      s.len_q = {1, 1, 1, 2, 3, 0};
+      check_everywhere(paged_case(s, 16), "few rows, chunks of " + std::to_string(chunk));
+    }
+  }
+}
+
+// Nobody reads the pages of keys before a chunk: they may be another's.
+TEST(AttentionPaged, PagesBeforeAChunkMayBeGone) {
+  const Problem s{.len_q = {2}, .len_k = {20}, .chunk = 16};
+  OpCase c = paged_case(s, 16);
+  c.integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, {0, 1}, {1, 2});
+  check_everywhere(c, "the first page is gone");
 }
 
 TEST(AttentionPaged, PagesOutOfRangeAreErrors) {

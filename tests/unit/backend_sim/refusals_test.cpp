@@ -25,7 +25,7 @@ struct Shape {
   std::int32_t max_seqlen_q = 64;
 };
 
-tern_attention_attrs attrs_of(const Shape& s) { return {0.125F, s.softcap, 1, 0, s.max_seqlen_q, 4096}; }
+tern_attention_attrs attrs_of(const Shape& s) { return {0.125F, s.softcap, 1, 0, s.max_seqlen_q, 4096, 0, 0}; }
 
 accel::OpDesc training(const Shape& s) {
   const TensorDesc bounds = make_desc(TERN_I32, {s.sequences + 1});

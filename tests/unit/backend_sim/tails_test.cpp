@@ -111,7 +111,7 @@ std::vector<float> attended(const accel::DevicePtr& device, const std::vector<st
                                  {},
                                  given(rows, zeros),
                                  {}},
-                                ops::pack_attrs(tern_attention_attrs{1.0F, 0.0F, 0, 0, 4, 4}), counts, {3, 4});
+                                ops::pack_attrs(tern_attention_attrs{1.0F, 0.0F, 0, 0, 4, 4, 0, 0}), counts, {3, 4});
   return values_of<float>(found[7]);
 }
 

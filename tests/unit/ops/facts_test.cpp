@@ -152,6 +152,36 @@ TEST(Facts, PagedAttentionReadsTheKeysOfItsSequences) {
   EXPECT_EQ(work.bytes, 4.0 * (3 * 2 * 4 + 3 * 2 * 6 + 12 * (4 + 6)));
 }
 
+// Pairs are counted within windows and chunks: brute force says how many there are.
+TEST(Facts, AttentionCountsTheKeysWithinItsBorders) {
+  std::vector<TensorDesc> descs(TERN_ATTENTION_NUM_ARGS, absent_desc());
+  descs[TERN_ATTENTION_Q] = make_desc(TERN_F32, {9, 2, 4});
+  descs[TERN_ATTENTION_K] = make_desc(TERN_F32, {40, 1, 4});
+  descs[TERN_ATTENTION_V] = make_desc(TERN_F32, {40, 1, 6});
+  const std::array<std::int32_t, 3> cu_q = {0, 5, 9};
+  const std::array<std::int32_t, 3> cu_k = {0, 23, 30};
+  const std::array<tern_host_array, 2> lengths = {tern_host_array{cu_q.data(), 3}, tern_host_array{cu_k.data(), 3}};
+  for (const auto& [causal, window, right, chunk] : std::vector<std::array<std::int32_t, 4>>{
+           {1, 0, 0, 0}, {0, 0, 0, 0}, {1, 3, 0, 0}, {0, 3, 2, 0}, {0, 0, 2, 0}, {1, 0, 0, 7}, {0, 30, 1, 4}}) {
+    double pairs = 0;
+    for (std::size_t s = 0; s < 2; ++s) {
+      const std::int32_t rows = cu_q[s + 1] - cu_q[s];
+      const std::int32_t keys = cu_k[s + 1] - cu_k[s];
+      for (std::int32_t p = keys - rows; p < keys; ++p) {
+        for (std::int32_t j = 0; j < keys; ++j) {
+          const bool hidden = (causal != 0 && j > p) || (window > 0 && j <= p - window) ||
+                              (right > 0 && j >= p + right) || (chunk > 0 && j / chunk != p / chunk);
+          pairs += hidden ? 0 : 1;
+        }
+      }
+    }
+    const tern_attention_attrs attrs{1.0F, 0.0F, causal, window, 0, 0, right, chunk};
+    EXPECT_EQ(work_of({TERN_OP_ATTENTION, descs, std::as_bytes(std::span(&attrs, 1)), 0}, lengths).flops,
+              2.0 * pairs * 2 * (4 + 6))
+        << window << " " << right << " " << chunk;
+  }
+}
+
 TEST(Facts, CommandsHaveTheirWords) {
   EXPECT_EQ(find_command("train"), kTrain);
   EXPECT_EQ(find_command("deploy"), std::nullopt);

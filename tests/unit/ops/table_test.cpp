@@ -114,6 +114,23 @@ TEST(Check, SaysWhatIsWrongOfALayerNorm) {
             "layer_norm: bias: expected width = 8 as in an earlier argument, found 7");
 }
 
+TEST(Check, SaysWhatIsWrongOfBordersOfAttention) {
+  const auto check = [](std::int32_t causal, std::int32_t right, std::int32_t chunk) {
+    std::vector<TensorDesc> args(TERN_ATTENTION_NUM_ARGS, absent_desc());
+    for (const int i : {TERN_ATTENTION_Q, TERN_ATTENTION_K, TERN_ATTENTION_V, TERN_ATTENTION_OUT}) {
+      args[static_cast<std::size_t>(i)] = make_desc(TERN_F32, {4, 2, 8});
+    }
+    args[TERN_ATTENTION_CU_SEQLENS_Q] = args[TERN_ATTENTION_CU_SEQLENS_K] = make_desc(TERN_I32, {2});
+    const tern_attention_attrs attrs = {1.0F, 0.0F, causal, 0, 4, 4, right, chunk};
+    return check_call(TERN_OP_ATTENTION, args, std::as_bytes(std::span(&attrs, 1)), 0);
+  };
+  EXPECT_EQ(check(0, 3, 2), "");
+  EXPECT_EQ(check(1, 3, 0),
+            "attention: window_right: expected 0 where causal, as no row sees keys after its own, found 3");
+  EXPECT_EQ(check(1, 0, -1),
+            "attention: window, window_right, chunk, max_seqlen_q, max_seqlen_k: expected no negative number");
+}
+
 TEST(Check, BlocksMustBeWhole) {
   tern_matmul_q_attrs attrs = {1, TERN_F32};
   std::vector<TensorDesc> args(TERN_MATMUL_Q_NUM_ARGS, absent_desc());

@@ -140,7 +140,7 @@ TEST(PluginDesc, WhatTheContractLeavesOpenIsTaken) {
 TEST(PluginDesc, IsCompletedToThisVersion) {
   AttentionDesc d;
   d.desc.num_args = TERN_ATTENTION_OUT + 1;  // without lse
-  d.desc.attrs_size = sizeof(d.attrs) - 4;   // without max_seqlen_k
+  d.desc.attrs_size = offsetof(tern_attention_attrs, max_seqlen_k);
   d.args[TERN_ATTENTION_OUT + 1] = d.args[TERN_ATTENTION_OUT];
   tern_plugin_desc own;
   ASSERT_EQ(tern_plugin_take_desc(&d.desc, &own), TERN_OK) << tern_plugin_error();

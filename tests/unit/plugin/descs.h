@@ -30,7 +30,7 @@ struct AxpbyDesc {
 // attention of up to two sequences, their number dynamic in slot 1: both arrays of lengths have three entries.
 struct AttentionDesc {
   std::array<tern_tensor_desc, TERN_ATTENTION_NUM_ARGS> args;
-  tern_attention_attrs attrs{1.0F, 0.0F, 1, 0, 4, 4};
+  tern_attention_attrs attrs{1.0F, 0.0F, 1, 0, 4, 4, 0, 0};
   tern_op_desc desc{};
 
   AttentionDesc() {
