@@ -27,10 +27,16 @@ double weight_at(Filter filter, double x) {
   return 0;
 }
 
+// A half added and the rest cut off, towards zero: below it not what rounding gives, and as PyTorch has it.
+std::int64_t from_half_up(double x) {
+  x += 0.5;
+  return static_cast<std::int64_t>(x);
+}
+
 // As many bits as keep the largest weight below 2^15.
 int precision_of(double largest) {
   int precision = 0;
-  while (precision < 22 && static_cast<int>(0.5 + largest * (1 << (precision + 1))) < 1 << 15) ++precision;
+  while (precision < 22 && from_half_up(largest * (1 << (precision + 1))) < 1 << 15) ++precision;
   return precision;
 }
 
@@ -44,9 +50,9 @@ Weights weights_of(std::int64_t in, std::int64_t out, Filter filter) {
   double largest = 0;
   for (std::int64_t i = 0; i < out; ++i) {
     const double center = scale * (static_cast<double>(i) + 0.5);
-    const std::int64_t first = std::max<std::int64_t>(static_cast<std::int64_t>(center - support + 0.5), 0);
-    const std::int64_t count = std::clamp<std::int64_t>(
-        std::min(static_cast<std::int64_t>(center + support + 0.5), in) - first, 0, weights.stride);
+    const std::int64_t first = std::max<std::int64_t>(from_half_up(center - support), 0);
+    const std::int64_t count =
+        std::clamp<std::int64_t>(std::min(from_half_up(center + support), in) - first, 0, weights.stride);
     double* row = values.data() + i * weights.stride;
     double total = 0;
     for (std::int64_t j = 0; j < count; ++j) {
@@ -62,7 +68,8 @@ Weights weights_of(std::int64_t in, std::int64_t out, Filter filter) {
   }
   weights.precision = precision_of(largest);
   for (const double value : values) {
-    weights.values.push_back(static_cast<std::int32_t>(value * (1 << weights.precision) + (value < 0 ? -0.5 : 0.5)));
+    const std::int64_t size = from_half_up(std::abs(value) * (1 << weights.precision));
+    weights.values.push_back(static_cast<std::int32_t>(value < 0 ? -size : size));
   }
   return weights;
 }
