@@ -109,6 +109,7 @@ def decode_files():
     yield "restarts.jpg", saved(rgb, "JPEG", quality=85, restart_marker_blocks=1)
     yield "grey.jpg", saved(rgb.convert("L"), "JPEG", quality=85)
     yield "cmyk.jpg", saved(rgb.convert("CMYK").point(lambda v: 255 - v // 2), "JPEG", quality=95)
+    yield "cmyk-444.jpg", saved(Image.fromarray(np.dstack([noise, noise[::-1, :, 0]]), "CMYK"), "JPEG", quality=98, subsampling=0)
     small = Image.fromarray(smooth(12, 7))
     for orientation in range(1, 9):
         endian, kind = (">", 3) if orientation % 2 else ("<", 4)
@@ -200,8 +201,15 @@ FAMILIES = {
                        input_data_format=None, max_patches=12, min_patches=1, processor_class="InternVLProcessor", resample=3,
                        return_tensors=None, size={"height": 448, "width": 448}, **BYTES),
                   [14, 14], dict(image_seq_length=256, processor_class="InternVLProcessor")),
+    # What the processors' classes say where the files say nothing.
+    "qwen_defaults": (dict(image_processor_type="Qwen2VLImageProcessor"), None, None),
+    "gemma3_defaults": (dict(image_processor_type="Gemma3ImageProcessor"), 14, None),
+    "internvl3_defaults": (dict(image_processor_type="GotOcr2ImageProcessor", size={"height": 56, "width": 56}), 14, None),
 }
 PICTURES = {
+    "qwen_defaults": [(90, 60), (1400, 900)],
+    "gemma3_defaults": [(90, 60)],
+    "internvl3_defaults": [(90, 60)],
     "qwen2_5_vl": [(2, 1), (28, 28), (56, 56), (57, 55), (70, 42), (98, 14), (3, 500), (600, 3), (601, 3), (640, 480), (1023, 767)],
     "qwen3_vl": [(1, 2), (256, 256), (240, 272), (48, 1500), (1000, 5), (1001, 5), (511, 700)],
     "qwen3_vl_nested": [(64, 64), (16, 16), (80, 112), (48, 80), (144, 143), (500, 300), (2000, 11), (11, 2000), (2201, 11)],
@@ -230,7 +238,7 @@ def processed(family, processor, image):
         grid = found["image_grid_thw"][0].tolist()
         return grid, 1, found["image_grid_thw"][0].prod().item() // processor.merge_size ** 2, found["pixel_values"]
     # Those of the processors' classes, which outdo the files.
-    kwargs = {"crop_to_patches": True} if family == "internvl3" else {"do_convert_rgb": True, "do_pan_and_scan": False}
+    kwargs = {"crop_to_patches": True} if family.startswith("internvl3") else {"do_convert_rgb": True, "do_pan_and_scan": False}
     pixels = processor(images=[image], return_tensors="pt", **kwargs)["pixel_values"]
     return [1, pixels.shape[2] // 14, pixels.shape[3] // 14], len(pixels), 256 * len(pixels), cut(pixels, 14)
 
