@@ -42,6 +42,8 @@ Status open_model(Session& session, const SessionOptions& options) {
   return catching([&] {
     session.source =
         std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(session.path).value());
+    // Once more, as some of it hangs on what tensors there are (models/text_part.h).
+    session.model.config = models::read_config(*session.source, options.heads).value();
     if (!session.runtime) session.runtime = open_runtime(options.runtime).value();
     const tern_device_info& device = session.runtime->device->info();
     session.quantise = options.quantise;
