@@ -11,7 +11,9 @@ namespace {
 
 class Template final : public PostProcessor {
  public:
-  explicit Template(std::vector<TemplatePiece> pieces) : pieces_(std::move(pieces)) {}
+  Template(std::vector<TemplatePiece> pieces, std::vector<TemplatePiece> pair)
+      : pieces_(std::move(pieces)), pair_(std::move(pair)) {}
+  [[nodiscard]] std::span<const TemplatePiece> pair() const override { return pair_; }
 
   void apply(Encoded& encoded, bool with_offsets, bool add_special_tokens) const override {
     if (!add_special_tokens && pieces_.size() == 1 && pieces_[0].sequence) return;
@@ -36,6 +38,7 @@ class Template final : public PostProcessor {
 
  private:
   std::vector<TemplatePiece> pieces_;
+  std::vector<TemplatePiece> pair_;
 };
 
 class OffsetTrimmer final : public PostProcessor {
@@ -80,8 +83,8 @@ class OffsetTrimmer final : public PostProcessor {
 
 }  // namespace
 
-std::unique_ptr<PostProcessor> make_template(std::vector<TemplatePiece> single) {
-  return std::make_unique<Template>(std::move(single));
+std::unique_ptr<PostProcessor> make_template(std::vector<TemplatePiece> single, std::vector<TemplatePiece> pair) {
+  return std::make_unique<Template>(std::move(single), std::move(pair));
 }
 
 std::unique_ptr<PostProcessor> make_offset_trimmer(bool add_prefix_space) {

@@ -159,8 +159,7 @@ bool TokenizerImpl::is_special(TokenId id) const {
   return id >= 0 && static_cast<std::size_t>(id) < kinds_.size() && (kinds_[static_cast<std::size_t>(id)] & 4) != 0;
 }
 
-Encoded TokenizerImpl::encode(std::string_view input, bool add_special_tokens, bool with_offsets,
-                              bool parse_special) const {
+Encoded TokenizerImpl::tokens_of(std::string_view input, bool with_offsets, bool parse_special) const {
   std::string repaired;
   if (valid_prefix(input) != input.size()) {
     repaired = to_valid_utf8(input, replace_each_byte);
@@ -175,7 +174,37 @@ Encoded TokenizerImpl::encode(std::string_view input, bool add_special_tokens, b
   Encoded out;
   Lease lease(*this);
   tokens_of(text, lease.get(), with_offsets, out);
+  return out;
+}
+
+Encoded TokenizerImpl::encode(std::string_view input, bool add_special_tokens, bool with_offsets,
+                              bool parse_special) const {
+  Encoded out = tokens_of(input, with_offsets, parse_special);
   for (const auto& processor : post_processors) processor->apply(out, with_offsets, add_special_tokens);
+  return out;
+}
+
+PairEncoding TokenizerImpl::encode_pair(std::string_view first, std::string_view second) const {
+  std::span<const TemplatePiece> pieces;
+  int joining = 0;
+  for (const auto& processor : post_processors) {
+    if (processor->pair().empty()) continue;
+    pieces = processor->pair();
+    ++joining;
+  }
+  if (joining != 1) {
+    throw Failure(data_error(cat(where, ": post_processor"), "one that joins two texts",
+                             joining == 0 ? std::string("none") : cat(joining),
+                             "choose a model whose tokenizer.json says how a query and a document are read together"));
+  }
+  const std::vector<TokenId> a = tokens_of(first, false, true).ids;
+  const std::vector<TokenId> b = tokens_of(second, false, true).ids;
+  PairEncoding out;
+  for (const TemplatePiece& piece : pieces) {
+    const std::vector<TokenId>& ids = !piece.sequence ? piece.ids : piece.second ? b : a;
+    out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+    out.type_ids.resize(out.ids.size(), piece.type_id);
+  }
   return out;
 }
 
@@ -239,6 +268,10 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special_t
 Encoding Tokenizer::encode_with_offsets(std::string_view text, bool add_special_tokens) const {
   Encoded encoded = impl_->encode(text, add_special_tokens, true);
   return {std::move(encoded.ids), std::move(encoded.offsets)};
+}
+
+PairEncoding Tokenizer::encode_pair(std::string_view first, std::string_view second) const {
+  return impl_->encode_pair(first, second);
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_tokens) const {

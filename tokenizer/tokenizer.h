@@ -30,6 +30,12 @@ struct Encoding {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> offsets;
 };
 
+// Tokens of two texts that a model reads together; both vectors have the same length.
+struct PairEncoding {
+  std::vector<TokenId> ids;
+  std::vector<std::int32_t> type_ids;  // which text a token is of, as the tokenizer counts them (BERT: 0, then 1)
+};
+
 // A token with a role. Absent: empty content, id -1. A content that the vocabulary lacks has id -1.
 struct RoleToken {
   std::string content;
@@ -93,6 +99,9 @@ class Tokenizer {
   [[nodiscard]] std::vector<TokenId> encode(std::string_view text, bool add_special_tokens,
                                             bool parse_special = true) const;
   [[nodiscard]] Encoding encode_with_offsets(std::string_view text, bool add_special_tokens) const;
+  // Two texts as the tokenizer's file joins them, with the special tokens around: "<s> first </s></s> second </s>".
+  // Throws Failure (data) as encode, and where the file says no way to join two.
+  [[nodiscard]] PairEncoding encode_pair(std::string_view first, std::string_view second) const;
   // Text of the ids; an id outside the vocabulary contributes nothing. Valid UTF-8: broken byte runs become U+FFFD.
   [[nodiscard]] std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const;
 

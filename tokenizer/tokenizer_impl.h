@@ -39,6 +39,7 @@ class TokenizerImpl {
 
   [[nodiscard]] Encoded encode(std::string_view text, bool add_special_tokens, bool with_offsets,
                                bool parse_special = true) const;
+  [[nodiscard]] PairEncoding encode_pair(std::string_view first, std::string_view second) const;
   [[nodiscard]] std::string decode(std::span<const TokenId> ids, bool skip_special_tokens) const;
   [[nodiscard]] std::string_view piece(TokenId id) const;
   [[nodiscard]] std::optional<TokenId> find(std::string_view piece) const;
@@ -59,6 +60,8 @@ class TokenizerImpl {
 
  private:
   class Lease;
+  // Without what post-processors add.
+  [[nodiscard]] Encoded tokens_of(std::string_view text, bool with_offsets, bool parse_special) const;
   void tokens_of(const AlignedText& text, Workspace& work, bool with_offsets, Encoded& out) const;
 
   AddedTokens added_;

@@ -39,6 +39,11 @@ std::shared_ptr<TokenizerImpl> load_directory(const std::filesystem::path& direc
     const SentencePieceFile file = parse_sentencepiece(read_file(path), path.string());
     impl = make_sentencepiece_tokenizer(file, config, path.string());
     keep_roles(impl->config, config);
+  } else if (exists("sentencepiece.bpe.model") && config.tokenizer_class.starts_with("XLMRoberta")) {
+    const auto path = directory / "sentencepiece.bpe.model";
+    const SentencePieceFile file = with_fairseq_ids(parse_sentencepiece(read_file(path), path.string()), path.string());
+    impl = make_sentencepiece_tokenizer(file, config, path.string());
+    keep_roles(impl->config, config);
   } else {
     throw Failure(data_error(directory.string(), "tokenizer.json or tokenizer.model", "neither",
                              "name a model directory that has its tokenizer's files"));

@@ -93,16 +93,27 @@ void require_pair(const TapeField& json, std::string& token, TokenId& id) {
   id = static_cast<TokenId>(number);
 }
 
-void read_template(const TapeField& json, PostProcessors& out) {
+std::int32_t type_of(const TapeField& piece) {
+  const auto type = piece.find("type_id");
+  const std::int64_t id = type ? type->integer() : 0;
+  if (id < 0 || id > INT32_MAX) throw type->wrong("a type of tokens");
+  return static_cast<std::int32_t>(id);
+}
+
+std::vector<TemplatePiece> read_pieces(const TapeField& json, const char* key) {
   const TapeField special = json.at("special_tokens");
-  std::vector<TemplatePiece> single;
-  for_each_part(json, "single", [&](const TapeField& piece) {
+  const bool is_pair = std::string_view(key) == "pair";
+  std::vector<TemplatePiece> pieces;
+  for_each_part(json, key, [&](const TapeField& piece) {
     if (const auto sequence = piece.find("Sequence")) {
-      if (sequence->at("id").text() != "A") throw sequence->wrong("sequence A in the template for one text");
-      single.push_back({true, {}, {}});
+      const std::string_view id = sequence->at("id").text();
+      if (!is_pair && id != "A") throw sequence->wrong("sequence A in the template for one text");
+      if (id != "A" && id != "B") throw sequence->wrong("sequence A or B");
+      pieces.push_back({true, {}, {}, id == "B", type_of(*sequence)});
       return;
     }
     TemplatePiece added;
+    added.type_id = type_of(piece.at("SpecialToken"));
     const TapeField token = special.at(piece.at("SpecialToken").at("id").text());
     for_each_part(token, "ids", [&](const TapeField& id) {
       const std::int64_t number = id.integer();
@@ -110,21 +121,31 @@ void read_template(const TapeField& json, PostProcessors& out) {
       added.ids.push_back(static_cast<TokenId>(number));
     });
     for_each_part(token, "tokens", [&](const TapeField& name) { added.tokens.emplace_back(name.text()); });
-    single.push_back(std::move(added));
+    pieces.push_back(std::move(added));
   });
-  out.push_back(make_template(std::move(single)));
+  return pieces;
 }
 
-void read_bert_like(const TapeField& json, PostProcessors& out) {
+void read_template(const TapeField& json, PostProcessors& out) {
+  std::vector<TemplatePiece> pair;
+  if (json.find("pair")) pair = read_pieces(json, "pair");
+  out.push_back(make_template(read_pieces(json, "single"), std::move(pair)));
+}
+
+// RoBERTa ends the first text of a pair twice, and its tokens have no types.
+void read_bert_like(const TapeField& json, bool is_roberta, PostProcessors& out) {
   TemplatePiece cls{false, {-1}, {""}};
   TemplatePiece sep{false, {-1}, {""}};
   require_pair(json.at("cls"), cls.tokens[0], cls.ids[0]);
   require_pair(json.at("sep"), sep.tokens[0], sep.ids[0]);
-  std::vector<TemplatePiece> single;
-  single.push_back(std::move(cls));
-  single.push_back({true, {}, {}});
-  single.push_back(std::move(sep));
-  out.push_back(make_template(std::move(single)));
+  const TemplatePiece text{true, {}, {}};
+  TemplatePiece last = sep;
+  last.type_id = is_roberta ? 0 : 1;
+  std::vector<TemplatePiece> pair = {cls, text, sep};
+  if (is_roberta) pair.push_back(sep);
+  pair.push_back({true, {}, {}, true, last.type_id});
+  pair.push_back(std::move(last));
+  out.push_back(make_template({std::move(cls), text, std::move(sep)}, std::move(pair)));
 }
 
 }  // namespace
@@ -234,10 +255,10 @@ void read_post_processor(const TapeField& json, PostProcessors& out) {
   } else if (type == "TemplateProcessing") {
     read_template(json, out);
   } else if (type == "BertProcessing") {
-    read_bert_like(json, out);
+    read_bert_like(json, false, out);
   } else if (type == "RobertaProcessing") {
     if (json.boolean("trim_offsets", true)) out.push_back(make_offset_trimmer(json.boolean("add_prefix_space", true)));
-    read_bert_like(json, out);
+    read_bert_like(json, true, out);
   } else if (type == "ByteLevel") {
     if (json.boolean("trim_offsets", true)) out.push_back(make_offset_trimmer(json.boolean("add_prefix_space", true)));
   } else {

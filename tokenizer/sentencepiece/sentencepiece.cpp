@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cfloat>
+#include <iterator>
 
 #include "base/strings.h"
 #include "tokenizer/sentencepiece/spm_model.h"
@@ -151,7 +152,13 @@ void add_bos_and_eos(const SentencePieceFile& file, const TokenizerConfig& confi
   if (config_flag(config, "add_bos_token", bpe && !t5) && exists(file.bos_id)) single.push_back(piece(file.bos_id));
   single.push_back({true, {}, {}});
   if (config_flag(config, "add_eos_token", t5) && exists(file.eos_id)) single.push_back(piece(file.eos_id));
-  impl.post_processors.push_back(make_template(std::move(single)));
+  std::vector<TemplatePiece> pair;
+  if (file.wraps_texts) {
+    const TemplatePiece bos = piece(file.bos_id), eos = piece(file.eos_id), text{true, {}, {}};
+    single = {bos, text, eos};
+    pair = {bos, text, eos, eos, {true, {}, {}, true}, eos};
+  }
+  impl.post_processors.push_back(make_template(std::move(single), std::move(pair)));
   const auto role = [&](TokenId id) {
     return exists(id) ? RoleToken{file.pieces[static_cast<std::size_t>(id)].text, id} : RoleToken{};
   };
@@ -225,6 +232,30 @@ SentencePieceFile parse_sentencepiece(std::string_view bytes, const std::string&
   return out;
 }
 
+SentencePieceFile with_fairseq_ids(SentencePieceFile file, const std::string& where) {
+  constexpr std::size_t kReplaced = 3;
+  using Piece = SentencePieceFile::Piece;
+  const bool fits = file.pieces.size() >= kReplaced && file.unk_id == 0 && file.bos_id == 1 && file.eos_id == 2;
+  if (!fits) {
+    throw Failure(data_error(where, "<unk>, <s> and </s> as the first three pieces, as XLM-RoBERTa has them", "others",
+                             "take the model's repository again, with its tokenizer.json"));
+  }
+  std::vector<Piece> pieces = {{"<s>", 0, SentencePieceFile::kControl},
+                               {"<pad>", 0, SentencePieceFile::kControl},
+                               {"</s>", 0, SentencePieceFile::kControl},
+                               {"<unk>", 0, SentencePieceFile::kUnknown}};
+  pieces.insert(pieces.end(), std::make_move_iterator(file.pieces.begin() + kReplaced),
+                std::make_move_iterator(file.pieces.end()));
+  pieces.push_back({"<mask>", 0, SentencePieceFile::kControl});
+  file.pieces = std::move(pieces);
+  file.bos_id = 0;
+  file.pad_id = 1;
+  file.eos_id = 2;
+  file.unk_id = 3;
+  file.wraps_texts = true;
+  return file;
+}
+
 std::shared_ptr<TokenizerImpl> make_sentencepiece_tokenizer(const SentencePieceFile& file,
                                                             const TokenizerConfig& config, const std::string& where) {
   using Model = SentencePieceFile::Model;
@@ -261,6 +292,7 @@ std::shared_ptr<TokenizerImpl> make_sentencepiece_tokenizer(const SentencePieceF
     AddedToken token;
     token.content = piece.text;
     token.special = true;
+    token.lstrip = file.wraps_texts && piece.text == "<mask>";
     impl->add_token(std::move(token));
   }
   add_bos_and_eos(file, config, *impl);

@@ -27,10 +27,16 @@ struct SentencePieceFile {
   bool whitespace_as_suffix = false;
   std::string charsmap;
   TokenId unk_id = 0, bos_id = 1, eos_id = 2, pad_id = -1;
+  bool wraps_texts = false;  // <s> and </s> stand around a text, and </s></s> between two
 };
 
 // Throws Failure (kind data) naming `where` and the byte where the file goes wrong.
 [[nodiscard]] SentencePieceFile parse_sentencepiece(std::string_view bytes, const std::string& where);
+
+// The ids that XLM-RoBERTa was trained with, fairseq's: <s>, <pad>, </s> and <unk> stand where the file has <unk>, <s>
+// and
+// </s>, all others come one later, and <mask> after them. Texts are wrapped.
+[[nodiscard]] SentencePieceFile with_fairseq_ids(SentencePieceFile file, const std::string& where);
 
 // The tokenizer with sentencepiece's ids. `config` (tokenizer_config.json) decides BOS and EOS: add_bos_token and
 // add_eos_token where given, else BOS alone for BPE models and EOS alone for T5's class.

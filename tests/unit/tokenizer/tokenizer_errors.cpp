@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "checkpoint/gguf_writer.h"
 #include "io/json.h"
+#include "io/mapped_file.h"
 #include "tests/support/temp_dir.h"
 #include "tokenizer/aligned_text.h"
 #include "tokenizer/gguf/tokenizer_gguf.h"
@@ -112,6 +113,12 @@ INSTANTIATE_TEST_SUITE_P(
          R"(: field "pre_tokenizer": expected a length of at least 1, found {"type":"FixedLength","length":0})"},
         {with(R"("post_processor":{"type":"Odd"})"),
          R"(: field "post_processor": expected a post-processor of a known type, found {"type":"Odd"})"},
+        {with(
+             R"("post_processor":{"type":"TemplateProcessing","special_tokens":{},"single":[],"pair":[{"Sequence":{"id":"C"}}]})"),
+         R"(: field "post_processor.pair[0].Sequence": expected sequence A or B, found {"id":"C"})"},
+        {with(
+             R"("post_processor":{"type":"TemplateProcessing","special_tokens":{},"single":[{"Sequence":{"id":"A","type_id":-1}}]})"),
+         R"(: field "post_processor.single[0].Sequence.type_id": expected a type of tokens, found -1)"},
         {with(R"("post_processor":{"type":"BertProcessing","cls":["x"],"sep":["y",1]})"),
          R"(: field "post_processor.cls": expected a token and its id, found ["x"])"},
         {with(
@@ -244,6 +251,33 @@ TEST(GgufTokenizerErrors, NameTheKey) {
             "f: tokenizer.ggml.pre: expected a pre-tokenizer that is known here, found \"smolm\"; the nearest is "
             "\"smollm\"" +
                 again);
+}
+
+// What a file says of pairs, with the numbers that Hugging Face's tokenizers gives.
+TEST(Pairs, AreJoinedAsTheFileSays) {
+  const auto pair_of = [](const char* name) {
+    const auto file = fs::path(TERN_TEST_DATA) / "tokenizers" / (std::string(name) + ".json");
+    return Tokenizer::from_json(io::read_text_file(file).value(), name)->encode_pair("the fox", "walking 12");
+  };
+  using Ids = std::vector<TokenId>;
+  EXPECT_EQ(pair_of("bl-roberta").ids, (Ids{0, 267, 478, 1, 1, 463, 303, 1}));
+  EXPECT_EQ(pair_of("bl-roberta").type_ids, Ids(8, 0));
+  EXPECT_EQ(pair_of("bert-processing").ids, (Ids{1, 185, 293, 2, 237, 188, 2}));
+  EXPECT_EQ(pair_of("bert-processing").type_ids, (Ids{0, 0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(pair_of("xlmr").ids, (Ids{1, 15, 55, 10, 2, 2, 32, 4, 9, 13, 7, 16, 50, 2}));
+}
+
+TEST(Pairs, NeedOneThatJoinsThem) {
+  const auto line = [](const std::string& json) {
+    const Tokenizer made = Tokenizer::from_json(json, "f").value();
+    const auto ids = catching([&] { return made.encode_pair("a", "a"); });
+    return ids.ok() ? std::string("accepted") : ids.error().line();
+  };
+  constexpr const char* kJoins = R"({"type":"BertProcessing","cls":["x",1],"sep":["y",2]})";
+  const std::string mend = "; choose a model whose tokenizer.json says how a query and a document are read together";
+  EXPECT_EQ(line(cat("{", kBpe, "}")), "f: post_processor: expected one that joins two texts, found none" + mend);
+  EXPECT_EQ(line(cat(R"({"post_processor":{"type":"Sequence","processors":[)", kJoins, ",", kJoins, "]},", kBpe, "}")),
+            "f: post_processor: expected one that joins two texts, found 2" + mend);
 }
 
 class Folder : public testing::Test {
