@@ -79,21 +79,56 @@ double rouge_n(const Words& answer, const Words& label, std::size_t n) {
   return f_measure(common, mine.size(), wanted.size());
 }
 
-// The words of a longest common subsequence; of several, the one that the package rouge finds.
-std::set<std::string> common_subsequence(const Words& x, const Words& y) {
-  std::vector<std::vector<std::uint32_t>> table(x.size() + 1, std::vector<std::uint32_t>(y.size() + 1));
-  for (std::size_t i = 1; i <= x.size(); ++i) {
-    for (std::size_t j = 1; j <= y.size(); ++j) {
-      table[i][j] = x[i - 1] == y[j - 1] ? table[i - 1][j - 1] + 1 : std::max(table[i - 1][j], table[i][j - 1]);
+// Lengths of longest common subsequences of the first i words of x and the first j of y: row i, from 0 on.
+class CommonLengths {
+ public:
+  CommonLengths(const Words& x, const Words& y) : x_(x), y_(y), step_(1) {
+    while (step_ * step_ < x.size()) ++step_;
+    Row row(y.size() + 1);
+    for (std::size_t i = 0; i <= x.size(); ++i) {
+      if (i > 0) row = after(row, i);
+      if (i % step_ == 0) kept_.push_back(row);
     }
   }
+  // Rows are asked for from the last to the first: those between two that are kept are made again.
+  [[nodiscard]] std::uint32_t at(std::size_t i, std::size_t j) {
+    if (i % step_ == 0) return kept_[i / step_][j];
+    if (begin_ != i / step_ * step_) {
+      begin_ = i / step_ * step_;
+      between_.clear();
+      for (std::size_t row = begin_ + 1; row < begin_ + step_ && row <= x_.size(); ++row)
+        between_.push_back(after(between_.empty() ? kept_[begin_ / step_] : between_.back(), row));
+    }
+    return between_[i - begin_ - 1][j];
+  }
+
+ private:
+  using Row = std::vector<std::uint32_t>;
+  [[nodiscard]] Row after(const Row& last, std::size_t i) const {
+    Row row(last.size());
+    for (std::size_t j = 1; j < row.size(); ++j)
+      row[j] = x_[i - 1] == y_[j - 1] ? last[j - 1] + 1 : std::max(last[j], row[j - 1]);
+    return row;
+  }
+
+  const Words& x_;
+  const Words& y_;
+  std::size_t step_;       // the square root of the rows: so many are kept, and as many lie between two
+  std::vector<Row> kept_;  // row 0, row step and so on
+  std::vector<Row> between_;
+  std::size_t begin_ = static_cast<std::size_t>(-1);  // the kept row before those
+};
+
+// The words of a longest common subsequence; of several, the one that the package rouge finds.
+std::set<std::string> common_subsequence(const Words& x, const Words& y) {
+  CommonLengths lengths(x, y);
   std::set<std::string> out;
   for (std::size_t i = x.size(), j = y.size(); i > 0 && j > 0;) {
     if (x[i - 1] == y[j - 1]) {
       out.insert(x[i - 1]);
       --i;
       --j;
-    } else if (table[i - 1][j] > table[i][j - 1]) {
+    } else if (lengths.at(i - 1, j) > lengths.at(i, j - 1)) {
       --i;
     } else {
       --j;

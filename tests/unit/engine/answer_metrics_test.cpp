@@ -4,7 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <random>
+#include <set>
+
+#include "base/strings.h"
 
 namespace tern::engine {
 namespace {
@@ -48,6 +53,40 @@ TEST(AnswerMetrics, AreThoseOfMsSwift) {
   EXPECT_EQ(score_answer("", "a").bleu_4, 0);
   EXPECT_EQ(score_answer(" ", "a").rouge_1, 0);
   EXPECT_EQ(score_answer("a", "").rouge_l, 0);
+}
+
+// Of several longest common subsequences it is the one that a walk back through all lengths finds, as the package does
+// it. Long texts keep few of these rows, and must walk the same way.
+TEST(AnswerMetrics, LongTextsKeepFewRows) {
+  std::mt19937 random(3);
+  for (const int size : {1, 2, 3, 7, 16, 17, 50, 120}) {
+    std::vector<std::string> x, y;
+    for (int i = 0; i < size; ++i) x.push_back(std::string(1, static_cast<char>('a' + random() % 6)));
+    for (int i = 0; i < size + 3; ++i) y.push_back(std::string(1, static_cast<char>('a' + random() % 9)));
+    std::vector<std::vector<int>> table(x.size() + 1, std::vector<int>(y.size() + 1));
+    for (std::size_t i = 1; i <= x.size(); ++i) {
+      for (std::size_t j = 1; j <= y.size(); ++j)
+        table[i][j] = x[i - 1] == y[j - 1] ? table[i - 1][j - 1] + 1 : std::max(table[i - 1][j], table[i][j - 1]);
+    }
+    std::set<std::string> common;
+    for (std::size_t i = x.size(), j = y.size(); i > 0 && j > 0;) {
+      if (x[i - 1] == y[j - 1]) {
+        common.insert(x[--i]);
+        --j;
+      } else if (table[i - 1][j] > table[i][j - 1]) {
+        --i;
+      } else {
+        --j;
+      }
+    }
+    const auto kinds = [](const std::vector<std::string>& words) {
+      return static_cast<double>(std::set<std::string>(words.begin(), words.end()).size());
+    };
+    const auto shared = static_cast<double>(common.size());
+    const double precision = shared / kinds(y), recall = shared / kinds(x);
+    const double want = 2 * precision * recall / (precision + recall + 1e-8);
+    EXPECT_NEAR(score_answer(join(y, " "), join(x, " ")).rouge_l, want, 1e-9) << size;
+  }
 }
 
 TEST(AnswerMetrics, WordsAreThoseOfJiebaButForChinese) {
