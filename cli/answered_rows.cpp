@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/result_writer.h"
 #include "io/file_writer.h"
 #include "io/json.h"
 #include "io/json_field.h"
@@ -33,7 +34,8 @@ Json told_of(const Arguments& arguments) {
 
 }  // namespace
 
-AnsweredRows::AnsweredRows(const fs::path& path, const Arguments& arguments) : path_(path), mark_(mark_of(path)) {
+AnsweredRows::AnsweredRows(const fs::path& path, const Arguments& arguments, Responses responses)
+    : path_(path), mark_(mark_of(path)), responses_(responses) {
   const Json told = told_of(arguments);
   std::error_code error;
   if (fs::exists(mark_, error)) {
@@ -100,13 +102,30 @@ std::optional<AnsweredRow> AnsweredRows::next() {
   const auto field = io::JsonField(row, place(), kResultMend);
   AnsweredRow out;
   out.messages = field.at("messages").json().dump();
-  if (const auto response = field.find("response")) out.response = response->text();
+  if (const auto response = field.find("response")) {
+    const bool is_text = responses_ == Responses::texts || response->json().is_string();
+    out.response = is_text ? std::string(response->text()) : response->json().dump();
+  }
   if (const auto label = field.find("labels")) out.label = label->text();
   if (const auto error = field.find("error")) out.error = error->text();
   return out;
 }
 
-void AnsweredRows::finish() const {
+Failure AnsweredRows::not_answering(std::string expected, std::string found) const {
+  return Failure(
+      data_error(place(), std::move(expected), std::move(found),
+                 cat("answer the rows as they were, or remove ", mark_.string(), " to answer all of them anew")));
+}
+
+std::optional<AnsweredRow> AnsweredRows::take(const Question& question) {
+  auto row = next();
+  if (row && (row->messages != messages_json(question.dialogue) || row->label != question.label))
+    throw not_answering(cat("the answer to ", question.place), "that to another question");
+  return row;
+}
+
+void AnsweredRows::finish(std::int64_t rows) {
+  if (next()) throw not_answering(cat("answers to the ", rows, " rows of --val_dataset"), "one more");
   std::error_code error;
   if (!fs::remove(mark_, error) && error) throw Failure(io::write_error(mark_.string(), error.value()));
 }

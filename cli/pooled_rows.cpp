@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/answer_judge.h"
+#include "cli/answered_rows.h"
 #include "cli/interrupt.h"
 #include "cli/questions.h"
 #include "io/json.h"
@@ -31,12 +32,14 @@ struct Made {
   std::optional<std::string> label = {};  // that was found, to compare with the row's
 };
 
-// One of --task_type. It may give a question the label that its row names otherwise.
+// One of --task_type.
 class Task {
  public:
   virtual ~Task() = default;
-  // One for each question.
-  [[nodiscard]] virtual std::vector<PooledText> ask(std::span<Question> questions) = 0;
+  // What keeps the question from being asked. It may get the label that its row names otherwise.
+  [[nodiscard]] virtual std::optional<Error> prepare(Question& /*question*/) const { return std::nullopt; }
+  // One for each of these questions, which nothing keeps from it.
+  [[nodiscard]] virtual std::vector<PooledText> ask(std::span<const Question* const> questions) = 0;
   [[nodiscard]] virtual Made made_of(const PooledText& text) const = 0;
   [[nodiscard]] virtual bool finds_labels() const { return false; }  // that --metric compares with the rows'
 };
@@ -58,11 +61,11 @@ class Embedding : public Task {
                  options_.normalize ? ", of length 1" : ", of their own length"));
   }
 
-  std::vector<PooledText> ask(std::span<Question> questions) override {
+  std::vector<PooledText> ask(std::span<const Question* const> questions) override {
     std::vector<engine::Prompt> texts;
-    for (const Question& question : questions) {
+    for (const Question* question : questions) {
       std::vector<std::string> parts;
-      for (const auto& message : question.dialogue.messages) parts.push_back(message.content);
+      for (const auto& message : question->dialogue.messages) parts.push_back(message.content);
       texts.emplace_back(join(parts, " "));
     }
     return llm_.embed(texts, options_);
@@ -78,22 +81,15 @@ class Reranker : public Task {
  public:
   explicit Reranker(engine::LLM& llm) : llm_(llm) {}
 
-  std::vector<PooledText> ask(std::span<Question> questions) override {
-    std::vector<PooledText> out(questions.size());
+  std::optional<Error> prepare(Question& question) const override {
+    if (pair_of(question)) return std::nullopt;
+    return data_error("the row", "a query, and the document as its response", "another dialogue",
+                      R"(write it as {"query": ..., "response": ...})");
+  }
+  std::vector<PooledText> ask(std::span<const Question* const> questions) override {
     std::vector<engine::RerankPair> pairs;
-    std::vector<std::size_t> places;
-    for (std::size_t i = 0; i < questions.size(); ++i) {
-      if (auto pair = pair_of(questions[i])) {
-        pairs.push_back(std::move(*pair));
-        places.push_back(i);
-      } else {
-        out[i].error = data_error("the row", "a query, and the document as its response", "another dialogue",
-                                  R"(write it as {"query": ..., "response": ...})");
-      }
-    }
-    auto found = llm_.rerank(pairs);
-    for (std::size_t i = 0; i < found.size(); ++i) out[places[i]] = std::move(found[i]);
-    return out;
+    for (const Question* question : questions) pairs.push_back(pair_of(*question).value());
+    return llm_.rerank(pairs);
   }
   [[nodiscard]] Made made_of(const PooledText& text) const override { return {shortest(text.values.front()), nullptr}; }
 
@@ -126,15 +122,26 @@ class Classification : public Task {
   Classification(const Arguments& arguments, engine::LLM& llm)
       : llm_(llm), config_(llm.session().model.config), logprobs_(arguments.boolean("logprobs")) {}
 
-  std::vector<PooledText> ask(std::span<Question> questions) override {
+  std::optional<Error> prepare(Question& question) const override {
+    if (!question.label_number) return std::nullopt;
+    const std::int64_t number = *question.label_number;
+    question.label = cat(number);
+    if (!finds_labels()) return std::nullopt;
+    const auto count = static_cast<std::int64_t>(config_.labels.size());
+    if (number >= count) {
+      return data_error("field \"label\"", cat("0 to ", count - 1, ", as the model has ", count, " labels"),
+                        cat(number), "correct the row, or choose the model that has the label");
+    }
+    question.label = config_.labels[static_cast<std::size_t>(number)];
+    return std::nullopt;
+  }
+  std::vector<PooledText> ask(std::span<const Question* const> questions) override {
     std::vector<engine::Prompt> prompts;
-    for (Question& question : questions) {
-      const std::size_t said = question.is_desired.value_or(false) ? 1 : 0;
-      if (question.is_desired && said < config_.labels.size()) question.label = config_.labels[said];
-      if (question.is_text) {
-        prompts.emplace_back(question.dialogue.messages.front().content);
+    for (const Question* question : questions) {
+      if (question->is_text) {
+        prompts.emplace_back(question->dialogue.messages.front().content);
       } else {
-        prompts.emplace_back(question.dialogue);
+        prompts.emplace_back(question->dialogue);
       }
     }
     return llm_.classify(prompts);
@@ -178,44 +185,94 @@ std::unique_ptr<Task> task_of(const Arguments& arguments, engine::LLM& llm) {
   return std::make_unique<Classification>(arguments, llm);
 }
 
+// Asks questions together and writes what is made of them, in their order.
+class PooledRows {
+ public:
+  PooledRows(const Arguments& arguments, Task& task, ResultWriter& results, AnsweredRows* answered)
+      : together_(static_cast<std::size_t>(arguments.integer("max_batch_size"))),
+        task_(task),
+        results_(results),
+        answered_(answered),
+        judge_(arguments.maybe_string("metric")) {}
+
+  // False once the user asked to stop.
+  bool push(Question&& question) {
+    std::optional<Error> problem = task_.prepare(question);
+    if (!take_answered(question)) waiting_.push_back({std::move(question), std::move(problem)});
+    if (waiting_.size() == together_) flush();
+    return !interrupted();
+  }
+  void flush() {
+    std::vector<const Question*> questions;
+    for (const Waiting& each : waiting_) {
+      if (!each.problem) questions.push_back(&each.question);
+    }
+    auto texts = questions.empty() ? std::vector<PooledText>() : task_.ask(questions);
+    std::size_t next = 0;
+    for (const Waiting& each : waiting_) {
+      PooledText text;
+      text.error = each.problem;
+      write(each.question, each.problem ? std::move(text) : std::move(texts[next++]));
+    }
+    waiting_.clear();
+  }
+  void tell(bool strict) {
+    tally_.require_all(answered_ != nullptr ? "run it again, and it goes on behind them" : "run it again");
+    if (answered_ != nullptr) answered_->finish(tally_.rows());
+    if (const std::string line = judge_.line(); !line.empty()) log_info(line);
+    tally_.tell_errors(strict);
+  }
+
+ private:
+  struct Waiting {
+    Question question;
+    std::optional<Error> problem;
+  };
+  // Whether a stopped run has answered the row.
+  bool take_answered(const Question& question) {
+    const auto row = answered_ != nullptr ? answered_->take(question) : std::nullopt;
+    if (!row) return false;
+    judge_.take(row->response, row->label);
+    tally_.count(row->response ? std::string() : row->error);
+    return true;
+  }
+  void write(const Question& question, PooledText text) {
+    Made made;
+    std::optional<Error>& error = text.error;
+    if (error) {
+      error = error->inside(question.place);
+    } else {
+      made = task_.made_of(text);
+    }
+    judge_.take(made.label, question.label);
+    tally_.count(error ? error->line() : std::string());
+    results_.write(question.dialogue, question.label, {std::move(made.response), std::move(made.logprobs)}, error);
+  }
+
+  std::size_t together_;
+  Task& task_;
+  ResultWriter& results_;
+  AnsweredRows* answered_;  // null: no earlier run is gone on with
+  AnswerJudge judge_;
+  std::vector<Waiting> waiting_;
+  QuestionTally tally_;
+};
+
 }  // namespace
 
-void pool_rows(const Arguments& arguments, engine::LLM& llm, ResultWriter& results) {
+void pool_rows(const Arguments& arguments, engine::LLM& llm, const ResultWriter::Options& results) {
   const std::unique_ptr<Task> task = task_of(arguments, llm);
   if (arguments.has("metric") && !task->finds_labels()) {
     throw Failure(
         usage_error("--metric compares labels, and this model gives numbers or several labels a row", "leave it out"));
   }
-  const auto together = static_cast<std::size_t>(arguments.integer("max_batch_size"));
-  std::vector<Question> waiting;
-  QuestionTally tally;
-  AnswerJudge judge(arguments.maybe_string("metric"));
-  const auto flush = [&] {
-    if (waiting.empty()) return;
-    auto texts = task->ask(waiting);
-    for (std::size_t i = 0; i < waiting.size(); ++i) {
-      Made made;
-      std::optional<Error>& error = texts[i].error;
-      if (error) {
-        error = error->inside(waiting[i].place);
-      } else {
-        made = task->made_of(texts[i]);
-      }
-      judge.take(made.label, waiting[i].label);
-      tally.count(error ? error->line() : std::string());
-      results.write(waiting[i].dialogue, waiting[i].label, {std::move(made.response), std::move(made.logprobs)}, error);
-    }
-    waiting.clear();
-  };
-  for_each_question(arguments, [&](Question&& question) {
-    waiting.push_back(std::move(question));
-    if (waiting.size() == together) flush();
-    return !interrupted();
-  });
-  if (!interrupted()) flush();
-  tally.require_all("run it again");
-  if (const std::string line = judge.line(); !line.empty()) log_info(line);
-  tally.tell_errors(arguments.boolean("strict"));
+  ResultWriter writer(results, llm.session().text->tokenizer);
+  std::optional<AnsweredRows> answered;
+  if (results.path) answered.emplace(*results.path, arguments, Responses::any);
+  PooledRows rows(arguments, *task, writer, answered ? &*answered : nullptr);
+  for_each_question(arguments, [&](Question&& question) { return rows.push(std::move(question)); });
+  if (!interrupted()) rows.flush();
+  rows.tell(arguments.boolean("strict"));
 }
 
 }  // namespace tern::cli

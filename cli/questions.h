@@ -16,9 +16,9 @@ namespace tern::cli {
 struct Question {
   std::string place;  // file:line
   engine::Dialogue dialogue;
-  std::string label;               // "": the row has none
-  bool is_text = false;            // a row {"text"}
-  std::optional<bool> is_desired;  // the row's "label"
+  std::string label;                         // "": the row has none
+  bool is_text = false;                      // a row {"text"}
+  std::optional<std::int64_t> label_number;  // the row's "label"
 };
 
 // Each row of --val_dataset in order, until `push` gives false; bad rows are told in lines. Throws Failure where a file

@@ -1,6 +1,11 @@
 #include "cli/result_writer.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <cerrno>
+#include <filesystem>
 #include <iostream>
 
 #include "base/strings.h"
@@ -34,11 +39,25 @@ Json messages_of(const engine::Dialogue& dialogue) {
 
 std::string messages_json(const engine::Dialogue& dialogue) { return messages_of(dialogue).dump(); }
 
+ResultLock::ResultLock(const std::optional<std::string>& path) {
+  std::error_code error;
+  if (!path || !std::filesystem::is_regular_file(*path, error)) return;
+  fd_ = ::open(path->c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd_ < 0 || ::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(fd_);
+  throw Failure(failed_error(cat("another run is writing to ", *path), "wait until it ends, or choose another file"));
+}
+
+ResultLock::~ResultLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
 ResultWriter::ResultWriter(const Options& options, const tokenizer::Tokenizer& tokenizer)
     : options_(options), tokenizer_(tokenizer) {
   if (!options_.path) return;
   file_.open(*options_.path, std::ios::app);
   if (!file_) throw Failure(io::write_error(*options_.path, errno));
+  lock_.emplace(options_.path);
 }
 
 void ResultWriter::write(const ResultRow& row) {

@@ -19,13 +19,27 @@ struct ResultRow {
 // The dialogue's messages as rows have them, an array of JSON.
 [[nodiscard]] std::string messages_json(const engine::Dialogue& dialogue);
 
+// Keeps other runs of tern from writing a file at the same time.
+class ResultLock {
+ public:
+  // Throws Failure where another run has it. What is no plain file, or lies where there are no locks, is not locked.
+  explicit ResultLock(const std::optional<std::string>& path);
+  ~ResultLock();
+  ResultLock(const ResultLock&) = delete;
+  ResultLock& operator=(const ResultLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
 class ResultWriter {
  public:
   struct Options {
     std::optional<std::string> path;  // none: standard output
     bool logprobs = false;            // of each token
   };
-  // Rows join those that the file has. Throws Failure where it cannot be written. `tokenizer` outlives the writer.
+  // Rows join those that the file has. Throws Failure where it cannot be written, or another run writes it. `tokenizer`
+  // outlives the writer.
   ResultWriter(const Options& options, const tokenizer::Tokenizer& tokenizer);
 
   // {"response", "labels", "logprobs", "messages"}, "tools" where there are any, and "error" where there is no answer:
@@ -43,6 +57,7 @@ class ResultWriter {
   Options options_;
   const tokenizer::Tokenizer& tokenizer_;
   std::ofstream file_;
+  std::optional<ResultLock> lock_;
 };
 
 }  // namespace tern::cli

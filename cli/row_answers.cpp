@@ -38,8 +38,7 @@ class RowAnswers {
 
   void tell(bool strict) {
     tally_.require_all(places_.answered != nullptr ? "run it again, and it goes on behind them" : "run it again");
-    require_all_taken();
-    if (places_.answered != nullptr) places_.answered->finish();
+    if (places_.answered != nullptr) places_.answered->finish(tally_.rows());
     if (const std::string line = judge_.line(); !line.empty()) log_info(line);
     tally_.tell_errors(strict);
   }
@@ -64,27 +63,14 @@ class RowAnswers {
   }
   // Whether a stopped run has answered the row.
   bool take_answered(const Question& question) {
-    const auto row = places_.answered != nullptr ? places_.answered->next() : std::nullopt;
+    const auto row = places_.answered != nullptr ? places_.answered->take(question) : std::nullopt;
     if (!row) return false;
-    if (row->messages != messages_json(question.dialogue)) {
-      throw Failure(data_error(places_.answered->place(), cat("the answer to ", question.place),
-                               "that to another question",
-                               cat("answer the rows as they were, or remove ", places_.answered->mark().string(),
-                                   " to answer all of them anew")));
-    }
     count(row->response, row->label, row->error);
     return true;
   }
   void count(const std::optional<std::string>& answer, const std::string& label, const std::string& error) {
     judge_.take(answer, label);
     tally_.count(answer ? std::string() : error);
-  }
-  void require_all_taken() {
-    if (places_.answered == nullptr || !places_.answered->next()) return;
-    throw Failure(data_error(places_.answered->place(), cat("answers to the ", tally_.rows(), " rows of --val_dataset"),
-                             "one more",
-                             cat("answer the rows as they were, or remove ", places_.answered->mark().string(),
-                                 " to answer all of them anew")));
   }
 
   Places places_;
@@ -101,7 +87,7 @@ void answer_rows(const Arguments& arguments, engine::LLM& llm, const engine::Sam
                  const ResultWriter::Options& results) {
   ResultWriter writer(results, llm.session().text->tokenizer);
   std::optional<AnsweredRows> answered;
-  if (results.path) answered.emplace(*results.path, arguments);
+  if (results.path) answered.emplace(*results.path, arguments, Responses::texts);
   RowAnswers answers(llm, sampling, {writer, answered ? &*answered : nullptr, arguments.maybe_string("metric")});
   for_each_question(arguments, [&](Question&& question) { return answers.push(std::move(question)); });
   answers.finish();

@@ -14,7 +14,6 @@ namespace tern::data {
 
 using io::array_in;
 using io::element_at;
-using io::flag_of;
 using io::json_problem;
 using io::kind_of;
 using io::number_of;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 #include "base/strings.h"
@@ -19,6 +20,21 @@ constexpr std::array<std::string_view, 3> kMessageKeys{"messages", "conversation
 // First come, first served: of two answers in a row, `output` wins over `answer` (docs/cli.md).
 constexpr std::array<std::string_view, 4> kQueryKeys{"query", "prompt", "question", "problem"};
 constexpr std::array<std::string_view, 5> kResponseKeys{"response", "output", "answer", "solution", "completion"};
+
+// true, false or a number from 0 on, also as strings; a table's reader may have made "1.0" of 1.
+std::int64_t label_of(dom::element value, const Place& place) {
+  const std::string text =
+      value.is_object() || value.is_array() || value.is_null() ? std::string() : text_of(value, place);
+  if (text == "true" || text == "True") return 1;
+  if (text == "false" || text == "False") return 0;
+  std::int64_t number = -1;
+  const char* end = text.data() + (text.ends_with(".0") ? text.size() - 2 : text.size());
+  const auto [last, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && last == end && number >= 0) return number;
+  throw Failure(place.error("true, false or the number of a label",
+                            text.empty() ? kind_of(value) : cat("\"", text.substr(0, 32), "\""),
+                            "write true, false or a number from 0 on"));
+}
 
 // The columns of one row under their contract names, in file order; of a name given twice the last counts.
 class Columns {
@@ -240,7 +256,7 @@ struct Normalizer::State {
       }
     }
     if (const auto value = columns.take("margin")) row.margin = number_of(*value, place.field("margin"));
-    if (const auto value = columns.take("label")) row.label = flag_of(*value, place.field("label"));
+    if (const auto value = columns.take("label")) row.label = label_of(*value, place.field("label"));
   }
 
   void system(Columns& columns, const Place& place, Row& row) {

@@ -1,6 +1,7 @@
 // A dataset row in one canonical form, whatever format the file used (docs/cli.md, "Dataset rows").
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,11 +20,12 @@ using Column = std::pair<std::string, std::string>;  // name, value as JSON text
 
 struct Row {
   std::vector<Message> messages;
-  std::vector<Message> rejected;    // the whole dialogue with the rejected answer; empty unless a preference row
-  std::optional<bool> label;        // KTO: true where the answer is desirable
-  std::optional<double> margin;     // preference: by how much the chosen answer is better
-  std::optional<std::string> text;  // a pre-training row; `messages` is then empty
-  std::vector<std::string> images;  // paths, URLs or base64, in the order of their places in the text
+  std::vector<Message> rejected;      // the whole dialogue with the rejected answer; empty unless a preference row
+  std::optional<std::int64_t> label;  // of a classification, by its number; true and false are 1 and 0 (KTO: whether
+                                      // the answer is desirable)
+  std::optional<double> margin;       // preference: by how much the chosen answer is better
+  std::optional<std::string> text;    // a pre-training row; `messages` is then empty
+  std::vector<std::string> images;    // paths, URLs or base64, in the order of their places in the text
   std::vector<std::string> videos;
   std::vector<std::string> audios;
   std::string tools_json;     // array of tool definitions, or ""

@@ -93,14 +93,4 @@ double number_of(simdjson::dom::element value, const JsonPlace& place) {
   throw Failure(place.error("a number", kind_of(value), "write a number without quotes"));
 }
 
-bool flag_of(simdjson::dom::element value, const JsonPlace& place) {
-  bool flag = false;
-  if (value.get(flag) == simdjson::SUCCESS) return flag;
-  const std::string text = value.is_object() || value.is_array() ? std::string() : text_of(value, place);
-  if (text == "true" || text == "True" || text == "1" || text == "1.0") return true;
-  if (text == "false" || text == "False" || text == "0" || text == "0.0") return false;
-  throw Failure(place.error("true or false", text.empty() ? kind_of(value) : cat("\"", text.substr(0, 32), "\""),
-                            "write true or false"));
-}
-
 }  // namespace tern::io

@@ -26,7 +26,5 @@ namespace tern::io {
 [[nodiscard]] std::string text_of(simdjson::dom::element value, const JsonPlace& place);
 // A finite number, also as a string holds one (CSV).
 [[nodiscard]] double number_of(simdjson::dom::element value, const JsonPlace& place);
-// true, false, 1, 0, also as strings.
-[[nodiscard]] bool flag_of(simdjson::dom::element value, const JsonPlace& place);
 
 }  // namespace tern::io

@@ -46,9 +46,7 @@ int run_infer(const Arguments& given) {
   const auto sampling = sampling_params(arguments, llm->default_sampling());
   const ResultWriter::Options results = {arguments.maybe_string("result_path"), arguments.boolean("logprobs")};
   if (!generates) {
-    if (results.path) AnsweredRows::require_no_mark(*results.path);
-    ResultWriter writer(results, session->text->tokenizer);
-    pool_rows(arguments, *llm, writer);
+    pool_rows(arguments, *llm, results);
     return 0;
   }
   session::keep_bindings(llm->engine().runner().program());
@@ -58,7 +56,10 @@ int run_infer(const Arguments& given) {
     return 0;
   }
   std::optional<ResultWriter> writer;
-  if (results.path) writer.emplace(results, session->text->tokenizer);
+  if (results.path) {
+    writer.emplace(results, session->text->tokenizer);
+    AnsweredRows::require_no_mark(*results.path);
+  }
   Chat chat(*llm, sampling, system_message(arguments), writer ? &*writer : nullptr);
   const bool stream = arguments.maybe_boolean("stream").value_or(isatty(STDOUT_FILENO) == 1);
   const int status = isatty(STDIN_FILENO) == 1 ? converse(chat, stream) : answer_pipe(chat, stream);

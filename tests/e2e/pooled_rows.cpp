@@ -1,6 +1,11 @@
 // tern infer --task_type embedding, reranker and seq_cls: rows of files in, rows of results out.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -161,6 +166,92 @@ TEST_F(PooledRows, LabelsAreNamesAndProblemTypesDecideTheirForm) {
   EXPECT_EQ(results("classifier", "seq_cls", rows)[0]["response"].size(), 3U);
 }
 
+TEST_F(PooledRows, ALabelMayBeItsNumber) {
+  const auto found = results("classifier", "seq_cls", R"({"query": "good", "label": 2}
+{"query": "good", "label": 3}
+{"text": "good", "label": 0}
+)");
+  EXPECT_EQ(found[0]["labels"].text(), "label 2");
+  EXPECT_EQ(found[2]["labels"].text(), "label 0");
+  EXPECT_TRUE(found[1]["response"].is_null());
+  EXPECT_NE(found[1]["error"].text().find("rows.jsonl:2: field \"label\": expected 0 to 2, as the model has 3 labels, "
+                                          "found 3; correct the row, or choose the model that has the label"),
+            std::string::npos)
+      << found[1]["error"].text();
+  edit("classifier/config.json", [](io::Json& json) { json["problem_type"] = "regression"; });
+  EXPECT_EQ(results("classifier", "seq_cls", R"({"text": "good", "label": 7})")[0]["labels"].text(), "7");
+}
+
+// What a reader of the result file sees is what a run writes that nobody stopped.
+TEST_F(PooledRows, AStoppedRunIsGoneOnWith) {
+  std::string rows;
+  for (int i = 0; i < 40; ++i)
+    rows += R"({"query": "What is )" + std::to_string(i) + R"(?", "response": "The sky."})" + "\n";
+  const auto text_of = [&](const char* file) {
+    std::ostringstream text;
+    text << std::ifstream(path(file), std::ios::binary).rdbuf();
+    return text.str();
+  };
+  for (const auto& [model, task] :
+       {std::pair{"model", "embedding"}, std::pair{"model", "reranker"}, std::pair{"classifier", "seq_cls"}}) {
+    for (const char* file : {"whole", "part"}) fs::remove(path(file));
+    Words more = {"--batch_invariant", "true", "--max_batch_size", "2", "--result_path", path("whole").string()};
+    if (std::string(task) == "seq_cls") more.insert(more.end(), {"--metric", "acc", "--logprobs"});
+    const auto whole = infer(model, task, rows, more);
+    ASSERT_EQ(whole.status, 0) << whole.err;
+    EXPECT_FALSE(fs::exists(path("whole.unfinished")));
+    more[5] = path("part").string();
+    const Options plain = options_;
+    options_.signal_when = [&] {
+      const std::string text = text_of("part");
+      return std::count(text.begin(), text.end(), '\n') >= 3;
+    };
+    const auto stopped = infer(model, task, rows, more);
+    options_ = plain;
+    ASSERT_EQ(stopped.status, 128 + SIGKILL) << task;
+    ASSERT_TRUE(fs::exists(path("part.unfinished")));
+    more[3] = "3";
+    const auto resumed = infer(model, task, rows, more);
+    ASSERT_EQ(resumed.status, 0) << resumed.err;
+    EXPECT_NE(resumed.err.find("rows were answered before that run was stopped"), std::string::npos) << resumed.err;
+    EXPECT_EQ(text_of("part"), text_of("whole")) << task;
+    EXPECT_FALSE(fs::exists(path("part.unfinished")));
+    if (std::string(task) != "seq_cls") continue;
+    const auto acc = [](const std::string& err) { return err.substr(err.find("acc: "), 30); };
+    EXPECT_EQ(acc(resumed.err), acc(whole.err));
+  }
+}
+
+// The document is a part of what a reranker is asked.
+TEST_F(PooledRows, OtherDocumentsAreNotGoneOnWith) {
+  const Words more = {"--result_path", path("part").string()};
+  const std::string first = R"({"query": "What is blue?", "response": "The sky."})";
+  ASSERT_EQ(infer("model", "reranker", first + "\n", more).status, 0);
+  std::ofstream(path("part.unfinished")) << R"({"begin": 0, "told": {}})";
+  const auto other = infer("model", "reranker",
+                           R"({"query": "What is blue?", "response": "Grass."})"
+                           "\n",
+                           more);
+  EXPECT_EQ(other.status, 3) << other.err;
+  EXPECT_NE(other.err.find("found that to another question"), std::string::npos) << other.err;
+}
+
+TEST_F(PooledRows, OneRunAtATimeWritesAFile) {
+  const std::string file = scratch_.write("vectors.jsonl", "");
+  const int fd = ::open(file.c_str(), O_WRONLY);
+  ASSERT_EQ(::flock(fd, LOCK_EX | LOCK_NB), 0);
+  for (const auto& [task, model] : {std::pair{"embedding", "model"}, std::pair{"causal_lm", "model"}}) {
+    const auto second = infer(model, task, kTexts, {"--result_path", file});
+    EXPECT_EQ(second.status, 1) << second.err;
+    EXPECT_NE(second.err.find("another run is writing to " + file + "; wait until it ends, or choose another file"),
+              std::string::npos)
+        << second.err;
+  }
+  EXPECT_FALSE(fs::exists(file + ".unfinished"));
+  ::close(fd);
+  EXPECT_EQ(infer("model", "embedding", kTexts, {"--result_path", file}).status, 0);
+}
+
 TEST_F(PooledRows, WhatCannotBeAskedIsSaid) {
   const auto refused = [&](const std::string& model, const Words& more, int status, const char* part) {
     Words words = {"infer", "--model", path(model).string()};
@@ -171,9 +262,6 @@ TEST_F(PooledRows, WhatCannotBeAskedIsSaid) {
   };
   const std::string rows = scratch_.write("texts.jsonl", kTexts);
   refused("model", {"--task_type", "embedding"}, 2, "--task_type embedding needs rows");
-  scratch_.write("vectors.jsonl.unfinished", "{}");
-  refused("model", {"--task_type", "embedding", "--val_dataset", rows, "--result_path", path("vectors.jsonl").string()},
-          2, "a run that was stopped left ");
   refused("model", {"--task_type", "seq_cls", "--val_dataset", rows}, 3, "a class for sequence classification");
   refused("classifier", {"--val_dataset", rows}, 3, "expected a language model, found a classification");
   edit("classifier/config.json", [](io::Json& json) { json["id2label"].erase("2"); });

@@ -130,8 +130,11 @@ TEST(Row, PreferenceLabelAndMargin) {
                   {"role":"assistant","content":"b"}],"system":"s"})");
   EXPECT_EQ(dialogue(row->rejected), "system:s|user:q|assistant:b");
   EXPECT_FALSE(parse(R"({"query":"q","rejected_response":"b"})").ok());
-  EXPECT_EQ(parse(R"({"query":"q","response":"r","label":false})")->label, false);
-  EXPECT_EQ(parse(R"({"query":"q","response":"r","label":"True"})")->label, true);
+  for (const auto& [value, number] :
+       {std::pair{"false", 0}, std::pair{"true", 1}, std::pair{"\"True\"", 1}, std::pair{"0", 0}, std::pair{"7", 7},
+        std::pair{"\"12\"", 12}, std::pair{"3.0", 3}}) {
+    EXPECT_EQ(parse(cat(R"({"query":"q","response":"r","label":)", value, "}"))->label, number) << value;
+  }
   EXPECT_FALSE(parse(R"({"query":"q","response":"r","label":"maybe"})").ok());
   EXPECT_FALSE(parse(R"({"query":"q","response":"r","rejected_response":"x","margin":"wide"})").ok());
 }
@@ -251,7 +254,13 @@ TEST(Row, EveryFieldSaysWhatItShouldHold) {
       {R"({"query":"q","response":"r","margin":"wide"})",
        R"(field "margin": expected a number, found a string; write a number without quotes)"},
       {R"({"query":"q","response":"r","label":"maybe"})",
-       R"(field "label": expected true or false, found "maybe"; write true or false)"},
+       R"(field "label": expected true, false or the number of a label, found "maybe"; write true, false or a number from 0 on)"},
+      {R"({"query":"q","response":"r","label":-1})",
+       R"(field "label": expected true, false or the number of a label, found "-1"; write true, false or a number from 0 on)"},
+      {R"({"query":"q","response":"r","label":1.5})",
+       R"(field "label": expected true, false or the number of a label, found "1.5"; write true, false or a number from 0 on)"},
+      {R"({"query":"q","response":"r","label":[1]})",
+       R"(field "label": expected true, false or the number of a label, found an array; write true, false or a number from 0 on)"},
   };
   for (const BadField& one : cases) {
     const auto row = parse(one.json);
