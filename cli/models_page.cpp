@@ -13,7 +13,10 @@ constexpr std::string_view kHead =
     "its\n"
     "`config.json`, or `general.architecture` in a GGUF, is one of these. `tern models` lists them, too, beside the "
     "models that\n"
-    "are on this machine.\n\n"
+    "are on this machine. Those that end in `Model` are encoders: they make vectors of texts, rank and classify (`tern "
+    "infer "
+    "--task_type`),\n"
+    "and their classes `...ForSequenceClassification` and `...ForMaskedLM` are read, too.\n\n"
     "| architecture | `model_type` | in a GGUF |\n|---|---|---|\n";
 
 constexpr std::string_view kWholes =

@@ -145,8 +145,8 @@ class LLM {
   std::size_t score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks, const ScoreOptions& options = {});
 
   // How the model's authors make a vector of a text (session/pooling_config.h); throws Failure (data) where they say
-  // what isn't computed here. Where they don't say, of the last token
-  // and of length 1.
+  // what isn't computed here. Where they don't say, of the last token,
+  // of an encoder the mean of all, and of length 1.
   [[nodiscard]] EmbedOptions default_pooling() const;
   // A vector of each text, as many texts at once as there are seats; what is wrong with one text is its own error.
   // Throws Failure (device) where memory does not suffice.
@@ -154,8 +154,10 @@ class LLM {
   // The logits of the labels of each prompt. Throws Failure (data) for a model that is no classification.
   [[nodiscard]] std::vector<PooledText> classify(std::span<const Prompt> prompts);
   // How relevant each document is to its query, one number from 0 to 1, asked in the words of Qwen3-Reranker: of a
-  // language model the probability of "yes" beside "no", of a classification with one label the sigmoid of its logit.
-  // Throws Failure (data) for another model, and for a tokenizer without those words.
+  // language model the probability of "yes" beside "no", of a classification with one label the sigmoid of its logit,
+  // or the logit itself where the model's authors say so (ModelConfig::label_sigmoid).
+  // An encoder reads the two texts as its tokenizer joins them, and takes no instruction: a pair with one is its own
+  // error. Throws Failure (data) for another model, and for a tokenizer without those words.
   [[nodiscard]] std::vector<PooledText> rerank(std::span<const RerankPair> pairs);
 
   [[nodiscard]] std::int64_t max_model_len() const;
@@ -166,9 +168,12 @@ class LLM {
  private:
   LLM(session::Session& session, LLMOptions options);
   [[nodiscard]] TextScorer& scorer();
-  [[nodiscard]] std::vector<PooledText> pool(std::span<const Result<TokenIds>> texts, Pooling pooling,
+  [[nodiscard]] std::vector<PooledText> pool(std::span<const Result<TextTokens>> texts, Pooling pooling,
                                              PooledOutput output);
-  void pool_run(std::span<const Result<TokenIds>> texts, std::span<const std::size_t> some,
+  [[nodiscard]] std::vector<Result<TextTokens>> tokens_of(std::span<const Prompt> prompts) const;
+  [[nodiscard]] Result<TextTokens> pair_tokens(const RerankPair& pair) const;
+  [[nodiscard]] Pooling label_pooling() const;
+  void pool_run(std::span<const Result<TextTokens>> texts, std::span<const std::size_t> some,
                 std::vector<PooledText>& out);
   void prepare_pooler(std::int64_t tokens, Pooling pooling, PooledOutput output);
 

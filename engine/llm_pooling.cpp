@@ -38,7 +38,8 @@ double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 EmbedOptions LLM::default_pooling() const {
   const session::PoolingConfig told = session::read_pooling_config(*session_.source).value();
-  return {told.pooling.value_or(Pooling::last), told.normalize.value_or(true)};
+  const Pooling otherwise = session_.model.architecture->encoder ? Pooling::mean : Pooling::last;
+  return {told.pooling.value_or(otherwise), told.normalize.value_or(true)};
 }
 
 void LLM::prepare_pooler(std::int64_t tokens, Pooling pooling, PooledOutput output) {
@@ -58,11 +59,15 @@ void LLM::prepare_pooler(std::int64_t tokens, Pooling pooling, PooledOutput outp
   session::keep_bindings(pooler_->program());
 }
 
-void LLM::pool_run(std::span<const Result<TokenIds>> texts, std::span<const std::size_t> some,
+void LLM::pool_run(std::span<const Result<TextTokens>> texts, std::span<const std::size_t> some,
                    std::vector<PooledText>& out) {
   std::vector<std::span<const std::int32_t>> ids;
-  for (const std::size_t i : some) ids.emplace_back(*texts[i]);
-  auto rows = pooler_->run(ids);
+  std::vector<std::span<const std::int32_t>> types;
+  for (const std::size_t i : some) {
+    ids.emplace_back(texts[i]->ids);
+    types.emplace_back(texts[i]->types);
+  }
+  auto rows = pooler_->run(ids, types);
   for (std::size_t i = 0; i < some.size(); ++i) {
     PooledText& text = out[some[i]];
     text.error = problem_of(rows[i]);
@@ -70,7 +75,7 @@ void LLM::pool_run(std::span<const Result<TokenIds>> texts, std::span<const std:
   }
 }
 
-std::vector<PooledText> LLM::pool(std::span<const Result<TokenIds>> texts, Pooling pooling, PooledOutput output) {
+std::vector<PooledText> LLM::pool(std::span<const Result<TextTokens>> texts, Pooling pooling, PooledOutput output) {
   std::vector<PooledText> out(texts.size());
   std::vector<std::size_t> some;  // that run together
   std::int64_t tokens = 0;
@@ -87,7 +92,7 @@ std::vector<PooledText> LLM::pool(std::span<const Result<TokenIds>> texts, Pooli
       out[i].error = texts[i].error();
       continue;
     }
-    const auto length = static_cast<std::int64_t>(texts[i]->size());
+    const auto length = static_cast<std::int64_t>(texts[i]->ids.size());
     out[i].tokens = length;
     if (length == 0 || length > most) {
       out[i].error = data_error("the text", cat("1 to ", most, " tokens"), cat(length, " tokens"),
@@ -103,10 +108,36 @@ std::vector<PooledText> LLM::pool(std::span<const Result<TokenIds>> texts, Pooli
   return out;
 }
 
+std::vector<Result<TextTokens>> LLM::tokens_of(std::span<const Prompt> prompts) const {
+  std::vector<Result<TextTokens>> out;
+  for (const Prompt& prompt : prompts) {
+    out.push_back(catching([&] { return TextTokens{encode(prompt).value(), {}}; }));
+  }
+  return out;
+}
+
+Pooling LLM::label_pooling() const {
+  const auto& encoder = session_.model.architecture->encoder;
+  return encoder ? encoder->label_pooling(session_.model.config) : Pooling::last;
+}
+
+Result<TextTokens> LLM::pair_tokens(const RerankPair& pair) const {
+  const tokenizer::Tokenizer& tokenizer = session_.text->tokenizer;
+  const auto& encoder = session_.model.architecture->encoder;
+  return catching([&]() -> TextTokens {
+    if (!encoder) return {rerank_prompt(tokenizer, pair).value(), {}};
+    if (pair.instruction) {
+      throw Failure(data_error("the pair", "a query and a document alone, as an encoder reads them",
+                               "an instruction beside them", "leave the system message out"));
+    }
+    tokenizer::PairEncoding joined = tokenizer.encode_pair(pair.query, pair.document);
+    if (!encoder->second_has_type) joined.type_ids.clear();
+    return {std::move(joined.ids), std::move(joined.type_ids)};
+  });
+}
+
 std::vector<PooledText> LLM::embed(std::span<const Prompt> texts, const EmbedOptions& options) {
-  std::vector<Result<TokenIds>> ids;
-  for (const Prompt& text : texts) ids.push_back(encode(text));
-  auto out = pool(ids, options.pooling, PooledOutput::hidden);
+  auto out = pool(tokens_of(texts), options.pooling, PooledOutput::hidden);
   if (!options.normalize) return out;
   for (PooledText& text : out) scale_to_unit(text.values);
   return out;
@@ -117,9 +148,7 @@ std::vector<PooledText> LLM::classify(std::span<const Prompt> prompts) {
     throw Failure(data_error(cat(session_.path.string(), ": config.json: field \"architectures\""),
                              "a class for sequence classification", "another", "choose a model that has labels"));
   }
-  std::vector<Result<TokenIds>> ids;
-  for (const Prompt& prompt : prompts) ids.push_back(encode(prompt));
-  return pool(ids, Pooling::last, PooledOutput::labels);
+  return pool(tokens_of(prompts), label_pooling(), PooledOutput::labels);
 }
 
 std::vector<PooledText> LLM::rerank(std::span<const RerankPair> pairs) {
@@ -132,13 +161,14 @@ std::vector<PooledText> LLM::rerank(std::span<const RerankPair> pairs) {
   }
   const tokenizer::Tokenizer& tokenizer = session_.text->tokenizer;
   const Verdicts verdicts = has_label ? Verdicts{} : verdict_ids(tokenizer).value();
-  std::vector<Result<TokenIds>> ids;
-  for (const RerankPair& pair : pairs) ids.push_back(rerank_prompt(tokenizer, pair));
-  auto out = pool(ids, Pooling::last, has_label ? PooledOutput::labels : PooledOutput::tokens);
+  std::vector<Result<TextTokens>> texts;
+  for (const RerankPair& pair : pairs) texts.push_back(pair_tokens(pair));
+  auto out = pool(texts, label_pooling(), has_label ? PooledOutput::labels : PooledOutput::tokens);
   for (PooledText& text : out) {
     if (text.error) continue;
     const auto at = [&](std::int32_t id) { return static_cast<double>(text.values[static_cast<std::size_t>(id)]); };
-    text.values = {static_cast<float>(sigmoid(has_label ? at(0) : at(verdicts.yes) - at(verdicts.no)))};
+    const double logit = has_label ? at(0) : at(verdicts.yes) - at(verdicts.no);
+    text.values = {static_cast<float>(has_label && !config.label_sigmoid ? logit : sigmoid(logit))};
   }
   return out;
 }

@@ -21,8 +21,8 @@ Result<TokenIds> rerank_prompt(const tokenizer::Tokenizer& tokenizer, const Rera
   }
   // Apart, as the model card does it: no token spans two parts.
   TokenIds ids = tokenizer.encode(kBefore, false);
-  const std::string asked =
-      cat("<Instruct>: ", pair.instruction, "\n<Query>: ", pair.query, "\n<Document>: ", pair.document);
+  const std::string asked = cat("<Instruct>: ", pair.instruction.value_or(std::string(kRetrieval)),
+                                "\n<Query>: ", pair.query, "\n<Document>: ", pair.document);
   for (const auto& part : {tokenizer.encode(asked, false), tokenizer.encode(kAfter, false)})
     ids.insert(ids.end(), part.begin(), part.end());
   return ids;

@@ -34,7 +34,13 @@ inline constexpr std::string_view kRetrieval =
 struct RerankPair {
   std::string query;
   std::string document;
-  std::string instruction = std::string(kRetrieval);  // what makes a document relevant
+  std::optional<std::string> instruction = std::nullopt;  // what makes a document relevant; none: kRetrieval
+};
+
+// A text that is to be pooled.
+struct TextTokens {
+  TokenIds ids;
+  std::vector<std::int32_t> types;  // which text of a pair each is of; empty: all are of the first
 };
 
 // The ids of a pair in the words that Qwen3-Reranker was trained with (its model card), with the opening of the answer.

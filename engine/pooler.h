@@ -39,19 +39,24 @@ class Pooler {
   // Throws Failure (device) where memory does not suffice. `labels` is of a model with ModelHead::classification.
   Pooler(models::LoadedModel& model, const PoolerOptions& options, session::Runtime& runtime);
 
-  // A row of numbers for each text, which have a token at least and at most max_tokens together. `Pooling::last` of
-  // labels is the last token that isn't padding (transformers: rightmost one that is not pad_token_id), else the text's
-  // last.
-  [[nodiscard]] std::vector<std::vector<float>> run(std::span<const std::span<const std::int32_t>> texts);
+  // A row of numbers for each text, of which there are at most max_texts; they have a token at least and at most
+  // max_tokens together. `Pooling::last` of labels is the last token that isn't padding (transformers: rightmost one
+  // that is not pad_token_id), else the text's last. `token_types`: of each text one number a token, or none, where all
+  // are 0; empty: none has any.
+  [[nodiscard]] std::vector<std::vector<float>> run(std::span<const std::span<const std::int32_t>> texts,
+                                                    std::span<const std::span<const std::int32_t>> token_types = {});
 
   [[nodiscard]] const PoolerOptions& options() const { return options_; }
   [[nodiscard]] const graph::Program& program() const { return *program_; }
 
  private:
   [[nodiscard]] std::int32_t row_of(std::span<const std::int32_t> text) const;
+  [[nodiscard]] bool divides_in_graph() const;
+  void add_text(std::span<const std::int32_t> text, nn::TokenColumns& columns) const;
 
   PoolerOptions options_;
-  std::int64_t pad_token_id_;
+  models::ModelConfig config_;
+  const models::Encoder* encoder_;  // null: the model is none
   std::unique_ptr<graph::Program> program_;
 };
 

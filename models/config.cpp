@@ -41,9 +41,13 @@ Result<ModelConfig> read_config(const checkpoint::CheckpointSource& source, Head
     }
     ModelConfig config = source.gguf() != nullptr ? config_from_gguf(source) : config_from_json(source);
     if (heads == Heads::language && config.head != ModelHead::language) {
-      throw Failure(data_error(cat(source.path().string(), ": config.json: field \"architectures\""),
-                               "a language model",
-                               config.head == ModelHead::none ? "one without a head" : "a classification",
+      const char* key =
+          source.gguf() != nullptr ? R"(key "general.architecture")" : R"(config.json: field "architectures")";
+      throw Failure(data_error(cat(source.path().string(), ": ", key), "a language model",
+                               config.head == ModelHead::classification ? "a classification"
+                               : find_architecture(config.architecture)->encoder
+                                   ? cat("an encoder, ", config.architecture)
+                                   : std::string("one without a head"),
                                "it answers in tern infer with --task_type embedding, reranker or seq_cls alone"));
     }
     require_countable(config, source.path().string());

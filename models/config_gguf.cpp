@@ -199,6 +199,7 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
   ModelConfig config;
   config.architecture = architecture.name;
   config.model_type = architecture.model_type;
+  config.head = own_head(architecture);
   for (const Field& field : architecture.fields) {
     const bool has_key = *field.gguf != '\0' && !is_implied(field);
     const std::string key = has_key ? full_key(architecture, field.gguf) : field.json;

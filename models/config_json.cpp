@@ -40,7 +40,7 @@ ModelClass class_of(const io::JsonField& json) {
   std::vector<std::string> names;
   if (const auto given = json.find("architectures")) names = given->texts();
   if (names.empty()) {
-    if (const Architecture* found = find_model_type(type)) return {found, ModelHead::language};
+    if (const Architecture* found = find_model_type(type)) return {found, own_head(*found)};
     throw refuse("model_type", cat("one of ", join(model_types(), ", ")),
                  type.empty() ? "none" : cat("\"", type, "\""));
   }
@@ -63,12 +63,15 @@ std::vector<std::string> labels(const io::JsonField& json) {
   return names;
 }
 
-// What sentence-transformers puts upon the logit of a reranker's one label, in its older and newer key.
-void require_sigmoid(const io::JsonField& json) {
+// What sentence-transformers puts upon the logit of a reranker's one label, in its older and newer key: whether it is
+// the sigmoid, as where nothing says another, or nothing.
+bool has_sigmoid(const io::JsonField& json) {
   auto activation = json.find("sbert_ce_default_activation_function");
   if (const auto newer = json.find("sentence_transformers")) activation = newer->find("activation_fn");
-  if (activation && !activation->text().ends_with(".Sigmoid"))
-    throw activation->wrong("\"torch.nn.modules.activation.Sigmoid\"", kOtherModel);
+  if (!activation || activation->text().ends_with(".Sigmoid")) return true;
+  if (activation->text().ends_with(".Identity")) return false;
+  throw activation->wrong(R"("torch.nn.modules.activation.Sigmoid" or "torch.nn.modules.linear.Identity")",
+                          kOtherModel);
 }
 
 // Other words for the same become the field's own.
@@ -173,7 +176,7 @@ ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
   config.head = of.head;
   if (of.head == ModelHead::classification) {
     config.labels = labels(json);
-    if (config.labels.size() == 1) require_sigmoid(json);
+    if (config.labels.size() == 1) config.label_sigmoid = has_sigmoid(json);
     config.problem_type = json.text("problem_type", "");
   }
   config.torch_dtype = json.text("dtype", json.text("torch_dtype", ""));

@@ -25,7 +25,7 @@ constexpr const char* kTopK = "num_experts_per_tok";
 constexpr const char* kShared = "shared_intermediate_size";
 constexpr const char* kBlock = "block_sparse_moe";
 constexpr const char* kRouter = "router";
-const nn::FusedMlpNames kMlp = {"input_linear", "output_linear"};
+const nn::FusedMlpParts kMlp = {"input_linear", "output_linear"};
 
 bool has_experts(const C& config) { return config.own_field<std::int64_t>(kExperts) > 0; }
 bool attends(const C& config, std::int64_t layer) {

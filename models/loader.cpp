@@ -370,6 +370,20 @@ class Loader {
   std::uint64_t copied_bytes_ = 0;
 };
 
+// Heads that stand upon an encoder in the file and are not served: "lm_head".
+std::string other_heads(const checkpoint::CheckpointSource& source, const ModelConfig& config,
+                        std::span<const ParameterSpec> specs) {
+  const std::string_view prefix = encoder_prefix(config);
+  std::set<std::string> heads;
+  for (const auto& tensor : source.tensors()) {
+    if (!is_of_other_head(tensor.name, config)) continue;
+    const std::string name = tensor.name.starts_with(prefix) ? tensor.name.substr(prefix.size()) : tensor.name;
+    if (std::none_of(specs.begin(), specs.end(), [&](const ParameterSpec& spec) { return spec.name == name; }))
+      heads.insert(name.substr(0, name.find('.')));
+  }
+  return join({heads.begin(), heads.end()}, ", ");
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> load_parameters(std::span<const ParameterSpec> specs, ParameterReader& reader,
@@ -388,7 +402,7 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     model.source = std::move(source);
     model.store = std::make_shared<graph::TensorStore>(std::move(device));
     const auto specs = parameters_of(model.config);
-    ParameterReader reader(*model.source);
+    ParameterReader reader(*model.source, encoder_prefix(model.config));
     reader.require_all(specs, model.config);
     model.notes = load_parameters(specs, reader, model.source, *model.store, options).value();
     const auto tensors = model.source->tensors();
@@ -396,6 +410,8 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
                     [&](const auto& tensor) { return is_of_prediction_layers(tensor.name, model.config); })) {
       model.notes.emplace_back("the layers that predict further tokens are left out: nothing here reads them");
     }
+    if (const std::string heads = other_heads(*model.source, model.config, specs); !heads.empty())
+      model.notes.push_back(cat("the checkpoint's ", heads, " is left out: nothing here reads it"));
     if (const auto& parts = reader.other_parts(); !parts.empty()) {
       model.notes.push_back(cat("the checkpoint's ", join({parts.begin(), parts.end()}, ", "),
                                 " is left out: this reads its language model alone"));

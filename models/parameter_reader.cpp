@@ -25,12 +25,14 @@ std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
 
 }  // namespace
 
-ParameterReader::ParameterReader(const checkpoint::CheckpointSource& source) : source_(source) {
+ParameterReader::ParameterReader(const checkpoint::CheckpointSource& source, std::string_view prefix)
+    : source_(source) {
   const bool is_part = has_text_part(source);
   // A class without a head saves its modules without "model." before their names.
   const bool is_bare = source.gguf() == nullptr && source.find("embed_tokens.weight") != nullptr;
   for (auto& tensor : checkpoint::logical_tensors(source).value()) {
     std::string name = is_part ? text_part_name(tensor.name) : cat(is_bare ? "model." : "", tensor.name);
+    if (!prefix.empty() && name.starts_with(prefix)) name.erase(0, prefix.size());
     if (name.empty()) {
       other_parts_.insert(part_of(tensor.name));
       continue;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -15,8 +16,9 @@ namespace tern::models {
 
 class ParameterReader {
  public:
-  // The source must outlive the reader. Throws Failure (data) where planes of a quantised weight do not fit together.
-  explicit ParameterReader(const checkpoint::CheckpointSource& source);
+  // The source must outlive the reader. `prefix` is left out of names that begin so (Encoder::prefix). Throws Failure
+  // (data) where planes of a quantised weight do not fit together.
+  explicit ParameterReader(const checkpoint::CheckpointSource& source, std::string_view prefix = {});
 
   // The tensors that the parameter is stored in, of a stack all, in its order. Throws Failure (data) where one is
   // absent or of another shape.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/strings.h"
+#include "models/registry.h"
 #include "models/rope.h"
 
 namespace tern::models {
@@ -172,9 +173,20 @@ bool is_of_shared_layers(const std::string& tensor, const ModelConfig& config) {
   return false;
 }
 
+bool is_of_other_head(const std::string& tensor, const ModelConfig& config) {
+  const auto& encoder = find_architecture(config.architecture)->encoder;
+  if (!encoder) return false;
+  std::string_view name = tensor;
+  const std::string_view prefix = encoder_prefix(config);
+  if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  return std::any_of(encoder->other_heads.begin(), encoder->other_heads.end(),
+                     [&](const std::string& head) { return name.starts_with(head); });
+}
+
 bool is_needless(const checkpoint::CheckpointSource& source, const std::string& tensor, const ModelConfig& config) {
   if (tensor == "rope_freqs.weight" || tensor == kLongFactors || tensor == kShortFactors) return true;
-  if (tensor.ends_with(".rotary_emb.inv_freq")) return true;
+  if (tensor.ends_with(".rotary_emb.inv_freq") || tensor == "embeddings.position_ids") return true;
+  if (is_of_other_head(tensor, config)) return true;
   if (config.tie_word_embeddings && tensor == "lm_head.weight") return true;
   if (is_of_prediction_layers(tensor, config) || is_of_shared_layers(tensor, config)) return true;
   const checkpoint::SourceTensor* stored = tensor.ends_with(".bias") ? source.find(tensor) : nullptr;

@@ -174,7 +174,12 @@ struct DecoderParameters {
 // Keys and values of a layer that reads those of an earlier one, by num_kv_shared_layers.
 [[nodiscard]] bool is_of_shared_layers(const std::string& tensor, const ModelConfig& config);
 
+// A tensor of a head of an encoder that is not served, under the name that the whole class gives it or without the
+// prefix of its encoder.
+[[nodiscard]] bool is_of_other_head(const std::string& tensor, const ModelConfig& config);
+
 // Tensors that some exporters write and no computation reads: what the configuration was read from, a tied head's copy,
+// the numbers of positions, heads that are not served,
 // a bias of nothing but zeros (AutoGPTQ writes them) where the architecture has none; layers of prediction; keys
 // and values of layers that read others'.
 [[nodiscard]] bool is_needless(const checkpoint::CheckpointSource& source, const std::string& tensor,

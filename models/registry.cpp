@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "models/bert.h"
 #include "models/cohere.h"
 #include "models/deepseek.h"
 #include "models/falcon_h1.h"
@@ -41,14 +42,15 @@ namespace {
 // Where several share a name in GGUF, the one that knows fewer fields stands first.
 const auto& table() {
   static const std::array rows = {
-      llama_architecture(),       mistral_architecture(),   qwen2_architecture(),       qwen3_architecture(),
-      granite_architecture(),     gemma2_architecture(),    gemma3_architecture(),      mixtral_architecture(),
-      qwen2_moe_architecture(),   qwen3_moe_architecture(), olmo2_architecture(),       smollm3_architecture(),
-      glm4_architecture(),        phi3_architecture(),      olmo3_architecture(),       glm4_moe_architecture(),
-      granite_moe_architecture(), qwen3_5_architecture(),   qwen3_5_moe_architecture(), qwen3_next_architecture(),
-      lfm2_architecture(),        gpt_oss_architecture(),   deepseek_v2_architecture(), deepseek_v3_architecture(),
-      cohere_architecture(),      cohere2_architecture(),   granite_h_architecture(),   falcon_h1_architecture(),
-      ministral3_architecture(),  mistral4_architecture(),  gemma4_architecture(),
+      llama_architecture(),       mistral_architecture(),     qwen2_architecture(),       qwen3_architecture(),
+      granite_architecture(),     gemma2_architecture(),      gemma3_architecture(),      mixtral_architecture(),
+      qwen2_moe_architecture(),   qwen3_moe_architecture(),   olmo2_architecture(),       smollm3_architecture(),
+      glm4_architecture(),        phi3_architecture(),        olmo3_architecture(),       glm4_moe_architecture(),
+      granite_moe_architecture(), qwen3_5_architecture(),     qwen3_5_moe_architecture(), qwen3_next_architecture(),
+      lfm2_architecture(),        gpt_oss_architecture(),     deepseek_v2_architecture(), deepseek_v3_architecture(),
+      cohere_architecture(),      cohere2_architecture(),     granite_h_architecture(),   falcon_h1_architecture(),
+      ministral3_architecture(),  mistral4_architecture(),    gemma4_architecture(),      bert_architecture(),
+      roberta_architecture(),     xlm_roberta_architecture(),
   };
   return rows;
 }
@@ -77,13 +79,21 @@ const Architecture* find_architecture(const std::string& name) { return find(&Ar
 const Architecture* find_model_type(const std::string& model_type) {
   return find(&Architecture::model_type, model_type);
 }
+ModelHead own_head(const Architecture& architecture) {
+  return architecture.encoder ? ModelHead::none : ModelHead::language;
+}
+
 ModelClass find_class(const std::string& name) {
-  if (const Architecture* found = find_architecture(name)) return {found, ModelHead::language};
+  if (const Architecture* found = find_architecture(name)) return {found, own_head(*found)};
   for (const auto& [ending, head] :
        {std::pair{std::string_view("ForSequenceClassification"), ModelHead::classification},
+        std::pair{std::string_view("ForMaskedLM"), ModelHead::none},
         std::pair{std::string_view("Model"), ModelHead::none}}) {
     if (!name.ends_with(ending)) continue;
-    return {find_architecture(name.substr(0, name.size() - ending.size()) + "ForCausalLM"), head};
+    const std::string family = name.substr(0, name.size() - ending.size());
+    if (const Architecture* found = find_architecture(family + "Model")) return {found, head};
+    // A decoder is never trained so that it sees what it fills in.
+    if (ending != "ForMaskedLM") return {find_architecture(family + "ForCausalLM"), head};
   }
   return {};
 }
@@ -92,6 +102,11 @@ std::vector<ParameterSpec> parameters_of(const ModelConfig& config) {
   const Architecture& architecture = *find_architecture(config.architecture);
   std::vector<ParameterSpec> specs = architecture.parameters(config);
   if (config.head == ModelHead::language) return specs;
+  if (architecture.encoder) {
+    if (config.head != ModelHead::classification) return specs;
+    for (ParameterSpec& spec : architecture.encoder->label_parameters(config)) specs.push_back(std::move(spec));
+    return specs;
+  }
   if (!config.tie_word_embeddings) {
     const std::string own = architecture.head(config).weight;
     std::erase_if(specs, [&](const ParameterSpec& spec) { return spec.name == own; });
@@ -102,6 +117,11 @@ std::vector<ParameterSpec> parameters_of(const ModelConfig& config) {
                       .hugging_face = {.tensors = {kScoreWeight}}};
   specs.push_back(std::move(score));
   return specs;
+}
+
+std::string_view encoder_prefix(const ModelConfig& config) {
+  const auto& encoder = find_architecture(config.architecture)->encoder;
+  return encoder ? std::string_view(encoder->prefix) : std::string_view();
 }
 
 std::vector<std::string> architecture_names() { return each(&Architecture::name); }

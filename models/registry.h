@@ -1,13 +1,16 @@
 // The architectures that are served, one file each, which describes itself.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/json.h"
 #include "io/json_field.h"
 #include "models/config_fields.h"
+#include "models/encoder.h"
 #include "models/parameters.h"
 #include "nn/cache_spec.h"
 #include "nn/context.h"
@@ -31,7 +34,7 @@ struct RopeTable {
 };
 
 struct Architecture {
-  std::string name;           // "LlamaForCausalLM"
+  std::string name;           // "LlamaForCausalLM"; of an encoder "BertModel"
   std::string model_type;     // "llama"
   std::string gguf;           // general.architecture; empty: neither read from a GGUF nor written as one
   std::vector<Field> fields;  // of the configuration, read from above
@@ -46,9 +49,11 @@ struct Architecture {
   std::vector<RopeTable> (*rope_tables)(const ModelConfig& config);
   // Hidden states after the final norm, [tokens, hidden_size].
   ops::Value (*hidden_states)(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs);
-  // What each layer keeps of the tokens it has seen, in the layers' order.
-  std::vector<nn::CacheSpec> (*cache_specs)(const ModelConfig& config);
-  nn::Head (*head)(const ModelConfig& config);
+  // What each layer keeps of the tokens it has seen, in the layers' order, and the language model's head. An encoder
+  // has neither.
+  std::vector<nn::CacheSpec> (*cache_specs)(const ModelConfig& config) = nullptr;
+  nn::Head (*head)(const ModelConfig& config) = nullptr;
+  std::optional<Encoder> encoder = std::nullopt;
 };
 
 [[nodiscard]] std::span<const Architecture> architectures();
@@ -67,8 +72,13 @@ struct ModelClass {
   ModelHead head = ModelHead::language;
 };
 [[nodiscard]] ModelClass find_class(const std::string& name);
+// Of the class that an architecture is named after: none of an encoder, else the language model's.
+[[nodiscard]] ModelHead own_head(const Architecture& architecture);
 // The architecture's parameters, with those of the model's head in the place of the language model's.
 [[nodiscard]] std::vector<ParameterSpec> parameters_of(const ModelConfig& config);
+
+// What stands before an encoder's names in a file that has a head, too; of other architectures nothing.
+[[nodiscard]] std::string_view encoder_prefix(const ModelConfig& config);
 
 // By the model's scaling.
 [[nodiscard]] RopeTable scaled_rope_table(const ModelConfig& config);

@@ -72,14 +72,15 @@ std::string norm_name(const std::string& module, const char* part, const Attenti
 
 Projections projections(Context& context, const std::string& module, const AttentionConfig& config, Value x) {
   if (config.fused_qkv) {
-    const Value all = linear(context, module + ".qkv_proj", x);
+    const Value all = linear(context, cat(module, ".", config.names.qkv), x);
     return {some_heads(context, all, 0, config.heads, config.head_dim),
             some_heads(context, all, config.heads, config.kv_heads, config.head_dim),
             some_heads(context, all, config.heads + config.kv_heads, config.kv_heads, config.head_dim),
             {}};
   }
   const auto project = [&](const char* part, std::int64_t heads) {
-    Value projected = linear(context, cat(module, ".", part, "_proj"), x);
+    const std::string& name = *part == 'q' ? config.names.q : *part == 'k' ? config.names.k : config.names.v;
+    Value projected = linear(context, cat(module, ".", name), x);
     if (config.qk_norm == QkNorm::whole && *part != 'v') {
       projected = branch_norm(context, norm_name(module, part, config), config.eps, projected, config.norm_offset);
     }
@@ -168,6 +169,7 @@ Value attend_packed(Context& context, const std::string& module, const Attention
 
 Value attention(Context& context, const std::string& module, const AttentionConfig& config, const TokenInputs& inputs,
                 Value x) {
+  if (!config.causal && inputs.paged()) throw std::logic_error("a cache has no keys of the tokens to come");
   const Projections split = projections(context, module, config, x);
   const Value q = rotated(context, module, "q", config, inputs.positions, split.q);
 
@@ -176,7 +178,7 @@ Value attention(Context& context, const std::string& module, const AttentionConf
       static_cast<float>(config.scale != 0.0 ? config.scale : 1.0 / std::sqrt(static_cast<double>(config.head_dim)));
   options.softcap = config.softcap;
   if (config.has_sinks) options.sinks = sinks(context, module);
-  options.causal = true;
+  options.causal = config.causal;
   options.window = static_cast<std::int32_t>(config.window);
   options.chunk = static_cast<std::int32_t>(config.chunk);
   options.max_seqlen_q = static_cast<std::int32_t>(inputs.max_seqlen);

@@ -16,12 +16,17 @@ struct AttentionNames {
   std::string q_norm = "q_norm";
   std::string k_norm = "k_norm";
   std::string output = "o_proj";
+  std::string q = "q_proj";
+  std::string k = "k_proj";
+  std::string v = "v_proj";
+  std::string qkv = "qkv_proj";
 };
 
 struct AttentionConfig {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
+  bool causal = true;       // false: a token sees all of its sequence, and nothing is kept in a cache
   std::int64_t window = 0;  // a token sees itself and window - 1 before it; 0: all before it
   std::int64_t chunk = 0;   // a token sees those of its own chunk alone, positions [n chunk, (n + 1) chunk); 0: all
   double scale = 0.0;       // of the scores; 0: 1 / sqrt(head_dim)

@@ -3,6 +3,7 @@
 #include "base/strings.h"
 #include "nn/linear.h"
 #include "nn/scale.h"
+#include "ops/act.h"
 #include "ops/act_mul.h"
 #include "ops/build.h"
 
@@ -25,12 +26,20 @@ Value gated_mlp(Context& context, const std::string& module, Value x, tern_act a
   return linear(context, cat(module, ".", parts.down), act_mul(context, gate, up, act));
 }
 
-Value fused_gated_mlp(Context& context, const std::string& module, Value x, const FusedMlpNames& names) {
-  const Value both = linear(context, cat(module, ".", names.gate_up), x);
+Value fused_gated_mlp(Context& context, const std::string& module, Value x, const FusedMlpParts& parts) {
+  const Value both = linear(context, cat(module, ".", parts.gate_up), x);
   const std::int64_t width = context.graph().desc(both).shape[1] / 2;
   const Value gate = ops::columns(context.graph(), both, 0, width);
   const Value up = ops::columns(context.graph(), both, width, width);
-  return linear(context, cat(module, ".", names.down), act_mul(context, gate, up, TERN_ACT_SILU));
+  return linear(context, cat(module, ".", parts.down), act_mul(context, gate, up, parts.act));
+}
+
+Value plain_mlp(Context& context, const std::string& up, const std::string& down, Value x, tern_act act) {
+  ops::ActOptions options;
+  options.kind = act;
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  return linear(context, down, ops::act(context.graph(), linear(context, up, x), options));
 }
 
 }  // namespace tern::nn

@@ -1,4 +1,4 @@
-// The gated feed-forward layer (Shazeer, "GLU Variants Improve Transformer", 2020).
+// Feed-forward layers: gated (Shazeer, "GLU Variants Improve Transformer", 2020), and the plain one before them.
 #pragma once
 
 #include <string>
@@ -18,11 +18,15 @@ struct MlpParts {
 Value gated_mlp(Context& context, const std::string& module, Value x, tern_act act = TERN_ACT_SILU,
                 const MlpParts& parts = {});
 
-struct FusedMlpNames {
+struct FusedMlpParts {
   std::string gate_up = "gate_up_proj";
   std::string down = "down_proj";
+  tern_act act = TERN_ACT_SILU;
 };
 // The same where gate and up are the halves of one linear layer.
-Value fused_gated_mlp(Context& context, const std::string& module, Value x, const FusedMlpNames& names = {});
+Value fused_gated_mlp(Context& context, const std::string& module, Value x, const FusedMlpParts& parts = {});
+
+// down(act(up(x))), of the linear layers of those whole names.
+Value plain_mlp(Context& context, const std::string& up, const std::string& down, Value x, tern_act act);
 
 }  // namespace tern::nn

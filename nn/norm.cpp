@@ -60,6 +60,13 @@ Value layer_norm(Context& context, const std::string& module, double eps, Residu
   return out.y;
 }
 
+Value layer_norm(Context& context, const std::string& module, double eps, Value x, Value branch) {
+  Residual sum(x);
+  (void)stream(context, sum);
+  sum.add(branch);
+  return layer_norm(context, module, eps, sum);
+}
+
 Value stream(Context& context, Residual& x) {
   if (!x.branch_.present()) return x.stream_;
   x.stream_ = x.stream_.present() ? weighted_sum(context, x.scale_, x.branch_, 1.0, x.stream_)

@@ -40,6 +40,9 @@ Value norm(Context& context, const std::string& module, double eps, Residual& x,
 // "<module>.bias" [hidden] where the model has one. Ba, Kiros and Hinton, "Layer Normalization", 2016.
 Value layer_norm(Context& context, const std::string& module, double eps, Residual& x);
 
+// The same of the sum x + branch, both [tokens, hidden]: of layers that norm after they add.
+Value layer_norm(Context& context, const std::string& module, double eps, Value x, Value branch);
+
 // The stream itself, for layers that read it without a norm.
 Value stream(Context& context, Residual& x);
 

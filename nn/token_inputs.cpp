@@ -46,6 +46,7 @@ TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity) {
   if (capacity.dropout) {
     inputs.dropout_keys = graph.input("dropout_keys", with_dynamic(make_desc(TERN_I64, {capacity.tokens}), 0, kTokens));
   }
+  if (capacity.token_types) inputs.token_types = column("token_types", capacity.tokens, kTokens);
   inputs.max_seqlen = capacity.max_seqlen;
   if (!capacity.paged) return inputs;
   const PagedCapacity& paged = *capacity.paged;
@@ -81,6 +82,7 @@ void give_tokens(graph::RunInputs& run, const TokenColumns& columns) {
   run.inputs["cu_seqlens"] = bytes_of(columns.cu_seqlens);
   run.inputs["rows"] = bytes_of(columns.rows);
   if (!columns.dropout_keys.empty()) run.inputs["dropout_keys"] = bytes_of(columns.dropout_keys);
+  if (!columns.token_types.empty()) run.inputs["token_types"] = bytes_of(columns.token_types);
   if (!columns.slots.empty()) {
     run.inputs["slots"] = bytes_of(columns.slots);
     run.inputs["kv_lens"] = bytes_of(columns.kv_lens);

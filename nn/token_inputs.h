@@ -55,6 +55,7 @@ struct TokenCapacity {
   std::int64_t rows = 0;        // 0: what reads the hidden states declares its own
   std::int64_t max_seqlen = 0;  // of one sequence
   bool dropout = false;
+  bool token_types = false;
   std::optional<PagedCapacity> paged;  // none: keys are those of the run
 };
 
@@ -65,6 +66,7 @@ struct TokenInputs {
   Value cu_seqlens;    // [sequences + 1] i32
   Value rows;          // [rows] i32: which tokens go through the head; may be absent
   Value dropout_keys;  // [tokens] i64; absent: no dropout
+  Value token_types;   // [tokens] i32: which text of a pair (encoders); absent: the model reads none
   std::int64_t max_seqlen = 0;
   // Paged key-value cache; absent slots: keys are those of this run.
   Value slots;         // [tokens] i32
@@ -100,6 +102,7 @@ struct TokenColumns {
   std::vector<std::int32_t> cu_seqlens = {0};
   std::vector<std::int32_t> rows;
   std::vector<std::int64_t> dropout_keys;
+  std::vector<std::int32_t> token_types;
   std::vector<std::int32_t> slots;
   std::vector<std::int32_t> kv_lens;
   std::vector<std::int32_t> seats;         // [sequences]

@@ -20,6 +20,7 @@ std::optional<tern_dtype> shared_dtype(const models::ModelConfig& config, const 
     if (spec.is_buffer) continue;
     for (const std::string& name : models::source_in(spec, models::form_of(source)).tensors) {
       const auto* tensor = source.find(name);
+      if (tensor == nullptr) tensor = source.find(cat(models::encoder_prefix(config), name));
       if (tensor != nullptr && is_model_dtype(tensor->storage.dtype)) dtypes.insert(*tensor->storage.dtype);
     }
   }

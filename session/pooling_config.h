@@ -7,11 +7,11 @@
 
 #include "base/status.h"
 #include "checkpoint/checkpoint_source.h"
+#include "models/encoder.h"
 
 namespace tern::session {
 
-// Which tokens' hidden states a text's vector is made of: the first one's, the last one's, or the mean of all.
-enum class Pooling { cls, last, mean };
+using models::Pooling;
 
 // What no file says is unset.
 struct PoolingConfig {

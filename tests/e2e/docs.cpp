@@ -37,6 +37,9 @@ void run_page(const std::string& name, std::size_t fewest) {
   write_tiny_model(scratch.path() / "smollm2-135m", model);
   model.labels = 3;
   write_tiny_model(scratch.path() / "classifier", model);
+  const fs::path golden = fs::path(TERN_TEST_DATA) / "golden";
+  fs::copy(golden / "bert-reranker", scratch.path() / "e5");
+  fs::copy(golden / "xlm-roberta-reranker", scratch.path() / "bge-reranker");
   fs::create_directory_symlink(fs::path(TERN_SOURCE_DIR) / "examples", scratch.path() / "examples");
   const auto lines = commands(std::string(TERN_SOURCE_DIR) + "/" + name);
   ASSERT_GE(lines.size(), fewest) << name;
@@ -54,7 +57,7 @@ void run_page(const std::string& name, std::size_t fewest) {
 
 TEST(Docs, QuickstartRuns) { run_page("docs/quickstart.md", 9); }
 TEST(Docs, FilesRuns) { run_page("docs/files.md", 7); }
-TEST(Docs, InferenceRuns) { run_page("docs/inference.md", 12); }
+TEST(Docs, InferenceRuns) { run_page("docs/inference.md", 14); }
 TEST(Docs, DataRuns) { run_page("docs/data.md", 6); }
 TEST(Docs, ReadmeRuns) { run_page("README.md", 2); }
 

@@ -252,6 +252,51 @@ TEST_F(PooledRows, OneRunAtATimeWritesAFile) {
   EXPECT_EQ(infer("model", "embedding", kTexts, {"--result_path", file}).status, 0);
 }
 
+// Encoders: published directories in small.
+TEST_F(PooledRows, EncodersMakeVectorsRankAndClassify) {
+  const fs::path golden = fs::path(TERN_TEST_DATA) / "golden";
+  for (const char* name : {"bert-reranker", "xlm-roberta-reranker"}) {
+    fs::copy(golden / name, path(name), fs::copy_options::recursive);
+    const io::Json pairs = test::parsed_json(std::ifstream(golden / name / "pairs.json"));
+    std::string rows;
+    for (const auto& pair : pairs)
+      rows += (io::Json{{"query", pair["query"]}, {"response", pair["document"]}}).dump() + "\n";
+    rows += R"({"system": "Find foxes.", "query": "fox", "response": "a fox"})"
+            "\n";
+    const auto found = results(name, "reranker", rows, {"--max_batch_size", "2"});
+    ASSERT_EQ(found.size(), pairs.size() + 1);
+    for (std::size_t i = 0; i < pairs.size(); ++i)
+      EXPECT_NEAR(found[i]["response"].get<double>(), pairs[i]["score"].get<double>(), 1e-5) << name << i;
+    const double logit = pairs[0]["logit"].get<double>();
+    edit(std::string(name) + "/config.json",
+         [](io::Json& json) { json["sbert_ce_default_activation_function"] = "torch.nn.modules.linear.Identity"; });
+    EXPECT_NEAR(results(name, "reranker", rows)[0]["response"].get<double>(), logit, 1e-5) << name;
+    EXPECT_NE(found.back()["error"].text().find("expected a query and a document alone"), std::string::npos);
+    EXPECT_NE(infer(name, "embedding", kTexts).err.find("embeddings: of the mean of all tokens, of length 1"),
+              std::string::npos);
+    // sentence-transformers' files are obeyed.
+    std::ofstream(path(std::string(name) + "/modules.json"))
+        << R"([{"type": "a.Transformer", "path": ""}, {"type": "a.Pooling", "path": "1_Pooling"},)"
+        << R"({"type": "a.Normalize", "path": "2"}])";
+    fs::create_directory(path(name) / "1_Pooling");
+    std::ofstream(path(std::string(name) + "/1_Pooling/config.json")) << R"({"pooling_mode_cls_token": true})";
+    EXPECT_NE(infer(name, "embedding", kTexts).err.find("embeddings: of the first token, of length 1"),
+              std::string::npos);
+  }
+  // What needs a language model names what the encoder is for.
+  const std::string texts = scratch_.write("texts.jsonl", "{\"text\": \"the fox\"}\n");
+  const std::string model = path("bert-reranker").string();
+  for (const Words& words :
+       {Words{"infer", "--model", model, "--val_dataset", texts}, Words{"score", "--model", model, "--dataset", texts},
+        Words{"sft", "--model", model, "--dataset", texts, "--output_dir", path("out").string()},
+        Words{"bench", "--model", model}}) {
+    const auto outcome = run(words, options_);
+    EXPECT_EQ(outcome.status, 3) << words[0] << outcome.err;
+    EXPECT_NE(outcome.err.find("with --task_type embedding, reranker or seq_cls alone"), std::string::npos)
+        << outcome.err;
+  }
+}
+
 TEST_F(PooledRows, WhatCannotBeAskedIsSaid) {
   const auto refused = [&](const std::string& model, const Words& more, int status, const char* part) {
     Words words = {"infer", "--model", path(model).string()};

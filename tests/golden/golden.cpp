@@ -79,6 +79,40 @@ models::LoadedModel load(const std::filesystem::path& path, bool fp32_masters, t
   return models::load_model(models::read_config(*source).value(), source, cpu_device(), options).value();
 }
 
+models::LoadedModel load_any(const std::filesystem::path& path) {
+  auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(path).value());
+  auto config = models::read_config(*source, models::Heads::any).value();
+  return models::load_model(std::move(config), source, cpu_device(), {}).value();
+}
+
+Texts texts_of(const std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& lengths) {
+  Texts texts;
+  std::size_t begin = 0;
+  for (const std::int32_t length : lengths) {
+    texts.push_back(std::span(tokens).subspan(begin, static_cast<std::size_t>(length)));
+    begin += static_cast<std::size_t>(length);
+  }
+  return texts;
+}
+
+std::vector<float> pooled(models::LoadedModel& model, std::span<const std::span<const std::int32_t>> texts,
+                          const PooledRun& run) {
+  engine::PoolerOptions options;
+  for (const auto& text : texts) options.max_tokens += static_cast<std::int64_t>(text.size());
+  options.max_texts = static_cast<std::int64_t>(run.together);
+  options.pooling = run.pooling;
+  options.output = run.output;
+  options.numerics.needs = run.needs;
+  session::Runtime runtime;
+  engine::Pooler pooler(model, options, runtime);
+  std::vector<float> out;
+  for (std::size_t at = 0; at < texts.size(); at += run.together) {
+    for (const auto& row : pooler.run(texts.subspan(at, std::min(run.together, texts.size() - at))))
+      out.insert(out.end(), row.begin(), row.end());
+  }
+  return out;
+}
+
 std::vector<float> download(const graph::TensorStore& store, const std::string& name) {
   std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(name).desc)));
   store.download(name, std::as_writable_bytes(std::span(values)));

@@ -12,6 +12,7 @@
 #include "accel/choice_cache.h"
 #include "checkpoint/safetensors.h"
 #include "data/batch.h"
+#include "engine/pooler.h"
 #include "graph/program.h"
 #include "models/adapter.h"
 #include "models/loader.h"
@@ -40,6 +41,8 @@ class Numbers {
 
 [[nodiscard]] models::LoadedModel load(const std::filesystem::path& path, bool fp32_masters = false,
                                        tern_dtype dtype = TERN_F32);
+// Of any head (models::Heads::any).
+[[nodiscard]] models::LoadedModel load_any(const std::filesystem::path& path);
 [[nodiscard]] std::vector<float> download(const graph::TensorStore& store, const std::string& name);
 // The training samples of a tiny model's golden.safetensors.
 [[nodiscard]] data::EncodedDataset samples(const Numbers& numbers);
@@ -61,6 +64,19 @@ using Adapters = std::map<std::string, nn::LoraLayer>;
 // Logits of each token, one at a time as in decoding; in x15 where the device has loops for the weights.
 [[nodiscard]] std::vector<float> decode_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
                                                bool x15);
+
+// Texts of these lengths, which lie end to end.
+using Texts = std::vector<std::span<const std::int32_t>>;
+[[nodiscard]] Texts texts_of(const std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& lengths);
+// What is made of texts, all rows end to end, `together` at a time.
+struct PooledRun {
+  engine::Pooling pooling = engine::Pooling::last;
+  engine::PooledOutput output = engine::PooledOutput::hidden;
+  std::size_t together = 1;
+  std::uint32_t needs = 0;
+};
+[[nodiscard]] std::vector<float> pooled(models::LoadedModel& model,
+                                        std::span<const std::span<const std::int32_t>> texts, const PooledRun& run);
 
 // Loss and gradients of one optimizer step.
 struct Gradients {

@@ -14,42 +14,6 @@ using engine::Pooling;
 
 constexpr double kPooled = 1e-4;  // absolute, as logits
 
-// Of any head.
-models::LoadedModel load_any(const std::filesystem::path& folder) {
-  auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(folder).value());
-  auto config = models::read_config(*source, models::Heads::any).value();
-  return models::load_model(std::move(config), source, cpu_device(), {}).value();
-}
-
-std::vector<std::span<const std::int32_t>> texts_of(const std::vector<std::int32_t>& tokens,
-                                                    const std::vector<std::int32_t>& lengths) {
-  std::vector<std::span<const std::int32_t>> texts;
-  std::size_t begin = 0;
-  for (const std::int32_t length : lengths) {
-    texts.push_back(std::span(tokens).subspan(begin, static_cast<std::size_t>(length)));
-    begin += static_cast<std::size_t>(length);
-  }
-  return texts;
-}
-
-// All texts' rows, end to end, `together` at a time.
-std::vector<float> pooled(models::LoadedModel& model, std::span<const std::span<const std::int32_t>> texts,
-                          Pooling pooling, PooledOutput output, std::size_t together) {
-  engine::PoolerOptions options;
-  options.max_tokens = 200;
-  options.max_texts = static_cast<std::int64_t>(together);
-  options.pooling = pooling;
-  options.output = output;
-  session::Runtime runtime;
-  engine::Pooler pooler(model, options, runtime);
-  std::vector<float> out;
-  for (std::size_t at = 0; at < texts.size(); at += together) {
-    for (const auto& row : pooler.run(texts.subspan(at, std::min(together, texts.size() - at))))
-      out.insert(out.end(), row.begin(), row.end());
-  }
-  return out;
-}
-
 TEST(Pooled, VectorsOfEachPooling) {
   const auto folder = fixture("qwen3-embedding");
   const Numbers numbers(folder / "pooled.safetensors");
@@ -60,7 +24,7 @@ TEST(Pooled, VectorsOfEachPooling) {
   for (const auto& [name, pooling] :
        {std::pair{"cls", Pooling::cls}, std::pair{"last", Pooling::last}, std::pair{"mean", Pooling::mean}}) {
     for (const std::size_t together : {std::size_t{1}, std::size_t{3}, texts.size()}) {
-      EXPECT_LE(max_difference(pooled(model, texts, pooling, PooledOutput::hidden, together), numbers.floats(name)),
+      EXPECT_LE(max_difference(pooled(model, texts, {pooling, PooledOutput::hidden, together}), numbers.floats(name)),
                 kPooled)
           << name << ", " << together << " at once";
     }
@@ -75,7 +39,7 @@ TEST(Pooled, LogitsOfLabelsAtTheLastTokenThatIsNoPadding) {
   auto model = load_any(folder);
   EXPECT_EQ(model.config.labels, (std::vector<std::string>{"negative", "neutral", "positive"}));
   for (const std::size_t together : {std::size_t{2}, texts.size()}) {
-    const auto got = pooled(model, texts, Pooling::last, PooledOutput::labels, together);
+    const auto got = pooled(model, texts, {Pooling::last, PooledOutput::labels, together});
     EXPECT_LE(max_difference(got, numbers.floats("logits")), kPooled) << together << " at once";
   }
 }
@@ -95,7 +59,7 @@ TEST(Pooled, LogitsOfTheNextToken) {
                                             static_cast<std::size_t>(model.config.vocab_size));
     want.insert(want.end(), row.begin(), row.end());
   }
-  EXPECT_LE(max_difference(pooled(model, texts, Pooling::last, PooledOutput::tokens, 3), want), kPooled);
+  EXPECT_LE(max_difference(pooled(model, texts, {Pooling::last, PooledOutput::tokens, 3}), want), kPooled);
 }
 
 // A language model's head is no part of these, so whoever asks for one is told.

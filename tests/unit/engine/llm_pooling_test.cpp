@@ -99,8 +99,9 @@ TEST_F(WholeTexts, ARerankerAnswersWithTheNextTokensProbability) {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const TokenIds prompt = rerank_prompt(tokenizer, pairs[i]).value();
     const std::string text = tokenizer.decode(prompt, false);
-    EXPECT_NE(text.find(cat("<Instruct>: ", pairs[i].instruction, "\n<Query>: ", pairs[i].query, "\n<Document>: ",
-                            pairs[i].document, "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")),
+    EXPECT_NE(text.find(cat("<Instruct>: ", pairs[i].instruction.value_or(std::string(kRetrieval)),
+                            "\n<Query>: ", pairs[i].query, "\n<Document>: ", pairs[i].document,
+                            "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")),
               std::string::npos)
         << text;
     const auto logprob = [&](std::int32_t id) {

@@ -29,7 +29,7 @@ TEST(Heads, AClassSaysItsArchitectureAndItsHead) {
   EXPECT_EQ(find_class("Qwen3Model").head, ModelHead::none);
   EXPECT_EQ(find_class("LlamaForSequenceClassification").head, ModelHead::classification);
   EXPECT_EQ(find_class("LlamaForSequenceClassification").architecture, find_architecture("LlamaForCausalLM"));
-  for (const char* name : {"BertModel", "BertForSequenceClassification", "Qwen3ForTokenClassification", "Model", ""})
+  for (const char* name : {"AlbertModel", "AlbertForSequenceClassification", "Qwen3ForTokenClassification", "Model", ""})
     EXPECT_EQ(find_class(name).architecture, nullptr) << name;
 }
 
@@ -60,7 +60,7 @@ TEST(Heads, LabelsAreTwoWhereNothingNamesThem) {
 }
 
 // Of one label, sentence-transformers' files say what is put upon its logit.
-TEST(Heads, ARerankersActivationIsTheSigmoid) {
+TEST(Heads, ARerankersActivationIsTheSigmoidOrNone) {
   const HeadConfig model("qwen3-seq-cls");
   const auto with = [&](const char* key, const io::Json& value) {
     const auto config = model.with([&](io::Json& json) {
@@ -68,16 +68,23 @@ TEST(Heads, ARerankersActivationIsTheSigmoid) {
       json[key] = value;
     });
     model.with([&](io::Json& json) { json.erase(key); }).value();
-    return config.ok() ? "" : config.error().line();
+    if (!config.ok()) return config.error().line();
+    return std::string(config->label_sigmoid ? "sigmoid" : "logit");
   };
   const std::string older = "sbert_ce_default_activation_function";
   const io::Json identity = "torch.nn.modules.linear.Identity";
   const io::Json sigmoid = "torch.nn.modules.activation.Sigmoid";
-  EXPECT_EQ(with("sentence_transformers", {{"activation_fn", sigmoid}, {"version", "5.1.0"}}), "");
-  EXPECT_EQ(with(older.c_str(), sigmoid), "");
+  EXPECT_EQ(with("sentence_transformers", {{"activation_fn", sigmoid}, {"version", "5.1.0"}}), "sigmoid");
+  EXPECT_EQ(with(older.c_str(), sigmoid), "sigmoid");
+  EXPECT_EQ(with("sentence_transformers", {{"activation_fn", identity}}), "logit");
+  EXPECT_EQ(with(older.c_str(), identity), "logit");
+  EXPECT_EQ(with("problem_type", "regression"), "sigmoid");
+  const io::Json tanh = "torch.nn.modules.activation.Tanh";
   for (const std::string& problem :
-       {with("sentence_transformers", {{"activation_fn", identity}}), with(older.c_str(), identity)}) {
-    EXPECT_NE(problem.find("expected \"torch.nn.modules.activation.Sigmoid\""), std::string::npos) << problem;
+       {with("sentence_transformers", {{"activation_fn", tanh}}), with(older.c_str(), tanh)}) {
+    EXPECT_NE(problem.find(R"(expected "torch.nn.modules.activation.Sigmoid" or "torch.nn.modules.linear.Identity")"),
+              std::string::npos)
+        << problem;
   }
 }
 
