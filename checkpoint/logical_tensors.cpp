@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "base/dtype.h"
 #include "base/strings.h"
@@ -63,6 +64,15 @@ class Gatherer {
     if (name.ends_with(".quant_state.bitsandbytes__nf4")) return nf4(base_of(name, ".quant_state.bitsandbytes__nf4"));
     if (name.ends_with("_blocks") && source_.find(base_of(name, "_blocks") + "_scales") != nullptr)
       return mxfp4(base_of(name, "_blocks"));
+    if (quantization_ && is_of_activations(name)) consumed_.insert(name);
+  }
+
+  // Scales of what comes into a product, or into a cache, where it is to be rounded as the weights are. Here neither
+  // is: products take it as it is.
+  static bool is_of_activations(std::string_view name) {
+    constexpr std::string_view kScales[] = {".input_scale", ".activation_scale", ".k_scale", ".v_scale"};
+    return std::any_of(std::begin(kScales), std::end(kScales),
+                       [&](std::string_view tail) { return name.ends_with(tail); });
   }
 
   static std::string base_of(const std::string& name, std::string_view tail) {
@@ -106,25 +116,34 @@ class Gatherer {
     return quantization_ ? quantization_->integer(key, otherwise) : otherwise;
   }
 
-  // weight f8 [n, k], scale [ceil(n / rows), ceil(k / columns)]: w = q * scale.
+  // weight f8 [n, k], scale [ceil(n / rows), ceil(k / columns)], or one of the whole: w = q * scale.
   void fp8_block(const std::string& name) {
     LogicalTensor out{.name = name};
     out.data = &plane(name, {TERN_F8_E4M3, TERN_F8_E5M2});
     out.scale = &plane(name + "_scale_inv", {TERN_F32, TERN_BF16, TERN_F16});
     expect_rank(*out.data, 2);
     out.shape = out.data->shape;
+    const auto [rows, columns] = fp8_group(out);
+    out.scheme = {TERN_PACK_F8_BLOCK,        8, static_cast<std::int32_t>(rows), static_cast<std::int32_t>(columns),
+                  *out.scale->storage.dtype, 0};
+    found_.push_back(std::move(out));
+  }
+
+  // Rows and columns that a scale is of.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> fp8_group(const LogicalTensor& tensor) const {
+    const auto size = quantization_ ? quantization_->find("weight_block_size") : std::nullopt;
+    if (!size && tensor.scale->shape.size() < 2 && element_count(tensor.scale->shape) == 1)
+      return {std::max<std::int64_t>(tensor.shape[0], 1), std::max<std::int64_t>(tensor.shape[1], 1)};
     std::int64_t rows = 128;
     std::int64_t columns = 128;
-    if (const auto size = quantization_ ? quantization_->find("weight_block_size") : std::nullopt) {
+    if (size) {
       const std::vector<std::int64_t> sizes = size->integers();
       if (sizes.size() != 2 || !is_block(sizes[0]) || !is_block(sizes[1])) throw size->wrong("two positive integers");
       rows = sizes[0];
       columns = sizes[1];
     }
-    expect_shape(*out.scale, {ceil_div(out.shape[0], rows), ceil_div(out.shape[1], columns)});
-    out.scheme = {TERN_PACK_F8_BLOCK,        8, static_cast<std::int32_t>(rows), static_cast<std::int32_t>(columns),
-                  *out.scale->storage.dtype, 0};
-    found_.push_back(std::move(out));
+    expect_shape(*tensor.scale, {ceil_div(tensor.shape[0], rows), ceil_div(tensor.shape[1], columns)});
+    return {rows, columns};
   }
 
   // compressed-tensors: weight i8 or f8 [n, k], scale of the whole tensor, of each row, or of groups of a row.

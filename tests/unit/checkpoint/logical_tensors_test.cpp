@@ -74,6 +74,9 @@ TEST(LogicalTensors, RefusesSettingsThatDoNotFitThePlanes) {
   EXPECT_NE(
       error_of("fp8", R"({"quantization_config":{"quant_method":"fp8","weight_block_size":[0,1]}})").find("positive"),
       std::string::npos);
+  EXPECT_NE(error_of("fp8", R"({"quantization_config":{"quant_method":"fp8","weight_block_size":null}})")
+                .find("shape [1, 1]"),
+            std::string::npos);
   EXPECT_NE(error_of("awq", R"({})").find("gptq or awq"), std::string::npos);
   EXPECT_NE(error_of("awq", R"({"quantization_config":{"quant_method":"awq","bits":8}})").find("4 bits"),
             std::string::npos);
@@ -237,6 +240,27 @@ TEST(LogicalTensors, ReadsNoGroupThatIsNotThere) {
   EXPECT_EQ(read_rows_f32(all.at(0), 0, 8, values).error().line(),
             "tensor \"w.g_idx\": expected groups from 0 to 0, found 7; fetch the checkpoint again, or use the "
             "unquantised one");
+}
+
+// As Ministral 3 is published: one scale a weight, and one of what comes into the product, which nothing here rounds.
+TEST(LogicalTensors, Fp8MayHaveOneScaleOfTheWhole) {
+  test::TempDir dir;
+  const std::vector<Plane> planes = {{"l.weight", "F8_E4M3", {2, 2}, "\x38\x40\x38\xb8"},  // 1, 2, 1, -1
+                                     {"l.weight_scale_inv", "BF16", {}, std::string("\x00\x3f", 2)},
+                                     {"l.activation_scale", "BF16", {}, "xx"},
+                                     {"attn.k_scale", "F32", {1}, "xxxx"},
+                                     {"l.input_scale", "F32", {}, "xxxx"}};
+  write_planes(dir, planes, R"("fp8","activation_scheme":"static","weight_block_size":null)");
+  const auto source = CheckpointSource::open(dir.path()).value();
+  const auto all = logical_tensors(source).value();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all.front().name, "l.weight");
+  std::vector<float> values(4);
+  ASSERT_TRUE(read_rows_f32(all.front(), 0, 2, values).ok());
+  EXPECT_EQ(values, (std::vector<float>{0.5F, 1.0F, 0.5F, -0.5F}));
+  // Without a word on quantisation they are tensors like any other.
+  dir.write("config.json", "{}");
+  EXPECT_EQ(logical_tensors(CheckpointSource::open(dir.path()).value()).value().size(), 4U);
 }
 
 TEST(LogicalTensors, ReadsNoDtypeThatIsNoNumber) {
