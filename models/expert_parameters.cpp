@@ -34,9 +34,15 @@ ParameterSource one_each(const std::string& block, const std::string& projection
 void set_sources(ParameterSpec& spec, const std::string& block, const Projection& projection,
                  const ExpertParameters& shape) {
   const ExpertParameters::Fused& fused = shape.fused;
-  if (!fused.gate_up.empty()) (fused.as_published ? spec.published : spec.hugging_face) = projection.fused;
-  if (fused.gate_up.empty() || fused.as_published)
-    spec.hugging_face = one_each(block, *projection.apart, shape.experts);
+  const bool is_fused = !fused.gate_up.empty();
+  if (!is_fused || fused.as_published) spec.hugging_face = one_each(block, *projection.apart, shape.experts);
+  if (!is_fused) return;
+  if (fused.as_published) {
+    spec.published = projection.fused;
+    spec.published.is_transposed = fused.is_transposed;
+    return;
+  }
+  spec.hugging_face = projection.fused;
   if (!fused.is_transposed) return;
   spec.published = projection.fused;  // MXFP4, whose blocks lie along the columns
   spec.hugging_face.is_transposed = true;

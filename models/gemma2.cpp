@@ -27,13 +27,15 @@ Field softcap(const char* key, double usual) {
 }
 
 std::vector<Field> fields() {
+  // llama.cpp's default.
+  Field window = {"sliding_window", "attention.sliding_window", &ModelConfig::sliding_window,
+                  Default{FieldValue(std::int64_t{4096}), {}, FieldValue(std::int64_t{4096}), false}, is_size};
+  window.also = "sliding_window_size";  // beside it in the published 9B and 27B
   return with_fields(gemma_fields({.max_position_embeddings = 8192, .gguf_scalar = gguf_scalar}),
                      {{"tie_word_embeddings", "", &ModelConfig::tie_word_embeddings, otherwise(FieldValue(true))},
                       softcap("attn_logit_softcapping", 50.0),
                       softcap("final_logit_softcapping", 30.0),
-                      // llama.cpp's default.
-                      {"sliding_window", "attention.sliding_window", &ModelConfig::sliding_window,
-                       Default{FieldValue(std::int64_t{4096}), {}, FieldValue(std::int64_t{4096}), false}, is_size},
+                      std::move(window),
                       layer_types_field(otherwise(every_other))});
 }
 

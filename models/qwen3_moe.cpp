@@ -17,6 +17,7 @@ std::vector<Field> fields() {
       {"sliding_window", kImplied, &ModelConfig::sliding_window,
        otherwise(FieldValue(std::int64_t{4096}), FieldValue(std::int64_t{0})), is_count},
       {"max_window_layers", kImplied, FieldValue(std::int64_t{0}), otherwise(FieldValue(std::int64_t{0})), is_count},
+      {"use_qk_norm", kImplied, FieldValue(true), otherwise(FieldValue(true)), is_true},  // Qwen3-Coder says it
   };
   own = with_fields(
       std::move(own),
@@ -42,7 +43,12 @@ std::vector<ParameterSpec> parameters(const ModelConfig& config) {
                                      .qk_norm = nn::QkNorm::head,
                                      .sparse_layers = sparse_layers(config),
                                      .experts = {.experts = config.own_field<std::int64_t>("num_experts"),
-                                                 .inner = config.own_field<std::int64_t>("moe_intermediate_size")}});
+                                                 .inner = config.own_field<std::int64_t>("moe_intermediate_size"),
+                                                 // Within Qwen3-VL.
+                                                 .fused = {.gate_up = ".experts.gate_up_proj",
+                                                           .down = ".experts.down_proj",
+                                                           .as_published = true,
+                                                           .is_transposed = true}}});
 }
 
 nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {

@@ -29,6 +29,7 @@ constexpr Whole kWholes[] = {
     {"Qwen3_5ForConditionalGeneration", "qwen3_5_text", "Qwen3_5ForCausalLM"},
     {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM"},
     {"Qwen3VLForConditionalGeneration", "qwen3_vl_text", "Qwen3ForCausalLM"},
+    {"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text", "Qwen3MoeForCausalLM"},
     {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", "Qwen2ForCausalLM"},
     {"Qwen2VLForConditionalGeneration", "qwen2_vl_text", "Qwen2ForCausalLM"},
     {"Gemma3ForConditionalGeneration", "gemma3_text", "Gemma3ForCausalLM"},
@@ -39,6 +40,26 @@ constexpr Whole kWholes[] = {
     {"LlavaNextForConditionalGeneration", "", ""},
     {"LlavaOnevisionForConditionalGeneration", "", ""},
     {"Lfm2VlForConditionalGeneration", "", ""},
+};
+
+// What transformers' class of a text_config has where a published one leaves it out, though no model has a usual size.
+struct Usual {
+  std::string_view text_type;
+  const char* key;
+  const char* json;
+};
+constexpr Usual kUsual[] = {
+    {"llama", "hidden_size", "4096"},
+    {"llama", "intermediate_size", "11008"},
+    {"llama", "num_attention_heads", "32"},
+    {"llama", "num_hidden_layers", "32"},
+    {"llama", "vocab_size", "32000"},
+    {"mistral", "hidden_size", "4096"},
+    {"mistral", "intermediate_size", "14336"},
+    {"mistral", "num_attention_heads", "32"},
+    {"mistral", "num_hidden_layers", "32"},
+    {"mistral", "vocab_size", "32000"},
+    {"qwen3_vl_moe_text", "norm_topk_prob", "true"},
 };
 
 const Whole* find_whole(const io::Json& config) {
@@ -76,13 +97,18 @@ std::string whole_architecture(const std::string& name) {
 
 io::Json text_part_json(const checkpoint::CheckpointSource& source) {
   const io::Json& whole = *source.config();
+  io::Json text = has_text_config(whole) ? *whole.find(kTextConfig) : whole;
+  for (const char* key : kOfOtherParts) text.erase(key);  // some name their tokens in the text_config, too
   if (!has_text_config(whole)) {
-    io::Json text = whole;
-    for (const char* key : kOfOtherParts) text.erase(key);
     text.erase("model_type");
     return text;
   }
-  io::Json text = *whole.find(kTextConfig);
+  const io::Json* named = text.find("model_type");
+  const std::string type(named != nullptr && named->is_string() ? named->text() : "");
+  for (const Usual& usual : kUsual) {
+    if (usual.text_type == type && !text.contains(usual.key))
+      text[usual.key] = io::parse_json(usual.json, usual.key).value();
+  }
   for (const char* key : kOfTheWhole) {
     const io::Json* said = whole.find(key);
     if (said != nullptr && !text.contains(key)) text[key] = *said;
@@ -91,6 +117,10 @@ io::Json text_part_json(const checkpoint::CheckpointSource& source) {
   const io::Json* of_whole = whole.find(kTied);
   if (of_text != nullptr && of_whole != nullptr && *of_text == *of_whole) return text;
   const auto tensors = source.tensors();
+  if (tensors.empty()) {  // config.json alone is read: it says what it can
+    if (of_whole != nullptr) text[kTied] = *of_whole;
+    return text;
+  }
   text[kTied] = std::none_of(tensors.begin(), tensors.end(),
                              [](const auto& tensor) { return text_part_name(tensor.name) == "lm_head.weight"; });
   return text;

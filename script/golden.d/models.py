@@ -46,7 +46,8 @@ from transformers import (AutoModelForCausalLM, AutoTokenizer, Cohere2Config, Co
                           Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
                           Qwen3_5Config, Qwen3_5ForCausalLM, Qwen3_5ForConditionalGeneration, Qwen3_5MoeForCausalLM,
                           Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3NextConfig, Qwen3NextForCausalLM,
-                          Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, get_cosine_schedule_with_warmup)
+                          Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, get_cosine_schedule_with_warmup,
+                          Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration)
 
 VOCAB, HIDDEN, LAYERS, TOKENS, LORA_TOKENS = 160, 64, 2, 300, 64
 STEPS, SAMPLES, PER_STEP = 20, 8, 4
@@ -449,6 +450,15 @@ def of_mistral3(text):
         image_token_index=150))
 
 
+def of_qwen3_vl_moe(text):
+    vision = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=text.config.hidden_size,
+                  num_position_embeddings=4, deepstack_visual_indexes=[0])
+    return Qwen3VLMoeForConditionalGeneration(Qwen3VLMoeConfig(
+        text_config={**text.config.to_dict(), "norm_topk_prob": True, "use_sliding_window": False, "rope_parameters": {
+            "rope_type": "default", "rope_theta": text.config.rope_parameters["rope_theta"], "mrope_section": [4, 4, 4]}},
+        vision_config=vision, tie_word_embeddings=text.config.tie_word_embeddings))
+
+
 def whole_model(make, text):
     """The language model `text` as the published checkpoint has it, among other parts."""
     whole = make(text)
@@ -460,7 +470,8 @@ def whole_model(make, text):
 WHOLES = {"qwen3.5-whole": (of_qwen3_5, "qwen3.5-untied"), "qwen3-vl-whole": (of_qwen3_vl, "qwen3-tied"),
           "qwen2.5-vl-whole": (of_qwen2_5_vl, "qwen2-untied"), "gemma3-whole": (of_gemma3, "gemma3-tied"),
           "mistral3-whole": (of_mistral3, "mistral"), "ministral3-whole": (of_mistral3, "ministral3-tied"),
-          "mistral4-whole": (of_mistral3, "mistral4-untied"), "gemma4-whole": (of_gemma4, "gemma4-tied")}
+          "mistral4-whole": (of_mistral3, "mistral4-untied"), "gemma4-whole": (of_gemma4, "gemma4-tied"),
+          "qwen3-vl-moe-whole": (of_qwen3_vl_moe, "qwen3-moe-untied")}
 
 
 def make_mxfp4(output, name):
@@ -718,13 +729,33 @@ def add_float32_errors(folder):
     os.chmod(path, 0o644)
 
 
+# Experts with rows and columns changed, which transformers 5.23 reads and fails to write.
+AS_PUBLISHED = {"qwen3-vl-moe-whole"}
+
+
+def save_as_published(whole, folder):
+    whole.save_pretrained(folder, save_original_format=False)
+    path = os.path.join(folder, "model.safetensors")
+    tensors = load_file(path)
+    for key, value in tensors.items():
+        if ".mlp.experts." in key:
+            tensors[key] = value.transpose(1, 2).contiguous()
+    save_file(tensors, path, metadata={"format": "pt"})
+    os.chmod(path, 0o644)
+    again = type(whole).from_pretrained(folder).state_dict()
+    assert all(torch.equal(value, again[key]) for key, value in whole.state_dict().items())
+
+
 def make_whole(output, name):
     """A checkpoint with other parts, whose logits are those of its language model."""
     folder = os.path.join(output, name)
     torch.manual_seed(1)
     make, text = WHOLES[name]
     whole = whole_model(make, load(os.path.join(output, text)))
-    whole.save_pretrained(folder)
+    if name in AS_PUBLISHED:
+        save_as_published(whole, folder)
+    else:
+        whole.save_pretrained(folder)
     os.remove(os.path.join(folder, "generation_config.json"))
     tokens = load_file(os.path.join(output, text, "golden.safetensors"))["tokens"]
     with torch.no_grad():

@@ -409,7 +409,8 @@ TEST_P(Whole, HasTheLogitsOfItsLanguageModel) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Whole,
                          testing::Values("qwen3.5-whole", "qwen3-vl-whole", "qwen2.5-vl-whole", "gemma3-whole",
-                                         "mistral3-whole", "ministral3-whole", "gemma4-whole", "mistral4-whole"),
+                                         "mistral3-whole", "ministral3-whole", "gemma4-whole", "mistral4-whole",
+                                         "qwen3-vl-moe-whole"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

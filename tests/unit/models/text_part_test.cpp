@@ -102,6 +102,20 @@ TEST(TextPart, TiesEmbeddingsWhereBothSaySoOrTheFileHasNoHead) {
   }
 }
 
+// Where no weights are asked, they can't say it.
+TEST(TextPart, OfConfigAloneTiesAsTheWholeSays) {
+  for (const bool tied : {false, true}) {
+    const Whole model;
+    EXPECT_EQ(model.problem_after([&](Json& json) {
+      json["text_config"].erase("tie_word_embeddings");
+      json["tie_word_embeddings"] = tied;
+    }),
+              "");
+    const auto alone = checkpoint::CheckpointSource::open_config(model.open()->path()).value();
+    EXPECT_EQ(read_config(alone).value().tie_word_embeddings, tied);
+  }
+}
+
 // Qwen2.5-VL as it is published: its fields are those of the whole, its tensors "model." and "visual.".
 TEST(TextPart, MayHaveItsFieldsAmongThoseOfTheWhole) {
   const Whole whole("qwen2.5-vl-whole");
