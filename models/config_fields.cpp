@@ -45,19 +45,24 @@ constexpr std::string_view kNoEffect[] = {
     "finetuning_task",
     "forced_bos_token_id",
     "forced_eos_token_id",
-    "gradient_checkpointing",
+    "gradient_checkpointing",  // --gradient_checkpointing says it
     "id2label",
     "init_method",
     "initializer_range",
+    "internal_version",
     "is_decoder",
     "is_llama_config",
     "keys_to_ignore_at_inference",
     "label2id",
     "length_penalty",
     "max_length",
-    "mamba_chunk_size",  // which an op chooses for itself
-    "mamba_ssm_dtype",   // states are kept in fp32
+    "max_new_tokens",
+    "max_window_layers",  // counts with use_sliding_window alone
+    "mamba_chunk_size",   // which an op chooses for itself
+    "mamba_ssm_dtype",    // states are kept in fp32
     "max_sequence_length",
+    "mlp_expansion_factor",  // intermediate_size says it
+    "model_max_length",      // max_position_embeddings says it
     "mtp_use_dedicated_embeddings",
     "min_length",
     "no_repeat_ngram_size",
@@ -92,6 +97,8 @@ constexpr std::string_view kNoEffect[] = {
     "temperature",
     "tf_legacy_loss",
     "tokenizer_class",
+    "tokenizer_model_max_length",
+    "tokenizer_padding_side",
     "top_k",
     "top_p",
     "time_step_floor",  // these four: of how Mamba's steps of time begin
@@ -115,6 +122,7 @@ struct OnlyValue {
 };
 // Another value would change numbers. An architecture that serves more has the key in its table, which is asked first.
 constexpr OnlyValue kOnlyValues[] = {
+    {"activation", "\"swiglu\""},
     {"add_cross_attention", "false"},
     {"attention_bias", "false"},
     {"attention_dropout", "0.0"},
@@ -122,7 +130,11 @@ constexpr OnlyValue kOnlyValues[] = {
     {"attn_logit_softcapping", "null"},
     {"block_use_swiglu", "true"},
     {"chunk_size_feed_forward", "0"},
+    {"full_attn_mod", "1"},
+    {"interpolate_factor", "1"},
+    {"is_causal", "true"},
     {"is_encoder_decoder", "false"},
+    {"lm_head_bias", "false"},
     {"mamba_use_mlp", "true"},
     {"mlp_bias", "false"},
     {"mlp_only_layers", "[]"},
@@ -130,8 +142,10 @@ constexpr OnlyValue kOnlyValues[] = {
     {"normalization_function", "\"rmsnorm\""},
     {"output_router_logits", "false"},
     {"pruned_heads", "{}"},
+    {"qkv_bias", "false"},
     {"rope_interleaved", "false"},
     {"router_jitter_noise", "0.0"},
+    {"shared_expert_intermediate_size", "0"},
     {"sliding_window", "null"},
     {"tie_encoder_decoder", "false"},
     {"time_step_limit", R"([0.0, {"__float__": "Infinity"}])"},  // as transformers writes it: none

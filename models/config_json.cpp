@@ -108,14 +108,15 @@ void refuse_unknown(const io::JsonField& json, const Architecture& architecture)
     const bool known = std::any_of(
         architecture.fields.begin(), architecture.fields.end(),
         [&key = key](const Field& field) { return !field.in_rope && (key == field.json || key == field.also); });
-    if (known || has_no_effect(key) || is_rope_json_key(key)) continue;
+    // Null says of a field that there is no such thing.
+    if (known || value.is_null() || has_no_effect(key) || is_rope_json_key(key)) continue;
     const char* only = only_value(key);
     if (only == nullptr) {
       throw json.member(one).wrong(
           cat("only fields that ", architecture.name, " has"),
           "if the field changes no number, remove it from config.json; else choose another model");
     }
-    if (value.is_null() || value == io::parse_json(only, "only").value()) continue;
+    if (value == io::parse_json(only, "only").value()) continue;
     throw json.member(one).wrong(only, kOtherModel);
   }
 }

@@ -90,7 +90,9 @@ void require_sound(const ModelConfig& config, const std::string& where) {
   if (config.rope_scaling == RopeScaling::yarn) {
     positive(kOriginal, config.rope_original_max_position);
     positive("beta_slow", config.rope_beta_slow);
-    positive("beta_fast - beta_slow", config.rope_beta_fast - config.rope_beta_slow);
+    // Where they are one, a ramp is a step.
+    if (config.rope_beta_fast != config.rope_beta_slow)
+      positive("beta_fast - beta_slow", config.rope_beta_fast - config.rope_beta_slow);
   }
   if (config.rope_scaling == RopeScaling::longrope) {
     positive("original_max_position_embeddings - 1", config.rope_original_max_position - 1.0);
@@ -182,6 +184,10 @@ void turn_part_of_heads(const io::JsonField& json, double share, ModelConfig& co
 // Which frequencies turn by a token's row and column in an image; in text they all turn by its position.
 bool is_of_images(const std::string& key) { return key == kSections || key == "mrope_interleaved"; }
 
+// What neither transformers nor llama.cpp reads: attn_factor stands beside yarn's formula of the same in a distilled
+// Qwen3 of DeepSeek's.
+bool is_note(const std::string& key) { return key == "finetuned" || key == "attn_factor"; }
+
 bool is_divisors(const std::string& key) {
   return std::any_of(std::begin(kDivisors), std::end(kDivisors),
                      [&](const Divisors& each) { return key == each.json; });
@@ -272,7 +278,7 @@ void read_parameters(const io::JsonField& inner, ModelConfig& config) {
     const std::string& key = one.key;
     const bool known =
         (key == kPartial && has_share) || key == "rope_type" || key == "type" || key == "rope_theta" ||
-        is_of_images(key) || (key == kTruncate && type->scaling == RopeScaling::yarn) ||
+        is_of_images(key) || is_note(key) || (key == kTruncate && type->scaling == RopeScaling::yarn) ||
         (type->scaling == RopeScaling::longrope && is_divisors(key)) ||
         (key == kContext && one.value == Json(config.max_position_embeddings)) ||
         std::any_of(own.begin(), own.end(), [&](const Field& field) { return key == field.json; }) ||
