@@ -155,8 +155,10 @@ constexpr OnlyValue kOnlyValues[] = {
 };
 
 // vocab_size: the table of embeddings says it. The layout is the rows' order, which the conversion names fix. How texts
-// are pooled is read by who makes vectors of them.
-constexpr std::string_view kNoEffectGguf[] = {"vocab_size", "tensor_data_layout", "pooling_type"};
+// are pooled is read by who makes vectors of them. feed_forward_length: of an architecture whose table hasn't it, all
+// layers have experts in its place (gpt-oss).
+constexpr std::string_view kNoEffectGguf[] = {"vocab_size", "tensor_data_layout", "pooling_type",
+                                              "feed_forward_length"};
 
 template <typename T>
 bool holds(const Member& member) {

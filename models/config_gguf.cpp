@@ -20,6 +20,25 @@ std::string full_key(const Architecture& architecture, const char* key) {
   return is_named_whole(key) ? std::string(key) : cat(architecture.gguf, ".", key);
 }
 
+// Whether `key`, which the architecture's table has not, says nothing: it is of a part that the model has none of, as
+// conversions write where a model is made as a larger kind is, or says another key's number again.
+bool says_nothing(const checkpoint::Gguf& gguf, const std::string& prefix, const std::string& key) {
+  const auto is_zero = [&](const std::string& whole) {
+    const checkpoint::GgufValue* value = gguf.find(whole);
+    const auto number = value != nullptr ? value->integer() : std::nullopt;
+    return number && *number == 0;
+  };
+  if (key.starts_with("expert_")) return is_zero(prefix + key) || is_zero(prefix + "expert_count");
+  if (key == "nextn_predict_layers") return is_zero(prefix + key);
+  // The same of layers with a window as of all.
+  if (key == "rope.freq_base_swa")
+    return gguf.number(prefix + key).value() == gguf.number_or(prefix + "rope.freq_base", 10000.0).value();
+  const auto& tensors = gguf.tensors();
+  return key.starts_with("ssm.") && std::none_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
+           return tensor.name.find(".ssm_") != std::string::npos;
+         });
+}
+
 // Keys of the file below "<architecture>." that neither the table nor anything else knows.
 std::vector<std::string> unknown_keys(const checkpoint::Gguf& gguf, const Architecture& architecture) {
   std::vector<std::string> unknown;
@@ -29,7 +48,8 @@ std::vector<std::string> unknown_keys(const checkpoint::Gguf& gguf, const Archit
     const std::string last = key.substr(prefix.size());
     const bool known = std::any_of(architecture.fields.begin(), architecture.fields.end(),
                                    [&](const Field& field) { return last == field.gguf || last == field.gguf_less; });
-    if (!known && !is_rope_gguf_key(last) && !gguf_key_has_no_effect(last)) unknown.push_back(key);
+    if (known || is_rope_gguf_key(last) || gguf_key_has_no_effect(last) || says_nothing(gguf, prefix, last)) continue;
+    unknown.push_back(key);
   }
   return unknown;
 }
@@ -132,8 +152,13 @@ FieldValue typed(const checkpoint::Gguf& gguf, const std::string& key, const Fie
   if (std::holds_alternative<double>(like)) return as_meant(gguf.number(key).value());
   if (std::holds_alternative<bool>(like)) return gguf.boolean(key).value();
   if (std::holds_alternative<std::string>(like)) return gguf.text(key).value();
+  const auto list = gguf.find(key)->integers();
   if (std::holds_alternative<std::vector<std::int64_t>>(like)) return integers(gguf, key);
-  return gguf.integer(key).value();
+  // One for each layer.
+  const bool is_even =
+      list && !list->empty() &&
+      std::count(list->begin(), list->end(), list->front()) == static_cast<std::ptrdiff_t>(list->size());
+  return is_even ? list->front() : gguf.integer(key).value();
 }
 
 FieldValue said_by_tensor(const checkpoint::CheckpointSource& source, const GgufTensorSays& says) {

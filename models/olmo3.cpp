@@ -16,11 +16,14 @@ FieldValue theta_of_all(const ModelConfig& config) { return config.rope_theta; }
 
 std::vector<Field> fields() {
   using C = ModelConfig;
+  Field types = layer_types_field(otherwise(by_fours));
+  types.gguf = "attention.sliding_window_pattern";
+  types.gguf_words = {.no = kFullType, .yes = kSlidingType};
   return olmo_fields({{"rope_theta", "rope.freq_base", &C::rope_theta, otherwise(FieldValue(500000.0)), is_positive},
                       {"", kImplied, &C::rope_local_theta, otherwise(theta_of_all), is_positive},
                       {"sliding_window", "attention.sliding_window", &C::sliding_window,
                        Default{FieldValue(std::int64_t{4096}), {}, {}, false}, is_size},
-                      layer_types_field(otherwise(by_fours))});
+                      std::move(types)});
 }
 
 std::vector<RopeTable> rope_tables(const ModelConfig& config) {

@@ -390,8 +390,9 @@ bool is_rope_gguf_key(const std::string& key) {
   return key == "rope.scaling.type" || key == "rope.scaling.factor" || key == "rope.scaling.yarn_beta_fast" ||
          key == "rope.scaling.yarn_beta_slow" || key == "rope.scaling.attn_factor" ||
          key == "rope.scaling.yarn_log_multiplier" ||
-         // Notes on a scaling's making, which its formula does not read.
-         key == "rope.scaling.original_context_length" || key == "rope.scaling.finetuned";
+         // Notes on a scaling's making, which its formula does not read; llama.cpp writes these two and reads neither.
+         key == "rope.scaling.original_context_length" || key == "rope.scaling.finetuned" ||
+         key == "rope.scaling.yarn_attn_factor" || key == "rope.scaling.yarn_ext_factor";
 }
 
 // Of a GGUF whose tensors are longrope's divisors, whatever its metadata say.

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "models/registry.h"
 #include "models/rope.h"
+#include "published.h"
 #include "scratch_model.h"
 
 namespace tern::models {
@@ -16,42 +17,26 @@ namespace {
 
 using Json = io::Json;
 
-struct Row {
-  Json json;
-  ModelConfig config;  // by config.json alone
-  [[nodiscard]] io::JsonField field() const { return {json, "published.jsonl", "see script/golden.d/configs.py"}; }
-  [[nodiscard]] io::JsonField expected() const { return field().at("transformers"); }
-};
-
 class Published : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const test::TempDir scratch;
-    std::ifstream lines(std::filesystem::path(TERN_TEST_DATA) / "configs/published.jsonl");
-    for (std::string line; std::getline(lines, line);) {
-      Row row{test::parsed_json(line), {}};
-      scratch.write("config.json", row.field().at("config").json().dump());
-      auto config = read_config(checkpoint::CheckpointSource::open_config(scratch.path()).value());
-      ASSERT_TRUE(config.ok()) << row.field().text("model", "") << ": " << config.error().line();
-      row.config = std::move(*config);
-      rows_.push_back(std::move(row));
-    }
+    rows_ = published_rows();
     ASSERT_GE(rows_.size(), 60U);
   }
   static void TearDownTestSuite() { rows_.clear(); }
-  static void for_each(const std::function<void(const Row&, const ModelConfig&)>& check) {
-    for (const Row& row : rows_) {
+  static void for_each(const std::function<void(const PublishedRow&, const ModelConfig&)>& check) {
+    for (const PublishedRow& row : rows_) {
       SCOPED_TRACE(row.field().text("model", ""));
       check(row, row.config);
     }
   }
 
  private:
-  static inline std::vector<Row> rows_;
+  static inline std::vector<PublishedRow> rows_;
 };
 
 TEST_F(Published, HasTheParametersThatItIsKnownFor) {
-  for_each([](const Row& row, const ModelConfig& config) {
+  for_each([](const PublishedRow& row, const ModelConfig& config) {
     std::int64_t body = config.num_parameters();
     if (!config.tie_word_embeddings) body -= config.vocab_size * config.hidden_size;
     EXPECT_EQ(body, row.expected().integer("parameters", 0));
@@ -60,7 +45,7 @@ TEST_F(Published, HasTheParametersThatItIsKnownFor) {
 }
 
 TEST_F(Published, TurnsByTheSameFrequencies) {
-  for_each([](const Row& row, const ModelConfig& config) {
+  for_each([](const PublishedRow& row, const ModelConfig& config) {
     const auto tables = find_architecture(config.architecture)->rope_tables(config);
     const auto sets = row.expected().at("rotary").items();
     ASSERT_GE(tables.size(), sets.size());
@@ -77,7 +62,7 @@ TEST_F(Published, TurnsByTheSameFrequencies) {
 }
 
 TEST_F(Published, SeesTheSameWindows) {
-  for_each([](const Row& row, const ModelConfig& config) {
+  for_each([](const PublishedRow& row, const ModelConfig& config) {
     std::int64_t windowed = 0;
     std::map<std::string, std::int64_t> windows;
     for (const auto& spec : find_architecture(config.architecture)->cache_specs(config)) {
@@ -93,7 +78,7 @@ TEST_F(Published, SeesTheSameWindows) {
 
 // What is written again is as the source has it, and reads the same.
 TEST_F(Published, IsWrittenAgain) {
-  for_each([](const Row& /*row*/, const ModelConfig& config) {
+  for_each([](const PublishedRow& /*row*/, const ModelConfig& config) {
     const test::TempDir scratch;
     const std::string written = config_json(config, "bfloat16").dump();
     scratch.write("config.json", written);
