@@ -52,6 +52,22 @@ inline constexpr std::array<AttentionSize, 13> kAttentionSizes = {
 // Blocks of a cache from 1 on in any order: block 0 is nobody's.
 [[nodiscard]] std::vector<std::int64_t> shuffled_blocks(CaseBuilder& b, std::int64_t count);
 
+// Sequences whose keys lie in blocks of a cache.
+struct PagedRows {
+  std::int64_t sequences;
+  std::int64_t rows;     // of all sequences together
+  std::int64_t history;  // keys from before, at most
+  std::int64_t longest;  // keys of a sequence, at most
+};
+struct PagedCase {
+  std::vector<std::int64_t> cu_q;  // [sequences + 1]
+  std::int64_t max_blocks = 0;
+  std::int64_t blocks = 0;
+  std::vector<std::int64_t> table;  // [sequences * max_blocks]
+  std::vector<std::int64_t> lens;   // [sequences]
+};
+[[nodiscard]] PagedCase paged_case(CaseBuilder& b, const PagedRows& rows);
+
 // Rows of decoding with many keys, `variant.split` of them (see split_recipes.cpp), of both forwards.
 inline constexpr int kSplitCases = 7;
 void make_split_attention(CaseBuilder& b);

@@ -156,23 +156,8 @@ void make_attention_paged(CaseBuilder& b) {
   const AttentionOption& option = kOptions[static_cast<std::size_t>(b.variant().option)];
   const std::int64_t block = b.kv_block();
   const std::int64_t rows = b.count_for(size.rows);
-  const std::vector<std::int64_t> cu_q = cumulative(b, size.sequences, rows);
   const std::int64_t longest = size.rows + size.history;
-  const std::int64_t max_blocks = (longest + block - 1) / block;
-  const std::int64_t blocks = size.sequences * max_blocks + 2;  // block 0, and one that no sequence holds
-  const std::vector<std::int64_t> order = shuffled_blocks(b, blocks);
-  std::vector<std::int64_t> table;
-  std::vector<std::int64_t> lens;
-  for (std::int64_t s = 0; s < size.sequences; ++s) {
-    const auto at = static_cast<std::size_t>(s);
-    const std::int64_t own = cu_q[at + 1] - cu_q[at];
-    lens.push_back(own + (own > 0 ? b.random().below(size.history + 1) : 0));
-    for (std::int64_t i = 0; i < max_blocks; ++i) {
-      const bool used = i * block < lens.back();
-      // What is not used names whatever it did before.
-      table.push_back(used ? order[static_cast<std::size_t>(s * max_blocks + i)] : b.random().below(blocks));
-    }
-  }
+  const auto [cu_q, max_blocks, blocks, table, lens] = paged_case(b, {size.sequences, rows, size.history, longest});
   b.attrs(attention_attrs<tern_attention_paged_attrs>(size, option, longest));
   b.real(TERN_ATTENTION_PAGED_Q, b.variant().in, {size.rows, size.heads, size.head_dim}, 0);
   b.real(TERN_ATTENTION_PAGED_K_CACHE, b.variant().in, {blocks, block, size.kv_heads, size.head_dim});
@@ -220,6 +205,27 @@ std::vector<std::int64_t> shuffled_blocks(CaseBuilder& b, std::int64_t count) {
     std::swap(order[i - 1], order[static_cast<std::size_t>(b.random().below(static_cast<std::int64_t>(i)))]);
   }
   return order;
+}
+
+PagedCase paged_case(CaseBuilder& b, const PagedRows& rows) {
+  const std::int64_t block = b.kv_block();
+  PagedCase out;
+  out.cu_q = cumulative(b, rows.sequences, rows.rows);
+  out.max_blocks = (rows.longest + block - 1) / block;
+  out.blocks = rows.sequences * out.max_blocks + 2;  // block 0, and one that no sequence holds
+  const std::vector<std::int64_t> order = shuffled_blocks(b, out.blocks);
+  for (std::int64_t s = 0; s < rows.sequences; ++s) {
+    const auto at = static_cast<std::size_t>(s);
+    const std::int64_t own = out.cu_q[at + 1] - out.cu_q[at];
+    out.lens.push_back(own + (own > 0 ? b.random().below(rows.history + 1) : 0));
+    for (std::int64_t i = 0; i < out.max_blocks; ++i) {
+      const bool used = i * block < out.lens.back();
+      // What is not used names whatever it did before.
+      out.table.push_back(used ? order[static_cast<std::size_t>(s * out.max_blocks + i)]
+                               : b.random().below(out.blocks));
+    }
+  }
+  return out;
 }
 
 std::span<const Recipe> attention_recipes() { return kRecipes; }

@@ -50,6 +50,7 @@ std::span<const Recipe> product_recipes();  // and tables
 std::span<const Recipe> layer_recipes();    // norms, rotations, activations
 std::span<const Recipe> attention_recipes();
 std::span<const Recipe> cache_recipes();
+std::span<const Recipe> index_recipes();      // keys that are chosen
 std::span<const Recipe> expert_recipes();     // mixtures of experts
 std::span<const Recipe> recurrent_recipes();  // states carried through sequences
 std::span<const Recipe> head_recipes();       // loss, optimizer, sampler

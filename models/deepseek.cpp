@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "models/deepseek_v32.h"
 #include "models/experts.h"
 #include "models/rope.h"
 #include "nn/decoder.h"
@@ -44,7 +45,8 @@ nn::LatentAttentionConfig latent(const ModelConfig& config) {
                                    .plain_dim = config.own_field<std::int64_t>(kPlainSize),
                                    .turned_dim = config.own_field<std::int64_t>(kTurned),
                                    .value_dim = config.own_field<std::int64_t>(kValue),
-                                   .eps = kLatentEps};
+                                   .eps = kLatentEps,
+                                   .indexer = indexer_of(config)};
   const double mscale = yarn_score_scale(config);
   if (config.rope_query_growth != 0.0) {
     latent.query_rope = kQueryRope;
@@ -72,6 +74,7 @@ bool add_latent_attention(ParameterList& list, const ModelConfig& config, const 
   list.norm(name + ".kv_a_layernorm", gguf + ".attn_kv_a_norm", at.kv_rank);
   list.linear(name + ".kv_b_proj", gguf + ".attn_kv_b", {at.heads * (at.plain_dim + at.value_dim), at.kv_rank});
   list.linear(name + ".o_proj", gguf + ".attn_output", {hidden, at.heads * at.value_dim, bias});
+  if (at.indexer.topk > 0) add_indexer(list, config, name, gguf);
   return true;
 }
 
@@ -99,10 +102,12 @@ nn::Value hidden_states_of_v3(nn::Context& context, const ModelConfig& config, c
 std::vector<nn::CacheSpec> cache_specs(const ModelConfig& config) {
   std::vector<nn::CacheSpec> specs;
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    const std::string attention = cat("model.layers.", layer, ".self_attn");
     specs.push_back({.kind = nn::CacheKind::latent,
-                     .module = cat("model.layers.", layer, ".self_attn"),
+                     .module = attention,
                      .kv_heads = 1,
                      .key_dim = nn::latent_width(latent(config))});
+    if (indexer_of(config).topk > 0) specs.push_back(indexer_cache(config, attention));
   }
   return specs;
 }
@@ -172,13 +177,15 @@ Architecture deepseek_v2_architecture() {
   return made;
 }
 
+std::vector<Field> deepseek_v3_choice() {
+  return {{kMethod, "", FieldValue(Text()), otherwise(FieldValue(Text("noaux_tc"))), is_method_of_v3},
+          {kScores, "", FieldValue(Text()), otherwise(FieldValue(Text("sigmoid"))), is_sigmoid},
+          {"rope_interleave", "", FieldValue(true), otherwise(FieldValue(true)), is_true}};
+}
+
 Architecture deepseek_v3_architecture() {
   Architecture made = deepseek_architecture("DeepseekV3ForCausalLM", "deepseek_v3");
-  made.fields =
-      deepseek_fields({{256, 8, 2048, 3}, 4096, 0, 1},
-                      {{kMethod, "", FieldValue(Text()), otherwise(FieldValue(Text("noaux_tc"))), is_method_of_v3},
-                       {kScores, "", FieldValue(Text()), otherwise(FieldValue(Text("sigmoid"))), is_sigmoid},
-                       {"rope_interleave", "", FieldValue(true), otherwise(FieldValue(true)), is_true}});
+  made.fields = deepseek_fields({{256, 8, 2048, 3, 8, 4, 2.5}, 4096, 0, 1}, deepseek_v3_choice());
   made.parameters = parameters_of_v3;
   made.hidden_states = hidden_states_of_v3;
   return made;

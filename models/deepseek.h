@@ -22,6 +22,7 @@ inline constexpr const char* kPlainSize = "qk_nope_head_dim";  // of a head: fea
 inline constexpr const char* kQueryRope = "queries";
 inline constexpr const char* kPlainQueryRope = "plain queries";
 [[nodiscard]] std::vector<Field> deepseek_fields(const DeepseekDefaults& defaults, std::vector<Field> more);
+[[nodiscard]] std::vector<Field> deepseek_v3_choice();            // how experts are chosen, and that neighbours turn
 [[nodiscard]] FieldValue turned_size(const ModelConfig& config);  // qk_rope_head_dim
 [[nodiscard]] std::vector<ParameterSpec> deepseek_parameters(const ModelConfig& config,
                                                              const ExpertParameters& experts);

@@ -29,6 +29,9 @@ struct RoutedExpertDefaults {
   std::int64_t num_experts_per_tok;
   std::int64_t moe_intermediate_size;
   std::int64_t first_k_dense_replace;
+  std::int64_t n_group = 1;
+  std::int64_t topk_group = 1;
+  double routed_scaling_factor = 1.0;
 };
 [[nodiscard]] std::vector<Field> routed_expert_fields(const RoutedExpertDefaults& defaults);
 [[nodiscard]] ExpertParameters routed_expert_parameters(const ModelConfig& config);

@@ -69,6 +69,7 @@ struct ParameterSpec {
   ParameterSource published = {};  // a Hugging Face directory's other way, which is read and never written; or none
   bool is_linear = false;          // weight of a linear layer that an adapter can sit on: what `all-linear` means
   bool is_buffer = false;          // held in fp32, and no training changes it
+  bool is_frozen = false;          // no gradient reaches it, and no training changes it: it only makes choices
   bool is_bias = false;  // rows are its elements, whatever its rank: the biases of several experts are [experts, rows]
 };
 

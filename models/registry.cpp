@@ -8,6 +8,7 @@
 #include "models/bert.h"
 #include "models/cohere.h"
 #include "models/deepseek.h"
+#include "models/deepseek_v32.h"
 #include "models/falcon_h1.h"
 #include "models/gemma2.h"
 #include "models/gemma3.h"
@@ -42,15 +43,15 @@ namespace {
 // Where several share a name in GGUF, the one that knows fewer fields stands first.
 const auto& table() {
   static const std::array rows = {
-      llama_architecture(),       mistral_architecture(),     qwen2_architecture(),       qwen3_architecture(),
-      granite_architecture(),     gemma2_architecture(),      gemma3_architecture(),      mixtral_architecture(),
-      qwen2_moe_architecture(),   qwen3_moe_architecture(),   olmo2_architecture(),       smollm3_architecture(),
-      glm4_architecture(),        phi3_architecture(),        olmo3_architecture(),       glm4_moe_architecture(),
-      granite_moe_architecture(), qwen3_5_architecture(),     qwen3_5_moe_architecture(), qwen3_next_architecture(),
-      lfm2_architecture(),        gpt_oss_architecture(),     deepseek_v2_architecture(), deepseek_v3_architecture(),
-      cohere_architecture(),      cohere2_architecture(),     granite_h_architecture(),   falcon_h1_architecture(),
-      ministral3_architecture(),  mistral4_architecture(),    gemma4_architecture(),      bert_architecture(),
-      roberta_architecture(),     xlm_roberta_architecture(),
+      llama_architecture(),       mistral_architecture(),     qwen2_architecture(),        qwen3_architecture(),
+      granite_architecture(),     gemma2_architecture(),      gemma3_architecture(),       mixtral_architecture(),
+      qwen2_moe_architecture(),   qwen3_moe_architecture(),   olmo2_architecture(),        smollm3_architecture(),
+      glm4_architecture(),        phi3_architecture(),        olmo3_architecture(),        glm4_moe_architecture(),
+      granite_moe_architecture(), qwen3_5_architecture(),     qwen3_5_moe_architecture(),  qwen3_next_architecture(),
+      lfm2_architecture(),        gpt_oss_architecture(),     deepseek_v2_architecture(),  deepseek_v3_architecture(),
+      cohere_architecture(),      cohere2_architecture(),     granite_h_architecture(),    falcon_h1_architecture(),
+      ministral3_architecture(),  mistral4_architecture(),    gemma4_architecture(),       bert_architecture(),
+      roberta_architecture(),     xlm_roberta_architecture(), deepseek_v32_architecture(),
   };
   return rows;
 }

@@ -61,15 +61,21 @@ Value put(Context& context, Value x, Value buffer, std::int64_t first) {
   return graph.latest(buffer);
 }
 
-Value queries(Context& context, const std::string& module, const LatentAttentionConfig& config, Value x) {
-  if (config.q_rank == 0) return linear(context, module + ".q_proj", x);
-  const Value low = linear(context, module + ".q_a_proj", x);
-  return linear(context, module + ".q_b_proj", branch_norm(context, module + ".q_a_layernorm", config.eps, low));
+struct Queries {
+  Value all;  // [tokens, heads * (plain_dim + turned_dim)]
+  Value low;  // [tokens, q_rank]; absent: there is no latent vector
+};
+Queries queries(Context& context, const std::string& module, const LatentAttentionConfig& config, Value x) {
+  if (config.q_rank == 0) return {linear(context, module + ".q_proj", x), {}};
+  const Value low =
+      branch_norm(context, module + ".q_a_layernorm", config.eps, linear(context, module + ".q_a_proj", x));
+  return {linear(context, module + ".q_b_proj", low), low};
 }
 
 struct Parts {
   Value q_plain, q_turned;  // [tokens, heads, plain_dim], [tokens, heads, turned_dim]
   Value latent, k_turned;   // [tokens, kv_rank], [tokens, 1, turned_dim]
+  Value mask;               // [tokens, keys] bool: the keys that each sees; absent: all before it
 };
 
 // As many heads see the one.
@@ -81,8 +87,9 @@ Value seen_by_all(Context& context, Value one, std::int64_t heads) {
 }
 
 ops::AttentionOptions attention_options(Context& context, const LatentAttentionConfig& config,
-                                        const TokenInputs& inputs) {
+                                        const TokenInputs& inputs, Value mask) {
   ops::AttentionOptions options;
+  options.mask = mask;
   options.scale = static_cast<float>(config.scale);
   options.max_seqlen_q = static_cast<std::int32_t>(inputs.max_seqlen);
   options.max_seqlen_k = static_cast<std::int32_t>(inputs.paged() ? inputs.max_kv_len : inputs.max_seqlen);
@@ -105,7 +112,7 @@ Value attend_expanded(Context& context, const std::string& module, const LatentA
   const Value whole_k = put(context, seen_by_all(context, parts.k_turned, heads), k, config.plain_dim);
   const Value v = features(context, kv, heads, config.plain_dim, config.value_dim);
   return ops::attention(context.graph(), whole_q, whole_k, v, inputs.cu_seqlens, inputs.cu_seqlens,
-                        attention_options(context, config, inputs))
+                        attention_options(context, config, inputs, parts.mask))
       .out;
 }
 
@@ -212,7 +219,7 @@ Value attend_paged(Context& context, const std::string& module, const LatentAtte
   written.v = graph.view(written.k, values, 0);
   const Value out =
       ops::attention_paged(graph, whole_q, written, {inputs.block_table, inputs.cu_seqlens, inputs.kv_lens},
-                           attention_options(context, config, inputs))
+                           attention_options(context, config, inputs, parts.mask))
           .out;
   return by_head(context, matrix.to_values(by_head(context, out)));
 }
@@ -222,7 +229,7 @@ Value attend_paged(Context& context, const std::string& module, const LatentAtte
 Value latent_attention(Context& context, const std::string& module, const LatentAttentionConfig& config,
                        const TokenInputs& inputs, Value x) {
   graph::Graph& graph = context.graph();
-  const Value q = queries(context, module, config, x);
+  const auto [q, low] = queries(context, module, config, x);
   const Value down = linear(context, module + ".kv_a_proj_with_mqa", x);
   const auto turn = [&](Value part, const std::string& kind) {
     return rope(context, part, inputs.positions, kind, kNeighbours);
@@ -234,6 +241,7 @@ Value latent_attention(Context& context, const std::string& module, const Latent
   parts.latent =
       branch_norm(context, module + ".kv_a_layernorm", config.eps, ops::columns(graph, down, 0, config.kv_rank));
   parts.k_turned = turn(features(context, down, 1, config.kv_rank, config.turned_dim), kDefaultRope);
+  if (config.indexer.topk > 0) parts.mask = chosen_keys(context, module + ".indexer", config.indexer, inputs, {x, low});
   const Value out = inputs.paged() ? attend_paged(context, module, config, inputs, parts)
                                    : attend_expanded(context, module, config, inputs, parts);
   const Value flat = ops::contiguous(graph, out, context.options().needs);

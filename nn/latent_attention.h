@@ -5,6 +5,7 @@
 #include <string>
 
 #include "nn/context.h"
+#include "nn/indexer.h"
 #include "nn/rope.h"
 
 namespace tern::nn {
@@ -21,6 +22,8 @@ struct LatentAttentionConfig {
   // Kinds of the queries' rope tables.
   std::string query_rope = kDefaultRope;
   std::string plain_query_rope;  // of the features that no position turns, which may grow with it; empty: nothing
+  // Chooses the keys that are seen, by `indexer` under the module; only where queries have a latent vector.
+  IndexerConfig indexer = {};
 };
 
 // What the layer keeps of a token: its latent vector after the norm, then the shared turned features.

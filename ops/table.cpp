@@ -198,6 +198,26 @@ constexpr ArgSpec kAttentionPaged[] = {
     {"out", output, "[q_rows, heads, value_dim]", floating},
     {"lse", output, "[q_rows, heads]", f32, kOptional}};
 
+constexpr ArgSpec kIndexTopkMask[] = {
+    {"q", input, "[q_rows, index_heads, index_dim]", floating},
+    {"weights", input, "[q_rows, index_heads]", floating},
+    {"k", input, "[k_rows, index_dim]", floating},
+    {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
+    {"cu_seqlens_k", input, "[sequences + 1]", i32, kLengths},
+    {"mask", output, "[q_rows, mask_keys]: 1 shows row i key j of its sequence", boolean}};
+constexpr AttrSpec kIndexTopkMaskAttrs[] = {{"topk", I, "how many of the visible keys a row is shown at most"},
+                                            {"max_seqlen_q", I, "no sequence has more query rows; 1: decoding"},
+                                            {"max_seqlen_k", I, "no sequence has more keys"}};
+
+constexpr ArgSpec kIndexTopkMaskPaged[] = {
+    {"q", input, "[q_rows, index_heads, index_dim]", floating},
+    {"weights", input, "[q_rows, index_heads]", floating},
+    {"k_cache", input, "[blocks, block_size, 1, index_dim]", floating},
+    {"block_table", input, "[sequences, max_blocks]: unused entries name any block", i32},
+    {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
+    {"kv_lens", input, "[sequences], this step's rows included", i32, kLengths},
+    {"mask", output, "[q_rows, mask_keys]: 1 shows row i key j of its sequence", boolean}};
+
 constexpr ArgSpec kLinearCrossEntropy[] = {
     {"h", input, "[rows, width]", floating},
     {"w", input, "[vocab, width]", floating, kQuantised | kPackable},
@@ -586,6 +606,16 @@ constexpr OpSpec kTable[] = {
      kSelectiveScan, kSequencesAttrs},
     {51, "selective_scan_backward", "the gradient of selective_scan without a state", kSelectiveScanBackward,
      kSequencesAttrs},
+    {52, "index_topk_mask",
+     "s_j = sum over heads of weights relu(q k_j); mask = 1 at the topk keys of largest s among those that the row "
+     "sees "
+     "causally, ties by rising j",
+     kIndexTopkMask, kIndexTopkMaskAttrs},
+    {53, "index_topk_mask_paged",
+     "index_topk_mask where sequence b's key j lies in block block_table[b, j / block_size]; query row i of b stands "
+     "at "
+     "kv_lens[b] - rows of b + i",
+     kIndexTopkMaskPaged, kIndexTopkMaskAttrs},
 };
 
 }  // namespace

@@ -133,7 +133,7 @@ Result<std::vector<std::string>> trained_parameters(const TunerOptions& options,
     for (const auto& spec : specs) {
       const bool frozen =
           matches(spec.name, options.freeze_parameters) && !matches(spec.name, options.trainable_parameters);
-      if (!frozen && !spec.is_buffer) names.push_back(spec.name);
+      if (!frozen && !spec.is_buffer && !spec.is_frozen) names.push_back(spec.name);
     }
     if (names.empty()) {
       throw Failure(

@@ -16,37 +16,6 @@ static_assert(TERN_ATTENTION_PAGED_Q == 0 && TERN_ATTENTION_PAGED_K_CACHE == 1 &
 
 bool supports(const PlanDesc& desc, std::string& reason) { return forward_supports(desc, kPlaces, reason); }
 
-HeadRows paged_rows(const TensorView& cache, const TensorView& table, std::int64_t sequence) {
-  HeadRows rows;
-  rows.data = cache.data<std::byte>();
-  rows.dtype = cache.dtype();
-  rows.stride_block = cache.stride(0);
-  rows.stride_row = cache.stride(1);
-  rows.stride_head = cache.stride(2);
-  rows.stride_element = cache.stride(3);
-  rows.block_size = cache.dim(1);
-  rows.table = table.data<std::int32_t>() + sequence * table.stride(0);
-  rows.table_stride = table.stride(1);
-  return rows;
-}
-
-// Pages of keys that only rows before `first_seen` saw may be gone.
-void check_pages(const TensorView& cache, const TensorView& table, std::int64_t sequence, std::int64_t length,
-                 std::int64_t first_seen) {
-  const std::int64_t page = cache.dim(1);
-  const std::int64_t pages = length <= 0 || page == 0 ? 0 : (length - 1) / page + 1;
-  if (length < 0 || pages > table.dim(1) || (length > 0 && page == 0)) {
-    throw Failure(data_error(cat("kv_lens[", sequence, "]"), cat("0 to ", table.dim(1) * page, " keys"), cat(length),
-                             kCallAsSpecified));
-  }
-  for (std::int64_t b = first_seen / std::max<std::int64_t>(page, 1); b < pages; ++b) {
-    const std::int32_t block = table.data<std::int32_t>()[sequence * table.stride(0) + b * table.stride(1)];
-    if (block >= 1 && block < cache.dim(0)) continue;  // block 0 is nobody's
-    throw Failure(data_error(cat("block_table[", sequence, ", ", b, "]"), cat("1 to ", cache.dim(0) - 1), cat(block),
-                             kCallAsSpecified));
-  }
-}
-
 void run(const KernelArgs& args) {
   const TensorView& k = args[TERN_ATTENTION_PAGED_K_CACHE];
   const TensorView& v = args[TERN_ATTENTION_PAGED_V_CACHE];
@@ -60,7 +29,7 @@ void run(const KernelArgs& args) {
     f.sequences.push_back(sequence);
     if (sequence.len_q > 0) {
       const std::int64_t first_seen = sequence.len_k > 0 ? f.geometry.visible(sequence, 0).lo : 0;
-      check_pages(k, table, static_cast<std::int64_t>(s), kv_lens[s], first_seen);
+      check_pages(k, table, static_cast<std::int64_t>(s), {first_seen, kv_lens[s]});
     }
     f.keys.push_back(paged_rows(k, table, static_cast<std::int64_t>(s)));
     f.values.push_back(paged_rows(v, table, static_cast<std::int64_t>(s)));

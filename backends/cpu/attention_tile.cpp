@@ -154,6 +154,35 @@ Kept<std::int32_t> read_lengths(const KernelArgs& args, std::size_t array, int a
   return lengths;
 }
 
+HeadRows paged_rows(const TensorView& cache, const TensorView& table, std::int64_t sequence) {
+  HeadRows rows;
+  rows.data = cache.data<std::byte>();
+  rows.dtype = cache.dtype();
+  rows.stride_block = cache.stride(0);
+  rows.stride_row = cache.stride(1);
+  rows.stride_head = cache.stride(2);
+  rows.stride_element = cache.stride(3);
+  rows.block_size = cache.dim(1);
+  rows.table = table.data<std::int32_t>() + sequence * table.stride(0);
+  rows.table_stride = table.stride(1);
+  return rows;
+}
+
+void check_pages(const TensorView& cache, const TensorView& table, std::int64_t sequence, Geometry::Range range) {
+  const std::int64_t page = cache.dim(1), length = range.hi;
+  const std::int64_t pages = length <= 0 || page == 0 ? 0 : (length - 1) / page + 1;
+  if (length < 0 || pages > table.dim(1) || (length > 0 && page == 0)) {
+    throw Failure(data_error(cat("kv_lens[", sequence, "]"), cat("0 to ", table.dim(1) * page, " keys"), cat(length),
+                             kCallAsSpecified));
+  }
+  for (std::int64_t b = range.lo / std::max<std::int64_t>(page, 1); b < pages; ++b) {
+    const std::int32_t block = table.data<std::int32_t>()[sequence * table.stride(0) + b * table.stride(1)];
+    if (block >= 1 && block < cache.dim(0)) continue;  // block 0 is nobody's
+    throw Failure(data_error(cat("block_table[", sequence, ", ", b, "]"), cat("1 to ", cache.dim(0) - 1), cat(block),
+                             kCallAsSpecified));
+  }
+}
+
 void check_cumulated(const Kept<std::int32_t>& lengths, std::int64_t rows, const char* name) {
   std::int64_t last = 0;
   for (const std::int32_t at : lengths) {

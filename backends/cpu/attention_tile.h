@@ -104,6 +104,10 @@ struct QueryTile {
 
 // What the host said, or the tensor itself.
 [[nodiscard]] Kept<std::int32_t> read_lengths(const KernelArgs& args, std::size_t array, int arg);
+// The rows of one sequence in the blocks of a cache [blocks, block_size, heads, dim], and a check of the blocks that
+// hold keys [range.lo, range.hi): those of keys before may be gone. Throws Failure.
+[[nodiscard]] HeadRows paged_rows(const TensorView& cache, const TensorView& table, std::int64_t sequence);
+void check_pages(const TensorView& cache, const TensorView& table, std::int64_t sequence, Geometry::Range range);
 // Checks that cumulated lengths rise within [0, rows]; throws Failure naming `name`.
 void check_cumulated(const Kept<std::int32_t>& lengths, std::int64_t rows, const char* name);
 [[nodiscard]] Kept<Sequence> packed_sequences(const Kept<std::int32_t>& cu_q, const Kept<std::int32_t>& cu_k);

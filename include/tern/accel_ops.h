@@ -1101,7 +1101,57 @@ typedef struct tern_selective_scan_backward_attrs {
   int32_t max_seqlen; /* no sequence has more rows; 1: decoding */
 } tern_selective_scan_backward_attrs;
 
-enum { TERN_OP_LIMIT = 52 }; /* ids are below */
+/* index_topk_mask: s_j = sum over heads of weights relu(q k_j); mask = 1 at the topk keys of largest s among those that the row sees causally, ties by rising j
+ *   in q [q_rows, index_heads, index_dim] float
+ *   in weights [q_rows, index_heads] float
+ *   in k [k_rows, index_dim] float
+ *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
+ *   in cu_seqlens_k [sequences + 1] i32, lengths: also in host_args
+ *   out mask [q_rows, mask_keys]: 1 shows row i key j of its sequence bool
+ */
+enum {
+  TERN_OP_INDEX_TOPK_MASK = 52,
+  TERN_INDEX_TOPK_MASK_Q = 0,
+  TERN_INDEX_TOPK_MASK_WEIGHTS = 1,
+  TERN_INDEX_TOPK_MASK_K = 2,
+  TERN_INDEX_TOPK_MASK_CU_SEQLENS_Q = 3,
+  TERN_INDEX_TOPK_MASK_CU_SEQLENS_K = 4,
+  TERN_INDEX_TOPK_MASK_MASK = 5,
+  TERN_INDEX_TOPK_MASK_NUM_ARGS = 6
+};
+typedef struct tern_index_topk_mask_attrs {
+  int32_t topk; /* how many of the visible keys a row is shown at most */
+  int32_t max_seqlen_q; /* no sequence has more query rows; 1: decoding */
+  int32_t max_seqlen_k; /* no sequence has more keys */
+} tern_index_topk_mask_attrs;
+
+/* index_topk_mask_paged: index_topk_mask where sequence b's key j lies in block block_table[b, j / block_size]; query row i of b stands at kv_lens[b] - rows of b + i
+ *   in q [q_rows, index_heads, index_dim] float
+ *   in weights [q_rows, index_heads] float
+ *   in k_cache [blocks, block_size, 1, index_dim] float
+ *   in block_table [sequences, max_blocks]: unused entries name any block i32
+ *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
+ *   in kv_lens [sequences], this step's rows included i32, lengths: also in host_args
+ *   out mask [q_rows, mask_keys]: 1 shows row i key j of its sequence bool
+ */
+enum {
+  TERN_OP_INDEX_TOPK_MASK_PAGED = 53,
+  TERN_INDEX_TOPK_MASK_PAGED_Q = 0,
+  TERN_INDEX_TOPK_MASK_PAGED_WEIGHTS = 1,
+  TERN_INDEX_TOPK_MASK_PAGED_K_CACHE = 2,
+  TERN_INDEX_TOPK_MASK_PAGED_BLOCK_TABLE = 3,
+  TERN_INDEX_TOPK_MASK_PAGED_CU_SEQLENS_Q = 4,
+  TERN_INDEX_TOPK_MASK_PAGED_KV_LENS = 5,
+  TERN_INDEX_TOPK_MASK_PAGED_MASK = 6,
+  TERN_INDEX_TOPK_MASK_PAGED_NUM_ARGS = 7
+};
+typedef struct tern_index_topk_mask_paged_attrs {
+  int32_t topk; /* how many of the visible keys a row is shown at most */
+  int32_t max_seqlen_q; /* no sequence has more query rows; 1: decoding */
+  int32_t max_seqlen_k; /* no sequence has more keys */
+} tern_index_topk_mask_paged_attrs;
+
+enum { TERN_OP_LIMIT = 54 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -1155,6 +1205,8 @@ enum { TERN_OP_LIMIT = 52 }; /* ids are below */
   X(LAYER_NORM, layer_norm) \
   X(LAYER_NORM_BACKWARD, layer_norm_backward) \
   X(SELECTIVE_SCAN, selective_scan) \
-  X(SELECTIVE_SCAN_BACKWARD, selective_scan_backward)
+  X(SELECTIVE_SCAN_BACKWARD, selective_scan_backward) \
+  X(INDEX_TOPK_MASK, index_topk_mask) \
+  X(INDEX_TOPK_MASK_PAGED, index_topk_mask_paged)
 
 #endif

@@ -439,9 +439,26 @@ static const tern_arg_signature tern_selective_scan_backward_args[] = {
     {"dc", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"dd", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
 };
+static const tern_arg_signature tern_index_topk_mask_args[] = {
+    {"q", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"weights", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"k", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"cu_seqlens_q", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
+    {"cu_seqlens_k", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
+    {"mask", 1u << TERN_BOOL, TERN_ROLE_OUTPUT, 0, -1},
+};
+static const tern_arg_signature tern_index_topk_mask_paged_args[] = {
+    {"q", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"weights", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"k_cache", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"block_table", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
+    {"cu_seqlens_q", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
+    {"kv_lens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
+    {"mask", 1u << TERN_BOOL, TERN_ROLE_OUTPUT, 0, -1},
+};
 
 enum {
-  TERN_OP_SIGNATURE_COUNT = 51,
+  TERN_OP_SIGNATURE_COUNT = 53,
   TERN_OP_MAX_ARGS = 20,
   TERN_OP_MAX_ATTRS = 8 /* of 4 bytes each */
 };
@@ -497,6 +514,8 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_LAYER_NORM_BACKWARD, TERN_LAYER_NORM_BACKWARD_NUM_ARGS, 0, "layer_norm_backward", tern_layer_norm_backward_args},
     {TERN_OP_SELECTIVE_SCAN, TERN_SELECTIVE_SCAN_NUM_ARGS, sizeof(tern_selective_scan_attrs), "selective_scan", tern_selective_scan_args},
     {TERN_OP_SELECTIVE_SCAN_BACKWARD, TERN_SELECTIVE_SCAN_BACKWARD_NUM_ARGS, sizeof(tern_selective_scan_backward_attrs), "selective_scan_backward", tern_selective_scan_backward_args},
+    {TERN_OP_INDEX_TOPK_MASK, TERN_INDEX_TOPK_MASK_NUM_ARGS, sizeof(tern_index_topk_mask_attrs), "index_topk_mask", tern_index_topk_mask_args},
+    {TERN_OP_INDEX_TOPK_MASK_PAGED, TERN_INDEX_TOPK_MASK_PAGED_NUM_ARGS, sizeof(tern_index_topk_mask_paged_attrs), "index_topk_mask_paged", tern_index_topk_mask_paged_args},
 };
 
 #endif

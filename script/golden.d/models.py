@@ -35,7 +35,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 import transformers
 from transformers import (AutoModelForCausalLM, AutoTokenizer, Cohere2Config, Cohere2ForCausalLM, CohereConfig, CohereForCausalLM,
-                          DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config,
+                          DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config, DeepseekV32Config, DeepseekV32ForCausalLM,
                           DeepseekV3ForCausalLM, Gemma3Config, Gemma3ForConditionalGeneration, Mistral3Config,
                           Mistral3ForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration,
                           Qwen3VLConfig, Qwen3VLForConditionalGeneration, FalconH1Config, FalconH1ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
@@ -402,6 +402,19 @@ MODELS = {
         layer_types=["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
         rope_parameters={"full_attention": {"rope_type": "proportional", "rope_theta": 1000.0, "partial_rotary_factor": 0.5},
                          "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})),
+    # Tokens see the keys that an indexer chooses, fewer than any but the shortest samples have; a part of its heads turns; YaRN.
+    "deepseek-v32-untied": lambda: DeepseekV32ForCausalLM(DeepseekV32Config(
+        **{**SMALL, "num_hidden_layers": 3}, num_key_value_heads=4, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=16, qk_rope_head_dim=8,
+        v_head_dim=12, tie_word_embeddings=False, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=24,
+        n_shared_experts=1, n_group=4, topk_group=2, first_k_dense_replace=1, index_topk=14, index_n_heads=16, index_head_dim=20,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 0.7,
+                         "original_max_position_embeddings": 64})),
+    # Heads of the indexer that turn whole; biases; experts in each layer, of one group.
+    "deepseek-v32-tied": lambda: DeepseekV32ForCausalLM(DeepseekV32Config(
+        **SMALL, num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=16, v_head_dim=24,
+        attention_bias=True, tie_word_embeddings=True, n_routed_experts=5, num_experts_per_tok=2,
+        moe_intermediate_size=16, n_shared_experts=2, n_group=1, topk_group=1, first_k_dense_replace=0,
+        index_topk=17, index_n_heads=9, index_head_dim=16, norm_topk_prob=False, routed_scaling_factor=1.3)),
 }
 
 
@@ -566,7 +579,7 @@ def gradients(model, samples):
     model.zero_grad()
     loss = step_loss(model, samples)
     loss.backward()
-    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.requires_grad}
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.requires_grad and p.grad is not None}
     model.zero_grad()
     return loss.detach(), dict(parts_of_experts(found))
 
@@ -768,7 +781,7 @@ def targets(model):
     names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
     if model.config.model_type in ("qwen3_moe", "mixtral", "glm4_moe", "granitemoe", "gpt_oss"):
         return ATTENTION
-    if model.config.model_type in ("deepseek_v2", "deepseek_v3", "mistral4"):
+    if model.config.model_type in ("deepseek_v2", "deepseek_v3", "deepseek_v32", "mistral4"):
         return [name for name in [*ATTENTION, *LATENT] if name in names]
     if model.config.model_type in ("qwen3_5_moe_text", "qwen3_next"):
         return [*ATTENTION, *(name for name in DELTA if name in names)]

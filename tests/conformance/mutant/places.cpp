@@ -137,7 +137,7 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
       case Mistake::ignored_mask:
       case Mistake::wrong_mask_row:
       case Mistake::wrong_mask_stride:
-        fits = arg.name == "mask" && arg.shape.find("mask_keys") == 1;
+        fits = !written && arg.name == "mask" && arg.shape.find("mask_keys") == 1;
         break;
       case Mistake::read_past_end:
       case Mistake::write_input:

@@ -125,6 +125,21 @@ TEST(CacheEngine, KeepsLatentVectorsAlone) {
   EXPECT_EQ(cache.bytes(), tables + tokens * (3 * 4 * 28 + 4));
 }
 
+// Beside each layer's vector a key of its indexer, 20 features.
+TEST(CacheEngine, KeepsKeysOfIndexers) {
+  const auto model = tiny_model("deepseek-v32-untied");
+  CacheOptions options;
+  options.dtype = TERN_F32;
+  options.max_model_len = 64;
+  options.max_num_seqs = 2;
+  const CacheEngine cache(model.store, specs_of(model), options);
+  const std::string module = "model.layers.2.self_attn.indexer";
+  EXPECT_EQ(model.store->at(nn::key_cache_name(cache.capacity().scope, module)).desc.shape[3], 20);
+  const auto tokens = static_cast<std::uint64_t>((cache.num_blocks() + 1) * cache.block_size());
+  const std::uint64_t tables = 4 * 3 * static_cast<std::uint64_t>(64 / cache.block_size());
+  EXPECT_EQ(cache.bytes(), tables + tokens * (3 * 4 * (28 + 20) + 4));
+}
+
 TEST(CacheEngine, IsInTheModelsDtypeUnlessToldOtherwise) {
   for (const tern_dtype dtype : {TERN_F32, TERN_BF16, TERN_F16}) {
     auto model = tiny_model("llama-tied", dtype);
@@ -143,13 +158,15 @@ TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
   auto mistral = tiny_model("mistral");
   auto with_states = tiny_model("qwen3.5-untied");
   auto latent = tiny_model("deepseek-v3-untied");
+  auto indexed = tiny_model("deepseek-v32-untied");
   auto shared = tiny_model("gemma4-tied");
   struct Case {
     models::LoadedModel& model;
     tern_dtype dtype;
   };
-  for (const auto& [model, dtype] : {Case{mistral, TERN_F32}, Case{mistral, TERN_BF16}, Case{mistral, TERN_F16},
-                                     Case{with_states, TERN_BF16}, Case{latent, TERN_BF16}, Case{shared, TERN_BF16}}) {
+  for (const auto& [model, dtype] :
+       {Case{mistral, TERN_F32}, Case{mistral, TERN_BF16}, Case{mistral, TERN_F16}, Case{with_states, TERN_BF16},
+        Case{latent, TERN_BF16}, Case{indexed, TERN_BF16}, Case{shared, TERN_BF16}}) {
     EngineOptions options = small_engine();
     options.cache_dtype = dtype;
     std::vector<std::vector<std::int32_t>> answers;

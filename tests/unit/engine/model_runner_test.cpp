@@ -101,7 +101,8 @@ Outcome run_requests(models::LoadedModel& model, std::int64_t blocks, bool prepa
 TEST(ModelRunner, ReadsEachSequencesOwnTokensWhateverSatThereBefore) {
   for (const char* name :
        {"mistral", "qwen3.5-untied", "granite-h-tied", "falcon-h1-untied",
-        "deepseek-v3-untied"}) {  // three keep states at their seats, one of them beside keys, the last one vectors
+        "deepseek-v3-untied",      // three keep states at their seats, one of them beside keys, this one vectors
+        "deepseek-v32-untied"}) {  // and this one keys of an indexer beside them
     SCOPED_TRACE(name);
     auto model = tiny_model(name);
     const Outcome roomy = run_requests(model, 32, false);

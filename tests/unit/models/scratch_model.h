@@ -85,7 +85,9 @@ inline constexpr const char* kTinyModels[] = {"llama-tied",
                                               "mistral4-untied",
                                               "mistral4-tied",
                                               "gemma4-tied",
-                                              "gemma4-untied"};
+                                              "gemma4-untied",
+                                              "deepseek-v32-untied",
+                                              "deepseek-v32-tied"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;

@@ -131,6 +131,38 @@ TEST(Check, SaysWhatIsWrongOfBordersOfAttention) {
             "attention: window, window_right, chunk, max_seqlen_q, max_seqlen_k: expected no negative number");
 }
 
+TEST(Check, AMaskHoldsAllKeysOfASequence) {
+  std::vector<TensorDesc> args(TERN_INDEX_TOPK_MASK_NUM_ARGS, absent_desc());
+  args[TERN_INDEX_TOPK_MASK_Q] = make_desc(TERN_BF16, {4, 2, 8});
+  args[TERN_INDEX_TOPK_MASK_WEIGHTS] = make_desc(TERN_F32, {4, 2});
+  args[TERN_INDEX_TOPK_MASK_K] = make_desc(TERN_BF16, {6, 8});
+  args[TERN_INDEX_TOPK_MASK_CU_SEQLENS_Q] = args[TERN_INDEX_TOPK_MASK_CU_SEQLENS_K] = make_desc(TERN_I32, {3});
+  args[TERN_INDEX_TOPK_MASK_MASK] = make_desc(TERN_BOOL, {4, 6});
+  const auto check = [&](std::int32_t topk, std::int32_t max_seqlen_q, std::int32_t max_seqlen_k) {
+    const tern_index_topk_mask_attrs attrs = {topk, max_seqlen_q, max_seqlen_k};
+    return check_call(TERN_OP_INDEX_TOPK_MASK, args, std::as_bytes(std::span(&attrs, 1)), 0);
+  };
+  EXPECT_EQ(check(1, 4, 6), "");
+  EXPECT_EQ(check(0, 4, 6), "index_topk_mask: topk: expected at least 1, found 0");
+  EXPECT_EQ(check(1, 4, 7), "index_topk_mask: mask: expected at least max_seqlen_k = 7 keys, found 6");
+  EXPECT_EQ(check(1, -4, 6), "index_topk_mask: max_seqlen_q, max_seqlen_k: expected no negative number");
+  args[TERN_INDEX_TOPK_MASK_Q] = make_desc(TERN_BF16, {4, 0, 8});
+  args[TERN_INDEX_TOPK_MASK_WEIGHTS] = make_desc(TERN_F32, {4, 0});
+  EXPECT_EQ(check(1, 4, 6), "index_topk_mask: q: expected at least one head");
+
+  std::vector<TensorDesc> paged(TERN_INDEX_TOPK_MASK_PAGED_NUM_ARGS, absent_desc());
+  paged[TERN_INDEX_TOPK_MASK_PAGED_Q] = make_desc(TERN_BF16, {4, 2, 8});
+  paged[TERN_INDEX_TOPK_MASK_PAGED_WEIGHTS] = make_desc(TERN_F32, {4, 2});
+  paged[TERN_INDEX_TOPK_MASK_PAGED_K_CACHE] = make_desc(TERN_BF16, {3, 0, 1, 8});
+  paged[TERN_INDEX_TOPK_MASK_PAGED_BLOCK_TABLE] = make_desc(TERN_I32, {2, 1});
+  paged[TERN_INDEX_TOPK_MASK_PAGED_CU_SEQLENS_Q] = make_desc(TERN_I32, {3});
+  paged[TERN_INDEX_TOPK_MASK_PAGED_KV_LENS] = make_desc(TERN_I32, {2});
+  paged[TERN_INDEX_TOPK_MASK_PAGED_MASK] = make_desc(TERN_BOOL, {4, 6});
+  const tern_index_topk_mask_paged_attrs attrs = {1, 4, 6};
+  EXPECT_EQ(check_call(TERN_OP_INDEX_TOPK_MASK_PAGED, paged, std::as_bytes(std::span(&attrs, 1)), 0),
+            "index_topk_mask_paged: k_cache: expected a block_size of at least 1");
+}
+
 TEST(Check, BlocksMustBeWhole) {
   tern_matmul_q_attrs attrs = {1, TERN_F32};
   std::vector<TensorDesc> args(TERN_MATMUL_Q_NUM_ARGS, absent_desc());

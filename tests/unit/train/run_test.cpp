@@ -134,6 +134,18 @@ TEST(TrainedParameters, AreNoBuffers) {
                            [](const std::string& name) { return name.ends_with("e_score_correction_bias"); }));
 }
 
+// Nor an indexer's weights, which only choose.
+TEST(TrainedParameters, AreNoIndexers) {
+  const auto folder = fs::path(TERN_TEST_DATA) / "golden" / "deepseek-v32-tied";
+  const auto config = models::read_config(checkpoint::CheckpointSource::open(folder).value()).value();
+  TunerOptions options;
+  options.type = TunerType::full;
+  const auto names = trained_parameters(options, config).value();
+  EXPECT_TRUE(std::none_of(names.begin(), names.end(),
+                           [](const std::string& name) { return name.find(".indexer.") != std::string::npos; }));
+  EXPECT_FALSE(names.empty());
+}
+
 TEST_F(RunTest, PackingFillsTheLongestSampleWhereNoLengthIsGiven) {
   auto o = options("packed");
   o.batches.packing = true;
