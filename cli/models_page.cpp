@@ -3,6 +3,7 @@
 #include "base/strings.h"
 #include "models/registry.h"
 #include "models/text_part.h"
+#include "models/vision.h"
 
 namespace tern::cli {
 namespace {
@@ -20,8 +21,8 @@ constexpr std::string_view kHead =
     "| architecture | `model_type` | in a GGUF |\n|---|---|---|\n";
 
 constexpr std::string_view kWholes =
-    "\nOf these, which also see or hear, the language model is read:\n\n| architecture | its language model "
-    "|\n|---|---|\n";
+    "\nOf these, which also see or hear, the language model is read, and the vision tower of some:\n\n"
+    "| architecture | its language model | its vision tower |\n|---|---|---|\n";
 
 constexpr std::string_view kFields =
     "\n## Fields of config.json\n\n"
@@ -52,7 +53,8 @@ std::string models_markdown() {
   out += kWholes;
   for (const auto& name : models::whole_names()) {
     const std::string text = models::whole_architecture(name);
-    out += cat("| ", code(name), " | ", text.empty() ? "any of the above, as `text_config` says" : code(text), " |\n");
+    out += cat("| ", code(name), " | ", text.empty() ? "any of the above, as `text_config` says" : code(text), " | ",
+               models::find_vision_tower(name) != nullptr ? "read" : "left out", " |\n");
   }
   out += kFields;
   for (const auto& one : models::architectures()) out += cat("- ", code(one.name), ": ", fields_of(one), "\n");

@@ -23,6 +23,8 @@ enum class ModelHead { language, none, classification };
 
 enum class RopeScaling { none, linear, dynamic, yarn, llama3, longrope, proportional };
 
+struct VisionConfig;  // models/vision.h
+
 using FieldValue = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>,
                                 std::vector<std::string>, std::vector<double>>;
 
@@ -73,6 +75,8 @@ struct ModelConfig {
   std::int64_t pad_token_id = -1;
   // Fields that only the architecture's own file reads, by their key in config.json (in GGUF where they have none).
   std::map<std::string, FieldValue> own;
+  // Of a whole with a vision tower; null: there is none.
+  std::shared_ptr<const VisionConfig> vision;
   // config.json as it was read, which is what is written again; null where the model came from a GGUF.
   std::shared_ptr<const io::Json> json;
 

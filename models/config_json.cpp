@@ -7,6 +7,7 @@
 #include "models/registry.h"
 #include "models/rope.h"
 #include "models/text_part.h"
+#include "models/vision.h"
 
 namespace tern::models {
 namespace {
@@ -102,25 +103,6 @@ void read_field(const io::JsonField& json, const std::string& where, const Field
   set_field(config, field, std::move(value));
 }
 
-void refuse_unknown(const io::JsonField& json, const Architecture& architecture) {
-  for (const Json::Member& one : json.object()) {
-    const auto& [key, value] = one;
-    const bool known = std::any_of(
-        architecture.fields.begin(), architecture.fields.end(),
-        [&key = key](const Field& field) { return !field.in_rope && (key == field.json || key == field.also); });
-    // Null says of a field that there is no such thing.
-    if (known || value.is_null() || has_no_effect(key) || is_rope_json_key(key)) continue;
-    const char* only = only_value(key);
-    if (only == nullptr) {
-      throw json.member(one).wrong(
-          cat("only fields that ", architecture.name, " has"),
-          "if the field changes no number, remove it from config.json; else choose another model");
-    }
-    if (value == io::parse_json(only, "only").value()) continue;
-    throw json.member(one).wrong(only, kOtherModel);
-  }
-}
-
 Json as_json(const ModelConfig& config, const Field& field) {
   const FieldValue value = field_value(config, field);
   if (const auto* none = std::get_if<FieldValue>(&field.otherwise.null);
@@ -152,6 +134,41 @@ Json json_from_table(const ModelConfig& config) {
 
 }  // namespace
 
+void read_fields(const io::JsonField& json, const std::vector<Field>& fields, ModelConfig& config) {
+  for (const Field& field : fields) {
+    const std::string where = json.place().field(*field.json == '\0' ? field.gguf : field.json).where();
+    if (field.in_rope) {
+      if (!std::holds_alternative<std::monostate>(field.otherwise.json))
+        stand_in(config, field, field.otherwise.json, where);
+      continue;
+    }
+    read_field(json, where, field, config);
+    require_law(config, field, where);
+  }
+}
+
+void refuse_unknown_fields(const io::JsonField& json, const std::vector<Field>& fields,
+                           const std::vector<std::string>& others, const std::string& owner) {
+  for (const Json::Member& one : json.object()) {
+    const auto& [key, value] = one;
+    const bool known = std::any_of(fields.begin(), fields.end(),
+                                   [&key = key](const Field& field) {
+                                     return !field.in_rope && (key == field.json || key == field.also);
+                                   }) ||
+                       std::find(others.begin(), others.end(), key) != others.end();
+    // Null says of a field that there is no such thing.
+    if (known || value.is_null() || has_no_effect(key) || is_rope_json_key(key)) continue;
+    const char* only = only_value(key);
+    if (only == nullptr) {
+      throw json.member(one).wrong(
+          cat("only fields that ", owner, " has"),
+          "if the field changes no number, remove it from config.json; else choose another model");
+    }
+    if (value == io::parse_json(only, "only").value()) continue;
+    throw json.member(one).wrong(only, kOtherModel);
+  }
+}
+
 ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
   const std::string file = (source.directory() / "config.json").string();
   const io::JsonField whole(*source.config(), file, kAgain);
@@ -164,16 +181,7 @@ ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
   ModelConfig config;
   config.architecture = architecture.name;
   config.model_type = architecture.model_type;
-  for (const Field& field : architecture.fields) {
-    const std::string where = json.place().field(*field.json == '\0' ? field.gguf : field.json).where();
-    if (field.in_rope) {
-      if (!std::holds_alternative<std::monostate>(field.otherwise.json))
-        stand_in(config, field, field.otherwise.json, where);
-      continue;
-    }
-    read_field(json, where, field, config);
-    require_law(config, field, where);
-  }
+  read_fields(json, architecture.fields, config);
   config.head = of.head;
   if (of.head == ModelHead::classification) {
     config.labels = labels(json);
@@ -182,7 +190,8 @@ ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
   }
   config.torch_dtype = json.text("dtype", json.text("torch_dtype", ""));
   read_rope_json(json, config);
-  refuse_unknown(json, architecture);
+  refuse_unknown_fields(json, architecture.fields, {}, architecture.name);
+  if (is_part) config.vision = read_vision(whole, json, config);
   if (is_part) {  // what is written again is the language model alone
     (*own)["architectures"] = {architecture.name};
     (*own)["model_type"] = architecture.model_type;

@@ -12,6 +12,7 @@
 #include "graph/row_parts.h"
 #include "models/parameter_reader.h"
 #include "models/stored_planes.h"
+#include "models/vision.h"
 #include "nn/rope.h"
 #include "ops/emit.h"
 #include "ops/ref/packing.h"
@@ -412,7 +413,9 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     }
     if (const std::string heads = other_heads(*model.source, model.config, specs); !heads.empty())
       model.notes.push_back(cat("the checkpoint's ", heads, " is left out: nothing here reads it"));
-    if (const auto& parts = reader.other_parts(); !parts.empty()) {
+    if (options.vision && model.config.vision) {
+      load_vision(model, options).value();
+    } else if (const auto& parts = reader.other_parts(); !parts.empty()) {
       model.notes.push_back(cat("the checkpoint's ", join({parts.begin(), parts.end()}, ", "),
                                 " is left out: this reads its language model alone"));
     }

@@ -29,6 +29,7 @@ struct LoadOptions {
   // What unquantised weights of linear layers become, once rounded to dtype; the head, embeddings, norms and routers do
   // not. A weight that is quantised already, or trained, is an error (usage).
   std::optional<QuantiseOptions> quantise;
+  bool vision = false;             // the tower's weights, too, where the model has one
   std::int64_t max_positions = 0;  // rows of the rope tables; 0: as the config says
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes
 };

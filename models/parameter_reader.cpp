@@ -23,16 +23,28 @@ std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
   return shape;
 }
 
+using TensorNames = std::function<std::string(const std::string& tensor)>;
+
+TensorNames language_model_names(const checkpoint::CheckpointSource& source, std::string_view prefix) {
+  if (has_text_part(source)) return text_part_name;
+  // A class without a head saves its modules without "model." before their names.
+  const bool is_bare = source.gguf() == nullptr && source.find("embed_tokens.weight") != nullptr;
+  return [is_bare, prefix](const std::string& tensor) {
+    std::string name = cat(is_bare ? "model." : "", tensor);
+    if (!prefix.empty() && name.starts_with(prefix)) name.erase(0, prefix.size());
+    return name;
+  };
+}
+
 }  // namespace
 
 ParameterReader::ParameterReader(const checkpoint::CheckpointSource& source, std::string_view prefix)
+    : ParameterReader(source, language_model_names(source, prefix)) {}
+
+ParameterReader::ParameterReader(const checkpoint::CheckpointSource& source, const TensorNames& name_of)
     : source_(source) {
-  const bool is_part = has_text_part(source);
-  // A class without a head saves its modules without "model." before their names.
-  const bool is_bare = source.gguf() == nullptr && source.find("embed_tokens.weight") != nullptr;
   for (auto& tensor : checkpoint::logical_tensors(source).value()) {
-    std::string name = is_part ? text_part_name(tensor.name) : cat(is_bare ? "model." : "", tensor.name);
-    if (!prefix.empty() && name.starts_with(prefix)) name.erase(0, prefix.size());
+    std::string name = name_of(tensor.name);
     if (name.empty()) {
       other_parts_.insert(part_of(tensor.name));
       continue;
@@ -131,7 +143,7 @@ void ParameterReader::read_run(const ParameterSpec& spec, const RowRun& run, std
   }
   const std::int64_t last = tensor.shape.back();
   if (last == sizes.columns) return read_stored(tensor, run.first, run.count, values);
-  // Elements of vectors, which are read whole.
+  // Elements of vectors, and rows that the file cuts further, are read whole.
   const std::lock_guard lock(mutex_);
   if (tensor_ != &tensor || matrix_ != -1) {
     std::int64_t count = 1;
@@ -141,7 +153,7 @@ void ParameterReader::read_run(const ParameterSpec& spec, const RowRun& run, std
     tensor_ = &tensor;
     matrix_ = -1;
   }
-  std::copy_n(kept_.begin() + run.first, run.count, values.begin());
+  std::copy_n(kept_.begin() + run.first * sizes.columns, run.count * sizes.columns, values.begin());
 }
 
 void ParameterReader::read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count,

@@ -1,6 +1,7 @@
 // A checkpoint's weights by the names, shapes and row orders of a model's parameters, whatever the file holds.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -19,6 +20,9 @@ class ParameterReader {
   // The source must outlive the reader. `prefix` is left out of names that begin so (Encoder::prefix). Throws Failure
   // (data) where planes of a quantised weight do not fit together.
   explicit ParameterReader(const checkpoint::CheckpointSource& source, std::string_view prefix = {});
+  // Of a part: `name_of` gives the name that a tensor has in it, empty for those of other parts.
+  ParameterReader(const checkpoint::CheckpointSource& source,
+                  const std::function<std::string(const std::string& tensor)>& name_of);
 
   // The tensors that the parameter is stored in, of a stack all, in its order. Throws Failure (data) where one is
   // absent or of another shape.

@@ -55,6 +55,7 @@ struct ParameterSource {
   HeadParts parts;             // as Qwen3-Next joins projections
   bool is_transposed = false;  // rows and columns, the last two dimensions, change places in the file
   bool is_depthwise = false;   // a dimension of one stands before the last: PyTorch's convolution of each channel
+  std::vector<std::int64_t> shape = {};  // the file's, where only that differs: a convolution's [out, c, kh, kw]
   float added = 0;  // parameter = file + added: -1 where norms multiply by 1 + weight, and the file has that sum
   bool is_minus_exp = false;  // file = -exp(parameter)
 };

@@ -73,6 +73,7 @@ MatrixSizes matrix_sizes(const ParameterSpec& spec) {
 }
 
 std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, const ParameterSource& source, std::size_t tensor) {
+  if (!source.shape.empty()) return source.shape;
   std::vector<std::int64_t> shape = spec.shape;
   if (source.is_stack) shape.erase(shape.begin());
   auto rows = shape.end() - (has_vector_rows(spec) ? 1 : 2);

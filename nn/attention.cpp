@@ -183,6 +183,11 @@ Value attention(Context& context, const std::string& module, const AttentionConf
   options.chunk = static_cast<std::int32_t>(config.chunk);
   options.max_seqlen_q = static_cast<std::int32_t>(inputs.max_seqlen);
   options.max_seqlen_k = static_cast<std::int32_t>(inputs.paged() ? inputs.max_kv_len : inputs.max_seqlen);
+  if (inputs.images && !inputs.images->masks.empty()) {  // which say the whole rule
+    options.mask = inputs.images->masks.at(config.window);
+    options.causal = false;
+    options.window = 0;
+  }
   options.keep_lse = context.options().training;
   options.out = context.options().activations;
   options.needs = context.options().needs;

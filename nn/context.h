@@ -55,6 +55,7 @@ class Context {
   // What one layer makes and later ones read, by name. Throws std::logic_error where nothing was kept under it.
   void keep(const std::string& name, Value value) { kept_[name] = value; }
   [[nodiscard]] Value kept(const std::string& name) const;
+  [[nodiscard]] bool has_kept(const std::string& name) const { return kept_.contains(name); }
 
   // A number of its own for each dropout of the model, in the order in which the model is written.
   std::int32_t next_dropout_site() { return site_++; }

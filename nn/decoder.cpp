@@ -2,15 +2,35 @@
 
 #include "base/strings.h"
 #include "nn/embedding.h"
+#include "nn/scale.h"
 
 namespace tern::nn {
+namespace {
+
+// What stands for the tokens: their embeddings, or features of images, which no factor of the model scales.
+Residual beginning(Context& context, const DecoderConfig& config, const TokenInputs& inputs) {
+  const std::string table = config.module + ".embed_tokens";
+  if (!inputs.images) return Residual(embedding(context, table, inputs.ids), config.embedding_scale);
+  const Value words = embedding(context, table, inputs.images->text_ids);  // zeros where a feature stands
+  return Residual(weighted_sum(context, config.embedding_scale, words, 1.0, inputs.images->features));
+}
+
+// Features that come in after a layer (Meng et al., "DeepStack", 2024).
+void add_deepstack(Context& context, const TokenInputs& inputs, std::int64_t layer, Residual& x) {
+  if (!inputs.images || layer >= static_cast<std::int64_t>(inputs.images->deepstack.size())) return;
+  (void)stream(context, x);
+  x.add(inputs.images->deepstack[static_cast<std::size_t>(layer)]);
+}
+
+}  // namespace
 
 Value decoder(Context& context, const DecoderConfig& config, const TokenInputs& inputs, const DecoderLayer& layer) {
   context.dropout_keys = inputs.dropout_keys;
-  Residual x(embedding(context, config.module + ".embed_tokens", inputs.ids), config.embedding_scale);
+  Residual x = beginning(context, config, inputs);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     context.begin_layer();
     layer(i, cat(config.module, ".layers.", i), x);
+    add_deepstack(context, inputs, i, x);
     context.end_layer();
   }
   const std::string last = cat(config.module, ".", config.norm);

@@ -11,6 +11,11 @@ namespace {
 
 std::string table_name(const std::string& kind, const char* part) { return cat("rope.", kind, ".", part); }
 
+Value table(Context& context, const std::string& kind, const char* part) {
+  const std::string name = table_name(kind, part);
+  return context.has_kept(name) ? context.kept(name) : context.weight(name);
+}
+
 ops::QkNormRopeOptions norm_options(Context& context, double eps, float weight_offset) {
   ops::QkNormRopeOptions options;
   options.eps = static_cast<float>(eps);
@@ -45,18 +50,22 @@ void add_rope_table(graph::TensorStore& store, const std::string& kind, std::spa
   store.upload(table_name(kind, "sin"), std::as_bytes(std::span(sines)));
 }
 
+void use_rope_table(Context& context, const std::string& kind, Value cosines, Value sines) {
+  context.keep(table_name(kind, "cos"), cosines);
+  context.keep(table_name(kind, "sin"), sines);
+}
+
 Value rope(Context& context, Value x, Value positions, const std::string& kind, bool interleaved) {
   ops::RopeOptions options;
   options.interleaved = interleaved;
   options.out = context.options().activations;
   options.needs = context.options().needs;
-  return ops::rope(context.graph(), x, positions, context.weight(table_name(kind, "cos")),
-                   context.weight(table_name(kind, "sin")), options);
+  return ops::rope(context.graph(), x, positions, table(context, kind, "cos"), table(context, kind, "sin"), options);
 }
 
 Value norm_rope(Context& context, const HeadNorm& norm, Value x, Value positions, const std::string& kind) {
   return ops::qk_norm_rope(context.graph(), x, context.weight(norm.module + ".weight"), positions,
-                           context.weight(table_name(kind, "cos")), context.weight(table_name(kind, "sin")),
+                           table(context, kind, "cos"), table(context, kind, "sin"),
                            norm_options(context, norm.eps, norm.weight_offset))
       .y;
 }

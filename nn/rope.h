@@ -17,6 +17,9 @@ inline constexpr const char* kDefaultRope = "default";
 void add_rope_table(graph::TensorStore& store, const std::string& kind, std::span<const double> frequencies,
                     std::span<const double> amplitudes);
 
+// From here on layers of this graph read these in place of the stored table: [rows, pairs] f32 each.
+void use_rope_table(Context& context, const std::string& kind, Value cosines, Value sines);
+
 // Turns the pairs (i, i + n) of each head's first 2n features, n being the table's width, or the pairs (2i, 2i + 1) of
 // them where they are interleaved: x [tokens, heads, head_dim] -> the same, by positions [tokens].
 Value rope(Context& context, Value x, Value positions, const std::string& kind, bool interleaved = false);

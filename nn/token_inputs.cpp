@@ -1,5 +1,6 @@
 #include "nn/token_inputs.h"
 
+#include "base/strings.h"
 #include "graph/program.h"
 #include "nn/cache_spec.h"
 #include "ops/build.h"
@@ -24,7 +25,30 @@ Value write_numbers(graph::Graph& graph, Value numbers, Value slots, Value cache
   return as_table(graph, ops::kv_write(graph, rows, {}, slots, {cache, {}}).k);
 }
 
+ImageInputs declare_images(graph::Graph& graph, const TokenCapacity& capacity) {
+  const ImageCapacity& images = *capacity.images;
+  const auto rows = [&](const std::string& name, tern_dtype dtype, std::int64_t width) {
+    return graph.input(name, with_dynamic(make_desc(dtype, {capacity.tokens, width}), 0, kTokens));
+  };
+  ImageInputs inputs;
+  inputs.text_ids =
+      graph.input("text_ids", with_dynamic(make_desc(TERN_I32, {capacity.tokens}), 0, kTokens), Padding::minus_one);
+  inputs.features = rows("features", TERN_F32, images.hidden_size);
+  for (std::int64_t layer = 0; layer < images.deepstack; ++layer)
+    inputs.deepstack.push_back(rows(deepstack_name(layer), TERN_F32, images.hidden_size));
+  if (images.rope_pairs > 0) {
+    inputs.rope_cos = rows("rope_cos", TERN_F32, images.rope_pairs);
+    inputs.rope_sin = rows("rope_sin", TERN_F32, images.rope_pairs);
+  }
+  for (const std::int64_t window : images.windows)
+    inputs.masks[window] = rows(mask_name(window), TERN_BOOL, capacity.paged->max_kv_len);
+  return inputs;
+}
+
 }  // namespace
+
+std::string deepstack_name(std::int64_t layer) { return cat("deepstack/", layer); }
+std::string mask_name(std::int64_t window) { return cat("mask/", window); }
 
 TensorDesc token_cache_desc(const PagedCapacity& paged) {
   return make_desc(TERN_I32, {paged.num_blocks, paged.block_size, 1, 1});
@@ -67,6 +91,7 @@ TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity) {
   inputs.num_seats = paged.num_seats;
   inputs.cache_dtype = paged.dtype;
   inputs.cache_scope = paged.scope;
+  if (capacity.images) inputs.images = declare_images(graph, capacity);
   return inputs;
 }
 

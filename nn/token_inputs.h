@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -48,6 +49,25 @@ struct PagedCapacity {
 [[nodiscard]] TensorDesc token_cache_desc(const PagedCapacity& paged);   // [num_blocks, block_size, 1, 1] i32
 [[nodiscard]] TensorDesc block_tables_desc(const PagedCapacity& paged);  // [num_seats, max_blocks, 1, 1] i32
 
+// What a run with images is given beside its tokens.
+struct ImageCapacity {
+  std::int64_t hidden_size = 0;
+  std::int64_t deepstack = 0;   // layers after which further features are added
+  std::int64_t rope_pairs = 0;  // width of rope tables, where images have positions of three dimensions; 0: none
+  std::vector<std::int64_t>
+      windows;  // of layers, where tokens of one image see each other both ways; empty: they don't
+};
+
+// The same as inputs of a graph.
+struct ImageInputs {
+  Value text_ids;                // [tokens] i32: -1 where a feature takes an embedding's place
+  Value features;                // [tokens, hidden] f32: zeros where an embedding stands
+  std::vector<Value> deepstack;  // [tokens, hidden] f32 each: added to the stream after layers 0, 1, ...
+  Value rope_cos;                // [tokens, rope_pairs] f32: a row for each token, which `positions` then counts; or
+  Value rope_sin;                // absent
+  std::map<std::int64_t, Value> masks;  // by the window of a layer, [tokens, max_kv_len] bool: what a token sees
+};
+
 // The largest run that a program is planned for.
 struct TokenCapacity {
   std::int64_t tokens = 0;
@@ -56,7 +76,8 @@ struct TokenCapacity {
   std::int64_t max_seqlen = 0;  // of one sequence
   bool dropout = false;
   bool token_types = false;
-  std::optional<PagedCapacity> paged;  // none: keys are those of the run
+  std::optional<PagedCapacity> paged;   // none: keys are those of the run
+  std::optional<ImageCapacity> images;  // of a run over a paged cache; none: it has none
 };
 
 // The tokens of one run, padding-free: sequences end to end.
@@ -81,6 +102,7 @@ struct TokenInputs {
   std::int64_t num_seats = 0;
   tern_dtype cache_dtype = TERN_F32;
   std::string cache_scope;
+  std::optional<ImageInputs> images;
 
   [[nodiscard]] bool paged() const { return slots.present(); }
 };
@@ -90,6 +112,10 @@ struct TokenInputs {
 // `table_values` into the block tables at `table_slots` (seat * max_blocks + the block's index), before anything reads
 // them; `seats` says where the run's sequences sit.
 [[nodiscard]] TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity);
+
+// Names of the inputs of ImageInputs that there are several of.
+[[nodiscard]] std::string deepstack_name(std::int64_t layer);
+[[nodiscard]] std::string mask_name(std::int64_t window);
 
 // An input of one number, or one line of `width` numbers, for each of `rows`: [rows] or [rows, width].
 [[nodiscard]] Value declare_row_input(graph::Graph& graph, const std::string& name, tern_dtype dtype, std::int64_t rows,

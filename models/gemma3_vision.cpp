@@ -1,0 +1,173 @@
+#include "models/gemma3_vision.h"
+
+#include <cmath>
+
+#include "base/strings.h"
+#include "models/gemma_fields.h"
+#include "models/vision_grid.h"
+#include "nn/linear.h"
+#include "nn/norm.h"
+#include "nn/scale.h"
+#include "nn/vision.h"
+#include "ops/build.h"
+#include "ops/scatter_add_rows.h"
+
+namespace tern::models {
+namespace {
+
+constexpr const char* kTower = "vision_tower.";
+constexpr const char* kProjection = "multi_modal_projector.mm_input_projection";
+
+std::int64_t own(const ModelConfig& fields, const char* key) { return fields.own_field<std::int64_t>(key); }
+std::int64_t side_of(const ModelConfig& fields) { return own(fields, "image_size") / own(fields, "patch_size"); }
+std::int64_t root(std::int64_t square) { return std::llround(std::sqrt(static_cast<double>(square))); }
+std::int64_t tokens_side(const ModelConfig& fields) { return root(own(fields, "mm_tokens_per_image")); }
+
+std::string is_square(const ModelConfig& config, const FieldValue& value) {
+  if (!is_size(config, value).empty()) return is_size(config, value);
+  const auto number = std::get<std::int64_t>(value);
+  return root(number) * root(number) == number ? "" : "the square of a whole number";
+}
+
+std::string divides_width(const ModelConfig& config, const FieldValue& value) {
+  if (!is_size(config, value).empty()) return is_size(config, value);
+  return config.hidden_size % std::get<std::int64_t>(value) == 0 ? "" : cat("a divisor of ", config.hidden_size);
+}
+
+std::string cuts_image(const ModelConfig& config, const FieldValue& value) {
+  const auto patch = std::get<std::int64_t>(value);
+  const std::int64_t image = own(config, "image_size");
+  const std::int64_t side = tokens_side(config);
+  const bool fits = patch > 0 && patch <= 256 && image % patch == 0 && image / patch % side == 0;
+  return fits ? "" : cat("a size that cuts ", image, " pixels into blocks of patches for ", side, " tokens a side");
+}
+
+std::vector<Field> fields() {
+  using C = ModelConfig;
+  const FieldValue number = std::int64_t{0};
+  return {{"hidden_size", "", &C::hidden_size, otherwise(FieldValue(std::int64_t{768})), is_size},
+          {"intermediate_size", "", &C::intermediate_size, otherwise(FieldValue(std::int64_t{3072})), is_size},
+          {"num_hidden_layers", "", &C::num_hidden_layers, otherwise(FieldValue(std::int64_t{12})), is_layers},
+          {"num_attention_heads", "", &C::num_attention_heads, otherwise(FieldValue(std::int64_t{12})), divides_width},
+          {"num_channels", "", number, otherwise(FieldValue(std::int64_t{3})), is_size},
+          {"image_size", "", number, otherwise(FieldValue(std::int64_t{224})), is_size},
+          {"patch_size", "", number, otherwise(FieldValue(std::int64_t{16})), cuts_image},
+          {"layer_norm_eps", "", &C::rms_norm_eps, otherwise(FieldValue(1e-6)), is_epsilon},
+          gelu_tanh_fields().front()};
+}
+
+std::vector<Field> fields_of_whole() {
+  const FieldValue number = std::int64_t{0};
+  return {{"mm_tokens_per_image", "", number, otherwise(FieldValue(std::int64_t{256})), is_square}};
+}
+
+std::vector<ParameterSpec> parameters(const VisionConfig& config) {
+  const ModelConfig& fields = config.fields;
+  const std::int64_t width = fields.hidden_size;
+  ParameterList list;
+  add_patch_embedding(list, cat(kTower, "embeddings.patch_embedding"), width,
+                      {own(fields, "num_channels"), own(fields, "patch_size"), own(fields, "patch_size")}, true);
+  list.embedding(cat(kTower, "embeddings.position_embedding"), "", side_of(fields) * side_of(fields), width);
+  for (std::int64_t layer = 0; layer < fields.num_hidden_layers; ++layer) {
+    const std::string module = cat(kTower, "encoder.layers.", layer);
+    add_layer_norm(list, module + ".layer_norm1", width);
+    for (const char* part : {".self_attn.q_proj", ".self_attn.k_proj", ".self_attn.v_proj", ".self_attn.out_proj"})
+      add_linear(list, module + part, width, width);
+    add_layer_norm(list, module + ".layer_norm2", width);
+    add_linear(list, module + ".mlp.fc1", fields.intermediate_size, width);
+    add_linear(list, module + ".mlp.fc2", width, fields.intermediate_size);
+  }
+  add_layer_norm(list, cat(kTower, "post_layernorm"), width);
+  list.norm("multi_modal_projector.mm_soft_emb_norm", "", width);
+  ParameterSpec& projection = list.tensor(cat(kProjection, ".weight"), {config.hidden_size, width}, "");
+  projection.hugging_face = {.tensors = {cat(kProjection, "_weight")}, .is_transposed = true};
+  return list.take();
+}
+
+std::int64_t patches_of(const VisionConfig& config) { return side_of(config.fields) * side_of(config.fields); }
+
+std::int64_t patch_dim(const VisionConfig& config) {
+  const std::int64_t patch = own(config.fields, "patch_size");
+  return own(config.fields, "num_channels") * patch * patch;
+}
+
+VisionColumns columns(const VisionConfig& config, std::span<const nn::PatchGrid> grids) {
+  const std::int64_t side = side_of(config.fields);
+  if (grids.size() != 1 || grids[0].t != 1 || grids[0].h != side || grids[0].w != side) {
+    throw Failure(data_error(
+        "image", cat("one grid of 1 x ", side, " x ", side, " patches"),
+        grids.size() == 1 ? cat(grids[0].t, " x ", grids[0].h, " x ", grids[0].w) : cat(grids.size(), " grids"),
+        "make its patches as the model's own processor does"));
+  }
+  const std::int64_t tokens = tokens_side(config.fields);
+  VisionColumns columns;
+  for (const PatchPlace& place : patch_places(grids[0], 1))
+    columns.indices["blocks"].push_back(
+        static_cast<std::int32_t>(place.row * tokens / side * tokens + place.column * tokens / side));
+  columns.indices["cu_seqlens"] = {0, static_cast<std::int32_t>(side * side)};
+  columns.features = tokens * tokens;
+  columns.counts[kPatches] = side * side;
+  columns.counts[kFeatures] = columns.features;
+  columns.counts[kImageBounds] = 2;
+  return columns;
+}
+
+// The mean of each block of patches.
+nn::Value averaged(nn::Context& context, const VisionConfig& config, nn::Value x, nn::Value blocks) {
+  const std::int64_t tokens = tokens_side(config.fields) * tokens_side(config.fields);
+  ops::ScatterAddRowsOptions sums;
+  sums.needs = context.options().needs;
+  const nn::Value sum = ops::scatter_add_rows(context.graph(), x, blocks, tokens, sums);
+  return nn::scaled(context, sum, static_cast<double>(tokens) / static_cast<double>(patches_of(config)));
+}
+
+// A learned position for each patch of an image, of which there are always as many.
+nn::Value positions(nn::Context& context, nn::Value patches) {
+  const nn::Value table = context.weight(cat(kTower, "embeddings.position_embedding.weight"));
+  const TensorDesc& desc = context.graph().desc(table);
+  return context.graph().view(table, ops::rows_like(desc, context.graph().desc(patches)), 0);
+}
+
+VisionFeatures features(nn::Context& context, const VisionConfig& config, std::int64_t patches) {
+  const ModelConfig& fields = config.fields;
+  const double eps = fields.rms_norm_eps;
+  const nn::VisionAttentionConfig attention{.heads = fields.num_attention_heads,
+                                            .head_dim = fields.hidden_size / fields.num_attention_heads,
+                                            .output = "out_proj"};
+  const nn::VisionSequences whole{.cu_seqlens = index_column(context, "cu_seqlens", 2, kImageBounds),
+                                  .max_seqlen = patches};
+  const nn::Value embedded = patch_embedding(context, cat(kTower, "embeddings.patch_embedding"), patches);
+  nn::Residual x(nn::weighted_sum(context, 1.0, embedded, 1.0, positions(context, embedded)));
+  for (std::int64_t layer = 0; layer < fields.num_hidden_layers; ++layer) {
+    const std::string module = cat(kTower, "encoder.layers.", layer);
+    x.add(nn::vision_attention(context, module + ".self_attn", attention, whole,
+                               nn::layer_norm(context, module + ".layer_norm1", eps, x)));
+    x.add(nn::vision_mlp(context, module + ".mlp", {}, nn::layer_norm(context, module + ".layer_norm2", eps, x)));
+  }
+  const nn::Value seen = nn::layer_norm(context, cat(kTower, "post_layernorm"), eps, x);
+  const nn::Value pooled = averaged(context, config, seen, index_column(context, "blocks", patches, kPatches));
+  const nn::Value normed = nn::branch_norm(context, "multi_modal_projector.mm_soft_emb_norm", eps, pooled, 1.0F);
+  return {nn::linear(context, kProjection, normed), {}};
+}
+
+}  // namespace
+
+VisionTower gemma3_vision() {
+  return {.whole = "Gemma3ForConditionalGeneration",
+          .image_token = "image_token_index",
+          .fields = fields(),
+          .fields_of_whole = fields_of_whole(),
+          .other_keys = {"vision_use_head"},  // of what is not read
+          .unread = {"vision_tower.head."},
+          .num_deepstack = no_deepstack,
+          .mrope_section = {},
+          .has_one_size = true,
+          .sees_itself = true,
+          .parameters = parameters,
+          .patch_dim = patch_dim,
+          .patch_unit = patches_of,
+          .columns = columns,
+          .features = features};
+}
+
+}  // namespace tern::models

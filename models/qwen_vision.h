@@ -1,0 +1,29 @@
+// What the vision towers of Qwen2-VL, Qwen2.5-VL and Qwen3-VL share: one grid an image, positions of two dimensions,
+// and blocks of merge x merge patches that become one feature.
+#pragma once
+
+#include "models/vision.h"
+#include "models/vision_grid.h"
+#include "nn/vision.h"
+
+namespace tern::models {
+
+// Rows of vision_config: the tower's width is called `width`, and the language model's `out`.
+[[nodiscard]] std::vector<Field> qwen_vision_fields(const char* width, const char* out);
+
+[[nodiscard]] std::int64_t qwen_merge(const VisionConfig& config);       // spatial_merge_size
+[[nodiscard]] std::int64_t qwen_merge_unit(const VisionConfig& config);  // patches of a feature
+[[nodiscard]] std::int64_t qwen_patch_dim(const VisionConfig& config);
+[[nodiscard]] nn::VisionAttentionConfig qwen_vision_attention(const VisionConfig& config);
+void add_qwen_patch_embedding(ParameterList& list, const VisionConfig& config, bool bias);
+// qkv and proj of a block's attention.
+void add_qwen_attention(ParameterList& list, const std::string& module, const VisionConfig& config);
+
+// "rows", "cos", "sin" and "cu_seqlens", with the counts of patches and features: `places` in the order of the tower.
+[[nodiscard]] VisionColumns qwen_vision_columns(const VisionConfig& config, const nn::PatchGrid& grid,
+                                                const std::vector<PatchPlace>& places);
+// Declares them.
+[[nodiscard]] nn::VisionSequences qwen_sequences(nn::Context& context, const VisionConfig& config,
+                                                 std::int64_t patches);
+
+}  // namespace tern::models
