@@ -59,6 +59,7 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     if (session.model.store == nullptr) {
       models::LoadOptions load;
       load.max_positions = engine.max_model_len;
+      load.vision = options.images;
       load.progress = options.progress;
       session::load_weights(session, load).value();
     }

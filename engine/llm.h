@@ -44,7 +44,8 @@ struct LLMOptions {
   // follow from the session and from below.
   EngineOptions engine;
   std::int64_t max_model_len =
-      0;  // tokens of a prompt and its answer; 0: the model's own, or what the cache's memory holds
+      0;                // tokens of a prompt and its answer; 0: the model's own, or what the cache's memory holds
+  bool images = false;  // prompts may have some: the weights of the model's vision tower are read, too
   bool batch_invariant = false;   // an answer's bits don't depend on what is computed beside it
   std::filesystem::path adapter;  // a directory in PEFT's format, put over the weights; "": none
   bool use_chat_template = true;  // false, or a model without a template: a dialogue's texts are joined as they are

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "engine/non_finite_logit.h"
+#include "models/vision.h"
 #include "nn/linear.h"
 #include "session/model_dtype.h"
 
@@ -53,6 +54,12 @@ void require_takes_back(const EngineOptions& options, const models::LoadedModel&
   }
 }
 
+std::unique_ptr<ImageEncoder> image_encoder(models::LoadedModel& model, const EngineOptions& options,
+                                            session::Runtime& runtime) {
+  if (!models::has_vision_weights(model)) return nullptr;
+  return std::make_unique<ImageEncoder>(model, options.numerics, options.max_image_patches, runtime);
+}
+
 // Rows up to which a step with guesses costs about as much as one without: on a device that says up to where few rows
 // are best, as many.
 std::int64_t rows_of_drafts(const accel::Device& device) {
@@ -92,8 +99,10 @@ void fail(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) 
 LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
                      session::Runtime& runtime)
     : options_(completed(options)),
+      model_(model),
       tokenizer_(std::move(tokenizer)),
       end_ids_(options.end_token_ids),
+      images_(image_encoder(model, options_, runtime)),
       cache_(model.store, model.architecture->cache_specs(model.config), cache_options(options_, model)),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()),
       draft_rows_(std::min(rows_of_drafts(*model.store->device()), options_.max_num_batched_tokens)) {
@@ -108,10 +117,50 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
   runner.top_logprobs = options_.top_logprobs;
   runner.max_drafts =
       std::min(options_.max_num_seqs * options_.speculation.num_speculative_tokens, draft_rows_ - 1);  // see guess()
+  runner.images = images_ != nullptr;
   runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
 }
 
-Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, SamplingParams params) {
+RequestImages LLMEngine::place_images(std::vector<session::ImagePatches> images,
+                                      std::span<const std::int32_t> prompt) const {
+  if (images.empty()) return {};
+  if (images_ == nullptr) {
+    throw Failure(data_error("prompt",
+                             cat("text alone: ", model_.config.architecture,
+                                 model_.config.vision ? " was loaded without its vision tower" : " sees no images"),
+                             cat(images.size(), " images"), "leave them out, or choose a model that sees"));
+  }
+  RequestImages placed = RequestImages::place(std::move(images), prompt, *model_.config.vision).value();
+  std::size_t number = 0;
+  for (const RequestImage& image : placed.all()) {
+    ++number;
+    if (const auto patches = image.columns.counts[models::kPatches]; patches > images_->max_patches()) {
+      throw Failure(data_error(cat("image ", number), cat("at most ", images_->max_patches(), " patches"), cat(patches),
+                               "make it smaller"));
+    }
+  }
+  for (const RequestImages::Span& span : placed.spans()) {
+    if (const auto tokens = span.end - span.begin; tokens > options_.max_num_batched_tokens) {
+      throw Failure(data_error("prompt",
+                               cat("images of at most ", options_.max_num_batched_tokens,
+                                   " tokens on end, as a step has, for they see each other both ways"),
+                               cat(tokens), "raise --max_num_batched_tokens"));
+    }
+  }
+  return placed;
+}
+
+// The tower reads an image in the step that computes its first tokens.
+void LLMEngine::encode_images(const Batch& batch) {
+  for (const ScheduledSequence& part : batch) {
+    for (RequestImage& image : part.sequence->images.all()) {
+      if (part.begin < image.end() && image.begin < part.begin + part.count) images_->encode(image);
+    }
+  }
+}
+
+Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, SamplingParams params,
+                                          std::vector<session::ImagePatches> images) {
   const auto length = static_cast<std::int64_t>(prompt.size());
   if (prompt.empty()) return data_error("prompt", "at least one token", "none", "give it some text");
   if (length >= max_model_len()) {
@@ -122,7 +171,10 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
     const auto id = tokenizer_.piece_to_id(stop);
     if (id && tokenizer_.is_special(*id)) params.stop_token_ids.push_back(*id);
   }
+  auto placed = catching([&] { return place_images(std::move(images), prompt); });
+  if (!placed) return placed.error();
   auto sequence = std::make_unique<Sequence>();
+  sequence->images = std::move(*placed);
   sequence->id = next_id_++;
   sequence->tokens = std::move(prompt);
   sequence->prompt_length = length;
@@ -256,6 +308,7 @@ std::span<RequestOutput> LLMEngine::step() {
   end_aborted();
   const Batch& batch = scheduler_.schedule();
   if (batch.empty()) return {outputs_.data(), num_outputs_};
+  encode_images(batch);
   runner_->launch(batch, scheduler_.was_prepared());
   if (const Batch* next = scheduler_.prepare()) runner_->prepare(*next);
   accept_drawn(batch, runner_->wait());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/cache_engine.h"
+#include "engine/image_encoder.h"
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
 #include "session/runtime.h"
@@ -30,6 +31,7 @@ struct EngineOptions {
   std::map<std::string, nn::LoraLayer> adapters;
   std::int64_t top_logprobs = 0;  // how many of the likeliest tokens are told beside a drawn one
   SpeculativeOptions speculation;
+  std::int64_t max_image_patches = 16384;   // of one image, where the model's vision tower is loaded
   std::vector<std::int32_t> end_token_ids;  // beside those of the model's config (session/end_tokens.h)
 };
 
@@ -55,8 +57,10 @@ class LLMEngine {
             session::Runtime& runtime);
 
   // A stop text of one special token stops by its id, as special tokens are no part of the text. Errors (data): a
-  // prompt that is empty or leaves no room for an answer.
-  [[nodiscard]] Result<SequenceId> add_request(std::vector<std::int32_t> prompt, SamplingParams params);
+  // prompt that is empty or leaves no room for an answer; images that the model can't see, or that aren't where the
+  // prompt has image tokens.
+  [[nodiscard]] Result<SequenceId> add_request(std::vector<std::int32_t> prompt, SamplingParams params,
+                                               std::vector<session::ImagePatches> images = {});
   // Computes one step and gives what it added, for every request that it touched: an output a token, of which guesses
   // that were right make several. They may be moved from, and are valid
   // until the next step. While the device computes, the host prepares the step after it, which holds unless a request
@@ -71,6 +75,8 @@ class LLMEngine {
   [[nodiscard]] std::int64_t max_model_len() const { return cache_.max_model_len(); }
   [[nodiscard]] const CacheEngine& cache() const { return cache_; }
   [[nodiscard]] const ModelRunner& runner() const { return *runner_; }
+  [[nodiscard]] const ImageEncoder* images() const { return images_.get(); }  // null: it takes no images
+  [[nodiscard]] std::int64_t num_preemptions() const { return scheduler_.num_preemptions(); }
   // Guesses that were checked so far, and those of them that were right.
   struct Guesses {
     std::int64_t checked = 0;
@@ -89,6 +95,9 @@ class LLMEngine {
   // An output of this step, in memory of an earlier one.
   [[nodiscard]] RequestOutput& next_output();
   void end_aborted();
+  [[nodiscard]] RequestImages place_images(std::vector<session::ImagePatches> images,
+                                           std::span<const std::int32_t> prompt) const;
+  void encode_images(const Batch& batch);
   void accept_drawn(const Batch& batch, const std::vector<SampledToken>& drawn);
   void accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output);
   void accept_rows(const ScheduledSequence& part, std::span<const SampledToken> rows);
@@ -96,8 +105,10 @@ class LLMEngine {
   [[nodiscard]] bool is_end(const Sequence& sequence, std::int32_t token) const;
 
   EngineOptions options_;
+  const models::LoadedModel& model_;
   tokenizer::Tokenizer tokenizer_;
   std::vector<std::int32_t> end_ids_;
+  std::unique_ptr<ImageEncoder> images_;  // has its memory before the cache takes what is left
   CacheEngine cache_;
   Scheduler scheduler_;
   std::int64_t draft_rows_;  // of a step that checks guesses, all sequences together

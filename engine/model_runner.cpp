@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "nn/head.h"
+#include "nn/rope.h"
 #include "ops/gather_rows.h"
 #include "ops/row_sum.h"
 #include "ops/sample.h"
@@ -59,6 +60,11 @@ ModelRunner::Step::Step(std::unique_ptr<graph::Program> built, const nn::PagedCa
       top_ids(program->output_id("top_ids")),
       top_logprobs(program->output_id("top_logprobs")) {}
 
+void ModelRunner::Step::fill(const Batch& batch) {
+  inputs.fill(batch);
+  if (images) images->fill(batch);
+}
+
 ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, const RunnerOptions& options,
                          session::Runtime& runtime)
     : model_(model),
@@ -78,6 +84,8 @@ ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, c
     largest.penalties = false;
     (void)step_for(largest);
   }
+  largest.images = options.images;
+  if (largest.images) (void)step_for(largest);
 }
 
 ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
@@ -87,6 +95,7 @@ ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
     bucket.max_seqlen = std::max(bucket.max_seqlen, part.count);
     bucket.penalties = bucket.penalties || (part.samples && has_penalties(part.sequence->params));
     bucket.drafts += part.drafts;
+    bucket.images = bucket.images || has_images(part);
   }
   if (bucket.drafts > 0) bucket.drafts = bucket_of(bucket.drafts, options_.max_drafts);
   bucket.tokens = bucket_of(bucket.tokens, options_.max_num_batched_tokens);
@@ -112,7 +121,7 @@ ModelRunner::Step& ModelRunner::step_for(const Bucket& bucket) {
 std::shared_ptr<ModelRunner::Step> ModelRunner::larger_step(const Bucket& bucket) const {
   for (const auto& [known, step] : buckets_) {
     if (known.tokens >= bucket.tokens && known.sequences >= bucket.sequences && known.max_seqlen >= bucket.max_seqlen &&
-        known.penalties >= bucket.penalties && known.drafts >= bucket.drafts) {
+        known.penalties >= bucket.penalties && known.drafts >= bucket.drafts && known.images == bucket.images) {
       return step;
     }
   }
@@ -123,9 +132,11 @@ std::shared_ptr<ModelRunner::Step> ModelRunner::build_step(const Bucket& capacit
   graph::ProgramOptions options = runtime_.program;
   options.capture = true;  // where the device can: a step is launched as one
   options.prepare_ahead = true;
-  return std::make_shared<Step>(
+  auto step = std::make_shared<Step>(
       graph::Program::build(build_graph(capacity), model_.store, runtime_.choices, options, runtime_.host, arena_),
       cache_, capacity.penalties);
+  if (capacity.images) step->images.emplace(*step->program, model_);
+  return step;
 }
 
 std::vector<ModelRunner::Bucket> ModelRunner::buckets() const {
@@ -146,7 +157,10 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   largest.rows = capacity.sequences + capacity.drafts;
   largest.max_seqlen = capacity.max_seqlen;
   largest.paged = cache_;
+  if (capacity.images) largest.images = image_capacity(model_);
   const nn::TokenInputs inputs = nn::declare_tokens(graph, largest);
+  if (inputs.images && inputs.images->rope_cos.present())
+    nn::use_rope_table(context, nn::kDefaultRope, inputs.images->rope_cos, inputs.images->rope_sin);
   const Value hidden = model_.architecture->hidden_states(context, model_.config, inputs);
   // Only the rows that a token is drawn for go through the head.
   const Value last = ops::gather_rows(graph, hidden, inputs.rows, build.needs);
@@ -172,16 +186,17 @@ void ModelRunner::launch(const Batch& batch, bool is_prepared) {
   prepared_ = nullptr;
   if (launched_ == nullptr) {
     launched_ = &step_for(bucket_for(batch));
-    launched_->inputs.fill(batch);
+    launched_->fill(batch);
   }
   launched_->inputs.put_drawn();
   launched_->program->launch(launched_->inputs.counts());
 }
 
 void ModelRunner::prepare(const Batch& next) {
-  const auto found = buckets_.find(bucket_for(next));
-  prepared_ = found == buckets_.end() ? nullptr : found->second.get();
-  if (prepared_ != nullptr) prepared_->inputs.fill(next);
+  const Bucket bucket = bucket_for(next);
+  const auto found = buckets_.find(bucket);
+  prepared_ = found == buckets_.end() || bucket.images ? nullptr : found->second.get();
+  if (prepared_ != nullptr) prepared_->fill(next);
 }
 
 const std::vector<SampledToken>& ModelRunner::wait() {

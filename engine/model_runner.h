@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/cache_engine.h"
+#include "engine/image_step_inputs.h"
 #include "engine/scheduler.h"
 #include "engine/step_inputs.h"
 #include "graph/program.h"
@@ -27,6 +29,7 @@ struct RunnerOptions {
   bool return_logits = false;     // copies the logits of each drawn token to the host
   std::int64_t top_logprobs = 0;  // how many of the likeliest tokens are told beside a drawn one
   std::int64_t max_drafts = 0;    // guesses that a step checks, of all sequences together
+  bool images = false;            // steps may have images; the model has a vision tower
 };
 
 // A token and its log-probability under the model's distribution, before temperature and filters.
@@ -53,6 +56,7 @@ class ModelRunner {
     std::int64_t max_seqlen = 0;  // tokens of one sequence; 1: decoding alone, which attention is told
     bool penalties = false;       // of some row: the sampler reads what the rows hold so far
     std::int64_t drafts = 0;      // guesses of all sequences: rows that are drawn beside one a sequence
+    bool images = false;          // of some token: a program of its own, so that others cost what they did
     // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison for a null pointer
     friend auto operator<=>(const Bucket&, const Bucket&) = default;
   };
@@ -66,7 +70,7 @@ class ModelRunner {
 
   // The same in parts. Between launch() and wait() the host may prepare() the next batch, of which tokens that the
   // launched one draws are missing; its launch puts them in, if it `is_prepared`. A size that did not occur yet is not
-  // prepared: to build its program needs the device.
+  // prepared: to build its program needs the device. Nor is a step with images, whose features are yet to be computed.
   void launch(const Batch& batch, bool is_prepared = false);
   void prepare(const Batch& next);
   const std::vector<SampledToken>& wait();
@@ -81,8 +85,10 @@ class ModelRunner {
  private:
   struct Step {
     Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache, bool penalties);
+    void fill(const Batch& batch);
     std::unique_ptr<graph::Program> program;
     StepInputs inputs;
+    std::optional<ImageStepInputs> images;
     std::int32_t ids, logprobs, logit_sums, logits, top_ids, top_logprobs;  // outputs
   };
 

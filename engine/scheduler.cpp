@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace tern::engine {
+namespace {
+
+// How many tokens behind the first `computed` a step with room for `budget` takes of a sequence of `length`.
+std::int64_t take_of(const Sequence& sequence, std::int64_t computed, std::int64_t length, std::int64_t budget) {
+  return sequence.images.whole(computed, std::min(budget, length - computed));
+}
+
+}  // namespace
 
 Scheduler::Scheduler(SchedulerOptions options, BlockPool& cache) : options_(options), cache_(cache) {
   const auto most = static_cast<std::size_t>(options.max_num_seqs);
@@ -51,14 +59,17 @@ void Scheduler::schedule_anew() {
   std::int64_t budget = options_.max_num_batched_tokens;
   const std::int64_t preempted_before = preemptions_;
   const auto take = [&](Sequence& sequence) {
-    const std::int64_t count = std::min(budget, sequence.reach() - sequence.computed);
+    const std::int64_t count = take_of(sequence, sequence.computed, sequence.reach(), budget);
+    if (count == 0) return;
     budget -= count;
     const std::int64_t drafts = sequence.computed + count - sequence.length();
     batch_.push_back({&sequence, sequence.computed, count, drafts >= 0, std::max<std::int64_t>(drafts, 0)});
   };
   for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
     Sequence& sequence = *running_[i];
-    const auto until = [&] { return sequence.computed + std::min(budget, sequence.reach() - sequence.computed); };
+    const auto until = [&] {
+      return sequence.computed + take_of(sequence, sequence.computed, sequence.reach(), budget);
+    };
     if (!sequence.drafts.empty() && !cache_.grow(sequence.blocks, until())) sequence.drafts.clear();
     while (!cache_.grow(sequence.blocks, until())) {
       const bool itself = running_.size() == i + 1;
@@ -110,7 +121,8 @@ const Batch* Scheduler::prepare() {
   for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
     Sequence& sequence = *running_[i];
     const Assumed& after = prepared_.assumed[i];
-    const std::int64_t count = std::min(budget, after.length - after.computed);
+    const std::int64_t count = take_of(sequence, after.computed, after.length, budget);
+    if (count == 0) continue;
     const auto held = static_cast<std::int64_t>(sequence.blocks.size());
     if (!cache_.grow(sequence.blocks, after.computed + count)) {
       drop_prepared();

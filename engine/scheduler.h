@@ -41,6 +41,7 @@ class Scheduler {
   // step nobody is admitted. Who is admitted gets blocks for all tokens that it has, and leaves one for each sequence
   // that runs already, so that it isn't thrown out again by their next tokens. The first in line is never passed over.
   // Guesses of a sequence (Sequence::drafts) are computed behind its tokens while tokens and free blocks last.
+  // What must be computed in one step (RequestImages::spans) is: a sequence takes fewer tokens, or sits a step out.
   // Who runs has a seat of its own, from 1 to max_num_seqs. The batch is valid until the next call.
   [[nodiscard]] const Batch& schedule();
   // The step after the one that schedule() gave last, told while that one is computed: every sequence of it is taken to

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/prompt_lookup.h"
+#include "engine/request_images.h"
 #include "engine/sampling_params.h"
 
 namespace tern::engine {
@@ -22,6 +23,7 @@ struct Sequence {
   std::int32_t seat = 0;             // its row of the device's block tables (nn/token_inputs.h) while it runs; else 0
   std::vector<std::int32_t> drafts;  // guesses of the tokens that follow, for the next step to check
   DraftDepth depth;
+  RequestImages images;
   SamplingParams params;
   FinishReason finish = FinishReason::none;
 

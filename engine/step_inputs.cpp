@@ -105,7 +105,7 @@ void StepInputs::add_tokens(const ScheduledSequence& part) {
     } else {
       missing_.push_back({&sequence, i, at});
     }
-    positions_[at] = static_cast<std::int32_t>(i);
+    positions_[at] = static_cast<std::int32_t>(sequence.images.position(i));
     slots_[at] = static_cast<std::int32_t>(block * block_size + i % block_size);
   }
   cu_seqlens_[counts_[nn::kSequences] + 1] = static_cast<std::int32_t>(at);
