@@ -18,6 +18,14 @@ nn::Value as_f32(nn::Context& context, nn::Value x) {
   return ops::cast_copy(context.graph(), x, wide);
 }
 
+// What kernels are measured with: an image of a usual size, as the largest ones would take seconds each time.
+graph::Counts typical_counts(std::int64_t patches) {
+  constexpr std::int64_t kUsual = 4096;  // patches
+  graph::Counts counts{};
+  counts[models::kPatches] = counts[models::kPatchRows] = std::min(patches, kUsual);
+  return counts;
+}
+
 std::vector<float> floats(std::span<const std::byte> bytes) {
   std::vector<float> out(bytes.size() / sizeof(float));
   std::memcpy(out.data(), bytes.data(), bytes.size());
@@ -48,7 +56,7 @@ std::unique_ptr<graph::Program> ImageEncoder::build(std::int64_t patches) {
   graph.output("features", as_f32(context, out.features));
   for (std::size_t i = 0; i < out.deepstack.size(); ++i)
     graph.output(nn::deepstack_name(static_cast<std::int64_t>(i)), as_f32(context, out.deepstack[i]));
-  return runtime_.build(graph, model_.store, arena_);
+  return runtime_.build(graph, model_.store, arena_, typical_counts(patches));
 }
 
 // The smallest of doubling sizes that holds so many.

@@ -66,6 +66,7 @@ VisionColumns columns(const VisionConfig& config, std::span<const nn::PatchGrid>
   const std::vector<std::int32_t> order = each_row(windows.order, unit);
   const std::vector<PatchPlace> as_given = patch_places(grid, merge);
   std::vector<PatchPlace> places;
+  places.reserve(order.size());
   for (const std::int32_t patch : order) places.push_back(as_given[static_cast<std::size_t>(patch)]);
   VisionColumns columns = qwen_vision_columns(config, grid, places);
   columns.indices["order"] = order;

@@ -62,10 +62,11 @@ std::vector<std::int32_t> each_row(const std::vector<std::int32_t>& blocks, std:
 }
 
 AxialRope axial_rope(const std::vector<PatchPlace>& places, std::int64_t head_dim, double theta) {
-  const std::int64_t quarter = head_dim / 4;
+  const std::int64_t quarter = head_dim / 4;  // frequencies of rows, and as many of columns
   std::vector<double> frequencies;
+  frequencies.reserve(at(quarter));
   for (std::int64_t i = 0; i < quarter; ++i)
-    frequencies.push_back(std::pow(theta, -static_cast<double>(2 * i) / static_cast<double>(head_dim / 2)));
+    frequencies.push_back(std::pow(theta, -static_cast<double>(i) / static_cast<double>(quarter)));
   AxialRope rope;
   rope.cos.reserve(places.size() * at(2 * quarter));
   rope.sin.reserve(rope.cos.capacity());
