@@ -15,8 +15,10 @@ namespace {
 constexpr double kLogits = 1e-4;
 constexpr double kFeatures = 2e-5;  // as far as the tower alone may be off
 
-models::LoadedModel load_whole(const std::filesystem::path& folder, const accel::DevicePtr& device = cpu_device()) {
+models::LoadedModel load_whole(const std::filesystem::path& folder, const accel::DevicePtr& device = cpu_device(),
+                               tern_dtype dtype = TERN_F32) {
   models::LoadOptions options;
+  options.dtype = dtype;
   options.vision = true;
   auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(folder).value());
   return models::load_model(models::read_config(*source).value(), source, device, options).value();
@@ -200,6 +202,24 @@ TEST_P(ImagesModel, BatchedIsAloneToTheBit) {
   ASSERT_EQ(got.size(), alone[0].size() + alone[1].size());
   EXPECT_TRUE(std::equal(alone[1].begin(), alone[1].end(), got.begin()));
   EXPECT_TRUE(std::equal(alone[0].begin(), alone[0].end(), got.begin() + static_cast<std::ptrdiff_t>(alone[1].size())));
+}
+
+// Weights and what lies between layers in 16 bits, as published models are run: each of the towers' ops takes them, and
+// what is rounded adds up to little.
+TEST_P(ImagesModel, TowerGivesTheFeaturesInBf16) {
+  model_ = load_whole(folder_, cpu_device(), TERN_BF16);
+  session::Runtime runtime;
+  nn::Numerics numerics;
+  numerics.compute = TERN_BF16;
+  numerics.activations = TERN_BF16;
+  engine::ImageEncoder encoder(model_, numerics, 128, runtime);
+  const auto prompt = sequence(encoder);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double error =
+        relative_error(prompt->images.all()[i].features, numbers_.floats("features/" + std::to_string(i)));
+    EXPECT_LE(error, 0.05) << "image " << i;
+    EXPECT_GT(error, 1e-4) << "computed in fp32";
+  }
 }
 
 // Devices that read lengths on the host, compile whole graphs, or have little memory at a time.
