@@ -20,13 +20,15 @@ class SeeingWhole {
     return std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(scratch_.path()).value());
   }
   [[nodiscard]] ModelConfig config() const { return read_config(*open()).value(); }
-  [[nodiscard]] std::string problem_after(const std::function<void(Json&)>& change) const {
+  [[nodiscard]] std::string problem_after(const std::function<void(Json&)>& change,
+                                          const std::function<void(const ModelConfig&)>& look = {}) const {
     const Json before = test::parsed_json(std::ifstream(scratch_.path() / "config.json"));
     Json json = before;
     change(json);
     write(json);
     const auto config = read_config(*open());
     write(before);
+    if (config.ok() && look) look(*config);
     return config.ok() ? "" : config.error().line();
   }
   // Where the first part's fields are as they should be and the second's are not, the error names the field and both.
@@ -143,6 +145,65 @@ TEST(Vision, RefusesOtherGrids) {
   EXPECT_NE(problem("gemma3-images", {}).find("0 grids"), std::string::npos);
   EXPECT_EQ(problem("internvl-images", {{1, 6, 6}, {1, 6, 6}}), "");
   EXPECT_NE(problem("internvl-images", {{1, 6, 6}, {1, 6, 7}}).find("1 x 6 x 7"), std::string::npos);
+}
+
+// vision_config as each is published, and the parameters that transformers' classes have of it beside a language model
+// of 3584 features (counted on its meta device).
+TEST(Vision, ReadsPublishedTowers) {
+  struct Published {
+    const char* like;  // the fixture with a language model of that kind
+    const char* vision;
+    std::int64_t parameters;
+  };
+  for (const auto& [like, published, parameters] :
+       {Published{
+            "qwen2.5-vl-images",
+            R"({"depth": 32, "hidden_act": "silu", "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16,
+                      "in_chans": 3, "out_hidden_size": 3584, "patch_size": 14, "spatial_merge_size": 2,
+                      "spatial_patch_size": 14, "window_size": 112, "fullatt_block_indexes": [7, 15, 23, 31],
+                      "tokens_per_second": 2, "temporal_patch_size": 2})",
+            676550144},
+        Published{"qwen2-vl-images",
+                  R"({"depth": 32, "embed_dim": 1280, "mlp_ratio": 4, "num_heads": 16, "in_chans": 3,
+                      "hidden_size": 3584, "patch_size": 14, "spatial_merge_size": 2, "spatial_patch_size": 14,
+                      "temporal_patch_size": 2})",
+                  675759104},
+        Published{"qwen3-vl-images",
+                  R"({"deepstack_visual_indexes": [5, 11, 17], "depth": 24, "hidden_act": "gelu_pytorch_tanh",
+                      "hidden_size": 1024, "in_channels": 3, "initializer_range": 0.02, "intermediate_size": 4096,
+                      "model_type": "qwen3_vl_vision", "num_heads": 16, "num_position_embeddings": 2304,
+                      "out_hidden_size": 3584, "patch_size": 16, "spatial_merge_size": 2, "temporal_patch_size": 2})",
+                  432129024},
+        Published{"gemma3-images",
+                  R"({"hidden_size": 1152, "image_size": 896, "intermediate_size": 4304,
+                      "model_type": "siglip_vision_model", "num_attention_heads": 16, "num_hidden_layers": 27,
+                      "patch_size": 14, "vision_use_head": false})",
+                  420995952},
+        Published{"internvl-images",
+                  R"({"architectures": ["InternVisionModel"], "model_type": "internvl_vision", "hidden_size": 1024,
+                      "num_hidden_layers": 24})",
+                  331479040}}) {
+    const SeeingWhole whole(like);
+    std::int64_t count = 0;
+    EXPECT_EQ(whole.problem_after(
+                  [&, published = published](Json& json) {
+                    json["vision_config"] = io::parse_json(published, like).value();
+                    json["text_config"]["hidden_size"] = 3584;
+                    if (json.contains("mm_tokens_per_image")) json["mm_tokens_per_image"] = 256;
+                    if (json["text_config"]["rope_parameters"].contains("mrope_section"))
+                      json["text_config"]["rope_parameters"].erase("mrope_section");
+                  },
+                  [&](const ModelConfig& config) {
+                    for (const ParameterSpec& spec : config.vision->tower->parameters(*config.vision)) {
+                      std::int64_t elements = 1;
+                      for (const std::int64_t size : spec.shape) elements *= size;
+                      count += elements;
+                    }
+                  }),
+              "")
+        << like;
+    EXPECT_EQ(count, parameters) << like;
+  }
 }
 
 }  // namespace
