@@ -25,21 +25,25 @@ const auto& table() {
 // Of the language model's positions, which config.json keeps with its other rope parameters.
 std::vector<std::int64_t> mrope_section(const io::JsonField& text, const VisionTower& tower,
                                         const ModelConfig& config) {
-  if (tower.mrope_section.empty()) return {};
   std::vector<std::int64_t> section = tower.mrope_section;
+  if (section.empty()) return {};
+  io::JsonPlace place = text.place().field("rope_parameters").field("mrope_section");
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto inner = text.find(key);
     const auto said = inner ? inner->find("mrope_section") : std::nullopt;
     if (!said) continue;
     section = said->integers();
-    std::int64_t pairs = 0;
-    for (const std::int64_t each : section) pairs += std::clamp<std::int64_t>(each, -1, config.rotary_dim);
-    const bool counts =
-        section.size() == 3 && std::all_of(section.begin(), section.end(), [](std::int64_t each) { return each >= 0; });
-    if (!counts || pairs != config.rotary_dim / 2)
-      throw said->wrong(cat("three counts that add up to the ", config.rotary_dim / 2, " pairs of a head"));
+    place = said->place();
   }
-  return section;
+  std::int64_t pairs = 0;
+  bool counts = section.size() == 3;
+  for (const std::int64_t each : section) {
+    counts = counts && each >= 0;
+    pairs += std::clamp<std::int64_t>(each, 0, config.rotary_dim);
+  }
+  if (counts && pairs == config.rotary_dim / 2) return section;
+  throw Failure(place.error(cat("three counts that add up to the ", config.rotary_dim / 2, " pairs of a head"),
+                            value_text(section), "take config.json from the model's repository again"));
 }
 
 }  // namespace

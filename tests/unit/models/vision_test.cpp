@@ -92,6 +92,8 @@ TEST(Vision, QwenRefusesWhatItsTowerDoesNotCompute) {
         json["text_config"]["rope_parameters"]["mrope_section"] = {1, 1, 1};
       },
       "mrope_section", "add up to the 4 pairs");
+  whole.expect_problem([](Json& json) { json["text_config"]["rope_parameters"].erase("mrope_section"); },
+                       "mrope_section", "[16, 24, 24]");  // what stands in is of larger heads
   EXPECT_EQ(whole.problem_after(vision("spatial_patch_size", 4)), "") << "a copy that the published files have";
   EXPECT_EQ(whole.problem_after(vision("in_chans", 3)), "");
   whole.expect_problem(vision("in_chans", 4), "in_chans", "3");
@@ -189,6 +191,9 @@ TEST(Vision, ReadsPublishedTowers) {
                   [&, published = published](Json& json) {
                     json["vision_config"] = io::parse_json(published, like).value();
                     json["text_config"]["hidden_size"] = 3584;
+                    json["text_config"]["num_attention_heads"] = 28;
+                    json["text_config"]["num_key_value_heads"] = 4;
+                    json["text_config"]["head_dim"] = 128;
                     if (json.contains("mm_tokens_per_image")) json["mm_tokens_per_image"] = 256;
                     if (json["text_config"]["rope_parameters"].contains("mrope_section"))
                       json["text_config"]["rope_parameters"].erase("mrope_section");
