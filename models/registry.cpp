@@ -24,6 +24,7 @@
 #include "models/mistral.h"
 #include "models/mistral4.h"
 #include "models/mixtral.h"
+#include "models/modernbert.h"
 #include "models/olmo2.h"
 #include "models/olmo3.h"
 #include "models/phi3.h"
@@ -51,7 +52,7 @@ const auto& table() {
       lfm2_architecture(),        gpt_oss_architecture(),     deepseek_v2_architecture(),  deepseek_v3_architecture(),
       cohere_architecture(),      cohere2_architecture(),     granite_h_architecture(),    falcon_h1_architecture(),
       ministral3_architecture(),  mistral4_architecture(),    gemma4_architecture(),       bert_architecture(),
-      roberta_architecture(),     xlm_roberta_architecture(), deepseek_v32_architecture(),
+      roberta_architecture(),     xlm_roberta_architecture(), deepseek_v32_architecture(), modernbert_architecture(),
   };
   return rows;
 }

@@ -180,6 +180,7 @@ Value attention(Context& context, const std::string& module, const AttentionConf
   if (config.has_sinks) options.sinks = sinks(context, module);
   options.causal = config.causal;
   options.window = static_cast<std::int32_t>(config.window);
+  options.window_right = static_cast<std::int32_t>(config.window_right);
   options.chunk = static_cast<std::int32_t>(config.chunk);
   options.max_seqlen_q = static_cast<std::int32_t>(inputs.max_seqlen);
   options.max_seqlen_k = static_cast<std::int32_t>(inputs.paged() ? inputs.max_kv_len : inputs.max_seqlen);

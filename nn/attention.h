@@ -26,11 +26,12 @@ struct AttentionConfig {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
-  bool causal = true;       // false: a token sees all of its sequence, and nothing is kept in a cache
-  std::int64_t window = 0;  // a token sees itself and window - 1 before it; 0: all before it
-  std::int64_t chunk = 0;   // a token sees those of its own chunk alone, positions [n chunk, (n + 1) chunk); 0: all
-  double scale = 0.0;       // of the scores; 0: 1 / sqrt(head_dim)
-  float softcap = 0.0F;     // bound of the scaled scores' size; 0: none
+  bool causal = true;             // false: a token sees all of its sequence, and nothing is kept in a cache
+  std::int64_t window = 0;        // a token sees itself and window - 1 before it; 0: all before it
+  std::int64_t window_right = 0;  // where not causal: itself and window_right - 1 after it; 0: all after it
+  std::int64_t chunk = 0;  // a token sees those of its own chunk alone, positions [n chunk, (n + 1) chunk); 0: all
+  double scale = 0.0;      // of the scores; 0: 1 / sqrt(head_dim)
+  float softcap = 0.0F;    // bound of the scaled scores' size; 0: none
   std::string rope = kDefaultRope;  // kind of its rope table; empty: nothing turns
   std::string query_rope;           // the queries' own; empty: the same
   bool fused_qkv = false;           // q, k and v are parts of one linear layer, qkv_proj

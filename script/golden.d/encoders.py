@@ -31,6 +31,10 @@ LABELS = {0: "negative", 1: "neutral", 2: "positive"}
 BERT = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
             max_position_embeddings=320, layer_norm_eps=1e-5, initializer_range=0.125, attn_implementation="eager")
 XLMR = dict(BERT, type_vocab_size=1, pad_token_id=1, bos_token_id=0, eos_token_id=2)
+# Each third layer sees all; the others 8 tokens to both sides.
+MODERN = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=4,
+              max_position_embeddings=320, local_attention=16, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+              cls_token_id=1, sep_token_id=2, initializer_range=0.125, attn_implementation="eager")
 PAIRS = [("what is a fox", "the quick brown fox jumps over the lazy dog"), ("naïve café", "123 4567"), ("a", "b"),
          ("who was walking", " ".join(["the newer stronger faster ones were walking talking thinking"] * 3)),
          ("what is a fox", "привет мир как дела")]
@@ -175,6 +179,14 @@ def models(tokenizers):
             1, xlmr, False),
         "bert-reranker": lambda to: make_reranker(
             to, t.BertForSequenceClassification(t.BertConfig(**dict(BERT, vocab_size=vocab_of(bert)), **one)), 0, bert, True),
+        "modernbert": lambda to: make_vectors(to, t.ModernBertForMaskedLM(t.ModernBertConfig(**MODERN)), 0),
+        "modernbert-seq-cls": lambda to: make_labels(
+            to, t.ModernBertForSequenceClassification(t.ModernBertConfig(
+                **MODERN, **labels, classifier_pooling="mean", norm_bias=True, mlp_bias=True, attention_bias=True,
+                classifier_bias=True)), 0),
+        "modernbert-reranker": lambda to: make_reranker(
+            to, t.ModernBertForSequenceClassification(t.ModernBertConfig(**dict(MODERN, vocab_size=vocab_of(bert)), **one)),
+            0, bert, False),
     }
 
 

@@ -50,7 +50,7 @@ TEST_P(EncoderVectors, AreTheSameToTheBitAloneAndAmongOthers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Encoders, EncoderVectors, ::testing::Values("xlm-roberta", "bert"));
+INSTANTIATE_TEST_SUITE_P(Encoders, EncoderVectors, ::testing::Values("xlm-roberta", "bert", "modernbert"));
 
 class EncoderLabels : public ::testing::TestWithParam<const char*> {};
 
@@ -67,7 +67,8 @@ TEST_P(EncoderLabels, HaveTheLogitsOfTheirHead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Encoders, EncoderLabels,
-                         ::testing::Values("roberta-seq-cls", "xlm-roberta-reranker", "bert-reranker"));
+                         ::testing::Values("roberta-seq-cls", "xlm-roberta-reranker", "bert-reranker",
+                                           "modernbert-seq-cls", "modernbert-reranker"));
 
 class EncoderReranks : public ::testing::TestWithParam<const char*> {};
 
@@ -101,7 +102,8 @@ TEST_P(EncoderReranks, PairsAsTheirTokenizerJoinsThem) {
   EXPECT_NE(told.front().error->line().find("leave the system message out"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Encoders, EncoderReranks, ::testing::Values("xlm-roberta-reranker", "bert-reranker"));
+INSTANTIATE_TEST_SUITE_P(Encoders, EncoderReranks,
+                         ::testing::Values("xlm-roberta-reranker", "bert-reranker", "modernbert-reranker"));
 
 // A GGUF as llama.cpp's converter makes it.
 TEST(Encoders, AreReadFromAGguf) {

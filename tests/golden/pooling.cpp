@@ -62,6 +62,17 @@ TEST(Pooled, LogitsOfTheNextToken) {
   EXPECT_LE(max_difference(pooled(model, texts, {Pooling::last, PooledOutput::tokens, 3}), want), kPooled);
 }
 
+// A run's rows are planned: more of them have no place.
+TEST(Pooled, ARunHasAtMostItsTexts) {
+  auto model = load_any(fixture("qwen3-embedding"));
+  session::Runtime runtime;
+  engine::Pooler pooler(model, {.max_tokens = 64, .max_texts = 2}, runtime);
+  const std::vector<std::int32_t> text = {5, 6, 7};
+  const std::vector<std::span<const std::int32_t>> texts(3, std::span(text));
+  EXPECT_EQ(pooler.run(std::span(texts).first(2)).size(), 2U);
+  EXPECT_THROW((void)pooler.run(texts), std::logic_error);
+}
+
 // A language model's head is no part of these, so whoever asks for one is told.
 TEST(Pooled, OtherHeadsAreNoLanguageModels) {
   for (const auto& [name, found] :
