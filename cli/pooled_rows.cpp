@@ -58,7 +58,8 @@ class Embedding : public Task {
     options_.normalize = arguments.maybe_boolean("normalize_embeddings").value_or(options_.normalize);
     constexpr const char* kNames[] = {"the first token", "the last token", "the mean of all tokens"};
     log_info(cat("embeddings: of ", kNames[static_cast<int>(options_.pooling)],
-                 options_.normalize ? ", of length 1" : ", of their own length"));
+                 options_.normalize ? ", of length 1" : ", of their own length",
+                 options_.prompt.empty() ? std::string() : cat(", each text behind \"", options_.prompt, "\"")));
   }
 
   std::vector<PooledText> ask(std::span<const Question* const> questions) override {

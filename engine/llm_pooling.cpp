@@ -39,7 +39,7 @@ double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 EmbedOptions LLM::default_pooling() const {
   const session::PoolingConfig told = session::read_pooling_config(*session_.source).value();
   const Pooling otherwise = session_.model.architecture->encoder ? Pooling::mean : Pooling::last;
-  return {told.pooling.value_or(otherwise), told.normalize.value_or(true)};
+  return {told.pooling.value_or(otherwise), told.normalize.value_or(true), told.prompt};
 }
 
 void LLM::prepare_pooler(std::int64_t tokens, Pooling pooling, PooledOutput output) {
@@ -137,7 +137,11 @@ Result<TextTokens> LLM::pair_tokens(const RerankPair& pair) const {
 }
 
 std::vector<PooledText> LLM::embed(std::span<const Prompt> texts, const EmbedOptions& options) {
-  auto out = pool(tokens_of(texts), options.pooling, PooledOutput::hidden);
+  std::vector<Prompt> prompts(texts.begin(), texts.end());
+  for (Prompt& prompt : prompts) {
+    if (auto* text = std::get_if<std::string>(&prompt)) text->insert(0, options.prompt);
+  }
+  auto out = pool(tokens_of(prompts), options.pooling, PooledOutput::hidden);
   if (!options.normalize) return out;
   for (PooledText& text : out) scale_to_unit(text.values);
   return out;

@@ -18,6 +18,7 @@ using TokenIds = std::vector<std::int32_t>;
 struct EmbedOptions {
   session::Pooling pooling = session::Pooling::last;
   bool normalize = true;  // to length 1
+  std::string prompt;     // before each text
 };
 
 // Numbers of one text: a vector, the logits of labels, or how relevant it is.

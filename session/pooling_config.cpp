@@ -66,6 +66,28 @@ std::optional<Pooling> pooling_of(const checkpoint::Gguf& gguf) {
   }
 }
 
+// The prompt that is put before texts for which none is named.
+std::string default_prompt(const fs::path& model) {
+  const fs::path file = model / "config_sentence_transformers.json";
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return "";
+  const io::Json json = io::read_json_file(file).value();
+  const io::JsonField config(json, file.string(), kMend);
+  const auto name = config.find("default_prompt_name");
+  if (!name) return "";
+  return std::string(config.at("prompts").at(std::string(name->text()).c_str()).text());
+}
+
+void require_case(const fs::path& model) {
+  const fs::path file = model / "sentence_bert_config.json";
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return;
+  const io::Json json = io::read_json_file(file).value();
+  const io::JsonField config(json, file.string(), kMend);
+  const auto lower = config.find("do_lower_case");
+  if (lower && lower->boolean()) throw lower->wrong("false: texts are read as they are", "choose another model");
+}
+
 }  // namespace
 
 Result<PoolingConfig> read_pooling_config(const checkpoint::CheckpointSource& source) {
@@ -82,6 +104,8 @@ Result<PoolingConfig> read_pooling_config(const checkpoint::CheckpointSource& so
     const io::Json json = io::read_json_file(file).value();
     const io::JsonField modules(json, file.string(), kMend);
     out.normalize = false;
+    out.prompt = default_prompt(model);
+    require_case(model);
     for (const io::JsonField& module : modules.items()) {
       const io::JsonField type = module.at("type");
       const std::string_view name = class_name(type.text());

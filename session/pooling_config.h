@@ -1,9 +1,11 @@
-// How a model of embeddings makes one vector of a text: sentence-transformers' modules.json and its modules' own
-// config.json, or a GGUF's pooling_type, read here and nowhere else.
+// How a model of embeddings makes one vector of a text: sentence-transformers' modules.json with its modules' own
+// config.json, config_sentence_transformers.json and sentence_bert_config.json, or a GGUF's pooling_type, read here and
+// nowhere else.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "base/status.h"
 #include "checkpoint/checkpoint_source.h"
@@ -17,6 +19,7 @@ using models::Pooling;
 struct PoolingConfig {
   std::optional<Pooling> pooling;
   std::optional<bool> normalize;  // the vector has length 1
+  std::string prompt;             // what stands before each text where nobody says otherwise (default_prompt_name)
 };
 
 // Of a directory, which says nothing without modules.json, or of a GGUF. Errors (data): a module that computes what

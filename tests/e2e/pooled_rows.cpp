@@ -282,6 +282,17 @@ TEST_F(PooledRows, EncodersMakeVectorsRankAndClassify) {
     std::ofstream(path(std::string(name) + "/1_Pooling/config.json")) << R"({"pooling_mode_cls_token": true})";
     EXPECT_NE(infer(name, "embedding", kTexts).err.find("embeddings: of the first token, of length 1"),
               std::string::npos);
+    const auto behind = results(name, "embedding",
+                                R"({"text": "the fox"})"
+                                "\n");
+    std::ofstream(path(std::string(name) + "/config_sentence_transformers.json"))
+        << R"({"prompts": {"query": "the "}, "default_prompt_name": "query"})";
+    EXPECT_EQ(vector_of(results(name, "embedding",
+                                R"({"text": "fox"})"
+                                "\n")
+                            .front()),
+              vector_of(behind.front()));
+    EXPECT_NE(infer(name, "embedding", kTexts).err.find("of length 1, each text behind \"the \""), std::string::npos);
   }
   // What needs a language model names what the encoder is for.
   const std::string texts = scratch_.write("texts.jsonl", "{\"text\": \"the fox\"}\n");

@@ -58,6 +58,25 @@ TEST_F(PoolingConfigs, WithoutNormalizeAVectorKeepsItsLength) {
   EXPECT_EQ(config.value().pooling, Pooling::last);
 }
 
+TEST_F(PoolingConfigs, TextsStandBehindTheDefaultPrompt) {
+  const auto prompt = [&](const char* json) {
+    (void)scratch_.write("config_sentence_transformers.json", json);
+    const auto config = read(kModules, kLast);
+    return config.ok() ? config->prompt : config.error().line();
+  };
+  EXPECT_EQ(prompt(R"({"prompts": {"query": "q: "}, "default_prompt_name": null})"), "");
+  EXPECT_EQ(prompt(R"({"prompts": {"query": "q: "}, "default_prompt_name": "query"})"), "q: ");
+  EXPECT_NE(
+      prompt(R"({"prompts": {"query": "q: "}, "default_prompt_name": "other"})").find("expected a field \"other\""),
+      std::string::npos);
+  scratch_.remove("config_sentence_transformers.json");
+  (void)scratch_.write("sentence_bert_config.json", R"({"max_seq_length": 512, "do_lower_case": false})");
+  EXPECT_TRUE(read(kModules, kLast).ok());
+  (void)scratch_.write("sentence_bert_config.json", R"({"do_lower_case": true})");
+  expect_problem(kModules, kLast, "field \"do_lower_case\": expected false: texts are read as they are");
+  scratch_.remove("sentence_bert_config.json");
+}
+
 TEST_F(PoolingConfigs, OfAGguf) {
   const auto said = [&](std::uint32_t type) {
     checkpoint::GgufMetadata metadata;
