@@ -132,6 +132,13 @@ Result<TextTokens> LLM::pair_tokens(const RerankPair& pair) const {
     }
     tokenizer::PairEncoding joined = tokenizer.encode_pair(pair.query, pair.document);
     if (!encoder->second_has_type) joined.type_ids.clear();
+    const std::int64_t types = encoder->second_has_type ? encoder->token_types(session_.model.config) : 1;
+    for (const std::int32_t type : joined.type_ids) {
+      if (type < types) continue;
+      throw Failure(data_error("the tokenizer's types of tokens in a pair",
+                               cat("0 to ", types - 1, ", as the model has"), cat(type),
+                               "choose a model that was made to rerank"));
+    }
     return {std::move(joined.ids), std::move(joined.type_ids)};
   });
 }

@@ -57,7 +57,7 @@ graph::Graph build_graph(const models::LoadedModel& model, const PoolerOptions& 
   capacity.sequences = options.max_texts;
   capacity.rows = options.pooling == Pooling::mean ? 0 : options.max_texts;
   capacity.max_seqlen = options.max_tokens;
-  capacity.token_types = model.architecture->encoder && model.architecture->encoder->has_token_types;
+  capacity.token_types = model.architecture->encoder && model.architecture->encoder->token_types != nullptr;
   const nn::TokenInputs inputs = nn::declare_tokens(graph, capacity);
   const Value hidden = model.architecture->hidden_states(context, model.config, inputs);
   graph.output("out", output_of(context, model, options.output, pooled(graph, options, inputs, hidden)));

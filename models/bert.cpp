@@ -19,10 +19,6 @@ constexpr const char* kPositions = "max_position_embeddings";  // rows of the ta
 constexpr const char* kTypes = "type_vocab_size";
 constexpr const char* kAct = "hidden_act";
 
-std::string is_absolute(const C& /*config*/, const FieldValue& value) {
-  return std::get<std::string>(value) == "absolute" ? "" : "\"absolute\": learned positions";
-}
-
 // RoBERTa's padding has the last position that no other token takes.
 std::string is_behind_padding(const C& config, const FieldValue& value) {
   if (!is_size(config, value).empty()) return is_size(config, value);
@@ -31,27 +27,32 @@ std::string is_behind_padding(const C& config, const FieldValue& value) {
              : cat("more than pad_token_id + 1, ", config.pad_token_id + 1, ", where the first token stands");
 }
 FieldValue all_positions(const C& config) { return config.own_field<std::int64_t>(kPositions); }
+std::string is_in_table(const C& config, const FieldValue& value) {
+  const auto rows = config.own_field<std::int64_t>(kPositions);
+  return std::get<std::int64_t>(value) > rows ? cat("at most the ", rows, " positions that it has")
+                                              : is_size(config, value);
+}
 FieldValue positions_behind_padding(const C& config) {
   return config.own_field<std::int64_t>(kPositions) - config.pad_token_id - 1;
 }
 
 std::vector<Field> fields(std::int64_t pad, std::int64_t bos, std::int64_t eos, bool behind_padding) {
   const FieldValue none = std::int64_t{-1}, no = false, types = std::int64_t{2};
-  const FieldValue no_ids = std::vector<std::int64_t>{}, absolute = std::string("absolute");
+  const FieldValue no_ids = std::vector<std::int64_t>{};
   const FieldValue ends = eos < 0 ? no_ids : FieldValue(std::vector<std::int64_t>{eos});
   const GgufTensorSays position_rows = {GgufTensorSays::What::rows, "position_embd.weight"};
   std::vector<Field> more = {
       {"layer_norm_eps", "attention.layer_norm_epsilon", &C::rms_norm_eps, otherwise(FieldValue(1e-12)), is_epsilon},
       gelu_field(kAct),
       {kTypes, "tokenizer.ggml.token_type_count", types, otherwise(types), is_size},
-      {"position_embedding_type", kImplied, absolute, otherwise(absolute), is_absolute},
+      learned_positions_field(),
       {"pad_token_id", "tokenizer.ggml.padding_token_id", &C::pad_token_id, otherwise(FieldValue(pad), none),
        behind_padding ? is_count : nullptr},
       {"bos_token_id", "tokenizer.ggml.bos_token_id", &C::bos_token_id, otherwise(FieldValue(bos), none)},
       {"eos_token_id", "tokenizer.ggml.eos_token_id", &C::eos_token_ids, otherwise(ends, no_ids)},
       {kPositions, "", types, required(), behind_padding ? is_behind_padding : is_size, position_rows},
       {"", "context_length", &C::max_position_embeddings,
-       otherwise(behind_padding ? positions_behind_padding : all_positions)},
+       otherwise(behind_padding ? positions_behind_padding : all_positions), is_in_table},
       {"is_decoder", "attention.causal", no, otherwise(no), is_false},
       idle_field("tie_word_embeddings", true),  // with a head that is not read
   };
@@ -144,6 +145,8 @@ ops::Value label_logits(nn::Context& context, const C& /*config*/, ops::Value ro
                      context.weight(cat(names.labels, ".bias")), TERN_F32, build.compute);
 }
 
+std::int64_t types(const C& config) { return config.own_field<std::int64_t>(kTypes); }
+
 std::vector<std::int32_t> behind_padding(const C& config, std::span<const std::int32_t> ids) {
   const auto pad = static_cast<std::int32_t>(config.pad_token_id);
   std::vector<std::int32_t> positions;
@@ -169,7 +172,7 @@ Architecture roberta(const char* name, const char* model_type) {
   return encoder(name, model_type, fields(1, 0, 2, true),
                  {.prefix = "roberta.",
                   .other_heads = {"pooler.", "lm_head."},
-                  .has_token_types = true,
+                  .token_types = types,
                   .positions = behind_padding,
                   .label_parameters = label_parameters<kRoberta>,
                   .label_pooling = first_token,
@@ -182,7 +185,7 @@ Architecture bert_architecture() {
   Architecture made = encoder("BertModel", "bert", fields(0, -1, -1, false),
                               {.prefix = "bert.",
                                .other_heads = {"pooler.", "cls."},
-                               .has_token_types = true,
+                               .token_types = types,
                                .second_has_type = true,
                                .label_parameters = label_parameters<kBert>,
                                .label_pooling = first_token,

@@ -19,8 +19,9 @@ enum class Pooling { cls, last, mean };
 struct Encoder {
   std::string prefix;                    // before its modules' names where a class has a head, too: "roberta."
   std::vector<std::string> other_heads;  // what begins the names of tensors of heads that are not served: "lm_head."
-  bool has_token_types = false;          // it reads nn::TokenInputs::token_types,
-  bool second_has_type = false;          // which are 1 in the second text of a pair; else all are 0
+  // How many types a token may have, nn::TokenInputs::token_types; none: the model reads none.
+  std::int64_t (*token_types)(const ModelConfig& config) = nullptr;
+  bool second_has_type = false;  // tokens have the types that the tokenizer gives them in a pair; else all are 0
   // The positions of a text's tokens; none: 0, 1 and so on.
   std::vector<std::int32_t> (*positions)(const ModelConfig& config, std::span<const std::int32_t> ids) = nullptr;
   // The head of a classification: its parameters, which tokens it reads, and what it makes of them,

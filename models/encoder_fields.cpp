@@ -22,11 +22,20 @@ std::string divides_hidden(const ModelConfig& config, const FieldValue& value) {
              : cat("a divisor of hidden_size, ", config.hidden_size);
 }
 
+std::string is_absolute(const ModelConfig& /*config*/, const FieldValue& value) {
+  return std::get<std::string>(value) == "absolute" ? "" : "\"absolute\": learned positions";
+}
+
 }  // namespace
 
 Field gelu_field(const char* key) {
   const FieldValue gelu = std::string("gelu");
   return {key, "", gelu, otherwise(gelu), is_gelu};
+}
+
+Field learned_positions_field() {
+  const FieldValue absolute = std::string("absolute");
+  return {"position_embedding_type", kImplied, absolute, otherwise(absolute), is_absolute};
 }
 
 tern_act gelu_of(const ModelConfig& config, const char* key) {

@@ -11,7 +11,9 @@ namespace tern::models {
 [[nodiscard]] std::vector<Field> encoder_fields(std::vector<Field> more, const std::vector<const char*>& dropped);
 // One of transformers' forms of gelu under this key, "gelu" where there is none.
 [[nodiscard]] Field gelu_field(const char* key);
-// What the field above says.
+// position_embedding_type of an encoder that looks positions up.
+[[nodiscard]] Field learned_positions_field();
+// What gelu_field's says.
 [[nodiscard]] tern_act gelu_of(const ModelConfig& config, const char* key);
 // A field that config.json may have, and whose value changes nothing.
 [[nodiscard]] Field idle_field(const char* key, FieldValue like);

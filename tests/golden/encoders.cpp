@@ -7,6 +7,7 @@
 #include "golden.h"
 #include "models/registry.h"
 #include "tests/support/parsed_json.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::golden {
 namespace {
@@ -120,6 +121,27 @@ TEST(Encoders, AreReadFromAGguf) {
   EXPECT_NE(config.error().line().find("key \"general.architecture\": expected a language model, found an encoder"),
             std::string::npos)
       << config.error().line();
+}
+
+// What a tokenizer of another model would ask of it.
+TEST(Encoders, HaveNoMoreTypesThanTheirModel) {
+  const test::TempDir folder;
+  std::filesystem::copy(fixture("bert-reranker"), folder.path(), std::filesystem::copy_options::recursive);
+  std::string json = folder.read("tokenizer.json");
+  const std::string second = R"("id":"B","type_id":1)";
+  json.replace(json.find(second), second.size(), R"("id":"B","type_id":2)");
+  folder.write("tokenizer.json", json);
+  session::SessionOptions options;
+  options.model = folder.path().string();
+  options.runtime.backend_file = TERN_CPU_PLUGIN;
+  options.heads = models::Heads::any;
+  const auto session = session::open_session(options).value();
+  const auto llm = engine::LLM::open(*session, {}).value();
+  const engine::RerankPair pair{"a", "b"};
+  const auto found = llm->rerank(std::span(&pair, 1)).front();
+  ASSERT_TRUE(found.error);
+  EXPECT_NE(found.error->line().find("expected 0 to 1, as the model has, found 2"), std::string::npos)
+      << found.error->line();
 }
 
 // Whoever wants a language model is told what an encoder is for.

@@ -2,6 +2,7 @@
 #include "models/bert.h"
 
 #include "base/strings.h"
+#include "checkpoint/gguf_writer.h"
 #include "scratch_model.h"
 
 namespace tern::models {
@@ -62,6 +63,38 @@ TEST(Bert, OtherWaysOfComputingAreRefusedByName) {
   refuses("xlm-roberta", "max_position_embeddings", 2, "more than pad_token_id + 1, 2");
   refuses("xlm-roberta", "max_position_embeddings", 0, "a size");
   refuses("xlm-roberta", "pad_token_id", -1, "a number from 0");
+}
+
+// A GGUF says apart how long a text may be, and has the table of positions.
+TEST(Bert, ATextIsNoLongerThanTheTableOfPositions) {
+  const test::TempDir folder;
+  const auto read_with = [&](std::uint32_t context) {
+    checkpoint::GgufMetadata metadata;
+    metadata.set("general.architecture", "bert");
+    metadata.set("bert.context_length", context);
+    for (const auto& [key, value] :
+         {std::pair{"bert.embedding_length", 32U}, std::pair{"bert.feed_forward_length", 48U},
+          std::pair{"bert.block_count", 2U}, std::pair{"bert.attention.head_count", 4U}})
+      metadata.set(key, value);
+    const std::vector<float> table(32 * 16, 0.5F);
+    const auto path = folder / "model.gguf";
+    auto writer = checkpoint::GgufWriter::create(path, metadata,
+                                                 {{"token_embd.weight", checkpoint::GgmlType::f32, {16, 32}},
+                                                  {"position_embd.weight", checkpoint::GgmlType::f32, {16, 32}}})
+                      .value();
+    for (const char* name : {"token_embd.weight", "position_embd.weight"})
+      writer.write(name, std::as_bytes(std::span(table))).value();
+    writer.finish().value();
+    return read_config(checkpoint::CheckpointSource::open(path).value(), Heads::any);
+  };
+  const auto config = read_with(12);
+  ASSERT_TRUE(config.ok()) << config.error().line();
+  EXPECT_EQ(config->max_position_embeddings, 12);
+  EXPECT_EQ(config->head, ModelHead::none);
+  const auto longer = read_with(17);
+  ASSERT_FALSE(longer.ok());
+  EXPECT_NE(longer.error().line().find("expected at most the 16 positions that it has"), std::string::npos)
+      << longer.error().line();
 }
 
 TEST(Bert, ClassesAreReadByTheirEncoder) {
