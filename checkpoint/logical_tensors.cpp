@@ -64,15 +64,19 @@ class Gatherer {
     if (name.ends_with(".quant_state.bitsandbytes__nf4")) return nf4(base_of(name, ".quant_state.bitsandbytes__nf4"));
     if (name.ends_with("_blocks") && source_.find(base_of(name, "_blocks") + "_scales") != nullptr)
       return mxfp4(base_of(name, "_blocks"));
-    if (quantization_ && is_of_activations(name)) consumed_.insert(name);
+    if (is_of_activations(name)) consumed_.insert(name);
   }
 
   // Scales of what comes into a product, or into a cache, where it is to be rounded as the weights are. Here neither
   // is: products take it as it is.
-  static bool is_of_activations(std::string_view name) {
-    constexpr std::string_view kScales[] = {".input_scale", ".activation_scale", ".k_scale", ".v_scale"};
-    return std::any_of(std::begin(kScales), std::end(kScales),
-                       [&](std::string_view tail) { return name.ends_with(tail); });
+  [[nodiscard]] bool is_of_activations(const std::string& name) const {
+    constexpr const char* kScales[] = {".input_scale", ".input_scale_ub", ".activation_scale", ".k_scale", ".v_scale"};
+    for (const char* tail : kScales) {
+      if (!name.ends_with(tail)) continue;
+      const std::string weight = base_of(name, tail) + ".weight_scale";
+      return quantization_ || source_.find(weight) != nullptr || source_.find(weight + "_inv") != nullptr;
+    }
+    return false;
   }
 
   static std::string base_of(const std::string& name, std::string_view tail) {
@@ -328,10 +332,12 @@ class Gatherer {
 
   // A quantised checkpoint of a method that nothing here recognised must not pass for a plain one.
   void check_method() const {
-    static const std::set<std::string> kKnown = {"fp8", "awq", "gptq", "compressed-tensors", "bitsandbytes", "mxfp4"};
+    static const std::set<std::string> kKnown = {"fp8",      "fbgemm_fp8",   "awq",  "gptq", "compressed-tensors",
+                                                 "modelopt", "bitsandbytes", "mxfp4"};
     if (method_.empty() || kKnown.contains(method_)) return;
     throw quantization_->at("quant_method")
-        .wrong("fp8, awq, gptq, compressed-tensors, bitsandbytes or mxfp4", "use the unquantised checkpoint");
+        .wrong("fp8, fbgemm_fp8, awq, gptq, compressed-tensors, modelopt, bitsandbytes or mxfp4",
+               "use the unquantised checkpoint");
   }
 
   const CheckpointSource& source_;

@@ -145,6 +145,9 @@ INSTANTIATE_TEST_SUITE_P(
         Misfit{kFp8,
                {{"w.weight", "F8_E4M3", {4}}, {"w.weight_scale_inv", "F32", {1, 1}}},
                ": tensor \"w.weight\": expected 2 dimensions, found [4]" OR_PLAIN},
+        Misfit{R"("modelopt","quant_algo":"NVFP4")",
+               {{"w.weight", "U8", {2, 2}}, {"w.weight_scale", "F8_E4M3", {2, 1}}},
+               ": tensor \"w.weight\": expected dtype i8 or f8_e4m3, found U8" OR_PLAIN},
         Misfit{R"("fp8","weight_block_size":[128])",
                {{"w.weight", "F8_E4M3", {2, 2}}, {"w.weight_scale_inv", "F32", {1, 1}}},
                "/config.json: field \"quantization_config.weight_block_size\": expected two positive integers, found "
@@ -258,9 +261,27 @@ TEST(LogicalTensors, Fp8MayHaveOneScaleOfTheWhole) {
   std::vector<float> values(4);
   ASSERT_TRUE(read_rows_f32(all.front(), 0, 2, values).ok());
   EXPECT_EQ(values, (std::vector<float>{0.5F, 1.0F, 0.5F, -0.5F}));
-  // Without a word on quantisation they are tensors like any other.
+  // Without a word on quantisation, those that stand beside no weight are tensors like any other.
   dir.write("config.json", "{}");
-  EXPECT_EQ(logical_tensors(CheckpointSource::open(dir.path()).value()).value().size(), 4U);
+  EXPECT_EQ(logical_tensors(CheckpointSource::open(dir.path()).value()).value().size(), 2U);
+}
+
+// As Llama 3.1 405B (fbgemm_fp8) and NVIDIA's fp8 (modelopt) are published; the latter's nvfp4 is not read.
+TEST(LogicalTensors, Fp8OfOtherMethodsIsThatOfCompressedTensors) {
+  for (const auto& [method, rows] : {std::pair{R"("fbgemm_fp8")", 2}, std::pair{R"("modelopt")", 1}}) {
+    test::TempDir dir;
+    write_planes(dir,
+                 {{"l.weight", "F8_E4M3", {2, 2}, "\x38\x40\x38\xb8"},
+                  {"l.weight_scale", "F32", {rows, 1}, std::string("\0\0\0\x3f\0\0\0\x3f", 8)},
+                  {"l.input_scale_ub", "F32", {1}, "xxxx"}},
+                 method);
+    const auto source = CheckpointSource::open(dir.path()).value();
+    const auto all = logical_tensors(source).value();
+    ASSERT_EQ(all.size(), 1U);
+    std::vector<float> values(4);
+    ASSERT_TRUE(read_rows_f32(all.front(), 0, 2, values).ok());
+    EXPECT_EQ(values, (std::vector<float>{0.5F, 1.0F, 0.5F, -0.5F}));
+  }
 }
 
 TEST(LogicalTensors, ReadsNoDtypeThatIsNoNumber) {
