@@ -30,6 +30,9 @@ std::shared_ptr<TokenizerImpl> load_directory(const std::filesystem::path& direc
   const auto map_path = directory / "special_tokens_map.json";
   if (exists("special_tokens_map.json")) read_special_tokens_map(read_file(map_path), map_path.string(), config);
   if (exists("chat_template.jinja")) config.chat_template = read_file(directory / "chat_template.jinja");
+  const auto processors = directory / "chat_template.json";  // of models that also see
+  if (config.chat_template.empty() && exists("chat_template.json"))
+    read_tokenizer_config(read_file(processors), processors.string(), config);
   std::shared_ptr<TokenizerImpl> impl;
   if (exists("tokenizer.json")) {
     const auto path = directory / "tokenizer.json";
