@@ -22,13 +22,14 @@ constexpr std::string_view kHead =
 
 constexpr std::string_view kWholes =
     "\nOf these, which also see or hear, the language model is read, and the vision tower of some:\n\n"
-    "| architecture | its language model | its vision tower |\n|---|---|---|\n";
+    "| architecture | its language model | its vision tower | in a GGUF of its own name |\n|---|---|---|---|\n";
 
 constexpr std::string_view kFields =
     "\n## Fields of config.json\n\n"
     "These are read, beside those that scale rotary positions. A field that is neither here nor known to change "
     "nothing is an\n"
-    "error that names it, so that no model is computed otherwise than its authors meant it.\n\n";
+    "error that names it, so that no model is computed otherwise than its authors meant it. A field that is null says "
+    "nothing.\n\n";
 
 std::string code(std::string_view word) { return cat("`", word, "`"); }
 
@@ -53,8 +54,10 @@ std::string models_markdown() {
   out += kWholes;
   for (const auto& name : models::whole_names()) {
     const std::string text = models::whole_architecture(name);
+    const std::string gguf = models::whole_gguf(name);
     out += cat("| ", code(name), " | ", text.empty() ? "any of the above, as `text_config` says" : code(text), " | ",
-               models::find_vision_tower(name) != nullptr ? "read" : "left out", " |\n");
+               models::find_vision_tower(name) != nullptr ? "read" : "left out", " | ",
+               gguf.empty() ? "none" : code(gguf), " |\n");
   }
   out += kFields;
   for (const auto& one : models::architectures()) out += cat("- ", code(one.name), ": ", fields_of(one), "\n");

@@ -150,6 +150,7 @@ constexpr OnlyValue kOnlyValues[] = {
     {"output_router_logits", "false"},
     {"pruned_heads", "{}"},
     {"qkv_bias", "false"},
+    {"quantization", "null"},  // MLX's
     {"rope_interleaved", "false"},
     {"router_jitter_noise", "0.0"},
     {"shared_expert_intermediate_size", "0"},
@@ -163,9 +164,9 @@ constexpr OnlyValue kOnlyValues[] = {
 
 // vocab_size: the table of embeddings says it. The layout is the rows' order, which the conversion names fix. How texts
 // are pooled is read by who makes vectors of them. feed_forward_length: of an architecture whose table hasn't it, all
-// layers have experts in its place (gpt-oss).
-constexpr std::string_view kNoEffectGguf[] = {"vocab_size", "tensor_data_layout", "pooling_type",
-                                              "feed_forward_length"};
+// layers have experts in its place (gpt-oss). The last two are of images alone.
+constexpr std::string_view kNoEffectGguf[] = {"vocab_size",          "tensor_data_layout",      "pooling_type",
+                                              "feed_forward_length", "rope.dimension_sections", "n_deepstack_layers"};
 
 template <typename T>
 bool holds(const Member& member) {

@@ -7,6 +7,7 @@
 #include "models/config_read.h"
 #include "models/registry.h"
 #include "models/rope.h"
+#include "models/text_part.h"
 
 namespace tern::models {
 namespace {
@@ -16,9 +17,12 @@ constexpr const char* kOtherModel = "choose another model: this one computes wha
 
 bool is_named_whole(const char* key) { return std::string_view(key).starts_with("tokenizer."); }
 
-std::string full_key(const Architecture& architecture, const char* key) {
-  return is_named_whole(key) ? std::string(key) : cat(architecture.gguf, ".", key);
+// `name`: the file's own for its architecture.
+std::string full_key(const std::string& name, const char* key) {
+  return is_named_whole(key) ? std::string(key) : cat(name, ".", key);
 }
+
+std::string name_of(const checkpoint::Gguf& gguf) { return std::string(gguf.text("general.architecture").value()); }
 
 // Whether `key`, which the architecture's table has not, says nothing: it is of a part that the model has none of, as
 // conversions write where a model is made as a larger kind is, or says another key's number again.
@@ -42,7 +46,7 @@ bool says_nothing(const checkpoint::Gguf& gguf, const std::string& prefix, const
 // Keys of the file below "<architecture>." that neither the table nor anything else knows.
 std::vector<std::string> unknown_keys(const checkpoint::Gguf& gguf, const Architecture& architecture) {
   std::vector<std::string> unknown;
-  const std::string prefix = architecture.gguf + ".";
+  const std::string prefix = name_of(gguf) + ".";
   for (const auto& [key, value] : gguf.metadata()) {
     if (!key.starts_with(prefix)) continue;
     const std::string last = key.substr(prefix.size());
@@ -56,10 +60,11 @@ std::vector<std::string> unknown_keys(const checkpoint::Gguf& gguf, const Archit
 
 // Several architectures may share a name in GGUF: the first whose table knows every key is the one.
 const Architecture& architecture_of(const checkpoint::Gguf& gguf) {
-  const std::string name = gguf.text("general.architecture").value();
+  const std::string name = name_of(gguf);
+  const std::string part = part_of_gguf(name);
   std::string unknown;
   for (const Architecture& architecture : architectures()) {
-    if (architecture.gguf != name) continue;
+    if (architecture.gguf != part) continue;
     const auto keys = unknown_keys(gguf, architecture);
     if (keys.empty()) return architecture;
     unknown = keys.front();
@@ -134,7 +139,7 @@ void require_lists(const checkpoint::Gguf& gguf, const Architecture& architectur
     const auto list = field.gguf_of_layer != nullptr ? config.own.find(field.gguf) : config.own.end();
     if (list == config.own.end()) continue;
     const auto& numbers = std::get<std::vector<std::int64_t>>(list->second);
-    const std::string where = cat(gguf.path(), ": key \"", full_key(architecture, field.gguf), "\"");
+    const std::string where = cat(gguf.path(), ": key \"", full_key(name_of(gguf), field.gguf), "\"");
     if (numbers.size() != static_cast<std::size_t>(config.num_hidden_layers)) {
       throw Failure(data_error(where, cat("a number for each of ", config.num_hidden_layers, " layers"),
                                cat(numbers.size()), kAgain));
@@ -221,13 +226,14 @@ bool write_layers(const std::string& key, const Field& field, const ModelConfig&
 ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
   const checkpoint::Gguf& gguf = *source.gguf();
   const Architecture& architecture = architecture_of(gguf);
+  const std::string name = name_of(gguf);
   ModelConfig config;
   config.architecture = architecture.name;
   config.model_type = architecture.model_type;
   config.head = own_head(architecture);
   for (const Field& field : architecture.fields) {
     const bool has_key = *field.gguf != '\0' && !is_implied(field);
-    const std::string key = has_key ? full_key(architecture, field.gguf) : field.json;
+    const std::string key = has_key ? full_key(name, field.gguf) : field.json;
     const std::string where = cat(gguf.path(), ": key \"", key, "\"");
     if (field.tensor.what != GgufTensorSays::What::nothing) {
       set_field(config, field, said_by_tensor(source, field.tensor));
@@ -241,7 +247,7 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
                                       : typed(gguf, key, like);
       if (*field.gguf_less != '\0') {
         auto& count = std::get<std::int64_t>(value);
-        const std::int64_t less = gguf.integer_or(full_key(architecture, field.gguf_less), 0).value();
+        const std::int64_t less = gguf.integer_or(full_key(name, field.gguf_less), 0).value();
         count = less >= 0 && less <= count ? count - less : 0;
       }
       set_field(config, field, std::move(value));
@@ -270,9 +276,10 @@ void set_gguf_config(const ModelConfig& config, checkpoint::GgufMetadata& metada
       require_default(config, field, field.otherwise.gguf, field.json, "a GGUF", "keep this model as a directory");
       continue;
     }
-    if (field.gguf_of_layer != nullptr && write_layers(full_key(architecture, field.gguf), field, config, metadata))
+    if (field.gguf_of_layer != nullptr &&
+        write_layers(full_key(architecture.gguf, field.gguf), field, config, metadata))
       continue;
-    write_value(full_key(architecture, field.gguf), field, config, value, metadata);
+    write_value(full_key(architecture.gguf, field.gguf), field, config, value, metadata);
   }
   metadata.set(cat(architecture.gguf, ".vocab_size"), static_cast<std::uint32_t>(config.vocab_size));
   write_rope_gguf(config, architecture, metadata);

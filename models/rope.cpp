@@ -90,8 +90,7 @@ void require_sound(const ModelConfig& config, const std::string& where) {
   if (config.rope_scaling == RopeScaling::yarn) {
     positive(kOriginal, config.rope_original_max_position);
     positive("beta_slow", config.rope_beta_slow);
-    // Where they are one, a ramp is a step.
-    if (config.rope_beta_fast != config.rope_beta_slow)
+    if (config.rope_beta_fast != config.rope_beta_slow)  // one number makes a step of the ramp
       positive("beta_fast - beta_slow", config.rope_beta_fast - config.rope_beta_slow);
   }
   if (config.rope_scaling == RopeScaling::longrope) {
@@ -184,8 +183,7 @@ void turn_part_of_heads(const io::JsonField& json, double share, ModelConfig& co
 // Which frequencies turn by a token's row and column in an image; in text they all turn by its position.
 bool is_of_images(const std::string& key) { return key == kSections || key == "mrope_interleaved"; }
 
-// What neither transformers nor llama.cpp reads: attn_factor stands beside yarn's formula of the same in a distilled
-// Qwen3 of DeepSeek's.
+// What neither transformers nor llama.cpp reads; DeepSeek's distilled Qwen3 has an attn_factor.
 bool is_note(const std::string& key) { return key == "finetuned" || key == "attn_factor"; }
 
 bool is_divisors(const std::string& key) {
@@ -418,7 +416,7 @@ void read_longrope_gguf(const checkpoint::CheckpointSource& source, const std::s
 
 void read_rope_gguf(const checkpoint::CheckpointSource& source, const Architecture& architecture, ModelConfig& config) {
   const checkpoint::Gguf& gguf = *source.gguf();
-  const std::string prefix = cat(architecture.gguf, ".rope.scaling.");
+  const std::string prefix = cat(gguf.text("general.architecture").value(), ".rope.scaling.");
   const std::string scaling = gguf.text_or(prefix + "type", "none").value();
   const bool is_long = scaling == "longrope" || (scaling == "none" && source.find(kLongFactors) != nullptr);
   if (is_long) return read_longrope_gguf(source, prefix, config);

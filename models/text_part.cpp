@@ -24,14 +24,15 @@ struct Whole {
   std::string_view name;
   std::string_view text_type;     // the model type of its text_config; empty: of any architecture here
   std::string_view architecture;  // then empty, too
+  std::string_view gguf = "";     // what llama.cpp calls its language model, where that has a name of its own
 };
 constexpr Whole kWholes[] = {
     {"Qwen3_5ForConditionalGeneration", "qwen3_5_text", "Qwen3_5ForCausalLM"},
     {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", "Qwen3_5MoeForCausalLM"},
-    {"Qwen3VLForConditionalGeneration", "qwen3_vl_text", "Qwen3ForCausalLM"},
-    {"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text", "Qwen3MoeForCausalLM"},
-    {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", "Qwen2ForCausalLM"},
-    {"Qwen2VLForConditionalGeneration", "qwen2_vl_text", "Qwen2ForCausalLM"},
+    {"Qwen3VLForConditionalGeneration", "qwen3_vl_text", "Qwen3ForCausalLM", "qwen3vl"},
+    {"Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text", "Qwen3MoeForCausalLM", "qwen3vlmoe"},
+    {"Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", "Qwen2ForCausalLM", "qwen2vl"},
+    {"Qwen2VLForConditionalGeneration", "qwen2_vl_text", "Qwen2ForCausalLM", "qwen2vl"},
     {"Gemma3ForConditionalGeneration", "gemma3_text", "Gemma3ForCausalLM"},
     {"Gemma4ForConditionalGeneration", "gemma4_text", "Gemma4ForCausalLM"},
     {"Mistral3ForConditionalGeneration", "", ""},
@@ -62,6 +63,10 @@ constexpr Usual kUsual[] = {
     {"qwen3_vl_moe_text", "norm_topk_prob", "true"},
 };
 
+const Whole& whole_of(const std::string& name) {
+  return *std::find_if(std::begin(kWholes), std::end(kWholes), [&](const Whole& one) { return one.name == name; });
+}
+
 const Whole* find_whole(const io::Json& config) {
   const io::Json* names = config.find("architectures");
   if (names == nullptr || !names->is_array() || names->empty() || !names->begin()->is_string()) return nullptr;
@@ -89,10 +94,13 @@ std::vector<std::string> whole_names() {
   return names;
 }
 
-std::string whole_architecture(const std::string& name) {
-  const auto* found =
-      std::find_if(std::begin(kWholes), std::end(kWholes), [&](const Whole& one) { return one.name == name; });
-  return std::string(found->architecture);
+std::string whole_architecture(const std::string& name) { return std::string(whole_of(name).architecture); }
+std::string whole_gguf(const std::string& name) { return std::string(whole_of(name).gguf); }
+
+std::string part_of_gguf(const std::string& name) {
+  const auto* found = std::find_if(std::begin(kWholes), std::end(kWholes),
+                                   [&](const Whole& one) { return !one.gguf.empty() && one.gguf == name; });
+  return found == std::end(kWholes) ? name : find_architecture(std::string(found->architecture))->gguf;
 }
 
 io::Json text_part_json(const checkpoint::CheckpointSource& source) {

@@ -19,6 +19,12 @@ namespace tern::models {
 // The architecture of one's language model; "": any, as its text_config says. `name` is one of them.
 [[nodiscard]] std::string whole_architecture(const std::string& name);
 
+// What llama.cpp calls a GGUF of its language model, where that has a name of its own; else "".
+[[nodiscard]] std::string whole_gguf(const std::string& name);
+// The name in a GGUF of the language model of which a file of the whole's name is: "qwen3" of "qwen3vl". A name that
+// is no whole's is its own.
+[[nodiscard]] std::string part_of_gguf(const std::string& name);
+
 // What describes the language model: text_config, with what it leaves to the whole (ends, dtype); or the whole without
 // what describes its other parts. Whether embeddings are tied is what both say, else what the file has: some classes
 // say it of the whole, some of the text, and what neither says hangs on the version that wrote them.

@@ -20,7 +20,7 @@ from conversion import get_model_class  # noqa: E402
 from conversion.base import ModelBase, ModelType, get_model_architecture  # noqa: E402
 
 # Of which tern reads no GGUF.
-NOT_READ = {"deepseek2", "qwen2vl", "qwen3vl", "qwen3vlmoe"}
+NOT_READ = {"deepseek2"}
 
 
 def plain(value):

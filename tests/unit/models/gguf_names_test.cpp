@@ -6,6 +6,8 @@
 #include <cmath>
 #include <fstream>
 
+#include "base/strings.h"
+#include "checkpoint/gguf_writer.h"
 #include "io/json.h"
 #include "models/parameter_reader.h"
 #include "models/registry.h"
@@ -86,6 +88,30 @@ TEST_P(GgufNames, ThereAndBackIsTheSameModel) {
   EXPECT_EQ(after.tie_word_embeddings, before.tie_word_embeddings);
   EXPECT_FLOAT_EQ(static_cast<float>(after.rms_norm_eps), static_cast<float>(before.rms_norm_eps));
   EXPECT_EQ(rope_frequencies(after), rope_frequencies(before));
+}
+
+// llama.cpp calls a language model that was made to see by another name; of text it computes the same.
+TEST_F(GgufNames, APartOfAWholeHasItsOwnName) {
+  for (const auto& [model, theirs, ours] :
+       {std::tuple{"qwen2-tied", "qwen2vl", "qwen2"}, std::tuple{"qwen3-tied", "qwen3vl", "qwen3"},
+        std::tuple{"qwen3-moe-tied", "qwen3vlmoe", "qwen3moe"}}) {
+    const auto own = CheckpointSource::open(to_gguf(golden(model), "f32")).value();
+    checkpoint::GgufMetadata metadata;
+    const std::string prefix = cat(ours, ".");
+    for (const auto& [key, value] : own.gguf()->metadata())
+      metadata.set(key.starts_with(prefix) ? cat(theirs, ".", key.substr(prefix.size())) : key, value);
+    metadata.set("general.architecture", theirs);
+    metadata.set(cat(theirs, ".rope.dimension_sections"), std::vector<std::int32_t>{2, 3, 3, 0});
+    metadata.set(cat(theirs, ".n_deepstack_layers"), std::uint32_t{1});
+    std::vector<checkpoint::GgufTensorSpec> specs;
+    for (const auto& tensor : own.tensors()) specs.push_back({tensor.name, checkpoint::GgmlType::f32, tensor.shape});
+    const fs::path renamed = scratch_ / "renamed.gguf";
+    auto writer = checkpoint::GgufWriter::create(renamed, metadata, specs).value();
+    for (const auto& tensor : own.tensors()) writer.write(tensor.name, tensor.bytes).value();
+    writer.finish().value();
+    expect_equal_weights(golden(model), renamed);
+    fs::remove(scratch_ / "model.gguf");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
