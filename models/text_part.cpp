@@ -24,7 +24,7 @@ struct Whole {
   std::string_view name;
   std::string_view text_type;     // the model type of its text_config; empty: of any architecture here
   std::string_view architecture;  // then empty, too
-  std::string_view gguf = "";     // what llama.cpp calls its language model, where that has a name of its own
+  std::string_view gguf = {};     // what llama.cpp calls its language model, where that has a name of its own
 };
 constexpr Whole kWholes[] = {
     {"Qwen3_5ForConditionalGeneration", "qwen3_5_text", "Qwen3_5ForCausalLM"},
@@ -124,7 +124,7 @@ io::Json text_part_json(const checkpoint::CheckpointSource& source) {
   const io::Json* of_text = text.find(kTied);
   const io::Json* of_whole = whole.find(kTied);
   if (of_text != nullptr && of_whole != nullptr && *of_text == *of_whole) return text;
-  const auto tensors = source.tensors();
+  const auto& tensors = source.tensors();
   if (tensors.empty()) {  // config.json alone is read: it says what it can
     if (of_whole != nullptr) text[kTied] = *of_whole;
     return text;

@@ -171,6 +171,12 @@ def fp8_rows_linear(name, n, k):
             f"{name}.weight_scale": RNG.uniform(2e-3, 4e-3, (n, 1)).astype(ml_dtypes.bfloat16)}
 
 
+def fp8_whole_linear(name, n, k):
+    return {f"{name}.weight": RNG.normal(0, 50, (n, k)).astype(ml_dtypes.float8_e4m3fn),
+            f"{name}.weight_scale_inv": RNG.uniform(2e-3, 4e-3, (1,)).astype(ml_dtypes.bfloat16),
+            f"{name}.activation_scale": RNG.uniform(1, 2, (1,)).astype(ml_dtypes.bfloat16)}
+
+
 def gptq_in_order_linear(name, n, k):
     return gptq_linear(name, n, k) | {f"{name}.g_idx": (np.arange(k) // 32).astype(np.int32)}
 
@@ -202,7 +208,9 @@ LINEARS = {"awq": (awq_linear, {"quant_method": "awq", "bits": 4, "group_size": 
            "fp8_rows": (fp8_rows_linear, {"quant_method": "compressed-tensors", "format": "float-quantized"}),
            "gptq_in_order": (gptq_in_order_linear, {"quant_method": "gptq", "bits": 4, "group_size": 32, "checkpoint_format": "gptq"}),
            "nf4_256": (lambda name, n, k: nf4_linear(name, n, k, 256),
-                       {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"})}
+                       {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}),
+           # As Ministral 3 is published.
+           "fp8_whole": (fp8_whole_linear, {"quant_method": "fp8", "activation_scheme": "static", "weight_block_size": None})}
 
 
 def tiny_model(directory, method):

@@ -296,11 +296,12 @@ TEST(QuantisedModel, ComputesWithTheQuantisedNumbers) {
 constexpr auto kMethodName = [](const auto& tested) { return std::string(tested.param); };
 INSTANTIATE_TEST_SUITE_P(Methods, Quantised,
                          testing::Values("awq", "gptq", "gptq_in_order", "fp8", "fp8_rows", "int8", "nf4", "nf4_256",
-                                         "mxfp4"),
+                                         "mxfp4", "fp8_whole"),
                          kMethodName);
 INSTANTIATE_TEST_SUITE_P(Methods, Expanded, testing::Values("nf4"), kMethodName);
 INSTANTIATE_TEST_SUITE_P(Methods, AsStored,
-                         testing::Values("awq", "gptq", "gptq_in_order", "fp8", "fp8_rows", "int8", "nf4_256"),
+                         testing::Values("awq", "gptq", "gptq_in_order", "fp8", "fp8_rows", "int8", "nf4_256",
+                                         "fp8_whole"),
                          kMethodName);
 INSTANTIATE_TEST_SUITE_P(Methods, Repacked, testing::Values("mxfp4"), kMethodName);
 
