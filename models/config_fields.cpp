@@ -148,6 +148,7 @@ constexpr OnlyValue kOnlyValues[] = {
     {"moe_layer_freq", "1"},
     {"normalization_function", "\"rmsnorm\""},
     {"output_router_logits", "false"},
+    {"position_embedding_type", "\"rope\""},
     {"pruned_heads", "{}"},
     {"qkv_bias", "false"},
     {"quantization", "null"},  // MLX's

@@ -104,16 +104,19 @@ TEST(PublishedField, IsRefusedWhereItSaysSomethingElse) {
     Json other;
     const char* says;
   };
-  const Case cases[] = {{"phi3-tied", "full_attn_mod", 1, 2, "expected 1, found 2"},
-                        {"phi3-tied", "interpolate_factor", 1, 4, "expected 1, found 4"},
-                        {"phi3-tied", "lm_head_bias", false, true, "expected false, found true"},
-                        {"llama-tied", "activation", "swiglu", "relu", "expected \"swiglu\", found \"relu\""},
-                        {"qwen2-tied", "is_causal", true, false, "expected true, found false"},
-                        {"qwen3-moe-tied", "qkv_bias", false, true, "expected false, found true"},
-                        {"qwen3-moe-tied", "use_qk_norm", true, false, "expected true, found false"},
-                        {"qwen3-moe-tied", "shared_expert_intermediate_size", 0, 64, "expected 0, found 64"},
-                        {"gemma2-tied", "sliding_window_size", 11, 4096, "expected what \"sliding_window\" says, 11"},
-                        {"llama-tied", "no_such_field", nullptr, false, "only fields that LlamaForCausalLM has"}};
+  const Case cases[] = {
+      {"phi3-tied", "full_attn_mod", 1, 2, "expected 1, found 2"},
+      {"phi3-tied", "interpolate_factor", 1, 4, "expected 1, found 4"},
+      {"phi3-tied", "lm_head_bias", false, true, "expected false, found true"},
+      {"llama-tied", "activation", "swiglu", "relu", "expected \"swiglu\", found \"relu\""},
+      {"qwen2-tied", "is_causal", true, false, "expected true, found false"},
+      {"qwen3-moe-tied", "qkv_bias", false, true, "expected false, found true"},
+      {"qwen3-moe-tied", "use_qk_norm", true, false, "expected true, found false"},
+      {"qwen3-moe-tied", "shared_expert_intermediate_size", 0, 64, "expected 0, found 64"},
+      {"gemma2-tied", "sliding_window_size", 11, 4096, "expected what \"sliding_window\" says, 11"},
+      {"granite-moe-tied", "position_embedding_type", "rope", "nope", "expected \"rope\", found \"nope\""},
+      {"llama-tied", "quantization", nullptr, Json{{"bits", 4}}, "expected null, found {\"bits\":4}"},
+      {"llama-tied", "no_such_field", nullptr, false, "only fields that LlamaForCausalLM has"}};
   for (const Case& each : cases) {
     EXPECT_EQ(problem_of(each.model, each.key, each.usual), "") << each.key;
     EXPECT_NE(problem_of(each.model, each.key, each.other).find(each.says), std::string::npos)
