@@ -270,6 +270,7 @@ void LLMEngine::accept_rows(const ScheduledSequence& part, std::span<const Sampl
     ++right;
   }
   sequence.computed = part.begin + part.count - part.drafts + right;
+  sequence.draft_budget.learn(scheduler_.num_running(), part.drafts, right);
   if (part.drafts == 0) return;
   sequence.depth.learn(part.drafts, right);
   guesses_.checked += part.drafts;
@@ -289,7 +290,7 @@ void LLMEngine::accept_drawn(const Batch& batch, const std::vector<SampledToken>
 }
 
 // What may follow each sequence that goes on, no more than it may still have. Checking is cheap while a step is bound
-// by memory, so that rows beyond that are shared out; a rule of time would make answers hang on the machine's load.
+// by memory, so that rows beyond that are shared out.
 void LLMEngine::guess(const Batch& batch) {
   if (options_.speculation.num_speculative_tokens == 0) return;
   const std::int64_t share = draft_rows_ / scheduler_.num_running() - 1;
@@ -298,7 +299,8 @@ void LLMEngine::guess(const Batch& batch) {
     if (!part.samples || sequence.finish != FinishReason::none) continue;
     const std::int64_t room =
         std::min(sequence.params.max_new_tokens - sequence.generated(), max_model_len() - sequence.length()) - 1;
-    const std::int64_t most = std::min({room, share, sequence.depth.next(options_.speculation)});
+    const std::int64_t most = std::min(
+        {room, share, sequence.draft_budget.most(scheduler_.num_running()), sequence.depth.next(options_.speculation)});
     look_up(sequence.tokens, options_.speculation, most, sequence.drafts);
   }
 }

@@ -24,6 +24,7 @@ struct Sequence {
   std::vector<std::int32_t> drafts;  // guesses of the tokens that follow, for the next step to check
   DraftDepth depth;
   RequestImages images;
+  DraftBudget draft_budget;
   SamplingParams params;
   FinishReason finish = FinishReason::none;
 
