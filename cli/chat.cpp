@@ -62,6 +62,7 @@ class Prompt {
     if (multi_line_ && !word.ends_with('#')) return std::nullopt;
     if (multi_line_) lines_.erase(lines_.rfind('#'));
     std::string text = std::exchange(lines_, {});
+    if (!expects_system_ && trim(text).empty()) return std::nullopt;
     if (!expects_system_) return text;
     const std::string_view system = trim(text);
     chat_.set_system(system == "default-system" ? std::string() : std::string(system));

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <clocale>
 #include <cwchar>
 
 #include "cli/interrupt.h"
@@ -35,14 +36,21 @@ int next_character(EditLine* /*edit*/, wchar_t* character) {
     if (got <= 0) return static_cast<int>(got);
     std::mbstate_t state{};
     const std::size_t length = std::mbrtowc(character, bytes.data(), count, &state);
-    if (length <= count) return 1;
+    if (length > 0 && length <= count) return 1;
     if (length != kIncomplete || count == bytes.size()) count = 0;  // no character: left out
   }
 }
 
+// Texts are UTF-8 whatever the locale is, and most containers and services have none: libedit and the characters above
+// take theirs from it. Not LC_ALL: numbers are written as JSON has them.
+EditLine* begin_editing() {
+  if (std::setlocale(LC_CTYPE, "C.UTF-8") == nullptr) std::setlocale(LC_CTYPE, "");
+  return el_init("tern", stdin, stdout, stderr);
+}
+
 }  // namespace
 
-LineEditor::LineEditor() : edit_(el_init("tern", stdin, stdout, stderr)), history_(history_init()) {
+LineEditor::LineEditor() : edit_(begin_editing()), history_(history_init()) {
   HistEvent event{};
   ::history(history_, &event, H_SETSIZE, 500);
   el_set(edit_, EL_HIST, ::history, history_);

@@ -42,6 +42,7 @@ class Terminal {
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(terminal, fd);
     setenv("TERN_HOME", home.c_str(), 1);
     setenv("TERM", "dumb", 1);
+    setenv("LC_ALL", "C", 1);  // as in a container
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -251,6 +252,44 @@ TEST_F(AtATerminal, WordsOfMsSwift) {
                                            "u:three;",
                                            "u:four;"};
   EXPECT_EQ(asked, wanted) << terminal.seen();
+}
+
+// Whatever the locale is, each character is one, and none is lost.
+TEST_F(AtATerminal, LinesAreUtf8) {
+  const auto file = scratch_.path() / "answers.jsonl";
+  Terminal terminal = start({"--max_new_tokens", "2", "--result_path", file.string()});
+  for (const char* line : {"h\u00e9\u00e9\U0001f600\x7f\x7fz\n", "\u6f22\u5b57\x02!\n",
+                           "a\xff"
+                           "b\n"}) {
+    terminal.expect_prompt();
+    terminal.type(line);
+  }
+  terminal.expect_prompt();
+  terminal.type(std::string("\0\n", 2));  // a mark of emacs, no character
+  terminal.expect_prompt();
+  terminal.type("exit\n");
+  EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
+  std::vector<std::string> asked;
+  std::ifstream rows(file);
+  for (std::string line; std::getline(rows, line);) {
+    const std::string before = "{\"role\":\"user\",\"content\":\"";
+    const auto at = line.rfind(before) + before.size();
+    asked.push_back(line.substr(at, line.find('"', at) - at));
+  }
+  EXPECT_EQ(asked, (std::vector<std::string>{"h\u00e9z", "\u6f22!\u5b57", "ab"})) << terminal.seen();
+}
+
+TEST_F(AtATerminal, AnEmptyQuestionOfSeveralLinesIsNone) {
+  const auto file = scratch_.path() / "answers.jsonl";
+  Terminal terminal = start({"--max_new_tokens", "2", "--result_path", file.string()});
+  for (const char* line : {"multi-line\n", "#\n", "\n", " #\n"}) {
+    terminal.expect_prompt("<<<");
+    terminal.type(line);
+  }
+  terminal.expect_prompt("<<<[M] ");
+  terminal.type("exit\n");
+  EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
+  EXPECT_EQ(std::filesystem::file_size(file), 0U) << terminal.seen();
 }
 
 TEST_F(AtATerminal, SigtermEndsIt) {
