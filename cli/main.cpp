@@ -1,4 +1,7 @@
 // The program: finds the command, runs it, and turns what goes wrong into one line and an exit status.
+#include <fcntl.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -66,6 +69,14 @@ int flushed(int status) {
   return status == 0 ? static_cast<int>(ErrorKind::failed) : status;
 }
 
+// A file that is opened takes the lowest free number: where a standard stream was closed (`>&-`), what is printed would
+// go into a checkpoint, and a model file be read as the question. Writing to such a stdout fails, as it should.
+void hold_standard_files() {
+  for (const int fd : {0, 1, 2}) {
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY);
+  }
+}
+
 int guarded(const Words& words) {
   try {
     return flushed(dispatch(words));
@@ -89,6 +100,7 @@ int guarded(const Words& words) {
 }  // namespace tern::cli
 
 int main(int argc, char** argv) {
+  tern::cli::hold_standard_files();
   // A file that reaches the user's limit of size is a write that fails, not the end of the program.
   std::signal(SIGXFSZ, SIG_IGN);
   try {

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <limits>
 
+#include <unistd.h>
+
 #include "failing.h"
 
 namespace tern::e2e {
@@ -156,6 +158,27 @@ TEST_F(Failures, ADirectoryThatCannotBeWrittenIsOne) {
   words[4] = file + "/out";
   expect(words, 1, {file, "--output_dir"});
   expect({"infer", "--model", model(), "--val_dataset", rows_, "--result_path", file + "/answers"}, 1, {"answers"});
+}
+
+// Nothing that tern opens takes a closed stream's place: no model file is read as the question, and nothing that is
+// printed is written into a file.
+TEST_F(Failures, ClosedStandardStreamsStayClosed) {
+  Options closed = options_;
+  closed.closed = {STDIN_FILENO};
+  expect({"infer", "--model", model()}, 3, {"standard input", "a question", "nothing"}, closed);
+  closed.closed = {STDOUT_FILENO};
+  expect({"inspect", model()}, 1, {"standard output could not be written"}, closed);
+  expect({"infer", "--model", model(), "--val_dataset", rows_, "--max_new_tokens", "2"}, 1,
+         {"could not be written to standard output"}, closed);
+  closed.closed = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
+  const auto results = path("results").string();
+  EXPECT_EQ(
+      run({"infer", "--model", model(), "--val_dataset", rows_, "--max_new_tokens", "2", "--result_path", results},
+          closed)
+          .status,
+      0);
+  std::ifstream rows(results);
+  for (std::string line; std::getline(rows, line);) EXPECT_EQ(line.rfind("{\"response\":", 0), 0U) << line;
 }
 
 TEST_F(Failures, OutputThatIsFullIsOne) {

@@ -72,6 +72,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   dup2(options.stdout_path.empty() ? out.write_end : open(options.stdout_path.c_str(), O_WRONLY | O_CREAT, 0644),
        STDOUT_FILENO);
   dup2(err.write_end, STDERR_FILENO);
+  for (const int fd : options.closed) close(fd);
   const auto limit = [](auto resource, std::uint64_t bytes) {
     const rlimit value = {bytes, bytes};
     if (bytes > 0 && setrlimit(resource, &value) != 0) _exit(126);

@@ -26,6 +26,7 @@ struct Options {
   std::string input;                             // stdin
   std::map<std::string, std::string> variables;  // set on top of a clean environment (PATH, HOME, TERN_HOME kept)
   std::filesystem::path folder;                  // working directory; empty: this one
+  std::vector<int> closed;                       // of stdin, stdout and stderr: what `<&-`, `>&-` and `2>&-` close
   std::string stdout_path;                       // stdout goes to this file (`/dev/full`) instead of `out`
   int seconds = 300;                             // a run that takes longer is killed: status 128 + 9
   std::function<bool()> signal_when;             // asked every millisecond; at the first true `signal` is sent
