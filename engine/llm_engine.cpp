@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "engine/known_tokens.h"
 #include "engine/non_finite_logit.h"
 #include "models/vision.h"
 #include "nn/linear.h"
@@ -101,6 +102,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
     : options_(completed(options)),
       model_(model),
       tokenizer_(std::move(tokenizer)),
+      vocab_size_(model.config.vocab_size),
       end_ids_(options.end_token_ids),
       images_(image_encoder(model, options_, runtime)),
       cache_(model.store, model.architecture->cache_specs(model.config), cache_options(options_, model)),
@@ -167,6 +169,7 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
     return data_error("prompt", cat("fewer than ", max_model_len(), " tokens"), cat(length, " tokens"),
                       "shorten it or raise --max_model_len");
   }
+  if (auto error = unknown_token(prompt, vocab_size_, tokenizer_)) return *error;
   for (const std::string& stop : params.stop) {
     const auto id = tokenizer_.piece_to_id(stop);
     if (id && tokenizer_.is_special(*id)) params.stop_token_ids.push_back(*id);

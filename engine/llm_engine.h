@@ -57,8 +57,8 @@ class LLMEngine {
             session::Runtime& runtime);
 
   // A stop text of one special token stops by its id, as special tokens are no part of the text. Errors (data): a
-  // prompt that is empty or leaves no room for an answer; images that the model can't see, or that aren't where the
-  // prompt has image tokens.
+  // prompt that is empty, leaves no room for an answer or has a token that the model lacks; images that the model can't
+  // see, or that aren't where the prompt has image tokens.
   [[nodiscard]] Result<SequenceId> add_request(std::vector<std::int32_t> prompt, SamplingParams params,
                                                std::vector<session::ImagePatches> images = {});
   // Computes one step and gives what it added, for every request that it touched: an output a token, of which guesses
@@ -107,6 +107,7 @@ class LLMEngine {
   EngineOptions options_;
   const models::LoadedModel& model_;
   tokenizer::Tokenizer tokenizer_;
+  std::int64_t vocab_size_;
   std::vector<std::int32_t> end_ids_;
   std::unique_ptr<ImageEncoder> images_;  // has its memory before the cache takes what is left
   CacheEngine cache_;

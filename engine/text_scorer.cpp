@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/strings.h"
+#include "engine/known_tokens.h"
 
 namespace tern::engine {
 namespace {
@@ -113,6 +114,9 @@ std::size_t TextScorer::score(std::span<const TokenIds> texts, const ScoreCallba
     TextScore score{ids, {}, {}, {}};
     bool stopped = callbacks.stopped && callbacks.stopped();
     const auto computed = catching([&] {
+      if (const auto error = unknown_token(ids, session_.model.config.vocab_size, session_.text->tokenizer)) {
+        throw Failure(*error);
+      }
       for (const ScoreWindow& window : score_windows(ids.size(), static_cast<std::size_t>(options_.max_tokens),
                                                      static_cast<std::size_t>(options.stride))) {
         if (stopped) break;

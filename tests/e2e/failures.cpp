@@ -181,6 +181,39 @@ TEST_F(Failures, ClosedStandardStreamsStayClosed) {
   for (std::string line; std::getline(rows, line);) EXPECT_EQ(line.rfind("{\"response\":", 0), 0U) << line;
 }
 
+// The tokenizer has a token that the embedding has no row for: such a text has no answer, others have theirs.
+TEST_F(Failures, ATokenThatTheModelLacksCostsItsRow) {
+  const std::string more = damaged("tokenizer.json", [](std::string json) {
+    const std::string last = "\"added_tokens\":[";
+    std::string added;
+    for (int id = 258; id <= 320; ++id) {
+      added += "{\"id\":" + std::to_string(id) + ",\"content\":\"<" + std::to_string(id) +
+               ">\",\"special\":false,\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":false},";
+    }
+    const auto at = json.find(last);
+    const auto end = json.find(']', at);
+    added.pop_back();
+    return json.insert(end, "," + added);
+  });
+  const std::string said =
+      ": expected an id from 0 to 319, as the model has them, found 320, \"<320>\"; take the "
+      "tokenizer and the weights from the same model, or leave that token out";
+  const auto asked =
+      scratch_.write("asked.jsonl", "{\"query\": \"a\"}\n{\"query\": \"<320>\"}\n{\"query\": \"<319>\"}\n");
+  const auto rows = run({"infer", "--model", more, "--val_dataset", asked, "--max_new_tokens", "2"}, options_);
+  EXPECT_EQ(rows.status, 0) << rows.err;
+  EXPECT_NE(rows.err.find("1 of 3 rows have no answer; the first: " + asked + ":2: token "), std::string::npos)
+      << rows.err;
+  EXPECT_NE(rows.err.find(said), std::string::npos) << rows.err;
+  const auto texts = scratch_.write("texts.jsonl", "{\"text\": \"a\"}\n{\"text\": \"<320>\"}\n");
+  expect({"score", "--model", more, "--dataset", texts}, 3, {texts + ":2: token 0" + said});
+  const auto vectors = run({"infer", "--model", more, "--task_type", "embedding", "--val_dataset", texts}, options_);
+  EXPECT_EQ(vectors.status, 0) << vectors.err;
+  EXPECT_NE(vectors.err.find("1 of 2 rows have no answer; the first: " + texts + ":2: token 0" + said),
+            std::string::npos)
+      << vectors.err;
+}
+
 TEST_F(Failures, OutputThatIsFullIsOne) {
   Options full = options_;
   full.stdout_path = "/dev/full";
