@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "base/dtype.h"
 #include "base/log.h"
@@ -78,6 +80,18 @@ std::size_t possible_stop(const std::string& text, const std::vector<std::string
     }
   }
   return longest;
+}
+
+// The stop text that is complete first, and begins first of those that end there: what a text that comes character by
+// character stops at, however the tokens cut it. npos: none.
+std::size_t first_stop(const std::string& text, const std::vector<std::string>& stops) {
+  std::size_t first = std::string::npos, end = std::string::npos;
+  for (const std::string& stop : stops) {
+    const std::size_t at = stop.empty() ? std::string::npos : text.find(stop);
+    if (at == std::string::npos) continue;
+    if (std::pair(at + stop.size(), at) < std::pair(end, first)) std::tie(end, first) = std::pair(at + stop.size(), at);
+  }
+  return first;
 }
 
 // What a step says of every request that it touched.
@@ -218,9 +232,7 @@ void LLMEngine::accept(Sequence& sequence, const SampledToken& drawn, RequestOut
   else if (full)
     sequence.finish = FinishReason::length;
   if (sequence.finish != FinishReason::none) decoding.held += decoding.decoder.flush();
-  for (const std::string& stop : sequence.params.stop) {
-    const auto at = stop.empty() ? std::string::npos : decoding.held.find(stop);
-    if (at == std::string::npos) continue;
+  if (const auto at = first_stop(decoding.held, sequence.params.stop); at != std::string::npos) {
     decoding.held.resize(at);
     sequence.finish = FinishReason::stop;
   }

@@ -55,6 +55,24 @@ TEST_F(Inference, AStopWordEndsTheAnswerAndIsNoPartOfIt) {
   EXPECT_EQ(answer({"--temperature", "0", "--stop_words", stop}), whole.substr(0, whole.find(stop)) + "\n");
 }
 
+// "Hello" is one token: the answer ends where it would, did it come letter by letter.
+TEST_F(Inference, TheStopWordThatIsCompleteFirstEndsTheAnswer) {
+  if (!has_real_model()) GTEST_SKIP() << "script/bootstrap fetches the model";
+  Options options;
+  options.input = "hi";
+  const auto answer_of = [&](const std::vector<std::string>& stops) {
+    std::vector<std::string> words = {"infer", "--model", "smollm2-135m", "--temperature", "0", "--max_new_tokens",
+                                      "4"};
+    if (!stops.empty()) words.emplace_back("--stop_words");
+    words.insert(words.end(), stops.begin(), stops.end());
+    return run(words, options).out;
+  };
+  ASSERT_EQ(answer_of({}).rfind("Hello", 0), 0U) << answer_of({});
+  EXPECT_EQ(answer_of({"ell", "He"}), "\n");
+  EXPECT_EQ(answer_of({"lo", "llo"}), "He\n") << "of two that end together the longer";
+  EXPECT_EQ(answer_of({"o th", "x"}), "Hell\n") << "over the border of two tokens";
+}
+
 TEST_F(Inference, RowsAnsweredTogetherEqualRowsAnsweredAlone) {
   const std::vector<std::string> words = {"infer",         "--val_dataset", rows_,           "--max_new_tokens", "6",
                                           "--temperature", "0.8",           "--torch_dtype", "float32"};
