@@ -18,6 +18,22 @@ std::int64_t count(const io::JsonField& value) {
   return static_cast<std::int64_t>(number);
 }
 
+// As the flags of the same names have them.
+double at_least_zero(const io::JsonField& value) {
+  if (!(value.number() >= 0)) throw value.wrong("a number of at least 0");
+  return value.number();
+}
+
+double above_zero(const io::JsonField& value) {
+  if (!(value.number() > 0)) throw value.wrong("a number above 0");
+  return value.number();
+}
+
+double share(const io::JsonField& value) {
+  if (!(value.number() > 0 && value.number() <= 1)) throw value.wrong("a number above 0 and at most 1");
+  return value.number();
+}
+
 std::vector<std::int32_t> ids(const io::JsonField& value) {
   std::vector<std::int32_t> out;
   for (const std::int64_t id : value.integers()) {
@@ -38,11 +54,13 @@ Result<GenerationConfig> read_generation_config(const fs::path& model) {
     const io::Json json = io::read_json_file(file).value();
     const io::JsonField config(json, file.string(), "take the file from the model's repository, or remove it");
     if (const auto value = config.find("do_sample")) out.do_sample = value->boolean();
-    if (const auto value = config.find("temperature")) out.temperature = value->number();
+    const bool draws = out.do_sample.value_or(false);  // else nobody reads what is for drawing
+    if (const auto value = config.find("temperature"))
+      out.temperature = draws ? at_least_zero(*value) : value->number();
     if (const auto value = config.find("top_k")) out.top_k = count(*value);
-    if (const auto value = config.find("top_p")) out.top_p = value->number();
-    if (const auto value = config.find("min_p")) out.min_p = value->number();
-    if (const auto value = config.find("repetition_penalty")) out.repetition_penalty = value->number();
+    if (const auto value = config.find("top_p")) out.top_p = draws ? share(*value) : value->number();
+    if (const auto value = config.find("min_p")) out.min_p = at_least_zero(*value);
+    if (const auto value = config.find("repetition_penalty")) out.repetition_penalty = above_zero(*value);
     if (const auto value = config.find("max_new_tokens")) out.max_new_tokens = count(*value);
     if (const auto value = config.find("eos_token_id")) out.eos_token_ids = ids(*value);
     return out;

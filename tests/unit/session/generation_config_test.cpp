@@ -42,6 +42,14 @@ TEST(GenerationConfigFile, TellsWhatItCannotRead) {
             "DIR/generation_config.json: field \"top_p\": expected a number, found \"all\"" + mend);
   EXPECT_EQ(refused(R"({"top_k": -1})"),
             "DIR/generation_config.json: field \"top_k\": expected a count, found -1" + mend);
+  // What the flags of these names refuse, where it is read.
+  EXPECT_EQ(refused(R"({"do_sample": true, "temperature": -1})"),
+            "DIR/generation_config.json: field \"temperature\": expected a number of at least 0, found -1" + mend);
+  EXPECT_EQ(refused(R"({"do_sample": true, "top_p": 0})"),
+            "DIR/generation_config.json: field \"top_p\": expected a number above 0 and at most 1, found 0" + mend);
+  EXPECT_EQ(refused(R"({"repetition_penalty": 0})"),
+            "DIR/generation_config.json: field \"repetition_penalty\": expected a number above 0, found 0" + mend);
+  EXPECT_EQ(refused(R"({"temperature": -1, "top_p": 0})"), "accepted") << "nothing is drawn";
   for (const char* ids : {R"("two")", "[[2]]", "1e99"}) {
     EXPECT_NE(refused(cat(R"({"eos_token_id": )", ids, "}")).find("expected an integer or a list of integers, found "),
               std::string::npos)
