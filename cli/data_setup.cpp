@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "chat/model_text.h"
 #include "cli/dataset_hub.h"
+#include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "io/mapped_file.h"
 
@@ -14,11 +15,11 @@ namespace tern::cli {
 namespace {
 
 // One line a file, redrawn as it goes.
-data::Progress file_progress() {
-  return [bar = std::shared_ptr<Progress>(), label = std::string()](const data::ProgressEvent& event) mutable {
+data::Progress file_progress(bool quiet) {
+  return [quiet, bar = std::shared_ptr<Progress>(), label = std::string()](const data::ProgressEvent& event) mutable {
     if (!bar || label != event.what) {
       label = event.what;
-      bar = std::make_shared<Progress>(label, event.total, "B");
+      bar = std::make_shared<Progress>(label, event.total, "B", quiet);
     }
     const double rate = event.seconds > 0 ? static_cast<double>(event.rows) / event.seconds : 0;
     bar->update(event.done, cat(event.rows, " rows, ", fixed(rate, 0), "/s"));
@@ -47,7 +48,7 @@ data::LoadOptions load_options(const Arguments& arguments) {
   }
   options.normalize.system = system_message(arguments);
   options.hub = dataset_hub(arguments);
-  options.progress = file_progress();
+  options.progress = file_progress(is_quiet(arguments));
   return options;
 }
 

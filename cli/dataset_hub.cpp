@@ -12,8 +12,9 @@ namespace tern::cli {
 data::HubResolver dataset_hub(const Arguments& arguments) {
   const session::HubOptions flags = hub_options(arguments);
   data::HubSettings settings{flags.use_hf, flags.token, {}};
-  settings.progress = [bar = std::shared_ptr<Progress>()](std::uint64_t done, std::uint64_t total) mutable {
-    if (!bar) bar = std::make_shared<Progress>("fetching data", total, "B");
+  settings.progress = [quiet = is_quiet(arguments), bar = std::shared_ptr<Progress>()](std::uint64_t done,
+                                                                                       std::uint64_t total) mutable {
+    if (!bar) bar = std::make_shared<Progress>("fetching data", total, "B", quiet);
     bar->update(done);
     if (done == total) {
       bar->finish();

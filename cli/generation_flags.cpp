@@ -63,6 +63,14 @@ engine::SpeculativeOptions speculative_options(const std::string& text) {
   return options;
 }
 
+// Every text holds the empty one: an answer would end before it began.
+void require_stop_words(const Arguments& arguments) {
+  for (const std::string& word : arguments.list("stop_words")) {
+    if (!word.empty()) continue;
+    throw Failure(usage_error("--stop_words has an empty word, which would end every answer at once", "remove it"));
+  }
+}
+
 }  // namespace
 
 void load_training_arguments(Arguments& arguments) {
@@ -101,6 +109,7 @@ std::string generating_model(const Arguments& arguments) {
 }
 
 engine::LLMOptions llm_options(const Arguments& arguments) {
+  require_stop_words(arguments);
   engine::LLMOptions options;
   const auto& adapters = arguments.list("adapters");
   if (!adapters.empty()) options.adapter = adapters[0];

@@ -28,10 +28,7 @@ Question question_of(const data::Row& row) {
 void for_each_question(const Arguments& arguments, const std::function<bool(Question&& question)>& push) {
   const data::LoadOptions options = load_options(arguments);
   for (const auto& spec : options.val_dataset) {
-    const auto report =
-        data::for_each_row(spec, options, [&](const data::Row& row) { return push(question_of(row)); }).value();
-    for (const auto& line : report.counts.first_errors) log_warn(line);
-    if (report.counts.bad > 0) log_warn(cat(spec, ": ", report.counts.bad, " bad rows were left out"));
+    (void)data::for_each_row(spec, options, [&](const data::Row& row) { return push(question_of(row)); }).value();
   }
 }
 
@@ -45,7 +42,9 @@ void QuestionTally::require_all(const std::string& after_a_stop) const {
     throw Failure(
         interrupted_error(cat("the run was stopped after ", rows_, " rows were answered and written"), after_a_stop));
   }
-  if (rows_ == 0) throw Failure(data_error("--val_dataset", "rows to answer", "none", "see the lines above"));
+  if (rows_ == 0)
+    throw Failure(data_error("--val_dataset", "rows to answer", "none",
+                             "name files that have some; lines above say what was wrong with bad ones"));
 }
 
 void QuestionTally::tell_errors(bool strict) const {

@@ -25,7 +25,7 @@ void put_means(const engine::TextScore& score, Json& row) {
 }  // namespace
 
 ScoreOutput::ScoreOutput(const std::optional<std::string>& path, const tokenizer::Tokenizer& tokenizer)
-    : tokenizer_(tokenizer) {
+    : tokenizer_(tokenizer), place_(path.value_or("standard output")) {
   if (!path) return;
   file_.open(*path);
   if (!file_) throw Failure(io::write_error(*path, errno));
@@ -58,7 +58,7 @@ void ScoreOutput::finish(bool json) {
     std::cout << row.dump() << '\n';
   }
   if (!out() || !std::cout.flush())
-    throw Failure(failed_error("the scores could not be written", "check the space left"));
+    throw Failure(failed_error(cat("the scores could not be written to ", place_), "check the space left"));
   if (all_.logprobs.empty()) return;
   std::string line = cat("texts: ", texts_, ", scored tokens: ", all_.logprobs.size(), ", loss ",
                          fixed(*all_.loss(), 4), ", perplexity ", fixed(*all_.perplexity(), 4));

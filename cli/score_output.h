@@ -29,6 +29,7 @@ class ScoreOutput {
 
   std::ofstream file_;
   const tokenizer::Tokenizer& tokenizer_;
+  std::string place_;
   std::int64_t texts_ = 0;
   engine::TextScore all_;  // of every text, without ids
 };

@@ -78,10 +78,11 @@ session::HubOptions hub_options(const Arguments& arguments) {
   if (arguments.has("use_hf")) options.use_hf = arguments.boolean("use_hf");
   if (arguments.has("hub_token")) options.token = arguments.string("hub_token");
   if (arguments.has("model_revision")) options.revision = arguments.string("model_revision");
-  options.progress = [bar = std::shared_ptr<Progress>()](std::uint64_t done, std::uint64_t total) mutable {
+  options.progress = [quiet = is_quiet(arguments), bar = std::shared_ptr<Progress>()](std::uint64_t done,
+                                                                                      std::uint64_t total) mutable {
     if (!bar) {
       install_interrupt_handler();
-      bar = std::make_shared<Progress>("fetching", total, "B");
+      bar = std::make_shared<Progress>("fetching", total, "B", quiet);
     }
     bar->update(done);
     if (done == total) bar->finish();
@@ -108,6 +109,8 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   return options;
 }
 
+bool is_quiet(const Arguments& arguments) { return arguments.maybe_boolean("quiet").value_or(false); }
+
 std::optional<tern_dtype> torch_dtype(const Arguments& arguments) {
   if (!arguments.has("torch_dtype")) return std::nullopt;
   return dtype_from_name(arguments.string("torch_dtype"));
@@ -118,7 +121,7 @@ std::unique_ptr<session::Session> open_session(const Arguments& arguments, const
 }
 
 std::function<void(std::uint64_t, std::uint64_t)> weight_progress(const Arguments& arguments) {
-  if (arguments.boolean("quiet") || !stderr_is_terminal()) return {};
+  if (is_quiet(arguments) || !stderr_is_terminal()) return {};
   return [bar = std::shared_ptr<Progress>()](std::uint64_t done, std::uint64_t total) mutable {
     if (!bar) bar = std::make_shared<Progress>("loading", total, "B");
     bar->update(done);

@@ -31,6 +31,9 @@ namespace tern::cli {
 // command has.
 [[nodiscard]] session::SessionOptions session_options(const Arguments& arguments, const std::string& model);
 
+// --quiet; false where the command has no such flag.
+[[nodiscard]] bool is_quiet(const Arguments& arguments);
+
 // --torch_dtype; none where it isn't given, or the command has no such flag.
 [[nodiscard]] std::optional<tern_dtype> torch_dtype(const Arguments& arguments);
 

@@ -85,9 +85,9 @@ std::string clock_text(double seconds) {
   return cat(minutes / 60, ":", two(minutes % 60), ":", two(all % 60));
 }
 
-Progress::Progress(std::string label, std::uint64_t total, std::string unit)
+Progress::Progress(std::string label, std::uint64_t total, std::string unit, bool quiet)
     : Progress(std::move(label), total, std::move(unit),
-               Options{stderr_is_terminal(), false, terminal_width(), {}, {}}) {}
+               Options{stderr_is_terminal(), quiet, terminal_width(), {}, {}}) {}
 
 Progress::Progress(std::string label, std::uint64_t total, std::string unit, Options options)
     : label_(std::move(label)), total_(total), unit_(std::move(unit)), options_(std::move(options)) {

@@ -35,7 +35,7 @@ class Progress {
     Writer writer;  // absent: stderr
   };
 
-  Progress(std::string label, std::uint64_t total, std::string unit);  // as stderr is, not quiet
+  Progress(std::string label, std::uint64_t total, std::string unit, bool quiet = false);  // as stderr is
   Progress(std::string label, std::uint64_t total, std::string unit, Options options);
   ~Progress();
   Progress(const Progress&) = delete;

@@ -201,7 +201,7 @@ Result<std::vector<std::string>> dataset_files(const DatasetSpec& spec, const Hu
   if (fs::exists(path, ignored)) return std::vector<std::string>{spec.path};
   const bool local = spec.path.starts_with('.') || spec.path.starts_with('/') || spec.path.starts_with('~') ||
                      is_data_file(spec.path) || spec.path.find('/') == std::string::npos;
-  if (local) return data_error(spec.path, "a data file", "no such file", "check the path given to --dataset");
+  if (local) return data_error(spec.path, "a data file", "no such file", "check the path");
   if (!hub) {
     return data_error(spec.path, "a data file", "no such file, and no hub to look for it", "give a local path");
   }

@@ -20,14 +20,13 @@ Result<DatasetSpec> parse_dataset_spec(std::string_view spec) {
     if (all_digits) {
       constexpr std::uint64_t kMost = std::uint64_t{1} << 28;  // their places must fit in memory
       if (error != std::errc() || count == 0 || count > kMost) {
-        return usage_error(cat("--dataset ", spec, " asks for ", digits, " rows"),
+        return usage_error(cat(spec, " asks for ", digits, " rows"),
                            cat("write a number from 1 to ", kMost, " after #, or leave it out to take every row once"));
       }
       out = {std::string(spec.substr(0, hash)), count};
     }
   }
-  if (out.path.empty())
-    return usage_error(cat("--dataset \"", spec, "\" names no file"), "name one, as in --dataset train.jsonl#1000");
+  if (out.path.empty()) return usage_error(cat("\"", spec, "\" names no file"), "name one, as in train.jsonl#1000");
   return out;
 }
 

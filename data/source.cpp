@@ -193,7 +193,7 @@ class ZstdSource final : public FileSource {
 
 Result<std::unique_ptr<ByteSource>> open_source(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return data_error(path, "a data file", std::strerror(errno), "check the path given to --dataset");
+  if (fd < 0) return data_error(path, "a data file", std::strerror(errno), "check the path");
   struct stat info {};
   if (::fstat(fd, &info) != 0 || S_ISDIR(info.st_mode)) {
     ::close(fd);

@@ -1,7 +1,11 @@
 // tern bench: tokens a second of prefill and decode on this machine, with what products and memory gave of what they
 // can.
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/strings.h"
 #include "base/thread_pool.h"
@@ -11,6 +15,7 @@
 #include "cli/session_flags.h"
 #include "engine/roofline.h"
 #include "io/file_writer.h"
+#include "io/system_error.h"
 
 namespace tern::cli {
 namespace {
@@ -24,8 +29,17 @@ void require_length(const Arguments& arguments, std::int64_t limit) {
                             "lower one of them"));
 }
 
+// Before what takes minutes is measured for it.
+void require_writable(const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path folder = fs::path(file).has_parent_path() ? fs::path(file).parent_path() : fs::path(".");
+  if (fs::is_directory(file, ignored)) throw Failure(io::write_error(file, EISDIR));
+  if (access((folder / "").c_str(), W_OK) != 0) throw Failure(io::write_error(file, errno));
+}
+
 // Every length and batch with so many threads of the host (0: one a core), told as they come.
-engine::Roofline measure(const Arguments& arguments, int threads) {
+engine::Roofline measure(const Arguments& arguments, int threads, bool headed) {
   auto opening = session_options(arguments, arguments.string("model"));
   opening.runtime.num_threads = threads;
   const auto session = session::open_session(opening).value();
@@ -44,6 +58,7 @@ engine::Roofline measure(const Arguments& arguments, int threads) {
   options.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
   options.stopped = interrupted;
   const auto text = arguments.boolean("json") ? bench_json : bench_line;
+  if (headed) std::fputs(bench_heading().c_str(), stdout);
   for (const auto length : arguments.integers("prompt_length")) {
     for (const auto batch : arguments.integers("batch_size")) {
       options.prompt_length = length;
@@ -66,10 +81,14 @@ int run_bench(const Arguments& arguments) {
   require_one_adapter(arguments);
   std::vector<std::int64_t> threads = {0};
   if (arguments.has("threads")) threads = arguments.integers("threads");
-  if (!arguments.boolean("json")) std::fputs(bench_heading().c_str(), stdout);
+  const auto file = arguments.maybe_string("svg");
+  if (file) require_writable(*file);
   std::vector<engine::Roofline> rooflines;
-  for (const auto count : threads) rooflines.push_back(measure(arguments, static_cast<int>(count)));
-  if (const auto file = arguments.maybe_string("svg")) io::write_file(*file, engine::roofline_svg(rooflines)).value();
+  for (const auto count : threads) {
+    const bool headed = rooflines.empty() && !arguments.boolean("json");
+    rooflines.push_back(measure(arguments, static_cast<int>(count), headed));
+  }
+  if (file) io::write_file(*file, engine::roofline_svg(rooflines)).value();
   return 0;
 }
 

@@ -26,6 +26,9 @@ Texts read_texts(const Arguments& arguments, const tokenizer::Tokenizer& tokeniz
     texts.longest = std::max(texts.longest, static_cast<std::int64_t>(texts.ids.back().size()));
     return true;
   });
+  if (texts.ids.empty()) {
+    throw Failure(data_error("--dataset", "rows to score", "none", "name a file that has rows {\"text\": ...}"));
+  }
   return texts;
 }
 

@@ -57,7 +57,8 @@ int run_selftest(const Arguments& arguments) {
   const accel::SelectedDevice selected = session::open_device(runtime_options(arguments)).value();
   if (const auto file = arguments.maybe_string("replay")) return replay_file(selected.device, *file);
   const bool json = arguments.boolean("json");
-  Progress progress("selftest", options.ops.empty() ? ops::op_table().size() : options.ops.size(), "op");
+  Progress progress("selftest", options.ops.empty() ? ops::op_table().size() : options.ops.size(), "op",
+                    is_quiet(arguments));
   std::uint64_t done = 0;
   const auto report = conformance::run_selftest(selected.device, options, [&](const OpReport& op) {
     progress.update(++done, ops::op_spec(op.op).name);

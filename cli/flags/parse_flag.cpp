@@ -101,6 +101,10 @@ Error wrong_value(const Flag& flag, const std::string& word, const std::string& 
 
 Result<FlagData> parse_integer(const Flag& flag, const std::string& word, const std::string& where) {
   const auto value = number<std::int64_t>(word);
+  const auto real = number<double>(word);
+  if (!value && real && std::floor(*real) == *real && std::abs(*real) >= 0x1p63) {
+    return wrong_value(flag, word, where, cat(in_words("an integer", flag.range), ", and below 2^63"));
+  }
   if (!value || !in_range(flag.range, static_cast<double>(*value))) {
     return wrong_value(flag, word, where, in_words("an integer", flag.range));
   }

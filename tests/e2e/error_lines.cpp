@@ -69,6 +69,11 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
            "--stride is 32, and windows have 32 tokens: the first token of each would not be scored; give a stride "
            "below 32."},
           {{"infer"}, "tern infer needs a model; name one, for example with --model smollm2-135m."},
+          {{"infer", "--model", m, "--stop_words", "a", ""},
+           "--stop_words has an empty word, which would end every answer at once; remove it."},
+          {{"infer", "--model", m, "--seed", "18446744073709551616"},
+           "--seed is 18446744073709551616, and must be an integer of at least 0, and below 2^63; for example --seed "
+           "42."},
           {{"infer", "--model", m, "--max_model_len", "100000"},
            "--max_model_len is 100000, and the model takes at most 512 tokens; lower it."},
           {{"infer", "--model", m, "--val_dataset", rows_, "--top_logprobs", "3"},
@@ -148,11 +153,16 @@ TEST_F(ErrorLines, OfBadDataEndWithThree) {
           {{"score", "--model", m, "--dataset", text, "--reference", other},
            other + ": token 256: expected \"<|im_start|>\", as " + m +
                " has it, found \"<|im_begin|>\"; compare models that share a tokenizer"},
+          {{"score", "--model", m, "--dataset", scratch_.write("none.jsonl", "")},
+           "--dataset: expected rows to score, found none; name a file that has rows {\"text\": ...}"},
+          {{"infer", "--model", m, "--val_dataset", path("absent.jsonl").string()},
+           path("absent.jsonl").string() + ": expected a data file, found no such file; check the path"},
           {{"tokenize", "--model", m, "--dataset", rows_},
            rows_ + ":1: expected a row {\"text\"}, found a row of another format; write it as {\"text\": ...}; tern "
                    "inspect-data shows dialogues"},
           {{"infer", "--model", m, "--val_dataset", prompts},
-           "--val_dataset: expected rows to answer, found none; see the lines above"},
+           "--val_dataset: expected rows to answer, found none; name files that have some; lines above say what was "
+           "wrong with bad ones"},
           {{"infer", "--model", m, "--max_model_len", "4", "--strict", "--val_dataset", rows_},
            "--val_dataset: expected an answer to every row, found 8 of 8 without one, the first " + rows_ +
                ":1: prompt: expected fewer than 4 tokens, found 24 tokens; shorten it or raise --max_model_len; see "
@@ -244,6 +254,10 @@ TEST_F(ErrorLines, OfWhatCannotBeWrittenEndWithOne) {
   const Words infer = {"infer", "--model", model(), "--val_dataset", rows_, "--max_new_tokens", "1"};
   expect({"bench", "--model", model(), "--prompt_length", "4", "--max_new_tokens", "2", "--svg", place}, 1,
          {"cannot write " + place});
+  EXPECT_EQ(
+      run({"bench", "--model", model(), "--prompt_length", "4", "--max_new_tokens", "2", "--svg", place}, options_).out,
+      "")
+      << "told before anything is measured";
   for (const Words& command : {score, tokenize, infer}) {
     Words words = command;
     words.insert(words.end(), {"--result_path", place});
@@ -251,7 +265,7 @@ TEST_F(ErrorLines, OfWhatCannotBeWrittenEndWithOne) {
   }
   Options full = options_;
   full.stdout_path = "/dev/full";
-  expect_line(score, 1, "the scores could not be written; check the space left.", full);
+  expect_line(score, 1, "the scores could not be written to standard output; check the space left.", full);
   expect_line(tokenize, 1, "the tokens could not be written; check the space left.", full);
   full.input = "1 + 1";
   expect_line({"infer", "--model", model(), "--max_new_tokens", "1"}, 1,

@@ -103,6 +103,23 @@ TEST_F(Inference, ToolsOfARowReachTheTemplate) {
   EXPECT_NE(result.find(R"("role":"tool_response")"), std::string::npos) << result;
 }
 
+// Each mistake is told once, and nothing but mistakes and results where quiet was asked for.
+TEST_F(Inference, QuietIsQuietAndABadRowIsToldOnce) {
+  const auto rows = scratch_.write("bad.jsonl", "{\"query\": \"1 + 2\"}\n{\"query\": [1]}\n");
+  const std::vector<std::string> words = {
+      "infer", "--model", path("model").string(), "--val_dataset", rows, "--max_new_tokens", "2", "--quiet"};
+  const auto outcome = run(words, options_);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 2) << outcome.err;
+  EXPECT_EQ(outcome.err.rfind("tern: warning: " + rows + ":2: field \"query\"", 0), 0U) << outcome.err;
+  EXPECT_NE(outcome.err.find("\ntern: warning: " + rows + ": 1 bad row dropped\n"), std::string::npos) << outcome.err;
+  EXPECT_EQ(run({"score", "--model", path("model").string(), "--dataset",
+                 scratch_.write("text.jsonl", "{\"text\": \"a b\"}\n"), "--quiet"},
+                options_)
+                .err,
+            "");
+}
+
 // What the model says last is the answer, be it text or a call; a row that nobody else could read is told and left out.
 TEST_F(Inference, ACallAtTheEndIsTheAnswerThatIsComparedWith) {
   const auto rows = scratch_.write(
@@ -119,7 +136,7 @@ TEST_F(Inference, ACallAtTheEndIsTheAnswerThatIsComparedWith) {
   EXPECT_EQ(outcome.out.find("tool_call"), std::string::npos) << outcome.out;
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1);
   EXPECT_NE(outcome.err.find("calls.jsonl:2: field \"messages[0].x\""), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("2 bad rows were left out"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("2 bad rows dropped"), std::string::npos) << outcome.err;
 }
 
 // A template without words for tools gets none: they stand in the messages' texts, in answers as in training.

@@ -214,12 +214,10 @@ TEST(Dataset, SaysWhichSettingsDoNotFit) {
   split.split_dataset_ratio = 0.5;
   split.val_dataset = {file};
   EXPECT_EQ(line(split), "--split_dataset_ratio and --val_dataset cannot be used together; drop one.");
-  EXPECT_EQ(
-      line(options(scratch, {file + "#0"})),
-      "--dataset DIR/a.jsonl#0 asks for 0 rows; write a number from 1 to 268435456 after #, or leave it out to take "
-      "every row once.");
-  EXPECT_EQ(line(options(scratch, {"#3"})),
-            "--dataset \"#3\" names no file; name one, as in --dataset train.jsonl#1000.");
+  EXPECT_EQ(line(options(scratch, {file + "#0"})),
+            "DIR/a.jsonl#0 asks for 0 rows; write a number from 1 to 268435456 after #, or leave it out to take "
+            "every row once.");
+  EXPECT_EQ(line(options(scratch, {"#3"})), "\"#3\" names no file; name one, as in train.jsonl#1000.");
   std::filesystem::create_directory(scratch.path() / "empty");
   EXPECT_EQ(line(options(scratch, {(scratch.path() / "empty").string()})),
             "DIR/empty: expected a directory with .jsonl, .json or .csv files, found none in it; name the file, or the "
