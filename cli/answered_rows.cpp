@@ -24,7 +24,13 @@ constexpr std::array<std::string_view, 12> kFree = {"quiet",     "strict",      
 
 constexpr const char* kResultMend = "write to another file, or remove the mark to answer all rows anew behind these";
 
-fs::path mark_of(const fs::path& path) { return path.string() + ".unfinished"; }
+// None where rows go to a pipe, a terminal or a device, which hold nothing to go on behind; beside /dev/stdout a user
+// may not write anyway.
+fs::path mark_of(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) return {};
+  return path.string() + ".unfinished";
+}
 
 Json told_of(const Arguments& arguments) {
   Json told = io::parse_json(arguments.to_json(), "flags").value();
@@ -47,6 +53,7 @@ AnsweredRows::AnsweredRows(const fs::path& path, const Arguments& arguments, Res
 }
 
 void AnsweredRows::begin_with(const Json& told, std::uintmax_t begin) const {
+  if (mark_.empty()) return;
   const Json mark = {{"begin", begin}, {"told", told}};
   io::replace_file(mark_, mark.dump() + "\n").value();
 }

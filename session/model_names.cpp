@@ -82,6 +82,24 @@ Result<std::string> fetch_model(const std::string& model, const HubOptions& flag
   return (*path / parts->front()).string();
 }
 
+// A folder that holds nothing but a GGUF (in one part or more) is that model.
+Result<std::string> local_model(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return path.string();
+  std::vector<std::string> ggufs;
+  for (const auto& entry : fs::directory_iterator(path, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "config.json" || name.ends_with(".safetensors") || name.starts_with("tokenizer.")) return path.string();
+    if (name.ends_with(".gguf")) ggufs.push_back(name);
+  }
+  if (ggufs.empty()) return path.string();
+  const auto parts = hub::choose_gguf(ggufs, "", path.string());
+  if (parts) return (path / parts->front()).string();
+  std::sort(ggufs.begin(), ggufs.end());
+  return data_error(path.string(), "a model's directory, or one GGUF model in it", join(ggufs, ", "),
+                    "name the file itself");
+}
+
 }  // namespace
 
 std::span<const BundledModel> bundled_models() { return kBundled; }
@@ -97,7 +115,10 @@ Result<std::string> resolve_model(const std::string& model, const HubOptions& hu
     return usage_error(cat("--model_revision is for models from a hub, and ", path, " is a local one"),
                        "drop the flag");
   };
-  if (std::filesystem::exists(model, ignored)) return local(model);
+  if (std::filesystem::exists(model, ignored)) {
+    auto path = local_model(model);
+    return path ? local(std::move(*path)) : path;
+  }
   const auto where = cat("model \"", model, "\"");
   std::vector<std::string> names;
   for (const auto& bundled : bundled_models()) {

@@ -120,6 +120,34 @@ TEST_F(Inference, QuietIsQuietAndABadRowIsToldOnce) {
             "");
 }
 
+// A run's mark lies beside a file that it can go on in, and beside no device or pipe.
+TEST_F(Inference, ADeviceHasNoMark) {
+  const auto outcome = run({"infer", "--model", path("model").string(), "--val_dataset", rows_, "--max_new_tokens", "2",
+                            "--result_path", "/dev/full"},
+                           options_);
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_FALSE(fs::exists("/dev/full.unfinished"));
+}
+
+TEST_F(Inference, AFolderWithOneGgufIsThatModel) {
+  fs::create_directories(path("folder"));
+  ASSERT_EQ(run({"convert", path("model").string(), path("folder/a.gguf").string()}, options_).status, 0);
+  Options options = options_;
+  options.input = "1 + 2";
+  const auto answer_of = [&](const std::string& model) {
+    return run({"infer", "--model", path(model).string(), "--max_new_tokens", "8"}, options);
+  };
+  const auto named = answer_of("folder/a.gguf");
+  EXPECT_EQ(named.status, 0) << named.err;
+  EXPECT_EQ(answer_of("folder").out, named.out);
+  fs::copy(path("folder/a.gguf"), path("folder/b.gguf"));
+  const auto two = answer_of("folder");
+  EXPECT_EQ(two.status, 3);
+  EXPECT_EQ(two.last_error_line(), "tern: error: " + path("folder").string() +
+                                       ": expected a model's directory, or one GGUF model in it, found a.gguf, b.gguf; "
+                                       "name the file itself");
+}
+
 // What the model says last is the answer, be it text or a call; a row that nobody else could read is told and left out.
 TEST_F(Inference, ACallAtTheEndIsTheAnswerThatIsComparedWith) {
   const auto rows = scratch_.write(
