@@ -109,6 +109,8 @@ std::optional<AnsweredRow> AnsweredRows::next() {
   const auto field = io::JsonField(row, place(), kResultMend);
   AnsweredRow out;
   out.messages = field.at("messages").json().dump();
+  const auto images = field.find("images");
+  out.images = images ? images->json().dump() : "[]";
   if (const auto response = field.find("response")) {
     const bool is_text = responses_ == Responses::texts || response->json().is_string();
     out.response = is_text ? std::string(response->text()) : response->json().dump();
@@ -126,7 +128,8 @@ Failure AnsweredRows::not_answering(std::string expected, std::string found) con
 
 std::optional<AnsweredRow> AnsweredRows::take(const Question& question) {
   auto row = next();
-  if (row && (row->messages != messages_json(question.dialogue) || row->label != question.label))
+  if (row && (row->messages != messages_json(question.dialogue) || row->images != images_json(question.dialogue) ||
+              row->label != question.label))
     throw not_answering(cat("the answer to ", question.place), "that to another question");
   return row;
 }

@@ -16,7 +16,7 @@
 namespace tern::cli {
 
 struct AnsweredRow {
-  std::string messages;                 // as JSON
+  std::string messages, images;         // as JSON
   std::optional<std::string> response;  // a text, or JSON of another kind; none where there is no answer
   std::string label;                    // "": none
   std::string error;                    // why there is no answer

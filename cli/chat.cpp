@@ -1,10 +1,12 @@
 #include "cli/chat.h"
 
+#include <algorithm>
 #include <iostream>
 #include <iterator>
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "chat/image_parts.h"
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
 
@@ -17,6 +19,7 @@ Chat::Chat(engine::LLM& llm, engine::SamplingParams sampling, std::string system
 
 void Chat::reset() {
   dialogue_.messages.clear();
+  dialogue_.images.clear();
   if (!system_.empty()) dialogue_.messages.push_back({"system", system_, {}, {}});
 }
 
@@ -25,8 +28,17 @@ void Chat::set_system(const std::string& text) {
   reset();
 }
 
+std::size_t Chat::images_missing(const std::string& query) const {
+  const std::size_t tags = chat::count_image_tags({{"user", query, {}, {}}});
+  return llm_.takes_images() && tags > images_.size() ? tags - images_.size() : 0;
+}
+
 engine::Answer Chat::ask(const std::string& query, const std::function<void(std::string_view)>& on_text) {
-  dialogue_.messages.push_back({"user", query, {}, {}});
+  std::vector<chat::Message> asked = {{"user", query, {}, {}}};
+  const std::vector<std::string> images = std::exchange(images_, {});
+  chat::add_image_tags(asked, images.size() - std::min(images.size(), chat::count_image_tags(asked)));
+  dialogue_.messages.push_back(std::move(asked.front()));
+  dialogue_.images.insert(dialogue_.images.end(), images.begin(), images.end());
   engine::AnswerCallbacks callbacks;
   callbacks.stopped = interrupted;
   if (on_text) callbacks.on_text = [&](std::size_t, std::string_view text) { on_text(text); };
@@ -35,6 +47,7 @@ engine::Answer Chat::ask(const std::string& query, const std::function<void(std:
   const bool stopped = answer.reason == engine::FinishReason::aborted;
   if (answer.error || (stopped && answer.text.empty())) {
     dialogue_.messages.pop_back();
+    dialogue_.images.resize(dialogue_.images.size() - images.size());
     return answer;
   }
   if (results_ != nullptr && !stopped) results_->write({dialogue_, {}, answer});
@@ -119,6 +132,18 @@ void require_goes_on() {
   if (terminated()) throw Failure(interrupted_error("the dialogue was stopped", "begin another one"));
 }
 
+// Asks for the files of a question's images, as ms-swift does. False where the user left that question.
+bool ask_for_images(Chat& chat, LineEditor& editor, const std::string& query) {
+  std::vector<std::string> images;
+  for (std::size_t missing = chat.images_missing(query); images.size() < missing;) {
+    std::string line;
+    if (editor.read("image: path or URL <<< ", line) != LineEditor::Read::line) return false;
+    if (const std::string_view source = trim(line); !source.empty()) images.emplace_back(source);
+  }
+  chat.show(images);
+  return true;
+}
+
 }  // namespace
 
 int converse(Chat& chat, bool stream) {
@@ -140,6 +165,11 @@ int converse(Chat& chat, bool stream) {
     }
     const auto query = prompt.take(line);
     if (!query) continue;
+    if (!ask_for_images(chat, editor, *query)) {
+      require_goes_on();
+      clear_interrupt();
+      continue;
+    }
     set_interrupt_line("\ntern: stopping this answer; press Ctrl-C again to leave at once\n");
     const engine::Answer answer = ask(chat, *query, stream);
     require_goes_on();

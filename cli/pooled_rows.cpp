@@ -271,7 +271,14 @@ void pool_rows(const Arguments& arguments, engine::LLM& llm, const ResultWriter:
   std::optional<AnsweredRows> answered;
   if (results.path) answered.emplace(*results.path, arguments, Responses::any);
   PooledRows rows(arguments, *task, writer, answered ? &*answered : nullptr);
-  for_each_question(arguments, [&](Question&& question) { return rows.push(std::move(question)); });
+  for_each_question(arguments, [&](Question&& question) {
+    if (!question.dialogue.images.empty()) {
+      throw Failure(data_error(cat(question.place, ": field \"images\""),
+                               cat("text alone, as --task_type ", arguments.string("task_type"), " reads it"), "images",
+                               "take the column out"));
+    }
+    return rows.push(std::move(question));
+  });
   if (!interrupted()) rows.flush();
   rows.tell(arguments.boolean("strict"));
 }

@@ -1,7 +1,10 @@
 #include "cli/questions.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/strings.h"
+#include "chat/image_parts.h"
 #include "cli/data_setup.h"
 #include "cli/interrupt.h"
 #include "data/dataset.h"
@@ -11,8 +14,18 @@ namespace {
 
 Question question_of(const data::Row& row) {
   Question question{cat(row.file, ":", row.line), {row.messages, row.tools_json}, {}, row.text.has_value(), row.label};
+  if (row.videos.size() + row.audios.size() > 0) {
+    const char* field = row.videos.empty() ? "audios" : "videos";
+    throw Failure(data_error(cat(question.place, ": field \"", field, "\""), "text and images, as models here take",
+                             field, "take the column out"));
+  }
+  question.dialogue.images = row.images;
   auto& messages = question.dialogue.messages;
-  if (row.text) messages.push_back({"user", *row.text, {}, {}});
+  if (row.text) {
+    messages.push_back({"user", *row.text, {}, {}});
+    const std::size_t tags = chat::count_image_tags(messages);
+    chat::add_image_tags(messages, row.images.size() - std::min(tags, row.images.size()));
+  }
   // What the model said last: text, and calls of tools behind it.
   while (!messages.empty() && (messages.back().role == "assistant" || messages.back().role == "tool_call")) {
     const bool is_text = messages.back().role == "assistant";

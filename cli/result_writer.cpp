@@ -38,6 +38,7 @@ Json messages_of(const engine::Dialogue& dialogue) {
 }  // namespace
 
 std::string messages_json(const engine::Dialogue& dialogue) { return messages_of(dialogue).dump(); }
+std::string images_json(const engine::Dialogue& dialogue) { return Json(dialogue.images).dump(); }
 
 ResultLock::ResultLock(const std::optional<std::string>& path) {
   std::error_code error;
@@ -82,6 +83,7 @@ void ResultWriter::write(const engine::Dialogue& prompt, const std::string& labe
   result["labels"] = label.empty() ? Json(nullptr) : Json(label);
   result["logprobs"] = std::move(made.logprobs);
   result["messages"] = messages_of(prompt);
+  if (!prompt.images.empty()) result["images"] = prompt.images;
   if (!prompt.tools_json.empty()) result["tools"] = io::parse_json(prompt.tools_json, "tools").value();
   if (error) result["error"] = error->line();
   std::ostream& out = options_.path ? file_ : std::cout;

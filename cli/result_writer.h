@@ -16,8 +16,9 @@ struct ResultRow {
   const engine::Answer& answer;
 };
 
-// The dialogue's messages as rows have them, an array of JSON.
+// The dialogue's messages, and its images, as rows have them: arrays of JSON.
 [[nodiscard]] std::string messages_json(const engine::Dialogue& dialogue);
+[[nodiscard]] std::string images_json(const engine::Dialogue& dialogue);
 
 // Keeps other runs of tern from writing a file at the same time.
 class ResultLock {
@@ -42,8 +43,8 @@ class ResultWriter {
   // outlives the writer.
   ResultWriter(const Options& options, const tokenizer::Tokenizer& tokenizer);
 
-  // {"response", "labels", "logprobs", "messages"}, "tools" where there are any, and "error" where there is no answer:
-  // `response` is then null. Throws Failure where the row could not be written.
+  // {"response", "labels", "logprobs", "messages"}, "images" and "tools" where there are any, and "error" where there
+  // is no answer: `response` is then null. Throws Failure where the row could not be written.
   void write(const ResultRow& row);
   // The same of what a task made of the row.
   struct Result {

@@ -24,6 +24,9 @@ void for_each_text(const Arguments& arguments,
         throw Failure(data_error(place, "a row {\"text\"}", "a row of another format",
                                  "write it as {\"text\": ...}; tern inspect-data shows dialogues"));
       }
+      if (row.images.size() + row.videos.size() + row.audios.size() > 0) {
+        throw Failure(data_error(place, "text alone", "images, videos or audios beside it", "take the columns out"));
+      }
       return goes_on = take(*row.text, place);
     }).value();
   }

@@ -26,16 +26,17 @@ void AnswerStream::abort_all() {
 
 void AnswerStream::submit(const Prompt& prompt, Pending& pending) {
   const std::size_t index = first_ + pending_.size() - 1;
-  auto ids = llm_.encode(prompt);
-  if (ids) {
-    pending.answer.prompt_tokens = static_cast<std::int64_t>(ids->size());
+  auto prepared = llm_.prepare(prompt);
+  if (prepared) {
+    pending.answer.prompt_tokens = static_cast<std::int64_t>(prepared->ids.size());
     SamplingParams sampling = sampling_;
     sampling.request += index;
     const std::int64_t room = llm_.engine().max_model_len() - pending.answer.prompt_tokens;
     if (sampling.max_new_tokens <= 0 || sampling.max_new_tokens > room) {
       sampling.max_new_tokens = std::max<std::int64_t>(room, 1);
     }
-    const auto id = llm_.engine().add_request(std::move(*ids), std::move(sampling));
+    const auto id =
+        llm_.engine().add_request(std::move(prepared->ids), std::move(sampling), std::move(prepared->images));
     if (id) {
       pending.id = *id;
       on_their_way_[*id] = index;
@@ -43,7 +44,7 @@ void AnswerStream::submit(const Prompt& prompt, Pending& pending) {
     }
     pending.answer.error = id.error();
   } else {
-    pending.answer.error = ids.error();
+    pending.answer.error = prepared.error();
   }
   pending.finished = true;
 }

@@ -6,6 +6,7 @@
 #include "engine/answer_stream.h"
 #include "engine/prompt_encoder.h"
 #include "engine/text_scorer.h"
+#include "models/vision.h"
 #include "session/end_tokens.h"
 
 namespace tern::engine {
@@ -55,7 +56,7 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     }
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
-    llm->encoder_ = PromptEncoder::create(*session.text, options).value();
+    llm->encoder_ = PromptEncoder::create(*session.text, session.path, llm->options_).value();
     if (session.model.store == nullptr) {
       models::LoadOptions load;
       load.max_positions = engine.max_model_len;
@@ -84,6 +85,8 @@ SamplingParams LLM::default_sampling() const {
   params.max_new_tokens = advice.max_new_tokens.value_or(0);
   return params;
 }
+
+bool LLM::takes_images() const { return models::has_vision_weights(session_.model); }
 
 std::int64_t LLM::max_model_len() const { return engine_ ? engine_->max_model_len() : options_.engine.max_model_len; }
 
@@ -124,7 +127,17 @@ Answer LLM::chat(const Dialogue& dialogue, const SamplingParams& sampling, const
   return std::move(chat(std::span(&dialogue, 1), sampling, callbacks).front());
 }
 
-Result<TokenIds> LLM::encode(const Prompt& prompt) const { return encoder_->encode(prompt); }
+Result<EncodedPrompt> LLM::prepare(const Prompt& prompt) const { return encoder_->encode(prompt); }
+
+Result<TokenIds> LLM::encode(const Prompt& prompt) const {
+  const auto* dialogue = std::get_if<Dialogue>(&prompt);
+  if (dialogue != nullptr && !dialogue->images.empty()) {
+    return data_error("images", "a prompt of text alone", "images beside it", "leave them out");
+  }
+  auto encoded = prepare(prompt);
+  if (!encoded) return encoded.error();
+  return std::move(encoded->ids);
+}
 
 std::vector<Result<TokenIds>> LLM::encode(std::span<const Dialogue> dialogues) const {
   std::vector<Result<TokenIds>> out;

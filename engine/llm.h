@@ -21,6 +21,7 @@
 #include "engine/pooler.h"
 #include "models/adapter.h"
 #include "session/generation_config.h"
+#include "session/image_patches.h"
 #include "session/session.h"
 
 namespace tern::engine {
@@ -33,11 +34,20 @@ struct Dialogue {
 
   std::vector<Message> messages;
   std::string tools_json;  // what the model may call: an array of JSON schemas, or ""
+  // One for each <image> in the messages, in their order: paths, URLs or base64 (session/image_source.h). Without any
+  // the tag is text as any other.
+  std::vector<std::string> images;
 };
 
 // A dialogue goes through the model's template; a text gets the tokens that the tokenizer puts around it; ids are
 // taken as they are.
 using Prompt = std::variant<Dialogue, std::string, TokenIds>;
+
+// As the model is asked it.
+struct EncodedPrompt {
+  TokenIds ids;
+  std::vector<session::ImagePatches> images;  // in the order of their places
+};
 
 struct LLMOptions {
   // Seats, cache, adapters already in the session's store. `max_model_len`, `shorten`, `numerics` and `end_token_ids`
@@ -135,7 +145,9 @@ class LLM {
   // The ids of each dialogue as the model is asked it: rendered by its template, with the opening of the answer. Errors
   // (data): a dialogue that the template refuses.
   [[nodiscard]] std::vector<Result<TokenIds>> encode(std::span<const Dialogue> dialogues) const;
-  [[nodiscard]] Result<TokenIds> encode(const Prompt& prompt) const;
+  [[nodiscard]] Result<TokenIds> encode(const Prompt& prompt) const;  // error (data) for a prompt with images
+  // The ids with the places of images among them, and the images' patches.
+  [[nodiscard]] Result<EncodedPrompt> prepare(const Prompt& prompt) const;
   // The log-probabilities of texts, each at most max_model_len() tokens. Throws Failure (data) for a longer one, before
   // any is scored.
   [[nodiscard]] std::vector<TextScore> score(std::span<const std::string> texts);
@@ -161,6 +173,7 @@ class LLM {
   // error. Throws Failure (data) for another model, and for a tokenizer without those words.
   [[nodiscard]] std::vector<PooledText> rerank(std::span<const RerankPair> pairs);
 
+  [[nodiscard]] bool takes_images() const;
   [[nodiscard]] std::int64_t max_model_len() const;
   [[nodiscard]] const session::Session& session() const { return session_; }
   // Made at the first use: scoring alone needs no cache. Throws Failure (device) where memory does not suffice.

@@ -1,6 +1,7 @@
 #include "engine/prompt_encoder.h"
 
 #include "base/strings.h"
+#include "chat/image_parts.h"
 #include "chat/template_messages.h"
 #include "io/json.h"
 
@@ -8,15 +9,19 @@ namespace tern::engine {
 
 using Json = io::Json;
 
-PromptEncoder::PromptEncoder(const chat::ModelText& text, bool templated)
-    : text_(text), templated_(templated), kwargs_(std::make_unique<Json>(Json::object())) {}
+PromptEncoder::PromptEncoder(const chat::ModelText& text, std::filesystem::path model, const LLMOptions& options)
+    : text_(text),
+      model_(std::move(model)),
+      max_tokens_(options.engine.max_model_len),
+      templated_(options.use_chat_template && text.chat_template.has_value()),
+      kwargs_(std::make_unique<Json>(Json::object())) {}
 PromptEncoder::~PromptEncoder() = default;
 
 Result<std::unique_ptr<const PromptEncoder>> PromptEncoder::create(const chat::ModelText& text,
+                                                                   const std::filesystem::path& model,
                                                                    const LLMOptions& options) {
   return catching([&] {
-    std::unique_ptr<PromptEncoder> encoder(
-        new PromptEncoder(text, options.use_chat_template && text.chat_template.has_value()));
+    std::unique_ptr<PromptEncoder> encoder(new PromptEncoder(text, model, options));
     if (!options.template_kwargs.empty()) {
       *encoder->kwargs_ = io::parse_json(options.template_kwargs, "template variables").value();
     }
@@ -36,13 +41,26 @@ Result<std::unique_ptr<const PromptEncoder>> PromptEncoder::create(const chat::M
   });
 }
 
-TokenIds PromptEncoder::encode_dialogue(const Dialogue& dialogue) const {
-  const tokenizer::Tokenizer& tokenizer = text_.tokenizer;
-  if (!templated_) {
-    std::string joined;
-    for (const Message& message : dialogue.messages) joined += message.content;
-    return tokenizer.encode(joined, true);
+const session::ImagePrompts& PromptEncoder::image_prompts() const {
+  std::call_once(images_once_, [this] { images_ = session::ImagePrompts::open(model_, text_.tokenizer); });
+  return images_->value();
+}
+
+std::vector<session::ImagePatches> PromptEncoder::patches_of(const Dialogue& dialogue) const {
+  if (dialogue.images.empty()) return {};
+  if (const std::size_t tags = chat::count_image_tags(dialogue.messages); tags != dialogue.images.size()) {
+    throw Failure(data_error("images", cat("one for each of the ", tags, " tags <image> in the messages"),
+                             cat(dialogue.images.size()), "write the tag once for each image"));
   }
+  const session::ImagePrompts& prompts = image_prompts();
+  if (!templated_) {
+    throw Failure(data_error("images", "a model with a chat template, which says where they stand", "no template",
+                             "give one with --template, or leave the images out"));
+  }
+  return prompts.read(dialogue.images, max_tokens_).value();
+}
+
+std::string PromptEncoder::rendered(const Dialogue& dialogue) const {
   jinja::Values messages = chat::template_messages(dialogue.messages).value();
   Json tools;
   chat::ChatInput input;
@@ -52,21 +70,36 @@ TokenIds PromptEncoder::encode_dialogue(const Dialogue& dialogue) const {
     input.tools = &tools;
   }
   if (agent_) messages = agent_->apply(messages, std::exchange(input.tools, nullptr));
+  if (!dialogue.images.empty()) messages = chat::with_image_parts(std::move(messages));
   input.kwargs = kwargs_.get();
   input.add_generation_prompt = true;
-  const auto& config = tokenizer.config();
+  const auto& config = text_.tokenizer.config();
   input.bos_token = config.bos.content;
   input.eos_token = config.eos.content;
   input.unk_token = config.unk.content;
   input.pad_token = config.pad.content;
-  return tokenizer.encode(text_.chat_template->render(input).value(), false);
+  return text_.chat_template->render(input).value();
 }
 
-Result<TokenIds> PromptEncoder::encode(const Prompt& prompt) const {
-  return catching([&] {
+EncodedPrompt PromptEncoder::encode_dialogue(const Dialogue& dialogue) const {
+  EncodedPrompt out{{}, patches_of(dialogue)};
+  if (!templated_) {
+    std::string joined;
+    for (const Message& message : dialogue.messages) joined += message.content;
+    out.ids = text_.tokenizer.encode(joined, true);
+  } else if (out.images.empty()) {
+    out.ids = text_.tokenizer.encode(rendered(dialogue), false);
+  } else {
+    out.ids = image_prompts().encode(rendered(dialogue), out.images).value();
+  }
+  return out;
+}
+
+Result<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt) const {
+  return catching([&]() -> EncodedPrompt {
     if (const auto* dialogue = std::get_if<Dialogue>(&prompt)) return encode_dialogue(*dialogue);
-    if (const auto* text = std::get_if<std::string>(&prompt)) return text_.tokenizer.encode(*text, true);
-    return std::get<TokenIds>(prompt);
+    if (const auto* text = std::get_if<std::string>(&prompt)) return {text_.tokenizer.encode(*text, true), {}};
+    return {std::get<TokenIds>(prompt), {}};
   });
 }
 

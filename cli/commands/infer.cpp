@@ -40,6 +40,7 @@ int run_infer(const Arguments& given) {
   const engine::LLMOptions options = llm_options(arguments);
   models::LoadOptions load;
   load.max_positions = engine::LLM::model_len(*session, options).value();
+  load.vision = generates;
   load_weights(*session, arguments, load);
   const auto llm = engine::LLM::open(*session, options).value();
   install_interrupt_handler();
@@ -61,6 +62,7 @@ int run_infer(const Arguments& given) {
     AnsweredRows::require_no_mark(*results.path);
   }
   Chat chat(*llm, sampling, system_message(arguments), writer ? &*writer : nullptr);
+  chat.show(arguments.list("images"));
   const bool stream = arguments.maybe_boolean("stream").value_or(isatty(STDOUT_FILENO) == 1);
   const int status = isatty(STDIN_FILENO) == 1 ? converse(chat, stream) : answer_pipe(chat, stream);
   tell_guesses(*llm);

@@ -292,6 +292,51 @@ TEST_F(AtATerminal, AnEmptyQuestionOfSeveralLinesIsNone) {
   EXPECT_EQ(std::filesystem::file_size(file), 0U) << terminal.seen();
 }
 
+// For each <image> in a question its file is asked, and Ctrl-C there drops the question; of a model of text it's text.
+TEST_F(AtATerminal, FilesOfImagesAreAskedFor) {
+  const std::filesystem::path media = std::filesystem::path(TERN_TEST_DATA) / "media";
+  const std::string photo = (media / "decode" / "rgb-420.jpg").string();
+  const auto file = scratch_.path() / "answers.jsonl";
+  Terminal terminal({"infer", "--model", (media / "models" / "internvl3").string(), "--temperature", "0",
+                     "--max_new_tokens", "2", "--result_path", file.string(), "--images", photo},
+                    scratch_.path() / "home");
+  const auto say = [&](const std::string& line, const std::string& prompt) {
+    terminal.type(line + "\n");
+    terminal.expect_prompt(prompt);
+  };
+  terminal.expect_prompt();
+  say("<image> and <image>?", "image: path or URL <<< ");
+  say(photo, "<<< ");
+  say("<image>!", "image: path or URL <<< ");
+  terminal.type(kCtrlC);
+  terminal.expect_prompt();
+  say("And?", "<<< ");
+  say("<image>?", "image: path or URL <<< ");
+  say("none.png", "<<< ");
+  EXPECT_NE(terminal.seen().find("the question was left out: none.png: expected an image file's path"),
+            std::string::npos)
+      << terminal.seen();
+  say("clear", "<<< ");
+  say("What?", "<<< ");
+  terminal.type("quit\n");
+  EXPECT_EQ(terminal.wait(), 0) << terminal.seen();
+  std::vector<std::size_t> images;
+  std::ifstream rows(file);
+  for (std::string line; std::getline(rows, line);) {
+    images.push_back(0);
+    for (std::size_t at = line.find("rgb-420.jpg"); at != std::string::npos; at = line.find("rgb-420.jpg", at + 1)) {
+      ++images.back();
+    }
+  }
+  EXPECT_EQ(images, (std::vector<std::size_t>{2, 2, 0})) << terminal.seen();
+
+  Terminal text = start({"--max_new_tokens", "2"});
+  text.expect_prompt();
+  text.type("<image>?\n");
+  text.expect_prompt("<<< ");
+  EXPECT_EQ(text.seen().find("path or URL"), std::string::npos) << text.seen();
+}
+
 TEST_F(AtATerminal, SigtermEndsIt) {
   Terminal terminal = start({});
   terminal.expect_prompt();

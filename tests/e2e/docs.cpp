@@ -41,6 +41,10 @@ void run_page(const std::string& name, std::size_t fewest) {
   fs::copy(golden / "bert-reranker", scratch.path() / "e5");
   fs::copy(golden / "xlm-roberta-reranker", scratch.path() / "bge-reranker");
   fs::create_directory_symlink(fs::path(TERN_SOURCE_DIR) / "examples", scratch.path() / "examples");
+  const fs::path media = fs::path(TERN_TEST_DATA) / "media";
+  fs::create_directory_symlink(media / "models" / "qwen3_vl", scratch.path() / "Qwen3-VL-2B-Instruct");
+  fs::copy(media / "decode" / "rgb-420.jpg", scratch.path() / "photo.jpg");
+  fs::copy(media / "decode" / "la.png", scratch.path() / "drawing.png");
   const auto lines = commands(std::string(TERN_SOURCE_DIR) + "/" + name);
   ASSERT_GE(lines.size(), fewest) << name;
   const std::string folder = scratch.path().string();

@@ -1,11 +1,14 @@
-// tern infer with checkpoints that see, asked in text, against transformers' answers.
+// tern infer with images: whole checkpoints that see, asked about files, against transformers' answers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
 #include "run.h"
 #include "tests/support/parsed_json.h"
+#include "tests/support/tiny_model.h"
 
 namespace tern::e2e {
 namespace {
@@ -15,6 +18,19 @@ using io::Json;
 using Words = std::vector<std::string>;
 
 const fs::path kMedia = fs::path(TERN_TEST_DATA) / "media";
+
+std::string base64(const std::string& bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t three = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      three = three << 8 | (at + i < bytes.size() ? static_cast<std::uint8_t>(bytes[at + i]) : 0U);
+    }
+    for (std::size_t i = 0; i < 4; ++i) out += at + i > bytes.size() ? '=' : kDigits[three >> (18 - 6 * i) & 63];
+  }
+  return out;
+}
 
 class Images : public ::testing::Test {
  protected:
@@ -54,7 +70,7 @@ class Images : public ::testing::Test {
     ASSERT_EQ(tokens.size(), answer["ids"].size()) << result.dump();
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       EXPECT_EQ(tokens[i]["id"].get<int>(), answer["ids"][i].get<int>()) << i;
-      EXPECT_NEAR(tokens[i]["logprob"].get<double>(), answer["logprobs"][i].get<double>(), 1e-3) << i;
+      EXPECT_NEAR(tokens[i]["logprob"].get<double>(), answer["logprobs"][i].get<double>(), 1e-4) << i;
     }
   }
 
@@ -64,13 +80,122 @@ class Images : public ::testing::Test {
 
 class OfModel : public Images, public ::testing::WithParamInterface<const char*> {};
 
-// Also where config.json says of the whole alone whether embeddings are tied, which only the tensors can settle.
-TEST_P(OfModel, AnswersToTextAloneAreThoseOfTransformers) {
-  const Json answer = golden(GetParam()).back();
-  expect_equal(results(GetParam(), row_of(answer)).at(0), answer);
+// JPEG, WebP and PNG, upright or not, with and without alpha, none, one or two to a question, answered together.
+TEST_P(OfModel, AnswersAreThoseOfTransformers) {
+  const auto answers = golden(GetParam());
+  std::string rows;
+  for (const Json& answer : answers) rows += row_of(answer);
+  const auto found = results(GetParam(), rows, {"--max_batch_size", "2"});
+  ASSERT_EQ(found.size(), answers.size());
+  for (std::size_t i = 0; i < found.size(); ++i) expect_equal(found[i], answers[i]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Towers, OfModel, ::testing::Values("qwen2_5_vl", "qwen3_vl", "gemma3", "internvl3"));
+
+// However an image is written, it is the same image.
+TEST_F(Images, FormsOfARow) {
+  const Json answer = golden("qwen3_vl")[0];
+  std::ostringstream file;
+  file << std::ifstream(kMedia / "decode" / answer["images"][0].text(), std::ios::binary).rdbuf();
+  const std::string encoded = base64(file.str());
+  const std::string question = "What is in this image?";
+  const std::vector<std::string> rows = {
+      R"({"query": "<image>What is in this image?", "images": "rgb-420.jpg"})",
+      R"({"query": "What is in this image?", "images": ["rgb-420.jpg"]})",
+      R"({"query": "What is in this image?", "images": [{"bytes": null, "path": "rgb-420.jpg"}]})",
+      R"({"query": "What is in this image?", "images": [{"bytes": ")" + encoded + R"(", "path": "gone.jpg"}]})",
+      R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,)" +
+          encoded + R"("}}, {"type": "text", "text": "What is in this image?"}]}]})",
+      R"({"messages": [{"role": "user", "content": [{"type": "image", "image": "file://)" +
+          (kMedia / "decode" / "rgb-420.jpg").string() +
+          R"("}, {"type": "text", "text": "What is in this image?"}]}, {"role": "assistant", "content": "label"}]})"};
+  std::string all;
+  for (const std::string& row : rows) all += row + "\n";
+  const auto found = results("qwen3_vl", all);
+  ASSERT_EQ(found.size(), rows.size());
+  for (const Json& result : found) {
+    EXPECT_EQ(result["logprobs"].dump(), found[0]["logprobs"].dump()) << result.dump();
+    EXPECT_EQ(result["messages"][0]["content"].text(), "<image>" + question);
+  }
+  EXPECT_EQ(found.back()["labels"].text(), "label");
+}
+
+// A question from a pipe shows the files of --images.
+TEST_F(Images, OfAPipe) {
+  const Json answer = golden("internvl3")[1];
+  const auto row = results("internvl3", row_of(answer))[0];
+  const auto piped =
+      infer("internvl3", {"--images", answer["images"][0].text(), answer["images"][1].text()}, answer["query"].text());
+  EXPECT_EQ(piped.status, 0) << piped.err;
+  EXPECT_EQ(piped.out, row["response"].text() + "\n");
+  const auto untagged = infer("internvl3", {"--images", "rgb.png"}, "What?");
+  EXPECT_EQ(untagged.out, infer("internvl3", {"--images", "rgb.png"}, "<image>What?").out);
+  EXPECT_NE(untagged.out, infer("internvl3", {"--images", "exif-6.jpg"}, "What?").out);
+}
+
+// What is wrong with one row's image is that row's error.
+TEST_F(Images, ThatCannotBeReadCostTheirRowsOnly) {
+  std::ofstream(scratch_ / "cut.jpg") << "\xFF\xD8\xFF";
+  const auto found =
+      results("qwen3_vl",
+              "{\"query\": \"a\", \"images\": \"none.png\"}\n{\"query\": \"b\", \"images\": \"rgb.png\"}\n{\"query\": "
+              "\"c\", \"images\": \"" +
+                  (scratch_ / "cut.jpg").string() + "\"}\n");
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_NE(found[0]["error"].text().find("rows.jsonl:1: none.png: expected an image file's path"), std::string::npos)
+      << found[0].dump();
+  EXPECT_FALSE(found[1].contains("error")) << found[1].dump();
+  EXPECT_NE(found[2]["error"].text().find("cut.jpg: expected a whole JPEG image, found "), std::string::npos)
+      << found[2].dump();
+}
+
+TEST_F(Images, AreRefusedWhereNothingReadsThem) {
+  write_tiny_model(scratch_ / "model");
+  const std::string rows = scratch_.write("rows.jsonl", R"({"query": "a", "response": "b", "images": "rgb.png"})");
+  const auto told = [&](Words words, const std::string& input = {}) {
+    words.insert(words.begin() + 1, {"--model", (scratch_ / "model").string()});
+    Options options = options_;
+    options.input = input;
+    const auto outcome = run(words, options);
+    EXPECT_EQ(outcome.status, 3) << outcome.err;
+    std::string line = outcome.last_error_line();
+    const std::string folder = scratch_.path().string();
+    for (std::size_t at = line.find(folder); at != std::string::npos; at = line.find(folder)) {
+      line.replace(at, folder.size(), "DIR");
+    }
+    return line;
+  };
+  const auto begins = [](const std::string& text, const std::string& with) {
+    EXPECT_TRUE(text.starts_with(with)) << text;
+  };
+  begins(told({"infer", "--images", "rgb.png"}, "What?"),
+         "tern: error: DIR/model: expected a model that takes images, found one without preprocessor_config.json; "
+         "leave the "
+         "images out, or choose another model");
+  begins(told({"infer", "--val_dataset", rows, "--strict"}),
+         "tern: error: --val_dataset: expected an answer to every row, found 1 of 1 without one, the first "
+         "DIR/rows.jsonl:1: "
+         "DIR/model: expected a model that takes images, found one without preprocessor_config.json");
+  begins(
+      told({"infer", "--val_dataset", rows, "--task_type", "embedding"}),
+      "tern: error: DIR/rows.jsonl:1: field \"images\": expected text alone, as --task_type embedding reads it, found "
+      "images; take the column out");
+  const std::string videos = scratch_.write("videos.jsonl", R"({"query": "a", "videos": "a.mp4"})");
+  begins(
+      told({"infer", "--val_dataset", videos}),
+      "tern: error: DIR/videos.jsonl:1: field \"videos\": expected text and images, as models here take, found videos; "
+      "take the column out");
+  const std::string text = scratch_.write("text.jsonl", R"({"text": "a", "images": "rgb.png"})");
+  begins(told({"score", "--dataset", text}),
+         "tern: error: DIR/text.jsonl:1: expected text alone, found images, videos or audios beside it; take the "
+         "columns out");
+  begins(
+      told({"pt", "--dataset", text, "--strict", "--output_dir", (scratch_ / "out").string()}),
+      "tern: error: DIR/text.jsonl:1: field \"images\": expected text only, as the model reads no media, found media");
+  begins(
+      told({"sft", "--dataset", rows, "--strict", "--output_dir", (scratch_ / "out").string()}),
+      "tern: error: DIR/rows.jsonl:1: field \"images\": expected text only, as the model reads no media, found media");
+}
 
 }  // namespace
 }  // namespace tern::e2e

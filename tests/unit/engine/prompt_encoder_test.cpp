@@ -1,0 +1,95 @@
+// What a dialogue with images becomes, and what is said of one that cannot be asked.
+#include "engine/prompt_encoder.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/pattern.h"
+#include "tests/support/png.h"
+#include "tests/support/temp_dir.h"
+
+namespace tern::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Prompts : public ::testing::Test {
+ protected:
+  Prompts() {
+    const fs::path media = fs::path(TERN_TEST_DATA) / "media";
+    fs::copy(media / "processors" / "qwen3_vl_nested", dir_.path());
+    fs::copy(media / "words" / "tokenizer.json", dir_.path());
+    fs::copy(media / "words" / "tokenizer_config.json", dir_.path());
+    fs::copy_file(media / "words" / "qwen3_vl.jinja", dir_ / "chat_template.jinja");
+    image_ = dir_.write("a.png", test::png_of(test::pattern(64, 64, 1)));  // 4 tokens
+    options_.engine.max_model_len = 100;
+  }
+  [[nodiscard]] Result<EncodedPrompt> encoded(const Dialogue& dialogue) const {
+    const chat::ModelText text = chat::load_model_text(dir_.path()).value();
+    return PromptEncoder::create(text, dir_.path(), options_).value()->encode(dialogue);
+  }
+  [[nodiscard]] std::string line(const Dialogue& dialogue) const {
+    const auto found = encoded(dialogue);
+    return found.ok() ? "ok" : dir_.line(found.error());
+  }
+  static Dialogue shown(std::string question, std::vector<std::string> images) {
+    Dialogue out{{"user", std::move(question), {}, {}}};
+    out.images = std::move(images);
+    return out;
+  }
+
+  test::TempDir dir_;
+  std::string image_;
+  LLMOptions options_;
+};
+
+TEST_F(Prompts, HoldThePlacesOfTheirImages) {
+  const auto one = encoded(shown("<image>What?", {image_})).value();
+  const auto two = encoded(shown("<image>What?<image>", {image_, image_})).value();
+  ASSERT_EQ(one.images.size(), 1U);
+  ASSERT_EQ(two.images.size(), 2U);
+  EXPECT_EQ(one.images[0].tokens, 4);
+  EXPECT_EQ(two.images[0].patches, two.images[1].patches);
+  EXPECT_EQ(two.ids.size(), one.ids.size() + 4 + 2);  // and its begin and end
+}
+
+TEST_F(Prompts, WithoutImagesATagIsText) {
+  const auto tag = encoded(shown("<image>What?", {})).value();
+  EXPECT_TRUE(tag.images.empty());
+  EXPECT_GT(tag.ids.size(), encoded(shown("What?", {}))->ids.size());
+}
+
+TEST_F(Prompts, AreRefusedWhereTagsAndImagesDiffer) {
+  EXPECT_EQ(line(shown("What?", {image_})),
+            "images: expected one for each of the 0 tags <image> in the messages, found 1; write the tag once for each "
+            "image");
+  EXPECT_EQ(line(shown("<image> <image>", {image_})),
+            "images: expected one for each of the 2 tags <image> in the messages, found 1; write the tag once for each "
+            "image");
+}
+
+TEST_F(Prompts, AreRefusedByAModelOfText) {
+  dir_.remove("processor_config.json");
+  EXPECT_EQ(
+      line(shown("<image>What?", {image_})),
+      "DIR: expected a model that takes images, found one without preprocessor_config.json; leave the images out, or "
+      "choose another model");
+  EXPECT_EQ(line(shown("<image>What?", {})), "ok");
+}
+
+TEST_F(Prompts, NeedATemplateForImages) {
+  options_.use_chat_template = false;
+  EXPECT_EQ(
+      line(shown("<image>What?", {image_})),
+      "images: expected a model with a chat template, which says where they stand, found no template; give one with "
+      "--template, or leave the images out");
+}
+
+TEST_F(Prompts, AreRefusedWhereImagesTakeMoreThanTheContext) {
+  options_.engine.max_model_len = 7;
+  EXPECT_EQ(line(shown("<image><image>", {image_, image_})),
+            "DIR/a.png: expected images of at most 7 tokens in a prompt, found 8 with this one; give fewer or smaller "
+            "images, or raise --max_model_len");
+}
+
+}  // namespace
+}  // namespace tern::engine
