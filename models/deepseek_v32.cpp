@@ -46,13 +46,13 @@ std::vector<Field> fields() {
   const FieldValue none = Texts();
   const auto usual = [](std::int64_t value) { return otherwise(FieldValue(value)); };
   const DeepseekDefaults defaults = {{256, 8, 2048, 3, 8, 4, 2.5}, 163840, 0, 1};
-  std::vector<Field> all =
-      deepseek_fields(defaults, {{"q_lora_rank", "", size, usual(1536), has_latent_queries},
-                                 {kTopk, "", size, usual(2048), is_size},
-                                 {kHeads, "", size, usual(64), is_size},
-                                 {kSize, "", size, usual(128), holds_turned},
-                                 {"mlp_layer_types", kImplied, none, otherwise(none, none), are_dense_first},
-                                 {"layer_types", kImplied, none, otherwise(none, none), are_indexed}});
+  std::vector<Field> all = deepseek_fields(
+      defaults, {{"q_lora_rank", "", size, otherwise(FieldValue(std::int64_t{1536}), size), has_latent_queries},
+                 {kTopk, "", size, usual(2048), is_size},
+                 {kHeads, "", size, usual(64), is_size},
+                 {kSize, "", size, usual(128), holds_turned},
+                 {"mlp_layer_types", kImplied, none, otherwise(none, none), are_dense_first},
+                 {"layer_types", kImplied, none, otherwise(none, none), are_indexed}});
   return with_fields(std::move(all), deepseek_v3_choice());
 }
 

@@ -56,7 +56,7 @@ TEST(DeepseekV32, OtherWaysOfComputingAreRefusedByName) {
         << config.error().line();
   };
   refuses("index_head_dim", 6, "at least 8, the features that turn");
-  refuses("index_topk", 0, "1 to");
+  refuses("index_topk", 0, "a size from 1 to");
   refuses("q_lora_rank", nullptr, "1 or more, as the indexer reads the queries' latent vector");
   refuses("layer_types", {"indexed_attention", "full_attention", "indexed_attention"},
           "indexed_attention for each layer");
