@@ -74,7 +74,12 @@ class Bench {
     info.size = sizeof info;
     must(backend_->plan(device_, &desc, nullptr, &plan, &info), "plan");
     tern_bound bound = nullptr;
-    must(backend_->bind(plan, args.data(), plane(info.workspace_bytes), nullptr, &bound), "bind");
+    tern_bind_args bind{};
+    bind.size = sizeof bind;
+    bind.num_args = TERN_MATMUL_Q_NUM_ARGS;
+    bind.args = args.data();
+    bind.workspace = plane(info.workspace_bytes);
+    must(backend_->bind(plan, &bind, &bound), "bind");
     tern_host_args host_args{};
     host_args.size = sizeof host_args;
     const double best = fastest(bound, host_args, budget);

@@ -92,7 +92,7 @@ void run_keys_by_panels(const Forward& f, const QueryTile& tile, const KeyBlock&
                         int thread) {
   float* mine = f.workspace + thread * f.space.total;
   pack_queries(f, tile, mine);
-  run_block(f, tile, {block.k0, block.begin / 2 * 2, block.end}, mine);
+  run_block(f, tile, {block.k0, block.begin / kKeyGroup * kKeyGroup, block.end}, mine);
   const RowStats stats(mine + f.space.stats, f.space.rows);
   std::copy_n(stats.block_max, tile.count, head.stats.block_max);
   std::copy_n(stats.block_sum, tile.count, head.stats.block_sum);

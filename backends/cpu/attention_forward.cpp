@@ -24,35 +24,42 @@ const Sequence& sequence_of(const Forward& f, const QueryTile& tile) {
   return f.sequences[static_cast<std::size_t>(tile.sequence)];
 }
 
-// 0 times a NaN or an infinity is NaN: values that are not finite are taken out of the product, whose masked rows would
-// catch them, and added to the rows that do see them. Called where block_out turned out not finite.
-void multiply_unclean_values(const Forward& f, const Sequence& s, const QueryTile& tile, std::int64_t width,
-                             std::int64_t begin, std::int64_t n, const float* scores, float* mine) {
+// Values that are not finite, with their keys.
+using Unclean = std::vector<std::pair<std::int64_t, std::vector<float>>>;
+
+// 0 times a NaN or an infinity is NaN: values that are not finite are taken out of the packed ones, [begin, begin + n),
+// as masked rows would catch them.
+Unclean take_unclean_values(const Forward& f, const QueryTile& tile, std::int64_t begin, std::int64_t n,
+                            std::uint32_t* words) {
   const Geometry& g = f.geometry;
   const std::int64_t nr = f.format.kernels->nr, panel = nr * f.format.steps(n);
-  auto* words = reinterpret_cast<std::uint32_t*>(mine + f.space.v);
-  float* out = mine + f.space.block_out;
   std::vector<float> value(static_cast<std::size_t>(g.value_dim));
-  std::vector<std::pair<std::int64_t, std::vector<float>>> unclean;
+  Unclean unclean;
   for (std::int64_t j = 0; j < n; ++j) {
     read_row(*f.format.kernels, f.values[static_cast<std::size_t>(tile.sequence)], begin + j, tile.kv_head, g.value_dim,
              value.data());
     if (f.rows.finite(value.data(), g.value_dim)) continue;
-    unclean.emplace_back(j, value);
+    unclean.emplace_back(begin + j, value);
     for (std::int64_t c = 0; c < g.value_dim; ++c) {
       std::uint32_t& word = words[c / nr * panel + (f.format.pairs ? j / 2 : j) * nr + c % nr];
       word &= !f.format.pairs ? 0U : j % 2 == 0 ? 0xffff0000U : 0xffffU;
     }
   }
-  multiply_panels(f.format, n, reinterpret_cast<const std::uint32_t*>(mine + f.space.p), width, words, out,
-                  f.space.value_ld, tile.count, g.value_dim, false);
+  return unclean;
+}
+
+// Adds them to the rows that do see them; `scores` are of keys from k0 on.
+void add_unclean_values(const Forward& f, const QueryTile& tile, const Unclean& unclean, std::int64_t k0,
+                        const float* scores, float* out) {
+  const Geometry& g = f.geometry;
+  const Sequence& s = sequence_of(f, tile);
   for (std::int64_t r = 0; r < tile.count; ++r) {
     const std::int64_t i = (tile.first + r) / g.group;
     const Geometry::Range seen = g.visible(s, i);
-    for (const auto& [j, row] : unclean) {
-      if (begin + j < seen.lo || begin + j >= seen.hi || !g.mask.shows(s.q0 + i, begin + j)) continue;
+    for (const auto& [key, row] : unclean) {
+      if (key < seen.lo || key >= seen.hi || !g.mask.shows(s.q0 + i, key)) continue;
       for (std::int64_t c = 0; c < g.value_dim; ++c) {
-        out[r * f.space.value_ld + c] += scores[r * kKeyBlock + j] * row[static_cast<std::size_t>(c)];
+        out[r * f.space.value_ld + c] += scores[r * kKeyBlock + key - k0] * row[static_cast<std::size_t>(c)];
       }
     }
   }
@@ -64,6 +71,18 @@ void hide_keys(const Forward& f, std::int64_t query, std::int64_t k0, std::int64
   f.rows.scale(scores + lo, logits.scale, hi - lo);
   if (logits.softcap > 0) f.rows.softcap(scores + lo, hi - lo, logits.softcap, scores + lo);
   f.geometry.mask.hide(query, k0 + lo, k0 + hi, kNothing, scores + lo);
+}
+
+LeftRows queries_of(const Forward& f, const QueryTile& tile, float* mine) {
+  return {f.format, tile.count, f.geometry.head_dim, panel_rows(f, tile),
+          reinterpret_cast<std::uint32_t*>(mine + f.space.q)};
+}
+
+// The keys of a block that some of the rows see.
+KeyBlock seen_of(const Forward& f, const QueryTile& rows, const KeyBlock& block) {
+  const auto [lo, hi] = tile_keys(f, rows);
+  const std::int64_t begin = std::min(std::max(block.begin, lo / kKeyGroup * kKeyGroup), block.end);
+  return {block.k0, begin, std::max(begin, std::min(block.end, hi))};
 }
 
 }  // namespace
@@ -78,15 +97,10 @@ void read_queries(const Forward& f, const QueryTile& tile, float* to) {
 }
 
 void pack_queries(const Forward& f, const QueryTile& tile, float* mine) {
-  const std::int64_t d = f.geometry.head_dim, width = panel_rows(f, tile);
+  const std::int64_t d = f.geometry.head_dim;
   float* rows = mine + f.space.gathered;
   read_queries(f, tile, rows);
-  GemmOperand operand;
-  operand.data = rows;
-  operand.stride_outer = d;
-  operand.stride_k = 1;
-  pack_panels(f.format, operand, 0, tile.count, 0, d, width, reinterpret_cast<std::uint32_t*>(mine + f.space.q),
-              width * f.format.steps(d), mine + f.space.scratch);
+  queries_of(f, tile, mine).pack(rows, d, mine + f.space.scratch);
 }
 
 void weights_of_block(const Forward& f, const QueryTile& tile, const KeyBlock& block, const RowStats& stats,
@@ -107,31 +121,49 @@ void weights_of_block(const Forward& f, const QueryTile& tile, const KeyBlock& b
 
 void run_block(const Forward& f, const QueryTile& tile, const KeyBlock& block, float* mine) {
   const Geometry& g = f.geometry;
-  const Sequence& s = sequence_of(f, tile);
   const std::int64_t nr = f.format.kernels->nr, n = block.end - block.begin, width = panel_rows(f, tile);
-  const RowStats stats(mine + f.space.stats, f.space.rows);
   auto* gathered = reinterpret_cast<std::byte*>(mine + f.space.gathered);
   float* scratch = mine + f.space.scratch;
   const auto words = [mine](std::int64_t at) { return reinterpret_cast<std::uint32_t*>(mine + at); };
   const auto sequence = static_cast<std::size_t>(tile.sequence);
   pack_rows_outer(f.format, f.keys[sequence], tile.kv_head, block.begin, n, g.head_dim, nr, words(f.space.k), gathered,
                   scratch);
-  float* scores = mine + f.space.scores;  // column c is key k0 + c, whatever `begin` is
-  float* seen_scores = scores + (block.begin - block.k0);
-  multiply_panels(f.format, g.head_dim, words(f.space.q), width, words(f.space.k), seen_scores, kKeyBlock, tile.count,
-                  n, false);
-  weights_of_block(f, tile, block, stats, scores, kKeyBlock);
-  GemmOperand p;
-  p.data = seen_scores;
-  p.stride_outer = kKeyBlock;
-  p.stride_k = 1;
-  pack_panels(f.format, p, 0, tile.count, 0, n, width, words(f.space.p), width * f.format.steps(n), scratch);
   pack_rows_k(f.format, f.values[sequence], tile.kv_head, block.begin, n, g.value_dim, nr, words(f.space.v), gathered,
               scratch);
-  multiply_panels(f.format, n, words(f.space.p), width, words(f.space.v), mine + f.space.block_out, f.space.value_ld,
-                  tile.count, g.value_dim, false);
-  if (!f.rows.finite(mine + f.space.block_out, tile.count * f.space.value_ld)) {
-    multiply_unclean_values(f, s, tile, width, block.begin, n, seen_scores, mine);
+  const LeftRows queries = queries_of(f, tile, mine);
+  const std::int64_t key_panel = nr * f.format.steps(g.head_dim), value_panel = nr * f.format.steps(n);
+  float* scores = mine + f.space.scores;  // column c is key k0 + c, whatever `begin` is
+  Unclean unclean;
+  for (std::int64_t first = 0; first < tile.count; first += f.space.strip) {
+    const QueryTile strip{tile.sequence, tile.kv_head, tile.first + first, std::min(f.space.strip, tile.count - first)};
+    const RowStats stats(mine + f.space.stats + first, f.space.rows);
+    float* out = mine + f.space.block_out + first * f.space.value_ld;
+    const KeyBlock seen = seen_of(f, strip, block);
+    const std::int64_t skipped = seen.begin - block.begin, columns = seen.end - seen.begin;
+    float* seen_scores = scores + (seen.begin - seen.k0);
+    queries.multiply({.first = first,
+                      .m = strip.count,
+                      .b = words(f.space.k) + skipped / nr * key_panel,
+                      .b_panel_stride = key_panel,
+                      .c = seen_scores,
+                      .ldc = kKeyBlock,
+                      .n = columns});
+    weights_of_block(f, strip, seen, stats, scores, kKeyBlock);
+    const LeftRows weights{f.format, strip.count, columns, std::min(width, strip.count), words(f.space.p)};
+    weights.pack(seen_scores, kKeyBlock, scratch);
+    const LeftRows::Product product{.first = 0,
+                                    .m = strip.count,
+                                    .b = words(f.space.v) + f.format.steps(skipped) * nr,
+                                    .b_panel_stride = value_panel,
+                                    .c = out,
+                                    .ldc = f.space.value_ld,
+                                    .n = g.value_dim};
+    weights.multiply(product);
+    if (unclean.empty() && !f.rows.finite(out, strip.count * f.space.value_ld)) {
+      unclean = take_unclean_values(f, tile, block.begin, n, words(f.space.v));
+      weights.multiply(product);
+    }
+    if (!unclean.empty()) add_unclean_values(f, strip, unclean, block.k0, scores, out);
   }
 }
 
@@ -192,7 +224,7 @@ void run_piece(const Forward& f, const Piece& piece, int thread) {
   const auto [lo, hi] = tile_keys(f, tile);
   if (lo < hi) pack_queries(f, tile, mine);
   const auto block_at = [lo = lo, hi = hi](std::int64_t k0) {
-    return KeyBlock{k0, std::max(k0, lo / 2 * 2), std::min(k0 + kKeyBlock, hi)};
+    return KeyBlock{k0, std::max(k0, lo / kKeyGroup * kKeyGroup), std::min(k0 + kKeyBlock, hi)};
   };
   if (piece.slot != nullptr) {
     run_block(f, tile, block_at(piece.k0), mine);
@@ -310,7 +342,10 @@ ForwardSpace forward_space(const PanelFormat& format, std::int64_t kv_heads, std
                            std::int64_t value_dim, std::int64_t most_rows) {
   const GemmKernels& kernels = *format.kernels;
   ForwardSpace s{};
-  s.rows = std::min<std::int64_t>(kernels.mr * kTilePanels, round_up(std::max<std::int64_t>(most_rows, 1), kernels.mr));
+  const std::int64_t panel = format.by_rows ? kTileRows : kernels.mr;
+  const std::int64_t most = format.by_rows ? kMatrixRows : kernels.mr * kTilePanels;
+  s.rows = std::min(most, round_up(std::max<std::int64_t>(most_rows, 1), panel));
+  s.strip = 2 * panel;
   s.value_ld = round_up(value_dim, 16);
   s.slot = most_rows <= kernels.mr ? kernels.mr * (s.value_ld + 2) : 0;
   std::int64_t at = 0;
@@ -319,11 +354,11 @@ ForwardSpace forward_space(const PanelFormat& format, std::int64_t kv_heads, std
     at += round_up(floats, 16);
     return begin;
   };
-  s.q = take(s.rows * format.steps(head_dim));
+  s.q = take(LeftRows::size(format, s.rows, head_dim));
   s.k = take(kKeyBlock * format.steps(head_dim));
   s.v = take(round_up(value_dim, kernels.nr) * format.steps(kKeyBlock));
-  s.p = take(s.rows * format.steps(kKeyBlock));
-  s.scores = take(s.rows * kKeyBlock);
+  s.p = take(LeftRows::size(format, s.strip, kKeyBlock));
+  s.scores = take(s.strip * kKeyBlock);
   s.block_out = take(s.rows * s.value_ld);
   s.out = take(s.rows * s.value_ld);
   s.stats = take(6 * s.rows);
@@ -342,7 +377,7 @@ bool forward_supports(const PlanDesc& desc, const ForwardPlaces& places, std::st
 
 std::uint64_t forward_workspace(const PlanDesc& desc) {
   const auto &q = desc.arg(0), &k = desc.arg(1), &v = desc.arg(2);
-  const PanelFormat format = panel_format(desc.target, attention_compute(q.dtype, k.dtype, v.dtype));
+  const PanelFormat format = forward_format(desc.target, q.dtype, k.dtype, v.dtype);
   const std::int64_t kv_heads = k.shape[k.rank - 2], group = q.shape[1] / kv_heads;
   const std::int64_t most_rows = desc.attrs<tern_attention_attrs>().max_seqlen_q * group;  // both ops' are alike
   const ForwardSpace space = forward_space(format, kv_heads, q.shape[2], v.shape[v.rank - 1], most_rows);

@@ -21,7 +21,8 @@ struct DirectSpace {
 // One thread's memory, in floats.
 struct ForwardSpace {
   std::int64_t rows, value_ld;
-  std::int64_t slot;  // of one block's sums, behind what the threads have; 0: tiles are never split
+  std::int64_t strip;  // of rows that are multiplied at once: their scores stay in the first cache
+  std::int64_t slot;   // of one block's sums, behind what the threads have; 0: tiles are never split
   std::int64_t q, k, v, p, scores, block_out, out, stats, gathered, scratch, direct, total;
   DirectSpace by_head;  // from `direct` on
 };
@@ -33,7 +34,9 @@ struct RowStats {
       : max(at), sum(at + rows), block_max(at + 2 * rows), block_sum(at + 3 * rows) {}
 };
 
-// A block of keys [k0, end), of which those before `begin` are seen by no row of the tile.
+// A block of keys [k0, end), of which those before `begin` are seen by no row of the tile. A whole number of kKeyGroup
+// lies between k0 and begin: where products are cut changes no bit then.
+inline constexpr std::int64_t kKeyGroup = 32;
 struct KeyBlock {
   std::int64_t k0, begin, end;
 };
@@ -71,7 +74,7 @@ struct ForwardPlaces {
 template <typename Attrs>
 [[nodiscard]] Forward make_forward(const KernelArgs& args, const ForwardPlaces& places) {
   const TensorView &q = args[0], &k = args[1], &v = args[2];
-  const PanelFormat format = panel_format(args.target, attention_compute(q.dtype(), k.dtype(), v.dtype()));
+  const PanelFormat format = forward_format(args.target, q.dtype(), k.dtype(), v.dtype());
   const std::int64_t value_dim = v.dim(places.kv_rank - 1), kv_heads = k.dim(places.kv_rank - 2);
   const auto& attrs = args.attr<Attrs>();
   return {format,

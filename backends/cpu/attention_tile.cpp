@@ -12,6 +12,8 @@
 namespace tern::cpu {
 namespace {
 
+constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
+
 // The rows of a head side by side, as they are stored: [count, dim].
 GemmOperand gather(const HeadRows& rows, std::int64_t head, std::int64_t first, std::int64_t count, std::int64_t dim,
                    std::byte* to) {
@@ -250,6 +252,73 @@ void pack_rows_k(const PanelFormat& format, const HeadRows& rows, std::int64_t h
   GemmOperand operand = gather(rows, head, first, count, dim, gathered);
   std::swap(operand.stride_outer, operand.stride_k);
   pack_panels(format, operand, 0, dim, 0, count, width, dst, width * format.steps(count), scratch);
+}
+
+PanelFormat forward_format(Target target, tern_dtype q, tern_dtype k, tern_dtype v) {
+  const bool halves = k == TERN_BF16 && v == TERN_BF16;
+  PanelFormat format = panel_format(target, halves && q != TERN_F16 ? TERN_BF16 : attention_compute(q, k, v));
+  format.by_rows = format.pairs && format.kernels->multiply_rows_bf16 != nullptr;
+  format.parts = q == TERN_F32 ? 2 : 1;
+  return format.by_rows ? format : panel_format(target, attention_compute(q, k, v));
+}
+
+std::int64_t LeftRows::size(const PanelFormat& format, std::int64_t rows, std::int64_t k) {
+  const std::int64_t steps = format.steps(k);
+  if (!format.by_rows) return rows * steps;
+  return format.parts * round_up(rows, kTileRows) * round_up(steps, kTilePairs);
+}
+
+void LeftRows::pack(const float* from, std::int64_t ld, float* scratch) const {
+  const std::int64_t steps = format.steps(k);
+  if (format.by_rows) {
+    const std::int64_t pairs = round_up(steps, kTilePairs);
+    return format.kernels->split_rows({.from = from,
+                                       .ld = ld,
+                                       .rows = rows,
+                                       .k = k,
+                                       .to = words,
+                                       .pairs = pairs,
+                                       .parts = format.parts,
+                                       .part = round_up(rows, kTileRows) * pairs});
+  }
+  GemmOperand operand;
+  operand.data = from;
+  operand.stride_outer = ld;
+  operand.stride_k = 1;
+  pack_panels(format, operand, 0, rows, 0, k, width, words, width * steps, scratch);
+}
+
+void LeftRows::multiply(const Product& p) const {
+  const std::int64_t steps = format.steps(k);
+  if (format.by_rows) {
+    const RowsOrder order = rows_in_tiles(round_up(steps, kTilePairs));
+    return format.kernels->multiply_rows_bf16({.k = steps,
+                                               .a = words + order.at(p.first, 0),
+                                               .a_order = order,
+                                               .parts = format.parts,
+                                               .a_part = round_up(rows, kTileRows) / kTileRows * order.block,
+                                               .b = p.b,
+                                               .b_panel_stride = p.b_panel_stride,
+                                               .from = nullptr,
+                                               .ld_from = 0,
+                                               .c = p.c,
+                                               .ldc = p.ldc,
+                                               .m = p.m,
+                                               .n = static_cast<int>(p.n)});
+  }
+  for (std::int64_t r = 0; r < p.m; r += width) {
+    format.multiply({.k = steps,
+                     .a = words + (p.first + r) * steps,
+                     .a_stride = width,
+                     .b = p.b,
+                     .b_panel_stride = p.b_panel_stride,
+                     .from = nullptr,
+                     .ld_from = 0,
+                     .c = p.c + r * p.ldc,
+                     .ldc = p.ldc,
+                     .m = static_cast<int>(std::min(width, p.m - r)),
+                     .n = static_cast<int>(p.n)});
+  }
 }
 
 void multiply_panels(const PanelFormat& format, std::int64_t k, const std::uint32_t* a, std::int64_t a_width,

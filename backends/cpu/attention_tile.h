@@ -16,7 +16,8 @@ namespace tern::cpu {
 // Keys are taken in blocks at fixed places of their sequence, each with a softmax of its own that is joined to those
 // before it: a row's bits then depend on nothing but its own keys.
 inline constexpr std::int64_t kKeyBlock = 256;
-inline constexpr std::int64_t kTilePanels = 8;  // of the product's rows: a tile is that many times GemmKernels::mr
+inline constexpr std::int64_t kTilePanels = 8;    // of the product's rows: a tile is that many times GemmKernels::mr
+inline constexpr std::int64_t kMatrixRows = 256;  // of a tile where there are matrix instructions
 
 // Rows of heads, one after the other or in the blocks of a paged cache.
 struct HeadRows {
@@ -134,6 +135,31 @@ void pack_rows_outer(const PanelFormat& format, const HeadRows& rows, std::int64
 void pack_rows_k(const PanelFormat& format, const HeadRows& rows, std::int64_t head, std::int64_t first,
                  std::int64_t count, std::int64_t dim, std::int64_t width, std::uint32_t* dst, std::byte* gathered,
                  float* scratch);
+
+// How the forward's products are computed: by matrix instructions where keys and values are bf16. A query or a weight
+// in fp32 is then two parts of bf16, which is 16 bits of it.
+[[nodiscard]] PanelFormat forward_format(Target target, tern_dtype q, tern_dtype k, tern_dtype v);
+
+// Rows of floats that are the left side of products: in panels of `width` rows or, where there are matrix instructions,
+// in tiles.
+struct LeftRows {
+  const PanelFormat& format;
+  std::int64_t rows, k, width;
+  std::uint32_t* words;
+
+  [[nodiscard]] static std::int64_t size(const PanelFormat& format, std::int64_t rows, std::int64_t k);  // in words
+  void pack(const float* from, std::int64_t ld, float* scratch) const;
+  // c[m, n] = rows [first, first + m) by panels of k' >= k, which are b_panel_stride words apart. `first` is a multiple
+  // of `width` and of kTileRows.
+  struct Product {
+    std::int64_t first, m;
+    const std::uint32_t* b;
+    std::int64_t b_panel_stride;
+    float* c;
+    std::int64_t ldc, n;
+  };
+  void multiply(const Product& product) const;
+};
 
 // c[m, n] = a b for packed panels of a, or c + a b.
 void multiply_panels(const PanelFormat& format, std::int64_t k, const std::uint32_t* a, std::int64_t a_width,

@@ -22,10 +22,6 @@ PanelFormat product_format(Target target, tern_dtype compute) {
   return format;
 }
 
-std::int64_t panel_rows(const PanelFormat& format) {
-  return format.by_rows || format.turned ? kTileRows : format.kernels->mr;
-}
-
 // Whether k of the right side lies side by side, so that its rows are had without turning them.
 bool has_rows(const GemmOperand& b) {
   return b.kind == GemmOperand::Kind::rows_k || (b.kind == GemmOperand::Kind::strided && b.stride_k == 1);
@@ -53,7 +49,7 @@ std::int64_t few_rows_columns(const PanelFormat& format, std::int64_t n, int num
 
 Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t n, std::int64_t k, int num_threads) {
   Blocking b{};
-  b.panel_rows = format.turned ? kTileRows : std::min<std::int64_t>(m, panel_rows(format));
+  b.panel_rows = format.turned || format.by_rows ? kTileRows : std::min<std::int64_t>(m, format.kernels->mr);
   const std::int64_t blocks = std::max<std::int64_t>(1, (m + kMaxRows - 1) / kMaxRows);
   b.rows = round_up((m + blocks - 1) / blocks, b.panel_rows);
   // Chunks of about equal length. A row's sums are one chain, so cutting them elsewhere changes no bit.
@@ -230,20 +226,20 @@ void multiply_turned(const Job& job, const Part& part, const Task& task, const S
     for (std::int64_t k = 0; k < part.kn; k += job.b.chunk_k) {
       const std::int64_t kn = std::min(job.b.chunk_k, part.kn - k), first = part.k0 + k;
       const std::uint32_t* rows = mine + job.l.packed_b;
-      std::int64_t row_stride = kChunkSteps;
+      RowsOrder order = rows_in_tiles(kChunkSteps);
       if (as_stored && kn % 2 == 0) {
         const std::int64_t at = (task.column + column) * b.stride_outer + first;
         rows = reinterpret_cast<const std::uint32_t*>(static_cast<const std::uint16_t*>(b.data) + at);
-        row_stride = b.stride_outer / 2;
+        order = rows_in_order(b.stride_outer / 2);
       } else {
-        pack_rows(job.format, b, task.column + column, n, first, kn, mine + job.l.packed_b, row_stride,
+        pack_rows(job.format, b, task.column + column, n, first, kn, mine + job.l.packed_b, kChunkSteps,
                   reinterpret_cast<float*>(mine + job.l.scratch));
       }
       const Sums from = k == 0 ? home : tile;
       const Sums to = k + kn == part.kn ? home : tile;
       job.format.kernels->multiply_turned_bf16({.k = job.format.steps(kn),
                                                 .a = rows,
-                                                .a_stride = row_stride,
+                                                .a_order = order,
                                                 .b = job.workspace + job.l.a + job.format.steps(k) * kTileRows,
                                                 .b_panel_stride = kTileRows * job.format.steps(job.b.super_k),
                                                 .from = none && k == 0 ? nullptr : from.at + column,
@@ -317,10 +313,10 @@ void multiply_panels(const Job& job, const Part& part, const Task& task, const S
     const Sums to = k + kn == part.kn ? home : tile;
     const float* old = none && k == 0 ? nullptr : from.at;
     if (job.format.by_rows) {
-      const std::int64_t row_stride = job.format.steps(job.b.super_k);
+      const RowsOrder order = rows_in_tiles(job.format.steps(job.b.super_k));
       job.format.kernels->multiply_rows_bf16({.k = steps,
-                                              .a = job.workspace + job.l.a + task.row * row_stride + first_step,
-                                              .a_stride = row_stride,
+                                              .a = job.workspace + job.l.a + order.at(task.row, first_step),
+                                              .a_order = order,
                                               .b = b,
                                               .b_panel_stride = panel_b,
                                               .from = old,

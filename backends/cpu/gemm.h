@@ -54,6 +54,7 @@ struct PanelFormat {
   tern_dtype compute;
   bool pairs;            // bf16 pairs; else floats rounded to `compute`
   bool by_rows = false;  // of the left side: its rows lie by themselves, for GemmKernels::multiply_rows_bf16
+  int parts = 1;         // of bf16, that a float of the left side becomes where its rows lie by themselves
   bool turned = false;   // rows of the right side lie by themselves, for GemmKernels::multiply_turned_bf16
 
   [[nodiscard]] std::int64_t steps(std::int64_t k) const { return pairs ? (k + 1) / 2 : k; }
@@ -90,8 +91,9 @@ inline constexpr std::int64_t kPackScratch = 8192;
 void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
                  std::int64_t k0, std::int64_t kn, std::int64_t width, std::uint32_t* dst, std::int64_t panel_stride,
                  float* scratch);
-// The same as rows of pairs: dst[i * row_stride + step].
+// The same as rows of pairs, in tiles that have room for `room` pairs of each row, a multiple of 16. The last tile of a
+// row is filled up with 0.
 void pack_rows(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
-               std::int64_t k0, std::int64_t kn, std::uint32_t* dst, std::int64_t row_stride, float* scratch);
+               std::int64_t k0, std::int64_t kn, std::uint32_t* dst, std::int64_t room, float* scratch);
 
 }  // namespace tern::cpu

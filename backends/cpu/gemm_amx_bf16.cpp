@@ -21,7 +21,7 @@ TERN_TARGET_BEGIN("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl,avx512dq,avx512cd
 namespace tern::cpu {
 namespace {
 
-constexpr int kWords = 16;            // 32-bit elements of a tile's row: pairs of k on the left, columns on the right
+constexpr int kWords = kTilePairs;    // 32-bit elements of a tile's row: pairs of k on the left, columns on the right
 constexpr int kPanel = 2 * kWords;    // nr
 constexpr int kRows = 2 * kTileRows;  // that are multiplied at once
 
@@ -51,16 +51,16 @@ void configure(std::int64_t rows) {
 
 // Up to 32 rows by 32 columns, and where each lies.
 struct Block {
+  const RowsTile& of;
   std::int64_t groups;  // of 16 pairs
   const std::uint32_t *a, *b;
-  std::int64_t a_stride;
-  const std::uint32_t *a_tail, *b_tail;  // the pairs beyond, filled up with 0: [32][16], [16][32]; null: none
+  const std::uint32_t* b_tail;  // the pairs beyond, filled up with 0: [16][32]; null: none
 };
 
 template <bool Lower, bool Right>
-inline __attribute__((always_inline)) void add_group(const std::uint32_t* a, std::int64_t a_stride,
+inline __attribute__((always_inline)) void add_group(const std::uint32_t* a, const RowsOrder& order,
                                                      const std::uint32_t* b) {
-  const auto a_bytes = static_cast<std::size_t>(a_stride) * 4;
+  const auto a_bytes = static_cast<std::size_t>(order.row) * 4;
   _tile_loadd(6, b, kPanel * 4);
   _tile_loadd(4, a, a_bytes);
   _tile_dpbf16ps(0, 4, 6);
@@ -69,9 +69,20 @@ inline __attribute__((always_inline)) void add_group(const std::uint32_t* a, std
     _tile_dpbf16ps(1, 4, 7);
   }
   if constexpr (Lower) {
-    _tile_loadd(5, a + kTileRows * a_stride, a_bytes);
+    _tile_loadd(5, a + order.block, a_bytes);
     _tile_dpbf16ps(2, 5, 6);
     if constexpr (Right) _tile_dpbf16ps(3, 5, 7);
+  }
+}
+
+// Asks for the lines of two rows of sums, to write them: rows of the output lie far apart, and a store of a tile would
+// wait for all of its lines.
+template <bool Lower, bool Right>
+inline __attribute__((always_inline)) void fetch_sums(const float* c, std::int64_t ldc, std::int64_t group) {
+  if (group >= (Lower ? kTileRows : kTileRows / 2)) return;
+  for (std::int64_t row = 2 * group; row < 2 * group + 2; ++row) {
+    __builtin_prefetch(c + row * ldc, 1, 3);
+    if constexpr (Right) __builtin_prefetch(c + row * ldc + kWords, 1, 3);
   }
 }
 
@@ -89,11 +100,14 @@ void multiply_block(const Block& block, const float* from, std::int64_t ld_from,
     if constexpr (Lower) _tile_loadd(2, from + kTileRows * ld_from, bytes);
     if constexpr (Lower && Right) _tile_loadd(3, from + kTileRows * ld_from + kWords, bytes);
   }
-  const std::uint32_t *a = block.a, *b = block.b;
-  for (std::int64_t g = 0; g < block.groups; ++g, a += kWords, b += kWords * kPanel) {
-    add_group<Lower, Right>(a, block.a_stride, b);
+  for (int part = 0; part < block.of.parts; ++part) {
+    const std::uint32_t *a = block.a + part * block.of.a_part, *b = block.b;
+    for (std::int64_t g = 0; g < block.groups; ++g, a += block.of.a_order.group, b += kWords * kPanel) {
+      fetch_sums<Lower, Right>(c, ldc, g);
+      add_group<Lower, Right>(a, block.of.a_order, b);
+    }
+    if (block.b_tail != nullptr) add_group<Lower, Right>(a, block.of.a_order, block.b_tail);
   }
-  if (block.a_tail != nullptr) add_group<Lower, Right>(block.a_tail, kWords, block.b_tail);
   const auto bytes = static_cast<std::size_t>(ldc) * 4;
   _tile_stored(0, c, bytes);
   if constexpr (Right) _tile_stored(1, c + kWords, bytes);
@@ -119,11 +133,8 @@ void multiply_columns(const Block& block, std::int64_t rows, int columns, const 
 
 void multiply_rows(const RowsTile& t) {
   const std::int64_t groups = t.k / kWords, tail = t.k % kWords;
-  alignas(64) std::uint32_t a_tail[kRows * kWords], b_tail[kWords * kPanel];  // read where k has a tail
-  if (tail > 0) {
-    std::fill_n(a_tail, kRows * kWords, 0U);
-    std::fill_n(b_tail, kWords * kPanel, 0U);
-  }
+  alignas(64) std::uint32_t b_tail[kWords * kPanel];  // read where k has a tail; that of a is filled up where it lies
+  if (tail > 0) std::fill_n(b_tail, kWords * kPanel, 0U);
   std::int64_t configured = 0;
   for (int column = 0, panel = 0; column < t.n; column += kPanel, ++panel) {
     const int columns = std::min(kPanel, t.n - column);
@@ -132,17 +143,42 @@ void multiply_rows(const RowsTile& t) {
     for (std::int64_t row = 0; row < t.m; row += kRows) {
       const std::int64_t rows = std::min<std::int64_t>(kRows, t.m - row);
       if (rows != configured) configure(configured = rows);
-      const std::uint32_t* a = t.a + row * t.a_stride;
-      for (std::int64_t r = 0; tail > 0 && r < rows; ++r) {
-        std::memcpy(a_tail + r * kWords, a + r * t.a_stride + groups * kWords, static_cast<std::size_t>(tail) * 4);
-      }
       settle();
-      const Block block{groups, a, b, t.a_stride, tail > 0 ? a_tail : nullptr, b_tail};
+      const Block block{t, groups, t.a + t.a_order.at(row, 0), b, tail > 0 ? b_tail : nullptr};
       const float* from = t.from == nullptr ? nullptr : t.from + row * t.ld_from + column;
       multiply_columns(block, rows, columns, from, t.ld_from, t.c + row * t.ldc + column, t.ldc);
     }
   }
   _tile_release();
+}
+
+// What rounding to these halves left of x; of what is not finite, nothing.
+TERN_INLINE __m512 left_of(__m512 x, __m256i halves) {
+  const __m512 r = _mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16)));
+  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(r, r, _CMP_ORD_Q), r);
+}
+
+// 32 floats, of which `count` are there, to bf16 and, where asked, what that left.
+TERN_INLINE void split_line(const float* from, int count, std::uint32_t* to, std::uint32_t* rest) {
+  const __m512 low = Vec512::load_part(from, std::min(count, kWords));
+  const __m512 high = Vec512::load_part(from + std::min(count, kWords), std::max(count - kWords, 0));
+  const auto rounded = (__m512i)_mm512_cvtne2ps_pbh(high, low);
+  _mm512_storeu_si512(to, rounded);
+  if (rest == nullptr) return;
+  const __m512 low_left = left_of(low, _mm512_castsi512_si256(rounded));
+  const __m512 high_left = left_of(high, _mm512_extracti64x4_epi64(rounded, 1));
+  _mm512_storeu_si512(rest, (__m512i)_mm512_cvtne2ps_pbh(high_left, low_left));
+}
+
+void split_rows(const SplitRows& s) {
+  const RowsOrder order = rows_in_tiles(s.pairs);
+  for (std::int64_t r = 0; r < s.rows; ++r) {
+    std::uint32_t* to = s.to + order.at(r, 0);
+    for (std::int64_t k = 0; k < s.k; k += 2 * kWords, to += order.group) {
+      split_line(s.from + r * s.ld + k, static_cast<int>(std::min<std::int64_t>(2 * kWords, s.k - k)), to,
+                 s.parts > 1 ? to + s.part : nullptr);
+    }
+  }
 }
 
 void configure_turned(std::int64_t rows, int columns) {
@@ -162,8 +198,8 @@ void configure_turned(std::int64_t rows, int columns) {
 template <bool Right>
 void multiply_turned_groups(const RowsTile& t, const std::uint32_t* a_tail, std::uint32_t (*b_tail)[kWords * kWords]) {
   const std::uint32_t *a = t.a, *b = t.b;
-  const auto a_bytes = static_cast<std::size_t>(t.a_stride) * 4;
-  for (std::int64_t g = 0; g < t.k / kWords; ++g, a += kWords, b += kWords * kWords) {
+  const auto a_bytes = static_cast<std::size_t>(t.a_order.row) * 4;
+  for (std::int64_t g = 0; g < t.k / kWords; ++g, a += t.a_order.group, b += kWords * kWords) {
     _tile_loadd(4, a, a_bytes);
     _tile_loadd(6, b, kWords * 4);
     _tile_dpbf16ps(0, 4, 6);
@@ -213,7 +249,7 @@ void multiply_turned(const RowsTile& t) {
     for (auto& half : b_tail) std::fill_n(half, kWords * kWords, 0U);
   }
   for (std::int64_t r = 0; tail > 0 && r < t.m; ++r) {
-    std::memcpy(a_tail + r * kWords, t.a + r * t.a_stride + t.k - tail, static_cast<std::size_t>(tail) * 4);
+    std::memcpy(a_tail + r * kWords, t.a + t.a_order.at(r, t.k - tail), static_cast<std::size_t>(tail) * 4);
   }
   const std::int64_t columns[2] = {std::min(t.n, kWords), std::max(t.n - kWords, 0)};
   configure_turned(t.m, t.n);
@@ -281,6 +317,7 @@ const GemmKernels* gemm_kernels_amx_bf16() {
   static const GemmKernels kernels = [] {
     GemmKernels made = *gemm_kernels_avx512_bf16();
     made.multiply_rows_bf16 = &multiply_rows;
+    made.split_rows = &split_rows;
     made.multiply_turned_bf16 = &multiply_turned;
     made.multiply_plain_bf16 = &multiply_plain;
     return made;

@@ -43,13 +43,38 @@ struct PlainTile {
 };
 inline constexpr int kPlainRows = 6;
 
+inline constexpr int kTileRows = 16;   // of a register of tiles
+inline constexpr int kTilePairs = 16;  // of k
+inline constexpr int kTurnedRows = 2 * kTileRows;
+
+// How rows of pairs lie for matrix instructions: pair p of row r is `(r / 16) block + (p / 16) group + (r % 16) row + p
+// % 16`, in 32-bit elements.
+struct RowsOrder {
+  std::int64_t row, group, block;
+
+  [[nodiscard]] std::int64_t at(std::int64_t r, std::int64_t pair) const {
+    return r / kTileRows * block + pair / kTilePairs * group + r % kTileRows * row + pair % kTilePairs;
+  }
+};
+// One after the other, `stride` apart.
+[[nodiscard]] constexpr RowsOrder rows_in_order(std::int64_t stride) {
+  return {stride, kTilePairs, kTileRows * stride};
+}
+// Tiles of 16 rows by 16 pairs, each in one piece, so that the processor reads ahead by itself. `pairs` is the room for
+// those of a row, a multiple of 16.
+[[nodiscard]] constexpr RowsOrder rows_in_tiles(std::int64_t pairs) {
+  return {kTilePairs, kTileRows * kTilePairs, kTileRows * pairs};
+}
+
 // With matrix instructions, rows of a lie by themselves and m is any number. Of each 16 pairs of k the products of
 // their first halves and those of their second ones are a chain from 0 each; the sum of both is added to c. Subnormals
 // count as 0. So a multiple of 16 pairs is a place to cut k.
 struct RowsTile {
   std::int64_t k;          // pairs
-  const std::uint32_t* a;  // [m][a_stride], of which the first k count
-  std::int64_t a_stride;
+  const std::uint32_t* a;  // m rows, of which the first k pairs count
+  RowsOrder a_order;
+  int parts = 1;                // that a is the sum of, one after the other
+  std::int64_t a_part = 0;      // elements from a part to the next
   const std::uint32_t* b;       // panels of [k][nr]
   std::int64_t b_panel_stride;  // elements from a panel to the next
   const float* from;            // as Tile has them
@@ -59,8 +84,17 @@ struct RowsTile {
   std::int64_t m;
   int n;  // any; the last panel may be partial
 };
-inline constexpr int kTileRows = 16;  // of a register of tiles
-inline constexpr int kTurnedRows = 2 * kTileRows;
+// Rows of floats as parts of bf16: what each is rounded to, then what that left.
+struct SplitRows {
+  const float* from;  // [rows][ld]
+  std::int64_t ld;
+  std::int64_t rows;
+  std::int64_t k;     // floats of a row
+  std::uint32_t* to;  // in tiles that have room for `pairs` of a row; the last tile is filled up with 0
+  std::int64_t pairs;
+  int parts;          // 1 or 2
+  std::int64_t part;  // elements from a part to the next
+};
 
 struct GemmKernels {
   int mr;
@@ -87,6 +121,7 @@ struct GemmKernels {
   void (*zip)(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst, std::int64_t n);
   void (*add)(const float* x, float* y, std::int64_t n);       // y += x
   void (*multiply_rows_bf16)(const RowsTile& tile) = nullptr;  // where there are matrix instructions
+  void (*split_rows)(const SplitRows& rows) = nullptr;
   // The same sums where a is the right side's rows and b panels of [k][kTileRows] of the left side's, few of them: c
   // and from are [n, m], n at most kTurnedRows. So the right side need not be turned. Null where multiply_rows_bf16 is.
   void (*multiply_turned_bf16)(const RowsTile& tile) = nullptr;

@@ -195,18 +195,32 @@ void pack_panelled(const PanelFormat& format, const GemmOperand& from, std::int6
   }
 }
 
-// One row of floats or halves that lie side by side.
-void pack_row(const GemmKernels& kernels, const GemmOperand& from, std::int64_t first, std::int64_t kn,
-              std::uint16_t* dst, float* scratch) {
-  if (from.dtype == TERN_BF16) {
-    std::memcpy(dst, static_cast<const std::uint16_t*>(from.data) + first, static_cast<std::size_t>(kn) * 2);
-  } else {
-    for (std::int64_t k = 0; k < kn; k += kPackScratch) {
-      const std::int64_t n = std::min(kPackScratch, kn - k);
-      kernels.narrow(TERN_BF16, floats(kernels, from, first + k, 1, n, scratch), dst + k, n);
-    }
+// One row of floats or halves that lie side by side, as halves: where they lie or in `buffer`.
+const std::uint16_t* halves(const GemmKernels& kernels, const GemmOperand& from, std::int64_t first, std::int64_t kn,
+                            std::uint16_t* buffer) {
+  if (from.dtype == TERN_BF16) return static_cast<const std::uint16_t*>(from.data) + first;
+  if (from.dtype == TERN_F32) {
+    kernels.narrow(TERN_BF16, static_cast<const float*>(from.data) + first, buffer, kn);
+    return buffer;
   }
-  if (kn % 2 != 0) dst[kn] = 0;
+  constexpr std::int64_t kSome = 256;
+  float wide[kSome];
+  for (std::int64_t k = 0; k < kn; k += kSome) {
+    const std::int64_t n = std::min(kSome, kn - k);
+    kernels.narrow(TERN_BF16, floats(kernels, from, first + k, 1, n, wide), buffer + k, n);
+  }
+  return buffer;
+}
+
+// kn halves of a row, from its first pair on, to their places in tiles.
+void spread_row(const std::uint16_t* from, std::int64_t kn, std::uint32_t* dst) {
+  constexpr std::int64_t kLine = 2 * kTilePairs;
+  std::int64_t k = 0;
+  for (; kn - k >= kLine; k += kLine, dst += kTileRows * kTilePairs) std::memcpy(dst, from + k, 2 * kLine);
+  if (k == kn) return;
+  std::uint16_t last[kLine] = {};
+  std::memcpy(last, from + k, static_cast<std::size_t>(kn - k) * 2);
+  std::memcpy(dst, last, sizeof last);
 }
 
 }  // namespace
@@ -238,19 +252,24 @@ void pack_panels(const PanelFormat& format, const GemmOperand& from, std::int64_
 }
 
 void pack_rows(const PanelFormat& format, const GemmOperand& from, std::int64_t outer0, std::int64_t outer_n,
-               std::int64_t k0, std::int64_t kn, std::uint32_t* dst, std::int64_t row_stride, float* scratch) {
+               std::int64_t k0, std::int64_t kn, std::uint32_t* dst, std::int64_t room, float* scratch) {
   const GemmKernels& kernels = *format.kernels;
-  if (from.kind == GemmOperand::Kind::rows_k) {
+  const RowsOrder order = rows_in_tiles(room);
+  const bool quantised = from.kind == GemmOperand::Kind::rows_k;
+  if (quantised || (from.kind == GemmOperand::Kind::strided && from.stride_k == 1)) {
+    auto* buffer = reinterpret_cast<std::uint16_t*>(scratch);
     RowExpander expander(format.target, from.rows);
-    for (std::int64_t i = 0; i < outer_n; ++i, dst += row_stride) {
-      expander.expand(outer0 + i, k0, kn, reinterpret_cast<std::uint16_t*>(dst));
-    }
-    return;
-  }
-  if (from.kind == GemmOperand::Kind::strided && from.stride_k == 1) {
-    for (std::int64_t i = 0; i < outer_n; ++i, dst += row_stride) {
-      pack_row(kernels, from, (outer0 + i) * from.stride_outer + k0, kn, reinterpret_cast<std::uint16_t*>(dst),
-               scratch);
+    for (std::int64_t i = 0; i < outer_n; ++i) {
+      for (std::int64_t k = 0; k < kn; k += kPackScratch) {
+        const std::int64_t n = std::min(kPackScratch, kn - k);
+        const std::uint16_t* row = buffer;
+        if (quantised) {
+          expander.expand(outer0 + i, k0 + k, n, buffer);
+        } else {
+          row = halves(kernels, from, (outer0 + i) * from.stride_outer + k0 + k, n, buffer);
+        }
+        spread_row(row, n, dst + order.at(i, k / 2));
+      }
     }
     return;
   }
@@ -263,7 +282,7 @@ void pack_rows(const PanelFormat& format, const GemmOperand& from, std::int64_t 
       pack_panels(format, from, outer0 + i, n, k0 + k, some, kTileRows, panel, kSteps * kTileRows, scratch);
       kernels.transpose(panel, kTileRows, static_cast<int>(steps), kTileRows, rows, kSteps);
       for (std::int64_t r = 0; r < n; ++r) {
-        std::memcpy(dst + (i + r) * row_stride + k / 2, rows + r * kSteps, static_cast<std::size_t>(steps) * 4);
+        spread_row(reinterpret_cast<const std::uint16_t*>(rows + r * kSteps), 2 * steps, dst + order.at(i + r, k / 2));
       }
     }
   }

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "ops/ref/tensor.h"
 #include "tests/unit/backend_cpu/op_harness.h"
@@ -19,10 +21,17 @@ struct Problem {
   bool sinks = false;
   bool masked = false;
   tern_dtype dtype = TERN_F32;
-  std::int64_t spare = 2;  // rows outside of every sequence
+  std::optional<tern_dtype> stored = {};  // of keys and values; none: dtype
+  std::int64_t spare = 2;                 // rows outside of every sequence
   int window_right = 0;
   int chunk = 0;
+
+  [[nodiscard]] tern_dtype kept() const { return stored.value_or(dtype); }
 };
+
+// What queries are in, and what keys and values are.
+constexpr std::pair<tern_dtype, tern_dtype> kDtypes[] = {
+    {TERN_F32, TERN_F32}, {TERN_BF16, TERN_BF16}, {TERN_F16, TERN_F16}, {TERN_F32, TERN_BF16}};
 
 std::vector<std::int32_t> cumulated(const std::vector<std::int32_t>& lengths) {
   std::vector<std::int32_t> sums{0};
@@ -62,8 +71,8 @@ OpCase forward_case(const Problem& s) {
   const auto cu_q = cumulated(s.len_q), cu_k = cumulated(s.len_k);
   const std::int64_t rows_q = cu_q.back() + s.spare, rows_k = cu_k.back() + s.spare;
   c.random(TERN_ATTENTION_Q, padded(make_desc(s.dtype, {rows_q, s.heads, s.head_dim}), 4), 1);
-  c.random(TERN_ATTENTION_K, make_desc(s.dtype, {rows_k, s.kv_heads, s.head_dim}), 2);
-  c.random(TERN_ATTENTION_V, padded(make_desc(s.dtype, {rows_k, s.kv_heads, s.value_dim}), 2), 3);
+  c.random(TERN_ATTENTION_K, make_desc(s.kept(), {rows_k, s.kv_heads, s.head_dim}), 2);
+  c.random(TERN_ATTENTION_V, padded(make_desc(s.kept(), {rows_k, s.kv_heads, s.value_dim}), 2), 3);
   c.integers(TERN_ATTENTION_CU_SEQLENS_Q, cu_q);
   c.integers(TERN_ATTENTION_CU_SEQLENS_K, cu_k);
   if (s.sinks) c.random(TERN_ATTENTION_SINKS, make_desc(TERN_F32, {s.heads}), 4);
@@ -127,8 +136,9 @@ std::vector<Problem> problems() {
 
 TEST(Attention, Forward) {
   for (Problem s : problems()) {
-    for (const tern_dtype dtype : {TERN_F32, TERN_BF16, TERN_F16}) {
+    for (const auto& [dtype, stored] : kDtypes) {
       s.dtype = dtype;
+      s.stored = stored;
       check_everywhere(forward_case(s), "problem with " + std::to_string(s.len_q[0]) + " rows");
     }
   }
@@ -205,6 +215,19 @@ TEST(Attention, NaNOfUnseenKeysStaysUnseen) {
   }
 }
 
+// A value that is not finite spoils the rows that see it, in strips of rows before and after the one that finds it.
+TEST(Attention, OneInfiniteValueAmongManyRows) {
+  for (const auto& [dtype, stored] : kDtypes) {
+    const Problem s{.len_q = {300}, .len_k = {300}, .window = 90, .dtype = dtype, .stored = stored};
+    OpCase c = forward_case(s);
+    auto& v = c.args[TERN_ATTENTION_V];
+    const std::uint32_t infinity = stored == TERN_F32 ? 0x7f800000U : stored == TERN_BF16 ? 0x7f80U : 0x7c00U;
+    const std::int64_t size = stored == TERN_F32 ? 4 : 2;
+    std::memcpy(v.bytes.data() + 130 * v.desc.strides[0] * size, &infinity, static_cast<std::size_t>(size));
+    check_everywhere(c, "an infinite value");
+  }
+}
+
 // Nor the rows to which a mask does not show it.
 TEST(Attention, NaNOfHiddenKeysStaysHidden) {
   for (const tern_dtype dtype : {TERN_F32, TERN_BF16}) {
@@ -246,8 +269,8 @@ OpCase paged_case(const Problem& s, std::int64_t block_size) {
   }
   const std::int64_t blocks = sequences * pages + 1;
   c.random(TERN_ATTENTION_PAGED_Q, make_desc(s.dtype, {cu_q.back() + s.spare, s.heads, s.head_dim}), 1);
-  c.random(TERN_ATTENTION_PAGED_K_CACHE, make_desc(s.dtype, {blocks, block_size, s.kv_heads, s.head_dim}), 2);
-  c.random(TERN_ATTENTION_PAGED_V_CACHE, make_desc(s.dtype, {blocks, block_size, s.kv_heads, s.value_dim}), 3);
+  c.random(TERN_ATTENTION_PAGED_K_CACHE, make_desc(s.kept(), {blocks, block_size, s.kv_heads, s.head_dim}), 2);
+  c.random(TERN_ATTENTION_PAGED_V_CACHE, make_desc(s.kept(), {blocks, block_size, s.kv_heads, s.value_dim}), 3);
   c.integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, table, {sequences, pages});
   c.integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, cu_q);
   c.integers(TERN_ATTENTION_PAGED_KV_LENS, s.len_k);
@@ -260,10 +283,10 @@ OpCase paged_case(const Problem& s, std::int64_t block_size) {
 }
 
 TEST(AttentionPaged, PrefillAndDecodeInOneBatch) {
-  for (const tern_dtype dtype : {TERN_F32, TERN_BF16, TERN_F16}) {
+  for (const auto& [dtype, stored] : kDtypes) {
     for (const int window : {0, 50}) {
       for (const std::int64_t block_size : {1, 5, 16}) {
-        Problem s{.len_q = {1, 19, 1, 0}, .len_k = {613, 40, 1, 7}, .window = window, .dtype = dtype};
+        Problem s{.len_q = {1, 19, 1, 0}, .len_k = {613, 40, 1, 7}, .window = window, .dtype = dtype, .stored = stored};
         s.sinks = window != 0;
         s.masked = block_size == 5;
         check_everywhere(paged_case(s, block_size), "block size " + std::to_string(block_size));
@@ -304,9 +327,9 @@ TEST(AttentionPaged, PagesOutOfRangeAreErrors) {
 
 // Decoding a row alone must give the bits of the prefill that held it among others.
 TEST(AttentionPaged, DecodeEqualsPrefillBitForBit) {
-  for (const tern_dtype dtype : {TERN_F32, TERN_BF16}) {
+  for (const auto& [dtype, stored] : kDtypes) {
     for (const std::string& target : targets()) {
-      Problem s{.len_q = {80}, .len_k = {600}, .dtype = dtype, .spare = 0};
+      Problem s{.len_q = {80}, .len_k = {600}, .window = 301, .dtype = dtype, .stored = stored, .spare = 0};
       const OpCase all = paged_case(s, 16);
       const Outcome together = run_on(target, all);
       const std::size_t row = static_cast<std::size_t>(s.heads * s.value_dim) * (dtype == TERN_F32 ? 4 : 2);
