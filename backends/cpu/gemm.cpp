@@ -13,6 +13,8 @@ constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + t
 constexpr std::int64_t kMaxRows = 768;           // of the left side that are packed at once
 constexpr std::int64_t kMaxPackedA = 1LL << 20;  // 32-bit elements of them
 constexpr std::int64_t kChunkSteps = 320;        // of k: a panel of the right side stays in the first cache
+// The same beside 32 rows of the left side, which matrix instructions read faster than the second cache gives both.
+constexpr std::int64_t kTileChunkSteps = 160;
 constexpr std::int64_t kMaxTileColumns = 128;
 
 // With matrix instructions, where the machine has them.
@@ -54,8 +56,9 @@ Blocking choose_blocking(const PanelFormat& format, std::int64_t m, std::int64_t
   b.rows = round_up((m + blocks - 1) / blocks, b.panel_rows);
   // Chunks of about equal length. A row's sums are one chain, so cutting them elsewhere changes no bit.
   const std::int64_t pair = format.pairs ? 2 : 1, steps = std::max<std::int64_t>(1, format.steps(k));
-  const std::int64_t chunks = (steps + kChunkSteps - 1) / kChunkSteps;
-  b.chunk_k = std::min(kChunkSteps, round_up((steps + chunks - 1) / chunks, 32)) * pair;
+  const std::int64_t most = format.by_rows ? kTileChunkSteps : kChunkSteps;
+  const std::int64_t chunks = (steps + most - 1) / most;
+  b.chunk_k = std::min(most, round_up((steps + chunks - 1) / chunks, 32)) * pair;
   const std::int64_t fit = std::max<std::int64_t>(1, kMaxPackedA / b.rows / (b.chunk_k / pair));
   b.super_k = b.chunk_k * std::min(fit, chunks);
   b.columns = m <= kPlainRows || format.turned ? few_rows_columns(format, n, num_threads) : many_rows_columns(format);
