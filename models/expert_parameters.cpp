@@ -64,7 +64,7 @@ void ParameterList::experts(const std::string& module, const std::string& block,
   }
   if (shape.correction_bias) {
     ParameterSpec& bias = tensor(router + ".e_score_correction_bias", {shape.experts}, gguf + ".exp_probs_b.bias");
-    bias.hugging_face.tensors = {block + ".gate.e_score_correction_bias"};
+    bias.hugging_face.tensors = {block + shape.bias_tensor};
     bias.is_buffer = true;
   }
   const std::int64_t inner = shape.inner;
@@ -78,6 +78,10 @@ void ParameterList::experts(const std::string& module, const std::string& block,
     ParameterSpec& weight =
         tensor(name + ".weight", {shape.experts, each.rows, each.columns}, cat(gguf, each.gguf, ".weight"));
     set_sources(weight, block, each, shape);
+    if (fused.in_gguf && each.fused.tensor_rows > 0) {
+      weight.gguf = each.fused;
+      weight.gguf.tensors = {gguf + ".ffn_gate_up_exps.weight"};
+    }
     if (!shape.bias) continue;
     ParameterSpec& bias = tensor(name + ".bias", {shape.experts, each.rows}, cat(gguf, each.gguf, ".bias"));
     bias.hugging_face = each.fused;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "models/gemma4_experts.h"
 #include "models/gemma4_fields.h"
 #include "models/rope.h"
 #include "nn/attention.h"
@@ -55,6 +56,7 @@ std::vector<ParameterSpec> parameters(const ModelConfig& config) {
     list.linear(module + ".mlp.gate_proj", gguf + ".ffn_gate", {layer.intermediate_size, hidden});
     list.linear(module + ".mlp.up_proj", gguf + ".ffn_up", {layer.intermediate_size, hidden});
     list.linear(module + ".mlp.down_proj", gguf + ".ffn_down", {hidden, layer.intermediate_size});
+    if (has_gemma4_experts(config)) add_gemma4_experts(list, config, module, gguf);
     list.norm(module + ".post_feedforward_layernorm", gguf + ".post_ffw_norm", hidden);
     if (per_layer > 0) {
       list.linear(module + ".per_layer_input_gate", gguf + ".inp_gate", {per_layer, hidden});
@@ -101,8 +103,9 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
     const nn::Value attended = nn::attention(context, module + ".self_attn", attention, inputs,
                                              nn::norm(context, module + ".input_layernorm", eps, x));
     x.add(nn::branch_norm(context, module + ".post_attention_layernorm", eps, attended));
-    const nn::Value fed = nn::gated_mlp(
-        context, module + ".mlp", nn::norm(context, module + ".pre_feedforward_layernorm", eps, x), TERN_ACT_GELU_TANH);
+    nn::Value fed = nn::gated_mlp(context, module + ".mlp",
+                                  nn::norm(context, module + ".pre_feedforward_layernorm", eps, x), TERN_ACT_GELU_TANH);
+    if (has_gemma4_experts(config)) fed = beside_gemma4_experts(context, config, module, nn::stream(context, x), fed);
     x.add(nn::branch_norm(context, module + ".post_feedforward_layernorm", eps, fed));
     if (own.size > 0) x.add(nn::per_layer_branch(context, module, own, index, own_inputs, nn::stream(context, x)));
     ops::ScaleOptions scale;

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/strings.h"
+#include "models/gemma4_experts.h"
 #include "models/gemma_fields.h"
 #include "models/layer_windows.h"
 
@@ -116,10 +117,6 @@ std::vector<Field> of_layers() {
       {kOneProjection, "", FieldValue(false), Default{FieldValue(false), FieldValue(false), has_global_heads, false}},
       {"", "attention.value_length_swa", size, otherwise(local_head), is_local_head},
       {"", "rope.dimension_count_swa", size, otherwise(local_head), is_local_head},
-      {"enable_moe_block", kImplied, FieldValue(false), otherwise(FieldValue(false)), is_false},
-      {"num_experts", kImplied, size, otherwise(size, size)},
-      {"top_k_experts", kImplied, size, otherwise(size, size)},
-      {"moe_intermediate_size", kImplied, size, otherwise(size, size)},
       {"use_bidirectional_attention", kImplied, FieldValue(std::string()),
        otherwise(FieldValue(std::string()), FieldValue(std::string())), is_causal}};
 }
@@ -189,6 +186,7 @@ std::vector<Field> gemma4_fields() {
                                      {"rope_theta", "rope.freq_base", &C::rope_theta,
                                       Default{FieldValue(1e6), FieldValue(1e6), FieldValue(1e4), false}, is_positive},
                                      std::move(local_theta)});
+  all = with_fields(std::move(all), gemma4_expert_fields());
   return with_fields(std::move(all), of_layers());
 }
 

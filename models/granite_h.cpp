@@ -137,7 +137,7 @@ nn::Value hidden_states(nn::Context& context, const C& config, const nn::TokenIn
                           .router = kRouter};
   const auto mlp = [&](const std::string& layer, nn::Value x) {
     const nn::Value shared = nn::fused_gated_mlp(context, layer + ".shared_mlp", x, kMlp);
-    return has_experts(config) ? nn::moe(context, cat(layer, ".", kBlock), moe, x, shared) : shared;
+    return has_experts(config) ? nn::moe(context, cat(layer, ".", kBlock), moe, x, {.added = shared}) : shared;
   };
   const auto mixer = [&](std::int64_t index, const std::string& layer, nn::Value x) {
     return attends(config, index) ? nn::Value{}

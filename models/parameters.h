@@ -90,9 +90,10 @@ struct ExpertParameters {
   std::string shared = "shared_expert";  // what that one is called
   bool shared_gated = false;             // it has a gate of its own
   bool bias = false;                     // the router and the experts' projections have biases; only where fused
-  bool correction_bias = false;          // the choice of experts has a bias, gate.e_score_correction_bias
-  std::string module = "mlp";            // what the layer's block is called,
-  std::string router = "gate";           // and its router
+  bool correction_bias = false;          // the choice of experts has a bias, "e_score_correction_bias" under the router
+  std::string bias_tensor = ".gate.e_score_correction_bias";  // what a directory calls it in the block
+  std::string module = "mlp";                                 // what the layer's block is called,
+  std::string router = "gate";                                // and its router
   // What a Hugging Face directory calls the block, and each expert's projections.
   std::string block = "mlp";
   std::string gate = "gate_proj";
@@ -107,6 +108,7 @@ struct ExpertParameters {
     bool as_published = false;    // only where a model was published so: transformers saves a tensor for each
     bool is_interleaved = false;  // a row of a gate, then one of an up
     bool is_transposed = false;   // rows and columns changed places, but where the weights are MXFP4
+    bool in_gguf = false;         // a GGUF joins gates and ups, too
   } fused = {};
 };
 

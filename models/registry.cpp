@@ -20,6 +20,7 @@
 #include "models/granite_h.h"
 #include "models/granite_moe.h"
 #include "models/lfm2.h"
+#include "models/lfm2_moe.h"
 #include "models/llama.h"
 #include "models/mistral.h"
 #include "models/mistral4.h"
@@ -53,6 +54,7 @@ const auto& table() {
       cohere_architecture(),      cohere2_architecture(),     granite_h_architecture(),    falcon_h1_architecture(),
       ministral3_architecture(),  mistral4_architecture(),    gemma4_architecture(),       bert_architecture(),
       roberta_architecture(),     xlm_roberta_architecture(), deepseek_v32_architecture(), modernbert_architecture(),
+      lfm2_moe_architecture(),
   };
   return rows;
 }

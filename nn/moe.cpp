@@ -2,14 +2,17 @@
 
 #include <stdexcept>
 
+#include "base/strings.h"
 #include "nn/linear.h"
 #include "nn/mlp.h"
 #include "ops/act_mul.h"
 #include "ops/build.h"
+#include "ops/fill.h"
 #include "ops/grouped_matmul.h"
 #include "ops/moe_combine.h"
 #include "ops/moe_permute.h"
 #include "ops/moe_route.h"
+#include "ops/mul.h"
 
 namespace tern::nn {
 namespace {
@@ -42,6 +45,30 @@ Value expert_product(Context& context, const std::string& module, Value x, Value
   return ops::grouped_matmul(context.graph(), x, context.weight(module + ".weight"), offsets, options);
 }
 
+// x [rows, top_k, width], in order of experts, times the factor of each row's expert, of "<name>" [experts]. A product
+// with matrices of one element says which that is.
+Value scaled_by_expert(Context& context, const std::string& name, Value x, Value offsets) {
+  graph::Graph& graph = context.graph();
+  const TensorDesc wide = graph.desc(x);
+  const Value factors = context.weight(name);
+  const TensorDesc held = graph.desc(factors);
+  const TensorDesc one = ops::rows_like(make_desc(TERN_F32, {wide.shape[0], wide.shape[1], 1}), wide);
+  ops::GroupedMatmulOptions product;
+  product.needs = context.options().needs;
+  const Value ones = ops::fill(graph, one, 1.0F, {.needs = context.options().needs});
+  const Value each = ops::grouped_matmul(
+      graph, ones, graph.view(factors, make_desc(held.dtype, {held.shape[0], 1, 1}), 0), offsets, product);
+  TensorDesc spread = wide;
+  spread.dtype = TERN_F32;
+  spread.strides[0] = wide.shape[1];
+  spread.strides[1] = 1;
+  spread.strides[2] = 0;
+  ops::MulOptions options;
+  options.out = context.options().activations;
+  options.needs = context.options().needs;
+  return ops::mul(graph, x, graph.view(each, spread, 0), options);
+}
+
 Value shared_expert(Context& context, const std::string& module, const MoeConfig& config, Value x) {
   const std::string shared = module + "." + config.shared;
   const Value y = gated_mlp(context, shared, x, config.act);
@@ -60,10 +87,10 @@ Value shared_expert(Context& context, const std::string& module, const MoeConfig
 
 }  // namespace
 
-Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x, Value added) {
+Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x, const MoeExtras& extras) {
   graph::Graph& graph = context.graph();
   const BuildOptions& build = context.options();
-  const auto [weights, experts] = route(context, module, config, x);
+  const auto [weights, experts] = route(context, module, config, extras.routed.present() ? extras.routed : x);
   const auto [rows, places, offsets] = ops::moe_permute(graph, x, experts, config.experts, build.needs);
   const std::string expert = module + ".experts";
   const Value gate = expert_product(context, expert + ".gate_proj", rows, offsets);
@@ -77,14 +104,17 @@ Value moe(Context& context, const std::string& module, const MoeConfig& config, 
   const Value inner = ops::act_mul(graph, ops::as_matrix(graph, gate), ops::as_matrix(graph, up), act);
   const TensorDesc& wide = graph.desc(gate);
   const TensorDesc grouped = ops::rows_like(make_desc(build.activations, shape_of(wide)), wide);
-  const Value down = expert_product(context, expert + ".down_proj", graph.view(inner, grouped, 0), offsets);
+  Value fed = graph.view(inner, grouped, 0);
+  if (!config.expert_scale.empty())
+    fed = scaled_by_expert(context, cat(module, ".", config.expert_scale), fed, offsets);
+  const Value down = expert_product(context, expert + ".down_proj", fed, offsets);
   ops::MoeCombineOptions combine;
   combine.weights = weights;
   combine.out = build.activations;
   combine.needs = build.needs;
-  if (added.present() && !config.shared.empty())
+  if (extras.added.present() && !config.shared.empty())
     throw std::logic_error("moe: beside an expert that all share, nothing is added");
-  combine.into = config.shared.empty() ? added : shared_expert(context, module, config, x);
+  combine.into = config.shared.empty() ? extras.added : shared_expert(context, module, config, x);
   return ops::moe_combine(graph, down, places, combine);
 }
 

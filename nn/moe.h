@@ -23,6 +23,13 @@ struct MoeConfig {
   std::string router = "gate";  // its name
   std::string shared;           // the name of one more expert that every token goes to; empty: there is none
   bool shared_gated = false;    // its output times a sigmoid of its own
+  std::string expert_scale;     // the name of factors [experts] of the experts' outputs; empty: there are none
+};
+
+// What a model gives beside x.
+struct MoeExtras {
+  Value added;   // [tokens, hidden]: to the sum; only without a shared expert
+  Value routed;  // [tokens, hidden]: what the router reads; absent: x
 };
 
 // Sum of weight * down(act(gate(x)) * up(x)) over each token's experts: [tokens, hidden] -> [tokens, hidden]. Under
@@ -32,8 +39,7 @@ struct MoeConfig {
 // "experts.{gate_proj,up_proj}.weight" [experts, inner, hidden], "experts.down_proj.weight" [experts, hidden, inner],
 // all experts in one tensor, each with a ".bias" [experts, out] where the model has one; and the gated mlp `shared`
 // with
-// "<shared>_gate.weight" [1, hidden]. Without that one, `added` [tokens, hidden], which may be absent, is added to the
-// sum.
-Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x, Value added = {});
+// "<shared>_gate.weight" [1, hidden].
+Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x, const MoeExtras& extras = {});
 
 }  // namespace tern::nn

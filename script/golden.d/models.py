@@ -40,7 +40,7 @@ from transformers import (AutoModelForCausalLM, AutoTokenizer, Cohere2Config, Co
                           Mistral3ForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration,
                           Qwen3VLConfig, Qwen3VLForConditionalGeneration, FalconH1Config, FalconH1ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
                           Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeHybridConfig,
-                          GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config, Ministral3Config, Ministral3ForCausalLM, Mistral4Config, Mistral4ForCausalLM, Gemma4Config, Gemma4ForCausalLM, Gemma4ForConditionalGeneration, Gemma4TextConfig,
+                          GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config, Ministral3Config, Ministral3ForCausalLM, Mistral4Config, Mistral4ForCausalLM, Gemma4Config, Gemma4ForCausalLM, Gemma4ForConditionalGeneration, Gemma4TextConfig,
                           MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
@@ -415,6 +415,23 @@ MODELS = {
         attention_bias=True, tie_word_embeddings=True, n_routed_experts=5, num_experts_per_tok=2,
         moe_intermediate_size=16, n_shared_experts=2, n_group=1, topk_group=1, first_k_dense_replace=0,
         index_topk=17, index_n_heads=9, index_head_dim=16, norm_topk_prob=False, routed_scaling_factor=1.3)),
+    # Experts beside the mlp of each layer, with norms, a router and factors of their own.
+    "gemma4-moe": lambda: Gemma4ForCausalLM(Gemma4TextConfig(
+        **{**SMALL, "num_hidden_layers": 3}, num_key_value_heads=2, head_dim=12, global_head_dim=24, sliding_window=37,
+        num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0, tie_word_embeddings=True,
+        enable_moe_block=True, num_experts=6, top_k_experts=2, moe_intermediate_size=20,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+        rope_parameters={"full_attention": {"rope_type": "proportional", "rope_theta": 1000.0, "partial_rotary_factor": 0.5},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})),
+    # Short convolutions and attention, with experts after the first layer that a bias balances; all that a GGUF can say.
+    "lfm2-moe-tied": lambda: Lfm2MoeForCausalLM(Lfm2MoeConfig(
+        **{**LFM2, "num_hidden_layers": 4}, num_key_value_heads=2, tie_word_embeddings=True, num_dense_layers=1, num_experts=6,
+        num_experts_per_tok=2, moe_intermediate_size=24, layer_types=["conv", "full_attention", "conv", "full_attention"])),
+    # What a GGUF has no word for: weights that are scaled and don't add up, no bias of the choice, a bias of convolutions.
+    "lfm2-moe-untied": lambda: Lfm2MoeForCausalLM(Lfm2MoeConfig(
+        **{**LFM2, "num_hidden_layers": 3}, num_key_value_heads=1, tie_word_embeddings=False, num_dense_layers=0, num_experts=5,
+        num_experts_per_tok=3, moe_intermediate_size=16, use_expert_bias=False, norm_topk_prob=False, routed_scaling_factor=1.4,
+        conv_bias=True, conv_L_cache=4, layer_types=["full_attention", "conv", "conv"])),
 }
 
 
@@ -545,7 +562,7 @@ def random_model(name, seed):
             if name.endswith("A_log"):  # states that last, and one that does not; -exp of these comes back to the bit
                 parameter.copy_(torch.tensor([-4.0, -3.0, 2.25, -2.0])[:len(parameter)])
         for name, buffer in model.named_buffers():
-            if name.endswith("e_score_correction_bias"):
+            if name.endswith(("e_score_correction_bias", "expert_bias")):
                 buffer.copy_(0.2 * torch.randn_like(buffer))
             if name.endswith("layer_scalar"):
                 buffer.copy_((1.0 + 0.2 * torch.randn_like(buffer)).bfloat16())  # as published
@@ -785,6 +802,10 @@ def targets(model):
         return [name for name in [*ATTENTION, *LATENT] if name in names]
     if model.config.model_type in ("qwen3_5_moe_text", "qwen3_next"):
         return [*ATTENTION, *(name for name in DELTA if name in names)]
+    if model.config.model_type == "gemma4_text" and model.config.enable_moe_block:
+        return ATTENTION
+    if model.config.model_type == "lfm2_moe":
+        return ["q_proj", "k_proj", "v_proj", "in_proj"]
     if model.config.model_type == "granitemoehybrid" and model.config.num_local_experts > 0:
         return [*ATTENTION, "in_proj", "out_proj"]
     if model.config.model_type == "falcon_h1":  # PEFT refuses out_proj

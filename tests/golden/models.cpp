@@ -486,7 +486,9 @@ INSTANTIATE_TEST_SUITE_P(
         Tiny{"ministral3-tied", false}, Tiny{"ministral3-tied", true}, Tiny{"ministral3-untied", false},
         Tiny{"mistral4-untied", false}, Tiny{"mistral4-tied", false}, Tiny{"gemma4-tied", false},
         Tiny{"gemma4-tied", true}, Tiny{"gemma4-untied", false}, Tiny{"gemma4-untied", true},
-        Tiny{"deepseek-v32-untied", false}, Tiny{"deepseek-v32-tied", false}),
+        Tiny{"deepseek-v32-untied", false}, Tiny{"deepseek-v32-tied", false}, Tiny{"gemma4-moe", false},
+        Tiny{"gemma4-moe", true}, Tiny{"lfm2-moe-tied", false}, Tiny{"lfm2-moe-tied", true},
+        Tiny{"lfm2-moe-untied", false}),
     [](const auto& tested) {
       std::string name = tested.param.model;
       std::erase_if(name, [](char c) { return c == '-' || c == '.'; });

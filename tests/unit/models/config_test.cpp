@@ -527,7 +527,8 @@ TEST(Config, CountsParameters) {
     const auto source = model.open();
     std::int64_t stored = 0;
     for (const auto& tensor : source->tensors()) {
-      if (tensor.name.ends_with("e_score_correction_bias") || tensor.name.ends_with("layer_scalar"))
+      if (tensor.name.ends_with("e_score_correction_bias") || tensor.name.ends_with("expert_bias") ||
+          tensor.name.ends_with("layer_scalar"))
         continue;  // buffers
       std::int64_t count = 1;
       for (const std::int64_t size : tensor.shape) count *= size;

@@ -12,25 +12,25 @@
 namespace tern::models {
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
+using Integers = std::vector<std::int64_t>;
 
 template <typename Member>
-Numbers of_layers(const ModelConfig& config, Member member) {
-  Numbers numbers;
+Integers of_layers(const ModelConfig& config, Member member) {
+  Integers numbers;
   for (const Gemma4Layer& layer : gemma4_layers(config)) numbers.push_back(static_cast<std::int64_t>(layer.*member));
   return numbers;
 }
 
 TEST(Gemma4, LayersDifferAsTransformersHasThem) {
   const ModelConfig small = config_of(ScratchModel("gemma4-tied"));
-  EXPECT_EQ(of_layers(small, &Gemma4Layer::window), (Numbers{11, 0, 0, 11, 11, 0}));
-  EXPECT_EQ(of_layers(small, &Gemma4Layer::head_dim), (Numbers{8, 16, 16, 8, 8, 16}));
-  EXPECT_EQ(of_layers(small, &Gemma4Layer::intermediate_size), (Numbers{48, 48, 48, 48, 96, 96}));
-  EXPECT_EQ(of_layers(small, &Gemma4Layer::source), (Numbers{-1, -1, -1, -1, 3, 2}));
-  EXPECT_EQ(of_layers(small, &Gemma4Layer::is_shared), (Numbers{0, 0, 1, 1, 0, 0}));
+  EXPECT_EQ(of_layers(small, &Gemma4Layer::window), (Integers{11, 0, 0, 11, 11, 0}));
+  EXPECT_EQ(of_layers(small, &Gemma4Layer::head_dim), (Integers{8, 16, 16, 8, 8, 16}));
+  EXPECT_EQ(of_layers(small, &Gemma4Layer::intermediate_size), (Integers{48, 48, 48, 48, 96, 96}));
+  EXPECT_EQ(of_layers(small, &Gemma4Layer::source), (Integers{-1, -1, -1, -1, 3, 2}));
+  EXPECT_EQ(of_layers(small, &Gemma4Layer::is_shared), (Integers{0, 0, 1, 1, 0, 0}));
   const ModelConfig large = config_of(ScratchModel("gemma4-untied"));
-  EXPECT_EQ(of_layers(large, &Gemma4Layer::kv_heads), (Numbers{2, 1, 2, 1}));
-  EXPECT_EQ(of_layers(large, &Gemma4Layer::keys_are_values), (Numbers{0, 1, 0, 1}));
+  EXPECT_EQ(of_layers(large, &Gemma4Layer::kv_heads), (Integers{2, 1, 2, 1}));
+  EXPECT_EQ(of_layers(large, &Gemma4Layer::keys_are_values), (Integers{0, 1, 0, 1}));
 }
 
 // A quarter of the pairs of a global head turn, by exponents over the whole of it.
@@ -81,7 +81,8 @@ TEST(Gemma4, WhatIsNotComputedIsRefused) {
          "\"num_kv_shared_layers\": expected fewer layers than there are, with one of each type before them, found 5");
   expect([](io::Json& json) { json["vocab_size_per_layer_input"] = 100; },
          "\"vocab_size_per_layer_input\": expected 160, the vocabulary, found 100");
-  expect([](io::Json& json) { json["enable_moe_block"] = true; }, "\"enable_moe_block\": expected false, found true");
+  expect([](io::Json& json) { json["enable_moe_block"] = true; },
+         "\"num_experts\": expected 1 to 174762 experts, found 0");
   expect([](io::Json& json) { json["use_bidirectional_attention"] = "all"; },
          "\"use_bidirectional_attention\": expected null or \"vision\", found \"all\"");
   expect([](io::Json& json) { json.erase("rope_parameters"); }, "expected a field \"rope_parameters\", found none");
@@ -113,7 +114,7 @@ TEST(Gemma4, ListsOfAGguf) {
     return read_config(checkpoint::CheckpointSource::open(model.path() / "model.gguf").value());
   };
   const auto same = gguf([](auto&) {}).value();
-  EXPECT_EQ(of_layers(same, &Gemma4Layer::intermediate_size), (Numbers{48, 48, 48, 48, 96, 96}));
+  EXPECT_EQ(of_layers(same, &Gemma4Layer::intermediate_size), (Integers{48, 48, 48, 48, 96, 96}));
   const auto list = [&](std::vector<std::int32_t> numbers) {
     return gguf([&](auto& metadata) { metadata.set("gemma4.feed_forward_length", numbers); }).error().line();
   };
@@ -125,6 +126,21 @@ TEST(Gemma4, ListsOfAGguf) {
             std::string::npos);
   const auto head = gguf([](auto& metadata) { metadata.set("gemma4.rope.dimension_count_swa", std::uint32_t{4}); });
   EXPECT_NE(head.error().line().find("expected 8, as keys of layers with a window have, found 4"), std::string::npos);
+}
+
+// Experts of a layer have norms, a router and factors of their own; without them their numbers mean nothing.
+TEST(Gemma4, ExpertsStandBesideTheMlp) {
+  const ModelConfig config = config_of(ScratchModel("gemma4-moe"));
+  std::set<std::string> names;
+  for (const auto& spec : gemma4_architecture().parameters(config)) names.insert(spec.name);
+  for (const char* name : {"router.scale", "router.proj.weight", "router.per_expert_scale", "experts.gate_proj.weight",
+                           "mlp.gate_proj.weight", "pre_feedforward_layernorm_2.weight",
+                           "post_feedforward_layernorm_1.weight", "post_feedforward_layernorm_2.weight"}) {
+    EXPECT_TRUE(names.contains(cat("model.layers.2.", name))) << name;
+  }
+  const ScratchModel plain("gemma4-untied");
+  plain.edit("config.json", [](io::Json& json) { json["num_experts"] = -3; });
+  EXPECT_TRUE(read_config(*plain.open()).ok());
 }
 
 // The published files have them, and nothing reads them.

@@ -87,7 +87,10 @@ inline constexpr const char* kTinyModels[] = {"llama-tied",
                                               "gemma4-tied",
                                               "gemma4-untied",
                                               "deepseek-v32-untied",
-                                              "deepseek-v32-tied"};
+                                              "deepseek-v32-tied",
+                                              "gemma4-moe",
+                                              "lfm2-moe-tied",
+                                              "lfm2-moe-untied"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
