@@ -64,7 +64,7 @@ const Architecture& architecture_of(const checkpoint::Gguf& gguf) {
   const std::string part = part_of_gguf(name);
   std::string unknown;
   for (const Architecture& architecture : architectures()) {
-    if (architecture.gguf != part) continue;
+    if (architecture.gguf != part || (architecture.is_gguf != nullptr && !architecture.is_gguf(gguf))) continue;
     const auto keys = unknown_keys(gguf, architecture);
     if (keys.empty()) return architecture;
     unknown = keys.front();

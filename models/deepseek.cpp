@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "models/deepseek_fields.h"
 #include "models/deepseek_v32.h"
 #include "models/experts.h"
 #include "models/rope.h"
@@ -13,30 +14,9 @@
 namespace tern::models {
 namespace {
 
-using Text = std::string;
-
-constexpr const char* kQRank = "q_lora_rank";
-constexpr const char* kKvRank = "kv_lora_rank";
-constexpr const char* kTurned = "qk_rope_head_dim";
-constexpr const char* kValue = "v_head_dim";
-constexpr const char* kMethod = "topk_method";
-constexpr const char* kScores = "scoring_func";
-constexpr const char* kLimited = "group_limited_greedy";
-constexpr double kLatentEps = 1e-6;  // of the norms of latent vectors, whatever rms_norm_eps is
-
-std::string is_method_of_v2(const ModelConfig& /*config*/, const FieldValue& value) {
-  const auto& method = std::get<Text>(value);
-  return method == "greedy" || method == kLimited ? "" : cat("\"greedy\" or \"", kLimited, "\"");
-}
-std::string is_method_of_v3(const ModelConfig& /*config*/, const FieldValue& value) {
-  return std::get<Text>(value) == "noaux_tc" ? "" : "\"noaux_tc\"";
-}
-std::string is_softmax(const ModelConfig& /*config*/, const FieldValue& value) {
-  return std::get<Text>(value) == "softmax" ? "" : "\"softmax\"";
-}
-std::string is_sigmoid(const ModelConfig& /*config*/, const FieldValue& value) {
-  return std::get<Text>(value) == "sigmoid" ? "" : "\"sigmoid\"";
-}
+// Of the norms of latent vectors, whatever rms_norm_eps is. llama.cpp takes that one: published models have 1e-6 in
+// both.
+constexpr double kLatentEps = 1e-6;
 
 nn::LatentAttentionConfig latent(const ModelConfig& config) {
   nn::LatentAttentionConfig latent{.heads = config.num_attention_heads,
@@ -72,7 +52,11 @@ bool add_latent_attention(ParameterList& list, const ModelConfig& config, const 
   }
   list.linear(name + ".kv_a_proj_with_mqa", gguf + ".attn_kv_a_mqa", {nn::latent_width(at), hidden, bias});
   list.norm(name + ".kv_a_layernorm", gguf + ".attn_kv_a_norm", at.kv_rank);
-  list.linear(name + ".kv_b_proj", gguf + ".attn_kv_b", {at.heads * (at.plain_dim + at.value_dim), at.kv_rank});
+  ParameterSpec& both = list.linear(name + ".kv_b_proj", "", {at.heads * (at.plain_dim + at.value_dim), at.kv_rank});
+  both.matrices = at.heads;  // a GGUF has each head's rows of keys, as columns, and of values apart
+  both.gguf = {.tensors = {gguf + ".attn_k_b.weight", gguf + ".attn_v_b.weight"},
+               .joined = {at.plain_dim, at.value_dim},
+               .is_first_transposed = true};
   list.linear(name + ".o_proj", gguf + ".attn_output", {hidden, at.heads * at.value_dim, bias});
   if (at.indexer.topk > 0) add_indexer(list, config, name, gguf);
   return true;
@@ -92,7 +76,7 @@ nn::Value hidden_states_of_v2(nn::Context& context, const ModelConfig& config, c
   nn::MoeConfig moe = routed_experts(config);
   moe.sigmoid = false;
   moe.group_top = 1;
-  if (config.own_field<Text>(kMethod) != kLimited) moe.groups = moe.top_groups = 1;
+  if (config.own_field<std::string>(kMethod) != kGroupLimited) moe.groups = moe.top_groups = 1;
   return deepseek_hidden_states(context, config, inputs, moe);
 }
 nn::Value hidden_states_of_v3(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
@@ -113,28 +97,6 @@ std::vector<nn::CacheSpec> cache_specs(const ModelConfig& config) {
 }
 
 }  // namespace
-
-FieldValue turned_size(const ModelConfig& config) { return config.own_field<std::int64_t>(kTurned); }
-
-std::vector<Field> deepseek_fields(const DeepseekDefaults& defaults, std::vector<Field> more) {
-  const FieldValue size = std::int64_t{0};
-  const auto usual = [](std::int64_t value) { return otherwise(FieldValue(value)); };
-  std::vector<Field> all = {{kQRank, "", size, otherwise(FieldValue(std::int64_t{1536}), size), is_count},
-                            {kKvRank, "", size, usual(512), is_size},
-                            {kPlainSize, "", size, usual(128), is_size},
-                            {kTurned, "", size, usual(64), is_even_size},
-                            {kValue, "", size, usual(128), is_size},
-                            {"qk_head_dim", kImplied, size, otherwise(size), is_count}};
-  all = with_fields(std::move(all), decoder_fields({.num_key_value_heads = otherwise(as_many_as_heads),
-                                                    .head_dim = otherwise(turned_size),
-                                                    .max_position_embeddings = defaults.max_position_embeddings,
-                                                    .bos_token_id = defaults.bos,
-                                                    .eos_token_ids = std::vector<std::int64_t>{defaults.eos}}));
-  all = with_fields(std::move(all), routed_expert_fields(defaults.experts));
-  all =
-      with_fields(std::move(all), {{"attention_bias", "", &ModelConfig::attention_bias, otherwise(FieldValue(false))}});
-  return with_fields(std::move(all), std::move(more));
-}
 
 std::vector<ParameterSpec> deepseek_parameters(const ModelConfig& config, const ExpertParameters& experts) {
   const auto mixer = [&](ParameterList& list, std::int64_t /*layer*/, const std::string& module,
@@ -167,25 +129,21 @@ Architecture deepseek_architecture(std::string name, std::string model_type) {
 
 Architecture deepseek_v2_architecture() {
   Architecture made = deepseek_architecture("DeepseekV2ForCausalLM", "deepseek_v2");
-  made.fields =
-      deepseek_fields({{64, 6, 1407, 0}, 2048, 1, 2},
-                      {{kMethod, "", FieldValue(Text()), otherwise(FieldValue(Text("greedy"))), is_method_of_v2},
-                       {kScores, "", FieldValue(Text()), otherwise(FieldValue(Text("softmax"))), is_softmax},
-                       {"norm_topk_prob", "", FieldValue(false), otherwise(FieldValue(false)), is_false}});
+  made.fields = deepseek_v2_fields();
+  made.gguf = kDeepseekGguf;
+  made.is_gguf = is_gguf_of_v2;
+  made.gguf_yarn_tenth = true;
   made.parameters = parameters_of_v2;
   made.hidden_states = hidden_states_of_v2;
   return made;
 }
 
-std::vector<Field> deepseek_v3_choice() {
-  return {{kMethod, "", FieldValue(Text()), otherwise(FieldValue(Text("noaux_tc"))), is_method_of_v3},
-          {kScores, "", FieldValue(Text()), otherwise(FieldValue(Text("sigmoid"))), is_sigmoid},
-          {"rope_interleave", "", FieldValue(true), otherwise(FieldValue(true)), is_true}};
-}
-
 Architecture deepseek_v3_architecture() {
   Architecture made = deepseek_architecture("DeepseekV3ForCausalLM", "deepseek_v3");
   made.fields = deepseek_fields({{256, 8, 2048, 3, 8, 4, 2.5}, 4096, 0, 1}, deepseek_v3_choice());
+  made.gguf = kDeepseekGguf;
+  made.is_gguf = is_gguf_of_v3;
+  made.gguf_yarn_tenth = true;
   made.parameters = parameters_of_v3;
   made.hidden_states = hidden_states_of_v3;
   return made;

@@ -2,6 +2,7 @@
 // choice is limited to some groups.
 #pragma once
 
+#include "models/deepseek_fields.h"
 #include "models/experts.h"
 #include "models/registry.h"
 
@@ -11,19 +12,9 @@ namespace tern::models {
 [[nodiscard]] Architecture deepseek_v3_architecture();
 
 // What its relatives share with it.
-struct DeepseekDefaults {
-  RoutedExpertDefaults experts;
-  std::int64_t max_position_embeddings;
-  std::int64_t bos;
-  std::int64_t eos;
-};
-inline constexpr const char* kPlainSize = "qk_nope_head_dim";  // of a head: features that no position turns
 // Tables of queries that grow with their position, and of their plain features; read where rope_query_growth is not 0.
 inline constexpr const char* kQueryRope = "queries";
 inline constexpr const char* kPlainQueryRope = "plain queries";
-[[nodiscard]] std::vector<Field> deepseek_fields(const DeepseekDefaults& defaults, std::vector<Field> more);
-[[nodiscard]] std::vector<Field> deepseek_v3_choice();            // how experts are chosen, and that neighbours turn
-[[nodiscard]] FieldValue turned_size(const ModelConfig& config);  // qk_rope_head_dim
 [[nodiscard]] std::vector<ParameterSpec> deepseek_parameters(const ModelConfig& config,
                                                              const ExpertParameters& experts);
 [[nodiscard]] nn::Value deepseek_hidden_states(nn::Context& context, const ModelConfig& config,

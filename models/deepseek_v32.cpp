@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "models/deepseek.h"
+#include "models/deepseek_fields.h"
 
 namespace tern::models {
 namespace {

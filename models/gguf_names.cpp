@@ -51,7 +51,7 @@ checkpoint::TargetTensor target_tensor(const std::shared_ptr<Conversion>& conver
     for (const StoredTensor::Rows& some : tensor.rows) {
       const ParameterSource& source = conversion->reader.source_of(*some.spec);
       const ParameterSource& target = source_in(*some.spec, form);
-      moves_only = moves_only && !source.is_transposed && same_numbers(source, target) &&
+      moves_only = moves_only && !transposes_any(source) && same_numbers(source, target) &&
                    source.vector_columns == target.vector_columns;
       const auto stored = conversion->reader.find(*some.spec);
       const std::int64_t first = tensor.parameter_row(matrix, some.first);

@@ -182,7 +182,7 @@ class Loader {
     stored.is_plain = is_present(desc) && !is_quantised(desc);
     ParameterSource in_order = source;
     in_order.tiled_columns = {};
-    if (!stored.has_one_type() || source.is_transposed || !same_numbers(in_order, {})) return stored;
+    if (!stored.has_one_type() || transposes_any(source) || !same_numbers(in_order, {})) return stored;
     if (stored.first().scheme.packing == TERN_PACK_MXFP4) {
       stored.is_mxfp4 = true;
       stored.desc =

@@ -138,8 +138,9 @@ void ParameterReader::read_run(const ParameterSpec& spec, const RowRun& run, std
   const ParameterSource& source = source_of(spec);
   const checkpoint::LogicalTensor& tensor = tensors_.at(source.tensors[run.tensor]);
   const MatrixSizes sizes = matrix_sizes(spec);
-  if (source.is_transposed) {
-    return read_transposed(tensor, {sizes.matrices, rows_of_tensor(source, sizes.rows), sizes.columns}, run, values);
+  if (is_transposed_in(source, run.tensor)) {
+    const std::int64_t rows = source.joined.empty() ? rows_of_tensor(source, sizes.rows) : source.joined[run.tensor];
+    return read_transposed(tensor, {sizes.matrices, rows, sizes.columns}, run, values);
   }
   const std::int64_t last = tensor.shape.back();
   if (last == sizes.columns) return read_stored(tensor, run.first, run.count, values);

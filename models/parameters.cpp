@@ -57,6 +57,11 @@ std::int64_t HeadParts::operator()(std::int64_t row) const {
   return row;
 }
 
+bool is_transposed_in(const ParameterSource& source, std::size_t tensor) {
+  return source.is_transposed || (source.is_first_transposed && tensor == 0);
+}
+bool transposes_any(const ParameterSource& source) { return source.is_transposed || source.is_first_transposed; }
+
 bool same_numbers(const ParameterSource& a, const ParameterSource& b) {
   const bool same_columns = a.tiled_columns.groups == b.tiled_columns.groups;  // of one parameter
   return same_columns && a.added == b.added && a.is_minus_exp == b.is_minus_exp;

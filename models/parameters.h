@@ -52,19 +52,23 @@ struct ParameterSource {
   std::int64_t rotary_dim = 0;
   TiledHeads tiled_rows;  // as llama.cpp's converter of Qwen3.5 stores heads of values
   TiledHeads tiled_columns;
-  HeadParts parts;             // as Qwen3-Next joins projections
-  bool is_transposed = false;  // rows and columns, the last two dimensions, change places in the file
-  bool is_depthwise = false;   // a dimension of one stands before the last: PyTorch's convolution of each channel
+  HeadParts parts;                   // as Qwen3-Next joins projections
+  bool is_transposed = false;        // rows and columns, the last two dimensions, change places in the file
+  bool is_first_transposed = false;  // so they do in the first of the tensors that are joined
+  bool is_depthwise = false;         // a dimension of one stands before the last: PyTorch's convolution of each channel
   std::vector<std::int64_t> shape = {};  // the file's, where only that differs: a convolution's [out, c, kh, kw]
   float added = 0;  // parameter = file + added: -1 where norms multiply by 1 + weight, and the file has that sum
   bool is_minus_exp = false;  // file = -exp(parameter)
 };
+[[nodiscard]] bool is_transposed_in(const ParameterSource& source, std::size_t tensor);
+[[nodiscard]] bool transposes_any(const ParameterSource& source);
 // Whether rows have the same numbers in both, in the same columns.
 [[nodiscard]] bool same_numbers(const ParameterSource& a, const ParameterSource& b);
 
 struct ParameterSpec {
   std::string name;  // as Hugging Face names it; of a stack, as its module holds it
   std::vector<std::int64_t> shape;
+  std::int64_t matrices = 0;  // rows are those of so many matrices, which a file may keep apart; 0: as the shape says
   ParameterSource hugging_face;
   ParameterSource gguf;
   ParameterSource published = {};  // a Hugging Face directory's other way, which is read and never written; or none

@@ -38,9 +38,12 @@ struct Architecture {
   std::string model_type;     // "llama"
   std::string gguf;           // general.architecture; empty: neither read from a GGUF nor written as one
   std::vector<Field> fields;  // of the configuration, read from above
+  // Whether a GGUF of that name is of this architecture, where several have the same keys; none: by them alone.
+  bool (*is_gguf)(const checkpoint::Gguf& gguf) = nullptr;
   bool gguf_rope_factors;  // whether llama.cpp reads rope_freqs.weight of it, which is how a GGUF says llama3 scaling
   bool gguf_longrope = false;         // whether llama.cpp reads longrope's divisors of it
   bool gguf_yarn_multiplier = false;  // whether llama.cpp reads YaRN's mscale_all_dim of it, beside an mscale of 1
+  bool gguf_yarn_tenth = false;       // or a tenth of it, which mscale is, too
   bool gguf_yarn_truncates = true;    // whether YaRN's borders lie on whole features, for which a GGUF has no word
   bool rope_by_layer_type = false;    // config.json must have rope_parameters for each type of layers
   // Says in the table's words what newer files say in others, before they are read; none: there is no such.

@@ -432,12 +432,15 @@ void read_rope_gguf(const checkpoint::CheckpointSource& source, const Architectu
     config.rope_beta_fast = gguf.number_or(prefix + "yarn_beta_fast", config.rope_beta_fast).value();
     config.rope_beta_slow = gguf.number_or(prefix + "yarn_beta_slow", config.rope_beta_slow).value();
     config.rope_mscale_all_dim = gguf.number_or(prefix + kMultiplier, 0.0).value();
-    if (config.rope_mscale_all_dim != 0.0) config.rope_mscale = 1.0;
+    if (architecture.gguf_yarn_tenth)
+      config.rope_mscale_all_dim = shortest(static_cast<float>(config.rope_mscale_all_dim * 10.0));
+    if (config.rope_mscale_all_dim != 0.0)
+      config.rope_mscale = architecture.gguf_yarn_tenth ? config.rope_mscale_all_dim : 1.0;
   } else if (scaling != "none") {
     throw Failure(data_error(cat(gguf.path(), ": key \"", prefix, "type\""), "none, linear, yarn or longrope", scaling,
                              kOtherModel));
   }
-  if (config.rope_mscale_all_dim != 0.0 && !architecture.gguf_yarn_multiplier)
+  if (config.rope_mscale_all_dim != 0.0 && !architecture.gguf_yarn_multiplier && !architecture.gguf_yarn_tenth)
     throw Failure(data_error(cat(gguf.path(), ": key \"", prefix, kMultiplier, "\""),
                              cat("none, as llama.cpp reads none of ", architecture.gguf),
                              cat(config.rope_mscale_all_dim), kOtherModel));
@@ -459,7 +462,8 @@ void write_rope_gguf(const ModelConfig& config, const Architecture& architecture
   ModelConfig by_formula = config;
   by_formula.rope_attention_factor = 0.0;
   const bool has_usual_factor = std::fabs(rope_amplitude(config) - rope_amplitude(by_formula)) < 1e-6;
-  const bool has_multiplier = architecture.gguf_yarn_multiplier && config.rope_mscale == 1.0;
+  const bool is_tenth = architecture.gguf_yarn_tenth && config.rope_mscale == config.rope_mscale_all_dim;
+  const bool has_multiplier = is_tenth || (architecture.gguf_yarn_multiplier && config.rope_mscale == 1.0);
   const auto is_default = [&](const Number& each) {
     if (each.member == &ModelConfig::rope_mscale || each.member == &ModelConfig::rope_mscale_all_dim) {
       if (has_multiplier) return true;
@@ -479,7 +483,7 @@ void write_rope_gguf(const ModelConfig& config, const Architecture& architecture
     return metadata.set(prefix + kAttentionFactor, static_cast<float>(rope_amplitude(config)));
   }
   if (has_multiplier && type.scaling == RopeScaling::yarn)
-    metadata.set(prefix + kMultiplier, static_cast<float>(config.rope_mscale_all_dim));
+    metadata.set(prefix + kMultiplier, static_cast<float>(config.rope_mscale_all_dim * (is_tenth ? 0.1 : 1.0)));
   for (const Number& each : type.numbers) {
     if (*each.gguf == '\0') continue;
     metadata.set(prefix + "type", type.name);

@@ -69,6 +69,10 @@ MatrixSizes matrix_sizes(const ParameterSpec& spec) {
   for (std::size_t i = 0; i < leading; ++i) sizes.matrices *= spec.shape[i];
   sizes.rows = spec.shape[leading];
   if (!has_vector_rows(spec)) sizes.columns = spec.shape.back();
+  if (spec.matrices > 0) {
+    sizes.matrices *= spec.matrices;
+    sizes.rows /= spec.matrices;
+  }
   return sizes;
 }
 
@@ -76,9 +80,10 @@ std::vector<std::int64_t> stored_shape(const ParameterSpec& spec, const Paramete
   if (!source.shape.empty()) return source.shape;
   std::vector<std::int64_t> shape = spec.shape;
   if (source.is_stack) shape.erase(shape.begin());
+  if (spec.matrices > 0 && !source.joined.empty()) shape.insert(shape.begin(), spec.matrices);
   auto rows = shape.end() - (has_vector_rows(spec) ? 1 : 2);
   *rows = source.joined.empty() ? rows_of_tensor(source, *rows) : source.joined[tensor];
-  if (source.is_transposed) std::swap(*rows, shape.back());
+  if (is_transposed_in(source, tensor)) std::swap(*rows, shape.back());
   if (source.is_depthwise) shape.insert(shape.end() - 1, 1);
   if (source.vector_columns > 0) shape = {shape.back() / source.vector_columns, source.vector_columns};
   return shape;
@@ -106,7 +111,8 @@ std::vector<RowRun> row_runs(const ParameterSpec& spec, const ParameterSource& s
     }
     for (std::int64_t r = 0; r < sizes.rows; ++r) {
       const Place place = place_of(source, source_row(source, sizes.rows, r));
-      append({tensor + place.tensor, begin + place.row, 1});
+      const std::int64_t first = source.joined.empty() ? begin : matrix % per_tensor * source.joined[place.tensor];
+      append({tensor + place.tensor, first + place.row, 1});
     }
   }
   return runs;
@@ -165,7 +171,7 @@ std::vector<StoredTensor> stored_tensors(std::span<const ParameterSpec> specs, F
         const std::int64_t stored = source.joined.empty() ? rows_of_tensor(source, sizes.rows) : source.joined[i];
         tensors.push_back({source.tensors[i],
                            stored_shape(spec, source, i),
-                           source.is_transposed,
+                           is_transposed_in(source, i),
                            {matrices_of_tensor(source, sizes), stored, sizes.columns},
                            {},
                            source.is_stack ? static_cast<std::int64_t>(i) : 0});

@@ -432,6 +432,13 @@ MODELS = {
         **{**LFM2, "num_hidden_layers": 3}, num_key_value_heads=1, tie_word_embeddings=False, num_dense_layers=0, num_experts=5,
         num_experts_per_tok=3, moe_intermediate_size=16, use_expert_bias=False, norm_topk_prob=False, routed_scaling_factor=1.4,
         conv_bias=True, conv_L_cache=4, layer_types=["full_attention", "conv", "conv"])),
+    # As V3 is published, and all that a GGUF can say: groups, YaRN with one factor in both places.
+    "deepseek-v3-plain": lambda: DeepseekV3ForCausalLM(DeepseekV3Config(
+        **{**SMALL, "num_hidden_layers": 3}, num_key_value_heads=4, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=16, qk_rope_head_dim=8,
+        v_head_dim=12, tie_word_embeddings=False, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=24,
+        n_shared_experts=1, n_group=4, topk_group=2, first_k_dense_replace=1, num_mtp_layers=0,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+                         "original_max_position_embeddings": 64})),
 }
 
 

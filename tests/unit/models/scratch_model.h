@@ -90,7 +90,8 @@ inline constexpr const char* kTinyModels[] = {"llama-tied",
                                               "deepseek-v32-tied",
                                               "gemma4-moe",
                                               "lfm2-moe-tied",
-                                              "lfm2-moe-untied"};
+                                              "lfm2-moe-untied",
+                                              "deepseek-v3-plain"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
