@@ -18,13 +18,6 @@ constexpr std::int64_t kMostExperts =
 constexpr const char* kRouted = "n_routed_experts";
 constexpr std::int64_t kGgufSigmoid = 2;  // llama.cpp's number of that gating function
 
-std::string are_layers(const ModelConfig& config, const FieldValue& value) {
-  const auto& layers = std::get<Layers>(value);
-  const bool fit = std::all_of(layers.begin(), layers.end(),
-                               [&](std::int64_t layer) { return layer >= 0 && layer < config.num_hidden_layers; });
-  return fit ? "" : cat("layers from 0 to ", config.num_hidden_layers - 1);
-}
-
 // Each group is judged by its best two.
 std::string divides_experts(const ModelConfig& config, const FieldValue& value) {
   const auto groups = std::get<std::int64_t>(value);
@@ -48,6 +41,13 @@ std::string is_sigmoid(const ModelConfig& /*config*/, const FieldValue& value) {
 }
 
 }  // namespace
+
+std::string are_layers(const ModelConfig& config, const FieldValue& value) {
+  const auto& layers = std::get<Layers>(value);
+  const bool fit = std::all_of(layers.begin(), layers.end(),
+                               [&](std::int64_t layer) { return layer >= 0 && layer < config.num_hidden_layers; });
+  return fit ? "" : cat("layers from 0 to ", config.num_hidden_layers - 1);
+}
 
 std::string is_top_k(const ModelConfig& config, const FieldValue& value) {
   const auto top_k = std::get<std::int64_t>(value);

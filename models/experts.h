@@ -47,6 +47,7 @@ struct RoutedExpertDefaults {
                                              const nn::TokenInputs& inputs, const nn::AttentionConfig& attention,
                                              const nn::MoeConfig& moe, const std::vector<bool>& sparse);
 
+std::string are_layers(const ModelConfig& config, const FieldValue& value);  // numbers of layers
 std::string is_experts(const ModelConfig& config, const FieldValue& value);  // as many as a list of them can hold
 std::string is_top_k(const ModelConfig& config, const FieldValue& value);    // at most so many
 

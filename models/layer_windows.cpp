@@ -9,6 +9,8 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
+constexpr const char* kInterval = "no_rope_layer_interval";
+
 std::string is_layer_types(const ModelConfig& config, const FieldValue& value) {
   const auto& types = std::get<Texts>(value);
   const bool known = std::all_of(types.begin(), types.end(),
@@ -24,7 +26,36 @@ std::string is_without_windows(const ModelConfig& /*config*/, const FieldValue& 
   return full ? "" : "full_attention for each layer";
 }
 
+using Flags = std::vector<std::int64_t>;
+
+FieldValue all_but_each(const ModelConfig& config, std::int64_t interval) {
+  Flags turned;
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    turned.push_back((layer + 1) % interval != 0 ? 1 : 0);
+  return turned;
+}
+FieldValue all_but_each_interval(const ModelConfig& config) {
+  return all_but_each(config, config.own_field<std::int64_t>(kInterval));
+}
+FieldValue all_but_each_fourth(const ModelConfig& config) { return all_but_each(config, 4); }
+
+std::string is_flag_of_each_layer(const ModelConfig& config, const FieldValue& value) {
+  const auto& flags = std::get<Flags>(value);
+  const bool are_flags =
+      std::all_of(flags.begin(), flags.end(), [](std::int64_t flag) { return flag == 0 || flag == 1; });
+  return are_flags && static_cast<std::int64_t>(flags.size()) >= config.num_hidden_layers
+             ? ""
+             : cat("0 or 1 for each of ", config.num_hidden_layers, " layers");
+}
+
 }  // namespace
+
+std::vector<Field> turned_layer_fields() {
+  const FieldValue size = std::int64_t{0};
+  return {{kInterval, kImplied, size, otherwise(FieldValue(std::int64_t{4})), is_size},
+          {kTurnedLayers, "", FieldValue(Flags()),
+           Default{all_but_each_interval, all_but_each_interval, all_but_each_fourth, false}, is_flag_of_each_layer}};
+}
 
 Field full_layer_types_field() {
   const FieldValue none = Texts();

@@ -1,4 +1,5 @@
-// Sliding windows that some layers have and others do not, as transformers' later configurations say it.
+// Sliding windows that some layers have and others do not, and layers that positions do not turn, as transformers'
+// later configurations say it.
 #pragma once
 
 #include <string>
@@ -27,6 +28,10 @@ inline constexpr const char* kFullType = "full_attention";
 [[nodiscard]] std::vector<std::string> periodic_layer_types(const ModelConfig& config, std::int64_t period);
 // layer_types of a model that is served without windows: full_attention for each layer, or none said.
 [[nodiscard]] Field full_layer_types_field();
+// Which layers positions turn, 1 for each that they do: no_rope_layers, and no_rope_layer_interval for a model that
+// doesn't have it, of which every such layer is not turned. A GGUF says none of both: llama.cpp takes every fourth.
+inline constexpr const char* kTurnedLayers = "no_rope_layers";
+[[nodiscard]] std::vector<Field> turned_layer_fields();
 // ModelConfig::sliding_window for each layer that has one, else 0.
 [[nodiscard]] std::vector<std::int64_t> windows_by_type(const ModelConfig& config);
 

@@ -138,9 +138,10 @@ std::vector<ParameterSpec> decoder_parameters(const ModelConfig& config, const D
                    options.experts);
       continue;
     }
-    list.linear(module + ".mlp.gate_proj", gguf + ".ffn_gate", {wide, hidden, options.mlp_bias});
-    list.linear(module + ".mlp.up_proj", gguf + ".ffn_up", {wide, hidden, options.mlp_bias});
-    list.linear(module + ".mlp.down_proj", gguf + ".ffn_down", {hidden, wide, options.mlp_bias});
+    const std::string mlp = cat(module, ".", options.mlp);
+    list.linear(mlp + ".gate_proj", gguf + ".ffn_gate", {wide, hidden, options.mlp_bias});
+    list.linear(mlp + ".up_proj", gguf + ".ffn_up", {wide, hidden, options.mlp_bias});
+    list.linear(mlp + ".down_proj", gguf + ".ffn_down", {hidden, wide, options.mlp_bias});
   }
   list.norm("model.norm", "output_norm", hidden, added);
   if (!config.tie_word_embeddings) list.head("lm_head", "output", config.vocab_size, hidden);

@@ -161,6 +161,7 @@ struct DecoderParameters {
   bool gguf_interleaved = false;           // rows of q_proj and k_proj, as above
   float gguf_norm_added = 0;               // ParameterSource::added of every norm in a GGUF
   std::string gguf_mlp_norm = "ffn_norm";  // the norm before the mlp in a GGUF
+  std::string mlp = "mlp";                 // what the gated mlp is called
   bool is_gated = false;                   // q_proj has a gate for each head's output, too (nn/attention.h)
   // Adds what a layer has in place of attention, and says whether it has; none: each layer has attention.
   std::function<bool(ParameterList& list, std::int64_t layer, const std::string& module, const std::string& gguf)>

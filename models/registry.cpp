@@ -22,6 +22,7 @@
 #include "models/lfm2.h"
 #include "models/lfm2_moe.h"
 #include "models/llama.h"
+#include "models/llama4.h"
 #include "models/mistral.h"
 #include "models/mistral4.h"
 #include "models/mixtral.h"
@@ -54,7 +55,7 @@ const auto& table() {
       cohere_architecture(),      cohere2_architecture(),     granite_h_architecture(),    falcon_h1_architecture(),
       ministral3_architecture(),  mistral4_architecture(),    gemma4_architecture(),       bert_architecture(),
       roberta_architecture(),     xlm_roberta_architecture(), deepseek_v32_architecture(), modernbert_architecture(),
-      lfm2_moe_architecture(),
+      lfm2_moe_architecture(),    llama4_architecture(),
   };
   return rows;
 }
@@ -133,7 +134,7 @@ std::vector<std::string> model_types() { return each(&Architecture::model_type);
 std::vector<std::string> gguf_names() { return each(&Architecture::gguf); }
 
 double RopeTable::amplitude_at(std::int64_t position) const {
-  return amplitude * (1.0 + growth * std::log1p(std::floor(static_cast<double>(position) / period)));
+  return amplitude * (1.0 + growth * std::log1p(std::floor((static_cast<double>(position) + ahead) / period)));
 }
 
 RopeTable scaled_rope_table(const ModelConfig& config) {

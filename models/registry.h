@@ -27,9 +27,10 @@ struct RopeTable {
   std::vector<double> long_frequencies = {};
   double border = 0.0;
   // Of queries that grow with their position, so that the softmax over ever more keys stays as sharp (Llama 4): the
-  // amplitude is also times 1 + growth ln(1 + floor(position / period)).
+  // amplitude is also times 1 + growth ln(1 + floor((position + ahead) / period)).
   double growth = 0.0;
   double period = 1.0;
+  double ahead = 0.0;
   [[nodiscard]] double amplitude_at(std::int64_t position) const;
 };
 

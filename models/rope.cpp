@@ -100,7 +100,8 @@ void require_sound(const ModelConfig& config, const std::string& where) {
     throw Failure(data_error(cat(where, ": ", kPartial), "a share from 0 to 1", cat(config.rope_share), kAgain));
   if (config.rope_scaling != RopeScaling::llama3) return;
   positive("low_freq_factor", config.rope_low_freq_factor);
-  positive("high_freq_factor - low_freq_factor", config.rope_high_freq_factor - config.rope_low_freq_factor);
+  if (config.rope_high_freq_factor != config.rope_low_freq_factor)  // equal: there is no band between, as in Llama 4
+    positive("high_freq_factor - low_freq_factor", config.rope_high_freq_factor - config.rope_low_freq_factor);
   positive(kOriginal, config.rope_original_max_position);
 }
 
@@ -131,8 +132,8 @@ bool name_proportional(const std::vector<float>& held, ModelConfig& config) {
 }
 
 // Where the factors that a GGUF holds are those of Llama 3.1's formula, sets its numbers. The bounds of the frequencies
-// are those of Llama 3.1 and all later models (1 and 4); the context it was first trained on is 8192 there, a power of
-// two anyhow.
+// are those of Llama 3.1 and all later models (1 and 4), or Llama 4's (1 and 1); the context it was first trained on is
+// 8192 there, a power of two anyhow.
 bool name_scaling(const std::vector<float>& held, ModelConfig& config) {
   if (std::all_of(held.begin(), held.end(), [](float factor) { return factor == 1.0F; })) return true;
   if (config.rope_scaling != RopeScaling::none) return false;
@@ -141,16 +142,19 @@ bool name_scaling(const std::vector<float>& held, ModelConfig& config) {
   named.rope_scaling = RopeScaling::llama3;
   named.rope_factor = *std::max_element(held.begin(), held.end());
   named.rope_low_freq_factor = 1.0;
-  named.rope_high_freq_factor = 4.0;
   const auto gives_them = [&](std::int64_t first_context) {
     named.rope_original_max_position = static_cast<double>(first_context);
     const std::vector<float> made = rope_factors(named);
     return std::equal(made.begin(), made.end(), held.begin(), held.end(),
                       [](float a, float b) { return std::fabs(a - b) <= 1e-4F * std::fabs(b); });
   };
-  bool found = gives_them(8192);
-  for (std::int64_t context = 16; !found && context <= (std::int64_t{1} << 24); context *= 2) {
-    found = gives_them(context);
+  bool found = false;
+  for (const double high : {4.0, 1.0}) {
+    named.rope_high_freq_factor = high;
+    found = gives_them(8192);
+    for (std::int64_t context = 16; !found && context <= (std::int64_t{1} << 24); context *= 2)
+      found = gives_them(context);
+    if (found) break;
   }
   if (found) config = named;
   return found;

@@ -14,7 +14,7 @@ double llama3_frequency(const ModelConfig& config, double frequency) {
   const double low = config.rope_original_max_position / config.rope_low_freq_factor;
   const double high = config.rope_original_max_position / config.rope_high_freq_factor;
   if (wavelength > low) return frequency / config.rope_factor;
-  if (wavelength < high) return frequency;
+  if (wavelength < high || low == high) return frequency;
   const double smooth = (config.rope_original_max_position / wavelength - config.rope_low_freq_factor) /
                         (config.rope_high_freq_factor - config.rope_low_freq_factor);
   return (1.0 - smooth) * frequency / config.rope_factor + smooth * frequency;

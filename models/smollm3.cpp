@@ -1,8 +1,5 @@
 #include "models/smollm3.h"
 
-#include <algorithm>
-
-#include "base/strings.h"
 #include "models/layer_windows.h"
 #include "nn/attention.h"
 #include "nn/decoder.h"
@@ -11,61 +8,40 @@
 namespace tern::models {
 namespace {
 
-using Flags = std::vector<std::int64_t>;
-
-// 1 where positions turn a layer's queries and keys.
-FieldValue all_but_each_interval(const ModelConfig& config) {
-  const auto interval = config.own_field<std::int64_t>("no_rope_layer_interval");
-  Flags turns;
-  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    turns.push_back((layer + 1) % interval != 0 ? 1 : 0);
-  return turns;
-}
-
-std::string is_flag_of_each_layer(const ModelConfig& config, const FieldValue& value) {
-  const auto& flags = std::get<Flags>(value);
-  const bool are_flags =
-      std::all_of(flags.begin(), flags.end(), [](std::int64_t flag) { return flag == 0 || flag == 1; });
-  return are_flags && static_cast<std::int64_t>(flags.size()) >= config.num_hidden_layers
-             ? ""
-             : cat("0 or 1 for each of ", config.num_hidden_layers, " layers");
-}
-
 std::vector<Field> fields() {
   using C = ModelConfig;
   const FieldValue size = std::int64_t{0};
-  return with_fields(
-      decoder_fields({.num_key_value_heads = otherwise(FieldValue(std::int64_t{4}), as_many_as_heads),
-                      .head_dim = otherwise(hidden_over_heads),
-                      .max_position_embeddings = 32768,
-                      .bos_token_id = std::int64_t{128000},
-                      .eos_token_ids = std::vector<std::int64_t>{128001}}),
-      {{"rope_theta", "rope.freq_base", &C::rope_theta, otherwise(FieldValue(2000000.0)), is_positive},
-       {"pad_token_id", "tokenizer.ggml.padding_token_id", &C::pad_token_id,
-        otherwise(FieldValue(std::int64_t{128004}), FieldValue(std::int64_t{-1}))},
-       {"tie_word_embeddings",
-        "",
-        &C::tie_word_embeddings,
-        otherwise(FieldValue(true)),
-        nullptr,
-        {GgufTensorSays::What::absent, "output.weight"}},
-       {"attention_bias",
-        "",
-        &C::attention_bias,
-        otherwise(FieldValue(false)),
-        nullptr,
-        {GgufTensorSays::What::present, "blk.0.attn_q.bias"}},
-       {"mlp_bias",
-        "",
-        &C::mlp_bias,
-        otherwise(FieldValue(false)),
-        nullptr,
-        {GgufTensorSays::What::present, "blk.0.ffn_up.bias"}},
-       {"no_rope_layer_interval", kImplied, size, otherwise(FieldValue(std::int64_t{4})), is_size},
-       {"no_rope_layers", "", FieldValue(Flags()), otherwise(all_but_each_interval), is_flag_of_each_layer},
-       full_layer_types_field(),
-       // Without windows it says nothing; use_sliding_window is served as false alone.
-       {"sliding_window", kImplied, size, otherwise(size, size), is_count}});
+  std::vector<Field> all =
+      with_fields(decoder_fields({.num_key_value_heads = otherwise(FieldValue(std::int64_t{4}), as_many_as_heads),
+                                  .head_dim = otherwise(hidden_over_heads),
+                                  .max_position_embeddings = 32768,
+                                  .bos_token_id = std::int64_t{128000},
+                                  .eos_token_ids = std::vector<std::int64_t>{128001}}),
+                  {{"rope_theta", "rope.freq_base", &C::rope_theta, otherwise(FieldValue(2000000.0)), is_positive},
+                   {"pad_token_id", "tokenizer.ggml.padding_token_id", &C::pad_token_id,
+                    otherwise(FieldValue(std::int64_t{128004}), FieldValue(std::int64_t{-1}))},
+                   {"tie_word_embeddings",
+                    "",
+                    &C::tie_word_embeddings,
+                    otherwise(FieldValue(true)),
+                    nullptr,
+                    {GgufTensorSays::What::absent, "output.weight"}},
+                   {"attention_bias",
+                    "",
+                    &C::attention_bias,
+                    otherwise(FieldValue(false)),
+                    nullptr,
+                    {GgufTensorSays::What::present, "blk.0.attn_q.bias"}},
+                   {"mlp_bias",
+                    "",
+                    &C::mlp_bias,
+                    otherwise(FieldValue(false)),
+                    nullptr,
+                    {GgufTensorSays::What::present, "blk.0.ffn_up.bias"}},
+                   full_layer_types_field(),
+                   // Without windows it says nothing; use_sliding_window is served as false alone.
+                   {"sliding_window", kImplied, size, otherwise(size, size), is_count}});
+  return with_fields(std::move(all), turned_layer_fields());
 }
 
 std::vector<ParameterSpec> parameters(const ModelConfig& config) {
@@ -78,7 +54,7 @@ std::vector<ParameterSpec> parameters(const ModelConfig& config) {
 nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
   nn::AttentionConfig attention{
       .heads = config.num_attention_heads, .kv_heads = config.num_key_value_heads, .head_dim = config.head_dim};
-  const auto& turns = config.own_field<Flags>("no_rope_layers");
+  const auto& turns = config.own_field<std::vector<std::int64_t>>(kTurnedLayers);
   const double eps = config.rms_norm_eps;
   const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
     attention.rope = turns[static_cast<std::size_t>(index)] != 0 ? nn::kDefaultRope : "";

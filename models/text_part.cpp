@@ -35,6 +35,7 @@ constexpr Whole kWholes[] = {
     {"Qwen2VLForConditionalGeneration", "qwen2_vl_text", "Qwen2ForCausalLM", "qwen2vl"},
     {"Gemma3ForConditionalGeneration", "gemma3_text", "Gemma3ForCausalLM"},
     {"Gemma4ForConditionalGeneration", "gemma4_text", "Gemma4ForCausalLM"},
+    {"Llama4ForConditionalGeneration", "llama4_text", "Llama4ForCausalLM"},
     {"Mistral3ForConditionalGeneration", "", ""},
     {"InternVLForConditionalGeneration", "", ""},
     {"LlavaForConditionalGeneration", "", ""},

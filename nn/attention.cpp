@@ -110,7 +110,8 @@ Value rotated(Context& context, const std::string& module, const char* part, con
     return norm_rope(context, {norm_name(module, part, config), config.eps, config.norm_offset}, split, positions,
                      kind);
   }
-  return kind.empty() ? split : rope(context, split, positions, kind, config.rope_interleaved);
+  if (!kind.empty()) split = rope(context, split, positions, kind, config.rope_interleaved);
+  return config.qk_norm == QkNorm::turned ? norm_heads(context, split, config.eps) : split;
 }
 
 // Logits are fp32, whatever weights are held in.

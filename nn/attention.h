@@ -9,7 +9,8 @@
 namespace tern::nn {
 
 // What queries and keys are normed over: each head, or all of a token's together.
-enum class QkNorm { none, head, whole };
+// `turned` has no weights, and is of each head once positions have turned it.
+enum class QkNorm { none, head, whole, turned };
 
 // What its parts are called, where a model doesn't follow Llama and Qwen3.
 struct AttentionNames {

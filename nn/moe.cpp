@@ -69,6 +69,17 @@ Value scaled_by_expert(Context& context, const std::string& name, Value x, Value
   return ops::mul(graph, x, graph.view(each, spread, 0), options);
 }
 
+// Of rows that are weighted first, the weights alone are permuted: they say the places, and are few numbers.
+ops::MoePermute permuted(Context& context, const MoeConfig& config, Value x, Value weights, Value experts) {
+  const BuildOptions& build = context.options();
+  ops::MoePermute made =
+      ops::moe_permute(context.graph(), config.weights_inputs ? weights : x, experts, config.experts, build.needs);
+  if (!config.weights_inputs) return made;
+  made.y = ops::moe_scatter(context.graph(), x, made.places,
+                            {.weights = weights, .out = build.activations, .needs = build.needs});
+  return made;
+}
+
 Value shared_expert(Context& context, const std::string& module, const MoeConfig& config, Value x) {
   const std::string shared = module + "." + config.shared;
   const Value y = gated_mlp(context, shared, x, config.act);
@@ -91,7 +102,7 @@ Value moe(Context& context, const std::string& module, const MoeConfig& config, 
   graph::Graph& graph = context.graph();
   const BuildOptions& build = context.options();
   const auto [weights, experts] = route(context, module, config, extras.routed.present() ? extras.routed : x);
-  const auto [rows, places, offsets] = ops::moe_permute(graph, x, experts, config.experts, build.needs);
+  const auto [rows, places, offsets] = permuted(context, config, x, weights, experts);
   const std::string expert = module + ".experts";
   const Value gate = expert_product(context, expert + ".gate_proj", rows, offsets);
   const Value up = expert_product(context, expert + ".up_proj", rows, offsets);
@@ -109,7 +120,7 @@ Value moe(Context& context, const std::string& module, const MoeConfig& config, 
     fed = scaled_by_expert(context, cat(module, ".", config.expert_scale), fed, offsets);
   const Value down = expert_product(context, expert + ".down_proj", fed, offsets);
   ops::MoeCombineOptions combine;
-  combine.weights = weights;
+  if (!config.weights_inputs) combine.weights = weights;
   combine.out = build.activations;
   combine.needs = build.needs;
   if (extras.added.present() && !config.shared.empty())

@@ -24,6 +24,7 @@ struct MoeConfig {
   std::string shared;           // the name of one more expert that every token goes to; empty: there is none
   bool shared_gated = false;    // its output times a sigmoid of its own
   std::string expert_scale;     // the name of factors [experts] of the experts' outputs; empty: there are none
+  bool weights_inputs = false;  // a token's weights are those of what its experts read, not of what they give
 };
 
 // What a model gives beside x.
@@ -39,7 +40,7 @@ struct MoeExtras {
 // "experts.{gate_proj,up_proj}.weight" [experts, inner, hidden], "experts.down_proj.weight" [experts, hidden, inner],
 // all experts in one tensor, each with a ".bias" [experts, out] where the model has one; and the gated mlp `shared`
 // with
-// "<shared>_gate.weight" [1, hidden].
+// "<shared>_gate.weight" [1, hidden]. Where `weights_inputs`: sum of down(act(gate(weight x)) * up(weight x)).
 Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x, const MoeExtras& extras = {});
 
 }  // namespace tern::nn

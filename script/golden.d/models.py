@@ -40,7 +40,7 @@ from transformers import (AutoModelForCausalLM, AutoTokenizer, Cohere2Config, Co
                           Mistral3ForConditionalGeneration, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration,
                           Qwen3VLConfig, Qwen3VLForConditionalGeneration, FalconH1Config, FalconH1ForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
                           Gemma3TextConfig, Glm4Config, Glm4ForCausalLM, Glm4MoeConfig, Glm4MoeForCausalLM, GptOssConfig, GptOssForCausalLM, GraniteConfig, GraniteForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeHybridConfig,
-                          GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config, Ministral3Config, Ministral3ForCausalLM, Mistral4Config, Mistral4ForCausalLM, Gemma4Config, Gemma4ForCausalLM, Gemma4ForConditionalGeneration, Gemma4TextConfig,
+                          GraniteMoeHybridForCausalLM, Lfm2Config, Lfm2ForCausalLM, Lfm2MoeConfig, Lfm2MoeForCausalLM, LlamaConfig, LlamaForCausalLM, Mxfp4Config, Ministral3Config, Ministral3ForCausalLM, Mistral4Config, Mistral4ForCausalLM, Gemma4Config, Gemma4ForCausalLM, Gemma4ForConditionalGeneration, Gemma4TextConfig, Llama4Config, Llama4ForCausalLM, Llama4ForConditionalGeneration, Llama4TextConfig,
                           MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Olmo2Config,
                           Olmo2ForCausalLM, Olmo3Config, Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3Config, Qwen3ForCausalLM,
@@ -439,6 +439,26 @@ MODELS = {
         n_shared_experts=1, n_group=4, topk_group=2, first_k_dense_replace=1, num_mtp_layers=0,
         rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 1.0,
                          "original_max_position_embeddings": 64})),
+    # Every second layer without positions, whose queries grow within the text; chunks that it crosses, as some samples do;
+    # experts in every second layer, two for each token: what a GGUF has no word for.
+    "llama4-untied": lambda: Llama4ForCausalLM(Llama4TextConfig(
+        **{**SMALL, "num_hidden_layers": 4}, intermediate_size_mlp=40, num_key_value_heads=2, head_dim=12, tie_word_embeddings=False,
+        num_local_experts=4, num_experts_per_tok=2, interleave_moe_layer_step=2, no_rope_layer_interval=2,
+        attention_chunk_size=37, floor_scale=16, attn_scale=0.3,
+        rope_parameters={"rope_type": "default", "rope_theta": 500.0})),
+    # All that a GGUF can say: the fourth layer without positions, experts in each; Llama 3's scaling without a band between.
+    "llama4-tied": lambda: Llama4ForCausalLM(Llama4TextConfig(
+        **{**SMALL, "num_hidden_layers": 5}, intermediate_size_mlp=40, num_key_value_heads=1, head_dim=8, tie_word_embeddings=True,
+        num_local_experts=3, num_experts_per_tok=1, interleave_moe_layer_step=1,
+        rope_parameters={"rope_type": "llama3", "rope_theta": 1000.0, "factor": 16.0, "low_freq_factor": 1.0,
+                         "high_freq_factor": 1.0, "original_max_position_embeddings": 64})),
+    # Neither norms nor growth; layers in no pattern, of which one turns and sees all, and one does neither.
+    "llama4-plain": lambda: Llama4ForCausalLM(Llama4TextConfig(
+        **{**SMALL, "num_hidden_layers": 3}, intermediate_size_mlp=24, num_key_value_heads=4, head_dim=8, tie_word_embeddings=False,
+        num_local_experts=5, num_experts_per_tok=3, moe_layers=[0, 2], no_rope_layers=[1, 1, 0], attention_chunk_size=64,
+        layer_types=["full_attention", "chunked_attention", "chunked_attention"], use_qk_norm=False,
+        attn_temperature_tuning=False,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0})),
 }
 
 
@@ -496,9 +516,20 @@ def of_qwen3_vl_moe(text):
         vision_config=vision, tie_word_embeddings=text.config.tie_word_embeddings))
 
 
+def of_llama4(text):
+    vision = dict(hidden_size=16, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, vision_output_dim=16,
+                  image_size=8, patch_size=4, projector_input_dim=16, projector_output_dim=16)
+    return Llama4ForConditionalGeneration(Llama4Config(
+        text_config=text.config.to_dict(), vision_config=vision, image_token_index=150,
+        tie_word_embeddings=text.config.tie_word_embeddings))
+
+
 def whole_model(make, text):
     """The language model `text` as the published checkpoint has it, among other parts."""
     whole = make(text)
+    if not hasattr(whole, "model"):  # Llama 4's holds the whole class
+        whole.language_model.load_state_dict(text.state_dict())
+        return whole.float().eval()
     whole.model.language_model.load_state_dict(text.model.state_dict())
     whole.lm_head.load_state_dict(text.lm_head.state_dict())
     return whole.float().eval()
@@ -508,7 +539,8 @@ WHOLES = {"qwen3.5-whole": (of_qwen3_5, "qwen3.5-untied"), "qwen3-vl-whole": (of
           "qwen2.5-vl-whole": (of_qwen2_5_vl, "qwen2-untied"), "gemma3-whole": (of_gemma3, "gemma3-tied"),
           "mistral3-whole": (of_mistral3, "mistral"), "ministral3-whole": (of_mistral3, "ministral3-tied"),
           "mistral4-whole": (of_mistral3, "mistral4-untied"), "gemma4-whole": (of_gemma4, "gemma4-tied"),
-          "qwen3-vl-moe-whole": (of_qwen3_vl_moe, "qwen3-moe-untied")}
+          "qwen3-vl-moe-whole": (of_qwen3_vl_moe, "qwen3-moe-untied"),
+          "llama4-whole": (of_llama4, "llama4-untied")}
 
 
 def make_mxfp4(output, name):
@@ -610,7 +642,10 @@ def gradients(model, samples):
 
 def parts_of_experts(found):
     """transformers joins the gate's and the up projection's weights of all experts, which checkpoints keep apart."""
+    transposed = any(".feed_forward.experts." in name for name in found)  # Llama 4: columns are rows
     for name, gradient in found.items():
+        if transposed and ".experts." in name:
+            gradient = gradient.mT
         module, _, last = name.rpartition(".")
         is_bias = last.endswith("_bias")
         if has_fused_biases(found) and module.endswith(".experts"):  # gpt-oss: columns are rows, gates and ups in turn

@@ -410,7 +410,7 @@ TEST_P(Whole, HasTheLogitsOfItsLanguageModel) {
 INSTANTIATE_TEST_SUITE_P(Models, Whole,
                          testing::Values("qwen3.5-whole", "qwen3-vl-whole", "qwen2.5-vl-whole", "gemma3-whole",
                                          "mistral3-whole", "ministral3-whole", "gemma4-whole", "mistral4-whole",
-                                         "qwen3-vl-moe-whole"),
+                                         "qwen3-vl-moe-whole", "llama4-whole"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
@@ -489,10 +489,12 @@ INSTANTIATE_TEST_SUITE_P(
         Tiny{"gemma4-untied", true}, Tiny{"deepseek-v32-untied", false}, Tiny{"deepseek-v32-tied", false},
         Tiny{"gemma4-moe", false}, Tiny{"gemma4-moe", true}, Tiny{"lfm2-moe-tied", false}, Tiny{"lfm2-moe-tied", true},
         Tiny{"lfm2-moe-untied", false}, Tiny{"deepseek-v3-plain", false}, Tiny{"deepseek-v3-plain", true}),
+        Tiny{"llama4-untied", false}, Tiny{"llama4-tied", false}, Tiny{"llama4-tied", true},
+        Tiny{"llama4-plain", false}),
     [](const auto& tested) {
-      std::string name = tested.param.model;
-      std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
-      return name + (tested.param.gguf ? "AsGguf" : "");
+  std::string name = tested.param.model;
+  std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
+  return name + (tested.param.gguf ? "AsGguf" : "");
     });
 
 }  // namespace

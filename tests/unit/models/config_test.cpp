@@ -329,7 +329,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"rope_scaling\": expected nothing beside rope_parameters that says something else"},
         Spoiled{"RopeText", [](Json& j) { j["rope_parameters"] = "llama3"; }, "an object"},
         Spoiled{"NoFactor", [](Json& j) { j["rope_parameters"]["factor"] = 0; }, "\"rope_parameters\": factor"},
-        Spoiled{"Bands", [](Json& j) { j["rope_parameters"]["low_freq_factor"] = 4.0; }, "high_freq_factor"},
+        Spoiled{"Bands", [](Json& j) { j["rope_parameters"]["low_freq_factor"] = 5.0; }, "high_freq_factor"},
         Spoiled{"Theta", [](Json& j) { j["rope_parameters"]["rope_theta"] = -1.0; }, "rope_theta"},
         Spoiled{"Epsilon", [](Json& j) { j["rms_norm_eps"] = -1e-5; }, "rms_norm_eps"},
         Spoiled{"Window", [](Json& j) { j["sliding_window"] = -4; }, "sliding_window"},

@@ -114,17 +114,16 @@ TEST_F(GgufNames, APartOfAWholeHasItsOwnName) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GgufNames,
-                         ::testing::Values("llama-tied", "llama-untied", "mistral", "qwen2-tied", "qwen3-tied",
-                                           "qwen3-untied", "granite-tied", "granite-untied", "gemma2-tied",
-                                           "gemma3-tied", "mixtral", "qwen2-moe-untied", "qwen3-moe-tied", "olmo2-tied",
-                                           "olmo2-untied", "smollm3-tied", "qwen3-yarn", "glm4-tied", "glm4-untied",
-                                           "phi3-tied", "phi3-untied", "olmo3-untied", "glm4-moe-tied",
-                                           "glm4-moe-untied", "granite-moe-tied", "granite-moe-untied",
-                                           "qwen3.5-untied", "qwen3.5-moe-untied", "qwen3-next-untied", "lfm2-tied",
-                                           "gpt-oss-untied", "cohere-tied", "cohere2-tied", "granite-h-tied",
-                                           "granite-h-untied", "falcon-h1-plain", "phi3-long", "phi3-short",
-                                           "llama-proportional", "ministral3-tied", "gemma4-tied", "gemma4-untied"));
+INSTANTIATE_TEST_SUITE_P(
+    Models, GgufNames,
+    ::testing::Values("llama-tied", "llama-untied", "mistral", "qwen2-tied", "qwen3-tied", "qwen3-untied",
+                      "granite-tied", "granite-untied", "gemma2-tied", "gemma3-tied", "mixtral", "qwen2-moe-untied",
+                      "qwen3-moe-tied", "olmo2-tied", "olmo2-untied", "smollm3-tied", "qwen3-yarn", "glm4-tied",
+                      "glm4-untied", "phi3-tied", "phi3-untied", "olmo3-untied", "glm4-moe-tied", "glm4-moe-untied",
+                      "granite-moe-tied", "granite-moe-untied", "qwen3.5-untied", "qwen3.5-moe-untied",
+                      "qwen3-next-untied", "lfm2-tied", "gpt-oss-untied", "cohere-tied", "cohere2-tied",
+                      "granite-h-tied", "granite-h-untied", "falcon-h1-plain", "phi3-long", "phi3-short",
+                      "llama-proportional", "ministral3-tied", "gemma4-tied", "gemma4-untied", "llama4-tied"));
 
 // A GGUF has no word for these.
 TEST_F(GgufNames, RopeScalingsThatCannotBeSaidAreRefused) {
@@ -405,6 +404,9 @@ TEST_F(GgufNames, WhatGgufCannotSayIsRefused) {
   };
   EXPECT_EQ(refused(golden("qwen2-untied")),
             "key \"use_sliding_window\": expected false, as a GGUF has no word for it, found true; "
+            "keep this model as a directory");
+  EXPECT_EQ(refused(golden("llama4-untied")),
+            "key \"no_rope_layers\": expected [1, 1, 1, 0], as a GGUF has no word for it, found [1, 0, 1, 0]; "
             "keep this model as a directory");
   const fs::path folder = scratch_ / "scaled";
   fs::create_directories(folder);

@@ -91,7 +91,10 @@ inline constexpr const char* kTinyModels[] = {"llama-tied",
                                               "gemma4-moe",
                                               "lfm2-moe-tied",
                                               "lfm2-moe-untied",
-                                              "deepseek-v3-plain"};
+                                              "deepseek-v3-plain",
+                                              "llama4-untied",
+                                              "llama4-tied",
+                                              "llama4-plain"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
