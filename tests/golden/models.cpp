@@ -488,13 +488,13 @@ INSTANTIATE_TEST_SUITE_P(
         Tiny{"gemma4-tied", false}, Tiny{"gemma4-tied", true}, Tiny{"gemma4-untied", false},
         Tiny{"gemma4-untied", true}, Tiny{"deepseek-v32-untied", false}, Tiny{"deepseek-v32-tied", false},
         Tiny{"gemma4-moe", false}, Tiny{"gemma4-moe", true}, Tiny{"lfm2-moe-tied", false}, Tiny{"lfm2-moe-tied", true},
-        Tiny{"lfm2-moe-untied", false}, Tiny{"deepseek-v3-plain", false}, Tiny{"deepseek-v3-plain", true}),
+        Tiny{"lfm2-moe-untied", false}, Tiny{"deepseek-v3-plain", false}, Tiny{"deepseek-v3-plain", true},
         Tiny{"llama4-untied", false}, Tiny{"llama4-tied", false}, Tiny{"llama4-tied", true},
         Tiny{"llama4-plain", false}),
     [](const auto& tested) {
-  std::string name = tested.param.model;
-  std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
-  return name + (tested.param.gguf ? "AsGguf" : "");
+      std::string name = tested.param.model;
+      std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
+      return name + (tested.param.gguf ? "AsGguf" : "");
     });
 
 }  // namespace
