@@ -176,6 +176,30 @@ QuantisedRows::Bytes QuantisedRows::bytes(std::int64_t row, std::int64_t column,
   }
 }
 
+void expand_output(Target target, const QuantisedRows& rows, std::int64_t output, std::int64_t first, std::int64_t n,
+                   float* dst) {
+  const AcrossWeight w = rows.across(target);
+  const bool awq = w.scheme.packing == TERN_PACK_AWQ_INT4;
+  const int bits = w.bits(), per_word = 32 / bits;
+  const auto nibble = static_cast<int>((w.first + output) % 8);
+  const std::int32_t* order = rows.order();
+  std::int64_t group = -1;
+  float scale = 0.0F, zero = 0.0F;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t input = order == nullptr ? first + i : order[first + i];
+    if (order != nullptr) require_index(input, rows.k, "w: permutation");
+    if (input / w.scheme.group_cols != group) {
+      group = input / w.scheme.group_cols;
+      std::int32_t point = 0;
+      across_scales(w, group, output, 1, &scale, &point);
+      zero = static_cast<float>(point);
+    }
+    const int shift = awq ? kNibble[nibble] * bits : static_cast<int>(input % per_word) * bits;
+    const std::uint32_t code = *w.words_at(input, output) >> shift & ((1U << bits) - 1U);
+    dst[i] = (static_cast<float>(code) - zero) * scale;
+  }
+}
+
 RowExpander::RowExpander(Target target, const QuantisedRows& rows) : target_(target), rows_(rows) {
   if (rows.scheme.packing == TERN_PACK_NONE) return;
   in_blocks_ = packing_block(rows.scheme.packing).elements > 0;

@@ -95,6 +95,10 @@ struct QuantisedRows {
 };
 [[nodiscard]] QuantisedRows quantised_rows(const TensorView& weight);
 
+// Inputs [first, first + n) of one output of a weight that lies across: its scale and zero point are read once a group.
+void expand_output(Target target, const QuantisedRows& rows, std::int64_t output, std::int64_t first, std::int64_t n,
+                   float* dst);
+
 // Expands such rows. Not for two threads at once.
 class RowExpander {
  public:

@@ -65,17 +65,10 @@ const float* row_tile(const TileIo& io, const TensorView& view, std::int64_t row
     return io.load(view, row * view.stride(0) + first * view.stride(1), view.stride(1), n, buffer);
   }
   const QuantisedRows rows = quantised_rows(view);
-  RowExpander expander(target, rows);
-  if (!lies_across(packing)) {
-    expander.expand(row, first, n, buffer);
-    return buffer;
-  }
-  // A row of the weight is a column of its planes: eight at a time, as words hold them.
-  float column[8];
-  const std::int64_t from = row / 8 * 8, some = std::min<std::int64_t>(8, rows.outputs - from);
-  for (std::int64_t i = 0; i < n; ++i) {
-    expander.expand(first + i, from, some, column);
-    buffer[i] = column[row - from];
+  if (lies_across(packing)) {
+    expand_output(target, rows, row, first, n, buffer);
+  } else {
+    RowExpander(target, rows).expand(row, first, n, buffer);
   }
   return buffer;
 }
