@@ -69,6 +69,12 @@ void merge_any(std::int64_t rows, std::int64_t width, std::int64_t ld, const flo
   constexpr int W = V::width;
   for (std::int64_t r = 0; r < rows; ++r, block_out += ld, out += ld) {
     if (block_sum[r] == 0 && block_max[r] == kNothing) continue;  // the row sees nothing of this block
+    if (sum[r] == 0 && max[r] == kNothing) {                      // it saw nothing of those before it
+      sum[r] = block_sum[r];
+      max[r] = block_max[r];
+      std::copy_n(block_out, width, out);
+      continue;
+    }
     const float both = std::max(max[r], block_max[r]);
     float factors[2 * W] = {max[r] - both, block_max[r] - both};
     V::store(factors, vexp<V>(V::load(factors)));
