@@ -175,7 +175,7 @@ TEST(CommandLine, BadValuesSayWhatWasExpectedAndShowOneThatIsRight) {
       {{"sft", "--lora_rank", "x"}, " is \"x\", and must be an integer of at least 1" + rank},
       {{"sft", "--lora_rank", "0"}, " is 0, and must be an integer of at least 1" + rank},
       {{"sft", "--lora_rank", "99999999999999999999"},
-       " is 99999999999999999999, and must be an integer of at least 1" + rank},
+       " is 99999999999999999999, and must be an integer of at least 1, and below 2^63" + rank},
       {{"sft", "--lora_rank", "8.5"}, " is 8.5, and must be an integer of at least 1" + rank},
       {{"sft", "--lora_rank"}, " needs a value" + rank},
       {{"sft", "--lora_rank="}, " is \"\", and must be an integer of at least 1" + rank},
