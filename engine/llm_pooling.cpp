@@ -100,7 +100,7 @@ std::vector<PooledText> LLM::pool(std::span<const Result<TextTokens>> texts, Poo
                                 length == 0 ? "leave it out" : "shorten it");
       continue;
     }
-    out[i].error = unknown_token(*texts[i], session_.model.config.vocab_size, session_.text->tokenizer);
+    out[i].error = unknown_token(texts[i]->ids, session_.model.config.vocab_size, session_.text->tokenizer);
     if (out[i].error) continue;
     const bool is_full = static_cast<std::int64_t>(some.size()) == options_.engine.max_num_seqs;
     if (is_full || tokens + length > std::max(kRunTokens, length)) run();
