@@ -95,7 +95,8 @@ constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kSpecials;
 constexpr int kCount = static_cast<int>(kAttentionSizes.size());
 
 constexpr Recipe kRecipes[] = {
-    {TERN_OP_KV_WRITE, kCount, 5, kUsual | kMixed, make_kv_write},
+    // The last size differs from the one before in its chunks alone, of which a cache knows nothing.
+    {TERN_OP_KV_WRITE, kCount - 1, 5, kUsual | kMixed, make_kv_write},
     {TERN_OP_SINK_SCALE, kCount, 2, kUsual | kMixed | kRows, make_sink_scale},
     {TERN_OP_SINK_SCALE_BACKWARD, kCount, 1, kDtypes | kLayouts | kDynamic | kAccumulates | kReduces,
      make_sink_scale_backward},
