@@ -18,8 +18,8 @@ constexpr const char* kOtherModel = "choose another model: this one computes wha
 constexpr const char* kOriginal = "original_max_position_embeddings";
 constexpr const char* kOriginalLength = "original_context_length";
 constexpr const char* kTruncate = "truncate";
-constexpr const char* kPartial = "partial_rotary_factor";
-constexpr const char* kSections = "mrope_section";
+constexpr const char* kPartial = kPartialRotaryFactor;
+constexpr const char* kSections = kRopeSections;
 constexpr const char* kFactors = "rope_freqs.weight";  // the tensor in a GGUF
 // Of longrope.
 constexpr const char* kAttentionFactor = "attn_factor";
@@ -318,26 +318,6 @@ bool has_gguf_divisors(RopeScaling scaling) {
 const char* rope_type_name(RopeScaling scaling) { return type_of(scaling).name; }
 
 bool is_rope_json_key(const std::string& key) { return key == "rope_parameters" || key == "rope_scaling"; }
-
-FieldValue turned_share(const ModelConfig& config) {
-  return static_cast<double>(config.rotary_dim) / static_cast<double>(config.head_dim);
-}
-
-Field partial_rotary_field(double otherwise) {
-  return {kPartial, kImplied, FieldValue(1.0), Default{FieldValue(otherwise), {}, turned_share, false}};
-}
-
-Field rope_sections_field(std::vector<std::int64_t> otherwise_is) {
-  return {kSections, "rope.dimension_sections", FieldValue(std::vector<std::int64_t>()),
-          otherwise(FieldValue(std::move(otherwise_is)))};
-}
-
-Field query_growth_field() {
-  Field field = {"llama_4_scaling_beta", "attention.temperature_scale", &ModelConfig::rope_query_growth,
-                 Default{{}, {}, FieldValue(0.0), false}, is_epsilon};
-  field.in_rope = true;
-  return field;
-}
 
 void read_rope_json(const io::JsonField& json, ModelConfig& config) {
   if (config.own.contains(kPartial)) turn_part_of_heads(json, config.own_field<double>(kPartial), config);

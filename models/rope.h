@@ -36,6 +36,10 @@ inline constexpr const char* kShortFactors = "rope_factors_short.weight";
 // What scaling divides the frequencies by, [rotary_dim / 2]; all one without scaling.
 [[nodiscard]] std::vector<float> rope_factors(const ModelConfig& config);
 
+// Fields in config.json or in its rope_parameters.
+inline constexpr const char* kPartialRotaryFactor = "partial_rotary_factor";
+inline constexpr const char* kRopeSections = "mrope_section";
+
 // The row of an architecture whose positions turn a part of each head: partial_rotary_factor, in config.json or in its
 // rope_parameters, with what stands in there.
 [[nodiscard]] Field partial_rotary_field(double otherwise);
