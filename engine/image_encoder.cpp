@@ -4,19 +4,11 @@
 #include <bit>
 #include <cstring>
 
-#include "base/strings.h"
+#include "nn/scale.h"
 #include "nn/token_inputs.h"
-#include "ops/cast_copy.h"
 
 namespace tern::engine {
 namespace {
-
-nn::Value as_f32(nn::Context& context, nn::Value x) {
-  if (context.graph().desc(x).dtype == TERN_F32) return x;
-  ops::CastCopyOptions wide;
-  wide.needs = context.options().needs;
-  return ops::cast_copy(context.graph(), x, wide);
-}
 
 // What kernels are measured with: an image of a usual size, as the largest ones would take seconds each time.
 graph::Counts typical_counts(std::int64_t patches) {
@@ -53,9 +45,9 @@ std::unique_ptr<graph::Program> ImageEncoder::build(std::int64_t patches) {
   nn::Context context(graph, *model_.store, options);
   const models::VisionConfig& vision = *model_.config.vision;
   const models::VisionFeatures out = vision.tower->features(context, vision, patches);
-  graph.output("features", as_f32(context, out.features));
+  graph.output("features", nn::as_f32(context, out.features));
   for (std::size_t i = 0; i < out.deepstack.size(); ++i)
-    graph.output(nn::deepstack_name(static_cast<std::int64_t>(i)), as_f32(context, out.deepstack[i]));
+    graph.output(nn::deepstack_name(static_cast<std::int64_t>(i)), nn::as_f32(context, out.deepstack[i]));
   return runtime_.build(graph, model_.store, arena_, typical_counts(patches));
 }
 

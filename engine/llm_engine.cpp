@@ -170,7 +170,7 @@ RequestImages LLMEngine::place_images(std::vector<session::ImagePatches> images,
 void LLMEngine::encode_images(const Batch& batch) {
   for (const ScheduledSequence& part : batch) {
     for (RequestImage& image : part.sequence->images.all()) {
-      if (part.begin < image.end() && image.begin < part.begin + part.count) images_->encode(image);
+      if (image.is_within(part.begin, part.begin + part.count)) images_->encode(image);
     }
   }
 }

@@ -6,7 +6,7 @@
 #include "models/registry.h"
 #include "nn/head.h"
 #include "nn/linear.h"
-#include "ops/cast_copy.h"
+#include "nn/scale.h"
 #include "ops/gather_rows.h"
 #include "ops/mul.h"
 #include "ops/scatter_add_rows.h"
@@ -40,10 +40,7 @@ Value output_of(nn::Context& context, const models::LoadedModel& model, PooledOu
     if (const auto& encoder = model.architecture->encoder) return encoder->label_logits(context, model.config, rows);
     return nn::product(context, rows, context.weight(models::kScoreWeight), {}, TERN_F32, context.options().compute);
   }
-  if (context.graph().desc(rows).dtype == TERN_F32) return rows;
-  ops::CastCopyOptions wide;
-  wide.needs = context.options().needs;
-  return ops::cast_copy(context.graph(), rows, wide);
+  return nn::as_f32(context, rows);
 }
 
 graph::Graph build_graph(const models::LoadedModel& model, const PoolerOptions& options) {

@@ -89,7 +89,7 @@ const RequestImage* RequestImages::at(std::int64_t token) const {
 
 bool RequestImages::any_within(std::int64_t begin, std::int64_t end) const {
   return std::any_of(images_.begin(), images_.end(),
-                     [&](const RequestImage& image) { return begin < image.end() && image.begin < end; });
+                     [&](const RequestImage& image) { return image.is_within(begin, end); });
 }
 
 std::int64_t RequestImages::position(std::int64_t token) const {

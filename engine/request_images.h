@@ -21,6 +21,8 @@ struct RequestImage {
   std::vector<std::vector<float>> deepstack;  // the same for the language model's first layers
 
   [[nodiscard]] std::int64_t end() const { return begin + image.tokens; }
+  // Whether one of its tokens is among [from, to).
+  [[nodiscard]] bool is_within(std::int64_t from, std::int64_t to) const { return from < end() && begin < to; }
 };
 
 class RequestImages {

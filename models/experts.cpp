@@ -42,6 +42,11 @@ std::string is_sigmoid(const ModelConfig& /*config*/, const FieldValue& value) {
 
 }  // namespace
 
+Field sigmoid_gating_field() {
+  const FieldValue sigmoid = kGgufSigmoid;
+  return {"", "expert_gating_func", sigmoid, otherwise(sigmoid), is_sigmoid};
+}
+
 std::string are_layers(const ModelConfig& config, const FieldValue& value) {
   const auto& layers = std::get<Layers>(value);
   const bool fit = std::all_of(layers.begin(), layers.end(),
@@ -87,7 +92,6 @@ std::vector<Field> expert_fields(const ExpertDefaults& defaults) {
 std::vector<Field> routed_expert_fields(const RoutedExpertDefaults& defaults) {
   const FieldValue size = std::int64_t{0};
   const FieldValue one = std::int64_t{1};
-  const FieldValue sigmoid = kGgufSigmoid;
   Field layers = {"num_hidden_layers", "block_count", &ModelConfig::num_hidden_layers, required(), is_layers};
   layers.gguf_less = "nextn_predict_layers";
   Field predicted = {"num_nextn_predict_layers", kImplied, size, otherwise(one, size), is_count};
@@ -111,7 +115,7 @@ std::vector<Field> routed_expert_fields(const RoutedExpertDefaults& defaults) {
        is_top_groups},
       {"first_k_dense_replace", "leading_dense_block_count", size,
        Default{FieldValue(defaults.first_k_dense_replace), {}, size, false}, is_count},
-      {"", "expert_gating_func", sigmoid, otherwise(sigmoid), is_sigmoid},
+      sigmoid_gating_field(),
   };
 }
 

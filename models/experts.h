@@ -33,6 +33,8 @@ struct RoutedExpertDefaults {
   std::int64_t topk_group = 1;
   double routed_scaling_factor = 1.0;
 };
+// What a GGUF says of experts that are chosen by the sigmoid of each.
+[[nodiscard]] Field sigmoid_gating_field();
 [[nodiscard]] std::vector<Field> routed_expert_fields(const RoutedExpertDefaults& defaults);
 [[nodiscard]] ExpertParameters routed_expert_parameters(const ModelConfig& config);
 [[nodiscard]] nn::MoeConfig routed_experts(const ModelConfig& config);

@@ -145,8 +145,8 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
   const std::int64_t unit = internvl_merge(fields) * internvl_merge(fields);
   const nn::Value blocks = ops::gather_rows(context.graph(), seen, index_column(context, "blocks", patches, kPatches),
                                             context.options().needs);
-  const nn::Value normed = nn::plain_layer_norm(context, cat(kProjector, "layer_norm"), kProjectorEps,
-                                                nn::merged_rows(context, blocks, unit, kFeatures));
+  const nn::Value normed = nn::branch_layer_norm(context, cat(kProjector, "layer_norm"), kProjectorEps,
+                                                 nn::merged_rows(context, blocks, unit, kFeatures));
   return {nn::vision_mlp(context, "multi_modal_projector", {"linear_1", "linear_2", TERN_ACT_GELU_ERF}, normed), {}};
 }
 

@@ -14,11 +14,6 @@ constexpr const char* kInner = "moe_intermediate_size";
 constexpr const char* kBias = "use_expert_bias";
 constexpr const char* kNormalises = "norm_topk_prob";
 constexpr const char* kScale = "routed_scaling_factor";
-constexpr std::int64_t kGgufSigmoid = 2;  // llama.cpp's number of that gating function
-
-std::string is_sigmoid(const ModelConfig& /*config*/, const FieldValue& value) {
-  return std::get<std::int64_t>(value) == kGgufSigmoid ? "" : "2, the sigmoid";
-}
 
 // llama.cpp reads a bias of each layer's choice, lets weights add up to 1, and knows no scale of them.
 std::vector<Field> fields() {
@@ -35,7 +30,7 @@ std::vector<Field> fields() {
       {kBias, "", FieldValue(false), otherwise(yes)},
       {kNormalises, "", FieldValue(false), otherwise(yes)},
       {kScale, "", FieldValue(1.0), otherwise(FieldValue(1.0)), is_positive},
-      {"", "expert_gating_func", count(0), otherwise(count(kGgufSigmoid)), is_sigmoid},
+      sigmoid_gating_field(),
   });
 }
 

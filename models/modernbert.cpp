@@ -4,13 +4,13 @@
 #include "models/encoder_fields.h"
 #include "models/layer_windows.h"
 #include "models/rope.h"
+#include "nn/activation.h"
 #include "nn/attention.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/mlp.h"
 #include "nn/norm.h"
 #include "nn/rope.h"
-#include "ops/act.h"
 
 namespace tern::models {
 namespace {
@@ -110,8 +110,8 @@ ops::Value hidden_states(nn::Context& context, const C& config, const nn::TokenI
                                 .causal = false,
                                 .fused_qkv = true,
                                 .names = {.output = "Wo", .qkv = "Wqkv"}};
-  nn::Residual words(nn::embedding(context, "embeddings.tok_embeddings", inputs.ids));
-  nn::Residual x(nn::layer_norm(context, "embeddings.norm", eps, words));
+  const ops::Value words = nn::embedding(context, "embeddings.tok_embeddings", inputs.ids);
+  nn::Residual x(nn::branch_layer_norm(context, "embeddings.norm", eps, words));
   const auto& types = config.own_field<std::vector<std::string>>("layer_types");
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const std::string module = cat("layers.", layer);
@@ -148,12 +148,8 @@ Pooling label_pooling(const C& config) {
 }
 
 ops::Value label_logits(nn::Context& context, const C& config, ops::Value rows) {
-  ops::ActOptions options;
-  options.kind = gelu_of(config, kLabelAct);
-  options.out = context.options().activations;
-  options.needs = context.options().needs;
-  nn::Residual dense(ops::act(context.graph(), nn::linear(context, "head.dense", rows), options));
-  const ops::Value normed = nn::layer_norm(context, "head.norm", config.rms_norm_eps, dense);
+  const ops::Value dense = nn::activation(context, nn::linear(context, "head.dense", rows), gelu_of(config, kLabelAct));
+  const ops::Value normed = nn::branch_layer_norm(context, "head.norm", config.rms_norm_eps, dense);
   return nn::product(context, normed, context.weight("classifier.weight"), context.weight("classifier.bias"), TERN_F32,
                      context.options().compute);
 }

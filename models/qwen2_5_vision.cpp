@@ -11,8 +11,6 @@
 namespace tern::models {
 namespace {
 
-constexpr double kEps = 1e-6;
-
 std::string is_window(const ModelConfig& config, const FieldValue& value) {
   const std::int64_t feature =
       config.own_field<std::int64_t>("patch_size") * config.own_field<std::int64_t>("spatial_merge_size");
@@ -93,10 +91,10 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
     const std::string module = cat("visual.blocks.", layer);
     const bool is_full = std::find(full.begin(), full.end(), layer) != full.end();
     x.add(nn::vision_attention(context, module + ".attn", qwen_vision_attention(config), is_full ? whole : windows,
-                               nn::norm(context, module + ".norm1", kEps, x)));
-    x.add(nn::gated_mlp(context, module + ".mlp", nn::norm(context, module + ".norm2", kEps, x)));
+                               nn::norm(context, module + ".norm1", kQwenVisionEps, x)));
+    x.add(nn::gated_mlp(context, module + ".mlp", nn::norm(context, module + ".norm2", kQwenVisionEps, x)));
   }
-  const nn::Value normed = nn::branch_norm(context, "visual.merger.ln_q", kEps, nn::stream(context, x));
+  const nn::Value normed = nn::branch_norm(context, "visual.merger.ln_q", kQwenVisionEps, nn::stream(context, x));
   const nn::Value merged = nn::vision_mlp(context, "visual.merger.mlp", {"0", "2", TERN_ACT_GELU_ERF},
                                           nn::merged_rows(context, normed, unit, kFeatures));
   const nn::Value inverse = index_column(context, "inverse", patches / unit, kFeatures);
@@ -106,19 +104,13 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
 }  // namespace
 
 VisionTower qwen2_5_vision() {
-  return {.whole = "Qwen2_5_VLForConditionalGeneration",
-          .image_token = "image_token_id",
-          .fields = fields(),
-          .fields_of_whole = {},
-          .other_keys = {"spatial_patch_size", "tokens_per_second"},  // a copy of patch_size; of videos
-          .unread = {},
-          .num_deepstack = no_deepstack,
-          .mrope_section = {16, 24, 24},
-          .parameters = parameters,
-          .patch_dim = qwen_patch_dim,
-          .patch_unit = qwen_merge_unit,
-          .columns = columns,
-          .features = features};
+  VisionTower made = qwen_tower("Qwen2_5_VLForConditionalGeneration");
+  made.fields = fields();
+  made.other_keys = {"spatial_patch_size", "tokens_per_second"};  // a copy of patch_size; of videos
+  made.parameters = parameters;
+  made.columns = columns;
+  made.features = features;
+  return made;
 }
 
 }  // namespace tern::models

@@ -7,7 +7,7 @@
 namespace tern::models {
 namespace {
 
-constexpr double kEps = 1e-6;
+constexpr nn::VisionMlpConfig kMlp = {"fc1", "fc2", TERN_ACT_QUICK_GELU};
 
 std::string is_quick_gelu(const ModelConfig& /*config*/, const FieldValue& value) {
   return std::get<std::string>(value) == "quick_gelu" ? "" : "\"quick_gelu\"";
@@ -27,14 +27,8 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   const std::int64_t merged = qwen_merge_unit(config) * width;
   ParameterList list;
   add_qwen_patch_embedding(list, config, false);
-  for (std::int64_t layer = 0; layer < config.fields.num_hidden_layers; ++layer) {
-    const std::string module = cat("visual.blocks.", layer);
-    add_layer_norm(list, module + ".norm1", width);
-    add_qwen_attention(list, module, config);
-    add_layer_norm(list, module + ".norm2", width);
-    add_linear(list, module + ".mlp.fc1", inner, width);
-    add_linear(list, module + ".mlp.fc2", width, inner);
-  }
+  for (std::int64_t layer = 0; layer < config.fields.num_hidden_layers; ++layer)
+    add_qwen_block(list, cat("visual.blocks.", layer), config, inner, kMlp);
   add_layer_norm(list, "visual.merger.ln_q", width);
   add_linear(list, "visual.merger.mlp.0", merged, merged);
   add_linear(list, "visual.merger.mlp.2", config.hidden_size, merged);
@@ -49,14 +43,9 @@ VisionColumns columns(const VisionConfig& config, std::span<const nn::PatchGrid>
 VisionFeatures features(nn::Context& context, const VisionConfig& config, std::int64_t patches) {
   const nn::VisionSequences whole = qwen_sequences(context, config, patches);
   nn::Residual x(patch_embedding(context, "visual.patch_embed.proj", patches));
-  for (std::int64_t layer = 0; layer < config.fields.num_hidden_layers; ++layer) {
-    const std::string module = cat("visual.blocks.", layer);
-    x.add(nn::vision_attention(context, module + ".attn", qwen_vision_attention(config), whole,
-                               nn::layer_norm(context, module + ".norm1", kEps, x)));
-    x.add(nn::vision_mlp(context, module + ".mlp", {"fc1", "fc2", TERN_ACT_QUICK_GELU},
-                         nn::layer_norm(context, module + ".norm2", kEps, x)));
-  }
-  const nn::Value normed = nn::layer_norm(context, "visual.merger.ln_q", kEps, x);
+  for (std::int64_t layer = 0; layer < config.fields.num_hidden_layers; ++layer)
+    qwen_block(context, cat("visual.blocks.", layer), config, whole, kMlp, x);
+  const nn::Value normed = nn::layer_norm(context, "visual.merger.ln_q", kQwenVisionEps, x);
   return {nn::vision_mlp(context, "visual.merger.mlp", {"0", "2", TERN_ACT_GELU_ERF},
                          nn::merged_rows(context, normed, qwen_merge_unit(config), kFeatures)),
           {}};
@@ -65,19 +54,13 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
 }  // namespace
 
 VisionTower qwen2_vision() {
-  return {.whole = "Qwen2VLForConditionalGeneration",
-          .image_token = "image_token_id",
-          .fields = fields(),
-          .fields_of_whole = {},
-          .other_keys = {"spatial_patch_size"},  // a copy of patch_size
-          .unread = {},
-          .num_deepstack = no_deepstack,
-          .mrope_section = {16, 24, 24},
-          .parameters = parameters,
-          .patch_dim = qwen_patch_dim,
-          .patch_unit = qwen_merge_unit,
-          .columns = columns,
-          .features = features};
+  VisionTower made = qwen_tower("Qwen2VLForConditionalGeneration");
+  made.fields = fields();
+  made.other_keys = {"spatial_patch_size"};  // a copy of patch_size
+  made.parameters = parameters;
+  made.columns = columns;
+  made.features = features;
+  return made;
 }
 
 }  // namespace tern::models

@@ -15,7 +15,7 @@
 namespace tern::models {
 namespace {
 
-constexpr double kEps = 1e-6;
+constexpr nn::VisionMlpConfig kMlp = {"linear_fc1", "linear_fc2", TERN_ACT_GELU_TANH};
 constexpr const char* kRows[] = {"position_rows/0", "position_rows/1", "position_rows/2", "position_rows/3"};
 constexpr const char* kWeights[] = {"position_weights/0", "position_weights/1", "position_weights/2",
                                     "position_weights/3"};
@@ -66,14 +66,8 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   ParameterList list;
   add_qwen_patch_embedding(list, config, true);
   list.embedding("visual.pos_embed", "", own.own_field<std::int64_t>("num_position_embeddings"), width);
-  for (std::int64_t layer = 0; layer < own.num_hidden_layers; ++layer) {
-    const std::string module = cat("visual.blocks.", layer);
-    add_layer_norm(list, module + ".norm1", width);
-    add_qwen_attention(list, module, config);
-    add_layer_norm(list, module + ".norm2", width);
-    add_linear(list, module + ".mlp.linear_fc1", own.intermediate_size, width);
-    add_linear(list, module + ".mlp.linear_fc2", width, own.intermediate_size);
-  }
+  for (std::int64_t layer = 0; layer < own.num_hidden_layers; ++layer)
+    add_qwen_block(list, cat("visual.blocks.", layer), config, own.intermediate_size, kMlp);
   add_merger(list, "visual.merger", config, width);
   for (std::int64_t i = 0; i < num_deepstack(config); ++i)
     add_merger(list, cat("visual.deepstack_merger_list.", i), config, qwen_merge_unit(config) * width);
@@ -112,7 +106,7 @@ nn::Value merger(nn::Context& context, const std::string& module, const VisionCo
                  nn::Value x) {
   const std::int64_t unit = qwen_merge_unit(config);
   if (merge_first) x = nn::merged_rows(context, x, unit, kFeatures);
-  x = nn::plain_layer_norm(context, module + ".norm", kEps, x);
+  x = nn::branch_layer_norm(context, module + ".norm", kQwenVisionEps, x);
   if (!merge_first) x = nn::merged_rows(context, x, unit, kFeatures);
   return nn::vision_mlp(context, module, {"linear_fc1", "linear_fc2", TERN_ACT_GELU_ERF}, x);
 }
@@ -127,11 +121,7 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
   const auto& layers = deepstack_layers(config);
   VisionFeatures out;  // whose deepstack comes in the order of these layers, whatever order config.json has
   for (std::int64_t layer = 0; layer < config.fields.num_hidden_layers; ++layer) {
-    const std::string module = cat("visual.blocks.", layer);
-    x.add(nn::vision_attention(context, module + ".attn", qwen_vision_attention(config), whole,
-                               nn::layer_norm(context, module + ".norm1", kEps, x)));
-    x.add(nn::vision_mlp(context, module + ".mlp", {"linear_fc1", "linear_fc2", TERN_ACT_GELU_TANH},
-                         nn::layer_norm(context, module + ".norm2", kEps, x)));
+    qwen_block(context, cat("visual.blocks.", layer), config, whole, kMlp, x);
     const auto found = std::find(layers.begin(), layers.end(), layer);
     if (found == layers.end()) continue;
     const auto index = found - layers.begin();
@@ -145,20 +135,15 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
 }  // namespace
 
 VisionTower qwen3_vision() {
-  return {.whole = "Qwen3VLForConditionalGeneration",
-          .image_token = "image_token_id",
-          .fields = fields(),
-          .fields_of_whole = {},
-          .other_keys = {},
-          .unread = {},
-          .num_deepstack = num_deepstack,
-          .mrope_section = {24, 20, 20},
-          .mrope_interleaved = true,
-          .parameters = parameters,
-          .patch_dim = qwen_patch_dim,
-          .patch_unit = qwen_merge_unit,
-          .columns = columns,
-          .features = features};
+  VisionTower made = qwen_tower("Qwen3VLForConditionalGeneration");
+  made.fields = fields();
+  made.num_deepstack = num_deepstack;
+  made.mrope_section = {24, 20, 20};
+  made.mrope_interleaved = true;
+  made.parameters = parameters;
+  made.columns = columns;
+  made.features = features;
+  return made;
 }
 
 }  // namespace tern::models

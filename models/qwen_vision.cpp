@@ -1,6 +1,7 @@
 #include "models/qwen_vision.h"
 
 #include <numeric>
+#include <utility>
 
 #include "base/strings.h"
 
@@ -76,6 +77,23 @@ void add_qwen_attention(ParameterList& list, const std::string& module, const Vi
   add_linear(list, module + ".attn.proj", width, width);
 }
 
+void add_qwen_block(ParameterList& list, const std::string& module, const VisionConfig& config, std::int64_t inner,
+                    const nn::VisionMlpConfig& mlp) {
+  const std::int64_t width = config.fields.hidden_size;
+  add_layer_norm(list, module + ".norm1", width);
+  add_qwen_attention(list, module, config);
+  add_layer_norm(list, module + ".norm2", width);
+  add_linear(list, cat(module, ".mlp.", mlp.first), inner, width);
+  add_linear(list, cat(module, ".mlp.", mlp.second), width, inner);
+}
+
+void qwen_block(nn::Context& context, const std::string& module, const VisionConfig& config,
+                const nn::VisionSequences& sequences, const nn::VisionMlpConfig& mlp, nn::Residual& x) {
+  x.add(nn::vision_attention(context, module + ".attn", qwen_vision_attention(config), sequences,
+                             nn::layer_norm(context, module + ".norm1", kQwenVisionEps, x)));
+  x.add(nn::vision_mlp(context, module + ".mlp", mlp, nn::layer_norm(context, module + ".norm2", kQwenVisionEps, x)));
+}
+
 VisionColumns qwen_vision_columns(const VisionConfig& config, const nn::PatchGrid& grid,
                                   const std::vector<PatchPlace>& places) {
   VisionColumns columns;
@@ -100,6 +118,17 @@ nn::VisionSequences qwen_sequences(nn::Context& context, const VisionConfig& con
           .rows = index_column(context, "rows", patches, kPatches),
           .cos = number_column(context, "cos", patches, half),
           .sin = number_column(context, "sin", patches, half)};
+}
+
+VisionTower qwen_tower(std::string whole) {
+  VisionTower made;
+  made.whole = std::move(whole);
+  made.image_token = "image_token_id";
+  made.num_deepstack = no_deepstack;
+  made.mrope_section = {16, 24, 24};
+  made.patch_dim = qwen_patch_dim;
+  made.patch_unit = qwen_merge_unit;
+  return made;
 }
 
 }  // namespace tern::models

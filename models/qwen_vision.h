@@ -4,6 +4,7 @@
 
 #include "models/vision.h"
 #include "models/vision_grid.h"
+#include "nn/norm.h"
 #include "nn/vision.h"
 
 namespace tern::models {
@@ -18,6 +19,12 @@ namespace tern::models {
 void add_qwen_patch_embedding(ParameterList& list, const VisionConfig& config, bool bias);
 // qkv and proj of a block's attention.
 void add_qwen_attention(ParameterList& list, const std::string& module, const VisionConfig& config);
+// A block of layer norms, attention and an mlp without a gate, whose width is `inner` and whose layers are in `mlp`.
+void add_qwen_block(ParameterList& list, const std::string& module, const VisionConfig& config, std::int64_t inner,
+                    const nn::VisionMlpConfig& mlp);
+void qwen_block(nn::Context& context, const std::string& module, const VisionConfig& config,
+                const nn::VisionSequences& sequences, const nn::VisionMlpConfig& mlp, nn::Residual& x);
+inline constexpr double kQwenVisionEps = 1e-6;  // of all norms
 
 // "rows", "cos", "sin" and "cu_seqlens", with the counts of patches and features: `places` in the order of the tower.
 [[nodiscard]] VisionColumns qwen_vision_columns(const VisionConfig& config, const nn::PatchGrid& grid,
@@ -25,5 +32,8 @@ void add_qwen_attention(ParameterList& list, const std::string& module, const Vi
 // Declares them.
 [[nodiscard]] nn::VisionSequences qwen_sequences(nn::Context& context, const VisionConfig& config,
                                                  std::int64_t patches);
+
+// With all but fields, parameters, columns and features; without deepstack, of positions as Qwen2-VL has them.
+[[nodiscard]] VisionTower qwen_tower(std::string whole);
 
 }  // namespace tern::models

@@ -4,46 +4,26 @@
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "nn/activation.h"
 #include "nn/cache_spec.h"
+#include "nn/heads.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
-#include "ops/act.h"
+#include "nn/scale.h"
 #include "ops/attention.h"
 #include "ops/attention_paged.h"
 #include "ops/build.h"
-#include "ops/cast_copy.h"
 #include "ops/kv_write.h"
 #include "ops/mul.h"
 
 namespace tern::nn {
 namespace {
 
-// [tokens, heads * head_dim] seen as [tokens, heads, head_dim], or back.
-Value split_heads(Context& context, Value x, std::int64_t heads, std::int64_t head_dim) {
-  const TensorDesc& flat = context.graph().desc(x);
-  const TensorDesc desc = make_desc(flat.dtype, {flat.shape[0], heads, head_dim});
-  return context.graph().view(x, ops::rows_like(desc, flat), 0);
-}
-
-Value merge_heads(Context& context, Value x) {
-  const TensorDesc& split = context.graph().desc(x);
-  const TensorDesc desc = make_desc(split.dtype, {split.shape[0], split.shape[1] * split.shape[2]});
-  return context.graph().view(x, ops::rows_like(desc, split), 0);
-}
-
 // Queries, keys and values, split by heads: [tokens, heads, head_dim].
 struct Projections {
   Value q, k, v;
   Value gate;  // of what attention gives; absent: none
 };
-
-// Heads [first, first + heads) of [tokens, all heads * head_dim].
-Value some_heads(Context& context, Value x, std::int64_t first, std::int64_t heads, std::int64_t head_dim) {
-  const TensorDesc& flat = context.graph().desc(x);
-  TensorDesc part = ops::rows_like(make_desc(flat.dtype, {flat.shape[0], heads, head_dim}), flat);
-  part.strides[0] = flat.strides[0];
-  return context.graph().view(x, part, first * head_dim);
-}
 
 // Of [tokens, heads * 2 head_dim], each head's first half or its second: [tokens, heads, head_dim].
 Value half_heads(Context& context, Value both, const AttentionConfig& config, std::int64_t half) {
@@ -56,14 +36,10 @@ Value half_heads(Context& context, Value both, const AttentionConfig& config, st
 
 // What attention gives times the sigmoid of its gate.
 Value gated(Context& context, Value gate, Value out) {
-  ops::ActOptions open;
-  open.kind = TERN_ACT_SIGMOID;
-  open.out = context.options().activations;
-  open.needs = context.options().needs;
   ops::MulOptions product;
   product.out = context.options().activations;
   product.needs = context.options().needs;
-  return ops::mul(context.graph(), out, ops::act(context.graph(), gate, open), product);
+  return ops::mul(context.graph(), out, activation(context, gate, TERN_ACT_SIGMOID), product);
 }
 
 std::string norm_name(const std::string& module, const char* part, const AttentionConfig& config) {
@@ -73,9 +49,11 @@ std::string norm_name(const std::string& module, const char* part, const Attenti
 Projections projections(Context& context, const std::string& module, const AttentionConfig& config, Value x) {
   if (config.fused_qkv) {
     const Value all = linear(context, cat(module, ".", config.names.qkv), x);
-    return {some_heads(context, all, 0, config.heads, config.head_dim),
-            some_heads(context, all, config.heads, config.kv_heads, config.head_dim),
-            some_heads(context, all, config.heads + config.kv_heads, config.kv_heads, config.head_dim),
+    const std::int64_t keys = config.heads * config.head_dim;
+    const std::int64_t values = keys + config.kv_heads * config.head_dim;
+    return {heads_of(context, all, 0, config.heads, config.head_dim),
+            heads_of(context, all, keys, config.kv_heads, config.head_dim),
+            heads_of(context, all, values, config.kv_heads, config.head_dim),
             {}};
   }
   const auto project = [&](const char* part, std::int64_t heads) {
@@ -84,7 +62,7 @@ Projections projections(Context& context, const std::string& module, const Atten
     if (config.qk_norm == QkNorm::whole && *part != 'v') {
       projected = branch_norm(context, norm_name(module, part, config), config.eps, projected, config.norm_offset);
     }
-    return split_heads(context, projected, heads, config.head_dim);
+    return heads_of(context, projected, 0, heads, config.head_dim);
   };
   if (!config.shares_with.empty()) return {project("q", config.heads), {}, {}, {}};
   if (config.keys_are_values) {
@@ -115,13 +93,7 @@ Value rotated(Context& context, const std::string& module, const char* part, con
 }
 
 // Logits are fp32, whatever weights are held in.
-Value sinks(Context& context, const std::string& module) {
-  const Value held = context.weight(module + ".sinks");
-  if (context.graph().desc(held).dtype == TERN_F32) return held;
-  ops::CastCopyOptions wide;
-  wide.needs = context.options().needs;
-  return ops::cast_copy(context.graph(), held, wide);
-}
+Value sinks(Context& context, const std::string& module) { return as_f32(context, context.weight(module + ".sinks")); }
 
 struct KeysValues {
   Value k, v;
@@ -196,7 +168,7 @@ Value attention(Context& context, const std::string& module, const AttentionConf
   Value out = inputs.paged() ? attend_paged(context, module, config, inputs, q, split, options)
                              : attend_packed(context, module, config, inputs, q, split, options);
   if (split.gate.present()) out = gated(context, split.gate, out);
-  return linear(context, cat(module, ".", config.names.output), merge_heads(context, out));
+  return linear(context, cat(module, ".", config.names.output), ops::as_matrix(context.graph(), out));
 }
 
 }  // namespace tern::nn

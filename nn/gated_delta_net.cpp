@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "nn/activation.h"
+#include "nn/heads.h"
 #include "nn/linear.h"
 #include "nn/recurrent_state.h"
 #include "nn/rope.h"

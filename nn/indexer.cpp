@@ -1,6 +1,7 @@
 #include "nn/indexer.h"
 
 #include "nn/cache_spec.h"
+#include "nn/heads.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/rope.h"
@@ -13,9 +14,7 @@ namespace {
 
 // [tokens, heads * head_dim] seen as [tokens, heads, head_dim], its first features turned.
 Value turned_heads(Context& context, Value x, const IndexerConfig& config, std::int64_t heads, Value positions) {
-  const TensorDesc flat = context.graph().desc(x);
-  const TensorDesc split = ops::rows_like(make_desc(flat.dtype, {flat.shape[0], heads, config.head_dim}), flat);
-  return rope(context, context.graph().view(x, split, 0), positions, kDefaultRope);
+  return rope(context, heads_of(context, x, 0, heads, config.head_dim), positions, kDefaultRope);
 }
 
 }  // namespace
@@ -30,14 +29,10 @@ Value chosen_keys(Context& context, const std::string& module, const IndexerConf
   index.topk = static_cast<std::int32_t>(config.topk);
   index.max_seqlen_q = static_cast<std::int32_t>(inputs.max_seqlen);
   index.max_seqlen_k = static_cast<std::int32_t>(inputs.paged() ? inputs.max_kv_len : inputs.max_seqlen);
-  Residual own(linear(context, module + ".wk", of.x));
-  const Value k =
-      turned_heads(context, layer_norm(context, module + ".k_norm", config.eps, own), config, 1, inputs.positions);
-  if (!inputs.paged()) {
-    const TensorDesc heads = graph.desc(k);
-    const TensorDesc flat = ops::rows_like(make_desc(heads.dtype, {heads.shape[0], config.head_dim}), heads);
-    return ops::index_topk_mask(graph, index, graph.view(k, flat, 0), inputs.cu_seqlens, needs);
-  }
+  const Value own = linear(context, module + ".wk", of.x);
+  const Value k = turned_heads(context, branch_layer_norm(context, module + ".k_norm", config.eps, own), config, 1,
+                               inputs.positions);
+  if (!inputs.paged()) return ops::index_topk_mask(graph, index, ops::as_matrix(graph, k), inputs.cu_seqlens, needs);
   const TensorDesc cache = cache_desc(inputs.cache_dtype, inputs.num_blocks, inputs.block_size, 1, config.head_dim);
   const ops::KvCache before{context.state(key_cache_name(inputs.cache_scope, module), cache), {}};
   const ops::KvCache written = ops::kv_write(graph, k, {}, inputs.slots, before, needs);

@@ -1,5 +1,6 @@
 #include "nn/mamba2.h"
 
+#include "nn/heads.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/recurrent_state.h"

@@ -1,9 +1,9 @@
 #include "nn/mlp.h"
 
 #include "base/strings.h"
+#include "nn/activation.h"
 #include "nn/linear.h"
 #include "nn/scale.h"
-#include "ops/act.h"
 #include "ops/act_mul.h"
 #include "ops/build.h"
 
@@ -35,11 +35,7 @@ Value fused_gated_mlp(Context& context, const std::string& module, Value x, cons
 }
 
 Value plain_mlp(Context& context, const std::string& up, const std::string& down, Value x, tern_act act) {
-  ops::ActOptions options;
-  options.kind = act;
-  options.out = context.options().activations;
-  options.needs = context.options().needs;
-  return linear(context, down, ops::act(context.graph(), linear(context, up, x), options));
+  return linear(context, down, activation(context, linear(context, up, x), act));
 }
 
 }  // namespace tern::nn

@@ -75,14 +75,17 @@ Value stream(Context& context, Residual& x) {
   return x.stream_;
 }
 
-Value branch_norm_by(Context& context, const std::string& weight, double eps, Value x) {
-  return ops::rms_norm(context.graph(), x, context.weight(weight), norm_options(context, eps, 0.0F)).y;
+Value branch_norm_by(Context& context, const std::string& weight, double eps, Value x, float weight_offset) {
+  return ops::rms_norm(context.graph(), x, context.weight(weight), norm_options(context, eps, weight_offset)).y;
 }
 
 Value branch_norm(Context& context, const std::string& module, double eps, Value x, float weight_offset) {
-  return ops::rms_norm(context.graph(), x, context.weight(module + ".weight"),
-                       norm_options(context, eps, weight_offset))
-      .y;
+  return branch_norm_by(context, module + ".weight", eps, x, weight_offset);
+}
+
+Value branch_layer_norm(Context& context, const std::string& module, double eps, Value x) {
+  Residual alone(x);
+  return layer_norm(context, module, eps, alone);
 }
 
 }  // namespace tern::nn

@@ -49,6 +49,8 @@ Value stream(Context& context, Residual& x);
 // The same norm of a branch [tokens, hidden] that is yet to be added.
 Value branch_norm(Context& context, const std::string& module, double eps, Value x, float weight_offset = 0.0F);
 // By a weight that is called `weight` as it stands.
-Value branch_norm_by(Context& context, const std::string& weight, double eps, Value x);
+Value branch_norm_by(Context& context, const std::string& weight, double eps, Value x, float weight_offset = 0.0F);
+// The layer norm of a branch.
+Value branch_layer_norm(Context& context, const std::string& module, double eps, Value x);
 
 }  // namespace tern::nn

@@ -1,19 +1,11 @@
 #include "nn/recurrent_state.h"
 
-#include "ops/act.h"
+#include "nn/activation.h"
 #include "ops/axpby.h"
 #include "ops/build.h"
 #include "ops/causal_conv1d.h"
 
 namespace tern::nn {
-
-Value activation(Context& context, Value x, tern_act kind, tern_dtype out) {
-  ops::ActOptions options;
-  options.kind = kind;
-  options.out = out;
-  options.needs = context.options().needs;
-  return ops::act(context.graph(), x, options);
-}
 
 Value convolved(Context& context, const std::string& module, const TokenInputs& inputs, const StateSpec& state,
                 Value x) {
@@ -25,7 +17,7 @@ Value convolved(Context& context, const std::string& module, const TokenInputs& 
   options.needs = context.options().needs;
   const Value w = context.weight(module + ".conv1d.weight");
   const Value y = ops::causal_conv1d(context.graph(), x, w, inputs.cu_seqlens, options).y;
-  return activation(context, y, TERN_ACT_SILU, context.options().activations);
+  return activation(context, y, TERN_ACT_SILU);
 }
 
 Value time_step(Context& context, const std::string& module, Value x) {
@@ -43,13 +35,6 @@ Value decay_rate(Context& context, const std::string& module) {
   minus.needs = context.options().needs;
   const Value size = activation(context, context.weight(module + ".A_log"), TERN_ACT_EXP, TERN_F32);
   return ops::axpby(context.graph(), size, {}, minus);
-}
-
-Value heads_of(Context& context, Value x, std::int64_t first, std::int64_t heads, std::int64_t head_dim) {
-  const TensorDesc& flat = context.graph().desc(x);
-  TensorDesc part = ops::rows_like(make_desc(flat.dtype, {flat.shape[0], heads, head_dim}), flat);
-  part.strides[0] = flat.strides[0];
-  return context.graph().view(x, part, first);
 }
 
 }  // namespace tern::nn

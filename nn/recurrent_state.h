@@ -17,9 +17,6 @@ namespace tern::nn {
           context.state(state_name(inputs.cache_scope, module, state.name), state_desc(inputs.num_seats, state.shape))};
 }
 
-// act(x), in the dtype `out`.
-Value activation(Context& context, Value x, tern_act kind, tern_dtype out);
-
 // silu of x [tokens, channels] after the causal convolution of each channel: "<module>.conv1d.weight" [channels,
 // kernel] and, where the model has one, its bias. `state` holds the kernel - 1 rows before.
 Value convolved(Context& context, const std::string& module, const TokenInputs& inputs, const StateSpec& state,
@@ -29,8 +26,5 @@ Value convolved(Context& context, const std::string& module, const TokenInputs& 
 Value time_step(Context& context, const std::string& module, Value x);
 // - exp("<module>.A_log"): [heads] f32.
 Value decay_rate(Context& context, const std::string& module);
-
-// Heads of x [tokens, channels] from feature `first` on: [tokens, heads, head_dim].
-Value heads_of(Context& context, Value x, std::int64_t first, std::int64_t heads, std::int64_t head_dim);
 
 }  // namespace tern::nn

@@ -1,11 +1,19 @@
 #include "nn/scale.h"
 
 #include "ops/axpby.h"
+#include "ops/cast_copy.h"
 
 namespace tern::nn {
 
 Value scaled(Context& context, Value x, double factor) {
   return factor == 1.0 ? x : weighted_sum(context, factor, x, 0.0, {});
+}
+
+Value as_f32(Context& context, Value x) {
+  if (context.graph().desc(x).dtype == TERN_F32) return x;
+  ops::CastCopyOptions wide;
+  wide.needs = context.options().needs;
+  return ops::cast_copy(context.graph(), x, wide);
 }
 
 Value weighted_sum(Context& context, double a, Value x, double b, Value y) {

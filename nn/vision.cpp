@@ -3,9 +3,10 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "nn/heads.h"
 #include "nn/linear.h"
+#include "nn/mlp.h"
 #include "nn/norm.h"
-#include "ops/act.h"
 #include "ops/attention.h"
 #include "ops/build.h"
 #include "ops/mul.h"
@@ -14,30 +15,24 @@
 namespace tern::nn {
 namespace {
 
-// Columns [first, first + heads * head_dim) of x [rows, width] as [rows, heads, head_dim].
-Value heads_of(Context& context, Value x, std::int64_t first, const VisionAttentionConfig& config) {
-  const TensorDesc& flat = context.graph().desc(x);
-  TensorDesc part = ops::rows_like(make_desc(flat.dtype, {flat.shape[0], config.heads, config.head_dim}), flat);
-  part.strides[0] = flat.strides[0];
-  return context.graph().view(x, part, first);
-}
-
 struct Heads {
   Value q, k, v;
 };
 
 Heads projections(Context& context, const std::string& module, const VisionAttentionConfig& config, Value x) {
   const std::int64_t width = config.heads * config.head_dim;
+  const auto heads = [&](Value from, std::int64_t first) {
+    return heads_of(context, from, first, config.heads, config.head_dim);
+  };
   if (!config.fused.empty()) {
     const Value all = linear(context, cat(module, ".", config.fused), x);
-    return {heads_of(context, all, 0, config), heads_of(context, all, width, config),
-            heads_of(context, all, 2 * width, config)};
+    return {heads(all, 0), heads(all, width), heads(all, 2 * width)};
   }
   const auto project = [&](const char* part) {
     Value projected = linear(context, cat(module, ".", part, "_proj"), x);
     if (config.qk_norm && *part != 'v')
       projected = branch_norm(context, cat(module, ".", part, "_norm"), config.eps, projected);
-    return heads_of(context, projected, 0, config);
+    return heads(projected, 0);
   };
   return {project("q"), project("k"), project("v")};
 }
@@ -70,22 +65,8 @@ Value vision_attention(Context& context, const std::string& module, const Vision
   return linear(context, cat(module, ".", config.output), ops::as_matrix(context.graph(), out));
 }
 
-Value activated(Context& context, Value x, tern_act act) {
-  ops::ActOptions options;
-  options.kind = act;
-  options.out = context.options().activations;
-  options.needs = context.options().needs;
-  return ops::act(context.graph(), x, options);
-}
-
 Value vision_mlp(Context& context, const std::string& module, const VisionMlpConfig& config, Value x) {
-  const Value inner = activated(context, linear(context, cat(module, ".", config.first), x), config.act);
-  return linear(context, cat(module, ".", config.second), inner);
-}
-
-Value plain_layer_norm(Context& context, const std::string& module, double eps, Value x) {
-  Residual alone(x);
-  return layer_norm(context, module, eps, alone);
+  return plain_mlp(context, cat(module, ".", config.first), cat(module, ".", config.second), x, config.act);
 }
 
 Value layer_scale(Context& context, const std::string& weight, Value x) {

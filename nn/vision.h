@@ -31,16 +31,12 @@ Value vision_attention(Context& context, const std::string& module, const Vision
 
 // second(act(first(x))): linear layers of those names under `module`.
 struct VisionMlpConfig {
-  std::string first = "fc1";
-  std::string second = "fc2";
+  const char* first = "fc1";
+  const char* second = "fc2";
   tern_act act = TERN_ACT_GELU_TANH;
 };
 Value vision_mlp(Context& context, const std::string& module, const VisionMlpConfig& config, Value x);
 
-// act(x), as it is.
-Value activated(Context& context, Value x, tern_act act);
-// A layer norm of x itself, "<module>.weight" and "<module>.bias".
-Value plain_layer_norm(Context& context, const std::string& module, double eps, Value x);
 // x times the vector of that name, feature by feature.
 Value layer_scale(Context& context, const std::string& weight, Value x);
 // x [rows, width] seen as [rows / merged, merged * width], whose actual rows are counted by `slot`.

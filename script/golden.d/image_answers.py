@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import sys
-import zlib
 
 sys.path.append(sys.path.pop(0))  # beside this file lies a tokenizers.py
 import torch
@@ -23,6 +22,7 @@ from transformers.models.internvl.video_processing_internvl import InternVLVideo
 
 from image_words import NAMED
 from images import BYTES, CLIP, HALF, MADE_BY, write_json
+from random_weights import random_model
 
 TEXT = dict(vocab_size=320, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
             num_key_value_heads=2, max_position_embeddings=512, rms_norm_eps=1e-5, bos_token_id=0, eos_token_id=2,
@@ -68,20 +68,6 @@ QUESTIONS = [("<image>What is in this image?", ["rgb-420.jpg"]),
              ("And here?<image>", ["la.png"]), ("Tell me of cats and dogs.", [])]
 
 
-def random_model(name):
-    torch.manual_seed(zlib.crc32(name.encode()))
-    model = MODELS[name][0]()
-    model.set_attn_implementation("eager")
-    model = model.float().eval()
-    with torch.no_grad():  # what starts at zero or one, or so small that nobody would miss it
-        for kind, parameter in model.named_parameters():
-            if parameter.dim() == 1 and "lambda" not in kind:
-                parameter.add_(0.2 * torch.randn_like(parameter))
-            elif "language_model" not in kind and "lm_head" not in kind:
-                parameter.copy_(torch.randn_like(parameter) * 0.15)
-    return model
-
-
 def processor_of(name, folder):
     image_token = "<image_soft_token>" if name == "gemma3" else "<|image_pad|>"
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, extra_special_tokens={**NAMED, "image_token": image_token})
@@ -124,7 +110,7 @@ def main():
     torch.use_deterministic_algorithms(True)
     for name in MODELS:
         folder = os.path.join(output, "models", name)
-        model = random_model(name)
+        model = random_model(name, MODELS[name][0])
         model.save_pretrained(folder)
         os.chmod(os.path.join(folder, "model.safetensors"), 0o644)
         os.remove(os.path.join(folder, "generation_config.json"))

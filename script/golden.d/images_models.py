@@ -13,10 +13,9 @@ A fixture's seed is its name's checksum.
 """
 import os
 import sys
-import zlib
 from importlib.metadata import version
 
-sys.path.pop(0)  # beside this file lies a tokenizers.py
+sys.path.append(sys.path.pop(0))  # beside this file lies a tokenizers.py
 import torch
 from safetensors.torch import save_file
 import transformers
@@ -25,6 +24,8 @@ from transformers import (Gemma3Config, Gemma3ForConditionalGeneration, InternVL
                           Qwen3VLConfig, Qwen3VLForConditionalGeneration)
 from transformers.vision_utils import (get_vision_interpolation_indices_and_weights, get_vision_position_ids,
                                        get_vision_window_index)
+
+from random_weights import random_model
 
 VOCAB, HIDDEN, IMAGE, NEXT = 160, 32, 150, 8
 TEXT = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
@@ -81,20 +82,6 @@ MODELS = {
 TILES = {"gemma3-images": [1, 1], "internvl-images": [3, 1], "internvl-images-rms": [1, 2]}
 
 
-def random_model(name):
-    torch.manual_seed(zlib.crc32(name.encode()))
-    model = MODELS[name]()
-    model.set_attn_implementation("eager")
-    model = model.float().eval()
-    with torch.no_grad():  # what starts at zero or one, or so small that nobody would miss it
-        for kind, parameter in model.named_parameters():
-            if parameter.dim() == 1 and "lambda" not in kind:
-                parameter.add_(0.2 * torch.randn_like(parameter))
-            elif "language_model" not in kind and "lm_head" not in kind:
-                parameter.copy_(torch.randn_like(parameter) * 0.15)
-    return model
-
-
 def unfolded(pixels, patch):
     """Patches of tiles [tiles, channels, height, width], row by row, each as a convolution's weight is flattened."""
     tiles, channels, height, width = pixels.shape
@@ -149,7 +136,7 @@ def types_of(tokens, name):
 
 def make(output, name):
     folder = os.path.join(output, name)
-    model = random_model(name)
+    model = random_model(name, MODELS[name])
     model.save_pretrained(folder)
     os.remove(os.path.join(folder, "generation_config.json"))
     images = Images(name, model)

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "run.h"
+#include "tests/support/base64.h"
 #include "tests/support/parsed_json.h"
 #include "tests/support/tiny_model.h"
 
@@ -18,19 +19,6 @@ using io::Json;
 using Words = std::vector<std::string>;
 
 const fs::path kMedia = fs::path(TERN_TEST_DATA) / "media";
-
-std::string base64(const std::string& bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    std::uint32_t three = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      three = three << 8 | (at + i < bytes.size() ? static_cast<std::uint8_t>(bytes[at + i]) : 0U);
-    }
-    for (std::size_t i = 0; i < 4; ++i) out += at + i > bytes.size() ? '=' : kDigits[three >> (18 - 6 * i) & 63];
-  }
-  return out;
-}
 
 class Images : public ::testing::Test {
  protected:
@@ -97,7 +85,7 @@ TEST_F(Images, FormsOfARow) {
   const Json answer = golden("qwen3_vl")[0];
   std::ostringstream file;
   file << std::ifstream(kMedia / "decode" / answer["images"][0].text(), std::ios::binary).rdbuf();
-  const std::string encoded = base64(file.str());
+  const std::string encoded = test::base64(file.str());
   const std::string question = "What is in this image?";
   const std::vector<std::string> rows = {
       R"({"query": "<image>What is in this image?", "images": "rgb-420.jpg"})",

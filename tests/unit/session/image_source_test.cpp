@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/base64.h"
 #include "tests/support/pattern.h"
 #include "tests/support/png.h"
 #include "tests/support/temp_dir.h"
@@ -10,21 +11,6 @@
 
 namespace tern::session {
 namespace {
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    std::uint32_t three = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      three = three << 8 | (at + i < bytes.size() ? static_cast<std::uint8_t>(bytes[at + i]) : 0U);
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
-      out += at + i > bytes.size() ? '=' : kDigits[three >> (18 - 6 * i) & 63];
-    }
-  }
-  return out;
-}
 
 std::string line(const std::string& source, const media::ImageLimits& limits = {}) {
   const auto image = read_image(source, limits);
@@ -37,7 +23,8 @@ TEST(ImageSource, IsAFileADataUrlOrBase64) {
     const media::Image image = test::pattern(width, 9, 1);
     const std::string png = test::png_of(image);
     const std::string file = dir.write("a.png", png);
-    for (const std::string& source : {file, "file://" + file, "data:image/png;base64," + base64(png), base64(png)}) {
+    for (const std::string& source :
+         {file, "file://" + file, "data:image/png;base64," + test::base64(png), test::base64(png)}) {
       const auto found = read_image(source);
       ASSERT_TRUE(found.ok()) << found.error().line();
       EXPECT_EQ(found->pixels, image.pixels);
