@@ -1,9 +1,12 @@
 #include "session/image_source.h"
 
 #include <filesystem>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/base64.h"
 #include "base/strings.h"
 #include "hub/http.h"
 #include "io/mapped_file.h"
@@ -12,44 +15,24 @@ namespace tern::session {
 namespace {
 
 namespace fs = std::filesystem;
-using Bytes = std::vector<std::byte>;
 
 constexpr const char* kSources = "an image file's path, an http:// or https:// URL, a data: URL or base64";
 constexpr std::size_t kLongestPath = 200;  // ms-swift takes what is longer for base64
 
-int digit_of(char c) {
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-// RFC 4648, line breaks within it allowed (RFC 2045).
-Bytes from_base64(std::string_view text, const std::string& name) {
-  Bytes out;
-  out.reserve(text.size() / 4 * 3);
-  unsigned bits = 0, held = 0;
-  std::size_t padding = 0;
-  for (const char c : text) {
-    if (c == '\n' || c == '\r') continue;
-    const int digit = digit_of(c);
-    padding += c == '=' ? 1 : 0;
-    if (c != '=' && (digit < 0 || padding > 0)) {
-      throw Failure(data_error(name, "letters, digits, + and / with = at the end", "another character",
-                               "write the file as base64, or give its path"));
-    }
-    if (c == '=') continue;
-    bits = bits << 6 | static_cast<unsigned>(digit);
-    held += 6;
-    if (held < 8) continue;
-    held -= 8;
-    out.push_back(static_cast<std::byte>(bits >> held));
-  }
-  return out;
-}
-
 media::Image decoded(std::span<const std::byte> bytes, const std::string& name, const media::ImageLimits& limits) {
   return media::decode_image(bytes, name, limits).value();
+}
+
+// Line breaks within it are allowed (RFC 2045).
+media::Image from_base64(std::string_view text, const std::string& name, const media::ImageLimits& limits) {
+  std::string digits(text);
+  std::erase_if(digits, [](char c) { return c == '\n' || c == '\r'; });
+  const auto bytes = decode_base64(digits);
+  if (!bytes) {
+    throw Failure(data_error(name, "letters, digits, + and / with = at the end", "another character",
+                             "write the file as base64, or give its path"));
+  }
+  return decoded(std::as_bytes(std::span(*bytes)), name, limits);
 }
 
 media::Image from_data_url(std::string_view url, const media::ImageLimits& limits) {
@@ -60,12 +43,12 @@ media::Image from_data_url(std::string_view url, const media::ImageLimits& limit
                              std::string(url.substr(0, std::min<std::size_t>(comma, 40))),
                              "write its bytes as base64"));
   }
-  return decoded(from_base64(url.substr(comma + 1), name), name, limits);
+  return from_base64(url.substr(comma + 1), name, limits);
 }
 
 media::Image from_web(const std::string& url, const media::ImageLimits& limits) {
   const std::string name = shown_source(url);
-  Bytes bytes;
+  std::vector<std::byte> bytes;
   hub::HttpRequest request;
   request.url = url;
   request.sink = [&](std::span<const std::byte> more) {
@@ -105,10 +88,8 @@ Result<media::Image> read_image(const std::string& source, const media::ImageLim
     if (source.starts_with("data:")) return from_data_url(source, limits);
     if (source.starts_with("file://")) return from_file(source.substr(7), limits);
     std::error_code none;
-    if (source.size() > kLongestPath && !fs::exists(source, none)) {
-      const std::string name = shown_source(source);
-      return decoded(from_base64(source, name), name, limits);
-    }
+    if (source.size() > kLongestPath && !fs::exists(source, none))
+      return from_base64(source, shown_source(source), limits);
     if (!fs::exists(source, none)) {
       throw Failure(data_error(source, kSources, source.empty() ? "nothing" : "no such file", "correct the path"));
     }

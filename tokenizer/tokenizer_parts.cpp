@@ -1,5 +1,6 @@
 #include "tokenizer/tokenizer_parts.h"
 
+#include "base/base64.h"
 #include "tokenizer/unicode/utf8.h"
 
 namespace tern::tokenizer {
@@ -62,23 +63,10 @@ void for_each_part(const TapeField& json, std::string_view key, Each each) {
   for (const TapeField& part : json.at(key).items()) each(part);
 }
 
-std::string decode_base64(const TapeField& json) {
-  std::string out;
-  std::uint32_t bits = 0;
-  int count = 0;
-  std::string_view text = json.text();
-  while (text.ends_with('=')) text.remove_suffix(1);
-  for (const char c : text) {
-    const std::size_t digit =
-        std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/").find(c);
-    if (digit == std::string_view::npos) throw json.wrong("base64");
-    bits = bits << 6 | static_cast<std::uint32_t>(digit);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    out += static_cast<char>(bits >> count & 0xFF);
-  }
-  return out;
+std::string bytes_of(const TapeField& json) {
+  auto bytes = decode_base64(json.text());
+  if (!bytes) throw json.wrong("base64");
+  return std::move(*bytes);
 }
 
 void require_pair(const TapeField& json, std::string& token, TokenId& id) {
@@ -179,7 +167,7 @@ void read_normalizer(const TapeField& json, Normalizers& out) {
     out.push_back(make_nmt());
   } else if (type == "Precompiled") {
     const auto charsmap = json.find("precompiled_charsmap");
-    const std::string bytes = charsmap ? decode_base64(*charsmap) : std::string();
+    const std::string bytes = charsmap ? bytes_of(*charsmap) : std::string();
     if (!bytes.empty()) out.push_back(make_precompiled(bytes, json.where()));
   } else if (type == "Replace") {
     const PatternText pattern = read_pattern(json.at("pattern"));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/attention_tile.h"
+#include "backends/cpu/check.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/matmul_operand.h"
 #include "base/status.h"
@@ -14,8 +15,6 @@
 
 namespace tern::cpu {
 namespace {
-
-constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
 // One thread's memory, in floats.
 struct Space {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backends/cpu/attention_forward.h"
+#include "backends/cpu/check.h"
 #include "backends/cpu/matmul_operand.h"
 
 namespace tern::cpu {
@@ -14,8 +15,6 @@ namespace {
 constexpr std::int64_t kMostRuns = 64;     // of one sequence
 constexpr std::int64_t kSlotRuns = 128;    // of all that are split
 constexpr std::int64_t kChunkOfRows = 16;  // where all heads of a row lie side by side
-
-constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
 // Places of one kv head's tile, and its running sums.
 struct HeadSpace {

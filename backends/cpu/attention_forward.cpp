@@ -6,13 +6,13 @@
 #include <span>
 #include <utility>
 
+#include "backends/cpu/check.h"
 #include "backends/cpu/matmul_operand.h"
 
 namespace tern::cpu {
 namespace {
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
-constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
 constexpr std::int64_t kSlots = 256;  // sums of single blocks of keys
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/check.h"
 #include "backends/cpu/matmul_operand.h"
 #include "base/dtype.h"
 #include "base/half.h"
@@ -11,8 +12,6 @@
 
 namespace tern::cpu {
 namespace {
-
-constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
 // The rows of a head side by side, as they are stored: [count, dim].
 GemmOperand gather(const HeadRows& rows, std::int64_t head, std::int64_t first, std::int64_t count, std::int64_t dim,

@@ -36,6 +36,8 @@ class Check {
 // index in [0, size), else Failure: `what` is the op and argument.
 void require_index(std::int64_t index, std::int64_t size, const char* what);
 
+// x up to a multiple of `to`.
+[[nodiscard]] constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 // Bytes up to the next cache line.
 [[nodiscard]] inline std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 

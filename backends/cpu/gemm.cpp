@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/check.h"
 #include "backends/cpu/tile_math.h"
 #include "base/half.h"
 
 namespace tern::cpu {
 namespace {
 
-constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 constexpr std::int64_t kMaxRows = 768;           // of the left side that are packed at once
 constexpr std::int64_t kMaxPackedA = 1LL << 20;  // 32-bit elements of them
 constexpr std::int64_t kChunkSteps = 320;        // of k: a panel of the right side stays in the first cache

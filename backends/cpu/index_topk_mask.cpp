@@ -14,8 +14,6 @@
 namespace tern::cpu {
 namespace {
 
-constexpr std::int64_t round_to(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
-
 // One thread's memory, in floats.
 struct Space {
   std::int64_t rows;  // of queries in a tile
@@ -28,11 +26,11 @@ Space space_of(const PanelFormat& format, std::int64_t heads, std::int64_t dim, 
   const std::int64_t mr = format.kernels->mr;
   s.rows = std::max<std::int64_t>(1, mr * kTilePanels / heads);
   s.keys = keys;
-  const std::int64_t lines = round_to(s.rows * heads, mr);
+  const std::int64_t lines = round_up(s.rows * heads, mr);
   std::int64_t at = 0;
   const auto take = [&at](std::int64_t floats) {
     const std::int64_t begin = at;
-    at += round_to(floats, 16);
+    at += round_up(floats, 16);
     return begin;
   };
   s.q = take(lines * format.steps(dim));
@@ -41,7 +39,7 @@ Space space_of(const PanelFormat& format, std::int64_t heads, std::int64_t dim, 
   s.gathered = take(std::max(kKeyBlock, lines) * dim);
   s.scratch = take(kPackScratch);
   s.weights = take(heads);
-  s.sums = take(s.rows * round_to(keys, kKeyBlock));
+  s.sums = take(s.rows * round_up(keys, kKeyBlock));
   s.order = take(keys);
   s.total = at;
   return s;
@@ -117,7 +115,7 @@ void score_block(const Choice& c, const Block& block, const float* queries, floa
       const std::int64_t offset = (at + h * c.weights.stride(1)) * dtype_size(c.weights.dtype());
       c.format.kernels->widen(c.weights.dtype(), c.weights.data<const std::byte>() + offset, weights + h, 1);
     }
-    float* sum = sums + i * round_to(c.space.keys, kKeyBlock) + k0;
+    float* sum = sums + i * round_up(c.space.keys, kKeyBlock) + k0;
     std::fill_n(sum, n, 0.0F);
     for (std::int64_t h = 0; h < c.heads; ++h) {
       const float* score = scores + (i * c.heads + h) * kKeyBlock;
@@ -149,7 +147,7 @@ void choose_row(const Choice& c, std::int64_t row, std::int64_t visible, float* 
 
 void choose_tile(const Choice& c, const Tile& tile, float* mine) {
   for (std::int64_t i = 0; i < tile.count; ++i) {
-    choose_row(c, c.row_of(tile, i), c.visible(tile, i), mine + c.space.sums + i * round_to(c.space.keys, kKeyBlock),
+    choose_row(c, c.row_of(tile, i), c.visible(tile, i), mine + c.space.sums + i * round_up(c.space.keys, kKeyBlock),
                mine + c.space.order);
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/cpu/attention_kernels.h"
+#include "backends/cpu/check.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/matmul_operand.h"
 #include "base/dtype.h"
@@ -21,7 +22,6 @@ constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t kVocabChunk = 4096;       // columns whose maximum and sum are taken at once
 constexpr std::int64_t kMaxRows = 256;           // of a block
 constexpr std::int64_t kMaxLogits = 16LL << 20;  // floats of a block that keeps its logits
-constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
 struct Sizes {
   std::int64_t rows, width, vocab;
