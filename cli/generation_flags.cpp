@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "cli/data_setup.h"
+#include "cli/saved_arguments.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
 #include "models/adapter.h"
@@ -82,7 +83,9 @@ void load_training_arguments(Arguments& arguments) {
     std::vector<std::string_view> names = {"torch_dtype",     "template",          "system",
                                            "enable_thinking", "use_chat_template", "agent_template"};
     if (!arguments.list("adapters").empty()) names.emplace_back("model");  // a checkpoint is itself the model
-    arguments.load_saved(io::read_text_file(file).value(), file.string(), names).value();
+    const std::string saved = io::read_text_file(file).value();
+    arguments.load_saved(saved, file.string(), names).value();
+    load_saved_positions(arguments, saved, file);
   }
   if (!arguments.boolean("load_data_args")) return;
   const fs::path split = fs::absolute(folder).lexically_normal().parent_path() / "val_dataset.jsonl";

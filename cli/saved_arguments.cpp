@@ -35,8 +35,16 @@ Arguments with_saved_arguments(const Arguments& given) {
                                          "template",   "use_chat_template", "system",     "enable_thinking",
                                          "loss_scale"};
   if (!adapters.empty() || given.has("resume_from_checkpoint")) names.emplace_back("model");
-  arguments.load_saved(io::read_text_file(file).value(), file.string(), names).value();
+  const std::string saved = io::read_text_file(file).value();
+  arguments.load_saved(saved, file.string(), names).value();
+  load_saved_positions(arguments, saved, file);
   return arguments;
+}
+
+void load_saved_positions(Arguments& arguments, const std::string& saved, const fs::path& file) {
+  constexpr std::string_view kScaling[] = {"rope_scaling"}, kContext[] = {"max_model_len"};
+  arguments.load_saved(saved, file.string(), kScaling).value();
+  if (arguments.has("rope_scaling")) arguments.load_saved(saved, file.string(), kContext).value();
 }
 
 }  // namespace tern::cli

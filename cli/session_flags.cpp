@@ -103,10 +103,19 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   if (arguments.has("task_type") && arguments.string("task_type") != "causal_lm") options.heads = models::Heads::any;
   if (arguments.has("model_type")) options.model_type = arguments.string("model_type");
   if (arguments.has("template")) options.chat_template = arguments.string("template");
+  options.rope = rope_override(arguments);
   options.dtype = torch_dtype(arguments);
   options.quantise = quantisation(arguments);
   if (arguments.has("activation_dtype")) options.activations = dtype_from_name(arguments.string("activation_dtype"));
   return options;
+}
+
+models::RopeOverride rope_override(const Arguments& arguments) {
+  models::RopeOverride wanted;
+  if (!arguments.has("rope_scaling")) return wanted;
+  wanted.scaling = arguments.string("rope_scaling");
+  wanted.max_model_len = arguments.maybe_integer("max_model_len").value_or(0);
+  return wanted;
 }
 
 bool is_quiet(const Arguments& arguments) { return arguments.maybe_boolean("quiet").value_or(false); }

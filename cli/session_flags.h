@@ -31,6 +31,9 @@ namespace tern::cli {
 // command has.
 [[nodiscard]] session::SessionOptions session_options(const Arguments& arguments, const std::string& model);
 
+// --rope_scaling and --max_model_len; nothing where the first isn't given, or the command has no such flag.
+[[nodiscard]] models::RopeOverride rope_override(const Arguments& arguments);
+
 // --quiet; false where the command has no such flag.
 [[nodiscard]] bool is_quiet(const Arguments& arguments);
 

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "models/adapter.h"
+#include "models/rope_override.h"
 
 namespace tern::models {
 
@@ -16,6 +17,7 @@ struct MergeOptions {
   std::vector<std::filesystem::path> adapters;  // folded in one after another
   tern_dtype dtype = TERN_BF16;                 // of the written weights
   std::uint64_t max_shard_size = 5'000'000'000;
+  RopeOverride rope;                                                      // of the config that is written
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // parameters
 };
 

@@ -1,6 +1,7 @@
 #include "session/save_model.h"
 
 #include "base/dtype.h"
+#include "base/log.h"
 #include "io/atomic_dir.h"
 #include "io/file_writer.h"
 #include "io/json.h"
@@ -37,7 +38,9 @@ Status merge_adapters(const fs::path& model, const models::MergeOptions& options
     auto directory =
         io::AtomicDir::begin(target, replace ? io::AtomicDir::Existing::replace : io::AtomicDir::Existing::refuse)
             .value();
-    const models::ModelConfig config = models::read_config(source).value();
+    models::ModelConfig config = models::read_config(source).value();
+    const std::string positions = models::override_rope(options.rope, config);
+    if (!positions.empty()) log_info(positions);
     models::MergeOptions in_dtype = options;
     in_dtype.dtype = model_dtype(config, source, dtype);
     models::merge_weights(source, config, in_dtype, directory.path()).value();

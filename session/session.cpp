@@ -28,6 +28,7 @@ Result<std::unique_ptr<Session>> open_text(const SessionOptions& options) {
     models::ModelConfig& config = session->model.config;
     config =
         models::read_config(checkpoint::CheckpointSource::open_config(session->path).value(), options.heads).value();
+    (void)models::override_rope(options.rope, config);  // told once, when the checkpoint is open
     // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
     if (!options.model_type.empty() && options.model_type != config.model_type) {
       throw Failure(usage_error(
@@ -44,6 +45,8 @@ Status open_model(Session& session, const SessionOptions& options) {
         std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(session.path).value());
     // Once more, as some of it hangs on what tensors there are (models/text_part.h).
     session.model.config = models::read_config(*session.source, options.heads).value();
+    const std::string positions = models::override_rope(options.rope, session.model.config);
+    if (!positions.empty()) log_info(positions);
     if (!session.runtime) session.runtime = open_runtime(options.runtime).value();
     const tern_device_info& device = session.runtime->device->info();
     session.quantise = options.quantise;

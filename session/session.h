@@ -9,6 +9,7 @@
 #include "chat/model_text.h"
 #include "models/adapter.h"
 #include "models/loader.h"
+#include "models/rope_override.h"
 #include "session/model_names.h"
 #include "session/runtime.h"
 
@@ -21,6 +22,7 @@ struct SessionOptions {
   models::Heads heads = models::Heads::language;
   std::string model_type;                           // "": as the model says; another than it says is an error (usage)
   std::string chat_template;                        // file of a template in the place of the model's own; "": its own
+  models::RopeOverride rope;                        // positions scaled otherwise than the model says
   std::optional<tern_dtype> dtype;                  // of the model (model_dtype.h); none: as the model says
   std::optional<models::QuantiseOptions> quantise;  // what weights become while they are loaded
   std::optional<tern_dtype> activations;            // what intermediates are kept in; none: as the device says

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
+#include "cli/saved_arguments.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "io/mapped_file.h"
@@ -19,7 +20,9 @@ Arguments with_training_arguments(const Arguments& given, const fs::path& adapte
   std::error_code ignored;
   if (arguments.boolean("load_args") && fs::is_regular_file(saved, ignored)) {
     constexpr std::string_view kNames[] = {"model", "torch_dtype"};
-    arguments.load_saved(io::read_text_file(saved).value(), saved.string(), kNames).value();
+    const std::string text = io::read_text_file(saved).value();
+    arguments.load_saved(text, saved.string(), kNames).value();
+    load_saved_positions(arguments, text, saved);
   }
   return arguments;
 }
@@ -51,6 +54,7 @@ int run_merge_lora(const Arguments& given) {
   models::MergeOptions options;
   for (const auto& adapter : adapters) options.adapters.emplace_back(adapter);
   options.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
+  options.rope = rope_override(arguments);
   std::unique_ptr<Progress> progress;
   if (stderr_is_terminal() && !arguments.boolean("quiet")) {
     options.progress = [&](std::uint64_t done, std::uint64_t total) {

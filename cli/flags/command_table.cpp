@@ -15,8 +15,8 @@ Names joined(std::initializer_list<Names> parts) {
   return all;
 }
 
-const Names kTrainGroups = {"model", "base",     "data",  "template", "quantization", "loop",  "optimizer",
-                            "save",  "parallel", "tuner", "runtime",  "compat",       "output"};
+const Names kTrainGroups = {"model",     "positions", "base",     "data",  "template", "quantization", "loop",
+                            "optimizer", "save",      "parallel", "tuner", "runtime",  "compat",       "output"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -34,12 +34,11 @@ const Names kLoopPending = {"neftune_noise_alpha", "lr_scheduler_type=cosine_wit
                             "lr_scheduler_type=polynomial", "report_to=tensorboard"};
 const Names kGenerationPending = {"num_beams"};
 
-const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending, {"rope_scaling"}});
-const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_timeout", "rope_scaling"}});
+const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending});
+const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_timeout"}});
 
-const std::vector<NoEffect> kTrainNoEffect = {
-    {"max_model_len", "samples are bounded by --max_length"},
-};
+// Where nothing else reads the longest sequence.
+const FlagEffect kStretches = {"max_model_len", "", "scales_positions"};
 const std::vector<NoEffect> kInferNoEffect = {
     {"max_length", "sequences are bounded by --max_model_len"},
     {"truncation_strategy", "nothing is truncated"},
@@ -61,7 +60,7 @@ std::vector<CommandSpec> training_commands() {
        .defaults = {{"use_chat_template", "false"}, {"loss_scale", "all"}},
        .pending = kSftPending,
        .replaced = {{"report_to", "none"}},
-       .no_effect = kTrainNoEffect,
+       .effects = {kStretches},
        .example = "tern pt --model smollm2-135m --dataset text.jsonl --max_steps 10",
        .prepare = with_saved_arguments,
        .run = run_pt},
@@ -70,7 +69,7 @@ std::vector<CommandSpec> training_commands() {
        .groups = kTrainGroups,
        .pending = kSftPending,
        .replaced = {{"report_to", "none"}},
-       .no_effect = kTrainNoEffect,
+       .effects = {kStretches},
        .example = "tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl --max_steps 10",
        .prepare = with_saved_arguments,
        .run = run_sft},
@@ -84,10 +83,10 @@ std::vector<CommandSpec> training_commands() {
 }
 
 std::vector<CommandSpec> serving_commands() {
-  const Names infer = {"model", "base",  "data",       "template", "generation", "quantization",
-                       "infer", "cache", "invariance", "runtime",  "compat",     "output"};
-  const Names serve = {"model", "base",       "template", "generation", "quantization", "deploy",
-                       "cache", "invariance", "runtime",  "compat",     "output"};
+  const Names infer = {"model", "positions", "base",       "data",    "template", "generation", "quantization",
+                       "infer", "cache",     "invariance", "runtime", "compat",   "output"};
+  const Names serve = {"model",  "positions", "base",       "template", "generation", "quantization",
+                       "deploy", "cache",     "invariance", "runtime",  "compat",     "output"};
   return {
       {.name = "infer",
        .summary = "chat, or answer the rows of a file",
@@ -124,21 +123,26 @@ std::vector<CommandSpec> serving_commands() {
       {.name = "rollout", .summary = "generate completions for a trainer", .groups = serve},
       {.name = "sample",
        .summary = "sample answers to the rows of a file",
-       .groups = {"model", "base", "data", "template", "generation", "quantization", "sample", "runtime", "compat",
-                  "output"}},
+       .groups = {"model", "positions", "base", "data", "template", "generation", "quantization", "sample", "runtime",
+                  "compat", "output"}},
       {.name = "eval",
        .summary = "run benchmarks",
-       .groups = {"model", "base", "template", "generation", "quantization", "eval", "runtime", "compat", "output"}},
+       .groups = {"model", "positions", "base", "template", "generation", "quantization", "eval", "runtime", "compat",
+                  "output"}},
       {.name = "web-ui", .summary = "train and chat in a browser", .groups = {"web_ui", "output"}},
       {.name = "app", .summary = "chat in a browser", .groups = serve},
       {.name = "score",
        .summary = "give the log-probability of every token in each text",
-       .groups = {"model_file", "compute", "adapters", "hub", "text_rows", "score", "invariance", "runtime", "output"},
+       .groups = {"model_file", "positions", "compute", "adapters", "hub", "text_rows", "score", "invariance",
+                  "runtime", "output"},
+       .effects = {kStretches},
        .example = "tern score --model smollm2-135m --dataset text.jsonl",
        .run = run_score},
       {.name = "bench",
        .summary = "measure prefill and decode on this machine",
-       .groups = {"model_file", "compute", "adapters", "hub", "seed", "runtime", "bench", "json", "output"},
+       .groups = {"model_file", "positions", "compute", "adapters", "hub", "seed", "runtime", "bench", "json",
+                  "output"},
+       .effects = {kStretches},
        .example = "tern bench --model smollm2-135m --batch_size 1 16 --json",
        .run = run_bench},
   };
@@ -148,14 +152,15 @@ std::vector<CommandSpec> file_commands() {
   return {
       {.name = "export",
        .summary = "quantise, merge or upload a model",
-       .groups = {"model", "base", "data", "template", "export", "merge", "runtime", "compat", "output"},
+       .groups = {"model", "positions", "base", "data", "template", "export", "merge", "runtime", "compat", "output"},
        .defaults = {{"load_args", "true"}}},
       {.name = "merge-lora",
        .summary = "merge adapters into a model and write it",
-       .groups = {"model_file", "compute", "base", "merge", "output"},
+       .groups = {"model_file", "positions", "compute", "base", "merge", "output"},
        .defaults = {{"load_args", "true"}},
        .pending = Names{"ddp_timeout"},
        .no_effect = {{"seed", "nothing is random"}},
+       .effects = {kStretches},
        .example = "tern merge-lora --adapters output/smollm2-135m/v0-20260101-000000/checkpoint-10",
        .run = run_merge_lora},
       {.name = "convert",

@@ -149,6 +149,9 @@ std::vector<Condition> other_conditions() {
          return on(a, "enable_npu_model_patch") || !given(a, "kernels") || is(a, "kernels", "reference");
        },
        "no --kernels native", "", kDropOne, "false and --kernels native contradict each other"},
+      {"scales_positions", "rope_scaling", [](const Arguments& a) { return a.has("rope_scaling"); }, "--rope_scaling",
+       "positions are as the model has them, and other flags bound the length",
+       "give --rope_scaling to stretch the context, or remove it"},
       {"quantises", "quant_method", [](const Arguments& a) { return a.has("quant_method"); }, "--quant_method",
        "no weight is quantised", "give --quant_method, or remove it"},
       {"in_four_bits", "quant_method",

@@ -18,11 +18,14 @@ constexpr Flag kModel[] = {
      .help = "accepted for ms-swift scripts",
      .choices = "flash_attention_2",
      .explanation = "tern has one attention, and it never stores the matrix of scores"},
+};
+
+constexpr Flag kPositions[] = {
     {.name = "rope_scaling",
      .type = json,
      .help = "how to scale rotary positions: a name, or a JSON object as in config.json",
      .computed = "from config.json",
-     .choices = "linear|dynamic|yarn"},
+     .choices = "linear|yarn"},
     {.name = "max_model_len",
      .type = integer,
      .help = "longest sequence (prompt and answer), in tokens",
@@ -276,6 +279,7 @@ constexpr Flag kCompat[] = {
 
 std::vector<FlagGroup> shared_groups() {
   return {{"model", "Model", kModel},
+          {"positions", "Positions", kPositions},
           {"base", "Base", kBase},
           {"data", "Data", kData},
           {"template", "Template", kTemplate},

@@ -76,6 +76,15 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
            "42."},
           {{"infer", "--model", m, "--max_model_len", "100000"},
            "--max_model_len is 100000, and the model takes at most 512 tokens; lower it."},
+          {{"infer", "--model", m, "--rope_scaling", "yarn"},
+           "--rope_scaling yarn says no factor, and there is no --max_model_len to reach; give --max_model_len with "
+           "the "
+           "length that you want, or --rope_scaling '{\"rope_type\": \"yarn\", \"factor\": 4.0}'."},
+          {{"infer", "--model", m, "--rope_scaling", R"({"type": "dynamic", "factor": 2.0})"},
+           "--rope_scaling dynamic turns a token otherwise as its sequence grows, and keys in a cache have turned "
+           "already; choose yarn."},
+          {{"infer", "--model", m, "--rope_scaling", R"({"type": "linear", "factor": 0.5})"},
+           "--rope_scaling stretches 512 positions by 0.5; give a factor and an original context of at least 1."},
           {{"infer", "--model", m, "--val_dataset", rows_, "--top_logprobs", "3"},
            "--top_logprobs has no effect: no log-probabilities are written; give --logprobs, or remove it."},
           {{"infer", "--model", m, "--val_dataset", rows_, "--logprobs", "--top_logprobs", "321"},

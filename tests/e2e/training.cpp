@@ -297,6 +297,38 @@ TEST_F(Training, TheDtypeOfTrainingIsThatOfItsAdapter) {
   }
 }
 
+// The positions that a run scaled are those of what it saved: from the adapter, merged and whole.
+TEST_F(Training, ScaledPositionsStayWithWhatWasTrainedOnThem) {
+  const std::vector<std::string> scaling = {"--rope_scaling", "yarn", "--max_model_len", "2000"};
+  auto flags = scaling;
+  flags.insert(flags.end(), {"--max_steps", "8", "--learning_rate", "1e-2"});
+  ASSERT_EQ(train("out", flags).status, 0);
+  const std::string checkpoint = path("out/checkpoint-8").string();
+  const auto merge = run({"merge-lora", "--adapters", checkpoint}, options_);
+  ASSERT_EQ(merge.status, 0) << merge.err;
+  const std::string merged = checkpoint + "-merged";
+  const auto answer = [&](std::vector<std::string> words) {
+    Options ask = options_;
+    ask.input = "1 + 2\n";
+    words.insert(words.begin(), "infer");
+    words.insert(words.end(), {"--temperature", "0", "--max_new_tokens", "16"});
+    const auto outcome = run(words, ask);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("positions: yarn, 512 tokens times 4, context 2000"), std::string::npos) << outcome.err;
+    return outcome.out;
+  };
+  const auto said = answer({"--adapters", checkpoint});
+  EXPECT_EQ(answer({"--adapters", checkpoint, "--rope_scaling", R"({"type": "yarn", "factor": 4.0})"}), said);
+  const std::string config = read(fs::path(merged) / "config.json");
+  EXPECT_NE(config.find("\"rope_type\": \"yarn\""), std::string::npos) << config;
+  EXPECT_NE(config.find("\"max_position_embeddings\": 2000"), std::string::npos) << config;
+  const double scaled = score({"--model", merged});
+  std::vector<std::string> words = {"--model", path("model").string(), "--adapters", checkpoint};
+  EXPECT_GT(std::abs(score(words) - scaled), 1e-3) << "the scaling changes nothing";
+  words.insert(words.end(), scaling.begin(), scaling.end());
+  EXPECT_NEAR(score(words), scaled, 1e-4);
+}
+
 // The masters that full tuning saves are fp32; the model that they are of keeps its dtype.
 TEST_F(Training, AFullCheckpointNamesTheModelsDtype) {
   ASSERT_EQ(train("full", {"--tuner_type", "full", "--max_steps", "1", "--torch_dtype", "bfloat16"}).status, 0);

@@ -132,8 +132,8 @@ TEST(CommandLine, AFlagOfAnotherCommandHasNoEffect) {
 }
 
 TEST(CommandLine, AFlagOfTheGroupWithoutEffectSaysWhy) {
-  EXPECT_EQ(refused({"sft", "--max_model_len", "512"}),
-            "--max_model_len has no effect in tern sft: samples are bounded by --max_length; remove it.");
+  EXPECT_EQ(refused({"infer", "--max_length", "512"}),
+            "--max_length has no effect in tern infer: sequences are bounded by --max_model_len; remove it.");
 }
 
 TEST(CommandLine, PendingFlagsAndValuesAreRefusedUnlessTheyChangeNothing) {

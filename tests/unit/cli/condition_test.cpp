@@ -161,6 +161,10 @@ const std::vector<Case>& refused() {
 
 const std::vector<Case>& told() {
   static const std::vector<Case> cases = {
+      {"scales_positions",
+       "max_model_len",
+       {"sft", "--max_model_len", "4096"},
+       {"sft", "--max_model_len", "4096", "--rope_scaling", "yarn"}},
       {"held_out",
        "eval_strategy",
        {"sft", "--eval_strategy", "epoch"},
