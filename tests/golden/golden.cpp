@@ -8,7 +8,9 @@
 
 #include "accel/backend.h"
 #include "base/strings.h"
+#include "checkpoint/convert.h"
 #include "engine/model_runner.h"
+#include "models/gguf_names.h"
 #include "nn/head.h"
 #include "ops/gather_rows.h"
 #include "train/optimizer.h"
@@ -136,6 +138,25 @@ data::EncodedDataset samples(const Numbers& numbers) {
   data::EncodedDataset dataset;
   dataset.add(store);
   return dataset;
+}
+
+std::vector<std::int32_t> all_rows(std::size_t count) {
+  std::vector<std::int32_t> rows(count);
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+std::filesystem::path write_gguf(const std::filesystem::path& from, const std::string& outtype,
+                                 const test::TempDir& scratch) {
+  const auto source = checkpoint::CheckpointSource::open(from).value();
+  checkpoint::ConvertOptions options;
+  options.outtype = outtype;
+  if (source.gguf() == nullptr) {
+    models::set_gguf_form(source, models::read_config(source).value(), "tiny", options).value();
+  }
+  std::filesystem::path path = scratch.path() / cat(outtype, ".gguf");
+  (void)checkpoint::convert_checkpoint(source, path, options).value();
+  return path;
 }
 
 std::vector<float> prefill_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,

@@ -16,6 +16,7 @@
 #include "graph/program.h"
 #include "models/adapter.h"
 #include "models/loader.h"
+#include "tests/support/temp_dir.h"
 #include "train/micro_batch.h"
 
 namespace tern::golden {
@@ -46,6 +47,12 @@ class Numbers {
 [[nodiscard]] std::vector<float> download(const graph::TensorStore& store, const std::string& name);
 // The training samples of a tiny model's golden.safetensors.
 [[nodiscard]] data::EncodedDataset samples(const Numbers& numbers);
+
+// Places 0 to count - 1.
+[[nodiscard]] std::vector<std::int32_t> all_rows(std::size_t count);
+// A directory or a GGUF written into `scratch` as a GGUF of that type; gives its path.
+[[nodiscard]] std::filesystem::path write_gguf(const std::filesystem::path& from, const std::string& outtype,
+                                               const test::TempDir& scratch);
 
 using Adapters = std::map<std::string, nn::LoraLayer>;
 

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <numeric>
 
 #include "accel/backend.h"
 #include "base/strings.h"
@@ -26,26 +25,7 @@ constexpr double kLogits = 1e-4;         // absolute
 constexpr double kFirstStep = 1e-5;      // relative
 constexpr double kTwentiethStep = 1e-3;  // relative
 
-std::vector<std::int32_t> all_rows(std::size_t count) {
-  std::vector<std::int32_t> rows(count);
-  std::iota(rows.begin(), rows.end(), 0);
-  return rows;
-}
-
 using Scratch = test::TempDir;
-
-// A directory or a GGUF written as a GGUF of that type; gives its path.
-fs::path write_gguf(const fs::path& from, const std::string& outtype, const Scratch& scratch) {
-  const auto source = checkpoint::CheckpointSource::open(from).value();
-  checkpoint::ConvertOptions options;
-  options.outtype = outtype;
-  if (source.gguf() == nullptr) {
-    models::set_gguf_form(source, models::read_config(source).value(), "tiny", options).value();
-  }
-  fs::path path = scratch.path() / cat(outtype, ".gguf");
-  (void)checkpoint::convert_checkpoint(source, path, options).value();
-  return path;
-}
 
 // A tiny model, from its directory or from the GGUF that tern makes of it.
 struct Tiny {
@@ -321,44 +301,6 @@ TEST_P(TinyModel, AdapterKeepsItsNamesAndBits) {
   EXPECT_EQ(read.target_modules, adapter.config.target_modules);
 }
 
-// Quantised experts are computed as they are stored, and give what their expanded twin gives: logits, and the gradients
-// of an adapter below them.
-class QuantisedExperts : public testing::TestWithParam<const char*> {};
-TEST_P(QuantisedExperts, StayAsStored) {
-  const auto folder = fixture("qwen3-moe-tied");
-  const Numbers numbers(folder / "golden.safetensors");
-  const Scratch scratch;
-  const auto quantised = write_gguf(folder, GetParam(), scratch);
-  const auto expanded = write_gguf(quantised, "f32", scratch);
-  const auto run = [&](const fs::path& path, bool stays) {
-    auto model = load(path);
-    for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
-      const std::string weight = cat("model.layers.1.mlp.experts.", name, ".weight");
-      EXPECT_EQ(is_quantised(model.store->at(weight).desc), stays) << weight;
-    }
-    EXPECT_FALSE(is_quantised(model.store->at("model.layers.1.mlp.gate.weight").desc))
-        << "a router keeps its precision";
-    const auto tokens = numbers.ints("tokens");
-    std::pair<std::vector<float>, Gradients> result;
-    result.first = prefill_logits(model, tokens, all_rows(tokens.size()), TERN_F32);
-    const auto adapter = models::load_adapter(model, "lora", folder / "adapter").value();
-    StepOptions options;
-    options.graph.adapters = adapter.layers;
-    for (const auto& [module, layer] : adapter.layers) {
-      options.graph.trainable.push_back(layer.lora_a);
-      options.graph.trainable.push_back(layer.lora_b);
-    }
-    result.second = step_gradients(model, samples(numbers), options);
-    return result;
-  };
-  const auto [logits, gradients] = run(quantised, true);
-  const auto [wanted_logits, wanted] = run(expanded, false);
-  EXPECT_LE(max_difference(logits, wanted_logits), kLogits);
-  EXPECT_LE(worst_error(gradients, wanted), kFirstStep);
-}
-INSTANTIATE_TEST_SUITE_P(Types, QuantisedExperts, testing::Values("q8_0", "q4_1", "q4_0"),
-                         [](const auto& tested) { return std::string(tested.param); });
-
 // Norms of queries and keys where the device has no kernel for them: their parts give the same gradients, whatever the
 // number of tokens below the capacity. So do experts, whose rows are as many more as the padding has.
 class HeadNorms : public testing::TestWithParam<const char*> {};
@@ -416,39 +358,6 @@ INSTANTIATE_TEST_SUITE_P(Models, Whole,
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
                            return name;
                          });
-
-// gpt-oss as it is published. Broken if its experts were expanded, or a half of them took the other's blocks.
-TEST(Mxfp4, HasTheLogitsOfWhatTransformersExpands) {
-  const auto folder = fixture("gpt-oss-mxfp4");
-  const Numbers numbers(folder / "whole.safetensors");
-  auto model = load(folder);
-  EXPECT_TRUE(model.notes.empty());
-  for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
-    const auto& desc = model.store->at(cat("model.layers.1.mlp.experts.", name, ".weight")).desc;
-    EXPECT_EQ(desc.scheme.packing, TERN_PACK_GGUF_MXFP4) << name;
-  }
-  const auto want = numbers.floats("logits");
-  auto tokens = numbers.ints("tokens");
-  tokens.resize(want.size() / static_cast<std::size_t>(model.config.vocab_size));
-  const auto got = prefill_logits(model, tokens, all_rows(tokens.size()), TERN_F32);
-  EXPECT_LE(max_difference(got, want), kLogits);
-}
-
-// Columns of a GGUF's heads change places as whole blocks.
-TEST(TiledHeads, AreComputedAsStored) {
-  const auto folder = fixture("qwen3.5-untied");
-  const Numbers numbers(folder / "golden.safetensors");
-  const Scratch scratch;
-  const auto quantised = write_gguf(folder, "q8_0", scratch);
-  const auto expanded = write_gguf(quantised, "f32", scratch);
-  const auto tokens = numbers.ints("tokens");
-  const auto run = [&](const fs::path& path, bool stays) {
-    auto model = load(path);
-    EXPECT_EQ(is_quantised(model.store->at("model.layers.0.linear_attn.out_proj.weight").desc), stays);
-    return prefill_logits(model, tokens, all_rows(tokens.size()), TERN_F32);
-  };
-  EXPECT_LE(max_difference(run(quantised, true), run(expanded, false)), kLogits);
-}
 
 // A GGUF has no word for some of what those have that are here without it, so they have no twin.
 INSTANTIATE_TEST_SUITE_P(

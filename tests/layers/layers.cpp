@@ -11,7 +11,8 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::set<std::string> kExtensions = {".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".cl", ".inc"};
-const std::set<std::string> kOutside = {"bench", "build", "tests", "script", "docs", "examples", "cmake", "output"};
+const std::set<std::string> kOutside = {"build", "script", "docs", "examples", "cmake", "output"};
+const std::set<std::string> kTests = {"bench", "tests"};
 
 std::string trimmed(const std::string& text) {
   const auto begin = text.find_first_not_of(" \t\r");
@@ -141,11 +142,28 @@ std::vector<std::string> mistakes(const Table& table, const std::vector<Source>&
   return found;
 }
 
-std::vector<Source> read_sources(const fs::path& root) {
+std::vector<std::string> too_long(const std::vector<Source>& sources) {
+  constexpr std::ptrdiff_t kHeader = 300;
+  constexpr std::ptrdiff_t kSource = 500;
+  std::vector<std::string> found;
+  for (const auto& [path, text] : sources) {
+    if (text.starts_with("/* Generated ")) continue;
+    const bool short_header = path.ends_with(".h") && !path.starts_with("include/tern/");
+    const std::ptrdiff_t most = short_header ? kHeader : kSource;
+    const auto lines = std::count(text.begin(), text.end(), '\n');
+    if (lines <= most) continue;
+    found.push_back(path + ": " + std::to_string(lines) + " lines, and a " + (short_header ? "header" : "source") +
+                    " has at most " + std::to_string(most));
+  }
+  return found;
+}
+
+std::vector<Source> read_sources(const fs::path& root, bool tests) {
   std::vector<Source> sources;
   for (const auto& top : fs::directory_iterator(root)) {
     const auto name = top.path().filename().string();
-    const bool outside = name.starts_with('.') || name.starts_with("build-") || kOutside.contains(name);
+    const bool outside = name.starts_with('.') || name.starts_with("build-") || kOutside.contains(name) ||
+                         (!tests && kTests.contains(name));
     if (!top.is_directory() || outside) continue;
     for (const auto& entry : fs::recursive_directory_iterator(top.path())) {
       if (!entry.is_regular_file() || !kExtensions.contains(entry.path().extension().string())) continue;

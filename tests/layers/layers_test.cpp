@@ -1,8 +1,10 @@
-// The folders hold to docs/layers.txt: arrows point down only. And the check itself sees every kind of mistake.
+// The folders hold to docs/layers.txt: arrows point down only; and no file is too long. And the checks themselves see
+// every kind of mistake.
 #include "layers.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -60,6 +62,29 @@ TEST(Layers, PublicHeadersStandAlone) {
   EXPECT_TRUE(found("include/tern/plugin/error.h", "#include <stdio.h>\n#include \"tern/accel.h\"\n").empty());
   EXPECT_EQ(found("include/tern/plugin/error.h", "#include <base/status.h>\n#include <sys/mman.h>\n").size(), 2U);
   EXPECT_EQ(found("include/tern/plugin.h", "#include \"base/status.h\"\n").size(), 1U);
+}
+
+std::string lines(int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += "//\n";
+  return out;
+}
+
+// Beyond that there is a second concept to name.
+TEST(Layers, NoFileIsTooLong) {
+  const auto sources = read_sources(TERN_SOURCE_DIR, true);
+  const auto is_test = [](const Source& source) { return source.path.starts_with("tests/unit/"); };
+  ASSERT_TRUE(std::any_of(sources.begin(), sources.end(), is_test)) << "the tests were not read";
+  for (const auto& line : too_long(sources)) ADD_FAILURE() << line;
+}
+
+TEST(Layers, ALongFileIsNamed) {
+  EXPECT_TRUE(too_long({{"ops/a.h", lines(300)}, {"ops/a.cpp", lines(500)}, {"include/tern/a.h", lines(500)}}).empty());
+  EXPECT_EQ(too_long({{"ops/a.h", lines(301)}}).at(0), "ops/a.h: 301 lines, and a header has at most 300");
+  EXPECT_EQ(too_long({{"tests/unit/a.cpp", lines(501)}}).at(0),
+            "tests/unit/a.cpp: 501 lines, and a source has at most 500");
+  EXPECT_EQ(too_long({{"include/tern/a.h", lines(501)}}).size(), 1U);
+  EXPECT_TRUE(too_long({{"include/tern/a.h", "/* Generated from a table */\n" + lines(501)}}).empty());
 }
 
 TEST(Layers, TheTableMustBeOne) {

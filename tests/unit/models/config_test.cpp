@@ -17,69 +17,6 @@ namespace {
 
 using Json = io::Json;
 
-TEST(Config, ReadsBothSpellingsOfRopeScaling) {
-  const ScratchModel new_style;  // rope_parameters, as transformers 5 writes
-  const ModelConfig config = read_config(*new_style.open()).value();
-  EXPECT_EQ(config.rope_scaling, RopeScaling::llama3);
-  EXPECT_EQ(config.rope_factor, 8.0);
-  EXPECT_EQ(config.rope_original_max_position, 64);
-  const ScratchModel old_style;
-  old_style.edit("config.json", [](Json& json) {
-    json["rope_scaling"] = json["rope_parameters"];
-    json["rope_theta"] = 10000.0;
-    json["rope_scaling"].erase("rope_theta");
-    json.erase("rope_parameters");
-  });
-  const ModelConfig other = read_config(*old_style.open()).value();
-  EXPECT_EQ(rope_frequencies(other), rope_frequencies(config));
-}
-
-// transformers changes frequencies of `dynamic` beyond max_position_embeddings, where tern does not go.
-TEST(Config, DynamicRopeIsPlainWithinTheContext) {
-  const ScratchModel model("llama-untied");
-  const auto plain = rope_frequencies(config_of(model));
-  model.edit("config.json", [](Json& json) {
-    json["rope_parameters"] = {{"rope_type", "dynamic"}, {"rope_theta", 10000.0}, {"factor", 4.0}};
-  });
-  EXPECT_EQ(rope_frequencies(config_of(model)), plain);
-  EXPECT_EQ(rope_amplitude(config_of(model)), 1.0);
-}
-
-// Of an architecture that turns a part of each head; others have no such field.
-TEST(Config, PositionsTurnAShareOfAHead) {
-  const ScratchModel model("glm4-tied");
-  EXPECT_EQ(config_of(model).rotary_dim, 6);
-  model.edit("config.json", [](Json& json) { json["rope_parameters"].erase("partial_rotary_factor"); });
-  EXPECT_EQ(config_of(model).rotary_dim, 12);
-  model.edit("config.json", [](Json& json) { json["partial_rotary_factor"] = 0.75; });
-  EXPECT_EQ(config_of(model).rotary_dim, 18);
-  for (const double share : {0.0, 1.5, 0.3}) {  // 0.3 of 24 are 7
-    model.edit("config.json", [&](Json& json) { json["partial_rotary_factor"] = share; });
-    EXPECT_NE(read_config(*model.open()).error().line().find("a share of the 24 features of a head"),
-              std::string::npos);
-  }
-  model.edit("config.json", [](Json& json) { json.erase("partial_rotary_factor"), json["head_dim"] = 6; });
-  EXPECT_NE(read_config(*model.open()).error().line().find("a share of the 6 features of a head"), std::string::npos);
-  const ScratchModel llama;
-  llama.edit("config.json", [](Json& json) { json["rope_parameters"]["partial_rotary_factor"] = 0.5; });
-  EXPECT_NE(read_config(*llama.open()).error().line().find("only what the rope_type llama3 has"), std::string::npos);
-}
-
-// What tern writes by its table says all that the formula needs, default or not.
-TEST(Config, YarnsOriginalContextSurvives) {
-  const ScratchModel model("qwen3-yarn");
-  model.edit("config.json", [](Json& json) {
-    json["max_position_embeddings"] = 32768;
-    json["rope_parameters"]["original_max_position_embeddings"] = 8192;
-  });
-  const ModelConfig config = config_of(model);
-  ModelConfig bare = config;
-  bare.json = nullptr;
-  model.edit("config.json", [&](Json& json) { json = config_json(bare, "float32"); });
-  EXPECT_EQ(rope_frequencies(config_of(model)), rope_frequencies(config));
-  EXPECT_EQ(config_of(model).rope_original_max_position, 8192.0);
-}
-
 // A list of a model's own stays one where it has one entry; one end of an answer is a number.
 TEST(Config, ListsOfOneLayerStayLists) {
   const ScratchModel model("smollm3-tied");
@@ -90,16 +27,6 @@ TEST(Config, ListsOfOneLayerStayLists) {
   const Json json = config_json(bare, "float32");
   EXPECT_EQ(json.find("no_rope_layers")->dump(), "[1]");
   EXPECT_EQ(json.find("eos_token_id")->dump(), "2");
-}
-
-// Both in transformers' words.
-TEST(Config, YarnsAttentionFactor) {
-  EXPECT_DOUBLE_EQ(rope_amplitude(config_of(ScratchModel("qwen3-yarn"))), 0.1 * std::log(4.0) + 1.0);
-  const ScratchModel model("llama-yarn");
-  EXPECT_DOUBLE_EQ(rope_amplitude(config_of(model)),
-                   (0.1 * 0.7 * std::log(8.0) + 1.0) / (0.1 * 0.3 * std::log(8.0) + 1.0));
-  model.edit("config.json", [](Json& json) { json["rope_parameters"]["attention_factor"] = 0.9; });
-  EXPECT_DOUBLE_EQ(rope_amplitude(config_of(model)), 0.9);
 }
 
 TEST(Config, WritesWhatItReads) {
