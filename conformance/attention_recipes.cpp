@@ -101,8 +101,8 @@ void fill_attention(CaseBuilder& b, const Inputs& in, int q, int lengths) {
   const AttentionSize& size = in.size;
   const int k_slot = in.option.other_keys ? 1 : 0;
   b.real(q, b.variant().in, {size.rows, size.heads, size.head_dim}, 0, 0);
-  b.real(q + 1, b.variant().in, {in.k_rows, size.kv_heads, size.head_dim}, 0, k_slot);
-  b.real(q + 2, b.variant().in, {in.k_rows, size.kv_heads, size.value_dim}, 0, k_slot);
+  b.real(q + 1, b.key_dtype(), {in.k_rows, size.kv_heads, size.head_dim}, 0, k_slot);
+  b.real(q + 2, b.key_dtype(), {in.k_rows, size.kv_heads, size.value_dim}, 0, k_slot);
   b.counted(lengths, in.cu_q, kBoundsSlot, in.cu_q.back());
   b.counted(lengths + 1, in.cu_k, kBoundsSlot, in.cu_k.back());
   if (in.option.sinks) b.real(lengths + 2, TERN_F32, {size.heads});
@@ -160,8 +160,8 @@ void make_attention_paged(CaseBuilder& b) {
   const auto [cu_q, max_blocks, blocks, table, lens] = paged_case(b, {size.sequences, rows, size.history, longest});
   b.attrs(attention_attrs<tern_attention_paged_attrs>(size, option, longest));
   b.real(TERN_ATTENTION_PAGED_Q, b.variant().in, {size.rows, size.heads, size.head_dim}, 0);
-  b.real(TERN_ATTENTION_PAGED_K_CACHE, b.variant().in, {blocks, block, size.kv_heads, size.head_dim});
-  b.real(TERN_ATTENTION_PAGED_V_CACHE, b.variant().in, {blocks, block, size.kv_heads, size.value_dim});
+  b.real(TERN_ATTENTION_PAGED_K_CACHE, b.key_dtype(), {blocks, block, size.kv_heads, size.head_dim});
+  b.real(TERN_ATTENTION_PAGED_V_CACHE, b.key_dtype(), {blocks, block, size.kv_heads, size.value_dim});
   b.make_unreadable(TERN_ATTENTION_PAGED_K_CACHE);  // block 0, which unused entries of the table name
   b.make_unreadable(TERN_ATTENTION_PAGED_V_CACHE);
   b.counted(TERN_ATTENTION_PAGED_BLOCK_TABLE, table, kSequencesSlot, 0, max_blocks);
@@ -174,14 +174,14 @@ void make_attention_paged(CaseBuilder& b) {
 }
 
 constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kMixed;
+constexpr std::uint32_t kForward = kSpecials | kReduces | kRows | kSplits | kNarrowKeys;
 constexpr int kCount = static_cast<int>(kAttentionSizes.size());
 constexpr int kOptionCount = static_cast<int>(kOptions.size());
 
 constexpr Recipe kRecipes[] = {
-    {TERN_OP_ATTENTION, kCount, kOptionCount, kUsual | kSpecials | kReduces | kRows | kSplits, make_attention},
+    {TERN_OP_ATTENTION, kCount, kOptionCount, kUsual | kForward, make_attention},
     {TERN_OP_ATTENTION_BACKWARD, kCount, kOptionCount, kUsual | kAccumulates | kReduces, make_attention_backward},
-    {TERN_OP_ATTENTION_PAGED, kCount, kOptionCount, kUsual | kSpecials | kReduces | kRows | kSplits,
-     make_attention_paged},
+    {TERN_OP_ATTENTION_PAGED, kCount, kOptionCount, kUsual | kForward, make_attention_paged},
 };
 
 }  // namespace

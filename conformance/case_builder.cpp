@@ -47,6 +47,7 @@ std::string label_of(const Variant& v) {
   std::string out = v.split == 0 ? cat("size ", v.size, ", option ", v.option) : cat("split decode ", v.split);
   out += cat(", ", dtype_name(v.in));
   if (v.out != v.in) out += cat(" to ", dtype_name(v.out));
+  if (v.narrow_keys) out += ", keys and values in bf16";
   if (v.layout == Layout::padded_rows) out += ", padded rows";
   if (v.layout == Layout::inner_stride) out += ", inner stride";
   if (v.accumulate) out += ", accumulate";

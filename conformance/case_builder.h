@@ -39,6 +39,7 @@ struct Variant {
   int option = 0;  // which of the op's attributes and optional arguments
   tern_dtype in = TERN_F32;
   tern_dtype out = TERN_F32;
+  bool narrow_keys = false;  // of attention: keys and values are bf16 beside queries in `in`, as over a cache
   Layout layout = Layout::contiguous;
   bool accumulate = false;
   Accumulate which = Accumulate::all;
@@ -71,6 +72,7 @@ class CaseBuilder {
   // An argument filled before, as the oracle reads it.
   [[nodiscard]] ops::ref::Tensor decoded(int arg);
   [[nodiscard]] std::int64_t kv_block() const { return variant_.kv_block; }
+  [[nodiscard]] tern_dtype key_dtype() const { return variant_.narrow_keys ? TERN_BF16 : variant_.in; }
   // Where the count of an op's first, second, third or fourth dynamic dimension stands.
   [[nodiscard]] int slot_of(int number) const {
     return variant_.high_slots ? (5 + 2 * number) % TERN_MAX_COUNTS : number;

@@ -31,6 +31,22 @@ void add_splits(std::vector<Variant>& out) {
   out.push_back({.split = 1, .needs = TERN_NEED_ROW_INVARIANT});
 }
 
+// Queries in fp32 by keys and values in bf16, as a cache keeps them: a kernel that rounds a query or a weight to what
+// it multiplies shows here, as the tolerance is that of fp32. Sizes, every option, then rows of decoding.
+void add_narrow_keys(const Recipe& recipe, std::vector<Variant>& out) {
+  for (int size = 0; size < recipe.sizes; ++size) {
+    if (size > 2 && size < 6) continue;  // few rows or features, which the others have as well
+    out.push_back({.size = size, .option = size % 2, .narrow_keys = true});
+  }
+  for (int option = 2; option < recipe.options; ++option) {
+    out.push_back({.size = option % 3, .option = option, .narrow_keys = true});
+  }
+  out.push_back({.size = 2, .narrow_keys = true, .layout = Layout::inner_stride});
+  out.push_back({.size = 1, .option = 1, .narrow_keys = true, .dynamic = true});
+  out.push_back({.size = recipe.sizes - 1, .narrow_keys = true, .needs = TERN_NEED_ROW_INVARIANT});
+  for (const int split : {1, 4, 5}) out.push_back({.narrow_keys = true, .split = split});
+}
+
 // Every size and option in each dtype, then each feature on one middling size.
 std::vector<Variant> variants_of(const Recipe& recipe) {
   std::vector<Variant> out;
@@ -103,6 +119,7 @@ std::vector<Variant> variants_of(const Recipe& recipe) {
     out.push_back({.size = middle, .in = TERN_F32, .out = TERN_BF16});
   }
   if (has(kSplits)) add_splits(out);
+  if (has(kNarrowKeys)) add_narrow_keys(recipe, out);
   return out;
 }
 

@@ -15,11 +15,12 @@ enum Feature : std::uint32_t {
   kAccumulates = 8,
   kAliases = 16,
   kDynamic = 32,
-  kSpecials = 64,  // NaN and infinity make sense
-  kPacks = 128,    // a weight in a private layout
-  kRows = 256,     // rows are independent: row_invariant can be asked
-  kReduces = 512,  // deterministic can be told from not
-  kSplits = 1024,  // keys of a row can be cut into partitions
+  kSpecials = 64,      // NaN and infinity make sense
+  kPacks = 128,        // a weight in a private layout
+  kRows = 256,         // rows are independent: row_invariant can be asked
+  kReduces = 512,      // deterministic can be told from not
+  kSplits = 1024,      // keys of a row can be cut into partitions
+  kNarrowKeys = 2048,  // keys and values may be narrower than queries
 };
 
 struct Recipe {

@@ -30,6 +30,8 @@ bool is_rare_attention(const Case& c, std::size_t q, std::size_t mask) {
   const TensorDesc& queries = c.args[q].desc;
   const TensorDesc& values = c.args[q + 2].desc;
   const std::int64_t width = queries.shape[2];
+  // Keys are narrower than queries in a cache alone.
+  if (c.op == TERN_OP_ATTENTION && c.args[q + 1].desc.dtype != queries.dtype) return true;
   return attrs.softcap != 0.0F || attrs.chunk != 0 || attrs.window_right != 0 || is_present(c.args[mask].desc) ||
          width % 16 != 0 || values.shape[values.rank - 1] > width;
 }

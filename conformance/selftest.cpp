@@ -99,7 +99,8 @@ void note_uncovered(const Case& c, std::uint32_t required, const std::string& re
 
 void check_rules(const CaseSource& source, const Case& c, OpReport& report) {
   if (source.variant.in != TERN_F32 || source.variant.out != TERN_F32 || source.variant.size > 1) return;
-  if (source.variant.split != 0) return;  // too many keys to move each
+  if (source.variant.narrow_keys) return;  // bf16 doesn't move by a small step
+  if (source.variant.split != 0) return;   // too many keys to move each
   int checked = 0;
   const std::string problem = check_gradient(c, checked);
   if (!problem.empty()) report.findings.push_back({"finite differences of the oracle", problem, c});

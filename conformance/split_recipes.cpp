@@ -165,8 +165,8 @@ void make_split_attention(CaseBuilder& b) {
   }
   put_attrs<tern_attention_attrs>(b);
   b.values(TERN_ATTENTION_Q, b.variant().in, {split.capacity, of.heads, of.head_dim}, queries(b, split.rows), 0);
-  b.values(TERN_ATTENTION_K, b.variant().in, {room, of.kv_heads, of.head_dim}, k, 0, 1);
-  b.values(TERN_ATTENTION_V, b.variant().in, {room, of.kv_heads, of.head_dim}, terms(b, keys * width), 0, 1);
+  b.values(TERN_ATTENTION_K, b.key_dtype(), {room, of.kv_heads, of.head_dim}, k, 0, 1);
+  b.values(TERN_ATTENTION_V, b.key_dtype(), {room, of.kv_heads, of.head_dim}, terms(b, keys * width), 0, 1);
   b.counted(TERN_ATTENTION_CU_SEQLENS_Q, cu_q, kBoundsSlot, cu_q.back());
   b.counted(TERN_ATTENTION_CU_SEQLENS_K, cu_k, kBoundsSlot, cu_k.back());
   put_sinks(b, TERN_ATTENTION_SINKS);
@@ -203,8 +203,8 @@ void make_split_attention_paged(CaseBuilder& b) {
   const CaseBuilder::Shape cache = {blocks, block, of.kv_heads, of.head_dim};
   put_attrs<tern_attention_paged_attrs>(b);
   b.values(TERN_ATTENTION_PAGED_Q, b.variant().in, {split.capacity, of.heads, of.head_dim}, queries(b, split.rows), 0);
-  b.values(TERN_ATTENTION_PAGED_K_CACHE, b.variant().in, cache, k);
-  b.values(TERN_ATTENTION_PAGED_V_CACHE, b.variant().in, cache, terms(b, blocks * block * width));
+  b.values(TERN_ATTENTION_PAGED_K_CACHE, b.key_dtype(), cache, k);
+  b.values(TERN_ATTENTION_PAGED_V_CACHE, b.key_dtype(), cache, terms(b, blocks * block * width));
   b.make_unreadable(TERN_ATTENTION_PAGED_K_CACHE);
   b.make_unreadable(TERN_ATTENTION_PAGED_V_CACHE);
   b.counted(TERN_ATTENTION_PAGED_BLOCK_TABLE, table, kSequencesSlot, 0, blocks_of(kLongest));

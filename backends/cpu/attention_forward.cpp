@@ -377,7 +377,7 @@ bool forward_supports(const PlanDesc& desc, const ForwardPlaces& places, std::st
 
 std::uint64_t forward_workspace(const PlanDesc& desc) {
   const auto &q = desc.arg(0), &k = desc.arg(1), &v = desc.arg(2);
-  const PanelFormat format = forward_format(desc.target, q.dtype, k.dtype, v.dtype);
+  const PanelFormat format = forward_format(desc.target, q.dtype, k.dtype, v.dtype, q.shape[2]);
   const std::int64_t kv_heads = k.shape[k.rank - 2], group = q.shape[1] / kv_heads;
   const std::int64_t most_rows = desc.attrs<tern_attention_attrs>().max_seqlen_q * group;  // both ops' are alike
   const ForwardSpace space = forward_space(format, kv_heads, q.shape[2], v.shape[v.rank - 1], most_rows);

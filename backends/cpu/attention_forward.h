@@ -74,7 +74,7 @@ struct ForwardPlaces {
 template <typename Attrs>
 [[nodiscard]] Forward make_forward(const KernelArgs& args, const ForwardPlaces& places) {
   const TensorView &q = args[0], &k = args[1], &v = args[2];
-  const PanelFormat format = forward_format(args.target, q.dtype(), k.dtype(), v.dtype());
+  const PanelFormat format = forward_format(args.target, q.dtype(), k.dtype(), v.dtype(), q.dim(2));
   const std::int64_t value_dim = v.dim(places.kv_rank - 1), kv_heads = k.dim(places.kv_rank - 2);
   const auto& attrs = args.attr<Attrs>();
   return {format,

@@ -253,8 +253,10 @@ void pack_rows_k(const PanelFormat& format, const HeadRows& rows, std::int64_t h
   pack_panels(format, operand, 0, dim, 0, count, width, dst, width * format.steps(count), scratch);
 }
 
-PanelFormat forward_format(Target target, tern_dtype q, tern_dtype k, tern_dtype v) {
-  const bool halves = k == TERN_BF16 && v == TERN_BF16;
+PanelFormat forward_format(Target target, tern_dtype q, tern_dtype k, tern_dtype v, std::int64_t head_dim) {
+  constexpr std::int64_t kFewFeatures = 32;
+  const bool parts_suffice = q == TERN_BF16 || head_dim >= kFewFeatures;
+  const bool halves = k == TERN_BF16 && v == TERN_BF16 && parts_suffice;
   PanelFormat format = panel_format(target, halves && q != TERN_F16 ? TERN_BF16 : attention_compute(q, k, v));
   format.by_rows = format.pairs && format.kernels->multiply_rows_bf16 != nullptr;
   format.parts = q == TERN_F32 ? 2 : 1;

@@ -137,8 +137,11 @@ void pack_rows_k(const PanelFormat& format, const HeadRows& rows, std::int64_t h
                  float* scratch);
 
 // How the forward's products are computed: by matrix instructions where keys and values are bf16. A query or a weight
-// in fp32 is then two parts of bf16, which is 16 bits of it.
-[[nodiscard]] PanelFormat forward_format(Target target, tern_dtype q, tern_dtype k, tern_dtype v);
+// in fp32 is then two parts of bf16, which leaves at most 2^-18 of it out. Over n features that is about 2^-18 /
+// sqrt(n) of the sum of |q k|, of which the op's tolerance has room for 2^-24 (2 + 4 sqrt(n)): too little in heads of
+// fewer than 32, whose products are fp32.
+[[nodiscard]] PanelFormat forward_format(Target target, tern_dtype q, tern_dtype k, tern_dtype v,
+                                         std::int64_t head_dim);
 
 // Rows of floats that are the left side of products: in panels of `width` rows or, where there are matrix instructions,
 // in tiles.

@@ -197,4 +197,30 @@ tern_status Launch::lose_eps(const Lengths& lengths) {
   return status;
 }
 
+// The whole of an fp32 input with 10 bits behind the leading one, as NVIDIA's TF32 has it, or 7 as in bf16.
+tern_status Launch::round_input(const Lengths& lengths) {
+  const auto arg = static_cast<std::size_t>(plan_.arg);
+  const tern_tensor& tensor = bound_.args[arg];
+  if (shares() || tensor.desc.dtype != TERN_F32 || is_quantised(tensor.desc) || tensor.desc.layout != 0) {
+    return run_(bound_.inner, lengths);
+  }
+  const Bytes right = whole(arg);
+  Bytes wrong = right;
+  const std::uint32_t dropped = plan_.mistake == Mistake::tf32 ? 13 : 16;
+  for (std::size_t at = 0; at + 4 <= wrong.size(); at += 4) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, wrong.data() + at, 4);
+    if ((bits & 0x7f800000U) == 0x7f800000U) continue;
+    bits = (bits + (1U << (dropped - 1)) - 1 + (bits >> dropped & 1U)) >> dropped << dropped;
+    std::memcpy(wrong.data() + at, &bits, 4);
+  }
+  if (wrong == right) return run_(bound_.inner, lengths);
+  ++made_;
+  memory_.write(tensor.planes[0], wrong);
+  const tern_status status = run_(bound_.inner, lengths);
+  memory_.finish();
+  memory_.write(tensor.planes[0], right);
+  return status;
+}
+
 }  // namespace tern::mutant

@@ -129,6 +129,7 @@ tern_status Launch::go(const Lengths& lengths) {
                  ? run_(bound_.inner, lengths)
                  : spoil_input(lengths);
     case Mistake::tf32:
+    case Mistake::narrow_query:
       return round_input(lengths);
     case Mistake::lost_eps:
       return lose_eps(lengths);
@@ -188,31 +189,6 @@ tern_status Launch::spoil_input(const Lengths& lengths) {
     restore(before);
   }
   return run_(bound_.inner, lengths);
-}
-
-// The whole of an fp32 input with 10 bits behind the leading one, as NVIDIA's TF32 has it.
-tern_status Launch::round_input(const Lengths& lengths) {
-  const auto arg = static_cast<std::size_t>(plan_.arg);
-  const tern_tensor& tensor = bound_.args[arg];
-  if (shares() || tensor.desc.dtype != TERN_F32 || is_quantised(tensor.desc) || tensor.desc.layout != 0) {
-    return run_(bound_.inner, lengths);
-  }
-  const Bytes right = whole(arg);
-  Bytes wrong = right;
-  for (std::size_t at = 0; at + 4 <= wrong.size(); at += 4) {
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, wrong.data() + at, 4);
-    if ((bits & 0x7f800000U) == 0x7f800000U) continue;
-    bits = (bits + 0xfffU + (bits >> 13 & 1U)) & ~0x1fffU;
-    std::memcpy(wrong.data() + at, &bits, 4);
-  }
-  if (wrong == right) return run_(bound_.inner, lengths);
-  ++made_;
-  memory_.write(tensor.planes[0], wrong);
-  const tern_status status = run_(bound_.inner, lengths);
-  memory_.finish();
-  memory_.write(tensor.planes[0], right);
-  return status;
 }
 
 // The last byte of a quantised tensor: one element, or two that share it.

@@ -186,6 +186,7 @@ const char* name_of(Mistake mistake) {
                                            "forward_pack",
                                            "shared_workspace",
                                            "tf32",
+                                           "narrow_query",
                                            "stale_replay",
                                            "partial_update",
                                            "first_slot",

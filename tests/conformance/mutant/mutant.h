@@ -71,6 +71,7 @@ enum class Mistake {
   forward_pack,       // a weight packed for both uses is right for x w^T alone
   shared_workspace,   // two launches that no order holds apart use one static workspace
   tf32,               // an fp32 product rounds its first factor to 11 bits
+  narrow_query,       // a query in fp32 is rounded to bf16, in which the keys are
   stale_replay,       // a replayed launch takes its counts from when it was captured
   partial_update,     // of several captured launches updated in one call, only the first gets its numbers
   first_slot,         // every dynamic dimension takes its count from slot 0

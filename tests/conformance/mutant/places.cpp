@@ -100,6 +100,9 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
         fits = i == 0 && (spec.id == TERN_OP_MATMUL || spec.id == TERN_OP_MATMUL_Q || spec.id == TERN_OP_ATTENTION ||
                           spec.id == TERN_OP_ATTENTION_PAGED || spec.id == TERN_OP_LINEAR_CROSS_ENTROPY);
         break;
+      case Mistake::narrow_query:
+        fits = i == 0 && (spec.id == TERN_OP_ATTENTION || spec.id == TERN_OP_ATTENTION_PAGED);
+        break;
       case Mistake::lost_gradient:
         fits = spec.id == TERN_OP_LINEAR_CROSS_ENTROPY && (arg.name == "dh" || arg.name == "dw");
         break;
@@ -236,6 +239,7 @@ bool is_split(Mistake mistake) { return mistake >= Mistake::split_unscaled && mi
 bool shows(std::uint32_t op, Mistake mistake, const conformance::Variant& v) {
   if (is_split(mistake)) return v.split != 0;
   if (v.split != 0) return mistake == Mistake::no_max;
+  if (mistake == Mistake::narrow_query) return v.narrow_keys;
   switch (mistake) {
     case Mistake::forward_pack:
       return v.both_uses;

@@ -33,7 +33,7 @@ TEST_P(EveryOp, CasesKeepTheContract) {
 TEST_P(EveryOp, GradientsAreThoseOfTheOracle) {
   int checked = 0;
   for (const CaseSource& source : case_sources(GetParam())) {
-    if (source.variant.in != TERN_F32 || source.variant.out != TERN_F32) continue;
+    if (source.variant.in != TERN_F32 || source.variant.out != TERN_F32 || source.variant.narrow_keys) continue;
     const Case c = source.make(2);
     if (!is_small(c)) continue;
     EXPECT_EQ(check_gradient(c, checked), "") << c.label;
