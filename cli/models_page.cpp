@@ -43,6 +43,12 @@ std::string fields_of(const models::Architecture& architecture) {
   return join(keys, ", ");
 }
 
+std::string vision_of(const std::string& whole) {
+  const models::VisionTower* tower = models::find_vision_tower(whole);
+  if (tower == nullptr) return "left out";
+  return tower->projector.empty() ? "read" : cat("read, also from an mmproj file of ", code(tower->projector));
+}
+
 }  // namespace
 
 std::string models_markdown() {
@@ -56,8 +62,7 @@ std::string models_markdown() {
     const std::string text = models::whole_architecture(name);
     const std::string gguf = models::whole_gguf(name);
     out += cat("| ", code(name), " | ", text.empty() ? "any of the above, as `text_config` says" : code(text), " | ",
-               models::find_vision_tower(name) != nullptr ? "read" : "left out", " | ",
-               gguf.empty() ? "none" : code(gguf), " |\n");
+               vision_of(name), " | ", gguf.empty() ? "none" : code(gguf), " |\n");
   }
   out += kFields;
   for (const auto& one : models::architectures()) out += cat("- ", code(one.name), ": ", fields_of(one), "\n");

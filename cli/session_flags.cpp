@@ -100,6 +100,7 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   options.runtime = runtime_options(arguments);
   options.model = model;
   options.hub = hub_options(arguments);
+  options.mmproj = arguments.maybe_string("mmproj").value_or("");
   if (arguments.has("task_type") && arguments.string("task_type") != "causal_lm") options.heads = models::Heads::any;
   if (arguments.has("model_type")) options.model_type = arguments.string("model_type");
   if (arguments.has("template")) options.chat_template = arguments.string("template");

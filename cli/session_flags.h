@@ -27,8 +27,8 @@ namespace tern::cli {
 // The path of --model, or of `model`, fetched where it is a hub id. Throws Failure.
 [[nodiscard]] std::string model_path(const Arguments& arguments, const std::string& model);
 
-// --model (or `model`), --model_type, --task_type, --template, --torch_dtype and the flags above, those that the
-// command has.
+// --model (or `model`), --mmproj, --model_type, --task_type, --template, --torch_dtype and the flags above, those that
+// the command has.
 [[nodiscard]] session::SessionOptions session_options(const Arguments& arguments, const std::string& model);
 
 // --rope_scaling and --max_model_len; nothing where the first isn't given, or the command has no such flag.

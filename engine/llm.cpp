@@ -56,7 +56,8 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     }
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
-    llm->encoder_ = PromptEncoder::create(*session.text, session.path, llm->options_).value();
+    llm->encoder_ =
+        PromptEncoder::create(*session.text, session.path, llm->options_, session.model.config.vision).value();
     if (session.model.store == nullptr) {
       models::LoadOptions load;
       load.max_positions = engine.max_model_len;

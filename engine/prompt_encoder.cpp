@@ -19,9 +19,10 @@ PromptEncoder::~PromptEncoder() = default;
 
 Result<std::unique_ptr<const PromptEncoder>> PromptEncoder::create(const chat::ModelText& text,
                                                                    const std::filesystem::path& model,
-                                                                   const LLMOptions& options) {
+                                                                   const LLMOptions& options, VisionPtr vision) {
   return catching([&] {
     std::unique_ptr<PromptEncoder> encoder(new PromptEncoder(text, model, options));
+    encoder->vision_ = std::move(vision);
     if (!options.template_kwargs.empty()) {
       *encoder->kwargs_ = io::parse_json(options.template_kwargs, "template variables").value();
     }
@@ -42,7 +43,7 @@ Result<std::unique_ptr<const PromptEncoder>> PromptEncoder::create(const chat::M
 }
 
 const session::ImagePrompts& PromptEncoder::image_prompts() const {
-  std::call_once(images_once_, [this] { images_ = session::ImagePrompts::open(model_, text_.tokenizer); });
+  std::call_once(images_once_, [this] { images_ = session::ImagePrompts::open(model_, text_.tokenizer, vision_); });
   return images_->value();
 }
 

@@ -17,12 +17,14 @@ namespace tern::engine {
 
 class PromptEncoder {
  public:
+  using VisionPtr = std::shared_ptr<const models::VisionConfig>;  // the model's, of an mmproj file or not
   // `text`, of the model at `model`, outlives the encoder; of `options` counts what concerns templates, and the longest
   // prompt. Errors (usage): `template_kwargs` that is no JSON object, an `agent_template` that there is none of, or
   // that the model's own template cannot carry.
   [[nodiscard]] static Result<std::unique_ptr<const PromptEncoder>> create(const chat::ModelText& text,
                                                                            const std::filesystem::path& model,
-                                                                           const LLMOptions& options);
+                                                                           const LLMOptions& options,
+                                                                           VisionPtr vision = nullptr);
   ~PromptEncoder();
   PromptEncoder(const PromptEncoder&) = delete;
   PromptEncoder& operator=(const PromptEncoder&) = delete;
@@ -40,6 +42,7 @@ class PromptEncoder {
 
   const chat::ModelText& text_;
   std::filesystem::path model_;
+  VisionPtr vision_;
   std::int64_t max_tokens_;
   bool templated_;
   mutable std::once_flag images_once_;

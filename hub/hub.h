@@ -60,6 +60,12 @@ struct HubOptions {
 [[nodiscard]] Result<std::vector<std::string>> choose_gguf(const std::vector<std::string>& all,
                                                            const std::string& select, const std::string& name);
 
+// The mmproj file that goes with a GGUF, `model` among them, as llama.cpp's -hf chooses it: "mmproj" is in its name,
+// its folder is the model's or one above; the nearest folder first, then the number of bits that is nearest to the
+// model's.
+// "": there is none.
+[[nodiscard]] std::string choose_mmproj(const std::vector<std::string>& all, const std::string& model);
+
 // The directory that holds the repository's files, fetched where they are not there yet.
 [[nodiscard]] Result<std::filesystem::path> fetch_repository(const HubId& id, const HubOptions& options);
 

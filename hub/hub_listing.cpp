@@ -1,6 +1,7 @@
 // What a hub id is, and what the hubs' replies say.
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -141,6 +142,24 @@ bool ends_with_word(const std::string& model, const std::string& select) {
          std::isalnum(static_cast<unsigned char>(stem[stem.size() - select.size() - 1])) == 0;
 }
 
+// 4 of "model-Q4_K_M.gguf", 16 of "mmproj-BF16.gguf": the last such word of the name; 0: there is none.
+std::int64_t bits_of(const std::string& file) {
+  const std::string stem = lower(fs::path(file).stem().string());
+  std::int64_t bits = 0;
+  for (std::size_t at = 0; at < stem.size(); ++at) {
+    const bool begins = at == 0 || std::isalnum(static_cast<unsigned char>(stem[at - 1])) == 0;
+    std::size_t digits = at;
+    while (begins && digits < stem.size() && digits < at + 2 &&
+           std::string_view("iqbf").find(stem[digits]) != std::string_view::npos)
+      ++digits;
+    if (digits == at) continue;
+    std::int64_t number = 0;
+    const auto read = std::from_chars(stem.data() + digits, stem.data() + stem.size(), number);
+    if (read.ec == std::errc() && number <= 32) bits = number;
+  }
+  return bits;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> choose_gguf(const std::vector<std::string>& all, const std::string& select,
@@ -167,6 +186,24 @@ Result<std::vector<std::string>> choose_gguf(const std::vector<std::string>& all
   if (select.empty()) return data_error(name, "one GGUF model", cat(known.size(), " of them"), mend);
   return data_error(cat(name, ":", select), "one GGUF model of that name or quantisation",
                     meant.empty() ? std::string("none") : join(meant, ", "), mend);
+}
+
+std::string choose_mmproj(const std::vector<std::string>& all, const std::string& model) {
+  const fs::path home = fs::path(model).parent_path();
+  const std::int64_t wanted = bits_of(model);
+  std::string best;
+  std::pair<std::ptrdiff_t, std::int64_t> best_rank;
+  for (const std::string& file : all) {
+    if (!file.ends_with(".gguf") || fs::path(file).filename().string().find("mmproj") == std::string::npos) continue;
+    const fs::path folder = fs::path(file).parent_path();
+    const auto [rest, of_home] = std::mismatch(folder.begin(), folder.end(), home.begin(), home.end());
+    if (rest != folder.end()) continue;
+    const std::pair rank(-std::distance(folder.begin(), folder.end()), std::abs(bits_of(file) - wanted));
+    if (!best.empty() && best_rank <= rank) continue;
+    best = file;
+    best_rank = rank;
+  }
+  return best;
 }
 
 bool looks_like_hub_id(std::string_view text) {

@@ -1,9 +1,12 @@
 #include "models/gemma3_vision.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/strings.h"
+#include "io/json.h"
 #include "models/gemma_fields.h"
+#include "models/mmproj.h"
 #include "models/vision_grid.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
@@ -17,6 +20,16 @@ namespace {
 
 constexpr const char* kTower = "vision_tower.";
 constexpr const char* kProjection = "multi_modal_projector.mm_input_projection";
+
+// Of attention in a directory and in a GGUF.
+struct Part {
+  const char* module;
+  const char* gguf;
+};
+constexpr Part kAttention[] = {{".self_attn.q_proj", ".attn_q"},
+                               {".self_attn.k_proj", ".attn_k"},
+                               {".self_attn.v_proj", ".attn_v"},
+                               {".self_attn.out_proj", ".attn_out"}};
 
 std::int64_t own(const ModelConfig& fields, const char* key) { return fields.own_field<std::int64_t>(key); }
 std::int64_t side_of(const ModelConfig& fields) { return own(fields, "image_size") / own(fields, "patch_size"); }
@@ -67,19 +80,22 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   ParameterList list;
   add_patch_embedding(list, cat(kTower, "embeddings.patch_embedding"), width,
                       {own(fields, "num_channels"), own(fields, "patch_size"), own(fields, "patch_size")}, true);
-  list.embedding(cat(kTower, "embeddings.position_embedding"), "", side_of(fields) * side_of(fields), width);
+  list.embedding(cat(kTower, "embeddings.position_embedding"), "v.position_embd", side_of(fields) * side_of(fields),
+                 width);
   for (std::int64_t layer = 0; layer < fields.num_hidden_layers; ++layer) {
     const std::string module = cat(kTower, "encoder.layers.", layer);
-    add_layer_norm(list, module + ".layer_norm1", width);
-    for (const char* part : {".self_attn.q_proj", ".self_attn.k_proj", ".self_attn.v_proj", ".self_attn.out_proj"})
-      add_linear(list, module + part, width, width);
-    add_layer_norm(list, module + ".layer_norm2", width);
-    add_linear(list, module + ".mlp.fc1", fields.intermediate_size, width);
-    add_linear(list, module + ".mlp.fc2", width, fields.intermediate_size);
+    const std::string gguf = cat("v.blk.", layer);
+    add_layer_norm(list, module + ".layer_norm1", width, gguf + ".ln1");
+    for (const auto& [part, stored] : kAttention) add_linear(list, module + part, width, width, true, gguf + stored);
+    add_layer_norm(list, module + ".layer_norm2", width, gguf + ".ln2");
+    add_linear(list, module + ".mlp.fc1", fields.intermediate_size, width, true, gguf + ".ffn_up");
+    add_linear(list, module + ".mlp.fc2", width, fields.intermediate_size, true, gguf + ".ffn_down");
   }
-  add_layer_norm(list, cat(kTower, "post_layernorm"), width);
-  list.norm("multi_modal_projector.mm_soft_emb_norm", "", width);
-  ParameterSpec& projection = list.tensor(cat(kProjection, ".weight"), {config.hidden_size, width}, "");
+  add_layer_norm(list, cat(kTower, "post_layernorm"), width, "v.post_ln");
+  list.norm("multi_modal_projector.mm_soft_emb_norm", "mm.soft_emb_norm", width, -1.0F);
+  ParameterSpec& projection =
+      list.tensor(cat(kProjection, ".weight"), {config.hidden_size, width}, "mm.input_projection.weight");
+  projection.gguf.is_transposed = true;
   projection.hugging_face = {.tensors = {cat(kProjection, "_weight")}, .is_transposed = true};
   return list.take();
 }
@@ -150,6 +166,23 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
   return {nn::linear(context, kProjection, normed), {}};
 }
 
+// Its scale_factor is by how much an image has fewer tokens than patches, on each side.
+io::Json from_mmproj(MmprojKeys& keys) {
+  const std::int64_t image = keys.integer("image_size"), patch = keys.integer("patch_size");
+  const std::int64_t scale = std::max<std::int64_t>(keys.integer_or("projector.scale_factor", 4), 1);
+  const std::int64_t side = std::clamp<std::int64_t>(image / std::max<std::int64_t>(patch, 1) / scale, 0, 65536);
+  io::Json whole;
+  whole["mm_tokens_per_image"] = side * side;
+  whole["vision_config"] = {{"hidden_size", keys.integer("embedding_length")},
+                            {"intermediate_size", keys.mlp_width()},
+                            {"num_hidden_layers", keys.integer("block_count")},
+                            {"num_attention_heads", keys.integer("attention.head_count")},
+                            {"image_size", image},
+                            {"patch_size", patch},
+                            {"layer_norm_eps", keys.number_or("attention.layer_norm_epsilon", 1e-6)}};
+  return whole;
+}
+
 }  // namespace
 
 VisionTower gemma3_vision() {
@@ -167,7 +200,10 @@ VisionTower gemma3_vision() {
           .patch_dim = patch_dim,
           .patch_unit = patches_of,
           .columns = columns,
-          .features = features};
+          .features = features,
+          .projector = "gemma3",
+          .languages = {"gemma3"},
+          .from_mmproj = from_mmproj};
 }
 
 }  // namespace tern::models

@@ -1,8 +1,11 @@
 #include "models/internvl_fields.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/strings.h"
+#include "io/json.h"
+#include "models/mmproj.h"
 
 namespace tern::models {
 namespace {
@@ -96,6 +99,24 @@ std::vector<Field> internvl_fields_of_whole() {
           {"projector_hidden_act", "", text, otherwise(FieldValue(std::string("gelu"))), is_gelu},
           {"vision_feature_layer", "", FieldValue(std::int64_t{0}), otherwise(FieldValue(std::int64_t{-1})), is_last},
           {"vision_feature_select_strategy", "", text, otherwise(FieldValue(std::string("default"))), is_default}};
+}
+
+io::Json internvl_from_mmproj(MmprojKeys& keys) {
+  io::Json whole;
+  whole["downsample_ratio"] =
+      1.0 / static_cast<double>(std::max<std::int64_t>(keys.integer("projector.scale_factor"), 1));
+  whole["vision_config"] = {{"hidden_size", keys.integer("embedding_length")},
+                            {"intermediate_size", keys.mlp_width()},
+                            {"num_hidden_layers", keys.integer("block_count")},
+                            {"num_attention_heads", keys.integer("attention.head_count")},
+                            {"attention_bias", keys.has_tensor("v.blk.0.attn_q.bias")},
+                            {"use_qk_norm", keys.has_tensor("v.blk.0.attn_q_norm.weight")},
+                            {"norm_type", keys.has_tensor("v.blk.0.ln1.bias") ? "layer_norm" : "rms_norm"},
+                            {"layer_norm_eps", keys.number_or("attention.layer_norm_epsilon", 1e-6)},
+                            {"image_size", keys.integer("image_size")},
+                            {"patch_size", keys.integer("patch_size")},
+                            {"use_mean_pooling", !keys.has_tensor("v.post_ln.weight")}};
+  return whole;
 }
 
 }  // namespace tern::models

@@ -5,6 +5,8 @@
 
 namespace tern::models {
 
+class MmprojKeys;
+
 [[nodiscard]] std::vector<Field> internvl_fields();           // of vision_config
 [[nodiscard]] std::vector<Field> internvl_fields_of_whole();  // of what stands around it
 
@@ -14,5 +16,8 @@ namespace tern::models {
 [[nodiscard]] std::int64_t internvl_side(const ModelConfig& fields);   // of a tile, in patches
 [[nodiscard]] std::int64_t internvl_merge(const ModelConfig& fields);  // patches of a side of what becomes one feature
 [[nodiscard]] bool is_internvl_centred(const ModelConfig& fields);     // norms are layer norms
+
+// Its tensors say what kind of norms, biases and means it has.
+[[nodiscard]] io::Json internvl_from_mmproj(MmprojKeys& keys);
 
 }  // namespace tern::models

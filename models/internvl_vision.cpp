@@ -15,26 +15,29 @@ constexpr const char* kTower = "vision_tower.";
 constexpr const char* kProjector = "multi_modal_projector.";
 constexpr double kProjectorEps = 1e-5;
 
-void add_norm(ParameterList& list, const std::string& module, const ModelConfig& fields) {
-  if (is_internvl_centred(fields)) return add_layer_norm(list, module, fields.hidden_size);
-  list.norm(module, "", fields.hidden_size);
+void add_norm(ParameterList& list, const std::string& module, const ModelConfig& fields, const std::string& gguf) {
+  if (is_internvl_centred(fields)) return add_layer_norm(list, module, fields.hidden_size, gguf);
+  list.norm(module, gguf, fields.hidden_size);
 }
 
-void add_layer(ParameterList& list, const std::string& module, const ModelConfig& fields) {
+void add_layer(ParameterList& list, std::int64_t layer, const ModelConfig& fields) {
   const std::int64_t width = fields.hidden_size;
-  add_norm(list, module + ".layernorm_before", fields);
-  for (const char* part : {".attention.q_proj", ".attention.k_proj", ".attention.v_proj"})
-    add_linear(list, module + part, width, width, fields.attention_bias);
-  add_linear(list, module + ".attention.projection_layer", width, width);
-  if (fields.own_field<bool>("use_qk_norm")) {
-    list.norm(module + ".attention.q_norm", "", width);
-    list.norm(module + ".attention.k_norm", "", width);
+  const std::string module = cat(kTower, "encoder.layer.", layer), gguf = cat("v.blk.", layer);
+  add_norm(list, module + ".layernorm_before", fields, gguf + ".ln1");
+  for (const char* part : {"q", "k", "v"}) {
+    add_linear(list, cat(module, ".attention.", part, "_proj"), width, width, fields.attention_bias,
+               cat(gguf, ".attn_", part));
   }
-  add_norm(list, module + ".layernorm_after", fields);
-  add_linear(list, module + ".mlp.fc1", fields.intermediate_size, width);
-  add_linear(list, module + ".mlp.fc2", width, fields.intermediate_size);
-  list.tensor(module + ".lambda_1", {width}, "");
-  list.tensor(module + ".lambda_2", {width}, "");
+  add_linear(list, module + ".attention.projection_layer", width, width, true, gguf + ".attn_out");
+  if (fields.own_field<bool>("use_qk_norm")) {
+    list.norm(module + ".attention.q_norm", gguf + ".attn_q_norm", width);
+    list.norm(module + ".attention.k_norm", gguf + ".attn_k_norm", width);
+  }
+  add_norm(list, module + ".layernorm_after", fields, gguf + ".ln2");
+  add_linear(list, module + ".mlp.fc1", fields.intermediate_size, width, true, gguf + ".ffn_up");
+  add_linear(list, module + ".mlp.fc2", width, fields.intermediate_size, true, gguf + ".ffn_down");
+  list.tensor(module + ".lambda_1", {width}, gguf + ".ls1.weight");
+  list.tensor(module + ".lambda_2", {width}, gguf + ".ls2.weight");
 }
 
 std::vector<ParameterSpec> parameters(const VisionConfig& config) {
@@ -45,16 +48,15 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   const std::int64_t patch = internvl_pixels(fields, "patch_size");
   add_patch_embedding(list, cat(kTower, "embeddings.patch_embeddings.projection"), width,
                       {internvl_own(fields, "num_channels"), patch, patch}, true);
-  list.tensor(cat(kTower, "embeddings.cls_token"), {1, width}, "").hugging_face.shape = {1, 1, width};
-  list.tensor(cat(kTower, "embeddings.position_embeddings"), {positions, width}, "").hugging_face.shape = {1, positions,
-                                                                                                           width};
-  for (std::int64_t layer = 0; layer < fields.num_hidden_layers; ++layer)
-    add_layer(list, cat(kTower, "encoder.layer.", layer), fields);
-  if (!fields.own_field<bool>("use_mean_pooling")) add_layer_norm(list, cat(kTower, "layernorm"), width);
+  list.tensor(cat(kTower, "embeddings.cls_token"), {1, width}, "v.class_embd").hugging_face.shape = {1, 1, width};
+  list.tensor(cat(kTower, "embeddings.position_embeddings"), {positions, width}, "v.position_embd.weight")
+      .hugging_face.shape = {1, positions, width};
+  for (std::int64_t layer = 0; layer < fields.num_hidden_layers; ++layer) add_layer(list, layer, fields);
+  if (!fields.own_field<bool>("use_mean_pooling")) add_layer_norm(list, cat(kTower, "layernorm"), width, "v.post_ln");
   const std::int64_t merged = internvl_merge(fields) * internvl_merge(fields) * width;
-  add_layer_norm(list, cat(kProjector, "layer_norm"), merged);
-  add_linear(list, cat(kProjector, "linear_1"), config.hidden_size, merged);
-  add_linear(list, cat(kProjector, "linear_2"), config.hidden_size, config.hidden_size);
+  add_layer_norm(list, cat(kProjector, "layer_norm"), merged, "mm.model.mlp.0");
+  add_linear(list, cat(kProjector, "linear_1"), config.hidden_size, merged, true, "mm.model.mlp.1");
+  add_linear(list, cat(kProjector, "linear_2"), config.hidden_size, config.hidden_size, true, "mm.model.mlp.3");
   return list.take();
 }
 
@@ -166,7 +168,9 @@ VisionTower internvl_vision() {
           .patch_dim = patch_dim,
           .patch_unit = patches_of_tile,
           .columns = columns,
-          .features = features};
+          .features = features,
+          .projector = "internvl",
+          .from_mmproj = internvl_from_mmproj};
 }
 
 }  // namespace tern::models

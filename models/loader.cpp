@@ -10,6 +10,7 @@
 #include "base/half.h"
 #include "base/strings.h"
 #include "graph/row_parts.h"
+#include "models/mmproj.h"
 #include "models/parameter_reader.h"
 #include "models/stored_planes.h"
 #include "models/vision.h"
@@ -205,7 +206,7 @@ class Loader {
     const bool is_master = options_.is_master && options_.is_master(stored.spec->name);
     const tern_dtype dtype = is_master || stored.spec->is_buffer ? TERN_F32 : options_.dtype;
     if (options_.quantise && stored.spec->is_linear && load_quantised(stored, dtype, is_master)) return;
-    const bool may_stay = is_present(stored.desc) && !is_master;
+    const bool may_stay = is_present(stored.desc) && !is_master && !is_quantised_table(stored);
     const bool fits = stored.is_plain ? stored.desc.dtype == dtype : multiplies(stored.desc, *stored.spec);
     if (may_stay && fits) return place(stored);
     const std::uint64_t bytes = load_rounded(stored, dtype);
@@ -221,8 +222,14 @@ class Loader {
     }
   }
 
+  // Of a tower's mmproj file: positions, whose rows are added, where a language model's table is looked up.
+  [[nodiscard]] bool is_quantised_table(const Stored& stored) const {
+    return !stored.is_plain && !stored.spec->is_linear && source_->gguf() != nullptr && is_mmproj(*source_->gguf());
+  }
+
   // Why a quantised weight can't stay as it is stored.
   [[nodiscard]] std::string reason_of(const Stored& stored) const {
+    if (is_quantised_table(stored)) return "their rows are added";
     if (!stored.has_one_type()) return "each is a part of one product";
     const TensorDesc desc = stored_desc(stored.first());
     if (stored.columns.groups > 0 && is_present(desc) && !moves_whole(stored.columns, desc))

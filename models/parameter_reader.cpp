@@ -157,10 +157,30 @@ void ParameterReader::read_run(const ParameterSpec& spec, const RowRun& run, std
   std::copy_n(kept_.begin() + run.first * sizes.columns, run.count * sizes.columns, values.begin());
 }
 
+void ParameterReader::read_woven(const ParameterSpec& spec, std::int64_t first, std::int64_t count,
+                                 std::span<float> values) const {
+  const ParameterSource& source = source_of(spec);
+  const std::int64_t columns = matrix_sizes(spec).columns;
+  const auto turns = static_cast<std::int64_t>(source.tensors.size());
+  const std::int64_t of_tensor = columns / turns;
+  std::vector<float> rows(static_cast<std::size_t>(count * of_tensor));
+  for (std::int64_t turn = 0; turn < turns; ++turn) {
+    const checkpoint::LogicalTensor& tensor = tensors_.at(source.tensors[static_cast<std::size_t>(turn)]);
+    const std::int64_t cut = of_tensor / tensor.shape.back();  // rows of the file that are one
+    read_stored(tensor, first * cut, count * cut, rows);
+    for (std::int64_t at = 0; at < count * of_tensor; at += source.woven_columns) {
+      const std::int64_t row = at / of_tensor, block = at % of_tensor / source.woven_columns;
+      std::copy_n(rows.begin() + at, source.woven_columns,
+                  values.begin() + row * columns + (block * turns + turn) * source.woven_columns);
+    }
+  }
+}
+
 void ParameterReader::read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count,
                                 const ParameterSource& as, std::span<float> values) {
   (void)find(spec);
   const ParameterSource& source = source_of(spec);
+  if (source.woven_columns > 0) return read_woven(spec, first, count, values);
   const std::int64_t columns = matrix_sizes(spec).columns;
   std::int64_t at = 0;  // row of the parameter at which the run begins
   for (const RowRun& run : row_runs(spec, source)) {

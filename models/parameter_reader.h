@@ -50,6 +50,7 @@ class ParameterReader {
   void read_stored(const checkpoint::LogicalTensor& tensor, std::int64_t first, std::int64_t count,
                    std::span<float> values) const;
   void read_run(const ParameterSpec& spec, const RowRun& run, std::span<float> values);
+  void read_woven(const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) const;
   void read_transposed(const checkpoint::LogicalTensor& tensor, const MatrixSizes& sizes, const RowRun& run,
                        std::span<float> values);
 

@@ -64,7 +64,7 @@ bool transposes_any(const ParameterSource& source) { return source.is_transposed
 
 bool same_numbers(const ParameterSource& a, const ParameterSource& b) {
   const bool same_columns = a.tiled_columns.groups == b.tiled_columns.groups;  // of one parameter
-  return same_columns && a.added == b.added && a.is_minus_exp == b.is_minus_exp;
+  return same_columns && a.woven_columns == b.woven_columns && a.added == b.added && a.is_minus_exp == b.is_minus_exp;
 }
 
 std::string module_of(const ParameterSpec& weight) { return weight.name.substr(0, weight.name.rfind('.')); }

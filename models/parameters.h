@@ -55,7 +55,10 @@ struct ParameterSource {
   HeadParts parts;                   // as Qwen3-Next joins projections
   bool is_transposed = false;        // rows and columns, the last two dimensions, change places in the file
   bool is_first_transposed = false;  // so they do in the first of the tensors that are joined
-  bool is_depthwise = false;         // a dimension of one stands before the last: PyTorch's convolution of each channel
+  // Columns of the tensors take turns: so many of the first one's, as many of the second one's, and so on, as llama.cpp
+  // cuts a convolution over time; 0: they don't.
+  std::int64_t woven_columns = 0;
+  bool is_depthwise = false;  // a dimension of one stands before the last: PyTorch's convolution of each channel
   std::vector<std::int64_t> shape = {};  // the file's, where only that differs: a convolution's [out, c, kh, kw]
   float added = 0;  // parameter = file + added: -1 where norms multiply by 1 + weight, and the file has that sum
   bool is_minus_exp = false;  // file = -exp(parameter)

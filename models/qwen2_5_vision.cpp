@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "io/json.h"
+#include "models/mmproj.h"
 #include "models/qwen_vision.h"
 #include "nn/mlp.h"
 #include "nn/norm.h"
@@ -35,17 +37,18 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   ParameterList list;
   add_qwen_patch_embedding(list, config, false);
   for (std::int64_t layer = 0; layer < own.num_hidden_layers; ++layer) {
-    const std::string module = cat("visual.blocks.", layer);
-    list.norm(module + ".norm1", "", width);
-    add_qwen_attention(list, module, config);
-    list.norm(module + ".norm2", "", width);
-    add_linear(list, module + ".mlp.gate_proj", own.intermediate_size, width);
-    add_linear(list, module + ".mlp.up_proj", own.intermediate_size, width);
-    add_linear(list, module + ".mlp.down_proj", width, own.intermediate_size);
+    const QwenBlock block = qwen_block_names(layer);
+    const std::string mlp = block.module + ".mlp.";
+    list.norm(block.module + ".norm1", block.gguf + ".ln1", width);
+    add_qwen_attention(list, block, config);
+    list.norm(block.module + ".norm2", block.gguf + ".ln2", width);
+    add_linear(list, mlp + "gate_proj", own.intermediate_size, width, true, block.gguf + ".ffn_gate");
+    add_linear(list, mlp + "up_proj", own.intermediate_size, width, true, block.gguf + ".ffn_up");
+    add_linear(list, mlp + "down_proj", width, own.intermediate_size, true, block.gguf + ".ffn_down");
   }
-  list.norm("visual.merger.ln_q", "", width);
-  add_linear(list, "visual.merger.mlp.0", merged, merged);
-  add_linear(list, "visual.merger.mlp.2", config.hidden_size, merged);
+  list.norm("visual.merger.ln_q", "v.post_ln", width);
+  add_linear(list, "visual.merger.mlp.0", merged, merged, true, "mm.0");
+  add_linear(list, "visual.merger.mlp.2", config.hidden_size, merged, true, "mm.2");
   return list.take();
 }
 
@@ -101,10 +104,28 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
   return {ops::gather_rows(context.graph(), merged, inverse, needs), {}};
 }
 
+// llama.cpp's converter leaves the window's size out, which is 112 in every published model.
+io::Json from_mmproj(MmprojKeys& keys) {
+  io::Json whole = qwen_from_mmproj(keys);
+  io::Json& own = whole["vision_config"];
+  own["hidden_size"] = keys.integer("embedding_length");
+  own["out_hidden_size"] = keys.integer("projection_dim");
+  own["intermediate_size"] = keys.mlp_width();
+  own["window_size"] = keys.integer_or("window_size", 112);
+  const std::int64_t period = keys.integer("n_wa_pattern");  // of layers, the last of which sees all
+  std::vector<std::int64_t> full;
+  for (std::int64_t layer = 0; layer < keys.layers(); ++layer) {
+    if (period <= 0 || (layer + 1) % period == 0) full.push_back(layer);
+  }
+  own["fullatt_block_indexes"] = io::Json(full);
+  return whole;
+}
+
 }  // namespace
 
 VisionTower qwen2_5_vision() {
-  VisionTower made = qwen_tower("Qwen2_5_VLForConditionalGeneration");
+  VisionTower made = qwen_tower("Qwen2_5_VLForConditionalGeneration", "qwen2.5vl_merger", "qwen2vl");
+  made.from_mmproj = from_mmproj;
   made.fields = fields();
   made.other_keys = {"spatial_patch_size", "tokens_per_second"};  // a copy of patch_size; of videos
   made.parameters = parameters;

@@ -1,6 +1,10 @@
 #include "models/qwen2_vision.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
+#include "io/json.h"
+#include "models/mmproj.h"
 #include "models/qwen_vision.h"
 #include "nn/norm.h"
 
@@ -28,10 +32,10 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   ParameterList list;
   add_qwen_patch_embedding(list, config, false);
   for (std::int64_t layer = 0; layer < config.fields.num_hidden_layers; ++layer)
-    add_qwen_block(list, cat("visual.blocks.", layer), config, inner, kMlp);
-  add_layer_norm(list, "visual.merger.ln_q", width);
-  add_linear(list, "visual.merger.mlp.0", merged, merged);
-  add_linear(list, "visual.merger.mlp.2", config.hidden_size, merged);
+    add_qwen_block(list, qwen_block_names(layer), config, inner, kMlp);
+  add_layer_norm(list, "visual.merger.ln_q", width, "v.post_ln");
+  add_linear(list, "visual.merger.mlp.0", merged, merged, true, "mm.0");
+  add_linear(list, "visual.merger.mlp.2", config.hidden_size, merged, true, "mm.2");
   return list.take();
 }
 
@@ -51,10 +55,21 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
           {}};
 }
 
+io::Json from_mmproj(MmprojKeys& keys) {
+  io::Json whole = qwen_from_mmproj(keys);
+  io::Json& own = whole["vision_config"];
+  const std::int64_t width = keys.integer("embedding_length");
+  own["embed_dim"] = width;
+  own["hidden_size"] = keys.integer("projection_dim");
+  own["mlp_ratio"] = keys.mlp_width() / std::max<std::int64_t>(width, 1);
+  return whole;
+}
+
 }  // namespace
 
 VisionTower qwen2_vision() {
-  VisionTower made = qwen_tower("Qwen2VLForConditionalGeneration");
+  VisionTower made = qwen_tower("Qwen2VLForConditionalGeneration", "qwen2vl_merger", "qwen2vl");
+  made.from_mmproj = from_mmproj;
   made.fields = fields();
   made.other_keys = {"spatial_patch_size"};  // a copy of patch_size
   made.parameters = parameters;

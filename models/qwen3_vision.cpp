@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "io/json.h"
 #include "models/gemma_fields.h"
+#include "models/mmproj.h"
 #include "models/qwen_vision.h"
 #include "nn/norm.h"
 #include "nn/scale.h"
@@ -53,11 +55,17 @@ std::int64_t num_deepstack(const VisionConfig& config) {
   return static_cast<std::int64_t>(deepstack_layers(config).size());
 }
 
-void add_merger(ParameterList& list, const std::string& module, const VisionConfig& config, std::int64_t normed) {
+// What a GGUF calls a merger's layers.
+struct MergerNames {
+  std::string norm, first, second;
+};
+
+void add_merger(ParameterList& list, const std::string& module, const VisionConfig& config, std::int64_t normed,
+                const MergerNames& gguf) {
   const std::int64_t merged = qwen_merge_unit(config) * config.fields.hidden_size;
-  add_layer_norm(list, module + ".norm", normed);
-  add_linear(list, module + ".linear_fc1", merged, merged);
-  add_linear(list, module + ".linear_fc2", config.hidden_size, merged);
+  add_layer_norm(list, module + ".norm", normed, gguf.norm);
+  add_linear(list, module + ".linear_fc1", merged, merged, true, gguf.first);
+  add_linear(list, module + ".linear_fc2", config.hidden_size, merged, true, gguf.second);
 }
 
 std::vector<ParameterSpec> parameters(const VisionConfig& config) {
@@ -65,12 +73,15 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   const std::int64_t width = own.hidden_size;
   ParameterList list;
   add_qwen_patch_embedding(list, config, true);
-  list.embedding("visual.pos_embed", "", own.own_field<std::int64_t>("num_position_embeddings"), width);
+  list.embedding("visual.pos_embed", "v.position_embd", own.own_field<std::int64_t>("num_position_embeddings"), width);
   for (std::int64_t layer = 0; layer < own.num_hidden_layers; ++layer)
-    add_qwen_block(list, cat("visual.blocks.", layer), config, own.intermediate_size, kMlp);
-  add_merger(list, "visual.merger", config, width);
-  for (std::int64_t i = 0; i < num_deepstack(config); ++i)
-    add_merger(list, cat("visual.deepstack_merger_list.", i), config, qwen_merge_unit(config) * width);
+    add_qwen_block(list, qwen_block_names(layer, true), config, own.intermediate_size, kMlp);
+  add_merger(list, "visual.merger", config, width, {"v.post_ln", "mm.0", "mm.2"});
+  for (std::int64_t i = 0; i < num_deepstack(config); ++i) {
+    const std::string gguf = cat("v.deepstack.", deepstack_layers(config)[static_cast<std::size_t>(i)]);
+    add_merger(list, cat("visual.deepstack_merger_list.", i), config, qwen_merge_unit(config) * width,
+               {gguf + ".norm", gguf + ".fc1", gguf + ".fc2"});
+  }
   return list.take();
 }
 
@@ -132,10 +143,23 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
   return out;
 }
 
+io::Json from_mmproj(MmprojKeys& keys) {
+  io::Json whole = qwen_from_mmproj(keys);
+  io::Json& own = whole["vision_config"];
+  own["hidden_size"] = keys.integer("embedding_length");
+  own["out_hidden_size"] = keys.integer("projection_dim");
+  own["intermediate_size"] = keys.mlp_width();
+  own["num_position_embeddings"] = keys.rows("v.position_embd.weight");
+  own["deepstack_visual_indexes"] = io::Json(keys.true_layers("is_deepstack_layers"));
+  return whole;
+}
+
 }  // namespace
 
 VisionTower qwen3_vision() {
-  VisionTower made = qwen_tower("Qwen3VLForConditionalGeneration");
+  VisionTower made = qwen_tower("Qwen3VLForConditionalGeneration", "qwen3vl_merger", "qwen3vl");
+  made.from_mmproj = from_mmproj;
+  made.fewest_tokens = 64;
   made.fields = fields();
   made.num_deepstack = num_deepstack;
   made.mrope_section = {24, 20, 20};

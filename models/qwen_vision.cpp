@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "io/json.h"
+#include "models/mmproj.h"
 
 namespace tern::models {
 namespace {
@@ -21,6 +23,11 @@ std::string are_heads(const ModelConfig& config, const FieldValue& value) {
   const std::int64_t heads = std::get<std::int64_t>(value);
   const bool fits = config.hidden_size % heads == 0 && config.hidden_size / heads % 4 == 0;
   return fits ? "" : cat("a divisor of ", config.hidden_size, " features that gives each head a multiple of four");
+}
+
+void join_qkv(ParameterSpec& spec, const std::string& gguf, const char* ending, std::int64_t width) {
+  spec.gguf.tensors = {cat(gguf, ".attn_q", ending), cat(gguf, ".attn_k", ending), cat(gguf, ".attn_v", ending)};
+  spec.gguf.joined = {width, width, width};
 }
 
 std::string is_small(const ModelConfig& /*config*/, const FieldValue& value) {
@@ -71,20 +78,29 @@ void add_qwen_patch_embedding(ParameterList& list, const VisionConfig& config, b
                       {own("in_channels"), own("temporal_patch_size"), own("patch_size"), own("patch_size")}, bias);
 }
 
-void add_qwen_attention(ParameterList& list, const std::string& module, const VisionConfig& config) {
-  const std::int64_t width = config.fields.hidden_size;
-  add_linear(list, module + ".attn.qkv", 3 * width, width);
-  add_linear(list, module + ".attn.proj", width, width);
+QwenBlock qwen_block_names(std::int64_t layer, bool gguf_fuses) {
+  return {cat("visual.blocks.", layer), cat("v.blk.", layer), gguf_fuses};
 }
 
-void add_qwen_block(ParameterList& list, const std::string& module, const VisionConfig& config, std::int64_t inner,
+void add_qwen_attention(ParameterList& list, const QwenBlock& block, const VisionConfig& config) {
+  const std::int64_t width = config.fields.hidden_size;
+  const std::string qkv = block.module + ".attn.qkv";
+  ParameterSpec& weight = list.linear(qkv, block.gguf + ".attn_qkv", {3 * width, width});
+  if (!block.gguf_fuses) join_qkv(weight, block.gguf, ".weight", width);
+  ParameterSpec& bias = list.tensor(qkv + ".bias", {3 * width}, block.gguf + ".attn_qkv.bias");
+  bias.is_bias = true;
+  if (!block.gguf_fuses) join_qkv(bias, block.gguf, ".bias", width);
+  add_linear(list, block.module + ".attn.proj", width, width, true, block.gguf + ".attn_out");
+}
+
+void add_qwen_block(ParameterList& list, const QwenBlock& block, const VisionConfig& config, std::int64_t inner,
                     const nn::VisionMlpConfig& mlp) {
   const std::int64_t width = config.fields.hidden_size;
-  add_layer_norm(list, module + ".norm1", width);
-  add_qwen_attention(list, module, config);
-  add_layer_norm(list, module + ".norm2", width);
-  add_linear(list, cat(module, ".mlp.", mlp.first), inner, width);
-  add_linear(list, cat(module, ".mlp.", mlp.second), width, inner);
+  add_layer_norm(list, block.module + ".norm1", width, block.gguf + ".ln1");
+  add_qwen_attention(list, block, config);
+  add_layer_norm(list, block.module + ".norm2", width, block.gguf + ".ln2");
+  add_linear(list, cat(block.module, ".mlp.", mlp.first), inner, width, true, block.gguf + ".ffn_up");
+  add_linear(list, cat(block.module, ".mlp.", mlp.second), width, inner, true, block.gguf + ".ffn_down");
 }
 
 void qwen_block(nn::Context& context, const std::string& module, const VisionConfig& config,
@@ -120,9 +136,21 @@ nn::VisionSequences qwen_sequences(nn::Context& context, const VisionConfig& con
           .sin = number_column(context, "sin", patches, half)};
 }
 
-VisionTower qwen_tower(std::string whole) {
+io::Json qwen_from_mmproj(MmprojKeys& keys) {
+  (void)keys.number_or("attention.layer_norm_epsilon", kQwenVisionEps);  // the language model's: all towers have 1e-6
+  io::Json whole;
+  whole["vision_config"] = {{"depth", keys.integer("block_count")},
+                            {"num_heads", keys.integer("attention.head_count")},
+                            {"patch_size", keys.integer("patch_size")},
+                            {"spatial_merge_size", keys.integer_or("spatial_merge_size", 2)}};
+  return whole;
+}
+
+VisionTower qwen_tower(std::string whole, std::string projector, std::string language) {
   VisionTower made;
   made.whole = std::move(whole);
+  made.projector = std::move(projector);
+  made.languages = {std::move(language)};
   made.image_token = "image_token_id";
   made.num_deepstack = no_deepstack;
   made.mrope_section = {16, 24, 24};

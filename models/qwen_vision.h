@@ -17,10 +17,16 @@ namespace tern::models {
 [[nodiscard]] std::int64_t qwen_patch_dim(const VisionConfig& config);
 [[nodiscard]] nn::VisionAttentionConfig qwen_vision_attention(const VisionConfig& config);
 void add_qwen_patch_embedding(ParameterList& list, const VisionConfig& config, bool bias);
+// A block's names in a directory and in a GGUF, which may have q, k and v apart.
+struct QwenBlock {
+  std::string module, gguf;
+  bool gguf_fuses = false;
+};
+[[nodiscard]] QwenBlock qwen_block_names(std::int64_t layer, bool gguf_fuses = false);
 // qkv and proj of a block's attention.
-void add_qwen_attention(ParameterList& list, const std::string& module, const VisionConfig& config);
+void add_qwen_attention(ParameterList& list, const QwenBlock& block, const VisionConfig& config);
 // A block of layer norms, attention and an mlp without a gate, whose width is `inner` and whose layers are in `mlp`.
-void add_qwen_block(ParameterList& list, const std::string& module, const VisionConfig& config, std::int64_t inner,
+void add_qwen_block(ParameterList& list, const QwenBlock& block, const VisionConfig& config, std::int64_t inner,
                     const nn::VisionMlpConfig& mlp);
 void qwen_block(nn::Context& context, const std::string& module, const VisionConfig& config,
                 const nn::VisionSequences& sequences, const nn::VisionMlpConfig& mlp, nn::Residual& x);
@@ -33,7 +39,11 @@ inline constexpr double kQwenVisionEps = 1e-6;  // of all norms
 [[nodiscard]] nn::VisionSequences qwen_sequences(nn::Context& context, const VisionConfig& config,
                                                  std::int64_t patches);
 
-// With all but fields, parameters, columns and features; without deepstack, of positions as Qwen2-VL has them.
-[[nodiscard]] VisionTower qwen_tower(std::string whole);
+// What all of them have in an mmproj file, but the widths: {"vision_config": {...}}.
+[[nodiscard]] io::Json qwen_from_mmproj(MmprojKeys& keys);
+
+// With all but fields, parameters, columns and features; without deepstack, of positions as Qwen2-VL has them. In a
+// GGUF its name is `projector`, and its language model's `language`.
+[[nodiscard]] VisionTower qwen_tower(std::string whole, std::string projector, std::string language);
 
 }  // namespace tern::models

@@ -8,6 +8,7 @@
 #include "models/gemma3_vision.h"
 #include "models/internvl_vision.h"
 #include "models/loader.h"
+#include "models/mmproj.h"
 #include "models/parameter_reader.h"
 #include "models/qwen2_5_vision.h"
 #include "models/qwen2_vision.h"
@@ -35,15 +36,9 @@ std::vector<std::int64_t> mrope_section(const io::JsonField& text, const VisionT
     section = said->integers();
     place = said->place();
   }
-  std::int64_t pairs = 0;
-  bool counts = section.size() == 3;
-  for (const std::int64_t each : section) {
-    counts = counts && each >= 0;
-    pairs += std::clamp<std::int64_t>(each, 0, config.rotary_dim);
-  }
-  if (counts && pairs == config.rotary_dim / 2) return section;
-  throw Failure(place.error(cat("three counts that add up to the ", config.rotary_dim / 2, " pairs of a head"),
-                            value_text(section), "take config.json from the model's repository again"));
+  const std::string expected = are_mrope_sections(config, section);
+  if (expected.empty()) return section;
+  throw Failure(place.error(expected, value_text(section), "take config.json from the model's repository again"));
 }
 
 }  // namespace
@@ -62,16 +57,34 @@ std::shared_ptr<const VisionConfig> read_vision(const io::JsonField& whole, cons
   const auto own = whole.find("vision_config");
   const VisionTower* tower = names ? find_vision_tower(names->texts().front()) : nullptr;
   if (tower == nullptr || !own) return nullptr;
-  auto vision = std::make_shared<VisionConfig>();
-  vision->tower = tower;
-  vision->hidden_size = config.hidden_size;
+  auto vision = std::make_shared<VisionConfig>(read_tower(*tower, whole, *own, config));
   vision->image_token_id = whole.integer(tower->image_token, -1);
-  vision->fields.own["text_hidden_size"] = config.hidden_size;
-  read_fields(whole, tower->fields_of_whole, vision->fields);
-  read_fields(*own, tower->fields, vision->fields);
-  refuse_unknown_fields(*own, tower->fields, tower->other_keys, cat("the vision tower of ", tower->whole));
   vision->mrope_section = mrope_section(text, *tower, config);
   return vision;
+}
+
+VisionConfig read_tower(const VisionTower& tower, const io::JsonField& whole, const io::JsonField& own,
+                        const ModelConfig& text) {
+  VisionConfig vision;
+  vision.tower = &tower;
+  vision.hidden_size = text.hidden_size;
+  vision.fields.own["text_hidden_size"] = text.hidden_size;
+  read_fields(whole, tower.fields_of_whole, vision.fields);
+  read_fields(own, tower.fields, vision.fields);
+  refuse_unknown_fields(own, tower.fields, tower.other_keys, cat("the vision tower of ", tower.whole));
+  return vision;
+}
+
+std::string are_mrope_sections(const ModelConfig& text, const std::vector<std::int64_t>& section) {
+  std::int64_t pairs = 0;
+  bool counts = section.size() == 3;
+  for (const std::int64_t each : section) {
+    counts = counts && each >= 0;
+    pairs += std::clamp<std::int64_t>(each, 0, text.rotary_dim);
+  }
+  return counts && pairs == text.rotary_dim / 2
+             ? ""
+             : cat("three counts that add up to the ", text.rotary_dim / 2, " pairs of a head");
 }
 
 std::string vision_part_name(const std::string& tensor) {
@@ -89,15 +102,17 @@ Status load_vision(LoadedModel& model, const LoadOptions& options) {
   return catching([&] {
     const VisionConfig& vision = *model.config.vision;
     const auto specs = vision.tower->parameters(vision);
-    ParameterReader reader(*model.source, [&](const std::string& tensor) {
-      const std::string name = vision_part_name(tensor);
+    const auto& source = vision.file ? vision.file : model.source;
+    const auto name_of = vision.file ? mmproj_names(*vision.file) : vision_part_name;
+    ParameterReader reader(*source, [&](const std::string& tensor) {
+      const std::string name = name_of(tensor);
       const auto& unread = vision.tower->unread;
       const bool is_read =
           std::none_of(unread.begin(), unread.end(), [&](const auto& each) { return name.starts_with(each); });
       return is_read ? name : std::string();
     });
     reader.require_all(specs, model.config);
-    for (std::string& note : load_parameters(specs, reader, model.source, *model.store, options).value())
+    for (std::string& note : load_parameters(specs, reader, source, *model.store, options).value())
       model.notes.push_back(std::move(note));
     return Unit{};
   });
@@ -113,19 +128,27 @@ void add_patch_embedding(ParameterList& list, const std::string& module, std::in
                          std::vector<std::int64_t> kernel, bool bias) {
   std::int64_t width = 1;
   for (const std::int64_t size : kernel) width *= size;
-  ParameterSpec& weight = list.tensor(module + ".weight", {out, width}, "");
+  ParameterSpec& weight = list.tensor(module + ".weight", {out, width}, "v.patch_embd.weight");
   kernel.insert(kernel.begin(), out);
+  weight.gguf.shape = kernel;
+  if (kernel.size() == 5) {  // [out, c, t, kh, kw]
+    for (std::int64_t step = 1; step < kernel[2]; ++step)
+      weight.gguf.tensors.push_back(cat("v.patch_embd.weight.", step));
+    weight.gguf.woven_columns = kernel[3] * kernel[4];
+    weight.gguf.shape.erase(weight.gguf.shape.begin() + 2);
+  }
   weight.hugging_face.shape = std::move(kernel);
-  if (bias) list.tensor(module + ".bias", {out}, "").is_bias = true;
+  if (bias) list.tensor(module + ".bias", {out}, "v.patch_embd.bias").is_bias = true;
 }
 
-void add_layer_norm(ParameterList& list, const std::string& module, std::int64_t width) {
-  list.norm(module, "", width);
-  list.tensor(module + ".bias", {width}, "").is_bias = true;
+void add_layer_norm(ParameterList& list, const std::string& module, std::int64_t width, const std::string& gguf) {
+  list.norm(module, gguf, width);
+  list.tensor(module + ".bias", {width}, gguf + ".bias").is_bias = true;
 }
 
-void add_linear(ParameterList& list, const std::string& module, std::int64_t out, std::int64_t in, bool bias) {
-  list.linear(module, "", {out, in, bias});
+void add_linear(ParameterList& list, const std::string& module, std::int64_t out, std::int64_t in, bool bias,
+                const std::string& gguf) {
+  list.linear(module, gguf, {out, in, bias});
 }
 
 nn::Value patch_embedding(nn::Context& context, const std::string& module, std::int64_t patches) {

@@ -17,6 +17,7 @@ namespace tern::models {
 struct LoadOptions;
 struct LoadedModel;
 struct VisionTower;
+class MmprojKeys;
 
 // What a checkpoint says of its tower.
 struct VisionConfig {
@@ -26,6 +27,7 @@ struct VisionConfig {
   std::int64_t image_token_id = -1;  // in a prompt, wherever a feature comes
   // How many pairs of a head turn by a token's time, row and column in its image; empty: by its place in the prompt.
   std::vector<std::int64_t> mrope_section;
+  std::shared_ptr<checkpoint::CheckpointSource> file;  // of its weights; null: the language model's own
 };
 
 // Where a tower's actual sizes lie in the counts of a run.
@@ -74,6 +76,13 @@ struct VisionTower {
   // For images of up to so many patches, a multiple of the unit. Declares "patches" [patches, patch_dim] f32, and the
   // columns.
   VisionFeatures (*features)(nn::Context& context, const VisionConfig& config, std::int64_t patches);
+  // In a GGUF of its own (mmproj.h): what llama.cpp calls it, the language models that it goes with by their
+  // general.architecture (empty: any that no other tower has), and its keys in the words of the whole's config.json.
+  std::string projector = {};
+  std::vector<std::string> languages = {};
+  // Tokens of an image there, where it has a size of its own and no key says others: as published processors have it.
+  std::int64_t fewest_tokens = 4, most_tokens = 16384;
+  io::Json (*from_mmproj)(MmprojKeys& keys) = nullptr;
 };
 
 [[nodiscard]] std::span<const VisionTower> vision_towers();
@@ -83,6 +92,11 @@ struct VisionTower {
 // Throws Failure (data) for a field that is not served.
 [[nodiscard]] std::shared_ptr<const VisionConfig> read_vision(const io::JsonField& whole, const io::JsonField& text,
                                                               const ModelConfig& config);
+// The same of a tower, its place for features and its language model's positions aside; `own` is vision_config.
+[[nodiscard]] VisionConfig read_tower(const VisionTower& tower, const io::JsonField& whole, const io::JsonField& own,
+                                      const ModelConfig& text);
+// Whether so many pairs turn by time, row and column; else what is expected.
+[[nodiscard]] std::string are_mrope_sections(const ModelConfig& text, const std::vector<std::int64_t>& section);
 // The name that a tensor has here; empty for those of other parts.
 [[nodiscard]] std::string vision_part_name(const std::string& tensor);
 // Puts the tower's weights into the model's store. Errors as load_model.
@@ -90,12 +104,14 @@ struct VisionTower {
 [[nodiscard]] bool has_vision_weights(const LoadedModel& model);
 
 // What towers share: for their files alone.
-// "<module>.weight", a convolution whose patches don't overlap, as a linear layer over flattened patches.
+// "<module>.weight", a convolution whose patches don't overlap, as a linear layer over flattened patches. A GGUF has a
+// tensor for each step of time.
 void add_patch_embedding(ParameterList& list, const std::string& module, std::int64_t out,
                          std::vector<std::int64_t> kernel, bool bias);
 // "<module>.weight" and "<module>.bias" of a layer norm.
-void add_layer_norm(ParameterList& list, const std::string& module, std::int64_t width);
-void add_linear(ParameterList& list, const std::string& module, std::int64_t out, std::int64_t in, bool bias = true);
+void add_layer_norm(ParameterList& list, const std::string& module, std::int64_t width, const std::string& gguf = {});
+void add_linear(ParameterList& list, const std::string& module, std::int64_t out, std::int64_t in, bool bias = true,
+                const std::string& gguf = {});
 // Declares "patches" and embeds them: [patches, hidden].
 nn::Value patch_embedding(nn::Context& context, const std::string& module, std::int64_t patches);
 // Declares a column of i32, or of lines of f32.

@@ -206,6 +206,11 @@ Result<ImageConfig> read_image_config(const fs::path& model) {
     const fs::path whole_file = model / "processor_config.json";
     const fs::path file = model / "preprocessor_config.json";
     std::error_code ignored;
+    if (model.extension() == ".gguf" && fs::is_regular_file(model, ignored)) {
+      throw Failure(data_error(model.string(), "a vision tower beside it, for images", "none",
+                               "name its mmproj file with --mmproj (mmproj-*.gguf in the model's repository, if it "
+                               "sees at all), or leave the images out"));
+    }
     std::optional<io::Json> whole_json;
     std::optional<JsonField> whole;
     if (fs::exists(whole_file, ignored)) {

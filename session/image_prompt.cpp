@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "session/image_processor.h"
 #include "session/image_source.h"
+#include "session/mmproj.h"
 
 namespace tern::session {
 namespace {
@@ -35,21 +36,30 @@ std::string expanded(std::string_view rendered, const ImageWords& words, std::sp
 const ImageWords& image_words(ImageCut cut) {
   static constexpr ImageWords kQwen = {"<|image_pad|>", "", "<|image_pad|>", ""};
   static constexpr ImageWords kGemma = {"<start_of_image>", "\n\n<start_of_image>", "<image_soft_token>",
-                                        "<end_of_image>\n\n"};
+                                        "<end_of_image>\n\n", "<pad>"};
   static constexpr ImageWords kInternVl = {"<IMG_CONTEXT>", "<img>", "<IMG_CONTEXT>", "</img>"};
   return cut == ImageCut::merged_blocks ? kQwen : cut == ImageCut::square ? kGemma : kInternVl;
 }
 
-Result<ImagePrompts> ImagePrompts::open(const std::filesystem::path& model, const tokenizer::Tokenizer& tokenizer) {
+ImagePlace image_place(ImageCut cut, const tokenizer::Tokenizer& tokenizer, const std::string& file) {
+  const ImageWords& words = image_words(cut);
+  for (const std::string_view word : {words.place, words.other_place}) {
+    const auto id = word.empty() ? std::nullopt : tokenizer.piece_to_id(word);
+    if (id) return {word, *id};
+  }
+  throw Failure(data_error(file, cat("the token ", words.place, ", for images"), "none",
+                           "take the model's repository again, or choose another model"));
+}
+
+Result<ImagePrompts> ImagePrompts::open(const std::filesystem::path& model, const tokenizer::Tokenizer& tokenizer,
+                                        const std::shared_ptr<const models::VisionConfig>& vision) {
   return catching([&] {
-    ImagePrompts out(read_image_config(model).value(), tokenizer);
-    const std::string_view place = image_words(out.config_.cut).place;
-    const auto id = tokenizer.piece_to_id(place);
-    if (!id) {
-      throw Failure(data_error((model / "tokenizer.json").string(), cat("the token ", place, ", for images"), "none",
-                               "take the model's repository again, or choose another model"));
-    }
-    out.place_id_ = *id;
+    const bool is_gguf = vision && vision->file;
+    ImagePrompts out(is_gguf ? mmproj_image_config(*vision).value() : read_image_config(model).value(), tokenizer);
+    const auto place = image_place(out.config_.cut, tokenizer, (is_gguf ? model : model / "tokenizer.json").string());
+    out.words_ = image_words(out.config_.cut);
+    out.words_.place = place.word;
+    out.place_id_ = place.id;
     return out;
   });
 }
@@ -76,7 +86,7 @@ Result<std::vector<ImagePatches>> ImagePrompts::read(std::span<const std::string
 Result<std::vector<tokenizer::TokenId>> ImagePrompts::encode(std::string_view rendered,
                                                              std::span<const ImagePatches> images) const {
   return catching([&] {
-    const ImageWords& words = image_words(config_.cut);
+    const ImageWords& words = words_;
     auto ids = tokenizer_->encode(expanded(rendered, words, images), false);
     std::int64_t places = 0;
     for (const ImagePatches& image : images) places += image.tokens;

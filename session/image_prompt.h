@@ -2,11 +2,13 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "models/vision.h"
 #include "session/image_config.h"
 #include "session/image_patches.h"
 #include "tokenizer/tokenizer.h"
@@ -17,15 +19,26 @@ namespace tern::session {
 struct ImageWords {
   std::string_view placeholder;
   std::string_view before, place, after;  // `place` as often as the image has tokens
+  // Where the vocabulary has no `place`: another token that no text has. (GGUFs of Gemma 3 end before it.)
+  std::string_view other_place = {};
 };
 [[nodiscard]] const ImageWords& image_words(ImageCut cut);
+
+// The token that stands wherever a feature comes. Throws Failure (data) where the vocabulary, of `file`, has none.
+struct ImagePlace {
+  std::string_view word;
+  tokenizer::TokenId id = 0;
+};
+[[nodiscard]] ImagePlace image_place(ImageCut cut, const tokenizer::Tokenizer& tokenizer, const std::string& file);
 
 // Images of one model's prompts, as transformers' processor of it makes them.
 class ImagePrompts {
  public:
-  // `tokenizer` outlives it. Errors (data): as read_image_config; a tokenizer without the words above.
+  // `tokenizer` outlives it. `vision` is the model's; its processor is that of the mmproj file, where it comes from
+  // one. Errors (data): as read_image_config and mmproj_image_config; a tokenizer without the words above.
   [[nodiscard]] static Result<ImagePrompts> open(const std::filesystem::path& model,
-                                                 const tokenizer::Tokenizer& tokenizer);
+                                                 const tokenizer::Tokenizer& tokenizer,
+                                                 const std::shared_ptr<const models::VisionConfig>& vision = nullptr);
 
   // Sources as read_image has them. Errors (data): the first image that cannot be read, that the processor refuses, or
   // with which they take more than `max_tokens`.
@@ -44,6 +57,7 @@ class ImagePrompts {
 
   ImageConfig config_;
   const tokenizer::Tokenizer* tokenizer_;
+  ImageWords words_;
   tokenizer::TokenId place_id_ = 0;
 };
 

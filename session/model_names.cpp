@@ -69,6 +69,7 @@ Result<std::string> fetch_model(const std::string& model, const HubOptions& flag
   options.wanted = [&](const std::string& path, const std::vector<std::string>& all) {
     if (!one_gguf(all)) return hub::wanted_file(path, all);
     const auto parts = hub::choose_gguf(all, named.file, named.id).value();
+    if (flags.mmproj && path == hub::choose_mmproj(all, parts.front())) return true;
     return std::find(parts.begin(), parts.end(), path) != parts.end();
   };
   const auto path = hub::fetch_repository(*id, options);

@@ -30,6 +30,7 @@ struct HubOptions {
   bool use_hf = false;   // a bare ORG/NAME is Hugging Face's
   std::string token;     // "": the hub's own variables
   std::string revision;  // branch, tag or commit; "": the hub's default branch
+  bool mmproj = false;   // the vision tower's file beside a GGUF, too (session/mmproj.h)
   // Called as bytes arrive; false stops the download, and what was fetched is kept.
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;
 };

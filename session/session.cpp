@@ -8,6 +8,8 @@
 #include "graph/bind.h"
 #include "io/file_writer.h"
 #include "io/mapped_file.h"
+#include "models/mmproj.h"
+#include "session/mmproj.h"
 #include "session/model_dtype.h"
 
 namespace tern::session {
@@ -16,18 +18,55 @@ Session::~Session() {
   if (runtime) show_profile(*runtime);
 }
 
+namespace {
+
+void require_no_mmproj(const std::filesystem::path& path) {
+  if (path.extension() != ".gguf") return;
+  const auto gguf = checkpoint::Gguf::open(path);
+  if (!gguf || !models::is_mmproj(*gguf)) return;
+  throw Failure(data_error(path.string(), "a language model", "a vision tower, which goes with one",
+                           "give it as --mmproj, and the language model's GGUF as --model"));
+}
+
+// Of a GGUF. A file that was found, not named, is left out with a line where it is no use.
+void add_tower(Session& session, const checkpoint::CheckpointSource& source, const SessionOptions& options) {
+  models::ModelConfig& config = session.model.config;
+  if (source.gguf() == nullptr) {
+    if (options.mmproj.empty()) return;
+    throw Failure(usage_error(cat("--mmproj names the vision tower of a GGUF, and ", session.path.string(), " is none"),
+                              "drop the flag"));
+  }
+  const std::string beside = options.images ? mmproj_beside(options.model, session.path) : "";
+  const std::string& file = options.mmproj.empty() ? beside : options.mmproj;
+  if (file.empty()) return;
+  const auto vision = open_mmproj(file, source, config, session.text->tokenizer);
+  if (vision) {
+    config.vision = *vision;
+    log_info(cat("vision tower: ", file));
+  } else if (options.mmproj.empty()) {
+    log_warn(cat("the vision tower that lies beside the model is left out: ", vision.error().line()));
+  } else {
+    throw Failure(vision.error());
+  }
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Session>> open_text(const SessionOptions& options) {
   return catching([&] {
     auto session = std::make_unique<Session>();
-    session->path = resolve_model(options.model, options.hub).value();
+    HubOptions hub = options.hub;
+    hub.mmproj = options.images && options.mmproj.empty();
+    session->path = resolve_model(options.model, hub).value();
+    require_no_mmproj(session->path);
     session->text = chat::load_model_text(session->path).value();
     if (!options.chat_template.empty()) {
       session->text->chat_template =
           chat::ChatTemplate::parse(io::read_text_file(options.chat_template).value(), options.chat_template).value();
     }
     models::ModelConfig& config = session->model.config;
-    config =
-        models::read_config(checkpoint::CheckpointSource::open_config(session->path).value(), options.heads).value();
+    const auto source = checkpoint::CheckpointSource::open_config(session->path).value();
+    config = models::read_config(source, options.heads).value();
     (void)models::override_rope(options.rope, config);  // told once, when the checkpoint is open
     // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
     if (!options.model_type.empty() && options.model_type != config.model_type) {
@@ -35,6 +74,7 @@ Result<std::unique_ptr<Session>> open_text(const SessionOptions& options) {
           cat("--model_type is ", options.model_type, ", and the model's own config says ", config.model_type),
           "drop the flag"));
     }
+    add_tower(*session, source, options);
     return session;
   });
 }
@@ -44,9 +84,11 @@ Status open_model(Session& session, const SessionOptions& options) {
     session.source =
         std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(session.path).value());
     // Once more, as some of it hangs on what tensors there are (models/text_part.h).
+    const auto tower = session.model.config.vision;
     session.model.config = models::read_config(*session.source, options.heads).value();
     const std::string positions = models::override_rope(options.rope, session.model.config);
     if (!positions.empty()) log_info(positions);
+    if (tower && tower->file) session.model.config.vision = tower;
     if (!session.runtime) session.runtime = open_runtime(options.runtime).value();
     const tern_device_info& device = session.runtime->device->info();
     session.quantise = options.quantise;

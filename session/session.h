@@ -17,7 +17,9 @@ namespace tern::session {
 
 struct SessionOptions {
   RuntimeOptions runtime;
-  std::string model;  // a directory, a .gguf file, a bundled short name or a hub id
+  std::string model;    // a directory, a .gguf file, a bundled short name or a hub id
+  std::string mmproj;   // of a GGUF: the file of its vision tower; "": with `images` the one that lies beside it
+  bool images = false;  // the run may show the model some
   HubOptions hub;
   models::Heads heads = models::Heads::language;
   std::string model_type;                           // "": as the model says; another than it says is an error (usage)

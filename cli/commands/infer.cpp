@@ -36,7 +36,9 @@ int run_infer(const Arguments& given) {
     throw Failure(
         usage_error(cat("--task_type ", arguments.string("task_type"), " needs rows"), "give --val_dataset FILE"));
   }
-  auto session = open_session(arguments, model);
+  session::SessionOptions opening = session_options(arguments, model);
+  opening.images = generates;
+  auto session = session::open_session(opening).value();
   const engine::LLMOptions options = llm_options(arguments);
   models::LoadOptions load;
   load.max_positions = engine::LLM::model_len(*session, options).value();

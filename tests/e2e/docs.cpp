@@ -43,6 +43,10 @@ void run_page(const std::string& name, std::size_t fewest) {
   fs::create_directory_symlink(fs::path(TERN_SOURCE_DIR) / "examples", scratch.path() / "examples");
   const fs::path media = fs::path(TERN_TEST_DATA) / "media";
   fs::create_directory_symlink(media / "models" / "qwen3_vl", scratch.path() / "Qwen3-VL-2B-Instruct");
+  const fs::path gguf = media / "gguf" / "qwen3_vl";
+  fs::create_directory_symlink(gguf, scratch.path() / "Qwen3-VL-2B-Instruct-GGUF");
+  fs::copy(gguf / "qwen3_vl-F32.gguf", scratch.path() / "Qwen3-VL-2B-Instruct.gguf");
+  fs::copy(gguf / "mmproj-F32.gguf", scratch.path() / "mmproj-Qwen3-VL-2B-Instruct.gguf");
   fs::copy(media / "decode" / "rgb-420.jpg", scratch.path() / "photo.jpg");
   fs::copy(media / "decode" / "la.png", scratch.path() / "drawing.png");
   const auto lines = commands(std::string(TERN_SOURCE_DIR) + "/" + name);

@@ -254,6 +254,8 @@ TEST_F(ModelScope, OfGgufFilesOneIsFetched) {
   fs::remove(path("store/models/quants/tiny-f16.gguf"));
   const auto only = tern({"infer", "--model", "org/quants", "--temperature", "0", "--max_new_tokens", "2"});
   EXPECT_EQ(only.status, 0) << only.err;
+  EXPECT_EQ(fetches("mmproj-tiny-f16.gguf"), 1U) << "what can see fetches its tower, too";
+  EXPECT_NE(only.err.find("mmproj-tiny-f16.gguf"), std::string::npos) << "and says where it is no use: " << only.err;
   // A split one is all of its parts. (These hold no model: that they are read at all shows that they came.)
   for (const char* part : {"1", "2"})
     put(std::string("models/quants/big-Q4_K_M-0000") + part + "-of-00002.gguf", "part");

@@ -19,6 +19,7 @@ using io::Json;
 using Words = std::vector<std::string>;
 
 const fs::path kMedia = fs::path(TERN_TEST_DATA) / "media";
+const fs::path kGguf = kMedia / "gguf";
 
 class Images : public ::testing::Test {
  protected:
@@ -28,8 +29,9 @@ class Images : public ::testing::Test {
     options_.folder = kMedia / "decode";
   }
   [[nodiscard]] Outcome infer(const std::string& model, Words more, const std::string& input = {}) const {
-    more.insert(more.begin(), {"infer", "--model", (kMedia / "models" / model).string(), "--torch_dtype", "float32",
-                               "--temperature", "0", "--max_new_tokens", "8"});
+    const std::string path = (kMedia / "models" / model).string();  // `model` itself, where that is a path
+    more.insert(more.begin(),
+                {"infer", "--model", path, "--torch_dtype", "float32", "--temperature", "0", "--max_new_tokens", "8"});
     Options options = options_;
     options.input = input;
     return run(more, options);
@@ -44,8 +46,9 @@ class Images : public ::testing::Test {
     for (std::string line; std::getline(lines, line);) out.push_back(test::parsed_json(line));
     return out;
   }
-  static std::vector<Json> golden(const std::string& model) {
-    const Json json = test::parsed_json(std::ifstream(kMedia / "models" / model / "answers.json"));
+  static std::vector<Json> golden(const std::string& model) { return golden(model, kMedia / "models" / model); }
+  static std::vector<Json> golden(const std::string& /*model*/, const fs::path& folder) {
+    const Json json = test::parsed_json(std::ifstream(folder / "answers.json"));
     return {json["answers"].begin(), json["answers"].end()};
   }
   static std::string row_of(const Json& answer) {
@@ -79,6 +82,24 @@ TEST_P(OfModel, AnswersAreThoseOfTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Towers, OfModel, ::testing::Values("qwen2_5_vl", "qwen3_vl", "gemma3", "internvl3"));
+
+// A GGUF with its tower in an mmproj file, named or found beside it, sees what the directory sees.
+TEST_P(OfModel, AnswersOfAGgufAreThose) {
+  const std::string name = GetParam();
+  const fs::path folder = kGguf / name;
+  const auto answers = golden(name, fs::exists(folder / "answers.json") ? folder : kMedia / "models" / name);
+  std::string rows;
+  for (const Json& answer : answers) rows += row_of(answer);
+  const auto named =
+      results((folder / (name + "-F32.gguf")).string(), rows, {"--mmproj", (folder / "mmproj-F32.gguf").string()});
+  const auto beside = results(folder.string(), rows);
+  ASSERT_EQ(named.size(), answers.size());
+  ASSERT_EQ(beside.size(), answers.size());
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    expect_equal(named[i], answers[i]);
+    expect_equal(beside[i], answers[i]);
+  }
+}
 
 // However an image is written, it is the same image.
 TEST_F(Images, FormsOfARow) {
@@ -135,6 +156,48 @@ TEST_F(Images, ThatCannotBeReadCostTheirRowsOnly) {
   EXPECT_FALSE(found[1].contains("error")) << found[1].dump();
   EXPECT_NE(found[2]["error"].text().find("cut.jpg: expected a whole JPEG image, found "), std::string::npos)
       << found[2].dump();
+}
+
+// The one error line of a GGUF that is asked about an image, without its folder.
+TEST_F(Images, OfAGgufNeedItsOwnTower) {
+  const auto told = [&](const std::string& model, Words more, int status) {
+    more.insert(more.end(), {"--images", "rgb.png"});
+    const auto outcome = infer(model, more, "What?");
+    EXPECT_EQ(outcome.status, status) << outcome.err;
+    std::string line = outcome.last_error_line();
+    for (std::size_t at = line.find(kGguf.string()); at != std::string::npos; at = line.find(kGguf.string())) {
+      line.replace(at, kGguf.string().size(), "DIR");
+    }
+    return line;
+  };
+  const auto file = [](const std::string& name) { return (kGguf / name).string(); };
+  const std::string qwen3 = file("qwen3_vl/qwen3_vl-F32.gguf");
+  EXPECT_EQ(told(qwen3, {}, 3),
+            "tern: error: DIR/qwen3_vl/qwen3_vl-F32.gguf: expected a vision tower beside it, for images, found none; "
+            "name its mmproj file with --mmproj (mmproj-*.gguf in the model's repository, if it sees at all), or leave "
+            "the images out");
+  EXPECT_EQ(told(qwen3, {"--mmproj", file("qwen2_5_vl/mmproj-F32.gguf")}, 3),
+            "tern: error: DIR/qwen3_vl/qwen3_vl-F32.gguf: key \"general.architecture\": expected \"qwen2vl\", which "
+            "DIR/qwen2_5_vl/mmproj-F32.gguf is a tower of, found \"qwen3vl\"; take the mmproj file that lies beside "
+            "the model in its repository");
+  EXPECT_EQ(told(qwen3, {"--mmproj", qwen3}, 3),
+            "tern: error: DIR/qwen3_vl/qwen3_vl-F32.gguf: key \"general.architecture\": expected \"clip\", as of an "
+            "mmproj file, found \"qwen3vl\"; name the mmproj file here, and the language model with --model");
+  const std::string other_way = told(file("qwen3_vl/mmproj-F32.gguf"), {}, 3);
+  EXPECT_NE(other_way.find("give it as --mmproj"), std::string::npos) << other_way;
+  EXPECT_EQ(told("qwen3_vl", {"--mmproj", file("qwen3_vl/mmproj-F32.gguf")}, 2).find("tern: error: --mmproj names the"),
+            0U);
+}
+
+// A tower that was found and not named is no reason to refuse a text.
+TEST_F(Images, ADamagedTowerBesideAModelIsLeftOut) {
+  fs::create_directory(scratch_ / "model");
+  fs::copy(kGguf / "qwen3_vl/qwen3_vl-F32.gguf", scratch_ / "model");
+  std::ofstream(scratch_ / "model/mmproj.gguf") << "a projector, no model";
+  const auto outcome = infer((scratch_ / "model").string(), {}, "What?");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("the vision tower that lies beside the model is left out: "), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(Images, AreRefusedWhereNothingReadsThem) {

@@ -362,6 +362,22 @@ TEST(Hub, ChoosesOneOfManyGgufModels) {
   EXPECT_EQ(choose_gguf({"a.gguf", "mmproj.gguf"}, "", "org/m").value(), std::vector<std::string>{"a.gguf"});
 }
 
+TEST(Hub, ChoosesTheTowerBesideAModel) {
+  const std::vector<std::string> all = {"m-Q4_K_M.gguf",
+                                        "mmproj-m-BF16.gguf",
+                                        "mmproj-m-Q8_0.gguf",
+                                        "mmproj-m-f32.gguf",
+                                        "big/m-BF16-00001-of-00002.gguf",
+                                        "other/mmproj-m-F16.gguf",
+                                        "mmproj.txt"};
+  EXPECT_EQ(choose_mmproj(all, "m-Q4_K_M.gguf"), "mmproj-m-Q8_0.gguf") << "the nearest number of bits";
+  EXPECT_EQ(choose_mmproj(all, "m-f32.gguf"), "mmproj-m-f32.gguf");
+  EXPECT_EQ(choose_mmproj(all, "big/m-BF16-00001-of-00002.gguf"), "mmproj-m-BF16.gguf") << "a folder above";
+  EXPECT_EQ(choose_mmproj(all, "other/m-Q4_0.gguf"), "other/mmproj-m-F16.gguf") << "the nearest folder first";
+  EXPECT_EQ(choose_mmproj({"m.gguf", "sub/mmproj.gguf"}, "m.gguf"), "") << "none below";
+  EXPECT_EQ(choose_mmproj({"m.gguf", "mmproj.gguf"}, "m.gguf"), "mmproj.gguf");
+}
+
 TEST(Hub, ReadsIdsAndVariables) {
   EXPECT_EQ(parse_hub_id("org/name", HubKind::model, false)->hub, Hub::modelscope);
   EXPECT_EQ(parse_hub_id("org/name", HubKind::model, true)->hub, Hub::hugging_face);
