@@ -33,6 +33,24 @@ TokenComparison compare_logits(std::span<const float> reference, std::span<const
   return out;
 }
 
+std::vector<double> token_logprobs(NextTokenLogits& model, std::span<const std::int32_t> ids,
+                                   const ScoreWindow& window) {
+  std::vector<double> out(model.read(ids, window));
+  const std::size_t vocab = model.vocab_size();
+  for (std::size_t begin = 0; begin < out.size(); begin += NextTokenLogits::kBlock) {
+    const std::size_t count = std::min(NextTokenLogits::kBlock, out.size() - begin);
+    const auto logits = model.logits(begin, count);
+    for (std::size_t row = 0; row < count; ++row) {
+      const auto of = logits.subspan(row * vocab, vocab);
+      const std::size_t token = window.first + begin + row;
+      // Beside itself: the same sum as that of a comparison.
+      out[begin + row] = compare_logits(of, of, static_cast<std::size_t>(ids[token])).logprob;
+      if (!std::isfinite(out[begin + row])) throw Failure(non_finite_logit(cat("token ", token), out[begin + row]));
+    }
+  }
+  return out;
+}
+
 std::vector<TokenComparison> Comparer::compare(std::span<const std::int32_t> ids, const ScoreWindow& window) {
   (void)reference_.read(ids, window);
   std::vector<TokenComparison> out(model_.read(ids, window));

@@ -24,6 +24,11 @@ struct TokenComparison {
 [[nodiscard]] TokenComparison compare_logits(std::span<const float> reference, std::span<const float> model,
                                              std::size_t token);
 
+// The log-probability of each token that `window` scores. Throws Failure (failed) where one is not finite, and names
+// its token.
+[[nodiscard]] std::vector<double> token_logprobs(NextTokenLogits& model, std::span<const std::int32_t> ids,
+                                                 const ScoreWindow& window);
+
 // Compares two models of one vocabulary over texts; never holds more than a block of logits of each.
 class Comparer {
  public:

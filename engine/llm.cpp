@@ -154,6 +154,9 @@ TextScorer& LLM::scorer() {
     options.max_tokens = options_.engine.max_model_len;
     options.numerics = options_.engine.numerics;
     options.adapters = options_.engine.adapters;
+    options.cache = cache_options(options_.engine, session_.model);
+    options.step_tokens =
+        std::min(options_.engine.max_num_batched_tokens, static_cast<std::int64_t>(NextTokenLogits::kBlock));
     scorer_ = std::make_unique<TextScorer>(session_, options);
   }
   return *scorer_;

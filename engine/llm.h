@@ -106,6 +106,9 @@ struct ScoreOptions {
   std::int64_t stride = 0;
   LLM* reference = nullptr;  // another model of the same vocabulary, which each text is scored with too
   int threads = 0;           // of the host, that compare distributions; 0: one a core
+  // As answers are computed, over the engine's kind of cache, in steps of EngineOptions::max_num_batched_tokens, at
+  // most 32; without, windows are computed at once and keys and values are not rounded. The reference has no cache.
+  bool cached = false;
 };
 
 struct ScoreCallbacks {

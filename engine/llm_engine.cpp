@@ -22,17 +22,6 @@ EngineOptions completed(EngineOptions options) {
   return options;
 }
 
-CacheOptions cache_options(const EngineOptions& options, const models::LoadedModel& model) {
-  CacheOptions cache;
-  cache.dtype = options.cache_dtype.value_or(session::storable_dtype(model.store->device()->info(), model.dtype));
-  cache.max_model_len = options.max_model_len;
-  cache.max_num_seqs = options.max_num_seqs;
-  cache.shorten = options.shorten;
-  cache.memory = options.kv_cache_memory;
-  cache.share = options.kv_cache_share;
-  return cache;
-}
-
 // Few tokens and many don't round alike then: the run says so (session.cpp tells the rest).
 void tell_x15(const EngineOptions& options, const models::LoadedModel& model) {
   const std::int32_t rows = model.store->device()->info().x15_rows;
@@ -110,6 +99,17 @@ void fail(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) 
 }
 
 }  // namespace
+
+CacheOptions cache_options(const EngineOptions& options, const models::LoadedModel& model) {
+  CacheOptions cache;
+  cache.dtype = options.cache_dtype.value_or(session::storable_dtype(model.store->device()->info(), model.dtype));
+  cache.max_model_len = options.max_model_len;
+  cache.max_num_seqs = options.max_num_seqs;
+  cache.shorten = options.shorten;
+  cache.memory = options.kv_cache_memory;
+  cache.share = options.kv_cache_share;
+  return cache;
+}
 
 LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
                      session::Runtime& runtime)

@@ -49,6 +49,9 @@ struct RequestOutput {
   std::int64_t generated_tokens = 0;
 };
 
+// The cache of an engine with these options.
+[[nodiscard]] CacheOptions cache_options(const EngineOptions& options, const models::LoadedModel& model);
+
 class LLMEngine {
  public:
   // Any number of engines may stand over one model: each has a cache of its own. Throws what CacheEngine and

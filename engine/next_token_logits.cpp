@@ -24,7 +24,7 @@ graph::Graph head_graph(const models::LoadedModel& model, const ScorerOptions& o
 
 }  // namespace
 
-NextTokenLogits::NextTokenLogits(models::LoadedModel& model, const ScorerOptions& options, session::Runtime& runtime)
+PackedLogits::PackedLogits(models::LoadedModel& model, const ScorerOptions& options, session::Runtime& runtime)
     : vocab_size_(static_cast<std::size_t>(model.config.vocab_size)) {
   const graph::Graph hidden = hidden_graph(model, options);
   const tern_dtype dtype = hidden.desc(hidden.outputs().front().value).dtype;
@@ -33,7 +33,7 @@ NextTokenLogits::NextTokenLogits(models::LoadedModel& model, const ScorerOptions
   head_program_ = runtime.build(head_graph(model, options, dtype), model.store);
 }
 
-std::size_t NextTokenLogits::read(std::span<const std::int32_t> ids, const ScoreWindow& window) {
+std::size_t PackedLogits::read(std::span<const std::int32_t> ids, const ScoreWindow& window) {
   const nn::TokenColumns columns = scored_columns(ids, window);
   graph::RunInputs run;
   nn::give_tokens(run, columns);
@@ -43,7 +43,7 @@ std::size_t NextTokenLogits::read(std::span<const std::int32_t> ids, const Score
   return columns.rows.size();
 }
 
-std::span<const float> NextTokenLogits::logits(std::size_t first, std::size_t count) {
+std::span<const float> PackedLogits::logits(std::size_t first, std::size_t count) {
   graph::RunInputs run;
   run.inputs["hidden"] = std::span<const std::byte>(hidden_).subspan(first * row_bytes_, count * row_bytes_);
   run.counts[nn::kRows] = static_cast<std::int64_t>(count);

@@ -17,14 +17,24 @@ class NextTokenLogits {
  public:
   static constexpr std::size_t kBlock = 32;  // rows of logits that are held
 
-  NextTokenLogits(models::LoadedModel& model, const ScorerOptions& options, session::Runtime& runtime);
+  virtual ~NextTokenLogits() = default;
 
-  // Computes the hidden states of a window of the text `ids`; gives their number.
-  std::size_t read(std::span<const std::int32_t> ids, const ScoreWindow& window);
+  // Begins with a window of the text `ids`; gives the number of tokens that it scores.
+  virtual std::size_t read(std::span<const std::int32_t> ids, const ScoreWindow& window) = 0;
   // The logits from which the window's i-th scored tokens are drawn, `first` <= i < first + count: [count, vocab_size].
-  // At most kBlock; until the next call.
-  [[nodiscard]] std::span<const float> logits(std::size_t first, std::size_t count);
-  [[nodiscard]] std::size_t vocab_size() const { return vocab_size_; }
+  // At most kBlock, each once and in order; until the next call.
+  [[nodiscard]] virtual std::span<const float> logits(std::size_t first, std::size_t count) = 0;
+  [[nodiscard]] virtual std::size_t vocab_size() const = 0;
+};
+
+// The window at once, without a cache: keys and values are what the model computes, rounded nowhere.
+class PackedLogits : public NextTokenLogits {
+ public:
+  PackedLogits(models::LoadedModel& model, const ScorerOptions& options, session::Runtime& runtime);
+
+  std::size_t read(std::span<const std::int32_t> ids, const ScoreWindow& window) override;
+  [[nodiscard]] std::span<const float> logits(std::size_t first, std::size_t count) override;
+  [[nodiscard]] std::size_t vocab_size() const override { return vocab_size_; }
 
  private:
   std::unique_ptr<graph::Program> hidden_program_;

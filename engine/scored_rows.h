@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "engine/cache_engine.h"
 #include "engine/score_windows.h"
 #include "models/loader.h"
 #include "nn/context.h"
@@ -17,6 +18,8 @@ struct ScorerOptions {
   std::int64_t max_tokens = 2048;  // of one run
   nn::Numerics numerics;
   std::map<std::string, nn::LoraLayer> adapters;
+  CacheOptions cache;            // of what is scored through one: dtype and memory
+  std::int64_t step_tokens = 1;  // ... in steps of so many tokens
 };
 
 [[nodiscard]] nn::BuildOptions scoring_build(const ScorerOptions& options);

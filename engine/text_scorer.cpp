@@ -81,10 +81,16 @@ P& TextScorer::planned(Planned<P>& of, std::int64_t tokens) {
   if (!of.program || tokens > of.tokens) {
     ScorerOptions options = options_;
     options.max_tokens = tokens;
+    of.program.reset();  // its cache's memory comes first
     of.program = std::make_unique<P>(session_.model, options, *session_.runtime);
     of.tokens = tokens;
   }
   return *of.program;
+}
+
+NextTokenLogits& TextScorer::logits(std::int64_t tokens, bool cached) {
+  if (cached) return planned(cached_, tokens);
+  return planned(packed_, tokens);
 }
 
 std::size_t TextScorer::score(std::span<const TokenIds> texts, const ScoreCallbacks& callbacks,
@@ -96,7 +102,7 @@ std::size_t TextScorer::score(std::span<const TokenIds> texts, const ScoreCallba
   std::optional<Comparer> comparer;
   if (reference != nullptr) {
     require_comparable(*reference, longest);
-    comparer.emplace(reference->planned(reference->logits_, longest), planned(logits_, longest), options.threads);
+    comparer.emplace(reference->logits(longest, false), logits(longest, options.cached), options.threads);
   }
   const auto score_window = [&](const ScoreWindow& window, TextScore& score) {
     if (comparer) {
@@ -105,7 +111,8 @@ std::size_t TextScorer::score(std::span<const TokenIds> texts, const ScoreCallba
         score.comparison.push_back(token);
       }
     } else {
-      const auto logprobs = planned(scorer_, longest).score(score.ids, window);
+      const auto logprobs = options.cached ? token_logprobs(logits(longest, true), score.ids, window)
+                                           : planned(scorer_, longest).score(score.ids, window);
       score.logprobs.insert(score.logprobs.end(), logprobs.begin(), logprobs.end());
     }
   };

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "engine/cached_logits.h"
 #include "engine/llm.h"
 #include "engine/next_token_logits.h"
 #include "engine/scorer.h"
@@ -14,7 +15,8 @@ namespace tern::engine {
 
 class TextScorer {
  public:
-  // `options.max_tokens`: the longest window. The session outlives the scorer.
+  // `options.max_tokens`: the longest window; `cache` and `step_tokens` are for ScoreOptions::cached. The session
+  // outlives the scorer.
   TextScorer(session::Session& session, const ScorerOptions& options) : session_(session), options_(options) {}
 
   // The work of LLM::score.
@@ -30,6 +32,7 @@ class TextScorer {
   };
   template <typename P>
   P& planned(Planned<P>& of, std::int64_t tokens);
+  NextTokenLogits& logits(std::int64_t tokens, bool cached);
 
   void require_windows(std::span<const TokenIds> texts, std::int64_t stride) const;
   void require_comparable(const TextScorer& reference, std::int64_t tokens) const;
@@ -37,7 +40,8 @@ class TextScorer {
   session::Session& session_;
   ScorerOptions options_;
   Planned<Scorer> scorer_;
-  Planned<NextTokenLogits> logits_;
+  Planned<PackedLogits> packed_;
+  Planned<CachedLogits> cached_;
 };
 
 }  // namespace tern::engine

@@ -1,6 +1,7 @@
 // tern score: the log-probability of every token of each text, and how far a model is from another.
 #include <algorithm>
 
+#include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
@@ -62,7 +63,10 @@ int run_score(const Arguments& arguments) {
   engine::LLMOptions options;
   options.max_model_len = window_length(arguments, context);
   options.batch_invariant = arguments.boolean("batch_invariant");
+  options.engine.max_num_batched_tokens = arguments.integer("max_num_batched_tokens");
   engine::ScoreOptions scoring;
+  scoring.cached = arguments.has("kv_cache_dtype");
+  if (scoring.cached) options.engine.cache_dtype = dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
   scoring.stride = window_stride(arguments, options.max_model_len, texts);
   scoring.threads = runtime_options(arguments).num_threads;
   models::LoadOptions load;

@@ -167,6 +167,8 @@ std::vector<Condition> other_conditions() {
        "a replay runs one case and prints one line", kDropOne, "and --replay cannot be used together"},
       {"bounded", "max_length", [](const Arguments& a) { return a.has("max_length"); }, "--max_length",
        "no sample is too long", "give --max_length, or remove it"},
+      {"over_a_cache", "kv_cache_dtype", [](const Arguments& a) { return a.has("kv_cache_dtype"); }, "--kv_cache_dtype",
+       "texts are scored without steps", "give --kv_cache_dtype, or remove it"},
       {"shards", "output", writes_shards, "a folder of safetensors as output", "the output is one file"},
   };
 }

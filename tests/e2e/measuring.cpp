@@ -77,6 +77,33 @@ TEST_F(Measuring, LongTextsAreScoredInWindowsAndBesideAReference) {
   EXPECT_EQ(plain.out.find("kl"), std::string::npos);
 }
 
+// What the cache of answers changes: nothing where it holds fp32, little where it rounds, in steps of any size.
+TEST_F(Measuring, TextsAreScoredThroughACacheAsAnswersAre) {
+  const auto file = scratch_.write("texts.jsonl", "{\"text\": \"" + std::string(90, 'x') + " one and two\"}\n");
+  const auto kl = [&](const std::string& dtype, const std::string& tokens) {
+    const auto outcome = run(
+        {"score", "--model", path("model").string(), "--dataset", file, "--json", "--reference", path("model").string(),
+         "--kv_cache_dtype", dtype, "--max_num_batched_tokens", tokens, "--max_length", "64"},
+        options_);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    const auto last = outcome.out.rfind("{\"texts\":");
+    return io::parse_json(outcome.out.substr(last), "the last row").value()["kl_divergence"].get<double>();
+  };
+  for (const char* tokens : {"1", "5", "32"}) {
+    EXPECT_LT(kl("float32", tokens), 1e-9) << tokens;
+    EXPECT_GT(kl("bfloat16", tokens), 1e-9) << tokens;
+    EXPECT_LT(kl("bfloat16", tokens), 1e-3) << tokens;
+  }
+  // Without a reference the same numbers are told.
+  const std::vector<std::string> plain = {"score", "--model", path("model").string(), "--dataset", file};
+  auto cached = plain;
+  cached.insert(cached.end(), {"--kv_cache_dtype", "float32"});
+  const auto loss = [&](const std::vector<std::string>& words) {
+    return io::parse_json(run(words, options_).out, "row").value()["loss"].get<double>();
+  };
+  EXPECT_NEAR(loss(cached), loss(plain), 1e-5);
+}
+
 TEST_F(Measuring, BenchTellsBothPhases) {
   const auto rows =
       output({"bench", "--prompt_length", "16", "--max_new_tokens", "4", "--batch_size", "1", "3", "--json"});

@@ -9,6 +9,7 @@
 
 #include "io/json.h"
 #include "run.h"
+#include "tests/support/temp_dir.h"
 
 namespace tern::e2e {
 namespace {
@@ -32,6 +33,37 @@ TEST(Perplexity, IsThatOfTransformers) {
   std::printf("perplexity %.4f, of transformers %.4f\n", ours["perplexity"].get<double>(),
               theirs["perplexity"].get<double>());
   EXPECT_LE(std::fabs(ratio - 1), kBound);
+}
+
+// As tern answers unless told otherwise, over a cache in bfloat16, beside the same weights computed in fp32 without
+// one: in steps of many tokens, as prompts are computed, and of one, as answers are. Broken if roundings of the default
+// added up to more than is promised, or a step over the cache saw other keys than a text that is scored at once.
+TEST(Divergence, FromFp32ThroughTheCacheIsSmall) {
+  if (!has_real_model()) GTEST_SKIP() << "needs smollm2-135m: run script/bootstrap";
+  constexpr double kLargest = 1e-3;  // a token
+  const test::TempDir scratch;
+  std::string text;
+  std::ifstream shakespeare(std::string(TERN_TEST_DATA) + "/golden/perplexity/tinyshakespeare.jsonl");
+  ASSERT_TRUE(std::getline(shakespeare, text));
+  io::Json row;
+  row["text"] = io::parse_json(text, "tinyshakespeare.jsonl").value()["text"].get<std::string>().substr(0, 1200);
+  const auto file = scratch.write("text.jsonl", row.dump() + "\n");
+  const std::string exact = (scratch.path() / "exact").string();
+  const auto converted = run({"convert", "smollm2-135m", exact, "--outtype", "f32"});
+  ASSERT_EQ(converted.status, 0) << converted.err;
+  for (const char* tokens : {"32", "1"}) {
+    const auto outcome = run({"score", "--model", "smollm2-135m", "--reference", exact, "--dataset", file, "--json",
+                              "--kv_cache_dtype", "auto", "--max_num_batched_tokens", tokens});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("torch_dtype float32, products in f32"), std::string::npos) << outcome.err;
+    const auto last = outcome.out.rfind("{\"texts\":");
+    ASSERT_NE(last, std::string::npos) << outcome.out;
+    const auto found = io::parse_json(outcome.out.substr(last), "the last row").value();
+    const double kl = found["kl_divergence"].get<double>();
+    std::printf("steps of %s: KL divergence %.3g a token over %d\n", tokens, kl, found["scored_tokens"].get<int>());
+    EXPECT_GT(kl, 0);
+    EXPECT_LT(kl, kLargest);
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "engine/cached_logits.h"
 #include "engine/divergence.h"
 #include "engine/model_runner.h"
 #include "engine/scorer.h"
@@ -119,8 +120,8 @@ TEST(Head, ComparingUsesTheDistributionsOfDecoding) {
   session::Runtime runtime;
   ScorerOptions options;
   options.max_tokens = static_cast<std::int64_t>(ids.size());
-  NextTokenLogits logits(model, options, runtime);
-  NextTokenLogits reference(twin, options, runtime);
+  PackedLogits logits(model, options, runtime);
+  PackedLogits reference(twin, options, runtime);
   const auto found = Comparer(reference, logits, 2).compare(ids, {0, 1, ids.size()});
   ASSERT_EQ(found.size() + 1, ids.size());
   ASSERT_GT(found.size(), NextTokenLogits::kBlock);
@@ -138,6 +139,33 @@ TEST(Head, ComparingUsesTheDistributionsOfDecoding) {
     most = std::max(most, found[t].kl);
   }
   EXPECT_GT(most, 1e-5) << "rounding changes something";
+}
+
+// Through a cache in steps of any size: the distributions that decoding draws from, and those of a window that begins
+// later in the text. Broken if a step's tokens stood at other places, or the last window's keys were still seen.
+TEST(Head, LogitsThroughACacheAreThoseOfDecoding) {
+  const std::vector<std::int32_t> ids = prompt_of(5, 40);
+  models::LoadedModel model = tiny_model();
+  const std::vector<Step> steps = decode(model, ids);
+  session::Runtime runtime;
+  for (const std::int64_t size : {1, 7, 32}) {
+    ScorerOptions options;
+    options.max_tokens = static_cast<std::int64_t>(ids.size());
+    options.step_tokens = size;
+    CachedLogits cached(model, options, runtime);
+    PackedLogits packed(model, options, runtime);
+    const auto found = token_logprobs(cached, ids, {0, 1, ids.size()});
+    ASSERT_EQ(found.size() + 1, ids.size());
+    for (std::size_t t = 0; t < found.size(); ++t) {
+      const std::vector<double> want(steps[t].logits.begin(), steps[t].logits.end());
+      EXPECT_NEAR(found[t], logprob(want, ids[t + 1]), 1e-5) << size << ", " << t;
+    }
+    const ScoreWindow later{9, 20, 38};
+    const auto behind = token_logprobs(cached, ids, later);
+    const auto expected = token_logprobs(packed, ids, later);
+    ASSERT_EQ(behind.size(), 18U);
+    for (std::size_t t = 0; t < behind.size(); ++t) EXPECT_NEAR(behind[t], expected[t], 1e-5) << size << ", " << t;
+  }
 }
 
 }  // namespace
