@@ -30,9 +30,7 @@ bool has_rows(const GemmOperand& b) {
 }
 
 // Columns of a task of many rows.
-std::int64_t many_rows_columns(const PanelFormat& format) {
-  return format.by_rows ? 2 * format.kernels->nr : std::max(32, format.kernels->nr);
-}
+std::int64_t many_rows_columns(const PanelFormat& format) { return std::max(32, format.kernels->nr); }
 
 struct Blocking {
   std::int64_t rows;        // packed at once, a multiple of the panel's rows unless there is one panel
@@ -95,8 +93,10 @@ struct Job {
   const Layout l;
   std::uint32_t* workspace;
   bool direct;
-  bool plain;        // the right side is read as it is stored
-  bool expands;      // some of its rows at a time
+  bool plain;         // the right side is read as it is stored
+  bool expands;       // some of its rows at a time
+  bool packs_blocks;  // by the kernel that does so
+  int num_threads;
   bool scales_left;  // alpha goes into the left side as it is packed; else into the sums
   const TileMath& math;
 
@@ -293,6 +293,26 @@ void multiply_expanded(const Job& job, const Part& part, const Task& task, const
   }
 }
 
+// kn of k from `k` on of the task's columns of the right side, as panels.
+void pack_right(const Job& job, const Task& task, std::int64_t k, std::int64_t kn, std::uint32_t* to) {
+  const GemmKernels& kernels = *job.format.kernels;
+  const GemmOperand& b = job.g.b;
+  const std::int64_t panel = job.format.steps(kn) * kernels.nr;
+  if (!job.packs_blocks) {
+    auto* scratch = reinterpret_cast<float*>(job.thread_space(task.thread) + job.l.scratch);
+    return pack_panels(job.format, b, task.column, task.n, k, kn, kernels.nr, to, panel, scratch);
+  }
+  for (std::int64_t i = 0; i < task.n; i += kernels.nr, to += panel) {
+    kernels.pack_blocks_bf16({.packing = b.rows.scheme.packing,
+                              .rows = b.rows.bytes(task.column + i, k, kn).at,
+                              .row_bytes = b.rows.row_bytes,
+                              .n = static_cast<int>(std::min<std::int64_t>(kernels.nr, task.n - i)),
+                              .blocks = kn / 32,
+                              .to = to,
+                              .ahead = b.rows.row_bytes * job.b.columns * job.num_threads});
+  }
+}
+
 void multiply_panels(const Job& job, const Part& part, const Task& task, const Sums& home, const Sums& tile,
                      bool none) {
   const GemmKernels& kernels = *job.format.kernels;
@@ -308,8 +328,7 @@ void multiply_panels(const Job& job, const Part& part, const Task& task, const S
       b = static_cast<const std::uint32_t*>(job.g.b.data) + task.column / kernels.nr * panel_b +
           job.format.steps(part.k0 + k) * kernels.nr;
     } else {
-      pack_panels(job.format, job.g.b, task.column, task.n, part.k0 + k, kn, kernels.nr, mine + job.l.packed_b, panel_b,
-                  reinterpret_cast<float*>(mine + job.l.scratch));
+      pack_right(job, task, part.k0 + k, kn, mine + job.l.packed_b);
     }
     // Sums of a chunk of k stay in the tile: rows of a large output may share a set of the cache.
     const Sums from = k == 0 ? home : tile;
@@ -423,6 +442,8 @@ void gemm(Target target, const Gemm& g, std::byte* workspace, ThreadPool& pool) 
                 direct,
                 plain,
                 g.m <= kPlainRows && PanelFormat::expands_rows(g.b) && !format.turned,
+                format.packs_blocks(g.b),
+                pool.num_threads(),
                 scales_left,
                 tile_math(target)};
   if (g.k == 0) return run_empty(job);

@@ -63,6 +63,12 @@ struct PanelFormat {
     return b.kind == GemmOperand::Kind::panels &&
            (pairs ? b.dtype == TERN_BF16 : b.dtype == TERN_F32 && compute == TERN_F32);
   }
+  // Whether GemmKernels::pack_blocks_bf16 makes the operand's panels.
+  [[nodiscard]] bool packs_blocks(const GemmOperand& b) const {
+    const tern_packing packing = b.rows.scheme.packing;
+    return pairs && b.kind == GemmOperand::Kind::rows_k &&
+           (packing == TERN_PACK_GGUF_Q4_0 || packing == TERN_PACK_GGUF_Q4_1 || packing == TERN_PACK_GGUF_Q8_0);
+  }
   // Whether few rows are multiplied by some of the operand's rows at a time, once these are expanded.
   [[nodiscard]] static bool expands_rows(const GemmOperand& b) { return b.kind == GemmOperand::Kind::rows_k; }
   // Whether few rows can be multiplied by the operand as it is stored: rounding would change nothing.

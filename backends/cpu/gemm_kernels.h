@@ -96,6 +96,17 @@ struct SplitRows {
   std::int64_t part;  // elements from a part to the next
 };
 
+// Rows of blocks of 32 weights as a panel of pairs of bf16.
+struct BlockPanel {
+  tern_packing packing;      // Q4_0, Q4_1 or Q8_0
+  const std::uint8_t* rows;  // the first block of the first row
+  std::int64_t row_bytes;
+  int n;  // rows, at most nr; columns of the panel beyond are 0
+  std::int64_t blocks;
+  std::uint32_t* to;   // [16 blocks][nr]
+  std::int64_t ahead;  // bytes from a row to one that is packed later: it is asked for
+};
+
 struct GemmKernels {
   int mr;
   int nr;
@@ -125,6 +136,8 @@ struct GemmKernels {
   // The same sums where a is the right side's rows and b panels of [k][kTileRows] of the left side's, few of them: c
   // and from are [n, m], n at most kTurnedRows. So the right side need not be turned. Null where multiply_rows_bf16 is.
   void (*multiply_turned_bf16)(const RowsTile& tile) = nullptr;
+  // What expand_bf16 and transpose make, without the way through memory. Null where multiply_bf16 is.
+  void (*pack_blocks_bf16)(const BlockPanel& panel) = nullptr;
 };
 
 [[nodiscard]] const GemmKernels& gemm_kernels(Target target);

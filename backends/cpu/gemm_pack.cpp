@@ -255,6 +255,11 @@ void pack_rows(const PanelFormat& format, const GemmOperand& from, std::int64_t 
                std::int64_t k0, std::int64_t kn, std::uint32_t* dst, std::int64_t room, float* scratch) {
   const GemmKernels& kernels = *format.kernels;
   const RowsOrder order = rows_in_tiles(room);
+  if (from.kind == GemmOperand::Kind::strided && from.stride_k == 1 && from.dtype == TERN_F32) {
+    const float* first = static_cast<const float*>(from.data) + outer0 * from.stride_outer + k0;
+    return kernels.split_rows(
+        {.from = first, .ld = from.stride_outer, .rows = outer_n, .k = kn, .to = dst, .pairs = room, .parts = 1});
+  }
   const bool quantised = from.kind == GemmOperand::Kind::rows_k;
   if (quantised || (from.kind == GemmOperand::Kind::strided && from.stride_k == 1)) {
     auto* buffer = reinterpret_cast<std::uint16_t*>(scratch);

@@ -129,17 +129,7 @@ struct Vec512 {
     transpose_registers(r, dst, ld_dst);
   }
 
- private:
-  static __mmask16 mask(int n) { return static_cast<__mmask16>((1U << n) - 1U); }
-  static F widen(__m256i half) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16)); }
-  static __m512i bf16_bits(F x) {  // in the low half of each lane
-    const __m512i bits = _mm512_castps_si512(x);
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i rounded =
-        _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd), 16);
-    const __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
-    return _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), rounded, quiet);
-  }
+  // dst[j * ld_dst + i] = the j-th of the 32-bit elements of r[i].
   static inline __attribute__((always_inline)) void transpose_registers(__m512i (&r)[16], std::uint32_t* dst,
                                                                         std::int64_t ld_dst) {
     __m512i t[16];
@@ -176,6 +166,18 @@ struct Vec512 {
     for (int c = 0; c < 4; ++c) {
       _mm512_storeu_si512(dst + (12 + c) * ld_dst, _mm512_shuffle_i32x4(t[4 + c], t[12 + c], 0xdd));
     }
+  }
+
+ private:
+  static __mmask16 mask(int n) { return static_cast<__mmask16>((1U << n) - 1U); }
+  static F widen(__m256i half) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16)); }
+  static __m512i bf16_bits(F x) {  // in the low half of each lane
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded =
+        _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd), 16);
+    const __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
+    return _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), rounded, quiet);
   }
 };
 
