@@ -167,17 +167,20 @@ std::vector<PooledText> LLM::classify(std::span<const Prompt> prompts) {
 
 std::vector<PooledText> LLM::rerank(std::span<const RerankPair> pairs) {
   const models::ModelConfig& config = session_.model.config;
-  const bool has_label = config.head == models::ModelHead::classification && config.labels.size() == 1;
-  if (!has_label && config.head != models::ModelHead::language) {
+  const bool classifies = config.head == models::ModelHead::classification;
+  const bool has_label = classifies && config.labels.size() == 1;
+  // As llama.cpp cuts Qwen3-Reranker's head: rows of these two words.
+  const bool has_verdicts = classifies && config.labels == std::vector<std::string>{"yes", "no"};
+  if (!has_label && !has_verdicts && config.head != models::ModelHead::language) {
     throw Failure(data_error(cat(session_.path.string(), ": config.json: field \"architectures\""),
-                             "a language model, or a classification with one label", "another",
+                             "a language model, or a classification with one label or with yes and no", "another",
                              "choose a model that was made to rerank"));
   }
   const tokenizer::Tokenizer& tokenizer = session_.text->tokenizer;
-  const Verdicts verdicts = has_label ? Verdicts{} : verdict_ids(tokenizer).value();
+  const Verdicts verdicts = classifies ? Verdicts{0, 1} : verdict_ids(tokenizer).value();
   std::vector<Result<TextTokens>> texts;
   for (const RerankPair& pair : pairs) texts.push_back(pair_tokens(pair));
-  auto out = pool(texts, label_pooling(), has_label ? PooledOutput::labels : PooledOutput::tokens);
+  auto out = pool(texts, label_pooling(), classifies ? PooledOutput::labels : PooledOutput::tokens);
   for (PooledText& text : out) {
     if (text.error) continue;
     const auto at = [&](std::int32_t id) { return static_cast<double>(text.values[static_cast<std::size_t>(id)]); };

@@ -168,15 +168,21 @@ Architecture encoder(const char* name, const char* model_type, std::vector<Field
           .encoder = std::move(encoder)};
 }
 
+bool is_never(const checkpoint::Gguf& /*gguf*/) { return false; }
+
+// A GGUF of it is read as BERT's.
 Architecture roberta(const char* name, const char* model_type) {
-  return encoder(name, model_type, fields(1, 0, 2, true),
-                 {.prefix = "roberta.",
-                  .other_heads = {"pooler.", "lm_head."},
-                  .token_types = types,
-                  .positions = behind_padding,
-                  .label_parameters = label_parameters<kRoberta>,
-                  .label_pooling = first_token,
-                  .label_logits = label_logits<kRoberta>});
+  Architecture made = encoder(name, model_type, fields(1, 0, 2, true),
+                              {.prefix = "roberta.",
+                               .other_heads = {"pooler.", "lm_head."},
+                               .token_types = types,
+                               .positions = behind_padding,
+                               .label_parameters = label_parameters<kRoberta>,
+                               .label_pooling = first_token,
+                               .label_logits = label_logits<kRoberta>});
+  made.gguf = "bert";
+  made.is_gguf = is_never;
+  return made;
 }
 
 }  // namespace

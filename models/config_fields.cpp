@@ -165,9 +165,11 @@ constexpr OnlyValue kOnlyValues[] = {
 
 // vocab_size: the table of embeddings says it. The layout is the rows' order, which the conversion names fix. How texts
 // are pooled is read by who makes vectors of them. feed_forward_length: of an architecture whose table hasn't it, all
-// layers have experts in its place (gpt-oss). The last two are of images alone.
-constexpr std::string_view kNoEffectGguf[] = {"vocab_size",          "tensor_data_layout",      "pooling_type",
-                                              "feed_forward_length", "rope.dimension_sections", "n_deepstack_layers"};
+// layers have experts in its place (gpt-oss). Labels are read with their head. The last two are of images alone.
+constexpr std::string_view kNoEffectGguf[] = {
+    "vocab_size",          "tensor_data_layout",       "pooling_type",
+    "feed_forward_length", "classifier.output_labels", "rope.dimension_sections",
+    "n_deepstack_layers"};
 
 template <typename T>
 bool holds(const Member& member) {

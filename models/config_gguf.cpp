@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "models/config_read.h"
+#include "models/gguf_names.h"
 #include "models/registry.h"
 #include "models/rope.h"
 #include "models/text_part.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr const char* kAgain = "what describes the model is damaged: take it from its repository again";
 constexpr const char* kOtherModel = "choose another model: this one computes what tern does not";
+
+constexpr std::int64_t kMostLabels = 65536;
 
 bool is_named_whole(const char* key) { return std::string_view(key).starts_with("tokenizer."); }
 
@@ -221,6 +224,31 @@ bool write_layers(const std::string& key, const Field& field, const ModelConfig&
   return differ;
 }
 
+// What a head that ranks or classifies is made of: its last layer's rows are the labels.
+void read_head(const checkpoint::CheckpointSource& source, const Architecture& architecture, ModelConfig& config) {
+  const checkpoint::SourceTensor* output = source.find(kGgufLabels);
+  if (output == nullptr) return;
+  const checkpoint::Gguf& gguf = *source.gguf();
+  config.head = ModelHead::classification;
+  const std::int64_t rows = output->shape.size() > 1 ? output->shape.front() : 1;
+  const std::string key = full_key(name_of(gguf), "classifier.output_labels");
+  if (gguf.find(key) != nullptr) {
+    for (const std::string_view label : gguf.texts(key).value()) config.labels.emplace_back(label);
+  } else {
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(rows, kMostLabels); ++i)
+      config.labels.push_back(cat("LABEL_", i));
+  }
+  if (const auto labels = static_cast<std::int64_t>(config.labels.size()); labels != rows) {
+    throw Failure(data_error(cat(gguf.path(), ": key \"", key, "\""),
+                             cat(rows, " labels, as ", kGgufLabels, " has rows"), cat(labels), kAgain));
+  }
+  if (architecture.encoder && source.find("cls.weight") == nullptr) {
+    throw Failure(data_error(cat(gguf.path(), ": tensor cls.weight"), "the layer below the labels",
+                             "none: llama.cpp's converter leaves BERT's out, and then computes something else",
+                             "use the model's own directory"));
+  }
+}
+
 }  // namespace
 
 ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
@@ -259,6 +287,7 @@ ModelConfig config_from_gguf(const checkpoint::CheckpointSource& source) {
   require_lists(gguf, architecture, config);
   add_end_ids(gguf, config.eos_token_ids);
   read_rope_gguf(source, architecture, config);
+  read_head(source, architecture, config);
   return config;
 }
 

@@ -28,9 +28,9 @@ std::string is_absolute(const ModelConfig& /*config*/, const FieldValue& value) 
 
 }  // namespace
 
-Field gelu_field(const char* key) {
+Field gelu_field(const char* key, const char* gguf) {
   const FieldValue gelu = std::string("gelu");
-  return {key, "", gelu, otherwise(gelu), is_gelu};
+  return {key, gguf, gelu, otherwise(gelu), is_gelu};
 }
 
 Field learned_positions_field() {

@@ -10,7 +10,7 @@ namespace tern::models {
 // then `more`; then shares of numbers that training drops, by these keys: nothing is dropped here.
 [[nodiscard]] std::vector<Field> encoder_fields(std::vector<Field> more, const std::vector<const char*>& dropped);
 // One of transformers' forms of gelu under this key, "gelu" where there is none.
-[[nodiscard]] Field gelu_field(const char* key);
+[[nodiscard]] Field gelu_field(const char* key, const char* gguf = "");
 // position_embedding_type of an encoder that looks positions up.
 [[nodiscard]] Field learned_positions_field();
 // What gelu_field's says.

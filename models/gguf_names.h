@@ -13,6 +13,9 @@
 
 namespace tern::models {
 
+// The last layer of a head that ranks or classifies, [labels, hidden].
+inline constexpr const char* kGgufLabels = "cls.output.weight";
+
 // The options refer to the source, which must outlive them.
 
 // The tensors that a file of that form has of the parameters, made of the source's.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "models/gguf_names.h"
 #include "models/bert.h"
 #include "models/cohere.h"
 #include "models/deepseek.h"
@@ -119,7 +120,8 @@ std::vector<ParameterSpec> parameters_of(const ModelConfig& config) {
   if (config.head == ModelHead::none) return specs;
   ParameterSpec score{.name = kScoreWeight,
                       .shape = {static_cast<std::int64_t>(config.labels.size()), config.hidden_size},
-                      .hugging_face = {.tensors = {kScoreWeight}}};
+                      .hugging_face = {.tensors = {kScoreWeight}},
+                      .gguf = {.tensors = {kGgufLabels}}};
   specs.push_back(std::move(score));
   return specs;
 }

@@ -60,9 +60,11 @@ std::optional<Pooling> pooling_of(const checkpoint::Gguf& gguf) {
       return Pooling::cls;
     case 3:
       return Pooling::last;
+    case 4:  // it ranks: a vector is made of no particular token
+      return std::nullopt;
     default:
-      throw Failure(data_error(cat(gguf.path(), ": key \"", key, "\""), "0 to 3: none, mean, cls or last", cat(type),
-                               "choose another model"));
+      throw Failure(data_error(cat(gguf.path(), ": key \"", key, "\""), "0 to 4: none, mean, cls, last or rank",
+                               cat(type), "choose another model"));
   }
 }
 

@@ -113,7 +113,7 @@ class Builder {
     } else if (file_.add_eos.value_or(defaults.add_eos) && eos) {
       single.push_back(piece(*eos));
     }
-    impl_->post_processors.push_back(make_template(std::move(single)));
+    impl_->post_processors.push_back(make_template(std::move(single), pair(bos, eos, sep)));
     const auto role = [&](std::optional<TokenId> id) {
       return id ? RoleToken{file_.tokens[static_cast<std::size_t>(*id)], *id} : RoleToken{};
     };
@@ -132,6 +132,26 @@ class Builder {
       for (const char c : token.content) append_char(mapped, byte_to_char(static_cast<unsigned char>(c)));
       impl_->override_decoded(token.id, std::move(mapped));
     }
+  }
+
+  // How two texts are read together: BERT's kind has its separator behind each, and types; RoBERTa's has the end twice
+  // between them. No other vocabulary joins texts.
+  [[nodiscard]] std::vector<TemplatePiece> pair(std::optional<TokenId> bos, std::optional<TokenId> eos,
+                                                std::optional<TokenId> sep) const {
+    const bool bert = file_.model == "bert";
+    const bool surrounds = bert || (file_.add_bos.value_or(false) && file_.add_eos.value_or(false));
+    const std::optional<TokenId> end = bert ? sep : eos;
+    if (!surrounds || !bos || !end) return {};
+    const auto text = [&](TokenId id) { return file_.tokens[static_cast<std::size_t>(id)]; };
+    const auto piece = [&](TokenId id, std::int32_t type) {
+      return TemplatePiece{false, {id}, {text(id)}, false, type};
+    };
+    const std::int32_t second = bert ? 1 : 0;
+    std::vector<TemplatePiece> out = {piece(*bos, 0), {true, {}, {}}, piece(*end, 0)};
+    if (!bert && text(*bos) != "[CLS]") out.push_back(piece(*end, 0));
+    out.push_back({true, {}, {}, true, second});
+    out.push_back(piece(*end, second));
+    return out;
   }
 
   [[nodiscard]] BpeModel::Merges merges() const {

@@ -94,8 +94,9 @@ TEST_F(PoolingConfigs, OfAGguf) {
   EXPECT_EQ(said(1).value().pooling, Pooling::mean);
   EXPECT_EQ(said(2).value().pooling, Pooling::cls);
   EXPECT_FALSE(said(0).value().pooling || said(0).value().normalize);
-  ASSERT_FALSE(said(4).ok());
-  EXPECT_NE(said(4).error().line().find("qwen3.pooling_type"), std::string::npos) << said(4).error().line();
+  EXPECT_FALSE(said(4).value().pooling) << "of a reranker";
+  ASSERT_FALSE(said(5).ok());
+  EXPECT_NE(said(5).error().line().find("qwen3.pooling_type"), std::string::npos) << said(5).error().line();
 }
 
 TEST_F(PoolingConfigs, WhatIsNotComputedHereIsRefused) {

@@ -61,6 +61,38 @@ TEST_F(GgufVocabularyTest, AFileReadBackGivesTheSameIds) {
   }
 }
 
+// As the directories of these models join a query and a document.
+TEST(GgufPairs, AreJoinedByTheKindOfVocabulary) {
+  GgufVocabulary bert{.where = "f",
+                      .model = "bert",
+                      .tokens = {"[CLS]", "[SEP]",
+                                 "\xE2\x96\x81"
+                                 "a",
+                                 "\xE2\x96\x81"
+                                 "b"}};
+  bert.token_types = {3, 3, 1, 1};
+  bert.bos_id = 0;
+  bert.sep_id = 1;
+  const auto of_bert = Tokenizer::from_gguf(bert).value().encode_pair("a", "b");
+  EXPECT_EQ(of_bert.ids, (std::vector<TokenId>{0, 2, 1, 3, 1}));
+  EXPECT_EQ(of_bert.type_ids, (std::vector<std::int32_t>{0, 0, 0, 1, 1}));
+  GgufVocabulary bpe{.where = "f", .model = "gpt2", .pre = "gpt-2", .tokens = {"<s>", "</s>", "a", "b"}};
+  bpe.token_types = {3, 3, 1, 1};
+  bpe.merges = {"a b"};
+  bpe.tokens.emplace_back("ab");
+  bpe.token_types.push_back(1);
+  bpe.bos_id = 0;
+  bpe.eos_id = 1;
+  bpe.add_bos = bpe.add_eos = true;
+  const auto of_roberta = Tokenizer::from_gguf(bpe).value().encode_pair("a", "b");
+  EXPECT_EQ(of_roberta.ids, (std::vector<TokenId>{0, 2, 1, 1, 3, 1}));
+  EXPECT_EQ(of_roberta.type_ids, std::vector<std::int32_t>(6, 0));
+  bpe.tokens[0] = "[CLS]";  // ModernBERT's
+  EXPECT_EQ(Tokenizer::from_gguf(bpe).value().encode_pair("a", "b").ids, (std::vector<TokenId>{0, 2, 1, 3, 1}));
+  bpe.add_eos = false;
+  EXPECT_ANY_THROW((void)Tokenizer::from_gguf(bpe).value().encode_pair("a", "b")) << "a language model's";
+}
+
 TEST_F(GgufVocabularyTest, OtherKindsAreRefusedByName) {
   for (const char* name : {"bert-cased", "t5", "wl-lower-strip"}) {
     const auto made = make_gguf_vocabulary(model(name), 0);
