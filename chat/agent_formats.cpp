@@ -2,6 +2,7 @@
 // the model cards of Llama 3.1 and DeepSeek-V3.1, and of Mistral's tokenizer v3.
 #include "base/strings.h"
 #include "chat/agent_template.h"
+#include "chat/react_formats.h"
 
 namespace tern::chat {
 namespace {
@@ -121,26 +122,30 @@ constexpr std::string_view kGlm45Calls =
 }  // namespace
 
 const std::vector<AgentFormat>& agent_formats() {
-  static const std::vector<AgentFormat> formats = {
-      {"hermes", std::string(kHermesTools), {}, std::string(kHermesCalls), std::string(kHermesResponses), "user"},
-      {"qwen3_coder",
-       cat(kQwenCoderTools, kQwenHowToCall),
-       {},
-       std::string(kQwenCoderCalls),
-       std::string(kQwenCoderResponses),
-       "user"},
-      {"qwen3_5",
-       cat(kQwen35Tools, kQwenHowToCall, kQwen35System),
-       {},
-       std::string(kQwenCoderCalls),
-       std::string(kHermesResponses),
-       "user"},
-      {"llama3", {}, std::string(kLlamaQuestion), std::string(kLlamaCalls), {}, "tool"},
-      {"mistral", std::string(kMistralTools), {}, std::string(kMistralCalls), std::string(kMistralResponses), "user"},
-      {"deepseek_v3_1", std::string(kDeepSeekTools), {}, std::string(kDeepSeekCalls), {}, "tool"},
-      {"glm4", std::string(kGlm4Tools), {}, std::string(kGlm4Calls), {}, "observation"},
-      {"glm4_5", std::string(kGlm45Tools), {}, std::string(kGlm45Calls), {}, "tool"},
-  };
+  static const std::vector<AgentFormat> formats = [] {
+    std::vector<AgentFormat> all = {
+        {"hermes", std::string(kHermesTools), {}, std::string(kHermesCalls), std::string(kHermesResponses), "user"},
+        {"qwen3_coder",
+         cat(kQwenCoderTools, kQwenHowToCall),
+         {},
+         std::string(kQwenCoderCalls),
+         std::string(kQwenCoderResponses),
+         "user"},
+        {"qwen3_5",
+         cat(kQwen35Tools, kQwenHowToCall, kQwen35System),
+         {},
+         std::string(kQwenCoderCalls),
+         std::string(kHermesResponses),
+         "user"},
+        {"llama3", {}, std::string(kLlamaQuestion), std::string(kLlamaCalls), {}, "tool"},
+        {"mistral", std::string(kMistralTools), {}, std::string(kMistralCalls), std::string(kMistralResponses), "user"},
+        {"deepseek_v3_1", std::string(kDeepSeekTools), {}, std::string(kDeepSeekCalls), {}, "tool"},
+        {"glm4", std::string(kGlm4Tools), {}, std::string(kGlm4Calls), {}, "observation"},
+        {"glm4_5", std::string(kGlm45Tools), {}, std::string(kGlm45Calls), {}, "tool"},
+    };
+    for (AgentFormat& one : react_formats()) all.push_back(std::move(one));
+    return all;
+  }();
   return formats;
 }
 

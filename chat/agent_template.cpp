@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "chat/dialogue.h"
+#include "chat/unlearned.h"
 #include "io/json.h"
 #include "jinja/eval.h"
 #include "jinja/parser.h"
@@ -51,7 +52,8 @@ Value tools_of(const io::Json& tools) {
       throw Failure(data_error(cat("tools[", out.size(), "]"), "an object", tool.type_name(), kMend));
     }
     const io::Json& function = tool.contains("function") ? *tool.find("function") : tool;
-    if (!function.is_object() || !function.contains("name")) {
+    const bool named = function.is_object() && (function.contains("name") || function.contains("name_for_model"));
+    if (!named) {
       throw Failure(data_error(cat("tools[", out.size(), "]"), "a function with a name",
                                function.is_object() ? "one without" : std::string(function.type_name()), kMend));
     }
@@ -80,6 +82,42 @@ Value calls_of(const Value& message) {
   return Value::list(std::move(out));
 }
 
+std::string unlearned(const std::string& text) { return cat(kUnlearnedBegin, text, kUnlearnedEnd); }
+
+std::string unmarked(std::string text) {
+  for (const std::string_view mark : {kUnlearnedBegin, kUnlearnedEnd}) {
+    for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark)) text.erase(at, mark.size());
+  }
+  return text;
+}
+
+// Joins what the assistant says further to its turn. `marks`: where one of the two is not learned, that part says so.
+Value joined_turn(const Value& turn, const Value& more, bool marks) {
+  std::string first = text_at(turn, "content"), second = text_at(more, "content");
+  Members members = turn.dict().entries;
+  const auto loss_of = [](const Value& message) {
+    const Value* loss = message.dict().get("loss");
+    return loss == nullptr || !loss->is_number() ? std::nullopt : std::optional(loss->real());
+  };
+  const auto loss = loss_of(turn), more_loss = loss_of(more);
+  if (marks && loss != more_loss) {
+    if (loss.value_or(1) != 0 && more_loss.value_or(1) != 0) {
+      throw Failure(data_error("messages",
+                               "one weight of loss, or 0, in all that an assistant says around a tool's results", "two",
+                               "give its messages the same `loss`"));
+    }
+    if (more_loss.value_or(1) == 0) {
+      second = unlearned(second);
+    } else {
+      first = unlearned(unmarked(first));
+      std::erase_if(members, [](const auto& member) { return member.first.text() == "loss"; });
+      if (more_loss) set_member(members, "loss", *more.dict().get("loss"));
+    }
+  }
+  set_member(members, "content", Value(first + second));
+  return jinja::make_dict(std::move(members));
+}
+
 bool shows(const ChatTemplate& chat_template, std::string_view role) {
   constexpr const char* kProbe = "what the tool said";
   const jinja::Values messages = {message_of("user", "a"), message_of("assistant", "b"), message_of(role, kProbe)};
@@ -96,8 +134,13 @@ struct AgentTemplate::Parsed {
   std::string where;
   jinja::Body system, question, calls, responses;
 
+  // Whether calls and results are lines of the assistant's own text.
+  [[nodiscard]] bool is_inline() const { return !format.observation.empty(); }
   void put_tools(jinja::Values& messages, const Value& tools) const;
-  [[nodiscard]] std::size_t append_responses(const jinja::Values& messages, std::size_t at, jinja::Values& out) const;
+  void require_described(const Value& tools) const;
+  [[nodiscard]] std::size_t append_responses(const jinja::Values& messages, std::size_t at, jinja::Values& out,
+                                             bool marks) const;
+  void go_on_behind(const jinja::Values& texts, jinja::Values& out, bool marks) const;
 };
 
 Result<AgentTemplate> AgentTemplate::create(std::string_view name, const ChatTemplate& chat_template) {
@@ -110,7 +153,7 @@ Result<AgentTemplate> AgentTemplate::create(std::string_view name, const ChatTem
       for (const AgentFormat& one : formats) names.emplace_back(one.name);
       throw Failure(usage_error(cat("there is no agent template ", name), cat("choose one of ", join(names, ", "))));
     }
-    if (found->role != "user" && !shows(chat_template, found->role)) {
+    if (found->role != "user" && !found->role.empty() && !shows(chat_template, found->role)) {
       throw Failure(usage_error(cat("--agent_template ", name, " writes a tool's answer as a message of the role ",
                                     found->role, ", which ", chat_template.where(), " does not show"),
                                 "choose another one, such as hermes, or another --template"));
@@ -122,7 +165,24 @@ Result<AgentTemplate> AgentTemplate::create(std::string_view name, const ChatTem
   });
 }
 
+void AgentTemplate::Parsed::require_described(const Value& tools) const {
+  std::size_t index = 0;
+  for (const Value& tool : tools.items()) {
+    const Value& function = *tool.dict().get("function");
+    const auto has = [&](std::string_view key) {
+      const Value* said = function.dict().get(key);
+      return said != nullptr && !said->is_none();
+    };
+    if (!has("description") && !has("description_for_model")) {
+      throw Failure(data_error(cat("tools[", index, "]"), cat("a description, which ", format.name, " writes"), "none",
+                               "say what the function does"));
+    }
+    ++index;
+  }
+}
+
 void AgentTemplate::Parsed::put_tools(jinja::Values& messages, const Value& tools) const {
+  if (is_inline()) require_described(tools);
   if (!format.question.empty()) {
     const auto user = std::find_if(messages.begin(), messages.end(),
                                    [](const Value& message) { return text_at(message, "role") == "user"; });
@@ -144,14 +204,45 @@ void AgentTemplate::Parsed::put_tools(jinja::Values& messages, const Value& tool
   }
 }
 
+// The results go on in the assistant's turn: each behind the word for it, of which a call writes the first.
+void AgentTemplate::Parsed::go_on_behind(const jinja::Values& texts, jinja::Values& out, bool marks) const {
+  const std::string role = out.empty() ? std::string() : text_at(out.back(), "role");
+  std::string said = out.empty() ? std::string() : text_at(out.back(), "content");
+  if (role != "assistant" && !(role == "user" && format.after_question)) {
+    throw Failure(data_error("messages",
+                             cat("a tool's result behind a call", format.after_question ? " or a question" : "",
+                                 ", as ", format.name, " writes it"),
+                             role.empty() ? "one at the beginning" : cat("one behind the role ", role),
+                             "put the call before it"));
+  }
+  std::string results;
+  if (role == "user") {
+    for (const Value& text : texts) results += cat("\n", format.observation, "\n", text.text());
+    out.back() = with_content(out.back(), said + results);
+    return;
+  }
+  const bool calls =
+      said.find(format.action) != std::string::npos && said.find(format.action_input) != std::string::npos;
+  if (calls && !said.ends_with(format.observation)) said += cat(said.ends_with('\n') ? "" : "\n", format.observation);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string& text = texts[i].text();
+    if (calls && i > 0) results += format.observation;
+    results += text;
+    if (calls && !text.ends_with('\n')) results += '\n';
+  }
+  out.back() = with_content(out.back(), said + (marks ? unlearned(results) : results));
+}
+
 // The results from `at` on; gives where the next message stands.
-std::size_t AgentTemplate::Parsed::append_responses(const jinja::Values& messages, std::size_t at,
-                                                    jinja::Values& out) const {
+std::size_t AgentTemplate::Parsed::append_responses(const jinja::Values& messages, std::size_t at, jinja::Values& out,
+                                                    bool marks) const {
   jinja::Values texts;
   for (; at < messages.size() && text_at(messages[at], "role") == "tool"; ++at) {
     texts.emplace_back(text_at(messages[at], "content"));
   }
-  if (format.responses.empty()) {
+  if (is_inline()) {
+    go_on_behind(texts, out, marks);
+  } else if (format.responses.empty()) {
     for (const Value& text : texts) out.push_back(message_of(format.role, text.text()));
   } else {
     out.push_back(message_of(format.role, render(responses, where, {{"responses", Value::list(std::move(texts))}})));
@@ -159,24 +250,40 @@ std::size_t AgentTemplate::Parsed::append_responses(const jinja::Values& message
   return at;
 }
 
-jinja::Values AgentTemplate::apply(const jinja::Values& messages, const io::Json* tools) const {
+jinja::Values AgentTemplate::apply(const jinja::Values& messages, const io::Json* tools, bool marks) const {
   const Parsed& parsed = *parsed_;
   jinja::Values out;
   for (std::size_t at = 0; at < messages.size();) {
     const Value& message = messages[at];
     if (text_at(message, "role") == "tool") {
-      at = parsed.append_responses(messages, at, out);
+      at = parsed.append_responses(messages, at, out, marks);
       continue;
     }
     const bool calls = message.dict().get("tool_calls") != nullptr;
     const Value content(text_at(message, "content"));
-    out.push_back(calls ? with_content(message, render(parsed.calls, parsed.where,
-                                                       {{"content", content}, {"calls", calls_of(message)}}))
-                        : message);
+    Value written = calls ? with_content(message, render(parsed.calls, parsed.where,
+                                                         {{"content", content}, {"calls", calls_of(message)}}))
+                          : message;
+    const bool goes_on = parsed.is_inline() && !out.empty() && text_at(message, "role") == "assistant" &&
+                         text_at(out.back(), "role") == "assistant";
+    if (goes_on) {
+      out.back() = joined_turn(out.back(), written, marks);
+    } else {
+      out.push_back(std::move(written));
+    }
     ++at;
   }
   if (tools != nullptr && !tools->empty()) parsed.put_tools(out, tools_of(*tools));
   return out;
 }
+
+bool AgentTemplate::goes_on(const jinja::Values& messages) const {
+  if (!parsed_->is_inline()) return false;
+  const auto last = std::find_if(messages.rbegin(), messages.rend(),
+                                 [](const Value& message) { return text_at(message, "role") != "tool"; });
+  return last != messages.rbegin() && last != messages.rend() && text_at(*last, "role") == "assistant";
+}
+
+std::string_view AgentTemplate::stop() const { return parsed_->format.observation; }
 
 }  // namespace tern::chat

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "chat/dialogue.h"
+#include "chat/unlearned.h"
 #include "jinja/unicode.h"
 
 namespace tern::chat {
@@ -234,7 +235,12 @@ Result<LossScale> parse_loss_scale(const std::string& name) {
 
 Result<Supervised<SupervisedText>> supervised_text(const ChatTemplate& chat_template, const ChatInput& input,
                                                    const SupervisedOptions& options) {
-  return catching([&] { return supervise(chat_template, input, options); });
+  return catching([&] {
+    auto out = supervise(chat_template, input, options);
+    for (SupervisedText& sample : out.samples)
+      sample = without_marks(std::move(sample), options.loss_scale == LossScale::all);
+    return out;
+  });
 }
 
 std::vector<float> token_weights(const SupervisedText& text,

@@ -52,7 +52,7 @@ void ChatEncoder::State::add_chat(EncodedRow& out, const Row& row, const std::ve
     tools = io::parse_json(row.tools_json, "tools").value();
     input.tools = &tools;
   }
-  if (agent) dialogue = agent->apply(dialogue, std::exchange(input.tools, nullptr));
+  if (agent) dialogue = agent->apply(dialogue, std::exchange(input.tools, nullptr), true);
   if (!kwargs.empty()) input.kwargs = &kwargs;
   const tokenizer::TokenizerConfig& config = tokenizer.config();
   input.bos_token = config.bos.content;

@@ -186,7 +186,8 @@ constexpr Flag kTemplate[] = {
      .type = choice,
      .help = "how tools, calls and results are written where the chat template has no words for them",
      .computed = "the template's own",
-     .choices = "hermes|qwen3_coder|qwen3_5|llama3|mistral|deepseek_v3_1|glm4|glm4_5",
+     .choices = "hermes|qwen3_coder|qwen3_5|llama3|mistral|deepseek_v3_1|glm4|glm4_5|react_en|"
+                "react_zh|qwen_en|qwen_zh|qwen_en_parallel|qwen_zh_parallel",
      .effect = "templated"},
 };
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 VERSION = "4.6.0"
 FORMATS = ["hermes", "qwen3_coder", "qwen3_5", "llama3", "mistral", "deepseek_v3_1", "glm4", "glm4_5"]
+INLINE = ["react_en", "react_zh", "qwen_en", "qwen_zh", "qwen_en_parallel", "qwen_zh_parallel"]
 SYSTEM = "Be brief."
 QUESTION = "How is it in Zürich?"
 TOOLS = [
@@ -30,6 +31,9 @@ TOOLS = [
         "name": "now", "description": "Die Zeit – jetzt", "parameters": {"type": "object", "properties": {}},
         "strict": True}},
 ]
+# Names of Qwen-Agent's for models and for people, parameters as a text, or none.
+PLAIN_TOOLS = [{"name_for_model": "draw", "name_for_human": "Painter", "description_for_model": "Draws.", "parameters": "a word"},
+               {"name": "now", "description": ""}]
 CALLS = [{"name": "get_weather", "arguments": {"city": "Zürich \"HB\"", "days": 2}},
          {"name": "now", "arguments": {"zone": ["CET", 1.5, None, True], "exact": False}}]
 RESPONSES = ["{\"sky\": \"clear\"}", "12:00 – noon"]
@@ -59,10 +63,29 @@ def written(template, name):
     return out
 
 
+def written_inline(template):
+    """Calls and results that are lines of the assistant's text, which goes on behind them."""
+    question = {"role": "user", "content": QUESTION}
+    calls = template._format_tool_calls([{"content": json.dumps(call)} for call in CALLS])
+    results = [{"content": text} for text in RESPONSES[:1]] + [{"content": RESPONSES[1] + "\n"}]
+    said, shown = template._format_tool_responses("Let me look.\n" + calls, results)
+    plain, after_plain = template._format_tool_responses("No call.", results)
+    own, after_own = template._format_tool_responses(f"{template.keyword.action} f\n{template.keyword.action_input} 1", results)
+    out = {"system": template._format_tools(copy.deepcopy(TOOLS), SYSTEM, question),
+           "bare": template._format_tools(copy.deepcopy(PLAIN_TOOLS), None, question), "calls": calls,
+           "turn": [said, "".join(shown)], "plain": plain + "".join(after_plain), "own": own + "".join(after_own)}
+    try:
+        out["standalone"] = QUESTION + "".join(template._format_standalone_tool_responses(results))
+    except NotImplementedError:
+        pass
+    return out
+
+
 def main():
     formats = load(Path(sys.argv[1]))
     out = {"ms-swift": VERSION, "system": SYSTEM, "question": QUESTION, "tools": TOOLS, "calls": CALLS,
-           "responses": RESPONSES, "formats": {name: written(formats[name](), name) for name in FORMATS}}
+           "responses": RESPONSES, "formats": {name: written(formats[name](), name) for name in FORMATS}, "plain_tools": PLAIN_TOOLS,
+           "inline": {name: written_inline(formats[name]()) for name in INLINE}}
     text = json.dumps(out, ensure_ascii=False, indent=0)
     (Path(sys.argv[2]) / "agent_templates.json").write_text(text + "\n", encoding="utf-8")
 

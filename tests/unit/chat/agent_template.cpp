@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "chat/supervised.h"
 #include "chat/template_messages.h"
 #include "io/json.h"
 
@@ -118,7 +119,113 @@ TEST(AgentTemplate, WritesWhatMsSwiftWrites) {
     ++compared;
   }
   EXPECT_EQ(compared, 8);
-  EXPECT_EQ(agent_formats().size(), 8U);
+  EXPECT_EQ(agent_formats().size(), 14U);
+}
+
+// Formats whose calls and results are lines of the assistant's text.
+TEST(AgentTemplate, WritesTurnsThatGoOnAsMsSwiftDoes) {
+  const io::Json golden = io::read_json_file(TERN_TEST_DATA "/templates/agent_templates.json").value();
+  const Message question{"user", golden["question"].text(), {}, {}};
+  const std::vector<Message> results = {{"tool_response", golden["responses"][0].text(), {}, {}},
+                                        {"tool_response", golden["responses"][1].text() + "\n", {}, {}}};
+  int compared = 0, standalone = 0;
+  for (const auto& [name, wanted] : golden["inline"].items()) {
+    SCOPED_TRACE(name);
+    const AgentTemplate agent = AgentTemplate::create(name, any_role()).value();
+    // What the assistant's turn becomes of a dialogue's messages behind the question.
+    const auto turn = [&](std::vector<Message> said) {
+      said.insert(said.begin(), question);
+      said.insert(said.end(), results.begin(), results.end());
+      const jinja::Values values = template_messages(said).value();
+      EXPECT_TRUE(agent.goes_on(values));
+      const auto found = contents(agent.apply(values, nullptr), "assistant");
+      return found.size() == 1 ? found[0] : std::string("several");
+    };
+    std::vector<Message> calls = {{"assistant", "Let me look.\n", {}, {}}};
+    for (const io::Json& call : golden["calls"]) calls.push_back({"tool_call", call.dump(), {}, {}});
+    EXPECT_EQ(turn(calls), wanted["turn"][0].text() + wanted["turn"][1].text());
+    EXPECT_EQ(turn({{"assistant", "No call.", {}, {}}}), wanted["plain"].text());
+    const bool is_react = name.starts_with("react");
+    const std::string own = is_react ? "Action: f\nAction Input: 1" : "✿FUNCTION✿: f\n✿ARGS✿: 1";
+    EXPECT_EQ(turn({{"assistant", own, {}, {}}}), wanted["own"].text());
+    const auto system = [&](std::vector<Message> messages, const io::Json& tools) {
+      return contents(agent.apply(template_messages(messages).value(), &tools), "system").at(0);
+    };
+    EXPECT_EQ(system({{"system", golden["system"].text(), {}, {}}, question}, golden["tools"]),
+              wanted["system"].text());
+    EXPECT_EQ(system({question}, golden["plain_tools"]), wanted["bare"].text());
+    EXPECT_EQ(agent.stop(), is_react ? "Observation:" : "✿RESULT✿:");
+    EXPECT_FALSE(agent.goes_on(template_messages({question}).value()));
+    const jinja::Values behind = template_messages({question, results[0], results[1]}).value();
+    EXPECT_FALSE(agent.goes_on(behind)) << "a question's result is no assistant's turn";
+    if (const io::Json* asked = wanted.find("standalone")) {
+      EXPECT_EQ(contents(agent.apply(behind, nullptr), "user"), std::vector<std::string>{asked->text()});
+      ++standalone;
+    } else {
+      EXPECT_EQ(catching([&] { return agent.apply(behind, nullptr); }).error().line(),
+                "messages: expected a tool's result behind a call, as " + name +
+                    " writes it, found one behind the role user; put the call before it");
+    }
+    ++compared;
+  }
+  EXPECT_EQ(compared, 6);
+  EXPECT_EQ(standalone, 2);
+}
+
+// The rendered dialogue, with what is learned of it in brackets.
+std::string learned_of(const std::vector<Message>& messages, LossScale scale = LossScale::every_turn) {
+  const ChatTemplate chat_template = ChatTemplate::parse(
+                                         "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"
+                                         "{% if add_generation_prompt %}<assistant>{% endif %}",
+                                         "any.jinja")
+                                         .value();
+  const AgentTemplate agent = AgentTemplate::create("react_en", chat_template).value();
+  const jinja::Values values = agent.apply(template_messages(messages).value(), nullptr, true);
+  ChatInput input;
+  input.values = &values;
+  const auto text = supervised_text(chat_template, input, {scale, {}});
+  if (!text) return text.error().line();
+  std::string out = text->samples.at(0).text;
+  for (auto span = text->samples[0].spans.rbegin(); span != text->samples[0].spans.rend(); ++span) {
+    out.insert(span->end, span->weight == 1 ? "]" : "]*");
+    out.insert(span->begin, "[");
+  }
+  return out;
+}
+
+TEST(AgentTemplate, ResultsWithinATurnAreNotLearned) {
+  const Message call{"tool_call", R"({"name": "f", "arguments": {}})", {}, {}};
+  const Message result{"tool_response", "12", {}, {}};
+  const Message question{"user", "q", {}, {}};
+  const Message answer{"assistant", "It is 12.", {}, {}};
+  EXPECT_EQ(learned_of({question, call, result, answer, question, answer}),
+            "<user>q</><assistant>[Action: f\nAction Input: {}\nObservation:]12\n[It is 12.</>]<user>q</>"
+            "<assistant>[It is 12.</>]");
+  EXPECT_EQ(learned_of({question, call, result, call, result, answer}),
+            "<user>q</><assistant>[Action: f\nAction Input: {}\nObservation:]12\n[Action: f\nAction Input: "
+            "{}\nObservation:]12\n[It is 12.</>]");
+  EXPECT_EQ(learned_of({question, call, result, answer}, LossScale::all),
+            "[<user>q</><assistant>Action: f\nAction Input: {}\nObservation:12\nIt is 12.</>]");
+  EXPECT_EQ(learned_of({question, call, result, answer, question, answer}, LossScale::last_round),
+            "<user>q</><assistant>Action: f\nAction Input: {}\nObservation:12\nIt is 12.</><user>q</>"
+            "<assistant>[It is 12.</>]");
+  const auto weighted = [](Message message, double loss) {
+    message.loss = loss;
+    return message;
+  };
+  EXPECT_EQ(learned_of({question, weighted(call, 0), result, answer}),
+            "<user>q</><assistant>Action: f\nAction Input: {}\nObservation:12\n[It is 12.</>]");
+  EXPECT_EQ(learned_of({question, weighted(call, 0.5), result, weighted(answer, 0)}),
+            "<user>q</><assistant>[Action: f\nAction Input: {}\nObservation:]*12\nIt is 12.[</>]*");
+  EXPECT_EQ(learned_of({question, weighted(call, 0), result, weighted(answer, 0)}),
+            "<user>q</><assistant>Action: f\nAction Input: {}\nObservation:12\nIt is 12.</>");
+  EXPECT_EQ(catching([&] {
+              return learned_of({question, weighted(call, 0.5), result, answer});
+            })
+                .error()
+                .line(),
+            "messages: expected one weight of loss, or 0, in all that an assistant says around a tool's results, found "
+            "two; give its messages the same `loss`");
 }
 
 TEST(AgentTemplate, CallsOfMistralAndGlmAreJson) {
@@ -156,7 +263,7 @@ TEST(AgentTemplate, ToolsMakeASystemMessageWhereThereIsNone) {
 TEST(AgentTemplate, WhatCannotBeWrittenIsRefused) {
   EXPECT_EQ(AgentTemplate::create("hermess", any_role()).error().line(),
             "there is no agent template hermess; choose one of hermes, qwen3_coder, qwen3_5, llama3, mistral, "
-            "deepseek_v3_1, glm4, glm4_5.");
+            "deepseek_v3_1, glm4, glm4_5, react_en, react_zh, qwen_en, qwen_zh, qwen_en_parallel, qwen_zh_parallel.");
   const ChatTemplate two_roles =
       ChatTemplate::parse("{% for m in messages if m.role in ['user', 'assistant'] %}{{ m.content }}{% endfor %}",
                           "two.jinja")
@@ -181,6 +288,11 @@ TEST(AgentTemplate, WhatCannotBeWrittenIsRefused) {
   EXPECT_EQ(refused("qwen3_coder", kTools,
                     {{"user", "q", {}, {}}, {"tool_call", R"({"name": "f", "arguments": "no object"})", {}, {}}}),
             "the call of f: expected arguments as an object, found str; write them as {\"NAME\": VALUE}");
+  EXPECT_EQ(refused("react_en", R"([{"name": "f"}])", question),
+            "tools[0]: expected a description, which react_en writes, found none; say what the function does");
+  EXPECT_EQ(refused("react_zh", "[]", {{"tool_response", "r", {}, {}}}),
+            "messages: expected a tool's result behind a call or a question, as react_zh writes it, found one at the "
+            "beginning; put the call before it");
   EXPECT_EQ(refused("llama3", kTools, {{"system", "s", {}, {}}}),
             "messages: expected a question, into which the tools go, found none; give it a user message");
 }
