@@ -43,7 +43,7 @@ Result<std::unique_ptr<const PromptEncoder>> PromptEncoder::create(const chat::M
 }
 
 const session::ImagePrompts& PromptEncoder::image_prompts() const {
-  std::call_once(images_once_, [this] { images_ = session::ImagePrompts::open(model_, text_.tokenizer, vision_); });
+  std::call_once(images_once_, [this] { images_ = session::ImagePrompts::open(model_, text_.tokenizer, {}, vision_); });
   return images_->value();
 }
 

@@ -33,14 +33,16 @@ std::int64_t from_half_up(double x) {
   return static_cast<std::int64_t>(x);
 }
 
+constexpr int kMostPrecision = 22;  // with 8 of a byte, and 2 that sums may take beyond it
+
 // As many bits as keep the largest weight below 2^15.
 int precision_of(double largest) {
   int precision = 0;
-  while (precision < 22 && from_half_up(largest * (1 << (precision + 1))) < 1 << 15) ++precision;
+  while (precision < kMostPrecision && from_half_up(largest * (1 << (precision + 1))) < 1 << 15) ++precision;
   return precision;
 }
 
-Weights weights_of(std::int64_t in, std::int64_t out, Filter filter) {
+Weights weights_of(std::int64_t in, std::int64_t out, Filter filter, Arithmetic arithmetic) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
   const double stretch = std::max(scale, 1.0);
   const double support = (filter == Filter::bilinear ? 1 : 2) * stretch;
@@ -66,7 +68,7 @@ Weights weights_of(std::int64_t in, std::int64_t out, Filter filter) {
     weights.first.push_back(first);
     weights.count.push_back(count);
   }
-  weights.precision = precision_of(largest);
+  weights.precision = arithmetic == Arithmetic::pillow ? kMostPrecision : precision_of(largest);
   for (const double value : values) {
     const std::int64_t size = from_half_up(std::abs(value) * (1 << weights.precision));
     weights.values.push_back(static_cast<std::int32_t>(value < 0 ? -size : size));
@@ -94,10 +96,10 @@ void resize_row(const std::uint8_t* in, const Weights& weights, std::uint8_t* ou
 
 // Rows first, then columns. Of the rows only those are kept that an output row still needs, so that a tall picture's
 // detour through `width` takes no more memory than the filter is high.
-Image resize(const Image& image, std::int64_t width, std::int64_t height, Filter filter) {
+Image resize(const Image& image, std::int64_t width, std::int64_t height, Filter filter, Arithmetic arithmetic) {
   if (width == image.width && height == image.height) return image;
-  const Weights across = weights_of(image.width, width, filter);
-  const Weights down = weights_of(image.height, height, filter);
+  const Weights across = weights_of(image.width, width, filter, arithmetic);
+  const Weights down = weights_of(image.height, height, filter, arithmetic);
   const std::size_t row_size = static_cast<std::size_t>(width) * 3;
   std::vector<std::uint8_t> kept(static_cast<std::size_t>(down.stride) * row_size);
   const auto row = [&](std::int64_t y) { return kept.data() + static_cast<std::size_t>(y % down.stride) * row_size; };

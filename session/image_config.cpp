@@ -16,10 +16,11 @@ using io::JsonField;
 constexpr const char* kMend = "take the model's repository again, or choose another model";
 
 // Fields that say nothing about pixels, or nothing where the fields below are as they must be.
-constexpr std::array<std::string_view, 21> kWithoutEffect = {
+constexpr std::array<std::string_view, 22> kWithoutEffect = {
     "processor_class",
     "image_processor_type",
     "feature_extractor_type",
+    "auto_map",
     "_name_or_path",
     "_valid_processor_keys",
     "return_tensors",
@@ -57,7 +58,11 @@ class Fields {
     if (value < least || value > most) throw field.wrong(cat("an integer from ", least, " to ", most));
     return value;
   }
-  // Steps that every processor here takes, or that none does.
+  bool boolean(std::string_view name, bool otherwise) {
+    const auto field = take(name);
+    return field ? field->boolean() : otherwise;
+  }
+  // Steps that none of the processors here takes, or that one always does.
   void must_be(std::string_view name, bool value) {
     const auto field = take(name);
     if (field && field->boolean() != value) throw field->wrong(value ? "true" : "false");
@@ -78,8 +83,14 @@ class Fields {
   std::vector<std::string> taken_;
 };
 
+// Three numbers, or one that is each of them.
 std::array<double, 3> colours(const JsonField& field, bool divisors) {
   std::array<double, 3> out{};
+  if (field.json().is_number()) {
+    out.fill(field.number());
+    if (divisors && !(out[0] > 0)) throw field.wrong("a number above 0");
+    return out;
+  }
   const auto items = field.items();
   if (items.size() != out.size()) throw field.wrong("three numbers");
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -95,7 +106,9 @@ struct Defaults {
 };
 
 void read_common(Fields& fields, const Defaults& defaults, ImageConfig& out) {
-  for (const char* step : {"do_resize", "do_rescale", "do_normalize"}) fields.must_be(step, true);
+  out.resizes = fields.boolean("do_resize", true);
+  out.rescales = fields.boolean("do_rescale", true);
+  out.normalises = fields.boolean("do_normalize", true);
   for (const char* step : {"do_center_crop", "do_pad"}) fields.must_be(step, false);
   out.filter = defaults.filter;
   if (const auto resample = fields.take("resample")) {
@@ -115,7 +128,6 @@ void read_common(Fields& fields, const Defaults& defaults, ImageConfig& out) {
 
 constexpr std::array<double, 3> kClipMean = {0.48145466, 0.4578275, 0.40821073};
 constexpr std::array<double, 3> kClipStd = {0.26862954, 0.26130258, 0.27577711};
-constexpr std::int64_t kLargestArea = std::int64_t{1} << 26;  // pixels
 
 void read_blocks(Fields& fields, ImageConfig& out) {
   read_common(fields, {media::Filter::bicubic, kClipMean, kClipStd}, out);
@@ -125,17 +137,30 @@ void read_blocks(Fields& fields, ImageConfig& out) {
   out.merge_size = fields.integer("merge_size", 2, 1, 16);
   out.min_pixels = 56 * 56;
   out.max_pixels = 28 * 28 * 1280;
-  if (const auto size = fields.take("size")) {
-    out.min_pixels = Fields::within(size->at("shortest_edge"), 1, kLargestArea);
-    out.max_pixels = Fields::within(size->at("longest_edge"), 1, kLargestArea);
-  }
-  out.min_pixels = fields.integer("min_pixels", out.min_pixels, 1, kLargestArea);
-  out.max_pixels = fields.integer("max_pixels", out.max_pixels, 1, kLargestArea);
+  const auto size = fields.take("size");
+  const auto limit = [&](const char* name, const char* in_size, std::int64_t& area) {
+    const auto own = fields.take(name);  // it goes before what the size says, in whatever words
+    if (own) area = Fields::within(*own, 1, kLargestArea);
+    if (!own && size) area = Fields::within(size->at(in_size), 1, kLargestArea);
+  };
+  limit("min_pixels", "shortest_edge", out.min_pixels);
+  limit("max_pixels", "longest_edge", out.max_pixels);
 }
 
+// {"height", "width"}, or as older files have it: one number for both, or the two.
 void read_size(Fields& fields, ImageConfig& out) {
   const auto size = fields.take("size");
   if (!size) return;
+  if (!size->json().is_object()) {
+    const auto sides = size->integers();
+    if (sides.empty() || sides.size() > 2) throw size->wrong("one number of pixels, or height and width");
+    for (const std::int64_t side : sides) {
+      if (side < 1 || side > 4096) throw size->wrong("integers from 1 to 4096");
+    }
+    out.height = sides.front();
+    out.width = sides.back();
+    return;
+  }
   out.height = Fields::within(size->at("height"), 1, 4096);
   out.width = Fields::within(size->at("width"), 1, 4096);
 }
@@ -149,6 +174,7 @@ void read_square(Fields& fields, ImageConfig& out) {
 }
 
 void read_tiles(Fields& fields, ImageConfig& out) {
+  fields.must_be("do_resize", true);
   read_common(fields, {media::Filter::bicubic, kClipMean, kClipStd}, out);
   out.cut = ImageCut::tiles;
   out.height = out.width = 384;
@@ -179,20 +205,59 @@ void read_pictures(const fs::path& model, const std::optional<JsonField>& proces
   }
 }
 
+constexpr const char* kQwen = "Qwen2VLImageProcessor";
+constexpr const char* kGemma = "Gemma3ImageProcessor";
+constexpr const char* kInternVl = "GotOcr2ImageProcessor";
+
+// What transformers takes for a model whose file names no processor.
+std::string processor_of_model(const fs::path& model, const JsonField& config) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 8> kTypes = {{{"qwen2_vl", kQwen},
+                                                                               {"qwen2_5_vl", kQwen},
+                                                                               {"qwen3_vl", kQwen},
+                                                                               {"qwen3_vl_moe", kQwen},
+                                                                               {"qwen3_5", kQwen},
+                                                                               {"qwen3_5_moe", kQwen},
+                                                                               {"gemma3", kGemma},
+                                                                               {"internvl", kInternVl}}};
+  const fs::path file = model / "config.json";
+  std::error_code ignored;
+  if (fs::exists(file, ignored)) {
+    const io::Json json = io::read_json_file(file).value();
+    const std::string type = JsonField(json, file.string(), kMend).text("model_type", "");
+    for (const auto& [name, processor] : kTypes) {
+      if (type == name) return processor;
+    }
+  }
+  return std::string(config.at("image_processor_type").text());  // says what is missing
+}
+
+// The class's name without what it was called by when there were two of each.
+std::string processor_name(const fs::path& model, const JsonField& config) {
+  constexpr std::string_view kFast = "Fast", kOld = "FeatureExtractor";
+  auto named = config.find("image_processor_type");
+  if (!named) named = config.find("feature_extractor_type");
+  if (!named) return processor_of_model(model, config);
+  std::string name(named->text());
+  if (name.ends_with(kFast)) name.resize(name.size() - kFast.size());
+  if (name.ends_with(kOld)) name.replace(name.size() - kOld.size(), kOld.size(), "ImageProcessor");
+  // Of releases before their models' own.
+  return name == "Qwen2_5_VLImageProcessor" || name == "Qwen3VLImageProcessor" ? kQwen : name;
+}
+
 ImageConfig read_from(const fs::path& model, const JsonField& config, const std::optional<JsonField>& processor) {
-  const JsonField type = config.at("image_processor_type");
-  std::string_view name = type.text();
-  if (name.ends_with("Fast")) name.remove_suffix(4);
+  const std::string name = processor_name(model, config);
   Fields fields(config);
   ImageConfig out;
-  if (name == "Qwen2VLImageProcessor" || name == "Qwen2_5_VLImageProcessor") {
+  if (name == kQwen) {
     read_blocks(fields, out);
-  } else if (name == "Gemma3ImageProcessor") {
+  } else if (name == kGemma) {
     read_square(fields, out);
-  } else if (name == "GotOcr2ImageProcessor") {
+  } else if (name == kInternVl) {
     read_tiles(fields, out);
   } else {
-    throw type.wrong("Qwen2VLImageProcessor, Gemma3ImageProcessor or GotOcr2ImageProcessor");
+    const bool is_new = config.find("image_processor_type").has_value();
+    throw config.at(is_new ? "image_processor_type" : "feature_extractor_type")
+        .wrong("Qwen2VLImageProcessor, Gemma3ImageProcessor or GotOcr2ImageProcessor");
   }
   fields.require_all_known();
   if (out.cut != ImageCut::merged_blocks) read_pictures(model, processor, out);

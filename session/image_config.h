@@ -16,8 +16,12 @@ namespace tern::session {
 // one square (Gemma 3); to tiles of one size, and a small picture of the whole behind them (InternVL).
 enum class ImageCut { merged_blocks, square, tiles };
 
+inline constexpr std::int64_t kLargestArea = std::int64_t{1} << 26;  // pixels, whatever a processor says
+
 struct ImageConfig {
   ImageCut cut = ImageCut::square;
+  bool resizes = true;                      // else an image has the right size, or is refused
+  bool rescales = true, normalises = true;  // bytes by the factor, and then by mean and std
   media::Filter filter = media::Filter::bicubic;
   double rescale_factor = 1.0 / 255;
   std::array<double, 3> mean{}, std{};
@@ -25,6 +29,7 @@ struct ImageConfig {
   std::int64_t temporal_patch_size = 1;         // a still image is so many equal frames
   std::int64_t merge_size = 1;                  // so many patches a side make one token
   std::int64_t min_pixels = 0, max_pixels = 0;  // merged_blocks: of the resized image
+  std::int64_t max_ratio = 200;                 // merged_blocks: an image may be so many times as long as wide
   std::int64_t height = 0, width = 0;           // square, tiles: of each picture
   std::int64_t min_tiles = 1, max_tiles = 1;    // tiles: without the small picture of the whole
   std::int64_t tokens_a_picture = 0;            // square, tiles

@@ -13,11 +13,15 @@ namespace {
 class Normalised {
  public:
   explicit Normalised(const ImageConfig& config) {
-    const auto scale = static_cast<float>(1.0 / config.rescale_factor);
+    const auto factor = static_cast<float>(config.rescale_factor);
+    const auto scale = config.rescales ? static_cast<float>(1.0 / config.rescale_factor) : 1.0F;
     for (std::size_t c = 0; c < 3; ++c) {
       const float mean = static_cast<float>(config.mean[c]) * scale;
       const float std = static_cast<float>(config.std[c]) * scale;
-      for (std::size_t byte = 0; byte < 256; ++byte) table_[c][byte] = (static_cast<float>(byte) - mean) / std;
+      for (std::size_t byte = 0; byte < 256; ++byte) {
+        const auto value = static_cast<float>(byte);
+        table_[c][byte] = config.normalises ? (value - mean) / std : config.rescales ? value * factor : value;
+      }
     }
   }
   [[nodiscard]] float at(std::size_t colour, std::uint8_t byte) const { return table_[colour][byte]; }
@@ -70,8 +74,19 @@ void reserve(const ImageConfig& config, std::int64_t pixels, ImagePatches& out) 
   out.patches.reserve(static_cast<std::size_t>(pixels * 3 * config.temporal_patch_size));
 }
 
+// What a processor that resizes nothing takes.
+void require_size(const media::Image& image, bool fits, const std::string& expected, const std::string& name) {
+  if (fits) return;
+  throw Failure(data_error(name, cat(expected, ", as the model's processor resizes none (do_resize is false)"),
+                           cat(image.width, " x ", image.height), "bring it to that size, or take do_resize out"));
+}
+
 void cut_blocks(const ImageConfig& config, const media::Image& image, const std::string& name, ImagePatches& out) {
-  const ImageSize size = block_size(config, {image.height, image.width}, name);
+  const std::int64_t side = config.patch_size * config.merge_size;
+  require_size(image, config.resizes || (image.width % side == 0 && image.height % side == 0),
+               cat("an image whose sides are multiples of ", side, " pixels"), name);
+  const ImageSize own{image.height, image.width};
+  const ImageSize size = config.resizes ? block_size(config, own, name) : own;
   reserve(config, size.height * size.width, out);
   Cutter(config, out).cut(media::resize(image, size.width, size.height, config.filter));
   const nn::PatchGrid& grid = out.grids.front();
@@ -97,9 +112,9 @@ void cut_tiles(const ImageConfig& config, const media::Image& image, ImagePatche
 ImageSize block_size(const ImageConfig& config, ImageSize image, const std::string& name) {
   const auto height = static_cast<double>(image.height), width = static_cast<double>(image.width);
   const double shape = std::max(height, width) / std::min(height, width);
-  if (shape > 200) {
-    throw Failure(data_error(name, "an image at most 200 times as long as wide", cat(image.width, " x ", image.height),
-                             "cut it into pieces"));
+  if (shape > static_cast<double>(config.max_ratio)) {
+    throw Failure(data_error(name, cat("an image at most ", config.max_ratio, " times as long as wide"),
+                             cat(image.width, " x ", image.height), "cut it into pieces"));
   }
   const auto factor = static_cast<double>(config.patch_size * config.merge_size);
   const auto least = static_cast<double>(config.min_pixels), most = static_cast<double>(config.max_pixels);
@@ -150,6 +165,8 @@ Result<ImagePatches> make_patches(const ImageConfig& config, const media::Image&
       cut_tiles(config, image, out);
       out.tokens = config.tokens_a_picture * static_cast<std::int64_t>(out.grids.size());
     } else {
+      require_size(image, config.resizes || (image.width == config.width && image.height == config.height),
+                   cat("an image of ", config.width, " x ", config.height, " pixels"), name);
       reserve(config, config.height * config.width, out);
       Cutter(config, out).cut(media::resize(image, config.width, config.height, config.filter));
       out.tokens = config.tokens_a_picture;

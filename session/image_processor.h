@@ -10,8 +10,8 @@
 namespace tern::session {
 
 // The size of `merged_blocks`: sides that are multiples of patch_size * merge_size, an area within the limits, and a
-// shape as near to the image's as they allow (Qwen's smart_resize). Throws Failure (data) for an image 200 times as
-// long as wide.
+// shape as near to the image's as they allow (Qwen's smart_resize). Throws Failure (data) for an image more than
+// max_ratio times as long as wide.
 struct ImageSize {
   std::int64_t height = 0, width = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "session/image_processor.h"
 #include "session/image_source.h"
@@ -52,10 +53,17 @@ ImagePlace image_place(ImageCut cut, const tokenizer::Tokenizer& tokenizer, cons
 }
 
 Result<ImagePrompts> ImagePrompts::open(const std::filesystem::path& model, const tokenizer::Tokenizer& tokenizer,
+                                        const ImageSizes& sizes,
                                         const std::shared_ptr<const models::VisionConfig>& vision) {
   return catching([&] {
     const bool is_gguf = vision && vision->file;
-    ImagePrompts out(is_gguf ? mmproj_image_config(*vision).value() : read_image_config(model).value(), tokenizer);
+    const ImageConfig own = is_gguf ? mmproj_image_config(*vision).value() : read_image_config(model).value();
+    ImagePrompts out(with_sizes(own, sizes).value(), sizes.max_pixels, tokenizer);
+    if (sizes.concern_blocks() && out.config_.cut != ImageCut::merged_blocks) {
+      log_info(
+          "environment: MIN_PIXELS, MAX_PIXELS and their like are for Qwen's processors, and make no difference to "
+          "this model; --max_pixels makes images smaller for every one");
+    }
     const auto place = image_place(out.config_.cut, tokenizer, (is_gguf ? model : model / "tokenizer.json").string());
     out.words_ = image_words(out.config_.cut);
     out.words_.place = place.word;
@@ -71,7 +79,8 @@ Result<std::vector<ImagePatches>> ImagePrompts::read(std::span<const std::string
     std::int64_t tokens = 0;
     for (const std::string& source : sources) {
       const std::string name = shown_source(source);
-      out.push_back(make_patches(config_, read_image(source).value(), name).value());
+      const media::Image image = shrunk(read_image(source).value(), max_pixels_, name);
+      out.push_back(make_patches(config_, image, name).value());
       tokens += out.back().tokens;
       if (tokens > max_tokens) {
         throw Failure(data_error(name, cat("images of at most ", max_tokens, " tokens in a prompt"),

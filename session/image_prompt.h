@@ -11,6 +11,7 @@
 #include "models/vision.h"
 #include "session/image_config.h"
 #include "session/image_patches.h"
+#include "session/image_sizes.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tern::session {
@@ -35,9 +36,10 @@ struct ImagePlace {
 class ImagePrompts {
  public:
   // `tokenizer` outlives it. `vision` is the model's; its processor is that of the mmproj file, where it comes from
-  // one. Errors (data): as read_image_config and mmproj_image_config; a tokenizer without the words above.
+  // one. Errors (data): as read_image_config and mmproj_image_config; a tokenizer without the words above; as
+  // with_sizes.
   [[nodiscard]] static Result<ImagePrompts> open(const std::filesystem::path& model,
-                                                 const tokenizer::Tokenizer& tokenizer,
+                                                 const tokenizer::Tokenizer& tokenizer, const ImageSizes& sizes = {},
                                                  const std::shared_ptr<const models::VisionConfig>& vision = nullptr);
 
   // Sources as read_image has them. Errors (data): the first image that cannot be read, that the processor refuses, or
@@ -53,9 +55,11 @@ class ImagePrompts {
   [[nodiscard]] const ImageConfig& config() const { return config_; }
 
  private:
-  ImagePrompts(ImageConfig config, const tokenizer::Tokenizer& tokenizer) : config_(config), tokenizer_(&tokenizer) {}
+  ImagePrompts(ImageConfig config, std::int64_t max_pixels, const tokenizer::Tokenizer& tokenizer)
+      : config_(config), max_pixels_(max_pixels), tokenizer_(&tokenizer) {}
 
   ImageConfig config_;
+  std::int64_t max_pixels_ = 0;  // of images before the processor; 0: any number
   const tokenizer::Tokenizer* tokenizer_;
   ImageWords words_;
   tokenizer::TokenId place_id_ = 0;

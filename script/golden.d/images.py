@@ -5,12 +5,15 @@ Usage: images.py OUTPUT      needs: pillow torch torchvision transformers
 
 OUTPUT/decode/NAME.{jpg,png,webp} with NAME.ppm, the pixels as transformers' load_image gives them
 OUTPUT/resize.txt: a line a case: width height seed filter new_width new_height hash, of pattern() below
+OUTPUT/shrink.txt: a line a case: width height seed max_pixels new_width new_height, and the bytes of all pixels in hex, as ms-swift's --max_pixels makes an
+  image smaller (torchvision's Resize of a Pillow image, to the sides that the page of its parameters tells)
 OUTPUT/processors/FAMILY: the files that a checkpoint brings, with the values that are published
 OUTPUT/processors.txt: a line a case: FAMILY width height seed, and what transformers' processor makes of pattern(): the
   first picture's grid (t h w), how many there are, tokens, XXH3 (64 bits) of the patches; or "refused"
 """
 import io
 import json
+import math
 import os
 import struct
 import sys
@@ -22,6 +25,7 @@ import numpy as np
 import torch
 import xxhash
 from PIL import Image
+from torchvision.transforms import Resize
 from torchvision.transforms.v2 import functional as F
 from transformers import AutoImageProcessor
 from transformers.image_utils import load_image
@@ -178,12 +182,28 @@ def make_resize(path):
                       file=out)
 
 
+# Of more pixels than the limit, as many, and fewer; so long that hardly a pixel is left of one side.
+SHRUNK = [(64, 48, 1000), (40, 30, 1200), (40, 30, 1199), (33, 77, 500), (1000, 10, 400), (9, 900, 101), (5, 3, 14),
+          (2000, 1500, 800), (101, 101, 1), (20, 10, 0)]
+
+
+def make_shrink(path):
+    with open(path, "w") as out:
+        print(MADE_BY, file=out)
+        for seed, (width, height, most) in enumerate(SHRUNK):
+            image = Image.fromarray(pattern(width, height, seed))
+            if 0 < most < width * height:
+                rows = math.sqrt(most / (width / height))
+                image = Resize((int(rows), int(rows * (width / height))))(image)
+            print(width, height, seed, most, *image.size, np.asarray(image).tobytes().hex(), file=out)
+
+
 CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
 HALF = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
 BYTES = dict(do_normalize=True, do_rescale=True, do_resize=True, rescale_factor=0.00392156862745098)
 QWEN3 = dict(size={"longest_edge": 16777216, "shortest_edge": 65536}, patch_size=16, temporal_patch_size=2, merge_size=2,
              **HALF, processor_class="Qwen3VLProcessor", image_processor_type="Qwen2VLImageProcessorFast")
-# family: (preprocessor_config.json, the tower's patch_size in config.json, processor_config.json)
+# family: (preprocessor_config.json, in config.json the tower's patch_size or the model's type, processor_config.json)
 FAMILIES = {
     "qwen2_5_vl": (dict(min_pixels=3136, max_pixels=12845056, patch_size=14, temporal_patch_size=2, merge_size=2, **CLIP,
                         image_processor_type="Qwen2VLImageProcessor", processor_class="Qwen2_5_VLProcessor"), None, None),
@@ -205,12 +225,37 @@ FAMILIES = {
     "qwen_defaults": (dict(image_processor_type="Qwen2VLImageProcessor"), None, None),
     "gemma3_defaults": (dict(image_processor_type="Gemma3ImageProcessor"), 14, None),
     "internvl3_defaults": (dict(image_processor_type="GotOcr2ImageProcessor", size={"height": 56, "width": 56}), 14, None),
+    # Forms that published files have: limits named twice, and in words of their own; a name that no release has any more, or
+    # none beside the model's type; steps left out; one number for three, or for two.
+    "qwen2_vl_published": (dict(min_pixels=3136, max_pixels=12845056, size={"max_pixels": 12845056, "min_pixels": 3136},
+                                patch_size=14, temporal_patch_size=2, merge_size=2, **CLIP,
+                                image_processor_type="Qwen2VLImageProcessorFast", auto_map={}), None, None),
+    "qwen3_5": ({k: v for k, v in QWEN3.items() if k != "image_processor_type"}, "qwen3_5", None),
+    "qwen_old_name": (dict(feature_extractor_type="Qwen2VLFeatureExtractor", min_pixels=4096, size={"longest_edge": 40960}),
+                      None, None),
+    "qwen_as_it_is": (dict(image_processor_type="Qwen2VLImageProcessor", do_resize=False), None, None),
+    "qwen_scaled": (dict(image_processor_type="Qwen2VLImageProcessor", do_normalize=False), None, None),
+    "qwen_bytes": (dict(image_processor_type="Qwen2VLImageProcessor", do_rescale=False, image_mean=[120.0, 110.5, 130.0],
+                        image_std=[50.0, 60.0, 70.0]), None, None),
+    "qwen_raw": (dict(image_processor_type="Qwen2VLImageProcessor", do_rescale=False, do_normalize=False), None, None),
+    "gemma3_short": (dict(image_processor_type="Gemma3ImageProcessor", size=[56, 84], image_mean=0.25, image_std=0.5), 14, None),
+    "gemma3_as_it_is": (dict(image_processor_type="Gemma3ImageProcessor", size=112, do_resize=False), 14, None),
 }
 PICTURES = {
+    "qwen2_vl_published": [(70, 42), (2, 1)],
+    "qwen3_5": [(240, 272), (3, 2)],
+    "qwen_old_name": [(300, 200), (30, 20)],
+    "qwen_as_it_is": [(56, 28), (1120, 84), (57, 56)],
+    "qwen_scaled": [(60, 60)],
+    "qwen_bytes": [(60, 60)],
+    "qwen_raw": [(60, 60)],
+    "gemma3_short": [(60, 60)],
+    "gemma3_as_it_is": [(112, 112)],
     "qwen_defaults": [(90, 60), (1400, 900)],
     "gemma3_defaults": [(90, 60)],
     "internvl3_defaults": [(90, 60)],
-    "qwen2_5_vl": [(2, 1), (28, 28), (56, 56), (57, 55), (70, 42), (98, 14), (3, 500), (600, 3), (601, 3), (640, 480), (1023, 767)],
+    "qwen2_5_vl": [(2, 1), (28, 28), (56, 56), (57, 55), (70, 42), (98, 14), (3, 500), (600, 3), (601, 3), (640, 480), (1023, 767),
+                    (2100, 1600), (5000, 3700)],
     "qwen3_vl": [(1, 2), (256, 256), (240, 272), (48, 1500), (1000, 5), (1001, 5), (511, 700)],
     "qwen3_vl_nested": [(64, 64), (16, 16), (80, 112), (48, 80), (144, 143), (500, 300), (2000, 11), (11, 2000), (2201, 11)],
     "gemma3": [(2, 1), (896, 896), (896, 300), (1200, 900), (30, 2000)],
@@ -236,7 +281,7 @@ def processed(family, processor, image):
     if family.startswith("qwen"):
         found = processor(images=[image], return_tensors="pt")
         grid = found["image_grid_thw"][0].tolist()
-        return grid, 1, found["image_grid_thw"][0].prod().item() // processor.merge_size ** 2, found["pixel_values"]
+        return grid, 1, found["image_grid_thw"][0].prod().item() // processor.merge_size ** 2, found["pixel_values"].float()
     # Those of the processors' classes, which outdo the files.
     kwargs = {"crop_to_patches": True} if family.startswith("internvl3") else {"do_convert_rgb": True, "do_pan_and_scan": False}
     pixels = processor(images=[image], return_tensors="pt", **kwargs)["pixel_values"]
@@ -251,14 +296,15 @@ def make_processors(folder):
             os.makedirs(files, exist_ok=True)
             write_json(os.path.join(files, "preprocessor_config.json"), image_config)
             write_json(os.path.join(files, "processor_config.json"), config)
-            write_json(os.path.join(files, "config.json"), patch_size and {"vision_config": {"patch_size": patch_size}})
+            write_json(os.path.join(files, "config.json"), {"model_type": patch_size} if isinstance(patch_size, str) else
+                       patch_size and {"vision_config": {"patch_size": patch_size}})
             processor = AutoImageProcessor.from_pretrained(files)
             assert processor.backend == "torchvision"
             for seed, (width, height) in enumerate(PICTURES[family]):
                 try:
                     grid, pictures, tokens, patches = processed(family, processor, Image.fromarray(pattern(width, height, seed)))
                     said = f"{' '.join(map(str, grid))} {pictures} {tokens} {xxhash.xxh3_64(patches.contiguous().numpy()).hexdigest()}"
-                except ValueError as error:
+                except (ValueError, RuntimeError) as error:
                     said = "refused"
                     print(family, width, height, error)
                 print(family, width, height, seed, said, file=out)
@@ -268,3 +314,4 @@ if __name__ == "__main__":
     make_processors(os.path.join(sys.argv[1], "processors"))
     make_decode(os.path.join(sys.argv[1], "decode"))
     make_resize(os.path.join(sys.argv[1], "resize.txt"))
+    make_shrink(os.path.join(sys.argv[1], "shrink.txt"))

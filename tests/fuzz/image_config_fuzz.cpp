@@ -6,6 +6,7 @@
 
 #include "memory_file.h"
 #include "session/image_processor.h"
+#include "session/image_sizes.h"
 #include "tests/support/pattern.h"
 #include "tests/support/temp_dir.h"
 
@@ -39,6 +40,7 @@ void check(const ImageConfig& config) {
     for (const auto& grid : made->grids) patches += grid.t * grid.h * grid.w;
     const std::int64_t values = 3 * config.temporal_patch_size * config.patch_size * config.patch_size;
     require(patches > 0 && made->tokens > 0, "an image has patches and tokens");
+    require(patches <= most_patches(config, 0), "no image has more patches than the most");
     require(made->patches.size() == static_cast<std::size_t>(patches * values), "patches fill their grids");
   }
 }

@@ -44,7 +44,7 @@ TEST(ImageProcessor, GivesThePatchesOfTransformers) {
     EXPECT_EQ(said(config, test::pattern(width, height, seed)), expected) << line;
     ++cases;
   }
-  EXPECT_EQ(cases, 45);
+  EXPECT_EQ(cases, 61);
 }
 
 // PyTorch stops at one pixel; it has one colour at any size.
@@ -57,6 +57,18 @@ TEST(ImageProcessor, TakesOnePixel) {
     EXPECT_FLOAT_EQ(made.patches.front(), static_cast<float>((10 / 255.0 - config.mean[0]) / config.std[0])) << family;
     EXPECT_FLOAT_EQ(made.patches.back(), static_cast<float>((30 / 255.0 - config.mean[2]) / config.std[2])) << family;
   }
+}
+
+TEST(ImageProcessor, RefusesAnotherSizeWhereNothingIsResized) {
+  const auto refused = [](const char* family, std::int64_t width, std::int64_t height) {
+    const ImageConfig config = read_image_config(kMedia / "processors" / family).value();
+    return make_patches(config, test::pattern(width, height, 1), "a.png").error().line();
+  };
+  const std::string mend =
+      ", as the model's processor resizes none (do_resize is false), found 57 x 56; bring it to that size, or take "
+      "do_resize out";
+  EXPECT_EQ(refused("qwen_as_it_is", 57, 56), "a.png: expected an image whose sides are multiples of 28 pixels" + mend);
+  EXPECT_EQ(refused("gemma3_as_it_is", 57, 56), "a.png: expected an image of 112 x 112 pixels" + mend);
 }
 
 TEST(ImageProcessor, NamesAnImageThatIsTooLong) {
@@ -89,7 +101,8 @@ TEST_F(ImageConfigs, RefuseWhatWouldChangeThePixels) {
   EXPECT_EQ(line(of(qwen, "")), "ok");
   EXPECT_EQ(line(of(qwen, R"(, "do_pad": false, "crop_size": {"height": 3}, "return_tensors": null, "new": null)")),
             "ok");
-  EXPECT_EQ(line(of(qwen, R"(, "do_resize": false)")), start_ + "do_resize\": expected true, found false" + end_);
+  EXPECT_EQ(line(of("GotOcr2ImageProcessor", R"(, "do_resize": false)")),
+            start_ + "do_resize\": expected true, found false" + end_);
   EXPECT_EQ(line(of(qwen, R"(, "do_center_crop": true)")),
             start_ + "do_center_crop\": expected false, found true" + end_);
   EXPECT_EQ(line(of(qwen, R"(, "sharpen": 1)")),
@@ -106,6 +119,18 @@ TEST_F(ImageConfigs, RefuseWhatWouldChangeThePixels) {
             start_ + "patch_size\": expected an integer from 1 to 256, found 0" + end_);
   EXPECT_EQ(line(of(qwen, R"(, "size": {"shortest_edge": 3})")),
             start_ + "size\": expected a field \"longest_edge\", found none" + end_);
+  EXPECT_EQ(line(of(qwen, R"(, "image_std": 0)")), start_ + "image_std\": expected a number above 0, found 0" + end_);
+  EXPECT_EQ(line(of("Gemma3ImageProcessor", R"(, "size": [28, 28, 3])")),
+            start_ + "size\": expected one number of pixels, or height and width, found [28,28,3]" + end_);
+  EXPECT_EQ(line(of("Gemma3ImageProcessor", R"(, "size": [28, 0])")),
+            start_ + "size\": expected integers from 1 to 4096, found [28,0]" + end_);
+  EXPECT_EQ(line(R"({"feature_extractor_type": "CLIPFeatureExtractor"})"),
+            start_ +
+                "feature_extractor_type\": expected Qwen2VLImageProcessor, Gemma3ImageProcessor or "
+                "GotOcr2ImageProcessor, found \"CLIPFeatureExtractor\"" +
+                end_);
+  EXPECT_EQ(line("{}"),
+            start_.substr(0, start_.size() - 9) + R"(: expected a field "image_processor_type", found none)" + end_);
   EXPECT_EQ(line(of("Gemma3ImageProcessor", R"(, "do_pan_and_scan": true)")),
             start_ + "do_pan_and_scan\": expected false, found true" + end_);
   EXPECT_EQ(line(of("CLIPImageProcessor", "")),
