@@ -128,6 +128,7 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);
   options.agent_template = arguments.maybe_string("agent_template").value_or("");
+  options.image_sizes = session::image_sizes_of_environment(arguments.integer("max_pixels")).value();
   return options;
 }
 

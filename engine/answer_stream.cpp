@@ -31,6 +31,7 @@ void AnswerStream::submit(const Prompt& prompt, Pending& pending) {
     pending.answer.prompt_tokens = static_cast<std::int64_t>(prepared->ids.size());
     SamplingParams sampling = sampling_;
     sampling.request += index;
+    if (!prepared->stop.empty()) sampling.stop.push_back(prepared->stop);
     const std::int64_t room = llm_.engine().max_model_len() - pending.answer.prompt_tokens;
     if (sampling.max_new_tokens <= 0 || sampling.max_new_tokens > room) {
       sampling.max_new_tokens = std::max<std::int64_t>(room, 1);

@@ -58,7 +58,8 @@ std::int64_t affordable_blocks(const accel::Device& device, const std::vector<nn
 // Lowers options.max_model_len where that is asked for and needed.
 std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::CacheSpec>& specs, CacheOptions& options,
                          std::int64_t block_size) {
-  const auto free = static_cast<double>(device.memory().free);
+  const std::uint64_t all = device.memory().free;
+  const auto free = static_cast<double>(all - std::min(all, options.reserved));
   const std::uint64_t budget = options.memory > 0 ? options.memory : static_cast<std::uint64_t>(free * options.share);
   const std::uint64_t seats = bytes_of_seats(specs, options, block_size);
   const std::int64_t affordable =

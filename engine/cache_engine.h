@@ -22,6 +22,7 @@ struct CacheOptions {
   bool shorten = false;  // where one sequence does not fit: fewer tokens instead of an error, and a line that says so
   std::uint64_t memory = 0;  // bytes; 0: `share` of what the device has free
   double share = 0.8;
+  std::uint64_t reserved = 0;  // bytes of what is free that are for others, to whom they come later
 };
 
 // Owns the tensors, under names that no other engine over the same store uses; they go with it. Memory is taken as it

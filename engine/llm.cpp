@@ -8,6 +8,7 @@
 #include "engine/text_scorer.h"
 #include "models/vision.h"
 #include "session/end_tokens.h"
+#include "session/mmproj.h"
 
 namespace tern::engine {
 namespace {
@@ -27,6 +28,17 @@ void require_language_model(const session::Session& session) {
   if (session.model.config.head == models::ModelHead::language) return;
   throw Failure(data_error(session.path.string(), "a language model", "one without its head",
                            "it makes vectors of texts or classifies them"));
+}
+
+// Of the largest image that the processor makes and the context holds. What is wrong with the processor's files is told
+// where the first image comes; throws Failure (usage) for sizes that aren't this model's.
+std::int64_t max_image_patches(const std::filesystem::path& model,
+                               const std::shared_ptr<const models::VisionConfig>& vision, const LLMOptions& options) {
+  const auto read = session::model_image_config(model, vision);
+  if (!read) return options.engine.max_image_patches;
+  const session::ImageConfig config = session::with_sizes(*read, options.image_sizes).value();
+  return std::min(session::most_patches(config, options.image_sizes.max_pixels),
+                  session::most_patches_of_tokens(config, options.engine.max_model_len));
 }
 
 }  // namespace
@@ -56,12 +68,20 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     }
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
-    llm->encoder_ =
-        PromptEncoder::create(*session.text, session.path, llm->options_, session.model.config.vision).value();
+    const auto vision = session.model.config.vision;
+    if (llm->takes_images()) {
+      engine.max_image_patches = max_image_patches(session.path, vision, llm->options_);
+      engine.load_vision = [&session, progress = options.progress] {
+        models::LoadOptions load;
+        load.progress = progress;
+        return session::load_vision_weights(session, load);
+      };
+    }
+    llm->encoder_ = PromptEncoder::create(*session.text, session.path, llm->options_, vision).value();
     if (session.model.store == nullptr) {
       models::LoadOptions load;
       load.max_positions = engine.max_model_len;
-      load.vision = options.images;
+      load.vision_later = options.images;
       load.progress = options.progress;
       session::load_weights(session, load).value();
     }
@@ -87,7 +107,9 @@ SamplingParams LLM::default_sampling() const {
   return params;
 }
 
-bool LLM::takes_images() const { return models::has_vision_weights(session_.model); }
+bool LLM::takes_images() const {
+  return models::has_vision_weights(session_.model) || (options_.images && session_.model.config.vision != nullptr);
+}
 
 std::int64_t LLM::max_model_len() const { return engine_ ? engine_->max_model_len() : options_.engine.max_model_len; }
 

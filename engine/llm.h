@@ -22,6 +22,7 @@
 #include "models/adapter.h"
 #include "session/generation_config.h"
 #include "session/image_patches.h"
+#include "session/image_sizes.h"
 #include "session/session.h"
 
 namespace tern::engine {
@@ -47,6 +48,7 @@ using Prompt = std::variant<Dialogue, std::string, TokenIds>;
 struct EncodedPrompt {
   TokenIds ids;
   std::vector<session::ImagePatches> images;  // in the order of their places
+  std::string stop;  // a text that ends the answer beside others: what follows it is a tool's to say; "": none
 };
 
 struct LLMOptions {
@@ -55,12 +57,13 @@ struct LLMOptions {
   EngineOptions engine;
   std::int64_t max_model_len =
       0;                // tokens of a prompt and its answer; 0: the model's own, or what the cache's memory holds
-  bool images = false;  // prompts may have some: the weights of the model's vision tower are read, too
-  bool batch_invariant = false;   // an answer's bits don't depend on what is computed beside it
-  std::filesystem::path adapter;  // a directory in PEFT's format, put over the weights; "": none
-  bool use_chat_template = true;  // false, or a model without a template: a dialogue's texts are joined as they are
-  std::string template_kwargs;    // the template's variables as a JSON object: {"enable_thinking": false}
-  std::string agent_template;     // how tools are written (chat/agent_template.h); "": the template's own way
+  bool images = false;  // prompts may have some: the model's vision tower is read where the first one comes
+  session::ImageSizes image_sizes;  // in the place of the checkpoint's
+  bool batch_invariant = false;     // an answer's bits don't depend on what is computed beside it
+  std::filesystem::path adapter;    // a directory in PEFT's format, put over the weights; "": none
+  bool use_chat_template = true;    // false, or a model without a template: a dialogue's texts are joined as they are
+  std::string template_kwargs;      // the template's variables as a JSON object: {"enable_thinking": false}
+  std::string agent_template;       // how tools are written (chat/agent_template.h); "": the template's own way
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes of weights, where they are read here
 };
 

@@ -48,8 +48,29 @@ void require_takes_back(const EngineOptions& options, const models::LoadedModel&
 
 std::unique_ptr<ImageEncoder> image_encoder(models::LoadedModel& model, const EngineOptions& options,
                                             session::Runtime& runtime) {
-  if (!models::has_vision_weights(model)) return nullptr;
-  return std::make_unique<ImageEncoder>(model, options.numerics, options.max_image_patches, runtime);
+  const bool reads = options.load_vision && model.config.vision != nullptr;
+  if (!reads && !models::has_vision_weights(model)) return nullptr;
+  ImageEncoderOptions encoder;
+  encoder.numerics = options.numerics;
+  encoder.max_patches = options.max_image_patches;
+  encoder.load = options.load_vision;
+  return std::make_unique<ImageEncoder>(model, std::move(encoder), runtime);
+}
+
+// What the cache leaves to the tower: nothing where that could not have it anyhow.
+std::uint64_t reserved_for(const ImageEncoder* images, const accel::Device& device) {
+  if (images == nullptr) return 0;
+  const ImageMemory memory = images->memory_needed();
+  const std::uint64_t free = device.memory().free;
+  std::string line =
+      cat("images: the vision tower takes at least ", human_bytes(memory.total()), " where the first one comes, ",
+          human_bytes(memory.intermediates), " of them for the largest, of ", images->max_patches(), " patches");
+  if (memory.total() < free) {
+    log_info(line);
+    return memory.total();
+  }
+  log_warn(cat(line, "; ", human_bytes(free), " are free, so large ones will be refused"));
+  return memory.weights < free ? memory.weights : 0;
 }
 
 // Rows up to which a step with guesses costs about as much as one without: on a device that says up to where few rows
@@ -98,6 +119,13 @@ void fail(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) 
   output.error = non_finite_logit(cat("request ", sequence.id, ", token ", sequence.length()), drawn.logit_sum);
 }
 
+// Some of the memory is for the tower, which comes with the first image.
+CacheOptions cache_beside(const ImageEncoder* images, const EngineOptions& options, const models::LoadedModel& model) {
+  CacheOptions cache = cache_options(options, model);
+  cache.reserved = reserved_for(images, *model.store->device());
+  return cache;
+}
+
 }  // namespace
 
 CacheOptions cache_options(const EngineOptions& options, const models::LoadedModel& model) {
@@ -119,7 +147,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       vocab_size_(model.config.vocab_size),
       end_ids_(options.end_token_ids),
       images_(image_encoder(model, options_, runtime)),
-      cache_(model.store, model.architecture->cache_specs(model.config), cache_options(options_, model)),
+      cache_(model.store, model.architecture->cache_specs(model.config), cache_beside(images_.get(), options_, model)),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()),
       draft_rows_(std::min(rows_of_drafts(*model.store->device()), options_.max_num_batched_tokens)) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
@@ -133,7 +161,6 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
   runner.top_logprobs = options_.top_logprobs;
   runner.max_drafts =
       std::min(options_.max_num_seqs * options_.speculation.num_speculative_tokens, draft_rows_ - 1);  // see guess()
-  runner.images = images_ != nullptr;
   runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
 }
 
@@ -166,13 +193,33 @@ RequestImages LLMEngine::place_images(std::vector<session::ImagePatches> images,
   return placed;
 }
 
-// The tower reads an image in the step that computes its first tokens.
-void LLMEngine::encode_images(const Batch& batch) {
+// The tower reads an image in the step that computes its first tokens. False where it could not: that request is out,
+// and the batch no longer stands.
+bool LLMEngine::encode_images(const Batch& batch) {
   for (const ScheduledSequence& part : batch) {
     for (RequestImage& image : part.sequence->images.all()) {
-      if (image.is_within(part.begin, part.begin + part.count)) images_->encode(image);
+      if (!image.is_within(part.begin, part.begin + part.count) || !image.features.empty()) continue;
+      const Status encoded = catching([&] {
+        images_->encode(image);
+        runner_->prepare_images();
+        return Unit{};
+      });
+      if (encoded) continue;
+      refuse_image(part.sequence->id, image, encoded.error());
+      return false;
     }
   }
+  return true;
+}
+
+void LLMEngine::refuse_image(SequenceId id, const RequestImage& image, const Error& why) {
+  const Error error = why.inside(cat("an image of ", image.image.tokens, " tokens, which the vision tower can't read"));
+  const std::unique_ptr<Sequence> sequence = scheduler_.remove(id);
+  sequence->finish = FinishReason::failed;
+  RequestOutput& output = next_output();
+  output.error = error;
+  describe(*sequence, output);
+  decodings_.erase(id);
 }
 
 Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, SamplingParams params,
@@ -323,9 +370,10 @@ void LLMEngine::guess(const Batch& batch) {
 std::span<RequestOutput> LLMEngine::step() {
   num_outputs_ = 0;
   end_aborted();
-  const Batch& batch = scheduler_.schedule();
+  const Batch* scheduled = &scheduler_.schedule();
+  while (!encode_images(*scheduled)) scheduled = &scheduler_.schedule();
+  const Batch& batch = *scheduled;
   if (batch.empty()) return {outputs_.data(), num_outputs_};
-  encode_images(batch);
   runner_->launch(batch, scheduler_.was_prepared());
   if (const Batch* next = scheduler_.prepare()) runner_->prepare(*next);
   accept_drawn(batch, runner_->wait());

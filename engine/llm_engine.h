@@ -31,7 +31,10 @@ struct EngineOptions {
   std::map<std::string, nn::LoraLayer> adapters;
   std::int64_t top_logprobs = 0;  // how many of the likeliest tokens are told beside a drawn one
   SpeculativeOptions speculation;
-  std::int64_t max_image_patches = 16384;   // of one image, where the model's vision tower is loaded
+  std::int64_t max_image_patches = 16384;  // of one image, where the model has a vision tower
+  // Reads the tower's weights where the first image comes (models::load_vision); empty: they are there, or no request
+  // has images.
+  std::function<Status()> load_vision;
   std::vector<std::int32_t> end_token_ids;  // beside those of the model's config (session/end_tokens.h)
 };
 
@@ -44,7 +47,7 @@ struct RequestOutput {
   std::vector<TokenLogprob> top;  // the likeliest tokens in its place, where options ask for them
   bool finished = false;
   FinishReason reason = FinishReason::none;
-  std::optional<Error> error;  // failed: which numbers were not finite, and where
+  std::optional<Error> error;  // failed: which numbers were not finite, and where; why an image was not read
   std::int64_t prompt_tokens = 0;
   std::int64_t generated_tokens = 0;
 };
@@ -55,7 +58,8 @@ struct RequestOutput {
 class LLMEngine {
  public:
   // Any number of engines may stand over one model: each has a cache of its own. Throws what CacheEngine and
-  // ModelRunner throw, and Failure (usage) for guesses over a model whose layers keep states.
+  // ModelRunner throw, and Failure (usage) for guesses over a model whose layers keep states. A vision tower takes
+  // memory where the first image comes; the cache leaves it that, and a line says how much.
   LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
             session::Runtime& runtime);
 
@@ -78,7 +82,7 @@ class LLMEngine {
   [[nodiscard]] std::int64_t max_model_len() const { return cache_.max_model_len(); }
   [[nodiscard]] const CacheEngine& cache() const { return cache_; }
   [[nodiscard]] const ModelRunner& runner() const { return *runner_; }
-  [[nodiscard]] const ImageEncoder* images() const { return images_.get(); }  // null: it takes no images
+  [[nodiscard]] const ImageEncoder* images() const { return images_.get(); }  // null: it takes none
   [[nodiscard]] std::int64_t num_preemptions() const { return scheduler_.num_preemptions(); }
   // Guesses that were checked so far, and those of them that were right.
   struct Guesses {
@@ -100,7 +104,8 @@ class LLMEngine {
   void end_aborted();
   [[nodiscard]] RequestImages place_images(std::vector<session::ImagePatches> images,
                                            std::span<const std::int32_t> prompt) const;
-  void encode_images(const Batch& batch);
+  [[nodiscard]] bool encode_images(const Batch& batch);
+  void refuse_image(SequenceId id, const RequestImage& image, const Error& why);
   void accept_drawn(const Batch& batch, const std::vector<SampledToken>& drawn);
   void accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output);
   void accept_rows(const ScheduledSequence& part, std::span<const SampledToken> rows);
@@ -112,7 +117,7 @@ class LLMEngine {
   tokenizer::Tokenizer tokenizer_;
   std::int64_t vocab_size_;
   std::vector<std::int32_t> end_ids_;
-  std::unique_ptr<ImageEncoder> images_;  // has its memory before the cache takes what is left
+  std::unique_ptr<ImageEncoder> images_;
   CacheEngine cache_;
   Scheduler scheduler_;
   std::int64_t draft_rows_;  // of a step that checks guesses, all sequences together

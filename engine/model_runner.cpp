@@ -84,8 +84,14 @@ ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, c
     largest.penalties = false;
     (void)step_for(largest);
   }
-  largest.images = options.images;
-  if (largest.images) (void)step_for(largest);
+  largest_ = largest;
+  if (options.images) prepare_images();
+}
+
+void ModelRunner::prepare_images() {
+  Bucket largest = largest_;
+  largest.images = true;
+  (void)step_for(largest);
 }
 
 ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {

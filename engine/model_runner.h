@@ -29,7 +29,7 @@ struct RunnerOptions {
   bool return_logits = false;     // copies the logits of each drawn token to the host
   std::int64_t top_logprobs = 0;  // how many of the likeliest tokens are told beside a drawn one
   std::int64_t max_drafts = 0;    // guesses that a step checks, of all sequences together
-  bool images = false;            // steps may have images; the model has a vision tower
+  bool images = false;            // steps may have images; the model has a vision tower (see prepare_images)
 };
 
 // A token and its log-probability under the model's distribution, before temperature and filters.
@@ -75,6 +75,10 @@ class ModelRunner {
   void prepare(const Batch& next);
   const std::vector<SampledToken>& wait();
 
+  // Before the first step with images, where the options have none: takes what the largest of them takes. Throws
+  // Failure (device) where memory does not suffice.
+  void prepare_images();
+
   // Of the last run, where asked for: [sampled, vocab_size].
   [[nodiscard]] std::span<const float> logits() const { return logits_; }
   // Of the program of the largest step.
@@ -106,6 +110,7 @@ class ModelRunner {
   session::Runtime& runtime_;
   std::shared_ptr<graph::Arena> arena_;  // of all buckets, which take turns
   std::map<Bucket, std::shared_ptr<Step>> buckets_;
+  Bucket largest_;            // of steps without images
   Step* prepared_ = nullptr;  // whose inputs hold the next batch
   Step* launched_ = nullptr;
   std::vector<SampledToken> drawn_;

@@ -13,6 +13,7 @@ PromptEncoder::PromptEncoder(const chat::ModelText& text, std::filesystem::path 
     : text_(text),
       model_(std::move(model)),
       max_tokens_(options.engine.max_model_len),
+      image_sizes_(options.image_sizes),
       templated_(options.use_chat_template && text.chat_template.has_value()),
       kwargs_(std::make_unique<Json>(Json::object())) {}
 PromptEncoder::~PromptEncoder() = default;
@@ -43,7 +44,8 @@ Result<std::unique_ptr<const PromptEncoder>> PromptEncoder::create(const chat::M
 }
 
 const session::ImagePrompts& PromptEncoder::image_prompts() const {
-  std::call_once(images_once_, [this] { images_ = session::ImagePrompts::open(model_, text_.tokenizer, {}, vision_); });
+  std::call_once(images_once_,
+                 [this] { images_ = session::ImagePrompts::open(model_, text_.tokenizer, image_sizes_, vision_); });
   return images_->value();
 }
 
@@ -70,10 +72,13 @@ std::string PromptEncoder::rendered(const Dialogue& dialogue) const {
     tools = io::parse_json(dialogue.tools_json, "tools").value();
     input.tools = &tools;
   }
-  if (agent_) messages = agent_->apply(messages, std::exchange(input.tools, nullptr));
+  if (agent_) {
+    input.continue_final_message = agent_->goes_on(messages);
+    messages = agent_->apply(messages, std::exchange(input.tools, nullptr));
+  }
   if (!dialogue.images.empty()) messages = chat::with_image_parts(std::move(messages));
   input.kwargs = kwargs_.get();
-  input.add_generation_prompt = true;
+  input.add_generation_prompt = !input.continue_final_message;
   const auto& config = text_.tokenizer.config();
   input.bos_token = config.bos.content;
   input.eos_token = config.eos.content;
@@ -83,7 +88,8 @@ std::string PromptEncoder::rendered(const Dialogue& dialogue) const {
 }
 
 EncodedPrompt PromptEncoder::encode_dialogue(const Dialogue& dialogue) const {
-  EncodedPrompt out{{}, patches_of(dialogue)};
+  EncodedPrompt out{{}, patches_of(dialogue), {}};
+  if (agent_ && !dialogue.tools_json.empty()) out.stop = agent_->stop();
   if (!templated_) {
     std::string joined;
     for (const Message& message : dialogue.messages) joined += message.content;
@@ -99,8 +105,8 @@ EncodedPrompt PromptEncoder::encode_dialogue(const Dialogue& dialogue) const {
 Result<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt) const {
   return catching([&]() -> EncodedPrompt {
     if (const auto* dialogue = std::get_if<Dialogue>(&prompt)) return encode_dialogue(*dialogue);
-    if (const auto* text = std::get_if<std::string>(&prompt)) return {text_.tokenizer.encode(*text, true), {}};
-    return {std::get<TokenIds>(prompt), {}};
+    if (const auto* text = std::get_if<std::string>(&prompt)) return {text_.tokenizer.encode(*text, true), {}, {}};
+    return {std::get<TokenIds>(prompt), {}, {}};
   });
 }
 

@@ -44,6 +44,7 @@ class PromptEncoder {
   std::filesystem::path model_;
   VisionPtr vision_;
   std::int64_t max_tokens_;
+  session::ImageSizes image_sizes_;
   bool templated_;
   mutable std::once_flag images_once_;
   mutable std::optional<Result<session::ImagePrompts>> images_;

@@ -164,6 +164,7 @@ VisionTower internvl_vision() {
           .unread = {},
           .num_deepstack = no_deepstack,
           .mrope_section = {},
+          .grids_apart = true,
           .parameters = parameters,
           .patch_dim = patch_dim,
           .patch_unit = patches_of_tile,

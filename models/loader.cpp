@@ -422,7 +422,8 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
       model.notes.push_back(cat("the checkpoint's ", heads, " is left out: nothing here reads it"));
     if (options.vision && model.config.vision) {
       load_vision(model, options).value();
-    } else if (const auto& parts = reader.other_parts(); !parts.empty()) {
+    } else if (const auto& parts = reader.other_parts();
+               !parts.empty() && !(options.vision_later && model.config.vision)) {
       model.notes.push_back(cat("the checkpoint's ", join({parts.begin(), parts.end()}, ", "),
                                 " is left out: this reads its language model alone"));
     }

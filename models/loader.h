@@ -30,6 +30,7 @@ struct LoadOptions {
   // not. A weight that is quantised already, or trained, is an error (usage).
   std::optional<QuantiseOptions> quantise;
   bool vision = false;             // the tower's weights, too, where the model has one
+  bool vision_later = false;       // they are read by load_vision where an image comes: nothing is left out
   std::int64_t max_positions = 0;  // rows of the rope tables; 0: as the config says
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes
 };

@@ -99,9 +99,9 @@ std::string vision_part_name(const std::string& tensor) {
 }
 
 Status load_vision(LoadedModel& model, const LoadOptions& options) {
-  return catching([&] {
-    const VisionConfig& vision = *model.config.vision;
-    const auto specs = vision.tower->parameters(vision);
+  const VisionConfig& vision = *model.config.vision;
+  const auto specs = vision.tower->parameters(vision);
+  Status loaded = catching([&] {
     const auto& source = vision.file ? vision.file : model.source;
     const auto name_of = vision.file ? mmproj_names(*vision.file) : vision_part_name;
     ParameterReader reader(*source, [&](const std::string& tensor) {
@@ -116,6 +116,11 @@ Status load_vision(LoadedModel& model, const LoadOptions& options) {
       model.notes.push_back(std::move(note));
     return Unit{};
   });
+  if (!loaded) {
+    for (const ParameterSpec& spec : specs) model.store->erase(spec.name);
+    model.store->allocator()->empty_cache();
+  }
+  return loaded;
 }
 
 bool has_vision_weights(const LoadedModel& model) {

@@ -65,6 +65,7 @@ struct VisionTower {
   std::vector<std::int64_t> mrope_section;
   bool mrope_interleaved = false;  // pairs take turns, in place of one section after the other
   bool has_one_size = false;       // images do
+  bool grids_apart = false;        // an image's grids have one size each, and none sees another
   bool sees_itself = false;        // tokens of one image see each other both ways
   // A tower's names begin with "visual.", or "vision_tower." and "multi_modal_projector.", however they were saved.
   std::vector<ParameterSpec> (*parameters)(const VisionConfig& config);
@@ -99,7 +100,8 @@ struct VisionTower {
 [[nodiscard]] std::string are_mrope_sections(const ModelConfig& text, const std::vector<std::int64_t>& section);
 // The name that a tensor has here; empty for those of other parts.
 [[nodiscard]] std::string vision_part_name(const std::string& tensor);
-// Puts the tower's weights into the model's store. Errors as load_model.
+// Puts the tower's weights into the model's store, and says so in its notes. Errors as load_model: then none of them is
+// there.
 [[nodiscard]] Status load_vision(LoadedModel& model, const LoadOptions& options);
 [[nodiscard]] bool has_vision_weights(const LoadedModel& model);
 

@@ -57,8 +57,7 @@ Result<ImagePrompts> ImagePrompts::open(const std::filesystem::path& model, cons
                                         const std::shared_ptr<const models::VisionConfig>& vision) {
   return catching([&] {
     const bool is_gguf = vision && vision->file;
-    const ImageConfig own = is_gguf ? mmproj_image_config(*vision).value() : read_image_config(model).value();
-    ImagePrompts out(with_sizes(own, sizes).value(), sizes.max_pixels, tokenizer);
+    ImagePrompts out(with_sizes(model_image_config(model, vision).value(), sizes).value(), sizes.max_pixels, tokenizer);
     if (sizes.concern_blocks() && out.config_.cut != ImageCut::merged_blocks) {
       log_info(
           "environment: MIN_PIXELS, MAX_PIXELS and their like are for Qwen's processors, and make no difference to "

@@ -122,4 +122,9 @@ Result<ImageConfig> mmproj_image_config(const models::VisionConfig& vision) {
   });
 }
 
+Result<ImageConfig> model_image_config(const std::filesystem::path& model,
+                                       const std::shared_ptr<const models::VisionConfig>& vision) {
+  return vision && vision->file ? mmproj_image_config(*vision) : read_image_config(model);
+}
+
 }  // namespace tern::session

@@ -29,5 +29,8 @@ namespace tern::session {
 // How images are prepared for a tower of such a file: as transformers' processor of its family does it. Errors (data):
 // a key that is absent or damaged.
 [[nodiscard]] Result<ImageConfig> mmproj_image_config(const models::VisionConfig& vision);
+// That where the tower comes from such a file, else the checkpoint's own (read_image_config).
+[[nodiscard]] Result<ImageConfig> model_image_config(const std::filesystem::path& model,
+                                                     const std::shared_ptr<const models::VisionConfig>& vision);
 
 }  // namespace tern::session

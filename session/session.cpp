@@ -9,6 +9,7 @@
 #include "io/file_writer.h"
 #include "io/mapped_file.h"
 #include "models/mmproj.h"
+#include "models/vision.h"
 #include "session/mmproj.h"
 #include "session/model_dtype.h"
 
@@ -119,6 +120,19 @@ Status load_weights(Session& session, const models::LoadOptions& options) {
                  fixed(static_cast<double>(session.model.config.num_parameters()) / 1e6, 1),
                  "M parameters, torch_dtype ", dtype_info(session.model.dtype).torch, ", products in ",
                  dtype_name(session.numerics.compute), ", activations in ", dtype_name(session.numerics.activations)));
+    return Unit{};
+  });
+}
+
+Status load_vision_weights(Session& session, const models::LoadOptions& options) {
+  return catching([&] {
+    models::LoadOptions in_dtype = options;
+    in_dtype.dtype = session.model.dtype;
+    in_dtype.quantise = session.quantise;
+    std::vector<std::string>& notes = session.model.notes;
+    const std::size_t told = notes.size();
+    models::load_vision(session.model, in_dtype).value();
+    for (std::size_t i = told; i < notes.size(); ++i) log_info(notes[i]);
     return Unit{};
   });
 }

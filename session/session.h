@@ -58,6 +58,9 @@ struct Session {
 // tells what was loaded. Errors (data): a tensor; (device): no memory.
 [[nodiscard]] Status load_weights(Session& session, const models::LoadOptions& options);
 
+// The same for a vision tower's weights, where load_weights left them for later (LoadOptions::vision_later).
+[[nodiscard]] Status load_vision_weights(Session& session, const models::LoadOptions& options);
+
 // Tells where each op of the program runs: in full where one runs on the host, else as a debug line. With `file`, the
 // table is kept there. Throws Failure where it cannot be written.
 void keep_bindings(const graph::Program& program, const std::filesystem::path& file = {});

@@ -39,10 +39,12 @@ int run_infer(const Arguments& given) {
   session::SessionOptions opening = session_options(arguments, model);
   opening.images = generates;
   auto session = session::open_session(opening).value();
-  const engine::LLMOptions options = llm_options(arguments);
+  engine::LLMOptions options = llm_options(arguments);
+  options.images = generates;
+  options.progress = weight_progress(arguments);
   models::LoadOptions load;
   load.max_positions = engine::LLM::model_len(*session, options).value();
-  load.vision = generates;
+  load.vision_later = generates;
   load_weights(*session, arguments, load);
   const auto llm = engine::LLM::open(*session, options).value();
   install_interrupt_handler();

@@ -39,6 +39,9 @@ const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_tim
 
 // Where nothing else reads the longest sequence.
 const FlagEffect kStretches = {"max_model_len", "", "scales_positions"};
+const std::vector<NoEffect> kTrainNoEffect = {
+    {"max_pixels", "rows with images are refused, as models are trained on text alone"},
+};
 const std::vector<NoEffect> kInferNoEffect = {
     {"max_length", "sequences are bounded by --max_model_len"},
     {"truncation_strategy", "nothing is truncated"},
@@ -60,6 +63,7 @@ std::vector<CommandSpec> training_commands() {
        .defaults = {{"use_chat_template", "false"}, {"loss_scale", "all"}},
        .pending = kSftPending,
        .replaced = {{"report_to", "none"}},
+       .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern pt --model smollm2-135m --dataset text.jsonl --max_steps 10",
        .prepare = with_saved_arguments,
@@ -69,6 +73,7 @@ std::vector<CommandSpec> training_commands() {
        .groups = kTrainGroups,
        .pending = kSftPending,
        .replaced = {{"report_to", "none"}},
+       .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl --max_steps 10",
        .prepare = with_saved_arguments,
@@ -104,6 +109,7 @@ std::vector<CommandSpec> serving_commands() {
                    {"use_chat_template", "in_words"},
                    {"enable_thinking", "in_words"},
                    {"agent_template", "in_words"},
+                   {"max_pixels", "generates"},
                    {"top_logprobs", "generates"},
                    {"speculative_config", "generates"},
                    {"max_new_tokens", "generates"},

@@ -182,6 +182,12 @@ constexpr Flag kTemplate[] = {
      .help = "value of enable_thinking in the chat template",
      .computed = "the template's own",
      .effect = "templated"},
+    {.name = "max_pixels",
+     .type = integer,
+     .fallback = "0",
+     .help = "pixels that an image may have before the model's processor sees it; one of more is made smaller in its "
+             "shape; 0: any number",
+     .range = "[0,inf)"},
     {.name = "agent_template",
      .type = choice,
      .help = "how tools, calls and results are written where the chat template has no words for them",

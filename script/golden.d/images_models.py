@@ -8,6 +8,8 @@ OUTPUT/<model>/ holds config.json and model.safetensors (the whole), and images.
   patches/<image> [patches, patch_dim], grids/<image> [grids, 3], features/<image> [image tokens, hidden]: what the tower gives
   next [8], next.logits [8, vocab]: greedy tokens after the prompt, as transformers' generate decodes them
   swapped.logits [tokens, vocab]: with the first image's patches, or tiles, in the other order and negated
+OUTPUT/qwen2.5-vl-images/large.safetensors: of an image of more than 16,384 patches, made of numbers that any language can
+  make, every hundredth feature.
 OUTPUT/vision-grid.safetensors: transformers' arithmetic of grids, for tests/unit/models/vision_grid_test.cpp.
 A fixture's seed is its name's checksum.
 """
@@ -21,11 +23,13 @@ from safetensors.torch import save_file
 import transformers
 from transformers import (Gemma3Config, Gemma3ForConditionalGeneration, InternVLConfig, InternVLForConditionalGeneration,
                           Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLConfig, Qwen2VLForConditionalGeneration,
-                          Qwen3VLConfig, Qwen3VLForConditionalGeneration)
+                          Qwen3_5Config, Qwen3_5ForConditionalGeneration, Qwen3_5MoeConfig,
+                          Qwen3_5MoeForConditionalGeneration, Qwen3VLConfig, Qwen3VLForConditionalGeneration,
+                          Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration)
 from transformers.vision_utils import (get_vision_interpolation_indices_and_weights, get_vision_position_ids,
                                        get_vision_window_index)
 
-from random_weights import random_model
+from random_weights import random_model, save_as_published
 
 VOCAB, HIDDEN, IMAGE, NEXT = 160, 32, 150, 8
 TEXT = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
@@ -34,6 +38,8 @@ TEXT = dict(vocab_size=VOCAB, hidden_size=HIDDEN, intermediate_size=48, num_hidd
 MROPE = {"rope_type": "default", "rope_theta": 10000.0}
 QWEN = dict(image_token_id=IMAGE, video_token_id=151, vision_start_token_id=152, vision_end_token_id=153,
             tie_word_embeddings=False)
+DELTA = dict(layer_types=["linear_attention", "full_attention", "linear_attention"], linear_num_key_heads=2,
+             linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16)
 TOWER = dict(depth=4, hidden_size=32, num_heads=2, in_channels=3, patch_size=4, spatial_merge_size=2, temporal_patch_size=2)
 
 # Blocks of patches that windows of 2 x 2 features cut unevenly: 5 x 3 and 2 x 6 features.
@@ -77,6 +83,25 @@ MODELS = {
         vision_config=dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=2, image_size=[24, 24],
                            patch_size=[4, 4], norm_type="rms_norm", use_qk_norm=True, use_mean_pooling=False),
         image_token_id=IMAGE, image_seq_length=9, downsample_ratio=0.5, tie_word_embeddings=False)),
+    # The same tower over experts.
+    "qwen3-vl-moe-images": lambda: Qwen3VLMoeForConditionalGeneration(Qwen3VLMoeConfig(
+        text_config=dict({k: v for k, v in TEXT.items() if k != "intermediate_size"}, model_type="qwen3_vl_moe_text",
+                         head_dim=16, intermediate_size=48, moe_intermediate_size=24, num_experts=5, num_experts_per_tok=2,
+                         norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[], rope_parameters=dict(
+                             MROPE, mrope_section=[4, 2, 2], mrope_interleaved=True)),
+        vision_config=dict(TOWER, intermediate_size=40, num_position_embeddings=25, deepstack_visual_indexes=[0, 3],
+                           out_hidden_size=HIDDEN), **QWEN)),
+    # And without features for layers, over a language model that keeps states; of a head a half turns.
+    "qwen3.5-images": lambda: Qwen3_5ForConditionalGeneration(Qwen3_5Config(
+        text_config=dict(TEXT, model_type="qwen3_5_text", head_dim=16, **DELTA, rope_parameters=dict(
+            MROPE, partial_rotary_factor=0.5, mrope_section=[2, 1, 1], mrope_interleaved=True)),
+        vision_config=dict(TOWER, intermediate_size=40, num_position_embeddings=36, out_hidden_size=HIDDEN), **QWEN)),
+    "qwen3.5-moe-images": lambda: Qwen3_5MoeForConditionalGeneration(Qwen3_5MoeConfig(
+        text_config=dict({k: v for k, v in TEXT.items() if k != "intermediate_size"}, model_type="qwen3_5_moe_text",
+                         head_dim=32, **DELTA, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24,
+                         shared_expert_intermediate_size=40, rope_parameters=dict(
+                             MROPE, partial_rotary_factor=0.25, mrope_section=[2, 1, 1], mrope_interleaved=True)),
+        vision_config=dict(TOWER, intermediate_size=40, num_position_embeddings=49, out_hidden_size=HIDDEN), **QWEN)),
 }
 # Tiles of each image.
 TILES = {"gemma3-images": [1, 1], "internvl-images": [3, 1], "internvl-images-rms": [1, 2]}
@@ -137,7 +162,10 @@ def types_of(tokens, name):
 def make(output, name):
     folder = os.path.join(output, name)
     model = random_model(name, MODELS[name])
-    model.save_pretrained(folder)
+    if name == "qwen3-vl-moe-images":
+        save_as_published(model, folder)
+    else:
+        model.save_pretrained(folder)
     os.remove(os.path.join(folder, "generation_config.json"))
     images = Images(name, model)
     text = lambda count: torch.randint(3, 140, (count,))
@@ -160,8 +188,27 @@ def make(output, name):
     path = os.path.join(folder, "images.safetensors")
     save_file({n: t.clone().contiguous() for n, t in out.items()}, path, metadata=made)
     os.chmod(path, 0o644)
+    if name == "qwen2.5-vl-images":
+        make_large(folder, model)
     print(f"{name}: {len(tokens)} tokens, logits to {out['logits'].abs().max():.2f}, features to "
           f"{out['features/0'].abs().max():.2f}, other pixels move logits by {(out['swapped.logits'] - out['logits']).abs().max():.2f}")
+
+
+LARGE = (114, 150)
+
+
+def make_large(folder, model):
+    height, width = LARGE
+    patch, feature = torch.arange(height * width)[:, None], torch.arange(96)[None]
+    patches = ((patch * 7919 + feature * 104729) % 2001).float() / 500 - 2
+    model.set_attn_implementation("sdpa")
+    with torch.no_grad():
+        features = model.get_image_features(patches, image_grid_thw=torch.tensor([[1, height, width]]), return_dict=True).pooler_output
+    features = torch.cat(features) if isinstance(features, (tuple, list)) else features
+    save_file({"grid": torch.tensor([1, height, width]).int(), "features": features[::100].clone().contiguous()},
+              os.path.join(folder, "large.safetensors"), metadata={
+                  "made_by": "script/golden.d/images_models.py", "transformers": version("transformers")})
+    os.chmod(os.path.join(folder, "large.safetensors"), 0o644)
 
 
 def make_grids(output):

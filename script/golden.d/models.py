@@ -28,7 +28,7 @@ import tempfile
 import zlib
 from importlib.metadata import version
 
-sys.path.pop(0)  # beside this file lies a tokenizers.py
+sys.path.append(sys.path.pop(0))  # beside this file lies a tokenizers.py
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors import safe_open
@@ -48,6 +48,8 @@ from transformers import (AutoModelForCausalLM, AutoTokenizer, Cohere2Config, Co
                           Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3NextConfig, Qwen3NextForCausalLM,
                           Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, get_cosine_schedule_with_warmup,
                           Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration)
+
+from random_weights import save_as_published
 
 VOCAB, HIDDEN, LAYERS, TOKENS, LORA_TOKENS = 160, 64, 2, 300, 64
 STEPS, SAMPLES, PER_STEP = 20, 8, 4
@@ -801,21 +803,7 @@ def add_float32_errors(folder):
     os.chmod(path, 0o644)
 
 
-# Experts with rows and columns changed, which transformers 5.23 reads and fails to write.
 AS_PUBLISHED = {"qwen3-vl-moe-whole"}
-
-
-def save_as_published(whole, folder):
-    whole.save_pretrained(folder, save_original_format=False)
-    path = os.path.join(folder, "model.safetensors")
-    tensors = load_file(path)
-    for key, value in tensors.items():
-        if ".mlp.experts." in key:
-            tensors[key] = value.transpose(1, 2).contiguous()
-    save_file(tensors, path, metadata={"format": "pt"})
-    os.chmod(path, 0o644)
-    again = type(whole).from_pretrained(folder).state_dict()
-    assert all(torch.equal(value, again[key]) for key, value in whole.state_dict().items())
 
 
 def make_whole(output, name):

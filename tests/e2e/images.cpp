@@ -81,7 +81,8 @@ TEST_P(OfModel, AnswersAreThoseOfTransformers) {
   for (std::size_t i = 0; i < found.size(); ++i) expect_equal(found[i], answers[i]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Towers, OfModel, ::testing::Values("qwen2_5_vl", "qwen3_vl", "gemma3", "internvl3"));
+INSTANTIATE_TEST_SUITE_P(Towers, OfModel,
+                         ::testing::Values("qwen2_5_vl", "qwen3_vl", "gemma3", "internvl3"));
 
 // A GGUF with its tower in an mmproj file, named or found beside it, sees what the directory sees.
 TEST_P(OfModel, AnswersOfAGgufAreThose) {
@@ -140,6 +141,53 @@ TEST_F(Images, OfAPipe) {
   const auto untagged = infer("internvl3", {"--images", "rgb.png"}, "What?");
   EXPECT_EQ(untagged.out, infer("internvl3", {"--images", "rgb.png"}, "<image>What?").out);
   EXPECT_NE(untagged.out, infer("internvl3", {"--images", "exif-6.jpg"}, "What?").out);
+}
+
+// --max_pixels shrinks what is larger, and the environment says what Qwen's processor makes of it.
+TEST_F(Images, AreMadeSmaller) {
+  const auto answer = [&](const std::string& model, Words more, const std::string& name = {},
+                          const std::string& value = {}) {
+    if (!name.empty()) options_.variables[name] = value;
+    more.insert(more.begin(), {"--images", "rgb-420.jpg"});  // 29 x 19
+    const auto outcome = infer(model, more, "What?");
+    options_.variables.erase(name);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome;
+  };
+  for (const char* model : {"qwen3_vl", "gemma3", "internvl3"}) {
+    const std::string whole = answer(model, {}).out;
+    EXPECT_EQ(answer(model, {"--max_pixels", "551"}).out, whole);
+    EXPECT_NE(answer(model, {"--max_pixels", "9"}).out, whole) << model;
+  }
+  const std::string whole = answer("qwen2_5_vl", {}).out;
+  EXPECT_EQ(answer("qwen2_5_vl", {}, "MAX_PIXELS", "640").out, whole) << "as the checkpoint has it";
+  EXPECT_NE(answer("qwen2_5_vl", {}, "MAX_PIXELS", "256").out, whole);
+  EXPECT_NE(answer("qwen2_5_vl", {}, "IMAGE_MAX_TOKEN_NUM", "4").out, whole);
+  const auto gemma = answer("gemma3", {}, "MAX_PIXELS", "256");
+  EXPECT_EQ(gemma.out, answer("gemma3", {}).out);
+  EXPECT_NE(gemma.err.find("MIN_PIXELS, MAX_PIXELS and their like are for Qwen's processors"), std::string::npos)
+      << gemma.err;
+  options_.variables["MAX_PIXELS"] = "large";
+  const auto refused = infer("qwen2_5_vl", {}, "What?");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(
+      refused.last_error_line(),
+      "tern: error: MAX_PIXELS is large, and it is an integer from 1 to 67108864; change it, or take it out of the "
+      "environment.");
+  options_.variables["MAX_PIXELS"] = "100";
+  EXPECT_EQ(infer("qwen2_5_vl", {}, "What?").last_error_line(),
+            "tern: error: the environment asks for images of 256 to 64 pixels, and a token is 8 x 8; change MIN_PIXELS "
+            "and MAX_PIXELS, or IMAGE_MIN_TOKEN_NUM and IMAGE_MAX_TOKEN_NUM.");
+}
+
+// The start says what the tower would take; without an image nothing of it is taken.
+TEST_F(Images, ComeToATowerThatIsReadThen) {
+  const auto words = infer("qwen3_vl", {}, "Tell me of cats and dogs.");
+  EXPECT_EQ(words.status, 0) << words.err;
+  EXPECT_NE(words.err.find("images: the vision tower takes at least "), std::string::npos) << words.err;
+  EXPECT_NE(words.err.find(" for the largest, of 224 patches"), std::string::npos) << words.err;
+  EXPECT_EQ(words.err.find("is left out"), std::string::npos) << words.err;
+  EXPECT_EQ(words.out, infer("qwen3_vl", {"--max_pixels", "9"}, "Tell me of cats and dogs.").out);
 }
 
 // What is wrong with one row's image is that row's error.

@@ -79,7 +79,8 @@ class ImagesModel : public testing::TestWithParam<const char*> {
       options.return_logits = true;
       options.images = true;
       runner.emplace(model, *cache, options, runtime);
-      encoder.emplace(model, options.numerics, 128, runtime);
+      encoder.emplace(model, engine::ImageEncoderOptions{.numerics = options.numerics, .max_patches = 128, .load = {}},
+                      runtime);
     }
     // Blocks for the whole sequence, no two sequences' side by side.
     void seat(engine::Sequence& sequence, std::int32_t seat) const {
@@ -212,7 +213,7 @@ TEST_P(ImagesModel, TowerGivesTheFeaturesInBf16) {
   nn::Numerics numerics;
   numerics.compute = TERN_BF16;
   numerics.activations = TERN_BF16;
-  engine::ImageEncoder encoder(model_, numerics, 128, runtime);
+  engine::ImageEncoder encoder(model_, {.numerics = numerics, .max_patches = 128, .load = {}}, runtime);
   const auto prompt = sequence(encoder);
   for (std::size_t i = 0; i < 2; ++i) {
     const double error =

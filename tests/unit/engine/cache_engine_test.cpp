@@ -48,6 +48,23 @@ TEST(CacheEngine, TakesWhatTheBudgetHoldsAndNoMoreThanTheSeatsCouldUse) {
   EXPECT_EQ(wide.num_blocks(), tight.num_blocks());
 }
 
+// What a vision tower takes later is not the cache's.
+TEST(CacheEngine, LeavesWhatIsReserved) {
+  const auto backend = accel::Backend::load(std::filesystem::path(TERN_PLUGIN_DIR) / "libtern_sim.so").value();
+  const auto tokens = [&](std::uint64_t reserved) {
+    const auto device = accel::Device::open(backend, 0, {{"memory_limit", "4000000"}}).value();
+    const auto model = tiny_model_on(device);
+    CacheOptions options;
+    options.max_model_len = 1 << 20;
+    options.shorten = true;
+    options.reserved = reserved;
+    return CacheEngine(model.store, specs_of(model), options).max_model_len();
+  };
+  const std::int64_t all = tokens(0);
+  const double a_token = 2 * 2 * 2 * 16 * sizeof(float) + sizeof(std::int32_t) + 2.0 * sizeof(std::int32_t) / 16;
+  EXPECT_NEAR(static_cast<double>(all - tokens(1'000'000)), 0.8 * 1'000'000 / a_token, 64.0);
+}
+
 TEST(CacheEngine, ServesShorterSequencesWhereItMay) {
   const auto model = tiny_model();
   CacheOptions options;

@@ -84,6 +84,27 @@ TEST_F(Prompts, NeedATemplateForImages) {
       "--template, or leave the images out");
 }
 
+// A tool's result in a format whose calls are lines of the assistant's text: the answer goes on in its turn, and ends
+// where the next result would come.
+TEST_F(Prompts, GoOnBehindAToolsResult) {
+  options_.agent_template = "react_en";
+  Dialogue dialogue{{"user", "When?", {}, {}}};
+  dialogue.tools_json = R"([{"name": "now", "description": "d"}])";
+  const chat::ModelText text = chat::load_model_text(dir_.path()).value();
+  const auto words = [&](const Dialogue& asked) { return text.tokenizer.decode(encoded(asked)->ids, false); };
+  const std::string question = words(dialogue);
+  EXPECT_TRUE(question.ends_with("When?<|im_end|>\n<|im_start|>assistant\n")) << question;
+  EXPECT_EQ(encoded(dialogue)->stop, "Observation:");
+  dialogue.messages.push_back({"tool_call", R"({"name": "now", "arguments": {}})", {}, {}});
+  dialogue.messages.push_back({"tool_response", "12", {}, {}});
+  EXPECT_EQ(words(dialogue), question + "Action: now\nAction Input: {}\nObservation:12\n");
+  dialogue.tools_json.clear();
+  EXPECT_EQ(encoded(dialogue)->stop, "");
+  options_.agent_template = "hermes";
+  EXPECT_TRUE(words(dialogue).ends_with("<|im_end|>\n<|im_start|>assistant\n"));
+  EXPECT_EQ(encoded(dialogue)->stop, "");
+}
+
 TEST_F(Prompts, AreRefusedWhereImagesTakeMoreThanTheContext) {
   options_.engine.max_model_len = 7;
   EXPECT_EQ(line(shown("<image><image>", {image_, image_})),
