@@ -25,7 +25,9 @@ std::string key_of(const checkpoint::Gguf& gguf, std::string_view key) {
   return cat(gguf.path(), ": key \"", key, "\"");
 }
 
-const VisionTower& tower_of(const checkpoint::Gguf& gguf) {
+// Several have one kind of file and differ in their language model's; of them one whose language model isn't `language`
+// is as good as any, and refused in the end (join_language_model).
+const VisionTower& tower_of(const checkpoint::Gguf& gguf, const std::string& language) {
   if (!is_mmproj(gguf)) {
     const std::string kind = gguf.text_or(kKind, "").value();
     throw Failure(data_error(key_of(gguf, kKind), "\"clip\", as of an mmproj file", cat("\"", kind, "\""),
@@ -35,11 +37,15 @@ const VisionTower& tower_of(const checkpoint::Gguf& gguf) {
   const std::string key = is_mixed ? "clip.vision.projector_type" : "clip.projector_type";
   const std::string type = gguf.text(key).value();
   std::vector<std::string> known;
+  const VisionTower* found = nullptr;
   for (const VisionTower& tower : vision_towers()) {
     if (tower.projector.empty()) continue;
-    if (tower.projector == type) return tower;
-    known.push_back(tower.projector);
+    const auto& languages = tower.languages;
+    const bool fits = std::find(languages.begin(), languages.end(), language) != languages.end();
+    if (tower.projector == type && (found == nullptr || fits)) found = &tower;
+    if (std::find(known.begin(), known.end(), tower.projector) == known.end()) known.push_back(tower.projector);
   }
+  if (found != nullptr) return *found;
   throw Failure(data_error(key_of(gguf, key), cat("one of ", join(known, ", ")), cat("\"", type, "\""), kOther));
 }
 
@@ -133,13 +139,14 @@ void MmprojKeys::require_all_known() const {
   }
 }
 
-Result<VisionConfig> read_mmproj(std::shared_ptr<checkpoint::CheckpointSource> file, const ModelConfig& text) {
+Result<VisionConfig> read_mmproj(std::shared_ptr<checkpoint::CheckpointSource> file, const ModelConfig& text,
+                                 const std::string& language) {
   return catching([&] {
     if (file->gguf() == nullptr) {
       throw Failure(data_error(file->path().string(), "a GGUF file with a vision tower", "another kind of checkpoint",
                                "name an mmproj file"));
     }
-    const VisionTower& tower = tower_of(*file->gguf());
+    const VisionTower& tower = tower_of(*file->gguf(), language);
     require_width(*file->gguf(), text);
     MmprojKeys keys(*file);
     const io::Json whole = tower.from_mmproj(keys);

@@ -19,9 +19,10 @@ namespace tern::models {
 
 // The tower of such a file, for the language model `text`, all but VisionConfig::image_token_id and mrope_section.
 // Errors (data): another kind of GGUF, a tower that is not served, one of another width than the language model, a key
-// that is absent, damaged or unknown.
+// that is absent, damaged or unknown. `language` is the general.architecture of the language model's file: some towers
+// of one kind of file differ by it.
 [[nodiscard]] Result<VisionConfig> read_mmproj(std::shared_ptr<checkpoint::CheckpointSource> file,
-                                               const ModelConfig& text);
+                                               const ModelConfig& text, const std::string& language = {});
 
 // What the language model's own file says of images: VisionConfig::mrope_section. Errors (data): a tower of another
 // family than `gguf`.

@@ -37,14 +37,18 @@ std::string are_layers(const ModelConfig& config, const FieldValue& value) {
   return fits ? "" : cat("layers from 0 to ", config.num_hidden_layers - 1);
 }
 
-std::vector<Field> fields() {
+// Where Qwen3.5's configurations have the key, it is empty: its language model takes features at its beginning alone.
+std::string is_empty(const ModelConfig& /*config*/, const FieldValue& value) {
+  return std::get<std::vector<std::int64_t>>(value).empty() ? "" : "an empty array";
+}
+
+std::vector<Field> fields(std::vector<std::int64_t> deepstack, Law law) {
   const FieldValue layers = std::vector<std::int64_t>{};
   std::vector<Field> all =
       with_fields(qwen_vision_fields("hidden_size", "out_hidden_size"),
                   {{"intermediate_size", "", &ModelConfig::intermediate_size, required(), is_size},
                    {"num_position_embeddings", "", FieldValue(std::int64_t{0}), required(), is_square},
-                   {"deepstack_visual_indexes", "", layers, otherwise(FieldValue(std::vector<std::int64_t>{8, 16, 24})),
-                    are_layers}});
+                   {"deepstack_visual_indexes", "", layers, otherwise(FieldValue(std::move(deepstack))), law}});
   return with_fields(std::move(all), {gelu_tanh_fields().front()});
 }
 
@@ -154,20 +158,38 @@ io::Json from_mmproj(MmprojKeys& keys) {
   return whole;
 }
 
-}  // namespace
-
-VisionTower qwen3_vision() {
-  VisionTower made = qwen_tower("Qwen3VLForConditionalGeneration", "qwen3vl_merger", "qwen3vl");
+// All but fields and sections.
+VisionTower tower(std::string whole, std::string language) {
+  VisionTower made = qwen_tower(std::move(whole), "qwen3vl_merger", std::move(language));
   made.from_mmproj = from_mmproj;
   made.fewest_tokens = 64;
-  made.fields = fields();
   made.num_deepstack = num_deepstack;
-  made.mrope_section = {24, 20, 20};
   made.mrope_interleaved = true;
   made.parameters = parameters;
   made.columns = columns;
   made.features = features;
   return made;
 }
+
+VisionTower with_deepstack(std::string whole, std::string language) {
+  VisionTower made = tower(std::move(whole), std::move(language));
+  made.fields = fields({8, 16, 24}, are_layers);
+  made.mrope_section = {24, 20, 20};
+  return made;
+}
+
+VisionTower without_deepstack(std::string whole, std::string language) {
+  VisionTower made = tower(std::move(whole), std::move(language));
+  made.fields = fields({}, is_empty);
+  made.mrope_section = {11, 11, 10};
+  return made;
+}
+
+}  // namespace
+
+VisionTower qwen3_vision() { return with_deepstack("Qwen3VLForConditionalGeneration", "qwen3vl"); }
+VisionTower qwen3_moe_vision() { return with_deepstack("Qwen3VLMoeForConditionalGeneration", "qwen3vlmoe"); }
+VisionTower qwen3_5_vision() { return without_deepstack("Qwen3_5ForConditionalGeneration", "qwen35"); }
+VisionTower qwen3_5_moe_vision() { return without_deepstack("Qwen3_5MoeForConditionalGeneration", "qwen35moe"); }
 
 }  // namespace tern::models

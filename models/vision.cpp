@@ -19,7 +19,8 @@ namespace tern::models {
 namespace {
 
 const auto& table() {
-  static const std::array rows = {qwen2_5_vision(), qwen2_vision(), qwen3_vision(), gemma3_vision(), internvl_vision()};
+  static const std::array rows = {qwen2_5_vision(), qwen2_vision(),  qwen3_vision(),       qwen3_moe_vision(),
+                                  qwen3_5_vision(), gemma3_vision(), qwen3_5_moe_vision(), internvl_vision()};
   return rows;
 }
 

@@ -97,7 +97,9 @@ Result<std::shared_ptr<const models::VisionConfig>> open_mmproj(const fs::path& 
                                                                 const tokenizer::Tokenizer& tokenizer) {
   return catching([&]() -> std::shared_ptr<const models::VisionConfig> {
     auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(file).value());
-    auto vision = std::make_shared<models::VisionConfig>(models::read_mmproj(std::move(source), config).value());
+    const std::string language = text.gguf()->text("general.architecture").value();
+    auto vision =
+        std::make_shared<models::VisionConfig>(models::read_mmproj(std::move(source), config, language).value());
     models::join_language_model(*vision, *text.gguf(), config).value();
     vision->image_token_id = image_place(cut_of(*vision->tower), tokenizer, text.path().string()).id;
     return vision;

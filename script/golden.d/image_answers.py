@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes whole checkpoints of tiny models that see, and what transformers answers with them to questions about image files.
 
-Usage: image_answers.py OUTPUT      needs: pillow tokenizers torch torchvision transformers, and OUTPUT/decode, OUTPUT/words
+Usage: image_answers.py OUTPUT [NAME...]      needs: pillow tokenizers torch torchvision transformers, and OUTPUT/decode, OUTPUT/words
 
 OUTPUT/models/NAME holds every file that a checkpoint brings, and answers.json: a question a row, with the names of its images in
   OUTPUT/decode, the answer's ids as greedy decoding finds them, and their log-probabilities.
@@ -15,8 +15,9 @@ sys.path.append(sys.path.pop(0))  # beside this file lies a tokenizers.py
 import torch
 from transformers import (AutoImageProcessor, Gemma3Config, Gemma3ForConditionalGeneration, Gemma3Processor, InternVLConfig,
                           InternVLForConditionalGeneration, InternVLProcessor, PreTrainedTokenizerFast, Qwen2_5_VLConfig,
-                          Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor, Qwen2VLVideoProcessor, Qwen3VLConfig,
-                          Qwen3VLForConditionalGeneration, Qwen3VLProcessor, Qwen3VLVideoProcessor)
+                          Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor, Qwen2VLVideoProcessor, Qwen3_5Config,
+                          Qwen3_5ForConditionalGeneration, Qwen3VLConfig, Qwen3VLForConditionalGeneration,
+                          Qwen3VLProcessor, Qwen3VLVideoProcessor)
 from transformers.image_utils import load_image
 from transformers.models.internvl.video_processing_internvl import InternVLVideoProcessor
 
@@ -62,7 +63,17 @@ MODELS = {
         dict(image_processor_type="GotOcr2ImageProcessorFast", size={"height": 24, "width": 24}, resample=3, min_patches=1,
              max_patches=4, image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225], **BYTES),
         dict(image_seq_length=9)),
+    # Its processor follows from the model's type.
+    "qwen3_5": (lambda: Qwen3_5ForConditionalGeneration(Qwen3_5Config(
+        text_config=dict(TEXT, model_type="qwen3_5_text", head_dim=16, layer_types=["linear_attention", "full_attention"],
+                         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16,
+                         rope_parameters=dict(MROPE, partial_rotary_factor=0.5, mrope_section=[2, 1, 1],
+                                              mrope_interleaved=True)),
+        vision_config=dict(TOWER, intermediate_size=40, num_position_embeddings=49, out_hidden_size=32), **QWEN)),
+        dict({k: v for k, v in BLOCKS.items() if k != "image_processor_type"},
+             size={"shortest_edge": 512, "longest_edge": 1024}, **HALF), None),
 }
+TEMPLATES = {"qwen3_5": "qwen3_vl"}  # of others
 QUESTIONS = [("<image>What is in this image?", ["rgb-420.jpg"]),
              ("Compare <image> and\n<image>", ["exif-6.jpg", "lossless.webp"]),
              ("And here?<image>", ["la.png"]), ("Tell me of cats and dogs.", [])]
@@ -108,7 +119,7 @@ def answers(output, name, model, folder):
 def main():
     output = sys.argv[1]
     torch.use_deterministic_algorithms(True)
-    for name in MODELS:
+    for name in sys.argv[2:] or MODELS:
         folder = os.path.join(output, "models", name)
         model = random_model(name, MODELS[name][0])
         model.save_pretrained(folder)
@@ -116,7 +127,7 @@ def main():
         os.remove(os.path.join(folder, "generation_config.json"))
         for file in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(os.path.join(output, "words", file), folder)
-        shutil.copy(os.path.join(output, "words", name + ".jinja"), os.path.join(folder, "chat_template.jinja"))
+        shutil.copy(os.path.join(output, "words", TEMPLATES.get(name, name) + ".jinja"), os.path.join(folder, "chat_template.jinja"))
         write_json(os.path.join(folder, "preprocessor_config.json"), MODELS[name][1])
         write_json(os.path.join(folder, "processor_config.json"), MODELS[name][2])
         rows = list(answers(output, name, model, folder))
