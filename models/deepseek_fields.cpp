@@ -105,6 +105,12 @@ std::vector<Field> deepseek_fields(const DeepseekDefaults& defaults, std::vector
   return with_fields(std::move(all), std::move(more));
 }
 
+void use_softmax_gating(std::vector<Field>& fields) {
+  std::erase_if(fields, [](const Field& field) { return std::string_view(field.gguf) == kGgufGating; });
+  fields.push_back(
+      {"", kGgufGating, FieldValue(std::int64_t{0}), otherwise(FieldValue(kGgufSoftmax)), is_softmax_number});
+}
+
 // llama.cpp judges a group of experts by its best two, as V3 does: a GGUF of V2 has one group.
 std::vector<Field> deepseek_v2_fields() {
   const FieldValue size = std::int64_t{0};
@@ -113,8 +119,7 @@ std::vector<Field> deepseek_v2_fields() {
                       {{kMethod, "", FieldValue(Text()), otherwise(FieldValue(Text("greedy"))), is_method_of_v2},
                        {kScores, "", FieldValue(Text()), otherwise(FieldValue(Text("softmax"))), is_softmax},
                        {"norm_topk_prob", "", FieldValue(false), otherwise(FieldValue(false)), is_false}});
-  std::erase_if(all, [](const Field& field) { return std::string_view(field.gguf) == kGgufGating; });
-  all.push_back({"", kGgufGating, size, otherwise(FieldValue(kGgufSoftmax)), is_softmax_number});
+  use_softmax_gating(all);
   for (const char* key : {"expert_group_count", "expert_group_used_count"}) {
     const auto groups =
         std::find_if(all.begin(), all.end(), [&](const Field& field) { return std::string_view(field.gguf) == key; });

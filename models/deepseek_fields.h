@@ -27,6 +27,7 @@ struct DeepseekDefaults {
 };
 [[nodiscard]] std::vector<Field> deepseek_fields(const DeepseekDefaults& defaults, std::vector<Field> more);
 [[nodiscard]] std::vector<Field> deepseek_v2_fields();
+void use_softmax_gating(std::vector<Field>& fields);              // experts' scores are a softmax, in place of sigmoids
 [[nodiscard]] std::vector<Field> deepseek_v3_choice();            // how experts are chosen, and that neighbours turn
 [[nodiscard]] FieldValue turned_size(const ModelConfig& config);  // qk_rope_head_dim
 

@@ -45,15 +45,16 @@ std::string are_dense_first(const ModelConfig& config, const FieldValue& value) 
 std::vector<Field> fields() {
   const FieldValue size = std::int64_t{0};
   const FieldValue none = Texts();
-  const auto usual = [](std::int64_t value) { return otherwise(FieldValue(value)); };
+  const auto usual = [](std::int64_t value) { return required_in_gguf(FieldValue(value)); };
   const DeepseekDefaults defaults = {{256, 8, 2048, 3, 8, 4, 2.5}, 163840, 0, 1};
-  std::vector<Field> all = deepseek_fields(
-      defaults, {{"q_lora_rank", "", size, otherwise(FieldValue(std::int64_t{1536}), size), has_latent_queries},
-                 {kTopk, "", size, usual(2048), is_size},
-                 {kHeads, "", size, usual(64), is_size},
-                 {kSize, "", size, usual(128), holds_turned},
-                 {"mlp_layer_types", kImplied, none, otherwise(none, none), are_dense_first},
-                 {"layer_types", kImplied, none, otherwise(none, none), are_indexed}});
+  std::vector<Field> all =
+      deepseek_fields(defaults, {{"q_lora_rank", "attention.q_lora_rank", size,
+                                  Default{FieldValue(std::int64_t{1536}), size, {}, false}, has_latent_queries},
+                                 {kTopk, "attention.indexer.top_k", size, usual(2048), is_size},
+                                 {kHeads, "attention.indexer.head_count", size, usual(64), is_size},
+                                 {kSize, "attention.indexer.key_length", size, usual(128), holds_turned},
+                                 {"mlp_layer_types", kImplied, none, otherwise(none, none), are_dense_first},
+                                 {"layer_types", kImplied, none, otherwise(none, none), are_indexed}});
   return with_fields(std::move(all), deepseek_v3_choice());
 }
 
@@ -100,6 +101,8 @@ nn::CacheSpec indexer_cache(const ModelConfig& config, const std::string& attent
 Architecture deepseek_v32_architecture() {
   Architecture made = deepseek_architecture("DeepseekV32ForCausalLM", "deepseek_v32");
   made.fields = fields();
+  made.gguf = "deepseek32";
+  made.gguf_yarn_tenth = true;
   made.parameters = parameters;
   made.hidden_states = hidden_states;
   return made;

@@ -24,18 +24,24 @@ std::string is_share_of_turned(const ModelConfig& config, const FieldValue& valu
 std::vector<Field> fields() {
   using C = ModelConfig;
   const FieldValue size = std::int64_t{0};
-  const auto usual = [](std::int64_t value) { return otherwise(FieldValue(value)); };
   Field share = {"partial_rotary_factor", "", &C::rope_share, otherwise(share_of_turned), is_share_of_turned};
   share.in_rope = true;
   std::vector<Field> all = deepseek_fields(
       {{128, 4, 2048, 0}, 1048576, 1, 2},
-      {{"q_lora_rank", "", size, otherwise(FieldValue(std::int64_t{1024}), size), is_count},
-       {"kv_lora_rank", "", size, usual(256), is_size},
-       {kPlainSize, "", size, usual(64), is_even_size},
-       {"pad_token_id", "", &C::pad_token_id, otherwise(FieldValue(std::int64_t{11}), FieldValue(std::int64_t{-1}))},
+      {{"q_lora_rank", "attention.q_lora_rank", size, Default{FieldValue(std::int64_t{1024}), size, size, false},
+        is_count},
+       {"kv_lora_rank", "attention.kv_lora_rank", size, required_in_gguf(FieldValue(std::int64_t{256})), is_size},
+       {"pad_token_id", "tokenizer.ggml.padding_token_id", &C::pad_token_id,
+        otherwise(FieldValue(std::int64_t{11}), FieldValue(std::int64_t{-1}))},
        {"rope_interleave", "", FieldValue(true), otherwise(FieldValue(true)), is_true},
        query_growth_field(),
+       growth_period_field(),
        share});
+  use_softmax_gating(all);
+  const auto plain = std::find_if(all.begin(), all.end(),
+                                  [](const Field& field) { return std::string_view(field.json) == kPlainSize; });
+  plain->otherwise.json = plain->otherwise.null = FieldValue(std::int64_t{64});
+  plain->law = is_even_size;
   // Its head_dim is that of plain and turned features together.
   const auto head = std::find_if(all.begin(), all.end(),
                                  [](const Field& field) { return std::string_view(field.json) == "head_dim"; });
@@ -48,6 +54,7 @@ std::vector<ParameterSpec> parameters(const ModelConfig& config) {
   ExpertParameters experts = routed_expert_parameters(config);
   experts.correction_bias = false;
   experts.fused = {".experts.gate_up_proj", ".experts.down_proj", ".gate.weight"};
+  experts.fused.in_gguf = true;
   return deepseek_parameters(config, experts);
 }
 
@@ -71,6 +78,8 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
 Architecture mistral4_architecture() {
   Architecture made = deepseek_architecture("Mistral4ForCausalLM", "mistral4");
   made.fields = fields();
+  made.gguf = "mistral4";
+  made.gguf_yarn_tenth = true;
   made.parameters = parameters;
   made.rope_tables = rope_tables;
   made.hidden_states = hidden_states;

@@ -437,10 +437,12 @@ void read_rope_gguf(const checkpoint::CheckpointSource& source, const Architectu
                              "one", kAgain));
   }
   require_sound(config, gguf.path());
+  settle_growth_period(gguf, config);
   if (const checkpoint::SourceTensor* factors = source.find(kFactors)) read_factors(source, *factors, config);
 }
 
 void write_rope_gguf(const ModelConfig& config, const Architecture& architecture, checkpoint::GgufMetadata& metadata) {
+  write_growth_period(config, architecture, metadata);
   const Type& type = type_of(config.rope_scaling);
   const std::string prefix = cat(architecture.gguf, ".rope.scaling.");
   ModelConfig by_formula = config;

@@ -50,6 +50,13 @@ inline constexpr const char* kRopeSections = "mrope_section";
 
 // llama_4_scaling_beta among rope_parameters, by which queries grow with their position.
 [[nodiscard]] Field query_growth_field();
+// Of an architecture with this row a GGUF also says after how many positions they grow, which is the original length of
+// the rope scaling. Read, it is held to that (Failure, data), and forgotten.
+inline constexpr const char* kGrowthPeriod = "attention.temperature_length";
+[[nodiscard]] Field growth_period_field();
+void settle_growth_period(const checkpoint::Gguf& gguf, ModelConfig& config);
+void write_growth_period(const ModelConfig& config, const Architecture& architecture,
+                         checkpoint::GgufMetadata& metadata);
 
 // "rope_parameters" (transformers 5) or "rope_scaling" with what lies in it; sets theta and the scaling. Of a model
 // with a rope_local_theta, rope_parameters has those of each type of layers.

@@ -70,7 +70,7 @@ def difference(folder, llama, tern, scratch):
     longrope = config.get("rope_parameters", {}).get("rope_type") == "longrope"  # angles in float32, of longer periods
     # Of latent vectors llama.cpp's norms have the model's eps, 1e-5 here, and transformers' 1e-6, which published models have in
     # both places: with one eps they agree to 2e-6.
-    latent = config["model_type"].startswith("deepseek")
+    latent = config["model_type"].startswith(("deepseek", "mistral4"))
     bound = 5e-3 if config["model_type"].startswith("gemma") else 5e-5 if longrope or latent else 1e-5
     return float(np.abs(got - want).max() / np.abs(want).max()), len(ids), bound
 

@@ -461,6 +461,21 @@ MODELS = {
         layer_types=["full_attention", "chunked_attention", "chunked_attention"], use_qk_norm=False,
         attn_temperature_tuning=False,
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0})),
+    # As V3.2 is published, and all that a GGUF can say: YaRN with one factor in both places, no biases.
+    "deepseek-v32-plain": lambda: DeepseekV32ForCausalLM(DeepseekV32Config(
+        **{**SMALL, "num_hidden_layers": 3}, num_key_value_heads=4, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=16, qk_rope_head_dim=8,
+        v_head_dim=12, tie_word_embeddings=False, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=24,
+        n_shared_experts=1, n_group=4, topk_group=2, first_k_dense_replace=1, index_topk=14, index_n_heads=16, index_head_dim=64,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+                         "original_max_position_embeddings": 64})),
+    # The same of Mistral 4.
+    "mistral4-plain": lambda: Mistral4ForCausalLM(Mistral4Config(
+        **{**SMALL, "num_hidden_layers": 3}, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=8,
+        v_head_dim=16, tie_word_embeddings=False, pad_token_id=0, n_routed_experts=8, num_experts_per_tok=3,
+        moe_intermediate_size=24, n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=1.7,
+        num_key_value_heads=4,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 1000.0, "factor": 8.0, "original_max_position_embeddings": 64,
+                         "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.4})),
 }
 
 

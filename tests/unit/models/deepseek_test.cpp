@@ -83,5 +83,43 @@ TEST(Deepseek, AGgufHasNoWordForTheOthers) {
   }
 }
 
+// The indexer of V3.2 is in the file, under llama.cpp's names.
+TEST(Deepseek, AGgufOfV32SaysItsIndexer) {
+  const auto back = through_gguf("deepseek-v32-plain", [](auto&) {});
+  ASSERT_TRUE(back.ok()) << back.error().line();
+  EXPECT_EQ(back->architecture, "DeepseekV32ForCausalLM");
+  const ModelConfig before = config_of(ScratchModel("deepseek-v32-plain"));
+  for (const char* key : {"index_topk", "index_n_heads", "index_head_dim", "q_lora_rank"})
+    EXPECT_EQ(back->own_field<std::int64_t>(key), before.own_field<std::int64_t>(key)) << key;
+  const auto without =
+      through_gguf("deepseek-v32-plain", [](auto& metadata) { metadata.remove("deepseek32.attention.indexer.top_k"); });
+  ASSERT_FALSE(without.ok());
+  EXPECT_NE(without.error().line().find("deepseek32.attention.indexer.top_k"), std::string::npos)
+      << without.error().line();
+}
+
+// Mistral 4's queries grow with each multiple of the length that its rope scaling stretches.
+TEST(Mistral4, AGgufSaysHowQueriesGrow) {
+  const auto back = through_gguf("mistral4-plain", [](auto&) {});
+  ASSERT_TRUE(back.ok()) << back.error().line();
+  EXPECT_EQ(back->architecture, "Mistral4ForCausalLM");
+  EXPECT_DOUBLE_EQ(back->rope_query_growth, 0.4);
+  EXPECT_EQ(back->rope_original_max_position, 64);
+  const auto other = through_gguf("mistral4-plain", [](auto& metadata) {
+    metadata.set("mistral4.attention.temperature_length", std::uint32_t{32});
+  });
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().line().find("key \"mistral4.attention.temperature_length\": expected 64, the length that the "
+                                      "rope scaling stretches, found 32"),
+            std::string::npos)
+      << other.error().line();
+  // As llama.cpp's converter leaves it out.
+  const auto still = through_gguf("mistral4-plain", [](auto& metadata) {
+    metadata.remove("mistral4.attention.temperature_length");
+    metadata.remove("mistral4.attention.temperature_scale");
+  });
+  EXPECT_EQ(still->rope_query_growth, 0.0);
+}
+
 }  // namespace
 }  // namespace tern::models

@@ -94,7 +94,9 @@ inline constexpr const char* kTinyModels[] = {"llama-tied",
                                               "deepseek-v3-plain",
                                               "llama4-untied",
                                               "llama4-tied",
-                                              "llama4-plain"};
+                                              "llama4-plain",
+                                              "deepseek-v32-plain",
+                                              "mistral4-plain"};
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(TERN_TEST_DATA) / "golden" / name;
