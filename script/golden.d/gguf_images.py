@@ -70,7 +70,10 @@ def convert(folder, out, kind, type_):
         hparams = json.loads((folder / "config.json").read_text())  # AutoConfig drops what is not its own
     architecture = get_model_architecture(hparams, kind)
     out.parent.mkdir(parents=True, exist_ok=True)
-    made = get_model_class(architecture, mmproj=kind == ModelType.MMPROJ)(folder, type_, out, hparams=hparams, eager=True)
+    class_ = get_model_class(architecture, mmproj=kind == ModelType.MMPROJ)
+    if hasattr(class_, "no_mtp"):
+        class_.no_mtp = True  # the tiny ones predict one token
+    made = class_(folder, type_, out, hparams=hparams, eager=True)
     if kind == ModelType.MMPROJ:  # a projector's third layer has a name only where the tower has more blocks
         made.tensor_map = gguf.get_tensor_name_map(gguf.MODEL_ARCH.MMPROJ, 24)
     window = hparams.get("vision_config", {}).get("window_size")
@@ -146,6 +149,8 @@ def main():
                 features(name, source, data / "golden/mmproj" / (name + ".safetensors"))
         for source in sorted((data / "media/models").iterdir()):
             name = source.name
+            if name == "qwen3_5":  # its tokenizer's class adds words that the tiny vocabulary has no rows for
+                continue
             folder = folder_of(source, name, scratch, json.loads((source / "config.json").read_text()))
             out = data / "media/gguf" / name
             convert(folder, out / f"{name}-F32.gguf", ModelType.TEXT, F32)

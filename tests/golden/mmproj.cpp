@@ -33,11 +33,17 @@ class MmprojModel : public testing::TestWithParam<const char*> {
     const fs::path own = file(".safetensors");
     return Numbers(fs::exists(own) ? own : folder_ / "images.safetensors");
   }
+  // What a GGUF of the language model is called.
+  [[nodiscard]] static std::string language() {
+    const std::string_view name = GetParam();
+    if (name == "qwen3-vl-moe-images") return "qwen3vlmoe";
+    return name == "qwen3.5-images" ? "qwen35" : name == "qwen3.5-moe-images" ? "qwen35moe" : "";
+  }
   // The directory's language model and the file's tower.
   [[nodiscard]] models::LoadedModel load(const fs::path& mmproj, tern_dtype dtype = TERN_F32) const {
     const SourcePtr source = open(folder_);
     models::ModelConfig config = models::read_config(*source).value();
-    auto vision = std::make_shared<models::VisionConfig>(models::read_mmproj(open(mmproj), config).value());
+    auto vision = std::make_shared<models::VisionConfig>(models::read_mmproj(open(mmproj), config, language()).value());
     vision->image_token_id = config.vision->image_token_id;
     vision->mrope_section = config.vision->mrope_section;
     config.vision = vision;
@@ -101,7 +107,8 @@ TEST_P(MmprojModel, GivesTheFeaturesInF16AndQ80) {
 
 INSTANTIATE_TEST_SUITE_P(Models, MmprojModel,
                          testing::Values("qwen2.5-vl-images", "qwen2-vl-images", "qwen3-vl-images", "gemma3-images",
-                                         "internvl-images", "internvl-images-rms"),
+                                         "internvl-images", "internvl-images-rms", "qwen3-vl-moe-images",
+                                         "qwen3.5-images", "qwen3.5-moe-images"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
