@@ -22,4 +22,7 @@ void add_image_tags(std::vector<Message>& messages, std::size_t missing);
 // "text"} for what stands around them. For messages of template_messages, behind an agent template, which reads texts.
 [[nodiscard]] jinja::Values with_image_parts(jinja::Values messages);
 
+// The same for a template that takes texts alone: `word` in the place of each tag.
+[[nodiscard]] jinja::Values with_image_words(jinja::Values messages, std::string_view word);
+
 }  // namespace tern::chat

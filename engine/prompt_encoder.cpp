@@ -76,7 +76,11 @@ std::string PromptEncoder::rendered(const Dialogue& dialogue) const {
     input.continue_final_message = agent_->goes_on(messages);
     messages = agent_->apply(messages, std::exchange(input.tools, nullptr));
   }
-  if (!dialogue.images.empty()) messages = chat::with_image_parts(std::move(messages));
+  jinja::Values texts;
+  if (!dialogue.images.empty()) {
+    texts = chat::with_image_words(messages, image_prompts().words().in_text);
+    messages = chat::with_image_parts(std::move(messages));
+  }
   input.kwargs = kwargs_.get();
   input.add_generation_prompt = !input.continue_final_message;
   const auto& config = text_.tokenizer.config();
@@ -84,7 +88,15 @@ std::string PromptEncoder::rendered(const Dialogue& dialogue) const {
   input.eos_token = config.eos.content;
   input.unk_token = config.unk.content;
   input.pad_token = config.pad.content;
-  return text_.chat_template->render(input).value();
+  auto whole = text_.chat_template->render(input);
+  if (dialogue.images.empty()) return whole.value();
+  const auto fits = [&](const Result<std::string>& one) {
+    return one.ok() && image_prompts().has_places(*one, dialogue.images.size());
+  };
+  if (fits(whole)) return *whole;
+  input.values = &texts;  // a template that takes texts alone, as GGUFs of InternVL have it
+  auto in_words = text_.chat_template->render(input);
+  return fits(in_words) ? *in_words : whole.value();
 }
 
 EncodedPrompt PromptEncoder::encode_dialogue(const Dialogue& dialogue) const {

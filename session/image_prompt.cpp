@@ -35,10 +35,12 @@ std::string expanded(std::string_view rendered, const ImageWords& words, std::sp
 }  // namespace
 
 const ImageWords& image_words(ImageCut cut) {
-  static constexpr ImageWords kQwen = {"<|image_pad|>", "", "<|image_pad|>", ""};
-  static constexpr ImageWords kGemma = {"<start_of_image>", "\n\n<start_of_image>", "<image_soft_token>",
-                                        "<end_of_image>\n\n", "<pad>"};
-  static constexpr ImageWords kInternVl = {"<IMG_CONTEXT>", "<img>", "<IMG_CONTEXT>", "</img>"};
+  static constexpr ImageWords kQwen = {
+      "<|image_pad|>", "", "<|image_pad|>", "", "", "<|vision_start|><|image_pad|><|vision_end|>"};
+  static constexpr ImageWords kGemma = {
+      "<start_of_image>", "\n\n<start_of_image>", "<image_soft_token>", "<end_of_image>\n\n", "<pad>",
+      "<start_of_image>"};
+  static constexpr ImageWords kInternVl = {"<IMG_CONTEXT>", "<img>", "<IMG_CONTEXT>", "</img>", "", "<IMG_CONTEXT>\n"};
   return cut == ImageCut::merged_blocks ? kQwen : cut == ImageCut::square ? kGemma : kInternVl;
 }
 
@@ -69,6 +71,14 @@ Result<ImagePrompts> ImagePrompts::open(const std::filesystem::path& model, cons
     out.place_id_ = place.id;
     return out;
   });
+}
+
+bool ImagePrompts::has_places(std::string_view rendered, std::size_t images) const {
+  std::size_t found = 0;
+  const std::string_view word = words_.placeholder;
+  for (std::size_t at = rendered.find(word); at != std::string_view::npos; at = rendered.find(word, at + word.size()))
+    ++found;
+  return found == images;
 }
 
 Result<std::vector<ImagePatches>> ImagePrompts::read(std::span<const std::string> sources,

@@ -22,6 +22,7 @@ struct ImageWords {
   std::string_view before, place, after;  // `place` as often as the image has tokens
   // Where the vocabulary has no `place`: another token that no text has. (GGUFs of Gemma 3 end before it.)
   std::string_view other_place = {};
+  std::string_view in_text = {};  // what stands for an image in a text, for a template that takes texts alone
 };
 [[nodiscard]] const ImageWords& image_words(ImageCut cut);
 
@@ -53,6 +54,9 @@ class ImagePrompts {
                                                                std::span<const ImagePatches> images) const;
 
   [[nodiscard]] const ImageConfig& config() const { return config_; }
+  [[nodiscard]] const ImageWords& words() const { return words_; }
+  // Whether a rendered prompt has a placeholder for each of so many images.
+  [[nodiscard]] bool has_places(std::string_view rendered, std::size_t images) const;
 
  private:
   ImagePrompts(ImageConfig config, std::int64_t max_pixels, const tokenizer::Tokenizer& tokenizer)

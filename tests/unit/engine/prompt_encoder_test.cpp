@@ -52,6 +52,21 @@ TEST_F(Prompts, HoldThePlacesOfTheirImages) {
   EXPECT_EQ(two.ids.size(), one.ids.size() + 4 + 2);  // and its begin and end
 }
 
+// A template that takes texts alone, as GGUFs of InternVL have it, gives the same prompt as one that knows images.
+TEST_F(Prompts, OfATemplateForTextsHoldThemToo) {
+  const auto ids_with = [&](const std::string& content) {
+    dir_.write("chat_template.jinja",
+               "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' }}" + content + "<|im_end|>{% endfor %}");
+    return encoded(shown("See <image> and <image>what?", {image_, image_}))->ids;
+  };
+  const auto parts = ids_with(
+      "{% if m['content'] is string %}{{ m['content'] }}{% else %}{% for p in m['content'] %}{% if p['type'] == "
+      "'image' "
+      "%}<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ p['text'] }}{% endif %}{% endfor %}{% endif %}");
+  EXPECT_EQ(ids_with("{{ '' + m['content'] }}"), parts) << "whose concatenation refuses a list";
+  EXPECT_EQ(ids_with("{{ m['content'] }}"), parts) << "which writes a list as text";
+}
+
 TEST_F(Prompts, WithoutImagesATagIsText) {
   const auto tag = encoded(shown("<image>What?", {})).value();
   EXPECT_TRUE(tag.images.empty());
