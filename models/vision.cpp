@@ -7,6 +7,7 @@
 #include "models/config_read.h"
 #include "models/gemma3_vision.h"
 #include "models/internvl_vision.h"
+#include "models/llava_vision.h"
 #include "models/loader.h"
 #include "models/mmproj.h"
 #include "models/parameter_reader.h"
@@ -19,8 +20,9 @@ namespace tern::models {
 namespace {
 
 const auto& table() {
-  static const std::array rows = {qwen2_5_vision(), qwen2_vision(),  qwen3_vision(),       qwen3_moe_vision(),
-                                  qwen3_5_vision(), gemma3_vision(), qwen3_5_moe_vision(), internvl_vision()};
+  static const std::array rows = {qwen2_5_vision(),     qwen2_vision(),    qwen3_vision(),
+                                  qwen3_moe_vision(),   qwen3_5_vision(),  gemma3_vision(),
+                                  qwen3_5_moe_vision(), internvl_vision(), llava_vision()};
   return rows;
 }
 
@@ -58,6 +60,7 @@ std::shared_ptr<const VisionConfig> read_vision(const io::JsonField& whole, cons
   const auto own = whole.find("vision_config");
   const VisionTower* tower = names ? find_vision_tower(names->texts().front()) : nullptr;
   if (tower == nullptr || !own) return nullptr;
+  if (!tower->type.empty() && own->text("model_type", tower->type) != tower->type) return nullptr;
   auto vision = std::make_shared<VisionConfig>(read_tower(*tower, whole, *own, config));
   vision->image_token_id = whole.integer(tower->image_token, -1);
   vision->mrope_section = mrope_section(text, *tower, config);

@@ -55,6 +55,7 @@ struct VisionFeatures {
 
 struct VisionTower {
   std::string whole;                    // "Qwen2_5_VLForConditionalGeneration"
+  std::string type;                     // the model_type of its vision_config; "": the whole has no other
   std::string image_token;              // the whole's key of VisionConfig::image_token_id
   std::vector<Field> fields;            // of vision_config
   std::vector<Field> fields_of_whole;   // of what stands around it

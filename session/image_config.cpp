@@ -109,7 +109,8 @@ void read_common(Fields& fields, const Defaults& defaults, ImageConfig& out) {
   out.resizes = fields.boolean("do_resize", true);
   out.rescales = fields.boolean("do_rescale", true);
   out.normalises = fields.boolean("do_normalize", true);
-  for (const char* step : {"do_center_crop", "do_pad"}) fields.must_be(step, false);
+  if (out.cut != ImageCut::middle) fields.must_be("do_center_crop", false);
+  fields.must_be("do_pad", false);
   out.filter = defaults.filter;
   if (const auto resample = fields.take("resample")) {
     const std::int64_t filter = resample->integer();  // Pillow's numbers
@@ -148,8 +149,8 @@ void read_blocks(Fields& fields, ImageConfig& out) {
 }
 
 // {"height", "width"}, or as older files have it: one number for both, or the two.
-void read_size(Fields& fields, ImageConfig& out) {
-  const auto size = fields.take("size");
+void read_size(Fields& fields, ImageConfig& out, const char* name = "size") {
+  const auto size = fields.take(name);
   if (!size) return;
   if (!size->json().is_object()) {
     const auto sides = size->integers();
@@ -183,6 +184,23 @@ void read_tiles(Fields& fields, ImageConfig& out) {
   out.max_tiles = fields.integer("max_patches", 12, 1, 256);
 }
 
+void read_middle(Fields& fields, ImageConfig& out) {
+  fields.must_be("do_resize", true);
+  fields.must_be("do_center_crop", true);
+  out.cut = ImageCut::middle;
+  read_common(fields, {media::Filter::bicubic, kClipMean, kClipStd}, out);
+  out.shortest_edge = out.height = out.width = 224;
+  const auto size = fields.take("size");
+  if (size) {
+    out.shortest_edge = Fields::within(size->json().is_object() ? size->at("shortest_edge") : *size, 1, 4096);
+  }
+  read_size(fields, out, "crop_size");
+  if (out.height > out.shortest_edge || out.width > out.shortest_edge) {
+    const auto crop = fields.take("crop_size");
+    throw(crop ? crop : size)->wrong(cat("at most the shortest edge, ", out.shortest_edge, ", as nothing is padded"));
+  }
+}
+
 // What the tower and the processor as a whole say, in the other files.
 void read_pictures(const fs::path& model, const std::optional<JsonField>& processor, ImageConfig& out) {
   out.tokens_a_picture = 256;
@@ -203,22 +221,28 @@ void read_pictures(const fs::path& model, const std::optional<JsonField>& proces
   if (out.height % out.patch_size != 0 || out.width % out.patch_size != 0) {
     throw size.wrong(cat("a size of which ", out.height, " x ", out.width, " pixels are a multiple"));
   }
+  if (out.cut == ImageCut::middle) {
+    const bool has_class = config.text("vision_feature_select_strategy", "default") == "full";
+    out.tokens_a_picture = out.height * out.width / (out.patch_size * out.patch_size) + (has_class ? 1 : 0);
+  }
 }
 
 constexpr const char* kQwen = "Qwen2VLImageProcessor";
 constexpr const char* kGemma = "Gemma3ImageProcessor";
 constexpr const char* kInternVl = "GotOcr2ImageProcessor";
+constexpr const char* kClip = "CLIPImageProcessor";
 
 // What transformers takes for a model whose file names no processor.
 std::string processor_of_model(const fs::path& model, const JsonField& config) {
-  constexpr std::array<std::pair<std::string_view, const char*>, 8> kTypes = {{{"qwen2_vl", kQwen},
+  constexpr std::array<std::pair<std::string_view, const char*>, 9> kTypes = {{{"qwen2_vl", kQwen},
                                                                                {"qwen2_5_vl", kQwen},
                                                                                {"qwen3_vl", kQwen},
                                                                                {"qwen3_vl_moe", kQwen},
                                                                                {"qwen3_5", kQwen},
                                                                                {"qwen3_5_moe", kQwen},
                                                                                {"gemma3", kGemma},
-                                                                               {"internvl", kInternVl}}};
+                                                                               {"internvl", kInternVl},
+                                                                               {"llava", kClip}}};
   const fs::path file = model / "config.json";
   std::error_code ignored;
   if (fs::exists(file, ignored)) {
@@ -254,10 +278,12 @@ ImageConfig read_from(const fs::path& model, const JsonField& config, const std:
     read_square(fields, out);
   } else if (name == kInternVl) {
     read_tiles(fields, out);
+  } else if (name == kClip) {
+    read_middle(fields, out);
   } else {
     const bool is_new = config.find("image_processor_type").has_value();
     throw config.at(is_new ? "image_processor_type" : "feature_extractor_type")
-        .wrong("Qwen2VLImageProcessor, Gemma3ImageProcessor or GotOcr2ImageProcessor");
+        .wrong("Qwen2VLImageProcessor, Gemma3ImageProcessor, GotOcr2ImageProcessor or CLIPImageProcessor");
   }
   fields.require_all_known();
   if (out.cut != ImageCut::merged_blocks) read_pictures(model, processor, out);

@@ -13,8 +13,9 @@
 namespace tern::session {
 
 // How an image is cut: to a size of its own that keeps its shape, in blocks of merged patches (Qwen's processors); to
-// one square (Gemma 3); to tiles of one size, and a small picture of the whole behind them (InternVL).
-enum class ImageCut { merged_blocks, square, tiles };
+// one square (Gemma 3); to tiles of one size, and a small picture of the whole behind them (InternVL); to its middle,
+// of one size (CLIP).
+enum class ImageCut { merged_blocks, square, tiles, middle };
 
 inline constexpr std::int64_t kLargestArea = std::int64_t{1} << 26;  // pixels, whatever a processor says
 
@@ -30,9 +31,10 @@ struct ImageConfig {
   std::int64_t merge_size = 1;                  // so many patches a side make one token
   std::int64_t min_pixels = 0, max_pixels = 0;  // merged_blocks: of the resized image
   std::int64_t max_ratio = 200;                 // merged_blocks: an image may be so many times as long as wide
-  std::int64_t height = 0, width = 0;           // square, tiles: of each picture
+  std::int64_t height = 0, width = 0;           // square, tiles, middle: of each picture
+  std::int64_t shortest_edge = 0;               // middle: of the image that it's cut from
   std::int64_t min_tiles = 1, max_tiles = 1;    // tiles: without the small picture of the whole
-  std::int64_t tokens_a_picture = 0;            // square, tiles
+  std::int64_t tokens_a_picture = 0;            // square, tiles, middle
 };
 
 // Errors (data): a directory without such a file, a processor that tern doesn't compute, a field whose value would

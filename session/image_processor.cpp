@@ -107,6 +107,21 @@ void cut_tiles(const ImageConfig& config, const media::Image& image, ImagePatche
   if (tiles != 1) cutter.cut(media::resize(image, config.width, config.height, config.filter));
 }
 
+// The shorter side gets its length, the longer one the image's shape; what is cut is as far from both ends.
+void cut_middle(const ImageConfig& config, const media::Image& image, ImagePatches& out) {
+  const std::int64_t shorter = std::min(image.width, image.height);
+  const auto scaled = [&](std::int64_t side) {
+    return side == shorter ? config.shortest_edge
+                           : static_cast<std::int64_t>(static_cast<double>(config.shortest_edge * side) /
+                                                       static_cast<double>(shorter));
+  };
+  const media::Image resized = media::resize(image, scaled(image.width), scaled(image.height), config.filter);
+  reserve(config, config.height * config.width, out);
+  Cutter(config, out)
+      .cut(media::crop(resized, {(resized.width - config.width) / 2, (resized.height - config.height) / 2, config.width,
+                                 config.height}));
+}
+
 }  // namespace
 
 ImageSize block_size(const ImageConfig& config, ImageSize image, const std::string& name) {
@@ -164,6 +179,9 @@ Result<ImagePatches> make_patches(const ImageConfig& config, const media::Image&
     } else if (config.cut == ImageCut::tiles) {
       cut_tiles(config, image, out);
       out.tokens = config.tokens_a_picture * static_cast<std::int64_t>(out.grids.size());
+    } else if (config.cut == ImageCut::middle) {
+      cut_middle(config, image, out);
+      out.tokens = config.tokens_a_picture;
     } else {
       require_size(image, config.resizes || (image.width == config.width && image.height == config.height),
                    cat("an image of ", config.width, " x ", config.height, " pixels"), name);

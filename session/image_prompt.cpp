@@ -41,7 +41,18 @@ const ImageWords& image_words(ImageCut cut) {
       "<start_of_image>", "\n\n<start_of_image>", "<image_soft_token>", "<end_of_image>\n\n", "<pad>",
       "<start_of_image>"};
   static constexpr ImageWords kInternVl = {"<IMG_CONTEXT>", "<img>", "<IMG_CONTEXT>", "</img>", "", "<IMG_CONTEXT>\n"};
-  return cut == ImageCut::merged_blocks ? kQwen : cut == ImageCut::square ? kGemma : kInternVl;
+  static constexpr ImageWords kLlava = {"<image>", "", "<image>", "", "", "<image>\n"};
+  switch (cut) {
+    case ImageCut::merged_blocks:
+      return kQwen;
+    case ImageCut::square:
+      return kGemma;
+    case ImageCut::tiles:
+      return kInternVl;
+    case ImageCut::middle:
+      break;
+  }
+  return kLlava;
 }
 
 ImagePlace image_place(ImageCut cut, const tokenizer::Tokenizer& tokenizer, const std::string& file) {

@@ -14,7 +14,8 @@ import sys
 sys.path.append(sys.path.pop(0))  # beside this file lies a tokenizers.py
 import torch
 from transformers import (AutoImageProcessor, Gemma3Config, Gemma3ForConditionalGeneration, Gemma3Processor, InternVLConfig,
-                          InternVLForConditionalGeneration, InternVLProcessor, PreTrainedTokenizerFast, Qwen2_5_VLConfig,
+                          InternVLForConditionalGeneration, InternVLProcessor, LlavaConfig, LlavaForConditionalGeneration, LlavaProcessor,
+                          PreTrainedTokenizerFast, Qwen2_5_VLConfig,
                           Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor, Qwen2VLVideoProcessor, Qwen3_5Config,
                           Qwen3_5ForConditionalGeneration, Qwen3VLConfig, Qwen3VLForConditionalGeneration,
                           Qwen3VLProcessor, Qwen3VLVideoProcessor)
@@ -72,8 +73,21 @@ MODELS = {
         vision_config=dict(TOWER, intermediate_size=40, num_position_embeddings=49, out_hidden_size=32), **QWEN)),
         dict({k: v for k, v in BLOCKS.items() if k != "image_processor_type"},
              size={"shortest_edge": 512, "longest_edge": 1024}, **HALF), None),
+    # Its word for an image is one that the others' tokenizer lacks.
+    "llava": (lambda: LlavaForConditionalGeneration(LlavaConfig(
+        text_config=dict(TEXT, vocab_size=328, model_type="llama", rope_parameters=MROPE),
+        vision_config=dict(model_type="clip_vision_model", hidden_size=32, intermediate_size=40, num_hidden_layers=3,
+                           num_attention_heads=2, image_size=24, patch_size=4, projection_dim=16),
+        image_token_index=320, tie_word_embeddings=False)),
+        dict(image_processor_type="CLIPImageProcessor", size={"shortest_edge": 24}, crop_size={"height": 24, "width": 24},
+             do_center_crop=True, resample=3, **CLIP, **BYTES),
+        dict(patch_size=4, vision_feature_select_strategy="default", num_additional_image_tokens=1)),
 }
 TEMPLATES = {"qwen3_5": "qwen3_vl"}  # of others
+LLAVA = """{% for message in messages %}{{ message.role | upper ~ ': ' }}{% if message.content is string %}{{ message.content ~ ' ' }}\
+{% else %}{% for part in message.content %}{{ '<image>\\n' if part.type == 'image' else '' }}{% endfor %}\
+{% for part in message.content %}{{ part.text ~ ' ' if part.type == 'text' else '' }}{% endfor %}{% endif %}{% endfor %}\
+{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}"""
 QUESTIONS = [("<image>What is in this image?", ["rgb-420.jpg"]),
              ("Compare <image> and\n<image>", ["exif-6.jpg", "lossless.webp"]),
              ("And here?<image>", ["la.png"]), ("Tell me of cats and dogs.", [])]
@@ -85,6 +99,8 @@ def processor_of(name, folder):
     images = AutoImageProcessor.from_pretrained(folder)
     with open(os.path.join(folder, "chat_template.jinja")) as template:
         text = template.read()
+    if name == "llava":
+        return LlavaProcessor(images, PreTrainedTokenizerFast.from_pretrained(folder), chat_template=text, **MODELS[name][2])
     length = {"image_seq_length": MODELS[name][2]["image_seq_length"]} if MODELS[name][2] else {}
     if name == "gemma3":
         return Gemma3Processor(images, tokenizer, chat_template=text, **length)
@@ -127,7 +143,15 @@ def main():
         os.remove(os.path.join(folder, "generation_config.json"))
         for file in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(os.path.join(output, "words", file), folder)
-        shutil.copy(os.path.join(output, "words", TEMPLATES.get(name, name) + ".jinja"), os.path.join(folder, "chat_template.jinja"))
+        if name == "llava":
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+            tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+            tokenizer.save_pretrained(folder)
+            with open(os.path.join(folder, "chat_template.jinja"), "w") as template:
+                template.write(LLAVA)
+        else:
+            shutil.copy(os.path.join(output, "words", TEMPLATES.get(name, name) + ".jinja"),
+                        os.path.join(folder, "chat_template.jinja"))
         write_json(os.path.join(folder, "preprocessor_config.json"), MODELS[name][1])
         write_json(os.path.join(folder, "processor_config.json"), MODELS[name][2])
         rows = list(answers(output, name, model, folder))

@@ -225,6 +225,12 @@ FAMILIES = {
     "qwen_defaults": (dict(image_processor_type="Qwen2VLImageProcessor"), None, None),
     "gemma3_defaults": (dict(image_processor_type="Gemma3ImageProcessor"), 14, None),
     "internvl3_defaults": (dict(image_processor_type="GotOcr2ImageProcessor", size={"height": 56, "width": 56}), 14, None),
+    "llava1_5": (dict(crop_size={"height": 336, "width": 336}, do_center_crop=True, do_convert_rgb=True, resample=3,
+                      size={"shortest_edge": 336}, image_processor_type="CLIPImageProcessor", processor_class="LlavaProcessor", **CLIP,
+                      **BYTES), 14, dict(processor_class="LlavaProcessor", patch_size=14, vision_feature_select_strategy="default",
+                                         num_additional_image_tokens=1)),
+    "clip_defaults": (dict(image_processor_type="CLIPImageProcessor"), 14, None),
+    "clip_short": (dict(image_processor_type="CLIPImageProcessor", size=60, crop_size=42), 14, None),
     # Forms that published files have: limits named twice, and in words of their own; a name that no release has any more, or
     # none beside the model's type; steps left out; one number for three, or for two.
     "qwen2_vl_published": (dict(min_pixels=3136, max_pixels=12845056, size={"max_pixels": 12845056, "min_pixels": 3136},
@@ -242,6 +248,9 @@ FAMILIES = {
     "gemma3_as_it_is": (dict(image_processor_type="Gemma3ImageProcessor", size=112, do_resize=False), 14, None),
 }
 PICTURES = {
+    "llava1_5": [(2, 1), (336, 336), (640, 480), (300, 901), (1000, 335)],
+    "clip_defaults": [(225, 300)],
+    "clip_short": [(100, 61), (61, 100)],
     "qwen2_vl_published": [(70, 42), (2, 1)],
     "qwen3_5": [(240, 272), (3, 2)],
     "qwen_old_name": [(300, 200), (30, 20)],
@@ -282,6 +291,9 @@ def processed(family, processor, image):
         found = processor(images=[image], return_tensors="pt")
         grid = found["image_grid_thw"][0].tolist()
         return grid, 1, found["image_grid_thw"][0].prod().item() // processor.merge_size ** 2, found["pixel_values"].float()
+    if family.startswith(("llava", "clip")):
+        pixels = processor(images=[image], return_tensors="pt")["pixel_values"]
+        return [1, pixels.shape[2] // 14, pixels.shape[3] // 14], 1, pixels.shape[2] * pixels.shape[3] // 196, cut(pixels, 14)
     # Those of the processors' classes, which outdo the files.
     kwargs = {"crop_to_patches": True} if family.startswith("internvl3") else {"do_convert_rgb": True, "do_pan_and_scan": False}
     pixels = processor(images=[image], return_tensors="pt", **kwargs)["pixel_values"]

@@ -22,6 +22,7 @@ import torch
 from safetensors.torch import save_file
 import transformers
 from transformers import (Gemma3Config, Gemma3ForConditionalGeneration, InternVLConfig, InternVLForConditionalGeneration,
+                          LlavaConfig, LlavaForConditionalGeneration,
                           Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLConfig, Qwen2VLForConditionalGeneration,
                           Qwen3_5Config, Qwen3_5ForConditionalGeneration, Qwen3_5MoeConfig,
                           Qwen3_5MoeForConditionalGeneration, Qwen3VLConfig, Qwen3VLForConditionalGeneration,
@@ -40,6 +41,8 @@ QWEN = dict(image_token_id=IMAGE, video_token_id=151, vision_start_token_id=152,
             tie_word_embeddings=False)
 DELTA = dict(layer_types=["linear_attention", "full_attention", "linear_attention"], linear_num_key_heads=2,
              linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16)
+CLIP_TOWER = dict(model_type="clip_vision_model", hidden_size=32, intermediate_size=40, num_attention_heads=2, image_size=16,
+                  patch_size=4, projection_dim=16)
 TOWER = dict(depth=4, hidden_size=32, num_heads=2, in_channels=3, patch_size=4, spatial_merge_size=2, temporal_patch_size=2)
 
 # Blocks of patches that windows of 2 x 2 features cut unevenly: 5 x 3 and 2 x 6 features.
@@ -102,9 +105,22 @@ MODELS = {
                          shared_expert_intermediate_size=40, rope_parameters=dict(
                              MROPE, partial_rotary_factor=0.25, mrope_section=[2, 1, 1], mrope_interleaved=True)),
         vision_config=dict(TOWER, intermediate_size=40, num_position_embeddings=49, out_hidden_size=HIDDEN), **QWEN)),
+    # CLIP's tower up to its last layer but one, without the token of the class.
+    "llava-images": lambda: LlavaForConditionalGeneration(LlavaConfig(
+        text_config=dict(TEXT, model_type="llama", rope_parameters=MROPE),
+        vision_config=dict(CLIP_TOWER, hidden_act="quick_gelu", num_hidden_layers=3), image_token_index=IMAGE,
+        tie_word_embeddings=False)),
+    # All of it, with that token; another activation, no biases behind it.
+    "llava-images-full": lambda: LlavaForConditionalGeneration(LlavaConfig(
+        text_config=dict(TEXT, model_type="qwen2", rope_parameters=MROPE),
+        vision_config=dict(CLIP_TOWER, hidden_act="gelu", num_hidden_layers=2, layer_norm_eps=1e-3),
+        vision_feature_layer=-1, vision_feature_select_strategy="full", multimodal_projector_bias=False,
+        image_token_index=IMAGE, tie_word_embeddings=False)),
 }
 # Tiles of each image.
-TILES = {"gemma3-images": [1, 1], "internvl-images": [3, 1], "internvl-images-rms": [1, 2]}
+TILES = {"gemma3-images": [1, 1], "internvl-images": [3, 1], "internvl-images-rms": [1, 2], "llava-images": [1, 1],
+         "llava-images-full": [1, 1]}
+OF_TILE = {"gemma3-images": 16, "llava-images": 16, "llava-images-full": 17}
 
 
 def unfolded(pixels, patch):
@@ -126,7 +142,7 @@ class Images:
             self.pixels = [torch.randn(tiles, 3, size, size) for tiles in TILES[name]]
             self.patches = [unfolded(pixels, patch) for pixels in self.pixels]
             self.grids = [[[1, size // patch, size // patch]] * tiles for tiles in TILES[name]]
-            of_tile = 16 if name.startswith("gemma3") else 9
+            of_tile = OF_TILE.get(name, 9)
             self.tokens = [of_tile * tiles for tiles in TILES[name]]
         else:
             self.grids = QWEN_GRIDS

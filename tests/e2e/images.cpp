@@ -82,7 +82,7 @@ TEST_P(OfModel, AnswersAreThoseOfTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Towers, OfModel,
-                         ::testing::Values("qwen2_5_vl", "qwen3_vl", "qwen3_5", "gemma3", "internvl3"));
+                         ::testing::Values("qwen2_5_vl", "qwen3_vl", "qwen3_5", "gemma3", "internvl3", "llava"));
 
 // A GGUF with its tower in an mmproj file, named or found beside it, sees what the directory sees.
 TEST_P(OfModel, AnswersOfAGgufAreThose) {

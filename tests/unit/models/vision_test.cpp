@@ -74,6 +74,13 @@ TEST(Vision, IsReadOnlyWhereItIsAskedFor) {
 TEST(Vision, AModelOfWordsHasNone) {
   EXPECT_EQ(config_of(ScratchModel("llama-tied")).vision, nullptr);
   EXPECT_EQ(SeeingWhole("mistral3-whole").config().vision, nullptr) << "another tower, which is not served";
+  // LLaVA's class with Pixtral's tower.
+  bool sees = true;
+  EXPECT_EQ(SeeingWhole("llava-images")
+                .problem_after([](Json& json) { json["vision_config"]["model_type"] = "pixtral"; },
+                               [&](const ModelConfig& config) { sees = config.vision != nullptr; }),
+            "");
+  EXPECT_FALSE(sees);
 }
 
 TEST(Vision, QwenRefusesWhatItsTowerDoesNotCompute) {
@@ -105,6 +112,23 @@ TEST(Vision, OthersRefuseWhatTheirTowersDoNotCompute) {
                        "num_position_embeddings", "the square of a whole number");
   qwen3.expect_problem([](Json& json) { json["vision_config"]["deepstack_visual_indexes"] = {4}; },
                        "deepstack_visual_indexes", "layers from 0 to 3");
+  const SeeingWhole qwen3_5("qwen3.5-images");
+  qwen3_5.expect_problem([](Json& json) { json["vision_config"]["deepstack_visual_indexes"] = {1}; },
+                         "deepstack_visual_indexes", "an empty array");
+  const SeeingWhole llava("llava-images");
+  llava.expect_problem([](Json& json) { json["vision_feature_layer"] = -5; }, "num_hidden_layers",
+                       "enough layers for vision_feature_layer, -5");
+  llava.expect_problem([](Json& json) { json["vision_feature_layer"] = 4; }, "num_hidden_layers",
+                       "enough layers for vision_feature_layer, 4");
+  llava.expect_problem([](Json& json) { json["vision_feature_select_strategy"] = "some"; },
+                       "vision_feature_select_strategy", "\"full\"");
+  llava.expect_problem([](Json& json) { json["projector_hidden_act"] = "relu"; }, "projector_hidden_act", "\"gelu\"");
+  llava.expect_problem([](Json& json) { json["vision_config"]["hidden_act"] = "relu"; }, "hidden_act",
+                       "\"quick_gelu\" or \"gelu\"");
+  llava.expect_problem([](Json& json) { json["vision_config"]["patch_size"] = 5; }, "patch_size",
+                       "a divisor of 16 pixels");
+  llava.expect_problem([](Json& json) { json["vision_config"]["num_attention_heads"] = 5; }, "num_attention_heads",
+                       "a divisor of 32");
   SeeingWhole("qwen2-vl-images")
       .expect_problem([](Json& json) { json["vision_config"]["hidden_act"] = "gelu"; }, "hidden_act", "\"quick_gelu\"");
   const SeeingWhole gemma("gemma3-images");
@@ -145,6 +169,8 @@ TEST(Vision, RefusesOtherGrids) {
   EXPECT_NE(problem("qwen2-vl-images", {{2, 4, 6}}).find("2 x 4 x 6"), std::string::npos) << "of a video";
   EXPECT_NE(problem("gemma3-images", {{1, 8, 6}}).find("1 x 8 x 8"), std::string::npos);
   EXPECT_NE(problem("gemma3-images", {}).find("0 grids"), std::string::npos);
+  EXPECT_NE(problem("llava-images", {{1, 4, 5}}).find("1 x 4 x 5"), std::string::npos);
+  EXPECT_NE(problem("llava-images", {{1, 4, 4}, {1, 4, 4}}).find("2 grids"), std::string::npos);
   EXPECT_EQ(problem("internvl-images", {{1, 6, 6}, {1, 6, 6}}), "");
   EXPECT_NE(problem("internvl-images", {{1, 6, 6}, {1, 6, 7}}).find("1 x 6 x 7"), std::string::npos);
 }
@@ -184,7 +210,18 @@ TEST(Vision, ReadsPublishedTowers) {
         Published{"internvl-images",
                   R"({"architectures": ["InternVisionModel"], "model_type": "internvl_vision", "hidden_size": 1024,
                       "num_hidden_layers": 24})",
-                  331479040}}) {
+                  331479040},
+        Published{"qwen3.5-images",
+                  R"({"deepstack_visual_indexes": [], "depth": 27, "hidden_act": "gelu_pytorch_tanh",
+                      "hidden_size": 1152, "in_channels": 3, "initializer_range": 0.02, "intermediate_size": 4304,
+                      "model_type": "qwen3_5", "num_heads": 16, "num_position_embeddings": 2304,
+                      "out_hidden_size": 3584, "patch_size": 16, "spatial_merge_size": 2, "temporal_patch_size": 2})",
+                  453650672},
+        Published{"llava-images",
+                  R"({"hidden_size": 1024, "image_size": 336, "intermediate_size": 4096,
+                      "model_type": "clip_vision_model", "num_attention_heads": 16, "num_hidden_layers": 24,
+                      "patch_size": 14, "projection_dim": 768, "vocab_size": 32000})",
+                  320027648}}) {
     const SeeingWhole whole(like);
     std::int64_t count = 0;
     EXPECT_EQ(whole.problem_after(

@@ -44,7 +44,7 @@ TEST(ImageProcessor, GivesThePatchesOfTransformers) {
     EXPECT_EQ(said(config, test::pattern(width, height, seed)), expected) << line;
     ++cases;
   }
-  EXPECT_EQ(cases, 61);
+  EXPECT_EQ(cases, 69);
 }
 
 // PyTorch stops at one pixel; it has one colour at any size.
@@ -124,20 +124,29 @@ TEST_F(ImageConfigs, RefuseWhatWouldChangeThePixels) {
             start_ + "size\": expected one number of pixels, or height and width, found [28,28,3]" + end_);
   EXPECT_EQ(line(of("Gemma3ImageProcessor", R"(, "size": [28, 0])")),
             start_ + "size\": expected integers from 1 to 4096, found [28,0]" + end_);
-  EXPECT_EQ(line(R"({"feature_extractor_type": "CLIPFeatureExtractor"})"),
-            start_ +
-                "feature_extractor_type\": expected Qwen2VLImageProcessor, Gemma3ImageProcessor or "
-                "GotOcr2ImageProcessor, found \"CLIPFeatureExtractor\"" +
-                end_);
+  EXPECT_EQ(
+      line(R"({"feature_extractor_type": "ViTFeatureExtractor"})"),
+      start_ +
+          "feature_extractor_type\": expected Qwen2VLImageProcessor, Gemma3ImageProcessor, GotOcr2ImageProcessor or "
+          "CLIPImageProcessor, found \"ViTFeatureExtractor\"" +
+          end_);
   EXPECT_EQ(line("{}"),
             start_.substr(0, start_.size() - 9) + R"(: expected a field "image_processor_type", found none)" + end_);
+  EXPECT_EQ(line(of("CLIPImageProcessor", R"(, "size": 28, "crop_size": {"height": 28, "width": 42})")),
+            start_ +
+                "crop_size\": expected at most the shortest edge, 28, as nothing is padded, found "
+                "{\"height\":28,\"width\":42}" +
+                end_);
+  EXPECT_EQ(line(of("CLIPImageProcessor", R"(, "do_center_crop": false)")),
+            start_ + "do_center_crop\": expected true, found false" + end_);
   EXPECT_EQ(line(of("Gemma3ImageProcessor", R"(, "do_pan_and_scan": true)")),
             start_ + "do_pan_and_scan\": expected false, found true" + end_);
-  EXPECT_EQ(line(of("CLIPImageProcessor", "")),
-            start_ +
-                "image_processor_type\": expected Qwen2VLImageProcessor, Gemma3ImageProcessor or "
-                "GotOcr2ImageProcessor, found \"CLIPImageProcessor\"" +
-                end_);
+  EXPECT_EQ(
+      line(of("SiglipImageProcessor", "")),
+      start_ +
+          "image_processor_type\": expected Qwen2VLImageProcessor, Gemma3ImageProcessor, GotOcr2ImageProcessor or "
+          "CLIPImageProcessor, found \"SiglipImageProcessor\"" +
+          end_);
 }
 
 TEST_F(ImageConfigs, RefusePatchesThatDoNotFillAPicture) {
