@@ -29,7 +29,7 @@ struct PackingInfo {
   BlockSize block;
 };
 
-constexpr std::array<PackingInfo, 20> kPackings = {{
+constexpr std::array<PackingInfo, 21> kPackings = {{
     {TERN_PACK_NONE, "none", {0, 0}},
     {TERN_PACK_GGUF_Q4_0, "q4_0", {32, 18}},
     {TERN_PACK_GGUF_Q4_1, "q4_1", {32, 20}},
@@ -50,6 +50,7 @@ constexpr std::array<PackingInfo, 20> kPackings = {{
     {TERN_PACK_F8_BLOCK, "f8_block", {0, 0}},
     {TERN_PACK_NF4, "nf4", {0, 0}},
     {TERN_PACK_MXFP4, "mxfp4", {0, 0}},
+    {TERN_PACK_FP4, "fp4", {0, 0}},
 }};
 
 const PackingInfo& packing_info(tern_packing packing) {

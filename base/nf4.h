@@ -1,8 +1,11 @@
-// The 16 levels of nf4: quantiles of a normal distribution between -1 and 1 (QLoRA, arXiv 2305.14314, appendix E).
+// The 16 levels of nf4: quantiles of a normal distribution between -1 and 1 (QLoRA, arXiv 2305.14314, appendix E); and
+// those of bitsandbytes' fp4, in the order of their codes.
 #pragma once
 
 #include <array>
 #include <cstdint>
+
+#include "tern/accel_types.h"
 
 namespace tern {
 
@@ -24,6 +27,19 @@ inline constexpr std::array<float, 16> kNf4Levels = {
     0.7229568362236023F,
     1.0F,
 };
+inline constexpr std::array<float, 16> kFp4Levels = {
+    0.0F, 0.0625F / 12.0F,  8.0F / 12.0F,  1.0F,  4.0F / 12.0F,  6.0F / 12.0F,  2.0F / 12.0F,  3.0F / 12.0F,
+    0.0F, -0.0625F / 12.0F, -8.0F / 12.0F, -1.0F, -4.0F / 12.0F, -6.0F / 12.0F, -2.0F / 12.0F, -3.0F / 12.0F,
+};
+
+// Whether two codes share a byte, and each is one of 16 levels times the scale of a group of all elements.
+[[nodiscard]] constexpr bool is_levels4(tern_packing packing) {
+  return packing == TERN_PACK_NF4 || packing == TERN_PACK_FP4;
+}
+[[nodiscard]] constexpr const std::array<float, 16>& levels4(tern_packing packing) {
+  return packing == TERN_PACK_FP4 ? kFp4Levels : kNf4Levels;
+}
+
 // Double quantised scales: as many levels, and as many scales share one of theirs.
 inline constexpr std::int64_t kNf4ScaleLevels = 256;
 

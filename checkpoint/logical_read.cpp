@@ -9,6 +9,7 @@
 #include "checkpoint/dequantize.h"
 #include "checkpoint/fp8.h"
 #include "checkpoint/logical_tensors.h"
+#include "checkpoint/packed_words.h"
 #include "io/byte_reader.h"
 
 namespace tern::checkpoint {
@@ -32,19 +33,6 @@ std::vector<float> all_floats(const SourceTensor& tensor) {
   std::vector<float> values(tensor.bytes.size() / static_cast<std::size_t>(dtype_bytes(*tensor.storage.dtype)));
   to_f32(*tensor.storage.dtype, tensor.bytes, values).value();
   return values;
-}
-
-// `bits` wide field at bit `position` of little-endian words, `stride` words apart; it may straddle two of them.
-std::uint32_t field(const SourceTensor& tensor, std::int64_t first_word, std::int64_t stride, std::int64_t position,
-                    int bits) {
-  const std::int64_t word = position / 32;
-  const int shift = static_cast<int>(position % 32);
-  const auto load = [&](std::int64_t index) {
-    return io::load_as<std::uint32_t>(tensor.bytes.data() + (first_word + index * stride) * 4);
-  };
-  std::uint64_t value = load(word) >> shift;
-  if (shift + bits > 32) value |= static_cast<std::uint64_t>(load(word + 1)) << (32 - shift);
-  return static_cast<std::uint32_t>(value) & ((1U << bits) - 1);
 }
 
 void read_plain(const LogicalTensor& tensor, const Rows& rows, std::span<float> values) {
@@ -73,7 +61,8 @@ void read_scaled(const LogicalTensor& tensor, const Rows& rows, std::span<float>
   const std::int64_t group_rows = tensor.scheme.group_rows;
   const std::int64_t group_columns = tensor.scheme.group_cols;
   const std::int64_t across = (rows.columns + group_columns - 1) / group_columns;
-  const std::vector<float> scales = all_floats(*tensor.scale);
+  std::vector<float> scales = all_floats(*tensor.scale);
+  for (float& scale : scales) scale *= tensor.scale_by;
   const std::vector<float> zeros = tensor.zero != nullptr ? all_floats(*tensor.zero) : std::vector<float>();
   for (std::int64_t r = 0; r < rows.count; ++r) {
     for (std::int64_t c = 0; c < rows.columns; ++c) {
@@ -98,29 +87,26 @@ void read_awq(const LogicalTensor& tensor, const Rows& rows, std::span<float> va
     for (std::int64_t in = 0; in < k; ++in) {
       if (in % group == 0) {
         scale = float_at(*tensor.scale, in / group * n + out);
-        zero = static_cast<float>(field(*tensor.zero, in / group * (n / 8) + out / 8, 1, position, 4));
+        zero = static_cast<float>(packed_field(*tensor.zero, in / group * (n / 8) + out / 8, 1, position, 4));
       }
-      const auto code = static_cast<float>(field(*tensor.data, in * (n / 8) + out / 8, 1, position, 4));
+      const auto code = static_cast<float>(packed_field(*tensor.data, in * (n / 8) + out / 8, 1, position, 4));
       values[static_cast<std::size_t>(r * k + in)] = (code - zero) * scale;
     }
   }
 }
 
 void read_gptq(const LogicalTensor& tensor, const Rows& rows, std::span<float> values) {
-  const std::int64_t n = tensor.shape[0];
   const std::int64_t k = tensor.shape[1];
   const int bits = tensor.scheme.bits;
-  const std::int64_t groups = tensor.scale->shape[0];
-  const std::int64_t zero_words = n * bits / 32;
-  const int less = (tensor.scheme.flags & TERN_SCHEME_ZERO_LESS_ONE) != 0 ? 1 : 0;
+  const std::int64_t groups = k / tensor.scheme.group_cols, stride = tensor.data->shape[1];
+  const bool along = tensor.arrangement != Arrangement::usual;
   std::vector<float> scales(static_cast<std::size_t>(groups));
   std::vector<float> zeros(static_cast<std::size_t>(groups));
   for (std::int64_t r = 0; r < rows.count; ++r) {
     const std::int64_t out = rows.first + r;
     for (std::int64_t g = 0; g < groups; ++g) {
-      scales[static_cast<std::size_t>(g)] = float_at(*tensor.scale, g * n + out);
-      zeros[static_cast<std::size_t>(g)] =
-          static_cast<float>(static_cast<int>(field(*tensor.zero, g * zero_words, 1, out * bits, bits)) + less);
+      scales[static_cast<std::size_t>(g)] = float_at(*tensor.scale, scale_index(tensor, out, g));
+      zeros[static_cast<std::size_t>(g)] = static_cast<float>(zero_point(tensor, out, g));
     }
     for (std::int64_t in = 0; in < k; ++in) {
       std::int64_t g = in / tensor.scheme.group_cols;
@@ -132,7 +118,8 @@ void read_gptq(const LogicalTensor& tensor, const Rows& rows, std::span<float> v
                                    "fetch the checkpoint again, or use the unquantised one"));
         }
       }
-      const auto code = static_cast<float>(field(*tensor.data, out, n, in * bits, bits));
+      const auto code = static_cast<float>(along ? packed_field(*tensor.data, out * stride, 1, in * bits, bits)
+                                                 : packed_field(*tensor.data, out, stride, in * bits, bits));
       values[static_cast<std::size_t>(r * k + in)] =
           (code - zeros[static_cast<std::size_t>(g)]) * scales[static_cast<std::size_t>(g)];
     }
@@ -186,6 +173,7 @@ void read_rows(const LogicalTensor& tensor, const Rows& rows, std::span<float> v
     case TERN_PACK_GPTQ_INT4:
       return read_gptq(tensor, rows, values);
     case TERN_PACK_NF4:
+    case TERN_PACK_FP4:
       return read_nf4(tensor, rows, values);
     case TERN_PACK_MXFP4:
       return read_mxfp4(tensor, rows, values);

@@ -1,9 +1,10 @@
 // The weights of a checkpoint as a model sees them: what quantisers split over several tensors (codes, scales, zero
 // points, permutations) comes together again as planes with a scheme, under the weight's own name and shape.
 //
-// Understood: GGUF blocks; FP8 with block scales (`weight_scale_inv`, DeepSeek and Qwen); AWQ; GPTQ, with and without
-// `g_idx`, versions 1 and 2; compressed-tensors int8 and fp8; bitsandbytes nf4, single and double; MXFP4 pairs
-// (`_blocks`, `_scales`, gpt-oss). Another `quantization_config` is an error that names it.
+// Understood: GGUF blocks; FP8 with block scales (`weight_scale_inv`, DeepSeek and Qwen); AWQ (gemm and gemv); GPTQ,
+// with and without `g_idx`, versions 1 and 2; compressed-tensors' packed int, int8 and fp8; bitsandbytes' nf4 and fp4,
+// single and double, and int8; MXFP4 pairs (`_blocks`, `_scales`, gpt-oss). Another `quantization_config` is an error
+// that names it.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,13 @@
 
 namespace tern::checkpoint {
 
+// How the planes of TERN_PACK_GPTQ_INT4 lie in a file.
+enum class Arrangement {
+  usual,     // as the packing has them: a row for inputs, or for a group of them, of all outputs
+  by_rows,   // words and scales of an output are a row; zero points are packed along outputs, a column for a group
+  awq_gemv,  // and so are zero points, packed along the groups; rows of scales and zero points may be longer
+};
+
 struct LogicalTensor {
   std::string name;                 // "model.layers.0.mlp.up_proj.weight"
   std::vector<std::int64_t> shape;  // as unquantised, outermost first: a linear weight is [out, in]
@@ -25,7 +33,11 @@ struct LogicalTensor {
   const SourceTensor* scale = nullptr;
   const SourceTensor* zero = nullptr;         // nf4, double quantised: the scales of the scales
   const SourceTensor* permutation = nullptr;  // GPTQ's g_idx: the group of each input, where they are in another order
-  // nf4 only: the 16 levels, and the levels and shift of quantised scales.
+  Arrangement arrangement = Arrangement::usual;
+  bool zero_borrows =
+      false;           // GPTQ: zero points are stored less one, and there is one of 0 among them (packed_words.h)
+  float scale_by = 1;  // what each scale is multiplied by
+  // nf4 and fp4 only: the 16 levels, and the levels and shift of quantised scales.
   const SourceTensor* codebook = nullptr;
   const SourceTensor* scale_codebook = nullptr;
   float scale_offset = 0;
@@ -34,6 +46,9 @@ struct LogicalTensor {
   [[nodiscard]] std::uint64_t stored_bytes() const;
   [[nodiscard]] std::string storage_name() const;  // "BF16", "Q4_1", "awq_int4"
 };
+
+// What the checkpoint's own tools compute otherwise than tern, to be printed: they round what comes into a product.
+[[nodiscard]] std::vector<std::string> notes_on_quantization(const CheckpointSource& source);
 
 // Views into the source, which must outlive them. Every group is checked: each plane is there with the dtype and shape
 // that the others imply.

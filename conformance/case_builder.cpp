@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/half.h"
+#include "base/nf4.h"
 #include "base/strings.h"
 #include "ops/ref/packing_blocks.h"
 
@@ -180,14 +181,16 @@ tern_scheme CaseBuilder::scheme(tern_packing packing, std::int64_t columns) cons
       const bool blocks = random.below(2) == 0;
       return {packing, 8, blocks ? 128 : 1, blocks ? 128 : static_cast<std::int32_t>(columns), scale, 0};
     }
-    case TERN_PACK_NF4: {
+    case TERN_PACK_NF4:
+    case TERN_PACK_FP4: {
       const bool twice = random.below(2) == 0;
       return {packing, 4, 1, 64, twice ? TERN_U8 : TERN_F32, twice ? TERN_SCHEME_DOUBLE_QUANT : 0};
     }
     case TERN_PACK_GPTQ_INT4: {
       const int less = random.below(2) == 0 ? TERN_SCHEME_ZERO_LESS_ONE : 0;
       const int in_order = random.below(2) == 0 ? TERN_SCHEME_IN_ORDER : 0;
-      return {packing, 2 << random.below(3), 1, group, scale, in_order | less};
+      constexpr int kBits[] = {2, 3, 4, 8};
+      return {packing, kBits[random.below(4)], 1, group, scale, in_order | less};
     }
     default:
       return {packing, packing == TERN_PACK_ROW_INT8 ? 8 : 4, 1, group, scale, 0};
@@ -216,7 +219,7 @@ void CaseBuilder::planes(int arg, tern_packing packing, std::int64_t rows, std::
     ops::ref::encode(scales, scales.desc, bytes);
   };
   if (desc.scheme.scale_dtype != TERN_U8) fill_scales(1, desc.scheme.scale_dtype);
-  if (packing == TERN_PACK_NF4) fill_scales(2, TERN_F32);
+  if (is_levels4(packing)) fill_scales(2, TERN_F32);
   if (at(arg).planes[3].empty()) return;
   std::vector<std::int32_t> order(static_cast<std::size_t>(columns));
   for (std::size_t i = 0; i < order.size(); ++i) {  // each shuffle of those before

@@ -180,7 +180,7 @@ constexpr std::array<Groups, 11> kGroups = {{{16, 2, 4, 24, 32},
 constexpr std::array kPackings = {TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_GGUF_Q4_K,   TERN_PACK_GGUF_Q6_K,
                                   TERN_PACK_GGUF_Q5_K, TERN_PACK_GGUF_Q3_K, TERN_PACK_GGUF_IQ4_XS, TERN_PACK_GGUF_MXFP4,
                                   TERN_PACK_ROW_INT8,  TERN_PACK_F8_BLOCK,  TERN_PACK_NF4,         TERN_PACK_AWQ_INT4,
-                                  TERN_PACK_GPTQ_INT4};
+                                  TERN_PACK_GPTQ_INT4, TERN_PACK_FP4};
 
 // Where the rows of each expert begin: some have none, one may have most, and some rows may be nobody's.
 std::vector<std::int64_t> group_offsets(CaseBuilder& b, std::int64_t rows, std::int64_t experts) {
@@ -203,7 +203,7 @@ void make_grouped_matmul(CaseBuilder& b) {
   // Planes of their own: rows of 32 elements, an expert of whole words of outputs.
   const bool planes = quantised && packing_block(packing).elements == 0;
   const std::int64_t block = planes ? 32 : quantised ? packing_block(packing).elements : 1;
-  const std::int64_t out = planes ? (outputs + 15) / 16 * 16 : outputs;
+  const std::int64_t out = planes ? (outputs + 31) / 32 * 32 : outputs;
   const std::int64_t in = (width + block - 1) / block * block;
   const std::int64_t rows = b.count_for(capacity);
   b.attrs(tern_grouped_matmul_attrs{forward ? 1 : 0, v.option == 2 ? TERN_BF16 : v.in});

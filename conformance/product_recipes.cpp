@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/dtype.h"
+#include "base/nf4.h"
 #include "conformance/recipe.h"
 #include "tern/accel_ops.h"
 
@@ -73,12 +74,12 @@ constexpr std::array kPackings = {
     TERN_PACK_GGUF_Q4_1, TERN_PACK_GGUF_Q8_0, TERN_PACK_GGUF_Q4_0,   TERN_PACK_GGUF_Q5_0,   TERN_PACK_GGUF_Q5_1,
     TERN_PACK_GGUF_Q4_K, TERN_PACK_GGUF_Q6_K, TERN_PACK_ROW_INT8,    TERN_PACK_F8_BLOCK,    TERN_PACK_GGUF_Q2_K,
     TERN_PACK_GGUF_Q3_K, TERN_PACK_GGUF_Q5_K, TERN_PACK_GGUF_IQ4_NL, TERN_PACK_GGUF_IQ4_XS, TERN_PACK_GGUF_MXFP4,
-    TERN_PACK_AWQ_INT4,  TERN_PACK_GPTQ_INT4, TERN_PACK_NF4};
+    TERN_PACK_AWQ_INT4,  TERN_PACK_GPTQ_INT4, TERN_PACK_NF4,         TERN_PACK_FP4};
 
-// Outputs fill words: those of AWQ hold 8, of GPTQ in 2 bits 16.
+// Outputs fill words: those of AWQ hold 8, of GPTQ in 2 bits 16; 32 codes of 3 bits fill three.
 std::int64_t whole_words(std::int64_t rows, tern_packing packing) {
   const bool words = packing == TERN_PACK_AWQ_INT4 || packing == TERN_PACK_GPTQ_INT4;
-  const std::int64_t each = !words ? 1 : packing == TERN_PACK_AWQ_INT4 ? 8 : 16;
+  const std::int64_t each = !words ? 1 : packing == TERN_PACK_AWQ_INT4 ? 8 : 32;
   return (rows + each - 1) / each * each;
 }
 
@@ -108,7 +109,7 @@ void make_matmul_q(CaseBuilder& b) {
   const int kind = v.option % 3;
   const tern_packing packing = kPackings[static_cast<std::size_t>(v.option / 3) % kPackings.size()];
   const bool low = v.option / 3 >= static_cast<int>(kPackings.size());
-  const bool whole = packing != TERN_PACK_F8_BLOCK && packing != TERN_PACK_NF4;  // numbers beside a scale
+  const bool whole = packing != TERN_PACK_F8_BLOCK && !is_levels4(packing);  // numbers beside a scale
   // Of large calls the first two options alone are tried: what is f16 there is computed in x15.
   const bool large = v.option == 0 && v.size > 2 && v.in == TERN_F16;
   const bool x15 = (kind == 2 || large) && whole && !low;

@@ -8,6 +8,7 @@
 #include "accel/kernel.h"
 #include "base/dtype.h"
 #include "base/half.h"
+#include "base/nf4.h"
 #include "base/strings.h"
 #include "graph/row_parts.h"
 #include "models/mmproj.h"
@@ -240,7 +241,7 @@ class Loader {
   // Whether rows of the weight are rows of each of its planes.
   static bool can_be_cut(const tern_scheme& scheme) {
     const bool across = scheme.packing == TERN_PACK_AWQ_INT4 || scheme.packing == TERN_PACK_GPTQ_INT4;
-    return !across && scheme.packing != TERN_PACK_NF4;
+    return !across && !is_levels4(scheme.packing);
   }
 
   // Whether the device multiplies by weights of this scheme and shape, asked once for each.
@@ -413,6 +414,7 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     ParameterReader reader(*model.source, encoder_prefix(model.config));
     reader.require_all(specs, model.config);
     model.notes = load_parameters(specs, reader, model.source, *model.store, options).value();
+    for (std::string& note : checkpoint::notes_on_quantization(*model.source)) model.notes.push_back(std::move(note));
     const auto tensors = model.source->tensors();
     if (std::any_of(tensors.begin(), tensors.end(),
                     [&](const auto& tensor) { return is_of_prediction_layers(tensor.name, model.config); })) {

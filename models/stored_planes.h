@@ -19,7 +19,8 @@ namespace tern::models {
 [[nodiscard]] TensorDesc joined_desc(std::span<const checkpoint::LogicalTensor* const> tensors,
                                      std::span<const RowRun> runs);
 // Its planes, one after the other. Inputs of GPTQ in another order (desc_act) come sorted by their groups, and a plane
-// says where each is.
+// says where each is. What the file has by outputs (compressed-tensors' packed int, AWQ's gemv), and int8 with zero
+// points, comes as GPTQ's packing has it: the same codes, turned.
 [[nodiscard]] std::vector<std::byte> joined_planes(std::span<const checkpoint::LogicalTensor* const> tensors,
                                                    std::span<const RowRun> runs);
 

@@ -46,11 +46,13 @@ Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) 
   return ops::matmul(graph, low, context.weight(adapter.lora_b), up);
 }
 
-// Whether the device is best with so few rows of x, and has loops for such a weight.
-bool takes_x15(Context& context, Value x, Value w) {
+// What x and a quantised weight are rounded to. Few rows wait for the weight alone, so they needn't be rounded as far
+// as many are: to x15 where the device has loops for such a weight, which is then read as it lies, and else not at all.
+tern_compute compute_of(Context& context, Value x, Value w, tern_compute compute) {
   const TensorDesc& rows = context.graph().desc(x);
-  if (!context.options().x15 || rows.shape[0] > context.device().info().x15_rows) return false;
-  return multiplies_in_x15(context.device(), rows.dtype, rows.shape[0], context.graph().desc(w));
+  if (!context.options().x15 || rows.shape[0] > context.device().info().x15_rows) return compute;
+  const bool in_x15 = multiplies_in_x15(context.device(), rows.dtype, rows.shape[0], context.graph().desc(w));
+  return in_x15 ? tern_compute{TERN_COMPUTE_X15} : tern_compute{TERN_COMPUTE_F32};
 }
 
 }  // namespace
@@ -68,7 +70,7 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, te
   const BuildOptions& build = context.options();
   if (is_quantised(context.graph().desc(w))) {
     ops::MatmulQOptions options;
-    options.compute = takes_x15(context, x, w) ? TERN_COMPUTE_X15 : compute;
+    options.compute = compute_of(context, x, w, compute);
     options.out = out;
     options.bias = bias;
     options.needs = build.needs;

@@ -46,7 +46,8 @@ PlaneBytes scheme_plane_bytes(const TensorDesc& desc) {
       return {{static_cast<std::uint64_t>(rows * columns),
                static_cast<std::uint64_t>(ceil_div(rows, group_rows) * groups * scale)}};
     }
-    case TERN_PACK_NF4: {  // groups are of all elements
+    case TERN_PACK_NF4:
+    case TERN_PACK_FP4: {  // groups are of all elements
       const std::int64_t scales = ceil_div(rows * columns, group);
       out.bytes[0] = static_cast<std::uint64_t>(ceil_div(rows * columns, 2));
       out.bytes[1] = static_cast<std::uint64_t>(scales * scale);

@@ -26,6 +26,8 @@ struct Planes128 {
   typedef float F __attribute__((vector_size(16)));
 
   TERN_INLINE void store(float* p, F a) { std::memcpy(p, &a, sizeof a); }
+  TERN_INLINE F add_product(F sum, F a, F b) { return sum + a * b; }
+  TERN_INLINE float total(F a) { return a[0] + a[1] + a[2] + a[3]; }
   TERN_INLINE F from_i8(const std::uint8_t* p) {
     F out;
     for (int i = 0; i < W; ++i) out[i] = static_cast<float>(static_cast<std::int8_t>(p[i]));
@@ -40,9 +42,18 @@ struct Planes128 {
     }();
     return F{numbers[p[0]], numbers[p[1]], numbers[p[2]], numbers[p[3]]};
   }
-  TERN_INLINE const float* levels() { return kNf4Levels.data(); }
-  TERN_INLINE F from_nf4(const float* levels, const std::uint8_t* pairs) {
+  TERN_INLINE const float* levels(const float* numbers) { return numbers; }
+  TERN_INLINE F from_levels4(const float* levels, const std::uint8_t* pairs) {
     return F{levels[pairs[0] >> 4], levels[pairs[0] & 15], levels[pairs[1] >> 4], levels[pairs[1] & 15]};
+  }
+  TERN_INLINE void step_of_f8(const std::uint8_t* p, F* out) {
+    for (int i = 0; i < kAlongStep / W; ++i) out[i] = from_f8(p + i * W);
+  }
+  TERN_INLINE void step_of_levels4(const float* levels, const std::uint8_t* pairs, F* out) {
+    for (int i = 0; i < kAlongStep / 2; ++i) {
+      out[i / W][i % W] = levels[pairs[i] >> 4];
+      out[(i + kAlongStep / 2) / W][i % W] = levels[pairs[i] & 15];
+    }
   }
   TERN_INLINE U spread(const std::uint32_t* one) { return U{} + *one; }
   TERN_INLINE I dot(I sum, const std::int32_t* pairs, const std::int16_t* q) {
@@ -108,13 +119,15 @@ bool reads_planes(const tern_scheme& scheme, std::int64_t k, std::string& reason
       if (scheme.packing == TERN_PACK_ROW_INT8 && scheme.group_rows > 1) return refuse("shares scales between rows");
       return (group > 0 && group % kHalfBlock == 0) || refuse("has groups that are no multiple of 16");
     case TERN_PACK_NF4:
+    case TERN_PACK_FP4:
       if ((scheme.flags & TERN_SCHEME_DOUBLE_QUANT) != 0 ? scheme.scale_dtype != TERN_U8
                                                          : scheme.scale_dtype != TERN_F32) {
         return refuse("has scales of another kind");
       }
       return (group > 0 && group % kHalfBlock == 0) || refuse("has groups that are no multiple of 16");
     case TERN_PACK_GPTQ_INT4:
-      if (scheme.bits != 2 && scheme.bits != 4 && scheme.bits != 8) return refuse("has codes across two words");
+      if (scheme.bits != 2 && scheme.bits != 3 && scheme.bits != 4 && scheme.bits != 8)
+        return refuse(cat("has codes of ", scheme.bits, " bits"));
       [[fallthrough]];
     case TERN_PACK_AWQ_INT4:
       if (!is_float(scheme.scale_dtype)) return refuse("has scales that are no floats");
@@ -129,13 +142,28 @@ void across_scales(const AcrossWeight& w, std::int64_t group, std::int64_t colum
   const std::int64_t begin = group * w.stride + w.first + column;
   gemm_kernels(w.target).widen(w.scheme.scale_dtype, w.scale + begin * dtype_bytes(w.scheme.scale_dtype), scales, n);
   const bool awq = w.scheme.packing == TERN_PACK_AWQ_INT4;
-  const int bits = w.bits(), per_word = 32 / bits;
+  const int bits = w.bits();
   const int less = (w.scheme.flags & TERN_SCHEME_ZERO_LESS_ONE) != 0 ? 1 : 0;
+  const std::uint32_t mask = (1U << bits) - 1U;
+  const std::uint32_t* word = w.zero + begin * bits / 32;
+  auto shift = static_cast<int>(begin * bits % 32);
   for (std::int64_t c = 0; c < n; ++c) {
-    const std::uint32_t word = w.zero[(begin + c) / per_word];
-    const auto at = static_cast<int>((begin + c) % per_word);
-    zeros[c] = static_cast<std::int32_t>(word >> ((awq ? kNibble[at] : at) * bits) & ((1U << bits) - 1U)) + less;
+    std::uint32_t zero = *word >> (awq ? kNibble[shift / 4] * 4 : shift);
+    if (shift + bits > 32) zero |= word[1] << (32 - shift);
+    zeros[c] = static_cast<std::int32_t>(zero & mask) + less;
+    shift += bits;
+    if (shift >= 32) {
+      shift -= 32;
+      ++word;
+    }
   }
+}
+
+GptqCodes gptq_codes(const AcrossWeight& w, std::int64_t row, std::int64_t column) {
+  const int bits = w.bits();
+  const auto shift = static_cast<int>(row * bits % 32);
+  const std::uint32_t* words = w.words_at(row, column);
+  return {words, shift + bits > 32 ? words + w.stride : nullptr, shift, bits};
 }
 
 QuantisedRows quantised_rows(const TensorView& weight) {
@@ -150,7 +178,7 @@ QuantisedRows quantised_rows(const TensorView& weight) {
   } else if (lies_across(rows.scheme.packing)) {
     rows.row_bytes = rows.scheme.packing == TERN_PACK_AWQ_INT4 ? rows.outputs / 2 : rows.outputs * 4;
   } else {
-    rows.row_bytes = rows.scheme.packing == TERN_PACK_NF4 ? rows.k / 2 : rows.k;
+    rows.row_bytes = is_levels4(rows.scheme.packing) ? rows.k / 2 : rows.k;
   }
   return rows;
 }
@@ -161,9 +189,10 @@ QuantisedRows::Bytes QuantisedRows::bytes(std::int64_t row, std::int64_t column,
       return {planes[0] + row * row_bytes + (first + column) / 2, n / 2};
     case TERN_PACK_GPTQ_INT4: {
       const std::int64_t at = order() != nullptr && row < k ? order()[row] : row;
-      return {planes[0] + at / (32 / scheme.bits) * row_bytes + (first + column) * 4, n * 4};
+      return {planes[0] + at * scheme.bits / 32 * row_bytes + (first + column) * 4, n * 4};
     }
     case TERN_PACK_NF4:
+    case TERN_PACK_FP4:
       return {planes[0] + (first + row) * row_bytes + column / 2, n / 2};
     case TERN_PACK_ROW_INT8:
     case TERN_PACK_F8_BLOCK:
@@ -180,23 +209,47 @@ void expand_output(Target target, const QuantisedRows& rows, std::int64_t output
                    float* dst) {
   const AcrossWeight w = rows.across(target);
   const bool awq = w.scheme.packing == TERN_PACK_AWQ_INT4;
-  const int bits = w.bits(), per_word = 32 / bits;
-  const auto nibble = static_cast<int>((w.first + output) % 8);
+  const auto nibble = kNibble[(w.first + output) % 8] * 4;
   const std::int32_t* order = rows.order();
-  std::int64_t group = -1;
+  std::int64_t begin = 0, end = 0;  // inputs that share the scale and zero point
   float scale = 0.0F, zero = 0.0F;
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t input = order == nullptr ? first + i : order[first + i];
     if (order != nullptr) require_index(input, rows.k, "w: permutation");
-    if (input / w.scheme.group_cols != group) {
-      group = input / w.scheme.group_cols;
+    if (input < begin || input >= end) {
+      const std::int64_t group = input / w.scheme.group_cols;
+      begin = group * w.scheme.group_cols;
+      end = begin + w.scheme.group_cols;
       std::int32_t point = 0;
       across_scales(w, group, output, 1, &scale, &point);
       zero = static_cast<float>(point);
     }
-    const int shift = awq ? kNibble[nibble] * bits : static_cast<int>(input % per_word) * bits;
-    const std::uint32_t code = *w.words_at(input, output) >> shift & ((1U << bits) - 1U);
+    const std::uint32_t code = awq ? *w.words_at(input, output) >> nibble & 15U : gptq_codes(w, input, output).at(0);
     dst[i] = (static_cast<float>(code) - zero) * scale;
+  }
+}
+
+void along_scales(Target target, const QuantisedRows& rows, std::int64_t output, float* scales) {
+  const tern_scheme& scheme = rows.scheme;
+  const std::int64_t steps = rows.k / kAlongStep, group = scheme.group_cols, row = rows.first + output;
+  const bool pairs = is_levels4(scheme.packing);
+  const std::int64_t across = (rows.k + group - 1) / group;
+  const std::int64_t begin = pairs ? row * rows.k : 0;  // groups of pairs are of all elements
+  const std::int64_t scale_row = (scheme.group_rows > 1 ? row / scheme.group_rows : row) * across;
+  std::int64_t of = begin / group;
+  std::int64_t left = (of + 1) * group - begin;  // elements until the next group begins
+  const auto scale_of = [&] {
+    return pairs ? nf4_scale(rows, of)
+                 : number_at(rows.planes[1], scheme.scale_dtype, scale_row + of, gemm_kernels(target));
+  };
+  float scale = scale_of();
+  for (std::int64_t step = 0; step < steps; ++step, left -= kAlongStep) {
+    if (left == 0) {
+      ++of;
+      left = group;
+      scale = scale_of();
+    }
+    scales[step] = scale;
   }
 }
 
@@ -211,17 +264,20 @@ void RowExpander::expand_along(std::int64_t row, std::int64_t column, std::int64
   const PlaneKernels& kernels = plane_kernels(target_);
   const tern_scheme& scheme = rows_.scheme;
   const std::int64_t output = rows_.first + row, group = scheme.group_cols;
-  const bool nf4 = scheme.packing == TERN_PACK_NF4;
-  const auto loop = nf4 ? kernels.nf4 : scheme.packing == TERN_PACK_F8_BLOCK ? kernels.f8 : kernels.int8;
+  const bool pairs = is_levels4(scheme.packing);
+  const auto loop = scheme.packing == TERN_PACK_F8_BLOCK ? kernels.f8 : kernels.int8;
   const std::uint8_t* codes = rows_.bytes(row, column, n).at;
-  const std::int64_t begin = nf4 ? output * rows_.k + column : column;  // groups of nf4 are of all elements
+  const std::int64_t begin = pairs ? output * rows_.k + column : column;  // groups of pairs are of all elements
   const std::int64_t scale_row = (scheme.group_rows > 1 ? output / scheme.group_rows : output) * row_groups_;
   std::int64_t of = begin / group;
   for (std::int64_t done = 0; done < n; ++of) {
     const std::int64_t some = std::min(n, (of + 1) * group - begin) - done;
-    const float scale = nf4 ? nf4_scale(rows_, of)
-                            : number_at(rows_.planes[1], scheme.scale_dtype, scale_row + of, gemm_kernels(target_));
-    loop(codes + (nf4 ? done / 2 : done), scale, dst + done, some);
+    if (pairs) {
+      kernels.levels4(codes + done / 2, levels4(scheme.packing).data(), nf4_scale(rows_, of), dst + done, some);
+    } else {
+      loop(codes + done, number_at(rows_.planes[1], scheme.scale_dtype, scale_row + of, gemm_kernels(target_)),
+           dst + done, some);
+    }
     done += some;
   }
 }
@@ -243,8 +299,7 @@ void RowExpander::expand_across(std::int64_t row, std::int64_t column, std::int6
   }
   const PlaneKernels& kernels = plane_kernels(target_);
   if (w.scheme.packing == TERN_PACK_AWQ_INT4) return kernels.awq(w.words_at(row, column), scales_, zeros_, dst, n);
-  const int shift = static_cast<int>(row % (32 / w.bits())) * w.bits();
-  kernels.gptq(w.words_at(row, column), shift, w.bits(), scales_, zeros_, dst, n);
+  kernels.gptq(gptq_codes(w, row, column), scales_, zeros_, dst, n);
 }
 
 void RowExpander::expand(std::int64_t row, std::int64_t column, std::int64_t n, float* dst) {

@@ -1,7 +1,7 @@
 // Quantised weights whose codes, scales and zero points lie in planes of their own (tern_packing in accel_types.h).
 //
-// int8, fp8 and nf4 lie along: a row of the weight is a row of the plane. AWQ and GPTQ lie across: every plane has a
-// row for an input, or for a group of them, of all outputs.
+// int8, fp8, nf4 and fp4 lie along: a row of the weight is a row of the plane. AWQ and GPTQ lie across: every plane has
+// a row for an input, or for a group of them, of all outputs.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct AcrossWeight {
   // The words of `row` from the one of output `column` on, both counted from here; how far apart outputs' words are.
   [[nodiscard]] const std::uint32_t* words_at(std::int64_t row, std::int64_t column) const {
     if (scheme.packing == TERN_PACK_AWQ_INT4) return words + (row * stride + first + column) / 8;
-    return words + row / (32 / bits()) * stride + first + column;
+    return words + row * bits() / 32 * stride + first + column;
   }
 };
 
@@ -39,16 +39,46 @@ struct AcrossWeight {
 void across_scales(const AcrossWeight& w, std::int64_t group, std::int64_t column, std::int64_t n, float* scales,
                    std::int32_t* zeros);
 
+// Codes of an input in rows of GPTQ's words: they begin with a bit of `words`, and end in `next` where that isn't null.
+struct GptqCodes {
+  const std::uint32_t* words;
+  const std::uint32_t* next;
+  int shift, bits;
+
+  [[nodiscard]] std::uint32_t at(std::int64_t i) const {
+    std::uint32_t code = words[i] >> shift;
+    if (next != nullptr) code |= next[i] << (32 - shift);
+    return code & ((1U << bits) - 1U);
+  }
+};
+// Those of input `row`, outputs from `column` on.
+[[nodiscard]] GptqCodes gptq_codes(const AcrossWeight& w, std::int64_t row, std::int64_t column);
+
+struct QuantisedRows;
+
+// Rows of x in fp32, one after the other, `ld` apart. By pairs of nf4 and fp4, each kAlongStep elements lie in another
+// order: those that pairs have first, then those that they have last.
+struct FewRows {
+  const float* x;
+  std::int64_t ld;
+  int rows;
+};
+inline constexpr std::int64_t kFewRows = 16;
+// Elements along a row that share a scale, or that the loop takes at once.
+inline constexpr std::int64_t kAlongStep = 32;
+
 struct PlaneKernels {
   // n codes times a scale, each rounded once; n is a multiple of 16.
   void (*int8)(const std::uint8_t* codes, float scale, float* dst, std::int64_t n);
   void (*f8)(const std::uint8_t* codes, float scale, float* dst, std::int64_t n);
-  void (*nf4)(const std::uint8_t* pairs, float scale, float* dst, std::int64_t n);
-  // n outputs of an input: (code - zero) scale. `words` as words_at gives them, of AWQ with n a multiple of 8; of GPTQ
-  // the code that begins with bit `shift`.
+  void (*levels4)(const std::uint8_t* pairs, const float* levels, float scale, float* dst, std::int64_t n);
+  // n outputs of an input: (code - zero) scale. `words` of AWQ as words_at gives them, n a multiple of 8.
   void (*awq)(const std::uint32_t* words, const float* scales, const float* zeros, float* dst, std::int64_t n);
-  void (*gptq)(const std::uint32_t* words, int shift, int bits, const float* scales, const float* zeros, float* dst,
-               std::int64_t n);
+  void (*gptq)(const GptqCodes& codes, const float* scales, const float* zeros, float* dst, std::int64_t n);
+  // In fp32: y[r ld + c] = row r of x times output column + c, for c < n, of a weight that lies along; groups of it are
+  // a multiple of 32. `scales`: of the k / kAlongStep steps of each output in turn.
+  void (*multiply_along)(const QuantisedRows& w, const float* scales, std::int64_t column, std::int64_t n,
+                         const FewRows& x, float* y, std::int64_t ld);
   // x15: y[r ld + c] = row r of x times output column + c, for c < n; groups of the weight are a multiple of 32.
   void (*multiply)(const AcrossWeight& w, std::int64_t column, std::int64_t n, const X15Rows& x, float* y,
                    std::int64_t ld);
@@ -94,6 +124,9 @@ struct QuantisedRows {
   [[nodiscard]] Bytes bytes(std::int64_t row, std::int64_t column, std::int64_t n) const;
 };
 [[nodiscard]] QuantisedRows quantised_rows(const TensorView& weight);
+
+// Scales of the steps of kAlongStep elements of an output that lies along; groups are a multiple of it.
+void along_scales(Target target, const QuantisedRows& rows, std::int64_t output, float* scales);
 
 // Inputs [first, first + n) of one output of a weight that lies across: its scale and zero point are read once a group.
 void expand_output(Target target, const QuantisedRows& rows, std::int64_t output, std::int64_t first, std::int64_t n,

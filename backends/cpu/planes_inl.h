@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "backends/cpu/planes.h"
+#include "base/nf4.h"
 
 namespace tern::cpu {
 namespace {
@@ -41,9 +42,9 @@ void planes_f8(const std::uint8_t* codes, float scale, float* dst, std::int64_t 
 }
 
 template <typename P>
-void planes_nf4(const std::uint8_t* pairs, float scale, float* dst, std::int64_t n) {
-  const auto levels = P::levels();
-  for (std::int64_t i = 0; i < n; i += P::W) P::store(dst + i, P::from_nf4(levels, pairs + i / 2) * scale);
+void planes_levels4(const std::uint8_t* pairs, const float* numbers, float scale, float* dst, std::int64_t n) {
+  const auto levels = P::levels(numbers);
+  for (std::int64_t i = 0; i < n; i += P::W) P::store(dst + i, P::from_levels4(levels, pairs + i / 2) * scale);
 }
 
 template <typename P>
@@ -67,15 +68,16 @@ void planes_awq(const std::uint32_t* words, const float* scales, const float* ze
 }
 
 template <typename P>
-void planes_gptq(const std::uint32_t* words, int shift, int bits, const float* scales, const float* zeros, float* dst,
-                 std::int64_t n) {
-  const std::uint32_t mask = (1U << bits) - 1U;
+void planes_gptq(const GptqCodes& codes, const float* scales, const float* zeros, float* dst, std::int64_t n) {
+  using U = typename P::U;
+  const std::uint32_t mask = (1U << codes.bits) - 1U, shift = static_cast<std::uint32_t>(codes.shift);
   std::int64_t i = 0;
-  for (; n - i >= P::W; i += P::W)
-    store_scaled<P>((loaded<typename P::U>(words + i) >> static_cast<std::uint32_t>(shift)) & mask, scales + i,
-                    zeros + i, dst + i);
-  for (; i < n; ++i)
-    dst[i] = (static_cast<float>(static_cast<std::int32_t>(words[i] >> shift & mask)) - zeros[i]) * scales[i];
+  for (; n - i >= P::W; i += P::W) {
+    U code = loaded<U>(codes.words + i) >> shift;
+    if (codes.next != nullptr) code |= loaded<U>(codes.next + i) << (32U - shift);
+    store_scaled<P>(code & mask, scales + i, zeros + i, dst + i);
+  }
+  for (; i < n; ++i) dst[i] = (static_cast<float>(static_cast<std::int32_t>(codes.at(i))) - zeros[i]) * scales[i];
 }
 
 // Eight registers of outputs by 32 inputs, as pairs of codes less the zero point. An output has a place here: of AWQ
@@ -119,6 +121,26 @@ struct AcrossTile {
           const std::uint32_t shift = 2U * bits * static_cast<std::uint32_t>(p);
           put(pairs + i + p, v, word >> shift & mask, word >> (shift + bits) & mask, zeros);
         }
+      }
+    }
+  }
+  // Three words of an output hold 32 codes.
+  inline __attribute__((always_inline)) void gptq3(const AcrossWeight& w, std::int64_t row, std::int64_t column,
+                                                   std::int64_t n, const std::int32_t* zeros) {
+    const std::uint32_t* words = w.words_at(row, column);
+    for (int v = 0; v < 8; ++v, words += P::W) {
+      const std::int64_t left = std::clamp<std::int64_t>(n - v * P::W, 0, P::W);
+      U word[4] = {};
+      for (int i = 0; i < 3 && left > 0; ++i)
+        word[i] = left == P::W ? loaded<U>(words + i * w.stride) : first_of<U>(words + i * w.stride, left);
+#pragma GCC unroll 16
+      for (unsigned i = 0; i < 16; ++i) {
+        const auto code = [&](unsigned bit) {
+          const unsigned at = bit / 32, shift = bit % 32;
+          const U low = word[at] >> shift;
+          return (shift > 29 ? low | word[at + 1] << (32 - shift) : low) & 7U;
+        };
+        put(pairs + i, v, code(6 * i), code(6 * i + 3), zeros);
       }
     }
   }
@@ -187,6 +209,8 @@ void planes_multiply(const AcrossWeight& w, std::int64_t column, std::int64_t n,
         place_scales<P>(w, k / w.scheme.group_cols, column + c, some, scales + c, zeros + c);
       if (awq) {
         tile.awq(w, k, column + c, some, zeros + c);
+      } else if (w.bits() == 3) {
+        tile.gptq3(w, k, column + c, some, zeros + c);
       } else {
         tile.gptq(w, k, column + c, some, zeros + c);
       }
@@ -203,9 +227,84 @@ void planes_multiply(const AcrossWeight& w, std::int64_t column, std::int64_t n,
   }
 }
 
+// kAlongStep elements of a row that lies along, as kAlongStep / W registers; of pairs the first of each, then the
+// others.
+template <typename P, tern_packing Packing, typename Levels>
+TERN_INLINE void along(const std::uint8_t* codes, std::int64_t at, const Levels& levels, typename P::F* out) {
+  if constexpr (Packing == TERN_PACK_ROW_INT8) {
+#pragma GCC unroll 8
+    for (std::int64_t i = 0; i < kAlongStep; i += P::W) out[i / P::W] = P::from_i8(codes + at + i);
+  }
+  if constexpr (Packing == TERN_PACK_F8_BLOCK) P::step_of_f8(codes + at, out);
+  if constexpr (Packing == TERN_PACK_NF4) P::step_of_levels4(levels, codes + at / 2, out);
+}
+
+// An output by M rows: a register of the weight is expanded once for all. Sums of one row are two, as they'd wait for
+// each other.
+template <typename P, tern_packing Packing, int M>
+void along_output(const QuantisedRows& w, const float* scales, std::int64_t output, const FewRows& x, float* y,
+                  std::int64_t ld) {
+  using F = typename P::F;
+  constexpr int kChains = M == 1 ? 2 : 1;
+  const std::uint8_t* codes = w.bytes(output, 0, w.k).at;
+  const auto levels = P::levels(levels4(w.scheme.packing).data());
+  F acc[kChains][M] = {};
+  for (std::int64_t k = 0; k < w.k; k += kAlongStep) {
+    constexpr std::int64_t kAhead = 2048;  // bytes: an output is too short for the processor to read on by itself
+    __builtin_prefetch(codes + (Packing == TERN_PACK_NF4 ? k / 2 : k) + kAhead);
+    const float scale = scales[k / kAlongStep];
+    F step[kAlongStep / P::W];
+    along<P, Packing>(codes, k, levels, step);
+#pragma GCC unroll 8
+    for (std::int64_t i = 0; i < kAlongStep; i += P::W) {
+      const F part = step[i / P::W] * scale;
+#pragma GCC unroll 16
+      for (int r = 0; r < M; ++r) {
+        F& sum = acc[i / P::W % kChains][r];
+        sum = P::add_product(sum, part, loaded<F>(x.x + r * x.ld + k + i));
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < M; ++r) {
+    if constexpr (kChains == 2) acc[0][r] += acc[1][r];
+    y[r * ld] = P::total(acc[0][r]);
+  }
+}
+
+template <typename P, tern_packing Packing>
+void along_outputs(const QuantisedRows& w, const float* scales, std::int64_t column, std::int64_t n, const FewRows& x,
+                   float* y, std::int64_t ld) {
+  const auto each = [&]<int M>(int first) {
+    const FewRows some{x.x + first * x.ld, x.ld, M};
+    for (std::int64_t c = 0; c < n; ++c) {
+      along_output<P, Packing, M>(w, scales + c * (w.k / kAlongStep), column + c, some, y + first * ld + c, ld);
+    }
+  };
+  int first = 0;
+  for (; x.rows - first >= 8; first += 8) each.template operator()<8>(first);
+  for (; x.rows - first >= 4; first += 4) each.template operator()<4>(first);
+  for (; x.rows - first >= 2; first += 2) each.template operator()<2>(first);
+  if (x.rows > first) each.template operator()<1>(first);
+}
+
+template <typename P>
+void planes_multiply_along(const QuantisedRows& w, const float* scales, std::int64_t column, std::int64_t n,
+                           const FewRows& x, float* y, std::int64_t ld) {
+  switch (w.scheme.packing) {
+    case TERN_PACK_ROW_INT8:
+      return along_outputs<P, TERN_PACK_ROW_INT8>(w, scales, column, n, x, y, ld);
+    case TERN_PACK_F8_BLOCK:
+      return along_outputs<P, TERN_PACK_F8_BLOCK>(w, scales, column, n, x, y, ld);
+    default:
+      return along_outputs<P, TERN_PACK_NF4>(w, scales, column, n, x, y, ld);
+  }
+}
+
 template <typename P>
 constexpr PlaneKernels make_planes() {
-  return {&planes_int8<P>, &planes_f8<P>, &planes_nf4<P>, &planes_awq<P>, &planes_gptq<P>, &planes_multiply<P>};
+  return {&planes_int8<P>,           &planes_f8<P>,      &planes_levels4<P>, &planes_awq<P>, &planes_gptq<P>,
+          &planes_multiply_along<P>, &planes_multiply<P>};
 }
 
 }  // namespace

@@ -100,13 +100,16 @@ enum {
   TERN_PACK_ROW_INT8 = 16,   /* data i8 [n,k], scale [n, k/group_cols] */
   TERN_PACK_AWQ_INT4 = 17,   /* data u32 [k, n/8], scale [k/g, n], zero u32 [k/g, n/8]: (code - zero) scale; columns 0 to 7
                                 of a word lie in its nibbles 0 4 1 5 2 6 3 7 */
-  TERN_PACK_GPTQ_INT4 = 18,  /* of b bits, 2, 4 or 8: data u32 [k b/32, n], scale [k/g, n], zero u32 [k/g, n b/32],
-                                permutation i32 [k] (the row of each input): (code - zero) scale; lowest bits first */
+  TERN_PACK_GPTQ_INT4 = 18,  /* of b bits, 2, 3, 4 or 8: data u32 [k b/32, n], scale [k/g, n], zero u32 [k/g, n b/32],
+                                permutation i32 [k] (the row of each input): (code - zero) scale; lowest bits first, and
+                                codes of 3 bits across words where they come so */
   TERN_PACK_F8_BLOCK = 19,   /* data f8 [n,k], scale f32 [n/group_rows, k/group_cols] */
   TERN_PACK_NF4 = 20,        /* data u8 [n k/2], the first of two in the high half; a scale for g of all n k: f32, or u8
                                 (double quantised): plane 2 f32 [257 + scales/256] has the 256 levels of scales, what is
                                 added to each, and the scale of each 256 of them */
-  TERN_PACK_MXFP4 = 21       /* data u8 [n, k/2], scale u8 (e8m0) [n, k/32] */
+  TERN_PACK_MXFP4 = 21,      /* data u8 [n, k/2], scale u8 (e8m0) [n, k/32] */
+  TERN_PACK_FP4 = 22         /* bitsandbytes' fp4: as TERN_PACK_NF4, yet of the levels 0, 1/192, 2/3, 1, 1/3, 1/2, 1/6,
+                                1/4, then the same below 0. Since 1.1 */
 };
 
 typedef struct tern_scheme {

@@ -49,28 +49,32 @@ void expand_scaled(const TensorDesc& desc, Planes planes, std::span<double> out)
   }
 }
 
-// (code - zero) scale, where both planes of codes are words of 32 / bits of them and every plane has a row for an input
-// or a group of them. AWQ: words along the outputs, of which the even ones come first; GPTQ: data along the inputs.
+// (code - zero) scale, where both planes of codes are words of them and every plane has a row for inputs or a group of
+// them. AWQ: words along the outputs, of which the even ones come first; GPTQ: data along the inputs, lowest bits
+// first.
 void expand_across(const TensorDesc& desc, Planes planes, std::span<double> out) {
   static constexpr int kNibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
   const bool awq = desc.scheme.packing == TERN_PACK_AWQ_INT4;
   const std::int64_t n = desc.shape[0], k = desc.shape[1], groups = k / group_columns(desc);
-  const int bits = awq ? 4 : desc.scheme.bits, per_word = 32 / bits;
-  const Tensor data = numbers(planes, 0, TERN_U32, n * k / per_word);
+  const int bits = awq ? 4 : desc.scheme.bits;
+  const Tensor data = numbers(planes, 0, TERN_U32, n * k * bits / 32);
   const Tensor scales = numbers(planes, 1, desc.scheme.scale_dtype, groups * n);
-  const Tensor zeros = numbers(planes, 2, TERN_U32, groups * n / per_word);
+  const Tensor zeros = numbers(planes, 2, TERN_U32, groups * n * bits / 32);
   const std::vector<std::int64_t> order = input_order(desc, planes);
   const int less = (desc.scheme.flags & TERN_SCHEME_ZERO_LESS_ONE) != 0 ? 1 : 0;
-  const auto code = [&](const Tensor& words, std::int64_t word, std::int64_t at) {
-    return words.integer[static_cast<std::size_t>(word)] >> (at * bits) & ((1 << bits) - 1);
+  // The code that begins with a bit of words `step` apart, the first of which is `first`.
+  const auto code = [&](const Tensor& words, std::int64_t first, std::int64_t step, std::int64_t bit) {
+    const auto word = [&](std::int64_t i) { return words.integer[static_cast<std::size_t>(first + i * step)]; };
+    std::int64_t low = word(bit / 32) >> (bit % 32);
+    if (bit % 32 + bits > 32) low |= word(bit / 32 + 1) << (32 - bit % 32);
+    return low & ((1 << bits) - 1);
   };
   for (std::int64_t r = 0; r < n; ++r) {
-    const std::int64_t place = awq ? kNibble[r % 8] : r % per_word;
+    const std::int64_t row_bit = awq ? (r / 8 * 8 + kNibble[r % 8]) * bits : r * bits;  // within a row of words
     for (std::int64_t c = 0; c < k; ++c) {
       const std::int64_t at = order.empty() ? c : order[static_cast<std::size_t>(c)], group = at / group_columns(desc);
-      const std::int64_t q =
-          awq ? code(data, (at * n + r) / 8, place) : code(data, at / per_word * n + r, at % per_word);
-      const std::int64_t zero = code(zeros, (group * n + r) / per_word, place) + less;
+      const std::int64_t q = awq ? code(data, at * n / 8, 1, row_bit) : code(data, r, n, at * bits);
+      const std::int64_t zero = code(zeros, group * n * bits / 32, 1, row_bit) + less;
       const double scale = scales.real[static_cast<std::size_t>(group * n + r)];
       out[static_cast<std::size_t>(r * k + c)] = fp32(scale * static_cast<double>(q - zero));
     }
@@ -78,7 +82,7 @@ void expand_across(const TensorDesc& desc, Planes planes, std::span<double> out)
 }
 
 // Groups of all elements. Double quantised: level times scale plus shift, each rounded to fp32 as bitsandbytes does.
-void expand_nf4(const TensorDesc& desc, Planes planes, std::span<double> out) {
+void expand_levels4(const TensorDesc& desc, Planes planes, std::span<double> out) {
   const auto count = static_cast<std::int64_t>(out.size()), group = group_columns(desc);
   const std::int64_t num_scales = (count + group - 1) / group;
   Tensor scales = numbers(planes, 1, desc.scheme.scale_dtype, num_scales);
@@ -95,8 +99,8 @@ void expand_nf4(const TensorDesc& desc, Planes planes, std::span<double> out) {
   const Tensor pairs = numbers(planes, 0, TERN_U8, (count + 1) / 2);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t code = pairs.integer[static_cast<std::size_t>(i / 2)] >> (i % 2 == 0 ? 4 : 0) & 15;
-    out[static_cast<std::size_t>(i)] =
-        fp32(double{kNf4Levels[static_cast<std::size_t>(code)]} * scales.real[static_cast<std::size_t>(i / group)]);
+    out[static_cast<std::size_t>(i)] = fp32(double{levels4(desc.scheme.packing)[static_cast<std::size_t>(code)]} *
+                                            scales.real[static_cast<std::size_t>(i / group)]);
   }
 }
 
@@ -106,7 +110,8 @@ void expand_planes(const TensorDesc& desc, Planes planes, std::span<double> out)
     case TERN_PACK_GPTQ_INT4:
       return expand_across(desc, planes, out);
     case TERN_PACK_NF4:
-      return expand_nf4(desc, planes, out);
+    case TERN_PACK_FP4:
+      return expand_levels4(desc, planes, out);
     default:
       return expand_scaled(desc, planes, out);
   }
@@ -120,9 +125,10 @@ bool packing_is_known(const tern_scheme& scheme) {
     case TERN_PACK_F8_BLOCK:
     case TERN_PACK_AWQ_INT4:
     case TERN_PACK_NF4:
+    case TERN_PACK_FP4:
       return true;
     case TERN_PACK_GPTQ_INT4:
-      return scheme.bits == 2 || scheme.bits == 4 || scheme.bits == 8;
+      return scheme.bits == 2 || scheme.bits == 3 || scheme.bits == 4 || scheme.bits == 8;
     default:
       return block_is_known(scheme.packing);
   }

@@ -65,6 +65,16 @@ class Quantised : public testing::TestWithParam<const char*> {
     return prefill_logits(model, tokens, rows, TERN_F32);
   }
 
+  // What is said beside how the checkpoint's own tools round what comes into a product.
+  [[nodiscard]] static std::vector<std::string> without_rounding(std::vector<std::string> notes) {
+    std::erase_if(notes, [](const std::string& note) { return note.find("isn't rounded") != std::string::npos; });
+    return notes;
+  }
+  // Of linear layers that the checkpoint leaves alone.
+  [[nodiscard]] static bool is_plain(const std::string& module) {
+    return std::string(GetParam()) == "int8_mixed" && module.ends_with(".down_proj");
+  }
+
   fs::path path_;
   fs::path twin_;
 };
@@ -121,8 +131,8 @@ TEST_P(AsStored, EqualsItsTwin) {
   auto model = load_on(path_, cpu_device(), TERN_F32);
   auto other = load_on(twin("f32"), cpu_device(), TERN_F32);
   for (const auto& module : models::linear_modules(model))
-    EXPECT_TRUE(is_quantised(model.store->at(module.name + ".weight").desc)) << module.name;
-  EXPECT_TRUE(model.notes.empty()) << model.notes.front();
+    EXPECT_EQ(is_quantised(model.store->at(module.name + ".weight").desc), !is_plain(module.name)) << module.name;
+  EXPECT_TRUE(without_rounding(model.notes).empty()) << model.notes.front();
   EXPECT_LE(max_difference(logits(model), logits(other)), kLogits);
   std::vector<std::int32_t> tokens;
   for (std::int32_t i = 0; i < 12; ++i) tokens.push_back(i * 11 % 48);
@@ -131,7 +141,8 @@ TEST_P(AsStored, EqualsItsTwin) {
   const std::string method = GetParam();
   const auto in_x15 = decode_logits(model, tokens, true);
   EXPECT_LE(relative_error(in_x15, want), kX15Logits);
-  const bool whole_numbers = method.starts_with("awq") || method.starts_with("gptq") || method == "int8";
+  const bool whole_numbers = method.starts_with("awq") || method.starts_with("gptq") || method.starts_with("packed_") ||
+                             method.find("int8") != std::string::npos;
   EXPECT_EQ(in_x15 != decode_logits(model, tokens, false), whole_numbers);
 }
 
@@ -170,7 +181,7 @@ TEST_P(Quantised, StaysAsStoredWhereTheDeviceHasThePacking) {
   const std::string method = GetParam();
   const bool has = method != "nf4";
   EXPECT_EQ(is_quantised(model.store->at(kLinear).desc), has);
-  EXPECT_EQ(model.notes.empty(), has);
+  EXPECT_EQ(without_rounding(model.notes).empty(), has);
   if (!has) return;
   EXPECT_LE(max_difference(logits(model), logits(other)), 1e-4);
 }
@@ -298,6 +309,17 @@ INSTANTIATE_TEST_SUITE_P(Methods, Quantised,
                          testing::Values("awq", "gptq", "gptq_in_order", "fp8", "fp8_rows", "int8", "nf4", "nf4_256",
                                          "mxfp4", "fp8_whole"),
                          kMethodName);
+// As quantisers themselves write a model (script/golden.d/quantizer_checkpoints.py).
+constexpr const char* kWriters[] = {"packed_int4",      "packed_int4_zeros",
+                                    "packed_int4_rows", "packed_int4_order",
+                                    "packed_int8",      "int8_zeros",
+                                    "int8_mixed",       "fp8_blocks",
+                                    "gptq_int3",        "gptq_v2",
+                                    "gptq_borrowed",    "gptq_dynamic",
+                                    "awq_gemv",         "fp4",
+                                    "bnb_int8"};
+INSTANTIATE_TEST_SUITE_P(Writers, Quantised, testing::ValuesIn(kWriters), kMethodName);
+INSTANTIATE_TEST_SUITE_P(Writers, AsStored, testing::ValuesIn(kWriters), kMethodName);
 INSTANTIATE_TEST_SUITE_P(Methods, Expanded, testing::Values("nf4"), kMethodName);
 INSTANTIATE_TEST_SUITE_P(Methods, AsStored,
                          testing::Values("awq", "gptq", "gptq_in_order", "fp8", "fp8_rows", "int8", "nf4_256",

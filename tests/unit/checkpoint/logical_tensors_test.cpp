@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/strings.h"
 #include "tests/support/temp_dir.h"
 
 namespace tern::checkpoint {
@@ -52,6 +53,14 @@ INSTANTIATE_TEST_SUITE_P(Methods, Quantized,
                          testing::Values("fp8", "awq", "gptq2", "gptq3", "gptq4", "gptq8", "compressed", "nf4",
                                          "mxfp4"),
                          [](const auto& info) { return std::string(info.param); });
+// As the quantisers themselves write and expand a model (script/golden.d/quantizer_checkpoints.py).
+INSTANTIATE_TEST_SUITE_P(Writers, Quantized,
+                         testing::Values("models/packed_int4", "models/packed_int4_zeros", "models/packed_int4_rows",
+                                         "models/packed_int4_order", "models/packed_int8", "models/int8_zeros",
+                                         "models/int8_mixed", "models/fp8_blocks", "models/gptq_int3", "models/gptq_v2",
+                                         "models/gptq_borrowed", "models/gptq_dynamic", "models/awq_gemv", "models/fp4",
+                                         "models/bnb_int8"),
+                         [](const auto& info) { return std::string(info.param).substr(7); });
 
 void copy_with_config(const test::TempDir& dir, const char* method, const std::string& config) {
   std::filesystem::copy(std::filesystem::path(TERN_TEST_DATA "/checkpoint/quantized") / method / "model.safetensors",
@@ -129,6 +138,8 @@ TEST_P(Misfits, AreNamed) {
 #define OR_PLAIN "; fetch the checkpoint again, or use the unquantised one"
 constexpr const char* kFp8 = R"("fp8")";
 constexpr const char* kPacked = R"("compressed-tensors")";
+constexpr const char* kPacked4 = R"("compressed-tensors","config_groups":{"g":{"weights":{"num_bits":4}}})";
+const std::string kShape("\x02\0\0\0\x20\0\0\0", 8);  // [2, 32]
 constexpr const char* kAwq = R"("awq")";
 constexpr const char* kGptq = R"("gptq")";
 constexpr const char* kNf4 = R"("bitsandbytes")";
@@ -156,9 +167,73 @@ INSTANTIATE_TEST_SUITE_P(
                {{"w.weight", "F8_E4M3", {2, 2}}, {"w.weight_scale_inv", "F32", {2, 1}}},
                ": tensor \"w.weight_scale_inv\": expected shape [1, 1], found [2, 1]" OR_PLAIN},
         Misfit{kPacked,
-               {{"w.weight_packed", "I32", {2, 2}}, {"w.weight_scale", "F32", {2, 1}}},
-               ": tensor \"w.weight_scale\": expected int8 or fp8 weights beside it, found none; packed int4 of "
-               "compressed-tensors is not read"},
+               {{"w.weight_scale", "F32", {2, 1}}},
+               ": tensor \"w.weight_scale\": expected int8 or fp8 weights beside it, found none" OR_PLAIN},
+        Misfit{kPacked4,
+               {{"w.weight_packed", "I32", {2, 2}}, {"w.weight_scale", "F32", {2, 1}}, {"w.weight_shape", "I64", {2}}},
+               ": tensor \"w.weight_shape\": expected 2 outputs, and inputs, found [0, 0]" OR_PLAIN},
+        Misfit{kPacked4,
+               {{"w.weight_packed", "I32", {2, 2}},
+                {"w.weight_scale", "F32", {2, 1}},
+                {"w.weight_shape", "I32", {2}, kShape}},
+               ": tensor \"w.weight_packed\": expected rows of 32 codes of the bits that config_groups has (4), found "
+               "rows "
+               "of 2 words" OR_PLAIN},
+        Misfit{
+            kPacked,
+            {{"w.weight_packed", "I32", {2, 4}},
+             {"w.weight_scale", "F32", {2, 1}},
+             {"w.weight_shape", "I32", {2}, kShape}},
+            ": tensor \"w.weight_packed\": expected rows of 32 codes of the bits that config_groups has (none), found "
+            "rows of 4 words" OR_PLAIN},
+        Misfit{kPacked4,
+               {{"w.weight_packed", "I32", {2, 4}},
+                {"w.weight_scale", "F32", {2, 3}},
+                {"w.weight_shape", "I32", {2}, kShape}},
+               ": tensor \"w.weight_scale\": expected groups that divide 32 inputs, found 3" OR_PLAIN},
+        Misfit{kPacked4,
+               {{"w.weight_packed", "I32", {2, 4}},
+                {"w.weight_scale", "F32", {2, 1}},
+                {"w.weight_shape", "I32", {2}, kShape},
+                {"w.weight_zero_point", "I32", {2, 1}}},
+               ": tensor \"w.weight_zero_point\": expected shape [1, 1], found [2, 1]" OR_PLAIN},
+        Misfit{kPacked4,
+               {{"w.weight_packed", "I32", {2, 4}},
+                {"w.weight_scale", "F32", {2, 1}},
+                {"w.weight_shape", "I32", {2}, kShape},
+                {"w.weight_g_idx", "I32", {31}}},
+               ": tensor \"w.weight_g_idx\": expected shape [32], found [31]" OR_PLAIN},
+        Misfit{R"("compressed-tensors","format":"marlin-24")",
+               {},
+               "/config.json: field \"quantization_config.format\": expected pack-quantized, int-quantized, "
+               "float-quantized, naive-quantized, mixed-precision, dense or fakequant, found \"marlin-24\"; use the "
+               "unquantised checkpoint"},
+        Misfit{R"("compressed-tensors","config_groups":{"g":{"format":"nvfp4-pack-quantized"}})",
+               {},
+               "/config.json: field \"quantization_config.config_groups.g.format\": expected pack-quantized, "
+               "int-quantized, float-quantized, naive-quantized or dense, found \"nvfp4-pack-quantized\"; use the "
+               "unquantised checkpoint"},
+        Misfit{R"("compressed-tensors","sparsity_config":{"format":"sparse-24-bitmask"})",
+               {},
+               "/config.json: field \"quantization_config.sparsity_config.format\": expected dense, found "
+               "\"sparse-24-bitmask\"; use the unquantised checkpoint"},
+        Misfit{
+            R"("compressed-tensors","transform_config":{"config_groups":{"R4":{}}})",
+            {},
+            "/config.json: field \"quantization_config.transform_config.config_groups\": expected none, as rotations "
+            "of activations aren't computed here, found {\"R4\":{}}; use the unquantised checkpoint"},
+        Misfit{R"("compressed-tensors","config_groups":{"g":{"weights":{"block_structure":[16]}}})",
+               {{"w.weight", "F8_E4M3", {2, 2}}, {"w.weight_scale", "F32", {1, 1}}},
+               "/config.json: field \"quantization_config.config_groups.g.weights.block_structure\": expected two "
+               "positive integers, found [16]; restore the model's config.json"},
+        Misfit{R"("bitsandbytes","load_in_8bit":true)",
+               {{"w.weight", "I8", {2, 4}}, {"w.SCB", "F32", {3}}},
+               ": tensor \"w.SCB\": expected shape [2], found [3]" OR_PLAIN},
+        Misfit{
+            R"("bitsandbytes","load_in_8bit":true)",
+            {{"w.weight", "I8", {2, 4}}, {"w.SCB", "F32", {2}}, {"w.weight_format", "U8", {}, "\x01"}},
+            ": tensor \"w.weight_format\": expected 0 (rows as they are), found the order of a GPU's tiles; save the "
+            "model again with a bitsandbytes of 2025 or later"},
         Misfit{kPacked,
                {{"w.weight", "I8", {2, 4}}, {"w.weight_scale", "F32", {3}}},
                ": tensor \"w.weight_scale\": expected a scale of the tensor, of each row, or of equal groups, found "
@@ -183,6 +258,28 @@ INSTANTIATE_TEST_SUITE_P(
         Misfit{kAwq,
                {{"w.qweight", "I32", {8, 1}}, {"w.scales", "F16", {3, 8}}, {"w.qzeros", "I32", {3, 1}}},
                ": tensor \"w.scales\": expected groups that divide 8 inputs, found 3" OR_PLAIN},
+        Misfit{R"("awq","version":"gemv_fast")",
+               {},
+               "/config.json: field \"quantization_config.version\": expected gemm or gemv, found gemv_fast; use the "
+               "unquantised checkpoint"},
+        Misfit{R"("awq","format":"llm-awq")",
+               {},
+               "/config.json: field \"quantization_config.format\": expected gemm or gemv, found llm-awq; use the "
+               "unquantised checkpoint"},
+        Misfit{R"("awq","version":"GEMV","group_size":24)",
+               {{"w.qweight", "I32", {8, 4}}, {"w.scales", "F16", {8, 8}}, {"w.qzeros", "I32", {8, 1}}},
+               ": tensor \"w.qweight\": expected groups of 24 that divide the inputs, found 32" OR_PLAIN},
+        Misfit{R"("awq","version":"gemv","group_size":32)",
+               {{"w.qweight", "I32", {8, 4}}, {"w.scales", "F16", {8, 8}}, {"w.qzeros", "I32", {7, 1}}},
+               ": tensor \"w.qzeros\": expected zero points of 1 groups of 8 outputs, found [7, 1]" OR_PLAIN},
+        Misfit{R"("awq","version":"gemv","group_size":32)",
+               {{"w.qweight", "I32", {8, 4}}, {"w.scales", "F16", {8, 7}}, {"w.qzeros", "I32", {8, 1}}},
+               ": tensor \"w.scales\": expected shape [8, 8], found [8, 7]" OR_PLAIN},
+        Misfit{R"("gptq","checkpoint_format":"gptq_p")",
+               {{"w.qweight", "I32", {1, 8}}, {"w.scales", "F16", {1, 8}}, {"w.qzeros", "I32", {1, 1}}},
+               "/config.json: field \"quantization_config.checkpoint_format\": expected gptq or gptq_v2, found "
+               "\"gptq_p\"; "
+               "use the unquantised checkpoint"},
         Misfit{kPacked,
                {{"w.qweight", "I32", {8, 1}}, {"w.scales", "F16", {1, 8}}, {"w.qzeros", "I32", {1, 1}}},
                "/config.json: field \"quantization_config.quant_method\": expected gptq or awq, as there are .qweight "
@@ -227,6 +324,34 @@ INSTANTIATE_TEST_SUITE_P(
       };
     }()));
 #undef OR_PLAIN
+
+// Broken if it went untold that products or the cache are computed more exactly than the checkpoint's own tools do.
+TEST(LogicalTensors, SayWhatIsNotRoundedHere) {
+  const auto notes = [](const std::string& quantization) {
+    test::TempDir dir;
+    write_planes(dir, {}, quantization);
+    return notes_on_quantization(CheckpointSource::open(dir.path()).value());
+  };
+  const auto says = [](const std::string& rounding) {
+    return std::vector<std::string>{
+        cat("what comes into a product isn't rounded: the checkpoint's own tools round it (", rounding,
+            "), and so compute less exactly")};
+  };
+  const auto group = [](const std::string& fields) {
+    return R"("compressed-tensors","config_groups":{"g":{"targets":["Linear"],)" + fields + "}}";
+  };
+  EXPECT_EQ(notes(group(R"("input_activations":{"num_bits":8,"type":"int","dynamic":true})")), says("int8, dynamic"));
+  EXPECT_EQ(notes(group(R"("output_activations":{"type":"float"},"input_activations":null)")), says("float8, static"));
+  EXPECT_EQ(notes(R"("fp8","activation_scheme":"dynamic")"), says("float8, dynamic"));
+  EXPECT_EQ(notes(R"("fbgemm_fp8")"), says("float8, dynamic"));
+  EXPECT_EQ(notes(R"("bitsandbytes","load_in_8bit":true)"), says("int8, dynamic, but for outliers"));
+  EXPECT_EQ(notes(R"("compressed-tensors","kv_cache_scheme":{"num_bits":8})"),
+            (std::vector<std::string>{
+                "the cache is as --kv_cache_dtype says: config.json's kv_cache_scheme isn't followed"}));
+  for (const char* none : {R"("awq")", R"("bitsandbytes","load_in_4bit":true)", R"("fp8")"})
+    EXPECT_TRUE(notes(none).empty()) << none;
+  EXPECT_TRUE(notes(group(R"("weights":{"num_bits":4})")).empty());
+}
 
 TEST(LogicalTensors, ReadsNoGroupThatIsNotThere) {
   test::TempDir dir;

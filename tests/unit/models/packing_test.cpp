@@ -122,6 +122,35 @@ TEST_P(Planes, OfSeveralTensorsAreTheirNumbers) {
   EXPECT_EQ(is_present(joined_desc(tensors, std::vector<RowRun>{{2, 5, 3}})), any_border);
 }
 
+// What lies otherwise in the file is as a device takes it, of whole tensors: those of 32 outputs at least.
+class TurnedPlanes : public Planes {};
+TEST_P(TurnedPlanes, OfATensorAreItsNumbers) {
+  for (const char* module : {"self_attn.q_proj", "mlp.up_proj", "mlp.down_proj"}) {
+    const std::vector tensors = {find(module)};
+    const std::vector runs = {RowRun{0, 0, tensors[0]->shape[0]}};
+    const TensorDesc desc = joined_desc(tensors, runs);
+    ASSERT_TRUE(is_present(desc)) << module;
+    EXPECT_EQ(expanded(desc, joined_planes(tensors, runs)), read(tensors, runs)) << module;
+  }
+}
+TEST_P(TurnedPlanes, OfSeveralTensorsAreTheirNumbers) {
+  const std::string method = GetParam();
+  const bool has_own = method == "fp4";  // a shift of its scales
+  const std::vector tensors = {find("self_attn.q_proj"), find("mlp.gate_proj"), find("mlp.up_proj")};
+  for (const auto& runs : {std::vector<RowRun>{{0, 0, 32}, {2, 32, 32}, {1, 0, 64}}, {{1, 32, 32}, {0, 0, 32}}}) {
+    if (method == "gptq_dynamic" || method == "int8_mixed") continue;  // each has bits of its own
+    const TensorDesc desc = joined_desc(tensors, runs);
+    ASSERT_EQ(is_present(desc), !has_own);
+    if (has_own) continue;
+    EXPECT_EQ(expanded(desc, joined_planes(tensors, runs)), read(tensors, runs));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Methods, TurnedPlanes,
+                         testing::Values("packed_int4", "packed_int4_zeros", "packed_int4_rows", "packed_int4_order",
+                                         "packed_int8", "int8_zeros", "gptq_int3", "gptq_v2", "gptq_borrowed",
+                                         "gptq_dynamic", "awq_gemv", "fp4", "bnb_int8"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
 INSTANTIATE_TEST_SUITE_P(Methods, Planes,
                          testing::Values("awq", "gptq", "gptq_in_order", "fp8", "fp8_rows", "int8", "nf4_256"),
                          [](const auto& tested) { return std::string(tested.param); });

@@ -181,9 +181,31 @@ TEST(Packing, RowInt8HasAScaleForEachGroup) {
   EXPECT_EQ(values[15], -7.0);
 }
 
+// Codes of 3 bits: those of 32 inputs fill three words, and two of them straddle.
+TEST(Packing, GptqOfThreeBitsGoesAcrossWords) {
+  const tern_scheme scheme = {TERN_PACK_GPTQ_INT4, 3, 1, 32, TERN_F32, TERN_SCHEME_IN_ORDER};
+  const TensorDesc desc = make_quantised_desc(TERN_F32, scheme, 32, 32);
+  std::vector<std::uint32_t> data(3 * 32), zeros(3);
+  for (std::uint32_t i = 0; i < 32; ++i) {  // code (i + output) mod 8, zero point of output i mod 8
+    for (std::uint32_t bit = 0; bit < 3; ++bit) {
+      const std::uint32_t at = 3 * i + bit;
+      zeros[at / 32] |= (i >> bit & 1U) << at % 32;
+      for (std::uint32_t o = 0; o < 32; ++o) data[at / 32 * 32 + o] |= ((i + o) >> bit & 1U) << at % 32;
+    }
+  }
+  const std::vector<float> scales(32, 0.5F);
+  const std::span<const std::byte> planes[3] = {std::as_bytes(std::span(data)), std::as_bytes(std::span(scales)),
+                                                std::as_bytes(std::span(zeros))};
+  const auto values = decode(desc, planes).real;
+  for (int o = 0; o < 32; ++o) {
+    for (int i = 0; i < 32; ++i)
+      ASSERT_EQ(values[static_cast<std::size_t>(o * 32 + i)], 0.5 * ((i + o) % 8 - o % 8)) << o << " " << i;
+  }
+}
+
 TEST(Packing, UnknownPackingsAreRefused) {
   EXPECT_FALSE(packing_is_known({TERN_PACK_MXFP4, 4, 1, 32, TERN_U8, 0}));
-  EXPECT_FALSE(packing_is_known({TERN_PACK_GPTQ_INT4, 3, 1, 32, TERN_F16, 0})) << "codes across two words";
+  EXPECT_FALSE(packing_is_known({TERN_PACK_GPTQ_INT4, 5, 1, 32, TERN_F16, 0}));
   std::vector<std::byte> bytes(64);
   const std::span<const std::byte> planes[2] = {bytes, bytes};
   const TensorDesc desc = make_quantised_desc(TERN_F32, {TERN_PACK_MXFP4, 4, 1, 32, TERN_U8, 0}, 1, 32);
