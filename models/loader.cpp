@@ -13,6 +13,7 @@
 #include "graph/row_parts.h"
 #include "models/mmproj.h"
 #include "models/parameter_reader.h"
+#include "models/quantise_rows.h"
 #include "models/stored_planes.h"
 #include "models/vision.h"
 #include "nn/rope.h"
@@ -53,6 +54,9 @@ std::int64_t num_rows(std::span<const std::int64_t> shape) {
   for (const std::int64_t size : shape.first(shape.size() - 1)) rows *= size;
   return rows;
 }
+
+// Whether it's a stack of experts' weights: no other parameter has three dimensions but their biases.
+bool is_of_experts(const ParameterSpec& spec) { return spec.shape.size() == 3 && !spec.is_bias; }
 
 // How the tensor is described to a device where it can stay as it is stored; absent where it can't, or where it is
 // several planes (stored_planes.h).
@@ -118,6 +122,13 @@ std::vector<std::byte> mxfp4_blocks(const Stored& stored) {
   return out;
 }
 
+// Memory of weights that are quantised while they're loaded.
+struct Quantised {
+  std::uint64_t bytes = 0;              // of those that were
+  std::uint64_t plain_bytes = 0;        // that these would have taken
+  std::uint64_t unquantised_bytes = 0;  // of those that the device has no product for
+};
+
 class Loader {
  public:
   Loader(ParameterReader& reader, std::shared_ptr<checkpoint::CheckpointSource> source, graph::TensorStore& store,
@@ -145,15 +156,11 @@ class Loader {
                           dtype_name(options_.dtype), ", ", megabytes(some.bytes), " in place of ",
                           megabytes(some.stored_bytes), ": ", reason));
     }
-    if (quantised_bytes_ > 0) {
-      lines.push_back(cat("weights of linear layers were quantised to ", method_name(), ": ",
-                          megabytes(quantised_bytes_), " in place of ", megabytes(plain_bytes_), " in ",
-                          dtype_name(options_.dtype)));
-    }
-    if (unquantised_bytes_ > 0) {
-      lines.push_back(cat("weights of linear layers stay in ", dtype_name(options_.dtype), ", ",
-                          megabytes(unquantised_bytes_), ": ", store_.device()->name(),
-                          " has no product for their shapes in ", method_name()));
+    add_notes_on_quantising(of_layers_, "linear layers", lines);
+    add_notes_on_quantising(of_experts_, "routed experts", lines);
+    if (!quantised_experts_.empty()) {
+      lines.push_back(cat("weights of routed experts stay as they're stored, in ",
+                          join({quantised_experts_.begin(), quantised_experts_.end()}, ", ")));
     }
     if (copied_bytes_ >= kWorthALine) {
       std::vector<std::string> types;
@@ -163,6 +170,18 @@ class Loader {
                           " reads them from the file's own pages"));
     }
     return lines;
+  }
+
+  void add_notes_on_quantising(const Quantised& count, const char* what, std::vector<std::string>& lines) const {
+    if (count.bytes > 0) {
+      lines.push_back(cat("weights of ", what, " were quantised to ", method_name(), ": ", megabytes(count.bytes),
+                          " in place of ", megabytes(count.plain_bytes), " in ", dtype_name(options_.dtype)));
+    }
+    if (count.unquantised_bytes > 0) {
+      lines.push_back(cat("weights of ", what, " stay in ", dtype_name(options_.dtype), ", ",
+                          megabytes(count.unquantised_bytes), ": ", store_.device()->name(),
+                          " has no product for their shapes in ", method_name()));
+    }
   }
 
   [[nodiscard]] std::string_view method_name() const {
@@ -206,7 +225,9 @@ class Loader {
   void load(const Stored& stored) {
     const bool is_master = options_.is_master && options_.is_master(stored.spec->name);
     const tern_dtype dtype = is_master || stored.spec->is_buffer ? TERN_F32 : options_.dtype;
-    if (options_.quantise && stored.spec->is_linear && load_quantised(stored, dtype, is_master)) return;
+    if (options_.quantise && (stored.spec->is_linear || is_of_experts(*stored.spec)) &&
+        load_quantised(stored, dtype, is_master))
+      return;
     const bool may_stay = is_present(stored.desc) && !is_master && !is_quantised_table(stored);
     const bool fits = stored.is_plain ? stored.desc.dtype == dtype : multiplies(stored.desc, *stored.spec);
     if (may_stay && fits) return place(stored);
@@ -329,24 +350,43 @@ class Loader {
 
   // Whether the weight was quantised: the device may have no product with it so.
   bool load_quantised(const Stored& stored, tern_dtype dtype, bool is_master) {
+    const bool experts = is_of_experts(*stored.spec);
     if (is_master) {
       throw Failure(usage_error(cat("--quant_method quantises ", stored.spec->name, ", which is trained"),
                                 "train an adapter with --tuner_type lora, or drop the flag"));
     }
     for (const LogicalTensor* tensor : stored.tensors) {
       if (tensor->scheme.packing == TERN_PACK_NONE && tensor->scale == nullptr) continue;
+      if (experts) {  // as gpt-oss is published, whose other layers aren't quantised
+        quantised_experts_.insert(tensor->storage_name());
+        return false;
+      }
       throw Failure(usage_error(
           cat("--quant_method quantises weights, and ", tensor->name, " is ", tensor->storage_name(), " already"),
           "drop the flag"));
     }
     const std::int64_t columns = stored.spec->shape.back(), rows = num_rows(stored.spec->shape);
-    const TensorDesc desc = quantised_desc(*options_.quantise, rows, columns);
+    const std::int64_t matrices = experts ? std::max<std::int64_t>(stored.spec->shape.front(), 1) : 1;
+    const TensorDesc desc = quantised_desc_of(*options_.quantise, matrices, rows / matrices, columns);
     const std::uint64_t bytes = total_bytes(make_desc(dtype, stored.spec->shape));
+    Quantised& count = experts ? of_experts_ : of_layers_;
     if (!multiplies(desc, *stored.spec)) {
-      unquantised_bytes_ += bytes;
+      count.unquantised_bytes += bytes;
       return false;
     }
-    std::vector<float> values = reader_.read(*stored.spec);
+    add(stored, desc,
+        quantised_planes_of(*options_.quantise, desc, matrices, [&](std::int64_t first, std::int64_t some) {
+          return values_to_quantise(stored, dtype, first, some);
+        }));
+    count.bytes += total_bytes(desc);
+    count.plain_bytes += bytes;
+    return true;
+  }
+
+  // Rows of a weight, rounded to dtype first.
+  [[nodiscard]] std::vector<float> values_to_quantise(const Stored& stored, tern_dtype dtype, std::int64_t first,
+                                                      std::int64_t count) {
+    std::vector<float> values = reader_.read(*stored.spec, first, count);
     if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) {
       throw Failure(data_error(stored.first().name, "finite numbers to quantise", "NaN or an infinity",
                                "take a sound copy of the model"));
@@ -355,10 +395,7 @@ class Loader {
       for (float& value : values)
         value = dtype == TERN_BF16 ? bf16_to_float(float_to_bf16(value)) : fp16_to_float(float_to_fp16(value));
     }
-    add(stored, desc, quantised_planes(*options_.quantise, rows, columns, values));
-    quantised_bytes_ += total_bytes(desc);
-    plain_bytes_ += bytes;
-    return true;
+    return values;
   }
 
   std::shared_ptr<checkpoint::CheckpointSource> source_;
@@ -372,10 +409,9 @@ class Loader {
     std::uint64_t bytes = 0;
   };
   std::map<std::string, Expanded> expanded_;  // by the reason
-  std::uint64_t quantised_bytes_ = 0;         // of weights that were quantised here
-  std::uint64_t plain_bytes_ = 0;             // that these would have taken
-  std::uint64_t unquantised_bytes_ = 0;       // of those that the device has no product for
-  std::set<tern_dtype> copied_;               // as stored: what could be mapped, but for its dtype
+  Quantised of_layers_, of_experts_;
+  std::set<std::string> quantised_experts_;  // storages of experts that were quantised already
+  std::set<tern_dtype> copied_;              // as stored: what could be mapped, but for its dtype
   std::uint64_t copied_bytes_ = 0;
 };
 

@@ -200,13 +200,17 @@ void ParameterReader::read_rows(const ParameterSpec& spec, std::int64_t first, s
 
 std::vector<float> ParameterReader::read(const ParameterSpec& spec) {
   const MatrixSizes sizes = matrix_sizes(spec);
-  const std::int64_t rows = sizes.matrices * sizes.rows;
-  std::vector<float> values(static_cast<std::size_t>(rows * sizes.columns));
-  pool_.parallel_for(rows, std::max<std::int64_t>(kGrain / sizes.columns, 1),
+  return read(spec, 0, sizes.matrices * sizes.rows);
+}
+
+std::vector<float> ParameterReader::read(const ParameterSpec& spec, std::int64_t first, std::int64_t count) {
+  const std::int64_t columns = matrix_sizes(spec).columns;
+  std::vector<float> values(static_cast<std::size_t>(count * columns));
+  pool_.parallel_for(count, std::max<std::int64_t>(kGrain / columns, 1),
                      [&](std::int64_t begin, std::int64_t end, int /*thread*/) {
-                       read_rows(spec, begin, end - begin, {},
-                                 std::span(values).subspan(static_cast<std::size_t>(begin * sizes.columns),
-                                                           static_cast<std::size_t>((end - begin) * sizes.columns)));
+                       read_rows(spec, first + begin, end - begin, {},
+                                 std::span(values).subspan(static_cast<std::size_t>(begin * columns),
+                                                           static_cast<std::size_t>((end - begin) * columns)));
                      });
   source_.intact().value();
   return values;

@@ -37,6 +37,8 @@ class ParameterReader {
 
   // Expanded to fp32 [shape], rows in the model's own order. Throws Failure (data).
   [[nodiscard]] std::vector<float> read(const ParameterSpec& spec);
+  // Of rows [first, first + count) alone.
+  [[nodiscard]] std::vector<float> read(const ParameterSpec& spec, std::int64_t first, std::int64_t count);
   // Rows [first, first + count) of the parameter seen as [rows of all matrices, columns], in the numbers that a file of
   // that kind has of them, to the bit where this file is of the same. Throws Failure (data). Safe to call from several
   // threads.

@@ -4,10 +4,12 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/nf4.h"
 #include "base/thread_pool.h"
 #include "checkpoint/fp8.h"
+#include "models/quantise_rows.h"
 
 namespace tern::models {
 namespace {
@@ -86,18 +88,26 @@ void append(std::span<const T> numbers, std::vector<std::byte>& out) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-std::vector<std::byte> nf4(bool double_quant, std::span<const float> values) {
+// A part of a weight: its plane of codes, and its scales.
+struct Part {
+  std::vector<std::byte> codes;
+  std::vector<float> scales;
+};
+
+Part nf4(std::span<const float> values) {
   const auto count = values.size();
   std::vector<std::uint8_t> codes(count + count % 2, 7);  // the level 0, where the last has no other half
-  std::vector<float> scales((count + kNf4Block - 1) / kNf4Block);
-  quantise_blocks(kNf4Levels, kNf4Block, values, std::span(codes).first(count), scales);
-  std::vector<std::byte> out;
-  out.reserve(codes.size() / 2 + scales.size() * sizeof(float));
-  for (std::size_t i = 0; i < codes.size(); i += 2) out.push_back(static_cast<std::byte>(codes[i] << 4 | codes[i + 1]));
-  if (!double_quant) {
-    append<float>(scales, out);
-    return out;
-  }
+  Part part;
+  part.scales.resize((count + kNf4Block - 1) / kNf4Block);
+  quantise_blocks(kNf4Levels, kNf4Block, values, std::span(codes).first(count), part.scales);
+  part.codes.reserve(codes.size() / 2);
+  for (std::size_t i = 0; i < codes.size(); i += 2)
+    part.codes.push_back(static_cast<std::byte>(codes[i] << 4 | codes[i + 1]));
+  return part;
+}
+
+// The scales in 8 bits, and what they count from and in.
+void append_double_quantised(std::vector<float> scales, std::vector<std::byte>& out) {
   double sum = 0.0;
   for (const float scale : scales) sum += scale;
   const auto mean = static_cast<float>(sum / static_cast<double>(scales.size()));
@@ -110,19 +120,16 @@ std::vector<std::byte> nf4(bool double_quant, std::span<const float> values) {
   append<float>(levels, out);
   append<float>(std::span(&mean, 1), out);
   append<float>(of, out);
-  return out;
 }
 
-// A plane of one byte an element, then the scales.
-std::vector<std::byte> with_scales(std::span<const std::uint8_t> codes, std::span<const float> scales) {
-  std::vector<std::byte> out;
-  out.reserve(codes.size() + scales.size() * sizeof(float));
-  append(codes, out);
-  append(scales, out);
-  return out;
+// Of one byte an element.
+Part with_scales(std::span<const std::uint8_t> codes, std::vector<float> scales) {
+  Part part{{}, std::move(scales)};
+  append(codes, part.codes);
+  return part;
 }
 
-std::vector<std::byte> int8(std::int64_t rows, std::int64_t columns, std::span<const float> values) {
+Part int8(std::int64_t rows, std::int64_t columns, std::span<const float> values) {
   std::vector<std::uint8_t> codes(values.size());
   std::vector<float> scales(static_cast<std::size_t>(rows));
   ThreadPool pool;
@@ -142,19 +149,19 @@ std::vector<std::byte> int8(std::int64_t rows, std::int64_t columns, std::span<c
                         }
                       }
                     });
-  return with_scales(codes, scales);
+  return with_scales(codes, std::move(scales));
 }
 
-std::vector<std::byte> fp8(std::int64_t rows, std::int64_t columns, std::span<const float> values) {
-  const std::int64_t across = (columns + kF8Block - 1) / kF8Block, down = (rows + kF8Block - 1) / kF8Block;
+Part fp8(std::int64_t block_rows, std::int64_t rows, std::int64_t columns, std::span<const float> values) {
+  const std::int64_t across = (columns + kF8Block - 1) / kF8Block, down = (rows + block_rows - 1) / block_rows;
   std::vector<std::uint8_t> codes(values.size());
   std::vector<float> scales(static_cast<std::size_t>(down * across));
   ThreadPool pool;
   pool.parallel_for(down * across, 4, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t b = begin; b < end; ++b) {
-      const std::int64_t row = b / across * kF8Block, column = b % across * kF8Block;
+      const std::int64_t row = b / across * block_rows, column = b % across * kF8Block;
       const auto each = [&](auto&& action) {
-        for (std::int64_t r = row; r < std::min(row + kF8Block, rows); ++r) {
+        for (std::int64_t r = row; r < std::min(row + block_rows, rows); ++r) {
           for (std::int64_t c = column; c < std::min(column + kF8Block, columns); ++c)
             action(static_cast<std::size_t>(r * columns + c));
         }
@@ -168,7 +175,19 @@ std::vector<std::byte> fp8(std::int64_t rows, std::int64_t columns, std::span<co
       });
     }
   });
-  return with_scales(codes, scales);
+  return with_scales(codes, std::move(scales));
+}
+
+Part quantised_part(const QuantiseOptions& options, const TensorDesc& desc, std::int64_t rows,
+                    std::span<const float> values) {
+  switch (options.method) {
+    case QuantiseMethod::int8:
+      return int8(rows, desc.shape[1], values);
+    case QuantiseMethod::fp8:
+      return fp8(desc.scheme.group_rows, rows, desc.shape[1], values);
+    default:
+      return nf4(values);
+  }
 }
 
 }  // namespace
@@ -192,16 +211,45 @@ TensorDesc quantised_desc(const QuantiseOptions& options, std::int64_t rows, std
   return make_quantised_desc(TERN_F32, scheme(), rows, columns);
 }
 
+TensorDesc quantised_desc_of(const QuantiseOptions& options, std::int64_t matrices, std::int64_t rows,
+                             std::int64_t columns) {
+  TensorDesc desc = quantised_desc(options, matrices * rows, columns);
+  if (options.method == QuantiseMethod::fp8 && matrices > 1)
+    desc.scheme.group_rows = static_cast<std::int32_t>(std::gcd(rows, kF8Block));
+  return desc;
+}
+
+std::vector<std::byte> quantised_planes_of(const QuantiseOptions& options, const TensorDesc& desc,
+                                           std::int64_t matrices, const RowValues& values) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;  // elements that are read together, if a matrix hasn't more
+  const std::int64_t rows = desc.shape[0], columns = std::max<std::int64_t>(desc.shape[1], 1);
+  std::int64_t some = matrices > 1 ? rows / matrices : rows;
+  while (some > 0 && (some * columns % kNf4Block != 0 || (some < rows && 2 * some * columns <= kMost))) some *= 2;
+  std::vector<std::byte> out;
+  out.reserve(total_bytes(desc));
+  std::vector<float> scales;
+  for (std::int64_t first = 0; first < rows; first += some) {
+    const std::int64_t count = std::min(some, rows - first);
+    const Part part = quantised_part(options, desc, count, values(first, count));
+    out.insert(out.end(), part.codes.begin(), part.codes.end());
+    scales.insert(scales.end(), part.scales.begin(), part.scales.end());
+  }
+  if (options.method == QuantiseMethod::nf4 && options.double_quant) {
+    append_double_quantised(std::move(scales), out);
+  } else {
+    append<float>(scales, out);
+  }
+  return out;
+}
+
 std::vector<std::byte> quantised_planes(const QuantiseOptions& options, std::int64_t rows, std::int64_t columns,
                                         std::span<const float> values) {
-  switch (options.method) {
-    case QuantiseMethod::int8:
-      return int8(rows, columns, values);
-    case QuantiseMethod::fp8:
-      return fp8(rows, columns, values);
-    default:
-      return nf4(options.double_quant, values);
-  }
+  return quantised_planes_of(
+      options, quantised_desc(options, rows, columns), 1, [&](std::int64_t first, std::int64_t count) {
+        const auto part =
+            values.subspan(static_cast<std::size_t>(first * columns), static_cast<std::size_t>(count * columns));
+        return std::vector<float>(part.begin(), part.end());
+      });
 }
 
 }  // namespace tern::models
