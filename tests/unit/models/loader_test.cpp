@@ -10,6 +10,9 @@
 #include "base/half.h"
 #include "base/strings.h"
 #include "checkpoint/convert.h"
+#include "checkpoint/dequantize.h"
+#include "checkpoint/ggml_types.h"
+#include "checkpoint/gguf_writer.h"
 #include "models/gguf_names.h"
 #include "models/parameter_reader.h"
 #include "models/rope.h"
@@ -127,6 +130,50 @@ TEST_F(HeldIn, WhatIsExpandedIsExpandedToIt) {
     EXPECT_NE(model.notes[0].find(cat(" were expanded to ", dtype_name(to), ", ")), std::string::npos)
         << model.notes[0];
   }
+}
+
+// Types of GGUF that no packing is: those weights are what the gguf package makes of their blocks (checkpoint's tests),
+// rounded, and a line says the memory.
+TEST_F(HeldIn, TypesWithoutAPackingAreExpandedWithALine) {
+  e2e::TinyModel large;
+  large.hidden = 256;  // a row is a block
+  large.intermediate = 256;
+  e2e::write_tiny_model(scratch_ / "large", large);
+  checkpoint::ConvertOptions options;
+  options.outtype = "f32";
+  const auto source = checkpoint::CheckpointSource::open(scratch_ / "large").value();
+  set_gguf_form(source, read_config(source).value(), "tiny", options).value();
+  (void)checkpoint::convert_checkpoint(source, scratch_ / "f32.gguf", options).value();
+  const auto plain = checkpoint::CheckpointSource::open(scratch_ / "f32.gguf").value();
+  const std::string chosen = "blk.0.ffn_up.weight";
+  int checked = 0;
+  for (const checkpoint::GgmlTypeInfo& type : checkpoint::ggml_types()) {
+    const bool for_files = type.type != checkpoint::GgmlType::q8_k;  // what ggml rounds activations to
+    if (type.block_elements != 256 || checkpoint::ggml_packing(type.type) || !for_files) continue;
+    std::vector<checkpoint::GgufTensorSpec> specs;
+    for (const auto& tensor : plain.tensors())
+      specs.push_back({tensor.name, tensor.name == chosen ? type.type : checkpoint::GgmlType::f32, tensor.shape});
+    const fs::path path = scratch_ / cat(type.name, ".gguf");
+    auto writer = checkpoint::GgufWriter::create(path, *options.metadata, specs).value();
+    std::vector<std::byte> blocks(static_cast<std::size_t>(256 * type.block_bytes));
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      blocks[i] = static_cast<std::byte>(i * 7 % 61);  // scales are finite
+    for (const auto& tensor : plain.tensors())
+      writer.write(tensor.name, tensor.name == chosen ? std::span<const std::byte>(blocks) : tensor.bytes).value();
+    writer.finish().value();
+    const LoadedModel model = load(path, {.dtype = TERN_F32}).value();
+    EXPECT_EQ(model.notes,
+              (std::vector<std::string>{cat("weights of type ", type.name, " were expanded to f32, 0.3 MB in place of ",
+                                            fixed(static_cast<double>(blocks.size()) / 1e6, 1),
+                                            " MB: cpu:0 has no product for them")}));
+    std::vector<float> want(256 * 256);
+    checkpoint::dequantize(type.type, blocks, want).value();
+    EXPECT_TRUE(held(model, "model.layers.0.mlp.up_proj.weight") ==
+                std::string(reinterpret_cast<const char*>(want.data()), want.size() * 4))
+        << type.name;
+    ++checked;
+  }
+  EXPECT_EQ(checked, 9);  // IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, TQ1_0, TQ2_0
 }
 
 // A line where memory is taken that the file's pages would have saved, and none where it isn't.
