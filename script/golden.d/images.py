@@ -248,7 +248,7 @@ FAMILIES = {
     "gemma3_as_it_is": (dict(image_processor_type="Gemma3ImageProcessor", size=112, do_resize=False), 14, None),
 }
 PICTURES = {
-    "llava1_5": [(2, 1), (336, 336), (640, 480), (300, 901), (1000, 335)],
+    "llava1_5": [(2, 1), (336, 336), (640, 480), (300, 901), (1000, 335), (901, 300)],
     "clip_defaults": [(225, 300)],
     "clip_short": [(100, 61), (61, 100)],
     "qwen2_vl_published": [(70, 42), (2, 1)],

@@ -44,7 +44,7 @@ TEST(ImageProcessor, GivesThePatchesOfTransformers) {
     EXPECT_EQ(said(config, test::pattern(width, height, seed)), expected) << line;
     ++cases;
   }
-  EXPECT_EQ(cases, 69);
+  EXPECT_EQ(cases, 70);
 }
 
 // PyTorch stops at one pixel; it has one colour at any size.
