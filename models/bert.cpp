@@ -159,8 +159,9 @@ std::vector<std::int32_t> behind_padding(const C& config, std::span<const std::i
 Architecture encoder(const char* name, const char* model_type, std::vector<Field> fields, Encoder encoder) {
   return {.name = name,
           .model_type = model_type,
-          .gguf = "",
+          .gguf = "bert",
           .fields = std::move(fields),
+          .is_gguf = encoder.positions == nullptr ? nullptr : +[](const checkpoint::Gguf&) { return false; },
           .gguf_rope_factors = false,
           .parameters = parameters,
           .rope_tables = no_rope_tables,
@@ -168,36 +169,28 @@ Architecture encoder(const char* name, const char* model_type, std::vector<Field
           .encoder = std::move(encoder)};
 }
 
-bool is_never(const checkpoint::Gguf& /*gguf*/) { return false; }
-
-// A GGUF of it is read as BERT's.
 Architecture roberta(const char* name, const char* model_type) {
-  Architecture made = encoder(name, model_type, fields(1, 0, 2, true),
-                              {.prefix = "roberta.",
-                               .other_heads = {"pooler.", "lm_head."},
-                               .token_types = types,
-                               .positions = behind_padding,
-                               .label_parameters = label_parameters<kRoberta>,
-                               .label_pooling = first_token,
-                               .label_logits = label_logits<kRoberta>});
-  made.gguf = "bert";
-  made.is_gguf = is_never;
-  return made;
+  return encoder(name, model_type, fields(1, 0, 2, true),
+                 {.prefix = "roberta.",
+                  .other_heads = {"pooler.", "lm_head."},
+                  .token_types = types,
+                  .positions = behind_padding,
+                  .label_parameters = label_parameters<kRoberta>,
+                  .label_pooling = first_token,
+                  .label_logits = label_logits<kRoberta>});
 }
 
 }  // namespace
 
 Architecture bert_architecture() {
-  Architecture made = encoder("BertModel", "bert", fields(0, -1, -1, false),
-                              {.prefix = "bert.",
-                               .other_heads = {"pooler.", "cls."},
-                               .token_types = types,
-                               .second_has_type = true,
-                               .label_parameters = label_parameters<kBert>,
-                               .label_pooling = first_token,
-                               .label_logits = label_logits<kBert>});
-  made.gguf = "bert";
-  return made;
+  return encoder("BertModel", "bert", fields(0, -1, -1, false),
+                 {.prefix = "bert.",
+                  .other_heads = {"pooler.", "cls."},
+                  .token_types = types,
+                  .second_has_type = true,
+                  .label_parameters = label_parameters<kBert>,
+                  .label_pooling = first_token,
+                  .label_logits = label_logits<kBert>});
 }
 
 Architecture roberta_architecture() { return roberta("RobertaModel", "roberta"); }

@@ -21,16 +21,6 @@ namespace {
 constexpr const char* kTower = "vision_tower.";
 constexpr const char* kProjection = "multi_modal_projector.mm_input_projection";
 
-// Of attention in a directory and in a GGUF.
-struct Part {
-  const char* module;
-  const char* gguf;
-};
-constexpr Part kAttention[] = {{".self_attn.q_proj", ".attn_q"},
-                               {".self_attn.k_proj", ".attn_k"},
-                               {".self_attn.v_proj", ".attn_v"},
-                               {".self_attn.out_proj", ".attn_out"}};
-
 std::int64_t own(const ModelConfig& fields, const char* key) { return fields.own_field<std::int64_t>(key); }
 std::int64_t side_of(const ModelConfig& fields) { return own(fields, "image_size") / own(fields, "patch_size"); }
 std::int64_t root(std::int64_t square) { return std::llround(std::sqrt(static_cast<double>(square))); }
@@ -83,10 +73,11 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   list.embedding(cat(kTower, "embeddings.position_embedding"), "v.position_embd", side_of(fields) * side_of(fields),
                  width);
   for (std::int64_t layer = 0; layer < fields.num_hidden_layers; ++layer) {
-    const std::string module = cat(kTower, "encoder.layers.", layer);
-    const std::string gguf = cat("v.blk.", layer);
+    const std::string module = cat(kTower, "encoder.layers.", layer), gguf = cat("v.blk.", layer);
     add_layer_norm(list, module + ".layer_norm1", width, gguf + ".ln1");
-    for (const auto& [part, stored] : kAttention) add_linear(list, module + part, width, width, true, gguf + stored);
+    for (const char* part : {"q", "k", "v"})
+      add_linear(list, cat(module, ".self_attn.", part, "_proj"), width, width, true, cat(gguf, ".attn_", part));
+    add_linear(list, module + ".self_attn.out_proj", width, width, true, gguf + ".attn_out");
     add_layer_norm(list, module + ".layer_norm2", width, gguf + ".ln2");
     add_linear(list, module + ".mlp.fc1", fields.intermediate_size, width, true, gguf + ".ffn_up");
     add_linear(list, module + ".mlp.fc2", width, fields.intermediate_size, true, gguf + ".ffn_down");

@@ -80,7 +80,7 @@ void read_pictures(const models::VisionConfig& vision, const checkpoint::Gguf& g
 std::string mmproj_beside(const std::string& model, const fs::path& path) {
   if (path.extension() != ".gguf" || path == model) return "";
   // A split model may have a folder of its own within the repository.
-  for (fs::path folder : {path.parent_path(), path.parent_path().parent_path()}) {
+  for (const fs::path& folder : {path.parent_path(), path.parent_path().parent_path()}) {
     std::vector<std::string> files;
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(folder, ignored)) files.push_back(entry.path().filename().string());
