@@ -1,7 +1,6 @@
 #include "checkpoint/plane_finder.h"
 
 #include <limits>
-#include <utility>
 
 #include "base/dtype.h"
 #include "base/strings.h"
@@ -60,8 +59,8 @@ std::string PlaneFinder::where(const std::string& name) const {
   return cat(source_.path().string(), ": tensor \"", name, "\"");
 }
 
-Failure PlaneFinder::misfit(const std::string& name, std::string expected, std::string found) const {
-  return Failure(data_error(where(name), std::move(expected), std::move(found), kRefetch));
+Failure PlaneFinder::misfit(const std::string& name, const std::string& expected, const std::string& found) const {
+  return Failure(data_error(where(name), expected, found, kRefetch));
 }
 
 }  // namespace tern::checkpoint

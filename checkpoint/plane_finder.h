@@ -52,7 +52,7 @@ class PlaneFinder {
   void expect_groups(const SourceTensor& scale, std::int64_t k, std::int64_t groups) const;
   [[nodiscard]] std::string where(const std::string& name) const;
   // That a tensor was to be as `expected`.
-  [[nodiscard]] Failure misfit(const std::string& name, std::string expected, std::string found) const;
+  [[nodiscard]] Failure misfit(const std::string& name, const std::string& expected, const std::string& found) const;
 
  private:
   const CheckpointSource& source_;

@@ -1,6 +1,7 @@
 #include "models/stored_planes.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -73,6 +74,12 @@ std::vector<std::int32_t> sorted_places(const LogicalTensor& tensor) {
   return places;
 }
 
+bool has_usual_levels(const LogicalTensor& tensor) {
+  std::array<float, 16> levels;
+  std::memcpy(levels.data(), tensor.codebook->bytes.data(), sizeof levels);
+  return levels == levels4(tensor.scheme.packing);
+}
+
 // Whether the formula of its packing is all that a tensor's numbers are made by.
 bool has_usual_planes(const LogicalTensor& tensor, const tern_scheme& scheme) {
   if (tensor.scale == nullptr || tensor.shape.size() != 2 || !ops::ref::packing_is_known(scheme)) return false;
@@ -85,8 +92,7 @@ bool has_usual_planes(const LogicalTensor& tensor, const tern_scheme& scheme) {
       return tensor.zero == nullptr && tensor.data->storage.dtype == TERN_F8_E4M3;
     case TERN_PACK_NF4:
     case TERN_PACK_FP4:
-      return std::memcmp(tensor.codebook->bytes.data(), levels4(scheme.packing).data(), sizeof kNf4Levels) == 0 &&
-             (!is_double(scheme) || tensor.scale_block == kNf4ScaleLevels);
+      return has_usual_levels(tensor) && (!is_double(scheme) || tensor.scale_block == kNf4ScaleLevels);
     case TERN_PACK_GPTQ_INT4:
       return fills_words && (tensor.permutation == nullptr || !sorted_places(tensor).empty());
     default:
