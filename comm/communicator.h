@@ -45,7 +45,7 @@ class Communicator {
   // Why the group has failed, as far as is known by now; throws it as a Failure.
   void check_async() const;
   // Ends what hangs, from any thread; false where the library can't: then the process must end.
-  bool abort() const;
+  [[nodiscard]] bool abort() const;
 
  private:
   using Handle = accel::Handle<tern_comm, &tern_backend::comm_destroy>;

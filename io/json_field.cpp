@@ -20,16 +20,16 @@ JsonPlace JsonPlace::at(std::size_t index) const {
 
 std::string JsonPlace::where() const { return path_.empty() ? file_ : cat(file_, ": field \"", path_, "\""); }
 
-Error JsonPlace::error(std::string expected, std::string found, std::string mend) const {
-  return data_error(where(), std::move(expected), std::move(found), std::move(mend));
+Error JsonPlace::error(const std::string& expected, const std::string& found, const std::string& mend) const {
+  return data_error(where(), expected, found, mend);
 }
 
-Failure JsonPlace::wrong(std::string expected, std::string_view found, std::string mend) const {
+Failure JsonPlace::wrong(const std::string& expected, std::string_view found, const std::string& mend) const {
   constexpr std::size_t kShown = 60;
-  if (found.size() <= kShown) return Failure(error(std::move(expected), std::string(found), std::move(mend)));
+  if (found.size() <= kShown) return Failure(error(expected, std::string(found), mend));
   std::size_t end = kShown - 3;  // between two characters
   while (end > 0 && (static_cast<unsigned char>(found[end]) & 0xC0U) == 0x80U) --end;
-  return Failure(error(std::move(expected), cat(found.substr(0, end), "..."), std::move(mend)));
+  return Failure(error(expected, cat(found.substr(0, end), "..."), mend));
 }
 
 std::optional<JsonAccess::Object> JsonAccess::object(Value value) {

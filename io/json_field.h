@@ -22,9 +22,9 @@ class JsonPlace {
   [[nodiscard]] JsonPlace field(std::string_view name) const;  // .name
   [[nodiscard]] JsonPlace at(std::size_t index) const;         // [index]
   [[nodiscard]] std::string where() const;                     // `train.jsonl:17: field "messages[0].role"`
-  [[nodiscard]] Error error(std::string expected, std::string found, std::string mend) const;
+  [[nodiscard]] Error error(const std::string& expected, const std::string& found, const std::string& mend) const;
   // Of a value given as JSON text, which is shortened.
-  [[nodiscard]] Failure wrong(std::string expected, std::string_view found, std::string mend) const;
+  [[nodiscard]] Failure wrong(const std::string& expected, std::string_view found, const std::string& mend) const;
 
  private:
   std::string file_;
@@ -98,9 +98,9 @@ class JsonFieldOf {
   [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t otherwise) const;
 
   // The error of a value that is not as `expected`: it says the value, shortened.
-  [[nodiscard]] Failure wrong(std::string expected) const { return wrong(std::move(expected), mend_); }
-  [[nodiscard]] Failure wrong(std::string expected, std::string mend) const {
-    return place_.wrong(std::move(expected), Access::dump(value_), std::move(mend));
+  [[nodiscard]] Failure wrong(const std::string& expected) const { return wrong(expected, mend_); }
+  [[nodiscard]] Failure wrong(const std::string& expected, const std::string& mend) const {
+    return place_.wrong(expected, Access::dump(value_), mend);
   }
 
  private:
