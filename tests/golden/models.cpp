@@ -26,8 +26,6 @@ constexpr double kLogits = 1e-4;         // absolute
 constexpr double kFirstStep = 1e-5;      // relative
 constexpr double kTwentiethStep = 1e-3;  // relative
 
-using Scratch = test::TempDir;
-
 // A tiny model, from its directory or from the GGUF that tern makes of it.
 struct Tiny {
   const char* model;
