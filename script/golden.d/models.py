@@ -529,7 +529,7 @@ def of_qwen3_vl_moe(text):
                   num_position_embeddings=4, deepstack_visual_indexes=[0])
     return Qwen3VLMoeForConditionalGeneration(Qwen3VLMoeConfig(
         text_config={**text.config.to_dict(), "norm_topk_prob": True, "use_sliding_window": False, "rope_parameters": {
-            "rope_type": "default", "rope_theta": text.config.rope_parameters["rope_theta"], "mrope_section": [4, 4, 4]}},
+            "rope_type": "default", "rope_theta": text.config.rope_parameters["rope_theta"], "mrope_section": [6, 5, 5]}},
         vision_config=vision, tie_word_embeddings=text.config.tie_word_embeddings))
 
 
