@@ -14,6 +14,8 @@
 #include "backends/cpu/target_region.h"
 
 TERN_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,avx512vnni,fma,f16c,avx2,bmi,bmi2")
+#include "backends/cpu/vec_x86_512.h"
+//
 #include "backends/cpu/x15_x86_256.h"
 //
 #include "backends/cpu/x15_inl.h"
@@ -37,6 +39,10 @@ struct Lanes512 {
   TERN_INLINE I load(const std::int32_t* p) { return _mm512_load_si512(p); }
   TERN_INLINE F load(const float* p) { return _mm512_load_ps(p); }
   TERN_INLINE void store(float* p, F a) { _mm512_store_ps(p, a); }
+  TERN_INLINE void turn(const X15Rows::Block* blocks, std::int64_t stride, int rows, std::int32_t* to) {
+    Vec512::transpose(reinterpret_cast<const std::uint32_t*>(blocks), stride * 16, rows,
+                      reinterpret_cast<std::uint32_t*>(to), kLanes);
+  }
   TERN_INLINE I dot(I sum, I pairs, const std::int16_t* codes) {
     std::int32_t pair;
     std::memcpy(&pair, codes, 4);

@@ -10,20 +10,18 @@
 namespace tern::cpu {
 namespace {
 
-// Pairs of q of `rows` rows, groups [first, first + groups), as X15Lanes has them; rows past the last are 0.
+// Pairs of q of all rows, groups [first, first + groups), as X15Lanes has them; rows past the last are 0.
 template <typename L>
 void x15_interleave(const X15Rows& x, std::int64_t first, std::int64_t groups, const X15Lanes& to) {
   constexpr int kLanes = L::kLanes;
   for (std::int64_t g = first; g < first + groups; ++g) {
+    for (int begin = 0; begin < to.padded; begin += kLanes) {
+      const std::int64_t at = begin / kLanes * x.groups + g;
+      L::turn(&x.blocks[begin * x.groups + g], x.groups, std::min(kLanes, x.rows - begin), to.pairs + at * 16 * kLanes);
+    }
     for (int m = 0; m < to.padded; ++m) {
       const bool is_row = m < x.rows;
       const std::int64_t from = m * x.groups + g, at = (m / kLanes * x.groups + g) * kLanes + m % kLanes;
-      std::int32_t* pairs = to.pairs + (m / kLanes * x.groups + g) * 16 * kLanes + m % kLanes;
-      for (int i = 0; i < 16; ++i) {
-        std::int32_t pair = 0;
-        if (is_row) std::memcpy(&pair, x.blocks[from].q + 2 * i, 4);
-        pairs[i * kLanes] = pair;
-      }
       to.scales[at] = is_row ? x.scales[from] : 0.0F;
       to.sums[at] = is_row ? x.sums[from] : 0.0F;
       for (int half = 0; half < 2; ++half) to.halves[half][at] = is_row ? x.halves[half][from] : 0.0F;

@@ -152,6 +152,16 @@ struct Lanes256 {
   TERN_INLINE I load(const std::int32_t* p) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(p)); }
   TERN_INLINE F load(const float* p) { return _mm256_load_ps(p); }
   TERN_INLINE void store(float* p, F a) { _mm256_store_ps(p, a); }
+  // Pairs of q of `rows` blocks, `stride` apart, as [16][kLanes]; 0 for those past the last.
+  TERN_INLINE void turn(const X15Rows::Block* blocks, std::int64_t stride, int rows, std::int32_t* to) {
+    for (int m = 0; m < kLanes; ++m) {
+      for (int i = 0; i < 16; ++i) {
+        std::int32_t pair = 0;
+        if (m < rows) std::memcpy(&pair, blocks[m * stride].q + 2 * i, 4);
+        to[i * kLanes + m] = pair;
+      }
+    }
+  }
   // Of all rows' pairs by one pair of codes.
   TERN_INLINE I dot(I sum, I pairs, const std::int16_t* codes) {
     std::int32_t pair;
