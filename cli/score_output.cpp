@@ -31,6 +31,10 @@ ScoreOutput::ScoreOutput(const std::optional<std::string>& path, const tokenizer
   if (!file_) throw Failure(io::write_error(*path, errno));
 }
 
+void ScoreOutput::require(bool written) const {
+  if (!written) throw Failure(failed_error(cat("the scores could not be written to ", place_), "check the space left"));
+}
+
 std::ostream& ScoreOutput::out() { return file_.is_open() ? file_ : std::cout; }
 
 void ScoreOutput::write(const engine::TextScore& score) {
@@ -44,7 +48,7 @@ void ScoreOutput::write(const engine::TextScore& score) {
     row["tokens"].push_back(std::move(token));
   }
   put_means(score, row);
-  out() << row.dump() << '\n';
+  require(!(out() << row.dump() << '\n' << std::flush).fail());
   ++texts_;
   all_.logprobs.insert(all_.logprobs.end(), score.logprobs.begin(), score.logprobs.end());
   all_.comparison.insert(all_.comparison.end(), score.comparison.begin(), score.comparison.end());
@@ -57,8 +61,7 @@ void ScoreOutput::finish(bool json) {
     put_means(all_, row);
     std::cout << row.dump() << '\n';
   }
-  if (!out() || !std::cout.flush())
-    throw Failure(failed_error(cat("the scores could not be written to ", place_), "check the space left"));
+  require(!out().fail() && !std::cout.flush().fail());
   if (all_.logprobs.empty()) return;
   std::string line = cat("texts: ", texts_, ", scored tokens: ", all_.logprobs.size(), ", loss ",
                          fixed(*all_.loss(), 4), ", perplexity ", fixed(*all_.perplexity(), 4));

@@ -17,7 +17,8 @@ class ScoreOutput {
   ScoreOutput(const std::optional<std::string>& path, const tokenizer::Tokenizer& tokenizer);
 
   // {"tokens": [{"id", "text", "logprob"}], "loss", "perplexity"}; with a comparison each token but the first also has
-  // its "kl", and the row "kl_divergence" and "same_top".
+  // its "kl", and the row "kl_divergence" and "same_top". Throws Failure where it is not written: at once, as the rest
+  // of a long run would be computed for nothing.
   void write(const engine::TextScore& score);
 
   // Tells the means over all tokens in a line and, with `json`, prints them as a row on standard output. Throws Failure
@@ -26,6 +27,7 @@ class ScoreOutput {
 
  private:
   [[nodiscard]] std::ostream& out();
+  void require(bool written) const;
 
   std::ofstream file_;
   const tokenizer::Tokenizer& tokenizer_;
