@@ -64,7 +64,7 @@ class MmprojModel : public testing::TestWithParam<const char*> {
     images.push_back(std::move(image));
     engine::RequestImages placed = engine::RequestImages::place(std::move(images), ids, *model.config.vision).value();
     session::Runtime runtime;
-    engine::ImageEncoder encoder(model, {}, 128, runtime);
+    engine::ImageEncoder encoder(model, {.numerics = {}, .max_patches = 128, .load = {}}, runtime);
     encoder.encode(placed.all().front());
     return placed.all().front().features;
   }
