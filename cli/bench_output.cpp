@@ -59,7 +59,7 @@ std::string bench_json(const BenchRow& row) {
              ", \"prompt_length\": ", rate.prompt_length, ", \"threads\": ", row.threads,
              ", \"gflops\": ", fixed(rate.gflops, 2), ", \"gbps\": ", fixed(rate.gbps, 2),
              ", \"machine_gflops\": ", fixed(row.machine.gflops, 2), ", \"machine_gbps\": ", fixed(row.machine.gbps, 2),
-             "}\n");
+             ", \"peak_memory\": ", row.peak_memory, "}\n");
 }
 
 }  // namespace tern::cli

@@ -1,6 +1,7 @@
 // What tern bench prints.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "engine/benchmark.h"
@@ -13,6 +14,7 @@ struct BenchRow {
   const engine::PhaseRate& rate;
   const session::MachineRates& machine;
   int threads = 0;
+  std::uint64_t peak_memory = 0;  // bytes of the process so far, without what measured the machine
 };
 
 // A table's heading and its rows, column below column; the shares are of what the machine gives at best.

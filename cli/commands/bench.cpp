@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/peak_memory.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
 #include "cli/bench_output.h"
@@ -20,11 +21,14 @@
 namespace tern::cli {
 namespace {
 
-void require_length(const Arguments& arguments, std::int64_t limit) {
+std::int64_t longest(const Arguments& arguments) {
   const auto prompts = arguments.integers("prompt_length");
-  const auto longest = *std::max_element(prompts.begin(), prompts.end()) + arguments.integer("max_new_tokens");
-  if (longest <= limit) return;
-  throw Failure(usage_error(cat("--prompt_length and --max_new_tokens make ", longest,
+  return *std::max_element(prompts.begin(), prompts.end()) + arguments.integer("max_new_tokens");
+}
+
+void require_length(const Arguments& arguments, std::int64_t limit) {
+  if (longest(arguments) <= limit) return;
+  throw Failure(usage_error(cat("--prompt_length and --max_new_tokens make ", longest(arguments),
                                 " tokens together, and the model computes at most ", limit),
                             "lower one of them"));
 }
@@ -44,10 +48,13 @@ engine::Roofline measure(const Arguments& arguments, int threads, bool headed) {
   opening.runtime.num_threads = threads;
   const auto session = session::open_session(opening).value();
   require_length(arguments, session->model.config.max_position_embeddings);
-  load_weights(*session, arguments, {});
+  models::LoadOptions load;
+  load.max_positions = longest(arguments);
+  load_weights(*session, arguments, load);
   engine::Roofline roofline;
   roofline.threads = threads > 0 ? threads : usable_threads();
   roofline.machine = session::measure_machine(*session->runtime, session->numerics.compute);
+  forget_peak_memory();  // what that took is no part of a run
   engine::BenchmarkOptions options;
   models::LoadedAdapter adapter;
   for (const auto& folder : arguments.list("adapters")) {
@@ -64,7 +71,7 @@ engine::Roofline measure(const Arguments& arguments, int threads, bool headed) {
       options.prompt_length = length;
       options.batch = batch;
       for (const auto& rate : engine::measure_generation(*session, options)) {
-        std::fputs(text({rate, roofline.machine, roofline.threads}).c_str(), stdout);
+        std::fputs(text({rate, roofline.machine, roofline.threads, peak_memory()}).c_str(), stdout);
         roofline.phases.push_back(rate);
       }
       std::fflush(stdout);
