@@ -12,6 +12,7 @@
 #include "cli/pooled_rows.h"
 #include "cli/row_answers.h"
 #include "cli/session_flags.h"
+#include "session/mmproj.h"
 
 namespace tern::cli {
 namespace {
@@ -39,6 +40,9 @@ int run_infer(const Arguments& given) {
   session::SessionOptions opening = session_options(arguments, model);
   opening.images = generates;
   auto session = session::open_session(opening).value();
+  if (!arguments.list("images").empty()) {  // a model that can't see says so before its weights are read
+    (void)session::model_image_config(session->path, session->model.config.vision).value();
+  }
   engine::LLMOptions options = llm_options(arguments);
   options.images = generates;
   options.progress = weight_progress(arguments);

@@ -273,6 +273,9 @@ TEST_F(Images, AreRefusedWhereNothingReadsThem) {
     options.input = input;
     const auto outcome = run(words, options);
     EXPECT_EQ(outcome.status, 3) << outcome.err;
+    if (words[3] == "--images") {
+      EXPECT_EQ(outcome.err.find("parameters"), std::string::npos) << "weights were read before: " << outcome.err;
+    }
     std::string line = outcome.last_error_line();
     const std::string folder = scratch_.path().string();
     for (std::size_t at = line.find(folder); at != std::string::npos; at = line.find(folder)) {
