@@ -1,6 +1,6 @@
-/* A device on which no kernel runs: the cpu backend in $TERN_SKIP_REAL with its launches left out, so that what remains of
- * a step is the host's own time. With TERN_SKIP_CAPTURE=0 it captures nothing. Built by script/bench.d/host against the
- * headers of the commit that it measures. */
+/* A device on which no kernel runs: the cpu backend in $TERN_SKIP_REAL with its launches left out, so that what remains
+ * of a step is the host's own time. With TERN_SKIP_CAPTURE=0 it captures nothing. Built by script/bench.d/host against
+ * the headers of the commit that it measures. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

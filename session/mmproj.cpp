@@ -19,8 +19,8 @@ constexpr std::int64_t kLargestArea = std::int64_t{1} << 26;  // pixels
 
 std::string key_of(std::string_view name) { return cat("clip.vision.", name); }
 
-Failure wrong(const checkpoint::Gguf& gguf, const std::string& key, std::string expected, std::string found) {
-  return Failure(data_error(cat(gguf.path(), ": key \"", key, "\""), std::move(expected), std::move(found), kAgain));
+Failure wrong(const checkpoint::Gguf& gguf, const std::string& key, std::string_view expected, std::string_view found) {
+  return Failure(data_error(cat(gguf.path(), ": key \"", key, "\""), expected, found, kAgain));
 }
 
 std::int64_t within(const checkpoint::Gguf& gguf, std::string_view name, std::int64_t otherwise, std::int64_t least,

@@ -1,4 +1,5 @@
-// Logits by llama.cpp: after each of the token ids in IDS (int32), a float32 for each id of the vocabulary, into OUTPUT.
+// Logits by llama.cpp: after each of the token ids in IDS (int32), a float32 for each id of the vocabulary, into
+// OUTPUT.
 //
 // Usage: llama_logits MODEL.gguf IDS OUTPUT
 #include <llama.h>
@@ -10,9 +11,11 @@
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
-  llama_log_set([](ggml_log_level level, const char* text, void*) {
-    if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
-  }, nullptr);
+  llama_log_set(
+      [](ggml_log_level level, const char* text, void*) {
+        if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
+      },
+      nullptr);
   std::ifstream file(argv[2], std::ios::binary | std::ios::ate);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(file.tellg()) / sizeof(std::int32_t));
   file.seekg(0).read(reinterpret_cast<char*>(ids.data()), static_cast<std::streamsize>(ids.size() * sizeof ids[0]));

@@ -10,9 +10,11 @@
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
-  llama_log_set([](ggml_log_level level, const char* text, void*) {
-    if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
-  }, nullptr);
+  llama_log_set(
+      [](ggml_log_level level, const char* text, void*) {
+        if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
+      },
+      nullptr);
   std::ifstream file(argv[2], std::ios::binary | std::ios::ate);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(file.tellg()) / sizeof(std::int32_t));
   file.seekg(0).read(reinterpret_cast<char*>(ids.data()), static_cast<std::streamsize>(ids.size() * sizeof ids[0]));
@@ -40,7 +42,8 @@ int main(int argc, char** argv) {
   if ((is_encoder ? llama_encode(context, batch) : llama_decode(context, batch)) != 0) return 1;
   const float* const row = llama_get_embeddings_seq(context, 0);
   if (row == nullptr) return 1;
-  const auto width = has_labels ? static_cast<std::size_t>(labels) : static_cast<std::size_t>(llama_model_n_embd(model));
+  const auto width =
+      has_labels ? static_cast<std::size_t>(labels) : static_cast<std::size_t>(llama_model_n_embd(model));
   std::FILE* const out = std::fopen(argv[3], "wb");
   if (out == nullptr) return 1;
   std::fwrite(row, sizeof(float), width, out);
