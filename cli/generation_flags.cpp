@@ -83,9 +83,7 @@ void load_training_arguments(Arguments& arguments) {
     std::vector<std::string_view> names = {"torch_dtype",     "template",          "system",
                                            "enable_thinking", "use_chat_template", "agent_template"};
     if (!arguments.list("adapters").empty()) names.emplace_back("model");  // a checkpoint is itself the model
-    const std::string saved = io::read_text_file(file).value();
-    arguments.load_saved(saved, file.string(), names).value();
-    load_saved_positions(arguments, saved, file);
+    load_saved_flags(arguments, file, names);
   }
   if (!arguments.boolean("load_data_args")) return;
   const fs::path split = fs::absolute(folder).lexically_normal().parent_path() / "val_dataset.jsonl";

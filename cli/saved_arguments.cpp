@@ -35,14 +35,14 @@ Arguments with_saved_arguments(const Arguments& given) {
                                          "template",   "use_chat_template", "system",     "enable_thinking",
                                          "loss_scale"};
   if (!adapters.empty() || given.has("resume_from_checkpoint")) names.emplace_back("model");
-  const std::string saved = io::read_text_file(file).value();
-  arguments.load_saved(saved, file.string(), names).value();
-  load_saved_positions(arguments, saved, file);
+  load_saved_flags(arguments, file, names);
   return arguments;
 }
 
-void load_saved_positions(Arguments& arguments, const std::string& saved, const fs::path& file) {
+void load_saved_flags(Arguments& arguments, const fs::path& file, std::span<const std::string_view> names) {
   constexpr std::string_view kScaling[] = {"rope_scaling"}, kContext[] = {"max_model_len"};
+  const std::string saved = io::read_text_file(file).value();
+  arguments.load_saved(saved, file.string(), names).value();
   arguments.load_saved(saved, file.string(), kScaling).value();
   if (arguments.has("rope_scaling")) arguments.load_saved(saved, file.string(), kContext).value();
 }

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
+#include <span>
+#include <string_view>
 
 #include "cli/flags/arguments.h"
 
@@ -12,8 +13,8 @@ namespace tern::cli {
 // from was told of model, template and lengths, where the user says nothing else. Throws Failure where no args.json is.
 [[nodiscard]] Arguments with_saved_arguments(const Arguments& given);
 
-// --rope_scaling from the text `saved` of an args.json and, with a scaling, --max_model_len, where the user says
-// nothing else. Throws Failure.
-void load_saved_positions(Arguments& arguments, const std::string& saved, const std::filesystem::path& file);
+// The named flags from an args.json, with --rope_scaling and what belongs to it, where the user says nothing else.
+// Throws Failure.
+void load_saved_flags(Arguments& arguments, const std::filesystem::path& file, std::span<const std::string_view> names);
 
 }  // namespace tern::cli

@@ -7,6 +7,7 @@
 #include "io/json.h"
 #include "models/gemma_fields.h"
 #include "models/mmproj.h"
+#include "models/square_vision.h"
 #include "models/vision_grid.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
@@ -21,10 +22,8 @@ namespace {
 constexpr const char* kTower = "vision_tower.";
 constexpr const char* kProjection = "multi_modal_projector.mm_input_projection";
 
-std::int64_t own(const ModelConfig& fields, const char* key) { return fields.own_field<std::int64_t>(key); }
-std::int64_t side_of(const ModelConfig& fields) { return own(fields, "image_size") / own(fields, "patch_size"); }
 std::int64_t root(std::int64_t square) { return std::llround(std::sqrt(static_cast<double>(square))); }
-std::int64_t tokens_side(const ModelConfig& fields) { return root(own(fields, "mm_tokens_per_image")); }
+std::int64_t tokens_side(const ModelConfig& fields) { return root(square_own(fields, "mm_tokens_per_image")); }
 
 std::string is_square(const ModelConfig& config, const FieldValue& value) {
   if (!is_size(config, value).empty()) return is_size(config, value);
@@ -32,14 +31,9 @@ std::string is_square(const ModelConfig& config, const FieldValue& value) {
   return root(number) * root(number) == number ? "" : "the square of a whole number";
 }
 
-std::string divides_width(const ModelConfig& config, const FieldValue& value) {
-  if (!is_size(config, value).empty()) return is_size(config, value);
-  return config.hidden_size % std::get<std::int64_t>(value) == 0 ? "" : cat("a divisor of ", config.hidden_size);
-}
-
 std::string cuts_image(const ModelConfig& config, const FieldValue& value) {
   const auto patch = std::get<std::int64_t>(value);
-  const std::int64_t image = own(config, "image_size");
+  const std::int64_t image = square_own(config, "image_size");
   const std::int64_t side = tokens_side(config);
   const bool fits = patch > 0 && patch <= 256 && image % patch == 0 && image / patch % side == 0;
   return fits ? "" : cat("a size that cuts ", image, " pixels into blocks of patches for ", side, " tokens a side");
@@ -68,10 +62,9 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   const ModelConfig& fields = config.fields;
   const std::int64_t width = fields.hidden_size;
   ParameterList list;
-  add_patch_embedding(list, cat(kTower, "embeddings.patch_embedding"), width,
-                      {own(fields, "num_channels"), own(fields, "patch_size"), own(fields, "patch_size")}, true);
-  list.embedding(cat(kTower, "embeddings.position_embedding"), "v.position_embd", side_of(fields) * side_of(fields),
-                 width);
+  add_square_patch_embedding(list, cat(kTower, "embeddings.patch_embedding"), fields, true);
+  list.embedding(cat(kTower, "embeddings.position_embedding"), "v.position_embd",
+                 square_side(fields) * square_side(fields), width);
   for (std::int64_t layer = 0; layer < fields.num_hidden_layers; ++layer) {
     const std::string module = cat(kTower, "encoder.layers.", layer), gguf = cat("v.blk.", layer);
     add_layer_norm(list, module + ".layer_norm1", width, gguf + ".ln1");
@@ -91,21 +84,9 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   return list.take();
 }
 
-std::int64_t patches_of(const VisionConfig& config) { return side_of(config.fields) * side_of(config.fields); }
-
-std::int64_t patch_dim(const VisionConfig& config) {
-  const std::int64_t patch = own(config.fields, "patch_size");
-  return own(config.fields, "num_channels") * patch * patch;
-}
-
 VisionColumns columns(const VisionConfig& config, std::span<const nn::PatchGrid> grids) {
-  const std::int64_t side = side_of(config.fields);
-  if (grids.size() != 1 || grids[0].t != 1 || grids[0].h != side || grids[0].w != side) {
-    throw Failure(data_error(
-        "image", cat("one grid of 1 x ", side, " x ", side, " patches"),
-        grids.size() == 1 ? cat(grids[0].t, " x ", grids[0].h, " x ", grids[0].w) : cat(grids.size(), " grids"),
-        "make its patches as the model's own processor does"));
-  }
+  const std::int64_t side = square_side(config.fields);
+  require_square(grids, side);
   const std::int64_t tokens = tokens_side(config.fields);
   VisionColumns columns;
   for (const PatchPlace& place : patch_places(grids[0], 1))
@@ -125,7 +106,7 @@ nn::Value averaged(nn::Context& context, const VisionConfig& config, nn::Value x
   ops::ScatterAddRowsOptions sums;
   sums.needs = context.options().needs;
   const nn::Value sum = ops::scatter_add_rows(context.graph(), x, blocks, tokens, sums);
-  return nn::scaled(context, sum, static_cast<double>(tokens) / static_cast<double>(patches_of(config)));
+  return nn::scaled(context, sum, static_cast<double>(tokens) / static_cast<double>(square_patches(config)));
 }
 
 // A learned position for each patch of an image, of which there are always as many.
@@ -188,8 +169,8 @@ VisionTower gemma3_vision() {
           .has_one_size = true,
           .sees_itself = true,
           .parameters = parameters,
-          .patch_dim = patch_dim,
-          .patch_unit = patches_of,
+          .patch_dim = square_patch_dim,
+          .patch_unit = square_patches,
           .columns = columns,
           .features = features,
           .projector = "gemma3",

@@ -1,6 +1,7 @@
 #include "models/llava_vision.h"
 
 #include "base/strings.h"
+#include "models/square_vision.h"
 #include "models/vision_grid.h"
 #include "nn/norm.h"
 #include "nn/scale.h"
@@ -13,27 +14,19 @@ namespace {
 constexpr const char* kTower = "vision_tower.";
 constexpr const char* kQuickGelu = "quick_gelu";
 
-std::int64_t own(const ModelConfig& fields, const char* key) { return fields.own_field<std::int64_t>(key); }
-std::int64_t side_of(const ModelConfig& fields) { return own(fields, "image_size") / own(fields, "patch_size"); }
-std::int64_t patches_of(const VisionConfig& config) { return side_of(config.fields) * side_of(config.fields); }
 // "default" leaves the token of the class out.
 bool keeps_class(const VisionConfig& config) {
   return config.fields.own_field<std::string>("vision_feature_select_strategy") == "full";
 }
 // Of the layers those that a feature needs: -1 is the last one's output, 0 the first one's input.
 std::int64_t layers_of(const ModelConfig& fields) {
-  const std::int64_t layer = own(fields, "vision_feature_layer");
+  const std::int64_t layer = square_own(fields, "vision_feature_layer");
   return layer < 0 ? fields.num_hidden_layers + 1 + layer : layer;
-}
-
-std::string divides_width(const ModelConfig& config, const FieldValue& value) {
-  if (!is_size(config, value).empty()) return is_size(config, value);
-  return config.hidden_size % std::get<std::int64_t>(value) == 0 ? "" : cat("a divisor of ", config.hidden_size);
 }
 
 std::string cuts_image(const ModelConfig& config, const FieldValue& value) {
   const auto patch = std::get<std::int64_t>(value);
-  const std::int64_t image = own(config, "image_size");
+  const std::int64_t image = square_own(config, "image_size");
   return patch > 0 && patch <= 256 && image % patch == 0 ? "" : cat("a divisor of ", image, " pixels, up to 256");
 }
 
@@ -55,7 +48,7 @@ std::string selects(const ModelConfig& /*config*/, const FieldValue& value) {
 std::string is_depth(const ModelConfig& config, const FieldValue& value) {
   if (!is_layers(config, value).empty()) return is_layers(config, value);
   const auto depth = std::get<std::int64_t>(value);
-  const std::int64_t layer = own(config, "vision_feature_layer");
+  const std::int64_t layer = square_own(config, "vision_feature_layer");
   return layer <= depth && layer >= -depth - 1 ? "" : cat("enough layers for vision_feature_layer, ", layer);
 }
 
@@ -87,10 +80,9 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   const ModelConfig& fields = config.fields;
   const std::int64_t width = fields.hidden_size;
   ParameterList list;
-  add_patch_embedding(list, cat(kTower, "embeddings.patch_embedding"), width,
-                      {own(fields, "num_channels"), own(fields, "patch_size"), own(fields, "patch_size")}, false);
+  add_square_patch_embedding(list, cat(kTower, "embeddings.patch_embedding"), fields, false);
   list.tensor(cat(kTower, "embeddings.class_embedding"), {1, width}, "").hugging_face.shape = {width};
-  list.embedding(cat(kTower, "embeddings.position_embedding"), "", patches_of(config) + 1, width);
+  list.embedding(cat(kTower, "embeddings.position_embedding"), "", square_patches(config) + 1, width);
   add_layer_norm(list, cat(kTower, "pre_layrnorm"), width);
   for (std::int64_t layer = 0; layer < fields.num_hidden_layers; ++layer) {
     const std::string module = cat(kTower, "encoder.layers.", layer);
@@ -107,20 +99,10 @@ std::vector<ParameterSpec> parameters(const VisionConfig& config) {
   return list.take();
 }
 
-std::int64_t patch_dim(const VisionConfig& config) {
-  const std::int64_t patch = own(config.fields, "patch_size");
-  return own(config.fields, "num_channels") * patch * patch;
-}
-
 // The token of the class, then the patches row by row.
 VisionColumns columns(const VisionConfig& config, std::span<const nn::PatchGrid> grids) {
-  const std::int64_t side = side_of(config.fields);
-  if (grids.size() != 1 || grids[0].t != 1 || grids[0].h != side || grids[0].w != side) {
-    throw Failure(data_error(
-        "image", cat("one grid of 1 x ", side, " x ", side, " patches"),
-        grids.size() == 1 ? cat(grids[0].t, " x ", grids[0].h, " x ", grids[0].w) : cat(grids.size(), " grids"),
-        "make its patches as the model's own processor does"));
-  }
+  const std::int64_t side = square_side(config.fields);
+  require_square(grids, side);
   const auto rows = static_cast<std::int32_t>(side * side + 1);
   VisionColumns columns;
   for (std::int32_t row = 0; row < rows; ++row) {
@@ -189,8 +171,8 @@ VisionTower llava_vision() {
   made.num_deepstack = no_deepstack;
   made.has_one_size = true;
   made.parameters = parameters;
-  made.patch_dim = patch_dim;
-  made.patch_unit = patches_of;
+  made.patch_dim = square_patch_dim;
+  made.patch_unit = square_patches;
   made.columns = columns;
   made.features = features;
   return made;

@@ -106,10 +106,8 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
 
 // llama.cpp's converter leaves the window's size out, which is 112 in every published model.
 io::Json from_mmproj(MmprojKeys& keys) {
-  io::Json whole = qwen_from_mmproj(keys);
+  io::Json whole = qwen_from_mmproj(keys, "hidden_size", "out_hidden_size");
   io::Json& own = whole["vision_config"];
-  own["hidden_size"] = keys.integer("embedding_length");
-  own["out_hidden_size"] = keys.integer("projection_dim");
   own["intermediate_size"] = keys.mlp_width();
   own["window_size"] = keys.integer_or("window_size", 112);
   const std::int64_t period = keys.integer("n_wa_pattern");  // of layers, the last of which sees all

@@ -56,12 +56,8 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
 }
 
 io::Json from_mmproj(MmprojKeys& keys) {
-  io::Json whole = qwen_from_mmproj(keys);
-  io::Json& own = whole["vision_config"];
-  const std::int64_t width = keys.integer("embedding_length");
-  own["embed_dim"] = width;
-  own["hidden_size"] = keys.integer("projection_dim");
-  own["mlp_ratio"] = keys.mlp_width() / std::max<std::int64_t>(width, 1);
+  io::Json whole = qwen_from_mmproj(keys, "embed_dim", "hidden_size");
+  whole["vision_config"]["mlp_ratio"] = keys.mlp_width() / std::max<std::int64_t>(keys.integer("embedding_length"), 1);
   return whole;
 }
 

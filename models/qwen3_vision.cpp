@@ -148,10 +148,8 @@ VisionFeatures features(nn::Context& context, const VisionConfig& config, std::i
 }
 
 io::Json from_mmproj(MmprojKeys& keys) {
-  io::Json whole = qwen_from_mmproj(keys);
+  io::Json whole = qwen_from_mmproj(keys, "hidden_size", "out_hidden_size");
   io::Json& own = whole["vision_config"];
-  own["hidden_size"] = keys.integer("embedding_length");
-  own["out_hidden_size"] = keys.integer("projection_dim");
   own["intermediate_size"] = keys.mlp_width();
   own["num_position_embeddings"] = keys.rows("v.position_embd.weight");
   own["deepstack_visual_indexes"] = io::Json(keys.true_layers("is_deepstack_layers"));

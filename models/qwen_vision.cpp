@@ -136,13 +136,13 @@ nn::VisionSequences qwen_sequences(nn::Context& context, const VisionConfig& con
           .sin = number_column(context, "sin", patches, half)};
 }
 
-io::Json qwen_from_mmproj(MmprojKeys& keys) {
+io::Json qwen_from_mmproj(MmprojKeys& keys, const char* width, const char* out) {
   (void)keys.number_or("attention.layer_norm_epsilon", kQwenVisionEps);  // the language model's: all towers have 1e-6
   io::Json whole;
-  whole["vision_config"] = {{"depth", keys.integer("block_count")},
-                            {"num_heads", keys.integer("attention.head_count")},
-                            {"patch_size", keys.integer("patch_size")},
-                            {"spatial_merge_size", keys.integer_or("spatial_merge_size", 2)}};
+  whole["vision_config"] = {
+      {"depth", keys.integer("block_count")},     {"num_heads", keys.integer("attention.head_count")},
+      {"patch_size", keys.integer("patch_size")}, {"spatial_merge_size", keys.integer_or("spatial_merge_size", 2)},
+      {width, keys.integer("embedding_length")},  {out, keys.integer("projection_dim")}};
   return whole;
 }
 

@@ -39,8 +39,8 @@ inline constexpr double kQwenVisionEps = 1e-6;  // of all norms
 [[nodiscard]] nn::VisionSequences qwen_sequences(nn::Context& context, const VisionConfig& config,
                                                  std::int64_t patches);
 
-// What all of them have in an mmproj file, but the widths: {"vision_config": {...}}.
-[[nodiscard]] io::Json qwen_from_mmproj(MmprojKeys& keys);
+// What all of them have in an mmproj file: {"vision_config": {...}}; `width` and `out` as above.
+[[nodiscard]] io::Json qwen_from_mmproj(MmprojKeys& keys, const char* width, const char* out);
 
 // With all but fields, parameters, columns and features; without deepstack, of positions as Qwen2-VL has them. In a
 // GGUF its name is `projector`, and its language model's `language`.

@@ -5,7 +5,6 @@
 #include "cli/saved_arguments.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
-#include "io/mapped_file.h"
 #include "session/save_model.h"
 
 namespace tern::cli {
@@ -20,9 +19,7 @@ Arguments with_training_arguments(const Arguments& given, const fs::path& adapte
   std::error_code ignored;
   if (arguments.boolean("load_args") && fs::is_regular_file(saved, ignored)) {
     constexpr std::string_view kNames[] = {"model", "torch_dtype"};
-    const std::string text = io::read_text_file(saved).value();
-    arguments.load_saved(text, saved.string(), kNames).value();
-    load_saved_positions(arguments, text, saved);
+    load_saved_flags(arguments, saved, kNames);
   }
   return arguments;
 }

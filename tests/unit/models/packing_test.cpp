@@ -87,19 +87,20 @@ class Planes : public testing::TestWithParam<const char*> {
     }
     return nullptr;
   }
+  void expect_whole_tensors() const {
+    for (const char* module : {"self_attn.q_proj", "mlp.up_proj", "mlp.down_proj"}) {
+      const std::vector tensors = {find(module)};
+      const std::vector runs = {RowRun{0, 0, tensors[0]->shape[0]}};
+      const TensorDesc desc = joined_desc(tensors, runs);
+      ASSERT_TRUE(is_present(desc)) << module;
+      EXPECT_EQ(expanded(desc, joined_planes(tensors, runs)), read(tensors, runs)) << module;
+    }
+  }
   checkpoint::CheckpointSource source_;
   std::vector<checkpoint::LogicalTensor> logical_;
 };
 
-TEST_P(Planes, OfATensorAreItsNumbers) {
-  for (const char* module : {"self_attn.q_proj", "mlp.up_proj", "mlp.down_proj"}) {
-    const std::vector tensors = {find(module)};
-    const std::vector runs = {RowRun{0, 0, tensors[0]->shape[0]}};
-    const TensorDesc desc = joined_desc(tensors, runs);
-    ASSERT_TRUE(is_present(desc)) << module;
-    EXPECT_EQ(expanded(desc, joined_planes(tensors, runs)), read(tensors, runs)) << module;
-  }
-}
+TEST_P(Planes, OfATensorAreItsNumbers) { expect_whole_tensors(); }
 
 // As experts are joined, and cut.
 TEST_P(Planes, OfSeveralTensorsAreTheirNumbers) {
@@ -124,15 +125,7 @@ TEST_P(Planes, OfSeveralTensorsAreTheirNumbers) {
 
 // What lies otherwise in the file is as a device takes it, of whole tensors: those of 32 outputs at least.
 class TurnedPlanes : public Planes {};
-TEST_P(TurnedPlanes, OfATensorAreItsNumbers) {
-  for (const char* module : {"self_attn.q_proj", "mlp.up_proj", "mlp.down_proj"}) {
-    const std::vector tensors = {find(module)};
-    const std::vector runs = {RowRun{0, 0, tensors[0]->shape[0]}};
-    const TensorDesc desc = joined_desc(tensors, runs);
-    ASSERT_TRUE(is_present(desc)) << module;
-    EXPECT_EQ(expanded(desc, joined_planes(tensors, runs)), read(tensors, runs)) << module;
-  }
-}
+TEST_P(TurnedPlanes, OfATensorAreItsNumbers) { expect_whole_tensors(); }
 TEST_P(TurnedPlanes, OfSeveralTensorsAreTheirNumbers) {
   const std::string method = GetParam();
   const bool has_own = method == "fp4";  // a shift of its scales
