@@ -1,43 +1,22 @@
 // What llama.cpp makes of a text as the GGUF's pooling_type says, a vector or the scores of its labels, as float32.
 //
 // Usage: llama_pooled MODEL.gguf IDS OUTPUT      IDS: int32
-#include <llama.h>
-
-#include <cstdint>
-#include <cstdio>
-#include <fstream>
-#include <vector>
+#include "llama_run.h"
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
-  llama_log_set(
-      [](ggml_log_level level, const char* text, void*) {
-        if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
-      },
-      nullptr);
-  std::ifstream file(argv[2], std::ios::binary | std::ios::ate);
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(file.tellg()) / sizeof(std::int32_t));
-  file.seekg(0).read(reinterpret_cast<char*>(ids.data()), static_cast<std::streamsize>(ids.size() * sizeof ids[0]));
+  show_errors_alone();
+  const std::vector<std::int32_t> ids = read_ids(argv[2]);
   llama_model* const model = llama_model_load_from_file(argv[1], llama_model_default_params());
   if (model == nullptr) return 1;
   const std::uint32_t labels = llama_model_n_cls_out(model);
   const bool has_labels = labels > 1 || llama_model_cls_label(model, 0) != nullptr;
-  llama_context_params params = llama_context_default_params();
-  params.n_ctx = params.n_batch = params.n_ubatch = static_cast<std::uint32_t>(ids.size());
+  llama_context_params params = params_for(ids);
   params.embeddings = true;
-  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
   if (has_labels) params.pooling_type = LLAMA_POOLING_TYPE_RANK;
   llama_context* const context = llama_init_from_model(model, params);
   if (context == nullptr) return 1;
-  llama_batch batch = llama_batch_init(static_cast<std::int32_t>(ids.size()), 0, 1);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    batch.token[i] = ids[i];
-    batch.pos[i] = static_cast<llama_pos>(i);
-    batch.n_seq_id[i] = 1;
-    batch.seq_id[i][0] = 0;
-    batch.logits[i] = 1;
-  }
-  batch.n_tokens = static_cast<std::int32_t>(ids.size());
+  const llama_batch batch = batch_of(ids);
   const bool is_encoder = llama_get_memory(context) == nullptr;
   if ((is_encoder ? llama_encode(context, batch) : llama_decode(context, batch)) != 0) return 1;
   const float* const row = llama_get_embeddings_seq(context, 0);
