@@ -140,6 +140,11 @@ data::EncodedDataset samples(const Numbers& numbers) {
   return dataset;
 }
 
+std::string name_of_test(std::string model) {
+  std::erase_if(model, [](char c) { return c == '-' || c == '.'; });
+  return model;
+}
+
 std::vector<std::int32_t> all_rows(std::size_t count) {
   std::vector<std::int32_t> rows(count);
   std::iota(rows.begin(), rows.end(), 0);

@@ -48,6 +48,8 @@ class Numbers {
 // The training samples of a tiny model's golden.safetensors.
 [[nodiscard]] data::EncodedDataset samples(const Numbers& numbers);
 
+// A model's name as a name of a test may be.
+[[nodiscard]] std::string name_of_test(std::string model);
 // Places 0 to count - 1.
 [[nodiscard]] std::vector<std::int32_t> all_rows(std::size_t count);
 // A directory or a GGUF written into `scratch` as a GGUF of that type; gives its path.

@@ -109,11 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Models, MmprojModel,
                          testing::Values("qwen2.5-vl-images", "qwen2-vl-images", "qwen3-vl-images", "gemma3-images",
                                          "internvl-images", "internvl-images-rms", "qwen3-vl-moe-images",
                                          "qwen3.5-images", "qwen3.5-moe-images"),
-                         [](const auto& tested) {
-                           std::string name = tested.param;
-                           std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
-                           return name;
-                         });
+                         [](const auto& tested) { return name_of_test(tested.param); });
 
 }  // namespace
 }  // namespace tern::golden

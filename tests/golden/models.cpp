@@ -329,11 +329,7 @@ INSTANTIATE_TEST_SUITE_P(Models, HeadNorms,
                          testing::Values("qwen3-tied", "gemma3-tied", "qwen3-moe-untied", "qwen3.5-tied", "lfm2-untied",
                                          "gpt-oss-tied", "deepseek-v2-tied", "cohere-untied", "cohere2-tied",
                                          "granite-h-untied"),
-                         [](const auto& tested) {
-                           std::string name = tested.param;
-                           std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
-                           return name;
-                         });
+                         [](const auto& tested) { return name_of_test(tested.param); });
 
 // Of a checkpoint with other parts, the language model.
 class Whole : public testing::TestWithParam<const char*> {};
@@ -352,11 +348,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Whole,
                          testing::Values("qwen3.5-whole", "qwen3-vl-whole", "qwen2.5-vl-whole", "gemma3-whole",
                                          "mistral3-whole", "ministral3-whole", "gemma4-whole", "mistral4-whole",
                                          "qwen3-vl-moe-whole", "llama4-whole"),
-                         [](const auto& tested) {
-                           std::string name = tested.param;
-                           std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
-                           return name;
-                         });
+                         [](const auto& tested) { return name_of_test(tested.param); });
 
 // A GGUF has no word for some of what those have that are here without it, so they have no twin.
 INSTANTIATE_TEST_SUITE_P(
@@ -399,11 +391,7 @@ INSTANTIATE_TEST_SUITE_P(
         Tiny{"lfm2-moe-untied", false}, Tiny{"deepseek-v3-plain", false}, Tiny{"deepseek-v3-plain", true},
         Tiny{"llama4-untied", false}, Tiny{"llama4-tied", false}, Tiny{"llama4-tied", true},
         Tiny{"llama4-plain", false}, Tiny{"deepseek-v32-plain", true}, Tiny{"mistral4-plain", true}),
-    [](const auto& tested) {
-      std::string name = tested.param.model;
-      std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
-      return name + (tested.param.gguf ? "AsGguf" : "");
-    });
+    [](const auto& tested) { return name_of_test(tested.param.model) + (tested.param.gguf ? "AsGguf" : ""); });
 
 }  // namespace
 }  // namespace tern::golden
