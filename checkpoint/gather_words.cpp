@@ -88,14 +88,20 @@ std::int64_t packed_bits(const PlaneFinder& finder, const SourceTensor& data, st
       cat("rows of ", data.shape[1], " words"));
 }
 
-}  // namespace
-
-LogicalTensor awq_tensor(PlaneFinder& finder, const std::string& module) {
+// The three matrices that AWQ and GPTQ have alike.
+LogicalTensor word_planes(PlaneFinder& finder, const std::string& module) {
   LogicalTensor out{.name = module + ".weight"};
   out.data = &finder.plane(module + ".qweight", {TERN_I32, TERN_U32});
   out.scale = &finder.plane(module + ".scales", {TERN_F16, TERN_BF16, TERN_F32});
   out.zero = &finder.plane(module + ".qzeros", {TERN_I32, TERN_U32});
   for (const SourceTensor* plane : {out.data, out.scale, out.zero}) finder.expect_rank(*plane, 2);
+  return out;
+}
+
+}  // namespace
+
+LogicalTensor awq_tensor(PlaneFinder& finder, const std::string& module) {
+  LogicalTensor out = word_planes(finder, module);
   const std::int64_t bits = finder.setting("bits", std::int64_t{4});
   if (bits != 4)
     throw Failure(data_error(finder.where(out.data->name), "AWQ of 4 bits", cat(bits),
@@ -115,11 +121,7 @@ LogicalTensor awq_tensor(PlaneFinder& finder, const std::string& module) {
 
 // qweight i32 [k * bits / 32, n], qzeros i32 [groups, n * bits / 32], scales [groups, n], g_idx i32 [k].
 LogicalTensor gptq_tensor(PlaneFinder& finder, const std::string& module) {
-  LogicalTensor out{.name = module + ".weight"};
-  out.data = &finder.plane(module + ".qweight", {TERN_I32, TERN_U32});
-  out.scale = &finder.plane(module + ".scales", {TERN_F16, TERN_BF16, TERN_F32});
-  out.zero = &finder.plane(module + ".qzeros", {TERN_I32, TERN_U32});
-  for (const SourceTensor* plane : {out.data, out.scale, out.zero}) finder.expect_rank(*plane, 2);
+  LogicalTensor out = word_planes(finder, module);
   std::int64_t bits = finder.setting("bits", std::int64_t{4});
   const std::int64_t n = out.scale->shape[1];
   // GPTQModel's `dynamic` has other bits for some modules: their zero points say how many.
