@@ -1,0 +1,75 @@
+// What every protocol's request for an answer is translated to. A field that is absent leaves the decision to the
+// model's generation_config.json, or to the server.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/llm.h"
+
+namespace tern::server {
+
+struct SamplingWishes {
+  std::optional<float> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+  std::optional<std::int32_t> top_k;         // 0 or -1: off
+  std::optional<std::int64_t> max_tokens;    // absent: as many as the context holds
+  std::int64_t min_tokens = 0;               // before an end token may be drawn
+  std::optional<std::uint64_t> seed;         // absent: another one each time
+  std::vector<std::string> stop;             // texts that end the answer
+  std::vector<std::int32_t> stop_token_ids;  // beside the model's own
+  bool include_stop_str_in_output = false;
+  bool ignore_eos = false;
+  bool skip_special_tokens = true;
+  std::vector<std::pair<std::int32_t, float>> logit_bias;
+  std::optional<std::int64_t> top_logprobs;           // log-probabilities are asked for, with so many likeliest tokens
+  std::optional<std::int64_t> prompt_logprobs;        // the same of the prompt's tokens
+  std::optional<std::int64_t> thinking_token_budget;  // of a thinking model's reasoning
+  std::int64_t priority = 0;                          // lower comes first
+};
+
+// What the answer's text must be (structured output).
+struct Constraint {
+  enum class Kind { none, json_object, json_schema, regex, choice, grammar, structural_tag };
+  Kind kind = Kind::none;
+  std::string text;                  // the schema, the expression, the grammar (EBNF), the tag, as JSON or text
+  std::vector<std::string> choices;  // of Kind::choice
+};
+
+struct ToolChoice {
+  enum class Kind { none, automatic, required, named };
+  Kind kind = Kind::automatic;  // counts only where there are tools
+  std::string name;             // of Kind::named
+};
+
+struct ChatRequest {
+  std::string model;            // as asked for: the served name or an adapter's; "": the only one
+  engine::Dialogue dialogue;    // messages, tools (an array of {"type": "function", "function": {...}}), images
+  std::string template_kwargs;  // the template's variables as a JSON object, or ""
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;  // goes on with the last message instead of beginning a new one
+  SamplingWishes sampling;
+  std::int64_t n = 1;  // answers
+  Constraint constraint;
+  ToolChoice tool_choice;
+  bool parallel_tool_calls = true;
+  bool include_reasoning = true;  // false: what a thinking model thinks is left out
+  std::string cache_salt;         // prompts share cached prefixes only with those of the same salt
+};
+
+// A prompt that is gone on with: /v1/completions.
+struct CompletionRequest {
+  std::string model;
+  engine::Prompt prompt;  // a text or ids
+  SamplingWishes sampling;
+  std::int64_t n = 1;
+  Constraint constraint;
+  bool echo = false;  // the prompt comes before the answer
+  std::string suffix;
+  std::string cache_salt;
+};
+
+}  // namespace tern::server
