@@ -38,6 +38,9 @@ struct Dialogue {
   // One for each <image> in the messages, in their order: paths, URLs or base64 (session/image_source.h). Without any
   // the tag is text as any other.
   std::vector<std::string> images;
+  std::string template_kwargs;  // variables of its own beside LLMOptions::template_kwargs, as a JSON object, or ""
+  bool add_generation_prompt = true;    // the answer's opening stands behind the messages
+  bool continue_final_message = false;  // the model goes on with the last message: there is no opening then
 };
 
 // A dialogue goes through the model's template; a text gets the tokens that the tokenizer puts around it; ids are
@@ -49,6 +52,7 @@ struct EncodedPrompt {
   TokenIds ids;
   std::vector<session::ImagePatches> images;  // in the order of their places
   std::string stop;  // a text that ends the answer beside others: what follows it is a tool's to say; "": none
+  std::string tail;  // of a dialogue: the end of the rendered text, which may have opened the model's thoughts
 };
 
 struct LLMOptions {
@@ -184,6 +188,8 @@ class LLM {
   [[nodiscard]] const session::Session& session() const { return session_; }
   // Made at the first use: scoring alone needs no cache. Throws Failure (device) where memory does not suffice.
   [[nodiscard]] LLMEngine& engine();
+  // Gives the engine and its cache back, with all that is on its way; the next use makes another.
+  void drop_engine() { engine_.reset(); }
 
  private:
   LLM(session::Session& session, LLMOptions options);

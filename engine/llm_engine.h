@@ -83,6 +83,8 @@ class LLMEngine {
   [[nodiscard]] const CacheEngine& cache() const { return cache_; }
   [[nodiscard]] const ModelRunner& runner() const { return *runner_; }
   [[nodiscard]] const ImageEncoder* images() const { return images_.get(); }  // null: it takes none
+  [[nodiscard]] std::int64_t num_running() const { return scheduler_.num_running(); }
+  [[nodiscard]] std::int64_t num_waiting() const { return scheduler_.num_waiting(); }
   [[nodiscard]] std::int64_t num_preemptions() const { return scheduler_.num_preemptions(); }
   // Guesses that were checked so far, and those of them that were right.
   struct Guesses {

@@ -1,5 +1,7 @@
 #include "engine/prompt_encoder.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "chat/image_parts.h"
 #include "chat/template_messages.h"
@@ -63,6 +65,18 @@ std::vector<session::ImagePatches> PromptEncoder::patches_of(const Dialogue& dia
   return prompts.read(dialogue.images, max_tokens_).value();
 }
 
+Json PromptEncoder::kwargs_of(const Dialogue& dialogue) const {
+  Json all = *kwargs_;
+  if (dialogue.template_kwargs.empty()) return all;
+  const Json own = io::parse_json(dialogue.template_kwargs, "template variables").value();
+  if (!own.is_object()) {
+    throw Failure(data_error("template variables", "a JSON object", cat("a JSON ", own.type_name()),
+                             R"(write them as {"enable_thinking": false})"));
+  }
+  for (const auto& [key, value] : own.items()) all[key] = value;
+  return all;
+}
+
 std::string PromptEncoder::rendered(const Dialogue& dialogue) const {
   jinja::Values messages = chat::template_messages(dialogue.messages).value();
   Json tools;
@@ -81,8 +95,10 @@ std::string PromptEncoder::rendered(const Dialogue& dialogue) const {
     texts = chat::with_image_words(messages, image_prompts().words().in_text);
     messages = chat::with_image_parts(std::move(messages));
   }
-  input.kwargs = kwargs_.get();
-  input.add_generation_prompt = !input.continue_final_message;
+  const Json kwargs = kwargs_of(dialogue);
+  input.kwargs = &kwargs;
+  input.continue_final_message = input.continue_final_message || dialogue.continue_final_message;
+  input.add_generation_prompt = dialogue.add_generation_prompt && !input.continue_final_message;
   const auto& config = text_.tokenizer.config();
   input.bos_token = config.bos.content;
   input.eos_token = config.eos.content;
@@ -100,25 +116,27 @@ std::string PromptEncoder::rendered(const Dialogue& dialogue) const {
 }
 
 EncodedPrompt PromptEncoder::encode_dialogue(const Dialogue& dialogue) const {
-  EncodedPrompt out{{}, patches_of(dialogue), {}};
+  constexpr std::size_t kTail = 256;  // bytes
+  EncodedPrompt out;
+  out.images = patches_of(dialogue);
   if (agent_ && !dialogue.tools_json.empty()) out.stop = agent_->stop();
   if (!templated_) {
     std::string joined;
     for (const Message& message : dialogue.messages) joined += message.content;
     out.ids = text_.tokenizer.encode(joined, true);
-  } else if (out.images.empty()) {
-    out.ids = text_.tokenizer.encode(rendered(dialogue), false);
-  } else {
-    out.ids = image_prompts().encode(rendered(dialogue), out.images).value();
+    return out;
   }
+  const std::string text = rendered(dialogue);
+  out.tail = text.substr(text.size() - std::min(kTail, text.size()));
+  out.ids = out.images.empty() ? text_.tokenizer.encode(text, false) : image_prompts().encode(text, out.images).value();
   return out;
 }
 
 Result<EncodedPrompt> PromptEncoder::encode(const Prompt& prompt) const {
   return catching([&]() -> EncodedPrompt {
     if (const auto* dialogue = std::get_if<Dialogue>(&prompt)) return encode_dialogue(*dialogue);
-    if (const auto* text = std::get_if<std::string>(&prompt)) return {text_.tokenizer.encode(*text, true), {}, {}};
-    return {std::get<TokenIds>(prompt), {}, {}};
+    if (const auto* text = std::get_if<std::string>(&prompt)) return {.ids = text_.tokenizer.encode(*text, true)};
+    return {.ids = std::get<TokenIds>(prompt)};
   });
 }
 

@@ -10,7 +10,7 @@
 #include "chat/agent_template.h"
 #include "chat/model_text.h"
 #include "engine/llm.h"
-#include "io/json_fwd.h"
+#include "io/json.h"
 #include "session/image_prompt.h"
 
 namespace tern::engine {
@@ -36,6 +36,7 @@ class PromptEncoder {
  private:
   PromptEncoder(const chat::ModelText& text, std::filesystem::path model, const LLMOptions& options);
   [[nodiscard]] EncodedPrompt encode_dialogue(const Dialogue& dialogue) const;
+  [[nodiscard]] io::Json kwargs_of(const Dialogue& dialogue) const;
   [[nodiscard]] std::string rendered(const Dialogue& dialogue) const;
   [[nodiscard]] std::vector<session::ImagePatches> patches_of(const Dialogue& dialogue) const;
   [[nodiscard]] const session::ImagePrompts& image_prompts() const;  // read at the first image

@@ -1,0 +1,187 @@
+#include "engine/async_llm_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace tern::engine {
+namespace {
+
+RequestOutput ended(FinishReason reason, std::optional<Error> error) {
+  RequestOutput output;
+  output.finished = true;
+  output.reason = reason;
+  output.error = std::move(error);
+  return output;
+}
+
+}  // namespace
+
+AsyncLLMEngine::AsyncLLMEngine(LLM& llm) : llm_(llm) {
+  (void)llm_.engine();
+  keep_stats();
+  thread_ = std::thread([this] { serve(); });
+}
+
+AsyncLLMEngine::~AsyncLLMEngine() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+AsyncLLMEngine::Ticket AsyncLLMEngine::submit(EncodedPrompt prompt, SamplingParams params, OutputCallback callback) {
+  const Ticket ticket = next_ticket_++;
+  {
+    const std::scoped_lock lock(mutex_);
+    commands_.jobs.push_back({ticket, std::move(prompt), std::move(params), std::move(callback)});
+    ++queued_;
+  }
+  wake_.notify_one();
+  return ticket;
+}
+
+void AsyncLLMEngine::abort(Ticket ticket) {
+  {
+    const std::scoped_lock lock(mutex_);
+    commands_.aborts.push_back(ticket);
+  }
+  wake_.notify_one();
+}
+
+void AsyncLLMEngine::run(std::function<void(LLM&)> work) {
+  {
+    const std::scoped_lock lock(mutex_);
+    commands_.work.push_back(std::move(work));
+  }
+  wake_.notify_one();
+}
+
+EngineStats AsyncLLMEngine::stats() const {
+  const std::scoped_lock lock(mutex_);
+  EngineStats stats = stats_;
+  stats.waiting += queued_;
+  return stats;
+}
+
+std::optional<Error> AsyncLLMEngine::dead() const {
+  const std::scoped_lock lock(mutex_);
+  return dead_;
+}
+
+bool AsyncLLMEngine::wait_for_work() {
+  Commands commands;
+  {
+    std::unique_lock lock(mutex_);
+    if (on_their_way_.empty()) wake_.wait(lock, [this] { return stop_ || !commands_.empty(); });
+    if (stop_) return false;
+    std::swap(commands, commands_);
+  }
+  take(std::move(commands));
+  return true;
+}
+
+void AsyncLLMEngine::take(Commands&& commands) {
+  for (auto& work : commands.work) work(llm_);
+  for (Job& job : commands.jobs) begin(std::move(job));
+  for (const Ticket ticket : commands.aborts) {
+    if (const auto found = ids_.find(ticket); found != ids_.end()) llm_.engine().abort(found->second);
+  }
+}
+
+void AsyncLLMEngine::begin(Job&& job) {
+  --queued_;
+  if (const auto why = dead()) {
+    job.callback(ended(FinishReason::failed, why));
+    return;
+  }
+  const auto added = catching([&] {
+    return llm_.engine()
+        .add_request(std::move(job.prompt.ids), std::move(job.params), std::move(job.prompt.images))
+        .value();
+  });
+  if (!added) {
+    job.callback(ended(FinishReason::failed, added.error()));
+    return;
+  }
+  ids_[job.ticket] = *added;
+  on_their_way_.emplace(*added, std::move(job));
+}
+
+void AsyncLLMEngine::step() {
+  ++steps_;
+  const auto stepped = catching([&] { return llm_.engine().step(); });
+  if (!stepped) {
+    fail_all(stepped.error());
+    return;
+  }
+  for (RequestOutput& output : *stepped) {
+    const auto found = on_their_way_.find(output.id);
+    if (found == on_their_way_.end()) continue;
+    if (!output.finished) {
+      found->second.callback(std::move(output));
+      continue;
+    }
+    const Job job = std::move(found->second);
+    on_their_way_.erase(found);
+    ids_.erase(job.ticket);
+    job.callback(std::move(output));
+  }
+  keep_stats();
+}
+
+// A device that failed may do its work in an engine made anew; one that fails at that is given up.
+void AsyncLLMEngine::fail_all(const Error& error) {
+  log_warn(cat("the engine failed: ", error.line()));
+  const auto failed = std::exchange(on_their_way_, {});
+  ids_.clear();
+  llm_.drop_engine();
+  const auto made = catching([&] {
+    (void)llm_.engine();
+    return Unit{};
+  });
+  if (!made) {
+    log_warn(cat("the engine could not be made anew: ", made.error().line()));
+    const std::scoped_lock lock(mutex_);
+    dead_ = made.error();
+  }
+  for (const auto& [id, job] : failed) job.callback(ended(FinishReason::failed, error));
+  if (made) keep_stats();
+}
+
+void AsyncLLMEngine::keep_stats() {
+  LLMEngine& engine = llm_.engine();
+  EngineStats stats;
+  stats.running = engine.num_running();
+  stats.waiting = engine.num_waiting();
+  stats.cache_blocks = engine.cache().num_blocks();
+  stats.cache_blocks_used = stats.cache_blocks - engine.cache().num_free();
+  stats.preemptions = engine.num_preemptions();
+  stats.guesses_checked = engine.guesses().checked;
+  stats.guesses_right = engine.guesses().right;
+  stats.steps = steps_;
+  const std::scoped_lock lock(mutex_);
+  stats_ = stats;
+}
+
+void AsyncLLMEngine::serve() {
+  while (wait_for_work()) {
+    if (!on_their_way_.empty()) step();
+  }
+  const auto left = std::exchange(on_their_way_, {});
+  for (const auto& [id, job] : left) llm_.engine().abort(id);
+  if (!left.empty()) (void)catching([&] { return llm_.engine().step(); });
+  for (const auto& [id, job] : left) job.callback(ended(FinishReason::aborted, std::nullopt));
+  Commands rest;
+  {
+    const std::scoped_lock lock(mutex_);
+    std::swap(rest, commands_);
+  }
+  for (const Job& job : rest.jobs) job.callback(ended(FinishReason::aborted, std::nullopt));
+}
+
+}  // namespace tern::engine

@@ -1,0 +1,98 @@
+// One LLM that many callers ask at once, from any thread (vLLM's AsyncLLMEngine).
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "engine/llm.h"
+
+namespace tern::engine {
+
+// How the engine stands after its last step.
+struct EngineStats {
+  std::int64_t running = 0;  // requests in the batch
+  std::int64_t waiting = 0;  // requests that have come and are not computed yet
+  std::int64_t cache_blocks = 0;
+  std::int64_t cache_blocks_used = 0;
+  std::int64_t preemptions = 0;
+  std::int64_t guesses_checked = 0;
+  std::int64_t guesses_right = 0;
+  std::int64_t steps = 0;
+};
+
+// Told each output of a request as it comes; the last one is `finished`. Called on the engine's thread: it must not
+// block, and it may abort() or submit().
+using OutputCallback = std::function<void(RequestOutput&& output)>;
+
+class AsyncLLMEngine {
+ public:
+  using Ticket = std::uint64_t;
+
+  // Makes the engine of `llm`, which outlives this and which nobody else uses meanwhile, and begins to serve it on a
+  // thread of its own. Throws what LLM::engine throws.
+  explicit AsyncLLMEngine(LLM& llm);
+  // Aborts what is on its way, whose callers are told, and ends the thread.
+  ~AsyncLLMEngine();
+  AsyncLLMEngine(const AsyncLLMEngine&) = delete;
+  AsyncLLMEngine& operator=(const AsyncLLMEngine&) = delete;
+
+  // Queues a request. What is wrong with it is told by a last output with `error` and FinishReason::failed.
+  Ticket submit(EncodedPrompt prompt, SamplingParams params, OutputCallback callback);
+  // Ends a request before the next step; its last output says FinishReason::aborted. Nothing where it has ended.
+  void abort(Ticket ticket);
+  // Runs `work` between two steps, when its turn comes: for what else the model computes (embeddings, scores). What it
+  // throws is a defect of it.
+  void run(std::function<void(LLM& llm)> work);
+
+  [[nodiscard]] EngineStats stats() const;
+  // Why the engine serves no more: it failed, and failed again when it was made anew. Empty while it serves.
+  [[nodiscard]] std::optional<Error> dead() const;
+
+ private:
+  struct Job {
+    Ticket ticket = 0;
+    EncodedPrompt prompt;
+    SamplingParams params;
+    OutputCallback callback;
+  };
+  struct Commands {
+    std::deque<Job> jobs;
+    std::vector<Ticket> aborts;
+    std::deque<std::function<void(LLM&)>> work;
+    [[nodiscard]] bool empty() const { return jobs.empty() && aborts.empty() && work.empty(); }
+  };
+
+  void serve();
+  [[nodiscard]] bool wait_for_work();  // false: the end
+  void take(Commands&& commands);
+  void begin(Job&& job);
+  void step();
+  void fail_all(const Error& error);
+  void keep_stats();
+
+  LLM& llm_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  Commands commands_;
+  bool stop_ = false;
+  EngineStats stats_;
+  std::optional<Error> dead_;
+  std::atomic<Ticket> next_ticket_{1};
+  std::atomic<std::int64_t> queued_{0};  // jobs that the engine has not taken yet
+  // Of the engine's thread.
+  std::map<SequenceId, Job> on_their_way_;
+  std::map<Ticket, SequenceId> ids_;
+  std::int64_t steps_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace tern::engine
