@@ -1,0 +1,94 @@
+// Answers requests of every protocol over one engine: which model, its prompt, how it is drawn, what it says.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "chat/answer_parser.h"
+#include "engine/async_llm_engine.h"
+#include "server/chat_request.h"
+#include "server/chat_sink.h"
+#include "server/metrics.h"
+
+namespace tern::server {
+
+struct ServiceOptions {
+  std::vector<std::string> model_names;  // under which the model is asked for; the first is told in answers
+  engine::SamplingParams sampling;       // where a request says nothing
+  chat::AnswerFormats formats;           // how the model writes thoughts and calls
+  std::int64_t max_queue_len = 1024;     // requests that wait; more are told to come again
+  std::int64_t max_logprobs = 20;        // likeliest tokens that a request may ask for
+};
+
+// What a request that is on its way can be asked.
+class RequestHandle {
+ public:
+  virtual ~RequestHandle() = default;
+  RequestHandle() = default;
+  RequestHandle(const RequestHandle&) = delete;
+  RequestHandle& operator=(const RequestHandle&) = delete;
+  // Ends it before the next step: nobody waits for the answer. Any thread.
+  virtual void abort() = 0;
+};
+
+// Why a request is not answered, and HTTP's status for it.
+struct Refusal {
+  Error error;
+  int status = 400;
+};
+
+class ChatService {
+ public:
+  // `llm` outlives the service, and nobody else uses it meanwhile. Throws what AsyncLLMEngine throws.
+  ChatService(engine::LLM& llm, ServiceOptions options);
+  ~ChatService();
+  ChatService(const ChatService&) = delete;
+  ChatService& operator=(const ChatService&) = delete;
+
+  // Answers a request; renders and encodes its prompt on the caller's thread. Errors come through the sink.
+  std::shared_ptr<RequestHandle> chat(ChatRequest request, std::shared_ptr<AnswerSink> sink);
+  std::shared_ptr<RequestHandle> complete(CompletionRequest request, std::shared_ptr<AnswerSink> sink);
+
+  // The ids that a request's prompt has. Errors (data) as of LLM::prepare, and a model that isn't served.
+  [[nodiscard]] Result<engine::TokenIds> prompt_ids(const ChatRequest& request) const;
+  [[nodiscard]] Result<std::int64_t> count_tokens(const ChatRequest& request) const;
+
+  // Runs `work` between two steps and waits for it.
+  void run(const std::function<void(engine::LLM& llm)>& work);
+
+  [[nodiscard]] const std::vector<std::string>& model_names() const { return options_.model_names; }
+  // Nothing where `model` is served, or "".
+  [[nodiscard]] std::optional<Refusal> unknown_model(const std::string& model) const;
+  [[nodiscard]] const tokenizer::Tokenizer& tokenizer() const { return llm_.session().text->tokenizer; }
+  [[nodiscard]] std::int64_t max_model_len() const { return max_model_len_; }
+  [[nodiscard]] bool takes_images() const { return llm_.takes_images(); }
+  [[nodiscard]] const ServiceOptions& options() const { return options_; }
+  [[nodiscard]] engine::EngineStats stats() const { return engine_.stats(); }
+  [[nodiscard]] std::optional<Error> dead() const { return engine_.dead(); }
+  [[nodiscard]] Metrics& metrics() { return metrics_; }
+  // Refuses what comes from now on: the server is about to end.
+  void close();
+
+ private:
+  friend class RunningRequest;
+  struct Asked;
+  std::shared_ptr<RequestHandle> begin(Asked&& asked, std::shared_ptr<AnswerSink> sink);
+  [[nodiscard]] std::optional<Refusal> refused(const Asked& asked) const;
+  [[nodiscard]] Result<engine::SamplingParams> sampling_of(const SamplingWishes& wishes) const;
+  [[nodiscard]] std::uint64_t any_seed();
+
+  engine::LLM& llm_;
+  ServiceOptions options_;
+  std::int64_t max_model_len_;
+  Metrics metrics_;
+  std::mutex seeds_mutex_;
+  std::uint64_t seeds_;
+  std::atomic<bool> closed_{false};
+  engine::AsyncLLMEngine engine_;  // the last: its callbacks use what is above
+};
+
+}  // namespace tern::server

@@ -1,0 +1,113 @@
+#include "server/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+namespace tern::server {
+namespace {
+
+using prometheus::BuildCounter;
+using prometheus::BuildGauge;
+using prometheus::BuildHistogram;
+using Buckets = prometheus::Histogram::BucketBoundaries;
+
+// vLLM's own bounds, so that its dashboards read ours.
+const Buckets kFirstToken = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25,  0.5,   0.75,
+                             1.0,   2.5,   5.0,  7.5,  10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0};
+const Buckets kBetweenTokens = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,  0.3,  0.4, 0.5,
+                                0.75, 1.0,   2.5,  5.0,   7.5, 10.0, 20.0, 40.0, 80.0};
+const Buckets kWhole = {0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2.5,   5.0,   10.0,   15.0,  20.0,
+                        30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0};
+const Buckets kTokens = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
+
+}  // namespace
+
+struct Metrics::Series {
+  explicit Series(const std::string& model) : labels{{"model_name", model}, {"engine", "0"}} {}
+
+  prometheus::Gauge& gauge(const char* name, const char* help) {
+    return BuildGauge().Name(name).Help(help).Register(registry).Add(labels);
+  }
+  prometheus::Counter& counter(const char* name, const char* help) {
+    return BuildCounter().Name(name).Help(help).Register(registry).Add(labels);
+  }
+  prometheus::Histogram& histogram(const char* name, const char* help, const Buckets& bounds) {
+    return BuildHistogram().Name(name).Help(help).Register(registry).Add(labels, bounds);
+  }
+
+  prometheus::Registry registry;
+  prometheus::Labels labels;
+  prometheus::Gauge& running = gauge("vllm:num_requests_running", "Requests in the batch.");
+  prometheus::Gauge& waiting = gauge("vllm:num_requests_waiting", "Requests that wait to be computed.");
+  prometheus::Gauge& cache =
+      gauge("vllm:kv_cache_usage_perc", "Share of the key-value cache's blocks in use; 1 is all.");
+  prometheus::Gauge& preemptions = gauge("vllm:num_preemptions_total", "Sequences that gave their blocks up.");
+  prometheus::Gauge& drafts = gauge("vllm:spec_decode_num_draft_tokens_total", "Guessed tokens that were checked.");
+  prometheus::Gauge& accepted = gauge("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that were right.");
+  prometheus::Counter& prompt_tokens = counter("vllm:prompt_tokens_total", "Tokens of prompts.");
+  prometheus::Counter& generated_tokens = counter("vllm:generation_tokens_total", "Tokens of answers.");
+  prometheus::Counter& queried = counter("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.");
+  prometheus::Counter& hits = counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.");
+  prometheus::Histogram& first_token =
+      histogram("vllm:time_to_first_token_seconds", "From a request's arrival to its first token.", kFirstToken);
+  prometheus::Histogram& between =
+      histogram("vllm:inter_token_latency_seconds", "From one token to the next.", kBetweenTokens);
+  prometheus::Histogram& per_token = histogram("vllm:request_time_per_output_token_seconds",
+                                               "Mean time of a request's tokens behind its first.", kBetweenTokens);
+  prometheus::Histogram& whole =
+      histogram("vllm:e2e_request_latency_seconds", "From a request's arrival to its end.", kWhole);
+  prometheus::Histogram& prompt_lengths = histogram("vllm:request_prompt_tokens", "Tokens of a prompt.", kTokens);
+  prometheus::Histogram& answer_lengths = histogram("vllm:request_generation_tokens", "Tokens of an answer.", kTokens);
+  prometheus::Family<prometheus::Counter>& finished =
+      BuildCounter().Name("vllm:request_success_total").Help("Requests by how they ended.").Register(registry);
+  prometheus::Family<prometheus::Counter>& responses =
+      BuildCounter().Name("http_requests_total").Help("Responses by route and status.").Register(registry);
+};
+
+Metrics::Metrics(const std::string& model_name) : series_(std::make_unique<Series>(model_name)) {
+  for (const char* reason : {"stop", "length", "abort", "error"}) {
+    auto labels = series_->labels;
+    labels["finished_reason"] = reason;
+    (void)series_->finished.Add(labels);
+  }
+}
+Metrics::~Metrics() = default;
+
+void Metrics::count_first_token(double seconds) { series_->first_token.Observe(seconds); }
+void Metrics::count_token(double seconds) { series_->between.Observe(seconds); }
+
+void Metrics::count_request(const RequestTimes& times) {
+  series_->prompt_tokens.Increment(static_cast<double>(times.prompt_tokens));
+  series_->generated_tokens.Increment(static_cast<double>(times.generated_tokens));
+  series_->queried.Increment(static_cast<double>(times.prompt_tokens));
+  series_->hits.Increment(static_cast<double>(times.cached_tokens));
+  series_->whole.Observe(times.whole);
+  series_->prompt_lengths.Observe(static_cast<double>(times.prompt_tokens));
+  series_->answer_lengths.Observe(static_cast<double>(times.generated_tokens));
+  if (times.generated_tokens > 1) {
+    series_->per_token.Observe(times.from_first_to_last_token / static_cast<double>(times.generated_tokens - 1));
+  }
+  auto labels = series_->labels;
+  labels["finished_reason"] = std::string(times.finished_reason);
+  series_->finished.Add(labels).Increment();
+}
+
+void Metrics::count_response(std::string_view route, int status) {
+  series_->responses.Add({{"handler", std::string(route)}, {"status", std::to_string(status)}}).Increment();
+}
+
+std::string Metrics::page(const engine::EngineStats& stats) const {
+  series_->running.Set(static_cast<double>(stats.running));
+  series_->waiting.Set(static_cast<double>(stats.waiting));
+  const auto blocks = static_cast<double>(stats.cache_blocks);
+  series_->cache.Set(blocks > 0 ? static_cast<double>(stats.cache_blocks_used) / blocks : 0);
+  series_->preemptions.Set(static_cast<double>(stats.preemptions));
+  series_->drafts.Set(static_cast<double>(stats.guesses_checked));
+  series_->accepted.Set(static_cast<double>(stats.guesses_right));
+  return prometheus::TextSerializer().Serialize(series_->registry.Collect());
+}
+
+}  // namespace tern::server

@@ -1,0 +1,44 @@
+// What /metrics tells, under vLLM's names, in Prometheus' text format.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/async_llm_engine.h"
+
+namespace tern::server {
+
+// How one request went; times in seconds.
+struct RequestTimes {
+  std::string_view finished_reason;  // "stop", "length", "abort", "error"
+  std::int64_t prompt_tokens = 0;
+  std::int64_t cached_tokens = 0;
+  std::int64_t generated_tokens = 0;
+  double whole = 0;           // from its arrival to its end
+  double to_first_token = 0;  // 0: there was none
+  double from_first_to_last_token = 0;
+};
+
+// Any thread may call it.
+class Metrics {
+ public:
+  explicit Metrics(const std::string& model_name);
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  void count_first_token(double seconds_since_arrival);
+  void count_token(double seconds_since_last);
+  void count_request(const RequestTimes& times);
+  void count_response(std::string_view route, int status);
+  // The page, with how the engine stands now.
+  [[nodiscard]] std::string page(const engine::EngineStats& stats) const;
+
+ private:
+  struct Series;
+  std::unique_ptr<Series> series_;
+};
+
+}  // namespace tern::server

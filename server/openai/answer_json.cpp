@@ -1,0 +1,57 @@
+#include "server/openai/answer_json.h"
+
+namespace tern::server::openai {
+namespace {
+
+using io::Json;
+
+Json entry(const TokenText& token) {
+  Json out = Json::object();
+  out["token"] = token.text;
+  out["logprob"] = token.logprob;
+  Json bytes = Json::array();
+  for (const char byte : token.bytes) bytes.push_back(static_cast<unsigned char>(byte));
+  out["bytes"] = std::move(bytes);
+  return out;
+}
+
+}  // namespace
+
+Json token_json(const TokenText& token) {
+  Json out = entry(token);
+  Json likeliest = Json::array();
+  for (const TokenText& one : token.likeliest) likeliest.push_back(entry(one));
+  out["top_logprobs"] = std::move(likeliest);
+  return out;
+}
+
+Json usage_json(const TokenUsage& usage) {
+  Json out = Json::object();
+  out["prompt_tokens"] = usage.prompt_tokens;
+  out["completion_tokens"] = usage.completion_tokens;
+  out["total_tokens"] = usage.prompt_tokens + usage.completion_tokens;
+  out["prompt_tokens_details"]["cached_tokens"] = usage.cached_tokens;
+  if (usage.reasoning_tokens > 0) out["completion_tokens_details"]["reasoning_tokens"] = usage.reasoning_tokens;
+  return out;
+}
+
+Json finish_reason(const AnswerEnd& end) {
+  switch (end.kind) {
+    case StopKind::length:
+      return "length";
+    case StopKind::tool_calls:
+      return "tool_calls";
+    case StopKind::aborted:
+      return "abort";
+    default:
+      return "stop";
+  }
+}
+
+Json stop_reason(const AnswerEnd& end) {
+  if (!end.stop_text.empty()) return end.stop_text;
+  if (end.stop_token_id) return *end.stop_token_id;
+  return {};
+}
+
+}  // namespace tern::server::openai

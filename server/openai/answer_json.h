@@ -1,0 +1,17 @@
+// The parts of an answer that OpenAI's routes share.
+#pragma once
+
+#include "io/json.h"
+#include "server/chat_sink.h"
+
+namespace tern::server::openai {
+
+// {"token", "logprob", "bytes", "top_logprobs"}
+[[nodiscard]] io::Json token_json(const TokenText& token);
+[[nodiscard]] io::Json usage_json(const TokenUsage& usage);
+// "stop", "length", "tool_calls", "abort"
+[[nodiscard]] io::Json finish_reason(const AnswerEnd& end);
+// vLLM's: the stop text or token id of the request's own that ended it, else null.
+[[nodiscard]] io::Json stop_reason(const AnswerEnd& end);
+
+}  // namespace tern::server::openai

@@ -1,0 +1,261 @@
+#include "server/openai/completions.h"
+
+#include <mutex>
+#include <utility>
+
+#include "base/strings.h"
+#include "io/json.h"
+#include "server/json_body.h"
+#include "server/openai/answer_json.h"
+#include "server/openai/api_error.h"
+
+namespace tern::server::openai {
+namespace {
+
+using io::Json;
+
+engine::TokenIds ids_of(const Json& list, JsonBody& body) {
+  engine::TokenIds ids;
+  for (const Json& id : list) {
+    if (!id.is_number_unsigned()) throw body.wrong("prompt", "token ids");
+    ids.push_back(id.get<std::int32_t>());
+  }
+  return ids;
+}
+
+// A text, a list of ids, or a list of either.
+std::vector<engine::Prompt> prompts_field(JsonBody& body) {
+  constexpr const char* kExpected = "a text, token ids, or a list of either";
+  const Json* given = body.find("prompt");
+  if (given == nullptr) throw body.wrong("prompt", kExpected);
+  if (given->is_string()) return {given->text()};
+  if (!given->is_array() || given->empty()) throw body.wrong("prompt", kExpected);
+  std::vector<engine::Prompt> prompts;
+  if ((*given)[0].is_number()) {
+    prompts.emplace_back(ids_of(*given, body));
+    return prompts;
+  }
+  for (const Json& one : *given) {
+    if (one.is_string()) {
+      prompts.emplace_back(one.text());
+    } else if (one.is_array()) {
+      prompts.emplace_back(ids_of(one, body));
+    } else {
+      throw body.wrong("prompt", kExpected);
+    }
+  }
+  return prompts;
+}
+
+// What the sinks of one batch write together.
+class BatchAnswer {
+ public:
+  BatchAnswer(WriterOptions options, std::size_t prompts, std::vector<std::string> echoes,
+              std::shared_ptr<HttpExchange> exchange)
+      : options_(std::move(options)), echoes_(std::move(echoes)), exchange_(std::move(exchange)), open_(prompts) {
+    choices_.resize(prompts * static_cast<std::size_t>(options_.n));
+  }
+
+  void piece(std::size_t prompt, AnswerPiece&& piece) {
+    const std::scoped_lock lock(mutex_);
+    const std::size_t at = index(prompt, piece.choice);
+    Choice& choice = choices_[at];
+    if (!options_.stream.stream) {
+      choice.text += piece.text;
+      for (TokenText& token : piece.tokens) choice.tokens.push_back(std::move(token));
+      return;
+    }
+    std::string text = std::exchange(choice.begun, true) || echoes_.empty() ? "" : echoes_[prompt];
+    text += piece.text;
+    Json logprobs = options_.logprobs ? logprobs_of(piece.tokens, choice.offset) : Json();
+    send_choice(at, std::move(text), std::move(logprobs), nullptr);
+  }
+
+  void ended(std::size_t prompt, const AnswerEnd& end) {
+    const std::scoped_lock lock(mutex_);
+    const std::size_t at = index(prompt, end.choice);
+    choices_[at].end = end;
+    if (options_.stream.stream) send_choice(at, "", Json(), &end);
+  }
+
+  void finished(const TokenUsage& usage) {
+    const std::scoped_lock lock(mutex_);
+    usage_.prompt_tokens += usage.prompt_tokens;
+    usage_.cached_tokens += usage.cached_tokens;
+    usage_.completion_tokens += usage.completion_tokens;
+    if (--open_ > 0 || failed_) return;
+    if (!options_.stream.stream) {
+      exchange_->respond(200, "application/json", whole().dump());
+      return;
+    }
+    if (options_.stream.include_usage) {
+      Json chunk = head();
+      chunk["choices"] = Json::array();
+      chunk["usage"] = usage_json(usage_);
+      send(chunk);
+    }
+    begin();
+    exchange_->send("data: [DONE]\n\n");
+    exchange_->finish();
+  }
+
+  void failed(const Error& error, int status) {
+    const std::scoped_lock lock(mutex_);
+    if (std::exchange(failed_, true)) return;
+    if (!begun_) {
+      refuse(*exchange_, error, status);
+      return;
+    }
+    exchange_->send(cat("data: ", error_body(error, status), "\n\ndata: [DONE]\n\n"));
+    exchange_->finish();
+  }
+
+ private:
+  struct Choice {
+    std::string text;
+    std::vector<TokenText> tokens;
+    AnswerEnd end;
+    std::int64_t offset = 0;  // of the next token in the text
+    bool begun = false;
+  };
+
+  std::size_t index(std::size_t prompt, std::int64_t choice) const {
+    return prompt * static_cast<std::size_t>(options_.n) + static_cast<std::size_t>(choice);
+  }
+
+  Json head() const {
+    Json out = Json::object();
+    out["id"] = options_.id;
+    out["object"] = "text_completion";
+    out["created"] = options_.created;
+    out["model"] = options_.model;
+    return out;
+  }
+
+  static Json logprobs_of(const std::vector<TokenText>& tokens, std::int64_t& offset) {
+    Json out = Json::object();
+    out["text_offset"] = Json::array();
+    out["token_logprobs"] = Json::array();
+    out["tokens"] = Json::array();
+    out["top_logprobs"] = Json::array();
+    for (const TokenText& token : tokens) {
+      out["text_offset"].push_back(offset);
+      offset += static_cast<std::int64_t>(token.text.size());
+      out["token_logprobs"].push_back(token.logprob);
+      out["tokens"].push_back(token.text);
+      Json top = Json::object();
+      for (const TokenText& one : token.likeliest) top[one.text] = one.logprob;
+      out["top_logprobs"].push_back(std::move(top));
+    }
+    return out;
+  }
+
+  static Json choice_of(std::size_t at, std::string text, Json logprobs, const AnswerEnd* end) {
+    Json choice = Json::object();
+    choice["index"] = at;
+    choice["text"] = std::move(text);
+    choice["logprobs"] = std::move(logprobs);
+    choice["finish_reason"] = end == nullptr ? Json() : finish_reason(*end);
+    choice["stop_reason"] = end == nullptr ? Json() : stop_reason(*end);
+    return choice;
+  }
+
+  void begin() {
+    if (std::exchange(begun_, true)) return;
+    exchange_->begin(200, "text/event-stream; charset=utf-8", {{"Cache-Control", "no-cache"}});
+  }
+  void send(const Json& chunk) {
+    begin();
+    exchange_->send(cat("data: ", chunk.dump(), "\n\n"));
+  }
+  void send_choice(std::size_t at, std::string text, Json logprobs, const AnswerEnd* end) {
+    if (failed_) return;
+    Json chunk = head();
+    chunk["choices"].push_back(choice_of(at, std::move(text), std::move(logprobs), end));
+    send(chunk);
+  }
+
+  Json whole() {
+    Json out = head();
+    Json choices = Json::array();
+    for (std::size_t at = 0; at < choices_.size(); ++at) {
+      Choice& one = choices_[at];
+      std::string text = echoes_.empty() ? "" : echoes_[at / static_cast<std::size_t>(options_.n)];
+      text += one.text;
+      Json logprobs = options_.logprobs ? logprobs_of(one.tokens, one.offset) : Json();
+      choices.push_back(choice_of(at, std::move(text), std::move(logprobs), &one.end));
+    }
+    out["choices"] = std::move(choices);
+    out["usage"] = usage_json(usage_);
+    return out;
+  }
+
+  std::mutex mutex_;
+  WriterOptions options_;
+  std::vector<std::string> echoes_;
+  std::shared_ptr<HttpExchange> exchange_;
+  std::vector<Choice> choices_;
+  TokenUsage usage_;
+  std::size_t open_;
+  bool begun_ = false, failed_ = false;
+};
+
+class PromptWriter : public AnswerSink {
+ public:
+  PromptWriter(std::shared_ptr<BatchAnswer> batch, std::size_t prompt) : batch_(std::move(batch)), prompt_(prompt) {}
+  void piece(AnswerPiece&& piece) override { batch_->piece(prompt_, std::move(piece)); }
+  void ended(const AnswerEnd& end) override { batch_->ended(prompt_, end); }
+  void finished(const TokenUsage& usage) override { batch_->finished(usage); }
+  void failed(const Error& error, int status) override { batch_->failed(error, status); }
+
+ private:
+  std::shared_ptr<BatchAnswer> batch_;
+  std::size_t prompt_;
+};
+
+}  // namespace
+
+CompletionBatch parse_completion(std::string_view text) {
+  constexpr std::int64_t kDefaultTokens = 16;  // OpenAI's
+  JsonBody body(text);
+  CompletionBatch out;
+  CompletionRequest one;
+  one.model = body.text("model").value_or("");
+  one.sampling = sampling_fields(body);
+  one.sampling.max_tokens = body.integer("max_tokens", 1).value_or(kDefaultTokens);
+  one.n = body.integer("n", 1, 128).value_or(1);
+  if (const auto best = body.integer("best_of", 1); best && *best != one.n) {
+    throw body.wrong("best_of", R"(the same as "n")");
+  }
+  if (const auto logprobs = body.integer("logprobs", 0)) {
+    out.logprobs = true;
+    one.sampling.top_logprobs = logprobs;
+  }
+  one.constraint = constraint_fields(body);
+  one.echo = body.boolean("echo").value_or(false);
+  if (one.echo && out.logprobs) {
+    throw body.wrong("echo", R"(false where "logprobs" are asked for; "prompt_logprobs" tells those of the prompt)");
+  }
+  if (!body.text("suffix").value_or("").empty()) throw body.wrong("suffix", "none: the model goes on with a text");
+  one.cache_salt = body.text("cache_salt").value_or("");
+  out.stream = stream_fields(body);
+  for (engine::Prompt& prompt : prompts_field(body)) {
+    CompletionRequest request = one;
+    request.prompt = std::move(prompt);
+    out.requests.push_back(std::move(request));
+  }
+  body.takes({"user", "request_id"});
+  body.finish();
+  return out;
+}
+
+std::vector<std::shared_ptr<AnswerSink>> completion_writers(WriterOptions options, std::size_t prompts,
+                                                            std::vector<std::string> echoes,
+                                                            std::shared_ptr<HttpExchange> exchange) {
+  const auto batch = std::make_shared<BatchAnswer>(std::move(options), prompts, std::move(echoes), std::move(exchange));
+  std::vector<std::shared_ptr<AnswerSink>> sinks;
+  for (std::size_t i = 0; i < prompts; ++i) sinks.push_back(std::make_shared<PromptWriter>(batch, i));
+  return sinks;
+}
+
+}  // namespace tern::server::openai

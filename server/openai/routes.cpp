@@ -1,0 +1,121 @@
+#include "server/openai/routes.h"
+
+#include "base/strings.h"
+#include "io/json.h"
+#include "server/ids.h"
+#include "server/openai/api_error.h"
+#include "server/openai/chat_completions.h"
+#include "server/openai/completions.h"
+#include "server/openai/embeddings.h"
+
+namespace tern::server::openai {
+namespace {
+
+using io::Json;
+using Exchange = std::shared_ptr<HttpExchange>;
+
+WriterOptions writer_options(const ChatService& service, const char* prefix, const std::string& model) {
+  WriterOptions options;
+  options.id = random_id(prefix);
+  options.model = model.empty() ? service.model_names().front() : model;
+  options.created = unix_time();
+  return options;
+}
+
+// A client that goes away is not answered any further.
+void abort_when_gone(const Exchange& exchange, const std::shared_ptr<RequestHandle>& handle) {
+  if (handle != nullptr) exchange->on_gone([handle] { handle->abort(); });
+}
+
+void chat_completions(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
+  ChatCompletionRequest asked = parse_chat_completion(request.body);
+  WriterOptions options = writer_options(service, "chatcmpl-", asked.chat.model);
+  options.stream = asked.stream;
+  options.logprobs = asked.logprobs;
+  options.n = asked.chat.n;
+  auto writer = chat_completion_writer(std::move(options), exchange);
+  abort_when_gone(exchange, service.chat(std::move(asked.chat), std::move(writer)));
+}
+
+std::string echoed(const ChatService& service, const engine::Prompt& prompt) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+  return service.tokenizer().decode(std::get<engine::TokenIds>(prompt), true);
+}
+
+void completions(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
+  CompletionBatch asked = parse_completion(request.body);
+  const CompletionRequest& first = asked.requests.front();
+  WriterOptions options = writer_options(service, "cmpl-", first.model);
+  options.stream = asked.stream;
+  options.logprobs = asked.logprobs;
+  options.n = first.n;
+  std::vector<std::string> echoes;
+  for (const CompletionRequest& one : asked.requests) {
+    if (one.echo) echoes.push_back(echoed(service, one.prompt));
+  }
+  const auto writers = completion_writers(std::move(options), asked.requests.size(), std::move(echoes), exchange);
+  std::vector<std::shared_ptr<RequestHandle>> handles;
+  for (std::size_t i = 0; i < writers.size(); ++i) {
+    auto handle = service.complete(std::move(asked.requests[i]), writers[i]);
+    if (handle != nullptr) handles.push_back(std::move(handle));
+  }
+  exchange->on_gone([handles = std::move(handles)] {
+    for (const auto& handle : handles) handle->abort();
+  });
+}
+
+Json model_json(const ChatService& service, const std::string& name, std::int64_t created) {
+  Json out = Json::object();
+  out["id"] = name;
+  out["object"] = "model";
+  out["created"] = created;
+  out["owned_by"] = "tern";
+  out["root"] = service.model_names().front();
+  out["parent"] = Json();
+  out["max_model_len"] = service.max_model_len();
+  return out;
+}
+
+void list_models(const ChatService& service, std::int64_t created, const Exchange& exchange) {
+  Json out = Json::object();
+  out["object"] = "list";
+  out["data"] = Json::array();
+  for (const std::string& name : service.model_names()) out["data"].push_back(model_json(service, name, created));
+  exchange->respond(200, "application/json", out.dump());
+}
+
+void show_model(const ChatService& service, std::int64_t created, const std::string& name, const Exchange& exchange) {
+  if (const auto refusal = service.unknown_model(name)) {
+    refuse(*exchange, refusal->error, refusal->status);
+    return;
+  }
+  exchange->respond(200, "application/json", model_json(service, name, created).dump());
+}
+
+}  // namespace
+
+void add_routes(Router& router, ChatService& service) {
+  const std::int64_t created = unix_time();
+  router.add("POST", "/v1/chat/completions",
+             [&service](const HttpRequest& request, const std::string&, const Exchange& exchange) {
+               chat_completions(service, request, exchange);
+             });
+  router.add("POST", "/v1/completions",
+             [&service](const HttpRequest& request, const std::string&, const Exchange& exchange) {
+               completions(service, request, exchange);
+             });
+  router.add("POST", "/v1/embeddings",
+             [&service](const HttpRequest& request, const std::string&, const Exchange& exchange) {
+               answer_embeddings(service, request, *exchange);
+             });
+  router.add("GET", "/v1/models",
+             [&service, created](const HttpRequest&, const std::string&, const Exchange& exchange) {
+               list_models(service, created, exchange);
+             });
+  router.add("GET", "/v1/models/*",
+             [&service, created](const HttpRequest&, const std::string& name, const Exchange& exchange) {
+               show_model(service, created, name, exchange);
+             });
+}
+
+}  // namespace tern::server::openai

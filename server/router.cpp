@@ -1,0 +1,124 @@
+#include "server/router.h"
+
+#include <openssl/crypto.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "server/openai/api_error.h"
+
+namespace tern::server {
+namespace {
+
+constexpr int kThreads = 4;
+
+// What stands in the place of "*"; none where the path does not fit.
+std::optional<std::string> matched(const std::string& route, const std::string& path) {
+  if (route.empty() || route.back() != '*') return route == path ? std::optional<std::string>("") : std::nullopt;
+  const std::string_view head(route.data(), route.size() - 1);
+  if (!path.starts_with(head) || path.size() == head.size()) return std::nullopt;
+  return path.substr(head.size());
+}
+
+// In a time that does not depend on where they differ.
+bool same(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+// Counts the answer's status, and passes all on.
+class CountedExchange : public HttpExchange {
+ public:
+  CountedExchange(std::shared_ptr<HttpExchange> inner, std::string route, Metrics& metrics)
+      : inner_(std::move(inner)), route_(std::move(route)), metrics_(metrics) {}
+  void respond(int status, std::string_view content_type, std::string body, Headers headers) override {
+    metrics_.count_response(route_, status);
+    inner_->respond(status, content_type, std::move(body), std::move(headers));
+  }
+  void begin(int status, std::string_view content_type, Headers headers) override {
+    metrics_.count_response(route_, status);
+    inner_->begin(status, content_type, std::move(headers));
+  }
+  void send(std::string chunk) override { inner_->send(std::move(chunk)); }
+  void finish() override { inner_->finish(); }
+  void abandon() override { inner_->abandon(); }
+  void on_gone(std::function<void()> gone) override { inner_->on_gone(std::move(gone)); }
+
+ private:
+  std::shared_ptr<HttpExchange> inner_;
+  std::string route_;
+  Metrics& metrics_;
+};
+
+void run(const RouteHandler& handler, const HttpRequest& request, const std::string& rest,
+         const std::shared_ptr<HttpExchange>& exchange, const ErrorWriter& errors) {
+  try {
+    handler(request, rest, exchange);
+  } catch (const Failure& failure) {
+    const bool theirs = failure.error().kind == ErrorKind::data || failure.error().kind == ErrorKind::usage;
+    errors(*exchange, failure.error(), theirs ? 400 : 500);
+  } catch (const std::exception& error) {
+    log_warn(cat(request.method, " ", request.path, ": ", error.what()));
+    errors(*exchange, failed_error("the request could not be answered", "look at the server's log"), 500);
+  }
+}
+
+}  // namespace
+
+Router::Router(std::string key, Metrics& metrics) : key_(std::move(key)), metrics_(metrics), queue_(kThreads) {
+  write_errors("/", openai::refuse);
+}
+
+void Router::write_errors(std::string prefix, ErrorWriter writer) {
+  errors_.emplace_back(std::move(prefix), std::move(writer));
+}
+
+const ErrorWriter& Router::errors_of(std::string_view path) const {
+  const std::pair<std::string, ErrorWriter>* best = &errors_.front();
+  for (const auto& one : errors_) {
+    if (path.starts_with(one.first) && one.first.size() > best->first.size()) best = &one;
+  }
+  return best->second;
+}
+
+bool Router::has_key(const HttpRequest& request) const {
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string_view given = request.header("authorization");
+  if (given.starts_with(kBearer) && same(given.substr(kBearer.size()), key_)) return true;
+  return same(request.header("x-api-key"), key_);
+}
+
+void Router::answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exchange) {
+  std::string allowed;
+  const bool head = request.method == "HEAD";
+  for (const Route& route : routes_) {
+    const auto rest = matched(route.path, request.path);
+    if (!rest) continue;
+    if (route.method != (head ? "GET" : request.method)) {
+      allowed += cat(allowed.empty() ? "" : ", ", route.method);
+      continue;
+    }
+    const auto counted = std::make_shared<CountedExchange>(std::move(exchange), route.path, metrics_);
+    const ErrorWriter& errors = errors_of(request.path);
+    if (!key_.empty() && !route.open && !has_key(request)) {
+      errors(*counted, failed_error("the key is missing or wrong", "send it as Authorization: Bearer KEY"), 401);
+      return;
+    }
+    if (route.quick) {
+      run(route.handler, request, *rest, counted, errors);
+      return;
+    }
+    queue_.push([&route, &errors, counted, rest = *rest, kept = std::make_shared<HttpRequest>(std::move(request))] {
+      run(route.handler, *kept, rest, counted, errors);
+    });
+    return;
+  }
+  const ErrorWriter& errors = errors_of(request.path);
+  if (allowed.empty()) {
+    errors(*exchange, failed_error(cat("there is no route ", request.path), "docs/deploy.md lists the routes"), 404);
+    return;
+  }
+  errors(*exchange, failed_error(cat(request.path, " takes ", allowed, ", not ", request.method), "use that"), 405);
+}
+
+}  // namespace tern::server

@@ -1,0 +1,58 @@
+// Which function answers which route; keys, unknown routes and failures in one place.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/http.h"
+#include "server/metrics.h"
+#include "server/work_queue.h"
+
+namespace tern::server {
+
+// `rest` is what stood in the place of "*" at the end of a route's path.
+using RouteHandler = std::function<void(const HttpRequest& request, const std::string& rest,
+                                        const std::shared_ptr<HttpExchange>& exchange)>;
+
+struct Route {
+  std::string method;
+  std::string path;  // "/v1/models", or "/v1/models/*" for one more part
+  RouteHandler handler;
+  bool open = false;   // needs no key
+  bool quick = false;  // answered at once on the thread of HTTP; others wait for their turn on another
+};
+
+// How errors are written: by protocol, as clients read their own form alone.
+using ErrorWriter = std::function<void(HttpExchange& exchange, const Error& error, int status)>;
+
+class Router {
+ public:
+  // `key` "": none is asked for. `metrics` outlives the router.
+  Router(std::string key, Metrics& metrics);
+
+  void add(Route route) { routes_.push_back(std::move(route)); }
+  void add(std::string method, std::string path, RouteHandler handler) {
+    add(Route{std::move(method), std::move(path), std::move(handler)});
+  }
+  // Errors of routes that begin so are written by `writer`; the longest that fits counts.
+  void write_errors(std::string prefix, ErrorWriter writer);
+  // Of HttpServer: finds the route, checks the key, runs the handler. Any thread.
+  void answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exchange);
+  // Waits for handlers that run, and drops those that wait.
+  void stop() { queue_.stop(); }
+
+ private:
+  [[nodiscard]] bool has_key(const HttpRequest& request) const;
+  [[nodiscard]] const ErrorWriter& errors_of(std::string_view path) const;
+
+  std::string key_;
+  Metrics& metrics_;
+  std::vector<Route> routes_;
+  std::vector<std::pair<std::string, ErrorWriter>> errors_;
+  WorkQueue queue_;
+};
+
+}  // namespace tern::server

@@ -1,0 +1,181 @@
+#include "server/running_request.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/strings.h"
+#include "server/ids.h"
+
+namespace tern::server {
+namespace {
+
+double seconds(std::chrono::steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+std::string_view reason_name(engine::FinishReason reason) {
+  switch (reason) {
+    case engine::FinishReason::length:
+      return "length";
+    case engine::FinishReason::aborted:
+      return "abort";
+    case engine::FinishReason::failed:
+      return "error";
+    default:
+      return "stop";
+  }
+}
+
+}  // namespace
+
+RunningRequest::RunningRequest(ChatService& service, RunningOptions options, std::shared_ptr<AnswerSink> sink)
+    : service_(service), options_(std::move(options)), sink_(std::move(sink)) {}
+RunningRequest::~RunningRequest() = default;
+
+void RunningRequest::begin(const engine::EncodedPrompt& prompt, const engine::SamplingParams& params) {
+  choices_.resize(static_cast<std::size_t>(options_.n));
+  for (Choice& choice : choices_) {
+    if (options_.reads) choice.parser = chat::make_answer_parser(options_.parser).value();
+  }
+  open_ = options_.n;
+  usage_.prompt_tokens = static_cast<std::int64_t>(prompt.ids.size());
+  const std::scoped_lock lock(tickets_mutex_);
+  for (std::size_t at = 0; at < choices_.size(); ++at) {
+    engine::SamplingParams own = params;
+    own.sample = at;
+    tickets_.push_back(service_.engine_.submit(
+        prompt, std::move(own),
+        [self = shared_from_this(), at](engine::RequestOutput&& output) { self->take(at, std::move(output)); }));
+  }
+}
+
+void RunningRequest::abort() {
+  const std::scoped_lock lock(tickets_mutex_);
+  if (std::exchange(aborted_, true)) return;
+  for (const auto ticket : tickets_) service_.engine_.abort(ticket);
+}
+
+TokenText RunningRequest::text_of(const engine::TokenLogprob& token) const {
+  TokenText out;
+  out.id = token.id;
+  out.logprob = token.logprob;
+  out.text = service_.tokenizer().decode(std::array{token.id}, false);
+  out.bytes = out.text;
+  return out;
+}
+
+void RunningRequest::keep_token(Choice& choice, const engine::RequestOutput& output) {
+  const auto now = Clock::now();
+  if (choice.generated++ == 0) {
+    choice.first_token = now;
+    service_.metrics().count_first_token(seconds(now - arrival_));
+  } else {
+    service_.metrics().count_token(seconds(now - choice.last_token));
+  }
+  choice.last_token = now;
+  ++usage_.completion_tokens;
+  if (choice.thinks) ++usage_.reasoning_tokens;
+  if (!options_.include_logprobs) return;
+  TokenText text = text_of({output.token, output.logprob});
+  for (const engine::TokenLogprob& one : output.top) text.likeliest.push_back(text_of(one));
+  choice.tokens.push_back(std::move(text));
+}
+
+void RunningRequest::hand_on(std::size_t at, std::vector<chat::AnswerPart>&& parts) {
+  using Kind = chat::AnswerPart::Kind;
+  Choice& choice = choices_[at];
+  for (chat::AnswerPart& part : parts) {
+    choice.thinks = part.kind == Kind::reasoning;
+    if (part.kind == Kind::reasoning && !options_.include_reasoning) continue;
+    AnswerPiece piece;
+    piece.choice = static_cast<std::int64_t>(at);
+    piece.call = part.call;
+    piece.tokens = std::exchange(choice.tokens, {});
+    switch (part.kind) {
+      case Kind::reasoning:
+        piece.kind = AnswerPiece::Kind::reasoning;
+        break;
+      case Kind::content:
+        piece.kind = AnswerPiece::Kind::content;
+        break;
+      case Kind::call:
+        piece.kind = AnswerPiece::Kind::call;
+        break;
+      case Kind::arguments:
+        piece.kind = AnswerPiece::Kind::arguments;
+        break;
+    }
+    if (part.kind == Kind::call) {
+      choice.calls = true;
+      piece.name = std::move(part.text);
+      piece.id = part.id.empty() ? random_id("call_") : std::move(part.id);
+    } else {
+      piece.text = std::move(part.text);
+    }
+    sink_->piece(std::move(piece));
+  }
+}
+
+void RunningRequest::take(std::size_t at, engine::RequestOutput&& output) {
+  Choice& choice = choices_[at];
+  if (failed_ || choice.ended) return;
+  usage_.prompt_tokens = std::max(usage_.prompt_tokens, output.prompt_tokens);
+  if (output.error) {
+    choice.ended = true;
+    fail(*output.error, output.error->kind == ErrorKind::data ? 400 : 500);
+    return;
+  }
+  if (output.token >= 0) keep_token(choice, output);
+  std::vector<chat::AnswerPart> parts;
+  if (choice.parser != nullptr) {
+    parts = choice.parser->push(output.text);
+    if (output.finished) {
+      for (chat::AnswerPart& part : choice.parser->finish()) parts.push_back(std::move(part));
+    }
+  } else if (!output.text.empty()) {
+    parts.push_back({.kind = chat::AnswerPart::Kind::content, .text = std::move(output.text)});
+  }
+  if (output.finished && parts.empty() && !choice.tokens.empty()) parts.emplace_back();  // tokens without a text
+  hand_on(at, std::move(parts));
+  if (output.finished) end(at, output);
+}
+
+void RunningRequest::end(std::size_t at, const engine::RequestOutput& output) {
+  Choice& choice = choices_[at];
+  choice.ended = true;
+  RequestTimes times;
+  times.finished_reason = reason_name(output.reason);
+  times.prompt_tokens = usage_.prompt_tokens;
+  times.generated_tokens = choice.generated;
+  times.whole = seconds(Clock::now() - arrival_);
+  if (choice.generated > 0) {
+    times.to_first_token = seconds(choice.first_token - arrival_);
+    times.from_first_to_last_token = seconds(choice.last_token - choice.first_token);
+  }
+  service_.metrics().count_request(times);
+  AnswerEnd end;
+  end.choice = static_cast<std::int64_t>(at);
+  switch (output.reason) {
+    case engine::FinishReason::length:
+      end.kind = StopKind::length;
+      break;
+    case engine::FinishReason::aborted:
+      end.kind = StopKind::aborted;
+      break;
+    default:
+      end.kind = choice.calls ? StopKind::tool_calls : StopKind::stop;
+  }
+  sink_->ended(end);
+  if (--open_ == 0) sink_->finished(usage_);
+}
+
+void RunningRequest::fail(const Error& error, int status) {
+  failed_ = true;
+  abort();  // the other answers
+  RequestTimes times;
+  times.finished_reason = "error";
+  times.whole = seconds(Clock::now() - arrival_);
+  service_.metrics().count_request(times);
+  sink_->failed(error, status);
+}
+
+}  // namespace tern::server

@@ -1,0 +1,66 @@
+// A request on its way: its answers as the engine draws them, read for thoughts and calls, handed to the protocol.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "server/chat_service.h"
+
+namespace tern::server {
+
+struct RunningOptions {
+  std::int64_t n = 1;
+  chat::ParserOptions parser;
+  bool reads = false;             // the answers are read for thoughts and calls
+  bool include_reasoning = true;  // false: thoughts are left out
+  bool include_logprobs = false;
+  bool count_reasoning = false;
+};
+
+class RunningRequest : public RequestHandle, public std::enable_shared_from_this<RunningRequest> {
+ public:
+  // `service` outlives the request.
+  RunningRequest(ChatService& service, RunningOptions options, std::shared_ptr<AnswerSink> sink);
+  ~RunningRequest() override;
+
+  // Throws Failure (usage) for a format of answers that there is none of.
+  void begin(const engine::EncodedPrompt& prompt, const engine::SamplingParams& params);
+  void abort() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Choice {
+    std::unique_ptr<chat::AnswerParser> parser;  // null: all is content
+    std::vector<TokenText> tokens;               // whose text has not been handed on
+    bool thinks = false;
+    bool calls = false;
+    std::int64_t generated = 0;
+    Clock::time_point first_token, last_token;
+    bool ended = false;
+  };
+
+  void take(std::size_t at, engine::RequestOutput&& output);
+  void keep_token(Choice& choice, const engine::RequestOutput& output);
+  void hand_on(std::size_t at, std::vector<chat::AnswerPart>&& parts);
+  void end(std::size_t at, const engine::RequestOutput& output);
+  void fail(const Error& error, int status);
+  [[nodiscard]] TokenText text_of(const engine::TokenLogprob& token) const;
+
+  ChatService& service_;
+  RunningOptions options_;
+  std::shared_ptr<AnswerSink> sink_;
+  Clock::time_point arrival_ = Clock::now();
+  std::mutex tickets_mutex_;
+  std::vector<engine::AsyncLLMEngine::Ticket> tickets_;  // of the choices
+  bool aborted_ = false;
+  // Of the engine's thread, once begun.
+  std::vector<Choice> choices_;
+  std::int64_t open_ = 0;  // choices that go on
+  bool failed_ = false;
+  TokenUsage usage_;
+};
+
+}  // namespace tern::server
