@@ -115,7 +115,7 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   const auto& adapters = arguments.list("adapters");
   if (!adapters.empty()) options.adapter = adapters[0];
   options.max_model_len = arguments.maybe_integer("max_model_len").value_or(0);
-  if (!arguments.list("val_dataset").empty()) options.engine.max_num_seqs = arguments.integer("max_batch_size");
+  if (arguments.has("val_dataset")) options.engine.max_num_seqs = arguments.integer("max_batch_size");
   options.batch_invariant = arguments.boolean("batch_invariant");
   options.engine.cache_dtype = dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
   options.engine.kv_cache_memory = static_cast<std::uint64_t>(arguments.maybe_integer("kv_cache_memory").value_or(0));

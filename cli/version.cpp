@@ -5,6 +5,8 @@
 
 namespace tern::cli {
 
+std::string version_number() { return TERN_VERSION; }
+
 std::string version_text() {
   constexpr std::string_view revision{TERN_REVISION};  // empty: not built from a checkout
   std::string out = cat("tern ", TERN_VERSION, revision.empty() ? "" : " (", revision, revision.empty() ? "" : ")");

@@ -8,4 +8,7 @@ namespace tern::cli {
 // Version, build, and the backend files that would be loaded.
 [[nodiscard]] std::string version_text();
 
+// "0.1.0"
+[[nodiscard]] std::string version_number();
+
 }  // namespace tern::cli

@@ -24,8 +24,10 @@ ChatService::ChatService(engine::LLM& llm, ServiceOptions options)
     : llm_(llm),
       options_(std::move(options)),
       max_model_len_(llm.engine().max_model_len()),
+      knows_developer_(llm.session().text->chat_template &&
+                       llm.session().text->chat_template->source().find("developer") != std::string::npos),
       metrics_(options_.model_names.front()),
-      seeds_(std::random_device{}()),
+      seeds_(options_.seed.value_or(std::random_device{}())),
       engine_(llm) {}
 ChatService::~ChatService() = default;
 
@@ -115,6 +117,16 @@ std::shared_ptr<RequestHandle> ChatService::chat(ChatRequest request, std::share
   asked.running.parser.tools_json = request.dialogue.tools_json;
   asked.running.reads = !options_.formats.reasoning.empty() || !request.dialogue.tools_json.empty();
   asked.running.include_reasoning = request.include_reasoning;
+  auto& messages = request.dialogue.messages;
+  const bool has_system = std::any_of(messages.begin(), messages.end(), [](const chat::Message& message) {
+    return message.role == "system" || message.role == "developer";
+  });
+  if (!options_.system.empty() && !has_system) messages.insert(messages.begin(), {"system", options_.system, {}, {}});
+  if (!knows_developer_) {
+    for (chat::Message& message : messages) {
+      if (message.role == "developer") message.role = "system";
+    }
+  }
   request.dialogue.template_kwargs = std::move(request.template_kwargs);
   request.dialogue.add_generation_prompt = request.add_generation_prompt;
   request.dialogue.continue_final_message = request.continue_final_message;

@@ -20,6 +20,8 @@ struct ServiceOptions {
   std::vector<std::string> model_names;  // under which the model is asked for; the first is told in answers
   engine::SamplingParams sampling;       // where a request says nothing
   chat::AnswerFormats formats;           // how the model writes thoughts and calls
+  std::string system;                    // where a dialogue has no system message; "": none
+  std::optional<std::uint64_t> seed;     // of requests that have none, the first the first; none: another each time
   std::int64_t max_queue_len = 1024;     // requests that wait; more are told to come again
   std::int64_t max_logprobs = 20;        // likeliest tokens that a request may ask for
 };
@@ -84,6 +86,7 @@ class ChatService {
   engine::LLM& llm_;
   ServiceOptions options_;
   std::int64_t max_model_len_;
+  bool knows_developer_;  // the template has words for that role
   Metrics metrics_;
   std::mutex seeds_mutex_;
   std::uint64_t seeds_;

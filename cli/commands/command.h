@@ -8,6 +8,7 @@ namespace tern::cli {
 
 int run_bench(const Arguments& arguments);
 int run_convert(const Arguments& arguments);
+int run_deploy(const Arguments& arguments);
 int run_devices(const Arguments& arguments);
 int run_doctor(const Arguments& arguments);
 int run_infer(const Arguments& arguments);

@@ -55,6 +55,17 @@ const std::vector<NoEffect> kInferNoEffect = {
     {"load_from_cache_file", "rows are answered, not tokenised in advance"},
 };
 
+const Names kDeployPending = joined({kQuantPending, kGenerationPending, {"ddp_timeout", "tensor_parallel_size"}});
+const std::vector<NoEffect> kDeployNoEffect = {
+    {"max_length", "sequences are bounded by --max_model_len"},
+    {"truncation_strategy", "nothing is truncated"},
+    {"padding_free", "nothing is trained"},
+    {"loss_scale", "nothing is trained"},
+    {"stream", "each request says whether it is streamed"},
+    {"logprobs", "each request says whether it has them"},
+    {"top_logprobs", "each request says how many it has"},
+};
+
 std::vector<CommandSpec> training_commands() {
   return {
       {.name = "pt",
@@ -125,7 +136,14 @@ std::vector<CommandSpec> serving_commands() {
                    {"stream", "", "dialogue"}},
        .example = "echo 'What is 12 times 7?' | tern infer --model smollm2-135m --temperature 0",
        .run = run_infer},
-      {.name = "deploy", .summary = "serve a model with OpenAI's protocol", .groups = serve},
+      {.name = "deploy",
+       .summary = "serve a model with OpenAI's protocol",
+       .groups = serve,
+       .defaults = {{"load_args", "true"}},
+       .pending = kDeployPending,
+       .no_effect = kDeployNoEffect,
+       .example = "tern deploy --model smollm2-135m --port 8000",
+       .run = run_deploy},
       {.name = "rollout", .summary = "generate completions for a trainer", .groups = serve},
       {.name = "sample",
        .summary = "sample answers to the rows of a file",

@@ -1,0 +1,57 @@
+// tern deploy: a model behind HTTP, until it is told to stop.
+#include <poll.h>
+
+#include <cstdio>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "cli/commands/command.h"
+#include "cli/generation_flags.h"
+#include "cli/interrupt.h"
+#include "cli/server_flags.h"
+#include "cli/session_flags.h"
+#include "server/server.h"
+
+namespace tern::cli {
+namespace {
+
+constexpr std::chrono::seconds kDrain{60};
+
+void wait_for_signal() {
+  pollfd file{interrupt_file(), POLLIN, 0};
+  while (!interrupted()) (void)poll(&file, 1, -1);
+}
+
+}  // namespace
+
+int run_deploy(const Arguments& given) {
+  Arguments arguments = given;
+  const ServedAdapter adapter = served_adapter(arguments);
+  load_training_arguments(arguments);
+  const std::string model = generating_model(arguments);
+  session::SessionOptions opening = session_options(arguments, model);
+  opening.images = true;
+  auto session = session::open_session(opening).value();
+  engine::LLMOptions options = llm_options(arguments);
+  options.adapter = adapter.path;
+  options.images = true;
+  options.progress = weight_progress(arguments);
+  use_server_seats(arguments, options.engine);
+  models::LoadOptions load;
+  load.max_positions = engine::LLM::model_len(*session, options).value();
+  load.vision_later = true;
+  load_weights(*session, arguments, load);
+  const auto llm = engine::LLM::open(*session, options).value();
+  session::keep_bindings(llm->engine().runner().program());
+  const server::ServerOptions serving = server_options(arguments, *llm, model, adapter);
+  set_interrupt_line("\ntern: finishing the answers on their way; press Ctrl-C again to stop at once\n");
+  install_interrupt_handler();
+  const auto server = server::Server::start(*llm, serving).value();
+  log_info(cat("serving ", join(serving.service.model_names, ", "), " on ",
+               serving.http.ssl_certfile.empty() ? "http" : "https", "://", serving.http.host, ":", server->port()));
+  wait_for_signal();
+  if (!server->drain(kDrain)) log_warn("answers were broken off, as a minute did not suffice for them");
+  return 0;
+}
+
+}  // namespace tern::cli
