@@ -20,6 +20,21 @@ struct ChatService::Asked {
   RunningOptions running;
 };
 
+namespace {
+
+// A client must not make the server read its own files, or ask the machines beside it.
+std::optional<Error> refused_image(const std::vector<std::string>& images) {
+  constexpr std::size_t kShown = 60;
+  for (const std::string& image : images) {
+    if (image.starts_with("data:")) continue;
+    return data_error("image", "a data: URL, as a server fetches nothing for its clients", image.substr(0, kShown),
+                      "send the image itself: data:image/png;base64,...");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 ChatService::ChatService(engine::LLM& llm, ServiceOptions options)
     : llm_(llm),
       options_(std::move(options)),
@@ -105,6 +120,10 @@ std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr
 }
 
 std::shared_ptr<RequestHandle> ChatService::chat(ChatRequest request, std::shared_ptr<AnswerSink> sink) {
+  if (const auto refusal = refused_image(request.dialogue.images)) {
+    sink->failed(*refusal, 400);
+    return nullptr;
+  }
   Asked asked;
   asked.model = std::move(request.model);
   asked.sampling = std::move(request.sampling);

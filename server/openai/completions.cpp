@@ -8,44 +8,12 @@
 #include "server/json_body.h"
 #include "server/openai/answer_json.h"
 #include "server/openai/api_error.h"
+#include "server/texts_field.h"
 
 namespace tern::server::openai {
 namespace {
 
 using io::Json;
-
-engine::TokenIds ids_of(const Json& list, JsonBody& body) {
-  engine::TokenIds ids;
-  for (const Json& id : list) {
-    if (!id.is_number_unsigned()) throw body.wrong("prompt", "token ids");
-    ids.push_back(id.get<std::int32_t>());
-  }
-  return ids;
-}
-
-// A text, a list of ids, or a list of either.
-std::vector<engine::Prompt> prompts_field(JsonBody& body) {
-  constexpr const char* kExpected = "a text, token ids, or a list of either";
-  const Json* given = body.find("prompt");
-  if (given == nullptr) throw body.wrong("prompt", kExpected);
-  if (given->is_string()) return {given->text()};
-  if (!given->is_array() || given->empty()) throw body.wrong("prompt", kExpected);
-  std::vector<engine::Prompt> prompts;
-  if ((*given)[0].is_number()) {
-    prompts.emplace_back(ids_of(*given, body));
-    return prompts;
-  }
-  for (const Json& one : *given) {
-    if (one.is_string()) {
-      prompts.emplace_back(one.text());
-    } else if (one.is_array()) {
-      prompts.emplace_back(ids_of(one, body));
-    } else {
-      throw body.wrong("prompt", kExpected);
-    }
-  }
-  return prompts;
-}
 
 // What the sinks of one batch write together.
 class BatchAnswer {
@@ -239,7 +207,7 @@ CompletionBatch parse_completion(std::string_view text) {
   if (!body.text("suffix").value_or("").empty()) throw body.wrong("suffix", "none: the model goes on with a text");
   one.cache_salt = body.text("cache_salt").value_or("");
   out.stream = stream_fields(body);
-  for (engine::Prompt& prompt : prompts_field(body)) {
+  for (engine::Prompt& prompt : prompts_field(body, "prompt")) {
     CompletionRequest request = one;
     request.prompt = std::move(prompt);
     out.requests.push_back(std::move(request));

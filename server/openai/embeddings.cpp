@@ -10,42 +10,12 @@
 #include "io/json.h"
 #include "server/json_body.h"
 #include "server/openai/api_error.h"
+#include "server/texts_field.h"
 
 namespace tern::server::openai {
 namespace {
 
 using io::Json;
-
-std::vector<engine::Prompt> input_field(JsonBody& body) {
-  constexpr const char* kExpected = "a text, token ids, or a list of either";
-  const Json* given = body.find("input");
-  if (given == nullptr) throw body.wrong("input", kExpected);
-  if (given->is_string()) return {given->text()};
-  if (!given->is_array() || given->empty()) throw body.wrong("input", kExpected);
-  const auto ids_of = [&](const Json& list) {
-    engine::TokenIds ids;
-    for (const Json& id : list) {
-      if (!id.is_number_unsigned()) throw body.wrong("input", kExpected);
-      ids.push_back(id.get<std::int32_t>());
-    }
-    return ids;
-  };
-  std::vector<engine::Prompt> out;
-  if ((*given)[0].is_number()) {
-    out.emplace_back(ids_of(*given));
-    return out;
-  }
-  for (const Json& one : *given) {
-    if (one.is_string()) {
-      out.emplace_back(one.text());
-    } else if (one.is_array()) {
-      out.emplace_back(ids_of(one));
-    } else {
-      throw body.wrong("input", kExpected);
-    }
-  }
-  return out;
-}
 
 std::string base64(const std::vector<float>& values) {
   static_assert(std::endian::native == std::endian::little);  // as OpenAI's clients read it
@@ -79,7 +49,7 @@ Json vector_json(const std::vector<float>& values, bool as_text) {
 void answer_embeddings(ChatService& service, const HttpRequest& request, HttpExchange& exchange) {
   JsonBody body(request.body);
   const auto model = body.text("model").value_or("");
-  const auto prompts = input_field(body);
+  const auto prompts = prompts_field(body, "input");
   const std::string format = body.text("encoding_format").value_or("float");
   if (format != "float" && format != "base64") throw body.wrong("encoding_format", "float or base64");
   const auto dimensions = body.integer("dimensions", 1);

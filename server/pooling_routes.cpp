@@ -1,0 +1,202 @@
+#include "server/pooling_routes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/strings.h"
+#include "io/json.h"
+#include "models/config.h"
+#include "server/ids.h"
+#include "server/json_body.h"
+#include "server/texts_field.h"
+
+namespace tern::server {
+namespace {
+
+using io::Json;
+using Exchange = std::shared_ptr<HttpExchange>;
+
+void require_model(const ChatService& service, JsonBody& body) {
+  if (const auto refusal = service.unknown_model(body.text("model").value_or(""))) throw Failure(refusal->error);
+}
+
+// Throws the first text's error, which says which one it is.
+std::int64_t require_all(const std::vector<engine::PooledText>& texts, std::string_view key) {
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].error) throw Failure(texts[i].error->inside(cat("field \"", key, "[", i, "]\"")));
+    tokens += texts[i].tokens;
+  }
+  return tokens;
+}
+
+Json head(const ChatService& service, const char* id, const char* object) {
+  Json out = Json::object();
+  out["id"] = random_id(id);
+  if (object != nullptr) {
+    out["object"] = object;
+    out["created"] = unix_time();
+  }
+  out["model"] = service.model_names().front();
+  return out;
+}
+
+Json usage(std::int64_t tokens) {
+  Json out = Json::object();
+  out["prompt_tokens"] = tokens;
+  out["total_tokens"] = tokens;
+  return out;
+}
+
+std::string document_text(const Json& one, JsonBody& body) {
+  if (one.is_string()) return one.text();
+  if (const Json* text = one.find("text"); text != nullptr && text->is_string()) return text->text();
+  throw body.wrong("documents", "a list of texts");
+}
+
+void rerank(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
+  JsonBody body(request.body);
+  require_model(service, body);
+  const std::string query = body.required_text("query");
+  const auto instruction = body.text("instruction");
+  const Json* given = body.find("documents");
+  if (given == nullptr || !given->is_array() || given->empty()) throw body.wrong("documents", "a list of texts");
+  std::vector<std::string> documents;
+  for (const Json& one : *given) documents.push_back(document_text(one, body));
+  const auto top = body.integer("top_n", 0).value_or(0);
+  const bool shown = body.boolean("return_documents").value_or(true);
+  body.finish();
+  std::vector<engine::RerankPair> pairs;
+  for (const std::string& document : documents) pairs.push_back({query, document, instruction});
+  std::vector<engine::PooledText> scores;
+  service.run([&](engine::LLM& llm) { scores = llm.rerank(pairs); });
+  const std::int64_t tokens = require_all(scores, "documents");
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return scores[a].values[0] > scores[b].values[0]; });
+  if (top > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(top)));
+  Json out = head(service, "rerank-", nullptr);
+  out["usage"] = usage(tokens);
+  out["results"] = Json::array();
+  for (const std::size_t at : order) {
+    Json one = Json::object();
+    one["index"] = at;
+    if (shown) one["document"]["text"] = documents[at];
+    one["relevance_score"] = scores[at].values[0];
+    out["results"].push_back(std::move(one));
+  }
+  exchange->respond(200, "application/json", out.dump());
+}
+
+// One text with each of many, or as many with as many.
+void score(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
+  JsonBody body(request.body);
+  require_model(service, body);
+  std::vector<std::string> first = body.texts("text_1");
+  const std::vector<std::string> second = body.texts("text_2");
+  if (first.empty()) throw body.wrong("text_1", "a text or a list of texts");
+  if (second.empty()) throw body.wrong("text_2", "a text or a list of texts");
+  body.finish();
+  if (first.size() == 1) first.resize(second.size(), first[0]);
+  if (first.size() != second.size()) throw body.wrong("text_2", cat(first.size(), " texts, as \"text_1\" has"));
+  std::vector<engine::RerankPair> pairs;
+  for (std::size_t i = 0; i < first.size(); ++i) pairs.push_back({first[i], second[i]});
+  std::vector<engine::PooledText> scores;
+  service.run([&](engine::LLM& llm) { scores = llm.rerank(pairs); });
+  const std::int64_t tokens = require_all(scores, "text_2");
+  Json out = head(service, "score-", "list");
+  out["data"] = Json::array();
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    Json one = Json::object();
+    one["index"] = i;
+    one["object"] = "score";
+    one["score"] = scores[i].values[0];
+    out["data"].push_back(std::move(one));
+  }
+  out["usage"] = usage(tokens);
+  exchange->respond(200, "application/json", out.dump());
+}
+
+std::vector<float> probabilities(const std::vector<float>& logits) {
+  const float most = *std::max_element(logits.begin(), logits.end());
+  std::vector<float> out;
+  float sum = 0;
+  for (const float logit : logits) sum += out.emplace_back(std::exp(logit - most));
+  for (float& one : out) one /= sum;
+  return out;
+}
+
+void classify(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
+  JsonBody body(request.body);
+  require_model(service, body);
+  const auto prompts = prompts_field(body, "input");
+  body.takes({"user"});
+  body.finish();
+  std::vector<engine::PooledText> logits;
+  std::vector<std::string> labels;
+  service.run([&](engine::LLM& llm) {
+    logits = llm.classify(prompts);
+    labels = llm.session().model.config.labels;
+  });
+  const std::int64_t tokens = require_all(logits, "input");
+  Json out = head(service, "classify-", "list");
+  out["data"] = Json::array();
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const std::vector<float> shares = probabilities(logits[i].values);
+    const auto best = static_cast<std::size_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
+    Json one = Json::object();
+    one["index"] = i;
+    one["label"] = best < labels.size() ? labels[best] : cat("LABEL_", best);
+    one["probs"] = Json::array();
+    for (const float share : shares) one["probs"].push_back(share);
+    one["num_classes"] = shares.size();
+    out["data"].push_back(std::move(one));
+  }
+  out["usage"] = usage(tokens);
+  exchange->respond(200, "application/json", out.dump());
+}
+
+void pooling(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
+  JsonBody body(request.body);
+  require_model(service, body);
+  const auto prompts = prompts_field(body, "input");
+  if (body.text("encoding_format").value_or("float") != "float") throw body.wrong("encoding_format", "float");
+  body.takes({"user"});
+  body.finish();
+  std::vector<engine::PooledText> vectors;
+  service.run([&](engine::LLM& llm) { vectors = llm.embed(prompts, llm.default_pooling()); });
+  const std::int64_t tokens = require_all(vectors, "input");
+  Json out = head(service, "pool-", "list");
+  out["data"] = Json::array();
+  for (std::size_t i = 0; i < vectors.size(); ++i) {
+    Json one = Json::object();
+    one["index"] = i;
+    one["object"] = "pooling";
+    one["data"] = Json::array();
+    for (const float value : vectors[i].values) one["data"].push_back(value);
+    out["data"].push_back(std::move(one));
+  }
+  out["usage"] = usage(tokens);
+  exchange->respond(200, "application/json", out.dump());
+}
+
+using Answer = void (*)(ChatService& service, const HttpRequest& request, const Exchange& exchange);
+
+}  // namespace
+
+void add_pooling_routes(Router& router, ChatService& service) {
+  const auto add = [&](const char* path, Answer answer) {
+    router.add("POST", path,
+               [&service, answer](const HttpRequest& request, const std::string&, const Exchange& exchange) {
+                 answer(service, request, exchange);
+               });
+  };
+  for (const char* path : {"/rerank", "/v1/rerank", "/v2/rerank"}) add(path, rerank);
+  for (const char* path : {"/score", "/v1/score"}) add(path, score);
+  add("/classify", classify);
+  add("/pooling", pooling);
+}
+
+}  // namespace tern::server
