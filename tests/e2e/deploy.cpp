@@ -1,0 +1,221 @@
+// tern deploy as a client meets it: the built program with a tiny model, over loopback.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "io/json.h"
+#include "run.h"
+#include "tests/support/http_client.h"
+#include "tests/support/tiny_model.h"
+
+namespace tern::e2e {
+namespace {
+
+using io::Json;
+using test::ask;
+using test::HttpReply;
+
+// The program, serving until the object goes.
+class Deployed {
+ public:
+  Deployed(const std::filesystem::path& model, std::vector<std::string> flags) : port_(test::free_port()) {
+    std::vector<std::string> words = {
+        "deploy", "--model", model.string(), "--host", "127.0.0.1", "--port", std::to_string(port_), "--device", "cpu"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    thread_ = std::thread([this, words] {
+      Options options;
+      options.signal = SIGTERM;
+      options.signal_when = [this] { return stop_.load(); };
+      outcome_ = run(words, options);
+      ended_ = true;
+    });
+    while (!ended_ && ask(port_, "GET", "/health").status != 200) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  ~Deployed() { (void)end(); }
+  const Outcome& end() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    return outcome_;
+  }
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] HttpReply post(const std::string& path, const std::string& body,
+                               const std::string& headers = "") const {
+    return ask(port_, "POST", path, body, "Content-Type: application/json\r\n" + headers);
+  }
+
+ private:
+  std::uint16_t port_;
+  std::atomic<bool> stop_{false}, ended_{false};
+  Outcome outcome_;
+  std::thread thread_;
+};
+
+Json json_of(const HttpReply& reply) { return io::parse_json(reply.body, "answer").value(); }
+
+std::vector<Json> events_of(const HttpReply& reply) {
+  std::vector<Json> out;
+  for (std::size_t at = reply.body.find("data: "); at != std::string::npos; at = reply.body.find("data: ", at + 1)) {
+    const std::string text = reply.body.substr(at + 6, reply.body.find("\n\n", at) - at - 6);
+    if (text != "[DONE]") out.push_back(io::parse_json(text, "event").value());
+  }
+  return out;
+}
+
+constexpr const char* kQuestion = R"("messages": [{"role": "user", "content": "1+2?"}])";
+std::string question(const std::string& fields) { return std::string("{") + kQuestion + ", " + fields + "}"; }
+
+class Deploy : public ::testing::Test {
+ protected:
+  Deploy() { write_tiny_model(scratch_.path() / "tiny"); }
+  [[nodiscard]] Deployed deploy(std::vector<std::string> flags = {}) const {
+    return Deployed(scratch_.path() / "tiny", std::move(flags));
+  }
+  Scratch scratch_;
+};
+
+TEST_F(Deploy, AnswersWholeAndStreamedAlike) {
+  Deployed server = deploy();
+  const HttpReply models = ask(server.port(), "GET", "/v1/models");
+  EXPECT_EQ(json_of(models)["data"][0]["id"], "tiny");
+  const std::string fields = R"("model": "tiny", "max_tokens": 12, "temperature": 0)";
+  const HttpReply whole = server.post("/v1/chat/completions", question(fields));
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  const Json answer = json_of(whole);
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 12);
+  EXPECT_EQ(answer["choices"][0]["finish_reason"], "length");
+  const HttpReply streamed = server.post(
+      "/v1/chat/completions", question(fields + R"(, "stream": true, "stream_options": {"include_usage": true})"));
+  EXPECT_EQ(streamed.headers.at("content-type"), "text/event-stream; charset=utf-8");
+  EXPECT_TRUE(streamed.body.ends_with("data: [DONE]\n\n"));
+  std::string text;
+  const auto events = events_of(streamed);
+  for (const Json& event : events) {
+    if (event["choices"].empty()) continue;
+    if (const Json* content = event["choices"][0]["delta"].find("content")) text += content->text();
+  }
+  EXPECT_EQ(text, answer["choices"][0]["message"]["content"].text());
+  EXPECT_EQ(events.back()["usage"]["completion_tokens"], 12);
+}
+
+// Drawn answers are those of their seeds, whatever else is computed beside them.
+TEST_F(Deploy, AnswersManyAtOnceAsItWouldOne) {
+  Deployed server = deploy({"--batch_invariant", "true"});
+  const auto asked = [&](int seed) {
+    return json_of(server.post("/v1/completions", R"({"prompt": "ab", "max_tokens": 20, "temperature": 1, "seed": )" +
+                                                      std::to_string(seed) + "}"))["choices"][0]["text"]
+        .text();
+  };
+  std::vector<std::string> alone, together(16);
+  for (int i = 0; i < 16; ++i) alone.push_back(asked(i));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 16; ++i) threads.emplace_back([&, i] { together[static_cast<std::size_t>(i)] = asked(i); });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(together, alone);
+  EXPECT_NE(alone[0], alone[1]);
+}
+
+TEST_F(Deploy, RefusesInOpenAisWords) {
+  Deployed server = deploy({"--api_key", "secret", "--max_model_len", "64"});
+  const std::string key = "Authorization: Bearer secret\r\n";
+  const auto error = [&](const HttpReply& reply) { return json_of(reply)["error"]["message"].text(); };
+  EXPECT_EQ(ask(server.port(), "GET", "/health").status, 200);  // needs no key
+  EXPECT_EQ(ask(server.port(), "GET", "/metrics").status, 401);
+  EXPECT_EQ(server.post("/v1/chat/completions", question(R"("n": 1)")).status, 401);
+  EXPECT_EQ(server.post("/v1/chat/completions", question(R"("n": 1)"), "Authorization: Bearer secre\r\n").status, 401);
+  const HttpReply unknown = server.post("/v1/chat/completions", question(R"("model": "gpt-9")"), key);
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_NE(error(unknown).find("expected tiny, found gpt-9"), std::string::npos) << unknown.body;
+  const HttpReply field = server.post("/v1/chat/completions", question(R"("temprature": 1)"), key);
+  EXPECT_EQ(field.status, 400);
+  EXPECT_EQ(json_of(field)["error"]["param"], "temprature");
+  EXPECT_EQ(server.post("/v1/chat/completions", "{", key).status, 400);
+  const HttpReply longer = server.post("/v1/completions", R"({"prompt": ")" + std::string(100, 'a') + R"("})", key);
+  EXPECT_EQ(longer.status, 413) << longer.body;
+  EXPECT_EQ(ask(server.port(), "GET", "/v1/nothing", "", key).status, 404);
+  const HttpReply method = ask(server.port(), "DELETE", "/v1/chat/completions", "", key);
+  EXPECT_EQ(method.status, 405);
+  const HttpReply image = server.post(
+      "/v1/chat/completions",
+      R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "/etc/passwd"}}]}]})",
+      key);
+  EXPECT_EQ(image.status, 400);
+  EXPECT_NE(error(image).find("fetches nothing"), std::string::npos) << image.body;
+}
+
+TEST_F(Deploy, TokenizesCountsAndEmbeds) {
+  Deployed server = deploy({"--served_model_name", "one", "two"});
+  const Json tokens = json_of(server.post("/tokenize", R"({"model": "two", "prompt": "abc"})"));
+  EXPECT_EQ(json_of(server.post("/detokenize", R"({"tokens": )" + tokens["tokens"].dump() + "}"))["prompt"], "abc");
+  const Json vectors = json_of(server.post("/v1/embeddings", R"({"input": ["abc", "abd"]})"));
+  ASSERT_EQ(vectors["data"].size(), 2U);
+  EXPECT_EQ(vectors["data"][0]["embedding"].size(), 32U);
+  const Json cut = json_of(server.post("/v1/embeddings", R"({"input": "abc", "dimensions": 8})"));
+  EXPECT_EQ(cut["data"][0]["embedding"].size(), 8U);
+  EXPECT_EQ(server.post("/v1/embeddings", R"({"input": "abc", "dimensions": 33})").status, 400);
+  (void)server.post("/v1/completions", R"({"prompt": "ab", "max_tokens": 5, "ignore_eos": true})");
+  const std::string page = ask(server.port(), "GET", "/metrics").body;
+  EXPECT_NE(page.find("vllm:generation_tokens_total{engine=\"0\",model_name=\"one\"} 5"), std::string::npos) << page;
+  EXPECT_NE(page.find("vllm:time_to_first_token_seconds_count"), std::string::npos);
+}
+
+// A client that hangs up is not computed for any further.
+TEST_F(Deploy, ForgetsAClientThatGoesAway) {
+  TinyModel endless;
+  endless.max_positions = 100'000;
+  write_tiny_model(scratch_.path() / "endless", endless);
+  Deployed server(scratch_.path() / "endless", {"--max_num_seqs", "2"});
+  {
+    const test::Connection gone(server.port());
+    gone.write(test::request_text("POST", "/v1/completions",
+                                  R"({"prompt": "a", "max_tokens": 90000, "ignore_eos": true, "stream": true})"));
+    ASSERT_NE(gone.read_until("data: ").find("200 OK"), std::string::npos);
+  }
+  const auto running = [&] {
+    const std::string page = ask(server.port(), "GET", "/metrics").body;
+    return page.substr(page.find("vllm:num_requests_running{"), 80);
+  };
+  for (int i = 0; i < 500 && running().find("} 0") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_NE(running().find("} 0"), std::string::npos) << running();
+}
+
+// SIGTERM: what has come is answered, and the program ends well.
+TEST_F(Deploy, DrainsWhenItIsToldToStop) {
+  Deployed server = deploy();
+  HttpReply reply;
+  std::thread client(
+      [&] { reply = server.post("/v1/completions", R"({"prompt": "a", "max_tokens": 400, "ignore_eos": true})"); });
+  while (ask(server.port(), "GET", "/load").body == R"({"server_load":0})") {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const Outcome& outcome = server.end();
+  client.join();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  EXPECT_EQ(json_of(reply)["usage"]["completion_tokens"], 400);
+  EXPECT_NE(outcome.err.find("serving tiny on http://127.0.0.1:"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Deploy, SaysWhatItCannotServe) {
+  const std::string model = (scratch_.path() / "tiny").string();
+  const auto line = [&](std::vector<std::string> flags) {
+    std::vector<std::string> words = {"deploy", "--model", model, "--port", std::to_string(test::free_port())};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Outcome outcome = run(words, {.seconds = 60});
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    return outcome.last_error_line();
+  };
+  EXPECT_EQ(line({"--ssl_keyfile", "key.pem"}),
+            "tern: error: --ssl_certfile and --ssl_keyfile need each other; give both.");
+  EXPECT_NE(line({"--tool_call_parser", "sign-language"}).find("--tool_call_parser sign-language is not known"),
+            std::string::npos);
+  EXPECT_NE(line({"--adapters", "a", "b"}).find("--adapters takes one adapter here"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tern::e2e
