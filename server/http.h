@@ -1,5 +1,5 @@
 // HTTP/1.1 behind a plain interface: requests come in whole, answers go out whole or as a stream of chunks. The library
-// that speaks it (Boost.Beast) is known to http.cpp alone.
+// that speaks it (Boost's Beast and Asio) is known to http.cpp, http_connection and http_reader.cpp alone.
 #pragma once
 
 #include <chrono>
