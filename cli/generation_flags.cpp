@@ -85,7 +85,7 @@ void load_training_arguments(Arguments& arguments) {
     if (!arguments.list("adapters").empty()) names.emplace_back("model");  // a checkpoint is itself the model
     load_saved_flags(arguments, file, names);
   }
-  if (!arguments.boolean("load_data_args")) return;
+  if (!arguments.has("load_data_args") || !arguments.boolean("load_data_args")) return;
   const fs::path split = fs::absolute(folder).lexically_normal().parent_path() / "val_dataset.jsonl";
   if (!folder.empty() && fs::is_regular_file(split, ignored)) {
     arguments.derive("val_dataset", FlagWord{split.string()});
