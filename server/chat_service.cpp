@@ -17,6 +17,7 @@ struct ChatService::Asked {
   engine::Prompt prompt;
   SamplingWishes sampling;
   std::int64_t n = 1;
+  Constraint constraint;
   RunningOptions running;
 };
 
@@ -30,6 +31,23 @@ std::optional<Error> refused_image(const std::vector<std::string>& images) {
     return data_error("image", "a data: URL, as a server fetches nothing for its clients", image.substr(0, kShown),
                       "send the image itself: data:image/png;base64,...");
   }
+  return std::nullopt;
+}
+
+// What is asked for and is not served yet: never left out in silence.
+std::optional<Error> unserved(const SamplingWishes& wishes, const Constraint& constraint) {
+  const auto refuse = [](const char* field) {
+    return data_error(cat("field \"", field, "\""), "none, as this server does not have it yet", "one", "leave it out");
+  };
+  if (!wishes.logit_bias.empty()) return refuse("logit_bias");
+  if (wishes.top_logprobs.value_or(0) > 0) return refuse("top_logprobs");
+  if (wishes.prompt_logprobs) return refuse("prompt_logprobs");
+  if (wishes.min_tokens > 0) return refuse("min_tokens");
+  if (!wishes.skip_special_tokens) return refuse("skip_special_tokens");
+  if (wishes.include_stop_str_in_output) return refuse("include_stop_str_in_output");
+  if (wishes.thinking_token_budget) return refuse("thinking_token_budget");
+  if (wishes.priority != 0) return refuse("priority");
+  if (constraint.kind != Constraint::Kind::none) return refuse("structured_outputs");
   return std::nullopt;
 }
 
@@ -94,6 +112,10 @@ std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr
     sink->failed(refusal->error, refusal->status);
     return nullptr;
   }
+  if (const auto error = unserved(asked.sampling, asked.constraint)) {
+    sink->failed(*error, 400);
+    return nullptr;
+  }
   auto params = sampling_of(asked.sampling);
   auto prompt = params ? llm_.prepare(asked.prompt) : Result<engine::EncodedPrompt>(params.error());
   if (!prompt) {
@@ -128,6 +150,7 @@ std::shared_ptr<RequestHandle> ChatService::chat(ChatRequest request, std::share
   asked.model = std::move(request.model);
   asked.sampling = std::move(request.sampling);
   asked.n = request.n;
+  asked.constraint = std::move(request.constraint);
   asked.running.parser.formats = options_.formats;
   asked.running.parser.parallel_calls = request.parallel_tool_calls;
   if (request.tool_choice.kind == ToolChoice::Kind::none) {
@@ -159,6 +182,7 @@ std::shared_ptr<RequestHandle> ChatService::complete(CompletionRequest request, 
   asked.prompt = std::move(request.prompt);
   asked.sampling = std::move(request.sampling);
   asked.n = request.n;
+  asked.constraint = std::move(request.constraint);
   return begin(std::move(asked), std::move(sink));
 }
 
