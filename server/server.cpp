@@ -2,6 +2,7 @@
 
 #include "server/openai/api_error.h"
 #include "server/openai/routes.h"
+#include "server/page_routes.h"
 #include "server/plain_routes.h"
 #include "server/pooling_routes.h"
 
@@ -15,6 +16,7 @@ Result<std::unique_ptr<Server>> Server::start(engine::LLM& llm, const ServerOpti
     Router& router = *server->router_;
     add_plain_routes(router, *server->service_, options.version);
     openai::add_routes(router, *server->service_);
+    add_page_routes(router);
     add_pooling_routes(router, *server->service_);
     server->http_ =
         HttpServer::listen(

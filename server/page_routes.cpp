@@ -1,0 +1,24 @@
+#include "server/page_routes.h"
+
+#include "server/pages/pages.h"
+
+namespace tern::server {
+
+void add_page_routes(Router& router) {
+  for (const Page& page : all_pages()) {
+    const auto show = [&page](const HttpRequest& request, const std::string&,
+                              const std::shared_ptr<HttpExchange>& exchange) {
+      Headers headers = {{"ETag", std::string(page.etag)},
+                         {"Cache-Control", std::string(kPageCaching)},
+                         {"Content-Security-Policy", std::string(kPagePolicy)},
+                         {"X-Content-Type-Options", "nosniff"},
+                         {"Referrer-Policy", "no-referrer"}};
+      const bool known = request.header("if-none-match") == page.etag;
+      std::string body = known ? "" : std::string(reinterpret_cast<const char*>(page.body.data()), page.body.size());
+      exchange->respond(known ? 304 : 200, page.content_type, std::move(body), std::move(headers));
+    };
+    router.add(Route{.method = "GET", .path = std::string(page.path), .handler = show, .open = true, .quick = true});
+  }
+}
+
+}  // namespace tern::server
