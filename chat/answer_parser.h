@@ -55,6 +55,9 @@ struct ParserOptions {
   std::string prompt_tail;     // the end of the rendered prompt: it may have opened the thoughts already ("<think>\n")
   std::string tools_json;      // the request's tools, whose types tell how XML's values are read; "": no calls are read
   bool parallel_calls = true;  // false: what follows the first call is left out
+  // A call is told when it's whole, so that one that breaks is text to its last letter: for answers that aren't
+  // streamed. Else its name is told at its first argument; what breaks later is text from there on.
+  bool whole_calls = false;
 };
 
 // Errors (usage): a name that is none of the formats.
