@@ -9,6 +9,7 @@ import json
 import random
 import socket
 import statistics
+import sys
 import threading
 import time
 from urllib.parse import urlparse
@@ -62,7 +63,11 @@ def main():
                 if not bodies:
                     return
                 body = bodies.pop()
-            result = ask(where.hostname, where.port, body)
+            try:
+                result = ask(where.hostname, where.port, body)
+            except OSError as error:
+                print(f"serve_load: {error}", file=sys.stderr)
+                return
             with lock:
                 results.append(result)
 
@@ -73,6 +78,8 @@ def main():
     for thread in threads:
         thread.join()
     took = time.perf_counter() - begin
+    if len(results) < total:
+        raise SystemExit(f"serve_load: {total - len(results)} of {total} requests were not answered")
     generated = sum(usage["completion_tokens"] for _, usage, _ in results)
     first = [times[0] for times, _, _ in results if times]
     gaps = sorted(b - a for times, _, _ in results for a, b in zip(times, times[1:]))
