@@ -35,6 +35,7 @@ class Chromium:
         self.problems = []  # console errors, exceptions, refused requests
         self.urls = []      # everything that was asked for
         self.session = None
+        self.context = None  # as a new profile: each page has its own storage
 
     def close(self):
         self.process.terminate()
@@ -55,6 +56,8 @@ class Chromium:
 
     def note(self, event):
         method, params = event.get("method"), event.get("params", {})
+        if event.get("sessionId") != self.session:
+            return  # of a page that was left
         if method == "Runtime.exceptionThrown":
             self.problems.append(params["exceptionDetails"].get("exception", {}).get("description", str(params)))
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
@@ -81,8 +84,10 @@ class Chromium:
 
     def new_page(self, width=1200, height=800, dark=False, phone=False):
         self.session = None
-        context = self.call("Target.createBrowserContext")["browserContextId"]
-        target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+        if self.context is not None:
+            self.call("Target.disposeBrowserContext", browserContextId=self.context)
+        self.context = self.call("Target.createBrowserContext")["browserContextId"]
+        target = self.call("Target.createTarget", url="about:blank", browserContextId=self.context)["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")

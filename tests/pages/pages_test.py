@@ -333,6 +333,71 @@ def test_names_for_readers(run):
     equal(unnamed, [], "controls without a name")
 
 
+TILES = "Object.fromEntries([...document.querySelectorAll('.tile')].map((e) => [e.children[0].innerText, e.children[1].innerText]))"
+
+
+def test_dashboard_figures(run):
+    """Figures from two readings that are given, as the mock's own move."""
+    run.open("/dashboard")
+    found = run.browser.run("""(async () => {
+      const {Reading, rate, quantile, growth} = await import('/pages/metrics.js');
+      const text = (n, buckets) => `# HELP x\\n# TYPE x counter\\nvllm:x_total{model_name="a",engine="0"} ${n}\\nvllm:x_total{model_name="b}\\\\"c"} 1e1 1700000000\\n` +
+        buckets.map(([le, v]) => `vllm:h_seconds_bucket{le="${le}",model_name="a"} ${v}`).join('\\n') + '\\nvllm:g NaN\\nnot a line\\n';
+      const first = new Reading(text(5, [['0.1', 10], ['0.2', 10], ['+Inf', 10]]), 1000);
+      const second = new Reading(text(25, [['0.1', 20], ['0.2', 30], ['+Inf', 30]]), 3000);
+      const third = new Reading(text(3, [['0.1', 0], ['0.2', 0], ['+Inf', 10]]), 5000);
+      const h = 'vllm:h_seconds';
+      return [first.value('vllm:x_total'), first.value('vllm:none'), rate(first, second, 'vllm:x_total'), rate(second, third, 'vllm:x_total'),
+        quantile(first, second, 0.5, h), quantile(first, second, 0.75, h), quantile(first, first, 0.5, h), quantile(null, third, 0.5, h),
+        quantile(second, third, 0.5, h), first.by_label('vllm:x_total', 'model_name').map(([name]) => name)];
+    })()""")
+    equal([round(v, 6) if isinstance(v, float) else v for v in found], [15, None, 10, None, 0.1, 0.15, None, 0.2, None, ["a", 'b}"c']],
+          "sum, absent, rate, rate after a restart, p50, p75, nothing new, beyond the bounds, after a restart, labels")
+
+
+def test_dashboard_live(run):
+    run.open("/dashboard", height=1250)
+    run.browser.wait("document.querySelectorAll('.line').length >= 12", timeout=30, what="twelve lines")
+    tiles = run.browser.run(TILES)
+    generated = float(tiles["Generated tokens/s"])
+    expect(400 < generated < 900, f"the mock generates 640 tokens a second and some: {tiles}")
+    equal(tiles["Prefix hits"], "46%", "410 of 900 tokens are found in the cache")
+    expect("stop" in run.browser.run("document.getElementById('totals').innerText"), "requests by how they ended")
+    time.sleep(12)
+    run.shot("dashboard")
+    run.browser.click("[data-theme-toggle]")
+    run.browser.click("#span button")
+    run.shot("dashboard_dark")
+    run.browser.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+    run.browser.wait("document.getElementById('problem').innerText.includes(\"can't be reached\")", what="the server to be missed")
+    run.browser.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+    run.browser.wait("document.getElementById('problem').hidden && document.getElementById('state').innerText === 'Live'", what="the server to be back")
+    run.browser.problems = []
+
+
+def test_dashboard_without_data(run):
+    run.server.with_metrics = False
+    run.open("/dashboard", height=1250)
+    run.browser.wait("document.getElementById('state').innerText === 'Live'")
+    equal(run.browser.run("document.querySelectorAll('.nothing').length"), 6, "charts that say that there's nothing yet")
+    equal(set(run.browser.run(TILES).values()), {"\u2013"}, "tiles")
+    expect("NaN" not in run.browser.run("document.body.innerText") and "undefined" not in run.browser.run("document.body.innerText"), "words for no data")
+    run.shot("dashboard_empty")
+
+
+def test_dashboard_key(run):
+    run.server.key = "secret"
+    run.open("/dashboard", width=390, height=800, phone=True)
+    run.browser.wait("!document.getElementById('key-form').hidden", what="the key to be asked for")
+    run.browser.type("secret")
+    run.browser.enter()
+    run.browser.wait("document.getElementById('state').innerText === 'Live' && document.getElementById('key-form').hidden")
+    equal(run.browser.run("document.documentElement.scrollWidth <= 390"), True, "the width")
+    time.sleep(5)
+    run.shot("dashboard_phone")
+    run.browser.problems = [problem for problem in run.browser.problems if "401" not in problem]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")

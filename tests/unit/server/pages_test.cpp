@@ -54,6 +54,7 @@ TEST(Pages, NoOtherPathIsAPage) {
 // Browsers run no module and use no style that comes under another type.
 TEST(Pages, ContentTypes) {
   EXPECT_EQ(find_page("/")->content_type, "text/html; charset=utf-8");
+  EXPECT_EQ(find_page("/dashboard")->content_type, "text/html; charset=utf-8");
   EXPECT_EQ(find_page("/pages/chat.js")->content_type, "text/javascript; charset=utf-8");
   EXPECT_EQ(find_page("/pages/base.css")->content_type, "text/css; charset=utf-8");
   EXPECT_EQ(find_page("/pages/icon.svg")->content_type, "image/svg+xml");
