@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "io/json.h"
@@ -199,6 +201,24 @@ TEST_F(Deploy, DrainsWhenItIsToldToStop) {
   EXPECT_EQ(reply.status, 200) << reply.body;
   EXPECT_EQ(json_of(reply)["usage"]["completion_tokens"], 400);
   EXPECT_NE(outcome.err.find("serving tiny on http://127.0.0.1:"), std::string::npos) << outcome.err;
+}
+
+// Each curl of docs/deploy.md, with the tiny model in the place of the bundled one.
+TEST_F(Deploy, ThePagesRequestsAreAnswered) {
+  const auto model = scratch_.path() / "smollm2-135m";
+  std::filesystem::copy(scratch_.path() / "tiny", model);
+  Deployed server(model, {});
+  std::ifstream page(std::string(TERN_SOURCE_DIR) + "/docs/deploy.md");
+  const std::string port = std::to_string(server.port());
+  int asked = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("curl ")) continue;
+    line.replace(line.find("8000"), 4, port);
+    const std::string log = (scratch_.path() / "log").string();
+    EXPECT_EQ(std::system((line + " --fail >" + log + " 2>&1").c_str()), 0) << line;
+    ++asked;
+  }
+  EXPECT_GE(asked, 7);
 }
 
 TEST_F(Deploy, SaysWhatItCannotServe) {
