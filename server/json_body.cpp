@@ -27,8 +27,10 @@ JsonBody::JsonBody(const io::Json& object, std::string place) : json_(object), p
 }
 
 std::string JsonBody::place(std::string_view key) const {
-  return cat(kPlaceBegin, place_, place_.empty() ? "" : ".", key, "\"");
+  return cat(kPlaceBegin, inner(key), "\"");
 }
+
+std::string JsonBody::inner(std::string_view key) const { return cat(place_, place_.empty() ? "" : ".", key); }
 
 Failure JsonBody::wrong(std::string_view key, std::string_view expected) const {
   const io::Json* value = json_.find(key);
@@ -83,7 +85,7 @@ std::optional<std::int64_t> JsonBody::integer(std::string_view key, std::int64_t
 std::optional<JsonBody> JsonBody::object(std::string_view key) {
   const io::Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  return JsonBody(*value, cat(place_, place_.empty() ? "" : ".", key));
+  return JsonBody(*value, inner(key));
 }
 
 std::vector<std::string> JsonBody::texts(std::string_view key) {

@@ -43,6 +43,7 @@ class JsonBody {
   [[nodiscard]] const io::Json& json() const { return json_; }
   // `field "stop[1]"`, as errors say it.
   [[nodiscard]] std::string place(std::string_view key) const;
+  [[nodiscard]] std::string inner(std::string_view key) const;  // `stop`, as the place of a body inside this one
   [[nodiscard]] Failure wrong(std::string_view key, std::string_view expected) const;
 
  private:

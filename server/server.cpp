@@ -1,5 +1,6 @@
 #include "server/server.h"
 
+#include "server/anthropic/routes.h"
 #include "server/openai/api_error.h"
 #include "server/openai/routes.h"
 #include "server/page_routes.h"
@@ -17,6 +18,7 @@ Result<std::unique_ptr<Server>> Server::start(engine::LLM& llm, const ServerOpti
     add_plain_routes(router, *server->service_, options.version);
     openai::add_routes(router, *server->service_);
     add_page_routes(router);
+    anthropic::add_routes(router, *server->service_);
     add_pooling_routes(router, *server->service_);
     server->http_ =
         HttpServer::listen(
