@@ -22,12 +22,16 @@ using test::HttpReply;
 // The program, serving until the object goes.
 class Deployed {
  public:
-  Deployed(const std::filesystem::path& model, std::vector<std::string> flags) : port_(test::free_port()) {
-    std::vector<std::string> words = {
-        "deploy", "--model", model.string(), "--host", "127.0.0.1", "--port", std::to_string(port_), "--device", "cpu"};
+  Deployed(const std::filesystem::path& model, std::vector<std::string> flags, const std::string& device = "cpu",
+           const std::map<std::string, std::string>& variables = {})
+      : port_(test::free_port()) {
+    std::vector<std::string> words = {"deploy",    "--model", model.string(),        "--host",
+                                      "127.0.0.1", "--port",  std::to_string(port_), "--device",
+                                      device};
     words.insert(words.end(), flags.begin(), flags.end());
-    thread_ = std::thread([this, words] {
+    thread_ = std::thread([this, words, variables] {
       Options options;
+      options.variables = variables;
       options.signal = SIGTERM;
       options.signal_when = [this] { return stop_.load(); };
       outcome_ = run(words, options);
@@ -184,6 +188,22 @@ TEST_F(Deploy, ForgetsAClientThatGoesAway) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_NE(running().find("} 0"), std::string::npos) << running();
+}
+
+// A device that fails in the middle of an answer: that one is a 500 which says why, and the next is answered.
+TEST_F(Deploy, GoesOnBehindADeviceThatFailed) {
+  const std::string body = R"({"prompt": "ab", "max_tokens": 8, "temperature": 0, "ignore_eos": true})";
+  const auto answer = [&](const HttpReply& reply) { return json_of(reply)["choices"][0]["text"].text(); };
+  Deployed sound(scratch_.path() / "tiny", {"--max_num_seqs", "2"}, "sim:0");
+  const std::string text = answer(sound.post("/v1/completions", body));
+  for (const int at : {100, 200}) {  // of the operations that the device is given
+    Deployed server(scratch_.path() / "tiny", {"--max_num_seqs", "2"}, "sim:0",
+                    {{"TERN_SIM_FAULT", "async@" + std::to_string(at)}});
+    const HttpReply first = server.post("/v1/completions", body);
+    EXPECT_EQ(first.status, 500) << first.body;
+    EXPECT_NE(first.body.find("the device reported a fault"), std::string::npos) << first.body;
+    EXPECT_EQ(answer(server.post("/v1/completions", body)), text);
+  }
 }
 
 // SIGTERM: what has come is answered, and the program ends well.
