@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
+#include <cstring>
+#include <fstream>
+#include <new>
 
 #include "base/strings.h"
 
@@ -20,8 +24,8 @@ struct FreeSession {
   void operator()(SSL* session) const { SSL_free(session); }
 };
 
-std::string last_error() {
-  const char* text = ERR_reason_error_string(ERR_peek_last_error());
+std::string first_error() {  // the deepest: those after it say only that something failed below
+  const char* text = ERR_reason_error_string(ERR_peek_error());
   ERR_clear_error();
   return text != nullptr ? text : "unknown error";
 }
@@ -56,19 +60,25 @@ Result<std::shared_ptr<TlsContext>> TlsContext::load(const std::filesystem::path
   auto made = std::make_shared<TlsContext>();
   made->state_->context.reset(SSL_CTX_new(TLS_server_method()));
   SSL_CTX* context = made->state_->context.get();
-  if (context == nullptr) return failed_error(cat("TLS is not available: ", last_error()), "check the OpenSSL package");
+  if (context == nullptr)
+    return failed_error(cat("TLS is not available: ", first_error()), "check the OpenSSL package");
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // an idle connection holds none
   SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
   SSL_CTX_set_default_passwd_cb(context, no_passphrase);
+  for (const auto& path : {certificate, key}) {
+    if (std::ifstream(path).is_open()) continue;
+    return usage_error(cat(path.string(), " cannot be opened: ", std::strerror(errno)),
+                       "give PEM files with --ssl_certfile and --ssl_keyfile");
+  }
   ERR_clear_error();
   if (SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) {
-    return usage_error(cat("the certificate ", certificate.string(), " cannot be read: ", last_error()),
+    return usage_error(cat("the certificate ", certificate.string(), " cannot be read: ", first_error()),
                        "give a PEM file with --ssl_certfile");
   }
   if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return usage_error(cat("the key ", key.string(), " cannot be read, or is not the certificate's: ", last_error()),
+    return usage_error(cat("the key ", key.string(), " cannot be read, or is not the certificate's: ", first_error()),
                        "give the certificate's key with --ssl_keyfile, as a PEM file without a passphrase");
   }
   return made;
