@@ -6,6 +6,7 @@
 #include "server/page_routes.h"
 #include "server/plain_routes.h"
 #include "server/pooling_routes.h"
+#include "server/responses/routes.h"
 
 namespace tern::server {
 
@@ -19,6 +20,7 @@ Result<std::unique_ptr<Server>> Server::start(engine::LLM& llm, const ServerOpti
     openai::add_routes(router, *server->service_);
     add_page_routes(router);
     anthropic::add_routes(router, *server->service_);
+    responses::add_routes(router, *server->service_, std::make_shared<responses::ResponseStore>());
     add_pooling_routes(router, *server->service_);
     server->http_ =
         HttpServer::listen(
