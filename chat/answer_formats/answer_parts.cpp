@@ -54,7 +54,9 @@ void AnswerParts::end() {
 void AnswerParts::break_off(bool unread) {
   if (unread && !raw_.empty()) raw_.pop_back();
   const std::string text = std::move(raw_);
+  const bool cut = told_ && !unread;  // the end of the answer ends the arguments, as a limit of tokens does
   end();
+  if (cut) return;
   content(text);
 }
 

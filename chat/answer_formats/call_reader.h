@@ -67,12 +67,10 @@ class Choice {
   std::string read_;
 };
 
-[[nodiscard]] std::optional<CallFormat> call_format(std::string_view name, const ToolTypes& types);
-
-// The families.
-[[nodiscard]] CallFormat json_format(std::string_view name);
-[[nodiscard]] CallFormat named_format(std::string_view name);
-[[nodiscard]] CallFormat xml_format(std::string_view name, const ToolTypes& types);
-[[nodiscard]] CallFormat python_format(std::string_view name);
+// The families, by vLLM's names.
+[[nodiscard]] std::optional<CallFormat> json_format(std::string_view name);
+[[nodiscard]] std::optional<CallFormat> named_format(std::string_view name);
+[[nodiscard]] std::optional<CallFormat> xml_format(std::string_view name, const ToolTypes& types);
+[[nodiscard]] std::optional<CallFormat> python_format(std::string_view name);
 
 }  // namespace tern::chat

@@ -154,13 +154,40 @@ Fed JsonCalls::behind(char c, AnswerParts& parts) {
 
 bool JsonCalls::finish(AnswerParts& /*parts*/) { return at_ != At::before && at_ != At::call; }
 
-CallFormat json_format(std::string_view name) {
+std::optional<CallFormat> json_format(std::string_view name) {
   CallFormat format;
   JsonLayout layout;
   if (name == "hermes") {
     format.begins = {"<tool_call>"};
     layout.ends = {"</tool_call>"};
     format.special = true;
+  } else if (name == "llama3_json") {
+    format.begins = {"<|python_tag|>", "{"};
+    format.between = ";";
+    format.special = layout.strict = true;
+  } else if (name == "granite") {
+    format.begins = {"<|tool_call|>", "<tool_call>"};
+    format.special = layout.array = true;
+  } else if (name == "xlam") {
+    format.begins = {"[TOOL_CALLS]", "<tool_call>", "```json"};
+    format.dropped = {"[/TOOL_CALLS]", "</tool_call>"};
+    format.bare = '[';
+    layout.array = layout.strict = true;
+    layout.ends = {"```", "</tool_call>", "[/TOOL_CALLS]"};
+  } else if (name == "phi4_mini_json") {
+    format.begins = {"functools", "<|tool_call|>"};
+    format.dropped = {"<|/tool_call|>"};
+    format.special = layout.array = true;
+  } else if (name == "jamba" || name == "minimax") {
+    format.begins = {"<tool_calls>"};
+    format.special = layout.array = true;
+    layout.ends = {"</tool_calls>"};
+  } else if (name == "internlm") {
+    format.begins = {"<|action_start|><|plugin|>", "<|action_start|> <|plugin|>"};
+    format.special = true;
+    layout.ends = {"<|action_end|>"};
+  } else {
+    return std::nullopt;
   }
   format.reader = std::make_unique<JsonCalls>(std::move(layout));
   return format;

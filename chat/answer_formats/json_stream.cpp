@@ -54,7 +54,7 @@ void append_escaped(std::string& out, char c) {
   out += kHex[static_cast<unsigned char>(c) & 15U];
 }
 
-std::string quoted(std::string_view text) {
+std::string json_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) append_escaped(out, c);
   return out += '"';

@@ -75,7 +75,7 @@ class JsonArguments {
 
 // `text` as the inside of a JSON string.
 void append_escaped(std::string& out, char c);
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string json_quoted(std::string_view text);
 void append_utf8(std::string& out, std::uint32_t code);
 
 }  // namespace tern::chat

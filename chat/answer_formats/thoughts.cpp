@@ -20,19 +20,58 @@ std::size_t last_of(const std::vector<std::string>& markers, std::string_view te
   return last;
 }
 
-ThoughtFormat tags(std::string begin, std::string end, bool opened) {
+// Whether the prompt ends in thoughts that begin at `begin`: with their marker, or with thoughts to go on with. A
+// marker that someone else wrote has the marker of another turn behind it.
+bool opens(std::string_view said, std::size_t begin, std::size_t end) {
+  if (begin <= end) return false;
+  const std::string_view rest = said.substr(begin);
+  for (const std::string_view turn : {"<|", "<｜", "[/", "<start_of", "<end_of"}) {
+    if (rest.find(turn) != std::string_view::npos) return false;
+  }
+  return true;
+}
+
+ThoughtFormat thought_tags(std::string begin, std::string end, bool opened) {
   return {{std::move(begin)}, {std::move(end)}, opened, {}, {}, true};
 }
 
 }  // namespace
 
 std::optional<ThoughtFormat> thought_format(std::string_view name) {
+  const bool opened = name == "deepseek_r1" || name == "minimax_m2" || name == "step3";
   if (name == "qwen3") {
-    ThoughtFormat format = tags("<think>", "</think>", false);
+    ThoughtFormat format = thought_tags("<think>", "</think>", false);
     format.calls = {"<tool_call>\n<function=", "<tool_call><function="};
     return format;
   }
-  if (name == "deepseek_r1") return tags("<think>", "</think>", true);
+  if (name == "kimi_k2") {
+    ThoughtFormat format = thought_tags("<think>", "</think>", false);
+    format.calls = {"<|tool_calls_section_begin|>"};
+    return format;
+  }
+  if (name == "ernie45") {
+    ThoughtFormat format = thought_tags("<think>", "</think>", true);
+    format.around = {"<response>\n", "\n</response>"};
+    return format;
+  }
+  if (name == "hunyuan_a13b") {
+    ThoughtFormat format = thought_tags("<think>", "</think>", false);
+    format.around = {"<answer>\n", "\n</answer>"};
+    return format;
+  }
+  if (name == "mistral") return thought_tags("[THINK]", "[/THINK]", false);
+  if (name == "seed_oss") return thought_tags("<seed:think>", "</seed:think>", false);
+  if (name == "granite") {  // in the words of 3.2, and in 3.3's tags
+    return ThoughtFormat{{"Here's my thought process:", "Here is my thought process:", "<think>"},
+                         {"Here's my response:", "Here is my response:", "</think>"},
+                         false,
+                         {},
+                         {"<response>", "</response>"}};
+  }
+  for (const char* one :
+       {"deepseek_r1", "deepseek_v3", "glm45", "holo2", "minimax_m2", "nemotron_v3", "olmo3", "step3"}) {
+    if (name == one) return thought_tags("<think>", "</think>", opened);
+  }
   return std::nullopt;
 }
 
@@ -44,9 +83,11 @@ ThoughtStage::ThoughtStage(const std::optional<ThoughtFormat>& format, std::stri
   if (!format) return;
   begins_ = format->begins.size(), ends_ = format->ends.size();
   calls_ = format->calls;
-  const std::size_t begin = last_of(format->begins, prompt_tail), end = last_of(format->ends, prompt_tail);
-  said_ = end > begin;  // then the blanks in front of the answer are its own
-  at_ = end > begin ? At::answer : begin > 0 || format->opened ? At::thinking : At::before;
+  const std::string_view said = prompt_tail.substr(0, prompt_tail.find_last_not_of(" \n\r\t") + 1);
+  const std::size_t begin = last_of(format->begins, said), end = last_of(format->ends, said);
+  const bool closed = end > begin && end == said.size();
+  said_ = closed;  // then the blanks in front of the answer are its own
+  at_ = closed ? At::answer : format->opened || opens(said, begin, end) ? At::thinking : At::before;
 }
 
 void ThoughtStage::feed(char c, AnswerParts& parts, CallStage& answer) {

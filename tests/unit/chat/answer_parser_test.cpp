@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "answer_reading.h"
 
 namespace tern::chat {
@@ -85,6 +87,134 @@ const AnswerCase kHermes[] = {
      {"", "<tool_call>oh ", {{"f", "{}"}}}},
 };
 INSTANTIATE_TEST_SUITE_P(Hermes, AnswerCalls, ::testing::ValuesIn(kHermes));
+
+// Each family in its own words: text before, two calls, and what models of it do wrongly.
+const AnswerCase kFamilies[] = {
+    {"llama3_json",
+     R"({"name": "searchTool", "parameters": {"query": "test query"}})",
+     {"", "", {{"searchTool", R"({"query": "test query"})"}}}},
+    {"llama3_json",
+     R"(<|python_tag|>{"name": "a", "parameters": {"q": "1"}}; {"type": "function", "name": "b", "arguments": {}})",
+     {"", "", {{"a", R"({"q": "1"})"}, {"b", "{}"}}}},
+    {"llama3_json",
+     R"(Here is the result: {"name": "a", "parameters": {"q": {"x": [1]}}} Would you?)",
+     {"", "Here is the result: Would you?", {{"a", R"({"q": {"x": [1]}})"}}}},
+    {"llama4_json", R"({"answer": {"value": 1}} {not json})", {"", R"({"answer": {"value": 1}} {not json})", {}}},
+    {"granite",
+     R"(<|tool_call|> [{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}])",
+     {"", "", {{"f", R"({"a": 1})"}, {"g", "{}"}}}},
+    {"granite4", "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>", {"", "", {{"f", "{}"}}}},
+    {"xlam", R"([{"name": "f", "arguments": {"a": 1}}])", {"", "", {{"f", R"({"a": 1})"}}}},
+    {"xlam", "So:\n```json\n[{\"name\": \"f\", \"arguments\": {}}]\n```", {"", "So:", {{"f", "{}"}}}},
+    {"xlam", R"([1, 2])", {"", "[1, 2]", {}}},
+    {"phi4_mini_json", R"(functools[{"name": "f", "arguments": {"a": 1}}])", {"", "", {{"f", R"({"a": 1})"}}}},
+    {"jamba",
+     "<tool_calls>[\n    {\"name\": \"f\", \"arguments\": {}},\n    {\"name\": \"g\", \"arguments\": "
+     "{}}\n]</tool_calls>",
+     {"", "", {{"f", "{}"}, {"g", "{}"}}}},
+    {"minimax",
+     "<tool_calls>\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"g\", \"arguments\": {}}\n</tool_calls>",
+     {"", "", {{"f", "{}"}, {"g", "{}"}}}},
+    {"internlm",
+     "Let me.<|action_start|><|plugin|>\n{\"name\": \"f\", \"parameters\": {\"a\": 1}}<|action_end|>",
+     {"", "Let me.", {{"f", "{\"a\": 1}"}}}},
+    // Mistral, old and new.
+    {"mistral",
+     R"([TOOL_CALLS][{"name": "add", "arguments": {"a": 3.5, "b": 4}}])",
+     {"", "", {{"add", R"({"a": 3.5, "b": 4})"}}}},
+    {"mistral",
+     R"([TOOL_CALLS] [{"id": "abcdefghi", "name": "f", "arguments": {}}, {"name": "g", "arguments": {"x": []}}])",
+     {"", "", {{"f", "{}", "abcdefghi"}, {"g", R"({"x": []})"}}}},
+    {"mistral",
+     R"(Now [TOOL_CALLS]add_this[ARGS]{"a": 1}[TOOL_CALLS]g[CALL_ID]123456789[ARGS]{} )",
+     {"", "Now ", {{"add_this", R"({"a": 1})"}, {"g", "{}", "123456789"}}}},
+    {"mistral", R"([TOOL_CALLS]f{"a": {"b": "}"}})", {"", "", {{"f", R"({"a": {"b": "}"}})"}}}},
+    {"mistral", R"([TOOL_CALLS][oops)", {"", "[TOOL_CALLS][oops", {}}},
+    // A name, a marker, arguments.
+    {"deepseek_v3",
+     "Ok\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": "
+     "1}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><"
+     "｜tool▁"
+     "calls▁end｜>",
+     {"", "Ok", {{"f", "{\"a\": 1}"}, {"g", "{}"}}}},
+    {"deepseek_v31",
+     "Ok<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>foo<｜tool▁sep｜>{\"x\":1}<｜tool▁call▁end｜><｜tool▁call▁begin｜>"
+     "bar<｜"
+     "tool▁sep｜>{\"y\":2}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     {"", "Ok", {{"foo", "{\"x\":1}"}, {"bar", "{\"y\":2}"}}}},
+    {"kimi_k2",
+     "Go. <|tool_calls_section_begin|> <|tool_call_begin|> functions.get_weather:0 <|tool_call_argument_begin|> "
+     "{\"city\": \"Beijing\"} <|tool_call_end|> <|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}<|tool_"
+     "call_end|><|tool_calls_section_end|>",
+     {"",
+      "Go. ",
+      {{"get_weather", "{\"city\": \"Beijing\"}", "functions.get_weather:0"}, {"now", "{}", "functions.now:1"}}}},
+    // Tags: values take the types of the tool's schema.
+    {"qwen3_coder",
+     "Sure.\n\n<tool_call>\n<function=get_weather>\n<parameter=city>\nSan \"F\"\nx\n</parameter>\n<parameter=days>\n3\n"
+     "</parameter>\n<parameter=ratio>\n1.5e3\n</parameter>\n<parameter=now>\nTrue\n</parameter>\n<parameter=where>\n"
+     "{\"a\": [1]}\n</parameter>\n<parameter=list>\n[\"x\"]\n</parameter>\n<parameter=either>\nnull\n</parameter>\n"
+     "<parameter=unknown>\n7\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n"
+     "</tool_call>",
+     {"",
+      "Sure.",
+      {{"get_weather",
+        R"({"city": "San \"F\"\nx", "days": 3, "ratio": 1.5e3, "now": true, "where": {"a": [1]}, "list": ["x"], )"
+        R"("either": null, "unknown": "7"})"},
+       {"now", "{}"}}}},
+    {"qwen3_xml",
+     "<function=get_weather>\n<parameter=days>\nmany\n</parameter>\n<parameter=city>a</b></parameter>\n</function>\n"
+     "</tool_call>",
+     {"", "", {{"get_weather", R"({"days": "many", "city": "a</b>"})"}}}},
+    {"qwen3_coder", "<tool_call>\n<fun", {"", "<tool_call>\n<fun", {}}},
+    {"seed_oss",
+     "<seed:tool_call>\n<function=get_weather>\n<parameter=city>Bern</parameter>\n</function>\n</seed:tool_call>",
+     {"", "", {{"get_weather", R"({"city": "Bern"})"}}}},
+    {"minimax_m2",
+     "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">Bern</parameter>\n<parameter "
+     "name=\"days\">2</parameter>\n</invoke>\n<invoke name=\"now\">\n</invoke>\n</minimax:tool_call>",
+     {"", "", {{"get_weather", R"({"city": "Bern", "days": 2})"}, {"now", "{}"}}}},
+    {"deepseek_v32",
+     "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" "
+     "string=\"true\">SF</｜DSML｜parameter>\n<｜DSML｜parameter name=\"days\" string=\"true\">42</｜DSML｜parameter>\n"
+     "<｜DSML｜parameter name=\"other\" string=\"false\">[1]</｜DSML｜parameter>\n<｜DSML｜parameter name=\"more\" "
+     "string=\"true\">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+     {"", "", {{"get_weather", R"({"city": "SF", "days": 42, "other": [1], "more": "1"})"}}}},
+    {"glm45",
+     "I see.\n<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Bern</arg_value>\n<arg_key>x</arg_key>\n"
+     "<arg_value>[1, 2]</arg_value>\n</tool_call>\n<tool_call>now</tool_call>",
+     {"", "I see.", {{"get_weather", R"({"city": "Bern", "x": [1, 2]})"}, {"now", "{}"}}}},
+    // Python.
+    {"pythonic",
+     R"([get_weather(city='San Francisco', metric="celsius"), now()])",
+     {"", "", {{"get_weather", R"({"city": "San Francisco", "metric": "celsius"})"}, {"now", "{}"}}}},
+    {"pythonic",
+     R"([f(a=[1, -2.5,], b={'x': None, "y": {}}, c=(True,), d='it\'s\n\u00e9"', e=.5)])",
+     {"", "", {{"f", R"({"a": [1, -2.5], "b": {"x": null, "y": {}}, "c": [true], "d": "it's\né\"", "e": 0.5})"}}}},
+    {"pythonic", "[1] is a footnote", {"", "[1] is a footnote", {}}},
+    {"pythonic", "see [f(a=1)]", {"", "see [f(a=1)]", {}}},
+    {"llama4_pythonic", "<|python_start|>[f(a=1)]<|python_end|>", {"", "", {{"f", R"({"a": 1})"}}}},
+    {"lfm2", "<|tool_call_start|>[f(a=1)]<|tool_call_end|>Look.", {"", "Look.", {{"f", R"({"a": 1})"}}}},
+    {"olmo3", "<function_calls>\nf(a=1)\ng()\n</function_calls>", {"", "", {{"f", R"({"a": 1})"}, {"g", "{}"}}}},
+    // Harmony.
+    {"openai",
+     "<|channel|>analysis<|message|>Thinking\n<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather "
+     "<|constrain|>json<|message|>{\"city\": \"Tokyo\"}<|call|>",
+     {"Thinking\n", "", {{"get_weather", "{\"city\": \"Tokyo\"}"}}}},
+    {"openai",
+     " to=functions.now<|channel|>commentary json<|message|>{}<|call|><|start|>assistant<|channel|>final<|message|>Hi "
+     "<b><|return|>",
+     {"", "Hi <b>", {{"now", "{}"}}}},
+    {"openai", "<|channel|>commentary<|message|>I'll look.<|end|>", {"", "I'll look.", {}}},
+    {"openai", "Words without a header", {"", "Words without a header", {}}},
+};
+INSTANTIATE_TEST_SUITE_P(Families, AnswerCalls, ::testing::ValuesIn(kFamilies));
+
+TEST(AnswerParser, ReadsEveryFormatThatItNames) {
+  std::set<std::string> tried = {"hermes", "glm47"};
+  for (const AnswerCase& one : kFamilies) tried.insert(one.format);
+  for (const std::string& name : tool_call_formats()) EXPECT_TRUE(tried.contains(name)) << name;
+}
 
 // What breaks behind its first argument is text to its last letter where calls come whole, and text from the break on
 // where they are streamed.
@@ -188,8 +318,44 @@ const AnswerThought kThoughts[] = {
     {"deepseek_r1", "", "<think>a</think>", {"a", "", {}}},
     {"deepseek_r1", "", "never ends", {"never ends", "", {}}},
     {"deepseek_r1", "</think>", "b", {"", "b", {}}},
+    {"mistral", "", "[THINK]a[/THINK]b", {"a", "b", {}}},
+    {"seed_oss", "", "<seed:think>a</seed:think>b", {"a", "b", {}}},
+    {"granite", "", "Here is my thought process: a Here is my response: b", {"a", "b", {}}},
+    {"granite", "", "<think>a</think><response>b</response>", {"a", "b", {}}},
+    {"ernie45", "", "a\n</think>\n\n\n<response>\nb\n</response>\n", {"a", "b\n", {}}},
+    {"hunyuan_a13b", "", "<think>\na\n</think>\n<answer>\nb\n</answer>", {"a", "b", {}}},
+    {"openai_gptoss",
+     "<|start|>assistant<|channel|>analysis<|message|>",
+     "a<|end|><|start|>assistant<|channel|>final"
+     "<|message|>b",
+     {"a", "b", {}}},
+    {"glm45", "", "<think></think>b", {"", "b", {}}},
+    {"deepseek_v3", "</think>", "b", {"", "b", {}}},
+    {"qwen3", "<think>a</think>b<|im_end|>\n<|im_start|>assistant\n", "<think>c</think>d", {"c", "d", {}}},
+    {"qwen3", "what is <think>?<|im_end|>\n<|im_start|>assistant\n", "A tag.", {"", "A tag.", {}}},
+    {"qwen3", "assistant\n<think>\nSo far", " and on</think>d", {"and on", "d", {}}},
+    {"kimi_k2", "", "<think>a</think>b", {"a", "b", {}}},
+    {"minimax_m2", "", "a</think>b", {"a", "b", {}}},
+    {"step3", "", "a</think>b", {"a", "b", {}}},
+    {"holo2", "", "<think>a</think>b", {"a", "b", {}}},
+    {"olmo3", "", "<think>a</think>b", {"a", "b", {}}},
+    {"nemotron_v3", "", "<think>a</think>b", {"a", "b", {}}},
 };
 INSTANTIATE_TEST_SUITE_P(All, AnswerThoughts, ::testing::ValuesIn(kThoughts));
+
+TEST(AnswerParser, ReadsEveryFormatOfThoughtsThatItNames) {
+  std::set<std::string> tried;
+  for (const AnswerThought& one : kThoughts) tried.insert(one.format);
+  for (const std::string& name : reasoning_formats()) EXPECT_TRUE(tried.contains(name)) << name;
+}
+
+// Qwen3.5 calls without closing its thoughts.
+TEST(AnswerParser, ACallEndsThoughts) {
+  ParserOptions options = reading("qwen3_coder", "qwen3");
+  options.prompt_tail = "<think>\n";
+  EXPECT_EQ(read_answer(options, "hm\n<tool_call>\n<function=now>\n</function>\n</tool_call>"),
+            (ReadAnswer{"hm", "", {{"now", "{}"}}}));
+}
 
 }  // namespace
 }  // namespace tern::chat
