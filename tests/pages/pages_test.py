@@ -139,6 +139,38 @@ def test_history(run):
     equal(run.browser.run("Object.keys(localStorage).filter((k) => k.startsWith('tern.dialogue')).length"), 1, "chats that are kept")
 
 
+def test_history_while_answering(run):
+    """Broken if an answer that comes brought a deleted chat back, or an old name."""
+    run.open()
+    run.begin("slow one")
+    run.browser.wait("document.querySelector('.assistant .markdown p') && document.querySelector('.dialogue')")
+    run.browser.click("#new-chat")
+    run.browser.run("document.querySelector('.dialogue [title=Rename]').click()")
+    run.browser.run("document.querySelector('.dialogue input').select()")
+    run.browser.type("renamed")
+    run.browser.enter()
+    equal(run.browser.run(f"[{IDLE}, document.querySelectorAll('.message').length]"), [False, 0], "a new chat while an answer comes")
+    run.browser.run("document.querySelector('.dialogue .title').click()")
+    run.browser.wait("document.querySelector('.assistant .markdown p').innerText.length > 20", what="the answer to go on in its chat")
+    run.browser.escape()
+    run.browser.wait(IDLE)
+    equal(run.browser.run("document.querySelector('.dialogue .title').innerText"), "renamed", "the name after the answer")
+    run.browser.run("""{const create = URL.createObjectURL; URL.createObjectURL = (blob) => {blob.text().then((t) => {window.exported = t;}); return create.call(URL, blob);};}""")
+    run.browser.click("#export")
+    run.browser.wait("window.exported")
+    exported = json.loads(run.browser.run("window.exported"))
+    equal([m["role"] for m in exported["messages"]], ["user", "assistant"], "the exported messages")
+    equal(exported["title"], "renamed", "the exported title")
+    run.begin("slow two")
+    run.browser.wait("document.querySelectorAll('.assistant .markdown p').length === 2")
+    run.browser.run("document.querySelector('.dialogue [title=Delete]').click()")
+    run.browser.run("document.querySelector('.dialogue .danger').click()")
+    run.browser.wait(IDLE, what="the answer to end with its chat")
+    time.sleep(0.2)
+    equal(run.browser.run("[document.querySelectorAll('.dialogue').length, Object.keys(localStorage).filter((k) => k.startsWith('tern.dialogue')).length]"),
+          [0, 0], "chats after the only one was deleted")
+
+
 def test_settings_reach_the_request(run):
     run.open()
     values = {"temperature": 0.7, "top_p": 0.9, "top_k": 40, "min_p": 0.05, "max_tokens": 128, "seed": 7, "presence_penalty": 0.5,
@@ -221,6 +253,47 @@ def test_markdown(run):
     equal(run.browser.run("document.querySelector('pre').textContent"), first, "code, to the character")
     equal(run.browser.run("document.querySelectorAll('pre .code-comment')[1].textContent.split('\\n').length"), 2, "lines of a comment")
     run.shot("markdown")
+
+
+# Examples of CommonMark's and GitHub's specifications, and what a chat needs: source, HTML.
+MARKDOWN = [
+    ("*foo bar*", "<p><em>foo bar</em></p>"), ("a * foo bar*", "<p>a * foo bar*</p>"), ('a*"foo"*', '<p>a*"foo"*</p>'),
+    ("foo*bar*", "<p>foo<em>bar</em></p>"), ("_foo*", "<p>_foo*</p>"), ("foo_bar_baz", "<p>foo_bar_baz</p>"), ("**foo**bar", "<p><strong>foo</strong>bar</p>"),
+    ("*foo**bar**baz*", "<p><em>foo<strong>bar</strong>baz</em></p>"), ("***foo** bar*", "<p><em><strong>foo</strong> bar</em></p>"),
+    ("*foo**", "<p><em>foo</em>*</p>"), ("****foo****", "<p><strong><strong>foo</strong></strong></p>"), ("*foo [bar](https://a.b/*)*", '<p><em>foo <a>bar</a></em></p>'),
+    ("**foo [bar](https://a.b/)**", "<p><strong>foo <a>bar</a></strong></p>"), ("\\*not*", "<p>*not*</p>"), ("`` foo ` bar ``", "<p><code>foo ` bar</code></p>"),
+    ("`foo\\`bar`", "<p><code>foo\\</code>bar`</p>"), ("*foo`*`", "<p>*foo<code>*</code></p>"), ("~~a~~ ~b~", "<p><del>a</del> <del>b</del></p>"),
+    ("# a #", "<h2>a</h2>"), ("#a", "<p>#a</p>"), ("a\n===", "<h2>a</h2>"), ("***", "<hr>"), ("- a\n- b", "<ul><li>a</li><li>b</li></ul>"),
+    ("- a\n\n- b", "<ul><li><p>a</p></li><li><p>b</p></li></ul>"), ("- a\n  - b\n- c", "<ul><li>a<ul><li>b</li></ul></li><li>c</li></ul>"),
+    ("2. a\n3. b", '<ol start="2"><li>a</li><li>b</li></ol>'), ("- a\n+ b", "<ul><li>a</li></ul><ul><li>b</li></ul>"), ("a\n1984. b", "<p>a<br>1984. b</p>"),
+    ("> a\nb\n> c", "<blockquote><p>a<br>b<br>c</p></blockquote>"), ("> - a\n>\n> b", "<blockquote><ul><li>a</li></ul><p>b</p></blockquote>"),
+    ("a  \nb", "<p>a<br>b</p>"), ("&amp; &copy; &nope; &#35;", "<p>&amp; \u00a9 &amp;nope; #</p>"), ("x<br>y H<sub>2</sub>O <b>z</b>", "<p>x<br>y H<sub>2</sub>O &lt;b&gt;z&lt;/b&gt;</p>"),
+    ("1. a\n\n   b\n2. c", "<ol><li><p>a</p><p>b</p></li><li><p>c</p></li></ol>"), ("**\u6587\u5b57**\uff0c\u5b57", "<p><strong>\u6587\u5b57</strong>\uff0c\u5b57</p>"),
+    ("[a](b)", "<p>[a](b)</p>"), ("[a][b] [ ] x[0](1)", "<p>[a][b] [ ] x[0](1)</p>"), ("a | b\nc", "<p>a | b<br>c</p>"), ("", ""), ("   \n \n", ""),
+]
+
+
+def test_markdown_examples(run):
+    run.open()
+    found = run.browser.run("(async (all) => {const {MarkdownView} = await import('/pages/markdown.js'); return all.map((text) => {"
+                            " const view = new MarkdownView(); view.update(text); view.element.querySelectorAll('a').forEach((a) =>"
+                            " [...a.attributes].forEach(({name}) => a.removeAttribute(name))); return view.element.innerHTML;});})"
+                            f"({json.dumps([source for source, _ in MARKDOWN])})")
+    wrong = [(source, expected, html) for (source, expected), html in zip(MARKDOWN, found) if html != expected]
+    equal(wrong, [], "source, expected and found")
+
+
+def test_growing_text(run):
+    """A text that comes in pieces ends as the whole does, and what is complete isn't made anew."""
+    run.open()
+    source = "\n".join((Path(__file__).parent / f"samples/{name}.md").read_text() for name in ("code", "xss", "thoughts", "long"))
+    found = run.browser.run(f"(async (text) => {{const {{MarkdownView}} = await import('/pages/markdown.js'); const grown = new MarkdownView();"
+                            " let first = null; let kept = true;"
+                            " for (let end = 0; end < text.length; end += 11) {grown.update(text.slice(0, end)); if (end > 200) {"
+                            " first ??= grown.element.firstChild; kept &&= first === grown.element.firstChild;}}"
+                            " grown.update(text); const whole = new MarkdownView(); whole.update(text);"
+                            f" return [grown.element.innerHTML === whole.element.innerHTML, kept];}})({json.dumps(source)})")
+    equal(found, [True, True], "the same as the whole; the first paragraph kept")
 
 
 def test_maths(run):

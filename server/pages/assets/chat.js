@@ -22,8 +22,8 @@ class Chat {
     this.sidebar = new Sidebar(by_id("dialogues"), {
       current: () => this.dialogue.id,
       open: (dialogue) => this.open(dialogue),
-      deleted: (id) => id === this.dialogue.id && this.open(new_dialogue()),
-      renamed: (id, title) => id === this.dialogue.id && Object.assign(this.dialogue, {title, renamed: true}) && this.show_title(),
+      deleted: (id) => this.deleted(id),
+      renamed: (id, title) => this.renamed(id, title),
     });
     this.hooks = {
       busy: () => this.running !== null,
@@ -38,6 +38,7 @@ class Chat {
   start() {
     fill_icons();
     this.panel("drawer", !narrow.matches);
+    document.body.classList.add("ready");
     narrow.addEventListener("change", () => this.panel("drawer", !narrow.matches));
     this.listen();
     this.listen_to_keys();
@@ -189,6 +190,21 @@ class Chat {
     by_id("text").focus();
   }
 
+  deleted(id) {
+    if (this.running?.dialogue.id === id) {
+      this.running.dialogue.deleted = true;
+      this.stop();
+    }
+    if (this.dialogue.id === id) this.open(new_dialogue());
+  }
+
+  renamed(id, title) {
+    for (const dialogue of [this.dialogue, this.running?.dialogue]) {
+      if (dialogue?.id === id) Object.assign(dialogue, {title, renamed: true});
+    }
+    this.show_title();
+  }
+
   show_title() {
     document.title = this.dialogue.title ? `${this.dialogue.title} - tern` : "tern";
   }
@@ -210,6 +226,7 @@ class Chat {
   }
 
   save(dialogue) {
+    if (dialogue.deleted) return;
     dialogue.changed = Date.now();
     const first = dialogue.messages.find((message) => message.role === "user");
     if (!dialogue.renamed && first) dialogue.title = (first.text || "Image").replace(/\s+/g, " ").trim().slice(0, 80);

@@ -118,7 +118,6 @@ class Inline {
   }
 
   bracket(image) {
-    if (this.in_link && !image) return false;
     const begin = this.at + (image ? 2 : 1);
     const end = closing_bracket(this.text, begin);
     if (end < 0 || this.text[end + 1] !== "(") return false;
