@@ -144,6 +144,7 @@ engine::SamplingParams sampling_params(const Arguments& arguments, const engine:
   }
   p.max_new_tokens = arguments.maybe_integer("max_new_tokens").value_or(p.max_new_tokens);
   p.stop = arguments.list("stop_words");
+  p.top_logprobs = arguments.maybe_integer("top_logprobs").value_or(0);
   p.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
   return p;
 }

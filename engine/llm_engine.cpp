@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 #include <utility>
 
 #include "base/dtype.h"
@@ -92,16 +91,25 @@ std::size_t possible_stop(const std::string& text, const std::vector<std::string
   return longest;
 }
 
+struct FoundStop {
+  const std::string* stop = nullptr;  // null: none
+  std::size_t begin = std::string::npos, end = std::string::npos;
+};
+
 // The stop text that is complete first, and begins first of those that end there: what a text that comes character by
-// character stops at, however the tokens cut it. npos: none.
-std::size_t first_stop(const std::string& text, const std::vector<std::string>& stops) {
-  std::size_t first = std::string::npos, end = std::string::npos;
+// character stops at, however the tokens cut it.
+FoundStop first_stop(const std::string& text, const std::vector<std::string>& stops) {
+  FoundStop first;
   for (const std::string& stop : stops) {
     const std::size_t at = stop.empty() ? std::string::npos : text.find(stop);
     if (at == std::string::npos) continue;
-    if (std::pair(at + stop.size(), at) < std::pair(end, first)) std::tie(end, first) = std::pair(at + stop.size(), at);
+    if (std::pair(at + stop.size(), at) < std::pair(first.end, first.begin)) first = {&stop, at, at + stop.size()};
   }
   return first;
+}
+
+bool is_one_of(std::int32_t token, const std::vector<std::int32_t>& ids) {
+  return std::find(ids.begin(), ids.end(), token) != ids.end();
 }
 
 // What a step says of every request that it touched.
@@ -113,10 +121,16 @@ void describe(const Sequence& sequence, RequestOutput& output) {
   output.generated_tokens = sequence.generated();
 }
 
-// Nothing can be drawn from logits that are not finite: the request ends, the others go on.
+// Nothing can be drawn from logits that are not finite, or where no token is allowed: the request ends, the others go
+// on.
 void fail(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) {
   sequence.finish = FinishReason::failed;
-  output.error = non_finite_logit(cat("request ", sequence.id, ", token ", sequence.length()), drawn.logit_sum);
+  const std::string where = cat("request ", sequence.id, ", token ", sequence.length());
+  output.error =
+      std::isfinite(drawn.logit_sum)
+          ? failed_error(cat(where, ": no token is allowed"),
+                         "ban fewer tokens by logit_bias, or take a grammar that the model's tokens can write")
+          : non_finite_logit(where, drawn.logit_sum);
 }
 
 // Some of the memory is for the tower, which comes with the first image.
@@ -231,10 +245,7 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
                       "shorten it or raise --max_model_len");
   }
   if (auto error = unknown_token(prompt, vocab_size_, tokenizer_)) return *error;
-  for (const std::string& stop : params.stop) {
-    const auto id = tokenizer_.piece_to_id(stop);
-    if (id && tokenizer_.is_special(*id)) params.stop_token_ids.push_back(*id);
-  }
+  if (auto error = impossible_sampling(params, vocab_size_, options_.top_logprobs)) return *error;
   auto placed = catching([&] { return place_images(std::move(images), prompt); });
   if (!placed) return placed.error();
   auto sequence = std::make_unique<Sequence>();
@@ -247,8 +258,9 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
   sequence->tokens.reserve(static_cast<std::size_t>(most));
   sequence->blocks.reserve(static_cast<std::size_t>(cache_.pool().blocks_for(most)));
   sequence->drafts.reserve(static_cast<std::size_t>(options_.speculation.num_speculative_tokens));
+  sequence->end_ids = end_ids_of(params);
+  decodings_.emplace(sequence->id, Decoding(tokenizer_, params.skip_special_tokens));
   sequence->params = std::move(params);
-  decodings_.emplace(sequence->id, Decoding(tokenizer_));
   const SequenceId id = sequence->id;
   scheduler_.add(std::move(sequence));
   return id;
@@ -259,32 +271,58 @@ void LLMEngine::abort(SequenceId id) {
   if (found != decodings_.end()) found->second.aborted = true;
 }
 
-bool LLMEngine::is_end(const Sequence& sequence, std::int32_t token) const {
-  const auto& stops = sequence.params.stop_token_ids;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return true;
-  return !sequence.params.ignore_eos && std::find(end_ids_.begin(), end_ids_.end(), token) != end_ids_.end();
+// The request's own, and the model's unless they are to be passed over. A mask's answer ends there anyhow: nothing else
+// may follow.
+std::vector<std::int32_t> LLMEngine::end_ids_of(const SamplingParams& params) const {
+  std::vector<std::int32_t> ids = params.stop_token_ids;
+  for (const std::string& stop : params.stop) {
+    const auto id = tokenizer_.piece_to_id(stop);
+    if (id && tokenizer_.is_special(*id)) ids.push_back(*id);
+  }
+  if (!params.ignore_eos || params.mask != nullptr) ids.insert(ids.end(), end_ids_.begin(), end_ids_.end());
+  return ids;
+}
+
+// What an end token says, where the request had named it, and shows, where the request wants to see it.
+void LLMEngine::end_at(const Sequence& sequence, std::int32_t token, Decoding& decoding, RequestOutput& output) const {
+  const SamplingParams& params = sequence.params;
+  if (is_one_of(token, params.stop_token_ids)) output.stop_token_id = token;
+  const std::string piece(token < tokenizer_.vocab_size() ? tokenizer_.id_to_piece(token) : "");
+  const bool is_text = !piece.empty() && std::find(params.stop.begin(), params.stop.end(), piece) != params.stop.end();
+  if (is_text) output.stop_text = piece;
+  if (!params.include_stop_str_in_output) return;
+  decoding.held += decoding.decoder.push(token);
+  if (is_text && params.skip_special_tokens) decoding.held += decoding.decoder.flush() + piece;
 }
 
 void LLMEngine::accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) {
   Decoding& decoding = decodings_.at(sequence.id);
+  const SamplingParams& params = sequence.params;
   output.token = drawn.id;
   output.logprob = drawn.logprob;
-  output.top.assign(drawn.top.begin(), drawn.top.end());
+  const auto tops = std::min(drawn.top.size(), static_cast<std::size_t>(params.top_logprobs));
+  output.top.assign(drawn.top.begin(), drawn.top.begin() + static_cast<std::ptrdiff_t>(tops));
   sequence.tokens.push_back(drawn.id);
-  const bool ended = is_end(sequence, drawn.id);
-  if (!ended) decoding.held += decoding.decoder.push(drawn.id);
+  if (params.mask != nullptr) params.mask->accept(drawn.id);
+  const bool ended = is_one_of(drawn.id, sequence.end_ids);
+  if (ended)
+    end_at(sequence, drawn.id, decoding, output);
+  else
+    decoding.held += decoding.decoder.push(drawn.id);
   const bool full = sequence.generated() >= sequence.params.max_new_tokens || sequence.length() >= max_model_len();
   if (ended)
     sequence.finish = FinishReason::stop;
   else if (full)
     sequence.finish = FinishReason::length;
   if (sequence.finish != FinishReason::none) decoding.held += decoding.decoder.flush();
-  if (const auto at = first_stop(decoding.held, sequence.params.stop); at != std::string::npos) {
-    decoding.held.resize(at);
+  const bool looks = sequence.generated() >= params.min_tokens;
+  if (const FoundStop found = looks ? first_stop(decoding.held, params.stop) : FoundStop{}; found.stop != nullptr) {
+    decoding.held.resize(params.include_stop_str_in_output ? found.end : found.begin);
+    output.stop_text = *found.stop;
     sequence.finish = FinishReason::stop;
   }
   const std::size_t keep =
-      sequence.finish == FinishReason::none ? possible_stop(decoding.held, sequence.params.stop) : 0;
+      looks && sequence.finish == FinishReason::none ? possible_stop(decoding.held, params.stop) : 0;
   output.text.assign(decoding.held, 0, decoding.held.size() - keep);
   decoding.held.erase(0, output.text.size());
 }
@@ -296,6 +334,8 @@ RequestOutput& LLMEngine::next_output() {
   output.token = -1;
   output.logprob = 0;
   output.top.clear();
+  output.stop_text.clear();
+  output.stop_token_id.reset();
   output.error.reset();
   return output;
 }
@@ -322,7 +362,7 @@ void LLMEngine::accept_rows(const ScheduledSequence& part, std::span<const Sampl
   for (std::size_t row = 0; row < rows.size(); ++row) {
     RequestOutput& output = next_output();
     const SampledToken& token = rows[row];
-    if (std::isfinite(token.logit_sum)) {
+    if (std::isfinite(token.logit_sum) && token.id >= 0) {
       accept(sequence, token, output);
     } else {
       fail(sequence, token, output);
@@ -359,6 +399,8 @@ void LLMEngine::guess(const Batch& batch) {
   for (const ScheduledSequence& part : batch) {
     Sequence& sequence = *part.sequence;
     if (!part.samples || sequence.finish != FinishReason::none) continue;
+    // What a mask allows behind a guess only it can say, and it can't take a token back: no guesses.
+    if (sequence.params.mask != nullptr) continue;
     const std::int64_t room =
         std::min(sequence.params.max_new_tokens - sequence.generated(), max_model_len() - sequence.length()) - 1;
     const std::int64_t most = std::min(

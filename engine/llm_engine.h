@@ -29,7 +29,7 @@ struct EngineOptions {
   std::uint64_t kv_cache_memory = 0;      // bytes; 0: a share of what the device has free
   double kv_cache_share = 0.8;
   std::map<std::string, nn::LoraLayer> adapters;
-  std::int64_t top_logprobs = 0;  // how many of the likeliest tokens are told beside a drawn one
+  std::int64_t top_logprobs = 0;  // the most that a request may ask for (SamplingParams::top_logprobs)
   SpeculativeOptions speculation;
   std::int64_t max_image_patches = 16384;  // of one image, where the model has a vision tower
   // Reads the tower's weights where the first image comes (models::load_vision); empty: they are there, or no request
@@ -41,13 +41,16 @@ struct EngineOptions {
 // What one step added to a request.
 struct RequestOutput {
   SequenceId id = 0;
-  std::string text;               // new characters, none of a stop text
+  std::string text;               // new characters, none of a stop text unless the request wants it
   std::int32_t token = -1;        // that was drawn; -1: none, the request was aborted or failed
   float logprob = 0;              // of it, under the distribution before temperature and filters
-  std::vector<TokenLogprob> top;  // the likeliest tokens in its place, where options ask for them
+  std::vector<TokenLogprob> top;  // the likeliest tokens in its place, as many as the request asks for
   bool finished = false;
   FinishReason reason = FinishReason::none;
-  std::optional<Error> error;  // failed: which numbers were not finite, and where; why an image was not read
+  std::string stop_text;                      // the request's own that ended it; "": none did
+  std::optional<std::int32_t> stop_token_id;  // the same of its own tokens
+  std::optional<Error> error;  // failed: which numbers were not finite, and where; why no token was allowed, or an
+                               // image was not read
   std::int64_t prompt_tokens = 0;
   std::int64_t generated_tokens = 0;
 };
@@ -64,8 +67,8 @@ class LLMEngine {
             session::Runtime& runtime);
 
   // A stop text of one special token stops by its id, as special tokens are no part of the text. Errors (data): a
-  // prompt that is empty, leaves no room for an answer or has a token that the model lacks; images that the model can't
-  // see, or that aren't where the prompt has image tokens.
+  // prompt that is empty, leaves no room for an answer or has a token that the model lacks; what no sampler can do
+  // (impossible_sampling); images that the model can't see, or that aren't where the prompt has image tokens.
   [[nodiscard]] Result<SequenceId> add_request(std::vector<std::int32_t> prompt, SamplingParams params,
                                                std::vector<session::ImagePatches> images = {});
   // Computes one step and gives what it added, for every request that it touched: an output a token, of which guesses
@@ -96,7 +99,8 @@ class LLMEngine {
  private:
   // A request's text so far: decoded, and held back while it may still become a stop text.
   struct Decoding {
-    explicit Decoding(const tokenizer::Tokenizer& tokenizer) : decoder(tokenizer, true) {}
+    Decoding(const tokenizer::Tokenizer& tokenizer, bool skip_special_tokens)
+        : decoder(tokenizer, skip_special_tokens) {}
     tokenizer::IncrementalDecoder decoder;
     std::string held;
     bool aborted = false;
@@ -112,7 +116,8 @@ class LLMEngine {
   void accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output);
   void accept_rows(const ScheduledSequence& part, std::span<const SampledToken> rows);
   void guess(const Batch& batch);
-  [[nodiscard]] bool is_end(const Sequence& sequence, std::int32_t token) const;
+  [[nodiscard]] std::vector<std::int32_t> end_ids_of(const SamplingParams& params) const;
+  void end_at(const Sequence& sequence, std::int32_t token, Decoding& decoding, RequestOutput& output) const;
 
   EngineOptions options_;
   const models::LoadedModel& model_;

@@ -30,6 +30,9 @@ ops::SampleInputs sample_inputs(graph::Graph& graph, const nn::TokenInputs& toke
   sample.top_p = in.top_p;
   sample.min_p = in.min_p;
   sample.uniform = in.uniform;
+  sample.bias_ids = in.bias_ids;
+  sample.bias = in.bias;
+  sample.mask = in.mask;
   if (!in.repetition.present()) return sample;
   sample.repetition = in.repetition;
   sample.presence = in.presence;
@@ -50,9 +53,10 @@ T number_at(std::span<const std::byte> bytes, std::size_t index) {
 
 }  // namespace
 
-ModelRunner::Step::Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache, bool penalties)
+ModelRunner::Step::Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache,
+                        const SamplingFeatures& sampling)
     : program(std::move(built)),
-      inputs(*program, cache, penalties),
+      inputs(*program, cache, sampling),
       ids(program->output_id("drawn_ids")),
       logprobs(program->output_id("logprobs")),
       logit_sums(program->output_id("logit_sums")),
@@ -75,15 +79,22 @@ ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, c
   const std::int64_t drafts = options.max_drafts;
   drawn_.reserve(static_cast<std::size_t>(options.max_num_seqs + drafts));
   top_.reserve(static_cast<std::size_t>((options.max_num_seqs + drafts) * options.top_logprobs));
-  // A lack of memory shows now. Under penalties a step takes more, and can do all that another does.
-  Bucket largest = {options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens, true, drafts};
-  try {
-    (void)step_for(largest);
-  } catch (const Failure&) {
-    // A device that knows no penalties serves those who ask for none.
-    largest.penalties = false;
-    (void)step_for(largest);
+  // A lack of memory shows now. With everything that requests may ask of the sampler a step takes more, and can do all
+  // that another does. A device that knows no masks or no penalties serves those who ask for none.
+  const std::int64_t tops = options.top_logprobs;
+  Bucket largest = {
+      options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens, {}, drafts, false};
+  for (const SamplingFeatures& sampling :
+       {SamplingFeatures{true, kMostBiases, true, tops}, SamplingFeatures{true, 0, false, tops}}) {
+    largest.sampling = sampling;
+    const Status built = catching([&] {
+      (void)step_for(largest);
+      return Unit{};
+    });
+    if (built) break;
+    largest.sampling = {.tops = tops};
   }
+  (void)step_for(largest);
   largest_ = largest;
   if (options.images) prepare_images();
 }
@@ -94,12 +105,27 @@ void ModelRunner::prepare_images() {
   (void)step_for(largest);
 }
 
+// Every row of a program pays for its widest columns, so those come in few sizes.
+SamplingFeatures ModelRunner::features_for(const ScheduledSequence& part) const {
+  constexpr std::int64_t kFewBiases = 16;
+  SamplingFeatures features;
+  if (!part.samples) return features;
+  const SamplingParams& params = part.sequence->params;
+  features.penalties = has_penalties(params);
+  if (const auto biases = static_cast<std::int64_t>(params.logit_bias.size()); biases > 0) {
+    features.biases = bucket_of(std::max(biases, kFewBiases), kMostBiases);
+  }
+  features.mask = !is_unmasked(*part.sequence, part.begin + part.count - part.drafts);
+  features.tops = params.top_logprobs > 0 ? options_.top_logprobs : 0;
+  return features;
+}
+
 ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
-  Bucket bucket{0, static_cast<std::int64_t>(batch.size()), 1, false};
+  Bucket bucket{0, static_cast<std::int64_t>(batch.size()), 1};
   for (const ScheduledSequence& part : batch) {
     bucket.tokens += part.count;
     bucket.max_seqlen = std::max(bucket.max_seqlen, part.count);
-    bucket.penalties = bucket.penalties || (part.samples && has_penalties(part.sequence->params));
+    bucket.sampling.include(features_for(part));
     bucket.drafts += part.drafts;
     bucket.images = bucket.images || has_images(part);
   }
@@ -127,7 +153,7 @@ ModelRunner::Step& ModelRunner::step_for(const Bucket& bucket) {
 std::shared_ptr<ModelRunner::Step> ModelRunner::larger_step(const Bucket& bucket) const {
   for (const auto& [known, step] : buckets_) {
     if (known.tokens >= bucket.tokens && known.sequences >= bucket.sequences && known.max_seqlen >= bucket.max_seqlen &&
-        known.penalties >= bucket.penalties && known.drafts >= bucket.drafts && known.images == bucket.images) {
+        known.sampling.holds(bucket.sampling) && known.drafts >= bucket.drafts && known.images == bucket.images) {
       return step;
     }
   }
@@ -140,7 +166,7 @@ std::shared_ptr<ModelRunner::Step> ModelRunner::build_step(const Bucket& capacit
   options.prepare_ahead = true;
   auto step = std::make_shared<Step>(
       graph::Program::build(build_graph(capacity), model_.store, runtime_.choices, options, runtime_.host, arena_),
-      cache_, capacity.penalties);
+      cache_, capacity.sampling);
   if (capacity.images) step->images.emplace(*step->program, model_);
   return step;
 }
@@ -171,10 +197,10 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   // Only the rows that a token is drawn for go through the head.
   const Value last = ops::gather_rows(graph, hidden, inputs.rows, build.needs);
   const Value logits = nn::logits(context, model_.architecture->head(model_.config), last);
-  const SamplingInputs sampling = declare_sampling(graph, largest.rows, capacity.penalties);
+  const SamplingInputs sampling = declare_sampling(graph, largest.rows, graph.desc(logits).shape[1], capacity.sampling);
   ops::SampleInputs sample = sample_inputs(graph, inputs, sampling);
   sample.logits = logits;
-  sample.tops = options_.top_logprobs;
+  sample.tops = capacity.sampling.tops;
   const ops::SampleOut drawn = ops::sample(graph, sample, build.needs);
   graph.output("drawn_ids", drawn.ids);
   graph.output("logprobs", drawn.logprob);
@@ -224,16 +250,14 @@ void ModelRunner::keep_drawn(const Step& step) {
   for (std::size_t i = 0; i < drawn_.size(); ++i) {
     drawn_[i] = {number_at<std::int32_t>(ids, i), number_at<float>(logprobs, i), number_at<float>(sums, i), {}};
   }
-  if (options_.top_logprobs > 0) keep_top(step);
+  if (step.top_ids >= 0) keep_top(step.program->output(step.top_ids), step.program->output(step.top_logprobs));
   if (!options_.return_logits) return;
   const auto bytes = step.program->output(step.logits);
   logits_.resize(bytes.size() / sizeof(float));
   std::memcpy(logits_.data(), bytes.data(), bytes.size());
 }
 
-void ModelRunner::keep_top(const Step& step) {
-  const auto ids = step.program->output(step.top_ids);
-  const auto logprobs = step.program->output(step.top_logprobs);
+void ModelRunner::keep_top(std::span<const std::byte> ids, std::span<const std::byte> logprobs) {
   top_.resize(ids.size() / sizeof(std::int32_t));
   for (std::size_t i = 0; i < top_.size(); ++i) {
     top_[i] = {number_at<std::int32_t>(ids, i), number_at<float>(logprobs, i)};

@@ -27,7 +27,7 @@ struct RunnerOptions {
   nn::Numerics numerics;
   std::map<std::string, nn::LoraLayer> adapters;
   bool return_logits = false;     // copies the logits of each drawn token to the host
-  std::int64_t top_logprobs = 0;  // how many of the likeliest tokens are told beside a drawn one
+  std::int64_t top_logprobs = 0;  // how many of the likeliest tokens a request may ask for beside a drawn one
   std::int64_t max_drafts = 0;    // guesses that a step checks, of all sequences together
   bool images = false;            // steps may have images; the model has a vision tower (see prepare_images)
 };
@@ -42,7 +42,7 @@ struct SampledToken {
   std::int32_t id = 0;
   float logprob = 0;
   float logit_sum = 0;                     // of the row it was drawn from: finite where every logit is
-  std::span<const TokenLogprob> top = {};  // the likeliest first; until the next run
+  std::span<const TokenLogprob> top = {};  // the likeliest first, where some row asks for any; until the next run
 };
 
 // Keeps a program for each size that occurs, in doubling buckets: a step pays for what it computes, not for the largest
@@ -54,7 +54,7 @@ class ModelRunner {
     std::int64_t tokens = 0;
     std::int64_t sequences = 0;
     std::int64_t max_seqlen = 0;  // tokens of one sequence; 1: decoding alone, which attention is told
-    bool penalties = false;       // of some row: the sampler reads what the rows hold so far
+    SamplingFeatures sampling;    // that some row asks for
     std::int64_t drafts = 0;      // guesses of all sequences: rows that are drawn beside one a sequence
     bool images = false;          // of some token: a program of its own, so that others cost what they did
     // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison for a null pointer
@@ -88,7 +88,7 @@ class ModelRunner {
 
  private:
   struct Step {
-    Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache, bool penalties);
+    Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache, const SamplingFeatures& sampling);
     void fill(const Batch& batch);
     std::unique_ptr<graph::Program> program;
     StepInputs inputs;
@@ -96,13 +96,14 @@ class ModelRunner {
     std::int32_t ids, logprobs, logit_sums, logits, top_ids, top_logprobs;  // outputs
   };
 
+  [[nodiscard]] SamplingFeatures features_for(const ScheduledSequence& part) const;
   [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;
   [[nodiscard]] std::shared_ptr<Step> build_step(const Bucket& capacity);
   [[nodiscard]] std::shared_ptr<Step> larger_step(const Bucket& bucket) const;  // null: none was built
   [[nodiscard]] Bucket bucket_for(const Batch& batch) const;                    // the smallest that holds it
   [[nodiscard]] Step& step_for(const Bucket& bucket);
   void keep_drawn(const Step& step);
-  void keep_top(const Step& step);
+  void keep_top(std::span<const std::byte> ids, std::span<const std::byte> logprobs);
 
   models::LoadedModel& model_;
   RunnerOptions options_;

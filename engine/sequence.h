@@ -26,6 +26,7 @@ struct Sequence {
   RequestImages images;
   DraftBudget draft_budget;
   SamplingParams params;
+  std::vector<std::int32_t> end_ids;  // tokens that end it
   FinishReason finish = FinishReason::none;
 
   [[nodiscard]] std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }

@@ -16,7 +16,8 @@ float uniform_of(const SamplingParams& p, std::int64_t length) {
 
 }  // namespace
 
-SamplingInputs declare_sampling(graph::Graph& graph, std::int64_t rows, bool penalties) {
+SamplingInputs declare_sampling(graph::Graph& graph, std::int64_t rows, std::int64_t vocab_size,
+                                const SamplingFeatures& features) {
   const auto of_rows = [&](const char* name, tern_dtype dtype) {
     return nn::declare_row_input(graph, name, dtype, rows);
   };
@@ -26,7 +27,12 @@ SamplingInputs declare_sampling(graph::Graph& graph, std::int64_t rows, bool pen
   in.top_p = of_rows("top_p", TERN_F32);
   in.min_p = of_rows("min_p", TERN_F32);
   in.uniform = of_rows("uniform", TERN_F32);
-  if (!penalties) return in;
+  if (features.biases > 0) {
+    in.bias_ids = nn::declare_row_input(graph, "bias_ids", TERN_I32, rows, features.biases);
+    in.bias = nn::declare_row_input(graph, "bias", TERN_F32, rows, features.biases);
+  }
+  if (features.mask) in.mask = nn::declare_row_input(graph, "mask", TERN_U32, rows, (vocab_size + 31) / 32);
+  if (!features.penalties) return in;
   in.repetition = of_rows("repetition", TERN_F32);
   in.presence = of_rows("presence", TERN_F32);
   in.frequency = of_rows("frequency", TERN_F32);
@@ -52,7 +58,12 @@ void StepInputs::each_column(Fn&& with) {
   with("top_p", top_p_);
   with("min_p", min_p_);
   with("uniform", uniform_);
-  if (!penalties_) return;
+  if (features_.biases > 0) {
+    with("bias_ids", bias_ids_);
+    with("bias", bias_);
+  }
+  if (features_.mask) with("mask", mask_);
+  if (!features_.penalties) return;
   with("repetition", repetition_);
   with("presence", presence_);
   with("frequency", frequency_);
@@ -61,10 +72,10 @@ void StepInputs::each_column(Fn&& with) {
   with("output_begin", output_begin_);
 }
 
-StepInputs::StepInputs(graph::Program& program, const nn::PagedCapacity& cache, bool penalties)
-    : program_(program), cache_(cache), penalties_(penalties) {
-  const auto count_of = [&](const char* name) {
-    return static_cast<std::size_t>(program.graph().desc(program.graph().find(name)).shape[0]);
+StepInputs::StepInputs(graph::Program& program, const nn::PagedCapacity& cache, const SamplingFeatures& features)
+    : program_(program), cache_(cache), features_(features) {
+  const auto count_of = [&](const char* name, int dim = 0) {
+    return static_cast<std::size_t>(program.graph().desc(program.graph().find(name)).shape[dim]);
   };
   if (program.input_id("positions") < 0) {
     unread_.resize(count_of("ids"));
@@ -72,6 +83,9 @@ StepInputs::StepInputs(graph::Program& program, const nn::PagedCapacity& cache, 
   }
   each_column([&](const char* name, auto& column) { column.id = program.input_id(name); });
   missing_.reserve(count_of("seats"));
+  if (!features.mask) return;
+  masked_.reserve(count_of("mask"));
+  mask_words_ = static_cast<std::int64_t>(count_of("mask", 1));
 }
 
 void StepInputs::fill(const Batch& batch) {
@@ -80,6 +94,7 @@ void StepInputs::fill(const Batch& batch) {
   });
   counts_ = {};
   missing_.clear();
+  masked_.clear();
   cu_seqlens_[0] = 0;
   for (const ScheduledSequence& part : batch) add(part);
   counts_[nn::kSequenceBounds] = counts_[nn::kSequences] + 1;
@@ -135,13 +150,48 @@ void StepInputs::add_sampling(const ScheduledSequence& part, std::int64_t behind
   top_p_[row] = p.top_p;
   min_p_[row] = p.min_p;
   uniform_[row] = uniform_of(p, length);
-  if (!penalties_) return;
+  if (features_.penalties) add_penalties(*part.sequence, length, row);
+  if (features_.biases > 0) add_biases(p, row);
+  if (features_.mask) add_mask(*part.sequence, length, row);
+}
+
+void StepInputs::add_penalties(const Sequence& sequence, std::int64_t length, std::int64_t row) {
+  const SamplingParams& p = sequence.params;
   repetition_[row] = p.repetition_penalty;
   presence_[row] = p.presence_penalty;
   frequency_[row] = p.frequency_penalty;
-  row_seats_[row] = part.sequence->seat;
+  row_seats_[row] = sequence.seat;
   history_len_[row] = static_cast<std::int32_t>(length);
-  output_begin_[row] = static_cast<std::int32_t>(std::min(part.sequence->prompt_length, length));
+  output_begin_[row] = static_cast<std::int32_t>(std::min(sequence.prompt_length, length));
+}
+
+void StepInputs::add_biases(const SamplingParams& params, std::int64_t row) {
+  constexpr std::int32_t kNoToken = -1;  // outside of every vocabulary: skipped
+  std::int64_t at = row * features_.biases;
+  std::fill_n(&bias_ids_[at], features_.biases, kNoToken);
+  std::fill_n(&bias_[at], features_.biases, 0.0F);
+  for (const auto& [token, bias] : params.logit_bias) {
+    bias_ids_[at] = token;
+    bias_[at++] = bias;
+  }
+}
+
+void StepInputs::add_mask(const Sequence& sequence, std::int64_t length, std::int64_t row) {
+  std::fill_n(&mask_[row * mask_words_], mask_words_, ~std::uint32_t{0});
+  if (!is_unmasked(sequence, length)) masked_.push_back({&sequence, length, row});
+}
+
+// Short of min_tokens nothing ends the answer, but for a mask's: what is complete must end.
+void StepInputs::write_mask(const Masked& masked) {
+  const SamplingParams& p = masked.sequence->params;
+  const std::span words(&mask_[masked.row * mask_words_], static_cast<std::size_t>(mask_words_));
+  if (p.mask != nullptr) p.mask->fill(words);
+  if (masked.length - masked.sequence->prompt_length >= p.min_tokens) return;
+  if (p.mask != nullptr && p.mask->complete()) return;
+  for (const std::int32_t id : masked.sequence->end_ids) {
+    const auto word = static_cast<std::size_t>(id / 32);
+    if (id >= 0 && word < words.size()) words[word] &= ~(std::uint32_t{1} << (id % 32));
+  }
 }
 
 void StepInputs::put_drawn() {
@@ -149,6 +199,8 @@ void StepInputs::put_drawn() {
     ids_[missing.token] = missing.sequence->tokens.at(static_cast<std::size_t>(missing.position));
   }
   missing_.clear();
+  for (const Masked& masked : masked_) write_mask(masked);
+  masked_.clear();
 }
 
 }  // namespace tern::engine

@@ -72,13 +72,19 @@ std::vector<Drawing> drawings() {
                               {"drawn", greedy(200)},
                               {"ranked", greedy(200)},
                               {"likely", greedy(200)},
-                              {"penalised", greedy(200)}};
+                              {"penalised", greedy(200)},
+                              {"biased", greedy(200)},
+                              {"masked", greedy(200)},
+                              {"told", greedy(200)}};
   for (std::size_t i = 1; i < out.size(); ++i) out[i].params.temperature = 0.9F;
   out[2].params.top_k = 20;
   out[2].params.top_p = 0.9F;
   out[3].params.min_p = 0.05F;
   out[4].params.repetition_penalty = 1.1F;
   out[4].params.frequency_penalty = 0.2F;
+  out[5].params.logit_bias = {{5, 2.0F}, {9, -100.0F}};
+  out[6].params.min_tokens = 200;
+  out[7].params.top_logprobs = 4;
   return out;
 }
 
@@ -105,6 +111,7 @@ TEST(Allocations, NoneInAStepOfTheRunner) {
       RunnerOptions options;
       options.max_num_seqs = count;
       options.max_num_batched_tokens = 32;
+      options.top_logprobs = 4;
       ModelRunner runner(model, cache, options, runtime);
       std::vector<Sequence> sequences(static_cast<std::size_t>(count));
       Batch batch;
@@ -146,6 +153,7 @@ TEST(Allocations, OnlyTheTextDecodersInAStepOfTheEngine) {
       EngineOptions options = small_engine();
       options.max_num_seqs = count;
       options.max_model_len = 256;
+      options.top_logprobs = 4;
       LLMEngine engine(model, any_tokenizer(), options, runtime);
       std::map<SequenceId, tokenizer::IncrementalDecoder> decoders;
       for (std::int64_t i = 0; i < count; ++i) {

@@ -76,7 +76,7 @@ TEST(ModelRunner, StepsOfOneTokenASequenceAreDecoding) {
   step(0, 1, 3);
   step(3, 1, 1);
   using Bucket = ModelRunner::Bucket;
-  EXPECT_EQ(runner.buckets(), (std::vector<Bucket>{{2, 2, 1}, {4, 2, 4}, {16, 4, 16, true}}));
+  EXPECT_EQ(runner.buckets(), (std::vector<Bucket>{{2, 2, 1}, {4, 2, 4}, {16, 4, 16, {true, kMostBiases, true, 0}}}));
 }
 
 double logprob(const std::vector<double>& logits, std::int32_t id) {

@@ -169,7 +169,7 @@ TEST(ModelRunner, ReadsNoHistoryWhereNobodyAsksForPenalties) {
   (void)runner.run({{&sequence, 1, 1, false}});
   (void)runner.run({{&sequence, 1, 1, true}});
   std::vector<bool> penalties;
-  for (const ModelRunner::Bucket& bucket : runner.buckets()) penalties.push_back(bucket.penalties);
+  for (const ModelRunner::Bucket& bucket : runner.buckets()) penalties.push_back(bucket.sampling.penalties);
   EXPECT_EQ(penalties, (std::vector<bool>{false, true, false, true}));
 }
 
