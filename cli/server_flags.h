@@ -17,7 +17,7 @@ struct ServedAdapter {
 // Failure (usage) for several.
 [[nodiscard]] ServedAdapter served_adapter(Arguments& arguments);
 
-// --max_num_seqs, --max_num_batched_tokens, --enable_prefix_caching.
+// --max_num_seqs, --max_num_batched_tokens, --max_logprobs, --enable_prefix_caching.
 void use_server_seats(const Arguments& arguments, engine::EngineOptions& options);
 
 // --host, --port, --ssl_certfile, --ssl_keyfile, --api_key, --served_model_name, --system, --reasoning_parser,

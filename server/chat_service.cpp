@@ -39,12 +39,7 @@ std::optional<Error> unserved(const SamplingWishes& wishes, const Constraint& co
   const auto refuse = [](const char* field) {
     return data_error(cat("field \"", field, "\""), "none, as this server does not have it yet", "one", "leave it out");
   };
-  if (!wishes.logit_bias.empty()) return refuse("logit_bias");
-  if (wishes.top_logprobs.value_or(0) > 0) return refuse("top_logprobs");
   if (wishes.prompt_logprobs) return refuse("prompt_logprobs");
-  if (wishes.min_tokens > 0) return refuse("min_tokens");
-  if (!wishes.skip_special_tokens) return refuse("skip_special_tokens");
-  if (wishes.include_stop_str_in_output) return refuse("include_stop_str_in_output");
   if (wishes.thinking_token_budget) return refuse("thinking_token_budget");
   if (wishes.priority != 0) return refuse("priority");
   if (constraint.kind != Constraint::Kind::none) return refuse("structured_outputs");
@@ -104,6 +99,11 @@ Result<engine::SamplingParams> ChatService::sampling_of(const SamplingWishes& wi
   params.stop.insert(params.stop.end(), wishes.stop.begin(), wishes.stop.end());
   params.stop_token_ids.insert(params.stop_token_ids.end(), wishes.stop_token_ids.begin(), wishes.stop_token_ids.end());
   params.ignore_eos = wishes.ignore_eos;
+  params.min_tokens = wishes.min_tokens;
+  params.skip_special_tokens = wishes.skip_special_tokens;
+  params.include_stop_str_in_output = wishes.include_stop_str_in_output;
+  params.logit_bias = wishes.logit_bias;
+  params.top_logprobs = wishes.top_logprobs.value_or(0);
   return params;
 }
 
@@ -129,6 +129,8 @@ std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr
                  413);
     return nullptr;
   }
+  // The markers of thoughts and calls may be special tokens, which the parser has to see.
+  if (asked.running.reads && chat::keeps_special_tokens(options_.formats)) params->skip_special_tokens = false;
   params->seed = asked.sampling.seed ? *asked.sampling.seed : any_seed();
   if (!prompt->stop.empty()) params->stop.push_back(prompt->stop);
   const std::int64_t room = max_model_len_ - length;

@@ -23,7 +23,6 @@ struct ServiceOptions {
   std::string system;                    // where a dialogue has no system message; "": none
   std::optional<std::uint64_t> seed;     // of requests that have none, the first the first; none: another each time
   std::int64_t max_queue_len = 1024;     // requests that wait; more are told to come again
-  std::int64_t max_logprobs = 20;        // likeliest tokens that a request may ask for
 };
 
 // What a request that is on its way can be asked.

@@ -26,9 +26,7 @@ JsonBody::JsonBody(const io::Json& object, std::string place) : json_(object), p
   throw Failure(data_error(cat(kPlaceBegin, place_, "\""), "an object", shortened(json_), kMend));
 }
 
-std::string JsonBody::place(std::string_view key) const {
-  return cat(kPlaceBegin, inner(key), "\"");
-}
+std::string JsonBody::place(std::string_view key) const { return cat(kPlaceBegin, inner(key), "\""); }
 
 std::string JsonBody::inner(std::string_view key) const { return cat(place_, place_.empty() ? "" : ".", key); }
 

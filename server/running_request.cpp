@@ -154,6 +154,8 @@ void RunningRequest::end(std::size_t at, const engine::RequestOutput& output) {
   service_.metrics().count_request(times);
   AnswerEnd end;
   end.choice = static_cast<std::int64_t>(at);
+  end.stop_text = output.stop_text;
+  end.stop_token_id = output.stop_token_id;
   switch (output.reason) {
     case engine::FinishReason::length:
       end.kind = StopKind::length;

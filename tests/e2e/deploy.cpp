@@ -124,6 +124,35 @@ TEST_F(Deploy, AnswersManyAtOnceAsItWouldOne) {
   EXPECT_NE(alone[0], alone[1]);
 }
 
+// Each field of sampling does what it says.
+TEST_F(Deploy, DrawsAsTheRequestSays) {
+  Deployed server = deploy();
+  const auto asked = [&](const std::string& fields) {
+    const HttpReply reply =
+        server.post("/v1/completions",
+                    R"({"prompt": "ab", "max_tokens": 6, "temperature": 0, "ignore_eos": true, )" + fields + "}");
+    EXPECT_EQ(reply.status, 200) << fields << reply.body;
+    return json_of(reply)["choices"][0];
+  };
+  const std::string plain = asked(R"("n": 1)")["text"].text();
+  const Json ids = json_of(server.post("/tokenize", R"({"prompt": "q"})"))["tokens"];
+  const std::string q = std::to_string(ids[ids.size() - 1].get<int>());
+  EXPECT_EQ(asked(R"("logit_bias": {")" + q + R"(": 100})")["text"], "qqqqqq");
+  const std::string first = plain.substr(0, 1);
+  EXPECT_EQ(asked(R"("stop": [")" + first + R"("])")["text"], "");
+  const Json kept = asked(R"("include_stop_str_in_output": true, "stop": [")" + first + R"("])");
+  EXPECT_EQ(kept["text"], first);
+  EXPECT_EQ(kept["stop_reason"], first);
+  EXPECT_EQ(kept["finish_reason"], "stop");
+  EXPECT_GE(asked(R"("min_tokens": 3, "stop": [")" + first + R"("])")["text"].text().size(), 3U);
+  const Json logprobs = asked(R"("logprobs": 3)")["logprobs"];
+  EXPECT_EQ(logprobs["tokens"].size(), 6U);
+  EXPECT_EQ(logprobs["top_logprobs"][0].size(), 3U);
+  EXPECT_EQ(logprobs["top_logprobs"][0][logprobs["tokens"][0].text()], logprobs["token_logprobs"][0]);
+  EXPECT_EQ(server.post("/v1/completions", R"({"prompt": "ab", "logprobs": 21})").status, 400);
+  EXPECT_EQ(server.post("/v1/completions", R"({"prompt": "ab", "logit_bias": {"99999999": 1}})").status, 400);
+}
+
 TEST_F(Deploy, RefusesInOpenAisWords) {
   Deployed server = deploy({"--api_key", "secret", "--max_model_len", "64"});
   const std::string key = "Authorization: Bearer secret\r\n";
