@@ -334,6 +334,7 @@ RequestOutput& LLMEngine::next_output() {
   output.token = -1;
   output.logprob = 0;
   output.top.clear();
+  output.prompt_logprobs.clear();
   output.stop_text.clear();
   output.stop_token_id.reset();
   output.error.reset();
@@ -379,13 +380,33 @@ void LLMEngine::accept_rows(const ScheduledSequence& part, std::span<const Sampl
   guesses_.right += right;
 }
 
+// A sequence that was thrown out computes its prompt again: each token is told once.
+void LLMEngine::tell_prompt(const ScheduledSequence& part, std::int64_t at) {
+  Sequence& sequence = *part.sequence;
+  Decoding& decoding = decodings_.at(sequence.id);
+  auto told = catching([&] { return runner_->score_prompt(part, at, std::max(part.begin, decoding.scored)); });
+  if (told && told->empty()) return;
+  RequestOutput& output = next_output();
+  if (told) {
+    decoding.scored = part.begin + part.count;
+    output.prompt_logprobs = std::move(*told);
+  } else {
+    sequence.finish = FinishReason::failed;
+    output.error = told.error();
+  }
+  describe(sequence, output);
+}
+
 void LLMEngine::accept_drawn(const Batch& batch, const std::vector<SampledToken>& drawn) {
   std::size_t next = 0;
+  std::int64_t at = 0;
   for (const ScheduledSequence& part : batch) {
     part.sequence->computed = part.begin + part.count;
+    if (scores_prompt(part)) tell_prompt(part, at);
+    at += part.count;
     if (!part.samples) continue;
     const auto rows = static_cast<std::size_t>(part.rows());
-    accept_rows(part, std::span(drawn).subspan(next, rows));
+    if (part.sequence->finish == FinishReason::none) accept_rows(part, std::span(drawn).subspan(next, rows));
     part.sequence->drafts.clear();
     next += rows;
   }

@@ -45,6 +45,8 @@ struct RequestOutput {
   std::int32_t token = -1;        // that was drawn; -1: none, the request was aborted or failed
   float logprob = 0;              // of it, under the distribution before temperature and filters
   std::vector<TokenLogprob> top;  // the likeliest tokens in its place, as many as the request asks for
+  // Of the prompt's next tokens, from its second on: outputs without a token, one for each step that computes some.
+  std::vector<PromptLogprob> prompt_logprobs;
   bool finished = false;
   FinishReason reason = FinishReason::none;
   std::string stop_text;                      // the request's own that ended it; "": none did
@@ -103,6 +105,7 @@ class LLMEngine {
         : decoder(tokenizer, skip_special_tokens) {}
     tokenizer::IncrementalDecoder decoder;
     std::string held;
+    std::int64_t scored = 0;  // tokens of the prompt whose successor's log-probability was told
     bool aborted = false;
   };
   // An output of this step, in memory of an earlier one.
@@ -112,6 +115,7 @@ class LLMEngine {
                                            std::span<const std::int32_t> prompt) const;
   [[nodiscard]] bool encode_images(const Batch& batch);
   void refuse_image(SequenceId id, const RequestImage& image, const Error& why);
+  void tell_prompt(const ScheduledSequence& part, std::int64_t at);
   void accept_drawn(const Batch& batch, const std::vector<SampledToken>& drawn);
   void accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output);
   void accept_rows(const ScheduledSequence& part, std::span<const SampledToken> rows);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "nn/head.h"
@@ -62,7 +63,8 @@ ModelRunner::Step::Step(std::unique_ptr<graph::Program> built, const nn::PagedCa
       logit_sums(program->output_id("logit_sums")),
       logits(program->output_id("logits")),
       top_ids(program->output_id("top_ids")),
-      top_logprobs(program->output_id("top_logprobs")) {}
+      top_logprobs(program->output_id("top_logprobs")),
+      hidden(program->output_id("hidden")) {}
 
 void ModelRunner::Step::fill(const Batch& batch) {
   inputs.fill(batch);
@@ -128,6 +130,7 @@ ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
     bucket.sampling.include(features_for(part));
     bucket.drafts += part.drafts;
     bucket.images = bucket.images || has_images(part);
+    bucket.hidden = bucket.hidden || scores_prompt(part);
   }
   if (bucket.drafts > 0) bucket.drafts = bucket_of(bucket.drafts, options_.max_drafts);
   bucket.tokens = bucket_of(bucket.tokens, options_.max_num_batched_tokens);
@@ -150,6 +153,7 @@ ModelRunner::Step& ModelRunner::step_for(const Bucket& bucket) {
 }
 
 // Memory was found for the largest step when the runner was made, so that no later size ends the run for want of it.
+// Without hidden states a request for its prompt's log-probabilities fails (score_prompt), and no other.
 std::shared_ptr<ModelRunner::Step> ModelRunner::larger_step(const Bucket& bucket) const {
   for (const auto& [known, step] : buckets_) {
     if (known.tokens >= bucket.tokens && known.sequences >= bucket.sequences && known.max_seqlen >= bucket.max_seqlen &&
@@ -206,6 +210,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   graph.output("logprobs", drawn.logprob);
   graph.output("logit_sums", ops::row_sum(graph, logits, {.needs = build.needs}));
   if (options_.return_logits) graph.output("logits", logits);
+  if (capacity.hidden) graph.output("hidden", hidden);
   if (sample.tops > 0) {
     graph.output("top_ids", drawn.top_ids);
     graph.output("top_logprobs", drawn.top_logprobs);
@@ -251,10 +256,46 @@ void ModelRunner::keep_drawn(const Step& step) {
     drawn_[i] = {number_at<std::int32_t>(ids, i), number_at<float>(logprobs, i), number_at<float>(sums, i), {}};
   }
   if (step.top_ids >= 0) keep_top(step.program->output(step.top_ids), step.program->output(step.top_logprobs));
+  hidden_.clear();
+  if (step.hidden >= 0) {
+    const auto states = step.program->output(step.hidden);  // in memory that other programs take turns in
+    hidden_.assign(states.begin(), states.end());
+  }
   if (!options_.return_logits) return;
   const auto bytes = step.program->output(step.logits);
   logits_.resize(bytes.size() / sizeof(float));
   std::memcpy(logits_.data(), bytes.data(), bytes.size());
+}
+
+std::vector<PromptLogprob> ModelRunner::score_prompt(const ScheduledSequence& part, std::int64_t at,
+                                                     std::int64_t from) {
+  std::vector<PromptLogprob> out;
+  const Sequence& sequence = *part.sequence;
+  const std::int64_t until = std::min(part.begin + part.count, sequence.prompt_length - 1);
+  if (from >= until) return out;
+  if (hidden_.empty()) {
+    throw Failure(device_error("no memory for the log-probabilities of a prompt", "leave prompt_logprobs out"));
+  }
+  const graph::Graph& graph = launched_->program->graph();
+  const auto output = std::find_if(graph.outputs().begin(), graph.outputs().end(),
+                                   [](const graph::Output& one) { return one.name == "hidden"; });
+  const TensorDesc& states = graph.desc(output->value);
+  if (prompt_scorer_ == nullptr) {
+    // As many rows as a step draws from, or the few that any device has memory for.
+    constexpr std::int64_t kFewRows = 16;
+    PromptScorerOptions options{options_.numerics, options_.adapters, states,
+                                std::clamp(largest_.sequences + largest_.drafts, kFewRows, 4 * kFewRows),
+                                options_.top_logprobs};
+    prompt_scorer_ = std::make_unique<PromptScorer>(model_, options, runtime_, arena_);
+  }
+  const auto row_bytes =
+      static_cast<std::size_t>(states.shape[1]) * static_cast<std::size_t>(dtype_bytes(states.dtype));
+  const auto rows = static_cast<std::size_t>(until - from);
+  const auto first = static_cast<std::size_t>(at + from - part.begin);
+  const auto targets = std::span(sequence.tokens).subspan(static_cast<std::size_t>(from) + 1, rows);
+  prompt_scorer_->score(std::span(hidden_).subspan(first * row_bytes, rows * row_bytes), targets,
+                        sequence.params.prompt_logprobs.value_or(0), out);
+  return out;
 }
 
 void ModelRunner::keep_top(std::span<const std::byte> ids, std::span<const std::byte> logprobs) {

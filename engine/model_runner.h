@@ -12,8 +12,10 @@
 
 #include "engine/cache_engine.h"
 #include "engine/image_step_inputs.h"
+#include "engine/prompt_scorer.h"
 #include "engine/scheduler.h"
 #include "engine/step_inputs.h"
+#include "engine/token_logprob.h"
 #include "graph/program.h"
 #include "models/loader.h"
 #include "nn/context.h"
@@ -30,12 +32,6 @@ struct RunnerOptions {
   std::int64_t top_logprobs = 0;  // how many of the likeliest tokens a request may ask for beside a drawn one
   std::int64_t max_drafts = 0;    // guesses that a step checks, of all sequences together
   bool images = false;            // steps may have images; the model has a vision tower (see prepare_images)
-};
-
-// A token and its log-probability under the model's distribution, before temperature and filters.
-struct TokenLogprob {
-  std::int32_t id = 0;
-  float logprob = 0;
 };
 
 struct SampledToken {
@@ -57,6 +53,7 @@ class ModelRunner {
     SamplingFeatures sampling;    // that some row asks for
     std::int64_t drafts = 0;      // guesses of all sequences: rows that are drawn beside one a sequence
     bool images = false;          // of some token: a program of its own, so that others cost what they did
+    bool hidden = false;          // states of all tokens come back, as some prompt's log-probabilities are asked for
     // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison for a null pointer
     friend auto operator<=>(const Bucket&, const Bucket&) = default;
   };
@@ -74,6 +71,12 @@ class ModelRunner {
   void launch(const Batch& batch, bool is_prepared = false);
   void prepare(const Batch& next);
   const std::vector<SampledToken>& wait();
+
+  // The log-probabilities that a part of the last run asks for, those of its tokens' successors in the prompt: from the
+  // `from`-th token of the sequence on, whose successor is the first. The part's first token was the step's `at`-th.
+  // Throws Failure (device) where memory does not suffice.
+  [[nodiscard]] std::vector<PromptLogprob> score_prompt(const ScheduledSequence& part, std::int64_t at,
+                                                        std::int64_t from);
 
   // Before the first step with images, where the options have none: takes what the largest of them takes. Throws
   // Failure (device) where memory does not suffice.
@@ -93,7 +96,7 @@ class ModelRunner {
     std::unique_ptr<graph::Program> program;
     StepInputs inputs;
     std::optional<ImageStepInputs> images;
-    std::int32_t ids, logprobs, logit_sums, logits, top_ids, top_logprobs;  // outputs
+    std::int32_t ids, logprobs, logit_sums, logits, top_ids, top_logprobs, hidden;  // outputs
   };
 
   [[nodiscard]] SamplingFeatures features_for(const ScheduledSequence& part) const;
@@ -117,6 +120,8 @@ class ModelRunner {
   std::vector<SampledToken> drawn_;
   std::vector<TokenLogprob> top_;  // of all drawn tokens
   std::vector<float> logits_;
+  std::vector<std::byte> hidden_;  // [tokens, hidden_size] of the last run, where a part asks for it
+  std::unique_ptr<PromptScorer> prompt_scorer_;
 };
 
 }  // namespace tern::engine

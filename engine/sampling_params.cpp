@@ -24,6 +24,10 @@ std::optional<Error> impossible_sampling(const SamplingParams& params, std::int6
     return data_error("top_logprobs", cat("from 0 to ", most_tops, ", as this engine tells"), cat(params.top_logprobs),
                       "lower it, or start the engine with more top_logprobs");
   }
+  if (const std::int64_t tops = params.prompt_logprobs.value_or(0); tops < 0 || tops > most_tops) {
+    return data_error("prompt_logprobs", cat("from 0 to ", most_tops, ", as this engine tells"), cat(tops),
+                      "lower it, or start the engine with more top_logprobs");
+  }
   if (params.min_tokens < 0 || params.min_tokens > params.max_new_tokens) {
     return data_error("min_tokens", cat("from 0 to the answer's longest, ", params.max_new_tokens, " tokens"),
                       cat(params.min_tokens), "lower it, or raise the other");

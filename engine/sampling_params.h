@@ -25,6 +25,9 @@ struct SamplingParams {
   std::vector<std::pair<std::int32_t, float>> logit_bias;
   std::shared_ptr<TokenMask> mask;  // of this answer alone; null: every token is allowed
   std::int64_t top_logprobs = 0;    // how many of the likeliest tokens are told beside a drawn one
+  // The log-probability of each token of the prompt but the first is told, with so many of the likeliest in its place.
+  // Every token has to be computed then: none may be taken from what another request left in the cache.
+  std::optional<std::int64_t> prompt_logprobs;
   std::int64_t max_new_tokens = 512;
   std::int64_t min_tokens = 0;    // that the answer has at least: no end token is drawn before, no stop text looked for
   std::vector<std::string> stop;  // texts that end the answer and are not part of it

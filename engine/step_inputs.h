@@ -113,4 +113,9 @@ class StepInputs {
   return p.mask == nullptr && (p.min_tokens == 0 || length - sequence.prompt_length >= p.min_tokens);
 }
 
+// Whether the log-probabilities of tokens of its prompt come of this part.
+[[nodiscard]] inline bool scores_prompt(const ScheduledSequence& part) {
+  return part.sequence->params.prompt_logprobs.has_value() && part.begin + 1 < part.sequence->prompt_length;
+}
+
 }  // namespace tern::engine

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/sim/extension.h"
 #include "base/strings.h"
+#include "engine/scorer.h"
 #include "tests/unit/backend_sim/sim_device.h"
 #include "tiny.h"
 
@@ -61,6 +63,7 @@ struct Told {
   std::vector<float> logprobs;
   std::vector<std::size_t> tops;
   std::string text;
+  std::vector<PromptLogprob> prompt;
   RequestOutput last;
 };
 
@@ -83,6 +86,7 @@ std::vector<Told> answers(models::LoadedModel& model, const std::vector<Asked>& 
     for (RequestOutput& output : engine.step()) {
       Told& one = told[places.at(output.id)];
       one.text += output.text;
+      one.prompt.insert(one.prompt.end(), output.prompt_logprobs.begin(), output.prompt_logprobs.end());
       if (output.token >= 0) {
         one.tokens.push_back(output.token);
         one.logprobs.push_back(output.logprob);
@@ -277,6 +281,9 @@ TEST(Sampling, WhatNoSamplerCanDoIsRefused) {
       refusal([](auto& p) { p.top_logprobs = 1; }),
       "top_logprobs: expected from 0 to 0, as this engine tells, found 1; lower it, or start the engine with more "
       "top_logprobs");
+  EXPECT_EQ(refusal([](auto& p) { p.prompt_logprobs = -1; }),
+            "prompt_logprobs: expected from 0 to 0, as this engine tells, found -1; lower it, or start the engine with "
+            "more top_logprobs");
   EXPECT_EQ(refusal([](auto& p) { p.min_tokens = 9; }),
             "min_tokens: expected from 0 to the answer's longest, 8 tokens, found 9; lower it, or raise the other");
   EXPECT_EQ(refusal([](auto& p) { p.logit_bias.assign(1024, {7, 1.0F}); }), "taken");
@@ -375,6 +382,102 @@ TEST(Sampling, AStopTextIsToldAndShownWhereThatIsAsked) {
   EXPECT_EQ(whole.text, "hello-world");
   EXPECT_EQ(whole.last.stop_text, "");
   EXPECT_EQ(whole.last.reason, FinishReason::length);
+}
+
+std::vector<float> logprobs_of(const Told& told) {
+  std::vector<float> out;
+  for (const PromptLogprob& token : told.prompt) out.push_back(token.logprob);
+  return out;
+}
+
+Asked scored_prompt(std::int32_t first, std::int32_t length) {
+  Asked asked{prompt_of(first, length), greedy(6)};
+  asked.params.prompt_logprobs = 2;
+  return asked;
+}
+
+// What the scorer says of the same text, without a cache; in chunks of 16 tokens and beside others as alone and whole.
+TEST(Sampling, LogprobsOfAPromptAreThoseOfItsScore) {
+  const test::SimEnvironment environment({});
+  for (const bool simulated : {false, true}) {
+    auto model = simulated ? tiny_model_on(test::open_sim()) : tiny_model();
+    const Asked asked = scored_prompt(3, 45);
+    session::Runtime runtime;
+    ScorerOptions scoring;
+    scoring.max_tokens = 64;
+    const std::vector<double> expected = Scorer(model, scoring, runtime).score(asked.prompt);
+    EngineOptions whole = invariant_engine();
+    whole.max_num_batched_tokens = 64;
+    const Told one = answers(model, {asked}, whole)[0];
+    ASSERT_EQ(one.prompt.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const PromptLogprob& token = one.prompt[i];
+      EXPECT_EQ(token.id, asked.prompt[i + 1]);
+      EXPECT_NEAR(token.logprob, expected[i], 1e-4) << i;
+      ASSERT_EQ(token.top.size(), 2U);
+      EXPECT_GE(token.top[0].logprob, token.top[1].logprob);
+      EXPECT_GE(token.top[0].logprob, token.logprob);
+      EXPECT_EQ(token.top[0].id == token.id, token.top[0].logprob == token.logprob);
+    }
+    const Told chunked = answers(model, {asked}, invariant_engine())[0];
+    EXPECT_EQ(logprobs_of(chunked), logprobs_of(one));
+    EXPECT_EQ(chunked.tokens, one.tokens);
+    const Asked plain{prompt_of(9, 21), greedy(12)};
+    const auto together = answers(model, {plain, asked, scored_prompt(4, 1), plain}, invariant_engine());
+    EXPECT_EQ(logprobs_of(together[1]), logprobs_of(one));
+    EXPECT_EQ(together[1].tokens, one.tokens);
+    EXPECT_TRUE(together[2].prompt.empty()) << "nothing is before its only token";
+    const Told alone = answers(model, {plain}, invariant_engine())[0];
+    EXPECT_EQ(together[0].tokens, alone.tokens);
+    EXPECT_EQ(together[0].logprobs, alone.logprobs);
+    EXPECT_TRUE(together[0].prompt.empty());
+  }
+}
+
+TEST(Sampling, LogprobsOfAPromptAreToldOnceThoughItIsComputedAgain) {
+  auto model = tiny_model();
+  EngineOptions options = invariant_engine();
+  session::Runtime runtime;
+  options.kv_cache_memory = LLMEngine(model, any_tokenizer(), options, runtime).cache().bytes() / 2;
+  LLMEngine engine(model, any_tokenizer(), options, runtime);
+  std::map<SequenceId, std::vector<float>> told;
+  std::map<SequenceId, Asked> asked;
+  for (std::int32_t i = 0; i < 4; ++i) {
+    Asked request = scored_prompt(i, 14 + i);
+    request.params.max_new_tokens = 40;
+    asked[engine.add_request(request.prompt, request.params).value()] = request;
+  }
+  while (!engine.idle()) {
+    for (const RequestOutput& output : engine.step()) {
+      for (const PromptLogprob& token : output.prompt_logprobs) told[output.id].push_back(token.logprob);
+    }
+  }
+  EXPECT_GT(engine.num_preemptions(), 0);
+  for (const auto& [id, request] : asked) {
+    EXPECT_EQ(told.at(id), logprobs_of(answers(model, {request}, invariant_engine())[0])) << id;
+  }
+}
+
+// The program that gives the hidden states finds no memory, so a larger one computes its step.
+TEST(Sampling, WithoutMemoryForALogprobThatRequestFailsAlone) {
+  const test::SimEnvironment environment({});
+  auto model = tiny_model_on(test::open_sim());
+  const Asked plain{prompt_of(9, 6), greedy(7)};
+  const Told alone = answers(model, {plain}, invariant_engine())[0];
+  session::Runtime runtime;
+  LLMEngine engine(model, any_tokenizer(), invariant_engine(), runtime);
+  const auto* faults = model.store->device()->backend().extension<tern_sim_faults>("sim.faults");
+  ASSERT_EQ(faults->arm(model.store->device()->raw(), "host@1"), TERN_OK);
+  Drawn drawn;
+  const SequenceId sound = engine.add_request(plain.prompt, plain.params).value();
+  const SequenceId scored = engine.add_request(prompt_of(3, 9), scored_prompt(3, 9).params).value();
+  drawn.run(engine);
+  EXPECT_EQ(drawn.tokens.at(sound), alone.tokens);
+  EXPECT_FALSE(drawn.tokens.contains(scored));
+  EXPECT_EQ(drawn.last.at(scored).reason, FinishReason::failed);
+  ASSERT_TRUE(drawn.last.at(scored).error);
+  EXPECT_EQ(drawn.last.at(scored).error->line(),
+            "no memory for the log-probabilities of a prompt; leave prompt_logprobs out.");
 }
 
 }  // namespace
