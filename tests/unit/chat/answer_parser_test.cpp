@@ -83,6 +83,9 @@ const AnswerCase kHermes[] = {
      "<tool_call>{\"name\": \"f\", \"arguments\": \"hello\"}</tool_call>",
      {"", "<tool_call>{\"name\": \"f\", \"arguments\": \"hello\"}</tool_call>", {}}},
     {"hermes",
+     "<tool_call>{\"name\": \"f\ng\", \"arguments\": {}}",
+     {"", "<tool_call>{\"name\": \"f\ng\", \"arguments\": {}}", {}}},
+    {"hermes",
      "<tool_call>oh <tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
      {"", "<tool_call>oh ", {{"f", "{}"}}}},
 };
@@ -118,6 +121,9 @@ const AnswerCase kFamilies[] = {
     {"internlm",
      "Let me.<|action_start|><|plugin|>\n{\"name\": \"f\", \"parameters\": {\"a\": 1}}<|action_end|>",
      {"", "Let me.", {{"f", "{\"a\": 1}"}}}},
+    {"granite",
+     R"(<|tool_call|>[{"name": "f", "arguments": {}}]<|tool_call|>{"name": "g", "arguments": {}} and more)",
+     {"", "and more", {{"f", "{}"}, {"g", "{}"}}}},
     // Mistral, old and new.
     {"mistral",
      R"([TOOL_CALLS][{"name": "add", "arguments": {"a": 3.5, "b": 4}}])",
@@ -129,6 +135,9 @@ const AnswerCase kFamilies[] = {
      R"(Now [TOOL_CALLS]add_this[ARGS]{"a": 1}[TOOL_CALLS]g[CALL_ID]123456789[ARGS]{} )",
      {"", "Now ", {{"add_this", R"({"a": 1})"}, {"g", "{}", "123456789"}}}},
     {"mistral", R"([TOOL_CALLS]f{"a": {"b": "}"}})", {"", "", {{"f", R"({"a": {"b": "}"}})"}}}},
+    {"mistral",
+     R"([TOOL_CALLS]f[CALL_ID]a[ARGS]{}[TOOL_CALLS]g[CALL_ID]b[ARGS]{})",
+     {"", "", {{"f", "{}", "a"}, {"g", "{}", "b"}}}},
     {"mistral", R"([TOOL_CALLS][oops)", {"", "[TOOL_CALLS][oops", {}}},
     // A name, a marker, arguments.
     {"deepseek_v3",
@@ -166,6 +175,9 @@ const AnswerCase kFamilies[] = {
      "<function=get_weather>\n<parameter=days>\nmany\n</parameter>\n<parameter=city>a</b></parameter>\n</function>\n"
      "</tool_call>",
      {"", "", {{"get_weather", R"({"days": "many", "city": "a</b>"})"}}}},
+    {"qwen3_coder",
+     "<tool_call>\n<function=now>\n</function>\n</tool_call>\n<tool_call>\n",
+     {"", "<tool_call>\n", {{"now", "{}"}}}},
     {"qwen3_coder", "<tool_call>\n<fun", {"", "<tool_call>\n<fun", {}}},
     {"seed_oss",
      "<seed:tool_call>\n<function=get_weather>\n<parameter=city>Bern</parameter>\n</function>\n</seed:tool_call>",
@@ -205,6 +217,7 @@ const AnswerCase kFamilies[] = {
      " to=functions.now<|channel|>commentary json<|message|>{}<|call|><|start|>assistant<|channel|>final<|message|>Hi "
      "<b><|return|>",
      {"", "Hi <b>", {{"now", "{}"}}}},
+    {"openai", "<|channel|>commentary to=functions.now<|message|>{}\n<|call|>", {"", "", {{"now", "{}"}}}},
     {"openai", "<|channel|>commentary<|message|>I'll look.<|end|>", {"", "I'll look.", {}}},
     {"openai", "Words without a header", {"", "Words without a header", {}}},
 };
@@ -228,6 +241,23 @@ TEST(AnswerParser, BrokenArgumentsAreText) {
   EXPECT_EQ(read_answer(options, cut), (ReadAnswer{"", cut, {}}));
   options.whole_calls = false;
   EXPECT_EQ(read_answer(options, cut), (ReadAnswer{"", "", {{"f", "{\"a\": "}}}));
+}
+
+// An answer that ends in the arguments, as at a limit of tokens, gives what there is of them and no markers.
+TEST(AnswerParser, CutArgumentsLeakNoMarkers) {
+  const std::string text = "<tool_call>\n<function=get_weather>\n<parameter=city>\nx\n</parameter>\n<param";
+  ParserOptions options = reading("qwen3_coder");
+  EXPECT_EQ(read_answer(options, text), (ReadAnswer{"", "", {{"get_weather", "{\"city\": \"x\""}}}));
+  options.whole_calls = true;
+  EXPECT_EQ(read_answer(options, text), (ReadAnswer{"", text, {}}));
+}
+
+TEST(AnswerParser, SaysWhoseMarkersAreSpecialTokens) {
+  EXPECT_FALSE(keeps_special_tokens({}));
+  EXPECT_FALSE(keeps_special_tokens({"granite", "olmo3"}));
+  EXPECT_TRUE(keeps_special_tokens({"qwen3", ""}));
+  EXPECT_TRUE(keeps_special_tokens({"", "mistral"}));
+  EXPECT_TRUE(keeps_special_tokens({"openai_gptoss", ""}));
 }
 
 TEST(AnswerParser, OneCallAloneLeavesOutTheRest) {
