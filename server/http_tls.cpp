@@ -60,8 +60,7 @@ Result<std::shared_ptr<TlsContext>> TlsContext::load(const std::filesystem::path
   auto made = std::make_shared<TlsContext>();
   made->state_->context.reset(SSL_CTX_new(TLS_server_method()));
   SSL_CTX* context = made->state_->context.get();
-  if (context == nullptr)
-    return failed_error(cat("TLS is not available: ", first_error()), "check the OpenSSL package");
+  if (context == nullptr) throw std::bad_alloc();
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // an idle connection holds none

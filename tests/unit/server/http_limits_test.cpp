@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -420,6 +422,22 @@ TEST(HttpLimits, SaysWhyItCannotListen) {
             "the host \"no such.invalid\" is not known:");
   EXPECT_EQ(line_of({.host = "127.0.0.1", .port = 0, .ssl_certfile = "cert.pem"}),
             "--ssl_certfile and --ssl_keyfile belong together; give both or neither.");
+}
+
+TEST(HttpLimits, SaysWhichPortsAreRootsOwn) {
+  int first = 0;
+  std::ifstream("/proc/sys/net/ipv4/ip_unprivileged_port_start") >> first;
+  if (first <= 81) GTEST_SKIP() << "this machine lets everyone use all ports";
+  const bool root = geteuid() == 0;
+  if (root) {
+    ASSERT_EQ(seteuid(65534), 0);
+  }
+  const auto listened = server::HttpServer::listen({.host = "127.0.0.1", .port = 81}, {}, {});
+  if (root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
+  ASSERT_FALSE(listened.ok());
+  EXPECT_EQ(listened.error().line(), "port 81 may not be used: Permission denied; choose one above 1023 with --port.");
 }
 
 }  // namespace
