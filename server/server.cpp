@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include "server/anthropic/routes.h"
+#include "server/ollama/routes.h"
 #include "server/openai/api_error.h"
 #include "server/openai/routes.h"
 #include "server/page_routes.h"
@@ -21,6 +22,7 @@ Result<std::unique_ptr<Server>> Server::start(engine::LLM& llm, const ServerOpti
     add_page_routes(router);
     anthropic::add_routes(router, *server->service_);
     responses::add_routes(router, *server->service_, std::make_shared<responses::ResponseStore>());
+    ollama::add_routes(router, *server->service_, options.version);
     add_pooling_routes(router, *server->service_);
     server->http_ =
         HttpServer::listen(
