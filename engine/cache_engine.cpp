@@ -124,6 +124,15 @@ CacheEngine::~CacheEngine() {
   store_->allocator()->empty_cache();  // or a large cache would be held for whoever asks for its very size
 }
 
+void CacheEngine::seat_blocks(std::int32_t seat, std::span<const std::int32_t> blocks) {
+  tern_plane row = store_->at(nn::block_tables_name(scope_)).planes[0];
+  row.offset += static_cast<std::uint64_t>(seat * capacity().max_blocks) * sizeof(std::int32_t);
+  accel::Device& device = *store_->device();
+  const accel::Stream stream = device.make_stream();
+  device.copy_to_device(row, std::as_bytes(blocks), stream);
+  stream.synchronize();
+}
+
 std::uint64_t CacheEngine::bytes() const {
   return bytes_of_seats(specs_, options_, block_size()) +
          bytes_per_token(specs_, options_.dtype) *

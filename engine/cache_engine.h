@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,12 +39,15 @@ class CacheEngine {
   CacheEngine& operator=(const CacheEngine&) = delete;
 
   [[nodiscard]] BlockPool& pool() { return *pool_; }
+  [[nodiscard]] const BlockPool& pool() const { return *pool_; }
   [[nodiscard]] std::int64_t num_blocks() const { return pool_->num_blocks(); }  // that sequences can hold
   [[nodiscard]] std::int64_t num_free() const { return pool_->num_free(); }
   [[nodiscard]] std::int64_t block_size() const { return pool_->block_size(); }  // tokens
   [[nodiscard]] std::int64_t max_model_len() const { return options_.max_model_len; }
   [[nodiscard]] tern_dtype dtype() const { return options_.dtype; }
   [[nodiscard]] std::uint64_t bytes() const;  // of all tensors, block 0 and seat 0 included
+  // Writes the first entries of a seat's row of the device's block tables, while no step runs, and waits for it.
+  void seat_blocks(std::int32_t seat, std::span<const std::int32_t> blocks);
   // What graphs over this cache are declared with.
   [[nodiscard]] nn::PagedCapacity capacity() const;
 

@@ -45,6 +45,17 @@ void require_takes_back(const EngineOptions& options, const models::LoadedModel&
   }
 }
 
+bool caches_prefixes(const EngineOptions& options, const models::LoadedModel& model) {
+  if (!options.enable_prefix_caching) return false;
+  for (const nn::CacheSpec& spec : model.architecture->cache_specs(model.config)) {
+    if (spec.states.empty()) continue;
+    log_info(cat("no prefix cache for ", model.config.architecture, ": its layer ", spec.module,
+                 " keeps a state of all tokens so far"));
+    return false;
+  }
+  return true;
+}
+
 std::unique_ptr<ImageEncoder> image_encoder(models::LoadedModel& model, const EngineOptions& options,
                                             session::Runtime& runtime) {
   const bool reads = options.load_vision && model.config.vision != nullptr;
@@ -119,6 +130,7 @@ void describe(const Sequence& sequence, RequestOutput& output) {
   output.reason = sequence.finish;
   output.prompt_tokens = sequence.prompt_length;
   output.generated_tokens = sequence.generated();
+  output.cached_tokens = sequence.cached;
 }
 
 // Nothing can be drawn from logits that are not finite, or where no token is allowed: the request ends, the others go
@@ -162,6 +174,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       end_ids_(options.end_token_ids),
       images_(image_encoder(model, options_, runtime)),
       cache_(model.store, model.architecture->cache_specs(model.config), cache_beside(images_.get(), options_, model)),
+      caches_prefixes_(engine::caches_prefixes(options_, model)),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()),
       draft_rows_(std::min(rows_of_drafts(*model.store->device()), options_.max_num_batched_tokens)) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
@@ -226,6 +239,32 @@ bool LLMEngine::encode_images(const Batch& batch) {
   return true;
 }
 
+// The blocks that a sequence found were written to the table of another seat.
+void LLMEngine::seat_found_blocks(const Batch& batch) {
+  for (const ScheduledSequence& part : batch) {
+    Sequence& sequence = *part.sequence;
+    if (sequence.found_blocks == 0) continue;
+    const std::span<const std::int32_t> blocks = sequence.blocks;
+    cache_.seat_blocks(sequence.seat, blocks.first(static_cast<std::size_t>(sequence.found_blocks)));
+    sequence.found_blocks = 0;
+  }
+}
+
+// Adapters are the engine's so far, the same for all requests.
+PrefixHashes LLMEngine::prefix_hashes(const RequestImages& images, const RequestOptions& request,
+                                      std::int64_t tokens) const {
+  if (!caches_prefixes_) return {};
+  std::vector<BlockHash> seen;
+  for (const RequestImage& image : images.all()) seen.push_back(image_hash(image.image));
+  return {prefix_root(request.cache_salt, ""), std::move(seen), static_cast<std::size_t>(tokens / cache_.block_size())};
+}
+
+CacheStatistics LLMEngine::cache_statistics() const {
+  const BlockPool& pool = cache_.pool();
+  return {scheduler_.prefix_queries().tokens, scheduler_.prefix_queries().hits, pool.num_blocks() - pool.num_free(),
+          pool.num_cached(), pool.num_blocks()};
+}
+
 void LLMEngine::refuse_image(SequenceId id, const RequestImage& image, const Error& why) {
   const Error error = why.inside(cat("an image of ", image.image.tokens, " tokens, which the vision tower can't read"));
   const std::unique_ptr<Sequence> sequence = scheduler_.remove(id);
@@ -237,7 +276,7 @@ void LLMEngine::refuse_image(SequenceId id, const RequestImage& image, const Err
 }
 
 Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, SamplingParams params,
-                                          std::vector<session::ImagePatches> images) {
+                                          std::vector<session::ImagePatches> images, RequestOptions request) {
   const auto length = static_cast<std::int64_t>(prompt.size());
   if (prompt.empty()) return data_error("prompt", "at least one token", "none", "give it some text");
   if (length >= max_model_len()) {
@@ -260,6 +299,10 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
   sequence->drafts.reserve(static_cast<std::size_t>(options_.speculation.num_speculative_tokens));
   sequence->end_ids = end_ids_of(params);
   decodings_.emplace(sequence->id, Decoding(tokenizer_, params.skip_special_tokens));
+  sequence->hashes = prefix_hashes(sequence->images, request, most);
+  sequence->priority = request.priority;
+  // What is told of a prompt's tokens is computed, whoever computed them before.
+  sequence->skip_reading_prefix_cache = request.skip_reading_prefix_cache || params.prompt_logprobs.has_value();
   sequence->params = std::move(params);
   const SequenceId id = sequence->id;
   scheduler_.add(std::move(sequence));
@@ -437,6 +480,7 @@ std::span<RequestOutput> LLMEngine::step() {
   while (!encode_images(*scheduled)) scheduled = &scheduler_.schedule();
   const Batch& batch = *scheduled;
   if (batch.empty()) return {outputs_.data(), num_outputs_};
+  seat_found_blocks(batch);
   runner_->launch(batch, scheduler_.was_prepared());
   if (const Batch* next = scheduler_.prepare()) runner_->prepare(*next);
   accept_drawn(batch, runner_->wait());

@@ -36,6 +36,25 @@ struct EngineOptions {
   // has images.
   std::function<Status()> load_vision;
   std::vector<std::int32_t> end_token_ids;  // beside those of the model's config (session/end_tokens.h)
+  // Requests begin behind the longest run of full blocks that earlier ones computed of the same tokens. A model whose
+  // layers keep states does without, and a line says so: a state is of all tokens so far, and none is kept of a block.
+  bool enable_prefix_caching = false;
+};
+
+// What a request asks of the engine, beside how its tokens are drawn.
+struct RequestOptions {
+  std::string cache_salt;                  // only requests with the same one find each other's blocks
+  std::int64_t priority = 0;               // the lowest goes first, and keeps its blocks the longest
+  bool skip_reading_prefix_cache = false;  // all of its prompt is computed, as who asks for logits of it needs
+};
+
+// The prefix cache, and what it was good for.
+struct CacheStatistics {
+  std::int64_t query_tokens = 0;   // of requests that were admitted
+  std::int64_t hit_tokens = 0;     // of them, tokens that had been computed already
+  std::int64_t used_blocks = 0;    // that requests hold
+  std::int64_t cached_blocks = 0;  // that nobody holds, and that can be found
+  std::int64_t total_blocks = 0;
 };
 
 // What one step added to a request.
@@ -55,6 +74,7 @@ struct RequestOutput {
                                // image was not read
   std::int64_t prompt_tokens = 0;
   std::int64_t generated_tokens = 0;
+  std::int64_t cached_tokens = 0;  // of the prompt, which were not computed for this request
 };
 
 // The cache of an engine with these options.
@@ -72,7 +92,8 @@ class LLMEngine {
   // prompt that is empty, leaves no room for an answer or has a token that the model lacks; what no sampler can do
   // (impossible_sampling); images that the model can't see, or that aren't where the prompt has image tokens.
   [[nodiscard]] Result<SequenceId> add_request(std::vector<std::int32_t> prompt, SamplingParams params,
-                                               std::vector<session::ImagePatches> images = {});
+                                               std::vector<session::ImagePatches> images = {},
+                                               RequestOptions request = {});
   // Computes one step and gives what it added, for every request that it touched: an output a token, of which guesses
   // that were right make several. They may be moved from, and are valid
   // until the next step. While the device computes, the host prepares the step after it, which holds unless a request
@@ -91,6 +112,10 @@ class LLMEngine {
   [[nodiscard]] std::int64_t num_running() const { return scheduler_.num_running(); }
   [[nodiscard]] std::int64_t num_waiting() const { return scheduler_.num_waiting(); }
   [[nodiscard]] std::int64_t num_preemptions() const { return scheduler_.num_preemptions(); }
+  [[nodiscard]] bool caches_prefixes() const { return caches_prefixes_; }
+  [[nodiscard]] CacheStatistics cache_statistics() const;
+  // Nobody finds what has been computed so far: for when weights change.
+  void reset_prefix_cache() { scheduler_.reset_prefix_cache(); }
   // Guesses that were checked so far, and those of them that were right.
   struct Guesses {
     std::int64_t checked = 0;
@@ -113,7 +138,10 @@ class LLMEngine {
   void end_aborted();
   [[nodiscard]] RequestImages place_images(std::vector<session::ImagePatches> images,
                                            std::span<const std::int32_t> prompt) const;
+  [[nodiscard]] PrefixHashes prefix_hashes(const RequestImages& images, const RequestOptions& request,
+                                           std::int64_t tokens) const;
   [[nodiscard]] bool encode_images(const Batch& batch);
+  void seat_found_blocks(const Batch& batch);
   void refuse_image(SequenceId id, const RequestImage& image, const Error& why);
   void tell_prompt(const ScheduledSequence& part, std::int64_t at);
   void accept_drawn(const Batch& batch, const std::vector<SampledToken>& drawn);
@@ -130,6 +158,7 @@ class LLMEngine {
   std::vector<std::int32_t> end_ids_;
   std::unique_ptr<ImageEncoder> images_;
   CacheEngine cache_;
+  bool caches_prefixes_;
   Scheduler scheduler_;
   std::int64_t draft_rows_;  // of a step that checks guesses, all sequences together
   std::unique_ptr<ModelRunner> runner_;

@@ -1,6 +1,9 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
 
 namespace tern::engine {
 namespace {
@@ -9,6 +12,20 @@ namespace {
 std::int64_t take_of(const Sequence& sequence, std::int64_t computed, std::int64_t length, std::int64_t budget) {
   return sequence.images.whole(computed, std::min(budget, length - computed));
 }
+
+bool goes_before(const Sequence& a, const Sequence& b) {
+  return std::pair(a.priority, a.arrival) < std::pair(b.priority, b.arrival);
+}
+
+// Puts it in its place among those that lie in order.
+template <typename Sequences>
+void put_in_order(Sequences& sequences, std::unique_ptr<Sequence> sequence) {
+  const auto place = std::upper_bound(sequences.begin(), sequences.end(), sequence,
+                                      [](const auto& a, const auto& b) { return goes_before(*a, *b); });
+  sequences.insert(place, std::move(sequence));
+}
+
+constexpr std::int64_t kNothingToPublish = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
@@ -26,7 +43,31 @@ Scheduler::Scheduler(SchedulerOptions options, BlockPool& cache) : options_(opti
   prepared_.assumed.reserve(most);
 }
 
+void Scheduler::add(std::unique_ptr<Sequence> sequence) {
+  sequence->arrival = arrivals_++;
+  put_in_order(waiting_, std::move(sequence));
+}
+
+// A block can be found once its step has been waited for: `computed` says so.
+void Scheduler::publish(Sequence& sequence) {
+  if (!sequence.hashes.active()) return;
+  const std::int64_t full = std::min(sequence.computed, sequence.length()) / cache_.block_size();
+  if (full <= sequence.published) return;
+  const auto hashes = sequence.hashes.first(full, sequence, cache_.block_size());
+  for (auto b = static_cast<std::size_t>(sequence.published); b < hashes.size(); ++b) {
+    cache_.publish(sequence.blocks[b], hashes[b]);
+  }
+  sequence.published = full;
+}
+
 void Scheduler::leave(Sequence& sequence) {
+  if (sequence.finish == FinishReason::failed) {
+    cache_.forget(sequence.blocks);
+  } else {
+    publish(sequence);
+  }
+  sequence.published = 0;
+  sequence.found_blocks = 0;
   cache_.release(sequence.blocks);
   if (sequence.seat > 0) free_seats_.push_back(sequence.seat);
   sequence.seat = 0;
@@ -38,11 +79,18 @@ void Scheduler::preempt_newest() {
   leave(*sequence);
   sequence->computed = 0;
   sequence->drafts.clear();
-  waiting_.push_front(std::move(sequence));
+  put_in_order(waiting_, std::move(sequence));
   ++preemptions_;
 }
 
+void Scheduler::reset_prefix_cache() {
+  drop_prepared();
+  cache_.forget_all();
+  for (const auto& sequence : running_) sequence->published = kNothingToPublish;
+}
+
 const Batch& Scheduler::schedule() {
+  for (const auto& sequence : running_) publish(*sequence);
   was_prepared_ = prepared_stands();
   if (was_prepared_) {
     batch_.swap(prepared_.batch);
@@ -79,23 +127,64 @@ void Scheduler::schedule_anew() {
     take(sequence);
   }
   if (preemptions_ > preempted_before) return;
-  while (budget > 0 && admit_next()) take(*running_.back());
+  while (budget > 0) {
+    Sequence* admitted = admit_next();
+    if (admitted == nullptr) break;
+    take(*admitted);
+  }
+  // Who was admitted runs before others of a higher number.
+  const auto in_order = [](const auto& a, const auto& b) { return goes_before(*a.sequence, *b.sequence); };
+  if (!std::is_sorted(batch_.begin(), batch_.end(), in_order)) std::sort(batch_.begin(), batch_.end(), in_order);
+}
+
+// The hashes of the blocks that it can begin behind.
+std::span<const BlockHash> Scheduler::longest_prefix(Sequence& sequence) const {
+  if (!sequence.hashes.active() || sequence.skip_reading_prefix_cache) return {};
+  const std::int64_t block_size = cache_.block_size();
+  const auto hashes = sequence.hashes.first((sequence.length() - 1) / block_size, sequence, block_size);
+  std::size_t found = 0;
+  while (found < hashes.size() && cache_.find(hashes[found]) > 0) ++found;
+  const auto cuts_span = [&] {
+    const auto end = static_cast<std::int64_t>(found) * block_size;
+    return sequence.images.span_at(end).begin < end && end < sequence.images.span_at(end).end;
+  };
+  while (found > 0 && cuts_span()) --found;
+  return hashes.first(found);
 }
 
 bool Scheduler::can_admit() const {
   if (waiting_.empty() || num_running() >= options_.max_num_seqs) return false;
-  return cache_.blocks_for(waiting_.front()->length()) + num_running() <= cache_.num_free();
+  Sequence& sequence = *waiting_.front();
+  const std::int64_t most = cache_.blocks_for(sequence.length()) + num_running();
+  if (most <= cache_.num_free()) return true;
+  if (!sequence.hashes.active()) return false;
+  // Blocks that others hold take none of the free ones.
+  const auto prefix = longest_prefix(sequence);
+  const auto held = std::count_if(prefix.begin(), prefix.end(),
+                                  [&](const BlockHash& hash) { return cache_.references(cache_.find(hash)) > 0; });
+  return most - held <= cache_.num_free();
 }
 
-bool Scheduler::admit_next() {
-  if (!can_admit()) return false;
+Sequence* Scheduler::admit_next() {
+  if (!can_admit()) return nullptr;
   Sequence& sequence = *waiting_.front();
-  if (!cache_.grow(sequence.blocks, sequence.length())) return false;
+  for (const BlockHash& hash : longest_prefix(sequence)) {
+    sequence.blocks.push_back(cache_.find(hash));
+    cache_.share(sequence.blocks.back());
+  }
+  sequence.found_blocks = sequence.published = static_cast<std::int64_t>(sequence.blocks.size());
+  sequence.computed = sequence.found_blocks * cache_.block_size();
+  if (sequence.hashes.active() && !std::exchange(sequence.was_admitted, true)) {
+    sequence.cached = sequence.computed;
+    queries_.tokens += sequence.length();
+    queries_.hits += sequence.cached;
+  }
+  if (!cache_.grow(sequence.blocks, sequence.length())) throw std::logic_error("who may be admitted got no blocks");
   sequence.seat = free_seats_.back();
   free_seats_.pop_back();
-  running_.push_back(std::move(waiting_.front()));
+  put_in_order(running_, std::move(waiting_.front()));
   waiting_.pop_front();
-  return true;
+  return &sequence;
 }
 
 // How the running sequences stand once the batch is computed. Its entries come in their order.
@@ -152,7 +241,7 @@ bool Scheduler::prepared_stands() const {
 // In the reverse order, so that the free blocks lie as they did.
 void Scheduler::drop_prepared() {
   for (std::size_t i = prepared_.batch.size(); i > 0; --i) {
-    cache_.shrink(prepared_.batch[i - 1].sequence->blocks, prepared_.taken[i - 1]);
+    cache_.undo_grow(prepared_.batch[i - 1].sequence->blocks, prepared_.taken[i - 1]);
   }
   prepared_.batch.clear();
   prepared_.taken.clear();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/block_pool.h"
@@ -33,16 +34,19 @@ class Scheduler {
  public:
   Scheduler(SchedulerOptions options, BlockPool& cache);
 
-  void add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
+  void add(std::unique_ptr<Sequence> sequence);
   [[nodiscard]] bool idle() const { return waiting_.empty() && running_.empty(); }
 
-  // Running sequences first, in order of arrival, then waiting ones while tokens, seats and blocks last. Where a
-  // running one gets no block, the newest running sequence gives its blocks up and is computed again later: in such a
-  // step nobody is admitted. Who is admitted gets blocks for all tokens that it has, and leaves one for each sequence
-  // that runs already, so that it isn't thrown out again by their next tokens. The first in line is never passed over.
-  // Guesses of a sequence (Sequence::drafts) are computed behind its tokens while tokens and free blocks last.
-  // What must be computed in one step (RequestImages::spans) is: a sequence takes fewer tokens, or sits a step out.
-  // Who runs has a seat of its own, from 1 to max_num_seqs. The batch is valid until the next call.
+  // Running sequences first, in order of priority (the lowest number first) and arrival, then waiting ones in this
+  // order while tokens, seats and blocks last. Where a running one gets no block, the last of them in this order gives
+  // its blocks up and is computed again later: in such a step nobody is admitted. Who is admitted gets blocks for all
+  // tokens that it has, and leaves one for each sequence that runs already, so that it isn't thrown out again by their
+  // next tokens. The first in line is never passed over. Guesses of a sequence (Sequence::drafts) are computed behind
+  // its tokens while tokens and free blocks last. What must be computed in one step (RequestImages::spans) is: a
+  // sequence takes fewer tokens, or sits a step out. A sequence with hashes begins behind the longest run of full
+  // blocks that others computed of the same tokens: it holds them too. At least its last token is computed, as logits
+  // come of one, and no image span is cut. Its own full blocks can be found from the step on that begins when they have
+  // been computed. Who runs has a seat of its own, from 1 to max_num_seqs. The batch is valid until the next call.
   [[nodiscard]] const Batch& schedule();
   // The step after the one that schedule() gave last, told while that one is computed: every sequence of it is taken to
   // get the token that it draws, and to go on. Null where somebody would be admitted or would have to give blocks up,
@@ -55,12 +59,20 @@ class Scheduler {
 
   // Takes a sequence out, waiting or running, and frees its blocks; null where there is none of that id.
   [[nodiscard]] std::unique_ptr<Sequence> remove(SequenceId id);
-  // Takes finished sequences out and frees their blocks.
+  // Takes finished sequences out and frees their blocks. Nobody finds those of a failed one.
   [[nodiscard]] std::vector<std::unique_ptr<Sequence>> collect_finished();
+  // Nobody finds what has been computed so far, nor what those who run add to it.
+  void reset_prefix_cache();
 
   [[nodiscard]] std::int64_t num_running() const { return static_cast<std::int64_t>(running_.size()); }
   [[nodiscard]] std::int64_t num_waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
   [[nodiscard]] std::int64_t num_preemptions() const { return preemptions_; }
+  // Tokens of sequences with hashes when they were first admitted, and those of them that were found in the cache.
+  struct PrefixQueries {
+    std::int64_t tokens = 0;
+    std::int64_t hits = 0;
+  };
+  [[nodiscard]] const PrefixQueries& prefix_queries() const { return queries_; }
 
  private:
   // A prepared batch, and how the sequences that ran must stand when it comes to be computed.
@@ -82,18 +94,22 @@ class Scheduler {
   void drop_prepared();
   void preempt_newest();
   void leave(Sequence& sequence);
+  void publish(Sequence& sequence);
+  [[nodiscard]] std::span<const BlockHash> longest_prefix(Sequence& sequence) const;
   [[nodiscard]] bool can_admit() const;
-  [[nodiscard]] bool admit_next();
+  [[nodiscard]] Sequence* admit_next();  // null: nobody
 
   SchedulerOptions options_;
   BlockPool& cache_;
-  std::deque<std::unique_ptr<Sequence>> waiting_;
-  std::vector<std::unique_ptr<Sequence>> running_;
-  std::vector<std::int32_t> free_seats_;  // taken from the end
+  std::deque<std::unique_ptr<Sequence>> waiting_;   // in order of priority and arrival
+  std::vector<std::unique_ptr<Sequence>> running_;  // in this order too
+  std::vector<std::int32_t> free_seats_;            // taken from the end
   Batch batch_;
   Prepared prepared_;
   bool was_prepared_ = false;
   std::int64_t preemptions_ = 0;
+  std::int64_t arrivals_ = 0;
+  PrefixQueries queries_;
 };
 
 }  // namespace tern::engine

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/prefix_hash.h"
 #include "engine/prompt_lookup.h"
 #include "engine/request_images.h"
 #include "engine/sampling_params.h"
@@ -18,7 +19,15 @@ struct Sequence {
   SequenceId id = 0;
   std::vector<std::int32_t> tokens;  // prompt, then what was drawn
   std::int64_t prompt_length = 0;
-  std::int64_t computed = 0;         // tokens whose keys and values are in the cache
+  std::int64_t priority = 0;               // the lowest goes first
+  std::int64_t arrival = 0;                // among those of one priority, the lowest goes first
+  std::int64_t computed = 0;               // tokens whose keys and values are in the cache
+  std::int64_t cached = 0;                 // tokens that it found in the cache when it was first admitted
+  std::int64_t found_blocks = 0;           // that it found, and that the device's block table lacks
+  std::int64_t published = 0;              // blocks, the first of its own, that others can find
+  bool skip_reading_prefix_cache = false;  // it computes all of its tokens; others find its blocks
+  bool was_admitted = false;               // once, of those with hashes
+  PrefixHashes hashes;
   std::vector<std::int32_t> blocks;  // of the cache, in order
   std::int32_t seat = 0;             // its row of the device's block tables (nn/token_inputs.h) while it runs; else 0
   std::vector<std::int32_t> drafts;  // guesses of the tokens that follow, for the next step to check

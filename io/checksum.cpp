@@ -98,6 +98,15 @@ Digest Digest::git_sha1(std::uint64_t size) {
 
 void Digest::update(std::span<const std::byte> bytes) { EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()); }
 
+std::array<std::byte, 32> sha256(std::span<const std::span<const std::byte>> parts) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  for (const auto part : parts) EVP_DigestUpdate(context.get(), part.data(), part.size());
+  std::array<std::byte, 32> value;
+  EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(value.data()), nullptr);
+  return value;
+}
+
 std::string Digest::hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> value;
   unsigned size = 0;

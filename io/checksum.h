@@ -1,6 +1,7 @@
 // Checksums of files: xxh3_64 for our own manifests, sha256 for what hubs promise.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -47,5 +48,8 @@ class Digest {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// SHA-256 of parts, one after the other.
+[[nodiscard]] std::array<std::byte, 32> sha256(std::span<const std::span<const std::byte>> parts);
 
 }  // namespace tern::io

@@ -154,6 +154,7 @@ TEST(Allocations, OnlyTheTextDecodersInAStepOfTheEngine) {
       options.max_num_seqs = count;
       options.max_model_len = 256;
       options.top_logprobs = 4;
+      options.enable_prefix_caching = count > 1;
       LLMEngine engine(model, any_tokenizer(), options, runtime);
       std::map<SequenceId, tokenizer::IncrementalDecoder> decoders;
       for (std::int64_t i = 0; i < count; ++i) {

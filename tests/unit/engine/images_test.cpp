@@ -106,6 +106,41 @@ TEST_P(SeeingEngine, AnswersAsIfAlone) {
   }
 }
 
+// The same ids over other pixels share no block that sees them, and an image that was read once isn't read again where
+// its blocks are found.
+TEST_P(SeeingEngine, SharesBlocksOfTheSameImagesAlone) {
+  auto model = seeing_model(GetParam());
+  const models::VisionConfig& vision = *model.config.vision;
+  const auto with_images = [&](int first, int second) {
+    Request request = request_of(vision, grids_of(GetParam()), 0);
+    request.images = {image_of(vision, grids_of(GetParam()), first), image_of(vision, grids_of(GetParam()), second)};
+    for (std::int32_t i = 0; i < 12; ++i) request.ids.push_back(20 + i);
+    return request;
+  };
+  EngineOptions options = options_of(64, 4);
+  session::Runtime runtime;
+  options.enable_prefix_caching = true;
+  LLMEngine warm(model, any_tokenizer(), options, runtime);
+  std::vector<std::int64_t> cached;
+  for (const auto& [first, second] : {std::pair{0, 1}, {0, 1}, {5, 1}, {0, 5}, {0, 1}}) {
+    options.enable_prefix_caching = false;
+    LLMEngine cold(model, any_tokenizer(), options, runtime);
+    Drawn of_warm, of_cold;
+    Request request = with_images(first, second);
+    const auto id = warm.add_request(request.ids, greedy(9), request.images).value();
+    of_warm.run(warm);
+    const auto other = cold.add_request(request.ids, greedy(9), std::move(request.images)).value();
+    of_cold.run(cold);
+    EXPECT_EQ(of_warm.tokens.at(id), of_cold.tokens.at(other)) << first << " " << second;
+    cached.push_back(of_warm.last.at(id).cached_tokens);
+  }
+  EXPECT_EQ(cached[0], 0);
+  EXPECT_GT(cached[1], 0);
+  EXPECT_EQ(cached[2], 0) << "the first block sees the first image";
+  EXPECT_LT(cached[3], cached[1]);
+  EXPECT_EQ(cached[4], cached[1]);
+}
+
 // Where blocks are few, requests are thrown out and computed again: from the features that there are.
 TEST_P(SeeingEngine, IsComputedAgainWithoutTheTower) {
   auto model = seeing_model(GetParam());

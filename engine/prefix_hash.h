@@ -1,0 +1,47 @@
+// What names a full block of a sequence by all that its keys and values depend on: chained hashes of token ids, as vLLM
+// has them. SHA-256, so that nobody can make two texts share a block.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "session/image_patches.h"
+
+namespace tern::engine {
+
+using BlockHash = std::array<std::byte, 32>;
+
+struct Sequence;
+
+// The hash that a sequence's first block is chained to: sequences with another salt or another adapter share nothing.
+[[nodiscard]] BlockHash prefix_root(std::string_view cache_salt, std::string_view adapter);
+// Of what a vision tower is given.
+[[nodiscard]] BlockHash image_hash(const session::ImagePatches& image);
+
+// The hashes of a sequence's full blocks, made as far as they are asked for.
+class PrefixHashes {
+ public:
+  // Without a root, a sequence neither finds blocks nor leaves any to be found.
+  PrefixHashes() = default;
+  // `images`: of the sequence's, in order. Makes room for `blocks`, so that none of them allocates.
+  PrefixHashes(const BlockHash& root, std::vector<BlockHash> images, std::size_t blocks);
+
+  [[nodiscard]] bool active() const { return active_; }
+  // Of the first `count` blocks, whose tokens the sequence has. A block that holds tokens of an image hangs on all of
+  // that image, and where tokens see each other both ways, on all images of their span.
+  [[nodiscard]] std::span<const BlockHash> first(std::int64_t count, const Sequence& sequence, std::int64_t block_size);
+
+ private:
+  [[nodiscard]] BlockHash hash_of(std::int64_t block, const Sequence& sequence, std::int64_t block_size) const;
+
+  bool active_ = false;
+  BlockHash root_{};
+  std::vector<BlockHash> images_;
+  std::vector<BlockHash> blocks_;
+};
+
+}  // namespace tern::engine

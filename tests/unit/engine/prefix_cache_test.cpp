@@ -1,0 +1,349 @@
+// If these fail, answers hang on what others asked before, tenants see each other's prompts, or prefixes are computed
+// again and again.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/log.h"
+#include "tests/unit/backend_sim/sim_device.h"
+#include "tiny.h"
+
+namespace tern::engine {
+namespace {
+
+BlockHash hash_number(int number) {
+  BlockHash hash{};
+  hash[0] = static_cast<std::byte>(number % 2);  // many in one slot
+  hash[31] = static_cast<std::byte>(number);
+  return hash;
+}
+
+TEST(BlockPool, FindsWhatWasPublishedUntilItIsGivenOut) {
+  BlockPool pool(4, 4);
+  std::vector<std::int32_t> a, b;
+  ASSERT_TRUE(pool.grow(a, 12));
+  const std::vector<std::int32_t> held = a;
+  for (int i = 0; i < 3; ++i) pool.publish(a[static_cast<std::size_t>(i)], hash_number(i));
+  pool.release(a);
+  EXPECT_EQ(pool.num_free(), 4);
+  EXPECT_EQ(pool.num_cached(), 3);
+  ASSERT_TRUE(pool.grow(b, 8));  // the one that holds nothing, then the prefix's tail
+  EXPECT_EQ(pool.find(hash_number(2)), 0);
+  EXPECT_EQ(pool.find(hash_number(1)), held[1]);
+  pool.undo_grow(b, 1);
+  EXPECT_EQ(pool.find(hash_number(2)), held[2]) << "what was taken back is lost";
+  pool.share(held[0]);
+  pool.share(held[0]);
+  EXPECT_EQ(pool.references(held[0]), 2);
+  EXPECT_EQ(pool.num_cached(), 2);
+  a = {held[0]};
+  pool.release(a);
+  a = {held[0]};
+  EXPECT_EQ(pool.num_free(), 2);
+  pool.forget(a);
+  EXPECT_EQ(pool.find(hash_number(0)), 0);
+  pool.forget_all();
+  EXPECT_EQ(pool.find(hash_number(1)), 0);
+  EXPECT_EQ(pool.num_cached(), 0);
+}
+
+Sequence sequence_of(std::vector<std::int32_t> tokens) {
+  Sequence sequence;
+  sequence.prompt_length = static_cast<std::int64_t>(tokens.size());
+  sequence.tokens = std::move(tokens);
+  return sequence;
+}
+
+TEST(PrefixHashes, HangOnAllThatKeysHangOn) {
+  const auto second = [](const BlockHash& root, const std::vector<std::int32_t>& ids) {
+    const Sequence sequence = sequence_of(ids);
+    return PrefixHashes(root, {}, 2).first(2, sequence, 4)[1];
+  };
+  const BlockHash root = prefix_root("", "");
+  auto other = prompt_of(1, 8);
+  const BlockHash plain = second(root, other);
+  EXPECT_EQ(second(root, prompt_of(1, 8)), plain);
+  for (std::size_t i = 0; i < other.size(); ++i) {
+    ++other[i];
+    EXPECT_NE(second(root, other), plain) << "token " << i << " counts for nothing";
+    --other[i];
+  }
+  EXPECT_NE(second(prefix_root("a", ""), other), plain);
+  EXPECT_NE(second(prefix_root("", "a"), other), plain);
+  EXPECT_NE(prefix_root("a", ""), prefix_root("", "a"));
+  EXPECT_NE(prefix_root("ab", "c"), prefix_root("a", "bc"));
+  session::ImagePatches image;
+  image.patches = {0, 1, 2, 3};
+  image.grids = {{1, 2, 2}};
+  const BlockHash seen = image_hash(image);
+  image.patches[3] = 4;
+  EXPECT_NE(image_hash(image), seen);
+  image.patches[3] = 3;
+  image.grids = {{1, 1, 4}};
+  EXPECT_NE(image_hash(image), seen);
+}
+
+std::unique_ptr<Sequence> hashed_prompt(SequenceId id, std::int32_t length, std::int64_t priority = 0) {
+  auto sequence = std::make_unique<Sequence>(sequence_of(prompt_of(1, length)));
+  sequence->id = id;
+  sequence->priority = priority;
+  sequence->hashes = PrefixHashes(prefix_root("", ""), {}, 0);
+  return sequence;
+}
+void compute(const Batch& batch) {
+  for (const ScheduledSequence& part : batch) {
+    part.sequence->computed = part.begin + part.count;
+    if (part.samples) part.sequence->tokens.push_back(2);
+  }
+}
+
+// Numbers that were not finite would fail everybody after.
+TEST(Scheduler, NobodyFindsTheBlocksOfAFailedSequence) {
+  for (const FinishReason reason : {FinishReason::stop, FinishReason::failed}) {
+    BlockPool pool(16, 4);
+    Scheduler scheduler({4, 8}, pool);
+    scheduler.add(hashed_prompt(0, 20));
+    for (int step = 0; step < 2; ++step) compute(scheduler.schedule());
+    const Batch& last = scheduler.schedule();
+    compute(last);
+    last[0].sequence->finish = reason;
+    (void)scheduler.collect_finished();
+    scheduler.add(hashed_prompt(1, 20));
+    EXPECT_EQ(scheduler.schedule().at(0).begin, reason == FinishReason::stop ? 16 : 0);
+  }
+}
+
+// Who came first gives its blocks up before who is more urgent.
+TEST(Scheduler, TheHighestNumberGivesItsBlocksUpFirst) {
+  BlockPool pool(5, 4);
+  Scheduler scheduler({4, 64}, pool);
+  for (const SequenceId id : {0, 1}) {
+    auto sequence = hashed_prompt(id, 8, 1 - id);
+    sequence->hashes = {};
+    scheduler.add(std::move(sequence));
+  }
+  compute(scheduler.schedule());  // four blocks, and both need a further one
+  const Batch& batch = scheduler.schedule();
+  ASSERT_EQ(batch.size(), 1U);
+  EXPECT_EQ(batch[0].sequence->id, 1);
+  EXPECT_EQ(scheduler.num_preemptions(), 1);
+}
+
+EngineOptions cached_engine(const accel::Device& device, bool caches) {
+  EngineOptions options;
+  options.max_num_seqs = 4;
+  options.max_num_batched_tokens = 64;
+  options.max_model_len = std::max<std::int64_t>(256, 3 * device.info().preferred_kv_block + 64);
+  options.enable_prefix_caching = caches;
+  options.numerics.needs = TERN_NEED_ROW_INVARIANT;
+  return options;
+}
+
+// What one request got.
+struct CachedAnswer {
+  std::vector<std::int32_t> tokens;
+  std::vector<float> logprobs;
+  std::int64_t cached = 0;
+  friend bool operator==(const CachedAnswer& a, const CachedAnswer& b) {
+    return a.tokens == b.tokens && a.logprobs == b.logprobs;
+  }
+};
+
+std::map<SequenceId, CachedAnswer> answers_of(LLMEngine& engine) {
+  std::map<SequenceId, CachedAnswer> answers;
+  while (!engine.idle()) {
+    for (const RequestOutput& output : engine.step()) {
+      CachedAnswer& answer = answers[output.id];
+      answer.tokens.push_back(output.token);
+      answer.logprobs.push_back(output.logprob);
+      answer.cached = output.cached_tokens;
+    }
+  }
+  return answers;
+}
+CachedAnswer ask(LLMEngine& engine, const std::vector<std::int32_t>& prompt, const SamplingParams& params,
+                 const RequestOptions& request = {}) {
+  const SequenceId id = engine.add_request(prompt, params, {}, request).value();
+  return answers_of(engine).at(id);
+}
+
+SamplingParams penalised(std::int64_t tokens) {
+  SamplingParams params = greedy(tokens);
+  params.repetition_penalty = 1.4F;
+  params.presence_penalty = 0.3F;
+  params.frequency_penalty = 0.5F;
+  return params;
+}
+
+// To the bit, with and without penalties, whose history lies in blocks that another computed.
+void expect_cached_is_cold(models::LoadedModel& model) {
+  session::Runtime runtime;
+  LLMEngine cold(model, any_tokenizer(), cached_engine(*model.store->device(), false), runtime);
+  LLMEngine warm(model, any_tokenizer(), cached_engine(*model.store->device(), true), runtime);
+  const std::int64_t block = warm.cache().block_size();
+  const auto length = static_cast<std::int32_t>(2 * block + 9);
+  for (const SamplingParams& params : {greedy(24), penalised(24)}) {
+    auto prompt = prompt_of(5, length);
+    const CachedAnswer first = ask(warm, prompt, params);
+    EXPECT_EQ(first, ask(cold, prompt, params));
+    // Another sits where the first one sat: no seat's table has the blocks yet.
+    for (int i = 0; i < 7; ++i) prompt.push_back(11 + i);
+    (void)warm.add_request(prompt_of(90, 5), greedy(30)).value();
+    const CachedAnswer second = ask(warm, prompt, params);
+    EXPECT_EQ(second.cached, 2 * block);
+    EXPECT_EQ(second, ask(cold, prompt, params));
+    // The whole prompt is there: one block is computed again, for its logits.
+    prompt.resize(static_cast<std::size_t>(2 * block));
+    const CachedAnswer whole = ask(warm, prompt, params);
+    EXPECT_EQ(whole.cached, block);
+    EXPECT_EQ(whole, ask(cold, prompt, params));
+    warm.reset_prefix_cache();
+    EXPECT_EQ(ask(warm, prompt, params).cached, 0);
+    warm.reset_prefix_cache();
+  }
+  EXPECT_EQ(cold.cache_statistics().query_tokens, 0);
+  const CacheStatistics statistics = warm.cache_statistics();
+  EXPECT_EQ(statistics.used_blocks, 0);
+  EXPECT_EQ(statistics.hit_tokens, 2 * 3 * block);
+  EXPECT_EQ(statistics.query_tokens, 2 * (2 * length + 7 + 5 + 4 * block));
+}
+
+TEST(PrefixCache, CachedIsCold) {
+  for (const char* name : {"llama-tied", "gemma2-tied", "deepseek-v3-untied", "gemma4-tied"}) {
+    SCOPED_TRACE(name);
+    auto model = tiny_model(name);
+    expect_cached_is_cold(model);
+  }
+}
+
+TEST(PrefixCache, CachedIsColdOnTheSim) {
+  const test::SimEnvironment environment({});
+  auto model = tiny_model_on(accel::Device::open(test::load_plugin("sim"), 0).value());
+  expect_cached_is_cold(model);
+}
+
+// An answer is a prefix too: a dialogue's next turn holds it.
+TEST(PrefixCache, FindsWhatWasDrawn) {
+  auto model = tiny_model();
+  session::Runtime runtime;
+  LLMEngine engine(model, any_tokenizer(), cached_engine(*model.store->device(), true), runtime);
+  const std::int64_t block = engine.cache().block_size();
+  auto prompt = prompt_of(5, static_cast<std::int32_t>(block));
+  const CachedAnswer first = ask(engine, prompt, greedy(2 * block + 3));
+  prompt.insert(prompt.end(), first.tokens.begin(), first.tokens.end());
+  prompt.push_back(9);
+  EXPECT_EQ(ask(engine, prompt, greedy(1)).cached, 3 * block);
+}
+
+// Wrong guesses lie in blocks that are written over before anybody finds them.
+TEST(PrefixCache, OnlyRightGuessesCount) {
+  auto model = tiny_model();
+  session::Runtime runtime;
+  EngineOptions options = cached_engine(*model.store->device(), true);
+  const EngineOptions cold = cached_engine(*model.store->device(), false);
+  options.speculation = {5, 4, 1};
+  LLMEngine guessing(model, any_tokenizer(), options, runtime);
+  LLMEngine plain(model, any_tokenizer(), cold, runtime);
+  std::vector<std::int32_t> prompt;
+  for (int i = 0; i < 40; ++i) prompt.push_back(3 + i % 5);
+  for (int turn = 0; turn < 3; ++turn) {
+    const CachedAnswer answer = ask(guessing, prompt, penalised(40));
+    EXPECT_EQ(answer, ask(plain, prompt, penalised(40))) << "turn " << turn;
+    EXPECT_EQ(answer.cached > 0, turn > 0);
+    prompt.insert(prompt.end(), answer.tokens.begin(), answer.tokens.end());
+    prompt.push_back(4);
+  }
+  EXPECT_GT(guessing.guesses().checked, guessing.guesses().right);
+}
+
+TEST(PrefixCache, SaltsNeverShare) {
+  auto model = tiny_model();
+  session::Runtime runtime;
+  LLMEngine engine(model, any_tokenizer(), cached_engine(*model.store->device(), true), runtime);
+  const std::int64_t block = engine.cache().block_size();
+  const auto prompt = prompt_of(5, static_cast<std::int32_t>(3 * block));
+  EXPECT_EQ(ask(engine, prompt, greedy(3), {.cache_salt = "one"}).cached, 0);
+  EXPECT_EQ(ask(engine, prompt, greedy(3), {.cache_salt = "two"}).cached, 0);
+  EXPECT_EQ(ask(engine, prompt, greedy(3)).cached, 0);
+  EXPECT_EQ(ask(engine, prompt, greedy(3), {.cache_salt = "two"}).cached, 2 * block);
+  EXPECT_EQ(ask(engine, prompt, greedy(3), {.cache_salt = "two", .skip_reading_prefix_cache = true}).cached, 0);
+}
+
+// Requests that share prefixes, in few blocks: who is thrown out, and who shares, answers as if alone.
+TEST(PrefixCache, PreemptedIsNotInAFullCache) {
+  auto model = tiny_model();
+  const auto options_of = [&](bool caches, std::int64_t blocks) {
+    EngineOptions options = cached_engine(*model.store->device(), caches);
+    options.max_model_len = 128;
+    options.max_num_batched_tokens = 24;
+    const std::int64_t block = model.store->device()->info().preferred_kv_block;
+    const auto tables = static_cast<std::uint64_t>(5 * 4 * 128 / block);
+    if (blocks > 0) options.kv_cache_memory = tables + static_cast<std::uint64_t>((blocks + 1) * block * (512 + 4));
+    return options;
+  };
+  const auto answer_all = [&](const EngineOptions& options, std::int64_t& preemptions, std::int64_t& hits) {
+    session::Runtime runtime;
+    LLMEngine engine(model, any_tokenizer(), options, runtime);
+    std::vector<SequenceId> ids;
+    for (std::int32_t i = 0; i < 12; ++i) {
+      auto prompt = prompt_of(5, 8 + 5 * i);
+      prompt.push_back(40 + i);
+      const RequestOptions request{.cache_salt = i % 4 == 3 ? "other" : "", .priority = i % 3};
+      ids.push_back(engine.add_request(prompt, i % 2 == 0 ? greedy(50) : penalised(40), {}, request).value());
+    }
+    auto answers = answers_of(engine);
+    std::vector<CachedAnswer> out;
+    for (const SequenceId id : ids) out.push_back(answers.at(id));
+    preemptions = engine.num_preemptions();
+    hits = engine.cache_statistics().hit_tokens;
+    EXPECT_EQ(engine.cache_statistics().used_blocks, 0);
+    return out;
+  };
+  std::int64_t preemptions = 0, hits = 0;
+  const auto alone = answer_all(options_of(false, 0), preemptions, hits);
+  EXPECT_EQ(preemptions, 0);
+  const auto crowded = answer_all(options_of(true, 9), preemptions, hits);
+  EXPECT_GT(preemptions, 0);
+  EXPECT_GT(hits, 0);
+  for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(crowded[i], alone[i]) << "request " << i;
+}
+
+TEST(PrefixCache, ModelsWithStatesDoWithout) {
+  auto model = tiny_model("qwen3.5-untied");
+  session::Runtime runtime;
+  EngineOptions options = cached_engine(*model.store->device(), true);
+  std::string said;
+  set_log_sink([&](LogLevel, std::string_view line) { said += line; });
+  LLMEngine engine(model, any_tokenizer(), options, runtime);
+  set_log_sink({});
+  EXPECT_NE(said.find("no prefix cache for "), std::string::npos) << said;
+  EXPECT_FALSE(engine.caches_prefixes());
+  const auto prompt = prompt_of(5, 100);
+  const CachedAnswer first = ask(engine, prompt, greedy(8));
+  const CachedAnswer second = ask(engine, prompt, greedy(8));
+  EXPECT_EQ(second.cached, 0);
+  EXPECT_EQ(second, first);
+}
+
+// The lowest number first, whatever came before it.
+TEST(PrefixCache, PriorityOrdersThoseWhoWait) {
+  auto model = tiny_model();
+  session::Runtime runtime;
+  EngineOptions options = small_engine();
+  options.max_num_seqs = 1;
+  LLMEngine engine(model, any_tokenizer(), options, runtime);
+  std::vector<SequenceId> ids;
+  for (const std::int64_t priority : {5, 5, -1, 0}) {
+    ids.push_back(engine.add_request(prompt_of(1, 5), greedy(3), {}, {.priority = priority}).value());
+  }
+  std::vector<SequenceId> ended;
+  while (!engine.idle()) {
+    for (const RequestOutput& output : engine.step()) {
+      if (output.finished) ended.push_back(output.id);
+    }
+  }
+  EXPECT_EQ(ended, (std::vector<SequenceId>{ids[2], ids[3], ids[0], ids[1]}));
+}
+
+}  // namespace
+}  // namespace tern::engine

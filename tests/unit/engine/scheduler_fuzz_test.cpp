@@ -1,0 +1,288 @@
+// If these fail, some course of arrivals makes the scheduler lose blocks, share one that is written to, starve a
+// request or compute without end.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/philox.h"
+#include "engine/scheduler.h"
+
+namespace tern::engine {
+namespace {
+
+constexpr std::int64_t kBlockSize = 4;
+
+struct FuzzLoad {
+  std::int64_t blocks = 16;
+  std::int64_t seats = 5;
+  std::int64_t batch = 16;
+  std::int64_t longest_prompt = 40;
+  std::int64_t longest_answer = 24;
+  std::int64_t requests = 150;
+  std::uint32_t every = 4;  // steps between arrivals
+  bool cached = true;
+  bool prioritised = true;
+};
+
+// A step as the device sees it, and who was taken out behind it.
+struct Seen {
+  struct Part {
+    SequenceId id;
+    std::int64_t begin, count, drafts;
+    std::int32_t seat;
+    std::vector<std::int32_t> blocks;
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  std::vector<Part> parts;
+  std::vector<SequenceId> ended;
+  friend bool operator==(const Seen&, const Seen&) = default;
+};
+
+// Runs a load as an engine would, and knows beside the scheduler what must hold.
+class Fuzzer {
+ public:
+  Fuzzer(const FuzzLoad& load, std::uint64_t seed, bool prepares)
+      : load_(load),
+        seed_(seed),
+        prepares_(prepares),
+        cache_(load.blocks, kBlockSize),
+        scheduler_({load.seats, load.batch}, cache_),
+        contents_(static_cast<std::size_t>((load.blocks + 1) * kBlockSize)) {}
+
+  void run() {
+    for (std::uint32_t step = 0; step < 40000 && (added_ < load_.requests || !scheduler_.idle()); ++step) {
+      step_ = step;
+      arrive_and_abort();
+      std::set<SequenceId> ran;
+      for (const auto& [id, sequence] : arrivals_) {
+        if (sequence->seat > 0) ran.insert(id);
+      }
+      const Batch& batch = scheduler_.schedule();
+      steps.push_back({});
+      check(batch);
+      check_order(ran);
+      if (testing::Test::HasFatalFailure()) return;
+      if (prepares_ && draw(7, 0)[0] % 6 != 0) (void)scheduler_.prepare();
+      compute(batch);
+      collect();
+      if (draw(8, 0)[0] % 500 == 0) {
+        scheduler_.reset_prefix_cache();
+        for (auto& content : contents_) content.is_stale = true;
+        for (const auto& [id, sequence] : arrivals_) {
+          if (sequence->seat > 0) stale_.insert(id);
+        }
+      }
+    }
+    EXPECT_TRUE(scheduler_.idle()) << "somebody starves";
+    EXPECT_EQ(ended_.size(), static_cast<std::size_t>(load_.requests));
+    EXPECT_EQ(cache_.num_free(), load_.blocks) << "blocks were lost";
+    for (std::int64_t b = 1; b <= load_.blocks; ++b) EXPECT_EQ(cache_.references(static_cast<std::int32_t>(b)), 0);
+    preemptions = scheduler_.num_preemptions();
+    hits = scheduler_.prefix_queries().hits;
+  }
+
+  std::vector<Seen> steps;
+  std::int64_t computed = 0, needed = 0, preemptions = 0, hits = 0, prepared = 0, shared = 0;
+
+ private:
+  // What the device holds at one place of one block: a token, and all that lies before it.
+  struct Content {
+    std::int32_t token = -1;
+    std::uint64_t before = 0;
+    bool is_stale = false;  // made with what was computed before the cache was reset
+  };
+
+  [[nodiscard]] std::array<std::uint32_t, 4> draw(std::uint32_t what, std::uint32_t which) const {
+    return philox(seed_, {step_, what, which, 0});
+  }
+
+  // Prompts begin with one of few texts, under one of two salts.
+  void arrive_and_abort() {
+    const auto bits = draw(0, 0);
+    if (added_ < load_.requests && bits[0] % load_.every == 0) {
+      auto sequence = std::make_unique<Sequence>();
+      sequence->id = added_++;
+      const std::int64_t length = 1 + bits[1] % load_.longest_prompt;
+      const std::int64_t common = bits[2] % (load_.longest_prompt + 1);
+      const auto text = static_cast<std::int32_t>(bits[3] % 3);
+      for (std::int64_t i = 0; i < length; ++i) {
+        sequence->tokens.push_back(i < common ? text : static_cast<std::int32_t>(1000 + sequence->id));
+      }
+      sequence->prompt_length = length;
+      sequence->priority = load_.prioritised ? draw(1, 0)[0] % 3 : 0;
+      salts_.push_back(draw(1, 0)[1] % 4 == 0 ? "b" : "a");
+      answers_.push_back(1 + draw(1, 0)[2] % load_.longest_answer);
+      if (load_.cached) sequence->hashes = PrefixHashes(prefix_root(salts_.back(), ""), {}, 0);
+      arrivals_[sequence->id] = sequence.get();
+      scheduler_.add(std::move(sequence));
+    }
+    if (bits[0] % 29 != 0 || added_ == 0) return;
+    const auto removed = scheduler_.remove(draw(2, 0)[0] % added_);
+    if (removed) end(*removed);
+  }
+
+  void end(const Sequence& sequence) {
+    EXPECT_TRUE(ended_.insert(sequence.id).second) << sequence.id << " ended twice";
+    EXPECT_TRUE(sequence.blocks.empty());
+    arrivals_.erase(sequence.id);
+    needed += sequence.length();
+  }
+
+  void check(const Batch& batch) {
+    prepared += scheduler_.was_prepared() ? 1 : 0;
+    std::int64_t tokens = 0;
+    for (const auto& [id, sequence] : arrivals_) {
+      if (sequence->seat == 0) stale_.erase(id);
+    }
+    for (const auto& part : batch) {
+      const Sequence& s = *part.sequence;
+      tokens += part.count;
+      ASSERT_GT(part.count, 0);
+      ASSERT_LT(part.begin, s.length());
+      ASSERT_LE(part.begin + part.count, static_cast<std::int64_t>(s.blocks.size()) * kBlockSize);
+      steps.back().parts.push_back({s.id, part.begin, part.count, part.drafts, s.seat, s.blocks});
+    }
+    ASSERT_LE(tokens, load_.batch);
+    ASSERT_LE(scheduler_.num_running(), load_.seats);
+    ASSERT_TRUE(!batch.empty() || arrivals_.empty() || scheduler_.num_preemptions() > 0) << "nobody gets on";
+    check_references();
+  }
+
+  // Holders are counted as they are, free blocks are all others, and who writes to a block is its only holder.
+  void check_references() {
+    std::map<std::int32_t, std::int32_t> holders;
+    for (const auto& [id, sequence] : arrivals_) {
+      std::set<std::int32_t> own(sequence->blocks.begin(), sequence->blocks.end());
+      ASSERT_EQ(own.size(), sequence->blocks.size()) << "a block twice in one sequence";
+      for (const std::int32_t block : sequence->blocks) ++holders[block];
+    }
+    for (std::int64_t b = 1; b <= load_.blocks; ++b) {
+      const auto block = static_cast<std::int32_t>(b);
+      const auto found = holders.find(block);
+      ASSERT_EQ(cache_.references(block), found == holders.end() ? 0 : found->second) << "block " << block;
+      shared += found != holders.end() && found->second > 1 ? 1 : 0;
+    }
+    ASSERT_EQ(cache_.num_free() + static_cast<std::int64_t>(holders.size()), load_.blocks);
+    ASSERT_LE(cache_.num_cached(), cache_.num_free());
+    for (const auto& [id, sequence] : arrivals_) {
+      for (auto b = static_cast<std::size_t>(sequence->computed / kBlockSize); b < sequence->blocks.size(); ++b) {
+        ASSERT_EQ(holders[sequence->blocks[b]], 1) << "a block that is written to has two holders";
+      }
+    }
+  }
+
+  // Who comes goes before all who wait, and who had to give its blocks up goes behind all who run.
+  void check_order(const std::set<SequenceId>& ran) {
+    const auto place = [&](const Sequence& s) { return std::pair(s.priority, s.id); };
+    for (const auto& [one, first] : arrivals_) {
+      for (const auto& [two, second] : arrivals_) {
+        if (first->seat == 0 || second->seat > 0) continue;
+        ASSERT_TRUE(second->blocks.empty()) << "one that waits holds blocks";
+        if (ran.contains(one) && !ran.contains(two)) continue;  // one ran already, and two came later
+        ASSERT_LT(place(*first), place(*second));
+      }
+    }
+  }
+
+  [[nodiscard]] Content& content(const Sequence& sequence, std::int64_t at) {
+    const std::int64_t block = sequence.blocks[static_cast<std::size_t>(at / kBlockSize)];
+    return contents_[static_cast<std::size_t>(block * kBlockSize + at % kBlockSize)];
+  }
+
+  // Everything before a token must lie in the cache as this sequence would have computed it: the same tokens, the same
+  // salt.
+  void compute(const Batch& batch) {
+    for (const auto& part : batch) {
+      Sequence& s = *part.sequence;
+      std::uint64_t before = mix_key(17, load_.cached && salts_[static_cast<std::size_t>(s.id)] == "b" ? 1 : 0);
+      for (std::int64_t i = 0; i < part.begin + part.count; ++i) {
+        const std::int32_t token =
+            i < s.length() ? s.tokens[static_cast<std::size_t>(i)] : s.drafts[static_cast<std::size_t>(i - s.length())];
+        Content& there = content(s, i);
+        if (i >= part.begin) there = {token, before, stale_.contains(s.id)};
+        EXPECT_TRUE(!there.is_stale || stale_.contains(s.id)) << "what was reset was found";
+        EXPECT_TRUE(there.token == token && there.before == before)
+            << "step " << step_ << ": sequence " << s.id << " reads another's token at " << i;
+        before = mix_key(before, static_cast<std::uint64_t>(token) + 1);
+      }
+      computed += part.count - part.drafts;
+      accept(part);
+    }
+  }
+
+  // Guesses are right as far as chance has it.
+  void accept(const ScheduledSequence& part) {
+    Sequence& s = *part.sequence;
+    s.computed = part.begin + part.count - part.drafts;
+    if (!part.samples) return;
+    const auto bits = draw(3, static_cast<std::uint32_t>(s.id));
+    const std::int64_t right = part.drafts > 0 ? bits[0] % (part.drafts + 1) : 0;
+    const std::vector<std::int32_t> drafts = s.drafts;
+    s.drafts.clear();
+    for (std::int64_t row = 0; row <= right && s.finish == FinishReason::none; ++row) {
+      const bool is_right = row < right;
+      s.tokens.push_back(is_right ? drafts[static_cast<std::size_t>(row)] : static_cast<std::int32_t>(bits[1] % 3));
+      s.computed += is_right ? 1 : 0;
+      if (s.generated() >= answers_[static_cast<std::size_t>(s.id)]) s.finish = FinishReason::length;
+    }
+    if (bits[2] % 200 == 0) s.finish = FinishReason::failed;
+    if (s.finish == FinishReason::none && bits[3] % 9 == 0) s.drafts.assign(1 + bits[2] % 4, 2);
+  }
+
+  void collect() {
+    for (const auto& sequence : scheduler_.collect_finished()) {
+      steps.back().ended.push_back(sequence->id);
+      end(*sequence);
+    }
+  }
+
+  FuzzLoad load_;
+  std::uint64_t seed_;
+  bool prepares_;
+  BlockPool cache_;
+  Scheduler scheduler_;
+  std::vector<Content> contents_;
+  std::map<SequenceId, const Sequence*> arrivals_;  // that have not ended
+  std::vector<std::string> salts_;
+  std::vector<std::int64_t> answers_;
+  std::set<SequenceId> ended_;
+  std::set<SequenceId> stale_;  // that began before the cache was reset
+  std::int64_t added_ = 0;
+  std::uint32_t step_ = 0;
+};
+
+TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
+  const FuzzLoad loads[] = {
+      {.prioritised = false},
+      {},
+      {.cached = false},
+      {.blocks = 40, .seats = 16, .batch = 64, .longest_answer = 100, .every = 2},
+      {.blocks = 120, .seats = 12, .batch = 24, .longest_prompt = 200, .longest_answer = 16, .every = 3},
+      {.blocks = 28, .seats = 20, .batch = 32, .longest_prompt = 8, .longest_answer = 100, .every = 2}};
+  for (const FuzzLoad& load : loads) {
+    std::int64_t preemptions = 0, hits = 0, prepared = 0, shared = 0;
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << load.blocks << " blocks");
+      Fuzzer plain(load, seed, false);
+      plain.run();
+      Fuzzer ahead(load, seed, true);
+      ahead.run();
+      if (HasFailure()) return;
+      ASSERT_TRUE(plain.steps == ahead.steps) << "preparing steps changed them";
+      EXPECT_LE(plain.computed, 2 * plain.needed);
+      preemptions += plain.preemptions;
+      hits += plain.hits;
+      prepared += ahead.prepared;
+      shared += plain.shared;
+    }
+    EXPECT_GT(preemptions, 0) << load.blocks;
+    EXPECT_GT(prepared, 0) << load.blocks;
+    EXPECT_EQ(hits > 0, load.cached);
+    EXPECT_EQ(shared > 0, load.cached);
+  }
+}
+
+}  // namespace
+}  // namespace tern::engine
