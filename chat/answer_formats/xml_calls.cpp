@@ -1,4 +1,6 @@
 // Calls whose arguments stand between tags, as texts that a tool's schema gives types to.
+#include <set>
+
 #include "base/strings.h"
 #include "chat/answer_formats/call_reader.h"
 
@@ -64,7 +66,7 @@ class XmlCalls : public CallReader {
         choice_ = Choice({layout_.value});
         break;
       case At::name:
-        parameters_ = 0;
+        keys_.clear();
         scanner_ =
             MarkerScanner(layout_.function.empty() ? std::vector<std::string>{layout_.parameter, layout_.function_end}
                                                    : std::vector<std::string>{layout_.name_end});
@@ -131,8 +133,10 @@ class XmlCalls : public CallReader {
 
   // Texts are given as they come; what may be of another type, when it has ended.
   void enter_value(AnswerParts& parts) {
-    parts.arguments(cat(parameters_++ == 0 ? "{" : ", ", json_quoted(key_), ": "));
-    streams_ = types_.only_text(tool_, key_);
+    repeated_ = keys_.contains(key_);
+    if (!repeated_) parts.arguments(cat(keys_.empty() ? "{" : ", ", json_quoted(key_), ": "));
+    if (!repeated_) keys_.insert(key_);
+    streams_ = !repeated_ && types_.only_text(tool_, key_);
     if (streams_) parts.arguments("\"");
     enter(At::value);
   }
@@ -149,13 +153,13 @@ class XmlCalls : public CallReader {
       text_.clear();
     }
     if (found < 0) return Fed::more;
-    parts.arguments(streams_ ? "\"" : types_.json(tool_, key_, text_, layout_.guess || typed_));
+    if (!repeated_) parts.arguments(streams_ ? "\"" : types_.json(tool_, key_, text_, layout_.guess || typed_));
     enter(At::function);
     return Fed::more;
   }
 
   [[nodiscard]] Fed function_ended(AnswerParts& parts) {
-    parts.arguments(parameters_ == 0 ? "{}" : "}");
+    parts.arguments(keys_.empty() ? "{}" : "}");
     parts.call_whole();
     ++calls_;
     if (layout_.function.empty()) return Fed::done;
@@ -167,8 +171,10 @@ class XmlCalls : public CallReader {
   const ToolTypes& types_;
   At at_ = At::place;
   bool first_ = false, streams_ = false;
-  bool typed_ = false;  // the tag says that the value is no text
-  int parameters_ = 0, calls_ = 0;
+  bool typed_ = false;     // the tag says that the value is no text
+  bool repeated_ = false;  // the first value of a key is its only one: it may have been given already
+  std::set<std::string> keys_;
+  int calls_ = 0;
   Choice choice_{{}};
   MarkerScanner scanner_{{}};
   std::string text_, tool_, key_;
