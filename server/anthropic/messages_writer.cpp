@@ -160,11 +160,9 @@ class Writer : public AnswerSink {
   void begin() {
     if (std::exchange(begun_, true)) return;
     exchange_->begin(200, kEventStream, {{"Cache-Control", "no-cache"}});
-    TokenUsage usage;
-    usage.prompt_tokens = options_.input_tokens;
     Json event = Json::object();
     event["type"] = "message_start";
-    event["message"] = message(Json::array(), usage_json(usage));
+    event["message"] = message(Json::array(), usage_json({}));  // message_delta tells the numbers
     send(event);
     Json ping = Json::object();
     ping["type"] = "ping";

@@ -1,7 +1,6 @@
 // Anthropic's answers: one message whole, or its events.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -15,7 +14,6 @@ struct WriterOptions {
   std::string id;     // "msg_..."
   std::string model;  // as the client named it
   bool stream = false;
-  std::int64_t input_tokens = 0;  // told where a stream begins; its end tells all numbers again
 };
 [[nodiscard]] std::shared_ptr<AnswerSink> messages_writer(WriterOptions options,
                                                           std::shared_ptr<HttpExchange> exchange);

@@ -242,7 +242,6 @@ class Writer : public AnswerSink {
     if (!options_.stream) return;
     Json event = event_of_item(item.kind != Kind::call);
     if (item.kind == Kind::call) {
-      event["name"] = item.name;
       event["arguments"] = item.text;
       send("response.function_call_arguments.done", std::move(event));
     } else {

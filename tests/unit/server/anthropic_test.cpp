@@ -41,7 +41,7 @@ AnswerPiece piece(Kind kind, std::string text, std::string name = {}, std::strin
 // Thoughts, a text and two calls, one without arguments.
 std::shared_ptr<FakeExchange> answered(bool stream, StopKind kind = StopKind::tool_calls, std::string stop_text = {}) {
   auto exchange = std::make_shared<FakeExchange>();
-  auto writer = messages_writer({"msg_1", "m", stream, 0}, exchange);
+  auto writer = messages_writer({"msg_1", "m", stream}, exchange);
   writer->piece(piece(Kind::reasoning, "Hm"));
   writer->piece(piece(Kind::reasoning, ", well"));
   writer->piece(piece(Kind::content, "Line\n\n"));
@@ -264,13 +264,13 @@ TEST(MessagesWriter, ErrorsComeInAnthropicsForm) {
                                                           {503, "overloaded_error"}};
   for (const auto& [status, type] : types) {
     auto exchange = std::make_shared<FakeExchange>();
-    messages_writer({"msg_1", "m", true, 0}, exchange)->failed(usage_error("no", "try"), status);
+    messages_writer({"msg_1", "m", true}, exchange)->failed(usage_error("no", "try"), status);
     EXPECT_EQ(exchange->status, status);
     EXPECT_EQ(exchange->headers.size(), status == 429 || status == 503 ? 1U : 0U);
     EXPECT_EQ(exchange->body, cat(R"({"type":"error","error":{"type":")", type, R"(","message":"no; try."}})"));
   }
   auto exchange = std::make_shared<FakeExchange>();
-  auto writer = messages_writer({"msg_1", "m", true, 0}, exchange);
+  auto writer = messages_writer({"msg_1", "m", true}, exchange);
   writer->piece(piece(Kind::content, "Hel"));
   writer->failed(failed_error("broke", "again"), 500);
   const Events events = sse_events(exchange->body);
