@@ -140,6 +140,15 @@ TEST(Messages, BlocksBecomeADialogue) {
   EXPECT_EQ(dialogue.messages[4].content, "Well");
 }
 
+TEST(Messages, WordsBeforeAToolsResultStayBeforeIt) {
+  const auto messages = parse_messages(R"({"model": "m", "max_tokens": 8, "messages": [{"role": "user", "content": [
+      {"type": "text", "text": "First."}, {"type": "tool_result", "tool_use_id": "t", "content": "1"}]}]})")
+                            .chat.dialogue.messages;
+  ASSERT_EQ(messages.size(), 2U);
+  EXPECT_EQ(messages[0].content, "First.");
+  EXPECT_EQ(messages[1].content, "1");
+}
+
 TEST(Messages, AnswerThatIsBegunIsGoneOnWith) {
   const auto chat = parse_messages(R"({"model": "m", "max_tokens": 8, "messages": [
       {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "{"}]})")
