@@ -38,7 +38,7 @@ class Server final : public HttpServer {
     host_.wakeups = std::make_shared<Wakeups>([this] { asio::post(io_, [this] { on_wakeups(); }); });
   }
 
-  ~Server() override {
+  ~Server() override {  // NOLINT(bugprone-exception-escape): without memory for one more task it ends the program
     if (thread_.joinable()) {
       asio::post(io_, [this] { end(); });
       thread_.join();
@@ -193,7 +193,10 @@ void Server::begin_drain() {
 
 void Server::on_wakeups() {
   for (const auto& answer : host_.wakeups->take()) {
-    if (answer->connection != nullptr) answer->connection->work();
+    const bool overflow = answer->notified();
+    Connection* connection = answer->connection;
+    if (connection == nullptr) continue;
+    overflow ? connection->close() : connection->work();
   }
 }
 

@@ -211,6 +211,12 @@ void Answer::forgotten() {
   notify(std::move(lock));
 }
 
+bool Answer::notified() {
+  const std::lock_guard lock(mutex_);
+  notified_ = false;
+  return overflow_;
+}
+
 void Answer::gone() {
   std::function<void()> call;
   std::unique_lock lock(mutex_);
@@ -287,8 +293,6 @@ void Answer::append_chunks(Outgoing& out, std::size_t at_most) {
 
 Answer::Taken Answer::take(Outgoing& out, bool last, std::size_t at_most) {
   const std::lock_guard lock(mutex_);
-  notified_ = false;
-  if (overflow_) return Taken::broken;
   if (forgotten_) {
     forgotten_ = false;
     return Taken::forgotten;

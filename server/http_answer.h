@@ -83,6 +83,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   [[nodiscard]] Taken take(Outgoing& out, bool last, std::size_t at_most);
   [[nodiscard]] bool closes() const { return closes_; }  // it said so to the client, or has no other end
   [[nodiscard]] bool ends_by_close() const { return stream_ && form_.http_1_0; }
+  // To be called for each of Wakeups::take(): later news wake again. True: its client reads too slowly.
+  [[nodiscard]] bool notified();
   void gone();  // the client is away
   Connection* connection = nullptr;
   std::size_t request_bytes = 0;  // of the body that is being answered

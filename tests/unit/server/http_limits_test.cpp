@@ -177,6 +177,26 @@ TEST(HttpLimits, AQueueThatNobodyReadsIsGone) {
   EXPECT_TRUE(fixture.connections_become(0));
 }
 
+// Also where the socket takes nothing more, so that nothing is written that could fail.
+TEST(HttpLimits, AQueueBehindAFullSocketIsGone) {
+  HttpFixture fixture({.max_queued_bytes = 100'000});
+  HttpClient client(fixture.port, "127.0.0.1", 4096);
+  client.send(get("/hold"));
+  const Held held = fixture.held("/hold");
+  Flag gone;
+  held.exchange->on_gone([&] { gone.set(); });
+  held.exchange->begin(200, "t");
+  held.exchange->send(std::string(12'000'000, 'a'));
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(gone.count(), 0);
+  for (int i = 0; i < 20; ++i) {
+    held.exchange->send(std::string(10'000, 'a'));
+    std::this_thread::sleep_for(2ms);  // the server looks at each
+  }
+  EXPECT_TRUE(gone.wait());
+  EXPECT_TRUE(fixture.connections_become(0));
+}
+
 TEST(HttpLimits, AClientThatTakesNothingIsGone) {
   HttpFixture fixture({.send_timeout = 100ms});
   HttpClient client(fixture.port, "127.0.0.1", 4096);
