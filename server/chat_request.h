@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/constraint.h"
 #include "engine/llm.h"
 
 namespace tern::server {
@@ -31,13 +32,7 @@ struct SamplingWishes {
   std::int64_t priority = 0;                          // lower comes first
 };
 
-// What the answer's text must be (structured output).
-struct Constraint {
-  enum class Kind { none, json_object, json_schema, regex, choice, grammar, structural_tag };
-  Kind kind = Kind::none;
-  std::string text;                  // the schema, the expression, the grammar (EBNF), the tag, as JSON or text
-  std::vector<std::string> choices;  // of Kind::choice
-};
+using engine::Constraint;  // what the answer's text must be (structured output)
 
 struct ToolChoice {
   enum class Kind { none, automatic, required, named };
