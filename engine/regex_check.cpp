@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cctype>
 #include <cstdint>
 #include <vector>
@@ -9,8 +10,10 @@ namespace tern::engine {
 namespace {
 
 constexpr std::size_t kLongest = std::size_t{1} << 15;  // bytes
-constexpr std::int64_t kMostRepeats = 100'000;
-constexpr int kDeepest = 100;  // groups in groups
+// xgrammar takes seconds to compile counts above these for a large vocabulary, and tens of milliseconds a mask.
+constexpr std::int64_t kMostRepeats = 128;
+constexpr std::int64_t kHeaviest = 512;  // characters and classes, repeated ones as often as they may come
+constexpr int kDeepest = 100;            // groups in groups
 
 Error refused(const std::string& where, std::string_view found, std::string_view mend) {
   return data_error(where, "what is enforced of a regular expression", found, mend);
@@ -70,6 +73,11 @@ Status check_regex(std::string_view text, const std::string& where) {
   }
   bool in_class = false;
   int depth = 0;
+  std::vector<std::int64_t> weights{0};  // of the groups around this place
+  std::int64_t last = 0;                 // weight of what a repetition would repeat
+  const auto add = [&](std::int64_t weight) {
+    weights.back() = std::min(kHeaviest + 1, weights.back() + (last = weight));
+  };
   for (std::size_t at = 0; at < text.size();) {
     const char c = text[at];
     const std::string place = " at byte " + std::to_string(at);
@@ -77,6 +85,7 @@ Status check_regex(std::string_view text, const std::string& where) {
       const std::size_t end = escape_end(text, at);
       if (end == 0)
         return refused(where, "the escape \"" + std::string(text.substr(at, 2)) + "\"" + place, "leave it out");
+      if (!in_class) add(1);
       at = end;
       continue;
     }
@@ -84,19 +93,35 @@ Status check_regex(std::string_view text, const std::string& where) {
       in_class = c != ']';
     } else if (c == '[') {
       in_class = true;
+      add(1);
       if (text.substr(at + 1).starts_with("^]") || text.substr(at + 1).starts_with("]")) {
         return refused(where, "an empty class" + place, "escape the bracket");
       }
     } else if (c == '(') {
       if (const Status group = check_group(text, at, where); !group) return group;
       if (++depth > kDeepest) return refused(where, "groups nested " + std::to_string(depth) + " deep", "nest fewer");
+      weights.push_back(0);
     } else if (c == ')') {
       --depth;
+      const std::int64_t inside = weights.back();
+      if (weights.size() > 1) weights.pop_back();
+      add(inside);
     } else if ((c == '^' && at != 0) || (c == '$' && at + 1 != text.size())) {
       return refused(where, "\"" + std::string(1, c) + "\"" + place,
                      "use ^ at the beginning and $ at the end only, for the whole text is matched");
-    } else if (c == '{' && largest_count(text, at) > kMostRepeats) {
-      return refused(where, "a repetition" + place, "repeat at most " + std::to_string(kMostRepeats) + " times");
+    } else if (c == '{') {
+      const std::int64_t count = largest_count(text, at);
+      if (count > kMostRepeats) {
+        return refused(where, "a repetition" + place, "repeat at most " + std::to_string(kMostRepeats) + " times");
+      }
+      if (count > 1) add(last * (count - 1));
+    } else {
+      add(1);
+    }
+    if (weights.back() > kHeaviest) {
+      return refused(where,
+                     "more than " + std::to_string(kHeaviest) + " characters, those that repeat counted each time",
+                     "repeat less, or use * and +");
     }
     ++at;
   }

@@ -21,7 +21,8 @@ using io::Json;
 constexpr std::size_t kLongest = std::size_t{1} << 18;  // bytes
 constexpr int kDeepest = 64;                            // schemas in schemas
 constexpr std::size_t kMostNodes = 4096;
-constexpr std::int64_t kMostRepeats = 100'000;  // of minLength, maxItems and the like
+// Of minLength, maxItems and the like, each and together: xgrammar takes 14 ms to compile each for 150,000 tokens.
+constexpr std::int64_t kMostRepeats = 100, kMostRepeatsTogether = 200;
 
 constexpr std::array kAnnotations = {"title",    "description", "default",  "examples", "example",      "deprecated",
                                      "readOnly", "writeOnly",   "$comment", "$schema",  "discriminator"};
@@ -246,10 +247,16 @@ class Checker {
     }
   }
 
-  void number(const std::string& key, const Json& value, const std::string& place) const {
+  void number(const std::string& key, const Json& value, const std::string& place) {
     if (key.ends_with("Length") || key.ends_with("Items")) {
       if (!value.is_number_unsigned() || value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMostRepeats)) {
-        refuse(place, "a count of at most " + std::to_string(kMostRepeats), value.dump(), "use a smaller one");
+        refuse(place, "a count of at most " + std::to_string(kMostRepeats), value.dump(),
+               "use a smaller one, or leave it out");
+      }
+      repeats_ += value.get<std::int64_t>();
+      if (repeats_ > kMostRepeatsTogether) {
+        refuse(place, "lengths and counts of at most " + std::to_string(kMostRepeatsTogether) + " together", "more",
+               "leave some out");
       }
       return;
     }
@@ -287,6 +294,7 @@ class Checker {
   SchemaTypes types_;
   std::string where_;
   std::size_t count_ = 0;
+  std::int64_t repeats_ = 0;
   std::unordered_set<const Json*> schemas_;
   std::vector<std::pair<const Json*, std::string>> nodes_, refs_;
 };
