@@ -276,7 +276,7 @@ void LLMEngine::refuse_image(SequenceId id, const RequestImage& image, const Err
 }
 
 Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, SamplingParams params,
-                                          std::vector<session::ImagePatches> images, RequestOptions request) {
+                                          std::vector<session::ImagePatches> images, const RequestOptions& request) {
   const auto length = static_cast<std::int64_t>(prompt.size());
   if (prompt.empty()) return data_error("prompt", "at least one token", "none", "give it some text");
   if (length >= max_model_len()) {

@@ -93,7 +93,7 @@ class LLMEngine {
   // (impossible_sampling); images that the model can't see, or that aren't where the prompt has image tokens.
   [[nodiscard]] Result<SequenceId> add_request(std::vector<std::int32_t> prompt, SamplingParams params,
                                                std::vector<session::ImagePatches> images = {},
-                                               RequestOptions request = {});
+                                               const RequestOptions& request = {});
   // Computes one step and gives what it added, for every request that it touched: an output a token, of which guesses
   // that were right make several. They may be moved from, and are valid
   // until the next step. While the device computes, the host prepares the step after it, which holds unless a request

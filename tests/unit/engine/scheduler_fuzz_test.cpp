@@ -127,7 +127,7 @@ class Fuzzer {
     EXPECT_TRUE(ended_.insert(sequence.id).second) << sequence.id << " ended twice";
     EXPECT_TRUE(sequence.blocks.empty());
     arrivals_.erase(sequence.id);
-    needed += sequence.length();
+    needed += furthest_[sequence.id];
   }
 
   void check(const Batch& batch) {
@@ -208,6 +208,7 @@ class Fuzzer {
         before = mix_key(before, static_cast<std::uint64_t>(token) + 1);
       }
       computed += part.count - part.drafts;
+      furthest_[s.id] = std::max(furthest_[s.id], part.begin + part.count - part.drafts);
       accept(part);
     }
   }
@@ -247,6 +248,7 @@ class Fuzzer {
   std::map<SequenceId, const Sequence*> arrivals_;  // that have not ended
   std::vector<std::string> salts_;
   std::vector<std::int64_t> answers_;
+  std::map<SequenceId, std::int64_t> furthest_;  // tokens that were computed at least once
   std::set<SequenceId> ended_;
   std::set<SequenceId> stale_;  // that began before the cache was reset
   std::int64_t added_ = 0;
@@ -262,7 +264,7 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       {.blocks = 120, .seats = 12, .batch = 24, .longest_prompt = 200, .longest_answer = 16, .every = 3},
       {.blocks = 28, .seats = 20, .batch = 32, .longest_prompt = 8, .longest_answer = 100, .every = 2}};
   for (const FuzzLoad& load : loads) {
-    std::int64_t preemptions = 0, hits = 0, prepared = 0, shared = 0;
+    std::int64_t preemptions = 0, hits = 0, prepared = 0, shared = 0, steps = 0;
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << load.blocks << " blocks");
       Fuzzer plain(load, seed, false);
@@ -276,7 +278,9 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       hits += plain.hits;
       prepared += ahead.prepared;
       shared += plain.shared;
+      steps += static_cast<std::int64_t>(plain.steps.size());
     }
+    EXPECT_GT(steps, 4000) << load.blocks;
     EXPECT_GT(preemptions, 0) << load.blocks;
     EXPECT_GT(prepared, 0) << load.blocks;
     EXPECT_EQ(hits > 0, load.cached);
