@@ -53,6 +53,7 @@ ServedAdapter served_adapter(Arguments& arguments) {
 
 void use_server_seats(const Arguments& arguments, engine::EngineOptions& options) {
   options.max_num_seqs = arguments.integer("max_num_seqs");
+  options.enable_prefix_caching = arguments.boolean("enable_prefix_caching");
   options.top_logprobs = arguments.integer("max_logprobs");
   options.max_num_batched_tokens =
       arguments.maybe_integer("max_num_batched_tokens").value_or(options.max_num_batched_tokens);

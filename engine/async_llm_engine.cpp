@@ -34,11 +34,12 @@ AsyncLLMEngine::~AsyncLLMEngine() {
   thread_.join();
 }
 
-AsyncLLMEngine::Ticket AsyncLLMEngine::submit(EncodedPrompt prompt, SamplingParams params, OutputCallback callback) {
+AsyncLLMEngine::Ticket AsyncLLMEngine::submit(EncodedPrompt prompt, SamplingParams params, OutputCallback callback,
+                                              const RequestOptions& options) {
   const Ticket ticket = next_ticket_++;
   {
     const std::scoped_lock lock(mutex_);
-    commands_.jobs.push_back({ticket, std::move(prompt), std::move(params), std::move(callback)});
+    commands_.jobs.push_back({ticket, std::move(prompt), std::move(params), std::move(callback), options});
     ++queued_;
   }
   wake_.notify_one();
@@ -101,7 +102,7 @@ void AsyncLLMEngine::begin(Job&& job) {
   }
   const auto added = catching([&] {
     return llm_.engine()
-        .add_request(std::move(job.prompt.ids), std::move(job.params), std::move(job.prompt.images))
+        .add_request(std::move(job.prompt.ids), std::move(job.params), std::move(job.prompt.images), job.options)
         .value();
   });
   if (!added) {
@@ -159,7 +160,10 @@ void AsyncLLMEngine::keep_stats() {
   stats.running = engine.num_running();
   stats.waiting = engine.num_waiting();
   stats.cache_blocks = engine.cache().num_blocks();
-  stats.cache_blocks_used = stats.cache_blocks - engine.cache().num_free();
+  const CacheStatistics cache = engine.cache_statistics();
+  stats.cache_blocks_used = cache.used_blocks;
+  stats.cache_queries = cache.query_tokens;
+  stats.cache_hits = cache.hit_tokens;
   stats.preemptions = engine.num_preemptions();
   stats.guesses_checked = engine.guesses().checked;
   stats.guesses_right = engine.guesses().right;

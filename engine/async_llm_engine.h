@@ -24,6 +24,8 @@ struct EngineStats {
   std::int64_t cache_blocks = 0;
   std::int64_t cache_blocks_used = 0;
   std::int64_t preemptions = 0;
+  std::int64_t cache_queries = 0;  // prompt tokens that were looked for in the prefix cache
+  std::int64_t cache_hits = 0;     // of them, found
   std::int64_t guesses_checked = 0;
   std::int64_t guesses_right = 0;
   std::int64_t steps = 0;
@@ -46,7 +48,8 @@ class AsyncLLMEngine {
   AsyncLLMEngine& operator=(const AsyncLLMEngine&) = delete;
 
   // Queues a request. What is wrong with it is told by a last output with `error` and FinishReason::failed.
-  Ticket submit(EncodedPrompt prompt, SamplingParams params, OutputCallback callback);
+  Ticket submit(EncodedPrompt prompt, SamplingParams params, OutputCallback callback,
+                const RequestOptions& options = {});
   // Ends a request before the next step; its last output says FinishReason::aborted. Nothing where it has ended.
   void abort(Ticket ticket);
   // Runs `work` between two steps, when its turn comes: for what else the model computes (embeddings, scores). What it
@@ -63,6 +66,7 @@ class AsyncLLMEngine {
     EncodedPrompt prompt;
     SamplingParams params;
     OutputCallback callback;
+    RequestOptions options;
   };
   struct Commands {
     std::deque<Job> jobs;

@@ -41,7 +41,6 @@ class CacheEngine {
   [[nodiscard]] BlockPool& pool() { return *pool_; }
   [[nodiscard]] const BlockPool& pool() const { return *pool_; }
   [[nodiscard]] std::int64_t num_blocks() const { return pool_->num_blocks(); }  // that sequences can hold
-  [[nodiscard]] std::int64_t num_free() const { return pool_->num_free(); }
   [[nodiscard]] std::int64_t block_size() const { return pool_->block_size(); }  // tokens
   [[nodiscard]] std::int64_t max_model_len() const { return options_.max_model_len; }
   [[nodiscard]] tern_dtype dtype() const { return options_.dtype; }

@@ -104,6 +104,7 @@ class LLMEngine {
   // text comes with that step.
   void abort(SequenceId id);
 
+  [[nodiscard]] const std::vector<std::int32_t>& end_token_ids() const { return end_ids_; }
   [[nodiscard]] std::int64_t max_num_seqs() const { return options_.max_num_seqs; }
   [[nodiscard]] std::int64_t max_model_len() const { return cache_.max_model_len(); }
   [[nodiscard]] const CacheEngine& cache() const { return cache_; }

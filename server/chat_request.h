@@ -51,6 +51,7 @@ struct ChatRequest {
   Constraint constraint;
   ToolChoice tool_choice;
   bool parallel_tool_calls = true;
+  bool whole = false;  // the answer is not streamed, so that a call which breaks off can still be told as text
   bool include_reasoning = true;  // false: what a thinking model thinks is left out
   std::string cache_salt;         // prompts share cached prefixes only with those of the same salt
 };

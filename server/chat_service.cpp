@@ -7,6 +7,8 @@
 
 #include "base/philox.h"
 #include "base/strings.h"
+#include "engine/reasoning_mask.h"
+#include "server/forced_calls.h"
 #include "server/running_request.h"
 
 namespace tern::server {
@@ -34,16 +36,13 @@ std::optional<Error> refused_image(const std::vector<std::string>& images) {
   return std::nullopt;
 }
 
-// What is asked for and is not served yet: never left out in silence.
-std::optional<Error> unserved(const SamplingWishes& wishes, const Constraint& constraint) {
-  const auto refuse = [](const char* field) {
-    return data_error(cat("field \"", field, "\""), "none, as this server does not have it yet", "one", "leave it out");
-  };
-  if (wishes.prompt_logprobs) return refuse("prompt_logprobs");
-  if (wishes.thinking_token_budget) return refuse("thinking_token_budget");
-  if (wishes.priority != 0) return refuse("priority");
-  if (constraint.kind != Constraint::Kind::none) return refuse("structured_outputs");
-  return std::nullopt;
+constexpr std::string_view kThinkBegin = "<think>", kThinkEnd = "</think>";
+
+// Whether the template has opened the model's thoughts already.
+bool opens_thoughts(const std::string& prompt_tail) {
+  const std::size_t begin = prompt_tail.rfind(kThinkBegin);
+  const std::size_t end = prompt_tail.rfind(kThinkEnd);
+  return begin != std::string::npos && (end == std::string::npos || end < begin);
 }
 
 }  // namespace
@@ -55,6 +54,8 @@ ChatService::ChatService(engine::LLM& llm, ServiceOptions options)
       knows_developer_(llm.session().text->chat_template &&
                        llm.session().text->chat_template->source().find("developer") != std::string::npos),
       metrics_(options_.model_names.front()),
+      end_token_ids_(llm.engine().end_token_ids()),
+      grammars_(llm.session().text->tokenizer, end_token_ids_, llm.session().model.config.vocab_size),
       seeds_(options_.seed.value_or(std::random_device{}())),
       engine_(llm) {}
 ChatService::~ChatService() = default;
@@ -107,13 +108,48 @@ Result<engine::SamplingParams> ChatService::sampling_of(const SamplingWishes& wi
   return params;
 }
 
+// What holds the answer to its form. Where the template has opened the model's thoughts, these are free, and the form
+// begins behind them; elsewhere it begins with the first token.
+void ChatService::constrain(Asked& asked, const std::string& prompt_tail) {
+  RunningOptions& running = asked.running;
+  if (is_forced(running.forced)) {
+    if (asked.constraint.kind != Constraint::Kind::none) {
+      throw Failure(data_error(R"(field "tool_choice")", "no other form where calls are demanded", "one",
+                               "leave one of the two out"));
+    }
+    asked.constraint =
+        forced_constraint(running.forced, running.parser.tools_json, running.parser.parallel_calls).value();
+    running.parser.tools_json.clear();
+  }
+  if (asked.constraint.kind != Constraint::Kind::none) running.grammar = grammars_.compile(asked.constraint).value();
+  const bool opened = opens_thoughts(prompt_tail);
+  const auto budget = asked.sampling.thinking_token_budget;
+  if ((running.grammar == nullptr || !opened) && !budget) return;
+  if (budget && options_.formats.reasoning.empty()) {
+    throw Failure(
+        data_error(R"(field "thinking_token_budget")", "a model that thinks", "one that does not", "leave it out"));
+  }
+  engine::Reasoning reasoning;
+  if (!opened) reasoning.begin_ids = tokenizer().encode(kThinkBegin, false);
+  reasoning.end_ids = tokenizer().encode(kThinkEnd, false);
+  reasoning.end_tokens = end_token_ids_;
+  reasoning.vocab_size = llm_.session().model.config.vocab_size;
+  const bool holds = running.grammar != nullptr && opened;
+  running.around = [reasoning, budget, holds](std::shared_ptr<engine::TokenMask> mask) {
+    if (holds) mask = engine::after_reasoning(std::move(mask), reasoning);
+    return budget ? engine::thinking_budget(std::move(mask), reasoning, *budget) : mask;
+  };
+}
+
 std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr<AnswerSink> sink) {
   if (const auto refusal = refused(asked)) {
     sink->failed(refusal->error, refusal->status);
     return nullptr;
   }
-  if (const auto error = unserved(asked.sampling, asked.constraint)) {
-    sink->failed(*error, 400);
+  if (asked.sampling.prompt_logprobs) {
+    sink->failed(data_error(R"(field "prompt_logprobs")", "none, as this server does not tell them yet", "one",
+                            "leave it out; tern score gives those of a text"),
+                 400);
     return nullptr;
   }
   auto params = sampling_of(asked.sampling);
@@ -136,8 +172,13 @@ std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr
   const std::int64_t room = max_model_len_ - length;
   if (params->max_new_tokens <= 0 || params->max_new_tokens > room) params->max_new_tokens = room;
   asked.running.n = asked.n;
+  asked.running.engine.priority = asked.sampling.priority;
   asked.running.include_logprobs = asked.sampling.top_logprobs.has_value();
   asked.running.parser.prompt_tail = prompt->tail;
+  if (const auto held = catching([&] { return constrain(asked, prompt->tail), Unit{}; }); !held) {
+    sink->failed(held.error(), held.error().kind == ErrorKind::data ? 400 : 501);
+    return nullptr;
+  }
   auto request = std::make_shared<RunningRequest>(*this, std::move(asked.running), std::move(sink));
   request->begin(*prompt, *params);
   return request;
@@ -155,12 +196,19 @@ std::shared_ptr<RequestHandle> ChatService::chat(ChatRequest request, std::share
   asked.constraint = std::move(request.constraint);
   asked.running.parser.formats = options_.formats;
   asked.running.parser.parallel_calls = request.parallel_tool_calls;
+  asked.running.parser.whole_calls = request.whole;
   if (request.tool_choice.kind == ToolChoice::Kind::none) {
     request.dialogue.tools_json.clear();
   }
   asked.running.parser.tools_json = request.dialogue.tools_json;
   asked.running.reads = !options_.formats.reasoning.empty() || !request.dialogue.tools_json.empty();
   asked.running.include_reasoning = request.include_reasoning;
+  if (!request.dialogue.tools_json.empty()) asked.running.forced = request.tool_choice;
+  if (is_forced(asked.running.forced)) {
+    asked.running.parser.formats.tool_call.clear();
+    asked.running.reads = true;
+  }
+  asked.running.engine.cache_salt = std::move(request.cache_salt);
   auto& messages = request.dialogue.messages;
   const bool has_system = std::any_of(messages.begin(), messages.end(), [](const chat::Message& message) {
     return message.role == "system" || message.role == "developer";
@@ -185,6 +233,7 @@ std::shared_ptr<RequestHandle> ChatService::complete(CompletionRequest request, 
   asked.sampling = std::move(request.sampling);
   asked.n = request.n;
   asked.constraint = std::move(request.constraint);
+  asked.running.engine.cache_salt = std::move(request.cache_salt);
   return begin(std::move(asked), std::move(sink));
 }
 

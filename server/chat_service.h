@@ -10,6 +10,7 @@
 
 #include "chat/answer_parser.h"
 #include "engine/async_llm_engine.h"
+#include "engine/grammar.h"
 #include "server/chat_request.h"
 #include "server/chat_sink.h"
 #include "server/metrics.h"
@@ -81,12 +82,15 @@ class ChatService {
   [[nodiscard]] std::optional<Refusal> refused(const Asked& asked) const;
   [[nodiscard]] Result<engine::SamplingParams> sampling_of(const SamplingWishes& wishes) const;
   [[nodiscard]] std::uint64_t any_seed();
+  void constrain(Asked& asked, const std::string& prompt_tail);
 
   engine::LLM& llm_;
   ServiceOptions options_;
   std::int64_t max_model_len_;
   bool knows_developer_;  // the template has words for that role
   Metrics metrics_;
+  std::vector<std::int32_t> end_token_ids_;
+  engine::Grammars grammars_;
   std::mutex seeds_mutex_;
   std::uint64_t seeds_;
   std::atomic<bool> closed_{false};

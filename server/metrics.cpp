@@ -49,8 +49,8 @@ struct Metrics::Series {
   prometheus::Gauge& accepted = gauge("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that were right.");
   prometheus::Counter& prompt_tokens = counter("vllm:prompt_tokens_total", "Tokens of prompts.");
   prometheus::Counter& generated_tokens = counter("vllm:generation_tokens_total", "Tokens of answers.");
-  prometheus::Counter& queried = counter("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.");
-  prometheus::Counter& hits = counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.");
+  prometheus::Gauge& queried = gauge("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.");
+  prometheus::Gauge& hits = gauge("vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.");
   prometheus::Histogram& first_token =
       histogram("vllm:time_to_first_token_seconds", "From a request's arrival to its first token.", kFirstToken);
   prometheus::Histogram& between =
@@ -82,8 +82,6 @@ void Metrics::count_token(double seconds) { series_->between.Observe(seconds); }
 void Metrics::count_request(const RequestTimes& times) {
   series_->prompt_tokens.Increment(static_cast<double>(times.prompt_tokens));
   series_->generated_tokens.Increment(static_cast<double>(times.generated_tokens));
-  series_->queried.Increment(static_cast<double>(times.prompt_tokens));
-  series_->hits.Increment(static_cast<double>(times.cached_tokens));
   series_->whole.Observe(times.whole);
   series_->prompt_lengths.Observe(static_cast<double>(times.prompt_tokens));
   series_->answer_lengths.Observe(static_cast<double>(times.generated_tokens));
@@ -104,6 +102,8 @@ std::string Metrics::page(const engine::EngineStats& stats) const {
   series_->waiting.Set(static_cast<double>(stats.waiting));
   const auto blocks = static_cast<double>(stats.cache_blocks);
   series_->cache.Set(blocks > 0 ? static_cast<double>(stats.cache_blocks_used) / blocks : 0);
+  series_->queried.Set(static_cast<double>(stats.cache_queries));
+  series_->hits.Set(static_cast<double>(stats.cache_hits));
   series_->preemptions.Set(static_cast<double>(stats.preemptions));
   series_->drafts.Set(static_cast<double>(stats.guesses_checked));
   series_->accepted.Set(static_cast<double>(stats.guesses_right));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "server/forced_calls.h"
 #include "server/ids.h"
 
 namespace tern::server {
@@ -35,6 +36,7 @@ void RunningRequest::begin(const engine::EncodedPrompt& prompt, const engine::Sa
   choices_.resize(static_cast<std::size_t>(options_.n));
   for (Choice& choice : choices_) {
     if (options_.reads) choice.parser = chat::make_answer_parser(options_.parser).value();
+    if (is_forced(options_.forced)) choice.parser = forced_parser(options_.forced, std::move(choice.parser));
   }
   open_ = options_.n;
   usage_.prompt_tokens = static_cast<std::int64_t>(prompt.ids.size());
@@ -42,9 +44,12 @@ void RunningRequest::begin(const engine::EncodedPrompt& prompt, const engine::Sa
   for (std::size_t at = 0; at < choices_.size(); ++at) {
     engine::SamplingParams own = params;
     own.sample = at;
+    if (options_.grammar != nullptr) own.mask = options_.grammar->start();
+    if (options_.around) own.mask = options_.around(std::move(own.mask));
     tickets_.push_back(service_.engine_.submit(
         prompt, std::move(own),
-        [self = shared_from_this(), at](engine::RequestOutput&& output) { self->take(at, std::move(output)); }));
+        [self = shared_from_this(), at](engine::RequestOutput&& output) { self->take(at, std::move(output)); },
+        options_.engine));
   }
 }
 
@@ -119,6 +124,7 @@ void RunningRequest::take(std::size_t at, engine::RequestOutput&& output) {
   Choice& choice = choices_[at];
   if (failed_ || choice.ended) return;
   usage_.prompt_tokens = std::max(usage_.prompt_tokens, output.prompt_tokens);
+  if (at == 0) usage_.cached_tokens = std::max(usage_.cached_tokens, output.cached_tokens);
   if (output.error) {
     choice.ended = true;
     fail(*output.error, output.error->kind == ErrorKind::data ? 400 : 500);
@@ -145,6 +151,7 @@ void RunningRequest::end(std::size_t at, const engine::RequestOutput& output) {
   RequestTimes times;
   times.finished_reason = reason_name(output.reason);
   times.prompt_tokens = usage_.prompt_tokens;
+  times.cached_tokens = output.cached_tokens;
   times.generated_tokens = choice.generated;
   times.whole = seconds(Clock::now() - arrival_);
   if (choice.generated > 0) {

@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "engine/grammar.h"
 #include "server/chat_service.h"
 
 namespace tern::server {
@@ -17,7 +19,10 @@ struct RunningOptions {
   bool reads = false;             // the answers are read for thoughts and calls
   bool include_reasoning = true;  // false: thoughts are left out
   bool include_logprobs = false;
-  bool count_reasoning = false;
+  ToolChoice forced;                                       // required or named: the answer is calls and nothing else
+  std::shared_ptr<const engine::CompiledGrammar> grammar;  // that every answer is held to; null: none
+  std::function<std::shared_ptr<engine::TokenMask>(std::shared_ptr<engine::TokenMask>)> around;  // the grammar's mask
+  engine::RequestOptions engine;
 };
 
 class RunningRequest : public RequestHandle, public std::enable_shared_from_this<RunningRequest> {

@@ -199,7 +199,11 @@ class XGrammarCompiler final : public GrammarCompiler {
  private:
   [[nodiscard]] xgrammar::CompiledGrammar compiled(Constraint::Kind kind, const std::string& text) const {
     xgrammar::GrammarCompiler compiler = compiler_;  // a handle
-    if (kind == Constraint::Kind::json_schema) return compiler.CompileJSONSchema(text);
+    if (kind == Constraint::Kind::json_schema) {
+      // A small model would write blanks without end where any number of them is allowed.
+      constexpr int kMostBlanks = 32;
+      return compiler.CompileJSONSchema(text, true, std::nullopt, std::nullopt, true, kMostBlanks);
+    }
     if (kind == Constraint::Kind::regex) return compiler.CompileRegex(text);
     if (kind == Constraint::Kind::structural_tag) return compiler.CompileStructuralTag(text);
     return compiler.CompileGrammar(text);

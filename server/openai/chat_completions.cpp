@@ -277,6 +277,7 @@ ChatCompletionRequest parse_chat_completion(std::string_view text) {
   if (auto effort = body.text("reasoning_effort")) kwargs["reasoning_effort"] = *effort;
   if (!kwargs.empty()) chat.template_kwargs = kwargs.dump();
   out.stream = stream_fields(body);
+  chat.whole = !out.stream.stream;
   // What OpenAI itself uses to keep accounts or to choose among its servers.
   body.takes({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity",
               "prompt_cache_retention", "request_id"});

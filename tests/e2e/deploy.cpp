@@ -153,6 +153,71 @@ TEST_F(Deploy, DrawsAsTheRequestSays) {
   EXPECT_EQ(server.post("/v1/completions", R"({"prompt": "ab", "logit_bias": {"99999999": 1}})").status, 400);
 }
 
+// What a tiny model with random weights writes has the form that was asked for all the same.
+TEST_F(Deploy, HoldsAnswersToTheirForm) {
+  Deployed server = deploy();
+  const auto text = [&](const std::string& fields) {
+    const HttpReply reply = server.post("/v1/chat/completions", question(R"("temperature": 0, )" + fields));
+    EXPECT_EQ(reply.status, 200) << fields << reply.body;
+    return json_of(reply)["choices"][0]["message"]["content"].text();
+  };
+  EXPECT_EQ(text(R"("structured_outputs": {"choice": ["blue", "blue"]})"), "blue");
+  EXPECT_EQ(text(R"("structured_outputs": {"regex": "ab{3}c"})"), "abbbc");
+  const std::string schema = R"({"type": "object", "properties": {"a": {"enum": ["x"]}, "b": {"type": "boolean"}},
+                                 "required": ["a", "b"], "additionalProperties": false})";
+  const Json made =
+      io::parse_json(
+          text(R"("response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": )" + schema + "}}"),
+          "answer")
+          .value();
+  EXPECT_EQ(made["a"], "x");
+  EXPECT_TRUE(made["b"].is_boolean());
+  const HttpReply unenforced = server.post(
+      "/v1/chat/completions", question(R"("guided_json": {"type": "array", "uniqueItems": true, "items": {}})"));
+  EXPECT_EQ(unenforced.status, 400);
+  EXPECT_NE(unenforced.body.find("uniqueItems"), std::string::npos) << unenforced.body;
+  const std::string tools =
+      R"("tools": [{"type": "function", "function": {"name": "pick", "parameters": )" + schema + "}}]";
+  const auto calls = [&](const std::string& choice) {
+    const HttpReply reply =
+        server.post("/v1/chat/completions", question(R"("temperature": 0, "tool_choice": )" + choice + ", " + tools));
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    const Json answer = json_of(reply)["choices"][0];
+    EXPECT_EQ(answer["finish_reason"], "tool_calls");
+    return answer["message"]["tool_calls"][0]["function"];
+  };
+  for (const char* choice : {R"({"type": "function", "function": {"name": "pick"}})", R"("required")"}) {
+    const Json function = calls(choice);
+    EXPECT_EQ(function["name"], "pick");
+    EXPECT_EQ(io::parse_json(function["arguments"].text(), "arguments").value()["a"], "x");
+  }
+  const HttpReply other = server.post(
+      "/v1/chat/completions", question(R"("tool_choice": {"type": "function", "function": {"name": "no"}}, )" + tools));
+  EXPECT_EQ(other.status, 400) << other.body;
+}
+
+// What one request computed another finds, unless their salts differ.
+TEST_F(Deploy, FindsWhatWasComputedBefore) {
+  Deployed server = deploy();
+  const std::string prompt(300, 'a');
+  const auto cached = [&](const std::string& fields) {
+    const Json answer = json_of(server.post(
+        "/v1/completions", R"({"prompt": ")" + prompt + R"(", "max_tokens": 1, "temperature": 0)" + fields + "}"));
+    return answer["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>();
+  };
+  EXPECT_EQ(cached(""), 0);
+  const int found = cached("");
+  EXPECT_GT(found, 200);
+  EXPECT_EQ(cached(R"(, "cache_salt": "mine")"), 0);
+  EXPECT_EQ(cached(R"(, "cache_salt": "mine")"), found);
+  EXPECT_NE(ask(server.port(), "GET", "/metrics").body.find("vllm:prefix_cache_hits_total{"), std::string::npos);
+  Deployed without = deploy({"--enable_prefix_caching", "false"});
+  for (int i = 0; i < 2; ++i) {
+    const Json answer = json_of(without.post("/v1/completions", R"({"prompt": ")" + prompt + R"(", "max_tokens": 1})"));
+    EXPECT_EQ(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  }
+}
+
 TEST_F(Deploy, RefusesInOpenAisWords) {
   Deployed server = deploy({"--api_key", "secret", "--max_model_len", "64"});
   const std::string key = "Authorization: Bearer secret\r\n";
