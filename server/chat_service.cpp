@@ -104,6 +104,7 @@ Result<engine::SamplingParams> ChatService::sampling_of(const SamplingWishes& wi
   params.skip_special_tokens = wishes.skip_special_tokens;
   params.include_stop_str_in_output = wishes.include_stop_str_in_output;
   params.logit_bias = wishes.logit_bias;
+  params.prompt_logprobs = wishes.prompt_logprobs;
   params.top_logprobs = wishes.top_logprobs.value_or(0);
   return params;
 }
@@ -144,12 +145,6 @@ void ChatService::constrain(Asked& asked, const std::string& prompt_tail) {
 std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr<AnswerSink> sink) {
   if (const auto refusal = refused(asked)) {
     sink->failed(refusal->error, refusal->status);
-    return nullptr;
-  }
-  if (asked.sampling.prompt_logprobs) {
-    sink->failed(data_error(R"(field "prompt_logprobs")", "none, as this server does not tell them yet", "one",
-                            "leave it out; tern score gives those of a text"),
-                 400);
     return nullptr;
   }
   auto params = sampling_of(asked.sampling);

@@ -57,6 +57,9 @@ class AnswerSink {
   AnswerSink(const AnswerSink&) = delete;
   AnswerSink& operator=(const AnswerSink&) = delete;
 
+  // The prompt's tokens with their log-probabilities, where those are asked for: once, before any piece. The first
+  // token's is none.
+  virtual void prompt(std::vector<TokenText>&& /*tokens*/) {}
   virtual void piece(AnswerPiece&& piece) = 0;
   virtual void ended(const AnswerEnd& end) = 0;             // of one answer
   virtual void finished(const TokenUsage& usage) = 0;       // of all of them

@@ -39,11 +39,13 @@ void RunningRequest::begin(const engine::EncodedPrompt& prompt, const engine::Sa
     if (is_forced(options_.forced)) choice.parser = forced_parser(options_.forced, std::move(choice.parser));
   }
   open_ = options_.n;
+  if (params.prompt_logprobs) prompt_.push_back(text_of({prompt.ids.front(), 0}));
   usage_.prompt_tokens = static_cast<std::int64_t>(prompt.ids.size());
   const std::scoped_lock lock(tickets_mutex_);
   for (std::size_t at = 0; at < choices_.size(); ++at) {
     engine::SamplingParams own = params;
     own.sample = at;
+    if (at > 0) own.prompt_logprobs.reset();  // told once
     if (options_.grammar != nullptr) own.mask = options_.grammar->start();
     if (options_.around) own.mask = options_.around(std::move(own.mask));
     tickets_.push_back(service_.engine_.submit(
@@ -120,6 +122,15 @@ void RunningRequest::hand_on(std::size_t at, std::vector<chat::AnswerPart>&& par
   }
 }
 
+void RunningRequest::tell_prompt(const engine::RequestOutput& output) {
+  for (const engine::PromptLogprob& token : output.prompt_logprobs) {
+    TokenText text = text_of(token);
+    for (const engine::TokenLogprob& one : token.top) text.likeliest.push_back(text_of(one));
+    prompt_.push_back(std::move(text));
+  }
+  if (output.token >= 0 && !prompt_.empty()) sink_->prompt(std::exchange(prompt_, {}));
+}
+
 void RunningRequest::take(std::size_t at, engine::RequestOutput&& output) {
   Choice& choice = choices_[at];
   if (failed_ || choice.ended) return;
@@ -130,6 +141,7 @@ void RunningRequest::take(std::size_t at, engine::RequestOutput&& output) {
     fail(*output.error, output.error->kind == ErrorKind::data ? 400 : 500);
     return;
   }
+  if (at == 0) tell_prompt(output);
   if (output.token >= 0) keep_token(choice, output);
   std::vector<chat::AnswerPart> parts;
   if (choice.parser != nullptr) {

@@ -47,6 +47,7 @@ class RunningRequest : public RequestHandle, public std::enable_shared_from_this
     bool ended = false;
   };
 
+  void tell_prompt(const engine::RequestOutput& output);
   void take(std::size_t at, engine::RequestOutput&& output);
   void keep_token(Choice& choice, const engine::RequestOutput& output);
   void hand_on(std::size_t at, std::vector<chat::AnswerPart>&& parts);
@@ -66,6 +67,7 @@ class RunningRequest : public RequestHandle, public std::enable_shared_from_this
   std::int64_t open_ = 0;  // choices that go on
   bool failed_ = false;
   TokenUsage usage_;
+  std::vector<TokenText> prompt_;  // those of its tokens that have been told; empty: none are asked for
 };
 
 }  // namespace tern::server

@@ -25,6 +25,29 @@ Json token_json(const TokenText& token) {
   return out;
 }
 
+Json prompt_logprobs_json(const std::vector<TokenText>& tokens) {
+  Json out = Json::array();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (i == 0) {
+      out.push_back(Json());
+      continue;
+    }
+    Json by_id = Json::object();
+    const auto add = [&](const TokenText& token, std::int64_t rank) {
+      Json one = Json::object();
+      one["logprob"] = token.logprob;
+      one["rank"] = rank > 0 ? Json(rank) : Json();
+      one["decoded_token"] = token.text;
+      by_id[std::to_string(token.id)] = std::move(one);
+    };
+    add(tokens[i], 0);  // beyond the likeliest that are asked for, its rank is not known
+    std::int64_t rank = 0;
+    for (const TokenText& one : tokens[i].likeliest) add(one, ++rank);
+    out.push_back(std::move(by_id));
+  }
+  return out;
+}
+
 Json usage_json(const TokenUsage& usage) {
   Json out = Json::object();
   out["prompt_tokens"] = usage.prompt_tokens;

@@ -8,6 +8,8 @@ namespace tern::server::openai {
 
 // {"token", "logprob", "bytes", "top_logprobs"}
 [[nodiscard]] io::Json token_json(const TokenText& token);
+// vLLM's prompt_logprobs: null for the first token, then objects by token id: {"logprob", "rank", "decoded_token"}.
+[[nodiscard]] io::Json prompt_logprobs_json(const std::vector<TokenText>& tokens);
 [[nodiscard]] io::Json usage_json(const TokenUsage& usage);
 // "stop", "length", "tool_calls", "abort"
 [[nodiscard]] io::Json finish_reason(const AnswerEnd& end);

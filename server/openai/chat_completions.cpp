@@ -54,6 +54,8 @@ class Writer : public AnswerSink {
     choices_.resize(static_cast<std::size_t>(options_.n));
   }
 
+  void prompt(std::vector<TokenText>&& tokens) override { prompt_ = prompt_logprobs_json(tokens); }
+
   void piece(AnswerPiece&& piece) override {
     Choice& choice = choices_[static_cast<std::size_t>(piece.choice)];
     if (options_.stream.stream) {
@@ -238,12 +240,14 @@ class Writer : public AnswerSink {
     }
     out["choices"] = std::move(choices);
     out["usage"] = usage_json(usage);
+    if (!prompt_.is_null()) out["prompt_logprobs"] = std::move(prompt_);
     return out;
   }
 
   WriterOptions options_;
   std::shared_ptr<HttpExchange> exchange_;
   std::vector<Choice> choices_;
+  Json prompt_;  // log-probabilities of its tokens, where they are asked for
   bool begun_ = false;
 };
 
@@ -278,6 +282,9 @@ ChatCompletionRequest parse_chat_completion(std::string_view text) {
   if (!kwargs.empty()) chat.template_kwargs = kwargs.dump();
   out.stream = stream_fields(body);
   chat.whole = !out.stream.stream;
+  if (out.stream.stream && chat.sampling.prompt_logprobs) {
+    throw body.wrong("stream", "false where log-probabilities of the prompt are asked for");
+  }
   // What OpenAI itself uses to keep accounts or to choose among its servers.
   body.takes({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity",
               "prompt_cache_retention", "request_id"});

@@ -24,6 +24,11 @@ class BatchAnswer {
     choices_.resize(prompts * static_cast<std::size_t>(options_.n));
   }
 
+  void told(std::size_t prompt, std::vector<TokenText>&& tokens) {
+    const std::scoped_lock lock(mutex_);
+    for (std::int64_t i = 0; i < options_.n; ++i) choices_[index(prompt, i)].prompt = tokens;
+  }
+
   void piece(std::size_t prompt, AnswerPiece&& piece) {
     const std::scoped_lock lock(mutex_);
     const std::size_t at = index(prompt, piece.choice);
@@ -81,6 +86,7 @@ class BatchAnswer {
  private:
   struct Choice {
     std::string text;
+    std::vector<TokenText> prompt;  // where its log-probabilities are asked for
     std::vector<TokenText> tokens;
     AnswerEnd end;
     std::int64_t offset = 0;  // of the next token in the text
@@ -150,8 +156,20 @@ class BatchAnswer {
       Choice& one = choices_[at];
       std::string text = echoes_.empty() ? "" : echoes_[at / static_cast<std::size_t>(options_.n)];
       text += one.text;
-      Json logprobs = options_.logprobs ? logprobs_of(one.tokens, one.offset) : Json();
-      choices.push_back(choice_of(at, std::move(text), std::move(logprobs), &one.end));
+      Json logprobs;
+      if (options_.logprobs) {
+        std::vector<TokenText> shown = echoes_.empty() ? std::vector<TokenText>() : one.prompt;
+        const std::size_t echoed = shown.size();
+        shown.insert(shown.end(), one.tokens.begin(), one.tokens.end());
+        logprobs = logprobs_of(shown, one.offset);
+        if (echoed > 0) {  // nothing stands before the first token
+          logprobs["token_logprobs"][0] = Json();
+          logprobs["top_logprobs"][0] = Json();
+        }
+      }
+      Json choice = choice_of(at, std::move(text), std::move(logprobs), &one.end);
+      if (echoes_.empty() && !one.prompt.empty()) choice["prompt_logprobs"] = prompt_logprobs_json(one.prompt);
+      choices.push_back(std::move(choice));
     }
     out["choices"] = std::move(choices);
     out["usage"] = usage_json(usage_);
@@ -171,6 +189,7 @@ class BatchAnswer {
 class PromptWriter : public AnswerSink {
  public:
   PromptWriter(std::shared_ptr<BatchAnswer> batch, std::size_t prompt) : batch_(std::move(batch)), prompt_(prompt) {}
+  void prompt(std::vector<TokenText>&& tokens) override { batch_->told(prompt_, std::move(tokens)); }
   void piece(AnswerPiece&& piece) override { batch_->piece(prompt_, std::move(piece)); }
   void ended(const AnswerEnd& end) override { batch_->ended(prompt_, end); }
   void finished(const TokenUsage& usage) override { batch_->finished(usage); }
@@ -201,12 +220,13 @@ CompletionBatch parse_completion(std::string_view text) {
   }
   one.constraint = constraint_fields(body);
   one.echo = body.boolean("echo").value_or(false);
-  if (one.echo && out.logprobs) {
-    throw body.wrong("echo", R"(false where "logprobs" are asked for; "prompt_logprobs" tells those of the prompt)");
-  }
+  if (one.echo && out.logprobs) one.sampling.prompt_logprobs = one.sampling.top_logprobs;
   if (!body.text("suffix").value_or("").empty()) throw body.wrong("suffix", "none: the model goes on with a text");
   one.cache_salt = body.text("cache_salt").value_or("");
   out.stream = stream_fields(body);
+  if (out.stream.stream && one.sampling.prompt_logprobs) {
+    throw body.wrong("stream", "false where log-probabilities of the prompt are asked for");
+  }
   for (engine::Prompt& prompt : prompts_field(body, "prompt")) {
     CompletionRequest request = one;
     request.prompt = std::move(prompt);

@@ -153,6 +153,36 @@ TEST_F(Deploy, DrawsAsTheRequestSays) {
   EXPECT_EQ(server.post("/v1/completions", R"({"prompt": "ab", "logit_bias": {"99999999": 1}})").status, 400);
 }
 
+// Those of a text are the same echoed, asked for beside a dialogue's, and by tern score.
+TEST_F(Deploy, TellsLogProbabilitiesOfThePrompt) {
+  Deployed server = deploy();
+  const auto asked = [&](const std::string& fields) {
+    const HttpReply reply =
+        server.post("/v1/completions", R"({"prompt": "hello there", "max_tokens": 1, )" + fields + "}");
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    return json_of(reply)["choices"][0];
+  };
+  const Json echoed = asked(R"("echo": true, "logprobs": 1)")["logprobs"];
+  const Json beside = asked(R"("prompt_logprobs": 2)")["prompt_logprobs"];
+  const std::size_t tokens = beside.size();
+  ASSERT_EQ(echoed["tokens"].size(), tokens + 1);
+  EXPECT_TRUE(echoed["token_logprobs"][0].is_null());
+  EXPECT_TRUE(beside[0].is_null());
+  const Json ids = json_of(server.post("/tokenize", R"({"prompt": "hello there"})"))["tokens"];
+  scratch_.write("text.jsonl", R"({"text": "hello there"})"
+                               "\n");
+  const Outcome scored = run({"score", "--model", (scratch_.path() / "tiny").string(), "--dataset",
+                              (scratch_.path() / "text.jsonl").string(), "--device", "cpu"});
+  const Json scores = io::parse_json(scored.out.substr(0, scored.out.find('\n')), "scores").value()["tokens"];
+  ASSERT_EQ(scores.size(), tokens);
+  for (std::size_t i = 1; i < tokens; ++i) {
+    const double here = echoed["token_logprobs"][i].get<double>();
+    EXPECT_EQ(beside[i][std::to_string(ids[i].get<int>())]["logprob"].get<double>(), here);
+    EXPECT_NEAR(scores[i]["logprob"].get<double>(), here, 0.02);  // a cache in bf16
+  }
+  EXPECT_EQ(server.post("/v1/completions", R"({"prompt": "a", "stream": true, "prompt_logprobs": 1})").status, 400);
+}
+
 // What a tiny model with random weights writes has the form that was asked for all the same.
 TEST_F(Deploy, HoldsAnswersToTheirForm) {
   Deployed server = deploy();
