@@ -365,6 +365,23 @@ TEST_F(Deploy, ThePagesRequestsAreAnswered) {
   EXPECT_GE(asked, 7);
 }
 
+TEST_F(Deploy, ServesAnAdapterUnderItsName) {
+  const std::string rows = scratch_.write("rows.jsonl", sums(16));
+  const std::string model = (scratch_.path() / "tiny").string();
+  const std::string folder = (scratch_.path() / "out").string();
+  const Outcome trained = run({"sft", "--model", model, "--dataset", rows, "--max_steps", "4", "--learning_rate",
+                               "0.05", "--output_dir", folder, "--add_version", "false", "--device", "cpu"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const std::string body = R"({"prompt": "1+2", "max_tokens": 12, "temperature": 0, "ignore_eos": true})";
+  const auto answer = [&](const Deployed& server) {
+    return json_of(server.post("/v1/completions", body))["choices"][0]["text"].text();
+  };
+  Deployed adapted = deploy({"--adapters", "sums=" + folder + "/checkpoint-4"});
+  EXPECT_EQ(json_of(ask(adapted.port(), "GET", "/v1/models"))["data"][0]["id"], "sums");
+  EXPECT_EQ(adapted.post("/v1/completions", R"({"prompt": "a", "model": "tiny"})").status, 404);
+  EXPECT_NE(answer(adapted), answer(deploy()));
+}
+
 TEST_F(Deploy, SaysWhatItCannotServe) {
   const std::string model = (scratch_.path() / "tiny").string();
   const auto line = [&](std::vector<std::string> flags) {

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""OpenVINO GenAI's continuous batching under the load of serve_load.py, without a server around it: one line of JSON a number
+of streams.
+
+serve_peer.py MODEL --streams 1 4 16 --prompt 256 --new 64 --threads 2 [--precision default|bf16]. All prompts of a round are
+given at once, with as many seats as streams, its prefix cache on as ours; every prompt is its own.
+"""
+import argparse
+import json
+import random
+import time
+
+import numpy
+import openvino
+import openvino_genai
+
+from openvino_peer import seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("--streams", type=int, nargs="+", default=[1, 4, 16])
+    parser.add_argument("--prompt", type=int, default=256)
+    parser.add_argument("--new", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--precision", choices=["default", "bf16"], default="default")
+    given = parser.parse_args()
+    properties = {"INFERENCE_NUM_THREADS": given.threads}
+    if given.precision == "bf16":
+        properties |= {"INFERENCE_PRECISION_HINT": "bf16", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+    draw = random.Random(time.time_ns())
+    for streams in given.streams:
+        scheduler = openvino_genai.SchedulerConfig()
+        scheduler.enable_prefix_caching = True
+        scheduler.max_num_seqs = streams
+        scheduler.max_num_batched_tokens = 512
+        pipe = openvino_genai.ContinuousBatchingPipeline(given.model, scheduler, "CPU", properties)
+
+        def prompts(count):
+            return [[draw.randrange(1000, 40000) for _ in range(given.prompt)] for _ in range(count)]
+
+        seconds(pipe, prompts(2), 4)
+        requests = max(4, 2 * streams)
+        took = seconds(pipe, prompts(requests), given.new)
+        print(json.dumps({"streams": streams, "requests": requests, "seconds": round(took, 3),
+                          "generated_per_second": round(requests * given.new / took, 1),
+                          "total_per_second": round(requests * (given.prompt + given.new) / took, 1)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
