@@ -150,7 +150,7 @@ std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr
   auto params = sampling_of(asked.sampling);
   auto prompt = params ? llm_.prepare(asked.prompt) : Result<engine::EncodedPrompt>(params.error());
   if (!prompt) {
-    sink->failed(prompt.error(), 400);
+    sink->failed(told(prompt.error()), 400);
     return nullptr;
   }
   const auto length = static_cast<std::int64_t>(prompt->ids.size());
@@ -238,7 +238,7 @@ Result<engine::TokenIds> ChatService::prompt_ids(const ChatRequest& request) con
   dialogue.add_generation_prompt = request.add_generation_prompt;
   dialogue.continue_final_message = request.continue_final_message;
   auto prompt = llm_.prepare(engine::Prompt(std::move(dialogue)));
-  if (!prompt) return prompt.error();
+  if (!prompt) return told(prompt.error());
   return std::move(prompt->ids);
 }
 
@@ -258,7 +258,22 @@ void ChatService::run(const std::function<void(engine::LLM& llm)>& work) {
       done.set_exception(std::current_exception());
     }
   });
-  done.get_future().get();
+  try {
+    done.get_future().get();
+  } catch (const Failure& failure) {
+    throw Failure(told(failure.error()));
+  }
+}
+
+Error ChatService::told(Error error) const {
+  const std::string path = llm_.session().path.string();
+  for (std::string* part : {&error.problem, &error.where, &error.expected, &error.found, &error.mend}) {
+    for (std::size_t at = part->find(path); !path.empty() && at != std::string::npos; at = part->find(path, at)) {
+      part->replace(at, path.size(), options_.model_names.front());
+      at += options_.model_names.front().size();
+    }
+  }
+  return error;
 }
 
 }  // namespace tern::server

@@ -59,7 +59,9 @@ class ChatService {
   [[nodiscard]] Result<engine::TokenIds> prompt_ids(const ChatRequest& request) const;
   [[nodiscard]] Result<std::int64_t> count_tokens(const ChatRequest& request) const;
 
-  // Runs `work` between two steps and waits for it.
+  // The error as a client is told it: the model's name in the place of its path on this machine.
+  [[nodiscard]] Error told(Error error) const;
+  // Runs `work` between two steps and waits for it. Throws what it throws, an error as a client is told it.
   void run(const std::function<void(engine::LLM& llm)>& work);
 
   [[nodiscard]] const std::vector<std::string>& model_names() const { return options_.model_names; }

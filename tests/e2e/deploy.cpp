@@ -268,6 +268,10 @@ TEST_F(Deploy, RefusesInOpenAisWords) {
   EXPECT_EQ(ask(server.port(), "GET", "/v1/nothing", "", key).status, 404);
   const HttpReply method = ask(server.port(), "DELETE", "/v1/chat/completions", "", key);
   EXPECT_EQ(method.status, 405);
+  const HttpReply labels = server.post("/classify", R"({"input": "a"})", key);
+  EXPECT_EQ(labels.status, 400);
+  EXPECT_EQ(labels.body.find(scratch_.path().string()), std::string::npos) << labels.body;  // no path of this machine
+  EXPECT_NE(labels.body.find("tiny: config.json"), std::string::npos) << labels.body;
   const HttpReply image = server.post(
       "/v1/chat/completions",
       R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "/etc/passwd"}}]}]})",
