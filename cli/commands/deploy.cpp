@@ -47,8 +47,9 @@ int run_deploy(const Arguments& given) {
   set_interrupt_line("\ntern: finishing the answers on their way; press Ctrl-C again to stop at once\n");
   install_interrupt_handler();
   const auto server = server::Server::start(*llm, serving).value();
-  log_info(cat("serving ", join(serving.service.model_names, ", "), " on ",
-               serving.http.ssl_certfile.empty() ? "http" : "https", "://", serving.http.host, ":", server->port()));
+  const std::string scheme = serving.http.ssl_certfile.empty() ? "http://" : "https://";
+  log_info(cat("serving ", join(serving.service.model_names, ", "), " on ", scheme, serving.http.host, ":",
+               server->port(), "; a chat page is at ", scheme, "localhost:", server->port(), "/"));
   wait_for_signal();
   if (!server->drain(kDrain)) log_warn("answers were broken off, as a minute did not suffice for them");
   return 0;

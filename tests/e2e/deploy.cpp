@@ -369,6 +369,23 @@ TEST_F(Deploy, ThePagesRequestsAreAnswered) {
   EXPECT_GE(asked, 7);
 }
 
+// ms-swift's name for the chat page.
+TEST_F(Deploy, AppIsTheSame) {
+  const std::uint16_t port = test::free_port();
+  std::atomic<bool> shown{false};
+  Options options;
+  options.signal = SIGINT;
+  options.signal_when = [&] {
+    if (!shown && ask(port, "GET", "/").body.find("<!doctype html>") == 0) shown = true;
+    return shown.load();
+  };
+  const Outcome outcome = run({"app", "--model", (scratch_.path() / "tiny").string(), "--device", "cpu", "--host",
+                               "127.0.0.1", "--port", std::to_string(port)},
+                              options);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("a chat page is at http://localhost:"), std::string::npos) << outcome.err;
+}
+
 TEST_F(Deploy, ServesAnAdapterUnderItsName) {
   const std::string rows = scratch_.write("rows.jsonl", sums(16));
   const std::string model = (scratch_.path() / "tiny").string();
