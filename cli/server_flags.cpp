@@ -59,16 +59,21 @@ void use_server_seats(const Arguments& arguments, engine::EngineOptions& options
       arguments.maybe_integer("max_num_batched_tokens").value_or(options.max_num_batched_tokens);
 }
 
+server::HttpOptions http_options(const Arguments& arguments) {
+  server::HttpOptions options;
+  options.host = arguments.string("host");
+  options.port = static_cast<std::uint16_t>(arguments.integer("port"));
+  options.ssl_certfile = arguments.maybe_string("ssl_certfile").value_or("");
+  options.ssl_keyfile = arguments.maybe_string("ssl_keyfile").value_or("");
+  if (options.ssl_certfile.empty() != options.ssl_keyfile.empty()) {
+    throw Failure(usage_error("--ssl_certfile and --ssl_keyfile need each other", "give both"));
+  }
+  return options;
+}
+
 server::ServerOptions server_options(const Arguments& arguments, const engine::LLM& llm, const std::string& model,
                                      const ServedAdapter& adapter) {
   server::ServerOptions options;
-  options.http.host = arguments.string("host");
-  options.http.port = static_cast<std::uint16_t>(arguments.integer("port"));
-  options.http.ssl_certfile = arguments.maybe_string("ssl_certfile").value_or("");
-  options.http.ssl_keyfile = arguments.maybe_string("ssl_keyfile").value_or("");
-  if (options.http.ssl_certfile.empty() != options.http.ssl_keyfile.empty()) {
-    throw Failure(usage_error("--ssl_certfile and --ssl_keyfile need each other", "give both"));
-  }
   options.api_key = arguments.maybe_string("api_key").value_or("");
   options.version = version_number();
   server::ServiceOptions& service = options.service;

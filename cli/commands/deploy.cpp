@@ -29,6 +29,7 @@ int run_deploy(const Arguments& given) {
   const ServedAdapter adapter = served_adapter(arguments);
   load_training_arguments(arguments);
   const std::string model = generating_model(arguments);
+  const server::HttpOptions http = http_options(arguments);
   session::SessionOptions opening = session_options(arguments, model);
   opening.images = true;
   auto session = session::open_session(opening).value();
@@ -37,19 +38,21 @@ int run_deploy(const Arguments& given) {
   options.images = true;
   options.progress = weight_progress(arguments);
   use_server_seats(arguments, options.engine);
+  std::unique_ptr<engine::LLM> llm;                          // outlives the server
+  const auto server = server::Server::listen(http).value();  // before the weights are read, which may take long
   models::LoadOptions load;
   load.max_positions = engine::LLM::model_len(*session, options).value();
   load.vision_later = true;
   load_weights(*session, arguments, load);
-  const auto llm = engine::LLM::open(*session, options).value();
+  llm = engine::LLM::open(*session, options).value();
   session::keep_bindings(llm->engine().runner().program());
   const server::ServerOptions serving = server_options(arguments, *llm, model, adapter);
   set_interrupt_line("\ntern: finishing the answers on their way; press Ctrl-C again to stop at once\n");
   install_interrupt_handler();
-  const auto server = server::Server::start(*llm, serving).value();
-  const std::string scheme = serving.http.ssl_certfile.empty() ? "http://" : "https://";
-  log_info(cat("serving ", join(serving.service.model_names, ", "), " on ", scheme, serving.http.host, ":",
-               server->port(), "; a chat page is at ", scheme, "localhost:", server->port(), "/"));
+  server->serve(*llm, serving).value();
+  const std::string scheme = http.ssl_certfile.empty() ? "http://" : "https://";
+  log_info(cat("serving ", join(serving.service.model_names, ", "), " on ", scheme, http.host, ":", server->port(),
+               "; a chat page is at ", scheme, "localhost:", server->port(), "/"));
   wait_for_signal();
   if (!server->drain(kDrain)) log_warn("answers were broken off, as a minute did not suffice for them");
   return 0;
