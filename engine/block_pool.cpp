@@ -10,7 +10,7 @@ BlockPool::BlockPool(std::int64_t num_blocks, std::int64_t block_size)
       block_size_(block_size),
       blocks_(static_cast<std::size_t>(num_blocks + 1)),
       slots_(std::bit_ceil(static_cast<std::size_t>(num_blocks + 1)), 0) {
-  for (std::int64_t b = 1; b <= num_blocks; ++b) put_last(static_cast<std::int32_t>(b));
+  for (std::int64_t b = 1; b <= num_blocks; ++b) put_behind(static_cast<std::int32_t>(b), at(0).before);
 }
 
 bool BlockPool::grow(std::vector<std::int32_t>& blocks, std::int64_t tokens) {
@@ -32,7 +32,7 @@ void BlockPool::undo_grow(std::vector<std::int32_t>& blocks, std::int64_t count)
     blocks.pop_back();
     at(block).references = 0;
     if (at(block).is_hashed) enter(block);
-    put_first(block);
+    put_behind(block, 0);
   }
 }
 
@@ -43,9 +43,9 @@ void BlockPool::release(std::vector<std::int32_t>& blocks) {
     if (--released.references > 0) continue;
     released.is_hashed = released.is_indexed;
     if (released.is_indexed) {
-      put_last(block);
+      put_behind(block, at(0).before);
     } else {
-      put_first(block);
+      put_behind(block, 0);
     }
   }
 }
@@ -94,22 +94,12 @@ std::size_t BlockPool::slot_of(const BlockHash& hash) const {
   return bits & (slots_.size() - 1);
 }
 
-void BlockPool::put_first(std::int32_t block) {
+void BlockPool::put_behind(std::int32_t block, std::int32_t before) {
   Block& put = at(block);
-  put.before = 0;
-  put.after = at(0).after;
+  put.before = before;
+  put.after = at(before).after;
   at(put.after).before = block;
-  at(0).after = block;
-  ++num_free_;
-  num_cached_ += put.is_indexed ? 1 : 0;
-}
-
-void BlockPool::put_last(std::int32_t block) {
-  Block& put = at(block);
-  put.after = 0;
-  put.before = at(0).before;
-  at(put.before).after = block;
-  at(0).before = block;
+  at(before).after = block;
   ++num_free_;
   num_cached_ += put.is_indexed ? 1 : 0;
 }

@@ -56,11 +56,10 @@ class BlockPool {
   [[nodiscard]] Block& at(std::int32_t block) { return blocks_[static_cast<std::size_t>(block)]; }
   [[nodiscard]] const Block& at(std::int32_t block) const { return blocks_[static_cast<std::size_t>(block)]; }
   [[nodiscard]] std::size_t slot_of(const BlockHash& hash) const;
-  void put_first(std::int32_t block);
-  void put_last(std::int32_t block);
-  void take_out(std::int32_t block);  // of the free ones
-  void enter(std::int32_t block);     // into the slots
-  void strike(std::int32_t block);    // from them
+  void put_behind(std::int32_t block, std::int32_t before);  // in the free ones; behind 0 is first, before 0 last
+  void take_out(std::int32_t block);                         // of the free ones
+  void enter(std::int32_t block);                            // into the slots
+  void strike(std::int32_t block);                           // from them
 
   std::int64_t num_blocks_;
   std::int64_t block_size_;

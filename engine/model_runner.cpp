@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "engine/output_numbers.h"
 #include "nn/head.h"
 #include "nn/rope.h"
 #include "ops/gather_rows.h"
@@ -24,17 +25,10 @@ std::int64_t bucket_of(std::int64_t needed, std::int64_t most) {
       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(needed, 1)))), most);
 }
 
-ops::SampleInputs sample_inputs(graph::Graph& graph, const nn::TokenInputs& tokens, const SamplingInputs& in) {
-  ops::SampleInputs sample;
-  sample.temperature = in.temperature;
-  sample.top_k = in.top_k;
-  sample.top_p = in.top_p;
-  sample.min_p = in.min_p;
-  sample.uniform = in.uniform;
-  sample.bias_ids = in.bias_ids;
-  sample.bias = in.bias;
-  sample.mask = in.mask;
-  if (!in.repetition.present()) return sample;
+// The history that penalties are taken of.
+void add_history(graph::Graph& graph, const nn::TokenInputs& tokens, const SamplingInputs& in,
+                 ops::SampleInputs& sample) {
+  if (!in.repetition.present()) return;
   sample.repetition = in.repetition;
   sample.presence = in.presence;
   sample.frequency = in.frequency;
@@ -42,14 +36,6 @@ ops::SampleInputs sample_inputs(graph::Graph& graph, const nn::TokenInputs& toke
   sample.history_table = ops::gather_rows(graph, tokens.block_tables, in.row_seats);
   sample.history_len = in.history_len;
   sample.output_begin = in.output_begin;
-  return sample;
-}
-
-template <typename T>
-T number_at(std::span<const std::byte> bytes, std::size_t index) {
-  T value;
-  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return value;
 }
 
 }  // namespace
@@ -202,8 +188,8 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   const Value last = ops::gather_rows(graph, hidden, inputs.rows, build.needs);
   const Value logits = nn::logits(context, model_.architecture->head(model_.config), last);
   const SamplingInputs sampling = declare_sampling(graph, largest.rows, graph.desc(logits).shape[1], capacity.sampling);
-  ops::SampleInputs sample = sample_inputs(graph, inputs, sampling);
-  sample.logits = logits;
+  ops::SampleInputs sample = sample_inputs(sampling, logits);
+  add_history(graph, inputs, sampling, sample);
   sample.tops = capacity.sampling.tops;
   const ops::SampleOut drawn = ops::sample(graph, sample, build.needs);
   graph.output("drawn_ids", drawn.ids);

@@ -1,8 +1,8 @@
 #include "engine/prompt_scorer.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "engine/output_numbers.h"
 #include "engine/step_inputs.h"
 #include "nn/head.h"
 #include "ops/sample.h"
@@ -26,15 +26,7 @@ graph::Graph build_graph(const models::LoadedModel& model, const PromptScorerOpt
   const Value logits = nn::logits(context, model.architecture->head(model.config), hidden);
   const SamplingInputs in =
       declare_sampling(graph, options.rows, graph.desc(logits).shape[1], SamplingFeatures{.biases = 1});
-  ops::SampleInputs sample;
-  sample.logits = logits;
-  sample.temperature = in.temperature;
-  sample.top_k = in.top_k;
-  sample.top_p = in.top_p;
-  sample.min_p = in.min_p;
-  sample.uniform = in.uniform;
-  sample.bias_ids = in.bias_ids;
-  sample.bias = in.bias;
+  ops::SampleInputs sample = sample_inputs(in, logits);
   sample.tops = options.tops;
   const ops::SampleOut drawn = ops::sample(graph, sample, build.needs);
   graph.output("logprobs", drawn.logprob);
@@ -42,13 +34,6 @@ graph::Graph build_graph(const models::LoadedModel& model, const PromptScorerOpt
   graph.output("top_ids", drawn.top_ids);
   graph.output("top_logprobs", drawn.top_logprobs);
   return graph;
-}
-
-template <typename T>
-T number_at(std::span<const std::byte> bytes, std::size_t index) {
-  T value;
-  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
-  return value;
 }
 
 }  // namespace

@@ -42,6 +42,20 @@ SamplingInputs declare_sampling(graph::Graph& graph, std::int64_t rows, std::int
   return in;
 }
 
+ops::SampleInputs sample_inputs(const SamplingInputs& in, ops::Value logits) {
+  ops::SampleInputs sample;
+  sample.logits = logits;
+  sample.temperature = in.temperature;
+  sample.top_k = in.top_k;
+  sample.top_p = in.top_p;
+  sample.min_p = in.min_p;
+  sample.uniform = in.uniform;
+  sample.bias_ids = in.bias_ids;
+  sample.bias = in.bias;
+  sample.mask = in.mask;
+  return sample;
+}
+
 template <typename Fn>
 void StepInputs::each_column(Fn&& with) {
   with("ids", ids_);

@@ -9,6 +9,7 @@
 #include "engine/scheduler.h"
 #include "graph/program.h"
 #include "nn/token_inputs.h"
+#include "ops/sample.h"
 
 namespace tern::engine {
 
@@ -40,6 +41,8 @@ struct SamplingInputs {
 };
 [[nodiscard]] SamplingInputs declare_sampling(graph::Graph& graph, std::int64_t rows, std::int64_t vocab_size,
                                               const SamplingFeatures& features);
+// As the op takes them, without the history of penalties.
+[[nodiscard]] ops::SampleInputs sample_inputs(const SamplingInputs& in, ops::Value logits);
 
 // The inputs of one program.
 class StepInputs {
