@@ -145,7 +145,9 @@ StreamOptions stream_fields(JsonBody& body) {
                              "leave it out, or ask for a stream"));
   }
   options.include_usage = own->boolean("include_usage").value_or(false);
-  options.continuous_usage = own->boolean("continuous_usage_stats").value_or(false);
+  if (own->boolean("continuous_usage_stats").value_or(false)) {
+    throw own->wrong("continuous_usage_stats", "false: the usage comes with the last chunk");
+  }
   own->takes({"include_obfuscation"});
   own->finish();
   return options;

@@ -16,8 +16,7 @@ namespace tern::server::openai {
 
 struct StreamOptions {
   bool stream = false;
-  bool include_usage = false;     // a last chunk with the usage of all answers
-  bool continuous_usage = false;  // vLLM: the usage so far in each chunk
+  bool include_usage = false;  // a last chunk with the usage of all answers
 };
 [[nodiscard]] StreamOptions stream_fields(JsonBody& body);
 

@@ -77,6 +77,8 @@ TEST(ChatCompletionRequest, NamesTheFieldThatIsWrong) {
   EXPECT_NE(chat_error(R"("tool_choice": "required")").find("tools to choose from"), std::string::npos);
   EXPECT_NE(chat_error(R"("tools": [{"type": "retrieval"}])").find("field \"tools[0].type\""), std::string::npos);
   EXPECT_NE(chat_error(R"("stream_options": {"include_usage": true})").find("ask for a stream"), std::string::npos);
+  EXPECT_NE(chat_error(R"("stream": true, "stream_options": {"continuous_usage_stats": true})").find("the last chunk"),
+            std::string::npos);
   EXPECT_NE(chat_error(R"("response_format": {"type": "xml"})").find("response_format.type"), std::string::npos);
   EXPECT_NE(chat_error(R"("guided_json": {}, "guided_regex": "a")").find("leave all but one out"), std::string::npos);
   EXPECT_NE(chat_error(R"("logit_bias": {"x": 1})").find("token ids as keys"), std::string::npos);
