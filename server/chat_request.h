@@ -64,7 +64,6 @@ struct CompletionRequest {
   std::int64_t n = 1;
   Constraint constraint;
   bool echo = false;  // the prompt comes before the answer
-  std::string suffix;
   std::string cache_salt;
 };
 

@@ -1,5 +1,6 @@
 #include "server/ids.h"
 
+#include <chrono>
 #include <random>
 
 namespace tern::server {

@@ -1,7 +1,6 @@
 // Names of answers, which clients tell them apart by.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -16,8 +16,7 @@ struct RequestTimes {
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;
   std::int64_t generated_tokens = 0;
-  double whole = 0;           // from its arrival to its end
-  double to_first_token = 0;  // 0: there was none
+  double whole = 0;  // from its arrival to its end
   double from_first_to_last_token = 0;
 };
 

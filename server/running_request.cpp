@@ -167,7 +167,6 @@ void RunningRequest::end(std::size_t at, const engine::RequestOutput& output) {
   times.generated_tokens = choice.generated;
   times.whole = seconds(Clock::now() - arrival_);
   if (choice.generated > 0) {
-    times.to_first_token = seconds(choice.first_token - arrival_);
     times.from_first_to_last_token = seconds(choice.last_token - choice.first_token);
   }
   service_.metrics().count_request(times);

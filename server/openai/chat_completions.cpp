@@ -8,7 +8,7 @@
 #include "io/json.h"
 #include "server/json_body.h"
 #include "server/openai/answer_json.h"
-#include "server/openai/api_error.h"
+#include "server/openai/chunk_stream.h"
 #include "server/openai/messages.h"
 
 namespace tern::server::openai {
@@ -50,7 +50,7 @@ ToolChoice tool_choice_field(JsonBody& body, bool has_tools) {
 class Writer : public AnswerSink {
  public:
   Writer(WriterOptions options, std::shared_ptr<HttpExchange> exchange)
-      : options_(std::move(options)), exchange_(std::move(exchange)) {
+      : options_(std::move(options)), out_(options_, "chat.completion.chunk", std::move(exchange)) {
     choices_.resize(static_cast<std::size_t>(options_.n));
   }
 
@@ -88,29 +88,14 @@ class Writer : public AnswerSink {
   }
 
   void finished(const TokenUsage& usage) override {
-    if (!options_.stream.stream) {
-      exchange_->respond(200, "application/json", whole(usage).dump());
-      return;
+    if (options_.stream.stream) {
+      out_.finish(usage);
+    } else {
+      out_.respond(whole(usage));
     }
-    if (options_.stream.include_usage) {
-      Json chunk = head("chat.completion.chunk");
-      chunk["choices"] = Json::array();
-      chunk["usage"] = usage_json(usage);
-      send(chunk);
-    }
-    begin();
-    exchange_->send("data: [DONE]\n\n");
-    exchange_->finish();
   }
 
-  void failed(const Error& error, int status) override {
-    if (!begun_) {
-      refuse(*exchange_, error, status);
-      return;
-    }
-    exchange_->send(cat("data: ", error_body(error, status), "\n\ndata: [DONE]\n\n"));
-    exchange_->finish();
-  }
+  void failed(const Error& error, int status) override { out_.fail(error, status); }
 
  private:
   struct Call {
@@ -124,24 +109,6 @@ class Writer : public AnswerSink {
     bool begun = false;
   };
 
-  Json head(const char* object) const {
-    Json out = Json::object();
-    out["id"] = options_.id;
-    out["object"] = object;
-    out["created"] = options_.created;
-    out["model"] = options_.model;
-    return out;
-  }
-
-  void begin() {
-    if (std::exchange(begun_, true)) return;
-    exchange_->begin(200, "text/event-stream; charset=utf-8", {{"Cache-Control", "no-cache"}});
-  }
-  void send(const Json& chunk) {
-    begin();
-    exchange_->send(cat("data: ", chunk.dump(), "\n\n"));
-  }
-
   void send_choice(std::int64_t index, Json delta, Json logprobs, Json finish, Json stop) {
     Json choice = Json::object();
     choice["index"] = index;
@@ -149,9 +116,7 @@ class Writer : public AnswerSink {
     choice["logprobs"] = std::move(logprobs);
     choice["finish_reason"] = std::move(finish);
     if (!stop.is_null()) choice["stop_reason"] = std::move(stop);
-    Json chunk = head("chat.completion.chunk");
-    chunk["choices"].push_back(std::move(choice));
-    send(chunk);
+    out_.send_choice(std::move(choice));
   }
 
   void send_role(std::int64_t index, Choice& choice) {
@@ -224,7 +189,7 @@ class Writer : public AnswerSink {
   }
 
   Json whole(const TokenUsage& usage) {
-    Json out = head("chat.completion");
+    Json out = out_.head("chat.completion");
     Json choices = Json::array();
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       Choice& one = choices_[i];
@@ -245,10 +210,9 @@ class Writer : public AnswerSink {
   }
 
   WriterOptions options_;
-  std::shared_ptr<HttpExchange> exchange_;
+  ChunkStream out_;
   std::vector<Choice> choices_;
   Json prompt_;  // log-probabilities of its tokens, where they are asked for
-  bool begun_ = false;
 };
 
 }  // namespace

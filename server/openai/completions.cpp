@@ -7,7 +7,7 @@
 #include "io/json.h"
 #include "server/json_body.h"
 #include "server/openai/answer_json.h"
-#include "server/openai/api_error.h"
+#include "server/openai/chunk_stream.h"
 #include "server/texts_field.h"
 
 namespace tern::server::openai {
@@ -15,12 +15,17 @@ namespace {
 
 using io::Json;
 
+constexpr const char* kObject = "text_completion";
+
 // What the sinks of one batch write together.
 class BatchAnswer {
  public:
   BatchAnswer(WriterOptions options, std::size_t prompts, std::vector<std::string> echoes,
               std::shared_ptr<HttpExchange> exchange)
-      : options_(std::move(options)), echoes_(std::move(echoes)), exchange_(std::move(exchange)), open_(prompts) {
+      : options_(std::move(options)),
+        echoes_(std::move(echoes)),
+        out_(options_, kObject, std::move(exchange)),
+        open_(prompts) {
     choices_.resize(prompts * static_cast<std::size_t>(options_.n));
   }
 
@@ -57,30 +62,16 @@ class BatchAnswer {
     usage_.cached_tokens += usage.cached_tokens;
     usage_.completion_tokens += usage.completion_tokens;
     if (--open_ > 0 || failed_) return;
-    if (!options_.stream.stream) {
-      exchange_->respond(200, "application/json", whole().dump());
-      return;
+    if (options_.stream.stream) {
+      out_.finish(usage_);
+    } else {
+      out_.respond(whole());
     }
-    if (options_.stream.include_usage) {
-      Json chunk = head();
-      chunk["choices"] = Json::array();
-      chunk["usage"] = usage_json(usage_);
-      send(chunk);
-    }
-    begin();
-    exchange_->send("data: [DONE]\n\n");
-    exchange_->finish();
   }
 
   void failed(const Error& error, int status) {
     const std::scoped_lock lock(mutex_);
-    if (std::exchange(failed_, true)) return;
-    if (!begun_) {
-      refuse(*exchange_, error, status);
-      return;
-    }
-    exchange_->send(cat("data: ", error_body(error, status), "\n\ndata: [DONE]\n\n"));
-    exchange_->finish();
+    if (!std::exchange(failed_, true)) out_.fail(error, status);
   }
 
  private:
@@ -95,15 +86,6 @@ class BatchAnswer {
 
   std::size_t index(std::size_t prompt, std::int64_t choice) const {
     return prompt * static_cast<std::size_t>(options_.n) + static_cast<std::size_t>(choice);
-  }
-
-  Json head() const {
-    Json out = Json::object();
-    out["id"] = options_.id;
-    out["object"] = "text_completion";
-    out["created"] = options_.created;
-    out["model"] = options_.model;
-    return out;
   }
 
   static Json logprobs_of(const std::vector<TokenText>& tokens, std::int64_t& offset) {
@@ -134,23 +116,13 @@ class BatchAnswer {
     return choice;
   }
 
-  void begin() {
-    if (std::exchange(begun_, true)) return;
-    exchange_->begin(200, "text/event-stream; charset=utf-8", {{"Cache-Control", "no-cache"}});
-  }
-  void send(const Json& chunk) {
-    begin();
-    exchange_->send(cat("data: ", chunk.dump(), "\n\n"));
-  }
   void send_choice(std::size_t at, std::string text, Json logprobs, const AnswerEnd* end) {
     if (failed_) return;
-    Json chunk = head();
-    chunk["choices"].push_back(choice_of(at, std::move(text), std::move(logprobs), end));
-    send(chunk);
+    out_.send_choice(choice_of(at, std::move(text), std::move(logprobs), end));
   }
 
   Json whole() {
-    Json out = head();
+    Json out = out_.head(kObject);
     Json choices = Json::array();
     for (std::size_t at = 0; at < choices_.size(); ++at) {
       Choice& one = choices_[at];
@@ -179,11 +151,11 @@ class BatchAnswer {
   std::mutex mutex_;
   WriterOptions options_;
   std::vector<std::string> echoes_;
-  std::shared_ptr<HttpExchange> exchange_;
+  ChunkStream out_;
   std::vector<Choice> choices_;
   TokenUsage usage_;
   std::size_t open_;
-  bool begun_ = false, failed_ = false;
+  bool failed_ = false;
 };
 
 class PromptWriter : public AnswerSink {
