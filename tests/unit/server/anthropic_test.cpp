@@ -5,6 +5,7 @@
 #include "server/anthropic/messages_writer.h"
 #include "tests/unit/server/fake_exchange.h"
 #include "tests/unit/server/sse_events.h"
+#include "tests/unit/server/told_answer.h"
 
 namespace tern::server::anthropic {
 namespace {
@@ -29,29 +30,11 @@ std::string error_in(const std::string& messages) {
   return error_of(cat(R"({"model": "m", "max_tokens": 8, "messages": )", messages, "}"));
 }
 
-AnswerPiece piece(Kind kind, std::string text, std::string name = {}, std::string id = {}) {
-  AnswerPiece out;
-  out.kind = kind;
-  out.text = std::move(text);
-  out.name = std::move(name);
-  out.id = std::move(id);
-  return out;
-}
-
 // Thoughts, a text and two calls, one without arguments.
 std::shared_ptr<FakeExchange> answered(bool stream, StopKind kind = StopKind::tool_calls, std::string stop_text = {}) {
   auto exchange = std::make_shared<FakeExchange>();
   auto writer = messages_writer({"msg_1", "m", stream}, exchange);
-  writer->piece(piece(Kind::reasoning, "Hm"));
-  writer->piece(piece(Kind::reasoning, ", well"));
-  writer->piece(piece(Kind::content, "Line\n\n"));
-  writer->piece(piece(Kind::content, "d\xc3\xa9j\xc3\xa0"));
-  writer->piece(piece(Kind::call, "", "add", "call_1"));
-  writer->piece(piece(Kind::arguments, "{\"a\":"));
-  writer->piece(piece(Kind::arguments, " 1}"));
-  writer->piece(piece(Kind::call, "", "now", "call_2"));
-  writer->ended({0, kind, std::move(stop_text), {}});
-  writer->finished({10, 4, 7, 2});
+  tell_answer(*writer, kind, std::move(stop_text));
   return exchange;
 }
 
@@ -280,7 +263,7 @@ TEST(MessagesWriter, ErrorsComeInAnthropicsForm) {
   }
   auto exchange = std::make_shared<FakeExchange>();
   auto writer = messages_writer({"msg_1", "m", true}, exchange);
-  writer->piece(piece(Kind::content, "Hel"));
+  writer->piece(answer_piece(Kind::content, "Hel"));
   writer->failed(failed_error("broke", "again"), 500);
   const Events events = sse_events(exchange->body);
   EXPECT_EQ(names_of(events), "message_start ping content_block_start content_block_delta error ");

@@ -4,6 +4,7 @@
 #include "server/ollama/answer_writer.h"
 #include "server/ollama/requests.h"
 #include "tests/unit/server/fake_exchange.h"
+#include "tests/unit/server/told_answer.h"
 
 namespace tern::server::ollama {
 namespace {
@@ -32,15 +33,6 @@ std::string generate_refused(const std::string& fields) {
   return refused(parse_generate, cat(R"({"model": "m", "prompt": "x", )", fields, "}"));
 }
 
-AnswerPiece make_piece(Kind kind, std::string text, std::string name = {}, std::string id = {}) {
-  AnswerPiece out;
-  out.kind = kind;
-  out.text = std::move(text);
-  out.name = std::move(name);
-  out.id = std::move(id);
-  return out;
-}
-
 // A clock that says 0, 1, 2, ... milliseconds.
 WriterOptions options_of(bool stream, bool chat) {
   WriterOptions options;
@@ -55,13 +47,13 @@ WriterOptions options_of(bool stream, bool chat) {
 std::shared_ptr<FakeExchange> told(bool stream, bool chat, StopKind kind = StopKind::tool_calls) {
   auto exchange = std::make_shared<FakeExchange>();
   auto writer = answer_writer(options_of(stream, chat), exchange);
-  writer->piece(make_piece(Kind::reasoning, "Hm"));
-  writer->piece(make_piece(Kind::content, "Line\n"));
-  writer->piece(make_piece(Kind::content, "d\xc3\xa9j\xc3\xa0"));
-  writer->piece(make_piece(Kind::call, "", "add", "call_1"));
-  writer->piece(make_piece(Kind::arguments, "{\"a\":"));
-  writer->piece(make_piece(Kind::arguments, " 1}"));
-  writer->piece(make_piece(Kind::call, "", "now", "call_2"));
+  writer->piece(answer_piece(Kind::reasoning, "Hm"));
+  writer->piece(answer_piece(Kind::content, "Line\n"));
+  writer->piece(answer_piece(Kind::content, "d\xc3\xa9j\xc3\xa0"));
+  writer->piece(answer_piece(Kind::call, "", "add", "call_1"));
+  writer->piece(answer_piece(Kind::arguments, "{\"a\":"));
+  writer->piece(answer_piece(Kind::arguments, " 1}"));
+  writer->piece(answer_piece(Kind::call, "", "now", "call_2"));
   writer->ended({0, kind, {}, {}});
   writer->finished({10, 4, 7, 2});
   return exchange;
@@ -230,7 +222,7 @@ TEST(OllamaWriter, ErrorsComeBeforeOrInTheMiddle) {
   EXPECT_EQ(exchange->body, R"({"error":"no; try."})");
   exchange = std::make_shared<FakeExchange>();
   auto writer = answer_writer(options_of(true, true), exchange);
-  writer->piece(make_piece(Kind::content, "Hel"));
+  writer->piece(answer_piece(Kind::content, "Hel"));
   writer->failed(failed_error("broke", "again"), 500);
   EXPECT_EQ(lines_of(exchange->body).back().dump(), R"({"error":"broke; again."})");
   EXPECT_TRUE(exchange->complete);

@@ -6,6 +6,7 @@
 #include "server/responses/routes.h"
 #include "tests/unit/server/fake_exchange.h"
 #include "tests/unit/server/sse_events.h"
+#include "tests/unit/server/told_answer.h"
 
 namespace tern::server::responses {
 namespace {
@@ -26,15 +27,6 @@ std::string error_with(const std::string& fields) {
 }
 std::string error_in(const std::string& item) { return error_of(cat(R"({"model": "m", "input": [)", item, "]}")); }
 
-AnswerPiece a_piece(Kind kind, std::string text, std::string name = {}, std::string id = {}) {
-  AnswerPiece out;
-  out.kind = kind;
-  out.text = std::move(text);
-  out.name = std::move(name);
-  out.id = std::move(id);
-  return out;
-}
-
 WriterOptions writer_options(bool stream) {
   WriterOptions options;
   options.id = "resp_1";
@@ -49,16 +41,7 @@ WriterOptions writer_options(bool stream) {
 std::shared_ptr<FakeExchange> replied(bool stream, StopKind kind = StopKind::tool_calls) {
   auto exchange = std::make_shared<FakeExchange>();
   auto writer = responses_writer(writer_options(stream), exchange);
-  writer->piece(a_piece(Kind::reasoning, "Hm"));
-  writer->piece(a_piece(Kind::reasoning, ", well"));
-  writer->piece(a_piece(Kind::content, "Line\n\n"));
-  writer->piece(a_piece(Kind::content, "d\xc3\xa9j\xc3\xa0"));
-  writer->piece(a_piece(Kind::call, "", "add", "call_1"));
-  writer->piece(a_piece(Kind::arguments, "{\"a\":"));
-  writer->piece(a_piece(Kind::arguments, " 1}"));
-  writer->piece(a_piece(Kind::call, "", "now", "call_2"));
-  writer->ended({0, kind, {}, {}});
-  writer->finished({10, 4, 7, 2});
+  tell_answer(*writer, kind);
   return exchange;
 }
 
@@ -240,7 +223,7 @@ TEST(ResponsesWriter, ErrorsComeBeforeOrInTheMiddle) {
     bool stored = false;
     options.completed = [&](const Json&) { stored = true; };
     auto writer = responses_writer(std::move(options), exchange);
-    writer->piece(a_piece(Kind::content, "Hel"));
+    writer->piece(answer_piece(Kind::content, "Hel"));
     writer->failed(failed_error("broke", "again"), status);
     const auto events = sse_events(exchange->body);
     EXPECT_EQ(events.back().first, "response.failed");
