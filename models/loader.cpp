@@ -343,7 +343,7 @@ class Loader {
     if (dtype == TERN_F32) {
       add(stored, desc, std::as_bytes(std::span(values)));
     } else {
-      add(stored, desc, rounded(values, dtype));
+      add(stored, desc, rounded(stored.spec->name, values, dtype));
     }
     return total_bytes(desc);
   }

@@ -1,6 +1,7 @@
 #include "models/parameter_reader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "base/half.h"
@@ -216,10 +217,19 @@ std::vector<float> ParameterReader::read(const ParameterSpec& spec, std::int64_t
   return values;
 }
 
-std::vector<std::byte> rounded(std::span<const float> values, tern_dtype dtype) {
+std::vector<std::byte> rounded(std::string_view name, std::span<const float> values, tern_dtype dtype) {
   if (dtype == TERN_F32) {
     const auto bytes = std::as_bytes(values);
     return {bytes.begin(), bytes.end()};
+  }
+  if (dtype == TERN_F16) {
+    const auto beyond = std::find_if(values.begin(), values.end(), [](float value) {
+      return std::isfinite(value) && std::isinf(fp16_to_float(float_to_fp16(value)));
+    });
+    if (beyond != values.end()) {
+      throw Failure(data_error(name, "numbers that float16 holds, up to 65504", cat(*beyond),
+                               "give --torch_dtype float32 or bfloat16, whichever the device has"));
+    }
   }
   std::vector<std::uint16_t> narrow(values.size());
   std::transform(values.begin(), values.end(), narrow.begin(), dtype == TERN_BF16 ? float_to_bf16 : float_to_fp16);

@@ -57,7 +57,7 @@ void write_weights(std::span<const ParameterSpec> specs, const std::filesystem::
                                          std::span(values).subspan(static_cast<std::size_t>(begin * width),
                                                                    static_cast<std::size_t>((end - begin) * width)));
                       });
-    writer.write(tensor.name, rounded(values, written_dtype(tensor, options.dtype))).value();
+    writer.write(tensor.name, rounded(tensor.name, values, written_dtype(tensor, options.dtype))).value();
     done += elements(tensor);
     if (options.progress) options.progress(static_cast<std::uint64_t>(done), static_cast<std::uint64_t>(total));
   }

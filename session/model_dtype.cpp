@@ -52,7 +52,16 @@ Result<tern_dtype> activation_dtype(const tern_device_info& device, std::optiona
 }
 
 tern_dtype storable_dtype(const tern_device_info& device, tern_dtype dtype) {
-  return (device.storage_dtypes & (1U << dtype)) != 0 ? dtype : TERN_F32;
+  const auto stores = [&](tern_dtype it) { return (device.storage_dtypes & (1U << it)) != 0; };
+  if (stores(dtype)) return dtype;
+  return dtype == TERN_BF16 && stores(TERN_F16) && device.matmul_rate[TERN_COMPUTE_F16] > 0 ? TERN_F16 : TERN_F32;
+}
+
+Result<tern_dtype> run_dtype(const tern_device_info& device, tern_dtype own, std::optional<tern_dtype> asked) {
+  const tern_dtype dtype = storable_dtype(device, asked.value_or(own));
+  if (!asked || dtype == *asked) return dtype;
+  return usage_error(cat("--torch_dtype is ", dtype_info(*asked).torch, ", and ", device.name, " can't store it"),
+                     cat("drop the flag, or give ", dtype_info(dtype).torch));
 }
 
 }  // namespace tern::session

@@ -27,7 +27,13 @@ namespace tern::session {
 // What intermediates are kept in: `asked`, else what the device says. Errors (usage): the device can't store it.
 [[nodiscard]] Result<tern_dtype> activation_dtype(const tern_device_info& device, std::optional<tern_dtype> asked);
 
-// The dtype where the device can store it, else f32.
+// The dtype where the device can store it; else f16 where it has that alone of the 16-bit dtypes and products in it, as
+// older accelerators do; else f32.
 [[nodiscard]] tern_dtype storable_dtype(const tern_device_info& device, tern_dtype dtype);
+
+// What a model of the dtype `own` runs in: `asked`, else its own where the device can store it. Errors (usage): the
+// device can't store what was asked for.
+[[nodiscard]] Result<tern_dtype> run_dtype(const tern_device_info& device, tern_dtype own,
+                                           std::optional<tern_dtype> asked);
 
 }  // namespace tern::session

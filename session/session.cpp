@@ -93,8 +93,12 @@ Status open_model(Session& session, const SessionOptions& options) {
     if (!session.runtime) session.runtime = open_runtime(options.runtime).value();
     const tern_device_info& device = session.runtime->device->info();
     session.quantise = options.quantise;
-    session.model.dtype = model_dtype(session.model.config, *session.source, options.dtype);
-    if (!options.dtype) session.model.dtype = storable_dtype(device, session.model.dtype);
+    const tern_dtype own = model_dtype(session.model.config, *session.source, options.dtype);
+    session.model.dtype = run_dtype(device, own, options.dtype).value();
+    if (session.model.dtype != own) {
+      log_info(cat("the model is in ", dtype_info(own).torch, ", which ", device.name, " can't store: it runs in ",
+                   dtype_info(session.model.dtype).torch));
+    }
     session.numerics.compute = compute_dtype(device, session.model.dtype);
     session.numerics.activations = activation_dtype(device, options.activations).value();
     return Unit{};

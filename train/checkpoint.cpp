@@ -38,6 +38,10 @@ Json state_json(const TrainState& state) {
                          {"changeable", settings_json(state.fingerprint.changeable)}};
   json["global_step"] = state.global_step;
   json["max_steps"] = state.max_steps;
+  if (state.skipped_steps > 0) json["skipped_steps"] = state.skipped_steps;
+  if (state.loss_scale) {
+    json["loss_scale"] = {{"scale", state.loss_scale->scale}, {"sound_steps", state.loss_scale->sound_steps}};
+  }
   json["epoch"] = state.epoch_progress;
   json["best_metric"] = state.best_metric ? Json(*state.best_metric) : Json(nullptr);
   json["best_model_checkpoint"] = state.best_checkpoint.empty() ? Json(nullptr) : Json(state.best_checkpoint);
@@ -98,6 +102,10 @@ Result<TrainState> read_train_state(const fs::path& directory) {
       state.fingerprint = {read_settings(print->at("fixed")), read_settings(print->at("changeable"))};
     state.global_step = json.at("global_step").integer();
     state.max_steps = json.at("max_steps").integer();
+    state.skipped_steps = json.integer("skipped_steps", state.skipped_steps);
+    if (const auto scale = json.find("loss_scale")) {
+      state.loss_scale = {scale->at("scale").number(), scale->at("sound_steps").integer()};
+    }
     state.epoch_progress = json.at("epoch").number();
     if (const auto best = json.find("best_metric")) state.best_metric = best->number();
     state.best_checkpoint = json.text("best_model_checkpoint", "");

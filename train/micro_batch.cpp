@@ -121,7 +121,8 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
     if (labels[t] == data::kNoLabel || label_weights[t] == 0.0F) continue;
     tokens.rows.push_back(static_cast<std::int32_t>(t));
     targets.push_back(labels[t]);
-    weights.push_back(static_cast<float>(static_cast<double>(label_weights[t]) / inputs.loss_divisor));
+    const double weight = static_cast<double>(label_weights[t]) / inputs.loss_divisor;
+    weights.push_back(static_cast<float>(weight * inputs.loss_scale));
   }
   Capacity needed;
   needed.tokens = static_cast<std::int64_t>(batch.tokens());
@@ -139,7 +140,7 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
   program.run(run);
   float loss = 0;
   std::memcpy(&loss, program.output("loss").data(), sizeof(loss));
-  return loss;
+  return static_cast<double>(loss) / inputs.loss_scale;
 }
 
 std::optional<graph::NonFinite> MicroBatchRunner::first_non_finite(const data::MicroBatch& batch,

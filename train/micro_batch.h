@@ -21,6 +21,7 @@ struct MicroBatchInputs {
   std::uint64_t seed = 42;  // of dropout
   std::uint64_t epoch = 0;
   double loss_divisor = 1;  // the whole step's sum of weights, over every micro-batch and rank
+  double loss_scale = 1;    // a power of two that gradients come multiplied by (loss_scale.h)
 };
 
 // Keeps programs for the sizes that occur: one at the largest size where the device computes no padding, else one a

@@ -78,10 +78,10 @@ void Optimizer::clear_gradients() {
   for (const std::string& name : parameters_) store_->fill_zero(gradient_name(name));
 }
 
-StepResult Optimizer::step(double lr, std::int64_t step) {
+StepResult Optimizer::step(double lr, std::int64_t step, double loss_scale) {
   StepResult result;
   if (parameters_.empty()) return result;
-  result.grad_norm = gradient_norm();
+  result.grad_norm = gradient_norm() / loss_scale;
   if (!std::isfinite(result.grad_norm)) {
     result.skipped = true;
     return result;
@@ -99,7 +99,7 @@ StepResult Optimizer::step(double lr, std::int64_t step) {
                                  static_cast<float>(options_.weight_decay),
                                  static_cast<float>(1.0 - std::pow(options_.beta1, t)),
                                  static_cast<float>(1.0 - std::pow(options_.beta2, t)),
-                                 static_cast<float>(grad_scale)};
+                                 static_cast<float>(grad_scale / loss_scale)};
   std::array<float, 10> no_decay = hyper;
   no_decay[6] = 0.0F;
   graph::RunInputs inputs;

@@ -33,9 +33,10 @@ class Optimizer {
   Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters, const AdamwOptions& options,
             session::Runtime& runtime, std::shared_ptr<graph::Arena> arena = nullptr);
 
-  // Applies the accumulated gradients with learning rate `lr` as step `step` (from 1), then zeroes them.
-  StepResult step(double lr, std::int64_t step);
-  [[nodiscard]] double gradient_norm();  // of the accumulated gradients
+  // Applies the accumulated gradients, which hold `loss_scale` times the loss's, with learning rate `lr` as step `step`
+  // (from 1), then zeroes them.
+  StepResult step(double lr, std::int64_t step, double loss_scale = 1);
+  [[nodiscard]] double gradient_norm();  // of the accumulated gradients, as they are
   void clear_gradients();
 
   [[nodiscard]] const std::vector<std::string>& parameters() const { return parameters_; }

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/checksum.h"
-#include "train/non_finite.h"
 
 namespace tern::train {
 namespace {
@@ -103,6 +102,11 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
           ? options_.warmup_steps
           : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
   require_same_run();
+  if (!needs_loss_scale(options_.graph.numerics)) {
+    state_.loss_scale.reset();
+  } else if (!state_.loss_scale) {
+    state_.loss_scale = options_.loss_scale;
+  }
   if (schedule_.kind == ScheduleKind::constant && schedule_.warmup_steps > 0) {
     log_warn(
         "--lr_scheduler_type constant never warms up, so --warmup_ratio and --warmup_steps have no effect; give "
@@ -243,6 +247,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
   inputs.seed = options_.seed;
   inputs.epoch = plan.epoch;
   inputs.loss_divisor = plan.weight > 0 ? plan.weight : 1.0;
+  if (state_.loss_scale) inputs.loss_scale = state_.loss_scale->scale;
   const FailedStep failed{state_.global_step + 1, *runner_, training_, inputs, false};  // if it fails
   double loss = 0;
   for (const auto& micro : plan.micro_batches) {
@@ -257,16 +262,31 @@ void Trainer::train_step(const data::StepPlan& plan) {
     tokens_seen_ += micro.tokens;
     state_.tokens += micro.tokens;
   }
-  const double lr = schedule_.at(state_.global_step + 1);
-  const StepResult result = optimizer_->step(lr, state_.global_step + 1);
-  if (result.skipped) throw Failure(non_finite_gradient(failed, plan, *optimizer_, result.grad_norm));
+  const std::int64_t update = state_.global_step + 1 - state_.skipped_steps;
+  const double lr = schedule_.at(update);
+  const StepResult result = optimizer_->step(lr, update, inputs.loss_scale);
+  if (result.skipped) {
+    skip_step(failed, plan, result.grad_norm);
+  } else {
+    if (state_.loss_scale) state_.loss_scale->grow();
+    window_grad_norm_ = result.grad_norm;
+    window_lr_ = lr;
+  }
   ++state_.global_step;
   ++steps_here_;
   window_loss_ += loss;
   ++window_steps_;
-  window_grad_norm_ = result.grad_norm;
-  window_lr_ = lr;
   if (hooks_.on_step) hooks_.on_step(state_.global_step, total_steps_, loss);
+}
+
+void Trainer::skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm) {
+  if (!state_.loss_scale || !state_.loss_scale->shrink()) {
+    throw Failure(non_finite_gradient(failed, plan, *optimizer_, grad_norm));
+  }
+  optimizer_->clear_gradients();
+  ++state_.skipped_steps;
+  log_info(cat("step ", failed.step, " changed nothing: a gradient overflowed fp16 at a loss scale of ",
+               fixed(failed.inputs.loss_scale, 0), "; the next step takes ", fixed(state_.loss_scale->scale, 0)));
 }
 
 void Trainer::write_log(const LogRow& row) {
@@ -285,6 +305,7 @@ void Trainer::log_step(double epoch_progress) {
   row.loss = window_loss_ / static_cast<double>(std::max<std::int64_t>(window_steps_, 1));
   row.grad_norm = window_grad_norm_;
   row.learning_rate = window_lr_;
+  if (state_.loss_scale) row.loss_scale = state_.loss_scale->scale;
   row.elapsed_seconds = seconds_since_start();
   row.seconds_per_step = row.elapsed_seconds / static_cast<double>(std::max<std::int64_t>(steps_here_, 1));
   row.remaining_seconds = row.seconds_per_step * static_cast<double>(total_steps_ - state_.global_step);

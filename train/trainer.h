@@ -13,7 +13,9 @@
 #include "models/adapter.h"
 #include "session/runtime.h"
 #include "train/checkpoint.h"
+#include "train/loss_scale.h"
 #include "train/micro_batch.h"
+#include "train/non_finite.h"
 #include "train/optimizer.h"
 #include "train/run_checkpoints.h"
 #include "train/training_log.h"
@@ -46,6 +48,7 @@ struct TrainerOptions {
   std::string args_json;              // args.json of the run, copied into each checkpoint
   data::Settings data_settings;       // how rows became samples: template, lengths; a run that resumes has the same
   data::BatchOptions eval_batches;
+  LossScale loss_scale;        // that a run begins with whose gradients need one
   TrainingGraphOptions graph;  // trainable and adapters are filled in; capacity from the data
 };
 
@@ -88,6 +91,8 @@ class Trainer {
   void resume();
   void find_best();
   void train_step(const data::StepPlan& plan);
+  // The step's gradients aren't finite: it changes nothing where a smaller loss scale can mend that. Throws Failure.
+  void skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm);
   void log_step(double epoch_progress);
   void write_log(const LogRow& row);
   // The held-out loss where it is due.

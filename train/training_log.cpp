@@ -33,6 +33,7 @@ void TrainingLog::write(const LogRow& row) const {
   if (row.loss) {
     json["grad_norm"] = row.grad_norm;
     json["learning_rate"] = row.learning_rate;
+    if (row.loss_scale) json["loss_scale"] = *row.loss_scale;
   }
   json["epoch"] = row.epoch;
   json[kPlace] = cat(row.step, "/", row.total_steps);

@@ -18,6 +18,7 @@ struct LogRow {
   std::optional<double> eval_loss;
   double grad_norm = 0;
   double learning_rate = 0;
+  std::optional<double> loss_scale;  // of the next step
   double elapsed_seconds = 0;
   double remaining_seconds = 0;
   double memory_gib = 0;

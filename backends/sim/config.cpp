@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/dtype.h"
 #include "base/strings.h"
 #include "tern/plugin.h"
 
@@ -46,6 +47,21 @@ Fault parse_fault(std::string_view where, std::string_view text) {
   fault.at = number(where, place[0], 1, UINT64_MAX);
   if (place.size() > 1) fault.ordinal = static_cast<int>(number(where, place[1], 0, 63));
   return fault;
+}
+
+// 16-bit dtypes joined by commas, as bits.
+std::uint32_t parse_dtypes(std::string_view where, std::string_view text) {
+  std::uint32_t dtypes = 0;
+  if (text.empty()) return dtypes;
+  for (const std::string_view part : split(text, ',')) {
+    const auto dtype = dtype_from_name(trim(part));
+    if (dtype != TERN_BF16 && dtype != TERN_F16) {
+      throw Failure(usage_error(cat(where, "=", text, " names no dtype that a device may lack"),
+                                "set it to bf16, f16 or both, joined by a comma; or unset it"));
+    }
+    dtypes |= 1U << *dtype;
+  }
+  return dtypes;
 }
 
 template <std::size_t N>
@@ -130,6 +146,7 @@ Result<Config> read_config() {
     if (const auto text = variable("TERN_SIM_GRAPH_NODES"); !text.empty()) {
       config.graph_nodes = number("TERN_SIM_GRAPH_NODES", text, 1, UINT64_MAX);
     }
+    config.without = parse_dtypes("TERN_SIM_WITHOUT", variable("TERN_SIM_WITHOUT"));
     config.faults = parse_faults("TERN_SIM_FAULT", variable("TERN_SIM_FAULT"));
     return config;
   });
@@ -177,6 +194,10 @@ tern_device_info describe(const Config& config, int ordinal) {
   }
   if (config.personality != Personality::discrete && config.personality != Personality::embedded) {
     info.largest_allocation_bytes = info.memory_bytes / 2;
+  }
+  info.storage_dtypes &= ~config.without;
+  for (const tern_dtype dtype : {TERN_F16, TERN_BF16}) {
+    if ((config.without >> dtype & 1U) != 0) info.matmul_rate[dtype] = 0;
   }
   if (config.largest_allocation > 0) info.largest_allocation_bytes = config.largest_allocation;
   if (config.devices < 2) info.capabilities &= ~std::uint32_t{TERN_CAP_PEER_COPY};  // no peer is there

@@ -33,6 +33,7 @@ struct Config {
   std::uint64_t graph_nodes = 192;  // that a compiled graph may have
   std::vector<Fault> faults;
   std::uint64_t largest_allocation = 0;  // bytes; 0: as the personality has it
+  std::uint32_t without = 0;             // bit per dtype that the device neither stores nor multiplies by
   std::chrono::milliseconds timeout{20'000};
 };
 

@@ -125,6 +125,19 @@ std::string embedded_refusal(std::uint32_t op, std::span<const TensorDesc> args)
   return any_quantised && op != TERN_OP_DEQUANTIZE ? "quantised weights must be expanded" : "";
 }
 
+// Products in a 16-bit dtype that the device lacks.
+std::string compute_refusal(const Device& device, const OpSpec& spec, std::span<const std::byte> attrs) {
+  for (std::size_t i = 0; i < spec.attrs.size(); ++i) {
+    if (spec.attrs[i].name != "compute") continue;
+    std::int32_t compute = 0;
+    std::memcpy(&compute, attrs.data() + i * sizeof compute, sizeof compute);
+    if ((compute == TERN_COMPUTE_F16 || compute == TERN_COMPUTE_BF16) && device.info.matmul_rate[compute] <= 0) {
+      return cat("it multiplies nothing in ", dtype_name(compute));
+    }
+  }
+  return {};
+}
+
 // What real devices of the kind lack, so that decompositions and fallbacks are walked.
 std::string personality_refusal(const Device& device, std::uint32_t op, std::span<const TensorDesc> args,
                                 std::span<const std::byte> attrs, std::uint32_t accumulate) {
@@ -164,7 +177,8 @@ std::string why_not(const Device& device, std::uint32_t op, std::span<const Tens
       return cat(spec.name, ": ", spec.args[i].name, ": ", dtype_name(args[i].dtype), " is not stored");
     }
   }
-  std::string reason = packed_refusal(device, spec, op, args, attrs);
+  std::string reason = compute_refusal(device, spec, attrs);
+  if (reason.empty()) reason = packed_refusal(device, spec, op, args, attrs);
   if (reason.empty()) reason = personality_refusal(device, op, args, attrs, accumulate);
   return reason.empty() ? reason : cat(spec.name, ": ", reason);
 }

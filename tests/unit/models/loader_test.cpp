@@ -235,5 +235,20 @@ TEST(Loader, DynamicRopeEndsWithTheContext) {
       "tern computes; choose a shorter --max_length.");
 }
 
+TEST(Rounded, ANumberBeyondFp16IsAnErrorThatNamesItsTensor) {
+  const std::vector<float> values = {1.0F, -65536.0F};
+  try {
+    (void)rounded("model.norm.weight", values, TERN_F16);
+    FAIL() << "it became an infinity";
+  } catch (const Failure& failure) {
+    EXPECT_STREQ(
+        failure.what(),
+        "model.norm.weight: expected numbers that float16 holds, up to 65504, found -65536; give --torch_dtype "
+        "float32 or bfloat16, whichever the device has");
+  }
+  EXPECT_EQ(rounded("w", values, TERN_BF16).size(), 4U);
+  EXPECT_EQ(rounded("w", std::vector<float>{65504.0F, INFINITY}, TERN_F16).size(), 4U) << "as the file has it";
+}
+
 }  // namespace
 }  // namespace tern::models

@@ -250,7 +250,7 @@ TEST_F(StoredTensors, LoadFromEitherForm) {
         EXPECT_EQ(held.dtype, dtype);
         std::vector<std::byte> bytes(total_bytes(held));
         store.download(specs_[p].name, bytes);
-        EXPECT_EQ(bytes, rounded(values_of(p, specs_[p]), dtype)) << path << ' ' << specs_[p].name;
+        EXPECT_EQ(bytes, rounded(specs_[p].name, values_of(p, specs_[p]), dtype)) << path << ' ' << specs_[p].name;
       }
     }
   }

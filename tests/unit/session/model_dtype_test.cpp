@@ -140,10 +140,26 @@ TEST(ActivationDtype, IsWhatIsAskedOrAnError) {
   EXPECT_NE(refused.error().line().find("--activation_dtype is bfloat16"), std::string::npos) << refused.error().line();
 }
 
-TEST(StorableDtype, IsF32WhereTheDeviceCannotStoreIt) {
+// As older accelerators lack bf16 alone.
+TEST(StorableDtype, IsF16WhereTheDeviceLacksBf16AndF32WhereItLacksBoth) {
   EXPECT_EQ(storable_dtype(device(2, 2), TERN_F16), TERN_F16);
-  EXPECT_EQ(storable_dtype(device(2, 2), TERN_BF16), TERN_F32);
+  EXPECT_EQ(storable_dtype(device(0, 2), TERN_BF16), TERN_F16);
+  EXPECT_EQ(storable_dtype(device(0, 0), TERN_BF16), TERN_F32) << "f16 is stored, and nothing is multiplied in it";
   EXPECT_EQ(storable_dtype(device(2, 2), TERN_F32), TERN_F32);
+  tern_device_info plain = device(0, 0);
+  plain.storage_dtypes = 1U << TERN_F32;
+  EXPECT_EQ(storable_dtype(plain, TERN_BF16), TERN_F32);
+  EXPECT_EQ(storable_dtype(plain, TERN_F16), TERN_F32);
+}
+
+TEST(RunDtype, IsWhatIsAskedOrAnErrorAndElseWhatTheDeviceStores) {
+  EXPECT_EQ(run_dtype(device(0, 2), TERN_BF16, std::nullopt).value(), TERN_F16);
+  EXPECT_EQ(run_dtype(device(0, 2), TERN_BF16, TERN_F32).value(), TERN_F32);
+  const auto refused = run_dtype(device(0, 2), TERN_F32, TERN_BF16);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+  EXPECT_NE(refused.error().line().find("--torch_dtype is bfloat16"), std::string::npos) << refused.error().line();
+  EXPECT_NE(refused.error().line().find("give float16"), std::string::npos) << refused.error().line();
 }
 
 }  // namespace
