@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/philox.h"
 #include "base/strings.h"
 #include "conformance/compare.h"
 #include "conformance/device_emitter.h"
@@ -126,9 +127,14 @@ OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options)
   const bool needed = (ops::op_rules(op).needed_by & options.required) != 0;
   const tern_device_info& info = bench.device->info();
   const bool any_tails = bench.device->can(TERN_CAP_DYNAMIC_SHAPES);
+  std::uint64_t place = 0;
   for (const CaseSource& source : case_sources(op, std::max(1, info.preferred_kv_block), any_tails)) {
     if (options.stop_after > 0 && static_cast<int>(report.findings.size()) >= options.stop_after) break;
     if (options.only && !options.only(source.variant)) continue;
+    if (mix_key(mix_key(options.seed, op), place++) % options.one_in != 0) {
+      skip(report, "left out by --one_in");
+      continue;
+    }
     const Case c = source.make(1);
     if (source.variant.alias && !bench.device->can(TERN_CAP_EAGER)) {
       skip(report, "a whole graph decides itself what shares memory");

@@ -19,6 +19,8 @@ struct SelftestOptions {
   bool (*stopped)() = nullptr;               // asked between ops: true ends the run
   int stop_after = 0;                        // findings of one op; 0: go through all of its cases
   std::uint32_t required = 0;                // ops::NeededBy: commands that must find all their ops on the device
+  std::uint64_t one_in = 1;                  // a seeded share of the variants: about one in that many, each op's own
+  std::uint64_t seed = 0;                    // of the share
 };
 
 struct OpReport {

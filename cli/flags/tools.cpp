@@ -289,6 +289,12 @@ constexpr Flag kSelftest[] = {
      .help = "fail if the host would have to run an op for: infer, train, serve",
      .computed = "none",
      .effect = "ops_alone new_cases"},
+    {.name = "one_in",
+     .type = integer,
+     .fallback = "1",
+     .help = "test about one in this many cases of each op, always the same ones",
+     .range = "[1,1000]",
+     .effect = "ops_alone new_cases"},
     {.name = "replay", .help = "file with a failing case to run again", .effect = "ops_alone"},
 };
 constexpr Flag kWebUi[] = {
