@@ -265,7 +265,12 @@ constexpr Flag kBench[] = {
      .help = "threads on the host; several are measured one after another",
      .computed = "the cores this process may use",
      .range = "[1,4096]"},
-    {.name = "svg", .help = "SVG file to write with the machine's roofline, and each phase as a point"},
+    {.name = "compare",
+     .type = list,
+     .help = "devices to measure one after another, with a table of their ops, as in cpu opencl:0",
+     .computed = "only --device",
+     .effect = "one_choice_of_devices"},
+    {.name = "svg", .help = "SVG file to write with each device's roofline, and each phase as a point"},
 };
 constexpr Flag kConvert[] = {
     {.name = "output", .help = "file or directory to write to"},
