@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/dtype.h"
 #include "base/philox.h"
 #include "base/strings.h"
 #include "conformance/compare.h"
@@ -107,6 +108,17 @@ void check_rules(const CaseSource& source, const Case& c, OpReport& report) {
   if (!problem.empty()) report.findings.push_back({"finite differences of the oracle", problem, c});
 }
 
+// Where the case counts in the report's coverage; null where it's no plain one.
+Coverage* coverage_of(const Variant& variant, const Case& c, OpReport& report) {
+  const bool plain = variant.needs == 0 && variant.layout == Layout::contiguous && variant.special == 0 &&
+                     !variant.alias && !variant.packed;
+  if (!plain) return nullptr;
+  const bool quantised = std::any_of(c.args.begin(), c.args.end(), [](const Argument& arg) {
+    return is_present(arg.desc) && is_quantised(arg.desc);
+  });
+  return &report.coverage[quantised ? "quantised" : std::string(dtype_info(variant.in).name)];
+}
+
 void skip(OpReport& report, const std::string& reason) {
   ++report.skipped;
   ++report.skip_reasons[reason];
@@ -161,14 +173,18 @@ OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options)
         continue;
       }
       ++report.cases;
+      Coverage* coverage = coverage_of(source.variant, c, report);
       if (options.laws && options.rules) check_rules(source, c, report);
       if (verdict.native) {
         ++report.native;
+        if (coverage != nullptr) ++coverage->native;
         run_native(bench, source, c, options, report);
       } else if (may_decompose(c) && !packed && run_decomposed(bench, c, verdict.reason, report)) {
         ++report.decomposed;
+        if (coverage != nullptr) ++coverage->decomposed;
       } else {
         ++report.host;
+        if (coverage != nullptr) ++coverage->host;
         if (needed && is_required_case(*bench.device, source.variant, c)) {
           note_uncovered(c, options.required, verdict.reason, report);
         }
@@ -216,6 +232,17 @@ bool SelftestReport::passed() const {
   const bool kernels = std::all_of(ops.begin(), ops.end(), [](const OpReport& op) { return op.findings.empty(); });
   return kernels && std::all_of(capabilities.begin(), capabilities.end(),
                                 [](const CapabilityResult& result) { return result.problem.empty(); });
+}
+
+std::string support_lines(const SelftestReport& report) {
+  std::string out;
+  for (const OpReport& op : report.ops) {
+    for (const auto& [dtype, coverage] : op.coverage) {
+      out += cat(ops::op_spec(op.op).name, "\t", dtype, "\t", coverage.native, "\t", coverage.decomposed, "\t",
+                 coverage.host, "\t", op.findings.size(), "\n");
+    }
+  }
+  return out;
 }
 
 std::string table_header() {

@@ -23,6 +23,13 @@ struct SelftestOptions {
   std::uint64_t seed = 0;                    // of the share
 };
 
+// How plain cases of one dtype ran: contiguous, without a need, an alias or numbers that aren't finite.
+struct Coverage {
+  int native = 0;
+  int decomposed = 0;
+  int host = 0;
+};
+
 struct OpReport {
   std::uint32_t op = 0;
   int cases = 0;            // variants that the device could be asked
@@ -33,6 +40,7 @@ struct OpReport {
   double worst = 0.0;       // largest error as a share of the tolerance
   std::string host_reason;  // the first op that had no kernel, and why
   std::map<std::string, int> skip_reasons;
+  std::map<std::string, Coverage> coverage;  // by the inputs' dtype, or "quantised"
   std::vector<Finding> findings;
 };
 
@@ -49,6 +57,10 @@ struct SelftestReport {
                                           const std::function<void(const OpReport&)>& progress = {});
 // A case from a file: what is wrong with it on this device, or "".
 [[nodiscard]] std::string replay(const accel::DevicePtr& device, const Case& c);
+
+// What a device computes, for docs/support.md: a line each of op, dtype, native, decomposed, host and the op's findings,
+// between tabs.
+[[nodiscard]] std::string support_lines(const SelftestReport& report);
 
 [[nodiscard]] std::string table_header();
 [[nodiscard]] std::string table_line(const OpReport& report);
