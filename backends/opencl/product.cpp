@@ -5,6 +5,7 @@
 #include "backends/opencl/check.h"
 #include "backends/opencl/text.h"
 #include "backends/opencl/weight.h"
+#include "tern/plugin/desc.h"
 
 namespace tern::opencl {
 namespace {
@@ -178,6 +179,12 @@ Product make_product(const ProductPlan& plan, const ProductSpec& spec, const Pro
 }
 
 }  // namespace
+
+Place place_of(const TensorView& tensor, std::int64_t element) {
+  Place place = tensor.planes[0];
+  place.offset += static_cast<std::uint64_t>(element) * tern_plugin_dtype_bytes(tensor.dtype());
+  return place;
+}
 
 void run_product(Call kernel, const ProductPlan& plan, const ProductSpec& spec, const ProductCall& call) {
   const Tile& tile = *plan.tile;

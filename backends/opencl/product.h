@@ -78,6 +78,9 @@ struct ProductCall {
   // Quantised b.
   const TensorView* weight = nullptr;
 };
+// Where an element of a strided tensor lies.
+[[nodiscard]] Place place_of(const TensorView& tensor, std::int64_t element);
+
 void run_product(Call call, const ProductPlan& plan, const ProductSpec& spec, const ProductCall& product);
 
 }  // namespace tern::opencl

@@ -84,4 +84,23 @@ void weight_args(Call& call, const TensorView& weight) {
   call.arg(packed);
 }
 
+Function expand_function(tern_packing packing) {
+  return {packing == TERN_PACK_NONE ? "dequantize" : "packing+dequantize", "dequantize",
+          Defines().set("PACKING", packing).text()};
+}
+
+void expand_weight(Call call, const TensorView& weight, const Expansion& part, const Facts& facts) {
+  constexpr std::int64_t kStepsOnCpu = 64;
+  if (weight.desc.scheme.packing == TERN_PACK_NONE) {
+    call.arg(weight).arg(weight.stride(0)).arg(weight.stride(1)).arg(std::int32_t{weight.dtype()});
+  } else {
+    weight_args(call, weight);
+  }
+  const std::int64_t steps = facts.cpu ? std::min(kStepsOnCpu, parts_of(part.columns, kStep)) : 1;
+  call.arg(part.out).arg(part.out_row).arg(part.out_column).arg(std::int32_t{part.out_dtype});
+  call.arg(part.first_row).arg(part.first_column).arg(static_cast<std::int32_t>(part.columns));
+  call.arg(static_cast<std::int32_t>(steps));
+  call.run({parts_of(part.columns, kStep * std::max<std::int64_t>(steps, 1)), part.rows, 1}, {plain_group(facts), 1, 1});
+}
+
 }  // namespace tern::opencl
