@@ -10,8 +10,7 @@ bool supports(const PlanDesc& desc, std::string& reason) {
            .floats({TERN_DEQUANTIZE_Y})
            .rank(TERN_DEQUANTIZE_W, 2)
            .rank(TERN_DEQUANTIZE_Y, 2)
-           .that(w.rank == y.rank && w.shape[0] == y.shape[0] && w.shape[1] == y.shape[1],
-                 "w and y differ in shape")
+           .that(w.rank == y.rank && w.shape[0] == y.shape[0] && w.shape[1] == y.shape[1], "w and y differ in shape")
            .ok()) {
     return false;
   }

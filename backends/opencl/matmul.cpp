@@ -30,7 +30,8 @@ Side side_of(const tern_tensor_desc& desc, bool crosswise) {
 
 ProductSpec spec_of(const tern_op_desc& op) {
   const auto& attrs = *static_cast<const tern_matmul_attrs*>(op.attrs);
-  const Sizes sizes = sizes_of([&](int i) -> const auto& { return op.args[i]; }, attrs);
+  const Sizes sizes = sizes_of(
+      [&](int i) -> const auto& { return op.args[i]; }, attrs);
   ProductSpec spec;
   spec.a = side_of(op.args[TERN_MATMUL_A], attrs.transpose_a != 0);
   spec.b = side_of(op.args[TERN_MATMUL_B], attrs.transpose_b == 0);
@@ -55,7 +56,8 @@ bool shapes_fit(const PlanDesc& desc, std::string& reason) {
   if (!check.ok()) return false;
   check.that((a.rank == 2 || a.rank == out.rank) && (b.rank == 2 || b.rank == out.rank), "a, b and out differ in rank");
   if (!check.ok()) return false;
-  const Sizes s = sizes_of([&](int i) -> const auto& { return desc.arg(i); }, attrs);
+  const Sizes s = sizes_of(
+      [&](int i) -> const auto& { return desc.arg(i); }, attrs);
   const bool ta = attrs.transpose_a != 0, tb = attrs.transpose_b != 0;
   const bool fits = a.shape[a.rank - (ta ? 1 : 2)] == s.m && b.shape[b.rank - (tb ? 2 : 1)] == s.n &&
                     b.shape[b.rank - (tb ? 1 : 2)] == s.k;
@@ -69,7 +71,8 @@ bool shapes_fit(const PlanDesc& desc, std::string& reason) {
 
 bool supports(const PlanDesc& desc, std::string& reason) {
   if (!shapes_fit(desc, reason)) return false;
-  if (takes_product(product_tiles()[static_cast<std::size_t>(desc.variant)], spec_of(desc.op), desc.device)) return true;
+  if (takes_product(product_tiles()[static_cast<std::size_t>(desc.variant)], spec_of(desc.op), desc.device))
+    return true;
   reason = "another kernel has these strides and sizes";
   return false;
 }
@@ -86,7 +89,8 @@ std::vector<Function> functions(const PlanDesc& desc) {
 void run(const Launch& launch) {
   const auto& attrs = launch.attr<tern_matmul_attrs>();
   const TensorView &bias = launch[TERN_MATMUL_BIAS], &out = launch[TERN_MATMUL_OUT];
-  const Sizes sizes = sizes_of([&](int i) -> const auto& { return launch[i].desc; }, attrs);
+  const Sizes sizes = sizes_of(
+      [&](int i) -> const auto& { return launch[i].desc; }, attrs);
   const ProductSpec spec = spec_of(launch.planned());
   const int last = out.desc.rank - 1;
   ProductCall call;

@@ -16,9 +16,7 @@ constexpr std::int64_t kManyRows = 8;
 
 int expanded_variant() { return static_cast<int>(product_tiles().size()); }
 
-bool is_forward(const tern_op_desc& op) {
-  return static_cast<const tern_matmul_q_attrs*>(op.attrs)->transpose_w != 0;
-}
+bool is_forward(const tern_op_desc& op) { return static_cast<const tern_matmul_q_attrs*>(op.attrs)->transpose_w != 0; }
 
 ProductSpec spec_of(const tern_op_desc& op) {
   const auto &x = op.args[TERN_MATMUL_Q_X], &w = op.args[TERN_MATMUL_Q_W], &y = op.args[TERN_MATMUL_Q_Y];
@@ -66,9 +64,9 @@ bool supports(const PlanDesc& desc, std::string& reason) {
       .rank(TERN_MATMUL_Q_X, 2)
       .rank(TERN_MATMUL_Q_W, 2)
       .rank(TERN_MATMUL_Q_Y, 2)
-      .that(x.shape[0] == y.shape[0] && x.shape[1] == w.shape[forward ? 1 : 0] &&
-                y.shape[1] == w.shape[forward ? 0 : 1],
-            "the shapes of x, w and y do not fit each other")
+      .that(
+          x.shape[0] == y.shape[0] && x.shape[1] == w.shape[forward ? 1 : 0] && y.shape[1] == w.shape[forward ? 0 : 1],
+          "the shapes of x, w and y do not fit each other")
       .that(forward || !desc.present(TERN_MATMUL_Q_BIAS), "the gradient has no bias")
       .rank(TERN_MATMUL_Q_BIAS, 1)
       .dim(TERN_MATMUL_Q_BIAS, 0, y.shape[1]);
@@ -76,10 +74,9 @@ bool supports(const PlanDesc& desc, std::string& reason) {
   const bool quantised = w.scheme.packing != TERN_PACK_NONE;
   if (quantised ? !expands_weight(w, reason) : !Check(desc, reason).floats({TERN_MATMUL_Q_W}).ok()) return false;
   const ProductSpec spec = spec_of(desc.op);
-  const bool taken =
-      desc.variant == expanded_variant()
-          ? quantised && (spec.m >= kManyRows || x.strides[1] != 1)
-          : takes_product(product_tiles()[static_cast<std::size_t>(desc.variant)], spec, desc.device);
+  const bool taken = desc.variant == expanded_variant()
+                         ? quantised && (spec.m >= kManyRows || x.strides[1] != 1)
+                         : takes_product(product_tiles()[static_cast<std::size_t>(desc.variant)], spec, desc.device);
   return Check(desc, reason).that(taken, "another kernel has these strides and sizes").ok();
 }
 
@@ -165,8 +162,8 @@ void run(const Launch& launch) {
 KernelList matmul_q_kernels() {
   static const std::vector<KernelEntry> kernels = [] {
     std::vector<KernelEntry> list;
-    const KernelEntry expanded = {TERN_OP_MATMUL_Q, "expanded", supports, workspace, functions,
-                                  run,              expanded_variant()};
+    const KernelEntry expanded = {TERN_OP_MATMUL_Q, "expanded", supports,          workspace,
+                                  functions,        run,        expanded_variant()};
     int variant = 0;
     for (const Tile& tile : product_tiles()) {
       if (tile.form == Form::plain) list.push_back(expanded);  // the last but one

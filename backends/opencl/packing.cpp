@@ -70,7 +70,8 @@ std::uint64_t scheme_plane_bytes(const tern_tensor_desc& desc, int plane) {
       const std::int64_t scales = parts(count, group);
       bytes[0] = parts(count, 2);
       bytes[1] = scales * scale;
-      if ((scheme.flags & TERN_SCHEME_DOUBLE_QUANT) != 0) bytes[2] = (kScaleLevels + 1 + parts(scales, kScaleLevels)) * 4;
+      if ((scheme.flags & TERN_SCHEME_DOUBLE_QUANT) != 0)
+        bytes[2] = (kScaleLevels + 1 + parts(scales, kScaleLevels)) * 4;
       break;
     }
     default:

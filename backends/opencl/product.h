@@ -36,10 +36,10 @@ struct Tile {
   const char* name;
   Form form;
   bool on_cpu, on_gpu;
-  int rows, columns;      // of a work-item; the columns of `outer` are vectors
+  int rows, columns;          // of a work-item; the columns of `outer` are vectors
   int least_rows, most_rows;  // of products that it is for; 0: no limit
-  int group_i, group_j;   // work-items of a group; of `tile`, rows and columns
-  bool j_first;           // neighbouring groups go along b
+  int group_i, group_j;       // work-items of a group; of `tile`, rows and columns
+  bool j_first;               // neighbouring groups go along b
 };
 [[nodiscard]] std::span<const Tile> product_tiles();
 

@@ -100,7 +100,8 @@ void expand_weight(Call call, const TensorView& weight, const Expansion& part, c
   call.arg(part.out).arg(part.out_row).arg(part.out_column).arg(std::int32_t{part.out_dtype});
   call.arg(part.first_row).arg(part.first_column).arg(static_cast<std::int32_t>(part.columns));
   call.arg(static_cast<std::int32_t>(steps));
-  call.run({parts_of(part.columns, kStep * std::max<std::int64_t>(steps, 1)), part.rows, 1}, {plain_group(facts), 1, 1});
+  call.run({parts_of(part.columns, kStep * std::max<std::int64_t>(steps, 1)), part.rows, 1},
+           {plain_group(facts), 1, 1});
 }
 
 }  // namespace tern::opencl
