@@ -39,11 +39,11 @@ constexpr Tile kTiles[] = {
     {"dot_1x4", Form::dot, true, false, 1, 4, 1, 3, 1, 8, false},
     {"outer_12", Form::outer, true, false, 12, 2, 5, 0, 1, 1, true},
     {"outer_4", Form::outer, true, false, 4, 2, 1, 8, 1, 1, true},
-    {"tile_64", Form::tile, false, true, 4, 4, 2, 0, 64, 64, false},
-    {"tile_128", Form::tile, false, true, 8, 8, 65, 0, 128, 128, false},
     {"shared_1x4", Form::shared, false, true, 1, 4, 1, 4, kShare, 1, false},
     {"shared_4x4", Form::shared, false, true, 4, 4, 2, kFewRows, kShare, 1, false},
     {"columns_4", Form::outer, false, true, 4, 1, 1, kFewRows, 1, 64, true},
+    {"tile_64", Form::tile, false, true, 4, 4, 2, 0, 64, 64, false},
+    {"tile_128", Form::tile, false, true, 8, 8, 65, 0, 128, 128, false},
     {"plain", Form::plain, true, true, 4, 4, 0, 0, 1, 1, false},
 };
 
@@ -99,8 +99,10 @@ bool takes_product(const Tile& tile, const ProductSpec& spec, const Facts& facts
 }
 
 const Tile& first_tile(const ProductSpec& spec, const Facts& facts) {
+  ProductSpec full = spec;
+  full.any_rows = false;
   return *std::find_if(std::begin(kTiles), std::end(kTiles) - 1,
-                       [&](const Tile& tile) { return takes_product(tile, spec, facts); });
+                       [&](const Tile& tile) { return takes_product(tile, full, facts); });
 }
 
 ProductPlan plan_product(const Tile& tile, const ProductSpec& spec, const Facts& facts) {
