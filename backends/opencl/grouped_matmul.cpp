@@ -1,5 +1,5 @@
-// grouped_matmul: a list of tiles, each with rows of one expert, is made on the device, where the experts' bounds are; then
-// the kernels of product.cl take their rows from it.
+// grouped_matmul: a list of tiles, each with rows of one expert, is made on the device, where the experts' bounds are;
+// then the kernels of product.cl take their rows from it.
 #include <algorithm>
 #include <array>
 
@@ -56,7 +56,8 @@ bool supports(const PlanDesc& desc, std::string& reason) {
       .rank(kBias, 2)
       .rank(kOffsets, 1)
       .rank(kW, quantised ? 2 : 3)
-      .that(is_small_float(desc.attrs<tern_grouped_matmul_attrs>().compute), "products are computed in f32, bf16 or f16");
+      .that(is_small_float(desc.attrs<tern_grouped_matmul_attrs>().compute),
+            "products are computed in f32, bf16 or f16");
   if (!check.ok()) return false;
   const std::int64_t experts = num_experts(offsets);
   check.that(experts >= 1, "offsets name no expert")
@@ -210,15 +211,24 @@ void run_backward(const Launch& launch) {
     gradient.out_row = dw.stride(1);
     gradient.out_col = dw.stride(2);
     gradient.adds = launch.accumulates(kDw) ? 1 : 0;
-    launch.call(0).arg(dy).arg(x).arg(launch[kBounds]).arg(dw).arg(gradient).run(
-        {parts_of(x.dim(2), tile.vector * tile.columns), parts_of(dy.dim(2), tile.rows), experts}, {group, 1, 1});
+    launch.call(0)
+        .arg(dy)
+        .arg(x)
+        .arg(launch[kBounds])
+        .arg(dw)
+        .arg(gradient)
+        .run({parts_of(x.dim(2), tile.vector * tile.columns), parts_of(dy.dim(2), tile.rows), experts}, {group, 1, 1});
   }
   if (dbias.present()) {
     gradient.out_expert = dbias.stride(0);
     gradient.out_col = dbias.stride(1);
     gradient.adds = launch.accumulates(kDbias) ? 1 : 0;
-    launch.call(1).arg(dy).arg(launch[kBounds]).arg(dbias).arg(gradient).run(
-        {parts_of(dy.dim(2), tile.vector), experts, 1}, {group, 1, 1});
+    launch.call(1)
+        .arg(dy)
+        .arg(launch[kBounds])
+        .arg(dbias)
+        .arg(gradient)
+        .run({parts_of(dy.dim(2), tile.vector), experts, 1}, {group, 1, 1});
   }
 }
 

@@ -1,5 +1,5 @@
-// linear_cross_entropy in panels: blocks of rows by parts of the vocabulary, whose logits are made twice, once for their
-// statistics and once for their gradient. Never rows x vocabulary.
+// linear_cross_entropy in panels: blocks of rows by parts of the vocabulary, whose logits are made twice, once for
+// their statistics and once for their gradient. Never rows x vocabulary.
 #include <algorithm>
 #include <array>
 
@@ -16,7 +16,19 @@ constexpr std::int64_t kLeastPanel = 128;
 constexpr std::int64_t kGroup = 64;
 constexpr std::uint64_t kStateBytes = 16;  // struct RowState of cl/head.cl
 
-enum : std::size_t { kLogits, kInputGradient, kWeightGradient, kTake, kStatistics, kFinish, kGradient, kHits, kGive, kLoss, kExpand };
+enum : std::size_t {
+  kLogits,
+  kInputGradient,
+  kWeightGradient,
+  kTake,
+  kStatistics,
+  kFinish,
+  kGradient,
+  kHits,
+  kGive,
+  kLoss,
+  kExpand
+};
 
 constexpr int kH = TERN_LINEAR_CROSS_ENTROPY_H, kW = TERN_LINEAR_CROSS_ENTROPY_W;
 constexpr int kDh = TERN_LINEAR_CROSS_ENTROPY_DH, kDw = TERN_LINEAR_CROSS_ENTROPY_DW;
@@ -79,12 +91,16 @@ Cut cut_of(const tern_op_desc& op) {
 
 bool supports(const PlanDesc& desc, std::string& reason) {
   constexpr int kPerRow[] = {TERN_LINEAR_CROSS_ENTROPY_TARGETS, TERN_LINEAR_CROSS_ENTROPY_WEIGHTS,
-                             TERN_LINEAR_CROSS_ENTROPY_LSE, TERN_LINEAR_CROSS_ENTROPY_ROW_MAX,
+                             TERN_LINEAR_CROSS_ENTROPY_LSE,     TERN_LINEAR_CROSS_ENTROPY_ROW_MAX,
                              TERN_LINEAR_CROSS_ENTROPY_ROW_SUM, TERN_LINEAR_CROSS_ENTROPY_ROW_TARGET};
   const tern_tensor_desc &h = desc.arg(kH), &w = desc.arg(kW);
   Check check(desc, reason);
-  check.floats({kH, kDh, kDw}).rank(kH, 2).rank(kW, 2).same_shape({kH, kDh}).that(
-      is_small_float(desc.attrs<tern_linear_cross_entropy_attrs>().compute), "products are computed in f32, bf16 or f16");
+  check.floats({kH, kDh, kDw})
+      .rank(kH, 2)
+      .rank(kW, 2)
+      .same_shape({kH, kDh})
+      .that(is_small_float(desc.attrs<tern_linear_cross_entropy_attrs>().compute),
+            "products are computed in f32, bf16 or f16");
   if (!check.ok()) return false;
   for (const int arg : kPerRow) check.rank(arg, 1).dim(arg, 0, h.shape[0]);
   check.rank(TERN_LINEAR_CROSS_ENTROPY_LOSS, 1)
@@ -113,8 +129,8 @@ std::vector<Function> functions(const PlanDesc& desc) {
   }
   Defines defines;
   defines.set("GROUP", desc.device.cpu ? 1 : kGroup).set("V", desc.device.cpu ? 16 : 4);
-  for (const char* name : {"head_take", "head_statistics", "head_rows", "head_gradient", "head_hits", "head_give",
-                           "head_loss"}) {
+  for (const char* name :
+       {"head_take", "head_statistics", "head_rows", "head_gradient", "head_hits", "head_give", "head_loss"}) {
     list.push_back({"head", name, defines.text()});
   }
   if (cut.quantised) list.push_back(expand_function(desc.arg(kW).scheme.packing));
@@ -137,7 +153,8 @@ class Head {
         rows_(launch[kH].dim(0)) {}
 
   void run() {
-    for (std::int64_t first = 0; first < rows_; first += cut_.block) run_block(first, std::min(cut_.block, rows_ - first));
+    for (std::int64_t first = 0; first < rows_; first += cut_.block)
+      run_block(first, std::min(cut_.block, rows_ - first));
     if (rows_ == 0 && cut_.gives_dw) weight_gradient(0, cut_.vocab);
     launch_.call(kLoss)
         .arg(space(cut_.losses))
@@ -353,8 +370,7 @@ class Head {
 
 void run(const Launch& launch) { Head(launch).run(); }
 
-constexpr KernelEntry kKernels[] = {
-    {TERN_OP_LINEAR_CROSS_ENTROPY, "panels", supports, workspace, functions, run}};
+constexpr KernelEntry kKernels[] = {{TERN_OP_LINEAR_CROSS_ENTROPY, "panels", supports, workspace, functions, run}};
 
 }  // namespace
 

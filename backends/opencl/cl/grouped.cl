@@ -29,14 +29,6 @@ typedef struct {
   int adds;
 } Gradient;
 
-// V neighbours from `column` on; 0 beyond `columns`.
-static inline VECTOR neighbours(int type, const global uchar* p, long row, long step, int column, int columns) {
-  if (step == 1 && column + V <= columns) return load_vector(type, p, row + column);
-  float lanes[V];
-  for (int l = 0; l < V; ++l) lanes[l] = column + l < columns ? load_float(type, p, row + (column + l) * step) : 0.0f;
-  return CAT2(vload, V)(0, lanes);
-}
-
 static inline void give_lanes(global float* out, long at, long step, int column, int columns, int adds, VECTOR value) {
   float lanes[V];
   CAT2(vstore, V)(value, 0, lanes);
