@@ -1,9 +1,12 @@
 // attention and attention_paged: softmax over streamed tiles of keys (Dao et al., "FlashAttention", 2022).
 //
 // A work-group takes TILE entries (attention_tile.clh) and streams over KEYS keys at a time. Scores and values are
-// products of micro-tiles, RQ entries by W keys or features, which the LOCAL work-items share. Keys lie turned in local
+// products of micro-tiles, RQ entries by W keys or features, which the GROUP work-items share. Keys lie turned in local
 // memory, so that W of them are one vector; where a tile has few entries (DIRECT) they are read where they lie. Tiles
 // of keys begin at multiples of KEYS from the sequence's first key, so a row's sums don't depend on the rows beside it.
+#include "vectors.clh"
+#include "attention_tile.clh"
+
 #if PAGED
 #define KEY_ROW(base, strides, j)                                                                                  \
   ((long)table[place.sequence * s.max_blocks + (j) / s.block_size] * (strides)[0] + ((j) % s.block_size) * (strides)[1] + \
@@ -14,19 +17,19 @@
 #define FEATURE(strides) ((strides)[2])
 #endif
 
-__kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY(K)* k, const __global MEMORY(V)* v,
-                              const __global int* table, const __global int* bounds_q, const __global int* bounds_k,
-                              const __global float* sinks, const __global uchar* mask, __global MEMORY(OUT)* out,
-                              __global float* lse, __global float* partial, const AttentionSizes s) {
-  __local float queries[TILE * HEAD];
-  __local float sums[TILE * VALUE];
-  __local float weights[TILE * KEYS];
-  __local float largest[TILE];
-  __local float total[TILE];
-  __local float shrink[TILE];
+kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v),
+                              INPUT(table), INPUT(bounds_q), INPUT(bounds_k),
+                              INPUT(sinks), INPUT(mask), OUTPUT(out),
+                              OUTPUT(lse), OUTPUT(partial), const AttentionSizes s) {
+  local float queries[TILE * HEAD];
+  local float sums[TILE * VALUE];
+  local float weights[TILE * KEYS];
+  local float largest[TILE];
+  local float total[TILE];
+  local float shrink[TILE];
 #if !DIRECT
-  __local float turned[HEAD * KEYS];
-  __local float values[KEYS * VALUE];
+  local float turned[HEAD * KEYS];
+  local float values[KEYS * VALUE];
 #endif
   const int item = get_local_id(0);
   const long kv_head = get_group_id(1);
@@ -51,19 +54,19 @@ __kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY
   span.first = max(span.first, part * s.part_keys);
   span.last = min(span.last, (part + 1) * s.part_keys);
 
-  for (int at = item; at < TILE * (HEAD / W); at += LOCAL) {
+  for (int at = item; at < TILE * (HEAD / W); at += GROUP) {
     const int e = at / (HEAD / W);
     const int d = at % (HEAD / W) * W;
     floatW x = (floatW)0.0f;
     if (e < entries) {
       const long row = place.first_row + (first_entry + e) / group;
       const long head = kv_head * group + (first_entry + e) % group;
-      x = FETCH(Q)(q, row * s.q[0] + head * s.q[1] + d * s.q[2], s.q[2], s.head_dim - d);
+      x = FETCH(q, row * s.q[0] + head * s.q[1] + d * s.q[2], s.q[2], s.head_dim - d);
     }
     vstoreW(x * s.scale, 0, queries + e * HEAD + d);
   }
-  for (int at = item; at < TILE * (VALUE / W); at += LOCAL) vstoreW((floatW)0.0f, at, sums);
-  for (int e = item; e < TILE; e += LOCAL) {
+  for (int at = item; at < TILE * (VALUE / W); at += GROUP) vstoreW((floatW)0.0f, at, sums);
+  for (int e = item; e < TILE; e += GROUP) {
     largest[e] = -INFINITY;
     total[e] = 0.0f;
   }
@@ -72,7 +75,7 @@ __kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY
     const bool whole = all_see(low, high, begin, begin + KEYS, place.keys, &s);
     const int count = (int)min((long)KEYS, place.keys - begin);
 #if DIRECT
-    for (int at = item; at < KEYS * (TILE / RQ); at += LOCAL) {
+    for (int at = item; at < KEYS * (TILE / RQ); at += GROUP) {
       const int j = at % KEYS;
       const int e = at / KEYS * RQ;
       floatW dots[RQ];
@@ -81,7 +84,7 @@ __kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY
       if (j < count) {
         const long row = KEY_ROW(k, s.k, begin + j);
         for (int d = 0; d < HEAD; d += W) {
-          const floatW key = FETCH(K)(k, row + d * FEATURE(s.k), FEATURE(s.k), s.head_dim - d);
+          const floatW key = FETCH(k, row + d * FEATURE(s.k), FEATURE(s.k), s.head_dim - d);
 #pragma unroll
           for (int r = 0; r < RQ; ++r) dots[r] += vloadW(0, queries + (e + r) * HEAD + d) * key;
         }
@@ -90,25 +93,25 @@ __kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY
       for (int r = 0; r < RQ; ++r) weights[(e + r) * KEYS + j] = sum_of(dots[r]);
     }
 #else
-    for (int at = item; at < KEYS * (HEAD / W); at += LOCAL) {
+    for (int at = item; at < KEYS * (HEAD / W); at += GROUP) {
       const int j = at % KEYS;
       const int d = at / KEYS * W;
       floatW x = (floatW)0.0f;
-      if (j < count) x = FETCH(K)(k, KEY_ROW(k, s.k, begin + j) + d * FEATURE(s.k), FEATURE(s.k), s.head_dim - d);
+      if (j < count) x = FETCH(k, KEY_ROW(k, s.k, begin + j) + d * FEATURE(s.k), FEATURE(s.k), s.head_dim - d);
       float some[W];
       vstoreW(x, 0, some);
 #pragma unroll
       for (int i = 0; i < W; ++i) turned[(d + i) * KEYS + j] = some[i];
     }
-    for (int at = item; at < KEYS * (VALUE / W); at += LOCAL) {
+    for (int at = item; at < KEYS * (VALUE / W); at += GROUP) {
       const int j = at / (VALUE / W);
       const int d = at % (VALUE / W) * W;
       floatW x = (floatW)0.0f;
-      if (j < count) x = FETCH(V)(v, KEY_ROW(v, s.v, begin + j) + d * FEATURE(s.v), FEATURE(s.v), s.value_dim - d);
+      if (j < count) x = FETCH(v, KEY_ROW(v, s.v, begin + j) + d * FEATURE(s.v), FEATURE(s.v), s.value_dim - d);
       vstoreW(x, 0, values + j * VALUE + d);
     }
     MEET;
-    for (int at = item; at < (TILE / RQ) * (KEYS / W); at += LOCAL) {
+    for (int at = item; at < (TILE / RQ) * (KEYS / W); at += GROUP) {
       const int e = at / (KEYS / W) * RQ;
       const int j = at % (KEYS / W) * W;
       floatW dots[RQ];
@@ -124,8 +127,8 @@ __kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY
     }
 #endif
     MEET;
-    for (int e = item; e < TILE; e += LOCAL) {
-      __local float* const scores = weights + e * KEYS;
+    for (int e = item; e < TILE; e += GROUP) {
+      local float* const scores = weights + e * KEYS;
       floatW peak = (floatW)(-INFINITY);
       const long position = (first_entry + e) / group + shift;
       uint seen[KEYS];
@@ -158,7 +161,7 @@ __kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY
       shrink[e] = kept;
     }
     MEET;
-    for (int at = item; at < (TILE / RQ) * (VALUE / W); at += LOCAL) {
+    for (int at = item; at < (TILE / RQ) * (VALUE / W); at += GROUP) {
       const int e = at / (VALUE / W) * RQ;
       const int d = at % (VALUE / W) * W;
       floatW sum[RQ];
@@ -167,7 +170,7 @@ __kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY
       for (int j = 0; j < count; ++j) {
 #if DIRECT
         const floatW value =
-            FETCH(V)(v, KEY_ROW(v, s.v, begin + j) + d * FEATURE(s.v), FEATURE(s.v), s.value_dim - d);
+            FETCH(v, KEY_ROW(v, s.v, begin + j) + d * FEATURE(s.v), FEATURE(s.v), s.value_dim - d);
 #else
         const floatW value = vloadW(0, values + j * VALUE + d);
 #endif
@@ -190,7 +193,7 @@ __kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY
   if (s.parts > 1) {
     // partial: [entry of all, part, 2] of the largest score and the sum, then [entry of all, part, value_dim].
     const long all = s.q_rows * s.heads * s.parts;
-    for (int at = item; at < entries * (VALUE / W); at += LOCAL) {
+    for (int at = item; at < entries * (VALUE / W); at += GROUP) {
       const int e = at / (VALUE / W);
       const int d = at % (VALUE / W) * W;
       const long row = place.first_row + (first_entry + e) / group;
@@ -206,7 +209,7 @@ __kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY
     }
     return;
   }
-  for (int at = item; at < entries * (VALUE / W); at += LOCAL) {
+  for (int at = item; at < entries * (VALUE / W); at += GROUP) {
     const int e = at / (VALUE / W);
     const int d = at % (VALUE / W) * W;
     const long row = place.first_row + (first_entry + e) / group;
@@ -215,7 +218,7 @@ __kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY
     float peak = largest[e];
     float factor = 1.0f;
     float sum = total[e];
-    if (HAS_SINKS && !empty) {
+    if (HAS_sinks && !empty) {
       const float sink = sinks[head * s.sinks];
       peak = fmax(peak, sink);
       factor = largest[e] == peak ? 1.0f : exp(largest[e] - peak);
@@ -223,20 +226,20 @@ __kernel GROUP void attention(const __global MEMORY(Q)* q, const __global MEMORY
     }
     if (isinf(peak)) factor = NAN;
     const floatW result = empty ? (floatW)0.0f : vloadW(0, sums + e * VALUE + d) * (factor / sum);
-    PUT(OUT)(out, row * s.out[0] + head * s.out[1] + d * s.out[2], s.out[2], s.value_dim - d, result);
+    SPREAD(out, row * s.out[0] + head * s.out[1] + d * s.out[2], s.out[2], s.value_dim - d, result);
     if (lse != 0 && d == 0) lse[row * s.lse[0] + head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
   }
 }
 
 // Merges the parts of each row and head, in their order.
-__kernel void attention_merge(const __global float* partial, const __global float* sinks, __global MEMORY(OUT)* out,
-                              __global float* lse, const AttentionSizes s) {
+kernel void attention_merge(INPUT(partial), INPUT(sinks), OUTPUT(out),
+                              OUTPUT(lse), const AttentionSizes s) {
   const long unit = get_global_id(0);
   if (unit >= s.q_rows * s.heads) return;
   const long row = unit / s.heads;
   const long head = unit % s.heads;
-  const __global float* const heads_of_parts = partial + 2 * unit * s.parts;
-  const __global float* const sums = partial + 2 * s.q_rows * s.heads * s.parts + unit * s.parts * s.value_dim;
+  const global float* const heads_of_parts = partial + 2 * unit * s.parts;
+  const global float* const sums = partial + 2 * s.q_rows * s.heads * s.parts + unit * s.parts * s.value_dim;
   float peak = -INFINITY;
   bool empty = true;
   for (long part = 0; part < s.parts; ++part) {
@@ -245,7 +248,7 @@ __kernel void attention_merge(const __global float* partial, const __global floa
     empty = false;
   }
   float sum = 0.0f;
-  if (HAS_SINKS && !empty) {
+  if (HAS_sinks && !empty) {
     const float sink = sinks[head * s.sinks];
     peak = fmax(peak, sink);
     sum = sink == peak ? 1.0f : exp(sink - peak);
@@ -265,7 +268,7 @@ __kernel void attention_merge(const __global float* partial, const __global floa
       const float factor = its_peak == peak ? 1.0f : exp(its_peak - peak);
       result += fetch_f32(sums, part * s.value_dim + d, 1, s.value_dim - d) * factor;
     }
-    PUT(OUT)(out, row * s.out[0] + head * s.out[1] + d * s.out[2], s.out[2], s.value_dim - d,
+    SPREAD(out, row * s.out[0] + head * s.out[1] + d * s.out[2], s.out[2], s.value_dim - d,
              empty ? result : result * whole);
   }
 }
