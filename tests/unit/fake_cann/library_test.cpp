@@ -44,5 +44,14 @@ TEST(FakeCannLibrary, LacksWhatItIsTold) {
             "aclrtHostUnregister\n");
 }
 
+TEST(FakeCannLibrary, NeedsItsDriver) {
+  const std::string command = std::string(FAKE_CANN_PROBE) + " " + FAKE_CANN_NO_DRIVER_DIR + "/libascendcl.so 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  char text[256] = {};
+  EXPECT_NE(std::fgets(text, sizeof text, pipe), nullptr);
+  EXPECT_NE(pclose(pipe), 0);
+  EXPECT_NE(std::string(text).find("libascend_hal.so: cannot open shared object file"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace fake_test

@@ -37,6 +37,14 @@ TEST(FakeCannMemory, RunsOut) {
   EXPECT_EQ(aclrtFree(second), 0);
 }
 
+TEST(FakeCannMemory, MayBeAnotherProcesss) {
+  const Fake fake({{"TERN_FAKE_CANN_HBM", "8388608"}, {"TERN_FAKE_CANN_HBM_TAKEN", "6291456"}});
+  std::size_t free = 0, total = 0;
+  EXPECT_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total), 0);
+  EXPECT_EQ(free, 2097152U);
+  EXPECT_EQ(total, 8388608U);
+}
+
 TEST(FakeCannMemory, IsOfTheKindThatTheChipHas) {
   const Fake fake({{"TERN_FAKE_CANN_CHIP", "310P3"}});
   std::size_t free = 1, total = 1;
