@@ -73,7 +73,8 @@ aclIntArray* Objects::ints(const Ints& ints) {
 
 aclBoolArray* Objects::bools(const Bools& bools) {
   if (acl().aclCreateBoolArray == nullptr || acl().aclDestroyBoolArray == nullptr) {
-    throw tern_plugin::Error(TERN_UNSUPPORTED, "CANN's libraries have no aclCreateBoolArray; install CANN 8.0 or later");
+    throw tern_plugin::Error(TERN_UNSUPPORTED,
+                             "CANN's libraries have no aclCreateBoolArray; install CANN 8.0 or later");
   }
   const auto flags = std::make_unique<bool[]>(bools.values.size() + 1);
   for (std::size_t i = 0; i < bools.values.size(); ++i) flags[i] = bools.values[i];

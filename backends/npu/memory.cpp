@@ -85,7 +85,8 @@ tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer) {
     if (bytes > UINT64_MAX / 2) return fail(TERN_OUT_OF_HOST_MEMORY, "host_alloc: more than any machine has");
     const int code = acl().aclrtMallocHost(pointer, bytes > 0 ? bytes : 1);
     if (code != 0) {
-      return fail(TERN_OUT_OF_HOST_MEMORY, describe_failure(std::to_string(bytes) + " bytes of page-locked memory", code));
+      return fail(TERN_OUT_OF_HOST_MEMORY,
+                  describe_failure(std::to_string(bytes) + " bytes of page-locked memory", code));
     }
     const std::lock_guard lock(shared.mutex);
     shared.host_blocks[*pointer] = bytes;
