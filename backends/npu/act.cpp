@@ -103,10 +103,18 @@ constexpr KernelEntry kKernels[] = {
 void activate(Composer& c, std::int32_t kind, const View& x, const View& y) {
   const View t = c.temp(ACL_FLOAT, x.shape);
   switch (kind) {
-    case TERN_ACT_SILU: c.call(TERN_NPU_OP(Silu), x, y); return;
-    case TERN_ACT_SIGMOID: c.call(TERN_NPU_OP(Sigmoid), x, y); return;
-    case TERN_ACT_EXP: c.call(TERN_NPU_OP(Exp), x, y); return;
-    case TERN_ACT_SOFTPLUS: c.call(TERN_NPU_OP(Softplus), x, Number{1.0}, Number{20.0}, y); return;
+    case TERN_ACT_SILU:
+      c.call(TERN_NPU_OP(Silu), x, y);
+      return;
+    case TERN_ACT_SIGMOID:
+      c.call(TERN_NPU_OP(Sigmoid), x, y);
+      return;
+    case TERN_ACT_EXP:
+      c.call(TERN_NPU_OP(Exp), x, y);
+      return;
+    case TERN_ACT_SOFTPLUS:
+      c.call(TERN_NPU_OP(Softplus), x, Number{1.0}, Number{20.0}, y);
+      return;
     case TERN_ACT_GELU_TANH:
       gelu_argument(c, x, t);
       c.call(TERN_NPU_OP(Tanh), t, t);
@@ -122,18 +130,31 @@ void activate(Composer& c, std::int32_t kind, const View& x, const View& y) {
       c.call(TERN_NPU_OP(Sigmoid), t, t);
       c.mul(t, x, y);
       return;
-    default: c.refuse("kind: no activation of this version has the number " + std::to_string(kind));
+    default:
+      c.refuse("kind: no activation of this version has the number " + std::to_string(kind));
   }
 }
 
 void differentiate(Composer& c, std::int32_t kind, const View& x, const View& slope) {
   switch (kind) {
-    case TERN_ACT_SILU: differentiate_swish(c, 1.0, x, slope); return;
-    case TERN_ACT_QUICK_GELU: differentiate_swish(c, 1.702, x, slope); return;
-    case TERN_ACT_GELU_TANH: differentiate_gelu_tanh(c, x, slope); return;
-    case TERN_ACT_GELU_ERF: differentiate_gelu_erf(c, x, slope); return;
-    case TERN_ACT_SOFTPLUS: c.call(TERN_NPU_OP(Sigmoid), x, slope); return;
-    case TERN_ACT_EXP: c.call(TERN_NPU_OP(Exp), x, slope); return;
+    case TERN_ACT_SILU:
+      differentiate_swish(c, 1.0, x, slope);
+      return;
+    case TERN_ACT_QUICK_GELU:
+      differentiate_swish(c, 1.702, x, slope);
+      return;
+    case TERN_ACT_GELU_TANH:
+      differentiate_gelu_tanh(c, x, slope);
+      return;
+    case TERN_ACT_GELU_ERF:
+      differentiate_gelu_erf(c, x, slope);
+      return;
+    case TERN_ACT_SOFTPLUS:
+      c.call(TERN_NPU_OP(Sigmoid), x, slope);
+      return;
+    case TERN_ACT_EXP:
+      c.call(TERN_NPU_OP(Exp), x, slope);
+      return;
     case TERN_ACT_SIGMOID: {
       const View s = c.temp(ACL_FLOAT, x.shape);
       c.call(TERN_NPU_OP(Sigmoid), x, s);
@@ -142,7 +163,8 @@ void differentiate(Composer& c, std::int32_t kind, const View& x, const View& sl
       c.mul(slope, s, slope);
       return;
     }
-    default: c.refuse("kind: no activation of this version has the number " + std::to_string(kind));
+    default:
+      c.refuse("kind: no activation of this version has the number " + std::to_string(kind));
   }
 }
 

@@ -1,11 +1,22 @@
-// adamw: one step over fp32 masters. CANN's ApplyAdamWV2 takes the step's numbers from the host and one dtype; ours lie on
-// the device, so that one captured program serves every step.
+// adamw: one step over fp32 masters. CANN's ApplyAdamWV2 takes the step's numbers from the host and one dtype; ours lie
+// on the device, so that one captured program serves every step.
 #include "backends/npu/kernel.h"
 
 namespace tern::npu {
 namespace {
 
-enum Hyper { kLr, kBeta1, kBeta2, kOneMinusBeta1, kOneMinusBeta2, kEps, kDecay, kCorrection1, kCorrection2, kGradScale };
+enum Hyper {
+  kLr,
+  kBeta1,
+  kBeta2,
+  kOneMinusBeta1,
+  kOneMinusBeta2,
+  kEps,
+  kDecay,
+  kCorrection1,
+  kCorrection2,
+  kGradScale
+};
 
 void compose(Composer& c) {
   const View param = c.arg(TERN_ADAMW_PARAM);

@@ -6,8 +6,8 @@ namespace {
 
 bool is_float(aclDataType dtype) { return dtype == ACL_FLOAT || dtype == ACL_FLOAT16 || dtype == ACL_BF16; }
 
-// Floats to integers: CANN wraps or leaves open what doesn't fit, where we saturate. Bounds that fp32 holds exactly, and
-// the largest one by a choice afterwards.
+// Floats to integers: CANN wraps or leaves open what doesn't fit, where we saturate. Bounds that fp32 holds exactly,
+// and the largest one by a choice afterwards.
 void to_integer(Composer& c, const View& x, const View& y) {
   struct Range {
     aclDataType dtype;

@@ -33,9 +33,7 @@ View as_matrix(const View& view) {
 }
 
 // Rows with gaps between them become dense where a shape of two dimensions can't say them.
-View dense_matrix(Composer& c, const View& view) {
-  return as_matrix(view.rank() == 2 ? view : c.dense(view));
-}
+View dense_matrix(Composer& c, const View& view) { return as_matrix(view.rank() == 2 ? view : c.dense(view)); }
 
 void gather(Composer& c) {
   const View y = c.arg(TERN_GATHER_ROWS_Y);

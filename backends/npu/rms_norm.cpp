@@ -45,8 +45,8 @@ void fused(Composer& c) {
   if (y.elements() == 0) return;
   const std::int64_t least = c.chip().family == Family::a310p ? 16 : 1;
   if (y.dim(1) < least) c.refuse("CANN's RmsNorm on the 310P wants rows of at least 16 elements");
-  const View rstd = c.present(TERN_RMS_NORM_RSTD) ? c.arg(TERN_RMS_NORM_RSTD).unsqueezed(1)
-                                                  : c.temp(ACL_FLOAT, {y.dim(0), 1});
+  const View rstd =
+      c.present(TERN_RMS_NORM_RSTD) ? c.arg(TERN_RMS_NORM_RSTD).unsqueezed(1) : c.temp(ACL_FLOAT, {y.dim(0), 1});
   const View weight = c.arg(TERN_RMS_NORM_WEIGHT);
   const View x = c.arg(TERN_RMS_NORM_X);
   const bool mixed = weight.dtype == ACL_FLOAT && c.chip().family != Family::a310p;
@@ -98,8 +98,8 @@ void fused_backward(Composer& c) {
   const View dy = c.f32(c.arg(TERN_RMS_NORM_BACKWARD_DY));
   if (is_empty(c, dy)) return;
   const View x = c.f32(c.arg(TERN_RMS_NORM_BACKWARD_X));
-  const View weight = norm_weight(c, TERN_RMS_NORM_BACKWARD_WEIGHT,
-                                  c.attrs<tern_rms_norm_backward_attrs>().weight_offset);
+  const View weight =
+      norm_weight(c, TERN_RMS_NORM_BACKWARD_WEIGHT, c.attrs<tern_rms_norm_backward_attrs>().weight_offset);
   const View dx = c.temp(ACL_FLOAT, dy.shape);
   const View dweight = c.temp(ACL_FLOAT, weight.shape);
   c.call(TERN_NPU_OP(RmsNormGrad), dy, x, c.arg(TERN_RMS_NORM_BACKWARD_RSTD).unsqueezed(1), weight, dx, dweight);
@@ -113,8 +113,8 @@ void composed_backward(Composer& c) {
   if (is_empty(c, dy)) return;
   const View x = c.f32(c.arg(TERN_RMS_NORM_BACKWARD_X));
   const View rstd = c.arg(TERN_RMS_NORM_BACKWARD_RSTD).unsqueezed(1);
-  const View weight = norm_weight(c, TERN_RMS_NORM_BACKWARD_WEIGHT,
-                                  c.attrs<tern_rms_norm_backward_attrs>().weight_offset);
+  const View weight =
+      norm_weight(c, TERN_RMS_NORM_BACKWARD_WEIGHT, c.attrs<tern_rms_norm_backward_attrs>().weight_offset);
   const View n = c.temp(ACL_FLOAT, dy.shape);
   const View g = c.temp(ACL_FLOAT, dy.shape);
   const View t = c.temp(ACL_FLOAT, dy.shape);
