@@ -111,7 +111,7 @@ bool can_capture(const Chip& chip) {
 
 void describe_chip(tern_device_info& info, const Chip& chip, bool captures, const std::string& driver) {
   info.capabilities = TERN_CAP_EAGER | TERN_CAP_DYNAMIC_SHAPES | TERN_CAP_HOST_LENGTHS | TERN_CAP_NATIVE_MEMORY |
-                      TERN_CAP_NATIVE_STREAMS | (captures ? TERN_CAP_CAPTURE : 0U);
+                      TERN_CAP_NATIVE_STREAMS | (captures ? TERN_CAP_CAPTURE : 0U) | (can_evict(chip) ? TERN_CAP_EVICT : 0U);
   put_text({info.name, sizeof info.name}, std::string(family_name(chip.family)) + " (" + chip.name + ")");
   put_text({info.arch, sizeof info.arch}, chip.name);
   put_text({info.driver_version, sizeof info.driver_version}, driver);
