@@ -35,11 +35,7 @@ void multiply_on_vectors(Composer& c, const View& a, const View& b, const View& 
 void call_product(Composer& c, const View& a, const View& b, const View& out, std::int8_t kind) {
   // A product writes dense memory; what has gaps is copied there.
   const View dense = out.contiguous() ? out : c.temp(out.dtype, out.shape);
-  if (a.rank() == 3) {
-    c.call(TERN_NPU_OP(BatchMatMul), a, b, dense, kind);
-  } else {
-    c.call(TERN_NPU_OP(Mm), a, b, dense, kind);
-  }
+  c.call(TERN_NPU_OP(Matmul), a, b, dense, kind);
   if (!out.contiguous()) c.copy(out, dense);
 }
 
