@@ -175,6 +175,7 @@ struct Event {
   std::shared_ptr<Shared> shared;
   aclrtEvent handle = nullptr;
   bool adopted = false;
+  bool lent = false;  // its handle went out, so others may set marks
   bool timing = false;
   bool recorded = false;
   std::weak_ptr<Recording> capture;  // of the stream that recorded it last, if that was being captured
