@@ -219,6 +219,18 @@ View Algebra::take_rows(const View& table, const View& index, const View& out) {
   return to;
 }
 
+void Algebra::put_rows(const View& table, const View& index, const View& rows) {
+  if (rows.elements() == 0) return;
+  const Family family = composer_.chip().family;
+  if (family != Family::a910 && family != Family::a310p) {
+    composer_.call(TERN_NPU_OP(InplaceIndexCopy), table, 0, index, rows);
+    return;
+  }
+  // These chips have no copy by rows: each element says where it goes.
+  const View places = composer_.cast(index, ACL_INT64).reshaped({index.dim(0), 1}).expanded(1, rows.dim(1));
+  composer_.call(TERN_NPU_OP(InplaceScatter), table, 0, places, rows, 0);
+}
+
 View Algebra::pick(const View& a, const View& index) {
   const View to = composer_.temp(a.dtype, index.shape);
   if (to.elements() > 0) composer_.call(TERN_NPU_OP(Gather), a, a.rank() - 1, index, to);

@@ -14,34 +14,6 @@ tern_attention_attrs shared(const tern_attention_paged_attrs& given) {
           given.max_seqlen_q, given.max_seqlen_k, given.window_right, given.chunk};
 }
 
-// cu_seqlens_q and kv_lens; the key of a sequence counts in its blocks.
-std::vector<Sequence> paged_sequences(const Composer& c, const tern_attention_attrs& attrs, std::int64_t q_rows,
-                                      std::int64_t capacity) {
-  std::vector<Sequence> out;
-  const auto q = c.lengths(TERN_ATTENTION_PAGED_CU_SEQLENS_Q), k = c.lengths(TERN_ATTENTION_PAGED_KV_LENS);
-  if (!q || !k) {
-    const std::int64_t keys = std::min<std::int64_t>(attrs.max_seqlen_k, capacity);
-    const std::int64_t rows = std::min({std::int64_t{attrs.max_seqlen_q}, q_rows, keys});
-    if (rows > 0) out.push_back({0, rows, 0, keys, 0});
-    return out;
-  }
-  for (std::size_t s = 0; s + 1 < q->size() && s < k->size(); ++s) {
-    const std::int64_t rows = (*q)[s + 1] - (*q)[s];
-    if (rows > 0) out.push_back({(*q)[s], rows, 0, (*k)[s], static_cast<std::int64_t>(s)});
-  }
-  return out;
-}
-
-// The keys from `first` on of a sequence, [keys, kv_heads, width] fp32.
-View gathered(Algebra& algebra, const View& cache, const View& table, std::int64_t first, std::int64_t end) {
-  Composer& c = algebra.composer();
-  const std::int64_t block = cache.dim(1);
-  const std::int64_t first_block = first / block, blocks = (end + block - 1) / block - first_block;
-  const View taken = algebra.take_rows(cache, table.slice(0, first_block, blocks));
-  const View flat = taken.reshaped({blocks * block, cache.dim(2), cache.dim(3)});
-  return c.f32(flat.slice(0, first - first_block * block, end - first));
-}
-
 void compose(Composer& c) {
   const tern_attention_attrs attrs = shared(c.attrs<tern_attention_paged_attrs>());
   if (c.present(TERN_ATTENTION_PAGED_SINKS)) c.refuse("sinks are joined afterwards, by sink_scale");
@@ -54,7 +26,9 @@ void compose(Composer& c) {
   c.zero(out);
   if (lse.present()) c.fill(lse, -std::numeric_limits<double>::infinity());
   const std::int64_t most = tile_rows(q.dim(1), std::max(1, attrs.max_seqlen_k), attrs.max_seqlen_q);
-  for (const Sequence& sequence : paged_sequences(c, attrs, q.dim(0), table.dim(1) * k.dim(1))) {
+  for (const Sequence& sequence : paged_sequences(
+           c, attrs,
+           {TERN_ATTENTION_PAGED_CU_SEQLENS_Q, TERN_ATTENTION_PAGED_KV_LENS, q.dim(0), table.dim(1) * k.dim(1)})) {
     if (sequence.keys == 0) continue;
     const std::int64_t mark = c.mark();
     const std::vector<Tile> parts = tiles(c, attrs, sequence.rows, sequence.keys, most);
@@ -66,8 +40,8 @@ void compose(Composer& c) {
     }
     if (first >= end) continue;
     const View row_table = table.slice(0, sequence.index, 1).reshaped({table.dim(1)});
-    const View keys = gathered(algebra, k, row_table, first, end);
-    const View values = gathered(algebra, v, row_table, first, end);
+    const View keys = gather_keys(algebra, k, row_table, first, end);
+    const View values = gather_keys(algebra, v, row_table, first, end);
     for (const Tile& tile : parts) {
       if (tile.keys == 0) continue;
       const std::int64_t inner = c.mark();

@@ -87,6 +87,31 @@ std::vector<Sequence> sequences(const Composer& composer, const tern_attention_a
   return out;
 }
 
+std::vector<Sequence> paged_sequences(const Composer& composer, const tern_attention_attrs& attrs,
+                                      const PagedArgs& args) {
+  std::vector<Sequence> out;
+  const auto q = composer.lengths(args.cu_seqlens_q), k = composer.lengths(args.kv_lens);
+  if (!q || !k) {
+    const std::int64_t keys = std::min<std::int64_t>(attrs.max_seqlen_k, args.capacity);
+    const std::int64_t rows = std::min({std::int64_t{attrs.max_seqlen_q}, args.q_rows, keys});
+    if (rows > 0) out.push_back({0, rows, 0, keys, 0});
+    return out;
+  }
+  for (std::size_t s = 0; s + 1 < q->size() && s < k->size(); ++s) {
+    const std::int64_t rows = (*q)[s + 1] - (*q)[s];
+    if (rows > 0) out.push_back({(*q)[s], rows, 0, (*k)[s], static_cast<std::int64_t>(s)});
+  }
+  return out;
+}
+
+View gather_keys(Algebra& algebra, const View& cache, const View& table, std::int64_t first, std::int64_t end) {
+  const std::int64_t block = cache.dim(1);
+  const std::int64_t first_block = first / block, blocks = (end + block - 1) / block - first_block;
+  const View taken = algebra.take_rows(cache, table.slice(0, first_block, blocks));
+  const View flat = taken.reshaped({blocks * block, cache.dim(2), cache.dim(3)});
+  return algebra.composer().f32(flat.slice(0, first - first_block * block, end - first));
+}
+
 Scores scores(Algebra& algebra, const tern_attention_attrs& attrs, const View& q, const View& k, const View& hidden,
               bool slope) {
   Scores out;

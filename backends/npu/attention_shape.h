@@ -47,6 +47,19 @@ struct Sequence {
                                               int cu_seqlens_q, std::int64_t q_rows, int cu_seqlens_k,
                                               std::int64_t k_rows);
 
+// As above, of keys that lie in blocks: those of a sequence count from 0, and sequences without rows are left out.
+struct PagedArgs {
+  int cu_seqlens_q;
+  int kv_lens;
+  std::int64_t q_rows;
+  std::int64_t capacity;  // tokens that a row of the block table names
+};
+[[nodiscard]] std::vector<Sequence> paged_sequences(const Composer& composer, const tern_attention_attrs& attrs,
+                                                    const PagedArgs& args);
+// The keys `first` to `end` of a sequence out of their blocks, [keys, kv_heads, width] fp32.
+[[nodiscard]] View gather_keys(Algebra& algebra, const View& cache, const View& table, std::int64_t first,
+                               std::int64_t end);
+
 // scores [kv_heads, group, rows, keys] in fp32 of one tile: scaled, capped, and -infinity where hidden.
 struct Scores {
   View values;

@@ -11,13 +11,7 @@ void write(Composer& c, const View& rows, const View& cache, const View& slots) 
   const View flat = cache.reshaped({cache.dim(0) * cache.dim(1), width});
   const View values = c.dense(c.cast(rows, cache.dtype)).reshaped({rows.dim(0), width});
   if (values.elements() == 0) return;
-  if (c.chip().family != Family::a910 && c.chip().family != Family::a310p) {
-    c.call(TERN_NPU_OP(InplaceIndexCopy), flat, 0, slots, values);
-    return;
-  }
-  // These chips have no copy by rows: each element says where it goes.
-  const View places = c.cast(slots, ACL_INT64).reshaped({slots.dim(0), 1}).expanded(1, width);
-  c.call(TERN_NPU_OP(InplaceScatter), flat, 0, places, values, 0);
+  Algebra(c).put_rows(flat, slots, values);
 }
 
 void compose(Composer& c) {
