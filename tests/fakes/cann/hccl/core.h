@@ -23,7 +23,9 @@ namespace tern::fake_hccl::core {
 void release(void* memory);
 // `work` runs when the stream comes to it and gives an aclError; false if the stream takes nothing.
 bool queue(aclrtStream stream, const char* name, std::function<int()> work);
+// The result that TERN_FAKE_CANN_FAULT has this call give; 0: none.
+[[nodiscard]] int planned_fault(const char* function);
 // Becomes what aclGetRecentErrMsg gives this thread.
-void report(const std::string& text);
+void report(int code, const std::string& text);
 
 }  // namespace tern::fake_hccl::core

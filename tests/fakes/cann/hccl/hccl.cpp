@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMostElements = 0x7FFFFFFFF;  // HCCL's SYS_MAX_COUNT
 constexpr int kConnectSeconds = 120;                  // HCCL_CONNECT_TIMEOUT's default
+constexpr int kTaskTimeout = 107020;  // of a stream that waits for a notification which never comes
 
 // A communicator's exchanges run one after another, in the order of the calls, whatever streams they are on.
 struct Communicator {
@@ -43,7 +44,7 @@ Registry& registry() {
 }
 
 HcclResult refuse(HcclResult result, const std::string& text) {
-  core::report(text);
+  core::report(result, text);
   return result;
 }
 
@@ -113,6 +114,9 @@ HcclResult queue(const Call& call, Exchange exchange) {
   if (call.comm == nullptr || call.stream == nullptr) {
     return refuse(HCCL_E_PTR, std::string(call.name) + ": a null pointer");
   }
+  if (const int planned = core::planned_fault(call.name); planned != 0) {
+    return refuse(static_cast<HcclResult>(planned), std::string(call.name) + " failed, as TERN_FAKE_CANN_FAULT asks");
+  }
   const std::shared_ptr<Communicator> comm = find(call.comm);
   if (!comm) return refuse(HCCL_E_PARA, std::string(call.name) + ": this is no communicator");
   const auto failure = [&] {
@@ -136,7 +140,7 @@ HcclResult queue(const Call& call, Exchange exchange) {
       ++comm->done;
     }
     comm->changed.notify_all();
-    return fine ? 0 : ACL_ERROR_RT_TASK_TIMEOUT;  // the stream waits for a notification that never comes
+    return fine ? 0 : kTaskTimeout;
   });
   return queued ? HCCL_SUCCESS : refuse(HCCL_E_RUNTIME, std::string(call.name) + ": the stream takes no task");
 }
@@ -266,7 +270,7 @@ HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* asyncError) {
   if (!found) return refuse(HCCL_E_PARA, "HcclGetCommAsyncError: this is no communicator");
   const Segment::Lock lock(*found->segment);
   *asyncError = static_cast<HcclResult>(found->segment->header().failure);
-  if (*asyncError != HCCL_SUCCESS) core::report(found->segment->header().why);
+  if (*asyncError != HCCL_SUCCESS) core::report(*asyncError, found->segment->header().why);
   return HCCL_SUCCESS;
 }
 
