@@ -49,8 +49,8 @@ void put_devices(tern_backend& t) {
   t.import_host = unsupported;
   t.ipc_export = [](tern_buffer, uint8_t*) { return unsupported(); };
   t.ipc_import = [](tern_device, const uint8_t*, uint64_t, tern_buffer*) { return unsupported(); };
-  t.buffer_evict = unsupported;
-  t.buffer_restore = unsupported;
+  t.buffer_evict = buffer_evict;
+  t.buffer_restore = buffer_restore;
   t.buffer_native = buffer_native;
   t.buffer_adopt = buffer_adopt;
 }

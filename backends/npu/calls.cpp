@@ -14,6 +14,8 @@ T* made(T* object, const char* what) {
   return object;
 }
 
+constexpr std::int64_t kPiece = 64;  // bytes
+
 // As far as the strides reach, in elements.
 std::int64_t extent(const View& view) {
   std::int64_t last = 0;
@@ -36,13 +38,16 @@ Objects::~Objects() {
 }
 
 aclTensor* Objects::make_tensor(const View& view) const {
-  const std::int64_t reach = extent(view);
+  // Kernels want aligned addresses, so what begins between two pieces is given as a view from the piece's begin.
+  const std::int64_t size = acl_bytes(view.dtype);
+  const std::int64_t within = view.offset % kPiece % size == 0 ? view.offset % kPiece : 0;
   const auto rank = static_cast<std::uint64_t>(view.rank());
-  const Dims storage = view.storage.rank > 0 ? view.storage : Dims{reach};
-  return made(acl().aclCreateTensor(view.shape.values.data(), rank, view.dtype, view.strides.values.data(), 0,
-                                    view.format, storage.values.data(), static_cast<std::uint64_t>(storage.rank),
-                                    places_->address(view.place) + view.offset),
-              "aclCreateTensor");
+  const Dims storage = view.storage.rank > 0 ? view.storage : Dims{within / size + extent(view)};
+  return made(
+      acl().aclCreateTensor(view.shape.values.data(), rank, view.dtype, view.strides.values.data(), within / size,
+                            view.format, storage.values.data(), static_cast<std::uint64_t>(storage.rank),
+                            places_->address(view.place) + (view.offset - within)),
+      "aclCreateTensor");
 }
 
 aclTensor* Objects::tensor(const View& view) {
@@ -73,7 +78,8 @@ aclIntArray* Objects::ints(const Ints& ints) {
 
 aclBoolArray* Objects::bools(const Bools& bools) {
   if (acl().aclCreateBoolArray == nullptr || acl().aclDestroyBoolArray == nullptr) {
-    throw tern_plugin::Error(TERN_UNSUPPORTED, "CANN's libraries have no aclCreateBoolArray; install CANN 8.0 or later");
+    throw tern_plugin::Error(TERN_UNSUPPORTED,
+                             "CANN's libraries have no aclCreateBoolArray; install CANN 8.0 or later");
   }
   const auto flags = std::make_unique<bool[]>(bools.values.size() + 1);
   for (std::size_t i = 0; i < bools.values.size(); ++i) flags[i] = bools.values[i];

@@ -135,8 +135,8 @@ Call make_call(Op<FirstPhase> op, Given... given) {
   constexpr auto kParameters = std::tuple_size_v<typename detail::Signature<FirstPhase>::Tuple>;
   static_assert(sizeof...(Given) + 2 == kParameters, "the op has another number of arguments");
   auto kept = std::make_tuple(detail::keep(std::move(given))...);
-  return {op.name, [kept = std::move(kept)](void* symbol, Objects& objects, std::uint64_t* bytes,
-                                            aclOpExecutor** executor) {
+  return {op.name,
+          [kept = std::move(kept)](void* symbol, Objects& objects, std::uint64_t* bytes, aclOpExecutor** executor) {
             return detail::run_first_phase<FirstPhase>(symbol, objects, kept, bytes, executor,
                                                        std::index_sequence_for<Given...>{});
           }};

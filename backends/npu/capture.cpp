@@ -59,14 +59,14 @@ tern_status capture_update(tern_capture capture, tern_stream stream, const tern_
     std::vector<std::shared_ptr<Prepared>> prepared;  // all before any is changed
     for (std::uint32_t i = 0; i < count; ++i) {
       if (updates[i].node >= nodes.size()) {
-        return fail(TERN_INVALID_ARGUMENT,
-                    "capture_update: node " + std::to_string(updates[i].node) + " is no launch");
+        return fail(TERN_INVALID_ARGUMENT, "capture_update: node " + std::to_string(updates[i].node) + " is no launch");
       }
       const Recording::Node& node = nodes[updates[i].node];
       const HostArgs host_args(*node.bound->plan->desc, updates[i].host_args);
       prepared.push_back(node.bound->prepare(host_args));
       const bool same = prepared.back()->same_calls(*node.prepared);
-      if (!same || (node.group == nullptr && prepared.back()->size() > 0) || api.aclmdlRICaptureTaskUpdateBegin == nullptr) {
+      if (!same || (node.group == nullptr && prepared.back()->size() > 0) ||
+          api.aclmdlRICaptureTaskUpdateBegin == nullptr) {
         return fail(TERN_UNSUPPORTED, "capture_update: at these numbers other calls run; capture them again");
       }
     }

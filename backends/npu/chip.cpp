@@ -10,28 +10,17 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 // Names and cores: CANN's platform_config. "Ascend910B" alone is the old chip, not the A2. The 950 has many names of
 // one beginning.
 constexpr auto kChips = std::to_array<Chip>({
-    {"Ascend910A", Family::a910, 32, 32 * kGiB, "hccs"},
-    {"Ascend910B", Family::a910, 32, 32 * kGiB, "hccs"},
-    {"Ascend910ProA", Family::a910, 32, 32 * kGiB, "hccs"},
-    {"Ascend910ProB", Family::a910, 30, 32 * kGiB, "hccs"},
-    {"Ascend910PremiumA", Family::a910, 32, 32 * kGiB, "hccs"},
-    {"Ascend310P1", Family::a310p, 10, 24 * kGiB, "pcie"},
-    {"Ascend310P3", Family::a310p, 8, 24 * kGiB, "pcie"},
-    {"Ascend310P5", Family::a310p, 8, 24 * kGiB, "pcie"},
-    {"Ascend310P7", Family::a310p, 8, 24 * kGiB, "pcie"},
-    {"Ascend910B1", Family::a2, 24, 64 * kGiB, "hccs"},
-    {"Ascend910B2", Family::a2, 24, 64 * kGiB, "hccs"},
-    {"Ascend910B2C", Family::a2, 24, 64 * kGiB, "hccs"},
-    {"Ascend910B3", Family::a2, 20, 64 * kGiB, "hccs"},
-    {"Ascend910B4", Family::a2, 20, 32 * kGiB, "hccs"},
-    {"Ascend910B4-1", Family::a2, 20, 64 * kGiB, "hccs"},
-    {"Ascend910_9391", Family::a3, 24, 64 * kGiB, "hccs"},
-    {"Ascend910_9392", Family::a3, 24, 64 * kGiB, "hccs"},
-    {"Ascend910_9381", Family::a3, 24, 64 * kGiB, "hccs"},
-    {"Ascend910_9382", Family::a3, 24, 64 * kGiB, "hccs"},
-    {"Ascend910_9372", Family::a3, 20, 64 * kGiB, "hccs"},
-    {"Ascend910_9362", Family::a3, 20, 64 * kGiB, "hccs"},
-    {"Ascend910_9363", Family::a3, 20, 64 * kGiB, "hccs"},
+    {"Ascend910A", Family::a910, 32, 32 * kGiB, "hccs"},        {"Ascend910B", Family::a910, 32, 32 * kGiB, "hccs"},
+    {"Ascend910ProA", Family::a910, 32, 32 * kGiB, "hccs"},     {"Ascend910ProB", Family::a910, 30, 32 * kGiB, "hccs"},
+    {"Ascend910PremiumA", Family::a910, 32, 32 * kGiB, "hccs"}, {"Ascend310P1", Family::a310p, 10, 24 * kGiB, "pcie"},
+    {"Ascend310P3", Family::a310p, 8, 24 * kGiB, "pcie"},       {"Ascend310P5", Family::a310p, 8, 24 * kGiB, "pcie"},
+    {"Ascend310P7", Family::a310p, 8, 24 * kGiB, "pcie"},       {"Ascend910B1", Family::a2, 24, 64 * kGiB, "hccs"},
+    {"Ascend910B2", Family::a2, 24, 64 * kGiB, "hccs"},         {"Ascend910B2C", Family::a2, 24, 64 * kGiB, "hccs"},
+    {"Ascend910B3", Family::a2, 20, 64 * kGiB, "hccs"},         {"Ascend910B4", Family::a2, 20, 32 * kGiB, "hccs"},
+    {"Ascend910B4-1", Family::a2, 20, 64 * kGiB, "hccs"},       {"Ascend910_9391", Family::a3, 24, 64 * kGiB, "hccs"},
+    {"Ascend910_9392", Family::a3, 24, 64 * kGiB, "hccs"},      {"Ascend910_9381", Family::a3, 24, 64 * kGiB, "hccs"},
+    {"Ascend910_9382", Family::a3, 24, 64 * kGiB, "hccs"},      {"Ascend910_9372", Family::a3, 20, 64 * kGiB, "hccs"},
+    {"Ascend910_9362", Family::a3, 20, 64 * kGiB, "hccs"},      {"Ascend910_9363", Family::a3, 20, 64 * kGiB, "hccs"},
     {"Ascend950", Family::a950, 32, 112 * kGiB, "hccs"},
 });
 
@@ -59,11 +48,16 @@ const char* const* chip_names() { return kNames.data(); }
 
 const char* family_name(Family family) {
   switch (family) {
-    case Family::a910: return "Ascend 910";
-    case Family::a310p: return "Ascend 310P";
-    case Family::a2: return "Ascend A2";
-    case Family::a3: return "Ascend A3";
-    case Family::a950: return "Ascend 950";
+    case Family::a910:
+      return "Ascend 910";
+    case Family::a310p:
+      return "Ascend 310P";
+    case Family::a2:
+      return "Ascend A2";
+    case Family::a3:
+      return "Ascend A3";
+    case Family::a950:
+      return "Ascend 950";
   }
   return "Ascend";
 }

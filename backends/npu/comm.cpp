@@ -165,7 +165,8 @@ tern_status comm_unique_id(tern_comm_id* id) {
     const Hccl& functions = hccl();
     // A root info is made on a device; a thread that has none yet gets the first.
     std::int32_t current = 0;
-    if (acl().aclrtGetDevice == nullptr || acl().aclrtGetDevice(&current) != 0) {
+    const auto device_of_thread = reinterpret_cast<decltype(&::aclrtGetDevice)>(find_symbol("aclrtGetDevice"));
+    if (device_of_thread == nullptr || device_of_thread(&current) != 0) {
       check(acl().aclrtSetDevice(0), "aclrtSetDevice");
     }
     HcclRootInfo root{};

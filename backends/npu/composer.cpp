@@ -35,7 +35,8 @@ View Composer::arg(int arg) const {
   }
   // The stride of a dimension of one entry: as if it were contiguous, so that nothing is copied for it.
   for (int d = desc.rank - 1; d >= 0; --d) {
-    if (desc.shape[d] <= 1 && d + 1 < desc.rank) view.strides[d] = view.strides[d + 1] * std::max<std::int64_t>(1, view.shape[d + 1]);
+    if (desc.shape[d] <= 1 && d + 1 < desc.rank)
+      view.strides[d] = view.strides[d + 1] * std::max<std::int64_t>(1, view.shape[d + 1]);
   }
   return view;
 }

@@ -79,7 +79,7 @@ class Composer {
   // ---- what most ops share; each skips empty tensors
   [[nodiscard]] View cast(const View& view, aclDataType dtype);  // the view itself where it's of that dtype
   [[nodiscard]] View f32(const View& view) { return cast(view, ACL_FLOAT); }
-  [[nodiscard]] View dense(const View& view);  // the view itself, or a contiguous copy
+  [[nodiscard]] View dense(const View& view);   // the view itself, or a contiguous copy
   void copy(const View& to, const View& from);  // casts where dtypes differ
   void zero(const View& view);
   void fill(const View& view, double value);

@@ -9,7 +9,7 @@
 namespace tern::npu {
 namespace {
 
-constexpr int kRepeatedInit = 100002;  // somebody else in the process called aclInit
+constexpr int kRepeatedInit = 100002;                              // somebody else in the process called aclInit
 constexpr std::uint64_t kContextBytes = std::uint64_t{512} << 20;  // about: the runtime's own pools on a card
 
 // The runtime, started once. Null: why not.
@@ -112,7 +112,7 @@ bool can_capture(const Chip& chip) {
 
 void describe_chip(tern_device_info& info, const Chip& chip, bool captures, const std::string& driver) {
   info.capabilities = TERN_CAP_EAGER | TERN_CAP_DYNAMIC_SHAPES | TERN_CAP_HOST_LENGTHS | TERN_CAP_NATIVE_MEMORY |
-                      TERN_CAP_NATIVE_STREAMS | (captures ? TERN_CAP_CAPTURE : 0U);
+                      TERN_CAP_NATIVE_STREAMS | (captures ? TERN_CAP_CAPTURE : 0U) | (can_evict(chip) ? TERN_CAP_EVICT : 0U);
   if (std::string why; hccl(why) != nullptr || acl(why) == nullptr) {  // a description has them
     info.capabilities |= TERN_CAP_COLLECTIVES;
     info.comm_bytes = comm_bytes();
@@ -124,8 +124,8 @@ void describe_chip(tern_device_info& info, const Chip& chip, bool captures, cons
   info.largest_allocation_bytes = chip.memory_bytes;
   info.alignment = kAlignment;
   info.import_alignment = kAlignment;
-  for (const tern_dtype dtype : {TERN_F32, TERN_F16, TERN_I8, TERN_U8, TERN_I16, TERN_I32, TERN_U32, TERN_I64,
-                                 TERN_BOOL}) {
+  for (const tern_dtype dtype :
+       {TERN_F32, TERN_F16, TERN_I8, TERN_U8, TERN_I16, TERN_I32, TERN_U32, TERN_I64, TERN_BOOL}) {
     info.storage_dtypes |= 1U << dtype;
   }
   if (chip.has_bf16()) info.storage_dtypes |= 1U << TERN_BF16;

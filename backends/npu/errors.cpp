@@ -56,7 +56,8 @@ constexpr auto kMeanings = std::to_array<Meaning>({
     {561101, TERN_INTERNAL, "no executor could be made"},
     {561103, TERN_UNSUPPORTED, "the operator doesn't take these shapes"},
     {561107, TERN_INTERNAL, "ASCEND_OPP_PATH isn't set; run `source set_env.sh` of the CANN toolkit"},
-    {561112, TERN_INTERNAL, "the kernels' package for this chip isn't installed; install CANN's kernels beside the toolkit"},
+    {561112, TERN_INTERNAL,
+     "the kernels' package for this chip isn't installed; install CANN's kernels beside the toolkit"},
 });
 
 const Meaning* find(int code) {

@@ -33,7 +33,8 @@ tern_status stream_wait_event(tern_stream stream, tern_event event) {
     }
     if (!is_pending(*event)) return TERN_OK;
     if (stream->recording() != nullptr) {
-      return fail(TERN_INVALID_ARGUMENT, "stream_wait_event: the stream is being captured, and the event isn't part of it");
+      return fail(TERN_INVALID_ARGUMENT,
+                  "stream_wait_event: the stream is being captured, and the event isn't part of it");
     }
     if (event->shared != stream->shared) {  // no call orders two devices; the host waits
       event->shared->use();
@@ -55,9 +56,8 @@ tern_status event_create(tern_device device, int32_t timing, tern_event* event) 
     made->timing = timing != 0;
     const std::uint32_t flags = made->timing ? ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE : ACL_EVENT_SYNC;
     // Events of the newer call are recorded again and again without a reset, and join captures.
-    const int code = api.aclrtCreateEventExWithFlag != nullptr
-                         ? api.aclrtCreateEventExWithFlag(&made->handle, flags)
-                         : api.aclrtCreateEventWithFlag(&made->handle, flags);
+    const int code = api.aclrtCreateEventExWithFlag != nullptr ? api.aclrtCreateEventExWithFlag(&made->handle, flags)
+                                                               : api.aclrtCreateEventWithFlag(&made->handle, flags);
     check(code, "making an event");
     *event = made.release();
     return TERN_OK;

@@ -23,6 +23,10 @@ tern_status host_free(tern_device device, void* pointer);
 tern_status buffer_native(tern_buffer buffer, tern_native* native);
 tern_status buffer_adopt(tern_device device, const tern_native* native, uint64_t bytes, tern_buffer* buffer);
 
+// evict.cpp
+tern_status buffer_evict(tern_buffer buffer);
+tern_status buffer_restore(tern_buffer buffer);
+
 // stream.cpp
 tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern_stream stream);
 tern_status copy_to_host(void* dst, tern_plane src, uint64_t bytes, tern_stream stream);

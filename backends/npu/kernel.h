@@ -11,8 +11,8 @@ struct KernelEntry {
   std::uint32_t op;  // TERN_OP_*
   const char* name;  // of the choice; unique within an op
   void (*compose)(Composer& composer);
-  // Each row is computed from itself alone and in one way: elements, copies, gathers. Others need CANN's batch-invariant
-  // kernels where a row's bits may not depend on the other rows.
+  // Each row is computed from itself alone and in one way: elements, copies, gathers. Others need CANN's
+  // batch-invariant kernels where a row's bits may not depend on the other rows.
   bool row_invariant = false;
 };
 using KernelList = std::span<const KernelEntry>;

@@ -39,7 +39,8 @@ std::vector<void*> find_constants(Shared& shared, const std::vector<Constant>& c
 }  // namespace
 
 std::byte* Bound::address(std::int32_t place) const {
-  if (place >= kFirstConstant) return static_cast<std::byte*>(constants[static_cast<std::size_t>(place - kFirstConstant)]);
+  if (place >= kFirstConstant)
+    return static_cast<std::byte*>(constants[static_cast<std::size_t>(place - kFirstConstant)]);
   if (place == kWorkspace) return workspace;
   return planes[static_cast<std::size_t>(place)];
 }
@@ -69,8 +70,7 @@ tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_strea
     const Acl& api = use(stream, "launch");
     Bound& own = *bound->bound;
     const Plan& planned = *own.plan;
-    if (stream->shared != planned.shared)
-      return fail(TERN_INVALID_ARGUMENT, "launch: the stream is another device's");
+    if (stream->shared != planned.shared) return fail(TERN_INVALID_ARGUMENT, "launch: the stream is another device's");
     const HostArgs copied(*planned.desc, host_args);
     if (planned.has_lengths && copied.arrays().empty()) {
       return fail(TERN_INVALID_ARGUMENT, std::string(tern_plugin_op_name(planned.desc->op)) +

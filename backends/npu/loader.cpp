@@ -15,8 +15,9 @@ namespace {
 
 constexpr const char* kRuntimes[] = {"libascendcl.so", "libacl_rt.so"};  // of CANN 8 and of 9
 // Where tensors of the operators are made, then the operators: one library in CANN 8, six in 9.
-constexpr const char* kOperators[] = {"libnnopbase.so",         "libopapi.so",    "libopapi_math.so",  "libopapi_nn.so",
-                                      "libopapi_transformer.so", "libopapi_cv.so", "libopapi_legacy.so", "libopapi_oam.so"};
+constexpr const char* kOperators[] = {
+    "libnnopbase.so",          "libopapi.so",    "libopapi_math.so",   "libopapi_nn.so",
+    "libopapi_transformer.so", "libopapi_cv.so", "libopapi_legacy.so", "libopapi_oam.so"};
 
 // Folders in which a toolkit may be, the default search of the loader first.
 std::vector<std::string> folders() {
@@ -78,7 +79,8 @@ class Libraries {
   [[nodiscard]] std::string explain_absence() const {
     if (broken_.find("libascend_hal.so") != std::string::npos) {
       return "the Ascend driver's libraries aren't here (libascend_hal.so): install the driver, or mount "
-             "/usr/local/Ascend/driver into the container and add its lib64/driver to LD_LIBRARY_PATH: " + broken_;
+             "/usr/local/Ascend/driver into the container and add its lib64/driver to LD_LIBRARY_PATH: " +
+             broken_;
     }
     if (!broken_.empty()) return "CANN's runtime can't be loaded; mend the toolkit's installation: " + broken_;
     return "libascendcl.so: not found; install the CANN toolkit and run `source set_env.sh` of it, or set "

@@ -46,6 +46,9 @@ std::byte* plane_address(const tern_plane& plane, std::uint64_t bytes, const cha
     throw Error(TERN_INVALID_ARGUMENT, std::string(what) + ": no buffer");
   }
   const Buffer& buffer = *plane.buffer;
+  if (buffer.reserved > 0 && buffer.physical == nullptr) {
+    throw Error(TERN_INVALID_ARGUMENT, std::string(what) + ": its buffer is evicted");
+  }
   if (tern_plugin_in_range(plane.offset, bytes, buffer.bytes) == 0) {
     throw Error(TERN_INVALID_ARGUMENT, std::string(what) + ": " + std::to_string(bytes) + " bytes at " +
                                            std::to_string(plane.offset) + " are not inside of its buffer of " +
@@ -58,11 +61,18 @@ tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, te
   return guarded([&]() -> tern_status {
     if (buffer == nullptr) return fail(TERN_INVALID_ARGUMENT, "buffer_create: no place for the buffer");
     Shared& shared = present(device);
-    if (flags != 0) return fail(TERN_UNSUPPORTED, "buffer_create: this device has no buffers for that use");
+    const bool reclaimable = flags == TERN_BUFFER_RECLAIMABLE && can_evict(*shared.chip);
+    if (flags != 0 && !reclaimable) {
+      return fail(TERN_UNSUPPORTED, "buffer_create: this device has no buffers for that use");
+    }
     auto made = std::make_unique<tern_buffer_s>();
     made->shared = device->shared;
     made->bytes = bytes;
-    made->data = static_cast<std::byte*>(shared.allocate(bytes));
+    if (reclaimable) {
+      make_reclaimable(*made, bytes);
+    } else {
+      made->data = static_cast<std::byte*>(shared.allocate(bytes));
+    }
     *buffer = made.release();
     return TERN_OK;
   });
@@ -73,7 +83,11 @@ tern_status buffer_destroy(tern_buffer buffer) {
     const std::unique_ptr<tern_buffer_s> owner(buffer);
     if (buffer == nullptr || buffer->adopted) return TERN_OK;
     buffer->shared->use();
-    buffer->shared->free(buffer->data, buffer->bytes);
+    if (buffer->reserved > 0) {
+      release_reclaimable(*buffer);
+    } else {
+      buffer->shared->free(buffer->data, buffer->bytes);
+    }
     return TERN_OK;
   });
 }
@@ -85,7 +99,8 @@ tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer) {
     if (bytes > UINT64_MAX / 2) return fail(TERN_OUT_OF_HOST_MEMORY, "host_alloc: more than any machine has");
     const int code = acl().aclrtMallocHost(pointer, bytes > 0 ? bytes : 1);
     if (code != 0) {
-      return fail(TERN_OUT_OF_HOST_MEMORY, describe_failure(std::to_string(bytes) + " bytes of page-locked memory", code));
+      return fail(TERN_OUT_OF_HOST_MEMORY,
+                  describe_failure(std::to_string(bytes) + " bytes of page-locked memory", code));
     }
     const std::lock_guard lock(shared.mutex);
     shared.host_blocks[*pointer] = bytes;

@@ -98,7 +98,8 @@ void measure_small(const Device& device, const Plan& plan, Sizes& sizes) {
   for (std::uint32_t i = 0; i < plan.desc->num_args; ++i) {
     const tern_tensor_desc& arg = plan.desc->args[i];
     if (arg.rank == 0 || arg.dynamic_dim < 0) continue;
-    counts[arg.count_slot] = std::min<std::int64_t>(counts[arg.count_slot], std::min<std::int64_t>(1, arg.shape[arg.dynamic_dim]));
+    counts[arg.count_slot] =
+        std::min<std::int64_t>(counts[arg.count_slot], std::min<std::int64_t>(1, arg.shape[arg.dynamic_dim]));
   }
   const Sizes small = measure(device, *plan.kernel, *plan.desc, {counts, {}});
   sizes.temp = std::max(sizes.temp, small.temp);
@@ -179,8 +180,8 @@ tern_status bind(tern_plan plan, const tern_bind_args* args, tern_bound* bound) 
         const bool there = desc.rank > 0 && given->planes[p].buffer != nullptr;
         const std::uint64_t bytes = p == 0 && desc.rank > 0 ? plane_bytes(desc) : 0;
         const bool wanted = there || bytes > 0;
-        made->planes.push_back(wanted ? plane_address(given->planes[p], bytes, tern_plugin_arg_name(planned.desc->op, i))
-                                      : nullptr);
+        made->planes.push_back(
+            wanted ? plane_address(given->planes[p], bytes, tern_plugin_arg_name(planned.desc->op, i)) : nullptr);
       }
     }
     const std::uint64_t bytes = planned.temp_bytes + planned.scratch_bytes;

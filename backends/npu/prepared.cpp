@@ -55,8 +55,8 @@ void Prepared::prepare(Shared& /*shared*/, const Call& call, const Places& place
   step.run = symbols.run;
   const aclnnStatus code = call.prepare(symbols.workspace, objects, &step.bytes, &step.executor);
   if (code != 0) throw Error(status_of(code), describe_failure(call.name, code));
-  step.kept = keep && api.aclSetAclOpExecutorRepeatable != nullptr &&
-              api.aclSetAclOpExecutorRepeatable(step.executor) == 0;
+  step.kept =
+      keep && api.aclSetAclOpExecutorRepeatable != nullptr && api.aclSetAclOpExecutorRepeatable(step.executor) == 0;
   repeatable_ = repeatable_ && step.kept;
   scratch_bytes_ = std::max(scratch_bytes_, step.bytes);
   steps_.push_back(step);

@@ -74,7 +74,13 @@ struct Buffer {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   bool adopted = false;
+  std::uint64_t reserved = 0;  // of a reclaimable buffer: bytes of its address; else 0
+  aclrtDrvMemHandle physical = nullptr;  // its memory; null: evicted
 };
+// evict.cpp: reclaimable buffers.
+[[nodiscard]] bool can_evict(const Chip& chip);
+void make_reclaimable(Buffer& buffer, std::uint64_t bytes);
+void release_reclaimable(Buffer& buffer);
 // The address of `bytes` of a plane; null for none of a null buffer. Throws where it isn't inside of its buffer.
 [[nodiscard]] std::byte* plane_address(const tern_plane& plane, std::uint64_t bytes, const char* what);
 

@@ -65,8 +65,8 @@ tern_status copy_on_device(tern_plane dst, tern_plane src, uint64_t bytes, tern_
     auto* to = plane_address(dst, bytes, "copy_on_device: destination");
     const auto* from = plane_address(src, bytes, "copy_on_device: source");
     if (bytes == 0) return TERN_OK;
-    check_stream(*stream,
-                 api.aclrtMemcpyAsync(to, bytes, from, bytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream->handle), "a copy");
+    check_stream(*stream, api.aclrtMemcpyAsync(to, bytes, from, bytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream->handle),
+                 "a copy");
     return TERN_OK;
   });
 }

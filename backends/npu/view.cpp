@@ -8,17 +8,28 @@ namespace tern::npu {
 
 aclDataType acl_dtype(tern_dtype dtype) {
   switch (dtype) {
-    case TERN_F32: return ACL_FLOAT;
-    case TERN_F16: return ACL_FLOAT16;
-    case TERN_BF16: return ACL_BF16;
-    case TERN_I8: return ACL_INT8;
-    case TERN_U8: return ACL_UINT8;
-    case TERN_I16: return ACL_INT16;
-    case TERN_I32: return ACL_INT32;
-    case TERN_U32: return ACL_UINT32;
-    case TERN_I64: return ACL_INT64;
-    case TERN_BOOL: return ACL_BOOL;
-    default: break;
+    case TERN_F32:
+      return ACL_FLOAT;
+    case TERN_F16:
+      return ACL_FLOAT16;
+    case TERN_BF16:
+      return ACL_BF16;
+    case TERN_I8:
+      return ACL_INT8;
+    case TERN_U8:
+      return ACL_UINT8;
+    case TERN_I16:
+      return ACL_INT16;
+    case TERN_I32:
+      return ACL_INT32;
+    case TERN_U32:
+      return ACL_UINT32;
+    case TERN_I64:
+      return ACL_INT64;
+    case TERN_BOOL:
+      return ACL_BOOL;
+    default:
+      break;
   }
   throw tern_plugin::Error(TERN_UNSUPPORTED,
                            std::string("this device has no tensors of ") + tern_plugin_dtype_name(dtype));
@@ -28,12 +39,16 @@ std::int64_t acl_bytes(aclDataType dtype) {
   switch (dtype) {
     case ACL_FLOAT:
     case ACL_INT32:
-    case ACL_UINT32: return 4;
+    case ACL_UINT32:
+      return 4;
     case ACL_FLOAT16:
     case ACL_BF16:
-    case ACL_INT16: return 2;
-    case ACL_INT64: return 8;
-    default: return 1;
+    case ACL_INT16:
+      return 2;
+    case ACL_INT64:
+      return 8;
+    default:
+      return 1;
   }
 }
 

@@ -57,7 +57,7 @@ struct View {
   // Views of the same memory.
   [[nodiscard]] View transposed(int a, int b) const;
   [[nodiscard]] View slice(int dim, std::int64_t from, std::int64_t count, std::int64_t step = 1) const;
-  [[nodiscard]] View unsqueezed(int dim) const;  // a dimension of 1 before `dim`
+  [[nodiscard]] View unsqueezed(int dim) const;                    // a dimension of 1 before `dim`
   [[nodiscard]] View expanded(int dim, std::int64_t count) const;  // a dimension of 1 repeated, by a stride of 0
   // Another shape of as many elements: of a contiguous view, or one whose dimensions only split.
   [[nodiscard]] View reshaped(const Dims& to) const;
