@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/npu/hccl.h"
 #include "backends/npu/interface.h"
 #include "backends/npu/runtime.h"
 
@@ -112,6 +113,10 @@ bool can_capture(const Chip& chip) {
 void describe_chip(tern_device_info& info, const Chip& chip, bool captures, const std::string& driver) {
   info.capabilities = TERN_CAP_EAGER | TERN_CAP_DYNAMIC_SHAPES | TERN_CAP_HOST_LENGTHS | TERN_CAP_NATIVE_MEMORY |
                       TERN_CAP_NATIVE_STREAMS | (captures ? TERN_CAP_CAPTURE : 0U) | (can_evict(chip) ? TERN_CAP_EVICT : 0U);
+  if (std::string why; hccl(why) != nullptr || acl(why) == nullptr) {  // a description has them
+    info.capabilities |= TERN_CAP_COLLECTIVES;
+    info.comm_bytes = comm_bytes();
+  }
   put_text({info.name, sizeof info.name}, std::string(family_name(chip.family)) + " (" + chip.name + ")");
   put_text({info.arch, sizeof info.arch}, chip.name);
   put_text({info.driver_version, sizeof info.driver_version}, driver);
@@ -237,6 +242,7 @@ tern_status memory_info(tern_device device, tern_memory_info* info) {
     filled.total = total;
     filled.free = free;
     filled.in_use_by_process = __atomic_load_n(&shared.memory.in_use, __ATOMIC_RELAXED);
+    filled.comm_bytes = shared.comm_bytes;
     filled.peak_by_process = __atomic_load_n(&shared.memory.peak, __ATOMIC_RELAXED);
     return give_info(info, filled);
   });

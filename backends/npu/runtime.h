@@ -1,6 +1,7 @@
 // The objects behind the C interface's handles.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,6 +41,7 @@ struct Shared {
   const Chip* chip = nullptr;
   tern_plugin_memory memory{};
   bool has_invariant_kernels = false;  // the option 3 of ACL_OPT_DETERMINISTIC
+  std::atomic<std::uint64_t> comm_bytes = 0;  // of `memory`, what communicators take
   std::mutex first_phase;              // guards the context's option below, which the first phase reads
   std::int64_t determinism = 0;
   std::mutex mutex;  // guards what follows
