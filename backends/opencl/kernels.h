@@ -9,4 +9,7 @@ namespace tern::opencl {
 
 using KernelList = std::span<const KernelEntry>;
 
+// GROUP of cl/common.clh: work-items that reduce together.
+[[nodiscard]] inline std::int64_t reducing_group(const Facts& facts) { return facts.cpu ? 1 : 128; }
+
 }  // namespace tern::opencl
