@@ -118,15 +118,12 @@ std::vector<Function> functions(const PlanDesc& desc, const Places& at) {
   const Problem p = problem_of<Attrs>(desc.op, at);
   const AttentionTile tile = tile_of(desc.device, p);
   Defines defines;
-  attention_defines(defines, tile, p.head_dim, p.value_dim)
+  tile_defines(defines, tile)
       .set("PAGED", at.table >= 0 ? 1 : 0)
       .tensor("q", desc, at.args.q)
       .tensor("k", desc, at.args.k)
       .tensor("v", desc, at.args.v)
-      .tensor("mask", desc, at.args.mask)
-      .tensor("sinks", desc, at.args.sinks)
-      .tensor("out", desc, at.out)
-      .tensor("lse", desc, at.lse);
+      .tensor("out", desc, at.out);
   std::vector<Function> list = {{"attention", "attention", defines.text()}};
   if (parts_of_keys(desc.device, p, tile).count > 1) list.push_back({"attention", "attention_merge", defines.text()});
   return list;
@@ -159,6 +156,10 @@ void run(const Launch& launch, const Places& at) {
   take_strides(launch[at.lse], sizes.lse);
   sizes.block_size = table.present() ? launch[at.args.k].dim(1) : 1;
   sizes.max_blocks = table.present() ? table.dim(1) : 0;
+  sizes.has_sinks = launch[at.args.sinks].present() ? 1 : 0;
+  sizes.has_mask = launch[at.args.mask].present() ? 1 : 0;
+  sizes.has_lse = launch[at.lse].present() ? 1 : 0;
+  take_pitches(tile, sizes);
   sizes.parts = parts.count;
   sizes.part_keys = parts.keys;
   const Place partial = parts.count > 1 ? launch.workspace() : Place{};
@@ -168,6 +169,7 @@ void run(const Launch& launch, const Places& at) {
   Call call = launch.call(0);
   call.arg(q).arg(launch[at.args.k]).arg(launch[at.args.v]).arg(table).arg(bounds).arg(bounds_k);
   call.arg(launch[at.args.sinks]).arg(launch[at.args.mask]).arg(launch[at.out]).arg(launch[at.lse]).arg(partial);
+  call.local(local_bytes(tile, problem.head_dim, problem.value_dim));
   call.arg(sizes).run({tiles * tile.group, sizes.kv_heads, parts.count}, {tile.group, 1, 1});
   if (parts.count > 1) {
     Call merge = launch.call(1);

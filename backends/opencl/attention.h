@@ -13,6 +13,8 @@ struct AttentionSizes {
   std::int64_t dout[3], dq[3], dk[3], dv[3], dsinks;
   float scale, softcap;
   std::int32_t causal, window, window_right, chunk;
+  std::int32_t head_pitch, value_pitch;
+  std::int32_t has_sinks, has_mask, has_lse;
 };
 
 // The four that the attributes of the three ops begin with or end in: they are alike.
@@ -36,16 +38,17 @@ struct AttentionTile {
   bool direct = false;        // few entries: keys are read where they lie
 };
 
-inline Defines& attention_defines(Defines& defines, const AttentionTile& tile, std::int64_t head_dim,
-                                  std::int64_t value_dim) {
+inline Defines& tile_defines(Defines& defines, const AttentionTile& tile) {
   return defines.set("W", tile.width)
       .set("GROUP", tile.group)
       .set("TILE", tile.entries)
       .set("KEYS", tile.keys)
       .set("RQ", tile.rows)
-      .set("DIRECT", tile.direct ? 1 : 0)
-      .set("HEAD", round_up(head_dim, tile.width))
-      .set("VALUE", round_up(value_dim, tile.width));
+      .set("DIRECT", tile.direct ? 1 : 0);
+}
+inline void take_pitches(const AttentionTile& tile, AttentionSizes& sizes) {
+  sizes.head_pitch = static_cast<std::int32_t>(round_up(sizes.head_dim, tile.width));
+  sizes.value_pitch = static_cast<std::int32_t>(round_up(sizes.value_dim, tile.width));
 }
 
 // More tiles than sequences can have, of `rows` rows with `per_row` entries, and what lies behind the last.

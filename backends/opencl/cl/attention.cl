@@ -26,17 +26,19 @@ static inline long key_row(const global int* blocks, const Place* place, const l
 
 kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v), INPUT(table), INPUT(bounds_q), INPUT(bounds_k),
                                INPUT(sinks), INPUT(mask), OUTPUT(out), OUTPUT(lse), OUTPUT(partial),
-                               const AttentionSizes s) {
-  local float queries[TILE * HEAD];
-  local float sums[TILE * VALUE];
-  local float weights[TILE * KEYS];
-  local float largest[TILE];
-  local float total[TILE];
-  local float shrink[TILE];
-#if !DIRECT
-  local float turned[HEAD * KEYS];
-  local float values[KEYS * VALUE];
+                               local float* room, const AttentionSizes s) {
+  local float* const weights = room;  // [TILE, KEYS]
+  local float* const queries = weights + TILE * KEYS;
+  local float* const sums = queries + TILE * HEAD;
+#if DIRECT
+  local float* const largest = sums + TILE * VALUE;
+#else
+  local float* const turned = sums + TILE * VALUE;
+  local float* const values = turned + HEAD * KEYS;
+  local float* const largest = values + KEYS * VALUE;
 #endif
+  local float* const total = largest + TILE;
+  local float* const shrink = total + TILE;
   const int item = get_local_id(0);
   const long kv_head = get_group_id(1);
   const long part = get_group_id(2);
@@ -221,7 +223,7 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v), INPUT(table), INPUT
     float peak = largest[e];
     float factor = 1.0f;
     float sum = total[e];
-    if (HAS_sinks && !empty) {
+    if (s.has_sinks != 0 && !empty) {
       const float sink = AS(float, sinks)[head * s.sinks];
       peak = fmax(peak, sink);
       factor = largest[e] == peak ? 1.0f : exp(largest[e] - peak);
@@ -230,7 +232,7 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v), INPUT(table), INPUT
     if (isinf(peak)) factor = NAN;
     const floatW result = empty ? (floatW)0.0f : vloadW(0, sums + e * VALUE + d) * (factor / sum);
     SPREAD(out, row * s.out[0] + head * s.out[1] + d * s.out[2], s.out[2], s.value_dim - d, result);
-    if (HAS_lse && d == 0) AS_OUT(float, lse)[row * s.lse[0] + head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
+    if (s.has_lse != 0 && d == 0) AS_OUT(float, lse)[row * s.lse[0] + head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
   }
 }
 
@@ -251,7 +253,7 @@ kernel void attention_merge(INPUT(partial), INPUT(sinks), OUTPUT(out),
     empty = false;
   }
   float sum = 0.0f;
-  if (HAS_sinks && !empty) {
+  if (s.has_sinks != 0 && !empty) {
     const float sink = AS(float, sinks)[head * s.sinks];
     peak = fmax(peak, sink);
     sum = sink == peak ? 1.0f : exp(sink - peak);
@@ -261,7 +263,7 @@ kernel void attention_merge(INPUT(partial), INPUT(sinks), OUTPUT(out),
     const float its_peak = heads_of_parts[2 * part];
     if (its_sum != 0.0f) sum += its_sum * (its_peak == peak ? 1.0f : exp(its_peak - peak));
   }
-  if (HAS_lse) AS_OUT(float, lse)[row * s.lse[0] + head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
+  if (s.has_lse != 0) AS_OUT(float, lse)[row * s.lse[0] + head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
   const float whole = isinf(peak) ? NAN : 1.0f / sum;
   for (long d = 0; d < s.value_dim; d += W) {
     floatW result = (floatW)0.0f;
