@@ -59,6 +59,8 @@ extern const char* const kProfiles[];
 [[nodiscard]] const Facts& described_facts(const char* profile);
 
 inline constexpr const char* kVisibleDevices = "TERN_OPENCL_VISIBLE_DEVICES";
+// If set, CPUs are given the kernels of GPUs: slow, but so these are tested where there is no GPU.
+inline constexpr const char* kAsGpu = "TERN_OPENCL_AS_GPU";
 
 void fill_info(const Facts& facts, tern_device_info& info);
 

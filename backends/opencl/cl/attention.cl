@@ -7,42 +7,50 @@
 #include "vectors.clh"
 #include "attention_tile.clh"
 
+// Where row j of the sequence's keys or values begins.
 #if PAGED
-#define KEY_ROW(base, strides, j)                                                                                  \
-  ((long)table[place.sequence * s.max_blocks + (j) / s.block_size] * (strides)[0] + ((j) % s.block_size) * (strides)[1] + \
-   kv_head * (strides)[2])
+static inline long key_row(const global int* blocks, const Place* place, const long* strides, long j, long kv_head,
+                           const AttentionSizes* s) {
+  const long block = blocks[place->sequence * s->max_blocks + j / s->block_size];
+  return block * strides[0] + j % s->block_size * strides[1] + kv_head * strides[2];
+}
 #define FEATURE(strides) ((strides)[3])
 #else
-#define KEY_ROW(base, strides, j) ((place.first_key + (j)) * (strides)[0] + kv_head * (strides)[1])
+static inline long key_row(const global int* blocks, const Place* place, const long* strides, long j, long kv_head,
+                           const AttentionSizes* s) {
+  return (place->first_key + j) * strides[0] + kv_head * strides[1];
+}
 #define FEATURE(strides) ((strides)[2])
 #endif
+#define KEY_ROW(strides, j) key_row(AS(int, table), &place, (strides), (j), kv_head, &s)
 
-kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v),
-                              INPUT(table), INPUT(bounds_q), INPUT(bounds_k),
-                              INPUT(sinks), INPUT(mask), OUTPUT(out),
-                              OUTPUT(lse), OUTPUT(partial), const AttentionSizes s) {
-  local float queries[TILE * HEAD];
-  local float sums[TILE * VALUE];
-  local float weights[TILE * KEYS];
-  local float largest[TILE];
-  local float total[TILE];
-  local float shrink[TILE];
-#if !DIRECT
-  local float turned[HEAD * KEYS];
-  local float values[KEYS * VALUE];
+kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v), INPUT(table), INPUT(bounds_q), INPUT(bounds_k),
+                               INPUT(sinks), INPUT(mask), OUTPUT(out), OUTPUT(lse), OUTPUT(partial),
+                               local float* room, const AttentionSizes s) {
+  local float* const weights = room;  // [TILE, KEYS]
+  local float* const queries = weights + TILE * KEYS;
+  local float* const sums = queries + TILE * HEAD;
+#if DIRECT
+  local float* const largest = sums + TILE * VALUE;
+#else
+  local float* const turned = sums + TILE * VALUE;
+  local float* const values = turned + HEAD * KEYS;
+  local float* const largest = values + KEYS * VALUE;
 #endif
+  local float* const total = largest + TILE;
+  local float* const shrink = total + TILE;
   const int item = get_local_id(0);
   const long kv_head = get_group_id(1);
   const long part = get_group_id(2);
   const long group = s.heads / s.kv_heads;
-  Place place = place_of(get_group_id(0), group, TILE, bounds_q, s.q_rows, &s);
+  Place place = place_of(get_group_id(0), group, TILE, AS(int, bounds_q), s.q_rows, &s);
   if (place.tile * TILE >= place.rows * group) return;
   if (place.sequence >= 0) {
 #if PAGED
-    place.keys = bounds_k[place.sequence];
+    place.keys = AS(int, bounds_k)[place.sequence];
 #else
-    place.first_key = bounds_k[place.sequence];
-    place.keys = bounds_k[place.sequence + 1] - place.first_key;
+    place.first_key = AS(int, bounds_k)[place.sequence];
+    place.keys = AS(int, bounds_k)[place.sequence + 1] - place.first_key;
 #endif
   }
   const long first_entry = place.tile * TILE;
@@ -82,7 +90,7 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v),
 #pragma unroll
       for (int r = 0; r < RQ; ++r) dots[r] = (floatW)0.0f;
       if (j < count) {
-        const long row = KEY_ROW(k, s.k, begin + j);
+        const long row = KEY_ROW(s.k, begin + j);
         for (int d = 0; d < HEAD; d += W) {
           const floatW key = FETCH(k, row + d * FEATURE(s.k), FEATURE(s.k), s.head_dim - d);
 #pragma unroll
@@ -97,7 +105,7 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v),
       const int j = at % KEYS;
       const int d = at / KEYS * W;
       floatW x = (floatW)0.0f;
-      if (j < count) x = FETCH(k, KEY_ROW(k, s.k, begin + j) + d * FEATURE(s.k), FEATURE(s.k), s.head_dim - d);
+      if (j < count) x = FETCH(k, KEY_ROW(s.k, begin + j) + d * FEATURE(s.k), FEATURE(s.k), s.head_dim - d);
       float some[W];
       vstoreW(x, 0, some);
 #pragma unroll
@@ -107,7 +115,7 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v),
       const int j = at / (VALUE / W);
       const int d = at % (VALUE / W) * W;
       floatW x = (floatW)0.0f;
-      if (j < count) x = FETCH(v, KEY_ROW(v, s.v, begin + j) + d * FEATURE(s.v), FEATURE(s.v), s.value_dim - d);
+      if (j < count) x = FETCH(v, KEY_ROW(s.v, begin + j) + d * FEATURE(s.v), FEATURE(s.v), s.value_dim - d);
       vstoreW(x, 0, values + j * VALUE + d);
     }
     MEET;
@@ -129,19 +137,15 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v),
     MEET;
     for (int e = item; e < TILE; e += GROUP) {
       local float* const scores = weights + e * KEYS;
-      floatW peak = (floatW)(-INFINITY);
       const long position = (first_entry + e) / group + shift;
-      uint seen[KEYS];
-      for (int j = 0; j < KEYS; ++j) {
-        seen[j] = whole || (e < entries && sees(position, begin + j, place.keys,
-                                                place.first_row + (first_entry + e) / group, mask, &s))
-                      ? 0xffffffffu
-                      : 0u;
-      }
+      Span shown = keys_of(position, position, place.keys, &s);
+      if (e >= entries) shown.last = 0;
+      const long row = place.first_row + (first_entry + e) / group;
+      floatW peak = (floatW)(-INFINITY);
       for (int j = 0; j < KEYS; j += W) {
         floatW score = vloadW(0, scores + j);
         if (s.softcap > 0.0f) score = s.softcap * tanh(score / s.softcap);
-        score = select((floatW)(-INFINITY), score, as_intW(vloadW(0, seen + j)));
+        if (!whole) score = select((floatW)(-INFINITY), score, SHOWN(begin + j, shown, row));
         vstoreW(score, 0, scores + j);
         peak = fmax(peak, score);
       }
@@ -151,8 +155,9 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v),
       floatW sum = (floatW)0.0f;
       for (int j = 0; j < KEYS; j += W) {
         const floatW score = vloadW(0, scores + j);
-        floatW p = select(exp_of(score - now), (floatW)1.0f, score == now);
-        p = select((floatW)HIDDEN, p, as_intW(vloadW(0, seen + j)));
+        floatW p = exp_of(score - now);
+        if (isinf(now)) p = select(p, (floatW)1.0f, score == now);
+        if (!whole) p = select((floatW)HIDDEN, p, SHOWN(begin + j, shown, row));
         sum += p;
         vstoreW(p, 0, scores + j);
       }
@@ -170,7 +175,7 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v),
       for (int j = 0; j < count; ++j) {
 #if DIRECT
         const floatW value =
-            FETCH(v, KEY_ROW(v, s.v, begin + j) + d * FEATURE(s.v), FEATURE(s.v), s.value_dim - d);
+            FETCH(v, KEY_ROW(s.v, begin + j) + d * FEATURE(s.v), FEATURE(s.v), s.value_dim - d);
 #else
         const floatW value = vloadW(0, values + j * VALUE + d);
 #endif
@@ -199,11 +204,11 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v),
       const long row = place.first_row + (first_entry + e) / group;
       const long place_of_part = (row * s.heads + kv_head * group + (first_entry + e) % group) * s.parts + part;
       if (d == 0) {
-        partial[2 * place_of_part] = largest[e];
-        partial[2 * place_of_part + 1] = total[e];
+        AS_OUT(float, partial)[2 * place_of_part] = largest[e];
+        AS_OUT(float, partial)[2 * place_of_part + 1] = total[e];
       }
       if (total[e] != 0.0f && d < s.value_dim) {
-        put_f32(partial, 2 * all + place_of_part * s.value_dim + d, 1, s.value_dim - d,
+        SPREAD_FLOATS(partial, 2 * all + place_of_part * s.value_dim + d, 1, s.value_dim - d,
                 vloadW(0, sums + e * VALUE + d));
       }
     }
@@ -218,8 +223,8 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v),
     float peak = largest[e];
     float factor = 1.0f;
     float sum = total[e];
-    if (HAS_sinks && !empty) {
-      const float sink = sinks[head * s.sinks];
+    if (s.has_sinks != 0 && !empty) {
+      const float sink = AS(float, sinks)[head * s.sinks];
       peak = fmax(peak, sink);
       factor = largest[e] == peak ? 1.0f : exp(largest[e] - peak);
       sum = sum * factor + (sink == peak ? 1.0f : exp(sink - peak));
@@ -227,7 +232,7 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v),
     if (isinf(peak)) factor = NAN;
     const floatW result = empty ? (floatW)0.0f : vloadW(0, sums + e * VALUE + d) * (factor / sum);
     SPREAD(out, row * s.out[0] + head * s.out[1] + d * s.out[2], s.out[2], s.value_dim - d, result);
-    if (lse != 0 && d == 0) lse[row * s.lse[0] + head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
+    if (s.has_lse != 0 && d == 0) AS_OUT(float, lse)[row * s.lse[0] + head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
   }
 }
 
@@ -238,8 +243,8 @@ kernel void attention_merge(INPUT(partial), INPUT(sinks), OUTPUT(out),
   if (unit >= s.q_rows * s.heads) return;
   const long row = unit / s.heads;
   const long head = unit % s.heads;
-  const global float* const heads_of_parts = partial + 2 * unit * s.parts;
-  const global float* const sums = partial + 2 * s.q_rows * s.heads * s.parts + unit * s.parts * s.value_dim;
+  const global float* const heads_of_parts = AS(float, partial) + 2 * unit * s.parts;
+  const long sums = 2 * s.q_rows * s.heads * s.parts + unit * s.parts * s.value_dim;
   float peak = -INFINITY;
   bool empty = true;
   for (long part = 0; part < s.parts; ++part) {
@@ -248,8 +253,8 @@ kernel void attention_merge(INPUT(partial), INPUT(sinks), OUTPUT(out),
     empty = false;
   }
   float sum = 0.0f;
-  if (HAS_sinks && !empty) {
-    const float sink = sinks[head * s.sinks];
+  if (s.has_sinks != 0 && !empty) {
+    const float sink = AS(float, sinks)[head * s.sinks];
     peak = fmax(peak, sink);
     sum = sink == peak ? 1.0f : exp(sink - peak);
   }
@@ -258,7 +263,7 @@ kernel void attention_merge(INPUT(partial), INPUT(sinks), OUTPUT(out),
     const float its_peak = heads_of_parts[2 * part];
     if (its_sum != 0.0f) sum += its_sum * (its_peak == peak ? 1.0f : exp(its_peak - peak));
   }
-  if (lse != 0) lse[row * s.lse[0] + head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
+  if (s.has_lse != 0) AS_OUT(float, lse)[row * s.lse[0] + head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
   const float whole = isinf(peak) ? NAN : 1.0f / sum;
   for (long d = 0; d < s.value_dim; d += W) {
     floatW result = (floatW)0.0f;
@@ -266,7 +271,7 @@ kernel void attention_merge(INPUT(partial), INPUT(sinks), OUTPUT(out),
       if (heads_of_parts[2 * part + 1] == 0.0f) continue;
       const float its_peak = heads_of_parts[2 * part];
       const float factor = its_peak == peak ? 1.0f : exp(its_peak - peak);
-      result += fetch_f32(sums, part * s.value_dim + d, 1, s.value_dim - d) * factor;
+      result += FLOATS(partial, sums + part * s.value_dim + d, 1, s.value_dim - d) * factor;
     }
     SPREAD(out, row * s.out[0] + head * s.out[1] + d * s.out[2], s.out[2], s.value_dim - d,
              empty ? result : result * whole);
