@@ -59,7 +59,7 @@ void put_streams(tern_backend& t) {
   t.copy_to_device = copy_to_device;
   t.copy_to_host = copy_to_host;
   t.copy_on_device = copy_on_device;
-  t.copy_peer = unsupported;
+  t.copy_peer = copy_peer;
   t.fill = fill;
   t.stream_create = stream_create;
   t.stream_destroy = stream_destroy;

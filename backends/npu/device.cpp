@@ -104,7 +104,7 @@ bool can_capture(const Chip& chip) {
   std::string why;
   const Acl* functions = acl(why);
   if (functions == nullptr) return chip.family != Family::a910 && chip.family != Family::a310p;
-  // The 910 never captures; the 310P does with newer runtimes, which have an answer to a first call.
+  // The 910 never captures. The 310P does from CANN 9.1 on by its documentation, and nothing says here which CANN it is.
   if (chip.family == Family::a910 || chip.family == Family::a310p) return false;
   return functions->aclmdlRICaptureBegin != nullptr && functions->aclmdlRICaptureEnd != nullptr &&
          functions->aclmdlRIExecuteAsync != nullptr && functions->aclmdlRIDestroy != nullptr;
@@ -175,8 +175,10 @@ tern_status device_info(int32_t ordinal, tern_device_info* info) {
     require_ordinal(ordinal);
     const Chip& chip = chip_of_machine();
     tern_device_info filled{};
-    describe_chip(filled, chip, can_capture(chip), "CANN " + cann_version());
+    describe_chip(filled, chip, can_capture(chip), "AscendCL " + cann_version());
     put_text({filled.arch, sizeof filled.arch}, acl().aclrtGetSocName());
+    filled.peer_mask = peers_of(ordinal);
+    if (filled.peer_mask != 0) filled.capabilities |= TERN_CAP_PEER_COPY;
     return give_info(info, filled);
   });
 }
@@ -186,7 +188,7 @@ tern_status device_describe(const char* profile, tern_device_info* info) {
     const Chip& chip = profile_chip(profile);
     tern_device_info filled{};
     const bool captures = chip.family != Family::a910 && chip.family != Family::a310p;
-    describe_chip(filled, chip, captures, "CANN 8.1, described");
+    describe_chip(filled, chip, captures, "described");
     filled.described = 1;
     return give_info(info, filled);
   });

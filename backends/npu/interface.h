@@ -38,6 +38,9 @@ tern_status stream_synchronize(tern_stream stream);
 tern_status stream_native(tern_stream stream, tern_native* native);
 tern_status stream_adopt(tern_device device, const tern_native* native, tern_stream* stream);
 
+// peer.cpp
+tern_status copy_peer(tern_plane dst, tern_plane src, uint64_t bytes, tern_stream stream);
+
 // event.cpp
 tern_status stream_wait_event(tern_stream stream, tern_event event);
 tern_status event_create(tern_device device, int32_t timing, tern_event* event);

@@ -58,7 +58,7 @@ struct OpSymbols {
 [[nodiscard]] void* find_symbol(const char* name);
 // `name` is the op's: "aclnnAdd". The answer is remembered.
 [[nodiscard]] OpSymbols find_op(const char* name);
-// "8.1.0" or "unknown".
+// Of the runtime (AscendCL), such as "1.14.0"; or "unknown".
 [[nodiscard]] std::string cann_version();
 
 }  // namespace tern::npu
