@@ -1,0 +1,35 @@
+// matmul: out = alpha op(a) op(b) + bias.
+#include "backends/npu/product.h"
+
+namespace tern::npu {
+namespace {
+
+void compose(Composer& c) {
+  const auto& attrs = c.attrs<tern_matmul_attrs>();
+  const View out = c.arg(TERN_MATMUL_OUT);
+  if (out.elements() == 0) return;
+  const int rank = out.rank();
+  View a = narrowed(c, c.arg(TERN_MATMUL_A), attrs.compute);
+  View b = narrowed(c, c.arg(TERN_MATMUL_B), attrs.compute);
+  if (attrs.transpose_a != 0) a = a.transposed(rank - 2, rank - 1);
+  if (attrs.transpose_b != 0) b = b.transposed(rank - 2, rank - 1);
+  const bool plain = attrs.alpha == 1.0F && !c.present(TERN_MATMUL_BIAS) && !c.accumulates(TERN_MATMUL_OUT);
+  if (plain && out.is16() && a.dtype == out.dtype && b.dtype == out.dtype) {
+    multiply_16(c, a, b, out);  // accumulated in fp32 and rounded once
+    return;
+  }
+  // CANN gives a product in its factors' dtype; what is left to do here wants it in fp32.
+  const View product = c.result(TERN_MATMUL_OUT);
+  multiply_f32(c, c.f32(a), c.f32(b), product);
+  if (attrs.alpha != 1.0F) c.muls(product, attrs.alpha, product);
+  if (c.present(TERN_MATMUL_BIAS)) c.add(product, c.f32(c.arg(TERN_MATMUL_BIAS)), product);
+  c.finish(TERN_MATMUL_OUT, product);
+}
+
+constexpr KernelEntry kKernels[] = {{TERN_OP_MATMUL, "mm", compose}};
+
+}  // namespace
+
+KernelList matmul_kernels() { return kKernels; }
+
+}  // namespace tern::npu
