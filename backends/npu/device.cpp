@@ -3,6 +3,7 @@
 #include <array>
 
 #include "backends/npu/interface.h"
+#include "backends/npu/monitor.h"
 #include "backends/npu/runtime.h"
 
 namespace tern::npu {
@@ -172,6 +173,7 @@ tern_status device_info(int32_t ordinal, tern_device_info* info) {
     tern_device_info filled{};
     describe_chip(filled, chip, can_capture(chip), "CANN " + cann_version());
     put_text({filled.arch, sizeof filled.arch}, acl().aclrtGetSocName());
+    fill_by_driver(ordinal, filled);
     return give_info(info, filled);
   });
 }
@@ -215,6 +217,7 @@ tern_status device_health(tern_device device, int32_t* health, tern_text reason)
     if (device == nullptr || health == nullptr) return fail(TERN_INVALID_ARGUMENT, "device_health: a null argument");
     *health = TERN_HEALTH_OK;
     put_text(reason, "");
+    if (!device->described()) *health = health_of(device->shared->ordinal, reason);
     return TERN_OK;
   });
 }
