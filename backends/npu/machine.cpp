@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
-#include <map>
 #include <numeric>
 
 namespace tern::npu {
@@ -37,9 +36,15 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r\"'") - first + 1);
 }
 
-bool is_toolkit(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / "lib64" / "libascendcl.so", error) || fs::exists(folder / "lib64" / "libacl_rt.so", error);
+// The runtime's library in a toolkit, without links; "": the folder is no toolkit. Toolkits are told apart by it, as
+// links lead to one toolkit in many ways.
+fs::path library_of(const fs::path& folder) {
+  for (const char* name : {"libascendcl.so", "libacl_rt.so"}) {
+    std::error_code error;
+    fs::path real = fs::canonical(folder / "lib64" / name, error);
+    if (!error) return real;
+  }
+  return {};
 }
 
 std::string version_of(const fs::path& toolkit) {
@@ -55,10 +60,15 @@ std::string version_of(const fs::path& toolkit) {
   return "unknown";
 }
 
-// The toolkit that a folder of libraries or of operators belongs to.
-fs::path toolkit_around(fs::path folder) {
-  while (folder.has_relative_path() && !is_toolkit(folder)) folder = folder.parent_path();
-  return is_toolkit(folder) ? folder : fs::path();
+// The toolkit that a folder of libraries or of operators belongs to; "": none.
+fs::path toolkit_around(const fs::path& inside) {
+  std::error_code error;
+  for (fs::path folder : {inside.lexically_normal(), fs::weakly_canonical(inside, error)}) {
+    for (; folder.has_relative_path(); folder = folder.parent_path()) {
+      if (!library_of(folder).empty()) return folder;
+    }
+  }
+  return {};
 }
 
 bool is_stub_folder(const std::string& folder) {
@@ -143,12 +153,18 @@ bool in_container() {
 }
 
 std::vector<Toolkit> toolkits() {
-  std::map<fs::path, std::vector<std::string>> found;
-  const auto add = [&](const fs::path& folder, const std::string& named_by) {
-    std::error_code error;
-    const fs::path root = toolkit_around(fs::weakly_canonical(folder, error));
+  std::vector<Toolkit> found;
+  std::vector<fs::path> libraries;  // by toolkit
+  const auto add = [&](const fs::path& inside, const std::string& named_by) {
+    const fs::path root = toolkit_around(inside);
     if (root.empty()) return;
-    auto& names = found[root];
+    const fs::path library = library_of(root);
+    const auto at = std::find(libraries.begin(), libraries.end(), library) - libraries.begin();
+    if (static_cast<std::size_t>(at) == libraries.size()) {
+      libraries.push_back(library);
+      found.push_back({root, version_of(root), {}});
+    }
+    auto& names = found[static_cast<std::size_t>(at)].named_by;
     if (!named_by.empty() && std::find(names.begin(), names.end(), named_by) == names.end()) names.push_back(named_by);
   };
   for (const char* name : {"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH"}) {
@@ -160,9 +176,7 @@ std::vector<Toolkit> toolkits() {
   for (const char* place : {"/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann"}) {
     add(on_machine(place), "");
   }
-  std::vector<Toolkit> out;
-  for (const auto& [root, names] : found) out.push_back({root, version_of(root), names});
-  return out;
+  return found;
 }
 
 ProcessState state_of_process(int pid) {
