@@ -25,7 +25,7 @@ std::uint64_t place_of(std::uint64_t bytes) { return up(padded(bytes), kAlignmen
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(std::uint64_t bytes) : bytes_(up(bytes, kHugePage)) {
+DeviceMemory::DeviceMemory(std::uint64_t bytes, std::uint64_t taken) : bytes_(up(bytes, kHugePage)) {
   file_ = memfd_create("fake-cann-device", MFD_CLOEXEC);
   if (file_ < 0 || ftruncate(file_, static_cast<off_t>(bytes_)) != 0)
     throw std::runtime_error("no memory for the fake");
@@ -37,7 +37,8 @@ DeviceMemory::DeviceMemory(std::uint64_t bytes) : bytes_(up(bytes, kHugePage)) {
   alias_ = static_cast<std::byte*>(alias);
   mmap(alias_, static_cast<std::size_t>(bytes_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file_,
        0);
-  free_[0] = bytes_;
+  taken = std::min(up(taken, kHugePage), bytes_);
+  if (taken < bytes_) free_[taken] = bytes_ - taken;
   open_[bytes_] = bytes_;
 }
 
