@@ -6,12 +6,12 @@ namespace {
 
 void compose(Composer& c) {
   const auto& attrs = c.attrs<tern_axpby_attrs>();
-  const View x = c.f32(c.arg(TERN_AXPBY_X));
   const View out = c.result(TERN_AXPBY_OUT);
+  const View x = c.f32(c.arg_like(TERN_AXPBY_X, out));
   if (!c.present(TERN_AXPBY_Y)) {
     c.muls(x, attrs.a, out);
   } else {
-    const View y = c.f32(c.arg(TERN_AXPBY_Y));
+    const View y = c.f32(c.arg_like(TERN_AXPBY_Y, out));
     const View scaled = attrs.a == 1.0F ? x : c.temp(ACL_FLOAT, x.shape);
     if (attrs.a != 1.0F) c.muls(x, attrs.a, scaled);
     c.add(scaled, y, out, attrs.b);

@@ -15,22 +15,22 @@ tern_status unsupported(Args...) {
 }
 
 void put_collectives(tern_backend& t) {
-  t.comm_unique_id = unsupported;
-  t.comm_init = unsupported;
-  t.comm_split = unsupported;
-  t.comm_info = unsupported;
-  t.all_reduce = unsupported;
-  t.all_gather = unsupported;
-  t.reduce_scatter = unsupported;
-  t.broadcast = unsupported;
-  t.all_to_all = unsupported;
-  t.send = unsupported;
-  t.receive = unsupported;
-  t.group_begin = unsupported;
-  t.group_end = unsupported;
-  t.comm_async_error = unsupported;
-  t.comm_abort = unsupported;
-  t.comm_destroy = unsupported;
+  t.comm_unique_id = comm_unique_id;
+  t.comm_init = comm_init;
+  t.comm_split = comm_split;
+  t.comm_info = comm_info;
+  t.all_reduce = all_reduce;
+  t.all_gather = all_gather;
+  t.reduce_scatter = reduce_scatter;
+  t.broadcast = broadcast;
+  t.all_to_all = all_to_all;
+  t.send = send;
+  t.receive = receive;
+  t.group_begin = group_begin;
+  t.group_end = group_end;
+  t.comm_async_error = comm_async_error;
+  t.comm_abort = comm_abort;
+  t.comm_destroy = comm_destroy;
 }
 
 void put_devices(tern_backend& t) {
@@ -63,7 +63,7 @@ void put_streams(tern_backend& t) {
   t.copy_to_device = copy_to_device;
   t.copy_to_host = copy_to_host;
   t.copy_on_device = copy_on_device;
-  t.copy_peer = unsupported;
+  t.copy_peer = copy_peer;
   t.fill = fill;
   t.stream_create = stream_create;
   t.stream_destroy = stream_destroy;

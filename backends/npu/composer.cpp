@@ -41,6 +41,14 @@ View Composer::arg(int arg) const {
   return view;
 }
 
+View Composer::arg_like(int arg, const View& like) const {
+  View view = this->arg(arg);
+  for (int d = 0; d < view.rank() && view.rank() == like.rank(); ++d) {
+    if (view.strides[d] == 0) view.shape[d] = like.shape[d];
+  }
+  return view;
+}
+
 View Composer::plane(int arg, int plane, aclDataType dtype, const Dims& shape) const {
   return contiguous_view(arg * TERN_MAX_PLANES + plane, 0, dtype, shape);
 }

@@ -53,6 +53,8 @@ class Composer {
   }
   // A strided argument, cut to its actual count. Absent: an absent view.
   [[nodiscard]] View arg(int arg) const;
+  // The same where it's broadcast (a stride of 0) along a dimension that is cut in `like` alone.
+  [[nodiscard]] View arg_like(int arg, const View& like) const;
   // Plane `plane` of a quantised or packed argument, as a contiguous tensor of this shape.
   [[nodiscard]] View plane(int arg, int plane, aclDataType dtype, const Dims& shape) const;
   // Lengths of an argument that is marked so, as many as count. Nothing while the op is planned: take the worst case.

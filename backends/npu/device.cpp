@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/npu/hccl.h"
 #include "backends/npu/interface.h"
 #include "backends/npu/monitor.h"
 #include "backends/npu/runtime.h"
@@ -104,7 +105,7 @@ bool can_capture(const Chip& chip) {
   std::string why;
   const Acl* functions = acl(why);
   if (functions == nullptr) return chip.family != Family::a910 && chip.family != Family::a310p;
-  // The 910 never captures; the 310P does with newer runtimes, which have an answer to a first call.
+  // The 910 never captures. The 310P does from CANN 9.1 on by its documentation, and nothing says here which CANN it is.
   if (chip.family == Family::a910 || chip.family == Family::a310p) return false;
   return functions->aclmdlRICaptureBegin != nullptr && functions->aclmdlRICaptureEnd != nullptr &&
          functions->aclmdlRIExecuteAsync != nullptr && functions->aclmdlRIDestroy != nullptr;
@@ -113,6 +114,10 @@ bool can_capture(const Chip& chip) {
 void describe_chip(tern_device_info& info, const Chip& chip, bool captures, const std::string& driver) {
   info.capabilities = TERN_CAP_EAGER | TERN_CAP_DYNAMIC_SHAPES | TERN_CAP_HOST_LENGTHS | TERN_CAP_NATIVE_MEMORY |
                       TERN_CAP_NATIVE_STREAMS | (captures ? TERN_CAP_CAPTURE : 0U) | (can_evict(chip) ? TERN_CAP_EVICT : 0U);
+  if (std::string why; hccl(why) != nullptr || acl(why) == nullptr) {  // a description has them
+    info.capabilities |= TERN_CAP_COLLECTIVES;
+    info.comm_bytes = comm_bytes();
+  }
   put_text({info.name, sizeof info.name}, std::string(family_name(chip.family)) + " (" + chip.name + ")");
   put_text({info.arch, sizeof info.arch}, chip.name);
   put_text({info.driver_version, sizeof info.driver_version}, driver);
@@ -171,9 +176,11 @@ tern_status device_info(int32_t ordinal, tern_device_info* info) {
     require_ordinal(ordinal);
     const Chip& chip = chip_of_machine();
     tern_device_info filled{};
-    describe_chip(filled, chip, can_capture(chip), "CANN " + cann_version());
+    describe_chip(filled, chip, can_capture(chip), "AscendCL " + cann_version());
     put_text({filled.arch, sizeof filled.arch}, acl().aclrtGetSocName());
     fill_by_driver(ordinal, filled);
+    filled.peer_mask = peers_of(ordinal);
+    if (filled.peer_mask != 0) filled.capabilities |= TERN_CAP_PEER_COPY;
     return give_info(info, filled);
   });
 }
@@ -183,7 +190,7 @@ tern_status device_describe(const char* profile, tern_device_info* info) {
     const Chip& chip = profile_chip(profile);
     tern_device_info filled{};
     const bool captures = chip.family != Family::a910 && chip.family != Family::a310p;
-    describe_chip(filled, chip, captures, "CANN 8.1, described");
+    describe_chip(filled, chip, captures, "described");
     filled.described = 1;
     return give_info(info, filled);
   });
@@ -238,6 +245,7 @@ tern_status memory_info(tern_device device, tern_memory_info* info) {
     filled.total = total;
     filled.free = free;
     filled.in_use_by_process = __atomic_load_n(&shared.memory.in_use, __ATOMIC_RELAXED);
+    filled.comm_bytes = shared.comm_bytes;
     filled.peak_by_process = __atomic_load_n(&shared.memory.peak, __ATOMIC_RELAXED);
     return give_info(info, filled);
   });

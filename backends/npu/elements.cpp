@@ -5,9 +5,9 @@ namespace tern::npu {
 namespace {
 
 void mul(Composer& c) {
-  const View x = c.arg(TERN_MUL_X);
-  const View y = c.arg(TERN_MUL_Y);
   const View out = c.arg(TERN_MUL_OUT);
+  const View x = c.arg_like(TERN_MUL_X, out);
+  const View y = c.arg_like(TERN_MUL_Y, out);
   if (x.dtype == out.dtype && y.dtype == out.dtype && !c.accumulates(TERN_MUL_OUT)) {
     c.mul(x, y, out);  // one rounding
     return;

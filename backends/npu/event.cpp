@@ -14,7 +14,7 @@ bool in_capture(const Event& event) {
 }
 
 // Whether there is anything to wait for: a mark that runs.
-bool is_pending(const Event& event) { return (event.recorded && !event.captured) || event.adopted; }
+bool is_pending(const Event& event) { return (event.recorded && !event.captured) || event.adopted || event.lent; }
 
 }  // namespace
 
@@ -118,7 +118,7 @@ tern_status event_elapsed(tern_event start, tern_event end, float* milliseconds)
       return fail(TERN_INVALID_ARGUMENT, "event_elapsed: a null argument");
     }
     if (!start->timing || !end->timing) return fail(TERN_INVALID_ARGUMENT, "event_elapsed: an event without timing");
-    if (!start->recorded || !end->recorded) {
+    if (!(start->recorded || start->lent) || !(end->recorded || end->lent)) {
       return fail(TERN_INVALID_ARGUMENT, "event_elapsed: an event that was never recorded");
     }
     start->shared->use();
@@ -134,6 +134,7 @@ tern_status event_native(tern_event event, tern_native* native) {
     filled.device_type = kExtensionDevice;
     filled.device_id = event->shared->ordinal;
     filled.handle = reinterpret_cast<std::uintptr_t>(event->handle);
+    event->lent = true;
     return give_info(native, filled);
   });
 }

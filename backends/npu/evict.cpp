@@ -45,6 +45,9 @@ void unmap_memory(Buffer& buffer) {
 
 void require_reclaimable(const Buffer* buffer, const char* what) {
   if (buffer != nullptr && buffer->reserved > 0) return;
+  if (buffer != nullptr && !can_evict(*buffer->shared->chip)) {
+    throw Error(TERN_UNSUPPORTED, std::string(what) + ": this device has no reclaimable buffers");
+  }
   throw Error(TERN_INVALID_ARGUMENT, std::string(what) + ": the buffer wasn't made reclaimable");
 }
 

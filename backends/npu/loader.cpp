@@ -131,6 +131,17 @@ const Acl& acl() {
   return *found;
 }
 
+void* open_library(const char* name, std::string& why) {
+  for (const std::string& folder : folders()) {
+    if (void* handle = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_GLOBAL)) return handle;
+    const char* said = dlerror();
+    if (folder.empty()) why = said != nullptr ? said : "";
+  }
+  return nullptr;
+}
+
+void* find_in(void* library, const char* name) { return dlsym(library, name); }
+
 void* find_symbol(const char* name) { return libraries().find(name); }
 OpSymbols find_op(const char* name) { return libraries().find_op(name); }
 

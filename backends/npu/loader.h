@@ -51,11 +51,14 @@ struct OpSymbols {
 [[nodiscard]] const Acl* acl(std::string& why);
 // As above where a device is open already; throws tern_plugin::Error.
 [[nodiscard]] const Acl& acl();
+// Opens one library of the toolkit's; null: `why` is the loader's own text.
+[[nodiscard]] void* open_library(const char* name, std::string& why);
+[[nodiscard]] void* find_in(void* library, const char* name);
 // The address of any function of the opened libraries (of the operators' too); null: none has it.
 [[nodiscard]] void* find_symbol(const char* name);
 // `name` is the op's: "aclnnAdd". The answer is remembered.
 [[nodiscard]] OpSymbols find_op(const char* name);
-// "8.1.0" or "unknown".
+// Of the runtime (AscendCL), such as "1.14.0"; or "unknown".
 [[nodiscard]] std::string cann_version();
 
 }  // namespace tern::npu

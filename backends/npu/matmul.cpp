@@ -9,8 +9,8 @@ void compose(Composer& c) {
   const View out = c.arg(TERN_MATMUL_OUT);
   if (out.elements() == 0) return;
   const int rank = out.rank();
-  View a = rounded(c, c.arg(TERN_MATMUL_A), attrs.compute);
-  View b = rounded(c, c.arg(TERN_MATMUL_B), attrs.compute);
+  View a = narrowed(c, c.arg(TERN_MATMUL_A), attrs.compute);
+  View b = narrowed(c, c.arg(TERN_MATMUL_B), attrs.compute);
   if (attrs.transpose_a != 0) a = a.transposed(rank - 2, rank - 1);
   if (attrs.transpose_b != 0) b = b.transposed(rank - 2, rank - 1);
   const bool plain = attrs.alpha == 1.0F && !c.present(TERN_MATMUL_BIAS) && !c.accumulates(TERN_MATMUL_OUT);

@@ -23,14 +23,14 @@ void multiply(Composer& c) {
   if (attrs.compute == TERN_COMPUTE_X15) c.refuse("compute: this device has no products in x15");
   if (y.elements() == 0) return;
   const std::int64_t outputs = c.desc(TERN_MATMUL_Q_W).shape[0];
-  const View x = c.f32(rounded(c, c.arg(TERN_MATMUL_Q_X), attrs.compute));
+  const View x = c.f32(narrowed(c, c.arg(TERN_MATMUL_Q_X), attrs.compute));
   const View product = c.result(TERN_MATMUL_Q_Y);
   const std::int64_t rows = panel_rows(c, TERN_MATMUL_Q_W);
   const View part = attrs.transpose_w == 0 && rows < outputs ? c.temp(ACL_FLOAT, y.shape) : View{};
   for (std::int64_t from = 0; from < outputs; from += rows) {
     const std::int64_t mark = c.mark();
     const std::int64_t count = std::min(rows, outputs - from);
-    const View w = c.f32(rounded(c, expand_rows(c, TERN_MATMUL_Q_W, from, count), attrs.compute));
+    const View w = c.f32(narrowed(c, expand_rows(c, TERN_MATMUL_Q_W, from, count), attrs.compute));
     if (attrs.transpose_w != 0) {
       multiply_f32(c, x, w.transposed(0, 1), product.slice(1, from, count));
     } else {

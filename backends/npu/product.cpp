@@ -75,7 +75,7 @@ void multiply_16(Composer& c, const View& a, const View& b, const View& out) {
   if (!is_empty(c, a, out)) call_product(c, a, b, out, c.chip().has_fp32_products() ? 0 : 1);
 }
 
-View rounded(Composer& c, const View& view, tern_compute compute) {
+View narrowed(Composer& c, const View& view, tern_compute compute) {
   if (compute == TERN_COMPUTE_F32) return view;
   const aclDataType narrow = compute == TERN_COMPUTE_F16 ? ACL_FLOAT16 : ACL_BF16;
   if (compute != TERN_COMPUTE_F16 && compute != TERN_COMPUTE_BF16) c.refuse("compute: expected f32, f16 or bf16");

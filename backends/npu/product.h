@@ -11,6 +11,6 @@ void multiply_f32(Composer& c, const View& a, const View& b, const View& out);
 // The same of one 16-bit dtype, rounded once.
 void multiply_16(Composer& c, const View& a, const View& b, const View& out);
 // What a product rounds its factors to before it multiplies: the view as it is, or a rounded copy.
-[[nodiscard]] View rounded(Composer& c, const View& view, tern_compute compute);
+[[nodiscard]] View narrowed(Composer& c, const View& view, tern_compute compute);
 
 }  // namespace tern::npu

@@ -1,6 +1,7 @@
 // The objects behind the C interface's handles.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,6 +41,7 @@ struct Shared {
   const Chip* chip = nullptr;
   tern_plugin_memory memory{};
   bool has_invariant_kernels = false;  // the option 3 of ACL_OPT_DETERMINISTIC
+  std::atomic<std::uint64_t> comm_bytes = 0;  // of `memory`, what communicators take
   std::mutex first_phase;              // guards the context's option below, which the first phase reads
   std::int64_t determinism = 0;
   std::mutex mutex;  // guards what follows
@@ -79,6 +81,8 @@ struct Buffer {
 [[nodiscard]] bool can_evict(const Chip& chip);
 void make_reclaimable(Buffer& buffer, std::uint64_t bytes);
 void release_reclaimable(Buffer& buffer);
+// peer.cpp: a bit for each ordinal whose memory this one reaches.
+[[nodiscard]] std::uint64_t peers_of(std::int32_t ordinal);
 // The address of `bytes` of a plane; null for none of a null buffer. Throws where it isn't inside of its buffer.
 [[nodiscard]] std::byte* plane_address(const tern_plane& plane, std::uint64_t bytes, const char* what);
 
@@ -175,6 +179,7 @@ struct Event {
   std::shared_ptr<Shared> shared;
   aclrtEvent handle = nullptr;
   bool adopted = false;
+  bool lent = false;  // its handle went out, so others may set marks
   bool timing = false;
   bool recorded = false;
   std::weak_ptr<Recording> capture;  // of the stream that recorded it last, if that was being captured

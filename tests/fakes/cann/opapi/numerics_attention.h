@@ -34,8 +34,8 @@ void attend(const HeadForward& in, const View& out, float* maximum, float* sum);
 
 struct HeadBackward {
   HeadForward forward;
-  View dy, out;                      // [rows, Dv]
-  std::vector<float> maximum, sum;   // [rows]
+  View dy, out;                     // [rows, Dv]
+  std::vector<float> maximum, sum;  // [rows]
   std::uint64_t shuffle = 0;
 };
 // dq [rows, D] is written; dk [keys, D] and dv [keys, Dv] are added to, as heads of queries share them.

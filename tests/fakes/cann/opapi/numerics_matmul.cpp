@@ -153,10 +153,12 @@ void matmul(const View& a, const View& b, const View& out, const Product& produc
     multiply(one, two, sums.data());
     const View result = view_of(sums, {shape[shape.size() - 2], shape.back()});
     if (product.addend != nullptr) {
-      map(leading(target, index), [&](double sum, double other) { return product.alpha * sum + product.beta * other; },
+      map(
+          leading(target, index), [&](double sum, double other) { return product.alpha * sum + product.beta * other; },
           result, leading(addend, index));
     } else if (product.alpha != 1) {
-      map(leading(target, index), [&](double sum) { return product.alpha * sum; }, result);
+      map(
+          leading(target, index), [&](double sum) { return product.alpha * sum; }, result);
     } else {
       store(leading(target, index), sums);
     }

@@ -12,7 +12,7 @@ void multiply(const View& a, const View& b, float* result, bool accumulate = fal
 // `multiplicand` is what elements are rounded to before the product: their own type where it is that of fp32.
 struct Product {
   double alpha = 1;
-  double beta = 0;            // times `addend`, broadcast to the result
+  double beta = 0;  // times `addend`, broadcast to the result
   const View* addend = nullptr;
   Element multiplicand = Element::kFloat32;
 };

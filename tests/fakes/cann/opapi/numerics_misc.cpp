@@ -33,7 +33,8 @@ void class_loss(const View& log_probabilities, const ClassLoss& loss, const View
     const std::int64_t target = loss.targets[row];
     if (target == loss.ignored) continue;
     const std::vector<double> line = load_doubles(select(log_probabilities, 0, static_cast<std::int64_t>(row)));
-    double value = -(1 - loss.smoothing) * weights[static_cast<std::size_t>(target)] * line[static_cast<std::size_t>(target)];
+    double value =
+        -(1 - loss.smoothing) * weights[static_cast<std::size_t>(target)] * line[static_cast<std::size_t>(target)];
     if (loss.smoothing > 0) {
       for (std::size_t i = 0; i < line.size(); ++i) {
         value -= loss.smoothing / static_cast<double>(classes) * weights[i] * line[i];
@@ -107,10 +108,15 @@ void adam(const View& weight, const View& first, const View& second, const View*
   const double sign = step.maximize ? -1 : 1;
   const double first_correction = 1 - std::pow(step.beta1, step.step);
   const double second_correction = 1 - std::pow(step.beta2, step.step);
-  map(first, [&](double m, double g) { return step.beta1 * m + (1 - step.beta1) * sign * g; }, first, gradient);
-  map(second, [&](double v, double g) { return step.beta2 * v + (1 - step.beta2) * g * g; }, second, gradient);
-  if (largest != nullptr) map(*largest, [](double a, double b) { return std::max(a, b); }, *largest, second);
-  map(weight,
+  map(
+      first, [&](double m, double g) { return step.beta1 * m + (1 - step.beta1) * sign * g; }, first, gradient);
+  map(
+      second, [&](double v, double g) { return step.beta2 * v + (1 - step.beta2) * g * g; }, second, gradient);
+  if (largest != nullptr)
+    map(
+        *largest, [](double a, double b) { return std::max(a, b); }, *largest, second);
+  map(
+      weight,
       [&](double w, double m, double v) {
         const double size = std::sqrt(v / second_correction) + step.epsilon;
         return w * (1 - step.rate * step.decay) - step.rate * m / first_correction / size;
@@ -174,9 +180,8 @@ void convolve(const View& x, const View& weight, const View* bias, const Convolu
   const std::vector<float> values = load(x);
   const std::vector<float> kernel = load(weight);
   std::vector<float> sums(static_cast<std::size_t>(count_of(out)));
-  for_each_product(x.shape, weight.shape, out.shape, shape, [&](std::size_t to, std::size_t tap, std::size_t from) {
-    sums[to] += kernel[tap] * values[from];
-  });
+  for_each_product(x.shape, weight.shape, out.shape, shape,
+                   [&](std::size_t to, std::size_t tap, std::size_t from) { sums[to] += kernel[tap] * values[from]; });
   if (bias != nullptr) {
     const std::vector<float> shifts = load(*bias);
     const auto area = static_cast<std::size_t>(out.shape[2] * out.shape[3]);

@@ -25,7 +25,8 @@ Routing route(const std::vector<std::int64_t>& experts, std::int64_t expert_numb
 }
 
 void permute_tokens(const View& tokens, const Routing& routing, std::int64_t k, const View& permuted) {
-  const std::int64_t rows = std::min<std::int64_t>(permuted.shape[0], static_cast<std::int64_t>(routing.sources.size()));
+  const std::int64_t rows =
+      std::min<std::int64_t>(permuted.shape[0], static_cast<std::int64_t>(routing.sources.size()));
   for (std::int64_t place = 0; place < rows; ++place) {
     copy(select(permuted, 0, place), select(tokens, 0, routing.sources[static_cast<std::size_t>(place)] / k));
   }
@@ -43,7 +44,8 @@ std::int64_t place_of(const Gathering& gathering, std::int64_t rows, std::int64_
 void combine_tokens(const View& permuted, const Gathering& gathering, const View& out) {
   const std::int64_t rows = out.shape[0];
   const auto width = static_cast<std::size_t>(out.shape[1]);
-  const std::vector<double> scales = gathering.scales != nullptr ? load_doubles(*gathering.scales) : std::vector<double>{};
+  const std::vector<double> scales =
+      gathering.scales != nullptr ? load_doubles(*gathering.scales) : std::vector<double>{};
   const std::vector<std::int64_t> experts =
       gathering.expert_ids != nullptr ? load_integers(*gathering.expert_ids) : std::vector<std::int64_t>{};
   std::vector<double> sums(width);
@@ -51,18 +53,21 @@ void combine_tokens(const View& permuted, const Gathering& gathering, const View
     std::fill(sums.begin(), sums.end(), 0.0);
     const View total = view_of(sums, {out.shape[1]});
     for (const View* addend : gathering.addends) {
-      map(total, [](double sum, double value) { return sum + value; }, total, select(*addend, 0, row));
+      map(
+          total, [](double sum, double value) { return sum + value; }, total, select(*addend, 0, row));
     }
     for (std::int64_t choice = 0; choice < gathering.k; ++choice) {
       const std::int64_t place = place_of(gathering, rows, row, choice);
       const auto at = static_cast<std::size_t>(row * gathering.k + choice);
       const double scale = scales.empty() ? 1 : scales[at];
       if (gathering.bias != nullptr) {
-        map(total, [scale](double sum, double value) { return sum + scale * value; }, total,
+        map(
+            total, [scale](double sum, double value) { return sum + scale * value; }, total,
             select(*gathering.bias, 0, experts[at]));
       }
       if (place < 0 || place >= permuted.shape[0]) continue;
-      map(total, [scale](double sum, double value) { return sum + scale * value; }, total, select(permuted, 0, place));
+      map(
+          total, [scale](double sum, double value) { return sum + scale * value; }, total, select(permuted, 0, place));
     }
     store(select(out, 0, row), sums);
   }
@@ -71,7 +76,8 @@ void combine_tokens(const View& permuted, const Gathering& gathering, const View
 void combine_gradient(const View& dout, const View* permuted, const Gathering& gathering, const View& dpermuted,
                       const View* dscales) {
   const std::int64_t rows = dout.shape[0];
-  const std::vector<double> scales = gathering.scales != nullptr ? load_doubles(*gathering.scales) : std::vector<double>{};
+  const std::vector<double> scales =
+      gathering.scales != nullptr ? load_doubles(*gathering.scales) : std::vector<double>{};
   const std::vector<std::int64_t> experts =
       gathering.expert_ids != nullptr ? load_integers(*gathering.expert_ids) : std::vector<std::int64_t>{};
   std::vector<double> scale_gradients(static_cast<std::size_t>(rows * gathering.k));
@@ -84,7 +90,8 @@ void combine_gradient(const View& dout, const View* permuted, const Gathering& g
       if (place < 0 || place >= dpermuted.shape[0]) continue;
       const auto at = static_cast<std::size_t>(row * gathering.k + choice);
       const double scale = scales.empty() ? 1 : scales[at];
-      map(select(dpermuted, 0, place), [scale](double value) { return scale * value; }, gradient);
+      map(
+          select(dpermuted, 0, place), [scale](double value) { return scale * value; }, gradient);
       if (dscales == nullptr || permuted == nullptr) continue;
       std::vector<double> expanded = load_doubles(select(*permuted, 0, place));
       if (gathering.bias != nullptr) {

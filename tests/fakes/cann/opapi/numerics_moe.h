@@ -19,11 +19,11 @@ void permute_tokens(const View& tokens, const Routing& routing, std::int64_t k, 
 struct Gathering {
   std::vector<std::int64_t> places;  // [rows * k]; below 0: dropped
   std::int64_t k = 1;
-  bool by_choice = false;  // places lie choice by choice ([k, rows]), as the first version of the op has them
-  const View* scales = nullptr;       // [rows, k]
-  const View* bias = nullptr;         // [experts, width]
-  const View* expert_ids = nullptr;   // [rows, k]
-  std::vector<const View*> addends;   // [rows, width]
+  bool by_choice = false;            // places lie choice by choice ([k, rows]), as the first version of the op has them
+  const View* scales = nullptr;      // [rows, k]
+  const View* bias = nullptr;        // [experts, width]
+  const View* expert_ids = nullptr;  // [rows, k]
+  std::vector<const View*> addends;  // [rows, width]
 };
 // out[row] = addends + sum over choices of scale (permuted[place] + bias[expert]).
 void combine_tokens(const View& permuted, const Gathering& gathering, const View& out);

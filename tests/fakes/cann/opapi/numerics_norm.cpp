@@ -172,7 +172,8 @@ void rotate_gradient(const View& dy, const View& cos, const View& sin, bool inte
 void rotate_table_gradient(const View& dy, const View& x, bool interleaved, const View& dcos, const View& dsin) {
   std::vector<double> products(static_cast<std::size_t>(count_of(dy)));
   std::vector<double> turned(products.size());
-  map(view_of(products, dy.shape), [](double gradient, double value) { return gradient * value; }, dy, x);
+  map(
+      view_of(products, dy.shape), [](double gradient, double value) { return gradient * value; }, dy, x);
   by_rows(view_of(turned, dy.shape), {dy, x}, [interleaved](const std::vector<std::vector<double>>& lines) {
     const std::size_t width = lines[0].size();
     std::vector<double> result(width);
@@ -218,7 +219,8 @@ double gelu_slope(double x, bool by_tanh) {
 
 void swish_gate(const View& x, std::int64_t dimension, const View& out) {
   const std::int64_t half = x.shape[static_cast<std::size_t>(wrap_dimension(dimension, x.shape.size()))] / 2;
-  map(out, [](double gate, double up) { return gate * sigmoid(gate) * up; }, narrow(x, dimension, 0, half),
+  map(
+      out, [](double gate, double up) { return gate * sigmoid(gate) * up; }, narrow(x, dimension, 0, half),
       narrow(x, dimension, half, half));
 }
 
@@ -226,8 +228,10 @@ void swish_gate_gradient(const View& dy, const View& x, std::int64_t dimension, 
   const std::int64_t half = x.shape[static_cast<std::size_t>(wrap_dimension(dimension, x.shape.size()))] / 2;
   const View gate = narrow(x, dimension, 0, half);
   const View up = narrow(x, dimension, half, half);
-  map(narrow(dx, dimension, 0, half), [](double g, double a, double b) { return g * silu_slope(a) * b; }, dy, gate, up);
-  map(narrow(dx, dimension, half, half), [](double g, double a) { return g * a * sigmoid(a); }, dy, gate);
+  map(
+      narrow(dx, dimension, 0, half), [](double g, double a, double b) { return g * silu_slope(a) * b; }, dy, gate, up);
+  map(
+      narrow(dx, dimension, half, half), [](double g, double a) { return g * a * sigmoid(a); }, dy, gate);
 }
 
 }  // namespace fake::numerics

@@ -26,11 +26,16 @@ double reduced(std::span<const double> line, Reduction reduction) {
   const auto larger = [](double a, double b) { return std::isnan(a) || a > b ? a : b; };
   const auto smaller = [](double a, double b) { return std::isnan(a) || a < b ? a : b; };
   switch (reduction) {
-    case Reduction::kMax: return std::accumulate(line.begin(), line.end(), -infinity, larger);
-    case Reduction::kMin: return std::accumulate(line.begin(), line.end(), infinity, smaller);
-    case Reduction::kProduct: return std::accumulate(line.begin(), line.end(), 1.0, std::multiplies<>());
-    case Reduction::kAll: return std::all_of(line.begin(), line.end(), [](double x) { return x != 0; }) ? 1 : 0;
-    case Reduction::kAny: return std::any_of(line.begin(), line.end(), [](double x) { return x != 0; }) ? 1 : 0;
+    case Reduction::kMax:
+      return std::accumulate(line.begin(), line.end(), -infinity, larger);
+    case Reduction::kMin:
+      return std::accumulate(line.begin(), line.end(), infinity, smaller);
+    case Reduction::kProduct:
+      return std::accumulate(line.begin(), line.end(), 1.0, std::multiplies<>());
+    case Reduction::kAll:
+      return std::all_of(line.begin(), line.end(), [](double x) { return x != 0; }) ? 1 : 0;
+    case Reduction::kAny:
+      return std::any_of(line.begin(), line.end(), [](double x) { return x != 0; }) ? 1 : 0;
     case Reduction::kLogSumExp: {
       const double largest = std::accumulate(line.begin(), line.end(), -infinity, larger);
       if (std::isinf(largest)) return largest;
@@ -38,7 +43,8 @@ double reduced(std::span<const double> line, Reduction reduction) {
       for (const double x : line) sum += std::exp(x - largest);
       return largest + std::log(sum);
     }
-    default: throw std::logic_error("this reduction is read in pieces");
+    default:
+      throw std::logic_error("this reduction is read in pieces");
   }
 }
 
@@ -80,10 +86,14 @@ double streamed_sum(const View& view, bool squares) {
 
 double reduced(const View& view, Reduction reduction) {
   switch (reduction) {
-    case Reduction::kSum: return streamed_sum(view, false);
-    case Reduction::kSquares: return streamed_sum(view, true);
-    case Reduction::kMean: return streamed_sum(view, false) / static_cast<double>(count_of(view));
-    default: return reduced(load_doubles(view), reduction);
+    case Reduction::kSum:
+      return streamed_sum(view, false);
+    case Reduction::kSquares:
+      return streamed_sum(view, true);
+    case Reduction::kMean:
+      return streamed_sum(view, false) / static_cast<double>(count_of(view));
+    default:
+      return reduced(load_doubles(view), reduction);
   }
 }
 
@@ -165,8 +175,7 @@ void cumulative_sum(const View& x, std::int64_t dimension, bool exclusive, bool 
   store(lined(out, dimension), results);
 }
 
-void top(const View& x, std::int64_t k, std::int64_t dimension, bool largest, const View* values,
-         const View& indices) {
+void top(const View& x, std::int64_t k, std::int64_t dimension, bool largest, const View* values, const View& indices) {
   std::vector<double> chosen;
   std::vector<std::int64_t> places;
   std::vector<std::int64_t> order;
@@ -238,7 +247,8 @@ void put(const View& y, std::int64_t dimension, const std::vector<std::int64_t>&
   const View total = view_of(sums, y.shape);
   for (const std::int64_t i : summation_order(static_cast<std::int64_t>(index.size()), shuffle)) {
     const View to = select(total, dimension, index[static_cast<std::size_t>(i)]);
-    map(to, [alpha](double sum, double value) { return sum + alpha * value; }, to, select(source, dimension, i));
+    map(
+        to, [alpha](double sum, double value) { return sum + alpha * value; }, to, select(source, dimension, i));
   }
   store(y, sums);
 }
@@ -287,7 +297,8 @@ void scatter(const View& y, std::int64_t dimension, const View& index, const Vie
       from.shape = to.shape = {};
       from.strides = to.strides = {};
       if (accumulate) {
-        map(to, [](double sum, double value) { return sum + value; }, to, from);
+        map(
+            to, [](double sum, double value) { return sum + value; }, to, from);
       } else {
         copy(to, from);
       }

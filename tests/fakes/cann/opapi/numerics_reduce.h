@@ -19,8 +19,7 @@ void softmax_backward(const View& dy, const View& y, std::int64_t dimension, boo
 void cumulative_sum(const View& x, std::int64_t dimension, bool exclusive, bool reverse, const View& out);
 
 // The first `k` along the dimension in falling (or rising) order, the lower index first among equals; NaN is largest.
-void top(const View& x, std::int64_t k, std::int64_t dimension, bool largest, const View* values,
-         const View& indices);
+void top(const View& x, std::int64_t k, std::int64_t dimension, bool largest, const View* values, const View& indices);
 // The largest or smallest along a dimension, the lower index first; `out` without the dimension or with 1.
 void arg_extreme(const View& x, std::int64_t dimension, bool largest, const View* values, const View& indices);
 

@@ -126,34 +126,56 @@ void store_int4(const View& view, std::int64_t offset, std::int64_t stride, std:
 template <typename To>
 void load_any(const View& view, std::int64_t offset, std::int64_t stride, std::int64_t length, To* to) {
   switch (view.element) {
-    case Element::kFloat32: return load_as<float>(view, offset, stride, length, to);
-    case Element::kFloat16: return load_as<Half>(view, offset, stride, length, to);
-    case Element::kBfloat16: return load_as<Brain>(view, offset, stride, length, to);
-    case Element::kFloat64: return load_as<double>(view, offset, stride, length, to);
-    case Element::kInt8: return load_as<std::int8_t>(view, offset, stride, length, to);
-    case Element::kUint8: return load_as<std::uint8_t>(view, offset, stride, length, to);
-    case Element::kInt16: return load_as<std::int16_t>(view, offset, stride, length, to);
-    case Element::kInt32: return load_as<std::int32_t>(view, offset, stride, length, to);
-    case Element::kInt64: return load_as<std::int64_t>(view, offset, stride, length, to);
-    case Element::kBool: return load_as<Truth>(view, offset, stride, length, to);
-    case Element::kInt4: return load_int4(view, offset, stride, length, to);
+    case Element::kFloat32:
+      return load_as<float>(view, offset, stride, length, to);
+    case Element::kFloat16:
+      return load_as<Half>(view, offset, stride, length, to);
+    case Element::kBfloat16:
+      return load_as<Brain>(view, offset, stride, length, to);
+    case Element::kFloat64:
+      return load_as<double>(view, offset, stride, length, to);
+    case Element::kInt8:
+      return load_as<std::int8_t>(view, offset, stride, length, to);
+    case Element::kUint8:
+      return load_as<std::uint8_t>(view, offset, stride, length, to);
+    case Element::kInt16:
+      return load_as<std::int16_t>(view, offset, stride, length, to);
+    case Element::kInt32:
+      return load_as<std::int32_t>(view, offset, stride, length, to);
+    case Element::kInt64:
+      return load_as<std::int64_t>(view, offset, stride, length, to);
+    case Element::kBool:
+      return load_as<Truth>(view, offset, stride, length, to);
+    case Element::kInt4:
+      return load_int4(view, offset, stride, length, to);
   }
 }
 
 template <typename From>
 void store_any(const View& view, std::int64_t offset, std::int64_t stride, std::int64_t length, const From* from) {
   switch (view.element) {
-    case Element::kFloat32: return store_as<float>(view, offset, stride, length, from);
-    case Element::kFloat16: return store_as<Half>(view, offset, stride, length, from);
-    case Element::kBfloat16: return store_as<Brain>(view, offset, stride, length, from);
-    case Element::kFloat64: return store_as<double>(view, offset, stride, length, from);
-    case Element::kInt8: return store_as<std::int8_t>(view, offset, stride, length, from);
-    case Element::kUint8: return store_as<std::uint8_t>(view, offset, stride, length, from);
-    case Element::kInt16: return store_as<std::int16_t>(view, offset, stride, length, from);
-    case Element::kInt32: return store_as<std::int32_t>(view, offset, stride, length, from);
-    case Element::kInt64: return store_as<std::int64_t>(view, offset, stride, length, from);
-    case Element::kBool: return store_as<Truth>(view, offset, stride, length, from);
-    case Element::kInt4: return store_int4(view, offset, stride, length, from);
+    case Element::kFloat32:
+      return store_as<float>(view, offset, stride, length, from);
+    case Element::kFloat16:
+      return store_as<Half>(view, offset, stride, length, from);
+    case Element::kBfloat16:
+      return store_as<Brain>(view, offset, stride, length, from);
+    case Element::kFloat64:
+      return store_as<double>(view, offset, stride, length, from);
+    case Element::kInt8:
+      return store_as<std::int8_t>(view, offset, stride, length, from);
+    case Element::kUint8:
+      return store_as<std::uint8_t>(view, offset, stride, length, from);
+    case Element::kInt16:
+      return store_as<std::int16_t>(view, offset, stride, length, from);
+    case Element::kInt32:
+      return store_as<std::int32_t>(view, offset, stride, length, from);
+    case Element::kInt64:
+      return store_as<std::int64_t>(view, offset, stride, length, from);
+    case Element::kBool:
+      return store_as<Truth>(view, offset, stride, length, from);
+    case Element::kInt4:
+      return store_int4(view, offset, stride, length, from);
   }
 }
 

@@ -13,17 +13,22 @@ bool is_floating(Element element) {
 
 std::int64_t bits_of(Element element) {
   switch (element) {
-    case Element::kInt4: return 4;
+    case Element::kInt4:
+      return 4;
     case Element::kInt8:
     case Element::kUint8:
-    case Element::kBool: return 8;
+    case Element::kBool:
+      return 8;
     case Element::kFloat16:
     case Element::kBfloat16:
-    case Element::kInt16: return 16;
+    case Element::kInt16:
+      return 16;
     case Element::kFloat32:
-    case Element::kInt32: return 32;
+    case Element::kInt32:
+      return 32;
     case Element::kFloat64:
-    case Element::kInt64: return 64;
+    case Element::kInt64:
+      return 64;
   }
   return 0;
 }
