@@ -279,7 +279,9 @@ View Algebra::product(const View& a, const View& b, const View& out) {
     return to;
   }
   if (!composer_.chip().has_fp32_products()) return product_by_elements(a, b, to);
-  composer_.call(TERN_NPU_OP(Matmul), a, b, to, static_cast<std::int8_t>(0));
+  const View dense = to.contiguous() ? to : composer_.temp(ACL_FLOAT, to.shape);  // what has gaps is copied there
+  composer_.call(TERN_NPU_OP(Matmul), a, b, dense, static_cast<std::int8_t>(0));
+  if (!to.contiguous()) composer_.copy(to, dense);
   return to;
 }
 

@@ -67,7 +67,8 @@ void compose(Composer& c) {
   }
 }
 
-constexpr KernelEntry kEntries[] = {{TERN_OP_ATTENTION, "composed", compose, false}};
+constexpr KernelEntry kEntries[] = {{TERN_OP_ATTENTION, "fused", compose_fused_attention, false},
+                                    {TERN_OP_ATTENTION, "composed", compose, false}};
 
 }  // namespace
 

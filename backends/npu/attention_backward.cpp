@@ -2,6 +2,7 @@
 // dv gather in fp32.
 #include <limits>
 
+#include "backends/npu/attention_forward.h"
 #include "backends/npu/attention_shape.h"
 #include "backends/npu/kernel.h"
 
@@ -93,7 +94,8 @@ void compose(Composer& c) {
   }
 }
 
-constexpr KernelEntry kEntries[] = {{TERN_OP_ATTENTION_BACKWARD, "composed", compose, false}};
+constexpr KernelEntry kEntries[] = {{TERN_OP_ATTENTION_BACKWARD, "fused", compose_fused_attention_backward, false},
+                                    {TERN_OP_ATTENTION_BACKWARD, "composed", compose, false}};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The forward step that contiguous and paged keys share.
+// Attention's kernels: CANN's own, and the step that contiguous and paged keys share.
 #pragma once
 
 #include "backends/npu/algebra.h"
@@ -16,5 +16,11 @@ struct AttentionTile {
   View lse;     // [kv_heads, group, rows, 1]; may be absent
 };
 void attend(Algebra& algebra, const tern_attention_attrs& attrs, const AttentionTile& tile);
+
+// Whole kernels of attention and attention_backward.
+void compose_fused_attention(Composer& composer);
+void compose_fused_attention_backward(Composer& composer);
+// The mask that CANN's sparse modes 2 to 4 want, whatever the lengths: [2048, 2048], 1 above the diagonal.
+[[nodiscard]] View triangle(Composer& composer);
 
 }  // namespace tern::npu

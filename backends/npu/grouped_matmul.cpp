@@ -46,7 +46,7 @@ struct Operands {
 
 Operands operands(Composer& c, std::int32_t compute, bool round) {
   const auto& attrs = c.attrs<tern_grouped_matmul_attrs>();
-  const auto ready = [&](const View& view) { return round ? rounded(c, view, compute) : view; };
+  const auto ready = [&](const View& view) { return round ? rounded_f32(c, view, compute) : view; };
   const View x = c.arg(TERN_GROUPED_MATMUL_X), w = c.arg(TERN_GROUPED_MATMUL_W);
   Operands out;
   out.x = c.dense(ready(x)).reshaped({x.dim(0) * x.dim(1), x.dim(2)});
@@ -152,7 +152,7 @@ void compose_backward(Composer& c) {
     return c.dense(view).reshaped({view.dim(0) * view.dim(1), view.dim(2)});
   };
   if (c.present(TERN_GROUPED_MATMUL_BACKWARD_DW)) {
-    weight_gradient(algebra, flat(rounded(c, dy, attrs.compute)), flat(rounded(c, x, attrs.compute)), offsets);
+    weight_gradient(algebra, flat(rounded_f32(c, dy, attrs.compute)), flat(rounded_f32(c, x, attrs.compute)), offsets);
   }
   if (c.present(TERN_GROUPED_MATMUL_BACKWARD_DBIAS)) bias_gradient(algebra, flat(c.f32(dy)), offsets);
 }

@@ -34,7 +34,7 @@ struct Loss {
     for (std::int64_t word = 0; word < sizes.vocab; word += sizes.piece) {
       const std::int64_t mark = c.mark();
       const std::int64_t words = std::min(sizes.piece, sizes.vocab - word);
-      step(word, words, rounded(c, in.w.slice(0, word, words), attrs.compute));
+      step(word, words, rounded_f32(c, in.w.slice(0, word, words), attrs.compute));
       c.rewind(mark);
     }
   }
@@ -61,7 +61,7 @@ View Loss::softmax_gradient(const View& z, const View& p, const View& target, co
 }
 
 void Loss::gradients(std::int64_t row, const View& h, const View& slope) {
-  const View rounded_slope = rounded(c, slope, attrs.compute);
+  const View rounded_slope = rounded_f32(c, slope, attrs.compute);
   const View dh = c.arg(TERN_LINEAR_CROSS_ENTROPY_DH);
   View sums;
   if (dh.present()) {
@@ -85,7 +85,7 @@ void Loss::run_panel(std::int64_t row, std::int64_t rows) {
   const View zero = algebra.constant(0.0), none = algebra.constant(-1, ACL_INT32), first = algebra.constant(0, ACL_INT32);
   // Of a row that is left out nothing is looked at: not even NaN in it shows.
   const View weight = column(in.weights), used = algebra.differs(weight, 0.0);
-  const View h = rounded(c, algebra.select(used, c.f32(part(in.h)), zero), attrs.compute);
+  const View h = rounded_f32(c, algebra.select(used, c.f32(part(in.h)), zero), attrs.compute);
   const View target = algebra.select(used, column(in.targets), none);  // -1: no word of this shard
   const View has_target = algebra.above(target, -1);
   const View z = c.temp(ACL_FLOAT, {rows, sizes.vocab});

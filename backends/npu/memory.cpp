@@ -61,8 +61,10 @@ tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, te
   return guarded([&]() -> tern_status {
     if (buffer == nullptr) return fail(TERN_INVALID_ARGUMENT, "buffer_create: no place for the buffer");
     Shared& shared = present(device);
-    const bool reclaimable = flags == TERN_BUFFER_RECLAIMABLE && can_evict(*shared.chip);
-    if (flags != 0 && !reclaimable) {
+    // HCCL takes every buffer of the device, so those for collectives are as others.
+    const std::uint32_t own = flags & ~static_cast<std::uint32_t>(TERN_BUFFER_COLLECTIVES);
+    const bool reclaimable = own == TERN_BUFFER_RECLAIMABLE && can_evict(*shared.chip);
+    if (own != 0 && !reclaimable) {
       return fail(TERN_UNSUPPORTED, "buffer_create: this device has no buffers for that use");
     }
     auto made = std::make_unique<tern_buffer_s>();

@@ -16,7 +16,7 @@ aclDataType compute_dtype(const Composer& composer, std::int32_t compute) {
   }
 }
 
-View rounded(Composer& composer, const View& view, std::int32_t compute) {
+View rounded_f32(Composer& composer, const View& view, std::int32_t compute) {
   const aclDataType dtype = compute_dtype(composer, compute);
   if (dtype == ACL_FLOAT) return composer.f32(view);
   return composer.f32(composer.cast(view, dtype));
