@@ -236,6 +236,7 @@ void ternFakeCannRestart() {
   all.graphs.clear();
   all.streams.clear();
   all.events.clear();
+  all.physical.clear();
   all.devices.clear();
   all.options.clear();
   all.calls.clear();

@@ -33,6 +33,12 @@ struct Device {
   std::set<int> peers;                  // whose memory it may reach
 };
 
+// aclrtMallocPhysical: a place in a device's memory.
+struct Physical {
+  DeviceMemory* memory;
+  std::uint64_t place;
+};
+
 struct Process {
   std::mutex mutex;  // of the tables here and of captures
   Settings settings;
@@ -41,6 +47,7 @@ struct Process {
   std::map<int, std::int64_t> options;  // aclrtSetSysParamOpt
   std::map<void*, std::unique_ptr<Stream>> streams;
   std::map<void*, std::shared_ptr<Event>> events;
+  std::map<void*, std::unique_ptr<Physical>> physical;
   std::map<void*, std::unique_ptr<Graph>> graphs;
   std::map<std::byte*, std::size_t> pinned;  // aclrtMallocHost
   std::map<std::byte*, std::pair<std::byte*, std::size_t>>
