@@ -9,16 +9,16 @@ namespace fake {
 std::int64_t Tensor::dim(std::int64_t which) const {
   const std::int64_t at = which < 0 ? which + rank() : which;
   if (at < 0 || at >= rank()) refuse(ACLNN_ERR_PARAM_INVALID, "Tensor " + name + " has too few dimensions.");
-  return tensor->dims[static_cast<std::size_t>(at)];
+  return seen.dims[static_cast<std::size_t>(at)];
 }
 
-std::int64_t Tensor::count() const { return product(tensor->dims); }
+std::int64_t Tensor::count() const { return product(seen.dims); }
 
 bool Tensor::contiguous() const {
   std::int64_t expected = 1;
-  for (std::size_t i = tensor->dims.size(); i-- > 0;) {
-    if (tensor->dims[i] != 1 && tensor->strides[i] != expected) return count() == 0;
-    expected *= tensor->dims[i];
+  for (std::size_t i = seen.dims.size(); i-- > 0;) {
+    if (seen.dims[i] != 1 && seen.strides[i] != expected) return count() == 0;
+    expected *= seen.dims[i];
   }
   return true;
 }
@@ -44,7 +44,7 @@ Tensor Op::add(const char* name, const aclTensor* tensor, bool output, bool may_
   if (tensor->dtype == ACL_BF16 && !chip().has_bf16()) {
     refuse(ACLNN_ERR_PARAM_INVALID, std::string("Tensor ") + name + " not implemented for DT_BFLOAT16 on this SoC.");
   }
-  added.tensor = tensor;
+  added.seen = *tensor;
   added.slot = static_cast<int>(executor_->slots.size());
   executor_->slots.push_back({name, tensor, tensor->data, output, nullptr, 0});
   return added;
@@ -54,6 +54,27 @@ Tensor Op::in(const char* name, const aclTensor* tensor) { return add(name, tens
 Tensor Op::optional(const char* name, const aclTensor* tensor) { return add(name, tensor, false, true); }
 Tensor Op::out(const char* name, const aclTensor* tensor) { return add(name, tensor, true, false); }
 Tensor Op::optional_out(const char* name, const aclTensor* tensor) { return add(name, tensor, true, true); }
+
+Tensor Op::in(const char* name, const aclTensor* tensor, const Dtypes& allowed) {
+  Tensor added = in(name, tensor);
+  dtypes(added, allowed);
+  return added;
+}
+Tensor Op::optional(const char* name, const aclTensor* tensor, const Dtypes& allowed) {
+  Tensor added = optional(name, tensor);
+  dtypes(added, allowed);
+  return added;
+}
+Tensor Op::out(const char* name, const aclTensor* tensor, const Dtypes& allowed) {
+  Tensor added = out(name, tensor);
+  dtypes(added, allowed);
+  return added;
+}
+Tensor Op::optional_out(const char* name, const aclTensor* tensor, const Dtypes& allowed) {
+  Tensor added = optional_out(name, tensor);
+  dtypes(added, allowed);
+  return added;
+}
 
 std::vector<Tensor> Op::add_list(const char* name, const aclTensorList* tensors, bool output, bool may_be_null) {
   std::vector<Tensor> added;
@@ -81,6 +102,17 @@ std::vector<Tensor> Op::out_list(const char* name, const aclTensorList* tensors,
   return add_list(name, tensors, true, may_be_null);
 }
 
+std::vector<Tensor> Op::list(const char* name, const aclTensorList* tensors, const Dtypes& allowed) {
+  std::vector<Tensor> added = list(name, tensors);
+  for (const Tensor& tensor : added) dtypes(tensor, allowed);
+  return added;
+}
+std::vector<Tensor> Op::out_list(const char* name, const aclTensorList* tensors, const Dtypes& allowed) {
+  std::vector<Tensor> added = out_list(name, tensors);
+  for (const Tensor& tensor : added) dtypes(tensor, allowed);
+  return added;
+}
+
 double Op::number(const char* name, const aclScalar* scalar) {
   if (scalar == nullptr)
     refuse(ACLNN_ERR_PARAM_NULLPTR, std::string("Expected a proper Scalar but got null for ") + name);
@@ -102,22 +134,30 @@ Dims Op::array(const char* name, const aclIntArray* array, bool may_be_null) {
   return array->values;
 }
 
+std::vector<bool> Op::truths(const char* name, const aclBoolArray* array) {
+  if (array == nullptr)
+    refuse(ACLNN_ERR_PARAM_NULLPTR, std::string("Expected a proper BoolArray but got null for argument ") + name + ".");
+  if (!live_handles().has(array)) refuse(ACLNN_ERR_PARAM_INVALID, std::string(name) + " is no array.");
+  return array->values;
+}
+
 std::string Op::word(const char* name, const char* text) {
   if (text == nullptr)
     refuse(ACLNN_ERR_PARAM_NULLPTR, std::string("Expected a string but got null for argument ") + name);
   return text;
 }
 
+void Op::refuse_chip() const {
+  const std::string text = executor_->name + " isn't supported on " + std::string(chip().name) + ".";
+  refuse(executor_->generated ? ACLNN_ERR_INNER_FIND_KERNEL_ERROR : ACLNN_ERR_RUNTIME_ERROR, text);
+}
+
 void Op::chips(std::initializer_list<Family> families) {
-  if (std::find(families.begin(), families.end(), chip().family) == families.end()) {
-    refuse(ACLNN_ERR_RUNTIME_ERROR, executor_->name + " isn't supported on " + std::string(chip().name) + ".");
-  }
+  if (std::find(families.begin(), families.end(), chip().family) == families.end()) refuse_chip();
 }
 
 void Op::not_on(std::initializer_list<Family> families) {
-  if (std::find(families.begin(), families.end(), chip().family) != families.end()) {
-    refuse(ACLNN_ERR_RUNTIME_ERROR, executor_->name + " isn't supported on " + std::string(chip().name) + ".");
-  }
+  if (std::find(families.begin(), families.end(), chip().family) != families.end()) refuse_chip();
 }
 
 Dtypes Op::floats() const { return floats_and({}); }
@@ -199,7 +239,7 @@ std::int64_t Op::dimension(std::int64_t dim, std::int64_t rank) {
 std::unique_ptr<aclOpExecutor> Op::finish() {
   // ob: hand-written operators take eight dimensions, and copy what isn't contiguous into the workspace.
   for (const aclOpExecutor::Slot& slot : executor_->slots) {
-    const Tensor tensor{slot.tensor, 0, slot.name};
+    const Tensor tensor{*slot.tensor, 0, slot.name};
     if (tensor.rank() > 8) no("Tensor " + slot.name + " has more than 8 dimensions.");
     if (tensor.contiguous() || slot.tensor->format != ACL_FORMAT_ND) continue;
     executor_->workspace +=

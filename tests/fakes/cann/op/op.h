@@ -45,15 +45,16 @@ using Dtypes = std::vector<aclDataType>;
 class Tensor {
  public:
   [[nodiscard]] bool given() const { return slot >= 0; }
-  [[nodiscard]] aclDataType dtype() const { return tensor->dtype; }
-  [[nodiscard]] aclFormat format() const { return tensor->format; }
-  [[nodiscard]] const Dims& shape() const { return tensor->dims; }
+  explicit operator bool() const { return given(); }
+  [[nodiscard]] aclDataType dtype() const { return seen.dtype; }
+  [[nodiscard]] aclFormat format() const { return seen.format; }
+  [[nodiscard]] const Dims& shape() const { return seen.dims; }
   [[nodiscard]] std::int64_t dim(std::int64_t which) const;  // from the end where below 0
-  [[nodiscard]] std::int64_t rank() const { return static_cast<std::int64_t>(tensor->dims.size()); }
+  [[nodiscard]] std::int64_t rank() const { return static_cast<std::int64_t>(seen.dims.size()); }
   [[nodiscard]] std::int64_t count() const;
   [[nodiscard]] bool contiguous() const;
 
-  const aclTensor* tensor = nullptr;  // not to be read after the first phase
+  aclTensor seen;  // a copy, as the second phase may outlive what the first was given
   int slot = -1;
   std::string name;
 };
@@ -67,17 +68,25 @@ class Op {
   Tensor optional(const char* name, const aclTensor* tensor);
   Tensor out(const char* name, const aclTensor* tensor);
   Tensor optional_out(const char* name, const aclTensor* tensor);
+  // The same, of one of some dtypes.
+  Tensor in(const char* name, const aclTensor* tensor, const Dtypes& allowed);
+  Tensor optional(const char* name, const aclTensor* tensor, const Dtypes& allowed);
+  Tensor out(const char* name, const aclTensor* tensor, const Dtypes& allowed);
+  Tensor optional_out(const char* name, const aclTensor* tensor, const Dtypes& allowed);
   std::vector<Tensor> list(const char* name, const aclTensorList* tensors, bool may_be_null = false);
   std::vector<Tensor> out_list(const char* name, const aclTensorList* tensors, bool may_be_null = false);
+  std::vector<Tensor> list(const char* name, const aclTensorList* tensors, const Dtypes& allowed);
+  std::vector<Tensor> out_list(const char* name, const aclTensorList* tensors, const Dtypes& allowed);
   double number(const char* name, const aclScalar* scalar);
   std::int64_t integer(const char* name, const aclScalar* scalar);
   Dims array(const char* name, const aclIntArray* array, bool may_be_null = false);
+  std::vector<bool> truths(const char* name, const aclBoolArray* array);
   std::string word(const char* name, const char* text);
 
   // Generated operators (ob): what is wrong in a shape or an attribute is found by tiling, 561002, and not by the first
   // check.
   void generated() { executor_->generated = true; }
-  // The chips that have it; others: 361001 ("SoC not supported").
+  // The chips that have it; others: 361001 ("SoC not supported"), or 561003 (no kernel) of a generated operator.
   void chips(std::initializer_list<Family> families);
   void not_on(std::initializer_list<Family> families);
 
@@ -107,6 +116,7 @@ class Op {
   [[nodiscard]] std::unique_ptr<aclOpExecutor> finish();
 
  private:
+  void refuse_chip() const;
   Tensor add(const char* name, const aclTensor* tensor, bool output, bool may_be_null);
   std::vector<Tensor> add_list(const char* name, const aclTensorList* tensors, bool output, bool may_be_null);
   [[nodiscard]] int shape_code() const;

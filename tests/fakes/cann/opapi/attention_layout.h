@@ -1,7 +1,7 @@
 // What the ops of attention share: layouts, cumulative lengths, masks.
 #pragma once
 
-#include "call.h"
+#include "arguments.h"
 #include "numerics_attention.h"
 
 namespace fake {
@@ -16,26 +16,26 @@ struct Sequence {
 };
 
 enum class Layout { kBsh, kSbh, kBsnd, kBnsd, kTnd };
-[[nodiscard]] Layout layout_of(Call& call, const char* name, std::initializer_list<const char*> taken);
+[[nodiscard]] Layout layout_of(Op& op, const char* name, std::initializer_list<const char*> taken);
 
 // The view as [batch, tokens, heads, D]; TND has one batch entry.
 [[nodiscard]] View normalised(const View& view, Layout layout, std::int64_t heads);
-[[nodiscard]] Shape normalised_shape(Call& call, const Argument& argument, Layout layout, std::int64_t heads);
+[[nodiscard]] Shape normalised_shape(Op& op, const Tensor& argument, Layout layout, std::int64_t heads);
 
 // Cumulative ends, as TND has them: rising, at most `limit`.
-[[nodiscard]] std::vector<Sequence> packed_sequences(Call& call, const Shape& ends, const Shape& key_ends,
+[[nodiscard]] std::vector<Sequence> packed_sequences(Op& op, const Shape& ends, const Shape& key_ends,
                                                      std::int64_t rows, std::int64_t keys);
 
 struct MaskRule {
   std::int64_t sparse_mode = 0;
   std::int64_t before = 0;
   std::int64_t after = 0;
-  std::optional<Argument> mask;
+  Tensor mask;
 };
 // Refuses what the mode doesn't go with.
-void require_mask(Call& call, const MaskRule& rule, const std::vector<Sequence>& sequences);
+void require_mask(Op& op, const MaskRule& rule, const std::vector<Sequence>& sequences);
 // Throws a fault where the mask of modes 2 to 4 isn't the triangle.
-void look_at_mask(const Run& run, const MaskRule& rule);
+void look_at_mask(Run& run, const MaskRule& rule);
 // The rule for one sequence and head; `storage` keeps the view that it points at.
 [[nodiscard]] numerics::Visibility visibility_of(const MaskRule& rule, const std::optional<View>& mask,
                                                  const Sequence& sequence, std::int64_t index, std::int64_t head,

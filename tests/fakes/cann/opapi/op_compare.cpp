@@ -15,13 +15,11 @@ double unequal(double a, double b) { return a != b ? 1 : 0; }
 double both(double a, double b) { return a != 0 && b != 0 ? 1 : 0; }
 double either(double a, double b) { return a != 0 || b != 0 ? 1 : 0; }
 
-void masked_fill(Call& call, const aclTensor* self, const aclTensor* mask,
-                 const std::function<double(const Run&)>& value) {
-  const Argument x = call.tensor("selfRef", self, anything);
-  const Argument hidden = call.tensor("mask", mask, truths);
-  call.require(broadcast_shape(call, x.shape, hidden.shape) == x.shape,
-               "mask should broadcast to the shape of selfRef");
-  call.run([=](const Run& run) {
+void masked_fill(Op& op, const aclTensor* self, const aclTensor* mask, const std::function<double(Run&)>& value) {
+  const Tensor x = op.out("selfRef", self, anything);
+  const Tensor hidden = op.in("mask", mask, truths);
+  op.need(broadcast_shape(op, x.shape(), hidden.shape()) == x.shape(), "mask should broadcast to the shape of selfRef");
+  op.run([=](Run& run) {
     const double filling = value(run);
     numerics::map(
         run.view(x), [filling](double old, double m) { return m != 0 ? filling : old; }, run.view(x), run.view(hidden));
@@ -34,57 +32,58 @@ void masked_fill(Call& call, const aclTensor* self, const aclTensor* mask,
 using namespace fake;
 
 FAKE_OP(GeScalar, const aclTensor* self, const aclScalar* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare_scalar(call, self, other, out, at_least); });
+  return plan("aclnnGeScalar", workspaceSize, executor,
+              [&](Op& op) { compare_scalar(op, self, other, out, at_least); });
 }
 FAKE_OP(GtScalar, const aclTensor* self, const aclScalar* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare_scalar(call, self, other, out, more); });
+  return plan("aclnnGtScalar", workspaceSize, executor, [&](Op& op) { compare_scalar(op, self, other, out, more); });
 }
 FAKE_OP(LeScalar, const aclTensor* self, const aclScalar* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare_scalar(call, self, other, out, at_most); });
+  return plan("aclnnLeScalar", workspaceSize, executor, [&](Op& op) { compare_scalar(op, self, other, out, at_most); });
 }
 FAKE_OP(LtScalar, const aclTensor* self, const aclScalar* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare_scalar(call, self, other, out, less); });
+  return plan("aclnnLtScalar", workspaceSize, executor, [&](Op& op) { compare_scalar(op, self, other, out, less); });
 }
 FAKE_OP(EqScalar, const aclTensor* self, const aclScalar* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare_scalar(call, self, other, out, equal); });
+  return plan("aclnnEqScalar", workspaceSize, executor, [&](Op& op) { compare_scalar(op, self, other, out, equal); });
 }
 FAKE_OP(NeScalar, const aclTensor* self, const aclScalar* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare_scalar(call, self, other, out, unequal); });
+  return plan("aclnnNeScalar", workspaceSize, executor, [&](Op& op) { compare_scalar(op, self, other, out, unequal); });
 }
 FAKE_OP(GeTensor, const aclTensor* self, const aclTensor* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare(call, self, other, out, at_least); });
+  return plan("aclnnGeTensor", workspaceSize, executor, [&](Op& op) { compare(op, self, other, out, at_least); });
 }
 FAKE_OP(GtTensor, const aclTensor* self, const aclTensor* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare(call, self, other, out, more); });
+  return plan("aclnnGtTensor", workspaceSize, executor, [&](Op& op) { compare(op, self, other, out, more); });
 }
 FAKE_OP(LeTensor, const aclTensor* self, const aclTensor* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare(call, self, other, out, at_most); });
+  return plan("aclnnLeTensor", workspaceSize, executor, [&](Op& op) { compare(op, self, other, out, at_most); });
 }
 FAKE_OP(LtTensor, const aclTensor* self, const aclTensor* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare(call, self, other, out, less); });
+  return plan("aclnnLtTensor", workspaceSize, executor, [&](Op& op) { compare(op, self, other, out, less); });
 }
 FAKE_OP(EqTensor, const aclTensor* self, const aclTensor* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare(call, self, other, out, equal); });
+  return plan("aclnnEqTensor", workspaceSize, executor, [&](Op& op) { compare(op, self, other, out, equal); });
 }
 FAKE_OP(NeTensor, const aclTensor* self, const aclTensor* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare(call, self, other, out, unequal); });
+  return plan("aclnnNeTensor", workspaceSize, executor, [&](Op& op) { compare(op, self, other, out, unequal); });
 }
 FAKE_OP(LogicalAnd, const aclTensor* self, const aclTensor* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare(call, self, other, out, both); });
+  return plan("aclnnLogicalAnd", workspaceSize, executor, [&](Op& op) { compare(op, self, other, out, both); });
 }
 FAKE_OP(LogicalOr, const aclTensor* self, const aclTensor* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { compare(call, self, other, out, either); });
+  return plan("aclnnLogicalOr", workspaceSize, executor, [&](Op& op) { compare(op, self, other, out, either); });
 }
 
 FAKE_OP(SWhere, const aclTensor* condition, const aclTensor* self, const aclTensor* other, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    const Argument choice = call.tensor("condition", condition, bytes_or_truths);
-    const Argument yes = call.tensor("self", self, anything);
-    const Argument no = call.tensor("other", other, anything);
-    const Argument y = call.tensor("out", out, anything);
-    call.require_shape(y, broadcast_shape(call, choice.shape, broadcast_shape(call, yes.shape, no.shape)));
-    require_castable(call, promoted(yes.element, no.element), y);
-    call.run([=](const Run& run) {
+  return plan("aclnnSWhere", workspaceSize, executor, [&](Op& op) {
+    const Tensor choice = op.in("condition", condition, bytes_or_truths);
+    const Tensor yes = op.in("self", self, anything);
+    const Tensor no = op.in("other", other, anything);
+    const Tensor y = op.out("out", out, anything);
+    op.shape(y, broadcast_shape(op, choice.shape(), broadcast_shape(op, yes.shape(), no.shape())));
+    require_castable(op, promoted(yes.dtype(), no.dtype()), y);
+    op.run([=](Run& run) {
       numerics::map(
           run.view(y), [](double c, double a, double b) { return c != 0 ? a : b; }, run.view(choice), run.view(yes),
           run.view(no));
@@ -92,16 +91,15 @@ FAKE_OP(SWhere, const aclTensor* condition, const aclTensor* self, const aclTens
   });
 }
 FAKE_OP(InplaceMaskedFillScalar, aclTensor* selfRef, const aclTensor* mask, const aclScalar* value) {
-  FAKE_PLAN([&](Call& call) {
-    const double filling = call.number("value", value);
-    masked_fill(call, selfRef, mask, [filling](const Run&) { return filling; });
+  return plan("aclnnInplaceMaskedFillScalar", workspaceSize, executor, [&](Op& op) {
+    const double filling = op.number("value", value);
+    masked_fill(op, selfRef, mask, [filling](Run&) { return filling; });
   });
 }
 FAKE_OP(InplaceMaskedFillTensor, aclTensor* selfRef, const aclTensor* mask, const aclTensor* value) {
-  FAKE_PLAN([&](Call& call) {
-    const Argument filling = call.tensor("value", value, anything);
-    call.require(filling.count() == 1, "value should have one element");
-    masked_fill(call, selfRef, mask,
-                [filling](const Run& run) { return numerics::load_doubles(run.view(filling)).front(); });
+  return plan("aclnnInplaceMaskedFillTensor", workspaceSize, executor, [&](Op& op) {
+    const Tensor filling = op.in("value", value, anything);
+    op.need(filling.count() == 1, "value should have one element");
+    masked_fill(op, selfRef, mask, [filling](Run& run) { return numerics::load_doubles(run.view(filling)).front(); });
   });
 }

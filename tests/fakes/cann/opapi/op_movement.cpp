@@ -1,82 +1,81 @@
 // Copies, fills, and views made real.
 #include <cmath>
 
+#include "arguments.h"
 #include "backends/npu/cann/ops_movement.h"
-#include "call.h"
 
 namespace fake {
 namespace {
 
-void fill_with(Call& call, const aclTensor* self, double value) {
-  const Argument x = call.tensor("selfRef", self, anything);
-  call.run([=](const Run& run) { numerics::fill(run.view(x), value); });
+void fill_with(Op& op, const aclTensor* self, double value) {
+  const Tensor x = op.out("selfRef", self, anything);
+  op.run([=](Run& run) { numerics::fill(run.view(x), value); });
 }
 
 // out is a copy of what `seen` makes of self.
-void copy_of(Call& call, const aclTensor* self, const aclTensor* out,
-             const std::function<Shape(const Argument&)>& shape, const std::function<View(const View&)>& seen) {
-  const Argument x = call.tensor("self", self, anything);
-  const Argument y = call.tensor("out", out, anything);
-  call.require_same_type(x, y);
-  call.require_shape(y, shape(x));
-  call.run([=](const Run& run) { numerics::copy(run.view(y), seen(run.view(x))); });
+void copy_of(Op& op, const aclTensor* self, const aclTensor* out, const std::function<Shape(const Tensor&)>& shape,
+             const std::function<View(const View&)>& seen) {
+  const Tensor x = op.in("self", self, anything);
+  const Tensor y = op.out("out", out, anything);
+  op.same_dtype(x, y);
+  op.shape(y, shape(x));
+  op.run([=](Run& run) { numerics::copy(run.view(y), seen(run.view(x))); });
 }
 
-void count_up(Call& call, const aclScalar* start, const aclScalar* end, const aclScalar* step, const aclTensor* out,
+void count_up(Op& op, const aclScalar* start, const aclScalar* end, const aclScalar* step, const aclTensor* out,
               bool with_end) {
-  const double first = call.number("start", start);
-  const double last = call.number("end", end);
-  const double by = call.number("step", step);
-  call.require(by != 0 && (last - first) / by >= 0, "step should lead from start to end");
-  const Argument y = call.tensor("out", out, numbers);
+  const double first = op.number("start", start);
+  const double last = op.number("end", end);
+  const double by = op.number("step", step);
+  op.need(by != 0 && (last - first) / by >= 0, "step should lead from start to end");
+  const Tensor y = op.out("out", out, numbers);
   const double number = (last - first) / by;
-  call.require_shape(y, {static_cast<std::int64_t>(with_end ? std::floor(number) + 1 : std::ceil(number))});
-  call.run([=](const Run& run) {
+  op.shape(y, {static_cast<std::int64_t>(with_end ? std::floor(number) + 1 : std::ceil(number))});
+  op.run([=](Run& run) {
     std::vector<double> values(static_cast<std::size_t>(y.count()));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = first + by * static_cast<double>(i);
     numerics::store(run.view(y), values);
   });
 }
 
-void triangle(Call& call, const aclTensor* self, std::int64_t diagonal, const aclTensor* out, bool lower) {
-  const Argument x = call.tensor("self", self, anything);
-  const Argument y = call.tensor("out", out, anything);
-  call.require_same_type(x, y);
-  call.require_shape(y, x.shape);
-  call.require(x.rank() >= 2, "self should have two dimensions at least");
-  call.run([=](const Run& run) {
-    std::vector<double> kept(static_cast<std::size_t>(x.size(-2) * x.size(-1)));
-    for (std::int64_t i = 0; i < x.size(-2); ++i) {
-      for (std::int64_t j = 0; j < x.size(-1); ++j) {
+void triangle(Op& op, const aclTensor* self, std::int64_t diagonal, const aclTensor* out, bool lower) {
+  const Tensor x = op.in("self", self, anything);
+  const Tensor y = op.out("out", out, anything);
+  op.same_dtype(x, y);
+  op.shape(y, x.shape());
+  op.need(x.rank() >= 2, "self should have two dimensions at least");
+  op.run([=](Run& run) {
+    std::vector<double> kept(static_cast<std::size_t>(x.dim(-2) * x.dim(-1)));
+    for (std::int64_t i = 0; i < x.dim(-2); ++i) {
+      for (std::int64_t j = 0; j < x.dim(-1); ++j) {
         const bool inside = lower ? j - i <= diagonal : j - i >= diagonal;
-        kept[static_cast<std::size_t>(i * x.size(-1) + j)] = inside ? 1 : 0;
+        kept[static_cast<std::size_t>(i * x.dim(-1) + j)] = inside ? 1 : 0;
       }
     }
     numerics::map(
         run.view(y), [](double value, double inside) { return inside != 0 ? value : 0; }, run.view(x),
-        numerics::view_of(kept, {x.size(-2), x.size(-1)}));
+        numerics::view_of(kept, {x.dim(-2), x.dim(-1)}));
   });
 }
 
 // Pieces of `whole` along a dimension, in order, against a list of tensors of those sizes.
-void pieces(Call& call, const Argument& whole, const std::vector<Argument>& parts, std::int64_t dimension, bool join) {
-  call.require_dimension(dimension, whole.rank());
+void pieces(Op& op, const Tensor& whole, const std::vector<Tensor>& parts, std::int64_t dimension, bool join) {
+  (void)op.dimension(dimension, whole.rank());
   std::int64_t total = 0;
-  for (const Argument& part : parts) {
-    call.require_same_type(part, whole);
-    Shape shape = whole.shape;
-    call.require(part.rank() == whole.rank(), "tensors should have the same number of dimensions");
-    shape[static_cast<std::size_t>(numerics::wrap_dimension(dimension, shape.size()))] = part.size(dimension);
-    call.require_shape(part, shape);
-    total += part.size(dimension);
+  for (const Tensor& part : parts) {
+    op.same_dtype(part, whole);
+    Shape shape = whole.shape();
+    op.need(part.rank() == whole.rank(), "tensors should have the same number of dimensions");
+    shape[static_cast<std::size_t>(numerics::wrap_dimension(dimension, shape.size()))] = part.dim(dimension);
+    op.shape(part, shape);
+    total += part.dim(dimension);
   }
-  call.require(total == whole.size(dimension),
-               "sizes along dim should add up to " + std::to_string(whole.size(dimension)));
-  call.run([=](const Run& run) {
+  op.need(total == whole.dim(dimension), "sizes along dim should add up to " + std::to_string(whole.dim(dimension)));
+  op.run([=](Run& run) {
     std::int64_t start = 0;
-    for (const Argument& part : parts) {
-      const View piece = numerics::narrow(run.view(whole), dimension, start, part.size(dimension));
-      start += part.size(dimension);
+    for (const Tensor& part : parts) {
+      const View piece = numerics::narrow(run.view(whole), dimension, start, part.dim(dimension));
+      start += part.dim(dimension);
       if (join) {
         numerics::copy(piece, run.view(part));
       } else {
@@ -109,7 +108,9 @@ View turned(View view, const Shape& dimensions) {
   return view;
 }
 
-View of_shape(const Argument& argument) { return {nullptr, 0, argument.element, argument.shape, argument.strides}; }
+View of_shape(const Tensor& argument) {
+  return {nullptr, 0, element_of(argument.dtype()), argument.shape(), argument.seen.strides};
+}
 
 }  // namespace
 }  // namespace fake
@@ -117,43 +118,44 @@ View of_shape(const Argument& argument) { return {nullptr, 0, argument.element, 
 using namespace fake;
 
 FAKE_OP(InplaceCopy, aclTensor* selfRef, const aclTensor* src) {
-  FAKE_PLAN([&](Call& call) {
-    const Argument to = call.tensor("selfRef", selfRef, anything);
-    const Argument from = call.tensor("src", src, anything);
-    call.require(broadcast_shape(call, to.shape, from.shape) == to.shape,
-                 "src should broadcast to the shape of selfRef");
-    if (!to.contiguous()) call.not_repeatable();  // in place by ViewCopy
-    call.run([=](const Run& run) { numerics::copy(run.view(to), run.view(from)); });
+  return plan("aclnnInplaceCopy", workspaceSize, executor, [&](Op& op) {
+    const Tensor to = op.out("selfRef", selfRef, anything);
+    const Tensor from = op.in("src", src, anything);
+    op.need(broadcast_shape(op, to.shape(), from.shape()) == to.shape(),
+            "src should broadcast to the shape of selfRef");
+    if (!to.contiguous()) op.not_repeatable();  // in place by ViewCopy
+    op.run([=](Run& run) { numerics::copy(run.view(to), run.view(from)); });
   });
 }
 FAKE_OP(InplaceFillScalar, aclTensor* selfRef, const aclScalar* value) {
-  FAKE_PLAN([&](Call& call) { fill_with(call, selfRef, call.number("value", value)); });
+  return plan("aclnnInplaceFillScalar", workspaceSize, executor,
+              [&](Op& op) { fill_with(op, selfRef, op.number("value", value)); });
 }
 FAKE_OP(InplaceFillTensor, aclTensor* selfRef, const aclTensor* value) {
-  FAKE_PLAN([&](Call& call) {
-    const Argument x = call.tensor("selfRef", selfRef, anything);
-    const Argument filling = call.tensor("value", value, anything);
-    call.require(filling.count() == 1, "value should have one element");
-    call.run([=](const Run& run) { numerics::fill(run.view(x), numerics::load_doubles(run.view(filling)).front()); });
+  return plan("aclnnInplaceFillTensor", workspaceSize, executor, [&](Op& op) {
+    const Tensor x = op.out("selfRef", selfRef, anything);
+    const Tensor filling = op.in("value", value, anything);
+    op.need(filling.count() == 1, "value should have one element");
+    op.run([=](Run& run) { numerics::fill(run.view(x), numerics::load_doubles(run.view(filling)).front()); });
   });
 }
 FAKE_OP(InplaceZero, aclTensor* selfRef) {
-  FAKE_PLAN([&](Call& call) { fill_with(call, selfRef, 0); });
+  return plan("aclnnInplaceZero", workspaceSize, executor, [&](Op& op) { fill_with(op, selfRef, 0); });
 }
 FAKE_OP(InplaceOne, const aclTensor* selfRef) {
-  FAKE_PLAN([&](Call& call) { fill_with(call, selfRef, 1); });
+  return plan("aclnnInplaceOne", workspaceSize, executor, [&](Op& op) { fill_with(op, selfRef, 1); });
 }
 FAKE_OP(Arange, const aclScalar* start, const aclScalar* end, const aclScalar* step, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { count_up(call, start, end, step, out, false); });
+  return plan("aclnnArange", workspaceSize, executor, [&](Op& op) { count_up(op, start, end, step, out, false); });
 }
 FAKE_OP(Range, const aclScalar* start, const aclScalar* end, const aclScalar* step, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { count_up(call, start, end, step, out, true); });
+  return plan("aclnnRange", workspaceSize, executor, [&](Op& op) { count_up(op, start, end, step, out, true); });
 }
 FAKE_OP(Eye, int64_t n, int64_t m, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    const Argument y = call.tensor("out", out, anything);
-    call.require_shape(y, {n, m});
-    call.run([=](const Run& run) {
+  return plan("aclnnEye", workspaceSize, executor, [&](Op& op) {
+    const Tensor y = op.out("out", out, anything);
+    op.shape(y, {n, m});
+    op.run([=](Run& run) {
       numerics::fill(run.view(y), 0);
       for (std::int64_t i = 0; i < std::min(n, m); ++i) {
         numerics::fill(numerics::narrow(numerics::narrow(run.view(y), 0, i, 1), 1, i, 1), 1);
@@ -162,49 +164,49 @@ FAKE_OP(Eye, int64_t n, int64_t m, aclTensor* out) {
   });
 }
 FAKE_OP(Permute, const aclTensor* self, const aclIntArray* dims, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    const Shape order = call.array("dims", dims);
-    const Argument x = call.tensor("self", self, anything);
-    call.require(order.size() == x.shape.size(), "dims should name each dimension of self once");
-    for (const std::int64_t dimension : order) call.require_dimension(dimension, x.rank());
+  return plan("aclnnPermute", workspaceSize, executor, [&](Op& op) {
+    const Shape order = op.array("dims", dims);
+    const Tensor x = op.in("self", self, anything);
+    op.need(order.size() == x.shape().size(), "dims should name each dimension of self once");
+    for (const std::int64_t dimension : order) (void)op.dimension(dimension, x.rank());
     copy_of(
-        call, self, out, [&](const Argument& a) { return numerics::permute(of_shape(a), order).shape; },
+        op, self, out, [&](const Tensor& a) { return numerics::permute(of_shape(a), order).shape; },
         [order](const View& view) { return numerics::permute(view, order); });
   });
 }
 FAKE_OP(Expand, const aclTensor* self, const aclIntArray* size, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    Shape shape = call.array("size", size);
-    const Argument x = call.tensor("self", self, anything);
-    for (std::size_t i = 0; i < shape.size() && i < x.shape.size(); ++i) {
+  return plan("aclnnExpand", workspaceSize, executor, [&](Op& op) {
+    Shape shape = op.array("size", size);
+    const Tensor x = op.in("self", self, anything);
+    for (std::size_t i = 0; i < shape.size() && i < x.shape().size(); ++i) {
       std::int64_t& wanted = shape[shape.size() - 1 - i];
-      if (wanted == -1) wanted = x.shape[x.shape.size() - 1 - i];
+      if (wanted == -1) wanted = x.shape()[x.shape().size() - 1 - i];
     }
-    call.require(broadcast_shape(call, x.shape, shape) == shape, "self should broadcast to size");
+    op.need(broadcast_shape(op, x.shape(), shape) == shape, "self should broadcast to size");
     copy_of(
-        call, self, out, [&](const Argument&) { return shape; },
+        op, self, out, [&](const Tensor&) { return shape; },
         [shape](const View& view) { return numerics::broadcast(view, shape); });
   });
 }
 FAKE_OP(Cat, const aclTensorList* tensors, int64_t dim, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    const std::vector<Argument> parts = call.list("tensors", tensors, anything);
-    pieces(call, call.tensor("out", out, anything), parts, dim, true);
+  return plan("aclnnCat", workspaceSize, executor, [&](Op& op) {
+    const std::vector<Tensor> parts = op.list("tensors", tensors, anything);
+    pieces(op, op.out("out", out, anything), parts, dim, true);
   });
 }
 FAKE_OP(Stack, const aclTensorList* tensors, int64_t dim, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    const std::vector<Argument> parts = call.list("tensors", tensors, anything);
-    const Argument y = call.tensor("out", out, anything);
-    call.require_dimension(dim, y.rank());
-    for (const Argument& part : parts) {
-      Shape shape = part.shape;
+  return plan("aclnnStack", workspaceSize, executor, [&](Op& op) {
+    const std::vector<Tensor> parts = op.list("tensors", tensors, anything);
+    const Tensor y = op.out("out", out, anything);
+    (void)op.dimension(dim, y.rank());
+    for (const Tensor& part : parts) {
+      Shape shape = part.shape();
       shape.insert(shape.begin() + numerics::wrap_dimension(dim, shape.size() + 1),
                    static_cast<std::int64_t>(parts.size()));
-      call.require_shape(y, shape);
-      call.require_same_type(part, y);
+      op.shape(y, shape);
+      op.same_dtype(part, y);
     }
-    call.run([=](const Run& run) {
+    op.run([=](Run& run) {
       for (std::size_t i = 0; i < parts.size(); ++i) {
         numerics::copy(numerics::select(run.view(y), dim, static_cast<std::int64_t>(i)), run.view(parts[i]));
       }
@@ -212,73 +214,72 @@ FAKE_OP(Stack, const aclTensorList* tensors, int64_t dim, aclTensor* out) {
   });
 }
 FAKE_OP(SplitTensor, const aclTensor* self, uint64_t splitSections, int64_t dim, aclTensorList* out) {
-  FAKE_PLAN([&](Call& call) {
-    const Argument x = call.tensor("self", self, anything);
-    const std::vector<Argument> parts = call.list("out", out, anything);
-    call.require(splitSections > 0, "splitSections should be above 0");
-    pieces(call, x, parts, dim, false);
+  return plan("aclnnSplitTensor", workspaceSize, executor, [&](Op& op) {
+    const Tensor x = op.in("self", self, anything);
+    const std::vector<Tensor> parts = op.out_list("out", out, anything);
+    op.need(splitSections > 0, "splitSections should be above 0");
+    pieces(op, x, parts, dim, false);
   });
 }
 FAKE_OP(SplitWithSize, const aclTensor* self, const aclIntArray* splitSize, int64_t dim, aclTensorList* out) {
-  FAKE_PLAN([&](Call& call) {
-    const Argument x = call.tensor("self", self, anything);
-    const Shape sizes = call.array("splitSize", splitSize);
-    const std::vector<Argument> parts = call.list("out", out, anything);
-    call.require(sizes.size() == parts.size(), "out should hold as many tensors as splitSize numbers");
-    call.require_dimension(dim, x.rank());
+  return plan("aclnnSplitWithSize", workspaceSize, executor, [&](Op& op) {
+    const Tensor x = op.in("self", self, anything);
+    const Shape sizes = op.array("splitSize", splitSize);
+    const std::vector<Tensor> parts = op.out_list("out", out, anything);
+    op.need(sizes.size() == parts.size(), "out should hold as many tensors as splitSize numbers");
+    (void)op.dimension(dim, x.rank());
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      call.require(parts[i].rank() == x.rank() && parts[i].size(dim) == sizes[i],
-                   "a tensor of out isn't of its split size");
+      op.need(parts[i].rank() == x.rank() && parts[i].dim(dim) == sizes[i], "a tensor of out isn't of its split size");
     }
-    pieces(call, x, parts, dim, false);
+    pieces(op, x, parts, dim, false);
   });
 }
 FAKE_OP(Slice, const aclTensor* self, int64_t dim, int64_t start, int64_t end, int64_t step, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    call.require(step > 0, "step should be above 0");
-    call.require_dimension(dim, call.tensor("self", self, anything).rank());
+  return plan("aclnnSlice", workspaceSize, executor, [&](Op& op) {
+    op.need(step > 0, "step should be above 0");
+    (void)op.dimension(dim, op.in("self", self, anything).rank());
     copy_of(
-        call, self, out, [&](const Argument& x) { return sliced(of_shape(x), dim, start, end, step).shape; },
+        op, self, out, [&](const Tensor& x) { return sliced(of_shape(x), dim, start, end, step).shape; },
         [=](const View& view) { return sliced(view, dim, start, end, step); });
   });
 }
 FAKE_OP(SliceV2, const aclTensor* self, const aclIntArray* starts, const aclIntArray* ends, const aclIntArray* axes,
         const aclIntArray* steps, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    const Shape first = call.array("starts", starts);
-    const Shape last = call.array("ends", ends);
-    const Shape along = call.array("axes", axes);
-    const Shape by = call.array("steps", steps);
-    call.require(last.size() == first.size() && along.size() == first.size() && by.size() == first.size(),
-                 "starts, ends, axes and steps should be of one length");
+  return plan("aclnnSliceV2", workspaceSize, executor, [&](Op& op) {
+    const Shape first = op.array("starts", starts);
+    const Shape last = op.array("ends", ends);
+    const Shape along = op.array("axes", axes);
+    const Shape by = op.array("steps", steps);
+    op.need(last.size() == first.size() && along.size() == first.size() && by.size() == first.size(),
+            "starts, ends, axes and steps should be of one length");
     const auto seen = [=](View view) {
       for (std::size_t i = 0; i < first.size(); ++i) view = sliced(view, along[i], first[i], last[i], by[i]);
       return view;
     };
     copy_of(
-        call, self, out, [&](const Argument& x) { return seen(of_shape(x)).shape; }, seen);
+        op, self, out, [&](const Tensor& x) { return seen(of_shape(x)).shape; }, seen);
   });
 }
 FAKE_OP(Flip, const aclTensor* self, const aclIntArray* dims, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    const Shape along = call.array("dims", dims);
+  return plan("aclnnFlip", workspaceSize, executor, [&](Op& op) {
+    const Shape along = op.array("dims", dims);
     copy_of(
-        call, self, out, [](const Argument& x) { return x.shape; },
+        op, self, out, [](const Tensor& x) { return x.shape(); },
         [=](const View& view) { return turned(view, along); });
   });
 }
 FAKE_OP(Repeat, const aclTensor* self, const aclIntArray* repeats, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    const Shape times = call.array("repeats", repeats);
-    const Argument x = call.tensor("self", self, anything);
-    const Argument y = call.tensor("out", out, anything);
-    call.require_same_type(x, y);
-    call.require(times.size() >= x.shape.size(), "repeats should name each dimension of self");
+  return plan("aclnnRepeat", workspaceSize, executor, [&](Op& op) {
+    const Shape times = op.array("repeats", repeats);
+    const Tensor x = op.in("self", self, anything);
+    const Tensor y = op.out("out", out, anything);
+    op.same_dtype(x, y);
+    op.need(times.size() >= x.shape().size(), "repeats should name each dimension of self");
     Shape shape = times;
-    const std::size_t lead = times.size() - x.shape.size();
-    for (std::size_t i = 0; i < x.shape.size(); ++i) shape[lead + i] *= x.shape[i];
-    call.require_shape(y, shape);
-    call.run([=](const Run& run) {
+    const std::size_t lead = times.size() - x.shape().size();
+    for (std::size_t i = 0; i < x.shape().size(); ++i) shape[lead + i] *= x.shape()[i];
+    op.shape(y, shape);
+    op.run([=](Run& run) {
       // Each dimension of out as (times, size): of self as stride 0, then its own.
       View from = run.view(x);
       View to = run.view(y);
@@ -297,17 +298,17 @@ FAKE_OP(Repeat, const aclTensor* self, const aclIntArray* repeats, aclTensor* ou
   });
 }
 FAKE_OP(Roll, const aclTensor* x, const aclIntArray* shifts, const aclIntArray* dims, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    const Argument from = call.tensor("x", x, anything);
-    const Argument to = call.tensor("out", out, anything);
-    const Shape by = call.array("shifts", shifts);
-    const Shape along = call.array("dims", dims);
-    call.require_same_type(from, to);
-    call.require_shape(to, from.shape);
-    call.require(by.size() == 1 && along.size() == 1, "the fake rolls along one dimension");
-    call.require_dimension(along[0], from.rank());
-    call.run([=](const Run& run) {
-      const std::int64_t size = from.size(along[0]);
+  return plan("aclnnRoll", workspaceSize, executor, [&](Op& op) {
+    const Tensor from = op.in("x", x, anything);
+    const Tensor to = op.out("out", out, anything);
+    const Shape by = op.array("shifts", shifts);
+    const Shape along = op.array("dims", dims);
+    op.same_dtype(from, to);
+    op.shape(to, from.shape());
+    op.need(by.size() == 1 && along.size() == 1, "the fake rolls along one dimension");
+    (void)op.dimension(along[0], from.rank());
+    op.run([=](Run& run) {
+      const std::int64_t size = from.dim(along[0]);
       const std::int64_t shift = ((by[0] % size) + size) % size;
       const View read = run.view(from);
       const View write = run.view(to);
@@ -319,37 +320,39 @@ FAKE_OP(Roll, const aclTensor* x, const aclIntArray* shifts, const aclIntArray* 
   });
 }
 FAKE_OP(Tril, const aclTensor* self, int64_t diagonal, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { triangle(call, self, diagonal, out, true); });
+  return plan("aclnnTril", workspaceSize, executor, [&](Op& op) { triangle(op, self, diagonal, out, true); });
 }
 FAKE_OP(Triu, const aclTensor* self, int64_t diagonal, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) { triangle(call, self, diagonal, out, false); });
+  return plan("aclnnTriu", workspaceSize, executor, [&](Op& op) { triangle(op, self, diagonal, out, false); });
 }
 FAKE_OP(InplaceTril, const aclTensor* selfRef, int64_t diagonal) {
-  FAKE_PLAN([&](Call& call) { triangle(call, selfRef, diagonal, selfRef, true); });
+  return plan("aclnnInplaceTril", workspaceSize, executor,
+              [&](Op& op) { triangle(op, selfRef, diagonal, selfRef, true); });
 }
 FAKE_OP(InplaceTriu, aclTensor* selfRef, int64_t diagonal) {
-  FAKE_PLAN([&](Call& call) { triangle(call, selfRef, diagonal, selfRef, false); });
+  return plan("aclnnInplaceTriu", workspaceSize, executor,
+              [&](Op& op) { triangle(op, selfRef, diagonal, selfRef, false); });
 }
 FAKE_OP(ConstantPadNd, const aclTensor* self, const aclIntArray* pad, const aclScalar* value, aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    const Argument x = call.tensor("self", self, anything);
-    const Argument y = call.tensor("out", out, anything);
-    const Shape widths = call.array("pad", pad);  // (before, after) of the last dimension, then of the one before it
-    const double filling = call.number("value", value);
-    call.require_same_type(x, y);
-    call.require(widths.size() % 2 == 0 && widths.size() <= 2 * x.shape.size(),
-                 "pad should hold pairs, one a dimension at most");
-    Shape shape = x.shape;
+  return plan("aclnnConstantPadNd", workspaceSize, executor, [&](Op& op) {
+    const Tensor x = op.in("self", self, anything);
+    const Tensor y = op.out("out", out, anything);
+    const Shape widths = op.array("pad", pad);  // (before, after) of the last dimension, then of the one before it
+    const double filling = op.number("value", value);
+    op.same_dtype(x, y);
+    op.need(widths.size() % 2 == 0 && widths.size() <= 2 * x.shape().size(),
+            "pad should hold pairs, one a dimension at most");
+    Shape shape = x.shape();
     for (std::size_t i = 0; i < widths.size(); ++i) shape[shape.size() - 1 - i / 2] += widths[i];
-    call.require_shape(y, shape);
-    call.require(std::all_of(widths.begin(), widths.end(), [](std::int64_t width) { return width >= 0; }),
-                 "the fake pads, and cuts nothing");
-    call.run([=](const Run& run) {
+    op.shape(y, shape);
+    op.need(std::all_of(widths.begin(), widths.end(), [](std::int64_t width) { return width >= 0; }),
+            "the fake pads, and cuts nothing");
+    op.run([=](Run& run) {
       View inner = run.view(y);
       numerics::fill(inner, filling);
       for (std::size_t i = 0; i < widths.size(); i += 2) {
-        const auto dimension = static_cast<std::int64_t>(x.shape.size() - 1 - i / 2);
-        inner = numerics::narrow(inner, dimension, widths[i], x.size(dimension));
+        const auto dimension = static_cast<std::int64_t>(x.shape().size() - 1 - i / 2);
+        inner = numerics::narrow(inner, dimension, widths[i], x.dim(dimension));
       }
       numerics::copy(inner, run.view(x));
     });

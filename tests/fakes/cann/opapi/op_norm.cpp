@@ -1,9 +1,9 @@
 // Norms, gated units and rotary positions. RmsNorm, SwiGlu and RotaryPositionEmbeddingGrad are generated ops.
 #include <cmath>
 
+#include "arguments.h"
 #include "backends/npu/cann/ops_nn.h"
 #include "backends/npu/cann/ops_transformer.h"
-#include "call.h"
 #include "numerics_norm.h"
 
 namespace fake {
@@ -39,15 +39,15 @@ Shape statistics_shape(const Shape& x, std::size_t trailing) {
 }
 
 // "one dtype, or (not 310P) FP16/BF16 x,y with FP32 gamma; gamma = trailing dims".
-void require_norm(Call& call, const Argument& x, const Argument& gamma, const Argument& y) {
-  call.require_same_type(x, y);
-  const bool mixed = gamma.element == Element::kFloat32 && !call.on({Chip::k310P});
-  if (gamma.element != x.element && !mixed) call.require_same_type(x, gamma);
-  call.require(gamma.rank() >= 1 && ends_with(x.shape, gamma.shape), "gamma should be the trailing dimensions of x");
-  call.require_shape(y, x.shape);
+void require_norm(Op& op, const Tensor& x, const Tensor& gamma, const Tensor& y) {
+  op.same_dtype(x, y);
+  const bool mixed = gamma.dtype() == ACL_FLOAT && !op.on({Family::k310P});
+  if (gamma.dtype() != x.dtype() && !mixed) op.same_dtype(x, gamma);
+  op.need(gamma.rank() >= 1 && ends_with(x.shape(), gamma.shape()), "gamma should be the trailing dimensions of x");
+  op.shape(y, x.shape());
   // "310P: last dim >= 32 B".
-  call.require(!call.on({Chip::k310P}) || x.size(-1) * numerics::bits_of(x.element) / 8 >= 32,
-               "the last dimension should be 32 bytes at least on this SoC");
+  op.need(!op.on({Family::k310P}) || x.dim(-1) * bits_of(x.dtype()) / 8 >= 32,
+          "the last dimension should be 32 bytes at least on this SoC");
 }
 
 }  // namespace
@@ -57,16 +57,17 @@ using namespace fake;
 
 FAKE_OP(RmsNorm, const aclTensor* x_given, const aclTensor* gamma_given, double epsilon, const aclTensor* yOut,
         const aclTensor* rstdOut) {
-  FAKE_PLAN([&](Call& call) {
-    call.available(not_910, Kind::kGenerated);
-    const Argument x = call.tensor("x", x_given, floats);
-    const Argument gamma = call.tensor("gamma", gamma_given, floats);
-    const Argument y = call.tensor("y", yOut, floats);
-    const Argument rstd = call.tensor("rstd", rstdOut, fp32);
-    require_norm(call, x, gamma, y);
-    call.require_shape(rstd, statistics_shape(x.shape, gamma.shape.size()));
-    const bool no_infinity = call.on({Chip::k310P});
-    call.run([=](const Run& run) {
+  return plan("aclnnRmsNorm", workspaceSize, executor, [&](Op& op) {
+    op.generated();
+    op.chips(not_910);
+    const Tensor x = op.in("x", x_given, floats);
+    const Tensor gamma = op.in("gamma", gamma_given, floats);
+    const Tensor y = op.out("y", yOut, floats);
+    const Tensor rstd = op.in("rstd", rstdOut, fp32);
+    require_norm(op, x, gamma, y);
+    op.shape(rstd, statistics_shape(x.shape(), gamma.shape().size()));
+    const bool no_infinity = op.on({Family::k310P});
+    op.run([=](Run& run) {
       Matrix in(run.view(x), gamma.count());
       if (no_infinity) {  // "310P: no Inf/NaN"
         for (float& value : in.data) value = std::isfinite(value) ? value : std::nanf("");
@@ -82,26 +83,26 @@ FAKE_OP(RmsNorm, const aclTensor* x_given, const aclTensor* gamma_given, double 
 }
 FAKE_OP(RmsNormGrad, const aclTensor* dy_given, const aclTensor* x_given, const aclTensor* rstd_given,
         const aclTensor* gamma_given, const aclTensor* dxOut, const aclTensor* dgammaOut) {
-  FAKE_PLAN([&](Call& call) {
-    call.available(not_910, Kind::kGenerated);
-    const Argument dy = call.tensor("dy", dy_given, floats);
-    const Argument x = call.tensor("x", x_given, floats);
-    const Argument rstd = call.tensor("rstd", rstd_given, fp32);
-    const Argument gamma = call.tensor("gamma", gamma_given, floats);
-    const Argument dx = call.tensor("dx", dxOut, floats);
-    const Argument dgamma = call.tensor("dgamma", dgammaOut, fp32);  // "dgamma ALWAYS FP32"
-    call.require_same_type(dy, x);
-    require_norm(call, x, gamma, dx);
-    call.require_shape(dy, x.shape);
-    call.require(x.rank() >= 2, "x should have two dimensions at least");  // "Grad: rank 2-8"
+  return plan("aclnnRmsNormGrad", workspaceSize, executor, [&](Op& op) {
+    op.generated();
+    op.chips(not_910);
+    const Tensor dy = op.in("dy", dy_given, floats);
+    const Tensor x = op.in("x", x_given, floats);
+    const Tensor rstd = op.in("rstd", rstd_given, fp32);
+    const Tensor gamma = op.in("gamma", gamma_given, floats);
+    const Tensor dx = op.out("dx", dxOut, floats);
+    const Tensor dgamma = op.out("dgamma", dgammaOut, fp32);  // "dgamma ALWAYS FP32"
+    op.same_dtype(dy, x);
+    require_norm(op, x, gamma, dx);
+    op.shape(dy, x.shape());
+    op.need(x.rank() >= 2, "x should have two dimensions at least");  // "Grad: rank 2-8"
     // "rstd = x dims before gamma's"; the forward's own has ones after them.
-    call.require(rstd.shape == leading(x.shape, gamma.shape.size()) ||
-                     rstd.shape == statistics_shape(x.shape, gamma.shape.size()),
-                 "rstd should be the dimensions of x before those of gamma");
-    call.require_shape(dgamma, gamma.shape);
-    if (!call.on({Chip::kA5})) call.nondeterministic();  // "nondet but A5"
-    call.workspace(16 << 20);
-    call.run([=](const Run& run) {
+    op.need(rstd.shape() == leading(x.shape(), gamma.shape().size()) ||
+                rstd.shape() == statistics_shape(x.shape(), gamma.shape().size()),
+            "rstd should be the dimensions of x before those of gamma");
+    op.shape(dgamma, gamma.shape());
+    op.workspace(16 << 20);
+    op.run([=](Run& run) {
       const Matrix gradient(run.view(dy), gamma.count());
       const Matrix in(run.view(x), gamma.count());
       Matrix out(run.view(dx), gamma.count());
@@ -117,25 +118,26 @@ FAKE_OP(RmsNormGrad, const aclTensor* dy_given, const aclTensor* x_given, const 
 }
 FAKE_OP(AddRmsNorm, const aclTensor* x1, const aclTensor* x2, const aclTensor* gamma_given, double epsilon,
         const aclTensor* yOut, const aclTensor* rstdOut, const aclTensor* xOut) {
-  FAKE_PLAN([&](Call& call) {
-    call.available(not_910, Kind::kGenerated);
-    const Argument one = call.tensor("x1", x1, floats);
-    const Argument two = call.tensor("x2", x2, floats);
-    const Argument gamma = call.tensor("gamma", gamma_given, floats);
-    const Argument y = call.tensor("y", yOut, floats);
-    const Argument sum = call.tensor("x", xOut, floats);
+  return plan("aclnnAddRmsNorm", workspaceSize, executor, [&](Op& op) {
+    op.generated();
+    op.chips(not_910);
+    const Tensor one = op.in("x1", x1, floats);
+    const Tensor two = op.in("x2", x2, floats);
+    const Tensor gamma = op.in("gamma", gamma_given, floats);
+    const Tensor y = op.out("y", yOut, floats);
+    const Tensor sum = op.in("x", xOut, floats);
     // "null rstd only for FP16/BF16 with gamma [1,last]"
-    if (rstdOut == nullptr && (one.element == Element::kFloat32 || gamma.rank() != 2 || gamma.size(0) != 1)) {
-      call.refuse(ACLNN_ERR_PARAM_NULLPTR, "rstd is null");
+    if (rstdOut == nullptr && (one.dtype() == ACL_FLOAT || gamma.rank() != 2 || gamma.dim(0) != 1)) {
+      refuse(ACLNN_ERR_PARAM_NULLPTR, "rstd is null");
     }
-    const std::optional<Argument> rstd = call.optional("rstd", rstdOut, fp32);
-    const Shape normed = rstdOut == nullptr ? Shape{gamma.size(-1)} : gamma.shape;
-    for (const Argument* other : {&two, &gamma, &y, &sum}) call.require_same_type(one, *other);  // "one dtype"
-    for (const Argument* other : {&two, &y, &sum}) call.require_shape(*other, one.shape);
-    call.require(ends_with(one.shape, normed), "gamma should be the trailing dimensions of x1");
-    if (rstd) call.require_shape(*rstd, statistics_shape(one.shape, normed.size()));
-    const bool valid_statistics = !call.on({Chip::k310P});  // "310P: rstd not valid"
-    call.run([=](const Run& run) {
+    const Tensor rstd = op.optional("rstd", rstdOut, fp32);
+    const Shape normed = rstdOut == nullptr ? Shape{gamma.dim(-1)} : gamma.shape();
+    for (const Tensor* other : {&two, &gamma, &y, &sum}) op.same_dtype(one, *other);  // "one dtype"
+    for (const Tensor* other : {&two, &y, &sum}) op.shape(*other, one.shape());
+    op.need(ends_with(one.shape(), normed), "gamma should be the trailing dimensions of x1");
+    op.shape(rstd, statistics_shape(one.shape(), normed.size()));
+    const bool valid_statistics = !op.on({Family::k310P});  // "310P: rstd not valid"
+    op.run([=](Run& run) {
       numerics::map(
           run.view(sum), [](double a, double b) { return a + b; }, run.view(one), run.view(two));
       Matrix in(run.view(sum), numerics::count_of(normed));
@@ -144,35 +146,31 @@ FAKE_OP(AddRmsNorm, const aclTensor* x1, const aclTensor* x2, const aclTensor* g
       const View to = flat(inverses);
       numerics::rms_norm(in.seen, flat(factors), epsilon, false, in.seen, &to);
       numerics::store(run.view(y), std::span<const float>(in.data));
-      if (rstd && valid_statistics) numerics::store(run.view(*rstd), std::span<const float>(inverses));
+      if (rstd && valid_statistics) numerics::store(run.view(rstd), std::span<const float>(inverses));
     });
   });
 }
 FAKE_OP(LayerNorm, const aclTensor* input, const aclIntArray* normalizedShape, const aclTensor* weightOptional,
         const aclTensor* biasOptional, double eps, aclTensor* out, aclTensor* meanOutOptional,
         aclTensor* rstdOutOptional) {
-  FAKE_PLAN([&](Call& call) {
-    const Argument x = call.tensor("input", input, floats);
-    const Shape normed = call.array("normalizedShape", normalizedShape);
-    const std::optional<Argument> weight = call.optional("weight", weightOptional, floats);
-    const std::optional<Argument> bias = call.optional("bias", biasOptional, floats);
-    const Argument y = call.tensor("out", out, floats);
-    const std::optional<Argument> mean = call.optional("mean", meanOutOptional, floats);
-    const std::optional<Argument> rstd = call.optional("rstd", rstdOutOptional, floats);
-    call.require(!normed.empty() && ends_with(x.shape, normed),
-                 "normalizedShape should be the trailing dimensions of input");
-    call.require_same_type(x, y);
-    call.require_shape(y, x.shape);
-    for (const auto& factor : {weight, bias}) {
-      if (factor) call.require_shape(*factor, normed);
-    }
-    for (const auto& statistic : {mean, rstd}) {
-      if (statistic) call.require_shape(*statistic, statistics_shape(x.shape, normed.size()));
-    }
-    call.run([=](const Run& run) {
+  return plan("aclnnLayerNorm", workspaceSize, executor, [&](Op& op) {
+    const Tensor x = op.in("input", input, floats);
+    const Shape normed = op.array("normalizedShape", normalizedShape);
+    const Tensor weight = op.optional("weight", weightOptional, floats);
+    const Tensor bias = op.optional("bias", biasOptional, floats);
+    const Tensor y = op.out("out", out, floats);
+    const Tensor mean = op.optional("mean", meanOutOptional, floats);
+    const Tensor rstd = op.optional("rstd", rstdOutOptional, floats);
+    op.need(!normed.empty() && ends_with(x.shape(), normed),
+            "normalizedShape should be the trailing dimensions of input");
+    op.same_dtype(x, y);
+    op.shape(y, x.shape());
+    for (const Tensor& factor : {weight, bias}) op.shape(factor, normed);
+    for (const Tensor& statistic : {mean, rstd}) op.shape(statistic, statistics_shape(x.shape(), normed.size()));
+    op.run([=](Run& run) {
       Matrix in(run.view(x), numerics::count_of(normed));
-      std::vector<float> factors = weight ? numerics::load(run.view(*weight)) : std::vector<float>{};
-      std::vector<float> shifts = bias ? numerics::load(run.view(*bias)) : std::vector<float>{};
+      std::vector<float> factors = weight ? numerics::load(run.view(weight)) : std::vector<float>{};
+      std::vector<float> shifts = bias ? numerics::load(run.view(bias)) : std::vector<float>{};
       std::vector<float> means(static_cast<std::size_t>(in.seen.shape[0]));
       std::vector<float> inverses(means.size());
       const View by = flat(factors);
@@ -181,8 +179,8 @@ FAKE_OP(LayerNorm, const aclTensor* input, const aclIntArray* normalizedShape, c
       const View inverse = flat(inverses);
       numerics::layer_norm(in.seen, weight ? &by : nullptr, bias ? &plus : nullptr, eps, in.seen, &center, &inverse);
       numerics::store(run.view(y), std::span<const float>(in.data));
-      if (mean) numerics::store(run.view(*mean), std::span<const float>(means));
-      if (rstd) numerics::store(run.view(*rstd), std::span<const float>(inverses));
+      if (mean) numerics::store(run.view(mean), std::span<const float>(means));
+      if (rstd) numerics::store(run.view(rstd), std::span<const float>(inverses));
     });
   });
 }
@@ -190,34 +188,33 @@ FAKE_OP(LayerNormBackward, const aclTensor* gradOut, const aclTensor* input, con
         const aclTensor* mean_given, const aclTensor* rstd_given, const aclTensor* weightOptional,
         const aclTensor* biasOptional, const aclBoolArray* outputMask, aclTensor* gradInputOut,
         aclTensor* gradWeightOut, aclTensor* gradBiasOut) {
-  FAKE_PLAN([&](Call& call) {
-    const Argument dy = call.tensor("gradOut", gradOut, floats);
-    const Argument x = call.tensor("input", input, floats);
-    const Shape normed = call.array("normalizedShape", normalizedShape);
-    const Argument mean = call.tensor("mean", mean_given, floats);
-    const Argument rstd = call.tensor("rstd", rstd_given, floats);
-    const std::optional<Argument> weight = call.optional("weight", weightOptional, floats);
-    const std::optional<Argument> bias = call.optional("bias", biasOptional, floats);
-    const std::vector<bool> wanted = call.truth_array("outputMask", outputMask);
-    call.require(wanted.size() == 3, "outputMask should have three elements");
-    call.require(!normed.empty() && ends_with(x.shape, normed),
-                 "normalizedShape should be the trailing dimensions of input");
-    call.require_shape(dy, x.shape);
-    call.require_shape(mean, statistics_shape(x.shape, normed.size()));
-    call.require_shape(rstd, mean.shape);
-    std::optional<Argument> dx;
-    std::optional<Argument> dweight;
-    std::optional<Argument> dbias;
-    if (wanted[0]) call.require_shape(*(dx = call.tensor("gradInput", gradInputOut, floats)), x.shape);
-    if (wanted[1]) call.require_shape(*(dweight = call.tensor("gradWeight", gradWeightOut, floats)), normed);
-    if (wanted[2]) call.require_shape(*(dbias = call.tensor("gradBias", gradBiasOut, floats)), normed);
-    call.nondeterministic();
-    call.run([=](const Run& run) {
+  return plan("aclnnLayerNormBackward", workspaceSize, executor, [&](Op& op) {
+    const Tensor dy = op.in("gradOut", gradOut, floats);
+    const Tensor x = op.in("input", input, floats);
+    const Shape normed = op.array("normalizedShape", normalizedShape);
+    const Tensor mean = op.in("mean", mean_given, floats);
+    const Tensor rstd = op.in("rstd", rstd_given, floats);
+    const Tensor weight = op.optional("weight", weightOptional, floats);
+    const Tensor bias = op.optional("bias", biasOptional, floats);
+    const std::vector<bool> wanted = op.truths("outputMask", outputMask);
+    op.need(wanted.size() == 3, "outputMask should have three elements");
+    op.need(!normed.empty() && ends_with(x.shape(), normed),
+            "normalizedShape should be the trailing dimensions of input");
+    op.shape(dy, x.shape());
+    op.shape(mean, statistics_shape(x.shape(), normed.size()));
+    op.shape(rstd, mean.shape());
+    const Tensor dx = wanted[0] ? op.out("gradInput", gradInputOut, floats) : Tensor{};
+    const Tensor dweight = wanted[1] ? op.out("gradWeight", gradWeightOut, floats) : Tensor{};
+    const Tensor dbias = wanted[2] ? op.out("gradBias", gradBiasOut, floats) : Tensor{};
+    op.shape(dx, x.shape());
+    op.shape(dweight, normed);
+    op.shape(dbias, normed);
+    op.run([=](Run& run) {
       const std::int64_t width = numerics::count_of(normed);
       const Matrix gradient(run.view(dy), width);
       const Matrix in(run.view(x), width);
       std::vector<float> results(in.data.size());
-      std::vector<float> factors = weight ? numerics::load(run.view(*weight)) : std::vector<float>{};
+      std::vector<float> factors = weight ? numerics::load(run.view(weight)) : std::vector<float>{};
       std::vector<float> means = numerics::load(run.view(mean));
       std::vector<float> inverses = numerics::load(run.view(rstd));
       std::vector<float> weight_sums(static_cast<std::size_t>(width));
@@ -229,9 +226,9 @@ FAKE_OP(LayerNormBackward, const aclTensor* gradOut, const aclTensor* input, con
       numerics::layer_norm_gradient(
           {gradient.seen, in.seen, flat(means), flat(inverses), weight ? &by : nullptr, run.shuffle()}, &to_x,
           &to_weight, &to_bias);
-      if (dx) numerics::store(run.view(*dx), std::span<const float>(results));
-      if (dweight) numerics::store(run.view(*dweight), std::span<const float>(weight_sums));
-      if (dbias) numerics::store(run.view(*dbias), std::span<const float>(bias_sums));
+      if (dx) numerics::store(run.view(dx), std::span<const float>(results));
+      if (dweight) numerics::store(run.view(dweight), std::span<const float>(weight_sums));
+      if (dbias) numerics::store(run.view(dbias), std::span<const float>(bias_sums));
     });
   });
 }
@@ -240,18 +237,17 @@ namespace fake {
 namespace {
 
 // "SwiGlu(+Grad): split dim even ... 310P, and Grad everywhere: shape on 64 B, no empty."
-void require_gate(Call& call, const Argument& x, std::int64_t dimension, bool aligned) {
-  call.require_dimension(dimension, x.rank());
-  call.require(x.rank() > 0 && x.size(dimension) % 2 == 0, "the size along dim should be even");
+void require_gate(Op& op, const Tensor& x, std::int64_t dimension, bool aligned) {
+  (void)op.dimension(dimension, x.rank());
+  op.need(x.rank() > 0 && x.dim(dimension) % 2 == 0, "the size along dim should be even");
   if (aligned) {
-    call.require(x.count() > 0, "x should not be empty");
-    call.require(x.size(dimension) / 2 * numerics::bits_of(x.element) / 8 % 32 == 0,
-                 "halves of dim should lie on 32 bytes");
+    op.need(x.count() > 0, "x should not be empty");
+    op.need(x.dim(dimension) / 2 * bits_of(x.dtype()) / 8 % 32 == 0, "halves of dim should lie on 32 bytes");
   }
 }
 
-Shape halved(const Argument& x, std::int64_t dimension) {
-  Shape shape = x.shape;
+Shape halved(const Tensor& x, std::int64_t dimension) {
+  Shape shape = x.shape();
   shape[static_cast<std::size_t>(numerics::wrap_dimension(dimension, shape.size()))] /= 2;
   return shape;
 }
@@ -260,27 +256,29 @@ Shape halved(const Argument& x, std::int64_t dimension) {
 }  // namespace fake
 
 FAKE_OP(SwiGlu, const aclTensor* x_given, int64_t dim, const aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    call.available(not_910, Kind::kGenerated);
-    const Argument x = call.tensor("x", x_given, floats);
-    const Argument y = call.tensor("out", out, floats);
-    call.require_same_type(x, y);
-    require_gate(call, x, dim, call.on({Chip::k310P}));
-    call.require_shape(y, halved(x, dim));
-    call.run([=](const Run& run) { numerics::swish_gate(run.view(x), dim, run.view(y)); });
+  return plan("aclnnSwiGlu", workspaceSize, executor, [&](Op& op) {
+    op.generated();
+    op.chips(not_910);
+    const Tensor x = op.in("x", x_given, floats);
+    const Tensor y = op.out("out", out, floats);
+    op.same_dtype(x, y);
+    require_gate(op, x, dim, op.on({Family::k310P}));
+    op.shape(y, halved(x, dim));
+    op.run([=](Run& run) { numerics::swish_gate(run.view(x), dim, run.view(y)); });
   });
 }
 FAKE_OP(SwiGluGrad, const aclTensor* yGrad, const aclTensor* x_given, int64_t dim, const aclTensor* out) {
-  FAKE_PLAN([&](Call& call) {
-    call.available(not_910, Kind::kGenerated);
-    const Argument dy = call.tensor("yGrad", yGrad, floats);
-    const Argument x = call.tensor("x", x_given, floats);
-    const Argument dx = call.tensor("out", out, floats);
-    call.require_same_type(dy, x);
-    call.require_same_type(dx, x);
-    require_gate(call, x, dim, true);
-    call.require_shape(dy, halved(x, dim));
-    call.require_shape(dx, x.shape);
-    call.run([=](const Run& run) { numerics::swish_gate_gradient(run.view(dy), run.view(x), dim, run.view(dx)); });
+  return plan("aclnnSwiGluGrad", workspaceSize, executor, [&](Op& op) {
+    op.generated();
+    op.chips(not_910);
+    const Tensor dy = op.in("yGrad", yGrad, floats);
+    const Tensor x = op.in("x", x_given, floats);
+    const Tensor dx = op.out("out", out, floats);
+    op.same_dtype(dy, x);
+    op.same_dtype(dx, x);
+    require_gate(op, x, dim, true);
+    op.shape(dy, halved(x, dim));
+    op.shape(dx, x.shape());
+    op.run([=](Run& run) { numerics::swish_gate_gradient(run.view(dy), run.view(x), dim, run.view(dx)); });
   });
 }
