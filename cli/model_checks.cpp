@@ -61,11 +61,11 @@ Check product_check(const ModelFacts& model, const std::string& storage, const T
   const auto compute = session::compute_dtype(info, session::storable_dtype(info, TERN_BF16));
   const auto verdict = accel::supports(device, product_with(weight, info.activation_dtype, compute));
   const auto what = cat("the weights of ", model.name, " are stored as ", storage);
-  if (verdict.native) return {"model", {Level::ok, cat(what, ", and ", name, " multiplies by them as they are")}};
-  return {"model",
-          {Level::warning, cat(what, ", which ", name, " has no product for (", verdict.reason,
-                               "): make a copy without quantisation by tern convert ", model.name, " ", model.name,
-                               "-bf16 --outtype bf16")}};
+  if (verdict.native) return {"model", {Level::ok, cat(what, ", and ", name, " has a product for them")}};
+  const auto* plain = (info.storage_dtypes >> TERN_BF16 & 1U) != 0 ? "bf16" : "f16";
+  return {"model", {Level::warning, cat(what, ", which ", name, " has no product for (", verdict.reason,
+                                        "): make a copy without quantisation by tern convert ", model.name, " ",
+                                        model.name, "-", plain, " --outtype ", plain)}};
 }
 
 std::vector<Check> checks_on(const accel::ProbedBackend& backend, int ordinal, const ModelFacts& model) {

@@ -151,15 +151,14 @@ Finding check_dtypes() {
   const char* name = functions == nullptr ? nullptr : functions->aclrtGetSocName();
   const Chip* chip = name == nullptr ? nullptr : find_chip(name);
   if (chip == nullptr) return all_well("dtypes: not known before the runtime starts");
-  const std::string fp8 =
-      "no FP8: a model with FP8 weights needs a copy in 16 bits (`tern convert MODEL OUT --outtype ";
   if (!chip->has_bf16()) {
     return all_well("dtypes: " + std::string(name) +
                     " has fp16 and int8, and neither bf16 (such models run in fp16, and "
                     "training scales the loss) nor FP8 (`tern convert MODEL OUT --outtype f16` makes a copy)");
   }
   if (chip->family == Family::a950) return all_well("dtypes: " + std::string(name) + " has fp16, bf16, int8 and FP8");
-  return all_well("dtypes: " + std::string(name) + " has fp16, bf16 and int8, and " + fp8 + "bf16`)");
+  return all_well("dtypes: " + std::string(name) + " has fp16, bf16 and int8, and no FP8: such weights are expanded in "
+                  "each product; a copy in 16 bits is faster (`tern convert MODEL OUT --outtype bf16`)");
 }
 
 }  // namespace tern::npu

@@ -6,84 +6,13 @@
 
 #include <fstream>
 
-#include "run.h"
+#include "ascend_machine.h"
 #include "tests/support/tiny_model.h"
 
 namespace tern::e2e {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kToolkit = "usr/local/Ascend/ascend-toolkit/latest";
-
-// Two cards of an A2 with driver and toolkit, all in order, below a folder.
-class Machine {
- public:
-  Machine() {
-    for (const char* node : {"davinci0", "davinci1", "davinci_manager", "devmm_svm", "hisi_hdc"}) {
-      write(std::string("dev/") + node, "");
-    }
-    for (const char* card : {"0000:c1:00.0", "0000:c2:00.0"}) {
-      write(std::string("sys/bus/pci/devices/") + card + "/vendor", "0x19e5\n");
-      write(std::string("sys/bus/pci/devices/") + card + "/class", "0x120000\n");
-    }
-    write("usr/local/Ascend/driver/lib64/driver/libascend_hal.so", "");
-    write("usr/local/Ascend/driver/version.info", "Version=24.1.rc3\n");
-    install(kToolkit);
-    write(std::string(kToolkit) + "/opp/built-in/op_impl/ai_core/tbe/kernel/ascend910b/list", "");
-    link(std::string(TERN_FAKE_CANN) + "/libdcmi.so", "usr/local/dcmi/libdcmi.so");
-    write("sys/class/net/eth0/mtu", "1500\n");
-    write("proc/net/tcp", kHeading);
-    write("proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n");
-    write("proc/sys/net/ipv4/ip_local_reserved_ports", "60000-60031\n");
-    options.variables["TERN_NPU_ROOT"] = root();
-    options.variables["TERN_HOME"] = root() + "/home";
-    options.variables["HOME"] = root() + "/home";
-    options.variables["TERN_FAKE_CANN_DEVICES"] = "2";
-    source(kToolkit);
-  }
-
-  static constexpr const char* kHeading = "  sl  local_address rem_address   st tx_queue rx_queue\n";
-
-  [[nodiscard]] std::string root() const { return scratch_.path().string(); }
-  void write(const std::string& file, const std::string& text) const { (void)scratch_.write(file, text); }
-  void remove(const std::string& file) const { fs::remove_all(scratch_ / file); }
-  void link(const std::string& to, const std::string& file) const {
-    fs::create_directories((scratch_ / file).parent_path());
-    fs::create_symlink(to, scratch_ / file);
-  }
-  // The fake's libraries as a toolkit in this folder.
-  void install(const std::string& folder) const {
-    for (const auto& file : fs::directory_iterator(TERN_FAKE_CANN)) {
-      link(file.path().string(), folder + "/lib64/" + file.path().filename().string());
-    }
-    write(folder + "/version.cfg", "toolkit_installed_version=[7.7.0.1.238:8.1.RC1]\n");
-    write(folder + "/set_env.sh", "");
-    fs::create_directories(scratch_ / (folder + "/opp"));
-  }
-  void source(const std::string& folder) {
-    options.variables["ASCEND_HOME_PATH"] = root() + "/" + folder;
-    options.variables["ASCEND_OPP_PATH"] = root() + "/" + folder + "/opp";
-  }
-  [[nodiscard]] Outcome doctor(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words = {"doctor", "--device", "npu"};
-    words.insert(words.end(), more.begin(), more.end());
-    return run(words, options);
-  }
-  // Level and text of the line about something, as "error    npu: memory: ...".
-  [[nodiscard]] std::string says(const std::string& about) const {
-    const std::string out = doctor().out;
-    const auto at = out.find(" npu: " + about + ": ");
-    if (at == std::string::npos) return "nothing of " + about + " in:\n" + out;
-    const auto begin = out.rfind('\n', at);
-    return out.substr(begin == std::string::npos ? 0 : begin + 1, out.find('\n', at) - begin - 1);
-  }
-
-  Options options;
-
- private:
-  Scratch scratch_;
-};
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 bool is_error(const std::string& line) { return line.rfind("error ", 0) == 0; }
@@ -134,14 +63,10 @@ constexpr uid_t kNobody = 65534;
 // Runs what follows as nobody where the tests run as root, who may open everything.
 class AsNobody {
  public:
-  AsNobody() {
-    EXPECT_EQ(was_root_ ? setresuid(kNobody, kNobody, 0) : 0, 0);
-  }
+  AsNobody() { EXPECT_EQ(was_root_ ? setresuid(kNobody, kNobody, 0) : 0, 0); }
   AsNobody(const AsNobody&) = delete;
   AsNobody& operator=(const AsNobody&) = delete;
-  ~AsNobody() {
-    EXPECT_EQ(was_root_ ? setresuid(0, 0, 0) : 0, 0);
-  }
+  ~AsNobody() { EXPECT_EQ(was_root_ ? setresuid(0, 0, 0) : 0, 0); }
 
  private:
   const bool was_root_ = geteuid() == 0;
@@ -373,7 +298,7 @@ TEST(AscendDoctor, WhatChipsDoNotMultiplyByIsSaid) {
       has(machine.says("dtypes"), "neither bf16 (such models run in fp16, and training scales the loss) nor FP8"))
       << machine.says("dtypes");
   machine.options.variables["TERN_FAKE_CANN_CHIP"] = "910B1";
-  EXPECT_TRUE(has(machine.says("dtypes"), "tern convert MODEL OUT --outtype bf16")) << machine.says("dtypes");
+  EXPECT_TRUE(has(machine.says("dtypes"), "no FP8: such weights are expanded in each product")) << machine.says("dtypes");
 }
 
 TEST(AscendDoctor, WeightsThatDoNotFitAreToldBeforeTheyAreLoaded) {
@@ -391,11 +316,32 @@ TEST(AscendDoctor, WeightsThatDoNotFitAreToldBeforeTheyAreLoaded) {
       << outcome.out;
 }
 
+TEST(AscendDoctor, MemoryThatOthersHoldIsToldFromACardThatIsTooSmall) {
+  Machine machine;
+  TinyModel tiny;
+  tiny.hidden = 256;
+  tiny.intermediate = 1024;
+  const std::string model = machine.root() + "/model";
+  write_tiny_model(model, tiny);
+  machine.options.variables["TERN_FAKE_CANN_HBM"] = "16777216";
+  machine.options.variables["TERN_FAKE_CANN_HBM_TAKEN"] = "14680064";
+  const auto outcome = machine.doctor({"--model", model});
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_TRUE(has(outcome.out, "error    model: ") && has(outcome.out, "other processes hold the rest")) << outcome.out;
+}
+
+// An A2 has no FP8, and expands such weights on the way to bf16; a 310P can't.
 TEST(AscendDoctor, WeightsInFp8AreHeldAgainstTheChip) {
   Machine machine;
   const std::string model = std::string(TERN_TEST_DATA) + "/checkpoint/quantized/models/fp8_blocks";
+  EXPECT_TRUE(has(machine.doctor({"--model", model}).out,
+                  "ok       model: the weights of fp8_blocks are stored as f8_block, and npu:0 has a product for them\n"));
+  machine.options.variables["TERN_FAKE_CANN_CHIP"] = "310P3";
   const auto outcome = machine.doctor({"--model", model});
-  EXPECT_TRUE(has(outcome.out, "model: the weights of fp8_blocks are stored as fp8")) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "warning  model: the weights of fp8_blocks are stored as f8_block, which npu:0 has no product "
+                               "for (matmul_q: ") &&
+              has(outcome.out, "make a copy without quantisation by tern convert fp8_blocks fp8_blocks-f16 --outtype f16"))
+      << outcome.out;
 }
 
 TEST(AscendDevices, ShowWhatNpuSmiShows) {
