@@ -15,12 +15,14 @@ void compose(Composer& c) {
   const View share = algebra.sigmoid(algebra.sub(lse, sinks));  // 0 where lse is -infinity
   const View out = c.result(TERN_SINK_SCALE_OUT);
   algebra.mul(x, share.unsqueezed(2), out);
+  const View unseen = algebra.equals(lse, -kInfinity);  // the row saw no key: whatever x holds, 0
+  algebra.put_where(out, unseen.unsqueezed(2), 0.0);
   c.finish(TERN_SINK_SCALE_OUT, out);
   if (!c.present(TERN_SINK_SCALE_LSE_OUT)) return;
   const View top = algebra.maximum(lse, sinks);
   const View a = algebra.exp(algebra.sub(lse, top)), b = algebra.exp(algebra.sub(sinks, top));
   const View joined = algebra.add(algebra.log(algebra.add(a, b)), top);
-  algebra.put_where(joined, algebra.equals(lse, -kInfinity), -kInfinity);  // the row saw no key
+  algebra.put_where(joined, unseen, -kInfinity);
   c.copy(c.arg(TERN_SINK_SCALE_LSE_OUT), joined);
 }
 
