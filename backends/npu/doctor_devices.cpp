@@ -157,7 +157,8 @@ Finding check_dtypes() {
                     "training scales the loss) nor FP8 (`tern convert MODEL OUT --outtype f16` makes a copy)");
   }
   if (chip->family == Family::a950) return all_well("dtypes: " + std::string(name) + " has fp16, bf16, int8 and FP8");
-  return all_well("dtypes: " + std::string(name) + " has fp16, bf16 and int8, and no FP8: such weights are expanded in "
+  return all_well("dtypes: " + std::string(name) +
+                  " has fp16, bf16 and int8, and no FP8: such weights are expanded in "
                   "each product; a copy in 16 bits is faster (`tern convert MODEL OUT --outtype bf16`)");
 }
 

@@ -298,7 +298,8 @@ TEST(AscendDoctor, WhatChipsDoNotMultiplyByIsSaid) {
       has(machine.says("dtypes"), "neither bf16 (such models run in fp16, and training scales the loss) nor FP8"))
       << machine.says("dtypes");
   machine.options.variables["TERN_FAKE_CANN_CHIP"] = "910B1";
-  EXPECT_TRUE(has(machine.says("dtypes"), "no FP8: such weights are expanded in each product")) << machine.says("dtypes");
+  EXPECT_TRUE(has(machine.says("dtypes"), "no FP8: such weights are expanded in each product"))
+      << machine.says("dtypes");
 }
 
 TEST(AscendDoctor, WeightsThatDoNotFitAreToldBeforeTheyAreLoaded) {
@@ -334,13 +335,16 @@ TEST(AscendDoctor, MemoryThatOthersHoldIsToldFromACardThatIsTooSmall) {
 TEST(AscendDoctor, WeightsInFp8AreHeldAgainstTheChip) {
   Machine machine;
   const std::string model = std::string(TERN_TEST_DATA) + "/checkpoint/quantized/models/fp8_blocks";
-  EXPECT_TRUE(has(machine.doctor({"--model", model}).out,
-                  "ok       model: the weights of fp8_blocks are stored as f8_block, and npu:0 has a product for them\n"));
+  EXPECT_TRUE(
+      has(machine.doctor({"--model", model}).out,
+          "ok       model: the weights of fp8_blocks are stored as f8_block, and npu:0 has a product for them\n"));
   machine.options.variables["TERN_FAKE_CANN_CHIP"] = "310P3";
   const auto outcome = machine.doctor({"--model", model});
-  EXPECT_TRUE(has(outcome.out, "warning  model: the weights of fp8_blocks are stored as f8_block, which npu:0 has no product "
-                               "for (matmul_q: ") &&
-              has(outcome.out, "make a copy without quantisation by tern convert fp8_blocks fp8_blocks-f16 --outtype f16"))
+  EXPECT_TRUE(
+      has(outcome.out,
+          "warning  model: the weights of fp8_blocks are stored as f8_block, which npu:0 has no product "
+          "for (matmul_q: ") &&
+      has(outcome.out, "make a copy without quantisation by tern convert fp8_blocks fp8_blocks-f16 --outtype f16"))
       << outcome.out;
 }
 
