@@ -61,11 +61,12 @@ Check product_check(const ModelFacts& model, const std::string& storage, const T
   const auto compute = session::compute_dtype(info, session::storable_dtype(info, TERN_BF16));
   const auto verdict = accel::supports(device, product_with(weight, info.activation_dtype, compute));
   const auto what = cat("the weights of ", model.name, " are stored as ", storage);
-  if (verdict.native) return {"model", {Level::ok, cat(what, ", and ", name, " multiplies by them as they are")}};
+  if (verdict.native) return {"model", {Level::ok, cat(what, ", and ", name, " has a product for them")}};
+  const auto* plain = (info.storage_dtypes >> TERN_BF16 & 1U) != 0 ? "bf16" : "f16";
   return {"model",
           {Level::warning, cat(what, ", which ", name, " has no product for (", verdict.reason,
-                               "): make a copy without quantisation by tern convert ", model.name, " ", model.name,
-                               "-bf16 --outtype bf16")}};
+                               "): make a copy without quantisation by tern convert ", model.name, " ", model.name, "-",
+                               plain, " --outtype ", plain)}};
 }
 
 std::vector<Check> checks_on(const accel::ProbedBackend& backend, int ordinal, const ModelFacts& model) {
@@ -85,9 +86,10 @@ std::vector<Check> checks_on(const accel::ProbedBackend& backend, int ordinal, c
   }
   if (model.stores_bf16 && ((*device)->info().storage_dtypes >> TERN_BF16 & 1U) == 0) {
     const auto runs = session::storable_dtype((*device)->info(), TERN_BF16);
-    checks.push_back({"model",
-                      {Level::ok, cat("the weights of ", model.name, " are bfloat16, which ", name, " lacks: they run in ",
-                                      dtype_name(runs), runs == TERN_F16 ? ", and training scales the loss" : "")}});
+    checks.push_back(
+        {"model",
+         {Level::ok, cat("the weights of ", model.name, " are bfloat16, which ", name, " lacks: they run in ",
+                         dtype_name(runs), runs == TERN_F16 ? ", and training scales the loss" : "")}});
   }
   return checks;
 }
@@ -100,11 +102,13 @@ Check memory_check(const std::string& model, std::uint64_t bytes, const std::str
                          human_bytes(memory.free), " free of ", human_bytes(memory.total));
   if (bytes <= memory.free) return {"model", {Level::ok, needs}};
   if (bytes <= memory.total) {
-    return {"model", {Level::error, cat(needs, ": other processes hold the rest; tern devices shows them; end them, or ",
-                                        "name another device")}};
+    return {"model",
+            {Level::error, cat(needs, ": other processes hold the rest; tern devices shows them; end them, or ",
+                               "name another device")}};
   }
-  return {"model", {Level::error, cat(needs, ": it does not fit; name a device with more memory, or store the weights ",
-                                      "in fewer bits (--quant_method)")}};
+  return {"model",
+          {Level::error, cat(needs, ": it does not fit; name a device with more memory, or store the weights ",
+                             "in fewer bits (--quant_method)")}};
 }
 
 std::vector<Check> model_checks(const std::vector<accel::ProbedBackend>& backends, const std::string& device,
@@ -125,8 +129,9 @@ std::vector<Check> model_checks(const std::vector<accel::ProbedBackend>& backend
         checks.push_back({"model", {static_cast<Level>(line[0] - '0'), std::string(line.substr(1))}});
       }
       if (!result.trouble.empty()) {
-        checks.push_back({"model", {Level::error, cat(backend.name, ":", ordinal, " was not asked: ", result.trouble,
-                                                      "; check the driver with the vendor's own tool")}});
+        checks.push_back({"model",
+                          {Level::error, cat(backend.name, ":", ordinal, " was not asked: ", result.trouble,
+                                             "; check the driver with the vendor's own tool")}});
       }
     }
   }

@@ -95,7 +95,7 @@ bool is_empty(Composer& c, const View& dy) {
 
 void fused_backward(Composer& c) {
   if (!has_fused(c) || c.chip().family == Family::a310p) c.refuse("CANN has no RmsNormGrad on this chip");
-  const View dy = c.f32(c.arg(TERN_RMS_NORM_BACKWARD_DY));
+  const View dy = c.f32(c.arg_like(TERN_RMS_NORM_BACKWARD_DY, c.arg(TERN_RMS_NORM_BACKWARD_X)));
   if (is_empty(c, dy)) return;
   const View x = c.f32(c.arg(TERN_RMS_NORM_BACKWARD_X));
   const View weight =
@@ -109,7 +109,7 @@ void fused_backward(Composer& c) {
 
 // With n = x rstd: dx = rstd (g - n mean(g n)), dweight = sum of dy n.
 void composed_backward(Composer& c) {
-  const View dy = c.f32(c.arg(TERN_RMS_NORM_BACKWARD_DY));
+  const View dy = c.f32(c.arg_like(TERN_RMS_NORM_BACKWARD_DY, c.arg(TERN_RMS_NORM_BACKWARD_X)));
   if (is_empty(c, dy)) return;
   const View x = c.f32(c.arg(TERN_RMS_NORM_BACKWARD_X));
   const View rstd = c.arg(TERN_RMS_NORM_BACKWARD_RSTD).unsqueezed(1);

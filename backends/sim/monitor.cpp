@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cmath>
+
 #include "backends/sim/world.h"
 #include "base/strings.h"
 

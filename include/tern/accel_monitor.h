@@ -4,15 +4,13 @@
 #ifndef TERN_ACCEL_MONITOR_H
 #define TERN_ACCEL_MONITOR_H
 
-#include <math.h>
-
 #include "tern/accel_types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* What isn't known is NAN, of the texts "", of the page counts both 0. */
+/* What isn't known is NaN, of the texts "", of the page counts both 0. */
 typedef struct tern_device_state {
   uint32_t size;
   int32_t health; /* TERN_HEALTH_* */
