@@ -48,7 +48,7 @@ class DeviceLaws : public TinyTraining {
                                           const std::string& from = "") const {
     // clang-format off
     auto words = sft(output, {
-        "--device", place.device, "--fallback", "forbid", "--learning_rate", "1e-2", "--max_steps",
+        "--device", place.device, "--fallback", "forbid", "--activation_dtype", "float32", "--learning_rate", "1e-2", "--max_steps",
         std::to_string(steps), "--per_device_train_batch_size", "2", "--gradient_accumulation_steps", "2",
         "--save_strategy", "steps", "--save_steps", "2", "--lr_scheduler_type", "constant"});
     // clang-format on
@@ -74,11 +74,13 @@ TEST_F(DeviceLaws, EveryDeviceSaysTheSame) {
              "--torch_dtype", "float32", "--temperature", "0", "--max_new_tokens", "12", "--max_model_len", "128"},
             options);
     ASSERT_EQ(said.status, 0) << place.name << ": " << said.err;
-    const Outcome scored = run({"score", "--model", path("model").string(), "--device", place.device, "--fallback",
-                                "forbid", "--torch_dtype", "float32", "--dataset", texts},
-                               at(place));
+    const Outcome scored =
+        run({"score", "--model", path("model").string(), "--device", place.device, "--fallback", "forbid",
+             "--torch_dtype", "float32", "--activation_dtype", "float32", "--dataset", texts},
+            at(place));
     ASSERT_EQ(scored.status, 0) << place.name << ": " << scored.err;
-    const double here = io::parse_json(scored.out, "score").value()["loss"].get<double>();
+    const std::string row = scored.out.substr(0, scored.out.find('\n'));
+    const double here = io::parse_json(row, "score").value()["loss"].get<double>();
     if (std::string(place.name) == "cpu") {
       answer = said.out;
       loss = here;
@@ -102,11 +104,11 @@ TEST_F(DeviceLaws, ACheckpointOfAnyDeviceResumesOnAnyOther) {
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Place& to = all[(i + 1) % all.size()];
-    const std::string output = std::string("from-") + all[i].name;
-    const std::vector<double> rest = train(to, output, 4, std::string("begun-") + all[i].name + "/checkpoint-2");
-    ASSERT_EQ(rest.size(), 2U) << all[i].name << " to " << to.name;
-    for (std::size_t step = 0; step < 2; ++step) {
-      EXPECT_NEAR(rest[step], expected[step + 2], 1e-4 * expected[step + 2]) << all[i].name << " to " << to.name;
+    const std::string output = std::string("begun-") + all[i].name;  // where it goes on
+    const std::vector<double> losses = train(to, output, 4, output + "/checkpoint-2");
+    ASSERT_EQ(losses.size(), 4U) << all[i].name << " to " << to.name;
+    for (std::size_t step = 2; step < 4; ++step) {
+      EXPECT_NEAR(losses[step], expected[step], 1e-4 * expected[step]) << all[i].name << " to " << to.name;
     }
   }
 }
@@ -118,15 +120,15 @@ TEST_F(DeviceLaws, AMissingKernelIsAnErrorBeforeAnythingRuns) {
                        "npu:0",
                        {{"TERN_FAKE_CANN_CHIP", "910B1"},
                         {"LD_LIBRARY_PATH", TERN_FAKE_CANN},
-                        {"TERN_FAKE_CANN_WITHOUT",
-                         "aclnnIndexSelect,aclnnIndexSelectGetWorkspaceSize,"
-                         "aclnnEmbedding,aclnnEmbeddingGetWorkspaceSize"},
+                        {"TERN_FAKE_CANN_WITHOUT", "aclnnSilu,aclnnSwiGlu,aclnnSigmoid"},
                         {"TERN_FAKE_CANN_FAULT", "launch@1"}}};
-  const Outcome outcome =
-      run(sft("lacking", {"--device", "npu:0", "--fallback", "forbid", "--max_steps", "1"}), at(place));
+  const Outcome outcome = run(sft("lacking", {"--device", "npu:0", "--fallback", "forbid", "--activation_dtype",
+                                              "float32", "--max_steps", "1"}),
+                              at(place));
   EXPECT_EQ(outcome.status, 4) << outcome.err;
   const std::string line = outcome.last_error_line();
-  for (const char* word : {"embedding", "f32", "[", "npu:0"}) EXPECT_NE(line.find(word), std::string::npos) << line;
+  for (const char* word : {"op act_mul(f32[", "npu:0 has neither a kernel nor a decomposition", "aclnnSi"})
+    EXPECT_NE(line.find(word), std::string::npos) << line;
   EXPECT_FALSE(std::filesystem::exists(path("lacking/checkpoint-1")));
 }
 #endif
@@ -138,6 +140,10 @@ class BrokenVendor : public DeviceLaws, public ::testing::WithParamInterface<con
   [[nodiscard]] Options broken() const {
     Options options = options_;
     options.seconds = 60;
+    // OpenCL's loader opens the drivers that files name; CANN has no such loader.
+    std::filesystem::create_directories(path("icd"));
+    std::ofstream(path("icd/broken.icd")) << TERN_BROKEN_VENDOR "/libbroken_icd.so\n";
+    options.variables["OCL_ICD_VENDORS"] = path("icd").string();
     options.variables["LD_LIBRARY_PATH"] = TERN_BROKEN_VENDOR;
     options.variables["TERN_TEST_VENDOR"] = GetParam();
     options.variables["TERN_TEST_LOADED"] = path("loaded").string();
@@ -173,7 +179,10 @@ TEST_P(BrokenVendor, CostsItsOwnDevicesAlone) {
   const Outcome chosen = answer({});
   EXPECT_EQ(chosen.status, 0) << chosen.err;
   EXPECT_NE(chosen.err.find("cpu:0"), std::string::npos) << chosen.err;
-  EXPECT_EQ(loads(), before) << "the verdict was not remembered";
+  // What a library says itself may be otherwise tomorrow; that it brought its process down is remembered.
+  if (std::string(GetParam()) != "lie") {
+    EXPECT_EQ(loads(), before) << "the verdict was not remembered";
+  }
 }
 INSTANTIATE_TEST_SUITE_P(Each, BrokenVendor, ::testing::Values("crash", "exit", "hang", "lie"));
 
