@@ -48,7 +48,8 @@ Facts read_facts(cl_platform_id platform, cl_device_id device) {
   facts.cpu = (device_value<cl_device_type>(device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
   if (facts.cpu && std::getenv(kAsGpu) != nullptr) {
     facts.cpu = false;
-    facts.driver_version = cat("as a GPU; ", facts.driver_version);  // choices that are remembered for one are none for the other
+    facts.driver_version =
+        cat("as a GPU; ", facts.driver_version);  // choices that are remembered for one are none for the other
   }
   facts.host_memory = device_value<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY) == CL_TRUE;
   facts.fp64 = facts.has("cl_khr_fp64");
