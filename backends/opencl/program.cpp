@@ -27,6 +27,21 @@ std::string build_log(cl_program program, cl_device_id device) {
   return log.substr(at == std::string::npos ? 0 : at, 600);
 }
 
+// The text with each line #include "name.clh" replaced by that source.
+std::string expanded(std::string_view text) {
+  constexpr std::string_view kBegin = "#include \"";
+  constexpr std::string_view kEnd = ".clh\"\n";
+  std::string out;
+  for (;;) {
+    const std::size_t at = text.find(kBegin);
+    const std::size_t end = at == std::string_view::npos ? at : text.find(kEnd, at);
+    if (end == std::string_view::npos) return out.append(text);
+    out.append(text.substr(0, at));
+    out.append(source_text(text.substr(at + kBegin.size(), end - at - kBegin.size())));
+    text.remove_prefix(end + kEnd.size());
+  }
+}
+
 std::vector<unsigned char> binary_of(cl_program program) {
   std::size_t bytes = 0;
   if (cl().GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) return {};
@@ -89,7 +104,7 @@ cl_program Programs::get(std::string_view file, const std::string& options) {
 
 OwnedProgram Programs::build(std::string_view file, const std::string& options) const {
   const std::string_view common = source_text("common");
-  const std::string own = joined_text(file);
+  const std::string own = expanded(joined_text(file));
   const std::string all_options = cat(device_options_, " ", options);
   const std::string key = cat(identity_, "\n", all_options, "\n", common, "\n", own);
   const std::string kept_file = cache_folder_.empty() ? std::string() : binary_file(cache_folder_, key);
