@@ -59,9 +59,7 @@ TEST_F(Opencl, TrainsAnswersAndResumesAsTheCpuDoes) {
   // A checkpoint of one device goes on on the other.
   auto resumed = steps;
   resumed.insert(resumed.end(), {"--resume_from_checkpoint", path("cpu/checkpoint-2").string()});
-  const auto rest = train("resumed", "opencl:0", resumed);
-  ASSERT_GE(rest.size(), 2U);
-  expect_alike({rest.back()}, {expected.back()});
+  expect_alike(train("cpu", "opencl:0", resumed), expected);
   for (const std::string adapter : {"cpu/checkpoint-4", "opencl/checkpoint-4"}) {
     const std::string text = answer("cpu", adapter);
     EXPECT_FALSE(text.empty());
