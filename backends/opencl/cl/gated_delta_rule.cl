@@ -1,7 +1,7 @@
 // gated_delta_rule. A work-item carries W columns of a head's state through one sequence: columns have nothing to do
 // with each other. S lies in private memory; KEY_ROOM is key_dim up to a power of two.
-#include "vectors.clh"
-#include "sequences.clh"
+#include "backends/opencl/cl/vectors.clh"
+#include "backends/opencl/cl/sequences.clh"
 
 typedef struct {
   long rows, k_heads, heads, key_dim, value_dim, sequences;

@@ -2,8 +2,8 @@
 // sequence. The state is kept before each HELD rows on the way there, and computed again from there on the way back.
 // What sums over columns goes into partial[slot, row, head, 2 key_dim + 2]: dq, dk, ddecay, dbeta; chunk c of columns
 // adds to slot c % slots, and a launch has a chunk for each slot.
-#include "vectors.clh"
-#include "sequences.clh"
+#include "backends/opencl/cl/vectors.clh"
+#include "backends/opencl/cl/sequences.clh"
 
 typedef struct {
   long rows, k_heads, heads, key_dim, value_dim, sequences;

@@ -1,7 +1,7 @@
 // index_topk_mask and index_topk_mask_paged. A work-group takes one query row: scores into its part of the workspace,
 // then the topk-th largest by the bits of its score, highest first, then the mask.
-#include "vectors.clh"
-#include "sequences.clh"
+#include "backends/opencl/cl/vectors.clh"
+#include "backends/opencl/cl/sequences.clh"
 
 typedef struct {
   long rows, heads, dim, sequences, topk, mask_keys, groups;

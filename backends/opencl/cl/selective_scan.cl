@@ -1,7 +1,7 @@
 // selective_scan. A work-item carries W columns of a head's state through one sequence, as gated_delta_rule.cl does.
 // STATE_ROOM is state_size up to a power of two.
-#include "vectors.clh"
-#include "sequences.clh"
+#include "backends/opencl/cl/vectors.clh"
+#include "backends/opencl/cl/sequences.clh"
 
 typedef struct {
   long rows, heads, head_dim, groups, state_size, sequences;

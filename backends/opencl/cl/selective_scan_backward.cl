@@ -1,8 +1,8 @@
 // selective_scan_backward. A work-item carries W columns of a head's state, and of its gradient G, through one
 // sequence, as gated_delta_rule_backward.cl does. What sums over columns goes into partial[slot, row, head,
 // 2 state_size + 3]: db, dc, ddt without e, e, and dout . x.
-#include "vectors.clh"
-#include "sequences.clh"
+#include "backends/opencl/cl/vectors.clh"
+#include "backends/opencl/cl/sequences.clh"
 
 typedef struct {
   long rows, heads, head_dim, groups, state_size, sequences;
