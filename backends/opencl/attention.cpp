@@ -15,13 +15,13 @@ struct Places {
   int out;
   int lse;
 };
-constexpr Places kEndToEnd = {{TERN_ATTENTION_Q, TERN_ATTENTION_K, TERN_ATTENTION_V, TERN_ATTENTION_MASK,
-                               TERN_ATTENTION_SINKS, 3},
-                              -1,
-                              TERN_ATTENTION_CU_SEQLENS_Q,
-                              TERN_ATTENTION_CU_SEQLENS_K,
-                              TERN_ATTENTION_OUT,
-                              TERN_ATTENTION_LSE};
+constexpr Places kEndToEnd = {
+    {TERN_ATTENTION_Q, TERN_ATTENTION_K, TERN_ATTENTION_V, TERN_ATTENTION_MASK, TERN_ATTENTION_SINKS, 3},
+    -1,
+    TERN_ATTENTION_CU_SEQLENS_Q,
+    TERN_ATTENTION_CU_SEQLENS_K,
+    TERN_ATTENTION_OUT,
+    TERN_ATTENTION_LSE};
 constexpr Places kPaged = {{TERN_ATTENTION_PAGED_Q, TERN_ATTENTION_PAGED_K_CACHE, TERN_ATTENTION_PAGED_V_CACHE,
                             TERN_ATTENTION_PAGED_MASK, TERN_ATTENTION_PAGED_SINKS, 4},
                            TERN_ATTENTION_PAGED_BLOCK_TABLE,
@@ -40,14 +40,8 @@ Problem problem_of(const tern_op_desc& op, const Places& at) {
   const auto& attrs = *static_cast<const Attrs*>(op.attrs);
   const auto &q = op.args[at.args.q], &k = op.args[at.args.k], &v = op.args[at.args.v];
   const int heads = at.args.kv_rank - 2;
-  return {q.shape[0],
-          q.shape[1],
-          k.shape[heads],
-          q.shape[2],
-          v.shape[heads + 1],
-          attrs.max_seqlen_q,
-          attrs.max_seqlen_k,
-          (op.needs & TERN_NEED_ROW_INVARIANT) != 0};
+  return {q.shape[0],         q.shape[1],         k.shape[heads],     q.shape[2],
+          v.shape[heads + 1], attrs.max_seqlen_q, attrs.max_seqlen_k, (op.needs & TERN_NEED_ROW_INVARIANT) != 0};
 }
 
 // Local memory of a work-group.

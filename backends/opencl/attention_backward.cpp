@@ -121,8 +121,12 @@ void run(const Launch& launch) {
   const std::uint64_t room = local_bytes(tile, sizes.head_dim, sizes.value_dim);
   const Place delta = sizes.q_rows > 0 ? launch.workspace() : Place{};
   const std::int64_t group = sizes.heads / sizes.kv_heads;
-  launch.call(0).arg(dout).arg(launch[TERN_ATTENTION_BACKWARD_OUT]).arg(delta).arg(sizes).run(
-      sizes.q_rows * sizes.heads, launch.device().cpu ? 4 : 64);
+  launch.call(0)
+      .arg(dout)
+      .arg(launch[TERN_ATTENTION_BACKWARD_OUT])
+      .arg(delta)
+      .arg(sizes)
+      .run(sizes.q_rows * sizes.heads, launch.device().cpu ? 4 : 64);
   if (sizes.q_rows > 0) {
     Call dq = launch.call(1);
     dq.arg(dout).arg(q).arg(k).arg(v).arg(lse).arg(delta).arg(bounds_q).arg(bounds_k).arg(mask);
@@ -144,8 +148,7 @@ void run(const Launch& launch) {
   }
 }
 
-constexpr KernelEntry kKernels[] = {
-    {TERN_OP_ATTENTION_BACKWARD, "flash", supports, workspace, functions, run}};
+constexpr KernelEntry kKernels[] = {{TERN_OP_ATTENTION_BACKWARD, "flash", supports, workspace, functions, run}};
 
 }  // namespace
 

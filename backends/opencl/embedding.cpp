@@ -40,14 +40,10 @@ void run(const Launch& launch) {
   const TensorView &table = launch[TERN_EMBEDDING_TABLE], &ids = launch[TERN_EMBEDDING_IDS];
   const TensorView& y = launch[TERN_EMBEDDING_Y];
   const std::int64_t chunk = launch.device().cpu ? 4096 : 16;
-  const Shape shape{y.dim(0),
-                    y.dim(1),
-                    chunk,
-                    parts_of(y.dim(1), chunk),
-                    table.dim(0),
-                    {table.stride(0), table.stride(1)},
-                    ids.stride(0),
-                    {y.stride(0), y.stride(1)}};
+  const Shape shape{y.dim(0),      y.dim(1),
+                    chunk,         parts_of(y.dim(1), chunk),
+                    table.dim(0),  {table.stride(0), table.stride(1)},
+                    ids.stride(0), {y.stride(0), y.stride(1)}};
   Call call = launch.call(0);
   if (is_packed(table.desc)) {
     weight_args(call, table);

@@ -46,10 +46,6 @@ Facts read_facts(cl_platform_id platform, cl_device_id device) {
   facts.extensions = cat(" ", device_text(device, CL_DEVICE_EXTENSIONS), " ");
   facts.vendor_id = device_value<cl_uint>(device, CL_DEVICE_VENDOR_ID);
   facts.cpu = (device_value<cl_device_type>(device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
-  if (facts.cpu && std::getenv(kAsGpu) != nullptr) {
-    facts.cpu = false;
-    facts.driver_version = cat("as a GPU; ", facts.driver_version);  // choices that are remembered for one are none for the other
-  }
   facts.host_memory = device_value<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY) == CL_TRUE;
   facts.fp64 = facts.has("cl_khr_fp64");
   facts.fp16 = facts.has("cl_khr_fp16");
@@ -58,6 +54,12 @@ Facts read_facts(cl_platform_id platform, cl_device_id device) {
   facts.intel_matrix = facts.has("cl_intel_subgroup_matrix_multiply_accumulate");
   facts.exact_division = (device_value<cl_device_fp_config>(device, CL_DEVICE_SINGLE_FP_CONFIG) &
                           CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+  if (facts.cpu && std::getenv(kAsGpu) != nullptr) {
+    facts.cpu = false;
+    facts.integer_dot = true;  // written out (cl/x15.cl)
+    facts.driver_version =
+        cat("as a GPU; ", facts.driver_version);  // choices that are remembered for one are none for the other
+  }
   facts.compute_units = std::max<cl_uint>(1, device_value<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS));
   facts.memory_bytes = device_value<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE);
   facts.largest_allocation = device_value<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
@@ -194,6 +196,8 @@ void fill_info(const Facts& facts, tern_device_info& info) {
   if (!facts.fp64) info.storage_dtypes &= ~(1U << TERN_F64);
   info.matrix_units = facts.intel_matrix ? TERN_MATRIX_UNITS_TENSOR : TERN_MATRIX_UNITS_VECTOR;
   info.matmul_rate[TERN_COMPUTE_F32] = 1.0F;
+  // Not measured: no device that has them was there (README.md).
+  info.x15_rows = facts.integer_dot ? 4 : 0;
   info.preferred_kv_block = 16;
   info.compute_units = static_cast<std::int32_t>(facts.compute_units);
   info.numa_node = -1;

@@ -64,8 +64,12 @@ void run(const Launch& launch) {
     take_strides(rows, sizes.from);
     take_strides(cache, sizes.to);
     const std::int64_t chunks = parts_of(sizes.width, row_tile(launch.device()).width);
-    launch.call(next++).arg(rows).arg(launch[TERN_KV_WRITE_SLOTS]).arg(cache).arg(sizes).run(
-        sizes.rows * sizes.heads * chunks, launch.device().cpu ? 4 : 64);
+    launch.call(next++)
+        .arg(rows)
+        .arg(launch[TERN_KV_WRITE_SLOTS])
+        .arg(cache)
+        .arg(sizes)
+        .run(sizes.rows * sizes.heads * chunks, launch.device().cpu ? 4 : 64);
   }
 }
 

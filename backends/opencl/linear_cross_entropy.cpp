@@ -27,7 +27,7 @@ enum : std::size_t {
   kHits,
   kGive,
   kLoss,
-  kExpand
+  kMore  // those that a call may do without
 };
 
 constexpr int kH = TERN_LINEAR_CROSS_ENTROPY_H, kW = TERN_LINEAR_CROSS_ENTROPY_W;
@@ -37,12 +37,12 @@ constexpr int kDh = TERN_LINEAR_CROSS_ENTROPY_DH, kDw = TERN_LINEAR_CROSS_ENTROP
 struct Cut {
   std::int64_t rows, width, vocab;
   std::int64_t block, panel;  // rows of a block, vocabulary of a panel: the latter no matter how many rows there are
-  std::uint64_t taken, logits, states, losses, sums, expanded, bytes;
-  bool quantised, gives_dh, gives_dw;
+  std::uint64_t taken, logits, states, losses, sums, expanded, across, bytes;
+  bool quantised, gives_dh, gives_dw, lays_across;
   ProductSpec to_logits, to_dh, to_dw;
 };
 
-Cut cut_of(const tern_op_desc& op) {
+Cut cut_of(const tern_op_desc& op, const Facts& facts) {
   const tern_tensor_desc &h = op.args[kH], &w = op.args[kW];
   Cut cut{};
   cut.rows = h.shape[0];
@@ -86,6 +86,8 @@ Cut cut_of(const tern_op_desc& op) {
   set(cut.to_dh, gradient, across(weight), cut.block, cut.width, cut.panel);
   set(cut.to_dw, across(gradient), across(taken), cut.panel, cut.width, cut.block);
   cut.to_dw.any_rows = false;
+  cut.lays_across = goes_across(cut.to_logits, facts);
+  cut.across = place(cut.lays_across, static_cast<std::int64_t>(across_bytes(cut.to_logits)), 1);
   return cut;
 }
 
@@ -115,17 +117,20 @@ bool supports(const PlanDesc& desc, std::string& reason) {
   return expands_weight(w, reason);
 }
 
-std::uint64_t workspace(const PlanDesc& desc) { return cut_of(desc.op).bytes; }
+std::uint64_t workspace(const PlanDesc& desc) { return cut_of(desc.op, desc.device).bytes; }
 
 ProductPlan plan_of(const ProductSpec& spec, const Facts& facts) {
   return plan_product(first_tile(spec, facts), spec, facts);
 }
 
+// The product that gives logits, of the weight as it lies then.
+ProductSpec logits_spec(const Cut& cut) { return cut.lays_across ? across_spec(cut.to_logits) : cut.to_logits; }
+
 std::vector<Function> functions(const PlanDesc& desc) {
-  const Cut cut = cut_of(desc.op);
+  const Cut cut = cut_of(desc.op, desc.device);
   std::vector<Function> list;
-  for (const ProductSpec* spec : {&cut.to_logits, &cut.to_dh, &cut.to_dw}) {
-    list.push_back(product_function(plan_of(*spec, desc.device), *spec));
+  for (const ProductSpec& spec : {logits_spec(cut), cut.to_dh, cut.to_dw}) {
+    list.push_back(product_function(plan_of(spec, desc.device), spec));
   }
   Defines defines;
   defines.set("GROUP", desc.device.cpu ? 1 : kGroup).set("V", desc.device.cpu ? 16 : 4);
@@ -134,6 +139,7 @@ std::vector<Function> functions(const PlanDesc& desc) {
     list.push_back({"head", name, defines.text()});
   }
   if (cut.quantised) list.push_back(expand_function(desc.arg(kW).scheme.packing));
+  if (cut.lays_across) list.push_back(across_function(cut.to_logits));
   return list;
 }
 
@@ -147,7 +153,7 @@ class Head {
  public:
   explicit Head(const Launch& launch)
       : launch_(launch),
-        cut_(cut_of(launch.planned())),
+        cut_(cut_of(launch.planned(), launch.device())),
         cap_(launch.attr<tern_linear_cross_entropy_attrs>().softcap),
         group_(launch.device().cpu ? 1 : kGroup),
         rows_(launch[kH].dim(0)) {}
@@ -231,7 +237,7 @@ class Head {
     part.columns = cut_.width;
     part.out = weight_;
     part.out_row = cut_.width;
-    expand_weight(launch_.call(kExpand), w, part, launch_.device());
+    expand_weight(launch_.call(kMore), w, part, launch_.device());
   }
 
   void make_logits(std::int64_t count) {
@@ -244,7 +250,12 @@ class Head {
     call.out = space(cut_.logits);
     call.out_row = cut_.panel;
     call.out_col = 1;
-    multiply(kLogits, cut_.to_logits, call);
+    if (cut_.lays_across) {
+      const Place across = space(cut_.across);
+      run_across(launch_.call(kMore + (cut_.quantised ? 1 : 0)), cut_.to_logits, call, across);
+      call.b = across;
+    }
+    multiply(kLogits, logits_spec(cut_), call);
   }
 
   void statistics(std::int64_t v, std::int64_t count) {

@@ -69,21 +69,40 @@ bool shapes_fit(const PlanDesc& desc, std::string& reason) {
   return check.ok();
 }
 
-bool supports(const PlanDesc& desc, std::string& reason) {
-  if (!shapes_fit(desc, reason)) return false;
-  if (takes_product(product_tiles()[static_cast<std::size_t>(desc.variant)], spec_of(desc.op), desc.device))
-    return true;
-  reason = "another kernel has these strides and sizes";
-  return false;
+// Behind the tiles: b is laid across the sum first.
+int across_variant() { return static_cast<int>(product_tiles().size()); }
+
+struct Planned {
+  ProductSpec spec;
+  ProductPlan plan;
+};
+Planned planned_of(const tern_op_desc& op, const Facts& facts, int variant) {
+  const ProductSpec spec = spec_of(op);
+  if (variant != across_variant()) {
+    return {spec, plan_product(product_tiles()[static_cast<std::size_t>(variant)], spec, facts)};
+  }
+  const ProductSpec left = across_spec(spec);
+  return {left, plan_product(first_tile(left, facts), left, facts)};
 }
 
-ProductPlan plan_of(const ProductSpec& spec, const Facts& facts, int variant) {
-  return plan_product(product_tiles()[static_cast<std::size_t>(variant)], spec, facts);
+bool supports(const PlanDesc& desc, std::string& reason) {
+  if (!shapes_fit(desc, reason)) return false;
+  const ProductSpec spec = spec_of(desc.op);
+  const bool taken = desc.variant == across_variant()
+                         ? desc.arg(TERN_MATMUL_OUT).rank == 2 && goes_across(spec, desc.device)
+                         : takes_product(product_tiles()[static_cast<std::size_t>(desc.variant)], spec, desc.device);
+  return Check(desc, reason).that(taken, "another kernel has these strides and sizes").ok();
+}
+
+std::uint64_t workspace(const PlanDesc& desc) {
+  return desc.variant == across_variant() ? across_bytes(spec_of(desc.op)) : 0;
 }
 
 std::vector<Function> functions(const PlanDesc& desc) {
-  const ProductSpec spec = spec_of(desc.op);
-  return {product_function(plan_of(spec, desc.device, desc.variant), spec)};
+  const Planned planned = planned_of(desc.op, desc.device, desc.variant);
+  std::vector<Function> list = {product_function(planned.plan, planned.spec)};
+  if (desc.variant == across_variant()) list.push_back(across_function(spec_of(desc.op)));
+  return list;
 }
 
 void run(const Launch& launch) {
@@ -91,7 +110,7 @@ void run(const Launch& launch) {
   const TensorView &bias = launch[TERN_MATMUL_BIAS], &out = launch[TERN_MATMUL_OUT];
   const Sizes sizes = sizes_of(
       [&](int i) -> const auto& { return launch[i].desc; }, attrs);
-  const ProductSpec spec = spec_of(launch.planned());
+  const Planned planned = planned_of(launch.planned(), launch.device(), launch.variant());
   const int last = out.desc.rank - 1;
   ProductCall call;
   call.m = sizes.m;
@@ -112,7 +131,11 @@ void run(const Launch& launch) {
   call.out_batch = last == 2 ? out.stride(0) : 0;
   call.adds = launch.accumulates(TERN_MATMUL_OUT);
   call.alpha = attrs.alpha;
-  run_product(launch.call(0), plan_of(spec, launch.device(), launch.variant()), spec, call);
+  if (launch.variant() == across_variant() && call.m > 0) {
+    run_across(launch.call(1), spec_of(launch.planned()), call, launch.workspace());
+    call.b = launch.workspace();
+  }
+  run_product(launch.call(0), planned.plan, planned.spec, call);
 }
 
 }  // namespace
@@ -122,8 +145,9 @@ KernelList matmul_kernels() {
     std::vector<KernelEntry> list;
     int variant = 0;
     for (const Tile& tile : product_tiles()) {
-      list.push_back({TERN_OP_MATMUL, tile.name, supports, nullptr, functions, run, variant++});
+      list.push_back({TERN_OP_MATMUL, tile.name, supports, workspace, functions, run, variant++});
     }
+    list.push_back({TERN_OP_MATMUL, "across", supports, workspace, functions, run, variant});
     return list;
   }();
   return kernels;

@@ -80,16 +80,20 @@ bool supports(const PlanDesc& desc, std::string& reason) {
   return Check(desc, reason).that(taken, "another kernel has these strides and sizes").ok();
 }
 
+std::uint64_t panel_bytes(const ProductSpec& spec) { return static_cast<std::uint64_t>(panel_of(spec) * spec.k) * 4; }
+
+// A panel, and again across the sum if that's worth it.
 std::uint64_t workspace(const PlanDesc& desc) {
   if (desc.variant != expanded_variant()) return 0;
-  const ProductSpec spec = spec_of(desc.op);
-  return static_cast<std::uint64_t>(panel_of(spec) * spec.k * 4);
+  const ProductSpec spec = spec_of(desc.op), panel = panel_spec(spec);
+  return panel_bytes(spec) + (goes_across(panel, desc.device) ? across_bytes(panel) : 0);
 }
 
-// Of the product itself, or of that by a panel.
+// Of the product itself, or of that by a panel, which may be laid across first.
 struct Planned {
   ProductSpec spec;
   ProductPlan plan;
+  bool across = false;
 };
 Planned planned_of(const tern_op_desc& op, const Facts& facts, int variant) {
   const ProductSpec spec = spec_of(op);
@@ -97,7 +101,9 @@ Planned planned_of(const tern_op_desc& op, const Facts& facts, int variant) {
     return {spec, plan_product(product_tiles()[static_cast<std::size_t>(variant)], spec, facts)};
   }
   const ProductSpec panel = panel_spec(spec);
-  return {panel, plan_product(first_tile(panel, facts), panel, facts)};
+  const bool across = goes_across(panel, facts);
+  const ProductSpec left = across ? across_spec(panel) : panel;
+  return {left, plan_product(first_tile(left, facts), left, facts), across};
 }
 
 std::vector<Function> functions(const PlanDesc& desc) {
@@ -105,24 +111,30 @@ std::vector<Function> functions(const PlanDesc& desc) {
   std::vector<Function> list = {product_function(planned.plan, planned.spec)};
   if (desc.variant == expanded_variant()) {
     list.push_back(expand_function(desc.arg(TERN_MATMUL_Q_W).scheme.packing));
+    if (planned.across) list.push_back(across_function(panel_spec(spec_of(desc.op))));
   }
   return list;
 }
 
 void run_panels(const Launch& launch, const Planned& planned, ProductCall call) {
   const TensorView &w = launch[TERN_MATMUL_Q_W], &y = launch[TERN_MATMUL_Q_Y], &bias = launch[TERN_MATMUL_Q_BIAS];
-  const std::int64_t n = call.n, panel = planned.spec.n;
-  const bool across = planned.spec.b.row == 1;
-  call.b = launch.workspace();
-  for (std::int64_t first = 0; first < n; first += panel) {
+  const ProductSpec whole = spec_of(launch.planned()), panel = panel_spec(whole);
+  const std::int64_t n = call.n;
+  const bool columns = whole.b.row == 1;
+  for (std::int64_t first = 0; first < n; first += panel.n) {
     Expansion part;
-    part.out = call.b;
-    call.n = std::min(panel, n - first);
-    (across ? part.first_column : part.first_row) = first;
-    part.rows = across ? w.dim(0) : call.n;
-    part.columns = across ? call.n : w.dim(1);
-    part.out_row = across ? panel : w.dim(1);
+    call.b = part.out = launch.workspace();
+    call.n = std::min(panel.n, n - first);
+    (columns ? part.first_column : part.first_row) = first;
+    part.rows = columns ? w.dim(0) : call.n;
+    part.columns = columns ? call.n : w.dim(1);
+    part.out_row = columns ? panel.n : w.dim(1);
     expand_weight(launch.call(1), w, part, launch.device());
+    if (planned.across) {
+      const Place across = launch.workspace(panel_bytes(whole));
+      run_across(launch.call(2), panel, call, across);
+      call.b = across;
+    }
     call.out = place_of(y, first * y.stride(1));
     if (bias.present()) call.bias = place_of(bias, first * bias.stride(0));
     run_product(launch.call(0), planned.plan, planned.spec, call);

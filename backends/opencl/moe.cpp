@@ -86,8 +86,14 @@ void run_route(const Launch& launch) {
   route.top_groups = attrs.top_groups;
   route.group_top = attrs.group_top;
   route.scale = attrs.scale;
-  launch.call(0).arg(logits).arg(bias).arg(weights).arg(chosen).arg(launch.workspace()).arg(route).run(
-      logits.dim(0), plain_group(launch.device()));
+  launch.call(0)
+      .arg(logits)
+      .arg(bias)
+      .arg(weights)
+      .arg(chosen)
+      .arg(launch.workspace())
+      .arg(route)
+      .run(logits.dim(0), plain_group(launch.device()));
 }
 
 bool route_backward_supports(const PlanDesc& desc, std::string& reason) {
@@ -113,8 +119,10 @@ std::vector<Function> route_backward_functions(const PlanDesc& desc) {
 
 void run_route_backward(const Launch& launch) {
   const auto& attrs = launch.attr<tern_moe_route_backward_attrs>();
-  const TensorView &dweights = launch[TERN_MOE_ROUTE_BACKWARD_DWEIGHTS], &logits = launch[TERN_MOE_ROUTE_BACKWARD_LOGITS];
-  const TensorView &chosen = launch[TERN_MOE_ROUTE_BACKWARD_EXPERTS], &dlogits = launch[TERN_MOE_ROUTE_BACKWARD_DLOGITS];
+  const TensorView &dweights = launch[TERN_MOE_ROUTE_BACKWARD_DWEIGHTS],
+                   &logits = launch[TERN_MOE_ROUTE_BACKWARD_LOGITS];
+  const TensorView &chosen = launch[TERN_MOE_ROUTE_BACKWARD_EXPERTS],
+                   &dlogits = launch[TERN_MOE_ROUTE_BACKWARD_DLOGITS];
   Route route = make_route(launch.device(), logits, dweights, chosen);
   route.dlogits_row = dlogits.stride(0);
   route.dlogits_col = dlogits.stride(1);
@@ -122,8 +130,14 @@ void run_route_backward(const Launch& launch) {
   route.sigmoid = attrs.sigmoid;
   route.normalise = attrs.normalise;
   route.scale = attrs.scale;
-  launch.call(0).arg(dweights).arg(logits).arg(chosen).arg(dlogits).arg(launch.workspace()).arg(route).run(
-      logits.dim(0), plain_group(launch.device()));
+  launch.call(0)
+      .arg(dweights)
+      .arg(logits)
+      .arg(chosen)
+      .arg(dlogits)
+      .arg(launch.workspace())
+      .arg(route)
+      .run(logits.dim(0), plain_group(launch.device()));
 }
 
 // ---------------------------------------------------------------- in order of experts
@@ -186,8 +200,13 @@ void run_permute(const Launch& launch) {
   launch.call(2).arg(totals).arg(offsets).arg(p).run(1, 1);
   launch.call(3).arg(chosen).arg(counts).arg(offsets).arg(places).arg(p).run(p.parts, group);
   const std::int64_t across = launch.device().cpu ? 1 : std::min<std::int64_t>(round_up(p.width, 64), 256);
-  launch.call(4).arg(x).arg(places).arg(y).arg(p).arg(std::int32_t{x.dtype() == TERN_F32 ? 4 : 2}).run(
-      {choices, across, 1}, {1, across, 1});
+  launch.call(4)
+      .arg(x)
+      .arg(places)
+      .arg(y)
+      .arg(p)
+      .arg(std::int32_t{x.dtype() == TERN_F32 ? 4 : 2})
+      .run({choices, across, 1}, {1, across, 1});
 }
 
 // ---------------------------------------------------------------- back together
@@ -239,8 +258,13 @@ void run_combine(const Launch& launch) {
   const TensorView& weights = launch[TERN_MOE_COMBINE_WEIGHTS];
   Combine combine = make_combine(x, y, weights);
   combine.adds = launch.accumulates(TERN_MOE_COMBINE_Y) ? 1 : 0;
-  launch.call(0).arg(x).arg(launch[TERN_MOE_COMBINE_PLACES]).arg(weights).arg(y).arg(combine).run(
-      {parts_of(y.dim(1), vector_of(launch.device())), y.dim(0), 1}, {plain_group(launch.device()), 1, 1});
+  launch.call(0)
+      .arg(x)
+      .arg(launch[TERN_MOE_COMBINE_PLACES])
+      .arg(weights)
+      .arg(y)
+      .arg(combine)
+      .run({parts_of(y.dim(1), vector_of(launch.device())), y.dim(0), 1}, {plain_group(launch.device()), 1, 1});
 }
 
 bool combine_backward_supports(const PlanDesc& desc, std::string& reason) {
@@ -272,7 +296,7 @@ std::vector<Function> combine_backward_functions(const PlanDesc& desc) {
 void run_combine_backward(const Launch& launch) {
   const TensorView &dy = launch[TERN_MOE_COMBINE_BACKWARD_DY], &x = launch[TERN_MOE_COMBINE_BACKWARD_X];
   const TensorView &dx = launch[TERN_MOE_COMBINE_BACKWARD_DX], &places = launch[TERN_MOE_COMBINE_BACKWARD_PLACES];
-  const TensorView &weights = launch[TERN_MOE_COMBINE_BACKWARD_WEIGHTS];
+  const TensorView& weights = launch[TERN_MOE_COMBINE_BACKWARD_WEIGHTS];
   const TensorView& dweights = launch[TERN_MOE_COMBINE_BACKWARD_DWEIGHTS];
   const std::int64_t choices = dx.dim(0) * dx.dim(1);
   Combine combine = make_combine(dx, dy, weights);

@@ -31,13 +31,15 @@ struct Product {
 constexpr int kShare = 64;      // work-items of one sum
 constexpr int kTileDepth = 16;  // steps of a sum that a work-group holds
 constexpr int kFewRows = 16;
+constexpr std::int64_t kAcross = 16;  // neighbours that are laid across a sum together
 
 // In order of preference. On a CPU a work-item fills the vector registers by itself; a work-group of several only keeps
 // what they share in the caches.
 constexpr Tile kTiles[] = {
     {"dot_4x4", Form::dot, true, false, 4, 4, 2, 0, 4, 4, false},
     {"dot_1x4", Form::dot, true, false, 1, 4, 1, 3, 1, 8, false},
-    {"outer_12", Form::outer, true, false, 12, 2, 5, 0, 1, 1, true},
+    {"outer_8", Form::outer, true, false, 8, 2, 5, 0, 1, 1, true},
+    {"outer_12", Form::outer, true, false, 12, 2, 32, 0, 1, 1, true},
     {"outer_4", Form::outer, true, false, 4, 2, 1, 8, 1, 1, true},
     {"shared_1x4", Form::shared, false, true, 1, 4, 1, 4, kShare, 1, false},
     {"shared_4x4", Form::shared, false, true, 4, 4, 2, kFewRows, kShare, 1, false},
@@ -181,6 +183,34 @@ Product make_product(const ProductPlan& plan, const ProductSpec& spec, const Pro
 }
 
 }  // namespace
+
+bool goes_across(const ProductSpec& spec, const Facts& facts) {
+  constexpr std::int64_t kManyRows = 32;
+  return facts.cpu && takes_dot(spec) && !packed(spec) && !spec.grouped && !spec.few_alike && spec.b.batch == 0 &&
+         spec.m >= kManyRows;
+}
+
+ProductSpec across_spec(const ProductSpec& spec) {
+  ProductSpec left = spec;
+  left.b = {TERN_F32, 1, round_up(spec.n, kAcross), 0};
+  return left;
+}
+
+std::uint64_t across_bytes(const ProductSpec& spec) {
+  return static_cast<std::uint64_t>(round_up(spec.n, kAcross) * spec.k) * 4;
+}
+
+Function across_function(const ProductSpec& spec) {
+  return {"product_sides+across", "product_across", Defines().set("V", kAcross).set("b_T", spec.b.dtype).text()};
+}
+
+void run_across(Call call, const ProductSpec& spec, const ProductCall& product, const Place& across) {
+  constexpr std::int64_t kLength = 256;  // of a work-item along the sum
+  call.arg(product.b).arg(spec.b.row).arg(spec.b.col).arg(across);
+  call.arg(static_cast<std::int32_t>(product.n)).arg(static_cast<std::int32_t>(product.k));
+  call.arg(static_cast<std::int32_t>(round_up(spec.n, kAcross))).arg(static_cast<std::int32_t>(kLength));
+  call.run({parts_of(product.n, kAcross), parts_of(product.k, kLength), 1}, {1, 1, 1});
+}
 
 Place place_of(const TensorView& tensor, std::int64_t element) {
   Place place = tensor.planes[0];

@@ -78,6 +78,14 @@ struct ProductCall {
   // Quantised b.
   const TensorView* weight = nullptr;
 };
+// A side b that lies along the sum can be laid across it first, in the workspace: worth it on a CPU where rows are
+// many.
+[[nodiscard]] bool goes_across(const ProductSpec& spec, const Facts& facts);
+[[nodiscard]] ProductSpec across_spec(const ProductSpec& spec);  // the product that is left then
+[[nodiscard]] std::uint64_t across_bytes(const ProductSpec& spec);
+[[nodiscard]] Function across_function(const ProductSpec& spec);
+void run_across(Call call, const ProductSpec& spec, const ProductCall& product, const Place& across);
+
 // Where an element of a strided tensor lies.
 [[nodiscard]] Place place_of(const TensorView& tensor, std::int64_t element);
 

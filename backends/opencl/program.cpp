@@ -27,9 +27,9 @@ std::string build_log(cl_program program, cl_device_id device) {
   return log.substr(at == std::string::npos ? 0 : at, 600);
 }
 
-// The text with each line #include "name.clh" replaced by that source.
+// The text with each line #include "backends/opencl/cl/name.clh" replaced by that source.
 std::string expanded(std::string_view text) {
-  constexpr std::string_view kBegin = "#include \"";
+  constexpr std::string_view kBegin = "#include \"backends/opencl/cl/";
   constexpr std::string_view kEnd = ".clh\"\n";
   std::string out;
   for (;;) {

@@ -122,8 +122,13 @@ void run_backward(const Launch& launch) {
   sizes.weight_offset = launch.attr<tern_rms_norm_backward_attrs>().weight_offset;
   if (launch[TERN_RMS_NORM_BACKWARD_DWEIGHT].present()) {
     const std::int64_t blocks = parts_of(sizes.rows, kSummedRows);
-    launch.call(1).arg(dy).arg(x).arg(rstd).arg(launch.workspace()).arg(sizes).run(
-        {parts_of(sizes.width, tile.width), blocks, 1}, {plain_group(launch.device()), 1, 1});
+    launch.call(1)
+        .arg(dy)
+        .arg(x)
+        .arg(rstd)
+        .arg(launch.workspace())
+        .arg(sizes)
+        .run({parts_of(sizes.width, tile.width), blocks, 1}, {plain_group(launch.device()), 1, 1});
     sum_columns(launch.call(2), launch, launch.workspace(), TERN_RMS_NORM_BACKWARD_DWEIGHT, blocks);
   }
   launch.call(0).arg(dy).arg(x).arg(weight).arg(rstd).arg(dsum).arg(dx).arg(sizes).run(

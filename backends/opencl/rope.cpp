@@ -200,11 +200,11 @@ void run_backward(const Launch& launch) {
   call.run(parts_of(units, tile.rows) * tile.group, tile.group);
 }
 
-constexpr KernelEntry kKernels[] = {{TERN_OP_ROPE, "rope", supports, nullptr, functions, run},
-                                    {TERN_OP_QK_NORM_ROPE, "qk_norm_rope", supports_norm, nullptr, functions_norm,
-                                     run_norm},
-                                    {TERN_OP_QK_NORM_ROPE_BACKWARD, "qk_norm_rope_backward", supports_backward,
-                                     workspace_backward, functions_backward, run_backward}};
+constexpr KernelEntry kKernels[] = {
+    {TERN_OP_ROPE, "rope", supports, nullptr, functions, run},
+    {TERN_OP_QK_NORM_ROPE, "qk_norm_rope", supports_norm, nullptr, functions_norm, run_norm},
+    {TERN_OP_QK_NORM_ROPE_BACKWARD, "qk_norm_rope_backward", supports_backward, workspace_backward, functions_backward,
+     run_backward}};
 
 }  // namespace
 

@@ -4,8 +4,8 @@
 // products of micro-tiles, RQ entries by W keys or features, which the GROUP work-items share. Keys lie turned in local
 // memory, so that W of them are one vector; where a tile has few entries (DIRECT) they are read where they lie. Tiles
 // of keys begin at multiples of KEYS from the sequence's first key, so a row's sums don't depend on the rows beside it.
-#include "vectors.clh"
-#include "attention_tile.clh"
+#include "backends/opencl/cl/vectors.clh"
+#include "backends/opencl/cl/attention_tile.clh"
 
 // Where row j of the sequence's keys or values begins.
 #if PAGED

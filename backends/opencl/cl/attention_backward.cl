@@ -1,7 +1,7 @@
 // attention_backward: scores and weights are computed again, tile by tile, once for dq and once for dk and dv. No sum
 // crosses work-groups, so nothing depends on their order.
-#include "vectors.clh"
-#include "attention_tile.clh"
+#include "backends/opencl/cl/vectors.clh"
+#include "backends/opencl/cl/attention_tile.clh"
 
 // delta[row, head]: the sum of dout out.
 kernel void attention_delta(INPUT(dout), INPUT(out), OUTPUT(delta), const AttentionSizes s) {

@@ -1,7 +1,7 @@
 // causal_conv1d and its backward. A work-item takes W channels of ROWS rows.
-#include "vectors.clh"
-#include "sequences.clh"
-#include "column_sum.clh"
+#include "backends/opencl/cl/vectors.clh"
+#include "backends/opencl/cl/sequences.clh"
+#include "backends/opencl/cl/column_sum.clh"
 
 typedef struct {
   long rows, channels, taps, sequences;

@@ -1,6 +1,6 @@
 // kv_write. A work-item takes W neighbouring features of one head of one row, of k or of v. Rows of block 0 are
 // padding: they are left out.
-#include "vectors.clh"
+#include "backends/opencl/cl/vectors.clh"
 
 typedef struct {
   long rows, heads, width, blocks, block_size;

@@ -1,5 +1,5 @@
 // layer_norm. A work-group takes ROWS rows, whose columns its work-items share.
-#include "vectors.clh"
+#include "backends/opencl/cl/vectors.clh"
 
 typedef struct {
   long rows, width;

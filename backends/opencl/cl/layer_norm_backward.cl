@@ -1,6 +1,6 @@
 // layer_norm_backward: the sums over blocks of ROWS rows for dweight and dbias first, as dx may lie where dy does.
-#include "vectors.clh"
-#include "column_sum.clh"
+#include "backends/opencl/cl/vectors.clh"
+#include "backends/opencl/cl/column_sum.clh"
 
 typedef struct {
   long rows, width;

@@ -34,6 +34,7 @@
   OPEN_B
 #define B_AT (batch * p.b_batch)
 #define A_ROW(i) (a_at + row_at(i, p.a_row, p.a_sub, p.parts))
+#define A_BEGIN(i) (a + A_ROW(i) * BYTES_OF(a_T))
 
 // One result after the other, for what no vector fits; in the order of product_outer.
 static inline void each_alone(const global uchar* a, B_POINTER, const global uchar* bias, global uchar* out, const Product* q,
@@ -43,7 +44,7 @@ static inline void each_alone(const global uchar* a, B_POINTER, const global uch
     const long row = A_ROW(i);
     for (int j = j_begin; j < j_end; ++j) {
       float sum = 0;
-      for (int c = 0; c < p.k; ++c) sum = fma(A_ONE(row + c * p.a_col), B_ELEMENT(j, c), sum);
+      for (int c = 0; c < p.k; ++c) sum = fma(A_ONE(a, row + c * p.a_col), B_ELEMENT(j, c), sum);
       finish(out, bias, q, out_at, batch, i, j, sum);
     }
   }
@@ -81,10 +82,11 @@ kernel void product_dot(INPUT(a), B_PARAMETERS, INPUT(bias), OUTPUT(out), const 
     no_expert(AT(out), &p, first, end, j0, min(j0 + TN, p.n));
     return;
   }
-  long a_row[TM], b_row[TN];
+  const global uchar* a_row[TM];
+  B_BEGIN_TYPE b_row[TN];
   VECTOR sums[TM][TN];
-  UNROLL for (int i = 0; i < TM; ++i) a_row[i] = A_ROW(min(first + i, end - 1));
-  UNROLL for (int j = 0; j < TN; ++j) b_row[j] = B_ROW(min(j0 + j, p.n - 1));
+  UNROLL for (int i = 0; i < TM; ++i) a_row[i] = A_BEGIN(min(first + i, end - 1));
+  UNROLL for (int j = 0; j < TN; ++j) b_row[j] = B_BEGIN(min(j0 + j, p.n - 1));
   UNROLL for (int i = 0; i < TM; ++i) {
     UNROLL for (int j = 0; j < TN; ++j) sums[i][j] = 0.0f;
   }
@@ -93,7 +95,7 @@ kernel void product_dot(INPUT(a), B_PARAMETERS, INPUT(bias), OUTPUT(out), const 
     VECTOR from_b[TN];
     UNROLL for (int j = 0; j < TN; ++j) from_b[j] = B_ALONG(b_row[j], c);
     UNROLL for (int i = 0; i < TM; ++i) {
-      const VECTOR x = A_VECTOR(a_row[i] + c);
+      const VECTOR x = A_VECTOR(a_row[i], c);
       UNROLL for (int j = 0; j < TN; ++j) sums[i][j] = fma(x, from_b[j], sums[i][j]);
     }
   }
@@ -101,7 +103,7 @@ kernel void product_dot(INPUT(a), B_PARAMETERS, INPUT(bias), OUTPUT(out), const 
     UNROLL for (int j = 0; j < TN; ++j) {
       if (first + i < end && j0 + j < p.n) {
         float sum = sum_of(sums[i][j]);
-        for (int c = whole; c < p.k; ++c) sum = fma(A_ONE(a_row[i] + c), B_ONE_ALONG(b_row[j], c), sum);
+        for (int c = whole; c < p.k; ++c) sum = fma(A_ONE(a_row[i], c), B_ONE_ALONG(b_row[j], c), sum);
         finish(AT(out), AT(bias), &p, out_at, batch, first + i, j0 + j, sum);
       }
     }
@@ -124,9 +126,9 @@ kernel void product_outer(INPUT(a), B_PARAMETERS, INPUT(bias), OUTPUT(out), cons
     return;
   }
   const int j0 = min(own, p.n - TN * V);  // the last ones begin earlier, and leave what is others'
-  long a_row[TM];
+  const global uchar* a_row[TM];
   VECTOR sums[TM][TN];
-  UNROLL for (int i = 0; i < TM; ++i) a_row[i] = A_ROW(min(first + i, end - 1));
+  UNROLL for (int i = 0; i < TM; ++i) a_row[i] = A_BEGIN(min(first + i, end - 1));
   UNROLL for (int i = 0; i < TM; ++i) {
     UNROLL for (int j = 0; j < TN; ++j) sums[i][j] = 0.0f;
   }
@@ -134,20 +136,14 @@ kernel void product_outer(INPUT(a), B_PARAMETERS, INPUT(bias), OUTPUT(out), cons
     VECTOR from_b[TN];
     UNROLL for (int j = 0; j < TN; ++j) from_b[j] = B_ACROSS(c, j0 + j * V);
     UNROLL for (int i = 0; i < TM; ++i) {
-      const VECTOR x = (VECTOR)(A_ONE(a_row[i]));
-      a_row[i] += p.a_col;
+      const VECTOR x = (VECTOR)(A_ONE(a_row[i], c * p.a_col));
       UNROLL for (int j = 0; j < TN; ++j) sums[i][j] = fma(x, from_b[j], sums[i][j]);
     }
   }
   UNROLL for (int i = 0; i < TM; ++i) {
     if (first + i >= end) continue;
     UNROLL for (int j = 0; j < TN; ++j) {
-      float lanes[V];
-      CAT2(vstore, V)(sums[i][j], 0, lanes);
-      for (int l = 0; l < V; ++l) {
-        const int column = j0 + j * V + l;
-        if (column >= own) finish(AT(out), AT(bias), &p, out_at, batch, first + i, column, lanes[l]);
-      }
+      finish_vector(AT(out), AT(bias), &p, out_at, batch, first + i, j0 + j * V, own, sums[i][j]);
     }
   }
 }
@@ -166,10 +162,11 @@ kernel __attribute__((reqd_work_group_size(SHARE, 1, 1))) void product_shared(IN
     if (lane == 0) no_expert(AT(out), &p, first, end, j0, min(j0 + TN, p.n));
     return;
   }
-  long a_row[TM], b_row[TN];
+  const global uchar* a_row[TM];
+  B_BEGIN_TYPE b_row[TN];
   VECTOR sums[TM][TN];
-  UNROLL for (int i = 0; i < TM; ++i) a_row[i] = A_ROW(min(first + i, end - 1));
-  UNROLL for (int j = 0; j < TN; ++j) b_row[j] = B_ROW(min(j0 + j, p.n - 1));
+  UNROLL for (int i = 0; i < TM; ++i) a_row[i] = A_BEGIN(min(first + i, end - 1));
+  UNROLL for (int j = 0; j < TN; ++j) b_row[j] = B_BEGIN(min(j0 + j, p.n - 1));
   UNROLL for (int i = 0; i < TM; ++i) {
     UNROLL for (int j = 0; j < TN; ++j) sums[i][j] = 0.0f;
   }
@@ -178,14 +175,14 @@ kernel __attribute__((reqd_work_group_size(SHARE, 1, 1))) void product_shared(IN
     VECTOR from_b[TN];
     UNROLL for (int j = 0; j < TN; ++j) from_b[j] = B_ALONG(b_row[j], c);
     UNROLL for (int i = 0; i < TM; ++i) {
-      const VECTOR x = A_VECTOR(a_row[i] + c);
+      const VECTOR x = A_VECTOR(a_row[i], c);
       UNROLL for (int j = 0; j < TN; ++j) sums[i][j] = fma(x, from_b[j], sums[i][j]);
     }
   }
   UNROLL for (int i = 0; i < TM; ++i) {
     UNROLL for (int j = 0; j < TN; ++j) {
       float sum = sum_of(sums[i][j]);
-      if (whole + lane < p.k) sum = fma(A_ONE(a_row[i] + whole + lane), B_ONE_ALONG(b_row[j], whole + lane), sum);
+      if (whole + lane < p.k) sum = fma(A_ONE(a_row[i], whole + lane), B_ONE_ALONG(b_row[j], whole + lane), sum);
       shared[i * TN + j][lane] = sum;
     }
   }
@@ -228,7 +225,7 @@ kernel __attribute__((reqd_work_group_size(BM / TM, BN / TN, 1))) void product_t
     for (int e = item; e < BM * BK; e += GROUP_ITEMS) {
       const int i = A_IS_ALONG ? e / BK : e % BM, c = A_IS_ALONG ? e % BK : e / BM;
       const bool there = first + i < end && c0 + c < p.k;
-      a_tile[c][i] = there ? A_ONE(A_ROW(first + i) + (c0 + c) * p.a_col) : 0.0f;
+      a_tile[c][i] = there ? A_ONE(a, A_ROW(first + i) + (c0 + c) * p.a_col) : 0.0f;
     }
     FILL_B_TILE(item, GROUP_ITEMS, j0, c0)
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -1,5 +1,5 @@
 // qk_norm_rope. A work-group takes UNITS heads of rows, of which its work-items share the features.
-#include "vectors.clh"
+#include "backends/opencl/cl/vectors.clh"
 
 typedef struct {
   long rows, heads, head_dim, half_of;

@@ -1,7 +1,7 @@
 // qk_norm_rope_backward: dn = rope(dy, inverse), then the gradient of the norm of each head. The sums over blocks of
 // UNITS heads of rows for dweight come first, as dx may lie where dy does.
-#include "vectors.clh"
-#include "column_sum.clh"
+#include "backends/opencl/cl/vectors.clh"
+#include "backends/opencl/cl/column_sum.clh"
 
 typedef struct {
   long rows, heads, head_dim, half_of;

@@ -1,5 +1,5 @@
 // rms_norm and its backward. A work-group takes ROWS rows, whose columns its work-items share.
-#include "vectors.clh"
+#include "backends/opencl/cl/vectors.clh"
 
 typedef struct {
   long rows, width;

@@ -1,6 +1,6 @@
 // rms_norm_backward: dweight's sums over blocks of ROWS rows first, as dx may lie where dy does.
-#include "vectors.clh"
-#include "column_sum.clh"
+#include "backends/opencl/cl/vectors.clh"
+#include "backends/opencl/cl/column_sum.clh"
 
 typedef struct {
   long rows, width;

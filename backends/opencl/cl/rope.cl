@@ -1,6 +1,6 @@
 // rope. A work-group takes ROWS rows, whose pairs of features its work-items share. Pair i of a head is features
 // (i, i + rotary / 2), or (2 i, 2 i + 1) where they are interleaved.
-#include "vectors.clh"
+#include "backends/opencl/cl/vectors.clh"
 
 typedef struct {
   long rows, heads, head_dim, half_of;
