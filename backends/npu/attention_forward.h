@@ -18,9 +18,10 @@ struct AttentionTile {
 };
 void attend(Algebra& algebra, const tern_attention_attrs& attrs, const AttentionTile& tile);
 
-// Whole kernels of attention and attention_backward.
+// Whole kernels of attention, attention_backward and attention_paged.
 void compose_fused_attention(Composer& composer);
 void compose_fused_attention_backward(Composer& composer);
+void compose_fused_paged_attention(Composer& composer);
 // The mask that CANN's sparse modes 2 to 4 want, whatever the lengths: [2048, 2048], 1 above the diagonal.
 [[nodiscard]] View triangle(Composer& composer);
 
