@@ -53,12 +53,10 @@ extern "C" {
 aclError aclInit(const char*) {
   return guarded("aclInit", [] {
     if (process().initialized) refuse(ACL_ERROR_REPEAT_INITIALIZE, "repeatedly initialized");
-    // 507008: the toolkit doesn't know the chip.
     const fake::Settings& settings = process().settings;
     if (process().devices.empty() && settings.chip != nullptr) {
       for (std::size_t i = 0; i < settings.devices.size(); ++i) {
-        process().devices.push_back(
-            std::make_unique<fake::Device>(static_cast<int>(i), settings.devices[i], settings.memory));
+        process().devices.push_back(std::make_unique<fake::Device>(static_cast<int>(i), settings.devices[i], settings));
       }
     }
     process().initialized = true;
@@ -238,6 +236,7 @@ void ternFakeCannRestart() {
   all.graphs.clear();
   all.streams.clear();
   all.events.clear();
+  all.physical.clear();
   all.devices.clear();
   all.options.clear();
   all.calls.clear();

@@ -77,6 +77,13 @@ fake::Device& reserved_on(const void* address) {
   return *device;
 }
 
+fake::Physical physical_of(aclrtDrvMemHandle handle) {
+  const std::lock_guard lock(process().mutex);
+  const auto found = process().physical.find(handle);
+  if (found == process().physical.end()) refuse(ACL_ERROR_RT_PARAM_INVALID, "The handle is no memory.");
+  return *found->second;
+}
+
 }  // namespace
 
 extern "C" {
@@ -284,28 +291,33 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, std::size_t size, const 
     }
     if (prop->location.id >= process().devices.size())
       refuse(ACL_ERROR_RT_INVALID_DEVICEID, "There is no such device.");
-    const std::uint64_t place = process().devices[prop->location.id]->memory.allocate_physical(size);
+    fake::DeviceMemory& memory = process().devices[prop->location.id]->memory;
+    const std::uint64_t place = memory.allocate_physical(size);
     if (place == 0) refuse(ACL_ERROR_RT_MEMORY_ALLOCATION, "Failed to allocate memory: the device has none left.");
-    *handle = reinterpret_cast<void*>(place << 8 | prop->location.id);
+    auto physical = std::make_unique<fake::Physical>(fake::Physical{&memory, place});
+    const std::lock_guard lock(process().mutex);
+    *handle = physical.get();
+    process().physical[*handle] = std::move(physical);
   });
 }
 
 aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
   return guarded("aclrtFreePhysical", [&] {
     need(handle, "handle");
-    const auto value = reinterpret_cast<std::uint64_t>(handle);
-    if ((value & 0xFF) >= process().devices.size() ||
-        !process().devices[value & 0xFF]->memory.free_physical(value >> 8)) {
-      refuse(ACL_ERROR_RT_PARAM_INVALID, "The handle is none, or its memory is still mapped.");
-    }
+    const fake::Physical physical = physical_of(handle);
+    if (!physical.memory->free_physical(physical.place))
+      refuse(ACL_ERROR_RT_PARAM_INVALID, "The memory is still mapped.");
+    const std::lock_guard lock(process().mutex);
+    process().physical.erase(handle);
   });
 }
 
 aclError aclrtMapMem(void* address, std::size_t size, std::size_t offset, aclrtDrvMemHandle handle,
                      std::uint64_t flags) {
   return guarded("aclrtMapMem", [&] {
-    const auto value = reinterpret_cast<std::uint64_t>(handle);
-    if (offset != 0 || flags != 0 || !reserved_on(address).memory.map(address, size, value >> 8)) {
+    const fake::Physical physical = physical_of(handle);
+    if (offset != 0 || flags != 0 || &reserved_on(address).memory != physical.memory ||
+        !physical.memory->map(address, size, physical.place)) {
       refuse(ACL_ERROR_RT_PARAM_INVALID,
              "The range isn't reserved or is mapped, or the size isn't that of the memory.");
     }

@@ -33,11 +33,11 @@ fake::Stream& settled(aclrtStream handle) {
   return stream;
 }
 
-fake::Event& settled_event(aclrtEvent handle) {
-  fake::Event& event = fake::event_of(handle);
+std::shared_ptr<fake::Event> settled_event(aclrtEvent handle) {
+  std::shared_ptr<fake::Event> event = fake::event_of(handle);
   const std::lock_guard lock(process().mutex);
-  if (event.capture != nullptr) {
-    event.capture->invalid = true;
+  if (event->capture != nullptr) {
+    event->capture->invalid = true;
     refuse(ACL_ERROR_RT_EVENT_CAPTURED, "The event is captured.");
   }
   return event;
@@ -63,7 +63,7 @@ void make_event(aclrtEvent* handle, std::uint32_t flags, bool reusable) {
       ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_EXTERNAL;
   if (flags == 0 || (flags & ~known) != 0) refuse(ACL_ERROR_RT_PARAM_INVALID, "The flags are none.");
   (void)fake::current_device();
-  auto event = std::make_unique<fake::Event>();
+  auto event = std::make_shared<fake::Event>();
   event->flags = flags;
   event->reusable = reusable;
   const std::lock_guard lock(process().mutex);
@@ -145,21 +145,21 @@ aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus* status) {
 
 aclError aclrtStreamWaitEvent(aclrtStream handle, aclrtEvent event_handle) {
   return guarded("aclrtStreamWaitEvent", [&] {
-    fake::Event& event = fake::event_of(event_handle);
+    const std::shared_ptr<fake::Event> event = fake::event_of(event_handle);
     fake::Stream& stream = fake::stream_of(handle);
     {
       const std::lock_guard lock(process().mutex);
-      if (wait_in_capture(stream, event)) return;
+      if (wait_in_capture(stream, *event)) return;
     }
     std::uint64_t number = 0;
     {
       const std::lock_guard lock(process().events_mutex);
       // Who waits for an event that isn't recorded waits until it is.
-      number = std::max(event.recorded, event.reset + 1);
+      number = std::max(event->recorded, event->reset + 1);
     }
-    fake::launch(stream, {fake::TaskKind::kWait, "aclrtStreamWaitEvent", [&event, number] {
+    fake::launch(stream, {fake::TaskKind::kWait, "aclrtStreamWaitEvent", [event, number] {
                             std::unique_lock lock(process().events_mutex);
-                            process().events_changed.wait(lock, [&] { return reached(event, number); });
+                            process().events_changed.wait(lock, [&] { return reached(*event, number); });
                             return 0;
                           }});
   });
@@ -179,37 +179,30 @@ aclError aclrtCreateEventExWithFlag(aclrtEvent* event, std::uint32_t flag) {
 
 aclError aclrtDestroyEvent(aclrtEvent handle) {
   return guarded("aclrtDestroyEvent", [&] {
-    fake::Event& event = fake::event_of(handle);
-    {
-      // A task that still marks or awaits it does so first.
-      std::unique_lock lock(process().events_mutex);
-      process().events_changed.wait(lock, [&] { return event.done >= event.recorded; });
-    }
+    (void)fake::event_of(handle);
     const std::lock_guard lock(process().mutex);
-    // Kept: a stream may be about to wait for it. Only the handle ends.
-    process().ended_events.push_back(std::move(process().events[&event]));
-    process().events.erase(&event);
+    process().events.erase(handle);  // streams that come to it still do
   });
 }
 
 aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handle) {
   return guarded("aclrtRecordEvent", [&] {
-    fake::Event& event = fake::event_of(handle);
+    const std::shared_ptr<fake::Event> event = fake::event_of(handle);
     fake::Stream& stream = fake::stream_of(stream_handle);
     {
       const std::lock_guard lock(process().mutex);
-      if (stream.capture != nullptr) return record_in_capture(stream, event);
-      event.capture = nullptr;
+      if (stream.capture != nullptr) return record_in_capture(stream, *event);
+      event->capture = nullptr;
     }
     std::uint64_t number = 0;
     {
       const std::lock_guard lock(process().events_mutex);
-      number = ++event.recorded;
+      number = ++event->recorded;
     }
-    fake::launch(stream, {fake::TaskKind::kRecord, "aclrtRecordEvent", [&event, number] {
+    fake::launch(stream, {fake::TaskKind::kRecord, "aclrtRecordEvent", [event, number] {
                             const std::lock_guard lock(process().events_mutex);
-                            event.done = std::max(event.done, number);
-                            event.time = std::chrono::steady_clock::now();
+                            event->done = std::max(event->done, number);
+                            event->time = std::chrono::steady_clock::now();
                             process().events_changed.notify_all();
                             return 0;
                           }});
@@ -218,19 +211,19 @@ aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream_handle) {
 
 aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle) {
   return guarded("aclrtResetEvent", [&] {
-    fake::Event& event = settled_event(handle);
+    const std::shared_ptr<fake::Event> event = settled_event(handle);
     fake::launch(fake::stream_of(stream_handle), {fake::TaskKind::kReset, "aclrtResetEvent", [] { return 0; }});
     const std::lock_guard lock(process().events_mutex);
-    event.reset = event.recorded;
+    event->reset = event->recorded;
   });
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus* status) {
   return guarded("aclrtQueryEventStatus", [&] {
     need(status, "status");
-    fake::Event& event = settled_event(handle);
+    const std::shared_ptr<fake::Event> event = settled_event(handle);
     const std::lock_guard lock(process().events_mutex);
-    const bool complete = event.recorded > event.reset && event.done >= event.recorded;
+    const bool complete = event->recorded > event->reset && event->done >= event->recorded;
     *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
   });
 }
@@ -238,14 +231,14 @@ aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus* stat
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent handle, std::int32_t timeout) {
   return guarded("aclrtSynchronizeEventWithTimeout", [&] {
     if (timeout < -1) refuse(ACL_ERROR_RT_PARAM_INVALID, "The timeout must be -1 or more.");
-    fake::Event& event = settled_event(handle);
+    const std::shared_ptr<fake::Event> event = settled_event(handle);
     std::unique_lock lock(process().events_mutex);
-    if (event.recorded == event.reset) refuse(ACL_ERROR_RT_PARAM_INVALID, "The event isn't recorded.");
-    const std::uint64_t number = event.recorded;
+    if (event->recorded == event->reset) refuse(ACL_ERROR_RT_PARAM_INVALID, "The event isn't recorded.");
+    const std::uint64_t number = event->recorded;
     if (timeout == -1) {
-      process().events_changed.wait(lock, [&] { return reached(event, number); });
+      process().events_changed.wait(lock, [&] { return reached(*event, number); });
     } else if (!process().events_changed.wait_for(lock, std::chrono::milliseconds(timeout),
-                                                  [&] { return reached(event, number); })) {
+                                                  [&] { return reached(*event, number); })) {
       refuse(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "The event wasn't reached after " + std::to_string(timeout) + " ms.");
     }
     lock.unlock();
@@ -258,17 +251,17 @@ aclError aclrtSynchronizeEvent(aclrtEvent handle) { return aclrtSynchronizeEvent
 aclError aclrtEventElapsedTime(float* milliseconds, aclrtEvent start_handle, aclrtEvent end_handle) {
   return guarded("aclrtEventElapsedTime", [&] {
     need(milliseconds, "ms");
-    fake::Event& start = settled_event(start_handle);
-    fake::Event& end = settled_event(end_handle);
+    const std::shared_ptr<fake::Event> start = settled_event(start_handle);
+    const std::shared_ptr<fake::Event> end = settled_event(end_handle);
     const std::lock_guard lock(process().events_mutex);
     // rt: times are kept by events with TIME_LINE alone, once they are reached.
-    for (const fake::Event* event : {&start, &end}) {
+    for (const fake::Event* event : {start.get(), end.get()}) {
       if ((event->flags & ACL_EVENT_TIME_LINE) == 0 || event->done == 0 || event->done < event->recorded) {
         refuse(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "The event has no time: it isn't reached, or keeps none.");
       }
     }
-    if (end.time < start.time) refuse(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "The end is before the start.");
-    *milliseconds = std::chrono::duration<float, std::milli>(end.time - start.time).count();
+    if (end->time < start->time) refuse(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "The end is before the start.");
+    *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
   });
 }
 

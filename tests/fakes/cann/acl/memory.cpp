@@ -25,7 +25,7 @@ std::uint64_t place_of(std::uint64_t bytes) { return up(padded(bytes), kAlignmen
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(std::uint64_t bytes) : bytes_(up(bytes, kHugePage)) {
+DeviceMemory::DeviceMemory(std::uint64_t bytes, std::uint64_t taken) : bytes_(up(bytes, kHugePage)) {
   file_ = memfd_create("fake-cann-device", MFD_CLOEXEC);
   if (file_ < 0 || ftruncate(file_, static_cast<off_t>(bytes_)) != 0)
     throw std::runtime_error("no memory for the fake");
@@ -35,9 +35,10 @@ DeviceMemory::DeviceMemory(std::uint64_t bytes) : bytes_(up(bytes, kHugePage)) {
   if (base == MAP_FAILED || alias == MAP_FAILED) throw std::runtime_error("no addresses for the fake");
   base_ = static_cast<std::byte*>(base);
   alias_ = static_cast<std::byte*>(alias);
-  mmap(alias_, static_cast<std::size_t>(bytes_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file_,
-       0);
-  free_[0] = bytes_;
+  (void)mmap(alias_, static_cast<std::size_t>(bytes_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+             file_, 0);
+  taken = std::min(up(taken, kHugePage), bytes_);
+  if (taken < bytes_) free_[taken] = bytes_ - taken;
   open_[bytes_] = bytes_;
 }
 
@@ -203,8 +204,8 @@ bool DeviceMemory::map(void* address, std::size_t bytes, std::uint64_t handle) {
   const auto next = mapped_.lower_bound(at);
   if (next != mapped_.end() && next->first < at + bytes) return false;
   if (next != mapped_.begin() && std::prev(next)->first + std::prev(next)->second.bytes > at) return false;
-  mmap(alias_ + at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file_,
-       static_cast<off_t>(physical->first));
+  (void)mmap(alias_ + at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file_,
+             static_cast<off_t>(physical->first));
   mapped_[at] = {bytes, handle};
   return true;
 }
@@ -213,8 +214,8 @@ bool DeviceMemory::unmap(void* address) {
   const std::lock_guard lock(mutex_);
   const auto found = mapped_.find(static_cast<std::uint64_t>(static_cast<std::byte*>(address) - base_));
   if (found == mapped_.end()) return false;
-  mmap(alias_ + found->first, found->second.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
-       -1, 0);
+  (void)mmap(alias_ + found->first, found->second.bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
   mapped_.erase(found);
   return true;
 }

@@ -11,7 +11,8 @@ namespace fake {
 
 class DeviceMemory {
  public:
-  explicit DeviceMemory(std::uint64_t bytes);
+  // `taken` bytes of it are another process's.
+  DeviceMemory(std::uint64_t bytes, std::uint64_t taken);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;

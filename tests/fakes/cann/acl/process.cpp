@@ -47,12 +47,12 @@ Stream& stream_of(aclrtStream handle) {
   return *found->second;
 }
 
-Event& event_of(aclrtEvent handle) {
+std::shared_ptr<Event> event_of(aclrtEvent handle) {
   if (handle == nullptr) refuse(ACL_ERROR_INVALID_PARAM, "[Check][event]param must not be null.");
   const std::lock_guard lock(process().mutex);
   const auto found = process().events.find(handle);
   if (found == process().events.end()) refuse(ACL_ERROR_RT_INVALID_HANDLE, "The handle is no event.");
-  return *found->second;
+  return found->second;
 }
 
 Device* device_holding(const void* address) {

@@ -22,7 +22,8 @@ namespace fake {
 class Graph;
 
 struct Device {
-  Device(int number, int physical, std::uint64_t bytes) : number(number), physical(physical), memory(bytes) {}
+  Device(int number, int physical, const Settings& settings)
+      : number(number), physical(physical), memory(settings.memory, settings.taken) {}
   const int number;    // of this process
   const int physical;  // the driver's
   DeviceMemory memory;
@@ -32,6 +33,12 @@ struct Device {
   std::set<int> peers;                  // whose memory it may reach
 };
 
+// aclrtMallocPhysical: a place in a device's memory.
+struct Physical {
+  DeviceMemory* memory;
+  std::uint64_t place;
+};
+
 struct Process {
   std::mutex mutex;  // of the tables here and of captures
   Settings settings;
@@ -39,8 +46,8 @@ struct Process {
   std::vector<std::unique_ptr<Device>> devices;
   std::map<int, std::int64_t> options;  // aclrtSetSysParamOpt
   std::map<void*, std::unique_ptr<Stream>> streams;
-  std::map<void*, std::unique_ptr<Event>> events;
-  std::vector<std::unique_ptr<Event>> ended_events;
+  std::map<void*, std::shared_ptr<Event>> events;
+  std::map<void*, std::unique_ptr<Physical>> physical;
   std::map<void*, std::unique_ptr<Graph>> graphs;
   std::map<std::byte*, std::size_t> pinned;  // aclrtMallocHost
   std::map<std::byte*, std::pair<std::byte*, std::size_t>>
@@ -62,7 +69,7 @@ void set_current_device(int number);  // -1: none
 
 // The stream behind a handle, null being the current device's own. Refuses what is none.
 [[nodiscard]] Stream& stream_of(aclrtStream handle);
-[[nodiscard]] Event& event_of(aclrtEvent handle);
+[[nodiscard]] std::shared_ptr<Event> event_of(aclrtEvent handle);
 
 // Adds a task to a stream's work, to the graph that it's captured into, or to the update of a group's tasks.
 void launch(Stream& stream, Task task);

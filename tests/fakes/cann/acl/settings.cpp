@@ -71,6 +71,7 @@ Settings read_settings() {
   settings.installed = static_cast<std::int32_t>(number("TERN_FAKE_CANN_DEVICES", 1));
   settings.devices = visible_devices(std::getenv("ASCEND_RT_VISIBLE_DEVICES"), settings.installed);
   settings.memory = static_cast<std::uint64_t>(number("TERN_FAKE_CANN_HBM", std::int64_t{4} << 30));
+  settings.taken = static_cast<std::uint64_t>(number("TERN_FAKE_CANN_HBM_TAKEN", 0));
   const std::string version = variable("TERN_FAKE_CANN_VERSION", "9.1");
   settings.major = std::atoi(version.c_str());
   const std::size_t dot = version.find('.');

@@ -21,6 +21,7 @@ struct Settings {
   std::vector<int> devices;           // the driver's numbers of those that ASCEND_RT_VISIBLE_DEVICES leaves
   std::int32_t installed = 1;         // TERN_FAKE_CANN_DEVICES
   std::uint64_t memory = 0;           // TERN_FAKE_CANN_HBM, bytes a device
+  std::uint64_t taken = 0;            // TERN_FAKE_CANN_HBM_TAKEN: bytes of it that another process holds
   std::int32_t major = 9, minor = 1;  // TERN_FAKE_CANN_VERSION: 8.1 lacks what is newer, and words its errors as it did
   std::uint32_t lateness = 0;         // TERN_FAKE_CANN_LATE: the most microseconds that a stream waits before a task
   std::uint32_t seed = 0;             // TERN_FAKE_CANN_SEED of what the device is free to choose: delays, orders

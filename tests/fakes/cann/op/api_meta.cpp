@@ -157,7 +157,7 @@ aclScalar* aclCreateScalar(void* value, aclDataType dtype) {
   const auto read = [&]<typename Number>(Number number) {
     std::memcpy(&number, value, sizeof number);
     scalar->real = static_cast<double>(number);
-    scalar->integer = static_cast<std::int64_t>(number);
+    scalar->integer = static_cast<std::int64_t>(number);  // NOLINT(bugprone-signed-char-misuse): numbers, not letters
   };
   switch (dtype) {
     case ACL_FLOAT:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 
 namespace fake {
 
@@ -310,7 +311,7 @@ void check_workspace(const aclOpExecutor& executor, const void* workspace, std::
 }
 
 int work(const aclOpExecutor& executor, const std::vector<Run::Place>& places, void* workspace, int fault, bool hang) {
-  while (hang) std::this_thread::sleep_for(std::chrono::hours(1));
+  if (hang) std::promise<void>().get_future().wait();  // for ever
   if (fault != 0) {
     note_device_failure(executor.name, "The aicore execution is abnormal, as TERN_FAKE_CANN_FAULT asks.");
     return fault;

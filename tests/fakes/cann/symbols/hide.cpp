@@ -69,27 +69,33 @@ std::size_t count_symbols(const std::uint32_t* table) {
   return last + 1;
 }
 
+// The loader gives addresses as numbers.
+template <typename Thing>
+Thing* thing_at(std::uintptr_t address) {
+  return reinterpret_cast<Thing*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 void hide(const Absent& absent, const dl_phdr_info& info) {
   const ElfW(Dyn)* dynamic = nullptr;
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     if (info.dlpi_phdr[i].p_type == PT_DYNAMIC) {
-      dynamic = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+      dynamic = thing_at<const ElfW(Dyn)>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
     }
   }
   ElfW(Sym)* symbols = nullptr;
   const char* names = nullptr;
   const std::uint32_t* hash = nullptr;
   for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
-    if (dynamic->d_tag == DT_SYMTAB) symbols = reinterpret_cast<ElfW(Sym)*>(dynamic->d_un.d_ptr);
-    if (dynamic->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(dynamic->d_un.d_ptr);
-    if (dynamic->d_tag == DT_GNU_HASH) hash = reinterpret_cast<const std::uint32_t*>(dynamic->d_un.d_ptr);
+    if (dynamic->d_tag == DT_SYMTAB) symbols = thing_at<ElfW(Sym)>(dynamic->d_un.d_ptr);
+    if (dynamic->d_tag == DT_STRTAB) names = thing_at<const char>(dynamic->d_un.d_ptr);
+    if (dynamic->d_tag == DT_GNU_HASH) hash = thing_at<const std::uint32_t>(dynamic->d_un.d_ptr);
   }
   if (symbols == nullptr || names == nullptr || hash == nullptr) return;
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   for (std::size_t i = 0, count = count_symbols(hash); i < count; ++i) {
     if (symbols[i].st_value == 0 || !absent(names + symbols[i].st_name)) continue;
     const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(&symbols[i]) / page * page;
-    mprotect(reinterpret_cast<void*>(start), 2 * page, PROT_READ | PROT_WRITE);
+    mprotect(thing_at<void>(start), 2 * page, PROT_READ | PROT_WRITE);
     symbols[i].st_value = 0;  // the loader passes over symbols without an address
   }
 }
