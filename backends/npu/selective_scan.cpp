@@ -14,13 +14,13 @@ struct Inputs {
 
 // One chunk, by heads: [groups, heads / groups, rows, ...].
 struct Chunk {
-  View x;    // [.., rows, head_dim]
-  View dt;   // [.., rows, 1]
-  View b;    // [groups, 1, rows, state_size]
-  View c;    // likewise
-  View a;    // [groups, heads / groups, 1, 1]
-  View d;    // likewise; may be absent
-  View dx;   // dt x
+  View x;   // [.., rows, head_dim]
+  View dt;  // [.., rows, 1]
+  View b;   // [groups, 1, rows, state_size]
+  View c;   // likewise
+  View a;   // [groups, heads / groups, 1, 1]
+  View d;   // likewise; may be absent
+  View dx;  // dt x
   Decays decay;
   View scores;  // c b^T with decays [.., rows, rows]
 };
@@ -54,8 +54,7 @@ void advance(Algebra& algebra, const Chunk& chunk, const View& state) {
 
 Inputs inputs_of(Composer& c, int x, int b) {
   // x, dt, a, b, c and d follow each other in both ops.
-  Inputs in{c.arg(x),     c.arg(x + 1), c.arg(x + 2), c.arg(b), c.arg(b + 1), c.f32(c.arg(b + 2)),
-            c.arg(b).dim(1)};
+  Inputs in{c.arg(x), c.arg(x + 1), c.arg(x + 2), c.arg(b), c.arg(b + 1), c.f32(c.arg(b + 2)), c.arg(b).dim(1)};
   return in;
 }
 
@@ -99,7 +98,8 @@ struct Totals {
   View da, dd;  // [groups, heads / groups, 1, 1]; may be absent
 };
 
-// `before`: the state at the chunk's begin. `carry`: the gradient by the state at its end, which becomes that by `before`.
+// `before`: the state at the chunk's begin. `carry`: the gradient by the state at its end, which becomes that by
+// `before`.
 void run_backward(Algebra& algebra, const Inputs& in, const Totals& totals, const View& before, const View& carry,
                   std::int64_t row, std::int64_t rows) {
   Composer& c = algebra.composer();
