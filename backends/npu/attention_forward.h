@@ -14,6 +14,7 @@ struct AttentionTile {
   View hidden;  // [rows, keys] bool; absent: all is seen
   View out;     // [kv_heads, group, rows, value_dim]
   View lse;     // [kv_heads, group, rows, 1]; may be absent
+  bool masked = false;  // a mask may leave a row nothing
 };
 void attend(Algebra& algebra, const tern_attention_attrs& attrs, const AttentionTile& tile);
 
