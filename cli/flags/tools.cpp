@@ -282,6 +282,11 @@ constexpr Flag kConvert[] = {
     {.name = "max_shard_size", .type = size, .fallback = "5GB", .help = "size of the largest file", .range = "[1,inf)"},
     {.name = "exist_ok", .type = boolean, .fallback = "false", .help = "replace the output if it exists"},
 };
+constexpr Flag kDoctor[] = {
+    {.name = "bundle",
+     .help = "also pack a bug report: versions, devices, findings, logs and the environment, without secrets; "
+             "NAME.tar.zst or NAME.tar.gz"},
+};
 constexpr Flag kSelftest[] = {
     {.name = "op", .type = list, .help = "ops to test", .computed = "all", .effect = "ops_alone new_cases"},
     {.name = "require",
@@ -319,6 +324,7 @@ std::vector<FlagGroup> tool_groups() {
           {"inspect_length", "Lengths", kInspectLength},
           {"bench", "Benchmark", kBench},
           {"convert", "Result", kConvert},
+          {"doctor", "Report", kDoctor},
           {"selftest", "Cases", kSelftest},
           {"web_ui", "Server", kWebUi}};
 }
