@@ -256,6 +256,7 @@ std::vector<CommandSpec> machine_commands() {
                      {"device_options", "nothing is computed"},
                      {"kernels", "nothing is computed"},
                      {"enable_npu_model_patch", "nothing is computed"}},
+       .effects = {{"model_revision", "model_run"}, {"use_hf", "model_run"}, {"hub_token", "model_run"}},
        .example = "tern doctor",
        .run = run_doctor},
       {.name = "selftest",

@@ -25,6 +25,10 @@ inline const Dtypes numbers = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16,  ACL_DOUBLE, AC
 inline const Dtypes anything = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16,  ACL_DOUBLE, ACL_INT8,
                                 ACL_UINT8, ACL_INT16,   ACL_INT32, ACL_INT64,  ACL_BOOL};
 
+// The workspace of operators that need one of their own: the device's are megabytes, which here would be filled anew at
+// each launch.
+inline constexpr std::uint64_t scratch = std::uint64_t{64} << 10;
+
 using Families = std::initializer_list<Family>;
 inline constexpr Families not_310p = {Family::kA2, Family::kA3, Family::kA5, Family::k910};
 inline constexpr Families a2_a3_a5 = {Family::kA2, Family::kA3, Family::kA5};

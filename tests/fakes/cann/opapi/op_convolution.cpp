@@ -42,7 +42,7 @@ numerics::Convolution convolution_of(Op& op, const Given& given, const Tensor& x
         (x.dim(dim) + 2 * shape.padding[at] - shape.dilation[at] * (weight.dim(dim) - 1) - 1) / shape.stride[at] + 1);
   }
   op.shape(y, expected);
-  op.workspace(16 << 20);
+  op.workspace(scratch);
   return shape;
 }
 

@@ -69,7 +69,7 @@ Plan checked(Op& op, const Given& given, const aclIntArray* const ends[2]) {
   }
   plan.rule = {given.sparse_mode, given.before, given.after, op.optional("attenMask", given.mask, bytes_or_truths)};
   require_mask(op, plan.rule, plan.sequences);
-  op.workspace(32 << 20);
+  op.workspace(scratch);
   return plan;
 }
 

@@ -78,7 +78,7 @@ void grouped_matmul(Op& op, const Grouped& given) {
     op.need(weight[0].dim(0) == x[0].dim(1), "Rows of x and of weight differ.");
     op.shape(y[0], {number, x[0].dim(0), weight[0].dim(1)});
   }
-  op.workspace(16 << 20);
+  op.workspace(scratch);
   const std::int64_t list_type = given.list_type;
   op.run([=](Run& run) {
     const View from = run.view(x[0]), factor = run.view(weight[0]), to = run.view(y[0]);

@@ -228,7 +228,7 @@ void fused_infer(Op& op, const Given& given, bool lse_wanted) {
   op.shape(plan.lse, lse_shape(plan, query));
   op.shape(plan.sink, {plan.heads});
   require_contiguous(op, plan);
-  op.workspace(64 << 20);
+  op.workspace(scratch);
   op.run([plan](Run& run) { compute(plan, run); });
 }
 
@@ -255,7 +255,7 @@ void incremental(Op& op, const Given& given) {
   if (plan.rule.mask) plan.rule.sparse_mode = 1;
   op.shape(plan.out, plan.query.shape());
   require_contiguous(op, plan);
-  op.workspace(16 << 20);
+  op.workspace(scratch);
   op.run([plan](Run& run) { compute(plan, run); });
 }
 
@@ -296,7 +296,7 @@ void prompt(Op& op, const Prompt& given) {
   require_mask(op, plan.rule, plan.sequences);
   op.same_shape(plan.query, plan.out);
   require_contiguous(op, plan);
-  op.workspace(16 << 20);
+  op.workspace(scratch);
   op.run([plan](Run& run) { compute(plan, run); });
 }
 

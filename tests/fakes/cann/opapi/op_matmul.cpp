@@ -48,7 +48,7 @@ void product(Op& op, const aclTensor* self, const aclTensor* other, const aclTen
   const bool ignored = rank == 3 && cube_math == 3 && on(op, a2_a3_a5);
   const Element multiplicand =
       multiplicand_of(op, promoted(a.dtype(), b.dtype()), ignored ? std::int8_t{0} : cube_math);
-  op.workspace(16 << 20);
+  op.workspace(scratch);
   op.run([=](Run& run) {
     numerics::Product how;
     how.multiplicand = multiplicand;
@@ -84,7 +84,7 @@ void sum_with_product(Op& op, const Sum& given, std::int8_t cube_math, std::int6
   how.alpha = op.number("alpha", given.alpha);
   how.beta = op.number("beta", given.beta);
   how.multiplicand = multiplicand_of(op, promoted(a.dtype(), b.dtype()), cube_math);
-  op.workspace(16 << 20);
+  op.workspace(scratch);
   op.run([=](Run& run) {
     numerics::Product product = how;
     const View addend = run.view(c);

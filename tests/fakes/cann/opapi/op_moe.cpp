@@ -69,7 +69,7 @@ FAKE_OP(MoeInitRoutingV2, const aclTensor* x_given, const aclTensor* expertIdx, 
     op.shape(rows, {places});
     op.shape(totals, {expertNumOptional});
     for (const Tensor& tensor : {out, rows, totals}) op.contiguous(tensor);  // "outputs contiguous"
-    op.workspace(16 << 20);
+    op.workspace(scratch);
     const std::int64_t number = expertNumOptional;
     op.run([=](Run& run) {
       const numerics::Routing routing = numerics::route(experts_of(run, ids, number), number);

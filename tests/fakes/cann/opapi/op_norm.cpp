@@ -101,7 +101,7 @@ FAKE_OP(RmsNormGrad, const aclTensor* dy_given, const aclTensor* x_given, const 
                 rstd.shape() == statistics_shape(x.shape(), gamma.shape().size()),
             "rstd should be the dimensions of x before those of gamma");
     op.shape(dgamma, gamma.shape());
-    op.workspace(16 << 20);
+    op.workspace(scratch);
     op.run([=](Run& run) {
       const Matrix gradient(run.view(dy), gamma.count());
       const Matrix in(run.view(x), gamma.count());

@@ -69,7 +69,7 @@ void weight_quant(Op& op, const WeightQuant& given) {
   }
   if (bias) op.need(bias.shape() == Shape{columns} || bias.shape() == Shape{1, columns}, "bias should be [n].");
   op.shape(y, {x.dim(0), columns});
-  op.workspace(16 << 20);
+  op.workspace(scratch);
   const std::int64_t group = given.group;
   op.run([=](Run& run) {
     View codes = run.view(weight);
