@@ -129,17 +129,17 @@ void weight_gradient(Algebra& algebra, const View& dy, const View& x, const View
   c.finish(TERN_GROUPED_MATMUL_BACKWARD_DW, sums);
 }
 
+// Expert by expert, as a NaN of one expert's rows is none of another's.
 void bias_gradient(Algebra& algebra, const View& dy, const View& offsets) {
   Composer& c = algebra.composer();
-  const std::int64_t rows = dy.dim(0), experts = offsets.dim(0) - 1;
-  const View numbers = algebra.range(0, rows, ACL_INT32).reshaped({1, rows});
-  const View begun = algebra.at_least(numbers, offsets.slice(0, 0, experts).reshaped({experts, 1}));
-  const View open = algebra.less(numbers, offsets.slice(0, 1, experts).reshaped({experts, 1}));
-  // Rows of no expert may hold anything: 0 times it is no 0.
-  const View none = algebra.constant(0.0);
-  const View end = offsets.slice(0, experts, 1);
-  const View counted = algebra.select(algebra.less(numbers.reshaped({rows}), end).reshaped({rows, 1}), dy, none);
-  const View sums = algebra.product(c.f32(algebra.both(begun, open)), counted);
+  const View dbias = c.arg(TERN_GROUPED_MATMUL_BACKWARD_DBIAS);
+  const View sums = c.temp(ACL_FLOAT, dbias.shape), none = algebra.constant(0.0);
+  for (std::int64_t expert = 0; expert < dbias.dim(0); ++expert) {
+    const std::int64_t mark = c.mark();
+    const View own = algebra.select(rows_of(algebra, offsets, expert, dy.dim(0)), dy, none);
+    c.reduce_sum(own, {0}, sums.slice(0, expert, 1).reshaped({dbias.dim(1)}));
+    c.rewind(mark);
+  }
   c.finish(TERN_GROUPED_MATMUL_BACKWARD_DBIAS, sums);
 }
 

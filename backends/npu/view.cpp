@@ -59,6 +59,7 @@ std::int64_t Dims::product() const {
 }
 
 bool View::contiguous() const {
+  if (shape.product() == 0) return true;  // no element has a place
   std::int64_t expected = 1;
   for (int d = rank() - 1; d >= 0; --d) {
     if (shape[d] != 1 && strides[d] != expected) return false;

@@ -1,4 +1,7 @@
 // The two phases of an operator: what they compute, and each way in which they are used wrongly.
+#include <memory>
+#include <thread>
+
 #include "backends/npu/cann/ops_elementwise.h"
 #include "backends/npu/cann/ops_nn.h"
 #include "tests/unit/fake_cann/support.h"
@@ -61,6 +64,18 @@ TEST(FakeCannExecutor, ARepeatableOneTakesOtherAddresses) {
   const TensorHandle stranger(ACL_FLOAT, {4}, other.data());
   EXPECT_EQ(aclSetInputTensorAddr(add.executor, 0, stranger, other.data()), ACLNN_ERR_PARAM_INVALID);
   EXPECT_EQ(aclDestroyAclOpExecutor(add.executor), 0);
+}
+
+TEST(FakeCannExecutor, IsMadeRepeatableAtOnceAndOnItsThread) {
+  const Fake fake;
+  Addition add, other;
+  ASSERT_EQ(add.plan(), 0);
+  std::thread([&] { EXPECT_EQ(aclSetAclOpExecutorRepeatable(add.executor), ACLNN_ERR_INNER); }).join();
+  ASSERT_EQ(other.plan(), 0);
+  EXPECT_EQ(aclSetAclOpExecutorRepeatable(add.executor), ACLNN_ERR_INNER);
+  EXPECT_EQ(aclSetAclOpExecutorRepeatable(other.executor), 0);
+  EXPECT_EQ(aclDestroyAclOpExecutor(add.executor), 0);
+  EXPECT_EQ(aclDestroyAclOpExecutor(other.executor), 0);
 }
 
 TEST(FakeCannExecutor, OneThatIsNeverRunIsLeaked) {

@@ -44,6 +44,12 @@ TEST(FakeCannLibrary, LacksWhatItIsTold) {
             "aclrtHostUnregister\n");
 }
 
+TEST(FakeCannLibrary, LacksWhatIsNewerThanItsVersion) {
+  const std::string names = "aclnnAdd aclnnRotaryPositionEmbedding aclnnRotaryPositionEmbeddingGetWorkspaceSize";
+  EXPECT_EQ(symbols("TERN_FAKE_CANN_VERSION=9.1", kFolder + "/libopapi.so", names), names + "\n");
+  EXPECT_EQ(symbols("TERN_FAKE_CANN_VERSION=8.1", kFolder + "/libopapi.so", names), "aclnnAdd\n");
+}
+
 TEST(FakeCannLibrary, NeedsItsDriver) {
   const std::string command = std::string(FAKE_CANN_PROBE) + " " + FAKE_CANN_NO_DRIVER_DIR + "/libascendcl.so 2>&1";
   FILE* pipe = popen(command.c_str(), "r");

@@ -157,6 +157,22 @@ TEST(FakeCannCopy, PinnedMemoryIsReadWhenTheStreamComesToIt) {
   EXPECT_EQ(aclrtFreeHost(pinned), 0);
 }
 
+TEST(FakeCannCopy, PinnedMemoryStaysUntilItIsDone) {
+  const Fake fake;
+  const Array<float> x(1);
+  void* pinned = nullptr;
+  ASSERT_EQ(aclrtMallocHost(&pinned, 4), 0);
+  const StreamHandle stream, other;
+  aclrtEvent gate = nullptr;
+  ASSERT_EQ(aclrtCreateEvent(&gate), 0);
+  ASSERT_EQ(aclrtStreamWaitEvent(stream, gate), 0);
+  ASSERT_EQ(aclrtMemcpyAsync(x.data(), 4, pinned, 4, ACL_MEMCPY_HOST_TO_DEVICE, stream), 0);
+  ASSERT_EQ(aclrtFreeHost(pinned), 0);
+  ASSERT_EQ(aclrtRecordEvent(gate, other), 0);
+  EXPECT_EQ(aclrtSynchronizeStream(stream), ACL_ERROR_RT_DRV_INTERNAL_ERROR);
+  EXPECT_EQ(aclrtDestroyEvent(gate), 0);
+}
+
 TEST(FakeCannCopy, WithinTheHostItIsNotAsynchronous) {
   const Fake fake;
   const StreamHandle stream;

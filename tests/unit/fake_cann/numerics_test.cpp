@@ -31,7 +31,8 @@ Floats slope(Floats x, const Floats& weights, const std::function<Floats(const F
   const auto total = [&](const Floats& values) {
     double sum = 0;
     const Floats result = function(values);
-    for (std::size_t i = 0; i < result.size(); ++i) sum += static_cast<double>(weights[i]) * static_cast<double>(result[i]);
+    for (std::size_t i = 0; i < result.size(); ++i)
+      sum += static_cast<double>(weights[i]) * static_cast<double>(result[i]);
     return sum;
   };
   Floats gradient(x.size());
@@ -100,7 +101,8 @@ TEST(FakeNumerics, AProductIsTheSumOfProductsWhateverTheStrides) {
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = 0;
       for (std::int64_t l = 0; l < k; ++l) {
-        sum += static_cast<double>(a[static_cast<std::size_t>(i * k + l)]) * static_cast<double>(b[static_cast<std::size_t>(l * n + j)]);
+        sum += static_cast<double>(a[static_cast<std::size_t>(i * k + l)]) *
+               static_cast<double>(b[static_cast<std::size_t>(l * n + j)]);
       }
       wanted[static_cast<std::size_t>(i * n + j)] = static_cast<float>(sum);
     }
@@ -174,13 +176,15 @@ TEST(FakeNumerics, AttentionIsSoftmaxOfScoresTimesValues) {
     double total = 0;
     for (std::size_t key = 0; key <= row + 2; ++key) {
       double score = 0;
-      for (std::size_t i = 0; i < 4; ++i) score += 0.5 * static_cast<double>(attention.q[row * 4 + i]) * static_cast<double>(attention.k[key * 4 + i]);
+      for (std::size_t i = 0; i < 4; ++i)
+        score += 0.5 * static_cast<double>(attention.q[row * 4 + i]) * static_cast<double>(attention.k[key * 4 + i]);
       weights.push_back(std::exp(score));
       total += weights.back();
     }
     for (std::size_t i = 0; i < 4; ++i) {
       double value = 0;
-      for (std::size_t key = 0; key < weights.size(); ++key) value += weights[key] / total * static_cast<double>(attention.v[key * 4 + i]);
+      for (std::size_t key = 0; key < weights.size(); ++key)
+        value += weights[key] / total * static_cast<double>(attention.v[key * 4 + i]);
       EXPECT_NEAR(out[row * 4 + i], value, 1e-5);
     }
     EXPECT_NEAR(static_cast<double>(maximum[row]) + std::log(static_cast<double>(sum[row])), std::log(total), 1e-5);

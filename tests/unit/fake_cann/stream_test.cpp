@@ -78,6 +78,15 @@ TEST(FakeCannStream, IsOfOneDeviceAndEndsOnce) {
   EXPECT_EQ(aclrtCreateStreamWithConfig(&stream, 0, 9), ACL_ERROR_RT_PARAM_INVALID);
 }
 
+TEST(FakeCannStream, ThereAreOnlySoMany) {
+  const Fake fake;
+  std::vector<aclrtStream> streams(1984);
+  for (aclrtStream& stream : streams) ASSERT_EQ(aclrtCreateStream(&stream), 0);
+  aclrtStream more = nullptr;
+  EXPECT_EQ(aclrtCreateStream(&more), ACL_ERROR_RT_NO_STREAM_RESOURCE);
+  for (aclrtStream stream : streams) EXPECT_EQ(aclrtDestroyStream(stream), 0);
+}
+
 TEST(FakeCannEvent, TellsWhetherItIsReached) {
   const Fake fake;
   const EventHandle event, gate;

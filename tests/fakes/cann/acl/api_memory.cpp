@@ -58,7 +58,16 @@ void check(Copy& copy) {
   }
 }
 
-void move(const Copy& copy) {
+// The host's side of a copy that was pinned when it was launched must be so still.
+struct Pinned {
+  bool to = false, from = false;
+};
+
+void move(const Copy& copy, Pinned pinned = {}) {
+  if ((pinned.to && !fake::is_pinned(copy.to, copy.count)) ||
+      (pinned.from && !fake::is_pinned(copy.from, copy.count))) {
+    refuse(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "Pinned memory was freed before its copy was done.");
+  }
   void* to = on_device(copy.to) ? fake::device_view(copy.to, copy.count) : static_cast<std::byte*>(copy.to);
   const void* from =
       on_device(copy.from) ? fake::device_view(copy.from, copy.count) : static_cast<const std::byte*>(copy.from);
@@ -236,8 +245,9 @@ aclError aclrtMemcpyAsync(void* to, std::size_t room, const void* from, std::siz
                             }});
       return;
     }
-    fake::launch(stream, {fake::TaskKind::kCopy, "aclrtMemcpyAsync", [copy] {
-                            move(copy);
+    fake::launch(stream, {fake::TaskKind::kCopy, "aclrtMemcpyAsync",
+                          [copy, pinned = Pinned{!on_device(to) && !to_pageable, !on_device(from) && !from_pageable}] {
+                            move(copy, pinned);
                             return 0;
                           }});
     if (to_pageable && stream.capture == nullptr) {

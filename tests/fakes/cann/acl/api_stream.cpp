@@ -22,6 +22,8 @@ void need(const void* argument, const char* name) {
   if (argument == nullptr) refuse(ACL_ERROR_INVALID_PARAM, std::string("[Check][") + name + "]param must not be null.");
 }
 
+constexpr std::size_t kMostStreams = 1984;  // rt's docs: what A2 has
+
 // A stream that may be waited for or asked.
 fake::Stream& settled(aclrtStream handle) {
   fake::Stream& stream = fake::stream_of(handle);
@@ -52,6 +54,7 @@ void make_stream(aclrtStream* handle, std::uint32_t priority) {
   if (priority > 7) refuse(ACL_ERROR_RT_PARAM_INVALID, "The priority must be in [0, 7].");
   fake::Device& device = fake::current_device();
   const std::lock_guard lock(process().mutex);
+  if (process().streams.size() >= kMostStreams) refuse(ACL_ERROR_RT_NO_STREAM_RESOURCE, "There are no streams left.");
   auto stream = std::make_unique<fake::Stream>(device, ++process().streams_made);
   *handle = stream.get();
   process().streams[*handle] = std::move(stream);

@@ -5,7 +5,7 @@
 
 namespace fake {
 
-Stream::Stream(Device& on, std::uint32_t which) : device(on), number(which), worker_([this] { work(); }) {}
+Stream::Stream(Device& on, std::uint32_t which) : device(on), number(which) {}
 
 Stream::~Stream() {
   {
@@ -13,13 +13,14 @@ Stream::~Stream() {
     ending_ = true;
   }
   changed_.notify_all();
-  worker_.join();
+  if (worker_.joinable()) worker_.join();
 }
 
 void Stream::queue(Task task) {
   {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
+    if (!worker_.joinable()) worker_ = std::thread([this] { work(); });  // a stream without work costs nothing
   }
   changed_.notify_all();
 }

@@ -26,6 +26,11 @@ Handles& live_executors() {
   return *one;
 }
 
+const aclOpExecutor*& last_executor() {
+  thread_local const aclOpExecutor* last = nullptr;
+  return last;
+}
+
 }  // namespace fake
 
 namespace {
@@ -310,6 +315,10 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
   return guarded("aclSetAclOpExecutorRepeatable", [&] {
     if (executor == nullptr) refuse(ACLNN_ERR_INNER_NULLPTR, "The executor is null.");
     aclOpExecutor& one = executor_of(executor);
+    // ob: on the thread of the first phase, right after it.
+    if (one.thread != std::this_thread::get_id() || fake::last_executor() != executor) {
+      refuse(ACLNN_ERR_INNER, "It must be said right after the first phase, on its thread.");
+    }
     if (!one.may_repeat) refuse(ACLNN_ERR_INNER, "The executor of " + one.name + " can't be repeated.");
     one.repeatable = true;
   });

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backends/npu/cann/types.h"
@@ -48,6 +49,8 @@ class Handles {
 
 [[nodiscard]] Handles& live_handles();  // tensors, scalars, arrays, lists
 [[nodiscard]] Handles& live_executors();
+// What the calling thread planned last.
+[[nodiscard]] const aclOpExecutor*& last_executor();
 
 class Run;
 
@@ -104,4 +107,5 @@ struct aclOpExecutor {
   bool may_repeat = true;
   bool repeatable = false;
   bool deterministic = false;
+  std::thread::id thread;  // that planned it
 };

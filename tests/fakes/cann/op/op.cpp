@@ -282,7 +282,9 @@ void begin_plan(const std::uint64_t* workspace, aclOpExecutor* const* executor) 
 void end_plan(Op& op, std::uint64_t* workspace, aclOpExecutor** executor) {
   std::unique_ptr<aclOpExecutor> made = op.finish();
   *workspace = made->workspace;
+  made->thread = std::this_thread::get_id();
   *executor = made.release();
+  last_executor() = *executor;
   live_executors().add(*executor);
 }
 
