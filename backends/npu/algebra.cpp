@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-
 namespace tern::npu {
 
 Dims broadcast(const Dims& a, const Dims& b) {
@@ -74,12 +73,8 @@ View Algebra::sub(const View& a, const View& b, const View& out) {
 
 View Algebra::mul(const View& a, const View& b, const View& out) { return binary(TERN_NPU_OP(Mul), a, b, out); }
 View Algebra::div(const View& a, const View& b, const View& out) { return binary(TERN_NPU_OP(Div), a, b, out); }
-View Algebra::maximum(const View& a, const View& b, const View& out) {
-  return binary(TERN_NPU_OP(Maximum), a, b, out);
-}
-View Algebra::minimum(const View& a, const View& b, const View& out) {
-  return binary(TERN_NPU_OP(Minimum), a, b, out);
-}
+View Algebra::maximum(const View& a, const View& b, const View& out) { return binary(TERN_NPU_OP(Maximum), a, b, out); }
+View Algebra::minimum(const View& a, const View& b, const View& out) { return binary(TERN_NPU_OP(Minimum), a, b, out); }
 
 View Algebra::muls(const View& a, double factor, const View& out) {
   const View to = room(out, a.dtype, a.shape);
@@ -253,8 +248,7 @@ View Algebra::product_by_elements(const View& a, const View& b, const View& out)
     for (std::int64_t j = 0; j < n; j += columns) {
       const View left_part = a.slice(a.rank() - 2, i, std::min(rows, m - i)).unsqueezed(a.rank() - 1);
       const View right_part = right.slice(right.rank() - 2, j, std::min(columns, n - j)).unsqueezed(right.rank() - 2);
-      const View to =
-          out.slice(rank - 2, i, std::min(rows, m - i)).slice(rank - 1, j, std::min(columns, n - j));
+      const View to = out.slice(rank - 2, i, std::min(rows, m - i)).slice(rank - 1, j, std::min(columns, n - j));
       const View terms =
           contiguous_view(memory.place, memory.offset, ACL_FLOAT, broadcast(left_part.shape, right_part.shape));
       mul(left_part, right_part, terms);

@@ -61,7 +61,7 @@ class Algebra {
 
   // ---- makes and takes
   View range(std::int64_t first, std::int64_t count, aclDataType dtype);
-  View constant(double value, aclDataType dtype = ACL_FLOAT);  // one element, of rank 1
+  View constant(double value, aclDataType dtype = ACL_FLOAT);                  // one element, of rank 1
   View take_rows(const View& table, const View& index, const View& out = {});  // table[index], along dimension 0
   void put_rows(const View& table, const View& index, const View& rows);       // table[index] = rows, 2-D
   View pick(const View& a, const View& index);                                 // a[r, index[r, i]]

@@ -11,7 +11,8 @@ namespace tern::npu {
 void attend(Algebra& algebra, const tern_attention_attrs& attrs, const AttentionTile& tile) {
   const View s = scores(algebra, attrs, tile.q, tile.k, tile.hidden, false).values;
   const View top = algebra.largest(s, 3);
-  algebra.at_least(top, -std::numeric_limits<float>::max(), top);  // a row that sees nothing: all exponentials are 0
+  // A row that sees nothing: all exponentials are 0. Scores of -infinity that it does see make NaN, as they should.
+  if (tile.masked) algebra.at_least(top, -std::numeric_limits<float>::max(), top);
   algebra.sub(s, top, s);
   algebra.exp(s, s);
   const View total = algebra.sum(s, 3);
@@ -20,7 +21,7 @@ void attend(Algebra& algebra, const tern_attention_attrs& attrs, const Attention
     algebra.add(lse, top, tile.lse);
   }
   const View mixed = algebra.product(s, tile.v);
-  algebra.at_least(total, std::numeric_limits<float>::min(), total);
+  if (tile.masked) algebra.at_least(total, std::numeric_limits<float>::min(), total);
   if (tile.out.dtype == ACL_FLOAT) {
     algebra.div(mixed, total, tile.out);
   } else {
@@ -54,6 +55,7 @@ void compose(Composer& c) {
       View shown;
       if (mask.present()) shown = mask.slice(0, row, tile.rows).slice(1, tile.key, tile.keys);
       AttentionTile part;
+      part.masked = mask.present();
       part.q = by_heads(c.f32(q.slice(0, row, tile.rows)), kv_heads);
       part.k = by_heads(keys.slice(0, tile.key, tile.keys), kv_heads);
       part.v = by_heads(values.slice(0, tile.key, tile.keys), kv_heads);

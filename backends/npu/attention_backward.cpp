@@ -83,7 +83,8 @@ void compose(Composer& c) {
       const std::int64_t inner = c.mark();
       const auto rows_of = [&](const View& view) { return view.slice(0, sequence.row + tile.row, tile.rows); };
       const auto part = [&](const View& view) { return by_heads(view.slice(0, tile.key, tile.keys), kv_heads); };
-      Inputs in{rows_of(all.dout), rows_of(all.q), {}, {}, rows_of(all.out), rows_of(all.lse), {}, rows_of(all.dq), {}, {}};
+      Inputs in{
+          rows_of(all.dout), rows_of(all.q), {}, {}, rows_of(all.out), rows_of(all.lse), {}, rows_of(all.dq), {}, {}};
       if (all.mask.present()) in.mask = rows_of(all.mask).slice(1, tile.key, tile.keys);
       run_tile(algebra, attrs, in, tile, part(k), part(v), part(dk), part(dv));
       c.rewind(inner);

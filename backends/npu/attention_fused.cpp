@@ -13,7 +13,7 @@ constexpr std::int64_t kNoBorder = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMostSequences = 2048;
 constexpr std::int64_t kMostRows = std::int64_t{1} << 20;
 constexpr std::int64_t kMostHeads = 256, kWidestHead = 768;
-constexpr std::int64_t kLanes = 8;  // of max and sum, all equal
+constexpr std::int64_t kLanes = 8;                                // of max and sum, all equal
 constexpr std::int64_t kNoMask = 0, kBottomRight = 3, kBand = 4;  // sparse modes
 
 // Who sees whom, in CANN's words.
@@ -100,8 +100,9 @@ View triangle(Composer& c) {
 
 void compose_fused_attention(Composer& c) {
   const auto& attrs = c.attrs<tern_attention_attrs>();
-  constexpr Args kArgs{TERN_ATTENTION_Q,    TERN_ATTENTION_K,           TERN_ATTENTION_V,          TERN_ATTENTION_SINKS,
-                       TERN_ATTENTION_MASK, TERN_ATTENTION_CU_SEQLENS_Q, TERN_ATTENTION_CU_SEQLENS_K};
+  constexpr Args kArgs{TERN_ATTENTION_Q,           TERN_ATTENTION_K,    TERN_ATTENTION_V,
+                       TERN_ATTENTION_SINKS,       TERN_ATTENTION_MASK, TERN_ATTENTION_CU_SEQLENS_Q,
+                       TERN_ATTENTION_CU_SEQLENS_K};
   require_fit(c, attrs, kArgs);
   const View q = c.arg(TERN_ATTENTION_Q), out = c.arg(TERN_ATTENTION_OUT), lse = c.arg(TERN_ATTENTION_LSE);
   if (out.dtype != q.dtype) c.refuse("the fused attention gives the dtype of its queries");
@@ -160,8 +161,8 @@ void compose_fused_attention_backward(Composer& c) {
   const auto of_rows = [&](int arg) { return c.dense(c.arg(arg).slice(0, 0, rows)); };
   const auto of_keys = [&](int arg) { return c.dense(c.arg(arg).slice(0, 0, keys)); };
   // exp(s - lse) is all that max and sum are for: lse as the maximum, and a sum of 1.
-  const View lse = algebra.at_least(c.arg(TERN_ATTENTION_BACKWARD_LSE).slice(0, 0, rows),
-                                    -std::numeric_limits<float>::max());
+  const View lse =
+      algebra.at_least(c.arg(TERN_ATTENTION_BACKWARD_LSE).slice(0, 0, rows), -std::numeric_limits<float>::max());
   const View top = c.temp(ACL_FLOAT, {rows, heads, kLanes}), total = c.temp(ACL_FLOAT, {rows, heads, kLanes});
   c.copy(top, lse.unsqueezed(2).expanded(2, kLanes));
   c.fill(total, 1.0);

@@ -49,6 +49,7 @@ void compose(Composer& c) {
       View shown;
       if (mask.present()) shown = mask.slice(0, row, tile.rows).slice(1, tile.key, tile.keys);
       AttentionTile part;
+      part.masked = mask.present();
       part.q = by_heads(c.f32(q.slice(0, row, tile.rows)), kv_heads);
       part.k = by_heads(keys.slice(0, tile.key - first, tile.keys), kv_heads);
       part.v = by_heads(values.slice(0, tile.key - first, tile.keys), kv_heads);
@@ -62,7 +63,8 @@ void compose(Composer& c) {
   }
 }
 
-constexpr KernelEntry kEntries[] = {{TERN_OP_ATTENTION_PAGED, "composed", compose, false}};
+constexpr KernelEntry kEntries[] = {{TERN_OP_ATTENTION_PAGED, "fused", compose_fused_paged_attention, false},
+                                    {TERN_OP_ATTENTION_PAGED, "composed", compose, false}};
 
 }  // namespace
 

@@ -2,7 +2,6 @@
 
 #include <limits>
 
-
 namespace tern::npu {
 
 View by_heads(const View& rows, std::int64_t kv_heads) {

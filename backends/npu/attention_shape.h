@@ -14,7 +14,7 @@ namespace tern::npu {
 
 // Rows of one sequence that are computed together, and the keys that any of them may see.
 struct Tile {
-  std::int64_t row = 0;    // in the sequence
+  std::int64_t row = 0;  // in the sequence
   std::int64_t rows = 0;
   std::int64_t key = 0;    // the first, in the sequence
   std::int64_t keys = 0;   // 0: nobody sees one
@@ -30,8 +30,7 @@ struct Tile {
 
 // What the tile's rows may not see, [rows, keys]; absent: they see all of it. `mask`: the tile's part of the op's, or
 // absent.
-[[nodiscard]] View hidden_keys(Algebra& algebra, const tern_attention_attrs& attrs, const Tile& tile,
-                               const View& mask);
+[[nodiscard]] View hidden_keys(Algebra& algebra, const tern_attention_attrs& attrs, const Tile& tile, const View& mask);
 
 // One sequence: where its rows and keys begin, and how many there are.
 struct Sequence {

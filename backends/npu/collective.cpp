@@ -108,7 +108,8 @@ void divide(Comm& comm, std::byte* data, std::uint64_t count, tern_dtype dtype, 
   prepared.run(comm.scratch.empty() ? nullptr : static_cast<std::byte*>(comm.scratch.back().first), stream.handle);
 }
 
-// A message is in its place of an order that all ranks know, so that those that wait for each other never wait in a ring.
+// A message is in its place of an order that all ranks know, so that those that wait for each other never wait in a
+// ring.
 std::pair<std::pair<std::int32_t, std::int32_t>, bool> turn(const Comm::Message& message) {
   return {{std::min(message.from, message.to), std::max(message.from, message.to)}, message.from > message.to};
 }
@@ -125,12 +126,11 @@ tern_status queue_message(tern_comm comm, tern_plane plane, uint64_t count, tern
     std::byte* data = plane_address(plane, count * element_bytes(dtype), what);
     if (count == 0) return TERN_OK;
     const HcclComm own = comm->handle;
-    Comm::Message message{send ? comm->rank : peer, send ? peer : comm->rank, [=] {
-                            const auto call = send ? hccl().HcclSend : hccl().HcclRecv;
-                            check_hccl(call(data, count, moved_dtype(dtype), static_cast<std::uint32_t>(peer), own,
-                                            handle),
-                                       what);
-                          }};
+    Comm::Message message{
+        send ? comm->rank : peer, send ? peer : comm->rank, [=] {
+          const auto call = send ? hccl().HcclSend : hccl().HcclRecv;
+          check_hccl(call(data, count, moved_dtype(dtype), static_cast<std::uint32_t>(peer), own, handle), what);
+        }};
     if (comm->grouped) {
       comm->messages.push_back(std::move(message));
     } else {
@@ -142,8 +142,8 @@ tern_status queue_message(tern_comm comm, tern_plane plane, uint64_t count, tern
 
 }  // namespace
 
-tern_status all_reduce(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype,
-                       int32_t reduce, tern_stream stream) {
+tern_status all_reduce(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype, int32_t reduce,
+                       tern_stream stream) {
   return guarded([&]() -> tern_status {
     const aclrtStream handle = stream_of(comm, stream, "all_reduce");
     const HcclReduceOp op = reduction_of(reduce, dtype);
@@ -202,8 +202,8 @@ tern_status broadcast(tern_comm comm, tern_plane data, uint64_t count, tern_dtyp
     std::byte* memory = plane_address(data, count * element_bytes(dtype), "broadcast");
     if (count == 0) return TERN_OK;
     start(*comm, [=] {
-      check_hccl(hccl().HcclBroadcast(memory, count, moved_dtype(dtype), static_cast<std::uint32_t>(root),
-                                      comm->handle, handle),
+      check_hccl(hccl().HcclBroadcast(memory, count, moved_dtype(dtype), static_cast<std::uint32_t>(root), comm->handle,
+                                      handle),
                  "broadcast");
     });
     return TERN_OK;
@@ -217,9 +217,7 @@ tern_status all_to_all(tern_comm comm, tern_plane dst, tern_plane src, const uin
     if (send_counts == nullptr || receive_counts == nullptr) {
       return fail(TERN_INVALID_ARGUMENT, "all_to_all: no counts");
     }
-    const auto list = [&](const uint64_t* counts) {
-      return std::vector<std::uint64_t>(counts, counts + comm->ranks);
-    };
+    const auto list = [&](const uint64_t* counts) { return std::vector<std::uint64_t>(counts, counts + comm->ranks); };
     const auto begins = [](const std::vector<std::uint64_t>& counts) {
       std::vector<std::uint64_t> out(counts.size());
       std::exclusive_scan(counts.begin(), counts.end(), out.begin(), std::uint64_t{0});

@@ -58,7 +58,8 @@ void meet(const std::shared_ptr<Meeting>& meeting, const Shared& shared, const H
 HcclComm join(const std::shared_ptr<Shared>& shared, const HcclRootInfo& root, std::int32_t ranks, std::int32_t rank,
               std::int64_t timeout_ms) {
   const auto meeting = std::make_shared<Meeting>();
-  std::thread waiter([=] { meet(meeting, *shared, root, static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(rank)); });
+  std::thread waiter(
+      [=] { meet(meeting, *shared, root, static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(rank)); });
   std::unique_lock lock(meeting->mutex);
   const auto over = [&] { return meeting->done; };
   if (timeout_ms == 0) {
@@ -75,8 +76,8 @@ HcclComm join(const std::shared_ptr<Shared>& shared, const HcclRootInfo& root, s
   if (meeting->result != HCCL_SUCCESS) {
     const bool late = meeting->result == HCCL_E_TIMEOUT;
     const bool wrong = meeting->result == HCCL_E_PARA;
-    throw Error(late    ? TERN_TIMEOUT
-                : wrong ? TERN_INVALID_ARGUMENT
+    throw Error(late                               ? TERN_TIMEOUT
+                : wrong                            ? TERN_INVALID_ARGUMENT
                 : meeting->result == HCCL_E_MEMORY ? TERN_OUT_OF_MEMORY
                                                    : TERN_INTERNAL,
                 meeting->why);

@@ -51,15 +51,21 @@ DeltaInputs delta_inputs(Composer& c, int q) {
   return {c.arg(q), c.arg(q + 1), c.arg(q + 2), c.arg(q + 3), c.arg(q + 4), c.arg(q).dim(1)};
 }
 
-DeltaChunk delta_chunk(Algebra& algebra, const DeltaInputs& in, const View& state, std::int64_t row,
-                       std::int64_t rows) {
+DeltaChunk delta_chunk(Algebra& algebra, const DeltaInputs& in, const View& state, const Rows& given, bool isolate) {
   Composer& c = algebra.composer();
+  const std::int64_t row = given.first, rows = given.count;
   const auto by_key = [&](const View& view) { return by_heads(c.f32(view.slice(0, row, rows)), in.k_heads); };
   const auto column = [&](const View& view) { return head_column(algebra, view.slice(0, row, rows), in.k_heads); };
   DeltaChunk out;
   out.q = by_key(in.q);
   out.k = by_key(in.k);
   out.v = by_key(in.v);
+  if (isolate) {
+    const Cleaned v = clean(algebra, out.v), k = clean(algebra, out.k);
+    out.v = v.values;
+    out.k = k.values;
+    out.poison = algebra.cumulative(algebra.add(v.poison, algebra.sum(k.poison, 3)), 2);
+  }
   out.beta = column(in.beta);
   out.decay = decays(algebra, column(in.decay));
   out.strict = algebra.mul(out.decay.between, triangles(algebra, rows).earlier);
@@ -78,6 +84,7 @@ void advance(Algebra& algebra, const DeltaChunk& chunk, const View& state) {
   const View arriving = algebra.product(chunk.k.transposed(2, 3), algebra.mul(chunk.w, chunk.decay.to_end));
   algebra.mul(state, chunk.decay.whole, state);
   algebra.add(state, arriving, state);
+  if (chunk.poison.present()) algebra.add(state, chunk.poison.slice(2, chunk.poison.dim(2) - 1, 1), state);
 }
 
 View delta_states(Composer& c, const DeltaInputs& in, std::int64_t count) {

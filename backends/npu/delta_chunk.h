@@ -24,13 +24,14 @@ struct DeltaChunk {
   View error;     // v - exp(g) k S [.., rows, value_dim]
   View read;      // k S [.., rows, value_dim]
   View w;         // [.., rows, value_dim]
+  View poison;    // 0, or NaN from the first row on that has one; absent where nobody asked to isolate it
 };
 
 // q, k, v, decay and beta follow each other from argument `q` on.
 [[nodiscard]] DeltaInputs delta_inputs(Composer& composer, int q);
-// `state` [k_heads, heads / k_heads, key_dim, value_dim].
-[[nodiscard]] DeltaChunk delta_chunk(Algebra& algebra, const DeltaInputs& in, const View& state, std::int64_t row,
-                                     std::int64_t rows);
+// `state` [k_heads, heads / k_heads, key_dim, value_dim]. `isolate`: a NaN shows in no row before its own.
+[[nodiscard]] DeltaChunk delta_chunk(Algebra& algebra, const DeltaInputs& in, const View& state, const Rows& rows,
+                                     bool isolate);
 // The state moves to the chunk's end.
 void advance(Algebra& algebra, const DeltaChunk& chunk, const View& state);
 // Room for states, [count, k_heads, heads / k_heads, key_dim, value_dim], and one of them.

@@ -104,7 +104,8 @@ bool can_capture(const Chip& chip) {
   std::string why;
   const Acl* functions = acl(why);
   if (functions == nullptr) return chip.family != Family::a910 && chip.family != Family::a310p;
-  // The 910 never captures. The 310P does from CANN 9.1 on by its documentation, and nothing says here which CANN it is.
+  // The 910 never captures. The 310P does from CANN 9.1 on by its documentation, and nothing says here which CANN it
+  // is.
   if (chip.family == Family::a910 || chip.family == Family::a310p) return false;
   return functions->aclmdlRICaptureBegin != nullptr && functions->aclmdlRICaptureEnd != nullptr &&
          functions->aclmdlRIExecuteAsync != nullptr && functions->aclmdlRIDestroy != nullptr;
@@ -112,7 +113,8 @@ bool can_capture(const Chip& chip) {
 
 void describe_chip(tern_device_info& info, const Chip& chip, bool captures, const std::string& driver) {
   info.capabilities = TERN_CAP_EAGER | TERN_CAP_DYNAMIC_SHAPES | TERN_CAP_HOST_LENGTHS | TERN_CAP_NATIVE_MEMORY |
-                      TERN_CAP_NATIVE_STREAMS | (captures ? TERN_CAP_CAPTURE : 0U) | (can_evict(chip) ? TERN_CAP_EVICT : 0U);
+                      TERN_CAP_NATIVE_STREAMS | (captures ? TERN_CAP_CAPTURE : 0U) |
+                      (can_evict(chip) ? TERN_CAP_EVICT : 0U);
   if (std::string why; hccl(why) != nullptr || acl(why) == nullptr) {  // a description has them
     info.capabilities |= TERN_CAP_COLLECTIVES;
     info.comm_bytes = comm_bytes();

@@ -19,10 +19,11 @@ void compose(Composer& c) {
     c.rewind(mark);
     for (std::int64_t row = 0; row < rows.count; row += kChunk) {
       const std::int64_t count = std::min(kChunk, rows.count - row);
-      const DeltaChunk chunk = delta_chunk(algebra, in, state, rows.first + row, count);
+      const DeltaChunk chunk = delta_chunk(algebra, in, state, {rows.first + row, count, rows.sequence}, true);
       const View mixed = algebra.mul(algebra.product(chunk.q, state), chunk.decay.from_start);
       const View scores = algebra.product(chunk.q, chunk.k.transposed(2, 3));
       algebra.add(mixed, algebra.product(algebra.mul(scores, chunk.decay.between), chunk.w), mixed);
+      algebra.add(mixed, chunk.poison, mixed);
       algebra.muls(mixed, attrs.scale, mixed);
       c.copy(by_heads(out.slice(0, rows.first + row, count), in.k_heads), mixed);
       advance(algebra, chunk, state);

@@ -18,7 +18,7 @@ struct Pass {
 void Pass::run(const View& before, std::int64_t row, std::int64_t rows) {
   Composer& c = algebra.composer();
   const auto given = [&](int arg) { return c.arg(arg).slice(0, row, rows); };
-  const DeltaChunk chunk = delta_chunk(algebra, in, before, row, rows);
+  const DeltaChunk chunk = delta_chunk(algebra, in, before, {row, rows, 0}, false);
   const Decays& decay = chunk.decay;
   const View dout = algebra.muls(by_heads(c.f32(given(TERN_GATED_DELTA_RULE_BACKWARD_DOUT)), in.k_heads), scale);
   const View scores = algebra.product(chunk.q, chunk.k.transposed(2, 3));  // [k_heads, 1, rows, rows]
@@ -86,7 +86,8 @@ void compose(Composer& c) {
       const std::int64_t inner = c.mark();
       const View next = delta_state(kept, chunk + 1);
       c.copy(next, delta_state(kept, chunk));
-      advance(algebra, delta_chunk(algebra, in, next, rows.first + chunk * kChunk, count(chunk)), next);
+      const Rows part{rows.first + chunk * kChunk, count(chunk), rows.sequence};
+      advance(algebra, delta_chunk(algebra, in, next, part, false), next);
       c.rewind(inner);
     }
     c.zero(carry);

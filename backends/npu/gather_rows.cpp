@@ -1,4 +1,4 @@
-// gather_rows: y[r] = x[index[r]]; embedding: the same of a table, rounded.
+// gather_rows: y[r] = x[index[r]].
 #include "backends/npu/rows.h"
 
 namespace tern::npu {
@@ -45,26 +45,10 @@ void gather(Composer& c) {
   if (rows.place != y.place) c.copy(y, rows.reshaped(y.shape));
 }
 
-void embed(Composer& c) {
-  const View table = c.arg(TERN_EMBEDDING_TABLE);
-  const View ids = c.arg(TERN_EMBEDDING_IDS);
-  const View y = c.arg(TERN_EMBEDDING_Y);
-  if (y.elements() == 0) return;
-  if (table.dtype == y.dtype) {
-    gather_or_zero(c, table, ids, y);
-    return;
-  }
-  const View rows = c.temp(table.dtype, y.shape);
-  gather_or_zero(c, table, ids, rows);
-  c.copy(y, rows.is16() && y.is16() ? c.f32(rows) : rows);
-}
-
 constexpr KernelEntry kGather[] = {{TERN_OP_GATHER_ROWS, "gather", gather, true}};
-constexpr KernelEntry kEmbedding[] = {{TERN_OP_EMBEDDING, "gather", embed, true}};
 
 }  // namespace
 
 KernelList gather_rows_kernels() { return kGather; }
-KernelList embedding_kernels() { return kEmbedding; }
 
 }  // namespace tern::npu

@@ -148,9 +148,7 @@ void compose_backward(Composer& c) {
   Algebra algebra(c);
   const View dy = c.arg(TERN_GROUPED_MATMUL_BACKWARD_DY), x = c.arg(TERN_GROUPED_MATMUL_BACKWARD_X);
   const View offsets = c.arg(TERN_GROUPED_MATMUL_BACKWARD_OFFSETS);
-  const auto flat = [&](const View& view) {
-    return c.dense(view).reshaped({view.dim(0) * view.dim(1), view.dim(2)});
-  };
+  const auto flat = [&](const View& view) { return c.dense(view).reshaped({view.dim(0) * view.dim(1), view.dim(2)}); };
   if (c.present(TERN_GROUPED_MATMUL_BACKWARD_DW)) {
     weight_gradient(algebra, flat(rounded_f32(c, dy, attrs.compute)), flat(rounded_f32(c, x, attrs.compute)), offsets);
   }

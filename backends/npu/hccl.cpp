@@ -16,8 +16,9 @@ struct Opened {
       if (void* handle = open_library(name, why)) handles.push_back(handle);
     }
     if (handles.empty()) {
-      why = "libhccl.so can't be loaded, so there are no collectives between devices; install the whole CANN toolkit: " +
-            why;
+      why =
+          "libhccl.so can't be loaded, so there are no collectives between devices; install the whole CANN toolkit: " +
+          why;
       return;
     }
     why.clear();

@@ -10,10 +10,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Rows of one sequence and the keys up to the last that one of them sees.
 struct Part {
-  View q;        // [rows, index_heads, index_dim]
-  View weights;  // [rows, index_heads]
-  View k;        // [keys, index_dim] fp32
-  View mask;     // [rows, keys] bool
+  View q;                  // [rows, index_heads, index_dim]
+  View weights;            // [rows, index_heads]
+  View k;                  // [keys, index_dim] fp32
+  View mask;               // [rows, keys] bool
   std::int64_t place = 0;  // of the first row
 };
 

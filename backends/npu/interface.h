@@ -81,8 +81,8 @@ tern_status comm_abort(tern_comm comm);
 tern_status comm_destroy(tern_comm comm);
 
 // collective.cpp
-tern_status all_reduce(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype,
-                       int32_t reduce, tern_stream stream);
+tern_status all_reduce(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype, int32_t reduce,
+                       tern_stream stream);
 tern_status all_gather(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype,
                        tern_stream stream);
 tern_status reduce_scatter(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype,
@@ -92,8 +92,7 @@ tern_status broadcast(tern_comm comm, tern_plane data, uint64_t count, tern_dtyp
 tern_status all_to_all(tern_comm comm, tern_plane dst, tern_plane src, const uint64_t* send_counts,
                        const uint64_t* receive_counts, tern_dtype dtype, tern_stream stream);
 tern_status send(tern_comm comm, tern_plane src, uint64_t count, tern_dtype dtype, int32_t peer, tern_stream stream);
-tern_status receive(tern_comm comm, tern_plane dst, uint64_t count, tern_dtype dtype, int32_t peer,
-                    tern_stream stream);
+tern_status receive(tern_comm comm, tern_plane dst, uint64_t count, tern_dtype dtype, int32_t peer, tern_stream stream);
 tern_status group_begin(tern_comm comm);
 tern_status group_end(tern_comm comm);
 

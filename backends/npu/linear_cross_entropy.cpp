@@ -82,7 +82,8 @@ void Loss::gradients(std::int64_t row, const View& h, const View& slope) {
 void Loss::run_panel(std::int64_t row, std::int64_t rows) {
   const auto part = [&](const View& view) { return view.slice(0, row, rows); };
   const auto column = [&](const View& view) { return part(view).reshaped({rows, 1}); };
-  const View zero = algebra.constant(0.0), none = algebra.constant(-1, ACL_INT32), first = algebra.constant(0, ACL_INT32);
+  const View zero = algebra.constant(0.0), none = algebra.constant(-1, ACL_INT32),
+             first = algebra.constant(0, ACL_INT32);
   // Of a row that is left out nothing is looked at: not even NaN in it shows.
   const View weight = column(in.weights), used = algebra.differs(weight, 0.0);
   const View h = rounded_f32(c, algebra.select(used, c.f32(part(in.h)), zero), attrs.compute);

@@ -49,8 +49,8 @@ tern_status copy_peer(tern_plane dst, tern_plane src, uint64_t bytes, tern_strea
     const Shared& a = *dst.buffer->shared;
     const Shared& b = *src.buffer->shared;
     if (peers_of(a.ordinal) == 0 || (a.ordinal != b.ordinal && (peers_of(a.ordinal) >> b.ordinal & 1U) == 0)) {
-      return fail(TERN_UNSUPPORTED, "copy_peer: no path leads from npu:" + std::to_string(b.ordinal) + " to npu:" +
-                                        std::to_string(a.ordinal));
+      return fail(TERN_UNSUPPORTED, "copy_peer: no path leads from npu:" + std::to_string(b.ordinal) +
+                                        " to npu:" + std::to_string(a.ordinal));
     }
     if (a.ordinal != b.ordinal) enable_access(a, b);
     const Acl& api = use(stream, "copy_peer");

@@ -11,7 +11,10 @@ std::vector<Rows> row_sequences(const Composer& composer, int cu_seqlens, std::i
   std::vector<Rows> out;
   const auto bounds = composer.lengths(cu_seqlens);
   if (!bounds) {
-    if (const std::int64_t most = std::min<std::int64_t>(rows, max_seqlen); most > 0) out.push_back({0, most, 0});
+    const std::int64_t most = std::min<std::int64_t>(rows, max_seqlen);
+    if (most > 0) out.push_back({0, most, 0});
+    // Some calls copy what doesn't fill its memory: a chunk that isn't whole may want more than a whole one.
+    if (most > 1) out.push_back({0, std::min(most, kChunk) - 1, 0});
     return out;
   }
   for (std::size_t s = 0; s + 1 < bounds->size(); ++s) {
@@ -54,20 +57,25 @@ View head_column(Algebra& algebra, const View& numbers, std::int64_t groups) {
   return out;
 }
 
+// Each sum is made of its own terms: a difference of two sums would cancel.
 Decays decays(Algebra& algebra, const View& decay) {
   const std::int64_t rows = decay.dim(2);
   Decays out;
-  out.sums = algebra.cumulative(decay, 2);
-  out.from_start = algebra.exp(out.sums);
-  const View last = out.sums.slice(2, rows - 1, 1);
-  out.whole = algebra.exp(last);
-  out.to_end = algebra.sub(last, out.sums);
-  algebra.exp(out.to_end, out.to_end);
-  out.between = algebra.sub(out.sums, out.sums.transposed(2, 3));
+  const View sums = algebra.cumulative(decay, 2);
+  out.whole = algebra.exp(sums.slice(2, rows - 1, 1));
+  out.from_start = algebra.exp(sums);
   const View row = algebra.range(0, rows, ACL_INT32).reshaped({rows, 1}), column = row.transposed(0, 1);
+  const View terms = algebra.select(algebra.greater(row, column), decay, algebra.constant(0.0));  // [.., l, j], j < l
+  out.between = algebra.cumulative(terms, 2);
+  out.to_end = algebra.exp(out.between.slice(2, rows - 1, 1)).transposed(2, 3);
   algebra.put_where(out.between, algebra.greater(column, row), -std::numeric_limits<double>::infinity());
   algebra.exp(out.between, out.between);
   return out;
+}
+
+Cleaned clean(Algebra& algebra, const View& values) {
+  const View poison = algebra.sub(values, values);
+  return {algebra.select(algebra.equals(poison, 0.0), values, algebra.constant(0.0)), poison};
 }
 
 Triangles triangles(Algebra& algebra, std::int64_t rows) {

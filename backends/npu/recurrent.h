@@ -31,13 +31,20 @@ void store_state(Algebra& algebra, const States& states, const Rows& rows, const
 
 // Decays within one chunk: g[i] = sum of the decays up to row i.
 struct Decays {
-  View sums;      // g [.., rows, 1]
   View from_start;  // exp(g) [.., rows, 1]
-  View to_end;    // exp(g[last] - g) [.., rows, 1]
-  View whole;     // exp(g[last]) [.., 1, 1]
-  View between;   // exp(g[i] - g[j]) for j <= i, else 0 [.., rows, rows]
+  View to_end;      // exp(g[last] - g) [.., rows, 1]
+  View whole;       // exp(g[last]) [.., 1, 1]
+  View between;     // exp(g[i] - g[j]) for j <= i, else 0 [.., rows, rows]
 };
 [[nodiscard]] Decays decays(Algebra& algebra, const View& decay);
+
+// A chunk's products multiply what a row doesn't see by 0, which takes no NaN away. So rows are cleaned of it before, and
+// it is added to what comes behind them.
+struct Cleaned {
+  View values;  // as given, 0 where they aren't finite
+  View poison;  // 0, or NaN where they aren't
+};
+[[nodiscard]] Cleaned clean(Algebra& algebra, const View& values);
 
 // Triangles of ones, [rows, rows].
 struct Triangles {

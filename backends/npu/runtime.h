@@ -40,9 +40,9 @@ struct Shared {
   std::int32_t ordinal = 0;
   const Chip* chip = nullptr;
   tern_plugin_memory memory{};
-  bool has_invariant_kernels = false;  // the option 3 of ACL_OPT_DETERMINISTIC
+  bool has_invariant_kernels = false;         // the option 3 of ACL_OPT_DETERMINISTIC
   std::atomic<std::uint64_t> comm_bytes = 0;  // of `memory`, what communicators take
-  std::mutex first_phase;              // guards the context's option below, which the first phase reads
+  std::mutex first_phase;                     // guards the context's option below, which the first phase reads
   std::int64_t determinism = 0;
   std::mutex mutex;  // guards what follows
   std::map<std::string, void*, std::less<>> constants;
@@ -74,7 +74,7 @@ struct Buffer {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   bool adopted = false;
-  std::uint64_t reserved = 0;  // of a reclaimable buffer: bytes of its address; else 0
+  std::uint64_t reserved = 0;            // of a reclaimable buffer: bytes of its address; else 0
   aclrtDrvMemHandle physical = nullptr;  // its memory; null: evicted
 };
 // evict.cpp: reclaimable buffers.

@@ -28,7 +28,8 @@ struct Rows {
   void run();
 };
 
-// [rows, vocab]: of each token the sum of its weights. tokens [rows, n] i32; those outside of the vocabulary are skipped.
+// [rows, vocab]: of each token the sum of its weights. tokens [rows, n] i32; those outside of the vocabulary are
+// skipped.
 View Rows::sum_by_token(const View& tokens, const View& weights) {
   const View known = algebra.both(algebra.above(tokens, -1), algebra.below(tokens, static_cast<double>(vocab)));
   const Family family = c.chip().family;
@@ -66,8 +67,7 @@ View Rows::penalised(const View& z) {
   const View generated = algebra.both(there, algebra.at_least(places, column(TERN_SAMPLE_OUTPUT_BEGIN)));
   const View times = sum_by_token(tokens, c.f32(generated));
   const View repetition = column(TERN_SAMPLE_REPETITION);
-  const View repeated =
-      algebra.select(algebra.above(z, 0.0), algebra.div(z, repetition), algebra.mul(z, repetition));
+  const View repeated = algebra.select(algebra.above(z, 0.0), algebra.div(z, repetition), algebra.mul(z, repetition));
   const View out = algebra.select(seen, repeated, z);
   algebra.sub(out, algebra.mul(times, column(TERN_SAMPLE_FREQUENCY)), out);
   const View present = c.f32(algebra.above(times, 0.0));

@@ -14,28 +14,36 @@ struct Inputs {
 
 // One chunk, by heads: [groups, heads / groups, rows, ...].
 struct Chunk {
-  View x;    // [.., rows, head_dim]
-  View dt;   // [.., rows, 1]
-  View b;    // [groups, 1, rows, state_size]
-  View c;    // likewise
-  View a;    // [groups, heads / groups, 1, 1]
-  View d;    // likewise; may be absent
-  View dx;   // dt x
+  View x;   // [.., rows, head_dim]
+  View dt;  // [.., rows, 1]
+  View b;   // [groups, 1, rows, state_size]
+  View c;   // likewise
+  View a;   // [groups, heads / groups, 1, 1]
+  View d;   // likewise; may be absent
+  View dx;  // dt x
   Decays decay;
   View scores;  // c b^T with decays [.., rows, rows]
+  View poison;  // 0, or NaN from the first row on that has one; absent where nobody asked to isolate it
 };
 
 View per_head(const Composer&, const View& numbers, std::int64_t groups) {
   return numbers.reshaped({groups, numbers.dim(0) / groups, 1, 1});
 }
 
-Chunk chunk_of(Algebra& algebra, const Inputs& in, std::int64_t row, std::int64_t rows) {
+// `isolate`: a NaN shows in no row before its own.
+Chunk chunk_of(Algebra& algebra, const Inputs& in, std::int64_t row, std::int64_t rows, bool isolate) {
   Composer& composer = algebra.composer();
   const auto by_group = [&](const View& view) { return by_heads(composer.f32(view.slice(0, row, rows)), in.groups); };
   Chunk out;
   out.x = by_group(in.x);
   out.b = by_group(in.b);
   out.c = by_group(in.c);
+  if (isolate) {
+    const Cleaned x = clean(algebra, out.x), b = clean(algebra, out.b);
+    out.x = x.values;
+    out.b = b.values;
+    out.poison = algebra.cumulative(algebra.add(x.poison, algebra.sum(b.poison, 3)), 2);
+  }
   out.dt = head_column(algebra, in.dt.slice(0, row, rows), in.groups);
   out.a = per_head(composer, in.a, in.groups);
   if (in.d.present()) out.d = per_head(composer, in.d, in.groups);
@@ -50,12 +58,12 @@ void advance(Algebra& algebra, const Chunk& chunk, const View& state) {
   const View arriving = algebra.product(chunk.b.transposed(2, 3), algebra.mul(chunk.dx, chunk.decay.to_end));
   algebra.mul(state, chunk.decay.whole, state);
   algebra.add(state, arriving, state);
+  if (chunk.poison.present()) algebra.add(state, chunk.poison.slice(2, chunk.poison.dim(2) - 1, 1), state);
 }
 
 Inputs inputs_of(Composer& c, int x, int b) {
   // x, dt, a, b, c and d follow each other in both ops.
-  Inputs in{c.arg(x),     c.arg(x + 1), c.arg(x + 2), c.arg(b), c.arg(b + 1), c.f32(c.arg(b + 2)),
-            c.arg(b).dim(1)};
+  Inputs in{c.arg(x), c.arg(x + 1), c.arg(x + 2), c.arg(b), c.arg(b + 1), c.f32(c.arg(b + 2)), c.arg(b).dim(1)};
   return in;
 }
 
@@ -81,10 +89,11 @@ void compose(Composer& c) {
     c.rewind(mark);
     for (std::int64_t row = 0; row < rows.count; row += kChunk) {
       const std::int64_t count = std::min(kChunk, rows.count - row);
-      const Chunk chunk = chunk_of(algebra, in, rows.first + row, count);
+      const Chunk chunk = chunk_of(algebra, in, rows.first + row, count, true);
       const View mixed = algebra.mul(algebra.product(chunk.c, state), chunk.decay.from_start);
       algebra.add(mixed, algebra.product(chunk.scores, chunk.dx), mixed);
       if (chunk.d.present()) algebra.add(mixed, algebra.mul(chunk.x, chunk.d), mixed);
+      algebra.add(mixed, chunk.poison, mixed);
       c.copy(by_heads(out.slice(0, rows.first + row, count), in.groups), mixed);
       advance(algebra, chunk, state);
       c.rewind(mark);
@@ -99,12 +108,13 @@ struct Totals {
   View da, dd;  // [groups, heads / groups, 1, 1]; may be absent
 };
 
-// `before`: the state at the chunk's begin. `carry`: the gradient by the state at its end, which becomes that by `before`.
+// `before`: the state at the chunk's begin. `carry`: the gradient by the state at its end, which becomes that by
+// `before`.
 void run_backward(Algebra& algebra, const Inputs& in, const Totals& totals, const View& before, const View& carry,
                   std::int64_t row, std::int64_t rows) {
   Composer& c = algebra.composer();
   const auto given = [&](int arg) { return c.arg(arg).slice(0, row, rows); };
-  const Chunk chunk = chunk_of(algebra, in, row, rows);
+  const Chunk chunk = chunk_of(algebra, in, row, rows, false);
   const Decays& decay = chunk.decay;
   const View dout = by_heads(c.f32(given(TERN_SELECTIVE_SCAN_BACKWARD_DOUT)), in.groups);
   const View read = algebra.mul(dout, decay.from_start);  // gradient by what is read of the state before
@@ -168,7 +178,7 @@ void compose_backward(Composer& c) {
       const std::int64_t inner = c.mark();
       const View next = one_state(kept, chunk + 1);
       c.copy(next, one_state(kept, chunk));
-      advance(algebra, chunk_of(algebra, in, rows.first + chunk * kChunk, count(chunk)), next);
+      advance(algebra, chunk_of(algebra, in, rows.first + chunk * kChunk, count(chunk), false), next);
       c.rewind(inner);
     }
     c.zero(carry);
