@@ -103,7 +103,7 @@ void attend(const HeadForward& in, const View& out, float* maximum, float* sum) 
       const float blind = in.blind_rows_are_zero || keys == 0 ? 0 : std::numeric_limits<float>::quiet_NaN();
       for (std::int64_t i = 0; i < width; ++i) {
         float& value = results[static_cast<std::size_t>(row * width + i)];
-        value = total > 0 ? value / total : blind;
+        value = total == 0 ? blind : value / total;  // NaN stays
       }
     }
     store(narrow(out, 0, start, rows), std::span<const float>(results).first(static_cast<std::size_t>(rows * width)));
@@ -111,6 +111,7 @@ void attend(const HeadForward& in, const View& out, float* maximum, float* sum) 
 }
 
 void attend_backward(const HeadBackward& in, const View& dq, float* dk, float* dv) {
+  const float infinity = std::numeric_limits<float>::infinity();
   const HeadForward& forward = in.forward;
   const std::int64_t keys = forward.k.shape[0];
   const std::int64_t width = forward.q.shape[1];
@@ -134,7 +135,7 @@ void attend_backward(const HeadBackward& in, const View& dq, float* dk, float* d
       const float inverse = 1 / in.sum[static_cast<std::size_t>(start) + row];
       const std::size_t count = static_cast<std::size_t>(keys);
       for (std::size_t i = row * count; i < (row + 1) * count; ++i) {
-        weights[i] = std::isinf(weights[i]) ? 0.0F : std::exp(weights[i] - largest) * inverse;
+        weights[i] = weights[i] == -infinity ? 0.0F : std::exp(weights[i] - largest) * inverse;
         slopes[i] = weights[i] * (slopes[i] - static_cast<float>(mean)) * forward.scale;
       }
     }

@@ -163,7 +163,7 @@ void compute(const Plan& plan, Run& run) {
       if (!plan.lse) continue;
       // A row without keys has an infinite lse.
       for (std::size_t i = 0; i < sum.size(); ++i)
-        maximum[i] = sum[i] > 0 ? maximum[i] + std::log(sum[i]) : std::numeric_limits<float>::infinity();
+        maximum[i] = sum[i] == 0 ? std::numeric_limits<float>::infinity() : maximum[i] + std::log(sum[i]);
       const View whole = run.view(plan.lse);
       const View rows = plan.layout == Layout::kTnd ? numerics::unsqueeze(whole, 0) : numerics::transpose(whole, 1, 2);
       numerics::copy(head_of(rows, sequence.batch, sequence.first, sequence.length, head),
