@@ -1,10 +1,11 @@
-// conformance_run BACKEND.so [--device ORDINAL] [--op NAME] [--require infer,train,serve] [--one_in N] [--seed S]
+// conformance_run BACKEND.so [--device ORDINAL] [--op NAME...] [--require infer,train,serve] [--one_in N] [--seed S]
 // [--support FILE] [--replay FILE]: exit status 0 where every case passes.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 
 #include "base/strings.h"
@@ -15,50 +16,81 @@ namespace {
 
 using namespace tern;
 
-int run(int argc, char** argv) {
-  if (argc < 2) {
-    std::cerr << "usage: conformance_run BACKEND.so [--device ORDINAL] [--op NAME] [--require infer,train,serve] "
-                 "[--one_in N] [--seed S] [--support FILE] [--replay FILE]\n";
-    return 2;
-  }
+constexpr const char* kUsage =
+    "usage: conformance_run BACKEND.so [--device ORDINAL] [--op NAME...] [--require infer,train,serve] [--one_in N] "
+    "[--seed S] [--support FILE] [--replay FILE]";
+
+struct Words {
   int ordinal = 0;
   std::string replay_file;
-  std::string support_file;  // what docs/support.md is made from
+  std::string support_file;   // what docs/support.md is made from
   bool capabilities = false;  // alone
   conformance::SelftestOptions options;
-  for (int i = 2; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    if (flag == "--device") ordinal = std::stoi(argv[i + 1]);
-    if (flag == "--support") support_file = argv[i + 1];
-    if (flag == "--one_in") options.one_in = std::max(1ULL, std::stoull(argv[i + 1]));
-    if (flag == "--seed") options.seed = std::stoull(argv[i + 1]);
-    if (flag == "--replay") replay_file = argv[i + 1];
-    if (flag == "--require") {
-      for (const std::string_view word : split(argv[i + 1], ',')) {
-        const auto command = ops::find_command(word);
-        if (!command) {
-          std::cerr << "--require takes infer, train and serve, not " << word << "\n";
-          return 2;
-        }
-        options.required |= *command;
-      }
-    }
-    if (flag == "--op" && std::string_view(argv[i + 1]) == "capabilities") {
-      capabilities = true;
-    } else if (flag == "--op") {
-      const ops::OpSpec* spec = ops::find_op(argv[i + 1]);
-      if (spec == nullptr) {
-        std::cerr << "no op is called " << argv[i + 1] << "\n";
-        return 2;
-      }
-      options.ops.push_back(spec->id);
-    }
+};
+
+void add_op(const std::string& name, Words& words) {
+  if (name == "capabilities") {
+    words.capabilities = true;
+    return;
   }
-  const auto device = accel::Device::open(accel::Backend::load(argv[1]).value(), ordinal).value();
-  if (!replay_file.empty()) {
-    std::ifstream file(replay_file);
+  const ops::OpSpec* spec = ops::find_op(name);
+  if (spec == nullptr) throw std::runtime_error(cat("no op is called ", name));
+  words.options.ops.push_back(spec->id);
+}
+
+void take(const std::string& flag, const std::string& value, Words& words) {
+  if (flag == "--device") {
+    words.ordinal = std::stoi(value);
+  } else if (flag == "--support") {
+    words.support_file = value;
+  } else if (flag == "--one_in") {
+    words.options.one_in = std::max(1ULL, std::stoull(value));
+  } else if (flag == "--seed") {
+    words.options.seed = std::stoull(value);
+  } else if (flag == "--replay") {
+    words.replay_file = value;
+  } else if (flag == "--op") {
+    add_op(value, words);
+  } else if (flag == "--require") {
+    for (const std::string_view word : split(value, ',')) {
+      const auto command = ops::find_command(word);
+      if (!command) throw std::runtime_error(cat("--require takes infer, train and serve, not ", word));
+      words.options.required |= *command;
+    }
+  } else {
+    throw std::runtime_error(cat("there is no ", flag, "; ", kUsage));
+  }
+}
+
+// Each flag has a value; --op has any number.
+Words words_of(int argc, char** argv) {
+  Words words;
+  std::string flag;
+  bool waits = false;
+  for (int i = 2; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.rfind("--", 0) == 0) {
+      if (waits) throw std::runtime_error(cat(flag, " has no value; ", kUsage));
+      flag = word;
+      waits = true;
+      continue;
+    }
+    if (!waits && flag != "--op") throw std::runtime_error(cat("no flag stands before ", word, "; ", kUsage));
+    take(flag, word, words);
+    waits = false;
+  }
+  if (waits) throw std::runtime_error(cat(flag, " has no value; ", kUsage));
+  return words;
+}
+
+int run(int argc, char** argv) {
+  if (argc < 2) throw std::runtime_error(kUsage);
+  const Words words = words_of(argc, argv);
+  const auto device = accel::Device::open(accel::Backend::load(argv[1]).value(), words.ordinal).value();
+  if (!words.replay_file.empty()) {
+    std::ifstream file(words.replay_file);
     const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    const std::string problem = conformance::replay(device, conformance::read_case(text, replay_file).value());
+    const std::string problem = conformance::replay(device, conformance::read_case(text, words.replay_file).value());
     std::cout << (problem.empty() ? "ok" : problem) << "\n";
     return problem.empty() ? 0 : 1;
   }
@@ -70,12 +102,12 @@ int run(int argc, char** argv) {
     }
     return passed;
   };
-  if (capabilities) {
+  if (words.capabilities) {
     conformance::Bench bench = conformance::make_bench(device);
     return show(conformance::check_capabilities(bench)) ? 0 : 1;
   }
   std::cout << conformance::table_header();
-  const auto report = conformance::run_selftest(device, options, [](const conformance::OpReport& op) {
+  const auto report = conformance::run_selftest(device, words.options, [](const conformance::OpReport& op) {
     std::cout << conformance::table_line(op) << std::flush;
     for (std::size_t i = 1; i < op.findings.size() && i < 6; ++i) {
       std::cout << "    " << op.findings[i].law << " (" << op.findings[i].failing.label
@@ -87,7 +119,7 @@ int run(int argc, char** argv) {
     std::cout << "    replay with --replay " << file << "\n";
   });
   (void)show(report.capabilities);
-  if (!support_file.empty()) std::ofstream(support_file) << conformance::support_lines(report);
+  if (!words.support_file.empty()) std::ofstream(words.support_file) << conformance::support_lines(report);
   return report.passed() ? 0 : 1;
 }
 
