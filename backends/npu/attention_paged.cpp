@@ -63,7 +63,8 @@ void compose(Composer& c) {
   }
 }
 
-constexpr KernelEntry kEntries[] = {{TERN_OP_ATTENTION_PAGED, "composed", compose, false}};
+constexpr KernelEntry kEntries[] = {{TERN_OP_ATTENTION_PAGED, "fused", compose_fused_paged_attention, false},
+                                    {TERN_OP_ATTENTION_PAGED, "composed", compose, false}};
 
 }  // namespace
 

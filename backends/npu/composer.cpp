@@ -31,6 +31,7 @@ View Composer::arg(int arg) const {
   view.strides = Dims({desc.strides, static_cast<std::size_t>(desc.rank)});
   for (int d = 0; d < desc.rank; ++d) {
     view.shape[d] = tern_plugin_entries(&desc, d, numbers_.counts);
+    if (desc.dynamic_dim < 0) view.shape[d] = shared_entries(op_, arg, d, numbers_.counts);
     if (desc.shape[d] <= 1) view.strides[d] = 1;  // whatever stands there means nothing
   }
   // The stride of a dimension of one entry: as if it were contiguous, so that nothing is copied for it.

@@ -35,22 +35,20 @@ void finish_gradient(Composer& c, const View& dx, int dsum, int out) {
 
 namespace {
 
-bool has_fused(const Composer& c) { return c.chip().family != Family::a910; }
+// The 910 has none, and that of the 310P takes no infinity.
+bool has_fused(const Composer& c) { return c.chip().family != Family::a910 && c.chip().family != Family::a310p; }
 
-// y and rstd by CANN's own. It wants one dtype (or fp32 weights), and on a 310P rows of at least 32 bytes.
+// y and rstd by CANN's own. It wants one dtype, or fp32 weights.
 void fused(Composer& c) {
   const auto& attrs = c.attrs<tern_rms_norm_attrs>();
-  if (!has_fused(c)) c.refuse("CANN has no RmsNorm on the 910");
+  if (!has_fused(c)) c.refuse("CANN has no RmsNorm for all numbers on this chip");
   const View y = c.arg(TERN_RMS_NORM_Y);
   if (y.elements() == 0) return;
-  const std::int64_t least = c.chip().family == Family::a310p ? 16 : 1;
-  if (y.dim(1) < least) c.refuse("CANN's RmsNorm on the 310P wants rows of at least 16 elements");
   const View rstd =
       c.present(TERN_RMS_NORM_RSTD) ? c.arg(TERN_RMS_NORM_RSTD).unsqueezed(1) : c.temp(ACL_FLOAT, {y.dim(0), 1});
   const View weight = c.arg(TERN_RMS_NORM_WEIGHT);
   const View x = c.arg(TERN_RMS_NORM_X);
-  const bool mixed = weight.dtype == ACL_FLOAT && c.chip().family != Family::a310p;
-  const bool same = x.dtype == y.dtype && (weight.dtype == x.dtype || mixed);
+  const bool same = x.dtype == y.dtype && (weight.dtype == x.dtype || weight.dtype == ACL_FLOAT);
   if (same && y.is16() && attrs.weight_offset == 0.0F && !c.present(TERN_RMS_NORM_RESIDUAL)) {
     const View out = c.temp(y.dtype, y.shape);  // y may lie where x does
     c.call(TERN_NPU_OP(RmsNorm), x, weight, static_cast<double>(attrs.eps), out, rstd);
@@ -94,8 +92,8 @@ bool is_empty(Composer& c, const View& dy) {
 }
 
 void fused_backward(Composer& c) {
-  if (!has_fused(c) || c.chip().family == Family::a310p) c.refuse("CANN has no RmsNormGrad on this chip");
-  const View dy = c.f32(c.arg_like(TERN_RMS_NORM_BACKWARD_DY, c.arg(TERN_RMS_NORM_BACKWARD_X)));
+  if (!has_fused(c)) c.refuse("CANN has no RmsNormGrad on this chip");
+  const View dy = c.f32(c.arg(TERN_RMS_NORM_BACKWARD_DY));
   if (is_empty(c, dy)) return;
   const View x = c.f32(c.arg(TERN_RMS_NORM_BACKWARD_X));
   const View weight =

@@ -31,7 +31,7 @@ class Ascend : public TinyTraining {
     const std::string output = "out-" + chip;
     // clang-format off
     const auto words = sft(output, {
-        "--device", device(chip), "--fallback", "forbid", "--learning_rate", "1e-2", "--max_steps", "3",
+        "--device", device(chip), "--fallback", "forbid", "--activation_dtype", "float32", "--learning_rate", "1e-2", "--max_steps", "3",
         "--per_device_train_batch_size", "2", "--gradient_accumulation_steps", "2", "--save_strategy", "epoch"});
     // clang-format on
     const Outcome outcome = run(words, on(chip));
