@@ -48,7 +48,7 @@ struct Inspection {
 [[nodiscard]] Inspection inspect(const ProbedBackend& probed, const InspectOptions& options);
 
 // What joins two devices where the backend doesn't say: by `peer_mask` and `link`, else by their places on the PCI bus
-// (below `system`, normally /sys), in npu-smi's and nvidia-smi's words: PIX, PXB, PHB, SYS.
+// (below `system`, normally /sys), in the words of vendors' own tools: PIX, PXB, PHB, SYS.
 [[nodiscard]] std::string derived_link(const tern_device_info& from, const tern_device_info& to, int to_ordinal,
                                        const std::filesystem::path& system = "/sys");
 

@@ -8,7 +8,7 @@
 namespace tern::cli {
 namespace {
 
-// The words that npu-smi, nvidia-smi and derived_link use; another word is the vendor's own.
+// What derived_link says, and vendors' tools say in the same words; another word is the name of a vendor's own link.
 const std::map<std::string, std::string>& link_words() {
   static const std::map<std::string, std::string> words = {
       {"X", "the device itself"},
@@ -16,10 +16,6 @@ const std::map<std::string, std::string>& link_words() {
       {"PHB", "over PCIe and the processor's host bridge"},
       {"PXB", "over several PCIe switches"},
       {"PIX", "over one PCIe switch"},
-      {"HCCS", "over HCCS, directly"},
-      {"HCCS_SW", "over HCCS and a switch"},
-      {"SIO", "two dies of one package"},
-      {"NVLINK", "over NVLink, directly"},
       {"PCIE", "over PCIe"},
       {"HOST", "through the host's memory"},
       {"?", "not known"},
@@ -72,7 +68,7 @@ std::string legend(const std::vector<Row>& rows) {
   std::string out;
   for (const auto& word : used) {
     const auto known = link_words().find(word);
-    out += cat("  ", padded(word, 8), known == link_words().end() ? "the vendor's own word" : known->second, "\n");
+    out += cat("  ", padded(word, 8), known == link_words().end() ? "a link of the vendor's own" : known->second, "\n");
   }
   return out;
 }
@@ -84,7 +80,8 @@ std::string links_text(const accel::ProbedBackend& backend, const std::string& d
   const auto rows = rows_of(backend, device, inspection);
   if (rows.empty()) return "";
   std::size_t width = 8;
-  for (std::size_t i = 0; i < backend.devices.size(); ++i) width = std::max(width, cat(backend.name, ":", i).size() + 2);
+  for (std::size_t i = 0; i < backend.devices.size(); ++i)
+    width = std::max(width, cat(backend.name, ":", i).size() + 2);
   for (const auto& row : rows) {
     for (const auto& link : row.links) width = std::max(width, link.size() + 2);
   }
@@ -97,8 +94,8 @@ std::string links_text(const accel::ProbedBackend& backend, const std::string& d
     out += padded(row.device, width);
     for (const auto& link : row.links) out += padded(link, width);
     out += cat(padded(row.cpus.empty() ? "any" : row.cpus, cpus_width),
-               padded(row.numa_node.empty() ? "-" : row.numa_node, 6),
-               row.pci_address.empty() ? "-" : row.pci_address, "\n");
+               padded(row.numa_node.empty() ? "-" : row.numa_node, 6), row.pci_address.empty() ? "-" : row.pci_address,
+               "\n");
   }
   if (!inspection.trouble.empty()) out += cat("  trouble: ", inspection.trouble, "\n");
   return out + legend(rows);
@@ -113,7 +110,8 @@ std::string links_json(const accel::ProbedBackend& backend, const std::string& d
       links.push_back(cat(json_quote(cat(backend.name, ":", i)), ": ", json_quote(row.links[i])));
     }
     parts.push_back(cat("{\"device\": ", json_quote(row.device), ", \"links\": {", join(links, ", "),
-                        "}, \"pci_address\": ", json_quote(row.pci_address), ", \"cpu_affinity\": ", json_quote(row.cpus),
+                        "}, \"pci_address\": ", json_quote(row.pci_address),
+                        ", \"cpu_affinity\": ", json_quote(row.cpus),
                         ", \"numa_node\": ", row.numa_node.empty() ? "null" : row.numa_node, "}"));
   }
   return join(parts, ",\n ");

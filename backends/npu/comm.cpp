@@ -2,6 +2,7 @@
 #include "backends/npu/comm.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -163,6 +164,11 @@ std::vector<std::int32_t> members(const std::vector<Vote>& votes, std::int32_t c
 tern_status comm_unique_id(tern_comm_id* id) {
   return guarded([&]() -> tern_status {
     if (id == nullptr) return fail(TERN_INVALID_ARGUMENT, "comm_unique_id: no place for the id");
+    // It may be the first call of all: this starts the runtime.
+    std::int32_t devices = 0;
+    std::array<char, 512> why{};
+    require(device_count(&devices, {why.data(), why.size()}));
+    if (devices == 0) return fail(TERN_UNSUPPORTED, std::string("comm_unique_id: there is no device: ") + why.data());
     const Hccl& functions = hccl();
     // A root info is made on a device; a thread that has none yet gets the first.
     std::int32_t current = 0;

@@ -24,7 +24,7 @@ TEST(Topo, IsAMatrixWithTheProcessorsNearEachDevice) {
       << outcome.out;
   EXPECT_TRUE(has(outcome.out, "\nsim:3   HCCS    HCCS    HCCS    X       SYS     any             -     sim:3\n"))
       << outcome.out;
-  EXPECT_TRUE(has(outcome.out, "\n  HCCS    over HCCS, directly\n")) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "\n  HCCS    a link of the vendor's own\n")) << outcome.out;
   EXPECT_FALSE(has(outcome.out, "  PIX ")) << "a word that the matrix doesn't use";
 }
 
@@ -43,8 +43,9 @@ TEST(Doctor, ADriverThatCrashesEndsItsOwnChecksAlone) {
   const auto outcome = run({"doctor", "--backend", TERN_FAULTY_PLUGIN}, options);
   EXPECT_EQ(outcome.status, 4);
   EXPECT_TRUE(has(outcome.out, "error    sim: a driver that is too old\n")) << outcome.out;
-  EXPECT_TRUE(has(outcome.out, "error    sim: its checks did not end: its driver crashed the probing process (Aborted); "
-                               "check the driver with the vendor's own tool\n"))
+  EXPECT_TRUE(has(outcome.out,
+                  "error    sim: its checks did not end: its driver crashed the probing process (Aborted); "
+                  "check the driver with the vendor's own tool\n"))
       << outcome.out;
   EXPECT_TRUE(has(outcome.out, "ok       cpu: instruction set: ")) << "the others go on: " << outcome.out;
 }
@@ -68,8 +69,9 @@ TEST(Doctor, WeightsInADtypeThatADeviceLacksAreToldWithWhatHappens) {
   ASSERT_EQ(run({"convert", data + "/golden/llama-tied", model, "--outtype", "bf16"}).status, 0);
   const auto outcome = run({"doctor", "--device", "sim", "--model", model}, options);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(has(outcome.out, "ok       model: the weights of bf16 are bfloat16, which sim:0 lacks: they run in f16, "
-                               "and training scales the loss\n"))
+  EXPECT_TRUE(has(outcome.out,
+                  "ok       model: the weights of bf16 are bfloat16, which sim:0 lacks: they run in f16, "
+                  "and training scales the loss\n"))
       << outcome.out;
   options.variables.erase("TERN_SIM_WITHOUT");
   EXPECT_FALSE(has(run({"doctor", "--device", "sim", "--model", model}, options).out, "lacks"));

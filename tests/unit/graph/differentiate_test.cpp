@@ -11,6 +11,7 @@
 #include "graph/program.h"
 #include "ops/adamw.h"
 #include "ops/axpby.h"
+#include "ops/gather_rows.h"
 #include "ops/matmul.h"
 #include "ops/mul.h"
 #include "ops/rms_norm.h"
@@ -227,6 +228,19 @@ TEST(Program, StatesAreCarriedWithinARunAndBetweenRuns) {
     EXPECT_EQ(run(personality, 2, 2), expected) << personality;
     EXPECT_EQ(run(personality, 4, 1), expected) << personality;
   }
+}
+
+// Else the ops of the backward are given arguments whose rows must agree and are counted differently.
+TEST(Differentiate, AGradientOfGatheredRowsCountsAsTheRowsDo) {
+  Graph g;
+  const Value x = g.input("x", with_dynamic(make_desc(TERN_F32, {kRows, kWidth}), 0, 2));
+  const Value h = ops::mul(g, x, x, {});
+  const Value index = g.input("index", make_desc(TERN_I32, {2}));
+  const graph::Root roots[] = {{.value = ops::sum_squares(g, ops::gather_rows(g, h, index, 0))}};
+  const std::vector<graph::GradTarget> targets = {{h, {}}};
+  const TensorDesc& gradient = g.desc(graph::differentiate(g, roots, targets)[0]);
+  EXPECT_EQ(gradient.dynamic_dim, 0);
+  EXPECT_EQ(gradient.count_slot, 2);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 /* tern/plugin.h as C11 under strict warnings, and the functions through which the tests see that its C and C++ parts
  * are one. */
+#include "tern/accel_monitor.h"
 #include "tern/plugin.h"
 
 tern_status plugin_c_fail(const char* text);

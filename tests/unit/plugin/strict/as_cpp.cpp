@@ -1,4 +1,5 @@
 // tern/plugin.h as C++20 under strict warnings, with every template made.
+#include "tern/accel_monitor.h"
 #include "tern/plugin.h"
 
 tern_status plugin_cpp_uses(tern_plan_info* info, const tern_op_desc& desc, const tern_host_args* given);
