@@ -85,6 +85,16 @@ std::vector<std::string> Backend::profiles() const {
   return has(&tern_backend::profiles) ? words(table_->profiles) : std::vector<std::string>();
 }
 
+std::string Backend::visible_devices_env() const {
+  const bool named = has(&tern_backend::visible_devices_env);
+  return named ? table_->visible_devices_env : "";
+}
+
+std::vector<std::string> Backend::inherited_env_prefixes() const {
+  return has(&tern_backend::inherited_env_prefixes) ? words(table_->inherited_env_prefixes)
+                                                    : std::vector<std::string>();
+}
+
 void set_host_options(const HostOptions& options) {
   auto& state = host_state();
   state.cache_dir = options.cache_dir.string();

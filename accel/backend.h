@@ -52,6 +52,9 @@ class Backend {
   // Lines "key: what it does", and names of devices that can be described.
   [[nodiscard]] std::vector<std::string> device_options() const;
   [[nodiscard]] std::vector<std::string> profiles() const;
+  // The variable that hides devices, or "".
+  [[nodiscard]] std::string visible_devices_env() const;
+  [[nodiscard]] std::vector<std::string> inherited_env_prefixes() const;
 
   // True where this plugin's table is long enough to hold the member and it is not null.
   template <typename Function>

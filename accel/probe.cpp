@@ -1,15 +1,9 @@
 // Probing in child processes: each child loads one plugin, writes what it found into a pipe and ends.
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <fstream>
 
+#include "accel/child_process.h"
 #include "accel/registry.h"
 #include "base/strings.h"
 
@@ -17,7 +11,6 @@ namespace tern::accel {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::int32_t kMaxDevices = 64;  // as many as peer_mask can name
 
@@ -28,7 +21,7 @@ struct ProbeAnswer {
   char reason[512];
   std::int32_t probe_rank;
   std::int32_t devices;
-  std::int32_t text_bytes;  // of the lines behind the infos: options, an empty one, profiles
+  std::int32_t text_bytes;  // of the lines behind the infos, as read_lines reads them
 };
 
 void put(char* to, std::size_t capacity, const std::string& text) {
@@ -37,17 +30,7 @@ void put(char* to, std::size_t capacity, const std::string& text) {
   to[length] = '\0';
 }
 
-void write_all(int fd, const void* data, std::size_t bytes) {
-  const auto* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = write(fd, at, bytes);
-    if (written <= 0) return;
-    at += written;
-    bytes -= static_cast<std::size_t>(written);
-  }
-}
-
-void answer_in_child(const fs::path& file, int fd) {
+void answer_in_child(const fs::path& file, const Answer& give) {
   ProbeAnswer answer{};
   answer.probe_rank = -1;
   std::vector<tern_device_info> infos;
@@ -60,6 +43,7 @@ void answer_in_child(const fs::path& file, int fd) {
     put(answer.name, sizeof(answer.name), api.name);
     put(answer.version, sizeof(answer.version), api.version);
     answer.probe_rank = api.probe_rank;
+    text += cat((*backend)->visible_devices_env(), "\n", join((*backend)->inherited_env_prefixes(), " "), "\n");
     for (const std::string& line : (*backend)->device_options()) text += line + '\n';
     text += '\n';
     for (const std::string& name : (*backend)->profiles()) text += name + '\n';
@@ -81,70 +65,25 @@ void answer_in_child(const fs::path& file, int fd) {
   }
   answer.devices = static_cast<std::int32_t>(infos.size());
   answer.text_bytes = static_cast<std::int32_t>(text.size());
-  write_all(fd, &answer, sizeof(answer));
-  write_all(fd, infos.data(), infos.size() * sizeof(tern_device_info));
-  write_all(fd, text.data(), text.size());
+  give({reinterpret_cast<const char*>(&answer), sizeof(answer)});
+  give({reinterpret_cast<const char*>(infos.data()), infos.size() * sizeof(tern_device_info)});
+  give(text);
 }
 
-struct Child {
-  pid_t pid = -1;
-  int fd = -1;
-  std::string bytes;
-  bool ended = false;  // the pipe is closed
-};
-
-Child start_child(const fs::path& file) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
-  const pid_t pid = fork();
-  if (pid == 0) {
-    close(ends[0]);
-    answer_in_child(file, ends[1]);
-    _exit(0);  // no destructors: the parent's state is not this process's to tidy
-  }
-  close(ends[1]);
-  if (pid < 0) {
-    close(ends[0]);
-    return {};
-  }
-  return {pid, ends[0], {}, false};
-}
-
-// Reads from all children until each has closed its pipe or the deadline has passed.
-void collect(std::vector<Child>& children, Clock::time_point deadline) {
-  for (;;) {
-    std::vector<pollfd> waiting;
-    std::vector<Child*> owners;
-    for (auto& child : children) {
-      if (child.fd >= 0 && !child.ended) {
-        waiting.push_back({child.fd, POLLIN, 0});
-        owners.push_back(&child);
-      }
-    }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (waiting.empty() || left <= 0) return;
-    if (poll(waiting.data(), waiting.size(), static_cast<int>(left)) < 0 && errno != EINTR) return;
-    for (std::size_t i = 0; i < waiting.size(); ++i) {
-      if (waiting[i].revents == 0) continue;
-      std::array<char, 4096> chunk{};
-      const ssize_t got = read(owners[i]->fd, chunk.data(), chunk.size());
-      if (got > 0) {
-        owners[i]->bytes.append(chunk.data(), static_cast<std::size_t>(got));
-      } else {
-        owners[i]->ended = true;
-      }
-    }
-  }
-}
-
-// Options, an empty line, profiles.
+// The variable that hides devices, prefixes of others by blanks, options, an empty line, profiles.
 void read_lines(const std::string& text, ProbedBackend& out) {
+  const auto lines = split(text, '\n');
+  if (lines.size() < 2) return;
+  out.visible_devices_env = lines[0];
+  for (const std::string_view prefix : split(lines[1], ' ')) {
+    if (!prefix.empty()) out.env_prefixes.emplace_back(prefix);
+  }
   std::vector<std::string>* list = &out.options;
-  for (const std::string_view line : split(text, '\n')) {
-    if (line.empty()) {
+  for (std::size_t i = 2; i < lines.size(); ++i) {
+    if (lines[i].empty()) {
       list = &out.profiles;
     } else {
-      list->emplace_back(line);
+      list->emplace_back(lines[i]);
     }
   }
 }
@@ -182,18 +121,6 @@ bool is_whole(const std::string& bytes) {
                              static_cast<std::size_t>(answer.text_bytes);
 }
 
-// Ends the child and says what became of it: "" where it ended by itself with an answer.
-std::string end_child(const Child& child, std::chrono::milliseconds deadline) {
-  if (!child.ended) kill(child.pid, SIGKILL);
-  int status = 0;
-  waitpid(child.pid, &status, 0);
-  if (!child.ended) return cat("its driver did not answer within ", deadline.count() / 1000, " s");
-  if (WIFSIGNALED(status)) {
-    return cat("its driver crashed the probing process (", strsignal(WTERMSIG(status)), ")");
-  }
-  return is_whole(child.bytes) ? "" : "its driver ended the probing process without an answer";
-}
-
 // A remembered verdict holds for the same file; `tern devices` probes again and overwrites it.
 fs::path verdict_file(const fs::path& dir, const fs::path& file) { return dir / (file.stem().string() + ".verdict"); }
 
@@ -228,28 +155,32 @@ void remember(const ProbeOptions& options, const fs::path& file, const std::stri
 
 std::vector<ProbedBackend> probe_backends(const std::vector<fs::path>& files, const ProbeOptions& options) {
   std::vector<ProbedBackend> out(files.size());
-  std::vector<Child> children(files.size());
+  std::vector<ChildTask> tasks;
+  std::vector<std::size_t> asked;  // by task, the place of its file
   for (std::size_t i = 0; i < files.size(); ++i) {
     out[i].file = files[i];
     if (auto reason = remembered_reason(options, files[i]); !reason.empty()) {
       out[i].absent_reason = reason + " (remembered; `tern devices` probes again)";
       out[i].remembered = true;
     } else {
-      children[i] = start_child(files[i]);
+      tasks.emplace_back([&file = files[i]](const Answer& give) { answer_in_child(file, give); });
+      asked.push_back(i);
     }
   }
-  collect(children, Clock::now() + options.deadline);
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (out[i].remembered) continue;
-    if (children[i].pid < 0) {
+  const auto answers = run_in_children(tasks, options.deadline);
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    const std::size_t i = asked[t];
+    if (!answers[t].started) {
       out[i].absent_reason = "no process could be started to probe it";
       continue;
     }
-    const std::string trouble = end_child(children[i], options.deadline);
-    close(children[i].fd);
+    std::string trouble = answers[t].trouble;
+    if (trouble.empty() && !is_whole(answers[t].bytes)) {
+      trouble = "its driver ended the probing process without an answer";
+    }
     remember(options, files[i], trouble);
     if (trouble.empty()) {
-      out[i] = read_answer(files[i], children[i].bytes);
+      out[i] = read_answer(files[i], answers[t].bytes);
     } else {
       out[i].absent_reason = trouble + "; check the driver with the vendor's own tool, or remove the plugin";
     }

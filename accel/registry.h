@@ -18,10 +18,12 @@ struct ProbedBackend {
   std::string version;
   int probe_rank = -1;  // -1: never chosen by itself
   std::vector<tern_device_info> devices;
-  std::vector<std::string> options;   // of its devices: "key: what it does"
-  std::vector<std::string> profiles;  // of devices that it describes
-  std::string absent_reason;          // why there is no device, in plain words with the mend
-  bool remembered = false;            // the verdict is an earlier probe's
+  std::string visible_devices_env;        // the vendor's variable that hides devices; "": none
+  std::vector<std::string> env_prefixes;  // of variables that the vendor's libraries read
+  std::vector<std::string> options;       // of its devices: "key: what it does"
+  std::vector<std::string> profiles;      // of devices that it describes
+  std::string absent_reason;              // why there is no device, in plain words with the mend
+  bool remembered = false;                // the verdict is an earlier probe's
 };
 
 struct ProbeOptions {

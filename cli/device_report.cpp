@@ -1,9 +1,9 @@
 #include "cli/device_report.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <fstream>
 
-#include "accel/backend.h"
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "cli/json_text.h"
@@ -11,23 +11,27 @@
 namespace tern::cli {
 namespace {
 
-struct Health {
-  std::string state;  // "ok", "degraded", "lost", or "unknown" where the device cannot be opened
-  std::string reason;
-};
+// A process by its number and, while it lives, its name.
+std::string process_name(std::int32_t pid) {
+  std::ifstream in(cat("/proc/", pid, "/comm"));
+  std::string name;
+  return std::getline(in, name) ? cat(pid, " (", name, ")") : cat(pid, " (not visible here)");
+}
 
-Health health_of(const accel::ProbedBackend& probed, int ordinal) {
-  auto backend = accel::Backend::load(probed.file);
-  if (!backend) return {"unknown", backend.error().line()};
-  auto device = accel::Device::open(*backend, ordinal);
-  if (!device) return {"unknown", device.error().line()};
-  std::array<char, 512> reason{};
-  std::int32_t health = TERN_HEALTH_OK;
-  const auto status = (*device)->api().device_health((*device)->raw(), &health, {reason.data(), reason.size()});
-  if (status != TERN_OK) return {"unknown", accel::status_name(status)};
-  static constexpr std::array<const char*, 3> kStates = {"ok", "degraded", "lost"};
-  const bool known = health >= 0 && static_cast<std::size_t>(health) < kStates.size();
-  return {known ? kStates[static_cast<std::size_t>(health)] : "unknown", reason.data()};
+// What the device does now, as far as its backend knows: "40 C, 60.0 W, ...".
+std::string activity(const tern_device_state& state) {
+  std::vector<std::string> parts;
+  if (!std::isnan(state.temperature_celsius)) parts.push_back(cat(fixed(state.temperature_celsius, 0), " C"));
+  if (!std::isnan(state.power_watts)) parts.push_back(cat(fixed(state.power_watts, 1), " W"));
+  if (!std::isnan(state.compute_percent)) parts.push_back(cat("computing ", fixed(state.compute_percent, 0), "%"));
+  if (state.memory_total > 0) {
+    parts.push_back(cat("memory ", human_bytes(state.memory_used), " of ", human_bytes(state.memory_total), " in use"));
+  }
+  if (state.huge_pages_total > 0) {
+    parts.push_back(cat("huge pages ", state.huge_pages_used, " of ", state.huge_pages_total));
+  }
+  if (state.place[0] != '\0') parts.emplace_back(state.place);
+  return join(parts, ", ");
 }
 
 std::vector<std::string> storage_dtypes(const tern_device_info& info) {
@@ -71,9 +75,8 @@ const char* matrix_units(const tern_device_info& info) {
   }
 }
 
-std::string device_text(const accel::ProbedBackend& backend, int ordinal) {
+std::string device_text(const accel::ProbedBackend& backend, int ordinal, const accel::DeviceStatus& status) {
   const auto& info = backend.devices[static_cast<std::size_t>(ordinal)];
-  const auto health = health_of(backend, ordinal);
   std::vector<std::string> rates;
   for (const auto& rate : product_rates(info)) rates.push_back(cat(rate.dtype, " x", fixed(rate.rate, 1)));
   const auto others = peers(backend, info);
@@ -85,8 +88,12 @@ std::string device_text(const accel::ProbedBackend& backend, int ordinal) {
   out +=
       cat("    link ", info.link[0] == '\0' ? "none" : info.link, "; peers ",
           others.empty() ? "none" : join(others, " "), info.pci_address[0] == '\0' ? "" : "; pci ", info.pci_address);
-  out += cat(info.numa_node < 0 ? "" : cat("; numa node ", info.numa_node), "; health ", health.state,
-             health.reason.empty() ? "" : ": ", health.reason, "\n");
+  out += cat(info.numa_node < 0 ? "" : cat("; numa node ", info.numa_node), "; health ", status.health,
+             status.reason.empty() ? "" : ": ", status.reason, "\n");
+  if (status.monitored) out += cat("    now ", activity(status.state), "\n");
+  for (const auto& process : status.processes) {
+    out += cat("    process ", process_name(process.pid), " holds ", human_bytes(process.memory_bytes), "\n");
+  }
   return out;
 }
 
@@ -96,9 +103,29 @@ std::string json_list(const std::vector<std::string>& words) {
   return cat("[", join(quoted, ", "), "]");
 }
 
-std::string device_json(const accel::ProbedBackend& backend, int ordinal) {
+std::string number_or_null(float value) { return std::isnan(value) ? "null" : fixed(value, 1); }
+
+std::string state_json(const accel::DeviceStatus& status) {
+  if (!status.monitored) return "null";
+  const auto& state = status.state;
+  return cat("{\"temperature_celsius\": ", number_or_null(state.temperature_celsius),
+             ", \"power_watts\": ", number_or_null(state.power_watts),
+             ", \"compute_percent\": ", number_or_null(state.compute_percent),
+             ", \"memory_total\": ", state.memory_total, ", \"memory_used\": ", state.memory_used,
+             ", \"huge_pages_total\": ", state.huge_pages_total, ", \"huge_pages_used\": ", state.huge_pages_used,
+             ", \"place\": ", json_quote(state.place), "}");
+}
+
+std::string processes_json(const accel::DeviceStatus& status) {
+  std::vector<std::string> rows;
+  for (const auto& process : status.processes) {
+    rows.push_back(cat("{\"pid\": ", process.pid, ", \"memory_bytes\": ", process.memory_bytes, "}"));
+  }
+  return cat("[", join(rows, ", "), "]");
+}
+
+std::string device_json(const accel::ProbedBackend& backend, int ordinal, const accel::DeviceStatus& status) {
   const auto& info = backend.devices[static_cast<std::size_t>(ordinal)];
-  const auto health = health_of(backend, ordinal);
   std::vector<std::string> rates;
   for (const auto& rate : product_rates(info)) rates.push_back(cat(json_quote(rate.dtype), ": ", fixed(rate.rate, 2)));
   std::string out =
@@ -109,7 +136,8 @@ std::string device_json(const accel::ProbedBackend& backend, int ordinal) {
              ", \"matmul_rate\": {", join(rates, ", "), "}, \"matrix_units\": ", json_quote(matrix_units(info)),
              ", \"link\": ", json_quote(info.link), ", \"peers\": ", json_list(peers(backend, info)));
   out += cat(", \"pci_address\": ", json_quote(info.pci_address), ", \"numa_node\": ", info.numa_node,
-             ", \"health\": ", json_quote(health.state), ", \"health_reason\": ", json_quote(health.reason), "}");
+             ", \"health\": ", json_quote(status.health), ", \"health_reason\": ", json_quote(status.reason),
+             ", \"now\": ", state_json(status), ", \"processes\": ", processes_json(status), "}");
   return out;
 }
 
@@ -119,22 +147,26 @@ bool is_wanted(const std::string& device, const accel::ProbedBackend& backend, i
   return device == "auto" || device == backend.name || device == cat(backend.name, ":", ordinal);
 }
 
-std::string backend_text(const accel::ProbedBackend& backend, const std::string& device) {
+std::string backend_text(const accel::ProbedBackend& backend, const std::string& device,
+                         const accel::Inspection& inspection) {
   const auto name = backend.name.empty() ? backend.file.stem().string() : backend.name;
   std::string out = cat(name, backend.version.empty() ? "" : " ", backend.version, "  ", backend.file.string(), "\n");
   if (backend.devices.empty()) out += cat("  absent: ", backend.absent_reason, "\n");
+  if (!inspection.trouble.empty()) out += cat("  trouble: ", inspection.trouble, "\n");
   for (const std::string& option : backend.options) out += cat("  --device_options ", option, "\n");
   if (!backend.profiles.empty()) out += cat("  describes ", join(backend.profiles, ", "), "\n");
   for (int i = 0; i < static_cast<int>(backend.devices.size()); ++i) {
-    if (is_wanted(device, backend, i)) out += device_text(backend, i);
+    if (is_wanted(device, backend, i)) out += device_text(backend, i, inspection.devices[static_cast<std::size_t>(i)]);
   }
   return out;
 }
 
-std::string backend_json(const accel::ProbedBackend& backend, const std::string& device) {
+std::string backend_json(const accel::ProbedBackend& backend, const std::string& device,
+                         const accel::Inspection& inspection) {
   std::vector<std::string> devices;
   for (int i = 0; i < static_cast<int>(backend.devices.size()); ++i) {
-    if (is_wanted(device, backend, i)) devices.push_back(device_json(backend, i));
+    if (!is_wanted(device, backend, i)) continue;
+    devices.push_back(device_json(backend, i, inspection.devices[static_cast<std::size_t>(i)]));
   }
   return cat("{\"backend\": ", json_quote(backend.name), ", \"version\": ", json_quote(backend.version),
              ", \"file\": ", json_quote(backend.file.string()),

@@ -19,7 +19,8 @@ find_package(OpenSSL REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED COMPONENTS core)
 
-set(TERN_IO_PACKAGES nlohmann_json::nlohmann_json simdjson::simdjson yaml-cpp PkgConfig::XXHASH OpenSSL::Crypto)
+set(TERN_IO_PACKAGES nlohmann_json::nlohmann_json simdjson::simdjson yaml-cpp PkgConfig::XXHASH OpenSSL::Crypto
+  ZLIB::ZLIB PkgConfig::ZSTD)
 set(TERN_MEDIA_PACKAGES JPEG::JPEG PNG::PNG PkgConfig::WEBP)
 set(TERN_HUB_PACKAGES CURL::libcurl)
 set(TERN_JINJA_PACKAGES PkgConfig::UTF8PROC)

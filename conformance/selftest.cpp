@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/dtype.h"
+#include "base/philox.h"
 #include "base/strings.h"
 #include "conformance/compare.h"
 #include "conformance/device_emitter.h"
@@ -106,6 +108,17 @@ void check_rules(const CaseSource& source, const Case& c, OpReport& report) {
   if (!problem.empty()) report.findings.push_back({"finite differences of the oracle", problem, c});
 }
 
+// Where the case counts in the report's coverage; null where it's no plain one.
+Coverage* coverage_of(const Variant& variant, const Case& c, OpReport& report) {
+  const bool plain = variant.needs == 0 && variant.layout == Layout::contiguous && variant.special == 0 &&
+                     !variant.alias && !variant.packed;
+  if (!plain) return nullptr;
+  const bool quantised = std::any_of(c.args.begin(), c.args.end(), [](const Argument& arg) {
+    return is_present(arg.desc) && is_quantised(arg.desc);
+  });
+  return &report.coverage[quantised ? "quantised" : std::string(dtype_info(variant.in).name)];
+}
+
 void skip(OpReport& report, const std::string& reason) {
   ++report.skipped;
   ++report.skip_reasons[reason];
@@ -126,9 +139,14 @@ OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options)
   const bool needed = (ops::op_rules(op).needed_by & options.required) != 0;
   const tern_device_info& info = bench.device->info();
   const bool any_tails = bench.device->can(TERN_CAP_DYNAMIC_SHAPES);
+  std::uint64_t place = 0;
   for (const CaseSource& source : case_sources(op, std::max(1, info.preferred_kv_block), any_tails)) {
     if (options.stop_after > 0 && static_cast<int>(report.findings.size()) >= options.stop_after) break;
     if (options.only && !options.only(source.variant)) continue;
+    if (mix_key(mix_key(options.seed, op), place++) % options.one_in != 0) {
+      skip(report, "left out by --one_in");
+      continue;
+    }
     const Case c = source.make(1);
     if (source.variant.alias && !bench.device->can(TERN_CAP_EAGER)) {
       skip(report, "a whole graph decides itself what shares memory");
@@ -155,14 +173,18 @@ OpReport test_op(Bench& bench, std::uint32_t op, const SelftestOptions& options)
         continue;
       }
       ++report.cases;
+      Coverage* coverage = coverage_of(source.variant, c, report);
       if (options.laws && options.rules) check_rules(source, c, report);
       if (verdict.native) {
         ++report.native;
+        if (coverage != nullptr) ++coverage->native;
         run_native(bench, source, c, options, report);
       } else if (may_decompose(c) && !packed && run_decomposed(bench, c, verdict.reason, report)) {
         ++report.decomposed;
+        if (coverage != nullptr) ++coverage->decomposed;
       } else {
         ++report.host;
+        if (coverage != nullptr) ++coverage->host;
         if (needed && is_required_case(*bench.device, source.variant, c)) {
           note_uncovered(c, options.required, verdict.reason, report);
         }
@@ -210,6 +232,17 @@ bool SelftestReport::passed() const {
   const bool kernels = std::all_of(ops.begin(), ops.end(), [](const OpReport& op) { return op.findings.empty(); });
   return kernels && std::all_of(capabilities.begin(), capabilities.end(),
                                 [](const CapabilityResult& result) { return result.problem.empty(); });
+}
+
+std::string support_lines(const SelftestReport& report) {
+  std::string out;
+  for (const OpReport& op : report.ops) {
+    for (const auto& [dtype, coverage] : op.coverage) {
+      out += cat(ops::op_spec(op.op).name, "\t", dtype, "\t", coverage.native, "\t", coverage.decomposed, "\t",
+                 coverage.host, "\t", op.findings.size(), "\n");
+    }
+  }
+  return out;
 }
 
 std::string table_header() {

@@ -19,6 +19,15 @@ struct SelftestOptions {
   bool (*stopped)() = nullptr;               // asked between ops: true ends the run
   int stop_after = 0;                        // findings of one op; 0: go through all of its cases
   std::uint32_t required = 0;                // ops::NeededBy: commands that must find all their ops on the device
+  std::uint64_t one_in = 1;                  // a seeded share of the variants: about one in that many, each op's own
+  std::uint64_t seed = 0;                    // of the share
+};
+
+// How plain cases of one dtype ran: contiguous, without a need, an alias or numbers that aren't finite.
+struct Coverage {
+  int native = 0;
+  int decomposed = 0;
+  int host = 0;
 };
 
 struct OpReport {
@@ -31,6 +40,7 @@ struct OpReport {
   double worst = 0.0;       // largest error as a share of the tolerance
   std::string host_reason;  // the first op that had no kernel, and why
   std::map<std::string, int> skip_reasons;
+  std::map<std::string, Coverage> coverage;  // by the inputs' dtype, or "quantised"
   std::vector<Finding> findings;
 };
 
@@ -47,6 +57,10 @@ struct SelftestReport {
                                           const std::function<void(const OpReport&)>& progress = {});
 // A case from a file: what is wrong with it on this device, or "".
 [[nodiscard]] std::string replay(const accel::DevicePtr& device, const Case& c);
+
+// What a device computes, for docs/support.md: a line each of op, dtype, native, decomposed, host and the op's findings,
+// between tabs.
+[[nodiscard]] std::string support_lines(const SelftestReport& report);
 
 [[nodiscard]] std::string table_header();
 [[nodiscard]] std::string table_line(const OpReport& report);

@@ -136,8 +136,8 @@ std::string roofline_svg(const std::vector<Roofline>& rooflines) {
     const char* colour = kColours[i % kColours.size()];
     append_roof(picture, axes, roof.machine, colour);
     append_entry(picture, list, colour,
-                 cat("threads ", roof.threads, ": ", fixed(roof.machine.gflops, 0), " GFLOP/s, ",
-                     fixed(roof.machine.gbps, 1), " GB/s"));
+                 cat(roof.device.empty() ? cat("threads ", roof.threads) : roof.device, ": ",
+                     fixed(roof.machine.gflops, 0), " GFLOP/s, ", fixed(roof.machine.gbps, 1), " GB/s"));
     list += kLine;
     for (const PhaseRate& phase : roof.phases) {
       points.append(phase, ++number, colour);

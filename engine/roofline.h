@@ -11,7 +11,8 @@
 namespace tern::engine {
 
 struct Roofline {
-  int threads = 0;  // of the host
+  std::string device;  // "cpu", "opencl:0"; "" where only one is measured
+  int threads = 0;     // of the host
   session::MachineRates machine;
   std::vector<PhaseRate> phases;
 };

@@ -96,7 +96,11 @@ class Binder : public ops::Emitter {
 
   std::vector<Value> emit_on_host(const OpCall& call, const accel::OpDesc& desc, const std::string& reason) {
     const auto name = ops::op_spec(call.op).name;
-    const std::string where = cat("op ", name, " on ", device_.name());
+    std::vector<std::string> tensors;
+    for (const TensorDesc& arg : desc.args) {
+      if (is_present(arg)) tensors.push_back(to_string(arg));
+    }
+    const std::string where = cat("op ", name, "(", join(tensors, ", "), ") on ", device_.name());
     if (options_.fallback == Fallback::forbid || host_ == nullptr) {
       throw Failure(device_error(
           cat(where, " has neither a kernel nor a decomposition", reason.empty() ? std::string() : cat(": ", reason)),

@@ -28,7 +28,9 @@ std::vector<Value> backward(BackwardCall& call) {
   }
   const Value sum = scatter_add_rows(emitter, rows, grads.input(TERN_GATHER_ROWS_INDEX), x.shape[0],
                                      {.out = x.dtype, .into = into, .needs = grads.needs()});
-  grads.give(TERN_GATHER_ROWS_X, x.rank == 2 ? sum : emitter.view(sum, like(x, emitter.desc(sum).dtype), 0));
+  // The gradient's rows count as x's do: other arguments of the op that it goes to carry that count.
+  const bool same = x.rank == 2 && x.dynamic_dim < 0;
+  grads.give(TERN_GATHER_ROWS_X, same ? sum : emitter.view(sum, like(x, emitter.desc(sum).dtype), 0));
   return grads.take();
 }
 

@@ -8,12 +8,12 @@ namespace tern::npu {
 
 // Rows of one sequence and the keys that they may see, all fp32 but out.
 struct AttentionTile {
-  View q;       // [kv_heads, group, rows, head_dim]
-  View k;       // [kv_heads, 1, keys, head_dim]
-  View v;       // [kv_heads, 1, keys, value_dim]
-  View hidden;  // [rows, keys] bool; absent: all is seen
-  View out;     // [kv_heads, group, rows, value_dim]
-  View lse;     // [kv_heads, group, rows, 1]; may be absent
+  View q;               // [kv_heads, group, rows, head_dim]
+  View k;               // [kv_heads, 1, keys, head_dim]
+  View v;               // [kv_heads, 1, keys, value_dim]
+  View hidden;          // [rows, keys] bool; absent: all is seen
+  View out;             // [kv_heads, group, rows, value_dim]
+  View lse;             // [kv_heads, group, rows, 1]; may be absent
   bool masked = false;  // a mask may leave a row nothing
 };
 void attend(Algebra& algebra, const tern_attention_attrs& attrs, const AttentionTile& tile);

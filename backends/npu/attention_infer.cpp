@@ -53,8 +53,7 @@ void require_fit(const Composer& c, const tern_attention_paged_attrs& attrs) {
   if (attrs.window != 0 || attrs.window_right != 0) c.refuse("the fused attention has no windows in decoding");
   const View q = c.arg(TERN_ATTENTION_PAGED_Q), k = c.arg(TERN_ATTENTION_PAGED_K_CACHE);
   const View v = c.arg(TERN_ATTENTION_PAGED_V_CACHE);
-  if (!q.is16() || k.dtype != q.dtype || v.dtype != q.dtype ||
-      c.arg(TERN_ATTENTION_PAGED_OUT).dtype != q.dtype) {
+  if (!q.is16() || k.dtype != q.dtype || v.dtype != q.dtype || c.arg(TERN_ATTENTION_PAGED_OUT).dtype != q.dtype) {
     c.refuse("the fused attention over blocks takes one 16-bit dtype");
   }
   const std::int64_t block = k.dim(1), width = q.dim(2);

@@ -106,7 +106,13 @@ std::vector<Sequence> paged_sequences(const Composer& composer, const tern_atten
 View gather_keys(Algebra& algebra, const View& cache, const View& table, std::int64_t first, std::int64_t end) {
   const std::int64_t block = cache.dim(1);
   const std::int64_t first_block = first / block, blocks = (end + block - 1) / block - first_block;
-  const View taken = algebra.take_rows(cache, table.slice(0, first_block, blocks));
+  const View wanted = table.slice(0, first_block, blocks);
+  // Where a head's rows of a block lie together, blocks are taken as they lie: a view in another order would first be
+  // copied, the whole cache.
+  const View by_heads = permuted(cache, {0, 2, 1, 3});
+  const bool together = !cache.contiguous() && by_heads.contiguous();
+  const View taken = together ? algebra.composer().dense(permuted(algebra.take_rows(by_heads, wanted), {0, 2, 1, 3}))
+                              : algebra.take_rows(cache, wanted);
   const View flat = taken.reshaped({blocks * block, cache.dim(2), cache.dim(3)});
   return algebra.composer().f32(flat.slice(0, first - first_block * block, end - first));
 }

@@ -1,5 +1,7 @@
 // The table that tern_backend_entry gives. What this device cannot do answers TERN_UNSUPPORTED.
+#include "backends/npu/doctor.h"
 #include "backends/npu/interface.h"
+#include "backends/npu/monitor.h"
 #include "backends/npu/runtime.h"
 
 namespace tern::npu {
@@ -38,6 +40,8 @@ void put_devices(tern_backend& t) {
   t.device_open = device_open;
   t.device_close = device_close;
   t.device_health = device_health;
+  t.doctor = doctor;
+  t.get_extension = get_extension;
   t.memory_info = memory_info;
   t.last_error = tern_plugin_last_error;
   t.finalize = finalize;

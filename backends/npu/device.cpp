@@ -4,6 +4,7 @@
 
 #include "backends/npu/hccl.h"
 #include "backends/npu/interface.h"
+#include "backends/npu/monitor.h"
 #include "backends/npu/runtime.h"
 
 namespace tern::npu {
@@ -179,6 +180,7 @@ tern_status device_info(int32_t ordinal, tern_device_info* info) {
     tern_device_info filled{};
     describe_chip(filled, chip, can_capture(chip), "AscendCL " + cann_version());
     put_text({filled.arch, sizeof filled.arch}, acl().aclrtGetSocName());
+    fill_by_driver(ordinal, filled);
     filled.peer_mask = peers_of(ordinal);
     if (filled.peer_mask != 0) filled.capabilities |= TERN_CAP_PEER_COPY;
     return give_info(info, filled);
@@ -224,6 +226,7 @@ tern_status device_health(tern_device device, int32_t* health, tern_text reason)
     if (device == nullptr || health == nullptr) return fail(TERN_INVALID_ARGUMENT, "device_health: a null argument");
     *health = TERN_HEALTH_OK;
     put_text(reason, "");
+    if (!device->described()) *health = health_of(device->shared->ordinal, reason);
     return TERN_OK;
   });
 }

@@ -40,7 +40,7 @@ void store_sum(Composer& c, const View& terms, int out) {
 
 // With n = (x - mean) rstd: dx = rstd (g - mean(g) - n mean(g n)).
 void backward(Composer& c) {
-  const View dy = c.f32(c.arg(TERN_LAYER_NORM_BACKWARD_DY));
+  const View dy = c.f32(c.arg_like(TERN_LAYER_NORM_BACKWARD_DY, c.arg(TERN_LAYER_NORM_BACKWARD_X)));
   const View rstd = c.arg(TERN_LAYER_NORM_BACKWARD_RSTD).unsqueezed(1);
   const View n = c.temp(ACL_FLOAT, dy.shape);
   const View g = c.temp(ACL_FLOAT, dy.shape);

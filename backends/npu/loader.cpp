@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/npu/errors.h"
+#include "backends/npu/machine.h"
 #include "tern/plugin.h"
 
 namespace tern::npu {
@@ -26,8 +27,8 @@ std::vector<std::string> folders() {
     const char* home = std::getenv(variable);
     if (home != nullptr && *home != '\0') found.push_back(std::string(home) + "/lib64/");
   }
-  found.emplace_back("/usr/local/Ascend/ascend-toolkit/latest/lib64/");
-  found.emplace_back("/usr/local/Ascend/cann/lib64/");
+  found.push_back(on_machine("/usr/local/Ascend/ascend-toolkit/latest/lib64/").string());
+  found.push_back(on_machine("/usr/local/Ascend/cann/lib64/").string());
   return found;
 }
 

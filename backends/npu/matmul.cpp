@@ -1,29 +1,43 @@
 // matmul: out = alpha op(a) op(b) + bias.
+#include <algorithm>
+
 #include "backends/npu/product.h"
 
 namespace tern::npu {
 namespace {
 
+// Cuts the longer of two dimensions to the other.
+void meet(View& a, int a_dim, View& b, int b_dim) {
+  const std::int64_t both = std::min(a.dim(a_dim), b.dim(b_dim));
+  a = a.slice(a_dim, 0, both);
+  b = b.slice(b_dim, 0, both);
+}
+
 void compose(Composer& c) {
   const auto& attrs = c.attrs<tern_matmul_attrs>();
-  const View out = c.arg(TERN_MATMUL_OUT);
-  if (out.elements() == 0) return;
+  View out = c.arg(TERN_MATMUL_OUT);
   const int rank = out.rank();
   View a = narrowed(c, c.arg(TERN_MATMUL_A), attrs.compute);
   View b = narrowed(c, c.arg(TERN_MATMUL_B), attrs.compute);
   if (attrs.transpose_a != 0) a = a.transposed(rank - 2, rank - 1);
   if (attrs.transpose_b != 0) b = b.transposed(rank - 2, rank - 1);
+  // A count may cut one of two that go together.
+  meet(a, rank - 2, out, rank - 2);
+  meet(a, rank - 1, b, rank - 2);
+  meet(b, rank - 1, out, rank - 1);
+  if (out.elements() == 0) return;
   const bool plain = attrs.alpha == 1.0F && !c.present(TERN_MATMUL_BIAS) && !c.accumulates(TERN_MATMUL_OUT);
   if (plain && out.is16() && a.dtype == out.dtype && b.dtype == out.dtype) {
     multiply_16(c, a, b, out);  // accumulated in fp32 and rounded once
     return;
   }
   // CANN gives a product in its factors' dtype; what is left to do here wants it in fp32.
-  const View product = c.result(TERN_MATMUL_OUT);
+  const bool direct = out.dtype == ACL_FLOAT && !c.accumulates(TERN_MATMUL_OUT);
+  const View product = direct ? out : c.temp(ACL_FLOAT, out.shape);
   multiply_f32(c, c.f32(a), c.f32(b), product);
   if (attrs.alpha != 1.0F) c.muls(product, attrs.alpha, product);
   if (c.present(TERN_MATMUL_BIAS)) c.add(product, c.f32(c.arg(TERN_MATMUL_BIAS)), product);
-  c.finish(TERN_MATMUL_OUT, product);
+  c.store(out, product, c.accumulates(TERN_MATMUL_OUT));
 }
 
 constexpr KernelEntry kKernels[] = {{TERN_OP_MATMUL, "mm", compose}};

@@ -38,8 +38,8 @@ struct Decays {
 };
 [[nodiscard]] Decays decays(Algebra& algebra, const View& decay);
 
-// A chunk's products multiply what a row doesn't see by 0, which takes no NaN away. So rows are cleaned of it before, and
-// it is added to what comes behind them.
+// A chunk's products multiply what a row doesn't see by 0, which takes no NaN away. So rows are cleaned of it before,
+// and it is added to what comes behind them.
 struct Cleaned {
   View values;  // as given, 0 where they aren't finite
   View poison;  // 0, or NaN where they aren't
@@ -55,10 +55,10 @@ struct Triangles {
 
 // The gradient by each row's decay, [.., rows, 1]. The decay of row l is in every path from before l to l or later.
 struct DecayPaths {
-  View inside;     // [.., i, j]: from row j to row i of the chunk, j <= i
-  View from_start; // [.., rows, 1]: from the state before the chunk to row i
-  View to_end;     // [.., rows, 1]: from row j to the state behind the chunk
-  View through;    // [.., 1, 1]: from state to state
+  View inside;      // [.., i, j]: from row j to row i of the chunk, j <= i
+  View from_start;  // [.., rows, 1]: from the state before the chunk to row i
+  View to_end;      // [.., rows, 1]: from row j to the state behind the chunk
+  View through;     // [.., 1, 1]: from state to state
 };
 [[nodiscard]] View decay_gradient(Algebra& algebra, const Triangles& ones, const DecayPaths& paths);
 

@@ -107,7 +107,7 @@ void fused_backward(Composer& c) {
 
 // With n = x rstd: dx = rstd (g - n mean(g n)), dweight = sum of dy n.
 void composed_backward(Composer& c) {
-  const View dy = c.f32(c.arg(TERN_RMS_NORM_BACKWARD_DY));
+  const View dy = c.f32(c.arg_like(TERN_RMS_NORM_BACKWARD_DY, c.arg(TERN_RMS_NORM_BACKWARD_X)));
   if (is_empty(c, dy)) return;
   const View x = c.f32(c.arg(TERN_RMS_NORM_BACKWARD_X));
   const View rstd = c.arg(TERN_RMS_NORM_BACKWARD_RSTD).unsqueezed(1);

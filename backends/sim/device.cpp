@@ -4,23 +4,12 @@
 #include <utility>
 
 #include "backends/sim/interface.h"
+#include "backends/sim/monitor.h"
 #include "backends/sim/world.h"
 #include "base/strings.h"
 
 namespace tern::sim {
 namespace {
-
-Config require_config() {
-  auto config = read_config();
-  if (!config) fail(TERN_INVALID_ARGUMENT, config.error().line());
-  return *config;
-}
-
-void require_ordinal(const Config& config, int ordinal) {
-  if (ordinal >= 0 && ordinal < config.devices) return;
-  fail(TERN_INVALID_ARGUMENT,
-       cat("sim:", ordinal, ": there are ", config.devices, " devices; TERN_SIM_DEVICES sets it"));
-}
 
 std::pair<Config, tern_device_info> describe_profile(const char* profile) {
   std::uint32_t place = 0;
@@ -72,6 +61,18 @@ void apply_options(const tern_open_args& args, Opened& opened) {
 }
 
 }  // namespace
+
+Config require_config() {
+  auto config = read_config();
+  if (!config) fail(TERN_INVALID_ARGUMENT, config.error().line());
+  return *config;
+}
+
+void require_ordinal(const Config& config, int ordinal) {
+  if (ordinal >= 0 && ordinal < config.devices) return;
+  fail(TERN_INVALID_ARGUMENT,
+       cat("sim:", ordinal, ": there are ", config.devices, " devices; TERN_SIM_DEVICES sets it"));
+}
 
 const char* const kDeviceOptions[] = {
     "faults: what goes wrong on this handle, instead of TERN_SIM_FAULT's: oom@N, host@N, async@N, lost@N, "

@@ -1,6 +1,7 @@
 #include "backends/sim/extension.h"
 
 #include "backends/sim/interface.h"
+#include "backends/sim/monitor.h"
 #include "backends/sim/world.h"
 
 namespace tern::sim {
@@ -19,7 +20,9 @@ tern_status arm(tern_device device, const char* faults) {
 
 const void* get_extension(const char* name) {
   static constexpr tern_sim_faults kFaults{sizeof(tern_sim_faults), 0, arm};
-  return name != nullptr && std::string_view(name) == "sim.faults" ? &kFaults : nullptr;
+  const std::string_view wanted = name == nullptr ? "" : name;
+  if (wanted == "sim.faults") return &kFaults;
+  return wanted == "tern.monitor" ? &kMonitor : nullptr;
 }
 
 }  // namespace tern::sim

@@ -21,5 +21,6 @@ int run_score(const Arguments& arguments);
 int run_selftest(const Arguments& arguments);
 int run_sft(const Arguments& arguments);
 int run_tokenize(const Arguments& arguments);
+int run_topo(const Arguments& arguments);
 
 }  // namespace tern::cli

@@ -52,6 +52,7 @@ int run_selftest(const Arguments& arguments) {
   conformance::SelftestOptions options;
   options.ops = ops_of(arguments);
   options.required = required_by(arguments);
+  options.one_in = static_cast<std::uint64_t>(arguments.integer("one_in"));
   options.stopped = interrupted;
   install_interrupt_handler();
   const accel::SelectedDevice selected = session::open_device(runtime_options(arguments)).value();

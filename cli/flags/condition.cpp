@@ -159,6 +159,8 @@ std::vector<Condition> other_conditions() {
        "--quant_method bnb of 4 bits", "no weight is quantised to 4 bits", "give --quant_method bnb, or remove it"},
       {"one_text", "dataset", [](const Arguments& a) { return !a.has("dataset"); }, "no --dataset", "", kDropOne,
        "and --dataset cannot be used together"},
+      {"one_choice_of_devices", "device", [](const Arguments& a) { return !given(a, "device"); }, "no --device", "",
+       kDropOne, "and --device cannot be used together"},
       {"ops_alone", "model", [](const Arguments& a) { return !a.has("model"); }, "no --model",
        "with a model, its own ops are tested", kDropOne, "and --model cannot be used together"},
       {"model_run", "model", [](const Arguments& a) { return a.has("model"); }, "--model", "no model is tested",

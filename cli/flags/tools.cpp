@@ -265,7 +265,12 @@ constexpr Flag kBench[] = {
      .help = "threads on the host; several are measured one after another",
      .computed = "the cores this process may use",
      .range = "[1,4096]"},
-    {.name = "svg", .help = "SVG file to write with the machine's roofline, and each phase as a point"},
+    {.name = "compare",
+     .type = list,
+     .help = "devices to measure one after another, with a table of their ops, as in cpu opencl:0",
+     .computed = "only --device",
+     .effect = "one_choice_of_devices"},
+    {.name = "svg", .help = "SVG file to write with each device's roofline, and each phase as a point"},
 };
 constexpr Flag kConvert[] = {
     {.name = "output", .help = "file or directory to write to"},
@@ -282,12 +287,23 @@ constexpr Flag kConvert[] = {
     {.name = "max_shard_size", .type = size, .fallback = "5GB", .help = "size of the largest file", .range = "[1,inf)"},
     {.name = "exist_ok", .type = boolean, .fallback = "false", .help = "replace the output if it exists"},
 };
+constexpr Flag kDoctor[] = {
+    {.name = "bundle",
+     .help = "also pack a bug report: versions, devices, findings, logs and the environment, without secrets; "
+             "NAME.tar.zst or NAME.tar.gz"},
+};
 constexpr Flag kSelftest[] = {
     {.name = "op", .type = list, .help = "ops to test", .computed = "all", .effect = "ops_alone new_cases"},
     {.name = "require",
      .type = list,
      .help = "fail if the host would have to run an op for: infer, train, serve",
      .computed = "none",
+     .effect = "ops_alone new_cases"},
+    {.name = "one_in",
+     .type = integer,
+     .fallback = "1",
+     .help = "test about one in this many cases of each op, always the same ones",
+     .range = "[1,1000]",
      .effect = "ops_alone new_cases"},
     {.name = "replay", .help = "file with a failing case to run again", .effect = "ops_alone"},
 };
@@ -319,6 +335,7 @@ std::vector<FlagGroup> tool_groups() {
           {"inspect_length", "Lengths", kInspectLength},
           {"bench", "Benchmark", kBench},
           {"convert", "Result", kConvert},
+          {"doctor", "Report", kDoctor},
           {"selftest", "Cases", kSelftest},
           {"web_ui", "Server", kWebUi}};
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <set>
 
 #include "base/strings.h"
 #include "conformance/selftest.h"
@@ -46,17 +48,19 @@ accel::DevicePtr without(Refuses refuses, std::uint32_t dtypes_lost = 0) {
   return accel::Device::open(accel::Backend::wrap(&world.table), 0).value();
 }
 
-OpReport tested(const accel::DevicePtr& device, std::uint32_t op, std::uint32_t required) {
+OpReport tested(const accel::DevicePtr& device, std::uint32_t op, std::uint32_t required, std::uint64_t one_in = 1) {
   conformance::Bench bench = conformance::make_bench(device);
   conformance::SelftestOptions options;
   options.required = required;
   options.laws = false;
+  options.one_in = one_in;
   return conformance::test_op(bench, op, options);
 }
 
 // The law that a device breaks which leaves `op` to the host, or "".
-std::string broken(const accel::DevicePtr& device, std::uint32_t op, std::uint32_t required = ops::kEveryCommand) {
-  const OpReport report = tested(device, op, required);
+std::string broken(const accel::DevicePtr& device, std::uint32_t op, std::uint32_t required = ops::kEveryCommand,
+                   std::uint64_t one_in = 1) {
+  const OpReport report = tested(device, op, required, one_in);
   EXPECT_LE(report.findings.size(), 1U);
   return report.findings.empty() ? "" : cat(report.findings[0].law, ": ", report.findings[0].problem);
 }
@@ -112,6 +116,77 @@ TEST(Require, AsksForWhatProgramsAre) {
   EXPECT_NE(broken(fixed, TERN_OP_ROPE), "");
   const accel::DevicePtr small = without([](const tern_op_desc& desc) { return desc.args[0].shape[0] > 16; });
   EXPECT_NE(broken(small, TERN_OP_ROPE), "");
+}
+
+// The rows of docs/backend-guide.md: the kernels that a backend has after each step, and the command that judges it.
+struct Step {
+  std::vector<std::uint32_t> ops;
+  std::string judge;
+};
+std::vector<Step> steps_of_guide() {
+  std::vector<Step> out;
+  std::ifstream guide(TERN_SOURCE_DIR "/docs/backend-guide.md");
+  for (std::string line; std::getline(guide, line);) {
+    const std::vector<std::string_view> cells = split(line, '|');
+    if (cells.size() < 4 || cells[2].find('`') == std::string::npos) continue;
+    Step step{.ops = {}, .judge = std::string(cells[3])};
+    for (const std::string_view word : split(cells[2], '`')) {
+      if (const ops::OpSpec* op = ops::find_op(std::string(word))) step.ops.push_back(op->id);
+    }
+    out.push_back(std::move(step));
+  }
+  return out;
+}
+
+// A device with the kernels of the guide's rows, and no other, passes the judge of each row.
+std::set<std::uint32_t> written;
+TEST(Guide, EachStepIsEnoughForItsJudge) {
+  const std::vector<Step> steps = steps_of_guide();
+  ASSERT_EQ(steps.size(), 4U);
+  written.clear();
+  int judged = 0;
+  for (const Step& step : steps) {
+    written.insert(step.ops.begin(), step.ops.end());
+    const auto at = step.judge.find("--require ");
+    if (at == std::string::npos) continue;
+    ++judged;
+    std::uint32_t required = 0;
+    const std::string words = step.judge.substr(at + 10, step.judge.rfind('`') - at - 10);
+    for (const std::string_view word : split(words, ',')) {
+      required |= ops::find_command(word).value();
+    }
+    const accel::DevicePtr device = without([](const tern_op_desc& desc) { return !written.contains(desc.op); });
+    for (const ops::OpSpec& spec : ops::op_table()) EXPECT_EQ(broken(device, spec.id, required, 8), "") << spec.name;
+    for (const std::uint32_t op : step.ops) {
+      written.erase(op);
+      EXPECT_NE(broken(device, op, required, 8), "") << ops::op_spec(op).name << " is not needed";
+      written.insert(op);
+    }
+  }
+  EXPECT_EQ(judged, 2);
+}
+
+// A share of the cases is of about the size that was asked for, is the same for the same seed, and over seeds it leaves
+// nothing out.
+TEST(Share, IsASeededPartOfTheCases) {
+  const accel::DevicePtr device = without([](const tern_op_desc&) { return false; });
+  conformance::Bench bench = conformance::make_bench(device);
+  conformance::SelftestOptions options;
+  options.laws = false;
+  const int all = conformance::test_op(bench, TERN_OP_AXPBY, options).cases;
+  options.one_in = 4;
+  std::vector<int> left_out;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    options.seed = seed;
+    const OpReport report = conformance::test_op(bench, TERN_OP_AXPBY, options);
+    EXPECT_GT(report.cases, all / 12) << "seed " << seed;
+    EXPECT_LT(report.cases, all / 2) << "seed " << seed;
+    EXPECT_EQ(report.cases + report.skipped, all);
+    left_out.push_back(report.skip_reasons.at("left out by --one_in"));
+  }
+  EXPECT_NE(*std::min_element(left_out.begin(), left_out.end()), *std::max_element(left_out.begin(), left_out.end()));
+  options.seed = 7;
+  EXPECT_EQ(conformance::test_op(bench, TERN_OP_AXPBY, options).skip_reasons.at("left out by --one_in"), left_out[7]);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// conformance_run BACKEND.so [--device ORDINAL] [--op NAME] [--require infer,train,serve] [--replay FILE]: exit status
-// 0 where every case passes.
+// conformance_run BACKEND.so [--device ORDINAL] [--op NAME] [--require infer,train,serve] [--one_in N] [--seed S]
+// [--support FILE] [--replay FILE]: exit status 0 where every case passes.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -17,16 +18,20 @@ using namespace tern;
 int run(int argc, char** argv) {
   if (argc < 2) {
     std::cerr << "usage: conformance_run BACKEND.so [--device ORDINAL] [--op NAME] [--require infer,train,serve] "
-                 "[--replay FILE]\n";
+                 "[--one_in N] [--seed S] [--support FILE] [--replay FILE]\n";
     return 2;
   }
   int ordinal = 0;
   std::string replay_file;
+  std::string support_file;  // what docs/support.md is made from
   bool capabilities = false;  // alone
   conformance::SelftestOptions options;
   for (int i = 2; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     if (flag == "--device") ordinal = std::stoi(argv[i + 1]);
+    if (flag == "--support") support_file = argv[i + 1];
+    if (flag == "--one_in") options.one_in = std::max(1ULL, std::stoull(argv[i + 1]));
+    if (flag == "--seed") options.seed = std::stoull(argv[i + 1]);
     if (flag == "--replay") replay_file = argv[i + 1];
     if (flag == "--require") {
       for (const std::string_view word : split(argv[i + 1], ',')) {
@@ -82,6 +87,7 @@ int run(int argc, char** argv) {
     std::cout << "    replay with --replay " << file << "\n";
   });
   (void)show(report.capabilities);
+  if (!support_file.empty()) std::ofstream(support_file) << conformance::support_lines(report);
   return report.passed() ? 0 : 1;
 }
 

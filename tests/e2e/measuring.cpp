@@ -142,5 +142,27 @@ TEST_F(Measuring, BenchComparesThreadsAndDrawsARoofline) {
   EXPECT_NE(text.find(">threads 3: "), std::string::npos);
 }
 
+// Devices are measured side by side: each has its rows, its ops and its roof.
+TEST_F(Measuring, BenchComparesDevices) {
+  const std::vector<std::string> words = {"bench",     "--prompt_length", "8",     "--max_new_tokens",       "3",
+                                          "--compare", "cpu,cpu:0",       "--svg", path("both.svg").string()};
+  const auto table = output(words);
+  for (const char* line : {"\ncpu\nprefill ", "\ncpu:0\nprefill ", "us a call, of its roof "})
+    EXPECT_NE(table.find(line), std::string::npos) << table;
+  // Each has a time for the product and for attention.
+  const std::regex both("\n(matmul|matmul_q|attention_paged) +[0-9.]+ +[0-9]+% +[0-9.]+ +[0-9]+%");
+  EXPECT_GE(std::distance(std::sregex_iterator(table.begin(), table.end(), both), std::sregex_iterator()), 2) << table;
+  std::ostringstream svg;
+  svg << std::ifstream(path("both.svg")).rdbuf();
+  EXPECT_NE(svg.str().find(">cpu: "), std::string::npos) << svg.str();
+  EXPECT_NE(svg.str().find(">cpu:0: "), std::string::npos);
+
+  auto json = words;
+  json.push_back("--json");
+  const auto rows = output(json);
+  EXPECT_NE(rows.find("{\"device\": \"cpu:0\", \"phase\": \"decode\""), std::string::npos) << rows;
+  EXPECT_NE(rows.find("\"op\": \"rms_norm\", \"device\": \"cpu\", \"calls\": "), std::string::npos) << rows;
+}
+
 }  // namespace
 }  // namespace tern::e2e

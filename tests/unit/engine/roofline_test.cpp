@@ -29,7 +29,7 @@ PhaseRate phase(const char* name, double gflops, double gbps) {
 TEST(Roofline, PointsLieWhereTheirRatesSay) {
   // 1, 10 and 100 FLOP a byte at 10, 100 and 1,000 GFLOP/s: on a line, equally far apart.
   const Roofline roof = {
-      2, {1000, 40}, {phase("decode", 10, 10), phase("decode", 100, 10), phase("prefill", 1000, 10)}};
+      "", 2, {1000, 40}, {phase("decode", 10, 10), phase("decode", 100, 10), phase("prefill", 1000, 10)}};
   const std::string svg = roofline_svg({roof});
   const auto at = circles(svg);
   ASSERT_EQ(at.size(), 3U);
@@ -47,8 +47,8 @@ TEST(Roofline, PointsLieWhereTheirRatesSay) {
 }
 
 TEST(Roofline, EveryNumberOfThreadsHasItsRoof) {
-  const Roofline one = {1, {500, 30}, {phase("decode", 20, 10)}};
-  const Roofline two = {2, {1000, 40}, {phase("decode", 20, 10)}};
+  const Roofline one = {"", 1, {500, 30}, {phase("decode", 20, 10)}};
+  const Roofline two = {"", 2, {1000, 40}, {phase("decode", 20, 10)}};
   const std::string svg = roofline_svg({one, two});
   EXPECT_NE(svg.find("#2563eb"), std::string::npos);
   EXPECT_NE(svg.find("#c2410c"), std::string::npos);

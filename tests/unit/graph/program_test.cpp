@@ -69,10 +69,10 @@ TEST(Program, ASoftCapThatTheDeviceLacksIsToldAtBinding) {
   options.max_seqlen_q = options.max_seqlen_k = 4;
   graph.output("out", ops::attention(graph, q, q, q, bounds, bounds, options).out);
   accel::ChoiceCache choices;
-  EXPECT_EQ(
-      failure_of([&] { (void)graph::plan_program(graph, open_sim(sim("ascend")), choices, {}); }),
-      "op attention on sim:0 has neither a kernel nor a decomposition: attention: the fused attention has no soft "
-      "cap; run it on the host with --fallback warn, or choose another --device.");
+  EXPECT_EQ(failure_of([&] { (void)graph::plan_program(graph, open_sim(sim("ascend")), choices, {}); }),
+            "op attention(f32[4,1,16], f32[4,1,16], f32[4,1,16], i32[2], i32[2], f32[4,1,16], f32[4,1]) on sim:0 has "
+            "neither a kernel nor a decomposition: attention: the fused attention has no soft "
+            "cap; run it on the host with --fallback warn, or choose another --device.");
   EXPECT_EQ(failure_of([&] { (void)graph::plan_program(graph, open_sim(), choices, {}); }), "");
 }
 
@@ -220,12 +220,12 @@ TEST(Program, WhatTheDeviceCannotRunsOnTheHost) {
   options.dropout = 0.25F;
   const auto device = open_sim(sim("embedded"));  // draws no random bits
   const std::string forbidden = failure_of([&] { TinyProgram program(device, options); });
-  EXPECT_TRUE(contains(forbidden, "op dropout on sim:0")) << forbidden;
+  EXPECT_TRUE(contains(forbidden, "op dropout(f32[16,24], i64[16], f32[16,24]) on sim:0")) << forbidden;
   EXPECT_TRUE(contains(forbidden, "--fallback")) << forbidden;
   graph::ProgramOptions fallback;
   fallback.bind.fallback = graph::Fallback::warn;
   const std::string nowhere = failure_of([&] { TinyProgram program(device, options, fallback, device); });
-  EXPECT_TRUE(contains(nowhere, "op dropout on sim:0 has no kernel (")) << nowhere;
+  EXPECT_TRUE(contains(nowhere, "op dropout(f32[16,24], i64[16], f32[16,24]) on sim:0 has no kernel (")) << nowhere;
   EXPECT_TRUE(contains(nowhere, "; choose another --device or --torch_dtype")) << nowhere;
   TinyProgram mixed(device, options, fallback, open_cpu());
   TinyProgram whole(open_cpu(), options);

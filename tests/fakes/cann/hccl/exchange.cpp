@@ -8,8 +8,8 @@
 namespace tern::fake_hccl {
 namespace {
 
-constexpr std::int32_t kParameter = 1;         // HCCL_E_PARA
-constexpr int kExecutionSeconds = 1836;        // HCCL_EXEC_TIMEOUT's default
+constexpr std::int32_t kParameter = 1;   // HCCL_E_PARA
+constexpr int kExecutionSeconds = 1836;  // HCCL_EXEC_TIMEOUT's default
 constexpr const char* kExecution = "HCCL_EXEC_TIMEOUT";
 
 const char* name_of(Kind kind) {
@@ -52,8 +52,8 @@ class Side {
     for (std::uint32_t r = 0; r < ranks_; ++r) {
       const Seat& other = segment_.header().seats[r];
       const bool differs = std::memcmp(&other.signature, &mine.signature, sizeof(Signature)) != 0;
-      const bool parcel = exchange_.kind == Kind::all_to_all &&
-                          other.parcels[rank_] != exchange_.parcels[r].receive_bytes;
+      const bool parcel =
+          exchange_.kind == Kind::all_to_all && other.parcels[rank_] != exchange_.parcels[r].receive_bytes;
       if (!differs && !parcel) continue;
       const Segment::Lock lock(segment_);
       segment_.fail(kParameter, std::string(name_of(exchange_.kind)) + ": rank " + std::to_string(r) +
@@ -123,8 +123,7 @@ class Side {
       const bool done = pieces(longest, [&](std::uint64_t at, std::size_t piece) {
         post(exchange_.send + out.send_offset + at, part(out.send_bytes, at, piece));
         if (!meet()) return false;
-        std::memcpy(exchange_.receive + in.receive_offset + at, segment_.area(from),
-                    part(in.receive_bytes, at, piece));
+        std::memcpy(exchange_.receive + in.receive_offset + at, segment_.area(from), part(in.receive_bytes, at, piece));
         return true;
       });
       if (!done) return false;
@@ -172,7 +171,8 @@ class Mail {
   bool run() {
     const Deadline deadline = deadline_of(kExecution, kExecutionSeconds);
     const Segment::Lock lock(segment_);
-    return segment_.wait(deadline, [&] { return advance(); }, "SendRecv");
+    return segment_.wait(
+        deadline, [&] { return advance(); }, "SendRecv");
   }
 
  private:

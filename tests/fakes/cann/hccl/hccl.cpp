@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMostElements = 0x7FFFFFFFF;  // HCCL's SYS_MAX_COUNT
 constexpr int kConnectSeconds = 120;                  // HCCL_CONNECT_TIMEOUT's default
-constexpr int kTaskTimeout = 107020;  // of a stream that waits for a notification which never comes
+constexpr int kTaskTimeout = 107020;                  // of a stream that waits for a notification which never comes
 
 // A communicator's exchanges run one after another, in the order of the calls, whatever streams they are on.
 struct Communicator {
@@ -68,8 +68,8 @@ HcclResult take_seat(Segment& segment, std::uint32_t ranks, std::uint32_t rank, 
   const Segment::Lock lock(segment);
   Header& header = segment.header();
   if (header.ranks != 0 && header.ranks != ranks) {
-    return refuse(HCCL_E_PARA, "nRanks " + std::to_string(ranks) + " here, " + std::to_string(header.ranks) +
-                                   " in other ranks");
+    return refuse(HCCL_E_PARA,
+                  "nRanks " + std::to_string(ranks) + " here, " + std::to_string(header.ranks) + " in other ranks");
   }
   for (std::uint32_t r = 0; r < kMostRanks; ++r) {
     const Seat& seat = header.seats[r];
@@ -85,7 +85,9 @@ HcclResult take_seat(Segment& segment, std::uint32_t ranks, std::uint32_t rank, 
   header.seats[rank].device = device;
   ++header.joined;
   segment.wake();
-  if (segment.wait(deadline, [&] { return header.joined == ranks; }, "HcclCommInitRootInfo")) return HCCL_SUCCESS;
+  if (segment.wait(
+          deadline, [&] { return header.joined == ranks; }, "HcclCommInitRootInfo"))
+    return HCCL_SUCCESS;
   return refuse(static_cast<HcclResult>(header.failure), header.why);
 }
 
@@ -95,8 +97,7 @@ struct Call {
   aclrtStream stream;
 };
 
-HcclResult check_data(const Call& call, const void* data, std::uint64_t count, std::int32_t dtype,
-                      const char* which) {
+HcclResult check_data(const Call& call, const void* data, std::uint64_t count, std::int32_t dtype, const char* which) {
   const std::size_t unit = bytes_of(dtype);
   const std::string name = std::string(call.name) + ": ";
   if (unit == 0) return refuse(HCCL_E_PARA, name + "dataType " + std::to_string(dtype) + " is none");
@@ -204,8 +205,8 @@ HcclResult HcclGetRootInfo(HcclRootInfo* rootInfo) {
 HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank, HcclComm* comm) {
   if (rootInfo == nullptr || comm == nullptr) return refuse(HCCL_E_PTR, "HcclCommInitRootInfo: a null pointer");
   if (nRanks == 0 || nRanks > kMostRanks || rank >= nRanks) {
-    return refuse(HCCL_E_PARA, "HcclCommInitRootInfo: rank " + std::to_string(rank) + " of " +
-                                   std::to_string(nRanks) + " is none");
+    return refuse(HCCL_E_PARA,
+                  "HcclCommInitRootInfo: rank " + std::to_string(rank) + " of " + std::to_string(nRanks) + " is none");
   }
   const int device = core::current_device();
   if (device < 0) return refuse(HCCL_E_RUNTIME, "HcclCommInitRootInfo: no device is set in this thread");
@@ -321,9 +322,8 @@ HcclResult HcclAllGather(void* sendBuf, void* recvBuf, uint64_t sendCount, HcclD
   if (result == HCCL_SUCCESS && found) {
     result = check_data(call, recvBuf, sendCount * found->ranks, dataType, "recvBuf");
   }
-  return result != HCCL_SUCCESS
-             ? result
-             : queue(call, exchange_of(Kind::all_gather, sendBuf, recvBuf, sendCount, dataType));
+  return result != HCCL_SUCCESS ? result
+                                : queue(call, exchange_of(Kind::all_gather, sendBuf, recvBuf, sendCount, dataType));
 }
 
 HcclResult HcclReduceScatter(void* sendBuf, void* recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op,
@@ -369,8 +369,7 @@ HcclResult HcclAlltoAllV(const void* sendBuf, const void* sendCounts, const void
   std::uint64_t send_end = 0, receive_end = 0;
   for (std::uint32_t r = 0; found && r < found->ranks; ++r) {
     const auto at = [&](const void* list) { return static_cast<const std::uint64_t*>(list)[r]; };
-    exchange.parcels.push_back(
-        {at(sendCounts) * unit, at(sdispls) * unit, at(recvCounts) * unit, at(rdispls) * unit});
+    exchange.parcels.push_back({at(sendCounts) * unit, at(sdispls) * unit, at(recvCounts) * unit, at(rdispls) * unit});
     send_end = std::max(send_end, at(sendCounts) + at(sdispls));
     receive_end = std::max(receive_end, at(recvCounts) + at(rdispls));
   }

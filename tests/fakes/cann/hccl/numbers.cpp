@@ -10,7 +10,6 @@
 namespace tern::fake_hccl {
 namespace {
 
-
 template <typename Number>
 Number combine(Number a, Number b, std::int32_t reduce) {
   switch (reduce) {

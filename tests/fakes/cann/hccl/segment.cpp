@@ -14,8 +14,8 @@
 namespace tern::fake_hccl {
 namespace {
 
-constexpr std::int32_t kTimeout = 9;   // HCCL_E_TIMEOUT
-constexpr std::int32_t kRemote = 21;   // HCCL_E_REMOTE
+constexpr std::int32_t kTimeout = 9;  // HCCL_E_TIMEOUT
+constexpr std::int32_t kRemote = 21;  // HCCL_E_REMOTE
 constexpr const char* kFormat = "fake-hccl %d %d %llx";
 
 // A child that was killed and not waited for yet is gone too.
@@ -83,8 +83,7 @@ std::shared_ptr<Segment> Segment::create(std::span<char> name) {
   made->header_->nonce = (std::uint64_t{random()} << 32) | random();
   make_shared_locks(*made->header_);
   std::memset(name.data(), 0, name.size());
-  std::snprintf(name.data(), name.size(), kFormat, getpid(), fd,
-                static_cast<unsigned long long>(made->header_->nonce));
+  std::snprintf(name.data(), name.size(), kFormat, getpid(), fd, static_cast<unsigned long long>(made->header_->nonce));
   return made;
 }
 
@@ -97,7 +96,7 @@ std::shared_ptr<Segment> Segment::open(std::span<const char> name) {
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, number);
   const int fd = ::open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return nullptr;
-  struct stat status{};
+  struct stat status {};
   if (fstat(fd, &status) != 0 || static_cast<std::size_t>(status.st_size) != segment_bytes()) {
     close(fd);
     return nullptr;
@@ -173,7 +172,8 @@ bool Segment::barrier(Deadline deadline, const char* what) {
     wake();
     return true;
   }
-  return wait(deadline, [&] { return header_->generation != generation; }, what);
+  return wait(
+      deadline, [&] { return header_->generation != generation; }, what);
 }
 
 }  // namespace tern::fake_hccl

@@ -13,7 +13,7 @@
 
 namespace tern::fake_hccl {
 
-inline constexpr std::uint32_t kMostRanks = 16;           // of one machine: A3 has 16 chips
+inline constexpr std::uint32_t kMostRanks = 16;                  // of one machine: A3 has 16 chips
 inline constexpr std::size_t kAreaBytes = std::size_t{1} << 18;  // a rank's part of a collective, at a time
 inline constexpr std::size_t kBoxBytes = std::size_t{1} << 16;   // a part of a message from one rank to another
 

@@ -1,12 +1,15 @@
 // A plugin whose table is as the variable TERN_TEST_PLUGIN says: each value is one way to be no backend, or a bad one.
 // `wrong=FILE` is the backend of FILE with tensors that are wrong in their last byte, `sick=FILE` one whose doctor has
-// something to say, `ends=FILE` one that tells when it is finalized.
+// something to say, `crashes=FILE` and `hangs=FILE` ones whose doctor does that after its first check, `ends=FILE` one
+// that tells when it is finalized.
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "tern/accel.h"
 
@@ -29,6 +32,16 @@ tern_status sick(uint32_t check, int32_t* level, tern_text line) {
   return TERN_OK;
 }
 
+tern_status crashes(uint32_t check, int32_t* level, tern_text line) {
+  if (check > 0) std::abort();
+  return sick(check, level, line);
+}
+
+tern_status hangs(uint32_t check, int32_t* level, tern_text line) {
+  while (check > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+  return sick(check, level, line);
+}
+
 const tern_host* listener = nullptr;
 
 tern_status ends() {
@@ -47,6 +60,8 @@ const tern_backend* spoiled(const std::string& fault, const std::string& file, c
   table = sound;
   if (fault == "wrong") table.copy_to_host = wrong_copy;
   if (fault == "sick") table.doctor = sick;
+  if (fault == "crashes") table.doctor = crashes;
+  if (fault == "hangs") table.doctor = hangs;
   if (fault == "ends") table.finalize = ends;
   listener = host;
   return &table;

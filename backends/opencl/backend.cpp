@@ -1,0 +1,121 @@
+// The table that tern_backend_entry gives. What this device cannot do answers TERN_UNSUPPORTED.
+#include "backends/opencl/interface.h"
+#include "backends/opencl/runtime.h"
+
+namespace tern::opencl {
+namespace {
+
+constexpr const char* kEnvPrefixes[] = {"TERN_OPENCL_", nullptr};
+
+template <typename... Args>
+tern_status unsupported(Args...) {
+  return fail(TERN_UNSUPPORTED, "OpenCL devices have no such function: its capability flag is clear");
+}
+
+tern_backend make_table() {
+  tern_backend t{};
+  t.size = sizeof t;
+  t.abi_major = TERN_ABI_MAJOR;
+  t.abi_minor = TERN_ABI_MINOR;
+  // A CPU by OpenCL is never better than the cpu device, whose rank is 90.
+  const Found& found = found_devices();
+  t.probe_rank = !found.devices.empty() && found.devices.front().facts.cpu ? 95 : 30;
+  t.name = "opencl";
+  t.version = "0.1.0";
+  t.visible_devices_env = kVisibleDevices;
+  t.inherited_env_prefixes = kEnvPrefixes;
+  t.device_options = kDeviceOptions;
+  t.profiles = kProfiles;
+  t.device_count = device_count;
+  t.device_info = device_info;
+  t.device_describe = device_describe;
+  t.device_open = device_open;
+  t.device_close = device_close;
+  t.device_health = device_health;
+  t.doctor = doctor;
+  t.memory_info = memory_info;
+  t.last_error = tern_plugin_last_error;
+  t.buffer_create = buffer_create;
+  t.buffer_destroy = buffer_destroy;
+  t.buffer_host_pointer = unsupported;
+  t.host_alloc = host_alloc;
+  t.host_free = host_free;
+  t.import_host = import_host;
+  t.ipc_export = [](tern_buffer, uint8_t*) { return unsupported(); };
+  t.ipc_import = [](tern_device, const uint8_t*, uint64_t, tern_buffer*) { return unsupported(); };
+  t.buffer_evict = buffer_evict;
+  t.buffer_restore = buffer_restore;
+  t.buffer_native = buffer_native;
+  t.buffer_adopt = buffer_adopt;
+  t.copy_to_device = copy_to_device;
+  t.copy_to_host = copy_to_host;
+  t.copy_on_device = copy_on_device;
+  t.copy_peer = unsupported;
+  t.fill = fill;
+  t.stream_create = stream_create;
+  t.stream_destroy = stream_destroy;
+  t.stream_synchronize = stream_synchronize;
+  t.stream_wait_event = stream_wait_event;
+  t.event_create = event_create;
+  t.event_destroy = event_destroy;
+  t.event_record = event_record;
+  t.event_query = event_query;
+  t.event_synchronize = event_synchronize;
+  t.event_elapsed = event_elapsed;
+  t.stream_native = unsupported;
+  t.stream_adopt = unsupported;
+  t.event_native = unsupported;
+  t.event_adopt = unsupported;
+  t.capture_begin = unsupported;
+  t.capture_end = unsupported;
+  t.capture_launch = unsupported;
+  t.capture_update = unsupported;
+  t.capture_destroy = unsupported;
+  t.range_push = tern_plugin_range_push;
+  t.range_pop = tern_plugin_range_pop;
+  t.profile_start = profile_start;
+  t.profile_stop = profile_stop;
+  t.profile_collect = profile_collect;
+  t.supports = supports;
+  t.plan = plan;
+  t.plan_destroy = plan_destroy;
+  t.bind = bind;
+  t.launch = launch;
+  t.unbind = unbind;
+  t.compile = unsupported;
+  t.launch_recipe = unsupported;
+  t.recipe_destroy = unsupported;
+  t.recipe_save = unsupported;
+  t.recipe_load = unsupported;
+  t.comm_unique_id = unsupported;
+  t.comm_init = unsupported;
+  t.comm_split = unsupported;
+  t.comm_info = unsupported;
+  t.all_reduce = unsupported;
+  t.all_gather = unsupported;
+  t.reduce_scatter = unsupported;
+  t.broadcast = unsupported;
+  t.all_to_all = unsupported;
+  t.send = unsupported;
+  t.receive = unsupported;
+  t.group_begin = unsupported;
+  t.group_end = unsupported;
+  t.comm_async_error = unsupported;
+  t.comm_abort = unsupported;
+  t.comm_destroy = unsupported;
+  return t;
+}
+
+}  // namespace
+}  // namespace tern::opencl
+
+extern "C" const tern_backend* tern_backend_entry(const tern_host* host) {
+  tern_host given;
+  if (tern_plugin_take_struct(&given, sizeof given, offsetof(tern_host, num_threads), host) != TERN_OK) return nullptr;
+  if (given.abi_major != TERN_ABI_MAJOR) return nullptr;
+  auto& kept = tern::opencl::host();
+  kept.cache_folder = given.cache_dir != nullptr ? given.cache_dir : "";
+  kept.log = given.log;
+  static const tern_backend table = tern::opencl::make_table();
+  return &table;
+}

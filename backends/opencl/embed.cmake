@@ -1,0 +1,11 @@
+# cmake -DOUTPUT=sources.inc -DTEXTS=a.cl;b.clh -P embed.cmake: {"a", "its text"}, ...
+set(all "")
+foreach(text ${TEXTS})
+  get_filename_component(name ${text} NAME_WE)
+  file(READ ${text} content)
+  string(REPLACE "\\" "\\\\" content "${content}")
+  string(REPLACE "\"" "\\\"" content "${content}")
+  string(REPLACE "\n" "\\n\"\n\"" content "${content}")
+  string(APPEND all "{\"${name}\",\n\"${content}\"},\n")
+endforeach()
+file(WRITE ${OUTPUT} "${all}")

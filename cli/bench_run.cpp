@@ -1,0 +1,89 @@
+#include "cli/bench_run.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/peak_memory.h"
+#include "base/strings.h"
+#include "base/thread_pool.h"
+#include "cli/interrupt.h"
+#include "cli/session_flags.h"
+
+namespace tern::cli {
+namespace {
+
+constexpr std::int64_t kProfiledTokens = 16;  // enough for each op's mean: its shapes don't change
+
+std::int64_t longest(const Arguments& arguments) {
+  const auto prompts = arguments.integers("prompt_length");
+  return *std::max_element(prompts.begin(), prompts.end()) + arguments.integer("max_new_tokens");
+}
+
+void require_length(const Arguments& arguments, std::int64_t limit) {
+  if (longest(arguments) <= limit) return;
+  throw Failure(usage_error(cat("--prompt_length and --max_new_tokens make ", longest(arguments),
+                                " tokens together, and the model computes at most ", limit),
+                            "lower one of them"));
+}
+
+// The time of each op, in steps that run one at a time: the measured phases before are not slowed by it.
+std::vector<graph::ProfileRow> profile_ops(session::Session& session, engine::BenchmarkOptions options) {
+  session.runtime->program.profile = std::make_shared<graph::Profile>();
+  options.new_tokens = std::min(options.new_tokens, kProfiledTokens);
+  (void)engine::measure_generation(session, options);
+  std::vector<graph::ProfileRow> rows = session.runtime->program.profile->by_op();
+  session.runtime->program.profile = nullptr;
+  return rows;
+}
+
+engine::BenchmarkOptions benchmark_options(const Arguments& arguments) {
+  engine::BenchmarkOptions options;
+  options.new_tokens = arguments.integer("max_new_tokens");
+  options.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
+  options.stopped = interrupted;
+  return options;
+}
+
+}  // namespace
+
+ComparedDevice measure_target(const Arguments& arguments, const BenchTarget& target) {
+  auto opening = session_options(arguments, arguments.string("model"));
+  opening.runtime.num_threads = target.threads;
+  if (!target.device.empty()) opening.runtime.device = target.device;
+  const auto session = session::open_session(opening).value();
+  require_length(arguments, session->model.config.max_position_embeddings);
+  models::LoadOptions load;
+  load.max_positions = longest(arguments);
+  load_weights(*session, arguments, load);
+  ComparedDevice out;
+  out.roofline.device = target.device;
+  out.roofline.threads = target.threads > 0 ? target.threads : usable_threads();
+  out.roofline.machine = session::measure_machine(*session->runtime, session->numerics.compute);
+  forget_peak_memory();  // what that took is no part of a run
+  engine::BenchmarkOptions options = benchmark_options(arguments);
+  models::LoadedAdapter adapter;
+  for (const auto& folder : arguments.list("adapters")) {
+    adapter = models::load_adapter(session->model, "lora", folder).value();
+    options.engine.adapters = adapter.layers;
+  }
+  const auto text = arguments.boolean("json") ? bench_json : bench_line;
+  if (target.headed) std::fputs(bench_heading().c_str(), stdout);
+  if (!target.device.empty() && !arguments.boolean("json")) std::printf("%s\n", target.device.c_str());
+  for (const auto length : arguments.integers("prompt_length")) {
+    for (const auto batch : arguments.integers("batch_size")) {
+      options.prompt_length = length;
+      options.batch = batch;
+      for (const auto& rate : engine::measure_generation(*session, options)) {
+        std::fputs(text({rate, out.roofline.machine, out.roofline.threads, peak_memory(), target.device}).c_str(),
+                   stdout);
+        out.roofline.phases.push_back(rate);
+      }
+      std::fflush(stdout);
+    }
+  }
+  if (!target.device.empty()) out.ops = profile_ops(*session, options);
+  session->runtime->choices.save();
+  return out;
+}
+
+}  // namespace tern::cli
