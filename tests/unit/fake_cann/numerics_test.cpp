@@ -116,6 +116,21 @@ TEST(FakeNumerics, AProductIsTheSumOfProductsWhateverTheStrides) {
   expect_near(got, wanted, 1e-3F);
 }
 
+TEST(FakeNumerics, FactorsAreRoundedAsTheCubeDoes) {
+  Floats a = {1 + 0x1p-11F, 1 + 0x1p-12F, 100000};
+  Floats one = {1};
+  Floats got(3);
+  const auto product = [&](Rounding rounding) {
+    Product how;
+    how.rounding = rounding;
+    matmul(view_of(a, {3, 1}), view_of(one, {1, 1}), view_of(got, {3, 1}), how);
+    return got;
+  };
+  EXPECT_EQ(product(Rounding::kNone), a);
+  EXPECT_EQ(product(Rounding::kHf32), (Floats{1 + 0x1p-11F, 1, 100000}));
+  EXPECT_EQ(product(Rounding::kFloat16), (Floats{1, 1, INFINITY}));
+}
+
 TEST(FakeNumerics, ABatchedProductBroadcasts) {
   Floats a = noise(2 * 3 * 4 * 5, 3);
   Floats b = noise(2 * 5 * 6, 4);

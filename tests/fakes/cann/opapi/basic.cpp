@@ -2,9 +2,8 @@
 #include "backends/npu/cann/ops_elementwise.h"
 #include "backends/npu/cann/ops_nn.h"
 #include "tests/fakes/cann/op/op.h"
-#include "tests/fakes/cann/opapi/numerics_matmul.h"
+#include "tests/fakes/cann/opapi/products.h"
 
-using fake::Family;
 using fake::Op;
 using fake::plan;
 using fake::Run;
@@ -88,13 +87,10 @@ FAKE_OP(Matmul, const aclTensor* self, const aclTensor* mat2, aclTensor* out, in
   return plan("aclnnMatmul", workspaceSize, executor, [&](Op& op) {
     const Tensor a = op.in("self", self), b = op.in("mat2", mat2), y = op.out("out", out);
     for (const Tensor& tensor : {a, b, y}) op.dtypes(tensor, op.floats());
-    // nn: BF16 isn't mixed with others on A2 and A3; 910 and 310P have no FP32 product of their own.
+    // nn: BF16 isn't mixed with others on A2 and A3.
     op.need((a.dtype() == ACL_BF16) == (b.dtype() == ACL_BF16), "BFLOAT16 isn't mixed with other dtypes.");
-    const bool old = op.on(Family::k910) || op.on(Family::k310P);
-    op.need(cubeMathType >= 0 && cubeMathType <= (old ? 2 : 4), "cubeMathType is none of the chip's.");
-    const bool wide = a.dtype() == ACL_FLOAT || b.dtype() == ACL_FLOAT;
-    op.need(!old || !wide || cubeMathType != 0, "FLOAT isn't supported with cubeMathType 0 on this SoC.");
-    op.need(cubeMathType != 2 || a.dtype() != ACL_BF16, "cubeMathType 2 isn't for BFLOAT16.");
+    fake::numerics::Product product;
+    product.rounding = fake::rounding_of(op, fake::promoted(a.dtype(), b.dtype()), cubeMathType);
     op.rank(a, 1, 6);
     op.rank(b, 1, 6);
     op.need(a.rank() >= 2 && b.rank() >= 2, "The fake multiplies matrices alone.");
@@ -109,8 +105,6 @@ FAKE_OP(Matmul, const aclTensor* self, const aclTensor* mat2, aclTensor* out, in
     batch->push_back(b.dim(-1));
     op.shape(y, *batch);
     op.workspace(std::uint64_t{64} << 10);
-    fake::numerics::Product product;
-    if (wide && (old || cubeMathType == 2)) product.multiplicand = fake::numerics::Element::kFloat16;
     op.run([=](Run& run) { fake::numerics::matmul(run.view(a), run.view(b), run.view(y), product); });
   });
 }

@@ -1,5 +1,6 @@
 #include "numerics_matmul.h"
 
+#include <bit>
 #include <cstdlib>
 #include <stdexcept>
 #include <thread>
@@ -75,6 +76,13 @@ void multiply_columns(const float* a, const View& b, const Columns& part, float*
   }
 }
 
+float before_product(float value, Rounding rounding) {
+  if (rounding == Rounding::kFloat16) return rounded(value, Element::kFloat16);
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (rounding == Rounding::kNone || (bits & 0x7f800000U) == 0x7f800000U) return value;
+  return std::bit_cast<float>((bits + 0x7ffU + ((bits >> 12) & 1U)) & ~0xfffU);
+}
+
 Shape batch_of(const View& a, const View& b) {
   const std::size_t rank = std::max(a.shape.size(), b.shape.size()) - 2;
   Shape batch(rank, 1);
@@ -142,11 +150,11 @@ void matmul(const View& a, const View& b, const View& out, const Product& produc
     View two = leading(right, index);
     std::vector<float> narrow_one;
     std::vector<float> narrow_two;
-    if (product.multiplicand != Element::kFloat32) {
+    if (product.rounding != Rounding::kNone) {
       narrow_one = load(one);
       narrow_two = load(two);
-      for (float& value : narrow_one) value = rounded(value, product.multiplicand);
-      for (float& value : narrow_two) value = rounded(value, product.multiplicand);
+      for (float& value : narrow_one) value = before_product(value, product.rounding);
+      for (float& value : narrow_two) value = before_product(value, product.rounding);
       one = view_of(narrow_one, one.shape);
       two = view_of(narrow_two, two.shape);
     }

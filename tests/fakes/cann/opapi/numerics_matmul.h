@@ -8,13 +8,15 @@ namespace fake::numerics {
 // result[m, n] (contiguous) = or += a [m, k] times b [k, n], which lie in any strides and types.
 void multiply(const View& a, const View& b, float* result, bool accumulate = false);
 
+// HF32 has fp32's range and eleven bits behind the point.
+enum class Rounding { kNone, kFloat16, kHf32 };  // of elements, before the product
+
 // The same over leading dimensions, which broadcast: a [..., m, k], b [..., k, n]; written once to out [..., m, n].
-// `multiplicand` is what elements are rounded to before the product: their own type where it is that of fp32.
 struct Product {
   double alpha = 1;
   double beta = 0;  // times `addend`, broadcast to the result
   const View* addend = nullptr;
-  Element multiplicand = Element::kFloat32;
+  Rounding rounding = Rounding::kNone;
 };
 void matmul(const View& a, const View& b, const View& out, const Product& product = {});
 

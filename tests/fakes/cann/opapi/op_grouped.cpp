@@ -60,7 +60,7 @@ void grouped_matmul(Op& op, const Grouped& given) {
   const std::int64_t number = rows_split ? weight[0].dim(0) : y[0].dim(0);
   op.need(list.rank() == (given.list_type == 2 ? 2 : 1) && list.dim(0) == number,
           "groupList should be of one entry a group.");
-  op.need(number <= 1024, "There should be 1024 groups at most.");
+  op.need(number > 0 && number <= 1024, "There should be 1 to 1024 groups.");
   for (const Tensor& tensor : {x[0], weight[0], y[0]})
     op.need(tensor.dim(-1) < 65536, "Last dimensions should be below 65536.");
   // "groupType 0 x not transposed, 2 x transposed, no bias"

@@ -38,7 +38,7 @@ struct Classes {
 
 Classes require_classes(Op& op, const aclTensor* x, const aclTensor* target, const aclTensor* weight,
                         const Dtypes& ids) {
-  const Classes classes{op.in("self", x, floats), op.in("target", target, ids), op.optional("weight", weight, floats)};
+  Classes classes{op.in("self", x, floats), op.in("target", target, ids), op.optional("weight", weight, floats)};
   op.rank(classes.x, 2, 2);
   op.shape(classes.target, {classes.x.dim(0)});
   op.shape(classes.weight, {classes.x.dim(1)});

@@ -1,24 +1,22 @@
-// Products of matrices. (Matmul itself is the framework's example.)
+// Products of matrices. (Matmul is in basic.cpp.)
 #include "backends/npu/cann/ops_nn.h"
 #include "elementwise.h"
-#include "numerics_matmul.h"
+#include "products.h"
 
 namespace fake {
 
-// "cubeMathType 0 keep, 1 allow fp32 down, 2 fp16, 3 hf32": what the operands are rounded to, and what is refused.
-Element multiplicand_of(Op& op, aclDataType type, std::int8_t cube_math) {
+numerics::Rounding rounding_of(Op& op, aclDataType dtype, std::int8_t cube_math) {
+  using numerics::Rounding;
   const bool old = !on(op, a2_a3_a5);
-  op.need(cube_math >= 0 && cube_math <= 4, "cubeMathType should be 0 to 4");
+  const bool wide = dtype == ACL_FLOAT;
+  op.need(cube_math >= 0 && cube_math <= (old ? 2 : 4), "cubeMathType is none of the chip's.");
   // "910/310P: FP32 with cubeMathType 0, and any 3, refused; 1 = FP16."
-  op.need(!old || !(type == ACL_FLOAT && cube_math == 0), "fp32 with cubeMathType 0 is not supported on this SoC");
-  op.need(!old || cube_math != 3, "cubeMathType 3 is not supported on this SoC");
-  // "A2 A3 A5: 2 refused for BF16; 3 only FP32".
-  op.need(!(type == ACL_BF16 && cube_math == 2), "cubeMathType 2 is not supported for bf16");
-  op.need(cube_math != 3 || type == ACL_FLOAT, "cubeMathType 3 is for fp32 alone");
-  if (type == ACL_FLOAT && (cube_math == 2 || (old && cube_math == 1))) return Element::kFloat16;
-  // HF32 keeps ten bits of a significand: fp16's, in fp32's range.
-  if (type == ACL_FLOAT && (cube_math == 1 || cube_math == 3)) return Element::kFloat16;
-  return Element::kFloat32;
+  op.need(!old || !wide || cube_math != 0, "FLOAT isn't supported with cubeMathType 0 on this SoC.");
+  // "A2 A3 A5: 1 = HF32 for FP32; 2 refused for BF16; 3 only FP32".
+  op.need(dtype != ACL_BF16 || cube_math != 2, "cubeMathType 2 isn't for BFLOAT16.");
+  op.need(wide || cube_math != 3, "cubeMathType 3 is for FLOAT alone.");
+  if (!wide || cube_math == 0 || cube_math == 4) return Rounding::kNone;
+  return old || cube_math == 2 ? Rounding::kFloat16 : Rounding::kHf32;
 }
 
 namespace {
@@ -46,12 +44,12 @@ void product(Op& op, const aclTensor* self, const aclTensor* other, const aclTen
   op.shape(y, shape);
   // BatchMatMul ignores 3.
   const bool ignored = rank == 3 && cube_math == 3 && on(op, a2_a3_a5);
-  const Element multiplicand =
-      multiplicand_of(op, promoted(a.dtype(), b.dtype()), ignored ? std::int8_t{0} : cube_math);
+  const numerics::Rounding rounding =
+      rounding_of(op, promoted(a.dtype(), b.dtype()), ignored ? std::int8_t{0} : cube_math);
   op.workspace(scratch);
   op.run([=](Run& run) {
     numerics::Product how;
-    how.multiplicand = multiplicand;
+    how.rounding = rounding;
     numerics::matmul(run.view(a), run.view(b), run.view(y), how);
   });
 }
@@ -83,7 +81,7 @@ void sum_with_product(Op& op, const Sum& given, std::int8_t cube_math, std::int6
   numerics::Product how;
   how.alpha = op.number("alpha", given.alpha);
   how.beta = op.number("beta", given.beta);
-  how.multiplicand = multiplicand_of(op, promoted(a.dtype(), b.dtype()), cube_math);
+  how.rounding = rounding_of(op, promoted(a.dtype(), b.dtype()), cube_math);
   op.workspace(scratch);
   op.run([=](Run& run) {
     numerics::Product product = how;

@@ -233,7 +233,7 @@ FAKE_OP(MoeTokenUnpermute, const aclTensor* permutedTokens, const aclTensor* sor
     op.need(!paddedMode, "paddedMode should be false.");
     op.same_dtype(x, y);
     const std::int64_t k = probabilities ? probabilities.dim(1) : 1;
-    op.need(k <= 512 && sorted.count() % k == 0, "topk should divide sortedIndices.");
+    op.need(k > 0 && k <= 512 && sorted.count() % k == 0, "topk should divide sortedIndices.");
     op.shape(y, {sorted.count() / k, x.dim(1)});
     op.run([=](Run& run) {
       numerics::Gathering gathering = gathering_of(run, sorted, k, 2);
