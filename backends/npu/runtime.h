@@ -111,7 +111,8 @@ class Prepared {
   [[nodiscard]] std::size_t size() const { return steps_.size(); }
   [[nodiscard]] bool same_calls(const Prepared& other) const;
   // The second phase of each call, in order.
-  void run(std::byte* scratch, aclrtStream stream);
+  void run(std::byte* workspace, aclrtStream stream);
+  std::uint64_t scratch_offset = 0;  // where the calls' scratch begins in the workspace
 
  private:
   struct Step {
@@ -138,7 +139,6 @@ struct Bound final : Places {
   [[nodiscard]] std::byte* address(std::int32_t place) const override;
   // The calls with these numbers; what is repeatable is made once.
   [[nodiscard]] std::shared_ptr<Prepared> prepare(const HostArgs& host_args);
-  [[nodiscard]] std::byte* scratch() const { return workspace == nullptr ? nullptr : workspace + plan->temp_bytes; }
 };
 
 struct Recording {
