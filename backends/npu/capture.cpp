@@ -74,7 +74,7 @@ tern_status capture_update(tern_capture capture, tern_stream stream, const tern_
       Recording::Node& node = nodes[updates[i].node];
       if (node.group == nullptr) continue;
       check(api.aclmdlRICaptureTaskUpdateBegin(stream->handle, node.group), "aclmdlRICaptureTaskUpdateBegin");
-      prepared[i]->run(node.bound->scratch(*prepared[i]), stream->handle);
+      prepared[i]->run(node.bound->workspace, stream->handle);
       const int code = api.aclmdlRICaptureTaskUpdateEnd(stream->handle);
       if (code != 0) {
         return fail(TERN_UNSUPPORTED, describe_failure("capture_update: capture these launches again", code));

@@ -52,9 +52,9 @@ std::shared_ptr<Prepared> Bound::prepare(const HostArgs& host_args) {
   plan->kernel->compose(composer);
   constants = find_constants(*plan->shared, composer.constants());
   auto made = std::make_shared<Prepared>(*plan->shared, composer, *this, plan->desc->needs, !plan->has_lengths);
-  // What intermediates leave is the calls': at other counts the two may share what was planned in another way.
-  const std::uint64_t temp = whole(static_cast<std::uint64_t>(composer.workspace_bytes()));
-  made->scratch_begin = temp;
+  // The calls' own scratch lies behind the intermediates of this list.
+  const auto temp = (static_cast<std::uint64_t>(composer.workspace_bytes()) + kAlignment - 1) / kAlignment * kAlignment;
+  made->scratch_offset = temp;
   if (temp + made->scratch_bytes() > plan->temp_bytes + plan->scratch_bytes) {
     throw Error(TERN_INTERNAL, std::string(tern_plugin_op_name(plan->desc->op)) + ": at these counts CANN wants " +
                                    std::to_string(temp + made->scratch_bytes()) + " bytes of workspace, " +
@@ -81,14 +81,14 @@ tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_strea
     const std::shared_ptr<Prepared> prepared = own.prepare(copied);
     Recording* recording = stream->recording();
     if (recording == nullptr) {
-      prepared->run(own.scratch(*prepared), stream->handle);
+      prepared->run(own.workspace, stream->handle);
       return TERN_OK;
     }
     Recording::Node recorded{bound->bound, prepared, nullptr};
     // What varies may be updated later, so its tasks make a group.
     const bool grouped = planned.varies() && prepared->size() > 0 && api.aclmdlRICaptureTaskGrpBegin != nullptr;
     if (grouped) check(api.aclmdlRICaptureTaskGrpBegin(stream->handle), "aclmdlRICaptureTaskGrpBegin");
-    prepared->run(own.scratch(*prepared), stream->handle);
+    prepared->run(own.workspace, stream->handle);
     if (grouped) check(api.aclmdlRICaptureTaskGrpEnd(stream->handle, &recorded.group), "aclmdlRICaptureTaskGrpEnd");
     if (node != nullptr) *node = recording->nodes.size();
     recording->nodes.push_back(std::move(recorded));

@@ -18,6 +18,8 @@ class Nowhere final : public Places {
   }
 };
 
+std::uint64_t whole(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
 bool has_dynamic(const tern_op_desc& desc) {
   return std::any_of(desc.args, desc.args + desc.num_args,
                      [](const tern_tensor_desc& arg) { return arg.rank > 0 && arg.dynamic_dim >= 0; });

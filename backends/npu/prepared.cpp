@@ -67,14 +67,14 @@ bool Prepared::same_calls(const Prepared& other) const {
                     [](const Step& a, const Step& b) { return std::string_view(a.name) == b.name; });
 }
 
-void Prepared::run(std::byte* scratch, aclrtStream stream) {
+void Prepared::run(std::byte* workspace, aclrtStream stream) {
   using SecondPhase = aclnnStatus (*)(void*, std::uint64_t, aclOpExecutor*, aclrtStream);
   for (Step& step : steps_) {
     if (step.executor == nullptr) throw Error(TERN_INTERNAL, std::string(step.name) + ": launched a second time");
     const auto run = reinterpret_cast<SecondPhase>(step.run);
     aclOpExecutor* const executor = step.executor;
     if (!step.kept) step.executor = nullptr;  // the second phase ends it
-    check(run(step.bytes > 0 ? scratch : nullptr, step.bytes, executor, stream), step.name);
+    check(run(step.bytes > 0 ? workspace + scratch_offset : nullptr, step.bytes, executor, stream), step.name);
   }
 }
 

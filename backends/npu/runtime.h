@@ -28,9 +28,6 @@ using tern_plugin::require;
 
 inline constexpr std::uint64_t kAlignment = 64;
 inline constexpr std::uint64_t kBehind = 64;  // beyond the end of an allocation, which kernels may read
-[[nodiscard]] inline std::uint64_t whole(std::uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 // What tern_backend_entry was given.
 struct Host {
@@ -113,9 +110,9 @@ class Prepared {
   [[nodiscard]] bool repeatable() const { return repeatable_; }
   [[nodiscard]] std::size_t size() const { return steps_.size(); }
   [[nodiscard]] bool same_calls(const Prepared& other) const;
-  std::uint64_t scratch_begin = 0;  // in the workspace, behind the list's own intermediates
   // The second phase of each call, in order.
-  void run(std::byte* scratch, aclrtStream stream);
+  void run(std::byte* workspace, aclrtStream stream);
+  std::uint64_t scratch_offset = 0;  // where the calls' scratch begins in the workspace
 
  private:
   struct Step {
@@ -142,9 +139,6 @@ struct Bound final : Places {
   [[nodiscard]] std::byte* address(std::int32_t place) const override;
   // The calls with these numbers; what is repeatable is made once.
   [[nodiscard]] std::shared_ptr<Prepared> prepare(const HostArgs& host_args);
-  [[nodiscard]] std::byte* scratch(const Prepared& calls) const {
-    return workspace == nullptr ? nullptr : workspace + calls.scratch_begin;
-  }
 };
 
 struct Recording {
