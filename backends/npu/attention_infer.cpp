@@ -42,6 +42,11 @@ Lengths lengths_of(const Composer& c, const tern_attention_paged_attrs& attrs) {
   return out;
 }
 
+// [blocks, heads, block, D].
+View by_head(const View& cache) { return permuted(cache, {0, 2, 1, 3}); }
+
+bool keeps_heads_together(const View& k, const View& v) { return by_head(k).contiguous() && by_head(v).contiguous(); }
+
 // What the op's documentation refuses, and what it has no argument for.
 void require_fit(const Composer& c, const tern_attention_paged_attrs& attrs) {
   const Family family = c.chip().family;
@@ -60,9 +65,16 @@ void require_fit(const Composer& c, const tern_attention_paged_attrs& attrs) {
   if (v.dim(3) != width || width % 16 != 0 || width > kWidestHead || q.dim(1) > kMostHeads) {
     c.refuse("its heads don't fit the fused attention");
   }
-  if (k.dim(2) * width > kWidestToken) c.refuse("a token's heads are wider than the fused attention takes");
   if (block % 128 != 0 || block > kLargestBlock) c.refuse("blocks should be 128, 256 or 512 tokens long");
+  if (keeps_heads_together(k, v)) return;
   if (!k.contiguous() || !v.contiguous()) c.refuse("its cache has gaps between its tokens");
+  if (k.dim(2) * width > kWidestToken) c.refuse("a token's heads are wider than the fused attention takes");
+}
+
+// A cache that keeps a head's rows together goes as it is, another as (blocks, block, heads times D).
+Views paged(const View& cache, bool by_heads) {
+  if (by_heads) return {{by_head(cache)}};
+  return {{cache.reshaped({cache.dim(0), cache.dim(1), cache.dim(2) * cache.dim(3)})}};
 }
 
 }  // namespace
@@ -78,9 +90,6 @@ void compose_fused_paged_attention(Composer& c) {
   c.zero(out);
   if (lse.present()) c.fill(lse, -kInfinity);
   if (rows == 0 || table.elements() == 0) return;
-  const auto paged = [](const View& cache) {
-    return Views{{cache.reshaped({cache.dim(0), cache.dim(1), cache.dim(2) * cache.dim(3)})}};
-  };
   const auto written = [&](const View& view) { return view.contiguous() ? view : c.temp(view.dtype, view.shape); };
   const View own = out.slice(0, 0, rows), to = written(own);
   View own_lse, to_lse;
@@ -88,13 +97,14 @@ void compose_fused_paged_attention(Composer& c) {
     own_lse = lse.slice(0, 0, rows).unsqueezed(2);
     to_lse = written(own_lse);
   }
+  const bool by_heads = keeps_heads_together(k, v);
   View mask;
   if (attrs.causal != 0) mask = triangle(c);
-  c.call(TERN_NPU_OP(FusedInferAttentionScoreV3), c.dense(q.slice(0, 0, rows)), paged(k), paged(v), nullptr, mask,
-         Ints(lengths.q_ends), Ints(lengths.keys), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, table,
-         nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-         heads, static_cast<double>(attrs.scale), kNoBorder, attrs.causal != 0 ? 0 : kNoBorder, "TND", k.dim(2),
-         attrs.causal != 0 ? kBottomRight : kNoMask, 0, k.dim(1), 0, lse.present(), 0, 0, to, to_lse);
+  c.call(TERN_NPU_OP(FusedInferAttentionScoreV3), c.dense(q.slice(0, 0, rows)), paged(k, by_heads), paged(v, by_heads),
+         nullptr, mask, Ints(lengths.q_ends), Ints(lengths.keys), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+         nullptr, table, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+         nullptr, nullptr, heads, static_cast<double>(attrs.scale), kNoBorder, attrs.causal != 0 ? 0 : kNoBorder, "TND",
+         k.dim(2), attrs.causal != 0 ? kBottomRight : kNoMask, 0, k.dim(1), 0, lse.present(), 0, 0, to, to_lse);
   if (!own.contiguous()) c.copy(own, to);
   if (lse.present() && !own_lse.contiguous()) c.copy(own_lse, to_lse);
   // Rows of a sequence without keys: CANN gives them an infinite lse.
