@@ -230,7 +230,8 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v), INPUT(table), INPUT
       sum = sum * factor + (sink == peak ? 1.0f : exp(sink - peak));
     }
     if (isinf(peak)) factor = NAN;
-    const floatW result = empty ? (floatW)0.0f : vloadW(0, sums + e * VALUE + d) * (factor / sum);
+    // In the order of attention_merge, which has the same bits where one part has all the keys.
+    const floatW result = empty ? (floatW)0.0f : vloadW(0, sums + e * VALUE + d) * factor * (1.0f / sum);
     SPREAD(out, row * s.out[0] + head * s.out[1] + d * s.out[2], s.out[2], s.value_dim - d, result);
     if (s.has_lse != 0 && d == 0) AS_OUT(float, lse)[row * s.lse[0] + head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
   }
