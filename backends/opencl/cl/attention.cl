@@ -123,13 +123,7 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v), INPUT(table), INPUT
       const int e = at / (KEYS / W) * RQ;
       const int j = at % (KEYS / W) * W;
       floatW dots[RQ];
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) dots[r] = (floatW)0.0f;
-      for (int d = 0; d < (int)s.head_dim; ++d) {
-        const floatW key = vloadW(0, turned + d * KEYS + j);
-#pragma unroll
-        for (int r = 0; r < RQ; ++r) dots[r] += queries[(e + r) * HEAD + d] * key;
-      }
+      multiply_turned(queries + e * HEAD, HEAD, turned + j, (int)s.head_dim, dots);
 #pragma unroll
       for (int r = 0; r < RQ; ++r) vstoreW(dots[r], 0, weights + (e + r) * KEYS + j);
     }
