@@ -83,6 +83,19 @@ Parts parts_of_keys(const Facts& device, const Problem& p, const AttentionTile& 
   return {parts_of(keys, each), each};
 }
 
+// How many parts this launch's keys reach into: those of the host's copy of the lengths, where it gave one. A row's
+// parts are the same however many others have, and so are its bits.
+std::int64_t parts_reached(const Launch& launch, const Places& at, const Parts& parts) {
+  if (parts.count == 1 || launch.arrays().size() < 2) return parts.count;
+  const tern_host_array& lengths = launch.arrays()[1];
+  std::int64_t longest = 0;
+  for (std::int64_t i = 0; i < lengths.count; ++i) {
+    const std::int64_t begin = at.table >= 0 || i == 0 ? 0 : lengths.data[i - 1];
+    longest = std::max<std::int64_t>(longest, lengths.data[i] - begin);
+  }
+  return std::clamp<std::int64_t>(parts_of(longest, parts.keys), 1, parts.count);
+}
+
 template <typename Attrs>
 bool supports(const PlanDesc& desc, const Places& at, std::string& reason) {
   const auto &q = desc.arg(at.args.q), &v = desc.arg(at.args.v);
@@ -127,7 +140,8 @@ template <typename Attrs>
 void run(const Launch& launch, const Places& at) {
   const Problem problem = problem_of<Attrs>(launch.planned(), at);
   const AttentionTile tile = tile_of(launch.device(), problem);
-  const Parts parts = parts_of_keys(launch.device(), problem, tile);
+  Parts parts = parts_of_keys(launch.device(), problem, tile);
+  parts.count = parts_reached(launch, at, parts);
   const TensorView &q = launch[at.args.q], &bounds = launch[at.bounds_q], &bounds_k = launch[at.bounds_k];
   const TensorView absent;
   const TensorView& table = at.table >= 0 ? launch[at.table] : absent;

@@ -24,9 +24,9 @@ bool supports(const PlanDesc& desc, std::string& reason) {
       .dtype(TERN_CAUSAL_CONV1D_CU_SEQLENS, TERN_I32)
       .dtype(TERN_CAUSAL_CONV1D_KV_LENS, TERN_I32)
       .dtype(TERN_CAUSAL_CONV1D_SEATS, TERN_I32)
-      .that(has_state == desc.present(TERN_CAUSAL_CONV1D_SEATS) &&
-                has_state == desc.present(TERN_CAUSAL_CONV1D_KV_LENS),
-            "state comes with seats and kv_lens")
+      .that(
+          has_state == desc.present(TERN_CAUSAL_CONV1D_SEATS) && has_state == desc.present(TERN_CAUSAL_CONV1D_KV_LENS),
+          "state comes with seats and kv_lens")
       .rank(TERN_CAUSAL_CONV1D_X, 2)
       .rank(TERN_CAUSAL_CONV1D_WEIGHT, 2)
       .rank(TERN_CAUSAL_CONV1D_STATE, 3)
@@ -167,8 +167,13 @@ void run_backward(const Launch& launch) {
   take_strides(x, sizes.x);
   take_strides(dy, sizes.y);
   const std::int64_t blocks = parts_of(sizes.rows, kSummedRows);
-  launch.call(1).arg(dy).arg(x).arg(bounds).arg(launch.workspace()).arg(sizes).run({chunks, blocks, sizes.taps + 2},
-                                                                                   group);
+  launch.call(1)
+      .arg(dy)
+      .arg(x)
+      .arg(bounds)
+      .arg(launch.workspace())
+      .arg(sizes)
+      .run({chunks, blocks, sizes.taps + 2}, group);
   for (std::int64_t j = 0; j <= sizes.taps && dweight.present(); ++j) {
     sum_blocks(launch, sizes, blocks, j,
                {TERN_CAUSAL_CONV1D_BACKWARD_DWEIGHT, j * dweight.stride(1), dweight.stride(0)});
@@ -178,10 +183,9 @@ void run_backward(const Launch& launch) {
   }
 }
 
-constexpr KernelEntry kKernels[] = {
-    {TERN_OP_CAUSAL_CONV1D, "causal_conv1d", supports, nullptr, functions, run},
-    {TERN_OP_CAUSAL_CONV1D_BACKWARD, "causal_conv1d_backward", supports_backward, workspace_backward,
-     functions_backward, run_backward}};
+constexpr KernelEntry kKernels[] = {{TERN_OP_CAUSAL_CONV1D, "causal_conv1d", supports, nullptr, functions, run},
+                                    {TERN_OP_CAUSAL_CONV1D_BACKWARD, "causal_conv1d_backward", supports_backward,
+                                     workspace_backward, functions_backward, run_backward}};
 
 }  // namespace
 

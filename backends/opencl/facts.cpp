@@ -36,6 +36,17 @@ T device_value(cl_device_id device, cl_device_info what) {
   return value;
 }
 
+// The kernels for matrix units are of sub-groups of 16: devices whose smallest is 8 have other functions.
+constexpr std::size_t kMatrixSubGroup = 16;
+std::size_t smallest_sub_group(cl_device_id device) {
+  constexpr cl_device_info kSizes = 0x4108;  // CL_DEVICE_SUB_GROUP_SIZES_INTEL
+  std::size_t sizes[16] = {};
+  std::size_t bytes = 0;
+  if (cl().GetDeviceInfo(device, kSizes, sizeof sizes, sizes, &bytes) != CL_SUCCESS || bytes < sizeof sizes[0])
+    return 0;
+  return *std::min_element(sizes, sizes + bytes / sizeof sizes[0]);
+}
+
 Facts read_facts(cl_platform_id platform, cl_device_id device) {
   Facts facts;
   facts.name = device_text(device, CL_DEVICE_NAME);
@@ -51,12 +62,13 @@ Facts read_facts(cl_platform_id platform, cl_device_id device) {
   facts.fp16 = facts.has("cl_khr_fp16");
   facts.subgroups = facts.has("cl_khr_subgroups") || facts.has("cl_intel_subgroups");
   facts.integer_dot = facts.has("cl_khr_integer_dot_product");
-  facts.intel_matrix = facts.has("cl_intel_subgroup_matrix_multiply_accumulate");
+  facts.intel_matrix =
+      facts.has("cl_intel_subgroup_matrix_multiply_accumulate") && smallest_sub_group(device) == kMatrixSubGroup;
   facts.exact_division = (device_value<cl_device_fp_config>(device, CL_DEVICE_SINGLE_FP_CONFIG) &
                           CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   if (facts.cpu && std::getenv(kAsGpu) != nullptr) {
     facts.cpu = false;
-    facts.integer_dot = true;  // written out (cl/x15.cl)
+    facts.integer_dot = facts.intel_matrix = true;  // written out in cl/x15.cl and cl/product.cl
     facts.driver_version =
         cat("as a GPU; ", facts.driver_version);  // choices that are remembered for one are none for the other
   }

@@ -103,8 +103,9 @@ void run(const Launch& launch) {
   sizes.has_state = state.present() ? 1 : 0;
   Call call = launch.call(0);
   for (int i = 0; i < TERN_GATED_DELTA_RULE_NUM_ARGS; ++i) call.arg(launch[i]);
-  call.arg(sizes).run({sizes.heads * parts_of(sizes.value_dim, row_tile(launch.device()).width), sizes.sequences + 1, 1},
-                      {plain_group(launch.device()), 1, 1});
+  call.arg(sizes).run(
+      {sizes.heads * parts_of(sizes.value_dim, row_tile(launch.device()).width), sizes.sequences + 1, 1},
+      {plain_group(launch.device()), 1, 1});
 }
 
 // The struct RuleSizes of cl/gated_delta_rule_backward.cl.
@@ -188,10 +189,9 @@ void run_backward(const Launch& launch) {
       sizes.rows * sizes.k_heads, plain_group(launch.device()));
 }
 
-constexpr KernelEntry kKernels[] = {
-    {TERN_OP_GATED_DELTA_RULE, "gated_delta_rule", supports, nullptr, functions, run},
-    {TERN_OP_GATED_DELTA_RULE_BACKWARD, "gated_delta_rule_backward", supports_backward, workspace_backward,
-     functions_backward, run_backward}};
+constexpr KernelEntry kKernels[] = {{TERN_OP_GATED_DELTA_RULE, "gated_delta_rule", supports, nullptr, functions, run},
+                                    {TERN_OP_GATED_DELTA_RULE_BACKWARD, "gated_delta_rule_backward", supports_backward,
+                                     workspace_backward, functions_backward, run_backward}};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// matmul_q in x15, for devices with dot products of packed bytes: rows of x become whole numbers once, then each group of
-// work-items takes a few rows of the weight as they are stored.
+// matmul_q in x15, for devices with dot products of packed bytes: rows of x become whole numbers once, then each group
+// of work-items takes a few rows of the weight as they are stored.
 #include <algorithm>
 
 #include "backends/opencl/kernels.h"
@@ -83,8 +83,8 @@ void run(const Launch& launch) {
   const Parts at = parts_of_rows(x.dim(0), x.dim(1));
   const Place high = launch.workspace(at.high), low = launch.workspace(at.low);
   const Place scales = launch.workspace(at.scales), sums = launch.workspace(at.sums);
-  launch.call(0).arg(x).arg(high).arg(low).arg(scales).arg(sums).arg(p).run(
-      {x.dim(1) / 32, x.dim(0), 1}, {plain_group(launch.device()), 1, 1});
+  launch.call(0).arg(x).arg(high).arg(low).arg(scales).arg(sums).arg(p).run({x.dim(1) / 32, x.dim(0), 1},
+                                                                            {plain_group(launch.device()), 1, 1});
   Call product = launch.call(1);
   product.arg(high).arg(low).arg(scales).arg(sums);
   weight_args(product, w);

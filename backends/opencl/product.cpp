@@ -28,8 +28,9 @@ struct Product {
   std::int32_t reserved;
 };
 
-constexpr int kShare = 64;      // work-items of one sum
-constexpr int kTileDepth = 16;  // steps of a sum that a work-group holds
+constexpr int kShare = 64;        // work-items of one sum
+constexpr int kTileDepth = 16;    // steps of a sum that a work-group holds
+constexpr int kMatrixLanes = 16;  // work-items of a sub-group that uses matrix units
 constexpr int kFewRows = 16;
 constexpr std::int64_t kAcross = 16;  // neighbours that are laid across a sum together
 
@@ -43,7 +44,9 @@ constexpr Tile kTiles[] = {
     {"outer_4", Form::outer, true, false, 4, 2, 1, 8, 1, 1, true},
     {"shared_1x4", Form::shared, false, true, 1, 4, 1, 4, kShare, 1, false},
     {"shared_4x4", Form::shared, false, true, 4, 4, 2, kFewRows, kShare, 1, false},
+    {"shared_4x1", Form::shared, false, true, 4, 1, 2, kFewRows, kShare, 1, false},
     {"columns_4", Form::outer, false, true, 4, 1, 1, kFewRows, 1, 64, true},
+    {"matrix_32", Form::matrix, false, true, 32, 32, 8, 0, kMatrixLanes, 1, false},
     {"tile_64", Form::tile, false, true, 4, 4, 2, 0, 64, 64, false},
     {"tile_128", Form::tile, false, true, 8, 8, 65, 0, 128, 128, false},
     {"plain", Form::plain, true, true, 4, 4, 0, 0, 1, 1, false},
@@ -91,7 +94,11 @@ bool takes_product(const Tile& tile, const ProductSpec& spec, const Facts& facts
     case Form::outer:
       return outer;
     case Form::shared:
-      return takes_dot(spec) && !spec.few_alike;
+      // Vectors of expanded weights are long: a work-item has registers for four.
+      return takes_dot(spec) && !spec.few_alike && tile.rows * tile.columns <= (packed(spec) ? 4 : 16) &&
+             (packed(spec) || tile.columns > 1);
+    case Form::matrix:
+      return facts.intel_matrix && spec.compute != TERN_F32 && !packed(spec) && !spec.few_alike;
     case Form::tile:
       return facts.largest_group >= 256;
     case Form::plain:
@@ -123,8 +130,8 @@ int rows_of_tile(const ProductPlan& plan) {
 }
 
 Function product_function(const ProductPlan& plan, const ProductSpec& spec) {
-  static constexpr const char* kNames[] = {"product_dot", "product_outer", "product_plain", "product_shared",
-                                           "product_tile"};
+  static constexpr const char* kNames[] = {"product_dot",    "product_outer", "product_plain",
+                                           "product_shared", "product_tile",  "product_matrix"};
   const Tile& tile = *plan.tile;
   const Side& a = plan.turned ? spec.b : spec.a;
   const Side& b = plan.turned ? spec.a : spec.b;
@@ -133,6 +140,7 @@ Function product_function(const ProductPlan& plan, const ProductSpec& spec) {
   if (tile.j_first) defines.set("J_FIRST", 1);
   if (spec.grouped) defines.set("GROUPED", 1);
   if (tile.form == Form::shared) defines.set("SHARE", kShare);
+  if (tile.form == Form::matrix) defines.set("MATRIX", spec.compute);
   if (tile.form == Form::tile) {
     defines.set("BM", tile.group_i).set("BN", tile.group_j).set("BK", kTileDepth);
     defines.set("A_IS_ALONG", is_along(a, spec.k) ? 1 : 0).set("B_IS_ALONG", is_along(b, spec.k) ? 1 : 0);
@@ -186,8 +194,9 @@ Product make_product(const ProductPlan& plan, const ProductSpec& spec, const Pro
 
 bool goes_across(const ProductSpec& spec, const Facts& facts) {
   constexpr std::int64_t kManyRows = 32;
+  constexpr std::uint64_t kMostBytes = 64 << 20;
   return facts.cpu && takes_dot(spec) && !packed(spec) && !spec.grouped && !spec.few_alike && spec.b.batch == 0 &&
-         spec.m >= kManyRows;
+         spec.m >= kManyRows && across_bytes(spec) <= kMostBytes;
 }
 
 ProductSpec across_spec(const ProductSpec& spec) {
@@ -234,6 +243,8 @@ void run_product(Call kernel, const ProductPlan& plan, const ProductSpec& spec, 
     case Form::tile:
       return kernel.run({i * (tile.group_i / tile.rows), round_up(p.n, tile.group_j) / tile.columns, call.batch},
                         {tile.group_i / tile.rows, tile.group_j / tile.columns, 1});
+    case Form::matrix:
+      return kernel.run({i * kMatrixLanes, parts_of(p.n, tile.columns), call.batch}, {kMatrixLanes, 1, 1});
     case Form::shared:
       return kernel.run({parts_of(p.n, tile.columns) * kShare, i, call.batch}, {kShare, 1, 1});
     default:

@@ -29,7 +29,7 @@ struct ProductSpec {
   bool grouped = false;                   // rows belong to experts (grouped.h)
 };
 
-enum class Form { dot, outer, plain, shared, tile };
+enum class Form { dot, outer, plain, shared, tile, matrix };
 
 // One way to cut a product; a place in product_tiles().
 struct Tile {

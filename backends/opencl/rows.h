@@ -1,12 +1,13 @@
-// What ops that go row by row share: how many rows a work-group takes, and how its work-items cut them (cl/vectors.clh).
+// What ops that go row by row share: how many rows a work-group takes, and how its work-items cut them
+// (cl/vectors.clh).
 #pragma once
 
 #include "backends/opencl/kernels.h"
 
 namespace tern::opencl {
 
-// On a CPU a work-group is one work-item, which computes in vectors as wide as they come and takes some rows; on a GPU a
-// work-group shares one row.
+// On a CPU a work-group is one work-item, which computes in vectors as wide as they come and takes some rows; on a GPU
+// a work-group shares one row.
 struct RowTile {
   std::int64_t width = 16;  // W: elements of a vector
   std::int64_t group = 1;   // GROUP: work-items
@@ -20,7 +21,8 @@ inline Defines& tile_defines(Defines& defines, const RowTile& tile, const char* 
   return defines.set("W", tile.width).set("GROUP", tile.group).set(rows, tile.rows);
 }
 
-// Rows whose sum is kept on its own, before these are summed over columns (cl/column_sum.clh): for gradients of weights.
+// Rows whose sum is kept on its own, before these are summed over columns (cl/column_sum.clh): for gradients of
+// weights.
 inline constexpr std::int64_t kSummedRows = 32;
 inline Defines& sum_defines(Defines& defines, const RowTile& tile, const char* rows) {
   return defines.set("W", tile.width).set("GROUP", 1).set(rows, kSummedRows);
@@ -32,8 +34,12 @@ inline Defines& sum_defines(Defines& defines, const RowTile& tile, const char* r
 inline void sum_columns(Call call, const Launch& launch, const Place& partial, int out, std::int64_t blocks) {
   const TensorView& sums = launch[out];
   const std::int64_t width = sums.dim(0);
-  call.arg(partial).arg(sums).arg(blocks).arg(width).arg(sums.stride(0)).arg<std::int32_t>(
-      launch.accumulates(out) ? 1 : 0);
+  call.arg(partial)
+      .arg(sums)
+      .arg(blocks)
+      .arg(width)
+      .arg(sums.stride(0))
+      .arg<std::int32_t>(launch.accumulates(out) ? 1 : 0);
   call.run(parts_of(width, row_tile(launch.device()).width), plain_group(launch.device()));
 }
 
@@ -42,6 +48,8 @@ template <std::size_t rank>
 void take_strides(const TensorView& tensor, std::int64_t (&strides)[rank]) {
   for (std::size_t d = 0; d < rank; ++d) strides[d] = tensor.present() ? tensor.desc.strides[d] : 0;
 }
-[[nodiscard]] inline std::int64_t stride_of(const TensorView& tensor) { return tensor.present() ? tensor.stride(0) : 0; }
+[[nodiscard]] inline std::int64_t stride_of(const TensorView& tensor) {
+  return tensor.present() ? tensor.stride(0) : 0;
+}
 
 }  // namespace tern::opencl

@@ -40,7 +40,8 @@ Check& check_inputs(Check& check, const PlanDesc& desc, const Places& at) {
       .dim(at.dt, 1, x.shape[1])
       .dim(at.a, 0, x.shape[1])
       .dim(at.d, 0, x.shape[1])
-      .that(b.shape[1] >= 1 && x.shape[1] % std::max<std::int64_t>(b.shape[1], 1) == 0, "heads are no multiple of groups")
+      .that(b.shape[1] >= 1 && x.shape[1] % std::max<std::int64_t>(b.shape[1], 1) == 0,
+            "heads are no multiple of groups")
       .that(b.shape[2] <= kMostStateRows, "a state is longer than a work-item's memory");
 }
 

@@ -22,7 +22,167 @@ static inline long key_row(const global int* blocks, const Place* place, const l
 }
 #define FEATURE(strides) ((strides)[2])
 #endif
-#define KEY_ROW(strides, j) key_row(AS(int, table), &place, (strides), (j), kv_head, &s)
+
+// A tile of entries and the keys that it is at.
+typedef struct {
+  Place place;
+  long kv_head, group;
+  long first_entry, shift;  // of a row to its position
+  long begin;               // of the keys
+  int entries, count;
+  bool whole;  // every entry sees every key
+} Tile;
+typedef struct {
+  long row, head;
+} Entry;
+static inline Entry entry_of(const Tile* tile, int e) {
+  const long at = tile->first_entry + e;
+  const Entry out = {tile->place.first_row + at / tile->group, tile->kv_head * tile->group + at % tile->group};
+  return out;
+}
+#define KEY_ROW(strides, j) key_row(blocks, &tile->place, (strides), tile->begin + (j), tile->kv_head, s)
+
+#if DIRECT
+// weights [TILE, KEYS] = the products of queries and keys, which are read where they lie.
+static inline void score(local float* weights, const local float* queries, const global uchar* k,
+                         const global int* blocks, const Tile* tile, const AttentionSizes* s) {
+  for (int at = get_local_id(0); at < KEYS * (TILE / RQ); at += GROUP) {
+    const int j = at % KEYS;
+    const int e = at / KEYS * RQ;
+    floatW dots[RQ];
+#pragma unroll
+    for (int r = 0; r < RQ; ++r) dots[r] = (floatW)0.0f;
+    if (j < tile->count) {
+      const long row = KEY_ROW(s->k, j);
+      for (int d = 0; d < s->head_pitch; d += W) {
+        const floatW key = fetch(k_T, k, row + d * FEATURE(s->k), FEATURE(s->k), s->head_dim - d);
+#pragma unroll
+        for (int r = 0; r < RQ; ++r) dots[r] += vloadW(0, queries + (e + r) * s->head_pitch + d) * key;
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < RQ; ++r) weights[(e + r) * KEYS + j] = sum_of(dots[r]);
+  }
+}
+
+// sums [TILE, value_pitch] += weights by values, which are read where they lie.
+static inline void add_values(local float* sums, const local float* weights, const global uchar* v,
+                              const global int* blocks, const Tile* tile, const AttentionSizes* s) {
+  const int vectors = s->value_pitch / W;
+  for (int at = get_local_id(0); at < (TILE / RQ) * vectors; at += GROUP) {
+    const int e = at / vectors * RQ;
+    const int d = at % vectors * W;
+    floatW sum[RQ];
+#pragma unroll
+    for (int r = 0; r < RQ; ++r) sum[r] = vloadW(0, sums + (e + r) * s->value_pitch + d);
+    for (int j = 0; j < tile->count; ++j) {
+      const floatW value =
+          fetch(v_T, v, KEY_ROW(s->v, j) + d * FEATURE(s->v), FEATURE(s->v), s->value_dim - d);
+#pragma unroll
+      for (int r = 0; r < RQ; ++r) {
+        const float weight = weights[(e + r) * KEYS + j];
+        if (tile->whole || !is_hidden(weight)) sum[r] += weight * value;
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < RQ; ++r) vstoreW(sum[r], 0, sums + (e + r) * s->value_pitch + d);
+  }
+}
+#else
+// Rows of keys or values into local memory, turned [pitch, KEYS] or as they lie [KEYS, pitch]; behind the last key 0.
+static inline void load_keys(int type, const global uchar* from, const long* strides, int width, int pitch,
+                             local float* turned, local float* lying, const global int* blocks, const Tile* tile,
+                             const AttentionSizes* s) {
+  for (int at = get_local_id(0); at < KEYS * (pitch / W); at += GROUP) {
+    const int j = at % KEYS;
+    const int d = at / KEYS * W;
+    floatW x = (floatW)0.0f;
+    if (j < tile->count) x = fetch(type, from, KEY_ROW(strides, j) + d * FEATURE(strides), FEATURE(strides), width - d);
+    if (lying != 0) vstoreW(x, 0, lying + j * pitch + d);
+    if (turned == 0) continue;
+    float some[W];
+    vstoreW(x, 0, some);
+#pragma unroll
+    for (int i = 0; i < W; ++i) turned[(d + i) * KEYS + j] = some[i];
+  }
+}
+
+// weights [TILE, KEYS] = the products of queries and turned keys.
+static inline void score(local float* weights, const local float* queries, const local float* turned,
+                         const AttentionSizes* s) {
+  for (int at = get_local_id(0); at < (TILE / RQ) * (KEYS / W); at += GROUP) {
+    const int e = at / (KEYS / W) * RQ;
+    const int j = at % (KEYS / W) * W;
+    floatW dots[RQ];
+    multiply_turned(queries + e * s->head_pitch, s->head_pitch, turned + j, (int)s->head_dim, dots);
+#pragma unroll
+    for (int r = 0; r < RQ; ++r) vstoreW(dots[r], 0, weights + (e + r) * KEYS + j);
+  }
+}
+#endif
+
+// Scores become weights beside the largest score so far; the sums of before shrink by as much as it grew. A score that
+// is infinite and the largest has a weight of 1: what it makes of the row is decided at its end.
+static inline void soften(local float* weights, local float* largest, local float* total, local float* shrink,
+                          const global uchar* mask, const Tile* tile, const AttentionSizes* s) {
+  for (int e = get_local_id(0); e < TILE; e += GROUP) {
+    local float* const scores = weights + e * KEYS;
+    const long position = (tile->first_entry + e) / tile->group + tile->shift;
+    const long row = entry_of(tile, e).row;
+    Span shown = keys_of(position, position, tile->place.keys, s);
+    if (e >= tile->entries) shown.last = 0;
+    floatW peak = (floatW)(-INFINITY);
+    for (int j = 0; j < KEYS; j += W) {
+      floatW score = vloadW(0, scores + j);
+      if (s->softcap > 0.0f) score = s->softcap * tanh(score / s->softcap);
+      if (!tile->whole) score = select((floatW)(-INFINITY), score, shown_of(tile->begin + j, shown, row, mask, s));
+      vstoreW(score, 0, scores + j);
+      peak = fmax(peak, score);
+    }
+    const float before = largest[e];
+    const float now = fmax(before, largest_of(peak));
+    const float kept = before == now ? 1.0f : exp(before - now);
+    floatW sum = (floatW)0.0f;
+    for (int j = 0; j < KEYS; j += W) {
+      const floatW score = vloadW(0, scores + j);
+      floatW p = exp_of(score - now);
+      if (isinf(now)) p = select(p, (floatW)1.0f, score == now);
+      if (!tile->whole) p = select((floatW)HIDDEN, p, shown_of(tile->begin + j, shown, row, mask, s));
+      sum += p;
+      vstoreW(p, 0, scores + j);
+    }
+    largest[e] = now;
+    total[e] = total[e] * kept + sum_of(sum);
+    shrink[e] = kept;
+  }
+}
+static inline void shrink_sums(local float* sums, const local float* shrink, int pitch) {
+  for (int at = get_local_id(0); at < TILE * (pitch / W); at += GROUP) {
+    const float kept = shrink[at / (pitch / W)];
+    if (kept != 1.0f) vstoreW(vloadW(at, sums) * kept, at, sums);
+  }
+}
+
+// partial: [row, head, part, 2] of the largest score and the sum, then [row, head, part, value_dim].
+static inline void write_part(global float* partial, const local float* sums, const local float* largest,
+                              const local float* total, long part, const Tile* tile, const AttentionSizes* s) {
+  const long all = s->q_rows * s->heads * s->parts;
+  const int vectors = s->value_pitch / W;
+  for (int at = get_local_id(0); at < tile->entries * vectors; at += GROUP) {
+    const int e = at / vectors;
+    const int d = at % vectors * W;
+    const Entry entry = entry_of(tile, e);
+    const long to = (entry.row * s->heads + entry.head) * s->parts + part;
+    if (d == 0) {
+      partial[2 * to] = largest[e];
+      partial[2 * to + 1] = total[e];
+    }
+    if (total[e] != 0.0f && d < s->value_dim) {
+      spread(F32, (global uchar*)partial, 2 * all + to * s->value_dim + d, 1, s->value_dim - d,
+             vloadW(0, sums + e * s->value_pitch + d));
+    }
+  }
+}
 
 kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v), INPUT(table), INPUT(bounds_q), INPUT(bounds_k),
                                INPUT(sinks), INPUT(mask), OUTPUT(out), OUTPUT(lse), OUTPUT(partial),
@@ -30,209 +190,92 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v), INPUT(table), INPUT
   local float* const weights = room;  // [TILE, KEYS]
   local float* const queries = weights + TILE * KEYS;
   local float* const sums = queries + TILE * HEAD;
-#if DIRECT
   local float* const largest = sums + TILE * VALUE;
-#else
-  local float* const turned = sums + TILE * VALUE;
-  local float* const values = turned + HEAD * KEYS;
-  local float* const largest = values + KEYS * VALUE;
-#endif
   local float* const total = largest + TILE;
   local float* const shrink = total + TILE;
+  local float* const turned = shrink + TILE;
+  local float* const values = turned + HEAD * KEYS;
   const int item = get_local_id(0);
-  const long kv_head = get_group_id(1);
-  const long part = get_group_id(2);
-  const long group = s.heads / s.kv_heads;
-  Place place = place_of(get_group_id(0), group, TILE, AS(int, bounds_q), s.q_rows, &s);
-  if (place.tile * TILE >= place.rows * group) return;
-  if (place.sequence >= 0) {
-#if PAGED
-    place.keys = AS(int, bounds_k)[place.sequence];
-#else
-    place.first_key = AS(int, bounds_k)[place.sequence];
-    place.keys = AS(int, bounds_k)[place.sequence + 1] - place.first_key;
-#endif
+  Tile tile;
+  tile.kv_head = get_group_id(1);
+  tile.group = s.heads / s.kv_heads;
+  tile.place = place_of(get_group_id(0), tile.group, TILE, AS(int, bounds_q), s.q_rows, &s);
+  Place* const place = &tile.place;
+  if (place->tile * TILE >= place->rows * tile.group) return;
+  if (place->sequence >= 0) {
+    place->first_key = PAGED ? 0 : AS(int, bounds_k)[place->sequence];
+    place->keys = AS(int, bounds_k)[place->sequence + (PAGED ? 0 : 1)] - place->first_key;
   }
-  const long first_entry = place.tile * TILE;
-  const int entries = (int)min((long)TILE, place.rows * group - first_entry);
-  const long shift = place.keys - place.rows;  // of a row to its position
-  const long low = first_entry / group + shift;
-  const long high = (first_entry + entries - 1) / group + shift;
-  Span span = keys_of(low, high, place.keys, &s);
+  tile.first_entry = place->tile * TILE;
+  tile.entries = (int)min((long)TILE, place->rows * tile.group - tile.first_entry);
+  tile.shift = place->keys - place->rows;
+  const long low = tile.first_entry / tile.group + tile.shift;
+  const long high = (tile.first_entry + tile.entries - 1) / tile.group + tile.shift;
+  Span span = keys_of(low, high, place->keys, &s);
+  const long part = get_group_id(2);
   span.first = max(span.first, part * s.part_keys);
   span.last = min(span.last, (part + 1) * s.part_keys);
-
-  for (int at = item; at < TILE * (HEAD / W); at += GROUP) {
-    const int e = at / (HEAD / W);
-    const int d = at % (HEAD / W) * W;
-    floatW x = (floatW)0.0f;
-    if (e < entries) {
-      const long row = place.first_row + (first_entry + e) / group;
-      const long head = kv_head * group + (first_entry + e) % group;
-      x = FETCH(q, row * s.q[0] + head * s.q[1] + d * s.q[2], s.q[2], s.head_dim - d);
-    }
-    vstoreW(x * s.scale, 0, queries + e * HEAD + d);
-  }
-  for (int at = item; at < TILE * (VALUE / W); at += GROUP) vstoreW((floatW)0.0f, at, sums);
+  const Rows of_q = {place->first_row * s.q[0] + tile.kv_head * tile.group * s.q[1], tile.first_entry, tile.group,
+                     {s.q[0], s.q[1], s.q[2]}, tile.entries, TILE, (int)s.head_dim, HEAD};
+  load_rows(q_T, AT(q), &of_q, queries, 0);
+  clear_sums(sums, VALUE);
   for (int e = item; e < TILE; e += GROUP) {
     largest[e] = -INFINITY;
     total[e] = 0.0f;
   }
   MEET;
-  for (long begin = span.first / KEYS * KEYS; begin < span.last; begin += KEYS) {
-    const bool whole = all_see(low, high, begin, begin + KEYS, place.keys, &s);
-    const int count = (int)min((long)KEYS, place.keys - begin);
+  for (int at = item; at < TILE * (HEAD / W); at += GROUP) vstoreW(vloadW(at, queries) * s.scale, at, queries);
+  MEET;
+  for (tile.begin = span.first / KEYS * KEYS; tile.begin < span.last; tile.begin += KEYS) {
+    tile.whole = all_see(low, high, tile.begin, tile.begin + KEYS, place->keys, &s);
+    tile.count = (int)min((long)KEYS, place->keys - tile.begin);
 #if DIRECT
-    for (int at = item; at < KEYS * (TILE / RQ); at += GROUP) {
-      const int j = at % KEYS;
-      const int e = at / KEYS * RQ;
-      floatW dots[RQ];
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) dots[r] = (floatW)0.0f;
-      if (j < count) {
-        const long row = KEY_ROW(s.k, begin + j);
-        for (int d = 0; d < HEAD; d += W) {
-          const floatW key = FETCH(k, row + d * FEATURE(s.k), FEATURE(s.k), s.head_dim - d);
-#pragma unroll
-          for (int r = 0; r < RQ; ++r) dots[r] += vloadW(0, queries + (e + r) * HEAD + d) * key;
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) weights[(e + r) * KEYS + j] = sum_of(dots[r]);
-    }
+    score(weights, queries, AT(k), AS(int, table), &tile, &s);
+    MEET;
+    soften(weights, largest, total, shrink, AT(mask), &tile, &s);
+    MEET;
+    shrink_sums(sums, shrink, VALUE);
+    MEET;
+    add_values(sums, weights, AT(v), AS(int, table), &tile, &s);
 #else
-    for (int at = item; at < KEYS * (HEAD / W); at += GROUP) {
-      const int j = at % KEYS;
-      const int d = at / KEYS * W;
-      floatW x = (floatW)0.0f;
-      if (j < count) x = FETCH(k, KEY_ROW(s.k, begin + j) + d * FEATURE(s.k), FEATURE(s.k), s.head_dim - d);
-      float some[W];
-      vstoreW(x, 0, some);
-#pragma unroll
-      for (int i = 0; i < W; ++i) turned[(d + i) * KEYS + j] = some[i];
-    }
-    for (int at = item; at < KEYS * (VALUE / W); at += GROUP) {
-      const int j = at / (VALUE / W);
-      const int d = at % (VALUE / W) * W;
-      floatW x = (floatW)0.0f;
-      if (j < count) x = FETCH(v, KEY_ROW(s.v, begin + j) + d * FEATURE(s.v), FEATURE(s.v), s.value_dim - d);
-      vstoreW(x, 0, values + j * VALUE + d);
-    }
+    load_keys(k_T, AT(k), s.k, (int)s.head_dim, HEAD, turned, 0, AS(int, table), &tile, &s);
+    load_keys(v_T, AT(v), s.v, (int)s.value_dim, VALUE, 0, values, AS(int, table), &tile, &s);
     MEET;
-    for (int at = item; at < (TILE / RQ) * (KEYS / W); at += GROUP) {
-      const int e = at / (KEYS / W) * RQ;
-      const int j = at % (KEYS / W) * W;
-      floatW dots[RQ];
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) dots[r] = (floatW)0.0f;
-      for (int d = 0; d < (int)s.head_dim; ++d) {
-        const floatW key = vloadW(0, turned + d * KEYS + j);
-#pragma unroll
-        for (int r = 0; r < RQ; ++r) dots[r] += queries[(e + r) * HEAD + d] * key;
-      }
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) vstoreW(dots[r], 0, weights + (e + r) * KEYS + j);
-    }
+    score(weights, queries, turned, &s);
+    MEET;
+    soften(weights, largest, total, shrink, AT(mask), &tile, &s);
+    MEET;
+    shrink_sums(sums, shrink, VALUE);
+    MEET;
+    add_weighted(sums, weights, values, VALUE, tile.count, tile.whole);
 #endif
-    MEET;
-    for (int e = item; e < TILE; e += GROUP) {
-      local float* const scores = weights + e * KEYS;
-      const long position = (first_entry + e) / group + shift;
-      Span shown = keys_of(position, position, place.keys, &s);
-      if (e >= entries) shown.last = 0;
-      const long row = place.first_row + (first_entry + e) / group;
-      floatW peak = (floatW)(-INFINITY);
-      for (int j = 0; j < KEYS; j += W) {
-        floatW score = vloadW(0, scores + j);
-        if (s.softcap > 0.0f) score = s.softcap * tanh(score / s.softcap);
-        if (!whole) score = select((floatW)(-INFINITY), score, SHOWN(begin + j, shown, row));
-        vstoreW(score, 0, scores + j);
-        peak = fmax(peak, score);
-      }
-      const float before = largest[e];
-      const float now = fmax(before, largest_of(peak));
-      const float kept = before == now ? 1.0f : exp(before - now);
-      floatW sum = (floatW)0.0f;
-      for (int j = 0; j < KEYS; j += W) {
-        const floatW score = vloadW(0, scores + j);
-        floatW p = exp_of(score - now);
-        if (isinf(now)) p = select(p, (floatW)1.0f, score == now);
-        if (!whole) p = select((floatW)HIDDEN, p, SHOWN(begin + j, shown, row));
-        sum += p;
-        vstoreW(p, 0, scores + j);
-      }
-      largest[e] = now;
-      total[e] = total[e] * kept + sum_of(sum);
-      shrink[e] = kept;
-    }
-    MEET;
-    for (int at = item; at < (TILE / RQ) * (VALUE / W); at += GROUP) {
-      const int e = at / (VALUE / W) * RQ;
-      const int d = at % (VALUE / W) * W;
-      floatW sum[RQ];
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) sum[r] = vloadW(0, sums + (e + r) * VALUE + d) * shrink[e + r];
-      for (int j = 0; j < count; ++j) {
-#if DIRECT
-        const floatW value =
-            FETCH(v, KEY_ROW(s.v, begin + j) + d * FEATURE(s.v), FEATURE(s.v), s.value_dim - d);
-#else
-        const floatW value = vloadW(0, values + j * VALUE + d);
-#endif
-        if (whole) {
-#pragma unroll
-          for (int r = 0; r < RQ; ++r) sum[r] += weights[(e + r) * KEYS + j] * value;
-        } else {
-#pragma unroll
-          for (int r = 0; r < RQ; ++r) {
-            const float p = weights[(e + r) * KEYS + j];
-            if (!is_hidden(p)) sum[r] += p * value;
-          }
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) vstoreW(sum[r], 0, sums + (e + r) * VALUE + d);
-    }
     MEET;
   }
   if (s.parts > 1) {
-    // partial: [entry of all, part, 2] of the largest score and the sum, then [entry of all, part, value_dim].
-    const long all = s.q_rows * s.heads * s.parts;
-    for (int at = item; at < entries * (VALUE / W); at += GROUP) {
-      const int e = at / (VALUE / W);
-      const int d = at % (VALUE / W) * W;
-      const long row = place.first_row + (first_entry + e) / group;
-      const long place_of_part = (row * s.heads + kv_head * group + (first_entry + e) % group) * s.parts + part;
-      if (d == 0) {
-        AS_OUT(float, partial)[2 * place_of_part] = largest[e];
-        AS_OUT(float, partial)[2 * place_of_part + 1] = total[e];
-      }
-      if (total[e] != 0.0f && d < s.value_dim) {
-        SPREAD_FLOATS(partial, 2 * all + place_of_part * s.value_dim + d, 1, s.value_dim - d,
-                vloadW(0, sums + e * VALUE + d));
-      }
-    }
+    write_part(AS_OUT(float, partial), sums, largest, total, part, &tile, &s);
     return;
   }
-  for (int at = item; at < entries * (VALUE / W); at += GROUP) {
+  for (int at = item; at < tile.entries * (VALUE / W); at += GROUP) {
     const int e = at / (VALUE / W);
     const int d = at % (VALUE / W) * W;
-    const long row = place.first_row + (first_entry + e) / group;
-    const long head = kv_head * group + (first_entry + e) % group;
+    const Entry entry = entry_of(&tile, e);
     const bool empty = total[e] == 0.0f;
     float peak = largest[e];
     float factor = 1.0f;
     float sum = total[e];
     if (s.has_sinks != 0 && !empty) {
-      const float sink = AS(float, sinks)[head * s.sinks];
+      const float sink = AS(float, sinks)[entry.head * s.sinks];
       peak = fmax(peak, sink);
       factor = largest[e] == peak ? 1.0f : exp(largest[e] - peak);
       sum = sum * factor + (sink == peak ? 1.0f : exp(sink - peak));
     }
     if (isinf(peak)) factor = NAN;
-    const floatW result = empty ? (floatW)0.0f : vloadW(0, sums + e * VALUE + d) * (factor / sum);
-    SPREAD(out, row * s.out[0] + head * s.out[1] + d * s.out[2], s.out[2], s.value_dim - d, result);
-    if (s.has_lse != 0 && d == 0) AS_OUT(float, lse)[row * s.lse[0] + head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
+    // In the order of attention_merge, which has the same bits where one part has all the keys.
+    const floatW result = empty ? (floatW)0.0f : vloadW(0, sums + e * VALUE + d) * factor * (1.0f / sum);
+    SPREAD(out, entry.row * s.out[0] + entry.head * s.out[1] + d * s.out[2], s.out[2], s.value_dim - d, result);
+    if (s.has_lse != 0 && d == 0) {
+      AS_OUT(float, lse)[entry.row * s.lse[0] + entry.head * s.lse[1]] = empty ? -INFINITY : peak + log(sum);
+    }
   }
 }
 

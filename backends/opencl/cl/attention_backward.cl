@@ -32,14 +32,6 @@ kernel IN_GROUP void attention_dsinks(INPUT(delta), INPUT(lse), INPUT(sinks), OU
   if (get_local_id(0) == 0) PUT_OR_ADD(dsinks, head * s.dsinks, sum);
 }
 
-// Rows of queries, keys or values into local memory: as they lie, [count, pitch], and turned, [pitch, lanes].
-#define STORE_TURNED(to, lanes, d, j, x)                                        \
-  do {                                                                          \
-    float turned_some[W];                                                       \
-    vstoreW((x), 0, turned_some);                                               \
-    for (int i = 0; i < W; ++i) (to)[((d) + i) * (lanes) + (j)] = turned_some[i]; \
-  } while (0)
-
 // Weights p and gradients ds of W scores, of which `dots` are the products of queries and keys, and `pulled` those of
 // dout and values.
 typedef struct {
@@ -87,25 +79,14 @@ kernel IN_GROUP void attention_dq(INPUT(dout), INPUT(q), INPUT(k), INPUT(v), INP
   const long low = first_entry / group + shift;
   const long high = (first_entry + entries - 1) / group + shift;
   const Span span = keys_of(low, high, place.keys, &s);
-  for (int at = item; at < TILE * (HEAD / W); at += GROUP) {
-    const int e = at / (HEAD / W);
-    const int d = at % (HEAD / W) * W;
-    const long row = place.first_row + (first_entry + e) / group;
-    const long head = kv_head * group + (first_entry + e) % group;
-    floatW x = (floatW)0.0f;
-    if (e < entries) x = FETCH(q, row * s.q[0] + head * s.q[1] + d * s.q[2], s.q[2], s.head_dim - d);
-    vstoreW(x, 0, queries + e * HEAD + d);
-    vstoreW((floatW)0.0f, 0, sums + e * HEAD + d);
-  }
-  for (int at = item; at < TILE * (VALUE / W); at += GROUP) {
-    const int e = at / (VALUE / W);
-    const int d = at % (VALUE / W) * W;
-    const long row = place.first_row + (first_entry + e) / group;
-    const long head = kv_head * group + (first_entry + e) % group;
-    floatW x = (floatW)0.0f;
-    if (e < entries) x = FETCH(dout, row * s.dout[0] + head * s.dout[1] + d * s.dout[2], s.dout[2], s.value_dim - d);
-    vstoreW(x, 0, upstream + e * VALUE + d);
-  }
+  const long q_start = place.first_row * s.q[0] + kv_head * group * s.q[1];
+  const Rows of_q = {q_start, first_entry, group, {s.q[0], s.q[1], s.q[2]}, entries, TILE, (int)s.head_dim, HEAD};
+  load_rows(q_T, AT(q), &of_q, queries, 0);
+  const long dout_start = place.first_row * s.dout[0] + kv_head * group * s.dout[1];
+  const Rows of_dout = {dout_start, first_entry, group, {s.dout[0], s.dout[1], s.dout[2]}, entries, TILE,
+                        (int)s.value_dim, VALUE};
+  load_rows(dout_T, AT(dout), &of_dout, upstream, 0);
+  clear_sums(sums, HEAD);
   for (int e = item; e < TILE; e += GROUP) {
     const long row = place.first_row + (first_entry + e) / group;
     const long head = kv_head * group + (first_entry + e) % group;
@@ -116,40 +97,18 @@ kernel IN_GROUP void attention_dq(INPUT(dout), INPUT(q), INPUT(k), INPUT(v), INP
   for (long begin = span.first / KEYS * KEYS; begin < span.last; begin += KEYS) {
     const bool whole = entries == TILE && all_see(low, high, begin, begin + KEYS, place.keys, &s);
     const int count = (int)min((long)KEYS, place.keys - begin);
-    for (int at = item; at < KEYS * (HEAD / W); at += GROUP) {
-      const int j = at / (HEAD / W);
-      const int d = at % (HEAD / W) * W;
-      const long from = (place.first_key + begin + j) * s.k[0] + kv_head * s.k[1];
-      floatW x = (floatW)0.0f;
-      if (j < count) x = FETCH(k, from + d * s.k[2], s.k[2], s.head_dim - d);
-      vstoreW(x, 0, keys + j * HEAD + d);
-      STORE_TURNED(turned_keys, KEYS, d, j, x);
-    }
-    for (int at = item; at < KEYS * (VALUE / W); at += GROUP) {
-      const int j = at / (VALUE / W);
-      const int d = at % (VALUE / W) * W;
-      const long from = (place.first_key + begin + j) * s.v[0] + kv_head * s.v[1];
-      floatW x = (floatW)0.0f;
-      if (j < count) x = FETCH(v, from + d * s.v[2], s.v[2], s.value_dim - d);
-      STORE_TURNED(turned_values, KEYS, d, j, x);
-    }
+    const Rows of_k = {kv_head * s.k[1], place.first_key + begin, 1, {s.k[0], 0, s.k[2]}, count, KEYS, (int)s.head_dim, HEAD};
+    load_rows(k_T, AT(k), &of_k, keys, turned_keys);
+    const Rows of_v = {kv_head * s.v[1], place.first_key + begin, 1, {s.v[0], 0, s.v[2]}, count, KEYS, (int)s.value_dim,
+                       VALUE};
+    load_rows(v_T, AT(v), &of_v, 0, turned_values);
     MEET;
     for (int at = item; at < (TILE / RQ) * (KEYS / W); at += GROUP) {
       const int e = at / (KEYS / W) * RQ;
       const int j = at % (KEYS / W) * W;
       floatW dots[RQ], pulled[RQ];
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) dots[r] = pulled[r] = (floatW)0.0f;
-      for (int d = 0; d < (int)s.head_dim; ++d) {
-        const floatW key = vloadW(0, turned_keys + d * KEYS + j);
-#pragma unroll
-        for (int r = 0; r < RQ; ++r) dots[r] += queries[(e + r) * HEAD + d] * key;
-      }
-      for (int d = 0; d < (int)s.value_dim; ++d) {
-        const floatW value = vloadW(0, turned_values + d * KEYS + j);
-#pragma unroll
-        for (int r = 0; r < RQ; ++r) pulled[r] += upstream[(e + r) * VALUE + d] * value;
-      }
+      multiply_turned(queries + e * HEAD, HEAD, turned_keys + j, (int)s.head_dim, dots);
+      multiply_turned(upstream + e * VALUE, VALUE, turned_values + j, (int)s.value_dim, pulled);
 #pragma unroll
       for (int r = 0; r < RQ; ++r) {
         floatW ds = weights_of(dots[r], pulled[r], (floatW)row_lse[e + r], (floatW)row_delta[e + r], &s).ds;
@@ -163,23 +122,7 @@ kernel IN_GROUP void attention_dq(INPUT(dout), INPUT(q), INPUT(k), INPUT(v), INP
       }
     }
     MEET;
-    for (int at = item; at < (TILE / RQ) * (HEAD / W); at += GROUP) {
-      const int e = at / (HEAD / W) * RQ;
-      const int d = at % (HEAD / W) * W;
-      floatW sum[RQ];
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) sum[r] = vloadW(0, sums + (e + r) * HEAD + d);
-      for (int j = 0; j < count; ++j) {
-        const floatW key = vloadW(0, keys + j * HEAD + d);
-#pragma unroll
-        for (int r = 0; r < RQ; ++r) {
-          const float ds = gradients[(e + r) * KEYS + j];
-          if (whole || !is_hidden(ds)) sum[r] += ds * key;
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) vstoreW(sum[r], 0, sums + (e + r) * HEAD + d);
-    }
+    add_weighted(sums, gradients, keys, HEAD, count, whole);
     MEET;
   }
   for (int at = item; at < entries * (HEAD / W); at += GROUP) {
@@ -190,6 +133,21 @@ kernel IN_GROUP void attention_dq(INPUT(dout), INPUT(q), INPUT(k), INPUT(v), INP
     SPREAD(dq, row * s.dq[0] + head * s.dq[1] + d * s.dq[2], s.dq[2], s.head_dim - d,
            vloadW(0, sums + e * HEAD + d));
   }
+}
+
+// Which of the W entries from `entry` on, `count` of which there are, see a key: all bits set.
+static inline intW seen_by(long entry, int count, long key, long first_row, long shift, long keys,
+                           const global uchar* mask, const AttentionSizes* s) {
+  const long group = s->heads / s->kv_heads;
+  int some[W];
+  for (int i = 0; i < W; ++i) {
+    const long row = (entry + i) / group;
+    const Span shown = keys_of(row + shift, row + shift, keys, s);
+    bool sees = i < count && key >= shown.first && key < shown.last;
+    if (sees && s->has_mask != 0) sees = mask[(first_row + row) * s->mask[0] + key * s->mask[1]] != 0;
+    some[i] = sees ? -1 : 0;
+  }
+  return vloadW(0, some);
 }
 
 // dk and dv: a work-group takes TILE keys of one kv head and streams over the entries that see one of them, KEYS at a
@@ -227,50 +185,27 @@ kernel IN_GROUP void attention_dkv(INPUT(dout), INPUT(q), INPUT(k), INPUT(v), IN
   Span span = positions_of(first, first + count, rows, all_keys, &s);
   span.first = max(span.first - shift, 0L) * group;  // entries
   span.last = min(span.last - shift, rows) * group;
-  for (int at = item; at < TILE * (HEAD / W); at += GROUP) {
-    const int j = at / (HEAD / W);
-    const int d = at % (HEAD / W) * W;
-    const long from = (place.first_row + first + j) * s.k[0] + kv_head * s.k[1];
-    floatW x = (floatW)0.0f;
-    if (j < count && rows > 0) x = FETCH(k, from + d * s.k[2], s.k[2], s.head_dim - d);
-    vstoreW(x, 0, keys + j * HEAD + d);
-    vstoreW((floatW)0.0f, 0, key_sums + j * HEAD + d);
-  }
-  for (int at = item; at < TILE * (VALUE / W); at += GROUP) {
-    const int j = at / (VALUE / W);
-    const int d = at % (VALUE / W) * W;
-    const long from = (place.first_row + first + j) * s.v[0] + kv_head * s.v[1];
-    floatW x = (floatW)0.0f;
-    if (j < count && rows > 0) x = FETCH(v, from + d * s.v[2], s.v[2], s.value_dim - d);
-    vstoreW(x, 0, values + j * VALUE + d);
-    vstoreW((floatW)0.0f, 0, value_sums + j * VALUE + d);
-  }
+  const int read = rows > 0 ? count : 0;
+  const Rows of_k = {kv_head * s.k[1], place.first_row + first, 1, {s.k[0], 0, s.k[2]}, read, TILE, (int)s.head_dim, HEAD};
+  load_rows(k_T, AT(k), &of_k, keys, 0);
+  const Rows of_v = {kv_head * s.v[1], place.first_row + first, 1, {s.v[0], 0, s.v[2]}, read, TILE, (int)s.value_dim,
+                     VALUE};
+  load_rows(v_T, AT(v), &of_v, values, 0);
+  clear_sums(key_sums, HEAD);
+  clear_sums(value_sums, VALUE);
   MEET;
   for (long begin = span.first; begin < span.last; begin += KEYS) {
     const int entries = (int)min((long)KEYS, rows * group - begin);
     const bool whole =
         count == TILE && entries == KEYS &&
         all_see(begin / group + shift, (begin + KEYS - 1) / group + shift, first, first + TILE, all_keys, &s);
-    for (int at = item; at < KEYS * (HEAD / W); at += GROUP) {
-      const int e = at / (HEAD / W);
-      const int d = at % (HEAD / W) * W;
-      const long row = first_row + (begin + e) / group;
-      const long head = kv_head * group + (begin + e) % group;
-      floatW x = (floatW)0.0f;
-      if (e < entries) x = FETCH(q, row * s.q[0] + head * s.q[1] + d * s.q[2], s.q[2], s.head_dim - d);
-      vstoreW(x, 0, queries + e * HEAD + d);
-      STORE_TURNED(turned_queries, KEYS, d, e, x);
-    }
-    for (int at = item; at < KEYS * (VALUE / W); at += GROUP) {
-      const int e = at / (VALUE / W);
-      const int d = at % (VALUE / W) * W;
-      const long row = first_row + (begin + e) / group;
-      const long head = kv_head * group + (begin + e) % group;
-      floatW x = (floatW)0.0f;
-      if (e < entries) x = FETCH(dout, row * s.dout[0] + head * s.dout[1] + d * s.dout[2], s.dout[2], s.value_dim - d);
-      vstoreW(x, 0, upstream + e * VALUE + d);
-      STORE_TURNED(turned_upstream, KEYS, d, e, x);
-    }
+    const long q_start = first_row * s.q[0] + kv_head * group * s.q[1];
+    const Rows of_q = {q_start, begin, group, {s.q[0], s.q[1], s.q[2]}, entries, KEYS, (int)s.head_dim, HEAD};
+    load_rows(q_T, AT(q), &of_q, queries, turned_queries);
+    const long dout_start = first_row * s.dout[0] + kv_head * group * s.dout[1];
+    const Rows of_dout = {dout_start, begin, group, {s.dout[0], s.dout[1], s.dout[2]}, entries, KEYS, (int)s.value_dim,
+                          VALUE};
+    load_rows(dout_T, AT(dout), &of_dout, upstream, turned_upstream);
     for (int e = item; e < KEYS; e += GROUP) {
       const long row = first_row + (begin + e) / group;
       const long head = kv_head * group + (begin + e) % group;
@@ -282,33 +217,15 @@ kernel IN_GROUP void attention_dkv(INPUT(dout), INPUT(q), INPUT(k), INPUT(v), IN
       const int j = at / (KEYS / W) * RQ;
       const int e = at % (KEYS / W) * W;
       floatW dots[RQ], pulled[RQ];
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) dots[r] = pulled[r] = (floatW)0.0f;
-      for (int d = 0; d < (int)s.head_dim; ++d) {
-        const floatW query = vloadW(0, turned_queries + d * KEYS + e);
-#pragma unroll
-        for (int r = 0; r < RQ; ++r) dots[r] += keys[(j + r) * HEAD + d] * query;
-      }
-      for (int d = 0; d < (int)s.value_dim; ++d) {
-        const floatW pull = vloadW(0, turned_upstream + d * KEYS + e);
-#pragma unroll
-        for (int r = 0; r < RQ; ++r) pulled[r] += values[(j + r) * VALUE + d] * pull;
-      }
+      multiply_turned(keys + j * HEAD, HEAD, turned_queries + e, (int)s.head_dim, dots);
+      multiply_turned(values + j * VALUE, VALUE, turned_upstream + e, (int)s.value_dim, pulled);
       const floatW all_lse = vloadW(0, row_lse + e);
       const floatW all_delta = vloadW(0, row_delta + e);
 #pragma unroll
       for (int r = 0; r < RQ; ++r) {
         Weights both = weights_of(dots[r], pulled[r], all_lse, all_delta, &s);
         if (!whole) {
-          int some[W];
-          for (int i = 0; i < W; ++i) {
-            const long row = (begin + e + i) / group;
-            const Span shown = keys_of(row + shift, row + shift, all_keys, &s);
-            bool sees = e + i < entries && first + j + r >= shown.first && first + j + r < shown.last;
-            if (sees && s.has_mask != 0) sees = AT(mask)[(first_row + row) * s.mask[0] + (first + j + r) * s.mask[1]] != 0;
-            some[i] = sees ? -1 : 0;
-          }
-          const intW shown = vloadW(0, some);
+          const intW shown = seen_by(begin + e, entries - e, first + j + r, first_row, shift, all_keys, AT(mask), &s);
           both.p = select((floatW)HIDDEN, both.p, shown);
           both.ds = select((floatW)HIDDEN, both.ds, shown);
         }
@@ -317,40 +234,8 @@ kernel IN_GROUP void attention_dkv(INPUT(dout), INPUT(q), INPUT(k), INPUT(v), IN
       }
     }
     MEET;
-    for (int at = item; at < (TILE / RQ) * (HEAD / W); at += GROUP) {
-      const int j = at / (HEAD / W) * RQ;
-      const int d = at % (HEAD / W) * W;
-      floatW sum[RQ];
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) sum[r] = vloadW(0, key_sums + (j + r) * HEAD + d);
-      for (int e = 0; e < entries; ++e) {
-        const floatW query = vloadW(0, queries + e * HEAD + d);
-#pragma unroll
-        for (int r = 0; r < RQ; ++r) {
-          const float ds = gradients[(j + r) * KEYS + e];
-          if (whole || !is_hidden(ds)) sum[r] += ds * query;
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) vstoreW(sum[r], 0, key_sums + (j + r) * HEAD + d);
-    }
-    for (int at = item; at < (TILE / RQ) * (VALUE / W); at += GROUP) {
-      const int j = at / (VALUE / W) * RQ;
-      const int d = at % (VALUE / W) * W;
-      floatW sum[RQ];
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) sum[r] = vloadW(0, value_sums + (j + r) * VALUE + d);
-      for (int e = 0; e < entries; ++e) {
-        const floatW pull = vloadW(0, upstream + e * VALUE + d);
-#pragma unroll
-        for (int r = 0; r < RQ; ++r) {
-          const float p = weights[(j + r) * KEYS + e];
-          if (whole || !is_hidden(p)) sum[r] += p * pull;
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < RQ; ++r) vstoreW(sum[r], 0, value_sums + (j + r) * VALUE + d);
-    }
+    add_weighted(key_sums, gradients, queries, HEAD, entries, whole);
+    add_weighted(value_sums, weights, upstream, VALUE, entries, whole);
     MEET;
   }
   for (int at = item; at < count * (HEAD / W); at += GROUP) {
