@@ -83,8 +83,8 @@ Parts parts_of_keys(const Facts& device, const Problem& p, const AttentionTile& 
   return {parts_of(keys, each), each};
 }
 
-// How many parts this launch's keys reach into: those of the host's copy of the lengths, where it gave one. A row's parts
-// are the same however many others have, and so are its bits.
+// How many parts this launch's keys reach into: those of the host's copy of the lengths, where it gave one. A row's
+// parts are the same however many others have, and so are its bits.
 std::int64_t parts_reached(const Launch& launch, const Places& at, const Parts& parts) {
   if (parts.count == 1 || launch.arrays().size() < 2) return parts.count;
   const tern_host_array& lengths = launch.arrays()[1];
