@@ -2,12 +2,17 @@
 #include <algorithm>
 
 #include "backends/npu/product.h"
+#include "tern/plugin.h"
 
 namespace tern::npu {
 namespace {
 
-// Cuts the longer of two dimensions to the other.
-void meet(View& a, int a_dim, View& b, int b_dim) {
+// Cuts the longer of two dimensions to the other, where they were planned alike.
+void meet(const Composer& c, View& a, int a_dim, View& b, int b_dim) {
+  if (c.planning() && a.dim(a_dim) != b.dim(b_dim)) {
+    throw tern_plugin::Error(TERN_INVALID_ARGUMENT, "sizes that have to be equal are " + std::to_string(a.dim(a_dim)) +
+                                                        " and " + std::to_string(b.dim(b_dim)));
+  }
   const std::int64_t both = std::min(a.dim(a_dim), b.dim(b_dim));
   a = a.slice(a_dim, 0, both);
   b = b.slice(b_dim, 0, both);
@@ -22,9 +27,9 @@ void compose(Composer& c) {
   if (attrs.transpose_a != 0) a = a.transposed(rank - 2, rank - 1);
   if (attrs.transpose_b != 0) b = b.transposed(rank - 2, rank - 1);
   // A count may cut one of two that go together.
-  meet(a, rank - 2, out, rank - 2);
-  meet(a, rank - 1, b, rank - 2);
-  meet(b, rank - 1, out, rank - 1);
+  meet(c, a, rank - 2, out, rank - 2);
+  meet(c, a, rank - 1, b, rank - 2);
+  meet(c, b, rank - 1, out, rank - 1);
   if (out.elements() == 0) return;
   const bool plain = attrs.alpha == 1.0F && !c.present(TERN_MATMUL_BIAS) && !c.accumulates(TERN_MATMUL_OUT);
   if (plain && out.is16() && a.dtype == out.dtype && b.dtype == out.dtype) {
