@@ -114,8 +114,8 @@ bool can_capture(const Chip& chip) {
 
 void describe_chip(tern_device_info& info, const Chip& chip, bool captures, const std::string& driver) {
   info.capabilities = TERN_CAP_EAGER | TERN_CAP_DYNAMIC_SHAPES | TERN_CAP_HOST_LENGTHS | TERN_CAP_NATIVE_MEMORY |
-                      TERN_CAP_NATIVE_STREAMS | (captures ? TERN_CAP_CAPTURE : 0U) |
-                      (can_evict(chip) ? TERN_CAP_EVICT : 0U);
+                      TERN_CAP_NATIVE_STREAMS | (captures ? std::uint32_t{TERN_CAP_CAPTURE} : 0U) |
+                      (can_evict(chip) ? std::uint32_t{TERN_CAP_EVICT} : 0U);
   if (std::string why; hccl(why) != nullptr || acl(why) == nullptr) {  // a description has them
     info.capabilities |= TERN_CAP_COLLECTIVES;
     info.comm_bytes = comm_bytes();

@@ -2,14 +2,17 @@
 #include <algorithm>
 
 #include "backends/npu/product.h"
+#include "tern/plugin.h"
 
 namespace tern::npu {
 namespace {
 
-// Cuts the longer of two dimensions to the other. As planned, they are equal.
+// Cuts the longer of two dimensions to the other, where they were planned alike.
 void meet(const Composer& c, View& a, int a_dim, View& b, int b_dim) {
-  if (c.planning() && a.dim(a_dim) != b.dim(b_dim))
-    c.refuse("the sizes of its factors and its product don't go together");
+  if (c.planning() && a.dim(a_dim) != b.dim(b_dim)) {
+    throw tern_plugin::Error(TERN_INVALID_ARGUMENT, "sizes that have to be equal are " + std::to_string(a.dim(a_dim)) +
+                                                        " and " + std::to_string(b.dim(b_dim)));
+  }
   const std::int64_t both = std::min(a.dim(a_dim), b.dim(b_dim));
   a = a.slice(a_dim, 0, both);
   b = b.slice(b_dim, 0, both);
