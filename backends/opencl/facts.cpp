@@ -66,9 +66,11 @@ Facts read_facts(cl_platform_id platform, cl_device_id device) {
       facts.has("cl_intel_subgroup_matrix_multiply_accumulate") && smallest_sub_group(device) == kMatrixSubGroup;
   facts.exact_division = (device_value<cl_device_fp_config>(device, CL_DEVICE_SINGLE_FP_CONFIG) &
                           CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
-  if (facts.cpu && std::getenv(kAsGpu) != nullptr) {
+  const char* const as_gpu = std::getenv(kAsGpu);
+  if (facts.cpu && as_gpu != nullptr) {
     facts.cpu = false;
-    facts.integer_dot = facts.intel_matrix = true;  // written out in cl/x15.cl and cl/product.cl
+    facts.integer_dot = true;                                           // written out in cl/x15.cl
+    facts.intel_matrix = std::string_view(as_gpu) == kWithMatrixUnits;  // and in cl/product.cl
     facts.driver_version =
         cat("as a GPU; ", facts.driver_version);  // choices that are remembered for one are none for the other
   }

@@ -60,7 +60,9 @@ extern const char* const kProfiles[];
 
 inline constexpr const char* kVisibleDevices = "TERN_OPENCL_VISIBLE_DEVICES";
 // If set, CPUs are given the kernels of GPUs: slow, but so these are tested where there is no GPU.
+// Compiling what stands for matrix units takes CPUs long, so that is apart.
 inline constexpr const char* kAsGpu = "TERN_OPENCL_AS_GPU";
+inline constexpr const char* kWithMatrixUnits = "matrix";
 
 void fill_info(const Facts& facts, tern_device_info& info);
 

@@ -255,6 +255,7 @@ kernel __attribute__((reqd_work_group_size(BM / TM, BN / TN, 1))) void product_t
 #ifdef cl_intel_subgroup_matrix_multiply_accumulate
 #define SUB_GROUP __attribute__((intel_reqd_sub_group_size(MATRIX_LANES)))
 #define FOR_OTHERS
+#define UNROLL_MATRIX UNROLL
 #if MATRIX == F16
 #define MULTIPLY(x, y, sum) intel_sub_group_f16_f16_matrix_mad_k16(x, y, sum)
 #else
@@ -262,25 +263,26 @@ kernel __attribute__((reqd_work_group_size(BM / TM, BN / TN, 1))) void product_t
 #endif
 #else
 #define SUB_GROUP
-#define FOR_OTHERS local ushort of_all[8 * MATRIX_LANES];
+#define UNROLL_MATRIX _Pragma("nounroll")  // compilers of CPUs take minutes else
+#define FOR_OTHERS local float of_all[8 * MATRIX_LANES];
 #define MULTIPLY(x, y, sum) multiply(x, y, sum, of_all)
 static inline float number_of(uint bits) {
   const ushort low = (ushort)bits;
   return MATRIX == F16 ? vload_half(0, (const half*)&low) : bf16_to_float(low);
 }
 // x: of each row the number of this work-item's place in the sum; y: this work-item's column, two to an int.
-static inline float8 multiply(short8 x, int8 y, float8 sum, local ushort* of_all) {
+static inline float8 multiply(short8 x, int8 y, float8 sum, local float* of_all) {
   ushort rows[8];
   uint column[8];
   float sums[8];
   vstore8(as_ushort8(x), 0, rows);
   vstore8(as_uint8(y), 0, column);
   vstore8(sum, 0, sums);
-  for (int i = 0; i < 8; ++i) of_all[i * MATRIX_LANES + get_local_id(0)] = rows[i];
+  UNROLL_MATRIX for (int i = 0; i < 8; ++i) of_all[i * MATRIX_LANES + get_local_id(0)] = number_of(rows[i]);
   barrier(CLK_LOCAL_MEM_FENCE);
-  for (int c = 0; c < 16; ++c) {
+  UNROLL_MATRIX for (int c = 0; c < 16; ++c) {
     const float factor = number_of(column[c / 2] >> (c % 2 * 16));
-    for (int i = 0; i < 8; ++i) sums[i] = fma(number_of(of_all[i * MATRIX_LANES + c]), factor, sums[i]);
+    for (int i = 0; i < 8; ++i) sums[i] = fma(of_all[i * MATRIX_LANES + c], factor, sums[i]);
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   return vload8(0, sums);
@@ -305,15 +307,15 @@ kernel SUB_GROUP __attribute__((reqd_work_group_size(MATRIX_LANES, 1, 1))) void 
     return;
   }
   float8 sums[TM / 8][TN / 16];
-  UNROLL for (int i = 0; i < TM / 8; ++i) {
-    UNROLL for (int j = 0; j < TN / 16; ++j) sums[i][j] = (float8)(0.0f);
+  UNROLL_MATRIX for (int i = 0; i < TM / 8; ++i) {
+    UNROLL_MATRIX for (int j = 0; j < TN / 16; ++j) sums[i][j] = (float8)(0.0f);
   }
   for (int c0 = 0; c0 < p.k; c0 += 16) {
     int8 from_b[TN / 16];
-    UNROLL for (int j = 0; j < TN / 16; ++j) {
+    UNROLL_MATRIX for (int j = 0; j < TN / 16; ++j) {
       const int column = j0 + j * 16 + lane;
       uint pairs[8];
-      UNROLL for (int c = 0; c < 8; ++c) {
+      UNROLL_MATRIX for (int c = 0; c < 8; ++c) {
         const int at = c0 + 2 * c;
         const uint low = column < p.n && at < p.k ? bits_of(B_ELEMENT(column, at)) : 0;
         const uint high = column < p.n && at + 1 < p.k ? bits_of(B_ELEMENT(column, at + 1)) : 0;
@@ -321,19 +323,19 @@ kernel SUB_GROUP __attribute__((reqd_work_group_size(MATRIX_LANES, 1, 1))) void 
       }
       from_b[j] = as_int8(vload8(0, pairs));
     }
-    UNROLL for (int i = 0; i < TM / 8; ++i) {
+    UNROLL_MATRIX for (int i = 0; i < TM / 8; ++i) {
       ushort rows[8];
-      UNROLL for (int r = 0; r < 8; ++r) {
+      UNROLL_MATRIX for (int r = 0; r < 8; ++r) {
         const int row = first + i * 8 + r;
         const bool there = row < end && c0 + lane < p.k;
         rows[r] = there ? (ushort)bits_of(A_ONE(a, A_ROW(row) + (c0 + lane) * p.a_col)) : (ushort)0;
       }
       const short8 x = as_short8(vload8(0, rows));
-      UNROLL for (int j = 0; j < TN / 16; ++j) sums[i][j] = MULTIPLY(x, from_b[j], sums[i][j]);
+      UNROLL_MATRIX for (int j = 0; j < TN / 16; ++j) sums[i][j] = MULTIPLY(x, from_b[j], sums[i][j]);
     }
   }
-  UNROLL for (int i = 0; i < TM / 8; ++i) {
-    UNROLL for (int j = 0; j < TN / 16; ++j) {
+  UNROLL_MATRIX for (int i = 0; i < TM / 8; ++i) {
+    UNROLL_MATRIX for (int j = 0; j < TN / 16; ++j) {
       float values[8];
       const int column = j0 + j * 16 + lane;
       vstore8(sums[i][j], 0, values);
