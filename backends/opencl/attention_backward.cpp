@@ -26,20 +26,19 @@ AttentionTile tile_of(const PlanDesc& desc) {
   return tile;
 }
 
-void check_like(Check& check, const PlanDesc& desc, int arg, const tern_tensor_desc& rows, std::int64_t width) {
+void check_like(Check& check, int arg, const tern_tensor_desc& rows, std::int64_t width) {
   check.floats({arg}).rank(arg, 3).dim(arg, 0, rows.shape[0]).dim(arg, 1, rows.shape[1]).dim(arg, 2, width);
-  (void)desc;
 }
 
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto &q = desc.arg(kArgs.q), &k = desc.arg(kArgs.k), &v = desc.arg(kArgs.v);
   Check check(desc, reason);
   check_attention(check, desc, kArgs);
-  check_like(check, desc, TERN_ATTENTION_BACKWARD_DOUT, q, v.shape[2]);
-  check_like(check, desc, TERN_ATTENTION_BACKWARD_OUT, q, v.shape[2]);
-  check_like(check, desc, TERN_ATTENTION_BACKWARD_DQ, q, q.shape[2]);
-  check_like(check, desc, TERN_ATTENTION_BACKWARD_DK, k, k.shape[2]);
-  check_like(check, desc, TERN_ATTENTION_BACKWARD_DV, v, v.shape[2]);
+  check_like(check, TERN_ATTENTION_BACKWARD_DOUT, q, v.shape[2]);
+  check_like(check, TERN_ATTENTION_BACKWARD_OUT, q, v.shape[2]);
+  check_like(check, TERN_ATTENTION_BACKWARD_DQ, q, q.shape[2]);
+  check_like(check, TERN_ATTENTION_BACKWARD_DK, k, k.shape[2]);
+  check_like(check, TERN_ATTENTION_BACKWARD_DV, v, v.shape[2]);
   check.dtype(TERN_ATTENTION_BACKWARD_LSE, TERN_F32).rank(TERN_ATTENTION_BACKWARD_LSE, 2);
   check.dim(TERN_ATTENTION_BACKWARD_LSE, 0, q.shape[0]).dim(TERN_ATTENTION_BACKWARD_LSE, 1, q.shape[1]);
   check.dtype(TERN_ATTENTION_BACKWARD_DSINKS, TERN_F32).dim(TERN_ATTENTION_BACKWARD_DSINKS, 0, q.shape[1]);
