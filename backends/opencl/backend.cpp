@@ -45,8 +45,8 @@ tern_backend make_table() {
   t.ipc_import = [](tern_device, const uint8_t*, uint64_t, tern_buffer*) { return unsupported(); };
   t.buffer_evict = buffer_evict;
   t.buffer_restore = buffer_restore;
-  t.buffer_native = buffer_native;
-  t.buffer_adopt = buffer_adopt;
+  t.buffer_native = unsupported;
+  t.buffer_adopt = unsupported;
   t.copy_to_device = copy_to_device;
   t.copy_to_host = copy_to_host;
   t.copy_on_device = copy_on_device;

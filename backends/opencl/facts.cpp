@@ -196,8 +196,7 @@ const Present& present_device(std::int32_t ordinal) {
 }
 
 void fill_info(const Facts& facts, tern_device_info& info) {
-  info.capabilities = TERN_CAP_EAGER | TERN_CAP_DYNAMIC_SHAPES | TERN_CAP_PHILOX | TERN_CAP_EVICT |
-                      TERN_CAP_NATIVE_MEMORY | TERN_CAP_PROFILE;
+  info.capabilities = TERN_CAP_EAGER | TERN_CAP_DYNAMIC_SHAPES | TERN_CAP_PHILOX | TERN_CAP_EVICT | TERN_CAP_PROFILE;
   if (facts.host_memory) info.capabilities |= TERN_CAP_IMPORT_HOST;
   put_text({info.name, sizeof info.name}, facts.name);
   put_text({info.arch, sizeof info.arch}, facts.arch);

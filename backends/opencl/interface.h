@@ -21,8 +21,6 @@ tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, te
 tern_status buffer_destroy(tern_buffer buffer);
 tern_status buffer_evict(tern_buffer buffer);
 tern_status buffer_restore(tern_buffer buffer);
-tern_status buffer_native(tern_buffer buffer, tern_native* native);
-tern_status buffer_adopt(tern_device device, const tern_native* native, uint64_t bytes, tern_buffer* buffer);
 tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer);
 tern_status host_free(tern_device device, void* pointer);
 tern_status import_host(tern_device device, void* pointer, uint64_t bytes, tern_buffer* buffer);

@@ -9,8 +9,6 @@
 namespace tern::opencl {
 namespace {
 
-constexpr std::int32_t kOpenclDevice = 4;  // DLPack's kDLOpenCL
-
 // Counts a buffer's memory against the limit of its handle and as this process's, and allocates it.
 void take(Buffer& buffer) {
   DeviceState& state = *buffer.state;
@@ -105,42 +103,6 @@ tern_status buffer_restore(tern_buffer buffer) {
     if (!buffer->evicted) return TERN_OK;
     take(*buffer);
     buffer->evicted = false;
-    return TERN_OK;
-  });
-}
-
-tern_status buffer_native(tern_buffer buffer, tern_native* native) {
-  return guarded([&]() -> tern_status {
-    if (buffer == nullptr) return fail(TERN_INVALID_ARGUMENT, "buffer_native: no buffer");
-    tern_native filled{};
-    filled.device_type = kOpenclDevice;
-    filled.device_id = buffer->state->ordinal;
-    filled.handle = reinterpret_cast<std::uintptr_t>(buffer->memory.get());
-    filled.offset = buffer->begin;
-    return give_info(native, filled);
-  });
-}
-
-tern_status buffer_adopt(tern_device device, const tern_native* native, uint64_t bytes, tern_buffer* buffer) {
-  return guarded([&]() -> tern_status {
-    tern_native own{};
-    require(tern_plugin_take_struct(&own, sizeof own, sizeof own, native));
-    const DeviceState& state = require_present(device);
-    if (buffer == nullptr) return fail(TERN_INVALID_ARGUMENT, "buffer_adopt: no place for the buffer");
-    if (own.device_type != kOpenclDevice || own.device_id != state.ordinal) {
-      return fail(TERN_INVALID_ARGUMENT, cat("buffer_adopt: expected memory of device ", state.ordinal,
-                                             " of type 4, found device ", own.device_id, " of type ", own.device_type));
-    }
-    auto made = std::make_unique<tern_buffer_s>();
-    made->state = device->state;
-    made->bytes = bytes;
-    made->begin = own.offset;
-    const auto memory = reinterpret_cast<cl_mem>(static_cast<std::uintptr_t>(own.handle));
-    if (bytes > 0) {
-      check(cl().RetainMemObject(memory), "adopting a buffer");
-      made->memory.reset(memory);
-    }
-    *buffer = made.release();
     return TERN_OK;
   });
 }
