@@ -31,7 +31,7 @@ std::vector<Function> functions(const PlanDesc& desc) {
   Defines defines;
   defines.tensor("y", desc, TERN_EMBEDDING_Y);
   if (is_packed(table)) {
-    return {{"packing+embedding", "embedding", defines.set("PACKING", table.scheme.packing).text()}};
+    return {{"embedding", "embedding", defines.set("PACKING", table.scheme.packing).text()}};
   }
   return {{"embedding", "embedding", defines.tensor("table", desc, TERN_EMBEDDING_TABLE).text()}};
 }

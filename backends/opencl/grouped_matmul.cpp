@@ -87,7 +87,7 @@ std::uint64_t workspace(const PlanDesc& desc) {
 std::vector<Function> functions(const PlanDesc& desc) {
   const ProductSpec spec = spec_of(desc.op);
   return {product_function(plan_of(spec, desc.device), spec),
-          {"product_sides+grouped", "grouped_tiles", Defines().set("V", 4).text()}};
+          {"grouped", "grouped_tiles", Defines().set("V", 4).text()}};
 }
 
 void run(const Launch& launch) {
@@ -186,8 +186,7 @@ std::vector<Function> backward_functions(const PlanDesc& desc) {
   Defines defines;
   defines.tensor("dy", desc, kDy).tensor("x", desc, kGiven);
   defines.set("V", tile.vector).set("TM", tile.rows).set("TN", tile.columns);
-  return {{"product_sides+grouped", "grouped_weight_gradient", defines.text()},
-          {"product_sides+grouped", "grouped_bias_gradient", defines.text()}};
+  return {{"grouped", "grouped_weight_gradient", defines.text()}, {"grouped", "grouped_bias_gradient", defines.text()}};
 }
 
 void run_backward(const Launch& launch) {

@@ -77,7 +77,7 @@ class Defines {
 
 // One kernel of one program.
 struct Function {
-  const char* file;     // cl/<file>.cl; "one+another": both, one behind the other
+  const char* file;     // cl/<file>.cl
   const char* name;     // of the kernel in it
   std::string options;  // Defines' text. Each other text is another compilation: keep them few
 };

@@ -66,7 +66,7 @@ std::vector<Function> functions(const PlanDesc& desc) {
   Defines defines;
   defines.set("PACKING", desc.arg(TERN_MATMUL_Q_W).scheme.packing);
   defines.set("SHARE", kShare).set("TM", kRows).set("TN", kOutputs);
-  return {{"packing+x15", "x15_rows", defines.text()}, {"packing+x15", "x15_product", defines.text()}};
+  return {{"x15", "x15_rows", defines.text()}, {"x15", "x15_product", defines.text()}};
 }
 
 void run(const Launch& launch) {

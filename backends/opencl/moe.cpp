@@ -10,7 +10,7 @@ namespace {
 std::vector<Function> functions_of(const PlanDesc& desc, std::initializer_list<const char*> names) {
   const Defines defines = Defines().set("GROUP", desc.device.cpu ? 1 : 64).set("V", desc.device.cpu ? 16 : 4);
   std::vector<Function> list;
-  for (const char* name : names) list.push_back({"product_sides+moe", name, defines.text()});
+  for (const char* name : names) list.push_back({"moe", name, defines.text()});
   return list;
 }
 std::int64_t vector_of(const Facts& facts) { return facts.cpu ? 16 : 4; }

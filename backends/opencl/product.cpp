@@ -153,8 +153,7 @@ Function product_function(const ProductPlan& plan, const ProductSpec& spec) {
     const bool rounds = spec.compute != TERN_F32 && (a.dtype != spec.compute || b.dtype != spec.compute);
     defines.set("a_T", a.dtype).set("b_T", b.dtype).set("ROUND", rounds ? spec.compute : TERN_F32);
   }
-  const char* const file = packed(spec) ? "product_sides+packing+packed_side+product" : "product_sides+product";
-  return {file, kNames[static_cast<int>(tile.form)], defines.text() + options};
+  return {"product", kNames[static_cast<int>(tile.form)], defines.text() + options};
 }
 
 namespace {
@@ -210,7 +209,7 @@ std::uint64_t across_bytes(const ProductSpec& spec) {
 }
 
 Function across_function(const ProductSpec& spec) {
-  return {"product_sides+across", "product_across", Defines().set("V", kAcross).set("b_T", spec.b.dtype).text()};
+  return {"across", "product_across", Defines().set("V", kAcross).set("b_T", spec.b.dtype).text()};
 }
 
 void run_across(Call call, const ProductSpec& spec, const ProductCall& product, const Place& across) {

@@ -62,21 +62,6 @@ std::string_view source_text(std::string_view name) {
   throw Error(TERN_INTERNAL, cat("no source of kernels is called \"", name, "\" in this build"));
 }
 
-namespace {
-
-// The texts of "one+another", one behind the other.
-std::string joined_text(std::string_view files) {
-  std::string all;
-  while (!files.empty()) {
-    const std::size_t end = std::min(files.find('+'), files.size());
-    all += source_text(files.substr(0, end));
-    files.remove_prefix(std::min(end + 1, files.size()));
-  }
-  return all;
-}
-
-}  // namespace
-
 Programs::Programs(cl_context context, cl_device_id device, const Facts& facts, std::string cache_folder)
     : context_(context),
       device_(device),
@@ -104,7 +89,7 @@ cl_program Programs::get(std::string_view file, const std::string& options) {
 
 OwnedProgram Programs::build(std::string_view file, const std::string& options) const {
   const std::string_view common = source_text("common");
-  const std::string own = expanded(joined_text(file));
+  const std::string own = expanded(source_text(file));
   const std::string all_options = cat(device_options_, " ", options);
   const std::string key = cat(identity_, "\n", all_options, "\n", common, "\n", own);
   const std::string kept_file = cache_folder_.empty() ? std::string() : binary_file(cache_folder_, key);

@@ -20,7 +20,7 @@ class Programs {
  public:
   Programs(cl_context context, cl_device_id device, const Facts& facts, std::string cache_folder);
 
-  // cl/<file>.cl (of "one+another" both, in order) behind cl/common.clh, with `options` ("-D x_T=0 ..."): compiled once
+  // cl/<file>.cl behind cl/common.clh, with `options` ("-D x_T=0 ..."): compiled once
   // in this process, and kept in the folder of the cache for the next. Throws Error with the compiler's first
   // complaint.
   [[nodiscard]] cl_program get(std::string_view file, const std::string& options);

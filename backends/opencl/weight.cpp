@@ -85,8 +85,7 @@ void weight_args(Call& call, const TensorView& weight) {
 }
 
 Function expand_function(tern_packing packing) {
-  return {packing == TERN_PACK_NONE ? "dequantize" : "packing+dequantize", "dequantize",
-          Defines().set("PACKING", packing).text()};
+  return {"dequantize", "dequantize", Defines().set("PACKING", packing).text()};
 }
 
 void expand_weight(Call call, const TensorView& weight, const Expansion& part, const Facts& facts) {

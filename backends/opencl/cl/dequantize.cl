@@ -12,6 +12,7 @@ kernel void dequantize(INPUT(w), const long w_row, const long w_column, const in
   }
 }
 #else
+#include "backends/opencl/cl/packing.clh"
 kernel void dequantize(WEIGHT_PARAMETERS, OUTPUT(y), const long y_row, const long y_column, const int y_type,
                        const long first_row, const long first_column, const int columns, const int steps) {
   const long row = get_global_id(1);

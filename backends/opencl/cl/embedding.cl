@@ -1,4 +1,8 @@
 // Rows of a table by ids. A work-item has a chunk of a row. -D PACKING: of a quantised table, behind cl/packing.clh.
+#ifdef PACKING
+#include "backends/opencl/cl/packing.clh"
+#endif
+
 typedef struct {
   long rows;
   long width;

@@ -1,6 +1,7 @@
 // Products of rows that belong to experts: where the tiles of product.cl lie, and the gradients of the experts' weights and
 // biases. `offsets`: expert e has the rows from offsets[e] to offsets[e + 1]; row i of a tensor is its row i / parts,
 // part i % parts. -D TM, TN, V as in product.cl; dy_T, x_T: dtypes.
+#include "backends/opencl/cl/product_sides.clh"
 
 // A list of tiles of up to `step` rows of one expert: first row, end, expert (-1: nobody's), 0. Expert e writes its own
 // part of the list, whose size bounds what it may need; what it doesn't need is empty.

@@ -1,5 +1,6 @@
 // Mixtures of experts: the choice of each row, and the way to the experts and back. Matrices have strides `_row` and
 // `_col` (`_sub`: of the choices of a row), in elements. -D GROUP: work-items of a sum; V: numbers of a vector.
+#include "backends/opencl/cl/product_sides.clh"
 
 // ---------------------------------------------------------------- the choice
 // As struct Route of moe.cpp.

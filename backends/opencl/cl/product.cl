@@ -4,6 +4,11 @@
 // -D TM, TN: rows of a and of b to a work-item. J_FIRST: neighbouring work-groups go along j. GROUPED: rows of a belong
 // to experts by a list of tiles (grouped.cl). PACKING: b is expanded on the way (packing.clh). SHARE: work-items to a
 // sum. BM, BN, BK: tile of a work-group.
+#include "backends/opencl/cl/product_sides.clh"
+#ifdef PACKING
+#include "backends/opencl/cl/packing.clh"
+#include "backends/opencl/cl/packed_side.clh"
+#endif
 
 #ifdef J_FIRST
 #define I_DIM 1

@@ -2,6 +2,8 @@
 // is q times a scale, q = 128 hi + lo in bytes, so that devices with dot products of packed bytes need two for four
 // elements. Without them the same is written out. -D PACKING (one that HAS_PARTS), SHARE: work-items of a sum, TM rows of x,
 // TN of the weight.
+#include "backends/opencl/cl/packing.clh"
+
 #ifdef cl_khr_integer_dot_product
 #pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
 #define DOT4(a, b) dot_4x8packed_ss_int(a, b)
