@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "io/json.h"
+#include "deployed.h"
 #include "tiny_training.h"
 
 namespace tern::e2e {
@@ -89,6 +89,35 @@ TEST_F(DeviceLaws, EveryDeviceSaysTheSame) {
     }
     EXPECT_EQ(said.out, answer) << place.name;
     EXPECT_NEAR(here, loss, 2e-5 * loss) << place.name;
+  }
+}
+
+// A server on each device gives the same greedy answers in float32, several at once.
+TEST_F(DeviceLaws, EveryDeviceServesTheSame) {
+  std::vector<std::string> expected;
+  for (const Place& place : places()) {
+    const Deployed server(
+        path("model"),
+        {"--fallback", "forbid", "--torch_dtype", "float32", "--activation_dtype", "float32", "--max_model_len", "128"},
+        place.device, at(place).variables);
+    // The first answer waits until a device that compiles at run time has its kernels, longer than this client does.
+    const std::string first = R"({"max_tokens": 2, "prompt": "1+2="})";
+    for (int i = 0; i < 20 && server.post("/v1/completions", first).status == 0; ++i) continue;
+    std::vector<std::string> answers(3);
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 3; ++i) {
+      clients.emplace_back([&, i] {
+        const HttpReply reply =
+            server.post("/v1/completions", R"({"max_tokens": 10, "temperature": 0, "ignore_eos": true, "prompt": ")" +
+                                               std::to_string(i) + "+" + std::to_string(i + 3) + "=\"}");
+        answers[static_cast<std::size_t>(i)] =
+            reply.status == 200 ? json_of(reply)["choices"][0]["text"].text() : reply.body;
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    if (expected.empty()) expected = answers;
+    EXPECT_EQ(answers, expected) << place.name;
+    EXPECT_FALSE(answers[0].empty());
   }
 }
 
