@@ -20,7 +20,8 @@ namespace tern::accel {
 // Throws Failure unless `status` is TERN_OK; the parts of `where`, put together only then, name what was being done.
 template <typename... Where>
 void check(tern_status status, const Backend& backend, const Where&... where) {
-  if (status != TERN_OK) [[unlikely]] fail(status, backend, cat(where...));
+  if (status != TERN_OK) [[unlikely]]
+    fail(status, backend, cat(where...));
 }
 [[nodiscard]] const char* status_name(tern_status status);
 

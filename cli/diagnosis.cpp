@@ -44,8 +44,7 @@ std::optional<int> number(const char* text) {
 
 // What hides devices, for a sentence: "; ASCEND_RT_VISIBLE_DEVICES=0,1 hides the others".
 std::string hidden(const accel::ProbedBackend& backend) {
-  const char* value =
-      backend.visible_devices_env.empty() ? nullptr : std::getenv(backend.visible_devices_env.c_str());
+  const char* value = backend.visible_devices_env.empty() ? nullptr : std::getenv(backend.visible_devices_env.c_str());
   return value == nullptr ? "" : cat(" (", backend.visible_devices_env, "=", value, ")");
 }
 
@@ -73,10 +72,10 @@ std::vector<Check> launch_checks(const std::vector<accel::ProbedBackend>& backen
     const auto counts = cat("NPROC_PER_NODE=", *ranks, ", and ", backend.name, " shows ", devices,
                             devices == 1 ? " device" : " devices", hidden(backend));
     if (*ranks > devices) {
-      checks.push_back({"launch",
-                        {Level::error, cat(counts, ": ", *ranks - devices, " ranks would have no device; set ",
-                                           "NPROC_PER_NODE to ", devices, " or show more in ",
-                                           backend.visible_devices_env)}});
+      checks.push_back(
+          {"launch",
+           {Level::error, cat(counts, ": ", *ranks - devices, " ranks would have no device; set ", "NPROC_PER_NODE to ",
+                              devices, " or show more in ", backend.visible_devices_env)}});
     } else if (*ranks < devices) {
       checks.push_back({"launch",
                         {Level::warning, cat(counts, ": ", devices - *ranks, " of them would be idle; set ",
@@ -101,9 +100,9 @@ std::string checks_json(const std::vector<Check>& checks) {
   std::vector<std::string> rows;
   rows.reserve(checks.size());
   for (const auto& check : checks) {
-    rows.push_back(cat("{\"backend\": ", json_quote(check.about), ", \"level\": ",
-                       json_quote(level_name(check.finding.level)), ", \"line\": ", json_quote(check.finding.line),
-                       "}"));
+    rows.push_back(cat("{\"backend\": ", json_quote(check.about),
+                       ", \"level\": ", json_quote(level_name(check.finding.level)),
+                       ", \"line\": ", json_quote(check.finding.line), "}"));
   }
   return cat("[", join(rows, ",\n "), "]\n");
 }

@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::string_view kRemoved = "(removed)";
 // What a name ends with whose value is a secret; "tokens" and "keys" count things.
-constexpr std::array<std::string_view, 9> kSecretEnds = {"token",      "secret",   "password",      "passwd",    "key",
+constexpr std::array<std::string_view, 9> kSecretEnds = {"token",      "secret",   "password",      "passwd",     "key",
                                                          "credential", "passcode", "authorization", "credentials"};
 // How tokens of hubs and clouds begin.
-constexpr std::array<std::string_view, 10> kTokenStarts = {"hf_",        "sk-",    "ms-",   "ghp_", "gho_",
+constexpr std::array<std::string_view, 10> kTokenStarts = {"hf_",         "sk-",    "ms-",   "ghp_",  "gho_",
                                                            "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA"};
 constexpr std::size_t kShortestToken = 8;  // behind how it begins
 

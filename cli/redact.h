@@ -6,8 +6,8 @@
 
 namespace tern::cli {
 
-// The text without what grants access or names a person: tokens in the forms that hubs and clouds give them, values behind
-// words like token, secret or password, credentials in URLs, the home folder (`~`) and the host's name (`HOST`).
+// The text without what grants access or names a person: tokens in the forms that hubs and clouds give them, values
+// behind words like token, secret or password, credentials in URLs, the home folder (`~`) and the host's name (`HOST`).
 [[nodiscard]] std::string redact(std::string_view text);
 
 // Whether a variable of that name holds a secret: its value is shown to nobody.

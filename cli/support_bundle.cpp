@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLogBytes = std::size_t{256} << 10;  // of a log's end
 constexpr std::size_t kLogFiles = 8;                       // of each backend
 // Of variables that no backend names: what changes how tern runs, or which libraries it finds.
-constexpr std::array<std::string_view, 14> kVariables = {"TERN_",  "DS_ACCELERATOR", "LD_",    "PATH",      "LANG",
-                                                         "LC_",    "NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_PORT",
-                                                         "WORLD_", "OMP_",           "HF_",    "MODELSCOPE_"};
+constexpr std::array<std::string_view, 14> kVariables = {
+    "TERN_",  "DS_ACCELERATOR", "LD_",         "PATH",   "LANG", "LC_", "NPROC_PER_NODE",
+    "NNODES", "NODE_RANK",      "MASTER_PORT", "WORLD_", "OMP_", "HF_", "MODELSCOPE_"};
 
 std::string read_end(const fs::path& file, std::size_t most) {
   std::ifstream in(file, std::ios::binary | std::ios::ate);

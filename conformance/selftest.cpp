@@ -113,9 +113,8 @@ Coverage* coverage_of(const Variant& variant, const Case& c, OpReport& report) {
   const bool plain = variant.needs == 0 && variant.layout == Layout::contiguous && variant.special == 0 &&
                      !variant.alias && !variant.packed;
   if (!plain) return nullptr;
-  const bool quantised = std::any_of(c.args.begin(), c.args.end(), [](const Argument& arg) {
-    return is_present(arg.desc) && is_quantised(arg.desc);
-  });
+  const bool quantised = std::any_of(
+      c.args.begin(), c.args.end(), [](const Argument& arg) { return is_present(arg.desc) && is_quantised(arg.desc); });
   return &report.coverage[quantised ? "quantised" : std::string(dtype_info(variant.in).name)];
 }
 

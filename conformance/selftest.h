@@ -58,8 +58,8 @@ struct SelftestReport {
 // A case from a file: what is wrong with it on this device, or "".
 [[nodiscard]] std::string replay(const accel::DevicePtr& device, const Case& c);
 
-// What a device computes, for docs/support.md: a line each of op, dtype, native, decomposed, host and the op's findings,
-// between tabs.
+// What a device computes, for docs/support.md: a line each of op, dtype, native, decomposed, host and the op's
+// findings, between tabs.
 [[nodiscard]] std::string support_lines(const SelftestReport& report);
 
 [[nodiscard]] std::string table_header();

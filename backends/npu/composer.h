@@ -51,8 +51,8 @@ class Composer {
   [[nodiscard]] const Attrs& attrs() const {
     return *static_cast<const Attrs*>(op_.attrs);
   }
-  // A strided argument, cut to its actual count; where it is static beside another that is not, to that one's (shared_rows.cpp
-  // knows which go together). Absent: an absent view.
+  // A strided argument, cut to its actual count; where it is static beside another that is not, to that one's
+  // (shared_rows.cpp knows which go together). Absent: an absent view.
   [[nodiscard]] View arg(int arg) const;
   // The same where it's broadcast (a stride of 0) along a dimension that is cut in `like` alone.
   [[nodiscard]] View arg_like(int arg, const View& like) const;

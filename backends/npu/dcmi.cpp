@@ -13,17 +13,18 @@
 namespace tern::npu {
 namespace {
 
-#define TERN_NPU_DCMI(X)                                                                                         \
-  X(dcmi_init)                                                                                                   \
-  X(dcmi_get_card_list)                                                                                          \
-  X(dcmi_get_device_id_in_card)                                                                                  \
-  X(dcmi_get_device_logic_id)                                                                                    \
-  X(dcmi_get_device_chip_info)                                                                                   \
-  X(dcmi_get_device_pcie_info_v2)                                                                                \
-  X(dcmi_get_device_power_info) X(dcmi_get_device_health) X(dcmi_get_device_errorcode_v2)                        \
-      X(dcmi_get_device_errorcode_string) X(dcmi_get_device_temperature) X(dcmi_get_device_hbm_info)             \
-          X(dcmi_get_device_memory_info_v3) X(dcmi_get_device_utilization_rate) X(dcmi_get_device_resource_info) \
-              X(dcmi_get_topo_info_by_device_id) X(dcmi_get_affinity_cpu_info_by_device_id) X(dcmi_get_driver_version)
+#define TERN_NPU_DCMI(X)                                                                                          \
+  X(dcmi_init)                                                                                                    \
+  X(dcmi_get_card_list)                                                                                           \
+  X(dcmi_get_device_id_in_card)                                                                                   \
+  X(dcmi_get_device_logic_id)                                                                                     \
+  X(dcmi_get_device_chip_info)                                                                                    \
+  X(dcmi_get_device_pcie_info_v2)                                                                                 \
+  X(dcmi_get_device_power_info)                                                                                   \
+  X(dcmi_get_device_health) X(dcmi_get_device_errorcode_v2) X(dcmi_get_device_errorcode_string)                   \
+      X(dcmi_get_device_temperature) X(dcmi_get_device_hbm_info) X(dcmi_get_device_memory_info_v3)                \
+          X(dcmi_get_device_utilization_rate) X(dcmi_get_device_resource_info) X(dcmi_get_topo_info_by_device_id) \
+              X(dcmi_get_affinity_cpu_info_by_device_id) X(dcmi_get_driver_version)
 
 struct Functions {
 #define TERN_NPU_MEMBER(name) decltype(&::name) name = nullptr;

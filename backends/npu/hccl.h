@@ -9,11 +9,12 @@
 
 namespace tern::npu {
 
-#define TERN_NPU_HCCL(X)                                                                              \
-  X(HcclGetRootInfo)                                                                                  \
-  X(HcclCommInitRootInfo)                                                                             \
-  X(HcclCommDestroy) X(HcclGetCommAsyncError) X(HcclGetErrorString) X(HcclAllReduce) X(HcclAllGather) \
-      X(HcclReduceScatter) X(HcclBroadcast) X(HcclAlltoAllV) X(HcclSend) X(HcclRecv)
+#define TERN_NPU_HCCL(X)                                                                                \
+  X(HcclGetRootInfo)                                                                                    \
+  X(HcclCommInitRootInfo)                                                                               \
+  X(HcclCommDestroy)                                                                                    \
+  X(HcclGetCommAsyncError) X(HcclGetErrorString) X(HcclAllReduce) X(HcclAllGather) X(HcclReduceScatter) \
+      X(HcclBroadcast) X(HcclAlltoAllV) X(HcclSend) X(HcclRecv)
 
 struct Hccl {
 #define TERN_NPU_MEMBER(name) decltype(&::name) name = nullptr;

@@ -11,28 +11,30 @@
 namespace tern::npu {
 
 // The functions that no device can do without; a library that lacks one of them is no CANN.
-#define TERN_NPU_REQUIRED(X)                                                                                   \
-  X(aclInit)                                                                                                   \
-  X(aclFinalize)                                                                                               \
-  X(aclrtSetDevice)                                                                                            \
-  X(aclrtResetDevice) X(aclrtGetDeviceCount) X(aclrtGetSocName) X(aclrtMalloc) X(aclrtFree) X(aclrtMallocHost) \
-      X(aclrtFreeHost) X(aclrtMemcpy) X(aclrtMemcpyAsync) X(aclrtMemsetAsync) X(aclrtCreateStream)             \
-          X(aclrtDestroyStream) X(aclrtSynchronizeStream) X(aclrtStreamWaitEvent) X(aclrtCreateEventWithFlag)  \
-              X(aclrtDestroyEvent) X(aclrtRecordEvent) X(aclrtSynchronizeEvent) X(aclrtQueryEventStatus)       \
-                  X(aclrtEventElapsedTime) X(aclrtGetMemInfo) X(aclCreateTensor) X(aclDestroyTensor)           \
-                      X(aclCreateScalar) X(aclDestroyScalar) X(aclCreateIntArray) X(aclDestroyIntArray)        \
-                          X(aclCreateTensorList) X(aclDestroyTensorList) X(aclDestroyAclOpExecutor)
+#define TERN_NPU_REQUIRED(X)                                                                                       \
+  X(aclInit)                                                                                                       \
+  X(aclFinalize)                                                                                                   \
+  X(aclrtSetDevice)                                                                                                \
+  X(aclrtResetDevice)                                                                                              \
+  X(aclrtGetDeviceCount) X(aclrtGetSocName) X(aclrtMalloc) X(aclrtFree) X(aclrtMallocHost) X(aclrtFreeHost)        \
+      X(aclrtMemcpy) X(aclrtMemcpyAsync) X(aclrtMemsetAsync) X(aclrtCreateStream) X(aclrtDestroyStream)            \
+          X(aclrtSynchronizeStream) X(aclrtStreamWaitEvent) X(aclrtCreateEventWithFlag) X(aclrtDestroyEvent)       \
+              X(aclrtRecordEvent) X(aclrtSynchronizeEvent) X(aclrtQueryEventStatus) X(aclrtEventElapsedTime)       \
+                  X(aclrtGetMemInfo) X(aclCreateTensor) X(aclDestroyTensor) X(aclCreateScalar) X(aclDestroyScalar) \
+                      X(aclCreateIntArray) X(aclDestroyIntArray) X(aclCreateTensorList) X(aclDestroyTensorList)    \
+                          X(aclDestroyAclOpExecutor)
 
 // Those whose absence costs one capability.
-#define TERN_NPU_OPTIONAL(X)                                                                                      \
-  X(aclGetRecentErrMsg)                                                                                           \
-  X(aclrtGetVersion)                                                                                              \
-  X(aclCreateBoolArray)                                                                                           \
-  X(aclDestroyBoolArray) X(aclSetAclOpExecutorRepeatable) X(aclrtCreateEventExWithFlag) X(aclrtCtxSetSysParamOpt) \
-      X(aclrtDeviceCanAccessPeer) X(aclrtDeviceEnablePeerAccess) X(aclmdlRICaptureBegin) X(aclmdlRICaptureEnd)    \
-          X(aclmdlRIExecuteAsync) X(aclmdlRIDestroy) X(aclmdlRICaptureTaskGrpBegin) X(aclmdlRICaptureTaskGrpEnd)  \
-              X(aclmdlRICaptureTaskUpdateBegin) X(aclmdlRICaptureTaskUpdateEnd) X(aclrtReserveMemAddress)         \
-                  X(aclrtReleaseMemAddress) X(aclrtMallocPhysical) X(aclrtFreePhysical) X(aclrtMapMem)            \
+#define TERN_NPU_OPTIONAL(X)                                                                                           \
+  X(aclGetRecentErrMsg)                                                                                                \
+  X(aclrtGetVersion)                                                                                                   \
+  X(aclCreateBoolArray)                                                                                                \
+  X(aclDestroyBoolArray)                                                                                               \
+  X(aclSetAclOpExecutorRepeatable) X(aclrtCreateEventExWithFlag) X(aclrtCtxSetSysParamOpt) X(aclrtDeviceCanAccessPeer) \
+      X(aclrtDeviceEnablePeerAccess) X(aclmdlRICaptureBegin) X(aclmdlRICaptureEnd) X(aclmdlRIExecuteAsync)             \
+          X(aclmdlRIDestroy) X(aclmdlRICaptureTaskGrpBegin) X(aclmdlRICaptureTaskGrpEnd)                               \
+              X(aclmdlRICaptureTaskUpdateBegin) X(aclmdlRICaptureTaskUpdateEnd) X(aclrtReserveMemAddress)              \
+                  X(aclrtReleaseMemAddress) X(aclrtMallocPhysical) X(aclrtFreePhysical) X(aclrtMapMem)                 \
                       X(aclrtUnmapMem) X(aclrtMemGetAllocationGranularity)
 
 struct Acl {

@@ -31,8 +31,8 @@ void by_embedding(Composer& c) {
 View before(const View& view, std::int64_t shift) { return view.slice(0, 0, view.dim(0) - shift); }
 View after(const View& view, std::int64_t shift) { return view.slice(0, shift, view.dim(0) - shift); }
 
-// For chips without the above: rows in the order of their index, sums that double their reach within one index until the
-// last row of each has all of it, and those rows gathered. A NaN stays with its index.
+// For chips without the above: rows in the order of their index, sums that double their reach within one index until
+// the last row of each has all of it, and those rows gathered. A NaN stays with its index.
 void by_sorting(Composer& c) {
   const View y = c.result(TERN_SCATTER_ADD_ROWS_Y);
   if (y.elements() == 0) return;
