@@ -230,7 +230,7 @@ TEST_F(ErrorLines, OfDevicesEndWithFour) {
   expect_line({"doctor", "--device", "nosuch"}, 4, "no backend is called nosuch; see tern devices.");
   expect({"infer", "--model", model(), "--device", "nosuch"}, 4,
          {"--device nosuch names a backend that is not installed"});
-  for (const auto& plugin : {"sim", "cpu"}) {
+  for (const auto& plugin : {"sim", "cpu", "opencl", "npu"}) {
     const std::string shadow = std::string("none/libtern_") + plugin + ".so";
     broken.variables["TERN_BACKEND_PATH"] = fs::path(scratch_.write(shadow, "x")).parent_path();
   }
