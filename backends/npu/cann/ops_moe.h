@@ -33,11 +33,6 @@ ACLNN_OP(MoeTokenUnpermuteGrad, const aclTensor* permutedTokens, const aclTensor
          const aclTensor* sortedIndices, const aclTensor* probsOptional, bool paddedMode,
          const aclIntArray* restoreShapeOptional, const aclTensor* permutedTokensGradOut,
          const aclTensor* probsGradOut);
-ACLNN_OP(MoeComputeExpertTokens, const aclTensor* sortedExperts, int64_t numExperts, const aclTensor* out);
 
 // Newer than 8.1.
-ACLNN_OP(MoeGatingTopK, const aclTensor* x, const aclTensor* biasOptional, int64_t k, int64_t kGroup,
-         int64_t groupCount, int64_t groupSelectMode, int64_t renorm, int64_t normType, bool outFlag,
-         double routedScalingFactor, double eps, const aclTensor* yOut, const aclTensor* expertIdxOut,
-         const aclTensor* outOut);
 }

@@ -30,19 +30,13 @@ ACLNN_OP(InplaceTriu, aclTensor* selfRef, int64_t diagonal);
 ACLNN_OP(ConstantPadNd, const aclTensor* self, const aclIntArray* pad, const aclScalar* value, aclTensor* out);
 ACLNN_OP(InplaceMaskedFillScalar, aclTensor* selfRef, const aclTensor* mask, const aclScalar* value);
 ACLNN_OP(InplaceMaskedFillTensor, aclTensor* selfRef, const aclTensor* mask, const aclTensor* value);
-ACLNN_OP(MaskedSelect, const aclTensor* self, const aclTensor* mask, aclTensor* out);
 ACLNN_OP(Gather, const aclTensor* self, int64_t dim, const aclTensor* index, aclTensor* out);
 ACLNN_OP(GatherV2, const aclTensor* self, int64_t dim, const aclTensor* index, aclTensor* out);
 ACLNN_OP(IndexSelect, const aclTensor* self, int64_t dim, const aclTensor* index, aclTensor* out);
 ACLNN_OP(Index, const aclTensor* self, const aclTensorList* indices, aclTensor* out);
 ACLNN_OP(IndexAdd, const aclTensor* self, int64_t dim, const aclTensor* index, const aclTensor* source,
          const aclScalar* alpha, aclTensor* out);
-ACLNN_OP(IndexFillTensor, const aclTensor* self, int64_t dim, const aclIntArray* index, const aclScalar* value,
-         aclTensor* out);
-ACLNN_OP(InplaceIndexFillTensor, aclTensor* selfRef, int64_t dim, const aclIntArray* index, const aclScalar* value);
 ACLNN_OP(InplaceIndexCopy, aclTensor* selfRef, int64_t dim, const aclTensor* index, const aclTensor* source);
-ACLNN_OP(IndexCopy, aclTensor* selfRef, int64_t dim, const aclTensor* index, const aclTensor* source,
-         aclTensor* outRef);
 ACLNN_OP(IndexPutImpl, aclTensor* selfRef, const aclTensorList* indices, const aclTensor* values, bool accumulate,
          bool unsafe);
 ACLNN_OP(Scatter, const aclTensor* self, int64_t dim, const aclTensor* index, const aclTensor* src, int64_t reduce,
@@ -54,12 +48,7 @@ ACLNN_OP(InplaceScatterValue, aclTensor* selfRef, int64_t dim, const aclTensor* 
          int64_t reduce);
 ACLNN_OP(ScatterAdd, const aclTensor* self, int64_t dim, const aclTensor* index, const aclTensor* src, aclTensor* out);
 ACLNN_OP(InplaceScatterUpdate, aclTensor* data, const aclTensor* indices, const aclTensor* updates, int64_t axis);
-ACLNN_OP(ScatterNd, const aclTensor* data, const aclTensor* indices, const aclTensor* updates, aclTensor* out);
 ACLNN_OP(ScatterNdUpdate, aclTensor* varRef, const aclTensor* indices, const aclTensor* updates);
 ACLNN_OP(OneHot, const aclTensor* self, int numClasses, const aclTensor* onValue, const aclTensor* offValue,
          int64_t axis, aclTensor* out);
-ACLNN_OP(RepeatInterleave, const aclTensor* self, const aclTensor* repeats, int64_t outputSize, aclTensor* out);
-ACLNN_OP(RepeatInterleaveInt, const aclTensor* self, int64_t repeats, int64_t outputSize, aclTensor* out);
-ACLNN_OP(StridedSliceAssignV2, aclTensor* varRef, const aclTensor* inputValue, const aclIntArray* begin,
-         const aclIntArray* end, const aclIntArray* strides, const aclIntArray* axesOptional);
 }

@@ -38,9 +38,6 @@ ACLNN_OP(LayerNorm, const aclTensor* input, const aclIntArray* normalizedShape, 
 ACLNN_OP(LayerNormBackward, const aclTensor* gradOut, const aclTensor* input, const aclIntArray* normalizedShape,
          const aclTensor* mean, const aclTensor* rstd, const aclTensor* weightOptional, const aclTensor* biasOptional,
          const aclBoolArray* outputMask, aclTensor* gradInputOut, aclTensor* gradWeightOut, aclTensor* gradBiasOut);
-ACLNN_OP(AddLayerNorm, const aclTensor* x1, const aclTensor* x2, const aclTensor* gamma, const aclTensor* beta,
-         const aclTensor* biasOptional, double epsilon, bool additionalOutput, const aclTensor* yOut,
-         const aclTensor* meanOut, const aclTensor* rstdOut, const aclTensor* xOut);
 ACLNN_OP(NLLLoss, const aclTensor* self, const aclTensor* target, const aclTensor* weight, int64_t reduction,
          int64_t ignoreIndex, aclTensor* out, aclTensor* totalWeightOut);
 ACLNN_OP(NLLLossBackward, const aclTensor* gradOutput, const aclTensor* self, const aclTensor* target,
@@ -69,5 +66,4 @@ ACLNN_OP(ConvolutionBackward, const aclTensor* gradOutput, const aclTensor* inpu
          aclTensor* gradBias);
 
 // Newer than 8.1.
-ACLNN_OP(MatmulWeightNz, const aclTensor* self, const aclTensor* mat2, aclTensor* out, int8_t cubeMathType);
 }

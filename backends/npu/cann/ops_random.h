@@ -10,6 +10,4 @@ ACLNN_OP(DropoutGenMask, const aclIntArray* shape, double prob, int64_t seed, in
 ACLNN_OP(DropoutGenMaskV2, const aclIntArray* shape, double prob, int64_t seed, int64_t offset,
          aclDataType probDataType, aclTensor* out);
 ACLNN_OP(DropoutDoMask, const aclTensor* self, const aclTensor* mask, double prob, aclTensor* out);
-ACLNN_OP(Multinomial, const aclTensor* self, int64_t numsamples, bool replacement, int64_t seed, int64_t offset,
-         aclTensor* out);
 }

@@ -19,13 +19,7 @@ ACLNN_OP(Any, const aclTensor* self, const aclIntArray* dim, bool keepdim, aclTe
 ACLNN_OP(All, const aclTensor* self, const aclIntArray* dim, bool keepdim, aclTensor* out);
 ACLNN_OP(Cumsum, const aclTensor* self, int64_t dim, aclDataType dtype, aclTensor* out);
 ACLNN_OP(CumsumV2, const aclTensor* self, int64_t dim, bool exclusive, bool reverse, aclTensor* out);
-ACLNN_OP(Cumprod, const aclTensor* input, const aclScalar* dim, aclDataType dtype, aclTensor* out);
 ACLNN_OP(LogSumExp, const aclTensor* self, const aclIntArray* dim, bool keepDim, aclTensor* out);
-ACLNN_OP(ReduceLogSum, const aclTensor* data, const aclIntArray* axes, bool keepDims, bool noopWithEmptyAxes,
-         aclTensor* reduce);
-ACLNN_OP(LinalgVectorNorm, const aclTensor* self, const aclScalar* ord, const aclIntArray* dims, bool keepDims,
-         aclDataType dtype, aclTensor* out);
-ACLNN_OP(Norm, const aclTensor* self, const aclScalar* pScalar, const aclIntArray* dim, bool keepdim, aclTensor* out);
 ACLNN_OP(Topk, const aclTensor* self, int64_t k, int64_t dim, bool largest, bool sorted, aclTensor* valuesOut,
          aclTensor* indicesOut);
 ACLNN_OP(Sort, const aclTensor* self, bool stable, int64_t dim, bool descending, aclTensor* valuesOut,
@@ -36,9 +30,6 @@ ACLNN_OP(SearchSorted, const aclTensor* sortedSequence, const aclTensor* self, b
 ACLNN_OP(SearchSorteds, const aclTensor* sortedSequence, const aclScalar* self, bool outInt32, bool right,
          const aclTensor* sorter, aclTensor* out);
 ACLNN_OP(Bincount, const aclTensor* self, const aclTensor* weights, int64_t minlength, aclTensor* out);
-ACLNN_OP(Nonzero, const aclTensor* self, aclTensor* out);
-ACLNN_OP(NonzeroV2, const aclTensor* self, aclTensor* out);
-ACLNN_OP(Equal, const aclTensor* self, const aclTensor* other, aclTensor* out);
 ACLNN_OP(Softmax, const aclTensor* self, int64_t dim, aclTensor* out);
 ACLNN_OP(LogSoftmax, const aclTensor* self, int64_t dim, aclTensor* out);
 ACLNN_OP(SoftmaxBackward, const aclTensor* gradOutput, const aclTensor* output, int64_t dim, aclTensor* out);

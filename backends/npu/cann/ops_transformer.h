@@ -31,39 +31,6 @@ ACLNN_OP(FlashAttentionUnpaddingScoreGrad, const aclTensor* query, const aclTens
          const aclIntArray* actualSeqKvLenOptional, double scaleValue, double keepProb, int64_t preTokens,
          int64_t nextTokens, int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode,
          const aclTensor* dqOut, const aclTensor* dkOut, const aclTensor* dvOut, const aclTensor* dpseOut);
-ACLNN_OP(FlashAttentionScoreV2, const aclTensor* query, const aclTensor* key, const aclTensor* value,
-         const aclTensor* realShiftOptional, const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional,
-         const aclTensor* attenMaskOptional, const aclIntArray* prefixOptional, const aclIntArray* qStartIdxOptional,
-         const aclIntArray* kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens,
-         int64_t nextTokens, int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode,
-         int64_t pseType, const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut,
-         const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut);
-ACLNN_OP(FlashAttentionScoreGradV2, const aclTensor* query, const aclTensor* keyIn, const aclTensor* value,
-         const aclTensor* dy, const aclTensor* pseShiftOptional, const aclTensor* dropMaskOptional,
-         const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional, const aclTensor* softmaxMaxOptional,
-         const aclTensor* softmaxSumOptional, const aclTensor* softmaxInOptional, const aclTensor* attentionInOptional,
-         const aclIntArray* prefixOptional, const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional,
-         double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char* inputLayout,
-         int64_t innerPrecise, int64_t sparseMode, int64_t pseType, const aclTensor* dqOut, const aclTensor* dkOut,
-         const aclTensor* dvOut, const aclTensor* dpseOut);
-ACLNN_OP(FlashAttentionVarLenScoreV2, const aclTensor* query, const aclTensor* key, const aclTensor* value,
-         const aclTensor* realShiftOptional, const aclTensor* dropMaskOptional, const aclTensor* paddingMaskOptional,
-         const aclTensor* attenMaskOptional, const aclIntArray* prefixOptional,
-         const aclIntArray* actualSeqQLenOptional, const aclIntArray* actualSeqKvLenOptional,
-         const aclIntArray* qStartIdxOptional, const aclIntArray* kvStartIdxOptional, double scaleValue,
-         double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char* inputLayout,
-         int64_t innerPrecise, int64_t sparseMode, int64_t pseType, const aclTensor* softmaxMaxOut,
-         const aclTensor* softmaxSumOut, const aclTensor* softmaxOutOut, const aclTensor* attentionOutOut);
-ACLNN_OP(FlashAttentionUnpaddingScoreGradV2, const aclTensor* query, const aclTensor* keyIn, const aclTensor* value,
-         const aclTensor* dy, const aclTensor* pseShiftOptional, const aclTensor* dropMaskOptional,
-         const aclTensor* paddingMaskOptional, const aclTensor* attenMaskOptional, const aclTensor* softmaxMaxOptional,
-         const aclTensor* softmaxSumOptional, const aclTensor* softmaxInOptional, const aclTensor* attentionInOptional,
-         const aclIntArray* prefixOptional, const aclIntArray* actualSeqQLenOptional,
-         const aclIntArray* actualSeqKvLenOptional, const aclIntArray* qStartIdxOptional,
-         const aclIntArray* kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens,
-         int64_t nextTokens, int64_t headNum, char* inputLayout, int64_t innerPrecise, int64_t sparseMode,
-         int64_t pseType, const aclTensor* dqOut, const aclTensor* dkOut, const aclTensor* dvOut,
-         const aclTensor* dpseOut);
 ACLNN_OP(FusedInferAttentionScoreV2, const aclTensor* query, const aclTensorList* key, const aclTensorList* value,
          const aclTensor* pseShiftOptional, const aclTensor* attenMaskOptional,
          const aclIntArray* actualSeqLengthsOptional, const aclIntArray* actualSeqLengthsKvOptional,
@@ -110,10 +77,6 @@ ACLNN_OP(PromptFlashAttentionV3, const aclTensor* query, const aclTensor* key, c
          int64_t sparseMode, int64_t innerPrecise, const aclTensor* attentionOut);
 ACLNN_OP(ApplyRotaryPosEmb, aclTensor* queryRef, aclTensor* keyRef, const aclTensor* cos, const aclTensor* sin,
          int64_t layout);
-ACLNN_OP(RingAttentionUpdate, const aclTensor* prevAttnOut, const aclTensor* prevSoftmaxMax,
-         const aclTensor* prevSoftmaxSum, const aclTensor* curAttnOut, const aclTensor* curSoftmaxMax,
-         const aclTensor* curSoftmaxSum, const aclTensor* actualSeqQlenOptional, char* inputLayoutOptional,
-         const aclTensor* attnOutOut, const aclTensor* softmaxMaxOut, const aclTensor* softmaxSumOut);
 ACLNN_OP(GroupedMatmulV4, const aclTensorList* x, const aclTensorList* weight, const aclTensorList* biasOptional,
          const aclTensorList* scaleOptional, const aclTensorList* offsetOptional,
          const aclTensorList* antiquantScaleOptional, const aclTensorList* antiquantOffsetOptional,
@@ -122,12 +85,6 @@ ACLNN_OP(GroupedMatmulV4, const aclTensorList* x, const aclTensorList* weight, c
          const aclTensorList* activationQuantOffsetOptional, int64_t splitItem, int64_t groupType,
          int64_t groupListType, int64_t actType, aclTensorList* out, aclTensorList* activationFeatureOutOptional,
          aclTensorList* dynQuantScaleOutOptional);
-ACLNN_OP(GroupedMatmulAdd, const aclTensor* x, const aclTensor* weight, const aclTensor* groupList, aclTensor* yRef,
-         bool transposeX, bool transposeWeight, int64_t groupType);
-ACLNN_OP(GroupedBiasAddGrad, const aclTensor* gradY, const aclTensor* groupIdxOptional, aclTensor* out);
-ACLNN_OP(AddLora, const aclTensor* y, const aclTensor* x, const aclTensor* weightB, const aclTensor* indices,
-         const aclTensor* weightAOptional, int64_t layerIdx, double scale, int64_t yOffset, int64_t ySliceSize,
-         const aclTensor* out);
 
 // Newer than 8.1.
 ACLNN_OP(FusedInferAttentionScoreV4, const aclTensor* query, const aclTensorList* key, const aclTensorList* value,
@@ -161,15 +118,4 @@ ACLNN_OP(RotaryPositionEmbedding, const aclTensor* x, const aclTensor* cos, cons
 ACLNN_OP(RotaryPositionEmbeddingGrad, const aclTensor* dy, const aclTensor* cos, const aclTensor* sin,
          const aclTensor* xOptional, int64_t mode, const aclTensor* dxOut, const aclTensor* dcosOut,
          const aclTensor* dsinOut);
-ACLNN_OP(ScatterPaKvCache, const aclTensor* key, aclTensor* keyCacheRef, const aclTensor* slotMapping,
-         const aclTensor* value, aclTensor* valueCacheRef, const aclTensor* compressLensOptional,
-         const aclTensor* compressSeqOffsetOptional, const aclTensor* seqLensOptional, char* cacheModeOptional,
-         char* scatterModeOptional, const aclIntArray* stridesOptional, const aclIntArray* offsetsOptional);
-ACLNN_OP(ChunkGatedDeltaRule, const aclTensor* query, const aclTensor* key, const aclTensor* value,
-         const aclTensor* beta, const aclTensor* initialState, const aclTensor* actualSeqLengths,
-         const aclTensor* gOptional, float scaleValue, const aclTensor* out, const aclTensor* finalState);
-ACLNN_OP(RecurrentGatedDeltaRule, const aclTensor* query, const aclTensor* key, const aclTensor* value,
-         const aclTensor* beta, aclTensor* stateRef, const aclTensor* actualSeqLengths,
-         const aclTensor* ssmStateIndices, const aclTensor* g, const aclTensor* gk, const aclTensor* numAcceptedTokens,
-         float scaleValue, aclTensor* out);
 }
