@@ -3,12 +3,24 @@
 #include <limits>
 
 #include "backends/npu/attention_forward.h"
-#include "backends/npu/attention_shape.h"
 #include "backends/npu/kernel.h"
 
 namespace tern::npu {
 
-void attend(Algebra& algebra, const tern_attention_attrs& attrs, const AttentionTile& tile) {
+namespace {
+
+// A tile's rows and the keys that they may see, all fp32 but out.
+struct Part {
+  View q;               // [kv_heads, group, rows, head_dim]
+  View k;               // [kv_heads, 1, keys, head_dim]
+  View v;               // [kv_heads, 1, keys, value_dim]
+  View hidden;          // [rows, keys] bool; absent: all is seen
+  View out;             // [kv_heads, group, rows, value_dim]
+  View lse;             // [kv_heads, group, rows, 1]; may be absent
+  bool masked = false;  // a mask may leave a row nothing
+};
+
+void attend_part(Algebra& algebra, const tern_attention_attrs& attrs, const Part& tile) {
   const View s = scores(algebra, attrs, tile.q, tile.k, tile.hidden, false).values;
   const View top = algebra.largest(s, 3);
   // A row that sees nothing: all exponentials are 0. Scores of -infinity that it does see make NaN, as they should.
@@ -30,6 +42,28 @@ void attend(Algebra& algebra, const tern_attention_attrs& attrs, const Attention
   }
 }
 
+}  // namespace
+
+void attend(Algebra& algebra, const tern_attention_attrs& attrs, const AttentionSides& sides, const Tile& tile) {
+  if (tile.keys == 0) return;
+  Composer& c = algebra.composer();
+  const std::int64_t mark = c.mark();
+  const std::int64_t kv_heads = sides.keys.dim(1);
+  const std::int64_t row = sides.first_row + tile.row, key = tile.key - sides.first_key;
+  View shown;
+  if (sides.mask.present()) shown = sides.mask.slice(0, row, tile.rows).slice(1, tile.key, tile.keys);
+  Part part;
+  part.masked = sides.mask.present();
+  part.q = by_heads(c.f32(sides.q.slice(0, row, tile.rows)), kv_heads);
+  part.k = by_heads(sides.keys.slice(0, key, tile.keys), kv_heads);
+  part.v = by_heads(sides.values.slice(0, key, tile.keys), kv_heads);
+  part.hidden = hidden_keys(algebra, attrs, tile, shown);
+  part.out = by_heads(sides.out.slice(0, row, tile.rows), kv_heads);
+  if (sides.lse.present()) part.lse = numbers_by_heads(sides.lse.slice(0, row, tile.rows), kv_heads);
+  attend_part(algebra, attrs, part);
+  c.rewind(mark);
+}
+
 namespace {
 
 void compose(Composer& c) {
@@ -38,7 +72,6 @@ void compose(Composer& c) {
   Algebra algebra(c);
   const View q = c.arg(TERN_ATTENTION_Q), k = c.arg(TERN_ATTENTION_K), v = c.arg(TERN_ATTENTION_V);
   const View mask = c.arg(TERN_ATTENTION_MASK), out = c.arg(TERN_ATTENTION_OUT), lse = c.arg(TERN_ATTENTION_LSE);
-  const std::int64_t kv_heads = k.dim(1);
   c.zero(out);
   if (lse.present()) c.fill(lse, -std::numeric_limits<double>::infinity());
   const std::int64_t most = tile_rows(q.dim(1), std::max(1, attrs.max_seqlen_k), attrs.max_seqlen_q);
@@ -49,21 +82,7 @@ void compose(Composer& c) {
     const View keys = c.f32(k.slice(0, sequence.key, sequence.keys));
     const View values = c.f32(v.slice(0, sequence.key, sequence.keys));
     for (const Tile& tile : tiles(c, attrs, sequence.rows, sequence.keys, most)) {
-      if (tile.keys == 0) continue;
-      const std::int64_t inner = c.mark();
-      const std::int64_t row = sequence.row + tile.row;
-      View shown;
-      if (mask.present()) shown = mask.slice(0, row, tile.rows).slice(1, tile.key, tile.keys);
-      AttentionTile part;
-      part.masked = mask.present();
-      part.q = by_heads(c.f32(q.slice(0, row, tile.rows)), kv_heads);
-      part.k = by_heads(keys.slice(0, tile.key, tile.keys), kv_heads);
-      part.v = by_heads(values.slice(0, tile.key, tile.keys), kv_heads);
-      part.hidden = hidden_keys(algebra, attrs, tile, shown);
-      part.out = by_heads(out.slice(0, row, tile.rows), kv_heads);
-      if (lse.present()) part.lse = numbers_by_heads(lse.slice(0, row, tile.rows), kv_heads);
-      attend(algebra, attrs, part);
-      c.rewind(inner);
+      attend(algebra, attrs, {q, mask, out, lse, keys, values, 0, sequence.row}, tile);
     }
     c.rewind(mark);
   }

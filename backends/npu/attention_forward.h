@@ -1,22 +1,24 @@
 // Attention's kernels: CANN's own, and the step that contiguous and paged keys share.
 #pragma once
 
-#include "backends/npu/algebra.h"
+#include "backends/npu/attention_shape.h"
 #include "tern/accel_ops.h"
 
 namespace tern::npu {
 
-// Rows of one sequence and the keys that they may see, all fp32 but out.
-struct AttentionTile {
-  View q;               // [kv_heads, group, rows, head_dim]
-  View k;               // [kv_heads, 1, keys, head_dim]
-  View v;               // [kv_heads, 1, keys, value_dim]
-  View hidden;          // [rows, keys] bool; absent: all is seen
-  View out;             // [kv_heads, group, rows, value_dim]
-  View lse;             // [kv_heads, group, rows, 1]; may be absent
-  bool masked = false;  // a mask may leave a row nothing
+// What the rows of one sequence attend to, and where the results go: tensors of the whole call, but for keys and
+// values.
+struct AttentionSides {
+  View q;             // [q_rows, heads, head_dim]
+  View mask;          // [q_rows, mask_keys]; may be absent
+  View out;           // [q_rows, heads, value_dim]
+  View lse;           // [q_rows, heads]; may be absent
+  View keys, values;  // [keys, kv_heads, width] fp32, from the sequence's key `first_key` on
+  std::int64_t first_key = 0;
+  std::int64_t first_row = 0;  // the sequence's, in the call
 };
-void attend(Algebra& algebra, const tern_attention_attrs& attrs, const AttentionTile& tile);
+// One tile of the sequence. A tile without keys is left as it is.
+void attend(Algebra& algebra, const tern_attention_attrs& attrs, const AttentionSides& sides, const Tile& tile);
 
 // Whole kernels of attention, attention_backward and attention_paged.
 void compose_fused_attention(Composer& composer);

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "backends/npu/attention_forward.h"
-#include "backends/npu/attention_shape.h"
 #include "backends/npu/kernel.h"
 
 namespace tern::npu {
@@ -22,7 +21,6 @@ void compose(Composer& c) {
   const View v = c.arg(TERN_ATTENTION_PAGED_V_CACHE), table = c.arg(TERN_ATTENTION_PAGED_BLOCK_TABLE);
   const View mask = c.arg(TERN_ATTENTION_PAGED_MASK), out = c.arg(TERN_ATTENTION_PAGED_OUT);
   const View lse = c.arg(TERN_ATTENTION_PAGED_LSE);
-  const std::int64_t kv_heads = k.dim(2);
   c.zero(out);
   if (lse.present()) c.fill(lse, -std::numeric_limits<double>::infinity());
   const std::int64_t most = tile_rows(q.dim(1), std::max(1, attrs.max_seqlen_k), attrs.max_seqlen_q);
@@ -43,21 +41,7 @@ void compose(Composer& c) {
     const View keys = gather_keys(algebra, k, row_table, first, end);
     const View values = gather_keys(algebra, v, row_table, first, end);
     for (const Tile& tile : parts) {
-      if (tile.keys == 0) continue;
-      const std::int64_t inner = c.mark();
-      const std::int64_t row = sequence.row + tile.row;
-      View shown;
-      if (mask.present()) shown = mask.slice(0, row, tile.rows).slice(1, tile.key, tile.keys);
-      AttentionTile part;
-      part.masked = mask.present();
-      part.q = by_heads(c.f32(q.slice(0, row, tile.rows)), kv_heads);
-      part.k = by_heads(keys.slice(0, tile.key - first, tile.keys), kv_heads);
-      part.v = by_heads(values.slice(0, tile.key - first, tile.keys), kv_heads);
-      part.hidden = hidden_keys(algebra, attrs, tile, shown);
-      part.out = by_heads(out.slice(0, row, tile.rows), kv_heads);
-      if (lse.present()) part.lse = numbers_by_heads(lse.slice(0, row, tile.rows), kv_heads);
-      attend(algebra, attrs, part);
-      c.rewind(inner);
+      attend(algebra, attrs, {q, mask, out, lse, keys, values, first, sequence.row}, tile);
     }
     c.rewind(mark);
   }

@@ -60,12 +60,7 @@ DeltaChunk delta_chunk(Algebra& algebra, const DeltaInputs& in, const View& stat
   out.q = by_key(in.q);
   out.k = by_key(in.k);
   out.v = by_key(in.v);
-  if (isolate) {
-    const Cleaned v = clean(algebra, out.v), k = clean(algebra, out.k);
-    out.v = v.values;
-    out.k = k.values;
-    out.poison = algebra.cumulative(algebra.add(v.poison, algebra.sum(k.poison, 3)), 2);
-  }
+  if (isolate) out.poison = take_poison(algebra, out.v, out.k);
   out.beta = column(in.beta);
   out.decay = decays(algebra, column(in.decay));
   out.strict = algebra.mul(out.decay.between, triangles(algebra, rows).earlier);

@@ -151,7 +151,7 @@ Finding check_stubs() {
     const bool has_library = is_there(fs::path(folder) / "libascendcl.so") ||
                              is_there(fs::path(folder) / "libacl_rt.so") ||
                              is_there(fs::path(folder) / "libascend_hal.so");
-    const bool is_stub = folder.find("/devlib") != std::string::npos || folder.find("/stub") != std::string::npos;
+    const bool is_stub = is_stub_folder(folder);
     if (has_library && is_stub && !real_before) {
       return error("stub libraries: LD_LIBRARY_PATH has " + folder +
                    " before the real ones: it is for linking on machines without a card, and each of its functions "

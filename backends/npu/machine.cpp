@@ -71,11 +71,11 @@ fs::path toolkit_around(const fs::path& inside) {
   return {};
 }
 
+}  // namespace
+
 bool is_stub_folder(const std::string& folder) {
   return folder.find("/devlib") != std::string::npos || folder.find("/stub") != std::string::npos;
 }
-
-}  // namespace
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);

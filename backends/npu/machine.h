@@ -13,6 +13,8 @@ namespace tern::npu {
 
 // "" where the variable isn't set, or empty.
 [[nodiscard]] std::string variable(const char* name);
+// A folder of libraries that are for linking on machines without a card.
+[[nodiscard]] bool is_stub_folder(const std::string& folder);
 
 // `path`, which begins with /, below TERN_NPU_ROOT.
 [[nodiscard]] std::filesystem::path on_machine(std::string_view path);

@@ -73,9 +73,14 @@ Decays decays(Algebra& algebra, const View& decay) {
   return out;
 }
 
-Cleaned clean(Algebra& algebra, const View& values) {
-  const View poison = algebra.sub(values, values);
-  return {algebra.select(algebra.equals(poison, 0.0), values, algebra.constant(0.0)), poison};
+View take_poison(Algebra& algebra, View& values, View& keys) {
+  const auto clean = [&](View& view) {
+    const View poison = algebra.sub(view, view);
+    view = algebra.select(algebra.equals(poison, 0.0), view, algebra.constant(0.0));
+    return poison;
+  };
+  const View of_values = clean(values), of_keys = clean(keys);
+  return algebra.cumulative(algebra.add(of_values, algebra.sum(of_keys, 3)), 2);
 }
 
 Triangles triangles(Algebra& algebra, std::int64_t rows) {

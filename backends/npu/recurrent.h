@@ -40,11 +40,8 @@ struct Decays {
 
 // A chunk's products multiply what a row doesn't see by 0, which takes no NaN away. So rows are cleaned of it before,
 // and it is added to what comes behind them.
-struct Cleaned {
-  View values;  // as given, 0 where they aren't finite
-  View poison;  // 0, or NaN where they aren't
-};
-[[nodiscard]] Cleaned clean(Algebra& algebra, const View& values);
+// Gives what to add, [.., rows, 1]: NaN from the first row on whose `values` or `keys` aren't finite; these become 0.
+[[nodiscard]] View take_poison(Algebra& algebra, View& values, View& keys);
 
 // Triangles of ones, [rows, rows].
 struct Triangles {

@@ -38,12 +38,7 @@ Chunk chunk_of(Algebra& algebra, const Inputs& in, std::int64_t row, std::int64_
   out.x = by_group(in.x);
   out.b = by_group(in.b);
   out.c = by_group(in.c);
-  if (isolate) {
-    const Cleaned x = clean(algebra, out.x), b = clean(algebra, out.b);
-    out.x = x.values;
-    out.b = b.values;
-    out.poison = algebra.cumulative(algebra.add(x.poison, algebra.sum(b.poison, 3)), 2);
-  }
+  if (isolate) out.poison = take_poison(algebra, out.x, out.b);
   out.dt = head_column(algebra, in.dt.slice(0, row, rows), in.groups);
   out.a = per_head(composer, in.a, in.groups);
   if (in.d.present()) out.d = per_head(composer, in.d, in.groups);

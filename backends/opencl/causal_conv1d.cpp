@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/opencl/rows.h"
+#include "backends/opencl/recurrent.h"
 
 namespace tern::opencl {
 namespace {
@@ -15,25 +15,19 @@ struct Sizes {
 // Rows of a work-item: weights are read once for them.
 std::int64_t rows_of_item(const Facts& device) { return device.cpu ? 16 : 4; }
 
+constexpr StatePlaces kState = {TERN_CAUSAL_CONV1D_STATE, TERN_CAUSAL_CONV1D_SEATS, TERN_CAUSAL_CONV1D_KV_LENS,
+                                TERN_CAUSAL_CONV1D_CU_SEQLENS};
+
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto &x = desc.arg(TERN_CAUSAL_CONV1D_X), &weight = desc.arg(TERN_CAUSAL_CONV1D_WEIGHT);
-  const bool has_state = desc.present(TERN_CAUSAL_CONV1D_STATE);
-  return Check(desc, reason)
+  Check check(desc, reason);
+  return check_state(check, desc, kState)
       .floats({TERN_CAUSAL_CONV1D_X, TERN_CAUSAL_CONV1D_WEIGHT, TERN_CAUSAL_CONV1D_BIAS, TERN_CAUSAL_CONV1D_STATE,
                TERN_CAUSAL_CONV1D_Y})
-      .dtype(TERN_CAUSAL_CONV1D_CU_SEQLENS, TERN_I32)
-      .dtype(TERN_CAUSAL_CONV1D_KV_LENS, TERN_I32)
-      .dtype(TERN_CAUSAL_CONV1D_SEATS, TERN_I32)
-      .that(
-          has_state == desc.present(TERN_CAUSAL_CONV1D_SEATS) && has_state == desc.present(TERN_CAUSAL_CONV1D_KV_LENS),
-          "state comes with seats and kv_lens")
       .rank(TERN_CAUSAL_CONV1D_X, 2)
       .rank(TERN_CAUSAL_CONV1D_WEIGHT, 2)
       .rank(TERN_CAUSAL_CONV1D_STATE, 3)
       .same_shape({TERN_CAUSAL_CONV1D_X, TERN_CAUSAL_CONV1D_Y})
-      .same_shape({TERN_CAUSAL_CONV1D_KV_LENS, TERN_CAUSAL_CONV1D_SEATS})
-      .rank(TERN_CAUSAL_CONV1D_CU_SEQLENS, 1)
-      .dim(TERN_CAUSAL_CONV1D_SEATS, 0, desc.arg(TERN_CAUSAL_CONV1D_CU_SEQLENS).shape[0] - 1)
       .that(weight.shape[1] >= 1, "weight has no column")
       .dim(TERN_CAUSAL_CONV1D_WEIGHT, 0, x.shape[1])
       .dim(TERN_CAUSAL_CONV1D_BIAS, 0, x.shape[1])

@@ -41,23 +41,18 @@ Check& check_inputs(Check& check, const PlanDesc& desc, const Places& at) {
       .that(k.shape[2] <= kMostStateRows, "keys are longer than a work-item's memory");
 }
 
+constexpr StatePlaces kState = {TERN_GATED_DELTA_RULE_STATE, TERN_GATED_DELTA_RULE_SEATS, TERN_GATED_DELTA_RULE_KV_LENS,
+                                TERN_GATED_DELTA_RULE_CU_SEQLENS};
+
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto &k = desc.arg(TERN_GATED_DELTA_RULE_K), &v = desc.arg(TERN_GATED_DELTA_RULE_V);
-  const bool has_state = desc.present(TERN_GATED_DELTA_RULE_STATE);
   Check check(desc, reason);
+  check_state(check, desc, kState);
   return check_inputs(check, desc, kForward)
       .floats({TERN_GATED_DELTA_RULE_OUT})
-      .dtype(TERN_GATED_DELTA_RULE_KV_LENS, TERN_I32)
-      .dtype(TERN_GATED_DELTA_RULE_SEATS, TERN_I32)
       .dtype(TERN_GATED_DELTA_RULE_STATE, TERN_F32)
-      .that(has_state == desc.present(TERN_GATED_DELTA_RULE_SEATS) &&
-                has_state == desc.present(TERN_GATED_DELTA_RULE_KV_LENS),
-            "state comes with seats and kv_lens")
       .rank(TERN_GATED_DELTA_RULE_STATE, 4)
       .same_shape({TERN_GATED_DELTA_RULE_V, TERN_GATED_DELTA_RULE_OUT})
-      .same_shape({TERN_GATED_DELTA_RULE_KV_LENS, TERN_GATED_DELTA_RULE_SEATS})
-      .rank(TERN_GATED_DELTA_RULE_CU_SEQLENS, 1)
-      .dim(TERN_GATED_DELTA_RULE_SEATS, 0, desc.arg(TERN_GATED_DELTA_RULE_CU_SEQLENS).shape[0] - 1)
       .dim(TERN_GATED_DELTA_RULE_STATE, 1, v.shape[1])
       .dim(TERN_GATED_DELTA_RULE_STATE, 2, k.shape[2])
       .dim(TERN_GATED_DELTA_RULE_STATE, 3, v.shape[2])

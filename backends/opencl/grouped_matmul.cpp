@@ -111,12 +111,7 @@ void run(const Launch& launch) {
   call.a = x.planes[0];
   call.b = w.planes[0];
   call.weight = &w;
-  if (bias.present()) {
-    call.bias = bias.planes[0];
-    call.bias_dtype = bias.dtype();
-    call.bias_batch = bias.stride(0);
-    call.bias_step = bias.stride(1);
-  }
+  call.take_bias(bias);
   call.out = y.planes[0];
   call.out_dtype = y.dtype();
   call.out_row = y.stride(0);

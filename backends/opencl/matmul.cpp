@@ -119,11 +119,7 @@ void run(const Launch& launch) {
   call.batch = sizes.batch;
   call.a = launch[TERN_MATMUL_A].planes[0];
   call.b = launch[TERN_MATMUL_B].planes[0];
-  if (bias.present()) {
-    call.bias = bias.planes[0];
-    call.bias_dtype = bias.dtype();
-    call.bias_step = bias.stride(0);
-  }
+  call.take_bias(bias);
   call.out = out.planes[0];
   call.out_dtype = out.dtype();
   call.out_row = out.stride(last - 1);

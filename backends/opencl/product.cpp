@@ -156,6 +156,14 @@ Function product_function(const ProductPlan& plan, const ProductSpec& spec) {
   return {"product", kNames[static_cast<int>(tile.form)], defines.text() + options};
 }
 
+void ProductCall::take_bias(const TensorView& tensor) {
+  if (!tensor.present()) return;
+  bias = tensor.planes[0];
+  bias_dtype = tensor.dtype();
+  bias_step = tensor.stride(tensor.desc.rank - 1);
+  if (tensor.desc.rank == 2) bias_batch = tensor.stride(0);
+}
+
 namespace {
 
 Product make_product(const ProductPlan& plan, const ProductSpec& spec, const ProductCall& call) {

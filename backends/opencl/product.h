@@ -77,6 +77,9 @@ struct ProductCall {
   std::int64_t num_tiles = 0;
   // Quantised b.
   const TensorView* weight = nullptr;
+
+  // [n], of experts [experts, n]; an absent one is none.
+  void take_bias(const TensorView& tensor);
 };
 // A side b that lies along the sum can be laid across it first, in the workspace: worth it on a CPU where rows are
 // many.

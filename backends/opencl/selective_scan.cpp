@@ -45,23 +45,18 @@ Check& check_inputs(Check& check, const PlanDesc& desc, const Places& at) {
       .that(b.shape[2] <= kMostStateRows, "a state is longer than a work-item's memory");
 }
 
+constexpr StatePlaces kState = {TERN_SELECTIVE_SCAN_STATE, TERN_SELECTIVE_SCAN_SEATS, TERN_SELECTIVE_SCAN_KV_LENS,
+                                TERN_SELECTIVE_SCAN_CU_SEQLENS};
+
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto &x = desc.arg(TERN_SELECTIVE_SCAN_X), &b = desc.arg(TERN_SELECTIVE_SCAN_B);
-  const bool has_state = desc.present(TERN_SELECTIVE_SCAN_STATE);
   Check check(desc, reason);
+  check_state(check, desc, kState);
   return check_inputs(check, desc, kForward)
       .floats({TERN_SELECTIVE_SCAN_OUT})
-      .dtype(TERN_SELECTIVE_SCAN_KV_LENS, TERN_I32)
-      .dtype(TERN_SELECTIVE_SCAN_SEATS, TERN_I32)
       .dtype(TERN_SELECTIVE_SCAN_STATE, TERN_F32)
-      .that(has_state == desc.present(TERN_SELECTIVE_SCAN_SEATS) &&
-                has_state == desc.present(TERN_SELECTIVE_SCAN_KV_LENS),
-            "state comes with seats and kv_lens")
       .rank(TERN_SELECTIVE_SCAN_STATE, 4)
       .same_shape({TERN_SELECTIVE_SCAN_X, TERN_SELECTIVE_SCAN_OUT})
-      .same_shape({TERN_SELECTIVE_SCAN_KV_LENS, TERN_SELECTIVE_SCAN_SEATS})
-      .rank(TERN_SELECTIVE_SCAN_CU_SEQLENS, 1)
-      .dim(TERN_SELECTIVE_SCAN_SEATS, 0, desc.arg(TERN_SELECTIVE_SCAN_CU_SEQLENS).shape[0] - 1)
       .dim(TERN_SELECTIVE_SCAN_STATE, 1, x.shape[1])
       .dim(TERN_SELECTIVE_SCAN_STATE, 2, b.shape[2])
       .dim(TERN_SELECTIVE_SCAN_STATE, 3, x.shape[2])

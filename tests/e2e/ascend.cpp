@@ -1,5 +1,5 @@
-// Training and answering on the Ascend backend, over the fake of CANN's libraries, on a chip of each family: without the
-// host's help, and as the cpu does.
+// Training and answering on the Ascend backend, over the fake of CANN's libraries, on a chip of each family: without
+// the host's help, and as the cpu does.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,12 +13,7 @@ constexpr const char* kChips[] = {"910B1", "910_9391", "950PR_9589", "310P3", "9
 
 class Ascend : public TinyTraining {
  protected:
-  Ascend() : TinyTraining(sums(12)) {
-    TinyModel model;
-    model.heads = 2;
-    model.kv_heads = 1;
-    write_tiny_model(path("model"), model);
-  }
+  Ascend() : TinyTraining(sums(12)) { use_heads_of_16(); }
   [[nodiscard]] Options on(const std::string& chip) const {
     Options options = options_;
     if (chip == "cpu") return options;

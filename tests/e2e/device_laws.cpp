@@ -31,12 +31,7 @@ std::vector<Place> places() {
 
 class DeviceLaws : public TinyTraining {
  protected:
-  DeviceLaws() : TinyTraining(sums(12)) {
-    TinyModel model;
-    model.heads = 2;
-    model.kv_heads = 1;
-    write_tiny_model(path("model"), model);
-  }
+  DeviceLaws() : TinyTraining(sums(12)) { use_heads_of_16(); }
   [[nodiscard]] Options at(const Place& place) const {
     Options options = options_;
     options.seconds = 300;

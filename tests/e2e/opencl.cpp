@@ -12,10 +12,7 @@ namespace {
 class Opencl : public TinyTraining {
  protected:
   Opencl() : TinyTraining(sums(12)) {
-    TinyModel model;
-    model.heads = 2;
-    model.kv_heads = 1;
-    write_tiny_model(path("model"), model);
+    use_heads_of_16();
     options_.seconds = 600;  // the first run compiles every kernel
   }
 

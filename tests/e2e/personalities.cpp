@@ -13,13 +13,7 @@ constexpr const char* kPersonalities[] = {"discrete", "ascend", "graph", "embedd
 
 class Personalities : public TinyTraining {
  protected:
-  // With heads of 16, as the paged attention of some devices takes none below.
-  Personalities() : TinyTraining(sums(12)) {
-    TinyModel model;
-    model.heads = 2;
-    model.kv_heads = 1;
-    write_tiny_model(path("model"), model);
-  }
+  Personalities() : TinyTraining(sums(12)) { use_heads_of_16(); }
 
   [[nodiscard]] Options on(const std::string& personality) const {
     Options options = options_;

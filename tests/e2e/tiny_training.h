@@ -22,6 +22,13 @@ class TinyTraining : public ::testing::Test {
     options_.variables["TERN_CACHE_DIR"] = path("cache").string();
     options_.folder = scratch_.path();
   }
+  // A model with heads of 16, as the paged attention of some devices takes none below.
+  void use_heads_of_16() const {
+    TinyModel model;
+    model.heads = 2;
+    model.kv_heads = 1;
+    write_tiny_model(path("model"), model);
+  }
   [[nodiscard]] std::filesystem::path path(const std::string& name) const { return scratch_.path() / name; }
   [[nodiscard]] std::string read(const std::string& name) const { return scratch_.read(name); }
 
