@@ -280,9 +280,11 @@ std::vector<CommandSpec> machine_commands() {
 
 const std::vector<FlagGroup>& flag_groups() {
   static const std::vector<FlagGroup> groups = [] {
-    auto all = shared_groups();
-    for (const auto& group : train_groups()) all.push_back(group);
-    for (const auto& group : tool_groups()) all.push_back(group);
+    std::vector<FlagGroup> all;
+    for (const auto& part : {shared_groups(), loop_groups(), optimizer_groups(), parallel_groups(), tuner_groups(),
+                             alignment_groups(), tool_groups()}) {
+      all.insert(all.end(), part.begin(), part.end());
+    }
     return all;
   }();
   return groups;

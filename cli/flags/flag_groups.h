@@ -17,7 +17,11 @@ inline constexpr Flag kTorchDtype = {
     .aliases = "dtype"};
 
 [[nodiscard]] std::vector<FlagGroup> shared_groups();
-[[nodiscard]] std::vector<FlagGroup> train_groups();
+[[nodiscard]] std::vector<FlagGroup> loop_groups();
+[[nodiscard]] std::vector<FlagGroup> optimizer_groups();
+[[nodiscard]] std::vector<FlagGroup> parallel_groups();
+[[nodiscard]] std::vector<FlagGroup> tuner_groups();
+[[nodiscard]] std::vector<FlagGroup> alignment_groups();
 [[nodiscard]] std::vector<FlagGroup> tool_groups();
 
 }  // namespace tern::cli
