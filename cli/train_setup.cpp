@@ -55,12 +55,22 @@ data::BatchOptions batch_options(const Arguments& arguments) {
   return o;
 }
 
+train::ReportOptions report_options(const Arguments& arguments) {
+  train::ReportOptions o;
+  const auto to = arguments.list("report_to");
+  o.tensorboard = std::any_of(to.begin(), to.end(), [](const auto& it) { return it == "tensorboard" || it == "all"; });
+  o.logging_dir = arguments.maybe_string("logging_dir").value_or("");
+  o.plots = true;
+  return o;
+}
+
 train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   train::TrainerOptions o;
   o.num_train_epochs = arguments.real("num_train_epochs");
   o.max_steps = arguments.integer("max_steps");
   o.logging_steps = arguments.integer("logging_steps");
   o.logging_first_step = arguments.boolean("logging_first_step");
+  o.report = report_options(arguments);
   o.save_strategy = when(arguments.string("save_strategy"));
   o.save_steps = arguments.integer("save_steps");
   o.save_total_limit = arguments.maybe_integer("save_total_limit").value_or(0);

@@ -49,7 +49,7 @@ Json state_json(const TrainState& state) {
   json["next_epoch"] = state.epoch;
   json["next_step_in_epoch"] = state.step_in_epoch;
   if (state.planned_tokens > 0) json["planned_tokens"] = state.planned_tokens;
-  json["log_window"] = {{"loss", state.window_loss}, {"steps", state.window_steps}};
+  json["log_window"] = {{"loss", state.window.loss}, {"steps", state.window.steps}};
   json["kernel_choices"] = state.kernel_choices;
   return json;
 }
@@ -113,8 +113,8 @@ Result<TrainState> read_train_state(const fs::path& directory) {
     state.epoch = json.at("next_epoch").integer();
     state.step_in_epoch = json.at("next_step_in_epoch").integer();
     state.planned_tokens = json.integer("planned_tokens", state.planned_tokens);
-    state.window_loss = json.at("log_window").at("loss").number();
-    state.window_steps = json.at("log_window").at("steps").integer();
+    state.window.loss = json.at("log_window").at("loss").number();
+    state.window.steps = json.at("log_window").at("steps").integer();
     for (const auto& [name, choice] : read_settings(json.at("kernel_choices"))) state.kernel_choices[name] = choice;
     return state;
   });

@@ -12,6 +12,7 @@
 #include "graph/tensor_store.h"
 #include "train/fingerprint.h"
 #include "train/loss_scale.h"
+#include "train/reporting/log_window.h"
 
 namespace tern::train {
 
@@ -30,9 +31,7 @@ struct TrainState {
   std::int64_t planned_tokens = 0;  // of a stream: MicroBatchRunner::grown()
   std::optional<double> best_metric;
   std::string best_checkpoint;
-  // The open log window, so that a resumed run's next line equals the uninterrupted one's.
-  double window_loss = 0;
-  std::int64_t window_steps = 0;
+  LogWindow window;
   std::map<std::string, std::string> kernel_choices;  // OpDesc::key -> choice
 };
 

@@ -1,7 +1,6 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <set>
 #include <stdexcept>
@@ -15,10 +14,6 @@ namespace tern::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Capacity capacity_of(const data::StepSource& steps) {
   const data::MicroBatchBounds bounds = steps.bounds();
@@ -82,7 +77,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
       hooks_(std::move(hooks)),
       state_(first_state(options_)),
       checkpoints_(options_.output_dir, state_.run_id),
-      log_(options_.output_dir) {
+      reporter_(options_.output_dir, options_.report, options_.args_json, model.store->device(), hooks_.on_log) {
   runtime_.choices.replay(state_.kernel_choices);  // before anything is planned
   const auto per_epoch = training.steps_per_epoch();
   if (options_.max_steps <= 0 && !per_epoch) {
@@ -190,14 +185,11 @@ void Trainer::resume() {
     tensors.push_back(Optimizer::second_moment(name));
   }
   read_optimizer(options_.resume_from, *model_.store, tensors).value();
-  window_loss_ = state_.window_loss;
-  window_steps_ = state_.window_steps;
   find_best();
   // A run killed between a save and what follows it keeps one too many.
   checkpoints_.prune(options_.save_total_limit, state_.global_step, state_.best_checkpoint);
   // Steps behind the checkpoint are taken again: the rows that a killed run wrote of them would stand there twice.
-  const Status dropped = log_.drop_after(state_.global_step);
-  if (!dropped.ok()) log_warn(dropped.error().line());
+  reporter_.drop_after(state_.global_step);
 }
 
 // The directory may have moved since, and the best checkpoint may be gone: what can't be gone back to isn't the best.
@@ -209,8 +201,6 @@ void Trainer::find_best() {
   state_.best_checkpoint = found ? here.string() : std::string();
   if (!found) state_.best_metric.reset();
 }
-
-double Trainer::seconds_since_start() const { return now_seconds() - start_time_; }
 
 bool Trainer::is_due(When when, std::int64_t every, bool epoch_end) const {
   switch (when) {
@@ -259,7 +249,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
       throw Failure(std::move(error));
     }
     loss += part;
-    tokens_seen_ += micro.tokens;
+    reporter_.count_tokens(static_cast<std::int64_t>(micro.tokens));
     state_.tokens += micro.tokens;
   }
   const std::int64_t update = state_.global_step + 1 - state_.skipped_steps;
@@ -269,14 +259,11 @@ void Trainer::train_step(const data::StepPlan& plan) {
     skip_step(failed, plan, result.grad_norm);
   } else {
     if (state_.loss_scale) state_.loss_scale->grow();
-    window_grad_norm_ = result.grad_norm;
-    window_lr_ = lr;
+    reporter_.took(lr, result.grad_norm);
   }
   ++state_.global_step;
-  ++steps_here_;
-  window_loss_ += loss;
-  ++window_steps_;
-  if (hooks_.on_step) hooks_.on_step(state_.global_step, total_steps_, loss);
+  reporter_.count_step(state_.window, loss);
+  if (hooks_.on_step) hooks_.on_step({state_.global_step, total_steps_, loss, reporter_.memory_gib()});
 }
 
 void Trainer::skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm) {
@@ -289,45 +276,22 @@ void Trainer::skip_step(const FailedStep& failed, const data::StepPlan& plan, do
                fixed(failed.inputs.loss_scale, 0), "; the next step takes ", fixed(state_.loss_scale->scale, 0)));
 }
 
-void Trainer::write_log(const LogRow& row) {
-  log_.write(row);
-  if (hooks_.on_log) hooks_.on_log(row);
-}
-
-void Trainer::log_step(double epoch_progress) {
+void Trainer::log_step() {
   const bool due = options_.logging_steps > 0 && state_.global_step % options_.logging_steps == 0;
   const bool first = options_.logging_first_step && state_.global_step == 1;
   if (!due && !first && state_.global_step != total_steps_) return;
-  LogRow row;
-  row.step = state_.global_step;
-  row.total_steps = total_steps_;
-  row.epoch = epoch_progress;
-  row.loss = window_loss_ / static_cast<double>(std::max<std::int64_t>(window_steps_, 1));
-  row.grad_norm = window_grad_norm_;
-  row.learning_rate = window_lr_;
-  if (state_.loss_scale) row.loss_scale = state_.loss_scale->scale;
-  row.elapsed_seconds = seconds_since_start();
-  row.seconds_per_step = row.elapsed_seconds / static_cast<double>(std::max<std::int64_t>(steps_here_, 1));
-  row.remaining_seconds = row.seconds_per_step * static_cast<double>(total_steps_ - state_.global_step);
-  row.tokens_per_second = static_cast<double>(tokens_seen_) / std::max(row.elapsed_seconds, 1e-9);
-  row.memory_gib = static_cast<double>(model_.store->device()->memory().peak_by_process) / (1024.0 * 1024.0 * 1024.0);
-  write_log(row);
-  window_loss_ = 0;
-  window_steps_ = 0;
+  std::optional<double> loss_scale;
+  if (state_.loss_scale) loss_scale = state_.loss_scale->scale;
+  reporter_.log_window(state_.window, place(), loss_scale);
 }
 
 std::optional<double> Trainer::maybe_evaluate(bool epoch_end) {
   if (!eval_runner_) return std::nullopt;
   const bool last = state_.global_step == total_steps_ && options_.eval_strategy != When::no;
   if (!is_due(options_.eval_strategy, options_.eval_steps, epoch_end) && !last) return std::nullopt;
-  LogRow row;
-  row.step = state_.global_step;
-  row.total_steps = total_steps_;
-  row.epoch = state_.epoch_progress;
-  row.eval_loss = evaluate();
-  row.elapsed_seconds = seconds_since_start();
-  write_log(row);
-  return row.eval_loss;
+  const double loss = evaluate();
+  reporter_.log_evaluation(loss, place());
+  return loss;
 }
 
 void Trainer::save_checkpoint(std::optional<double> eval_loss) {
@@ -343,8 +307,6 @@ void Trainer::save_checkpoint(std::optional<double> eval_loss) {
       content.optimizer_tensors.push_back(Optimizer::second_moment(name));
     }
   }
-  state_.window_loss = window_loss_;
-  state_.window_steps = window_steps_;
   state_.planned_tokens = runner_->grown();
   state_.kernel_choices = runtime_.choices.used();
   TrainState saved_state = state_;
@@ -368,14 +330,11 @@ void Trainer::save_checkpoint(std::optional<double> eval_loss) {
 }
 
 TrainResult Trainer::run() {
-  start_time_ = now_seconds();
+  reporter_.begin();
   TrainResult result;
   if (options_.eval_on_start && state_.global_step == 0 && eval_runner_) {
-    LogRow row;
-    row.total_steps = total_steps_;
-    row.eval_loss = evaluate();
-    row.elapsed_seconds = seconds_since_start();
-    write_log(row);
+    const double loss = evaluate();
+    reporter_.log_evaluation(loss, place());
   }
   bool saved_here = false;
   while (state_.global_step < total_steps_) {
@@ -394,12 +353,13 @@ TrainResult Trainer::run() {
     const bool epoch_end = plan.last;
     state_.epoch_progress =
         static_cast<double>(state_.epoch) + static_cast<double>(state_.step_in_epoch) / static_cast<double>(per_epoch_);
-    log_step(state_.epoch_progress);
+    log_step();
     const bool last = state_.global_step == total_steps_;
     saved_here =
         is_due(options_.save_strategy, options_.save_steps, epoch_end) || (last && options_.save_strategy != When::no);
     const auto eval_loss = maybe_evaluate(epoch_end);
     if (saved_here) save_checkpoint(eval_loss);
+    if (saved_here || eval_loss) reporter_.refresh();
   }
   if (result.interrupted && !saved_here) save_checkpoint(std::nullopt);
   finish(result);
@@ -413,9 +373,11 @@ void Trainer::finish(TrainResult& result) {
   result.best_checkpoint = state_.best_checkpoint;
   result.best_metric = state_.best_metric;
   result.save_failed = save_failed_;
-  if (result.interrupted) return;
-  log_.write(LogEnd{state_.global_step, total_steps_, result.last_checkpoint, result.best_checkpoint,
-                    result.best_metric, seconds_since_start()});
+  if (!result.interrupted) {
+    reporter_.log_end(
+        {state_.global_step, total_steps_, result.last_checkpoint, result.best_checkpoint, result.best_metric});
+  }
+  reporter_.refresh();
 }
 
 }  // namespace tern::train

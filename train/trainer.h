@@ -17,8 +17,8 @@
 #include "train/micro_batch.h"
 #include "train/non_finite.h"
 #include "train/optimizer.h"
+#include "train/reporting/reporter.h"
 #include "train/run_checkpoints.h"
-#include "train/training_log.h"
 
 namespace tern::train {
 
@@ -30,6 +30,7 @@ struct TrainerOptions {
   std::int64_t max_steps = -1;  // above 0: wins over epochs, and what a stream needs
   std::int64_t logging_steps = 5;
   bool logging_first_step = true;
+  ReportOptions report;
   When save_strategy = When::steps;
   std::int64_t save_steps = 500;
   std::int64_t save_total_limit = 0;  // 0: all are kept
@@ -52,11 +53,19 @@ struct TrainerOptions {
   TrainingGraphOptions graph;  // trainable and adapters are filled in; capacity from the data
 };
 
+// Where a run stands after a step.
+struct StepProgress {
+  std::int64_t step = 0;
+  std::int64_t total_steps = 0;
+  double loss = 0;
+  double memory_gib = 0;
+};
+
 struct TrainerHooks {
   std::function<void(const LogRow&)> on_log;
-  std::function<void(std::int64_t step, std::int64_t total, double loss)> on_step;  // for a progress line
-  std::function<void(const std::string&)> on_note;                                  // a saved checkpoint, a full disk
-  std::function<bool()> should_stop = [] { return false; };                         // polled between steps
+  std::function<void(const StepProgress&)> on_step;          // for a progress line
+  std::function<void(const std::string&)> on_note;           // a saved checkpoint, a full disk
+  std::function<bool()> should_stop = [] { return false; };  // polled between steps
 };
 
 struct TrainResult {
@@ -93,15 +102,14 @@ class Trainer {
   void train_step(const data::StepPlan& plan);
   // The step's gradients aren't finite: it changes nothing where a smaller loss scale can mend that. Throws Failure.
   void skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm);
-  void log_step(double epoch_progress);
-  void write_log(const LogRow& row);
+  void log_step();
+  [[nodiscard]] Place place() const { return {state_.global_step, total_steps_, state_.epoch_progress}; }
   // The held-out loss where it is due.
   std::optional<double> maybe_evaluate(bool epoch_end);
   // `eval_loss`: that of this step, where it was measured. It counts as the best only once it is saved.
   void save_checkpoint(std::optional<double> eval_loss);
   void finish(TrainResult& result);
   [[nodiscard]] bool is_due(When when, std::int64_t every, bool epoch_end) const;
-  [[nodiscard]] double seconds_since_start() const;
 
   models::LoadedModel& model_;
   const ModelSaver& saver_;
@@ -116,18 +124,9 @@ class Trainer {
   LearningRateSchedule schedule_;
   TrainState state_;
   RunCheckpoints checkpoints_;
-  TrainingLog log_;
+  Reporter reporter_;
   std::int64_t total_steps_ = 0;
   std::int64_t per_epoch_ = 0;  // steps; of a stream, whose epochs end where they end, all of the run's
-
-  // Since the last log line.
-  double window_loss_ = 0;
-  std::int64_t window_steps_ = 0;
-  double window_grad_norm_ = 0;
-  double window_lr_ = 0;
-  std::int64_t tokens_seen_ = 0;  // in this process
-  std::int64_t steps_here_ = 0;
-  double start_time_ = 0;
   bool save_failed_ = false;
 };
 

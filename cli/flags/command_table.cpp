@@ -31,7 +31,7 @@ const Names kTunerPending = {"target_parameters",  "modules_to_save",     "use_d
                              "lora_bias=all",      "lora_bias=lora_only", "init_weights=gaussian",
                              "init_weights=pissa", "init_weights=olora"};
 const Names kLoopPending = {"neftune_noise_alpha", "lr_scheduler_type=cosine_with_restarts",
-                            "lr_scheduler_type=polynomial", "report_to=tensorboard"};
+                            "lr_scheduler_type=polynomial"};
 const Names kGenerationPending = {"num_beams"};
 
 const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending});
@@ -73,7 +73,6 @@ std::vector<CommandSpec> training_commands() {
        .groups = kTrainGroups,
        .defaults = {{"use_chat_template", "false"}, {"loss_scale", "all"}},
        .pending = kSftPending,
-       .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern pt --model smollm2-135m --dataset text.jsonl --max_steps 10",
@@ -83,7 +82,6 @@ std::vector<CommandSpec> training_commands() {
        .summary = "fine-tune on dialogues, with LoRA or in full",
        .groups = kTrainGroups,
        .pending = kSftPending,
-       .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl --max_steps 10",

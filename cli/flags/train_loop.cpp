@@ -114,8 +114,13 @@ constexpr Flag kSave[] = {
     {.name = "report_to",
      .type = list,
      .fallback = "tensorboard",
-     .help = "what to log to besides logging.jsonl",
-     .choices = "tensorboard|none"},
+     .help = "what to log to besides logging.jsonl and the plots in images; all stands for tensorboard",
+     .choices = "tensorboard|all|none"},
+    {.name = "logging_dir",
+     .help = "folder of TensorBoard's event file",
+     .computed = "runs in the run's folder",
+     .env = "TENSORBOARD_LOGGING_DIR",
+     .told = "to_tensorboard"},
     {.name = "metric_for_best_model",
      .type = choice,
      .fallback = "loss",
@@ -148,9 +153,6 @@ constexpr Flag kSave[] = {
 
 }  // namespace
 
-std::vector<FlagGroup> loop_groups() {
-  return {{"loop", "Loop", kLoop},
-          {"save", "Saving, evaluation, logs", kSave}};
-}
+std::vector<FlagGroup> loop_groups() { return {{"loop", "Loop", kLoop}, {"save", "Saving, evaluation, logs", kSave}}; }
 
 }  // namespace tern::cli

@@ -1,12 +1,11 @@
-// logging.jsonl: a row a log step in ms-swift's keys, and a last one that names the checkpoints.
+// What a run logs: a row a log step, one for each evaluation, and a last one.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
-
-#include "base/status.h"
+#include <string_view>
+#include <vector>
 
 namespace tern::train {
 
@@ -26,6 +25,14 @@ struct LogRow {
   double tokens_per_second = 0;
 };
 
+struct LogNumber {
+  std::string_view key;  // as ms-swift and transformers write it
+  double value = 0;
+};
+
+// The numbers of a row, in the order in which they are written.
+[[nodiscard]] std::vector<LogNumber> numbers(const LogRow& row);
+
 // What the last row of a run that came to its end tells.
 struct LogEnd {
   std::int64_t step = 0;
@@ -34,22 +41,6 @@ struct LogEnd {
   std::string best_checkpoint;
   std::optional<double> best_metric;
   double elapsed_seconds = 0;
-};
-
-class TrainingLog {
- public:
-  explicit TrainingLog(const std::filesystem::path& directory) : file_(directory / "logging.jsonl") {}
-
-  // A row that can't be written is warned of: training goes on.
-  void write(const LogRow& row) const;
-  void write(const LogEnd& end) const;
-  // Drops the rows behind `step`, which a run that resumes there writes again, and the row of an end. The file is
-  // replaced as a whole: where that fails, it stays as it was. Errors: as io::replace_file's.
-  [[nodiscard]] Status drop_after(std::int64_t step) const;
-
- private:
-  void append(const std::string& json_line) const;
-  std::filesystem::path file_;
 };
 
 }  // namespace tern::train
