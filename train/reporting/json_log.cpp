@@ -45,6 +45,14 @@ void JsonLog::write(const LogEnd& end) {
   append(json.dump());
 }
 
+void JsonLog::sync() {
+  std::error_code error;
+  if (!std::filesystem::exists(file_, error)) return;
+  Status status = io::sync_file(file_);
+  if (status.ok()) status = io::sync_directory(file_.parent_path());
+  if (!status.ok()) log_warn(status.error().line());
+}
+
 Status JsonLog::drop_after(std::int64_t step) {
   std::ifstream in(file_);
   if (!in) return Unit{};

@@ -14,6 +14,7 @@ class JsonLog : public ReportSink {
 
   void write(const LogRow& row) override;
   void write(const LogEnd& end) override;
+  void sync() override;
   // The file is replaced as a whole. Errors: as io::replace_file's.
   [[nodiscard]] Status drop_after(std::int64_t step) override;
 

@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "io/file_writer.h"
 #include "io/json.h"
 #include "train/reporting/tags.h"
 
@@ -96,9 +95,14 @@ void Plots::refresh() {
   std::error_code failed;
   fs::create_directories(directory_, failed);
   for (const auto& [name, plot] : plots_of(text)) {
-    const Status written = io::replace_file(directory_ / name, io::line_plot(plot));
-    if (written.ok()) continue;
-    log_warn(cat("no plots were drawn: ", written.error().line()));
+    // Who looks at it meanwhile sees the old plot or the new; it needn't outlive a crash, as it's drawn again.
+    const fs::path beside = directory_ / (name + ".tmp");
+    std::ofstream out(beside);
+    out << io::line_plot(plot);
+    out.close();
+    if (out) fs::rename(beside, directory_ / name, failed);
+    if (out && !failed) continue;
+    log_warn(cat(directory_.string(), ": no plots could be drawn there"));
     return;
   }
 }

@@ -18,6 +18,8 @@ class ReportSink {
   // A row that can't be written is warned of: training goes on.
   virtual void write(const LogRow& row) = 0;
   virtual void write(const LogEnd& end) = 0;
+  // Puts what was written onto the disk: a checkpoint is saved after the rows of its steps.
+  virtual void sync() {}
   // A checkpoint was saved, or the run stands still: time for what is costly to do for each row.
   virtual void refresh() {}
   // Drops what was written behind `step`, which a run that resumes there writes again, and what was written of an end.

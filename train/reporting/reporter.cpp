@@ -92,6 +92,10 @@ void Reporter::log_end(LogEnd end) {
   for (const auto& sink : sinks_) sink->write(end);
 }
 
+void Reporter::sync() {
+  for (const auto& sink : sinks_) sink->sync();
+}
+
 void Reporter::refresh() {
   for (const auto& sink : sinks_) sink->refresh();
 }

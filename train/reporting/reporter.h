@@ -52,6 +52,7 @@ class Reporter {
   void log_end(LogEnd end);
 
   // As ReportSink has them. What can't be dropped is warned of.
+  void sync();
   void refresh();
   void drop_after(std::int64_t step);
 

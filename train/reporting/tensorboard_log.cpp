@@ -67,6 +67,12 @@ void TensorBoardLog::write(const LogRow& row) {
   append(records);
 }
 
+void TensorBoardLog::sync() {
+  if (file_.empty()) return;
+  const Status status = io::sync_file(file_);
+  if (!status.ok()) log_warn(status.error().line());
+}
+
 Status TensorBoardLog::drop_after(std::int64_t step) {
   const fs::path file = newest_in(directory_);
   if (file.empty()) return Unit{};

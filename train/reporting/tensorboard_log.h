@@ -16,6 +16,7 @@ class TensorBoardLog : public ReportSink {
 
   void write(const LogRow& row) override;
   void write(const LogEnd& /*end*/) override {}
+  void sync() override;
   // The newest event file of the directory loses what lies behind the step, and is the one that is gone on with.
   [[nodiscard]] Status drop_after(std::int64_t step) override;
 
