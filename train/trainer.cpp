@@ -42,20 +42,6 @@ std::set<std::int64_t> sizes_of(data::StepSource& steps, std::int64_t begin, std
   return sizes;
 }
 
-std::string schedule_name(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::constant:
-      return "constant";
-    case ScheduleKind::constant_with_warmup:
-      return "constant_with_warmup";
-    case ScheduleKind::linear:
-      return "linear";
-    case ScheduleKind::cosine:
-      return "cosine";
-  }
-  return {};
-}
-
 // Of the checkpoint that is resumed, else a new run's.
 TrainState first_state(const TrainerOptions& options) {
   TrainState state;
@@ -89,23 +75,12 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
           : static_cast<std::int64_t>(std::ceil(options_.num_train_epochs * static_cast<double>(*per_epoch)));
   checkpoints_.refuse_others(state_.global_step, total_steps_).value();
   per_epoch_ = per_epoch ? static_cast<std::int64_t>(*per_epoch) : total_steps_;
-  schedule_.kind = options_.schedule;
-  schedule_.peak = options_.learning_rate;
-  schedule_.total_steps = total_steps_;
-  schedule_.warmup_steps =
-      options_.warmup_steps > 0
-          ? options_.warmup_steps
-          : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
+  make_schedule(validation.size() > 0 && options_.eval_strategy != When::no);
   require_same_run();
   if (!needs_loss_scale(options_.graph.numerics)) {
     state_.loss_scale.reset();
   } else if (!state_.loss_scale) {
     state_.loss_scale = options_.loss_scale;
-  }
-  if (schedule_.kind == ScheduleKind::constant && schedule_.warmup_steps > 0) {
-    log_warn(
-        "--lr_scheduler_type constant never warms up, so --warmup_ratio and --warmup_steps have no effect; give "
-        "constant_with_warmup for a warm-up");
   }
   options_.graph.capacity = capacity_of(training);
   if (per_epoch) options_.graph.typical_tokens = typical_tokens(training);
@@ -116,7 +91,9 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime, arena);
   if (!per_epoch) runner_->grow_from(state_.planned_tokens);
   (void)runner_->prepare();
+  if (reporter_.counts_flops()) work_.emplace(model, options_.graph);
   if (validation.size() > 0) {
+    held_out_samples_ = static_cast<std::int64_t>(validation.size());
     validation_ = data::SetSteps::create(validation, options_.eval_batches).value();
     TrainingGraphOptions eval = options_.graph;
     eval.trainable.clear();
@@ -136,6 +113,32 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   if (!options_.resume_from.empty()) resume();
 }
 
+void Trainer::make_schedule(bool evaluates) {
+  schedule_.kind = options_.schedule;
+  schedule_.peak = options_.learning_rate;
+  schedule_.total_steps = total_steps_;
+  schedule_.arguments = options_.schedule_arguments;
+  schedule_.warmup_steps =
+      options_.warmup_steps > 0
+          ? options_.warmup_steps
+          : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
+  const std::string flag = cat("--lr_scheduler_type ", schedule_name(schedule_.kind));
+  if (!warms_up(schedule_.kind) && schedule_.warmup_steps > 0) {
+    log_warn(cat(flag, " never warms up, so --warmup_ratio and --warmup_steps have no effect; give ",
+                 "constant_with_warmup for a warm-up"));
+  }
+  if (!follows_loss(schedule_.kind)) {
+    state_.adaptive_rate.reset();
+    return;
+  }
+  if (!evaluates) {
+    throw Failure(usage_error(cat(flag, " follows the held-out loss, and nothing is evaluated"),
+                              "give --val_dataset or --split_dataset_ratio, and --eval_strategy steps or epoch"));
+  }
+  adaptive_rate_.emplace(schedule_.arguments.adaptive, schedule_.peak);
+  if (state_.adaptive_rate) adaptive_rate_->restore(*state_.adaptive_rate);
+}
+
 Fingerprint Trainer::fingerprint() const {
   Fingerprint out;
   out.fixed = options_.data_settings;
@@ -152,7 +155,8 @@ Fingerprint Trainer::fingerprint() const {
   out.changeable = {{"per_device_train_batch_size", cat(batch)},
                     {"max_steps", cat(total_steps_)},
                     {"learning_rate", cat(options_.learning_rate)},
-                    {"lr_scheduler_type", schedule_name(schedule_.kind)},
+                    {"lr_scheduler_type", std::string(schedule_name(schedule_.kind))},
+                    {"lr_scheduler_kwargs", schedule_.arguments.text},
                     {"warmup_steps", cat(schedule_.warmup_steps)},
                     {"weight_decay", cat(adamw.weight_decay)},
                     {"adam_beta1", cat(adamw.beta1)},
@@ -233,6 +237,7 @@ double Trainer::evaluate() {
 }
 
 void Trainer::train_step(const data::StepPlan& plan) {
+  reporter_.begin_step();
   MicroBatchInputs inputs;
   inputs.seed = options_.seed;
   inputs.epoch = plan.epoch;
@@ -242,18 +247,19 @@ void Trainer::train_step(const data::StepPlan& plan) {
   double loss = 0;
   for (const auto& micro : plan.micro_batches) {
     if (micro.samples.empty()) continue;
-    const double part = runner_->run(training_.gather(micro), inputs);
+    const data::MicroBatch batch = training_.gather(micro);
+    const double part = runner_->run(batch, inputs);
     if (!std::isfinite(part)) {
       Error error = non_finite_loss(failed, micro, part);
       optimizer_->clear_gradients();
       throw Failure(std::move(error));
     }
     loss += part;
-    reporter_.count_tokens(static_cast<std::int64_t>(micro.tokens));
+    reporter_.count(static_cast<std::int64_t>(micro.tokens), work_ ? work_->flops(batch) : 0.0);
     state_.tokens += micro.tokens;
   }
   const std::int64_t update = state_.global_step + 1 - state_.skipped_steps;
-  const double lr = schedule_.at(update);
+  const double lr = adaptive_rate_ ? adaptive_rate_->rate() : schedule_.at(update);
   const StepResult result = optimizer_->step(lr, update, inputs.loss_scale);
   if (result.skipped) {
     skip_step(failed, plan, result.grad_norm);
@@ -262,7 +268,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
     reporter_.took(lr, result.grad_norm);
   }
   ++state_.global_step;
-  reporter_.count_step(state_.window, loss);
+  reporter_.end_step(state_.window, loss, runner_->take_hits());
   if (hooks_.on_step) hooks_.on_step({state_.global_step, total_steps_, loss, reporter_.memory_gib()});
 }
 
@@ -285,12 +291,26 @@ void Trainer::log_step() {
   reporter_.log_window(state_.window, place(), loss_scale);
 }
 
+double Trainer::evaluate_and_log() {
+  const double begin = reporter_.seconds();
+  HeldOutReport it;
+  it.loss = evaluate();
+  it.hits = eval_runner_->take_hits();
+  it.samples = static_cast<double>(held_out_samples_);
+  it.seconds = reporter_.seconds() - begin;
+  reporter_.log_evaluation(it, place());
+  return it.loss;
+}
+
 std::optional<double> Trainer::maybe_evaluate(bool epoch_end) {
   if (!eval_runner_) return std::nullopt;
   const bool last = state_.global_step == total_steps_ && options_.eval_strategy != When::no;
   if (!is_due(options_.eval_strategy, options_.eval_steps, epoch_end) && !last) return std::nullopt;
-  const double loss = evaluate();
-  reporter_.log_evaluation(loss, place());
+  const double loss = evaluate_and_log();
+  if (adaptive_rate_) {
+    adaptive_rate_->observe(loss);
+    state_.adaptive_rate = adaptive_rate_->state();
+  }
   return loss;
 }
 
@@ -335,8 +355,7 @@ TrainResult Trainer::run() {
   reporter_.begin();
   TrainResult result;
   if (options_.eval_on_start && state_.global_step == 0 && eval_runner_) {
-    const double loss = evaluate();
-    reporter_.log_evaluation(loss, place());
+    (void)evaluate_and_log();
   }
   bool saved_here = false;
   while (state_.global_step < total_steps_) {

@@ -12,13 +12,16 @@
 #include "data/steps.h"
 #include "models/adapter.h"
 #include "session/runtime.h"
+#include "train/adaptive_rate.h"
 #include "train/checkpoint.h"
 #include "train/loss_scale.h"
 #include "train/micro_batch.h"
 #include "train/non_finite.h"
 #include "train/optimizer.h"
 #include "train/reporting/reporter.h"
+#include "train/reporting/step_work.h"
 #include "train/run_checkpoints.h"
+#include "train/schedule.h"
 
 namespace tern::train {
 
@@ -42,6 +45,7 @@ struct TrainerOptions {
   std::uint64_t seed = 42;
   AdamwOptions adamw;
   ScheduleKind schedule = ScheduleKind::cosine;
+  ScheduleArguments schedule_arguments;
   double learning_rate = 1e-4;
   double warmup_ratio = 0;
   std::int64_t warmup_steps = 0;      // above 0: wins over the ratio
@@ -96,6 +100,7 @@ class Trainer {
 
  private:
   [[nodiscard]] Fingerprint fingerprint() const;
+  void make_schedule(bool evaluates);
   void require_same_run();
   void resume();
   void find_best();
@@ -103,6 +108,7 @@ class Trainer {
   // The step's gradients aren't finite: it changes nothing where a smaller loss scale can mend that. Throws Failure.
   void skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm);
   void log_step();
+  double evaluate_and_log();
   [[nodiscard]] Place place() const { return {state_.global_step, total_steps_, state_.epoch_progress}; }
   // The held-out loss where it is due.
   std::optional<double> maybe_evaluate(bool epoch_end);
@@ -121,7 +127,10 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<MicroBatchRunner> runner_;
   std::unique_ptr<MicroBatchRunner> eval_runner_;
+  std::optional<StepWork> work_;  // where FLOPs are told
+  std::int64_t held_out_samples_ = 0;
   LearningRateSchedule schedule_;
+  std::optional<AdaptiveRate> adaptive_rate_;  // of a schedule that follows the held-out loss
   TrainState state_;
   RunCheckpoints checkpoints_;
   Reporter reporter_;

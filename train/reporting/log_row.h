@@ -9,12 +9,24 @@
 
 namespace tern::train {
 
+// What a share of right answers counts: tokens, or whole samples (--acc_strategy).
+enum class AccuracyOf { token, sample };
+
+struct Accuracy {
+  AccuracyOf of = AccuracyOf::token;
+  double share = 0;
+};
+
 struct LogRow {
   std::int64_t step = 0;
   std::int64_t total_steps = 0;
   double epoch = 0;
   std::optional<double> loss;
   std::optional<double> eval_loss;
+  std::optional<Accuracy> accuracy;       // of training
+  std::optional<Accuracy> eval_accuracy;  // of held-out rows
+  double eval_seconds = 0;
+  double eval_samples = 0;
   double grad_norm = 0;
   double learning_rate = 0;
   std::optional<double> loss_scale;  // of the next step
@@ -23,6 +35,7 @@ struct LogRow {
   double memory_gib = 0;
   double seconds_per_step = 0;
   double tokens_per_second = 0;
+  std::optional<double> mfu;
 };
 
 struct LogNumber {

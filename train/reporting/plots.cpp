@@ -25,7 +25,8 @@ constexpr std::string_view kLoss = "train/loss", kEvalLoss = "eval/loss";
 
 // Slashes and dots become underscores.
 std::string file_name(std::string tag) {
-  std::replace_if(tag.begin(), tag.end(), [](char c) { return c == '/' || c == '.'; }, '_');
+  std::replace_if(
+      tag.begin(), tag.end(), [](char c) { return c == '/' || c == '.'; }, '_');
   return tag + ".svg";
 }
 

@@ -25,7 +25,7 @@ fs::path tensorboard_directory(const fs::path& output_dir, const ReportOptions& 
 
 Reporter::Reporter(const fs::path& output_dir, const ReportOptions& options, const std::string& args_json,
                    accel::DevicePtr device, std::function<void(const LogRow&)> on_log)
-    : device_(std::move(device)), on_log_(std::move(on_log)), begin_(now_seconds()) {
+    : options_(options), device_(std::move(device)), on_log_(std::move(on_log)), begin_(now_seconds()) {
   const fs::path log = output_dir / "logging.jsonl";
   sinks_.push_back(std::make_unique<JsonLog>(log));
   if (options.tensorboard) {
@@ -42,10 +42,27 @@ double Reporter::memory_gib() const {
   return static_cast<double>(device_->memory().peak_by_process) / (1024.0 * 1024.0 * 1024.0);
 }
 
-void Reporter::count_step(LogWindow& window, double loss) {
+void Reporter::begin_step() { step_begin_ = now_seconds(); }
+
+void Reporter::count(std::int64_t tokens, double flops) {
+  tokens_ += tokens;
+  flops_ += flops;
+}
+
+void Reporter::end_step(LogWindow& window, double loss, const Hits& hits) {
+  training_seconds_ += now_seconds() - step_begin_;
   ++steps_;
   window.loss += loss;
   ++window.steps;
+  window.hits.add(hits);
+}
+
+std::optional<Accuracy> Reporter::accuracy_of(const Hits& hits) const {
+  const bool token = options_.accuracy == AccuracyOf::token;
+  const std::int64_t all = token ? hits.tokens : hits.samples;
+  if (all == 0) return std::nullopt;
+  const std::int64_t right = token ? hits.right_tokens : hits.right_samples;
+  return Accuracy{options_.accuracy, static_cast<double>(right) / static_cast<double>(all)};
 }
 
 void Reporter::took(double learning_rate, double grad_norm) {
@@ -61,7 +78,9 @@ LogRow Reporter::row(const Place& place) const {
   row.elapsed_seconds = seconds();
   row.seconds_per_step = row.elapsed_seconds / static_cast<double>(std::max<std::int64_t>(steps_, 1));
   if (steps_ > 0) row.remaining_seconds = row.seconds_per_step * static_cast<double>(place.total_steps - place.step);
-  row.tokens_per_second = static_cast<double>(tokens_) / std::max(row.elapsed_seconds, 1e-9);
+  const double trained = std::max(training_seconds_, 1e-9);
+  row.tokens_per_second = static_cast<double>(tokens_) / trained;
+  if (counts_flops() && steps_ > 0) row.mfu = flops_ / trained / options_.product_rate;
   row.memory_gib = memory_gib();
   return row;
 }
@@ -74,6 +93,7 @@ void Reporter::write(const LogRow& row) {
 void Reporter::log_window(LogWindow& window, const Place& place, std::optional<double> loss_scale) {
   LogRow out = row(place);
   out.loss = window.loss / static_cast<double>(std::max<std::int64_t>(window.steps, 1));
+  out.accuracy = accuracy_of(window.hits);
   out.grad_norm = grad_norm_;
   out.learning_rate = learning_rate_;
   out.loss_scale = loss_scale;
@@ -81,9 +101,12 @@ void Reporter::log_window(LogWindow& window, const Place& place, std::optional<d
   window = {};
 }
 
-void Reporter::log_evaluation(double eval_loss, const Place& place) {
+void Reporter::log_evaluation(const HeldOutReport& evaluation, const Place& place) {
   LogRow out = row(place);
-  out.eval_loss = eval_loss;
+  out.eval_loss = evaluation.loss;
+  out.eval_accuracy = accuracy_of(evaluation.hits);
+  out.eval_samples = evaluation.samples;
+  out.eval_seconds = evaluation.seconds;
   write(out);
 }
 

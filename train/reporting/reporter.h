@@ -19,6 +19,8 @@ struct ReportOptions {
   bool tensorboard = false;
   std::filesystem::path logging_dir;  // of TensorBoard; "": runs/ of the run's directory
   bool plots = false;
+  AccuracyOf accuracy = AccuracyOf::token;
+  double product_rate = 0;  // FLOP/s that the device was measured to do: MFU is told against it; 0: not told
 };
 
 // Where the event file of a run in `output_dir` goes.
@@ -32,6 +34,13 @@ struct Place {
   double epoch = 0;
 };
 
+struct HeldOutReport {
+  double loss = 0;
+  Hits hits;
+  double samples = 0;
+  double seconds = 0;
+};
+
 class Reporter {
  public:
   // `on_log` may be absent. The files are those of `output_dir`.
@@ -41,14 +50,17 @@ class Reporter {
   // Time counts from here.
   void begin();
   [[nodiscard]] double seconds() const;  // since begin()
-  void count_tokens(std::int64_t tokens) { tokens_ += tokens; }
-  void count_step(LogWindow& window, double loss);
+  // Around a step. What lies between steps (evaluations, checkpoints) takes nothing off the rates of training.
+  void begin_step();
+  void end_step(LogWindow& window, double loss, const Hits& hits);
+  void count(std::int64_t tokens, double flops);  // of a micro-batch
+  [[nodiscard]] bool counts_flops() const { return options_.product_rate > 0; }
   // Of the last step that changed something.
   void took(double learning_rate, double grad_norm);
 
   // The window as a row; it is empty afterwards.
   void log_window(LogWindow& window, const Place& place, std::optional<double> loss_scale);
-  void log_evaluation(double eval_loss, const Place& place);
+  void log_evaluation(const HeldOutReport& evaluation, const Place& place);
   void log_end(LogEnd end);
 
   // As ReportSink has them. What can't be dropped is warned of.
@@ -62,11 +74,18 @@ class Reporter {
   [[nodiscard]] LogRow row(const Place& place) const;
   void write(const LogRow& row);
 
+  [[nodiscard]] std::optional<Accuracy> accuracy_of(const Hits& hits) const;
+
+  ReportOptions options_;
   accel::DevicePtr device_;
   std::function<void(const LogRow&)> on_log_;
   std::vector<std::unique_ptr<ReportSink>> sinks_;
   double begin_ = 0;
-  std::int64_t tokens_ = 0;  // in this process
+  // In this process:
+  double step_begin_ = 0;
+  double training_seconds_ = 0;
+  std::int64_t tokens_ = 0;
+  double flops_ = 0;
   std::int64_t steps_ = 0;
   double learning_rate_ = 0;
   double grad_norm_ = 0;
