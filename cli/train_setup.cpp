@@ -15,12 +15,6 @@ train::When when(const std::string& word) {
   return word == "epoch" ? train::When::epoch : train::When::no;
 }
 
-train::ScheduleKind schedule_kind(const std::string& word) {
-  if (word == "linear") return train::ScheduleKind::linear;
-  if (word == "constant") return train::ScheduleKind::constant;
-  return word == "constant_with_warmup" ? train::ScheduleKind::constant_with_warmup : train::ScheduleKind::cosine;
-}
-
 train::TunerOptions tuner_options(const Arguments& arguments) {
   train::TunerOptions o;
   o.type = arguments.string("tuner_type") == "full" ? train::TunerType::full : train::TunerType::lora;
@@ -73,8 +67,10 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
   o.adamw = {arguments.real("adam_beta1"), arguments.real("adam_beta2"), arguments.real("adam_epsilon"),
              arguments.real("weight_decay"), arguments.real("max_grad_norm")};
-  o.schedule = schedule_kind(arguments.string("lr_scheduler_type"));
+  o.schedule = train::schedule_kind(arguments.string("lr_scheduler_type")).value_or(o.schedule);
   o.learning_rate = arguments.maybe_real("learning_rate").value_or(full ? 1e-5 : 1e-4);
+  const std::string schedule = arguments.maybe_string("lr_scheduler_kwargs").value_or("");
+  o.schedule_arguments = train::schedule_arguments(o.schedule, schedule, o.learning_rate).value();
   o.warmup_ratio = arguments.real("warmup_ratio");
   o.warmup_steps = arguments.maybe_integer("warmup_steps").value_or(0);
   o.eval_batches.per_device_batch_size = static_cast<std::uint32_t>(arguments.integer("per_device_eval_batch_size"));

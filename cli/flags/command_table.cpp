@@ -30,8 +30,7 @@ const Names kParallelPending = {"ddp_timeout",
 const Names kTunerPending = {"target_parameters",  "use_dora",
                              "lora_bias=all",      "lora_bias=lora_only", "init_weights=gaussian",
                              "init_weights=pissa", "init_weights=olora"};
-const Names kLoopPending = {"neftune_noise_alpha", "lr_scheduler_type=cosine_with_restarts",
-                            "lr_scheduler_type=polynomial", "report_to=tensorboard"};
+const Names kLoopPending = {"neftune_noise_alpha", "report_to=tensorboard"};
 const Names kGenerationPending = {"num_beams"};
 
 const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending});
