@@ -27,7 +27,8 @@ std::string log_line(const train::LogRow& row) {
   const std::string place = cat("step ", row.step, "/", row.total_steps);
   if (row.eval_loss) return cat(place, "  held-out loss ", fixed(*row.eval_loss, 4));
   return cat(place, "  epoch ", fixed(row.epoch, 2), "  loss ", fixed(row.loss.value_or(0), 4), "  grad_norm ",
-             fixed(row.grad_norm, 3), "  lr ", short_number(row.learning_rate), "  ", fixed(row.tokens_per_second, 0), " tokens/s");
+             fixed(row.grad_norm, 3), "  lr ", short_number(row.learning_rate), "  ", fixed(row.tokens_per_second, 0),
+             " tokens/s");
 }
 
 }  // namespace
@@ -71,7 +72,8 @@ train::TrainerHooks TrainReport::hooks() {
   hooks.on_step = [this](const train::StepProgress& at) {
     if (!progress_) {
       progress_ = std::make_unique<Progress>("training", static_cast<std::uint64_t>(at.total_steps), "step");
-      progress_->begin_at(static_cast<std::uint64_t>(at.step));  // a resumed run's earlier steps took no time of this one
+      progress_->begin_at(
+          static_cast<std::uint64_t>(at.step));  // a resumed run's earlier steps took no time of this one
     }
     progress_->update(static_cast<std::uint64_t>(at.step),
                       cat("loss ", fixed(at.loss, 4), " ", fixed(at.memory_gib, 2), " GiB"));
@@ -92,8 +94,8 @@ void TrainReport::log(const train::LogRow& row) {
   say(log_line(row));
 }
 
-std::string TrainReport::in_short(const train::Run& run) const {
-  std::string out = cat("trained ", run.total_steps(), " steps in ", clock_text(seconds_));
+std::string TrainReport::in_short(const train::TrainResult& result) const {
+  std::string out = cat("trained ", result.steps, " steps in ", clock_text(seconds_));
   if (loss_) out += cat(": loss ", fixed(*loss_, 4));
   if (last_held_out_) {
     out += cat(loss_ ? ", " : ": ", "held-out loss ", fixed(*last_held_out_, 4));
@@ -125,9 +127,14 @@ void TrainReport::finish(const train::Run& run, const train::TrainResult& result
   }
   if (result.interrupted)
     throw Failure(interrupted_error(cat("training was stopped, and ", result.last_checkpoint, " is saved"), go_on));
-  log_info(in_short(run));
+  if (result.stopped_early) {
+    log_info(cat("stopped early, at step ", result.steps, ": ", arguments_.integer("early_stop_interval"),
+                 " checkpoints in a row were no better than the best; a larger --early_stop_interval goes on"));
+  }
+  log_info(in_short(result));
   if (!result.best_checkpoint.empty()) {
-    log_info(cat("best checkpoint: ", result.best_checkpoint, ", held-out loss ", fixed(*result.best_metric, 4)));
+    log_info(cat("best checkpoint: ", result.best_checkpoint, ", ", train::metric_name(run.best().metric), " ",
+                 fixed(*result.best_metric, 4)));
   }
   if (!result.last_checkpoint.empty()) log_info(cat("last checkpoint: ", result.last_checkpoint));
   log_info(cat("log:          ", output, "/logging.jsonl"));

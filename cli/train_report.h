@@ -23,7 +23,7 @@ class TrainReport {
  private:
   void log(const train::LogRow& row);
   void say(const std::string& line);  // beside the live line
-  [[nodiscard]] std::string in_short(const train::Run& run) const;
+  [[nodiscard]] std::string in_short(const train::TrainResult& result) const;
   void tell_next(const train::TrainResult& result) const;
 
   const Arguments& arguments_;

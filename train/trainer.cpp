@@ -282,16 +282,17 @@ void Trainer::skip_step(const FailedStep& failed, const data::StepPlan& plan, do
                fixed(failed.inputs.loss_scale, 0), "; the next step takes ", fixed(state_.loss_scale->scale, 0)));
 }
 
-void Trainer::log_step() {
-  const bool due = options_.logging_steps > 0 && state_.global_step % options_.logging_steps == 0;
+void Trainer::log_step(bool epoch_end) {
+  const bool due = is_due(options_.logging_strategy, options_.logging_steps, epoch_end);
   const bool first = options_.logging_first_step && state_.global_step == 1;
-  if (!due && !first && state_.global_step != total_steps_) return;
+  const bool last = options_.logging_strategy != When::no && state_.global_step == total_steps_;
+  if (!due && !first && !last) return;
   std::optional<double> loss_scale;
   if (state_.loss_scale) loss_scale = state_.loss_scale->scale;
   reporter_.log_window(state_.window, place(), loss_scale);
 }
 
-double Trainer::evaluate_and_log() {
+HeldOutReport Trainer::evaluate_and_log() {
   const double begin = reporter_.seconds();
   HeldOutReport it;
   it.loss = evaluate();
@@ -299,22 +300,25 @@ double Trainer::evaluate_and_log() {
   it.samples = static_cast<double>(held_out_samples_);
   it.seconds = reporter_.seconds() - begin;
   reporter_.log_evaluation(it, place());
-  return it.loss;
+  return it;
 }
 
-std::optional<double> Trainer::maybe_evaluate(bool epoch_end) {
+std::optional<HeldOutReport> Trainer::maybe_evaluate(bool epoch_end) {
   if (!eval_runner_) return std::nullopt;
   const bool last = state_.global_step == total_steps_ && options_.eval_strategy != When::no;
-  if (!is_due(options_.eval_strategy, options_.eval_steps, epoch_end) && !last) return std::nullopt;
-  const double loss = evaluate_and_log();
+  const double passed =
+      options_.eval_strategy == When::epoch ? state_.epoch_progress : static_cast<double>(state_.global_step);
+  const bool due = is_due(options_.eval_strategy, options_.eval_steps, epoch_end) && passed >= options_.eval_delay;
+  if (!due && !last) return std::nullopt;
+  const HeldOutReport report = evaluate_and_log();
   if (adaptive_rate_) {
-    adaptive_rate_->observe(loss);
+    adaptive_rate_->observe(report.loss);
     state_.adaptive_rate = adaptive_rate_->state();
   }
-  return loss;
+  return report;
 }
 
-void Trainer::save_checkpoint(std::optional<double> eval_loss) {
+void Trainer::save_checkpoint(const std::optional<HeldOutReport>& held_out) {
   const fs::path directory = checkpoints_.at(state_.global_step);
   CheckpointContent content;
   content.model = &saver_;
@@ -330,9 +334,17 @@ void Trainer::save_checkpoint(std::optional<double> eval_loss) {
   state_.planned_tokens = runner_->grown();
   state_.kernel_choices = runtime_.choices.used();
   TrainState saved_state = state_;
-  if (eval_loss && (!state_.best_metric || *eval_loss < *state_.best_metric)) {
-    saved_state.best_metric = eval_loss;
+  ++saved_state.saves_without_gain;
+  const auto metric = held_out ? options_.best.of(*held_out) : std::nullopt;
+  if (held_out && !metric) {
+    log_warn(
+        "the device doesn't tell how often the model is right, so no checkpoint is the best by it; give "
+        "--metric_for_best_model loss");
+  }
+  if (metric && (!state_.best_metric || options_.best.is_better(*metric, *state_.best_metric))) {
+    saved_state.best_metric = metric;
     saved_state.best_checkpoint = directory.string();
+    saved_state.saves_without_gain = 0;
   }
   reporter_.sync();
   const Status saved = write_checkpoint(directory, saved_state, content);
@@ -358,7 +370,7 @@ TrainResult Trainer::run() {
     (void)evaluate_and_log();
   }
   bool saved_here = false;
-  while (state_.global_step < total_steps_) {
+  while (state_.global_step < total_steps_ && !stops_early()) {
     if (hooks_.should_stop()) {
       result.interrupted = true;
       break;
@@ -374,13 +386,13 @@ TrainResult Trainer::run() {
     const bool epoch_end = plan.last;
     state_.epoch_progress =
         static_cast<double>(state_.epoch) + static_cast<double>(state_.step_in_epoch) / static_cast<double>(per_epoch_);
-    log_step();
+    log_step(epoch_end);
     const bool last = state_.global_step == total_steps_;
     saved_here =
         is_due(options_.save_strategy, options_.save_steps, epoch_end) || (last && options_.save_strategy != When::no);
-    const auto eval_loss = maybe_evaluate(epoch_end);
-    if (saved_here) save_checkpoint(eval_loss);
-    if (saved_here || eval_loss) reporter_.refresh();
+    const auto held_out = maybe_evaluate(epoch_end);
+    if (saved_here) save_checkpoint(held_out);
+    if (saved_here || held_out) reporter_.refresh();
   }
   if (result.interrupted && !saved_here) save_checkpoint(std::nullopt);
   finish(result);
@@ -394,6 +406,8 @@ void Trainer::finish(TrainResult& result) {
   result.best_checkpoint = state_.best_checkpoint;
   result.best_metric = state_.best_metric;
   result.save_failed = save_failed_;
+  result.steps = state_.global_step;
+  result.stopped_early = stops_early() && state_.global_step < total_steps_;
   if (!result.interrupted) {
     reporter_.log_end(
         {state_.global_step, total_steps_, result.last_checkpoint, result.best_checkpoint, result.best_metric});

@@ -13,6 +13,7 @@
 #include "models/adapter.h"
 #include "session/runtime.h"
 #include "train/adaptive_rate.h"
+#include "train/best_metric.h"
 #include "train/checkpoint.h"
 #include "train/loss_scale.h"
 #include "train/micro_batch.h"
@@ -31,6 +32,7 @@ struct TrainerOptions {
   std::filesystem::path output_dir;  // of this run: holds checkpoints and logging.jsonl
   double num_train_epochs = 3;
   std::int64_t max_steps = -1;  // above 0: wins over epochs, and what a stream needs
+  When logging_strategy = When::steps;
   std::int64_t logging_steps = 5;
   bool logging_first_step = true;
   ReportOptions report;
@@ -41,6 +43,9 @@ struct TrainerOptions {
   When eval_strategy = When::no;
   std::int64_t eval_steps = 500;
   bool eval_on_start = false;
+  double eval_delay = 0;  // no evaluation before this step; of eval_strategy epoch: before this epoch
+  BestMetric best;
+  std::int64_t early_stop_interval = 0;  // a run ends after so many saves without a better metric; 0: it doesn't
   bool create_checkpoint_symlink = false;
   std::uint64_t seed = 42;
   AdamwOptions adamw;
@@ -77,6 +82,8 @@ struct TrainResult {
   std::string best_checkpoint;
   std::optional<double> best_metric;
   bool interrupted = false;  // stopped after saving
+  bool stopped_early = false;
+  std::int64_t steps = 0;    // optimizer steps done
   bool save_failed = false;  // a save failed (a full disk) and no later one succeeded
 };
 
@@ -107,13 +114,17 @@ class Trainer {
   void train_step(const data::StepPlan& plan);
   // The step's gradients aren't finite: it changes nothing where a smaller loss scale can mend that. Throws Failure.
   void skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm);
-  void log_step();
-  double evaluate_and_log();
+  void log_step(bool epoch_end);
+  HeldOutReport evaluate_and_log();
   [[nodiscard]] Place place() const { return {state_.global_step, total_steps_, state_.epoch_progress}; }
-  // The held-out loss where it is due.
-  std::optional<double> maybe_evaluate(bool epoch_end);
-  // `eval_loss`: that of this step, where it was measured. It counts as the best only once it is saved.
-  void save_checkpoint(std::optional<double> eval_loss);
+  // Of the held-out rows, where it is due.
+  std::optional<HeldOutReport> maybe_evaluate(bool epoch_end);
+  // `held_out`: of this step, where it was measured. It counts as the best only once it is saved.
+  void save_checkpoint(const std::optional<HeldOutReport>& held_out);
+  // The best metric is older than so many saves.
+  [[nodiscard]] bool stops_early() const {
+    return options_.early_stop_interval > 0 && state_.saves_without_gain >= options_.early_stop_interval;
+  }
   void finish(TrainResult& result);
   [[nodiscard]] bool is_due(When when, std::int64_t every, bool epoch_end) const;
 

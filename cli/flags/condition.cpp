@@ -114,6 +114,8 @@ std::vector<Condition> saving_conditions() {
        "--eval_strategy steps or epoch", "nothing is evaluated", "give --eval_strategy steps or epoch"},
       {"judges", "eval_strategy", [](const Arguments& a) { return !evaluates(a, "no"); },
        "--eval_strategy steps or epoch", "no checkpoint is evaluated", "give --eval_strategy steps or epoch"},
+      {"logs_by_steps", "logging_strategy", [](const Arguments& a) { return is(a, "logging_strategy", "steps"); },
+       "--logging_strategy steps", "nothing is logged by steps", "give --logging_strategy steps"},
       {"to_tensorboard", "report_to",
        [](const Arguments& a) {
          const auto to = a.list("report_to");

@@ -180,7 +180,7 @@ TEST(CommandLine, BadValuesSayWhatWasExpectedAndShowOneThatIsRight) {
        " is \"zzzzzzzz\", and must be one of lora, full; for example --tuner_type lora."},
       {{"sft", "--dataset"}, " needs at least one value; for example --dataset VALUE."},
       {{"sft", "--report_to", "tensorbord"},
-       " is \"tensorbord\", and must be one of tensorboard, all, none; did you mean tensorboard?"},
+       " is \"tensorbord\", and must be one of tensorboard, wandb, swanlab, all, none; did you mean tensorboard?"},
       {{"sft", "--max_shard_size", "5 parsec"},
        " is \"5 parsec\", and must be a size such as 500MB, 5GB or 2GiB; for example --max_shard_size 5GB."},
       {{"deploy", "--speculative_config", "{"},
