@@ -30,6 +30,7 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
   if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
   if (says("target_modules")) o.target_modules = arguments.list("target_modules");
   if (says("target_regex")) o.target_regex = arguments.string("target_regex");
+  if (says("modules_to_save")) o.modules_to_save = arguments.list("modules_to_save");
   if (!arguments.list("adapters").empty()) o.adapter = arguments.list("adapters")[0];
   o.freeze_parameters = arguments.list("freeze_parameters");
   o.trainable_parameters = arguments.list("trainable_parameters");
