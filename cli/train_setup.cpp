@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "base/strings.h"
@@ -92,7 +93,7 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.report = report_options(arguments);
   o.save_strategy = when(arguments.string("save_strategy"));
   o.save_steps = arguments.integer("save_steps");
-  o.save_total_limit = arguments.maybe_integer("save_total_limit").value_or(0);
+  o.save_total_limit = std::max<std::int64_t>(0, arguments.maybe_integer("save_total_limit").value_or(0));
   o.save_only_model = arguments.boolean("save_only_model");
   o.eval_strategy = when(arguments.maybe_string("eval_strategy").value_or(arguments.string("save_strategy")));
   o.eval_steps = arguments.maybe_integer("eval_steps").value_or(o.save_steps);
@@ -116,10 +117,21 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   return o;
 }
 
+// swift/self-cognition has {{NAME}} in its answers, which nobody wants to teach a model.
+void require_names(const Arguments& arguments) {
+  if (arguments.has("model_name") && arguments.has("model_author")) return;
+  for (const auto& word : arguments.list("dataset")) {
+    if (!std::string_view(word).substr(0, word.find_first_of("#")).ends_with("/self-cognition")) continue;
+    throw Failure(usage_error(cat("the rows of ", word, " ask for the model's name and who made it"),
+                              "give both, as in --model_name Tern --model_author Me"));
+  }
+}
+
 }  // namespace
 
 train::RunOptions run_options(const Arguments& arguments) {
   require_one_adapter(arguments);
+  require_names(arguments);
   train::RunOptions o;
   o.session = session_options(arguments, arguments.string("model"));
   o.data = load_options(arguments);
