@@ -1,13 +1,14 @@
 #include "models/merge.h"
 
 #include <algorithm>
-#include <map>
+#include <deque>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
-#include "models/parameter_reader.h"
 #include "models/write_weights.h"
 
 namespace tern::models {
@@ -76,45 +77,92 @@ void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
                            "the adapter is of another model: name the one it was trained on"));
 }
 
+bool sits_on(const HostAdapter& adapter, const ParameterSpec& spec) {
+  if (!spec.is_linear) return false;
+  const std::string module = module_of(spec);
+  return adapter.file.tensor(peft_name(module, "lora_A")) != nullptr &&
+         adapter.file.tensor(peft_name(module, "lora_B")) != nullptr;
+}
+
 }  // namespace
+
+struct MergedWeights::State {
+  using Pairs = std::vector<Pair>;
+  static constexpr std::size_t kKept = 8;  // parameters whose pairs are held: those of a tensor or two
+
+  State(const checkpoint::CheckpointSource& of, std::vector<ParameterSpec> parameters)
+      : source(of), specs(std::move(parameters)), reader(of) {}
+
+  std::shared_ptr<const Pairs> pairs_of(const ParameterSpec& spec) {
+    const std::lock_guard lock(mutex);
+    for (const auto& [of, pairs] : held) {
+      if (of == &spec) return pairs;
+    }
+    auto pairs = std::make_shared<Pairs>();
+    for (const HostAdapter& adapter : adapters) {
+      if (auto pair = read_pair(adapter, spec)) pairs->push_back(*std::move(pair));
+    }
+    if (held.size() == kKept) held.pop_front();
+    held.emplace_back(&spec, pairs);
+    return pairs;
+  }
+
+  const checkpoint::CheckpointSource& source;
+  const std::vector<ParameterSpec> specs;
+  ParameterReader reader;
+  std::vector<HostAdapter> adapters;
+  std::set<const ParameterSpec*> changed;
+  std::mutex mutex;  // of what follows: the pairs that were asked for last
+  std::deque<std::pair<const ParameterSpec*, std::shared_ptr<const Pairs>>> held;
+};
+
+MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const ModelConfig& config,
+                             std::span<const std::filesystem::path> adapters)
+    : state_(std::make_unique<State>(source, find_architecture(config.architecture)->parameters(config))) {
+  state_->reader.require_all(state_->specs, config);
+  for (const auto& path : adapters) {
+    state_->adapters.push_back({read_adapter_config(path).value(),
+                                checkpoint::Safetensors::open_directory(path, "adapter_model").value(),
+                                (path / "adapter_model.safetensors").string()});
+    const HostAdapter& adapter = state_->adapters.back();
+    std::size_t used = 0;
+    for (const ParameterSpec& spec : state_->specs) {
+      if (!sits_on(adapter, spec)) continue;
+      (void)read_pair(adapter, spec);  // of the right shape, before anything is written
+      state_->changed.insert(&spec);
+      ++used;
+    }
+    require_all_used(adapter, used);
+  }
+}
+
+MergedWeights::~MergedWeights() = default;
+
+const std::vector<ParameterSpec>& MergedWeights::specs() const { return state_->specs; }
+bool MergedWeights::changes(const ParameterSpec& spec) const { return state_->changed.contains(&spec); }
+ParameterReader& MergedWeights::reader() { return state_->reader; }
+
+void MergedWeights::read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count,
+                              const ParameterSource& as, std::span<float> values) {
+  if (!changes(spec)) return state_->reader.read_rows(spec, first, count, as, values);
+  state_->reader.read_rows(spec, first, count, {}, values);
+  const auto pairs = state_->pairs_of(spec);
+  for (const Pair& pair : *pairs) add_rows(pair, first, count, values);
+  to_file(as, static_cast<std::int64_t>(values.size()) / count, values);
+}
 
 Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConfig& config, const MergeOptions& options,
                      const std::filesystem::path& directory) {
   return catching([&] {
-    const auto specs = find_architecture(config.architecture)->parameters(config);
-    std::vector<HostAdapter> adapters;
-    for (const auto& path : options.adapters) {
-      adapters.push_back({read_adapter_config(path).value(),
-                          checkpoint::Safetensors::open_directory(path, "adapter_model").value(),
-                          (path / "adapter_model.safetensors").string()});
-    }
-    ParameterReader reader(source);
-    reader.require_all(specs, config);
-    std::vector<std::set<std::string>> used(adapters.size());
-    std::map<const ParameterSpec*, std::vector<Pair>> pairs;  // of the tensor being written
+    MergedWeights merged(source, config, options.adapters);
     WriteWeightsOptions write;
     write.dtype = options.dtype;
     write.max_shard_size = options.max_shard_size;
     write.progress = options.progress;
-    write.begin = [&](const std::vector<const ParameterSpec*>& next) {
-      pairs.clear();
-      for (const ParameterSpec* spec : next) {
-        for (std::size_t i = 0; spec->is_linear && i < adapters.size(); ++i) {
-          auto pair = read_pair(adapters[i], *spec);
-          if (!pair) continue;
-          used[i].insert(spec->name);
-          pairs[spec].push_back(*std::move(pair));
-        }
-      }
-    };
     write.rows = [&](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
-      reader.read_rows(spec, first, count, spec.hugging_face, values);
-      const auto found = pairs.find(&spec);
-      if (found == pairs.end()) return;
-      for (const Pair& pair : found->second) add_rows(pair, first, count, values);
+      merged.read_rows(spec, first, count, spec.hugging_face, values);
     };
-    write_weights(specs, directory, write);
-    for (std::size_t i = 0; i < adapters.size(); ++i) require_all_used(adapters[i], used[i].size());
+    write_weights(merged.specs(), directory, write);
     source.intact().value();
     return Unit{};
   });

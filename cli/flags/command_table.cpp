@@ -66,6 +66,18 @@ const std::vector<NoEffect> kDeployNoEffect = {
     {"top_logprobs", "each request says how many it has"},
 };
 
+const Names kExportPending = {
+    "ddp_timeout", "quant_method=awq", "quant_method=gptq", "quant_method=gptq_v2", "group_size", "quant_n_samples",
+    "push_to_hub", "hub_model_id", "hub_private_repo", "commit_message",
+    // Rows to calibrate with.
+    "dataset", "val_dataset", "split_dataset_ratio", "data_seed", "dataset_num_proc", "dataset_shuffle", "streaming",
+    "shuffle_buffer_size", "columns", "strict", "load_from_cache_file", "template", "system", "max_length",
+    "truncation_strategy", "loss_scale", "use_chat_template", "enable_thinking", "agent_template"};
+const std::vector<NoEffect> kExportNoEffect = {
+    {"seed", "nothing is random"},
+    {"max_pixels", "no image is read"},
+};
+
 std::vector<CommandSpec> training_commands() {
   return {
       {.name = "pt",
@@ -184,7 +196,12 @@ std::vector<CommandSpec> file_commands() {
       {.name = "export",
        .summary = "quantise, merge or upload a model",
        .groups = {"model", "positions", "base", "data", "template", "export", "merge", "runtime", "compat", "output"},
-       .defaults = {{"load_args", "true"}}},
+       .defaults = {{"load_args", "true"}},
+       .pending = kExportPending,
+       .no_effect = kExportNoEffect,
+       .effects = {kStretches},
+       .example = "tern export --model smollm2-135m --quant_method gguf --quant_bits 8",
+       .run = run_export},
       {.name = "merge-lora",
        .summary = "merge adapters into a model and write it",
        .groups = {"model_file", "positions", "compute", "base", "merge", "output"},

@@ -154,6 +154,8 @@ std::vector<Condition> other_conditions() {
        "give --rope_scaling to stretch the context, or remove it"},
       {"quantises", "quant_method", [](const Arguments& a) { return a.has("quant_method"); }, "--quant_method",
        "no weight is quantised", "give --quant_method, or remove it"},
+      {"adapters_given", "adapters", [](const Arguments& a) { return a.has("adapters"); }, "--adapters",
+       "nothing is merged", "give --adapters, or remove it"},
       {"in_four_bits", "quant_method",
        [](const Arguments& a) { return is(a, "quant_method", "bnb") && !is(a, "quant_bits", "8"); },
        "--quant_method bnb of 4 bits", "no weight is quantised to 4 bits", "give --quant_method bnb, or remove it"},

@@ -148,9 +148,6 @@ constexpr Flag kSave[] = {
 
 }  // namespace
 
-std::vector<FlagGroup> loop_groups() {
-  return {{"loop", "Loop", kLoop},
-          {"save", "Saving, evaluation, logs", kSave}};
-}
+std::vector<FlagGroup> loop_groups() { return {{"loop", "Loop", kLoop}, {"save", "Saving, evaluation, logs", kSave}}; }
 
 }  // namespace tern::cli

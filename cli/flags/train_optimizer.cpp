@@ -66,8 +66,6 @@ constexpr Flag kOptimizer[] = {
 
 }  // namespace
 
-std::vector<FlagGroup> optimizer_groups() {
-  return {{"optimizer", "Optimizer", kOptimizer}};
-}
+std::vector<FlagGroup> optimizer_groups() { return {{"optimizer", "Optimizer", kOptimizer}}; }
 
 }  // namespace tern::cli

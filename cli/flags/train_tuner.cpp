@@ -81,8 +81,6 @@ constexpr Flag kTuner[] = {
 
 }  // namespace
 
-std::vector<FlagGroup> tuner_groups() {
-  return {{"tuner", "Tuner", kTuner}};
-}
+std::vector<FlagGroup> tuner_groups() { return {{"tuner", "Tuner", kTuner}}; }
 
 }  // namespace tern::cli
