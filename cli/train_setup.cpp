@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 
+#include "base/strings.h"
 #include "cli/data_setup.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
@@ -13,12 +15,6 @@ namespace {
 train::When when(const std::string& word) {
   if (word == "steps") return train::When::steps;
   return word == "epoch" ? train::When::epoch : train::When::no;
-}
-
-train::ScheduleKind schedule_kind(const std::string& word) {
-  if (word == "linear") return train::ScheduleKind::linear;
-  if (word == "constant") return train::ScheduleKind::constant;
-  return word == "constant_with_warmup" ? train::ScheduleKind::constant_with_warmup : train::ScheduleKind::cosine;
 }
 
 train::TunerOptions tuner_options(const Arguments& arguments) {
@@ -34,6 +30,7 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
   if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
   if (says("target_modules")) o.target_modules = arguments.list("target_modules");
   if (says("target_regex")) o.target_regex = arguments.string("target_regex");
+  if (says("modules_to_save")) o.modules_to_save = arguments.list("modules_to_save");
   if (!arguments.list("adapters").empty()) o.adapter = arguments.list("adapters")[0];
   o.freeze_parameters = arguments.list("freeze_parameters");
   o.trainable_parameters = arguments.list("trainable_parameters");
@@ -63,7 +60,7 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.logging_first_step = arguments.boolean("logging_first_step");
   o.save_strategy = when(arguments.string("save_strategy"));
   o.save_steps = arguments.integer("save_steps");
-  o.save_total_limit = arguments.maybe_integer("save_total_limit").value_or(0);
+  o.save_total_limit = std::max<std::int64_t>(0, arguments.maybe_integer("save_total_limit").value_or(0));
   o.save_only_model = arguments.boolean("save_only_model");
   o.eval_strategy = when(arguments.maybe_string("eval_strategy").value_or(arguments.string("save_strategy")));
   o.eval_steps = arguments.maybe_integer("eval_steps").value_or(o.save_steps);
@@ -72,8 +69,10 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
   o.adamw = {arguments.real("adam_beta1"), arguments.real("adam_beta2"), arguments.real("adam_epsilon"),
              arguments.real("weight_decay"), arguments.real("max_grad_norm")};
-  o.schedule = schedule_kind(arguments.string("lr_scheduler_type"));
+  o.schedule = train::schedule_kind(arguments.string("lr_scheduler_type")).value_or(o.schedule);
   o.learning_rate = arguments.maybe_real("learning_rate").value_or(full ? 1e-5 : 1e-4);
+  const std::string schedule = arguments.maybe_string("lr_scheduler_kwargs").value_or("");
+  o.schedule_arguments = train::schedule_arguments(o.schedule, schedule, o.learning_rate).value();
   o.warmup_ratio = arguments.real("warmup_ratio");
   o.warmup_steps = arguments.maybe_integer("warmup_steps").value_or(0);
   o.eval_batches.per_device_batch_size = static_cast<std::uint32_t>(arguments.integer("per_device_eval_batch_size"));
@@ -82,10 +81,21 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   return o;
 }
 
+// swift/self-cognition has {{NAME}} in its answers, which nobody wants to teach a model.
+void require_names(const Arguments& arguments) {
+  if (arguments.has("model_name") && arguments.has("model_author")) return;
+  for (const auto& word : arguments.list("dataset")) {
+    if (!std::string_view(word).substr(0, word.find_first_of("#")).ends_with("/self-cognition")) continue;
+    throw Failure(usage_error(cat("the rows of ", word, " ask for the model's name and who made it"),
+                              "give both, as in --model_name Tern --model_author Me"));
+  }
+}
+
 }  // namespace
 
 train::RunOptions run_options(const Arguments& arguments) {
   require_one_adapter(arguments);
+  require_names(arguments);
   train::RunOptions o;
   o.session = session_options(arguments, arguments.string("model"));
   o.data = load_options(arguments);

@@ -9,6 +9,8 @@
 
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
+#include "models/parameter_reader.h"
+#include "models/saved_modules.h"
 #include "models/write_weights.h"
 
 namespace tern::models {
@@ -19,6 +21,7 @@ struct HostAdapter {
   AdapterConfig config;
   checkpoint::Safetensors file;
   std::string where;
+  SavedModules saved;
 };
 
 std::vector<float> read_f32(const HostAdapter& adapter, const checkpoint::SafetensorsTensor& tensor,
@@ -70,10 +73,31 @@ void add_rows(const Pair& pair, std::int64_t first, std::int64_t count, std::spa
   }
 }
 
+// Of a model whose head gets a weight of its own, where that is read from.
+class SourceOfHead {
+ public:
+  SourceOfHead(const std::vector<ParameterSpec>& own_specs, const ModelConfig& own, const ModelConfig& merged) {
+    if (own.tie_word_embeddings == merged.tie_word_embeddings) return;
+    const Architecture& architecture = *find_architecture(own.architecture);
+    head_ = architecture.head(merged).weight;
+    const std::string embedding = architecture.head(own).weight;
+    embedding_ = &*std::find_if(own_specs.begin(), own_specs.end(),
+                                [&](const ParameterSpec& spec) { return spec.name == embedding; });
+  }
+  [[nodiscard]] const ParameterSpec& of(const ParameterSpec& spec) const {
+    return embedding_ != nullptr && spec.name == head_ ? *embedding_ : spec;
+  }
+
+ private:
+  std::string head_;
+  const ParameterSpec* embedding_ = nullptr;
+};
+
 void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
-  if (adapter.file.tensors().size() == 2 * modules_used) return;
+  const std::size_t fit = 2 * modules_used + adapter.saved.parameters.size();
+  if (adapter.file.tensors().size() == fit) return;
   throw Failure(data_error(adapter.where, "only LoRA pairs of this model's linear layers",
-                           cat(adapter.file.tensors().size(), " tensors, of which ", 2 * modules_used, " fit"),
+                           cat(adapter.file.tensors().size(), " tensors, of which ", fit, " fit"),
                            "the adapter is of another model: name the one it was trained on"));
 }
 
@@ -86,47 +110,68 @@ bool sits_on(const HostAdapter& adapter, const ParameterSpec& spec) {
 
 }  // namespace
 
+ModelConfig merged_config(const ModelConfig& config, const std::vector<std::filesystem::path>& adapters) {
+  const bool unties = std::any_of(adapters.begin(), adapters.end(), [&](const auto& path) {
+    return saved_modules(config, read_adapter_config(path).value().modules_to_save).value().unties;
+  });
+  return unties ? untied(config) : config;
+}
+
 struct MergedWeights::State {
-  using Pairs = std::vector<Pair>;
-  static constexpr std::size_t kKept = 8;  // parameters whose pairs are held: those of a tensor or two
+  // What an adapter makes of a parameter.
+  struct Change {
+    std::vector<Pair> pairs;
+    std::vector<float> whole;  // in the place of the weight; empty: the weight is the model's
+  };
+  static constexpr std::size_t kKept = 8;  // parameters whose changes are held: those of a tensor or two
 
-  State(const checkpoint::CheckpointSource& of, std::vector<ParameterSpec> parameters)
-      : source(of), specs(std::move(parameters)), reader(of) {}
+  State(const checkpoint::CheckpointSource& source, const ModelConfig& config, ModelConfig merged)
+      : own_specs(find_architecture(config.architecture)->parameters(config)),
+        config(std::move(merged)),
+        specs(find_architecture(this->config.architecture)->parameters(this->config)),
+        head(own_specs, config, this->config),
+        reader(source) {}
 
-  std::shared_ptr<const Pairs> pairs_of(const ParameterSpec& spec) {
+  std::shared_ptr<const Change> change_of(const ParameterSpec& spec) {
     const std::lock_guard lock(mutex);
-    for (const auto& [of, pairs] : held) {
-      if (of == &spec) return pairs;
+    for (const auto& [of, change] : held) {
+      if (of == &spec) return change;
     }
-    auto pairs = std::make_shared<Pairs>();
+    auto change = std::make_shared<Change>();
     for (const HostAdapter& adapter : adapters) {
-      if (auto pair = read_pair(adapter, spec)) pairs->push_back(*std::move(pair));
+      if (adapter.saved.has(spec.name)) change->whole = read_saved_parameter(adapter.file, spec);
+      if (!sits_on(adapter, spec)) continue;
+      if (auto pair = read_pair(adapter, spec)) change->pairs.push_back(*std::move(pair));
     }
     if (held.size() == kKept) held.pop_front();
-    held.emplace_back(&spec, pairs);
-    return pairs;
+    held.emplace_back(&spec, change);
+    return change;
   }
 
-  const checkpoint::CheckpointSource& source;
+  const std::vector<ParameterSpec> own_specs;
+  const ModelConfig config;  // of the merged model
   const std::vector<ParameterSpec> specs;
+  const SourceOfHead head;
   ParameterReader reader;
   std::vector<HostAdapter> adapters;
   std::set<const ParameterSpec*> changed;
-  std::mutex mutex;  // of what follows: the pairs that were asked for last
-  std::deque<std::pair<const ParameterSpec*, std::shared_ptr<const Pairs>>> held;
+  std::mutex mutex;  // of what follows: the changes that were asked for last
+  std::deque<std::pair<const ParameterSpec*, std::shared_ptr<const Change>>> held;
 };
 
 MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const ModelConfig& config,
-                             std::span<const std::filesystem::path> adapters)
-    : state_(std::make_unique<State>(source, find_architecture(config.architecture)->parameters(config))) {
-  state_->reader.require_all(state_->specs, config);
+                             const std::vector<std::filesystem::path>& adapters)
+    : state_(std::make_unique<State>(source, config, merged_config(config, adapters))) {
+  state_->reader.require_all(state_->own_specs, config);
   for (const auto& path : adapters) {
-    state_->adapters.push_back({read_adapter_config(path).value(),
-                                checkpoint::Safetensors::open_directory(path, "adapter_model").value(),
-                                (path / "adapter_model.safetensors").string()});
+    AdapterConfig its = read_adapter_config(path).value();
+    SavedModules saved = saved_modules(config, its.modules_to_save).value();
+    state_->adapters.push_back({std::move(its), checkpoint::Safetensors::open_directory(path, "adapter_model").value(),
+                                (path / "adapter_model.safetensors").string(), std::move(saved)});
     const HostAdapter& adapter = state_->adapters.back();
     std::size_t used = 0;
     for (const ParameterSpec& spec : state_->specs) {
+      if (adapter.saved.has(spec.name)) state_->changed.insert(&spec);
       if (!sits_on(adapter, spec)) continue;
       (void)read_pair(adapter, spec);  // of the right shape, before anything is written
       state_->changed.insert(&spec);
@@ -138,17 +183,23 @@ MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const M
 
 MergedWeights::~MergedWeights() = default;
 
+const ModelConfig& MergedWeights::config() const { return state_->config; }
 const std::vector<ParameterSpec>& MergedWeights::specs() const { return state_->specs; }
 bool MergedWeights::changes(const ParameterSpec& spec) const { return state_->changed.contains(&spec); }
-ParameterReader& MergedWeights::reader() { return state_->reader; }
 
 void MergedWeights::read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count,
                               const ParameterSource& as, std::span<float> values) {
-  if (!changes(spec)) return state_->reader.read_rows(spec, first, count, as, values);
-  state_->reader.read_rows(spec, first, count, {}, values);
-  const auto pairs = state_->pairs_of(spec);
-  for (const Pair& pair : *pairs) add_rows(pair, first, count, values);
-  to_file(as, static_cast<std::int64_t>(values.size()) / count, values);
+  const ParameterSpec& own = state_->head.of(spec);
+  if (!changes(spec)) return state_->reader.read_rows(own, first, count, as, values);
+  const auto columns = static_cast<std::int64_t>(values.size()) / count;
+  const auto change = state_->change_of(spec);
+  if (!change->whole.empty()) {
+    std::copy_n(change->whole.begin() + first * columns, count * columns, values.begin());
+  } else {
+    state_->reader.read_rows(own, first, count, {}, values);
+  }
+  for (const Pair& pair : change->pairs) add_rows(pair, first, count, values);
+  to_file(as, columns, values);
 }
 
 Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConfig& config, const MergeOptions& options,

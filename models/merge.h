@@ -17,25 +17,27 @@
 namespace tern::models {
 
 // A base model's weights with adapters folded into them, one after another: W + scaling B A for every linear layer that
-// an adapter sits on, all others as they are. Sums are made in fp32 from the stored (expanded) weights.
+// an adapter sits on, modules that adapters saved whole in their place (the last adapter's), all others as they are.
+// Sums are made in fp32 from the stored (expanded) weights.
 class MergedWeights {
  public:
   // `source` must outlive it; `config` is what read_config made of it. Throws Failure (data): an adapter of another
   // model, weights that the model lacks or has no use for.
   MergedWeights(const checkpoint::CheckpointSource& source, const ModelConfig& config,
-                std::span<const std::filesystem::path> adapters);
+                const std::vector<std::filesystem::path>& adapters);
   ~MergedWeights();
   MergedWeights(const MergedWeights&) = delete;
   MergedWeights& operator=(const MergedWeights&) = delete;
 
-  // Every parameter of the model; they live as long as this.
+  // Of the merged model: merged_config().
+  [[nodiscard]] const ModelConfig& config() const;
+  // Every parameter of it; they live as long as this.
   [[nodiscard]] const std::vector<ParameterSpec>& specs() const;
   // Whether an adapter changes it.
   [[nodiscard]] bool changes(const ParameterSpec& spec) const;
   // As ParameterReader::read_rows, of one of specs(). Safe to call from several threads.
   void read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count, const ParameterSource& as,
                  std::span<float> values);
-  [[nodiscard]] ParameterReader& reader();
 
  private:
   struct State;
@@ -49,6 +51,10 @@ struct MergeOptions {
   RopeOverride rope;                                                      // of the config that is written
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // parameters
 };
+
+// What config.json says of the merged model: embedding and head are two matrices where an adapter trained one of them
+// whole (saved_modules.h). Throws Failure.
+[[nodiscard]] ModelConfig merged_config(const ModelConfig& config, const std::vector<std::filesystem::path>& adapters);
 
 // Writes MergedWeights into model.safetensors of an existing directory, each number rounded once.
 [[nodiscard]] Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConfig& config,

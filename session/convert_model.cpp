@@ -79,6 +79,11 @@ void set_form(const checkpoint::CheckpointSource& source, const fs::path& model,
   const models::ModelConfig config = models::read_config(source).value();
   std::shared_ptr<models::MergedWeights> merged;
   if (!adapters.empty()) merged = std::make_shared<models::MergedWeights>(source, config, adapters);
+  if (merged && merged->config().tie_word_embeddings != config.tie_word_embeddings) {
+    throw Failure(
+        usage_error("the adapter gives the head a matrix of its own, which this model's file has no place for",
+                    "merge into a directory, and write that as GGUF with tern convert"));
+  }
   if (from_gguf && to_gguf) {
     models::set_merged_gguf(source, merged, options).value();
     return;

@@ -44,7 +44,8 @@ Status merge_adapters(const fs::path& model, const models::MergeOptions& options
     models::MergeOptions in_dtype = options;
     in_dtype.dtype = model_dtype(config, source, dtype);
     models::merge_weights(source, config, in_dtype, directory.path()).value();
-    write_model_files(config, model, std::string(dtype_info(in_dtype.dtype).torch), directory.path());
+    write_model_files(models::merged_config(config, options.adapters), model,
+                      std::string(dtype_info(in_dtype.dtype).torch), directory.path());
     if (check) check(directory.path());
     directory.commit().value();
     return Unit{};
@@ -69,7 +70,7 @@ Result<models::QuantisedReport> quantise_model(const fs::path& model, const fs::
       throw Failure(data_error(model.string(), "linear layers that can be quantised", "none",
                                "this model's layers are kept in a form that the format has no words for"));
     }
-    write_model_files(config, model, std::string(dtype_info(write.dtype).torch), directory.path());
+    write_model_files(weights.config(), model, std::string(dtype_info(write.dtype).torch), directory.path());
     Json json = io::read_json_file(directory.path() / "config.json").value();
     json["quantization_config"] = io::parse_json(report.quantization_config, "quantization_config").value();
     io::write_file(directory.path() / "config.json", io::write_json(json)).value();

@@ -80,9 +80,9 @@ constexpr Flag kSave[] = {
      .told = "saves_by_steps"},
     {.name = "save_total_limit",
      .type = integer,
-     .help = "keep this many checkpoints, the best and the last among them",
+     .help = "keep this many checkpoints, the best and the last among them; -1 or 0: all",
      .computed = "all",
-     .range = "[1,inf)",
+     .range = "[-1,inf)",
      .told = "saves"},
     {.name = "save_only_model",
      .type = boolean,
@@ -146,8 +146,45 @@ constexpr Flag kSave[] = {
      .told = "held_out"},
 };
 
+constexpr Flag kSelfCognition[] = {
+    {.name = "model_name",
+     .type = list,
+     .help = "what swift/self-cognition's rows call the model in place of {{NAME}}; two words: in Chinese, and else",
+     .told = "self_cognition"},
+    {.name = "model_author",
+     .type = list,
+     .help = "who they say made it, in place of {{AUTHOR}}",
+     .told = "self_cognition"},
+};
+
+constexpr Flag kWeights[] = {
+    {.name = "is_binary_loss_scale",
+     .type = FlagType::boolean,
+     .help = "true: every token that --loss_scale counts at all counts 1",
+     .computed = "weights as --loss_scale has them"},
+};
+
+constexpr Flag kPrecision[] = {
+    {.name = "bf16",
+     .type = boolean,
+     .help = "true: keep activations in bfloat16, as --activation_dtype does",
+     .computed = "from --activation_dtype",
+     .effect = "one_precision"},
+    {.name = "fp16",
+     .type = boolean,
+     .help = "true: keep activations in float16, as --activation_dtype does",
+     .computed = "from --activation_dtype",
+     .effect = "one_precision"},
+};
+
 }  // namespace
 
-std::vector<FlagGroup> loop_groups() { return {{"loop", "Loop", kLoop}, {"save", "Saving, evaluation, logs", kSave}}; }
+std::vector<FlagGroup> loop_groups() {
+  return {{"loop", "Loop", kLoop},
+          {"loss_weights", "Weights of tokens", kWeights},
+          {"precision", "Precision", kPrecision},
+          {"self_cognition", "The model's name", kSelfCognition},
+          {"save", "Saving, evaluation, logs", kSave}};
+}
 
 }  // namespace tern::cli

@@ -67,6 +67,11 @@ const std::vector<Case>& refused() {
        "warmup_ratio",
        {"sft", "--warmup_ratio", "0.1", "--warmup_steps", "2"},
        {"sft", "--warmup_ratio", "0.1", "--warmup_steps", "0"}},
+      {"one_precision", "bf16", {"sft", "--bf16", "--fp16"}, {"sft", "--bf16", "--fp16", "false"}},
+      {"one_precision",
+       "fp16",
+       {"sft", "--fp16", "--activation_dtype", "bfloat16"},
+       {"sft", "--fp16", "--activation_dtype", "float16"}},
       {"packs", "packing_length", {"sft", "--packing_length", "64"}, {"sft", "--packing_length", "64", "--packing"}},
       {"streams",
        "shuffle_buffer_size",
@@ -177,6 +182,10 @@ const std::vector<Case>& refused() {
 
 const std::vector<Case>& told() {
   static const std::vector<Case> cases = {
+      {"self_cognition",
+       "model_name",
+       {"sft", "--model_name", "Tern", "--dataset", "rows.jsonl"},
+       {"sft", "--model_name", "Tern", "--dataset", "rows.jsonl", "swift/self-cognition#9"}},
       {"scales_positions",
        "max_model_len",
        {"sft", "--max_model_len", "4096"},
