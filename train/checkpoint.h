@@ -22,10 +22,10 @@ struct TrainState {
   Fingerprint fingerprint;       // what a run that resumes is compared with
   std::int64_t global_step = 0;  // optimizer steps done
   std::int64_t max_steps = 0;
-  std::int64_t skipped_steps = 0;       // of these, that changed nothing: gradients overflowed fp16
-  std::optional<LossScale> loss_scale;  // of the next step, where there is one
+  std::int64_t skipped_steps = 0;                  // of these, that changed nothing: gradients overflowed fp16
+  std::optional<LossScale> loss_scale;             // of the next step, where there is one
   std::optional<AdaptiveRateState> adaptive_rate;  // of a schedule that follows the held-out loss
-  std::int64_t epoch = 0;               // of the next step
+  std::int64_t epoch = 0;                          // of the next step
   std::int64_t step_in_epoch = 0;
   double epoch_progress = 0;
   std::int64_t tokens = 0;          // trained on so far
