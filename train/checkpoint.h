@@ -13,6 +13,7 @@
 #include "train/adaptive_rate.h"
 #include "train/fingerprint.h"
 #include "train/loss_scale.h"
+#include "train/reporting/log_window.h"
 
 namespace tern::train {
 
@@ -32,9 +33,8 @@ struct TrainState {
   std::int64_t planned_tokens = 0;  // of a stream: MicroBatchRunner::grown()
   std::optional<double> best_metric;
   std::string best_checkpoint;
-  // The open log window, so that a resumed run's next line equals the uninterrupted one's.
-  double window_loss = 0;
-  std::int64_t window_steps = 0;
+  std::int64_t saves_without_gain = 0;  // saves since the best metric's, this one included
+  LogWindow window;
   std::map<std::string, std::string> kernel_choices;  // OpDesc::key -> choice
 };
 
