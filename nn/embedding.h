@@ -10,4 +10,8 @@ namespace tern::nn {
 // Rows of "<module>.weight" [vocab, hidden] by ids [tokens] -> [tokens, hidden].
 Value embedding(Context& context, const std::string& module, Value ids);
 
+// Of a model's words: with context.embedding_noise where a run has that, which comes times 1 / `scale`, as what follows
+// multiplies it by that.
+Value word_embedding(Context& context, const std::string& module, Value ids, double scale = 1.0);
+
 }  // namespace tern::nn

@@ -92,7 +92,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   // Programs of a run take turns, so they share one arena. Training's needs the most of it, so it comes first; all are
   // made now, before the first step.
   const auto arena = std::make_shared<graph::Arena>(model.store->allocator());
-  optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, runtime, arena);
+  optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.optimizer, runtime, arena);
   runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime, arena);
   if (!per_epoch) runner_->grow_from(state_.planned_tokens);
   (void)runner_->prepare();
@@ -152,8 +152,13 @@ Fingerprint Trainer::fingerprint() const {
   for (const std::string& name : options_.graph.trainable) {
     names.update(std::as_bytes(std::span(name.c_str(), name.size() + 1)));
   }
+  if (options_.graph.neftune_noise_alpha > 0) {
+    out.fixed.emplace_back("neftune_noise_alpha", cat(options_.graph.neftune_noise_alpha));
+  }
+  out.fixed.emplace_back("optim", std::string(optimizer_name(options_.optimizer.kind)));
   out.fixed.emplace_back("trained parameters", cat(options_.graph.trainable.size(), ", xxh3_64 ", names.hex()));
-  const AdamwOptions& adamw = options_.adamw;
+  const AdamwOptions& adamw = options_.optimizer.adamw;
+  const auto& lora_plus = options_.optimizer.lora_plus;
   const auto batch = training_.batches().per_device_batch_size;
   out.changeable = {{"per_device_train_batch_size", cat(batch)},
                     {"max_steps", cat(total_steps_)},
@@ -161,6 +166,8 @@ Fingerprint Trainer::fingerprint() const {
                     {"lr_scheduler_type", std::string(schedule_name(schedule_.kind))},
                     {"lr_scheduler_kwargs", schedule_.arguments.text},
                     {"warmup_steps", cat(schedule_.warmup_steps)},
+                    {"optim_args", options_.optimizer.arguments},
+                    {"lorap_lr_ratio", lora_plus ? cat(lora_plus->lr_ratio) : std::string()},
                     {"weight_decay", cat(adamw.weight_decay)},
                     {"adam_beta1", cat(adamw.beta1)},
                     {"adam_beta2", cat(adamw.beta2)},
@@ -186,12 +193,7 @@ void Trainer::require_same_run() {
 }
 
 void Trainer::resume() {
-  std::vector<std::string> tensors;
-  for (const std::string& name : optimizer_->parameters()) {
-    tensors.push_back(Optimizer::first_moment(name));
-    tensors.push_back(Optimizer::second_moment(name));
-  }
-  read_optimizer(options_.resume_from, *model_.store, tensors).value();
+  read_optimizer(options_.resume_from, *model_.store, optimizer_->states()).value();
   window_loss_ = state_.window_loss;
   window_steps_ = state_.window_steps;
   find_best();
@@ -343,12 +345,7 @@ void Trainer::save_checkpoint(std::optional<double> eval_loss) {
   content.store = model_.store.get();
   content.args_json = options_.args_json;
   content.seed = options_.seed;
-  if (!options_.save_only_model) {
-    for (const std::string& name : optimizer_->parameters()) {
-      content.optimizer_tensors.push_back(Optimizer::first_moment(name));
-      content.optimizer_tensors.push_back(Optimizer::second_moment(name));
-    }
-  }
+  if (!options_.save_only_model) content.optimizer_tensors = optimizer_->states();
   state_.window_loss = window_loss_;
   state_.window_steps = window_steps_;
   state_.planned_tokens = runner_->grown();

@@ -41,7 +41,7 @@ struct TrainerOptions {
   bool eval_on_start = false;
   bool create_checkpoint_symlink = false;
   std::uint64_t seed = 42;
-  AdamwOptions adamw;
+  OptimizerOptions optimizer;
   ScheduleKind schedule = ScheduleKind::cosine;
   ScheduleArguments schedule_arguments;
   double learning_rate = 1e-4;

@@ -59,13 +59,32 @@ constexpr Flag kOptimizer[] = {
     {.name = "optim",
      .type = choice,
      .fallback = "adamw",
-     .help = "optimizer; all three names mean AdamW",
-     .choices = "adamw|adamw_torch|adamw_torch_fused"},
+     .help = "optimizer, by transformers' name; adamw_torch* and paged_adamw_32bit mean adamw, other paged_* what they "
+             "page, as nothing needs paging here",
+     .choices = "adamw|adamw_torch|adamw_torch_fused|adamw_torch_npu_fused|adamw_torch_xla|paged_adamw_32bit|"
+                "adamw_8bit|adamw_bnb_8bit|paged_adamw_8bit|sgd|lion_32bit|paged_lion_32bit|adafactor|muon"},
+    {.name = "optim_args",
+     .help = "what the optimizer takes beside its rate, as in momentum=0.9,nesterov=true; of sgd momentum, dampening, "
+             "weight_decay and nesterov, of adafactor clip_threshold, decay_rate, beta1 and scale_parameter, of muon "
+             "momentum, nesterov and ns_steps"},
     {.name = "neftune_noise_alpha",
      .type = real,
      .fallback = "0",
-     .help = "strength of the noise on embeddings (NEFTune)",
+     .help = "strength of the noise on embeddings while they are trained on (NEFTune); 0: none",
      .range = "[0,inf)"},
+    {.name = "lorap_lr_ratio",
+     .type = real,
+     .help = "LoRA+: times the learning rate for B of each adapter",
+     .range = "(0,inf)",
+     .effect = "lora"},
+    {.name = "vit_lr",
+     .type = real,
+     .range = "[0,inf)",
+     .explanation = "models are trained on text alone, and what reads images stays as it is"},
+    {.name = "aligner_lr",
+     .type = real,
+     .range = "[0,inf)",
+     .explanation = "models are trained on text alone, and what reads images stays as it is"},
 };
 
 }  // namespace
