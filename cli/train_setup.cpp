@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 
+#include "base/strings.h"
 #include "cli/data_setup.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
@@ -28,6 +30,7 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
   if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
   if (says("target_modules")) o.target_modules = arguments.list("target_modules");
   if (says("target_regex")) o.target_regex = arguments.string("target_regex");
+  if (says("modules_to_save")) o.modules_to_save = arguments.list("modules_to_save");
   if (!arguments.list("adapters").empty()) o.adapter = arguments.list("adapters")[0];
   o.freeze_parameters = arguments.list("freeze_parameters");
   o.trainable_parameters = arguments.list("trainable_parameters");
@@ -85,10 +88,21 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   return o;
 }
 
+// swift/self-cognition has {{NAME}} in its answers, which nobody wants to teach a model.
+void require_names(const Arguments& arguments) {
+  if (arguments.has("model_name") && arguments.has("model_author")) return;
+  for (const auto& word : arguments.list("dataset")) {
+    if (!std::string_view(word).substr(0, word.find_first_of("#")).ends_with("/self-cognition")) continue;
+    throw Failure(usage_error(cat("the rows of ", word, " ask for the model's name and who made it"),
+                              "give both, as in --model_name Tern --model_author Me"));
+  }
+}
+
 }  // namespace
 
 train::RunOptions run_options(const Arguments& arguments) {
   require_one_adapter(arguments);
+  require_names(arguments);
   train::RunOptions o;
   o.session = session_options(arguments, arguments.string("model"));
   o.data = load_options(arguments);

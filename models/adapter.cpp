@@ -8,6 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "io/file_writer.h"
 #include "io/json_field.h"
+#include "models/saved_modules.h"
 #include "models/stored_tensors.h"
 
 namespace tern::models {
@@ -22,8 +23,8 @@ constexpr const char* kOtherModel = "the adapter is of another model: name the o
 // Features of PEFT that change the computation and are not served: silently ignoring one would give wrong answers.
 void refuse_unserved(const io::JsonField& json) {
   constexpr const char* kMerge = "merge that adapter with PEFT first";
-  for (const char* key : {"use_dora", "modules_to_save", "layers_to_transform", "rank_pattern", "alpha_pattern",
-                          "fan_in_fan_out", "target_parameters", "trainable_token_indices", "use_qalora"}) {
+  for (const char* key : {"use_dora", "layers_to_transform", "rank_pattern", "alpha_pattern", "fan_in_fan_out",
+                          "target_parameters", "trainable_token_indices", "use_qalora", "ensure_weight_tying"}) {
     const auto feature = json.find(key);
     if (feature && feature->json() != false && !feature->json().empty())
       throw feature->wrong("an adapter without it", kMerge);
@@ -71,6 +72,7 @@ Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory
       }
     }
     config.base_model = json.text("base_model_name_or_path", "");
+    if (const auto saved = json.find("modules_to_save")) config.modules_to_save = saved->texts();
     return config;
   });
 }
@@ -85,6 +87,7 @@ std::string adapter_config_json(const AdapterConfig& config) {
   json["lora_dropout"] = config.dropout;
   json["use_rslora"] = config.use_rslora;
   json["target_modules"] = config.target_modules;
+  if (!config.modules_to_save.empty()) json["modules_to_save"] = config.modules_to_save;
   json["bias"] = "none";
   json["fan_in_fan_out"] = false;
   json["inference_mode"] = true;
@@ -154,6 +157,11 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
     const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
     const std::string where = (directory / "adapter_model.safetensors").string();
     std::set<std::string> used;
+    require_own_modules(model, directory);
+    const SavedModules saved = saved_modules(model.config, config.modules_to_save).value();
+    if (saved.unties) untie_head(model);
+    load_saved_modules(model, file, saved.parameters, used).value();
+    if (!saved.parameters.empty()) model.saved_modules_of = directory;
     std::vector<LinearModule> modules;
     for (const auto& module : linear_modules(model)) {
       const auto* a = file.tensor(peft_name(module.name, "lora_A"));
@@ -180,6 +188,7 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
       }
     }
     LoadedAdapter loaded = create_adapter(model, adapter, config, modules);
+    loaded.saved = saved.parameters;
     for (const auto& [module, layer] : loaded.layers) {
       for (const auto& [part, name] : {std::pair{"lora_A", layer.lora_a}, std::pair{"lora_B", layer.lora_b}}) {
         const auto& tensor = *file.tensor(peft_name(module, part));
@@ -213,10 +222,15 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
     }
     if (const auto rows = adapter.rows.find(module); rows != adapter.rows.end()) file_rows[layer.lora_b] = rows->second;
   }
+  for (const ParameterSpec& spec : adapter.saved) specs.push_back({saved_name(spec), "F32", spec.shape});
   checkpoint::SafetensorsWriteOptions options;
   options.stem = "adapter_model";
   auto writer = checkpoint::SafetensorsWriter::create(directory, specs, options).value();
-  for (std::size_t i = 0; i < specs.size(); ++i) {
+  for (const ParameterSpec& spec : adapter.saved) {
+    const std::vector<float> values = saved_values(store, spec);
+    writer.write(saved_name(spec), std::as_bytes(std::span(values))).value();
+  }
+  for (std::size_t i = 0; i < stored.size(); ++i) {
     std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(stored[i]).desc)));
     store.download(stored[i], std::as_writable_bytes(std::span(values)));
     if (const auto rows = file_rows.find(stored[i]); rows != file_rows.end()) {

@@ -18,13 +18,14 @@ struct AdapterConfig {
   double alpha = 32;
   double dropout = 0.0;
   bool use_rslora = false;
-  std::vector<std::string> target_modules;  // last parts of module names, "q_proj"
-  std::string base_model;                   // as the run was given it
+  std::vector<std::string> target_modules;        // last parts of module names, "q_proj"
+  std::string base_model;                         // as the run was given it
+  std::vector<std::string> modules_to_save = {};  // ends of names of modules that the file holds whole
 
   [[nodiscard]] float scaling() const;  // alpha / rank, or alpha / sqrt(rank) (rank-stabilised)
 };
 
-// Errors (data): absent or malformed files, and PEFT features that are not served (bias, DoRA, modules_to_save), named.
+// Errors (data): absent or malformed files, and PEFT features that are not served (bias, DoRA), named.
 [[nodiscard]] Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory);
 // adapter_config.json as PEFT reads it.
 [[nodiscard]] std::string adapter_config_json(const AdapterConfig& config);
@@ -51,6 +52,7 @@ struct LoadedAdapter {
   std::map<std::string, nn::LoraLayer> layers;  // by module
   std::map<std::string, HeadParts> rows = {};   // LinearModule::rows of the modules that have them
   std::shared_ptr<graph::TensorScope> tensors;  // the pairs, which go with the last copy of this
+  std::vector<ParameterSpec> saved = {};        // of modules_to_save: they stand in the place of the model's own
 };
 // Creates the pairs in the store, uninitialised.
 [[nodiscard]] LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, const AdapterConfig& config,

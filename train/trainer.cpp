@@ -355,6 +355,7 @@ void Trainer::save_checkpoint(std::optional<double> eval_loss) {
     saved_state.best_metric = eval_loss;
     saved_state.best_checkpoint = directory.string();
   }
+  log_.sync();
   const Status saved = write_checkpoint(directory, saved_state, content);
   save_failed_ = !saved.ok();
   if (!saved.ok()) {
@@ -363,11 +364,12 @@ void Trainer::save_checkpoint(std::optional<double> eval_loss) {
   }
   state_ = std::move(saved_state);
   if (hooks_.on_note) hooks_.on_note(cat("saved ", directory.string()));
-  checkpoints_.prune(options_.save_total_limit, state_.global_step, state_.best_checkpoint);
   if (options_.create_checkpoint_symlink) {
     checkpoints_.link("last", directory);
     if (!state_.best_checkpoint.empty()) checkpoints_.link("best", state_.best_checkpoint);
   }
+  // After the links, which may lead to what goes.
+  checkpoints_.prune(options_.save_total_limit, state_.global_step, state_.best_checkpoint);
 }
 
 TrainResult Trainer::run() {

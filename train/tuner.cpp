@@ -57,10 +57,23 @@ std::vector<std::string> target_names(const models::LoadedModel& model,
   return matched == chosen.size() ? short_names : names;
 }
 
-std::vector<models::LinearModule> chosen_modules(const TunerOptions& options, const models::LoadedModel& model) {
+std::vector<models::LinearModule> target_modules(const TunerOptions& options, const models::LoadedModel& model) {
   if (!options.target_regex.empty()) return modules_by_regex(model, options.target_regex);
   const std::vector<std::string> all = {"all-linear"};
   return models::select_modules(model, options.target_modules.empty() ? all : options.target_modules).value();
+}
+
+// A layer that is trained in full gets no adapter, as PEFT has it.
+std::vector<models::LinearModule> chosen_modules(const TunerOptions& options, const models::LoadedModel& model) {
+  auto chosen = target_modules(options, model);
+  const auto names = models::saved_module_names(model.config, options.modules_to_save);
+  const auto saved = models::saved_modules(model.config, names).value();
+  std::erase_if(chosen, [&](const auto& module) { return saved.has(module.name + ".weight"); });
+  if (chosen.empty()) {
+    throw Failure(usage_error("--modules_to_save trains every layer in full that --target_modules names",
+                              "name other layers, or train them all with --tuner_type full"));
+  }
+  return chosen;
 }
 
 // What is asked for must be what the checkpoint was trained with.
@@ -78,6 +91,12 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
   compare("lora_alpha", options.lora_alpha, had.alpha);
   compare("lora_dropout", options.lora_dropout, had.dropout);
   compare("use_rslora", options.use_rslora, had.use_rslora);
+  if (!options.modules_to_save.empty()) {
+    const auto names = models::saved_module_names(model.config, options.modules_to_save);
+    require("modules_to_save",
+            std::set(names.begin(), names.end()) == std::set(had.modules_to_save.begin(), had.modules_to_save.end()),
+            had.modules_to_save.empty() ? "none" : join(had.modules_to_save, " "), join(names, " "));
+  }
   if (options.target_modules.empty() && options.target_regex.empty()) return;
   std::set<std::string> asked;
   for (const auto& module : chosen_modules(options, model)) asked.insert(module.name);
@@ -95,7 +114,9 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   config.use_rslora = options.use_rslora.value_or(config.use_rslora);
   const auto modules = chosen_modules(options, model);
   config.target_modules = target_names(model, modules);
+  config.modules_to_save = models::saved_module_names(model.config, options.modules_to_save);
   models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
+  adapter.saved = models::saved_modules(model.config, config.modules_to_save).value().parameters;
   init_adapter(*model.store, adapter, options.seed);
   return adapter;
 }
@@ -112,6 +133,16 @@ models::LoadedAdapter make_adapter(const TunerOptions& options, models::LoadedMo
 }
 
 }  // namespace
+
+Result<models::SavedModules> modules_beside(const TunerOptions& options, const models::ModelConfig& config,
+                                            const fs::path& checkpoint) {
+  return catching([&] {
+    const fs::path& from = checkpoint.empty() ? options.adapter : checkpoint;
+    const auto names = from.empty() ? models::saved_module_names(config, options.modules_to_save)
+                                    : models::read_adapter_config(from).value().modules_to_save;
+    return models::saved_modules(config, names).value();
+  });
+}
 
 Result<std::vector<std::string>> trained_parameters(const TunerOptions& options, const models::ModelConfig& config) {
   return catching([&] {
@@ -157,6 +188,10 @@ void Tuner::load(models::LoadedModel& model, const fs::path& checkpoint) const {
     model.store->upload(layer.lora_a, file.tensor(models::peft_name(module, "lora_A"))->bytes);
     model.store->upload(layer.lora_b, file.tensor(models::peft_name(module, "lora_B"))->bytes);
   }
+  for (const auto& spec : adapter.saved) {
+    const std::vector<float> values = models::read_saved_parameter(file, spec);
+    model.store->upload(spec.name, std::as_bytes(std::span(values)));
+  }
 }
 
 Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::LoadedModel& model,
@@ -177,6 +212,7 @@ Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::L
       tuner->trainable.push_back(layer.lora_a);
       tuner->trainable.push_back(layer.lora_b);
     }
+    for (const auto& spec : tuner->adapter.saved) tuner->trainable.push_back(spec.name);
     tuner->saver = adapter_saver(model, tuner->adapter);
     return tuner;
   });

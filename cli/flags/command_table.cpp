@@ -15,8 +15,9 @@ Names joined(std::initializer_list<Names> parts) {
   return all;
 }
 
-const Names kTrainGroups = {"model",     "positions", "base",     "data",  "template", "quantization", "loop",
-                            "optimizer", "save",      "parallel", "tuner", "runtime",  "compat",       "output"};
+const Names kTrainGroups = {"model",  "positions", "base",      "data",          "template", "quantization",
+                            "loop",   "optimizer", "save",      "parallel",      "tuner",    "runtime",
+                            "compat", "output",    "precision", "self_cognition"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -27,7 +28,7 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_parallel_size",
                                 "context_parallel_size",
                                 "expert_tensor_parallel_size"};
-const Names kTunerPending = {"target_parameters",  "modules_to_save",     "use_dora",
+const Names kTunerPending = {"target_parameters",  "use_dora",
                              "lora_bias=all",      "lora_bias=lora_only", "init_weights=gaussian",
                              "init_weights=pissa", "init_weights=olora"};
 const Names kLoopPending = {"report_to=tensorboard"};
@@ -106,7 +107,7 @@ std::vector<CommandSpec> serving_commands() {
       {.name = "infer",
        .summary = "chat, or answer the rows of a file",
        .groups = infer,
-       .defaults = {{"load_args", "true"}},
+       .defaults = {{"load_args", "true"}, {"load_from_cache_file", "false"}},
        .pending = kInferPending,
        .no_effect = kInferNoEffect,
        .effects = {{"columns", "rows"},
@@ -118,6 +119,7 @@ std::vector<CommandSpec> serving_commands() {
                    {"template", "in_words"},
                    {"use_chat_template", "in_words"},
                    {"enable_thinking", "in_words"},
+                   {"preserve_thinking", "in_words"},
                    {"agent_template", "in_words"},
                    {"max_pixels", "generates"},
                    {"top_logprobs", "generates"},
@@ -143,20 +145,25 @@ std::vector<CommandSpec> serving_commands() {
        .no_effect = kDeployNoEffect,
        .example = "tern deploy --model smollm2-135m --port 8000",
        .run = run_deploy},
-      {.name = "rollout", .summary = "generate completions for a trainer", .groups = serve},
+      {.name = "rollout",
+       .summary = "generate completions for a trainer",
+       .groups = serve,
+       .defaults = {{"load_args", "true"}}},
       {.name = "sample",
        .summary = "sample answers to the rows of a file",
        .groups = {"model", "positions", "base", "data", "template", "generation", "quantization", "sample", "runtime",
-                  "compat", "output"}},
+                  "compat", "output"},
+       .defaults = {{"load_args", "true"}, {"temperature", "1.0"}}},
       {.name = "eval",
        .summary = "run benchmarks",
        .groups = {"model", "positions", "base", "template", "generation", "quantization", "eval", "runtime", "compat",
-                  "output"}},
+                  "output"},
+       .defaults = {{"load_args", "true"}, {"temperature", "0.0"}}},
       {.name = "web-ui", .summary = "train and chat in a browser", .groups = {"web_ui", "output"}},
       {.name = "app",
        .summary = "chat in a browser: deploy, under ms-swift's name for its page",
        .groups = serve,
-       .defaults = {{"load_args", "true"}},
+       .defaults = {{"load_args", "true"}, {"stream", "true"}},
        .pending = kDeployPending,
        .no_effect = kDeployNoEffect,
        .example = "tern app --model smollm2-135m",

@@ -146,10 +146,36 @@ constexpr Flag kSave[] = {
      .told = "held_out"},
 };
 
+constexpr Flag kSelfCognition[] = {
+    {.name = "model_name",
+     .type = list,
+     .help = "what swift/self-cognition's rows call the model in place of {{NAME}}; two words: in Chinese, and else",
+     .effect = "self_cognition"},
+    {.name = "model_author",
+     .type = list,
+     .help = "who they say made it, in place of {{AUTHOR}}",
+     .effect = "self_cognition"},
+};
+
+constexpr Flag kPrecision[] = {
+    {.name = "bf16",
+     .type = boolean,
+     .help = "true: keep activations in bfloat16, as --activation_dtype does",
+     .computed = "from --activation_dtype",
+     .effect = "one_precision"},
+    {.name = "fp16",
+     .type = boolean,
+     .help = "true: keep activations in float16, as --activation_dtype does",
+     .computed = "from --activation_dtype",
+     .effect = "one_precision"},
+};
+
 }  // namespace
 
 std::vector<FlagGroup> loop_groups() {
   return {{"loop", "Loop", kLoop},
+          {"precision", "Precision", kPrecision},
+          {"self_cognition", "The model's name", kSelfCognition},
           {"save", "Saving, evaluation, logs", kSave}};
 }
 

@@ -51,7 +51,8 @@ constexpr Flag kTuner[] = {
      .effect = "lora new_adapter"},
     {.name = "modules_to_save",
      .type = list,
-     .help = "layers to train in full beside the adapter",
+     .help = "modules to train in full beside the adapter, by the ends of their names; all-embedding and all-norm are "
+             "known",
      .effect = "lora new_adapter"},
     {.name = "init_weights",
      .type = choice,
@@ -81,8 +82,6 @@ constexpr Flag kTuner[] = {
 
 }  // namespace
 
-std::vector<FlagGroup> tuner_groups() {
-  return {{"tuner", "Tuner", kTuner}};
-}
+std::vector<FlagGroup> tuner_groups() { return {{"tuner", "Tuner", kTuner}}; }
 
 }  // namespace tern::cli

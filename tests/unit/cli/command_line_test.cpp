@@ -161,7 +161,7 @@ TEST(CommandLine, FlagsOfOtherToolsAreAnsweredByOneLine) {
   EXPECT_EQ(run->arguments.notices()[0],
             "--infer_backend vllm makes no difference: tern has one engine for all of them");
   EXPECT_NE(refused({"infer", "--infer_backend", "tgi"})
-                .find("--infer_backend is \"tgi\", and must be one of pt, transformers, vllm, sglang; "),
+                .find("--infer_backend is \"tgi\", and must be one of pt, transformers, vllm, sglang, lmdeploy; "),
             std::string::npos);
 }
 
