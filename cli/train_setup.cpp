@@ -52,6 +52,17 @@ data::BatchOptions batch_options(const Arguments& arguments) {
   return o;
 }
 
+train::GaloreOptions galore_options(const Arguments& arguments) {
+  train::GaloreOptions o;
+  o.rank = arguments.integer("galore_rank");
+  o.update_proj_gap = arguments.integer("galore_update_proj_gap");
+  o.scale = arguments.real("galore_scale");
+  o.type = train::galore_type(arguments.string("galore_proj_type")).value_or(o.type);
+  o.target_modules = arguments.list("galore_target_modules");
+  o.with_embedding = arguments.boolean("galore_with_embedding");
+  return o;
+}
+
 train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   train::TrainerOptions o;
   o.num_train_epochs = arguments.real("num_train_epochs");
@@ -69,7 +80,10 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
   o.optimizer.adamw = {arguments.real("adam_beta1"), arguments.real("adam_beta2"), arguments.real("adam_epsilon"),
                        arguments.real("weight_decay"), arguments.real("max_grad_norm")};
-  o.optimizer.kind = train::optimizer_kind(arguments.string("optim")).value_or(o.optimizer.kind);
+  const std::string strategy = arguments.maybe_string("optimizer").value_or("default");
+  o.optimizer.kind =
+      train::optimizer_kind(strategy == "muon" ? strategy : arguments.string("optim")).value_or(o.optimizer.kind);
+  if (arguments.boolean("use_galore") || strategy == "galore") o.optimizer.galore = galore_options(arguments);
   train::take_optimizer_arguments(arguments.maybe_string("optim_args").value_or(""), o.optimizer).value();
   o.schedule = train::schedule_kind(arguments.string("lr_scheduler_type")).value_or(o.schedule);
   o.learning_rate = arguments.maybe_real("learning_rate").value_or(full ? 1e-5 : 1e-4);

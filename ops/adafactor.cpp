@@ -65,7 +65,7 @@ const OpRules adafactor_rules = {
     .row_dim = no_rows,
     .split = no_split,
     .indices = no_indices,
-    .needed_by = kTrain,
+    .needed_by = kNoCommand,
 };
 
 }  // namespace tern::ops

@@ -32,7 +32,7 @@ const OpRules lion_rules = {
     .row_dim = no_rows,
     .split = by_name,
     .indices = no_indices,
-    .needed_by = kTrain,
+    .needed_by = kNoCommand,
 };
 
 }  // namespace tern::ops

@@ -144,6 +144,7 @@ void Trainer::make_schedule(bool evaluates) {
 
 Fingerprint Trainer::fingerprint() const {
   Fingerprint out;
+  std::string changeable_galore;
   out.fixed = options_.data_settings;
   const data::Settings steps = training_.identity();
   out.fixed.insert(out.fixed.end(), steps.begin(), steps.end());
@@ -156,6 +157,11 @@ Fingerprint Trainer::fingerprint() const {
     out.fixed.emplace_back("neftune_noise_alpha", cat(options_.graph.neftune_noise_alpha));
   }
   out.fixed.emplace_back("optim", std::string(optimizer_name(options_.optimizer.kind)));
+  if (const auto& galore = options_.optimizer.galore) {
+    out.fixed.emplace_back("GaLore", cat("rank ", galore->rank, ", type ", static_cast<int>(galore->type), ", ",
+                                         galore->parameters.size(), " matrices"));
+    changeable_galore = cat("gap ", galore->update_proj_gap, ", scale ", galore->scale);
+  }
   out.fixed.emplace_back("trained parameters", cat(options_.graph.trainable.size(), ", xxh3_64 ", names.hex()));
   const AdamwOptions& adamw = options_.optimizer.adamw;
   const auto& lora_plus = options_.optimizer.lora_plus;
@@ -167,6 +173,7 @@ Fingerprint Trainer::fingerprint() const {
                     {"lr_scheduler_kwargs", schedule_.arguments.text},
                     {"warmup_steps", cat(schedule_.warmup_steps)},
                     {"optim_args", options_.optimizer.arguments},
+                    {"galore_update_proj_gap and galore_scale", changeable_galore},
                     {"lorap_lr_ratio", lora_plus ? cat(lora_plus->lr_ratio) : std::string()},
                     {"weight_decay", cat(adamw.weight_decay)},
                     {"adam_beta1", cat(adamw.beta1)},

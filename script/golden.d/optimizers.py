@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Twenty steps of each optimizer by PyTorch, transformers and bitsandbytes. Usage: optimizers.py OUT.safetensors
 
-needs: torch transformers bitsandbytes safetensors
+needs: torch transformers bitsandbytes galore-torch safetensors
 
 OUT holds <case>/<parameter>, the parameters after twenty steps. They begin as 0.5 sin(i + 1); the gradient of element i of
 the p-th parameter in step t (from 1) is 0.02 (1 + i % 7) sin(0.37 i + 1.3 t + p), the rate 0.01 (1 - t / 40), weight decay
@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 sys.path.pop(0)  # beside this file lies a tokenizers.py
 import bitsandbytes
+import galore_torch
 import numpy
 import torch
 from safetensors.torch import save_file
@@ -53,6 +54,26 @@ def adafactor(**arguments):
     return lambda parameters: [Adafactor(split(parameters), lr=1, relative_step=False, **arguments)]
 
 
+def leading_vectors(self, weights, rank, type):
+    """GaLoreProjector's, in fp64 and with a sign: that of the largest component of the vector of the shorter side."""
+    u, s, vh = torch.linalg.svd(weights.double(), full_matrices=False)
+    shorter = u.T if weights.shape[0] <= weights.shape[1] else vh
+    signs = torch.sign(shorter.gather(1, shorter.abs().argmax(dim=1, keepdim=True))).squeeze(1)
+    u, vh = (u * signs)[:, :rank].float(), (vh * signs[:, None])[:rank].float()
+    return {"left": u, "right": vh, "full": [u, vh]}[type]
+
+
+galore_torch.galore_projector.GaLoreProjector.get_orthogonal_matrix = leading_vectors
+
+
+def galore(**arguments):
+    def make(parameters):
+        matrices, vectors = split(parameters)
+        groups = [{**matrices, "rank": 3, "scale": 0.7, **arguments}, vectors]
+        return [galore_torch.GaLoreAdamW(groups, lr=1, betas=(0.9, 0.95), eps=1e-8, no_deprecation_warning=True)]
+    return make
+
+
 CASES = {
     "adamw": (SHAPES, lambda parameters: [torch.optim.AdamW(split(parameters), lr=1, betas=(0.9, 0.95))]),
     "sgd": (SHAPES, lambda parameters: [torch.optim.SGD(split(parameters), lr=1)]),
@@ -63,6 +84,8 @@ CASES = {
     "adafactor-scaled": (SHAPES, adafactor(scale_parameter=True, beta1=0.9, clip_threshold=0.5, decay_rate=-0.7)),
     "muon": (SHAPES, muon()),
     "muon-plain": (SHAPES, muon(nesterov=False, ns_steps=3, momentum=0.8)),
+    **{f"galore-{kind}": (SHAPES, galore(proj_type=kind, update_proj_gap=7))
+       for kind in ("std", "reverse_std", "left", "right", "full")},
     "adamw_8bit": (LARGE, lambda parameters: [bitsandbytes.optim.AdamW8bit(split(parameters), lr=1, betas=(0.9, 0.95))]),
 }
 
@@ -86,5 +109,5 @@ for name, (shapes, make) in CASES.items():
             optimizer.step()
     for key, parameter in parameters.items():
         out[f"{name}/{key}"] = parameter.detach().clone().contiguous()
-versions = {peer: version(peer) for peer in ("torch", "transformers", "bitsandbytes", "numpy")}
+versions = {peer: version(peer) for peer in ("torch", "transformers", "bitsandbytes", "galore-torch", "numpy")}
 save_file(out, sys.argv[1], versions)

@@ -51,8 +51,8 @@ class Adamw : public OneOpRule {
   AdamwOptions options_;
 };
 
-// Dettmers' dynamic type: an exponent of ten that grows from 0 to -6 bits, and what bits are left for the fraction, whose
-// means of equal steps from 0.1 to 1 are the codes ("8-bit Optimizers via Block-wise Quantization", ICLR 2022).
+// Dettmers' dynamic type: an exponent of ten that grows from 0 to -6 bits, and what bits are left for the fraction,
+// whose means of equal steps from 0.1 to 1 are the codes ("8-bit Optimizers via Block-wise Quantization", ICLR 2022).
 std::vector<float> dynamic_codes(bool has_sign) {
   constexpr int kExponents = 7;
   std::vector<float> codes = {0.0F, 1.0F};

@@ -24,12 +24,9 @@ class Lion : public OneOpRule {
                     TERN_NEED_DETERMINISTIC);
   }
   [[nodiscard]] std::vector<float> hyper(const OptimizerStep& step, const ParameterGroup& group) const override {
-    return {static_cast<float>(step.lr),
-            static_cast<float>(1.0 - step.lr * group.weight_decay),
-            static_cast<float>(options_.beta1),
-            static_cast<float>(1.0 - options_.beta1),
-            static_cast<float>(options_.beta2),
-            static_cast<float>(1.0 - options_.beta2),
+    return {static_cast<float>(step.lr),        static_cast<float>(1.0 - step.lr * group.weight_decay),
+            static_cast<float>(options_.beta1), static_cast<float>(1.0 - options_.beta1),
+            static_cast<float>(options_.beta2), static_cast<float>(1.0 - options_.beta2),
             static_cast<float>(step.grad_scale)};
   }
   AdamwOptions options_;

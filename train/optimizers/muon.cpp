@@ -1,6 +1,6 @@
-// Muon (Jordan et al., 2024) as Moonlight scales it (Liu et al., "Muon is Scalable for LLM Training", 2025): the momentum of
-// a matrix, orthogonalised by five steps of Newton and Schulz, moves it at 0.2 sqrt(max(rows, columns)) times the rate,
-// which gives its change the size of AdamW's. All of it is products and sums that every device has.
+// Muon (Jordan et al., 2024) as Moonlight scales it (Liu et al., "Muon is Scalable for LLM Training", 2025): the
+// momentum of a matrix, orthogonalised by five steps of Newton and Schulz, moves it at 0.2 sqrt(max(rows, columns))
+// times the rate, which gives its change the size of AdamW's. All of it is products and sums that every device has.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -72,7 +72,13 @@ class Muon : public UpdateRule {
       const TensorDesc& desc = store().at(parameters_[i]).desc;
       const auto longest = static_cast<double>(std::max(desc.shape[0], desc.shape[1]));
       moves[i] = {static_cast<float>(lr * 0.2 * std::sqrt(longest)),
-                  static_cast<float>(1.0 - lr * groups_[i].weight_decay), 0, 0, 0, 1.0F, 0, 1.0F};
+                  static_cast<float>(1.0 - lr * groups_[i].weight_decay),
+                  0,
+                  0,
+                  0,
+                  1.0F,
+                  0,
+                  1.0F};
       inputs.inputs[cat("factor/", i)] = std::as_bytes(std::span(&factors[i], 1));
       inputs.inputs[cat("move/", i)] = std::as_bytes(std::span(moves[i]));
     }

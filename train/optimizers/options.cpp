@@ -101,6 +101,15 @@ std::string_view optimizer_name(OptimizerKind kind) {
   return found == kNames.end() ? std::string_view() : found->name;
 }
 
+std::optional<GaloreType> galore_type(std::string_view name) {
+  if (name == "std") return GaloreType::std;
+  if (name == "reverse_std") return GaloreType::reverse_std;
+  if (name == "right") return GaloreType::right;
+  if (name == "left") return GaloreType::left;
+  if (name == "full") return GaloreType::full;
+  return std::nullopt;
+}
+
 Status take_optimizer_arguments(std::string_view text, OptimizerOptions& options) {
   return catching([&] {
     options.arguments = text;

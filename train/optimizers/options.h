@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
@@ -54,6 +56,20 @@ struct LoraPlusOptions {
   double embedding_ratio = 1;  // of the rate: 1e-6 / learning_rate
 };
 
+enum class GaloreType { std, reverse_std, right, left, full };
+
+// AdamW upon projections of the gradients of some matrices; the others have AdamW itself.
+struct GaloreOptions {
+  std::int64_t rank = 128;
+  std::int64_t update_proj_gap = 50;  // steps that a projection is kept for
+  double scale = 1;
+  GaloreType type = GaloreType::std;
+  std::vector<std::string> target_modules;  // parts of layers' names; none: all linear layers
+  bool with_embedding = false;
+  std::set<std::string> parameters;  // stored names, of the target modules
+};
+[[nodiscard]] std::optional<GaloreType> galore_type(std::string_view name);
+
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adamw;
   AdamwOptions adamw;  // betas are Lion's too; decay and clipping every optimizer's
@@ -62,10 +78,11 @@ struct OptimizerOptions {
   MuonOptions muon;
   std::string arguments;  // --optim_args, as given
   std::optional<LoraPlusOptions> lora_plus;
+  std::optional<GaloreOptions> galore;
 };
 
-// Takes `--optim_args momentum=0.9,nesterov=true` into `options` of that kind. Errors (usage): a name that the optimizer
-// doesn't take, a value that it can't have.
+// Takes `--optim_args momentum=0.9,nesterov=true` into `options` of that kind. Errors (usage): a name that the
+// optimizer doesn't take, a value that it can't have.
 [[nodiscard]] Status take_optimizer_arguments(std::string_view text, OptimizerOptions& options);
 
 }  // namespace tern::train

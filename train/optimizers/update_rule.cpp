@@ -31,6 +31,10 @@ double lr_ratio(const std::string& parameter, const TensorDesc& desc, const Opti
   return !of_adapter && is_table_of_tokens(parameter) ? options.lora_plus->embedding_ratio : 1;
 }
 
+bool is_projected(const RuleContext& context, const std::string& parameter) {
+  return context.options.galore->parameters.contains(parameter) && context.store->at(parameter).desc.rank == 2;
+}
+
 }  // namespace
 
 ParameterGroup group_of(const std::string& parameter, const graph::TensorStore& store,
@@ -107,6 +111,10 @@ std::vector<std::unique_ptr<UpdateRule>> make_rules(const RuleContext& context,
     add(chosen, some);
     add(adamw_rule, others);
   };
+  if (context.options.galore) {
+    add_by(galore_rule, is_projected);
+    return rules;
+  }
   switch (context.options.kind) {
     case OptimizerKind::adamw:
       add(adamw_rule, parameters);

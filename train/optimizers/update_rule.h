@@ -99,5 +99,6 @@ RuleMaker sgd_rule;
 RuleMaker lion_rule;
 RuleMaker adafactor_rule;
 RuleMaker muon_rule;
+RuleMaker galore_rule;
 
 }  // namespace tern::train

@@ -1,5 +1,5 @@
-// Every optimizer beside what PyTorch, transformers and bitsandbytes compute in twenty steps (script/golden.d/optimizers.py),
-// what its states are to a checkpoint, and its arguments.
+// Every optimizer beside what PyTorch, transformers and bitsandbytes compute in twenty steps
+// (script/golden.d/optimizers.py), what its states are to a checkpoint, and its arguments.
 #include <cmath>
 #include <limits>
 #include <set>
@@ -17,14 +17,48 @@ struct Shape {
   std::vector<std::int64_t> sizes;
 };
 const std::vector<Shape> kSmall = {{"wide", {16, 24}}, {"tall", {24, 16}}, {"vector", {33}}};
-const std::vector<Shape> kAdapter = {{"lora/x.lora_A.weight", {4, 24}}, {"lora/x.lora_B.weight", {24, 4}},
-                                     {"model.embed_tokens.weight", {9, 8}}};
+const std::vector<Shape> kAdapter = {
+    {"lora/x.lora_A.weight", {4, 24}}, {"lora/x.lora_B.weight", {24, 4}}, {"model.embed_tokens.weight", {9, 8}}};
 const std::vector<Shape> kLarge = {{"large", {64, 70}}, {"vector", {33}}};
 
 OptimizerOptions options_of(std::string_view name, std::string_view arguments = {}) {
   OptimizerOptions options;
   options.kind = optimizer_kind(name).value();
   take_optimizer_arguments(arguments, options).value();
+  return options;
+}
+
+struct Case {
+  const char* golden;
+  const char* name;
+  const char* arguments;
+  double tolerance;
+};
+// Twenty steps of fp32; the steps of Muon amplify what rounding leaves in small singular values.
+constexpr Case kCases[] = {
+    {"adamw", "adamw_torch_fused", "", 2e-6},
+    {"sgd", "sgd", "", 1e-6},
+    {"sgd-momentum", "sgd", "momentum=0.9, dampening=0.2", 1e-6},
+    {"sgd-nesterov", "sgd", "momentum=0.8,nesterov=true", 1e-6},
+    {"lion", "paged_lion_32bit", "", 1e-6},
+    {"adafactor", "adafactor", "", 2e-6},
+    {"adafactor-scaled", "adafactor", "scale_parameter=true,beta1=0.9,clip_threshold=0.5,decay_rate=-0.7", 2e-6},
+    {"muon", "muon", "", 1e-4},
+    {"muon-plain", "muon", "nesterov=false,ns_steps=3,momentum=0.8", 1e-4},
+    {"galore-std", "adamw", "std", 2e-6},
+    {"galore-reverse_std", "adamw", "reverse_std", 2e-6},
+    {"galore-left", "adamw", "left", 2e-6},
+    {"galore-right", "adamw", "right", 2e-6},
+    {"galore-full", "adamw", "full", 2e-6},
+};
+
+// Arguments of GaLore are its type.
+OptimizerOptions options_of(const Case& one) {
+  const auto type = galore_type(one.arguments);
+  if (!type) return options_of(one.name, one.arguments);
+  OptimizerOptions options = options_of(one.name);
+  options.galore = GaloreOptions{.rank = 3, .update_proj_gap = 7, .scale = 0.7, .type = *type};
+  options.galore->parameters = {"wide", "tall"};
   return options;
 }
 
@@ -78,31 +112,12 @@ class Steps {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-struct Case {
-  const char* golden;
-  const char* name;
-  const char* arguments;
-  double tolerance;
-};
-// Twenty steps of fp32; the steps of Muon amplify what rounding leaves in small singular values.
-constexpr Case kCases[] = {
-    {"adamw", "adamw_torch_fused", "", 2e-6},
-    {"sgd", "sgd", "", 1e-6},
-    {"sgd-momentum", "sgd", "momentum=0.9, dampening=0.2", 1e-6},
-    {"sgd-nesterov", "sgd", "momentum=0.8,nesterov=true", 1e-6},
-    {"lion", "paged_lion_32bit", "", 1e-6},
-    {"adafactor", "adafactor", "", 2e-6},
-    {"adafactor-scaled", "adafactor", "scale_parameter=true,beta1=0.9,clip_threshold=0.5,decay_rate=-0.7", 2e-6},
-    {"muon", "muon", "", 1e-4},
-    {"muon-plain", "muon", "nesterov=false,ns_steps=3,momentum=0.8", 1e-4},
-};
-
 class Optimizers : public testing::TestWithParam<Case> {};
 
 TEST_P(Optimizers, TakesTheStepsOfItsPeer) {
   const Case& one = GetParam();
   const auto file = checkpoint::Safetensors::open(golden("optimizers/steps.safetensors")).value();
-  Steps steps(kSmall, options_of(one.name, one.arguments));
+  Steps steps(kSmall, options_of(one));
   const auto before = steps.parameters();
   for (int t = 1; t <= 20; ++t) steps.take(t);
   for (const auto& [name, got] : steps.parameters()) {
@@ -148,8 +163,8 @@ TEST(Adamw8bit, TakesTheStepsOfBitsandbytes) {
 // fp16 gradients come multiplied by a power of two, and one that isn't finite changes nothing.
 TEST_P(Optimizers, DividesByTheLossScaleAndSkipsWhatOverflows) {
   const Case& one = GetParam();
-  Steps plain(kSmall, options_of(one.name, one.arguments));
-  Steps scaled(kSmall, options_of(one.name, one.arguments));
+  Steps plain(kSmall, options_of(one));
+  Steps scaled(kSmall, options_of(one));
   for (int t = 1; t <= 3; ++t) {
     plain.take(t);
     scaled.take(t, 1024);
@@ -173,7 +188,11 @@ TEST_P(Optimizers, ResumesToTheBit) {
   const auto train = [&](const char* name, const std::filesystem::path& from) {
     std::filesystem::create_directories(scratch.path() / name);
     auto run = std::make_unique<TinyRun>(scratch.path() / name, from);
-    run->options.optimizer = options_of(GetParam().name, GetParam().arguments);
+    run->options.optimizer = options_of(GetParam());
+    if (run->options.optimizer.galore) {
+      const auto& trainable = run->options.graph.trainable;
+      run->options.optimizer.galore->parameters = {trainable.begin(), trainable.end()};
+    }
     run->options.learning_rate = 1e-3;
     (void)run->train();
     return run;
@@ -219,7 +238,8 @@ TEST(LoraPlus, MultipliesTheRateOfB) {
   const auto before = plain.parameters();
   plain.take(1);
   faster.take(1);
-  const std::map<std::string, double> ratios = {{kAdapter[0].name, 1.0}, {kAdapter[1].name, 4.0}, {kAdapter[2].name, 0.5}};
+  const std::map<std::string, double> ratios = {
+      {kAdapter[0].name, 1.0}, {kAdapter[1].name, 4.0}, {kAdapter[2].name, 0.5}};
   for (const auto& [name, values] : before) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double step = plain.parameters().at(name)[i] - values[i];
