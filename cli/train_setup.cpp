@@ -71,7 +71,7 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.logging_first_step = arguments.boolean("logging_first_step");
   o.save_strategy = when(arguments.string("save_strategy"));
   o.save_steps = arguments.integer("save_steps");
-  o.save_total_limit = arguments.maybe_integer("save_total_limit").value_or(0);
+  o.save_total_limit = std::max<std::int64_t>(0, arguments.maybe_integer("save_total_limit").value_or(0));
   o.save_only_model = arguments.boolean("save_only_model");
   o.eval_strategy = when(arguments.maybe_string("eval_strategy").value_or(arguments.string("save_strategy")));
   o.eval_steps = arguments.maybe_integer("eval_steps").value_or(o.save_steps);

@@ -80,9 +80,9 @@ constexpr Flag kSave[] = {
      .told = "saves_by_steps"},
     {.name = "save_total_limit",
      .type = integer,
-     .help = "keep this many checkpoints, the best and the last among them",
+     .help = "keep this many checkpoints, the best and the last among them; -1 or 0: all",
      .computed = "all",
-     .range = "[1,inf)",
+     .range = "[-1,inf)",
      .told = "saves"},
     {.name = "save_only_model",
      .type = boolean,
@@ -150,11 +150,11 @@ constexpr Flag kSelfCognition[] = {
     {.name = "model_name",
      .type = list,
      .help = "what swift/self-cognition's rows call the model in place of {{NAME}}; two words: in Chinese, and else",
-     .effect = "self_cognition"},
+     .told = "self_cognition"},
     {.name = "model_author",
      .type = list,
      .help = "who they say made it, in place of {{AUTHOR}}",
-     .effect = "self_cognition"},
+     .told = "self_cognition"},
 };
 
 constexpr Flag kPrecision[] = {

@@ -85,10 +85,6 @@ const std::vector<Case>& refused() {
        "fp16",
        {"sft", "--fp16", "--activation_dtype", "bfloat16"},
        {"sft", "--fp16", "--activation_dtype", "float16"}},
-      {"self_cognition",
-       "model_name",
-       {"sft", "--model_name", "Tern", "--dataset", "rows.jsonl"},
-       {"sft", "--model_name", "Tern", "--dataset", "rows.jsonl", "swift/self-cognition#9"}},
       {"packs", "packing_length", {"sft", "--packing_length", "64"}, {"sft", "--packing_length", "64", "--packing"}},
       {"streams",
        "shuffle_buffer_size",
@@ -191,6 +187,10 @@ const std::vector<Case>& refused() {
 
 const std::vector<Case>& told() {
   static const std::vector<Case> cases = {
+      {"self_cognition",
+       "model_name",
+       {"sft", "--model_name", "Tern", "--dataset", "rows.jsonl"},
+       {"sft", "--model_name", "Tern", "--dataset", "rows.jsonl", "swift/self-cognition#9"}},
       {"scales_positions",
        "max_model_len",
        {"sft", "--max_model_len", "4096"},
