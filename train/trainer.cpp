@@ -200,7 +200,9 @@ void Trainer::require_same_run() {
 }
 
 void Trainer::resume() {
-  read_optimizer(options_.resume_from, *model_.store, optimizer_->states()).value();
+  // Plain SGD keeps nothing.
+  const auto states = optimizer_->states();
+  if (!states.empty()) read_optimizer(options_.resume_from, *model_.store, states).value();
   window_loss_ = state_.window_loss;
   window_steps_ = state_.window_steps;
   find_best();

@@ -89,9 +89,9 @@ class Muon : public UpdateRule {
   [[nodiscard]] static std::string buffer(const std::string& parameter) { return "muon_momentum/" + parameter; }
 
   // What is orthogonalised: the momentum, or Nesterov's g + momentum buf.
-  [[nodiscard]] Value direction(graph::Graph& graph, const std::string& name, Value buf, Value grad_scale) const {
+  [[nodiscard]] Value direction(graph::Graph& graph, Value grad, Value buf, Value grad_scale) const {
     if (!options_.nesterov) return buf;
-    const Value g = ops::scale(graph, gradient(graph, name), grad_scale, {.needs = kNeeds});
+    const Value g = ops::scale(graph, grad, grad_scale, {.needs = kNeeds});
     return ops::axpby(graph, g, buf, {.a = 1.0F, .b = static_cast<float>(options_.momentum), .needs = kNeeds});
   }
 
@@ -102,9 +102,9 @@ class Muon : public UpdateRule {
     const Value grad_scale = graph.input("grad_scale", make_desc(TERN_F32, {1}));
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const std::string& name = parameters_[i];
-      const ops::SgdState next =
-          ops::sgd(graph, {resource(graph, buffer(name)), {}}, gradient(graph, name), join, kNeeds);
-      const Value taken = direction(graph, name, next.param, grad_scale);
+      const Value grad = gradient(graph, name);
+      const ops::SgdState next = ops::sgd(graph, {resource(graph, buffer(name)), {}}, grad, join, kNeeds);
+      const Value taken = direction(graph, grad, next.param, grad_scale);
       graph.output(cat("squares/", i), ops::sum_squares(graph, taken, {}, kNeeds));
     }
     return graph;
@@ -117,7 +117,8 @@ class Muon : public UpdateRule {
       const std::string& name = parameters_[i];
       const Value factor = graph.input(cat("factor/", i), make_desc(TERN_F32, {1}));
       const Value move = graph.input(cat("move/", i), make_desc(TERN_F32, {8}));
-      const Value taken = direction(graph, name, constant(graph, buffer(name)), grad_scale);
+      const Value grad = options_.nesterov ? gradient(graph, name) : Value();
+      const Value taken = direction(graph, grad, constant(graph, buffer(name)), grad_scale);
       const Value small = ops::scale(graph, taken, factor, {.needs = kNeeds});
       const Value step = orthogonalised(graph, small, options_.ns_steps);
       (void)ops::sgd(graph, {resource(graph, name), {}}, step, move, kNeeds);
