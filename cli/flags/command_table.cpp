@@ -31,10 +31,9 @@ const Names kParallelPending = {"ddp_timeout",
 const Names kTunerPending = {"target_parameters",  "use_dora",
                              "lora_bias=all",      "lora_bias=lora_only", "init_weights=gaussian",
                              "init_weights=pissa", "init_weights=olora"};
-const Names kLoopPending = {"report_to=tensorboard"};
 const Names kGenerationPending = {"num_beams"};
 
-const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending});
+const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending});
 const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_timeout"}});
 
 // Where nothing else reads the longest sequence.
@@ -73,7 +72,6 @@ std::vector<CommandSpec> training_commands() {
        .groups = kTrainGroups,
        .defaults = {{"use_chat_template", "false"}, {"loss_scale", "all"}},
        .pending = kSftPending,
-       .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern pt --model smollm2-135m --dataset text.jsonl --max_steps 10",
@@ -83,7 +81,6 @@ std::vector<CommandSpec> training_commands() {
        .summary = "fine-tune on dialogues, with LoRA or in full",
        .groups = kTrainGroups,
        .pending = kSftPending,
-       .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl --max_steps 10",
