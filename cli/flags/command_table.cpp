@@ -30,10 +30,9 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_tensor_parallel_size"};
 const Names kTunerPending = {"use_dora",           "lora_bias=all",     "lora_bias=lora_only", "init_weights=gaussian",
                              "init_weights=pissa", "init_weights=olora"};
-const Names kLoopPending = {"neftune_noise_alpha"};
 const Names kGenerationPending = {"num_beams"};
 
-const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending});
+const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending});
 const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_timeout"}});
 
 // Where nothing else reads the longest sequence.
