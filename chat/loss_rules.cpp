@@ -55,9 +55,8 @@ constexpr BuiltIn kBuiltIn[] = {
      R"("Thought:": [1, 1], "Final Answer:": [1, 1], "Observation:": [2, 0]}, )"
      R"("query": {"What is the tool you want to use": [3], "What are the required parameter names": [3], )"
      R"("What is the value of": [3], "What are the required parameter names for this tool": [3]}})"},
-    {"alpha_umi",
-     R"({"Action:": [2, 2], "Action Input:": [2, 2], "Thought:": [1, 1], "Final Answer:": [1, 1], )"
-     R"("Observation:": [2, 0], "Next:": [2, 2]})"},
+    {"alpha_umi", R"({"Action:": [2, 2], "Action Input:": [2, 2], "Thought:": [1, 1], "Final Answer:": [1, 1], )"
+                  R"("Observation:": [2, 0], "Next:": [2, 2]})"},
 };
 
 std::shared_ptr<const tokenizer::Regex> compiled(const std::string& pattern, const io::JsonField& place) {
@@ -74,7 +73,8 @@ std::vector<float> weights_of(const io::JsonField& field) {
   const Json& json = field.json();
   const auto add = [&](const Json& number) {
     const double weight = number.is_number() ? number.get<double>() : -1;
-    if (!(weight >= 0) || !std::isfinite(weight)) throw field.wrong("one or two weights of at least 0", "write [2.0, 2.0] or [2.0]");
+    if (!(weight >= 0) || !std::isfinite(weight))
+      throw field.wrong("one or two weights of at least 0", "write [2.0, 2.0] or [2.0]");
     weights.push_back(static_cast<float>(weight));
   };
   if (json.is_number()) {

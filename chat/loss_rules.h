@@ -1,9 +1,9 @@
 // How parts of an assistant's text count: the loss scales of ms-swift 4.6.0 by their names, and rules from JSON files.
 //
-// A set of rules cuts a text into parts and gives each a weight. Marks cut it ("Action:" counts 2 and what follows it, up
-// to the next mark, 2); where a set has none, expressions do ("<tool_call>.+?</tool_call>" counts 2). What no rule names
-// counts 1. Expressions are Python's, and . is any character. In a chain each set cuts the parts of the one before it, and
-// weights are multiplied.
+// A set of rules cuts a text into parts and gives each a weight. Marks cut it ("Action:" counts 2 and what follows it,
+// up to the next mark, 2); where a set has none, expressions do ("<tool_call>.+?</tool_call>" counts 2). What no rule
+// names counts 1. Expressions are Python's, and . is any character. In a chain each set cuts the parts of the one
+// before it, and weights are multiplied.
 #pragma once
 
 #include <cstddef>

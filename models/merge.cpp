@@ -22,6 +22,7 @@ struct HostAdapter {
   checkpoint::Safetensors file;
   std::string where;
   SavedModules saved;
+  PartDeltas parts;
 };
 
 std::vector<float> read_f32(const HostAdapter& adapter, const checkpoint::SafetensorsTensor& tensor,
@@ -94,16 +95,20 @@ class SourceOfHead {
 };
 
 void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
-  const std::size_t fit = 2 * modules_used + adapter.saved.parameters.size();
-  if (adapter.file.tensors().size() == fit) return;
+  const std::size_t fit = 2 * modules_used + adapter.saved.parameters.size() + adapter.parts.num_tensors();
+  const auto copies =
+      std::count_if(adapter.file.tensors().begin(), adapter.file.tensors().end(), [](const auto& tensor) {
+        return tensor.name.ends_with(".base_layer.weight");  // the model's own, beside an adapter on its embedding
+      });
+  if (adapter.file.tensors().size() == fit + static_cast<std::size_t>(copies)) return;
   throw Failure(data_error(adapter.where, "only LoRA pairs of this model's linear layers",
                            cat(adapter.file.tensors().size(), " tensors, of which ", fit, " fit"),
                            "the adapter is of another model: name the one it was trained on"));
 }
 
 bool sits_on(const HostAdapter& adapter, const ParameterSpec& spec) {
-  if (!spec.is_linear) return false;
   const std::string module = module_of(spec);
+  if (!spec.is_linear && module != kHeadModule) return false;
   return adapter.file.tensor(peft_name(module, "lora_A")) != nullptr &&
          adapter.file.tensor(peft_name(module, "lora_B")) != nullptr;
 }
@@ -112,7 +117,11 @@ bool sits_on(const HostAdapter& adapter, const ParameterSpec& spec) {
 
 ModelConfig merged_config(const ModelConfig& config, const std::vector<std::filesystem::path>& adapters) {
   const bool unties = std::any_of(adapters.begin(), adapters.end(), [&](const auto& path) {
-    return saved_modules(config, read_adapter_config(path).value().modules_to_save).value().unties;
+    if (saved_modules(config, read_adapter_config(path).value().modules_to_save).value().unties) return true;
+    const auto file = checkpoint::Safetensors::open_directory(path, "adapter_model").value();
+    return std::any_of(file.tensors().begin(), file.tensors().end(), [](const auto& tensor) {
+      return tensor.name.ends_with(".lora_embedding_A") || tensor.name == peft_name(kHeadModule, "lora_A");
+    });
   });
   return unties ? untied(config) : config;
 }
@@ -166,12 +175,15 @@ MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const M
   for (const auto& path : adapters) {
     AdapterConfig its = read_adapter_config(path).value();
     SavedModules saved = saved_modules(config, its.modules_to_save).value();
-    state_->adapters.push_back({std::move(its), checkpoint::Safetensors::open_directory(path, "adapter_model").value(),
-                                (path / "adapter_model.safetensors").string(), std::move(saved)});
+    auto file = checkpoint::Safetensors::open_directory(path, "adapter_model").value();
+    PartDeltas parts(config, its, file);
+    state_->adapters.push_back({std::move(its), std::move(file), (path / "adapter_model.safetensors").string(),
+                                std::move(saved), std::move(parts)});
     const HostAdapter& adapter = state_->adapters.back();
     std::size_t used = 0;
     for (const ParameterSpec& spec : state_->specs) {
-      if (adapter.saved.has(spec.name)) state_->changed.insert(&spec);
+      const bool is_part = adapter.parts.num_tensors() > 0 && spec.shape.size() > (spec.is_linear ? 2U : 1U);
+      if (adapter.saved.has(spec.name) || is_part) state_->changed.insert(&spec);
       if (!sits_on(adapter, spec)) continue;
       (void)read_pair(adapter, spec);  // of the right shape, before anything is written
       state_->changed.insert(&spec);
@@ -198,6 +210,7 @@ void MergedWeights::read_rows(const ParameterSpec& spec, std::int64_t first, std
   } else {
     state_->reader.read_rows(own, first, count, {}, values);
   }
+  for (const HostAdapter& adapter : state_->adapters) adapter.parts.add(spec, first, count, values);
   for (const Pair& pair : change->pairs) add_rows(pair, first, count, values);
   to_file(as, columns, values);
 }

@@ -62,6 +62,10 @@ bool writes_shards(const Arguments& a) {
   return !gguf && target.extension() != ".safetensors";
 }
 
+bool freezes(const Arguments& a) {
+  return a.has("freeze_parameters") || a.has("freeze_parameters_regex") || a.real("freeze_parameters_ratio") > 0;
+}
+
 constexpr std::string_view kDropOne = "drop one";
 
 std::vector<Condition> training_conditions() {
@@ -74,8 +78,9 @@ std::vector<Condition> training_conditions() {
        "--adapters brings its own settings"},
       {"by_name", "target_regex", [](const Arguments& a) { return !a.has("target_regex"); }, "no --target_regex", "",
        kDropOne, "and --target_regex cannot be used together"},
-      {"freezes", "freeze_parameters", [](const Arguments& a) { return a.has("freeze_parameters"); },
-       "--freeze_parameters", "nothing is frozen", "give --freeze_parameters, or remove it"},
+      {"freezes", "freeze_parameters", freezes,
+       "--freeze_parameters, freeze_parameters_regex or freeze_parameters_ratio", "nothing is frozen",
+       "give --freeze_parameters, or remove it"},
       {"starts", "resume_from_checkpoint", [](const Arguments& a) { return !a.has("resume_from_checkpoint"); },
        "no --resume_from_checkpoint", "a checkpoint has its own weights", kDropOne,
        "and --resume_from_checkpoint cannot be used together"},
@@ -103,6 +108,20 @@ std::vector<Condition> training_conditions() {
        kDropOne, "and --val_dataset cannot be used together"},
       {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || a.has("val_dataset"); },
        "no --streaming", "--streaming keeps no cache"},
+      {"galore", "use_galore|optimizer",
+       [](const Arguments& a) { return on(a, "use_galore") || is(a, "optimizer", "galore"); }, "--use_galore",
+       "no gradient is projected", "give --use_galore, or remove it"},
+      {"projects_adamw", "optim",
+       [](const Arguments& a) {
+         return !given(a, "optim") || a.string("optim").starts_with("adamw_torch") || is(a, "optim", "adamw");
+       },
+       "--optim adamw", "GaLore is there for AdamW alone", kDropOne, "and this --optim cannot be used together"},
+      {"one_optimizer", "optim",
+       [](const Arguments& a) {
+         return is(a, "optimizer", "default") || !given(a, "optim") || is(a, "optim", "muon") ||
+                a.string("optim").starts_with("adamw");
+       },
+       "no other --optim", "", kDropOne, "and this --optim cannot be used together"},
       {"shuffles", "dataset_shuffle", [](const Arguments& a) { return on(a, "dataset_shuffle"); },
        "--dataset_shuffle true", "--dataset_shuffle false keeps the rows in their order"},
   };
@@ -124,6 +143,15 @@ std::vector<Condition> saving_conditions() {
        "--eval_strategy steps or epoch", "nothing is evaluated", "give --eval_strategy steps or epoch"},
       {"judges", "eval_strategy", [](const Arguments& a) { return !evaluates(a, "no"); },
        "--eval_strategy steps or epoch", "no checkpoint is evaluated", "give --eval_strategy steps or epoch"},
+      {"logs_by_steps", "logging_strategy", [](const Arguments& a) { return is(a, "logging_strategy", "steps"); },
+       "--logging_strategy steps", "nothing is logged by steps", "give --logging_strategy steps"},
+      {"to_tensorboard", "report_to",
+       [](const Arguments& a) {
+         const auto to = a.list("report_to");
+         return std::find(to.begin(), to.end(), "tensorboard") != to.end() ||
+                std::find(to.begin(), to.end(), "all") != to.end();
+       },
+       "--report_to tensorboard", "nothing is written for TensorBoard", "give --report_to tensorboard"},
       {"evaluates_by_steps", "eval_strategy", [](const Arguments& a) { return evaluates(a, "steps"); },
        "--eval_strategy steps", "nothing is evaluated by steps", "give --eval_strategy steps"},
   };
