@@ -8,26 +8,11 @@
 
 #include "base/status.h"
 #include "graph/tensor_scope.h"
+#include "models/adapter_config.h"
 #include "models/loader.h"
 #include "nn/context.h"
 
 namespace tern::models {
-
-struct AdapterConfig {
-  std::int64_t rank = 8;
-  double alpha = 32;
-  double dropout = 0.0;
-  bool use_rslora = false;
-  std::vector<std::string> target_modules;  // last parts of module names, "q_proj"
-  std::string base_model;                   // as the run was given it
-
-  [[nodiscard]] float scaling() const;  // alpha / rank, or alpha / sqrt(rank) (rank-stabilised)
-};
-
-// Errors (data): absent or malformed files, and PEFT features that are not served (bias, DoRA, modules_to_save), named.
-[[nodiscard]] Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory);
-// adapter_config.json as PEFT reads it.
-[[nodiscard]] std::string adapter_config_json(const AdapterConfig& config);
 
 // A linear layer of the model that an adapter can sit on.
 struct LinearModule {
@@ -42,7 +27,7 @@ struct LinearModule {
 [[nodiscard]] Result<std::vector<LinearModule>> select_modules(const LoadedModel& model,
                                                                const std::vector<std::string>& targets);
 
-// Stored names of a module's pair; `adapter` keeps several apart in one store.
+// Stored names of what a module has; `adapter` keeps several apart in one store.
 [[nodiscard]] nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module,
                                        const AdapterConfig& config);
 
@@ -52,16 +37,33 @@ struct LoadedAdapter {
   std::map<std::string, HeadParts> rows = {};   // LinearModule::rows of the modules that have them
   std::shared_ptr<graph::TensorScope> tensors;  // the pairs, which go with the last copy of this
 };
-// Creates the pairs in the store, uninitialised.
+
+// The tensors of PEFT's file that a module has, as this layer's stored ones.
+struct AdapterTensor {
+  std::string name;      // "base_model.model.<module>.lora_A.weight"
+  std::string stored;    // the layer's
+  bool is_rows = false;  // its rows are the weight's
+};
+[[nodiscard]] std::vector<AdapterTensor> tensors_of(const std::string& module, const nn::LoraLayer& layer);
+// Stored names of what is trained of an adapter.
+[[nodiscard]] std::vector<std::string> trained_tensors(const LoadedAdapter& adapter);
+
+// Creates the tensors in the store, uninitialised.
 [[nodiscard]] LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, const AdapterConfig& config,
                                            const std::vector<LinearModule>& modules);
 
-// Reads PEFT's files into the store. Errors (data): a module that the model lacks, a wrong shape, half a pair.
+// Reads PEFT's files into the store, ready to compute with. Errors (data): a module that the model lacks or the
+// configuration does not choose, a wrong shape, half a pair.
 [[nodiscard]] Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,
                                                  const std::filesystem::path& directory);
 
+// The tensors of a file that was loaded before, or written of this adapter, once more. Throws Failure.
+void read_tensors(graph::TensorStore& store, const LoadedAdapter& adapter, const std::filesystem::path& directory);
+
 // PEFT's name of a stored adapter tensor: "base_model.model.<module>.lora_A.weight".
 [[nodiscard]] std::string peft_name(const std::string& module, const char* part);
+// DoRA's, which PEFT names without ".weight".
+[[nodiscard]] std::string peft_magnitude_name(const std::string& module);
 
 // Writes both files into an existing directory; tensors as fp32, bit by bit what is on the device.
 void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,

@@ -22,8 +22,9 @@ struct MergeOptions {
 };
 
 // Writes W + scaling B A for every linear layer, and all other weights as they are, into model.safetensors of an
-// existing directory; `config` is what read_config made of the source. Sums are made in fp32 from the stored (expanded)
-// weights and rounded once. Errors (data): an adapter of another model.
+// existing directory (with magnitudes m / |W + scaling B A| times that, row by row); `config` is what read_config made
+// of the source. Sums are made in fp32 from the stored (expanded) weights and rounded once. Errors (data): an adapter
+// of another model.
 [[nodiscard]] Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConfig& config,
                                    const MergeOptions& options, const std::filesystem::path& directory);
 

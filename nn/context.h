@@ -19,6 +19,9 @@ struct LoraLayer {
   float scaling = 1.0F;  // alpha / rank, or alpha / sqrt(rank)
   std::string lora_a;    // stored name, [rank, in] f32
   std::string lora_b;    // stored name, [out, rank] f32
+  // DoRA (nn/dora.h): stored names, [out] f32; empty: none.
+  std::string magnitude = {};
+  std::string inverse_norm = {};  // of the rows of W + scaling B A, as they are in this step
 };
 
 // How a program computes: the same in every program of a run.

@@ -1,6 +1,7 @@
 #include "nn/linear.h"
 
 #include "accel/kernel.h"
+#include "nn/dora.h"
 #include "ops/build.h"
 #include "ops/dropout.h"
 #include "ops/matmul.h"
@@ -17,19 +18,24 @@ Value dropout_mask(Context& context, std::int32_t site, Value x) {
   return context.graph().input(dropout_mask_name(site), desc);
 }
 
+// The adapter's input, with dropout where it is drawn.
+Value adapter_input(Context& context, Value x) {
+  const BuildOptions& build = context.options();
+  const std::int32_t site = context.next_dropout_site();
+  if (!build.training || build.lora_dropout <= 0.0F || !context.dropout_keys.present()) return x;
+  ops::DropoutOptions drop;
+  drop.rate = build.lora_dropout;
+  drop.site = site;
+  drop.mask = dropout_mask(context, site, x);
+  drop.out = build.activations;
+  drop.needs = build.needs;
+  return ops::dropout(context.graph(), x, context.dropout_keys, drop);
+}
+
+// y + scaling (x A^T) B^T; without y in fp32.
 Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) {
   graph::Graph& graph = context.graph();
   const BuildOptions& build = context.options();
-  const std::int32_t site = context.next_dropout_site();
-  if (build.training && build.lora_dropout > 0.0F && context.dropout_keys.present()) {
-    ops::DropoutOptions drop;
-    drop.rate = build.lora_dropout;
-    drop.site = site;
-    drop.mask = dropout_mask(context, site, x);
-    drop.out = build.activations;
-    drop.needs = build.needs;
-    x = ops::dropout(graph, x, context.dropout_keys, drop);
-  }
   // Adapters are small and carry the whole training signal: their products stay in fp32.
   ops::MatmulOptions down;
   down.transpose_b = true;
@@ -40,7 +46,7 @@ Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) 
   ops::MatmulOptions up;
   up.transpose_b = true;
   up.compute = TERN_F32;
-  up.out = build.activations;
+  up.out = y.present() ? build.activations : TERN_F32;
   up.into = y;
   up.needs = build.needs;
   return ops::matmul(graph, low, context.weight(adapter.lora_b), up);
@@ -88,9 +94,20 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, te
 Value linear(Context& context, const std::string& module, Value x) {
   const Value w = context.weight(module + ".weight");
   const Value bias = context.has(module + ".bias") ? context.weight(module + ".bias") : Value{};
-  const Value y = product(context, x, w, bias, context.options().activations, context.options().compute);
-  const auto adapter = context.options().adapters.find(module);
-  return adapter == context.options().adapters.end() ? y : add_adapter(context, adapter->second, x, y);
+  const BuildOptions& build = context.options();
+  const auto by_weight = [&](Value in, Value added) {
+    return product(context, in, w, added, build.activations, build.compute);
+  };
+  const auto found = build.adapters.find(module);
+  if (found == build.adapters.end()) return by_weight(x, bias);
+  const LoraLayer& adapter = found->second;
+  const auto add = [&](Value in, Value y) { return add_adapter(context, adapter, in, y); };
+  if (adapter.magnitude.empty()) {
+    const Value y = by_weight(x, bias);
+    return add(adapter_input(context, x), y);
+  }
+  return with_magnitude(context, adapter,
+                        {x, adapter_input(context, x), bias, [&](Value in) { return by_weight(in, {}); }, add});
 }
 
 }  // namespace tern::nn

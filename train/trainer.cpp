@@ -121,6 +121,12 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime, arena);
   if (!per_epoch) runner_->grow_from(state_.planned_tokens);
   (void)runner_->prepare();
+  if (models::has_magnitudes(options_.graph.adapters)) {
+    norms_ = std::make_unique<models::RowNorms>(model.store, options_.graph.adapters, [&](const graph::Graph& graph) {
+      return runtime.build(graph, model.store, arena);
+    });
+    norms_->refresh();
+  }
   if (validation.size() > 0) {
     validation_ = data::SetSteps::create(validation, options_.eval_batches).value();
     TrainingGraphOptions eval = options_.graph;
@@ -225,6 +231,7 @@ bool Trainer::is_due(When when, std::int64_t every, bool epoch_end) const {
 }
 
 double Trainer::evaluate() {
+  if (norms_) norms_->refresh();  // the weights may have been loaded
   double loss = 0;
   double weight = 0;
   for (std::uint64_t step = 0; step < *validation_->steps_per_epoch(); ++step) {
@@ -271,6 +278,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
     if (state_.loss_scale) state_.loss_scale->grow();
     window_grad_norm_ = result.grad_norm;
     window_lr_ = lr;
+    if (norms_) norms_->refresh();
   }
   ++state_.global_step;
   ++steps_here_;

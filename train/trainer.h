@@ -11,6 +11,7 @@
 
 #include "data/steps.h"
 #include "models/adapter.h"
+#include "models/dora.h"
 #include "session/runtime.h"
 #include "train/checkpoint.h"
 #include "train/loss_scale.h"
@@ -113,6 +114,7 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<MicroBatchRunner> runner_;
   std::unique_ptr<MicroBatchRunner> eval_runner_;
+  std::unique_ptr<models::RowNorms> norms_;  // of DoRA, which change with each step; null: none
   LearningRateSchedule schedule_;
   TrainState state_;
   RunCheckpoints checkpoints_;

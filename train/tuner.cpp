@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "checkpoint/safetensors.h"
+#include "models/dora.h"
 #include "tokenizer/regex.h"
 #include "train/lora_init.h"
 
@@ -78,6 +78,7 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
   compare("lora_alpha", options.lora_alpha, had.alpha);
   compare("lora_dropout", options.lora_dropout, had.dropout);
   compare("use_rslora", options.use_rslora, had.use_rslora);
+  compare("use_dora", options.use_dora, had.use_dora);
   if (options.target_modules.empty() && options.target_regex.empty()) return;
   std::set<std::string> asked;
   for (const auto& module : chosen_modules(options, model)) asked.insert(module.name);
@@ -93,10 +94,12 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   config.alpha = options.lora_alpha.value_or(config.alpha);
   config.dropout = options.lora_dropout.value_or(config.dropout);
   config.use_rslora = options.use_rslora.value_or(config.use_rslora);
+  config.use_dora = options.use_dora.value_or(config.use_dora);
   const auto modules = chosen_modules(options, model);
   config.target_modules = target_names(model, modules);
   models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
   init_adapter(*model.store, adapter, options.seed);
+  models::begin_magnitudes(model, adapter.layers);
   return adapter;
 }
 
@@ -107,7 +110,7 @@ models::LoadedAdapter make_adapter(const TunerOptions& options, models::LoadedMo
   auto adapter = models::load_adapter(model, "lora", from).value();
   if (!checkpoint.empty()) require_same(options, model, adapter);
   log_info(cat("adapter: ", from.string(), ", rank ", adapter.config.rank, ", alpha ", adapter.config.alpha,
-               ", dropout ", adapter.config.dropout));
+               ", dropout ", adapter.config.dropout, adapter.config.use_dora ? ", with magnitudes (DoRA)" : ""));
   return adapter;
 }
 
@@ -152,11 +155,7 @@ void Tuner::describe(TrainingGraphOptions& graph) const {
 
 void Tuner::load(models::LoadedModel& model, const fs::path& checkpoint) const {
   if (type == TunerType::full) return load_full_checkpoint(model, trainable, checkpoint);
-  const auto file = checkpoint::Safetensors::open_directory(checkpoint, "adapter_model").value();
-  for (const auto& [module, layer] : adapter.layers) {
-    model.store->upload(layer.lora_a, file.tensor(models::peft_name(module, "lora_A"))->bytes);
-    model.store->upload(layer.lora_b, file.tensor(models::peft_name(module, "lora_B"))->bytes);
-  }
+  models::read_tensors(*model.store, adapter, checkpoint);
 }
 
 Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::LoadedModel& model,
@@ -173,10 +172,7 @@ Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::L
     }
     tuner->adapter = make_adapter(options, model, checkpoint);
     tuner->adapter.config.base_model = model_name;
-    for (const auto& [module, layer] : tuner->adapter.layers) {
-      tuner->trainable.push_back(layer.lora_a);
-      tuner->trainable.push_back(layer.lora_b);
-    }
+    tuner->trainable = models::trained_tensors(tuner->adapter);
     tuner->saver = adapter_saver(model, tuner->adapter);
     return tuner;
   });

@@ -25,6 +25,7 @@ struct TunerOptions {
   std::optional<double> lora_alpha;
   std::optional<double> lora_dropout;
   std::optional<bool> use_rslora;
+  std::optional<bool> use_dora;
   std::vector<std::string> target_modules;  // last parts of layer names, or "all-linear"; empty: all-linear
   std::string target_regex;                 // of whole layer names, as PEFT takes it; wins
   std::filesystem::path adapter;            // a directory in PEFT's format to go on training; "": a new one
