@@ -1,6 +1,7 @@
 #include "models/merge.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -23,41 +24,54 @@ struct HostAdapter {
   PartDeltas parts;
 };
 
+// `shape`: [rows, columns], or [rows] of a vector.
 std::vector<float> read_f32(const HostAdapter& adapter, const checkpoint::SafetensorsTensor& tensor,
                             std::vector<std::int64_t> shape) {
   if (tensor.shape != shape || !tensor.dtype->dtype) {
-    throw Failure(data_error(cat(adapter.where, ": tensor ", tensor.name),
-                             cat("a float matrix of ", shape[0], " x ", shape[1]), "another shape or dtype",
-                             "the adapter is of another model: name the one it was trained on"));
+    throw Failure(
+        data_error(cat(adapter.where, ": tensor ", tensor.name),
+                   shape.size() == 1 ? cat(shape[0], " floats") : cat("a float matrix of ", shape[0], " x ", shape[1]),
+                   "another shape or dtype", "the adapter is of another model: name the one it was trained on"));
   }
-  std::vector<float> values(static_cast<std::size_t>(shape[0] * shape[1]));
+  std::vector<float> values(static_cast<std::size_t>(shape[0] * (shape.size() == 1 ? 1 : shape[1])));
   checkpoint::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
   return values;
 }
 
-// The pair of matrices that an adapter has for a linear layer.
+// What an adapter has for a linear layer.
 struct Pair {
   std::vector<float> a;  // [rank, in]
   std::vector<float> b;  // [out, rank]
   std::int64_t rank = 0;
   float scaling = 0;
+  std::vector<float> magnitude = {};  // [out] of DoRA, or empty
 };
 
-// Absent where the adapter lacks this layer.
-std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& weight) {
+// Absent where the adapter lacks this layer. Puts the tensors' names into `used`.
+std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& weight, std::set<std::string>& used) {
   const std::string module = module_of(weight);
   const auto* a = adapter.file.tensor(peft_name(module, "lora_A"));
   const auto* b = adapter.file.tensor(peft_name(module, "lora_B"));
-  if (a == nullptr || b == nullptr) return std::nullopt;
-  const std::int64_t rank = adapter.config.rank;
+  const auto* magnitude = adapter.file.tensor(peft_magnitude_name(module));
+  if (a == nullptr || b == nullptr || (magnitude != nullptr) != adapter.config.use_dora) return std::nullopt;
+  if (!adapter.config.selects(module)) return std::nullopt;
+  const std::int64_t rank = adapter.config.rank_of(module);
   Pair pair{read_f32(adapter, *a, {rank, weight.shape[1]}), read_f32(adapter, *b, {weight.shape[0], rank}), rank,
-            adapter.config.scaling()};
-  if (weight.hugging_face.parts.heads > 0) reorder_rows(weight.hugging_face, rank, pair.b, false);
+            adapter.config.scaling_of(module)};
+  if (magnitude != nullptr) pair.magnitude = read_f32(adapter, *magnitude, {weight.shape[0]});
+  if (weight.hugging_face.parts.heads > 0) {
+    reorder_rows(weight.hugging_face, rank, pair.b, false);
+    if (magnitude != nullptr) reorder_rows(weight.hugging_face, 1, pair.magnitude, false);
+  }
+  for (const auto* tensor : {a, b, magnitude}) {
+    if (tensor != nullptr) used.insert(tensor->name);
+  }
   return pair;
 }
 
-// rows [count, in] += scaling * b[first ..] a.
-void add_rows(const Pair& pair, std::int64_t first, std::int64_t count, std::span<float> rows) {
+// rows [count, in] += scaling * b[first ..] a; with a magnitude, times it over the norms of base's rows so changed.
+void add_rows(const Pair& pair, std::int64_t first, std::int64_t count, std::span<const float> base,
+              std::span<float> rows) {
   const std::size_t in = rows.size() / static_cast<std::size_t>(count);
   std::vector<float> delta(in);
   for (std::int64_t row = 0; row < count; ++row) {
@@ -69,6 +83,15 @@ void add_rows(const Pair& pair, std::int64_t first, std::int64_t count, std::spa
     }
     float* target = rows.data() + static_cast<std::size_t>(row) * in;
     for (std::size_t i = 0; i < in; ++i) target[i] += pair.scaling * delta[i];
+    if (pair.magnitude.empty()) continue;
+    double squares = 0;
+    for (std::size_t i = 0; i < in; ++i) {
+      const double changed =
+          base[static_cast<std::size_t>(row) * in + i] + static_cast<double>(pair.scaling) * delta[i];
+      squares += changed * changed;
+    }
+    const auto scale = static_cast<float>(pair.magnitude[static_cast<std::size_t>(first + row)] / std::sqrt(squares));
+    for (std::size_t i = 0; i < in; ++i) target[i] *= scale;
   }
 }
 
@@ -92,8 +115,9 @@ class SourceOfHead {
   const ParameterSpec* embedding_ = nullptr;
 };
 
-void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
-  const std::size_t fit = 2 * modules_used + adapter.saved.parameters.size() + adapter.parts.num_tensors();
+// `pairs`: tensors of linear layers that were used.
+void require_all_used(const HostAdapter& adapter, std::size_t pairs) {
+  const std::size_t fit = pairs + adapter.saved.parameters.size() + adapter.parts.num_tensors();
   const auto copies =
       std::count_if(adapter.file.tensors().begin(), adapter.file.tensors().end(), [](const auto& tensor) {
         return tensor.name.ends_with(".base_layer.weight");  // the model's own, beside an adapter on its embedding
@@ -151,9 +175,8 @@ Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConf
         }
         const bool has_pairs = spec->is_linear || module_of(*spec) == kHeadModule;
         for (std::size_t i = 0; has_pairs && i < adapters.size(); ++i) {
-          auto pair = read_pair(adapters[i], *spec);
+          auto pair = read_pair(adapters[i], *spec, used[i]);
           if (!pair) continue;
-          used[i].insert(spec->name);
           pairs[spec].push_back(*std::move(pair));
         }
       }
@@ -169,7 +192,8 @@ Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConf
       for (const HostAdapter& adapter : adapters) adapter.parts.add(spec, first, count, values);
       const auto found = pairs.find(&spec);
       if (found == pairs.end()) return;
-      for (const Pair& pair : found->second) add_rows(pair, first, count, values);
+      const std::vector<float> base(values.begin(), values.end());  // norms are of it, whatever was added before
+      for (const Pair& pair : found->second) add_rows(pair, first, count, base, values);
     };
     write_weights(specs, directory, write);
     for (std::size_t i = 0; i < adapters.size(); ++i) require_all_used(adapters[i], used[i].size());

@@ -59,7 +59,8 @@ graph::Graph Optimizer::update_graph() const {
     state.m = graph.resource(first_moment(name), store_->at(first_moment(name)).desc);
     state.v = graph.resource(second_moment(name), store_->at(second_moment(name)).desc);
     const Value grad = graph.constant(gradient_name(name), store_->at(gradient_name(name)).desc);
-    const bool decays = desc.rank >= 2 && !name.ends_with(".bias");  // those of experts are a matrix
+    const bool is_magnitude = name.ends_with(".lora_magnitude_vector");  // which transformers' Trainer decays
+    const bool decays = (desc.rank >= 2 && !name.ends_with(".bias")) || is_magnitude;  // biases of experts: a matrix
     (void)ops::adamw(graph, state, grad, decays ? decayed : undecayed, TERN_F32, TERN_NEED_DETERMINISTIC);
   }
   return graph;
