@@ -57,6 +57,17 @@ data::BatchOptions batch_options(const Arguments& arguments) {
   return o;
 }
 
+train::GaloreOptions galore_options(const Arguments& arguments) {
+  train::GaloreOptions o;
+  o.rank = arguments.integer("galore_rank");
+  o.update_proj_gap = arguments.integer("galore_update_proj_gap");
+  o.scale = arguments.real("galore_scale");
+  o.type = train::galore_type(arguments.string("galore_proj_type")).value_or(o.type);
+  o.target_modules = arguments.list("galore_target_modules");
+  o.with_embedding = arguments.boolean("galore_with_embedding");
+  return o;
+}
+
 // metric_for_best_model and greater_is_better, by transformers' names of metrics.
 train::BestMetric best_metric(const Arguments& arguments) {
   train::BestMetric o;
@@ -106,8 +117,13 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.eval_on_start = arguments.boolean("eval_on_start");
   o.create_checkpoint_symlink = arguments.boolean("create_checkpoint_symlink");
   o.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
-  o.adamw = {arguments.real("adam_beta1"), arguments.real("adam_beta2"), arguments.real("adam_epsilon"),
-             arguments.real("weight_decay"), arguments.real("max_grad_norm")};
+  o.optimizer.adamw = {arguments.real("adam_beta1"), arguments.real("adam_beta2"), arguments.real("adam_epsilon"),
+                       arguments.real("weight_decay"), arguments.real("max_grad_norm")};
+  const std::string strategy = arguments.maybe_string("optimizer").value_or("default");
+  o.optimizer.kind =
+      train::optimizer_kind(strategy == "muon" ? strategy : arguments.string("optim")).value_or(o.optimizer.kind);
+  if (arguments.boolean("use_galore") || strategy == "galore") o.optimizer.galore = galore_options(arguments);
+  train::take_optimizer_arguments(arguments.maybe_string("optim_args").value_or(""), o.optimizer).value();
   o.schedule = train::schedule_kind(arguments.string("lr_scheduler_type")).value_or(o.schedule);
   o.learning_rate = arguments.maybe_real("learning_rate").value_or(full ? 1e-5 : 1e-4);
   const std::string schedule = arguments.maybe_string("lr_scheduler_kwargs").value_or("");
@@ -116,6 +132,11 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.warmup_steps = arguments.maybe_integer("warmup_steps").value_or(0);
   o.eval_batches.per_device_batch_size = static_cast<std::uint32_t>(arguments.integer("per_device_eval_batch_size"));
   o.eval_batches.shuffle = false;
+  if (const auto ratio = arguments.maybe_real("lorap_lr_ratio")) {
+    constexpr double kEmbeddingRate = 1e-6;  // ms-swift's
+    o.optimizer.lora_plus = {*ratio, o.learning_rate > 0 ? kEmbeddingRate / o.learning_rate : 1};
+  }
+  o.graph.neftune_noise_alpha = arguments.real("neftune_noise_alpha");
   o.graph.gradient_checkpointing = arguments.boolean("gradient_checkpointing");
   return o;
 }

@@ -74,7 +74,8 @@ class Context {
   void end_layer() { layers_.back().end = num_nodes(); }
   [[nodiscard]] const std::vector<graph::RecomputeSegment>& layers() const { return layers_; }
 
-  Value dropout_keys;  // of the current tokens; absent: no dropout
+  Value dropout_keys;     // of the current tokens; absent: no dropout
+  Value embedding_noise;  // [tokens, hidden] f32: added to the tokens' embeddings (NEFTune); absent: none
 
  private:
   [[nodiscard]] std::int32_t num_nodes() const { return static_cast<std::int32_t>(graph_.nodes().size()); }

@@ -1,5 +1,6 @@
 #include "nn/embedding.h"
 
+#include "nn/scale.h"
 #include "ops/embedding.h"
 #include "ops/matmul.h"
 
@@ -20,6 +21,12 @@ Value embedding(Context& context, const std::string& module, Value ids) {
   up.into = y;
   up.needs = build.needs;
   return ops::matmul(graph, low, context.weight(adapter->second.lora_b), up);
+}
+
+Value word_embedding(Context& context, const std::string& module, Value ids, double scale) {
+  const Value words = embedding(context, module, ids);
+  if (!context.embedding_noise.present()) return words;
+  return weighted_sum(context, 1.0, words, 1.0 / scale, context.embedding_noise);
 }
 
 }  // namespace tern::nn

@@ -11,4 +11,8 @@ namespace tern::nn {
 // [vocab, rank], scaling times its rows times B^T are added. It has no dropout, as PEFT's has none.
 Value embedding(Context& context, const std::string& module, Value ids);
 
+// Of a model's words: with context.embedding_noise where a run has that, which comes times 1 / `scale`, as what follows
+// multiplies it by that.
+Value word_embedding(Context& context, const std::string& module, Value ids, double scale = 1.0);
+
 }  // namespace tern::nn

@@ -88,11 +88,16 @@ Json state_json(const TrainState& state) {
   return json;
 }
 
+// As safetensors calls it.
+std::string dtype_word(const graph::TensorStore& store, const std::string& name) {
+  return store.at(name).desc.dtype == TERN_U8 ? "U8" : "F32";
+}
+
 void write_optimizer(const fs::path& directory, const CheckpointContent& content) {
   std::vector<checkpoint::TensorSpec> specs;
   for (const std::string& name : content.optimizer_tensors) {
     const auto shape = shape_of(content.store->at(name).desc);
-    specs.push_back({name, "F32", {shape.begin(), shape.end()}});
+    specs.push_back({name, dtype_word(*content.store, name), {shape.begin(), shape.end()}});
   }
   checkpoint::SafetensorsWriteOptions options;
   options.stem = kOptimizerStem;
@@ -170,7 +175,7 @@ Status read_optimizer(const fs::path& directory, graph::TensorStore& store, cons
         throw Failure(
             data_error(where, "its optimizer state", "none", "resume with the flags the checkpoint was made with"));
       }
-      if (tensor->dtype->name != "F32" || tensor->bytes.size() != total_bytes(store.at(name).desc)) {
+      if (tensor->dtype->name != dtype_word(store, name) || tensor->bytes.size() != total_bytes(store.at(name).desc)) {
         throw Failure(data_error(where, to_string(store.at(name).desc),
                                  cat(tensor->dtype->name, ", ", tensor->bytes.size(), " bytes"),
                                  "resume with the flags the checkpoint was made with"));

@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "base/strings.h"
 #include "nn/context.h"
+#include "train/neftune.h"
 
 namespace tern::train {
 namespace {
@@ -156,6 +157,11 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
   run.inputs["loss_rows"] = nn::bytes_of(tokens.rows);
   run.inputs["targets"] = nn::bytes_of(targets);
   run.inputs["loss_weights"] = nn::bytes_of(weights);
+  std::vector<float> noise;
+  if (has_noise(options_)) {
+    noise = embedding_noise(batch, inputs, options_.neftune_noise_alpha, model_.config.hidden_size);
+    run.inputs["embedding_noise"] = nn::bytes_of(noise);
+  }
   std::map<std::string, std::vector<std::uint8_t>> masks;
   if (options_.dropout) {
     masks = dropout_masks(program.graph(), options_.lora_dropout, tokens.dropout_keys);

@@ -54,12 +54,32 @@ data::Settings data_settings(const RunOptions& options, const session::Session& 
   return {{"template", templated ? hash(session.text->chat_template->source()) : std::string()},
           {"enable_thinking", encoding.template_kwargs},
           {"system", system.empty() ? system : hash(system)},
-          {"loss_scale", std::string(word_of(encoding.loss_scale))},
+          {"loss_scale", cat(word_of(encoding.loss_scale), encoding.loss_rules.text())},
+          {"is_binary_loss_scale", encoding.binary_weights ? "true" : ""},
           {"max_length", cat(encoding.max_length)},
           {"truncation_strategy", std::string(word_of(encoding.truncation))},
           {"columns", columns},
           {"split_dataset_ratio", cat(options.data.split_dataset_ratio)},
           {"tokenizer of --model", hash(data::tokenizer_identity(session.path).value())}};
+}
+
+// The weights that GaLore projects: of linear layers, or those whose module's name has one of the words.
+std::set<std::string> galore_parameters(const GaloreOptions& options, const models::LoadedModel& model) {
+  std::set<std::string> out;
+  const auto is_target = [&](const std::string& module) {
+    return options.target_modules.empty() ||
+           std::any_of(options.target_modules.begin(), options.target_modules.end(),
+                       [&](const std::string& word) { return module.find(word) != std::string::npos; });
+  };
+  for (const auto& module : models::linear_modules(model)) {
+    if (is_target(module.name)) out.insert(module.name + ".weight");
+  }
+  if (out.empty()) {
+    throw Failure(usage_error(cat("--galore_target_modules \"", join(options.target_modules, " "), "\" is in no name"),
+                              "give parts of layers' names, such as q_proj, or leave it out for all of them"));
+  }
+  if (options.with_embedding) out.insert("model.embed_tokens.weight");
+  return out;
 }
 
 }  // namespace
@@ -172,6 +192,9 @@ void Run::plan(TrainerHooks hooks) {
   options.graph.numerics = session_->numerics;
   options.graph.numerics.needs = TERN_NEED_DETERMINISTIC;  // a resumed run equals one never interrupted
   tuner_->describe(options.graph);
+  if (options.optimizer.galore) {
+    options.optimizer.galore->parameters = galore_parameters(*options.optimizer.galore, session_->model);
+  }
   options.report.product_rate = 1e9 * session::measure_products(*session_->runtime, options.graph.numerics.compute);
   options.data_settings = data_settings(options_, *session_);
   trainer_ = std::make_unique<Trainer>(session_->model, *tuner_->saver, *steps_, data_.validation, std::move(options),

@@ -87,7 +87,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   // Programs of a run take turns, so they share one arena. Training's needs the most of it, so it comes first; all are
   // made now, before the first step.
   const auto arena = std::make_shared<graph::Arena>(model.store->allocator());
-  optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.adamw, runtime, arena);
+  optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.optimizer, runtime, arena);
   runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime, arena);
   if (!per_epoch) runner_->grow_from(state_.planned_tokens);
   (void)runner_->prepare();
@@ -147,6 +147,7 @@ void Trainer::make_schedule(bool evaluates) {
 
 Fingerprint Trainer::fingerprint() const {
   Fingerprint out;
+  std::string changeable_galore;
   out.fixed = options_.data_settings;
   const data::Settings steps = training_.identity();
   out.fixed.insert(out.fixed.end(), steps.begin(), steps.end());
@@ -155,8 +156,18 @@ Fingerprint Trainer::fingerprint() const {
   for (const std::string& name : options_.graph.trainable) {
     names.update(std::as_bytes(std::span(name.c_str(), name.size() + 1)));
   }
+  if (options_.graph.neftune_noise_alpha > 0) {
+    out.fixed.emplace_back("neftune_noise_alpha", cat(options_.graph.neftune_noise_alpha));
+  }
+  out.fixed.emplace_back("optim", std::string(optimizer_name(options_.optimizer.kind)));
+  if (const auto& galore = options_.optimizer.galore) {
+    out.fixed.emplace_back("GaLore", cat("rank ", galore->rank, ", type ", static_cast<int>(galore->type), ", ",
+                                         galore->parameters.size(), " matrices"));
+    changeable_galore = cat("gap ", galore->update_proj_gap, ", scale ", galore->scale);
+  }
   out.fixed.emplace_back("trained parameters", cat(options_.graph.trainable.size(), ", xxh3_64 ", names.hex()));
-  const AdamwOptions& adamw = options_.adamw;
+  const AdamwOptions& adamw = options_.optimizer.adamw;
+  const auto& lora_plus = options_.optimizer.lora_plus;
   const auto batch = training_.batches().per_device_batch_size;
   out.changeable = {{"per_device_train_batch_size", cat(batch)},
                     {"max_steps", cat(total_steps_)},
@@ -164,6 +175,9 @@ Fingerprint Trainer::fingerprint() const {
                     {"lr_scheduler_type", std::string(schedule_name(schedule_.kind))},
                     {"lr_scheduler_kwargs", schedule_.arguments.text},
                     {"warmup_steps", cat(schedule_.warmup_steps)},
+                    {"optim_args", options_.optimizer.arguments},
+                    {"galore_update_proj_gap and galore_scale", changeable_galore},
+                    {"lorap_lr_ratio", lora_plus ? cat(lora_plus->lr_ratio) : std::string()},
                     {"weight_decay", cat(adamw.weight_decay)},
                     {"adam_beta1", cat(adamw.beta1)},
                     {"adam_beta2", cat(adamw.beta2)},
@@ -189,12 +203,9 @@ void Trainer::require_same_run() {
 }
 
 void Trainer::resume() {
-  std::vector<std::string> tensors;
-  for (const std::string& name : optimizer_->parameters()) {
-    tensors.push_back(Optimizer::first_moment(name));
-    tensors.push_back(Optimizer::second_moment(name));
-  }
-  read_optimizer(options_.resume_from, *model_.store, tensors).value();
+  // Plain SGD keeps nothing.
+  const auto states = optimizer_->states();
+  if (!states.empty()) read_optimizer(options_.resume_from, *model_.store, states).value();
   find_best();
   // A run killed between a save and what follows it keeps one too many.
   checkpoints_.prune(options_.save_total_limit, state_.global_step, state_.best_checkpoint);
@@ -238,7 +249,7 @@ double Trainer::evaluate() {
       }
       loss += part;
     }
-    weight += plan.weight;
+    weight += static_cast<double>(plan.supervised_tokens);
   }
   return weight > 0 ? loss / weight : 0;
 }
@@ -248,7 +259,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
   MicroBatchInputs inputs;
   inputs.seed = options_.seed;
   inputs.epoch = plan.epoch;
-  inputs.loss_divisor = plan.weight > 0 ? plan.weight : 1.0;
+  inputs.loss_divisor = static_cast<double>(std::max<std::uint64_t>(plan.supervised_tokens, 1));
   if (state_.loss_scale) inputs.loss_scale = state_.loss_scale->scale;
   const FailedStep failed{state_.global_step + 1, *runner_, training_, inputs, false};  // if it fails
   double loss = 0;
@@ -320,7 +331,7 @@ std::optional<HeldOutReport> Trainer::maybe_evaluate(bool epoch_end) {
   if (!due && !last) return std::nullopt;
   const HeldOutReport report = evaluate_and_log();
   if (adaptive_rate_) {
-    adaptive_rate_->observe(report.loss);
+    adaptive_rate_->observe(options_.best.of(report).value_or(report.loss));  // metric_for_best_model
     state_.adaptive_rate = adaptive_rate_->state();
   }
   return report;
@@ -333,12 +344,7 @@ void Trainer::save_checkpoint(const std::optional<HeldOutReport>& held_out) {
   content.store = model_.store.get();
   content.args_json = options_.args_json;
   content.seed = options_.seed;
-  if (!options_.save_only_model) {
-    for (const std::string& name : optimizer_->parameters()) {
-      content.optimizer_tensors.push_back(Optimizer::first_moment(name));
-      content.optimizer_tensors.push_back(Optimizer::second_moment(name));
-    }
-  }
+  if (!options_.save_only_model) content.optimizer_tensors = optimizer_->states();
   state_.planned_tokens = runner_->grown();
   state_.kernel_choices = runtime_.choices.used();
   TrainState saved_state = state_;

@@ -49,7 +49,7 @@ struct TrainerOptions {
   std::int64_t early_stop_interval = 0;  // a run ends after so many saves without a better metric; 0: it doesn't
   bool create_checkpoint_symlink = false;
   std::uint64_t seed = 42;
-  AdamwOptions adamw;
+  OptimizerOptions optimizer;
   ScheduleKind schedule = ScheduleKind::cosine;
   ScheduleArguments schedule_arguments;
   double learning_rate = 1e-4;

@@ -108,6 +108,20 @@ std::vector<Condition> training_conditions() {
        kDropOne, "and --val_dataset cannot be used together"},
       {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || a.has("val_dataset"); },
        "no --streaming", "--streaming keeps no cache"},
+      {"galore", "use_galore|optimizer",
+       [](const Arguments& a) { return on(a, "use_galore") || is(a, "optimizer", "galore"); }, "--use_galore",
+       "no gradient is projected", "give --use_galore, or remove it"},
+      {"projects_adamw", "optim",
+       [](const Arguments& a) {
+         return !given(a, "optim") || a.string("optim").starts_with("adamw_torch") || is(a, "optim", "adamw");
+       },
+       "--optim adamw", "GaLore is there for AdamW alone", kDropOne, "and this --optim cannot be used together"},
+      {"one_optimizer", "optim",
+       [](const Arguments& a) {
+         return is(a, "optimizer", "default") || !given(a, "optim") || is(a, "optim", "muon") ||
+                a.string("optim").starts_with("adamw");
+       },
+       "no other --optim", "", kDropOne, "and this --optim cannot be used together"},
       {"shuffles", "dataset_shuffle", [](const Arguments& a) { return on(a, "dataset_shuffle"); },
        "--dataset_shuffle true", "--dataset_shuffle false keeps the rows in their order"},
   };
@@ -188,6 +202,8 @@ std::vector<Condition> other_conditions() {
        "give --rope_scaling to stretch the context, or remove it"},
       {"quantises", "quant_method", [](const Arguments& a) { return a.has("quant_method"); }, "--quant_method",
        "no weight is quantised", "give --quant_method, or remove it"},
+      {"adapters_given", "adapters", [](const Arguments& a) { return a.has("adapters"); }, "--adapters",
+       "nothing is merged", "give --adapters, or remove it"},
       {"in_four_bits", "quant_method",
        [](const Arguments& a) { return is(a, "quant_method", "bnb") && !is(a, "quant_bits", "8"); },
        "--quant_method bnb of 4 bits", "no weight is quantised to 4 bits", "give --quant_method bnb, or remove it"},

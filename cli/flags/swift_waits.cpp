@@ -19,11 +19,9 @@ std::vector<AnswerRow> of_training() {
        "gradient_checkpointing_kwargs "
        "router_aux_loss_coef=0.0 enable_dft_loss=false enable_channel_loss=false label_smoothing_factor=0.0"},
       {kWaits, kTrain, "more optimizers",
-       "lorap_lr_ratio optimizer optim_args optim_target_modules lr_scheduler_kwargs use_galore=false "
-       "galore_cos_threshold=0.4 galore_gamma_proj=2 galore_optim_per_parameter=false galore_proj_bits=4 "
-       "galore_proj_group_size=256 galore_proj_quant=false galore_proj_type=std galore_quantization=false "
-       "galore_queue_size=5 galore_rank=128 galore_scale=1.0 galore_target_modules galore_update_proj_gap=50 "
-       "galore_with_embedding=false"},
+       "optim_target_modules galore_cos_threshold=0.4 galore_gamma_proj=2 galore_optim_per_parameter=false "
+       "galore_proj_bits=4 galore_proj_group_size=256 galore_proj_quant=false galore_quantization=false "
+       "galore_queue_size=5"},
       {kWaits, kTrain, "more of the loop's logs",
        "run_name logging_dir logging_strategy=steps include_num_input_tokens_seen=no|false acc_strategy=token "
        "greater_is_better early_stop_interval eval_metric include_for_metrics callbacks swanlab_email_language=zh "
@@ -48,13 +46,13 @@ std::vector<AnswerRow> of_models_and_data() {
        "cached_dataset cached_val_dataset to_cached_dataset=false"},
       {kWaits, "pt|sft|rlhf|plan|infer", "data sets of Python",
        "external_plugins custom_register_path custom_dataset_info"},
-      {kWaits, kTrain, "more ways to weigh tokens", "is_binary_loss_scale disable_ignore_empty_think=false"},
+      {kWaits, kTrain, "more ways to weigh tokens", "disable_ignore_empty_think=false"},
       {kWaits, kTrain, "training on images",
        "freeze_llm=false freeze_vit=true freeze_aligner=true vit_lr aligner_lr vit_gradient_checkpointing norm_bbox"},
       {kWaits, "infer|deploy|rollout|eval|sample|app", "structured answers from the command line",
        "structured_outputs_regex"},
       {kWaits, "deploy|rollout|eval|sample|app", "more tasks", "task_type"},
-      {kWaits, "export", "exporting", "bnb_4bit_quant_type=nf4 bnb_4bit_use_double_quant=true task_type"},
+      {kWaits, "export", "exporting", "bnb_4bit_quant_type=nf4 task_type"},
   };
 }
 
