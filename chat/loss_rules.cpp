@@ -154,9 +154,9 @@ std::vector<WeightedPart> cut_by_expressions(const Rules& rules, std::string_vie
   };
   std::size_t at = 0;
   for (const tokenizer::Range& match : matches) {
-    add(at, match.begin);
-    add(match.begin, match.end);
-    at = match.end;
+    add(at, match.first);
+    add(match.first, match.second);
+    at = match.second;
   }
   add(at, text.size());
   return parts;

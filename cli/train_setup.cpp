@@ -30,6 +30,7 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
   if (says("lora_alpha")) o.lora_alpha = arguments.real("lora_alpha");
   if (says("lora_dropout")) o.lora_dropout = arguments.real("lora_dropout");
   if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
+  if (says("use_dora")) o.use_dora = arguments.boolean("use_dora");
   if (says("target_modules")) o.target_modules = arguments.list("target_modules");
   if (says("target_parameters")) o.target_parameters = arguments.list("target_parameters");
   if (says("target_regex")) o.target_regex = arguments.string("target_regex");

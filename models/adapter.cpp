@@ -1,39 +1,20 @@
 #include "models/adapter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
 #include "io/file_writer.h"
-#include "io/json_field.h"
+#include "models/dora.h"
 #include "models/saved_modules.h"
 #include "models/stored_tensors.h"
 
 namespace tern::models {
 namespace {
 
-using Json = io::Json;
-
 constexpr const char* kConfigFile = "adapter_config.json";
-constexpr const char* kAnew = "take the file from the adapter's repository or checkpoint again";
 constexpr const char* kOtherModel = "the adapter is of another model: name the one it was trained on";
-
-// Features of PEFT that change the computation and are not served: silently ignoring one would give wrong answers.
-void refuse_unserved(const io::JsonField& json) {
-  constexpr const char* kMerge = "merge that adapter with PEFT first";
-  for (const char* key : {"use_dora", "layers_to_transform", "rank_pattern", "alpha_pattern", "fan_in_fan_out",
-                          "trainable_token_indices", "use_qalora", "ensure_weight_tying"}) {
-    const auto feature = json.find(key);
-    if (feature && feature->json() != false && !feature->json().empty())
-      throw feature->wrong("an adapter without it", kMerge);
-  }
-  for (const auto& [key, only] : {std::pair{"peft_type", "LORA"}, std::pair{"bias", "none"}}) {
-    const auto given = json.find(key);
-    if (given && given->json() != only) throw given->wrong(only, kMerge);
-  }
-}
 
 bool is_named(const std::string& module, const std::string& target) {
   return module == target || module.ends_with("." + target);
@@ -43,65 +24,79 @@ std::string base_name(const std::string& module) { return cat("base_model.model.
 
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
-std::string tensor_shape(const checkpoint::SafetensorsTensor& tensor) {
+std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string out = "[";
-  for (std::size_t i = 0; i < tensor.shape.size(); ++i) out += cat(i == 0 ? "" : ", ", tensor.shape[i]);
+  for (std::size_t i = 0; i < shape.size(); ++i) out += cat(i == 0 ? "" : ", ", shape[i]);
   return out + "]";
 }
 
-}  // namespace
-
-float AdapterConfig::scaling() const {
-  const double divisor = use_rslora ? std::sqrt(static_cast<double>(rank)) : static_cast<double>(rank);
-  return static_cast<float>(alpha / divisor);
+// Elements of a row of a tensor whose rows are a weight's.
+std::int64_t row_width(const graph::TensorStore& store, const AdapterTensor& tensor) {
+  const TensorDesc& desc = store.at(tensor.stored).desc;
+  return num_elements(desc) / desc.shape[0];
 }
 
-Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory) {
-  return catching([&] {
-    const std::filesystem::path file = directory / kConfigFile;
-    const Json text = io::read_json_file(file).value();
-    const io::JsonField json(text, file.string(), kAnew);
-    refuse_unserved(json);
-    AdapterConfig config;
-    const double rank = json.number("r", 8);
-    if (!(rank >= 1 && rank <= 65536) || rank != std::floor(rank)) throw json.at("r").wrong("a rank from 1 to 65536");
-    config.rank = static_cast<std::int64_t>(rank);
-    config.alpha = json.number("lora_alpha", 8);
-    config.dropout = json.number("lora_dropout", 0);
-    if (!(config.dropout >= 0 && config.dropout < 1)) throw json.at("lora_dropout").wrong("a share from 0 to below 1");
-    config.use_rslora = json.boolean("use_rslora", false);
-    if (const auto targets = json.find("target_modules")) {
-      if (targets->json().is_string()) {
-        config.target_modules = {std::string(targets->text())};
-      } else {
-        config.target_modules = targets->texts();
+std::vector<float> floats(const std::string& where, const checkpoint::SafetensorsTensor& tensor) {
+  if (!tensor.dtype->dtype) {
+    throw Failure(data_error(cat(where, ": tensor ", tensor.name), "a float dtype", std::string(tensor.dtype->name),
+                             "save the adapter as float32"));
+  }
+  std::int64_t count = 1;
+  for (const std::int64_t size : tensor.shape) count *= size;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  checkpoint::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
+  return values;
+}
+
+// Whether the file has an adapter of the module: then all its tensors, of the right shapes, which are put into `used`.
+bool find_tensors(const checkpoint::Safetensors& file, const std::string& where, const AdapterConfig& config,
+                  const LinearModule& module, std::set<std::string>& used) {
+  const std::int64_t rank = config.rank_of(module.name);
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> wanted = {
+      {peft_name(module.name, "lora_A"), {rank, module.in}}, {peft_name(module.name, "lora_B"), {module.out, rank}}};
+  if (config.use_dora) wanted.push_back({peft_magnitude_name(module.name), {module.out}});
+  std::size_t found = 0;
+  std::vector<std::string> names;
+  std::vector<std::string> shapes;
+  std::vector<std::string> theirs;
+  for (const auto& [name, shape] : wanted) {
+    const auto* tensor = file.tensor(name);
+    if (tensor != nullptr) ++found;
+    names.push_back(name.substr(name.find(module.name) + module.name.size() + 1));
+    shapes.push_back(shape_text(shape));
+    theirs.push_back(tensor == nullptr ? "none" : shape_text(tensor->shape));
+  }
+  if (found == 0) return false;
+  const std::string at = cat(where, ": module ", module.name);
+  if (found < wanted.size()) {
+    throw Failure(data_error(at, found == 1 && wanted.size() == 2 ? "both lora_A and lora_B" : join(names, ", "),
+                             cat(found, " of them"), "the file is damaged: take it from the adapter's source again"));
+  }
+  if (shapes != theirs) throw Failure(data_error(at, join(shapes, " and "), join(theirs, " and "), kOtherModel));
+  if (!config.selects(module.name)) {
+    throw Failure(data_error(at, "no adapter, as adapter_config.json does not choose this module", "one",
+                             "PEFT would leave it out: take it out of the file, or have the configuration choose it"));
+  }
+  for (const auto& [name, shape] : wanted) used.insert(name);
+  return true;
+}
+
+void read_from(const checkpoint::Safetensors& file, const std::string& where, graph::TensorStore& store,
+               const LoadedAdapter& adapter) {
+  for (const auto& [module, layer] : adapter.layers) {
+    const auto rows = adapter.rows.find(module);
+    for (const auto& tensor : tensors_of(module, layer)) {
+      std::vector<float> values = floats(where, *file.tensor(tensor.name));
+      if (tensor.is_rows && rows != adapter.rows.end()) {
+        reorder_rows({.parts = rows->second}, row_width(store, tensor), values, false);
       }
+      store.upload(tensor.stored, std::as_bytes(std::span(values)));
     }
-    config.base_model = json.text("base_model_name_or_path", "");
-    if (const auto named = json.find("target_parameters")) config.target_parameters = named->texts();
-    if (const auto saved = json.find("modules_to_save")) config.modules_to_save = saved->texts();
-    return config;
-  });
+  }
+  read_parts(store, adapter.parts, file);
 }
 
-std::string adapter_config_json(const AdapterConfig& config) {
-  Json json;
-  json["peft_type"] = "LORA";
-  json["task_type"] = "CAUSAL_LM";
-  json["base_model_name_or_path"] = config.base_model;
-  json["r"] = config.rank;
-  json["lora_alpha"] = config.alpha;
-  json["lora_dropout"] = config.dropout;
-  json["use_rslora"] = config.use_rslora;
-  json["target_modules"] = config.target_modules;
-  if (!config.target_parameters.empty()) json["target_parameters"] = config.target_parameters;
-  if (!config.modules_to_save.empty()) json["modules_to_save"] = config.modules_to_save;
-  json["bias"] = "none";
-  json["fan_in_fan_out"] = false;
-  json["inference_mode"] = true;
-  json["init_lora_weights"] = true;
-  return io::write_json(json);
-}
+}  // namespace
 
 std::vector<LinearModule> linear_modules(const LoadedModel& model) {
   std::vector<LinearModule> out;
@@ -154,17 +149,29 @@ std::vector<std::string> select_embeddings(const LoadedModel& model, const std::
 }
 
 nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module, const AdapterConfig& config) {
-  return {config.rank, config.scaling(), cat(adapter, "/", module, ".lora_A.weight"),
-          cat(adapter, "/", module, ".lora_B.weight")};
+  nn::LoraLayer layer{config.rank_of(module), config.scaling_of(module), cat(adapter, "/", module, ".lora_A.weight"),
+                      cat(adapter, "/", module, ".lora_B.weight")};
+  if (config.use_dora) {
+    layer.magnitude = cat(adapter, "/", module, ".lora_magnitude_vector");
+    layer.inverse_norm = cat(adapter, "/", module, ".inverse_norm");
+  }
+  return layer;
 }
 
 LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, const AdapterConfig& config,
                              const std::vector<LinearModule>& modules) {
   LoadedAdapter made{config, {}, {}, std::make_shared<graph::TensorScope>(model.store, "adapter")};
   for (const auto& module : modules) {
+    if (config.use_dora && module.name == kHeadModule) {
+      throw Failure(usage_error("DoRA on the head is not served", "drop --use_dora, or leave out lm_head"));
+    }
     const nn::LoraLayer layer = lora_layer(adapter, module.name, config);
-    made.tensors->create(layer.lora_a, make_desc(TERN_F32, {config.rank, module.in}));
-    made.tensors->create(layer.lora_b, make_desc(TERN_F32, {module.out, config.rank}));
+    made.tensors->create(layer.lora_a, make_desc(TERN_F32, {layer.rank, module.in}));
+    made.tensors->create(layer.lora_b, make_desc(TERN_F32, {module.out, layer.rank}));
+    if (!layer.magnitude.empty()) {
+      made.tensors->create(layer.magnitude, make_desc(TERN_F32, {module.out}));
+      made.tensors->create(layer.inverse_norm, make_desc(TERN_F32, {module.out}));
+    }
     made.layers[module.name] = layer;
     if (module.rows.heads > 0) made.rows[module.name] = module.rows;
   }
@@ -177,8 +184,32 @@ void add_parts(LoadedAdapter& adapter, AdapterParts parts) {
   adapter.parts = std::move(parts.parts);
 }
 
+std::vector<AdapterTensor> tensors_of(const std::string& module, const nn::LoraLayer& layer) {
+  if (layer.in_parts) return {};
+  std::vector<AdapterTensor> out = {{peft_name(module, "lora_A"), layer.lora_a, false},
+                                    {peft_name(module, "lora_B"), layer.lora_b, true}};
+  if (!layer.magnitude.empty()) out.push_back({peft_magnitude_name(module), layer.magnitude, true});
+  return out;
+}
+
+std::vector<std::string> trained_tensors(const LoadedAdapter& adapter) {
+  std::vector<std::string> out;
+  for (const auto& [module, layer] : adapter.layers) {
+    for (const auto& tensor : tensors_of(module, layer)) out.push_back(tensor.stored);
+  }
+  for (const AdapterPart& part : adapter.parts) {
+    for (const auto& piece : part.pieces) out.push_back(piece.stored);
+  }
+  for (const ParameterSpec& spec : adapter.saved) out.push_back(spec.name);
+  return out;
+}
+
 std::string peft_name(const std::string& module, const char* part) {
   return cat("base_model.model.", module, ".", part, ".weight");
+}
+
+std::string peft_magnitude_name(const std::string& module) {
+  return cat("base_model.model.", module, ".lora_magnitude_vector");
 }
 
 Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,
@@ -202,21 +233,7 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
     AdapterParts parts = adapter_parts(model, adapter, config, embeddings).value();
     for (const auto& part : parts.parts) used.insert(part.name);
     for (const auto& module : adapter_modules(model)) {
-      const auto* a = file.tensor(peft_name(module.name, "lora_A"));
-      const auto* b = file.tensor(peft_name(module.name, "lora_B"));
-      if (a == nullptr && b == nullptr) continue;
-      if (a == nullptr || b == nullptr) {
-        throw Failure(data_error(cat(where, ": module ", module.name), "both lora_A and lora_B", "one of them",
-                                 "the file is damaged: take it from the adapter's source again"));
-      }
-      if (a->shape != std::vector{config.rank, module.in} || b->shape != std::vector{module.out, config.rank}) {
-        throw Failure(data_error(cat(where, ": module ", module.name),
-                                 cat("[", config.rank, ", ", module.in, "] and [", module.out, ", ", config.rank, "]"),
-                                 cat(tensor_shape(*a), " and ", tensor_shape(*b)), kOtherModel));
-      }
-      used.insert(a->name);
-      used.insert(b->name);
-      modules.push_back(module);
+      if (find_tensors(file, where, config, module, used)) modules.push_back(module);
     }
     for (const auto& tensor : file.tensors()) {
       if (!used.contains(tensor.name)) {
@@ -227,41 +244,36 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
     }
     LoadedAdapter loaded = create_adapter(model, adapter, config, modules);
     loaded.saved = saved.parameters;
-    for (const auto& [module, layer] : loaded.layers) {
-      for (const auto& [part, name] : {std::pair{"lora_A", layer.lora_a}, std::pair{"lora_B", layer.lora_b}}) {
-        const auto& tensor = *file.tensor(peft_name(module, part));
-        std::vector<float> values(static_cast<std::size_t>(num_elements(model.store->at(name).desc)));
-        if (!tensor.dtype->dtype) {
-          throw Failure(data_error(cat(where, ": tensor ", tensor.name), "a float dtype",
-                                   std::string(tensor.dtype->name), "save the adapter as float32"));
-        }
-        checkpoint::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
-        if (name == layer.lora_b && loaded.rows.contains(module)) {
-          reorder_rows({.parts = loaded.rows.at(module)}, config.rank, values, false);
-        }
-        model.store->upload(name, std::as_bytes(std::span(values)));
-      }
-    }
     add_parts(loaded, std::move(parts));
-    read_parts(*model.store, loaded.parts, file);
+    read_from(file, where, *model.store, loaded);
     file.intact().value();
+    refresh_norms(model, loaded.layers);
     return loaded;
   });
+}
+
+void read_tensors(graph::TensorStore& store, const LoadedAdapter& adapter, const std::filesystem::path& directory) {
+  const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
+  read_from(file, (directory / "adapter_model.safetensors").string(), store, adapter);
+  for (const ParameterSpec& spec : adapter.saved) {
+    const std::vector<float> values = read_saved_parameter(file, spec);
+    store.upload(spec.name, std::as_bytes(std::span(values)));
+  }
 }
 
 void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
                   const std::filesystem::path& directory) {
   std::vector<checkpoint::TensorSpec> specs;
-  std::vector<std::string> stored;
-  std::map<std::string, HeadParts> file_rows;  // by stored name
+  std::vector<AdapterTensor> tensors;
+  std::vector<HeadParts> rows;
   for (const auto& [module, layer] : adapter.layers) {
-    if (layer.in_parts) continue;
-    for (const auto& [part, name] : {std::pair{"lora_A", layer.lora_a}, std::pair{"lora_B", layer.lora_b}}) {
-      const auto shape = shape_of(store.at(name).desc);
-      specs.push_back({peft_name(module, part), "F32", {shape.begin(), shape.end()}});
-      stored.push_back(name);
+    const auto reordered = adapter.rows.find(module);
+    for (auto& tensor : tensors_of(module, layer)) {
+      const auto shape = shape_of(store.at(tensor.stored).desc);
+      specs.push_back({tensor.name, "F32", {shape.begin(), shape.end()}});
+      rows.push_back(tensor.is_rows && reordered != adapter.rows.end() ? reordered->second : HeadParts{});
+      tensors.push_back(std::move(tensor));
     }
-    if (const auto rows = adapter.rows.find(module); rows != adapter.rows.end()) file_rows[layer.lora_b] = rows->second;
   }
   for (const ParameterSpec& spec : adapter.saved) specs.push_back({saved_name(spec), "F32", spec.shape});
   for (const AdapterPart& part : adapter.parts) specs.push_back({part.name, "F32", part.shape});
@@ -276,12 +288,10 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
     const std::vector<float> values = part_values(store, part);
     writer.write(part.name, std::as_bytes(std::span(values))).value();
   }
-  for (std::size_t i = 0; i < stored.size(); ++i) {
-    std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(stored[i]).desc)));
-    store.download(stored[i], std::as_writable_bytes(std::span(values)));
-    if (const auto rows = file_rows.find(stored[i]); rows != file_rows.end()) {
-      reorder_rows({.parts = rows->second}, adapter.config.rank, values, true);
-    }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(tensors[i].stored).desc)));
+    store.download(tensors[i].stored, std::as_writable_bytes(std::span(values)));
+    if (rows[i].heads > 0) reorder_rows({.parts = rows[i]}, row_width(store, tensors[i]), values, true);
     writer.write(specs[i].name, std::as_bytes(std::span(values))).value();
   }
   writer.finish().value();

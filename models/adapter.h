@@ -8,29 +8,12 @@
 
 #include "base/status.h"
 #include "graph/tensor_scope.h"
+#include "models/adapter_config.h"
 #include "models/adapter_parts.h"
 #include "models/loader.h"
 #include "nn/context.h"
 
 namespace tern::models {
-
-struct AdapterConfig {
-  std::int64_t rank = 8;
-  double alpha = 32;
-  double dropout = 0.0;
-  bool use_rslora = false;
-  std::vector<std::string> target_modules;          // last parts of module names, "q_proj"
-  std::string base_model;                           // as the run was given it
-  std::vector<std::string> target_parameters = {};  // ends of names of experts' fused weights (adapter_parts.h)
-  std::vector<std::string> modules_to_save = {};    // ends of names of modules that the file holds whole
-
-  [[nodiscard]] float scaling() const;  // alpha / rank, or alpha / sqrt(rank) (rank-stabilised)
-};
-
-// Errors (data): absent or malformed files, and PEFT features that are not served (bias, DoRA), named.
-[[nodiscard]] Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory);
-// adapter_config.json as PEFT reads it.
-[[nodiscard]] std::string adapter_config_json(const AdapterConfig& config);
 
 inline constexpr const char* kHeadModule = "lm_head";
 
@@ -53,7 +36,7 @@ struct LinearModule {
 [[nodiscard]] std::vector<std::string> select_embeddings(const LoadedModel& model,
                                                          const std::vector<std::string>& targets);
 
-// Stored names of a module's pair; `adapter` keeps several apart in one store.
+// Stored names of what a module has; `adapter` keeps several apart in one store.
 [[nodiscard]] nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module,
                                        const AdapterConfig& config);
 
@@ -65,18 +48,35 @@ struct LoadedAdapter {
   std::vector<AdapterPart> parts = {};          // the tensors of the layers that are in_parts
   std::vector<ParameterSpec> saved = {};        // of modules_to_save: they stand in the place of the model's own
 };
-// Creates the pairs in the store, uninitialised.
+
+// The tensors of PEFT's file that a module has, as this layer's stored ones.
+struct AdapterTensor {
+  std::string name;      // "base_model.model.<module>.lora_A.weight"
+  std::string stored;    // the layer's
+  bool is_rows = false;  // its rows are the weight's
+};
+[[nodiscard]] std::vector<AdapterTensor> tensors_of(const std::string& module, const nn::LoraLayer& layer);
+// Stored names of what is trained of an adapter.
+[[nodiscard]] std::vector<std::string> trained_tensors(const LoadedAdapter& adapter);
+
+// Creates the tensors in the store, uninitialised.
 [[nodiscard]] LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, const AdapterConfig& config,
                                            const std::vector<LinearModule>& modules);
 // Adds parts to one that was just created.
 void add_parts(LoadedAdapter& adapter, AdapterParts parts);
 
-// Reads PEFT's files into the store. Errors (data): a module that the model lacks, a wrong shape, half a pair.
+// Reads PEFT's files into the store, ready to compute with. Errors (data): a module that the model lacks or the
+// configuration does not choose, a wrong shape, half a pair.
 [[nodiscard]] Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,
                                                  const std::filesystem::path& directory);
 
+// The tensors of a file that was loaded before, or written of this adapter, once more. Throws Failure.
+void read_tensors(graph::TensorStore& store, const LoadedAdapter& adapter, const std::filesystem::path& directory);
+
 // PEFT's name of a stored adapter tensor: "base_model.model.<module>.lora_A.weight".
 [[nodiscard]] std::string peft_name(const std::string& module, const char* part);
+// DoRA's, which PEFT names without ".weight".
+[[nodiscard]] std::string peft_magnitude_name(const std::string& module);
 
 // Writes both files into an existing directory; tensors as fp32, bit by bit what is on the device.
 void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,

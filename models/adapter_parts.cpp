@@ -66,7 +66,7 @@ void require_known_places(const Fused& fused, std::span<const ParameterSpec> spe
 
 AdapterParts experts_parts(const Fused& fused, const std::string& file_module, const std::string& adapter,
                            const AdapterConfig& config) {
-  const std::int64_t rank = config.rank;
+  const std::int64_t rank = config.rank_of(fused.name());
   const std::int64_t experts = fused.projections.front()->shape[0], in = fused.projections.front()->shape[2];
   AdapterParts out;
   AdapterPart a, b;
@@ -85,7 +85,7 @@ AdapterParts experts_parts(const Fused& fused, const std::string& file_module, c
     b.pieces.push_back(
         {stored_b, {experts, half, rank}, takes_turns ? spec->hugging_face.first_row : rows, takes_turns ? 2 : 1});
     rows += half;
-    nn::LoraLayer layer{rank, config.scaling(), stored_a, stored_b};
+    nn::LoraLayer layer{rank, config.scaling_of(fused.name()), stored_a, stored_b};
     layer.in_parts = true;
     out.layers[module_of(*spec)] = layer;
   }
@@ -96,8 +96,8 @@ AdapterParts experts_parts(const Fused& fused, const std::string& file_module, c
 
 AdapterParts embedding_parts(const ParameterSpec& table, const std::string& adapter, const AdapterConfig& config) {
   const std::string module = module_of(table);
-  const std::int64_t rank = config.rank, vocab = table.shape[0], hidden = table.shape[1];
-  nn::LoraLayer layer{rank, config.scaling(), cat(adapter, "/", module, ".lora_embedding_A"),
+  const std::int64_t rank = config.rank_of(module), vocab = table.shape[0], hidden = table.shape[1];
+  nn::LoraLayer layer{rank, config.scaling_of(module), cat(adapter, "/", module, ".lora_embedding_A"),
                       cat(adapter, "/", module, ".lora_embedding_B")};
   layer.in_parts = true;
   AdapterPart a, b;
@@ -171,6 +171,10 @@ std::vector<std::string> embedding_modules(const LoadedModel& model) {
 Result<AdapterParts> adapter_parts(const LoadedModel& model, const std::string& adapter, const AdapterConfig& config,
                                    const std::vector<std::string>& embeddings) {
   return catching([&] {
+    if (config.use_dora && !(embeddings.empty() && config.target_parameters.empty())) {
+      throw Failure(usage_error("DoRA is for linear layers: embeddings and experts' weights can't have it here",
+                                "drop --use_dora, or leave these out of --target_modules and --target_parameters"));
+    }
     AdapterParts out;
     const auto add = [&](AdapterParts more) {
       out.layers.merge(more.layers);

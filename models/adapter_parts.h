@@ -9,12 +9,11 @@
 
 #include "checkpoint/safetensors.h"
 #include "graph/tensor_scope.h"
+#include "models/adapter_config.h"
 #include "models/loader.h"
 #include "nn/context.h"
 
 namespace tern::models {
-
-struct AdapterConfig;
 
 // A tensor of PEFT's file, and the fp32 tensors of the store that hold its numbers.
 struct AdapterPart {

@@ -1,6 +1,7 @@
 #include "models/merge.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -25,41 +26,54 @@ struct HostAdapter {
   PartDeltas parts;
 };
 
+// `shape`: [rows, columns], or [rows] of a vector.
 std::vector<float> read_f32(const HostAdapter& adapter, const checkpoint::SafetensorsTensor& tensor,
                             std::vector<std::int64_t> shape) {
   if (tensor.shape != shape || !tensor.dtype->dtype) {
-    throw Failure(data_error(cat(adapter.where, ": tensor ", tensor.name),
-                             cat("a float matrix of ", shape[0], " x ", shape[1]), "another shape or dtype",
-                             "the adapter is of another model: name the one it was trained on"));
+    throw Failure(
+        data_error(cat(adapter.where, ": tensor ", tensor.name),
+                   shape.size() == 1 ? cat(shape[0], " floats") : cat("a float matrix of ", shape[0], " x ", shape[1]),
+                   "another shape or dtype", "the adapter is of another model: name the one it was trained on"));
   }
-  std::vector<float> values(static_cast<std::size_t>(shape[0] * shape[1]));
+  std::vector<float> values(static_cast<std::size_t>(shape[0] * (shape.size() == 1 ? 1 : shape[1])));
   checkpoint::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
   return values;
 }
 
-// The pair of matrices that an adapter has for a linear layer.
+// What an adapter has for a linear layer.
 struct Pair {
   std::vector<float> a;  // [rank, in]
   std::vector<float> b;  // [out, rank]
   std::int64_t rank = 0;
   float scaling = 0;
+  std::vector<float> magnitude = {};  // [out] of DoRA, or empty
 };
 
-// Absent where the adapter lacks this layer.
-std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& weight) {
+// Absent where the adapter lacks this layer. Puts the tensors' names into `used`.
+std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& weight, std::set<std::string>& used) {
   const std::string module = module_of(weight);
   const auto* a = adapter.file.tensor(peft_name(module, "lora_A"));
   const auto* b = adapter.file.tensor(peft_name(module, "lora_B"));
-  if (a == nullptr || b == nullptr) return std::nullopt;
-  const std::int64_t rank = adapter.config.rank;
+  const auto* magnitude = adapter.file.tensor(peft_magnitude_name(module));
+  if (a == nullptr || b == nullptr || (magnitude != nullptr) != adapter.config.use_dora) return std::nullopt;
+  if (!adapter.config.selects(module)) return std::nullopt;
+  const std::int64_t rank = adapter.config.rank_of(module);
   Pair pair{read_f32(adapter, *a, {rank, weight.shape[1]}), read_f32(adapter, *b, {weight.shape[0], rank}), rank,
-            adapter.config.scaling()};
-  if (weight.hugging_face.parts.heads > 0) reorder_rows(weight.hugging_face, rank, pair.b, false);
+            adapter.config.scaling_of(module)};
+  if (magnitude != nullptr) pair.magnitude = read_f32(adapter, *magnitude, {weight.shape[0]});
+  if (weight.hugging_face.parts.heads > 0) {
+    reorder_rows(weight.hugging_face, rank, pair.b, false);
+    if (magnitude != nullptr) reorder_rows(weight.hugging_face, 1, pair.magnitude, false);
+  }
+  for (const auto* tensor : {a, b, magnitude}) {
+    if (tensor != nullptr) used.insert(tensor->name);
+  }
   return pair;
 }
 
-// rows [count, in] += scaling * b[first ..] a.
-void add_rows(const Pair& pair, std::int64_t first, std::int64_t count, std::span<float> rows) {
+// rows [count, in] += scaling * b[first ..] a; with a magnitude, times it over the norms of base's rows so changed.
+void add_rows(const Pair& pair, std::int64_t first, std::int64_t count, std::span<const float> base,
+              std::span<float> rows) {
   const std::size_t in = rows.size() / static_cast<std::size_t>(count);
   std::vector<float> delta(in);
   for (std::int64_t row = 0; row < count; ++row) {
@@ -71,6 +85,15 @@ void add_rows(const Pair& pair, std::int64_t first, std::int64_t count, std::spa
     }
     float* target = rows.data() + static_cast<std::size_t>(row) * in;
     for (std::size_t i = 0; i < in; ++i) target[i] += pair.scaling * delta[i];
+    if (pair.magnitude.empty()) continue;
+    double squares = 0;
+    for (std::size_t i = 0; i < in; ++i) {
+      const double changed =
+          base[static_cast<std::size_t>(row) * in + i] + static_cast<double>(pair.scaling) * delta[i];
+      squares += changed * changed;
+    }
+    const auto scale = static_cast<float>(pair.magnitude[static_cast<std::size_t>(first + row)] / std::sqrt(squares));
+    for (std::size_t i = 0; i < in; ++i) target[i] *= scale;
   }
 }
 
@@ -94,8 +117,9 @@ class SourceOfHead {
   const ParameterSpec* embedding_ = nullptr;
 };
 
-void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
-  const std::size_t fit = 2 * modules_used + adapter.saved.parameters.size() + adapter.parts.num_tensors();
+// `pairs`: tensors of linear layers that were used.
+void require_all_used(const HostAdapter& adapter, std::size_t pairs) {
+  const std::size_t fit = pairs + adapter.saved.parameters.size() + adapter.parts.num_tensors();
   const auto copies =
       std::count_if(adapter.file.tensors().begin(), adapter.file.tensors().end(), [](const auto& tensor) {
         return tensor.name.ends_with(".base_layer.weight");  // the model's own, beside an adapter on its embedding
@@ -147,10 +171,11 @@ struct MergedWeights::State {
       if (of == &spec) return change;
     }
     auto change = std::make_shared<Change>();
+    std::set<std::string> used;
     for (const HostAdapter& adapter : adapters) {
       if (adapter.saved.has(spec.name)) change->whole = read_saved_parameter(adapter.file, spec);
       if (!sits_on(adapter, spec)) continue;
-      if (auto pair = read_pair(adapter, spec)) change->pairs.push_back(*std::move(pair));
+      if (auto pair = read_pair(adapter, spec, used)) change->pairs.push_back(*std::move(pair));
     }
     if (held.size() == kKept) held.pop_front();
     held.emplace_back(&spec, change);
@@ -180,16 +205,15 @@ MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const M
     state_->adapters.push_back({std::move(its), std::move(file), (path / "adapter_model.safetensors").string(),
                                 std::move(saved), std::move(parts)});
     const HostAdapter& adapter = state_->adapters.back();
-    std::size_t used = 0;
+    std::set<std::string> used;  // tensors
     for (const ParameterSpec& spec : state_->specs) {
       const bool is_part = adapter.parts.num_tensors() > 0 && spec.shape.size() > (spec.is_linear ? 2U : 1U);
       if (adapter.saved.has(spec.name) || is_part) state_->changed.insert(&spec);
       if (!sits_on(adapter, spec)) continue;
-      (void)read_pair(adapter, spec);  // of the right shape, before anything is written
+      (void)read_pair(adapter, spec, used);  // of the right shape, before anything is written
       state_->changed.insert(&spec);
-      ++used;
     }
-    require_all_used(adapter, used);
+    require_all_used(adapter, used.size());
   }
 }
 
@@ -211,7 +235,8 @@ void MergedWeights::read_rows(const ParameterSpec& spec, std::int64_t first, std
     state_->reader.read_rows(own, first, count, {}, values);
   }
   for (const HostAdapter& adapter : state_->adapters) adapter.parts.add(spec, first, count, values);
-  for (const Pair& pair : change->pairs) add_rows(pair, first, count, values);
+  const std::vector<float> base(values.begin(), values.end());  // norms are of it, whatever was added before
+  for (const Pair& pair : change->pairs) add_rows(pair, first, count, base, values);
   to_file(as, columns, values);
 }
 

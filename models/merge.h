@@ -52,8 +52,8 @@ struct MergeOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // parameters
 };
 
-// What config.json says of the merged model: embedding and head are two matrices where an adapter trained one of them
-// whole (saved_modules.h). Throws Failure.
+// What config.json says of the merged model: embedding and head are two matrices where an adapter changed one of them
+// (saved_modules.h). Throws Failure.
 [[nodiscard]] ModelConfig merged_config(const ModelConfig& config, const std::vector<std::filesystem::path>& adapters);
 
 // Writes MergedWeights into model.safetensors of an existing directory, each number rounded once.

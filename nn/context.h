@@ -22,6 +22,9 @@ struct LoraLayer {
   // It sits on an embedding, with lora_a [in, rank], or on experts, with lora_a [experts, rank, in] and lora_b
   // [experts, out, rank]: PEFT's file has these in another form.
   bool in_parts = false;
+  // DoRA (nn/dora.h): stored names, [out] f32; empty: none.
+  std::string magnitude = {};
+  std::string inverse_norm = {};  // of the rows of W + scaling B A, as they are in this step
 };
 
 // How a program computes: the same in every program of a run.

@@ -1,6 +1,7 @@
 #include "nn/linear.h"
 
 #include "accel/kernel.h"
+#include "nn/dora.h"
 #include "ops/build.h"
 #include "ops/dropout.h"
 #include "ops/matmul.h"
@@ -45,7 +46,7 @@ Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) 
   ops::MatmulOptions up;
   up.transpose_b = true;
   up.compute = TERN_F32;
-  up.out = graph.desc(y).dtype;
+  up.out = y.present() ? graph.desc(y).dtype : tern_dtype{TERN_F32};
   up.into = y;
   up.needs = build.needs;
   return ops::matmul(graph, low, context.weight(adapter.lora_b), up);
@@ -95,11 +96,20 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, te
 Value linear(Context& context, const std::string& module, Value x) {
   const Value w = context.weight(module + ".weight");
   const Value bias = context.has(module + ".bias") ? context.weight(module + ".bias") : Value{};
-  const Value y = product(context, x, w, bias, context.options().activations, context.options().compute);
-  const auto adapter = context.options().adapters.find(module);
-  return adapter == context.options().adapters.end()
-             ? y
-             : add_adapter(context, adapter->second, adapter_input(context, x), y);
+  const BuildOptions& build = context.options();
+  const auto by_weight = [&](Value in, Value added) {
+    return product(context, in, w, added, build.activations, build.compute);
+  };
+  const auto found = build.adapters.find(module);
+  if (found == build.adapters.end()) return by_weight(x, bias);
+  const LoraLayer& adapter = found->second;
+  const auto add = [&](Value in, Value y) { return add_adapter(context, adapter, in, y); };
+  if (adapter.magnitude.empty()) {
+    const Value y = by_weight(x, bias);
+    return add(adapter_input(context, x), y);
+  }
+  return with_magnitude(context, adapter,
+                        {x, adapter_input(context, x), bias, [&](Value in) { return by_weight(in, {}); }, add});
 }
 
 }  // namespace tern::nn

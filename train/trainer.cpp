@@ -92,6 +92,12 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   if (!per_epoch) runner_->grow_from(state_.planned_tokens);
   (void)runner_->prepare();
   if (reporter_.counts_flops()) work_.emplace(model, options_.graph);
+  if (models::has_magnitudes(options_.graph.adapters)) {
+    norms_ = std::make_unique<models::RowNorms>(model.store, options_.graph.adapters, [&](const graph::Graph& graph) {
+      return runtime.build(graph, model.store, arena);
+    });
+    norms_->refresh();
+  }
   if (validation.size() > 0) {
     held_out_samples_ = static_cast<std::int64_t>(validation.size());
     validation_ = data::SetSteps::create(validation, options_.eval_batches).value();
@@ -230,6 +236,7 @@ bool Trainer::is_due(When when, std::int64_t every, bool epoch_end) const {
 }
 
 double Trainer::evaluate() {
+  if (norms_) norms_->refresh();  // the weights may have been loaded
   double loss = 0;
   double weight = 0;
   for (std::uint64_t step = 0; step < *validation_->steps_per_epoch(); ++step) {
@@ -277,6 +284,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
   } else {
     if (state_.loss_scale) state_.loss_scale->grow();
     reporter_.took(lr, result.grad_norm);
+    if (norms_) norms_->refresh();
   }
   ++state_.global_step;
   reporter_.end_step(state_.window, loss, runner_->take_hits());

@@ -11,6 +11,7 @@
 
 #include "data/steps.h"
 #include "models/adapter.h"
+#include "models/dora.h"
 #include "session/runtime.h"
 #include "train/adaptive_rate.h"
 #include "train/best_metric.h"
@@ -140,6 +141,7 @@ class Trainer {
   std::unique_ptr<MicroBatchRunner> eval_runner_;
   std::optional<StepWork> work_;  // where FLOPs are told
   std::int64_t held_out_samples_ = 0;
+  std::unique_ptr<models::RowNorms> norms_;  // of DoRA, which change with each step; null: none
   LearningRateSchedule schedule_;
   std::optional<AdaptiveRate> adaptive_rate_;  // of a schedule that follows the held-out loss
   TrainState state_;

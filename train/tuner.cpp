@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "checkpoint/safetensors.h"
+#include "models/dora.h"
 #include "tokenizer/regex.h"
 #include "train/lora_init.h"
 
@@ -107,6 +107,7 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
             had.target_parameters.empty() ? "none" : join(had.target_parameters, " "),
             join(options.target_parameters, " "));
   }
+  compare("use_dora", options.use_dora, had.use_dora);
   if (options.target_modules.empty() && options.target_regex.empty()) return;
   std::set<std::string> asked;
   for (const auto& module : chosen_modules(options, model)) asked.insert(module.name);
@@ -124,6 +125,7 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   config.alpha = options.lora_alpha.value_or(config.alpha);
   config.dropout = options.lora_dropout.value_or(config.dropout);
   config.use_rslora = options.use_rslora.value_or(config.use_rslora);
+  config.use_dora = options.use_dora.value_or(config.use_dora);
   const auto modules = chosen_modules(options, model);
   config.target_modules = target_names(model, modules);
   const auto embeddings = chosen_embeddings(options, model);
@@ -134,6 +136,7 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   models::add_parts(adapter, models::adapter_parts(model, "lora", config, embeddings).value());
   adapter.saved = models::saved_modules(model.config, config.modules_to_save).value().parameters;
   init_adapter(*model.store, adapter, options.seed);
+  models::begin_magnitudes(model, adapter.layers);
   return adapter;
 }
 
@@ -144,7 +147,7 @@ models::LoadedAdapter make_adapter(const TunerOptions& options, models::LoadedMo
   auto adapter = models::load_adapter(model, "lora", from).value();
   if (!checkpoint.empty()) require_same(options, model, adapter);
   log_info(cat("adapter: ", from.string(), ", rank ", adapter.config.rank, ", alpha ", adapter.config.alpha,
-               ", dropout ", adapter.config.dropout));
+               ", dropout ", adapter.config.dropout, adapter.config.use_dora ? ", with magnitudes (DoRA)" : ""));
   return adapter;
 }
 
@@ -169,17 +172,7 @@ void Tuner::describe(TrainingGraphOptions& graph) const {
 
 void Tuner::load(models::LoadedModel& model, const fs::path& checkpoint) const {
   if (type == TunerType::full) return load_full_checkpoint(model, trainable, checkpoint);
-  const auto file = checkpoint::Safetensors::open_directory(checkpoint, "adapter_model").value();
-  models::read_parts(*model.store, adapter.parts, file);
-  for (const auto& [module, layer] : adapter.layers) {
-    if (layer.in_parts) continue;
-    model.store->upload(layer.lora_a, file.tensor(models::peft_name(module, "lora_A"))->bytes);
-    model.store->upload(layer.lora_b, file.tensor(models::peft_name(module, "lora_B"))->bytes);
-  }
-  for (const auto& spec : adapter.saved) {
-    const std::vector<float> values = models::read_saved_parameter(file, spec);
-    model.store->upload(spec.name, std::as_bytes(std::span(values)));
-  }
+  models::read_tensors(*model.store, adapter, checkpoint);
 }
 
 Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::LoadedModel& model,
@@ -196,15 +189,7 @@ Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::L
     }
     tuner->adapter = make_adapter(options, model, checkpoint);
     tuner->adapter.config.base_model = model_name;
-    for (const auto& [module, layer] : tuner->adapter.layers) {
-      if (layer.in_parts) continue;
-      tuner->trainable.push_back(layer.lora_a);
-      tuner->trainable.push_back(layer.lora_b);
-    }
-    for (const auto& part : tuner->adapter.parts) {
-      for (const auto& piece : part.pieces) tuner->trainable.push_back(piece.stored);
-    }
-    for (const auto& spec : tuner->adapter.saved) tuner->trainable.push_back(spec.name);
+    tuner->trainable = models::trained_tensors(tuner->adapter);
     tuner->saver = adapter_saver(model, tuner->adapter);
     return tuner;
   });

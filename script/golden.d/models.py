@@ -883,7 +883,9 @@ def settle_adapter(folder):
     with open(path) as file:
         config = json.load(file)
     config["base_model_name_or_path"] = None
-    config["target_modules"] = sorted(config["target_modules"])
+    for key in ("target_modules", "exclude_modules"):
+        if isinstance(config[key], list):
+            config[key] = sorted(config[key])
     with open(path, "w") as file:
         json.dump(config, file, indent=2)
         file.write("\n")

@@ -245,5 +245,18 @@ TEST(TargetParameters, AreThoseOfTheModelsExperts) {
             std::string::npos);
 }
 
+TEST(Dora, IsForLinearLayersAlone) {
+  auto model = load(fixture("llama-untied"));
+  models::AdapterConfig config;
+  config.use_dora = true;
+  const auto parts = models::adapter_parts(model, "a", config, {"model.embed_tokens"});
+  ASSERT_FALSE(parts.ok());
+  EXPECT_NE(parts.error().line().find("DoRA is for linear layers"), std::string::npos);
+  const auto head = models::select_modules(model, {"lm_head"}).value();
+  const auto made = catching([&] { return models::create_adapter(model, "b", config, head); });
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.error().line().find("DoRA on the head"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tern::golden

@@ -37,16 +37,12 @@ class Galore : public UpdateRule {
     if ((step.number - 1) % options_.update_proj_gap == 0) find_projections();
     const auto t = static_cast<double>(step.number);
     // keep 0 and a rate of 1: `low` becomes minus the step itself, and nothing decays there.
-    const std::vector<float> adam = {1.0F,
-                                     static_cast<float>(adamw_.beta1),
-                                     static_cast<float>(adamw_.beta2),
-                                     static_cast<float>(1.0 - adamw_.beta1),
-                                     static_cast<float>(1.0 - adamw_.beta2),
-                                     // torch's GaLoreAdamW corrects the whole quotient, so that its epsilon is that much
-                                     // larger
+    const std::vector<float> adam = {1.0F, static_cast<float>(adamw_.beta1), static_cast<float>(adamw_.beta2),
+                                     static_cast<float>(1.0 - adamw_.beta1), static_cast<float>(1.0 - adamw_.beta2),
+                                     // torch's GaLoreAdamW corrects the whole quotient, so that its epsilon is that
+                                     // much larger
                                      static_cast<float>(adamw_.epsilon / std::sqrt(1.0 - std::pow(adamw_.beta2, t))),
-                                     1.0F,
-                                     static_cast<float>(1.0 - std::pow(adamw_.beta1, t)),
+                                     1.0F, static_cast<float>(1.0 - std::pow(adamw_.beta1, t)),
                                      static_cast<float>(1.0 - std::pow(adamw_.beta2, t)),
                                      static_cast<float>(step.grad_scale)};
     graph::RunInputs inputs;

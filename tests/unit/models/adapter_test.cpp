@@ -85,13 +85,21 @@ struct Feature {
 
 // What PEFT would compute differently is refused by name, never ignored.
 TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
-  const std::vector<Feature> features = {{"use_dora", true},
-                                         {"bias", "all"},
+  const std::vector<Feature> features = {{"bias", "all"},
                                          {"ensure_weight_tying", true},
-                                         {"rank_pattern", {{"q_proj", 8}}},
-                                         {"alpha_pattern", {{"q_proj", 8}}},
-                                         {"layers_to_transform", {0}},
-                                         {"fan_in_fan_out", true},
+                                         {"use_dora", "yes"},
+                                         {"rank_pattern.q_proj", 0},
+                                         {"alpha_pattern.q_proj", -1},
+                                         {"alpha_pattern.(", 8},
+                                         {"target_modules", "q_proj("},
+                                         {"exclude_modules", 1},
+                                         {"layers_to_transform", "all"},
+                                         {"layers_pattern", "["},
+                                         {"init_lora_weights", "pissa_niter_4"},
+                                         {"init_lora_weights", "lora_ga"},
+                                         {"velora_config", {{"num_groups", 2}}},
+                                         {"lora_bias", true},
+                                         {"use_what_comes_next_year", true},
                                          {"peft_type", "IA3"},
                                          {"r", 0},
                                          {"r", "eight"},
@@ -103,7 +111,16 @@ TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
                                          {"target_modules", {1, 2}}};
   for (const auto& feature : features) {
     const ScratchModel scratch;
-    scratch.edit("adapter/adapter_config.json", [&](Json& json) { json[feature.key] = feature.value; });
+    scratch.edit("adapter/adapter_config.json", [&](Json& json) {
+      const std::string key = feature.key;
+      const auto dot = key.find('.');
+      if (dot == std::string::npos) {
+        json[key] = feature.value;
+      } else {
+        json[key.substr(0, dot)] = Json::object();
+        json[key.substr(0, dot)][key.substr(dot + 1)] = feature.value;
+      }
+    });
     const auto config = read_adapter_config(scratch.path() / "adapter");
     ASSERT_FALSE(config.ok()) << feature.key;
     EXPECT_NE(config.error().line().find(cat('"', feature.key, '"')), std::string::npos) << config.error().line();
@@ -114,6 +131,45 @@ TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
   EXPECT_EQ(read_adapter_config(scratch.path() / "adapter").error().line(),
             cat((scratch.path() / "adapter/adapter_config.json").string(),
                 ": expected an object, found [1]; take the file from the adapter's repository or checkpoint again"));
+}
+
+TEST(AdapterConfig, NumbersOfAModuleAreTheFirstPatternsThatMatch) {
+  AdapterConfig config;
+  config.rank = 4;
+  config.alpha = 8;
+  config.rank_pattern = {{"q_proj", 16}, {"^model.layers.0.mlp.up_proj", 2}};
+  config.alpha_pattern = {{"self_attn..*", 64}, {"q_proj", 1}};
+  EXPECT_EQ(config.rank_of("model.layers.3.self_attn.q_proj"), 16);
+  EXPECT_EQ(config.rank_of("model.layers.3.self_attn.eq_proj"), 4) << "only whole parts of a name";
+  EXPECT_EQ(config.rank_of("model.layers.0.mlp.up_proj"), 2);
+  EXPECT_EQ(config.rank_of("whole.model.layers.0.mlp.up_proj"), 4) << "^ is the begin";
+  EXPECT_EQ(config.scaling_of("model.layers.3.self_attn.q_proj"), 4.0F);
+  EXPECT_EQ(config.scaling_of("model.layers.0.mlp.up_proj"), 4.0F);
+  EXPECT_EQ(config.scaling_of("model.layers.0.mlp.down_proj"), 2.0F);
+}
+
+TEST(AdapterConfig, SelectsAsPeftDoes) {
+  AdapterConfig config;
+  config.target_modules = {"q_proj", "model.layers.0.mlp.up_proj"};
+  config.layers_to_transform = {1, 3};
+  config.exclude_modules = {{"layers.3.self_attn.q_proj"}, false};
+  EXPECT_TRUE(config.selects("model.layers.1.self_attn.q_proj"));
+  EXPECT_FALSE(config.selects("model.layers.2.self_attn.q_proj"));
+  EXPECT_FALSE(config.selects("model.layers.3.self_attn.q_proj"));
+  EXPECT_TRUE(config.selects("model.layers.0.mlp.up_proj")) << "a whole name, whatever the layer";
+  EXPECT_FALSE(config.selects("self_attn.q_proj")) << "of no layer";
+  EXPECT_TRUE(config.selects("model.layers.1.experts.7.q_proj")) << "the first number is the layer's";
+  config.layers_pattern = {"h", "experts"};
+  EXPECT_FALSE(config.selects("model.layers.1.experts.7.q_proj"));
+  EXPECT_TRUE(config.selects("model.layers.7.experts.1.q_proj"));
+}
+
+// PEFT would leave out what the configuration does not choose, and so compute something else.
+TEST(Adapter, RefusesTensorsThatItsConfigurationDoesNotChoose) {
+  const ScratchModel scratch;
+  scratch.edit("adapter/adapter_config.json", [](Json& json) { json["layers_to_transform"] = 1; });
+  EXPECT_NE(load_error(scratch).find("model.layers.0."), std::string::npos) << load_error(scratch);
+  EXPECT_NE(load_error(scratch).find("adapter_config.json does not choose this module"), std::string::npos);
 }
 
 TEST(Adapter, RefusesTensorsOfAnotherModel) {

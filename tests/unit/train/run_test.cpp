@@ -78,6 +78,33 @@ TEST_F(RunTest, TrainsAndResumesToTheBit) {
   }
 }
 
+// So does what is trained beside linear layers, of embedding and head apart where they are one matrix.
+TEST_F(RunTest, ResumesModulesAndEmbeddingsToTheBit) {
+  const auto with = [&](const std::string& output) {
+    auto o = options(output);
+    o.tuner.target_modules = {"q_proj", "embed_tokens"};
+    o.tuner.modules_to_save = {"all-norm", "lm_head"};
+    return o;
+  };
+  (void)Run::open(with("whole")).value()->train().value();
+  fs::create_directories(path("cut"));
+  fs::copy(path("whole/checkpoint-3"), path("cut/checkpoint-3"), fs::copy_options::recursive);
+  auto resumed = with("cut");
+  resumed.resume_from = "last";
+  (void)Run::open(resumed).value()->train().value();
+  for (const char* file : {"adapter_model.safetensors", "optimizer.safetensors"}) {
+    EXPECT_TRUE(read(path("whole/checkpoint-6") / file) == read(path("cut/checkpoint-6") / file)) << file;
+  }
+}
+
+TEST_F(RunTest, ALayerThatIsTrainedInFullGetsNoAdapter) {
+  auto o = options("out");
+  o.tuner.target_modules = {"q_proj"};
+  o.tuner.modules_to_save = {"q_proj"};
+  EXPECT_NE(refused(o).find("--modules_to_save trains every layer in full that --target_modules names"),
+            std::string::npos);
+}
+
 TEST_F(RunTest, EndsOnTheBestWeights) {
   for (const TunerType type : {TunerType::lora, TunerType::full}) {
     auto o = options(type == TunerType::full ? "full" : "lora");
@@ -120,6 +147,11 @@ TEST_F(RunTest, ACheckpointKeepsItsAdapter) {
             }).find("--target_modules gives 2 layers, and the checkpoint was trained with another choice, of 14; "),
             std::string::npos);
   EXPECT_EQ(changed([](TunerOptions& t) { t.target_modules = {"all-linear"}; }), "");
+  EXPECT_NE(
+      changed([](TunerOptions& t) { t.modules_to_save = {"norm"}; }).find("--modules_to_save gives norm, and the"),
+      std::string::npos);
+  EXPECT_NE(changed([](TunerOptions& t) { t.target_parameters = {"experts.down_proj"}; }).find("--target_parameters"),
+            std::string::npos);
 }
 
 // What balances a router's experts is changed by no gradient.

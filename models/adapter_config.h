@@ -1,0 +1,45 @@
+// adapter_config.json: PEFT's LoraConfig.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "models/module_names.h"
+
+namespace tern::models {
+
+struct AdapterConfig {
+  std::int64_t rank = 8;
+  double alpha = 32;
+  double dropout = 0.0;
+  bool use_rslora = false;
+  std::vector<std::string> target_modules;             // last parts of module names, "q_proj"
+  std::string base_model;                              // as the run was given it
+  bool target_is_regex = false;                        // target_modules is one regular expression of whole names
+  ModuleNames exclude_modules = {};                    // have no adapter, whatever chooses them
+  std::vector<std::int64_t> layers_to_transform = {};  // where target_modules are last parts; empty: all
+  std::vector<std::string> layers_pattern = {};        // what stands before a layer's number; empty: anything
+  ModulePattern rank_pattern = {};                     // in place of `rank`
+  ModulePattern alpha_pattern = {};                    // in place of `alpha`
+  bool use_dora = false;                               // Liu et al., "DoRA", 2024
+  std::vector<std::string> target_parameters = {};     // ends of names of experts' fused weights (adapter_parts.h)
+  std::vector<std::string> modules_to_save = {};       // ends of names of modules that the file holds whole
+
+  [[nodiscard]] std::int64_t rank_of(const std::string& module) const;
+  // alpha / rank of that module, or alpha / sqrt(rank) (rank-stabilised).
+  [[nodiscard]] float scaling_of(const std::string& module) const;
+  [[nodiscard]] float scaling() const { return scaling_of({}); }  // of those that no pattern names
+  // Whether PEFT would put an adapter there; true of every module where target_modules is empty.
+  [[nodiscard]] bool selects(const std::string& module) const;
+};
+
+// Errors (data): an absent or malformed file, and every field of PEFT that changes the computation and is not served,
+// named.
+[[nodiscard]] Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory);
+// adapter_config.json as PEFT reads it.
+[[nodiscard]] std::string adapter_config_json(const AdapterConfig& config);
+
+}  // namespace tern::models
