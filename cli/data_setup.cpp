@@ -98,7 +98,10 @@ data::ChatEncoderOptions encoder_options(const Arguments& arguments) {
   data::ChatEncoderOptions options;
   if (arguments.has("max_length")) options.max_length = static_cast<std::uint32_t>(arguments.integer("max_length"));
   options.truncation = data::parse_truncation(arguments.string("truncation_strategy")).value();
-  options.loss_scale = chat::parse_loss_scale(arguments.string("loss_scale")).value();
+  chat::LossWeighing weighing = chat::parse_loss_weighing(arguments.string("loss_scale")).value();
+  options.loss_scale = weighing.base;
+  options.loss_rules = std::move(weighing.rules);
+  options.binary_weights = arguments.maybe_boolean("is_binary_loss_scale").value_or(false);
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);
   options.agent_template = arguments.maybe_string("agent_template").value_or("");

@@ -22,7 +22,7 @@ namespace tern::train {
 struct MicroBatchInputs {
   std::uint64_t seed = 42;  // of dropout
   std::uint64_t epoch = 0;
-  double loss_divisor = 1;  // the whole step's sum of weights, over every micro-batch and rank
+  double loss_divisor = 1;  // the whole step's number of supervised tokens, over every micro-batch and rank
   double loss_scale = 1;    // a power of two that gradients come multiplied by (loss_scale.h)
 };
 

@@ -54,7 +54,8 @@ data::Settings data_settings(const RunOptions& options, const session::Session& 
   return {{"template", templated ? hash(session.text->chat_template->source()) : std::string()},
           {"enable_thinking", encoding.template_kwargs},
           {"system", system.empty() ? system : hash(system)},
-          {"loss_scale", std::string(word_of(encoding.loss_scale))},
+          {"loss_scale", cat(word_of(encoding.loss_scale), encoding.loss_rules.text())},
+          {"is_binary_loss_scale", encoding.binary_weights ? "true" : ""},
           {"max_length", cat(encoding.max_length)},
           {"truncation_strategy", std::string(word_of(encoding.truncation))},
           {"columns", columns},
@@ -140,7 +141,7 @@ void Run::load_model() {
   std::set<std::string> masters;
   models::SavedModules saved;
   if (full) {
-    const auto trained = trained_parameters(options_.tuner, session_->model.config).value();
+    const auto trained = trained_parameters(options_.tuner.selection, session_->model.config).value();
     masters.insert(trained.begin(), trained.end());
   } else {
     saved = modules_beside(options_.tuner, session_->model.config, resume_).value();

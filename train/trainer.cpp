@@ -242,7 +242,7 @@ double Trainer::evaluate() {
       }
       loss += part;
     }
-    weight += plan.weight;
+    weight += static_cast<double>(plan.supervised_tokens);
   }
   return weight > 0 ? loss / weight : 0;
 }
@@ -252,7 +252,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
   MicroBatchInputs inputs;
   inputs.seed = options_.seed;
   inputs.epoch = plan.epoch;
-  inputs.loss_divisor = plan.weight > 0 ? plan.weight : 1.0;
+  inputs.loss_divisor = static_cast<double>(std::max<std::uint64_t>(plan.supervised_tokens, 1));
   if (state_.loss_scale) inputs.loss_scale = state_.loss_scale->scale;
   const FailedStep failed{state_.global_step + 1, *runner_, training_, inputs, false};  // if it fails
   double loss = 0;

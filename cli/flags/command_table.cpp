@@ -15,9 +15,9 @@ Names joined(std::initializer_list<Names> parts) {
   return all;
 }
 
-const Names kTrainGroups = {"model",  "positions", "base",      "data",          "template", "quantization",
-                            "loop",   "optimizer", "save",      "parallel",      "tuner",    "runtime",
-                            "compat", "output",    "precision", "self_cognition"};
+const Names kTrainGroups = {"model",  "positions", "base",      "data",           "template",    "quantization",
+                            "loop",   "optimizer", "save",      "parallel",       "tuner",       "runtime",
+                            "compat", "output",    "precision", "self_cognition", "loss_weights"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -28,8 +28,7 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_parallel_size",
                                 "context_parallel_size",
                                 "expert_tensor_parallel_size"};
-const Names kTunerPending = {"target_parameters",  "use_dora",
-                             "lora_bias=all",      "lora_bias=lora_only", "init_weights=gaussian",
+const Names kTunerPending = {"use_dora",           "lora_bias=all",     "lora_bias=lora_only", "init_weights=gaussian",
                              "init_weights=pissa", "init_weights=olora"};
 const Names kGenerationPending = {"num_beams"};
 
@@ -63,6 +62,18 @@ const std::vector<NoEffect> kDeployNoEffect = {
     {"stream", "each request says whether it is streamed"},
     {"logprobs", "each request says whether it has them"},
     {"top_logprobs", "each request says how many it has"},
+};
+
+const Names kExportPending = {
+    "ddp_timeout", "quant_method=awq", "quant_method=gptq", "quant_method=gptq_v2", "group_size", "quant_n_samples",
+    "push_to_hub", "hub_model_id", "hub_private_repo", "commit_message",
+    // Rows to calibrate with.
+    "dataset", "val_dataset", "split_dataset_ratio", "data_seed", "dataset_num_proc", "dataset_shuffle", "streaming",
+    "shuffle_buffer_size", "columns", "strict", "load_from_cache_file", "template", "system", "max_length",
+    "truncation_strategy", "loss_scale", "use_chat_template", "enable_thinking", "preserve_thinking", "agent_template"};
+const std::vector<NoEffect> kExportNoEffect = {
+    {"seed", "nothing is random"},
+    {"max_pixels", "no image is read"},
 };
 
 std::vector<CommandSpec> training_commands() {
@@ -187,7 +198,12 @@ std::vector<CommandSpec> file_commands() {
       {.name = "export",
        .summary = "quantise, merge or upload a model",
        .groups = {"model", "positions", "base", "data", "template", "export", "merge", "runtime", "compat", "output"},
-       .defaults = {{"load_args", "true"}}},
+       .defaults = {{"load_args", "true"}},
+       .pending = kExportPending,
+       .no_effect = kExportNoEffect,
+       .effects = {kStretches},
+       .example = "tern export --model smollm2-135m --quant_method gguf --quant_bits 8",
+       .run = run_export},
       {.name = "merge-lora",
        .summary = "merge adapters into a model and write it",
        .groups = {"model_file", "positions", "compute", "base", "merge", "output"},

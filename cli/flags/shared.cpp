@@ -169,10 +169,10 @@ constexpr Flag kTemplate[] = {
      .help = "accepted for ms-swift scripts",
      .explanation = "tern's batches never hold padding"},
     {.name = "loss_scale",
-     .type = choice,
      .fallback = "default",
-     .help = "which tokens the loss counts: every answer, those after the last question, or all text",
-     .choices = "default|last_round|all"},
+     .help = "which tokens the loss counts: every answer (default), those after the last question (last_round), or all "
+             "text (all); and how parts of answers count, with + between: ignore_empty_think, ignore_think_prefix, "
+             "react, hermes, qwen, agentflan, alpha_umi, or a .json file of rules"},
     {.name = "use_chat_template",
      .type = boolean,
      .fallback = "true",

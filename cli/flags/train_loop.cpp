@@ -263,6 +263,13 @@ constexpr Flag kSelfCognition[] = {
      .told = "self_cognition"},
 };
 
+constexpr Flag kWeights[] = {
+    {.name = "is_binary_loss_scale",
+     .type = FlagType::boolean,
+     .help = "true: every token that --loss_scale counts at all counts 1",
+     .computed = "weights as --loss_scale has them"},
+};
+
 constexpr Flag kPrecision[] = {
     {.name = "bf16",
      .type = boolean,
@@ -280,6 +287,7 @@ constexpr Flag kPrecision[] = {
 
 std::vector<FlagGroup> loop_groups() {
   return {{"loop", "Loop", kLoop},
+          {"loss_weights", "Weights of tokens", kWeights},
           {"precision", "Precision", kPrecision},
           {"self_cognition", "The model's name", kSelfCognition},
           {"save", "Saving, evaluation, logs", kSave}};

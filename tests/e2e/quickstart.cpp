@@ -14,20 +14,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Losses {
-  std::string before;
-  std::string after;
+struct Gain {
+  std::string loss_before, loss_after;
+  std::string share_before, share_after;  // "3 of 6 (50%)"
 };
 
 // Runs script/quickstart with fewer rows and the given further words.
-Losses quickstart(const std::string& further) {
+Gain quickstart(const std::string& further) {
   const Scratch scratch;
   const std::string rows = std::string(TERN_SOURCE_DIR) + "/examples/gsm8k/";
-  const std::string command =
-      std::string("TERN_PROGRAM='") + TERN_PROGRAM + "' TERN_QUICKSTART_DIR=" + (scratch.path() / "out").string() +
-      " bash '" + TERN_SOURCE_DIR + "/script/quickstart' --dataset '" + rows + "train.jsonl#24' --val_dataset '" +
-      rows + "test.jsonl#6' --gradient_accumulation_steps 2 " + further + " >" + (scratch.path() / "log").string() +
-      " 2>&1 </dev/null";
+  const std::string command = std::string("TERN_PROGRAM='") + TERN_PROGRAM +
+                              "' TERN_QUICKSTART_DIR=" + (scratch.path() / "out").string() + " TERN_QUICKSTART_ROWS='" +
+                              rows + "train.jsonl#24' TERN_QUICKSTART_HELD_OUT='" + rows + "test.jsonl#6' bash '" +
+                              TERN_SOURCE_DIR + "/script/quickstart' --gradient_accumulation_steps 2 " + further +
+                              " >" + (scratch.path() / "log").string() + " 2>&1 </dev/null";
   const int status = std::system(command.c_str());
   std::ostringstream log;
   log << std::ifstream(scratch.path() / "log").rdbuf();
@@ -40,19 +40,29 @@ Losses quickstart(const std::string& further) {
   const auto question = text.find("question: ");
   EXPECT_NE(question, std::string::npos) << text;
   EXPECT_GT(text.size() - std::min(text.size(), text.find('\n', question)), 20u) << text;
-  return match.size() == 3 ? Losses{match[1], match[2]} : Losses{};
+  std::smatch shares;
+  static const std::regex answers(
+      "end in #### number before ([0-9]+ of 6 \\([0-9]+%\\)), after ([0-9]+ of 6 \\([0-9]+%\\))\n");
+  EXPECT_TRUE(std::regex_search(text, shares, answers)) << text;
+  // The plot that it names is there.
+  std::smatch plot;
+  static const std::regex named("plot of the loss: (.*)\n");
+  EXPECT_TRUE(std::regex_search(text, plot, named)) << text;
+  EXPECT_TRUE(plot.size() == 2 && fs::exists(fs::path(plot[1].str()))) << text;
+  return match.size() == 3 && shares.size() == 3 ? Gain{match[1], match[2], shares[1], shares[2]} : Gain{};
 }
 
 TEST(Quickstart, LowersTheHeldOutLoss) {
   if (!has_real_model()) GTEST_SKIP() << "needs smollm2-135m: run script/bootstrap";
-  const Losses losses = quickstart("");
-  EXPECT_LT(std::stod(losses.after), std::stod(losses.before) - 0.02);
+  const Gain gain = quickstart("");
+  EXPECT_LT(std::stod(gain.loss_after), std::stod(gain.loss_before) - 0.02);
 }
 
 TEST(Quickstart, GainsNothingAtALearningRateOfZero) {
   if (!has_real_model()) GTEST_SKIP() << "needs smollm2-135m: run script/bootstrap";
-  const Losses losses = quickstart("--learning_rate 0");
-  EXPECT_EQ(losses.after, losses.before);
+  const Gain gain = quickstart("--learning_rate 0");
+  EXPECT_EQ(gain.loss_after, gain.loss_before);
+  EXPECT_EQ(gain.share_after, gain.share_before);
 }
 
 }  // namespace
