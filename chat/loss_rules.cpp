@@ -153,10 +153,10 @@ std::vector<WeightedPart> cut_by_expressions(const Rules& rules, std::string_vie
     parts.push_back({begin, end, first == rules.expressions.end() ? 1.0F : first->weight});
   };
   std::size_t at = 0;
-  for (const tokenizer::Range& match : matches) {
-    add(at, match.first);
-    add(match.first, match.second);
-    at = match.second;
+  for (const auto& [begin, end] : matches) {
+    add(at, begin);
+    add(begin, end);
+    at = end;
   }
   add(at, text.size());
   return parts;
