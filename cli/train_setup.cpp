@@ -6,6 +6,7 @@
 #include "cli/data_setup.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
+#include "train/lora_init.h"
 
 namespace tern::cli {
 namespace {
@@ -13,12 +14,6 @@ namespace {
 train::When when(const std::string& word) {
   if (word == "steps") return train::When::steps;
   return word == "epoch" ? train::When::epoch : train::When::no;
-}
-
-train::ScheduleKind schedule_kind(const std::string& word) {
-  if (word == "linear") return train::ScheduleKind::linear;
-  if (word == "constant") return train::ScheduleKind::constant;
-  return word == "constant_with_warmup" ? train::ScheduleKind::constant_with_warmup : train::ScheduleKind::cosine;
 }
 
 train::TunerOptions tuner_options(const Arguments& arguments) {
@@ -33,8 +28,13 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
   if (says("lora_dropout")) o.lora_dropout = arguments.real("lora_dropout");
   if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
   if (says("use_dora")) o.use_dora = arguments.boolean("use_dora");
+  if (says("init_weights")) {
+    o.init_weights = arguments.string("init_weights");
+    (void)train::parse_init_weights(*o.init_weights).value();
+  }
   if (says("target_modules")) o.target_modules = arguments.list("target_modules");
   if (says("target_regex")) o.target_regex = arguments.string("target_regex");
+  if (says("modules_to_save")) o.modules_to_save = arguments.list("modules_to_save");
   if (!arguments.list("adapters").empty()) o.adapter = arguments.list("adapters")[0];
   o.freeze_parameters = arguments.list("freeze_parameters");
   o.trainable_parameters = arguments.list("trainable_parameters");
@@ -73,8 +73,10 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
   o.adamw = {arguments.real("adam_beta1"), arguments.real("adam_beta2"), arguments.real("adam_epsilon"),
              arguments.real("weight_decay"), arguments.real("max_grad_norm")};
-  o.schedule = schedule_kind(arguments.string("lr_scheduler_type"));
+  o.schedule = train::schedule_kind(arguments.string("lr_scheduler_type")).value_or(o.schedule);
   o.learning_rate = arguments.maybe_real("learning_rate").value_or(full ? 1e-5 : 1e-4);
+  const std::string schedule = arguments.maybe_string("lr_scheduler_kwargs").value_or("");
+  o.schedule_arguments = train::schedule_arguments(o.schedule, schedule, o.learning_rate).value();
   o.warmup_ratio = arguments.real("warmup_ratio");
   o.warmup_steps = arguments.maybe_integer("warmup_steps").value_or(0);
   o.eval_batches.per_device_batch_size = static_cast<std::uint32_t>(arguments.integer("per_device_eval_batch_size"));

@@ -17,6 +17,7 @@ find_package(ZLIB REQUIRED)
 find_package(CURL REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(Boost 1.81 REQUIRED)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(prometheus-cpp CONFIG REQUIRED COMPONENTS core)
 
 set(TERN_IO_PACKAGES nlohmann_json::nlohmann_json simdjson::simdjson yaml-cpp PkgConfig::XXHASH OpenSSL::Crypto

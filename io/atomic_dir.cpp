@@ -165,7 +165,7 @@ Result<AtomicDir> AtomicDir::begin(const fs::path& target, Existing existing) {
       throw Failure(usage_error(cat(state->target.string(), " already exists"),
                                 "name another directory, or replace it with --exist_ok true"));
     }
-    fs::create_directories(state->target.parent_path());
+    make_directories(state->target.parent_path()).value();
     remove_stale_directories(state->target.parent_path(), state->target.filename().string());
     state->temporary = temporary_for(state->target);
     fs::remove_all(state->temporary);  // of a former process with this pid
@@ -189,6 +189,8 @@ Status remove_directory(const fs::path& directory) {
     const fs::path temporary = temporary_for(fs::absolute(directory).lexically_normal());
     fs::remove_all(temporary);  // of a former process with this pid
     fs::rename(directory, temporary);
+    // Else a crash may leave the old name and not the files.
+    sync_directory(temporary.parent_path()).value();
     fs::remove_all(temporary);
   });
 }

@@ -104,6 +104,21 @@ Status sync_path(const std::filesystem::path& path, int flags) {
 
 }  // namespace
 
+Status make_directories(const std::filesystem::path& path) {
+  const std::filesystem::path target = std::filesystem::absolute(path).lexically_normal();
+  std::filesystem::path made;
+  for (const auto& part : target) {
+    const std::filesystem::path above = made;
+    made /= part;
+    std::error_code code;
+    if (std::filesystem::is_directory(made, code)) continue;
+    std::filesystem::create_directory(made, code);
+    if (code) return write_error(made.string(), code.value());
+    if (auto status = sync_directory(above); !status) return status;
+  }
+  return Unit{};
+}
+
 Status sync_directory(const std::filesystem::path& directory) { return sync_path(directory, O_DIRECTORY); }
 Status sync_file(const std::filesystem::path& path) { return sync_path(path, 0); }
 

@@ -44,6 +44,8 @@ class FileWriter {
 [[nodiscard]] Status write_file(const std::filesystem::path& path, std::string_view text);
 // The same, beside the file as `<name>.tmp-<pid>`, then put in its place: a crash leaves the old text or the new.
 [[nodiscard]] Status replace_file(const std::filesystem::path& path, std::string_view text);
+// Makes a directory and those above it that are missing, all of them durable.
+[[nodiscard]] Status make_directories(const std::filesystem::path& path);
 // Makes the entries of a directory durable.
 [[nodiscard]] Status sync_directory(const std::filesystem::path& directory);
 // Flushes a finished file that another writer made.

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/json_field.h"
+#include "models/initial_pairs.h"
 
 namespace tern::models {
 namespace {
@@ -22,7 +23,7 @@ constexpr const char* kConvert =
     "changed";
 
 // Fields of LoraConfig that are read below, or that say nothing of what is computed once an adapter is trained.
-constexpr std::array<std::string_view, 28> kServed = {"r",
+constexpr std::array<std::string_view, 29> kServed = {"r",
                                                       "lora_alpha",
                                                       "lora_dropout",
                                                       "use_rslora",
@@ -49,7 +50,8 @@ constexpr std::array<std::string_view, 28> kServed = {"r",
                                                       "corda_config",
                                                       "lora_ga_config",
                                                       "qalora_group_size",
-                                                      "runtime_config"};
+                                                      "runtime_config",
+                                                      "modules_to_save"};
 
 // Silently ignoring a feature of PEFT that changes the computation would give wrong answers: what is neither served nor
 // off is refused, fields of later versions too.
@@ -69,7 +71,8 @@ void refuse_unserved(const io::JsonField& json) {
   const auto init = json.find("init_lora_weights");
   if (!init || !init->json().is_string()) return;
   const std::string_view begins = init->text();
-  for (const std::string_view changes : {"pissa", "olora", "corda", "loftq", "lora_ga", "lora-ga"}) {
+  if (begins == kPissa || begins == kOlora) return;
+  for (const std::string_view changes : {"pissa", "corda", "loftq", "lora_ga", "lora-ga"}) {
     if (begins.starts_with(changes)) throw init->wrong("an adapter of the base model as it is", kConvert);
   }
 }
@@ -153,13 +156,17 @@ float AdapterConfig::scaling_of(const std::string& module) const {
 
 bool AdapterConfig::selects(const std::string& module) const {
   if (exclude_modules.contains(module)) return false;
+  for (const std::string& saved : modules_to_save) {
+    if (is_within(module, saved)) return false;
+  }
   if (target_modules.empty() || target_modules[0] == kAllLinear) return true;
   const ModuleNames targets{target_modules, target_is_regex};
   if (!targets.contains(module)) return false;
   const bool whole = std::find(target_modules.begin(), target_modules.end(), module) != target_modules.end();
   if (target_is_regex || whole || layers_to_transform.empty()) return true;
   const auto layer = layer_of(module, layers_pattern);
-  return layer && std::find(layers_to_transform.begin(), layers_to_transform.end(), *layer) != layers_to_transform.end();
+  return layer &&
+         std::find(layers_to_transform.begin(), layers_to_transform.end(), *layer) != layers_to_transform.end();
 }
 
 Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory) {
@@ -184,15 +191,31 @@ Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory
     for (const auto& pattern : config.layers_pattern) require_regex(json.at("layers_pattern"), pattern);
     config.rank_pattern = pattern_in(json, "rank_pattern", true);
     config.alpha_pattern = pattern_in(json, "alpha_pattern", false);
+    const auto init = json.find("init_lora_weights");
+    if (init && (init->json() == kPissa || init->json() == kOlora)) config.began_as = init->text();
     if (json.boolean("fan_in_fan_out", false)) {
       log_warn(cat(file.string(), " has fan_in_fan_out, which PEFT sets to false for linear layers, and so does tern"));
     }
     config.base_model = json.text("base_model_name_or_path", "");
+    if (const auto saved = json.find("modules_to_save")) config.modules_to_save = saved->texts();
+    for (const auto& name : config.modules_to_save) require_regex(json.at("modules_to_save"), name);
     return config;
   });
 }
 
-std::string adapter_config_json(const AdapterConfig& config) {
+AdapterConfig with_initial_pairs(AdapterConfig config) {
+  if (config.began_as.empty()) return config;
+  config.began_as.clear();
+  const double factor = config.use_rslora ? std::sqrt(2.0) : 2.0;  // the scaling stays
+  config.rank *= 2;
+  config.alpha *= factor;
+  for (auto& [module, rank] : config.rank_pattern) rank *= 2;
+  for (auto& [module, alpha] : config.alpha_pattern) alpha *= factor;
+  return config;
+}
+
+std::string adapter_config_json(const AdapterConfig& of) {
+  const AdapterConfig config = with_initial_pairs(of);
   Json json;
   json["peft_type"] = "LORA";
   json["task_type"] = "CAUSAL_LM";
@@ -202,6 +225,7 @@ std::string adapter_config_json(const AdapterConfig& config) {
   json["lora_dropout"] = config.dropout;
   json["use_rslora"] = config.use_rslora;
   json["target_modules"] = texts_json(config.target_modules, config.target_is_regex);
+  if (!config.modules_to_save.empty()) json["modules_to_save"] = config.modules_to_save;
   json["bias"] = "none";
   json["fan_in_fan_out"] = false;
   json["inference_mode"] = true;

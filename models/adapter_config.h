@@ -16,15 +16,21 @@ struct AdapterConfig {
   double alpha = 32;
   double dropout = 0.0;
   bool use_rslora = false;
-  std::vector<std::string> target_modules;  // last parts of module names, "q_proj"
-  std::string base_model;                   // as the run was given it
-  bool target_is_regex = false;             // target_modules is one regular expression of whole names
-  ModuleNames exclude_modules = {};         // have no adapter, whatever chooses them
+  std::vector<std::string> target_modules;             // last parts of module names, "q_proj"
+  std::string base_model;                              // as the run was given it
+  std::vector<std::string> modules_to_save = {};       // ends of names of modules that the file holds whole
+  bool target_is_regex = false;                        // target_modules is one regular expression of whole names
+  ModuleNames exclude_modules = {};                    // have no adapter, whatever chooses them
   std::vector<std::int64_t> layers_to_transform = {};  // where target_modules are last parts; empty: all
   std::vector<std::string> layers_pattern = {};        // what stands before a layer's number; empty: anything
   ModulePattern rank_pattern = {};                     // in place of `rank`
   ModulePattern alpha_pattern = {};                    // in place of `alpha`
   bool use_dora = false;                               // Liu et al., "DoRA", 2024
+
+  // "pissa" or "olora": the pairs began as a part of the weights (initial_pairs.h), and the weights are to be without
+  // it. Written, such an adapter is a plain one of twice the rank over the weights as they are, as PEFT converts it:
+  // what it began as stands behind each pair, with the other sign. Empty: the weights are as they are.
+  std::string began_as = {};
 
   [[nodiscard]] std::int64_t rank_of(const std::string& module) const;
   // alpha / rank of that module, or alpha / sqrt(rank) (rank-stabilised).
@@ -37,7 +43,9 @@ struct AdapterConfig {
 // Errors (data): an absent or malformed file, and every field of PEFT that changes the computation and is not served,
 // named.
 [[nodiscard]] Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory);
-// adapter_config.json as PEFT reads it.
+// The same adapter where what it began as stands in its pairs.
+[[nodiscard]] AdapterConfig with_initial_pairs(AdapterConfig config);
+// adapter_config.json as PEFT reads it; of one that began as a part of the weights, that of with_initial_pairs.
 [[nodiscard]] std::string adapter_config_json(const AdapterConfig& config);
 
 }  // namespace tern::models

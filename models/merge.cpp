@@ -8,7 +8,9 @@
 
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
+#include "models/initial_pairs.h"
 #include "models/parameter_reader.h"
+#include "models/saved_modules.h"
 #include "models/write_weights.h"
 
 namespace tern::models {
@@ -19,6 +21,7 @@ struct HostAdapter {
   AdapterConfig config;
   checkpoint::Safetensors file;
   std::string where;
+  SavedModules saved;
 };
 
 // `shape`: [rows, columns], or [rows] of a vector.
@@ -44,8 +47,26 @@ struct Pair {
   std::vector<float> magnitude = {};  // [out] of DoRA, or empty
 };
 
+// The weight is to be without what the pair began as: a pair of twice the rank takes that off.
+void take_off_initial(const HostAdapter& adapter, ParameterReader& reader, const ParameterSpec& weight, Pair& pair) {
+  const std::vector<float> values = reader.read(weight);
+  const LowRankPair initial =
+      initial_pair({.began_as = adapter.config.began_as}, module_of(weight), {values, weight.shape[0], weight.shape[1]},
+                   pair.rank, static_cast<double>(pair.scaling));
+  pair.a.insert(pair.a.end(), initial.a.begin(), initial.a.end());
+  std::vector<float> both;
+  for (std::int64_t row = 0; row < weight.shape[0]; ++row) {
+    const auto begin = static_cast<std::ptrdiff_t>(row * pair.rank);
+    both.insert(both.end(), pair.b.begin() + begin, pair.b.begin() + begin + pair.rank);
+    for (std::int64_t r = 0; r < pair.rank; ++r) both.push_back(-initial.b[static_cast<std::size_t>(begin + r)]);
+  }
+  pair.b = std::move(both);
+  pair.rank *= 2;
+}
+
 // Absent where the adapter lacks this layer. Puts the tensors' names into `used`.
-std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& weight, std::set<std::string>& used) {
+std::optional<Pair> read_pair(const HostAdapter& adapter, ParameterReader& reader, const ParameterSpec& weight,
+                              std::set<std::string>& used) {
   const std::string module = module_of(weight);
   const auto* a = adapter.file.tensor(peft_name(module, "lora_A"));
   const auto* b = adapter.file.tensor(peft_name(module, "lora_B"));
@@ -60,6 +81,7 @@ std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& w
     reorder_rows(weight.hugging_face, rank, pair.b, false);
     if (magnitude != nullptr) reorder_rows(weight.hugging_face, 1, pair.magnitude, false);
   }
+  if (!adapter.config.began_as.empty()) take_off_initial(adapter, reader, weight, pair);
   for (const auto* tensor : {a, b, magnitude}) {
     if (tensor != nullptr) used.insert(tensor->name);
   }
@@ -92,7 +114,28 @@ void add_rows(const Pair& pair, std::int64_t first, std::int64_t count, std::spa
   }
 }
 
-void require_all_used(const HostAdapter& adapter, std::size_t used) {
+// Of a model whose head gets a weight of its own, where that is read from.
+class SourceOfHead {
+ public:
+  SourceOfHead(const std::vector<ParameterSpec>& own_specs, const ModelConfig& own, const ModelConfig& merged) {
+    if (own.tie_word_embeddings == merged.tie_word_embeddings) return;
+    const Architecture& architecture = *find_architecture(own.architecture);
+    head_ = architecture.head(merged).weight;
+    const std::string embedding = architecture.head(own).weight;
+    embedding_ = &*std::find_if(own_specs.begin(), own_specs.end(),
+                                [&](const ParameterSpec& spec) { return spec.name == embedding; });
+  }
+  [[nodiscard]] const ParameterSpec& of(const ParameterSpec& spec) const {
+    return embedding_ != nullptr && spec.name == head_ ? *embedding_ : spec;
+  }
+
+ private:
+  std::string head_;
+  const ParameterSpec* embedding_ = nullptr;
+};
+
+void require_all_used(const HostAdapter& adapter, std::size_t used_by_pairs) {
+  const std::size_t used = used_by_pairs + adapter.saved.parameters.size();
   if (adapter.file.tensors().size() == used) return;
   throw Failure(data_error(adapter.where, "only LoRA pairs of this model's linear layers",
                            cat(adapter.file.tensors().size(), " tensors, of which ", used, " fit"),
@@ -101,36 +144,58 @@ void require_all_used(const HostAdapter& adapter, std::size_t used) {
 
 }  // namespace
 
+ModelConfig merged_config(const ModelConfig& config, const std::vector<std::filesystem::path>& adapters) {
+  const bool unties = std::any_of(adapters.begin(), adapters.end(), [&](const auto& path) {
+    return saved_modules(config, read_adapter_config(path).value().modules_to_save).value().unties;
+  });
+  return unties ? untied(config) : config;
+}
+
 Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConfig& config, const MergeOptions& options,
                      const std::filesystem::path& directory) {
   return catching([&] {
-    const auto specs = find_architecture(config.architecture)->parameters(config);
+    const auto own_specs = find_architecture(config.architecture)->parameters(config);
+    const ModelConfig merged = merged_config(config, options.adapters);
+    const auto specs = find_architecture(merged.architecture)->parameters(merged);
+    const SourceOfHead head(own_specs, config, merged);
     std::vector<HostAdapter> adapters;
     for (const auto& path : options.adapters) {
-      adapters.push_back({read_adapter_config(path).value(),
-                          checkpoint::Safetensors::open_directory(path, "adapter_model").value(),
-                          (path / "adapter_model.safetensors").string()});
+      AdapterConfig its = read_adapter_config(path).value();
+      SavedModules saved = saved_modules(config, its.modules_to_save).value();
+      adapters.push_back({std::move(its), checkpoint::Safetensors::open_directory(path, "adapter_model").value(),
+                          (path / "adapter_model.safetensors").string(), std::move(saved)});
     }
     ParameterReader reader(source);
-    reader.require_all(specs, config);
+    reader.require_all(own_specs, config);
     std::vector<std::set<std::string>> used(adapters.size());
-    std::map<const ParameterSpec*, std::vector<Pair>> pairs;  // of the tensor being written
+    std::map<const ParameterSpec*, std::vector<Pair>> pairs;   // of the tensor being written
+    std::map<const ParameterSpec*, std::vector<float>> saved;  // and of what stands in its place
     WriteWeightsOptions write;
     write.dtype = options.dtype;
     write.max_shard_size = options.max_shard_size;
     write.progress = options.progress;
     write.begin = [&](const std::vector<const ParameterSpec*>& next) {
       pairs.clear();
+      saved.clear();
       for (const ParameterSpec* spec : next) {
+        for (const HostAdapter& adapter : adapters) {
+          if (adapter.saved.has(spec->name)) saved[spec] = read_saved_parameter(adapter.file, *spec);
+        }
         for (std::size_t i = 0; spec->is_linear && i < adapters.size(); ++i) {
-          auto pair = read_pair(adapters[i], *spec, used[i]);
+          auto pair = read_pair(adapters[i], reader, *spec, used[i]);
           if (!pair) continue;
           pairs[spec].push_back(*std::move(pair));
         }
       }
     };
     write.rows = [&](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
-      reader.read_rows(spec, first, count, spec.hugging_face, values);
+      if (const auto whole = saved.find(&spec); whole != saved.end()) {
+        const auto columns = static_cast<std::int64_t>(values.size()) / count;
+        std::copy_n(whole->second.begin() + first * columns, count * columns, values.begin());
+        to_file(spec.hugging_face, columns, values);
+      } else {
+        reader.read_rows(head.of(spec), first, count, spec.hugging_face, values);
+      }
       const auto found = pairs.find(&spec);
       if (found == pairs.end()) return;
       const std::vector<float> base(values.begin(), values.end());  // norms are of it, whatever was added before

@@ -21,10 +21,14 @@ struct MergeOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // parameters
 };
 
-// Writes W + scaling B A for every linear layer, and all other weights as they are, into model.safetensors of an
-// existing directory (with magnitudes m / |W + scaling B A| times that, row by row); `config` is what read_config made
-// of the source. Sums are made in fp32 from the stored (expanded) weights and rounded once. Errors (data): an adapter
-// of another model.
+// What config.json says of the merged model: embedding and head are two matrices where an adapter trained one of them
+// whole (saved_modules.h). Throws Failure.
+[[nodiscard]] ModelConfig merged_config(const ModelConfig& config, const std::vector<std::filesystem::path>& adapters);
+
+// Writes W + scaling B A for every linear layer (with magnitudes m / |W + scaling B A| times that, row by row), modules
+// that adapters saved whole in their place (the last adapter's), and all other weights as they are, into
+// model.safetensors of an existing directory; `config` is what read_config made of the source. Sums are made in fp32
+// from the stored (expanded) weights and rounded once. Errors (data): an adapter of another model.
 [[nodiscard]] Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConfig& config,
                                    const MergeOptions& options, const std::filesystem::path& directory);
 

@@ -44,7 +44,7 @@ Status merge_adapters(const fs::path& model, const models::MergeOptions& options
     models::MergeOptions in_dtype = options;
     in_dtype.dtype = model_dtype(config, source, dtype);
     models::merge_weights(source, config, in_dtype, directory.path()).value();
-    write_model_files(config, model, std::string(dtype_info(in_dtype.dtype).torch), directory.path());
+    write_model_files(models::merged_config(config, options.adapters), model, std::string(dtype_info(in_dtype.dtype).torch), directory.path());
     directory.commit().value();
     return Unit{};
   });

@@ -31,6 +31,33 @@ data::Settings read_settings(const io::JsonField& json) {
   return out;
 }
 
+Json rate_json(const AdaptiveRateState& state) {
+  Json json = {{"rate", state.rate},         {"bad", state.bad},       {"good", state.good},
+               {"cooldown", state.cooldown}, {"warmup", state.warmup}, {"reset_in", state.reset_in}};
+  if (state.best) json["best"] = *state.best;
+  if (!state.window.empty()) {
+    json["window"] = state.window;
+    json["window_sum"] = state.window_sum;
+  }
+  return json;
+}
+
+AdaptiveRateState read_rate(const io::JsonField& json) {
+  AdaptiveRateState state;
+  state.rate = json.at("rate").number();
+  if (const auto best = json.find("best")) state.best = best->number();
+  state.bad = json.at("bad").integer();
+  state.good = json.at("good").integer();
+  state.cooldown = json.at("cooldown").integer();
+  state.warmup = json.at("warmup").integer();
+  state.reset_in = json.at("reset_in").integer();
+  if (const auto window = json.find("window")) {
+    for (const auto& loss : window->items()) state.window.push_back(loss.number());
+    state.window_sum = json.at("window_sum").number();
+  }
+  return state;
+}
+
 Json state_json(const TrainState& state) {
   Json json;
   json["run_id"] = state.run_id;
@@ -42,6 +69,7 @@ Json state_json(const TrainState& state) {
   if (state.loss_scale) {
     json["loss_scale"] = {{"scale", state.loss_scale->scale}, {"sound_steps", state.loss_scale->sound_steps}};
   }
+  if (state.adaptive_rate) json["adaptive_rate"] = rate_json(*state.adaptive_rate);
   json["epoch"] = state.epoch_progress;
   json["best_metric"] = state.best_metric ? Json(*state.best_metric) : Json(nullptr);
   json["best_model_checkpoint"] = state.best_checkpoint.empty() ? Json(nullptr) : Json(state.best_checkpoint);
@@ -106,6 +134,7 @@ Result<TrainState> read_train_state(const fs::path& directory) {
     if (const auto scale = json.find("loss_scale")) {
       state.loss_scale = {scale->at("scale").number(), scale->at("sound_steps").integer()};
     }
+    if (const auto rate = json.find("adaptive_rate")) state.adaptive_rate = read_rate(*rate);
     state.epoch_progress = json.at("epoch").number();
     if (const auto best = json.find("best_metric")) state.best_metric = best->number();
     state.best_checkpoint = json.text("best_model_checkpoint", "");

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "graph/tensor_store.h"
+#include "train/adaptive_rate.h"
 #include "train/fingerprint.h"
 #include "train/loss_scale.h"
 
@@ -23,6 +24,7 @@ struct TrainState {
   std::int64_t max_steps = 0;
   std::int64_t skipped_steps = 0;       // of these, that changed nothing: gradients overflowed fp16
   std::optional<LossScale> loss_scale;  // of the next step, where there is one
+  std::optional<AdaptiveRateState> adaptive_rate;  // of a schedule that follows the held-out loss
   std::int64_t epoch = 0;               // of the next step
   std::int64_t step_in_epoch = 0;
   double epoch_progress = 0;

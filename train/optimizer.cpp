@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <numbers>
 
 #include "ops/adamw.h"
 #include "ops/sum_squares.h"
@@ -109,25 +108,6 @@ StepResult Optimizer::step(double lr, std::int64_t step, double loss_scale) {
   update_->run(inputs);
   clear_gradients();
   return result;
-}
-
-double LearningRateSchedule::at(std::int64_t step) const {
-  if (kind == ScheduleKind::constant) return peak;
-  const std::int64_t done = step - 1;  // transformers steps its scheduler after the optimizer
-  if (done < warmup_steps)
-    return peak * static_cast<double>(done) / static_cast<double>(std::max<std::int64_t>(warmup_steps, 1));
-  const double x = static_cast<double>(done - warmup_steps) /
-                   static_cast<double>(std::max<std::int64_t>(total_steps - warmup_steps, 1));
-  switch (kind) {
-    case ScheduleKind::constant:
-    case ScheduleKind::constant_with_warmup:
-      return peak;
-    case ScheduleKind::linear:
-      return peak * std::max(0.0, 1.0 - x);
-    case ScheduleKind::cosine:
-      return peak * std::max(0.0, 0.5 * (1.0 + std::cos(std::numbers::pi * x)));
-  }
-  return peak;
 }
 
 }  // namespace tern::train

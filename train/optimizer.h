@@ -58,16 +58,4 @@ class Optimizer {
   std::unique_ptr<graph::Program> update_;
 };
 
-// cosine: 0.5 (1 + cos(pi x)) from the end of the warm-up on; linear: 1 - x; constant_with_warmup: 1. The warm-up rises
-// from 0. constant: 1 from the first step on, whatever the warm-up.
-enum class ScheduleKind { constant, constant_with_warmup, linear, cosine };
-struct LearningRateSchedule {
-  ScheduleKind kind = ScheduleKind::cosine;
-  double peak = 1e-4;
-  std::int64_t warmup_steps = 0;
-  std::int64_t total_steps = 1;
-  // The rate that step `step` (from 1) is taken with, as transformers' schedulers give it.
-  [[nodiscard]] double at(std::int64_t step) const;
-};
-
 }  // namespace tern::train

@@ -117,25 +117,32 @@ void Run::load_model() {
   session::open_model(*session_, options_.session).value();
   const bool full = options_.tuner.type == TunerType::full;
   models::LoadOptions load;
+  std::set<std::string> masters;
+  models::SavedModules saved;
   if (full) {
     const auto trained = trained_parameters(options_.tuner, session_->model.config).value();
-    load.is_master = [names = std::set(trained.begin(), trained.end())](const std::string& name) {
-      return names.contains(name);
-    };
+    masters.insert(trained.begin(), trained.end());
+  } else {
+    saved = modules_beside(options_.tuner, session_->model.config, resume_).value();
+    for (const auto& spec : saved.parameters) masters.insert(spec.name);
   }
+  load.is_master = [&masters](const std::string& name) { return masters.contains(name); };
   load.max_positions = std::max<std::int64_t>({1, steps_->bounds().longest, data_.validation.longest()});
   load.progress = options_.load_progress;
   session::load_weights(*session_, load).value();
   models::LoadedModel& model = session_->model;
+  if (saved.unties) models::untie_head(model, load.is_master);
   tuner_ = make_tuner(options_.tuner, model, options_.session.model, session_->path, resume_).value();
+  model.saved_modules_of.clear();  // they are the run's own from here on
 
   std::int64_t trained = 0;
   for (const auto& name : tuner_->trainable) trained += num_elements(model.store->at(name).desc);
+  std::int64_t added = full ? 0 : trained;
+  for (const auto& spec : tuner_->adapter.saved) added -= num_elements(model.store->at(spec.name).desc);
   const std::string data = options_.streaming ? std::string("a stream")
                                               : cat(data_.train.size(), " samples, ", data_.train.tokens(), " tokens, ",
                                                     data_.train.supervised(), " supervised");
-  log_info(
-      cat("training ", trained, " of ", model.config.num_parameters() + (full ? 0 : trained), " parameters on ", data));
+  log_info(cat("training ", trained, " of ", model.config.num_parameters() + added, " parameters on ", data));
 }
 
 // Where the run writes, which nobody else writes to from here on.

@@ -55,9 +55,12 @@ void RunCheckpoints::prune(std::int64_t limit, std::int64_t step, const std::str
 }
 
 void RunCheckpoints::link(const std::string& name, const fs::path& checkpoint) const {
+  // In one step, so that the name is never missing.
+  const fs::path made = directory_ / cat(".", name, ".new");
   std::error_code error;
-  fs::remove(directory_ / name, error);
-  fs::create_directory_symlink(checkpoint.filename(), directory_ / name, error);
+  fs::remove(made, error);
+  fs::create_directory_symlink(checkpoint.filename(), made, error);
+  if (!error) fs::rename(made, directory_ / name, error);
 }
 
 }  // namespace tern::train

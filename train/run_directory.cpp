@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "io/file_writer.h"
 #include "train/checkpoint.h"
 
 namespace tern::train {
@@ -39,9 +40,9 @@ Failure unwritable(const fs::path& directory, const std::string& reason) {
 }
 
 void make_directories(const fs::path& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) throw unwritable(directory, error.message());
+  if (const Status made = io::make_directories(directory); !made.ok()) {
+    throw Failure(failed_error(made.error().problem, "choose another --output_dir"));
+  }
 }
 
 }  // namespace
@@ -75,7 +76,10 @@ fs::path new_version(const fs::path& base) {
       next = std::max(next, version_of(entry.path().filename().string()) + 1);
     }
     fs::path directory = base / cat("v", next, "-", stamp);
-    if (fs::create_directory(directory, error)) return directory;
+    if (fs::create_directory(directory, error)) {
+      io::sync_directory(base).value();
+      return directory;
+    }
     if (error) throw unwritable(directory, error.message());
   }
   throw unwritable(base, "no free version");

@@ -47,20 +47,6 @@ std::set<std::int64_t> sizes_of(data::StepSource& steps, std::int64_t begin, std
   return sizes;
 }
 
-std::string schedule_name(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::constant:
-      return "constant";
-    case ScheduleKind::constant_with_warmup:
-      return "constant_with_warmup";
-    case ScheduleKind::linear:
-      return "linear";
-    case ScheduleKind::cosine:
-      return "cosine";
-  }
-  return {};
-}
-
 // Of the checkpoint that is resumed, else a new run's.
 TrainState first_state(const TrainerOptions& options) {
   TrainState state;
@@ -94,23 +80,12 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
           : static_cast<std::int64_t>(std::ceil(options_.num_train_epochs * static_cast<double>(*per_epoch)));
   checkpoints_.refuse_others(state_.global_step, total_steps_).value();
   per_epoch_ = per_epoch ? static_cast<std::int64_t>(*per_epoch) : total_steps_;
-  schedule_.kind = options_.schedule;
-  schedule_.peak = options_.learning_rate;
-  schedule_.total_steps = total_steps_;
-  schedule_.warmup_steps =
-      options_.warmup_steps > 0
-          ? options_.warmup_steps
-          : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
+  make_schedule(validation.size() > 0 && options_.eval_strategy != When::no);
   require_same_run();
   if (!needs_loss_scale(options_.graph.numerics)) {
     state_.loss_scale.reset();
   } else if (!state_.loss_scale) {
     state_.loss_scale = options_.loss_scale;
-  }
-  if (schedule_.kind == ScheduleKind::constant && schedule_.warmup_steps > 0) {
-    log_warn(
-        "--lr_scheduler_type constant never warms up, so --warmup_ratio and --warmup_steps have no effect; give "
-        "constant_with_warmup for a warm-up");
   }
   options_.graph.capacity = capacity_of(training);
   if (per_epoch) options_.graph.typical_tokens = typical_tokens(training);
@@ -147,6 +122,32 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   if (!options_.resume_from.empty()) resume();
 }
 
+void Trainer::make_schedule(bool evaluates) {
+  schedule_.kind = options_.schedule;
+  schedule_.peak = options_.learning_rate;
+  schedule_.total_steps = total_steps_;
+  schedule_.arguments = options_.schedule_arguments;
+  schedule_.warmup_steps =
+      options_.warmup_steps > 0
+          ? options_.warmup_steps
+          : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
+  const std::string flag = cat("--lr_scheduler_type ", schedule_name(schedule_.kind));
+  if (!warms_up(schedule_.kind) && schedule_.warmup_steps > 0) {
+    log_warn(cat(flag, " never warms up, so --warmup_ratio and --warmup_steps have no effect; give ",
+                 "constant_with_warmup for a warm-up"));
+  }
+  if (!follows_loss(schedule_.kind)) {
+    state_.adaptive_rate.reset();
+    return;
+  }
+  if (!evaluates) {
+    throw Failure(usage_error(cat(flag, " follows the held-out loss, and nothing is evaluated"),
+                              "give --val_dataset or --split_dataset_ratio, and --eval_strategy steps or epoch"));
+  }
+  adaptive_rate_.emplace(schedule_.arguments.adaptive, schedule_.peak);
+  if (state_.adaptive_rate) adaptive_rate_->restore(*state_.adaptive_rate);
+}
+
 Fingerprint Trainer::fingerprint() const {
   Fingerprint out;
   out.fixed = options_.data_settings;
@@ -163,7 +164,8 @@ Fingerprint Trainer::fingerprint() const {
   out.changeable = {{"per_device_train_batch_size", cat(batch)},
                     {"max_steps", cat(total_steps_)},
                     {"learning_rate", cat(options_.learning_rate)},
-                    {"lr_scheduler_type", schedule_name(schedule_.kind)},
+                    {"lr_scheduler_type", std::string(schedule_name(schedule_.kind))},
+                    {"lr_scheduler_kwargs", schedule_.arguments.text},
                     {"warmup_steps", cat(schedule_.warmup_steps)},
                     {"weight_decay", cat(adamw.weight_decay)},
                     {"adam_beta1", cat(adamw.beta1)},
@@ -270,7 +272,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
     state_.tokens += micro.tokens;
   }
   const std::int64_t update = state_.global_step + 1 - state_.skipped_steps;
-  const double lr = schedule_.at(update);
+  const double lr = adaptive_rate_ ? adaptive_rate_->rate() : schedule_.at(update);
   const StepResult result = optimizer_->step(lr, update, inputs.loss_scale);
   if (result.skipped) {
     skip_step(failed, plan, result.grad_norm);
@@ -335,6 +337,10 @@ std::optional<double> Trainer::maybe_evaluate(bool epoch_end) {
   row.eval_loss = evaluate();
   row.elapsed_seconds = seconds_since_start();
   write_log(row);
+  if (adaptive_rate_) {
+    adaptive_rate_->observe(*row.eval_loss);
+    state_.adaptive_rate = adaptive_rate_->state();
+  }
   return row.eval_loss;
 }
 
@@ -360,6 +366,7 @@ void Trainer::save_checkpoint(std::optional<double> eval_loss) {
     saved_state.best_metric = eval_loss;
     saved_state.best_checkpoint = directory.string();
   }
+  log_.sync();
   const Status saved = write_checkpoint(directory, saved_state, content);
   save_failed_ = !saved.ok();
   if (!saved.ok()) {
@@ -368,11 +375,12 @@ void Trainer::save_checkpoint(std::optional<double> eval_loss) {
   }
   state_ = std::move(saved_state);
   if (hooks_.on_note) hooks_.on_note(cat("saved ", directory.string()));
-  checkpoints_.prune(options_.save_total_limit, state_.global_step, state_.best_checkpoint);
   if (options_.create_checkpoint_symlink) {
     checkpoints_.link("last", directory);
     if (!state_.best_checkpoint.empty()) checkpoints_.link("best", state_.best_checkpoint);
   }
+  // After the links, which may lead to what goes.
+  checkpoints_.prune(options_.save_total_limit, state_.global_step, state_.best_checkpoint);
 }
 
 TrainResult Trainer::run() {

@@ -13,12 +13,14 @@
 #include "models/adapter.h"
 #include "models/dora.h"
 #include "session/runtime.h"
+#include "train/adaptive_rate.h"
 #include "train/checkpoint.h"
 #include "train/loss_scale.h"
 #include "train/micro_batch.h"
 #include "train/non_finite.h"
 #include "train/optimizer.h"
 #include "train/run_checkpoints.h"
+#include "train/schedule.h"
 #include "train/training_log.h"
 
 namespace tern::train {
@@ -42,6 +44,7 @@ struct TrainerOptions {
   std::uint64_t seed = 42;
   AdamwOptions adamw;
   ScheduleKind schedule = ScheduleKind::cosine;
+  ScheduleArguments schedule_arguments;
   double learning_rate = 1e-4;
   double warmup_ratio = 0;
   std::int64_t warmup_steps = 0;      // above 0: wins over the ratio
@@ -88,6 +91,7 @@ class Trainer {
 
  private:
   [[nodiscard]] Fingerprint fingerprint() const;
+  void make_schedule(bool evaluates);
   void require_same_run();
   void resume();
   void find_best();
@@ -116,6 +120,7 @@ class Trainer {
   std::unique_ptr<MicroBatchRunner> eval_runner_;
   std::unique_ptr<models::RowNorms> norms_;  // of DoRA, which change with each step; null: none
   LearningRateSchedule schedule_;
+  std::optional<AdaptiveRate> adaptive_rate_;  // of a schedule that follows the held-out loss
   TrainState state_;
   RunCheckpoints checkpoints_;
   TrainingLog log_;

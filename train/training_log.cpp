@@ -55,6 +55,14 @@ void TrainingLog::write(const LogEnd& end) const {
   append(json.dump());
 }
 
+void TrainingLog::sync() const {
+  std::error_code error;
+  if (!std::filesystem::exists(file_, error)) return;
+  Status status = io::sync_file(file_);
+  if (status.ok()) status = io::sync_directory(file_.parent_path());
+  if (!status.ok()) log_warn(status.error().line());
+}
+
 Status TrainingLog::drop_after(std::int64_t step) const {
   std::ifstream in(file_);
   if (!in) return Unit{};

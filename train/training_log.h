@@ -43,6 +43,8 @@ class TrainingLog {
   // A row that can't be written is warned of: training goes on.
   void write(const LogRow& row) const;
   void write(const LogEnd& end) const;
+  // Puts what was written onto the disk: a checkpoint is saved after the rows of its steps.
+  void sync() const;
   // Drops the rows behind `step`, which a run that resumes there writes again, and the row of an end. The file is
   // replaced as a whole: where that fails, it stays as it was. Errors: as io::replace_file's.
   [[nodiscard]] Status drop_after(std::int64_t step) const;

@@ -57,10 +57,23 @@ std::vector<std::string> target_names(const models::LoadedModel& model,
   return matched == chosen.size() ? short_names : names;
 }
 
-std::vector<models::LinearModule> chosen_modules(const TunerOptions& options, const models::LoadedModel& model) {
+std::vector<models::LinearModule> target_modules(const TunerOptions& options, const models::LoadedModel& model) {
   if (!options.target_regex.empty()) return modules_by_regex(model, options.target_regex);
   const std::vector<std::string> all = {"all-linear"};
   return models::select_modules(model, options.target_modules.empty() ? all : options.target_modules).value();
+}
+
+// A layer that is trained in full gets no adapter, as PEFT has it.
+std::vector<models::LinearModule> chosen_modules(const TunerOptions& options, const models::LoadedModel& model) {
+  auto chosen = target_modules(options, model);
+  const auto names = models::saved_module_names(model.config, options.modules_to_save);
+  const auto saved = models::saved_modules(model.config, names).value();
+  std::erase_if(chosen, [&](const auto& module) { return saved.has(module.name + ".weight"); });
+  if (chosen.empty()) {
+    throw Failure(usage_error("--modules_to_save trains every layer in full that --target_modules names",
+                              "name other layers, or train them all with --tuner_type full"));
+  }
+  return chosen;
 }
 
 // What is asked for must be what the checkpoint was trained with.
@@ -79,6 +92,19 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
   compare("lora_dropout", options.lora_dropout, had.dropout);
   compare("use_rslora", options.use_rslora, had.use_rslora);
   compare("use_dora", options.use_dora, had.use_dora);
+  if (options.init_weights) {
+    const std::string asked = parse_init_weights(*options.init_weights).value().began_as();
+    const auto told = [](const std::string& began) {
+      return began.empty() ? std::string("none of the weights") : began;
+    };
+    require("init_weights", asked == had.began_as, told(had.began_as), told(asked));
+  }
+  if (!options.modules_to_save.empty()) {
+    const auto names = models::saved_module_names(model.config, options.modules_to_save);
+    require("modules_to_save",
+            std::set(names.begin(), names.end()) == std::set(had.modules_to_save.begin(), had.modules_to_save.end()),
+            had.modules_to_save.empty() ? "none" : join(had.modules_to_save, " "), join(names, " "));
+  }
   if (options.target_modules.empty() && options.target_regex.empty()) return;
   std::set<std::string> asked;
   for (const auto& module : chosen_modules(options, model)) asked.insert(module.name);
@@ -95,10 +121,18 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   config.dropout = options.lora_dropout.value_or(config.dropout);
   config.use_rslora = options.use_rslora.value_or(config.use_rslora);
   config.use_dora = options.use_dora.value_or(config.use_dora);
+  const InitOptions init = parse_init_weights(options.init_weights.value_or("true")).value();
+  config.began_as = init.began_as();
   const auto modules = chosen_modules(options, model);
   config.target_modules = target_names(model, modules);
+  config.modules_to_save = models::saved_module_names(model.config, options.modules_to_save);
   models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
-  init_adapter(*model.store, adapter, options.seed);
+  adapter.saved = models::saved_modules(model.config, config.modules_to_save).value().parameters;
+  if (config.began_as.empty()) {
+    init_adapter(*model.store, adapter, options.seed, init.kind);
+  } else {
+    init_from_weights(model, adapter, options.seed, init);
+  }
   models::begin_magnitudes(model, adapter.layers);
   return adapter;
 }
@@ -107,7 +141,7 @@ models::LoadedAdapter make_adapter(const TunerOptions& options, models::LoadedMo
                                    const fs::path& checkpoint) {
   const fs::path& from = checkpoint.empty() ? options.adapter : checkpoint;
   if (from.empty()) return new_adapter(options, model);
-  auto adapter = models::load_adapter(model, "lora", from).value();
+  auto adapter = models::load_adapter(model, "lora", from, !checkpoint.empty()).value();
   if (!checkpoint.empty()) require_same(options, model, adapter);
   log_info(cat("adapter: ", from.string(), ", rank ", adapter.config.rank, ", alpha ", adapter.config.alpha,
                ", dropout ", adapter.config.dropout, adapter.config.use_dora ? ", with magnitudes (DoRA)" : ""));
@@ -115,6 +149,16 @@ models::LoadedAdapter make_adapter(const TunerOptions& options, models::LoadedMo
 }
 
 }  // namespace
+
+Result<models::SavedModules> modules_beside(const TunerOptions& options, const models::ModelConfig& config,
+                                            const fs::path& checkpoint) {
+  return catching([&] {
+    const fs::path& from = checkpoint.empty() ? options.adapter : checkpoint;
+    const auto names = from.empty() ? models::saved_module_names(config, options.modules_to_save)
+                                    : models::read_adapter_config(from).value().modules_to_save;
+    return models::saved_modules(config, names).value();
+  });
+}
 
 Result<std::vector<std::string>> trained_parameters(const TunerOptions& options, const models::ModelConfig& config) {
   return catching([&] {

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "models/adapter.h"
+#include "models/saved_modules.h"
 #include "train/model_saver.h"
 #include "train/training_graph.h"
 
@@ -26,9 +27,11 @@ struct TunerOptions {
   std::optional<double> lora_dropout;
   std::optional<bool> use_rslora;
   std::optional<bool> use_dora;
-  std::vector<std::string> target_modules;  // last parts of layer names, or "all-linear"; empty: all-linear
-  std::string target_regex;                 // of whole layer names, as PEFT takes it; wins
-  std::filesystem::path adapter;            // a directory in PEFT's format to go on training; "": a new one
+  std::optional<std::string> init_weights;  // lora_init.h
+  std::vector<std::string> target_modules;   // last parts of layer names, or "all-linear"; empty: all-linear
+  std::string target_regex;                  // of whole layer names, as PEFT takes it; wins
+  std::vector<std::string> modules_to_save;  // trained in full beside a new adapter (models/saved_modules.h)
+  std::filesystem::path adapter;             // a directory in PEFT's format to go on training; "": a new one
   // Full tuning: prefixes of weights' names.
   std::vector<std::string> freeze_parameters;
   std::vector<std::string> trainable_parameters;  // wins over freezing
@@ -53,6 +56,11 @@ struct Tuner {
 // nothing left to train.
 [[nodiscard]] Result<std::vector<std::string>> trained_parameters(const TunerOptions& options,
                                                                   const models::ModelConfig& config);
+
+// What is trained in full beside an adapter: the checkpoint's, else the given adapter's, else what is asked for.
+[[nodiscard]] Result<models::SavedModules> modules_beside(const TunerOptions& options,
+                                                          const models::ModelConfig& config,
+                                                          const std::filesystem::path& checkpoint);
 
 // `checkpoint`: weights to go on from; "": none. `model_name` and `model_path`: as the run was given the model, and
 // where its files lie. Errors: usage (names that choose nothing, settings other than the checkpoint's), data (the

@@ -27,11 +27,8 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_parallel_size",
                                 "context_parallel_size",
                                 "expert_tensor_parallel_size"};
-const Names kTunerPending = {"target_parameters",  "modules_to_save",
-                             "lora_bias=all",      "lora_bias=lora_only", "init_weights=gaussian",
-                             "init_weights=pissa", "init_weights=olora"};
-const Names kLoopPending = {"neftune_noise_alpha", "lr_scheduler_type=cosine_with_restarts",
-                            "lr_scheduler_type=polynomial", "report_to=tensorboard"};
+const Names kTunerPending = {"target_parameters", "lora_bias=all", "lora_bias=lora_only"};
+const Names kLoopPending = {"neftune_noise_alpha", "report_to=tensorboard"};
 const Names kGenerationPending = {"num_beams"};
 
 const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending});

@@ -15,8 +15,12 @@ constexpr Flag kOptimizer[] = {
     {.name = "lr_scheduler_type",
      .type = choice,
      .fallback = "cosine",
-     .help = "how the learning rate falls after the warm-up; constant has no warm-up",
-     .choices = "cosine|linear|constant|constant_with_warmup|cosine_with_restarts|polynomial"},
+     .help = "how the learning rate falls after the warm-up; constant, reduce_lr_on_plateau and greedy have no warm-up",
+     .choices = "cosine|linear|constant|constant_with_warmup|cosine_with_restarts|polynomial|inverse_sqrt|"
+                "reduce_lr_on_plateau|cosine_with_min_lr|cosine_warmup_with_min_lr|warmup_stable_decay|greedy"},
+    {.name = "lr_scheduler_kwargs",
+     .type = json,
+     .help = "what the schedule takes beside its steps, as in '{\"num_cycles\": 2}'"},
     {.name = "warmup_ratio",
      .type = real,
      .fallback = "0",
@@ -66,8 +70,6 @@ constexpr Flag kOptimizer[] = {
 
 }  // namespace
 
-std::vector<FlagGroup> optimizer_groups() {
-  return {{"optimizer", "Optimizer", kOptimizer}};
-}
+std::vector<FlagGroup> optimizer_groups() { return {{"optimizer", "Optimizer", kOptimizer}}; }
 
 }  // namespace tern::cli

@@ -51,13 +51,12 @@ constexpr Flag kTuner[] = {
      .effect = "lora new_adapter"},
     {.name = "modules_to_save",
      .type = list,
-     .help = "layers to train in full beside the adapter",
+     .help = "modules to train in full beside the adapter, by the ends of their names; all-embedding and all-norm are "
+             "known",
      .effect = "lora new_adapter"},
     {.name = "init_weights",
-     .type = choice,
      .fallback = "true",
-     .help = "how a new adapter is initialised",
-     .choices = "true|gaussian|pissa|olora",
+     .help = "how a new adapter is initialised: true, false, gaussian, pissa, pissa_niter_N or olora",
      .effect = "lora new_adapter"},
     {.name = "use_rslora",
      .type = boolean,
@@ -81,8 +80,6 @@ constexpr Flag kTuner[] = {
 
 }  // namespace
 
-std::vector<FlagGroup> tuner_groups() {
-  return {{"tuner", "Tuner", kTuner}};
-}
+std::vector<FlagGroup> tuner_groups() { return {{"tuner", "Tuner", kTuner}}; }
 
 }  // namespace tern::cli

@@ -51,8 +51,9 @@ class TinyTraining : public ::testing::Test {
     for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) out.push_back((*it)[1]);
     return out;
   }
-  void expect_same_checkpoint(const std::string& one, const std::string& other) const {
-    for (const std::string file : {"/adapter_model.safetensors", "/optimizer.safetensors"}) {
+  void expect_same_checkpoint(const std::string& one, const std::string& other,
+                              const std::string& weights = "adapter_model") const {
+    for (const std::string& file : {"/" + weights + ".safetensors", std::string("/optimizer.safetensors")}) {
       const auto bytes = read(one + file);
       EXPECT_FALSE(bytes.empty()) << one + file;
       EXPECT_TRUE(bytes == read(other + file)) << file << " of " << one << " and " << other << " differ";

@@ -86,7 +86,8 @@ struct Feature {
 // What PEFT would compute differently is refused by name, never ignored.
 TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
   const std::vector<Feature> features = {{"bias", "all"},
-                                         {"modules_to_save", {"lm_head"}},
+                                         {"ensure_weight_tying", true},
+                                         {"modules_to_save", {"lm_head("}},
                                          {"use_dora", "yes"},
                                          {"rank_pattern.q_proj", 0},
                                          {"alpha_pattern.q_proj", -1},

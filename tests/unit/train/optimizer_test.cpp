@@ -148,31 +148,5 @@ TEST_F(OptimizerTest, ClipsNothingWhereTheLargestNormIsZero) {
   for (std::size_t i = 0; i < moment.size(); ++i) EXPECT_NEAR(moment[i], parameters_[0].m[i], 1e-3);
 }
 
-// transformers' get_{cosine,linear,constant}_schedule_with_warmup and get_constant_schedule: 3 of 10 steps warm up to
-// 1e-4, but never those of `constant`.
-TEST(LearningRateSchedule, IsThatOfTransformers) {
-  const std::vector<std::pair<ScheduleKind, std::vector<double>>> want = {
-      {ScheduleKind::cosine,
-       {0, 3.33333333333e-05, 6.66666666667e-05, 0.0001, 9.50484433951e-05, 8.11744900929e-05, 6.11260466978e-05,
-        3.88739533022e-05, 1.88255099071e-05, 4.95155660488e-06}},
-      {ScheduleKind::linear,
-       {0, 3.33333333333e-05, 6.66666666667e-05, 0.0001, 8.57142857143e-05, 7.14285714286e-05, 5.71428571429e-05,
-        4.28571428571e-05, 2.85714285714e-05, 1.42857142857e-05}},
-      {ScheduleKind::constant_with_warmup,
-       {0, 3.33333333333e-05, 6.66666666667e-05, 1e-4, 1e-4, 1e-4, 1e-4, 1e-4, 1e-4, 1e-4}},
-      {ScheduleKind::constant, {1e-4, 1e-4, 1e-4, 1e-4, 1e-4, 1e-4, 1e-4, 1e-4, 1e-4, 1e-4}},
-  };
-  for (const auto& [kind, rates] : want) {
-    const LearningRateSchedule schedule{kind, 1e-4, 3, 10};
-    for (std::size_t i = 0; i < rates.size(); ++i)
-      EXPECT_NEAR(schedule.at(static_cast<std::int64_t>(i) + 1), rates[i], 1e-15) << "step " << i + 1;
-  }
-}
-
-TEST(LearningRateSchedule, BeginsAtItsPeakWithoutWarmUp) {
-  EXPECT_EQ((LearningRateSchedule{ScheduleKind::cosine, 2e-4, 0, 7}.at(1)), 2e-4);
-  EXPECT_EQ((LearningRateSchedule{ScheduleKind::cosine, 0.0, 0, 7}.at(3)), 0.0);
-}
-
 }  // namespace
 }  // namespace tern::train
