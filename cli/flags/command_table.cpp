@@ -15,8 +15,9 @@ Names joined(std::initializer_list<Names> parts) {
   return all;
 }
 
-const Names kTrainGroups = {"model",     "positions", "base",     "data",  "template", "quantization", "loop",
-                            "optimizer", "save",      "parallel", "tuner", "runtime",  "compat",       "output"};
+const Names kTrainGroups = {"model",  "positions", "base",      "data",          "template", "quantization",
+                            "loop",   "optimizer", "save",      "parallel",      "tuner",    "runtime",
+                            "compat", "output",    "precision", "self_cognition"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -28,7 +29,7 @@ const Names kParallelPending = {"ddp_timeout",
                                 "context_parallel_size",
                                 "expert_tensor_parallel_size"};
 const Names kTunerPending = {"target_parameters", "lora_bias=all", "lora_bias=lora_only"};
-const Names kLoopPending = {"neftune_noise_alpha", "report_to=tensorboard"};
+const Names kLoopPending = {"neftune_noise_alpha"};
 const Names kGenerationPending = {"num_beams"};
 
 const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending});
@@ -70,7 +71,6 @@ std::vector<CommandSpec> training_commands() {
        .groups = kTrainGroups,
        .defaults = {{"use_chat_template", "false"}, {"loss_scale", "all"}},
        .pending = kSftPending,
-       .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern pt --model smollm2-135m --dataset text.jsonl --max_steps 10",
@@ -80,7 +80,6 @@ std::vector<CommandSpec> training_commands() {
        .summary = "fine-tune on dialogues, with LoRA or in full",
        .groups = kTrainGroups,
        .pending = kSftPending,
-       .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl --max_steps 10",
@@ -104,7 +103,7 @@ std::vector<CommandSpec> serving_commands() {
       {.name = "infer",
        .summary = "chat, or answer the rows of a file",
        .groups = infer,
-       .defaults = {{"load_args", "true"}},
+       .defaults = {{"load_args", "true"}, {"load_from_cache_file", "false"}},
        .pending = kInferPending,
        .no_effect = kInferNoEffect,
        .effects = {{"columns", "rows"},
@@ -116,6 +115,7 @@ std::vector<CommandSpec> serving_commands() {
                    {"template", "in_words"},
                    {"use_chat_template", "in_words"},
                    {"enable_thinking", "in_words"},
+                   {"preserve_thinking", "in_words"},
                    {"agent_template", "in_words"},
                    {"max_pixels", "generates"},
                    {"top_logprobs", "generates"},
@@ -141,20 +141,25 @@ std::vector<CommandSpec> serving_commands() {
        .no_effect = kDeployNoEffect,
        .example = "tern deploy --model smollm2-135m --port 8000",
        .run = run_deploy},
-      {.name = "rollout", .summary = "generate completions for a trainer", .groups = serve},
+      {.name = "rollout",
+       .summary = "generate completions for a trainer",
+       .groups = serve,
+       .defaults = {{"load_args", "true"}}},
       {.name = "sample",
        .summary = "sample answers to the rows of a file",
        .groups = {"model", "positions", "base", "data", "template", "generation", "quantization", "sample", "runtime",
-                  "compat", "output"}},
+                  "compat", "output"},
+       .defaults = {{"load_args", "true"}, {"temperature", "1.0"}}},
       {.name = "eval",
        .summary = "run benchmarks",
        .groups = {"model", "positions", "base", "template", "generation", "quantization", "eval", "runtime", "compat",
-                  "output"}},
+                  "output"},
+       .defaults = {{"load_args", "true"}, {"temperature", "0.0"}}},
       {.name = "web-ui", .summary = "train and chat in a browser", .groups = {"web_ui", "output"}},
       {.name = "app",
        .summary = "chat in a browser: deploy, under ms-swift's name for its page",
        .groups = serve,
-       .defaults = {{"load_args", "true"}},
+       .defaults = {{"load_args", "true"}, {"stream", "true"}},
        .pending = kDeployPending,
        .no_effect = kDeployNoEffect,
        .example = "tern app --model smollm2-135m",

@@ -31,6 +31,14 @@ bool evaluates(const Arguments& a, std::string_view when) {
   return is(a, a.has("eval_strategy") ? "eval_strategy" : "save_strategy", when);
 }
 
+bool reads_self_cognition(const Arguments& a) {
+  const auto asks = [](const std::string& word) { return word.find("self-cognition") != std::string::npos; };
+  const auto any = [&](std::string_view flag) {
+    return a.has(flag) && std::any_of(a.list(flag).begin(), a.list(flag).end(), asks);
+  };
+  return any("dataset") || any("val_dataset");
+}
+
 bool answers_rows(const Arguments& a) { return a.has("val_dataset") || on(a, "load_data_args"); }
 
 // A checkpoint that is named says where the run goes on.
@@ -85,6 +93,8 @@ std::vector<Condition> training_conditions() {
        "nothing is streamed", "give --streaming, or remove it"},
       {"bounded_stream", "max_steps", [](const Arguments& a) { return a.integer("max_steps") > 0; }, "--max_steps",
        "nobody knows how long a stream is", "give --max_steps N", "needs --max_steps"},
+      {"self_cognition", "dataset", reads_self_cognition, "a data set whose name has self-cognition",
+       "no data set asks for a name", "add --dataset swift/self-cognition, or remove it"},
       {"whole_set", "streaming", [](const Arguments& a) { return !on(a, "streaming"); }, "no --streaming",
        "a stream does not know its rows in advance", kDropOne, "and --streaming cannot be used together"},
       {"whole_split", "streaming", [](const Arguments& a) { return !on(a, "streaming"); }, "no --streaming",
@@ -114,6 +124,15 @@ std::vector<Condition> saving_conditions() {
        "--eval_strategy steps or epoch", "nothing is evaluated", "give --eval_strategy steps or epoch"},
       {"judges", "eval_strategy", [](const Arguments& a) { return !evaluates(a, "no"); },
        "--eval_strategy steps or epoch", "no checkpoint is evaluated", "give --eval_strategy steps or epoch"},
+      {"logs_by_steps", "logging_strategy", [](const Arguments& a) { return is(a, "logging_strategy", "steps"); },
+       "--logging_strategy steps", "nothing is logged by steps", "give --logging_strategy steps"},
+      {"to_tensorboard", "report_to",
+       [](const Arguments& a) {
+         const auto to = a.list("report_to");
+         return std::find(to.begin(), to.end(), "tensorboard") != to.end() ||
+                std::find(to.begin(), to.end(), "all") != to.end();
+       },
+       "--report_to tensorboard", "nothing is written for TensorBoard", "give --report_to tensorboard"},
       {"evaluates_by_steps", "eval_strategy", [](const Arguments& a) { return evaluates(a, "steps"); },
        "--eval_strategy steps", "nothing is evaluated by steps", "give --eval_strategy steps"},
   };
@@ -149,6 +168,16 @@ std::vector<Condition> other_conditions() {
          return on(a, "enable_npu_model_patch") || !given(a, "kernels") || is(a, "kernels", "reference");
        },
        "no --kernels native", "", kDropOne, "false and --kernels native contradict each other"},
+      {"one_precision", "activation_dtype",
+       [](const Arguments& a) {
+         const std::string said = given(a, "activation_dtype") ? a.string("activation_dtype") : "";
+         const auto fits = [&](const char* flag, const char* dtype) {
+           return !on(a, flag) || said.empty() || said == dtype;
+         };
+         return fits("bf16", "bfloat16") && fits("fp16", "float16") && !(on(a, "bf16") && on(a, "fp16"));
+       },
+       "no other word for the dtype of activations", "", kDropOne,
+       "and another word for the dtype of activations contradict each other"},
       {"scales_positions", "rope_scaling", [](const Arguments& a) { return a.has("rope_scaling"); }, "--rope_scaling",
        "positions are as the model has them, and other flags bound the length",
        "give --rope_scaling to stretch the context, or remove it"},
