@@ -10,6 +10,7 @@
 #include "cli/data_setup.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
+#include "train/lora_init.h"
 
 namespace tern::cli {
 namespace {
@@ -31,6 +32,10 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
   if (says("lora_dropout")) o.lora_dropout = arguments.real("lora_dropout");
   if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
   if (says("use_dora")) o.use_dora = arguments.boolean("use_dora");
+  if (says("init_weights")) {
+    o.init_weights = arguments.string("init_weights");
+    (void)train::parse_init_weights(*o.init_weights).value();
+  }
   if (says("target_modules")) o.target_modules = arguments.list("target_modules");
   if (says("target_parameters")) o.target_parameters = arguments.list("target_parameters");
   if (says("target_regex")) o.target_regex = arguments.string("target_regex");

@@ -1,12 +1,16 @@
 #include "models/adapter.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <iterator>
 #include <set>
 
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
 #include "io/file_writer.h"
 #include "models/dora.h"
+#include "models/initial_pairs.h"
 #include "models/saved_modules.h"
 #include "models/stored_tensors.h"
 
@@ -51,7 +55,7 @@ std::vector<float> floats(const std::string& where, const checkpoint::Safetensor
 // Whether the file has an adapter of the module: then all its tensors, of the right shapes, which are put into `used`.
 bool find_tensors(const checkpoint::Safetensors& file, const std::string& where, const AdapterConfig& config,
                   const LinearModule& module, std::set<std::string>& used) {
-  const std::int64_t rank = config.rank_of(module.name);
+  const std::int64_t rank = config.rank_of(module.name);  // in the file
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> wanted = {
       {peft_name(module.name, "lora_A"), {rank, module.in}}, {peft_name(module.name, "lora_B"), {module.out, rank}}};
   if (config.use_dora) wanted.push_back({peft_magnitude_name(module.name), {module.out}});
@@ -81,19 +85,76 @@ bool find_tensors(const checkpoint::Safetensors& file, const std::string& where,
   return true;
 }
 
-void read_from(const checkpoint::Safetensors& file, const std::string& where, graph::TensorStore& store,
-               const LoadedAdapter& adapter) {
+// A pair's tensor and what it began as, in the order of the file: of A one below the other, of B side by side.
+struct Halves {
+  std::vector<float> trained;
+  std::vector<float> initial;
+};
+Halves halves_of(const std::vector<float>& both, bool side_by_side, std::int64_t rows) {
+  const auto half = static_cast<std::ptrdiff_t>(both.size() / 2);
+  if (!side_by_side) return {{both.begin(), both.begin() + half}, {both.begin() + half, both.end()}};
+  Halves out;
+  const std::ptrdiff_t width = half / rows;
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    const auto begin = both.begin() + 2 * row * width;
+    out.trained.insert(out.trained.end(), begin, begin + width);
+    std::transform(begin + width, begin + 2 * width, std::back_inserter(out.initial), std::negate<>());
+  }
+  return out;
+}
+std::vector<float> joined(const Halves& halves, bool side_by_side, std::int64_t rows) {
+  std::vector<float> both;
+  const auto width = static_cast<std::ptrdiff_t>(halves.trained.size()) / rows;
+  for (std::ptrdiff_t row = 0; side_by_side && row < rows; ++row) {
+    const auto trained = halves.trained.begin() + row * width;
+    const auto initial = halves.initial.begin() + row * width;
+    both.insert(both.end(), trained, trained + width);
+    std::transform(initial, initial + width, std::back_inserter(both), std::negate<>());
+  }
+  if (side_by_side) return both;
+  both = halves.trained;
+  both.insert(both.end(), halves.initial.begin(), halves.initial.end());
+  return both;
+}
+
+// `with_initial`: what pairs began as stands in the file, too.
+void read_pairs(const checkpoint::Safetensors& file, const std::string& where, graph::TensorStore& store,
+                const LoadedAdapter& adapter, bool with_initial) {
   for (const auto& [module, layer] : adapter.layers) {
     const auto rows = adapter.rows.find(module);
     for (const auto& tensor : tensors_of(module, layer)) {
+      const auto put = [&](const std::string& stored, std::vector<float>& values) {
+        if (tensor.is_rows && rows != adapter.rows.end()) {
+          reorder_rows({.parts = rows->second}, row_width(store, tensor), values, false);
+        }
+        store.upload(stored, std::as_bytes(std::span(values)));
+      };
       std::vector<float> values = floats(where, *file.tensor(tensor.name));
-      if (tensor.is_rows && rows != adapter.rows.end()) {
-        reorder_rows({.parts = rows->second}, row_width(store, tensor), values, false);
+      if (with_initial && !tensor.initial.empty()) {
+        Halves halves = halves_of(values, tensor.is_rows, store.at(tensor.stored).desc.shape[0]);
+        put(tensor.initial, halves.initial);
+        values = std::move(halves.trained);
       }
-      store.upload(tensor.stored, std::as_bytes(std::span(values)));
+      put(tensor.stored, values);
     }
   }
   read_parts(store, adapter.parts, file);
+}
+
+// Beside the format in the file's metadata, where it is an adapter that began as a part of the weights.
+constexpr const char* kBeganAs = "tern.began_as";
+constexpr const char* kAlpha = "tern.lora_alpha";  // as it was before the rank was doubled
+
+// The configuration of what a run trains, of the file that it wrote.
+AdapterConfig before_doubling(AdapterConfig config, const checkpoint::Safetensors& file) {
+  const auto& metadata = file.metadata();
+  const auto began_as = metadata.find(kBeganAs);
+  const auto alpha = metadata.find(kAlpha);
+  if (began_as == metadata.end() || alpha == metadata.end()) return config;
+  config.began_as = began_as->second;
+  config.rank /= 2;
+  config.alpha = std::strtod(alpha->second.c_str(), nullptr);
+  return config;
 }
 
 }  // namespace
@@ -155,6 +216,10 @@ nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module, 
     layer.magnitude = cat(adapter, "/", module, ".lora_magnitude_vector");
     layer.inverse_norm = cat(adapter, "/", module, ".inverse_norm");
   }
+  if (!config.began_as.empty()) {
+    layer.initial_a = cat(adapter, "/", module, ".initial_A");
+    layer.initial_b = cat(adapter, "/", module, ".initial_B");
+  }
   return layer;
 }
 
@@ -172,6 +237,10 @@ LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, con
       made.tensors->create(layer.magnitude, make_desc(TERN_F32, {module.out}));
       made.tensors->create(layer.inverse_norm, make_desc(TERN_F32, {module.out}));
     }
+    if (!layer.initial_a.empty()) {
+      made.tensors->create(layer.initial_a, make_desc(TERN_F32, {layer.rank, module.in}));
+      made.tensors->create(layer.initial_b, make_desc(TERN_F32, {module.out, layer.rank}));
+    }
     made.layers[module.name] = layer;
     if (module.rows.heads > 0) made.rows[module.name] = module.rows;
   }
@@ -186,8 +255,8 @@ void add_parts(LoadedAdapter& adapter, AdapterParts parts) {
 
 std::vector<AdapterTensor> tensors_of(const std::string& module, const nn::LoraLayer& layer) {
   if (layer.in_parts) return {};
-  std::vector<AdapterTensor> out = {{peft_name(module, "lora_A"), layer.lora_a, false},
-                                    {peft_name(module, "lora_B"), layer.lora_b, true}};
+  std::vector<AdapterTensor> out = {{peft_name(module, "lora_A"), layer.lora_a, false, layer.initial_a},
+                                    {peft_name(module, "lora_B"), layer.lora_b, true, layer.initial_b}};
   if (!layer.magnitude.empty()) out.push_back({peft_magnitude_name(module), layer.magnitude, true});
   return out;
 }
@@ -213,7 +282,7 @@ std::string peft_magnitude_name(const std::string& module) {
 }
 
 Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,
-                                   const std::filesystem::path& directory) {
+                                   const std::filesystem::path& directory, bool to_resume) {
   return catching([&] {
     const AdapterConfig config = read_adapter_config(directory).value();
     const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
@@ -242,10 +311,12 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
                                  "one that this model has no place for", kOtherModel));
       }
     }
-    LoadedAdapter loaded = create_adapter(model, adapter, config, modules);
+    LoadedAdapter loaded = create_adapter(model, adapter, to_resume ? before_doubling(config, file) : config, modules);
     loaded.saved = saved.parameters;
     add_parts(loaded, std::move(parts));
-    read_from(file, where, *model.store, loaded);
+    read_pairs(file, where, *model.store, loaded, config.began_as.empty());
+    // As PEFT does: what another program's adapter began as is found anew.
+    if (!config.began_as.empty()) make_initial_pairs(model, loaded.layers, {.began_as = config.began_as});
     file.intact().value();
     refresh_norms(model, loaded.layers);
     return loaded;
@@ -254,7 +325,7 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
 
 void read_tensors(graph::TensorStore& store, const LoadedAdapter& adapter, const std::filesystem::path& directory) {
   const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
-  read_from(file, (directory / "adapter_model.safetensors").string(), store, adapter);
+  read_pairs(file, (directory / "adapter_model.safetensors").string(), store, adapter, true);
   for (const ParameterSpec& spec : adapter.saved) {
     const std::vector<float> values = read_saved_parameter(file, spec);
     store.upload(spec.name, std::as_bytes(std::span(values)));
@@ -269,8 +340,10 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
   for (const auto& [module, layer] : adapter.layers) {
     const auto reordered = adapter.rows.find(module);
     for (auto& tensor : tensors_of(module, layer)) {
-      const auto shape = shape_of(store.at(tensor.stored).desc);
-      specs.push_back({tensor.name, "F32", {shape.begin(), shape.end()}});
+      const auto stored = shape_of(store.at(tensor.stored).desc);
+      std::vector<std::int64_t> shape(stored.begin(), stored.end());
+      if (!tensor.initial.empty()) shape.at(tensor.is_rows ? 1 : 0) *= 2;
+      specs.push_back({tensor.name, "F32", shape});
       rows.push_back(tensor.is_rows && reordered != adapter.rows.end() ? reordered->second : HeadParts{});
       tensors.push_back(std::move(tensor));
     }
@@ -279,6 +352,10 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
   for (const AdapterPart& part : adapter.parts) specs.push_back({part.name, "F32", part.shape});
   checkpoint::SafetensorsWriteOptions options;
   options.stem = "adapter_model";
+  if (!adapter.config.began_as.empty()) {
+    options.metadata[kBeganAs] = adapter.config.began_as;
+    options.metadata[kAlpha] = cat(adapter.config.alpha);
+  }
   auto writer = checkpoint::SafetensorsWriter::create(directory, specs, options).value();
   for (const ParameterSpec& spec : adapter.saved) {
     const std::vector<float> values = saved_values(store, spec);
@@ -289,9 +366,17 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
     writer.write(part.name, std::as_bytes(std::span(values))).value();
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(tensors[i].stored).desc)));
-    store.download(tensors[i].stored, std::as_writable_bytes(std::span(values)));
-    if (rows[i].heads > 0) reorder_rows({.parts = rows[i]}, row_width(store, tensors[i]), values, true);
+    const auto read = [&](const std::string& stored) {
+      std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(stored).desc)));
+      store.download(stored, std::as_writable_bytes(std::span(values)));
+      if (rows[i].heads > 0) reorder_rows({.parts = rows[i]}, row_width(store, tensors[i]), values, true);
+      return values;
+    };
+    std::vector<float> values = read(tensors[i].stored);
+    if (!tensors[i].initial.empty()) {
+      values = joined({std::move(values), read(tensors[i].initial)}, tensors[i].is_rows,
+                      store.at(tensors[i].stored).desc.shape[0]);
+    }
     writer.write(specs[i].name, std::as_bytes(std::span(values))).value();
   }
   writer.finish().value();

@@ -54,6 +54,8 @@ struct AdapterTensor {
   std::string name;      // "base_model.model.<module>.lora_A.weight"
   std::string stored;    // the layer's
   bool is_rows = false;  // its rows are the weight's
+  // Stored as well: what stands behind it in the file, of A below, of B beside it with the other sign (began_as).
+  std::string initial = {};
 };
 [[nodiscard]] std::vector<AdapterTensor> tensors_of(const std::string& module, const nn::LoraLayer& layer);
 // Stored names of what is trained of an adapter.
@@ -67,8 +69,10 @@ void add_parts(LoadedAdapter& adapter, AdapterParts parts);
 
 // Reads PEFT's files into the store, ready to compute with. Errors (data): a module that the model lacks or the
 // configuration does not choose, a wrong shape, half a pair.
+// `to_resume`: what a run of tern wrote comes apart again into what it trains and what that began as; else it's a plain
+// adapter.
 [[nodiscard]] Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,
-                                                 const std::filesystem::path& directory);
+                                                 const std::filesystem::path& directory, bool to_resume = false);
 
 // The tensors of a file that was loaded before, or written of this adapter, once more. Throws Failure.
 void read_tensors(graph::TensorStore& store, const LoadedAdapter& adapter, const std::filesystem::path& directory);

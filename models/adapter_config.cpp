@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/json_field.h"
+#include "models/initial_pairs.h"
 
 namespace tern::models {
 namespace {
@@ -71,7 +72,8 @@ void refuse_unserved(const io::JsonField& json) {
   const auto init = json.find("init_lora_weights");
   if (!init || !init->json().is_string()) return;
   const std::string_view begins = init->text();
-  for (const std::string_view changes : {"pissa", "olora", "corda", "loftq", "lora_ga", "lora-ga"}) {
+  if (begins == kPissa || begins == kOlora) return;
+  for (const std::string_view changes : {"pissa", "corda", "loftq", "lora_ga", "lora-ga"}) {
     if (begins.starts_with(changes)) throw init->wrong("an adapter of the base model as it is", kConvert);
   }
 }
@@ -155,6 +157,9 @@ float AdapterConfig::scaling_of(const std::string& module) const {
 
 bool AdapterConfig::selects(const std::string& module) const {
   if (exclude_modules.contains(module)) return false;
+  for (const std::string& saved : modules_to_save) {
+    if (is_within(module, saved)) return false;
+  }
   if (target_modules.empty() || target_modules[0] == kAllLinear) return true;
   const ModuleNames targets{target_modules, target_is_regex};
   if (!targets.contains(module)) return false;
@@ -189,15 +194,30 @@ Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory
     for (const auto& pattern : config.layers_pattern) require_regex(json.at("layers_pattern"), pattern);
     config.rank_pattern = pattern_in(json, "rank_pattern", true);
     config.alpha_pattern = pattern_in(json, "alpha_pattern", false);
+    const auto init = json.find("init_lora_weights");
+    if (init && (init->json() == kPissa || init->json() == kOlora)) config.began_as = init->text();
     if (json.boolean("fan_in_fan_out", false)) {
       log_warn(cat(file.string(), " has fan_in_fan_out, which PEFT sets to false for linear layers, and so does tern"));
     }
     config.base_model = json.text("base_model_name_or_path", "");
+    for (const auto& name : config.modules_to_save) require_regex(json.at("modules_to_save"), name);
     return config;
   });
 }
 
-std::string adapter_config_json(const AdapterConfig& config) {
+AdapterConfig with_initial_pairs(AdapterConfig config) {
+  if (config.began_as.empty()) return config;
+  config.began_as.clear();
+  const double factor = config.use_rslora ? std::sqrt(2.0) : 2.0;  // the scaling stays
+  config.rank *= 2;
+  config.alpha *= factor;
+  for (auto& [module, rank] : config.rank_pattern) rank *= 2;
+  for (auto& [module, alpha] : config.alpha_pattern) alpha *= factor;
+  return config;
+}
+
+std::string adapter_config_json(const AdapterConfig& of) {
+  const AdapterConfig config = with_initial_pairs(of);
   Json json;
   json["peft_type"] = "LORA";
   json["task_type"] = "CAUSAL_LM";

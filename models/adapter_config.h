@@ -28,6 +28,11 @@ struct AdapterConfig {
   std::vector<std::string> target_parameters = {};     // ends of names of experts' fused weights (adapter_parts.h)
   std::vector<std::string> modules_to_save = {};       // ends of names of modules that the file holds whole
 
+  // "pissa" or "olora": the pairs began as a part of the weights (initial_pairs.h), and the weights are to be without
+  // it. Written, such an adapter is a plain one of twice the rank over the weights as they are, as PEFT converts it:
+  // what it began as stands behind each pair, with the other sign. Empty: the weights are as they are.
+  std::string began_as = {};
+
   [[nodiscard]] std::int64_t rank_of(const std::string& module) const;
   // alpha / rank of that module, or alpha / sqrt(rank) (rank-stabilised).
   [[nodiscard]] float scaling_of(const std::string& module) const;
@@ -39,7 +44,9 @@ struct AdapterConfig {
 // Errors (data): an absent or malformed file, and every field of PEFT that changes the computation and is not served,
 // named.
 [[nodiscard]] Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory);
-// adapter_config.json as PEFT reads it.
+// The same adapter where what it began as stands in its pairs.
+[[nodiscard]] AdapterConfig with_initial_pairs(AdapterConfig config);
+// adapter_config.json as PEFT reads it; of one that began as a part of the weights, that of with_initial_pairs.
 [[nodiscard]] std::string adapter_config_json(const AdapterConfig& config);
 
 }  // namespace tern::models

@@ -44,13 +44,30 @@ Value transposed(Graph& graph, Value x) {
   return graph.view(x, desc, 0);
 }
 
-// b . (2 s A w + s^2 (A A^T) b) of each row.
-Value change_of_rows(Graph& graph, Value w, Value a, Value b, float scaling) {
-  const Value inner = ops::matmul(graph, a, a, {.transpose_b = true, .needs = kNeeds});  // [rank, rank]
-  const Value own = ops::matmul(graph, b, inner, {.needs = kNeeds});                     // [out, rank]
-  const Value across = transposed(graph, by_weight(graph, a, w));
-  const Value sum = ops::axpby(graph, own, across, {.a = scaling * scaling, .b = 2 * scaling, .needs = kNeeds});
-  return ops::row_sum(graph, ops::mul(graph, b, sum, {.needs = kNeeds}), {.axis = 1, .needs = kNeeds});
+// A pair whose product is added to a weight, or taken off it.
+struct Part {
+  Value a;
+  Value b;
+  float scaling;
+};
+
+// What sum of s B A adds to |w|^2 of each row: the sum over parts p of b_p . (2 s_p A_p w + sum over parts q of
+// s_p s_q A_p A_q^T b_q).
+Value change_of_rows(Graph& graph, Value w, const std::vector<Part>& parts) {
+  Value change;
+  for (const Part& p : parts) {
+    Value sum = transposed(graph, by_weight(graph, p.a, w));  // [out, rank]
+    float factor = 2 * p.scaling;
+    for (const Part& q : parts) {
+      const Value inner = ops::matmul(graph, q.a, p.a, {.transpose_b = true, .needs = kNeeds});  // [rank, rank]
+      const Value across = ops::matmul(graph, q.b, inner, {.needs = kNeeds});
+      sum = ops::axpby(graph, across, sum, {.a = p.scaling * q.scaling, .b = factor, .needs = kNeeds});
+      factor = 1;
+    }
+    const Value products = ops::mul(graph, p.b, sum, {.needs = kNeeds});
+    change = ops::row_sum(graph, products, {.axis = 1, .into = change, .needs = kNeeds});
+  }
+  return change;
 }
 
 BuildProgram plain_build(const LoadedModel& model, accel::ChoiceCache& choices) {
@@ -78,8 +95,11 @@ RowNorms::RowNorms(std::shared_ptr<graph::TensorStore> store, const Layers& laye
   }
   Graph graph;
   for (const auto& [module, layer] : layers_) {
-    graph.output(module, change_of_rows(graph, constant(graph, module + ".weight"), constant(graph, layer.lora_a),
-                                        constant(graph, layer.lora_b), layer.scaling));
+    std::vector<Part> parts = {{constant(graph, layer.lora_a), constant(graph, layer.lora_b), layer.scaling}};
+    if (!layer.initial_a.empty()) {
+      parts.push_back({constant(graph, layer.initial_a), constant(graph, layer.initial_b), -layer.scaling});
+    }
+    graph.output(module, change_of_rows(graph, constant(graph, module + ".weight"), parts));
   }
   changes_ = build(graph);
 }

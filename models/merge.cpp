@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
+#include "models/initial_pairs.h"
 #include "models/parameter_reader.h"
 #include "models/saved_modules.h"
 #include "models/write_weights.h"
@@ -49,8 +50,26 @@ struct Pair {
   std::vector<float> magnitude = {};  // [out] of DoRA, or empty
 };
 
+// The weight is to be without what the pair began as: a pair of twice the rank takes that off.
+void take_off_initial(const HostAdapter& adapter, ParameterReader& reader, const ParameterSpec& weight, Pair& pair) {
+  const std::vector<float> values = reader.read(weight);
+  const LowRankPair initial =
+      initial_pair({.began_as = adapter.config.began_as}, module_of(weight), {values, weight.shape[0], weight.shape[1]},
+                   pair.rank, static_cast<double>(pair.scaling));
+  pair.a.insert(pair.a.end(), initial.a.begin(), initial.a.end());
+  std::vector<float> both;
+  for (std::int64_t row = 0; row < weight.shape[0]; ++row) {
+    const auto begin = static_cast<std::ptrdiff_t>(row * pair.rank);
+    both.insert(both.end(), pair.b.begin() + begin, pair.b.begin() + begin + pair.rank);
+    for (std::int64_t r = 0; r < pair.rank; ++r) both.push_back(-initial.b[static_cast<std::size_t>(begin + r)]);
+  }
+  pair.b = std::move(both);
+  pair.rank *= 2;
+}
+
 // Absent where the adapter lacks this layer. Puts the tensors' names into `used`.
-std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& weight, std::set<std::string>& used) {
+std::optional<Pair> read_pair(const HostAdapter& adapter, ParameterReader& reader, const ParameterSpec& weight,
+                              std::set<std::string>& used) {
   const std::string module = module_of(weight);
   const auto* a = adapter.file.tensor(peft_name(module, "lora_A"));
   const auto* b = adapter.file.tensor(peft_name(module, "lora_B"));
@@ -65,6 +84,7 @@ std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& w
     reorder_rows(weight.hugging_face, rank, pair.b, false);
     if (magnitude != nullptr) reorder_rows(weight.hugging_face, 1, pair.magnitude, false);
   }
+  if (!adapter.config.began_as.empty()) take_off_initial(adapter, reader, weight, pair);
   for (const auto* tensor : {a, b, magnitude}) {
     if (tensor != nullptr) used.insert(tensor->name);
   }
@@ -175,7 +195,7 @@ struct MergedWeights::State {
     for (const HostAdapter& adapter : adapters) {
       if (adapter.saved.has(spec.name)) change->whole = read_saved_parameter(adapter.file, spec);
       if (!sits_on(adapter, spec)) continue;
-      if (auto pair = read_pair(adapter, spec, used)) change->pairs.push_back(*std::move(pair));
+      if (auto pair = read_pair(adapter, reader, spec, used)) change->pairs.push_back(*std::move(pair));
     }
     if (held.size() == kKept) held.pop_front();
     held.emplace_back(&spec, change);
@@ -210,7 +230,7 @@ MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const M
       const bool is_part = adapter.parts.num_tensors() > 0 && spec.shape.size() > (spec.is_linear ? 2U : 1U);
       if (adapter.saved.has(spec.name) || is_part) state_->changed.insert(&spec);
       if (!sits_on(adapter, spec)) continue;
-      (void)read_pair(adapter, spec, used);  // of the right shape, before anything is written
+      (void)read_pair(adapter, state_->reader, spec, used);  // of the right shape, before anything is written
       state_->changed.insert(&spec);
     }
     require_all_used(adapter, used.size());

@@ -29,6 +29,10 @@ std::optional<std::int64_t> layer_of(const std::string& module, const std::vecto
   return std::nullopt;
 }
 
+bool is_within(const std::string& module, const std::string& expression) {
+  return std::regex_match(module, std::regex("(^|.*\\.)" + expression + "($|\\..*)"));
+}
+
 std::string wrong_with_regex(const std::string& expression) {
   try {
     (void)std::regex(expression);

@@ -27,6 +27,9 @@ using ModulePattern = std::vector<std::pair<std::string, double>>;
 // `patterns` matches ("layers", "h"); none where there is none.
 [[nodiscard]] std::optional<std::int64_t> layer_of(const std::string& module, const std::vector<std::string>& patterns);
 
+// Whether a part of the module's name, dots within it or not, is what an expression matches.
+[[nodiscard]] bool is_within(const std::string& module, const std::string& expression);
+
 // What is wrong with a regular expression; empty: nothing.
 [[nodiscard]] std::string wrong_with_regex(const std::string& expression);
 

@@ -25,6 +25,9 @@ struct LoraLayer {
   // DoRA (nn/dora.h): stored names, [out] f32; empty: none.
   std::string magnitude = {};
   std::string inverse_norm = {};  // of the rows of W + scaling B A, as they are in this step
+  // What the pair began as, where W is to be without it (PiSSA, OLoRA): stored names; empty: W is as it is.
+  std::string initial_a = {};  // [rank, in] f32
+  std::string initial_b = {};  // [out, rank] f32
 };
 
 // How a program computes: the same in every program of a run.

@@ -2,6 +2,7 @@
 
 #include "accel/kernel.h"
 #include "nn/dora.h"
+#include "nn/scale.h"
 #include "ops/build.h"
 #include "ops/dropout.h"
 #include "ops/matmul.h"
@@ -33,23 +34,24 @@ Value adapter_input(Context& context, Value x) {
   return ops::dropout(context.graph(), x, context.dropout_keys, drop);
 }
 
-Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) {
+// y + scaling (x A^T) B^T; without y in fp32.
+Value add_low_rank(Context& context, const std::string& a, const std::string& b, float scaling, Value x, Value y) {
   graph::Graph& graph = context.graph();
   const BuildOptions& build = context.options();
   // Adapters are small and carry the whole training signal: their products stay in fp32.
   ops::MatmulOptions down;
   down.transpose_b = true;
   down.compute = TERN_F32;
-  down.alpha = adapter.scaling;
+  down.alpha = scaling;
   down.needs = build.needs;
-  const Value low = ops::matmul(graph, x, context.weight(adapter.lora_a), down);  // [rows, rank]
+  const Value low = ops::matmul(graph, x, context.weight(a), down);  // [rows, rank]
   ops::MatmulOptions up;
   up.transpose_b = true;
   up.compute = TERN_F32;
   up.out = y.present() ? graph.desc(y).dtype : tern_dtype{TERN_F32};
   up.into = y;
   up.needs = build.needs;
-  return ops::matmul(graph, low, context.weight(adapter.lora_b), up);
+  return ops::matmul(graph, low, context.weight(b), up);
 }
 
 namespace {
@@ -103,13 +105,23 @@ Value linear(Context& context, const std::string& module, Value x) {
   const auto found = build.adapters.find(module);
   if (found == build.adapters.end()) return by_weight(x, bias);
   const LoraLayer& adapter = found->second;
-  const auto add = [&](Value in, Value y) { return add_adapter(context, adapter, in, y); };
-  if (adapter.magnitude.empty()) {
-    const Value y = by_weight(x, bias);
-    return add(adapter_input(context, x), y);
+  const auto add = [&](Value in, Value y) {
+    return add_low_rank(context, adapter.lora_a, adapter.lora_b, adapter.scaling, in, y);
+  };
+  const auto without_initial = [&](Value in, Value y) {
+    if (adapter.initial_a.empty()) return y;
+    return add_low_rank(context, adapter.initial_a, adapter.initial_b, -adapter.scaling, in, y);
+  };
+  if (!adapter.magnitude.empty()) {
+    return with_magnitude(
+        context, adapter,
+        {x, adapter_input(context, x), bias, [&](Value in) { return without_initial(in, by_weight(in, {})); }, add});
   }
-  return with_magnitude(context, adapter,
-                        {x, adapter_input(context, x), bias, [&](Value in) { return by_weight(in, {}); }, add});
+  const Value y = by_weight(x, bias);
+  const Value dropped = adapter_input(context, x);
+  if (adapter.initial_a.empty()) return add(dropped, y);
+  // In fp32 together, as most of both is the same at first.
+  return weighted_sum(context, 1.0, y, 1.0, without_initial(x, add(dropped, {})));
 }
 
 }  // namespace tern::nn

@@ -1,9 +1,15 @@
 #include "train/lora_init.h"
 
+#include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <numbers>
 
+#include "base/log.h"
 #include "base/philox.h"
+#include "base/strings.h"
+#include "models/initial_pairs.h"
 
 namespace tern::train {
 namespace {
@@ -12,6 +18,32 @@ std::uint64_t name_key(std::uint64_t seed, const std::string& name) {
   std::uint64_t key = mix_key(seed, 0x6c6f7261U);  // "lora": apart from the dropout keys of the same seed
   for (char c : name) key = mix_key(key, static_cast<unsigned char>(c));
   return key;
+}
+
+PhiloxBlock block_of(std::uint64_t key, std::size_t i) {
+  return philox(key, {static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), 0, 0});
+}
+
+void fill_uniform(graph::TensorStore& store, const std::string& name, std::uint64_t key) {
+  const TensorDesc& desc = store.at(name).desc;
+  const double bound = 1.0 / std::sqrt(static_cast<double>(desc.shape[1]));
+  std::vector<float> values(static_cast<std::size_t>(num_elements(desc)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>((2.0 * uniform24(block_of(key, i / 4)[i % 4]) - 1.0) * bound);
+  }
+  store.upload(name, std::as_bytes(std::span(values)));
+}
+
+// Box and Muller, 1958: two numbers of a block.
+void fill_normal(graph::TensorStore& store, const std::string& name, std::uint64_t key, double deviation) {
+  std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(name).desc)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto block = block_of(key, i / 2);
+    const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform24(block[0])));
+    const double angle = 2.0 * std::numbers::pi * uniform24(block[1]);
+    values[i] = static_cast<float>(deviation * radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+  }
+  store.upload(name, std::as_bytes(std::span(values)));
 }
 
 // PEFT's: of experts A as a linear layer's, of an embedding B normal and A zero.
@@ -38,23 +70,79 @@ void init_parts(graph::TensorStore& store, const models::LoadedAdapter& adapter,
   }
 }
 
+constexpr const char* kWords = "choose true, false, gaussian, pissa, pissa_niter_16 (or another number) or olora";
+
 }  // namespace
 
-void init_adapter(graph::TensorStore& store, const models::LoadedAdapter& adapter, std::uint64_t seed) {
+std::string InitOptions::began_as() const {
+  if (kind == InitWeights::pissa) return models::kPissa;
+  return kind == InitWeights::olora ? models::kOlora : "";
+}
+
+Result<InitOptions> parse_init_weights(const std::string& given) {
+  std::string word = given;
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (word == "true") return InitOptions{};
+  if (word == "false") return InitOptions{InitWeights::random};
+  if (word == "gaussian") return InitOptions{InitWeights::gaussian};
+  if (word == "pissa") return InitOptions{InitWeights::pissa};
+  if (word == "olora") return InitOptions{InitWeights::olora};
+  constexpr std::string_view kIterated = "pissa_niter_";
+  if (word.starts_with(kIterated)) {
+    std::int64_t iterations = -1;
+    const char* end = word.data() + word.size();
+    const auto read = std::from_chars(word.data() + kIterated.size(), end, iterations);
+    if (read.ec == std::errc{} && read.ptr == end && iterations >= 0 && iterations <= 1000) {
+      return InitOptions{InitWeights::pissa, iterations};
+    }
+    return usage_error(cat("--init_weights ", given, " has no number of iterations from 0 to 1000 at its end"),
+                       "write it as pissa_niter_16");
+  }
+  if (word == "lora-ga" || word == "lora_ga") {
+    return usage_error(cat("--init_weights ", given, " needs gradients of every weight before the first step"),
+                       "use pissa or olora, which begin from the weights themselves");
+  }
+  if (word == "loftq") {
+    return usage_error("--init_weights loftq quantises the weights itself",
+                       "give a quantised model, or --quant_method and --quant_bits, with pissa or olora");
+  }
+  return usage_error(cat("--init_weights ", given, " is no way to begin an adapter"), kWords);
+}
+
+void init_adapter(graph::TensorStore& store, const models::LoadedAdapter& adapter, std::uint64_t seed,
+                  InitWeights kind) {
   init_parts(store, adapter, seed);
   for (const auto& [module, layer] : adapter.layers) {
     if (layer.in_parts) continue;
-    const TensorDesc& desc = store.at(layer.lora_a).desc;
-    const double bound = 1.0 / std::sqrt(static_cast<double>(desc.shape[1]));
-    std::vector<float> values(static_cast<std::size_t>(num_elements(desc)));
     const std::uint64_t key = name_key(seed, module);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto block =
-          philox(key, {static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(i / 4 >> 32), 0, 0});
-      values[i] = static_cast<float>((2.0 * uniform24(block[i % 4]) - 1.0) * bound);
+    if (kind == InitWeights::gaussian) {
+      fill_normal(store, layer.lora_a, key, 1.0 / static_cast<double>(layer.rank));
+    } else {
+      fill_uniform(store, layer.lora_a, key);
     }
-    store.upload(layer.lora_a, std::as_bytes(std::span(values)));
-    store.fill_zero(layer.lora_b);
+    if (kind == InitWeights::random) {
+      fill_uniform(store, layer.lora_b, mix_key(key, 1));
+    } else {
+      store.fill_zero(layer.lora_b);
+    }
+  }
+}
+
+void init_from_weights(const models::LoadedModel& model, const models::LoadedAdapter& adapter, std::uint64_t seed,
+                       const InitOptions& options) {
+  log_info(cat("--init_weights ", options.began_as(), ": decomposing ", adapter.layers.size(), " weights",
+               options.kind == InitWeights::pissa && !options.iterations
+                   ? "; of large ones pissa_niter_16 is quick, and nearly the same"
+                   : ""));
+  models::make_initial_pairs(model, adapter.layers, {options.began_as(), options.iterations, seed});
+  init_parts(*model.store, adapter, seed);
+  for (const auto& [module, layer] : adapter.layers) {
+    if (layer.in_parts) continue;
+    for (const auto& [from, to] : {std::pair{layer.initial_a, layer.lora_a}, {layer.initial_b, layer.lora_b}}) {
+      std::vector<float> values(static_cast<std::size_t>(num_elements(model.store->at(from).desc)));
+      model.store->download(from, std::as_writable_bytes(std::span(values)));
+      model.store->upload(to, std::as_bytes(std::span(values)));
+    }
   }
 }
 

@@ -50,6 +50,16 @@ TrainState first_state(const TrainerOptions& options) {
   return state;
 }
 
+// Of DoRA's adapters, as they are now; null where there are none.
+std::unique_ptr<models::RowNorms> norms_of(const models::LoadedModel& model, const models::Layers& layers,
+                                           session::Runtime& runtime, const std::shared_ptr<graph::Arena>& arena) {
+  if (!models::has_magnitudes(layers)) return nullptr;
+  auto norms = std::make_unique<models::RowNorms>(
+      model.store, layers, [&](const graph::Graph& graph) { return runtime.build(graph, model.store, arena); });
+  norms->refresh();
+  return norms;
+}
+
 }  // namespace
 
 Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::StepSource& training,
@@ -91,13 +101,8 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime, arena);
   if (!per_epoch) runner_->grow_from(state_.planned_tokens);
   (void)runner_->prepare();
+  norms_ = norms_of(model, options_.graph.adapters, runtime, arena);
   if (reporter_.counts_flops()) work_.emplace(model, options_.graph);
-  if (models::has_magnitudes(options_.graph.adapters)) {
-    norms_ = std::make_unique<models::RowNorms>(model.store, options_.graph.adapters, [&](const graph::Graph& graph) {
-      return runtime.build(graph, model.store, arena);
-    });
-    norms_->refresh();
-  }
   if (validation.size() > 0) {
     held_out_samples_ = static_cast<std::int64_t>(validation.size());
     validation_ = data::SetSteps::create(validation, options_.eval_batches).value();

@@ -96,6 +96,14 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
   compare("lora_alpha", options.lora_alpha, had.alpha);
   compare("lora_dropout", options.lora_dropout, had.dropout);
   compare("use_rslora", options.use_rslora, had.use_rslora);
+  compare("use_dora", options.use_dora, had.use_dora);
+  if (options.init_weights) {
+    const std::string asked = parse_init_weights(*options.init_weights).value().began_as();
+    const auto told = [](const std::string& began) {
+      return began.empty() ? std::string("none of the weights") : began;
+    };
+    require("init_weights", asked == had.began_as, told(had.began_as), told(asked));
+  }
   if (!options.modules_to_save.empty()) {
     const auto names = models::saved_module_names(model.config, options.modules_to_save);
     require("modules_to_save",
@@ -107,7 +115,6 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
             had.target_parameters.empty() ? "none" : join(had.target_parameters, " "),
             join(options.target_parameters, " "));
   }
-  compare("use_dora", options.use_dora, had.use_dora);
   if (options.target_modules.empty() && options.target_regex.empty()) return;
   std::set<std::string> asked;
   for (const auto& module : chosen_modules(options, model)) asked.insert(module.name);
@@ -126,6 +133,8 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   config.dropout = options.lora_dropout.value_or(config.dropout);
   config.use_rslora = options.use_rslora.value_or(config.use_rslora);
   config.use_dora = options.use_dora.value_or(config.use_dora);
+  const InitOptions init = parse_init_weights(options.init_weights.value_or("true")).value();
+  config.began_as = init.began_as();
   const auto modules = chosen_modules(options, model);
   config.target_modules = target_names(model, modules);
   const auto embeddings = chosen_embeddings(options, model);
@@ -135,7 +144,11 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
   models::add_parts(adapter, models::adapter_parts(model, "lora", config, embeddings).value());
   adapter.saved = models::saved_modules(model.config, config.modules_to_save).value().parameters;
-  init_adapter(*model.store, adapter, options.seed);
+  if (config.began_as.empty()) {
+    init_adapter(*model.store, adapter, options.seed, init.kind);
+  } else {
+    init_from_weights(model, adapter, options.seed, init);
+  }
   models::begin_magnitudes(model, adapter.layers);
   return adapter;
 }
@@ -144,7 +157,7 @@ models::LoadedAdapter make_adapter(const TunerOptions& options, models::LoadedMo
                                    const fs::path& checkpoint) {
   const fs::path& from = checkpoint.empty() ? options.adapter : checkpoint;
   if (from.empty()) return new_adapter(options, model);
-  auto adapter = models::load_adapter(model, "lora", from).value();
+  auto adapter = models::load_adapter(model, "lora", from, !checkpoint.empty()).value();
   if (!checkpoint.empty()) require_same(options, model, adapter);
   log_info(cat("adapter: ", from.string(), ", rank ", adapter.config.rank, ", alpha ", adapter.config.alpha,
                ", dropout ", adapter.config.dropout, adapter.config.use_dora ? ", with magnitudes (DoRA)" : ""));

@@ -28,6 +28,7 @@ struct TunerOptions {
   std::optional<double> lora_dropout;
   std::optional<bool> use_rslora;
   std::optional<bool> use_dora;
+  std::optional<std::string> init_weights;       // lora_init.h
   std::vector<std::string> target_modules;       // last parts of layer names, or "all-linear"; empty: all-linear
   std::vector<std::string> target_parameters;    // ends of names of experts' fused weights (models/adapter_parts.h)
   std::string target_regex;                      // of whole layer names, as PEFT takes it; wins

@@ -9,6 +9,7 @@ and magnitudes random), and golden.safetensors:
   losses, grad_norms [20]: 20 steps of AdamW on the model's training samples, norms before clipping; parameters are decayed
     where transformers' Trainer decays them
   trained/<PEFT's name>: the adapter as PEFT would save it after these
+  initial/<PEFT's name>: what pairs began as that are made of the weights, before they were changed at random
 The model's name and the versions stand in the metadata.
 """
 import os
@@ -42,6 +43,10 @@ VARIANTS = {
                                   layers_pattern="layers", exclude_modules=["model.layers.1.self_attn.v_proj"])),
     "regex": ("qwen3-tied", dict(target_modules=r"model\.layers\.\d+\.(mlp|self_attn)\.(up|o)_proj",
                                  exclude_modules=r".*\.0\.mlp.*")),
+    # Of base weights without what the pairs began as, which PEFT finds anew where it loads them.
+    "pissa": ("llama-tied", dict(init_lora_weights="pissa")),
+    "olora": ("llama-untied", dict(init_lora_weights="olora", use_rslora=True)),
+    "pissa-dora": ("qwen3-next-untied", dict(init_lora_weights="pissa", use_dora=True)),
 }
 
 
@@ -80,16 +85,21 @@ def make(output, name):
     options = dict(r=2, lora_alpha=6, lora_dropout=0.0, target_modules=targets(model), init_lora_weights=False,
                    task_type="CAUSAL_LM")
     peft = get_peft_model(model, LoraConfig(**{**options, **changes})).float()
+    out = {}
+    if changes.get("init_lora_weights"):
+        out = {f"initial/{kind}": tensor.clone() for kind, tensor in
+               get_peft_model_state_dict(peft, save_embedding_layers=False).items() if ".lora_" in kind and kind.endswith("weight")}
     with torch.no_grad():
         for kind, parameter in peft.named_parameters():
             if "lora_magnitude_vector" in kind:
                 parameter.mul_(1 + 0.2 * torch.randn_like(parameter))
-            elif "lora_" in kind and not changes.get("init_lora_weights"):
+            elif "lora_" in kind and changes.get("init_lora_weights"):
+                parameter.add_(torch.randn(parameter.shape) * 0.1)
+            elif "lora_" in kind:
                 parameter.copy_(torch.randn(parameter.shape) * 0.1)
     peft.save_pretrained(os.path.join(folder, "adapter"))
     settle_adapter(os.path.join(folder, "adapter"))
     tokens = golden["tokens"].long()[None, :LOGITS]
-    out = {}
     with torch.no_grad():
         peft.eval()
         out["logits"] = peft(input_ids=tokens).logits[0]

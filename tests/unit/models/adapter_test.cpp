@@ -87,6 +87,7 @@ struct Feature {
 TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
   const std::vector<Feature> features = {{"bias", "all"},
                                          {"ensure_weight_tying", true},
+                                         {"modules_to_save", {"lm_head("}},
                                          {"use_dora", "yes"},
                                          {"rank_pattern.q_proj", 0},
                                          {"alpha_pattern.q_proj", -1},

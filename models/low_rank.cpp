@@ -1,0 +1,133 @@
+#include "models/low_rank.h"
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/philox.h"
+
+namespace tern::models {
+namespace {
+
+using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Dense = Eigen::MatrixXd;
+using Vector = Eigen::VectorXd;
+
+Eigen::Map<const Rows> mapped(const Matrix& weight) {
+  return {weight.values.data(), static_cast<Eigen::Index>(weight.rows), static_cast<Eigen::Index>(weight.columns)};
+}
+
+// Normally distributed numbers of a stream of their own (Box and Muller, 1958).
+class Normals {
+ public:
+  explicit Normals(std::uint64_t key) : key_(key) {}
+  Dense draw(Eigen::Index rows, Eigen::Index columns) {
+    Dense out(rows, columns);
+    for (double& value : out.reshaped()) {
+      const auto bits = philox(key_, {next_++, 0, 0, 0});
+      const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform24(bits[0])));
+      value = radius * std::cos(2.0 * std::numbers::pi * uniform24(bits[1]));
+    }
+    return out;
+  }
+
+ private:
+  std::uint64_t key_;
+  std::uint32_t next_ = 0;
+};
+
+Dense orthonormal(const Dense& columns) {
+  return Eigen::HouseholderQR<Dense>(columns).householderQ() * Dense::Identity(columns.rows(), columns.cols());
+}
+
+void take_off(const Dense& basis, Eigen::Index count, Vector& vector) {
+  for (int twice = 0; twice < 2; ++twice) {  // once leaves what rounding put there (Parlett's "twice is enough")
+    const Vector along = basis.leftCols(count).transpose() * vector;
+    vector -= basis.leftCols(count) * along;
+  }
+}
+
+// The eigenvectors of W^T W, W being wide or tall, with the largest eigenvalues.
+Dense leading_vectors(const Dense& weight, Eigen::Index rank, Normals& normals) {
+  const Eigen::Index size = weight.cols();
+  constexpr double kPrecision = 1e-13;  // of the largest eigenvalue
+  Dense basis(size, std::min<Eigen::Index>(size, 4 * rank + 32));
+  Vector diagonal(size);
+  Vector beside(size);  // beside[i] joins i and i + 1
+  Vector next = normals.draw(size, 1).normalized();
+  for (Eigen::Index count = 0;;) {
+    if (count == basis.cols()) basis.conservativeResize(Eigen::NoChange, std::min(size, 2 * basis.cols()));
+    basis.col(count) = next;
+    Vector image = weight.transpose() * (weight * next);
+    diagonal[count] = next.dot(image);
+    ++count;
+    take_off(basis, count, image);
+    const double rest = image.norm();
+    beside[count - 1] = rest;
+    const bool is_whole = count == size;
+    if (is_whole || (count >= rank && (count - rank) % 8 == 0)) {
+      Eigen::SelfAdjointEigenSolver<Dense> small;
+      small.computeFromTridiagonal(diagonal.head(count), beside.head(count - 1));
+      const double largest = std::max(small.eigenvalues()[count - 1], 0.0);
+      const double wrong = rest * small.eigenvectors().row(count - 1).tail(rank).cwiseAbs().maxCoeff();
+      if (is_whole || wrong <= kPrecision * largest) {
+        return basis.leftCols(count) * small.eigenvectors().rightCols(rank).rowwise().reverse();
+      }
+    }
+    if (rest > kPrecision * diagonal.head(count).maxCoeff()) {
+      next = image / rest;
+      continue;
+    }
+    // The space is closed: what is left of the weight is orthogonal to it.
+    beside[count - 1] = 0;
+    next = normals.draw(size, 1);
+    take_off(basis, count, next);
+    next.normalize();
+  }
+}
+
+LowRankPair pair_of(const Dense& left, const Vector& values, const Dense& right, double scaling) {
+  const Vector roots = (values.cwiseMax(0.0) / scaling).cwiseSqrt();
+  const Rows a = (right * roots.asDiagonal()).transpose().cast<float>();
+  const Rows b = (left * roots.asDiagonal()).cast<float>();
+  return {{a.data(), a.data() + a.size()}, {b.data(), b.data() + b.size()}};
+}
+
+}  // namespace
+
+LowRankPair principal_pair(const Matrix& weight, std::int64_t rank, double scaling, std::uint64_t seed) {
+  const bool is_wide = weight.columns > weight.rows;
+  const Dense w = mapped(weight).cast<double>();
+  const Dense tall = is_wide ? Dense(w.transpose()) : w;
+  Normals normals(seed);
+  const Dense right = leading_vectors(tall, static_cast<Eigen::Index>(rank), normals);
+  Dense left = tall * right;
+  const Vector values = left.colwise().norm();
+  for (Eigen::Index i = 0; i < values.size(); ++i) {
+    if (values[i] > 0) left.col(i) /= values[i];
+  }
+  return is_wide ? pair_of(right, values, left, scaling) : pair_of(left, values, right, scaling);
+}
+
+LowRankPair principal_pair_by_iteration(const Matrix& weight, std::int64_t rank, double scaling,
+                                        std::int64_t iterations, std::uint64_t seed) {
+  const Dense w = mapped(weight).cast<double>();
+  Normals normals(seed);
+  Dense q = orthonormal(w * normals.draw(w.cols(), static_cast<Eigen::Index>(rank)));
+  for (std::int64_t i = 0; i < iterations; ++i) q = orthonormal(w * orthonormal(w.transpose() * q));
+  const Eigen::BDCSVD<Dense> svd(q.transpose() * w, Eigen::ComputeThinU | Eigen::ComputeThinV);
+  return pair_of(q * svd.matrixU(), svd.singularValues(), svd.matrixV(), scaling);
+}
+
+LowRankPair orthonormal_pair(const Matrix& weight, std::int64_t rank) {
+  const Dense w = mapped(weight).cast<double>();
+  const auto count = static_cast<Eigen::Index>(rank);
+  const Dense q = orthonormal(w.leftCols(count));  // the rest of Q depends on further columns, this does not
+  Rows r = (q.transpose() * w).cast<float>();
+  for (Eigen::Index row = 1; row < count; ++row) r.row(row).head(row).setZero();
+  const Rows b = q.cast<float>();
+  return {{r.data(), r.data() + r.size()}, {b.data(), b.data() + b.size()}};
+}
+
+}  // namespace tern::models
