@@ -15,9 +15,9 @@ Names joined(std::initializer_list<Names> parts) {
   return all;
 }
 
-const Names kTrainGroups = {"model",  "positions", "base",      "data",          "template", "quantization",
-                            "loop",   "optimizer", "save",      "parallel",      "tuner",    "runtime",
-                            "compat", "output",    "precision", "self_cognition"};
+const Names kTrainGroups = {"model",  "positions", "base",      "data",           "template", "quantization",
+                            "loop",   "optimizer", "save",      "parallel",       "tuner",    "runtime",
+                            "compat", "output",    "precision", "self_cognition", "plugins"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -28,9 +28,8 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_parallel_size",
                                 "context_parallel_size",
                                 "expert_tensor_parallel_size"};
-const Names kTunerPending = {"target_parameters",  "use_dora",
-                             "lora_bias=all",      "lora_bias=lora_only", "init_weights=gaussian",
-                             "init_weights=pissa", "init_weights=olora"};
+const Names kTunerPending = {"target_parameters",     "use_dora",           "lora_bias=all",     "lora_bias=lora_only",
+                             "init_weights=gaussian", "init_weights=pissa", "init_weights=olora"};
 const Names kLoopPending = {"neftune_noise_alpha", "report_to=tensorboard"};
 const Names kGenerationPending = {"num_beams"};
 
@@ -100,7 +99,7 @@ std::vector<CommandSpec> training_commands() {
 
 std::vector<CommandSpec> serving_commands() {
   const Names infer = {"model", "positions", "base",       "data",    "template", "generation", "quantization",
-                       "infer", "cache",     "invariance", "runtime", "compat",   "output"};
+                       "infer", "cache",     "invariance", "runtime", "compat",   "output",     "plugins"};
   const Names serve = {"model",  "positions", "base",       "template", "generation", "quantization",
                        "deploy", "cache",     "invariance", "runtime",  "compat",     "output"};
   return {
@@ -215,7 +214,7 @@ std::vector<CommandSpec> file_commands() {
        .run = run_inspect},
       {.name = "inspect-data",
        .summary = "show what a dataset holds, and what a model would learn from it",
-       .groups = {"inspect_data", "model_file", "hub", "template", "inspect_length", "json", "output"},
+       .groups = {"inspect_data", "plugins", "model_file", "hub", "template", "inspect_length", "json", "output"},
        .positional = {"dataset"},
        .effects = {{"truncation_strategy", "bounded"}},
        .example = "tern inspect-data examples/gsm8k/train.jsonl --model smollm2-135m",

@@ -111,7 +111,8 @@ std::vector<AnswerRow> of_files() {
        "dataset val_dataset split_dataset_ratio data_seed dataset_num_proc dataset_shuffle shuffle_buffer_size streaming "
        "columns strict load_from_cache_file"},
       {kSame, "merge-lora", "merging is what the command does", "merge_lora task_type"},
-      {kSame, kFiles, "models are read without Python", "external_plugins custom_register_path custom_dataset_info"},
+      {kSame, kFiles, "models are read without Python",
+       "external_plugins custom_register_path custom_dataset_info"},
       {kSame, "deploy|rollout|eval|sample|app", "models are read without Python",
        "external_plugins custom_register_path custom_dataset_info"},
       {kSame, "merge-lora", "nothing is uploaded", "commit_message"},

@@ -46,16 +46,13 @@ std::vector<AnswerRow> of_models_and_data() {
       {kWaits, kTrain, "streams of several data sets", "interleave_prob stopping_strategy=first_exhausted"},
       {kWaits, "pt|sft|rlhf|plan|export", "data sets of tokenised rows",
        "cached_dataset cached_val_dataset to_cached_dataset=false"},
-      {kWaits, "pt|sft|rlhf|plan|infer", "data sets of Python",
-       "external_plugins custom_register_path custom_dataset_info"},
       {kWaits, kTrain, "more ways to weigh tokens", "is_binary_loss_scale disable_ignore_empty_think=false"},
       {kWaits, kTrain, "training on images",
        "freeze_llm=false freeze_vit=true freeze_aligner=true vit_lr aligner_lr vit_gradient_checkpointing norm_bbox"},
       {kWaits, "infer|deploy|rollout|eval|sample|app", "structured answers from the command line",
        "structured_outputs_regex"},
       {kWaits, "deploy|rollout|eval|sample|app", "more tasks", "task_type"},
-      {kWaits, "export", "exporting",
-       "bnb_4bit_quant_type=nf4 bnb_4bit_use_double_quant=true task_type"},
+      {kWaits, "export", "exporting", "bnb_4bit_quant_type=nf4 bnb_4bit_use_double_quant=true task_type"},
   };
 }
 
