@@ -29,9 +29,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPython = "python3";
 
-io::Json parsed(const std::string& line) {
-  return io::parse_json(line, "the answer of a plugin").value();
-}
+io::Json parsed(const std::string& line) { return io::parse_json(line, "the answer of a plugin").value(); }
 
 // The child's standard input and output are one end of a socket; a signal of a closed pipe would end tern.
 int spawn(const std::vector<std::string>& words, int socket) {
@@ -216,6 +214,28 @@ Result<std::optional<fs::path>> PluginHost::rows(const Wanted& wanted, const Hub
     if (rows.failed > 0)
       log_warn(cat(rows.failed, " rows of ", wanted.word, " were dropped, as the plugin failed on them: ", rows.first));
     return target;
+  });
+}
+
+Result<PluginHost::Numbers> PluginHost::metric(const std::string& name, const std::vector<std::string>& answers,
+                                               const std::vector<std::string>& labels) {
+  return catching([&] {
+    io::Json request = io::Json::object();
+    request["do"] = "metric";
+    request["name"] = name;
+    request["answers"] = io::Json(answers);
+    request["labels"] = io::Json(labels);
+    send(request.dump());
+    const std::string line = receive();
+    const io::Json answer = parsed(line);
+    if (answer.contains("error")) {
+      throw Failure(data_error(cat("--metric ", name), "numbers from the plugin's metric",
+                               answer["error"].get<std::string>(), "mend the plugin, or choose another metric"));
+    }
+    take_lacking(line);
+    Numbers numbers;
+    for (const auto& [key, value] : answer["metric"].items()) numbers.emplace_back(key, value.get<double>());
+    return numbers;
   });
 }
 

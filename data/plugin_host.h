@@ -1,5 +1,6 @@
-// Data sets that a user's Python registers as for ms-swift (`--external_plugins`): it runs in a process of its own, with
-// python3, through the shim of data/plugins, and speaks JSON lines. Its rows become a file that is read like any other.
+// Data sets and metrics that a user's Python registers as for ms-swift (`--external_plugins`): it runs in a process of
+// its own, with python3, through the shim of data/plugins, and speaks JSON lines. Its rows become a file that is read
+// like any other.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -39,6 +41,11 @@ class PluginHost {
   };
   [[nodiscard]] Result<std::optional<std::filesystem::path>> rows(const Wanted& wanted, const HubResolver& hub,
                                                                   const std::filesystem::path& folder);
+
+  // What the metric of this name makes of answers and the rows' own, by the names that it gives its numbers.
+  using Numbers = std::vector<std::pair<std::string, double>>;
+  [[nodiscard]] Result<Numbers> metric(const std::string& name, const std::vector<std::string>& answers,
+                                       const std::vector<std::string>& labels);
 
  private:
   struct Rows;

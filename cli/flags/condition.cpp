@@ -149,6 +149,12 @@ std::vector<Condition> other_conditions() {
       {"in_words", "task_type",
        [](const Arguments& a) { return is(a, "task_type", "causal_lm") || is(a, "task_type", "seq_cls"); },
        "--task_type causal_lm or seq_cls", "nothing is answered in words"},
+      {"known_metric", "external_plugins",
+       [](const Arguments& a) {
+         return is(a, "metric", "acc") || is(a, "metric", "rouge") || a.has("external_plugins");
+       },
+       "--external_plugins for one of its own", "", "give --external_plugins with another metric",
+       "is neither acc nor rouge"},
       {"recorded_rows", "val_dataset", [](const Arguments& a) { return !a.has("val_dataset"); }, "no --val_dataset", "",
        kDropOne, "and --val_dataset cannot be used together"},
       {"draws", "temperature", [](const Arguments& a) { return !given(a, "temperature") || a.real("temperature") > 0; },

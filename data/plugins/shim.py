@@ -5,6 +5,7 @@ it or puts something into it. A request is a line of JSON on standard input, an 
 prints goes to standard error.
 """
 import ast
+import collections
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -78,7 +79,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec):
         module = Shim(spec.name)
         for key, value in PROVIDED.items():
-            if spec.name.split(".")[-1] in ("swift", "llm", "dataset", "preprocessor", "register", "dataset_meta", "utils"):
+            if key in MEASURES and spec.name.split(".")[-1] not in ("swift", "metrics", "base", "mapping"):
+                continue
+            if key in MEASURES or spec.name.split(".")[-1] in ("swift", "llm", "dataset", "preprocessor", "register", "dataset_meta", "utils"):
                 setattr(module, key, value)
         return module
 
@@ -273,9 +276,35 @@ def get_dataset_list():
     return [meta.names()[0] for meta in registered]
 
 
+class EvalMetrics:
+    """Its predictions are the answers as text, and its label_ids the rows' own answers."""
+
+    def __init__(self, args=None, trainer=None):
+        self.args, self.trainer = args, trainer
+
+    def compute_metrics(self, eval_prediction):
+        raise NotImplementedError("a metric needs a method compute_metrics")
+
+
+EvalPrediction = collections.namedtuple("EvalPrediction", "predictions label_ids")
+eval_metrics_map = {}
+
+
+def metric(name, predictions, label_ids):
+    made = eval_metrics_map[name]
+    if isinstance(made, type):
+        if hasattr(made, "preprocess_logits_for_metrics"):
+            lacks(f"{made.__name__}.preprocess_logits_for_metrics")
+        made = made(None, None).compute_metrics
+    numbers = made(EvalPrediction(predictions, label_ids))
+    return {key: float(value) for key, value in numbers.items()}
+
+
+MEASURES = {"EvalMetrics": EvalMetrics, "EvalPrediction": EvalPrediction, "eval_metrics_map": eval_metrics_map}
 PROVIDED = {thing.__name__: thing for thing in (
     RowPreprocessor, ResponsePreprocessor, AlpacaPreprocessor, MessagesPreprocessor, AutoPreprocessor, SubsetDataset,
     DatasetMeta, BaseDatasetLoader, register_dataset, register_dataset_info, get_logger, get_dataset_list)}
+PROVIDED.update(MEASURES)
 
 
 def say(**answer):
@@ -345,6 +374,11 @@ def answer(request):
         for row in loaded(request["handle"]):
             say(row=function.run(dict(row)))
         say(end=True)
+    elif request["do"] == "metric":
+        if request["name"] not in eval_metrics_map:
+            known = ", ".join(eval_metrics_map) or "none"
+            raise ValueError(f"the plugins register no metric {request['name']}, but {known}")
+        say(metric=metric(request["name"], request["answers"], request["labels"]), lacking=lacking)
 
 
 def main():

@@ -79,11 +79,10 @@ TEST_F(Plugins, PreprocessTheRowsOfAHubAndLoadTheirOwn) {
   const fs::path folder = scratch_.path() / "made";
   const auto rows = host->rows({"org/stsb"}, hub(), folder).value();
   ASSERT_TRUE(rows);
-  EXPECT_EQ(text_of(*rows),
-            R"({"messages":[{"role":"user","content":"a ~ ü"},{"role":"assistant","content":"2.0"}]})"
-            "\n"
-            R"({"messages":[{"role":"user","content":"b ~ c"},{"role":"assistant","content":"1.2"}]})"
-            "\n");
+  EXPECT_EQ(text_of(*rows), R"({"messages":[{"role":"user","content":"a ~ ü"},{"role":"assistant","content":"2.0"}]})"
+                            "\n"
+                            R"({"messages":[{"role":"user","content":"b ~ c"},{"role":"assistant","content":"1.2"}]})"
+                            "\n");
   (void)host->rows({"Org/stsb:small", true}, hub(), folder).value();
   EXPECT_EQ(asked_, (std::vector<std::string>{"ms::org/stsb", "hf::Org/stsb:tiny"}));
   const auto numbers = host->rows({"numbers"}, {}, folder).value();
@@ -126,8 +125,7 @@ TEST_F(Plugins, JsonDescribesDataSetsToo) {
 TEST_F(Plugins, WhatDoesNotRunIsNamed) {
   const auto broken = PluginHost::start({scratch_.write("broken.py", "import swift\n\nimport no_such_module\n")});
   ASSERT_FALSE(broken);
-  EXPECT_NE(broken.error().line().find("broken.py:3: ModuleNotFoundError"), std::string::npos)
-      << broken.error().line();
+  EXPECT_NE(broken.error().line().find("broken.py:3: ModuleNotFoundError"), std::string::npos) << broken.error().line();
   const auto absent = PluginHost::start({(scratch_.path() / "absent.py").string()});
   ASSERT_FALSE(absent);
   EXPECT_NE(absent.error().line().find("no such file"), std::string::npos) << absent.error().line();
@@ -140,6 +138,25 @@ TEST_F(Plugins, WhatDoesNotRunIsNamed) {
   setenv("PATH", path.c_str(), 1);
   ASSERT_FALSE(without);
   EXPECT_NE(without.error().line().find("python3 could not be started"), std::string::npos);
+}
+
+TEST_F(Plugins, MetricsJudgeAnswersAsText) {
+  const auto host = start(
+      "from swift.metrics import EvalMetrics, eval_metrics_map\n"
+      "class Length(EvalMetrics):\n"
+      "    def compute_metrics(self, eval_prediction):\n"
+      "        pairs = list(zip(eval_prediction.predictions, eval_prediction.label_ids))\n"
+      "        return {'longer': sum(len(a) - len(b) for a, b in pairs) / len(pairs), 'rows': len(pairs)}\n"
+      "eval_metrics_map['length'] = Length\n"
+      "eval_metrics_map['count'] = lambda p: {'n': len(p.predictions)}\n");
+  const std::vector<std::string> answers = {"four", "\"ü\""};
+  const std::vector<std::string> labels = {"on", "ü"};
+  EXPECT_EQ(host->metric("length", answers, labels).value(), (PluginHost::Numbers{{"longer", 2}, {"rows", 2}}));
+  EXPECT_EQ(host->metric("count", answers, labels).value(), (PluginHost::Numbers{{"n", 2}}));
+  const auto unknown = host->metric("other", answers, labels);
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().line().find("no metric other, but length, count"), std::string::npos)
+      << unknown.error().line();
 }
 
 TEST_F(Plugins, TheNumberOfRowsStaysWithTheWord) {
