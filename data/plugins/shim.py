@@ -314,7 +314,8 @@ def say(**answer):
 def problem(error):
     """The last place of the user's own code, and what Python says."""
     own = {os.path.dirname(os.path.abspath(file)) for file in sys.argv[1:]}
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if os.path.dirname(os.path.abspath(f.filename)) in own]
+    frames = [f for f in traceback.extract_tb(error.__traceback__)
+              if f.filename != "<string>" and os.path.dirname(os.path.abspath(f.filename)) in own]
     where = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
     return f"{where}{type(error).__name__}: {error}".replace("\n", " ")
 
