@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -40,8 +41,8 @@ std::vector<Listed> listed() {
     if (line.starts_with('#')) continue;
     const auto cells = split(line, '\t');
     if (cells.size() != 4) continue;
-    rows.push_back({std::string(cells[0]), std::string(cells[1]), as_typed(std::string(cells[2])),
-                    std::string(cells[3])});
+    rows.push_back(
+        {std::string(cells[0]), std::string(cells[1]), as_typed(std::string(cells[2])), std::string(cells[3])});
   }
   return rows;
 }
@@ -65,8 +66,8 @@ bool same_default(const Listed& row, std::string_view mine) {
 TEST(Answers, TheListHasEveryCommandOfMsSwift) {
   std::map<std::string, int> count;
   for (const auto& row : listed()) ++count[row.command];
-  for (const auto* command : {"pt", "sft", "rlhf", "infer", "deploy", "rollout", "export", "merge-lora", "eval",
-                              "sample", "app", "web-ui"}) {
+  for (const auto* command :
+       {"pt", "sft", "rlhf", "infer", "deploy", "rollout", "export", "merge-lora", "eval", "sample", "app", "web-ui"}) {
     EXPECT_GT(count[command], command == std::string("web-ui") ? 3 : 100) << command;
   }
 }
@@ -103,8 +104,25 @@ TEST(Answers, MsSwiftsDefaultGivenOutrightIsNoError) {
     const auto parsed = parse_command_line({row.command, "--" + row.flag, row.value},
                                            [](const std::string&) { return std::optional<std::string>(); });
     EXPECT_TRUE(bool(parsed)) << row.command << " --" << row.flag << " " << row.value << ": "
-                                    << (parsed ? std::string() : parsed.error().problem);
+                              << (parsed ? std::string() : parsed.error().problem);
   }
+}
+
+// Of one name, the answer is the same; what only Megatron has stands in the page's table.
+TEST(Answers, EveryFlagOfMegatronIsInThePage) {
+  std::set<std::string> known;
+  for (const auto& row : listed()) known.insert(row.flag);
+  std::ifstream page(std::string(TERN_SOURCE_DIR) + "/docs/migrate.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  std::ifstream in(std::string(TERN_SOURCE_DIR) + "/tests/data/flags/megatron.tsv");
+  std::size_t count = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with('#')) continue;
+    const std::string flag = line.substr(0, line.find('\t'));
+    ++count;
+    EXPECT_TRUE(known.contains(flag) || text.find(cat("`", flag, "`")) != std::string::npos) << flag;
+  }
+  EXPECT_GT(count, 400U);
 }
 
 }  // namespace
