@@ -1,8 +1,10 @@
 #include "cli/train_setup.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "base/strings.h"
 #include "cli/data_setup.h"
@@ -52,18 +54,52 @@ data::BatchOptions batch_options(const Arguments& arguments) {
   return o;
 }
 
+// metric_for_best_model and greater_is_better, by transformers' names of metrics.
+train::BestMetric best_metric(const Arguments& arguments) {
+  train::BestMetric o;
+  const std::string metric = arguments.string("metric_for_best_model");
+  if (metric.ends_with("token_acc")) o.metric = train::Metric::token_accuracy;
+  if (metric.ends_with("seq_acc")) o.metric = train::Metric::sample_accuracy;
+  o.greater_is_better = arguments.maybe_boolean("greater_is_better").value_or(o.metric != train::Metric::loss);
+  return o;
+}
+
+train::ReportOptions report_options(const Arguments& arguments) {
+  train::ReportOptions o;
+  const auto to = arguments.list("report_to");
+  o.tensorboard = std::any_of(to.begin(), to.end(), [](const auto& it) { return it == "tensorboard" || it == "all"; });
+  // What each has for the event files of others.
+  constexpr std::array<std::pair<const char*, const char*>, 2> kReaders = {
+      {{"wandb", "wandb sync --sync-tensorboard"}, {"swanlab", "swanlab convert -t tensorboard --tb_logdir"}}};
+  for (const auto& [tool, reads] : kReaders) {
+    if (std::find(to.begin(), to.end(), tool) == to.end()) continue;
+    throw Failure(usage_error(
+        cat("--report_to ", tool, ": tern writes no files of ", tool),
+        cat("give --report_to tensorboard, and when the run is over `", reads, " FOLDER` with its folder runs")));
+  }
+  o.logging_dir = arguments.maybe_string("logging_dir").value_or("");
+  o.plots = true;
+  if (arguments.string("acc_strategy") == "seq") o.accuracy = train::AccuracyOf::sample;
+  return o;
+}
+
 train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   train::TrainerOptions o;
   o.num_train_epochs = arguments.real("num_train_epochs");
   o.max_steps = arguments.integer("max_steps");
+  o.logging_strategy = when(arguments.string("logging_strategy"));
   o.logging_steps = arguments.integer("logging_steps");
   o.logging_first_step = arguments.boolean("logging_first_step");
+  o.report = report_options(arguments);
   o.save_strategy = when(arguments.string("save_strategy"));
   o.save_steps = arguments.integer("save_steps");
   o.save_total_limit = std::max<std::int64_t>(0, arguments.maybe_integer("save_total_limit").value_or(0));
   o.save_only_model = arguments.boolean("save_only_model");
   o.eval_strategy = when(arguments.maybe_string("eval_strategy").value_or(arguments.string("save_strategy")));
   o.eval_steps = arguments.maybe_integer("eval_steps").value_or(o.save_steps);
+  o.eval_delay = arguments.real("eval_delay");
+  o.best = best_metric(arguments);
+  o.early_stop_interval = arguments.maybe_integer("early_stop_interval").value_or(0);
   o.eval_on_start = arguments.boolean("eval_on_start");
   o.create_checkpoint_symlink = arguments.boolean("create_checkpoint_symlink");
   o.seed = static_cast<std::uint64_t>(arguments.integer("seed"));

@@ -77,7 +77,13 @@ Json state_json(const TrainState& state) {
   json["next_epoch"] = state.epoch;
   json["next_step_in_epoch"] = state.step_in_epoch;
   if (state.planned_tokens > 0) json["planned_tokens"] = state.planned_tokens;
-  json["log_window"] = {{"loss", state.window_loss}, {"steps", state.window_steps}};
+  json["saves_without_gain"] = state.saves_without_gain;
+  json["log_window"] = {{"loss", state.window.loss}, {"steps", state.window.steps}};
+  const Hits& hits = state.window.hits;
+  json["log_window"]["hits"] = {{"right_tokens", hits.right_tokens},
+                                {"tokens", hits.tokens},
+                                {"right_samples", hits.right_samples},
+                                {"samples", hits.samples}};
   json["kernel_choices"] = state.kernel_choices;
   return json;
 }
@@ -142,8 +148,13 @@ Result<TrainState> read_train_state(const fs::path& directory) {
     state.epoch = json.at("next_epoch").integer();
     state.step_in_epoch = json.at("next_step_in_epoch").integer();
     state.planned_tokens = json.integer("planned_tokens", state.planned_tokens);
-    state.window_loss = json.at("log_window").at("loss").number();
-    state.window_steps = json.at("log_window").at("steps").integer();
+    state.saves_without_gain = json.integer("saves_without_gain", 0);
+    state.window.loss = json.at("log_window").at("loss").number();
+    state.window.steps = json.at("log_window").at("steps").integer();
+    if (const auto hits = json.at("log_window").find("hits")) {
+      state.window.hits = {hits->at("right_tokens").integer(), hits->at("tokens").integer(),
+                           hits->at("right_samples").integer(), hits->at("samples").integer()};
+    }
     for (const auto& [name, choice] : read_settings(json.at("kernel_choices"))) state.kernel_choices[name] = choice;
     return state;
   });

@@ -51,6 +51,30 @@ std::vector<T> copied(std::span<const T> values) {
   return {values.begin(), values.end()};
 }
 
+// `rows`: the supervised positions, rising. A row is right where no logit is above its target's.
+Hits hits_of(const data::MicroBatch& batch, std::span<const std::int32_t> rows, std::span<const float> most,
+             std::span<const float> target) {
+  Hits hits;
+  std::size_t row = 0;
+  for (std::size_t i = 0; i < batch.samples(); ++i) {
+    const std::size_t begin = row;
+    const std::int64_t before = hits.right_tokens;
+    for (; row < rows.size() && rows[row] < batch.cu_seqlens[i + 1]; ++row) {
+      if (target[row] >= most[row]) ++hits.right_tokens;
+    }
+    const auto count = static_cast<std::int64_t>(row - begin);
+    hits.tokens += count;
+    if (count == 0) continue;
+    ++hits.samples;
+    if (hits.right_tokens - before == count) ++hits.right_samples;
+  }
+  return hits;
+}
+
+std::span<const float> floats_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
 }  // namespace
 
 std::int64_t dropout_key(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample, std::uint64_t position) {
@@ -140,6 +164,9 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
   program.run(run);
   float loss = 0;
   std::memcpy(&loss, program.output("loss").data(), sizeof(loss));
+  if (program.output_id(kRowMax) >= 0) {
+    hits_.add(hits_of(batch, tokens.rows, floats_of(program.output(kRowMax)), floats_of(program.output(kRowTarget))));
+  }
   return static_cast<double>(loss) / inputs.loss_scale;
 }
 

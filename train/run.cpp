@@ -8,6 +8,7 @@
 #include "io/atomic_dir.h"
 #include "io/checksum.h"
 #include "io/file_writer.h"
+#include "session/machine_rates.h"
 #include "train/loss.h"
 
 namespace tern::train {
@@ -161,11 +162,17 @@ void Run::choose_directory() {
   trainer.args_json = options_.args_json ? options_.args_json(output_dir_) : "{}\n";
 }
 
+fs::path Run::tensorboard_dir() const {
+  const ReportOptions& report = options_.trainer.report;
+  return report.tensorboard ? tensorboard_directory(output_dir_, report) : fs::path();
+}
+
 void Run::plan(TrainerHooks hooks) {
   TrainerOptions options = options_.trainer;
   options.graph.numerics = session_->numerics;
   options.graph.numerics.needs = TERN_NEED_DETERMINISTIC;  // a resumed run equals one never interrupted
   tuner_->describe(options.graph);
+  options.report.product_rate = 1e9 * session::measure_products(*session_->runtime, options.graph.numerics.compute);
   options.data_settings = data_settings(options_, *session_);
   trainer_ = std::make_unique<Trainer>(session_->model, *tuner_->saver, *steps_, data_.validation, std::move(options),
                                        *session_->runtime, std::move(hooks));

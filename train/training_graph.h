@@ -15,6 +15,9 @@ namespace tern::train {
 // Where the actual number of supervised positions lies in tern_host_args.counts.
 inline constexpr std::uint8_t kLossRows = nn::kRows;
 
+inline constexpr const char* kRowMax = "row_max";
+inline constexpr const char* kRowTarget = "row_target";
+
 // The largest micro-batch that a program is planned for.
 struct Capacity {
   std::int64_t tokens = 0;
@@ -37,7 +40,8 @@ struct TrainingGraphOptions {
 
 // Inputs: ids, positions [tokens] i32; cu_seqlens [sequences + 1] i32; loss_rows [rows] i32 (which tokens predict a
 // supervised one), targets [rows] i32, loss_weights [rows] f32; dropout_keys [tokens] i64 where dropout is drawn.
-// Output: loss [1], the sum over rows of weight * cross entropy. Gradients are added to the resources
+// Outputs: loss [1], the sum over rows of weight * cross entropy; row_max and row_target [rows] f32, where the loss has
+// them: a row's largest logit and that of its target. Gradients are added to the resources
 // `gradient_name(trainable)`.
 [[nodiscard]] graph::Graph build_training_graph(const models::LoadedModel& model, const TrainingGraphOptions& options);
 

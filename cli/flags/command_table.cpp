@@ -30,7 +30,7 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_tensor_parallel_size"};
 const Names kTunerPending = {"target_parameters",     "use_dora",           "lora_bias=all",     "lora_bias=lora_only",
                              "init_weights=gaussian", "init_weights=pissa", "init_weights=olora"};
-const Names kLoopPending = {"neftune_noise_alpha", "report_to=tensorboard"};
+const Names kLoopPending = {"neftune_noise_alpha"};
 const Names kGenerationPending = {"num_beams"};
 
 const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending});
@@ -72,7 +72,6 @@ std::vector<CommandSpec> training_commands() {
        .groups = kTrainGroups,
        .defaults = {{"use_chat_template", "false"}, {"loss_scale", "all"}},
        .pending = kSftPending,
-       .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern pt --model smollm2-135m --dataset text.jsonl --max_steps 10",
@@ -82,7 +81,6 @@ std::vector<CommandSpec> training_commands() {
        .summary = "fine-tune on dialogues, with LoRA or in full",
        .groups = kTrainGroups,
        .pending = kSftPending,
-       .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl --max_steps 10",

@@ -124,6 +124,15 @@ std::vector<Condition> saving_conditions() {
        "--eval_strategy steps or epoch", "nothing is evaluated", "give --eval_strategy steps or epoch"},
       {"judges", "eval_strategy", [](const Arguments& a) { return !evaluates(a, "no"); },
        "--eval_strategy steps or epoch", "no checkpoint is evaluated", "give --eval_strategy steps or epoch"},
+      {"logs_by_steps", "logging_strategy", [](const Arguments& a) { return is(a, "logging_strategy", "steps"); },
+       "--logging_strategy steps", "nothing is logged by steps", "give --logging_strategy steps"},
+      {"to_tensorboard", "report_to",
+       [](const Arguments& a) {
+         const auto to = a.list("report_to");
+         return std::find(to.begin(), to.end(), "tensorboard") != to.end() ||
+                std::find(to.begin(), to.end(), "all") != to.end();
+       },
+       "--report_to tensorboard", "nothing is written for TensorBoard", "give --report_to tensorboard"},
       {"evaluates_by_steps", "eval_strategy", [](const Arguments& a) { return evaluates(a, "steps"); },
        "--eval_strategy steps", "nothing is evaluated by steps", "give --eval_strategy steps"},
   };

@@ -58,7 +58,7 @@ class RunTest : public ::testing::Test {
 TEST_F(RunTest, TrainsAndResumesToTheBit) {
   std::vector<double> losses;
   TrainerHooks hooks;
-  hooks.on_step = [&](std::int64_t, std::int64_t, double loss) { losses.push_back(loss); };
+  hooks.on_step = [&](const StepProgress& at) { losses.push_back(at.loss); };
   const auto whole = Run::open(options("whole"), hooks).value();
   EXPECT_EQ(whole->total_steps(), 6);
   EXPECT_EQ(whole->tuner().adapter.config.rank, 4);
