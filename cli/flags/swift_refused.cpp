@@ -19,7 +19,8 @@ std::vector<AnswerRow> of_training() {
       {kRefused, kTrain, "a step's loss is divided by its tokens on all devices", "average_tokens_across_devices=true"},
       {kRefused, kTrain, "a run that goes on takes its data from where it stopped", "ignore_data_skip=false",
        "use --resume_only_model true for a new run from the checkpoint's weights"},
-      {kRefused, kTrain, "the order of rows has flags of its own", "sortish_sampler=false train_sampling_strategy=random",
+      {kRefused, kTrain, "the order of rows has flags of its own",
+       "sortish_sampler=false train_sampling_strategy=random",
        "use --group_by_length true, or --dataset_shuffle false"},
       {kRefused, kTrain, "one flag says whether rows are shuffled", "train_dataloader_shuffle=true",
        "use --dataset_shuffle false"},
@@ -29,7 +30,8 @@ std::vector<AnswerRow> of_training() {
        "use tern selftest --model MODEL, which names the first op that differs"},
       {kRefused, kTrain, "the names of columns are the data set's", "label_names", "rename them with --columns"},
       {kRefused, kTrain, "a checkpoint is uploaded when it is chosen, not while training",
-       "push_to_hub=false hub_model_id hub_always_push=false hub_private_repo=false hub_revision hub_strategy=every_save",
+       "push_to_hub=false hub_model_id hub_always_push=false hub_private_repo=false hub_revision "
+       "hub_strategy=every_save",
        "use tern export --push_to_hub true with the checkpoint"},
       {kRefused, kTrain, "LoRA and its variants, and training in full, are what tern trains",
        "adapter_act=gelu adapter_length=128 boft_block_num=0 boft_block_size=4 boft_dropout=0.0 "
@@ -38,17 +40,14 @@ std::vector<AnswerRow> of_training() {
        "use --tuner_type lora with --lora_rank"},
       {kRefused, kTrain, "samples are packed into the fullest sequences", "packing_strategy=binpack"},
       {kRefused, kTrain, "the last batch of a pass counts as much as its tokens", "dataloader_drop_last=false"},
-      {kRefused, kTrain, "one flag bounds the passes over the data", "max_epochs", "use --num_train_epochs or --max_steps"},
-      {kRefused, kTrain, "evaluation is by --eval_steps from the start", "eval_delay=0", "use --eval_steps"},
-      {kRefused, kTrain, "the loss that is logged is whole, infinite steps too", "logging_nan_inf_filter=true"},
+      {kRefused, kTrain, "one flag bounds the passes over the data", "max_epochs",
+       "use --num_train_epochs or --max_steps"},
       {kRefused, kTrain, "tern has its own pages of what a run logged, and files for TensorBoard",
-       "trackio_bucket_id trackio_space_id trackio_static_space_id project=huggingface",
-       "use --report_to tensorboard"},
+       "trackio_bucket_id trackio_space_id trackio_static_space_id project=huggingface", "use --report_to tensorboard"},
       {kRefused, kTrain, "an old name", "evaluation_strategy", "use --eval_strategy"},
       {kRefused, "pt|sft|rlhf|plan|sample", "rows are named outright", "load_data_args=false",
        "give --dataset and --val_dataset"},
       {kRefused, kTrain, "an old name", "sft_type", "use --tuner_type"},
-      {kRefused, kTrain, "weights are always written as safetensors", "save_safetensors=true"},
   };
 }
 
@@ -70,9 +69,10 @@ std::vector<AnswerRow> of_models_and_data() {
       {kRefused, kEverywhere, "a flag is never ignored", "ignore_args_error=false",
        "remove the flags that tern does not know"},
       {kRefused, kEverywhere, "the chat template says how an answer begins",
-       "response_prefix add_non_thinking_prefix=true", "use --enable_thinking, or a copy of the template with --template"},
-      {kRefused, kEverywhere, "columns have the usual names unless they are renamed", "disable_auto_column_mapping=false",
-       "use --columns"},
+       "response_prefix add_non_thinking_prefix=true",
+       "use --enable_thinking, or a copy of the template with --template"},
+      {kRefused, kEverywhere, "columns have the usual names unless they are renamed",
+       "disable_auto_column_mapping=false", "use --columns"},
       {kRefused, kEverywhere, "there is no task decision",
        "decision_drop_instructions=0.0 decision_shuffle_fields=false decision_state_as_text=0.0 "
        "decision_subsample_options=0",
@@ -82,10 +82,10 @@ std::vector<AnswerRow> of_models_and_data() {
 
 std::vector<AnswerRow> of_answering() {
   return {
-      {kRefused, kAnswering, "the engine's settings are flags of their own",
-       "vllm_engine_kwargs engine_kwargs", "give each as a flag, as in --max_num_seqs 64"},
-      {kRefused, kAnswering, "weights are quantised while loading by one flag",
-       "vllm_quantization sglang_quantization", "use --quant_method bnb, int8 or fp8"},
+      {kRefused, kAnswering, "the engine's settings are flags of their own", "vllm_engine_kwargs engine_kwargs",
+       "give each as a flag, as in --max_num_seqs 64"},
+      {kRefused, kAnswering, "weights are quantised while loading by one flag", "vllm_quantization sglang_quantization",
+       "use --quant_method bnb, int8 or fp8"},
       {kRefused, kAnswering, "one flag bounds a sequence", "sglang_context_length lmdeploy_session_len",
        "use --max_model_len"},
       {kRefused, kAnswering, "the cache's dtype is one flag", "sglang_kv_cache_dtype=auto lmdeploy_quant_policy=0",

@@ -19,17 +19,16 @@ std::vector<AnswerRow> of_training() {
        "freeze_parameters_regex trainable_parameters_regex new_special_tokens gradient_checkpointing_kwargs "
        "router_aux_loss_coef=0.0 enable_dft_loss=false enable_channel_loss=false label_smoothing_factor=0.0"},
       {kWaits, kTrain, "more optimizers",
-       "lorap_lr_ratio optimizer optim_args optim_target_modules lr_scheduler_kwargs use_galore=false "
+       "lorap_lr_ratio optimizer optim_args optim_target_modules use_galore=false "
        "galore_cos_threshold=0.4 galore_gamma_proj=2 galore_optim_per_parameter=false galore_proj_bits=4 "
        "galore_proj_group_size=256 galore_proj_quant=false galore_proj_type=std galore_quantization=false "
        "galore_queue_size=5 galore_rank=128 galore_scale=1.0 galore_target_modules galore_update_proj_gap=50 "
        "galore_with_embedding=false"},
       {kWaits, kTrain, "more of the loop's logs",
-       "run_name logging_dir logging_strategy=steps include_num_input_tokens_seen=no|false acc_strategy=token "
-       "greater_is_better early_stop_interval eval_metric include_for_metrics callbacks swanlab_email_language=zh "
+       "eval_metric callbacks swanlab_email_language=zh "
        "swanlab_exp_name swanlab_mode=cloud swanlab_notification_method swanlab_project=ms-swift "
        "swanlab_receiver_email swanlab_secret swanlab_sender_email swanlab_smtp_port swanlab_smtp_server swanlab_token "
-       "swanlab_webhook_url swanlab_workspace max_epochs"},
+       "swanlab_webhook_url swanlab_workspace"},
       {kWaits, kTrain, "evaluating",
        "eval_dataset eval_dataset_args eval_generation_config eval_limit eval_use_evalscope=false extra_eval_args"},
       {kWaits, kTrain, "several devices",
