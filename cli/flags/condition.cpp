@@ -267,17 +267,22 @@ Status check_effects(Arguments& arguments) {
     const auto it = std::find_if(asked.begin(), asked.end(), [&](const Condition* c) { return !c->holds(arguments); });
     return it == asked.end() ? nullptr : *it;
   };
+  const Arguments untouched(command);
   std::vector<std::pair<const Condition*, std::vector<std::string>>> lines;  // flags of one reason share a line
   for (const Flag* flag : command_flags(command)) {
     if (arguments.provenance(flag->name) < Provenance::config || is_off(command, *flag, arguments)) continue;
     const EffectOf effect = effect_of(command, *flag);
-    if (const Condition* lacks = failed(effect.told)) {
+    const Condition* mistaken = failed(effect.refused);
+    // Given, and yet what it is anyway: a script says all that it relies on.
+    const bool harmless = mistaken != nullptr && mistaken->verb == "has no effect" &&
+                          untouched.data(flag->name) == arguments.data(flag->name);
+    if (const Condition* lacks = harmless ? mistaken : failed(effect.told)) {
       auto line = std::find_if(lines.begin(), lines.end(), [&](const auto& entry) { return entry.first == lacks; });
       if (line == lines.end()) line = lines.insert(lines.end(), {lacks, {}});
       line->second.push_back(cat("--", flag->name));
-    } else if (const Condition* lacks = failed(effect.refused)) {
-      return usage_error(cat("--", flag->name, " ", lacks->verb, lacks->why.empty() ? "" : ": ", lacks->why),
-                         std::string(lacks->mend));
+    } else if (mistaken != nullptr) {
+      return usage_error(cat("--", flag->name, " ", mistaken->verb, mistaken->why.empty() ? "" : ": ", mistaken->why),
+                         std::string(mistaken->mend));
     }
   }
   for (const auto& [lacks, flags] : lines) {

@@ -144,7 +144,7 @@ constexpr Flag kData[] = {
      .type = boolean,
      .fallback = "true",
      .help = "reuse rows that an earlier run tokenised",
-     .effect = "cached"},
+     .told = "cached"},
 };
 
 constexpr Flag kPlugins[] = {

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "cli/flags/arguments.h"
 #include "cli/flags/command_line.h"
+#include "cli/flags/condition.h"
 
 namespace tern::cli {
 namespace {
@@ -101,10 +102,12 @@ TEST(Answers, MsSwiftsDefaultGivenOutrightIsNoError) {
   for (const auto& row : listed()) {
     if (row.value.empty() || row.value == "default_optim") continue;  // the latter is adamw_torch, found as it runs
     if (is_pending_value(*find_command(row.command), row.flag, row.value)) continue;  // printed and replaced
-    const auto parsed = parse_command_line({row.command, "--" + row.flag, row.value},
-                                           [](const std::string&) { return std::optional<std::string>(); });
-    EXPECT_TRUE(bool(parsed)) << row.command << " --" << row.flag << " " << row.value << ": "
-                              << (parsed ? std::string() : parsed.error().problem);
+    auto parsed = parse_command_line({row.command, "--" + row.flag, row.value},
+                                     [](const std::string&) { return std::optional<std::string>(); });
+    const std::string typed = cat(row.command, " --", row.flag, " ", row.value, ": ");
+    ASSERT_TRUE(bool(parsed)) << typed << parsed.error().problem;
+    const Status effects = check_effects(parsed->arguments);
+    EXPECT_TRUE(effects.ok()) << typed << effects.error().line();
   }
 }
 
