@@ -31,11 +31,13 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
   if (says("lora_dropout")) o.lora_dropout = arguments.real("lora_dropout");
   if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
   if (says("target_modules")) o.target_modules = arguments.list("target_modules");
+  if (says("target_parameters")) o.target_parameters = arguments.list("target_parameters");
   if (says("target_regex")) o.target_regex = arguments.string("target_regex");
   if (says("modules_to_save")) o.modules_to_save = arguments.list("modules_to_save");
   if (!arguments.list("adapters").empty()) o.adapter = arguments.list("adapters")[0];
-  o.freeze_parameters = arguments.list("freeze_parameters");
-  o.trainable_parameters = arguments.list("trainable_parameters");
+  o.selection = {arguments.list("freeze_parameters"), arguments.maybe_string("freeze_parameters_regex").value_or(""),
+                 arguments.real("freeze_parameters_ratio"), arguments.list("trainable_parameters"),
+                 arguments.maybe_string("trainable_parameters_regex").value_or("")};
   o.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
   return o;
 }

@@ -20,6 +20,7 @@ struct HostAdapter {
   checkpoint::Safetensors file;
   std::string where;
   SavedModules saved;
+  PartDeltas parts;
 };
 
 std::vector<float> read_f32(const HostAdapter& adapter, const checkpoint::SafetensorsTensor& tensor,
@@ -92,8 +93,12 @@ class SourceOfHead {
 };
 
 void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
-  const std::size_t fit = 2 * modules_used + adapter.saved.parameters.size();
-  if (adapter.file.tensors().size() == fit) return;
+  const std::size_t fit = 2 * modules_used + adapter.saved.parameters.size() + adapter.parts.num_tensors();
+  const auto copies =
+      std::count_if(adapter.file.tensors().begin(), adapter.file.tensors().end(), [](const auto& tensor) {
+        return tensor.name.ends_with(".base_layer.weight");  // the model's own, beside an adapter on its embedding
+      });
+  if (adapter.file.tensors().size() == fit + static_cast<std::size_t>(copies)) return;
   throw Failure(data_error(adapter.where, "only LoRA pairs of this model's linear layers",
                            cat(adapter.file.tensors().size(), " tensors, of which ", fit, " fit"),
                            "the adapter is of another model: name the one it was trained on"));
@@ -103,7 +108,11 @@ void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
 
 ModelConfig merged_config(const ModelConfig& config, const std::vector<std::filesystem::path>& adapters) {
   const bool unties = std::any_of(adapters.begin(), adapters.end(), [&](const auto& path) {
-    return saved_modules(config, read_adapter_config(path).value().modules_to_save).value().unties;
+    if (saved_modules(config, read_adapter_config(path).value().modules_to_save).value().unties) return true;
+    const auto file = checkpoint::Safetensors::open_directory(path, "adapter_model").value();
+    return std::any_of(file.tensors().begin(), file.tensors().end(), [](const auto& tensor) {
+      return tensor.name.ends_with(".lora_embedding_A") || tensor.name == peft_name(kHeadModule, "lora_A");
+    });
   });
   return unties ? untied(config) : config;
 }
@@ -119,8 +128,10 @@ Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConf
     for (const auto& path : options.adapters) {
       AdapterConfig its = read_adapter_config(path).value();
       SavedModules saved = saved_modules(config, its.modules_to_save).value();
-      adapters.push_back({std::move(its), checkpoint::Safetensors::open_directory(path, "adapter_model").value(),
-                          (path / "adapter_model.safetensors").string(), std::move(saved)});
+      auto file = checkpoint::Safetensors::open_directory(path, "adapter_model").value();
+      PartDeltas parts(config, its, file);
+      adapters.push_back({std::move(its), std::move(file), (path / "adapter_model.safetensors").string(),
+                          std::move(saved), std::move(parts)});
     }
     ParameterReader reader(source);
     reader.require_all(own_specs, config);
@@ -138,7 +149,8 @@ Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConf
         for (const HostAdapter& adapter : adapters) {
           if (adapter.saved.has(spec->name)) saved[spec] = read_saved_parameter(adapter.file, *spec);
         }
-        for (std::size_t i = 0; spec->is_linear && i < adapters.size(); ++i) {
+        const bool has_pairs = spec->is_linear || module_of(*spec) == kHeadModule;
+        for (std::size_t i = 0; has_pairs && i < adapters.size(); ++i) {
           auto pair = read_pair(adapters[i], *spec);
           if (!pair) continue;
           used[i].insert(spec->name);
@@ -154,6 +166,7 @@ Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConf
       } else {
         reader.read_rows(head.of(spec), first, count, spec.hugging_face, values);
       }
+      for (const HostAdapter& adapter : adapters) adapter.parts.add(spec, first, count, values);
       const auto found = pairs.find(&spec);
       if (found == pairs.end()) return;
       for (const Pair& pair : found->second) add_rows(pair, first, count, values);

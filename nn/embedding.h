@@ -7,7 +7,8 @@
 
 namespace tern::nn {
 
-// Rows of "<module>.weight" [vocab, hidden] by ids [tokens] -> [tokens, hidden].
+// Rows of "<module>.weight" [vocab, hidden] by ids [tokens] -> [tokens, hidden]; with an adapter, whose lora_a is
+// [vocab, rank], scaling times its rows times B^T are added. It has no dropout, as PEFT's has none.
 Value embedding(Context& context, const std::string& module, Value ids);
 
 }  // namespace tern::nn

@@ -121,7 +121,7 @@ void Run::load_model() {
   std::set<std::string> masters;
   models::SavedModules saved;
   if (full) {
-    const auto trained = trained_parameters(options_.tuner, session_->model.config).value();
+    const auto trained = trained_parameters(options_.tuner.selection, session_->model.config).value();
     masters.insert(trained.begin(), trained.end());
   } else {
     saved = modules_beside(options_.tuner, session_->model.config, resume_).value();

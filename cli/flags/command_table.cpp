@@ -28,8 +28,8 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_parallel_size",
                                 "context_parallel_size",
                                 "expert_tensor_parallel_size"};
-const Names kTunerPending = {"target_parameters",     "use_dora",           "lora_bias=all",     "lora_bias=lora_only",
-                             "init_weights=gaussian", "init_weights=pissa", "init_weights=olora"};
+const Names kTunerPending = {"use_dora",           "lora_bias=all",     "lora_bias=lora_only", "init_weights=gaussian",
+                             "init_weights=pissa", "init_weights=olora"};
 const Names kLoopPending = {"neftune_noise_alpha"};
 const Names kGenerationPending = {"num_beams"};
 

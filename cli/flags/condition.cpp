@@ -62,6 +62,10 @@ bool writes_shards(const Arguments& a) {
   return !gguf && target.extension() != ".safetensors";
 }
 
+bool freezes(const Arguments& a) {
+  return a.has("freeze_parameters") || a.has("freeze_parameters_regex") || a.real("freeze_parameters_ratio") > 0;
+}
+
 constexpr std::string_view kDropOne = "drop one";
 
 std::vector<Condition> training_conditions() {
@@ -74,8 +78,9 @@ std::vector<Condition> training_conditions() {
        "--adapters brings its own settings"},
       {"by_name", "target_regex", [](const Arguments& a) { return !a.has("target_regex"); }, "no --target_regex", "",
        kDropOne, "and --target_regex cannot be used together"},
-      {"freezes", "freeze_parameters", [](const Arguments& a) { return a.has("freeze_parameters"); },
-       "--freeze_parameters", "nothing is frozen", "give --freeze_parameters, or remove it"},
+      {"freezes", "freeze_parameters", freezes,
+       "--freeze_parameters, freeze_parameters_regex or freeze_parameters_ratio", "nothing is frozen",
+       "give --freeze_parameters, or remove it"},
       {"starts", "resume_from_checkpoint", [](const Arguments& a) { return !a.has("resume_from_checkpoint"); },
        "no --resume_from_checkpoint", "a checkpoint has its own weights", kDropOne,
        "and --resume_from_checkpoint cannot be used together"},

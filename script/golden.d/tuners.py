@@ -30,6 +30,10 @@ CASES = {
     "saved-tied-head": ("llama-tied", dict(target_modules=["q_proj"], modules_to_save=["lm_head"])),
     "embedding-untied": ("llama-untied", dict(target_modules=["q_proj", "embed_tokens", "lm_head"])),
     "embedding-tied": ("llama-tied", dict(target_modules=["embed_tokens", "lm_head"])),
+    "experts-both": ("qwen2-moe-untied", dict(target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    "experts-down": ("glm4-moe-tied", dict(target_modules=["q_proj"], target_parameters=["experts.down_proj"])),
+    # Rows and columns changed places, and gates and ups take turns.
+    "experts-transposed": ("gpt-oss-untied", dict(target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
     "embedding-scaled": ("gemma3-tied", dict(target_modules=["embed_tokens", "o_proj"])),
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 
 #include "base/strings.h"
 #include "golden.h"
@@ -47,8 +48,12 @@ class Tuner : public testing::TestWithParam<const char*> {
   [[nodiscard]] static std::vector<std::string> trainable(const models::LoadedAdapter& adapter) {
     std::vector<std::string> names;
     for (const auto& [module, layer] : adapter.layers) {
+      if (layer.in_parts) continue;
       names.push_back(layer.lora_a);
       names.push_back(layer.lora_b);
+    }
+    for (const auto& part : adapter.parts) {
+      for (const auto& piece : part.pieces) names.push_back(piece.stored);
     }
     for (const auto& spec : adapter.saved) names.push_back(spec.name);
     return names;
@@ -138,7 +143,7 @@ TEST_P(Tuner, KeepsTheNamesAndBitsOfPeft) {
   for (const auto& [name, values] : theirs.with_prefix("")) EXPECT_EQ(ours.shape(name), theirs.shape(name)) << name;
   const io::Json want = io::read_json_file(folder_ / "adapter_config.json").value();
   const io::Json got = io::read_json_file(scratch.path() / "adapter_config.json").value();
-  for (const char* key : {"target_modules", "modules_to_save", "r"}) {
+  for (const char* key : {"target_modules", "target_parameters", "modules_to_save", "r"}) {
     if (want.find(key)->is_null()) continue;
     ASSERT_NE(got.find(key), nullptr) << key;
     EXPECT_EQ(io::write_json(*got.find(key)), io::write_json(*want.find(key))) << key;
@@ -154,13 +159,17 @@ TEST_P(Tuner, MergesIntoAModelOfTheSameLogits) {
   options.adapters = {scratch.path() / "trained"};
   session::merge_adapters(base_, options, TERN_F32, scratch.path() / "merged", false).value();
   auto merged = Adapted{load(scratch.path() / "merged"), {}};
-  EXPECT_EQ(merged.model.config.tie_word_embeddings, adapted.model.config.tie_word_embeddings);
+  const auto& trained = adapted.adapter;
+  const bool has_head = trained.layers.contains("lm_head") || trained.layers.contains("model.embed_tokens");
+  const bool unties = has_head || !adapted.model.config.tie_word_embeddings;
+  EXPECT_EQ(merged.model.config.tie_word_embeddings, !unties);
   EXPECT_LE(max_difference(last_logits(merged), last_logits(adapted)), 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Peft, Tuner,
                          testing::Values("saved-untied", "saved-linear", "saved-tied-both", "saved-tied-embedding",
-                                         "saved-tied-head"),
+                                         "saved-tied-head", "embedding-untied", "embedding-tied", "embedding-scaled",
+                                         "experts-both", "experts-down", "experts-transposed"),
                          [](const auto& tested) { return name_of_test(tested.param); });
 
 // One model serves one adapter's modules.
@@ -191,6 +200,49 @@ TEST(SavedModules, FusedExpertsAreRefused) {
   const auto chosen = models::saved_modules(model.config, {"experts"});
   ASSERT_FALSE(chosen.ok());
   EXPECT_NE(chosen.error().line().find("tensors of another kind"), std::string::npos) << chosen.error().line();
+}
+
+// A copy of an adapter's folder with something of its configuration changed.
+fs::path changed(const fs::path& adapter, const Scratch& scratch, const std::function<void(io::Json&)>& change) {
+  const fs::path copy = scratch.path() / "adapter";
+  fs::copy(adapter, copy, fs::copy_options::recursive);
+  io::Json json = io::read_json_file(copy / "adapter_config.json").value();
+  change(json);
+  std::ofstream(copy / "adapter_config.json") << io::write_json(json);
+  return copy;
+}
+
+TEST(SavedModules, MustBeInTheFile) {
+  const Scratch scratch;
+  auto model = load(fixture("llama-untied"));
+  const auto path = changed(fixture("tuners/embedding-untied"), scratch,
+                            [](io::Json& json) { json["modules_to_save"] = std::vector<std::string>{"norm"}; });
+  const auto loaded = models::load_adapter(model, "lora", path);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_NE(loaded.error().line().find("that modules_to_save of adapter_config.json names"), std::string::npos);
+}
+
+TEST(TargetParameters, AreThoseOfTheModelsExperts) {
+  const auto error = [](const char* model_name, const char* adapter, const std::function<void(io::Json&)>& change) {
+    const Scratch scratch;
+    auto model = load(fixture(model_name));
+    const auto loaded = models::load_adapter(model, "lora", changed(fixture(adapter), scratch, change));
+    return loaded.ok() ? std::string("no error") : loaded.error().line();
+  };
+  const auto name = [](const char* parameter) {
+    return [parameter](io::Json& json) { json["target_parameters"] = std::vector<std::string>{parameter}; };
+  };
+  EXPECT_NE(error("qwen2-moe-untied", "tuners/experts-both", name("mlp.gate")).find("names no fused weight"),
+            std::string::npos);
+  EXPECT_NE(error("llama-untied", "llama-untied/adapter", name("experts.down_proj")).find("the model has no experts"),
+            std::string::npos);
+  EXPECT_NE(error("llama4-untied", "llama4-untied/adapter", name("experts.down_proj")).find("whose rows PEFT takes"),
+            std::string::npos);
+  EXPECT_NE(error("qwen2-moe-untied", "tuners/experts-both", [](io::Json& json) { json["lora_dropout"] = 0.05; })
+                .find("give --lora_dropout 0"),
+            std::string::npos);
+  EXPECT_NE(error("glm4-moe-tied", "tuners/experts-down", name("experts.gate_up_proj")).find("mlp.experts.lora_A"),
+            std::string::npos);
 }
 
 }  // namespace
