@@ -6,11 +6,22 @@
 
 namespace tern::cli {
 
+AnswerJudge::AnswerJudge(const Arguments& arguments) : metric_(arguments.maybe_string("metric")) {
+  if (metric_ && *metric_ != "acc" && *metric_ != "rouge") {
+    plugins_ = data::PluginHost::start(arguments.list("external_plugins")).value();
+  }
+}
+
 void AnswerJudge::take(const std::optional<std::string>& answer, const std::string& label) {
   if (!metric_ || trim(label).empty()) return;
-  if (*metric_ == "rouge" && (!answer || trim(*answer).empty())) return;  // as ms-swift leaves them out
+  if (*metric_ != "acc" && (!answer || trim(*answer).empty())) return;  // as ms-swift leaves them out
   ++labelled_;
   if (!answer) return;
+  if (plugins_) {
+    answers_.push_back(*answer);
+    labels_.push_back(label);
+    return;
+  }
   if (*metric_ == "acc") {
     right_ += trim(*answer) == trim(label) ? 1 : 0;
     return;
@@ -24,6 +35,13 @@ void AnswerJudge::take(const std::optional<std::string>& answer, const std::stri
 
 std::string AnswerJudge::line() const {
   if (!metric_) return {};
+  if (plugins_) {
+    std::vector<std::string> parts;
+    for (const auto& [name, value] : plugins_->metric(*metric_, answers_, labels_).value()) {
+      parts.push_back(cat(name, ": ", fixed(value, 6)));
+    }
+    return cat(join(parts, ", "), " (", labelled_, " rows with a label and an answer)");
+  }
   const double rows = static_cast<double>(std::max<std::int64_t>(labelled_, 1));
   if (*metric_ == "acc") {
     return cat("acc: ", fixed(static_cast<double>(right_) / rows, 4), " (", right_, " of ", labelled_,

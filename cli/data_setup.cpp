@@ -6,11 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "chat/model_text.h"
 #include "cli/dataset_hub.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
+#include "data/plugin_host.h"
 #include "io/mapped_file.h"
 
 namespace tern::cli {
@@ -47,6 +49,20 @@ std::vector<data::Placeholder> placeholders(const Arguments& arguments) {
   return out;
 }
 
+// --external_plugins and --custom_dataset_info: the data sets that they register take the place of their names.
+void run_plugins(const Arguments& arguments, data::LoadOptions& options) {
+  std::vector<std::string> files;
+  for (const char* flag : {"external_plugins", "custom_dataset_info"}) {
+    if (!arguments.has(flag)) continue;
+    files.insert(files.end(), arguments.list(flag).begin(), arguments.list(flag).end());
+  }
+  if (files.empty()) return;
+  const auto host = data::PluginHost::start(files).value();
+  data::use_plugins(*host, options, arguments.maybe_boolean("use_hf").value_or(false));
+  if (host->lacking().empty()) return;
+  log_warn(cat("tern runs the data sets of plugins alone, and has no ", join(host->lacking(), ", ")));
+}
+
 }  // namespace
 
 data::LoadOptions load_options(const Arguments& arguments) {
@@ -67,6 +83,7 @@ data::LoadOptions load_options(const Arguments& arguments) {
   options.normalize.placeholders = placeholders(arguments);
   options.hub = dataset_hub(arguments);
   options.progress = file_progress(is_quiet(arguments));
+  run_plugins(arguments, options);
   return options;
 }
 

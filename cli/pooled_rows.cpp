@@ -194,7 +194,7 @@ class PooledRows {
         task_(task),
         results_(results),
         answered_(answered),
-        judge_(arguments.maybe_string("metric")) {}
+        judge_(arguments) {}
 
   // False once the user asked to stop.
   bool push(Question&& question) {

@@ -23,10 +23,9 @@ class RowAnswers {
   struct Places {
     ResultWriter& results;
     AnsweredRows* answered = nullptr;  // null: no earlier run is gone on with
-    std::optional<std::string> metric;
   };
-  RowAnswers(engine::LLM& llm, const engine::SamplingParams& sampling, const Places& places)
-      : places_(places), judge_(places.metric), stream_(llm, drawn_behind(sampling, places.answered), callbacks()) {}
+  RowAnswers(const Arguments& arguments, engine::LLM& llm, const engine::SamplingParams& sampling, const Places& places)
+      : places_(places), judge_(arguments), stream_(llm, drawn_behind(sampling, places.answered), callbacks()) {}
 
   // False once the user asked to stop.
   bool push(Question&& question) {
@@ -88,7 +87,7 @@ void answer_rows(const Arguments& arguments, engine::LLM& llm, const engine::Sam
   ResultWriter writer(results, llm.session().text->tokenizer);
   std::optional<AnsweredRows> answered;
   if (results.path) answered.emplace(*results.path, arguments, Responses::texts);
-  RowAnswers answers(llm, sampling, {writer, answered ? &*answered : nullptr, arguments.maybe_string("metric")});
+  RowAnswers answers(arguments, llm, sampling, {writer, answered ? &*answered : nullptr});
   for_each_question(arguments, [&](Question&& question) { return answers.push(std::move(question)); });
   answers.finish();
   answers.tell(arguments.boolean("strict"));

@@ -18,3 +18,18 @@ function(tern_pages target)
   target_sources(${target} PRIVATE ${source})
   set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
+
+# tern_embedded_text(<target> <file> <function> <header>): the target gets a source in which the function, which the header
+# declares, gives the file's text.
+function(tern_embedded_text target file function header)
+  cmake_path(GET file STEM name)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/embed_text.cmake)
+  set(source ${PROJECT_BINARY_DIR}/embedded_${name}.cpp)
+  add_custom_command(OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} -DFILE=${PROJECT_SOURCE_DIR}/${file} -DNAME=${function} -DHEADER=${header}
+      -DOUTPUT=${source} -P ${script}
+    DEPENDS ${script} ${PROJECT_SOURCE_DIR}/${file}
+    COMMENT "Embedding ${file}" VERBATIM)
+  target_sources(${target} PRIVATE ${source})
+  set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endfunction()

@@ -36,6 +36,7 @@ class Arguments {
   [[nodiscard]] bool has(std::string_view name) const;      // the command has the flag, and a value, be it the default
   [[nodiscard]] bool was_set(std::string_view name) const;  // by the user: command line, config, environment
   [[nodiscard]] Provenance provenance(std::string_view name) const;
+  [[nodiscard]] const FlagData& data(std::string_view name) const { return entry(name).value; }
 
   // The value; Failure where there is none (ask `has` first, or use the optional forms).
   [[nodiscard]] const std::string& string(std::string_view name) const;  // text, choice, JSON text

@@ -17,7 +17,8 @@ Names joined(std::initializer_list<Names> parts) {
 
 const Names kTrainGroups = {"model",  "positions", "base",      "data",           "template",    "quantization",
                             "loop",   "optimizer", "save",      "parallel",       "tuner",       "runtime",
-                            "compat", "output",    "precision", "self_cognition", "loss_weights"};
+                            "compat", "output",    "precision", "self_cognition", "loss_weights",
+                            "plugins"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -110,7 +111,7 @@ std::vector<CommandSpec> training_commands() {
 
 std::vector<CommandSpec> serving_commands() {
   const Names infer = {"model", "positions", "base",       "data",    "template", "generation", "quantization",
-                       "infer", "cache",     "invariance", "runtime", "compat",   "output"};
+                       "infer", "cache",     "invariance", "runtime", "compat",   "output",     "plugins"};
   const Names serve = {"model",  "positions", "base",       "template", "generation", "quantization",
                        "deploy", "cache",     "invariance", "runtime",  "compat",     "output"};
   return {
@@ -230,7 +231,7 @@ std::vector<CommandSpec> file_commands() {
        .run = run_inspect},
       {.name = "inspect-data",
        .summary = "show what a dataset holds, and what a model would learn from it",
-       .groups = {"inspect_data", "model_file", "hub", "template", "inspect_length", "json", "output"},
+       .groups = {"inspect_data", "plugins", "model_file", "hub", "template", "inspect_length", "json", "output"},
        .positional = {"dataset"},
        .effects = {{"truncation_strategy", "bounded"}},
        .example = "tern inspect-data examples/gsm8k/train.jsonl --model smollm2-135m",

@@ -177,6 +177,12 @@ std::vector<Condition> other_conditions() {
       {"in_words", "task_type",
        [](const Arguments& a) { return is(a, "task_type", "causal_lm") || is(a, "task_type", "seq_cls"); },
        "--task_type causal_lm or seq_cls", "nothing is answered in words"},
+      {"known_metric", "external_plugins",
+       [](const Arguments& a) {
+         return is(a, "metric", "acc") || is(a, "metric", "rouge") || a.has("external_plugins");
+       },
+       "--external_plugins for one of its own", "", "give --external_plugins with another metric",
+       "is neither acc nor rouge"},
       {"recorded_rows", "val_dataset", [](const Arguments& a) { return !a.has("val_dataset"); }, "no --val_dataset", "",
        kDropOne, "and --val_dataset cannot be used together"},
       {"draws", "temperature", [](const Arguments& a) { return !given(a, "temperature") || a.real("temperature") > 0; },
@@ -282,17 +288,22 @@ Status check_effects(Arguments& arguments) {
     const auto it = std::find_if(asked.begin(), asked.end(), [&](const Condition* c) { return !c->holds(arguments); });
     return it == asked.end() ? nullptr : *it;
   };
+  const Arguments untouched(command);
   std::vector<std::pair<const Condition*, std::vector<std::string>>> lines;  // flags of one reason share a line
   for (const Flag* flag : command_flags(command)) {
     if (arguments.provenance(flag->name) < Provenance::config || is_off(command, *flag, arguments)) continue;
     const EffectOf effect = effect_of(command, *flag);
-    if (const Condition* lacks = failed(effect.told)) {
+    const Condition* mistaken = failed(effect.refused);
+    // Given, and yet what it is anyway: a script says all that it relies on.
+    const bool harmless = mistaken != nullptr && mistaken->verb == "has no effect" &&
+                          untouched.data(flag->name) == arguments.data(flag->name);
+    if (const Condition* lacks = harmless ? mistaken : failed(effect.told)) {
       auto line = std::find_if(lines.begin(), lines.end(), [&](const auto& entry) { return entry.first == lacks; });
       if (line == lines.end()) line = lines.insert(lines.end(), {lacks, {}});
       line->second.push_back(cat("--", flag->name));
-    } else if (const Condition* lacks = failed(effect.refused)) {
-      return usage_error(cat("--", flag->name, " ", lacks->verb, lacks->why.empty() ? "" : ": ", lacks->why),
-                         std::string(lacks->mend));
+    } else if (mistaken != nullptr) {
+      return usage_error(cat("--", flag->name, " ", mistaken->verb, mistaken->why.empty() ? "" : ": ", mistaken->why),
+                         std::string(mistaken->mend));
     }
   }
   for (const auto& [lacks, flags] : lines) {

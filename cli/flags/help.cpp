@@ -24,7 +24,7 @@ names work with the prefix `vllm_`.
 
 A flag that is unknown, has no effect or isn't implemented yet is an error; `not-implemented.txt` lists what isn't
 implemented yet. Each row says which other flags its flag needs. Scripts for ms-swift always pass some flags: if one
-of these has no effect, tern says so in one line and goes on.
+of these has no effect, or any flag without effect is given its own default, tern says so in one line and goes on.
 
 If a command fails, the last line on stderr starts with `tern: error:`. The exit status is 0 if all went well, 1 for a
 failure, 2 for bad usage, 3 for bad data or a bad model, 4 if the device is absent or out of memory, and 75 if you

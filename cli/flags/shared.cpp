@@ -144,7 +144,17 @@ constexpr Flag kData[] = {
      .type = boolean,
      .fallback = "true",
      .help = "reuse rows that an earlier run tokenised",
-     .effect = "cached"},
+     .told = "cached"},
+};
+
+constexpr Flag kPlugins[] = {
+    {.name = "external_plugins",
+     .type = list,
+     .help = "files of Python that register data sets, as for ms-swift; python3 runs them in a process of their own",
+     .aliases = "custom_register_path"},
+    {.name = "custom_dataset_info",
+     .type = list,
+     .help = "JSON files that describe data sets, as for ms-swift: ids or paths, and their columns; needs python3"},
 };
 
 constexpr Flag kTemplate[] = {
@@ -294,6 +304,7 @@ std::vector<FlagGroup> shared_groups() {
           {"positions", "Positions", kPositions},
           {"base", "Base", kBase},
           {"data", "Data", kData},
+          {"plugins", "Plugins", kPlugins},
           {"template", "Template", kTemplate},
           {"generation", "Generation", kGeneration},
           {"quantization", "Quantisation at load", kQuantization},

@@ -18,7 +18,7 @@ std::vector<AnswerRow> of_training() {
       {kSame, kTrain, "batches are made in order on the host's threads, in microseconds",
        "dataloader_in_order dataloader_multiprocessing_context dataloader_persistent_workers dataloader_pin_memory "
        "dataloader_prefetch_factor length_column_name packing_num_proc"},
-      {kSame, kTrain, "memory is planned before the run", "torch_empty_cache_steps skip_memory_metrics"},
+      {kSame, kTrain, "memory is planned before the run", "torch_empty_cache_steps"},
       {kSame, kTrain, "every run is compiled from its graph",
        "torch_compile torch_compile_backend torch_compile_mode tf32"},
       {kSame, kTrain, "gradients of all ranks are summed as the plan says, and every parameter is known to it",
@@ -27,11 +27,11 @@ std::vector<AnswerRow> of_training() {
       {kSame, kTrain, "the command trains, and evaluates where there are held-out rows", "do_train do_eval do_predict"},
       {kSame, kTrain, "--quiet decides what is shown, and a bar is drawn only on a terminal",
        "disable_tqdm log_level log_level_replica"},
+      {kSame, kTrain, "a run is named by its folder", "run_name"},
       {kSame, kTrain, "the logits of all tokens are never stored", "use_logits_to_keep liger_kernel_config"},
       {kSame, kTrain, "training keeps no KV cache", "use_cache"},
       {kSame, kTrain, "evaluation takes the loss of a batch at a time, computed as in training",
-       "prediction_loss_only batch_eval_metrics eval_accumulation_steps eval_do_concat_batches eval_use_gather_object "
-       "bf16_full_eval fp16_full_eval"},
+       "eval_use_gather_object bf16_full_eval fp16_full_eval"},
       {kSame, kTrain, "a run is the same each time that it starts from the same seed", "full_determinism"},
       {kSame, kTrain, "a run saves when it is told to end, and each checkpoint is whole or absent",
        "enable_jit_checkpoint use_flash_ckpt"},

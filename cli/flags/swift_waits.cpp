@@ -23,11 +23,10 @@ std::vector<AnswerRow> of_training() {
        "galore_proj_bits=4 galore_proj_group_size=256 galore_proj_quant=false galore_quantization=false "
        "galore_queue_size=5"},
       {kWaits, kTrain, "more of the loop's logs",
-       "run_name logging_dir logging_strategy=steps include_num_input_tokens_seen=no|false acc_strategy=token "
-       "greater_is_better early_stop_interval eval_metric include_for_metrics callbacks swanlab_email_language=zh "
+       "eval_metric callbacks swanlab_email_language=zh "
        "swanlab_exp_name swanlab_mode=cloud swanlab_notification_method swanlab_project=ms-swift "
        "swanlab_receiver_email swanlab_secret swanlab_sender_email swanlab_smtp_port swanlab_smtp_server swanlab_token "
-       "swanlab_webhook_url swanlab_workspace max_epochs"},
+       "swanlab_webhook_url swanlab_workspace"},
       {kWaits, kTrain, "evaluating",
        "eval_dataset eval_dataset_args eval_generation_config eval_limit eval_use_evalscope=false extra_eval_args"},
       {kWaits, kTrain, "several devices",
@@ -44,8 +43,6 @@ std::vector<AnswerRow> of_models_and_data() {
       {kWaits, kTrain, "streams of several data sets", "interleave_prob stopping_strategy=first_exhausted"},
       {kWaits, "pt|sft|rlhf|plan|export", "data sets of tokenised rows",
        "cached_dataset cached_val_dataset to_cached_dataset=false"},
-      {kWaits, "pt|sft|rlhf|plan|infer", "data sets of Python",
-       "external_plugins custom_register_path custom_dataset_info"},
       {kWaits, kTrain, "more ways to weigh tokens", "disable_ignore_empty_think=false"},
       {kWaits, kTrain, "training on images",
        "freeze_llm=false freeze_vit=true freeze_aligner=true vit_lr aligner_lr vit_gradient_checkpointing norm_bbox"},

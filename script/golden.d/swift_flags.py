@@ -1,4 +1,5 @@
-"""Writes tests/data/flags/ms-swift.tsv: every flag of ms-swift's commands with its default, one row each.
+"""Writes tests/data/flags/ms-swift.tsv: every flag of ms-swift's commands with its default, one row each; and megatron.tsv
+beside it, the same of `megatron sft` and its like.
 
 Facts only, read from the packages' dataclasses by Python's ast, so that none of them need be installed.
 Usage: swift_flags.py DIR_OF_WHEELS OUT.tsv   (wheels of ms-swift, transformers and trl, as pip download leaves them)
@@ -22,6 +23,7 @@ COMMANDS = {
     "app": "AppArguments",
     "web-ui": "WebUIArguments",
 }
+MEGATRON = ["MegatronSftArguments", "MegatronPretrainArguments", "MegatronRLHFArguments", "MegatronExportArguments"]
 # TRL's own settings of alignment, which rlhf passes on.
 TRL = ["DPOConfig", "CPOConfig", "ORPOConfig", "KTOConfig", "RewardConfig", "PPOConfig", "GKDConfig", "GRPOConfig"]
 # Two classes of one name: which package's is meant where.
@@ -35,7 +37,7 @@ def sources(wheels):
         with zipfile.ZipFile(wheel) as archive:
             for name in sorted(archive.namelist()):
                 wanted = {
-                    "ms_swift": name.startswith("swift/") and not name.startswith("swift/megatron/"),
+                    "ms_swift": name.startswith("swift/"),
                     "transformers": name.split("/")[-1] in ("training_args.py", "training_args_seq2seq.py"),
                     "trl": name.endswith("_config.py"),
                 }[package]
@@ -121,6 +123,14 @@ def main(wheels, out):
         lines += [f"{command}\t{flag}\t{' '.join(default.split())}\t{source}" for flag, (default, source) in sorted(rows.items())]
     pathlib.Path(out).parent.mkdir(parents=True, exist_ok=True)
     pathlib.Path(out).write_text("\n".join(lines) + "\n")
+    lines = [f"# Flags of `megatron pt`, `sft`, `rlhf` and `export`, and their defaults, as facts: {names}.",
+             "# Made by script/golden.d/swift_flags.py. Where defaults differ, the first of these commands'.", "# flag\tdefault"]
+    rows = {}
+    for name in MEGATRON:
+        for flag, default in flags_of(name, classes, made).items():
+            rows.setdefault(flag, " ".join(default.split()))
+    lines += [f"{flag}\t{default}" for flag, default in sorted(rows.items())]
+    pathlib.Path(out).with_name("megatron.tsv").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

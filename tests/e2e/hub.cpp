@@ -162,6 +162,40 @@ TEST_F(ModelScope, DatasetsHaveSubsetsAndNumbers) {
   EXPECT_NE(absent.last_error_line().find("sums"), std::string::npos) << absent.last_error_line();
 }
 
+TEST_F(ModelScope, SelfCognitionLearnsTheNamesThatItIsGiven) {
+  put("datasets/org/self-cognition/train.jsonl",
+      R"({"query": "Who is {{NAME}}?", "response": "{{NAME}}, of {{AUTHOR}}.", "tag": "en"})"
+      "\n");
+  const std::vector<std::string> words = {
+      "sft",  "--model",         "org/tiny", "--dataset",    "org/self-cognition#2", "--max_steps",
+      "1",    "--save_strategy", "no",       "--output_dir", path("out").string(),   "--add_version",
+      "false"};
+  const auto unnamed = tern(words);
+  EXPECT_EQ(unnamed.status, 2) << unnamed.err;
+  EXPECT_NE(unnamed.last_error_line().find("--model_name Tern --model_author Me"), std::string::npos) << unnamed.err;
+  const auto with = [&](const std::vector<std::string>& more) {
+    auto all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return tern(all);
+  };
+  const auto many = with({"--model_name", "a", "b", "c", "--model_author", "x"});
+  EXPECT_EQ(many.status, 2) << many.err;
+  EXPECT_NE(many.last_error_line().find("not 3"), std::string::npos) << many.err;
+  const auto loss = [&](const std::string& name) {
+    fs::remove_all(path("out"));
+    const auto outcome = with({"--model_name", "燕", name, "--model_author", "Me"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    std::ifstream log(path("out/logging.jsonl"));
+    std::string line;
+    std::getline(log, line);
+    return line.substr(0, line.find(','));
+  };
+  const auto tern_loss = loss("Tern");
+  EXPECT_NE(tern_loss.find("loss"), std::string::npos) << tern_loss;
+  EXPECT_EQ(loss("Tern"), tern_loss);
+  EXPECT_NE(loss("Swift"), tern_loss) << "rows with another name were taken from the cache";
+}
+
 TEST_F(ModelScope, RevisionsTokensAndMirrors) {
   EXPECT_EQ(tern({"inspect", "org/tiny", "--model_revision", "v2"}).status, 0);
   EXPECT_NE(hub_.requests().at(0).target.find("Revision=v2"), std::string::npos);

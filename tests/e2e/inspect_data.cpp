@@ -1,6 +1,7 @@
 // tern inspect-data as a user types it, on a model directory that holds a tokenizer only.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -92,6 +93,17 @@ TEST_F(InspectData, BadInputEndsWithOneLineAndItsStatus) {
   EXPECT_EQ(inspect({path("absent.jsonl")}).status, 3);
   EXPECT_EQ(inspect({file, "--sample", "99"}).status, 2);
   EXPECT_EQ(run({"inspect-data", file}).status, 2) << "no model";
+}
+
+TEST_F(InspectData, ReadsWhatAPluginMakes) {
+  if (std::system("python3 -c '' >/dev/null 2>&1") != 0) GTEST_SKIP() << "no python3, and so no plugins";
+  const std::string plugin = std::string(TERN_SOURCE_DIR) + "/examples/plugins/short_gsm8k.py";
+  const auto outcome = inspect({"short-gsm8k#8", "--external_plugins", plugin});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("8 samples"), std::string::npos) << outcome.out;
+  const auto lacks = inspect({"short-gsm8k#8", "--external_plugins", plugin,
+                              write("reward.py", "from swift.rewards import orms\norms['mine'] = len\n")});
+  EXPECT_NE(lacks.err.find("has no swift.rewards.orms['mine']"), std::string::npos) << lacks.err;
 }
 
 }  // namespace

@@ -93,6 +93,10 @@ const std::vector<Case>& refused() {
        "fp16",
        {"sft", "--fp16", "--activation_dtype", "bfloat16"},
        {"sft", "--fp16", "--activation_dtype", "float16"}},
+      {"known_metric",
+       "metric",
+       {"infer", "--metric", "mine", "--val_dataset", "rows.jsonl"},
+       {"infer", "--metric", "mine", "--val_dataset", "rows.jsonl", "--external_plugins", "mine.py"}},
       {"packs", "packing_length", {"sft", "--packing_length", "64"}, {"sft", "--packing_length", "64", "--packing"}},
       {"streams",
        "shuffle_buffer_size",
@@ -111,10 +115,6 @@ const std::vector<Case>& refused() {
        "split_dataset_ratio",
        {"sft", "--split_dataset_ratio", "0.1", "--val_dataset", "v"},
        {"sft", "--split_dataset_ratio", "0.1"}},
-      {"cached",
-       "load_from_cache_file",
-       {"sft", "--load_from_cache_file", "true", "--streaming", "--max_steps", "1"},
-       {"sft", "--load_from_cache_file", "true", "--streaming", "--max_steps", "1", "--val_dataset", "v"}},
       {"shuffles",
        "shuffle_buffer_size",
        {"sft", "--shuffle_buffer_size", "9", "--streaming", "--max_steps", "1", "--dataset_shuffle", "false"},
@@ -203,6 +203,10 @@ const std::vector<Case>& refused() {
 
 const std::vector<Case>& told() {
   static const std::vector<Case> cases = {
+      {"cached",
+       "load_from_cache_file",
+       {"sft", "--load_from_cache_file", "true", "--streaming", "--max_steps", "1"},
+       {"sft", "--load_from_cache_file", "true", "--streaming", "--max_steps", "1", "--val_dataset", "v"}},
       {"self_cognition",
        "model_name",
        {"sft", "--model_name", "Tern", "--dataset", "rows.jsonl"},
@@ -316,8 +320,11 @@ TEST(Conditions, FlagsOfOneReasonShareALine) {
 TEST(Conditions, WhatAsksForNothingIsTaken) {
   const Words full = {"sft", "--tuner_type", "full"};
   EXPECT_EQ(judged(with(full, {"--use_rslora", "false"})), "");
-  EXPECT_NE(judged(with(full, {"--lora_dropout", "0.05"})), "") << "a default that is given is still no effect";
   Words lines;
+  EXPECT_EQ(judged(with(full, {"--lora_dropout", "0.05"}), &lines), "") << "a default that is given asks for nothing";
+  ASSERT_EQ(lines.size(), 1U) << "and is told";
+  EXPECT_EQ(lines[0], "--tuner_type full trains no adapter: --lora_dropout has no effect; remove it");
+  EXPECT_NE(judged(with(full, {"--lora_dropout", "0.1"})), "");
   EXPECT_EQ(judged({"sft", "--eval_strategy", "no", "--eval_on_start", "false"}, &lines), "");
   EXPECT_EQ(lines, Words{});
 }
