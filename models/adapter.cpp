@@ -72,7 +72,11 @@ Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory
       }
     }
     config.base_model = json.text("base_model_name_or_path", "");
+    config.task_type = json.text("task_type", config.task_type);
     if (const auto saved = json.find("modules_to_save")) config.modules_to_save = saved->texts();
+    if (config.task_type == kClassification) {  // PEFT adds every name that a head of labels may have
+      std::erase_if(config.modules_to_save, [](const auto& name) { return name == "classifier" || name == "v_head"; });
+    }
     return config;
   });
 }
@@ -80,7 +84,7 @@ Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory
 std::string adapter_config_json(const AdapterConfig& config) {
   Json json;
   json["peft_type"] = "LORA";
-  json["task_type"] = "CAUSAL_LM";
+  json["task_type"] = config.task_type;
   json["base_model_name_or_path"] = config.base_model;
   json["r"] = config.rank;
   json["lora_alpha"] = config.alpha;
@@ -157,6 +161,10 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
     const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
     const std::string where = (directory / "adapter_model.safetensors").string();
     std::set<std::string> used;
+    if (config.task_type == kClassification && model.config.head != ModelHead::classification) {
+      throw Failure(data_error(where, "an adapter of a language model", "one of a classification, with its head",
+                               "give --task_type seq_cls, or reranker where it was trained as one"));
+    }
     require_own_modules(model, directory);
     const SavedModules saved = saved_modules(model.config, config.modules_to_save).value();
     if (saved.unties) untie_head(model);

@@ -13,6 +13,8 @@
 
 namespace tern::models {
 
+inline constexpr const char* kClassification = "SEQ_CLS";  // PEFT's task type of a head of labels
+
 struct AdapterConfig {
   std::int64_t rank = 8;
   double alpha = 32;
@@ -20,6 +22,7 @@ struct AdapterConfig {
   bool use_rslora = false;
   std::vector<std::string> target_modules;        // last parts of module names, "q_proj"
   std::string base_model;                         // as the run was given it
+  std::string task_type = "CAUSAL_LM";            // as PEFT names it; kClassification
   std::vector<std::string> modules_to_save = {};  // ends of names of modules that the file holds whole
 
   [[nodiscard]] float scaling() const;  // alpha / rank, or alpha / sqrt(rank) (rank-stabilised)

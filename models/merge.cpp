@@ -111,9 +111,11 @@ ModelConfig merged_config(const ModelConfig& config, const std::vector<std::file
 Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConfig& config, const MergeOptions& options,
                      const std::filesystem::path& directory) {
   return catching([&] {
-    const auto own_specs = find_architecture(config.architecture)->parameters(config);
+    // Of the file: an adapter may bring a head that stands in the place of the language model's.
+    const auto own_specs = config.label_head_is_new ? find_architecture(config.architecture)->parameters(config)
+                                                    : parameters_of(config);
     const ModelConfig merged = merged_config(config, options.adapters);
-    const auto specs = find_architecture(merged.architecture)->parameters(merged);
+    const auto specs = parameters_of(merged);
     const SourceOfHead head(own_specs, config, merged);
     std::vector<HostAdapter> adapters;
     for (const auto& path : options.adapters) {

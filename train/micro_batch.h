@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "data/micro_batch.h"
@@ -35,6 +36,11 @@ class MicroBatchRunner {
   // Runs forward (and backward); gives the sum over supervised tokens of weight / divisor * cross entropy.
   double run(const data::MicroBatch& batch, const MicroBatchInputs& inputs);
 
+  // Of graphs with pooled outputs: gives these, [samples, width]. One that trains something takes the loss's gradient
+  // by them, of the same shape, and adds the parameters'; `run` takes it as zeros.
+  std::vector<float> run_pooled(const data::MicroBatch& batch, const MicroBatchInputs& inputs,
+                                std::span<const float> gradient = {});
+
   // Runs it once more, each op alone, and gives the first result that isn't finite; none where all are. Gradients are
   // added to again. Throws Failure where the device lacks memory for another program.
   [[nodiscard]] std::optional<graph::NonFinite> first_non_finite(const data::MicroBatch& batch,
@@ -53,6 +59,8 @@ class MicroBatchRunner {
   static constexpr std::int64_t kSmallestBucket = 128;  // tokens
 
   graph::Program& program_for(const Capacity& needed);
+  // Those of `tokens` that no loss has a say in.
+  void fill_tokens(const data::MicroBatch& batch, const MicroBatchInputs& inputs, nn::TokenColumns& tokens) const;
 
   const models::LoadedModel& model_;
   TrainingGraphOptions options_;  // capacity: the largest

@@ -30,6 +30,7 @@ void TrainingLog::write(const LogRow& row) const {
   Json json;
   if (row.loss) json["loss"] = *row.loss;
   if (row.eval_loss) json["eval_loss"] = *row.eval_loss;
+  for (const auto& [name, value] : row.eval_metrics) json["eval_" + name] = value;
   if (row.loss) {
     json["grad_norm"] = row.grad_norm;
     json["learning_rate"] = row.learning_rate;

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
 
@@ -16,6 +18,7 @@ struct LogRow {
   double epoch = 0;
   std::optional<double> loss;
   std::optional<double> eval_loss;
+  std::vector<std::pair<std::string, double>> eval_metrics;  // of the task, by name: "acc"
   double grad_norm = 0;
   double learning_rate = 0;
   std::optional<double> loss_scale;  // of the next step

@@ -115,6 +115,7 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   const auto modules = chosen_modules(options, model);
   config.target_modules = target_names(model, modules);
   config.modules_to_save = models::saved_module_names(model.config, options.modules_to_save);
+  if (model.config.head == models::ModelHead::classification) config.task_type = models::kClassification;
   models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
   adapter.saved = models::saved_modules(model.config, config.modules_to_save).value().parameters;
   init_adapter(*model.store, adapter, options.seed);
@@ -146,7 +147,7 @@ Result<models::SavedModules> modules_beside(const TunerOptions& options, const m
 
 Result<std::vector<std::string>> trained_parameters(const TunerOptions& options, const models::ModelConfig& config) {
   return catching([&] {
-    const auto specs = models::find_architecture(config.architecture)->parameters(config);
+    const auto specs = models::parameters_of(config);
     for (const auto& [flag, prefixes] : {std::pair{"freeze_parameters", &options.freeze_parameters},
                                          {"trainable_parameters", &options.trainable_parameters}}) {
       for (const auto& prefix : *prefixes) {

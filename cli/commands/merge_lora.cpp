@@ -5,6 +5,7 @@
 #include "cli/saved_arguments.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
+#include "io/json.h"
 #include "session/save_model.h"
 
 namespace tern::cli {
@@ -35,6 +36,16 @@ std::string base_model(const Arguments& arguments, const fs::path& adapter) {
   return config.base_model;
 }
 
+// Of a classification, as the args.json beside the adapter says; "" where it says none.
+std::string problem_type(const fs::path& adapter) {
+  const fs::path file = adapter / "args.json";
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return {};
+  const io::Json json = io::read_json_file(file).value();
+  const io::Json* found = json.find("problem_type");
+  return found != nullptr && found->is_string() ? std::string(found->text()) : std::string();
+}
+
 }  // namespace
 
 int run_merge_lora(const Arguments& given) {
@@ -52,6 +63,7 @@ int run_merge_lora(const Arguments& given) {
   for (const auto& adapter : adapters) options.adapters.emplace_back(adapter);
   options.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
   options.rope = rope_override(arguments);
+  options.problem_type = problem_type(first);
   std::unique_ptr<Progress> progress;
   if (stderr_is_terminal() && !arguments.boolean("quiet")) {
     options.progress = [&](std::uint64_t done, std::uint64_t total) {

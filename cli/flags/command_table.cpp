@@ -15,9 +15,9 @@ Names joined(std::initializer_list<Names> parts) {
   return all;
 }
 
-const Names kTrainGroups = {"model",  "positions", "base",      "data",          "template", "quantization",
-                            "loop",   "optimizer", "save",      "parallel",      "tuner",    "runtime",
-                            "compat", "output",    "precision", "self_cognition"};
+const Names kTrainGroups = {"model",  "positions", "base",      "data",           "template", "quantization",
+                            "loop",   "optimizer", "save",      "parallel",       "tuner",    "runtime",
+                            "compat", "output",    "precision", "self_cognition", "task",     "task_loss"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -28,9 +28,8 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_parallel_size",
                                 "context_parallel_size",
                                 "expert_tensor_parallel_size"};
-const Names kTunerPending = {"target_parameters",  "use_dora",
-                             "lora_bias=all",      "lora_bias=lora_only", "init_weights=gaussian",
-                             "init_weights=pissa", "init_weights=olora"};
+const Names kTunerPending = {"target_parameters",     "use_dora",           "lora_bias=all",     "lora_bias=lora_only",
+                             "init_weights=gaussian", "init_weights=pissa", "init_weights=olora"};
 const Names kLoopPending = {"neftune_noise_alpha", "report_to=tensorboard"};
 const Names kGenerationPending = {"num_beams"};
 
@@ -39,6 +38,7 @@ const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_tim
 
 // Where nothing else reads the longest sequence.
 const FlagEffect kStretches = {"max_model_len", "", "scales_positions"};
+const FlagEffect kLearnsTokens[] = {{"loss_scale", "learns_tokens"}, {"streaming", "learns_tokens"}};
 const std::vector<NoEffect> kTrainNoEffect = {
     {"max_pixels", "rows with images are refused, as models are trained on text alone"},
 };
@@ -75,7 +75,7 @@ std::vector<CommandSpec> training_commands() {
        .pending = kSftPending,
        .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
-       .effects = {kStretches},
+       .effects = {kStretches, kLearnsTokens[0], kLearnsTokens[1]},
        .example = "tern pt --model smollm2-135m --dataset text.jsonl --max_steps 10",
        .prepare = with_saved_arguments,
        .run = run_pt},
@@ -85,7 +85,7 @@ std::vector<CommandSpec> training_commands() {
        .pending = kSftPending,
        .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
-       .effects = {kStretches},
+       .effects = {kStretches, kLearnsTokens[0], kLearnsTokens[1]},
        .example = "tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl --max_steps 10",
        .prepare = with_saved_arguments,
        .run = run_sft},
@@ -99,8 +99,8 @@ std::vector<CommandSpec> training_commands() {
 }
 
 std::vector<CommandSpec> serving_commands() {
-  const Names infer = {"model", "positions", "base",       "data",    "template", "generation", "quantization",
-                       "infer", "cache",     "invariance", "runtime", "compat",   "output"};
+  const Names infer = {"model", "positions", "base",  "data",       "template", "generation", "quantization",
+                       "task",  "infer",     "cache", "invariance", "runtime",  "compat",     "output"};
   const Names serve = {"model",  "positions", "base",       "template", "generation", "quantization",
                        "deploy", "cache",     "invariance", "runtime",  "compat",     "output"};
   return {
@@ -288,7 +288,7 @@ const std::vector<FlagGroup>& flag_groups() {
   static const std::vector<FlagGroup> groups = [] {
     std::vector<FlagGroup> all;
     for (const auto& part : {shared_groups(), loop_groups(), optimizer_groups(), parallel_groups(), tuner_groups(),
-                             alignment_groups(), tool_groups()}) {
+                             task_groups(), alignment_groups(), tool_groups()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;
