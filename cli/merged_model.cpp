@@ -9,12 +9,23 @@
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "engine/merge_check.h"
+#include "io/json.h"
 
 namespace tern::cli {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+// Of a classification, as the args.json beside the adapter says; "" where it says none.
+std::string problem_type(const fs::path& adapter) {
+  const fs::path file = adapter / "args.json";
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return {};
+  const io::Json json = io::read_json_file(file).value();
+  const io::Json* found = json.find("problem_type");
+  return found != nullptr && found->is_string() ? std::string(found->text()) : std::string();
+}
 
 fs::path without_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
 
@@ -67,6 +78,10 @@ fs::path named_after(const Arguments& arguments, const std::string& suffix) {
 session::WrittenCheck merge_check(const Arguments& arguments, const fs::path& model) {
   const auto& adapters = arguments.list("adapters");
   if (adapters.empty() || !arguments.boolean("verify_merge")) return {};
+  if (models::read_adapter_config(adapters[0]).value().task_type == models::kClassification) {
+    log_info("the merge is not verified on logits: a classification has none");
+    return {};
+  }
   if (adapters.size() > 1) {
     log_info("the merge of several adapters is not verified on logits: one at a time is");
     return {};
@@ -99,6 +114,7 @@ void write_merged(const Arguments& arguments, const fs::path& model, const fs::p
   options.adapters = adapter_paths(arguments);
   options.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
   options.rope = rope_override(arguments);
+  if (!options.adapters.empty()) options.problem_type = problem_type(options.adapters[0]);
   std::unique_ptr<Progress> progress;
   if (stderr_is_terminal() && !arguments.boolean("quiet")) {
     options.progress = [&](std::uint64_t done, std::uint64_t total) {

@@ -126,6 +126,10 @@ class Classification : public Task {
   std::optional<Error> prepare(Question& question) const override {
     if (!question.label_number) return std::nullopt;
     const std::int64_t number = *question.label_number;
+    if (!question.label.empty()) {  // an answer that is classified with what it answers, as in training
+      question.dialogue.messages.push_back({"assistant", question.label, {}, {}});
+      question.dialogue.add_generation_prompt = false;
+    }
     question.label = cat(number);
     if (!finds_labels()) return std::nullopt;
     const auto count = static_cast<std::int64_t>(config_.labels.size());
@@ -182,7 +186,7 @@ class Classification : public Task {
 std::unique_ptr<Task> task_of(const Arguments& arguments, engine::LLM& llm) {
   const std::string& type = arguments.string("task_type");
   if (type == "embedding") return std::make_unique<Embedding>(arguments, llm);
-  if (type == "reranker") return std::make_unique<Reranker>(llm);
+  if (type == "reranker" || type == "generative_reranker") return std::make_unique<Reranker>(llm);
   return std::make_unique<Classification>(arguments, llm);
 }
 

@@ -31,9 +31,10 @@ Arguments with_saved_arguments(const Arguments& given) {
                              folder.empty() ? "nothing that it goes on from" : cat("none in ", folder.string()),
                              "give --resume_from_checkpoint or --adapters, or leave --load_args away"));
   }
-  std::vector<std::string_view> names = {"tuner_type", "torch_dtype",       "max_length", "truncation_strategy",
-                                         "template",   "use_chat_template", "system",     "enable_thinking",
-                                         "loss_scale", "preserve_thinking"};
+  std::vector<std::string_view> names = {"tuner_type",  "torch_dtype",       "max_length", "truncation_strategy",
+                                         "template",    "use_chat_template", "system",     "enable_thinking",
+                                         "loss_scale",  "preserve_thinking", "task_type",  "num_labels",
+                                         "problem_type"};
   if (!adapters.empty() || given.has("resume_from_checkpoint")) names.emplace_back("model");
   load_saved_flags(arguments, file, names);
   return arguments;

@@ -110,6 +110,7 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   options.hub = hub_options(arguments);
   options.mmproj = arguments.maybe_string("mmproj").value_or("");
   if (arguments.has("task_type") && arguments.string("task_type") != "causal_lm") options.heads = models::Heads::any;
+  options.label_head = label_head(arguments);
   if (arguments.has("model_type")) options.model_type = arguments.string("model_type");
   if (arguments.has("template")) options.chat_template = arguments.string("template");
   options.rope = rope_override(arguments);
@@ -117,6 +118,24 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   options.quantise = quantisation(arguments);
   options.activations = activation_dtype(arguments);
   return options;
+}
+
+std::optional<models::LabelHead> label_head(const Arguments& arguments) {
+  if (!arguments.has("task_type")) return std::nullopt;
+  const std::string& task = arguments.string("task_type");
+  if (task == "seq_cls") {
+    return models::LabelHead{arguments.maybe_integer("num_labels").value_or(0),
+                             arguments.maybe_string("problem_type").value_or("")};
+  }
+  if (task != "reranker") return std::nullopt;
+  // A language model reranks by its own words, unless it is to learn to by a head, or an adapter brings one.
+  const std::vector<std::string> none;
+  const auto& adapters = arguments.has("adapters") ? arguments.list("adapters") : none;
+  const bool trains = arguments.has("max_positive_samples");
+  const bool has_head =
+      !adapters.empty() && models::read_adapter_config(adapters.front()).value().task_type == models::kClassification;
+  if (!trains && !has_head) return std::nullopt;
+  return models::LabelHead{1, ""};
 }
 
 models::RopeOverride rope_override(const Arguments& arguments) {

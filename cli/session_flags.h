@@ -31,6 +31,9 @@ namespace tern::cli {
 // the command has.
 [[nodiscard]] session::SessionOptions session_options(const Arguments& arguments, const std::string& model);
 
+// --num_labels and --problem_type; none where the command has no --task_type seq_cls.
+[[nodiscard]] std::optional<models::LabelHead> label_head(const Arguments& arguments);
+
 // --rope_scaling and --max_model_len; nothing where the first isn't given, or the command has no such flag.
 [[nodiscard]] models::RopeOverride rope_override(const Arguments& arguments);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "cli/data_setup.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
+#include "io/json.h"
 #include "train/lora_init.h"
 
 namespace tern::cli {
@@ -46,6 +48,57 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
                  arguments.maybe_string("trainable_parameters_regex").value_or("")};
   o.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
   return o;
+}
+
+train::TaskType task_type(const std::string& word) {
+  if (word == "seq_cls") return train::TaskType::seq_cls;
+  if (word == "embedding") return train::TaskType::embedding;
+  if (word == "reranker") return train::TaskType::reranker;
+  return word == "generative_reranker" ? train::TaskType::generative_reranker : train::TaskType::causal_lm;
+}
+
+// --mrl_dims: {"64": 1.0}.
+std::vector<std::pair<std::int64_t, double>> matryoshka_dimensions(const std::string& text) {
+  constexpr const char* kMend = R"(write it like {"64": 1.0, "256": 1.0})";
+  const io::Json json = io::parse_json(text, "--mrl_dims").value();
+  if (!json.is_object()) throw Failure(usage_error(cat("--mrl_dims ", text, " is no JSON object"), kMend));
+  std::vector<std::pair<std::int64_t, double>> out;
+  for (const auto& [key, value] : json.items()) {
+    std::int64_t dimension = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), dimension);
+    const bool is_number = error == std::errc() && end == key.data() + key.size() && dimension > 0;
+    if (!is_number || !value.is_number() || value.get<double>() < 0) {
+      throw Failure(usage_error(cat("--mrl_dims has \"", key, "\": ", value.dump(),
+                                    ", and it maps how many numbers to the weight of their loss"),
+                                kMend));
+    }
+    out.emplace_back(dimension, value.get<double>());
+  }
+  return out;
+}
+
+train::Task task(const Arguments& arguments) {
+  train::Task task;
+  task.type = task_type(arguments.string("task_type"));
+  const auto loss = arguments.maybe_string("loss_type");
+  if (task.type == train::TaskType::embedding) {
+    train::EmbeddingLossOptions& o = task.embedding;
+    o.type = train::parse_embedding_loss(loss.value_or("infonce")).value();
+    o.temperature = arguments.real("infonce_temperature");
+    o.use_batch = arguments.boolean("infonce_use_batch");
+    o.hard_negatives = arguments.maybe_integer("infonce_hard_negatives");
+    o.mask_fake_negatives = arguments.boolean("infonce_mask_fake_negative");
+    o.fake_negative_margin = arguments.real("infonce_fake_neg_margin");
+    o.include_anchors = arguments.boolean("infonce_include_qq");
+    o.include_positives = arguments.boolean("infonce_include_dd");
+    if (arguments.has("mrl_dims")) o.dimensions = matryoshka_dimensions(arguments.string("mrl_dims"));
+  } else if (task.type == train::TaskType::reranker || task.type == train::TaskType::generative_reranker) {
+    task.reranker.type = train::parse_reranker_loss(loss.value_or("pointwise_reranker")).value();
+    task.reranker.temperature = arguments.real("listwise_reranker_temperature");
+    task.reranker.min_group_size = arguments.integer("listwise_reranker_min_group_size");
+    task.documents = {arguments.integer("max_positive_samples"), arguments.integer("max_negative_samples")};
+  }
+  return task;
 }
 
 data::BatchOptions batch_options(const Arguments& arguments) {
@@ -168,6 +221,7 @@ train::RunOptions run_options(const Arguments& arguments) {
   o.batches = batch_options(arguments);
   o.streaming = arguments.boolean("streaming");
   o.shuffle_buffer_size = static_cast<std::uint32_t>(arguments.integer("shuffle_buffer_size"));
+  o.task = task(arguments);
   o.tuner = tuner_options(arguments);
   o.trainer = trainer_options(arguments, o.tuner.type == train::TunerType::full);
   o.output_dir = arguments.maybe_string("output_dir").value_or("");

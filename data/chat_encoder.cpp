@@ -23,6 +23,7 @@ struct ChatEncoder::State {
   tokenizer::TokenId eos = -1;
   std::optional<chat::AgentTemplate> agent = {};
 
+  struct Shown;
   void add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const;
   void add_plain(EncodedRow& out, const std::vector<Message>& messages) const;
   void add(EncodedRow& out, Sample sample) const {
@@ -46,24 +47,35 @@ bool learned(const Message& message) { return message.role == "assistant" || mes
 
 }  // namespace
 
-void ChatEncoder::State::add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const {
-  jinja::Values dialogue = chat::template_messages(messages).value();
+// What the template sees of a row's messages; stays where it was made.
+struct ChatEncoder::State::Shown {
+  Shown(const State& state, const Row& row, const std::vector<Message>& messages, bool answered)
+      : dialogue(chat::template_messages(messages).value()) {
+    input.values = &dialogue;
+    if (!row.tools_json.empty()) {
+      tools = io::parse_json(row.tools_json, "tools").value();
+      input.tools = &tools;
+    }
+    if (state.agent) dialogue = state.agent->apply(dialogue, std::exchange(input.tools, nullptr), answered);
+    if (!state.kwargs.empty()) input.kwargs = &state.kwargs;
+    const tokenizer::TokenizerConfig& config = state.tokenizer.config();
+    input.bos_token = config.bos.content;
+    input.eos_token = config.eos.content;
+    input.unk_token = config.unk.content;
+    input.pad_token = config.pad.content;
+  }
+  Shown(const Shown&) = delete;
+  Shown& operator=(const Shown&) = delete;
+
+  jinja::Values dialogue;
   Json tools;
   chat::ChatInput input;
-  input.values = &dialogue;
-  if (!row.tools_json.empty()) {
-    tools = io::parse_json(row.tools_json, "tools").value();
-    input.tools = &tools;
-  }
-  if (agent) dialogue = agent->apply(dialogue, std::exchange(input.tools, nullptr), true);
-  if (!kwargs.empty()) input.kwargs = &kwargs;
-  const tokenizer::TokenizerConfig& config = tokenizer.config();
-  input.bos_token = config.bos.content;
-  input.eos_token = config.eos.content;
-  input.unk_token = config.unk.content;
-  input.pad_token = config.pad.content;
-  auto supervised =
-      chat::supervised_samples(*chat_template, tokenizer, input, {options.loss_scale, {}, options.loss_rules}).value();
+};
+
+void ChatEncoder::State::add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const {
+  const Shown shown(*this, row, messages, true);
+  const chat::ChatInput& input = shown.input;
+  auto supervised = chat::supervised_samples(*chat_template, tokenizer, input, {options.loss_scale, {}, options.loss_rules}).value();
   out.split_turns = supervised.samples.size() > 1;
   for (auto& sample : supervised.samples) add(out, {std::move(sample.ids), std::move(sample.weights)});
 }
@@ -154,6 +166,29 @@ Result<EncodedRow> ChatEncoder::encode(const Row& row, const std::vector<Message
   if (!out) return in_row(row, out.error());
   return out;
 }
+
+Result<std::vector<std::int32_t>> ChatEncoder::ask(const Row& row, const std::vector<Message>& messages) const {
+  auto out = catching([&] {
+    if (!state_->options.use_chat_template) {
+      std::string joined;
+      for (const Message& message : messages) joined += message.content;
+      return text_ids(joined);
+    }
+    const bool answered = !messages.empty() && learned(messages.back());
+    State::Shown shown(*state_, row, messages, answered);
+    shown.input.add_generation_prompt = !answered;
+    return state_->tokenizer.encode(state_->chat_template->render(shown.input).value(), false);
+  });
+  if (!out) return in_row(row, out.error());
+  return out;
+}
+
+std::vector<std::int32_t> ChatEncoder::text_ids(std::string_view text) const {
+  return state_->tokenizer.encode(text, true);
+}
+
+const tokenizer::Tokenizer& ChatEncoder::tokenizer() const { return state_->tokenizer; }
+const ChatEncoderOptions& ChatEncoder::options() const { return state_->options; }
 
 std::string ChatEncoder::fingerprint() const {
   const ChatEncoderOptions& options = state_->options;

@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "chat/chat_template.h"
@@ -42,6 +44,14 @@ class ChatEncoder final : public RowEncoder {
   // One dialogue of the row, its `messages` or its `rejected`.
   [[nodiscard]] Result<EncodedRow> encode(const Row& row, const std::vector<Message>& messages) const;
   [[nodiscard]] std::string fingerprint() const override;
+
+  // What `tern infer` makes of the same: a dialogue as the model is asked it, up to the beginning of an answer where
+  // its last message is none, or a text with the tokens that the tokenizer adds. Nothing is cut. Errors (data): a
+  // message that cannot be rendered.
+  [[nodiscard]] Result<std::vector<std::int32_t>> ask(const Row& row, const std::vector<Message>& messages) const;
+  [[nodiscard]] std::vector<std::int32_t> text_ids(std::string_view text) const;
+  [[nodiscard]] const tokenizer::Tokenizer& tokenizer() const;
+  [[nodiscard]] const ChatEncoderOptions& options() const;
 
  private:
   struct State;

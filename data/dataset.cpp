@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <functional>
 #include <optional>
 
 #include "base/log.h"
@@ -21,9 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFormat = "tern data 1";
 constexpr std::uint64_t kSplitStream = 0x5911f;
 
-void encode_source(const Source& source, const LoadOptions& options, const RowEncoder& encoder,
-                   SampleCacheWriter& writer) {
-  RowCounts counts;
+void encode_source(const Source& source, const LoadOptions& options, const RowEncoder& encoder, RowCounts& counts,
+                   const std::function<Status(EncodedRow&, const Normalized&)>& take) {
   const auto chosen = chosen_rows(source, options, counts);
   const auto wanted = [&](std::uint64_t ordinal) {
     return !chosen || std::binary_search(chosen->begin(), chosen->end(), ordinal);
@@ -35,13 +35,10 @@ void encode_source(const Source& source, const LoadOptions& options, const RowEn
     } else if (product.encoded) {
       ++counts.selected;
       count_encoded(counts, *product.encoded);
-      for (const Sample& sample : product.encoded->samples) {
-        if (auto added = writer.add(sample, product.ordinal, product.line); !added) return added;
-      }
+      return take(*product.encoded, product);
     }
     return Unit{};
   });
-  writer.finish(counts).value();
 }
 
 std::string cache_key(const Source& source, const LoadOptions& options, const RowEncoder& encoder) {
@@ -71,8 +68,24 @@ std::string cache_key(const Source& source, const LoadOptions& options, const Ro
   return hash.hex();
 }
 
-std::shared_ptr<const SampleCache> encoded_source(const Source& source, const LoadOptions& options,
+// Samples in memory, which is where those with columns of their own stay: a cache holds tokens and weights.
+std::shared_ptr<const SampleStore> encoded_in_memory(const Source& source, const LoadOptions& options,
+                                                     const RowEncoder& encoder, RowCounts& counts) {
+  const auto columns = encoder.columns();
+  auto store = std::make_shared<MemoryStore>(std::vector<ColumnSpec>(columns.begin(), columns.end()));
+  encode_source(source, options, encoder, counts, [&](EncodedRow& row, const Normalized& product) -> Status {
+    for (std::size_t i = 0; i < row.samples.size(); ++i) {
+      const bool begins_group = i % std::max<std::uint32_t>(row.group_size, 1) == 0;
+      store->add(std::move(row.samples[i]), product.ordinal, product.line, begins_group);
+    }
+    return Unit{};
+  });
+  return store;
+}
+
+std::shared_ptr<const SampleStore> encoded_source(const Source& source, const LoadOptions& options,
                                                   const RowEncoder& encoder, DatasetReport& report) {
+  if (!encoder.columns().empty()) return encoded_in_memory(source, options, encoder, report.counts);
   const fs::path target = options.cache_directory / cat(cache_key(source, options, encoder), ".tokens");
   const auto cached = [&]() -> std::shared_ptr<const SampleCache> {
     std::error_code ignored;
@@ -85,12 +98,23 @@ std::shared_ptr<const SampleCache> encoded_source(const Source& source, const Lo
     report.cached = true;
     return *cache;
   };
-  if (auto cache = cached()) return cache;
+  const auto counted = [&](std::shared_ptr<const SampleCache> cache) {
+    report.counts = cache->counts();
+    return cache;
+  };
+  if (auto cache = cached()) return counted(std::move(cache));
   const auto lock = CacheLock::acquire(target).value();
-  if (auto cache = cached()) return cache;  // another process made it meanwhile
+  if (auto cache = cached()) return counted(std::move(cache));  // another process made it meanwhile
   const auto writer = SampleCacheWriter::create(target).value();
-  encode_source(source, options, encoder, *writer);
-  return SampleCache::open(target).value();
+  RowCounts counts;
+  encode_source(source, options, encoder, counts, [&](const EncodedRow& row, const Normalized& product) -> Status {
+    for (const Sample& sample : row.samples) {
+      if (auto added = writer->add(sample, product.ordinal, product.line); !added) return added;
+    }
+    return Unit{};
+  });
+  writer->finish(counts).value();
+  return counted(SampleCache::open(target).value());
 }
 
 // Samples of each surviving row, as [begin, end) in the store.
@@ -113,9 +137,9 @@ struct Part {
 };
 
 // Rows are held out before they are repeated, so that none is in both parts.
-Part divide(const std::shared_ptr<const SampleCache>& cache, const Source& source, const LoadOptions& options,
+Part divide(const SampleStore& store, std::uint64_t good, const Source& source, const LoadOptions& options,
             double ratio, std::vector<std::uint64_t>& held_out) {
-  const RowRanges ranges(*cache);
+  const RowRanges ranges(store);
   const auto rows = static_cast<std::uint32_t>(ranges.begin.size());
   Part part;
   std::vector<bool> held(rows, false);
@@ -132,12 +156,11 @@ Part divide(const std::shared_ptr<const SampleCache>& cache, const Source& sourc
       rest.push_back(row);
       continue;
     }
-    held_out.push_back(cache->info(ranges.begin[row]).row);
+    held_out.push_back(store.info(ranges.begin[row]).row);
     ranges.append(part.validation, row);
   }
   // `#N` above the length repeats what there is; the held-out rows count towards N.
   std::optional<std::uint64_t> count;
-  const std::uint64_t good = cache->counts().selected;
   if (source.spec.count && *source.spec.count > good) {
     count = std::max<std::uint64_t>(*source.spec.count - kept_out, rest.size());
   }
@@ -151,18 +174,18 @@ void load_one(const std::string& text, const LoadOptions& options, const RowEnco
               LoadedData& data) {
   const Source source = find_source(text, options);
   DatasetReport report{text, source.files};
-  const auto cache = encoded_source(source, options, encoder, report);
-  report.counts = cache->counts();
+  const auto store = encoded_source(source, options, encoder, report);
   name_files(report.counts, source);
   warn_bad(report, options.strict);
   std::vector<std::uint64_t> held_out;
-  const Part part = divide(cache, source, options, validation ? 0 : options.split_dataset_ratio, held_out);
+  const Part part =
+      divide(*store, report.counts.selected, source, options, validation ? 0 : options.split_dataset_ratio, held_out);
   report.samples = part.train.size() + part.validation.size();
   for (const std::uint64_t ordinal : held_out) data.held_out.emplace_back(data.reports.size(), ordinal);
   data.reports.push_back(std::move(report));
   const std::string name = source.name();
-  (validation ? data.validation : data.train).add(cache, part.train, name);
-  if (!part.validation.empty()) data.validation.add(cache, part.validation, name);
+  (validation ? data.validation : data.train).add(store, part.train, name);
+  if (!part.validation.empty()) data.validation.add(store, part.validation, name);
 }
 
 }  // namespace

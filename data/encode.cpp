@@ -14,6 +14,21 @@ Result<Truncation> parse_truncation(std::string_view value) {
   return usage_error(cat("--truncation_strategy ", value, " is unknown"), "choose delete, left, right or split");
 }
 
+bool shorten(EncodedRow& out, std::vector<std::int32_t>& ids, std::uint32_t max_length, Truncation truncation) {
+  if (max_length == 0 || ids.size() <= max_length) return true;
+  if (truncation == Truncation::remove) {
+    out.too_long = true;
+    return false;
+  }
+  ++out.truncated;
+  if (truncation == Truncation::left) {
+    ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(max_length));
+  } else {
+    ids.resize(max_length);
+  }
+  return true;
+}
+
 void append_truncated(EncodedRow& out, Sample sample, std::uint32_t max_length, Truncation truncation) {
   const std::size_t length = sample.ids.size();
   const auto keep = [&](std::size_t begin, std::size_t end) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +20,16 @@ enum class Truncation { remove, left, right, split };
 
 struct EncodedRow {
   std::vector<Sample> samples;
-  bool too_long = false;        // dropped for its length
-  bool split_turns = false;     // each turn is a sample of its own, as the template demands
-  std::uint32_t truncated = 0;  // samples shortened
-  bool split = false;           // cut into several
+  bool too_long = false;         // dropped for its length
+  bool split_turns = false;      // each turn is a sample of its own, as the template demands
+  std::uint32_t truncated = 0;   // samples shortened
+  bool split = false;            // cut into several
+  std::uint32_t group_size = 1;  // of so many samples each is a group (data/column.h)
 };
+
+// Shortens a sample of which one piece is kept: left or right. False where it is too long and to be dropped.
+[[nodiscard]] bool shorten(EncodedRow& out, std::vector<std::int32_t>& ids, std::uint32_t max_length,
+                           Truncation truncation);
 
 // Appends what truncation leaves of `sample` to `out`, each piece's first weight set to 0. max_length 0 is no limit.
 void append_truncated(EncodedRow& out, Sample sample, std::uint32_t max_length, Truncation truncation);
@@ -35,6 +41,8 @@ class RowEncoder {
   [[nodiscard]] virtual Result<EncodedRow> encode(const Row& row) const = 0;
   // Everything that the samples depend on beside the row: part of the cache's key.
   [[nodiscard]] virtual std::string fingerprint() const = 0;
+  // What samples have beside tokens and weights.
+  [[nodiscard]] virtual std::span<const ColumnSpec> columns() const { return {}; }
 };
 
 }  // namespace tern::data

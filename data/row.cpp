@@ -21,19 +21,32 @@ constexpr std::array<std::string_view, 3> kMessageKeys{"messages", "conversation
 constexpr std::array<std::string_view, 4> kQueryKeys{"query", "prompt", "question", "problem"};
 constexpr std::array<std::string_view, 5> kResponseKeys{"response", "output", "answer", "solution", "completion"};
 
-// true, false or a number from 0 on, also as strings; a table's reader may have made "1.0" of 1.
-std::int64_t label_of(dom::element value, const Place& place) {
+constexpr const char* kLabels = "true, false, a number, or a list of numbers";
+constexpr const char* kLabelMend = "write true, false, a number as 3 or 0.5, or a list as [0, 3]";
+
+// true, false or a number, also as strings.
+double label_number(dom::element value, const Place& place) {
   const std::string text =
       value.is_object() || value.is_array() || value.is_null() ? std::string() : text_of(value, place);
   if (text == "true" || text == "True") return 1;
   if (text == "false" || text == "False") return 0;
-  std::int64_t number = -1;
-  const char* end = text.data() + (text.ends_with(".0") ? text.size() - 2 : text.size());
-  const auto [last, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && last == end && number >= 0) return number;
-  throw Failure(place.error("true, false or the number of a label",
-                            text.empty() ? kind_of(value) : cat("\"", text.substr(0, 32), "\""),
-                            "write true, false or a number from 0 on"));
+  double number = 0;
+  const auto [last, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && last == text.data() + text.size() && std::isfinite(number)) return number;
+  throw Failure(place.error(kLabels, text.empty() ? kind_of(value) : cat("\"", text.substr(0, 32), "\""), kLabelMend));
+}
+
+// A table's reader may have made "1.0" of 1.
+void take_label(dom::element value, const Place& place, Row& row) {
+  row.labels.emplace();
+  if (value.is_array()) {
+    for (const dom::element item : array_in(value)) {
+      row.labels->push_back(label_number(item, place.at(row.labels->size())));
+    }
+    return;
+  }
+  const double number = row.labels->emplace_back(label_number(value, place));
+  if (number >= 0 && number == std::floor(number) && number < 0x1p53) row.label = static_cast<std::int64_t>(number);
 }
 
 // The columns of one row under their contract names, in file order; of a name given twice the last counts.
@@ -270,8 +283,30 @@ struct Normalizer::State {
         row.rejected.push_back({"assistant", text_of(*response, here), {}, row.messages.back().loss});
       }
     }
+    row.positives = dialogues(columns, "positive_messages", place, media);
+    row.negatives = dialogues(columns, "negative_messages", place, media);
     if (const auto value = columns.take("margin")) row.margin = number_of(*value, place.field("margin"));
-    if (const auto value = columns.take("label")) row.label = label_of(*value, place.field("label"));
+    if (const auto value = columns.take("label")) {
+      take_label(structured(*value, place.field("label")), place.field("label"), row);
+    }
+  }
+
+  // `positive_messages`: dialogues, or one alone.
+  std::vector<std::vector<Message>> dialogues(Columns& columns, std::string_view key, const Place& place,
+                                              MediaLists& media) {
+    std::vector<std::vector<Message>> out;
+    const auto value = columns.take(key);
+    if (!value) return out;
+    const Place here = place.field(key);
+    const dom::element list = structured(*value, here);
+    if (!list.is_array()) {
+      throw Failure(here.error("an array of dialogues", kind_of(list),
+                               R"(write it as [[{"role": "user", "content": "..."}], ...])"));
+    }
+    const dom::array array = array_in(list);
+    if (array.size() > 0 && element_at(array, 0).is_object()) return {messages_of(list, here, media)};
+    for (const dom::element one : array) out.push_back(messages_of(one, here.at(out.size()), media));
+    return out;
   }
 
   void system(Columns& columns, const Place& place, Row& row) {

@@ -20,12 +20,16 @@ using Column = std::pair<std::string, std::string>;  // name, value as JSON text
 
 struct Row {
   std::vector<Message> messages;
-  std::vector<Message> rejected;      // the whole dialogue with the rejected answer; empty unless a preference row
+  std::vector<Message> rejected;  // the whole dialogue with the rejected answer; empty unless a preference row
+  std::vector<std::vector<Message>> positives;  // of embeddings and rerankers: texts that belong to the messages,
+  std::vector<std::vector<Message>> negatives;  // and texts that don't; each its own dialogue
   std::optional<std::int64_t> label;  // of a classification, by its number; true and false are 1 and 0 (KTO: whether
                                       // the answer is desirable)
-  std::optional<double> margin;       // preference: by how much the chosen answer is better
-  std::optional<std::string> text;    // a pre-training row; `messages` is then empty
-  std::vector<std::string> images;    // paths, URLs or base64, in the order of their places in the text
+  // The same as numbers: that one, several of a classification, or what a regression is to give; none: no label.
+  std::optional<std::vector<double>> labels;
+  std::optional<double> margin;     // preference: by how much the chosen answer is better
+  std::optional<std::string> text;  // a pre-training row; `messages` is then empty
+  std::vector<std::string> images;  // paths, URLs or base64, in the order of their places in the text
   std::vector<std::string> videos;
   std::vector<std::string> audios;
   std::string tools_json;     // array of tool definitions, or ""

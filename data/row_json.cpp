@@ -37,6 +37,27 @@ void append_list(std::string& out, std::string_view key, const std::vector<std::
   out += ']';
 }
 
+void append_dialogues(std::string& out, std::string_view key, const std::vector<std::vector<Message>>& dialogues) {
+  if (dialogues.empty()) return;
+  out += cat(", \"", key, "\": [");
+  for (const auto& dialogue : dialogues) {
+    if (&dialogue != &dialogues.front()) out += ", ";
+    append_messages(out, dialogue);
+  }
+  out += ']';
+}
+
+void append_label(std::string& out, const Row& row) {
+  if (row.label) {
+    out += cat(R"(, "label": )", *row.label);
+    return;
+  }
+  if (!row.labels) return;
+  std::vector<std::string> numbers;
+  for (const double number : *row.labels) numbers.push_back(cat(number));
+  out += cat(R"(, "label": [)", join(numbers, ", "), "]");
+}
+
 }  // namespace
 
 std::string to_json(const Row& row) {
@@ -52,7 +73,9 @@ std::string to_json(const Row& row) {
     out += R"(, "rejected_messages": )";
     append_messages(out, row.rejected);
   }
-  if (row.label) out += cat(R"(, "label": )", *row.label);
+  append_dialogues(out, "positive_messages", row.positives);
+  append_dialogues(out, "negative_messages", row.negatives);
+  append_label(out, row);
   if (row.margin) out += cat(R"(, "margin": )", *row.margin);
   if (!row.tools_json.empty()) out += cat(R"(, "tools": )", row.tools_json);
   append_list(out, "images", row.images);

@@ -25,6 +25,16 @@ std::string free_adapter_name(const models::LoadedModel& model) {
   return name;
 }
 
+// A head that the model's checkpoint lacks comes with an adapter.
+void require_trained_head(const session::Session& session, const models::LoadedAdapter& adapter) {
+  if (!session.model.config.label_head_is_new) return;
+  const auto is_head = [](const models::ParameterSpec& spec) { return spec.name == models::kScoreWeight; };
+  if (std::any_of(adapter.saved.begin(), adapter.saved.end(), is_head)) return;
+  throw Failure(data_error(session.path.string(), "a head for labels", "a language model without one",
+                           "give --adapters one that tern sft --task_type seq_cls or reranker trained, or choose a "
+                           "model for sequence classification"));
+}
+
 void require_language_model(const session::Session& session) {
   if (session.model.config.head == models::ModelHead::language) return;
   throw Failure(data_error(session.path.string(), "a language model", "one without its head",
@@ -91,6 +101,7 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
       llm->adapter_ = models::load_adapter(session.model, free_adapter_name(session.model), options.adapter).value();
       engine.adapters = llm->adapter_.layers;
     }
+    require_trained_head(session, llm->adapter_);
     return llm;
   });
 }

@@ -4,43 +4,21 @@
 #include <stdexcept>
 
 #include "models/registry.h"
-#include "nn/head.h"
-#include "nn/linear.h"
-#include "nn/scale.h"
-#include "ops/gather_rows.h"
-#include "ops/mul.h"
-#include "ops/scatter_add_rows.h"
 
 namespace tern::engine {
 namespace {
 
 using ops::Value;
 
-// [texts, hidden]
-Value pooled(graph::Graph& graph, const PoolerOptions& options, const nn::TokenInputs& inputs, Value hidden) {
-  if (options.pooling != Pooling::mean) return ops::gather_rows(graph, hidden, inputs.rows, options.numerics.needs);
-  const TensorDesc desc = with_dynamic(make_desc(TERN_I32, {options.max_tokens}), 0, nn::kTokens);
-  const Value texts = graph.input("texts", desc, graph::Padding::minus_one);
-  ops::ScatterAddRowsOptions sums;
-  sums.needs = options.numerics.needs;
-  const Value sum = ops::scatter_add_rows(graph, hidden, texts, options.max_texts, sums);
-  if (options.output != PooledOutput::labels) return sum;  // the host divides
-  const Value shares = graph.input("shares", make_desc(TERN_F32, {options.max_texts}));
-  TensorDesc wide = make_desc(TERN_F32, {options.max_texts, graph.desc(sum).shape[1]});
-  wide.strides[0] = 1;
-  wide.strides[1] = 0;
-  ops::MulOptions product;
-  product.needs = options.numerics.needs;
-  return ops::mul(graph, sum, graph.view(shares, wide, 0), product);
-}
-
-Value output_of(nn::Context& context, const models::LoadedModel& model, PooledOutput output, Value rows) {
-  if (output == PooledOutput::tokens) return nn::logits(context, model.architecture->head(model.config), rows);
-  if (output == PooledOutput::labels) {
-    if (const auto& encoder = model.architecture->encoder) return encoder->label_logits(context, model.config, rows);
-    return nn::product(context, rows, context.weight(models::kScoreWeight), {}, TERN_F32, context.options().compute);
-  }
-  return nn::as_f32(context, rows);
+models::PooledOutputOptions output_options(const PoolerOptions& options) {
+  models::PooledOutputOptions out;
+  out.pooling = options.pooling;
+  out.output = options.output;
+  out.max_tokens = options.max_tokens;
+  out.max_texts = options.max_texts;
+  out.host_divides = options.output != PooledOutput::labels;
+  out.needs = options.numerics.needs;
+  return out;
 }
 
 graph::Graph build_graph(const models::LoadedModel& model, const PoolerOptions& options) {
@@ -57,7 +35,7 @@ graph::Graph build_graph(const models::LoadedModel& model, const PoolerOptions& 
   capacity.token_types = model.architecture->encoder && model.architecture->encoder->token_types != nullptr;
   const nn::TokenInputs inputs = nn::declare_tokens(graph, capacity);
   const Value hidden = model.architecture->hidden_states(context, model.config, inputs);
-  graph.output("out", output_of(context, model, options.output, pooled(graph, options, inputs, hidden)));
+  graph.output("out", models::pooled_output(context, model, output_options(options), inputs, hidden));
   return graph;
 }
 
@@ -72,16 +50,6 @@ Pooler::Pooler(models::LoadedModel& model, const PoolerOptions& options, session
   program_ = runtime.build(build_graph(model, options), model.store);
 }
 
-std::int32_t Pooler::row_of(std::span<const std::int32_t> text) const {
-  if (options_.pooling == Pooling::cls) return 0;
-  const auto last = static_cast<std::int32_t>(text.size()) - 1;
-  if (options_.output != PooledOutput::labels || config_.pad_token_id < 0) return last;
-  for (std::int32_t at = last; at >= 0; --at) {
-    if (text[static_cast<std::size_t>(at)] != config_.pad_token_id) return at;
-  }
-  return 0;  // transformers' own place in a text of padding alone
-}
-
 bool Pooler::divides_in_graph() const {
   return options_.pooling == Pooling::mean && options_.output == PooledOutput::labels;
 }
@@ -91,7 +59,8 @@ void Pooler::add_text(std::span<const std::int32_t> text, nn::TokenColumns& colu
   const auto length = static_cast<std::int32_t>(text.size());
   columns.ids.insert(columns.ids.end(), text.begin(), text.end());
   columns.cu_seqlens.push_back(begin + length);
-  if (options_.pooling != Pooling::mean) columns.rows.push_back(begin + row_of(text));
+  if (options_.pooling != Pooling::mean)
+    columns.rows.push_back(begin + models::pooled_row(config_, output_options(options_), text));
   if (encoder_ != nullptr && encoder_->positions != nullptr) {
     const auto positions = encoder_->positions(config_, text);
     columns.positions.insert(columns.positions.end(), positions.begin(), positions.end());

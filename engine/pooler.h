@@ -9,6 +9,7 @@
 
 #include "graph/program.h"
 #include "models/loader.h"
+#include "models/pooled_output.h"
 #include "nn/context.h"
 #include "nn/token_inputs.h"
 #include "session/pooling_config.h"
@@ -18,12 +19,7 @@ namespace tern::engine {
 
 using session::Pooling;
 
-// What is given of the hidden states that are pooled.
-enum class PooledOutput {
-  hidden,  // themselves, [hidden]; of a mean, the sum over the tokens divided by their number
-  labels,  // the logits of a classification's labels, [labels]
-  tokens,  // a language model's logits of the next token, [vocab]
-};
+using models::PooledOutput;  // of a mean of `hidden`, the sum over the tokens divided by their number
 
 struct PoolerOptions {
   std::int64_t max_tokens = 2048;  // of one run
@@ -40,8 +36,7 @@ class Pooler {
   Pooler(models::LoadedModel& model, const PoolerOptions& options, session::Runtime& runtime);
 
   // A row of numbers for each text, of which there are at most max_texts; they have a token at least and at most
-  // max_tokens together. `Pooling::last` of labels is the last token that isn't padding (transformers: rightmost one
-  // that is not pad_token_id), else the text's last. `token_types`: of each text one number a token, or none, where all
+  // max_tokens together. `token_types`: of each text one number a token, or none, where all
   // are 0; empty: none has any.
   [[nodiscard]] std::vector<std::vector<float>> run(std::span<const std::span<const std::int32_t>> texts,
                                                     std::span<const std::span<const std::int32_t>> token_types = {});
@@ -50,7 +45,6 @@ class Pooler {
   [[nodiscard]] const graph::Program& program() const { return *program_; }
 
  private:
-  [[nodiscard]] std::int32_t row_of(std::span<const std::int32_t> text) const;
   [[nodiscard]] bool divides_in_graph() const;
   void add_text(std::span<const std::int32_t> text, nn::TokenColumns& columns) const;
 

@@ -288,6 +288,10 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
     const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
     const std::string where = (directory / "adapter_model.safetensors").string();
     std::set<std::string> used;
+    if (config.task_type == kClassification && model.config.head != ModelHead::classification) {
+      throw Failure(data_error(where, "an adapter of a language model", "one of a classification, with its head",
+                               "give --task_type seq_cls, or reranker where it was trained as one"));
+    }
     require_own_modules(model, directory);
     const SavedModules saved = saved_modules(model.config, config.modules_to_save).value();
     if (saved.unties) untie_head(model);

@@ -200,6 +200,10 @@ Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory
       log_warn(cat(file.string(), " has fan_in_fan_out, which PEFT sets to false for linear layers, and so does tern"));
     }
     config.base_model = json.text("base_model_name_or_path", "");
+    config.task_type = json.text("task_type", config.task_type);
+    if (config.task_type == kClassification) {  // PEFT adds every name that a head of labels may have
+      std::erase_if(config.modules_to_save, [](const auto& name) { return name == "classifier" || name == "v_head"; });
+    }
     for (const auto& name : config.modules_to_save) require_regex(json.at("modules_to_save"), name);
     return config;
   });
@@ -220,7 +224,7 @@ std::string adapter_config_json(const AdapterConfig& of) {
   const AdapterConfig config = with_initial_pairs(of);
   Json json;
   json["peft_type"] = "LORA";
-  json["task_type"] = "CAUSAL_LM";
+  json["task_type"] = config.task_type;
   json["base_model_name_or_path"] = config.base_model;
   json["r"] = config.rank;
   json["lora_alpha"] = config.alpha;

@@ -11,6 +11,8 @@
 
 namespace tern::models {
 
+inline constexpr const char* kClassification = "SEQ_CLS";  // PEFT's task type of a head of labels
+
 struct AdapterConfig {
   std::int64_t rank = 8;
   double alpha = 32;
@@ -18,6 +20,7 @@ struct AdapterConfig {
   bool use_rslora = false;
   std::vector<std::string> target_modules;             // last parts of module names, "q_proj"
   std::string base_model;                              // as the run was given it
+  std::string task_type = "CAUSAL_LM";                 // as PEFT names it; kClassification
   bool target_is_regex = false;                        // target_modules is one regular expression of whole names
   ModuleNames exclude_modules = {};                    // have no adapter, whatever chooses them
   std::vector<std::int64_t> layers_to_transform = {};  // where target_modules are last parts; empty: all

@@ -34,6 +34,7 @@ struct ModelConfig {
   ModelHead head = ModelHead::language;
   std::vector<std::string> labels;  // of a classification, by their numbers
   std::string problem_type;         // of it, as config.json names it; "": it says none
+  bool label_head_is_new = false;   // no checkpoint of the model has the labels' weights (label_head.h)
   bool label_sigmoid = true;  // one label ranks by the sigmoid of its logit, else by the logit (sentence-transformers)
   // What more than one architecture has, or what others than the model's own file read.
   std::int64_t hidden_size = 0;

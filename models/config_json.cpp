@@ -4,6 +4,7 @@
 #include "base/strings.h"
 #include "io/json_field.h"
 #include "models/config_read.h"
+#include "models/label_head.h"
 #include "models/registry.h"
 #include "models/rope.h"
 #include "models/text_part.h"
@@ -203,6 +204,7 @@ ModelConfig config_from_json(const checkpoint::CheckpointSource& source) {
 Json config_json(const ModelConfig& config, const std::string& torch_dtype) {
   Json json = config.json ? *config.json : json_from_table(config);
   json.erase("quantization_config");
+  write_label_head(config, json);
   const bool is_new = json.contains("dtype");  // as transformers 5 names it
   if (is_new) json["dtype"] = torch_dtype;
   if (!is_new || json.contains("torch_dtype")) json["torch_dtype"] = torch_dtype;

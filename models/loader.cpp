@@ -446,9 +446,17 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     model.architecture = find_architecture(model.config.architecture);
     model.source = std::move(source);
     model.store = std::make_shared<graph::TensorStore>(std::move(device));
-    const auto specs = parameters_of(model.config);
+    auto specs = parameters_of(model.config);
     ParameterReader reader(*model.source, encoder_prefix(model.config));
-    reader.require_all(specs, model.config);
+    if (model.config.label_head_is_new) {  // the file is the language model's
+      reader.require_all(model.architecture->parameters(model.config), model.config);
+      std::erase_if(specs, [](const ParameterSpec& spec) { return spec.name == kScoreWeight; });
+      const auto labels = static_cast<std::int64_t>(model.config.labels.size());
+      model.store->create(kScoreWeight, make_desc(TERN_F32, {labels, model.config.hidden_size}));
+      model.store->fill_zero(kScoreWeight);
+    } else {
+      reader.require_all(specs, model.config);
+    }
     model.notes = load_parameters(specs, reader, model.source, *model.store, options).value();
     for (std::string& note : checkpoint::notes_on_quantization(*model.source)) model.notes.push_back(std::move(note));
     const auto tensors = model.source->tensors();

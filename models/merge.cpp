@@ -179,9 +179,11 @@ struct MergedWeights::State {
   static constexpr std::size_t kKept = 8;  // parameters whose changes are held: those of a tensor or two
 
   State(const checkpoint::CheckpointSource& source, const ModelConfig& config, ModelConfig merged)
-      : own_specs(find_architecture(config.architecture)->parameters(config)),
+      // Of the file: an adapter may bring a head that stands in the place of the language model's.
+      : own_specs(config.label_head_is_new ? find_architecture(config.architecture)->parameters(config)
+                                           : parameters_of(config)),
         config(std::move(merged)),
-        specs(find_architecture(this->config.architecture)->parameters(this->config)),
+        specs(parameters_of(this->config)),
         head(own_specs, config, this->config),
         reader(source) {}
 

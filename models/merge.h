@@ -48,6 +48,7 @@ struct MergeOptions {
   std::vector<std::filesystem::path> adapters;  // folded in one after another
   tern_dtype dtype = TERN_BF16;                 // of the written weights
   std::uint64_t max_shard_size = 5'000'000'000;
+  std::string problem_type;  // of a classification, whose head an adapter brings; "": by its number of labels
   RopeOverride rope;                                                      // of the config that is written
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // parameters
 };

@@ -5,6 +5,7 @@
 #include "io/atomic_dir.h"
 #include "io/file_writer.h"
 #include "io/json.h"
+#include "models/label_head.h"
 #include "session/model_dtype.h"
 #include "tokenizer/tokenizer_files.h"
 
@@ -39,6 +40,12 @@ Status merge_adapters(const fs::path& model, const models::MergeOptions& options
         io::AtomicDir::begin(target, replace ? io::AtomicDir::Existing::replace : io::AtomicDir::Existing::refuse)
             .value();
     models::ModelConfig config = models::read_config(source).value();
+    for (const auto& adapter : options.adapters) {
+      auto head = models::label_head_of_adapter(adapter).value();
+      if (!head) continue;
+      head->problem_type = options.problem_type;
+      models::add_label_head(config, *head).value();
+    }
     const std::string positions = models::override_rope(options.rope, config);
     if (!positions.empty()) log_info(positions);
     models::MergeOptions in_dtype = options;

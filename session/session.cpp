@@ -69,6 +69,7 @@ Result<std::unique_ptr<Session>> open_text(const SessionOptions& options) {
     const auto source = checkpoint::CheckpointSource::open_config(session->path).value();
     config = models::read_config(source, options.heads).value();
     (void)models::override_rope(options.rope, config);  // told once, when the checkpoint is open
+    if (options.label_head) models::add_label_head(config, *options.label_head).value();
     // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
     if (!options.model_type.empty() && options.model_type != config.model_type) {
       throw Failure(usage_error(
@@ -88,6 +89,7 @@ Status open_model(Session& session, const SessionOptions& options) {
     const auto tower = session.model.config.vision;
     session.model.config = models::read_config(*session.source, options.heads).value();
     const std::string positions = models::override_rope(options.rope, session.model.config);
+    if (options.label_head) models::add_label_head(session.model.config, *options.label_head).value();
     if (!positions.empty()) log_info(positions);
     if (tower && tower->file) session.model.config.vision = tower;
     if (!session.runtime) session.runtime = open_runtime(options.runtime).value();

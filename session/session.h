@@ -8,6 +8,7 @@
 
 #include "chat/model_text.h"
 #include "models/adapter.h"
+#include "models/label_head.h"
 #include "models/loader.h"
 #include "models/rope_override.h"
 #include "session/model_names.h"
@@ -22,6 +23,7 @@ struct SessionOptions {
   bool images = false;  // the run may show the model some
   HubOptions hub;
   models::Heads heads = models::Heads::language;
+  std::optional<models::LabelHead> label_head;      // of a classification; a language model gets a new one
   std::string model_type;                           // "": as the model says; another than it says is an error (usage)
   std::string chat_template;                        // file of a template in the place of the model's own; "": its own
   models::RopeOverride rope;                        // positions scaled otherwise than the model says

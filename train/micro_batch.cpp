@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 #include "base/log.h"
@@ -76,6 +77,13 @@ std::span<const float> floats_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
+std::size_t pooled_width(const graph::Graph& graph) {
+  for (const auto& output : graph.outputs()) {
+    if (output.name == "pooled") return static_cast<std::size_t>(graph.desc(output.value).shape[1]);
+  }
+  throw std::logic_error("a graph without pooled outputs");
+}
+
 }  // namespace
 
 std::int64_t dropout_key(std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample, std::uint64_t position) {
@@ -132,12 +140,63 @@ void MicroBatchRunner::prepare(const std::set<std::int64_t>& sizes) {
   }
 }
 
-double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInputs& inputs) {
-  nn::TokenColumns tokens;
+void MicroBatchRunner::fill_tokens(const data::MicroBatch& batch, const MicroBatchInputs& inputs,
+                                   nn::TokenColumns& tokens) const {
   tokens.ids = copied(batch.values<std::int32_t>(data::kIds));
   tokens.positions = copied(batch.values<std::int32_t>(data::kPositions));
   tokens.cu_seqlens = batch.cu_seqlens;
   if (options_.dropout) tokens.dropout_keys = dropout_keys(batch, inputs);
+}
+
+std::vector<float> MicroBatchRunner::run_pooled(const data::MicroBatch& batch, const MicroBatchInputs& inputs,
+                                                std::span<const float> gradient) {
+  nn::TokenColumns tokens;
+  fill_tokens(batch, inputs, tokens);
+  Capacity needed;
+  needed.tokens = static_cast<std::int64_t>(batch.tokens());
+  graph::Program& program = program_for(needed);
+  const models::PooledOutputOptions pooled = pooled_options(options_);
+  std::vector<std::int32_t> text_of_token;
+  std::vector<float> shares(static_cast<std::size_t>(options_.capacity.sequences), 0.0F);
+  for (std::size_t i = 0; i < batch.samples(); ++i) {
+    const std::int32_t begin = batch.cu_seqlens[i];
+    const auto text =
+        std::span(tokens.ids)
+            .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(batch.cu_seqlens[i + 1] - begin));
+    if (pooled.pooling != models::Pooling::mean) {
+      tokens.rows.push_back(begin + models::pooled_row(model_.config, pooled, text));
+      continue;
+    }
+    text_of_token.insert(text_of_token.end(), text.size(), static_cast<std::int32_t>(i));
+    shares[i] = 1.0F / static_cast<float>(text.size());
+  }
+  graph::RunInputs run;
+  nn::give_tokens(run, tokens);
+  run.inputs["texts"] = nn::bytes_of(text_of_token);
+  run.inputs["shares"] = nn::bytes_of(shares);
+  const std::size_t width = pooled_width(program.graph());
+  std::vector<float> gradients(gradient.begin(), gradient.end());
+  gradients.resize(static_cast<std::size_t>(options_.capacity.sequences) * width, 0.0F);
+  if (pooled.pooling != models::Pooling::mean) gradients.resize(batch.samples() * width);
+  run.inputs["pooled_gradient"] = nn::bytes_of(gradients);
+  std::map<std::string, std::vector<std::uint8_t>> masks;
+  if (options_.dropout) {
+    masks = dropout_masks(program.graph(), options_.lora_dropout, tokens.dropout_keys);
+    for (const auto& [name, mask] : masks) run.inputs[name] = nn::bytes_of(mask);
+  }
+  program.run(run);
+  std::vector<float> out(batch.samples() * width);
+  std::memcpy(out.data(), program.output("pooled").data(), out.size() * sizeof(float));
+  return out;
+}
+
+double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInputs& inputs) {
+  if (options_.pooled) {
+    (void)run_pooled(batch, inputs);
+    return 0;
+  }
+  nn::TokenColumns tokens;
+  fill_tokens(batch, inputs, tokens);
   std::vector<std::int32_t> targets;
   std::vector<float> weights;
   const auto labels = batch.values<std::int32_t>(data::kLabels);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,10 @@ class MicroBatchRunner {
 
   // Of the runs since the last call; all 0 where the loss has no such thing, or the device can't tell.
   [[nodiscard]] Hits take_hits() { return std::exchange(hits_, {}); }
+  // Of graphs with pooled outputs: gives these, [samples, width]. One that trains something takes the loss's gradient
+  // by them, of the same shape, and adds the parameters'; `run` takes it as zeros.
+  std::vector<float> run_pooled(const data::MicroBatch& batch, const MicroBatchInputs& inputs,
+                                std::span<const float> gradient = {});
 
   // Runs it once more, each op alone, and gives the first result that isn't finite; none where all are. Gradients are
   // added to again. Throws Failure where the device lacks memory for another program.
@@ -58,6 +63,8 @@ class MicroBatchRunner {
   static constexpr std::int64_t kSmallestBucket = 128;  // tokens
 
   graph::Program& program_for(const Capacity& needed);
+  // Those of `tokens` that no loss has a say in.
+  void fill_tokens(const data::MicroBatch& batch, const MicroBatchInputs& inputs, nn::TokenColumns& tokens) const;
 
   const models::LoadedModel& model_;
   TrainingGraphOptions options_;  // capacity: the largest

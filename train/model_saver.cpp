@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "models/parameter_reader.h"
+#include "models/registry.h"
 #include "models/write_weights.h"
 #include "session/save_model.h"
 
@@ -31,7 +32,7 @@ class FullModelSaver : public ModelSaver {
       : model_(model), model_path_(std::move(model_path)), max_shard_size_(max_shard_size) {}
 
   void save(const fs::path& directory) const override {
-    const auto specs = model_.architecture->parameters(model_.config);
+    const auto specs = models::parameters_of(model_.config);
     models::ParameterReader source(*model_.source);
     std::map<const models::ParameterSpec*, std::vector<float>> held;  // what the tensor being written is made of
     models::WriteWeightsOptions write;
@@ -80,7 +81,7 @@ std::unique_ptr<ModelSaver> full_model_saver(const models::LoadedModel& model, f
 void load_full_checkpoint(models::LoadedModel& model, const std::vector<std::string>& trained,
                           const fs::path& directory) {
   const auto source = checkpoint::CheckpointSource::open(directory).value();
-  const auto specs = model.architecture->parameters(model.config);
+  const auto specs = models::parameters_of(model.config);
   for (const auto& tensor : models::stored_tensors(specs, models::Form::hugging_face)) {
     const auto* stored = source.find(tensor.name);
     if (stored != nullptr && stored->shape == tensor.shape) continue;

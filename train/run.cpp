@@ -9,6 +9,7 @@
 #include "io/checksum.h"
 #include "io/file_writer.h"
 #include "session/machine_rates.h"
+#include "session/pooling_config.h"
 #include "train/loss.h"
 
 namespace tern::train {
@@ -113,10 +114,15 @@ void Run::load_data() {
                            ? data::tokenizer_identity(session_->path)
                            : data::tokenizer_identity(session_->path, *session_->text->chat_template))
                           .value();
-  encoder_ = data::ChatEncoder::create(session_->text->tokenizer, session_->text->chat_template, encoding).value();
+  // A model that only looks at texts may have no chat template; one that answers needs it.
+  if (options_.task.is_pooled() && !session_->text->chat_template) encoding.use_chat_template = false;
+  encoder_ = task_encoder(
+      options_.task, session_->model.config,
+      data::ChatEncoder::create(session_->text->tokenizer, session_->text->chat_template, encoding).value());
   data::BatchOptions& batches = options_.batches;
   if (batches.packing && batches.packing_length == 0) batches.packing_length = encoding.max_length;
 
+  if (options_.task.is_pooled()) options_.data.needs_supervision = false;  // no token is
   data::LoadOptions at_once = options_.data;
   if (options_.streaming) {
     data::StreamStepOptions stream;
@@ -131,6 +137,10 @@ void Run::load_data() {
   }
   for (const auto& report : data_.reports) log_info(report.line());
   if (!data_.held_out.empty()) log_info(cat(data_.held_out.size(), " rows held out for evaluation"));
+  if (!steps_ && options_.task.is_pooled() && data_.train.size() == 0) {
+    throw Failure(data_error(join(options_.data.dataset, ", "), "at least one row to learn from",
+                             data_.reports.front().line(), "correct the rows, or raise --max_length"));
+  }
   if (!steps_) steps_ = std::make_unique<data::SetSteps>(data::SetSteps::create(data_.train, batches).value());
 }
 
@@ -144,6 +154,9 @@ void Run::load_model() {
     const auto trained = trained_parameters(options_.tuner.selection, session_->model.config).value();
     masters.insert(trained.begin(), trained.end());
   } else {
+    if (session_->model.config.head == models::ModelHead::classification) {
+      options_.tuner.modules_to_save.emplace_back("score");
+    }
     saved = modules_beside(options_.tuner, session_->model.config, resume_).value();
     for (const auto& spec : saved.parameters) masters.insert(spec.name);
   }
@@ -153,6 +166,7 @@ void Run::load_model() {
   session::load_weights(*session_, load).value();
   models::LoadedModel& model = session_->model;
   if (saved.unties) models::untie_head(model, load.is_master);
+  if (model.config.label_head_is_new) models::init_label_head(*model.store, model.config, options_.tuner.seed);
   tuner_ = make_tuner(options_.tuner, model, options_.session.model, session_->path, resume_).value();
   model.saved_modules_of.clear();  // they are the run's own from here on
 
@@ -196,6 +210,12 @@ void Run::plan(TrainerHooks hooks) {
     options.optimizer.galore->parameters = galore_parameters(*options.optimizer.galore, session_->model);
   }
   options.report.product_rate = 1e9 * session::measure_products(*session_->runtime, options.graph.numerics.compute);
+  if (options_.task.is_pooled()) {
+    const auto told = session::read_pooling_config(*session_->source).value().pooling;
+    options_.task.pooling = told.value_or(models::Pooling::last);
+    options.graph.pooled = pooled_of(options_.task, session_->text->tokenizer);
+    options.pooled_loss = loss_of(options_.task, session_->model.config);
+  }
   options.data_settings = data_settings(options_, *session_);
   trainer_ = std::make_unique<Trainer>(session_->model, *tuner_->saver, *steps_, data_.validation, std::move(options),
                                        *session_->runtime, std::move(hooks));

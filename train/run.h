@@ -13,6 +13,7 @@
 #include "data/steps.h"
 #include "session/session.h"
 #include "train/run_directory.h"
+#include "train/tasks/task.h"
 #include "train/trainer.h"
 #include "train/tuner.h"
 
@@ -25,6 +26,7 @@ struct RunOptions {
   data::BatchOptions batches;        // packing_length 0: the encoder's max_length
   bool streaming = false;            // rows are read as they are needed
   std::uint32_t shuffle_buffer_size = 1000;
+  Task task;  // of session.label_head, where it is a classification
   TunerOptions tuner;
   TrainerOptions trainer;  // the loss is graph.loss; output_dir, resume_from and args_json are found
 

@@ -104,7 +104,7 @@ std::set<std::string> matching(const Specs& specs, const char* flag, const std::
 
 Result<std::vector<std::string>> trained_parameters(const Selection& selection, const models::ModelConfig& config) {
   return catching([&] {
-    const Specs specs = models::find_architecture(config.architecture)->parameters(config);
+    const Specs specs = models::parameters_of(config);
     std::set<std::string> frozen = share(specs, selection.freeze_parameters_ratio);
     frozen.merge(beginning(specs, "freeze_parameters", selection.freeze_parameters));
     frozen.merge(matching(specs, "freeze_parameters_regex", selection.freeze_parameters_regex));

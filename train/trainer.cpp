@@ -103,6 +103,10 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   (void)runner_->prepare();
   norms_ = norms_of(model, options_.graph.adapters, runtime, arena);
   if (reporter_.counts_flops()) work_.emplace(model, options_.graph);
+  if (options_.pooled_loss) {
+    pooled_ = std::make_unique<PooledObjective>(*options_.pooled_loss, model, options_.graph, runtime, arena);
+    (void)pooled_->forward().prepare();
+  }
   if (validation.size() > 0) {
     held_out_samples_ = static_cast<std::int64_t>(validation.size());
     validation_ = data::SetSteps::create(validation, options_.eval_batches).value();
@@ -116,7 +120,9 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   }
   // Those that a larger one can stand in for come last.
   const accel::Device& device = *model.store->device();
-  runner_->prepare(sizes_of(training, state_.global_step, total_steps_, device));
+  const std::set<std::int64_t> sizes = sizes_of(training, state_.global_step, total_steps_, device);
+  runner_->prepare(sizes);
+  if (pooled_) pooled_->forward().prepare(sizes);
   if (eval_runner_) {
     const auto steps = static_cast<std::int64_t>(validation_->steps_per_epoch().value_or(0));
     eval_runner_->prepare(sizes_of(*validation_, 0, steps, device));
@@ -157,6 +163,10 @@ Fingerprint Trainer::fingerprint() const {
   const data::Settings steps = training_.identity();
   out.fixed.insert(out.fixed.end(), steps.begin(), steps.end());
   out.fixed.emplace_back("seed", cat(options_.seed));
+  if (options_.pooled_loss) {
+    const data::Settings loss = options_.pooled_loss->settings();
+    out.fixed.insert(out.fixed.end(), loss.begin(), loss.end());
+  }
   io::Xxh3 names;
   for (const std::string& name : options_.graph.trainable) {
     names.update(std::as_bytes(std::span(name.c_str(), name.size() + 1)));
@@ -240,8 +250,20 @@ bool Trainer::is_due(When when, std::int64_t every, bool epoch_end) const {
   return false;
 }
 
+double Trainer::evaluate_pooled_loss() {
+  const MicroBatchInputs inputs{options_.seed, 0, 1.0};
+  const auto require_finite = [&](const data::MicroBatchPlan& micro, double output) {
+    if (std::isfinite(output)) return;
+    throw Failure(non_finite_loss({state_.global_step, *eval_runner_, *validation_, inputs, true}, micro, output));
+  };
+  PooledEvaluation found = evaluate_pooled(*options_.pooled_loss, *validation_, inputs, *eval_runner_, require_finite);
+  eval_metrics_ = std::move(found.metrics);
+  return found.loss;
+}
+
 double Trainer::evaluate() {
   if (norms_) norms_->refresh();  // the weights may have been loaded
+  if (pooled_) return evaluate_pooled_loss();
   double loss = 0;
   double weight = 0;
   for (std::uint64_t step = 0; step < *validation_->steps_per_epoch(); ++step) {
@@ -259,6 +281,30 @@ double Trainer::evaluate() {
   return weight > 0 ? loss / weight : 0;
 }
 
+double Trainer::add_gradients(const data::StepPlan& plan, const MicroBatchInputs& inputs) {
+  MicroBatchRunner& first = pooled_ ? pooled_->forward() : *runner_;  // meets what isn't finite
+  const FailedStep failed{state_.global_step + 1, first, training_, inputs, false};
+  const auto require_finite = [&](const data::MicroBatchPlan& micro, double part) {
+    if (std::isfinite(part)) return;
+    Error error = non_finite_loss(failed, micro, part);
+    optimizer_->clear_gradients();
+    throw Failure(std::move(error));
+  };
+  double loss = pooled_ ? pooled_->step(plan, training_, inputs, *runner_, require_finite) : 0;
+  for (const auto& micro : plan.micro_batches) {
+    if (micro.samples.empty()) continue;
+    const data::MicroBatch batch = training_.gather(micro);
+    if (!pooled_) {
+      const double part = runner_->run(batch, inputs);
+      require_finite(micro, part);
+      loss += part;
+    }
+    reporter_.count(static_cast<std::int64_t>(micro.tokens), work_ ? work_->flops(batch) : 0.0);
+    state_.tokens += micro.tokens;
+  }
+  return loss;
+}
+
 void Trainer::train_step(const data::StepPlan& plan) {
   reporter_.begin_step();
   MicroBatchInputs inputs;
@@ -267,20 +313,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
   inputs.loss_divisor = static_cast<double>(std::max<std::uint64_t>(plan.supervised_tokens, 1));
   if (state_.loss_scale) inputs.loss_scale = state_.loss_scale->scale;
   const FailedStep failed{state_.global_step + 1, *runner_, training_, inputs, false};  // if it fails
-  double loss = 0;
-  for (const auto& micro : plan.micro_batches) {
-    if (micro.samples.empty()) continue;
-    const data::MicroBatch batch = training_.gather(micro);
-    const double part = runner_->run(batch, inputs);
-    if (!std::isfinite(part)) {
-      Error error = non_finite_loss(failed, micro, part);
-      optimizer_->clear_gradients();
-      throw Failure(std::move(error));
-    }
-    loss += part;
-    reporter_.count(static_cast<std::int64_t>(micro.tokens), work_ ? work_->flops(batch) : 0.0);
-    state_.tokens += micro.tokens;
-  }
+  const double loss = add_gradients(plan, inputs);
   const std::int64_t update = state_.global_step + 1 - state_.skipped_steps;
   const double lr = adaptive_rate_ ? adaptive_rate_->rate() : schedule_.at(update);
   const StepResult result = optimizer_->step(lr, update, inputs.loss_scale);
@@ -321,6 +354,7 @@ HeldOutReport Trainer::evaluate_and_log() {
   HeldOutReport it;
   it.loss = evaluate();
   it.hits = eval_runner_->take_hits();
+  it.metrics = eval_metrics_;
   it.samples = static_cast<double>(held_out_samples_);
   it.seconds = reporter_.seconds() - begin;
   reporter_.log_evaluation(it, place());

@@ -24,6 +24,7 @@
 #include "train/reporting/step_work.h"
 #include "train/run_checkpoints.h"
 #include "train/schedule.h"
+#include "train/tasks/pooled_objective.h"
 
 namespace tern::train {
 
@@ -59,8 +60,9 @@ struct TrainerOptions {
   std::string args_json;              // args.json of the run, copied into each checkpoint
   data::Settings data_settings;       // how rows became samples: template, lengths; a run that resumes has the same
   data::BatchOptions eval_batches;
-  LossScale loss_scale;        // that a run begins with whose gradients need one
-  TrainingGraphOptions graph;  // trainable and adapters are filled in; capacity from the data
+  LossScale loss_scale;                           // that a run begins with whose gradients need one
+  std::shared_ptr<const PooledLoss> pooled_loss;  // of graph.pooled, else null
+  TrainingGraphOptions graph;                     // trainable and adapters are filled in; capacity from the data
 };
 
 // Where a run stands after a step.
@@ -103,7 +105,8 @@ class Trainer {
 
   [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
   [[nodiscard]] const graph::Program& training_program() { return runner_->prepare(); }
-  // Sum of weighted cross entropy over the validation set divided by its weights. Throws Failure where it isn't finite.
+  // Sum of weighted cross entropy over the validation set divided by its weights, or the mean of a pooled loss. Throws
+  // Failure where it isn't finite.
   double evaluate();
 
  private:
@@ -113,6 +116,9 @@ class Trainer {
   void resume();
   void find_best();
   void train_step(const data::StepPlan& plan);
+  // Adds the step's gradients and gives its loss.
+  double add_gradients(const data::StepPlan& plan, const MicroBatchInputs& inputs);
+  double evaluate_pooled_loss();
   // The step's gradients aren't finite: it changes nothing where a smaller loss scale can mend that. Throws Failure.
   void skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm);
   void log_step(bool epoch_end);
@@ -142,6 +148,8 @@ class Trainer {
   std::optional<StepWork> work_;  // where FLOPs are told
   std::int64_t held_out_samples_ = 0;
   std::unique_ptr<models::RowNorms> norms_;  // of DoRA, which change with each step; null: none
+  std::unique_ptr<PooledObjective> pooled_;  // of a pooled loss, else null
+  Metrics eval_metrics_;                     // of the newest evaluation
   LearningRateSchedule schedule_;
   std::optional<AdaptiveRate> adaptive_rate_;  // of a schedule that follows the held-out loss
   TrainState state_;

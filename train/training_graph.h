@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
 #include "models/loader.h"
+#include "models/pooled_output.h"
 #include "nn/context.h"
 
 namespace tern::train {
@@ -37,7 +39,18 @@ struct TrainingGraphOptions {
   bool gradient_checkpointing = false;            // layers are computed again in the backward
   bool dropout = false;                           // draw dropout at all
   double neftune_noise_alpha = 0;                 // of the noise on embeddings; 0: none. Evaluation has none
+  // What is made of each sequence in the place of a loss: the host computes that of them (tasks/pooled_loss.h).
+  struct Pooled {
+    models::Pooling pooling = models::Pooling::last;
+    models::PooledOutput output = models::PooledOutput::hidden;
+    std::int32_t yes = 0;  // of a verdict
+    std::int32_t no = 0;
+  };
+  std::optional<Pooled> pooled = std::nullopt;
 };
+
+// As models::pooled_output takes it.
+[[nodiscard]] models::PooledOutputOptions pooled_options(const TrainingGraphOptions& options);
 
 // Inputs: ids, positions [tokens] i32; cu_seqlens [sequences + 1] i32; loss_rows [rows] i32 (which tokens predict a
 // supervised one), targets [rows] i32, loss_weights [rows] f32; dropout_keys [tokens] i64 where dropout is drawn;
@@ -45,6 +58,9 @@ struct TrainingGraphOptions {
 // Outputs: loss [1], the sum over rows of weight * cross entropy; row_max and row_target [rows] f32, where the loss has
 // them: a row's largest logit and that of its target. Gradients are added to the resources
 // `gradient_name(trainable)`.
+// With pooled outputs: the input rows [sequences] i32 (of a mean, what models::pooled_output says) in the place of the
+// loss's, and the output pooled [sequences, width] f32. The input pooled_gradient, of that shape, is what the loss's
+// gradient by them is, of a graph that trains something.
 [[nodiscard]] graph::Graph build_training_graph(const models::LoadedModel& model, const TrainingGraphOptions& options);
 
 // Whether a run with these options has noise on its embeddings.

@@ -141,6 +141,7 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   for (const std::string& module : embeddings) config.target_modules.push_back(module.substr(module.rfind('.') + 1));
   config.target_parameters = options.target_parameters;
   config.modules_to_save = models::saved_module_names(model.config, options.modules_to_save);
+  if (model.config.head == models::ModelHead::classification) config.task_type = models::kClassification;
   models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
   models::add_parts(adapter, models::adapter_parts(model, "lora", config, embeddings).value());
   adapter.saved = models::saved_modules(model.config, config.modules_to_save).value().parameters;

@@ -18,7 +18,7 @@ Names joined(std::initializer_list<Names> parts) {
 const Names kTrainGroups = {"model",  "positions", "base",      "data",           "template",    "quantization",
                             "loop",   "optimizer", "save",      "parallel",       "tuner",       "runtime",
                             "compat", "output",    "precision", "self_cognition", "loss_weights",
-                            "plugins"};
+                            "plugins", "task", "task_loss"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -40,6 +40,7 @@ const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_tim
 
 // Where nothing else reads the longest sequence.
 const FlagEffect kStretches = {"max_model_len", "", "scales_positions"};
+const FlagEffect kLearnsTokens[] = {{"loss_scale", "learns_tokens"}, {"streaming", "learns_tokens"}};
 const std::vector<NoEffect> kTrainNoEffect = {
     {"max_pixels", "rows with images are refused, as models are trained on text alone"},
 };
@@ -87,7 +88,7 @@ std::vector<CommandSpec> training_commands() {
        .defaults = {{"use_chat_template", "false"}, {"loss_scale", "all"}},
        .pending = kSftPending,
        .no_effect = kTrainNoEffect,
-       .effects = {kStretches},
+       .effects = {kStretches, kLearnsTokens[0], kLearnsTokens[1]},
        .example = "tern pt --model smollm2-135m --dataset text.jsonl --max_steps 10",
        .prepare = with_saved_arguments,
        .run = run_pt},
@@ -96,7 +97,7 @@ std::vector<CommandSpec> training_commands() {
        .groups = kTrainGroups,
        .pending = kSftPending,
        .no_effect = kTrainNoEffect,
-       .effects = {kStretches},
+       .effects = {kStretches, kLearnsTokens[0], kLearnsTokens[1]},
        .example = "tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl --max_steps 10",
        .prepare = with_saved_arguments,
        .run = run_sft},
@@ -110,7 +111,7 @@ std::vector<CommandSpec> training_commands() {
 }
 
 std::vector<CommandSpec> serving_commands() {
-  const Names infer = {"model", "positions", "base",       "data",    "template", "generation", "quantization",
+  const Names infer = {"model", "positions", "base",       "data",    "template", "generation", "quantization", "task",
                        "infer", "cache",     "invariance", "runtime", "compat",   "output",     "plugins"};
   const Names serve = {"model",  "positions", "base",       "template", "generation", "quantization",
                        "deploy", "cache",     "invariance", "runtime",  "compat",     "output"};
@@ -304,7 +305,7 @@ const std::vector<FlagGroup>& flag_groups() {
   static const std::vector<FlagGroup> groups = [] {
     std::vector<FlagGroup> all;
     for (const auto& part : {shared_groups(), loop_groups(), optimizer_groups(), parallel_groups(), tuner_groups(),
-                             alignment_groups(), tool_groups()}) {
+                             task_groups(), alignment_groups(), tool_groups()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

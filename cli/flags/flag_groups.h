@@ -21,6 +21,7 @@ inline constexpr Flag kTorchDtype = {
 [[nodiscard]] std::vector<FlagGroup> optimizer_groups();
 [[nodiscard]] std::vector<FlagGroup> parallel_groups();
 [[nodiscard]] std::vector<FlagGroup> tuner_groups();
+[[nodiscard]] std::vector<FlagGroup> task_groups();
 [[nodiscard]] std::vector<FlagGroup> alignment_groups();
 [[nodiscard]] std::vector<FlagGroup> tool_groups();
 

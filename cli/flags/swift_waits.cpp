@@ -32,14 +32,11 @@ std::vector<AnswerRow> of_training() {
       {kWaits, kTrain, "several devices",
        "deepspeed_autotp_size zero_hpz_partition_size ds3_gather_for_generation=true fsdp_config accelerator_config "
        "parallelism_config"},
-      {kWaits, "pt|sft|plan", "more tasks", "loss_type mrl_dims task_type"},
-      {kWaits, "rlhf", "aligning", "mrl_dims task_type"},
   };
 }
 
 std::vector<AnswerRow> of_models_and_data() {
   return {
-      {kWaits, kTrain, "more tasks", "num_labels problem_type"},
       {kWaits, kTrain, "streams of several data sets", "interleave_prob stopping_strategy=first_exhausted"},
       {kWaits, "pt|sft|rlhf|plan|export", "data sets of tokenised rows",
        "cached_dataset cached_val_dataset to_cached_dataset=false"},

@@ -95,6 +95,21 @@ def write(path, rows):
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
+def write_tasks(output):
+    """Small sets for docs/tasks.md: whether a question is about money, and which solution is a question's."""
+    rows = [json.loads(line) for line in (output / "train.jsonl").open(encoding="utf-8")]
+    labelled = [{"query": r["question"], "label": int("$" in r["question"])} for r in rows if len(r["question"]) < 300]
+    of_both = [r for pair in zip(*([r for r in labelled if r["label"] == label][:64] for label in (0, 1))) for r in pair]
+    write(output / "money.jsonl", of_both[:96])
+    write(output / "money-test.jsonl", of_both[96:])
+    message = lambda text: [{"role": "user", "content": text}]
+    short = [r for r in rows if len(r["question"]) + len(r["answer"]) < 400][:48]
+    others = lambda i: [short[(i + step) % len(short)]["answer"] for step in (7, 19)]
+    write(output / "solutions.jsonl", [
+        {"messages": message(r["question"]), "positive_messages": [message(r["answer"])],
+         "negative_messages": [message(text) for text in others(i)]} for i, r in enumerate(short)])
+
+
 def main():
     source, output = Path(sys.argv[1]), Path(sys.argv[2])
     output.mkdir(parents=True, exist_ok=True)
@@ -108,6 +123,7 @@ def main():
     pairs = [(r, plant(r["question"], r["answer"])) for r in train]
     pairs = [row(r) | {"rejected_response": wrong} for r, wrong in pairs if wrong]
     write(output / "pairs.jsonl", spread(pairs, PAIRS))
+    write_tasks(output)
     shutil.copyfile(source / "LICENSE", output / "LICENSE")
     print(f"{TRAIN} and {TEST} rows; {PAIRS} of {len(pairs)} possible pairs")
 

@@ -68,15 +68,16 @@ TEST(Migrate, TheNpuPagesCommandsRun) {
 
   std::string script = "set -e\ncd " + folder.string() + "\n";
   for (const auto& [name, value] : machine.options.variables) script += "export " + name + "='" + value + "'\n";
-  script += "export MODELSCOPE_ENDPOINT=" + hub.url() + " MODELSCOPE_API_TOKEN=secret MODELSCOPE_CACHE=" +
-            (folder / "cache").string() + " TERN_CACHE_DIR=" + (folder / "tokens").string() + "\nexport PATH='" +
+  script += "export MODELSCOPE_ENDPOINT=" + hub.url() +
+            " MODELSCOPE_API_TOKEN=secret MODELSCOPE_CACHE=" + (folder / "cache").string() +
+            " TERN_CACHE_DIR=" + (folder / "tokens").string() + "\nexport PATH='" +
             fs::path(TERN_PROGRAM).parent_path().string() + "':$PATH\n" + kTern;
   const std::string page = shell_blocks(std::string(TERN_SOURCE_DIR) + "/docs/migrate.md");
   for (const char* word : {"tern sft", "tern infer", "tern deploy", "CKPT_DIR", "MERGED_DIR"})
     ASSERT_NE(page.find(word), std::string::npos) << word;
   machine.write("work/page.sh", script + page + "echo \"$CKPT_DIR\" >newest\n");
-  const int status =
-      std::system(("sh " + (folder / "page.sh").string() + " >" + (folder / "log").string() + " 2>&1 </dev/null").c_str());
+  const int status = std::system(
+      ("sh " + (folder / "page.sh").string() + " >" + (folder / "log").string() + " 2>&1 </dev/null").c_str());
   ASSERT_EQ(status, 0) << text_of(folder / "log");
 
   const std::string newest = text_of(folder / "newest");

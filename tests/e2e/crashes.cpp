@@ -1,5 +1,5 @@
-// A machine that crashes while a run trains, after every single operation on its files: whatever of the unsynced ones the
-// disk has kept, no checkpoint under its final name is broken, none that was reported saved is gone, and a run that
+// A machine that crashes while a run trains, after every single operation on its files: whatever of the unsynced ones
+// the disk has kept, no checkpoint under its final name is broken, none that was reported saved is gone, and a run that
 // goes on from there ends as one that nobody stopped, to the bit. TERN_CRASH_RESUMES says how many go on.
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using crash::Unsynced;
 
-const std::vector<Unsynced> kAll = {Unsynced::nothing, Unsynced::entries, Unsynced::entries_zeros,
-                                    Unsynced::everything, Unsynced::beginnings};
+const std::vector<Unsynced> kAll = {Unsynced::nothing, Unsynced::entries, Unsynced::entries_zeros, Unsynced::everything,
+                                    Unsynced::beginnings};
 
 // The numbers of the checkpoints in a run's folder.
 std::vector<int> checkpoints_in(const fs::path& run) {

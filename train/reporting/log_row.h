@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tern::train {
@@ -25,6 +26,7 @@ struct LogRow {
   std::optional<double> eval_loss;
   std::optional<Accuracy> accuracy;       // of training
   std::optional<Accuracy> eval_accuracy;  // of held-out rows
+  std::vector<std::pair<std::string, double>> eval_metrics;  // of the task, by key: "eval_acc"
   double eval_seconds = 0;
   double eval_samples = 0;
   double grad_norm = 0;
@@ -39,7 +41,7 @@ struct LogRow {
 };
 
 struct LogNumber {
-  std::string_view key;  // as ms-swift and transformers write it
+  std::string_view key;  // as ms-swift and transformers write it; may lie in the row
   double value = 0;
 };
 

@@ -105,6 +105,7 @@ void Reporter::log_evaluation(const HeldOutReport& evaluation, const Place& plac
   LogRow out = row(place);
   out.eval_loss = evaluation.loss;
   out.eval_accuracy = accuracy_of(evaluation.hits);
+  for (const auto& [name, value] : evaluation.metrics) out.eval_metrics.emplace_back("eval_" + name, value);
   out.eval_samples = evaluation.samples;
   out.eval_seconds = evaluation.seconds;
   write(out);

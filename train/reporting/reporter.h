@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accel/device.h"
@@ -37,6 +38,7 @@ struct Place {
 struct HeldOutReport {
   double loss = 0;
   Hits hits;
+  std::vector<std::pair<std::string, double>> metrics;  // of the task, by name: "acc"
   double samples = 0;
   double seconds = 0;
 };

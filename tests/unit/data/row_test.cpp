@@ -147,6 +147,16 @@ TEST(Row, PreferenceLabelAndMargin) {
         std::pair{"\"12\"", 12}, std::pair{"3.0", 3}}) {
     EXPECT_EQ(parse(cat(R"({"query":"q","response":"r","label":)", value, "}"))->label, number) << value;
   }
+  for (const auto& [value, numbers] :
+       {std::pair{"3", std::vector<double>{3}}, std::pair{"-1", std::vector<double>{-1}},
+        std::pair{"0.25", std::vector<double>{0.25}}, std::pair{"[2, 0]", std::vector<double>{2, 0}},
+        std::pair{"\"[1]\"", std::vector<double>{1}}, std::pair{"[]", std::vector<double>{}}}) {
+    const auto row = parse(cat(R"({"query":"q","label":)", value, "}"));
+    ASSERT_TRUE(row.ok()) << value << row.error().line();
+    EXPECT_EQ(row->labels, numbers) << value;
+    EXPECT_EQ(row->label.has_value(), std::string_view(value) == "3") << value;
+  }
+  EXPECT_EQ(parse(R"({"query":"q","label":null})")->labels, std::nullopt);
   EXPECT_FALSE(parse(R"({"query":"q","response":"r","label":"maybe"})").ok());
   EXPECT_FALSE(parse(R"({"query":"q","response":"r","rejected_response":"x","margin":"wide"})").ok());
 }
@@ -266,13 +276,11 @@ TEST(Row, EveryFieldSaysWhatItShouldHold) {
       {R"({"query":"q","response":"r","margin":"wide"})",
        R"(field "margin": expected a number, found a string; write a number without quotes)"},
       {R"({"query":"q","response":"r","label":"maybe"})",
-       R"(field "label": expected true, false or the number of a label, found "maybe"; write true, false or a number from 0 on)"},
-      {R"({"query":"q","response":"r","label":-1})",
-       R"(field "label": expected true, false or the number of a label, found "-1"; write true, false or a number from 0 on)"},
-      {R"({"query":"q","response":"r","label":1.5})",
-       R"(field "label": expected true, false or the number of a label, found "1.5"; write true, false or a number from 0 on)"},
-      {R"({"query":"q","response":"r","label":[1]})",
-       R"(field "label": expected true, false or the number of a label, found an array; write true, false or a number from 0 on)"},
+       R"(field "label": expected true, false, a number, or a list of numbers, found "maybe"; write true, false, a number as 3 or 0.5, or a list as [0, 3])"},
+      {R"({"query":"q","response":"r","label":[1, "x"]})",
+       R"(field "label[1]": expected true, false, a number, or a list of numbers, found "x"; write true, false, a number as 3 or 0.5, or a list as [0, 3])"},
+      {R"({"query":"q","response":"r","label":{}})",
+       R"(field "label": expected true, false, a number, or a list of numbers, found an object; write true, false, a number as 3 or 0.5, or a list as [0, 3])"},
   };
   for (const BadField& one : cases) {
     const auto row = parse(one.json);
@@ -316,6 +324,9 @@ TEST(Row, JsonOfARowReadsBackEqual) {
       {R"({"query":"q \"x\"\n","response":"r","level":3})", R"({"text":"some\ttext"})",
        R"({"messages":[{"role":"user","content":"w?"},{"role":"assistant","content":"a","loss":0.25,"name":"n"}],"tools":[{"a":1}]})",
        R"({"query":"q <image>","response":"g","rejected_response":"b","margin":0.5,"images":["a.png"]})",
+       R"({"query":"q","positive_messages":[[{"role":"user","content":"p"}]],"negative_messages":[[{"role":"user","content":"n"}],[{"role":"assistant","content":"m"}]]})",
+       R"({"query":"q","positive_messages":[{"role":"user","content":"p"}]})", R"({"query":"q","label":[2,0]})",
+       R"({"query":"q","label":0.1})", R"({"query":"q","label":[]})",
        R"({"query":"q","solution":"s","label":true,"videos":["v"],"audios":["a"],"query2":"x"})"}) {
     const auto once = parse(json);
     ASSERT_TRUE(once.ok()) << once.error().line();
@@ -323,8 +334,11 @@ TEST(Row, JsonOfARowReadsBackEqual) {
     ASSERT_TRUE(twice.ok()) << twice.error().line() << " in " << to_json(*once);
     EXPECT_EQ(twice->messages, once->messages);
     EXPECT_EQ(twice->rejected, once->rejected);
+    EXPECT_EQ(twice->positives, once->positives);
+    EXPECT_EQ(twice->negatives, once->negatives);
     EXPECT_EQ(twice->text, once->text);
     EXPECT_EQ(twice->label, once->label);
+    EXPECT_EQ(twice->labels, once->labels);
     EXPECT_EQ(twice->margin, once->margin);
     EXPECT_EQ(twice->tools_json, once->tools_json);
     EXPECT_EQ(twice->images, once->images);

@@ -1,8 +1,8 @@
-#include "engine/pooled_text.h"
+#include "chat/rerank_prompt.h"
 
 #include "base/strings.h"
 
-namespace tern::engine {
+namespace tern::chat {
 namespace {
 
 constexpr std::string_view kBefore =
@@ -13,14 +13,14 @@ constexpr const char* kOther = "choose a reranker of Qwen3's kind";
 
 }  // namespace
 
-Result<TokenIds> rerank_prompt(const tokenizer::Tokenizer& tokenizer, const RerankPair& pair) {
+Result<std::vector<std::int32_t>> rerank_prompt(const tokenizer::Tokenizer& tokenizer, const RerankPair& pair) {
   for (const std::string_view piece : {"<|im_start|>", "<|im_end|>"}) {
     if (tokenizer.piece_to_id(piece)) continue;
     return data_error("the tokenizer", cat("the token ", piece, ", which begins or ends what a reranker is asked"),
                       "none", kOther);
   }
   // Apart, as the model card does it: no token spans two parts.
-  TokenIds ids = tokenizer.encode(kBefore, false);
+  std::vector<std::int32_t> ids = tokenizer.encode(kBefore, false);
   const std::string asked = cat("<Instruct>: ", pair.instruction.value_or(std::string(kRetrieval)),
                                 "\n<Query>: ", pair.query, "\n<Document>: ", pair.document);
   for (const auto& part : {tokenizer.encode(asked, false), tokenizer.encode(kAfter, false)})
@@ -31,7 +31,7 @@ Result<TokenIds> rerank_prompt(const tokenizer::Tokenizer& tokenizer, const Rera
 Result<Verdicts> verdict_ids(const tokenizer::Tokenizer& tokenizer) {
   Verdicts out;
   for (const auto& [word, id] : {std::pair{"yes", &out.yes}, std::pair{"no", &out.no}}) {
-    const TokenIds ids = tokenizer.encode(word, false);
+    const std::vector<std::int32_t> ids = tokenizer.encode(word, false);
     if (ids.size() != 1) {
       return data_error("the tokenizer", cat("one token for \"", word, "\", whose logit a reranker answers with"),
                         cat(ids.size(), " tokens"), kOther);
@@ -41,4 +41,4 @@ Result<Verdicts> verdict_ids(const tokenizer::Tokenizer& tokenizer) {
   return out;
 }
 
-}  // namespace tern::engine
+}  // namespace tern::chat
