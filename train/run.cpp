@@ -1,7 +1,6 @@
 #include "train/run.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -14,6 +13,8 @@ namespace tern::train {
 
 namespace fs = std::filesystem;
 namespace {
+
+constexpr int kHalvings = 8;  // of each setting that `tern plan` tries
 
 std::string hash(const std::string& text) { return cat("xxh3_64 ", io::xxh3_64(std::as_bytes(std::span(text)))); }
 
@@ -76,12 +77,75 @@ Result<std::unique_ptr<Run>> Run::open(RunOptions options, TrainerHooks hooks) {
     run->session_->runtime = session::open_runtime(o.session.runtime).value();
     if (!o.resume_from.empty()) run->resume_ = find_checkpoint(o.resume_from, run->base_).value();
     run->load_data();
-    run->load_model();
-    run->choose_directory();
-    run->plan(std::move(hooks));
+    session::open_model(*run->session_, o.session).value();
+    run->plan_memory();
+    try {
+      run->load_model();
+      run->choose_directory();
+      run->make_trainer(std::move(hooks));
+    } catch (const Failure& failure) {
+      throw Failure(run->advised(failure.error()));
+    }
     return run;
   });
 }
+
+Result<Run::Planned> Run::plan(RunOptions options, std::uint64_t device_memory) {
+  return catching([&] {
+    Run run(std::move(options));
+    const RunOptions& o = run.options_;
+    run.session_ = session::open_described(o.session, !o.data.dataset.empty()).value();
+    run.base_ = o.output_dir.empty() ? default_output_dir(o.session.model) : o.output_dir;
+    if (!o.resume_from.empty()) run.resume_ = find_checkpoint(o.resume_from, run.base_).value();
+    if (!o.data.dataset.empty()) run.load_data();
+    PlannedRun planned = run.planned_run();
+    planned.device_memory = device_memory;
+    std::optional<session::MachineRates> rates;
+    if (run.session_->runtime->device->info().described == 0) {
+      rates = session::measure_machine(*run.session_->runtime, static_cast<tern_dtype>(run.session_->numerics.compute));
+    }
+    Planned result{plan_training(planned, rates ? &*rates : nullptr), {}};
+    result.changes = smaller_runs(planned, result.plan, kHalvings);
+    return result;
+  });
+}
+
+// What is known of the run before its weights are loaded; without data all samples are as long as they may be.
+PlannedRun Run::planned_run() {
+  PlannedRun planned{.session = *session_,
+                     .model_name = options_.session.model,
+                     .tuner = options_.tuner,
+                     .trainer = options_.trainer,
+                     .checkpoint = resume_,
+                     .sizes = {}};
+  planned.accumulation = options_.batches.accumulation;
+  if (!steps_) {
+    const std::int64_t longest =
+        options_.encoder.max_length > 0 ? options_.encoder.max_length : session_->model.config.max_position_embeddings;
+    const std::int64_t sequences = options_.batches.per_device_batch_size;
+    planned.sizes.training.largest = {longest * sequences, sequences, longest * sequences, longest};
+    planned.max_positions = longest;
+    return planned;
+  }
+  std::optional<data::SetSteps> held_out;
+  if (data_.validation.size() > 0) {
+    held_out = data::SetSteps::create(data_.validation, options_.trainer.eval_batches).value();
+  }
+  planned.sizes = sizes_of(*steps_, held_out ? &*held_out : nullptr, *session_->runtime->device, 0,
+                           steps_in_all(options_.trainer, *steps_));
+  planned.max_positions = std::max<std::int64_t>(steps_->bounds().longest, data_.validation.longest());
+  return planned;
+}
+
+// Before anything is loaded: a run that can't fit is refused here.
+void Run::plan_memory() {
+  planned_.emplace(planned_run());
+  plan_ = plan_training(*planned_);
+  for (const std::string_view line : split(plan_lines(plan_), '\n')) log_info(std::string(line));
+  if (!plan_.fits()) throw Failure(does_not_fit(*planned_, plan_));
+}
+
+Error Run::advised(const Error& error) const { return planned_ ? with_advice(error, *planned_, plan_) : error; }
 
 void Run::load_data() {
   const auto longest =
@@ -114,16 +178,9 @@ void Run::load_data() {
 }
 
 void Run::load_model() {
-  session::open_model(*session_, options_.session).value();
   const bool full = options_.tuner.type == TunerType::full;
-  models::LoadOptions load;
-  if (full) {
-    const auto trained = trained_parameters(options_.tuner, session_->model.config).value();
-    load.is_master = [names = std::set(trained.begin(), trained.end())](const std::string& name) {
-      return names.contains(name);
-    };
-  }
-  load.max_positions = std::max<std::int64_t>({1, steps_->bounds().longest, data_.validation.longest()});
+  models::LoadOptions load = load_options(options_.tuner, session_->model.config,
+                                          std::max<std::int64_t>(steps_->bounds().longest, data_.validation.longest()));
   load.progress = options_.load_progress;
   session::load_weights(*session_, load).value();
   models::LoadedModel& model = session_->model;
@@ -154,7 +211,7 @@ void Run::choose_directory() {
   trainer.args_json = options_.args_json ? options_.args_json(output_dir_) : "{}\n";
 }
 
-void Run::plan(TrainerHooks hooks) {
+void Run::make_trainer(TrainerHooks hooks) {
   TrainerOptions options = options_.trainer;
   options.graph.numerics = session_->numerics;
   options.graph.numerics.needs = TERN_NEED_DETERMINISTIC;  // a resumed run equals one never interrupted
@@ -171,11 +228,12 @@ void Run::plan(TrainerHooks hooks) {
 }
 
 Result<TrainResult> Run::train() {
-  return catching([&] {
+  const auto trained = catching([&] {
     const TrainResult result = trainer_->run();
     if (options_.load_best_model_at_end && !result.interrupted && !result.save_failed) end_on_best(result);
     return result;
   });
+  return trained ? trained : advised(trained.error());
 }
 
 void Run::end_on_best(const TrainResult& result) {

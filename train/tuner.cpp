@@ -96,7 +96,7 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   const auto modules = chosen_modules(options, model);
   config.target_modules = target_names(model, modules);
   models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
-  init_adapter(*model.store, adapter, options.seed);
+  if (!model.store->only_counts()) init_adapter(*model.store, adapter, options.seed);
   return adapter;
 }
 
