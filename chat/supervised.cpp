@@ -110,6 +110,16 @@ class Renderer {
     return std::min(begin, common_prefix(a, through));
   }
 
+  // What message i answers, and what the template writes behind its text.
+  [[nodiscard]] std::string query_of(std::size_t i) const {
+    return i == 0 ? std::string() : text_of(dialogue_.messages[i - 1], "content");
+  }
+  [[nodiscard]] std::string ending_of(std::size_t i) const {
+    const std::string text = probed(i, probe_a);
+    const std::size_t at = text.rfind(probe_a);
+    return at == std::string::npos ? std::string() : text.substr(at + std::string_view(probe_a).size());
+  }
+
  private:
   // The rendering up to and with message i, `content` in the place of what it says.
   [[nodiscard]] std::string probed(std::size_t i, const char* content) const {
@@ -160,11 +170,31 @@ class Renderer {
 struct Turn {
   std::string through;  // the rendering up to and with this message
   SupervisedSpan span;
+  std::vector<WeightedPart> parts;  // of the span's text, from its begin; none: it counts as a whole
 };
 
 void add_span(SupervisedText& text, SupervisedSpan span) {
   if (!text.spans.empty()) span.begin = std::max(span.begin, text.spans.back().end);
   if (span.begin < span.end) text.spans.push_back(span);
+}
+
+void add_turn(SupervisedText& text, const Turn& turn) {
+  if (turn.parts.empty()) return add_span(text, turn.span);
+  for (const WeightedPart& part : turn.parts) {
+    const float weight = turn.span.weight * part.weight;
+    if (weight > 0) add_span(text, {turn.span.begin + part.begin, turn.span.begin + part.end, weight});
+  }
+}
+
+// The parts of turn i by the rules, with the template's ending behind them.
+std::vector<WeightedPart> parts_of(const Renderer& renderer, std::size_t i, const Turn& turn, const LossRules& rules) {
+  if (rules.empty()) return {};
+  const std::string_view text = std::string_view(turn.through).substr(turn.span.begin, turn.span.end - turn.span.begin);
+  const std::string ending = renderer.ending_of(i);
+  const std::size_t said = text.size() - (text.ends_with(ending) ? ending.size() : 0);
+  std::vector<WeightedPart> parts = rules.parts(renderer.query_of(i), text.substr(0, said));
+  parts.push_back({said, text.size(), 1});
+  return parts;
 }
 
 // loss_scale all: everything counts 1, but an assistant's turn with a `loss` of its own.
@@ -198,8 +228,9 @@ Supervised<SupervisedText> supervise(const ChatTemplate& chat_template, const Ch
     if (!through) throw Failure(through.error());
     const std::size_t begin = renderer.begin_of(i, *through);
     nested = nested && full->starts_with(*through);
-    turns.push_back({std::move(*through), {begin, 0, renderer.weight(i)}});
+    turns.push_back({std::move(*through), {begin, 0, renderer.weight(i)}, {}});
     turns.back().span.end = turns.back().through.size();
+    if (!all) turns.back().parts = parts_of(renderer, i, turns.back(), options.rules);
   }
   Supervised<SupervisedText> out;
   if (all) {
@@ -211,14 +242,14 @@ Supervised<SupervisedText> supervise(const ChatTemplate& chat_template, const Ch
     out.samples.push_back(whole(*full, turns));
   } else if (nested) {
     out.samples.push_back({std::move(*full), {}});
-    for (const Turn& turn : turns) add_span(out.samples.back(), turn.span);
+    for (const Turn& turn : turns) add_turn(out.samples.back(), turn);
   } else {
     out.note = cat(chat_template.where(),
                    ": a turn is rendered otherwise once the conversation goes on, so each "
                    "assistant turn becomes a sample of its own");
     for (Turn& turn : turns) {
       out.samples.push_back({std::move(turn.through), {}});
-      add_span(out.samples.back(), turn.span);
+      add_turn(out.samples.back(), turn);
     }
   }
   return out;
@@ -231,6 +262,25 @@ Result<LossScale> parse_loss_scale(const std::string& name) {
   if (name == "last_round") return LossScale::last_round;
   if (name == "all") return LossScale::all;
   return usage_error(cat("--loss_scale \"", name, "\" is unknown"), "choose default, last_round or all");
+}
+
+Result<LossWeighing> parse_loss_weighing(const std::string& chain) {
+  return catching([&] {
+    LossWeighing out;
+    const std::size_t plus = chain.find('+');
+    const std::string first = chain.substr(0, plus);
+    const auto base = parse_loss_scale(first);
+    if (base) out.base = *base;
+    std::string rules = chain;
+    if (base) rules = plus == std::string::npos ? std::string() : chain.substr(plus + 1);
+    if (base && plus == std::string::npos) return out;
+    if (out.base == LossScale::all) {
+      throw Failure(usage_error(cat("--loss_scale \"", chain, "\" has rules behind all, and rules weigh answers alone"),
+                                cat("give default+", rules)));
+    }
+    out.rules = LossRules::parse(rules).value();
+    return out;
+  });
 }
 
 Result<Supervised<SupervisedText>> supervised_text(const ChatTemplate& chat_template, const ChatInput& input,

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "chat/chat_template.h"
+#include "chat/loss_rules.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tern::chat {
@@ -23,9 +24,19 @@ enum class LossScale {
 // Fails with ErrorKind::usage for a name other than default, last_round and all.
 [[nodiscard]] Result<LossScale> parse_loss_scale(const std::string& name);
 
+// What --loss_scale says: whose words are learned, and how parts of an answer count.
+struct LossWeighing {
+  LossScale base = LossScale::every_turn;
+  LossRules rules;
+};
+// `react`, `last_round+hermes+ignore_empty_think`: a name of the above (default where there is none) and rules behind
+// it. Errors: as LossRules::parse; (usage) rules behind `all`, as they weigh answers alone.
+[[nodiscard]] Result<LossWeighing> parse_loss_weighing(const std::string& chain);
+
 struct SupervisedOptions {
   LossScale loss_scale = LossScale::every_turn;
   std::string system;  // put before conversations that have no system message of their own; "": none
+  LossRules rules;     // of what an assistant says; what the template writes behind it counts 1
 };
 
 struct SupervisedSpan {

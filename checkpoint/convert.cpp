@@ -55,6 +55,16 @@ struct Job {
   }
 };
 
+std::string place_of(const CheckpointSource& source, const LogicalTensor& tensor) {
+  return cat(source.path().string(), ": tensor \"", tensor.name, "\"");
+}
+
+// Of the tensor seen as [product of leading dimensions, last dimension].
+std::int64_t rows_of(const LogicalTensor& tensor) {
+  const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
+  return columns == 0 ? 0 : static_cast<std::int64_t>(element_count(tensor.shape).value_or(0)) / columns;
+}
+
 class Converter {
  public:
   Converter(const CheckpointSource& source, fs::path target, const ConvertOptions& options)
@@ -107,28 +117,11 @@ class Converter {
     return tensor.data->storage.dtype && dtype_info(*tensor.data->storage.dtype).floating;
   }
 
-  [[nodiscard]] std::string where(const LogicalTensor& tensor) const {
-    return cat(source_.path().string(), ": tensor \"", tensor.name, "\"");
-  }
+  [[nodiscard]] std::string where(const LogicalTensor& tensor) const { return place_of(source_, tensor); }
 
   // What is written: as the caller says, or the source's tensors.
   std::vector<TargetTensor> wanted() {
-    if (!options_.tensors.empty()) return options_.tensors;
-    std::vector<TargetTensor> out;
-    for (const LogicalTensor& tensor : tensors_) {
-      const std::int64_t rows = rows_of(tensor);
-      out.push_back({tensor.name, tensor.shape, {tensor.name}, {{0, 0, rows}}, [this, &tensor](auto&&... at) {
-                       const Status read = read_rows_f32(tensor, at...);
-                       if (!read) throw Failure(read.error().inside(where(tensor)));
-                     }});
-    }
-    return out;
-  }
-
-  // Of the tensor seen as [product of leading dimensions, last dimension].
-  static std::int64_t rows_of(const LogicalTensor& tensor) {
-    const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
-    return columns == 0 ? 0 : static_cast<std::int64_t>(element_count(tensor.shape).value_or(0)) / columns;
+    return options_.tensors.empty() ? tensors_as_stored(source_).value() : options_.tensors;
   }
 
   std::vector<const LogicalTensor*> sources_of(const TargetTensor& tensor) const {
@@ -163,20 +156,40 @@ class Converter {
         if (stored.dtype && ggml_type_of(*stored.dtype)) job.type = *ggml_type_of(*stored.dtype);
         return job;
       }
+      const auto plain = stored.dtype ? ggml_type_of(*stored.dtype) : std::nullopt;
+      if (container_ == Container::gguf && floating(tensor) && tensor.scale == nullptr && (stored.block || plain)) {
+        job.type = stored.block ? fitting_type(job.tensor, writable_type(job.tensor, *stored.block)) : *plain;
+        return job;
+      }
       throw Failure(
           usage_error(cat(where(tensor), " is stored as ", tensor.storage_name(), ", which the target cannot hold"),
                       "choose a type with --outtype, such as bf16"));
     }
-    job.type = fitting_type(job.tensor);
+    job.type = fitting_type(job.tensor, *outtype_);
     const auto plain = ggml_plain_dtype(job.type);
     job.copy =
         is_copyable(job) && (stored.block ? stored.block == job.type : stored.dtype == plain && plain.has_value());
     return job;
   }
 
+  // The type of blocks, or the next of as many bits that is written here.
+  GgmlType writable_type(const TargetTensor& tensor, GgmlType stored) {
+    if (can_quantize(stored)) return stored;
+    const auto bits = [](GgmlType type) {
+      const GgmlTypeInfo& info = ggml_type_info(type);
+      return 8.0 * info.block_bytes / info.block_elements;
+    };
+    for (const GgmlType finer : {GgmlType::q4_k, GgmlType::q6_k, GgmlType::q8_0}) {
+      if (bits(finer) < bits(stored)) continue;
+      report_.notes.push_back(cat(tensor.name, ": ", ggml_type_info(finer).name, " in place of ",
+                                  ggml_type_info(stored).name, ", which tern reads and does not write"));
+      return finer;
+    }
+    return GgmlType::f16;
+  }
+
   // The type asked for, or the nearest finer one whose blocks divide the rows.
-  GgmlType fitting_type(const TargetTensor& tensor) {
-    GgmlType type = *outtype_;
+  GgmlType fitting_type(const TargetTensor& tensor, GgmlType type) {
     const std::int64_t columns = tensor.shape.empty() ? 1 : tensor.shape.back();
     if (container_ != Container::gguf) return type;
     // As llama.cpp keeps them: a router's roundings would choose other experts, and a convolution of so few rows has no
@@ -346,6 +359,7 @@ class Converter {
     (void)writer.finish().value();
     copy_companions(directory.path());
     for (const auto& [name, text] : options_.files) io::write_file(directory.path() / name, text).value();
+    if (options_.check) options_.check(directory.path());
     directory.commit().value();
   }
 
@@ -354,7 +368,7 @@ class Converter {
     const fs::path parent = fs::absolute(target_).parent_path();
     io::remove_stale_files(target_);
     const std::string stem = cat(target_.filename().string(), ".tmp-", static_cast<std::int64_t>(::getpid()));
-    const fs::path temporary = parent / (container_ == Container::gguf ? stem : stem + ".safetensors");
+    const fs::path temporary = parent / (stem + (container_ == Container::gguf ? ".gguf" : ".safetensors"));
     struct Remove {
       const fs::path& path;
       ~Remove() {
@@ -374,6 +388,7 @@ class Converter {
       write_all(writer);
       (void)writer.finish().value();
     }
+    if (options_.check) options_.check(temporary);
     fs::rename(temporary, target_);
     io::sync_directory(parent).value();
   }
@@ -417,6 +432,20 @@ class Converter {
 };
 
 }  // namespace
+
+Result<std::vector<TargetTensor>> tensors_as_stored(const CheckpointSource& source) {
+  return catching([&] {
+    std::vector<TargetTensor> out;
+    for (const LogicalTensor& tensor : logical_tensors(source).value()) {
+      out.push_back(
+          {tensor.name, tensor.shape, {tensor.name}, {{0, 0, rows_of(tensor)}}, [&source, tensor](auto&&... at) {
+             const Status read = read_rows_f32(tensor, at...);
+             if (!read) throw Failure(read.error().inside(place_of(source, tensor)));
+           }});
+    }
+    return out;
+  });
+}
 
 Container container_of(const fs::path& target) {
   if (target.extension() == ".gguf") return Container::gguf;

@@ -50,7 +50,8 @@ enum class Container { gguf, safetensors_file, safetensors_directory };
 
 struct ConvertOptions {
   std::optional<Container> container;  // absent: container_of(target)
-  // f32, f16, bf16, q8_0, q4_0, q4_1, q4_k, q6_k; empty: as stored. Tensors of one dimension keep f32 in a GGUF file
+  // f32, f16, bf16, q8_0, q4_0, q4_1, q4_k, q6_k; empty: as stored, and numbers that are computed in the type of the
+  // tensor that they come from, or the next finer one that is written here. Tensors of one dimension keep f32 in a GGUF file
   // that holds block types, as llama.cpp expects.
   std::string outtype;
   std::uint64_t max_shard_size = 5'000'000'000;
@@ -62,6 +63,8 @@ struct ConvertOptions {
   std::map<std::string, std::string> files;  // further files of a directory target, by name
   bool copy_files = true;                    // a directory source's json, txt and model files, to a directory target
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;  // bytes read; false stops and leaves nothing
+  // Looks at what was written before it gets its name; where it throws, nothing is left.
+  std::function<void(const std::filesystem::path& written)> check;
 };
 
 struct ConvertReport {
@@ -70,6 +73,9 @@ struct ConvertReport {
   std::vector<std::string>
       notes;  // "blk.0.ffn_down.weight: q8_0 in place of q4_k, as rows of 576 are no multiple of 256"
 };
+
+// The source's own tensors as a list of what is written. They refer to the source, which must outlive them.
+[[nodiscard]] Result<std::vector<TargetTensor>> tensors_as_stored(const CheckpointSource& source);
 
 [[nodiscard]] Result<ConvertReport> convert_checkpoint(const CheckpointSource& source,
                                                        const std::filesystem::path& target,

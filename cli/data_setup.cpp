@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/strings.h"
 #include "chat/model_text.h"
@@ -30,6 +32,21 @@ data::Progress file_progress(bool quiet) {
   };
 }
 
+// --model_name and --model_author: one word, or the Chinese one first.
+std::vector<data::Placeholder> placeholders(const Arguments& arguments) {
+  std::vector<data::Placeholder> out;
+  for (const auto& [flag, place] : {std::pair("model_name", "{{NAME}}"), std::pair("model_author", "{{AUTHOR}}")}) {
+    if (!arguments.has(flag)) continue;
+    const auto& words = arguments.list(flag);
+    if (words.size() > 2) {
+      throw Failure(usage_error(cat("--", flag, " takes one name, or a Chinese one and another, not ", words.size()),
+                                "put a name of several words in quotes"));
+    }
+    out.push_back({place, words.front(), words.back()});
+  }
+  return out;
+}
+
 }  // namespace
 
 data::LoadOptions load_options(const Arguments& arguments) {
@@ -47,6 +64,7 @@ data::LoadOptions load_options(const Arguments& arguments) {
     options.normalize.columns = data::parse_columns(arguments.string("columns")).value();
   }
   options.normalize.system = system_message(arguments);
+  options.normalize.placeholders = placeholders(arguments);
   options.hub = dataset_hub(arguments);
   options.progress = file_progress(is_quiet(arguments));
   return options;
@@ -69,15 +87,21 @@ void apply_template(const Arguments& arguments, chat::ModelText& model) {
 }
 
 std::string template_kwargs(const Arguments& arguments) {
-  if (!arguments.has("enable_thinking")) return {};
-  return cat("{\"enable_thinking\": ", arguments.boolean("enable_thinking"), "}");
+  std::vector<std::string> fields;
+  for (const char* name : {"enable_thinking", "preserve_thinking"}) {
+    if (arguments.has(name)) fields.push_back(cat("\"", name, "\": ", arguments.boolean(name)));
+  }
+  return fields.empty() ? std::string() : cat("{", join(fields, ", "), "}");
 }
 
 data::ChatEncoderOptions encoder_options(const Arguments& arguments) {
   data::ChatEncoderOptions options;
   if (arguments.has("max_length")) options.max_length = static_cast<std::uint32_t>(arguments.integer("max_length"));
   options.truncation = data::parse_truncation(arguments.string("truncation_strategy")).value();
-  options.loss_scale = chat::parse_loss_scale(arguments.string("loss_scale")).value();
+  chat::LossWeighing weighing = chat::parse_loss_weighing(arguments.string("loss_scale")).value();
+  options.loss_scale = weighing.base;
+  options.loss_rules = std::move(weighing.rules);
+  options.binary_weights = arguments.maybe_boolean("is_binary_loss_scale").value_or(false);
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);
   options.agent_template = arguments.maybe_string("agent_template").value_or("");

@@ -80,8 +80,8 @@ void load_training_arguments(Arguments& arguments) {
   std::error_code ignored;
   const bool present = !folder.empty() && fs::is_regular_file(file, ignored);
   if (arguments.boolean("load_args") && present) {
-    std::vector<std::string_view> names = {"torch_dtype",     "template",          "system",
-                                           "enable_thinking", "use_chat_template", "agent_template"};
+    std::vector<std::string_view> names = {"torch_dtype",       "template",          "system",        "enable_thinking",
+                                           "preserve_thinking", "use_chat_template", "agent_template"};
     if (!arguments.list("adapters").empty()) names.emplace_back("model");  // a checkpoint is itself the model
     load_saved_flags(arguments, file, names);
   }

@@ -53,6 +53,14 @@ std::optional<models::QuantiseOptions> quantisation(const Arguments& arguments) 
   return options;
 }
 
+// --activation_dtype, or ms-swift's words for it.
+std::optional<tern_dtype> activation_dtype(const Arguments& arguments) {
+  if (arguments.has("bf16") && arguments.boolean("bf16")) return TERN_BF16;
+  if (arguments.has("fp16") && arguments.boolean("fp16")) return TERN_F16;
+  if (!arguments.has("activation_dtype")) return std::nullopt;
+  return dtype_from_name(arguments.string("activation_dtype"));
+}
+
 }  // namespace
 
 session::RuntimeOptions runtime_options(const Arguments& arguments) {
@@ -107,7 +115,7 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   options.rope = rope_override(arguments);
   options.dtype = torch_dtype(arguments);
   options.quantise = quantisation(arguments);
-  if (arguments.has("activation_dtype")) options.activations = dtype_from_name(arguments.string("activation_dtype"));
+  options.activations = activation_dtype(arguments);
   return options;
 }
 

@@ -106,7 +106,7 @@ Progress::~Progress() { finish(); }
 
 std::string Progress::line(std::uint64_t done, std::string_view detail, double now) const {
   const double elapsed = std::max(now - begin_, 1e-9);
-  const double rate = static_cast<double>(done) / elapsed;
+  const double rate = static_cast<double>(done - first_) / elapsed;
   std::string out = label_;
   if (total_ != 0) {
     const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
@@ -119,7 +119,7 @@ std::string Progress::line(std::uint64_t done, std::string_view detail, double n
     out += cat(" ", done, " ", unit_);
   }
   out += cat(" ", rate_text(rate, unit_), " ", clock_text(elapsed));
-  if (total_ > done && done != 0) out += cat(" left ", clock_text(static_cast<double>(total_ - done) / rate));
+  if (total_ > done && done > first_) out += cat(" left ", clock_text(static_cast<double>(total_ - done) / rate));
   if (!detail.empty()) out += cat(" ", detail);
   if (options_.terminal && out.size() >= options_.width) out.resize(options_.width - 1);
   return out;
@@ -136,6 +136,10 @@ void Progress::update(std::uint64_t done, std::string_view detail) {
   if (options_.quiet || finished_ || now - drawn_ < (options_.terminal ? kRedraw : kPlain)) return;
   drawn_ = now;
   draw(line(done, detail, now));
+}
+
+void Progress::clear() {
+  if (options_.terminal && !options_.quiet && !finished_ && done_ != 0) options_.writer("\r\x1b[K");
 }
 
 void Progress::finish() {

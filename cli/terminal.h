@@ -43,6 +43,10 @@ class Progress {
 
   // `done` units in all; `detail` stands at the end of the line (`loss 1.23`).
   void update(std::uint64_t done, std::string_view detail = {});
+  // `done` units were there before this work began: they took none of its time.
+  void begin_at(std::uint64_t done) { first_ = done_ = done; }
+  // Takes the line off a terminal, for another to be printed; the next update draws it again.
+  void clear();
   void finish();
 
  private:
@@ -53,6 +57,7 @@ class Progress {
   std::uint64_t total_;
   std::string unit_;
   Options options_;
+  std::uint64_t first_ = 0;
   std::uint64_t done_ = 0;
   std::string detail_;
   double begin_;

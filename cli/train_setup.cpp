@@ -1,8 +1,12 @@
 #include "cli/train_setup.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <string_view>
+#include <utility>
 
+#include "base/strings.h"
 #include "cli/data_setup.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
@@ -27,10 +31,13 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
   if (says("lora_dropout")) o.lora_dropout = arguments.real("lora_dropout");
   if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
   if (says("target_modules")) o.target_modules = arguments.list("target_modules");
+  if (says("target_parameters")) o.target_parameters = arguments.list("target_parameters");
   if (says("target_regex")) o.target_regex = arguments.string("target_regex");
+  if (says("modules_to_save")) o.modules_to_save = arguments.list("modules_to_save");
   if (!arguments.list("adapters").empty()) o.adapter = arguments.list("adapters")[0];
-  o.freeze_parameters = arguments.list("freeze_parameters");
-  o.trainable_parameters = arguments.list("trainable_parameters");
+  o.selection = {arguments.list("freeze_parameters"), arguments.maybe_string("freeze_parameters_regex").value_or(""),
+                 arguments.real("freeze_parameters_ratio"), arguments.list("trainable_parameters"),
+                 arguments.maybe_string("trainable_parameters_regex").value_or("")};
   o.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
   return o;
 }
@@ -49,23 +56,73 @@ data::BatchOptions batch_options(const Arguments& arguments) {
   return o;
 }
 
+train::GaloreOptions galore_options(const Arguments& arguments) {
+  train::GaloreOptions o;
+  o.rank = arguments.integer("galore_rank");
+  o.update_proj_gap = arguments.integer("galore_update_proj_gap");
+  o.scale = arguments.real("galore_scale");
+  o.type = train::galore_type(arguments.string("galore_proj_type")).value_or(o.type);
+  o.target_modules = arguments.list("galore_target_modules");
+  o.with_embedding = arguments.boolean("galore_with_embedding");
+  return o;
+}
+
+// metric_for_best_model and greater_is_better, by transformers' names of metrics.
+train::BestMetric best_metric(const Arguments& arguments) {
+  train::BestMetric o;
+  const std::string metric = arguments.string("metric_for_best_model");
+  if (metric.ends_with("token_acc")) o.metric = train::Metric::token_accuracy;
+  if (metric.ends_with("seq_acc")) o.metric = train::Metric::sample_accuracy;
+  o.greater_is_better = arguments.maybe_boolean("greater_is_better").value_or(o.metric != train::Metric::loss);
+  return o;
+}
+
+train::ReportOptions report_options(const Arguments& arguments) {
+  train::ReportOptions o;
+  const auto to = arguments.list("report_to");
+  o.tensorboard = std::any_of(to.begin(), to.end(), [](const auto& it) { return it == "tensorboard" || it == "all"; });
+  // What each has for the event files of others.
+  constexpr std::array<std::pair<const char*, const char*>, 2> kReaders = {
+      {{"wandb", "wandb sync --sync-tensorboard"}, {"swanlab", "swanlab convert -t tensorboard --tb_logdir"}}};
+  for (const auto& [tool, reads] : kReaders) {
+    if (std::find(to.begin(), to.end(), tool) == to.end()) continue;
+    throw Failure(usage_error(
+        cat("--report_to ", tool, ": tern writes no files of ", tool),
+        cat("give --report_to tensorboard, and when the run is over `", reads, " FOLDER` with its folder runs")));
+  }
+  o.logging_dir = arguments.maybe_string("logging_dir").value_or("");
+  o.plots = true;
+  if (arguments.string("acc_strategy") == "seq") o.accuracy = train::AccuracyOf::sample;
+  return o;
+}
+
 train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   train::TrainerOptions o;
   o.num_train_epochs = arguments.real("num_train_epochs");
   o.max_steps = arguments.integer("max_steps");
+  o.logging_strategy = when(arguments.string("logging_strategy"));
   o.logging_steps = arguments.integer("logging_steps");
   o.logging_first_step = arguments.boolean("logging_first_step");
+  o.report = report_options(arguments);
   o.save_strategy = when(arguments.string("save_strategy"));
   o.save_steps = arguments.integer("save_steps");
-  o.save_total_limit = arguments.maybe_integer("save_total_limit").value_or(0);
+  o.save_total_limit = std::max<std::int64_t>(0, arguments.maybe_integer("save_total_limit").value_or(0));
   o.save_only_model = arguments.boolean("save_only_model");
   o.eval_strategy = when(arguments.maybe_string("eval_strategy").value_or(arguments.string("save_strategy")));
   o.eval_steps = arguments.maybe_integer("eval_steps").value_or(o.save_steps);
+  o.eval_delay = arguments.real("eval_delay");
+  o.best = best_metric(arguments);
+  o.early_stop_interval = arguments.maybe_integer("early_stop_interval").value_or(0);
   o.eval_on_start = arguments.boolean("eval_on_start");
   o.create_checkpoint_symlink = arguments.boolean("create_checkpoint_symlink");
   o.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
-  o.adamw = {arguments.real("adam_beta1"), arguments.real("adam_beta2"), arguments.real("adam_epsilon"),
-             arguments.real("weight_decay"), arguments.real("max_grad_norm")};
+  o.optimizer.adamw = {arguments.real("adam_beta1"), arguments.real("adam_beta2"), arguments.real("adam_epsilon"),
+                       arguments.real("weight_decay"), arguments.real("max_grad_norm")};
+  const std::string strategy = arguments.maybe_string("optimizer").value_or("default");
+  o.optimizer.kind =
+      train::optimizer_kind(strategy == "muon" ? strategy : arguments.string("optim")).value_or(o.optimizer.kind);
+  if (arguments.boolean("use_galore") || strategy == "galore") o.optimizer.galore = galore_options(arguments);
+  train::take_optimizer_arguments(arguments.maybe_string("optim_args").value_or(""), o.optimizer).value();
   o.schedule = train::schedule_kind(arguments.string("lr_scheduler_type")).value_or(o.schedule);
   o.learning_rate = arguments.maybe_real("learning_rate").value_or(full ? 1e-5 : 1e-4);
   const std::string schedule = arguments.maybe_string("lr_scheduler_kwargs").value_or("");
@@ -74,14 +131,30 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   o.warmup_steps = arguments.maybe_integer("warmup_steps").value_or(0);
   o.eval_batches.per_device_batch_size = static_cast<std::uint32_t>(arguments.integer("per_device_eval_batch_size"));
   o.eval_batches.shuffle = false;
+  if (const auto ratio = arguments.maybe_real("lorap_lr_ratio")) {
+    constexpr double kEmbeddingRate = 1e-6;  // ms-swift's
+    o.optimizer.lora_plus = {*ratio, o.learning_rate > 0 ? kEmbeddingRate / o.learning_rate : 1};
+  }
+  o.graph.neftune_noise_alpha = arguments.real("neftune_noise_alpha");
   o.graph.gradient_checkpointing = arguments.boolean("gradient_checkpointing");
   return o;
+}
+
+// swift/self-cognition has {{NAME}} in its answers, which nobody wants to teach a model.
+void require_names(const Arguments& arguments) {
+  if (arguments.has("model_name") && arguments.has("model_author")) return;
+  for (const auto& word : arguments.list("dataset")) {
+    if (!std::string_view(word).substr(0, word.find_first_of("#")).ends_with("/self-cognition")) continue;
+    throw Failure(usage_error(cat("the rows of ", word, " ask for the model's name and who made it"),
+                              "give both, as in --model_name Tern --model_author Me"));
+  }
 }
 
 }  // namespace
 
 train::RunOptions run_options(const Arguments& arguments) {
   require_one_adapter(arguments);
+  require_names(arguments);
   train::RunOptions o;
   o.session = session_options(arguments, arguments.string("model"));
   o.data = load_options(arguments);

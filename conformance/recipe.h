@@ -54,6 +54,7 @@ std::span<const Recipe> cache_recipes();
 std::span<const Recipe> index_recipes();      // keys that are chosen
 std::span<const Recipe> expert_recipes();     // mixtures of experts
 std::span<const Recipe> recurrent_recipes();  // states carried through sequences
-std::span<const Recipe> head_recipes();       // loss, optimizer, sampler
+std::span<const Recipe> head_recipes();       // loss, adamw, sampler
+std::span<const Recipe> optimizer_recipes();  // the other optimizers
 
 }  // namespace tern::conformance

@@ -1,7 +1,7 @@
 // Which samples make up an optimizer step. What is laid out as one unit is a group (data/column.h): mostly one sample.
 //
 // A step's plan is made before it runs and depends on (options, dataset lengths, epoch, step) only: it holds every
-// micro-batch of every rank and the step's total of loss weights, by which the loss is divided once. How a step's
+// micro-batch of every rank and the number of supervised tokens, by which the loss is divided once. How a step's
 // samples fall into micro-batches and ranks changes neither its samples nor that total.
 #pragma once
 
@@ -37,7 +37,7 @@ struct StepPlan {
       micro_batches;                    // [accumulation * world] or fewer at an epoch's end; i is rank i % world's
   std::uint64_t tokens = 0;             // over all micro-batches and ranks
   std::uint64_t supervised_tokens = 0;  // targets of weight above 0
-  double weight = 0;                    // sum of the targets' weights: the token loss's divisor
+  double weight = 0;                    // sum of the targets' weights
   bool last = false;                    // the epoch ends with it
 
   // Rank `rank`'s micro-batches in order. Ranks may differ by one at an epoch's end.

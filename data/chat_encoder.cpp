@@ -27,6 +27,9 @@ struct ChatEncoder::State {
   void add_plain(EncodedRow& out, const std::vector<Message>& messages) const;
   void add(EncodedRow& out, Sample sample) const {
     if (!sample.weights.empty()) sample.weights.front() = 0;
+    for (float& weight : sample.weights) {
+      if (options.binary_weights && weight > 0) weight = 1;
+    }
     append_truncated(out, std::move(sample), options.max_length, options.truncation);
   }
 };
@@ -59,7 +62,8 @@ void ChatEncoder::State::add_chat(EncodedRow& out, const Row& row, const std::ve
   input.eos_token = config.eos.content;
   input.unk_token = config.unk.content;
   input.pad_token = config.pad.content;
-  auto supervised = chat::supervised_samples(*chat_template, tokenizer, input, {options.loss_scale, {}}).value();
+  auto supervised =
+      chat::supervised_samples(*chat_template, tokenizer, input, {options.loss_scale, {}, options.loss_rules}).value();
   out.split_turns = supervised.samples.size() > 1;
   for (auto& sample : supervised.samples) add(out, {std::move(sample.ids), std::move(sample.weights)});
 }
@@ -76,7 +80,11 @@ void ChatEncoder::State::add_plain(EncodedRow& out, const std::vector<Message>& 
     if (message.loss && learned(message)) weight = static_cast<float>(*message.loss);
     const std::size_t begin = joined.text.size();
     joined.text += message.content;
-    if (weight > 0 && joined.text.size() > begin) joined.spans.push_back({begin, joined.text.size(), weight});
+    const std::string query = i == 0 ? std::string() : messages[i - 1].content;
+    for (const auto& part : options.loss_rules.parts(query, message.content)) {
+      const float share = learned(message) ? weight * part.weight : weight;
+      if (share > 0 && part.begin < part.end) joined.spans.push_back({begin + part.begin, begin + part.end, share});
+    }
     last_weight = weight;
   }
   auto encoding = tokenizer.encode_with_offsets(joined.text, true);
@@ -150,8 +158,9 @@ Result<EncodedRow> ChatEncoder::encode(const Row& row, const std::vector<Message
 std::string ChatEncoder::fingerprint() const {
   const ChatEncoderOptions& options = state_->options;
   return cat("chat 2|", options.identity, "|", options.max_length, "|", static_cast<int>(options.truncation), "|",
-             static_cast<int>(options.loss_scale), "|", options.use_chat_template, "|", options.template_kwargs, "|",
-             options.agent_template, "|", state_->eos, "|", state_->tokenizer.config().bos.content, "|",
+             static_cast<int>(options.loss_scale), options.loss_rules.text(), options.binary_weights ? "b" : "", "|",
+             options.use_chat_template, "|", options.template_kwargs, "|", options.agent_template, "|", state_->eos,
+             "|", state_->tokenizer.config().bos.content, "|",
              state_->chat_template ? state_->chat_template->source() : std::string());
 }
 

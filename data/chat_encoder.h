@@ -19,6 +19,8 @@ struct ChatEncoderOptions {
   std::uint32_t max_length = 0;  // tokens; 0: no limit
   Truncation truncation = Truncation::remove;
   chat::LossScale loss_scale = chat::LossScale::every_turn;
+  chat::LossRules loss_rules;   // of parts of answers
+  bool binary_weights = false;  // every weight above 0 counts 1
   // false (`tern pt`): the contents are joined as they are, the tokenizer's own first tokens put before them and its
   // end token behind.
   bool use_chat_template = true;

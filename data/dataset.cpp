@@ -59,6 +59,11 @@ std::string cache_key(const Source& source, const LoadOptions& options, const Ro
     add(from);
     add(to);
   }
+  if (is_self_cognition(source)) {
+    for (const auto& one : options.normalize.placeholders) {
+      for (const auto& part : {one.place, one.chinese, one.other}) add(part);
+    }
+  }
   add(source.spec.count ? cat(*source.spec.count, "/", options.data_seed) : std::string());
   for (const auto& file : source.files) {
     add(io::xxh3_64_of_file(file).value());

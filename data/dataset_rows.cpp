@@ -58,15 +58,19 @@ void take_passes(const Source& source, const LoadOptions& options, const RowEnco
 
 }  // namespace
 
+bool is_self_cognition(const Source& source) { return source.spec.path.find("self-cognition") != std::string::npos; }
+
 // Runs every row through normalisation, and through `encoder` where one is given and `wanted` says so.
 void run_source(const Source& source, const LoadOptions& options, std::string_view verb, const RowEncoder* encoder,
                 const std::function<bool(std::uint64_t ordinal)>& wanted, const TakeProduct& take) {
   std::uint64_t base = 0;
+  const bool own_name = is_self_cognition(source);
   for (const auto& file : source.files) {
     std::uint64_t rows = 0;
     const auto make_work = [&]() -> RowWork {
       NormalizeOptions normalize = options.normalize;
       normalize.strict = options.strict;
+      if (!own_name) normalize.placeholders.clear();
       auto normalizer = std::make_shared<Normalizer>(std::move(normalize));
       return [&, normalizer](RawRow&& raw) -> std::unique_ptr<RowProduct> {
         auto product = std::make_unique<Normalized>();

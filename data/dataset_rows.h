@@ -34,6 +34,9 @@ struct Source {
 // Throws Failure.
 [[nodiscard]] Source find_source(const std::string& spec, const LoadOptions& options);
 
+// Whether its rows have the places {{NAME}} and {{AUTHOR}}, as swift/self-cognition's do.
+[[nodiscard]] bool is_self_cognition(const Source& source);
+
 // By its ending, that of a compression aside.
 [[nodiscard]] bool is_data_file(const std::string& name);
 

@@ -3,78 +3,36 @@
 
 #include "base/strings.h"
 #include "data/inspect.h"
+#include "io/svg.h"
 
 namespace tern::data {
 namespace {
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        // Neither XML nor HTML has a way to write control characters.
-        if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t') {
-          out += c;
-        } else {
-          out += "\xE2\x90";
-          out += static_cast<char>(0x80 + static_cast<unsigned char>(c));
-        }
-    }
-  }
-  return out;
-}
+using io::escape_markup;
 
 constexpr int kWidth = 720, kHeight = 240, kLeft = 56, kRight = 12, kTop = 12, kBottom = 44;
 
-// 1, 2 or 5 times a power of ten, at least a fifth of the most.
-std::uint64_t tick_step(std::uint64_t most) {
-  for (std::uint64_t power = 1;; power *= 10) {
-    for (const std::uint64_t factor : {1U, 2U, 5U}) {
-      if (power * factor * 5 >= most) return power * factor;
-    }
-  }
-}
-
-std::string number(double value) { return fixed(value, 1); }
-
-void append_bars(std::string& out, const std::vector<Bin>& bins, double scale) {
+void draw_bars(io::Svg& svg, const std::vector<Bin>& bins, double scale) {
   const double step = static_cast<double>(kWidth - kLeft - kRight) / static_cast<double>(bins.size());
   const std::size_t every = (bins.size() + 7) / 8;
   for (std::size_t i = 0; i < bins.size(); ++i) {
     const double height = static_cast<double>(bins[i].samples) * scale;
     const double x = kLeft + static_cast<double>(i) * step;
-    out +=
-        cat("<rect class=\"bar\" fill=\"#2563eb\" x=\"", number(x + 1), "\" y=\"", number(kHeight - kBottom - height),
-            "\" width=\"", number(std::max(1.0, step - 2)), "\" height=\"", number(height), "\"><title>", bins[i].from,
-            " to ", bins[i].to - 1, " tokens: ", bins[i].samples, " samples</title></rect>\n");
-    if (i % every == 0) {
-      out += cat("<text x=\"", number(x), "\" y=\"", kHeight - kBottom + 16, "\" text-anchor=\"middle\">", bins[i].from,
-                 "</text>\n");
-    }
+    svg.bar(x + 1, kHeight - kBottom - height, std::max(1.0, step - 2), height,
+            cat(bins[i].from, " to ", bins[i].to - 1, " tokens: ", bins[i].samples, " samples"));
+    if (i % every == 0) svg.text(x, kHeight - kBottom + 16, "middle", cat(bins[i].from));
   }
 }
 
 void append_row(std::string& out, std::string_view name, const std::string& value) {
-  out += cat("<div><dt>", name, "</dt><dd>", escaped(value), "</dd></div>\n");
+  out += cat("<div><dt>", name, "</dt><dd>", escape_markup(value), "</dd></div>\n");
 }
 
 void append_remarks(std::string& out, std::string_view title, std::uint64_t count, const std::vector<Remark>& remarks) {
   if (count == 0) return;
   out += cat("<details><summary>", title, ": ", count, "</summary><ul>\n");
   for (const auto& one : remarks)
-    out += cat("<li><code>", escaped(one.place), "</code> ", escaped(one.what), "</li>\n");
+    out += cat("<li><code>", escape_markup(one.place), "</code> ", escape_markup(one.what), "</li>\n");
   if (count > remarks.size()) out += cat("<li>and ", count - remarks.size(), " more</li>\n");
   out += "</ul></details>\n";
 }
@@ -82,14 +40,14 @@ void append_remarks(std::string& out, std::string_view title, std::uint64_t coun
 void append_sample(std::string& out, const ShownSample& sample) {
   const auto learned = static_cast<std::uint64_t>(
       std::count_if(sample.tokens.begin(), sample.tokens.end(), [](const ShownToken& t) { return t.weight > 0; }));
-  out += cat("<section><h3>Sample ", sample.sample, "</h3><p class=\"note\"><code>", escaped(sample.place), "</code>, ",
-             sample.tokens.size(), " tokens, ", learned, " learned</p>\n<pre>");
+  out += cat("<section><h3>Sample ", sample.sample, "</h3><p class=\"note\"><code>", escape_markup(sample.place),
+             "</code>, ", sample.tokens.size(), " tokens, ", learned, " learned</p>\n<pre>");
   for (const auto& token : sample.tokens) {
     const std::string_view kind = token.weight > 0 ? "l" : "n";
     // A token that only completes a later one's character still needs a place to point at.
-    const std::string text = token.text.empty() ? "·" : escaped(token.text);
-    out += cat("<span class=\"", kind, token.special ? " s" : "", "\" title=\"", token.id, " ", escaped(token.piece),
-               ", weight ", token.weight, "\">", text, "</span>");
+    const std::string text = token.text.empty() ? "·" : escape_markup(token.text);
+    out += cat("<span class=\"", kind, token.special ? " s" : "", "\" title=\"", token.id, " ",
+               escape_markup(token.piece), ", weight ", token.weight, "\">", text, "</span>");
   }
   out += "</pre></section>\n";
 }
@@ -118,23 +76,19 @@ pre { background: var(--panel); border: 1px solid var(--line); border-radius: 6p
 }  // namespace
 
 std::string to_svg(const Inspection& it) {
-  std::string out = cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kWidth, " ", kHeight, "\" width=\"",
-                        kWidth, "\" height=\"", kHeight,
-                        "\" role=\"img\" aria-label=\"samples by length in tokens\" font-family=\"system-ui, "
-                        "sans-serif\" font-size=\"12\">\n");
+  io::Svg svg("samples by length in tokens");
   std::uint64_t most = 1;
   for (const auto& bin : it.histogram) most = std::max(most, bin.samples);
   const double scale = static_cast<double>(kHeight - kTop - kBottom) / static_cast<double>(most);
-  const std::uint64_t step = tick_step(most);
+  const auto step = static_cast<std::uint64_t>(std::max(1.0, io::tick_step(static_cast<double>(most))));
   for (std::uint64_t tick = 0; tick <= most; tick += step) {
-    const std::string y = number(kHeight - kBottom - static_cast<double>(tick) * scale);
-    out += cat("<line stroke=\"#d1d9e0\" x1=\"", kLeft, "\" x2=\"", kWidth - kRight, "\" y1=\"", y, "\" y2=\"", y,
-               "\"/>\n<text x=\"", kLeft - 6, "\" y=\"", y, "\" dy=\"4\" text-anchor=\"end\">", tick, "</text>\n");
+    const double y = kHeight - kBottom - static_cast<double>(tick) * scale;
+    svg.line({kLeft, y, kWidth - kRight, y}, io::kGridColour);
+    svg.text(kLeft - 6, y + 4, "end", cat(tick));
   }
-  if (!it.histogram.empty()) append_bars(out, it.histogram, scale);
-  out += cat("<text x=\"", (kLeft + kWidth - kRight) / 2, "\" y=\"", kHeight - 6,
-             "\" text-anchor=\"middle\">tokens in a sample</text>\n</svg>\n");
-  return out;
+  if (!it.histogram.empty()) draw_bars(svg, it.histogram, scale);
+  svg.text((kLeft + kWidth - kRight) / 2.0, kHeight - 6, "middle", "tokens in a sample");
+  return svg.finish(kWidth, kHeight, false);
 }
 
 std::string to_html(const Inspection& it, const std::vector<ShownSample>& samples) {
@@ -143,9 +97,9 @@ std::string to_html(const Inspection& it, const std::vector<ShownSample>& sample
           "content=\"width=device-width\"><title>Training data</title><style>",
           kStyle, "</style></head><body>\n<h1>Training data</h1>\n");
   for (const auto& report : it.reports) {
-    out += cat("<p class=\"note\">", escaped(report.line()), "</p>\n");
+    out += cat("<p class=\"note\">", escape_markup(report.line()), "</p>\n");
     for (const auto& line : report.counts.first_errors) {
-      out += cat("<p class=\"note\"><code>", escaped(line), "</code></p>\n");
+      out += cat("<p class=\"note\"><code>", escape_markup(line), "</code></p>\n");
     }
   }
   const double learned = it.tokens == 0 ? 0 : static_cast<double>(it.supervised) / static_cast<double>(it.tokens);

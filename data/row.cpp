@@ -116,6 +116,21 @@ class Columns {
   std::vector<Entry> entries_;
 };
 
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+void fill_placeholders(const std::vector<Placeholder>& placeholders, Row& row) {
+  const bool chinese = std::any_of(row.extra.begin(), row.extra.end(), [](const Column& column) {
+    return column.first == "tag" && column.second == "\"zh\"";
+  });
+  for (const auto& one : placeholders) {
+    for (auto& message : row.messages) replace_all(message.content, one.place, chinese ? one.chinese : one.other);
+  }
+}
+
 }  // namespace
 
 struct Normalizer::State {
@@ -327,6 +342,7 @@ Result<Row> Normalizer::row(const RawRow& raw, const std::string& file) {
       if (array_in(tools).size() > 0) row.tools_json = kept_json(tools, place.field("tools"));
     }
     row.extra = columns.extra();
+    fill_placeholders(state_->options.placeholders, row);
     return row;
   });
 }

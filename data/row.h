@@ -43,10 +43,18 @@ struct Row {
 using ColumnMap = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] Result<ColumnMap> parse_columns(std::string_view json);
 
+// A place in the text of a data set's rows and what is put there: rows with the tag `zh` have a word of their own.
+struct Placeholder {
+  std::string place;  // `{{NAME}}`
+  std::string chinese;
+  std::string other;
+};
+
 struct NormalizeOptions {
   ColumnMap columns;
   std::string system;   // the system message of rows that bring none
   bool strict = false;  // an answer's column that holds null is an error; else such a row is a prompt only
+  std::vector<Placeholder> placeholders;  // filled in the rows of a self-cognition data set
 };
 
 // Normalises rows of any number of files; one per thread, as it keeps the JSON parser's buffers.

@@ -15,7 +15,8 @@ TokenComparison compare_logits(std::span<const float> reference, std::span<const
   const double max_q = *top_q;
   double sum_p = 0;
   double sum_q = 0;
-  double gaps = 0;  // of exp(p) (p - q)
+  double gaps = 0;      // of exp(p) (p - q)
+  double sums[4] = {};  // of p - q, its square, p, its square
   for (std::size_t i = 0; i < reference.size(); ++i) {
     const double p = double{reference[i]} - max_p;
     const double q = double{model[i]} - max_q;
@@ -23,8 +24,18 @@ TokenComparison compare_logits(std::span<const float> reference, std::span<const
     sum_p += weight;
     sum_q += std::exp(q);
     gaps += weight * (p - q);
+    const double gap = p - q;
+    sums[0] += gap;
+    sums[1] += gap * gap;
+    sums[2] += p;
+    sums[3] += p * p;
   }
+  const auto deviation = [n = static_cast<double>(reference.size())](double sum, double squares) {
+    return std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n)));
+  };
   TokenComparison out;
+  out.distance = deviation(sums[0], sums[1]);
+  out.spread = deviation(sums[2], sums[3]);
   out.logprob = double{model[token]} - max_q - std::log(sum_q);
   out.reference = double{reference[token]} - max_p - std::log(sum_p);
   out.kl = gaps / sum_p - std::log(sum_p) + std::log(sum_q);

@@ -17,6 +17,8 @@ struct TokenComparison {
   // KL(P || Q) = sum of P (log P - log Q) over the vocabulary, P the reference's distribution and Q the model's.
   double kl = 0;
   bool same_top = false;  // both hold the same token likeliest; of equals the first
+  double distance = 0;    // root mean square of the differences of logits, less their mean
+  double spread = 0;      // standard deviation of the reference's logits
 };
 
 // From logits [vocab] of the reference and of the model; `token` is the one that the text goes on with. Sums are in

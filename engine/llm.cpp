@@ -6,6 +6,7 @@
 #include "engine/answer_stream.h"
 #include "engine/prompt_encoder.h"
 #include "engine/text_scorer.h"
+#include "models/saved_modules.h"
 #include "models/vision.h"
 #include "session/end_tokens.h"
 #include "session/mmproj.h"
@@ -85,6 +86,7 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
       load.progress = options.progress;
       session::load_weights(session, load).value();
     }
+    models::require_own_modules(session.model, options.adapter);
     if (!options.adapter.empty()) {
       llm->adapter_ = models::load_adapter(session.model, free_adapter_name(session.model), options.adapter).value();
       engine.adapters = llm->adapter_.layers;

@@ -5,12 +5,12 @@
 #include <cmath>
 
 #include "base/strings.h"
+#include "io/svg.h"
 
 namespace tern::engine {
 namespace {
 
 constexpr double kLeft = 64, kTop = 20, kPlotWidth = 520, kPlotHeight = 360, kListLeft = 610, kLine = 18, kBelow = 48;
-constexpr std::array<const char*, 6> kColours = {"#2563eb", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#0e7490"};
 
 double intensity(double gflops, double gbps) { return gflops / gbps; }
 
@@ -50,18 +50,7 @@ Axes axes_of(const std::vector<Roofline>& rooflines) {
   return axes;
 }
 
-std::string place(double value) { return fixed(value, 1); }
-
-void append_text(std::string& out, double x, double y, std::string_view anchor, std::string_view text) {
-  out += cat("<text x=\"", place(x), "\" y=\"", place(y), "\" text-anchor=\"", anchor, "\">", text, "</text>\n");
-}
-
-void append_line(std::string& out, std::array<double, 4> ends, std::string_view colour, std::string_view width) {
-  out += cat("<line stroke=\"", colour, "\" stroke-width=\"", width, "\" x1=\"", place(ends[0]), "\" y1=\"",
-             place(ends[1]), "\" x2=\"", place(ends[2]), "\" y2=\"", place(ends[3]), "\"/>\n");
-}
-
-void append_axes(std::string& out, const Axes& axes) {
+void draw_axes(io::Svg& svg, const Axes& axes) {
   const double right = kLeft + kPlotWidth;
   const double bottom = kTop + kPlotHeight;
   const auto ticks = [](double from, double to) {
@@ -70,89 +59,81 @@ void append_axes(std::string& out, const Axes& axes) {
     return values;
   };
   for (const double tick : ticks(axes.x0, axes.x1)) {
-    append_line(out, {axes.x(tick), kTop, axes.x(tick), bottom}, "#d1d9e0", "1");
-    append_text(out, axes.x(tick), bottom + 16, "middle", cat(tick));
+    svg.line({axes.x(tick), kTop, axes.x(tick), bottom}, io::kGridColour, "1");
+    svg.text(axes.x(tick), bottom + 16, "middle", cat(tick));
   }
   for (const double tick : ticks(axes.y0, axes.y1)) {
-    append_line(out, {kLeft, axes.y(tick), right, axes.y(tick)}, "#d1d9e0", "1");
-    append_text(out, kLeft - 6, axes.y(tick) + 4, "end", cat(tick));
+    svg.line({kLeft, axes.y(tick), right, axes.y(tick)}, io::kGridColour, "1");
+    svg.text(kLeft - 6, axes.y(tick) + 4, "end", cat(tick));
   }
-  append_text(out, kLeft + kPlotWidth / 2, bottom + 38, "middle", "FLOP a byte");
-  const double middle = kTop + kPlotHeight / 2;
-  out += cat("<text x=\"14\" y=\"", place(middle), "\" text-anchor=\"middle\" transform=\"rotate(-90 14 ",
-             place(middle), ")\">GFLOP/s</text>\n");
+  svg.text(kLeft + kPlotWidth / 2, bottom + 38, "middle", "FLOP a byte");
+  svg.text_upwards(14, kTop + kPlotHeight / 2, "GFLOP/s");
 }
 
 // From the left edge, or the bottom where that is reached first, up to the ridge and then level.
-void append_roof(std::string& out, const Axes& axes, const session::MachineRates& machine, std::string_view colour) {
+void draw_roof(io::Svg& svg, const Axes& axes, const session::MachineRates& machine, std::string_view colour) {
   const double ridge = intensity(machine.gflops, machine.gbps);
   const double begin = std::max(axes.x0, axes.y0 / machine.gbps);
-  append_line(out, {axes.x(begin), axes.y(begin * machine.gbps), axes.x(ridge), axes.y(machine.gflops)}, colour, "2");
-  append_line(out, {axes.x(ridge), axes.y(machine.gflops), axes.x(axes.x1), axes.y(machine.gflops)}, colour, "2");
+  svg.line({axes.x(begin), axes.y(begin * machine.gbps), axes.x(ridge), axes.y(machine.gflops)}, colour, "2");
+  svg.line({axes.x(ridge), axes.y(machine.gflops), axes.x(axes.x1), axes.y(machine.gflops)}, colour, "2");
 }
 
 // Points with their numbers, of which none lies over another.
 class Points {
  public:
-  Points(const Axes& axes, std::string& out) : axes_(axes), out_(out) {}
+  Points(const Axes& axes, io::Svg& svg) : axes_(axes), svg_(svg) {}
 
   void append(const PhaseRate& phase, std::size_t number, std::string_view colour) {
     const double x = axes_.x(intensity(phase.gflops, phase.gbps));
     const double y = axes_.y(phase.gflops);
-    out_ +=
-        cat("<circle class=\"phase\" fill=\"", colour, "\" cx=\"", place(x), "\" cy=\"", place(y), "\" r=\"4\"/>\n");
+    svg_.circle(x, y, 4, colour, "phase");
     std::array<double, 2> label = {x + 7, y + 4};
     const auto covers = [&](const auto& other) {
       return std::abs(other[0] - label[0]) < 16 && std::abs(other[1] - label[1]) < 12;
     };
     while (std::any_of(labels_.begin(), labels_.end(), covers)) label[1] += 2;
     labels_.push_back(label);
-    append_text(out_, label[0], label[1], "start", cat(number));
+    svg_.text(label[0], label[1], "start", cat(number));
   }
 
  private:
   const Axes& axes_;
-  std::string& out_;
+  io::Svg& svg_;
   std::vector<std::array<double, 2>> labels_;
 };
 
-void append_entry(std::string& out, double y, std::string_view colour, const std::string& text) {
-  out +=
-      cat("<rect fill=\"", colour, "\" x=\"", kListLeft, "\" y=\"", place(y - 9), "\" width=\"10\" height=\"10\"/>\n");
-  append_text(out, kListLeft + 16, y, "start", text);
+void draw_entry(io::Svg& svg, double y, std::string_view colour, const std::string& text) {
+  svg.rect(kListLeft, y - 9, 10, 10, colour);
+  svg.text(kListLeft + 16, y, "start", text);
 }
 
 }  // namespace
 
 std::string roofline_svg(const std::vector<Roofline>& rooflines) {
   const Axes axes = axes_of(rooflines);
-  std::string picture;
-  append_axes(picture, axes);
+  io::Svg picture("roofline of the machine with the phases of generation");
+  draw_axes(picture, axes);
   Points points(axes, picture);
   double list = kTop + 12;
   std::size_t number = 0;
   for (std::size_t i = 0; i < rooflines.size(); ++i) {
     const Roofline& roof = rooflines[i];
-    const char* colour = kColours[i % kColours.size()];
-    append_roof(picture, axes, roof.machine, colour);
-    append_entry(picture, list, colour,
-                 cat(roof.device.empty() ? cat("threads ", roof.threads) : roof.device, ": ",
-                     fixed(roof.machine.gflops, 0), " GFLOP/s, ", fixed(roof.machine.gbps, 1), " GB/s"));
+    const std::string_view colour = io::kPlotColours[i % io::kPlotColours.size()];
+    draw_roof(picture, axes, roof.machine, colour);
+    draw_entry(picture, list, colour,
+               cat(roof.device.empty() ? cat("threads ", roof.threads) : roof.device, ": ",
+                   fixed(roof.machine.gflops, 0), " GFLOP/s, ", fixed(roof.machine.gbps, 1), " GB/s"));
     list += kLine;
     for (const PhaseRate& phase : roof.phases) {
       points.append(phase, ++number, colour);
-      append_text(picture, kListLeft + 16, list, "start",
-                  cat(number, ": ", phase.phase, ", prompt ", phase.prompt_length, ", batch ", phase.batch, ": ",
-                      fixed(phase.tokens_per_second(), 1), " tokens/s"));
+      picture.text(kListLeft + 16, list, "start",
+                   cat(number, ": ", phase.phase, ", prompt ", phase.prompt_length, ", batch ", phase.batch, ": ",
+                       fixed(phase.tokens_per_second(), 1), " tokens/s"));
       list += kLine;
     }
   }
   const double height = std::max(kTop + kPlotHeight + kBelow, list);
-  return cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 ", place(height),
-             "\" width=\"960\" height=\"", place(height),
-             "\" role=\"img\" aria-label=\"roofline of the machine with the phases of generation\" "
-             "font-family=\"system-ui, sans-serif\" font-size=\"12\">\n<rect fill=\"#ffffff\" width=\"960\" height=\"",
-             place(height), "\"/>\n", picture, "</svg>\n");
+  return picture.finish(960, height, true);
 }
 
 }  // namespace tern::engine

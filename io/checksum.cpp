@@ -114,4 +114,19 @@ std::string Digest::hex() {
   return hex_of(std::span(value).first(size));
 }
 
+std::uint32_t crc32c(std::span<const std::byte> bytes) {
+  static constexpr auto kTable = [] {
+    std::array<std::uint32_t, 256> table{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      std::uint32_t value = i;
+      for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ ((value & 1U) != 0 ? 0x82f63b78U : 0U);
+      table[i] = value;
+    }
+    return table;
+  }();
+  std::uint32_t crc = ~0U;
+  for (const std::byte byte : bytes) crc = crc >> 8 ^ kTable[(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xffU];
+  return ~crc;
+}
+
 }  // namespace tern::io

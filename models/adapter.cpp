@@ -8,6 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "io/file_writer.h"
 #include "io/json_field.h"
+#include "models/saved_modules.h"
 #include "models/stored_tensors.h"
 
 namespace tern::models {
@@ -22,8 +23,8 @@ constexpr const char* kOtherModel = "the adapter is of another model: name the o
 // Features of PEFT that change the computation and are not served: silently ignoring one would give wrong answers.
 void refuse_unserved(const io::JsonField& json) {
   constexpr const char* kMerge = "merge that adapter with PEFT first";
-  for (const char* key : {"use_dora", "modules_to_save", "layers_to_transform", "rank_pattern", "alpha_pattern",
-                          "fan_in_fan_out", "target_parameters", "trainable_token_indices", "use_qalora"}) {
+  for (const char* key : {"use_dora", "layers_to_transform", "rank_pattern", "alpha_pattern", "fan_in_fan_out",
+                          "trainable_token_indices", "use_qalora", "ensure_weight_tying"}) {
     const auto feature = json.find(key);
     if (feature && feature->json() != false && !feature->json().empty())
       throw feature->wrong("an adapter without it", kMerge);
@@ -33,6 +34,12 @@ void refuse_unserved(const io::JsonField& json) {
     if (given && given->json() != only) throw given->wrong(only, kMerge);
   }
 }
+
+bool is_named(const std::string& module, const std::string& target) {
+  return module == target || module.ends_with("." + target);
+}
+
+std::string base_name(const std::string& module) { return cat("base_model.model.", module, ".base_layer.weight"); }
 
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
@@ -71,6 +78,8 @@ Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory
       }
     }
     config.base_model = json.text("base_model_name_or_path", "");
+    if (const auto named = json.find("target_parameters")) config.target_parameters = named->texts();
+    if (const auto saved = json.find("modules_to_save")) config.modules_to_save = saved->texts();
     return config;
   });
 }
@@ -85,6 +94,8 @@ std::string adapter_config_json(const AdapterConfig& config) {
   json["lora_dropout"] = config.dropout;
   json["use_rslora"] = config.use_rslora;
   json["target_modules"] = config.target_modules;
+  if (!config.target_parameters.empty()) json["target_parameters"] = config.target_parameters;
+  if (!config.modules_to_save.empty()) json["modules_to_save"] = config.modules_to_save;
   json["bias"] = "none";
   json["fan_in_fan_out"] = false;
   json["inference_mode"] = true;
@@ -101,27 +112,44 @@ std::vector<LinearModule> linear_modules(const LoadedModel& model) {
   return out;
 }
 
+std::vector<LinearModule> adapter_modules(const LoadedModel& model) {
+  auto out = linear_modules(model);
+  if (model.architecture->head == nullptr || model.config.head != ModelHead::language) return out;
+  const TensorDesc& head = model.store->at(model.architecture->head(model.config).weight).desc;
+  out.push_back({kHeadModule, head.shape[1], head.shape[0], {}});
+  return out;
+}
+
 Result<std::vector<LinearModule>> select_modules(const LoadedModel& model, const std::vector<std::string>& targets) {
-  const auto all = linear_modules(model);
-  if (std::find(targets.begin(), targets.end(), "all-linear") != targets.end()) return all;
+  const auto all = adapter_modules(model);
+  const bool all_linear = std::find(targets.begin(), targets.end(), "all-linear") != targets.end();
+  std::vector<std::string> names = embedding_modules(model);
+  for (const auto& module : all) names.push_back(module.name);
   std::vector<LinearModule> chosen;
   std::set<std::string> parts;
-  for (const auto& module : all) parts.insert(last_part(module.name));
+  for (const auto& name : names) parts.insert(last_part(name));
   for (const auto& target : targets) {
-    const bool matches = std::any_of(all.begin(), all.end(), [&](const LinearModule& module) {
-      return module.name == target || module.name.ends_with("." + target);
-    });
-    if (!matches) {
+    if (target == "all-linear" || target == "all-embedding") continue;
+    if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return is_named(name, target); })) {
       return usage_error(cat("--target_modules ", target, " names no linear layer of this model"),
-                         cat("choose all-linear, or from ", join({parts.begin(), parts.end()}, ", ")));
+                         cat("choose all-linear, all-embedding, or from ", join({parts.begin(), parts.end()}, ", ")));
     }
   }
   for (const auto& module : all) {
-    const bool taken = std::any_of(targets.begin(), targets.end(), [&](const std::string& target) {
-      return module.name == target || module.name.ends_with("." + target);
-    });
-    if (taken) chosen.push_back(module);
+    const bool taken = std::any_of(targets.begin(), targets.end(),
+                                   [&](const std::string& target) { return is_named(module.name, target); });
+    if (taken || (all_linear && module.name != kHeadModule)) chosen.push_back(module);
   }
+  return chosen;
+}
+
+std::vector<std::string> select_embeddings(const LoadedModel& model, const std::vector<std::string>& targets) {
+  std::vector<std::string> chosen = embedding_modules(model);
+  std::erase_if(chosen, [&](const std::string& module) {
+    return std::none_of(targets.begin(), targets.end(), [&](const std::string& target) {
+      return target == "all-embedding" || is_named(module, target);
+    });
+  });
   return chosen;
 }
 
@@ -143,6 +171,12 @@ LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, con
   return made;
 }
 
+void add_parts(LoadedAdapter& adapter, AdapterParts parts) {
+  create_parts(*adapter.tensors, parts);
+  adapter.layers.merge(parts.layers);
+  adapter.parts = std::move(parts.parts);
+}
+
 std::string peft_name(const std::string& module, const char* part) {
   return cat("base_model.model.", module, ".", part, ".weight");
 }
@@ -154,8 +188,20 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
     const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
     const std::string where = (directory / "adapter_model.safetensors").string();
     std::set<std::string> used;
+    require_own_modules(model, directory);
+    const SavedModules saved = saved_modules(model.config, config.modules_to_save).value();
+    if (saved.unties) untie_head(model);
+    load_saved_modules(model, file, saved.parameters, used).value();
+    if (!saved.parameters.empty()) model.saved_modules_of = directory;
     std::vector<LinearModule> modules;
-    for (const auto& module : linear_modules(model)) {
+    std::vector<std::string> embeddings = embedding_modules(model);
+    for (const std::string& module : embeddings)
+      used.insert(base_name(module));  // the model's own: PEFT writes it, too
+    used.insert(base_name(kHeadModule));
+    std::erase_if(embeddings, [&](const auto& module) { return file.tensor(embedding_name(module)) == nullptr; });
+    AdapterParts parts = adapter_parts(model, adapter, config, embeddings).value();
+    for (const auto& part : parts.parts) used.insert(part.name);
+    for (const auto& module : adapter_modules(model)) {
       const auto* a = file.tensor(peft_name(module.name, "lora_A"));
       const auto* b = file.tensor(peft_name(module.name, "lora_B"));
       if (a == nullptr && b == nullptr) continue;
@@ -180,6 +226,7 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
       }
     }
     LoadedAdapter loaded = create_adapter(model, adapter, config, modules);
+    loaded.saved = saved.parameters;
     for (const auto& [module, layer] : loaded.layers) {
       for (const auto& [part, name] : {std::pair{"lora_A", layer.lora_a}, std::pair{"lora_B", layer.lora_b}}) {
         const auto& tensor = *file.tensor(peft_name(module, part));
@@ -195,6 +242,8 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
         model.store->upload(name, std::as_bytes(std::span(values)));
       }
     }
+    add_parts(loaded, std::move(parts));
+    read_parts(*model.store, loaded.parts, file);
     file.intact().value();
     return loaded;
   });
@@ -206,6 +255,7 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
   std::vector<std::string> stored;
   std::map<std::string, HeadParts> file_rows;  // by stored name
   for (const auto& [module, layer] : adapter.layers) {
+    if (layer.in_parts) continue;
     for (const auto& [part, name] : {std::pair{"lora_A", layer.lora_a}, std::pair{"lora_B", layer.lora_b}}) {
       const auto shape = shape_of(store.at(name).desc);
       specs.push_back({peft_name(module, part), "F32", {shape.begin(), shape.end()}});
@@ -213,10 +263,20 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
     }
     if (const auto rows = adapter.rows.find(module); rows != adapter.rows.end()) file_rows[layer.lora_b] = rows->second;
   }
+  for (const ParameterSpec& spec : adapter.saved) specs.push_back({saved_name(spec), "F32", spec.shape});
+  for (const AdapterPart& part : adapter.parts) specs.push_back({part.name, "F32", part.shape});
   checkpoint::SafetensorsWriteOptions options;
   options.stem = "adapter_model";
   auto writer = checkpoint::SafetensorsWriter::create(directory, specs, options).value();
-  for (std::size_t i = 0; i < specs.size(); ++i) {
+  for (const ParameterSpec& spec : adapter.saved) {
+    const std::vector<float> values = saved_values(store, spec);
+    writer.write(saved_name(spec), std::as_bytes(std::span(values))).value();
+  }
+  for (const AdapterPart& part : adapter.parts) {
+    const std::vector<float> values = part_values(store, part);
+    writer.write(part.name, std::as_bytes(std::span(values))).value();
+  }
+  for (std::size_t i = 0; i < stored.size(); ++i) {
     std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(stored[i]).desc)));
     store.download(stored[i], std::as_writable_bytes(std::span(values)));
     if (const auto rows = file_rows.find(stored[i]); rows != file_rows.end()) {

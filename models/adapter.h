@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "graph/tensor_scope.h"
+#include "models/adapter_parts.h"
 #include "models/loader.h"
 #include "nn/context.h"
 
@@ -18,16 +19,20 @@ struct AdapterConfig {
   double alpha = 32;
   double dropout = 0.0;
   bool use_rslora = false;
-  std::vector<std::string> target_modules;  // last parts of module names, "q_proj"
-  std::string base_model;                   // as the run was given it
+  std::vector<std::string> target_modules;          // last parts of module names, "q_proj"
+  std::string base_model;                           // as the run was given it
+  std::vector<std::string> target_parameters = {};  // ends of names of experts' fused weights (adapter_parts.h)
+  std::vector<std::string> modules_to_save = {};    // ends of names of modules that the file holds whole
 
   [[nodiscard]] float scaling() const;  // alpha / rank, or alpha / sqrt(rank) (rank-stabilised)
 };
 
-// Errors (data): absent or malformed files, and PEFT features that are not served (bias, DoRA, modules_to_save), named.
+// Errors (data): absent or malformed files, and PEFT features that are not served (bias, DoRA), named.
 [[nodiscard]] Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory);
 // adapter_config.json as PEFT reads it.
 [[nodiscard]] std::string adapter_config_json(const AdapterConfig& config);
+
+inline constexpr const char* kHeadModule = "lm_head";
 
 // A linear layer of the model that an adapter can sit on.
 struct LinearModule {
@@ -38,9 +43,15 @@ struct LinearModule {
 };
 // Every linear layer but the head: what `all-linear` means.
 [[nodiscard]] std::vector<LinearModule> linear_modules(const LoadedModel& model);
-// Those chosen by `targets` (last parts of names, or "all-linear"). Errors (usage): a target that matches nothing.
+// These and the head: what can have a pair.
+[[nodiscard]] std::vector<LinearModule> adapter_modules(const LoadedModel& model);
+// Those chosen by `targets` (last parts of names, or "all-linear"); embeddings are passed over (adapter_parts.h).
+// Errors (usage): a target that matches nothing.
 [[nodiscard]] Result<std::vector<LinearModule>> select_modules(const LoadedModel& model,
                                                                const std::vector<std::string>& targets);
+// The embeddings that they choose, by name or as "all-embedding".
+[[nodiscard]] std::vector<std::string> select_embeddings(const LoadedModel& model,
+                                                         const std::vector<std::string>& targets);
 
 // Stored names of a module's pair; `adapter` keeps several apart in one store.
 [[nodiscard]] nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module,
@@ -51,10 +62,14 @@ struct LoadedAdapter {
   std::map<std::string, nn::LoraLayer> layers;  // by module
   std::map<std::string, HeadParts> rows = {};   // LinearModule::rows of the modules that have them
   std::shared_ptr<graph::TensorScope> tensors;  // the pairs, which go with the last copy of this
+  std::vector<AdapterPart> parts = {};          // the tensors of the layers that are in_parts
+  std::vector<ParameterSpec> saved = {};        // of modules_to_save: they stand in the place of the model's own
 };
 // Creates the pairs in the store, uninitialised.
 [[nodiscard]] LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, const AdapterConfig& config,
                                            const std::vector<LinearModule>& modules);
+// Adds parts to one that was just created.
+void add_parts(LoadedAdapter& adapter, AdapterParts parts);
 
 // Reads PEFT's files into the store. Errors (data): a module that the model lacks, a wrong shape, half a pair.
 [[nodiscard]] Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,

@@ -96,7 +96,7 @@ ops::Value hidden_states(nn::Context& context, const C& config, const nn::TokenI
       .causal = false,
       .rope = "",
       .names = {.output = "output.dense", .q = "self.query", .k = "self.key", .v = "self.value"}};
-  const nn::Value words = nn::embedding(context, "embeddings.word_embeddings", inputs.ids);
+  const nn::Value words = nn::word_embedding(context, "embeddings.word_embeddings", inputs.ids);
   const nn::Value types = nn::embedding(context, "embeddings.token_type_embeddings", inputs.token_types);
   const nn::Value places = nn::embedding(context, "embeddings.position_embeddings", inputs.positions);
   const nn::Value typed = nn::weighted_sum(context, 1.0, words, 1.0, types);

@@ -89,7 +89,8 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
                      {.layers = config.num_hidden_layers,
                       .eps = eps,
                       .norm_offset = kNormOffset,
-                      .embedding_scale = std::sqrt(static_cast<double>(config.hidden_size))},
+                      .embedding_scale = std::sqrt(static_cast<double>(config.hidden_size)),
+                      .scales_noise = false},  // transformers' module of embeddings multiplies them itself
                      inputs, layer);
 }
 

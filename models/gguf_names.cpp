@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 
 #include "base/strings.h"
@@ -15,14 +16,29 @@ namespace {
 // What the conversion's functions keep.
 struct Conversion {
   Conversion(const checkpoint::CheckpointSource& source, std::vector<ParameterSpec> of, Form form)
-      : specs(std::move(of)),
+      : own(std::move(of)),
+        specs(own),
         reader(source),
         target(
             [this, form](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
               reader.read_rows(spec, first, count, source_in(spec, form), values);
             }) {}
+  Conversion(const checkpoint::CheckpointSource& source, const std::shared_ptr<MergedWeights>& weights, Form form)
+      : merged(weights),
+        specs(weights->specs()),
+        reader(source),
+        target(
+            [this, form](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
+              merged->read_rows(spec, first, count, source_in(spec, form), values);
+            }) {}
+  Conversion(const Conversion&) = delete;
+  Conversion& operator=(const Conversion&) = delete;
 
-  const std::vector<ParameterSpec> specs;
+  [[nodiscard]] bool changes(const ParameterSpec& spec) const { return merged != nullptr && merged->changes(spec); }
+
+  const std::vector<ParameterSpec> own;
+  const std::shared_ptr<MergedWeights> merged;  // or none: the source's numbers
+  const std::vector<ParameterSpec>& specs;      // own, or those of `merged`
   ParameterReader reader;
   StoredTensorReader target;
 };
@@ -51,8 +67,8 @@ checkpoint::TargetTensor target_tensor(const std::shared_ptr<Conversion>& conver
     for (const StoredTensor::Rows& some : tensor.rows) {
       const ParameterSource& source = conversion->reader.source_of(*some.spec);
       const ParameterSource& target = source_in(*some.spec, form);
-      moves_only = moves_only && !transposes_any(source) && same_numbers(source, target) &&
-                   source.vector_columns == target.vector_columns;
+      moves_only = moves_only && !conversion->changes(*some.spec) && !transposes_any(source) &&
+                   same_numbers(source, target) && source.vector_columns == target.vector_columns;
       const auto stored = conversion->reader.find(*some.spec);
       const std::int64_t first = tensor.parameter_row(matrix, some.first);
       std::int64_t at = 0;  // row of the parameter at which the run begins
@@ -76,9 +92,10 @@ std::vector<checkpoint::TargetTensor> target_tensors(const std::shared_ptr<Conve
 }
 
 void set_tensors(const checkpoint::CheckpointSource& source, const ModelConfig& config, Form form,
-                 checkpoint::ConvertOptions& options) {
+                 const std::shared_ptr<MergedWeights>& merged, checkpoint::ConvertOptions& options) {
   const auto conversion =
-      std::make_shared<Conversion>(source, find_architecture(config.architecture)->parameters(config), form);
+      merged ? std::make_shared<Conversion>(source, merged, form)
+             : std::make_shared<Conversion>(source, find_architecture(config.architecture)->parameters(config), form);
   conversion->reader.require_all(conversion->specs, config);
   options.tensors = target_tensors(conversion, form);
 }
@@ -100,14 +117,14 @@ Result<std::vector<checkpoint::TargetTensor>> tensors_in_form(const checkpoint::
 }
 
 Status set_gguf_form(const checkpoint::CheckpointSource& source, const ModelConfig& config, const std::string& name,
-                     checkpoint::ConvertOptions& options) {
+                     checkpoint::ConvertOptions& options, const std::shared_ptr<MergedWeights>& merged) {
   return catching([&] {
     const Architecture& architecture = *find_architecture(config.architecture);
     if (architecture.gguf.empty()) {
       throw Failure(data_error(cat(source.path().string(), ": the architecture"), "one that is written as GGUF here",
                                architecture.name, "keep this model as a directory"));
     }
-    set_tensors(source, config, Form::gguf, options);
+    set_tensors(source, config, Form::gguf, merged, options);
     checkpoint::GgufMetadata metadata;
     metadata.set("general.architecture", architecture.gguf);
     metadata.set("general.type", "model");
@@ -134,10 +151,29 @@ Status set_gguf_form(const checkpoint::CheckpointSource& source, const ModelConf
   });
 }
 
+Status set_merged_gguf(const checkpoint::CheckpointSource& source, const std::shared_ptr<MergedWeights>& merged,
+                       checkpoint::ConvertOptions& options) {
+  return catching([&] {
+    const auto conversion = std::make_shared<Conversion>(source, merged, Form::gguf);
+    std::map<std::string, checkpoint::TargetTensor> changed;
+    for (const StoredTensor& tensor : stored_tensors(conversion->specs, Form::gguf)) {
+      const bool changes = std::any_of(tensor.rows.begin(), tensor.rows.end(),
+                                       [&](const auto& some) { return conversion->changes(*some.spec); });
+      if (changes) changed.emplace(tensor.name, target_tensor(conversion, tensor, Form::gguf));
+    }
+    std::vector<checkpoint::TargetTensor> tensors = checkpoint::tensors_as_stored(source).value();
+    for (checkpoint::TargetTensor& tensor : tensors) {
+      const auto found = changed.find(tensor.name);
+      options.tensors.push_back(found == changed.end() ? std::move(tensor) : std::move(found->second));
+    }
+    return Unit{};
+  });
+}
+
 Result<ModelConfig> set_hugging_face_form(const checkpoint::CheckpointSource& source, const ModelConfig& config,
                                           checkpoint::ConvertOptions& options) {
   return catching([&] {
-    set_tensors(source, config, Form::hugging_face, options);
+    set_tensors(source, config, Form::hugging_face, nullptr, options);
     require_named_rope(config, cat(source.path().string(), ": tensor rope_freqs.weight"));
     return config;
   });

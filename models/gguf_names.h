@@ -2,6 +2,7 @@
 // follow llama.cpp's own converter, so that files serve either program.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "checkpoint/checkpoint_source.h"
 #include "checkpoint/convert.h"
 #include "models/config.h"
+#include "models/merge.h"
 #include "models/parameters.h"
 
 namespace tern::models {
@@ -27,8 +29,16 @@ inline constexpr const char* kGgufLabels = "cls.output.weight";
 // Sets the tensors to write, those that are added, and the general.* and <architecture>.* metadata (never the
 // tokenizer's) by which convert_checkpoint writes a Hugging Face source as GGUF. `name` becomes general.name. Errors
 // (data): a tensor that the architecture lacks or does not know, and a field that GGUF has no word for.
+// With `merged`, of the same source, the numbers are its.
 [[nodiscard]] Status set_gguf_form(const checkpoint::CheckpointSource& source, const ModelConfig& config,
-                                   const std::string& name, checkpoint::ConvertOptions& options);
+                                   const std::string& name, checkpoint::ConvertOptions& options,
+                                   const std::shared_ptr<MergedWeights>& merged = nullptr);
+
+// Sets the tensors by which convert_checkpoint writes a GGUF source as it is, but with the numbers of `merged` in the
+// tensors that its adapters change.
+[[nodiscard]] Status set_merged_gguf(const checkpoint::CheckpointSource& source,
+                                     const std::shared_ptr<MergedWeights>& merged,
+                                     checkpoint::ConvertOptions& options);
 
 // Sets the tensors by which convert_checkpoint writes a GGUF source with Hugging Face's names, and gives the
 // configuration to write beside it.

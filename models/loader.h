@@ -2,6 +2,7 @@
 // again: AWQ, GPTQ, FP8, nf4, MXFP4 and int8 checkpoints load like any other.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,7 +48,8 @@ struct LoadedModel {
   const Architecture* architecture = nullptr;
   std::shared_ptr<checkpoint::CheckpointSource> source;  // keeps mapped weights alive
   std::shared_ptr<graph::TensorStore> store;
-  std::vector<std::string> notes;  // what was decided about storage, to be printed
+  std::vector<std::string> notes;          // what was decided about storage, to be printed
+  std::filesystem::path saved_modules_of;  // the adapter whose modules stand in the place of its own (saved_modules.h)
 };
 
 // Puts the parameters of a list into the store, under their own names; gives what is to be printed. Errors as

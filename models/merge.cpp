@@ -1,13 +1,16 @@
 #include "models/merge.h"
 
 #include <algorithm>
-#include <map>
+#include <deque>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
 #include "models/parameter_reader.h"
+#include "models/saved_modules.h"
 #include "models/write_weights.h"
 
 namespace tern::models {
@@ -18,6 +21,8 @@ struct HostAdapter {
   AdapterConfig config;
   checkpoint::Safetensors file;
   std::string where;
+  SavedModules saved;
+  PartDeltas parts;
 };
 
 std::vector<float> read_f32(const HostAdapter& adapter, const checkpoint::SafetensorsTensor& tensor,
@@ -69,52 +74,159 @@ void add_rows(const Pair& pair, std::int64_t first, std::int64_t count, std::spa
   }
 }
 
+// Of a model whose head gets a weight of its own, where that is read from.
+class SourceOfHead {
+ public:
+  SourceOfHead(const std::vector<ParameterSpec>& own_specs, const ModelConfig& own, const ModelConfig& merged) {
+    if (own.tie_word_embeddings == merged.tie_word_embeddings) return;
+    const Architecture& architecture = *find_architecture(own.architecture);
+    head_ = architecture.head(merged).weight;
+    const std::string embedding = architecture.head(own).weight;
+    embedding_ = &*std::find_if(own_specs.begin(), own_specs.end(),
+                                [&](const ParameterSpec& spec) { return spec.name == embedding; });
+  }
+  [[nodiscard]] const ParameterSpec& of(const ParameterSpec& spec) const {
+    return embedding_ != nullptr && spec.name == head_ ? *embedding_ : spec;
+  }
+
+ private:
+  std::string head_;
+  const ParameterSpec* embedding_ = nullptr;
+};
+
 void require_all_used(const HostAdapter& adapter, std::size_t modules_used) {
-  if (adapter.file.tensors().size() == 2 * modules_used) return;
+  const std::size_t fit = 2 * modules_used + adapter.saved.parameters.size() + adapter.parts.num_tensors();
+  const auto copies =
+      std::count_if(adapter.file.tensors().begin(), adapter.file.tensors().end(), [](const auto& tensor) {
+        return tensor.name.ends_with(".base_layer.weight");  // the model's own, beside an adapter on its embedding
+      });
+  if (adapter.file.tensors().size() == fit + static_cast<std::size_t>(copies)) return;
   throw Failure(data_error(adapter.where, "only LoRA pairs of this model's linear layers",
-                           cat(adapter.file.tensors().size(), " tensors, of which ", 2 * modules_used, " fit"),
+                           cat(adapter.file.tensors().size(), " tensors, of which ", fit, " fit"),
                            "the adapter is of another model: name the one it was trained on"));
+}
+
+bool sits_on(const HostAdapter& adapter, const ParameterSpec& spec) {
+  const std::string module = module_of(spec);
+  if (!spec.is_linear && module != kHeadModule) return false;
+  return adapter.file.tensor(peft_name(module, "lora_A")) != nullptr &&
+         adapter.file.tensor(peft_name(module, "lora_B")) != nullptr;
 }
 
 }  // namespace
 
+ModelConfig merged_config(const ModelConfig& config, const std::vector<std::filesystem::path>& adapters) {
+  const bool unties = std::any_of(adapters.begin(), adapters.end(), [&](const auto& path) {
+    if (saved_modules(config, read_adapter_config(path).value().modules_to_save).value().unties) return true;
+    const auto file = checkpoint::Safetensors::open_directory(path, "adapter_model").value();
+    return std::any_of(file.tensors().begin(), file.tensors().end(), [](const auto& tensor) {
+      return tensor.name.ends_with(".lora_embedding_A") || tensor.name == peft_name(kHeadModule, "lora_A");
+    });
+  });
+  return unties ? untied(config) : config;
+}
+
+struct MergedWeights::State {
+  // What an adapter makes of a parameter.
+  struct Change {
+    std::vector<Pair> pairs;
+    std::vector<float> whole;  // in the place of the weight; empty: the weight is the model's
+  };
+  static constexpr std::size_t kKept = 8;  // parameters whose changes are held: those of a tensor or two
+
+  State(const checkpoint::CheckpointSource& source, const ModelConfig& config, ModelConfig merged)
+      : own_specs(find_architecture(config.architecture)->parameters(config)),
+        config(std::move(merged)),
+        specs(find_architecture(this->config.architecture)->parameters(this->config)),
+        head(own_specs, config, this->config),
+        reader(source) {}
+
+  std::shared_ptr<const Change> change_of(const ParameterSpec& spec) {
+    const std::lock_guard lock(mutex);
+    for (const auto& [of, change] : held) {
+      if (of == &spec) return change;
+    }
+    auto change = std::make_shared<Change>();
+    for (const HostAdapter& adapter : adapters) {
+      if (adapter.saved.has(spec.name)) change->whole = read_saved_parameter(adapter.file, spec);
+      if (!sits_on(adapter, spec)) continue;
+      if (auto pair = read_pair(adapter, spec)) change->pairs.push_back(*std::move(pair));
+    }
+    if (held.size() == kKept) held.pop_front();
+    held.emplace_back(&spec, change);
+    return change;
+  }
+
+  const std::vector<ParameterSpec> own_specs;
+  const ModelConfig config;  // of the merged model
+  const std::vector<ParameterSpec> specs;
+  const SourceOfHead head;
+  ParameterReader reader;
+  std::vector<HostAdapter> adapters;
+  std::set<const ParameterSpec*> changed;
+  std::mutex mutex;  // of what follows: the changes that were asked for last
+  std::deque<std::pair<const ParameterSpec*, std::shared_ptr<const Change>>> held;
+};
+
+MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const ModelConfig& config,
+                             const std::vector<std::filesystem::path>& adapters)
+    : state_(std::make_unique<State>(source, config, merged_config(config, adapters))) {
+  state_->reader.require_all(state_->own_specs, config);
+  for (const auto& path : adapters) {
+    AdapterConfig its = read_adapter_config(path).value();
+    SavedModules saved = saved_modules(config, its.modules_to_save).value();
+    auto file = checkpoint::Safetensors::open_directory(path, "adapter_model").value();
+    PartDeltas parts(config, its, file);
+    state_->adapters.push_back({std::move(its), std::move(file), (path / "adapter_model.safetensors").string(),
+                                std::move(saved), std::move(parts)});
+    const HostAdapter& adapter = state_->adapters.back();
+    std::size_t used = 0;
+    for (const ParameterSpec& spec : state_->specs) {
+      const bool is_part = adapter.parts.num_tensors() > 0 && spec.shape.size() > (spec.is_linear ? 2U : 1U);
+      if (adapter.saved.has(spec.name) || is_part) state_->changed.insert(&spec);
+      if (!sits_on(adapter, spec)) continue;
+      (void)read_pair(adapter, spec);  // of the right shape, before anything is written
+      state_->changed.insert(&spec);
+      ++used;
+    }
+    require_all_used(adapter, used);
+  }
+}
+
+MergedWeights::~MergedWeights() = default;
+
+const ModelConfig& MergedWeights::config() const { return state_->config; }
+const std::vector<ParameterSpec>& MergedWeights::specs() const { return state_->specs; }
+bool MergedWeights::changes(const ParameterSpec& spec) const { return state_->changed.contains(&spec); }
+
+void MergedWeights::read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count,
+                              const ParameterSource& as, std::span<float> values) {
+  const ParameterSpec& own = state_->head.of(spec);
+  if (!changes(spec)) return state_->reader.read_rows(own, first, count, as, values);
+  const auto columns = static_cast<std::int64_t>(values.size()) / count;
+  const auto change = state_->change_of(spec);
+  if (!change->whole.empty()) {
+    std::copy_n(change->whole.begin() + first * columns, count * columns, values.begin());
+  } else {
+    state_->reader.read_rows(own, first, count, {}, values);
+  }
+  for (const HostAdapter& adapter : state_->adapters) adapter.parts.add(spec, first, count, values);
+  for (const Pair& pair : change->pairs) add_rows(pair, first, count, values);
+  to_file(as, columns, values);
+}
+
 Status merge_weights(const checkpoint::CheckpointSource& source, const ModelConfig& config, const MergeOptions& options,
                      const std::filesystem::path& directory) {
   return catching([&] {
-    const auto specs = find_architecture(config.architecture)->parameters(config);
-    std::vector<HostAdapter> adapters;
-    for (const auto& path : options.adapters) {
-      adapters.push_back({read_adapter_config(path).value(),
-                          checkpoint::Safetensors::open_directory(path, "adapter_model").value(),
-                          (path / "adapter_model.safetensors").string()});
-    }
-    ParameterReader reader(source);
-    reader.require_all(specs, config);
-    std::vector<std::set<std::string>> used(adapters.size());
-    std::map<const ParameterSpec*, std::vector<Pair>> pairs;  // of the tensor being written
+    MergedWeights merged(source, config, options.adapters);
     WriteWeightsOptions write;
     write.dtype = options.dtype;
     write.max_shard_size = options.max_shard_size;
     write.progress = options.progress;
-    write.begin = [&](const std::vector<const ParameterSpec*>& next) {
-      pairs.clear();
-      for (const ParameterSpec* spec : next) {
-        for (std::size_t i = 0; spec->is_linear && i < adapters.size(); ++i) {
-          auto pair = read_pair(adapters[i], *spec);
-          if (!pair) continue;
-          used[i].insert(spec->name);
-          pairs[spec].push_back(*std::move(pair));
-        }
-      }
-    };
     write.rows = [&](const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) {
-      reader.read_rows(spec, first, count, spec.hugging_face, values);
-      const auto found = pairs.find(&spec);
-      if (found == pairs.end()) return;
-      for (const Pair& pair : found->second) add_rows(pair, first, count, values);
+      merged.read_rows(spec, first, count, spec.hugging_face, values);
     };
-    write_weights(specs, directory, write);
-    for (std::size_t i = 0; i < adapters.size(); ++i) require_all_used(adapters[i], used[i].size());
+    write_weights(merged.specs(), directory, write);
     source.intact().value();
     return Unit{};
   });

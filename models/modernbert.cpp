@@ -120,7 +120,7 @@ ops::Value hidden_states(nn::Context& context, const C& config, const nn::TokenI
                                 .causal = false,
                                 .fused_qkv = true,
                                 .names = {.output = "Wo", .qkv = "Wqkv"}};
-  const ops::Value words = nn::embedding(context, "embeddings.tok_embeddings", inputs.ids);
+  const ops::Value words = nn::word_embedding(context, "embeddings.tok_embeddings", inputs.ids);
   nn::Residual x(nn::branch_layer_norm(context, "embeddings.norm", eps, words));
   const auto& types = config.own_field<std::vector<std::string>>("layer_types");
   for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {

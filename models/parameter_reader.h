@@ -66,8 +66,8 @@ class ParameterReader {
   std::vector<float> kept_;
 };
 
-// The values of the tensor `name` as bytes in f32, bf16 or f16, each rounded once, to nearest even. Throws Failure (data)
-// where a number is beyond what f16 holds.
+// The values of the tensor `name` as bytes in f32, bf16 or f16, each rounded once, to nearest even. Throws Failure
+// (data) where a number is beyond what f16 holds.
 [[nodiscard]] std::vector<std::byte> rounded(std::string_view name, std::span<const float> values, tern_dtype dtype);
 
 }  // namespace tern::models

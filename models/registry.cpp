@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/strings.h"
-#include "models/gguf_names.h"
 #include "models/bert.h"
 #include "models/cohere.h"
 #include "models/deepseek.h"
@@ -14,6 +13,7 @@
 #include "models/gemma2.h"
 #include "models/gemma3.h"
 #include "models/gemma4.h"
+#include "models/gguf_names.h"
 #include "models/glm4.h"
 #include "models/glm4_moe.h"
 #include "models/gpt_oss.h"

@@ -19,6 +19,9 @@ struct LoraLayer {
   float scaling = 1.0F;  // alpha / rank, or alpha / sqrt(rank)
   std::string lora_a;    // stored name, [rank, in] f32
   std::string lora_b;    // stored name, [out, rank] f32
+  // It sits on an embedding, with lora_a [in, rank], or on experts, with lora_a [experts, rank, in] and lora_b
+  // [experts, out, rank]: PEFT's file has these in another form.
+  bool in_parts = false;
 };
 
 // How a program computes: the same in every program of a run.
@@ -68,7 +71,8 @@ class Context {
   void end_layer() { layers_.back().end = num_nodes(); }
   [[nodiscard]] const std::vector<graph::RecomputeSegment>& layers() const { return layers_; }
 
-  Value dropout_keys;  // of the current tokens; absent: no dropout
+  Value dropout_keys;     // of the current tokens; absent: no dropout
+  Value embedding_noise;  // [tokens, hidden] f32: added to the tokens' embeddings (NEFTune); absent: none
 
  private:
   [[nodiscard]] std::int32_t num_nodes() const { return static_cast<std::int32_t>(graph_.nodes().size()); }

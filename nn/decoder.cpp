@@ -10,7 +10,10 @@ namespace {
 // What stands for the tokens: their embeddings, or features of images, which no factor of the model scales.
 Residual beginning(Context& context, const DecoderConfig& config, const TokenInputs& inputs) {
   const std::string table = config.module + ".embed_tokens";
-  if (!inputs.images) return Residual(embedding(context, table, inputs.ids), config.embedding_scale);
+  if (!inputs.images) {
+    const Value words = word_embedding(context, table, inputs.ids, config.scales_noise ? 1.0 : config.embedding_scale);
+    return Residual(words, config.embedding_scale);
+  }
   const Value words = embedding(context, table, inputs.images->text_ids);  // zeros where a feature stands
   return Residual(weighted_sum(context, config.embedding_scale, words, 1.0, inputs.images->features));
 }

@@ -18,6 +18,7 @@ struct DecoderConfig {
   std::string module = "model";  // holds embed_tokens, layers.<i>
   std::string norm = "norm";     // and this
   bool is_centred = false;       // the final norm is a layer norm
+  bool scales_noise = true;      // embedding_scale multiplies the noise of NEFTune, too
 };
 
 // One layer: adds its branches to the stream x. `module` is its name, "model.layers.7".

@@ -2,6 +2,10 @@
 
 #include "nn/linear.h"
 #include "ops/axpby.h"
+#include "ops/build.h"
+#include "ops/cast_copy.h"
+#include "ops/dequantize.h"
+#include "ops/matmul.h"
 #include "ops/softcap.h"
 
 namespace tern::nn {
@@ -16,11 +20,37 @@ Value scaled(Context& context, const Head& head, Value rows) {
   return ops::axpby(context.graph(), rows, {}, options);
 }
 
+const LoraLayer* adapter_of(Context& context) {
+  const auto found = context.options().adapters.find("lm_head");
+  return found == context.options().adapters.end() ? nullptr : &found->second;
+}
+
+void put_columns(Context& context, Value x, Value buffer, std::int64_t first) {
+  graph::Graph& graph = context.graph();
+  ops::CastCopyOptions copy;
+  copy.at = ops::columns(graph, graph.latest(buffer), first, graph.desc(x).shape[1]);
+  copy.out = graph.desc(buffer).dtype;
+  copy.needs = context.options().needs;
+  (void)ops::cast_copy(graph, x, copy);
+}
+
+// [a | b] of two matrices with the same rows, in a's dtype.
+Value side_by_side(Context& context, Value a, Value b) {
+  graph::Graph& graph = context.graph();
+  const TensorDesc left = graph.desc(a);
+  const std::int64_t columns = left.shape[1] + graph.desc(b).shape[1];
+  const Value both = graph.buffer(ops::rows_like(make_desc(left.dtype, {left.shape[0], columns}), left));
+  put_columns(context, a, both, 0);
+  put_columns(context, b, both, left.shape[1]);
+  return graph.latest(both);
+}
+
 }  // namespace
 
 Value logits(Context& context, const Head& head, Value rows) {
-  const Value z = product(context, scaled(context, head, rows), context.weight(head.weight), {}, TERN_F32,
-                          context.options().compute);
+  const Value x = scaled(context, head, rows);
+  Value z = product(context, x, context.weight(head.weight), {}, TERN_F32, context.options().compute);
+  if (const LoraLayer* adapter = adapter_of(context)) z = add_adapter(context, *adapter, x, z);
   if (head.softcap == 0.0F) return z;
   return ops::softcap(context.graph(), z, {.cap = head.softcap, .needs = context.options().needs});
 }
@@ -30,8 +60,23 @@ ops::LinearCrossEntropyOut cross_entropy(Context& context, const Head& head, Val
   options.compute = context.options().compute;
   options.softcap = head.softcap;
   options.needs = context.options().needs;
-  return ops::linear_cross_entropy(context.graph(), scaled(context, head, rows), context.weight(head.weight), targets,
-                                   weights, options);
+  graph::Graph& graph = context.graph();
+  Value x = scaled(context, head, rows);
+  Value w = context.weight(head.weight);
+  if (const LoraLayer* adapter = adapter_of(context)) {
+    // The logits are never held, so the adapter is further columns of the product: [x | scaling drop(x) A^T] [W | B]^T.
+    ops::MatmulOptions down;
+    down.transpose_b = true;
+    down.compute = TERN_F32;
+    down.alpha = adapter->scaling;
+    down.needs = options.needs;
+    const Value low = ops::matmul(graph, adapter_input(context, x), context.weight(adapter->lora_a), down);
+    x = side_by_side(context, x, low);
+    if (is_quantised(graph.desc(w))) w = ops::dequantize(graph, w, TERN_F32, options.needs);
+    w = side_by_side(context, w, context.weight(adapter->lora_b));
+    options.dw = context.options().training;
+  }
+  return ops::linear_cross_entropy(graph, x, w, targets, weights, options);
 }
 
 }  // namespace tern::nn

@@ -17,19 +17,24 @@ Value dropout_mask(Context& context, std::int32_t site, Value x) {
   return context.graph().input(dropout_mask_name(site), desc);
 }
 
+}  // namespace
+
+Value adapter_input(Context& context, Value x) {
+  const BuildOptions& build = context.options();
+  const std::int32_t site = context.next_dropout_site();
+  if (!build.training || build.lora_dropout <= 0.0F || !context.dropout_keys.present()) return x;
+  ops::DropoutOptions drop;
+  drop.rate = build.lora_dropout;
+  drop.site = site;
+  drop.mask = dropout_mask(context, site, x);
+  drop.out = build.activations;
+  drop.needs = build.needs;
+  return ops::dropout(context.graph(), x, context.dropout_keys, drop);
+}
+
 Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) {
   graph::Graph& graph = context.graph();
   const BuildOptions& build = context.options();
-  const std::int32_t site = context.next_dropout_site();
-  if (build.training && build.lora_dropout > 0.0F && context.dropout_keys.present()) {
-    ops::DropoutOptions drop;
-    drop.rate = build.lora_dropout;
-    drop.site = site;
-    drop.mask = dropout_mask(context, site, x);
-    drop.out = build.activations;
-    drop.needs = build.needs;
-    x = ops::dropout(graph, x, context.dropout_keys, drop);
-  }
   // Adapters are small and carry the whole training signal: their products stay in fp32.
   ops::MatmulOptions down;
   down.transpose_b = true;
@@ -40,11 +45,13 @@ Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) 
   ops::MatmulOptions up;
   up.transpose_b = true;
   up.compute = TERN_F32;
-  up.out = build.activations;
+  up.out = graph.desc(y).dtype;
   up.into = y;
   up.needs = build.needs;
   return ops::matmul(graph, low, context.weight(adapter.lora_b), up);
 }
+
+namespace {
 
 // What x and a quantised weight are rounded to. Few rows wait for the weight alone, so they needn't be rounded as far
 // as many are: to x15 where the device has loops for such a weight, which is then read as it lies, and else not at all.
@@ -90,7 +97,9 @@ Value linear(Context& context, const std::string& module, Value x) {
   const Value bias = context.has(module + ".bias") ? context.weight(module + ".bias") : Value{};
   const Value y = product(context, x, w, bias, context.options().activations, context.options().compute);
   const auto adapter = context.options().adapters.find(module);
-  return adapter == context.options().adapters.end() ? y : add_adapter(context, adapter->second, x, y);
+  return adapter == context.options().adapters.end()
+             ? y
+             : add_adapter(context, adapter->second, adapter_input(context, x), y);
 }
 
 }  // namespace tern::nn

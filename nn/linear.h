@@ -19,4 +19,9 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, te
 [[nodiscard]] bool multiplies_in_x15(const accel::Device& device, tern_dtype dtype, std::int64_t rows,
                                      const TensorDesc& weight);
 
+// An adapter's input, with dropout where it is drawn: x [rows, in] -> [rows, in].
+Value adapter_input(Context& context, Value x);
+// y + scaling (x A^T) B^T in y's dtype: x [rows, in], y [rows, out].
+Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y);
+
 }  // namespace tern::nn

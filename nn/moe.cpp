@@ -6,6 +6,7 @@
 #include "nn/linear.h"
 #include "nn/mlp.h"
 #include "ops/act_mul.h"
+#include "ops/axpby.h"
 #include "ops/build.h"
 #include "ops/fill.h"
 #include "ops/grouped_matmul.h"
@@ -42,7 +43,21 @@ Value expert_product(Context& context, const std::string& module, Value x, Value
   options.out = context.options().activations;
   if (context.has(module + ".bias")) options.bias = context.weight(module + ".bias");
   options.needs = context.options().needs;
-  return ops::grouped_matmul(context.graph(), x, context.weight(module + ".weight"), offsets, options);
+  graph::Graph& graph = context.graph();
+  const Value y = ops::grouped_matmul(graph, x, context.weight(module + ".weight"), offsets, options);
+  const auto adapter = context.options().adapters.find(module);
+  if (adapter == context.options().adapters.end()) return y;
+  options.bias = {};
+  options.compute = TERN_F32;
+  const LoraLayer& lora = adapter->second;
+  if (!context.has_kept(lora.lora_a)) {  // that of gates is the ups', too
+    options.out = TERN_F32;
+    const Value low = ops::grouped_matmul(graph, x, context.weight(lora.lora_a), offsets, options);
+    context.keep(lora.lora_a, ops::axpby(graph, low, {}, {.a = lora.scaling, .out = TERN_F32, .needs = options.needs}));
+  }
+  options.out = graph.desc(y).dtype;
+  options.into = y;
+  return ops::grouped_matmul(graph, context.kept(lora.lora_a), context.weight(lora.lora_b), offsets, options);
 }
 
 // x [rows, top_k, width], in order of experts, times the factor of each row's expert, of "<name>" [experts]. A product

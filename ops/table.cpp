@@ -7,6 +7,7 @@
 #include "ops/program_ops.h"
 #include "ops/table_elements.h"
 #include "ops/table_layers.h"
+#include "ops/table_optimizers.h"
 
 namespace tern::ops {
 namespace {
@@ -37,17 +38,6 @@ constexpr AttrSpec kShardIndexAttrs[] = {{"first", I, "the shard's first id"}, {
 constexpr ArgSpec kMergeLse[] = {{"row_max", input, "[shards, rows]", f32},
                                  {"row_sum", input, "[shards, rows]: sum of exp(logit - row_max)", f32},
                                  {"lse", output, "[rows]", f32}};
-
-constexpr ArgSpec kAdamw[] = {
-    {"param", state, "[...]", f32},
-    {"m", state, "[...]", f32},
-    {"v", state, "[...]", f32},
-    {"grad", input, "[...]", floating},
-    {"hyper", input,
-     "[10]: lr, beta1, beta2, one_minus_beta1, one_minus_beta2, eps, weight_decay, 1 - beta1^t, 1 - beta2^t, "
-     "grad_scale",
-     f32},
-    {"copy", output, "[...]: param in its storage dtype", floating, kOptional}};
 
 constexpr ArgSpec kSample[] = {
     {"logits", input, "[rows, vocab]", f32},
@@ -413,6 +403,32 @@ constexpr OpSpec kTable[] = {
      "at "
      "kv_lens[b] - rows of b + i",
      kIndexTopkMaskPaged, kIndexTopkMaskAttrs},
+    {54,
+     "sgd",
+     "g = grad_scale grad + decay param; buf = momentum buf + rest g; param = keep param - lr (take_grad g + take_buf "
+     "buf)",
+     kSgd,
+     {}},
+    {55,
+     "lion",
+     "g = grad grad_scale; param = keep param - lr sign(beta1 m + one_minus_beta1 g); m = beta2 m + one_minus_beta2 g",
+     kLion,
+     {}},
+    {56,
+     "adafactor",
+     "g = grad grad_scale; row, col: running means of g^2 + eps1 over columns and rows; u = g / sqrt(row / mean(row)) "
+     "/ "
+     "sqrt(col), or g / sqrt(v); u = u a / max(1, rms(u) / clip), a = lr max(eps2, rms(param)) if scale_parameter; m = "
+     "beta1 m + rest1 u; param = param (1 - weight_decay a) - u or m",
+     kAdafactor,
+     {}},
+    {57,
+     "adamw_8bit",
+     "adamw upon m_codes[m] m_max and v_codes[v] v_max; then of each 256 elements m_max = max |m| and m the nearest "
+     "code "
+     "of m / m_max, v in the same way",
+     kAdamw8bit,
+     {}},
 };
 
 }  // namespace

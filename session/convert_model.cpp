@@ -2,6 +2,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <stdexcept>
 
 #include "base/dtype.h"
 #include "base/log.h"
@@ -9,6 +11,7 @@
 #include "checkpoint/logical_tensors.h"
 #include "io/mapped_file.h"
 #include "models/gguf_names.h"
+#include "models/merge.h"
 #include "session/model_dtype.h"
 #include "session/save_model.h"
 #include "tokenizer/gguf/vocabulary.h"
@@ -66,18 +69,31 @@ std::map<std::string, std::string> model_files(const models::ModelConfig& config
   return files;
 }
 
-// Names, order of rows, metadata and files, where the target keeps them another way than the source.
-void set_form(const checkpoint::CheckpointSource& source, const fs::path& model, checkpoint::ConvertOptions& options) {
+// Names, order of rows, metadata and files, where the target keeps them another way than the source; the numbers, where
+// adapters change them.
+void set_form(const checkpoint::CheckpointSource& source, const fs::path& model, const std::vector<fs::path>& adapters,
+              checkpoint::ConvertOptions& options) {
   const bool from_gguf = source.gguf() != nullptr;
   const bool to_gguf = options.container == checkpoint::Container::gguf;
-  if (from_gguf == to_gguf) return;
+  if (from_gguf == to_gguf && adapters.empty()) return;
   const models::ModelConfig config = models::read_config(source).value();
+  std::shared_ptr<models::MergedWeights> merged;
+  if (!adapters.empty()) merged = std::make_shared<models::MergedWeights>(source, config, adapters);
+  if (merged && merged->config().tie_word_embeddings != config.tie_word_embeddings) {
+    throw Failure(
+        usage_error("the adapter gives the head a matrix of its own, which this model's file has no place for",
+                    "merge into a directory, and write that as GGUF with tern convert"));
+  }
+  if (from_gguf && to_gguf) {
+    models::set_merged_gguf(source, merged, options).value();
+    return;
+  }
   if (options.outtype.empty()) {
     options.outtype = stored_outtype(source, config);
     log_info(cat("outtype: ", options.outtype));
   }
   if (to_gguf) {
-    models::set_gguf_form(source, config, display_name(model), options).value();
+    models::set_gguf_form(source, config, display_name(model), options, merged).value();
     tokenizer::set_gguf_vocabulary(tokenizer::make_gguf_vocabulary(source.directory(), config.vocab_size).value(),
                                    *options.metadata);
     return;
@@ -100,7 +116,10 @@ Result<checkpoint::ConvertReport> convert_model(const fs::path& model, const fs:
     options.max_shard_size = wanted.max_shard_size;
     options.replace = wanted.replace;
     options.progress = wanted.progress;
-    set_form(source, model, options);
+    options.check = wanted.check;
+    if (!wanted.adapters.empty() && options.container != checkpoint::Container::gguf)
+      throw std::logic_error(cat(target.string(), ": adapters are folded into a directory by merge_adapters"));
+    set_form(source, model, wanted.adapters, options);
     return checkpoint::convert_checkpoint(source, target, options).value();
   });
 }

@@ -1,7 +1,9 @@
 #include "session/machine_rates.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <memory>
 
 #include "ops/matmul.h"
 #include "ops/sum_squares.h"
@@ -11,20 +13,27 @@ namespace {
 
 using ops::Value;
 
-constexpr std::int64_t kRows = 512;
-constexpr std::int64_t kNarrow = 576;
-constexpr std::int64_t kWide = 1536;
-constexpr int kPairs = 8;                               // of products in one run
+// Products of [rows, narrow] by [wide, narrow]^T and back, so many pairs in one run.
+struct Products {
+  std::int64_t rows, narrow, wide;
+  int pairs;
+  [[nodiscard]] double flops() const { return 2.0 * 2.0 * pairs * static_cast<double>(rows * narrow * wide); }
+};
+constexpr Products kUsual{512, 576, 1536, 8};
+// From one that a simulation does too to one that fills a large accelerator.
+constexpr std::array kLadder = {Products{64, 64, 64, 2}, kUsual, Products{4096, 4096, 4096, 2}};
+constexpr double kTooShort = 2e-3;                      // seconds of a run: the next of the ladder tells more
 constexpr std::int64_t kRead = std::int64_t{32} << 20;  // fp32 elements
 constexpr double kSeconds = 0.2;
+constexpr double kMoment = 0.05;
 
-// Best seconds of a run within kSeconds: what disturbs a measurement only ever makes it slower.
-double best_seconds(graph::Program& program) {
+// Best seconds of a run within `time`: what disturbs a measurement only ever makes it slower.
+double best_seconds(graph::Program& program, double time = kSeconds) {
   const auto now = [] { return std::chrono::steady_clock::now(); };
   const auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
   program.run({});  // memory is touched after it
   double best = 1e30;
-  for (const auto begin = now(); seconds(begin, now()) < kSeconds;) {
+  for (const auto begin = now(); seconds(begin, now()) < time;) {
     const auto start = now();
     program.run({});
     best = std::min(best, seconds(start, now()));
@@ -32,34 +41,52 @@ double best_seconds(graph::Program& program) {
   return best;
 }
 
+Value zeros(graph::Graph& graph, graph::TensorStore& store, const char* name,
+            std::initializer_list<std::int64_t> shape) {
+  store.create(name, make_desc(TERN_F32, shape));
+  store.fill_zero(name);
+  return graph.constant(name, store.at(name).desc);
+}
+
+std::unique_ptr<graph::Program> product_program(Runtime& runtime, accel::ChoiceCache& choices, tern_dtype compute,
+                                                const Products& it) {
+  const auto store = std::make_shared<graph::TensorStore>(runtime.device);
+  graph::ProgramOptions plain = runtime.program;
+  plain.profile = nullptr;
+  graph::Graph products;
+  Value x = zeros(products, *store, "x", {it.rows, it.narrow});
+  const Value w = zeros(products, *store, "w", {it.wide, it.narrow});
+  ops::MatmulOptions there{.transpose_b = true, .compute = compute, .needs = TERN_NEED_DETERMINISTIC};
+  ops::MatmulOptions back{.compute = compute, .needs = TERN_NEED_DETERMINISTIC};
+  for (int i = 0; i < it.pairs; ++i) x = ops::matmul(products, ops::matmul(products, x, w, there), w, back);
+  products.output("sum", ops::sum_squares(products, x, {}, TERN_NEED_DETERMINISTIC));
+  return graph::Program::build(products, store, choices, plain, runtime.host);
+}
+
 }  // namespace
+
+double measure_products(Runtime& runtime, tern_dtype compute) {
+  accel::ChoiceCache choices = runtime.choices;
+  double rate = 0;
+  for (const Products& it : kLadder) {
+    const auto program = product_program(runtime, choices, compute, it);
+    const double best = best_seconds(*program, kMoment);
+    rate = it.flops() / best * 1e-9;
+    if (best > kTooShort) break;
+  }
+  return rate;
+}
 
 MachineRates measure_machine(Runtime& runtime, tern_dtype compute) {
   const auto store = std::make_shared<graph::TensorStore>(runtime.device);
-  const auto zeros = [&](graph::Graph& graph, const char* name, std::initializer_list<std::int64_t> shape) {
-    store->create(name, make_desc(TERN_F32, shape));
-    store->fill_zero(name);
-    return graph.constant(name, store->at(name).desc);
-  };
   graph::ProgramOptions plain = runtime.program;
   plain.profile = nullptr;
-
-  graph::Graph products;
-  Value x = zeros(products, "x", {kRows, kNarrow});
-  const Value w = zeros(products, "w", {kWide, kNarrow});
-  ops::MatmulOptions there{.transpose_b = true, .compute = compute, .needs = TERN_NEED_DETERMINISTIC};
-  ops::MatmulOptions back{.compute = compute, .needs = TERN_NEED_DETERMINISTIC};
-  for (int i = 0; i < kPairs; ++i) x = ops::matmul(products, ops::matmul(products, x, w, there), w, back);
-  products.output("sum", ops::sum_squares(products, x, {}, TERN_NEED_DETERMINISTIC));
-
   graph::Graph reading;
-  const Value much = zeros(reading, "much", {kRead});
+  const Value much = zeros(reading, *store, "much", {kRead});
   reading.output("sum", ops::sum_squares(reading, much, {}, TERN_NEED_DETERMINISTIC));
 
   MachineRates rates;
-  const double flops = 2.0 * 2.0 * kPairs * static_cast<double>(kRows * kNarrow * kWide);
-  rates.gflops =
-      flops / best_seconds(*graph::Program::build(products, store, runtime.choices, plain, runtime.host)) * 1e-9;
+  rates.gflops = kUsual.flops() / best_seconds(*product_program(runtime, runtime.choices, compute, kUsual)) * 1e-9;
   const double bytes = 4.0 * static_cast<double>(kRead);
   rates.gbps =
       bytes / best_seconds(*graph::Program::build(reading, store, runtime.choices, plain, runtime.host)) * 1e-9;

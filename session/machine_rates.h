@@ -14,4 +14,8 @@ struct MachineRates {
 // had.
 [[nodiscard]] MachineRates measure_machine(Runtime& runtime, tern_dtype compute);
 
+// GFLOP/s of products alone, of the largest that this device does in a moment: a twentieth of a second, a few MiB, and
+// nothing that a run remembers. Throws Failure (device) where they are not to be had.
+[[nodiscard]] double measure_products(Runtime& runtime, tern_dtype compute);
+
 }  // namespace tern::session

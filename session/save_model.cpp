@@ -32,7 +32,7 @@ void write_model_files(const models::ModelConfig& config, const fs::path& model_
 }
 
 Status merge_adapters(const fs::path& model, const models::MergeOptions& options, std::optional<tern_dtype> dtype,
-                      const fs::path& target, bool replace) {
+                      const fs::path& target, bool replace, const WrittenCheck& check) {
   return catching([&] {
     const auto source = checkpoint::CheckpointSource::open(model).value();
     auto directory =
@@ -44,9 +44,40 @@ Status merge_adapters(const fs::path& model, const models::MergeOptions& options
     models::MergeOptions in_dtype = options;
     in_dtype.dtype = model_dtype(config, source, dtype);
     models::merge_weights(source, config, in_dtype, directory.path()).value();
-    write_model_files(config, model, std::string(dtype_info(in_dtype.dtype).torch), directory.path());
+    write_model_files(models::merged_config(config, options.adapters), model,
+                      std::string(dtype_info(in_dtype.dtype).torch), directory.path());
+    if (check) check(directory.path());
     directory.commit().value();
     return Unit{};
+  });
+}
+
+Result<models::QuantisedReport> quantise_model(const fs::path& model, const fs::path& target,
+                                               const QuantiseModelOptions& options) {
+  return catching([&] {
+    const auto source = checkpoint::CheckpointSource::open(model).value();
+    models::ModelConfig config = models::read_config(source).value();
+    auto directory = io::AtomicDir::begin(
+                         target, options.replace ? io::AtomicDir::Existing::replace : io::AtomicDir::Existing::refuse)
+                         .value();
+    const std::string positions = models::override_rope(options.rope, config);
+    if (!positions.empty()) log_info(positions);
+    models::WriteQuantisedOptions write = options.write;
+    write.dtype = model_dtype(config, source, options.dtype);
+    models::MergedWeights weights(source, config, options.adapters);
+    models::QuantisedReport report = models::write_quantised(weights, directory.path(), write);
+    if (report.quantised == 0) {
+      throw Failure(data_error(model.string(), "linear layers that can be quantised", "none",
+                               "this model's layers are kept in a form that the format has no words for"));
+    }
+    write_model_files(weights.config(), model, std::string(dtype_info(write.dtype).torch), directory.path());
+    Json json = io::read_json_file(directory.path() / "config.json").value();
+    json["quantization_config"] = io::parse_json(report.quantization_config, "quantization_config").value();
+    io::write_file(directory.path() / "config.json", io::write_json(json)).value();
+    source.intact().value();
+    if (options.check) options.check(directory.path());
+    directory.commit().value();
+    return report;
   });
 }
 

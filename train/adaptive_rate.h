@@ -1,4 +1,5 @@
-// A learning rate that follows the held-out loss: torch.optim.lr_scheduler.ReduceLROnPlateau, and transformers' GreedyLR.
+// A learning rate that follows the held-out loss: torch.optim.lr_scheduler.ReduceLROnPlateau, and transformers'
+// GreedyLR.
 #pragma once
 
 #include <cstdint>

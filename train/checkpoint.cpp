@@ -77,16 +77,27 @@ Json state_json(const TrainState& state) {
   json["next_epoch"] = state.epoch;
   json["next_step_in_epoch"] = state.step_in_epoch;
   if (state.planned_tokens > 0) json["planned_tokens"] = state.planned_tokens;
-  json["log_window"] = {{"loss", state.window_loss}, {"steps", state.window_steps}};
+  json["saves_without_gain"] = state.saves_without_gain;
+  json["log_window"] = {{"loss", state.window.loss}, {"steps", state.window.steps}};
+  const Hits& hits = state.window.hits;
+  json["log_window"]["hits"] = {{"right_tokens", hits.right_tokens},
+                                {"tokens", hits.tokens},
+                                {"right_samples", hits.right_samples},
+                                {"samples", hits.samples}};
   json["kernel_choices"] = state.kernel_choices;
   return json;
+}
+
+// As safetensors calls it.
+std::string dtype_word(const graph::TensorStore& store, const std::string& name) {
+  return store.at(name).desc.dtype == TERN_U8 ? "U8" : "F32";
 }
 
 void write_optimizer(const fs::path& directory, const CheckpointContent& content) {
   std::vector<checkpoint::TensorSpec> specs;
   for (const std::string& name : content.optimizer_tensors) {
     const auto shape = shape_of(content.store->at(name).desc);
-    specs.push_back({name, "F32", {shape.begin(), shape.end()}});
+    specs.push_back({name, dtype_word(*content.store, name), {shape.begin(), shape.end()}});
   }
   checkpoint::SafetensorsWriteOptions options;
   options.stem = kOptimizerStem;
@@ -142,8 +153,13 @@ Result<TrainState> read_train_state(const fs::path& directory) {
     state.epoch = json.at("next_epoch").integer();
     state.step_in_epoch = json.at("next_step_in_epoch").integer();
     state.planned_tokens = json.integer("planned_tokens", state.planned_tokens);
-    state.window_loss = json.at("log_window").at("loss").number();
-    state.window_steps = json.at("log_window").at("steps").integer();
+    state.saves_without_gain = json.integer("saves_without_gain", 0);
+    state.window.loss = json.at("log_window").at("loss").number();
+    state.window.steps = json.at("log_window").at("steps").integer();
+    if (const auto hits = json.at("log_window").find("hits")) {
+      state.window.hits = {hits->at("right_tokens").integer(), hits->at("tokens").integer(),
+                           hits->at("right_samples").integer(), hits->at("samples").integer()};
+    }
     for (const auto& [name, choice] : read_settings(json.at("kernel_choices"))) state.kernel_choices[name] = choice;
     return state;
   });
@@ -159,7 +175,7 @@ Status read_optimizer(const fs::path& directory, graph::TensorStore& store, cons
         throw Failure(
             data_error(where, "its optimizer state", "none", "resume with the flags the checkpoint was made with"));
       }
-      if (tensor->dtype->name != "F32" || tensor->bytes.size() != total_bytes(store.at(name).desc)) {
+      if (tensor->dtype->name != dtype_word(store, name) || tensor->bytes.size() != total_bytes(store.at(name).desc)) {
         throw Failure(data_error(where, to_string(store.at(name).desc),
                                  cat(tensor->dtype->name, ", ", tensor->bytes.size(), " bytes"),
                                  "resume with the flags the checkpoint was made with"));

@@ -13,6 +13,7 @@
 #include "train/adaptive_rate.h"
 #include "train/fingerprint.h"
 #include "train/loss_scale.h"
+#include "train/reporting/log_window.h"
 
 namespace tern::train {
 
@@ -22,19 +23,18 @@ struct TrainState {
   Fingerprint fingerprint;       // what a run that resumes is compared with
   std::int64_t global_step = 0;  // optimizer steps done
   std::int64_t max_steps = 0;
-  std::int64_t skipped_steps = 0;       // of these, that changed nothing: gradients overflowed fp16
-  std::optional<LossScale> loss_scale;  // of the next step, where there is one
+  std::int64_t skipped_steps = 0;                  // of these, that changed nothing: gradients overflowed fp16
+  std::optional<LossScale> loss_scale;             // of the next step, where there is one
   std::optional<AdaptiveRateState> adaptive_rate;  // of a schedule that follows the held-out loss
-  std::int64_t epoch = 0;               // of the next step
+  std::int64_t epoch = 0;                          // of the next step
   std::int64_t step_in_epoch = 0;
   double epoch_progress = 0;
   std::int64_t tokens = 0;          // trained on so far
   std::int64_t planned_tokens = 0;  // of a stream: MicroBatchRunner::grown()
   std::optional<double> best_metric;
   std::string best_checkpoint;
-  // The open log window, so that a resumed run's next line equals the uninterrupted one's.
-  double window_loss = 0;
-  std::int64_t window_steps = 0;
+  std::int64_t saves_without_gain = 0;  // saves since the best metric's, this one included
+  LogWindow window;
   std::map<std::string, std::string> kernel_choices;  // OpDesc::key -> choice
 };
 

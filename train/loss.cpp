@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/strings.h"
+#include "graph/row_parts.h"
 #include "nn/head.h"
 #include "ops/gather_rows.h"
 
@@ -15,6 +16,13 @@ using ops::Value;
 
 bool is_trained(const TrainingGraphOptions& options, const std::string& name) {
   return std::find(options.trainable.begin(), options.trainable.end(), name) != options.trainable.end();
+}
+
+// A head that no buffer of the device holds is cut by rows of the vocabulary, and its parts have no statistics in
+// common.
+bool fits_whole(const LossContext& at, const std::string& weight) {
+  const TensorDesc expanded = make_desc(TERN_F32, shape_of(at.model.store->at(weight).desc));
+  return graph::row_parts(expanded, at.model.store->device()->info(), weight).size() == 1;
 }
 
 // The sum over supervised tokens of weight * cross entropy. Inputs: loss_rows [rows] i32, which tokens predict a
@@ -36,7 +44,13 @@ Value cross_entropy(const LossContext& at) {
     wanted.dw = true;
     wanted.dw_into = at.accumulators.at(head.weight);
   }
-  return nn::cross_entropy(at.nn, head, supervised, targets, weights, wanted).loss;
+  wanted.row_statistics = fits_whole(at, head.weight);
+  const ops::LinearCrossEntropyOut out = nn::cross_entropy(at.nn, head, supervised, targets, weights, wanted);
+  if (wanted.row_statistics) {
+    graph.output(kRowMax, out.row_max);
+    graph.output(kRowTarget, out.row_target);
+  }
+  return out.loss;
 }
 
 constexpr std::array kLosses = {Loss{"cross_entropy", cross_entropy}};

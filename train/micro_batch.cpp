@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "base/strings.h"
 #include "nn/context.h"
+#include "train/neftune.h"
 
 namespace tern::train {
 namespace {
@@ -49,6 +50,30 @@ std::vector<std::int64_t> dropout_keys(const data::MicroBatch& batch, const Micr
 template <typename T>
 std::vector<T> copied(std::span<const T> values) {
   return {values.begin(), values.end()};
+}
+
+// `rows`: the supervised positions, rising. A row is right where no logit is above its target's.
+Hits hits_of(const data::MicroBatch& batch, std::span<const std::int32_t> rows, std::span<const float> most,
+             std::span<const float> target) {
+  Hits hits;
+  std::size_t row = 0;
+  for (std::size_t i = 0; i < batch.samples(); ++i) {
+    const std::size_t begin = row;
+    const std::int64_t before = hits.right_tokens;
+    for (; row < rows.size() && rows[row] < batch.cu_seqlens[i + 1]; ++row) {
+      if (target[row] >= most[row]) ++hits.right_tokens;
+    }
+    const auto count = static_cast<std::int64_t>(row - begin);
+    hits.tokens += count;
+    if (count == 0) continue;
+    ++hits.samples;
+    if (hits.right_tokens - before == count) ++hits.right_samples;
+  }
+  return hits;
+}
+
+std::span<const float> floats_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
 }  // namespace
@@ -132,6 +157,11 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
   run.inputs["loss_rows"] = nn::bytes_of(tokens.rows);
   run.inputs["targets"] = nn::bytes_of(targets);
   run.inputs["loss_weights"] = nn::bytes_of(weights);
+  std::vector<float> noise;
+  if (has_noise(options_)) {
+    noise = embedding_noise(batch, inputs, options_.neftune_noise_alpha, model_.config.hidden_size);
+    run.inputs["embedding_noise"] = nn::bytes_of(noise);
+  }
   std::map<std::string, std::vector<std::uint8_t>> masks;
   if (options_.dropout) {
     masks = dropout_masks(program.graph(), options_.lora_dropout, tokens.dropout_keys);
@@ -140,6 +170,9 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
   program.run(run);
   float loss = 0;
   std::memcpy(&loss, program.output("loss").data(), sizeof(loss));
+  if (program.output_id(kRowMax) >= 0) {
+    hits_.add(hits_of(batch, tokens.rows, floats_of(program.output(kRowMax)), floats_of(program.output(kRowTarget))));
+  }
   return static_cast<double>(loss) / inputs.loss_scale;
 }
 

@@ -7,12 +7,14 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "data/micro_batch.h"
 #include "graph/finite_probe.h"
 #include "graph/program.h"
 #include "session/runtime.h"
+#include "train/hits.h"
 #include "train/training_graph.h"
 
 namespace tern::train {
@@ -20,7 +22,7 @@ namespace tern::train {
 struct MicroBatchInputs {
   std::uint64_t seed = 42;  // of dropout
   std::uint64_t epoch = 0;
-  double loss_divisor = 1;  // the whole step's sum of weights, over every micro-batch and rank
+  double loss_divisor = 1;  // the whole step's number of supervised tokens, over every micro-batch and rank
   double loss_scale = 1;    // a power of two that gradients come multiplied by (loss_scale.h)
 };
 
@@ -34,6 +36,9 @@ class MicroBatchRunner {
 
   // Runs forward (and backward); gives the sum over supervised tokens of weight / divisor * cross entropy.
   double run(const data::MicroBatch& batch, const MicroBatchInputs& inputs);
+
+  // Of the runs since the last call; all 0 where the loss has no such thing, or the device can't tell.
+  [[nodiscard]] Hits take_hits() { return std::exchange(hits_, {}); }
 
   // Runs it once more, each op alone, and gives the first result that isn't finite; none where all are. Gradients are
   // added to again. Throws Failure where the device lacks memory for another program.
@@ -60,6 +65,7 @@ class MicroBatchRunner {
   std::shared_ptr<graph::Arena> arena_;
   std::map<std::int64_t, std::shared_ptr<graph::Program>> programs_;  // by tokens
   std::int64_t grown_ = 0;
+  Hits hits_;
 };
 
 // The key of a token's dropout: depends on what it is, never on the batch that it lies in.

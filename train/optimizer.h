@@ -1,5 +1,5 @@
-// AdamW over fp32 masters on the device (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019), with
-// clipping by the global norm.
+// What changes trained parameters by their accumulated gradients: fp32 masters on the device, clipping by the global
+// norm, and one of several rules (train/optimizers).
 #pragma once
 
 #include <memory>
@@ -9,16 +9,11 @@
 #include "graph/program.h"
 #include "graph/tensor_scope.h"
 #include "session/runtime.h"
+#include "train/optimizers/options.h"
 
 namespace tern::train {
 
-struct AdamwOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double epsilon = 1e-8;
-  double weight_decay = 0.1;
-  double max_grad_norm = 1.0;  // 0: no clipping
-};
+class UpdateRule;
 
 struct StepResult {
   double grad_norm = 0;  // before clipping
@@ -27,11 +22,11 @@ struct StepResult {
 
 class Optimizer {
  public:
-  // Creates gradients (zero) and moments (zero) in the store for each trained parameter. `decays` tells which of them
-  // weight decay applies to: matrices, never norms and biases. They go with the optimizer. `arena`: as of
-  // Runtime::build.
-  Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters, const AdamwOptions& options,
-            session::Runtime& runtime, std::shared_ptr<graph::Arena> arena = nullptr);
+  // Creates gradients (zero) and the rule's states in the store for each trained parameter. They go with the optimizer.
+  // `arena`: as of Runtime::build.
+  Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters,
+            const OptimizerOptions& options, session::Runtime& runtime, std::shared_ptr<graph::Arena> arena = nullptr);
+  ~Optimizer();
 
   // Applies the accumulated gradients, which hold `loss_scale` times the loss's, with learning rate `lr` as step `step`
   // (from 1), then zeroes them.
@@ -41,21 +36,21 @@ class Optimizer {
 
   [[nodiscard]] const std::vector<std::string>& parameters() const { return parameters_; }
   [[nodiscard]] const graph::TensorStore& store() const { return *store_; }
-  // Stored names of a parameter's moments: what a checkpoint keeps.
+  // Stored names of all that a checkpoint keeps beside the parameters.
+  [[nodiscard]] std::vector<std::string> states() const;
+  // AdamW's moments of a parameter.
   [[nodiscard]] static std::string first_moment(const std::string& parameter) { return "adam_m/" + parameter; }
   [[nodiscard]] static std::string second_moment(const std::string& parameter) { return "adam_v/" + parameter; }
 
  private:
   [[nodiscard]] graph::Graph norm_graph() const;
-  [[nodiscard]] graph::Graph update_graph() const;
 
   std::shared_ptr<graph::TensorStore> store_;
   graph::TensorScope gradients_;
-  graph::TensorScope moments_;
   std::vector<std::string> parameters_;
-  AdamwOptions options_;
+  double max_grad_norm_;
   std::unique_ptr<graph::Program> norm_;
-  std::unique_ptr<graph::Program> update_;
+  std::vector<std::unique_ptr<UpdateRule>> rules_;
 };
 
 }  // namespace tern::train

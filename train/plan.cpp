@@ -68,26 +68,31 @@ TrainingMemory memory_of(const graph::TensorStore& store, const RunPrograms& pro
 }  // namespace
 
 models::LoadOptions load_options(const TunerOptions& tuner, const models::ModelConfig& config,
-                                 std::int64_t max_positions) {
-  models::LoadOptions load;
+                                 const std::filesystem::path& checkpoint, std::int64_t max_positions) {
+  std::set<std::string> masters;
   if (tuner.type == TunerType::full) {
-    const auto trained = trained_parameters(tuner, config).value();
-    load.is_master = [names = std::set(trained.begin(), trained.end())](const std::string& name) {
-      return names.contains(name);
-    };
+    const auto trained = trained_parameters(tuner.selection, config).value();
+    masters.insert(trained.begin(), trained.end());
+  } else {
+    for (const auto& spec : modules_beside(tuner, config, checkpoint).value().parameters) masters.insert(spec.name);
   }
+  models::LoadOptions load;
+  load.is_master = [masters = std::move(masters)](const std::string& name) { return masters.contains(name); };
   load.max_positions = std::max<std::int64_t>(1, max_positions);
   return load;
 }
 
 TrainingPlan plan_training(const PlannedRun& run, const session::MachineRates* rates) {
   session::Session& session = run.session;
-  models::LoadOptions load = load_options(run.tuner, session.model.config, run.max_positions);
+  models::LoadOptions load = load_options(run.tuner, session.model.config, run.checkpoint, run.max_positions);
   load.dtype = session.model.dtype;
   load.quantise = session.quantise;
   load.backing = accel::Backing::none;
   models::LoadedModel model =
       models::load_model(session.model.config, session.source, session.runtime->device, load).value();
+  if (run.tuner.type == TunerType::lora && modules_beside(run.tuner, model.config, run.checkpoint).value().unties) {
+    models::untie_head(model, load.is_master);
+  }
   const auto tuner = make_tuner(run.tuner, model, run.model_name, session.path, run.checkpoint).value();
   TrainerOptions options = run.trainer;
   options.graph.numerics = session.numerics;

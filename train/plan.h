@@ -64,7 +64,7 @@ struct PlannedRun {
 
 // How a run loads its model: what is trained becomes masters.
 [[nodiscard]] models::LoadOptions load_options(const TunerOptions& tuner, const models::ModelConfig& config,
-                                               std::int64_t max_positions);
+                                               const std::filesystem::path& checkpoint, std::int64_t max_positions);
 
 // Throws Failure (device) where an op can't be bound, or one tensor is larger than the device allocates. `rates`: what
 // the step's time is estimated with; null: nothing.

@@ -65,7 +65,7 @@ RunPrograms make_programs(const models::LoadedModel& model, TrainerOptions& opti
   options.graph.capacity = sizes.training.largest;
   options.graph.typical_tokens = sizes.training.typical_tokens;
   made.optimizer =
-      std::make_unique<Optimizer>(model.store, options.graph.trainable, options.adamw, runtime, made.arena);
+      std::make_unique<Optimizer>(model.store, options.graph.trainable, options.optimizer, runtime, made.arena);
   made.runner = std::make_unique<MicroBatchRunner>(model, options.graph, runtime, made.arena);
   if (sizes.streams) made.runner->grow_from(sizes.grow_from);
   (void)made.runner->prepare();

@@ -7,6 +7,7 @@
 #include "io/atomic_dir.h"
 #include "io/checksum.h"
 #include "io/file_writer.h"
+#include "session/machine_rates.h"
 #include "train/loss.h"
 
 namespace tern::train {
@@ -54,12 +55,32 @@ data::Settings data_settings(const RunOptions& options, const session::Session& 
   return {{"template", templated ? hash(session.text->chat_template->source()) : std::string()},
           {"enable_thinking", encoding.template_kwargs},
           {"system", system.empty() ? system : hash(system)},
-          {"loss_scale", std::string(word_of(encoding.loss_scale))},
+          {"loss_scale", cat(word_of(encoding.loss_scale), encoding.loss_rules.text())},
+          {"is_binary_loss_scale", encoding.binary_weights ? "true" : ""},
           {"max_length", cat(encoding.max_length)},
           {"truncation_strategy", std::string(word_of(encoding.truncation))},
           {"columns", columns},
           {"split_dataset_ratio", cat(options.data.split_dataset_ratio)},
           {"tokenizer of --model", hash(data::tokenizer_identity(session.path).value())}};
+}
+
+// The weights that GaLore projects: of linear layers, or those whose module's name has one of the words.
+std::set<std::string> galore_parameters(const GaloreOptions& options, const models::LoadedModel& model) {
+  std::set<std::string> out;
+  const auto is_target = [&](const std::string& module) {
+    return options.target_modules.empty() ||
+           std::any_of(options.target_modules.begin(), options.target_modules.end(),
+                       [&](const std::string& word) { return module.find(word) != std::string::npos; });
+  };
+  for (const auto& module : models::linear_modules(model)) {
+    if (is_target(module.name)) out.insert(module.name + ".weight");
+  }
+  if (out.empty()) {
+    throw Failure(usage_error(cat("--galore_target_modules \"", join(options.target_modules, " "), "\" is in no name"),
+                              "give parts of layers' names, such as q_proj, or leave it out for all of them"));
+  }
+  if (options.with_embedding) out.insert("model.embed_tokens.weight");
+  return out;
 }
 
 }  // namespace
@@ -179,20 +200,25 @@ void Run::load_data() {
 
 void Run::load_model() {
   const bool full = options_.tuner.type == TunerType::full;
-  models::LoadOptions load = load_options(options_.tuner, session_->model.config,
+  const models::SavedModules saved =
+      full ? models::SavedModules() : modules_beside(options_.tuner, session_->model.config, resume_).value();
+  models::LoadOptions load = load_options(options_.tuner, session_->model.config, resume_,
                                           std::max<std::int64_t>(steps_->bounds().longest, data_.validation.longest()));
   load.progress = options_.load_progress;
   session::load_weights(*session_, load).value();
   models::LoadedModel& model = session_->model;
+  if (saved.unties) models::untie_head(model, load.is_master);
   tuner_ = make_tuner(options_.tuner, model, options_.session.model, session_->path, resume_).value();
+  model.saved_modules_of.clear();  // they are the run's own from here on
 
   std::int64_t trained = 0;
   for (const auto& name : tuner_->trainable) trained += num_elements(model.store->at(name).desc);
+  std::int64_t added = full ? 0 : trained;
+  for (const auto& spec : tuner_->adapter.saved) added -= num_elements(model.store->at(spec.name).desc);
   const std::string data = options_.streaming ? std::string("a stream")
                                               : cat(data_.train.size(), " samples, ", data_.train.tokens(), " tokens, ",
                                                     data_.train.supervised(), " supervised");
-  log_info(
-      cat("training ", trained, " of ", model.config.num_parameters() + (full ? 0 : trained), " parameters on ", data));
+  log_info(cat("training ", trained, " of ", model.config.num_parameters() + added, " parameters on ", data));
 }
 
 // Where the run writes, which nobody else writes to from here on.
@@ -211,11 +237,20 @@ void Run::choose_directory() {
   trainer.args_json = options_.args_json ? options_.args_json(output_dir_) : "{}\n";
 }
 
+fs::path Run::tensorboard_dir() const {
+  const ReportOptions& report = options_.trainer.report;
+  return report.tensorboard ? tensorboard_directory(output_dir_, report) : fs::path();
+}
+
 void Run::make_trainer(TrainerHooks hooks) {
   TrainerOptions options = options_.trainer;
   options.graph.numerics = session_->numerics;
   options.graph.numerics.needs = TERN_NEED_DETERMINISTIC;  // a resumed run equals one never interrupted
   tuner_->describe(options.graph);
+  if (options.optimizer.galore) {
+    options.optimizer.galore->parameters = galore_parameters(*options.optimizer.galore, session_->model);
+  }
+  options.report.product_rate = 1e9 * session::measure_products(*session_->runtime, options.graph.numerics.compute);
   options.data_settings = data_settings(options_, *session_);
   trainer_ = std::make_unique<Trainer>(session_->model, *tuner_->saver, *steps_, data_.validation, std::move(options),
                                        *session_->runtime, std::move(hooks));

@@ -55,7 +55,7 @@ struct AdaptiveRateOptions {
 
 // `lr_scheduler_kwargs`, with the defaults of transformers.
 struct ScheduleArguments {
-  std::string text;  // as given
+  std::string text;         // as given
   double num_cycles = 0.5;  // of cosine_with_restarts 1
   double lr_end = 1e-7;
   double power = 1;

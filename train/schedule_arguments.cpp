@@ -42,10 +42,9 @@ void require_known(ScheduleKind kind, const io::JsonField& json) {
   const std::vector<std::string> names(words.begin(), words.end());
   for (const auto& member : json.object()) {
     if (std::find(names.begin(), names.end(), member.key) != names.end()) continue;
-    throw Failure(usage_error(cat(kFlag, " names ", member.key, ", which --lr_scheduler_type ", schedule_name(kind),
-                                  " does not take"),
-                              names_of(kind).empty() ? cat("leave ", kFlag, " out")
-                                                     : cat("give some of: ", join(names, ", "))));
+    throw Failure(usage_error(
+        cat(kFlag, " names ", member.key, ", which --lr_scheduler_type ", schedule_name(kind), " does not take"),
+        names_of(kind).empty() ? cat("leave ", kFlag, " out") : cat("give some of: ", join(names, ", "))));
   }
 }
 
@@ -102,9 +101,9 @@ double lowest_share(ScheduleKind kind, const io::JsonField& json, double peak) {
   const auto rate = json.find("min_lr_rate");
   const auto absolute = json.find("min_lr");
   if (rate.has_value() == absolute.has_value()) {
-    throw Failure(usage_error(
-        cat("--lr_scheduler_type ", schedule_name(kind), " needs one of min_lr and min_lr_rate in ", kFlag),
-        cat("give ", kFlag, " '{\"min_lr_rate\": 0.1}'")));
+    throw Failure(
+        usage_error(cat("--lr_scheduler_type ", schedule_name(kind), " needs one of min_lr and min_lr_rate in ", kFlag),
+                    cat("give ", kFlag, " '{\"min_lr_rate\": 0.1}'")));
   }
   return rate ? rate->number() : peak > 0 ? absolute->number() / peak : 0;
 }
@@ -125,9 +124,9 @@ Result<ScheduleArguments> schedule_arguments(ScheduleKind kind, std::string_view
     out.num_cycles = json.number("num_cycles", kind == ScheduleKind::cosine_with_restarts ? 1 : out.num_cycles);
     out.lr_end = json.number("lr_end", out.lr_end);
     if (kind == ScheduleKind::polynomial && !(peak > out.lr_end)) {
-      throw Failure(usage_error(cat("--lr_scheduler_type polynomial ends at ", out.lr_end,
-                                    ", which is not below --learning_rate ", peak),
-                                cat("give a smaller lr_end in ", kFlag)));
+      throw Failure(usage_error(
+          cat("--lr_scheduler_type polynomial ends at ", out.lr_end, ", which is not below --learning_rate ", peak),
+          cat("give a smaller lr_end in ", kFlag)));
     }
     out.power = json.number("power", out.power);
     out.timescale = natural(json, "timescale", out.timescale);

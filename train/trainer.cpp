@@ -1,7 +1,6 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <set>
 #include <stdexcept>
@@ -16,10 +15,6 @@ namespace tern::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Of the checkpoint that is resumed, else a new run's.
 TrainState first_state(const TrainerOptions& options) {
@@ -42,7 +37,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
       hooks_(std::move(hooks)),
       state_(first_state(options_)),
       checkpoints_(options_.output_dir, state_.run_id),
-      log_(options_.output_dir) {
+      reporter_(options_.output_dir, options_.report, options_.args_json, model.store->device(), hooks_.on_log) {
   runtime_.choices.replay(state_.kernel_choices);  // before anything is planned
   const auto per_epoch = training.steps_per_epoch();
   total_steps_ = steps_in_all(options_, training);
@@ -63,6 +58,8 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   optimizer_ = std::move(programs.optimizer);
   runner_ = std::move(programs.runner);
   eval_runner_ = std::move(programs.eval_runner);
+  if (reporter_.counts_flops()) work_.emplace(model, options_.graph);
+  held_out_samples_ = static_cast<std::int64_t>(validation.size());
   if (!options_.resume_from.empty()) resume();
 }
 
@@ -94,6 +91,7 @@ void Trainer::make_schedule(bool evaluates) {
 
 Fingerprint Trainer::fingerprint() const {
   Fingerprint out;
+  std::string changeable_galore;
   out.fixed = options_.data_settings;
   const data::Settings steps = training_.identity();
   out.fixed.insert(out.fixed.end(), steps.begin(), steps.end());
@@ -102,8 +100,18 @@ Fingerprint Trainer::fingerprint() const {
   for (const std::string& name : options_.graph.trainable) {
     names.update(std::as_bytes(std::span(name.c_str(), name.size() + 1)));
   }
+  if (options_.graph.neftune_noise_alpha > 0) {
+    out.fixed.emplace_back("neftune_noise_alpha", cat(options_.graph.neftune_noise_alpha));
+  }
+  out.fixed.emplace_back("optim", std::string(optimizer_name(options_.optimizer.kind)));
+  if (const auto& galore = options_.optimizer.galore) {
+    out.fixed.emplace_back("GaLore", cat("rank ", galore->rank, ", type ", static_cast<int>(galore->type), ", ",
+                                         galore->parameters.size(), " matrices"));
+    changeable_galore = cat("gap ", galore->update_proj_gap, ", scale ", galore->scale);
+  }
   out.fixed.emplace_back("trained parameters", cat(options_.graph.trainable.size(), ", xxh3_64 ", names.hex()));
-  const AdamwOptions& adamw = options_.adamw;
+  const AdamwOptions& adamw = options_.optimizer.adamw;
+  const auto& lora_plus = options_.optimizer.lora_plus;
   const auto batch = training_.batches().per_device_batch_size;
   out.changeable = {{"per_device_train_batch_size", cat(batch)},
                     {"max_steps", cat(total_steps_)},
@@ -111,6 +119,9 @@ Fingerprint Trainer::fingerprint() const {
                     {"lr_scheduler_type", std::string(schedule_name(schedule_.kind))},
                     {"lr_scheduler_kwargs", schedule_.arguments.text},
                     {"warmup_steps", cat(schedule_.warmup_steps)},
+                    {"optim_args", options_.optimizer.arguments},
+                    {"galore_update_proj_gap and galore_scale", changeable_galore},
+                    {"lorap_lr_ratio", lora_plus ? cat(lora_plus->lr_ratio) : std::string()},
                     {"weight_decay", cat(adamw.weight_decay)},
                     {"adam_beta1", cat(adamw.beta1)},
                     {"adam_beta2", cat(adamw.beta2)},
@@ -136,20 +147,14 @@ void Trainer::require_same_run() {
 }
 
 void Trainer::resume() {
-  std::vector<std::string> tensors;
-  for (const std::string& name : optimizer_->parameters()) {
-    tensors.push_back(Optimizer::first_moment(name));
-    tensors.push_back(Optimizer::second_moment(name));
-  }
-  read_optimizer(options_.resume_from, *model_.store, tensors).value();
-  window_loss_ = state_.window_loss;
-  window_steps_ = state_.window_steps;
+  // Plain SGD keeps nothing.
+  const auto states = optimizer_->states();
+  if (!states.empty()) read_optimizer(options_.resume_from, *model_.store, states).value();
   find_best();
   // A run killed between a save and what follows it keeps one too many.
   checkpoints_.prune(options_.save_total_limit, state_.global_step, state_.best_checkpoint);
   // Steps behind the checkpoint are taken again: the rows that a killed run wrote of them would stand there twice.
-  const Status dropped = log_.drop_after(state_.global_step);
-  if (!dropped.ok()) log_warn(dropped.error().line());
+  reporter_.drop_after(state_.global_step);
 }
 
 // The directory may have moved since, and the best checkpoint may be gone: what can't be gone back to isn't the best.
@@ -161,8 +166,6 @@ void Trainer::find_best() {
   state_.best_checkpoint = found ? here.string() : std::string();
   if (!found) state_.best_metric.reset();
 }
-
-double Trainer::seconds_since_start() const { return now_seconds() - start_time_; }
 
 bool Trainer::is_due(When when, std::int64_t every, bool epoch_end) const {
   switch (when) {
@@ -189,29 +192,31 @@ double Trainer::evaluate() {
       }
       loss += part;
     }
-    weight += plan.weight;
+    weight += static_cast<double>(plan.supervised_tokens);
   }
   return weight > 0 ? loss / weight : 0;
 }
 
 void Trainer::train_step(const data::StepPlan& plan) {
+  reporter_.begin_step();
   MicroBatchInputs inputs;
   inputs.seed = options_.seed;
   inputs.epoch = plan.epoch;
-  inputs.loss_divisor = plan.weight > 0 ? plan.weight : 1.0;
+  inputs.loss_divisor = static_cast<double>(std::max<std::uint64_t>(plan.supervised_tokens, 1));
   if (state_.loss_scale) inputs.loss_scale = state_.loss_scale->scale;
   const FailedStep failed{state_.global_step + 1, *runner_, training_, inputs, false};  // if it fails
   double loss = 0;
   for (const auto& micro : plan.micro_batches) {
     if (micro.samples.empty()) continue;
-    const double part = runner_->run(training_.gather(micro), inputs);
+    const data::MicroBatch batch = training_.gather(micro);
+    const double part = runner_->run(batch, inputs);
     if (!std::isfinite(part)) {
       Error error = non_finite_loss(failed, micro, part);
       optimizer_->clear_gradients();
       throw Failure(std::move(error));
     }
     loss += part;
-    tokens_seen_ += micro.tokens;
+    reporter_.count(static_cast<std::int64_t>(micro.tokens), work_ ? work_->flops(batch) : 0.0);
     state_.tokens += micro.tokens;
   }
   const std::int64_t update = state_.global_step + 1 - state_.skipped_steps;
@@ -221,14 +226,11 @@ void Trainer::train_step(const data::StepPlan& plan) {
     skip_step(failed, plan, result.grad_norm);
   } else {
     if (state_.loss_scale) state_.loss_scale->grow();
-    window_grad_norm_ = result.grad_norm;
-    window_lr_ = lr;
+    reporter_.took(lr, result.grad_norm);
   }
   ++state_.global_step;
-  ++steps_here_;
-  window_loss_ += loss;
-  ++window_steps_;
-  if (hooks_.on_step) hooks_.on_step(state_.global_step, total_steps_, loss);
+  reporter_.end_step(state_.window, loss, runner_->take_hits());
+  if (hooks_.on_step) hooks_.on_step({state_.global_step, total_steps_, loss, reporter_.memory_gib()});
 }
 
 void Trainer::skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm) {
@@ -241,74 +243,66 @@ void Trainer::skip_step(const FailedStep& failed, const data::StepPlan& plan, do
                fixed(failed.inputs.loss_scale, 0), "; the next step takes ", fixed(state_.loss_scale->scale, 0)));
 }
 
-void Trainer::write_log(const LogRow& row) {
-  log_.write(row);
-  if (hooks_.on_log) hooks_.on_log(row);
-}
-
-void Trainer::log_step(double epoch_progress) {
-  const bool due = options_.logging_steps > 0 && state_.global_step % options_.logging_steps == 0;
+void Trainer::log_step(bool epoch_end) {
+  const bool due = is_due(options_.logging_strategy, options_.logging_steps, epoch_end);
   const bool first = options_.logging_first_step && state_.global_step == 1;
-  if (!due && !first && state_.global_step != total_steps_) return;
-  LogRow row;
-  row.step = state_.global_step;
-  row.total_steps = total_steps_;
-  row.epoch = epoch_progress;
-  row.loss = window_loss_ / static_cast<double>(std::max<std::int64_t>(window_steps_, 1));
-  row.grad_norm = window_grad_norm_;
-  row.learning_rate = window_lr_;
-  if (state_.loss_scale) row.loss_scale = state_.loss_scale->scale;
-  row.elapsed_seconds = seconds_since_start();
-  row.seconds_per_step = row.elapsed_seconds / static_cast<double>(std::max<std::int64_t>(steps_here_, 1));
-  row.remaining_seconds = row.seconds_per_step * static_cast<double>(total_steps_ - state_.global_step);
-  row.tokens_per_second = static_cast<double>(tokens_seen_) / std::max(row.elapsed_seconds, 1e-9);
-  row.memory_gib = static_cast<double>(model_.store->device()->memory().peak_by_process) / (1024.0 * 1024.0 * 1024.0);
-  write_log(row);
-  window_loss_ = 0;
-  window_steps_ = 0;
+  const bool last = options_.logging_strategy != When::no && state_.global_step == total_steps_;
+  if (!due && !first && !last) return;
+  std::optional<double> loss_scale;
+  if (state_.loss_scale) loss_scale = state_.loss_scale->scale;
+  reporter_.log_window(state_.window, place(), loss_scale);
 }
 
-std::optional<double> Trainer::maybe_evaluate(bool epoch_end) {
+HeldOutReport Trainer::evaluate_and_log() {
+  const double begin = reporter_.seconds();
+  HeldOutReport it;
+  it.loss = evaluate();
+  it.hits = eval_runner_->take_hits();
+  it.samples = static_cast<double>(held_out_samples_);
+  it.seconds = reporter_.seconds() - begin;
+  reporter_.log_evaluation(it, place());
+  return it;
+}
+
+std::optional<HeldOutReport> Trainer::maybe_evaluate(bool epoch_end) {
   if (!eval_runner_) return std::nullopt;
   const bool last = state_.global_step == total_steps_ && options_.eval_strategy != When::no;
-  if (!is_due(options_.eval_strategy, options_.eval_steps, epoch_end) && !last) return std::nullopt;
-  LogRow row;
-  row.step = state_.global_step;
-  row.total_steps = total_steps_;
-  row.epoch = state_.epoch_progress;
-  row.eval_loss = evaluate();
-  row.elapsed_seconds = seconds_since_start();
-  write_log(row);
+  const double passed =
+      options_.eval_strategy == When::epoch ? state_.epoch_progress : static_cast<double>(state_.global_step);
+  const bool due = is_due(options_.eval_strategy, options_.eval_steps, epoch_end) && passed >= options_.eval_delay;
+  if (!due && !last) return std::nullopt;
+  const HeldOutReport report = evaluate_and_log();
   if (adaptive_rate_) {
-    adaptive_rate_->observe(*row.eval_loss);
+    adaptive_rate_->observe(options_.best.of(report).value_or(report.loss));  // metric_for_best_model
     state_.adaptive_rate = adaptive_rate_->state();
   }
-  return row.eval_loss;
+  return report;
 }
 
-void Trainer::save_checkpoint(std::optional<double> eval_loss) {
+void Trainer::save_checkpoint(const std::optional<HeldOutReport>& held_out) {
   const fs::path directory = checkpoints_.at(state_.global_step);
   CheckpointContent content;
   content.model = &saver_;
   content.store = model_.store.get();
   content.args_json = options_.args_json;
   content.seed = options_.seed;
-  if (!options_.save_only_model) {
-    for (const std::string& name : optimizer_->parameters()) {
-      content.optimizer_tensors.push_back(Optimizer::first_moment(name));
-      content.optimizer_tensors.push_back(Optimizer::second_moment(name));
-    }
-  }
-  state_.window_loss = window_loss_;
-  state_.window_steps = window_steps_;
+  if (!options_.save_only_model) content.optimizer_tensors = optimizer_->states();
   state_.planned_tokens = runner_->grown();
   state_.kernel_choices = runtime_.choices.used();
   TrainState saved_state = state_;
-  if (eval_loss && (!state_.best_metric || *eval_loss < *state_.best_metric)) {
-    saved_state.best_metric = eval_loss;
-    saved_state.best_checkpoint = directory.string();
+  ++saved_state.saves_without_gain;
+  const auto metric = held_out ? options_.best.of(*held_out) : std::nullopt;
+  if (held_out && !metric) {
+    log_warn(
+        "the device doesn't tell how often the model is right, so no checkpoint is the best by it; give "
+        "--metric_for_best_model loss");
   }
-  log_.sync();
+  if (metric && (!state_.best_metric || options_.best.is_better(*metric, *state_.best_metric))) {
+    saved_state.best_metric = metric;
+    saved_state.best_checkpoint = directory.string();
+    saved_state.saves_without_gain = 0;
+  }
+  reporter_.sync();
   const Status saved = write_checkpoint(directory, saved_state, content);
   save_failed_ = !saved.ok();
   if (!saved.ok()) {
@@ -326,17 +320,13 @@ void Trainer::save_checkpoint(std::optional<double> eval_loss) {
 }
 
 TrainResult Trainer::run() {
-  start_time_ = now_seconds();
+  reporter_.begin();
   TrainResult result;
   if (options_.eval_on_start && state_.global_step == 0 && eval_runner_) {
-    LogRow row;
-    row.total_steps = total_steps_;
-    row.eval_loss = evaluate();
-    row.elapsed_seconds = seconds_since_start();
-    write_log(row);
+    (void)evaluate_and_log();
   }
   bool saved_here = false;
-  while (state_.global_step < total_steps_) {
+  while (state_.global_step < total_steps_ && !stops_early()) {
     if (hooks_.should_stop()) {
       result.interrupted = true;
       break;
@@ -352,12 +342,13 @@ TrainResult Trainer::run() {
     const bool epoch_end = plan.last;
     state_.epoch_progress =
         static_cast<double>(state_.epoch) + static_cast<double>(state_.step_in_epoch) / static_cast<double>(per_epoch_);
-    log_step(state_.epoch_progress);
+    log_step(epoch_end);
     const bool last = state_.global_step == total_steps_;
     saved_here =
         is_due(options_.save_strategy, options_.save_steps, epoch_end) || (last && options_.save_strategy != When::no);
-    const auto eval_loss = maybe_evaluate(epoch_end);
-    if (saved_here) save_checkpoint(eval_loss);
+    const auto held_out = maybe_evaluate(epoch_end);
+    if (saved_here) save_checkpoint(held_out);
+    if (saved_here || held_out) reporter_.refresh();
   }
   if (result.interrupted && !saved_here) save_checkpoint(std::nullopt);
   finish(result);
@@ -371,9 +362,13 @@ void Trainer::finish(TrainResult& result) {
   result.best_checkpoint = state_.best_checkpoint;
   result.best_metric = state_.best_metric;
   result.save_failed = save_failed_;
-  if (result.interrupted) return;
-  log_.write(LogEnd{state_.global_step, total_steps_, result.last_checkpoint, result.best_checkpoint,
-                    result.best_metric, seconds_since_start()});
+  result.steps = state_.global_step;
+  result.stopped_early = stops_early() && state_.global_step < total_steps_;
+  if (!result.interrupted) {
+    reporter_.log_end(
+        {state_.global_step, total_steps_, result.last_checkpoint, result.best_checkpoint, result.best_metric});
+  }
+  reporter_.refresh();
 }
 
 }  // namespace tern::train

@@ -13,14 +13,16 @@
 #include "models/adapter.h"
 #include "session/runtime.h"
 #include "train/adaptive_rate.h"
+#include "train/best_metric.h"
 #include "train/checkpoint.h"
 #include "train/loss_scale.h"
 #include "train/micro_batch.h"
 #include "train/non_finite.h"
 #include "train/optimizer.h"
+#include "train/reporting/reporter.h"
+#include "train/reporting/step_work.h"
 #include "train/run_checkpoints.h"
 #include "train/schedule.h"
-#include "train/training_log.h"
 
 namespace tern::train {
 
@@ -30,8 +32,10 @@ struct TrainerOptions {
   std::filesystem::path output_dir;  // of this run: holds checkpoints and logging.jsonl
   double num_train_epochs = 3;
   std::int64_t max_steps = -1;  // above 0: wins over epochs, and what a stream needs
+  When logging_strategy = When::steps;
   std::int64_t logging_steps = 5;
   bool logging_first_step = true;
+  ReportOptions report;
   When save_strategy = When::steps;
   std::int64_t save_steps = 500;
   std::int64_t save_total_limit = 0;  // 0: all are kept
@@ -39,9 +43,12 @@ struct TrainerOptions {
   When eval_strategy = When::no;
   std::int64_t eval_steps = 500;
   bool eval_on_start = false;
+  double eval_delay = 0;  // no evaluation before this step; of eval_strategy epoch: before this epoch
+  BestMetric best;
+  std::int64_t early_stop_interval = 0;  // a run ends after so many saves without a better metric; 0: it doesn't
   bool create_checkpoint_symlink = false;
   std::uint64_t seed = 42;
-  AdamwOptions adamw;
+  OptimizerOptions optimizer;
   ScheduleKind schedule = ScheduleKind::cosine;
   ScheduleArguments schedule_arguments;
   double learning_rate = 1e-4;
@@ -55,11 +62,19 @@ struct TrainerOptions {
   TrainingGraphOptions graph;  // trainable and adapters are filled in; capacity from the data
 };
 
+// Where a run stands after a step.
+struct StepProgress {
+  std::int64_t step = 0;
+  std::int64_t total_steps = 0;
+  double loss = 0;
+  double memory_gib = 0;
+};
+
 struct TrainerHooks {
   std::function<void(const LogRow&)> on_log;
-  std::function<void(std::int64_t step, std::int64_t total, double loss)> on_step;  // for a progress line
-  std::function<void(const std::string&)> on_note;                                  // a saved checkpoint, a full disk
-  std::function<bool()> should_stop = [] { return false; };                         // polled between steps
+  std::function<void(const StepProgress&)> on_step;          // for a progress line
+  std::function<void(const std::string&)> on_note;           // a saved checkpoint, a full disk
+  std::function<bool()> should_stop = [] { return false; };  // polled between steps
 };
 
 struct TrainResult {
@@ -67,6 +82,8 @@ struct TrainResult {
   std::string best_checkpoint;
   std::optional<double> best_metric;
   bool interrupted = false;  // stopped after saving
+  bool stopped_early = false;
+  std::int64_t steps = 0;    // optimizer steps done
   bool save_failed = false;  // a save failed (a full disk) and no later one succeeded
 };
 
@@ -97,15 +114,19 @@ class Trainer {
   void train_step(const data::StepPlan& plan);
   // The step's gradients aren't finite: it changes nothing where a smaller loss scale can mend that. Throws Failure.
   void skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm);
-  void log_step(double epoch_progress);
-  void write_log(const LogRow& row);
-  // The held-out loss where it is due.
-  std::optional<double> maybe_evaluate(bool epoch_end);
-  // `eval_loss`: that of this step, where it was measured. It counts as the best only once it is saved.
-  void save_checkpoint(std::optional<double> eval_loss);
+  void log_step(bool epoch_end);
+  HeldOutReport evaluate_and_log();
+  [[nodiscard]] Place place() const { return {state_.global_step, total_steps_, state_.epoch_progress}; }
+  // Of the held-out rows, where it is due.
+  std::optional<HeldOutReport> maybe_evaluate(bool epoch_end);
+  // `held_out`: of this step, where it was measured. It counts as the best only once it is saved.
+  void save_checkpoint(const std::optional<HeldOutReport>& held_out);
+  // The best metric is older than so many saves.
+  [[nodiscard]] bool stops_early() const {
+    return options_.early_stop_interval > 0 && state_.saves_without_gain >= options_.early_stop_interval;
+  }
   void finish(TrainResult& result);
   [[nodiscard]] bool is_due(When when, std::int64_t every, bool epoch_end) const;
-  [[nodiscard]] double seconds_since_start() const;
 
   models::LoadedModel& model_;
   const ModelSaver& saver_;
@@ -117,22 +138,15 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<MicroBatchRunner> runner_;
   std::unique_ptr<MicroBatchRunner> eval_runner_;
+  std::optional<StepWork> work_;  // where FLOPs are told
+  std::int64_t held_out_samples_ = 0;
   LearningRateSchedule schedule_;
   std::optional<AdaptiveRate> adaptive_rate_;  // of a schedule that follows the held-out loss
   TrainState state_;
   RunCheckpoints checkpoints_;
-  TrainingLog log_;
+  Reporter reporter_;
   std::int64_t total_steps_ = 0;
   std::int64_t per_epoch_ = 0;  // steps; of a stream, whose epochs end where they end, all of the run's
-
-  // Since the last log line.
-  double window_loss_ = 0;
-  std::int64_t window_steps_ = 0;
-  double window_grad_norm_ = 0;
-  double window_lr_ = 0;
-  std::int64_t tokens_seen_ = 0;  // in this process
-  std::int64_t steps_here_ = 0;
-  double start_time_ = 0;
   bool save_failed_ = false;
 };
 

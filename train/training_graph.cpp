@@ -21,6 +21,10 @@ nn::TokenInputs token_inputs(graph::Graph& graph, const TrainingGraphOptions& op
 
 }  // namespace
 
+bool has_noise(const TrainingGraphOptions& options) {
+  return options.neftune_noise_alpha > 0 && !options.trainable.empty();
+}
+
 std::string gradient_name(const std::string& parameter) { return "gradient/" + parameter; }
 
 graph::Graph build_training_graph(const models::LoadedModel& model, const TrainingGraphOptions& options) {
@@ -33,6 +37,12 @@ graph::Graph build_training_graph(const models::LoadedModel& model, const Traini
   nn::Context context(graph, *model.store, build);
 
   const nn::TokenInputs inputs = token_inputs(graph, options);
+  if (has_noise(options)) {
+    TensorDesc noise = make_desc(TERN_F32, {options.capacity.tokens, model.config.hidden_size});
+    noise.dynamic_dim = 0;
+    noise.count_slot = nn::kTokens;
+    context.embedding_noise = graph.input("embedding_noise", noise);
+  }
   std::map<std::string, Value> accumulators;
   for (const std::string& name : options.trainable) {
     accumulators[name] = graph.resource(gradient_name(name), make_desc(TERN_F32, shape_of(model.store->at(name).desc)));

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 // Linear layers whose whole name matches, as PEFT takes an expression.
 std::vector<models::LinearModule> modules_by_regex(const models::LoadedModel& model, const std::string& pattern) {
-  const auto all = models::linear_modules(model);
+  const auto all = models::adapter_modules(model);
   std::vector<models::LinearModule> chosen;
   const auto matching = catching([&] {
     const tokenizer::Regex regex(cat("\\A(?:", pattern, ")\\z"), false, "flag --target_regex");
@@ -53,14 +53,32 @@ std::vector<std::string> target_names(const models::LoadedModel& model,
     names.push_back(module.name);
   }
   std::size_t matched = 0;
-  for (const auto& module : models::linear_modules(model)) matched += parts.count(last(module.name));
+  for (const auto& module : models::adapter_modules(model)) matched += parts.count(last(module.name));
   return matched == chosen.size() ? short_names : names;
 }
 
-std::vector<models::LinearModule> chosen_modules(const TunerOptions& options, const models::LoadedModel& model) {
+std::vector<models::LinearModule> target_modules(const TunerOptions& options, const models::LoadedModel& model) {
   if (!options.target_regex.empty()) return modules_by_regex(model, options.target_regex);
   const std::vector<std::string> all = {"all-linear"};
   return models::select_modules(model, options.target_modules.empty() ? all : options.target_modules).value();
+}
+
+std::vector<std::string> chosen_embeddings(const TunerOptions& options, const models::LoadedModel& model) {
+  if (!options.target_regex.empty()) return {};
+  return models::select_embeddings(model, options.target_modules);
+}
+
+// A layer that is trained in full gets no adapter, as PEFT has it.
+std::vector<models::LinearModule> chosen_modules(const TunerOptions& options, const models::LoadedModel& model) {
+  auto chosen = target_modules(options, model);
+  const auto names = models::saved_module_names(model.config, options.modules_to_save);
+  const auto saved = models::saved_modules(model.config, names).value();
+  std::erase_if(chosen, [&](const auto& module) { return saved.has(module.name + ".weight"); });
+  if (chosen.empty() && chosen_embeddings(options, model).empty() && options.target_parameters.empty()) {
+    throw Failure(usage_error("--modules_to_save trains every layer in full that --target_modules names",
+                              "name other layers, or train them all with --tuner_type full"));
+  }
+  return chosen;
 }
 
 // What is asked for must be what the checkpoint was trained with.
@@ -78,11 +96,24 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
   compare("lora_alpha", options.lora_alpha, had.alpha);
   compare("lora_dropout", options.lora_dropout, had.dropout);
   compare("use_rslora", options.use_rslora, had.use_rslora);
+  if (!options.modules_to_save.empty()) {
+    const auto names = models::saved_module_names(model.config, options.modules_to_save);
+    require("modules_to_save",
+            std::set(names.begin(), names.end()) == std::set(had.modules_to_save.begin(), had.modules_to_save.end()),
+            had.modules_to_save.empty() ? "none" : join(had.modules_to_save, " "), join(names, " "));
+  }
+  if (!options.target_parameters.empty()) {
+    require("target_parameters", options.target_parameters == had.target_parameters,
+            had.target_parameters.empty() ? "none" : join(had.target_parameters, " "),
+            join(options.target_parameters, " "));
+  }
   if (options.target_modules.empty() && options.target_regex.empty()) return;
   std::set<std::string> asked;
   for (const auto& module : chosen_modules(options, model)) asked.insert(module.name);
   std::set<std::string> trained;
-  for (const auto& [module, layer] : adapter.layers) trained.insert(module);
+  for (const auto& [module, layer] : adapter.layers) {
+    if (!layer.in_parts) trained.insert(module);
+  }
   require(options.target_regex.empty() ? "target_modules" : "target_regex", asked == trained,
           cat("another choice, of ", trained.size()), cat(asked.size(), " layers"));
 }
@@ -95,7 +126,13 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   config.use_rslora = options.use_rslora.value_or(config.use_rslora);
   const auto modules = chosen_modules(options, model);
   config.target_modules = target_names(model, modules);
+  const auto embeddings = chosen_embeddings(options, model);
+  for (const std::string& module : embeddings) config.target_modules.push_back(module.substr(module.rfind('.') + 1));
+  config.target_parameters = options.target_parameters;
+  config.modules_to_save = models::saved_module_names(model.config, options.modules_to_save);
   models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
+  models::add_parts(adapter, models::adapter_parts(model, "lora", config, embeddings).value());
+  adapter.saved = models::saved_modules(model.config, config.modules_to_save).value().parameters;
   if (!model.store->only_counts()) init_adapter(*model.store, adapter, options.seed);
   return adapter;
 }
@@ -113,33 +150,13 @@ models::LoadedAdapter make_adapter(const TunerOptions& options, models::LoadedMo
 
 }  // namespace
 
-Result<std::vector<std::string>> trained_parameters(const TunerOptions& options, const models::ModelConfig& config) {
+Result<models::SavedModules> modules_beside(const TunerOptions& options, const models::ModelConfig& config,
+                                            const fs::path& checkpoint) {
   return catching([&] {
-    const auto specs = models::find_architecture(config.architecture)->parameters(config);
-    for (const auto& [flag, prefixes] : {std::pair{"freeze_parameters", &options.freeze_parameters},
-                                         {"trainable_parameters", &options.trainable_parameters}}) {
-      for (const auto& prefix : *prefixes) {
-        if (std::none_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name.starts_with(prefix); })) {
-          throw Failure(
-              usage_error(cat("--", flag, " \"", prefix, "\" begins no weight's name"),
-                          cat("give a prefix of a name such as ", specs[0].name, "; `tern inspect` lists them")));
-        }
-      }
-    }
-    const auto matches = [](const std::string& name, const std::vector<std::string>& prefixes) {
-      return std::any_of(prefixes.begin(), prefixes.end(), [&](const std::string& p) { return name.starts_with(p); });
-    };
-    std::vector<std::string> names;
-    for (const auto& spec : specs) {
-      const bool frozen =
-          matches(spec.name, options.freeze_parameters) && !matches(spec.name, options.trainable_parameters);
-      if (!frozen && !spec.is_buffer && !spec.is_frozen) names.push_back(spec.name);
-    }
-    if (names.empty()) {
-      throw Failure(
-          usage_error("--freeze_parameters freezes every weight", "let some be trained with --trainable_parameters"));
-    }
-    return names;
+    const fs::path& from = checkpoint.empty() ? options.adapter : checkpoint;
+    const auto names = from.empty() ? models::saved_module_names(config, options.modules_to_save)
+                                    : models::read_adapter_config(from).value().modules_to_save;
+    return models::saved_modules(config, names).value();
   });
 }
 
@@ -153,9 +170,15 @@ void Tuner::describe(TrainingGraphOptions& graph) const {
 void Tuner::load(models::LoadedModel& model, const fs::path& checkpoint) const {
   if (type == TunerType::full) return load_full_checkpoint(model, trainable, checkpoint);
   const auto file = checkpoint::Safetensors::open_directory(checkpoint, "adapter_model").value();
+  models::read_parts(*model.store, adapter.parts, file);
   for (const auto& [module, layer] : adapter.layers) {
+    if (layer.in_parts) continue;
     model.store->upload(layer.lora_a, file.tensor(models::peft_name(module, "lora_A"))->bytes);
     model.store->upload(layer.lora_b, file.tensor(models::peft_name(module, "lora_B"))->bytes);
+  }
+  for (const auto& spec : adapter.saved) {
+    const std::vector<float> values = models::read_saved_parameter(file, spec);
+    model.store->upload(spec.name, std::as_bytes(std::span(values)));
   }
 }
 
@@ -166,7 +189,7 @@ Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::L
     auto tuner = std::make_unique<Tuner>();
     tuner->type = options.type;
     if (options.type == TunerType::full) {
-      tuner->trainable = trained_parameters(options, model.config).value();
+      tuner->trainable = trained_parameters(options.selection, model.config).value();
       tuner->saver = full_model_saver(model, model_path, options.max_shard_size);
       if (!checkpoint.empty()) tuner->load(model, checkpoint);
       return tuner;
@@ -174,9 +197,14 @@ Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::L
     tuner->adapter = make_adapter(options, model, checkpoint);
     tuner->adapter.config.base_model = model_name;
     for (const auto& [module, layer] : tuner->adapter.layers) {
+      if (layer.in_parts) continue;
       tuner->trainable.push_back(layer.lora_a);
       tuner->trainable.push_back(layer.lora_b);
     }
+    for (const auto& part : tuner->adapter.parts) {
+      for (const auto& piece : part.pieces) tuner->trainable.push_back(piece.stored);
+    }
+    for (const auto& spec : tuner->adapter.saved) tuner->trainable.push_back(spec.name);
     tuner->saver = adapter_saver(model, tuner->adapter);
     return tuner;
   });

@@ -10,7 +10,9 @@
 
 #include "base/status.h"
 #include "models/adapter.h"
+#include "models/saved_modules.h"
 #include "train/model_saver.h"
+#include "train/trained_parameters.h"
 #include "train/training_graph.h"
 
 namespace tern::train {
@@ -25,14 +27,14 @@ struct TunerOptions {
   std::optional<double> lora_alpha;
   std::optional<double> lora_dropout;
   std::optional<bool> use_rslora;
-  std::vector<std::string> target_modules;  // last parts of layer names, or "all-linear"; empty: all-linear
-  std::string target_regex;                 // of whole layer names, as PEFT takes it; wins
-  std::filesystem::path adapter;            // a directory in PEFT's format to go on training; "": a new one
-  // Full tuning: prefixes of weights' names.
-  std::vector<std::string> freeze_parameters;
-  std::vector<std::string> trainable_parameters;  // wins over freezing
-  std::uint64_t max_shard_size = 5'000'000'000;   // bytes of a saved model's file
-  std::uint64_t seed = 42;                        // of a new adapter
+  std::vector<std::string> target_modules;       // last parts of layer names, or "all-linear"; empty: all-linear
+  std::vector<std::string> target_parameters;    // ends of names of experts' fused weights (models/adapter_parts.h)
+  std::string target_regex;                      // of whole layer names, as PEFT takes it; wins
+  std::vector<std::string> modules_to_save;      // trained in full beside a new adapter (models/saved_modules.h)
+  std::filesystem::path adapter;                 // a directory in PEFT's format to go on training; "": a new one
+  Selection selection;                           // of full tuning
+  std::uint64_t max_shard_size = 5'000'000'000;  // bytes of a saved model's file
+  std::uint64_t seed = 42;                       // of a new adapter
 };
 
 // Keeps references to the model.
@@ -48,10 +50,10 @@ struct Tuner {
   void load(models::LoadedModel& model, const std::filesystem::path& checkpoint) const;
 };
 
-// The weights that full tuning trains, of a model of that configuration. Errors (usage): a prefix that begins no name,
-// nothing left to train.
-[[nodiscard]] Result<std::vector<std::string>> trained_parameters(const TunerOptions& options,
-                                                                  const models::ModelConfig& config);
+// What is trained in full beside an adapter: the checkpoint's, else the given adapter's, else what is asked for.
+[[nodiscard]] Result<models::SavedModules> modules_beside(const TunerOptions& options,
+                                                          const models::ModelConfig& config,
+                                                          const std::filesystem::path& checkpoint);
 
 // `checkpoint`: weights to go on from; "": none. `model_name` and `model_path`: as the run was given the model, and
 // where its files lie. Errors: usage (names that choose nothing, settings other than the checkpoint's), data (the

@@ -11,6 +11,7 @@ int run_convert(const Arguments& arguments);
 int run_deploy(const Arguments& arguments);
 int run_devices(const Arguments& arguments);
 int run_doctor(const Arguments& arguments);
+int run_export(const Arguments& arguments);
 int run_infer(const Arguments& arguments);
 int run_inspect(const Arguments& arguments);
 int run_inspect_data(const Arguments& arguments);

@@ -120,8 +120,7 @@ constexpr Flag kPolicy[] = {
 }  // namespace
 
 std::vector<FlagGroup> alignment_groups() {
-  return {{"align", "Alignment", kAlign},
-          {"policy", "PPO and GRPO", kPolicy}};
+  return {{"align", "Alignment", kAlign}, {"policy", "PPO and GRPO", kPolicy}};
 }
 
 }  // namespace tern::cli

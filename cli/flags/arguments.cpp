@@ -128,7 +128,7 @@ Status Arguments::assign(const Flag& flag, std::span<const std::string> words, P
   if (slot.provenance > provenance) return Unit{};
   auto parsed = parse_flag(flag, words, where);
   if (!parsed) return parsed.error();
-  if (const auto why = why_no_effect(*command_, flag.name)) {
+  if (const auto why = why_no_effect(*command_, flag.name); why && *parsed != slot.value) {
     return usage_error(cat(where, " has no effect in tern ", command_->name, ": ", *why), "remove it");
   }
   const auto text = as_text(*parsed);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/strings.h"
+#include "cli/flags/answer.h"
 #include "cli/flags/config_file.h"
 
 namespace tern::cli {
@@ -79,7 +80,10 @@ class Parser {
     invocation_.exports = std::move(file.exports);
     for (const auto& entry : file.entries) {
       const Flag* flag = find_flag(command(), entry.key);
-      if (flag == nullptr) throw Failure(unknown_flag(command(), entry.key, entry.where));
+      if (flag == nullptr) {
+        answer(entry.key, entry.words, entry.where);
+        continue;
+      }
       if (!entry.words.empty()) assign(*flag, entry.words, Provenance::config, entry.where);
     }
   }
@@ -99,15 +103,31 @@ class Parser {
     const auto typed = word.substr(0, equals);
     const auto where = shown(typed);
     const Flag* flag = find_flag(command(), typed);
-    if (flag == nullptr) throw Failure(unknown_flag(command(), typed, where));
     Words values;
     if (equals != std::string_view::npos) values.emplace_back(word.substr(equals + 1));
+    if (flag == nullptr) return read_answered(typed, at + 1, std::move(values), where);
     std::size_t next = at + 1;
     if (values.empty() || flag->type == FlagType::list) next = take_values(*flag, next, values);
     if (!seen_.insert(flag->name).second) {
       arguments().notice(cat("--", flag->name, " is given more than once, and the last one counts"));
     }
     assign(*flag, values, Provenance::command_line, where);
+    return next;
+  }
+
+  // One of ms-swift's flags without a row of its own.
+  void answer(std::string_view typed, const Words& values, const std::string& where) {
+    const auto found = find_answer(command(), typed);
+    if (!found) throw Failure(unknown_flag(command(), typed, where));
+    auto line = judge_answer(*found, values.empty() ? "true" : join(values, " "), where).value();
+    if (!line.empty()) arguments().notice(std::move(line));
+  }
+
+  std::size_t read_answered(std::string_view typed, std::size_t next, Words values, const std::string& where) {
+    if (values.empty()) {
+      while (next < words_.size() && !is_flag(words_[next])) values.push_back(words_[next++]);
+    }
+    answer(typed, values, where);
     return next;
   }
 

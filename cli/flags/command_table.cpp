@@ -15,8 +15,9 @@ Names joined(std::initializer_list<Names> parts) {
   return all;
 }
 
-const Names kTrainGroups = {"model",     "positions", "base",     "data",  "template", "quantization", "loop",
-                            "optimizer", "save",      "parallel", "tuner", "runtime",  "compat",       "output"};
+const Names kTrainGroups = {"model",  "positions", "base",      "data",           "template",    "quantization",
+                            "loop",   "optimizer", "save",      "parallel",       "tuner",       "runtime",
+                            "compat", "output",    "precision", "self_cognition", "loss_weights"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -27,13 +28,11 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_parallel_size",
                                 "context_parallel_size",
                                 "expert_tensor_parallel_size"};
-const Names kTunerPending = {"target_parameters",  "modules_to_save",     "use_dora",
-                             "lora_bias=all",      "lora_bias=lora_only", "init_weights=gaussian",
+const Names kTunerPending = {"use_dora",           "lora_bias=all",     "lora_bias=lora_only", "init_weights=gaussian",
                              "init_weights=pissa", "init_weights=olora"};
-const Names kLoopPending = {"neftune_noise_alpha", "report_to=tensorboard"};
 const Names kGenerationPending = {"num_beams"};
 
-const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kLoopPending});
+const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending});
 const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_timeout"}});
 
 // Where nothing else reads the longest sequence.
@@ -65,6 +64,18 @@ const std::vector<NoEffect> kDeployNoEffect = {
     {"top_logprobs", "each request says how many it has"},
 };
 
+const Names kExportPending = {
+    "ddp_timeout", "quant_method=awq", "quant_method=gptq", "quant_method=gptq_v2", "group_size", "quant_n_samples",
+    "push_to_hub", "hub_model_id", "hub_private_repo", "commit_message",
+    // Rows to calibrate with.
+    "dataset", "val_dataset", "split_dataset_ratio", "data_seed", "dataset_num_proc", "dataset_shuffle", "streaming",
+    "shuffle_buffer_size", "columns", "strict", "load_from_cache_file", "template", "system", "max_length",
+    "truncation_strategy", "loss_scale", "use_chat_template", "enable_thinking", "preserve_thinking", "agent_template"};
+const std::vector<NoEffect> kExportNoEffect = {
+    {"seed", "nothing is random"},
+    {"max_pixels", "no image is read"},
+};
+
 std::vector<CommandSpec> training_commands() {
   return {
       {.name = "pt",
@@ -72,7 +83,6 @@ std::vector<CommandSpec> training_commands() {
        .groups = kTrainGroups,
        .defaults = {{"use_chat_template", "false"}, {"loss_scale", "all"}},
        .pending = kSftPending,
-       .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern pt --model smollm2-135m --dataset text.jsonl --max_steps 10",
@@ -82,7 +92,6 @@ std::vector<CommandSpec> training_commands() {
        .summary = "fine-tune on dialogues, with LoRA or in full",
        .groups = kTrainGroups,
        .pending = kSftPending,
-       .replaced = {{"report_to", "none"}},
        .no_effect = kTrainNoEffect,
        .effects = {kStretches},
        .example = "tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl --max_steps 10",
@@ -113,7 +122,7 @@ std::vector<CommandSpec> serving_commands() {
       {.name = "infer",
        .summary = "chat, or answer the rows of a file",
        .groups = infer,
-       .defaults = {{"load_args", "true"}},
+       .defaults = {{"load_args", "true"}, {"load_from_cache_file", "false"}},
        .pending = kInferPending,
        .no_effect = kInferNoEffect,
        .effects = {{"columns", "rows"},
@@ -125,6 +134,7 @@ std::vector<CommandSpec> serving_commands() {
                    {"template", "in_words"},
                    {"use_chat_template", "in_words"},
                    {"enable_thinking", "in_words"},
+                   {"preserve_thinking", "in_words"},
                    {"agent_template", "in_words"},
                    {"max_pixels", "generates"},
                    {"top_logprobs", "generates"},
@@ -150,20 +160,25 @@ std::vector<CommandSpec> serving_commands() {
        .no_effect = kDeployNoEffect,
        .example = "tern deploy --model smollm2-135m --port 8000",
        .run = run_deploy},
-      {.name = "rollout", .summary = "generate completions for a trainer", .groups = serve},
+      {.name = "rollout",
+       .summary = "generate completions for a trainer",
+       .groups = serve,
+       .defaults = {{"load_args", "true"}}},
       {.name = "sample",
        .summary = "sample answers to the rows of a file",
        .groups = {"model", "positions", "base", "data", "template", "generation", "quantization", "sample", "runtime",
-                  "compat", "output"}},
+                  "compat", "output"},
+       .defaults = {{"load_args", "true"}, {"temperature", "1.0"}}},
       {.name = "eval",
        .summary = "run benchmarks",
        .groups = {"model", "positions", "base", "template", "generation", "quantization", "eval", "runtime", "compat",
-                  "output"}},
+                  "output"},
+       .defaults = {{"load_args", "true"}, {"temperature", "0.0"}}},
       {.name = "web-ui", .summary = "train and chat in a browser", .groups = {"web_ui", "output"}},
       {.name = "app",
        .summary = "chat in a browser: deploy, under ms-swift's name for its page",
        .groups = serve,
-       .defaults = {{"load_args", "true"}},
+       .defaults = {{"load_args", "true"}, {"stream", "true"}},
        .pending = kDeployPending,
        .no_effect = kDeployNoEffect,
        .example = "tern app --model smollm2-135m",
@@ -190,7 +205,12 @@ std::vector<CommandSpec> file_commands() {
       {.name = "export",
        .summary = "quantise, merge or upload a model",
        .groups = {"model", "positions", "base", "data", "template", "export", "merge", "runtime", "compat", "output"},
-       .defaults = {{"load_args", "true"}}},
+       .defaults = {{"load_args", "true"}},
+       .pending = kExportPending,
+       .no_effect = kExportNoEffect,
+       .effects = {kStretches},
+       .example = "tern export --model smollm2-135m --quant_method gguf --quant_bits 8",
+       .run = run_export},
       {.name = "merge-lora",
        .summary = "merge adapters into a model and write it",
        .groups = {"model_file", "positions", "compute", "base", "merge", "output"},

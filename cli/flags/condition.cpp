@@ -31,6 +31,14 @@ bool evaluates(const Arguments& a, std::string_view when) {
   return is(a, a.has("eval_strategy") ? "eval_strategy" : "save_strategy", when);
 }
 
+bool reads_self_cognition(const Arguments& a) {
+  const auto asks = [](const std::string& word) { return word.find("self-cognition") != std::string::npos; };
+  const auto any = [&](std::string_view flag) {
+    return a.has(flag) && std::any_of(a.list(flag).begin(), a.list(flag).end(), asks);
+  };
+  return any("dataset") || any("val_dataset");
+}
+
 bool answers_rows(const Arguments& a) { return a.has("val_dataset") || on(a, "load_data_args"); }
 
 // A checkpoint that is named says where the run goes on.
@@ -54,6 +62,10 @@ bool writes_shards(const Arguments& a) {
   return !gguf && target.extension() != ".safetensors";
 }
 
+bool freezes(const Arguments& a) {
+  return a.has("freeze_parameters") || a.has("freeze_parameters_regex") || a.real("freeze_parameters_ratio") > 0;
+}
+
 constexpr std::string_view kDropOne = "drop one";
 
 std::vector<Condition> training_conditions() {
@@ -66,8 +78,9 @@ std::vector<Condition> training_conditions() {
        "--adapters brings its own settings"},
       {"by_name", "target_regex", [](const Arguments& a) { return !a.has("target_regex"); }, "no --target_regex", "",
        kDropOne, "and --target_regex cannot be used together"},
-      {"freezes", "freeze_parameters", [](const Arguments& a) { return a.has("freeze_parameters"); },
-       "--freeze_parameters", "nothing is frozen", "give --freeze_parameters, or remove it"},
+      {"freezes", "freeze_parameters", freezes,
+       "--freeze_parameters, freeze_parameters_regex or freeze_parameters_ratio", "nothing is frozen",
+       "give --freeze_parameters, or remove it"},
       {"starts", "resume_from_checkpoint", [](const Arguments& a) { return !a.has("resume_from_checkpoint"); },
        "no --resume_from_checkpoint", "a checkpoint has its own weights", kDropOne,
        "and --resume_from_checkpoint cannot be used together"},
@@ -85,6 +98,8 @@ std::vector<Condition> training_conditions() {
        "nothing is streamed", "give --streaming, or remove it"},
       {"bounded_stream", "max_steps", [](const Arguments& a) { return a.integer("max_steps") > 0; }, "--max_steps",
        "nobody knows how long a stream is", "give --max_steps N", "needs --max_steps"},
+      {"self_cognition", "dataset", reads_self_cognition, "a data set whose name has self-cognition",
+       "no data set asks for a name", "add --dataset swift/self-cognition, or remove it"},
       {"whole_set", "streaming", [](const Arguments& a) { return !on(a, "streaming"); }, "no --streaming",
        "a stream does not know its rows in advance", kDropOne, "and --streaming cannot be used together"},
       {"whole_split", "streaming", [](const Arguments& a) { return !on(a, "streaming"); }, "no --streaming",
@@ -93,6 +108,20 @@ std::vector<Condition> training_conditions() {
        kDropOne, "and --val_dataset cannot be used together"},
       {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || a.has("val_dataset"); },
        "no --streaming", "--streaming keeps no cache"},
+      {"galore", "use_galore|optimizer",
+       [](const Arguments& a) { return on(a, "use_galore") || is(a, "optimizer", "galore"); }, "--use_galore",
+       "no gradient is projected", "give --use_galore, or remove it"},
+      {"projects_adamw", "optim",
+       [](const Arguments& a) {
+         return !given(a, "optim") || a.string("optim").starts_with("adamw_torch") || is(a, "optim", "adamw");
+       },
+       "--optim adamw", "GaLore is there for AdamW alone", kDropOne, "and this --optim cannot be used together"},
+      {"one_optimizer", "optim",
+       [](const Arguments& a) {
+         return is(a, "optimizer", "default") || !given(a, "optim") || is(a, "optim", "muon") ||
+                a.string("optim").starts_with("adamw");
+       },
+       "no other --optim", "", kDropOne, "and this --optim cannot be used together"},
       {"shuffles", "dataset_shuffle", [](const Arguments& a) { return on(a, "dataset_shuffle"); },
        "--dataset_shuffle true", "--dataset_shuffle false keeps the rows in their order"},
   };
@@ -114,6 +143,15 @@ std::vector<Condition> saving_conditions() {
        "--eval_strategy steps or epoch", "nothing is evaluated", "give --eval_strategy steps or epoch"},
       {"judges", "eval_strategy", [](const Arguments& a) { return !evaluates(a, "no"); },
        "--eval_strategy steps or epoch", "no checkpoint is evaluated", "give --eval_strategy steps or epoch"},
+      {"logs_by_steps", "logging_strategy", [](const Arguments& a) { return is(a, "logging_strategy", "steps"); },
+       "--logging_strategy steps", "nothing is logged by steps", "give --logging_strategy steps"},
+      {"to_tensorboard", "report_to",
+       [](const Arguments& a) {
+         const auto to = a.list("report_to");
+         return std::find(to.begin(), to.end(), "tensorboard") != to.end() ||
+                std::find(to.begin(), to.end(), "all") != to.end();
+       },
+       "--report_to tensorboard", "nothing is written for TensorBoard", "give --report_to tensorboard"},
       {"evaluates_by_steps", "eval_strategy", [](const Arguments& a) { return evaluates(a, "steps"); },
        "--eval_strategy steps", "nothing is evaluated by steps", "give --eval_strategy steps"},
   };
@@ -149,11 +187,23 @@ std::vector<Condition> other_conditions() {
          return on(a, "enable_npu_model_patch") || !given(a, "kernels") || is(a, "kernels", "reference");
        },
        "no --kernels native", "", kDropOne, "false and --kernels native contradict each other"},
+      {"one_precision", "activation_dtype",
+       [](const Arguments& a) {
+         const std::string said = given(a, "activation_dtype") ? a.string("activation_dtype") : "";
+         const auto fits = [&](const char* flag, const char* dtype) {
+           return !on(a, flag) || said.empty() || said == dtype;
+         };
+         return fits("bf16", "bfloat16") && fits("fp16", "float16") && !(on(a, "bf16") && on(a, "fp16"));
+       },
+       "no other word for the dtype of activations", "", kDropOne,
+       "and another word for the dtype of activations contradict each other"},
       {"scales_positions", "rope_scaling", [](const Arguments& a) { return a.has("rope_scaling"); }, "--rope_scaling",
        "positions are as the model has them, and other flags bound the length",
        "give --rope_scaling to stretch the context, or remove it"},
       {"quantises", "quant_method", [](const Arguments& a) { return a.has("quant_method"); }, "--quant_method",
        "no weight is quantised", "give --quant_method, or remove it"},
+      {"adapters_given", "adapters", [](const Arguments& a) { return a.has("adapters"); }, "--adapters",
+       "nothing is merged", "give --adapters, or remove it"},
       {"in_four_bits", "quant_method",
        [](const Arguments& a) { return is(a, "quant_method", "bnb") && !is(a, "quant_bits", "8"); },
        "--quant_method bnb of 4 bits", "no weight is quantised to 4 bits", "give --quant_method bnb, or remove it"},

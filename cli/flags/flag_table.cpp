@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/strings.h"
+#include "cli/flags/answer.h"
 
 namespace tern::cli {
 namespace {
@@ -124,6 +125,8 @@ std::vector<std::string> not_implemented() {
   for (const auto& command : command_table()) {
     if (command.run == nullptr) lines.emplace_back(command.name);
     for (const auto entry : command.pending) lines.push_back(cat(command.name, " --", entry));
+    if (command.name == "plan") continue;  // takes what sft takes
+    for (const auto flag : waiting_flags(command)) lines.push_back(cat(command.name, " --", flag));
   }
   return lines;
 }

@@ -1,6 +1,9 @@
 #include "cli/flags/help.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
+#include "cli/flags/answer.h"
 #include "cli/flags/condition.h"
 
 namespace tern::cli {
@@ -191,6 +194,51 @@ void append_markdown(const CommandSpec& command, std::string& out) {
   });
 }
 
+bool has_answers(const CommandSpec& command) {
+  return std::any_of(answer_rows().begin(), answer_rows().end(), [&](const AnswerRow& row) {
+    const auto names = split(row.commands, '|');
+    return std::find(names.begin(), names.end(), command.name) != names.end();
+  });
+}
+
+// The flags of `row` that are answered by it, and by no row of a command's own groups.
+std::vector<std::string> answered_flags(const AnswerRow& row) {
+  std::vector<std::string> flags;
+  for (const auto& answer : answers_of(row)) {
+    for (const auto name : split(row.commands, '|')) {
+      const CommandSpec& command = *find_command(name);
+      if (find_flag(command, answer.flag) != nullptr || find_answer(command, answer.flag)->row != &row) continue;
+      flags.push_back(cat("`", answer.flag, "`"));
+      break;
+    }
+  }
+  return flags;
+}
+
+void append_answers(std::string& out) {
+  struct Part {
+    AnswerKind kind;
+    std::string_view title;
+    std::string_view column;
+  };
+  constexpr Part kParts[] = {{AnswerKind::no_difference, "Accepted, and without a difference", "why"},
+                             {AnswerKind::refused, "Refused, with what to use instead", "why, and what to use"},
+                             {AnswerKind::waits, "Not implemented yet", "comes with"}};
+  out +=
+      "\n## ms-swift's other flags\n\nA command also answers the flags of ms-swift that its tables above don't "
+      "have. A default may always be given: it\nasks for nothing.\n";
+  for (const auto& part : kParts) {
+    out += cat("\n", part.title, "\n\n| flags | commands | ", part.column, " |\n|---|---|---|\n");
+    for (const auto& row : answer_rows()) {
+      const auto flags = row.kind == part.kind ? answered_flags(row) : std::vector<std::string>();
+      if (flags.empty()) continue;
+      const std::string mend(row.mend.empty() ? "remove it" : row.mend);
+      const auto text = row.kind == AnswerKind::refused ? cat(row.reason, ": ", mend) : std::string(row.reason);
+      out += cat("| ", join(flags, " "), " | ", bars(row.commands, " "), " | ", table_text(text), " |\n");
+    }
+  }
+}
+
 }  // namespace
 
 std::string help_overview() {
@@ -215,12 +263,14 @@ std::string help_command(const CommandSpec& command) {
       out += wrapped(cat("--", flag->name, " ", kind), description(command, *flag));
     }
   });
+  if (has_answers(command)) out += "\nms-swift's other flags are answered too: see docs/cli.md\n";
   return out;
 }
 
 std::string help_markdown() {
   std::string out(kPageHead);
   for (const auto& command : command_table()) append_markdown(command, out);
+  append_answers(out);
   return out;
 }
 

@@ -16,7 +16,7 @@ constexpr Flag kModel[] = {
     {.name = "attn_impl",
      .type = choice,
      .help = "accepted for ms-swift scripts",
-     .choices = "flash_attention_2",
+     .choices = "flash_attention_2|flash_attention_3|flash_attention_4|flash_attn|flex_attention|sdpa|eager",
      .explanation = "tern has one attention, and it never stores the matrix of scores"},
 };
 
@@ -169,10 +169,10 @@ constexpr Flag kTemplate[] = {
      .help = "accepted for ms-swift scripts",
      .explanation = "tern's batches never hold padding"},
     {.name = "loss_scale",
-     .type = choice,
      .fallback = "default",
-     .help = "which tokens the loss counts: every answer, those after the last question, or all text",
-     .choices = "default|last_round|all"},
+     .help = "which tokens the loss counts: every answer (default), those after the last question (last_round), or all "
+             "text (all); and how parts of answers count, with + between: ignore_empty_think, ignore_think_prefix, "
+             "react, hermes, qwen, agentflan, alpha_umi, or a .json file of rules"},
     {.name = "use_chat_template",
      .type = boolean,
      .fallback = "true",
@@ -180,6 +180,11 @@ constexpr Flag kTemplate[] = {
     {.name = "enable_thinking",
      .type = boolean,
      .help = "value of enable_thinking in the chat template",
+     .computed = "the template's own",
+     .effect = "templated"},
+    {.name = "preserve_thinking",
+     .type = boolean,
+     .help = "value of preserve_thinking in the chat template: whether the thoughts of earlier turns are kept",
      .computed = "the template's own",
      .effect = "templated"},
     {.name = "max_pixels",
@@ -274,7 +279,7 @@ constexpr Flag kCompat[] = {
     {.name = "infer_backend",
      .type = choice,
      .help = "accepted for ms-swift scripts",
-     .choices = "pt|transformers|vllm|sglang",
+     .choices = "pt|transformers|vllm|sglang|lmdeploy",
      .explanation = "tern has one engine for all of them"},
     {.name = "use_liger_kernel",
      .type = boolean,

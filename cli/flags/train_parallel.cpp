@@ -46,8 +46,6 @@ constexpr Flag kParallel[] = {
 
 }  // namespace
 
-std::vector<FlagGroup> parallel_groups() {
-  return {{"parallel", "Parallelism", kParallel}};
-}
+std::vector<FlagGroup> parallel_groups() { return {{"parallel", "Parallelism", kParallel}}; }
 
 }  // namespace tern::cli

@@ -40,18 +40,20 @@ constexpr Flag kTuner[] = {
     {.name = "target_modules",
      .type = list,
      .fallback = "all-linear",
-     .help = "layers that get an adapter; all-linear is every linear layer but the head",
+     .help = "layers that get an adapter, embed_tokens and lm_head too; all-linear is every linear layer but the head, "
+             "all-embedding the embedding",
      .effect = "lora new_adapter by_name"},
     {.name = "target_regex",
      .help = "regular expression of whole layer names; overrides target_modules",
      .effect = "lora new_adapter"},
     {.name = "target_parameters",
      .type = list,
-     .help = "fused expert weights that get an adapter",
+     .help = "fused weights of experts that get an adapter, by the ends of their names: mlp.experts.gate_up_proj",
      .effect = "lora new_adapter"},
     {.name = "modules_to_save",
      .type = list,
-     .help = "layers to train in full beside the adapter",
+     .help = "modules to train in full beside the adapter, by the ends of their names; all-embedding and all-norm are "
+             "known",
      .effect = "lora new_adapter"},
     {.name = "init_weights",
      .type = choice,
@@ -73,16 +75,26 @@ constexpr Flag kTuner[] = {
      .type = list,
      .help = "don't train weights whose names begin like this",
      .effect = "full"},
+    {.name = "freeze_parameters_regex",
+     .help = "don't train weights whose names match this regular expression anywhere",
+     .effect = "full"},
+    {.name = "freeze_parameters_ratio",
+     .type = real,
+     .fallback = "0",
+     .help = "share of the weights not to train, from the embedding upwards",
+     .range = "[0,1]",
+     .effect = "full"},
     {.name = "trainable_parameters",
      .type = list,
      .help = "train weights whose names begin like this; overrides freeze_parameters",
+     .effect = "full freezes"},
+    {.name = "trainable_parameters_regex",
+     .help = "train weights whose names match this regular expression, whatever freezes them",
      .effect = "full freezes"},
 };
 
 }  // namespace
 
-std::vector<FlagGroup> tuner_groups() {
-  return {{"tuner", "Tuner", kTuner}};
-}
+std::vector<FlagGroup> tuner_groups() { return {{"tuner", "Tuner", kTuner}}; }
 
 }  // namespace tern::cli

@@ -27,8 +27,8 @@ int main(int argc, char** argv) try {
   options.add_version = false;
   options.trainer.max_steps = 3;
   tern::train::TrainerHooks hooks;
-  hooks.on_step = [](auto step, auto total, double loss) {
-    std::cout << "\nstep " << step << "/" << total << ", loss " << loss;
+  hooks.on_step = [](const tern::train::StepProgress& at) {
+    std::cout << "\nstep " << at.step << "/" << at.total_steps << ", loss " << at.loss;
   };
   const auto run = tern::train::Run::open(options, hooks).value();
   const auto result = run->train().value();

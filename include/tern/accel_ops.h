@@ -1151,7 +1151,83 @@ typedef struct tern_index_topk_mask_paged_attrs {
   int32_t max_seqlen_k; /* no sequence has more keys */
 } tern_index_topk_mask_paged_attrs;
 
-enum { TERN_OP_LIMIT = 54 }; /* ids are below */
+/* sgd: g = grad_scale grad + decay param; buf = momentum buf + rest g; param = keep param - lr (take_grad g + take_buf buf)
+ *   in/out param [...] f32
+ *   in/out buf [...]: absent: no momentum f32, optional
+ *   in grad [...] float
+ *   in hyper [8]: lr, keep, momentum, rest, decay, take_grad, take_buf, grad_scale f32
+ */
+enum {
+  TERN_OP_SGD = 54,
+  TERN_SGD_PARAM = 0,
+  TERN_SGD_BUF = 1,
+  TERN_SGD_GRAD = 2,
+  TERN_SGD_HYPER = 3,
+  TERN_SGD_NUM_ARGS = 4
+};
+
+/* lion: g = grad grad_scale; param = keep param - lr sign(beta1 m + one_minus_beta1 g); m = beta2 m + one_minus_beta2 g
+ *   in/out param [...] f32
+ *   in/out m [...] f32
+ *   in grad [...] float
+ *   in hyper [7]: lr, keep, beta1, one_minus_beta1, beta2, one_minus_beta2, grad_scale f32
+ */
+enum {
+  TERN_OP_LION = 55,
+  TERN_LION_PARAM = 0,
+  TERN_LION_M = 1,
+  TERN_LION_GRAD = 2,
+  TERN_LION_HYPER = 3,
+  TERN_LION_NUM_ARGS = 4
+};
+
+/* adafactor: g = grad grad_scale; row, col: running means of g^2 + eps1 over columns and rows; u = g / sqrt(row / mean(row)) / sqrt(col), or g / sqrt(v); u = u a / max(1, rms(u) / clip), a = lr max(eps2, rms(param)) if scale_parameter; m = beta1 m + rest1 u; param = param (1 - weight_decay a) - u or m
+ *   in/out param [...] f32
+ *   in/out row of a matrix [rows]; of a stack of them [matrices, rows] f32, optional
+ *   in/out col of a matrix [columns]; of a stack of them [matrices, columns] f32, optional
+ *   in/out v [...]: as param, where there is no row f32, optional
+ *   in/out m [...]: absent: no momentum f32, optional
+ *   in grad [...] float
+ *   in hyper [11]: lr, beta2, rest2, eps1, eps2, clip, beta1, rest1, weight_decay, scale_parameter, grad_scale f32
+ */
+enum {
+  TERN_OP_ADAFACTOR = 56,
+  TERN_ADAFACTOR_PARAM = 0,
+  TERN_ADAFACTOR_ROW = 1,
+  TERN_ADAFACTOR_COL = 2,
+  TERN_ADAFACTOR_V = 3,
+  TERN_ADAFACTOR_M = 4,
+  TERN_ADAFACTOR_GRAD = 5,
+  TERN_ADAFACTOR_HYPER = 6,
+  TERN_ADAFACTOR_NUM_ARGS = 7
+};
+
+/* adamw_8bit: adamw upon m_codes[m] m_max and v_codes[v] v_max; then of each 256 elements m_max = max |m| and m the nearest code of m / m_max, v in the same way
+ *   in/out param [...] f32
+ *   in/out m [...] u8
+ *   in/out v [...] u8
+ *   in/out m_max [blocks]: of each 256 elements f32
+ *   in/out v_max [blocks] f32
+ *   in grad [...] float
+ *   in m_codes [256], rising f32
+ *   in v_codes [256], rising f32
+ *   in hyper [10]: as of adamw f32
+ */
+enum {
+  TERN_OP_ADAMW_8BIT = 57,
+  TERN_ADAMW_8BIT_PARAM = 0,
+  TERN_ADAMW_8BIT_M = 1,
+  TERN_ADAMW_8BIT_V = 2,
+  TERN_ADAMW_8BIT_M_MAX = 3,
+  TERN_ADAMW_8BIT_V_MAX = 4,
+  TERN_ADAMW_8BIT_GRAD = 5,
+  TERN_ADAMW_8BIT_M_CODES = 6,
+  TERN_ADAMW_8BIT_V_CODES = 7,
+  TERN_ADAMW_8BIT_HYPER = 8,
+  TERN_ADAMW_8BIT_NUM_ARGS = 9
+};
+
+enum { TERN_OP_LIMIT = 58 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -1207,6 +1283,10 @@ enum { TERN_OP_LIMIT = 54 }; /* ids are below */
   X(SELECTIVE_SCAN, selective_scan) \
   X(SELECTIVE_SCAN_BACKWARD, selective_scan_backward) \
   X(INDEX_TOPK_MASK, index_topk_mask) \
-  X(INDEX_TOPK_MASK_PAGED, index_topk_mask_paged)
+  X(INDEX_TOPK_MASK_PAGED, index_topk_mask_paged) \
+  X(SGD, sgd) \
+  X(LION, lion) \
+  X(ADAFACTOR, adafactor) \
+  X(ADAMW_8BIT, adamw_8bit)
 
 #endif

@@ -456,9 +456,41 @@ static const tern_arg_signature tern_index_topk_mask_paged_args[] = {
     {"kv_lens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"mask", 1u << TERN_BOOL, TERN_ROLE_OUTPUT, 0, -1},
 };
+static const tern_arg_signature tern_sgd_args[] = {
+    {"param", 1u << TERN_F32, TERN_ROLE_STATE, 0, -1},
+    {"buf", 1u << TERN_F32, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
+    {"grad", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"hyper", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+};
+static const tern_arg_signature tern_lion_args[] = {
+    {"param", 1u << TERN_F32, TERN_ROLE_STATE, 0, -1},
+    {"m", 1u << TERN_F32, TERN_ROLE_STATE, 0, -1},
+    {"grad", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"hyper", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+};
+static const tern_arg_signature tern_adafactor_args[] = {
+    {"param", 1u << TERN_F32, TERN_ROLE_STATE, 0, -1},
+    {"row", 1u << TERN_F32, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
+    {"col", 1u << TERN_F32, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
+    {"v", 1u << TERN_F32, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
+    {"m", 1u << TERN_F32, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
+    {"grad", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"hyper", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+};
+static const tern_arg_signature tern_adamw_8bit_args[] = {
+    {"param", 1u << TERN_F32, TERN_ROLE_STATE, 0, -1},
+    {"m", 1u << TERN_U8, TERN_ROLE_STATE, 0, -1},
+    {"v", 1u << TERN_U8, TERN_ROLE_STATE, 0, -1},
+    {"m_max", 1u << TERN_F32, TERN_ROLE_STATE, 0, -1},
+    {"v_max", 1u << TERN_F32, TERN_ROLE_STATE, 0, -1},
+    {"grad", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"m_codes", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"v_codes", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+    {"hyper", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
+};
 
 enum {
-  TERN_OP_SIGNATURE_COUNT = 53,
+  TERN_OP_SIGNATURE_COUNT = 57,
   TERN_OP_MAX_ARGS = 20,
   TERN_OP_MAX_ATTRS = 8 /* of 4 bytes each */
 };
@@ -516,6 +548,10 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_SELECTIVE_SCAN_BACKWARD, TERN_SELECTIVE_SCAN_BACKWARD_NUM_ARGS, sizeof(tern_selective_scan_backward_attrs), "selective_scan_backward", tern_selective_scan_backward_args},
     {TERN_OP_INDEX_TOPK_MASK, TERN_INDEX_TOPK_MASK_NUM_ARGS, sizeof(tern_index_topk_mask_attrs), "index_topk_mask", tern_index_topk_mask_args},
     {TERN_OP_INDEX_TOPK_MASK_PAGED, TERN_INDEX_TOPK_MASK_PAGED_NUM_ARGS, sizeof(tern_index_topk_mask_paged_attrs), "index_topk_mask_paged", tern_index_topk_mask_paged_args},
+    {TERN_OP_SGD, TERN_SGD_NUM_ARGS, 0, "sgd", tern_sgd_args},
+    {TERN_OP_LION, TERN_LION_NUM_ARGS, 0, "lion", tern_lion_args},
+    {TERN_OP_ADAFACTOR, TERN_ADAFACTOR_NUM_ARGS, 0, "adafactor", tern_adafactor_args},
+    {TERN_OP_ADAMW_8BIT, TERN_ADAMW_8BIT_NUM_ARGS, 0, "adamw_8bit", tern_adamw_8bit_args},
 };
 
 #endif

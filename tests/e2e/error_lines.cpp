@@ -130,6 +130,9 @@ TEST_F(ErrorLines, OfFlagsThatDoNotGoTogetherEndWithTwo) {
               "--streaming needs --max_steps: nobody knows how long a stream is; give --max_steps N."},
              {bare_sft({"--load_best_model_at_end", "--val_dataset", rows_, "--save_strategy", "no"}),
               "--load_best_model_at_end has no effect: nothing is saved; give --save_strategy steps or epoch."},
+             {bare_sft({"--report_to", "wandb"}),
+              "--report_to wandb: tern writes no files of wandb; give --report_to tensorboard, and when the run is "
+              "over `wandb sync --sync-tensorboard FOLDER` with its folder runs."},
              {bare_sft({"--adapters", "a", "b"}),
               "--adapters takes one adapter here, not 2; merge the others first with tern merge-lora."},
              {bare_sft({"--tuner_type", "full", "--max_steps", "1", "--freeze_parameters", "modle"}),

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "../unit/hub/fake_hub.h"
+#include "model_scope.h"
 #include "run.h"
 #include "tests/support/tiny_model.h"
 
@@ -87,59 +88,20 @@ TEST_F(Hub, RefusalsAreOneLine) {
 
 namespace fs = std::filesystem;
 
-// ModelScope's interface over folders: models/NAME/FILE and datasets/NAME/FILE of the organisation `org`.
 class ModelScope : public ::testing::Test {
  protected:
   ModelScope() {
     write_tiny_model(path("local"));
-    fs::create_directories(path("store/models"));
-    fs::copy(path("local"), path("store/models/tiny"));
-    fs::create_directories(path("store/datasets/rows/sums"));
-    put("datasets/rows/sums/train.jsonl", sums(4));
-    put("datasets/rows/sums/test.jsonl", sums(9));
-    put("datasets/rows/names.jsonl", R"({"query": "Who?", "response": "I."})");
+    fs::create_directories(path("store/models/org"));
+    fs::copy(path("local"), path("store/models/org/tiny"));
+    fs::create_directories(path("store/datasets/org/rows/sums"));
+    put("datasets/org/rows/sums/train.jsonl", sums(4));
+    put("datasets/org/rows/sums/test.jsonl", sums(9));
+    put("datasets/org/rows/names.jsonl", R"({"query": "Who?", "response": "I."})");
   }
 
   [[nodiscard]] fs::path path(const std::string& name) const { return scratch_.path() / name; }
   void put(const std::string& name, const std::string& text) const { (void)scratch_.write("store/" + name, text); }
-
-  [[nodiscard]] FakeReply answer(const FakeRequest& request) const {
-    const auto token = request.headers.find("authorization");
-    if (token == request.headers.end() || token->second != "Bearer secret") return {401, "", {}};
-    const std::string api = "/api/v1/";
-    const std::string& target = request.target;
-    const std::size_t question = target.find('?');
-    if (!target.starts_with(api) || question == std::string::npos) return {404, "", {}};
-    const std::string place = target.substr(api.size(), question - api.size());  // models/org/NAME/repo[...]
-    const std::string query = target.substr(question);
-    if (query.find("Revision=master&") == std::string::npos && query.find("Revision=v2&") == std::string::npos) {
-      return {404, "", {}};
-    }
-    const std::size_t repo = place.find("/repo");
-    const std::size_t org = place.find("/org/");
-    if (repo == std::string::npos || org == std::string::npos) return {404, "", {}};
-    const fs::path folder = path("store") / place.substr(0, org) / place.substr(org + 5, repo - org - 5);
-    if (!fs::is_directory(folder)) return {404, "", {}};
-    const std::size_t file = query.find("FilePath=");
-    if (file == std::string::npos) return {200, listing(folder), {}};
-    std::string name = query.substr(file + 9);
-    for (std::size_t at = name.find("%2F"); at != std::string::npos; at = name.find("%2F")) name.replace(at, 3, "/");
-    std::ifstream in(folder / name, std::ios::binary);
-    if (!in) return {404, "", {}};
-    return {200, {std::istreambuf_iterator<char>(in), {}}, {}};
-  }
-
-  static std::string listing(const fs::path& folder) {
-    std::string files;
-    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-      files += files.empty() ? "" : ",";
-      files += R"({"Type":")" + std::string(entry.is_directory() ? "tree" : "blob") + R"(","Path":")" +
-               fs::relative(entry.path(), folder).string() + "\"";
-      if (entry.is_regular_file()) files += ",\"Size\":" + std::to_string(entry.file_size());
-      files += "}";
-    }
-    return R"({"Code":200,"Data":{"Files":[)" + files + "]}}";
-  }
 
   Outcome tern(const std::vector<std::string>& words, const std::map<std::string, std::string>& more = {}) {
     Options options;
@@ -160,7 +122,7 @@ class ModelScope : public ::testing::Test {
   }
 
   Scratch scratch_;
-  hub::FakeHub hub_{[this](const FakeRequest& request) { return answer(request); }};
+  hub::FakeHub hub_{[this](const FakeRequest& request) { return answer_from(path("store"), request); }};
 };
 
 TEST_F(ModelScope, ModelsOfEveryCommandComeFromItOnce) {
@@ -232,11 +194,11 @@ TEST_F(ModelScope, OfflineIsWhatTheCacheHolds) {
 // A repository of GGUF files is many models: the user names one, by file or by quantisation.
 TEST_F(ModelScope, OfGgufFilesOneIsFetched) {
   for (const char* type : {"f16", "q8_0"}) {
-    const std::string file = path(std::string("store/models/quants/tiny-") + type + ".gguf").string();
+    const std::string file = path(std::string("store/models/org/quants/tiny-") + type + ".gguf").string();
     fs::create_directories(fs::path(file).parent_path());
     ASSERT_EQ(tern({"convert", path("local").string(), file, "--outtype", type}).status, 0);
   }
-  put("models/quants/mmproj-tiny-f16.gguf", "a projector, no model");
+  put("models/org/quants/mmproj-tiny-f16.gguf", "a projector, no model");
   const auto which = tern({"inspect", "org/quants"});
   EXPECT_EQ(which.status, 3);
   const auto line = which.last_error_line();
@@ -251,14 +213,14 @@ TEST_F(ModelScope, OfGgufFilesOneIsFetched) {
   const auto absent = tern({"inspect", "org/quants:Q2_K"});
   EXPECT_EQ(absent.status, 3);
   EXPECT_NE(absent.last_error_line().find("tiny-f16.gguf, tiny-q8_0.gguf"), std::string::npos);
-  fs::remove(path("store/models/quants/tiny-f16.gguf"));
+  fs::remove(path("store/models/org/quants/tiny-f16.gguf"));
   const auto only = tern({"infer", "--model", "org/quants", "--temperature", "0", "--max_new_tokens", "2"});
   EXPECT_EQ(only.status, 0) << only.err;
   EXPECT_EQ(fetches("mmproj-tiny-f16.gguf"), 1U) << "what can see fetches its tower, too";
   EXPECT_NE(only.err.find("mmproj-tiny-f16.gguf"), std::string::npos) << "and says where it is no use: " << only.err;
   // A split one is all of its parts. (These hold no model: that they are read at all shows that they came.)
   for (const char* part : {"1", "2"})
-    put(std::string("models/quants/big-Q4_K_M-0000") + part + "-of-00002.gguf", "part");
+    put(std::string("models/org/quants/big-Q4_K_M-0000") + part + "-of-00002.gguf", "part");
   const auto split = tern({"inspect", "org/quants:Q4_K_M"});
   EXPECT_EQ(split.status, 3);
   EXPECT_NE(split.last_error_line().find("big-Q4_K_M-00001-of-00002.gguf"), std::string::npos) << split.err;

@@ -387,6 +387,28 @@ TEST_F(Training, AnotherRunsCheckpointIsLeftAlone) {
   }
 }
 
+// The commands that a run ends with are ones that work where they're pasted.
+TEST_F(Training, NamesWhatToDoNext) {
+  for (const std::string tuner : {"lora", "full"}) {
+    const std::string output = "it's " + tuner;
+    const auto outcome = train(output, {"--max_steps", "2", "--tuner_type", tuner});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    for (const std::string label : {"ask it: ", "merge it: "}) {
+      std::smatch command;
+      if (!std::regex_search(outcome.err, command, std::regex(label + " +(.*)"))) {
+        EXPECT_EQ(label + tuner, "merge it: full") << outcome.err;
+        continue;
+      }
+      const std::string paste = "cd '" + scratch_.path().string() + "' && echo 1 + 2 is | TERN_HOME='" +
+                                path("home").string() + "' " + command[1].str() + " >said 2>&1";
+      EXPECT_EQ(std::system(paste.c_str()), 0) << paste << "\n" << read("said");
+    }
+    for (const char* file : {"images/train_loss.svg", "logging.jsonl"})
+      EXPECT_TRUE(fs::exists(path(output + "/" + file))) << file;
+    EXPECT_FALSE(fs::is_empty(path(output + "/runs")));
+  }
+}
+
 TEST_F(Training, ADirectoryHasOneWriter) {
   std::atomic<bool> enough = false;
   auto first = std::async(std::launch::async, [&] {

@@ -101,6 +101,9 @@ void write_weights(const std::filesystem::path& directory, const TinyModel& m) {
     tensors.push_back({at + "mlp.gate_proj.weight", m.intermediate, m.hidden});
     tensors.push_back({at + "mlp.up_proj.weight", m.intermediate, m.hidden});
     tensors.push_back({at + "mlp.down_proj.weight", m.hidden, m.intermediate});
+    if (!m.qwen3) continue;
+    tensors.push_back({at + "self_attn.q_norm.weight", head_dim, 0});
+    tensors.push_back({at + "self_attn.k_norm.weight", head_dim, 0});
   }
   if (m.labels > 0) tensors.push_back({"score.weight", m.labels, m.hidden});
   std::mt19937 random(m.seed);  // its numbers are the standard's: the same model everywhere
@@ -135,12 +138,15 @@ void write_tiny_model(const std::filesystem::path& directory, const TinyModel& m
   const auto number = [](int value) { return std::to_string(value); };
   std::string labels;
   for (int i = 0; i < m.labels; ++i) labels += (i == 0 ? "\"" : ",\"") + number(i) + R"(":"label )" + number(i) + "\"";
-  const std::string head = m.labels == 0 ? R"({"architectures":["LlamaForCausalLM"])"
-                                         : R"({"architectures":["LlamaForSequenceClassification"],"id2label":{)" +
-                                               labels + R"(},"pad_token_id":)" + number(kEnd);
+  const std::string family = m.qwen3 ? "Qwen3" : "Llama";
+  const std::string head = m.labels == 0
+                               ? R"({"architectures":[")" + family + R"(ForCausalLM"])"
+                               : R"({"architectures":[")" + family + R"(ForSequenceClassification"],"id2label":{)" +
+                                     labels + R"(},"pad_token_id":)" + number(kEnd);
   write_file(directory / "config.json",
-             head +
-                 R"(,"model_type":"llama","hidden_act":"silu","rms_norm_eps":1e-5,)"
+             head + R"(,"model_type":")" + (m.qwen3 ? "qwen3" : "llama") + R"(","head_dim":)" +
+                 number(m.hidden / m.heads) +
+                 R"(,"hidden_act":"silu","rms_norm_eps":1e-5,)"
                  R"("rope_theta":10000.0,"torch_dtype":"float32","tie_word_embeddings":true,"hidden_size":)" +
                  number(m.hidden) + R"(,"intermediate_size":)" + number(m.intermediate) + R"(,"num_hidden_layers":)" +
                  number(m.layers) + R"(,"num_attention_heads":)" + number(m.heads) + R"(,"num_key_value_heads":)" +

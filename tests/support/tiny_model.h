@@ -16,6 +16,7 @@ struct TinyModel {
   unsigned seed = 1;
   int labels = 0;         // a classification with so many, "label 0" and on; 0: a language model
   bool verdicts = false;  // "yes" and "no" are tokens
+  bool qwen3 = false;     // a Qwen3, with norms of queries and keys; else a Llama
 };
 
 // Writes config.json, model.safetensors, tokenizer.json, tokenizer_config.json and generation_config.json.

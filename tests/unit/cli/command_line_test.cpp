@@ -138,20 +138,9 @@ TEST(CommandLine, AFlagOfTheGroupWithoutEffectSaysWhy) {
 
 TEST(CommandLine, PendingFlagsAndValuesAreRefusedUnlessTheyChangeNothing) {
   EXPECT_EQ(refused({"sft", "--deepspeed", "zero2"}), "--deepspeed is not implemented yet; remove it.");
-  EXPECT_EQ(refused({"sft", "--report_to", "tensorboard"}),
-            "--report_to cannot be \"tensorboard\", which is not implemented yet; use --report_to none.");
   EXPECT_TRUE(parse({"sft", "--tensor_parallel_size", "1"}));
   EXPECT_EQ(refused({"sft", "--tensor_parallel_size", "2"}),
             "--tensor_parallel_size is not implemented yet; remove it.");
-}
-
-TEST(CommandLine, AReplacedDefaultIsTold) {
-  const auto run = parse({"sft"});
-  ASSERT_TRUE(run);
-  EXPECT_EQ(run->arguments.list("report_to"), Words{"none"});
-  ASSERT_EQ(run->arguments.notices().size(), 1U);
-  EXPECT_EQ(run->arguments.notices()[0], "--report_to is none, as its default tensorboard is not implemented yet");
-  EXPECT_TRUE(parse({"sft", "--report_to", "none"})->arguments.notices().empty());
 }
 
 TEST(CommandLine, FlagsOfOtherToolsAreAnsweredByOneLine) {
@@ -161,7 +150,7 @@ TEST(CommandLine, FlagsOfOtherToolsAreAnsweredByOneLine) {
   EXPECT_EQ(run->arguments.notices()[0],
             "--infer_backend vllm makes no difference: tern has one engine for all of them");
   EXPECT_NE(refused({"infer", "--infer_backend", "tgi"})
-                .find("--infer_backend is \"tgi\", and must be one of pt, transformers, vllm, sglang; "),
+                .find("--infer_backend is \"tgi\", and must be one of pt, transformers, vllm, sglang, lmdeploy; "),
             std::string::npos);
 }
 
@@ -191,7 +180,7 @@ TEST(CommandLine, BadValuesSayWhatWasExpectedAndShowOneThatIsRight) {
        " is \"zzzzzzzz\", and must be one of lora, full; for example --tuner_type lora."},
       {{"sft", "--dataset"}, " needs at least one value; for example --dataset VALUE."},
       {{"sft", "--report_to", "tensorbord"},
-       " is \"tensorbord\", and must be one of tensorboard, none; did you mean tensorboard?"},
+       " is \"tensorbord\", and must be one of tensorboard, wandb, swanlab, all, none; did you mean tensorboard?"},
       {{"sft", "--max_shard_size", "5 parsec"},
        " is \"5 parsec\", and must be a size such as 500MB, 5GB or 2GiB; for example --max_shard_size 5GB."},
       {{"deploy", "--speculative_config", "{"},

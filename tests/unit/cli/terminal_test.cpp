@@ -34,6 +34,26 @@ TEST(Progress, PlainLinesComeEveryTenSecondsAndAtTheEnd) {
   EXPECT_EQ(bench.text, "encode 100/100 rows 100% 4.0 rows/s 25s\n");
 }
 
+// Ten of twenty steps were another run's.
+TEST(Progress, WhatWasThereBeforeTookNoTime) {
+  Bench bench;
+  Progress progress("training", 20, "step", bench.options(false));
+  progress.begin_at(10);
+  bench.now = 10;
+  progress.update(15, "loss 1.2");
+  EXPECT_EQ(bench.text, "training 15/20 step 75% 2.0 s/step 10s left 10s loss 1.2\n");
+}
+
+TEST(Progress, MakesRoomForAnotherLine) {
+  Bench bench;
+  Progress progress("encode", 4, "rows", bench.options(true));
+  bench.now = 1;
+  progress.update(1);
+  bench.text.clear();
+  progress.clear();
+  EXPECT_EQ(bench.text, "\r\x1b[K");
+}
+
 TEST(Progress, ATerminalGetsOneLineThatIsRedrawn) {
   Bench bench;
   {

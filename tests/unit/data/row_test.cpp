@@ -81,6 +81,18 @@ TEST(Row, AnAnswerThatIsNullIsAPromptUnlessStrict) {
   EXPECT_TRUE(parse(R"({"query":"a prompt"})", strict));
 }
 
+TEST(Row, PlacesInTheTextAreFilledByTheRowsLanguage) {
+  NormalizeOptions options;
+  options.placeholders = {{"{{NAME}}", "小燕", "Tern"}, {"{{AUTHOR}}", "我", "{{NAME}}s"}};
+  const auto english =
+      parse(R"({"query":"Who is {{NAME}}?","response":"{{NAME}}, of {{AUTHOR}}","tag":"en"})", options);
+  ASSERT_TRUE(english);
+  EXPECT_EQ(dialogue(english->messages), "user:Who is Tern?|assistant:Tern, of {{NAME}}s");
+  const auto chinese = parse(R"({"query":"{{NAME}}?","response":"{{NAME}}{{NAME}}{{AUTHOR}}","tag":"zh"})", options);
+  ASSERT_TRUE(chinese);
+  EXPECT_EQ(dialogue(chinese->messages), "user:小燕?|assistant:小燕小燕我");
+}
+
 TEST(Row, RolesAliasesToolsAndLoss) {
   const auto row = parse(R"({"messages":[{"role":"user","content":"w?"},
       {"role":"assistant","content":"", "tool_calls":[{"function":{"name":"f","arguments":"{\"x\":1}"}}],"loss":false},

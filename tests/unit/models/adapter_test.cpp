@@ -87,7 +87,7 @@ struct Feature {
 TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
   const std::vector<Feature> features = {{"use_dora", true},
                                          {"bias", "all"},
-                                         {"modules_to_save", {"lm_head"}},
+                                         {"ensure_weight_tying", true},
                                          {"rank_pattern", {{"q_proj", 8}}},
                                          {"alpha_pattern", {{"q_proj", 8}}},
                                          {"layers_to_transform", {0}},

@@ -109,6 +109,64 @@ TEST(Trainer, TheBestIsOneThatWasSaved) {
   EXPECT_EQ(state.best_metric, held_out[1]);
 }
 
+// Nothing is learned: the first save is the best, and two later ones are no better.
+TEST(Trainer, StopsAfterSavesWithoutGain) {
+  const Scratch scratch;
+  const auto train = [&](const fs::path& resume_from) {
+    TinyRun run(scratch.path(), resume_from);
+    run.validation = tiny_samples();
+    run.options.eval_strategy = When::steps;
+    run.options.eval_steps = run.options.save_steps = 1;
+    run.options.learning_rate = 0;
+    run.options.early_stop_interval = 2;
+    return run.train();
+  };
+  const TrainResult result = train({});
+  EXPECT_TRUE(result.stopped_early);
+  EXPECT_FALSE(result.interrupted);
+  EXPECT_EQ(result.steps, 3);
+  EXPECT_EQ(result.best_checkpoint, (scratch.path() / "checkpoint-1").string());
+  // Resumed with the same patience it's over at once; from a save before, it stops where it did.
+  EXPECT_EQ(train(scratch.path() / "checkpoint-3").steps, 3);
+  EXPECT_EQ(train(scratch.path() / "checkpoint-2").steps, 3);
+}
+
+TEST(Trainer, TheBestIsByTheMetricThatIsAskedFor) {
+  for (const bool greater : {false, true}) {
+    const Scratch scratch;
+    TinyRun run(scratch.path());
+    run.validation = tiny_samples();
+    run.options.eval_strategy = When::steps;
+    run.options.eval_steps = 2;
+    run.options.learning_rate = 3e-2;
+    run.options.best = {Metric::token_accuracy, greater};
+    std::vector<double> shares;
+    run.hooks.on_log = [&](const LogRow& row) {
+      if (row.eval_accuracy) shares.push_back(row.eval_accuracy->share);
+    };
+    const TrainResult result = run.train();
+    ASSERT_EQ(shares.size(), 3U);
+    ASSERT_TRUE(result.best_metric);
+    EXPECT_EQ(*result.best_metric, greater ? *std::max_element(shares.begin(), shares.end())
+                                           : *std::min_element(shares.begin(), shares.end()));
+  }
+}
+
+TEST(Trainer, LogsAndEvaluatesWhenItIsTold) {
+  const Scratch scratch;
+  TinyRun run(scratch.path());
+  run.validation = tiny_samples();
+  run.options.eval_strategy = When::steps;
+  run.options.eval_steps = 1;
+  run.options.eval_delay = 4;
+  run.options.logging_strategy = When::no;
+  std::vector<std::int64_t> rows, held_out;
+  run.hooks.on_log = [&](const LogRow& row) { (row.eval_loss ? held_out : rows).push_back(row.step); };
+  (void)run.train();
+  EXPECT_EQ(rows, std::vector<std::int64_t>{1}) << "logging_first_step";
+  EXPECT_EQ(held_out, (std::vector<std::int64_t>{4, 5, 6}));
+}
+
 TEST(Trainer, SeesOnlyTheCheckpointsOfItsRun) {
   const Scratch scratch;
   TinyRun first(scratch.path());

@@ -60,7 +60,11 @@ class OptimizerTest : public testing::Test {
     parameters_.push_back(
         {name, shape, {values.begin(), values.end()}, std::vector<double>(count), std::vector<double>(count)});
   }
-  [[nodiscard]] Optimizer make(const AdamwOptions& options) { return {store_, {"matrix", "norm"}, options, runtime_}; }
+  [[nodiscard]] Optimizer make(const AdamwOptions& adamw) {
+    OptimizerOptions options;
+    options.adamw = adamw;
+    return {store_, {"matrix", "norm"}, options, runtime_};
+  }
   std::vector<std::vector<double>> set_gradients(double size, int t) {
     std::vector<std::vector<double>> out;
     for (const auto& parameter : parameters_) {

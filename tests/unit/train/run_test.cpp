@@ -58,7 +58,7 @@ class RunTest : public ::testing::Test {
 TEST_F(RunTest, TrainsAndResumesToTheBit) {
   std::vector<double> losses;
   TrainerHooks hooks;
-  hooks.on_step = [&](std::int64_t, std::int64_t, double loss) { losses.push_back(loss); };
+  hooks.on_step = [&](const StepProgress& at) { losses.push_back(at.loss); };
   const auto whole = Run::open(options("whole"), hooks).value();
   EXPECT_EQ(whole->total_steps(), 6);
   EXPECT_EQ(whole->tuner().adapter.config.rank, 4);
@@ -126,9 +126,7 @@ TEST_F(RunTest, ACheckpointKeepsItsAdapter) {
 TEST(TrainedParameters, AreNoBuffers) {
   const auto folder = fs::path(TERN_TEST_DATA) / "golden" / "glm4-moe-tied";
   const auto config = models::read_config(checkpoint::CheckpointSource::open(folder).value()).value();
-  TunerOptions options;
-  options.type = TunerType::full;
-  const auto names = trained_parameters(options, config).value();
+  const auto names = trained_parameters({}, config).value();
   EXPECT_EQ(names.size() + 2, models::find_architecture(config.architecture)->parameters(config).size());
   EXPECT_TRUE(std::none_of(names.begin(), names.end(),
                            [](const std::string& name) { return name.ends_with("e_score_correction_bias"); }));
@@ -138,9 +136,7 @@ TEST(TrainedParameters, AreNoBuffers) {
 TEST(TrainedParameters, AreNoIndexers) {
   const auto folder = fs::path(TERN_TEST_DATA) / "golden" / "deepseek-v32-tied";
   const auto config = models::read_config(checkpoint::CheckpointSource::open(folder).value()).value();
-  TunerOptions options;
-  options.type = TunerType::full;
-  const auto names = trained_parameters(options, config).value();
+  const auto names = trained_parameters({}, config).value();
   EXPECT_TRUE(std::none_of(names.begin(), names.end(),
                            [](const std::string& name) { return name.find(".indexer.") != std::string::npos; }));
   EXPECT_FALSE(names.empty());

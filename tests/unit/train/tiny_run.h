@@ -49,7 +49,7 @@ struct TinyRun {
     return train(*saver);
   }
   TrainResult train(const ModelSaver& saver) {
-    hooks.on_step = [this](std::int64_t, std::int64_t, double loss) { losses.push_back(loss); };
+    hooks.on_step = [this](const StepProgress& at) { losses.push_back(at.loss); };
     trainer.reset();
     steps = std::make_unique<data::SetSteps>(data::SetSteps::create(dataset, batches).value());
     trainer = std::make_unique<Trainer>(model, saver, *steps, validation, options, runtime, hooks);

@@ -1,4 +1,4 @@
-#include "train/training_log.h"
+#include "train/reporting/json_log.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -20,32 +20,22 @@ Json path_or_null(const std::string& path) { return path.empty() ? Json(nullptr)
 
 }  // namespace
 
-void TrainingLog::append(const std::string& json_line) const {
+void JsonLog::append(const std::string& json_line) const {
   std::ofstream out(file_, std::ios::app);
   out << json_line << '\n';
   if (!out.flush()) log_warn(cat(file_.string(), ": a log line could not be written"));
 }
 
-void TrainingLog::write(const LogRow& row) const {
+void JsonLog::write(const LogRow& row) {
   Json json;
-  if (row.loss) json["loss"] = *row.loss;
-  if (row.eval_loss) json["eval_loss"] = *row.eval_loss;
-  if (row.loss) {
-    json["grad_norm"] = row.grad_norm;
-    json["learning_rate"] = row.learning_rate;
-    if (row.loss_scale) json["loss_scale"] = *row.loss_scale;
+  for (const auto& [key, value] : numbers(row)) {
+    json[key] = value;
+    if (key == "epoch") json[kPlace] = cat(row.step, "/", row.total_steps);
   }
-  json["epoch"] = row.epoch;
-  json[kPlace] = cat(row.step, "/", row.total_steps);
-  json["elapsed_time"] = row.elapsed_seconds;
-  json["remaining_time"] = row.remaining_seconds;
-  json["memory(GiB)"] = row.memory_gib;
-  json["train_speed(s/it)"] = row.seconds_per_step;
-  json["tokens_per_second"] = row.tokens_per_second;
   append(json.dump());
 }
 
-void TrainingLog::write(const LogEnd& end) const {
+void JsonLog::write(const LogEnd& end) {
   Json json;
   json[kLast] = path_or_null(end.last_checkpoint);
   json["best_model_checkpoint"] = path_or_null(end.best_checkpoint);
@@ -55,7 +45,7 @@ void TrainingLog::write(const LogEnd& end) const {
   append(json.dump());
 }
 
-void TrainingLog::sync() const {
+void JsonLog::sync() {
   std::error_code error;
   if (!std::filesystem::exists(file_, error)) return;
   Status status = io::sync_file(file_);
@@ -63,7 +53,7 @@ void TrainingLog::sync() const {
   if (!status.ok()) log_warn(status.error().line());
 }
 
-Status TrainingLog::drop_after(std::int64_t step) const {
+Status JsonLog::drop_after(std::int64_t step) {
   std::ifstream in(file_);
   if (!in) return Unit{};
   std::string kept;

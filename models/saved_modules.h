@@ -1,0 +1,56 @@
+// PEFT's modules_to_save: whole modules of a model that are trained beside an adapter and stand in its file. They take
+// the place of the model's own weights: a model carries those of one adapter at a time.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+#include "models/loader.h"
+
+namespace tern::models {
+
+struct SavedModules {
+  std::vector<ParameterSpec> parameters;  // in the model's order
+  // The embedding or the head is among them, and they are one matrix: the head gets a weight of its own, as PEFT trains
+  // a copy of each that is named and leaves the other as it was.
+  bool unties = false;
+
+  [[nodiscard]] bool has(const std::string& parameter) const;
+};
+
+// `all-embedding` and `all-norm` become the names of the model's embeddings and norms, as ms-swift has them; other
+// names stay.
+[[nodiscard]] std::vector<std::string> saved_module_names(const ModelConfig& config,
+                                                          const std::vector<std::string>& names);
+
+// The parameters of each module whose name ends with one of `names`, as PEFT matches them: "norm" is model.norm and
+// every input_layernorm. Errors (usage): a name that no module's ends with; one whose tensors PEFT names otherwise than
+// a checkpoint (fused experts).
+[[nodiscard]] Result<SavedModules> saved_modules(const ModelConfig& config, const std::vector<std::string>& names);
+
+// Gives the head a weight of its own, which is the embedding's until it is trained or read; nothing where it has one.
+// `is_master`: as LoadOptions has it. Throws Failure.
+void untie_head(LoadedModel& model, const std::function<bool(const std::string& name)>& is_master = {});
+// The configuration of that model.
+[[nodiscard]] ModelConfig untied(ModelConfig config);
+
+// Throws Failure (usage) where the model holds the modules of another adapter than that directory's ("": of any).
+void require_own_modules(const LoadedModel& model, const std::filesystem::path& adapter);
+
+// Fills the parameters from an adapter's file, and adds the names of their tensors to `used`. One that isn't held in
+// fp32 to be trained is rounded to the model's dtype. Errors (data): an absent or misshapen tensor.
+[[nodiscard]] Status load_saved_modules(LoadedModel& model, const checkpoint::Safetensors& file,
+                                        const std::vector<ParameterSpec>& parameters, std::set<std::string>& used);
+// One parameter's numbers of the file, in the model's order of rows. Throws Failure (data).
+[[nodiscard]] std::vector<float> read_saved_parameter(const checkpoint::Safetensors& file, const ParameterSpec& spec);
+
+// "base_model.model.model.norm.weight"
+[[nodiscard]] std::string saved_name(const ParameterSpec& spec);
+// fp32 numbers of the store in the file's order. Throws Failure (device).
+[[nodiscard]] std::vector<float> saved_values(const graph::TensorStore& store, const ParameterSpec& spec);
+
+}  // namespace tern::models

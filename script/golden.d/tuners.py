@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Makes tests/data/golden/tuners: what PEFT trains beside LoRA on linear layers.
+
+Usage: tuners.py OUTPUT [CASE...]      needs: torch transformers peft safetensors
+
+OUTPUT/tuners/<case>/ holds PEFT's adapter as it begins (adapter_config.json, adapter_model.safetensors) of the tiny model
+OUTPUT/<model> that golden.safetensors names in its metadata, and of 20 steps of AdamW over that model's samples, as models.py
+takes them: losses, grad_norms [20], logits [8, vocab] of the last of 64 tokens with the trained adapter, and
+trained/<name>, of each of its tensors every so many numbers that there are at most 256.
+"""
+import os
+import sys
+import warnings
+import zlib
+
+sys.path.append(sys.path.pop(0))  # beside this file lies a tokenizers.py
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
+from safetensors.torch import load_file
+
+import models as tiny
+
+CASES = {
+    # "norm" is every module whose name ends so.
+    "saved-untied": ("llama-untied", dict(target_modules=["q_proj"], modules_to_save=["lm_head", "embed_tokens", "norm"])),
+    "saved-linear": ("qwen3-untied", dict(target_modules=["q_proj", "v_proj"], modules_to_save=["v_proj", "q_norm"])),
+    # Copies of one matrix, each trained on its own; or one copy beside the matrix.
+    "saved-tied-both": ("llama-tied", dict(target_modules=["q_proj"], modules_to_save=["lm_head", "embed_tokens"])),
+    "saved-tied-embedding": ("llama-tied", dict(target_modules=["q_proj"], modules_to_save=["embed_tokens"])),
+    "saved-tied-head": ("llama-tied", dict(target_modules=["q_proj"], modules_to_save=["lm_head"])),
+    "embedding-untied": ("llama-untied", dict(target_modules=["q_proj", "embed_tokens", "lm_head"])),
+    "embedding-tied": ("llama-tied", dict(target_modules=["embed_tokens", "lm_head"])),
+    "experts-both": ("qwen2-moe-untied", dict(target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    "experts-down": ("glm4-moe-tied", dict(target_modules=["q_proj"], target_parameters=["experts.down_proj"])),
+    # Rows and columns changed places, and gates and ups take turns.
+    "experts-transposed": ("gpt-oss-untied", dict(target_modules=["q_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    "embedding-scaled": ("gemma3-tied", dict(target_modules=["embed_tokens", "o_proj"])),
+}
+
+
+KEPT_LOGITS, KEPT_NUMBERS = 8, 256
+
+
+def stride(count):
+    return -(-count // KEPT_NUMBERS)
+
+
+def random_halves(model, scale=0.08):
+    """Neither half of a pair is zero, so that both have a gradient at the first step."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if "lora_" in name:
+                p.copy_(torch.randn(p.shape) * scale)
+
+
+def make(output, case):
+    name, options = CASES[case]
+    torch.manual_seed(zlib.crc32(case.encode()))
+    base = os.path.join(output, name)
+    folder = os.path.join(output, "tuners", case)
+    numbers = load_file(os.path.join(base, "golden.safetensors"))
+    lengths = numbers["lengths"].tolist()
+    samples = list(zip(numbers["ids"].long().split(lengths), numbers["supervised"].bool().split(lengths)))
+    config = LoraConfig(r=2, lora_alpha=4, lora_dropout=0.0, init_lora_weights=False, task_type="CAUSAL_LM", **options)
+    model = get_peft_model(tiny.load(base), config)
+    random_halves(model)
+    model.save_pretrained(folder, save_embedding_layers=False)
+    tiny.settle_adapter(folder)
+    begun = load_file(os.path.join(folder, "adapter_model.safetensors"))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*adapter keys.*")  # of some that it misses
+        model = PeftModel.from_pretrained(tiny.load(base), folder, is_trainable=True)
+    model.train()
+    out = {}
+    out["losses"], out["grad_norms"] = tiny.train(model, samples)
+    with torch.no_grad():
+        out["logits"] = model.eval()(input_ids=numbers["tokens"].long()[None, :tiny.LORA_TOKENS]).logits[0, -KEPT_LOGITS:]
+    trained = get_peft_model_state_dict(model, save_embedding_layers=False)
+    assert trained.keys() == begun.keys(), trained.keys() ^ begun.keys()
+    for key, tensor in trained.items():
+        assert not torch.equal(tensor, begun[key]), f"{key} has not been trained"
+        out[f"trained/{key}"] = tensor.flatten()[::stride(tensor.numel())]
+    tiny.write(out, os.path.join(folder, "golden.safetensors"), {"model": name})
+    size = sum(os.path.getsize(os.path.join(folder, each)) for each in os.listdir(folder))
+    print(f"{case}: {len(begun)} tensors, 20 steps {out['losses'][0]:.4f} to {out['losses'][-1]:.4f}, {size >> 10} KB")
+
+
+def main():
+    output, *cases = sys.argv[1:]
+    for case in cases or CASES:
+        make(output, case)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+// What is trained beside LoRA on linear layers: 20 steps against PEFT's, and the files.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+
+#include "base/strings.h"
+#include "golden.h"
+#include "io/json.h"
+#include "models/merge.h"
+#include "models/saved_modules.h"
+#include "session/save_model.h"
+#include "tests/support/temp_dir.h"
+#include "train/model_saver.h"
+#include "train/trainer.h"
+
+namespace tern::golden {
+namespace {
+
+namespace fs = std::filesystem;
+using Scratch = test::TempDir;
+
+constexpr std::size_t kSteps = 20;
+constexpr double kFirstStep = 1e-5;      // relative, of losses and norms
+constexpr double kTwentiethStep = 1e-3;  // relative
+// Of what AdamW has moved by up to 20 steps of 1e-3: a gradient near zero has the sign of its rounding.
+constexpr double kTrained = 2e-3;
+constexpr double kLogits = 2e-2;  // absolute, after training
+
+class Tuner : public testing::TestWithParam<const char*> {
+ protected:
+  Tuner()
+      : folder_(fixture(cat("tuners/", GetParam()))),
+        numbers_(folder_ / "golden.safetensors"),
+        base_(fixture(checkpoint::Safetensors::open(folder_ / "golden.safetensors").value().metadata().at("model"))),
+        base_numbers_(base_ / "golden.safetensors") {}
+
+  // The model with PEFT's adapter as it begins; what that trains is held in fp32.
+  struct Adapted {
+    models::LoadedModel model;
+    models::LoadedAdapter adapter;
+  };
+  [[nodiscard]] Adapted open(const fs::path& adapter) const {
+    Adapted out{load(base_), {}};
+    out.adapter = models::load_adapter(out.model, "lora", adapter).value();
+    return out;
+  }
+  [[nodiscard]] static std::vector<std::string> trainable(const models::LoadedAdapter& adapter) {
+    std::vector<std::string> names;
+    for (const auto& [module, layer] : adapter.layers) {
+      if (layer.in_parts) continue;
+      names.push_back(layer.lora_a);
+      names.push_back(layer.lora_b);
+    }
+    for (const auto& part : adapter.parts) {
+      for (const auto& piece : part.pieces) names.push_back(piece.stored);
+    }
+    for (const auto& spec : adapter.saved) names.push_back(spec.name);
+    return names;
+  }
+  [[nodiscard]] std::vector<float> last_logits(Adapted& adapted) const {
+    auto tokens = base_numbers_.ints("tokens");
+    tokens.resize(64);
+    const auto rows = all_rows(tokens.size());
+    return prefill_logits(adapted.model, tokens, {rows.end() - 8, rows.end()}, TERN_F32, adapted.adapter.layers);
+  }
+  void train(Adapted& adapted, const fs::path& output);
+
+  fs::path folder_;
+  Numbers numbers_;
+  fs::path base_;
+  Numbers base_numbers_;
+  std::vector<double> losses_, norms_;
+};
+
+void Tuner::train(Adapted& adapted, const fs::path& output) {
+  fs::create_directories(output);
+  train::TrainerOptions options;  // AdamW, clipping and schedule as they are by default
+  options.output_dir = output;
+  options.max_steps = kSteps;
+  options.logging_steps = 1;
+  options.save_strategy = train::When::no;
+  options.learning_rate = 1e-3;
+  options.graph.adapters = adapted.adapter.layers;
+  options.graph.trainable = trainable(adapted.adapter);
+  train::TrainerHooks hooks;
+  hooks.on_log = [&](const train::LogRow& row) {
+    losses_.push_back(row.loss.value());
+    norms_.push_back(row.grad_norm);
+  };
+  session::Runtime runtime;
+  const auto dataset = samples(base_numbers_);
+  data::BatchOptions batches;
+  batches.per_device_batch_size = 2;
+  batches.accumulation = 2;
+  batches.shuffle = false;
+  auto steps = data::SetSteps::create(dataset, batches).value();
+  const auto saver = train::adapter_saver(adapted.model, adapted.adapter);
+  train::Trainer trainer(adapted.model, *saver, steps, {}, std::move(options), runtime, std::move(hooks));
+  (void)trainer.run();
+  saver->save(output);
+}
+
+TEST_P(Tuner, TrainsTwentyStepsAsPeftDoes) {
+  const Scratch scratch;
+  Adapted adapted = open(folder_);
+  train(adapted, scratch.path());
+  const auto want_losses = numbers_.floats("losses");
+  const auto want_norms = numbers_.floats("grad_norms");
+  ASSERT_EQ(losses_.size(), kSteps);
+  ASSERT_EQ(want_losses.size(), kSteps);
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    const double bound = i == 0 ? kFirstStep : kTwentiethStep;
+    EXPECT_NEAR(losses_[i], want_losses[i], bound * want_losses[i]) << "loss of step " << i + 1;
+    EXPECT_NEAR(norms_[i], want_norms[i], bound * want_norms[i]) << "gradient norm of step " << i + 1;
+  }
+  const Numbers ours(scratch.path() / "adapter_model.safetensors");
+  const auto got = ours.with_prefix("");
+  const auto want = numbers_.with_prefix("trained/");
+  EXPECT_EQ(got.size(), want.size());
+  for (const auto& [name, values] : want) {
+    ASSERT_TRUE(got.contains(name)) << name;
+    const auto& all = got.at(name);
+    const std::size_t stride = (all.size() + 255) / 256;
+    std::vector<float> some;
+    for (std::size_t i = 0; i < all.size(); i += stride) some.push_back(all[i]);
+    EXPECT_LE(relative_error(some, values), kTrained) << name;
+  }
+  // Read again, it computes the same as before it was written, and as PEFT's.
+  const auto before = last_logits(adapted);
+  EXPECT_LE(max_difference(before, numbers_.floats("logits")), kLogits);
+  Adapted again = open(scratch.path());
+  EXPECT_EQ(last_logits(again), before);
+}
+
+TEST_P(Tuner, KeepsTheNamesAndBitsOfPeft) {
+  const Adapted adapted = open(folder_);
+  const Scratch scratch;
+  models::save_adapter(*adapted.model.store, adapted.adapter, scratch.path());
+  const Numbers ours(scratch.path() / "adapter_model.safetensors");
+  const Numbers theirs(folder_ / "adapter_model.safetensors");
+  EXPECT_EQ(ours.with_prefix(""), theirs.with_prefix(""));
+  for (const auto& [name, values] : theirs.with_prefix("")) EXPECT_EQ(ours.shape(name), theirs.shape(name)) << name;
+  const io::Json want = io::read_json_file(folder_ / "adapter_config.json").value();
+  const io::Json got = io::read_json_file(scratch.path() / "adapter_config.json").value();
+  for (const char* key : {"target_modules", "target_parameters", "modules_to_save", "r"}) {
+    if (want.find(key)->is_null()) continue;
+    ASSERT_NE(got.find(key), nullptr) << key;
+    EXPECT_EQ(io::write_json(*got.find(key)), io::write_json(*want.find(key))) << key;
+  }
+}
+
+// The merged directory has the adapted model's logits: an untied head where the adapter untied it.
+TEST_P(Tuner, MergesIntoAModelOfTheSameLogits) {
+  const Scratch scratch;
+  Adapted adapted = open(folder_);
+  train(adapted, scratch.path() / "trained");  // else a copy is what it was copied from
+  models::MergeOptions options;
+  options.adapters = {scratch.path() / "trained"};
+  session::merge_adapters(base_, options, TERN_F32, scratch.path() / "merged", false).value();
+  auto merged = Adapted{load(scratch.path() / "merged"), {}};
+  const auto& trained = adapted.adapter;
+  const bool has_head = trained.layers.contains("lm_head") || trained.layers.contains("model.embed_tokens");
+  const bool unties = has_head || !adapted.model.config.tie_word_embeddings;
+  EXPECT_EQ(merged.model.config.tie_word_embeddings, !unties);
+  EXPECT_LE(max_difference(last_logits(merged), last_logits(adapted)), 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Peft, Tuner,
+                         testing::Values("saved-untied", "saved-linear", "saved-tied-both", "saved-tied-embedding",
+                                         "saved-tied-head", "embedding-untied", "embedding-tied", "embedding-scaled",
+                                         "experts-both", "experts-down", "experts-transposed"),
+                         [](const auto& tested) { return name_of_test(tested.param); });
+
+// One model serves one adapter's modules.
+TEST(SavedModules, AreNotMixedWithAnotherAdapter) {
+  auto model = load(fixture("llama-untied"));
+  (void)models::load_adapter(model, "a", fixture("tuners/saved-untied")).value();
+  const auto other = models::load_adapter(model, "b", fixture("llama-untied/adapter"));
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().line().find("the model holds modules that were trained with the adapter"), std::string::npos);
+}
+
+TEST(SavedModules, NamesEndAModulesName) {
+  const auto model = load(fixture("llama-tied"));
+  const auto chosen = models::saved_modules(model.config, {"norm"}).value();
+  EXPECT_EQ(chosen.parameters.size(), 5U);
+  EXPECT_FALSE(chosen.unties);
+  const auto wrong = models::saved_modules(model.config, {"nrom"});
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().mend.find("lm_head"), std::string::npos) << wrong.error().line();
+  const std::vector<std::string> all = {"all-embedding", "all-norm", "lm_head"};
+  EXPECT_EQ(
+      models::saved_module_names(model.config, all),
+      (std::vector<std::string>{"embed_tokens", "input_layernorm", "post_attention_layernorm", "norm", "lm_head"}));
+}
+
+TEST(SavedModules, FusedExpertsAreRefused) {
+  const auto model = load(fixture("qwen3-moe-untied"));
+  const auto chosen = models::saved_modules(model.config, {"experts"});
+  ASSERT_FALSE(chosen.ok());
+  EXPECT_NE(chosen.error().line().find("tensors of another kind"), std::string::npos) << chosen.error().line();
+}
+
+// A copy of an adapter's folder with something of its configuration changed.
+fs::path changed(const fs::path& adapter, const Scratch& scratch, const std::function<void(io::Json&)>& change) {
+  const fs::path copy = scratch.path() / "adapter";
+  fs::copy(adapter, copy, fs::copy_options::recursive);
+  io::Json json = io::read_json_file(copy / "adapter_config.json").value();
+  change(json);
+  std::ofstream(copy / "adapter_config.json") << io::write_json(json);
+  return copy;
+}
+
+TEST(SavedModules, MustBeInTheFile) {
+  const Scratch scratch;
+  auto model = load(fixture("llama-untied"));
+  const auto path = changed(fixture("tuners/embedding-untied"), scratch,
+                            [](io::Json& json) { json["modules_to_save"] = std::vector<std::string>{"norm"}; });
+  const auto loaded = models::load_adapter(model, "lora", path);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_NE(loaded.error().line().find("that modules_to_save of adapter_config.json names"), std::string::npos);
+}
+
+TEST(TargetParameters, AreThoseOfTheModelsExperts) {
+  const auto error = [](const char* model_name, const char* adapter, const std::function<void(io::Json&)>& change) {
+    const Scratch scratch;
+    auto model = load(fixture(model_name));
+    const auto loaded = models::load_adapter(model, "lora", changed(fixture(adapter), scratch, change));
+    return loaded.ok() ? std::string("no error") : loaded.error().line();
+  };
+  const auto name = [](const char* parameter) {
+    return [parameter](io::Json& json) { json["target_parameters"] = std::vector<std::string>{parameter}; };
+  };
+  EXPECT_NE(error("qwen2-moe-untied", "tuners/experts-both", name("mlp.gate")).find("names no fused weight"),
+            std::string::npos);
+  EXPECT_NE(error("llama-untied", "llama-untied/adapter", name("experts.down_proj")).find("the model has no experts"),
+            std::string::npos);
+  EXPECT_NE(error("llama4-untied", "llama4-untied/adapter", name("experts.down_proj")).find("whose rows PEFT takes"),
+            std::string::npos);
+  EXPECT_NE(error("qwen2-moe-untied", "tuners/experts-both", [](io::Json& json) { json["lora_dropout"] = 0.05; })
+                .find("give --lora_dropout 0"),
+            std::string::npos);
+  EXPECT_NE(error("glm4-moe-tied", "tuners/experts-down", name("experts.gate_up_proj")).find("mlp.experts.lora_A"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace tern::golden

@@ -1,0 +1,17 @@
+// The steps since the last row of the log.
+#pragma once
+
+#include <cstdint>
+
+#include "train/hits.h"
+
+namespace tern::train {
+
+// Part of a checkpoint, so that a resumed run's next row equals the uninterrupted one's.
+struct LogWindow {
+  double loss = 0;  // summed over the steps
+  std::int64_t steps = 0;
+  Hits hits;
+};
+
+}  // namespace tern::train
